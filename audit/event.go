@@ -54,7 +54,7 @@ func Digest(keys *keyring.Ring, tenant, text string) string {
 
 // DigestSpelt is Digest of a text that spell says in pieces, twice.
 func DigestSpelt(keys *keyring.Ring, tenant string, spell func(piece func(string))) string {
-	return hex.EncodeToString(keys.MACSpelt("audit/content/v1", spell, tenant))
+	return hex.EncodeToString(keys.MACStream("audit/content/v1", spell, tenant))
 }
 
 // AnswerDigest is the keyed digest of an answer, which comes in pieces: it is not held for its digest. It says what [Digest] does, and begins

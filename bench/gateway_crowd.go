@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a client of a crowd waits for an answer before it counts as lost.
-const patience = time.Minute
+const streamTimeout = time.Minute
 
 // crowd is what became of the requests of many clients.
 type crowd struct {
@@ -139,12 +139,12 @@ func send(ctx context.Context, host string, request []byte, ended <-chan struct{
 // own, so that none is lost because a server closes one that it takes to be idle; and it speaks HTTP itself, since net/http's client gives up
 // a request when it cannot write all of it, and with it the answer of a server that has refused the rest.
 func exchange(ctx context.Context, host string, request []byte) (status int, wait time.Duration, err error) {
-	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", host)
+	conn, err := (&net.Dialer{Timeout: streamTimeout}).DialContext(ctx, "tcp", host)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer func() { _ = conn.Close() }() // ends the writing, too, if an answer came before its end
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(streamTimeout)); err != nil {
 		return 0, 0, err
 	}
 	go func() { _, _ = conn.Write(request) }() // whoever cannot write gets no answer, or one that says why

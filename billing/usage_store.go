@@ -149,7 +149,7 @@ func (u Usage) row(now time.Time) (usageRow, error) {
 
 // insertUsage returns the requests whose rows are new. The unique key decides, also between two transactions that race.
 func insertUsage(tx *gorm.DB, rows []usageRow) (added map[string]bool, err error) {
-	if added, err = database.InsertNew(tx, rows, "request"); err != nil || len(added) == len(rows) {
+	if added, err = database.InsertMissing(tx, rows, "request"); err != nil || len(added) == len(rows) {
 		return added, err
 	}
 	digests := map[string]string{} // of those that are there

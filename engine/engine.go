@@ -83,8 +83,8 @@ type Model struct {
 	HasHooks    bool // honours Request.Hook
 	HasClasses  bool // honours Request.Class
 	HasSampling bool // honours TopK, MinP, MinTokens, the penalties, LogitBias and Echo
-	// SendsWhole: a request with Request.Whole is answered in one event for each choice, and until then nothing tells how far it is.
-	SendsWhole bool
+	// NonStreaming: a request with Request.NonStreaming is answered in one event for each choice, and until then nothing tells how far it is.
+	NonStreaming bool
 	// Deterministic: the same request with the same seed gives the same text, whatever else the engine is doing.
 	Deterministic bool
 }
@@ -117,8 +117,8 @@ type Request struct {
 	// timing what others asked, so a policy has to allow it.
 	SharedPrefix bool
 
-	// Whole says that nobody reads the answer before it is complete. An engine may then send each choice in one event, at less cost.
-	Whole bool
+	// NonStreaming says that nobody reads the answer before it is complete. An engine may then send each choice in one event, at less cost.
+	NonStreaming bool
 
 	MaxTokens int  // completion tokens per choice; 0 means as many as the context holds
 	MinTokens int  // before these, neither an end-of-text token nor a stop string ends a choice
@@ -221,8 +221,8 @@ type Message struct {
 	ToolCallID string     // of a tool's turn: the call it answers
 }
 
-// ErrNotAsked is wrapped by the error of a request that was given up before anything that works on it had it.
-var ErrNotAsked = errors.New("the request was not sent")
+// ErrNotReached is wrapped by the error of a request that was given up before anything that works on it had it.
+var ErrNotReached = errors.New("the request was not sent")
 
 // Event is one step of a generation.
 type Event struct {
@@ -238,14 +238,14 @@ type Event struct {
 	Used *Usage
 }
 
-// Says reports whether the event brings text of any kind, or a part of a call.
-func (e *Event) Says() bool {
+// HasOutput reports whether the event brings text of any kind, or a part of a call.
+func (e *Event) HasOutput() bool {
 	return e.Text != "" || e.Reasoning != "" || e.Refusal != "" || len(e.Calls) > 0
 }
 
 // Empty reports whether the event tells nothing: it need not be passed on.
 func (e *Event) Empty() bool {
-	return !e.Says() && e.Finish == FinishNone && e.Usage == nil && len(e.Logprobs) == 0
+	return !e.HasOutput() && e.Finish == FinishNone && e.Usage == nil && len(e.Logprobs) == 0
 }
 
 // ToolDelta is a new part of a tool call. The parts of one call have its Index; ID and Name come with the first, and the Arguments

@@ -14,9 +14,9 @@ type Prompt struct {
 	// most what the context still holds, as far as that is known; 0, as many as it holds, becomes that number where Tokens is exact.
 	Request *Request
 
-	Tokens int  // of the prompt, kept segments included; not less than there are
-	Exact  bool // Tokens is the number itself
-	Kept   int  // how many of the segments are part of it, from the first
+	Tokens       int  // of the prompt, kept segments included; not less than there are
+	Exact        bool // Tokens is the number itself
+	SegmentsKept int  // how many of the segments are part of it, from the first
 
 	// Prepared is the engine's own: what spares it to prepare the request again.
 	Prepared any
@@ -43,8 +43,8 @@ func (r *Request) SegmentMessage() int {
 	return len(r.Messages) - 1
 }
 
-// Lengths are what an engine has counted of a request, in tokens.
-type Lengths struct {
+// TokenCounts are what an engine has counted of a request, in tokens.
+type TokenCounts struct {
 	Context int  // of the model; 0: unknown
 	Base    int  // of the prompt without segments
 	Exact   bool // false: all of them are bounds from above
@@ -52,9 +52,9 @@ type Lengths struct {
 	Segment func(i int) (int, error)
 }
 
-// Fit makes the prompt of a request: for engines, which implement Prepare with it, so that the rules about segments and the context are
+// FitPrompt makes the prompt of a request: for engines, which implement Prepare with it, so that the rules about segments and the context are
 // the same everywhere. Error: CodeContextLength.
-func Fit(r *Request, l Lengths) (*Prompt, error) {
+func FitPrompt(r *Request, l TokenCounts) (*Prompt, error) {
 	room := l.Context - l.Base // for segments and the completion
 	known := l.Context > 0
 	if known && l.Exact && room < 1 {
@@ -81,7 +81,7 @@ func Fit(r *Request, l Lengths) (*Prompt, error) {
 		}
 		kept, taken = kept+1, taken+n
 	}
-	p := &Prompt{Request: r.Keep(kept), Tokens: l.Base + taken, Exact: l.Exact, Kept: kept}
+	p := &Prompt{Request: r.Keep(kept), Tokens: l.Base + taken, Exact: l.Exact, SegmentsKept: kept}
 	if room -= taken; !known {
 		return p, nil
 	}
@@ -98,7 +98,7 @@ func Fit(r *Request, l Lengths) (*Prompt, error) {
 	return p, nil
 }
 
-func tooLong(r *Request, l Lengths) error {
+func tooLong(r *Request, l TokenCounts) error {
 	field := "messages"
 	if r.Messages == nil {
 		field = "prompt"

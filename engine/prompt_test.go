@@ -44,7 +44,7 @@ func TestFit(t *testing.T) {
 			}
 			text += "m"
 			next := 0
-			p, err := engine.Fit(req, engine.Lengths{Context: c.context, Base: c.base, Exact: c.exact, Segment: func(i int) (int, error) {
+			p, err := engine.FitPrompt(req, engine.TokenCounts{Context: c.context, Base: c.base, Exact: c.exact, Segment: func(i int) (int, error) {
 				if i != next {
 					t.Errorf("segment %d is asked for, want %d", i, next)
 				}
@@ -57,7 +57,7 @@ func TestFit(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || p.Tokens != c.tokens || p.Exact != c.exact || p.Kept != c.kept || p.Request.MaxTokens != c.max ||
+			if err != nil || p.Tokens != c.tokens || p.Exact != c.exact || p.SegmentsKept != c.kept || p.Request.MaxTokens != c.max ||
 				p.Request.Messages[0].Content != text || p.Request.Segments != nil || p.Request.SegmentTokens != 0 {
 				t.Errorf("%+v of %+v, %v", p, p.Request, err)
 			}
@@ -68,14 +68,14 @@ func TestFit(t *testing.T) {
 	}
 	broken := errors.New("cannot count")
 	req := &engine.Request{Messages: []engine.Message{{}}, Segments: []string{"a"}}
-	if _, err := engine.Fit(req, engine.Lengths{Segment: func(int) (int, error) { return 0, broken }}); !errors.Is(err, broken) {
+	if _, err := engine.FitPrompt(req, engine.TokenCounts{Segment: func(int) (int, error) { return 0, broken }}); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
 	raw := &engine.Request{Prompt: "p", Segments: []string{"a"}}
-	if p, err := engine.Fit(raw, engine.Lengths{Base: 1}); err != nil || p.Kept != 0 || p.Request.Prompt != "p" {
+	if p, err := engine.FitPrompt(raw, engine.TokenCounts{Base: 1}); err != nil || p.SegmentsKept != 0 || p.Request.Prompt != "p" {
 		t.Errorf("without messages: %+v, %v", p, err)
 	}
-	if _, err := engine.Fit(raw, engine.Lengths{Context: 1, Base: 1, Exact: true}); fault.Public(err).Param() != "prompt" {
+	if _, err := engine.FitPrompt(raw, engine.TokenCounts{Context: 1, Base: 1, Exact: true}); fault.Public(err).Param() != "prompt" {
 		t.Errorf("%v", err)
 	}
 }

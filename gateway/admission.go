@@ -56,7 +56,7 @@ func (r *run) limit(ctx context.Context) error {
 		tokens = 0
 	}
 	var err error
-	r.slot.ticket, r.slot.rate, err = r.p.deps.Limits.Acquire(ctx, limit.Ask{
+	r.slot.ticket, r.slot.rate, err = r.p.deps.Limits.Acquire(ctx, limit.Request{
 		Tenant: r.caller.Tenant, Key: r.caller.ID, Tokens: tokens,
 		Limits: limit.Limits{RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute, Concurrent: l.Concurrent},
 	})

@@ -98,7 +98,7 @@ type (
 		Allow(p identity.Principal, perm access.Permission, tenant string) error
 	}
 	limiter interface {
-		Acquire(ctx context.Context, ask limit.Ask) (*limit.Ticket, limit.State, error)
+		Acquire(ctx context.Context, ask limit.Request) (*limit.Permit, limit.State, error)
 	}
 	guard interface {
 		// Admit may return a decision beside an error, for the record.

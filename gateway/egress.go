@@ -40,7 +40,7 @@ func (r *run) release(ctx context.Context, ev engine.Event) ([]engine.Event, err
 	if ev.Used != nil {
 		r.answer.usage = ev.Used
 	}
-	if ev.Says() && r.answer.firstToken == 0 && !r.nonStreaming() { // when the first token of a whole answer came, nobody knows
+	if ev.HasOutput() && r.answer.firstToken == 0 && !r.nonStreaming() { // when the first token of a whole answer came, nobody knows
 		r.answer.firstToken = r.p.now().Sub(r.call.Received)
 	}
 	if len(r.answer.wholeEvents) > 0 || r.nonStreaming() && !r.answer.streaming && ev.Finish != engine.FinishNone {

@@ -107,7 +107,7 @@ func (w *world) Pick(a route.Ask) (route.Choice, error) {
 	case route.Score:
 		v.EngineModel, info = "scripted-rerank", all[2]
 	case route.Generate:
-		info.SendsWhole = w.whole
+		info.NonStreaming = w.whole
 		if w.plain {
 			info.HasFormats, info.HasTools, info.HasSampling, info.HasLogprobs = false, false, false, false
 		}
@@ -135,7 +135,7 @@ type fakeLimits struct {
 	real *limit.Limiter
 }
 
-func (f fakeLimits) Acquire(ctx context.Context, a limit.Ask) (*limit.Ticket, limit.State, error) {
+func (f fakeLimits) Acquire(ctx context.Context, a limit.Request) (*limit.Permit, limit.State, error) {
 	if err := f.w.fail["limit"]; err != nil {
 		return nil, limit.State{}, err
 	}
@@ -481,7 +481,7 @@ func (w *world) digest(text string) string {
 func (w *world) slotFree(t testing.TB) bool {
 	t.Helper()
 	w.fail["limit"] = nil
-	k, _, err := w.deps.Limits.Acquire(context.Background(), limit.Ask{Tenant: "acme", Key: "k1", Limits: limit.Limits{Concurrent: 1}})
+	k, _, err := w.deps.Limits.Acquire(context.Background(), limit.Request{Tenant: "acme", Key: "k1", Limits: limit.Limits{Concurrent: 1}})
 	if err != nil {
 		return false
 	}

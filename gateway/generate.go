@@ -27,13 +27,13 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 
 	r.answer.out = r.egress()
 	for ev, err := range r.choice.Engine.Generate(bounded, r.prompt.Prompt) {
-		clocks.onEvent(ev.Says())
+		clocks.onEvent(ev.HasOutput())
 		var leaving []engine.Event
 		if err == nil {
 			leaving, err = r.release(bounded, ev)
 		}
 		if err != nil {
-			r.answer.notReached = errors.Is(err, engine.ErrNotAsked)
+			r.answer.notReached = errors.Is(err, engine.ErrNotReached)
 			err = r.failed(ctx, bounded, err)
 			r.finish(ctx, endingOf(err))
 			yield(engine.Event{}, err)

@@ -247,7 +247,7 @@ func (r *run) promptTokens() int {
 // nonStreaming reports whether the engine sends the answer in one piece.
 func (r *run) nonStreaming() bool {
 	req := r.prompt.request()
-	return req != nil && req.Whole && r.choice.Info.SendsWhole
+	return req != nil && req.NonStreaming && r.choice.Info.NonStreaming
 }
 
 // engineTime is how long an engine worked on the run: what it says, else the time that it was asked for, else that since it was asked.

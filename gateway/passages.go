@@ -142,7 +142,7 @@ func (r *run) maskPassages() error {
 // quotePassages adds to each citation what its passage, which is masked, says to this caller. What the rules for answers block is left out and
 // does not keep the answer from him, since the model has not been asked yet.
 func (r *run) quotePassages() error {
-	r.prompt.citations = slices.Clone(r.masked.citations[:r.prompt.Kept])
+	r.prompt.citations = slices.Clone(r.masked.citations[:r.prompt.SegmentsKept])
 	if r.call.RAG == nil || r.call.RAG.OmitQuotes {
 		return nil
 	}

@@ -280,7 +280,7 @@ func TestLeavingAWholeAnswer(t *testing.T) {
 			if _, err := r.Collect(); !errors.Is(err, context.Canceled) {
 				t.Errorf("%v", err)
 			}
-			if got := w.engine.Requests()[0].Whole; got != (c.blocking && !c.streams) {
+			if got := w.engine.Requests()[0].NonStreaming; got != (c.blocking && !c.streams) {
 				t.Errorf("asked for one piece: %v", got)
 			}
 			u := w.log.events[1].Usage
@@ -377,7 +377,7 @@ func TestStreamedThoughAskedForOnePiece(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Collect(); !fault.Is(err, fault.CodeBlockedAnswer) || w.engine.Aborted() != 1 || !w.engine.Requests()[0].Whole {
+	if _, err := r.Collect(); !fault.Is(err, fault.CodeBlockedAnswer) || w.engine.Aborted() != 1 || !w.engine.Requests()[0].NonStreaming {
 		t.Errorf("%v, stopped %d times", err, w.engine.Aborted())
 	}
 	if u := w.log.events[1].Usage; u.CompletionTokens != 1 || !u.Estimated {
@@ -423,7 +423,7 @@ type unreached struct {
 func (u unreached) Generate(context.Context, *engine.Prompt) iter.Seq2[engine.Event, error] {
 	return func(yield func(engine.Event, error) bool) {
 		u.leave()
-		yield(engine.Event{}, fmt.Errorf("connect: %w: %w", engine.ErrNotAsked, context.Canceled))
+		yield(engine.Event{}, fmt.Errorf("connect: %w: %w", engine.ErrNotReached, context.Canceled))
 	}
 }
 

@@ -56,8 +56,8 @@ func TestPreparedOnce(t *testing.T) {
 				q.RAG = &RAG{Collection: "c"}
 			}
 			r, _ := chat(t, w, q)
-			if len(e.prompts) != c.prepared || e.ran != e.prompts[len(e.prompts)-1] || e.ran.Kept != c.kept || len(r.Citations) != c.kept {
-				t.Fatalf("prepared %d times, %d passages kept, %d cited", len(e.prompts), e.ran.Kept, len(r.Citations))
+			if len(e.prompts) != c.prepared || e.ran != e.prompts[len(e.prompts)-1] || e.ran.SegmentsKept != c.kept || len(r.Citations) != c.kept {
+				t.Fatalf("prepared %d times, %d passages kept, %d cited", len(e.prompts), e.ran.SegmentsKept, len(r.Citations))
 			}
 			reserved := w.ledger.asks[0].PromptTokens
 			if used := int64(e.ran.Tokens); used != reserved {

@@ -35,8 +35,8 @@ func (r *run) request() *engine.Request {
 		Model: r.choice.Version.EngineModel, Messages: c.Messages, Prompt: c.Prompt, Choices: max(1, c.Choices),
 		Tools: c.Tools, ToolChoice: c.ToolChoice, ParallelTools: c.ParallelTools, Format: c.Format,
 		ID: c.RequestID, Tenant: r.caller.Tenant, Class: c.Class, Priority: c.Priority, SharedPrefix: decision.SharesPrefixCache(),
-		Whole:       c.Blocking && c.Logprobs < 0 && decision.UpstreamNonStreaming(), // log-probabilities are large
-		Temperature: firstSet(1, c.Temperature, d.Temperature), TopP: firstSet(1, c.TopP, d.TopP), Seed: c.Seed, Stop: c.Stop, Logprobs: c.Logprobs,
+		NonStreaming: c.Blocking && c.Logprobs < 0 && decision.UpstreamNonStreaming(), // log-probabilities are large
+		Temperature:  firstSet(1, c.Temperature, d.Temperature), TopP: firstSet(1, c.TopP, d.TopP), Seed: c.Seed, Stop: c.Stop, Logprobs: c.Logprobs,
 		TopK: c.TopK, MinP: c.MinP, RepetitionPenalty: c.RepetitionPenalty, FrequencyPenalty: c.FrequencyPenalty,
 		PresencePenalty: c.PresencePenalty, LogitBias: c.LogitBias, MinTokens: c.MinTokens, Echo: c.Echo,
 	}
@@ -101,7 +101,7 @@ func (r *run) prepare(ctx context.Context) error {
 		if r.prompt.Prompt, err = r.choice.Engine.Prepare(ctx, &with); err != nil {
 			return err
 		}
-		if r.prompt.Kept > 0 {
+		if r.prompt.SegmentsKept > 0 {
 			return r.quotePassages()
 		}
 	}

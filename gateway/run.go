@@ -51,7 +51,7 @@ type caller struct {
 
 // slot is what the limits have granted.
 type slot struct {
-	ticket *limit.Ticket
+	ticket *limit.Permit
 	rate   limit.State
 }
 
@@ -141,7 +141,7 @@ func (p *Pipeline) newRun(c *Call, need route.Need) *run {
 // citedPassages returns what the call draws on: the passages that the engine is given, else all that were found.
 func (r *run) citedPassages() ([]rag.Passage, []Citation) {
 	if r.prompt.request() != nil {
-		return r.sources.passages[:r.prompt.Kept], r.prompt.citations
+		return r.sources.passages[:r.prompt.SegmentsKept], r.prompt.citations
 	}
 	return r.sources.passages, r.masked.citations
 }

@@ -179,7 +179,7 @@ func (p *parts) registerModel(ctx context.Context, engineName string, m engine.M
 	name := string(m.ID)
 	v := route.Version{Model: name, Version: firstVersion, Engine: engineName, EngineModel: m.ID, Precision: m.Precision}
 	if engineName == nativeEngine && m.CanGenerate {
-		v.Defaults = calm()
+		v.Defaults = defaultSampling()
 	}
 	err := p.router.Register(ctx, v)
 	if err != nil && !fault.Is(err, fault.CodeExists) {
@@ -191,9 +191,9 @@ func (p *parts) registerModel(ctx context.Context, engineName string, m engine.M
 	return p.router.SetAssignment(ctx, route.Assignment{Model: name, Stable: firstVersion})
 }
 
-// calm is the sampling of native models for callers who do not say: the wire format's own default, temperature 1, makes models
+// defaultSampling is the sampling of native models for callers who do not say: the wire format's own default, temperature 1, makes models
 // small enough for a CPU ramble.
-func calm() route.Defaults {
+func defaultSampling() route.Defaults {
 	temperature, topP := 0.2, 0.9
 	return route.Defaults{Temperature: &temperature, TopP: &topP}
 }

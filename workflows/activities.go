@@ -107,7 +107,7 @@ func (a *activities) settle(ctx context.Context, in *transitionInput) error {
 		}
 	}
 	d.Evidence = ev.Hash()
-	if err := a.store.keep(ctx, *ev, st.Spec.Thresholds, d, at); err != nil {
+	if err := a.store.saveEvidence(ctx, *ev, st.Spec.Thresholds, d, at); err != nil {
 		return err
 	}
 	in.Transition.Evidence = d.Evidence
@@ -210,7 +210,7 @@ func (a *activities) Evaluate(ctx context.Context, in evaluateInput) (evaluateOu
 	d := Verdict(ev, in.Thresholds)
 	a.m.verdicts.WithLabelValues(string(d.Outcome)).Inc()
 	if in.Record || d.Outcome == Pass || d.Outcome == Fail {
-		if err := a.store.keep(ctx, ev, in.Thresholds, d, a.now()); err != nil {
+		if err := a.store.saveEvidence(ctx, ev, in.Thresholds, d, a.now()); err != nil {
 			return evaluateOutput{}, err
 		}
 	} else {

@@ -105,8 +105,8 @@ func (c *capacity) configured() int {
 	return c.deps.Engine.Configured()
 }
 
-// shown completes what people see.
-func (c *capacity) shown(v Capacity) Capacity {
+// current completes what people see.
+func (c *capacity) current(v Capacity) Capacity {
 	v.Configured = c.configured()
 	if v.Plan.IsZero() {
 		v.Concurrency = v.Configured
@@ -176,7 +176,7 @@ func (c *capacity) apply(ctx context.Context) (Capacity, error) {
 	if err != nil || !found || have.audit == "" || c.deps.Engine == nil || have.version == c.applied.Load() {
 		return have, err
 	}
-	n := c.shown(have).Concurrency
+	n := c.current(have).Concurrency
 	if err := c.deps.Engine.SetConcurrency(ctx, n); err != nil {
 		return have, fmt.Errorf("set concurrency: %w", err)
 	}

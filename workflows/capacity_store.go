@@ -53,10 +53,10 @@ func (s *store) capacity(ctx context.Context) (c Capacity, found bool, err error
 	return c, true, nil
 }
 
-// steady is the plan of a row that has none, for replicas of the release before: they run the same number all day on it, where zeros
+// constantPlan is the plan of a row that has none, for replicas of the release before: they run the same number all day on it, where zeros
 // would throttle them to one request. Nobody else reads it; the source says that there is no plan.
-func steady(concurrency int) Plan {
-	n := or(concurrency, mostConcurrency)
+func constantPlan(concurrency int) Plan {
+	n := or(concurrency, maxConcurrency)
 	return Plan{Timezone: "UTC", PeakConcurrency: n, ValleyConcurrency: n}
 }
 
@@ -64,7 +64,7 @@ func steady(concurrency int) Plan {
 // conflict and nothing changes.
 func (s *store) changeCapacity(ctx context.Context, c Capacity) error {
 	if c.Plan.IsZero() {
-		c.Plan, c.Slot = steady(c.Concurrency), Valley
+		c.Plan, c.Slot = constantPlan(c.Concurrency), Valley
 	}
 	plan, err1 := encode(c.Plan)
 	actor, err2 := encode(c.Actor)

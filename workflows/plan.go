@@ -34,8 +34,8 @@ type Window struct {
 	To   string `json:"to" koanf:"to"`     // HH:MM, 24:00 is the end of the day
 }
 
-// mostConcurrency is the most a plan may ask for.
-const mostConcurrency = 4096
+// maxConcurrency is the most a plan may ask for.
+const maxConcurrency = 4096
 
 // IsZero reports whether there is no plan.
 func (p Plan) IsZero() bool {
@@ -50,10 +50,10 @@ func (p Plan) Validate() error {
 	if _, err := p.zone(); err != nil {
 		return bad("timezone", fault.Say("capacity.zone"))
 	}
-	if p.PeakConcurrency < 1 || p.PeakConcurrency > mostConcurrency {
+	if p.PeakConcurrency < 1 || p.PeakConcurrency > maxConcurrency {
 		return bad("peak_concurrency", fault.Say("capacity.concurrency"))
 	}
-	if p.ValleyConcurrency < 1 || p.ValleyConcurrency > mostConcurrency {
+	if p.ValleyConcurrency < 1 || p.ValleyConcurrency > maxConcurrency {
 		return bad("valley_concurrency", fault.Say("capacity.concurrency"))
 	}
 	if len(p.Peak) > 32 {

@@ -74,12 +74,12 @@ func rollout(ctx workflow.Context, in rolloutInput) (State, error) {
 	for r.Stage <= len(in.Spec.Steps) {
 		if r.State.Phase == PhaseStarting || r.State.History[len(r.State.History)-1].To != in.Spec.stageName(r.Stage) {
 			if err := r.advance(ctx); err != nil {
-				return r.retreat(ctx, err)
+				return r.rollBack(ctx, err)
 			}
 		}
-		again, err := r.watch(ctx)
+		again, err := r.observeStage(ctx)
 		if err != nil {
-			return r.retreat(ctx, err)
+			return r.rollBack(ctx, err)
 		}
 		if again {
 			in.Resume = &r.progress
@@ -88,7 +88,7 @@ func rollout(ctx workflow.Context, in rolloutInput) (State, error) {
 		r.Stage++
 	}
 	if err := r.complete(ctx); err != nil {
-		return r.retreat(ctx, err)
+		return r.rollBack(ctx, err)
 	}
 	return r.State, r.drain(ctx)
 }
@@ -126,14 +126,14 @@ func (r *run) listen(ctx workflow.Context) error {
 			if !aborts.Receive(ctx, &c) {
 				return
 			}
-			r.hear(c)
+			r.acceptAbort(c)
 		}
 	})
 	return nil
 }
 
-// hear takes the first abort that is meant for this rollout; one for an earlier rollout of the model is stale.
-func (r *run) hear(c command) {
+// acceptAbort takes the first abort that is meant for this rollout; one for an earlier rollout of the model is stale.
+func (r *run) acceptAbort(c command) {
 	if c.Rollout == r.in.ID && r.abort == nil {
 		r.abort = &c
 	}
@@ -143,7 +143,7 @@ func (r *run) hear(c command) {
 func (r *run) aborted(ctx workflow.Context) bool {
 	aborts := workflow.GetSignalChannel(ctx, abortSignal)
 	for c := (command{}); aborts.ReceiveAsync(&c); c = (command{}) {
-		r.hear(c)
+		r.acceptAbort(c)
 	}
 	return r.abort != nil
 }
@@ -164,11 +164,11 @@ func (r *run) mayApprove(_ workflow.Context, c command) error {
 
 // advance enters the current stage: audited first, then the assignment moves.
 func (r *run) advance(ctx workflow.Context) error {
-	why := r.onward()
+	why := r.advanceCause()
 	if r.Stage == 0 {
-		why = by(r.in.Starter, r.in.Spec.Reason)
+		why = byActor(r.in.Starter, r.in.Spec.Reason)
 	}
-	if err := r.interruptible(ctx, r.move(ctx, r.in.Spec.stageName(r.Stage), why)); err != nil {
+	if err := r.interruptible(ctx, r.newTransition(ctx, r.in.Spec.stageName(r.Stage), why)); err != nil {
 		return err
 	}
 	r.Approval = nil // it was meant for the step that is left now
@@ -185,52 +185,52 @@ func (r *run) advance(ctx workflow.Context) error {
 }
 
 func (r *run) complete(ctx workflow.Context) error {
-	if err := r.interruptible(ctx, r.move(ctx, PhaseCompleted, r.onward())); err != nil {
+	if err := r.interruptible(ctx, r.newTransition(ctx, PhaseCompleted, r.advanceCause())); err != nil {
 		return err
 	}
 	r.finish(ctx, PhaseCompleted, 100)
 	return nil
 }
 
-// why is who makes a transition and for what reason: a person's own words, or a cause of the system's.
-type why struct {
+// causation is who makes a transition and for what reason: a person's own words, or a cause of the system's.
+type causation struct {
 	actor  Actor
 	reason string
 	cause  *Cause
 }
 
-func by(actor Actor, reason string) why { return why{actor: actor, reason: reason} }
+func byActor(actor Actor, reason string) causation { return causation{actor: actor, reason: reason} }
 
-func (r *run) because(c Cause) why {
-	return why{actor: rolloutActor(), reason: c.Sentence(r.in.Spec.Thresholds).String(), cause: &c}
+func (r *run) causedBy(c Cause) causation {
+	return causation{actor: rolloutActor(), reason: c.Sentence(r.in.Spec.Thresholds).String(), cause: &c}
 }
 
-// onward is why the rollout moves on: the person who approved, else the evidence.
-func (r *run) onward() why {
+// advanceCause is why the rollout moves on: the person who approved, else the evidence.
+func (r *run) advanceCause() causation {
 	if r.Approval != nil {
-		return by(r.Approval.Actor, r.Approval.Reason)
+		return byActor(r.Approval.Actor, r.Approval.Reason)
 	}
 	d := r.State.Decision
-	return r.because(Cause{Code: causeVerdict, Decision: &d})
+	return r.causedBy(Cause{Code: causeVerdict, Decision: &d})
 }
 
 // stop is why a rollout goes back.
 type stop struct {
 	phase string
-	why   why
+	why   causation
 }
 
 func (s *stop) Error() string { return s.phase + ": " + s.why.reason }
 
-// retreat sends all conversations back to stable, in a context that outlives a cancellation, and retries until it is done.
-func (r *run) retreat(ctx workflow.Context, cause error) (State, error) {
-	s := &stop{PhaseRolledBack, r.because(Cause{Code: causeStopped, English: cause.Error()})}
+// rollBack sends all conversations back to stable, in a context that outlives a cancellation, and retries until it is done.
+func (r *run) rollBack(ctx workflow.Context, cause error) (State, error) {
+	s := &stop{PhaseRolledBack, r.causedBy(Cause{Code: causeStopped, English: cause.Error()})}
 	if !errors.As(cause, &s) && ctx.Err() != nil {
-		s = &stop{PhaseAborted, r.because(Cause{Code: causeCancelled})}
+		s = &stop{PhaseAborted, r.causedBy(Cause{Code: causeCancelled})}
 	}
 	ctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
-	t := r.move(ctx, s.phase, s.why)
+	t := r.newTransition(ctx, s.phase, s.why)
 	if err := r.perform(ctx, t); err != nil {
 		return r.State, fmt.Errorf("take the rollout back: %w", err)
 	}
@@ -248,9 +248,9 @@ func (r *run) drain(ctx workflow.Context) error {
 	return workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
 }
 
-// watch looks at the evidence until the stage is over. It returns again = true when the history has grown so long that the
+// observeStage looks at the evidence until the stage is over. It returns again = true when the history has grown so long that the
 // workflow should continue as a new run.
-func (r *run) watch(ctx workflow.Context) (again bool, err error) {
+func (r *run) observeStage(ctx workflow.Context) (again bool, err error) {
 	spec := r.in.Spec
 	for {
 		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() && workflow.AllHandlersFinished(ctx) && !r.aborted(ctx) {
@@ -273,11 +273,11 @@ func (r *run) watch(ctx workflow.Context) (again bool, err error) {
 		r.State.Awaiting = d.Outcome == Pass && due && gated && !approved
 		switch {
 		case d.Outcome == Fail:
-			return false, &stop{PhaseRolledBack, r.because(Cause{Code: causeVerdict, Decision: &d})}
+			return false, &stop{PhaseRolledBack, r.causedBy(Cause{Code: causeVerdict, Decision: &d})}
 		case d.Outcome == Pass && due && !r.State.Awaiting:
 			return false, nil
 		case d.Outcome != Pass && late:
-			return false, &stop{PhaseRolledBack, r.because(Cause{Code: causeDeadline, Decision: &d})}
+			return false, &stop{PhaseRolledBack, r.causedBy(Cause{Code: causeDeadline, Decision: &d})}
 		}
 	}
 }
@@ -326,28 +326,28 @@ func (r *run) unlessAborted(ctx workflow.Context, cancel func(), f workflow.Futu
 	if r.abort != nil {
 		cancel()
 		_ = f.Get(ctx, nil) // the outcome does not matter, only that it cannot act after the retreat
-		return &stop{PhaseAborted, by(r.abort.Actor, r.abort.Reason)}
+		return &stop{PhaseAborted, byActor(r.abort.Actor, r.abort.Reason)}
 	}
 	err := f.Get(ctx, out)
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
 		switch app.Type() {
 		case errSuperseded:
-			return &stop{PhaseAborted, r.because(Cause{Code: causeSuperseded})}
+			return &stop{PhaseAborted, r.causedBy(Cause{Code: causeSuperseded})}
 		case errRefused:
 			c := Cause{Code: causeRefused, English: app.Message()}
 			if app.HasDetails() {
 				_ = app.Details(&c.Chinese) // an earlier release sends none; the English form serves
 			}
-			return &stop{PhaseFailed, r.because(c)}
+			return &stop{PhaseFailed, r.causedBy(c)}
 		}
 	}
 	return err
 }
 
-// move begins the next transition. Its id depends on the rollout and the number of the transition alone; one that was abandoned
+// newTransition begins the next transition. Its id depends on the rollout and the number of the transition alone; one that was abandoned
 // keeps its number, so that what follows is not taken for its repetition.
-func (r *run) move(ctx workflow.Context, to string, w why) Transition {
+func (r *run) newTransition(ctx workflow.Context, to string, w causation) Transition {
 	r.Seq++
 	t := Transition{
 		Seq: r.Seq, From: PhaseStarting, To: to, At: workflow.Now(ctx).UnixMicro(), Actor: w.actor, Reason: w.reason,

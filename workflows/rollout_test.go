@@ -239,7 +239,7 @@ func (r *rehearsal) check(st State) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	looks, err := r.acts.store.looks(r.t.Context(), kept)
+	looks, err := r.acts.store.evaluations(r.t.Context(), kept)
 	if err != nil {
 		r.t.Fatal(err)
 	}

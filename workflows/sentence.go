@@ -17,10 +17,10 @@ type CheckState string
 
 // The states of a check. A step is left when every check holds.
 const (
-	Holds         CheckState = "holds"
-	Broken        CheckState = "broken"
-	Unproven      CheckState = "unproven"
-	TooLittleData CheckState = "too_little_data"
+	Holds            CheckState = "holds"
+	Broken           CheckState = "broken"
+	Unproven         CheckState = "unproven"
+	InsufficientData CheckState = "too_little_data"
 )
 
 // State says how the check c of d stands, by the error probabilities of the verdict itself.
@@ -30,7 +30,7 @@ func (d Decision) State(c Check, th Thresholds) CheckState {
 	case c.Worse <= th.AbortShare():
 		return Broken
 	case few, c.Latency() && (c.Stable == 0 || c.Candidate == 0):
-		return TooLittleData
+		return InsufficientData
 	case c.Holds <= th.PromoteAlpha:
 		return Holds
 	}
@@ -92,7 +92,7 @@ func (d Decision) Proof(c Check, th Thresholds) fault.Phrase {
 			return fault.Say("rollout.below_limit")
 		}
 		return fault.Say("rollout.proven", chance(c.Holds))
-	case TooLittleData:
+	case InsufficientData:
 		if enough(d, th) {
 			return fault.Say("rollout.no_latency")
 		}
@@ -209,7 +209,7 @@ func trim(s string) string { return strings.TrimSuffix(strings.TrimRight(s, "0")
 
 // chance writes a probability as a bound on it: two significant digits, rounded up. No bound that can be set is smaller than the least.
 func chance(p float64) string {
-	p = max(p, leastAlpha)
+	p = max(p, minAlpha)
 	digits := 1 - int(math.Floor(math.Log10(p))) // behind the point, of a share of one
 	scale := math.Pow10(digits)
 	p = math.Ceil(p*scale-1e-6) / scale
@@ -220,8 +220,8 @@ func chance(p float64) string {
 	return text + "%"
 }
 
-// leastAlpha is the smallest probability that the limits of a rollout may name.
-const leastAlpha = 1e-6
+// minAlpha is the smallest probability that the limits of a rollout may name.
+const minAlpha = 1e-6
 
 // millis writes seconds as milliseconds with three significant digits at least.
 func millis(seconds float64) string {

@@ -31,8 +31,8 @@ type Service struct {
 	m      *metrics
 	now    func() time.Time
 
-	patience time.Duration // how long a caller waits for Temporal
-	poll     time.Duration // how often the capacity plan is looked at
+	callTimeout time.Duration // how long a caller waits for Temporal
+	poll        time.Duration // how often the capacity plan is looked at
 }
 
 // New returns a service that is not connected yet: Temporal may be down now and later. [Service.Run] does the work.
@@ -57,7 +57,7 @@ func New(cfg Config, deps Deps, log *slog.Logger, reg prometheus.Registerer) (*S
 	}
 	s := &Service{
 		cfg: cfg, deps: deps, client: c, store: &store{db: deps.DB}, log: log, m: newMetrics(reg), now: time.Now,
-		patience: 5 * time.Second, poll: 2 * time.Second,
+		callTimeout: 5 * time.Second, poll: 2 * time.Second,
 	}
 	s.plan = &capacity{deps: deps, store: s.store, now: s.now, log: log, m: s.m}
 	s.acts = &activities{deps: deps, store: s.store, plan: s.plan, now: s.now, log: log, m: s.m}
@@ -69,7 +69,7 @@ func (s *Service) Close() { s.client.Close() }
 
 // Ready reports whether Temporal answers and has our namespace.
 func (s *Service) Ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
 	defer cancel()
 	_, err := s.client.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: s.cfg.Namespace})
 	return temporalError(err)
@@ -109,7 +109,7 @@ func (s *Service) StartRollout(ctx context.Context, spec Spec, starter Actor) (S
 // launch starts the workflow. The model's last rollout may show its end a moment before its own workflow is over: as long as
 // nothing owns the assignment, launch waits for that.
 func (s *Service) launch(ctx context.Context, in rolloutInput) error {
-	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
 	defer cancel()
 	for {
 		_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
@@ -158,7 +158,7 @@ func (s *Service) Approve(ctx context.Context, id string, actor Actor, reason st
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
 	defer cancel()
 	h, err := s.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: workflowID(st.Model), UpdateName: approveUpdate, WaitForStage: client.WorkflowUpdateStageCompleted,
@@ -177,7 +177,7 @@ func (s *Service) Abort(ctx context.Context, id string, actor Actor, reason stri
 	if err != nil {
 		return err
 	}
-	wait, cancel := context.WithTimeout(ctx, s.patience)
+	wait, cancel := context.WithTimeout(ctx, s.callTimeout)
 	defer cancel()
 	err = temporalError(s.client.SignalWorkflow(wait, workflowID(st.Model), "", abortSignal, command{Rollout: id, Actor: actor, Reason: reason}))
 	if err == nil || ctx.Err() != nil {
@@ -247,14 +247,14 @@ func (s *Service) live(st State) State {
 	return st
 }
 
-// Looks returns the last look at a rollout that [Service.Get] returned, nil before the first one on a step, and what its steps were
+// Evaluations returns the last look at a rollout that [Service.Get] returned, nil before the first one on a step, and what its steps were
 // left on, by the hash that the transition carries. [Verdict] of evidence and thresholds gives the decision again.
-func (s *Service) Looks(ctx context.Context, st State) (last *Look, left map[string]Look, err error) {
-	if left, err = s.store.looks(ctx, st); err != nil {
+func (s *Service) Evaluations(ctx context.Context, st State) (last *Evaluation, left map[string]Evaluation, err error) {
+	if left, err = s.store.evaluations(ctx, st); err != nil {
 		return nil, nil, err
 	}
 	if st.Seen != nil {
-		last = &Look{At: st.CheckedAt, Evidence: *st.Seen, Thresholds: st.Spec.Thresholds, Decision: st.Decision}
+		last = &Evaluation{At: st.CheckedAt, Evidence: *st.Seen, Thresholds: st.Spec.Thresholds, Decision: st.Decision}
 	} else if kept, ok := left[st.Decision.Evidence]; ok {
 		last = &kept
 	}
@@ -264,13 +264,13 @@ func (s *Service) Looks(ctx context.Context, st State) (last *Look, left map[str
 // Capacity returns the plan and what is in force; the plan is zero when there is none.
 func (s *Service) Capacity(ctx context.Context) (Capacity, error) {
 	c, _, err := s.store.capacity(ctx)
-	return s.plan.shown(c), err
+	return s.plan.current(c), err
 }
 
 // SetCapacity replaces the plan. It is in force within seconds, also while Temporal is away.
 func (s *Service) SetCapacity(ctx context.Context, plan Plan, actor Actor, reason string) (Capacity, error) {
 	c, err := s.plan.set(ctx, plan, actor, reason)
-	return s.plan.shown(c), err
+	return s.plan.current(c), err
 }
 
 // RemoveCapacity ends the plan: within seconds every replica runs at the concurrency of its configuration, also while Temporal is
@@ -278,7 +278,7 @@ func (s *Service) SetCapacity(ctx context.Context, plan Plan, actor Actor, reaso
 // removal cannot be stored or audited, every engine keeps the value it has.
 func (s *Service) RemoveCapacity(ctx context.Context, actor Actor, reason string) (Capacity, error) {
 	c, err := s.plan.remove(ctx, actor, reason)
-	return s.plan.shown(c), err
+	return s.plan.current(c), err
 }
 
 // temporalError gives an error of the SDK its code.

@@ -54,7 +54,7 @@ func newPlatform(t *testing.T, cfg Config) *platform {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.patience, p.poll = 30*time.Second, 100*time.Millisecond // the machine may be busy
+	p.callTimeout, p.poll = 30*time.Second, 100*time.Millisecond // the machine may be busy
 	t.Cleanup(p.Close)
 	return p
 }
@@ -227,7 +227,7 @@ func TestRolloutsOnARealServer(t *testing.T) {
 	if rest, next, err := p.List(t.Context(), next, 50); err != nil || len(rest) < 1 || next != "" {
 		t.Errorf("the rest: %d, %q, %v", len(rest), next, err)
 	}
-	seen, left, err := p.Looks(t.Context(), done)
+	seen, left, err := p.Evaluations(t.Context(), done)
 	if err != nil || seen == nil || seen.Evidence.Hash() != last.Evidence {
 		t.Fatalf("the last look at an aborted rollout: %+v %v", seen, err)
 	}
@@ -243,7 +243,7 @@ func TestRolloutsOnARealServer(t *testing.T) {
 func TestTemporalIsKilledDuringARollout(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, Config{})
-	p.patience = 3 * time.Second // every call after the outage waits it out
+	p.callTimeout = 3 * time.Second // every call after the outage waits it out
 	p.serve()
 	p.w.change(func() { // everything passes, but the step at 20 goes on for ever
 		p.w.stats = p.w.traffic(500, sim0, sim0)
@@ -314,7 +314,7 @@ func TestScheduleOnARealServer(t *testing.T) {
 	t.Parallel()
 	plan := office()
 	p := newPlatform(t, Config{Capacity: plan})
-	p.patience = 5 * time.Second // a call during the outage waits it out
+	p.callTimeout = 5 * time.Second // a call during the outage waits it out
 	var mu sync.Mutex
 	clock := at(t, "Asia/Shanghai", "2026-11-02 06:59:00")
 	p.plan.now = func() time.Time { mu.Lock(); defer mu.Unlock(); return clock }

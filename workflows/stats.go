@@ -70,7 +70,7 @@ func logWorse(candidate, stable coin, margin float64) float64 {
 	if candidate.n == 0 || stable.n == 0 || candidate.rate(0)-stable.rate(0) <= margin {
 		return 0
 	}
-	return minAlong(candidate, stable, margin)
+	return minOnLine(candidate, stable, margin)
 }
 
 // logNotWorse returns the log evidence against "the candidate's rate is at least margin above stable's".
@@ -78,13 +78,13 @@ func logNotWorse(candidate, stable coin, margin float64) float64 {
 	if candidate.n == 0 || stable.n == 0 || candidate.rate(0)-stable.rate(0) >= margin {
 		return 0
 	}
-	return minAlong(candidate, stable, margin)
+	return minOnLine(candidate, stable, margin)
 }
 
-// minAlong minimises the joint evidence over the line "candidate = stable + margin". It is convex there, because log M is convex
+// minOnLine minimises the joint evidence over the line "candidate = stable + margin". It is convex there, because log M is convex
 // in p and the hedge keeps that, so a golden-section search finds the minimum; the ends are looked at too, since the search only
 // comes near them.
-func minAlong(candidate, stable coin, margin float64) float64 {
+func minOnLine(candidate, stable coin, margin float64) float64 {
 	f := func(p float64) float64 { return stable.at(p) + candidate.at(min(p+margin, 1)) }
 	lo, hi := 0.0, 1-margin
 	best := min(f(lo), f(hi))

@@ -113,7 +113,7 @@ func TestMinAlongIsAMinimum(t *testing.T) {
 		n, m := r.Int64N(400)+1, r.Int64N(400)+1
 		c, s := newCoin(r.Int64N(n+1), n), newCoin(r.Int64N(m+1), m)
 		margin := r.Float64() * 0.9
-		got := minAlong(c, s, margin)
+		got := minOnLine(c, s, margin)
 		least := math.Inf(1)
 		for i := range 2001 {
 			p := float64(i) / 2000 * (1 - margin)

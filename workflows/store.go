@@ -219,8 +219,8 @@ func (s *store) checked(ctx context.Context, ev Evidence, d Decision, at time.Ti
 	return nil
 }
 
-// keep stores evidence under its hash, once.
-func (s *store) keep(ctx context.Context, ev Evidence, th Thresholds, d Decision, at time.Time) error {
+// saveEvidence stores evidence under its hash, once.
+func (s *store) saveEvidence(ctx context.Context, ev Evidence, th Thresholds, d Decision, at time.Time) error {
 	thresholds, err1 := encode(th)
 	decision, err2 := encode(d)
 	if err := errors.Join(err1, err2); err != nil {
@@ -236,9 +236,9 @@ func (s *store) keep(ctx context.Context, ev Evidence, th Thresholds, d Decision
 	return nil
 }
 
-// looks returns the evidence that a rollout refers to, by hash: what its steps were left on, and its latest verdict. A step that
+// evaluations returns the evidence that a rollout refers to, by hash: what its steps were left on, and its latest verdict. A step that
 // passes and waits keeps one look after the other, which nobody asks for again.
-func (s *store) looks(ctx context.Context, st State) (map[string]Look, error) {
+func (s *store) evaluations(ctx context.Context, st State) (map[string]Evaluation, error) {
 	hashes := []string{st.Decision.Evidence}
 	for _, t := range st.History {
 		hashes = append(hashes, t.Evidence)
@@ -248,9 +248,9 @@ func (s *store) looks(ctx context.Context, st State) (map[string]Look, error) {
 	if err != nil {
 		return nil, unavailable("read evidence", err)
 	}
-	out := make(map[string]Look, len(rows))
+	out := make(map[string]Evaluation, len(rows))
 	for _, r := range rows {
-		l := Look{At: r.At}
+		l := Evaluation{At: r.At}
 		err := errors.Join(json.Unmarshal([]byte(r.Body), &l.Evidence), json.Unmarshal([]byte(r.Thresholds), &l.Thresholds), json.Unmarshal([]byte(r.Decision), &l.Decision))
 		if err != nil {
 			return nil, fmt.Errorf("decode evidence %s: %w", r.Hash, err)

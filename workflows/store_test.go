@@ -88,15 +88,15 @@ func TestStoreKeepsEvidenceOnce(t *testing.T) {
 		s, ctx := &store{db: db}, t.Context()
 		ev := Evidence{Schema: 1, Rollout: "r-1", Phase: "canary-20", Stable: arm(9, 1, time.Second, time.Second)}
 		for range 2 {
-			if err := s.keep(ctx, ev, th(), Verdict(ev, th()), time.UnixMicro(1)); err != nil {
+			if err := s.saveEvidence(ctx, ev, th(), Verdict(ev, th()), time.UnixMicro(1)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		want := map[string]Look{ev.Hash(): {At: 1, Evidence: ev, Thresholds: th(), Decision: Verdict(ev, th())}}
-		if got, err := s.looks(ctx, State{History: []Transition{{Evidence: ev.Hash()}}}); err != nil || !reflect.DeepEqual(got, want) {
+		want := map[string]Evaluation{ev.Hash(): {At: 1, Evidence: ev, Thresholds: th(), Decision: Verdict(ev, th())}}
+		if got, err := s.evaluations(ctx, State{History: []Transition{{Evidence: ev.Hash()}}}); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v %v\nwant %+v", got, err, want)
 		}
-		if got, err := s.looks(ctx, State{}); err != nil || len(got) != 0 {
+		if got, err := s.evaluations(ctx, State{}); err != nil || len(got) != 0 {
 			t.Errorf("of another rollout: %+v %v", got, err)
 		}
 	})
@@ -164,12 +164,12 @@ func TestStoreSaysWhenTheDatabaseIsGone(t *testing.T) {
 	_, errList := s.list(ctx, "", 1)
 	_, _, errMove := s.transition(ctx, "r", Transition{ID: "r/1"})
 	_, errLatest := s.latest(ctx, "r")
-	_, errEvidence := s.looks(ctx, State{})
+	_, errEvidence := s.evaluations(ctx, State{})
 	_, _, errCapacity := s.capacity(ctx)
 	for i, err := range []error{
 		errGet, errList, errMove, errLatest, errEvidence, errCapacity, s.create(ctx, State{}), s.audited(ctx, "r/1", "a"),
 		s.entered(ctx, "r", Transition{}), s.checked(ctx, Evidence{}, Decision{}, time.Time{}), s.settled(ctx, "r/1", "h"), s.abandon(ctx, "r", time.Time{}),
-		s.keep(ctx, Evidence{}, Thresholds{}, Decision{}, time.Time{}), s.changeCapacity(ctx, Capacity{version: 1}),
+		s.saveEvidence(ctx, Evidence{}, Thresholds{}, Decision{}, time.Time{}), s.changeCapacity(ctx, Capacity{version: 1}),
 		s.changeCapacity(ctx, Capacity{version: 2}), s.auditedCapacity(ctx, 1, "a"),
 	} {
 		if !fault.Is(err, fault.CodeDatabaseUnavailable) {

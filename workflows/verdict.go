@@ -36,7 +36,7 @@ type Thresholds struct {
 	PromoteAlpha float64 `json:"promote_alpha"`
 	// AbortAlpha bounds the probability that the whole rollout is taken back although the candidate holds every limit. Default 0.01.
 	AbortAlpha float64 `json:"abort_alpha"`
-	// Looks is the number of steps AbortAlpha is shared between; it is set from the steps of the rollout.
+	// Evaluations is the number of steps AbortAlpha is shared between; it is set from the steps of the rollout.
 	Looks int `json:"looks"`
 }
 

@@ -116,7 +116,7 @@ func (s *Service) start(ctx context.Context) error {
 }
 
 func (s *Service) sync(ctx context.Context, p Plan) error {
-	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
 	defer cancel()
 	return s.syncSchedule(ctx, p)
 }

@@ -45,31 +45,31 @@ func Start(ctx context.Context, c Command) (*Worker, error) {
 
 // Open loads a model; a worker does so once.
 func (w *Worker) Open(m Model) (Opened, error) {
-	r, err := w.ask(question{Do: "open", Model: m})
+	r, err := w.ask(workerRequest{Do: "open", Model: m})
 	return r.Opened, err
 }
 
 // Prompt computes n tokens into an empty sequence.
 func (w *Worker) Prompt(n int) (time.Duration, error) {
-	r, err := w.ask(question{Do: "prompt", Tokens: n})
+	r, err := w.ask(workerRequest{Do: "prompt", Tokens: n})
 	return seconds(r.Seconds), err
 }
 
 // Generate computes n tokens one by one behind depth others, which are not part of the time.
 func (w *Worker) Generate(n, depth int) (time.Duration, error) {
-	r, err := w.ask(question{Do: "generate", Tokens: n, Depth: depth})
+	r, err := w.ask(workerRequest{Do: "generate", Tokens: n, Depth: depth})
 	return seconds(r.Seconds), err
 }
 
 // Limits measures the machine with a number of threads; block is the size of what is read, in bytes.
 func (w *Worker) Limits(threads int, block int64) (Limits, error) {
-	r, err := w.ask(question{Do: "limits", Model: Model{Threads: threads}, Bytes: block})
+	r, err := w.ask(workerRequest{Do: "limits", Model: Model{Threads: threads}, Bytes: block})
 	return r.Limits, err
 }
 
 // Memory returns what the worker holds.
 func (w *Worker) Memory() (Memory, error) {
-	r, err := w.ask(question{Do: "memory"})
+	r, err := w.ask(workerRequest{Do: "memory"})
 	return r.Memory, err
 }
 
@@ -90,20 +90,20 @@ func (w *Worker) end() error {
 	return w.cmd.Wait()
 }
 
-func (w *Worker) ask(q question) (reply, error) {
+func (w *Worker) ask(q workerRequest) (workerReply, error) {
 	line, err := json.Marshal(q)
 	if err != nil {
-		return reply{}, err
+		return workerReply{}, err
 	}
-	var r reply
+	var r workerReply
 	if _, err = w.in.Write(append(line, '\n')); err == nil {
 		err = w.replies.Decode(&r)
 	}
 	if err != nil {
-		return reply{}, w.gone(q.Do, err)
+		return workerReply{}, w.gone(q.Do, err)
 	}
 	if r.Error != "" {
-		return reply{}, errors.New(r.Error)
+		return workerReply{}, errors.New(r.Error)
 	}
 	return r, nil
 }

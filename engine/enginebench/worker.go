@@ -44,8 +44,8 @@ type Memory struct {
 	File      int64 `json:"file_bytes"`      // resident now and part of a mapped file, which the system can drop and read again
 }
 
-// question is one line to a worker.
-type question struct {
+// workerRequest is one line to a worker.
+type workerRequest struct {
 	Do     string `json:"do"`
 	Model  Model  `json:"model,omitzero"`
 	Tokens int    `json:"tokens,omitempty"`
@@ -53,8 +53,8 @@ type question struct {
 	Bytes  int64  `json:"bytes,omitempty"`
 }
 
-// reply is one line from a worker.
-type reply struct {
+// workerReply is one line from a worker.
+type workerReply struct {
 	Error   string  `json:"error,omitempty"`
 	Opened  Opened  `json:"opened,omitzero"`
 	Seconds float64 `json:"seconds,omitempty"`
@@ -68,7 +68,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	defer s.close()
 	questions, replies := json.NewDecoder(in), json.NewEncoder(out)
 	for {
-		var q question
+		var q workerRequest
 		if err := questions.Decode(&q); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
@@ -76,7 +76,7 @@ func Serve(in io.Reader, out io.Writer) error {
 		}
 		r, err := s.answer(q)
 		if err != nil {
-			r = reply{Error: err.Error()}
+			r = workerReply{Error: err.Error()}
 		}
 		if err := replies.Encode(r); err != nil {
 			return fmt.Errorf("answer: %w", err)
@@ -96,26 +96,26 @@ func (s *server) close() {
 	}
 }
 
-func (s *server) answer(q question) (reply, error) {
+func (s *server) answer(q workerRequest) (workerReply, error) {
 	switch {
 	case q.Do == "open" && s.runner == nil:
 		o, err := s.open(q.Model)
-		return reply{Opened: o}, err
+		return workerReply{Opened: o}, err
 	case q.Do == "limits":
-		return reply{Limits: measureLimits(q.Model.Threads, q.Bytes, kernel.Detect(warnings()))}, nil
+		return workerReply{Limits: measureLimits(q.Model.Threads, q.Bytes, kernel.Detect(warnings()))}, nil
 	case q.Do == "memory":
 		m, err := memory("/proc/self/status")
-		return reply{Memory: m}, err
+		return workerReply{Memory: m}, err
 	case s.runner == nil:
-		return reply{}, fmt.Errorf("%q was asked before a model was opened", q.Do)
+		return workerReply{}, fmt.Errorf("%q was asked before a model was opened", q.Do)
 	case q.Do == "prompt":
 		d, err := s.prompt(q.Tokens)
-		return reply{Seconds: d.Seconds()}, err
+		return workerReply{Seconds: d.Seconds()}, err
 	case q.Do == "generate":
 		d, err := s.generate(q.Tokens, q.Depth)
-		return reply{Seconds: d.Seconds()}, err
+		return workerReply{Seconds: d.Seconds()}, err
 	}
-	return reply{}, fmt.Errorf("nobody here knows how to do %q", q.Do)
+	return workerReply{}, fmt.Errorf("nobody here knows how to do %q", q.Do)
 }
 
 func warnings() *slog.Logger {

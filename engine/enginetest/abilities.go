@@ -19,7 +19,7 @@ func (s *suite) need(promised bool, what string) {
 // lacks reports whether the engine is known to refuse a field, and holds it to doing so: what it does not honour it must not ignore.
 func (s *suite) lacks(field string, req *engine.Request) bool {
 	s.Helper()
-	if !slices.Contains(s.opt.Lacks, field) {
+	if !slices.Contains(s.opt.Unsupported, field) {
 		return false
 	}
 	if r := s.collect(s.ctx, req); !fault.Is(r.err, fault.CodeUnsupported) || fault.Public(r.err).Param() == "" || r.events > 0 {
@@ -29,7 +29,7 @@ func (s *suite) lacks(field string, req *engine.Request) bool {
 }
 
 // unpromised: what a model does not promise is refused, never left out in silence.
-func (s *suite) unpromised() {
+func (s *suite) unsupportedFields() {
 	s.needGenerate()
 	m := s.generate
 	for _, c := range []struct {
@@ -70,8 +70,8 @@ func (s *suite) tokens(text string) []int32 {
 	return ids
 }
 
-// story is a request whose answer is as free as can be.
-func (s *suite) story() *engine.Request {
+// longText is a request whose answer is as free as can be.
+func (s *suite) longText() *engine.Request {
 	req := s.request()
 	req.Messages, req.Prompt = nil, "Once upon a time there was"
 	return req

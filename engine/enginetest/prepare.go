@@ -41,8 +41,8 @@ func (s *suite) prepare(req *engine.Request) *engine.Prompt {
 	if req.Hook == nil && !reflect.DeepEqual(*req, before) { // functions are never equal
 		s.Errorf("the caller's request was changed from %+v to %+v", before, *req)
 	}
-	if p.Kept < 0 || p.Kept > len(req.Segments) || p.Tokens < 1 || p.Request.Segments != nil {
-		s.Fatalf("%d tokens, %d of %d segments kept, %d left", p.Tokens, p.Kept, len(req.Segments), len(p.Request.Segments))
+	if p.SegmentsKept < 0 || p.SegmentsKept > len(req.Segments) || p.Tokens < 1 || p.Request.Segments != nil {
+		s.Fatalf("%d tokens, %d of %d segments kept, %d left", p.Tokens, p.SegmentsKept, len(req.Segments), len(p.Request.Segments))
 	}
 	if whole := s.generate.ContextTokens; whole > 0 && (p.Tokens > whole || p.Exact && (p.Tokens == whole || p.Request.MaxTokens < 1 || p.Request.MaxTokens > whole-p.Tokens)) {
 		s.Errorf("%d tokens of prompt and %d of completion in a context of %d", p.Tokens, p.Request.MaxTokens, whole)
@@ -58,9 +58,9 @@ func (s *suite) prepare(req *engine.Request) *engine.Prompt {
 				last = i
 			}
 		}
-		want[last].Content = strings.Join(req.Segments[:p.Kept], "") + want[last].Content
+		want[last].Content = strings.Join(req.Segments[:p.SegmentsKept], "") + want[last].Content
 		if !reflect.DeepEqual(p.Request.Messages, want) {
-			s.Errorf("with %d segments the messages are %+v, want %+v", p.Kept, p.Request.Messages, want)
+			s.Errorf("with %d segments the messages are %+v, want %+v", p.SegmentsKept, p.Request.Messages, want)
 		}
 	}
 	return p
@@ -79,7 +79,7 @@ func (s *suite) prepared() {
 			if whole := s.generate.ContextTokens; p.Exact && asked != 3 && p.Request.MaxTokens != whole-p.Tokens {
 				s.Errorf("asked for %d: %d tokens for the completion behind %d of %d", asked, p.Request.MaxTokens, p.Tokens, whole)
 			}
-			if p.Kept != 0 || p.Request.Prompt != req.Prompt || len(p.Request.Messages) != len(req.Messages) {
+			if p.SegmentsKept != 0 || p.Request.Prompt != req.Prompt || len(p.Request.Messages) != len(req.Messages) {
 				s.Errorf("prepared %+v of %+v", p.Request, req)
 			}
 		}
@@ -120,16 +120,16 @@ func (s *suite) segments() {
 	req := s.passages()
 	req.SegmentTokens = 1
 	none := s.prepare(req)
-	if none.Kept != 0 {
-		s.Fatalf("%d segments in one token", none.Kept)
+	if none.SegmentsKept != 0 {
+		s.Fatalf("%d segments in one token", none.SegmentsKept)
 	}
 	tokens := []int{none.Tokens} // by the number of segments
 	for n := 1; n <= len(req.Segments); n++ {
 		fewer := *req
 		fewer.Segments, fewer.SegmentTokens = req.Segments[:n], 0
 		p := s.prepare(&fewer)
-		if p.Kept != n || p.Tokens <= tokens[n-1] {
-			s.Fatalf("%d of %d segments kept, %d tokens after %d", p.Kept, n, p.Tokens, tokens[n-1])
+		if p.SegmentsKept != n || p.Tokens <= tokens[n-1] {
+			s.Fatalf("%d of %d segments kept, %d tokens after %d", p.SegmentsKept, n, p.Tokens, tokens[n-1])
 		}
 		tokens = append(tokens, p.Tokens)
 	}
@@ -140,8 +140,8 @@ func (s *suite) segments() {
 				continue
 			}
 			req.SegmentTokens = limit
-			if p := s.prepare(req); p.Kept != want || p.Tokens != tokens[want] {
-				s.Errorf("%d tokens: %d segments kept, %d tokens in all; want %d, %d", limit, p.Kept, p.Tokens, want, tokens[want])
+			if p := s.prepare(req); p.SegmentsKept != want || p.Tokens != tokens[want] {
+				s.Errorf("%d tokens: %d segments kept, %d tokens in all; want %d, %d", limit, p.SegmentsKept, p.Tokens, want, tokens[want])
 			}
 		}
 	}
@@ -152,8 +152,8 @@ func (s *suite) segments() {
 	// A long one in the middle ends the prefix, though the next would fit.
 	req.SegmentTokens = tokens[2] - tokens[0]
 	req.Segments[1] = strings.Repeat(req.Segments[1], 20)
-	if p := s.prepare(req); p.Kept != 1 || p.Tokens != tokens[1] {
-		s.Errorf("a segment that does not fit: %d kept, %d tokens, want %d", p.Kept, p.Tokens, tokens[1])
+	if p := s.prepare(req); p.SegmentsKept != 1 || p.Tokens != tokens[1] {
+		s.Errorf("a segment that does not fit: %d kept, %d tokens, want %d", p.SegmentsKept, p.Tokens, tokens[1])
 	}
 }
 
@@ -169,9 +169,9 @@ func (s *suite) segmentRoom() {
 	base := s.prepare(req)
 	req.SegmentTokens = 0
 	p := s.prepare(req)
-	each := (p.Tokens - base.Tokens) / max(1, p.Kept)
+	each := (p.Tokens - base.Tokens) / max(1, p.SegmentsKept)
 	if taken := p.Tokens - base.Tokens; taken > whole/2 || taken+each <= whole/2 {
-		s.Errorf("%d segments take %d of %d tokens, %d each", p.Kept, taken, whole, each)
+		s.Errorf("%d segments take %d of %d tokens, %d each", p.SegmentsKept, taken, whole, each)
 	}
 	if !p.Exact {
 		return
@@ -183,7 +183,7 @@ func (s *suite) segmentRoom() {
 	req.SegmentTokens = 0
 	p = s.prepare(req)
 	if left := whole - p.Tokens; left < 1 || left > each {
-		s.Errorf("%d segments of %d tokens leave room for %d", p.Kept, each, left)
+		s.Errorf("%d segments of %d tokens leave room for %d", p.SegmentsKept, each, left)
 	}
 	req.MaxTokens = 0
 	if r := s.ok(req); r.usage.PromptTokens != p.Tokens || r.usage.CompletionTokens > whole-p.Tokens {

@@ -28,11 +28,11 @@ type Options struct {
 	Encode func(text string) []int32
 	// Special is the text of a token with a meaning of its own, such as the end of a turn: in a caller's text it has none. "" skips.
 	Special string
-	// Lacks names what the engine refuses with CodeUnsupported although a flag of the model stands for it: fields of engine.Request
+	// Unsupported names what the engine refuses with CodeUnsupported although a flag of the model stands for it: fields of engine.Request
 	// and engine.Format, such as "Regex".
-	Lacks []string
-	// LosesTails: what only begins a stop string is missing at the end of a text.
-	LosesTails bool
+	Unsupported []string
+	// TruncatesTails: what only begins a stop string is missing at the end of a text.
+	TruncatesTails bool
 	// Roles: the model that embeds tells queries from passages.
 	Roles bool
 	// OwnFormats: the engine holds answers to formats and calls itself: a required call begins at the first token, and costly formats
@@ -76,7 +76,7 @@ func Run(t *testing.T, open func(t *testing.T) (engine.Engine, Options)) {
 		{"turns of tools", (*suite).toolTurns},
 		{"forged tokens", (*suite).forged},
 		{"hooks", (*suite).hooks},
-		{"what is not promised", (*suite).unpromised},
+		{"what is not promised", (*suite).unsupportedFields},
 		{"classes", (*suite).classes},
 		{"deadlines", (*suite).deadlines},
 		{"tenants", (*suite).tenants},
@@ -323,7 +323,7 @@ func (s *suite) whole() {
 			pieces.Logprobs = 2
 		}
 		whole := *pieces
-		whole.Whole = true
+		whole.NonStreaming = true
 		p, w := s.ok(pieces), s.ok(&whole)
 		for i := range choices {
 			if len(w.logprobs[i]) != len(p.logprobs[i]) || w.finish[i] != p.finish[i] || s.generate.Deterministic && w.text[i] != p.text[i] {

@@ -12,7 +12,7 @@ import (
 // sampling: where a bound leaves only the likeliest token, no temperature changes the text.
 func (s *suite) sampling() {
 	s.need(s.generate.HasSampling, "sampling")
-	req := s.story()
+	req := s.longText()
 	req.MaxTokens = 6
 	want := s.ok(req).text[0]
 	for name, set := range map[string]func(*engine.Request){
@@ -20,7 +20,7 @@ func (s *suite) sampling() {
 		"MinP": func(r *engine.Request) { r.MinP = 1 },
 		"TopP": func(r *engine.Request) { r.TopP = 1e-6 },
 	} {
-		hot := s.story()
+		hot := s.longText()
 		hot.MaxTokens, hot.Temperature, hot.Seed = 6, 1.9, numbered(3)
 		set(hot)
 		if got := s.ok(hot).text[0]; got != want {
@@ -29,7 +29,7 @@ func (s *suite) sampling() {
 	}
 	wild := 0
 	for seed := range uint64(3) { // without a bound it does
-		hot := s.story()
+		hot := s.longText()
 		hot.MaxTokens, hot.Temperature, hot.Seed = 6, 1.9, numbered(seed)
 		if s.ok(hot).text[0] != want {
 			wild++
@@ -44,12 +44,12 @@ func (s *suite) sampling() {
 func (s *suite) logitBias() {
 	s.need(s.generate.HasSampling, "sampling")
 	ids := s.tokens(" the")
-	req := s.story()
+	req := s.longText()
 	req.MaxTokens, req.LogitBias = 4, map[int32]float64{ids[0]: 100}
 	if got, want := s.ok(req).text[0], strings.Repeat(" the", 4); len(ids) == 1 && got != want {
 		s.Errorf("forced: %q, want %q", got, want)
 	}
-	plain := s.story()
+	plain := s.longText()
 	plain.MaxTokens = 1
 	first := s.ok(plain).text[0]
 	likeliest := s.tokens(first)
@@ -66,7 +66,7 @@ func (s *suite) logitBias() {
 func (s *suite) penalties() {
 	s.need(s.generate.HasSampling, "sampling")
 	ask := func(set func(*engine.Request)) float64 {
-		req := s.story()
+		req := s.longText()
 		req.Prompt, req.MaxTokens = strings.TrimSpace(strings.Repeat("row, ", 7)), 10
 		set(req)
 		return repetition(s.ok(req).text[0])
@@ -129,14 +129,14 @@ func (s *suite) stopBetween() {
 	}
 	whole, longer := strings.Repeat(" the", 4), strings.Repeat(" the", 6) // of what only begins a stop string nothing may be lost
 	for stop, want := range map[string]string{"e t": " th", whole[2:10]: " t", "e x": whole, longer: whole} {
-		req := s.story()
+		req := s.longText()
 		req.MaxTokens, req.LogitBias, req.Stop = 4, map[int32]float64{ids[0]: 100}, []string{stop}
 		r := s.ok(req)
 		finish := engine.FinishStop
 		if want == whole {
 			finish = engine.FinishLength
 		}
-		if s.opt.LosesTails && want == whole {
+		if s.opt.TruncatesTails && want == whole {
 			continue
 		}
 		if r.text[0] != want || r.finish[0] != finish {
@@ -149,7 +149,7 @@ func (s *suite) stopBetween() {
 func (s *suite) seeds() {
 	s.need(s.generate.Deterministic, "to be deterministic")
 	ask := func(seed uint64) *engine.Request {
-		req := s.story()
+		req := s.longText()
 		req.Temperature, req.Seed, req.TopP = 1.1, numbered(seed), 0.95
 		return req
 	}
@@ -177,7 +177,7 @@ func (s *suite) seeds() {
 // different: choices are drawn each for itself, and the same ones for the same seed.
 func (s *suite) different() {
 	s.needGenerate()
-	req := s.story()
+	req := s.longText()
 	req.Choices, req.Temperature, req.Seed = 3, 1.3, numbered(21)
 	a := s.ok(req)
 	if s.generate.HasSampling && (a.text[0] == a.text[1] || a.text[1] == a.text[2] || a.text[0] == a.text[2]) {
@@ -197,7 +197,7 @@ func (s *suite) different() {
 // echo: the text begins with the prompt, and log-probabilities with its tokens, of whose first one nothing is known.
 func (s *suite) echo() {
 	s.need(s.generate.HasSampling, "sampling")
-	req := s.story()
+	req := s.longText()
 	req.Echo, req.MaxTokens, req.Choices = true, 3, 2
 	if s.lacks("Echo", req) {
 		return
@@ -238,7 +238,7 @@ func (s *suite) echoed(r result, choice int) {
 func (s *suite) alternatives() {
 	s.need(s.generate.HasLogprobs, "log-probabilities")
 	for _, top := range []int{1, 20} {
-		req := s.story()
+		req := s.longText()
 		req.Logprobs, req.Temperature, req.Seed, req.MaxTokens = top, 1.5, numbered(9), 6
 		for _, lp := range s.ok(req).logprobs[0] {
 			sum, among := 0.0, false

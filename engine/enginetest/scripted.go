@@ -135,7 +135,7 @@ func (s *Scripted) Prepare(ctx context.Context, req *engine.Request) (*engine.Pr
 	if err != nil {
 		return nil, err
 	}
-	p, err := engine.Fit(req, engine.Lengths{
+	p, err := engine.FitPrompt(req, engine.TokenCounts{
 		Context: m.ContextTokens, Base: promptTokens(req), Exact: true,
 		Segment: func(i int) (int, error) { return len(tokens(req.Segments[i])), nil },
 	})
@@ -197,7 +197,7 @@ func (s *Scripted) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[eng
 		req := p.Request
 		m, err := s.writer(req.Model)
 		if err == nil {
-			err = lacking(m, req)
+			err = unsupported(m, req)
 		}
 		if err == nil {
 			err = ctx.Err()
@@ -218,8 +218,8 @@ func (s *Scripted) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[eng
 	}
 }
 
-// lacking refuses what a model does not promise.
-func lacking(m engine.Model, req *engine.Request) error {
+// unsupported refuses what a model does not promise.
+func unsupported(m engine.Model, req *engine.Request) error {
 	sampling := req.TopK > 0 || req.MinP > 0 || req.MinTokens > 0 || req.Echo || len(req.LogitBias) > 0 ||
 		req.RepetitionPenalty != 0 && req.RepetitionPenalty != 1 || req.FrequencyPenalty != 0 || req.PresencePenalty != 0
 	for _, c := range []struct {
@@ -386,7 +386,7 @@ func (g *generation) answer(i int) choice {
 		text = g.req.Messages[n-1].Content
 	}
 	var calls []engine.ToolCall
-	if forced, call, ok := oblige(g.req); ok {
+	if forced, call, ok := forcedAnswer(g.req); ok {
 		text, calls = forced, call
 	}
 	if i < len(g.plan.Calls) {

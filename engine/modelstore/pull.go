@@ -41,7 +41,7 @@ func (s *Store) pull(ctx context.Context, e Entry, from []string, progress func(
 	if !e.Available() {
 		return fmt.Errorf("modelstore: %s %s is there for %s only, this machine is %s/%s; install it yourself", e.Name, e.Version, e.Platform, runtime.GOOS, runtime.GOARCH)
 	}
-	p := &pulling{store: s, entry: e, report: progress, dead: map[string]error{}, archives: map[string]string{}}
+	p := &pullState{store: s, entry: e, report: progress, failedSources: map[string]error{}, archives: map[string]string{}}
 	for _, text := range from {
 		src, err := parseSource(text)
 		if err != nil {
@@ -64,35 +64,35 @@ func (s *Store) pull(ctx context.Context, e Entry, from []string, progress func(
 		}
 	}
 	for _, src := range p.sources { // archives that broke off, now that another source was better
-		p.clutter = append(p.clutter, p.archivePath(src))
+		p.leftovers = append(p.leftovers, p.archivePath(src))
 	}
 	return nil
 }
 
-// pulling is one Pull.
-type pulling struct {
-	store    *Store
-	entry    Entry
-	sources  []source
-	report   func(Progress)
-	dead     map[string]error  // sources that need not be asked again
-	archives map[string]string // source, or source!member → file with the archive
-	temp     string            // folder for wheels and inner archives
-	clutter  []string          // archives to remove when all is done
+// pullState is one Pull.
+type pullState struct {
+	store         *Store
+	entry         Entry
+	sources       []source
+	report        func(Progress)
+	failedSources map[string]error  // sources that need not be asked again
+	archives      map[string]string // source, or source!member → file with the archive
+	temp          string            // folder for wheels and inner archives
+	leftovers     []string          // archives to remove when all is done
 }
 
-func (p *pulling) clean() error {
+func (p *pullState) clean() error {
 	var errs []error
 	if p.temp != "" {
 		errs = append(errs, os.RemoveAll(p.temp))
 	}
-	for _, path := range p.clutter {
+	for _, path := range p.leftovers {
 		errs = append(errs, os.RemoveAll(path))
 	}
 	return errors.Join(errs...)
 }
 
-func (p *pulling) tempDir() (string, error) {
+func (p *pullState) tempDir() (string, error) {
 	if p.temp == "" {
 		dir, err := os.MkdirTemp(p.store.path(partialDir), "work-")
 		if err != nil {
@@ -104,7 +104,7 @@ func (p *pulling) tempDir() (string, error) {
 }
 
 // file makes sure that f is in its place.
-func (p *pulling) file(ctx context.Context, f File) error {
+func (p *pullState) file(ctx context.Context, f File) error {
 	if p.store.present(f) {
 		if got, _, err := digestFile(ctx, p.store.path(f.Path)); err == nil && got == f.SHA256 {
 			return nil
@@ -112,7 +112,7 @@ func (p *pulling) file(ctx context.Context, f File) error {
 	}
 	failed := &PullError{Artefact: p.entry.Name, File: p.entry.label(f)}
 	for _, src := range p.sources {
-		err := p.dead[src.text]
+		err := p.failedSources[src.text]
 		if err == nil {
 			err = p.fetch(ctx, src, f)
 		}
@@ -127,7 +127,7 @@ func (p *pulling) file(ctx context.Context, f File) error {
 		}
 		failed.Attempts = append(failed.Attempts, Attempt{Source: src.text, Err: err})
 		if wrong := (*DigestError)(nil); !errors.As(err, &wrong) && !errors.Is(err, errNotFound) {
-			p.dead[src.text] = err
+			p.failedSources[src.text] = err
 		}
 	}
 	return failed
@@ -136,7 +136,7 @@ func (p *pulling) file(ctx context.Context, f File) error {
 // errNotFound says that a source answers but does not have the file.
 var errNotFound = errors.New("the source does not have this file")
 
-func (p *pulling) fetch(ctx context.Context, src source, f File) error {
+func (p *pullState) fetch(ctx context.Context, src source, f File) error {
 	m := newMeter(p.report, p.store.now, Progress{Artefact: p.entry.Name, File: p.entry.label(f), Source: src.short()})
 	repo, revision, pinned := strings.Cut(src.ref, "@")
 	switch src.scheme {
@@ -170,10 +170,10 @@ func (p *pulling) fetch(ctx context.Context, src source, f File) error {
 }
 
 // partial is where the bytes of f gather. Its name is the digest, so every source goes on with what an earlier one left.
-func (p *pulling) partial(f File) string { return p.store.path(path.Join(partialDir, f.SHA256)) }
+func (p *pullState) partial(f File) string { return p.store.path(path.Join(partialDir, f.SHA256)) }
 
 // direct downloads f itself.
-func (p *pulling) direct(ctx context.Context, address string, f File, m *meter) error {
+func (p *pullState) direct(ctx context.Context, address string, f File, m *meter) error {
 	partial := p.partial(f)
 	resumed, err := p.store.download(ctx, address, partial, f.Size, m)
 	if err != nil {
@@ -189,12 +189,12 @@ func (p *pulling) direct(ctx context.Context, address string, f File, m *meter) 
 	return err
 }
 
-func (p *pulling) archivePath(src source) string {
+func (p *pullState) archivePath(src source) string {
 	return p.store.path(path.Join(partialDir, textDigest(src.ref)+".archive"))
 }
 
 // archive downloads an archive once for all files of the artefact.
-func (p *pulling) archive(ctx context.Context, src source, m *meter) (string, error) {
+func (p *pullState) archive(ctx context.Context, src source, m *meter) (string, error) {
 	if path, ok := p.archives[src.text]; ok {
 		return path, nil
 	}
@@ -203,12 +203,12 @@ func (p *pulling) archive(ctx context.Context, src source, m *meter) (string, er
 		return "", err
 	}
 	p.archives[src.text] = partial
-	p.clutter = append(p.clutter, partial)
+	p.leftovers = append(p.leftovers, partial)
 	return partial, nil
 }
 
 // unpack takes f out of an archive.
-func (p *pulling) unpack(ctx context.Context, archive, member string, f File, m *meter) error {
+func (p *pullState) unpack(ctx context.Context, archive, member string, f File, m *meter) error {
 	member = strings.ReplaceAll(member, "{file}", f.Remote)
 	if outer, inner, nested := strings.Cut(member, "!"); nested {
 		key := archive + "!" + outer
@@ -233,7 +233,7 @@ func (p *pulling) unpack(ctx context.Context, archive, member string, f File, m 
 }
 
 // local takes f from a file, a folder or an archive of this machine.
-func (p *pulling) local(ctx context.Context, from string, f File, m *meter) error {
+func (p *pullState) local(ctx context.Context, from string, f File, m *meter) error {
 	info, err := os.Stat(from)
 	if err != nil {
 		return err
@@ -266,7 +266,7 @@ func (p *pulling) local(ctx context.Context, from string, f File, m *meter) erro
 	return p.unpack(ctx, from, f.Remote, f, m)
 }
 
-func (p *pulling) copyLocal(ctx context.Context, from string, f File, m *meter) error {
+func (p *pullState) copyLocal(ctx context.Context, from string, f File, m *meter) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
@@ -280,7 +280,7 @@ func (p *pulling) copyLocal(ctx context.Context, from string, f File, m *meter) 
 }
 
 // install checks a complete file and moves it to its place. A file that is not the right one is removed.
-func (p *pulling) install(ctx context.Context, partial string, f File, m *meter) error {
+func (p *pullState) install(ctx context.Context, partial string, f File, m *meter) error {
 	got, size, err := digestFile(ctx, partial)
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ func (g *generator) prepare(ctx context.Context, req *engine.Request) (*engine.P
 		if err != nil {
 			return nil, nil, err
 		}
-		p, err := engine.Fit(req, engine.Lengths{Context: g.info.ContextTokens, Base: len(ids), Exact: true})
+		p, err := engine.FitPrompt(req, engine.TokenCounts{Context: g.info.ContextTokens, Base: len(ids), Exact: true})
 		return p, ids, err
 	}
 	before, behind, found := around(whole, strings.Join(req.Segments, ""))
@@ -78,7 +78,7 @@ func (g *generator) prepare(ctx context.Context, req *engine.Request) (*engine.P
 	}
 	tail := g.tokens.EncodeParts(behind, true)
 	var middle [][]int32
-	p, err := engine.Fit(req, engine.Lengths{
+	p, err := engine.FitPrompt(req, engine.TokenCounts{
 		Context: g.info.ContextTokens, Base: len(ids) + len(tail), Exact: true,
 		Segment: func(i int) (int, error) {
 			segment := g.tokens.EncodeParts([]tokenizer.Part{{Text: req.Segments[i]}}, true)
@@ -92,18 +92,18 @@ func (g *generator) prepare(ctx context.Context, req *engine.Request) (*engine.P
 	if err != nil {
 		return nil, nil, err
 	}
-	if p.Kept < n {
+	if p.SegmentsKept < n {
 		// What is left out may have changed what the template says elsewhere, or what it trims.
 		if whole, err = g.render(p.Request); err != nil {
 			return nil, nil, err
 		}
-		if !slices.Equal(whole, joined(before, strings.Join(req.Segments[:p.Kept], ""), behind)) {
+		if !slices.Equal(whole, joined(before, strings.Join(req.Segments[:p.SegmentsKept], ""), behind)) {
 			fewer := *req
-			fewer.Segments = req.Segments[:p.Kept]
+			fewer.Segments = req.Segments[:p.SegmentsKept]
 			return g.prepare(ctx, &fewer)
 		}
 	}
-	return p, slices.Concat(ids, slices.Concat(middle[:p.Kept]...), tail), nil
+	return p, slices.Concat(ids, slices.Concat(middle[:p.SegmentsKept]...), tail), nil
 }
 
 // prepareWhole is prepare where the template shows the segments otherwise than they are: whole texts are tokenised, with one segment more
@@ -114,7 +114,7 @@ func (g *generator) prepareWhole(ctx context.Context, req *engine.Request) (*eng
 		return nil, nil, err
 	}
 	longer := [][]int32{ids} // by the number of segments
-	p, err := engine.Fit(req, engine.Lengths{
+	p, err := engine.FitPrompt(req, engine.TokenCounts{
 		Context: g.info.ContextTokens, Base: len(ids), Exact: true,
 		Segment: func(i int) (int, error) {
 			if err := ctx.Err(); err != nil {
@@ -128,7 +128,7 @@ func (g *generator) prepareWhole(ctx context.Context, req *engine.Request) (*eng
 	if err != nil {
 		return nil, nil, err
 	}
-	return p, longer[p.Kept], nil
+	return p, longer[p.SegmentsKept], nil
 }
 
 // encode returns the prompt tokens of a request without segments.

@@ -81,8 +81,8 @@ func TestTokenisedOnce(t *testing.T) {
 		}
 		texts := r.taken()
 		want := append([]string{"<|im_start|>system\n Read<|im_end|>\n<|im_start|>user\n", "e or which?<|im_end|>\n<|im_start|>assistant\n"}, req.Segments[:c.encoded]...)
-		if p.Kept != c.kept || !slices.Equal(texts, want) {
-			t.Errorf("kept %d, tokenised %q, want %q", p.Kept, texts, want)
+		if p.SegmentsKept != c.kept || !slices.Equal(texts, want) {
+			t.Errorf("kept %d, tokenised %q, want %q", p.SegmentsKept, texts, want)
 		}
 		for range 2 {
 			for ev, err := range e.Generate(t.Context(), p) {
@@ -142,15 +142,15 @@ func TestSegmentsInTemplates(t *testing.T) {
 						t.Fatal(err)
 					}
 					if got, want := names(g, tokens), names(g, alone); got != want || len(tokens) != p.Tokens {
-						t.Errorf("%q within %d: %d tokens spell %q, the text of %d segments is %q", segments, limit, len(tokens), got, p.Kept, want)
+						t.Errorf("%q within %d: %d tokens spell %q, the text of %d segments is %q", segments, limit, len(tokens), got, p.SegmentsKept, want)
 					}
-					kept := fitting(segments[:p.Kept]...)
+					kept := fitting(segments[:p.SegmentsKept]...)
 					same, err := e.Prepare(t.Context(), kept)
 					if err != nil {
 						t.Fatal(err)
 					}
-					if p.Kept > 0 && (same.Kept != p.Kept || !slices.Equal(same.Prepared.(*prepared).tokens, tokens)) {
-						t.Errorf("%q within %d: tokens differ from those of the first %d segments alone", segments, limit, p.Kept)
+					if p.SegmentsKept > 0 && (same.SegmentsKept != p.SegmentsKept || !slices.Equal(same.Prepared.(*prepared).tokens, tokens)) {
+						t.Errorf("%q within %d: tokens differ from those of the first %d segments alone", segments, limit, p.SegmentsKept)
 					}
 				}
 			}
@@ -184,8 +184,8 @@ func TestSegmentsForgeNothing(t *testing.T) {
 			control++
 		}
 	}
-	if p.Kept != 3 || control != 5 {
-		t.Errorf("%d segments, %d control tokens, want the template's 5", p.Kept, control)
+	if p.SegmentsKept != 3 || control != 5 {
+		t.Errorf("%d segments, %d control tokens, want the template's 5", p.SegmentsKept, control)
 	}
 }
 
@@ -250,9 +250,9 @@ func TestSegmentsShownTwice(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d segments: %v", n, err)
 		}
-		if p.Kept == 0 || p.Kept < kept || p.Tokens > 1000 {
-			t.Errorf("of %d segments %d are kept, %d tokens; of fewer %d were", n, p.Kept, p.Tokens, kept)
+		if p.SegmentsKept == 0 || p.SegmentsKept < kept || p.Tokens > 1000 {
+			t.Errorf("of %d segments %d are kept, %d tokens; of fewer %d were", n, p.SegmentsKept, p.Tokens, kept)
 		}
-		kept = p.Kept
+		kept = p.SegmentsKept
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-project/sluice/internal/rawjson"
 )
 
-// chunk is the union of what both endpoints send, in pieces or whole.
-type chunk struct {
+// streamChunk is the union of what both endpoints send, in pieces or whole.
+type streamChunk struct {
 	Model   string              `json:"model"`
 	Choices []chunkChoice       `json:"choices"`
 	Usage   *openai.Usage       `json:"usage"`
@@ -51,13 +51,13 @@ func (d *delta) texts() (reasoning, refusal string) {
 const maxDepth = 32
 
 // decode fills c, whose choices are used again. Chunks of text are read in place; encoding/json reads the others, and decides what is wrong.
-func (c *chunk) decode(data []byte) error {
-	*c = chunk{Choices: c.Choices[:0]}
+func (c *streamChunk) decode(data []byte) error {
+	*c = streamChunk{Choices: c.Choices[:0]}
 	s := string(data)
 	if _, err := rawjson.Check(s, maxDepth); err == nil && utf8.ValidString(s) && c.read(s) {
 		return nil
 	}
-	*c = chunk{}
+	*c = streamChunk{}
 	return json.Unmarshal(data, c)
 }
 
@@ -76,7 +76,7 @@ func ignorable(name string) bool {
 }
 
 // read fills c from a chunk in its common form. It is false for any other.
-func (c *chunk) read(s string) bool {
+func (c *streamChunk) read(s string) bool {
 	s = rawjson.Trim(s)
 	if s == "" || s[0] != '{' {
 		return false
@@ -103,7 +103,7 @@ func (c *chunk) read(s string) bool {
 	return true
 }
 
-func (c *chunk) readChoices(v string) bool {
+func (c *streamChunk) readChoices(v string) bool {
 	if rawjson.Null(v) {
 		return true
 	}

@@ -11,12 +11,12 @@ import (
 // sameAsJSON reads data in place and by encoding/json, after a chunk that must leave nothing behind.
 func sameAsJSON(t *testing.T, data string) {
 	t.Helper()
-	var got chunk
+	var got streamChunk
 	if err := got.decode([]byte(`{"model":"m","choices":[{"index":1,"text":"t","delta":{"content":"c","reasoning":"r"},"finish_reason":"stop"},{},{}],"usage":{"prompt_tokens":3}}`)); err != nil {
 		t.Fatal(err)
 	}
 	err := got.decode([]byte(data))
-	var want chunk
+	var want streamChunk
 	wantErr := json.Unmarshal([]byte(data), &want)
 	if (err == nil) != (wantErr == nil) {
 		t.Fatalf("%q: %v, encoding/json says %v", data, err, wantErr)
@@ -67,7 +67,7 @@ func FuzzChunk(f *testing.F) {
 // A chunk of text costs its own copy and the place of its text.
 func TestChunksCostLittle(t *testing.T) {
 	data := []byte(`{"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"文字"},"logprobs":null,"finish_reason":null}]}`)
-	var c chunk
+	var c streamChunk
 	if n := testing.AllocsPerRun(100, func() { _ = c.decode(data) }); n > 2 {
 		t.Errorf("%v allocations for a chunk of text", n)
 	}
@@ -77,7 +77,7 @@ func BenchmarkChunk(b *testing.B) {
 	data := []byte(`{"id":"chatcmpl-1234567890","object":"chat.completion.chunk","created":1700000000,"model":"scripted","choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}]}`)
 	b.Run("in place", func(b *testing.B) {
 		b.ReportAllocs()
-		var c chunk
+		var c streamChunk
 		for b.Loop() {
 			_ = c.decode(data)
 		}
@@ -85,7 +85,7 @@ func BenchmarkChunk(b *testing.B) {
 	b.Run("encoding/json", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			var c chunk
+			var c streamChunk
 			_ = json.Unmarshal(data, &c)
 		}
 	})

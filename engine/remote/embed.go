@@ -32,7 +32,7 @@ func (e *Engine) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.E
 	for _, s := range input {
 		size += len(s)
 	}
-	x, err := e.post(ctx, m, "/embeddings", openai.EmbeddingRequest{Model: m.Upstream, Input: input, EncodingFormat: "float"}, question{needs: size / 4})
+	x, err := e.post(ctx, m, "/embeddings", openai.EmbeddingRequest{Model: m.Upstream, Input: input, EncodingFormat: "float"}, apiCall{needs: size / 4})
 	if err != nil {
 		return nil, err
 	}

@@ -24,14 +24,14 @@ import (
 )
 
 var (
-	errClosed = errors.New("the engine was closed")
-	errSilent = errors.New("the upstream was silent for too long")
+	errClosed      = errors.New("the engine was closed")
+	errNoFirstByte = errors.New("the upstream was silent for too long")
 )
 
-// exchange is one request to the upstream and its reply, with a watch that ends it when the upstream falls silent. While a whole reply is
+// httpCall is one request to the upstream and its reply, with a watch that ends it when the upstream falls silent. While a whole reply is
 // made the upstream says nothing, so only the caller's own deadline runs then.
-type exchange struct {
-	question
+type httpCall struct {
+	apiCall
 
 	e      *Engine
 	caller context.Context //nolint:containedctx // lives as long as the call
@@ -46,23 +46,23 @@ type exchange struct {
 	body   io.ReadCloser
 }
 
-// question is what an exchange has to know of its request.
-type question struct {
+// apiCall is what an exchange has to know of its request.
+type apiCall struct {
 	needs  int  // tokens it may need, for a context overflow
 	format bool // it asks for a format, which may be what is refused
 	whole  bool // it asks for a generated answer in one piece
 }
 
 // post sends body and returns the exchange once the upstream has answered 200.
-func (e *Engine) post(caller context.Context, m ModelConfig, path string, body any, q question) (*exchange, error) {
-	x := &exchange{question: q, e: e, caller: caller, model: m.ID, limit: m.ContextTokens}
+func (e *Engine) post(caller context.Context, m ModelConfig, path string, body any, q apiCall) (*httpCall, error) {
+	x := &httpCall{apiCall: q, e: e, caller: caller, model: m.ID, limit: m.ContextTokens}
 	x.ctx, x.cancel = context.WithCancelCause(caller)
 	x.stop = context.AfterFunc(e.closed, func() { x.cancel(errClosed) }) //nolint:contextcheck // the engine has a life of its own
 	silence := e.cfg.FirstByteTimeout
 	if q.whole {
 		silence = math.MaxInt64
 	}
-	x.watch = time.AfterFunc(silence, func() { x.cancel(errSilent) })
+	x.watch = time.AfterFunc(silence, func() { x.cancel(errNoFirstByte) })
 	if err := x.send(path, body); err != nil { //nolint:contextcheck // the context is that of the exchange
 		x.end()
 		return nil, err
@@ -70,7 +70,7 @@ func (e *Engine) post(caller context.Context, m ModelConfig, path string, body a
 	return x, nil
 }
 
-func (x *exchange) send(path string, body any) error {
+func (x *httpCall) send(path string, body any) error {
 	j, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("encode upstream request: %w", err)
@@ -113,7 +113,7 @@ func isStream(contentType string) bool {
 }
 
 // end frees everything the exchange holds; the connection is closed unless its reply was read to the end.
-func (x *exchange) end() {
+func (x *httpCall) end() {
 	x.watch.Stop()
 	x.stop()
 	x.cancel(nil)
@@ -123,17 +123,17 @@ func (x *exchange) end() {
 }
 
 // failure classifies an error of the connection.
-func (x *exchange) failure(err error) error {
+func (x *httpCall) failure(err error) error {
 	var timeout net.Error
 	cause := context.Cause(x.ctx)
 	switch {
 	case x.caller.Err() != nil && !x.sent.Load():
-		return fmt.Errorf("ask upstream: %w: %w", engine.ErrNotAsked, x.caller.Err())
+		return fmt.Errorf("ask upstream: %w: %w", engine.ErrNotReached, x.caller.Err())
 	case x.caller.Err() != nil:
 		return fmt.Errorf("ask upstream: %w", x.caller.Err())
 	case errors.Is(cause, errClosed):
 		return fault.Wrap(cause, fault.CodeEngineUnavailable, x.model)
-	case errors.Is(cause, errSilent):
+	case errors.Is(cause, errNoFirstByte):
 		return fault.Wrap(cause, fault.CodeUpstreamTimeout, x.model)
 	case errors.Is(err, errAddress):
 		return fault.Wrap(err, fault.CodeEngineUnavailable, x.model)
@@ -148,7 +148,7 @@ func (x *exchange) failure(err error) error {
 }
 
 // refusal classifies a reply that is no 200. Only identifiers of its body are kept: its sentences may repeat the prompt.
-func (x *exchange) refusal(resp *http.Response) error {
+func (x *httpCall) refusal(resp *http.Response) error {
 	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	var body openai.ErrorBody
 	if json.Unmarshal(raw, &body) != nil || body.Error.Type == "" && body.Error.Code == nil {
@@ -157,7 +157,7 @@ func (x *exchange) refusal(resp *http.Response) error {
 	return x.refused(resp.StatusCode, body.Error, wait(resp.Header.Get("Retry-After")))
 }
 
-func (x *exchange) refused(status int, d openai.ErrorDetail, retry time.Duration) error {
+func (x *httpCall) refused(status int, d openai.ErrorDetail, retry time.Duration) error {
 	code := fmt.Sprint(d.Code)
 	cause := fmt.Errorf("the upstream answered %d (type %q, code %q)", status, identifier(d.Type), identifier(code))
 	switch {

@@ -37,7 +37,7 @@ func (e *Engine) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engin
 			yield(engine.Event{}, fault.New(fault.CodeEngineOverloaded, m.ID).WithRetryAfter(time.Second))
 			return
 		}
-		x, err := e.post(ctx, m, path, body, question{needs: promptBytes(req)/4 + req.MaxTokens, format: req.Format != nil, whole: req.Whole})
+		x, err := e.post(ctx, m, path, body, apiCall{needs: promptBytes(req)/4 + req.MaxTokens, format: req.Format != nil, whole: req.NonStreaming})
 		if err != nil {
 			yield(engine.Event{}, err)
 			return
@@ -58,7 +58,7 @@ func (e *Engine) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engin
 
 // stream reads one answer, in pieces or whole.
 type stream struct {
-	x        *exchange
+	x        *httpCall
 	req      *engine.Request
 	events   *openai.EventReader // of an answer in pieces
 	model    engine.ReportedModel
@@ -69,7 +69,7 @@ type stream struct {
 	pieces   int     // texts, each at least one token
 	bytes    int
 	usage    *openai.Usage
-	last     chunk
+	last     streamChunk
 }
 
 // run yields the events. The watch is stopped while the consumer works: only the upstream's silence counts.
@@ -141,7 +141,7 @@ func (s *stream) whole(yield func(engine.Event, error) bool) {
 }
 
 // decode reads one event, or a whole answer, and notes what it says of all choices. The chunk is valid until the next.
-func (s *stream) decode(data []byte) (*chunk, error) {
+func (s *stream) decode(data []byte) (*streamChunk, error) {
 	c := &s.last
 	if err := c.decode(data); err != nil {
 		// The error of the decoder may quote the data, so it is not kept.

@@ -111,7 +111,7 @@ func TestConformanceOfLlamaServer(t *testing.T) {
 		enginetest.Run(t, func(t *testing.T) (engine.Engine, enginetest.Options) {
 			c := llamaConfig(chat, remote.ModelConfig{ID: "chat", ContextTokens: 1024, Logprobs: true, Tools: true, Formats: true, Sampling: true})
 			return open(t, c), enginetest.Options{
-				Generate: "chat", Encode: encode, Lacks: []string{"MinTokens", "Echo", "Regex"}, LosesTails: true, Limit: 4 * time.Minute,
+				Generate: "chat", Encode: encode, Unsupported: []string{"MinTokens", "Echo", "Regex"}, TruncatesTails: true, Limit: 4 * time.Minute,
 			}
 		})
 	})

@@ -239,7 +239,7 @@ func (e *Engine) Models(ctx context.Context) ([]engine.Model, error) {
 			CanGenerate: m.task() == generates, CanEmbed: m.task() == embeds, CanScore: m.task() == reranks, Deterministic: m.Deterministic,
 		}
 		if m.task() == generates {
-			out[i].SendsWhole = true
+			out[i].NonStreaming = true
 			out[i].HasLogprobs, out[i].HasTools, out[i].HasFormats, out[i].HasSampling = m.Logprobs, m.Tools, m.Formats, m.Sampling
 		}
 	}
@@ -311,7 +311,7 @@ func (e *Engine) Prepare(ctx context.Context, req *engine.Request) (*engine.Prom
 	if err != nil {
 		return nil, err
 	}
-	return engine.Fit(req, engine.Lengths{
+	return engine.FitPrompt(req, engine.TokenCounts{
 		Context: m.ContextTokens, Base: promptBytes(req) + templateTokens + messageTokens*len(req.Messages),
 		Segment: func(i int) (int, error) { return len(req.Segments[i]), nil },
 	})

@@ -65,7 +65,7 @@ type wholeAnswers struct{ engine.Engine }
 
 func (w wholeAnswers) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engine.Event, error] {
 	req, whole := *p.Request, *p
-	req.Whole, whole.Request = true, &req
+	req.NonStreaming, whole.Request = true, &req
 	return w.Engine.Generate(ctx, &whole)
 }
 
@@ -339,7 +339,7 @@ func TestGivenUpBeforeItWasSent(t *testing.T) {
 			leave()
 		}()
 		_, _, err := ask(t, wholeAnswers{open(t, config(url))}, ctx)
-		if !errors.Is(err, context.Canceled) || errors.Is(err, engine.ErrNotAsked) != unsent {
+		if !errors.Is(err, context.Canceled) || errors.Is(err, engine.ErrNotReached) != unsent {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
@@ -478,7 +478,7 @@ func FuzzStream(f *testing.F) {
 		body = in
 		var ended, failed bool
 		finished, begun := [2]bool{}, [2]int{}
-		for ev, err := range enginetest.Ask(t.Context(), e, &engine.Request{Model: "chat", Prompt: "x", Choices: 2, Logprobs: 2, Whole: whole}) {
+		for ev, err := range enginetest.Ask(t.Context(), e, &engine.Request{Model: "chat", Prompt: "x", Choices: 2, Logprobs: 2, NonStreaming: whole}) {
 			if ended || failed {
 				t.Fatal("an event after the last")
 			}

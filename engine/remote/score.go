@@ -30,7 +30,7 @@ func (e *Engine) Score(ctx context.Context, req *engine.ScoreRequest) (*engine.S
 	for _, d := range req.Documents {
 		size += len(req.Query) + len(d)
 	}
-	x, err := e.post(ctx, m, "/rerank", openai.RerankRequest{Model: m.Upstream, Query: req.Query, Documents: req.Documents}, question{needs: size / 4})
+	x, err := e.post(ctx, m, "/rerank", openai.RerankRequest{Model: m.Upstream, Query: req.Query, Documents: req.Documents}, apiCall{needs: size / 4})
 	if err != nil {
 		return nil, err
 	}

@@ -33,13 +33,13 @@ func wire(m ModelConfig, req *engine.Request) (path string, body any, err error)
 		topP = 1 // left out, it is 0.95 there
 	}
 	var options *openai.StreamOptions
-	if !req.Whole {
+	if !req.NonStreaming {
 		options = &openai.StreamOptions{IncludeUsage: true}
 	}
 	if req.Messages == nil {
 		c := openai.CompletionRequest{
 			Model: m.Upstream, Prompt: req.Prompt, MaxTokens: req.MaxTokens, N: n, Temperature: req.Temperature, TopP: topP,
-			Seed: seed, Stop: req.Stop, Stream: !req.Whole, StreamOptions: options, Echo: req.Echo, Extras: more,
+			Seed: seed, Stop: req.Stop, Stream: !req.NonStreaming, StreamOptions: options, Echo: req.Echo, Extras: more,
 		}
 		if req.Logprobs >= 0 && m.Logprobs {
 			c.Logprobs = &req.Logprobs
@@ -48,7 +48,7 @@ func wire(m ModelConfig, req *engine.Request) (path string, body any, err error)
 	}
 	c := openai.ChatRequest{
 		Model: m.Upstream, MaxTokens: req.MaxTokens, N: n, Temperature: req.Temperature, TopP: topP, Seed: seed, Stop: req.Stop,
-		Stream: !req.Whole, StreamOptions: options, Extras: more,
+		Stream: !req.NonStreaming, StreamOptions: options, Extras: more,
 	}
 	for i := range req.Messages {
 		c.Messages = append(c.Messages, message(&req.Messages[i]))

@@ -32,13 +32,13 @@ type Parser struct {
 	opt     Options
 	marker  string
 
-	phase phase
-	input string          // not looked at yet, or too short to be decided
-	final bool            // nothing follows the input
-	begun bool            // there was text, a marker or a call
-	quiet bool            // nothing but space came since the beginning or the last call
-	space strings.Builder // of that kind; dropped between calls and at the end
-	held  strings.Builder // of a call that may yet turn out to be text
+	phase     phase
+	input     string          // not looked at yet, or too short to be decided
+	final     bool            // nothing follows the input
+	begun     bool            // there was text, a marker or a call
+	onlySpace bool            // nothing but space came since the beginning or the last call
+	space     strings.Builder // of that kind; dropped between calls and at the end
+	held      strings.Builder // of a call that may yet turn out to be text
 
 	list  bool // the call stands in a JSON list
 	id    bool // a [CALL_ID] was there
@@ -66,7 +66,7 @@ const (
 
 // Parser returns a parser of one answer. With the dialect None everything is text.
 func (d Dialect) Parser(opt Options) *Parser {
-	p := &Parser{dialect: d, opt: opt, quiet: true}
+	p := &Parser{dialect: d, opt: opt, onlySpace: true}
 	if m := d.Markers(); len(m) > 0 {
 		p.marker = m[0]
 	}
@@ -156,7 +156,7 @@ func (p *Parser) emit(s string) {
 	}
 	p.text.WriteString(p.space.String() + s)
 	p.space.Reset()
-	p.quiet, p.begun = false, true
+	p.onlySpace, p.begun = false, true
 }
 
 // consume moves n bytes of the input to the call.
@@ -196,7 +196,7 @@ func (p *Parser) fail() {
 }
 
 func (p *Parser) stepText() bool {
-	if p.quiet {
+	if p.onlySpace {
 		n := p.spaces()
 		p.space.WriteString(p.input[:n])
 		p.input = p.input[n:]
@@ -359,7 +359,7 @@ func (p *Parser) finish() {
 	p.open, p.sent, p.call = false, 0, nil
 	p.held.Reset()
 	p.space.Reset()
-	p.quiet = true
+	p.onlySpace = true
 	p.phase = afterCall
 }
 

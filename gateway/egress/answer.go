@@ -217,7 +217,7 @@ func (a *Answer) accept(ev *engine.Event) error {
 		return a.engineFault(errors.New("the engine sent a choice nobody asked for"))
 	}
 	c := &a.choices[ev.Choice]
-	said := ev.Says()
+	said := ev.HasOutput()
 	if c.ended && (said || ev.Finish != engine.FinishNone || len(ev.Logprobs) > 0) {
 		return a.engineFault(errors.New("the engine went on after the end of a choice"))
 	}

@@ -196,7 +196,7 @@ func (a *arguments) show(shown string) error {
 		return errArguments
 	}
 	a.unseen = a.unseen[n:]
-	a.out, a.kept = jsontext.AppendEscaped(a.out, shown[n:]), jsontext.AppendEscaped(a.kept, masked[n:])
+	a.out, a.kept = jsontext.AppendEscapedString(a.out, shown[n:]), jsontext.AppendEscapedString(a.kept, masked[n:])
 	return nil
 }
 

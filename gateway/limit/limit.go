@@ -66,8 +66,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Ask is one request that wants in.
-type Ask struct {
+// Request is one request that wants in.
+type Request struct {
 	Tenant, Key string
 	Limits      Limits // the caller's own; zero fields take Config.Key
 	Tokens      int    // estimate of prompt and completion; more than the limit counts as the limit. 0: tokens are not limited
@@ -128,13 +128,13 @@ func NewMemory(cfg Config, log *slog.Logger) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.now = steady(time.Now())
+	l.now = monotonicClock(time.Now())
 	return l, nil
 }
 
-// steady returns a clock that starts right and never goes back: nothing expires in memory, so setting the wall clock back an hour
+// monotonicClock returns a clock that starts right and never goes back: nothing expires in memory, so setting the wall clock back an hour
 // would lock every busy caller out for that long. Replicas that share a store need the wall clock; Redis expires by its own.
-func steady(start time.Time) func() time.Time {
+func monotonicClock(start time.Time) func() time.Time {
 	return func() time.Time { return start.Add(time.Since(start)) }
 }
 
@@ -149,8 +149,8 @@ func build(cfg Config, s store, log *slog.Logger) (*Limiter, error) {
 	return l, nil
 }
 
-// Ticket is a granted request. Release it exactly when the request ends; more calls do nothing.
-type Ticket struct {
+// Permit is a granted request. Release it exactly when the request ends; more calls do nothing.
+type Permit struct {
 	l       *Limiter
 	from    store
 	tenant  string
@@ -161,8 +161,8 @@ type Ticket struct {
 
 // Acquire takes one request, the estimated tokens and a slot, all or nothing. The state is valid on refusal too. Errors:
 // CodeRateLimited, CodeTokenRateLimited and CodeConcurrency with the time to wait; CodeLimitUnavailable.
-func (l *Limiter) Acquire(ctx context.Context, ask Ask) (*Ticket, State, error) {
-	t := &Ticket{l: l, from: l.store, tenant: ask.Tenant, id: uuid.NewString(), charges: l.charges(ask, 1)}
+func (l *Limiter) Acquire(ctx context.Context, ask Request) (*Permit, State, error) {
+	t := &Permit{l: l, from: l.store, tenant: ask.Tenant, id: uuid.NewString(), charges: l.charges(ask, 1)}
 	now := l.now()
 	if len(t.charges) == 0 {
 		return t, State{}, nil
@@ -205,7 +205,7 @@ func refusal(c charge, wait int64) error {
 }
 
 // Release gives the slot back and corrects the estimate by the tokens really used.
-func (t *Ticket) Release(ctx context.Context, used int) {
+func (t *Permit) Release(ctx context.Context, used int) {
 	t.once.Do(func() {
 		if len(t.charges) == 0 {
 			return
@@ -225,7 +225,7 @@ func (t *Ticket) Release(ctx context.Context, used int) {
 
 // charges lists what ask takes, the key before the tenant, concurrency first since it is the cheapest to refuse. share divides
 // the limits between replicas that cannot see each other.
-func (l *Limiter) charges(ask Ask, share int) []charge {
+func (l *Limiter) charges(ask Request, share int) []charge {
 	own := ask.Limits
 	for _, f := range []struct{ have, fallback *int }{
 		{&own.RequestsPerMinute, &l.cfg.Key.RequestsPerMinute},

@@ -57,7 +57,7 @@ func each(t *testing.T, test func(t *testing.T, open func(Config) *Limiter, c *c
 	})
 }
 
-func grant(t *testing.T, l *Limiter, a Ask) (*Ticket, State) {
+func grant(t *testing.T, l *Limiter, a Request) (*Permit, State) {
 	t.Helper()
 	k, s, err := l.Acquire(t.Context(), a)
 	if err != nil {
@@ -66,7 +66,7 @@ func grant(t *testing.T, l *Limiter, a Ask) (*Ticket, State) {
 	return k, s
 }
 
-func refuse(t *testing.T, l *Limiter, a Ask, code fault.Code) (time.Duration, State) {
+func refuse(t *testing.T, l *Limiter, a Request, code fault.Code) (time.Duration, State) {
 	t.Helper()
 	k, s, err := l.Acquire(t.Context(), a)
 	if k != nil || !fault.Is(err, code) {
@@ -93,7 +93,7 @@ func TestMemoryClock(t *testing.T) {
 func TestRequestsPerMinute(t *testing.T) {
 	each(t, func(t *testing.T, open func(Config) *Limiter, c *clock) {
 		l := open(Config{Key: Limits{RequestsPerMinute: 3}})
-		a := Ask{Tenant: "t", Key: "k"}
+		a := Request{Tenant: "t", Key: "k"}
 		for i := range 3 {
 			_, s := grant(t, l, a)
 			if s.Requests.Limit != 3 || s.Requests.Remaining != 2-i || s.Requests.Reset != time.Duration(i+1)*20*time.Second {
@@ -104,8 +104,8 @@ func TestRequestsPerMinute(t *testing.T) {
 		if wait != 20*time.Second || s.Requests.Remaining != 0 || s.Requests.Limit != 3 {
 			t.Errorf("refused: wait %v, %+v", wait, s.Requests)
 		}
-		grant(t, l, Ask{Tenant: "t", Key: "other"})
-		grant(t, l, Ask{Tenant: "u", Key: "k"})
+		grant(t, l, Request{Tenant: "t", Key: "other"})
+		grant(t, l, Request{Tenant: "u", Key: "k"})
 		c.advance(wait - time.Microsecond)
 		refuse(t, l, a, fault.CodeRateLimited)
 		c.advance(time.Microsecond)
@@ -121,7 +121,7 @@ func TestRequestsPerMinute(t *testing.T) {
 func TestTokensAreCorrectedAfterwards(t *testing.T) {
 	each(t, func(t *testing.T, open func(Config) *Limiter, _ *clock) {
 		l := open(Config{})
-		a := Ask{Tenant: "t", Key: "k", Limits: Limits{TokensPerMinute: 1000}, Tokens: 600}
+		a := Request{Tenant: "t", Key: "k", Limits: Limits{TokensPerMinute: 1000}, Tokens: 600}
 		k, s := grant(t, l, a)
 		if s.Tokens.Remaining != 400 || s.Requests.Limit != 0 {
 			t.Errorf("%+v", s)
@@ -134,7 +134,7 @@ func TestTokensAreCorrectedAfterwards(t *testing.T) {
 			t.Errorf("after the correction: %+v", s.Tokens)
 		}
 		k.Release(t.Context(), 900) // used more than the estimate: 100 + 900
-		if _, s := refuse(t, l, Ask{Tenant: "t", Key: "k", Limits: a.Limits, Tokens: 1}, fault.CodeTokenRateLimited); s.Tokens.Remaining != 0 {
+		if _, s := refuse(t, l, Request{Tenant: "t", Key: "k", Limits: a.Limits, Tokens: 1}, fault.CodeTokenRateLimited); s.Tokens.Remaining != 0 {
 			t.Errorf("%+v", s.Tokens)
 		}
 	})
@@ -143,19 +143,19 @@ func TestTokensAreCorrectedAfterwards(t *testing.T) {
 func TestEstimateAboveTheLimitCanRunAlone(t *testing.T) {
 	each(t, func(t *testing.T, open func(Config) *Limiter, _ *clock) {
 		l := open(Config{Key: Limits{TokensPerMinute: 100}})
-		k, s := grant(t, l, Ask{Tenant: "t", Key: "k", Tokens: 5000})
+		k, s := grant(t, l, Request{Tenant: "t", Key: "k", Tokens: 5000})
 		if s.Tokens.Remaining != 0 {
 			t.Errorf("%+v", s.Tokens)
 		}
 		k.Release(t.Context(), 50)
-		grant(t, l, Ask{Tenant: "t", Key: "k", Tokens: 50})
+		grant(t, l, Request{Tenant: "t", Key: "k", Tokens: 50})
 	})
 }
 
 func TestConcurrent(t *testing.T) {
 	each(t, func(t *testing.T, open func(Config) *Limiter, c *clock) {
 		l, replica := open(Config{Key: Limits{Concurrent: 2}}), open(Config{Key: Limits{Concurrent: 2}})
-		a := Ask{Tenant: "t", Key: "k"}
+		a := Request{Tenant: "t", Key: "k"}
 		first, _ := grant(t, l, a)
 		grant(t, replica, a)
 		refuse(t, l, a, fault.CodeConcurrency)
@@ -171,15 +171,15 @@ func TestConcurrent(t *testing.T) {
 func TestRefusalTakesNothing(t *testing.T) {
 	each(t, func(t *testing.T, open func(Config) *Limiter, _ *clock) {
 		l := open(Config{Key: Limits{RequestsPerMinute: 10, Concurrent: 5}, Tenant: Limits{Concurrent: 1}})
-		k, s := grant(t, l, Ask{Tenant: "t", Key: "a"})
+		k, s := grant(t, l, Request{Tenant: "t", Key: "a"})
 		if s.Requests.Remaining != 9 {
 			t.Errorf("%+v", s)
 		}
 		for range 3 {
-			refuse(t, l, Ask{Tenant: "t", Key: "b"}, fault.CodeConcurrency)
+			refuse(t, l, Request{Tenant: "t", Key: "b"}, fault.CodeConcurrency)
 		}
 		k.Release(t.Context(), 0)
-		if _, s := grant(t, l, Ask{Tenant: "t", Key: "b"}); s.Requests.Remaining != 9 {
+		if _, s := grant(t, l, Request{Tenant: "t", Key: "b"}); s.Requests.Remaining != 9 {
 			t.Errorf("refusals were charged: %+v", s)
 		}
 	})
@@ -198,7 +198,7 @@ func TestNeverAboveTheBound(t *testing.T) {
 			wg.Go(func() {
 				rng := rand.New(rand.NewPCG(1, uint64(i)))
 				for range 40 {
-					k, _, err := replicas[rng.IntN(2)].Acquire(context.Background(), Ask{Tenant: "t", Key: "k"})
+					k, _, err := replicas[rng.IntN(2)].Acquire(context.Background(), Request{Tenant: "t", Key: "k"})
 					if err == nil {
 						granted.Add(1)
 						n := running.Add(1)
@@ -227,7 +227,7 @@ func TestRedisLeaseOfDeadReplicaEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.now = c.now
-	a := Ask{Tenant: "t", Key: "k"}
+	a := Request{Tenant: "t", Key: "k"}
 	grant(t, l, a) // never released
 	refuse(t, l, a, fault.CodeConcurrency)
 	c.advance(time.Minute)
@@ -246,23 +246,23 @@ func TestRedisDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, _ := grant(t, closed, Ask{Tenant: "t", Key: "k"})
+	k, _ := grant(t, closed, Request{Tenant: "t", Key: "k"})
 	server.Close()
 	k.Release(t.Context(), 0) // must not fail the caller
-	refuse(t, closed, Ask{Tenant: "t", Key: "k"}, fault.CodeLimitUnavailable)
+	refuse(t, closed, Request{Tenant: "t", Key: "k"}, fault.CodeLimitUnavailable)
 	for range 2 { // 10 / 5 replicas
-		grant(t, share, Ask{Tenant: "t", Key: "k"})
+		grant(t, share, Request{Tenant: "t", Key: "k"})
 	}
-	refuse(t, share, Ask{Tenant: "t", Key: "k"}, fault.CodeRateLimited)
+	refuse(t, share, Request{Tenant: "t", Key: "k"}, fault.CodeRateLimited)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := closed.Acquire(ctx, Ask{Tenant: "t", Key: "k"}); !errors.Is(err, context.Canceled) {
+	if _, _, err := closed.Acquire(ctx, Request{Tenant: "t", Key: "k"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if err := server.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	if _, s := grant(t, share, Ask{Tenant: "t", Key: "new"}); s.Requests.Remaining != 9 {
+	if _, s := grant(t, share, Request{Tenant: "t", Key: "new"}); s.Requests.Remaining != 9 {
 		t.Errorf("after the recovery: %+v", s)
 	}
 }
@@ -276,7 +276,7 @@ func TestMemoryForgets(t *testing.T) {
 	}
 	l.now = c.now
 	for i := range 20_000 {
-		grant(t, l, Ask{Tenant: "t", Key: string(rune('a'+i%26)) + time.Duration(i).String()})
+		grant(t, l, Request{Tenant: "t", Key: string(rune('a'+i%26)) + time.Duration(i).String()})
 		c.advance(100 * time.Millisecond)
 	}
 	if n := len(m.shard("t").entries); n > 200 {
@@ -290,7 +290,7 @@ func TestNoLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 100 {
-		k, s := grant(t, l, Ask{Tenant: "t", Key: "k", Tokens: 1 << 40})
+		k, s := grant(t, l, Request{Tenant: "t", Key: "k", Tokens: 1 << 40})
 		if s != (State{}) {
 			t.Fatalf("%+v", s)
 		}

@@ -115,7 +115,7 @@ func TestPasswordChangeMeetsAReset(t *testing.T) {
 		if err != nil || !ok {
 			t.Fatal(ok, err)
 		}
-		if _, _, err := i.ResetPassword(t.Context(), Changer{ID: "admin"}, "acme", u.ID); err != nil {
+		if _, _, err := i.ResetPassword(t.Context(), Administrator{ID: "admin"}, "acme", u.ID); err != nil {
 			t.Fatal(err)
 		}
 		_, sum := i.newRefresh()
@@ -132,7 +132,7 @@ func TestResetPassword(t *testing.T) {
 		b, _ := replica(t, db)
 		u := newUser(t, a, "dev", nil, RoleDeveloper)
 		old := signIn(t, a, "dev", password)
-		got, once, err := a.ResetPassword(t.Context(), Changer{ID: "admin"}, "acme", u.ID)
+		got, once, err := a.ResetPassword(t.Context(), Administrator{ID: "admin"}, "acme", u.ID)
 		if err != nil || !got.MustChange || len(once) != oneTimeSize {
 			t.Fatalf("%+v, %v", got, err)
 		}
@@ -159,9 +159,9 @@ func TestResetPassword(t *testing.T) {
 		if err != nil || now.MustChange || now.LastSignInAt.IsZero() {
 			t.Errorf("%+v, %v", now, err)
 		}
-		_, _, err = a.ResetPassword(t.Context(), Changer{ID: "admin"}, "other", u.ID)
+		_, _, err = a.ResetPassword(t.Context(), Administrator{ID: "admin"}, "other", u.ID)
 		wantCode(t, err, fault.CodeNotFound)
-		_, _, err = a.ResetPassword(t.Context(), Changer{ID: u.ID}, "acme", u.ID)
+		_, _, err = a.ResetPassword(t.Context(), Administrator{ID: u.ID}, "acme", u.ID)
 		wantCode(t, err, fault.CodeConflict)
 	})
 }
@@ -183,7 +183,7 @@ func TestRolesChangeAtOnce(t *testing.T) {
 		b, _ := replica(t, db)
 		u := newUser(t, a, "dev", []string{"public"}, RoleDeveloper)
 		s := signIn(t, a, "dev", password)
-		before, after, err := a.ChangeUser(t.Context(), Changer{ID: "admin"}, "acme", u.ID, UserChange{Roles: &[]string{RoleAuditor}, Labels: &[]string{"secret"}})
+		before, after, err := a.ChangeUser(t.Context(), Administrator{ID: "admin"}, "acme", u.ID, UserChange{Roles: &[]string{RoleAuditor}, Labels: &[]string{"secret"}})
 		if err != nil || fmt.Sprint(before.Roles, before.Labels, after.Roles, after.Labels) != "[developer] [public] [auditor] [secret]" {
 			t.Fatalf("%+v, %+v, %v", before, after, err)
 		}
@@ -199,7 +199,7 @@ func TestRolesChangeAtOnce(t *testing.T) {
 			t.Errorf("%+v, %v", p, err)
 		}
 		// Nothing to change: nobody has to get a new token for it.
-		if _, _, err := a.ChangeUser(t.Context(), Changer{ID: "admin"}, "acme", u.ID, UserChange{Roles: &[]string{RoleAuditor}}); err != nil {
+		if _, _, err := a.ChangeUser(t.Context(), Administrator{ID: "admin"}, "acme", u.ID, UserChange{Roles: &[]string{RoleAuditor}}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := a.Authenticate(t.Context(), AdminPlane, s.Access); err != nil {
@@ -213,8 +213,8 @@ func TestWhoMayChangeWhom(t *testing.T) {
 	dev := newUser(t, i, "dev", nil, RoleDeveloper)
 	root := newUser(t, i, "root", nil, RolePlatformAdmin)
 	second := newUser(t, i, "second", nil, RolePlatformAdmin)
-	officer, platform := Changer{ID: "officer"}, Changer{ID: root.ID, Platform: true}
-	roles := func(by Changer, id string, roles ...string) error {
+	officer, platform := Administrator{ID: "officer"}, Administrator{ID: root.ID, Platform: true}
+	roles := func(by Administrator, id string, roles ...string) error {
 		_, _, err := i.ChangeUser(t.Context(), by, "acme", id, UserChange{Roles: &roles})
 		return err
 	}
@@ -238,8 +238,8 @@ func TestWhoMayChangeWhom(t *testing.T) {
 	}
 	_, err = i.EnableUser(t.Context(), officer, "acme", second.ID)
 	wantCode(t, err, fault.CodeRoleAbove)
-	wantCode(t, roles(Changer{ID: "other", Platform: true}, root.ID, RoleDeveloper), fault.CodeConflict) // the last one that is active
-	_, err = i.DisableUser(t.Context(), Changer{ID: "other", Platform: true}, "acme", root.ID)
+	wantCode(t, roles(Administrator{ID: "other", Platform: true}, root.ID, RoleDeveloper), fault.CodeConflict) // the last one that is active
+	_, err = i.DisableUser(t.Context(), Administrator{ID: "other", Platform: true}, "acme", root.ID)
 	wantCode(t, err, fault.CodeConflict)
 	_, err = i.DisableUser(t.Context(), platform, "acme", root.ID)
 	wantCode(t, err, fault.CodeConflict)
@@ -261,7 +261,7 @@ func TestOneOfTwoAdministratorsStays(t *testing.T) {
 		var both sync.WaitGroup
 		for i, other := range map[*Identity][2]string{a: {one.ID, two.ID}, b: {two.ID, one.ID}} {
 			both.Go(func() {
-				_, _, err := i.ChangeUser(context.WithoutCancel(t.Context()), Changer{ID: other[0], Platform: true}, "acme", other[1], UserChange{Roles: &[]string{RoleDeveloper}})
+				_, _, err := i.ChangeUser(context.WithoutCancel(t.Context()), Administrator{ID: other[0], Platform: true}, "acme", other[1], UserChange{Roles: &[]string{RoleDeveloper}})
 				if err == nil {
 					done.Add(1)
 				} else {
@@ -282,13 +282,13 @@ func TestDisableAndEnable(t *testing.T) {
 		u := newUser(t, i, "dev", nil, RoleDeveloper)
 		s := signIn(t, i, "dev", password)
 		for range 2 {
-			if _, err := i.DisableUser(t.Context(), Changer{}, "acme", u.ID); err != nil {
+			if _, err := i.DisableUser(t.Context(), Administrator{}, "acme", u.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
-		_, err := i.EnableUser(t.Context(), Changer{ID: "admin"}, "other", u.ID)
+		_, err := i.EnableUser(t.Context(), Administrator{ID: "admin"}, "other", u.ID)
 		wantCode(t, err, fault.CodeNotFound)
-		if got, err := i.EnableUser(t.Context(), Changer{ID: "admin"}, "acme", u.ID); err != nil || got.Disabled {
+		if got, err := i.EnableUser(t.Context(), Administrator{ID: "admin"}, "acme", u.ID); err != nil || got.Disabled {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		_, err = i.Authenticate(t.Context(), AdminPlane, s.Access)
@@ -311,7 +311,7 @@ func TestAccountsWhenTheDatabaseFails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		by := Changer{ID: "admin"}
+		by := Administrator{ID: "admin"}
 		for name, act := range map[string]func() error{
 			"roles": func() error {
 				_, _, err := i.ChangeUser(t.Context(), by, "acme", u.ID, UserChange{Roles: &[]string{RoleAuditor}})
@@ -410,7 +410,7 @@ func TestKeysOfPeople(t *testing.T) {
 				t.Errorf("%s: %+v, %v", step, got, err)
 			}
 		}
-		by := Changer{ID: "admin"}
+		by := Administrator{ID: "admin"}
 		user := func(ch UserChange) {
 			t.Helper()
 			if _, _, err := a.ChangeUser(t.Context(), by, "acme", dev.ID, ch); err != nil {
@@ -505,7 +505,7 @@ func TestOwnKeysAreFew(t *testing.T) {
 			return k, err
 		}
 		var first Key
-		for n := range MostOwnKeys - 1 {
+		for n := range MaxOwnKeys - 1 {
 			k, err := create(a, dev.ID, time.Hour)
 			if err != nil {
 				t.Fatal(n, err)

@@ -47,15 +47,15 @@ type NewUser struct {
 // UserChange says what to change of an account; nil leaves a list as it is.
 type UserChange struct{ Roles, Labels *[]string }
 
-// Changer is who changes somebody else's account.
-type Changer struct {
+// Administrator is who changes somebody else's account.
+type Administrator struct {
 	ID       string
 	Platform bool // may make platform administrators, and change them
 }
 
 // Manages returns nil if the changer may make and manage an account with these roles: nobody manages one with a role that he could not
 // grant. Error: CodeRoleAbove.
-func (by Changer) Manages(roles []string) error {
+func (by Administrator) Manages(roles []string) error {
 	if !by.Platform && slices.Contains(roles, RolePlatformAdmin) {
 		return fault.New(fault.CodeRoleAbove, RolePlatformAdmin)
 	}
@@ -95,8 +95,8 @@ type KeyChange struct {
 	ByOwner                  bool // its owner asks, and nobody who manages keys: he may lower limits and shorten the life, never the other way
 }
 
-// MostOwnKeys is how many keys of his own a person may have that are neither revoked nor expired.
-const MostOwnKeys = 20
+// MaxOwnKeys is how many keys of his own a person may have that are neither revoked nor expired.
+const MaxOwnKeys = 20
 
 // KeyLifetime returns how long a key made without an expiry lives. Keys of people live no longer than that.
 func (i *Identity) KeyLifetime() time.Duration { return i.cfg.KeyTTL }
@@ -163,7 +163,7 @@ func (i *Identity) userRow(u NewUser) (userRow, error) {
 	if err := checkPassword("password", u.Password); err != nil {
 		return userRow{}, err
 	}
-	if err := checkPersonsRoles(u.Roles); err != nil {
+	if err := checkUserRoles(u.Roles); err != nil {
 		return userRow{}, err
 	}
 	if err := checkList("labels", u.Labels); err != nil {
@@ -193,7 +193,7 @@ func (i *Identity) ListUsers(ctx context.Context, tenant string) ([]User, error)
 	return out, err
 }
 
-func checkPersonsRoles(roles []string) error {
+func checkUserRoles(roles []string) error {
 	if err := CheckRoles(roles); err != nil {
 		return err
 	}
@@ -221,9 +221,9 @@ func (i *Identity) NameOf(id string) string {
 // ChangeUser changes roles and labels of somebody else. They are in force at once here, within two polls elsewhere. Errors:
 // CodeInvalidValue, CodeConflictingRole, CodeNotFound, CodeRoleAbove where a platform administrator is made or changed by somebody
 // else, CodeConflict for one's own account and for the last platform administrator that is active.
-func (i *Identity) ChangeUser(ctx context.Context, by Changer, tenant, id string, change UserChange) (before, after User, err error) {
+func (i *Identity) ChangeUser(ctx context.Context, by Administrator, tenant, id string, change UserChange) (before, after User, err error) {
 	if change.Roles != nil {
-		if err := checkPersonsRoles(*change.Roles); err != nil {
+		if err := checkUserRoles(*change.Roles); err != nil {
 			return User{}, User{}, err
 		}
 	}
@@ -244,7 +244,7 @@ func (i *Identity) ChangeUser(ctx context.Context, by Changer, tenant, id string
 }
 
 // EnableUser gives a disabled user the account back; the sign-ins of before stay ended. Errors as of ChangeUser.
-func (i *Identity) EnableUser(ctx context.Context, by Changer, tenant, id string) (User, error) {
+func (i *Identity) EnableUser(ctx context.Context, by Administrator, tenant, id string) (User, error) {
 	_, after, err := i.changeUser(ctx, by, "enable user", tenant, id, false, func(row *userRow) error {
 		row.DisabledAt = 0
 		return nil
@@ -254,7 +254,7 @@ func (i *Identity) EnableUser(ctx context.Context, by Changer, tenant, id string
 
 // ResetPassword replaces the password of somebody else by one that lets him do nothing but change it, ends his sessions, and returns
 // it this once. Errors as of ChangeUser.
-func (i *Identity) ResetPassword(ctx context.Context, by Changer, tenant, id string) (User, string, error) {
+func (i *Identity) ResetPassword(ctx context.Context, by Administrator, tenant, id string) (User, string, error) {
 	password := randomText(oneTimeSize)
 	hash := hashPassword(password)
 	_, after, err := i.changeUser(ctx, by, "reset password", tenant, id, true, func(row *userRow) error {
@@ -270,7 +270,7 @@ func (i *Identity) ResetPassword(ctx context.Context, by Changer, tenant, id str
 // oneTimeSize is the length of a one-time password: 119 bits.
 const oneTimeSize = 20
 
-func (i *Identity) changeUser(ctx context.Context, by Changer, step, tenant, id string, end bool, fn func(row *userRow) error) (before, after User, err error) {
+func (i *Identity) changeUser(ctx context.Context, by Administrator, step, tenant, id string, end bool, fn func(row *userRow) error) (before, after User, err error) {
 	if by.ID == id {
 		return User{}, User{}, fault.New(fault.CodeConflict, fault.Say("identity.own_account"))
 	}
@@ -291,7 +291,7 @@ func (i *Identity) changeUser(ctx context.Context, by Changer, step, tenant, id 
 }
 
 // DisableUser ends the access of somebody else: sign-ins and keys at once here, within two polls elsewhere. Errors as of ChangeUser.
-func (i *Identity) DisableUser(ctx context.Context, by Changer, tenant, id string) (User, error) {
+func (i *Identity) DisableUser(ctx context.Context, by Administrator, tenant, id string) (User, error) {
 	now := i.now().UnixMicro()
 	_, after, err := i.changeUser(ctx, by, "disable user", tenant, id, true, func(row *userRow) error {
 		if row.DisabledAt == 0 {

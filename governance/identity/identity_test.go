@@ -488,9 +488,9 @@ func TestDisabledUserAndChangedPassword(t *testing.T) {
 		if _, err = b.Authenticate(t.Context(), AdminPlane, s.Access); err != nil {
 			t.Fatal(err)
 		}
-		_, err = a.DisableUser(t.Context(), Changer{}, "other", u.ID)
+		_, err = a.DisableUser(t.Context(), Administrator{}, "other", u.ID)
 		wantCode(t, err, fault.CodeNotFound)
-		if _, err := a.DisableUser(t.Context(), Changer{}, "acme", u.ID); err != nil {
+		if _, err := a.DisableUser(t.Context(), Administrator{}, "acme", u.ID); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.accounts.Refresh(t.Context()); err != nil {
@@ -569,7 +569,7 @@ func TestLastPlatformAdminStays(t *testing.T) {
 	if err != nil || len(users) != 1 {
 		t.Fatal(users, err)
 	}
-	_, err = i.DisableUser(t.Context(), Changer{Platform: true}, "demo", users[0].ID)
+	_, err = i.DisableUser(t.Context(), Administrator{Platform: true}, "demo", users[0].ID)
 	wantCode(t, err, fault.CodeConflict)
 }
 

@@ -48,7 +48,7 @@ func (i *Identity) Login(ctx context.Context, user, password, source string) (Se
 	}
 	row, ok, err := i.checkLogin(ctx, name, password)
 	if err != nil {
-		i.throttle.undone(name, origin)
+		i.throttle.cancelAttempt(name, origin)
 		return Session{}, err
 	}
 	if !ok {
@@ -83,7 +83,7 @@ func (i *Identity) ChangePassword(ctx context.Context, p Principal, current, pas
 	var err error
 	if len(current) <= maxPassword {
 		if row, ok, err = i.checkLogin(ctx, name, current); err != nil {
-			i.throttle.undone(name, origin)
+			i.throttle.cancelAttempt(name, origin)
 			return Session{}, err
 		}
 	}

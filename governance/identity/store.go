@@ -94,8 +94,8 @@ func (s store) version(ctx context.Context) (int64, error) {
 	return v[0], nil
 }
 
-// everything is what accounts are made of.
-type everything struct {
+// tables is what accounts are made of.
+type tables struct {
 	tenants []tenantRow
 	users   []userRow
 	keys    []keyRow
@@ -103,8 +103,8 @@ type everything struct {
 }
 
 // load reads the version first: a write that slips in between makes the next poll reload, never go unseen.
-func (s store) load(ctx context.Context, revokedAfter int64) (everything, error) {
-	var e everything
+func (s store) load(ctx context.Context, revokedAfter int64) (tables, error) {
+	var e tables
 	db := s.db.WithContext(ctx)
 	err := errors.Join(
 		db.Select(tenantColumns).Find(&e.tenants).Error,
@@ -234,7 +234,7 @@ func (s store) changeUser(ctx context.Context, step, tenant, id string, now int6
 		if err := fn(&after); err != nil || after == before {
 			return err
 		}
-		if err := lastAdminStays(tx, before, after); err != nil {
+		if err := keepOneAdmin(tx, before, after); err != nil {
 			return err
 		}
 		after.Epoch = before.Epoch + 1
@@ -250,8 +250,8 @@ func (s store) changeUser(ctx context.Context, step, tenant, id string, now int6
 	return before, after, err
 }
 
-// lastAdminStays refuses a change that would leave no active platform administrator: nobody could make another one.
-func lastAdminStays(tx *gorm.DB, before, after userRow) error {
+// keepOneAdmin refuses a change that would leave no active platform administrator: nobody could make another one.
+func keepOneAdmin(tx *gorm.DB, before, after userRow) error {
 	active := func(r userRow) bool { return r.DisabledAt == 0 && hasRole(r.Roles, RolePlatformAdmin) }
 	if !active(before) || active(after) {
 		return nil
@@ -296,7 +296,7 @@ func (s store) createKey(ctx context.Context, row keyRow) error {
 		if err := ownerAllows(tx, keyRow{}, row); err != nil {
 			return err
 		}
-		if err := fewOwn(tx, row); err != nil {
+		if err := checkOwnKeyCount(tx, row); err != nil {
 			return err
 		}
 		return insert(tx, &row, fault.Say("thing.key"), row.ID)
@@ -327,14 +327,14 @@ func ownerAllows(tx *gorm.DB, before, after keyRow) error {
 	return nil
 }
 
-// fewOwn refuses a person one more key than MostOwnKeys.
-func fewOwn(tx *gorm.DB, row keyRow) error {
+// checkOwnKeyCount refuses a person one more key than MaxOwnKeys.
+func checkOwnKeyCount(tx *gorm.DB, row keyRow) error {
 	if row.Owner == "" {
 		return nil
 	}
 	var alive int64
 	err := tx.Model(&keyRow{}).Where("owner = ? AND revoked_at = 0 AND expires_at > ?", row.Owner, row.CreatedAt).Count(&alive).Error
-	if err == nil && alive >= MostOwnKeys {
+	if err == nil && alive >= MaxOwnKeys {
 		err = fault.New(fault.CodeConflict, fault.Say("identity.key_count", alive))
 	}
 	return err

@@ -75,18 +75,18 @@ func (t *throttle) succeeded(user, source string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.entries, attemptKey{user, source})
-	t.takeBack(attemptKey{"", source})
+	t.decrement(attemptKey{"", source})
 }
 
-// undone takes back an attempt that was neither right nor wrong because the server failed.
-func (t *throttle) undone(user, source string) {
+// cancelAttempt takes back an attempt that was neither right nor wrong because the server failed.
+func (t *throttle) cancelAttempt(user, source string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.takeBack(attemptKey{user, source})
-	t.takeBack(attemptKey{"", source})
+	t.decrement(attemptKey{user, source})
+	t.decrement(attemptKey{"", source})
 }
 
-func (t *throttle) takeBack(k attemptKey) {
+func (t *throttle) decrement(k attemptKey) {
 	if e := t.entries[k]; e != nil {
 		e.failed--
 		e.until = time.Time{}

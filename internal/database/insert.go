@@ -24,9 +24,9 @@ func Insert[R any](tx *gorm.DB, rows []R, tail string) error {
 	})
 }
 
-// InsertNew is Insert for rows some of which may be there. It returns the values of the column key of those that it added: of several
+// InsertMissing is Insert for rows some of which may be there. It returns the values of the column key of those that it added: of several
 // transactions that add a row at once, one does.
-func InsertNew[R any](tx *gorm.DB, rows []R, key string) (added map[string]bool, err error) {
+func InsertMissing[R any](tx *gorm.DB, rows []R, key string) (added map[string]bool, err error) {
 	added = make(map[string]bool, len(rows))
 	return added, eachInsert(tx, rows, "ON CONFLICT DO NOTHING RETURNING "+key, func(query string, args []any) error {
 		found, err := tx.Statement.ConnPool.QueryContext(tx.Statement.Context, query, args...)
@@ -68,7 +68,7 @@ func eachInsert[R any](tx *gorm.DB, rows []R, tail string, do func(query string,
 	}
 	values := unnested
 	if IsSQLite(tx) {
-		values = handed
+		values = rowSlice
 	}
 	head := "INSERT INTO " + table + ` ("` + strings.Join(columns, `", "`) + `") `
 	for part := range slices.Chunk(rows, insertRows) {
@@ -80,8 +80,8 @@ func eachInsert[R any](tx *gorm.DB, rows []R, tail string, do func(query string,
 	return nil
 }
 
-// handed lets the statement read the rows where they are.
-func handed(fields []*schema.Field, rows reflect.Value) (string, []any) {
+// rowSlice lets the statement read the rows where they are.
+func rowSlice(fields []*schema.Field, rows reflect.Value) (string, []any) {
 	// Without a condition, ON CONFLICT would be read as that of a join.
 	return "SELECT " + columnNames(len(fields)) + " FROM sluice_rows(?) WHERE true", []any{sqlite3.Pointer(given{fields, rows})}
 }

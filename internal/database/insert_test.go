@@ -42,7 +42,7 @@ func TestInsert(t *testing.T) {
 			if err := database.Insert(tx, rows[:601], ""); err != nil {
 				return err
 			}
-			added, err := database.InsertNew(tx, rows, "title")
+			added, err := database.InsertMissing(tx, rows, "title")
 			if err != nil || len(added) != 602 || added[rows[600].Name] || !added[rows[601].Name] || !added[rows[1202].Name] {
 				t.Errorf("%d added, %v", len(added), err)
 			}

@@ -115,11 +115,11 @@ func (j *Text) Join() []byte {
 
 // AppendString appends a string literal.
 func AppendString(dst []byte, s string) []byte {
-	return append(AppendEscaped(append(dst, '"'), s), '"')
+	return append(AppendEscapedString(append(dst, '"'), s), '"')
 }
 
-// AppendEscaped appends what stands between the quotes of a string literal; s must be UTF-8.
-func AppendEscaped(dst []byte, s string) []byte {
+// AppendEscapedString appends what stands between the quotes of a string literal; s must be UTF-8.
+func AppendEscapedString(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	for i := range len(s) {
 		switch c := s[i]; {

@@ -104,8 +104,8 @@ func (r *Ring) MAC(label string, parts ...string) []byte {
 	return ended(pool, begun(pool, parts))
 }
 
-// MACSpelt is MAC of the parts and a last one that spell says in pieces, twice: once for its length. It is not held.
-func (r *Ring) MACSpelt(label string, spell func(piece func(string)), parts ...string) []byte {
+// MACStream is MAC of the parts and a last one that spell says in pieces, twice: once for its length. It is not held.
+func (r *Ring) MACStream(label string, spell func(piece func(string)), parts ...string) []byte {
 	pool := r.pool(label)
 	m := begun(pool, parts)
 	n := 0

@@ -21,7 +21,7 @@ var (
 // Check reports whether s is one JSON value with at most depth arrays and objects around anything in it. Where it is not, read says how many
 // bytes were read until that was known, the offending one included.
 func Check(s string, depth int) (read int, err error) {
-	c := checker{s: s, deepest: depth}
+	c := checker{s: s, maxDepth: depth}
 	c.space()
 	c.value()
 	c.space()
@@ -33,10 +33,10 @@ func Check(s string, depth int) (read int, err error) {
 
 // checker stands at a place of a text. After an error it stays behind the byte that was wrong.
 type checker struct {
-	s              string
-	i              int
-	depth, deepest int
-	err            error
+	s               string
+	i               int
+	depth, maxDepth int
+	err             error
 }
 
 // fail says that the next byte, or that there is none, is wrong.
@@ -98,7 +98,7 @@ func (c *checker) value() {
 
 // list takes an array, or an object if its values have names.
 func (c *checker) list(end byte, names bool) {
-	if c.depth++; c.depth > c.deepest {
+	if c.depth++; c.depth > c.maxDepth {
 		c.err = ErrDeep
 		c.i++
 		return

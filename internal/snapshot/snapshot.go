@@ -75,15 +75,15 @@ type Snapshot[T any] struct {
 	log      *slog.Logger
 	failures prometheus.Counter
 
-	turn    chan struct{} // holds a token while somebody looks
+	mu      chan struct{} // holds a token while somebody looks
 	current atomic.Pointer[state[T]]
 }
 
 // state is immutable.
 type state[T any] struct {
-	value   T
-	version int64
-	looked  time.Time // when the last successful look began
+	value     T
+	version   int64
+	checkedAt time.Time // when the last successful look began
 }
 
 // New returns a snapshot that refuses until [Snapshot.Load]. reg may be nil. Errors: of the configuration; of reg.
@@ -96,7 +96,7 @@ func New[T any](cfg Config, source Source[T], log *slog.Logger, reg prometheus.R
 	}
 	labels := prometheus.Labels{"snapshot": source.Name}
 	s := &Snapshot[T]{
-		cfg: cfg.WithDefaults(), source: source, log: log.With(slog.String("snapshot", source.Name)), turn: make(chan struct{}, 1),
+		cfg: cfg.WithDefaults(), source: source, log: log.With(slog.String("snapshot", source.Name)), mu: make(chan struct{}, 1),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sluice_snapshot_refresh_failures_total", Help: "Failed looks for changes, by snapshot.", ConstLabels: labels,
 		}),
@@ -117,7 +117,7 @@ func New[T any](cfg Config, source Source[T], log *slog.Logger, reg prometheus.R
 	return s, nil
 }
 
-func (s *Snapshot[T]) age(st *state[T]) time.Duration { return s.source.Now().Sub(st.looked) }
+func (s *Snapshot[T]) age(st *state[T]) time.Duration { return s.source.Now().Sub(st.checkedAt) }
 
 // Get returns the value, or why it cannot be trusted.
 func (s *Snapshot[T]) Get() (value T, err error) {
@@ -141,15 +141,15 @@ func (s *Snapshot[T]) Last() (value T, loaded bool) {
 
 // Load reads the value, also if it did not change. Call it once before serving, and after a change that is to take effect at once.
 // Errors: of the source; of ctx, while somebody else looks.
-func (s *Snapshot[T]) Load(ctx context.Context) error { return s.look(ctx, true) }
+func (s *Snapshot[T]) Load(ctx context.Context) error { return s.check(ctx, true) }
 
 // Refresh looks for changes and reads the value if there are any. Errors are those of [Snapshot.Load].
-func (s *Snapshot[T]) Refresh(ctx context.Context) error { return s.look(ctx, false) }
+func (s *Snapshot[T]) Refresh(ctx context.Context) error { return s.check(ctx, false) }
 
-func (s *Snapshot[T]) look(ctx context.Context, always bool) error {
+func (s *Snapshot[T]) check(ctx context.Context, always bool) error {
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.mu <- struct{}{}:
+		defer func() { <-s.mu }()
 	case <-ctx.Done():
 		return fmt.Errorf("%s: wait for a look: %w", s.source.Name, ctx.Err())
 	}
@@ -165,7 +165,7 @@ func (s *Snapshot[T]) look(ctx context.Context, always bool) error {
 
 // read has the turn.
 func (s *Snapshot[T]) read(ctx context.Context, always bool) error {
-	next := &state[T]{looked: s.source.Now()}
+	next := &state[T]{checkedAt: s.source.Now()}
 	last := s.current.Load()
 	if s.source.Version == nil {
 		always = true

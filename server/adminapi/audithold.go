@@ -41,10 +41,10 @@ func (s *Server) CreateHold(c *gin.Context) {
 	if in.To != nil {
 		h.To = in.To.UnixMicro()
 	}
-	about(c, "", map[string]string{"reason": clip(in.Reason, maxResource)})
+	about(c, "", map[string]string{"reason": truncate(in.Reason, maxResource)})
 	h, err = s.deps.Audit.Hold(c.Request.Context(), h)
 	if err == nil {
-		about(c, h.ID, map[string]string{"reason": clip(in.Reason, maxResource)})
+		about(c, h.ID, map[string]string{"reason": truncate(in.Reason, maxResource)})
 	}
 	s.reply(c, http.StatusCreated, HoldView(h), err)
 }
@@ -75,7 +75,7 @@ func heldTenant(c *gin.Context) string {
 // HoldView is a hold as the API and the command line show it.
 func HoldView(h audit.Hold) Hold {
 	return Hold{
-		Id: h.ID, Tenant: h.Tenant, Request: optional(h.Request), Actor: optional(h.Actor), Subject: optional(h.Subject), From: instant(h.From), To: instant(h.To), Reason: h.Reason,
-		CreatedAt: micros(h.Created), CreatedBy: h.CreatedBy, ReleasedAt: instant(h.Released), ReleasedBy: optional(h.ReleasedBy),
+		Id: h.ID, Tenant: h.Tenant, Request: optional(h.Request), Actor: optional(h.Actor), Subject: optional(h.Subject), From: optionalMicros(h.From), To: optionalMicros(h.To), Reason: h.Reason,
+		CreatedAt: micros(h.Created), CreatedBy: h.CreatedBy, ReleasedAt: optionalMicros(h.Released), ReleasedBy: optional(h.ReleasedBy),
 	}
 }

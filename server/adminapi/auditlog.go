@@ -55,7 +55,7 @@ func parseTile(path string) (tlog.Tile, error) {
 func (s *Server) AddLogCosignature(c *gin.Context) {
 	note, err := io.ReadAll(c.Request.Body) // the chain has bounded it
 	if err != nil {
-		s.Fail(c, misfit("body", err))
+		s.Fail(c, genericViolation("body", err))
 		return
 	}
 	s.reply(c, http.StatusNoContent, nil, s.deps.Audit.Cosign(c.Request.Context(), string(note)))

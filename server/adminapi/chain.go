@@ -40,7 +40,7 @@ func (s *Server) chain(c *gin.Context) {
 	defer s.panicked(c)
 	op, ok := s.operations[c.Request.Method+" "+c.FullPath()]
 	if !ok {
-		s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("thing.path"), clip(c.Request.URL.Path, maxResource)))
+		s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("thing.path"), truncate(c.Request.URL.Path, maxResource)))
 		return
 	}
 	c.Set(keyOperation, op.id)
@@ -75,7 +75,7 @@ func (s *Server) chain(c *gin.Context) {
 		if err := s.permit(c, op, principal, tenant); err != nil {
 			// A refused act is evidence too. It belongs to the log of whoever tried: nobody writes into that of a tenant where he
 			// may do nothing.
-			c.Set(keyDetail, map[string]string{"tenant": clip(tenant, maxTenant)})
+			c.Set(keyDetail, map[string]string{"tenant": truncate(tenant, maxTenant)})
 			s.failRecorded(c, op, principal, principal.Tenant, err)
 			return
 		}
@@ -226,7 +226,7 @@ const (
 	maxResource = 256
 )
 
-func clip(s string, limit int) string {
+func truncate(s string, limit int) string {
 	if len(s) > limit {
 		s = s[:limit]
 	}
@@ -270,7 +270,7 @@ func (s *Server) validate(c *gin.Context, op operation, body []byte) error {
 	}
 	var re *openapi3filter.RequestError
 	if !errors.As(err, &re) {
-		return misfit("body", err)
+		return genericViolation("body", err)
 	}
 	return explain(c, re, body)
 }
@@ -333,7 +333,7 @@ func resource(c *gin.Context) string {
 	}
 	parts := make([]string, 0, len(c.Params))
 	for _, p := range c.Params {
-		parts = append(parts, clip(p.Value, maxResource))
+		parts = append(parts, truncate(p.Value, maxResource))
 	}
 	return strings.Join(parts, "/")
 }

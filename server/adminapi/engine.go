@@ -70,7 +70,7 @@ func (s *Server) LoadAdapter(c *gin.Context) {
 		return
 	}
 	tenants := deref(in.Tenants)
-	detail := map[string]string{"model": in.Model, "path": in.Path, "tenants": clip(strings.Join(tenants, " "), maxResource)}
+	detail := map[string]string{"model": in.Model, "path": in.Path, "tenants": truncate(strings.Join(tenants, " "), maxResource)}
 	about(c, in.Id, detail)
 	if s.deps.Native == nil {
 		s.Fail(c, fault.New(fault.CodeModelNotFound, in.Model).WithParam("model"))

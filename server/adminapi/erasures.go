@@ -92,7 +92,7 @@ func (s *Server) EraseValues(c *gin.Context) {
 	t := erasure.Target{Tenant: tenantOf(c), Conversation: &target}
 	var past *erasure.Override
 	if err == nil {
-		past, err = s.deps.Eraser.Passing(c.Request.Context(), t, deref(in.Approval), actor(c))
+		past, err = s.deps.Eraser.CheckOverride(c.Request.Context(), t, deref(in.Approval), actor(c))
 	}
 	about(c, s.revealTarget(target, deref(in.Request)), past.Detail())
 	op := s.operations[c.Request.Method+" "+c.FullPath()]
@@ -175,7 +175,7 @@ func (s *Server) ApproveErasure(c *gin.Context, id IdPath, _ ApproveErasureParam
 
 // mayPass refuses whoever could not place the holds that an erasure is to pass: one of all tenants is past the officers of one.
 func (s *Server) mayPass(c *gin.Context, a approval.Approval) error {
-	_, _, holds := erasure.Asked(a)
+	_, _, holds := erasure.DescribeApproval(a)
 	spans, err := s.deps.Audit.SpanTenants(c.Request.Context(), holds)
 	if err == nil && spans {
 		err = s.spans(c, access.AuditHold)
@@ -235,7 +235,7 @@ func ErasureOf(e Erasure) erasure.Result {
 		Gone: erasure.Figures{Keys: deref(e.Keys), Contents: deref(e.Contents), Values: deref(e.Values), Conversations: deref(e.Conversations)},
 	}
 	for _, s := range deref(e.Stays) {
-		x := erasure.Stay{Code: string(s.Code), Count: deref(s.Count)}
+		x := erasure.Remainder{Code: string(s.Code), Count: deref(s.Count)}
 		if s.Until != nil {
 			x.Until = s.Until.UnixMicro()
 		}
@@ -250,10 +250,10 @@ func ErasureOf(e Erasure) erasure.Result {
 // previewView is a preview as the API shows it: who holds what is of all tenants, and why, to whoever may read such holds.
 func previewView(p erasure.Preview, all bool) ErasurePreview {
 	out := ErasurePreview{
-		Tenant: p.Tenant, Subject: p.Subject, Goes: figuresView(p.Goes), Stays: staysView(p.Stays), Holds: []CoveringHold{}, Records: p.Records, Newest: instant(p.Newest),
+		Tenant: p.Tenant, Subject: p.Subject, Goes: figuresView(p.Goes), Stays: staysView(p.Remainders), Holds: []CoveringHold{}, Records: p.Records, Newest: optionalMicros(p.Newest),
 	}
 	for _, h := range p.Holds {
-		v := CoveringHold{Id: h.Hold.ID, CreatedAt: micros(h.Hold.Created), ReleasedAt: instant(h.Hold.Released), Records: h.Records, Examples: list(h.Examples)}
+		v := CoveringHold{Id: h.Hold.ID, CreatedAt: micros(h.Hold.Created), ReleasedAt: optionalMicros(h.Hold.Released), Records: h.Records, Examples: list(h.Examples)}
 		if all || h.Hold.Tenant != "" {
 			v.Reason, v.CreatedBy = &h.Hold.Reason, &h.Hold.CreatedBy
 		}
@@ -266,10 +266,10 @@ func figuresView(f erasure.Figures) ErasureFigures {
 	return ErasureFigures{Keys: f.Keys, Contents: f.Contents, Values: f.Values, Conversations: f.Conversations}
 }
 
-func staysView(stays []erasure.Stay) []ErasureStay {
+func staysView(stays []erasure.Remainder) []ErasureStay {
 	out := []ErasureStay{}
 	for _, x := range stays {
-		v := ErasureStay{Code: ErasureStayCode(x.Code), Until: instant(x.Until)}
+		v := ErasureStay{Code: ErasureStayCode(x.Code), Until: optionalMicros(x.Until)}
 		if x.Count > 0 {
 			v.Count = &x.Count
 		}
@@ -287,11 +287,11 @@ func overrideView(o *erasure.Override) *ErasureOverride {
 
 // ErasureApprovalView is an approval of an erasure as the API and the command line show it.
 func ErasureApprovalView(a approval.Approval) ErasureApproval {
-	kind, goes, holds := erasure.Asked(a)
+	kind, goes, holds := erasure.DescribeApproval(a)
 	return ErasureApproval{
 		Id: a.ID, Tenant: a.Tenant, Kind: ErasureApprovalKind(kind), Target: a.Target, Reason: a.Purpose, Goes: figuresView(goes), Holds: list(holds), AskedBy: a.AskedName,
-		CreatedAt: a.Created, ExpiresAt: a.Expires, ApprovedBy: optional(a.ApprovedName), ApprovedAt: given(a.Approved), UsedAt: given(a.Used),
-		DeclinedBy: optional(a.DeclinedName), DeclinedAt: given(a.Declined), DeclineReason: optional(a.Reason),
+		CreatedAt: a.Created, ExpiresAt: a.Expires, ApprovedBy: optional(a.ApprovedName), ApprovedAt: optionalTime(a.Approved), UsedAt: optionalTime(a.Used),
+		DeclinedBy: optional(a.DeclinedName), DeclinedAt: optionalTime(a.Declined), DeclineReason: optional(a.Reason),
 	}
 }
 

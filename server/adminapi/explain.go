@@ -42,7 +42,7 @@ func explain(c *gin.Context, re *openapi3filter.RequestError, body []byte) *faul
 		if why := violation(content.Schema.Value, value, "body"); why != nil {
 			return why
 		}
-		return misfit("body", re)
+		return genericViolation("body", re)
 	}
 	in := json.NewDecoder(bytes.NewReader(body))
 	in.UseNumber()
@@ -52,7 +52,7 @@ func explain(c *gin.Context, re *openapi3filter.RequestError, body []byte) *faul
 	if why := violation(content.Schema.Value, value, ""); why != nil {
 		return why
 	}
-	return misfit("body", re)
+	return genericViolation("body", re)
 }
 
 // mediaType is the type of a request's body without its parameters.
@@ -61,8 +61,8 @@ func mediaType(c *gin.Context) string {
 	return strings.TrimSpace(kind)
 }
 
-// misfit is what is left to say where the fault cannot be named.
-func misfit(field string, err error) *fault.Error {
+// genericViolation is what is left to say where the fault cannot be named.
+func genericViolation(field string, err error) *fault.Error {
 	return fault.Wrap(err, fault.CodeInvalidValue, field, fault.Say("adminapi.not_as_described")).WithParam(field)
 }
 
@@ -79,14 +79,14 @@ func explainParameter(c *gin.Context, p *openapi3.Parameter, re *openapi3filter.
 	case openapi3.ParameterInHeader:
 		raw = c.GetHeader(p.Name)
 	}
-	if why := violation(p.Schema.Value, spelled(p.Schema.Value, raw), p.Name); why != nil {
+	if why := violation(p.Schema.Value, typedParam(p.Schema.Value, raw), p.Name); why != nil {
 		return why
 	}
-	return misfit(p.Name, re)
+	return genericViolation(p.Name, re)
 }
 
-// spelled is the value that a parameter's text stands for: what its schema wants if it can be read as that, else the text.
-func spelled(s *openapi3.Schema, raw string) any {
+// typedParam is the value that a parameter's text stands for: what its schema wants if it can be read as that, else the text.
+func typedParam(s *openapi3.Schema, raw string) any {
 	if s.Type.Includes(openapi3.TypeInteger) || s.Type.Includes(openapi3.TypeNumber) {
 		if _, err := strconv.ParseFloat(raw, 64); err == nil {
 			return json.Number(raw)
@@ -311,7 +311,7 @@ func objectViolation(s *openapi3.Schema, v map[string]any, field string) *fault.
 
 // shownName is a name that a caller made up, as far as a sentence repeats it.
 func shownName(name string) string {
-	return clip(strings.Map(func(r rune) rune {
+	return truncate(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return -1
 		}

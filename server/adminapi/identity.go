@@ -77,7 +77,7 @@ func (s *Server) ListUsers(c *gin.Context, params ListUsersParams) {
 func userView(u identity.User) User {
 	return User{
 		Id: u.ID, Tenant: u.Tenant, Name: u.Name, Roles: list(u.Roles), Labels: list(u.Labels), Disabled: u.Disabled, MustChangePassword: u.MustChange,
-		CreatedAt: u.CreatedAt.UTC(), LastSignInAt: given(u.LastSignInAt),
+		CreatedAt: u.CreatedAt.UTC(), LastSignInAt: optionalTime(u.LastSignInAt),
 	}
 }
 
@@ -111,9 +111,9 @@ func (s *Server) DisableUser(c *gin.Context, id IdPath, _ DisableUserParams) {
 }
 
 // changer says who changes an account. A platform administrator may do everything everywhere: only another one makes and manages one.
-func (s *Server) changer(c *gin.Context) identity.Changer {
+func (s *Server) changer(c *gin.Context) identity.Administrator {
 	p := caller(c)
-	return identity.Changer{ID: p.ID, Platform: s.deps.Access.Allow(p, access.UsersWrite, access.AllTenants) == nil}
+	return identity.Administrator{ID: p.ID, Platform: s.deps.Access.Allow(p, access.UsersWrite, access.AllTenants) == nil}
 }
 
 // ChangeUser implements PATCH /users/{id}.
@@ -138,7 +138,7 @@ func (s *Server) ChangeUser(c *gin.Context, id IdPath, _ ChangeUserParams) {
 // noteChange adds what something was and is now to the detail of a record, if it is not the same.
 func noteChange(detail map[string]string, what, before, after string) {
 	if before != after {
-		detail[what], detail["former_"+what] = clip(after, maxResource), clip(before, maxResource)
+		detail[what], detail["former_"+what] = truncate(after, maxResource), truncate(before, maxResource)
 	}
 }
 

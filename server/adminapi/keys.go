@@ -51,7 +51,7 @@ func (s *Server) keyView(k identity.Key) Key {
 	out := Key{
 		Id: k.ID, Tenant: k.Tenant, Project: k.Project, Name: k.Name, Prefix: "sk-sluice-" + k.ID, Labels: list(k.Labels),
 		LabelMode: LabelMode(k.LabelMode), State: s.keyState(k), CreatedAt: k.CreatedAt.UTC(), CreatedBy: s.person(k.CreatedBy),
-		ExpiresAt: given(k.ExpiresAt), RevokedAt: given(k.RevokedAt), LastUsedAt: given(k.LastUsedAt),
+		ExpiresAt: optionalTime(k.ExpiresAt), RevokedAt: optionalTime(k.RevokedAt), LastUsedAt: optionalTime(k.LastUsedAt),
 		Limits: limitsView(k.Limits),
 	}
 	if out.LabelMode == "" {
@@ -100,7 +100,7 @@ func (s *Server) person(id string) Person {
 // GetKeyDefaults implements GET /keys/defaults.
 func (s *Server) GetKeyDefaults(c *gin.Context, _ GetKeyDefaultsParams) {
 	s.reply(c, http.StatusOK, KeyDefaults{
-		LifetimeDays: float32(s.deps.Identity.KeyLifetime().Hours() / 24), Limits: limitsView(s.deps.Identity.KeyLimits()), OwnKeys: identity.MostOwnKeys, BaseUrl: s.deps.BaseURL(c.Request),
+		LifetimeDays: float32(s.deps.Identity.KeyLifetime().Hours() / 24), Limits: limitsView(s.deps.Identity.KeyLimits()), OwnKeys: identity.MaxOwnKeys, BaseUrl: s.deps.BaseURL(c.Request),
 	}, nil)
 }
 

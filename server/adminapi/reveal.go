@@ -109,7 +109,7 @@ func (s *Server) valuesOf(c *gin.Context, session, request *string) (pseudonym.T
 	}
 	found, err := s.deps.Audit.Search(c.Request.Context(), search.Query{Tenant: t.Tenant, Request: *request, Limit: 1})
 	if err == nil && len(found.Events) == 0 {
-		err = fault.New(fault.CodeNotFound, fault.Say("thing.request"), clip(*request, maxResource))
+		err = fault.New(fault.CodeNotFound, fault.Say("thing.request"), truncate(*request, maxResource))
 	}
 	if err != nil {
 		return t, err
@@ -121,7 +121,7 @@ func (s *Server) valuesOf(c *gin.Context, session, request *string) (pseudonym.T
 // revealTarget is how records name what somebody wants to see values of: the id of the request, or a digest of the conversation's name.
 func (s *Server) revealTarget(t pseudonym.Target, request string) string {
 	if request != "" {
-		return "request/" + clip(request, maxResource)
+		return "request/" + truncate(request, maxResource)
 	}
 	if t.Name == "" {
 		return ""
@@ -201,8 +201,8 @@ func (s *Server) DeclineReveal(c *gin.Context, id IdPath, _ DeclineRevealParams)
 func approvalView(a approval.Approval) RevealApproval {
 	out := RevealApproval{
 		Id: a.ID, Tenant: a.Tenant, Target: a.Target, Purpose: a.Purpose, Shown: []RevealCount{}, AskedBy: a.AskedName, CreatedAt: a.Created, ExpiresAt: a.Expires,
-		ApprovedBy: optional(a.ApprovedName), ApprovedAt: given(a.Approved), UsedAt: given(a.Used),
-		DeclinedBy: optional(a.DeclinedName), DeclinedAt: given(a.Declined), DeclineReason: optional(a.Reason),
+		ApprovedBy: optional(a.ApprovedName), ApprovedAt: optionalTime(a.Approved), UsedAt: optionalTime(a.Used),
+		DeclinedBy: optional(a.DeclinedName), DeclinedAt: optionalTime(a.Declined), DeclineReason: optional(a.Reason),
 	}
 	for _, what := range slices.Sorted(maps.Keys(a.Counts)) {
 		class, shown, _ := strings.Cut(what, "/")

@@ -15,8 +15,8 @@ func actorOf(c *gin.Context) workflows.Actor {
 	return workflows.Actor{Kind: p.Kind, ID: p.ID, Name: p.Name}
 }
 
-// flows returns the workflow service, or fails the request where workflows are switched off.
-func (s *Server) flows(c *gin.Context) (*workflows.Service, bool) {
+// rolloutService returns the workflow service, or fails the request where workflows are switched off.
+func (s *Server) rolloutService(c *gin.Context) (*workflows.Service, bool) {
 	if s.deps.Workflows == nil {
 		s.Fail(c, fault.New(fault.CodeWorkflowsOff))
 		return nil, false
@@ -26,7 +26,7 @@ func (s *Server) flows(c *gin.Context) (*workflows.Service, bool) {
 
 // ListRollouts implements GET /rollouts.
 func (s *Server) ListRollouts(c *gin.Context, params ListRolloutsParams) {
-	flows, ok := s.flows(c)
+	flows, ok := s.rolloutService(c)
 	if !ok {
 		return
 	}
@@ -46,7 +46,7 @@ func (s *Server) ListRollouts(c *gin.Context, params ListRolloutsParams) {
 
 // StartRollout implements POST /rollouts.
 func (s *Server) StartRollout(c *gin.Context) {
-	flows, ok := s.flows(c)
+	flows, ok := s.rolloutService(c)
 	if !ok {
 		return
 	}
@@ -82,7 +82,7 @@ func seconds(n *int) time.Duration { return time.Duration(deref(n)) * time.Secon
 
 // GetRollout implements GET /rollouts/{id}.
 func (s *Server) GetRollout(c *gin.Context, id IdPath) {
-	flows, ok := s.flows(c)
+	flows, ok := s.rolloutService(c)
 	if !ok {
 		return
 	}
@@ -91,7 +91,7 @@ func (s *Server) GetRollout(c *gin.Context, id IdPath) {
 		s.Fail(c, err)
 		return
 	}
-	last, left, err := flows.Looks(c.Request.Context(), st)
+	last, left, err := flows.Evaluations(c.Request.Context(), st)
 	if err != nil {
 		s.Fail(c, err)
 		return
@@ -100,9 +100,9 @@ func (s *Server) GetRollout(c *gin.Context, id IdPath) {
 	view := rolloutView(st, lang)
 	if last != nil {
 		_, kept := left[last.Evidence.Hash()]
-		seen := lookView(*last, kept, lang)
+		seen := evaluationView(*last, kept, lang)
 		if st.FinishedAt == 0 {
-			foretell(seen.Metrics, *last)
+			estimateRequestsNeeded(seen.Metrics, *last)
 		}
 		view.Evidence = &seen
 	}
@@ -116,7 +116,7 @@ func (s *Server) GetRollout(c *gin.Context, id IdPath) {
 
 // ApproveRollout implements POST /rollouts/{id}/approve.
 func (s *Server) ApproveRollout(c *gin.Context, id IdPath) {
-	flows, ok := s.flows(c)
+	flows, ok := s.rolloutService(c)
 	if !ok {
 		return
 	}
@@ -134,7 +134,7 @@ func (s *Server) ApproveRollout(c *gin.Context, id IdPath) {
 
 // AbortRollout implements POST /rollouts/{id}/abort.
 func (s *Server) AbortRollout(c *gin.Context, id IdPath) {
-	flows, ok := s.flows(c)
+	flows, ok := s.rolloutService(c)
 	if !ok {
 		return
 	}
@@ -164,7 +164,7 @@ func rolloutView(st workflows.State, lang fault.Lang) Rollout {
 		Id: st.ID, Model: st.Model, Stable: st.Stable, Candidate: st.Candidate, Phase: phase(st), Step: max(st.Step, 0),
 		ShareBasis: st.Share * 100, Steps: list(st.Spec.Steps), Thresholds: thresholdsView(th), DwellSeconds: &dwell, DeadlineSeconds: &deadline,
 		StartedAt: micros(st.StartedAt), StartedBy: name(st.Starter), ReasonCode: optional(st.Decision.Code), PollSeconds: &poll,
-		AwaitingApproval: &st.Awaiting, EnteredAt: instant(st.EnteredAt), CheckedAt: instant(st.CheckedAt), FinishedAt: instant(st.FinishedAt),
+		AwaitingApproval: &st.Awaiting, EnteredAt: optionalMicros(st.EnteredAt), CheckedAt: optionalMicros(st.CheckedAt), FinishedAt: optionalMicros(st.FinishedAt),
 	}
 	if len(st.Spec.RequireApproval) > 0 {
 		out.RequireApproval = &st.Spec.RequireApproval
@@ -187,15 +187,15 @@ func thresholdsView(th workflows.Thresholds) RolloutThresholds {
 func rounded(v float64) int { return int(v + 0.5) }
 
 // transitionView shows a transition with the last look at what it left.
-func transitionView(t workflows.Transition, th workflows.Thresholds, left map[string]workflows.Look, lang fault.Lang) RolloutTransition {
+func transitionView(t workflows.Transition, th workflows.Thresholds, left map[string]workflows.Evaluation, lang fault.Lang) RolloutTransition {
 	out := RolloutTransition{
 		From: t.From, To: t.To, ShareBasis: t.Share * 100, At: micros(t.At), Actor: name(t.Actor), BySystem: t.Actor.Kind == "system",
 		Evidence: optional(t.Evidence), Receipt: optional(t.Audit),
 	}
-	var look *workflows.Look
+	var look *workflows.Evaluation
 	if kept, ok := left[t.Evidence]; ok {
 		look = &kept
-		view := lookView(kept, true, lang)
+		view := evaluationView(kept, true, lang)
 		out.Look = &view
 	}
 	code, why := t.Why(th, look)
@@ -203,7 +203,7 @@ func transitionView(t workflows.Transition, th workflows.Thresholds, left map[st
 	return out
 }
 
-func lookView(l workflows.Look, kept bool, lang fault.Lang) RolloutEvidence {
+func evaluationView(l workflows.Evaluation, kept bool, lang fault.Lang) RolloutEvidence {
 	d := l.Decision
 	out := RolloutEvidence{
 		At: micros(l.At), Stage: l.Evidence.Phase, Hash: l.Evidence.Hash(), Kept: kept, Stable: armView(l, l.Evidence.Stable),
@@ -216,7 +216,7 @@ func lookView(l workflows.Look, kept bool, lang fault.Lang) RolloutEvidence {
 	return out
 }
 
-func armView(l workflows.Look, a workflows.Arm) RolloutArm {
+func armView(l workflows.Evaluation, a workflows.Arm) RolloutArm {
 	out := RolloutArm{Since: micros(a.Since), Requests: a.Requests, Errors: a.Errors}
 	first, total := l.Quantiles(a)
 	if first > 0 {
@@ -228,7 +228,7 @@ func armView(l workflows.Look, a workflows.Arm) RolloutArm {
 	return out
 }
 
-func metricView(l workflows.Look, check workflows.Check, lang fault.Lang) RolloutMetric {
+func metricView(l workflows.Evaluation, check workflows.Check, lang fault.Lang) RolloutMetric {
 	th := l.Thresholds
 	m := RolloutMetric{
 		Name: check.Name, Title: check.Title(th).In(lang), Unit: Ratio, LimitText: check.LimitText(th).In(lang),
@@ -254,14 +254,14 @@ func metricView(l workflows.Look, check workflows.Check, lang fault.Lang) Rollou
 	return m
 }
 
-// foretell says of the checks of a running step that do not hold yet how many more requests they are likely to need.
-func foretell(metrics []RolloutMetric, l workflows.Look) {
+// estimateRequestsNeeded says of the checks of a running step that do not hold yet how many more requests they are likely to need.
+func estimateRequestsNeeded(metrics []RolloutMetric, l workflows.Evaluation) {
 	for i := range metrics {
 		m := &metrics[i]
 		if m.State != Unproven && m.State != TooLittleData {
 			continue
 		}
-		if stable, candidate, ok := l.Needs(m.Name); ok {
+		if stable, candidate, ok := l.RequestsNeeded(m.Name); ok {
 			m.Needs = &RolloutNeeds{Stable: stable, Candidate: candidate}
 		}
 	}
@@ -289,7 +289,7 @@ func verdictOf(o workflows.Outcome) Verdict {
 
 // GetCapacity implements GET /capacity.
 func (s *Server) GetCapacity(c *gin.Context) {
-	flows, ok := s.flows(c)
+	flows, ok := s.rolloutService(c)
 	if !ok {
 		return
 	}
@@ -299,7 +299,7 @@ func (s *Server) GetCapacity(c *gin.Context) {
 
 // SetCapacity implements PUT /capacity.
 func (s *Server) SetCapacity(c *gin.Context) {
-	flows, ok := s.flows(c)
+	flows, ok := s.rolloutService(c)
 	if !ok {
 		return
 	}
@@ -319,7 +319,7 @@ func (s *Server) SetCapacity(c *gin.Context) {
 
 // RemoveCapacity implements DELETE /capacity.
 func (s *Server) RemoveCapacity(c *gin.Context) {
-	flows, ok := s.flows(c)
+	flows, ok := s.rolloutService(c)
 	if !ok {
 		return
 	}

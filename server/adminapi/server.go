@@ -85,7 +85,7 @@ type Server struct {
 	mu   sync.Mutex // guards jobs
 	jobs []*Verification
 
-	lookups lookups
+	lookups lookupLimiter
 }
 
 var _ ServerInterface = (*Server)(nil)
@@ -130,7 +130,7 @@ func decode[T any](c *gin.Context) (T, error) {
 	case errors.As(err, &kind) && kind.Field != "": // only a number can be of the right kind and not fit
 		return v, wrongValue(kind.Field, fault.Say("value.out_of_range"))
 	case err != nil:
-		return v, misfit("body", err)
+		return v, genericViolation("body", err)
 	}
 	return v, nil
 }
@@ -152,8 +152,8 @@ func optional(s string) *string {
 
 func micros(t int64) time.Time { return time.UnixMicro(t).UTC() }
 
-// instant is a time in microseconds that may be absent: 0 is.
-func instant(t int64) *time.Time {
+// optionalMicros is a time in microseconds that may be absent: 0 is.
+func optionalMicros(t int64) *time.Time {
 	if t == 0 {
 		return nil
 	}
@@ -161,8 +161,8 @@ func instant(t int64) *time.Time {
 	return &at
 }
 
-// given is a time that may be absent: the zero one is.
-func given(t time.Time) *time.Time {
+// optionalTime is a time that may be absent: the zero one is.
+func optionalTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

@@ -34,25 +34,25 @@ func (s *Server) LookUpSubject(c *gin.Context) {
 	s.reply(c, http.StatusOK, SubjectDigest{Digest: digest}, nil)
 }
 
-// lookups counts the look-ups of each caller in the minute that began with the first. Its zero value is ready.
-type lookups struct {
+// lookupLimiter counts the look-ups of each caller in the minute that began with the first. Its zero value is ready.
+type lookupLimiter struct {
 	mu      sync.Mutex
-	callers map[string]lookedUp
+	callers map[string]lookupCount
 }
 
-type lookedUp struct {
+type lookupCount struct {
 	since time.Time
 	n     int
 }
 
 // wait counts a look-up, or returns how long the caller has to wait for the next.
-func (l *lookups) wait(caller string, now time.Time) time.Duration {
+func (l *lookupLimiter) wait(caller string, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.callers[caller]
 	age := now.Sub(at.since)
 	if age >= time.Minute || age < 0 { // the clock may have been set back
-		at = lookedUp{since: now}
+		at = lookupCount{since: now}
 	}
 	if at.n >= lookupsPerMinute {
 		return time.Minute - age
@@ -67,8 +67,8 @@ func (l *lookups) wait(caller string, now time.Time) time.Duration {
 
 // forget drops the callers whose minute is over. Callers are users of this installation: more than maxLookups of them in one minute would
 // start anew.
-func (l *lookups) forget(now time.Time) {
-	kept := map[string]lookedUp{}
+func (l *lookupLimiter) forget(now time.Time) {
+	kept := map[string]lookupCount{}
 	for caller, at := range l.callers {
 		if now.Sub(at.since) < time.Minute {
 			kept[caller] = at

@@ -7,7 +7,7 @@ import (
 )
 
 func TestLookupsPerMinute(t *testing.T) {
-	var l lookups
+	var l lookupLimiter
 	now := time.Unix(1_700_000_000, 0)
 	for i := range lookupsPerMinute {
 		if w := l.wait("a", now.Add(time.Duration(i)*time.Second)); w != 0 {

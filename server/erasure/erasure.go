@@ -78,8 +78,8 @@ type Target struct {
 // Figures count what goes.
 type Figures struct{ Keys, Contents, Values, Conversations int64 }
 
-// Stay is something that stays. Count and Until, unix microseconds, are zero where they say nothing.
-type Stay struct {
+// Remainder is something that stays. Count and Until, unix microseconds, are zero where they say nothing.
+type Remainder struct {
 	Code         string
 	Count, Until int64
 }
@@ -88,7 +88,7 @@ type Stay struct {
 type Preview struct {
 	Tenant, Subject string // digest of the person, or of the conversation
 	Goes            Figures
-	Stays           []Stay
+	Remainders      []Remainder
 	Holds           []audit.Covered // that refuse it to whoever asked for the preview
 	Records, Newest int64           // of the person
 }
@@ -103,7 +103,7 @@ type Override struct {
 type Result struct {
 	Tenant, Subject string
 	Gone            Figures
-	Stays           []Stay
+	Stays           []Remainder
 	Override        *Override
 	Record          string // of the erasure of a person
 	Certificate     string // the record that it is done
@@ -132,8 +132,8 @@ func (e *Eraser) removal(t Target) *pseudonym.Erasure {
 	return e.cfg.Values.ErasePerson(t.Tenant, t.Subject)
 }
 
-// reach is what goes, as far as holds are concerned.
-func reach(t Target, f pseudonym.Found) audit.Reach {
+// holdReach is what goes, as far as holds are concerned.
+func holdReach(t Target, f pseudonym.Found) audit.Reach {
 	out := audit.Reach{Unknown: f.Unknown}
 	if t.Conversation == nil {
 		out.Parts = append(out.Parts, audit.Part{Subject: t.Subject})
@@ -162,7 +162,7 @@ func (e *Eraser) Preview(ctx context.Context, t Target, by audit.Actor) (Preview
 	}
 	p.Goes.Values, p.Goes.Conversations = r.Found.Values, r.Found.Scopes
 	var err error
-	if p.Holds, err = e.cfg.Audit.Covering(ctx, t.Tenant, by, reach(t, r.Found)); err != nil {
+	if p.Holds, err = e.cfg.Audit.Covering(ctx, t.Tenant, by, holdReach(t, r.Found)); err != nil {
 		return p, err
 	}
 	if t.Conversation == nil {
@@ -171,24 +171,24 @@ func (e *Eraser) Preview(ctx context.Context, t Target, by audit.Actor) (Preview
 		}
 	}
 	if err == nil {
-		p.Stays, err = e.stays(ctx, nil, t, p.Records, r.Found)
+		p.Remainders, err = e.remainders(ctx, nil, t, p.Records, r.Found)
 	}
 	return p, err
 }
 
-// stays lists what an erasure leaves, as tx sees it; nil for none.
-func (e *Eraser) stays(ctx context.Context, tx *gorm.DB, t Target, records int64, f pseudonym.Found) ([]Stay, error) {
-	out := []Stay{{Code: StaysRecords, Count: records}}
+// remainders lists what an erasure leaves, as tx sees it; nil for none.
+func (e *Eraser) remainders(ctx context.Context, tx *gorm.DB, t Target, records int64, f pseudonym.Found) ([]Remainder, error) {
+	out := []Remainder{{Code: StaysRecords, Count: records}}
 	if t.Conversation != nil {
-		out = append(out, Stay{Code: StaysTexts})
+		out = append(out, Remainder{Code: StaysTexts})
 	} else {
-		out = append(out, Stay{Code: StaysDocuments}, Stay{Code: StaysOthers})
+		out = append(out, Remainder{Code: StaysDocuments}, Remainder{Code: StaysOthers})
 		u, err := e.cfg.Values.Unattributed(ctx, tx, t.Tenant)
 		if err != nil {
 			return nil, err
 		}
 		if u.Values > 0 {
-			out = append(out, Stay{Code: StaysUnattributed, Count: u.Values, Until: u.Until})
+			out = append(out, Remainder{Code: StaysUnattributed, Count: u.Values, Until: u.Until})
 		}
 		others := e.cfg.Command
 		if !others {
@@ -197,23 +197,23 @@ func (e *Eraser) stays(ctx context.Context, tx *gorm.DB, t Target, records int64
 			}
 		}
 		if others {
-			out = append(out, Stay{Code: StaysReplicas})
+			out = append(out, Remainder{Code: StaysReplicas})
 		}
 	}
 	if f.Pages {
-		out = append(out, Stay{Code: StaysPages})
+		out = append(out, Remainder{Code: StaysPages})
 	}
 	if e.cfg.Log {
-		out = append(out, Stay{Code: StaysLog})
+		out = append(out, Remainder{Code: StaysLog})
 	}
 	if e.cfg.Spill && t.Conversation == nil {
-		out = append(out, Stay{Code: StaysSpill})
+		out = append(out, Remainder{Code: StaysSpill})
 	}
-	out = append(out, Stay{Code: StaysBackups})
+	out = append(out, Remainder{Code: StaysBackups})
 	if e.cfg.Remote {
-		out = append(out, Stay{Code: StaysRemote})
+		out = append(out, Remainder{Code: StaysRemote})
 	}
-	return append(out, Stay{Code: StaysCallers}), nil
+	return append(out, Remainder{Code: StaysCallers}), nil
 }
 
 // binding is what an approval is good for: this erasure, past these holds, asked for by this actor.
@@ -257,8 +257,8 @@ func (e *Eraser) Request(ctx context.Context, t Target, reason string, by audit.
 	return a, e.cfg.Approvals.AskNow(ctx, a, e.binding(t, p, by))
 }
 
-// Asked is what an approval of an erasure is for.
-func Asked(a approval.Approval) (kind string, goes Figures, holds []string) {
+// DescribeApproval is what an approval of an erasure is for.
+func DescribeApproval(a approval.Approval) (kind string, goes Figures, holds []string) {
 	kind = "person"
 	if a.Counts["kind/values"] > 0 {
 		kind = "values"
@@ -273,16 +273,16 @@ func Asked(a approval.Approval) (kind string, goes Figures, holds []string) {
 	return kind, Figures{n("keys"), n("contents"), n("values"), n("conversations")}, holds
 }
 
-// Passing says which holds an erasure would pass now, and who lets it; nil if none covers it. Errors: as of Erase.
-func (e *Eraser) Passing(ctx context.Context, t Target, id string, by audit.Actor) (*Override, error) {
+// CheckOverride says which holds an erasure would pass now, and who lets it; nil if none covers it. Errors: as of Erase.
+func (e *Eraser) CheckOverride(ctx context.Context, t Target, id string, by audit.Actor) (*Override, error) {
 	p, err := e.Preview(ctx, t, by)
 	if err != nil {
 		return nil, err
 	}
-	return e.passing(ctx, t, p, id, by)
+	return e.checkOverride(ctx, t, p, id, by)
 }
 
-func (e *Eraser) passing(ctx context.Context, t Target, p Preview, id string, by audit.Actor) (*Override, error) {
+func (e *Eraser) checkOverride(ctx context.Context, t Target, p Preview, id string, by audit.Actor) (*Override, error) {
 	if len(p.Holds) == 0 {
 		return nil, nil
 	}
@@ -311,8 +311,8 @@ func (e *Eraser) Erase(ctx context.Context, t Target, id string, by audit.Actor)
 		return Result{}, err
 	}
 	out := Result{Tenant: p.Tenant, Subject: p.Subject}
-	w := &work{eraser: e, target: t, removal: e.removal(t), records: p.Records}
-	if out.Override, err = e.passing(ctx, t, p, id, by); err != nil {
+	w := &deletion{eraser: e, target: t, removal: e.removal(t), records: p.Records}
+	if out.Override, err = e.checkOverride(ctx, t, p, id, by); err != nil {
 		return Result{}, err
 	}
 	if out.Override != nil {
@@ -322,7 +322,7 @@ func (e *Eraser) Erase(ctx context.Context, t Target, id string, by audit.Actor)
 		err = e.cfg.Audit.WithoutHold(ctx, t.Tenant, by, holdIDs(p.Holds), w.Take, w.destroy)
 		out.Gone.Values, out.Gone.Conversations = w.removal.Found.Values, w.removal.Found.Scopes
 		if err == nil && e.cfg.Audit.EmptyDatabaseLog(ctx) != nil { // they are gone; to repeat it would take another approval
-			w.stays = append(w.stays, Stay{Code: StaysLog})
+			w.stays = append(w.stays, Remainder{Code: StaysLog})
 		}
 	} else {
 		var done audit.Erasure
@@ -356,7 +356,7 @@ func (e *Eraser) ended(done audit.Erasure, err error) (Result, error) {
 	}
 	out.Gone = Figures{Keys: done.Keys, Contents: done.Contents, Values: figure("values"), Conversations: figure("conversations")}
 	for _, code := range strings.Fields(d["stays"]) {
-		out.Stays = append(out.Stays, Stay{Code: code})
+		out.Stays = append(out.Stays, Remainder{Code: code})
 	}
 	if d["approval"] != "" {
 		out.Override = &Override{Approval: d["approval"], ApprovedBy: d["approved_by"], Holds: strings.Fields(d["holds"])}
@@ -377,13 +377,13 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 // detail is what the records of an erasure say besides keys and texts: figures, what stays, and who let it pass what.
 func detail(p Preview, o *Override) map[string]string {
 	out := map[string]string{"values": number(p.Goes.Values), "conversations": number(p.Goes.Conversations), "records": number(p.Records)}
-	out["stays"] = Codes(p.Stays)
+	out["stays"] = Codes(p.Remainders)
 	maps.Copy(out, o.Detail())
 	return out
 }
 
 // Codes are the codes of what stays, as records have them.
-func Codes(stays []Stay) string {
+func Codes(stays []Remainder) string {
 	var out []string
 	for _, s := range stays {
 		out = append(out, s.Code)

@@ -8,25 +8,25 @@ import (
 	"github.com/sluice-project/sluice/governance/pseudonym"
 )
 
-// work is the part of an erasure that goes in the transaction of the log.
-type work struct {
+// deletion is the part of an erasure that goes in the transaction of the log.
+type deletion struct {
 	eraser   *Eraser
 	target   Target
 	removal  *pseudonym.Erasure
-	approval string // to be spent; "" for none
-	digest   string // of it
-	records  int64  // of the person
-	stays    []Stay // when all is done; filled in by Destroy
+	approval string      // to be spent; "" for none
+	digest   string      // of it
+	records  int64       // of the person
+	stays    []Remainder // when all is done; filled in by Destroy
 }
 
 // Take implements audit.Beside.
-func (w *work) Take(tx *gorm.DB) (audit.Reach, error) {
+func (w *deletion) Take(tx *gorm.DB) (audit.Reach, error) {
 	err := w.removal.Lock(tx)
-	return reach(w.target, w.removal.Found), err
+	return holdReach(w.target, w.removal.Found), err
 }
 
 // Destroy implements audit.Beside. The approval first: it can still refuse. What stays is looked for when the rest is gone.
-func (w *work) Destroy(tx *gorm.DB) (map[string]string, error) {
+func (w *deletion) Destroy(tx *gorm.DB) (map[string]string, error) {
 	if w.approval != "" {
 		if err := w.eraser.cfg.Approvals.Spend(tx, approval.KindErasure, w.approval, w.digest); err != nil {
 			return nil, err
@@ -36,14 +36,14 @@ func (w *work) Destroy(tx *gorm.DB) (map[string]string, error) {
 		return nil, err
 	}
 	var err error
-	if w.stays, err = w.eraser.stays(tx.Statement.Context, tx, w.target, w.records, w.removal.Found); err != nil {
+	if w.stays, err = w.eraser.remainders(tx.Statement.Context, tx, w.target, w.records, w.removal.Found); err != nil {
 		return nil, err
 	}
 	return map[string]string{"values": number(w.removal.Found.Values), "conversations": number(w.removal.Found.Scopes), "stays": Codes(w.stays)}, nil
 }
 
 // destroy is Destroy where nobody certifies it.
-func (w *work) destroy(tx *gorm.DB) error {
+func (w *deletion) destroy(tx *gorm.DB) error {
 	_, err := w.Destroy(tx)
 	return err
 }

@@ -285,7 +285,7 @@ func TestStays(t *testing.T) {
 	} {
 		p, err := k.Preview(t.Context(), target, officer)
 		var got []string
-		for _, s := range p.Stays {
+		for _, s := range p.Remainders {
 			got = append(got, s.Code)
 		}
 		if err != nil || strings.Join(got, " ") != want {
@@ -303,8 +303,8 @@ func TestOtherServers(t *testing.T) {
 	check := func(want bool) {
 		t.Helper()
 		p, err := k.Preview(t.Context(), k.alice(), officer)
-		if err != nil || strings.Contains(Codes(p.Stays), StaysReplicas) != want {
-			t.Errorf("%+v, %v", p.Stays, err)
+		if err != nil || strings.Contains(Codes(p.Remainders), StaysReplicas) != want {
+			t.Errorf("%+v, %v", p.Remainders, err)
 		}
 		done, err := k.Erase(t.Context(), k.alice(), "", officer)
 		if err != nil || strings.Contains(Codes(done.Stays), StaysReplicas) != want {
@@ -347,8 +347,8 @@ func TestStaysAfterwards(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := k.Preview(t.Context(), k.alice(), officer)
-	if err != nil || !strings.Contains(Codes(p.Stays), StaysUnattributed) {
-		t.Fatalf("%+v, %v", p.Stays, err)
+	if err != nil || !strings.Contains(Codes(p.Remainders), StaysUnattributed) {
+		t.Fatalf("%+v, %v", p.Remainders, err)
 	}
 	done, err := k.Erase(t.Context(), k.alice(), "", officer)
 	if err != nil || strings.Contains(Codes(done.Stays), StaysUnattributed) {

@@ -139,7 +139,7 @@ type API struct {
 	pipeline pipeline
 	log      *slog.Logger
 	metrics  *metrics
-	bodies   inFlight
+	bodies   inFlightLimiter
 	now      func() time.Time
 }
 
@@ -151,7 +151,7 @@ func New(cfg Config, p pipeline, log *slog.Logger, reg prometheus.Registerer) (*
 	cfg = cfg.withDefaults()
 	return &API{
 		cfg: cfg, pipeline: p, log: log.With(slog.String("component", "http")), metrics: newMetrics(reg), now: time.Now,
-		bodies: inFlight{
+		bodies: inFlightLimiter{
 			all: cfg.MaxInFlightBytes, perTenant: cfg.MaxInFlightPerTenant, perKey: cfg.MaxInFlightPerKey,
 			tenants: map[string]int64{}, keys: map[string]int64{},
 		},
@@ -171,10 +171,10 @@ func (a *API) NewEngine(fail func(*gin.Context, error)) (*gin.Engine, error) {
 	}
 	e.Use(a.Middleware())
 	e.NoRoute(func(c *gin.Context) {
-		fail(c, fault.New(fault.CodeNotFound, fault.Say("thing.path"), clip(c.Request.URL.Path)))
+		fail(c, fault.New(fault.CodeNotFound, fault.Say("thing.path"), truncate(c.Request.URL.Path)))
 	})
 	e.NoMethod(func(c *gin.Context) { // gin has set Allow
-		fail(c, fault.New(fault.CodeMethodNotAllowed, clip(c.Request.URL.Path), clip(c.Request.Method)))
+		fail(c, fault.New(fault.CodeMethodNotAllowed, truncate(c.Request.URL.Path), truncate(c.Request.Method)))
 	})
 	return e, nil
 }
@@ -216,13 +216,13 @@ func (a *API) answer(c *gin.Context, call *gateway.Call, handle func(*API, *gin.
 		err = urgencyHeaders(c.GetHeader(headerClass), c.GetHeader(headerFirstTokenTimeout), call)
 	}
 	if err != nil {
-		hangUp(c)
+		closeConnection(c)
 		return err
 	}
 	return handle(a, c, who, call)
 }
 
-func clip(s string) string {
+func truncate(s string) string {
 	if len(s) > 100 {
 		s = s[:100]
 	}
@@ -236,12 +236,12 @@ func (a *API) call(c *gin.Context, perm access.Permission) *gateway.Call {
 		Received: c.GetTime(keyReceived), Credential: bearer(c.Request), Logprobs: -1,
 	}
 	for _, h := range []string{"X-Client-Request-Id", "X-Request-Id"} {
-		if id := c.GetHeader(h); saneID(id, 64) {
+		if id := c.GetHeader(h); validRequestID(id, 64) {
 			call.ClientID = id
 			break
 		}
 	}
-	if s := c.GetHeader("X-Sluice-Session"); saneID(s, 128) {
+	if s := c.GetHeader("X-Sluice-Session"); validRequestID(s, 128) {
 		call.Session = s
 	}
 	call.OnBehalfOf = c.GetHeader("X-Sluice-On-Behalf-Of") // any text: only its digest is recorded

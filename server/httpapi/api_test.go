@@ -185,8 +185,8 @@ func TestStreamEqualsBlocking(t *testing.T) {
 		}
 		k.post(t, path, req[:strings.Index(req, `,"logprobs"`)]+"}")
 		asked := k.engine.Requests()
-		if n := len(asked); asked[n-3].Whole || asked[n-2].Whole || !asked[n-1].Whole {
-			t.Errorf("%s: the engine was asked for one piece: %v with log-probabilities, %v for a stream, %v for a blocking reply", path, asked[n-3].Whole, asked[n-2].Whole, asked[n-1].Whole)
+		if n := len(asked); asked[n-3].NonStreaming || asked[n-2].NonStreaming || !asked[n-1].NonStreaming {
+			t.Errorf("%s: the engine was asked for one piece: %v with log-probabilities, %v for a stream, %v for a blocking reply", path, asked[n-3].NonStreaming, asked[n-2].NonStreaming, asked[n-1].NonStreaming)
 		}
 	}
 }

@@ -249,18 +249,18 @@ func TestBodyBounds(t *testing.T) {
 	if resp, got := k.post(t, "/v1/chat/completions", hello+"}", "Content-Encoding", "gzip"); resp.StatusCode != 400 {
 		t.Errorf("gzip: %d %s", resp.StatusCode, got)
 	}
-	other := holder{"other", "other key"}
-	if err := k.api.bodies.take(other, 250); err == nil {
+	other := callerKey{"other", "other key"}
+	if err := k.api.bodies.acquire(other, 250); err == nil {
 		t.Fatal("one key took nearly all")
 	}
 	k.api.bodies.perTenant, k.api.bodies.perKey = 300, 300
-	if err := k.api.bodies.take(other, 250); err != nil {
+	if err := k.api.bodies.acquire(other, 250); err != nil {
 		t.Fatal(err)
 	}
 	if resp, got := k.post(t, "/v1/chat/completions", hello+"}"); resp.StatusCode != 503 || !strings.Contains(got, "server_overloaded") || resp.Header.Get("Retry-After") != "1" {
 		t.Errorf("budget spent: %d %s", resp.StatusCode, got)
 	}
-	k.api.bodies.give(other, 250)
+	k.api.bodies.release(other, 250)
 	if resp, got := k.post(t, "/v1/chat/completions", hello+"}"); resp.StatusCode != 200 || k.api.bodies.held != 0 {
 		t.Errorf("%d %s, %d bytes held", resp.StatusCode, got, k.api.bodies.held)
 	}
@@ -269,38 +269,38 @@ func TestBodyBounds(t *testing.T) {
 // TestBytesInFlight: a key and a tenant hold no more than their part, so that others are answered; what is refused was not read.
 func TestBytesInFlight(t *testing.T) {
 	k := newKit(t, Config{MaxBodyBytes: 200, MaxInFlightBytes: 1000, MaxInFlightPerTenant: 500, MaxInFlightPerKey: 300}, nil)
-	own := holderOf(identity.Principal{Tenant: "acme", ID: "k1"})
+	own := callerKeyOf(identity.Principal{Tenant: "acme", ID: "k1"})
 	for _, c := range []struct {
-		holder holder
+		holder callerKey
 		bytes  int64
 		status int
 		want   string
 	}{
 		{own, 250, http.StatusTooManyRequests, "this caller"},
-		{holder{own.tenant, "another key"}, 300, http.StatusOK, ""},
-		{holder{"another tenant", "k"}, 300, http.StatusOK, ""},
+		{callerKey{own.tenant, "another key"}, 300, http.StatusOK, ""},
+		{callerKey{"another tenant", "k"}, 300, http.StatusOK, ""},
 	} {
-		if err := k.api.bodies.take(c.holder, c.bytes); err != nil {
+		if err := k.api.bodies.acquire(c.holder, c.bytes); err != nil {
 			t.Fatal(err)
 		}
 		resp, got := k.post(t, "/v1/chat/completions", hello+"}")
 		if resp.StatusCode != c.status || !strings.Contains(got, c.want) || c.status == http.StatusTooManyRequests && (!strings.Contains(got, "bytes_in_flight_limit_exceeded") || !resp.Close || resp.Header.Get("Retry-After") != "1") {
 			t.Errorf("%+v: %d %s", c, resp.StatusCode, got)
 		}
-		k.api.bodies.give(c.holder, c.bytes)
+		k.api.bodies.release(c.holder, c.bytes)
 	}
-	another := holder{own.tenant, "another key"}
-	if err := k.api.bodies.take(another, 290); err != nil {
+	another := callerKey{own.tenant, "another key"}
+	if err := k.api.bodies.acquire(another, 290); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.api.bodies.take(holder{own.tenant, "a third"}, 180); err != nil {
+	if err := k.api.bodies.acquire(callerKey{own.tenant, "a third"}, 180); err != nil {
 		t.Fatal(err)
 	}
 	if resp, got := k.post(t, "/v1/chat/completions", hello+"}"); resp.StatusCode != http.StatusTooManyRequests || !strings.Contains(got, "this tenant") {
 		t.Errorf("tenant: %d %s", resp.StatusCode, got)
 	}
-	k.api.bodies.give(another, 290)
-	k.api.bodies.give(holder{own.tenant, "a third"}, 180)
+	k.api.bodies.release(another, 290)
+	k.api.bodies.release(callerKey{own.tenant, "a third"}, 180)
 	if b := &k.api.bodies; b.held != 0 || len(b.tenants)+len(b.keys) != 0 {
 		t.Errorf("%d bytes held by %v, %v", b.held, b.tenants, b.keys)
 	}

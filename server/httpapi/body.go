@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// inFlight bounds the bytes of bodies that are held at one time: of a key, of a tenant, and of all. It is safe for concurrent use.
-type inFlight struct {
+// inFlightLimiter bounds the bytes of bodies that are held at one time: of a key, of a tenant, and of all. It is safe for concurrent use.
+type inFlightLimiter struct {
 	all, perTenant, perKey int64
 
 	mu      sync.Mutex
@@ -25,22 +25,22 @@ type inFlight struct {
 	keys    map[string]int64 // by tenant and id
 }
 
-// holder is whose bytes they are.
-type holder struct{ tenant, key string }
+// callerKey is whose bytes they are.
+type callerKey struct{ tenant, key string }
 
-func holderOf(who identity.Principal) holder {
-	return holder{who.Tenant, who.Tenant + "\x00" + who.ID}
+func callerKeyOf(who identity.Principal) callerKey {
+	return callerKey{who.Tenant, who.Tenant + "\x00" + who.ID}
 }
 
 // fits refuses what n more bytes would be too much for: CodeBytesInFlight for the caller's own bounds, CodeOverloaded for the server's.
-func (f *inFlight) fits(h holder, n int64) error {
+func (f *inFlightLimiter) fits(h callerKey, n int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.refuse(h, n)
 }
 
-// take counts n more bytes, unless that is refused.
-func (f *inFlight) take(h holder, n int64) error {
+// acquire counts n more bytes, unless that is refused.
+func (f *inFlightLimiter) acquire(h callerKey, n int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.refuse(h, n); err != nil {
@@ -50,14 +50,14 @@ func (f *inFlight) take(h holder, n int64) error {
 	return nil
 }
 
-// give takes back n bytes that were taken.
-func (f *inFlight) give(h holder, n int64) {
+// release takes back n bytes that were taken.
+func (f *inFlightLimiter) release(h callerKey, n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.add(h, -n)
 }
 
-func (f *inFlight) refuse(h holder, n int64) error {
+func (f *inFlightLimiter) refuse(h callerKey, n int64) error {
 	own := func(whose fault.Phrase, limit int64) error {
 		return fault.New(fault.CodeBytesInFlight, whose, limit).WithRetryAfter(time.Second)
 	}
@@ -72,7 +72,7 @@ func (f *inFlight) refuse(h holder, n int64) error {
 	return nil
 }
 
-func (f *inFlight) add(h holder, n int64) {
+func (f *inFlightLimiter) add(h callerKey, n int64) {
 	f.held += n
 	for _, c := range []struct {
 		counts map[string]int64
@@ -87,14 +87,14 @@ func (f *inFlight) add(h holder, n int64) {
 // metered counts what has arrived of a body: a client that announces much and sends little holds little.
 type metered struct {
 	from io.Reader
-	in   *inFlight
-	who  holder
+	in   *inFlightLimiter
+	who  callerKey
 	held int64
 }
 
 func (m *metered) Read(p []byte) (int, error) {
 	n, err := m.from.Read(p)
-	if refused := m.in.take(m.who, int64(n)); refused != nil {
+	if refused := m.in.acquire(m.who, int64(n)); refused != nil {
 		return 0, refused
 	}
 	m.held += int64(n)
@@ -111,32 +111,32 @@ const (
 func (a *API) body(c *gin.Context, who identity.Principal) (f *fields, done func(), err error) {
 	none := func() {}
 	if enc := c.GetHeader("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
-		hangUp(c)
+		closeConnection(c)
 		return nil, none, fault.New(fault.CodeUnsupported, "Content-Encoding", fault.Say("httpapi.compressed")).WithParam("Content-Encoding")
 	}
 	size := c.Request.ContentLength
 	if size > a.cfg.MaxBodyBytes {
-		hangUp(c)
+		closeConnection(c)
 		return nil, none, fault.New(fault.CodeBodyTooLarge, a.cfg.MaxBodyBytes)
 	}
-	if err := a.bodies.fits(holderOf(who), max(size, 0)); err != nil { // what cannot fit need not arrive
-		hangUp(c)
+	if err := a.bodies.fits(callerKeyOf(who), max(size, 0)); err != nil { // what cannot fit need not arrive
+		closeConnection(c)
 		return nil, none, err
 	}
-	in := &metered{from: http.MaxBytesReader(c.Writer, c.Request.Body, a.cfg.MaxBodyBytes), in: &a.bodies, who: holderOf(who)}
+	in := &metered{from: http.MaxBytesReader(c.Writer, c.Request.Body, a.cfg.MaxBodyBytes), in: &a.bodies, who: callerKeyOf(who)}
 	var raw bytes.Buffer
 	raw.Grow(int(min(max(size, 0), firstRead)) + bytes.MinRead)
 	_, err = raw.ReadFrom(in)
 	a.metrics.bodies.Add(float64(in.held))
 	done = func() {
-		a.bodies.give(in.who, in.held)
+		a.bodies.release(in.who, in.held)
 		a.metrics.bodies.Sub(float64(in.held))
 	}
 	var tooLarge *http.MaxBytesError
 	var refused *fault.Error
 	switch {
 	case errors.As(err, &refused):
-		hangUp(c)
+		closeConnection(c)
 		return nil, done, err
 	case errors.As(err, &tooLarge):
 		return nil, done, fault.New(fault.CodeBodyTooLarge, a.cfg.MaxBodyBytes)
@@ -147,8 +147,8 @@ func (a *API) body(c *gin.Context, who identity.Principal) (f *fields, done func
 	return f, done, err
 }
 
-// hangUp closes the connection after the reply, so that nothing more of a body is waited for, nor of what a stranger sends next.
-func hangUp(c *gin.Context) {
+// closeConnection closes the connection after the reply, so that nothing more of a body is waited for, nor of what a stranger sends next.
+func closeConnection(c *gin.Context) {
 	c.Header("Connection", "close")
 	// The server reads what is left of a small body before it closes, to let the client see the reply; it gets a moment for that.
 	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(lastRead))

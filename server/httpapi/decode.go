@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	deepest   = 10_000 // whatever the configuration allows
-	shortText = 1 << 10
+	maxParseDepth = 10_000 // whatever the configuration allows
+	shortText     = 1 << 10
 )
 
 // fields reads the members of one JSON object. The first error sticks; readers after it return zero values. A member that is
@@ -28,7 +28,7 @@ func parse(body string, maxDepth int) (*fields, error) {
 	if !utf8.ValidString(body) {
 		return nil, fault.New(fault.CodeInvalidUTF8, invalidAt(body))
 	}
-	if read, err := rawjson.Check(body, min(maxDepth, deepest)); err != nil {
+	if read, err := rawjson.Check(body, min(maxDepth, maxParseDepth)); err != nil {
 		if tooDeep(body, maxDepth) { // too deep goes before what else is wrong
 			return nil, fault.New(fault.CodeTooDeep, maxDepth)
 		}

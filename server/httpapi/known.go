@@ -17,8 +17,8 @@ const (
 	maxKnownRunes = 128
 )
 
-// ours decodes the member "sluice" of a request: what is asked beyond the dialect. Errors name places and never quote a value.
-func ours(f *fields, c *gateway.Call) {
+// sluiceOptions decodes the member "sluice" of a request: what is asked beyond the dialect. Errors name places and never quote a value.
+func sluiceOptions(f *fields, c *gateway.Call) {
 	o, ok := f.object("sluice")
 	if !ok {
 		return

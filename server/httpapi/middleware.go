@@ -68,7 +68,7 @@ func (a *API) finish(c *gin.Context, began time.Time, id string) {
 	took := a.now().Sub(began)
 	a.metrics.observe(path, c.Writer.Status(), took)
 	a.log.LogAttrs(c.Request.Context(), slog.LevelInfo, "request",
-		slog.String("request", id), slog.String("method", clip(c.Request.Method)), slog.String("route", path),
+		slog.String("request", id), slog.String("method", truncate(c.Request.Method)), slog.String("route", path),
 		slog.Int("status", c.Writer.Status()), slog.Int("bytes", c.Writer.Size()), slog.Duration("took", took),
 		slog.String("source", c.ClientIP()))
 }

@@ -40,7 +40,7 @@ func (a *API) model(c *gin.Context, _ identity.Principal, call *gateway.Call) er
 			return nil
 		}
 	}
-	return fault.New(fault.CodeModelNotFound, clip(id)).WithParam("model")
+	return fault.New(fault.CodeModelNotFound, truncate(id)).WithParam("model")
 }
 
 // modelExtension is the object "sluice" of a model: what it is for, what it takes and what it costs.

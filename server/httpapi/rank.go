@@ -97,9 +97,9 @@ func rerankCall(f *fields, c *gateway.Call) error {
 		c.TopN = int(*n)
 	}
 	c.ReturnDocuments = f.flag("return_documents")
-	ours(f, c)
+	sluiceOptions(f, c)
 	urgency(f, c)
-	person(f, c)
+	onBehalfOf(f, c)
 	return f.err
 }
 
@@ -140,8 +140,8 @@ func scoreCall(f *fields, c *gateway.Call) error {
 	default:
 		f.invalid("text_1", fault.Say("httpapi.text_pair"))
 	}
-	ours(f, c)
+	sluiceOptions(f, c)
 	urgency(f, c)
-	person(f, c)
+	onBehalfOf(f, c)
 	return f.err
 }

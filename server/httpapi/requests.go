@@ -55,7 +55,7 @@ func chatCall(f *fields, choices int, c *gateway.Call) (options, error) {
 		f.join(o)
 	}
 	conversation(f, c)
-	ours(f, c)
+	sluiceOptions(f, c)
 	tools(f, c)
 	if list, ok := f.list("modalities"); ok && (len(list) != 1 || list[0] != `"text"`) {
 		f.unsupported("modalities", fault.Say("httpapi.text_generated_only"))
@@ -85,7 +85,7 @@ func completionCall(f *fields, choices int, c *gateway.Call) (options, error) {
 		c.Logprobs = int(*n)
 	}
 	c.Echo = f.flag("echo")
-	ours(f, c)
+	sluiceOptions(f, c)
 	for _, field := range []string{"tools", "functions"} {
 		if list, ok := f.list(field); ok && len(list) > 0 {
 			f.unsupported(field, fault.Say("httpapi.use_chat"))
@@ -127,9 +127,9 @@ func embeddingCall(f *fields, c *gateway.Call) (options, error) {
 		c.Dimensions = int(*d)
 	}
 	role(f, c)
-	ours(f, c)
+	sluiceOptions(f, c)
 	urgency(f, c)
-	person(f, c)
+	onBehalfOf(f, c)
 	return o, f.err
 }
 
@@ -137,7 +137,7 @@ func embeddingCall(f *fields, c *gateway.Call) (options, error) {
 func searchCall(f *fields, c *gateway.Call) error {
 	c.RAG = &gateway.RAG{Collection: collection(f)}
 	c.Query = f.needText("query")
-	ours(f, c)
+	sluiceOptions(f, c)
 	if k := f.integer("top_k", 1, gateway.MaxTopK); k != nil {
 		c.RAG.TopK = int(*k)
 	}
@@ -162,7 +162,7 @@ func passageCall(f *fields, c *gateway.Call) error {
 // name reads a member that must be an identifier.
 func name(f *fields, field string) string {
 	id := f.needText(field)
-	if !saneID(id, maxNameBytes) {
+	if !validRequestID(id, maxNameBytes) {
 		f.invalid(field, fault.Say("httpapi.identifier", maxNameBytes))
 	}
 	return id
@@ -313,7 +313,7 @@ func conversation(f *fields, c *gateway.Call) {
 			md.text(member.Name)
 		}
 		if id, ok := md.text("conversation_id"); ok && c.Session == "" {
-			if !saneID(id, 128) {
+			if !validRequestID(id, 128) {
 				md.invalid("conversation_id", fault.Say("httpapi.cache_key"))
 			}
 			c.Session = id
@@ -323,8 +323,8 @@ func conversation(f *fields, c *gateway.Call) {
 	f.flag("store")
 }
 
-// person takes whom a request is for, if the header named nobody: OpenAI's newer field goes before the older.
-func person(f *fields, c *gateway.Call) {
+// onBehalfOf takes whom a request is for, if the header named nobody: OpenAI's newer field goes before the older.
+func onBehalfOf(f *fields, c *gateway.Call) {
 	for _, field := range []string{"safety_identifier", "user"} {
 		if who, _ := f.text(field); c.OnBehalfOf == "" {
 			c.OnBehalfOf = who
@@ -332,8 +332,8 @@ func person(f *fields, c *gateway.Call) {
 	}
 }
 
-// saneID reports whether s may be used as an identifier in headers, logs and records.
-func saneID(s string, limit int) bool {
+// validRequestID reports whether s may be used as an identifier in headers, logs and records.
+func validRequestID(s string, limit int) bool {
 	return s != "" && len(s) <= limit && !strings.ContainsFunc(s, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_' || r == '.')
 	})

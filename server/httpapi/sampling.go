@@ -45,7 +45,7 @@ func sampling(f *fields, choices int, c *gateway.Call) options {
 		f.join(so)
 	}
 	urgency(f, c)
-	person(f, c)
+	onBehalfOf(f, c)
 	return o
 }
 

@@ -73,7 +73,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.await(ctx, c); err != nil {
+	if err := s.waitReady(ctx, c); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.log.LogAttrs(ctx, slog.LevelInfo, "embedded Temporal is ready", slog.String("address", s.addr), slog.String("database", cfg.DBFile))
@@ -177,7 +177,7 @@ func (s *Server) restart(ctx context.Context, wait time.Duration) error {
 	if err != nil || c == nil {
 		return err
 	}
-	if err := s.await(ctx, c); err != nil {
+	if err := s.waitReady(ctx, c); err != nil {
 		if ctx.Err() == nil {
 			return errors.Join(err, c.stop(s.cfg.StopTimeout))
 		}
@@ -210,8 +210,8 @@ func (s *Server) launch() (*child, error) {
 	return c, nil
 }
 
-// await waits until the server answers for its namespace, until the child ends, or until the time is up.
-func (s *Server) await(ctx context.Context, c *child) error {
+// waitReady waits until the server answers for its namespace, until the child ends, or until the time is up.
+func (s *Server) waitReady(ctx context.Context, c *child) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StartTimeout)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -249,7 +249,7 @@ func (s *Server) ask(ctx context.Context) error {
 type child struct {
 	cmd     *exec.Cmd
 	started time.Time
-	tail    *tail
+	tail    *lastLines
 	done    chan struct{}
 	err     error
 }
@@ -267,7 +267,7 @@ func start(cfg Config, log *slog.Logger) (*child, error) {
 		args = append(args, "--headless")
 	}
 	out, in := io.Pipe()
-	c := &child{started: time.Now(), tail: &tail{}, done: make(chan struct{})}
+	c := &child{started: time.Now(), tail: &lastLines{}, done: make(chan struct{})}
 	c.cmd = exec.Command(cfg.Binary, args...) //nolint:noctx // a context would kill it; it is stopped gently instead
 	c.cmd.Env = environment(os.Environ())
 	c.cmd.Stdout, c.cmd.Stderr = in, in
@@ -333,13 +333,13 @@ func environment(env []string) []string {
 	return out
 }
 
-// tail passes the child's output to the log at debug level and remembers the last lines for an error message.
-type tail struct {
+// lastLines passes the child's output to the log at debug level and remembers the last lines for an error message.
+type lastLines struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (t *tail) follow(r io.Reader, log *slog.Logger) {
+func (t *lastLines) follow(r io.Reader, log *slog.Logger) {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line, _, err := lines.ReadLine() // a longer line comes in pieces
@@ -364,7 +364,7 @@ func ends(line string) string {
 	return strings.ToValidUTF8(line[:part], "") + " … " + strings.ToValidUTF8(line[len(line)-part:], "")
 }
 
-func (t *tail) String() string {
+func (t *lastLines) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return strings.Join(t.lines, " | ")

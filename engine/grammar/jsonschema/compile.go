@@ -53,17 +53,17 @@ type compiler struct {
 	anyText *node // demands a string
 	nothing *shape
 
-	open    map[ref]bool // demands being expanded at the place at hand
-	loose   bool
-	holding int
-	judged  map[judgement]bool
-	added   map[string][]alternative // results of add
-	opposed map[*node]opposition
-	shapes  map[string]*shape
-	strict  int // shapes that are not loose
-	apart   map[question]proof
-	tags    map[ref]*tags
-	typed   map[types]*node
+	open     map[ref]bool // demands being expanded at the place at hand
+	loose    bool
+	holding  int
+	verdicts map[verdictKey]bool
+	added    map[string][]alternative // results of add
+	opposed  map[*node]negation
+	shapes   map[string]*shape
+	strict   int // shapes that are not loose
+	apart    map[question]proof
+	tags     map[ref]*tags
+	typed    map[types]*node
 
 	expressions map[string]*regexp.Regexp
 	patterns    map[string]grammar.Regexp
@@ -73,7 +73,7 @@ type compiler struct {
 func newCompiler(p *parser, opt Options) *compiler {
 	c := &compiler{
 		parser: p, opt: opt,
-		open: map[ref]bool{}, opposed: map[*node]opposition{}, shapes: map[string]*shape{}, judged: map[judgement]bool{}, tags: map[ref]*tags{}, typed: map[types]*node{}, added: map[string][]alternative{},
+		open: map[ref]bool{}, opposed: map[*node]negation{}, shapes: map[string]*shape{}, verdicts: map[verdictKey]bool{}, tags: map[ref]*tags{}, typed: map[types]*node{}, added: map[string][]alternative{},
 		apart:       map[question]proof{},
 		expressions: map[string]*regexp.Regexp{}, patterns: map[string]grammar.Regexp{}, spelling: newSpelling(),
 	}

@@ -81,42 +81,42 @@ func (e *emitter) shape(s *shape) (grammar.Node, error) {
 
 // body writes the union of a shape's forms.
 func (e *emitter) body(s *shape) (grammar.Node, error) {
-	var ways []grammar.Node
+	var choices []grammar.Node
 	if re, ok := e.constants(s); ok {
-		ways = append(ways, e.b.Lexeme(re))
+		choices = append(choices, e.b.Lexeme(re))
 	}
 	for _, x := range s.texts {
 		re, err := e.c.quoted(x, false)
 		if err != nil {
 			return grammar.Node{}, err
 		}
-		ways = append(ways, e.b.Lexeme(re))
+		choices = append(choices, e.b.Lexeme(re))
 	}
 	for _, x := range s.numbers {
 		n, err := e.number(x)
 		if err != nil {
 			return n, err
 		}
-		ways = append(ways, n)
+		choices = append(choices, n)
 	}
 	for _, x := range s.objects {
 		n, err := e.object(s.at, x)
 		if err != nil {
 			return n, err
 		}
-		ways = append(ways, n)
+		choices = append(choices, n)
 	}
 	for _, x := range s.arrays {
 		n, err := e.array(x)
 		if err != nil {
 			return n, err
 		}
-		ways = append(ways, n)
+		choices = append(choices, n)
 	}
-	if len(ways) == 1 {
-		return ways[0], nil
+	if len(choices) == 1 {
+		return choices[0], nil
 	}
-	return e.b.Or(ways...), nil
+	return e.b.Or(choices...), nil
 }
 
 // constants returns the expression of the values that are written out.

@@ -120,16 +120,16 @@ func (e *emitter) subsets(x *arrayShape, values []grammar.Regexp) (grammar.Node,
 		for i := range values {
 			used += set >> i & 1
 		}
-		var ways []grammar.Node
+		var choices []grammar.Node
 		if used >= x.min {
-			ways = append(ways, e.closing(used))
+			choices = append(choices, e.closing(used))
 		}
 		for i, v := range values {
 			if set>>i&1 == 0 && (x.max < 0 || used < x.max) {
-				ways = append(ways, e.b.Seq(e.b.Lexeme(grammar.Concat(e.opening(used), v)), rules[set|1<<i]))
+				choices = append(choices, e.b.Seq(e.b.Lexeme(grammar.Concat(e.opening(used), v)), rules[set|1<<i]))
 			}
 		}
-		e.b.Define(rules[set], e.b.Or(ways...))
+		e.b.Define(rules[set], e.b.Or(choices...))
 	}
 	return rules[0], nil
 }
@@ -177,18 +177,18 @@ func (e *emitter) containing(x *arrayShape) (grammar.Node, error) {
 	at := func(i, h int) grammar.Node { return rules[min(i, items)*(hits+1)+min(h, hits)] }
 	for i := range items + 1 {
 		for h := range hits + 1 {
-			var ways []grammar.Node
+			var choices []grammar.Node
 			if i >= x.min && h >= k.min {
-				ways = append(ways, e.closing(i))
+				choices = append(choices, e.closing(i))
 			}
 			if x.max < 0 || i < x.max {
 				lead := e.b.Lexeme(e.opening(i))
-				ways = append(ways, e.b.Seq(lead, no, at(i+1, h)))
+				choices = append(choices, e.b.Seq(lead, no, at(i+1, h)))
 				if k.max < 0 || h < k.max {
-					ways = append(ways, e.b.Seq(lead, yes, at(i+1, h+1)))
+					choices = append(choices, e.b.Seq(lead, yes, at(i+1, h+1)))
 				}
 			}
-			e.b.Define(at(i, h), e.b.Or(ways...))
+			e.b.Define(at(i, h), e.b.Or(choices...))
 		}
 	}
 	return at(0, 0), nil

@@ -10,7 +10,7 @@ type objectWriter struct {
 	e      *emitter
 	at     string
 	x      *objectShape
-	named  []named // without those that nothing satisfies
+	named  []member // without those that nothing satisfies
 	values []grammar.Node
 	free   []freeMember
 	cap    int // k is counted up to here
@@ -102,22 +102,22 @@ func (w *objectWriter) define(key [2]int) error {
 		w.e.b.Define(w.states[key], w.e.b.Or(w.rest(k)...))
 		return nil
 	}
-	var ways []grammar.Node
+	var choices []grammar.Node
 	if w.x.max < 0 || k < w.x.max {
 		next, err := w.state(i+1, k+1)
 		if err != nil {
 			return err
 		}
-		ways = append(ways, w.e.b.Seq(w.e.b.Lexeme(w.lead(k, grammar.Text(quote(w.named[i].name)))), w.values[i], next))
+		choices = append(choices, w.e.b.Seq(w.e.b.Lexeme(w.lead(k, grammar.Text(quote(w.named[i].name)))), w.values[i], next))
 	}
 	if !w.named[i].required {
 		next, err := w.state(i+1, k)
 		if err != nil {
 			return err
 		}
-		ways = append(ways, next)
+		choices = append(choices, next)
 	}
-	w.e.b.Define(w.states[key], w.e.b.Or(ways...))
+	w.e.b.Define(w.states[key], w.e.b.Or(choices...))
 	return nil
 }
 
@@ -132,12 +132,12 @@ func (w *objectWriter) lead(k int, name grammar.Regexp) grammar.Regexp {
 // rest returns what may follow the named properties.
 func (w *objectWriter) rest(k int) []grammar.Node {
 	b, end := w.e.b, w.e.b.Lexeme(grammar.Concat(w.e.before, grammar.Text("}")))
-	var ways []grammar.Node
+	var choices []grammar.Node
 	if k >= w.x.min {
 		if k == 0 {
-			ways = append(ways, b.Literal("{}"))
+			choices = append(choices, b.Literal("{}"))
 		} else {
-			ways = append(ways, end)
+			choices = append(choices, end)
 		}
 	}
 	most := -1
@@ -145,7 +145,7 @@ func (w *objectWriter) rest(k int) []grammar.Node {
 		most = w.x.max - k - 1 // after the first free one
 	}
 	if len(w.free) == 0 || k+1 < w.x.min || (w.x.max >= 0 && most < 0) {
-		return ways
+		return choices
 	}
 	member := func(k int) grammar.Node {
 		var list []grammar.Node
@@ -156,5 +156,5 @@ func (w *objectWriter) rest(k int) []grammar.Node {
 		}
 		return b.Or(list...)
 	}
-	return append(ways, b.Seq(member(k), b.Repeat(member(1), 0, most), end))
+	return append(choices, b.Seq(member(k), b.Repeat(member(1), 0, most), end))
 }

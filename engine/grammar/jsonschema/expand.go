@@ -105,7 +105,7 @@ func (c *compiler) addTo(a alternative, d ref) ([]alternative, error) {
 func (c *compiler) addNode(alts []alternative, d ref) ([]alternative, error) {
 	n := d.node
 	if d.not {
-		return c.addOpposite(alts, n)
+		return c.addNegation(alts, n)
 	}
 	var out []alternative
 	for _, a := range alts {
@@ -189,7 +189,7 @@ func (c *compiler) chooseOne(alts []alternative, one oneOf) ([]alternative, erro
 		}
 	}
 	out, err := c.choose(alts, one.at, conjunctions)
-	if why := asOpposite(err); why != nil {
+	if why := asNegation(err); why != nil {
 		return nil, refuse(one.at, fault.Say("jsonschema.one_of_overlap", why.Pointer, why.Problem))
 	}
 	return out, err

@@ -58,7 +58,7 @@ func duration() string {
 // ipv6 lists the places of the one "::", which stands for one group at least; the last two groups may be spelled as an IPv4 address.
 func ipv6() string {
 	tail := `(?:` + hex16 + `:` + hex16 + `|` + ipv4 + `)`
-	ways := []string{`(?:` + hex16 + `:){6}` + tail}
+	choices := []string{`(?:` + hex16 + `:){6}` + tail}
 	groups := func(n int) string { // at most n groups before "::"
 		if n == 0 {
 			return ""
@@ -66,10 +66,10 @@ func ipv6() string {
 		return `(?:(?:` + hex16 + `:){0,` + string(rune('0'+n-1)) + `}` + hex16 + `)?`
 	}
 	for after := 5; after >= 0; after-- { // full groups between "::" and the tail
-		ways = append(ways, groups(5-after)+`::`+strings.Repeat(hex16+`:`, after)+tail)
+		choices = append(choices, groups(5-after)+`::`+strings.Repeat(hex16+`:`, after)+tail)
 	}
-	ways = append(ways, groups(6)+`::`+hex16, groups(7)+`::`)
-	return strings.Join(ways, "|")
+	choices = append(choices, groups(6)+`::`+hex16, groups(7)+`::`)
+	return strings.Join(choices, "|")
 }
 
 // format reads the keyword. Formats of OpenAPI that say how a number is stored are bounds, or nothing in JSON.

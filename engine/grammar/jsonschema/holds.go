@@ -11,8 +11,8 @@ import (
 
 // holds reports whether a value that the schema itself gives satisfies a demand.
 func (c *compiler) holds(v *value, d ref) (bool, error) {
-	key := judgement{v, d.node}
-	ok, known := c.judged[key]
+	key := verdictKey{v, d.node}
+	ok, known := c.verdicts[key]
 	if !known {
 		err := c.work(1, d.node.at)
 		if err == nil {
@@ -24,13 +24,13 @@ func (c *compiler) holds(v *value, d ref) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		c.judged[key] = ok
+		c.verdicts[key] = ok
 	}
 	return ok != d.not, nil
 }
 
-// judgement is the question whether a node holds for a value.
-type judgement struct {
+// verdictKey is the question whether a node holds for a value.
+type verdictKey struct {
 	value *value
 	node  *node
 }

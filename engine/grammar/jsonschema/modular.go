@@ -70,7 +70,7 @@ func (w *digitWriter) between(low, high *big.Int) (grammar.Node, error) {
 	if low.Cmp(high) > 0 {
 		return w.e.nothing(), nil
 	}
-	var ways []grammar.Node
+	var choices []grammar.Node
 	lo, hi := low.String(), high.String()
 	for n := len(lo); n <= len(hi); n++ {
 		from, to := "1"+strings.Repeat("0", n-1), strings.Repeat("9", n)
@@ -84,9 +84,9 @@ func (w *digitWriter) between(low, high *big.Int) (grammar.Node, error) {
 		if err != nil {
 			return way, err
 		}
-		ways = append(ways, way)
+		choices = append(choices, way)
 	}
-	return w.e.b.Or(ways...), nil
+	return w.e.b.Or(choices...), nil
 }
 
 // state writes n more digits. from and to are what the bounds demand of them, or "" if the digits before decide already.
@@ -113,7 +113,7 @@ func (w *digitWriter) state(from, to string, n, remainder int) (grammar.Node, er
 	if to != "" {
 		last = to[0]
 	}
-	var ways []grammar.Node
+	var choices []grammar.Node
 	for d := first; d <= last; d++ {
 		nextFrom, nextTo := "", ""
 		if from != "" && d == first {
@@ -132,8 +132,8 @@ func (w *digitWriter) state(from, to string, n, remainder int) (grammar.Node, er
 		if err != nil {
 			return next, err
 		}
-		ways = append(ways, w.e.b.Seq(w.e.b.Literal(string(rune(d))), next))
+		choices = append(choices, w.e.b.Seq(w.e.b.Literal(string(rune(d))), next))
 	}
-	w.e.b.Define(rule, w.e.b.Or(ways...))
+	w.e.b.Define(rule, w.e.b.Or(choices...))
 	return rule, nil
 }

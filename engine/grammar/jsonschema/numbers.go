@@ -166,16 +166,16 @@ func anyFraction() grammar.Regexp {
 func above(r *big.Rat, open bool) grammar.Regexp {
 	whole, fraction := decimal(r)
 	more, rest := grammar.Times(anyDigit(), 0, -1), grammar.Times(anyDigit(), 1, -1)
-	ways := []grammar.Regexp{grammar.Concat(digits('1', '9'), grammar.Times(anyDigit(), len(whole), -1), optional(anyFraction()))}
+	choices := []grammar.Regexp{grammar.Concat(digits('1', '9'), grammar.Times(anyDigit(), len(whole), -1), optional(anyFraction()))}
 	for i := range whole {
 		if d := rune(whole[i]); d < '9' {
-			ways = append(ways, grammar.Concat(grammar.Text(whole[:i]), digits(d+1, '9'), grammar.Times(anyDigit(), len(whole)-i-1, len(whole)-i-1),
+			choices = append(choices, grammar.Concat(grammar.Text(whole[:i]), digits(d+1, '9'), grammar.Times(anyDigit(), len(whole)-i-1, len(whole)-i-1),
 				optional(anyFraction())))
 		}
 	}
 	for i := range fraction {
 		if d := rune(fraction[i]); d < '9' {
-			ways = append(ways, grammar.Concat(grammar.Text(whole+"."+fraction[:i]), digits(d+1, '9'), more))
+			choices = append(choices, grammar.Concat(grammar.Text(whole+"."+fraction[:i]), digits(d+1, '9'), more))
 		}
 	}
 	same := whole
@@ -184,25 +184,25 @@ func above(r *big.Rat, open bool) grammar.Regexp {
 	}
 	switch {
 	case !open && fraction == "":
-		ways = append(ways, grammar.Concat(grammar.Text(same), optional(grammar.Concat(grammar.Text("."), rest))))
+		choices = append(choices, grammar.Concat(grammar.Text(same), optional(grammar.Concat(grammar.Text("."), rest))))
 	case !open:
-		ways = append(ways, grammar.Concat(grammar.Text(same), more))
+		choices = append(choices, grammar.Concat(grammar.Text(same), more))
 	default:
 		if fraction == "" {
 			same += "."
 		}
-		ways = append(ways, grammar.Concat(grammar.Text(same), more, digits('1', '9'), more))
+		choices = append(choices, grammar.Concat(grammar.Text(same), more, digits('1', '9'), more))
 	}
-	return grammar.Alternate(ways...)
+	return grammar.Alternate(choices...)
 }
 
 // below matches decimals without sign that are at most r, or less if open.
 func below(r *big.Rat, open bool) grammar.Regexp {
 	whole, fraction := decimal(r)
 	more, zeros := grammar.Times(anyDigit(), 0, -1), grammar.Times(grammar.Text("0"), 1, -1)
-	var ways []grammar.Regexp
+	var choices []grammar.Regexp
 	if len(whole) > 1 {
-		ways = append(ways, grammar.Concat(wholes(len(whole)-1, true), optional(anyFraction())))
+		choices = append(choices, grammar.Concat(wholes(len(whole)-1, true), optional(anyFraction())))
 	}
 	for i := range whole {
 		first := rune('0')
@@ -210,29 +210,29 @@ func below(r *big.Rat, open bool) grammar.Regexp {
 			first = '1'
 		}
 		if d := rune(whole[i]); d > first {
-			ways = append(ways, grammar.Concat(grammar.Text(whole[:i]), digits(first, d-1), grammar.Times(anyDigit(), len(whole)-i-1, len(whole)-i-1),
+			choices = append(choices, grammar.Concat(grammar.Text(whole[:i]), digits(first, d-1), grammar.Times(anyDigit(), len(whole)-i-1, len(whole)-i-1),
 				optional(anyFraction())))
 		}
 	}
 	for i := range fraction { // a shorter fraction that agrees so far is less
 		if d := rune(fraction[i]); d > '0' {
-			ways = append(ways, grammar.Concat(grammar.Text(whole+"."+fraction[:i]), digits('0', d-1), more))
+			choices = append(choices, grammar.Concat(grammar.Text(whole+"."+fraction[:i]), digits('0', d-1), more))
 		}
 		if i > 0 {
-			ways = append(ways, grammar.Text(whole+"."+fraction[:i]))
+			choices = append(choices, grammar.Text(whole+"."+fraction[:i]))
 		}
 	}
 	if fraction != "" {
-		ways = append(ways, grammar.Text(whole))
+		choices = append(choices, grammar.Text(whole))
 	}
 	switch {
 	case open:
 	case fraction == "":
-		ways = append(ways, grammar.Text(whole), grammar.Concat(grammar.Text(whole+"."), zeros))
+		choices = append(choices, grammar.Text(whole), grammar.Concat(grammar.Text(whole+"."), zeros))
 	default:
-		ways = append(ways, grammar.Concat(grammar.Text(whole+"."+fraction), optional(zeros)))
+		choices = append(choices, grammar.Concat(grammar.Text(whole+"."+fraction), optional(zeros)))
 	}
-	return grammar.Alternate(ways...)
+	return grammar.Alternate(choices...)
 }
 
 // emptyNumber reports whether the shape provably allows no number.

@@ -32,7 +32,7 @@ func (c *compiler) mergeObjects(s *shape, a alternative) error {
 		if err != nil {
 			return err
 		}
-		x.named = append(x.named, named{name, child, m.required[name]})
+		x.named = append(x.named, member{name, child, m.required[name]})
 	}
 	if !m.closed() {
 		if err := m.cells(x); err != nil {
@@ -206,7 +206,7 @@ func (m *objectMerge) cell(x *objectShape, texts []patternProperty, set int) err
 		name = append(name, &y)
 	}
 	if len(name) > 0 {
-		x.cells = append(x.cells, cell{name, child})
+		x.cells = append(x.cells, memberCell{name, child})
 	}
 	return nil
 }

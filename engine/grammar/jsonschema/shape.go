@@ -50,20 +50,20 @@ type numberShape struct {
 
 // objectShape is an object: the named properties in their order, then any number of others.
 type objectShape struct {
-	named    []named
-	cells    []cell
+	named    []member
+	cells    []memberCell
 	min, max int
 	minAt    string
 }
 
-type named struct {
+type member struct {
 	name     string
 	shape    *shape
 	required bool
 }
 
-// cell is a set of names that the schema does not spell out, and what their values are.
-type cell struct {
+// memberCell is a set of names that the schema does not spell out, and what their values are.
+type memberCell struct {
 	name  []*textShape
 	shape *shape
 }

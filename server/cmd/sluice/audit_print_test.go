@@ -97,7 +97,7 @@ records 0 (sealed 0, waiting 0, in the write-ahead log 0), checkpoint size 0, ro
 		"erase": {
 			func(a *app) {
 				a.erased(erasure.Result{
-					Gone: erasure.Figures{Keys: 2, Contents: 3, Values: 4, Conversations: 1}, Record: "r", Certificate: "c", Stays: []erasure.Stay{{Code: "records", Count: 10_000}, {Code: "backups"}},
+					Gone: erasure.Figures{Keys: 2, Contents: 3, Values: 4, Conversations: 1}, Record: "r", Certificate: "c", Stays: []erasure.Remainder{{Code: "records", Count: 10_000}, {Code: "backups"}},
 					Override: &erasure.Override{Approval: "a1", ApprovedBy: "boss", Holds: []string{"h1", "h2"}},
 				})
 			},
@@ -124,8 +124,8 @@ past the holds h1, h2, approved by boss (a1)
 			func(a *app) {
 				a.previewed(erasure.Preview{
 					Tenant: "demo", Subject: "ab12", Goes: erasure.Figures{Keys: 1, Contents: 2, Values: 3, Conversations: 4}, Records: 12_000, Newest: 1_000_000,
-					Stays: []erasure.Stay{{Code: "unattributed", Count: 5, Until: 2_000_000}, {Code: "callers"}},
-					Holds: []audit.Covered{{Hold: audit.Hold{ID: "h1", Reason: "case 17"}, Records: 7, Examples: []string{"r1", "r2"}}},
+					Remainders: []erasure.Remainder{{Code: "unattributed", Count: 5, Until: 2_000_000}, {Code: "callers"}},
+					Holds:      []audit.Covered{{Hold: audit.Hold{ID: "h1", Reason: "case 17"}, Records: 7, Examples: []string{"r1", "r2"}}},
 				})
 			},
 			`person ab12 of tenant demo: 10000+ records, the newest of 1970-01-01T00:00:01Z

@@ -196,7 +196,7 @@ func (a *app) previewed(p erasure.Preview) {
 	fmt.Fprintln(out, a.say("would go:", "将擦除："))
 	fmt.Fprintf(out, a.say("  %d keys with %d kept prompts and answers\n  %d values of pseudonyms in %d conversations\n  the tenant's part of engine caches\n",
 		"  密钥 %d 个，留存的提示词与回答 %d 段\n  假名原值 %d 个（会话 %d 个）\n  该租户的引擎缓存\n"), p.Goes.Keys, p.Goes.Contents, p.Goes.Values, p.Goes.Conversations)
-	a.stays(a.say("would stay:", "仍会保留："), p.Stays)
+	a.stays(a.say("would stay:", "仍会保留："), p.Remainders)
 	if len(p.Holds) > 0 {
 		fmt.Fprintln(out, a.say("held, so that it is refused (see --ask):", "以下法律保全阻止擦除（参见 --ask）："))
 	}
@@ -213,7 +213,7 @@ func atMost(n int64) string {
 	return fmt.Sprint(n)
 }
 
-func (a *app) stays(title string, stays []erasure.Stay) {
+func (a *app) stays(title string, stays []erasure.Remainder) {
 	if len(stays) == 0 {
 		return
 	}

@@ -38,7 +38,7 @@ func TestAbortKeepsWhatItStoodOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last, left, err := s.Looks(t.Context(), st)
+	last, left, err := s.Evaluations(t.Context(), st)
 	if err != nil || last == nil {
 		t.Fatalf("no last look: %v", err)
 	}
@@ -84,7 +84,7 @@ func TestAStepThatNobodyLookedAtIsLookedAt(t *testing.T) {
 			if err != nil || st.Phase != PhaseAborted || w.cur.Rollout != "" {
 				t.Fatalf("%s, %+v, %v", st.Phase, w.cur, err)
 			}
-			looks, err := r.acts.store.looks(t.Context(), st)
+			looks, err := r.acts.store.evaluations(t.Context(), st)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +120,7 @@ func TestVerdictAndCountsAreOfOneLook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last, _, err := s.Looks(t.Context(), st)
+	last, _, err := s.Evaluations(t.Context(), st)
 	if err != nil || last == nil || last.Evidence.Stable.Requests != 6 || last.At != st.CheckedAt {
 		t.Fatalf("the last look: %+v %v", last, err)
 	}
@@ -133,12 +133,12 @@ func TestVerdictAndCountsAreOfOneLook(t *testing.T) {
 func TestNeeds(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
-	look := func(phase string, stable, candidate Arm) Look {
+	look := func(phase string, stable, candidate Arm) Evaluation {
 		ev := Evidence{Schema: 1, Rollout: "r", Phase: phase, Stable: stable, Candidate: candidate}
-		return Look{Evidence: ev, Thresholds: th(), Decision: Verdict(ev, th())}
+		return Evaluation{Evidence: ev, Thresholds: th(), Decision: Verdict(ev, th())}
 	}
 	undecided := look("canary-40", arm(400, 4, 100*ms, 900*ms), arm(250, 8, 100*ms, 900*ms))
-	stable, candidate, ok := undecided.Needs(errorRate)
+	stable, candidate, ok := undecided.RequestsNeeded(errorRate)
 	if !ok || stable < 1 || candidate < 1 {
 		t.Fatalf("needs %d and %d, %t of %+v", stable, candidate, ok, undecided.Decision)
 	}
@@ -149,10 +149,10 @@ func TestNeeds(t *testing.T) {
 	if grown(1) != Pass || grown(0.7) == Pass {
 		t.Errorf("with what is needed it is %s, with 70 %% of it %s", grown(1), grown(0.7))
 	}
-	if stable, candidate, ok := look("canary-100", undecided.Evidence.Stable, undecided.Evidence.Candidate).Needs(errorRate); !ok || stable != 0 || candidate < 1 {
+	if stable, candidate, ok := look("canary-100", undecided.Evidence.Stable, undecided.Evidence.Candidate).RequestsNeeded(errorRate); !ok || stable != 0 || candidate < 1 {
 		t.Errorf("with all traffic on the candidate: %d, %d, %t", stable, candidate, ok)
 	}
-	for name, l := range map[string]Look{
+	for name, l := range map[string]Evaluation{
 		"small sample":     look("canary-40", arm(400, 0, 100*ms, 900*ms), arm(8, 0, 100*ms, 900*ms)),
 		"beyond the limit": look("canary-40", arm(400, 4, 100*ms, 900*ms), arm(250, 18, 100*ms, 900*ms)),
 		"no latencies":     look("canary-40", arm(400, 4, 100*ms, 900*ms), Arm{Requests: 300}),
@@ -161,11 +161,11 @@ func TestNeeds(t *testing.T) {
 		if name == "no latencies" {
 			check = totalLatency
 		}
-		if stable, candidate, ok := l.Needs(check); ok {
+		if stable, candidate, ok := l.RequestsNeeded(check); ok {
 			t.Errorf("%s: %d and %d are foretold", name, stable, candidate)
 		}
 	}
-	if stable, candidate, ok := look("canary-20", arm(150, 0, 100*ms, 900*ms), arm(199, 0, 100*ms, 900*ms)).Needs(""); !ok || stable != 50 || candidate != 1 {
+	if stable, candidate, ok := look("canary-20", arm(150, 0, 100*ms, 900*ms), arm(199, 0, 100*ms, 900*ms)).RequestsNeeded(""); !ok || stable != 50 || candidate != 1 {
 		t.Errorf("the minimum lacks %d and %d, %t", stable, candidate, ok)
 	}
 }
@@ -176,7 +176,7 @@ func TestReasonsOfEarlierReleases(t *testing.T) {
 	ev := Evidence{Phase: "canary-20", Stable: arm(300, 0, time.Second, time.Second), Candidate: arm(10, 10, time.Second, time.Second)}
 	d := Verdict(ev, th())
 	d.Stable, d.Candidate = nil, nil // such a release stored no counts
-	look := &Look{Evidence: ev, Thresholds: th(), Decision: d}
+	look := &Evaluation{Evidence: ev, Thresholds: th(), Decision: d}
 	for reason, want := range map[string]string{
 		"error_rate_cap: candidate 1, stable 0, limit broken (p 1e-9)":           causeVerdict,
 		"deadline: 0 requests of stable, 200 needed":                             causeDeadline,

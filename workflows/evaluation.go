@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// Look is one look at a step: what was counted, the limits it was held against, and the verdict.
-type Look struct {
+// Evaluation is one look at a step: what was counted, the limits it was held against, and the verdict.
+type Evaluation struct {
 	At         int64 // UTC unix microseconds
 	Evidence   Evidence
 	Thresholds Thresholds
@@ -16,20 +16,20 @@ type Look struct {
 }
 
 // Quantiles returns the latencies of an arm at the quantile that is compared, in microseconds; zero means that there are none.
-func (l Look) Quantiles(a Arm) (firstToken, total int64) {
+func (l Evaluation) Quantiles(a Arm) (firstToken, total int64) {
 	return newSeries(a.FirstToken).quantile(l.Thresholds.Quantile), newSeries(a.Total).quantile(l.Thresholds.Quantile)
 }
 
 const (
-	// leastSample is the sample below which nothing is foretold: its rates and latencies say too little.
-	leastSample = 20
-	// mostGrowth is how many times today's sample is thought ahead.
-	mostGrowth = 64
+	// minSample is the sample below which nothing is foretold: its rates and latencies say too little.
+	minSample = 20
+	// maxGrowth is how many times today's sample is thought ahead.
+	maxGrowth = 64
 )
 
-// Needs says how many more requests of each version prove the check, if they go as those before did. It answers only if that can be
+// RequestsNeeded says how many more requests of each version prove the check, if they go as those before did. It answers only if that can be
 // said: not for a small sample, nor where more of the same would prove nothing. Without a check it is what the minimum lacks.
-func (l Look) Needs(check string) (stable, candidate int64, ok bool) {
+func (l Evaluation) RequestsNeeded(check string) (stable, candidate int64, ok bool) {
 	s, c, th := l.Evidence.Stable, l.Evidence.Candidate, l.Thresholds
 	stable, candidate = max(th.MinRequests-s.Requests, 0), max(th.MinRequests-c.Requests, 0)
 	if l.Evidence.Phase == PhaseBaseline {
@@ -38,7 +38,7 @@ func (l Look) Needs(check string) (stable, candidate int64, ok bool) {
 	if check == "" {
 		return stable, candidate, stable+candidate > 0
 	}
-	if min(s.Requests, c.Requests) < leastSample {
+	if min(s.Requests, c.Requests) < minSample {
 		return 0, 0, false
 	}
 	alone := shareOf(l.Evidence.Phase) == 100 // stable answers nothing any more
@@ -58,10 +58,10 @@ func (l Look) Needs(check string) (stable, candidate int64, ok bool) {
 	if proven(1) {
 		return stable, candidate, stable+candidate > 0
 	}
-	if !proven(mostGrowth) {
+	if !proven(maxGrowth) {
 		return 0, 0, false
 	}
-	low, high := 1.0, float64(mostGrowth)
+	low, high := 1.0, float64(maxGrowth)
 	for high/low > 1.05 {
 		if mid := math.Sqrt(low * high); proven(mid) {
 			high = mid
@@ -93,7 +93,7 @@ func (a Arm) grown(by float64) Arm {
 
 // Why says why t was made: the words of the person who made it, or the cause, with its code. look is what the step was left on. A
 // release that knew no causes wrote English only; what it meant is found again from the evidence.
-func (t Transition) Why(th Thresholds, look *Look) (code string, text fault.Phrase) {
+func (t Transition) Why(th Thresholds, look *Evaluation) (code string, text fault.Phrase) {
 	switch {
 	case t.Cause != nil:
 		return t.Cause.Code, t.Cause.Sentence(th)

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-project/sluice/engine"
 )
 
-// oblige returns the answer that a request forces where nothing is planned: the least one of its format, or a call of the tool that
+// forcedAnswer returns the answer that a request forces where nothing is planned: the least one of its format, or a call of the tool that
 // has to be called. Formats that are grammars or expressions are beyond it.
-func oblige(req *engine.Request) (text string, calls []engine.ToolCall, ok bool) {
+func forcedAnswer(req *engine.Request) (text string, calls []engine.ToolCall, ok bool) {
 	switch f, choice := req.Format, req.ToolChoice; {
 	case choice.Mode == engine.ToolRequired || choice.Mode == engine.ToolFunction:
 		for _, t := range req.Tools {

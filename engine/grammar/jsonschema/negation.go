@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// addOpposite returns the alternatives for which n fails besides.
-func (c *compiler) addOpposite(alts []alternative, n *node) ([]alternative, error) {
+// addNegation returns the alternatives for which n fails besides.
+func (c *compiler) addNegation(alts []alternative, n *node) ([]alternative, error) {
 	var failed, touched []alternative
 	for _, a := range alts {
 		if n.never || a.types&n.types == 0 { // n fails already
@@ -19,35 +19,35 @@ func (c *compiler) addOpposite(alts []alternative, n *node) ([]alternative, erro
 	if len(touched) == 0 {
 		return failed, nil
 	}
-	ways, err := c.opposites(n)
+	choices, err := c.negations(n)
 	if err != nil {
 		return nil, err
 	}
-	out, err := c.choose(touched, n.at, ways)
+	out, err := c.choose(touched, n.at, choices)
 	return append(failed, out...), err
 }
 
-// opposites returns the ways in which n can fail, each a conjunction.
-func (c *compiler) opposites(n *node) ([][]ref, error) {
+// negations returns the ways in which n can fail, each a conjunction.
+func (c *compiler) negations(n *node) ([][]ref, error) {
 	found, ok := c.opposed[n]
 	if !ok {
-		found.ways, found.err = c.findOpposites(n)
+		found.choices, found.err = c.findNegations(n)
 		c.opposed[n] = found
 	}
 	if found.err != nil && c.loose {
 		return [][]ref{{}}, nil // what cannot be said counts as always possible
 	}
-	return found.ways, found.err
+	return found.choices, found.err
 }
 
-// opposition is what findOpposites says, remembered.
-type opposition struct {
-	ways [][]ref
-	err  error
+// negation is what findNegations says, remembered.
+type negation struct {
+	choices [][]ref
+	err     error
 }
 
-func (c *compiler) findOpposites(n *node) ([][]ref, error) {
-	o := &opposites{c: c, at: n.at}
+func (c *compiler) findNegations(n *node) ([][]ref, error) {
+	o := &negations{c: c, at: n.at}
 	if n.never {
 		return [][]ref{{}}, nil
 	}
@@ -65,65 +65,65 @@ func (c *compiler) findOpposites(n *node) ([][]ref, error) {
 	o.numbers(&n.numbers)
 	o.objects(&n.objects)
 	o.arrays(&n.arrays)
-	return o.ways, o.err
+	return o.choices, o.err
 }
 
-// opposites gathers the ways in which one node fails.
-type opposites struct {
-	c    *compiler
-	at   string
-	ways [][]ref
-	err  error
+// negations gathers the ways in which one node fails.
+type negations struct {
+	c       *compiler
+	at      string
+	choices [][]ref
+	err     error
 }
 
 // fresh adds a way: a new node for values of the types.
-func (o *opposites) fresh(t types) *node {
+func (o *negations) fresh(t types) *node {
 	n := o.c.parser.add(o.at)
 	n.types = t
-	o.ways = append(o.ways, []ref{{node: n}})
+	o.choices = append(o.choices, []ref{{node: n}})
 	return n
 }
 
-func (o *opposites) way(demands ...ref) { o.ways = append(o.ways, demands) }
+func (o *negations) branch(demands ...ref) { o.choices = append(o.choices, demands) }
 
 // impossible notes that the opposite of a keyword cannot be said.
-func (o *opposites) impossible(at string) {
+func (o *negations) impossible(at string) {
 	if o.err == nil {
-		o.err = &oppositeError{&Error{at, fault.Say("jsonschema.negated_keyword")}}
+		o.err = &negationError{&Error{at, fault.Say("jsonschema.negated_keyword")}}
 	}
 }
 
-// oppositeError is a refusal because a negation cannot be said.
-type oppositeError struct{ cause *Error }
+// negationError is a refusal because a negation cannot be said.
+type negationError struct{ cause *Error }
 
-func (e *oppositeError) Error() string { return e.cause.Error() }
+func (e *negationError) Error() string { return e.cause.Error() }
 
-func (e *oppositeError) Unwrap() error { return e.cause }
+func (e *negationError) Unwrap() error { return e.cause }
 
-func asOpposite(err error) *Error {
-	var o *oppositeError
+func asNegation(err error) *Error {
+	var o *negationError
 	if errors.As(err, &o) {
 		return o.cause
 	}
 	return nil
 }
 
-func (o *opposites) combinations(n *node) {
+func (o *negations) combinations(n *node) {
 	for _, r := range n.all {
-		o.way(r.negated())
+		o.branch(r.negated())
 	}
 	for _, list := range n.any {
-		o.way(negatedAll(list)...)
+		o.branch(negatedAll(list)...)
 	}
 	for _, k := range n.conds {
-		o.way(k.when, k.then.negated())
-		o.way(k.when.negated(), k.otherwise.negated())
+		o.branch(k.when, k.then.negated())
+		o.branch(k.when.negated(), k.otherwise.negated())
 	}
 	for _, one := range n.one {
-		o.way(negatedAll(one.branches)...)
+		o.branch(negatedAll(one.branches)...)
 		for i, a := range one.branches {
 			for _, b := range one.branches[:i] {
-				o.way(a, b)
+				o.branch(a, b)
 			}
 		}
 	}
@@ -137,7 +137,7 @@ func negatedAll(list []ref) []ref {
 	return out
 }
 
-func (o *opposites) texts(t *texts) {
+func (o *negations) texts(t *texts) {
 	if t.min > 0 {
 		o.fresh(typeString).texts.max = t.min - 1
 	}
@@ -158,7 +158,7 @@ func (o *opposites) texts(t *texts) {
 	}
 }
 
-func (o *opposites) numbers(n *numbers) {
+func (o *negations) numbers(n *numbers) {
 	if n.low.value != nil {
 		o.fresh(typeNumber).numbers.high = bound{n.low.value, !n.low.open}
 	}
@@ -170,7 +170,7 @@ func (o *opposites) numbers(n *numbers) {
 	}
 }
 
-func (o *opposites) objects(n *objects) {
+func (o *negations) objects(n *objects) {
 	for _, name := range n.required {
 		never := o.c.parser.add(o.at)
 		never.never = true
@@ -193,7 +193,7 @@ func (o *opposites) objects(n *objects) {
 	}
 }
 
-func (o *opposites) arrays(n *arrays) {
+func (o *negations) arrays(n *arrays) {
 	for i, r := range n.prefix {
 		way := o.fresh(typeArray)
 		way.arrays.min = i + 1
