@@ -318,6 +318,7 @@ func (in *installation) usage(query string) usageTotal {
 
 // verification is a finished check of the audit log.
 type verification struct {
+	ID     string
 	Status string
 	Report struct {
 		OK       bool
@@ -336,6 +337,7 @@ func (in *installation) verify() verification {
 		in.admin(http.MethodGet, "/audit/verifications/"+job.ID, nil, &v)
 		return v.Status != "running"
 	})
+	v.ID = job.ID
 	return v
 }
 

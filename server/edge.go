@@ -123,7 +123,7 @@ func (e *edge) mountAdmin(playground gin.HandlerFunc, engine *gin.Engine, mux *h
 		BaseURL:  e.baseURL,
 		Identity: p.identity, Access: p.access, Guard: p.guard, Audit: p.audit, Eraser: p.eraser, Ledger: p.ledger, Router: p.router, RAG: p.rag,
 		Native: p.native, LoadAdapter: p.loadAdapter, UnloadAdapter: p.unloadAdapter, Workflows: p.flows, Pipeline: p.pipeline, EnergyMethod: p.energy.Method(), System: e.system,
-		Playground: playground,
+		Playground: playground, Version: e.version,
 		Verify: func(ctx context.Context, progress func(done, total int64)) (audit.Report, error) {
 			report, err := audit.Verify(ctx, VerifySource(p.cfg, p.db, p.audit.VerifierKey()), progress)
 			if err == nil && !report.OK {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sluice-project/sluice/audit"
@@ -66,6 +67,34 @@ func TestEvidence(t *testing.T) {
 	}
 	if r := check(all); !r.Complete || r.Records != m.Records || !bytes.Contains(readRecords(t, all), []byte(`"action":"admin.exportAudit"`)) {
 		t.Errorf("%+v", r)
+	}
+}
+
+// The report of a verification is a document in the language that is asked for, the same bytes each time, of finished verifications only.
+func TestVerificationReport(t *testing.T) {
+	t.Parallel()
+	in := start(t, setup{})
+	in.someRequests()
+	v := in.verify()
+	get := func(id, format, language string) reply {
+		return in.send(http.MethodGet, "/api/v1/audit/verifications/"+id+"/report?format="+format, in.token, nil, "Accept-Language", language)
+	}
+	for format, begins := range map[string]string{"pdf": "%PDF-1.7", "docx": "PK"} {
+		first, second, zh := get(v.ID, format, "en"), get(v.ID, format, "en"), get(v.ID, format, "zh-CN")
+		if first.status != http.StatusOK || !bytes.HasPrefix(first.body, []byte(begins)) || !strings.HasSuffix(first.header.Get("Content-Disposition"), "."+format+`"`) {
+			t.Errorf("%s: %d %v %.60q", format, first.status, first.header, first.body)
+		}
+		if !bytes.Equal(first.body, second.body) || bytes.Equal(first.body, zh.body) {
+			t.Errorf("%s: the same report differs, or another language does not", format)
+		}
+	}
+	if r := get(v.ID, "pdf", "zh-CN"); !bytes.Contains(r.body, []byte("/Lang (zh-CN)")) {
+		t.Errorf("%.400q", r.body)
+	}
+	for url, status := range map[string]int{v.ID + "/report?format=md": http.StatusBadRequest, v.ID + "/report": http.StatusBadRequest, "0193a5c2-7b1e-7c3d-9f00-aabbccddeeff/report?format=pdf": http.StatusNotFound} {
+		if r := in.send(http.MethodGet, "/api/v1/audit/verifications/"+url, in.token, nil); r.status != status {
+			t.Errorf("%s: %d %s", url, r.status, r.body)
+		}
 	}
 }
 

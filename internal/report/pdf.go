@@ -103,8 +103,9 @@ func (s *setter) text(page *bytes.Buffer, x, y float64, st style, text string) {
 	fmt.Fprintf(page, "BT /F %s Tf %s rg %s %s %s Td <%s> Tj ET\n", num(st.size), st.colour, mode, num(x), num(y), s.face.encode(text))
 }
 
-func (s *setter) rule(page *bytes.Buffer, x, y, width, thick float64, c colour) {
-	s.box(page, x, y, width, thick, c)
+// rule draws a line across the type area.
+func (s *setter) rule(page *bytes.Buffer, y, thick float64, c colour) {
+	s.box(page, marginSide, y, textWidth, thick, c)
 }
 
 // box fills a rectangle whose lower left corner is x, y.
@@ -122,23 +123,23 @@ func (s *setter) draw(x float64, st style, text string) {
 // baseline is how far below the top of its strip a line stands.
 func baseline(size float64) float64 { return size * (leading/2 + (ascent-descent)/2000.0 - 0.05) }
 
-// paragraph sets a text in lines of width.
-func (s *setter) paragraph(x, width float64, st style, text string) {
-	for _, l := range s.face.wrap(text, st.size, width) {
-		s.draw(x, st, l)
+// paragraph sets a text in lines across the type area.
+func (s *setter) paragraph(st style, text string) {
+	for _, l := range s.face.wrap(text, st.size, textWidth) {
+		s.draw(marginSide, st, l)
 	}
 }
 
 func (s *setter) title(d Document) {
-	s.paragraph(marginSide, textWidth, style{20, true, blue}, d.Title)
+	s.paragraph(style{20, true, blue}, d.Title)
 	if d.Subject != "" {
 		s.y -= 2
-		s.paragraph(marginSide, textWidth, style{11.5, false, grey}, d.Subject)
+		s.paragraph(style{11.5, false, grey}, d.Subject)
 	}
 	s.y -= 4
-	s.paragraph(marginSide, textWidth, style{9, false, grey}, message.Say("report.issued", d.Issuer, stamp(d)).In(d.Lang))
+	s.paragraph(style{9, false, grey}, message.Say("report.issued", d.Issuer, stamp(d)).In(d.Lang))
 	s.y -= 6
-	s.rule(s.page(), marginSide, s.y, textWidth, 1, blue)
+	s.rule(s.page(), s.y, 1, blue)
 	s.y -= 12
 }
 
@@ -147,7 +148,7 @@ func (s *setter) block(b Block) {
 	case Heading:
 		s.heading(b)
 	case Paragraph:
-		s.paragraph(marginSide, textWidth, style{bodySize, false, black}, string(b))
+		s.paragraph(style{bodySize, false, black}, string(b))
 		s.y -= 6
 	case List:
 		s.list(b)
@@ -170,7 +171,7 @@ func (s *setter) heading(h Heading) {
 	if s.left() < pageHeight-marginTop-marginBottom {
 		s.y -= before
 	}
-	s.paragraph(marginSide, textWidth, st, h.Text)
+	s.paragraph(st, h.Text)
 	s.y -= 4
 }
 
@@ -217,7 +218,7 @@ func (s *setter) fields(fields Fields) {
 			s.draw(at, value, text)
 		}
 		s.y -= 2
-		s.rule(s.page(), marginSide, s.y, textWidth, 0.4, line)
+		s.rule(s.page(), s.y, 0.4, line)
 		s.y -= 2
 	}
 	s.y -= 8
@@ -256,13 +257,13 @@ func (s *setter) edges(d Document) {
 			s.text(page, marginSide, pageHeight-40, st, title)
 			issuer := s.face.fit(d.Issuer, st.size, textWidth*0.35)
 			s.text(page, pageWidth-marginSide-s.face.width(issuer, st.size), pageHeight-40, st, issuer)
-			s.rule(page, marginSide, pageHeight-47, textWidth, 0.5, line)
+			s.rule(page, pageHeight-47, 0.5, line)
 		}
 		count := message.Say("report.page", i+1, len(s.pages)).In(d.Lang)
 		at := pageWidth - marginSide - s.face.width(count, st.size)
 		s.text(page, at, 34, st, count)
 		s.text(page, marginSide, 34, st, s.face.fit(d.Footer, st.size, at-marginSide-16))
-		s.rule(page, marginSide, 47, textWidth, 0.5, line)
+		s.rule(page, 47, 0.5, line)
 	}
 }
 

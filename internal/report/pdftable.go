@@ -33,7 +33,7 @@ func (s *setter) table(t Table) {
 	g.widths = s.face.shares(g, rows)
 	if t.Caption != "" {
 		s.need(70)
-		s.paragraph(marginSide, textWidth, style{9.5, true, black}, t.Caption)
+		s.paragraph(style{9.5, true, black}, t.Caption)
 		s.y -= 3
 	}
 	s.head(g, 30)
@@ -47,7 +47,7 @@ func (s *setter) table(t Table) {
 	if len(rows) == 0 {
 		s.draw(marginSide+cellPad, style{g.body.size, false, grey}, message.Say("report.no_entries").In(s.lang))
 	}
-	s.rule(s.page(), marginSide, s.y, textWidth, 0.8, grey)
+	s.rule(s.page(), s.y, 0.8, grey)
 	s.y -= 12
 }
 
@@ -59,7 +59,7 @@ func (s *setter) head(g grid, more float64) {
 	height := float64(lines)*st.size*leading + 2*rowPad
 	s.need(height + more)
 	s.box(s.page(), marginSide, s.y-height, textWidth, height, shade)
-	s.rule(s.page(), marginSide, s.y, textWidth, 0.8, grey)
+	s.rule(s.page(), s.y, 0.8, grey)
 	s.part(g, st, cells, 0, lines)
 }
 
@@ -68,7 +68,7 @@ func (s *setter) row(g grid, st style, row []string) {
 	cells, lines := s.cells(g, st, row)
 	height := st.size * leading
 	if s.left() < float64(lines)*height+2*rowPad {
-		s.rule(s.page(), marginSide, s.y, textWidth, 0.4, line)
+		s.rule(s.page(), s.y, 0.4, line)
 		s.newPage()
 		s.head(g, height)
 	}
@@ -82,7 +82,7 @@ func (s *setter) row(g grid, st style, row []string) {
 		s.part(g, st, cells, from, until)
 		from = until
 	}
-	s.rule(s.page(), marginSide, s.y, textWidth, 0.4, line)
+	s.rule(s.page(), s.y, 0.4, line)
 }
 
 // part draws some lines of a row.

@@ -47,7 +47,8 @@ func statement(l message.Lang) Document {
 			Heading{2, "注意事项"},
 			List{false, []string{"金额含税。", "能耗按实测功率折算，单位为千瓦时；估算值已注明。未开启计量的节点不计入本表，但其请求数仍列入上表。"}},
 			List{true, []string{"核对", "确认", "归档"}},
-			Verdict{Failed, "发现问题 2 个"}, Verdict{Neutral, "提示"},
+			Verdict{Failed, "发现问题 2 个"},
+			Verdict{Neutral, "提示"},
 		}
 		return d
 	}
@@ -68,7 +69,8 @@ func statement(l message.Lang) Document {
 		Heading{2, "Notes"},
 		List{false, []string{"Amounts include tax.", "Energy follows from measured power. Estimates are marked as such; nodes without meters are not in this table, though their requests are."}},
 		List{true, []string{"Compare", "Confirm", "File"}},
-		Verdict{Failed, "Problems found: 2"}, Verdict{Neutral, "Note"},
+		Verdict{Failed, "Problems found: 2"},
+		Verdict{Neutral, "Note"},
 	}
 	return d
 }
@@ -237,8 +239,14 @@ func TestNothingVanishes(t *testing.T) {
 	odd := Document{
 		Title: "Odd " + bad, Subject: bad, Issuer: "issuer", Footer: "footer", Created: made,
 		Body: []Block{
-			Heading{1, bad}, Heading{2, long}, Paragraph(bad), Paragraph(long), Paragraph(""), List{true, []string{bad, long, ""}}, List{},
-			Fields{{bad, long}, {long, bad}, {"", ""}}, Fields{}, Verdict{Failed, strings.Repeat(long+bad, 9)},
+			Heading{1, bad},
+			Heading{2, long},
+			Paragraph(bad), Paragraph(long), Paragraph(""),
+			List{true, []string{bad, long, ""}},
+			List{},
+			Fields{{bad, long}, {long, bad}, {"", ""}},
+			Fields{},
+			Verdict{Failed, strings.Repeat(long+bad, 9)},
 			Table{Caption: bad, Columns: []Column{{Title: bad, Unit: bad}, {Title: "n", Number: true}}, Rows: [][]string{{long, bad}, {bad}, {}, {strings.Repeat("长", 5000), long}}},
 			Table{Columns: make([]Column, 80), Rows: [][]string{{"a", "b"}}},
 			Paragraph(strings.Repeat("a line\n", 200)),

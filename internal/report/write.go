@@ -32,6 +32,18 @@ func FormatOf(name string) (Format, error) {
 	}
 }
 
+// MediaType is the type of the format for HTTP.
+func (f Format) MediaType() string {
+	switch f {
+	case DOCX:
+		return "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+	case Markdown:
+		return "text/markdown; charset=utf-8"
+	default:
+		return "application/pdf"
+	}
+}
+
 // Write writes d in a format. On an error, what was written is no document.
 func Write(w io.Writer, f Format, d Document) error {
 	if err := d.check(); err != nil {

@@ -526,6 +526,24 @@ func (e VerificationStatus) Valid() bool {
 	}
 }
 
+// Defines values for GetVerificationReportParamsFormat.
+const (
+	Docx GetVerificationReportParamsFormat = "docx"
+	Pdf  GetVerificationReportParamsFormat = "pdf"
+)
+
+// Valid indicates whether the value is a known member of the GetVerificationReportParamsFormat enum.
+func (e GetVerificationReportParamsFormat) Valid() bool {
+	switch e {
+	case Docx:
+		return true
+	case Pdf:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ReportUsageParamsGroupBy.
 const (
 	ReportUsageParamsGroupByDay    ReportUsageParamsGroupBy = "day"
@@ -2555,6 +2573,14 @@ type GetAuditStatusParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// GetVerificationReportParams defines parameters for GetVerificationReport.
+type GetVerificationReportParams struct {
+	Format GetVerificationReportParamsFormat `form:"format" json:"format"`
+}
+
+// GetVerificationReportParamsFormat defines parameters for GetVerificationReport.
+type GetVerificationReportParamsFormat string
+
 // RemoveBudgetParams defines parameters for RemoveBudget.
 type RemoveBudgetParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -3397,6 +3423,9 @@ type ServerInterface interface {
 	// GetVerification Progress or report of a verification
 	// (GET /audit/verifications/{id})
 	GetVerification(c *gin.Context, id IdPath)
+	// GetVerificationReport The report of a verification as a document
+	// (GET /audit/verifications/{id}/report)
+	GetVerificationReport(c *gin.Context, id IdPath, params GetVerificationReportParams)
 	// RemoveBudget Remove the budget of a tenant or of one key
 	// (DELETE /budgets)
 	RemoveBudget(c *gin.Context, params RemoveBudgetParams)
@@ -4382,6 +4411,42 @@ func (siw *ServerInterfaceWrapper) GetVerification(c *gin.Context) {
 	}
 
 	siw.Handler.GetVerification(c, id)
+}
+
+// GetVerificationReport operation middleware
+func (siw *ServerInterfaceWrapper) GetVerificationReport(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetVerificationReportParams
+
+	// ------------- Required query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "format", c.Request.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter format: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetVerificationReport(c, id, params)
 }
 
 // RemoveBudget operation middleware
@@ -6055,6 +6120,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/audit/log/cosignatures", wrapper.AddLogCosignature)
 	router.POST(options.BaseURL+"/audit/verifications", wrapper.StartVerification)
 	router.GET(options.BaseURL+"/audit/verifications/:id", wrapper.GetVerification)
+	router.GET(options.BaseURL+"/audit/verifications/:id/report", wrapper.GetVerificationReport)
 	router.GET(options.BaseURL+"/models", wrapper.ListModels)
 	router.POST(options.BaseURL+"/model-versions", wrapper.RegisterModelVersion)
 	router.GET(options.BaseURL+"/engine/scheduler", wrapper.GetScheduler)

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -12,6 +13,8 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/report"
+	"github.com/sluice-project/sluice/server/compliance"
 )
 
 // SearchAudit implements GET /audit/records.
@@ -105,6 +108,12 @@ func (s *Server) GetCheckpoint(c *gin.Context) {
 	s.reply(c, http.StatusOK, Checkpoint{Note: note, VerifierKey: s.deps.Audit.VerifierKey()}, err)
 }
 
+// verification is a job with what it found, for its report.
+type verification struct {
+	Verification
+	result audit.Report
+}
+
 // keptVerifications bounds how many finished jobs stay readable.
 const keptVerifications = 20
 
@@ -114,11 +123,11 @@ func (s *Server) StartVerification(c *gin.Context) {
 	defer s.mu.Unlock()
 	for _, j := range s.jobs {
 		if j.Status == VerificationStatusRunning {
-			s.reply(c, http.StatusAccepted, *j, nil)
+			s.reply(c, http.StatusAccepted, j.Verification, nil)
 			return
 		}
 	}
-	job := &Verification{Id: uuid.Must(uuid.NewV7()).String(), Status: VerificationStatusRunning, StartedAt: s.now().UTC()}
+	job := &verification{Verification: Verification{Id: uuid.Must(uuid.NewV7()).String(), Status: VerificationStatusRunning, StartedAt: s.now().UTC()}}
 	s.jobs = append(s.jobs, job)
 	if len(s.jobs) > keptVerifications {
 		s.jobs = s.jobs[len(s.jobs)-keptVerifications:]
@@ -126,11 +135,11 @@ func (s *Server) StartVerification(c *gin.Context) {
 	about(c, job.Id, nil)
 	go s.verify(context.WithoutCancel(c.Request.Context()), job, language(c.GetHeader("Accept-Language")), c.GetString(KeyRequestID))
 	c.Header("Location", Prefix+"/audit/verifications/"+job.Id)
-	s.reply(c, http.StatusAccepted, *job, nil)
+	s.reply(c, http.StatusAccepted, job.Verification, nil)
 }
 
 // verify runs a job; every field of job is written under the lock.
-func (s *Server) verify(ctx context.Context, job *Verification, lang fault.Lang, request string) {
+func (s *Server) verify(ctx context.Context, job *verification, lang fault.Lang, request string) {
 	update := func(change func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -151,7 +160,7 @@ func (s *Server) verify(ctx context.Context, job *Verification, lang fault.Lang,
 			}
 			return
 		}
-		job.Status, job.Report = VerificationStatusFinished, reportView(report)
+		job.Status, job.Report, job.result = VerificationStatusFinished, reportView(report), report
 	})
 	if err != nil {
 		s.log.ErrorContext(ctx, "verification could not be done", attr("job", job.Id), attr("error", err.Error()))
@@ -188,13 +197,48 @@ func problemViews(problems []audit.Problem) []VerificationProblem {
 
 // GetVerification implements GET /audit/verifications/{id}.
 func (s *Server) GetVerification(c *gin.Context, id IdPath) {
+	job, err := s.verification(id)
+	s.reply(c, http.StatusOK, job.Verification, err)
+}
+
+// verification returns a job as it is now.
+func (s *Server) verification(id string) (verification, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, j := range s.jobs {
 		if j.Id == id {
-			s.reply(c, http.StatusOK, *j, nil)
-			return
+			return *j, nil
 		}
 	}
-	s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("thing.verification"), id))
+	return verification{}, fault.New(fault.CodeNotFound, fault.Say("thing.verification"), id)
+}
+
+// GetVerificationReport implements GET /audit/verifications/{id}/report.
+func (s *Server) GetVerificationReport(c *gin.Context, id IdPath, params GetVerificationReportParams) {
+	job, err := s.verification(id)
+	if err == nil && job.Status != VerificationStatusFinished {
+		err = fault.New(fault.CodeConflict, fault.Say("adminapi.verification_not_finished"))
+	}
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	document, err := compliance.Verification{
+		VerifierKey: s.deps.Audit.VerifierKey(), Finished: *job.FinishedAt, Program: s.deps.Version, Result: job.result,
+	}.Document(language(c.GetHeader("Accept-Language")))
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	var file bytes.Buffer
+	format, err := report.FormatOf("." + string(params.Format))
+	if err == nil {
+		err = report.Write(&file, format, document)
+	}
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	c.Header("Content-Disposition", `attachment; filename="verification-`+job.FinishedAt.Format("20060102T150405Z")+`.`+string(params.Format)+`"`)
+	c.Data(http.StatusOK, format.MediaType(), file.Bytes())
 }

@@ -68,6 +68,8 @@ type Deps struct {
 	// Reconciliation says how the last one went, with a page of at most limit+1 findings: open ones, or all. Reconcile starts one.
 	Reconciliation func(ctx context.Context, all bool, offset, limit int) (Reconciliation, error)
 	Reconcile      func()
+	// Version is that of this program.
+	Version string
 	// System reports on the installation.
 	System func(ctx context.Context) System
 }
@@ -83,7 +85,7 @@ type Server struct {
 	formats    map[string]openapi3.StringFormatValidator
 
 	mu   sync.Mutex // guards jobs
-	jobs []*Verification
+	jobs []*verification
 
 	lookups lookupLimiter
 }

@@ -198,8 +198,13 @@ func (b Bundle) table(in translator) report.Table {
 
 func (b Bundle) list(in translator) report.Table {
 	t := report.Table{Columns: []report.Column{
-		{Title: in(message.Say("compliance.index")), Number: true}, {Title: in(message.Say("compliance.time"))}, {Title: in(message.Say("compliance.tenant"))},
-		{Title: in(message.Say("compliance.actor"))}, {Title: in(message.Say("compliance.action"))}, {Title: in(message.Say("compliance.stage"))}, {Title: in(message.Say("compliance.outcome"))},
+		{Title: in(message.Say("compliance.index")), Number: true},
+		{Title: in(message.Say("compliance.time"))},
+		{Title: in(message.Say("compliance.tenant"))},
+		{Title: in(message.Say("compliance.actor"))},
+		{Title: in(message.Say("compliance.action"))},
+		{Title: in(message.Say("compliance.stage"))},
+		{Title: in(message.Say("compliance.outcome"))},
 	}}
 	for _, r := range b.records {
 		t.Rows = append(t.Rows, []string{r[0], r[1], r[2], cmp.Or(r[3], r[4]), r[5], r[6], r[7]})

@@ -141,8 +141,10 @@ func (v Verification) figures(in translator) report.Table {
 	return report.Table{
 		Columns: []report.Column{{Title: in(message.Say("compliance.figure"))}, {Title: in(message.Say("compliance.records")), Number: true}},
 		Rows: [][]string{
-			{in(message.Say("compliance.figure_read")), report.Count(r.Records)}, {in(message.Say("compliance.figure_sealed")), report.Count(r.Sealed)},
-			{in(message.Say("compliance.figure_unsealed")), report.Count(r.Unsealed)}, {in(message.Say("compliance.figure_wal")), report.Count(r.WALRecords)},
+			{in(message.Say("compliance.figure_read")), report.Count(r.Records)},
+			{in(message.Say("compliance.figure_sealed")), report.Count(r.Sealed)},
+			{in(message.Say("compliance.figure_unsealed")), report.Count(r.Unsealed)},
+			{in(message.Say("compliance.figure_wal")), report.Count(r.WALRecords)},
 			{in(message.Say("compliance.figure_checkpoint")), report.Count(r.CheckpointSize)},
 		},
 	}

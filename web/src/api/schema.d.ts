@@ -1010,6 +1010,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/audit/verifications/{id}/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The report of a verification as a document
+         * @description What was checked, the figures, the witnesses and every problem, to file or to print, in the language of Accept-Language. The same verification gives the same bytes. It
+         *     is kept by the replica that verified, as long as the verification (404 otherwise, and 409 while it runs or when it could not be done).
+         */
+        get: operations["getVerificationReport"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/models": {
         parameters: {
             query?: never;
@@ -4780,6 +4801,32 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Verification"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getVerificationReport: {
+        parameters: {
+            query: {
+                format: "pdf" | "docx";
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The document */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/pdf": string;
+                    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": string;
                 };
             };
             default: components["responses"]["ProblemAnswer"];

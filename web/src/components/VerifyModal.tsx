@@ -16,6 +16,7 @@ import { Time } from './Time';
 /** Starts a verification of the whole log, follows it, and shows its report. */
 export function VerifyModal({ onClose, onRecord }: { onClose: () => void; onRecord: (id: string) => void }) {
   const { t } = useTranslation();
+  const [language] = useLanguage();
   const [first, setFirst] = useState({ done: 0, at: 0 }); // one may run already
   const start = useMutation({ mutationFn: () => call(api.POST('/audit/verifications')), onSuccess: (j) => setFirst({ done: j.done, at: Date.now() }) });
   const keep = useMutation({
@@ -33,6 +34,12 @@ export function VerifyModal({ onClose, onRecord }: { onClose: () => void; onReco
     staleTime: 0,
   });
   const data = id ? job.data : undefined;
+  const file = useMutation({
+    mutationFn: async (format: 'pdf' | 'docx') => {
+      const content = (await call(api.GET('/audit/verifications/{id}/report', { params: { path: { id: id! }, query: { format } }, headers: { 'Accept-Language': language }, parseAs: 'blob' }))) as unknown as Blob;
+      download(`verification-${data!.finished_at!.slice(0, 19).replaceAll(':', '')}.${format}`, content.type, content);
+    },
+  });
   const queries = useQueryClient();
   const ended = data !== undefined && data.status !== 'running';
   useEffect(() => {
@@ -69,6 +76,17 @@ export function VerifyModal({ onClose, onRecord }: { onClose: () => void; onReco
           </>
         )}
         {data?.problem && <Failure error={errorFromReply(data.problem.status, data.problem, data.problem.request_id)} />}
+        {data?.report && (
+          <Flex gap={8} align="center" wrap>
+            <Typography.Text type="secondary">{t('verify.file')}</Typography.Text>
+            {(['pdf', 'docx'] as const).map((format) => (
+              <Button key={format} size="small" icon={<DownloadOutlined aria-hidden />} loading={file.isPending && file.variables === format} onClick={() => file.mutate(format)}>
+                {format.toUpperCase()}
+              </Button>
+            ))}
+          </Flex>
+        )}
+        {file.error && <Failure error={file.error} />}
         {data?.report && <Report report={data.report} at={data.finished_at} onRecord={onRecord} />}
       </Flex>
     </Modal>

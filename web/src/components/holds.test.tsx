@@ -342,6 +342,29 @@ describe('figures of the audit log', () => {
     expect(screen.getByText('Records: requests 2, tokens 30, cost 0.000000001 CNY')).toBeTruthy();
   });
 
+  it('are saved as a document in the language of the page', async () => {
+    signIn('audit.read', 'audit.verify');
+    URL.createObjectURL ??= () => 'blob:x';
+    URL.revokeObjectURL ??= () => {};
+    const saved: string[] = [];
+    vi.spyOn(HTMLAnchorElement.prototype, 'click').mockImplementation(function (this: HTMLAnchorElement) {
+      saved.push(this.download);
+    });
+    const report = { ok: true, records: 4, sealed: 4, unsealed: 0, wal_records: 4, checkpoint_size: 4, least_index: 0, root: 'ab', witnessed: [], problems: [] };
+    const job = { id: 'v1', status: 'finished', done: 4, total: 4, started_at: '2026-01-01T00:00:00Z', finished_at: '2026-01-01T00:00:02Z', report };
+    const sent = server({
+      'POST /audit/verifications': () => json(202, job),
+      'GET /audit/verifications/v1': () => json(200, job),
+      'GET /audit/verifications/v1/report': () => new Response('%PDF', { status: 200, headers: { 'content-type': 'application/pdf' } }),
+    });
+    render(<VerifyModal onClose={() => {}} onRecord={() => {}} />, { wrapper: withQueries });
+    press('Start verification');
+    await screen.findByText('Report to file or to print:');
+    press('PDF');
+    await waitFor(() => expect(saved).toEqual(['verification-2026-01-01T000002.pdf']));
+    expect(sent.find((s) => s.path.endsWith('/report'))?.query).toBe('?format=pdf');
+  });
+
   it('say where verification begins after a pruning, and nothing where none was', async () => {
     const report = { ok: true, records: 4, sealed: 4, unsealed: 0, wal_records: 4, checkpoint_size: 1028, least_index: 1024, root: 'ab', witnessed: [], problems: [] };
     const job = { id: 'v1', status: 'finished', done: 4, total: 4, started_at: '2026-01-01T00:00:00Z', finished_at: '2026-01-01T00:00:02Z', report };
