@@ -21,8 +21,8 @@ func TestReserveSettleRecord(t *testing.T) {
 		setBudget(t, l, Budget{Tenant: "acme", Period: Day, Limit: 1000})
 
 		r := reserve(t, l, "r1", 50)
-		if r.WorstCase() != 500 {
-			t.Errorf("worst case %d", r.WorstCase())
+		if r.worstCase != 500 {
+			t.Errorf("worst case %d", r.worstCase)
 		}
 		_, err := l.Reserve(t.Context(), ask("r2", 60))
 		wantCode(t, err, fault.CodeOverBudget)
@@ -125,8 +125,8 @@ func TestEmbeddingIsRatedAsSuch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := r.Settle(Tokens{Prompt: 7}); r.WorstCase() != 30 || c.Cost != 21 {
-		t.Errorf("worst %d, cost %d", r.WorstCase(), c.Cost)
+	if c := r.Settle(Tokens{Prompt: 7}); r.worstCase != 30 || c.Cost != 21 {
+		t.Errorf("worst %d, cost %d", r.worstCase, c.Cost)
 	}
 }
 

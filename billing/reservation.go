@@ -114,9 +114,6 @@ func (r *Reservation) Release() {
 	r.ledger.forget(r)
 }
 
-// WorstCase returns the amount set aside.
-func (r *Reservation) WorstCase() Money { return r.worstCase }
-
 // markRecorded notes that a usage row was written and returns the leases that cover it, by budget.
 func (r *Reservation) markRecorded() []*budgetLease {
 	r.mu.Lock()

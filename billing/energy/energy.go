@@ -48,8 +48,8 @@ func (c Config) Validate() error {
 
 // Model attributes energy. It is a value and safe for concurrent use.
 type Model struct {
-	dynamic, busy uint64 // milliwatts
-	slots         int
+	dynamic uint64 // milliwatts, of all slots together
+	slots   int
 }
 
 // New returns the model that cfg declares.
@@ -59,7 +59,6 @@ func New(cfg Config) (Model, error) {
 	}
 	return Model{
 		dynamic: uint64(cfg.BusyMilliwatts - cfg.IdleMilliwatts),
-		busy:    uint64(cfg.BusyMilliwatts),
 		slots:   max(1, cfg.Slots),
 	}, nil
 }
@@ -69,9 +68,6 @@ func New(cfg Config) (Model, error) {
 func (m Model) Attribute(busy time.Duration, concurrent int) int64 {
 	return microjoules(m.dynamic, busy, max(1, m.slots, concurrent))
 }
-
-// Meter returns the most the machine draws over window, in microjoules: what a meter would read if every slot were busy.
-func (m Model) Meter(window time.Duration) int64 { return microjoules(m.busy, window, 1) }
 
 // Method returns the name that records carry beside the figure.
 func (Model) Method() string { return "declared" }

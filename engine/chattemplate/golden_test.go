@@ -135,3 +135,12 @@ func BenchmarkRenderSegments(b *testing.B) {
 		})
 	}
 }
+
+// Render returns the prompt as one text, for comparisons.
+func (t *Template) Render(in Input) (string, error) {
+	in, err := t.prepare(in)
+	if err != nil {
+		return "", err
+	}
+	return t.render(in, same, "")
+}

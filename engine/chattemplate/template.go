@@ -118,15 +118,6 @@ func Parse(source string) (t *Template, err error) {
 // Digest returns the identity of the template: "sha256:" and the hexadecimal SHA-256 of its source.
 func (t *Template) Digest() string { return t.digest }
 
-// Render returns the prompt as one text. Use it where the text is shown or compared; use [Template.RenderSegments] to run a model.
-func (t *Template) Render(in Input) (string, error) {
-	in, err := t.prepare(in)
-	if err != nil {
-		return "", err
-	}
-	return t.render(in, same, "")
-}
-
 // roleName keeps control tokens out of roles: those cannot be marked, since templates compare them.
 var roleName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 

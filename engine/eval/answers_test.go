@@ -9,12 +9,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/eval"
 	"github.com/sluice-project/sluice/engine/native"
 )
 
-var update = flag.Bool("update", false, "write testdata/answers.json anew, with the exact plan")
+var update = flag.Bool("update", false, "answer the prompts of testdata/answers.json anew, with the exact plan")
 
 // answersFile holds what the exact plan answers, greedily, to questions of many kinds, as token ids.
 var answersFile = filepath.Join("testdata", "answers.json")
@@ -30,9 +29,6 @@ type answer struct {
 // there; the gates of the text know that.
 func TestPlansChooseTheExactPlansTokens(t *testing.T) {
 	needsTime(t)
-	if *update {
-		writeAnswers(t)
-	}
 	raw, err := os.ReadFile(answersFile)
 	if err != nil {
 		t.Fatal(err)
@@ -40,6 +36,9 @@ func TestPlansChooseTheExactPlansTokens(t *testing.T) {
 	var answers []answer
 	if err := json.Unmarshal(raw, &answers); err != nil || len(answers) < 20 {
 		t.Fatalf("%d answers: %v", len(answers), err)
+	}
+	if *update {
+		writeAnswers(t, answers)
 	}
 	for _, p := range []struct {
 		plan  string
@@ -82,44 +81,15 @@ func likeliest(logits []float32) int32 {
 	return int32(best)
 }
 
-func writeAnswers(t *testing.T) {
-	questions := []string{
-		"What is the capital of Norway, and what is it known for?",
-		"Explain in three sentences why the sky is blue.",
-		"Write a short e-mail that asks a supplier for a later delivery date.",
-		"List five things to check before a machine is switched on after maintenance.",
-		"What is the difference between a virus and a bacterium?",
-		"Summarise: The meeting was moved from Tuesday to Thursday because the projector was broken and two people were ill.",
-		"How do I remove duplicate lines from a text file on Linux?",
-		"Write a Python function that returns the largest number of a list.",
-		"Tell me a very short story about a lighthouse keeper and a gull.",
-		"Who wrote Romeo and Juliet, and when?",
-		"Give me a recipe for pancakes.",
-		"What should a contract between two companies contain?",
-		"Translate into French: Good morning, how are you today?",
-		"Why do leaves change colour in autumn?",
-		"What are the symptoms of dehydration?",
-		"Explain what a database index is to a beginner.",
-		"Make this sentence more polite: Send me the report now.",
-		"What is 17 times 6? Show the steps.",
-		"Name three renewable sources of energy and one drawback of each.",
-		"How does a bicycle stay upright?",
-		"Write a haiku about rain.",
-		"What is photosynthesis?",
-		"Give advice to someone who starts a new job on Monday.",
-		"Describe how to change a flat tyre.",
-	}
+// writeAnswers answers the prompts of the file anew.
+func writeAnswers(t *testing.T, answers []answer) {
 	r := open(t, native.PlanF32)
 	eog := func(id int32) bool { return r.Decode([]int32{id}) == "" } // a control token
-	var out []answer
-	for _, q := range questions {
-		prompt, err := r.EncodeChat([]engine.Message{{Role: "user", Content: q}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a := answer{Question: q, Prompt: prompt}
+	for i := range answers {
+		a := &answers[i]
+		a.Tokens = nil
 		s := r.NewSequence()
-		for next := prompt; len(a.Tokens) < 64; next = a.Tokens[len(a.Tokens)-1:] {
+		for next := a.Prompt; len(a.Tokens) < 64; next = a.Tokens[len(a.Tokens)-1:] {
 			if err := r.Feed(s, next, 0, len(next)-1, func(_ int, logits []float32) { a.Tokens = append(a.Tokens, likeliest(logits)) }); err != nil {
 				t.Fatal(err)
 			}
@@ -128,13 +98,9 @@ func writeAnswers(t *testing.T) {
 			}
 		}
 		s.Release()
-		out = append(out, a)
 	}
-	raw, err := json.Marshal(out)
+	raw, err := json.Marshal(answers)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll("testdata", 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(answersFile, append(raw, '\n'), 0o644); err != nil {

@@ -235,11 +235,6 @@ func (f *File) Ints(key string) ([]int64, error) {
 	return lookup(f, key, "an array of integers", func(v any) ([]int64, bool) { s, ok := v.([]int64); return s, ok })
 }
 
-// Floats returns an array of numbers.
-func (f *File) Floats(key string) ([]float64, error) {
-	return lookup(f, key, "an array of numbers", func(v any) ([]float64, bool) { s, ok := v.([]float64); return s, ok })
-}
-
 func lookup[T any](f *File, key, want string, as func(any) (T, bool)) (T, error) {
 	var zero T
 	v, ok := f.Value(key)

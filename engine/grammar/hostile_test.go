@@ -119,7 +119,7 @@ func sample(t testing.TB, g *Grammar, v *Vocabulary, r *rand.Rand, n int) (strin
 		}
 		text = append(text, v.bytes(id)...)
 	}
-	return string(text), m.CanEnd(), nil
+	return string(text), m.canEnd(), nil
 }
 
 // TestExponentialExpressions follows texts through expressions that take other engines exponential time or memory.

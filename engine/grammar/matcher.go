@@ -160,6 +160,3 @@ func (m *Matcher) Clone() *Matcher {
 func (m *Matcher) Done() bool {
 	return m.ended || m.err == nil && m.at.ends && len(m.at.threads) == 0
 }
-
-// CanEnd reports whether the text may end here.
-func (m *Matcher) CanEnd() bool { return m.ended || m.err == nil && m.at.ends }

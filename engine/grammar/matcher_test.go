@@ -57,7 +57,7 @@ func follow(g *Grammar, v *Vocabulary, text string) *Matcher {
 
 func matches(g *Grammar, v *Vocabulary, text string) bool {
 	m := follow(g, v, text)
-	return m != nil && m.CanEnd()
+	return m != nil && m.canEnd()
 }
 
 // TestMaskEqualsAllows: a mask comes from scans of states with smaller counts and from slices, Allows from reading one token.
@@ -149,7 +149,7 @@ func finish(t *testing.T, g *Grammar, v *Vocabulary, r *rand.Rand, n int) (strin
 		if !ok {
 			t.Fatalf("after %q nothing is allowed", text)
 		}
-		if i > n && m.CanEnd() {
+		if i > n && m.canEnd() {
 			return string(text), true
 		}
 		if i > n {
@@ -248,7 +248,7 @@ func TestTokensWithoutTextAreNotAllowed(t *testing.T) {
 			}
 		}
 	}
-	if !m.Done() || !m.CanEnd() {
+	if !m.Done() || !m.canEnd() {
 		t.Error("the text has ended")
 	}
 }
@@ -460,3 +460,6 @@ func TestTrie(t *testing.T) {
 		}
 	}
 }
+
+// canEnd reports whether the text may end here.
+func (m *Matcher) canEnd() bool { return m.ended || m.err == nil && m.at.ends }

@@ -454,7 +454,7 @@ func checkAgainstOracle(t *testing.T, rules []*spec, r numbers, limits Limits) (
 		if err := m.Mask(mask); err != nil {
 			t.Fatalf("%v after %q: %v", rules, prefix, err)
 		}
-		if end := mask[(v.Size()-1)/64]>>((v.Size()-1)%64)&1 != 0; end != want.words[prefix] || m.CanEnd() != end {
+		if end := mask[(v.Size()-1)/64]>>((v.Size()-1)%64)&1 != 0; end != want.words[prefix] || m.canEnd() != end {
 			t.Fatalf("%v after %q: may end %v, want %v", rules, prefix, end, want.words[prefix])
 		}
 		for id := range int32(v.Size() - 1) {

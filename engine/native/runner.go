@@ -80,11 +80,6 @@ func (r *Runner) Encode(text string) ([]int32, error) {
 	return r.gen.encode(&engine.Request{Prompt: text})
 }
 
-// EncodeChat returns the tokens of a conversation in the model's template.
-func (r *Runner) EncodeChat(messages []engine.Message) ([]int32, error) {
-	return r.gen.encode(&engine.Request{Messages: messages})
-}
-
 // Decode returns the text of tokens.
 func (r *Runner) Decode(tokens []int32) string { return r.gen.tokens.Decode(tokens) }
 

@@ -116,20 +116,6 @@ func (f *File) Tensor(name string) (*Tensor, error) {
 	return t, nil
 }
 
-// Float32 reads a whole tensor of the given shape.
-func (f *File) Float32(name string, shape ...int) ([]float32, error) {
-	t, err := f.Tensor(name)
-	if err != nil {
-		return nil, err
-	}
-	if !slices.Equal(t.Shape, shape) {
-		return nil, fmt.Errorf("safetensors: the tensor %q has the shape %v, expected %v", name, t.Shape, shape)
-	}
-	out := make([]float32, len(t.data)/t.Type.size())
-	t.Type.convert(out, t.data)
-	return out, nil
-}
-
 // readIndex opens the files that an index in dir names and keeps the tensors that it maps to them.
 func (f *File) readIndex(index []byte, dir string) error {
 	places, err := parseIndex(index)

@@ -209,7 +209,7 @@ func readAll(t *testing.T, data []byte) bool {
 		if err != nil {
 			continue
 		}
-		values, err := f.Float32(name, x.Shape...)
+		values, err := f.float32s(name)
 		if err != nil || len(values) != x.Rows()*x.Cols() {
 			t.Fatalf("%s %v: %d values, %v", name, x.Shape, len(values), err)
 		}
