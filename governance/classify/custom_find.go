@@ -127,10 +127,10 @@ func (s *Scanner) custom(d *finding.Decision, i int) {
 		}
 	}
 	if len(s.set.custom) > len(s.until) {
-		s.until = make([]int, len(s.set.custom))
+		s.until = make([]text.Place, len(s.set.custom))
 	}
 	for n, c := range s.set.custom {
-		if c.off || i < s.until[n] || !c.begins(w.At(i)) {
+		if c.off || w.Place(i) < s.until[n] || !c.begins(w.At(i)) {
 			continue
 		}
 		d.Ask(c.at(&w.Window, &s.machine, i))

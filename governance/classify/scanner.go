@@ -28,15 +28,15 @@ type Segment struct {
 
 // Scanner finds sensitive values in text that arrives in pieces. It belongs to one goroutine.
 //
-// Places in the text are counted in cells from its beginning. They stay what they are when cells that nobody looks at any more are dropped.
+// What it remembers are places in the text, which stay what they are when the front of the window is dropped.
 type Scanner struct {
 	set *Set
 	w   finding.Buffer
 	detectors
 	state
 
-	found   []finding.Candidate // decided, not given back; by start
-	here    finding.Decision    // on the place that is being looked at
+	found   []match          // decided, not given back; by start
+	here    finding.Decision // on the place that is being looked at
 	machine machine
 	out     []Segment
 	bare    bool // nobody asks for canonical forms
@@ -45,18 +45,18 @@ type Scanner struct {
 
 // state is how far a scanner is.
 type state struct {
-	pos int // place of the first cell not decided yet
+	pos text.Place // of the first cell not decided yet
 
 	buf  string // original text not given back yet
 	base int    // offset of buf in the whole text
 	used int    // bytes of buf that have become cells
 
 	run   *finding.Run // a value longer than one piece, or nil
-	runAt int          // place where its next piece begins
+	runAt text.Place   // where its next piece begins
 
-	again int   // place where a long run of base64 is looked into again
-	until []int // places up to which the last values of a tenant's classes go
-	given int   // offset behind the last finding, where silent
+	again text.Place   // where a long run of base64 is looked into again
+	until []text.Place // up to which the last values of a tenant's classes go
+	given int          // offset behind the last finding, where silent
 }
 
 func newScanner() *Scanner {
@@ -145,58 +145,68 @@ func (s *Scanner) advance(out []Segment, text string, final bool) []Segment {
 
 // scan decides cell after cell until one is open.
 func (s *Scanner) scan() {
-	for s.pos < s.w.End() {
+	for i := s.w.Index(s.pos); i < s.w.End(); i = s.w.Index(s.pos) {
 		if s.run != nil && s.pos >= s.runAt {
-			if !s.eat() {
+			if !s.extend(i) {
 				return
 			}
 			continue
 		}
 		var may finding.Triggers
 		if s.run != nil {
-			may = s.may(s.pos)
-		} else if may = s.pass(); s.pos == s.w.End() {
+			may = s.may(i)
+		} else if may, i = s.pass(i); i == s.w.End() {
+			s.pos = s.w.Place(i)
 			return
 		}
-		found, v := s.at(s.pos, may)
+		s.pos = s.w.Place(i)
+		found, v := s.at(i, may)
 		if v == text.Open {
 			return
 		}
 		for _, m := range found {
 			s.add(m)
 			if m.Kind >= finding.Count && m.Evidence&finding.Listed == 0 {
-				s.until[m.Kind-finding.Count] = m.End
+				s.until[m.Kind-finding.Count] = s.w.Place(m.End)
 			}
 			s.accounts.Accept(m)
 			s.people.Accept(m)
 			s.secrets.Accept(m)
 			if m.More != nil && s.run == nil {
-				s.run, s.runAt = m.More, m.End
+				s.run, s.runAt = m.More, s.w.Place(m.End)
 			}
 		}
 		s.pos++
 	}
 }
 
-func (s *Scanner) add(m finding.Candidate) {
-	if s.leaves(m) {
+// match is a candidate that is a finding.
+type match struct {
+	finding.Candidate
+	text.Stretch
+}
+
+func (s *Scanner) add(c finding.Candidate) {
+	if s.leaves(c) {
 		return
 	}
-	i, _ := slices.BinarySearchFunc(s.found, m, func(a, b finding.Candidate) int { return cmp.Or(cmp.Compare(a.Start, b.Start), -1) }) // behind equals
+	m := match{c, s.w.Stretch(c.Start, c.End)}
+	i, _ := slices.BinarySearchFunc(s.found, m, func(a, b match) int { return cmp.Or(cmp.Compare(a.Stretch.Start, b.Stretch.Start), -1) }) // behind equals
 	s.found = slices.Insert(s.found, i, m)
 }
 
-// eat takes the next piece of an over-long value; false means more text is needed.
-func (s *Scanner) eat() bool {
+// extend takes the next piece of an over-long value, which goes on at cell i; false means more text is needed.
+func (s *Scanner) extend(i int) bool {
 	r := s.run
-	end, last, v := s.secrets.Piece(s.pos, r)
+	end, last, v := s.secrets.Piece(i, r)
 	if v == text.Open {
 		return false
 	}
-	if end > s.pos {
-		s.add(finding.Candidate{Kind: r.Kind, Start: s.pos, End: end, Form: 0.9})
+	if end > i {
+		s.add(finding.Candidate{Kind: r.Kind, Start: i, End: end, Form: 0.9})
 	}
-	s.pos, s.runAt = end, end
+	s.pos = s.w.Place(end)
+	s.runAt = s.pos
 	if last {
 		s.run = nil
 	}
@@ -211,10 +221,11 @@ func (s *Scanner) release(out []Segment) []Segment {
 	}
 	for len(s.found) > 0 {
 		m, also, n, closed := s.union()
-		if !closed && m.End > s.pos {
+		if !closed && m.Stretch.End > s.pos {
 			break
 		}
-		start, end := s.w.Cell(m.Start).Start, s.w.Cell(m.End-1).End()
+		at := s.w.Span(m.Stretch)
+		start, end := s.w.Cell(at.Start).Start, s.w.Cell(at.End-1).End()
 		start = max(start, from) // two unions may share a rune that normalised into several cells
 		if end <= start {
 			s.found = s.found[n:]
@@ -231,16 +242,16 @@ func (s *Scanner) release(out []Segment) []Segment {
 		}
 		seg := Segment{Class: s.set.class(m.Kind), Text: s.text(start, end), Start: start, Score: m.Score(), Why: m.Why()}
 		if !s.bare {
-			seg.Also, seg.Value = s.set.classes(also, m.Kind), canonical(m.Kind, s.w.Cells(m.Start, m.End))
+			seg.Also, seg.Value = s.set.classes(also, m.Kind), canonical(m.Kind, s.w.Cells(at.Start, at.End))
 		}
 		out = append(out, seg)
 		from = end
 		s.found = s.found[n:]
 	}
 	s.found = append(found[:0], s.found...)
-	cut := s.pos
+	cut := s.w.Index(s.pos)
 	if len(s.found) > 0 {
-		cut = min(cut, s.found[0].Start)
+		cut = min(cut, s.w.Index(s.found[0].Stretch.Start))
 	}
 	if s.silent {
 		s.given = from
@@ -264,13 +275,13 @@ func (s *Scanner) release(out []Segment) []Segment {
 
 // union merges the findings that overlap the first one; n is how many it took, and also are their kinds if there are several. closed
 // means that it is at its limit and ends there, whatever follows.
-func (s *Scanner) union() (m finding.Candidate, also []finding.Kind, n int, closed bool) {
+func (s *Scanner) union() (m match, also []finding.Kind, n int, closed bool) {
 	m = s.found[0]
-	for n = 1; n < len(s.found) && s.found[n].Start < m.End; n++ {
+	for n = 1; n < len(s.found) && s.found[n].Stretch.Start < m.Stretch.End; n++ {
 		next := &s.found[n]
-		if next.End-m.Start > maxUnion {
-			next.Start = m.End
-			if next.End > next.Start {
+		if next.Stretch.End-m.Stretch.Start > maxUnion {
+			next.Stretch.Start = m.Stretch.End
+			if next.Stretch.End > next.Stretch.Start {
 				return m, also, n, true
 			}
 			continue
@@ -281,7 +292,7 @@ func (s *Scanner) union() (m finding.Candidate, also []finding.Kind, n int, clos
 		if next.Rank() > m.Rank() {
 			m.Kind, m.Form, m.Evidence = next.Kind, next.Form, next.Evidence
 		}
-		m.End = max(m.End, next.End)
+		m.Stretch.End = max(m.Stretch.End, next.Stretch.End)
 	}
 	return m, also, n, false
 }
@@ -307,25 +318,24 @@ func (s *Scanner) forget(from, cut int) {
 	s.w.Forget(cut - leftKept)
 }
 
-// pass goes on to the next cell where anything may begin, and returns what.
-func (s *Scanner) pass() finding.Triggers {
+// pass goes on from cell i to the next one where anything may begin, and returns what.
+func (s *Scanner) pass(i int) (finding.Triggers, int) {
 	if s.ownBegins() != 0 {
-		return s.may(s.pos)
+		return s.may(i), i
 	}
-	cells, table := s.w.Cells(s.pos, s.w.End()), s.triggers()
-	left := s.w.At(s.pos - 1)
-	companies := s.set.on.Has(finding.Company)
-	for k := range cells {
-		c := &cells[k]
-		if may := table.of(c, left); may != 0 || companies && s.companies.MayBegin(s.pos) || s.pos == s.again {
-			if may = s.correct(s.pos, may); may != 0 {
-				return may
+	end, table := s.w.End(), s.triggers()
+	left := s.w.At(i - 1)
+	companies, again := s.set.on.Has(finding.Company), s.w.Index(s.again)
+	for ; i < end; i++ {
+		c := s.w.Cell(i)
+		if may := table.of(c, left); may != 0 || companies && s.companies.MayBegin(i) || i == again {
+			if may = s.correct(i, may); may != 0 {
+				return may, i
 			}
 		}
 		left = c.R
-		s.pos++
 	}
-	return 0
+	return 0, i
 }
 
 // own is what classes of a tenant and known values begin with: any character.
@@ -341,7 +351,7 @@ func (s *Scanner) correct(i int, may finding.Triggers) finding.Triggers {
 	if s.addresses.Excludes(i) {
 		may &^= finding.TriggerAddress
 	}
-	if i == s.again && i > 0 {
+	if s.w.Place(i) == s.again && i > 0 {
 		may |= finding.TriggerBase64
 	}
 	if may &^= finding.TriggerCompany; s.set.on.Has(finding.Company) && s.companies.Begins(i) {
@@ -381,7 +391,7 @@ func (s *Scanner) at(i int, may finding.Triggers) ([]finding.Candidate, text.Ver
 	again := 0
 	if may&finding.TriggerBase64 != 0 && !s.set.inner {
 		start, ok := runBase64(&w.Window, i)
-		if i == s.again && i > 0 && text.IsBase64(r) {
+		if s.w.Place(i) == s.again && i > 0 && text.IsBase64(r) {
 			start, ok = i, true
 		}
 		if ok {
@@ -394,7 +404,7 @@ func (s *Scanner) at(i int, may finding.Triggers) ([]finding.Candidate, text.Ver
 		return nil, text.Open
 	}
 	if again > 0 {
-		s.again = again
+		s.again = s.w.Place(again)
 	}
 	return d.Found, text.No
 }

@@ -28,11 +28,11 @@ const (
 // Detector finds postal addresses.
 type Detector struct {
 	finding.Window
-	places  *placeTable // set when first asked for
-	route   route       // of the address being looked at
-	head    head        // the same
-	quiet   text.Span   // inside, no address begins; its first cell found that out
-	scouted int         // an address may begin before this cell
+	places *placeTable  // set when first asked for
+	route  route        // of the address being looked at
+	head   head         // the same
+	barren text.Stretch // inside, no address begins; its first cell found that out
+	ahead  text.Place   // up to here it is known that an address may begin
 }
 
 // placeTable returns the table of places.
@@ -51,7 +51,10 @@ func (w *Detector) Detect(d *finding.Decision, i int) {
 }
 
 // Excludes reports whether it is known that no address begins at place i.
-func (w *Detector) Excludes(i int) bool { return i > w.quiet.Start && i < w.quiet.End }
+func (w *Detector) Excludes(i int) bool {
+	p := w.Place(i)
+	return p > w.barren.Start && p < w.barren.End
+}
 
 // Triggers says what may begin with r behind left.
 func Triggers(r, left rune) finding.Triggers {
@@ -209,7 +212,7 @@ func address(w *Detector, i int) (finding.Candidate, text.Verdict) {
 	}
 	t := w.placeTable()
 	if text.IsHan(first) {
-		if i >= w.scouted && t.before(w, i).why == 0 {
+		if w.Place(i) >= w.ahead && t.before(w, i).why == 0 {
 			if t.scout(w, i) {
 				return finding.Candidate{}, text.No
 			}
@@ -227,7 +230,7 @@ func address(w *Detector, i int) (finding.Candidate, text.Verdict) {
 		return finding.Candidate{}, text.Open
 	}
 	if h.dead > 0 { // nothing begins before the word that ended the head
-		w.quiet = text.Span{Start: i, End: h.cellAt(h.dead, i)}
+		w.barren = w.Stretch(i, h.cellAt(h.dead, i))
 	}
 	m := finding.Candidate{Kind: finding.Address, Start: i}
 	var end int
@@ -245,11 +248,11 @@ func address(w *Detector, i int) (finding.Candidate, text.Verdict) {
 	m.End = p.cell[end-1] + 1
 	switch found := m.Score() >= finding.Threshold; {
 	case p.full: // it may go on: the next one begins within
-		w.quiet = text.Span{Start: i, End: max(w.quiet.End, p.cell[maxAddress/2])}
+		w.barren = w.Stretch(i, max(w.Index(w.barren.End), p.cell[maxAddress/2]))
 	case found || m.Evidence&finding.Ordinary != 0: // parts of it are no better
-		w.quiet = text.Span{Start: i, End: max(w.quiet.End, m.End)}
+		w.barren = w.Stretch(i, max(w.Index(w.barren.End), m.End))
 	case end > maxAddress/2: // a row of numbers that are no address
-		w.quiet = text.Span{Start: i, End: max(w.quiet.End, p.cell[maxAddress/4])}
+		w.barren = w.Stretch(i, max(w.Index(w.barren.End), p.cell[maxAddress/4]))
 	}
 	return m, text.Yes
 }

@@ -157,11 +157,11 @@ func (t *placeTable) scout(w *Detector, i int) (nothing bool) {
 			if r == ' ' || r == '\n' {
 				continue
 			}
-			w.scouted = k + 1
+			w.ahead = w.Place(k + 1)
 			if text.IsAlnum(r) || text.IsHan(r) || r == '#' || r == '-' || r == '/' || r == '·' {
 				return false
 			}
-			w.quiet = text.Span{Start: i, End: k}
+			w.barren = w.Stretch(i, k)
 			return true
 		}
 		flags := t.class[c.Han-1]
@@ -174,13 +174,13 @@ func (t *placeTable) scout(w *Detector, i int) (nothing bool) {
 		}
 		next := w.At(number + 1)
 		if flags&placeHot != 0 || flags&placeNumeral != 0 && (!text.IsHan(next) || t.of(next)&placeUnit != 0) || flags&placeCue != 0 && t.cue(w, k).why != 0 {
-			w.scouted = number + 1
+			w.ahead = w.Place(number + 1)
 			return false
 		}
 		k = number
 	}
 	if end == i+maxAddress {
-		w.scouted = end
+		w.ahead = w.Place(end)
 	}
 	return false
 }

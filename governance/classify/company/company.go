@@ -22,12 +22,12 @@ var ( //nolint:gochecknoglobals // constant tables
 // Detector finds the names of companies.
 type Detector struct {
 	finding.Window
-	noneBefore int // no company begins before this place
-	nextEnd    int // no end of one begins before this place
+	noneBefore text.Place // no company begins before this place
+	nextEnd    text.Place // no end of one begins before this place
 }
 
 // MayBegin reports whether it is not known that no company begins at place i.
-func (w *Detector) MayBegin(i int) bool { return i >= w.noneBefore }
+func (w *Detector) MayBegin(i int) bool { return w.Place(i) >= w.noneBefore }
 
 // Detect looks for the name that begins at place i.
 func (w *Detector) Detect(d *finding.Decision, i int) { d.Ask(company(w, i)) }
@@ -43,7 +43,7 @@ func (w *Detector) Begins(i int) bool {
 
 // companyAhead returns the first cell from i on where the end of the name of a company may begin, or where the text breaks off.
 func (w *Detector) companyAhead(i int) int {
-	k := max(i, w.nextEnd)
+	k := max(i, w.Index(w.nextEnd))
 	for ; k < w.End(); k++ {
 		if r := w.At(k); r == '有' || r == '股' || r == '集' {
 			if next := w.At(k + 1); next == '限' || next == '份' || next == '团' || text.IsBlank(next) || next == text.Unknown {
@@ -51,7 +51,7 @@ func (w *Detector) companyAhead(i int) int {
 			}
 		}
 	}
-	w.nextEnd = k
+	w.nextEnd = w.Place(k)
 	return k
 }
 
@@ -59,10 +59,10 @@ func (w *Detector) companyAhead(i int) int {
 func company(w *Detector, i int) (finding.Candidate, text.Verdict) {
 	switch k := w.companyAhead(i); {
 	case w.At(k) == text.Edge:
-		w.noneBefore = k
+		w.noneBefore = w.Place(k)
 		return finding.Candidate{}, text.No
 	case k-i >= companyLongest:
-		w.noneBefore = k - companyLongest + 1
+		w.noneBefore = w.Place(k - companyLongest + 1)
 		return finding.Candidate{}, text.No
 	}
 	blank := 0 // where one is
@@ -76,8 +76,8 @@ func company(w *Detector, i int) (finding.Candidate, text.Verdict) {
 			continue
 		}
 		if !text.IsHan(r) && !text.IsAlnum(r) && !inCompany.Has(r) || endsCompany.Has(r) {
-			if w.noneBefore = k; text.IsBlank(r) { // a name from behind the first blank on may hold the second
-				w.noneBefore = blank
+			if w.noneBefore = w.Place(k); text.IsBlank(r) { // a name from behind the first blank on may hold the second
+				w.noneBefore = w.Place(blank)
 			}
 			return finding.Candidate{}, text.No
 		}

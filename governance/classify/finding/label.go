@@ -60,8 +60,8 @@ func (h Hints) Other(k Kind) bool { return h.Found && h.Tight && !h.weak && !h.O
 
 // Hints are what stands left of cell i, which several detectors ask for in a row.
 func (w *Window) Hints(i int) Hints {
-	if w.hint.at != i || !w.hint.known {
-		w.hint.Hints, w.hint.at, w.hint.known = w.readHints(i), i, true
+	if at := w.Place(i); w.hint.at != at || !w.hint.known {
+		w.hint.Hints, w.hint.at, w.hint.known = w.readHints(i), at, true
 	}
 	return w.hint.Hints
 }
@@ -69,7 +69,7 @@ func (w *Window) Hints(i int) Hints {
 // knownHints are the hints that were read last.
 type knownHints struct {
 	Hints
-	at    int
+	at    text.Place
 	known bool
 }
 

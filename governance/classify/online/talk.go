@@ -13,14 +13,14 @@ import (
 // Accounts finds what people are reached by: mail, accounts of services, wallets.
 type Accounts struct {
 	speller
-	account   text.Span // the last account of a service found
+	account   text.Stretch // the last account of a service found
 	accountOf finding.Kind
 }
 
 // Accept is told of every candidate that is taken.
 func (w *Accounts) Accept(m finding.Candidate) {
 	if m.Kind == finding.WeChat || m.Kind == finding.QQ {
-		w.account, w.accountOf = text.Span{Start: m.Start, End: m.End}, m.Kind
+		w.account, w.accountOf = w.Stretch(m.Start, m.End), m.Kind
 	}
 }
 
@@ -117,9 +117,9 @@ func newTalk(of finding.Kind, letter rune, other []string, names ...string) *tal
 // spokenBefore reports whether the sentences before cell i speak of the service, and of nothing that other names belong to; an account that was
 // found there is as good.
 func (w *Accounts) spokenBefore(i int, t *talk) bool {
-	least := max(0, i-talkReach)
+	least, last := max(0, i-talkReach), w.Span(w.account)
 	for k := i - 1; k >= least; k-- {
-		if w.account.End == k+1 && w.account.End > w.account.Start && w.accountOf == t.of {
+		if last.End == k+1 && last.End > last.Start && w.accountOf == t.of {
 			return true
 		}
 		r := text.Lower(w.At(k))
@@ -247,10 +247,11 @@ func (w *Accounts) skipList(i int, in func(rune) bool) (int, text.Verdict) {
 
 // goesOn reports whether an account of the same service stands before cell i, and nothing but signs of a list between.
 func (w *Accounts) goesOn(i int, of finding.Kind) bool {
-	if w.account.End <= w.account.Start || w.accountOf != of || w.account.End >= i || i-w.account.End > 4 {
+	last := w.Span(w.account)
+	if last.End <= last.Start || w.accountOf != of || last.End >= i || i-last.End > 4 {
 		return false
 	}
-	return !w.Any(w.account.End, i, func(r rune) bool {
+	return !w.Any(last.End, i, func(r rune) bool {
 		return !joinsList.Has(r) && !text.IsBlank(r) && r != '“' && r != '”' && r != '"' && r != '或'
 	})
 }

@@ -56,10 +56,10 @@ func (n *namer) lookLeft() (l leftSide) {
 // neighbour looks for a name that ends just before.
 func (n *namer) neighbour(l *leftSide) {
 	w := n.w
-	if w.named.End == w.named.Start || n.start-w.named.End > 3 || n.start < w.named.End {
+	if n.prior.End == n.prior.Start || n.start-n.prior.End > 3 || n.start < n.prior.End {
 		return
 	}
-	for k := w.named.End; k < n.start; k++ {
+	for k := n.prior.End; k < n.start; k++ {
 		switch w.At(k) {
 		case '、', '和', '与', '及', '/', '&', '|', '\t':
 			l.why |= finding.CueBefore
@@ -70,7 +70,7 @@ func (n *namer) neighbour(l *leftSide) {
 			return
 		}
 	}
-	if w.named.End == n.start {
+	if n.prior.End == n.start {
 		l.why |= finding.CueBefore
 		l.weak = true
 	}
@@ -185,8 +185,8 @@ func (n *namer) wordAt(k int) int {
 	if !n.w.Has(k) {
 		return n.findWord(k)
 	}
-	known := &n.w.words[k%len(n.w.words)]
-	if known.behind != k+1 {
+	known, behind := &n.w.words[k%len(n.w.words)], n.w.Place(k+1)
+	if known.behind != behind {
 		was := n.open
 		n.open = false
 		size := n.findWord(k)
@@ -194,14 +194,14 @@ func (n *namer) wordAt(k int) int {
 			return size
 		}
 		n.open = was
-		*known = knownWord{behind: k + 1, size: size}
+		*known = knownWord{behind: behind, size: size}
 	}
 	return known.size
 }
 
 // knownWord is what wordAt found at a cell.
 type knownWord struct {
-	behind int // the place behind the cell, 0: none
+	behind text.Place // behind the cell, 0: none
 	size   int
 }
 

@@ -42,7 +42,7 @@ func (n *namer) native() (finding.Candidate, bool) {
 		return finding.Candidate{}, false
 	}
 	m := finding.Candidate{Kind: finding.Person, Start: n.start, End: k, Form: 0.15, Evidence: left.why | right.why}
-	if n.w.named.End == n.start && n.w.named.End > n.w.named.Start {
+	if n.prior.End == n.start && n.prior.End > n.prior.Start {
 		m.Evidence |= finding.Typical
 	}
 	if count == 1 && (left.bounded || left.cued() || right.bounded || right.strong) {

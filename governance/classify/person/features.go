@@ -156,7 +156,7 @@ func (v *observer) edges() {
 		if v.isPair(v.start-2, h.r[0]) {
 			cross = 2
 		}
-	case !v.spaced && !v.held && v.start > v.w.named.End && v.isPair(v.start-1, h.r[0]):
+	case !v.spaced && !v.held && v.start > v.prior.End && v.isPair(v.start-1, h.r[0]):
 		cross = 1
 	}
 	v.set(fCross, cross)
@@ -213,7 +213,7 @@ func (v *observer) sides() {
 	l := v.l
 	var a, b, ra, rb int
 	switch {
-	case v.w.named.End == v.start && v.w.named.End > v.w.named.Start:
+	case v.prior.End == v.start && v.prior.End > v.prior.Start:
 		a, ra = 62, 9
 	case text.IsHan(v.before):
 		w := int(l.last[l.origin])
@@ -269,8 +269,8 @@ func (n *namer) isPair(k int, second rune) bool {
 // around tells how far before somebody was named, and how long the longest number is in the 24 cells before.
 func (n *namer) around() int {
 	v := 0
-	if n.w.named.End > n.w.named.Start {
-		switch far := n.start - n.w.named.End; {
+	if n.prior.End > n.prior.Start {
+		switch far := n.start - n.prior.End; {
 		case far <= 12:
 			v = 1
 		case far <= 40:

@@ -59,9 +59,9 @@ func (t *trainer) add(d corpus.Document) {
 	for i := range w.End() {
 		s := start{name: -1, weight: 1, frame: frame, doc: t.count}
 		for _, g := range golds {
-			if g.person && g.End <= i && w.named.End < g.End {
+			if g.person && g.End <= i && w.prior().End < g.End {
 				w.recent.add(w.Cells(g.Start, g.End))
-				w.named = g.Span
+				w.named = w.Stretch(g.Start, g.End)
 			}
 			if g.Start < i && i < g.End {
 				s.weight = 0.2 // not looked at where the name is found
@@ -70,7 +70,7 @@ func (t *trainer) add(d corpus.Document) {
 		if table.first(w.At(i))&(isSurname|mayCompound|mayNick) == 0 {
 			continue
 		}
-		n := namer{w: w, t: table, start: i}
+		n := namer{w: w, t: table, start: i, prior: w.prior()}
 		var h hanRun
 		if n.plain() {
 			continue

@@ -10,10 +10,10 @@ import (
 // latin finds names in Latin letters: pinyin with the surname first or last (Zhang Wei, ZHANG Wei, Xiaoming Li, Li Xiao-ming), and other
 // names behind a label, a title or a form of address.
 func latin(w *Detector, i int) (finding.Candidate, text.Verdict) {
-	if left := w.At(i - 1); text.IsAlnum(left) || left == '_' || left == '@' || left == '/' || left == '.' && !text.IsLetter(w.At(i-2)) || i < w.named.End {
+	if left := w.At(i - 1); text.IsAlnum(left) || left == '_' || left == '@' || left == '/' || left == '.' && !text.IsLetter(w.At(i-2)) || i < w.prior().End {
 		return finding.Candidate{}, text.No
 	}
-	n := namer{w: w, t: w.nameTables(), start: i}
+	n := namer{w: w, t: w.nameTables(), start: i, prior: w.prior()}
 	var l latinRow
 	upperFirst := w.At(i) >= 'A' && w.At(i) <= 'Z'
 	if !upperFirst && !n.latinCue() {

@@ -22,15 +22,15 @@ type lattice struct {
 
 // knownCosts are the words that begin at a cell.
 type knownCosts struct {
-	behind int // the place behind the cell, 0: none
+	behind text.Place // behind the cell, 0: none
 	words  [4]lexicon.WordCost
 }
 
 // wordCosts returns the words that begin at cell k, of most characters that follow. Starts of names share them.
 func (w *Detector) wordCosts(k, most int, out *[4]lexicon.WordCost) {
 	costs := w.nameTables().costs
-	known := &w.costs[k%len(w.costs)]
-	if known.behind != k+1 {
+	known, behind := &w.costs[k%len(w.costs)], w.Place(k+1)
+	if known.behind != behind {
 		var r [4]rune
 		size := 0
 		for size < len(r) && text.IsHan(w.At(k+size)) {
@@ -41,7 +41,7 @@ func (w *Detector) wordCosts(k, most int, out *[4]lexicon.WordCost) {
 			costs.Words(r[:min(size, most)], out)
 			return
 		}
-		known.behind = k + 1
+		known.behind = behind
 		costs.Words(r[:size], &known.words)
 	}
 	*out = known.words
@@ -53,7 +53,7 @@ func (w *Detector) wordCosts(k, most int, out *[4]lexicon.WordCost) {
 // fill reads the text around the start. It is ready unless n.open is set.
 func (l *lattice) fill(n *namer) {
 	left := 0
-	for left < wordsLeft && text.IsHan(n.w.At(n.start-left-1)) && n.start-left > n.w.named.End {
+	for left < wordsLeft && text.IsHan(n.w.At(n.start-left-1)) && n.start-left > n.prior.End {
 		left++
 	}
 	l.origin, l.n = left, 0

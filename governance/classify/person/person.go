@@ -12,8 +12,8 @@ import (
 // Detector finds the names of people.
 type Detector struct {
 	finding.Window
-	names  *tables   // set when first asked for
-	named  text.Span // the last name found
+	names  *tables      // set when first asked for
+	named  text.Stretch // the last name found, with its title
 	recent recentNames
 	words  [8]knownWord // ordinary words that names were held against
 	costs  [16]knownCosts
@@ -31,10 +31,13 @@ func (w *Detector) nameTables() *tables {
 // Accept is told of every candidate that is taken.
 func (w *Detector) Accept(m finding.Candidate) {
 	if m.Kind == finding.Person {
-		w.named = text.Span{Start: m.Start, End: m.End + m.Title}
+		w.named = w.Stretch(m.Start, m.End+m.Title)
 		w.recent.add(w.Cells(m.Start, m.End))
 	}
 }
+
+// prior returns the last name found.
+func (w *Detector) prior() text.Span { return w.Span(w.named) }
 
 // Detect looks for the name that begins at place i.
 func (w *Detector) Detect(d *finding.Decision, i int) {
@@ -63,9 +66,9 @@ func Triggers(r, left rune) finding.Triggers {
 func person(w *Detector, i int) (finding.Candidate, text.Verdict) {
 	t := w.nameTables()
 	first := t.cell(w.Cell(i)).rank
-	before := w.At(i - 1)
+	before, prior := w.At(i-1), w.prior()
 	bounded := !text.IsHan(before)
-	if i < w.named.End || first&mayBegin == 0 && (!bounded || before == text.Edge || !isApart(before)) {
+	if i < prior.End || first&mayBegin == 0 && (!bounded || before == text.Edge || !isApart(before)) {
 		return finding.Candidate{}, text.No
 	}
 	if !bounded && first&mayTranscribe != 0 { // what begins a part may that, too
@@ -80,7 +83,7 @@ func person(w *Detector, i int) (finding.Candidate, text.Verdict) {
 			}
 		}
 	}
-	n := namer{w: w, t: t, start: i}
+	n := namer{w: w, t: t, start: i, prior: prior}
 	m, found := n.find(first, bounded)
 	switch {
 	case n.open:
@@ -99,7 +102,8 @@ type namer struct {
 	w     *Detector
 	t     *tables
 	start int
-	open  bool // it looked at a cell that has not arrived
+	prior text.Span // the last name found before
+	open  bool      // it looked at a cell that has not arrived
 	side  leftSide
 	known bool // side is filled
 

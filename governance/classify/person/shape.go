@@ -88,7 +88,7 @@ func (n *namer) shapes(h *hanRun, out []shape) []shape {
 // plain tells most of ordinary text at the price of two or three lookups: a usual word begins here or lies across the start, in the middle of other
 // words and without a cue.
 func (n *namer) plain() bool {
-	if n.start == 0 || n.w.named.End == n.start {
+	if n.start == 0 || n.prior.End == n.start {
 		return false
 	}
 	before, first, next := n.w.Cell(n.start-1), n.w.Cell(n.start), n.w.At(n.start+1)
@@ -111,7 +111,7 @@ func (n *namer) plain() bool {
 
 // cued reports whether a cue stands before the start, behind a Chinese character.
 func (n *namer) cued() bool {
-	may := n.known || n.start-n.w.named.End <= 3 || n.t.first(n.w.At(n.start-1))&endsCue != 0
+	may := n.known || n.start-n.prior.End <= 3 || n.t.first(n.w.At(n.start-1))&endsCue != 0
 	return may && n.left().cued()
 }
 

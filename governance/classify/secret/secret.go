@@ -20,13 +20,13 @@ func isBearer(r rune) bool {
 // Detector finds credentials.
 type Detector struct {
 	finding.Window
-	block int // the place behind the last PEM block: none begins inside another
+	block text.Place // the place behind the last PEM block: none begins inside another
 }
 
 // Accept is told of every candidate that is taken.
 func (w *Detector) Accept(m finding.Candidate) {
 	if m.Block {
-		w.block = m.End
+		w.block = w.Place(m.End)
 	}
 }
 
@@ -36,7 +36,7 @@ func (w *Detector) Detect(d *finding.Decision, i int) {
 		return
 	}
 	ascii := w.At(i) < 0x80
-	if ascii && d.Triggers&finding.TriggerKey != 0 && i >= w.block {
+	if ascii && d.Triggers&finding.TriggerKey != 0 && w.Place(i) >= w.block {
 		d.Ask(pem(w, i))
 	}
 	if d.Triggers&finding.TriggerSecret != 0 {

@@ -28,13 +28,12 @@ func (b *Buffer) Reset() {
 	*b = Buffer{Window: Window{cells: kept}}
 }
 
-// Forget drops the cells before place i if they are at least half of all.
+// Forget drops the cells before cell i if they are at least half of all.
 func (b *Buffer) Forget(i int) {
-	drop := i - b.base
-	if drop <= 0 || drop < len(b.cells)/2 {
+	if i <= 0 || i < len(b.cells)/2 {
 		return
 	}
-	kept := append(b.cells[:0], b.cells[drop:]...)
+	kept := append(b.cells[:0], b.cells[i:]...)
 	clear(b.cells[len(kept):])
-	b.cells, b.base = kept, i
+	b.cells, b.base = kept, b.Place(i)
 }

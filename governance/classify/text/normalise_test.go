@@ -104,19 +104,22 @@ func TestResetKeepsNothing(t *testing.T) {
 // TestPlacesStay: what stands at a place is the same before and after cells on its left were dropped.
 func TestPlacesStay(t *testing.T) {
 	var w Buffer
-	s := strings.Repeat("号码13800138000，", 20)
-	w.Read(s, 0, true)
-	whole := slices.Clone(w.Cells(0, w.End()))
+	w.Read(strings.Repeat("号码13800138000，", 20), 0, false)
+	whole, stretch := slices.Clone(w.Cells(0, w.End())), w.Stretch(200, 210)
 	w.Forget(150)
-	if w.base != 150 || w.Has(149) || !w.Has(150) || w.At(149) != Edge {
-		t.Fatalf("the window begins at place %d", w.base)
+	w.Forget(30) // fewer than half of the rest
+	if w.Place(0) != 150 || w.Index(149) >= 0 || w.At(-1) != Edge {
+		t.Fatalf("the window begins at place %d", w.Place(0))
 	}
-	for i := 150; i < len(whole); i++ {
-		if w.At(i) != whole[i].R || *w.Cell(i) != whole[i] {
-			t.Fatalf("%c stands at place %d, want %c", w.At(i), i, whole[i].R)
+	for p := Place(150); int(p) < len(whole); p++ {
+		if i := w.Index(p); w.Place(i) != p || w.At(i) != whole[p].R || *w.Cell(i) != whole[p] {
+			t.Fatalf("%c stands at place %d, want %c", w.At(i), p, whole[p].R)
 		}
 	}
-	if end := w.End(); end != len(whole) || w.At(end) != Edge {
-		t.Errorf("the text ends at place %d, want %d", end, len(whole))
+	if s := w.Span(stretch); s != (Span{50, 60}) || w.Stretch(50, 60) != stretch {
+		t.Errorf("the stretch %v is cells %v", stretch, s)
+	}
+	if end := w.End(); end != len(whole)-150 || w.At(end) != Unknown {
+		t.Errorf("%d cells are left of %d", end, len(whole))
 	}
 }

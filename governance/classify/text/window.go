@@ -23,33 +23,52 @@ const (
 // Window is the text a detector sees.
 type Window struct {
 	cells []Cell
-	base  int  // the place of the first of them
-	final bool // nothing will follow
+	base  Place // of the first of them
+	final bool  // nothing will follow
 }
 
 // At returns the character at place i.
 func (w *Window) At(i int) rune {
-	if k := uint(i - w.base); k < uint(len(w.cells)) {
-		return w.cells[k].R
+	if uint(i) < uint(len(w.cells)) {
+		return w.cells[i].R
 	}
 	return w.outside(i)
 }
 
-// End is the place behind the last cell that has arrived.
-func (w *Window) End() int { return w.base + len(w.cells) }
+// End is the index behind the last cell that has arrived.
+func (w *Window) End() int { return len(w.cells) }
 
-// Has reports whether a cell is at place i.
-func (w *Window) Has(i int) bool { return uint(i-w.base) < uint(len(w.cells)) }
+// Has reports whether there is a cell i.
+func (w *Window) Has(i int) bool { return uint(i) < uint(len(w.cells)) }
 
-// Cell returns the cell at place i, which has to be there.
-func (w *Window) Cell(i int) *Cell { return &w.cells[i-w.base] }
+// Cell returns cell i, which has to be there.
+func (w *Window) Cell(i int) *Cell { return &w.cells[i] }
 
-// Cells returns the cells from place i up to another one.
-func (w *Window) Cells(i, end int) []Cell { return w.cells[i-w.base : end-w.base] }
+// Cells returns the cells from one up to another.
+func (w *Window) Cells(i, end int) []Cell { return w.cells[i:end] }
+
+// Place is a cell counted from the beginning of the text: it stays what it is when cells that nobody looks at any more are dropped. Whatever is
+// remembered from one window to the next is a place; an index is good for one window.
+type Place int
+
+// Place is where cell i is in the text.
+func (w *Window) Place(i int) Place { return w.base + Place(i) }
+
+// Index is the cell at a place, below 0 if it was dropped.
+func (w *Window) Index(p Place) int { return int(p - w.base) }
+
+// Stretch is a stretch of cells by their places.
+type Stretch struct{ Start, End Place }
+
+// Stretch is where the cells from one up to another are in the text.
+func (w *Window) Stretch(i, end int) Stretch { return Stretch{w.Place(i), w.Place(end)} }
+
+// Span returns the indexes of a stretch.
+func (w *Window) Span(s Stretch) Span { return Span{w.Index(s.Start), w.Index(s.End)} }
 
 // outside is what stands where no cell is.
 func (w *Window) outside(i int) rune {
-	if i < w.base || w.final {
+	if i < 0 || w.final {
 		return Edge
 	}
 	return Unknown
