@@ -226,7 +226,8 @@ func (in *installation) officerOf(tenant string) string {
 // alarm.
 func TestRevealByManyAndOften(t *testing.T) {
 	t.Parallel()
-	in := start(t, setup{extra: "governance: {reveal: {per_hour: 7, sweep_sessions: 2}}\n"})
+	soc := listen(t)
+	in := start(t, setup{extra: "governance: {reveal: {per_hour: 7, sweep_sessions: 2}}\n" + soc.config()})
 	in.publish(revealPolicy(3, usualRules))
 	officer, boss, developer := in.signIn("compliance"), in.signIn("security_admin"), in.signIn("developer")
 	_, tokens := in.said("s1", "电话13800138000、13900139001和13700137002。")
@@ -310,6 +311,7 @@ func TestRevealByManyAndOften(t *testing.T) {
 	if !alarmed || !strings.Contains(metrics, "sluice_governance_reveal_sweeps_total 1\n") || !strings.Contains(in.logs.String(), "unusually many conversations") {
 		t.Error("no alarm")
 	}
+	soc.waitFor(t, "governance.reveal_sweep")
 	if !strings.Contains(metrics, `sluice_governance_reveal_values_total{shown="clear"} 7`) {
 		t.Error("the values are not counted")
 	}

@@ -66,6 +66,7 @@ func TestRollouts(t *testing.T) {
 	info := func(id string) engine.Model {
 		return engine.Model{ID: engine.ModelID(id), Digest: "sha256:" + id, CanGenerate: true, ContextTokens: 4096}
 	}
+	soc := listen(t)
 	in := start(t, setup{
 		models: []engine.Model{info("steady"), info("faulty"), info("better")},
 		plan: func(_ int, req *engine.Request) enginetest.Plan {
@@ -75,7 +76,7 @@ func TestRollouts(t *testing.T) {
 			return enginetest.Plan{Texts: []string{"from " + string(req.Model)}}
 		},
 		extra: "limits: {key: {requests_per_minute: 0, tokens_per_minute: 0, concurrent: 0}, tenant: {requests_per_minute: 0, tokens_per_minute: 0, concurrent: 0}}\n" +
-			"workflows: {enabled: true, namespace: trials, embedded: {binary: \"" + binary + "\"}}\n",
+			"workflows: {enabled: true, namespace: trials, embedded: {binary: \"" + binary + "\"}}\n" + soc.config(),
 		overrides: map[string]any{"workflows.enabled": true},
 	})
 	for version, model := range map[string]string{"v2": "faulty", "v3": "better"} {
@@ -88,6 +89,7 @@ func TestRollouts(t *testing.T) {
 	if failing.Phase != "rolled_back" || failing.path() != "baseline 0, canary-20 2000, rolled_back 0" {
 		t.Errorf("the failing version: %s by %s (%s)", failing.Phase, failing.path(), failing.Reason)
 	}
+	soc.waitFor(t, "rollout.rolled_back")
 	if testing.Short() { // under the race detector a whole rollout takes minutes, and no other paths
 		in.checkTransitions(failing)
 		in.checkLastLook(failing)
