@@ -247,7 +247,7 @@ func (s *session) Auth(string) (sasl.Server, error) {
 	return sasl.NewPlainServer(func(_, user, pass string) error {
 		s.signed = user == "sluice" && pass == password
 		if !s.signed {
-			return errors.New("wrong password")
+			return smtp.ErrAuthFailed
 		}
 		return nil
 	}), nil
@@ -514,4 +514,29 @@ func TestKeyword(t *testing.T) {
 	if _, got, _ := p.seen(); len(got) != 2 || !strings.Contains(got[0], "值班") || !strings.Contains(got[1], "值班") || !strings.Contains(got[1], "Sluice") || len(got[0]) < 3000 {
 		t.Errorf("%q", got)
 	}
+}
+
+// TestEmailIsPrivate: a server that offers no TLS gets no message, and one that refuses the password is not asked again.
+func TestEmailIsPrivate(t *testing.T) {
+	t.Run("no TLS", func(t *testing.T) {
+		p := newPeer()
+		c := emailPeer(t, p, tlsNone)
+		c.Name, c.TLS = "ops", tlsStart
+		n, _ := notifier(t, Config{Channels: []Channel{c}})
+		results, err := n.Test(t.Context(), "ops")
+		if attempts, _, _ := p.seen(); err != nil || results[0].Err == nil || attempts != 0 {
+			t.Errorf("%v %v, %d messages", results, err, attempts)
+		}
+	})
+	t.Run("wrong password", func(t *testing.T) {
+		p := newPeer()
+		c := emailPeer(t, p, tlsStart)
+		c.Name, c.Password = "ops", "canary-wrong"
+		n, _ := notifier(t, Config{Channels: []Channel{c}})
+		results, err := n.Test(t.Context(), "ops")
+		f := &failure{}
+		if err != nil || !errors.As(results[0].Err, &f) || !f.final || strings.Contains(f.why, "canary") {
+			t.Errorf("%v %v", results, err)
+		}
+	})
 }
