@@ -329,15 +329,15 @@ func (c *comparison) peerRow(ctx context.Context, n, i int) error {
 	if err != nil {
 		return err
 	}
-	patience := hopeless
+	limit := hopeless
 	for _, s := range c.settings[i] {
-		o, err := c.peer.runWithin(ctx, patience, s, model, r.threads, r.test)
+		o, err := c.peer.runWithin(ctx, limit, s, model, r.threads, r.test)
 		if err != nil {
 			return err
 		}
 		c.theirs[i][s] = append(c.theirs[i][s], o.rate)
 		if o.rate > 0 {
-			patience = min(patience, max(10*time.Second, 5*o.elapsed))
+			limit = min(limit, max(10*time.Second, 5*o.elapsed))
 		}
 	}
 	if n == 0 {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// patience is how long a client of a crowd waits for an answer before it counts as lost.
+// streamTimeout is how long a client of a crowd waits for an answer before it counts as lost.
 const streamTimeout = time.Minute
 
 // crowd is what became of the requests of many clients.

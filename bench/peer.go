@@ -277,13 +277,13 @@ func (p *peer) run(ctx context.Context, s setting, model string, threads int, t 
 	return o, err
 }
 
-// runWithin is run, but a setting that takes longer than patience is given up and has the rate 0.
-func (p *peer) runWithin(ctx context.Context, patience time.Duration, s setting, model string, threads int, t test) (outcome, error) {
-	limited, cancel := context.WithTimeout(ctx, patience)
+// runWithin is run, but a setting that takes longer than the timeout is given up and has the rate 0.
+func (p *peer) runWithin(ctx context.Context, limit time.Duration, s setting, model string, threads int, t test) (outcome, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	o, err := p.run(limited, s, model, threads, t)
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		return outcome{elapsed: patience}, nil
+		return outcome{elapsed: limit}, nil
 	}
 	return o, err
 }

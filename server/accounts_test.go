@@ -435,7 +435,7 @@ func TestPoliciesArePublishedOverWhatWasCompared(t *testing.T) {
 	publish := func(target, expected string) reply {
 		return in.admin(http.MethodPost, "/policies", map[string]string{"tenant": target, "yaml": openPolicy, "expected": expected}, nil)
 	}
-	inForce := func(target, want string) {
+	inUse := func(target, want string) {
 		t.Helper()
 		var page adminapi.PolicyPage
 		in.admin(http.MethodGet, "/policies?limit=1&tenant="+url.QueryEscape(target), nil, &page)
@@ -459,6 +459,6 @@ func TestPoliciesArePublishedOverWhatWasCompared(t *testing.T) {
 				t.Errorf("%q: %s, want %s named", step.expected, r.body, step.then)
 			}
 		}
-		inForce(step.target, step.then)
+		inUse(step.target, step.then)
 	}
 }

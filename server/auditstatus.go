@@ -18,24 +18,24 @@ func (e *edge) auditStatus(ctx context.Context, tenant string, whole bool) (admi
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	l := e.parts.audit
-	standing, err := l.Standing()
+	witnessState, err := l.Standing()
 	if err != nil {
 		return adminapi.AuditStatus{}, err
 	}
 	out := adminapi.AuditStatus{
 		AsOf: time.Now().UTC(), Since: e.startedAt, Whole: whole, Problems: []adminapi.AuditTrouble{}, Losses: []adminapi.AuditLoss{},
-		Checkpoint: adminapi.SeenCheckpoint{Size: standing.Checkpoint.Size}, Modes: e.auditModes(tenant, whole), Retention: retentionState(l.Retention(), tenant, whole),
+		Checkpoint: adminapi.SeenCheckpoint{Size: witnessState.Checkpoint.Size}, Modes: e.auditModes(tenant, whole), Retention: retentionState(l.Retention(), tenant, whole),
 	}
-	if standing.Checkpoint.Size > 0 {
-		root := standing.Checkpoint.Root.String()
-		out.Checkpoint.Root, out.Checkpoint.SeenAt = &root, &standing.Seen
+	if witnessState.Checkpoint.Size > 0 {
+		root := witnessState.Checkpoint.Root.String()
+		out.Checkpoint.Root, out.Checkpoint.SeenAt = &root, &witnessState.Seen
 	}
-	if standing.Oldest != 0 {
-		oldest := time.UnixMicro(standing.Oldest).UTC()
+	if witnessState.Oldest != 0 {
+		oldest := time.UnixMicro(witnessState.Oldest).UTC()
 		out.OldestWaiting = &oldest
 	}
 	if whole {
-		out.Waiting = &standing.Waiting
+		out.Waiting = &witnessState.Waiting
 	}
 	losses := l.Losses()
 	for _, t := range slices.Sorted(maps.Keys(losses)) {
@@ -51,8 +51,8 @@ func (e *edge) auditStatus(ctx context.Context, tenant string, whole bool) (admi
 		out.Problems = append(out.Problems, t)
 	}
 	switch err := l.Ready(); {
-	case standing.Rewritten != "":
-		trouble(adminapi.Rewritten, standing.Rewritten)
+	case witnessState.Rewritten != "":
+		trouble(adminapi.Rewritten, witnessState.Rewritten)
 	case err != nil:
 		trouble(adminapi.Device, err.Error())
 	}
@@ -90,8 +90,8 @@ func (e *edge) askDatabase(ctx context.Context, tenant string, out *adminapi.Aud
 		}
 		return adminapi.Cosignature, err
 	}
-	standing := witnessStandings(witnessed, out.Checkpoint.Size)
-	out.Witnesses = &standing
+	witnessState := witnessStandings(witnessed, out.Checkpoint.Size)
+	out.Witnesses = &witnessState
 	return "", nil
 }
 

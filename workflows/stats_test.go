@@ -105,8 +105,8 @@ func raw(v []int64) []Bin {
 	return out
 }
 
-// TestMinAlongIsAMinimum compares the golden-section search with a dense grid.
-func TestMinAlongIsAMinimum(t *testing.T) {
+// TestMinOnLineIsAMinimum compares the golden-section search with a dense grid.
+func TestMinOnLineIsAMinimum(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {

@@ -96,7 +96,7 @@ func (s tables) spend(ctx context.Context, book *approval.Store, u usage, now ti
 	return before, after, database.Unavailable("count a reveal", err)
 }
 
-// patience is how long a transaction may be silent before others may go on.
+// lockTimeout is how long a transaction may be idle before the database ends it.
 const lockTimeout = 5 * time.Second
 
 func lockPerson(tx *gorm.DB, person string, now time.Time) error {

@@ -68,8 +68,8 @@ func TestMACSeparatesParts(t *testing.T) {
 	}
 }
 
-// TestMACSpelt: how the last part is cut does not matter; the digest is that of MAC, and no text is copied for it.
-func TestMACSpelt(t *testing.T) {
+// TestMACStream: how the last part is cut does not matter; the digest is that of MAC, and no text is copied for it.
+func TestMACStream(t *testing.T) {
 	r := keyring.FromBytes(make([]byte, 32))
 	for _, pieces := range [][]string{nil, {""}, {"a", "", "bc"}, {strings.Repeat("长", 4000), "x"}} {
 		spell := func(piece func(string)) {

@@ -251,17 +251,17 @@ func tierOf(c engine.Class) string {
 }
 
 // urgencyHeaders decodes the headers that say how soon an answer is wanted.
-func urgencyHeaders(class, patience string, c *gateway.Call) error {
+func urgencyHeaders(class, timeout string, c *gateway.Call) error {
 	switch v := engine.Class(class); v {
 	case "", engine.ClassInteractive, engine.ClassStandard, engine.ClassBatch:
 		c.Class = v
 	default:
 		return fault.New(fault.CodeInvalidValue, headerClass, fault.Say("httpapi.queue_class")).WithParam(headerClass)
 	}
-	if patience == "" {
+	if timeout == "" {
 		return nil
 	}
-	ms, err := strconv.Atoi(patience)
+	ms, err := strconv.Atoi(timeout)
 	if err != nil || ms < 1 || ms > maxFirstTokenTimeout {
 		return fault.New(fault.CodeInvalidValue, headerFirstTokenTimeout,
 			fault.Say("httpapi.patience", maxFirstTokenTimeout)).WithParam(headerFirstTokenTimeout)

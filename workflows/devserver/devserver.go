@@ -298,14 +298,14 @@ func start(cfg Config, log *slog.Logger) (*child, error) {
 }
 
 // stop asks the process to end, kills it if it does not, and waits until it is gone.
-func (c *child) stop(patience time.Duration) error {
+func (c *child) stop(waitTime time.Duration) error {
 	select {
 	case <-c.done:
 		return nil
 	default:
 	}
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
-	t := time.NewTimer(patience)
+	t := time.NewTimer(waitTime)
 	defer t.Stop()
 	select {
 	case <-c.done:

@@ -76,16 +76,16 @@ const (
 	maxRetry = time.Minute
 )
 
-// Decide says whether a request whose first token is worth nothing after patience is admitted. estimate is that of its backlog, alone
+// Decide says whether a request whose first token must come within the timeout is admitted. estimate is that of its backlog, alone
 // that of the same request without one. RetryAfter is honest: by then the backlog has drained so far that the same request would be
 // admitted, if nobody else comes, up to the bound of a minute.
-func Decide(estimate, alone, patience time.Duration) AdmitDecision {
-	v := AdmitDecision{Admit: estimate <= patience, Estimate: estimate}
+func Decide(estimate, alone, timeout time.Duration) AdmitDecision {
+	v := AdmitDecision{Admit: estimate <= timeout, Estimate: estimate}
 	if v.Admit {
 		return v
 	}
-	v.Never = alone > patience
-	v.RetryAfter = estimate - patience // a backlog loses a second per second
+	v.Never = alone > timeout
+	v.RetryAfter = estimate - timeout // a backlog loses a second per second
 	if v.Never {
 		v.RetryAfter = estimate - alone // when it is served as soon as it can be
 	}

@@ -109,8 +109,8 @@ func TestDecide(t *testing.T) {
 	t.Parallel()
 	const s, ms = time.Second, time.Millisecond
 	for _, k := range []struct {
-		estimate, alone, patience time.Duration
-		want                      AdmitDecision
+		estimate, alone, timeout time.Duration
+		want                     AdmitDecision
 	}{
 		{3 * s, 1 * s, 3 * s, AdmitDecision{Admit: true}},
 		{3 * s, 1 * s, 2900 * ms, AdmitDecision{RetryAfter: 1 * s}},
@@ -121,8 +121,8 @@ func TestDecide(t *testing.T) {
 		{50 * ms, 40 * ms, -5 * s, AdmitDecision{Never: true, RetryAfter: 1 * s}},
 	} {
 		k.want.Estimate = k.estimate
-		if got := Decide(k.estimate, k.alone, k.patience); got != k.want {
-			t.Errorf("Decide(%v, %v, %v) = %+v, want %+v", k.estimate, k.alone, k.patience, got, k.want)
+		if got := Decide(k.estimate, k.alone, k.timeout); got != k.want {
+			t.Errorf("Decide(%v, %v, %v) = %+v, want %+v", k.estimate, k.alone, k.timeout, got, k.want)
 		}
 	}
 }
@@ -196,7 +196,7 @@ func TestOccupancyReturnsToZero(t *testing.T) {
 func TestRetryAfterIsHonest(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
-		for _, patience := range []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second} {
+		for _, timeout := range []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second} {
 			s := newSimulation(seed, linear(500, 800, 800, 0.3), &ControllerConfig{MaxSequences: 8}, 0)
 			s.warm = 0
 			s.add(60, simClient{class: Standard, tenant: "before", prompt: 200, output: 60, think: 1000 * time.Hour})
@@ -214,14 +214,14 @@ func TestRetryAfterIsHonest(t *testing.T) {
 				return b
 			}
 			alone := s.c.Estimate(Backlog{Class: Standard, Prompt: 100, Sequences: 1})
-			first := Decide(s.c.Estimate(backlog()), alone, patience)
+			first := Decide(s.c.Estimate(backlog()), alone, timeout)
 			if first.Admit || first.Never || first.RetryAfter < 5*time.Second {
-				t.Fatalf("seed %d, patience %v: behind 60 requests %+v", seed, patience, first)
+				t.Fatalf("seed %d, patience %v: behind 60 requests %+v", seed, timeout, first)
 			}
 			s.until(s.now + first.RetryAfter)
-			again := Decide(s.c.Estimate(backlog()), alone, patience)
+			again := Decide(s.c.Estimate(backlog()), alone, timeout)
 			if !again.Admit && again.RetryAfter > time.Second {
-				t.Errorf("seed %d, patience %v: first %+v, when it came back %+v", seed, patience, first, again)
+				t.Errorf("seed %d, patience %v: first %+v, when it came back %+v", seed, timeout, first, again)
 			}
 		}
 	}

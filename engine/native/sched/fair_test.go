@@ -429,7 +429,7 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-func TestStandings(t *testing.T) {
+func TestShareStates(t *testing.T) {
 	t.Parallel()
 	running := func(of ...any) (out []Candidate) { // tenant, class, how many
 		for i := 0; i < len(of); i += 3 {

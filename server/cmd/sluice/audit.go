@@ -109,7 +109,7 @@ func (a *app) adoptCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			n, err := server.Adopt(cmd.Context(), cfg, args[0], log)
+			n, err := server.RecoverAudit(cmd.Context(), cfg, args[0], log)
 			if err != nil {
 				return err
 			}

@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-project/sluice/server/config"
 )
 
-// Adopt moves the audit records, and the usage booked with them, that a replica which never comes back left in its audit directory into
-// the database; see [audit.Adopt].
-func Adopt(ctx context.Context, cfg *config.Config, dir string, log *slog.Logger) (records int64, err error) {
+// RecoverAudit moves the audit records, and the usage booked with them, that a replica which never comes back left in its audit directory into
+// the database; see [audit.RecoverAudit].
+func RecoverAudit(ctx context.Context, cfg *config.Config, dir string, log *slog.Logger) (records int64, err error) {
 	p := &parts{cfg: cfg, log: log, reg: prometheus.NewRegistry()}
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err := p.buildData(ctx); err != nil {
