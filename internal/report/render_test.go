@@ -342,6 +342,13 @@ func TestThousandRows(t *testing.T) {
 	if len(pages) < 20 || got != want+"The end" {
 		t.Errorf("%d pages, %d bytes of rows, want %d", len(pages), len(got), len(want))
 	}
+	parts, _ := readDOCX(t, render(t, DOCX, d)) // a word processor repeats the head and counts the pages
+	if n := strings.Count(parts["word/document.xml"], "<w:tblHeader/>"); n != 1 {
+		t.Errorf("%d heads are repeated", n)
+	}
+	if f := parts["word/footer.xml"]; !strings.Contains(f, `w:instr="PAGE"`) || !strings.Contains(f, `w:instr="NUMPAGES"`) || strings.Contains(f, "{") {
+		t.Error(f)
+	}
 }
 
 // TestEmptyTable says that there is nothing, in place of a head over nothing.

@@ -95,3 +95,27 @@ func TestFont(t *testing.T) {
 		}
 	}
 }
+
+// TestSubset: the glyph of a code is that of its character, with its width.
+func TestSubset(t *testing.T) {
+	f, err := newFace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "Zoë 张三，𬱖昇 1,234.5 元"
+	f.encode(text)
+	all, some := tables(notoSansSC), tables(f.subset())
+	glyph := func(tables map[string][]byte, i int) (shape, metrics string) {
+		loca := tables["loca"]
+		return string(tables["glyf"][binary.BigEndian.Uint32(loca[4*i:]):binary.BigEndian.Uint32(loca[4*i+4:])]), string(tables["hmtx"][4*i : 4*i+4])
+	}
+	for code, r := range f.used {
+		shape, metrics := glyph(some, code)
+		if wantShape, wantMetrics := glyph(all, int(f.glyph(r).index)); shape != wantShape || metrics != wantMetrics {
+			t.Errorf("the glyph of %q is that of another character", r)
+		}
+	}
+	if n := binary.BigEndian.Uint16(some["maxp"][4:]); int(n) != len(f.used) || n < 15 {
+		t.Errorf("%d glyphs for %d characters", n, len(f.used))
+	}
+}
