@@ -139,12 +139,6 @@ func (b Bundle) about(in translator) report.Fields {
 	if tenant == "" {
 		tenant = in(message.Say("compliance.all_tenants"))
 	}
-	moment := func(us int64) string {
-		if us == 0 {
-			return in(message.Say("compliance.open"))
-		}
-		return time.UnixMicro(us).UTC().Format(time.RFC3339Nano)
-	}
 	return report.Fields{
 		{Name: in(message.Say("compliance.file")), Value: b.name},
 		{Name: "SHA-256", Value: b.digest},
@@ -152,11 +146,26 @@ func (b Bundle) about(in translator) report.Fields {
 		{Name: in(message.Say("compliance.log")), Value: m.Origin},
 		{Name: in(message.Say("compliance.public_key")), Value: strings.Join(strings.Fields(m.Key), " ")},
 		{Name: in(message.Say("compliance.tenant")), Value: tenant},
-		{Name: in(message.Say("compliance.period")), Value: in(message.Say("compliance.from_until", moment(m.From), moment(m.To)))},
+		{Name: in(message.Say("compliance.period")), Value: in(period(m.From, m.To))},
 		{Name: in(message.Say("compliance.exported_by")), Value: m.By},
 		{Name: in(message.Say("compliance.records")), Value: report.Count(m.Records)},
 		{Name: in(message.Say("compliance.figure_checkpoint")), Value: report.Count(m.Size)},
 		{Name: in(message.Say("compliance.tree_root")), Value: m.Root},
+	}
+}
+
+// period says from when until when, in unix microseconds; 0 is open.
+func period(from, to int64) message.Phrase {
+	at := func(us int64) string { return time.UnixMicro(us).UTC().Format(time.RFC3339Nano) }
+	switch {
+	case from == 0 && to == 0:
+		return message.Say("compliance.period_all")
+	case to == 0:
+		return message.Say("compliance.period_from", at(from))
+	case from == 0:
+		return message.Say("compliance.period_before", at(to))
+	default:
+		return message.Say("compliance.period_between", at(from), at(to))
 	}
 }
 

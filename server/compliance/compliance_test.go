@@ -128,6 +128,16 @@ func TestBundleReports(t *testing.T) {
 	}
 }
 
+func TestPeriod(t *testing.T) {
+	for want, p := range map[string][2]int64{
+		"all": {}, "from 1970-01-01T00:00:01Z": {1e6, 0}, "before 1970-01-01T00:00:02Z": {0, 2e6}, "from 1970-01-01T00:00:01Z, before 1970-01-01T00:00:02Z": {1e6, 2e6},
+	} {
+		if got := period(p[0], p[1]).String(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 // TestLongBundle: the report lists the first records and counts all.
 func TestLongBundle(t *testing.T) {
 	var rows []string
