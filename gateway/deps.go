@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/gateway/egress"
@@ -194,6 +195,19 @@ type Pipeline struct {
 	now      func() time.Time
 	running  atomic.Int64   // calls that an engine is working on
 	detached sync.WaitGroup // records that are written while nobody waits for them
+}
+
+// New returns a pipeline over its parts. reg may be nil.
+func New(cfg Config, deps Deps, reg prometheus.Registerer) (*Pipeline, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	if deps.Identity == nil || deps.Access == nil || deps.Limits == nil || deps.Guard == nil || deps.Router == nil || deps.Ledger == nil ||
+		deps.Audit == nil || deps.Energy == nil || deps.Labels == nil || deps.Keys == nil || deps.Log == nil {
+		return nil, errors.New("gateway: a part is missing: without it requests would go on unchecked")
+	}
+	deps.Log = deps.Log.With(slog.String("component", "gateway"))
+	return &Pipeline{deps: deps, cfg: cfg.withDefaults(), metrics: newMetrics(reg), now: time.Now}, nil
 }
 
 // Drain waits for the records that are on their way. Call it when no call is at work any more, before the log is closed.

@@ -1,11 +1,6 @@
 package gateway
 
 import (
-	"errors"
-	"fmt"
-	"log/slog"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -72,17 +67,4 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	reg.MustRegister(m.requests, m.refusals, m.stages, m.overhead, m.firstToken, m.duration, m.tokens, m.running, m.unrecorded, m.imitations, m.held, m.wait)
 	return m
-}
-
-// New returns a pipeline over its parts. reg may be nil.
-func New(cfg Config, deps Deps, reg prometheus.Registerer) (*Pipeline, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("gateway: %w", err)
-	}
-	if deps.Identity == nil || deps.Access == nil || deps.Limits == nil || deps.Guard == nil || deps.Router == nil || deps.Ledger == nil ||
-		deps.Audit == nil || deps.Energy == nil || deps.Labels == nil || deps.Keys == nil || deps.Log == nil {
-		return nil, errors.New("gateway: a part is missing: without it requests would go on unchecked")
-	}
-	deps.Log = deps.Log.With(slog.String("component", "gateway"))
-	return &Pipeline{deps: deps, cfg: cfg.withDefaults(), metrics: newMetrics(reg), now: time.Now}, nil
 }

@@ -7,7 +7,7 @@
 //
 // milliwatts, and its share is that power times its time in the slot, in whole microjoules rounded down. The idle draw is nobody's
 // request; it stays unattributed. Since at most max(slots, concurrent) requests run at one instant, the shares of any window sum
-// to at most its dynamic energy, and with the idle part to at most [Model.Meter].
+// to at most its dynamic energy, and with the idle part to at most what the machine draws when every slot is busy.
 //
 // The figures are declared, not measured, and [Model.Method] says so wherever they appear.
 package energy

@@ -9,7 +9,7 @@ import (
 // errTransformed refuses a chat whose texts cannot be told from the template's own text afterwards.
 var errTransformed = errors.New("chattemplate: the chat template changes the text of a message in a way that hides where it came from; the chat is refused")
 
-// RenderSegments returns the prompt in parts; joined, they equal the result of [Template.Render].
+// RenderSegments returns the prompt in parts; joined, they are the prompt as one text.
 func (t *Template) RenderSegments(in Input) ([]Segment, error) {
 	in, err := t.prepare(in)
 	if err != nil {

@@ -1,7 +1,6 @@
 package native
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,15 +36,6 @@ type metrics struct {
 	unattributed         prometheus.Counter
 	promptLengths        prometheus.Histogram
 	completionLengths    prometheus.Histogram
-}
-
-// New loads the models of cfg. It starts no goroutine: the threads begin with the first request. reg may be nil.
-func New(cfg Config, log *slog.Logger, reg prometheus.Registerer) (*Engine, error) {
-	e, err := open(cfg, log, newMetrics(reg))
-	if err == nil && reg != nil {
-		err = reg.Register(state{e})
-	}
-	return e, err
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/kernel"
 	"github.com/sluice-project/sluice/engine/native/exec"
@@ -38,6 +39,15 @@ type Engine struct {
 }
 
 var _ engine.Engine = (*Engine)(nil)
+
+// New loads the models of cfg. It starts no goroutine: the threads begin with the first request. reg may be nil.
+func New(cfg Config, log *slog.Logger, reg prometheus.Registerer) (*Engine, error) {
+	e, err := open(cfg, log, newMetrics(reg))
+	if err == nil && reg != nil {
+		err = reg.Register(state{e})
+	}
+	return e, err
+}
 
 func open(cfg Config, log *slog.Logger, m *metrics) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
