@@ -85,7 +85,7 @@ func (a *app) giveCommand(flags *remoteFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.env.stderr, a.say("Approved for %s, purpose %s, until %s.\n", "已批准 %s 的申请，用途：%s，%s 前有效。\n"), out.AskedBy, out.why(), out.ExpiresAt.Format(time.RFC3339))
+			fmt.Fprintln(a.env.stderr, a.say("cli.approval.approved", out.AskedBy, out.why(), out.ExpiresAt.Format(time.RFC3339)))
 			return nil
 		},
 	}
@@ -106,7 +106,7 @@ func (a *app) declineCommand(flags *remoteFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.env.stderr, a.say("Declined for %s: %s\n", "已拒绝 %s 的申请：%s\n"), out.AskedBy, out.DeclineReason)
+			fmt.Fprintln(a.env.stderr, a.say("cli.approval.declined", out.AskedBy, out.DeclineReason))
 			return nil
 		},
 	}

@@ -63,7 +63,7 @@ func (a *app) verify(ctx context.Context, v server.Verification, asJSON bool, ou
 			return err
 		}
 	}
-	if show := a.progress("records", "条记录"); show != nil {
+	if show := a.progress(a.say("cli.progress.records")); show != nil {
 		v.Progress = func(done, total int64) { show(int(done), int(total)) }
 	}
 	result, err := server.Verify(ctx, cfg, v)
@@ -113,7 +113,7 @@ func (a *app) adoptCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.env.stdout, a.say("adopted %d records\n", "已接管 %d 条记录\n"), n)
+			fmt.Fprintln(a.env.stdout, a.say("cli.audit_adopt.adopted", n))
 			return nil
 		},
 	}

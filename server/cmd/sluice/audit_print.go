@@ -25,35 +25,30 @@ func (a *app) printReport(r audit.Report, asJSON bool) error {
 }
 
 func (a *app) sayReport(r audit.Report) {
-	line := func(english, chinese string, args ...any) {
-		fmt.Fprintf(a.env.stdout, a.say(english, chinese)+"\n", args...)
-	}
+	line := func(text string) { fmt.Fprintln(a.env.stdout, text) }
 	if r.OK {
-		line("OK: nothing was altered, removed, reordered or cut off", "通过：没有记录被更改、删除、调序或截断")
+		line(a.say("cli.audit_verify.ok"))
 	} else {
-		line("FAILED: problems found: %d", "未通过：发现问题 %d 个", len(r.Problems))
+		line(a.say("cli.audit_verify.failed", len(r.Problems)))
 	}
-	line("records %d (sealed %d, waiting %d, in the write-ahead log %d), checkpoint size %d, root %s",
-		"记录 %d 条（已封存 %d，待封存 %d，预写日志中 %d），检查点覆盖 %d 条，树根 %s",
-		r.Records, r.Sealed, r.Unsealed, r.WALRecords, r.CheckpointSize, r.Root)
+	line(a.say("cli.audit_verify.records", r.Records, r.Sealed, r.Unsealed, r.WALRecords, r.CheckpointSize, r.Root))
 	if r.UntilIndex != 0 {
-		line("only the records from index %d to %d were checked", "仅校验了序号 %d 至 %d 的记录", r.FirstIndex, r.UntilIndex-1)
+		line(a.say("cli.audit_verify.range", r.FirstIndex, r.UntilIndex-1))
 	}
 	if r.Least > 0 {
-		line("records below index %d were pruned, but for those that are kept; the tree over them was checked by its hashes",
-			"序号 %d 之前的记录除应保留者外均已清理；其上的树以哈希校验", r.Least)
+		line(a.say("cli.audit_verify.pruned", r.Least))
 	}
 	for _, w := range r.Witnessed {
-		line("witness %s: cosigned up to record %d, at %s", "见证方 %s：已联署至第 %d 条记录，时间 %s", w.Witness, w.Size, w.Time.Format(time.RFC3339))
+		line(a.say("cli.audit_verify.witness", w.Witness, w.Size, w.Time.Format(time.RFC3339)))
 	}
 	for _, p := range r.Problems {
-		line("  %s", "  %s", a.describe(p))
+		line("  " + a.describe(p))
 	}
 	for _, p := range r.Findings {
-		line("  note, not a failure: %s", "  提示，并非失败：%s", a.describe(p))
+		line("  " + a.say("cli.audit_verify.note", a.describe(p)))
 	}
 	if r.More {
-		line("  and more of the same", "  以及更多同类问题")
+		line("  " + a.say("cli.shared.and_more"))
 	}
 }
 
@@ -61,14 +56,14 @@ func (a *app) sayReport(r audit.Report) {
 // JSON and the management API have too.
 func (a *app) describe(p audit.Problem) string {
 	text := p.Kind
-	if name := compliance.ProblemName(p.Kind, message.Chinese); name != "" {
-		text = a.say(text, text+"（"+name+"）")
+	if name := compliance.ProblemName(p.Kind, message.Chinese); name != "" && a.env.lang() == message.Chinese {
+		text += "（" + name + "）"
 	}
 	if p.Record != "" {
-		text += a.say(", record ", "，记录 ") + p.Record
+		text += a.say("cli.audit_verify.of_record", p.Record)
 	}
 	if p.Index >= 0 {
-		text += fmt.Sprintf(a.say(", index %d", "，序号 %d"), p.Index)
+		text += a.say("cli.audit_verify.at_index", p.Index)
 	}
-	return text + a.say(": ", "：") + p.Cause
+	return a.say("cli.audit_verify.cause", text, p.Cause)
 }

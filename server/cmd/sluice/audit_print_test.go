@@ -151,13 +151,13 @@ held, so that it is refused (see --ask):
 `,
 		},
 		"prune": {
-			func(a *app) { a.pruned(a.say("pruned", "已清理"), pruning) },
+			func(a *app) { a.pruned(a.say("cli.prune.pruned"), pruning) },
 			"4 records wait for the witnesses (audit.witnesses), which have not cosigned them\n" +
 				"pruned: 250 records, index 0 to 255, of 1970-01-01T00:00:00Z to 1970-01-01T00:00:01Z; 6 stay; archive audit-0-256.zip, sha256 cd\n",
 			"4 条记录等待见证方（audit.witnesses）联署\n" +
 				"已清理：250 条记录，序号 0 至 255，时间 1970-01-01T00:00:00Z 至 1970-01-01T00:00:01Z；留下 6 条；归档 audit-0-256.zip，sha256 cd\n",
 		},
-		"prune, nothing due": {func(a *app) { a.pruned(a.say("due", "到期"), audit.Pruning{}) }, "due: nothing\n", "到期：无\n"},
+		"prune, nothing due": {func(a *app) { a.pruned(a.say("cli.prune.due"), audit.Pruning{}) }, "due: nothing\n", "到期：无\n"},
 		"hold": {
 			func(a *app) { a.sayHold(hold) },
 			"held: records of tenant demo, request q, actor k, from 1970-01-01T00:00:01Z, before 1970-01-01T00:00:02Z stay until the hold is released, " +

@@ -107,7 +107,7 @@ func (a *app) eraseAgain(ctx context.Context, cfg *config.Config, f eraseFlags, 
 	if err != nil {
 		return err
 	}
-	if err := a.confirm(f.yes, fmt.Sprintf(a.say("Erase %d persons again?", "重新擦除 %d 人？"), len(erasures))); err != nil {
+	if err := a.confirm(f.yes, a.say("cli.erase.confirm_again", len(erasures))); err != nil {
 		return err
 	}
 	return server.EraseAgain(ctx, cfg, erasures, a.erased, log)
@@ -119,8 +119,7 @@ func (a *app) askToErase(ctx context.Context, f eraseFlags) error {
 	if err := a.ask(ctx, f.remote, http.MethodPost, "/audit/erasures/approvals", in, &asked); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.env.stderr, a.say("It waits until %s for somebody else: sluice approval give --erasures %s\n", "请在 %s 前由他人批准：sluice approval give --erasures %s\n"),
-		asked.ExpiresAt.Format(time.RFC3339), asked.Id)
+	fmt.Fprintln(a.env.stderr, a.say("cli.erase.waits", asked.ExpiresAt.Format(time.RFC3339), asked.Id))
 	fmt.Fprintln(a.env.stdout, asked.Id)
 	return nil
 }
@@ -137,7 +136,7 @@ func (a *app) erasePerson(ctx context.Context, cfg *config.Config, f eraseFlags,
 		return nil
 	}
 	if len(p.Holds) == 0 || f.approval != "" {
-		if err := a.confirm(f.yes, a.say("What goes cannot be had back. Erase?", "擦除后无法恢复。确定擦除？")); err != nil {
+		if err := a.confirm(f.yes, a.say("cli.erase.confirm")); err != nil {
 			return err
 		}
 	}
@@ -180,7 +179,7 @@ func (a *app) confirm(yes bool, question string) error {
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		return errors.New(a.say("nothing was done: it was not confirmed (--yes confirms it)", "未执行任何操作：未获确认（可用 --yes 确认）"))
+		return errors.New(a.say("cli.erase.not_confirmed"))
 	}
 	return nil
 }
@@ -188,20 +187,19 @@ func (a *app) confirm(yes bool, question string) error {
 // previewed says what would go and what would stay.
 func (a *app) previewed(p erasure.Preview) {
 	out := a.env.stdout
-	fmt.Fprintf(out, a.say("person %s of tenant %s: %s records", "租户 %[2]s 的人员 %[1]s：审计记录 %[3]s 条"), p.Subject, p.Tenant, atMost(p.Records))
+	fmt.Fprint(out, a.say("cli.erase.person", p.Subject, p.Tenant, atMost(p.Records)))
 	if p.Newest != 0 {
-		fmt.Fprintf(out, a.say(", the newest of %s", "，最近一条 %s"), stamp(p.Newest))
+		fmt.Fprint(out, a.say("cli.erase.newest", stamp(p.Newest)))
 	}
 	fmt.Fprintln(out)
-	fmt.Fprintln(out, a.say("would go:", "将擦除："))
-	fmt.Fprintf(out, a.say("  %d keys with %d kept prompts and answers\n  %d values of pseudonyms in %d conversations\n  the tenant's part of engine caches\n",
-		"  密钥 %d 个，留存的提示词与回答 %d 段\n  假名原值 %d 个（会话 %d 个）\n  该租户的引擎缓存\n"), p.Goes.Keys, p.Goes.Contents, p.Goes.Values, p.Goes.Conversations)
-	a.stays(a.say("would stay:", "仍会保留："), p.Remainders)
+	fmt.Fprintln(out, a.say("cli.erase.would_go"))
+	fmt.Fprintln(out, "  "+a.say("cli.erase.what_goes", p.Goes.Keys, p.Goes.Contents, p.Goes.Values, p.Goes.Conversations))
+	a.stays(a.say("cli.erase.would_stay"), p.Remainders)
 	if len(p.Holds) > 0 {
-		fmt.Fprintln(out, a.say("held, so that it is refused (see --ask):", "以下法律保全阻止擦除（参见 --ask）："))
+		fmt.Fprintln(out, a.say("cli.erase.held"))
 	}
 	for _, h := range p.Holds {
-		fmt.Fprintf(out, a.say("  %s: %s (%s records, such as %s)\n", "  %s：%s（记录 %s 条，例如 %s）\n"), h.Hold.ID, h.Hold.Reason, atMost(h.Records), strings.Join(append(h.Examples, "…"), ", "))
+		fmt.Fprintln(out, "  "+a.say("cli.erase.hold", h.Hold.ID, h.Hold.Reason, atMost(h.Records), strings.Join(append(h.Examples, "…"), ", ")))
 	}
 }
 
@@ -221,10 +219,10 @@ func (a *app) stays(title string, stays []erasure.Remainder) {
 	for _, s := range stays {
 		text := a.why(s.Code)
 		if s.Count > 0 {
-			text += fmt.Sprintf(a.say(" (%s)", "（%s）"), atMost(s.Count))
+			text = a.say("cli.shared.aside", text, atMost(s.Count))
 		}
 		if s.Until != 0 {
-			text += fmt.Sprintf(a.say(", until %s", "，至 %s"), stamp(s.Until))
+			text += a.say("cli.erase.until", stamp(s.Until))
 		}
 		fmt.Fprintln(a.env.stdout, "  "+text)
 	}
@@ -234,46 +232,44 @@ func (a *app) stays(title string, stays []erasure.Remainder) {
 func (a *app) why(code string) string {
 	switch code {
 	case erasure.StaysRecords:
-		return a.say("audit records: they prove what happened, and hold identifiers, digests and counts", "审计记录：用于证明发生过的事，仅含标识、摘要与计数")
+		return a.say("cli.erase.stays_records")
 	case erasure.StaysTexts:
-		return a.say("kept prompts and answers: erase the person for these", "留存的提示词与回答：需擦除人员")
+		return a.say("cli.erase.stays_texts")
 	case erasure.StaysDocuments:
-		return a.say("documents of knowledge bases: whoever put them there is responsible for them", "知识库文档：由上传者负责")
+		return a.say("cli.erase.stays_documents")
 	case erasure.StaysOthers:
-		return a.say("what others wrote about the person in conversations of their own: nobody can tell it", "他人在自己会话中写到此人的内容：无法识别")
+		return a.say("cli.erase.stays_others")
 	case erasure.StaysUnattributed:
-		return a.say("values kept without knowing of whom, such as those of before this release", "无法归属到人的假名原值（例如升级前保存的）")
+		return a.say("cli.erase.stays_unattributed")
 	case erasure.StaysReplicas:
-		return a.say("write-ahead logs and caches of other servers of this installation, if there are any, until they next seal or start", "本安装其他服务器（如有）的预写日志与缓存，直至其下次封存或启动")
+		return a.say("cli.erase.stays_replicas")
 	case erasure.StaysPages:
-		return a.say("encrypted copies in free pages of the database, until these are used again", "数据库空闲页中的加密副本，直至该页被重新使用")
+		return a.say("cli.erase.stays_pages")
 	case erasure.StaysLog:
-		return a.say("encrypted copies in the write-ahead log of the database, its archive and replicas, until these are recycled", "数据库预写日志、其归档与副本中的加密副本，直至被回收")
+		return a.say("cli.erase.stays_log")
 	case erasure.StaysSpill:
-		return a.say("in the engine's spill file, what was computed from prompts, encrypted under a key that is in memory only, until its place is used again",
-			"引擎溢出文件中由提示计算所得的数据，以仅存于内存的密钥加密，直至其位置被重新使用")
+		return a.say("cli.erase.stays_spill")
 	case erasure.StaysBackups:
-		return a.say("backups made before, and archives: erase again after a restore", "此前的备份与归档：恢复后请重新擦除")
+		return a.say("cli.erase.stays_backups")
 	case erasure.StaysRemote:
-		return a.say("what remote engines and their caches hold: it is theirs to erase", "远程引擎及其缓存所持有的内容：由其运营方擦除")
+		return a.say("cli.erase.stays_remote")
 	case erasure.StaysCallers:
-		return a.say("what applications and their users got", "应用及其用户已取得的内容")
+		return a.say("cli.erase.stays_applications")
 	default:
 		return code
 	}
 }
 
 func (a *app) erased(r erasure.Result) {
-	fmt.Fprintf(a.env.stdout, a.say("erased: %d keys, %d texts, %d values of %d conversations\n", "已擦除：密钥 %d 个，文本 %d 段，假名原值 %d 个（会话 %d 个）\n"),
-		r.Gone.Keys, r.Gone.Contents, r.Gone.Values, r.Gone.Conversations)
+	fmt.Fprintln(a.env.stdout, a.say("cli.erase.erased", r.Gone.Keys, r.Gone.Contents, r.Gone.Values, r.Gone.Conversations))
 	if r.Certificate != "" {
-		fmt.Fprintf(a.env.stdout, a.say("certificate: record %s\n", "擦除证明：记录 %s\n"), r.Certificate)
+		fmt.Fprintln(a.env.stdout, a.say("cli.erase.certificate_record", r.Certificate))
 	}
-	a.stays(a.say("stays:", "仍保留："), r.Stays)
+	a.stays(a.say("cli.erase.stays"), r.Stays)
 	if o := r.Override; o != nil {
-		fmt.Fprintf(a.env.stdout, a.say("past the holds %s, approved by %s (%s)\n", "越过保全 %s，由 %s 批准（%s）\n"), strings.Join(o.Holds, ", "), o.ApprovedBy, o.Approval)
+		fmt.Fprintln(a.env.stdout, a.say("cli.erase.past_holds", strings.Join(o.Holds, ", "), o.ApprovedBy, o.Approval))
 	}
 	if r.Gone == (erasure.Figures{}) {
-		fmt.Fprintln(a.env.stderr, a.say("nothing was kept of this person; is the name right, and the tenant?", "未留存此人的内容，请核对名称与租户"))
+		fmt.Fprintln(a.env.stderr, a.say("cli.erase.nothing_kept"))
 	}
 }

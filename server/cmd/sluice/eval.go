@@ -73,7 +73,7 @@ func (a *app) evalText(name, short, long, against string, shown ...string) *cobr
 			if f.againstModel != "" && f.against == "" {
 				f.against = "f32"
 			}
-			report, err := a.files(f, data, a.progress("tokens", "词元")).Predictions(cmd.Context())
+			report, err := a.files(f, data, a.progress(a.say("cli.progress.tokens"))).Predictions(cmd.Context())
 			if err != nil {
 				return interrupted(err)
 			}
@@ -142,7 +142,7 @@ func (a *app) evalEmbeddings() *cobra.Command {
 			if f.limit < 0 {
 				return usageError{fmt.Errorf("--limit is %d; use a positive number, or 0 for all", f.limit)}
 			}
-			report, err := a.files(f, data, a.progress("texts", "段")).Vectors(cmd.Context())
+			report, err := a.files(f, data, a.progress(a.say("cli.progress.passages"))).Vectors(cmd.Context())
 			if err != nil {
 				return interrupted(err)
 			}
@@ -157,11 +157,11 @@ func (a *app) evalEmbeddings() *cobra.Command {
 }
 
 // progress returns a function that keeps one line of a terminal up to date, or nil where nobody looks.
-func (a *app) progress(english, chinese string) func(done, total int) {
+func (a *app) progress(what string) func(done, total int) {
 	if !isTerminal(a.env.stderr) {
 		return nil
 	}
-	line := progress.New(a.env.stderr, a.say(english, chinese), a.say("left", "剩余"), time.Now)
+	line := progress.New(a.env.stderr, what, a.say("cli.progress.left"), time.Now)
 	return func(done, total int) {
 		if done >= total {
 			line.Clear()

@@ -39,7 +39,7 @@ func (a *app) evalMasking() *cobra.Command {
 				}
 			}
 			report, err := eval.Run(cmd.Context(), eval.Config{
-				Set: set, Detector: eval.Of(corpus.DefaultClasses()...), Quiet: eval.Of(corpus.QuietClasses()...), Progress: a.progress("texts", "篇"),
+				Set: set, Detector: eval.Of(corpus.DefaultClasses()...), Quiet: eval.Of(corpus.QuietClasses()...), Progress: a.progress(a.say("cli.progress.texts")),
 			})
 			if err != nil {
 				return interrupted(err)
@@ -138,28 +138,28 @@ func (a *app) printMasking(f *maskingFlags, set corpus.Set, r eval.Report, basel
 
 func (a *app) printMaskingTables(r maskingResult) {
 	printColumns(a.env.stdout, [][]string{
-		{a.say("set", "评测集"), fmt.Sprintf("%s (%.19s…)", r.Set, r.Digest)},
-		{a.say("texts", "文本"), fmt.Sprint(r.Documents)},
+		{a.say("cli.eval_masking.of_set"), fmt.Sprintf("%s (%.19s…)", r.Set, r.Digest)},
+		{a.say("cli.eval_masking.texts"), fmt.Sprint(r.Documents)},
 		{
-			a.say("hard negatives", "难负例"), fmt.Sprintf(a.say("%d of %d touched: %s [%s … %s]", "%d/%d 篇被误遮盖：%s [%s … %s]"), r.Negatives.Touched,
+			a.say("cli.eval_masking.negatives"), a.say("cli.eval_masking.touched", r.Negatives.Touched,
 				r.Negatives.Documents, percent(r.Negatives.Rate), percent(r.Negatives.Low), percent(r.Negatives.High)),
 		},
-		{a.say("speed", "速度"), fmt.Sprintf("%.1f MB/s", r.Throughput.MBPerSecond)},
+		{a.say("cli.eval_masking.speed"), fmt.Sprintf("%.1f MB/s", r.Throughput.MBPerSecond)},
 	})
-	a.printRows(a.say("type", "类型"), append([]eval.Row{r.Overall}, r.Classes...))
-	a.printRows(a.say("family", "行业"), r.Families)
-	a.printRows(a.say("noise", "噪声"), r.Noises)
+	a.printRows(a.say("cli.shared.type"), append([]eval.Row{r.Overall}, r.Classes...))
+	a.printRows(a.say("cli.eval_masking.family"), r.Families)
+	a.printRows(a.say("cli.eval_masking.noise"), r.Noises)
 	if c := r.Change; c != nil {
-		a.printList(a.say("missed now, found before", "新漏检"), c.NewlyMissed)
-		a.printList(a.say("hard negatives touched now", "新误遮盖的难负例"), c.NewlyTouched)
-		a.printList(a.say("found wrongly now", "新误检"), c.NewlyWrong)
-		a.printList(a.say("found now, missed before", "不再漏检"), c.NoLonger)
+		a.printList(a.say("cli.eval_masking.newly_missed"), c.NewlyMissed)
+		a.printList(a.say("cli.eval_masking.newly_touched"), c.NewlyTouched)
+		a.printList(a.say("cli.eval_masking.newly_wrong"), c.NewlyWrong)
+		a.printList(a.say("cli.eval_masking.newly_found"), c.NoLonger)
 	}
 	for i, g := range r.Gates {
 		if i == 0 {
-			fmt.Fprintf(a.env.stdout, "\n%s\n", a.say("Gates not reached:", "未达门槛："))
+			fmt.Fprintf(a.env.stdout, "\n%s\n", a.say("cli.eval_masking.gates"))
 		}
-		fmt.Fprintln(a.env.stdout, "  "+a.say(g.English, g.Chinese))
+		fmt.Fprintln(a.env.stdout, "  "+message.Quote(g.English, g.Chinese).In(a.env.lang()))
 	}
 }
 
@@ -171,13 +171,13 @@ func (a *app) printRows(head string, rows []eval.Row) {
 	}
 	fmt.Fprintln(a.env.stdout)
 	table := [][]string{{
-		head, a.say("values", "敏感值"), a.say("found", "命中"), a.say("in part", "部分"), a.say("recall", "召回率"), a.say("bounds", "区间"),
-		a.say("findings", "检出"), a.say("precision", "精确率"), "F2", a.say("misnamed", "类型错误"),
+		head, a.say("cli.eval_masking.values"), a.say("cli.eval_masking.found"), a.say("cli.eval_masking.in_part"), a.say("cli.eval_masking.recall"), a.say("cli.eval_masking.bounds"),
+		a.say("cli.eval_masking.findings"), a.say("cli.eval_masking.precision"), "F2", a.say("cli.eval_masking.misnamed"),
 	}}
 	for _, r := range rows {
 		name := r.Name
 		if name == "overall" {
-			name = a.say("all", "全部")
+			name = a.say("cli.eval_masking.all")
 		}
 		precision := percent(r.Precision)
 		if r.Findings == 0 {
@@ -207,10 +207,10 @@ func (a *app) printMisses(set corpus.Set, r eval.Report) {
 		}
 		fmt.Fprintf(a.env.stdout, "\n%s  %s\n", d.ID, strings.ReplaceAll(marked(d), "\n", "⏎"))
 		for _, m := range missed[d.ID] {
-			fmt.Fprintln(a.env.stdout, "  "+a.say("missed", "漏检")+" "+m)
+			fmt.Fprintln(a.env.stdout, "  "+a.say("cli.eval_masking.missed")+" "+m)
 		}
 		for _, w := range wrong[d.ID] {
-			fmt.Fprintln(a.env.stdout, "  "+a.say("wrong", "误检")+" "+w)
+			fmt.Fprintln(a.env.stdout, "  "+a.say("cli.eval_masking.wrong")+" "+w)
 		}
 	}
 }

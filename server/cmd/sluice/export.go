@@ -77,7 +77,7 @@ func (a *app) exportTiles(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.env.stdout, a.say("%s: %d records as tiles, root %x\n", "%s：%d 条记录已写成分片，树根 %x\n"), dir, t.Size, t.Root[:])
+	fmt.Fprintln(a.env.stdout, a.say("cli.export.tiles_written", dir, t.Size, t.Root[:]))
 	return nil
 }
 
@@ -120,6 +120,6 @@ func (a *app) export(ctx context.Context, x audit.Export, out, about string) (er
 			return err
 		}
 	}
-	fmt.Fprintf(a.env.stdout, a.say("%s: %d records, checked; tree size %d, root %s\n", "%s：%d 条记录，已校验；树中 %d 条，树根 %s\n"), out, m.Records, m.Size, m.Root)
+	fmt.Fprintln(a.env.stdout, a.say("cli.export.written", out, m.Records, m.Size, m.Root))
 	return nil
 }

@@ -113,9 +113,9 @@ func (a *app) createKeyCommand(flags *remoteFlags, tenant *string) *cobra.Comman
 			if err := a.ask(cmd.Context(), *flags, http.MethodPost, "/keys", in, &out); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.env.stderr, a.say("Key %s of tenant %s. It is shown once; store it now.\n", "租户 %[2]s 的密钥 %[1]s。仅显示一次，请立即保存。\n"), out.Key.Id, out.Key.Tenant)
+			fmt.Fprintln(a.env.stderr, a.say("cli.key.created", out.Key.Id, out.Key.Tenant))
 			fmt.Fprintln(a.env.stdout, out.Secret)
-			fmt.Fprintf(a.env.stderr, a.say("\nBase URL: %s\nTry it:\n  export SLUICE_API_KEY=…\n  %s\n", "\n接口地址：%s\n试用：\n  export SLUICE_API_KEY=…\n  %s\n"), out.BaseUrl, out.Curl)
+			fmt.Fprintln(a.env.stderr, "\n"+a.say("cli.key.usage", out.BaseUrl, out.Curl))
 			return nil
 		},
 	}

@@ -89,7 +89,7 @@ func (a *app) scan(ctx context.Context, f *scanFlags, set *classify.Set, paths [
 	}
 	var show func(done, total int)
 	if total > 0 {
-		show = a.progress("MB", "MB")
+		show = a.progress("MB")
 	}
 	if show != nil {
 		cfg.Progress = func(read int64) {
@@ -141,13 +141,13 @@ func readAll(ctx context.Context, s *scan.Scanner, paths []string, stdin io.Read
 
 // printCounts prints how much was found of each type.
 func (a *app) printCounts(c scan.Counts) {
-	rows := [][]string{{a.say("type", "类型"), a.say("values", "数量"), a.say("texts", "文本数")}}
+	rows := [][]string{{a.say("cli.shared.type"), a.say("cli.mask.values"), a.say("cli.mask.texts")}}
 	for _, class := range classify.Classes() {
 		if n := c.Findings[class]; n > 0 {
 			rows = append(rows, []string{string(class), fmt.Sprint(n), fmt.Sprint(c.In[class])})
 		}
 	}
-	rows = append(rows, []string{a.say("(all texts)", "（全部文本）"), "", fmt.Sprint(c.Texts)})
+	rows = append(rows, []string{a.say("cli.mask.all_texts"), "", fmt.Sprint(c.Texts)})
 	printColumns(a.env.stdout, rows)
 }
 
@@ -162,20 +162,20 @@ func (a *app) unread(c scan.Counts) error {
 	}
 	more := ""
 	if n := c.UnreadTotal - len(c.Unread); n > 0 {
-		more = fmt.Sprintf(a.say("\n… and %d more", "\n……另有 %d 处"), n)
+		more = "\n" + a.say("cli.mask.more", n)
 	}
-	return fmt.Errorf(a.say("%d places could not be read and were left out:\n%s%s", "%d 处无法读取，已略过：\n%s%s"), c.UnreadTotal, strings.Join(places, "\n"), more)
+	return errors.New(a.say("cli.mask.unread", c.UnreadTotal, strings.Join(places, "\n"), more))
 }
 
 func (a *app) unreadText(p scan.Problem) string {
 	switch p {
 	case scan.TextTooLong:
-		return a.say("longer than 64 MiB", "超过 64 MiB")
+		return a.say("cli.mask.too_long")
 	case scan.LineTooLong:
-		return a.say("a line longer than 64 MiB", "单行超过 64 MiB")
+		return a.say("cli.mask.line_too_long")
 	case scan.NoObject:
-		return a.say(`not a JSON object with a "text"`, `不是含 "text" 的 JSON 对象`)
+		return a.say("cli.mask.not_json")
 	default:
-		return a.say("not UTF-8; convert it first", "不是 UTF-8，请先转换")
+		return a.say("cli.mask.not_utf8")
 	}
 }

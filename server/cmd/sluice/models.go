@@ -90,44 +90,44 @@ func (a *app) summarise(m *inspect.Model, asJSON bool) error {
 func (a *app) printSummary(s inspect.Summary) {
 	n := s.Numbers
 	rows := [][]string{
-		{a.say("file", "文件"), fmt.Sprintf("%s (%s)", s.Path, s.Format)},
-		{a.say("digest", "摘要"), s.Digest},
-		{a.say("architecture", "架构"), strings.TrimSpace(s.Architecture + "  " + s.Name)},
-		{a.say("parameters", "参数量"), fmt.Sprintf("%.1f M, %.1f MB", float64(s.Parameters)/1e6, float64(s.Bytes)/1e6)},
-		{a.say("layers", "层"), fmt.Sprintf(a.say("%d, width %d, feed-forward %d (%s)", "%d，宽度 %d，前馈 %d（%s）"), n.Layers, n.Dim, n.Hidden, n.Activation)},
-		{a.say("attention", "注意力"), fmt.Sprintf(a.say("%d heads of %d, %d for keys and values", "%d 头 × %d，键值头 %d"), n.Heads, n.HeadDim, n.KVHeads)},
-		{a.say("context", "上下文"), fmt.Sprintf(a.say("%d tokens", "%d 个词元"), n.Context)},
-		{a.say("vocabulary", "词表"), fmt.Sprintf("%d, %s", n.Vocab, strings.TrimSpace(s.Tokenizer.Kind+" "+s.Tokenizer.Pre))},
+		{a.say("cli.models.file"), fmt.Sprintf("%s (%s)", s.Path, s.Format)},
+		{a.say("cli.models.digest"), s.Digest},
+		{a.say("cli.models.architecture"), strings.TrimSpace(s.Architecture + "  " + s.Name)},
+		{a.say("cli.models.parameters"), fmt.Sprintf("%.1f M, %.1f MB", float64(s.Parameters)/1e6, float64(s.Bytes)/1e6)},
+		{a.say("cli.models.layers"), a.say("cli.models.layer_sizes", n.Layers, n.Dim, n.Hidden, n.Activation)},
+		{a.say("cli.models.attention"), a.say("cli.models.heads", n.Heads, n.HeadDim, n.KVHeads)},
+		{a.say("cli.models.context"), a.say("cli.models.token_count", n.Context)},
+		{a.say("cli.models.vocabulary"), fmt.Sprintf("%d, %s", n.Vocab, strings.TrimSpace(s.Tokenizer.Kind+" "+s.Tokenizer.Pre))},
 	}
 	if n.Windowed > 0 {
-		rows = append(rows, []string{a.say("window", "滑动窗口"), fmt.Sprintf(a.say("%d tokens in %d layers", "%d 个词元，共 %d 层"), n.Window, n.Windowed)})
+		rows = append(rows, []string{a.say("cli.models.window"), a.say("cli.models.window_size", n.Window, n.Windowed)})
 	}
 	if n.KVBytes > 0 {
-		rows = append(rows, []string{a.say("keys and values", "键值缓存"), fmt.Sprintf(a.say("%.1f kB a token in half precision", "每词元 %.1f kB（半精度）"), float64(n.KVBytes)/1e3)})
+		rows = append(rows, []string{a.say("cli.models.cache"), a.say("cli.models.cache_size", float64(n.KVBytes)/1e3)})
 	}
 	if n.Pooling != "" {
 		kind := n.Pooling
 		if n.Scores {
-			kind += a.say(", scores documents against a query", "，为文档与查询打分")
+			kind += a.say("cli.models.scores")
 		}
-		rows = append(rows, []string{a.say("pooling", "池化"), kind})
+		rows = append(rows, []string{a.say("cli.models.pooling"), kind})
 	}
 	if t := s.Template; t != nil {
-		rows = append(rows, []string{a.say("chat template", "对话模板"), cmp.Or(t.Digest, t.Error)})
+		rows = append(rows, []string{a.say("cli.models.template"), cmp.Or(t.Digest, t.Error)})
 	}
 	printColumns(a.env.stdout, rows)
-	a.printTensors(a.say("TYPE", "格式"), a.say("TENSORS", "张量"), s.Tensors)
+	a.printTensors(a.say("cli.models.type_column"), a.say("cli.models.tensors_column"), s.Tensors)
 	if s.Plan == nil {
 		return
 	}
-	a.printTensors(a.say("FORMAT UNDER ", "精度方案 ")+s.Plan.Name, a.say("WEIGHTS", "权重"), s.Plan.Weights)
+	a.printTensors(a.say("cli.models.format_column", s.Plan.Name), a.say("cli.models.weights_column"), s.Plan.Weights)
 	for _, skipped := range s.Plan.Skipped {
-		fmt.Fprintf(a.env.stdout, a.say("not applied: %s\n", "未应用：%s\n"), skipped)
+		fmt.Fprintln(a.env.stdout, a.say("cli.models.not_applied", skipped))
 	}
 }
 
 func (a *app) printTensors(format, count string, groups []inspect.TensorGroup) {
-	rows := [][]string{{format, count, a.say("ELEMENTS", "元素"), a.say("BYTES", "字节")}}
+	rows := [][]string{{format, count, a.say("cli.models.elements_column"), a.say("cli.models.bytes_column")}}
 	for _, g := range groups {
 		rows = append(rows, []string{g.Type, strconv.Itoa(g.Count), strconv.FormatInt(g.Elements, 10), strconv.FormatInt(g.Bytes, 10)})
 	}

@@ -58,18 +58,18 @@ func (a *app) modelsCompileCommand() *cobra.Command {
 
 func (a *app) printCompiled(r native.CompileReport, dir string) {
 	result := map[string]string{
-		"hit": a.say("was there and is good", "已存在且有效"), "built": a.say("built", "已生成"), "rebuilt": a.say("built again: ", "已重新生成：") + r.Reason,
+		"hit": a.say("cli.models_compile.kept"), "built": a.say("cli.models_compile.built"), "rebuilt": a.say("cli.models_compile.built_again", r.Reason),
 	}[r.Cache]
-	tuning := a.say("nothing to measure", "无需测量")
+	tuning := a.say("cli.models_compile.not_tuned")
 	if r.Tuning != nil {
-		tuning = fmt.Sprintf(a.say("prompts in steps of %d tokens, generation on %d threads (measured)", "提示每步 %d 个 token，生成使用 %d 个线程（实测）"), r.Tuning.PromptRows, r.Tuning.GenerationThreads)
+		tuning = a.say("cli.models_compile.tuned", r.Tuning.PromptRows, r.Tuning.GenerationThreads)
 	}
 	printColumns(a.env.stdout, [][]string{
-		{a.say("model", "模型"), r.Digest},
-		{a.say("plan", "精度方案"), r.Plan + ", " + r.ISA},
-		{a.say("packed weights", "打包权重"), fmt.Sprintf("%.1f MB, %s, %.2f s", float64(r.Bytes)/1e6, result, r.Took.Seconds())},
-		{a.say("fastest", "最快设置"), tuning},
-		{a.say("directory", "目录"), dir},
+		{a.say("cli.shared.of_model"), r.Digest},
+		{a.say("cli.models_compile.of_plan"), r.Plan + ", " + r.ISA},
+		{a.say("cli.models_compile.packed"), fmt.Sprintf("%.1f MB, %s, %.2f s", float64(r.Bytes)/1e6, result, r.Took.Seconds())},
+		{a.say("cli.models_compile.fastest"), tuning},
+		{a.say("cli.models_compile.directory"), dir},
 	})
 }
 

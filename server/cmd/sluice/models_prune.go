@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -82,7 +81,7 @@ func (a *app) preparePruning(ctx context.Context, p *pruneFlags, path string) er
 	}
 	if p.measure > 0 {
 		p.options.Measure = func(path string) (float64, error) {
-			return eval.PerplexityOf(ctx, path, p.threads, data, p.measure, a.progress("tokens", "词元"))
+			return eval.PerplexityOf(ctx, path, p.threads, data, p.measure, a.progress(a.say("cli.progress.tokens")))
 		}
 	}
 	if p.calibrate == "" {
@@ -92,33 +91,33 @@ func (a *app) preparePruning(ctx context.Context, p *pruneFlags, path string) er
 	if err != nil {
 		return err
 	}
-	p.options.Importance, err = eval.Importance(ctx, path, p.threads, text, a.progress("tokens", "词元"))
+	p.options.Importance, err = eval.Importance(ctx, path, p.threads, text, a.progress(a.say("cli.progress.tokens")))
 	return err
 }
 
 func (a *app) printPruning(out string, r prune.Report) {
-	change := func(what, chinese string, before, after int64) []string {
-		return []string{a.say(what, chinese), fmt.Sprintf("%d → %d", before, after), fmt.Sprintf("%+.1f %%", 100*(float64(after)/float64(before)-1))}
+	change := func(what string, before, after int64) []string {
+		return []string{what, fmt.Sprintf("%d → %d", before, after), fmt.Sprintf("%+.1f %%", 100*(float64(after)/float64(before)-1))}
 	}
 	b, n := r.Before, r.After
 	rows := [][]string{
-		change("heads a layer", "每层注意力头", int64(b.Heads), int64(n.Heads)),
-		change("channels a layer", "每层前馈通道", int64(b.FFN), int64(n.FFN)),
-		change("parameters", "参数量", b.Parameters, n.Parameters),
-		change("bytes", "字节", b.Bytes, n.Bytes),
+		change(a.say("cli.models_prune.heads_kept"), int64(b.Heads), int64(n.Heads)),
+		change(a.say("cli.models_prune.channels_kept"), int64(b.FFN), int64(n.FFN)),
+		change(a.say("cli.models.parameters"), b.Parameters, n.Parameters),
+		change(a.say("cli.models_prune.bytes"), b.Bytes, n.Bytes),
 	}
 	if r.PerplexityAfter > 0 {
 		rows = append(rows, []string{
-			a.say("perplexity", "困惑度"), fmt.Sprintf("%.3f → %.3f", r.PerplexityBefore, r.PerplexityAfter),
+			a.say("cli.shared.perplexity"), fmt.Sprintf("%.3f → %.3f", r.PerplexityBefore, r.PerplexityAfter),
 			fmt.Sprintf("%+.1f %%", 100*(r.PerplexityAfter/r.PerplexityBefore-1)),
 		})
 	}
 	rows = append(
 		rows,
-		[]string{a.say("importance kept", "保留的重要性"), fmt.Sprintf(a.say("heads %.1f %%, channels %.1f %%, by %s", "注意力头 %.1f %%，前馈通道 %.1f %%，依据 %s"), 100*r.HeadsKept.Mean, 100*r.FFNKept.Mean, r.Importance)},
-		[]string{a.say("rounded again", "重新量化"), strconv.Itoa(len(r.Requantised)) + a.say(" tensors", " 个张量")},
-		[]string{a.say("file", "文件"), out},
-		[]string{a.say("digest", "摘要"), r.Digest},
+		[]string{a.say("cli.models_prune.importance"), a.say("cli.models_prune.shares", 100*r.HeadsKept.Mean, 100*r.FFNKept.Mean, r.Importance)},
+		[]string{a.say("cli.models_prune.rounded"), a.say("cli.models_prune.tensors", len(r.Requantised))},
+		[]string{a.say("cli.models.file"), out},
+		[]string{a.say("cli.models.digest"), r.Digest},
 	)
 	printColumns(a.env.stdout, rows)
 }

@@ -53,14 +53,14 @@ func first(args []string) string {
 
 func (a *app) printDeliveries(results []notify.Result) (err error) {
 	if len(results) == 0 {
-		fmt.Fprintln(a.env.stdout, a.say("no channel is configured: list them under notify.channels", "尚未配置通道：请在 notify.channels 中列出"))
+		fmt.Fprintln(a.env.stdout, a.say("cli.notify.no_channel"))
 	}
 	for _, r := range results {
 		if r.Err == nil {
-			fmt.Fprintf(a.env.stdout, a.say("%s (%s): delivered in %s\n", "%s（%s）：已送达，用时 %s\n"), r.Channel, r.Kind, r.Took.Round(time.Millisecond))
+			fmt.Fprintln(a.env.stdout, a.say("cli.notify.delivered", r.Channel, r.Kind, r.Took.Round(time.Millisecond)))
 			continue
 		}
-		fmt.Fprintf(a.env.stdout, a.say("%s (%s): NOT delivered: %s\n", "%s（%s）：未送达：%s\n"), r.Channel, r.Kind, r.Err)
+		fmt.Fprintln(a.env.stdout, a.say("cli.notify.not_delivered", r.Channel, r.Kind, r.Err))
 		err = errFindings
 	}
 	return err

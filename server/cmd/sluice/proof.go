@@ -54,6 +54,6 @@ func (a *app) prove(ctx context.Context, cfg *config.Config, id, out string, log
 	if err := enc.Encode(p); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.env.stdout, a.say("%s: proof of the record with index %d\n", "%s：序号为 %d 的记录的证明\n"), out, p.Index)
+	fmt.Fprintln(a.env.stdout, a.say("cli.proof.written", out, p.Index))
 	return f.Sync()
 }

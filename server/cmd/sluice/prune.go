@@ -52,7 +52,7 @@ func (a *app) due(ctx context.Context, cfg *config.Config, log *slog.Logger) err
 	if err != nil {
 		return err
 	}
-	a.pruned(a.say("due", "到期"), due)
+	a.pruned(a.say("cli.prune.due"), due)
 	return nil
 }
 
@@ -60,29 +60,27 @@ func (a *app) due(ctx context.Context, cfg *config.Config, log *slog.Logger) err
 func (a *app) prune(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	done, err := server.Prune(ctx, cfg, log)
 	for _, p := range done {
-		a.pruned(a.say("pruned", "已清理"), p)
+		a.pruned(a.say("cli.prune.pruned"), p)
 	}
 	if err != nil || len(done) > 0 {
 		return err
 	}
 	due, err := server.Prunable(ctx, cfg, log)
-	a.pruned(a.say("pruned", "已清理"), audit.Pruning{Unseen: due.Unseen})
+	a.pruned(a.say("cli.prune.pruned"), audit.Pruning{Unseen: due.Unseen})
 	return err
 }
 
 func (a *app) pruned(what string, p audit.Pruning) {
 	if p.Unseen > 0 {
-		fmt.Fprintf(a.env.stderr, a.say("%d records wait for the witnesses (audit.witnesses), which have not cosigned them\n",
-			"%d 条记录等待见证方（audit.witnesses）联署\n"), p.Unseen)
+		fmt.Fprintln(a.env.stderr, a.say("cli.prune.unseen", p.Unseen))
 	}
 	if p.First == p.Until {
-		fmt.Fprintln(a.env.stdout, what+a.say(": nothing", "：无"))
+		fmt.Fprintln(a.env.stdout, a.say("cli.prune.nothing", what))
 		return
 	}
-	fmt.Fprintf(a.env.stdout, what+a.say(": %d records, index %d to %d, of %s to %s; %d stay", "：%d 条记录，序号 %d 至 %d，时间 %s 至 %s；留下 %d 条"),
-		p.Until-p.First-p.Kept, p.First, p.Until-1, stamp(p.Oldest), stamp(p.Newest), p.Kept)
+	fmt.Fprint(a.env.stdout, a.say("cli.prune.records", what, p.Until-p.First-p.Kept, p.First, p.Until-1, stamp(p.Oldest), stamp(p.Newest), p.Kept))
 	if p.Archive != "" {
-		fmt.Fprintf(a.env.stdout, a.say("; archive %s, sha256 %s", "；归档 %s，sha256 %s"), p.Archive, p.Digest)
+		fmt.Fprint(a.env.stdout, a.say("cli.prune.archive", p.Archive, p.Digest))
 	}
 	fmt.Fprintln(a.env.stdout)
 }
@@ -177,29 +175,28 @@ func (a *app) hold(ctx context.Context, f holdFlags) error {
 
 // sayHold tells people what a hold that was placed or released now means; programs read stdout.
 func (a *app) sayHold(h audit.Hold) {
-	of := a.say("all tenants", "所有租户")
+	of := a.say("cli.prune_hold.all_tenants")
 	if h.Tenant != "" {
-		of = a.say("tenant ", "租户 ") + h.Tenant
+		of = a.say("cli.prune_hold.of_tenant", h.Tenant)
 	}
 	if h.Request != "" {
-		of += a.say(", request ", "，请求 ") + h.Request
+		of += a.say("cli.prune_hold.of_request", h.Request)
 	}
 	if h.Actor != "" {
-		of += a.say(", actor ", "，操作者 ") + h.Actor
+		of += a.say("cli.prune_hold.of_actor", h.Actor)
 	}
 	if h.Subject != "" {
-		of += a.say(", person ", "，人员 ") + h.Subject
+		of += a.say("cli.prune_hold.of_person", h.Subject)
 	}
 	if h.From != 0 {
-		of += a.say(", from ", "，自 ") + stamp(h.From)
+		of += a.say("cli.prune_hold.from_time", stamp(h.From))
 	}
 	if h.To != 0 {
-		of += a.say(", before ", "，早于 ") + stamp(h.To)
+		of += a.say("cli.prune_hold.before_time", stamp(h.To))
 	}
 	if h.Released != 0 {
-		fmt.Fprintf(a.env.stderr, a.say("released: what only this hold kept of %s goes at the next pruning\n", "已解除（%s）：仅因此保全而留下的记录将在下次清理时移除\n"), of)
+		fmt.Fprintln(a.env.stderr, a.say("cli.prune_hold.released", of))
 		return
 	}
-	fmt.Fprintf(a.env.stderr, a.say("held: records of %s stay until the hold is released, and what is kept of these persons is not erased; what was pruned before is in the archives\n",
-		"已保全（%s）：解除之前，所选记录不会被清理，所涉人员的留存内容不会被擦除；此前已清理的记录在归档中\n"), of)
+	fmt.Fprintln(a.env.stderr, a.say("cli.prune_hold.held", of))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
 
@@ -57,7 +58,7 @@ func (a *app) ragCreateCommand(f *ragFlags) *cobra.Command {
 			if err := a.ask(cmd.Context(), f.remoteFlags, http.MethodPost, "/rag/collections", f.newCollection(title), nil); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.env.stdout, a.say("Created %s. Add documents: sluice rag ingest FOLDER --collection %s\n", "已创建 %s。导入文档：sluice rag ingest FOLDER --collection %s\n"), args[0], args[0])
+			fmt.Fprintln(a.env.stdout, a.say("cli.rag_create.created", args[0], args[0]))
 			return nil
 		},
 	}
@@ -128,14 +129,13 @@ func (a *app) ragSearchCommand(f *ragFlags) *cobra.Command {
 			var out adminapi.PassageList
 			err := a.ask(cmd.Context(), f.remoteFlags, http.MethodPost, "/rag/search", in, &out)
 			if p := (*problemError)(nil); errors.As(err, &p) && p.Code == string(fault.CodeCollectionNotFound) {
-				return fmt.Errorf("%w\n%s", err, a.say("A search sees what your user's access labels allow; sluice rag list shows what exists and which labels it needs.",
-					"检索范围由您账号的访问标签决定；sluice rag list 列出现有知识库及其所需标签。"))
+				return fmt.Errorf("%w\n%s", err, a.say("cli.rag_search.labels"))
 			}
 			if err != nil {
 				return err
 			}
 			if len(out.Items) == 0 {
-				fmt.Fprintln(a.env.stdout, a.say("Nothing: the collection has no documents that your access labels allow.", "没有结果：该知识库中没有您的访问标签可见的文档。"))
+				fmt.Fprintln(a.env.stdout, a.say("cli.rag_search.nothing"))
 			}
 			for _, p := range out.Items {
 				fmt.Fprintf(a.env.stdout, "%.3f  %s %s [%d:%d]\n%s\n\n", p.Score, p.Document, p.Version, p.Start, p.End, p.Text)
@@ -171,7 +171,7 @@ func (a *app) ragDeleteCommand(f *ragFlags) *cobra.Command {
 				if err := r.call(cmd.Context(), http.MethodDelete, f.path(docs[i].Id), nil, nil); err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
-				fmt.Fprintf(a.env.stdout, a.say("%s: deleted\n", "%s：已删除\n"), name)
+				fmt.Fprintln(a.env.stdout, a.say("cli.rag_delete.deleted", name))
 			}
 			return nil
 		},
@@ -180,10 +180,7 @@ func (a *app) ragDeleteCommand(f *ragFlags) *cobra.Command {
 	return cmd
 }
 
-// say returns the sentence in the language of the environment.
-func (a *app) say(english, chinese string) string {
-	if a.env.language() == "zh-CN" {
-		return chinese
-	}
-	return english
+// say returns the text id in the language of the terminal.
+func (a *app) say(id message.ID, args ...any) string {
+	return message.Say(id, args...).In(a.env.lang())
 }

@@ -173,7 +173,7 @@ func (a *app) ingest(ctx context.Context, r *remote, f *ragFlags, found sources)
 	r.http.Timeout = 0 // a long document takes the model many minutes, and is paid for even if nobody waits
 	before, err := r.documents(ctx, f)
 	if p := (*problemError)(nil); errors.As(err, &p) && p.Code == string(fault.CodeCollectionNotFound) {
-		return fmt.Errorf("%w\n%s", err, a.say("Create it with --create, or with labels by sluice rag create.", "可使用 --create 创建；如需访问标签，请用 sluice rag create。"))
+		return fmt.Errorf("%w\n%s", err, a.say("cli.rag_ingest.how_to_create"))
 	}
 	if err != nil {
 		return err
@@ -186,20 +186,19 @@ func (a *app) ingest(ctx context.Context, r *remote, f *ragFlags, found sources)
 	for i, file := range found.files {
 		fmt.Fprintf(a.env.stdout, "[%d/%d] %s … ", i+1, len(found.files), file.name)
 		if info, err := os.Stat(file.path); err == nil && info.Size() > 256<<10 {
-			fmt.Fprintf(a.env.stdout, a.say("%d KiB, may take minutes … ", "%d KiB，可能需要几分钟 … "), info.Size()>>10)
+			fmt.Fprint(a.env.stdout, a.say("cli.rag_ingest.large", info.Size()>>10)+" ")
 		}
 		start := time.Now()
 		d, err := r.add(ctx, f, file)
 		if err != nil && !ofFile(err) {
 			fmt.Fprintln(a.env.stdout)
-			return fmt.Errorf("%s: %w\n%s", file.name, err, fmt.Sprintf(a.say("%d of %d files were handled; run it again to go on.", "已处理 %d/%d 个文件；再次执行即可继续。"), i, len(found.files)))
+			return fmt.Errorf("%s: %w\n%s", file.name, err, a.say("cli.rag_ingest.interrupted", i, len(found.files)))
 		}
 		done.tell(file.name, versions[d.Name], d, time.Since(start).Round(10*time.Millisecond), err)
 	}
-	fmt.Fprintf(a.env.stdout, a.say("%s: %d new, %d updated, %d unchanged, %d not added; %d files of other types left out\n",
-		"%s：新增 %d，更新 %d，未变化 %d，未导入 %d；另有 %d 个其他类型的文件被略过\n"), f.collection, done.added, done.updated, done.unchanged, len(done.failed), found.other)
+	fmt.Fprintln(a.env.stdout, a.say("cli.rag_ingest.summary", f.collection, done.added, done.updated, done.unchanged, len(done.failed), found.other))
 	if len(done.failed) > 0 {
-		return fmt.Errorf(a.say("not added (%d): %s", "未导入（%d）：%s"), len(done.failed), strings.Join(done.failed, ", "))
+		return errors.New(a.say("cli.rag_ingest.failed", len(done.failed), strings.Join(done.failed, ", ")))
 	}
 	return nil
 }
@@ -217,16 +216,16 @@ func (n *ingestion) tell(name, former string, d adminapi.Document, took time.Dur
 	switch {
 	case err != nil:
 		n.failed = append(n.failed, name)
-		fmt.Fprintf(a.env.stdout, a.say("NOT ADDED: %v\n", "未导入：%v\n"), err)
+		fmt.Fprintln(a.env.stdout, a.say("cli.rag_ingest.not_added", err))
 	case former == "":
 		n.added++
-		fmt.Fprintf(a.env.stdout, a.say("new, chunks: %d (%s)\n", "新增，分块：%d（%s）\n"), d.Chunks, took)
+		fmt.Fprintln(a.env.stdout, a.say("cli.rag_ingest.added", d.Chunks, took))
 	case former == d.Version:
 		n.unchanged++
-		fmt.Fprintln(a.env.stdout, a.say("unchanged", "未变化"))
+		fmt.Fprintln(a.env.stdout, a.say("cli.rag_ingest.unchanged"))
 	default:
 		n.updated++
-		fmt.Fprintf(a.env.stdout, a.say("%s → %s, chunks: %d (%s)\n", "%s → %s，分块：%d（%s）\n"), former, d.Version, d.Chunks, took)
+		fmt.Fprintln(a.env.stdout, a.say("cli.rag_ingest.updated", former, d.Version, d.Chunks, took))
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,12 +53,12 @@ func (a *app) printReconciliation(r adminapi.Reconciliation, asJSON bool) error 
 		if r.Currency != nil {
 			currency = *r.Currency
 		}
-		fmt.Fprintf(a.env.stdout, a.say("compared %d hours, mended %d, open findings: %d\n", "已比对 %d 个小时，修复 %d 处，未解决的问题：%d\n"), *r.Hours, *r.Repaired, open)
+		fmt.Fprintln(a.env.stdout, a.say("cli.reconcile.summary", *r.Hours, *r.Repaired, open))
 		for _, f := range r.Items {
 			fmt.Fprintf(a.env.stdout, "  %s\n", a.describeFinding(f, currency))
 		}
 		if int64(len(r.Items)) < open {
-			fmt.Fprintln(a.env.stdout, a.say("  and more of the same", "  以及更多同类问题"))
+			fmt.Fprintln(a.env.stdout, "  "+a.say("cli.shared.and_more"))
 		}
 	}
 	if open > 0 {
@@ -70,24 +69,28 @@ func (a *app) printReconciliation(r adminapi.Reconciliation, asJSON bool) error 
 
 // describeFinding puts a finding into one line.
 func (a *app) describeFinding(f adminapi.ReconciliationFinding, currency string) string {
-	what := map[string]string{
-		"unfinished": a.say("request %s was admitted and has no outcome; it is closed once its replica's write-ahead log is known to be shipped",
-			"请求 %s 已受理但没有结果；确定其副本的预写日志已全部送达后补记结果"),
-		"unadmitted": a.say("request %s was answered and has no admitted record", "请求 %s 已回答，却没有受理记录"),
-		"unbooked":   a.say("the ledger refuses the usage of record %s", "账本拒绝记录 %s 的用量"),
-		"missing":    a.say("the books lack what the outcome record of request %s says was used", "账目中缺少请求 %s 的结果记录所写明的用量"),
-		"surplus":    a.say("the books have usage of request %s, which no outcome record says", "账目中有请求 %s 的用量，却没有结果记录写明"),
-		"sums":       a.say("the books and the records of %s do not sum up to the same", "%s 的账目与记录合计不一致"),
+	item := strconv.Quote(f.Item)
+	what, ok := map[string]string{
+		"unfinished": a.say("cli.reconcile.unfinished", item),
+		"unadmitted": a.say("cli.reconcile.unadmitted", item),
+		"unbooked":   a.say("cli.reconcile.unbooked", item),
+		"missing":    a.say("cli.reconcile.missing", item),
+		"surplus":    a.say("cli.reconcile.surplus", item),
+		"sums":       a.say("cli.reconcile.sums", item),
 	}[f.Kind]
-	if what == "" {
-		what = "%s"
+	if !ok {
+		what = item
 	}
-	text := fmt.Sprintf(a.say("%s, tenant %s, since %s: ", "%s，租户 %s，始于 %s：")+what, f.Kind, f.Tenant, f.FirstSeen.Format(time.RFC3339), strconv.Quote(f.Item))
+	text := a.say("cli.reconcile.finding", f.Kind, f.Tenant, f.FirstSeen.Format(time.RFC3339), what)
 	details := a.details(f.Detail, currency)
-	if len(details) > 0 {
-		text += a.say(" (", "（") + strings.Join(details, a.say(", ", "，")) + a.say(")", "）")
+	if len(details) == 0 {
+		return text
 	}
-	return text
+	all := details[0]
+	for _, d := range details[1:] {
+		all = a.say("cli.shared.list", all, d)
+	}
+	return a.say("cli.shared.aside", text, all)
 }
 
 // details are the figures of a finding, costs with their unit and times as such.
@@ -107,7 +110,10 @@ func (a *app) details(detail map[string]string, currency string) []string {
 			"books_requests": "账目请求数", "books_tokens": "账目 token 数", "books_cost": "账目费用", "records_requests": "记录请求数", "records_tokens": "记录 token 数",
 			"records_cost": "记录费用", "hour": "小时", "request": "请求", "record": "记录", "action": "操作", "code": "账本答复", "writer": "写入者", "time": "时间",
 		}[k]
-		out = append(out, a.say(name, cmp.Or(chinese, name))+" "+value)
+		if chinese != "" && a.env.lang() == message.Chinese {
+			name = chinese
+		}
+		out = append(out, name+" "+value)
 	}
 	return out
 }

@@ -84,7 +84,7 @@ func (a *app) revealCommand() *cobra.Command {
 			var out adminapi.RevealAnswer
 			err = a.ask(cmd.Context(), flags, http.MethodPost, "/reveal", in, &out)
 			if p := (*problemError)(nil); errors.As(err, &p) && p.Code == string(fault.CodeApprovalNeeded) {
-				fmt.Fprintln(a.env.stderr, a.say("On the command line: sluice approval ask, with the same flags.", "命令行：以相同参数运行 sluice approval ask。"))
+				fmt.Fprintln(a.env.stderr, a.say("cli.reveal.how_to_ask"))
 			}
 			if err != nil {
 				return err
@@ -126,8 +126,8 @@ func (a *app) printRevealed(out adminapi.RevealAnswer) error {
 			return err
 		}
 	}
-	fmt.Fprintf(a.env.stderr, a.say("in full %d, in part %d, not shown to you %d, unknown %d\n", "完整 %d，部分 %d，您无权查看 %d，未知 %d\n"),
-		counts[adminapi.RevealedValueShownClear], counts[adminapi.RevealedValueShownPartial], counts[adminapi.RevealedValueShownToken], counts[adminapi.RevealedValueShownUnknown])
+	fmt.Fprintln(a.env.stderr, a.say("cli.reveal.counts",
+		counts[adminapi.RevealedValueShownClear], counts[adminapi.RevealedValueShownPartial], counts[adminapi.RevealedValueShownToken], counts[adminapi.RevealedValueShownUnknown]))
 	return nil
 }
 
@@ -144,8 +144,7 @@ func (a *app) askCommand(flags *remoteFlags) *cobra.Command {
 			if err := a.ask(cmd.Context(), *flags, http.MethodPost, "/reveal/approvals", in, &out); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.env.stderr, a.say("It waits until %s for somebody else: sluice approval give %s\n", "请在 %s 前由他人批准：sluice approval give %s\n"),
-				out.ExpiresAt.Format(time.RFC3339), out.Id)
+			fmt.Fprintln(a.env.stderr, a.say("cli.reveal.waits", out.ExpiresAt.Format(time.RFC3339), out.Id))
 			fmt.Fprintln(a.env.stdout, out.Id)
 			return nil
 		},

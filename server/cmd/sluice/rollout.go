@@ -108,7 +108,7 @@ func (a *app) printRollout(x adminapi.Rollout) error {
 	}
 	w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
 	if x.History != nil {
-		fmt.Fprintln(w, a.say("\nAT\tFROM\tTO\tACTOR\tSTABLE\tCANDIDATE\tREASON", "\n时间\t从\t到\t操作者\t稳定版\t候选版\t理由"))
+		fmt.Fprintln(w, "\n"+a.say("cli.rollout.transitions"))
 		for _, h := range *x.History {
 			stable, candidate := "-", "-"
 			if h.Look != nil { // what the step was left on
@@ -122,13 +122,12 @@ func (a *app) printRollout(x adminapi.Rollout) error {
 
 // printLook shows the last look at a rollout: counts of both versions, and each check with its limit and its state.
 func (a *app) printLook(look adminapi.RolloutEvidence) error {
-	fmt.Fprintf(a.env.stdout, a.say("\nseen %s at %s: failed of all requests, stable %s, candidate %s\n", "\n%s，%s：失败数/请求数，稳定版 %s，候选版 %s\n"),
-		look.At.Format(time.RFC3339), look.Stage, arm(look.Stable), arm(look.Candidate))
+	fmt.Fprintln(a.env.stdout, "\n"+a.say("cli.rollout.seen", look.At.Format(time.RFC3339), look.Stage, arm(look.Stable), arm(look.Candidate)))
 	if len(look.Metrics) == 0 {
 		return nil
 	}
 	w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, a.say("CHECK\tSTABLE\tCANDIDATE\tALLOWED\tSTATE\tNEEDS ABOUT", "检查项\t稳定版\t候选版\t上限\t状态\t约还需请求数"))
+	fmt.Fprintln(w, a.say("cli.rollout.checks"))
 	for _, m := range look.Metrics {
 		needs := "-"
 		if m.Needs != nil {
@@ -142,13 +141,13 @@ func (a *app) printLook(look adminapi.RolloutEvidence) error {
 func (a *app) checkState(s adminapi.RolloutCheckState) string {
 	switch s {
 	case adminapi.Holds:
-		return a.say("holds", "在上限以内")
+		return a.say("cli.rollout.holds")
 	case adminapi.Broken:
-		return a.say("broken", "超出上限")
+		return a.say("cli.rollout.broken")
 	case adminapi.Unproven:
-		return a.say("not proven yet", "尚未证明")
+		return a.say("cli.rollout.not_proven")
 	case adminapi.TooLittleData:
-		return a.say("too little data", "数据不足")
+		return a.say("cli.rollout.too_little")
 	}
 	return string(s)
 }

@@ -44,6 +44,14 @@ func (e environment) language() string {
 	return "en"
 }
 
+// lang is that language as the catalogues name it.
+func (e environment) lang() message.Lang {
+	if e.language() == "zh-CN" {
+		return message.Chinese
+	}
+	return message.English
+}
+
 // app is the state the commands share.
 type app struct {
 	env        environment

@@ -92,30 +92,30 @@ func (a *app) serve(cmd *cobra.Command, flags serveFlags, setup bool) error {
 // greet prints how to use the server: on a terminal for people, on stdout in any case. Logs go to stderr.
 func (a *app) greet(s server.Started, cfg *config.Config) {
 	out := a.env.stdout
-	fmt.Fprintf(out, "\nSluice is ready / 已就绪\n\n  API      %s\n", s.BaseURL)
+	fmt.Fprintf(out, "\n%s\n\n  API      %s\n", both("cli.serve.ready"), s.BaseURL)
 	switch {
 	case s.ConsoleURL != "":
 		fmt.Fprintf(out, "  Console  %s\n", s.ConsoleURL)
 	case cfg.Console:
-		fmt.Fprintln(out, "  Console  left out: this binary was built without it (Node was missing) / 未包含控制台")
+		fmt.Fprintln(out, "  Console  "+both("cli.serve.no_console"))
 	}
 	if s.Welcome.APIKey == "" {
-		fmt.Fprintf(out, "\n  Data in %s was kept; secrets are shown on the first start only. / 已沿用现有数据，秘密仅在首次启动时显示。\n\n", cfg.Data)
+		fmt.Fprintf(out, "\n  Data in %s %s\n\n", cfg.Data, both("cli.serve.kept"))
 		return
 	}
 	fmt.Fprintf(out, `
-  Shown once; store them now / 仅显示一次，请立即保存:
+  %s:
   User      %s
   Password  %s
   API key   %s
-`, s.Welcome.AdminUser, s.Welcome.AdminPassword.Reveal(), s.Welcome.APIKey.Reveal())
+`, both("cli.serve.shown_once"), s.Welcome.AdminUser, s.Welcome.AdminPassword.Reveal(), s.Welcome.APIKey.Reveal())
 	if s.Model != "" {
 		fmt.Fprintf(out, `
-  Try / 试一试:
+  %s:
   curl -N %s/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \
     -d '{"model":"%s","stream":true,"messages":[{"role":"user","content":"My phone number is 13800138000. What is my phone number?"}]}'
 
-`, s.BaseURL, s.Welcome.APIKey.Reveal(), s.Model)
+`, both("cli.serve.try"), s.BaseURL, s.Welcome.APIKey.Reveal(), s.Model)
 	}
 }
 

@@ -125,8 +125,7 @@ func (a *app) createUserCommand(flags *remoteFlags, tenant *string) *cobra.Comma
 
 // printOnce prints a one-time password on standard output, and what it is for beside it.
 func (a *app) printOnce(u adminapi.User, password string) {
-	fmt.Fprintf(a.env.stderr, a.say("One-time password of %s of tenant %s. It is shown once and has to be changed at the first sign-in.\n",
-		"租户 %[2]s 的用户 %[1]s 的一次性密码。仅显示一次，首次登录时须修改。\n"), u.Name, u.Tenant)
+	fmt.Fprintln(a.env.stderr, a.say("cli.user.one_time_password", u.Name, u.Tenant))
 	fmt.Fprintln(a.env.stdout, password)
 }
 
@@ -207,8 +206,7 @@ func (a *app) resetPasswordCommand(flags *remoteFlags, tenant *string) *cobra.Co
 func (a *app) ownPasswordCommand(flags *remoteFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "password", Short: both("cli.user_password.short"), Args: exactly(0),
-		Long: `Changes the password of the user that signs in. Your other sign-ins end. The new password comes from ` + newPasswordVariable + ` or from the terminal, never from a flag.
-修改登录用户自己的密码，其他登录会话随即结束。新密码取自环境变量 ` + newPasswordVariable + ` 或终端输入，不作为命令行参数。`,
+		Long: message.Both("cli.user_password.long", "\n", newPasswordVariable),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := a.login(cmd.Context(), *flags)
 			if err != nil {
@@ -238,7 +236,7 @@ func (a *app) newPassword(ctx context.Context) (string, error) {
 		return "", usageError{errors.New("no new password: set " + newPasswordVariable + " or run in a terminal")}
 	}
 	var typed [2]string
-	for i, prompt := range []string{a.say("New password: ", "新密码："), a.say("Once more: ", "再次输入：")} {
+	for i, prompt := range []string{a.say("cli.user.new_password"), a.say("cli.user.once_more")} {
 		fmt.Fprint(a.env.stderr, prompt)
 		raw, err := readPassword(ctx, int(file.Fd()))
 		fmt.Fprintln(a.env.stderr)
