@@ -21,9 +21,8 @@ const (
 	marginBottom = 62.0
 	textWidth    = pageWidth - 2*marginSide
 
-	bodySize  = 10.0
-	smallSize = 8.5
-	leading   = 1.55 // of the size
+	bodySize = 10.0
+	leading  = 1.55 // of the size
 )
 
 // colour is a colour as operators of a content stream take it: red, green and blue.
@@ -105,12 +104,12 @@ func (s *setter) text(page *bytes.Buffer, x, y float64, st style, text string) {
 
 // rule draws a line across the type area.
 func (s *setter) rule(page *bytes.Buffer, y, thick float64, c colour) {
-	s.box(page, marginSide, y, textWidth, thick, c)
+	s.box(page, y, textWidth, thick, c)
 }
 
-// box fills a rectangle whose lower left corner is x, y.
-func (s *setter) box(page *bytes.Buffer, x, y, width, height float64, c colour) {
-	fmt.Fprintf(page, "%s rg %s %s %s %s re f\n", c, num(x), num(y), num(width), num(height))
+// box fills a rectangle at the left of the type area, from y upwards.
+func (s *setter) box(page *bytes.Buffer, y, width, height float64, c colour) {
+	fmt.Fprintf(page, "%s rg %s %s %s %s re f\n", c, num(marginSide), num(y), num(width), num(height))
 }
 
 // draw draws one line in a strip of its leading below s.y, and goes on below it.
@@ -236,8 +235,8 @@ func (s *setter) verdict(v Verdict) {
 		s.need(st.size*leading + 2*pad)
 		n := min(len(lines), int((s.left()-2*pad)/(st.size*leading)))
 		height := float64(n)*st.size*leading + 2*pad
-		s.box(s.page(), marginSide, s.y-height, textWidth, height, shade)
-		s.box(s.page(), marginSide, s.y-height, 4, height, c)
+		s.box(s.page(), s.y-height, textWidth, height, shade)
+		s.box(s.page(), s.y-height, 4, height, c)
 		s.y -= pad
 		for _, l := range lines[:n] {
 			s.draw(marginSide+pad+8, st, l)

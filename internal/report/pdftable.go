@@ -58,7 +58,7 @@ func (s *setter) head(g grid, more float64) {
 	lines = min(lines, headMost)
 	height := float64(lines)*st.size*leading + 2*rowPad
 	s.need(height + more)
-	s.box(s.page(), marginSide, s.y-height, textWidth, height, shade)
+	s.box(s.page(), s.y-height, textWidth, height, shade)
 	s.rule(s.page(), s.y, 0.8, grey)
 	s.part(g, st, cells, 0, lines)
 }
