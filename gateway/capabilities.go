@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// checkModel refuses, by the name of its field, what the model cannot do. An engine that does not know a field would leave it out of
-// account, and the caller would take an answer for what it is not.
+// checkModel refuses a field that the model does not support. An engine ignores a field that it does not know, and the caller would
+// misread the answer.
 func (c *Call) checkModel(need route.Need, m engine.Model) error {
 	unsupported := func(field string, why fault.Phrase) error {
 		return fault.New(fault.CodeUnsupported, field, why).WithParam(field)

@@ -27,23 +27,23 @@
 //	13  outcome        settle usage, cost and energy; the second audit record, on a context detached from the client
 //	14  render         the edge: JSON or server-sent events
 //
-// What a step finds out is a value that later steps read and nobody changes: who calls (1), the slot (3), the admission (4), the choice of an
-// engine (6), the sources (7), the masked texts (8), the prompt (9), the receipt (10), the answer (11, 12) and the outcome (13). Whatever
-// fails, what is held goes back (slot, token estimate, reservation) and exactly one outcome record is written, from the values there are. A
-// caller that cannot be authenticated is counted and not audited: strangers must not be able to fill the log.
+// Each step makes an immutable value that later steps read: the caller (1), the slot (3), the admission (4), the route (6), the sources (7),
+// the masked texts (8), the prompt (9), the receipt (10), the answer (11, 12) and the outcome (13). After any failure the run releases what it
+// holds (slot, token estimate, reservation) and writes exactly one outcome record, from the values that exist. A caller that cannot be
+// authenticated is counted but not audited: strangers must not be able to fill the log.
 //
-// Nothing goes beside the path: vectors and scores take the same steps as text, and nobody else asks an engine. [Pipeline.Ingest] is a call for
+// Nothing bypasses the path: vectors and scores take the same steps as text, and nobody else asks an engine. [Pipeline.Ingest] is a call for
 // the vectors of a document. A question that is searched with is a child call of its chat or search: routed, reserved, settled, booked and
 // recorded as an embedding of the same tenant and key, with "parent" in its records. It takes no slot and waits for no record, since its parent
-// may not be admitted yet; what it has cost is kept if the parent is refused afterwards. See child.
+// may not be admitted yet; what it has cost is kept if the parent is refused afterwards. See childCall.
 //
-// The arrival of a call starts its clocks: the total time runs through all steps; the time to the first text and the time between two events
-// run while an engine streams. Each of them cancels the engine, costs the caller nothing, and has its own code.
+// The arrival of a call starts its timeouts. The total timeout runs through all steps; the first-token timeout and the idle timeout run while
+// an engine streams. Each cancels the engine, costs the caller nothing, and has its own code.
 //
-// The last event of an answer is passed on only after the outcome record is durable, so a caller who saw the end of an answer
-// can ask for its proof. If that one record cannot be written, the answer still goes out: its admitted record exists, the
-// verifier lists it as unfinished, and its usage is not booked: a counter and a log line tell the operator.
+// The pipeline sends the last event of an answer only after the outcome record is durable, so a caller who saw the end of an answer
+// can ask for its proof. If that record cannot be written, the answer still goes out: its admitted record exists, the verifier
+// lists it as unfinished, and its usage is not booked. A counter and a log line tell the operator.
 //
-// Where the policy has answers first, a blocking answer does not wait for that: the record commits with the next group. A crash in between leaves
-// the admitted record alone; it says what is billed then, which is the prompt.
+// A policy may let a blocking answer leave before its outcome record, which then commits with the next group. A crash in between leaves the
+// admitted record alone; that record says what is billed, which is the prompt.
 package gateway

@@ -38,12 +38,12 @@ func (p *Pipeline) Score(ctx context.Context, c *Call) (*ScoreReply, error) {
 }
 
 // Search answers a search for passages: what it shows passes the guard on the way out like a model's answer. The vectors of its question are a
-// call of their own, see child.
+// call of their own, see childCall.
 func (p *Pipeline) Search(ctx context.Context, c *Call) (*SearchReply, error) {
 	return p.read(ctx, c, func(ctx context.Context, r *run) (sources, error) { return r.searchPassages(ctx, r.call.Query) })
 }
 
-// Passage answers who wants to read a passage that was cited, and those around it: by the steps of a search, and with what they show.
+// Passage returns a cited passage and those around it, by the steps of a search.
 func (p *Pipeline) Passage(ctx context.Context, c *Call) (*SearchReply, error) {
 	return p.read(ctx, c, func(ctx context.Context, r *run) (sources, error) { return r.readPassage(ctx) })
 }
@@ -56,8 +56,8 @@ func (p *Pipeline) read(ctx context.Context, c *Call, find func(context.Context,
 	return answerOnce(ctx, r, func(ctx context.Context) (*SearchReply, error) { return r.showPassages(ctx, find) })
 }
 
-// Authenticate takes the first step of a call before there is anything of it but its headers, so that nobody is read whom we do not know. The
-// answers above take it again, since a body can take minutes to come.
+// Authenticate runs the first step when only the headers of a call are there, so that no stranger's body is read. The methods above run it
+// again, since a body can take minutes to arrive.
 func (p *Pipeline) Authenticate(ctx context.Context, c *Call) (identity.Principal, error) {
 	r := p.newRun(c, route.Generate)
 	if err := r.runSteps(ctx, authenticate); err != nil {
@@ -89,8 +89,8 @@ var (
 	record       = step{"audit", (*run).record, func(s *audit.Steps) *int64 { return &s.Record }}
 )
 
-// runSteps takes the steps in order and stops at the first that refuses. A step that panics ends the run too: what it holds goes
-// back and its outcome is recorded, while the panic goes on to the edge.
+// runSteps runs the steps in order and stops at the first refusal. A panic in a step ends the run too: the run releases what it
+// holds and records the outcome, and the panic goes on to the edge.
 func (r *run) runSteps(ctx context.Context, steps ...step) error {
 	returned := false
 	defer func() {
@@ -108,7 +108,7 @@ func (r *run) runSteps(ctx context.Context, steps ...step) error {
 	return err
 }
 
-// panicEnding is the ending of a run that a panic unwinds.
+// panicEnding is how a run ends that a panic unwinds.
 func panicEnding() ending { return endingOf(fault.Wrap(errors.New("panic"), fault.CodeInternal)) }
 
 func (r *run) runEach(ctx context.Context, steps []step) error {
@@ -119,7 +119,7 @@ func (r *run) runEach(ctx context.Context, steps []step) error {
 		*s.took(&r.steps) += took.Microseconds()
 		r.p.metrics.stages.WithLabelValues(s.name).Observe(took.Seconds())
 		if err == nil {
-			err = ctx.Err() // whoever has left is not worth another step
+			err = ctx.Err() // no further step for a caller who left
 		}
 		if err != nil {
 			return err
@@ -128,7 +128,7 @@ func (r *run) runEach(ctx context.Context, steps []step) error {
 	return nil
 }
 
-// answerOnce answers a call that has no stream: it asks, and settles.
+// answerOnce answers a call without a stream: it asks the engine and settles.
 func answerOnce[T any](ctx context.Context, r *run, ask func(context.Context) (T, error)) (T, error) {
 	defer r.finish(ctx, panicEnding())
 	bounded, stop := r.withTotalTimeout(ctx)

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-project/sluice/rag"
 )
 
-// run is one call on its way through the steps: a value for each stage that it has passed. A stage makes its value from those before it,
-// and nobody changes it afterwards; what has not been reached is zero. So whatever ends a call, its record says what there was.
+// run is one call in progress: a value for each step that it has passed. A step makes its value from earlier ones, and nobody changes it
+// afterwards; values of later steps are zero. So the record of a call is complete up to wherever it ended.
 //
 // One goroutine uses a run, but for finish, which may race with Close.
 type run struct {
@@ -41,7 +41,7 @@ type run struct {
 	once  sync.Once   // for the outcome
 }
 
-// caller is who calls.
+// caller is the authenticated caller.
 type caller struct {
 	identity.Principal
 
@@ -55,7 +55,7 @@ type slot struct {
 	rate   limit.State
 }
 
-// admission is the policy's yes, with what was taken of the texts before they were masked.
+// admission is the decision of the policy, with digests of the texts before masking.
 type admission struct {
 	decision     Decision // nil before
 	policy       governance.PolicyRef
@@ -64,7 +64,7 @@ type admission struct {
 	promptDigest string
 }
 
-// sources are the passages that the call draws on, or the document that it brings.
+// sources are the passages that the call uses, or the document that it ingests.
 type sources struct {
 	question string        // as it was searched with
 	passages []rag.Passage // as they are stored
@@ -72,14 +72,14 @@ type sources struct {
 	document *rag.ParsedDocument // a document that is taken in
 }
 
-// masked is what masking makes beside the texts of the call.
+// masked is what masking produces besides the texts of the call.
 type masked struct {
 	clear     string // the prompt as the caller sent it, where it is kept so
 	passages  []rag.Passage
 	citations []Citation
 }
 
-// prompt is what the engine is given, counted, and the worst that it may cost.
+// prompt is the engine's input with its token count, and the reservation of its worst-case cost.
 type prompt struct {
 	*engine.Prompt // nil before; without a request where numbers are asked for
 
@@ -102,7 +102,7 @@ type receipt struct {
 	after time.Duration // since the arrival
 }
 
-// answer is what came of asking the engine, as far as it has got.
+// answer is the progress of the engine's answer.
 type answer struct {
 	askedAt     time.Time
 	engineTime  time.Duration // by an engine that was asked for vectors
@@ -117,7 +117,7 @@ type answer struct {
 	shown       []shown // of a search
 }
 
-// shown is the text of a passage that was let out, and what it was before values were put back.
+// shown is the text of a released passage, with values restored and masked.
 type shown struct{ text, masked string }
 
 // outcome is how the call ended.
@@ -138,7 +138,7 @@ func (p *Pipeline) newRun(c *Call, need route.Need) *run {
 	return &run{p: p, call: c, need: need}
 }
 
-// citedPassages returns what the call draws on: the passages that the engine is given, else all that were found.
+// citedPassages returns the passages that the engine is given, else all that were found.
 func (r *run) citedPassages() ([]rag.Passage, []Citation) {
 	if r.prompt.request() != nil {
 		return r.sources.passages[:r.prompt.SegmentsKept], r.prompt.citations

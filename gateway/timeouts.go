@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// timeoutError is why a clock of ours has ended a call.
+// timeoutError reports which timeout ended a call.
 type timeoutError struct {
 	code     fault.Code
 	after    time.Duration
@@ -26,8 +26,8 @@ func (r *run) withTotalTimeout(ctx context.Context) (context.Context, context.Ca
 	return context.WithTimeoutCause(ctx, limit-r.p.now().Sub(r.call.Received), &timeoutError{code: fault.CodeTimeout, after: limit})
 }
 
-// timeouts end a generation that takes too long: as a whole, until its first text, or between two events. Each cancels the engine. While the
-// consumer has the word, the time between events stands still.
+// timeouts end a generation that takes too long: in total, until its first text, or between two events. Each cancels the engine. The idle
+// timeout pauses while the consumer handles an event.
 //
 // One goroutine uses it.
 type timeouts struct {
@@ -38,8 +38,8 @@ type timeouts struct {
 	idle       *time.Timer   // of gap; nil before the first text
 }
 
-// startTimeouts starts those of a generation, which end the context that it returns. Of an answer in one piece nobody knows how far it is: there only the
-// total time runs.
+// startTimeouts starts the timeouts of a generation; they end the context that it returns. A non-streaming answer shows no progress, so only
+// the total timeout runs.
 func (r *run) startTimeouts(ctx context.Context) (context.Context, *timeouts) {
 	total, cancel := r.withTotalTimeout(ctx)
 	bounded, end := context.WithCancelCause(total)
@@ -70,7 +70,7 @@ func (r *run) startTimeouts(ctx context.Context) (context.Context, *timeouts) {
 	return bounded, c
 }
 
-// onEvent notes that the engine has sent something, and whether that was text.
+// onEvent records that the engine has sent an event, and whether it had text.
 func (c *timeouts) onEvent(said bool) {
 	if said && c.firstToken != nil {
 		c.firstToken.Stop()
@@ -83,7 +83,7 @@ func (c *timeouts) onEvent(said bool) {
 	}
 }
 
-// resumeIdle waits for the engine again.
+// resumeIdle restarts the idle timeout.
 func (c *timeouts) resumeIdle() {
 	if c.idle != nil {
 		c.idle.Reset(c.idleLimit)

@@ -101,8 +101,8 @@ func (g *Guard) Admit(_ context.Context, ask AdmitRequest) (*Admission, error) {
 	return a, a.maskFields(ask.Fields)
 }
 
-// addKnown adds values that somebody said are sensitive. In answers they are treated by the rule of their class: the model has pseudonyms of
-// them, so it is another's value that it brings.
+// addKnown adds values that the caller or a document declares sensitive. In answers the rule of their class applies: the model saw only
+// their pseudonyms, so a value in its answer comes from elsewhere.
 func (a *Admission) addKnown(values []classify.Known) {
 	if len(values) == 0 {
 		return
@@ -135,8 +135,8 @@ func (a *Admission) Mask(known []classify.Known, fields []Field) error {
 	return a.maskFields(fields)
 }
 
-// MaskQuery masks a text of the request for whom it is searched with, before Mask has been called: what Mask makes of it has the same
-// pseudonyms. Nothing is counted. Error: CodeBlockedContent.
+// MaskQuery masks a text of the request for a search, before Mask is called. Mask gives it the same pseudonyms. It counts nothing. Error:
+// CodeBlockedContent.
 func (a *Admission) MaskQuery(text string) (string, error) {
 	masked, spans := a.pseudonyms.Mask(a.rulesFor(DirectionRequest), text)
 	for _, s := range spans {
@@ -185,8 +185,8 @@ func (a *Admission) maskText(text string, d Direction, path string, shown bool) 
 	return masked, err
 }
 
-// effectiveAction is what an action does to a value. A pseudonym hides it from engines: in what is shown to the caller and given to no engine, it is
-// put back before anybody has read it, so that the value has only been observed.
+// effectiveAction returns what an action really does to a value. A pseudonym hides a value from engines. Where no engine reads the text, the
+// value is restored before anybody sees the pseudonym, so it was only observed.
 func effectiveAction(action mask.Action, shown bool) mask.Action {
 	if shown && action == mask.ActionToken {
 		return mask.ActionObserve

@@ -86,7 +86,7 @@ type Guard struct {
 // policies are those in force, by tenant.
 type policies map[string]activePolicy
 
-// activePolicy is a tenant's policy, or why it cannot be used.
+// activePolicy is the effective policy of a tenant, or the reason why it cannot be used.
 type activePolicy struct {
 	policy    *policy
 	detectors *classify.Set
@@ -95,7 +95,7 @@ type activePolicy struct {
 	broken    error
 }
 
-// ruleKey is where a text comes along: the channel, "" for one without exceptions, and the direction.
+// ruleKey selects masking rules: by channel, "" without exceptions, and by direction.
 type ruleKey struct {
 	channel   string
 	direction Direction
@@ -179,7 +179,7 @@ func (g *Guard) load(ctx context.Context) (policies, error) {
 	return next, nil
 }
 
-// apply returns a policy with what it makes of the detectors.
+// apply builds the detectors and rules of a policy.
 func (g *Guard) apply(p *policy) (activePolicy, error) {
 	detectors, err := p.detectors(g.detectors)
 	if err != nil {

@@ -118,7 +118,7 @@ func (s *sequence) step() int { return len(s.tokens) - len(s.job.prompt) }
 // uncomputed is the number of tokens to be computed before the next one can be picked.
 func (s *sequence) uncomputed() int { return len(s.tokens) - s.computed }
 
-// expectedUncomputed is what rest will be once the cache has been looked at, as far as is known.
+// expectedUncomputed estimates uncomputed before the prefix cache has been matched.
 func (s *sequence) expectedUncomputed() int {
 	if s.job.prefixMatched {
 		return s.uncomputed()

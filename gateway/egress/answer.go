@@ -13,17 +13,17 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// Config says what an answer is and what has to be done to it.
+// Config describes an answer and how it is released.
 type Config struct {
 	// Choices is how many alternatives were asked for, at least one.
 	Choices int
 	// Model is what the caller calls the model, for errors.
 	Model string
-	// Tools are the names of tools that the caller has offered: calls of them may be named.
+	// Tools are the names of the caller's tools; they leave as they are.
 	Tools []string
 	// Stop are the strings that end a text and are not part of it.
 	Stop []string
-	// JSON: the answer was asked to be JSON, and leaves value by value.
+	// JSON: the caller asked for JSON, which is released value by value.
 	JSON bool
 	// Logprobs: log-probabilities were asked for. Masked: a value of the request has a pseudonym, so that none can leave.
 	Logprobs, Masked bool
@@ -66,7 +66,7 @@ type Tally struct {
 	Recorded string // the same in the form in which it is kept; "" if it is not
 }
 
-// Answer lets one answer out.
+// Answer releases one answer.
 type Answer struct {
 	cfg         Config
 	choices     []choice
@@ -79,7 +79,7 @@ type Answer struct {
 	tallied     bool
 }
 
-// outgoing is an event on its way out, with its text and arguments as they were before values were put back.
+// outgoing is an event about to leave, with its text and arguments before values were restored.
 type outgoing struct {
 	engine.Event
 
@@ -88,7 +88,7 @@ type outgoing struct {
 	arguments []string // of Calls
 }
 
-// choice is one alternative on its way out.
+// choice is the state of one alternative.
 type choice struct {
 	release   Release
 	sideTexts [sideTextCount]Release // nil until there is such a text
@@ -99,7 +99,7 @@ type choice struct {
 	calls []*call
 }
 
-// New returns an answer of which nothing has come.
+// New returns an empty answer.
 func New(cfg Config) *Answer {
 	a := &Answer{cfg: cfg, choices: make([]choice, cfg.Choices), open: cfg.Choices, sent: make(transcript, cfg.Choices)}
 	if cfg.RecordForm == RecordMasked {
@@ -211,7 +211,7 @@ func (a *Answer) Tally() Tally {
 	return a.tally
 }
 
-// accept looks at an event as it comes: whether it may come, and how far its choice has got.
+// accept checks an event of the engine and updates the state of its choice.
 func (a *Answer) accept(ev *engine.Event) error {
 	if ev.Choice < 0 || ev.Choice >= len(a.choices) {
 		return a.engineFault(errors.New("the engine sent a choice nobody asked for"))
@@ -244,7 +244,7 @@ func (a *Answer) release(ev *engine.Event, d *outgoing) error {
 	return a.releaseText(ev, d)
 }
 
-// record notes what an event tells the caller.
+// record adds an event to the transcripts.
 func (a *Answer) record(d *outgoing) {
 	s := &a.sent[d.Choice]
 	first := d.Choice == 0
@@ -363,7 +363,7 @@ func (a *Answer) possibleEnds(ev *engine.Event, text int) []string {
 	return nil
 }
 
-// engineFault is a breach of the engine's contract; errors of rules stay what they are.
+// engineFault reports a breach of the engine's contract; it returns errors of rules unchanged.
 func (a *Answer) engineFault(err error) error {
 	var coded *fault.Error
 	if errors.As(err, &coded) {
@@ -406,8 +406,8 @@ func (p *eventMerger) join(choice int) engine.Event {
 	}
 }
 
-// recoverPanic turns a panic of the rules into the error of the answer: nothing more of it is shown, and the caller is told so. What a panic
-// says may quote the text, unless the runtime says it.
+// recoverPanic turns a panic of the rules into an error: nothing more of the answer is released. A panic value may quote the text, so only
+// that of a runtime error is kept.
 func recoverPanic(err *error) {
 	p := recover()
 	if p == nil {

@@ -1,6 +1,6 @@
 package egress
 
-// Release lets one text out. It belongs to one goroutine.
+// Release applies the rules to one text. It belongs to one goroutine.
 type Release interface {
 	Write(s string) (string, error)
 	// Close returns the rest. Of a text that was cut off it is told what may have come next, so that no part of a pseudonym leaves: the
@@ -22,7 +22,7 @@ const (
 	Word      Kind = "word"      // a name, an id or a token that was not chosen: whole, and looked at by itself
 )
 
-// ReleaseWhole lets a whole text out.
+// ReleaseWhole releases a whole text.
 func ReleaseWhole(r Release, s string) (shown, masked string, err error) {
 	return releasePart(r, s, true)
 }

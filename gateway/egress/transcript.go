@@ -2,9 +2,9 @@ package egress
 
 import "strings"
 
-// transcript is what has left of an answer as its digest covers it, and as it is kept: the text of the one choice, or the texts of several with a
-// zero byte between them. Behind the text of a choice come its reasoning and its refusal, if the model told them apart, and its calls, each
-// name and arguments behind a zero byte. Two zero bytes and a name that no call has begin a text beside the answer.
+// transcript is the released part of an answer in the form that its digest covers and the content store records: the texts of the choices with
+// a zero byte between them. After the text of a choice come its reasoning and refusal, if any, and its calls: name and arguments, each after a
+// zero byte. Two zero bytes and a reserved name start reasoning or refusal.
 type transcript []transcriptChoice
 
 type transcriptChoice struct {

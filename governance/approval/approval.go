@@ -1,8 +1,8 @@
-// Package approval lets a second person permit what somebody asks for: once, for an hour, and nothing but that.
+// Package approval lets a second person permit one act of somebody else, once, within an hour.
 //
-// Whoever asks binds the approval to what it is for by a digest, which whoever uses it has to state again. The one who asked cannot give it, nor
-// can an account that created the asker's or was created by it; the one who gives it has signed in lately. It is used in the transaction of what it permits, and so either both happen or neither. An approval
-// can be declined, with a reason, until it is used.
+// The requester binds the approval to the act by a digest, and its user states the digest again. The requester cannot approve, nor can an
+// account that created the requester's or was created by it. The approver must have signed in recently. The transaction of the act spends the
+// approval, so both happen or neither. An approval can be declined, with a reason, until it is spent.
 //
 // The caller checks permissions and writes the audit records.
 package approval
@@ -39,7 +39,7 @@ const (
 	KindErasure Kind = "erasure" // of what a legal hold covers
 )
 
-// Approval is the permission of a second person. It says how much of what it is about, and never which.
+// Approval is the permission of a second person. It holds counts and digests of what it permits, never names or values.
 type Approval struct {
 	ID, Tenant string
 	Kind       Kind
@@ -62,14 +62,14 @@ type Approval struct {
 	Reason       string // why it was declined
 }
 
-// Store keeps approvals. It is safe for concurrent use.
+// Store stores approvals. It is safe for concurrent use.
 type Store struct {
 	store        tables
 	maxSignInAge time.Duration
 	now          func() time.Time
 }
 
-// New returns a book over a migrated database. Whoever approves has signed in no longer ago than fresh.
+// New returns a store over a migrated database. An approver's sign-in must not be older than fresh.
 func New(s Tables, fresh time.Duration, now func() time.Time) *Store {
 	return &Store{store: tables(s), maxSignInAge: fresh, now: now}
 }
@@ -84,7 +84,7 @@ func (b *Store) RequireFreshSignIn(who identity.Principal) error {
 
 func (b *Store) timestamp() time.Time { return b.now().Truncate(time.Microsecond).UTC() }
 
-// New returns a request for an approval, to be stored by [Store.Ask].
+// New returns a request for an approval; [Store.Ask] stores it.
 func (b *Store) New(a Approval) (Approval, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -95,7 +95,7 @@ func (b *Store) New(a Approval) (Approval, error) {
 	return a, nil
 }
 
-// Approve gives an approval that somebody else asked for. Errors: CodeNotFound; CodeSecondPerson for the asker, and for two accounts of which one
+// Approve approves a request of somebody else. Errors: CodeNotFound; CodeSecondPerson for the asker, and for two accounts of which one
 // created the other; CodeReauthenticate; CodeConflict
 // if it was given or declined before or its time is over; CodeDatabaseUnavailable.
 func (b *Store) Approve(ctx context.Context, kind Kind, tenant, id string, who identity.Principal) (Approval, error) {
@@ -105,7 +105,7 @@ func (b *Store) Approve(ctx context.Context, kind Kind, tenant, id string, who i
 	return b.store.approve(ctx, kind, tenant, id, who, b.timestamp())
 }
 
-// Decline refuses an approval that somebody else asked for, and says why; one that was given and not used is taken back. Errors: CodeMissing and
+// Decline declines a request of somebody else with a reason, or withdraws an unspent approval. Errors: CodeMissing and
 // CodeInvalidValue for the reason; CodeNotFound; CodeSecondPerson for the asker; CodeConflict if it was used or declined before or its time is
 // over; CodeDatabaseUnavailable.
 func (b *Store) Decline(ctx context.Context, kind Kind, tenant, id, reason string, who identity.Principal) (Approval, error) {
@@ -130,7 +130,7 @@ func (b *Store) Spendable(ctx context.Context, kind Kind, id, digest string) (Ap
 	return b.store.spendable(ctx, kind, id, digest, b.timestamp())
 }
 
-// List returns those of a kind and tenant of the last days, newest first; at most 200.
+// List returns the approvals of a kind and tenant of the last 7 days, newest first; at most 200.
 func (b *Store) List(ctx context.Context, kind Kind, tenant string) ([]Approval, error) {
 	return b.store.list(ctx, kind, tenant, b.now().Add(-listTime))
 }

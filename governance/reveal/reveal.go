@@ -1,10 +1,9 @@
 // Package reveal is a façade over the pseudonym store: it shows people the values behind pseudonyms, as much of each as the policy allows.
 //
-// What somebody sees depends on their roles, on the purpose they state and on the class of the value; [Rules] say so. There must be room in
-// what one person may see in an hour, in clear or in part: parts that are collected tell as much. A value in clear also needs a sign-in that is
-// fresh, and, from so many on, the approval of somebody else, which is bound to exactly this request and spent by it. So many are counted over
-// the hour, without what was approved: many small requests are one large one. The hour is counted in the database, so it is one hour on all
-// replicas; what was counted stays counted when the answer is lost afterwards.
+// [Rules] decide by the person's roles, the stated purpose and the class of the value. An hourly limit bounds the values that one person sees
+// in clear or in part, since collected parts reveal as much. A value in clear also needs a recent sign-in. Above a number of values in clear per
+// hour it needs the approval of a second person, which is bound to exactly this request and spent by it; approved values do not count towards
+// that number. The database counts the hour for all replicas, and a count stays even if the answer is lost.
 //
 // The caller checks the permission before and writes the audit record between [Service.Reveal] and the answer. No error holds a value.
 package reveal
@@ -64,19 +63,19 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Visibility is how much of a value somebody gets to see.
+// Visibility is how much of a value a person sees.
 type Visibility string
 
-// What is shown, the least first.
+// The visibilities, the least first.
 const (
 	VisibleToken   Visibility = "token"   // its pseudonym
 	VisiblePartial Visibility = "partial" // its ends
 	VisibleClear   Visibility = "clear"   // the value
-	// VisibleUnknown is what a pseudonym gets that stands for nothing: nobody stored it, or its time is over.
+	// VisibleUnknown is that of a pseudonym without a value: it was never stored, or it has expired.
 	VisibleUnknown Visibility = "unknown"
 )
 
-// Rules are those of a tenant's policy, for one person and purpose.
+// Rules are the reveal rules of a tenant's policy for one person and purpose.
 type Rules struct {
 	Detectors        *classify.Set // of the policy, for the tags of pseudonyms
 	Visibility       func(classify.Class) Visibility
@@ -94,7 +93,7 @@ type Request struct {
 	Approval  string   // id; "" if nobody approved. It is spent if a value is shown in clear, needed or not
 }
 
-// Value is a pseudonym and what is shown of it. Each stands once in a result, however often in the request.
+// Value is a pseudonym and what is shown of it. A result has each pseudonym once.
 type Value struct {
 	Token      string // as it was asked for
 	Code       string
@@ -155,7 +154,7 @@ const (
 	hour       = time.Hour
 )
 
-// Target returns how records name a target, which says nothing about its name.
+// Target returns the digest of a target for records.
 func (s *Service) Target(t pseudonym.Target) string { return s.values.Digest(t) }
 
 // Reveal returns what may be shown. Errors: CodeInvalidValue, CodeMissing; CodeReauthenticate for a sign-in that is too old; CodeApprovalNeeded;
@@ -200,7 +199,7 @@ func (s *Service) reveal(ctx context.Context, ask Request) (Result, error) {
 	}, nil
 }
 
-// usageOf is what a request counts, if it is not refused.
+// usageOf returns what a request counts if it succeeds.
 func (s *Service) usageOf(ask Request, p *lookup) usage {
 	return usage{
 		person: ask.Principal.ID, target: s.values.Digest(ask.Target), clear: p.clear, partial: p.partial, limit: s.cfg.PerHour, second: p.rules.SecondPersonFrom,
@@ -208,7 +207,7 @@ func (s *Service) usageOf(ask Request, p *lookup) usage {
 	}
 }
 
-// binding is what an approval is good for: these pseudonyms of this target for this purpose, asked for by this person.
+// binding returns the digest that an approval is bound to: person, target, purpose and pseudonyms.
 func (s *Service) binding(ask Request, p *lookup) string {
 	var codes []string
 	for _, v := range p.values {
@@ -301,7 +300,7 @@ func (p *lookup) collect(ask *Request) (codes []string) {
 	return codes
 }
 
-// applyRules says what is shown of each value. What only looks like a pseudonym in the text, and stands for nothing, is left out.
+// applyRules decides the visibility of each value. It drops text that only looks like a pseudonym and has no value.
 func (p *lookup) applyRules(found map[string]pseudonym.Value) {
 	whole := map[string]bool{}
 	for _, t := range p.tokens {
@@ -341,7 +340,7 @@ func (p *lookup) tag(c classify.Class) string {
 	return string(c)
 }
 
-// restore puts what is shown into the text.
+// restore returns the text with visible values in place of their pseudonyms.
 func (p *lookup) restore(text string) keyring.Secret {
 	shown := map[string]string{}
 	for _, v := range p.values {

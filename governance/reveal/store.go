@@ -42,7 +42,7 @@ type (
 func (personRow) TableName() string { return "reveal_people" }
 func (useRow) TableName() string    { return "reveal_uses" }
 
-// usage is what a request would count.
+// usage is what a request counts.
 type usage struct {
 	person, target   string
 	clear, partial   int
@@ -50,9 +50,8 @@ type usage struct {
 	approval, digest string
 }
 
-// spend counts a request of a person, spends its approval, and returns how many targets the person asked for within the hour, without this
-// request and with it. The row of the person makes requests at the same time, on any replica, wait for each other: none slips past a bound
-// that all of them together exceed.
+// spend counts a request of a person, spends its approval, and returns how many targets the person requested within the hour, before and after
+// this request. The row of the person serialises concurrent requests on all replicas, so that they cannot exceed a limit together.
 func (s tables) spend(ctx context.Context, book *approval.Store, u usage, now time.Time) (before, after int, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -115,14 +114,14 @@ func lockPerson(tx *gorm.DB, person string, now time.Time) error {
 	return errors.New("the row of the person cannot be made")
 }
 
-// lastHour returns what a person has seen in it, oldest first.
+// lastHour returns the uses of a person within the last hour, oldest first.
 func lastHour(tx *gorm.DB, person string, now time.Time) ([]useRow, error) {
 	var uses []useRow
 	err := tx.Select("target", "time", "clear", "partial", "approval").Where("person = ? AND time > ?", person, now.Add(-hour).UnixMicro()).Order("time, id").Find(&uses).Error
 	return uses, err
 }
 
-// unapproved returns how many values in clear nobody else approved.
+// unapproved returns the number of values in clear without an approval.
 func unapproved(uses []useRow) int {
 	n := int64(0)
 	for _, x := range uses {
@@ -133,7 +132,7 @@ func unapproved(uses []useRow) int {
 	return int(n)
 }
 
-// checkHourlyLimit refuses what the hour has no room for.
+// checkHourlyLimit refuses a use that exceeds the hourly limit.
 func checkHourlyLimit(uses []useRow, u usage, now time.Time) error {
 	if wait := waitFor(uses, u, now); wait > 0 {
 		return fault.New(fault.CodeRevealLimited, u.limit).WithRetryAfter(wait)
@@ -141,7 +140,7 @@ func checkHourlyLimit(uses []useRow, u usage, now time.Time) error {
 	return nil
 }
 
-// waitFor returns how long it takes until so much of the hour is over that u has room; 0 if it has room now. uses are of the hour, oldest first.
+// waitFor returns how long until the hourly limit has room for u; 0 if it has now. uses are those of the hour, oldest first.
 func waitFor(uses []useRow, u usage, now time.Time) time.Duration {
 	seen := int64(0)
 	for _, x := range uses {
@@ -160,7 +159,8 @@ func waitFor(uses []useRow, u usage, now time.Time) time.Duration {
 	return hour
 }
 
-// addApproval stores a request for an approval of a use, if that needs one and the hour has room for it: else the approval might be over before.
+// addApproval stores a request for the approval of a use. The use must need one and fit the hourly limit now, or the approval could expire
+// unused.
 func (s tables) addApproval(ctx context.Context, book *approval.Store, a approval.Approval, u usage, now time.Time) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := lockPerson(tx, a.AskedBy, now); err != nil {

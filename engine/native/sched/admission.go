@@ -113,7 +113,7 @@ const (
 	LimitTenantBytes    Limit = "tenant_bytes"
 )
 
-// QueueOccupancy counts what waits. The zero value with bounds is ready.
+// QueueOccupancy counts what waits. The zero value with limits is ready.
 type QueueOccupancy struct {
 	Bounds  Limits
 	total   amount
