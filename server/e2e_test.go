@@ -73,8 +73,10 @@ func start(t *testing.T, s setup) *installation {
 	upstream := httptest.NewServer(handler)
 	t.Cleanup(upstream.Close)
 
-	overrides := map[string]any{"data": filepath.Join(in.dir, "data"), "listen": "127.0.0.1:0", "workflows.enabled": false, "console": false,
-		"operations.token": operationsToken}
+	overrides := map[string]any{
+		"data": filepath.Join(in.dir, "data"), "listen": "127.0.0.1:0", "workflows.enabled": false, "console": false,
+		"operations.token": operationsToken,
+	}
 	if s.database != "" {
 		overrides["database.url"] = s.database
 	}

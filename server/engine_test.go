@@ -32,6 +32,7 @@ func startChat(t *testing.T, extra string) (*installation, string) {
 	}
 	cfg, err := config.Load(file, nil, map[string]any{
 		"data": filepath.Join(in.dir, "data"), "downloads": downloads, "listen": "127.0.0.1:0", "workflows.enabled": false, "console": false,
+		"operations.token": operationsToken,
 	})
 	if err != nil {
 		t.Fatal(err)
