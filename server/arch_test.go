@@ -78,6 +78,7 @@ var cages = []struct {
 		"audit/wal":            "appends",
 		"billing":              "reservations and settlements",
 		"engine/native":        "steps and sequences",
+		"engine/native/vllm":   "the same under other names",
 		"gateway/route":        "the age of its snapshots",
 		"gateway":              "requests",
 		"gateway/reconcile":    "findings",

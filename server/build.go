@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/engine/native/vllm"
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/limit"
@@ -219,7 +220,7 @@ func (p *parts) buildEngines(ctx context.Context) error {
 			return err
 		}
 		if p.cfg.Metrics.VLLMNames {
-			theirs, err := newVLLMMetrics(ctx, p.reg, e, p.log)
+			theirs, err := vllm.NewMetrics(ctx, p.reg, e, p.log)
 			if err != nil {
 				return err
 			}

@@ -1,4 +1,5 @@
-package server
+// Package vllm shows the metrics of the native engine under the names of vLLM, so that dashboards made for vLLM work.
+package vllm
 
 import (
 	"cmp"
@@ -13,18 +14,18 @@ import (
 	"github.com/sluice-project/sluice/engine"
 )
 
-// vllmName says which of our metrics is shown under which name of vLLM. Our classes are added up, since vLLM has none.
-type vllmName struct {
+// metricName says which of our metrics is shown under which name of vLLM. The collector adds our classes up, since vLLM has none.
+type metricName struct {
 	ours, theirs string
 	phases       []string // of ours, that count; none: all
 }
 
 // Histograms and gauges keep their names as they are; counters end in _total, as vLLM's do where they are shown.
-func vllmTable() []vllmName {
-	name := func(ours, theirs string, phases ...string) vllmName {
-		return vllmName{"sluice_engine_" + ours, "vllm:" + theirs, phases}
+func metricNames() []metricName {
+	name := func(ours, theirs string, phases ...string) metricName {
+		return metricName{"sluice_engine_" + ours, "vllm:" + theirs, phases}
 	}
-	return []vllmName{
+	return []metricName{
 		name("active_sequences", "num_requests_running"),
 		name("queued_requests", "num_requests_waiting"),
 		name("kv_usage_ratio", "kv_cache_usage_perc"),
@@ -48,17 +49,16 @@ func vllmTable() []vllmName {
 	}
 }
 
-// vllmMetrics shows what source has of the native engine under vLLM's names. model is the value of model_name where we tell models not
-// apart.
-type vllmMetrics struct {
+// collector reads the figures of source. model is the value of model_name where we do not tell models apart.
+type collector struct {
 	source prometheus.Gatherer
 	model  string
 	log    *slog.Logger
 }
 
-// newVLLMMetrics returns a source of the names of vLLM. Most figures are of the engine as a whole, so with several models that generate
-// their model_name is the names of all of them, joined by commas: no figure is shown as that of a model to which only a part belongs.
-func newVLLMMetrics(ctx context.Context, source prometheus.Gatherer, e engine.Engine, log *slog.Logger) (prometheus.Gatherer, error) {
+// NewMetrics returns the metrics that source has of engine e, under the names of vLLM. Most figures are of the engine as a whole. With several
+// models that generate, their model_name therefore joins all names by commas: no figure shows as that of a model to which only a part belongs.
+func NewMetrics(ctx context.Context, source prometheus.Gatherer, e engine.Engine, log *slog.Logger) (prometheus.Gatherer, error) {
 	models, err := e.Models(ctx)
 	if err != nil {
 		return nil, err
@@ -70,11 +70,11 @@ func newVLLMMetrics(ctx context.Context, source prometheus.Gatherer, e engine.En
 		}
 	}
 	reg := prometheus.NewRegistry()
-	return reg, reg.Register(vllmMetrics{source, strings.Join(names, ","), log})
+	return reg, reg.Register(collector{source, strings.Join(names, ","), log})
 }
 
 // Describe implements prometheus.Collector: what there is shows when it is collected.
-func (vllmMetrics) Describe(chan<- *prometheus.Desc) {}
+func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // sample is one series of a metric.
 type sample struct {
@@ -102,7 +102,7 @@ type family struct {
 }
 
 // read takes the figures of the source.
-func (v vllmMetrics) read() map[string]family {
+func (v collector) read() map[string]family {
 	families, err := v.source.Gather()
 	if err != nil {
 		v.log.Warn("metrics under the names of vLLM may be incomplete", slog.Any("error", err))
@@ -132,9 +132,9 @@ func (v vllmMetrics) read() map[string]family {
 }
 
 // Collect implements prometheus.Collector.
-func (v vllmMetrics) Collect(out chan<- prometheus.Metric) {
+func (v collector) Collect(out chan<- prometheus.Metric) {
 	families := v.read()
-	for _, name := range vllmTable() {
+	for _, name := range metricNames() {
 		f := families[name.ours]
 		labels := []string{"model_name"}
 		if name.ours == "sluice_engine_requests_total" {
@@ -157,7 +157,7 @@ func (v vllmMetrics) Collect(out chan<- prometheus.Metric) {
 const separator = "\xff"
 
 // sum adds up the series that count under a name, by the labels that vLLM has.
-func (v vllmMetrics) sum(name vllmName, samples []sample) map[string]*sample {
+func (v collector) sum(name metricName, samples []sample) map[string]*sample {
 	sums := map[string]*sample{}
 	for _, s := range samples {
 		if len(name.phases) > 0 && !slices.Contains(name.phases, s.labels["phase"]) {
