@@ -21,6 +21,11 @@
 // audit log against its old leases, exactly. Otherwise the leases expire and return; only usage still unshipped at that time can
 // then exceed a budget, by at most the expired leases.
 //
+// # Freshness
+//
+// Every replica keeps price books and budgets in a snapshot, and looks at a change counter every [Config.Poll]. It refuses with
+// CodeBillingUnavailable when it could not look for longer than [Config.MaxStale].
+//
 // # Money
 //
 // [Money] is a whole number of 10⁻⁹ currency unit. An installation bills in one currency. Nothing is rounded.

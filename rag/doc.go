@@ -22,4 +22,5 @@
 //
 // Tables hold everything; memory holds what searching needs, so that no search runs SQL. [Service.Load] builds it and
 // [Service.Run] follows the changes of other replicas within the poll interval. Changes made here are visible to the next search.
+// A collection that could not follow its tables for longer than [Config.MaxStale] cannot be searched (CodeRetrievalFailed).
 package rag
