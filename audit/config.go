@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/content"
+	"github.com/sluice-project/sluice/audit/retention"
 )
 
 // Config says where the log lives and how often it works. Zero values mean the defaults in brackets.
@@ -34,7 +35,7 @@ type Config struct {
 	// Witnesses are the public keys of the witnesses whose cosignatures are taken, as sluice audit witness prints them.
 	Witnesses []string `koanf:"witnesses"`
 	// Retention says how long records are kept, and where what is pruned goes.
-	Retention Retention `koanf:"retention"`
+	Retention retention.Config `koanf:"retention"`
 	// Origin names the log in its checkpoints, as a URL without scheme ["sluice.local/audit"]. It must never change.
 	Origin string `koanf:"origin"`
 	// SegmentBytes is the size at which a new segment file starts [16 MiB].
@@ -64,7 +65,7 @@ func (c Config) withDefaults() Config {
 		c.Mode = ModeStrict
 	}
 	c.keyDefaults()
-	c.Retention = c.Retention.withDefaults()
+	c.Retention = c.Retention.WithDefaults()
 	if c.Origin == "" {
 		c.Origin = "sluice.local/audit"
 	}
@@ -88,7 +89,7 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("dir: must be set"))
 	}
 	errs = append(errs, c.validateModes()...)
-	errs = append(errs, c.Retention.validate()...)
+	errs = append(errs, c.Retention.Validate()...)
 	errs = append(errs, c.validateKeys()...)
 	if _, err := checkpoint.NewWitnesses(strings.Join(c.Witnesses, "\n")); err != nil {
 		errs = append(errs, fmt.Errorf("witnesses: %w", err))

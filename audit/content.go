@@ -1,8 +1,7 @@
 package audit
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,8 +11,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/audit/content"
+	"github.com/sluice-project/sluice/audit/retention"
+	"github.com/sluice-project/sluice/audit/store"
 	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 )
 
@@ -79,7 +81,7 @@ func (c *contents) seal(e *Event, subject string, texts []Text, now time.Time) (
 		}
 		b := k.data.Seal(e.ID, t.Direction, []byte(text))
 		attached = append(attached, wal.Attachment{Kind: wal.KindContent, Payload: b})
-		e.Contents = append(e.Contents, Content{Direction: t.Direction, Form: form, Key: k.id, Digest: contentDigest(b), Bytes: int64(len(b))})
+		e.Contents = append(e.Contents, Content{Direction: t.Direction, Form: form, Key: k.id, Digest: content.Digest(b), Bytes: int64(len(b))})
 	}
 	return attached, nil
 }
@@ -97,11 +99,6 @@ func cutText(s string, n int) string {
 		return s[:open]
 	}
 	return s
-}
-
-func contentDigest(ciphertext []byte) string {
-	sum := sha256.Sum256(ciphertext)
-	return hex.EncodeToString(sum[:])
 }
 
 func (c *contents) key(o owner, now int64) (heldKey, error) {
@@ -145,4 +142,60 @@ func (c *contents) forgetKeys(ids []string) {
 			delete(c.held, o)
 		}
 	}
+}
+
+// Kept is a prompt or an answer that was kept with a record.
+type Kept struct {
+	Direction string `json:"direction"`
+	Form      string `json:"form"`
+	Text      string `json:"text"`
+	Bytes     int64  `json:"bytes"`  // of the ciphertext
+	Erased    bool   `json:"erased"` // the text is gone, since its person was erased
+}
+
+// Contents returns what was kept with the record called id, in the order of the record. The caller records who read it, first.
+func (l *Log) Contents(ctx context.Context, id string) ([]Kept, error) {
+	e, err := l.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if len(e.Contents) == 0 {
+		return []Kept{}, nil
+	}
+	found, keys, err := store.ContentsOf(l.store.DB.WithContext(ctx), e.Event)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Kept, 0, len(e.Contents))
+	for _, c := range e.Contents {
+		kept := Kept{Direction: c.Direction, Form: c.Form, Bytes: c.Bytes}
+		b, ok := found[c.Digest]
+		k, there := keys[c.Key]
+		if !ok || !there {
+			erased, err := retention.ErasedKeys(l.store.DB.WithContext(ctx), l.reads, []string{c.Key})
+			if err != nil {
+				return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+			}
+			if !erased[c.Key] {
+				return nil, fmt.Errorf("read contents: the %s of record %s is gone, and no erasure says so; run `sluice audit verify`", c.Direction, id)
+			}
+			kept.Erased = true
+			out = append(out, kept)
+			continue
+		}
+		if content.Digest(b) != c.Digest {
+			return nil, fmt.Errorf("read contents: the %s of record %s was changed; run `sluice audit verify`", c.Direction, id)
+		}
+		data, err := l.contents.cipher.Unwrap(k)
+		if err != nil {
+			return nil, fmt.Errorf("read contents: %w", err)
+		}
+		text, err := data.Open(id, c.Direction, b)
+		if err != nil {
+			return nil, fmt.Errorf("read contents: %w", err)
+		}
+		kept.Text = string(text)
+		out = append(out, kept)
+	}
+	return out, nil
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/retention"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -208,7 +210,7 @@ func TestKeptInTheSpool(t *testing.T) {
 	if got := texts(t, l, r.ID); !slices.Equal(got, []string{canary(1)}) {
 		t.Errorf("%q", got)
 	}
-	rep, err := Verify(t.Context(), VerifySource{Dir: l.cfg.Dir, SpoolDir: l.cfg.SpoolDir, DB: db, VerifierKey: l.VerifierKey()}, nil)
+	rep, err := verify.Run(t.Context(), verify.Source{Dir: l.cfg.Dir, SpoolDir: l.cfg.SpoolDir, DB: db, VerifierKey: l.VerifierKey()}, nil)
 	if err != nil || !rep.OK {
 		t.Errorf("%+v %v", rep, err)
 	}
@@ -235,7 +237,7 @@ func TestShippingKeptTextsAgain(t *testing.T) {
 		frames, _, err := seg.Read()
 		must(t, err)
 		for range 2 {
-			if _, err := l.store.ship(t.Context(), seg.Writer, frames); err != nil {
+			if _, err := l.store.Ship(t.Context(), seg.Writer, frames); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -246,7 +248,7 @@ func TestShippingKeptTextsAgain(t *testing.T) {
 		forged := frames[0]
 		forged.Seq += 100
 		forged.Attached = forged.Attached[:2]
-		if _, err := l.store.ship(t.Context(), seg.Writer, []wal.Record{forged}); err == nil {
+		if _, err := l.store.Ship(t.Context(), seg.Writer, []wal.Record{forged}); err == nil {
 			t.Error("a record was shipped without all that it keeps")
 		}
 		mustVerify(t, l, db)
@@ -280,12 +282,12 @@ func TestKeptWhileErasing(t *testing.T) {
 			})
 		}
 		for i := range 3 {
-			if _, err := logs[i%2].Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: Actor{Kind: "user", ID: "u"}}); err != nil {
+			if _, err := logs[i%2].Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: Actor{Kind: "user", ID: "u"}}); err != nil {
 				t.Error(err)
 			}
 		}
 		work.Wait()
-		if _, err := logs[0].Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: Actor{Kind: "user", ID: "u"}}); err != nil {
+		if _, err := logs[0].Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: Actor{Kind: "user", ID: "u"}}); err != nil {
 			t.Error(err)
 		}
 		flush(t, logs[1])

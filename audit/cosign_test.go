@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/seal"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -77,7 +78,7 @@ func TestHashTiles(t *testing.T) {
 		}
 		appendN(t, l, 0, 520)
 		flush(t, l)
-		_, top, err := l.store.checkpoint(t.Context(), l.reads)
+		_, top, err := l.Tree.Newest(t.Context())
 		must(t, err)
 		if top.Size != 520 {
 			t.Fatalf("%d records", top.Size)
@@ -89,7 +90,7 @@ func TestHashTiles(t *testing.T) {
 		}
 		got, err := reader.ReadHashes(indexes)
 		must(t, err)
-		want, err := l.store.hashes(t.Context()).ReadHashes(indexes)
+		want, err := l.Tree.Hashes(t.Context()).ReadHashes(indexes)
 		must(t, err)
 		if !slices.Equal(got, want) {
 			t.Error("the tiles are not the tree")
@@ -107,7 +108,7 @@ func TestHashTiles(t *testing.T) {
 			"too far":                {tlog.Tile{H: 8, N: 3, W: 1}, fault.CodeNotFound},
 			"too high":               {tlog.Tile{H: 8, L: 2, W: 1}, fault.CodeNotFound},
 			"highest":                {tlog.Tile{H: 8, L: 7, W: 1}, fault.CodeNotFound},
-			"far away":               {tlog.Tile{H: 8, N: maxTileNumber, W: 256}, fault.CodeNotFound},
+			"far away":               {tlog.Tile{H: 8, N: seal.MaxTileNumber, W: 256}, fault.CodeNotFound},
 			"farther than numbers":   {tlog.Tile{H: 8, N: 1 << 62, W: 256}, fault.CodeInvalidValue},
 			"higher than trees":      {tlog.Tile{H: 8, L: 8, W: 1}, fault.CodeInvalidValue},
 			"entries":                {tlog.Tile{H: 8, L: -1, W: 1}, fault.CodeInvalidValue},
@@ -124,7 +125,7 @@ func TestHashTiles(t *testing.T) {
 		// A hash that is gone is not a tile that does not exist.
 		dropTriggers(t, db)
 		must(t, db.Exec("DELETE FROM audit_hashes WHERE idx = ?", tlog.StoredHashIndex(0, 5)).Error)
-		if _, err := l.HashTile(t.Context(), tlog.Tile{H: 8, W: 256}); !errors.Is(err, errRewritten) {
+		if _, err := l.HashTile(t.Context(), tlog.Tile{H: 8, W: 256}); !errors.Is(err, seal.ErrRewritten) {
 			t.Errorf("a tile with a lost hash: %v", err)
 		}
 	})
@@ -176,12 +177,12 @@ func TestCosign(t *testing.T) {
 
 		got, err := l.Witnessed(ctx)
 		must(t, err)
-		want := []Witnessed{{"a.example", 10, time.Unix(1_800_000_000, 0).UTC()}, {"b.example", 5, time.Unix(1_800_000_001, 0).UTC()}}
+		want := []seal.Witnessed{{Witness: "a.example", Size: 10, Time: time.Unix(1_800_000_000, 0).UTC()}, {Witness: "b.example", Size: 5, Time: time.Unix(1_800_000_001, 0).UTC()}}
 		if !slices.Equal(got, want) {
 			t.Errorf("witnessed %v, want %v", got, want)
 		}
 		var rows int64
-		must(t, db.Model(&cosignatureRow{}).Count(&rows).Error)
+		must(t, db.Model(&seal.CosignatureRow{}).Count(&rows).Error)
 		if rows != 3 {
 			t.Errorf("%d rows, want 3", rows)
 		}
@@ -203,7 +204,7 @@ func TestCosignRefuses(t *testing.T) {
 	flush(t, l)
 	note, err := l.Checkpoint(t.Context())
 	must(t, err)
-	_, top, err := l.store.checkpoint(t.Context(), l.reads)
+	_, top, err := l.Tree.Newest(t.Context())
 	must(t, err)
 	cosign := func(w checkpoint.Witness, note string) string {
 		line, err := w.Cosign(note)
@@ -239,7 +240,7 @@ func TestCosignRefuses(t *testing.T) {
 		"of a size nobody signed":    {cosign(a, strings.Replace(note, "\n5\n", "\n6\n", 1)), fault.CodeInvalidValue},
 		"of a size not stored":       {cosign(a, signed(checkpoint.Tree{Size: 4, Root: top.Root})), fault.CodeConflict},
 		"of another root":            {cosign(a, signed(checkpoint.Tree{Size: 5, Root: tlog.RecordHash(nil)})), fault.CodeConflict},
-		"of a year without calendar": {cosign(testWitness(t, "a.example", lastTime+1), note), fault.CodeInvalidValue},
+		"of a year without calendar": {cosign(testWitness(t, "a.example", seal.LastTime+1), note), fault.CodeInvalidValue},
 		"good and forged":            {checkpoint.Add(string(forged), lastLine(good)), fault.CodeInvalidValue},
 	} {
 		if err := l.Cosign(t.Context(), c.note); !fault.Is(err, c.code) {
@@ -247,7 +248,7 @@ func TestCosignRefuses(t *testing.T) {
 		}
 	}
 	var rows int64
-	must(t, db.Model(&cosignatureRow{}).Count(&rows).Error)
+	must(t, db.Model(&seal.CosignatureRow{}).Count(&rows).Error)
 	if rows != 0 {
 		t.Errorf("%d cosignatures were taken", rows)
 	}
@@ -313,7 +314,7 @@ func FuzzCosign(f *testing.F) {
 	f.Add(strings.TrimSuffix(good, "\n"))
 	f.Add("")
 	known := l.witnesses
-	body, _ := splitNote(good)
+	body, _ := seal.SplitNote(good)
 	f.Fuzz(func(t *testing.T, note string) {
 		err := l.Cosign(context.Background(), note)
 		if err != nil && !fault.Is(err, fault.CodeInvalidValue) && !fault.Is(err, fault.CodeConflict) {

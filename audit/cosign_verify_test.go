@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -49,7 +50,7 @@ func TestVerifyChecksCosignatures(t *testing.T) {
 				}
 				dropTriggers(t, db)
 				must(t, spoil(db))
-				r, err := Verify(t.Context(), VerifySource{Dir: cfg.Dir, DB: db, VerifierKey: l.VerifierKey(), Witnesses: l.witnesses}, nil)
+				r, err := verify.Run(t.Context(), verify.Source{Dir: cfg.Dir, DB: db, VerifierKey: l.VerifierKey(), Witnesses: l.witnesses}, nil)
 				must(t, err)
 				if name == "" {
 					if !r.OK || len(r.Witnessed) != 2 || r.Witnessed[0].Witness != "one.example" || r.Witnessed[0].Size != 5 || r.Witnessed[1].Size != 3 {

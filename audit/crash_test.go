@@ -24,6 +24,8 @@ import (
 	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/audit/store"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations"
@@ -146,7 +148,7 @@ func crashRun(spec string) error {
 		return err
 	}
 	started.Store(true)
-	l.pins.files = &durabletest.Files{Plan: plan}
+	l.cache.Files = &durabletest.Files{Plan: plan}
 	l.now = c.clock()
 	var out sync.Mutex
 	for w := range 8 {
@@ -171,7 +173,7 @@ func crashRun(spec string) error {
 
 // clock is so much later in each round that the lease of the process that was killed has run out.
 func (c crash) clock() func() time.Time {
-	return func() time.Time { return time.Now().Add(time.Duration(c.Round) * (leaseFor + time.Second)) }
+	return func() time.Time { return time.Now().Add(time.Duration(c.Round) * (store.LeaseFor + time.Second)) }
 }
 
 // crashAppend appends a record; every other one keeps a prompt.
@@ -284,7 +286,7 @@ func killAndVerify(t *testing.T, site crash, rounds int, random *rand.Rand) {
 		t.Fatal(err)
 	}
 	acked, points := map[string]bool{}, map[string]int{}
-	source := VerifySource{Dir: site.Dir, SpoolDir: site.Spool, DB: db, VerifierKey: verifierKey(t), Books: countedBooks{}}
+	source := verify.Source{Dir: site.Dir, SpoolDir: site.Spool, DB: db, VerifierKey: verifierKey(t), Books: countedBooks{}}
 	for round := range rounds {
 		c := randomCrash(random)
 		c.Dir, c.Spool, c.URL, c.Round = site.Dir, site.Spool, site.URL, round
@@ -298,13 +300,13 @@ func killAndVerify(t *testing.T, site crash, rounds int, random *rand.Rand) {
 			}
 			acked[id] = true
 		}
-		if r, err := Verify(t.Context(), source, nil); err != nil || !r.OK {
+		if r, err := verify.Run(t.Context(), source, nil); err != nil || !r.OK {
 			t.Fatalf("verify after %v: %+v, %v", c, r, err)
 		}
 	}
 	site.Round = rounds
 	checkSite(t, site, db, acked)
-	if r, err := Verify(t.Context(), source, nil); err != nil || !r.OK || r.Unsealed > 0 {
+	if r, err := verify.Run(t.Context(), source, nil); err != nil || !r.OK || r.Unsealed > 0 {
 		t.Errorf("verify at the end: %+v, %v", r, err)
 	}
 	if len(acked) < rounds {

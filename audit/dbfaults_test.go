@@ -84,7 +84,7 @@ func TestEveryPinFailure(t *testing.T) {
 	cfg.SegmentBytes = 100 // every append starts a segment, so every pass retires some
 	l := openTest(t, cfg, db, nil, durable.OS{})
 	disk := &durabletest.Files{}
-	l.pins.files, l.wal.Files = disk, durable.OS{}
+	l.cache.Files, l.wal.Files = disk, durable.OS{}
 	total := 0
 	for _, m := range []durabletest.Mode{durabletest.FailsBefore, durabletest.FailsAfter, durabletest.FailsShort, durabletest.FailsHalf} {
 		for _, op := range []string{"open", "write", "sync", "close", "rename", "syncdir", "truncate", "remove"} {
@@ -121,8 +121,8 @@ func TestEveryPinFailure(t *testing.T) {
 	}
 	must(t, l.Close())
 	l = openTest(t, cfg, db, nil, durable.OS{}) // the files say the same to a fresh process
-	if l.pins.latest.Size != int64(total) {
-		t.Errorf("pinned %d of %d", l.pins.latest.Size, total)
+	if l.cache.Latest.Size != int64(total) {
+		t.Errorf("pinned %d of %d", l.cache.Latest.Size, total)
 	}
 	mustVerify(t, l, db)
 }

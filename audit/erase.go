@@ -9,63 +9,27 @@ import (
 	"strconv"
 	"time"
 
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/audit/retention"
+	"github.com/sluice-project/sluice/audit/seal"
+	"github.com/sluice-project/sluice/audit/store"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 )
-
-// The actions of the records of an erasure, whose resource is the digest of the subject.
-const (
-	// ActionErase is that of the record before anything is destroyed. It says what is about to be; those that follow name it in their detail.
-	ActionErase = "audit.erase"
-	// ActionErased is that of the certificate: everything is gone, from files of this server too, and this is how much it was.
-	ActionErased = "audit.erased"
-	// ActionErasureRefused takes an erasure back: before anything was destroyed a hold came or an approval went.
-	ActionErasureRefused = "audit.erasure_refused"
-	// ActionErasureFailed is that of an erasure that broke off: it is to be repeated.
-	ActionErasureFailed = "audit.erasure_failed"
-)
-
-// Order is an erasure to be made. Only Tenant, Subject and By are needed.
-type Order struct {
-	Tenant  string
-	Subject string // as Subject returns it
-	By      Actor
-	// Beside is what goes with the texts, in one transaction with them.
-	Beside Beside
-	// Pass are the ids of holds that a second person lets pass.
-	Pass []string
-	// Detail is what the record says besides its own figures.
-	Detail map[string]string
-}
-
-// Erasure says that what was kept of a subject was erased: what had been kept up to Time.
-type Erasure struct {
-	Tenant   string
-	Subject  string // as Subject returns it
-	Time     int64  // UTC unix microseconds
-	Record   string // that says so
-	Keys     int64  // destroyed
-	Contents int64
-	Done     bool // all of it is gone from the database
-	Clean    bool // and from files of this server
-	// Certificate is the record that says that it was done, "" for one that is not complete or that an earlier release made.
-	Certificate string
-	// Detail is what the certificate says; nil in lists.
-	Detail map[string]string
-}
 
 // Subject is [Subject] under the keys of this log.
 func (l *Log) Subject(tenant, who string) string { return Subject(l.contents.keys, tenant, who) }
 
 // Kept says how many keys and texts are kept of a subject: what an erasure would destroy.
 func (l *Log) Kept(ctx context.Context, tenant, subject string) (keys, contents int64, err error) {
-	e := Erasure{Tenant: database.Text(tenant), Subject: database.Text(subject)}
-	_, err = l.store.kept(ctx, &e)
+	e := retention.Erasure{Tenant: database.Text(tenant), Subject: database.Text(subject)}
+	_, err = retention.CountKept(ctx, l.store.DB, &e)
 	return e.Keys, e.Contents, err
 }
 
 // EmptyDatabaseLog removes what was deleted from the log of the database where it is ours, which it is on SQLite. Error: a long read holds it.
-func (l *Log) EmptyDatabaseLog(ctx context.Context) error { return l.store.emptyLog(ctx) }
+func (l *Log) EmptyDatabaseLog(ctx context.Context) error { return retention.EmptyLog(ctx, l.store.DB) }
 
 // Erase destroys what is kept of the prompts and answers of a person: the keys, the ciphertexts, and the copies of both in the pages of the
 // database and in the write-ahead log of this replica; other replicas do so to theirs when they next seal. The records stay, and with them every
@@ -77,33 +41,33 @@ func (l *Log) EmptyDatabaseLog(ctx context.Context) error { return l.store.empty
 //
 // An error with an Erasure whose Done is set means that all is gone from the database but not yet from a page or a file, or that there is no
 // certificate yet; the erasure is to be repeated then, or finished by [Log.Finish]. Error: CodeDatabaseUnavailable for what has no code.
-func (l *Log) Erase(ctx context.Context, o Order) (Erasure, error) {
+func (l *Log) Erase(ctx context.Context, o retention.Order) (retention.Erasure, error) {
 	if o.Subject == "" {
-		return Erasure{}, fault.New(fault.CodeInvalidValue, "subject", fault.Say("value.empty")).WithParam("subject")
+		return retention.Erasure{}, fault.New(fault.CodeInvalidValue, "subject", fault.Say("value.empty")).WithParam("subject")
 	}
 	if err := l.Flush(ctx); err != nil { // what is on its way counts
-		return Erasure{}, database.Unavailable("erase", err)
+		return retention.Erasure{}, database.Unavailable("erase", err)
 	}
-	held, err := l.Covering(ctx, o.Tenant, o.By, Reach{Parts: []Part{{Subject: o.Subject}}})
+	held, err := l.Covering(ctx, o.Tenant, o.By, retention.Reach{Parts: []retention.Part{{Subject: o.Subject}}})
 	if err == nil {
-		err = Held(held, o.Pass)
+		err = retention.Held(held, o.Pass)
 	}
 	if err != nil {
-		return Erasure{}, fmt.Errorf("erase: %w", err)
+		return retention.Erasure{}, fmt.Errorf("erase: %w", err)
 	}
 	l.contents.forget()
-	out := Erasure{Tenant: database.Text(o.Tenant), Subject: database.Text(o.Subject)}
-	newest, err := l.store.kept(ctx, &out)
+	out := retention.Erasure{Tenant: database.Text(o.Tenant), Subject: database.Text(o.Subject)}
+	newest, err := retention.CountKept(ctx, l.store.DB, &out)
 	if err != nil {
-		return Erasure{}, err
+		return retention.Erasure{}, err
 	}
 	out.Time = max(l.now().UnixMicro(), newest) // the clock of a replica that made a key may be ahead
 	if out.Record, err = l.recordErasure(ctx, o, out); err != nil {
-		return Erasure{}, database.Unavailable("record the erasure", err)
+		return retention.Erasure{}, database.Unavailable("record the erasure", err)
 	}
-	if err := l.store.erase(ctx, &out, o, l.now().UnixMicro()); err != nil {
+	if err := l.Keeper.Destroy(ctx, &out, o, l.now().UnixMicro()); err != nil {
 		err = database.Unavailable("erase", err)
-		return Erasure{}, errors.Join(err, l.recordFailure(ctx, o.By, out, err))
+		return retention.Erasure{}, errors.Join(err, l.recordFailure(ctx, o.By, out, err))
 	}
 	out.Done = true
 	l.contents.forget()
@@ -112,10 +76,10 @@ func (l *Log) Erase(ctx context.Context, o Order) (Erasure, error) {
 
 // Finish ends an erasure of a person that an approval let pass a hold and that is not complete, and reports whether there is one. It destroys
 // copies of what is gone from the database, and nothing else: so it needs no approval, and asks no hold. Errors: as of Erase.
-func (l *Log) Finish(ctx context.Context, tenant, subject, approval string, by Actor) (out Erasure, found bool, err error) {
-	open, err := l.store.uncertified(ctx, database.Text(tenant), database.Text(subject))
+func (l *Log) Finish(ctx context.Context, tenant, subject, approval string, by Actor) (out retention.Erasure, found bool, err error) {
+	open, err := retention.Uncertified(ctx, l.store.DB, database.Text(tenant), database.Text(subject))
 	if err != nil {
-		return Erasure{}, false, err
+		return retention.Erasure{}, false, err
 	}
 	for _, e := range open {
 		if e.Detail["approval"] == approval {
@@ -123,13 +87,13 @@ func (l *Log) Finish(ctx context.Context, tenant, subject, approval string, by A
 			return out, true, err
 		}
 	}
-	return Erasure{}, false, nil
+	return retention.Erasure{}, false, nil
 }
 
 // finish removes the copies of what was erased from pages and files, and certifies what of this person was erased before that and is not certified.
-func (l *Log) finish(ctx context.Context, by Actor, out Erasure) (Erasure, error) {
-	open, oerr := l.store.uncertified(ctx, out.Tenant, out.Subject)
-	err := errors.Join(l.store.scrub(ctx), l.emptySegments(ctx))
+func (l *Log) finish(ctx context.Context, by Actor, out retention.Erasure) (retention.Erasure, error) {
+	open, oerr := retention.Uncertified(ctx, l.store.DB, out.Tenant, out.Subject)
+	err := errors.Join(retention.Scrub(ctx, l.store.DB), l.emptySegments(ctx))
 	if out.Clean = err == nil; out.Clean {
 		if err = oerr; err == nil {
 			out.Certificate, err = l.certify(ctx, by, out.Record, open)
@@ -144,11 +108,11 @@ func (l *Log) finish(ctx context.Context, by Actor, out Erasure) (Erasure, error
 
 // certify makes the records that say that all of these erasures are done, durable and sealed, and returns that of one of them. Another process may have
 // certified it first: then its record is the certificate.
-func (l *Log) certify(ctx context.Context, by Actor, of string, open []Erasure) (string, error) {
+func (l *Log) certify(ctx context.Context, by Actor, of string, open []retention.Erasure) (string, error) {
 	certificates := map[string]string{}
 	for _, x := range open {
 		e := Event{
-			Stage: StageAction, Tenant: x.Tenant, Actor: by, Action: ActionErased, Resource: x.Subject, Decision: "allow", Outcome: "ok", Detail: map[string]string{},
+			Stage: StageAction, Tenant: x.Tenant, Actor: by, Action: retention.ActionErased, Resource: x.Subject, Decision: "allow", Outcome: "ok", Detail: map[string]string{},
 		}
 		maps.Copy(e.Detail, x.Detail)
 		e.Detail["erasure"] = x.Record
@@ -164,13 +128,13 @@ func (l *Log) certify(ctx context.Context, by Actor, of string, open []Erasure) 
 	if err := l.Flush(ctx); err != nil {
 		return "", fmt.Errorf("certify the erasure: %w", err)
 	}
-	return l.store.certified(ctx, certificates, of)
+	return retention.Certify(ctx, l.store.DB, certificates, of)
 }
 
 // recordErasure makes the record of an erasure durable and sealed, and returns its id: nothing is destroyed before.
-func (l *Log) recordErasure(ctx context.Context, o Order, out Erasure) (string, error) {
+func (l *Log) recordErasure(ctx context.Context, o retention.Order, out retention.Erasure) (string, error) {
 	e := Event{
-		Stage: StageAction, Time: out.Time, Tenant: o.Tenant, Actor: o.By, Action: ActionErase, Resource: o.Subject, Decision: "allow", Outcome: "ok",
+		Stage: StageAction, Time: out.Time, Tenant: o.Tenant, Actor: o.By, Action: retention.ActionErase, Resource: o.Subject, Decision: "allow", Outcome: "ok",
 		Detail: map[string]string{},
 	}
 	maps.Copy(e.Detail, o.Detail)
@@ -178,7 +142,7 @@ func (l *Log) recordErasure(ctx context.Context, o Order, out Erasure) (string, 
 		"keys": strconv.FormatInt(out.Keys, 10), "contents": strconv.FormatInt(out.Contents, 10), "time": strconv.FormatInt(out.Time, 10),
 	})
 	var err error
-	if e.Detail[warrantKey], err = l.warrantFor(e); err != nil {
+	if e.Detail[retention.AttestationKey], err = retention.Attest(l.signer, e); err != nil {
 		return "", err
 	}
 	receipt, err := l.Append(ctx, e)
@@ -192,14 +156,14 @@ func (l *Log) recordErasure(ctx context.Context, o Order, out Erasure) (string, 
 }
 
 // recordFailure says that what the record of an erasure says did not happen, or not all of it.
-func (l *Log) recordFailure(ctx context.Context, by Actor, out Erasure, why error) error {
+func (l *Log) recordFailure(ctx context.Context, by Actor, out retention.Erasure, why error) error {
 	f := fault.Public(why)
 	e := Event{
-		Stage: StageAction, Tenant: out.Tenant, Actor: by, Action: ActionErasureFailed, Resource: out.Subject, Decision: "allow", Outcome: "failed",
+		Stage: StageAction, Tenant: out.Tenant, Actor: by, Action: retention.ActionErasureFailed, Resource: out.Subject, Decision: "allow", Outcome: "failed",
 		ErrorKind: f.Kind().String(), ErrorCode: string(f.Code()), Detail: map[string]string{"erasure": out.Record},
 	}
-	if refusedAfter(why) {
-		e.Action, e.Decision, e.Outcome = ActionErasureRefused, "refuse", "refused"
+	if retention.Refused(why) {
+		e.Action, e.Decision, e.Outcome = retention.ActionErasureRefused, "refuse", "refused"
 	}
 	_, err := l.Append(context.WithoutCancel(ctx), e)
 	return err
@@ -210,14 +174,14 @@ func (l *Log) WhenErased(fn func(tenant string)) { l.erased = fn }
 
 // Erasures returns the erasures of a tenant, of all for "", oldest first. A site keeps the list apart from the backups of its database: what
 // was erased after a backup must be erased again when it is restored.
-func (l *Log) Erasures(ctx context.Context, tenant string) ([]Erasure, error) {
-	return l.store.erasures(ctx, tenant)
+func (l *Log) Erasures(ctx context.Context, tenant string) ([]retention.Erasure, error) {
+	return retention.Erasures(ctx, l.store.DB, tenant)
 }
 
 // heedErasures drops the keys in memory and turns to new segments when somebody, this replica or another, has erased since the last call, and
 // tells whoever else keeps something. The caller holds the lock on work.
 func (l *Log) heedErasures(ctx context.Context) error {
-	n, err := l.store.countErasures(ctx)
+	n, err := retention.CountErasures(ctx, l.store.DB)
 	if err != nil || maps.Equal(n, l.erasures) {
 		return err
 	}
@@ -246,7 +210,7 @@ func (l *Log) emptySegments(ctx context.Context) error {
 	wait := time.NewTicker(20 * time.Millisecond)
 	defer wait.Stop()
 	for {
-		if err := l.pass(ctx, true); err != nil && !errors.Is(err, errNotSealer) {
+		if err := l.pass(ctx, true); err != nil && !errors.Is(err, seal.ErrNotSealer) {
 			return fmt.Errorf("empty the write-ahead log: %w", err)
 		}
 		left := 0
@@ -266,4 +230,19 @@ func (l *Log) emptySegments(ctx context.Context) error {
 		case <-wait.C:
 		}
 	}
+}
+
+// Others reports whether other processes than this one may have a write-ahead log, which only they can empty: whether another writer is known, of
+// which nobody has found that it is over. tx is the transaction that asks; nil for none.
+func (l *Log) Others(ctx context.Context, tx *gorm.DB) (bool, error) {
+	var mine []string
+	for _, w := range l.logs() {
+		mine = append(append(mine, w.Writer), w.Former...)
+	}
+	if tx == nil {
+		tx = l.store.DB
+	}
+	var n int64
+	err := tx.WithContext(ctx).Model(&store.WriterRow{}).Where("drained < ? AND writer NOT IN ?", int64(store.Forever), mine).Count(&n).Error
+	return n > 0, database.Unavailable("look for other writers", err)
 }

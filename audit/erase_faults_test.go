@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/durable/durabletest"
+	"github.com/sluice-project/sluice/audit/retention"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -36,7 +37,7 @@ func TestEveryDatabaseFailureOfAnErasure(t *testing.T) {
 					}
 					return durabletest.Healthy
 				})
-				_, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
+				_, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer})
 				faulty.Set(nil)
 				if failed != "" && err == nil {
 					t.Errorf("%q (%d) mode %d: no error", failed, n, m)
@@ -48,7 +49,7 @@ func TestEveryDatabaseFailureOfAnErasure(t *testing.T) {
 					if got := texts(t, l, r.ID); !slices.Equal(got, said(1000*int(m)+2*n)) && !slices.Equal(got, []string{"", ""}) {
 						t.Errorf("%q (%d) mode %d: half erased: %q", failed, n, m, got)
 					}
-					if _, err = l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); err != nil {
+					if _, err = l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer}); err != nil {
 						t.Fatalf("%q (%d) mode %d: %v", failed, n, m, err)
 					}
 				}

@@ -17,6 +17,11 @@ import (
 	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/export"
+	"github.com/sluice-project/sluice/audit/retention"
+	"github.com/sluice-project/sluice/audit/seal"
+	"github.com/sluice-project/sluice/audit/store"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -71,7 +76,7 @@ func holders(files map[string][]byte, b []byte) (names []string) {
 
 func wrappedKeys(t *testing.T, db *gorm.DB, subject string) (out [][]byte) {
 	t.Helper()
-	must(t, db.Model(&keyRow{}).Where("subject = ?", subject).Pluck("wrapped", &out).Error)
+	must(t, db.Model(&store.KeyRow{}).Where("subject = ?", subject).Pluck("wrapped", &out).Error)
 	return out
 }
 
@@ -98,7 +103,7 @@ func TestEraseReachesEveryCopy(t *testing.T) {
 			old[id] = p
 		}
 		var bundle bytes.Buffer
-		_, err := l.Export(t.Context(), &bundle, Export{By: "auditor"})
+		_, err := l.Export(t.Context(), &bundle, export.Selection{By: "auditor"})
 		must(t, err)
 
 		keys := wrappedKeys(t, db, alice)
@@ -115,7 +120,7 @@ func TestEraseReachesEveryCopy(t *testing.T) {
 			t.Fatal("the test cannot see the last key in the write-ahead log")
 		}
 
-		done, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
+		done, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer})
 		if err != nil || done.Keys != 41 || done.Contents != 82 || done.Record == "" {
 			t.Fatalf("%+v, %v", done, err)
 		}
@@ -174,10 +179,10 @@ func logged(t *testing.T, key []byte) []byte {
 	return bytes.Trim(b, `"`)
 }
 
-func theErasureIsRecorded(t *testing.T, l *Log, done Erasure) {
+func theErasureIsRecorded(t *testing.T, l *Log, done retention.Erasure) {
 	t.Helper()
 	e, err := l.Get(t.Context(), done.Record)
-	if err != nil || e.Action != ActionErase || e.Resource != alice || e.Actor != officer || e.Detail["keys"] != "41" || e.Detail["contents"] != "82" || e.Index < 0 {
+	if err != nil || e.Action != retention.ActionErase || e.Resource != alice || e.Actor != officer || e.Detail["keys"] != "41" || e.Detail["contents"] != "82" || e.Index < 0 {
 		t.Errorf("%+v, %v", e, err)
 	}
 	list, err := l.Erasures(t.Context(), "demo")
@@ -195,29 +200,29 @@ func TestEraseIsRepeatable(t *testing.T) {
 		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		r := say(t, l, 1, alice)
 		flush(t, l)
-		var key keyRow
+		var key store.KeyRow
 		must(t, db.Where("subject = ?", alice).Take(&key).Error)
-		var kept []contentRow
+		var kept []store.ContentRow
 		must(t, db.Find(&kept).Error)
-		_, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
+		_, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer})
 		must(t, err)
 		must(t, db.Create(&key).Error)
 		must(t, db.Create(&kept).Error)
 		if got := texts(t, l, r.ID); !slices.Equal(got, said(1)) {
 			t.Fatalf("%q", got)
 		}
-		if rep := verify(t, l, db); rep.OK || rep.Problems[0].Kind != "content" {
+		if rep := verifyLog(t, l, db); rep.OK || rep.Problems[0].Kind != "content" {
 			t.Errorf("%+v", rep)
 		}
-		done, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
+		done, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer})
 		if err != nil || done.Keys != 1 || done.Contents != 2 {
 			t.Errorf("%+v, %v", done, err)
 		}
-		if done, err = l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); err != nil || done.Keys != 0 || done.Contents != 0 {
+		if done, err = l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer}); err != nil || done.Keys != 0 || done.Contents != 0 {
 			t.Errorf("%+v, %v", done, err)
 		}
 		mustVerify(t, l, db)
-		if _, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: "", By: officer}); !fault.Is(err, fault.CodeInvalidValue) {
+		if _, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: "", By: officer}); !fault.Is(err, fault.CodeInvalidValue) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -233,7 +238,7 @@ func TestErasureReachesOtherReplicas(t *testing.T) {
 		turnTo(t, there, here)
 		late, bobs := say(t, there, 2, alice), say(t, there, 3, bob)
 		key := wrappedKeys(t, db, alice)[0]
-		if _, err := here.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); err != nil {
+		if _, err := here.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer}); err != nil {
 			t.Fatal(err)
 		}
 		turnTo(t, here, there)
@@ -265,7 +270,7 @@ func TestErasureReachesOtherReplicas(t *testing.T) {
 func turnTo(t *testing.T, from, to *Log) {
 	t.Helper()
 	flush(t, from)
-	must(t, from.store.releaseLease(t.Context(), from.wal.Writer))
+	must(t, seal.Release(t.Context(), from.store.DB, from.wal.Writer))
 	if to != nil {
 		flush(t, to)
 	}
@@ -280,11 +285,11 @@ func TestErasureOfALostReplica(t *testing.T) {
 		for _, lock := range lost.locks {
 			_ = lock.Close()
 		}
-		if _, err := here.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); err != nil {
+		if _, err := here.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer}); err != nil {
 			t.Fatal(err)
 		}
 		turnTo(t, here, nil)
-		if _, err := Adopt(t.Context(), testConfig(""), lost.cfg.Dir, db, testKeys(), nil, discard()); err != nil {
+		if _, err := Recover(t.Context(), testConfig(""), lost.cfg.Dir, db, testKeys(), nil, discard()); err != nil {
 			t.Fatal(err)
 		}
 		if got := texts(t, here, r.ID); !slices.Equal(got, []string{"", ""}) {
@@ -305,7 +310,7 @@ func TestErasureThatFails(t *testing.T) {
 		r := say(t, l, 1, alice)
 		flush(t, l)
 		disk.Set(always(m))
-		if _, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); !fault.Is(err, fault.CodeAuditUnavailable) {
+		if _, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer}); !fault.Is(err, fault.CodeAuditUnavailable) {
 			t.Errorf("an erasure without a record: %v", err)
 		}
 		if got := texts(t, l, r.ID); !slices.Equal(got, said(1)) {
@@ -320,11 +325,11 @@ func TestErasureThatFails(t *testing.T) {
 			}
 			return durabletest.Healthy
 		})
-		if done, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); err == nil || done.Keys != 2 {
+		if done, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer}); err == nil || done.Keys != 2 {
 			t.Errorf("the segment could not be removed: %+v, %v", done, err)
 		}
 		disk.Set(nil)
-		if _, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); err != nil {
+		if _, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer}); err != nil {
 			t.Error(err)
 		}
 		mustVerify(t, l, db)
@@ -340,28 +345,28 @@ func TestCertifiedOnce(t *testing.T) {
 	other := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 	say(t, l, 1, alice)
 	flush(t, l)
-	came, theirs := false, Erasure{}
+	came, theirs := false, retention.Erasure{}
 	faulty.Set(func(op string) durabletest.Mode {
 		if came || !strings.Contains(op, "wal_checkpoint") {
 			return durabletest.Healthy
 		}
 		came = true
-		must(t, l.store.releaseLease(t.Context(), l.wal.Writer))
+		must(t, seal.Release(t.Context(), l.store.DB, l.wal.Writer))
 		var found bool
 		var err error
 		if theirs, found, err = other.Finish(t.Context(), "demo", alice, "", officer); err != nil || !found {
 			t.Errorf("%t, %v", found, err)
 		}
-		must(t, other.store.releaseLease(t.Context(), other.wal.Writer))
-		must(t, db.Create(&resultRow{Record: "late", Tenant: "demo", Subject: alice, Detail: `{"keys":"0","contents":"0","time":"1"}`}).Error)
+		must(t, seal.Release(t.Context(), other.store.DB, other.wal.Writer))
+		must(t, db.Create(&retention.ResultRow{Record: "late", Tenant: "demo", Subject: alice, Detail: `{"keys":"0","contents":"0","time":"1"}`}).Error)
 		return durabletest.Healthy
 	})
-	done, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
+	done, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer})
 	faulty.Set(nil)
 	if err != nil || !came || done.Certificate == "" || done.Certificate != theirs.Certificate {
 		t.Errorf("%+v, %v, want the certificate %s", done, err, theirs.Certificate)
 	}
-	open, err := l.store.uncertified(t.Context(), "demo", alice)
+	open, err := retention.Uncertified(t.Context(), l.store.DB, "demo", alice)
 	if err != nil || len(open) != 1 || open[0].Record != "late" {
 		t.Errorf("%+v, %v", open, err)
 	}
@@ -373,7 +378,7 @@ func TestCutRecordsAreErased(t *testing.T) {
 	for name, b := range map[string]string{"a.log.cut": "..SLWK..", "b.log.cut": "..SLWF.."} {
 		must(t, os.WriteFile(filepath.Join(l.wal.Dir, name), []byte(b), 0o600))
 	}
-	if _, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); err != nil {
+	if _, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer}); err != nil {
 		t.Fatal(err)
 	}
 	left, err := filepath.Glob(filepath.Join(l.wal.Dir, "*.cut"))
@@ -388,11 +393,11 @@ func TestContentsAreCovered(t *testing.T) {
 		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		id, other := say(t, l, 1, alice).ID, say(t, l, 2, bob).ID
 		say(t, l, 3, Subject(testKeys(), "demo", "carol"))
-		_, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: Subject(testKeys(), "demo", "carol"), By: officer})
+		_, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: Subject(testKeys(), "demo", "carol"), By: officer})
 		must(t, err)
-		var keys []keyRow
+		var keys []store.KeyRow
 		must(t, db.Order("created").Find(&keys).Error)
-		forge := erasedRow{keys[0].ID, keys[0].Nonce, keys[0].Tenant, keys[0].Subject, keys[0].Created}
+		forge := store.ErasedKeyRow{ID: keys[0].ID, Nonce: keys[0].Nonce, Tenant: keys[0].Tenant, Subject: keys[0].Subject, Created: keys[0].Created}
 		carols := forge
 		carols.Subject = Subject(testKeys(), "demo", "carol")
 		s := &scene{t: t, l: l, db: db}
@@ -402,7 +407,7 @@ func TestContentsAreCovered(t *testing.T) {
 				return tx.Exec("DELETE FROM audit_contents WHERE record = ? AND direction = 'answer'", id).Error
 			},
 			"delete all of a": func(tx *gorm.DB) error { return tx.Exec("DELETE FROM audit_contents WHERE record = ?", id).Error },
-			"delete a key":    func(tx *gorm.DB) error { return tx.Delete(&keyRow{}, "id = ?", keys[0].ID).Error },
+			"delete a key":    func(tx *gorm.DB) error { return tx.Delete(&store.KeyRow{}, "id = ?", keys[0].ID).Error },
 			"hide a deletion behind a row that no erasure stands for": func(tx *gorm.DB) error {
 				return firstError(tx.Exec("DELETE FROM audit_contents WHERE record = ?", id).Error, tx.Create(&forge).Error)
 			},
@@ -411,7 +416,7 @@ func TestContentsAreCovered(t *testing.T) {
 			},
 			"hide a deletion behind an erasure that no record stands for": func(tx *gorm.DB) error {
 				return firstError(tx.Exec("DELETE FROM audit_contents WHERE record = ?", id).Error, tx.Create(&forge).Error,
-					tx.Create(&erasureRow{Record: id, Tenant: forge.Tenant, Subject: forge.Subject, Time: 1 << 60}).Error)
+					tx.Create(&store.ErasureRow{Record: id, Tenant: forge.Tenant, Subject: forge.Subject, Time: 1 << 60}).Error)
 			},
 			"change a ciphertext": func(tx *gorm.DB) error {
 				return tx.Exec("UPDATE audit_contents SET ciphertext = ? WHERE record = ? AND direction = 'request'", []byte("else"), id).Error
@@ -423,16 +428,16 @@ func TestContentsAreCovered(t *testing.T) {
 				return tx.Exec("UPDATE audit_contents SET key_id = ? WHERE record = ? AND direction = 'request'", keys[1].ID, id).Error
 			},
 			"change whose a key is": func(tx *gorm.DB) error {
-				return tx.Model(&keyRow{}).Where("id = ?", keys[0].ID).Update("subject", bob).Error
+				return tx.Model(&store.KeyRow{}).Where("id = ?", keys[0].ID).Update("subject", bob).Error
 			},
 			"add a text": func(tx *gorm.DB) error {
-				return tx.Create(&contentRow{Record: id, Direction: "draft", KeyID: keys[0].ID, Digest: "d", Ciphertext: []byte("x")}).Error
+				return tx.Create(&store.ContentRow{Record: id, Direction: "draft", KeyID: keys[0].ID, Digest: "d", Ciphertext: []byte("x")}).Error
 			},
 		} {
 			s.inside(what, change, id)
 		}
 		s.inside("a text of nobody", func(tx *gorm.DB) error {
-			return tx.Create(&contentRow{Record: "no-such-record", Direction: "answer", KeyID: keys[0].ID, Digest: "d", Ciphertext: []byte("x")}).Error
+			return tx.Create(&store.ContentRow{Record: "no-such-record", Direction: "answer", KeyID: keys[0].ID, Digest: "d", Ciphertext: []byte("x")}).Error
 		}, "no-such-record")
 		s.inside("swapped texts", func(tx *gorm.DB) error {
 			return firstError(tx.Exec("UPDATE audit_contents SET record = 'x' WHERE record = ?", id).Error,
@@ -459,8 +464,8 @@ func (s *scene) inside(what string, change func(*gorm.DB) error, record string) 
 	if err := change(tx); err != nil {
 		s.t.Fatalf("%s: %v", what, err)
 	}
-	r, err := Verify(s.t.Context(), VerifySource{Dir: s.l.cfg.Dir, DB: tx, VerifierKey: s.l.VerifierKey()}, nil)
-	if err != nil || r.OK || !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Kind == "content" && p.Record == record }) {
+	r, err := verify.Run(s.t.Context(), verify.Source{Dir: s.l.cfg.Dir, DB: tx, VerifierKey: s.l.VerifierKey()}, nil)
+	if err != nil || r.OK || !slices.ContainsFunc(r.Problems, func(p verify.Problem) bool { return p.Kind == "content" && p.Record == record }) {
 		s.t.Errorf("%s: %+v, %v", what, r, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"hash"
 
 	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/audit/store"
 	"github.com/sluice-project/sluice/internal/keyring"
 )
 
@@ -34,6 +35,13 @@ const (
 	StageAdmitted = record.StageAdmitted
 	StageOutcome  = record.StageOutcome
 	StageAction   = record.StageAction
+)
+
+type (
+	// Sink writes what belongs to events in the transaction that stores them; package store says what its errors mean.
+	Sink = store.Sink
+	// Lease is for work that one replica or command at a time does; package store says how it is taken.
+	Lease = store.Lease
 )
 
 // Receipt says where a record was written. ID is the handle for [Log.Get] and [Log.Prove].

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/export"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -17,7 +18,7 @@ import (
 func TestExport(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
-		if _, err := l.Export(t.Context(), &bytes.Buffer{}, Export{}); err == nil {
+		if _, err := l.Export(t.Context(), &bytes.Buffer{}, export.Selection{}); err == nil {
 			t.Error("an empty log was exported")
 		}
 		appendN(t, l, 0, 20)
@@ -33,16 +34,16 @@ func TestExport(t *testing.T) {
 		}
 		at := func(n int) int64 { return recordtest.Sample(n).Time }
 		for name, k := range map[string]struct {
-			x        Export
+			x        export.Selection
 			records  int64
 			complete bool
 		}{
-			"all":       {Export{By: "auditor"}, 27, true},
-			"a tenant":  {Export{Tenant: "other"}, 7, false},
-			"a time":    {Export{From: at(5), To: at(9)}, 4, false},
-			"both":      {Export{Tenant: "other", From: at(103)}, 4, false},
-			"nothing":   {Export{Tenant: "nobody"}, 0, false},
-			"an attack": {Export{Tenant: "x' OR '1'='1"}, 0, false},
+			"all":       {export.Selection{By: "auditor"}, 27, true},
+			"a tenant":  {export.Selection{Tenant: "other"}, 7, false},
+			"a time":    {export.Selection{From: at(5), To: at(9)}, 4, false},
+			"both":      {export.Selection{Tenant: "other", From: at(103)}, 4, false},
+			"nothing":   {export.Selection{Tenant: "nobody"}, 0, false},
+			"an attack": {export.Selection{Tenant: "x' OR '1'='1"}, 0, false},
 		} {
 			var zip bytes.Buffer
 			m, err := l.Export(t.Context(), &zip, k.x)

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -163,7 +164,7 @@ func TestDiskFullThenSpace(t *testing.T) {
 	flush(t, l) // the segment that the probe began has a header and no record yet
 	appendN(t, l, 2, 1)
 	flush(t, l)
-	mustVerify(t, l, l.store.db)
+	mustVerify(t, l, l.store.DB)
 }
 
 // TestHungDevice lets each operation of an append hang in turn: the append returns within the deadline, the next ones are refused at once
@@ -315,7 +316,7 @@ func TestDiesBeforeTheHeader(t *testing.T) {
 			flush(t, l) // retires all but the last
 			segs := l.wal.Segments()
 			must(t, l.Close())
-			must(t, os.WriteFile(wal.Path(walDir(cfg.Dir), segs[0].Writer, segs[0].Number+1), make([]byte, size), 0o600))
+			must(t, os.WriteFile(wal.Path(wal.Dir(cfg.Dir), segs[0].Writer, segs[0].Number+1), make([]byte, size), 0o600))
 			if number == 1 { // nothing else is there
 				must(t, os.Remove(segs[0].Path))
 			}
@@ -357,7 +358,7 @@ func TestDamageInTheMiddle(t *testing.T) {
 		if _, err := open(cfg.withDefaults(), db, testKeys(), nil, discard(), newMetrics(nil), durable.OS{}, durable.OS{}); err == nil {
 			t.Fatalf("a flipped byte at %d of %d went unnoticed", at, len(whole))
 		}
-		r, err := Verify(t.Context(), VerifySource{Dir: cfg.Dir, DB: db, VerifierKey: l.VerifierKey()}, nil)
+		r, err := verify.Run(t.Context(), verify.Source{Dir: cfg.Dir, DB: db, VerifierKey: l.VerifierKey()}, nil)
 		if err != nil || r.OK || r.Problems[0].Kind != "wal" {
 			t.Fatalf("verify: %+v, %v", r, err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/durable/durabletest"
+	"github.com/sluice-project/sluice/audit/retention"
 	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -52,31 +53,33 @@ func TestAHoldStopsAnErasure(t *testing.T) {
 		spoke(t, l, "r4", "k7", Subject(testKeys(), "demo", "u7"), now-40*hour) // a key of the account u7
 		own := spoke(t, l, "r3", "app", "", now-30*hour)                        // the key itself, on nobody's behalf
 		flush(t, l)
-		reach := func(subject string) Reach { return Reach{Parts: []Part{{Subject: subject}}} }
+		reach := func(subject string) retention.Reach {
+			return retention.Reach{Parts: []retention.Part{{Subject: subject}}}
+		}
 		for name, c := range map[string]struct {
-			hold        Hold
+			hold        retention.Hold
 			alice, app  bool
 			aliceRecord int64
 		}{
-			"tenant":                  {Hold{Tenant: "demo"}, true, true, 1},
-			"all tenants":             {Hold{From: 1}, true, true, 1},
-			"another tenant":          {Hold{Tenant: "other"}, false, false, 0},
-			"request":                 {Hold{Tenant: "demo", Request: "r1"}, true, false, 1},
-			"another's request":       {Hold{Tenant: "demo", Request: "r2"}, false, false, 0},
-			"request, all tenants":    {Hold{Request: "r3"}, false, true, 0},
-			"actor":                   {Hold{Tenant: "demo", Actor: "app"}, true, true, 1},
-			"account":                 {Hold{Tenant: "demo", Actor: "u7"}, false, false, 0},
-			"another actor":           {Hold{Tenant: "demo", Actor: "k9"}, false, false, 0},
-			"time with a record":      {Hold{Tenant: "demo", From: now - 49*hour, To: now - 47*hour}, true, false, 1},
-			"time without one":        {Hold{Tenant: "demo", From: now - 47*hour, To: now - 31*hour}, false, false, 0},
-			"time before":             {Hold{Tenant: "demo", To: now - 50*hour}, false, false, 0},
-			"from now on":             {Hold{Tenant: "demo", From: now - hour}, true, true, 0},
-			"from tomorrow on":        {Hold{Tenant: "demo", From: now + 24*hour}, false, false, 0},
-			"person":                  {Hold{Tenant: "demo", Subject: alice}, true, false, 1},
-			"person in a time":        {Hold{Tenant: "demo", Subject: alice, To: now - 100*hour}, true, false, 0},
-			"person, another request": {Hold{Tenant: "demo", Subject: alice, Request: "r2"}, false, false, 0},
-			"another person":          {Hold{Tenant: "demo", Subject: bob}, false, false, 0},
-			"key as a person":         {Hold{Tenant: "demo", Subject: app}, false, true, 0},
+			"tenant":                  {retention.Hold{Tenant: "demo"}, true, true, 1},
+			"all tenants":             {retention.Hold{From: 1}, true, true, 1},
+			"another tenant":          {retention.Hold{Tenant: "other"}, false, false, 0},
+			"request":                 {retention.Hold{Tenant: "demo", Request: "r1"}, true, false, 1},
+			"another's request":       {retention.Hold{Tenant: "demo", Request: "r2"}, false, false, 0},
+			"request, all tenants":    {retention.Hold{Request: "r3"}, false, true, 0},
+			"actor":                   {retention.Hold{Tenant: "demo", Actor: "app"}, true, true, 1},
+			"account":                 {retention.Hold{Tenant: "demo", Actor: "u7"}, false, false, 0},
+			"another actor":           {retention.Hold{Tenant: "demo", Actor: "k9"}, false, false, 0},
+			"time with a record":      {retention.Hold{Tenant: "demo", From: now - 49*hour, To: now - 47*hour}, true, false, 1},
+			"time without one":        {retention.Hold{Tenant: "demo", From: now - 47*hour, To: now - 31*hour}, false, false, 0},
+			"time before":             {retention.Hold{Tenant: "demo", To: now - 50*hour}, false, false, 0},
+			"from now on":             {retention.Hold{Tenant: "demo", From: now - hour}, true, true, 0},
+			"from tomorrow on":        {retention.Hold{Tenant: "demo", From: now + 24*hour}, false, false, 0},
+			"person":                  {retention.Hold{Tenant: "demo", Subject: alice}, true, false, 1},
+			"person in a time":        {retention.Hold{Tenant: "demo", Subject: alice, To: now - 100*hour}, true, false, 0},
+			"person, another request": {retention.Hold{Tenant: "demo", Subject: alice, Request: "r2"}, false, false, 0},
+			"another person":          {retention.Hold{Tenant: "demo", Subject: bob}, false, false, 0},
+			"key as a person":         {retention.Hold{Tenant: "demo", Subject: app}, false, true, 0},
 		} {
 			c.hold.Reason = "case 17 " + name
 			h, err := l.Hold(t.Context(), c.hold)
@@ -93,13 +96,13 @@ func TestAHoldStopsAnErasure(t *testing.T) {
 			if got, err := l.Covering(t.Context(), "demo", officer, reach(Subject(testKeys(), "demo", "u7"))); err != nil || name == "account" && (len(got) != 1 || got[0].Records != 1) {
 				t.Errorf("%s: of the account: %+v, %v", name, got, err)
 			}
-			if got, err := l.Covering(t.Context(), "demo", officer, Reach{Unknown: true}); err != nil || (len(got) == 1) != (h.Tenant != "other") {
+			if got, err := l.Covering(t.Context(), "demo", officer, retention.Reach{Unknown: true}); err != nil || (len(got) == 1) != (h.Tenant != "other") {
 				t.Errorf("%s: of somebody unknown: %+v, %v", name, got, err)
 			}
 			if c.alice {
-				_, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
+				_, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer})
 				held409(t, err, h.ID)
-				_, err = l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer, Pass: []string{"another"}})
+				_, err = l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer, Pass: []string{"another"}})
 				held409(t, err, h.ID)
 			}
 			_, err = l.ReleaseHold(t.Context(), "", h.ID, Actor{Kind: "user", ID: "other"})
@@ -109,7 +112,7 @@ func TestAHoldStopsAnErasure(t *testing.T) {
 			t.Errorf("%+v, %v", list, err)
 		}
 		flush(t, l)
-		for _, action := range []string{ActionErase, ActionErasureRefused} { // what is held is refused before anything says that it is done
+		for _, action := range []string{retention.ActionErase, retention.ActionErasureRefused} { // what is held is refused before anything says that it is done
 			if page, err := l.Search(t.Context(), search.Query{Tenant: "demo", Action: action}); err != nil || len(page.Events) != 0 {
 				t.Errorf("%+v, %v", page, err)
 			}
@@ -123,9 +126,9 @@ func TestAHoldStopsAnErasure(t *testing.T) {
 			t.Errorf("%d, %d, %v", n, newest, err)
 		}
 
-		h, err := l.Hold(t.Context(), Hold{Tenant: "demo", Request: "r1", Reason: "case 17"})
+		h, err := l.Hold(t.Context(), retention.Hold{Tenant: "demo", Request: "r1", Reason: "case 17"})
 		must(t, err)
-		done, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer, Pass: []string{h.ID}, Detail: map[string]string{"holds": h.ID}})
+		done, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer, Pass: []string{h.ID}, Detail: map[string]string{"holds": h.ID}})
 		if err != nil || done.Contents != 1 || !done.Done {
 			t.Errorf("%+v, %v", done, err)
 		}
@@ -168,23 +171,23 @@ func TestAHoldCoversATime(t *testing.T) {
 	spoke(t, l, "r2", "app", alice, now-24*hour)
 	flush(t, l)
 	for name, c := range map[string]struct {
-		hold Hold
+		hold retention.Hold
 		want bool
 	}{
-		"request in it":    {Hold{Tenant: "demo", Request: "r1"}, true},
-		"request outside":  {Hold{Tenant: "demo", Request: "r2"}, false},
-		"time in it":       {Hold{Tenant: "demo", From: now - 48*hour, To: now - 47*hour}, true},
-		"time outside":     {Hold{Tenant: "demo", From: now - 24*hour}, false},
-		"person":           {Hold{Tenant: "demo", Subject: alice}, true},
-		"time behind it":   {Hold{Tenant: "demo", From: now - 24*hour, To: now - 23*hour}, false},
-		"person, outside":  {Hold{Tenant: "demo", Subject: alice, From: now - 24*hour}, false},
-		"tenant":           {Hold{Tenant: "demo"}, true},
-		"another's person": {Hold{Tenant: "demo", Subject: bob}, false},
+		"request in it":    {retention.Hold{Tenant: "demo", Request: "r1"}, true},
+		"request outside":  {retention.Hold{Tenant: "demo", Request: "r2"}, false},
+		"time in it":       {retention.Hold{Tenant: "demo", From: now - 48*hour, To: now - 47*hour}, true},
+		"time outside":     {retention.Hold{Tenant: "demo", From: now - 24*hour}, false},
+		"person":           {retention.Hold{Tenant: "demo", Subject: alice}, true},
+		"time behind it":   {retention.Hold{Tenant: "demo", From: now - 24*hour, To: now - 23*hour}, false},
+		"person, outside":  {retention.Hold{Tenant: "demo", Subject: alice, From: now - 24*hour}, false},
+		"tenant":           {retention.Hold{Tenant: "demo"}, true},
+		"another's person": {retention.Hold{Tenant: "demo", Subject: bob}, false},
 	} {
 		c.hold.Reason = "case 17"
 		h, err := l.Hold(t.Context(), c.hold)
 		must(t, err)
-		got, err := l.Covering(t.Context(), "demo", officer, Reach{Parts: []Part{{Subject: alice, From: now - 49*hour, To: now - 47*hour}}})
+		got, err := l.Covering(t.Context(), "demo", officer, retention.Reach{Parts: []retention.Part{{Subject: alice, From: now - 49*hour, To: now - 47*hour}}})
 		if err != nil || (len(got) == 1) != c.want {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
@@ -199,13 +202,13 @@ func TestAHoldCoversWhatLives(t *testing.T) {
 	const hour = int64(time.Hour / time.Microsecond)
 	l := openTest(t, testConfig(t.TempDir()), dbtest.SQLite(t), nil, durable.OS{})
 	now := time.Now().UnixMicro()
-	for want, h := range map[bool]Hold{
+	for want, h := range map[bool]retention.Hold{
 		true:  {Tenant: "demo", From: now - 5*hour, To: now - 4*hour, Reason: "r"},
 		false: {Tenant: "demo", From: now + 24*hour, Reason: "r"},
 	} {
 		h, err := l.Hold(t.Context(), h)
 		must(t, err)
-		got, err := l.Covering(t.Context(), "demo", officer, Reach{Parts: []Part{{Subject: bob, From: now - 49*hour, To: now + 48*hour}}})
+		got, err := l.Covering(t.Context(), "demo", officer, retention.Reach{Parts: []retention.Part{{Subject: bob, From: now - 49*hour, To: now + 48*hour}}})
 		if err != nil || (len(got) == 1) != want {
 			t.Errorf("%+v: %+v, %v", h, got, err)
 		}
@@ -223,15 +226,15 @@ func TestAReleasedHoldBindsWhoReleasedIt(t *testing.T) {
 		l.now = func() time.Time { return now }
 		spoke(t, l, "r1", "app", alice, now.UnixMicro())
 		flush(t, l)
-		mine, err := l.Hold(t.Context(), Hold{Tenant: "demo", Request: "r1", Reason: "case 17"})
+		mine, err := l.Hold(t.Context(), retention.Hold{Tenant: "demo", Request: "r1", Reason: "case 17"})
 		must(t, err)
-		all, err := l.Hold(t.Context(), Hold{Request: "r1", Reason: "a secret"})
+		all, err := l.Hold(t.Context(), retention.Hold{Request: "r1", Reason: "a secret"})
 		must(t, err)
-		for _, h := range []Hold{mine, all} {
+		for _, h := range []retention.Hold{mine, all} {
 			_, err = l.ReleaseHold(t.Context(), "", h.ID, officer)
 			must(t, err)
 		}
-		_, err = l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
+		_, err = l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer})
 		held409(t, err, mine.ID)
 		if s := fmt.Sprint(err); !strings.Contains(s, all.ID) || strings.Contains(s, "secret") || !strings.Contains(s, "released by yourself") {
 			t.Error(s)
@@ -249,7 +252,7 @@ func TestAReleasedHoldBindsWhoReleasedIt(t *testing.T) {
 			"nobody":                {Actor{Kind: "user"}, 0, 0},
 		} {
 			l.now = func() time.Time { return now.Add(c.after) }
-			got, err := l.Covering(t.Context(), "demo", c.by, Reach{Parts: []Part{{Subject: alice}}})
+			got, err := l.Covering(t.Context(), "demo", c.by, retention.Reach{Parts: []retention.Part{{Subject: alice}}})
 			if err != nil || len(got) != c.held {
 				t.Errorf("%s: %+v, %v", name, got, err)
 			}
@@ -261,7 +264,7 @@ func TestAReleasedHoldBindsWhoReleasedIt(t *testing.T) {
 		if spans, err := l.SpanTenants(t.Context(), []string{mine.ID, all.ID}); err != nil || !spans {
 			t.Errorf("%t, %v", spans, err)
 		}
-		if _, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer, Pass: []string{mine.ID, all.ID}}); err != nil {
+		if _, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer, Pass: []string{mine.ID, all.ID}}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -276,13 +279,13 @@ func TestAHoldReleasedByACommandBindsEverybody(t *testing.T) {
 		l.now = func() time.Time { return now }
 		spoke(t, l, "r1", "app", alice, now.UnixMicro())
 		flush(t, l)
-		h, err := l.Hold(t.Context(), Hold{Tenant: "demo", Request: "r1", Reason: "case 17"})
+		h, err := l.Hold(t.Context(), retention.Hold{Tenant: "demo", Request: "r1", Reason: "case 17"})
 		must(t, err)
 		command := Actor{Kind: "system", ID: "command", Name: "root"}
 		if h, err = l.ReleaseHold(t.Context(), "", h.ID, command); err != nil || h.Releaser != "" || h.ReleasedBy != "root" {
 			t.Errorf("%+v, %v", h, err)
 		}
-		_, err = l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
+		_, err = l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer})
 		held409(t, err, h.ID)
 		if s := fmt.Sprint(err); !strings.Contains(s, "not signed in") {
 			t.Error(s)
@@ -290,7 +293,7 @@ func TestAHoldReleasedByACommandBindsEverybody(t *testing.T) {
 		for after, held := range map[time.Duration]int{0: 1, 24*time.Hour - time.Second: 1, 24 * time.Hour: 0} {
 			l.now = func() time.Time { return now.Add(after) }
 			for _, by := range []Actor{officer, command, {Kind: "user"}} {
-				if got, err := l.Covering(t.Context(), "demo", by, Reach{Parts: []Part{{Subject: alice}}}); err != nil || len(got) != held {
+				if got, err := l.Covering(t.Context(), "demo", by, retention.Reach{Parts: []retention.Part{{Subject: alice}}}); err != nil || len(got) != held {
 					t.Errorf("%s, %+v: %+v, %v", after, by, got, err)
 				}
 			}
@@ -307,17 +310,17 @@ func TestAHoldThatComesBetween(t *testing.T) {
 		other := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		id := spoke(t, l, "r1", "app", alice, 0)
 		flush(t, l)
-		var hold Hold
+		var hold retention.Hold
 		faulty.Set(func(op string) durabletest.Mode {
 			if hold.ID == "" && strings.Contains(op, "audit_subject_keys") && strings.Contains(op, "COUNT") { // behind the first look at the holds
 				var err error
-				if hold, err = other.Hold(t.Context(), Hold{Tenant: "demo", Request: "r1", Reason: "case 17"}); err != nil {
+				if hold, err = other.Hold(t.Context(), retention.Hold{Tenant: "demo", Request: "r1", Reason: "case 17"}); err != nil {
 					t.Error(err)
 				}
 			}
 			return durabletest.Healthy
 		})
-		_, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
+		_, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer})
 		faulty.Set(nil)
 		if hold.ID == "" {
 			t.Fatal("no hold came between")
@@ -327,7 +330,7 @@ func TestAHoldThatComesBetween(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 		flush(t, l)
-		page, err := l.Search(t.Context(), search.Query{Tenant: "demo", Action: ActionErasureRefused})
+		page, err := l.Search(t.Context(), search.Query{Tenant: "demo", Action: retention.ActionErasureRefused})
 		if err != nil || len(page.Events) != 1 || page.Events[0].Detail["erasure"] == "" || page.Events[0].ErrorCode != "legal_hold" {
 			t.Errorf("%+v, %v", page, err)
 		}
@@ -340,12 +343,12 @@ func TestAHoldThatComesBetween(t *testing.T) {
 
 // beside destroys what a test counts.
 type beside struct {
-	reach     Reach
+	reach     retention.Reach
 	destroyed int
 	err       error
 }
 
-func (b *beside) Take(*gorm.DB) (Reach, error) { return b.reach, nil }
+func (b *beside) Take(*gorm.DB) (retention.Reach, error) { return b.reach, nil }
 
 func (b *beside) Destroy(*gorm.DB) (map[string]string, error) {
 	b.destroyed++
@@ -360,25 +363,25 @@ func TestWhatGoesBeside(t *testing.T) {
 	id := spoke(t, l, "r1", "app", alice, 0)
 	spoke(t, l, "r2", "app", bob, 0)
 	flush(t, l)
-	h, err := l.Hold(t.Context(), Hold{Tenant: "demo", Request: "r2", Reason: "case 17"})
+	h, err := l.Hold(t.Context(), retention.Hold{Tenant: "demo", Request: "r2", Reason: "case 17"})
 	must(t, err)
 	now := time.Now().UnixMicro()
-	shared := &beside{reach: Reach{Parts: []Part{{Subject: bob, From: now - 1, To: now}}}}
-	_, err = l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer, Beside: shared})
+	shared := &beside{reach: retention.Reach{Parts: []retention.Part{{Subject: bob, From: now - 1, To: now}}}}
+	_, err = l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer, Beside: shared})
 	held409(t, err, h.ID)
 	refusing := &beside{err: fault.New(fault.CodeConflict, "no")}
-	if _, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer, Beside: refusing}); !fault.Is(err, fault.CodeConflict) || refusing.destroyed != 1 {
+	if _, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer, Beside: refusing}); !fault.Is(err, fault.CodeConflict) || refusing.destroyed != 1 {
 		t.Errorf("%v", err)
 	}
 	if got := texts(t, l, id); shared.destroyed != 0 || !slices.Equal(got, []string{"text of r1"}) {
 		t.Errorf("%d, %q", shared.destroyed, got)
 	}
 	both := &beside{}
-	if _, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer, Beside: both}); err != nil || both.destroyed != 1 {
+	if _, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer, Beside: both}); err != nil || both.destroyed != 1 {
 		t.Errorf("%v", err)
 	}
 	unheld := func(pass ...string) error {
-		return l.WithoutHold(t.Context(), "demo", officer, pass, func(tx *gorm.DB) (Reach, error) { return Reach{Unknown: true}, nil }, func(*gorm.DB) error { return errors.New("done") })
+		return l.WithoutHold(t.Context(), "demo", officer, pass, func(tx *gorm.DB) (retention.Reach, error) { return retention.Reach{Unknown: true}, nil }, func(*gorm.DB) error { return errors.New("done") })
 	}
 	held409(t, unheld(), h.ID)
 	if err := unheld(h.ID); !fault.Is(err, fault.CodeDatabaseUnavailable) || !strings.Contains(err.Error(), "done") {
@@ -391,13 +394,13 @@ func TestAHoldOnAPerson(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
-		for name, h := range map[string]Hold{"no tenant": {Subject: alice}, "in clear": {Tenant: "demo", Subject: "alice"}, "upper case": {Tenant: "demo", Subject: strings.ToUpper(alice)}} {
+		for name, h := range map[string]retention.Hold{"no tenant": {Subject: alice}, "in clear": {Tenant: "demo", Subject: "alice"}, "upper case": {Tenant: "demo", Subject: strings.ToUpper(alice)}} {
 			h.Reason = "r"
 			if _, err := l.Hold(t.Context(), h); !fault.Is(err, fault.CodeInvalidValue) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		made, err := l.Hold(t.Context(), Hold{Tenant: "demo", Subject: Subject(testKeys(), "demo", "app"), Reason: "r"})
+		made, err := l.Hold(t.Context(), retention.Hold{Tenant: "demo", Subject: Subject(testKeys(), "demo", "app"), Reason: "r"})
 		must(t, err)
 		if list, err := l.Holds(t.Context(), "demo"); err != nil || len(list) != 1 || list[0].Subject != made.Subject {
 			t.Errorf("%+v, %v", list, err)
@@ -411,7 +414,7 @@ func TestAHoldOnAPerson(t *testing.T) {
 			{Tenant: "demo", Actor: Actor{ID: "k9"}}:                     false,
 			{Tenant: "other", Actor: Actor{ID: "app"}}:                   false,
 		} {
-			if _, reason, stays := l.cfg.Retention.keeps(*e, []Hold{made}, l.store.subject, time.Now().AddDate(10, 0, 0)); stays != want || want && reason != "hold "+made.ID {
+			if _, reason, stays := l.cfg.Retention.Keeps(*e, []retention.Hold{made}, l.Keeper.Subject, time.Now().AddDate(10, 0, 0)); stays != want || want && reason != "hold "+made.ID {
 				t.Errorf("%+v stays: %t, %s", e.Actor, stays, reason)
 			}
 		}
@@ -433,7 +436,7 @@ func TestOthersAreToldOfErasures(t *testing.T) {
 			t.Errorf("%v before anything was erased", told)
 		}
 		for range 2 {
-			_, err := here.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
+			_, err := here.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer})
 			must(t, err)
 			flush(t, there)
 		}

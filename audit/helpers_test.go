@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations"
@@ -59,18 +60,18 @@ func flush(t testing.TB, l *Log) {
 	}
 }
 
-func verify(t testing.TB, l *Log, db *gorm.DB) Report {
+func verifyLog(t testing.TB, l *Log, db *gorm.DB) verify.Report {
 	t.Helper()
-	r, err := Verify(context.Background(), VerifySource{Dir: l.cfg.Dir, DB: db, VerifierKey: l.VerifierKey()}, nil)
+	r, err := verify.Run(context.Background(), verify.Source{Dir: l.cfg.Dir, DB: db, VerifierKey: l.VerifierKey()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func mustVerify(t testing.TB, l *Log, db *gorm.DB) Report {
+func mustVerify(t testing.TB, l *Log, db *gorm.DB) verify.Report {
 	t.Helper()
-	r := verify(t, l, db)
+	r := verifyLog(t, l, db)
 	if !r.OK {
 		t.Fatalf("verify failed: %+v", r)
 	}

@@ -12,7 +12,9 @@ import (
 	"github.com/sluice-project/sluice/audit/content"
 	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/export"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -53,7 +55,7 @@ func TestSuiteChanges(t *testing.T) {
 			must(t, err)
 			proofs = append(proofs, p)
 			var bundle bytes.Buffer
-			_, err = l.Export(t.Context(), &bundle, Export{By: "test"})
+			_, err = l.Export(t.Context(), &bundle, export.Selection{By: "test"})
 			must(t, err)
 			if r, err := evidence.VerifyBundle(t.Context(), bytes.NewReader(bundle.Bytes()), int64(bundle.Len()), l.reads, checkpoint.Witnesses{}, nil); err != nil || !r.OK {
 				t.Errorf("step %d: the bundle: %v %+v", i, err, r)
@@ -80,7 +82,7 @@ func TestSuiteChanges(t *testing.T) {
 				}
 			}
 		}
-		if r, err := Verify(t.Context(), VerifySource{Dir: cfg.Dir, DB: db, VerifierKey: both[1]}, nil); err != nil || r.OK {
+		if r, err := verify.Run(t.Context(), verify.Source{Dir: cfg.Dir, DB: db, VerifierKey: both[1]}, nil); err != nil || r.OK {
 			t.Errorf("the SM2 key alone verifies checkpoints that it did not sign: %v %+v", err, r)
 		}
 	})

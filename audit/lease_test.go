@@ -7,6 +7,9 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/retention"
+	"github.com/sluice-project/sluice/audit/seal"
+	"github.com/sluice-project/sluice/audit/store"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -16,7 +19,7 @@ func TestLease(t *testing.T) {
 	t.Parallel()
 	taken := errors.New("taken")
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		for _, l := range []Lease{sealLease(), pruneLease(), {Name: "reconcile", For: 2 * time.Minute, Taken: taken}} {
+		for _, l := range []store.Lease{seal.Lease(), retention.Lease(), {Name: "reconcile", For: 2 * time.Minute, Taken: taken}} {
 			now := time.Now()
 			for _, step := range []struct {
 				name   string
@@ -28,8 +31,8 @@ func TestLease(t *testing.T) {
 				{"fresh", "a", l.For, false},
 				{"about to end", "a", time.Microsecond, false},
 				{"over", "a", -time.Microsecond, true},
-				{"by a clock ahead within the skew", "a", l.For + maxSkew, false},
-				{"by a clock further ahead", "a", l.For + maxSkew + time.Microsecond, true},
+				{"by a clock ahead within the skew", "a", l.For + store.MaxSkew, false},
+				{"by a clock further ahead", "a", l.For + store.MaxSkew + time.Microsecond, true},
 				{"by a clock a year ahead", "a", 365 * 24 * time.Hour, true},
 			} {
 				must(t, db.Exec("UPDATE audit_lease SET holder = ?, expires = ? WHERE name = ?", step.holder, now.Add(step.ends).UnixMicro(), l.Name).Error)
@@ -51,7 +54,7 @@ func TestLease(t *testing.T) {
 			}
 			must(t, errors.Join(l.Release(db, "b"), l.Take(db, "a", now), l.Release(db, "a")))
 		}
-		if err := (Lease{Name: "no such row", For: time.Hour, Taken: taken}).Take(db, "a", time.Now()); !errors.Is(err, taken) {
+		if err := (store.Lease{Name: "no such row", For: time.Hour, Taken: taken}).Take(db, "a", time.Now()); !errors.Is(err, taken) {
 			t.Errorf("a lease without a row: %v", err)
 		}
 	})

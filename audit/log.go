@@ -16,8 +16,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/export"
 	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/audit/retention"
+	"github.com/sluice-project/sluice/audit/seal"
 	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/audit/store"
 	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -29,10 +33,13 @@ const (
 
 // Log is the audit log of one process. Its methods are safe for concurrent use.
 type Log struct {
-	*search.Reader // what was recorded
+	*search.Reader    // what was recorded
+	*seal.Tree        // what was sealed
+	*retention.Keeper // what must stay
+	*export.Exporter  // what others get
 
 	cfg       Config
-	store     *store
+	store     *store.Store
 	wal       *wal.Log // takes the records
 	spool     *wal.Log // takes them when wal does not, if the tenant's mode says so; nil without one
 	lost      losses
@@ -50,7 +57,7 @@ type Log struct {
 	locks     []*os.File    // of the directories
 
 	work     sync.Mutex // one pass of shipping or sealing at a time; guards pins
-	pins     *pins
+	cache    *seal.Cache
 	erasures map[string]int64    // that were heeded, by tenant
 	erased   func(tenant string) // is told of them; nil for nobody
 	// rewritten holds the reason once the database was found not to extend the pinned checkpoint.
@@ -176,19 +183,13 @@ func (l *Log) Ready() error {
 	return nil
 }
 
-// Checkpoint returns the newest signed checkpoint, "" if nothing was sealed yet.
-func (l *Log) Checkpoint(ctx context.Context) (string, error) {
-	text, _, err := l.store.checkpoint(ctx, l.reads)
-	return text, err
-}
-
 // Run ships, seals and signs until ctx ends. It survives every failure of the database and tries again with growing pauses.
 // Before the process ends, call Flush and Close.
 func (l *Log) Run(ctx context.Context) error {
 	tick := time.NewTicker(l.cfg.ShipEvery)
 	defer tick.Stop()
 	var pause time.Duration
-	var resume, seal time.Time
+	var resume, sealAt time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -202,11 +203,11 @@ func (l *Log) Run(ctx context.Context) error {
 		if now.Before(resume) {
 			continue
 		}
-		err := l.pass(ctx, !now.Before(seal))
-		if !now.Before(seal) {
-			seal = now.Add(l.cfg.CheckpointEvery)
+		err := l.pass(ctx, !now.Before(sealAt))
+		if !now.Before(sealAt) {
+			sealAt = now.Add(l.cfg.CheckpointEvery)
 		}
-		if err == nil || errors.Is(err, errNotSealer) {
+		if err == nil || errors.Is(err, seal.ErrNotSealer) {
 			pause = 0
 			continue
 		}
@@ -231,7 +232,7 @@ func (l *Log) Flush(ctx context.Context) error {
 	defer wait.Stop()
 	for {
 		err := l.pass(ctx, true)
-		if err != nil && !errors.Is(err, errNotSealer) {
+		if err != nil && !errors.Is(err, seal.ErrNotSealer) {
 			return fmt.Errorf("flush audit log: %w", err)
 		}
 		done, err := l.reached(ctx, target)
@@ -254,7 +255,7 @@ func (l *Log) reached(ctx context.Context, target map[string]uint64) (bool, erro
 	for w := range target {
 		writers = append(writers, w)
 	}
-	sealed, err := l.store.sealedUpTo(ctx, writers, math.MaxInt64)
+	sealed, err := l.Tree.SealedUpTo(ctx, writers, math.MaxInt64)
 	if err != nil {
 		return false, err
 	}
@@ -275,7 +276,7 @@ func (l *Log) Close() error {
 	for _, w := range l.logs() {
 		err = errors.Join(err, w.Close(ctx))
 	}
-	if rerr := l.store.releaseLease(ctx, l.wal.Writer); rerr != nil {
+	if rerr := seal.Release(ctx, l.store.DB, l.wal.Writer); rerr != nil {
 		l.log.Warn("the sealing lease stays until it expires", slog.String("error", rerr.Error()))
 	}
 	for _, lock := range l.locks {

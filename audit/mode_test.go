@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -87,7 +88,7 @@ func TestModes(t *testing.T) {
 			try("strict", true)
 			try("spool", true)
 			flush(t, l)
-			r, err := Verify(t.Context(), VerifySource{Dir: l.cfg.Dir, SpoolDir: l.cfg.SpoolDir, DB: db, VerifierKey: l.VerifierKey()}, nil)
+			r, err := verify.Run(t.Context(), verify.Source{Dir: l.cfg.Dir, SpoolDir: l.cfg.SpoolDir, DB: db, VerifierKey: l.VerifierKey()}, nil)
 			if err != nil || !r.OK {
 				t.Errorf("%v %+v", err, r)
 			}
@@ -168,7 +169,7 @@ func TestCheckpointKeysChange(t *testing.T) {
 		t.Error("the old key is forgotten")
 	}
 	for i, ok := range []bool{false, true, true} { // who knows the first key alone cannot read what the second alone signed
-		r, err := Verify(t.Context(), VerifySource{Dir: cfg.Dir, DB: db, VerifierKey: keys[i]}, nil)
+		r, err := verify.Run(t.Context(), verify.Source{Dir: cfg.Dir, DB: db, VerifierKey: keys[i]}, nil)
 		if (err == nil && r.OK) != ok {
 			t.Errorf("keys %d: %v %+v", i, err, r)
 		}

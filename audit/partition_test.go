@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/store"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -93,8 +94,8 @@ func TestShippedOnceIntoPartitions(t *testing.T) {
 	l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 	appendN(t, l, 0, 1)
 	flush(t, l)
-	var r eventRow
-	must(t, db.Select(columnNames()).Take(&r).Error)
+	var r store.EventRow
+	must(t, db.Select(store.Columns()).Take(&r).Error)
 	if db.Create(&r).Error == nil {
 		t.Error("the same record was stored twice")
 	}
@@ -103,8 +104,8 @@ func TestShippedOnceIntoPartitions(t *testing.T) {
 // A search by time reads the partitions of that time and no others.
 func TestPartitionsArePruned(t *testing.T) {
 	db := dbtest.Postgres(t)
-	var months partitions
-	must(t, months.ensure(t.Context(), db, at("2024-01-01 00:00:00"), at("2024-02-01 00:00:00"), at("2024-03-01 00:00:00")))
+	var months store.Partitions
+	must(t, months.Ensure(t.Context(), db, at("2024-01-01 00:00:00"), at("2024-02-01 00:00:00"), at("2024-03-01 00:00:00")))
 	var plan []string
 	must(t, db.Raw("EXPLAIN SELECT id FROM audit_events WHERE time >= ? AND time < ? ORDER BY time DESC, id DESC LIMIT 10",
 		at("2024-02-03 00:00:00"), at("2024-02-05 00:00:00")).Scan(&plan).Error)

@@ -16,6 +16,9 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/export"
+	"github.com/sluice-project/sluice/audit/retention"
+	"github.com/sluice-project/sluice/audit/store"
 	"github.com/sluice-project/sluice/internal/database"
 )
 
@@ -23,7 +26,7 @@ const (
 	retainEvery = 24 * time.Hour
 	retainRetry = 10 * time.Minute
 	// unseenWarning is how many records a witness may be behind before the daily pruning says so; it is a few seconds behind always.
-	unseenWarning = 10 * pruneUnit
+	unseenWarning = 10 * retention.Unit
 	// recordPatience is how long a pruning waits until its record is sealed.
 	recordPatience = 2 * time.Minute
 )
@@ -42,35 +45,30 @@ type Pruning struct {
 	Unseen int64
 }
 
-// Least returns the minimum index: records below were pruned, but for those that are kept.
-func (l *Log) Least(ctx context.Context) (int64, error) {
-	return leastIndex(l.store.db.WithContext(ctx))
-}
-
 // Due says what could be pruned now: nothing if First equals Until. It changes nothing.
 func (l *Log) Due(ctx context.Context) (Pruning, error) {
-	_, t, err := l.archivable(ctx)
+	_, t, err := l.Tree.NewestByAll(ctx)
 	if err != nil {
 		return Pruning{}, fmt.Errorf("look for prunable records: %w", err)
 	}
-	now, err := l.store.earlier(ctx, l.now())
+	now, err := retention.EarlierClock(ctx, l.store.DB, l.now())
 	if err != nil {
 		return Pruning{}, fmt.Errorf("look for prunable records: %w", err)
 	}
-	p, err := l.store.plan(ctx, l.cfg.Retention, now, t.Size, t.Size)
+	p, err := l.Keeper.Plan(ctx, l.cfg.Retention, now, t.Size, t.Size)
 	if err != nil {
 		return Pruning{}, fmt.Errorf("look for prunable records: %w", err)
 	}
-	out := Pruning{First: p.first, Until: p.until, Kept: int64(len(p.keep))}
-	if p.capped && len(l.witnesses.Names()) > 0 {
-		_, newest, err := l.store.checkpoint(ctx, l.reads)
+	out := Pruning{First: p.First, Until: p.Until, Kept: int64(len(p.Keep))}
+	if p.Capped && len(l.witnesses.Names()) > 0 {
+		_, newest, err := l.Tree.Newest(ctx)
 		if err != nil {
 			return Pruning{}, fmt.Errorf("look for prunable records: %w", err)
 		}
 		out.Unseen = max(0, newest.Size-t.Size)
 	}
-	if p.until > p.first {
-		out.Oldest, out.Newest = p.oldest, p.newest
+	if p.Until > p.First {
+		out.Oldest, out.Newest = p.Oldest, p.Newest
 	}
 	return out, nil
 }
@@ -86,7 +84,7 @@ func (l *Log) Prune(ctx context.Context, by string) (done []Pruning, err error) 
 	if r := l.rewritten.Load(); r != nil {
 		return nil, fmt.Errorf("prune audit records: %s", *r)
 	}
-	db, lease := l.store.db.WithContext(ctx), pruneLease()
+	db, lease := l.store.DB.WithContext(ctx), retention.Lease()
 	if err := lease.Take(db, l.wal.Writer, l.now()); err != nil {
 		return nil, fmt.Errorf("prune audit records: %w", err)
 	}
@@ -119,66 +117,59 @@ func (l *Log) Prune(ctx context.Context, by string) (done []Pruning, err error) 
 
 // pruneStep does one step; it returns an empty range when nothing is due.
 func (l *Log) pruneStep(ctx context.Context, by string) (Pruning, error) {
-	note, tree, err := l.archivable(ctx)
+	note, tree, err := l.Tree.NewestByAll(ctx)
 	if err != nil {
 		return Pruning{}, err
 	}
-	now, err := l.store.earlier(ctx, l.now())
+	now, err := retention.EarlierClock(ctx, l.store.DB, l.now())
 	if err != nil {
 		return Pruning{}, err
 	}
-	plan, err := l.store.plan(ctx, l.cfg.Retention, now, tree.Size, l.portion)
-	if err != nil || plan.first == plan.until {
+	plan, err := l.Keeper.Plan(ctx, l.cfg.Retention, now, tree.Size, l.portion)
+	if err != nil || plan.First == plan.Until {
 		return Pruning{}, err
 	}
-	if err := l.store.vault(ctx, plan.keep, note, tree, l.key); err != nil {
+	if err := retention.CopyToVault(ctx, l.store.DB, plan.Keep, note, tree, l.key); err != nil {
 		return Pruning{}, err
 	}
-	kept, err := inVault(l.store.db.WithContext(ctx), plan.first, plan.until)
+	kept, err := retention.InVault(l.store.DB.WithContext(ctx), plan.First, plan.Until)
 	if err != nil {
 		return Pruning{}, err
 	}
-	root, err := l.store.rootAt(ctx, plan.until)
+	root, err := l.Tree.RootAt(ctx, plan.Until)
 	if err != nil {
 		return Pruning{}, err
 	}
-	p := Pruning{First: plan.first, Until: plan.until, Kept: kept, Oldest: plan.oldest, Newest: plan.newest, Archive: archiveName(plan.first, plan.until)}
+	p := Pruning{First: plan.First, Until: plan.Until, Kept: kept, Oldest: plan.Oldest, Newest: plan.Newest, Archive: archiveName(plan.First, plan.Until)}
 	size, err := l.archive(ctx, &p, note, tree, by)
 	if err != nil {
 		return Pruning{}, err
 	}
-	row := pruningRow{
+	row := store.PruningRow{
 		FirstIndex: p.First, UntilIndex: p.Until, Kept: p.Kept, Root: hex.EncodeToString(root[:]), Oldest: p.Oldest, Newest: p.Newest, Size: size,
 		Archive: p.Archive, Digest: p.Digest, Time: l.now().UnixMicro(), Actor: database.Text(by),
 	}
-	vault, err := vaultDigest(l.store.db.WithContext(ctx), p.First, p.Until)
+	vault, err := retention.VaultDigest(l.store.DB.WithContext(ctx), p.First, p.Until)
 	if err != nil {
 		return Pruning{}, err
 	}
-	if row.Record, err = l.recordPruning(ctx, fmt.Sprintf("%d-%d", p.First, p.Until), by, row.detail(vault)); err != nil {
+	if row.Record, err = l.recordPruning(ctx, fmt.Sprintf("%d-%d", p.First, p.Until), by, row.Detail(vault)); err != nil {
 		return Pruning{}, err
 	}
 	p.Record = row.Record
-	return p, l.store.prune(ctx, l.wal.Writer, row, vault, plan.holds)
-}
-
-// detail is what the record of a pruning says about it, all of which Verify compares. vault is the digest of what stays.
-func (r pruningRow) detail(vault string) map[string]string {
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	return map[string]string{
-		"first_index": number(r.FirstIndex), "until_index": number(r.UntilIndex), "kept": number(r.Kept), "root": r.Root,
-		"oldest": number(r.Oldest), "newest": number(r.Newest), "checkpoint": number(r.Size), "archive": r.Archive, "digest": r.Digest, "vault": vault,
-	}
+	err = retention.Remove(ctx, l.store.DB, l.wal.Writer, row, vault, plan.Holds)
+	l.store.Months.Forget()
+	return p, err
 }
 
 // recordPruning makes the record durable and waits until it is sealed: nothing is removed before.
 func (l *Log) recordPruning(ctx context.Context, resource, by string, detail map[string]string) (string, error) {
 	e := Event{
-		Stage: StageAction, Actor: Actor{Kind: "system", ID: "retention", Name: by}, Action: ActionPrune, Resource: resource,
+		Stage: StageAction, Actor: Actor{Kind: "system", ID: "retention", Name: by}, Action: retention.ActionPrune, Resource: resource,
 		Decision: "allow", Outcome: "ok", Detail: detail,
 	}
 	var err error
-	if e.Detail[warrantKey], err = l.warrantFor(e); err != nil {
+	if e.Detail[retention.AttestationKey], err = retention.Attest(l.signer, e); err != nil {
 		return "", err
 	}
 	receipt, err := l.Append(ctx, e)
@@ -199,11 +190,11 @@ func (l *Log) recordPruning(ctx context.Context, resource, by string, detail map
 // expireVault removes the records of the vault whose longer time is over.
 func (l *Log) expireVault(ctx context.Context, by string) error {
 	for at := int64(-1); ; {
-		now, err := l.store.earlier(ctx, l.now())
+		now, err := retention.EarlierClock(ctx, l.store.DB, l.now())
 		if err != nil {
 			return err
 		}
-		due, last, holds, err := l.overdue(ctx, now, at, insertBatch)
+		due, last, holds, err := l.Keeper.Overdue(ctx, l.cfg.Retention, now, at)
 		if err != nil {
 			return err
 		}
@@ -213,10 +204,10 @@ func (l *Log) expireVault(ctx context.Context, by string) error {
 				indexes = append(indexes, strconv.FormatInt(r.Idx, 10))
 			}
 			detail := map[string]string{"records": strconv.Itoa(len(due)), "indexes": strings.Join(indexes, " "), "before": strconv.FormatInt(now.UnixMicro(), 10)}
-			if _, err := l.recordPruning(ctx, vaultResource, by, detail); err != nil {
+			if _, err := l.recordPruning(ctx, retention.VaultResource, by, detail); err != nil {
 				return err
 			}
-			if err := l.store.expire(ctx, l.wal.Writer, due, holds); err != nil {
+			if err := retention.Expire(ctx, l.store.DB, l.wal.Writer, due, holds); err != nil {
 				return err
 			}
 			l.metrics.pruned.Add(float64(len(due)))
@@ -235,14 +226,14 @@ func (l *Log) Retain(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait := retainEvery
 		now := l.now()
-		err := l.store.months.ensure(ctx, l.store.db, now.UnixMicro(), now.AddDate(0, 0, 7).UnixMicro())
+		err := l.store.Months.Ensure(ctx, l.store.DB, now.UnixMicro(), now.AddDate(0, 0, 7).UnixMicro())
 		if err == nil {
 			err = l.retainOnce(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:
 			wait = 0
-		case errors.Is(err, errNotPruner), errors.Is(err, errChanged):
+		case errors.Is(err, retention.ErrNotPruner), errors.Is(err, retention.ErrChanged):
 			wait = retainRetry
 		case err != nil:
 			wait = retainRetry
@@ -281,14 +272,11 @@ func archiveName(first, until int64) string {
 	return fmt.Sprintf("audit-%012d-%012d.zip", first, until)
 }
 
-// vaultResource is the resource of the record that says which positions left the vault.
-const vaultResource = "vault"
-
 const archiveTemp = ".audit-*.tmp"
 
 // archiveFile is a bundle being written.
 type archiveFile interface {
-	BundleFile
+	export.BundleFile
 	io.Closer
 	Sync() error
 }
@@ -360,7 +348,7 @@ func (l *Log) writeArchive(ctx context.Context, path string, p Pruning, note str
 	if err != nil {
 		return err
 	}
-	_, err = l.exportUnder(ctx, f, Export{By: by, first: p.First, until: p.Until}, note, tree)
+	_, err = l.Under(ctx, f, export.Selection{By: by, First: p.First, Until: p.Until}, note, tree)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -397,7 +385,7 @@ func (l *Log) checkArchive(ctx context.Context, path string, p Pruning) (m evide
 	if m.Tenant != "" || m.From != 0 || m.To != 0 || m.Least != p.First || m.Until != p.Until || r.Proven != p.Until-p.First {
 		return m, "", fmt.Errorf("it is about the records from %d to %d", m.Least, m.Until)
 	}
-	root, err := l.store.rootAt(ctx, m.Size)
+	root, err := l.Tree.RootAt(ctx, m.Size)
 	if err != nil {
 		return m, "", err
 	}

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +9,9 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/retention"
+	"github.com/sluice-project/sluice/audit/store"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -33,12 +35,12 @@ func aged(t *testing.T, db *gorm.DB, n int, age time.Duration) *grown {
 }
 
 // wantsProblems verifies everything, and the positions from 0 to 300, and wants problems of these kinds and of no other.
-func (g *grown) wantsProblems(kinds ...string) []Problem {
+func (g *grown) wantsProblems(kinds ...string) []verify.Problem {
 	g.t.Helper()
 	whole := g.verify()
-	part, err := Verify(g.t.Context(), VerifySource{DB: g.db, VerifierKey: g.l.VerifierKey(), UntilIndex: 300}, nil)
+	part, err := verify.Run(g.t.Context(), verify.Source{DB: g.db, VerifierKey: g.l.VerifierKey(), UntilIndex: 300}, nil)
 	must(g.t, err)
-	for _, r := range []Report{whole, part} {
+	for _, r := range []verify.Report{whole, part} {
 		got := []string{}
 		for _, p := range r.Problems {
 			got = append(got, p.Kind)
@@ -55,7 +57,7 @@ func (g *grown) wantsProblems(kinds ...string) []Problem {
 func TestPruneEvaded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		g := aged(t, db, 300, 100*day)
+		g := aged(t, db, 300, 100*retention.Day)
 		if done := g.prune(); len(done) != 0 {
 			t.Fatalf("pruned: %+v", done)
 		}
@@ -66,7 +68,7 @@ func TestPruneEvaded(t *testing.T) {
 			t.Fatalf("%+v", done)
 		}
 		p := g.wantsProblems("early")
-		if len(p) != 1 || p[0].Record != done[0].Record || p[0].Index != 0 || !strings.Contains(p[0].Cause, done[0].Archive) || !strings.Contains(p[0].Cause, instant(done[0].Newest)) {
+		if len(p) != 1 || p[0].Record != done[0].Record || p[0].Index != 0 || !strings.Contains(p[0].Cause, done[0].Archive) || !strings.Contains(p[0].Cause, time.UnixMicro(done[0].Newest).UTC().Format(time.RFC3339)) {
 			t.Errorf("%+v", p)
 		}
 	})
@@ -76,8 +78,8 @@ func TestPruneEvaded(t *testing.T) {
 func TestPruneByAClockAhead(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		g := aged(t, db, 300, 100*day)
-		ahead := 365 * day
+		g := aged(t, db, 300, 100*retention.Day)
+		ahead := 365 * retention.Day
 		g.l.now = func() time.Time { return time.Now().Add(ahead) }
 		due, err := g.l.Due(t.Context())
 		must(t, err)
@@ -94,7 +96,7 @@ func TestPruneByAClockAhead(t *testing.T) {
 		}
 		g.wantsProblems("early")
 		dropTriggers(t, db) // which know better
-		ahead = 4 * 365 * day
+		ahead = 4 * 365 * retention.Day
 		g.prune()
 		g.wantsProblems("early", "vault")
 	})
@@ -106,13 +108,13 @@ func TestPruneAroundTheFuture(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		g := newGrown(t, db, 100)
 		e := recordtest.Sample(100)
-		e.Time = time.Now().Add(30 * day).UnixMicro()
+		e.Time = time.Now().Add(30 * retention.Day).UnixMicro()
 		r, err := g.l.Append(t.Context(), e)
 		must(t, err)
 		g.ids = append(g.ids, r.ID)
 		g.old(199)
 		done := g.prune()
-		if len(done) != 1 || done[0].Until != 256 || done[0].Newest > time.Now().Add(-leastRecordsDays*day).UnixMicro() {
+		if len(done) != 1 || done[0].Until != 256 || done[0].Newest > time.Now().Add(-retention.MinRecordsDays*retention.Day).UnixMicro() {
 			t.Fatalf("%+v", done)
 		}
 		if _, err := g.l.Get(t.Context(), r.ID); err != nil {
@@ -126,25 +128,18 @@ func TestPruneAroundTheFuture(t *testing.T) {
 func TestEarlierClock(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		s := &store{db: db}
-		for _, off := range []time.Duration{-400 * day, -time.Hour, time.Hour, 400 * day} {
+		for _, off := range []time.Duration{-400 * retention.Day, -time.Hour, time.Hour, 400 * retention.Day} {
 			before := time.Now()
 			host := before.Add(off)
-			got, err := s.earlier(t.Context(), host)
+			got, err := retention.EarlierClock(t.Context(), db, host)
 			must(t, err)
 			if off < 0 || database.IsSQLite(db) {
 				if !got.Equal(host) {
 					t.Errorf("%v off: %v, want the clock of the host, %v", off, got, host)
 				}
-			} else if got.Before(before.Add(-maxSkew)) || got.After(time.Now().Add(maxSkew)) {
+			} else if got.Before(before.Add(-store.MaxSkew)) || got.After(time.Now().Add(store.MaxSkew)) {
 				t.Errorf("%v off: %v, want the clock of the database, about %v", off, got, before)
 			}
 		}
 	})
-	w := &walk{now: func() time.Time { return time.UnixMicro(1_000_000_000) }}
-	for stated, want := range map[int64]int64{5: 5, 1_000_000_000: 1_000_000_000, 1_000_000_001: 1_000_000_000, math.MaxInt64: 1_000_000_000} {
-		if got := w.atLatest(stated); got != want+maxSkew.Microseconds() {
-			t.Errorf("stated %d: %d, want %d", stated, got, want+maxSkew.Microseconds())
-		}
-	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/durable/durabletest"
+	"github.com/sluice-project/sluice/audit/export"
+	"github.com/sluice-project/sluice/audit/retention"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -33,7 +35,7 @@ func TestPruneEveryDatabaseFailure(t *testing.T) {
 		cfg := testConfig(t.TempDir())
 		cfg.SegmentBytes, cfg.Retention.ArchiveDir = 1<<20, t.TempDir()
 		g := growOn(t, openTest(t, cfg, faulty.Over(db), nil, durable.OS{}), db, 300)
-		hold, err := g.l.Hold(t.Context(), Hold{Tenant: "other", Reason: "r"})
+		hold, err := g.l.Hold(t.Context(), retention.Hold{Tenant: "other", Reason: "r"})
 		must(t, err)
 		least := int64(0)
 		for _, m := range []durabletest.Mode{durabletest.FailsBefore, durabletest.FailsAfter} {
@@ -172,12 +174,12 @@ func TestPruneForeignArchive(t *testing.T) {
 	g := newGrown(t, dbtest.SQLite(t), 300)
 	path := filepath.Join(g.l.cfg.Retention.ArchiveDir, archiveName(0, 256))
 	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	for name, x := range map[string]Export{"all": {}, "another range": {first: 0, until: 255}, "a tenant": {Tenant: "demo"}} {
+	for name, x := range map[string]export.Selection{"all": {}, "another range": {First: 0, Until: 255}, "a tenant": {Tenant: "demo"}} {
 		f, err := os.Create(path)
 		must(t, err)
-		text, tree, err := g.l.store.checkpoint(t.Context(), g.l.reads)
+		text, tree, err := g.l.Tree.Newest(t.Context())
 		must(t, err)
-		_, err = g.l.exportUnder(t.Context(), f, x, text, tree)
+		_, err = g.l.Under(t.Context(), f, x, text, tree)
 		must(t, errors.Join(err, f.Close()))
 		if _, err := g.l.Prune(t.Context(), "tester"); err == nil || !strings.Contains(err.Error(), "it is about") {
 			t.Errorf("%s: %v", name, err)
@@ -191,17 +193,17 @@ func TestPruneForeignArchive(t *testing.T) {
 // Only one prunes at a time, and a hold that comes in between stops a pruning before anything goes.
 func TestPruneHeldMeanwhile(t *testing.T) {
 	g := newGrown(t, dbtest.SQLite(t), 300)
-	must(t, pruneLease().Take(g.db, "somebody else", time.Now()))
-	if _, err := g.l.Prune(t.Context(), "tester"); !errors.Is(err, errNotPruner) {
+	must(t, retention.Lease().Take(g.db, "somebody else", time.Now()))
+	if _, err := g.l.Prune(t.Context(), "tester"); !errors.Is(err, retention.ErrNotPruner) {
 		t.Errorf("two prune at once: %v", err)
 	}
-	must(t, pruneLease().Release(g.db, "somebody else"))
+	must(t, retention.Lease().Release(g.db, "somebody else"))
 	disk := newArchiveDisk()
 	g.l.disk.publish = func(from, to string) error {
-		_, err := g.l.Hold(t.Context(), Hold{Request: "req-11", Reason: "late"})
+		_, err := g.l.Hold(t.Context(), retention.Hold{Request: "req-11", Reason: "late"})
 		return errors.Join(err, disk.publish(from, to))
 	}
-	if _, err := g.l.Prune(t.Context(), "tester"); !errors.Is(err, errChanged) {
+	if _, err := g.l.Prune(t.Context(), "tester"); !errors.Is(err, retention.ErrChanged) {
 		t.Errorf("a hold in between: %v", err)
 	}
 	g.l.disk = disk

@@ -19,8 +19,11 @@ import (
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/export"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/retention"
 	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -56,7 +59,7 @@ func (g *grown) old(n int) {
 	from := len(g.ids)
 	for i := from; i < from+n; i++ {
 		e := recordtest.Sample(i)
-		e.Time = time.Now().Add(-400*day + time.Duration(i)*time.Second).UnixMicro()
+		e.Time = time.Now().Add(-400*retention.Day + time.Duration(i)*time.Second).UnixMicro()
 		e.Source = fmt.Sprintf("10.1.%d.%d", i/250, i%250)
 		if i%50 == 7 {
 			e.Model.Engine, e.Findings[0].Action = "cloud", "passed"
@@ -75,14 +78,14 @@ func (g *grown) old(n int) {
 	flush(g.t, g.l)
 }
 
-func (g *grown) verify() Report {
+func (g *grown) verify() verify.Report {
 	g.t.Helper()
-	r, err := Verify(context.Background(), VerifySource{Dir: g.l.cfg.Dir, DB: g.db, VerifierKey: g.l.VerifierKey(), ArchiveDir: g.l.cfg.Retention.ArchiveDir}, nil)
+	r, err := verify.Run(context.Background(), verify.Source{Dir: g.l.cfg.Dir, DB: g.db, VerifierKey: g.l.VerifierKey(), ArchiveDir: g.l.cfg.Retention.ArchiveDir}, nil)
 	must(g.t, err)
 	return r
 }
 
-func (g *grown) mustVerify() Report {
+func (g *grown) mustVerify() verify.Report {
 	g.t.Helper()
 	r := g.verify()
 	if !r.OK {
@@ -113,7 +116,7 @@ func TestPrune(t *testing.T) {
 		flush(t, l)
 		proof, err := l.Prove(ctx, g.ids[3])
 		must(t, err)
-		hold, err := l.Hold(ctx, Hold{Tenant: "other", Reason: "court order 17", CreatedBy: "officer"})
+		hold, err := l.Hold(ctx, retention.Hold{Tenant: "other", Reason: "court order 17", CreatedBy: "officer"})
 		must(t, err)
 		copied := filepath.Join(t.TempDir(), "copy")
 		must(t, os.CopyFS(copied, os.DirFS(l.cfg.Dir)))
@@ -170,10 +173,10 @@ func TestPrune(t *testing.T) {
 		if err != nil || len(page.Events) != len(g.others) {
 			t.Errorf("%d held records are found, want %d, %v", len(page.Events), len(g.others), err)
 		}
-		g.exports(Export{}, 605-512, true)
-		g.exports(Export{Tenant: "other"}, int64(len(g.others)), false)
+		g.exports(export.Selection{}, 605-512, true)
+		g.exports(export.Selection{Tenant: "other"}, int64(len(g.others)), false)
 
-		if n, err := Adopt(ctx, l.cfg, copied, db, testKeys(), nil, discard()); err != nil || n == 0 {
+		if n, err := Recover(ctx, l.cfg, copied, db, testKeys(), nil, discard()); err != nil || n == 0 {
 			t.Errorf("adopt an old copy: %d, %v", n, err)
 		}
 		g.mustVerify()
@@ -221,7 +224,7 @@ func (g *grown) archiveProves(p Pruning, records int64) {
 	}
 }
 
-func (g *grown) exports(x Export, records int64, complete bool) {
+func (g *grown) exports(x export.Selection, records int64, complete bool) {
 	g.t.Helper()
 	f, err := os.Create(filepath.Join(g.t.TempDir(), "export.zip"))
 	must(g.t, err)
@@ -247,7 +250,7 @@ func (g *grown) joins(p evidence.Proof) {
 	must(g.t, err)
 	now, err := g.l.reads.Open(text)
 	must(g.t, err)
-	path, err := tlog.ProveTree(now.Size, old.Size, g.l.store.hashes(context.Background()))
+	path, err := tlog.ProveTree(now.Size, old.Size, g.l.Tree.Hashes(context.Background()))
 	must(g.t, err)
 	must(g.t, tlog.CheckTree(path, now.Size, now.Root, old.Size, old.Root))
 }
@@ -273,10 +276,10 @@ func TestPruneRange(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		g := newGrown(t, db, 700)
 		g.prune()
-		check := func(from, until int64) Report {
+		check := func(from, until int64) verify.Report {
 			t.Helper()
 			var done, total int64
-			r, err := Verify(t.Context(), VerifySource{Dir: g.l.cfg.Dir, DB: db, VerifierKey: g.l.VerifierKey(), FirstIndex: from, UntilIndex: until},
+			r, err := verify.Run(t.Context(), verify.Source{Dir: g.l.cfg.Dir, DB: db, VerifierKey: g.l.VerifierKey(), FirstIndex: from, UntilIndex: until},
 				func(d, n int64) { done, total = d, n })
 			must(t, err)
 			if done != total || total == 0 {
@@ -289,7 +292,7 @@ func TestPruneRange(t *testing.T) {
 				t.Errorf("range %v: %+v", c, r)
 			}
 		}
-		if _, err := Verify(t.Context(), VerifySource{DB: db, VerifierKey: g.l.VerifierKey(), FirstIndex: 800, UntilIndex: 900}, nil); err == nil {
+		if _, err := verify.Run(t.Context(), verify.Source{DB: db, VerifierKey: g.l.VerifierKey(), FirstIndex: 800, UntilIndex: 900}, nil); err == nil {
 			t.Error("a range beyond the log was verified")
 		}
 		dropTriggers(t, db)
@@ -338,7 +341,7 @@ func TestPruneTampered(t *testing.T) {
 		wants := func(what string, kinds ...string) {
 			t.Helper()
 			r := g.verify()
-			if !slices.ContainsFunc(r.Problems, func(p Problem) bool { return slices.Contains(kinds, p.Kind) }) {
+			if !slices.ContainsFunc(r.Problems, func(p verify.Problem) bool { return slices.Contains(kinds, p.Kind) }) {
 				t.Errorf("%s: no %v problem: %+v", what, kinds, r.Problems)
 			}
 		}
@@ -411,7 +414,7 @@ func TestPruneMonths(t *testing.T) {
 		g.ids = append(g.ids, r.ID)
 	}
 	flush(t, l)
-	_, err := l.Hold(t.Context(), Hold{Tenant: "other", Reason: "r"})
+	_, err := l.Hold(t.Context(), retention.Hold{Tenant: "other", Reason: "r"})
 	must(t, err)
 	g.prune()
 	var tables []string

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/seal"
 	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -62,11 +63,11 @@ func newWreck(t *testing.T) wreck {
 			bad[len(bad)-1] ^= 1
 			b = append(b, bad...)
 		case "nothing":
-			must(t, os.WriteFile(wal.Path(walDir(cfg.Dir), seg.Writer, seg.Number+1), nil, 0o600))
+			must(t, os.WriteFile(wal.Path(wal.Dir(cfg.Dir), seg.Writer, seg.Number+1), nil, 0o600))
 		}
 		must(t, os.WriteFile(seg.Path, b, 0o600))
 	}
-	pin, err := os.OpenFile(filepath.Join(pinDir(cfg.Dir), "checkpoints.log"), os.O_APPEND|os.O_WRONLY, 0)
+	pin, err := os.OpenFile(filepath.Join(seal.CacheDir(cfg.Dir), "checkpoints.log"), os.O_APPEND|os.O_WRONLY, 0)
 	must(t, err)
 	_, err = io.WriteString(pin, `"half a li`)
 	must(t, errors.Join(err, pin.Close()))
@@ -133,17 +134,17 @@ func (w wreck) recover(t *testing.T, how string, disk durable.Files) {
 		}
 	}
 	if how == "adopt" {
-		_, err := adopt(t.Context(), testConfig(""), dir, db, testKeys(), countingSink, discard(), disk)
+		_, err := recoverFrom(t.Context(), testConfig(""), dir, db, testKeys(), countingSink, discard(), disk)
 		allowed(err)
-		_, err = adopt(t.Context(), testConfig(""), dir, db, testKeys(), countingSink, discard(), durable.OS{})
+		_, err = recoverFrom(t.Context(), testConfig(""), dir, db, testKeys(), countingSink, discard(), durable.OS{})
 		must(t, err)
 	} else {
 		l, err := open(cfg.withDefaults(), db, testKeys(), countingSink, discard(), newMetrics(nil), disk, durable.OS{})
 		allowed(err)
 		if err == nil {
-			l.pins.files = disk
+			l.cache.Files = disk
 			allowed(l.Flush(t.Context()))
-			must(t, errors.Join(l.store.releaseLease(t.Context(), l.wal.Writer), l.locks[0].Close())) // it dies
+			must(t, errors.Join(seal.Release(t.Context(), l.store.DB, l.wal.Writer), l.locks[0].Close())) // it dies
 		}
 	}
 	again := openTest(t, cfg, db, countingSink, durable.OS{})
@@ -185,7 +186,7 @@ func TestAlteredInTheLog(t *testing.T) {
 				b = wal.AppendRecord(b, f)
 			}
 			must(t, os.WriteFile(seg.Path, b, 0o600))
-			r := verify(t, l, db)
+			r := verifyLog(t, l, db)
 			if r.OK || r.Problems[0].Kind != "wal" || r.Problems[0].Record != altered.ID {
 				t.Errorf("record %d: %+v", at, r.Problems)
 			}
@@ -202,7 +203,7 @@ func TestEveryCheckpointSignedAnew(t *testing.T) {
 		s := newScene(t, db)
 		other, err := newSigner(s.l.cfg, otherKeys(), 1)
 		must(t, err)
-		var notes []checkpointRow
+		var notes []seal.CheckpointRow
 		must(t, db.Select("size", "note").Order("size").Find(&notes).Error)
 		var log []byte
 		for _, c := range notes {
@@ -212,10 +213,10 @@ func TestEveryCheckpointSignedAnew(t *testing.T) {
 			must(t, err)
 			must(t, db.Exec("UPDATE audit_checkpoints SET note = ? WHERE size = ?", text, c.Size).Error)
 			log = append(log, strconv.Quote(text)+"\n"...)
-			must(t, os.WriteFile(s.l.pins.latestPath(), []byte(text), 0o600))
+			must(t, os.WriteFile(s.l.cache.LatestPath(), []byte(text), 0o600))
 		}
-		must(t, os.WriteFile(s.l.pins.logPath(), log, 0o600))
-		r := verify(t, s.l, db)
+		must(t, os.WriteFile(s.l.cache.LogPath(), log, 0o600))
+		r := verifyLog(t, s.l, db)
 		at := map[int64]bool{}
 		for _, p := range r.Problems {
 			if p.Kind == "checkpoint" {
@@ -225,7 +226,7 @@ func TestEveryCheckpointSignedAnew(t *testing.T) {
 		if r.OK || len(at) < len(notes) {
 			t.Errorf("%d of %d checkpoints are named: %+v", len(at), len(notes), r.Problems)
 		}
-		if err := s.l.Flush(t.Context()); !errors.Is(err, errRewritten) {
+		if err := s.l.Flush(t.Context()); !errors.Is(err, seal.ErrRewritten) {
 			t.Errorf("the server went on: %v", err)
 		}
 		must(t, s.l.Close())

@@ -18,7 +18,11 @@ import (
 	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/seal"
 	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/audit/store"
+	"github.com/sluice-project/sluice/audit/verify"
+	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -39,7 +43,7 @@ func testPausedSealer(t *testing.T, db *gorm.DB, table string) {
 	faulty := &dbtest.Faults{Rewrite: strings.NewReplacer("idle_in_transaction_session_timeout = 10000", "idle_in_transaction_session_timeout = 100")}
 	a := openTest(t, testConfig(t.TempDir()), faulty.Over(db), countingSink, durable.OS{})
 	b := openTest(t, testConfig(t.TempDir()), db, countingSink, durable.OS{})
-	b.now = func() time.Time { return time.Now().Add(2 * leaseFor) }
+	b.now = func() time.Time { return time.Now().Add(2 * store.LeaseFor) }
 	appendN(t, a, 0, 5)
 	appendN(t, b, 10, 4)
 	a.work.Lock()
@@ -78,9 +82,9 @@ func testPausedSealer(t *testing.T, db *gorm.DB, table string) {
 	appendN(t, a, 20, 2)
 	appendN(t, b, 30, 2)
 	for _, l := range []*Log{a, b} {
-		l.now = func() time.Time { return time.Now().Add(4 * leaseFor) }
+		l.now = func() time.Time { return time.Now().Add(4 * store.LeaseFor) }
 		flush(t, l)
-		must(t, l.store.releaseLease(t.Context(), l.wal.Writer))
+		must(t, seal.Release(t.Context(), l.store.DB, l.wal.Writer))
 	}
 	for _, l := range []*Log{a, b} {
 		if r := mustVerify(t, l, db); r.Sealed != 13 || count(t, db, "installation_settings") != 13 {
@@ -119,7 +123,7 @@ func TestPausedShipper(t *testing.T) {
 	if err := <-done; err == nil {
 		t.Error("the paused replica shipped although its transaction was ended")
 	}
-	must(t, b.store.releaseLease(t.Context(), b.wal.Writer))
+	must(t, seal.Release(t.Context(), b.store.DB, b.wal.Writer))
 	flush(t, a)
 	var total string
 	must(t, db.Raw("SELECT value FROM installation_settings WHERE name = 'budget'").Scan(&total).Error)
@@ -150,7 +154,7 @@ func TestSilentDatabase(t *testing.T) {
 	l.patience = time.Minute
 	way.set(forward)
 	flush(t, l)
-	if r := mustVerify(t, l, l.store.db); r.Sealed != 8 || count(t, l.store.db, "installation_settings") != 8 {
+	if r := mustVerify(t, l, l.store.DB); r.Sealed != 8 || count(t, l.store.DB, "installation_settings") != 8 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -199,12 +203,12 @@ func TestClockJumpsBack(t *testing.T) {
 			t.Errorf("nobody can seal until the clock is where the other one was: %v", err)
 		}
 		// A clock that is a little ahead keeps its lease.
-		other.now = func() time.Time { return time.Now().Add(leaseFor / 2) }
+		other.now = func() time.Time { return time.Now().Add(store.LeaseFor / 2) }
 		appendN(t, other, 201, 1)
 		flush(t, other)
 		appendN(t, l, 300, 1)
 		l.now = time.Now
-		if err := l.pass(t.Context(), true); !errors.Is(err, errNotSealer) {
+		if err := l.pass(t.Context(), true); !errors.Is(err, seal.ErrNotSealer) {
 			t.Errorf("a lease was taken from a holder whose clock is five seconds ahead: %v", err)
 		}
 	})
@@ -247,14 +251,14 @@ func TestForkShownToTwoReaders(t *testing.T) {
 				for mine, other := range map[*gorm.DB]*gorm.DB{first: second, second: first} {
 					cfg := readers[mine]
 					// Without the records of its own write-ahead log: a reader elsewhere has the checkpoints only.
-					must(t, os.RemoveAll(walDir(cfg.Dir)))
+					must(t, os.RemoveAll(wal.Dir(cfg.Dir)))
 					l := openTest(t, cfg, other, nil, durable.OS{})
 					appendN(t, l, 900, 1)
-					if err := l.Flush(t.Context()); !errors.Is(err, errRewritten) {
+					if err := l.Flush(t.Context()); !errors.Is(err, seal.ErrRewritten) {
 						t.Errorf("the other history was accepted: %v", err)
 					}
-					r := verify(t, l, other)
-					if r.OK || !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Kind == "fork" || p.Kind == "truncated" }) {
+					r := verifyLog(t, l, other)
+					if r.OK || !slices.ContainsFunc(r.Problems, func(p verify.Problem) bool { return p.Kind == "fork" || p.Kind == "truncated" }) {
 						t.Errorf("%+v", r.Problems)
 					}
 					if l.Ready() == nil {

@@ -4,75 +4,29 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/retention"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
-
-// TestRetention: nothing lowers the floors, and each class has its time.
-func TestRetention(t *testing.T) {
-	for _, r := range []Retention{
-		{RecordsDays: 189}, {RecordsDays: -1}, {SensitiveDays: 1095}, {RecordsDays: 1200, SensitiveDays: 1100}, {TenantDays: map[string]int{"a": 189}}, {RecordsDays: 1 << 40},
-	} {
-		if len(r.validate()) == 0 {
-			t.Errorf("%+v is taken", r)
-		}
-	}
-	for _, r := range []Retention{{}, {RecordsDays: 190}, {RecordsDays: 2000}, {SensitiveDays: 4000, TenantDays: map[string]int{"a": 190}}} {
-		if errs := r.validate(); len(errs) > 0 {
-			t.Errorf("%+v: %v", r, errs)
-		}
-	}
-	r := Retention{TenantDays: map[string]int{"long": 2000, "short": 200}}.withDefaults()
-	remote := Event{Model: Model{Engine: "cloud"}, Findings: []Finding{{Action: "passed"}}}
-	for name, c := range map[string]struct {
-		e    Event
-		days int
-	}{
-		"a request":        {Event{Action: "chat.completions"}, 190},
-		"of a tenant":      {Event{Tenant: "long"}, 2000},
-		"of another":       {Event{Tenant: "short", Action: "admin.publishPolicy"}, 1096},
-		"handed on":        {remote, 1096},
-		"observed":         {Event{Model: Model{Engine: "cloud"}, Findings: []Finding{{Action: "token"}, {Action: "observe"}}}, 1096},
-		"token":            {Event{Model: Model{Engine: "cloud"}, Findings: []Finding{{Action: "token"}}}, 190},
-		"masked":           {Event{Model: Model{Engine: "cloud"}, Findings: []Finding{{Action: "masked"}}}, 190},
-		"our own engine":   {Event{Model: Model{Engine: "native"}, Findings: []Finding{{Action: "passed"}}}, 190},
-		"with its version": {Event{Model: Model{Engine: "native/3"}, Findings: []Finding{{Action: "passed"}}}, 190},
-		"a policy":         {Event{Action: "admin.publishPolicy"}, 1096},
-		"an export":        {Event{Action: "admin.exportAudit"}, 1096},
-	} {
-		if until, _ := r.until(c.e); until != (time.Duration(c.days) * day).Microseconds() {
-			t.Errorf("%s: %v days", name, time.Duration(until)*time.Microsecond/day)
-		}
-	}
-	for _, action := range []string{ActionPrune, ActionErase, ActionErased} {
-		if until, _ := r.until(Event{Action: action}); until != 1<<63-1 {
-			t.Errorf("%s goes", action)
-		}
-	}
-	if until, _ := r.until(Event{Time: 1<<63 - 5}); until != 1<<63-1 {
-		t.Errorf("a record of the end of time stays until %d", until)
-	}
-}
 
 // A hold on an account keeps what is done with keys of its own, which is on its behalf.
 func TestAHoldOnAnAccountKeepsItsKeys(t *testing.T) {
 	t.Parallel()
 	of := func(tenant, who string) string { return Subject(testKeys(), tenant, who) }
-	h := Hold{Actor: "u7"}
+	h := retention.Hold{Actor: "u7"}
 	for want, e := range map[bool]Event{
 		true:  {Tenant: "demo", Actor: Actor{Kind: "key", ID: "k1", OnBehalfOf: of("demo", "u7")}},
 		false: {Tenant: "demo", Actor: Actor{Kind: "key", ID: "k1", OnBehalfOf: of("other", "u7")}},
 	} {
-		if h.matches(e, of) != want {
+		if h.Matches(e, of) != want {
 			t.Errorf("%+v: %t", e, !want)
 		}
 	}
-	if h.matches(Event{Tenant: "demo", Actor: Actor{ID: "k1"}}, of) {
+	if h.Matches(Event{Tenant: "demo", Actor: Actor{ID: "k1"}}, of) {
 		t.Error("a key of nobody")
 	}
 }
@@ -82,11 +36,11 @@ func TestHoldTenant(t *testing.T) {
 	t.Parallel()
 	db := dbtest.SQLite(t)
 	l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
-	h, err := l.Hold(t.Context(), Hold{Tenant: "a", Reason: "r"})
+	h, err := l.Hold(t.Context(), retention.Hold{Tenant: "a", Reason: "r"})
 	must(t, err)
-	newer := make([]holdRow, maxHolds)
+	newer := make([]retention.HoldRow, retention.MaxHolds)
 	for i := range newer {
-		newer[i] = holdRow{ID: fmt.Sprintf("z%d", i), Tenant: "c", Reason: "r", Created: h.Created + 1}
+		newer[i] = retention.HoldRow{ID: fmt.Sprintf("z%d", i), Tenant: "c", Reason: "r", Created: h.Created + 1}
 	}
 	must(t, db.CreateInBatches(newer, 100).Error)
 	for id, want := range map[string]string{h.ID: "a", "none": ""} {
@@ -100,7 +54,7 @@ func TestHoldTenant(t *testing.T) {
 func TestHolds(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		l, ctx := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{}), t.Context()
-		for name, h := range map[string]Hold{
+		for name, h := range map[string]retention.Hold{
 			"no reason": {Tenant: "a"}, "a blank reason": {Tenant: "a", Reason: " \n"}, "no selection": {Reason: "r"}, "order": {Tenant: "a", Reason: "r", From: 5, To: 5},
 			"too long": {Tenant: strings.Repeat("x", 2000), Reason: "r"}, "no text": {Tenant: "\xff", Reason: "r"}, "before time": {Reason: "r", From: -1, Tenant: "a"},
 		} {
@@ -108,9 +62,9 @@ func TestHolds(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		a, err := l.Hold(ctx, Hold{Tenant: "a\x00", Reason: "r", From: 3, To: 9, Actor: "k1", CreatedBy: "me"})
+		a, err := l.Hold(ctx, retention.Hold{Tenant: "a\x00", Reason: "r", From: 3, To: 9, Actor: "k1", CreatedBy: "me"})
 		must(t, err)
-		_, err = l.Hold(ctx, Hold{Tenant: "b", Reason: "r"})
+		_, err = l.Hold(ctx, retention.Hold{Tenant: "b", Reason: "r"})
 		must(t, err)
 		all, err := l.Holds(ctx, "")
 		if err != nil || len(all) != 2 {
@@ -134,7 +88,7 @@ func TestHolds(t *testing.T) {
 			}
 		}
 	})
-	h := Hold{Tenant: "a", Actor: "k", From: 10, To: 20}
+	h := retention.Hold{Tenant: "a", Actor: "k", From: 10, To: 20}
 	for _, c := range []struct {
 		e    Event
 		want bool
@@ -145,7 +99,7 @@ func TestHolds(t *testing.T) {
 		{Event{Tenant: "a", Time: 10}, false},
 		{Event{Tenant: "a", Actor: Actor{ID: "k"}, Time: 9}, false},
 	} {
-		if h.matches(c.e, nil) != c.want {
+		if h.Matches(c.e, nil) != c.want {
 			t.Errorf("%+v: %v", c.e, !c.want)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/retention"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -28,7 +29,7 @@ func TestSearchTablesAreCovered(t *testing.T) {
 		term := terms[1]
 		complains := func(what string) {
 			t.Helper()
-			r := verify(t, s.l, db)
+			r := verifyLog(t, s.l, db)
 			if len(r.Problems) == 0 || r.Problems[0].Kind != "column" || r.Problems[0].Record == "" {
 				t.Errorf("%s: %+v", what, r.Problems)
 			}
@@ -100,7 +101,7 @@ func TestUnusedListsGo(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		g := newGrown(t, db, 600)
 		old := recordtest.Sample(700) // as old, sealed behind what goes
-		old.Time, old.Source = time.Now().Add(-400*day).UnixMicro(), "10.9.9.9"
+		old.Time, old.Source = time.Now().Add(-400*retention.Day).UnixMicro(), "10.9.9.9"
 		fresh := recordtest.Sample(701)
 		fresh.Time, fresh.Source = 0, "10.8.8.8"
 		for _, e := range []Event{old, fresh} {
@@ -114,7 +115,7 @@ func TestUnusedListsGo(t *testing.T) {
 		go func() { // brings records that are as old while lists go
 			for i := range 40 {
 				e := recordtest.Sample(i)
-				e.Time = time.Now().Add(-399 * day).UnixMicro()
+				e.Time = time.Now().Add(-399 * retention.Day).UnixMicro()
 				if _, err := g.l.Append(t.Context(), e); err != nil {
 					done <- err
 					return

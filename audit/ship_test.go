@@ -15,6 +15,8 @@ import (
 	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/seal"
+	"github.com/sluice-project/sluice/audit/store"
 	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -84,7 +86,7 @@ func TestDuplicateDelivery(t *testing.T) {
 		frames, _, err := seg.Read()
 		must(t, err)
 		for _, part := range [][]wal.Record{frames[:10], frames[:10], frames[5:20], frames} {
-			if _, err := l.store.ship(t.Context(), seg.Writer, part); err != nil {
+			if _, err := l.store.Ship(t.Context(), seg.Writer, part); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -92,7 +94,7 @@ func TestDuplicateDelivery(t *testing.T) {
 			t.Errorf("%d booked", b)
 		}
 		forged := wal.Record{Seq: frames[3].Seq, Payload: []byte(`{"schema":1,"id":"x","stage":"action","time":1}`)}
-		if _, err := l.store.ship(t.Context(), seg.Writer, []wal.Record{forged}); err == nil {
+		if _, err := l.store.Ship(t.Context(), seg.Writer, []wal.Record{forged}); err == nil {
 			t.Error("another payload under a shipped sequence was taken")
 		}
 		flush(t, l)
@@ -146,13 +148,13 @@ func TestLeaseKeepsOneSealer(t *testing.T) {
 		appendN(t, a, 0, 3)
 		flush(t, a)
 		appendN(t, b, 0, 3)
-		if err := b.pass(t.Context(), true); !errors.Is(err, errNotSealer) {
+		if err := b.pass(t.Context(), true); !errors.Is(err, seal.ErrNotSealer) {
 			t.Fatalf("the second replica sealed: %v", err)
 		}
-		b.now = func() time.Time { return time.Now().Add(2 * leaseFor) } // the first one is silent for long enough
+		b.now = func() time.Time { return time.Now().Add(2 * store.LeaseFor) } // the first one is silent for long enough
 		flush(t, b)
 		appendN(t, a, 3, 1)
-		if err := a.pass(t.Context(), true); !errors.Is(err, errNotSealer) {
+		if err := a.pass(t.Context(), true); !errors.Is(err, seal.ErrNotSealer) {
 			t.Fatalf("the paused replica sealed after it was replaced: %v", err)
 		}
 		must(t, b.Close()) // gives the lease back
@@ -170,11 +172,11 @@ func TestAdoption(t *testing.T) {
 	l := openTest(t, lost, db, countingSink, durable.OS{})
 	appendN(t, l, 0, 9)
 	must(t, l.Close())
-	must(t, os.MkdirAll(walDir(heir.Dir), 0o700))
+	must(t, os.MkdirAll(wal.Dir(heir.Dir), 0o700))
 	for _, s := range l.wal.Segments() {
 		b, err := os.ReadFile(s.Path)
 		must(t, err)
-		must(t, os.WriteFile(filepath.Join(walDir(heir.Dir), filepath.Base(s.Path)), b, 0o600))
+		must(t, os.WriteFile(filepath.Join(wal.Dir(heir.Dir), filepath.Base(s.Path)), b, 0o600))
 	}
 	h := openTest(t, heir, db, countingSink, durable.OS{})
 	appendN(t, h, 10, 4)

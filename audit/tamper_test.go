@@ -9,9 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/seal"
+	"github.com/sluice-project/sluice/audit/store"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -81,7 +85,7 @@ func must(t testing.TB, err error) {
 // wants verifies and wants a problem of one of the kinds that names record (or index, if record is "").
 func (s *scene) wants(what, record string, index int64, kinds ...string) {
 	s.t.Helper()
-	r := verify(s.t, s.l, s.db)
+	r := verifyLog(s.t, s.l, s.db)
 	for _, p := range r.Problems {
 		if slices.Contains(kinds, p.Kind) && (record != "" && p.Record == record || record == "" && p.Index == index) {
 			return
@@ -109,10 +113,10 @@ func (s *scene) swap(table, where string, args []any, name string, value any, ch
 	set(old, where, args...)
 }
 
-func (s *scene) row(id string) eventRow {
+func (s *scene) row(id string) store.EventRow {
 	s.t.Helper()
-	var r eventRow
-	must(s.t, s.db.Select(columnNames()).Where("id = ?", id).Take(&r).Error)
+	var r store.EventRow
+	must(s.t, s.db.Select(store.Columns()).Where("id = ?", id).Take(&r).Error)
 	return r
 }
 
@@ -129,7 +133,7 @@ func TestEveryColumnIsCovered(t *testing.T) {
 		s := newScene(t, db)
 		for _, id := range []string{s.ids[7], s.raw[1]} {
 			row := s.row(id)
-			for _, name := range columnNames() {
+			for _, name := range store.Columns() {
 				var value any = "x"
 				switch name {
 				case "payload":
@@ -160,7 +164,7 @@ func TestTreeTablesAreCovered(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		s := newScene(t, db)
 		for _, at := range []int64{0, 7, 19} {
-			var leaf leafRow
+			var leaf seal.LeafRow
 			must(t, db.Where("idx = ?", at).Take(&leaf).Error)
 			args := []any{at}
 			s.swap("audit_leaves", "idx = ?", args, "leaf_hash", flipped(leaf.LeafHash, 0), func() {
@@ -175,11 +179,11 @@ func TestTreeTablesAreCovered(t *testing.T) {
 			s.swap("audit_leaves", "idx = ?", args, "time", leaf.Time+1, func() { s.wants("audit_leaves.time", s.ids[at], at, "column") })
 			s.swap("audit_leaves", "idx = ?", args, "idx", int64(99), func() { s.wants("audit_leaves.idx", "", at, "gap") })
 		}
-		var hashes []hashRow
+		var hashes []seal.HashRow
 		must(t, db.Order("idx").Find(&hashes).Error)
 		for _, h := range hashes {
 			s.swap("audit_hashes", "idx = ?", []any{h.Idx}, "hash", flipped(h.Hash, 31), func() {
-				if r := verify(t, s.l, db); r.OK || r.Problems[0].Kind != "tree" {
+				if r := verifyLog(t, s.l, db); r.OK || r.Problems[0].Kind != "tree" {
 					t.Errorf("tree hash %d: %+v", h.Idx, r.Problems)
 				}
 			})
@@ -187,23 +191,23 @@ func TestTreeTablesAreCovered(t *testing.T) {
 				continue
 			}
 			s.swap("audit_hashes", "idx = ?", []any{h.Idx}, "idx", int64(9999), func() {
-				if r := verify(t, s.l, db); r.OK || r.Problems[0].Kind != "tree" {
+				if r := verifyLog(t, s.l, db); r.OK || r.Problems[0].Kind != "tree" {
 					t.Errorf("tree hash %d: %+v", h.Idx, r.Problems)
 				}
 			})
 		}
-		var notes []checkpointRow
+		var notes []seal.CheckpointRow
 		must(t, db.Order("size").Find(&notes).Error)
 		for _, c := range notes {
 			for at := len(c.Note) - 3; at >= 0; at -= 29 { // the last digit of the signature has unused bits
 				s.swap("audit_checkpoints", "size = ?", []any{c.Size}, "note", string(flipped([]byte(c.Note), at)), func() {
-					if r := verify(t, s.l, db); r.OK || r.Problems[0].Kind != "checkpoint" {
+					if r := verifyLog(t, s.l, db); r.OK || r.Problems[0].Kind != "checkpoint" {
 						t.Errorf("checkpoint %d, byte %d: %+v", c.Size, at, r.Problems)
 					}
 				})
 			}
 			s.swap("audit_checkpoints", "size = ?", []any{c.Size}, "size", c.Size-1, func() {
-				if r := verify(t, s.l, db); r.OK {
+				if r := verifyLog(t, s.l, db); r.OK {
 					t.Errorf("checkpoint %d was moved unnoticed", c.Size)
 				}
 			})
@@ -254,26 +258,26 @@ func TestRewrites(t *testing.T) {
 		"change a record and all its hashes": func(s *scene) {
 			r := s.row(s.ids[7])
 			payload := bytes.Replace(r.Payload, []byte("demo"), []byte("DEMO"), 1)
-			forged, err := arrive(r.Writer, uint64(r.Seq), payload)
+			forged, err := store.Arrive(r.Writer, uint64(r.Seq), payload)
 			must(s.t, err)
-			must(s.t, s.db.Exec("UPDATE audit_events SET payload = ?, leaf_hash = ?, tenant = ? WHERE id = ?", payload, forged.row.LeafHash, "DEMO", r.ID).Error)
-			must(s.t, s.db.Exec("UPDATE audit_leaves SET leaf_hash = ? WHERE idx = 7", forged.row.LeafHash).Error)
+			must(s.t, s.db.Exec("UPDATE audit_events SET payload = ?, leaf_hash = ?, tenant = ? WHERE id = ?", payload, forged.Row.LeafHash, "DEMO", r.ID).Error)
+			must(s.t, s.db.Exec("UPDATE audit_leaves SET leaf_hash = ? WHERE idx = 7", forged.Row.LeafHash).Error)
 			recomputeHashes(s)
 			s.wants("every hash recomputed: the signed root does not move", "", 10, "root")
 			s.wants("and the write-ahead log remembers", r.ID, 7, "wal")
 		},
 		"insert a record among sealed ones": func(s *scene) {
 			r := s.row(s.ids[7])
-			forged, err := arrive("0000", 1, bytes.Replace(r.Payload, []byte(r.ID), []byte("01890000-0000-7000-8000-000000000009"), 1))
+			forged, err := store.Arrive("0000", 1, bytes.Replace(r.Payload, []byte(r.ID), []byte("01890000-0000-7000-8000-000000000009"), 1))
 			must(s.t, err)
-			forged.row.Writer, forged.row.Seq = r.Writer, -5
-			must(s.t, s.db.Create(&forged.row).Error)
-			s.wants("extra", forged.row.ID, -1, "extra")
+			forged.Row.Writer, forged.Row.Seq = r.Writer, -5
+			must(s.t, s.db.Create(&forged.Row).Error)
+			s.wants("extra", forged.Row.ID, -1, "extra")
 		},
 		"truncate the end": func(s *scene) {
 			cut(s, 15)
-			r := verify(s.t, s.l, s.db)
-			if r.OK || !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Kind == "truncated" }) {
+			r := verifyLog(s.t, s.l, s.db)
+			if r.OK || !slices.ContainsFunc(r.Problems, func(p verify.Problem) bool { return p.Kind == "truncated" }) {
 				s.t.Errorf("%+v", r.Problems)
 			}
 			if err := s.l.Flush(s.t.Context()); err == nil {
@@ -286,7 +290,7 @@ func TestRewrites(t *testing.T) {
 		"replace the checkpoint by one of another key": func(s *scene) {
 			sg, err := newSigner(s.l.cfg, otherKeys(), 1)
 			must(s.t, err)
-			_, top, err := s.l.store.checkpoint(s.t.Context(), s.l.signer.Verifier())
+			_, top, err := s.l.Tree.Newest(s.t.Context())
 			must(s.t, err)
 			text, err := sg.Sign(top)
 			must(s.t, err)
@@ -304,14 +308,23 @@ func TestRewrites(t *testing.T) {
 // recomputeHashes stores the tree over what audit_leaves says.
 func recomputeHashes(s *scene) {
 	s.t.Helper()
-	var leaves []leafRow
+	var leaves []seal.LeafRow
 	must(s.t, s.db.Order("idx").Find(&leaves).Error)
-	var e edge
-	for at, n := int64(0), 0; n < len(leaves); n++ {
-		for _, h := range e.add([32]byte(leaves[n].LeafHash)) {
-			must(s.t, s.db.Exec("UPDATE audit_hashes SET hash = ? WHERE idx = ?", h[:], at).Error)
-			at++
+	var stored []tlog.Hash
+	read := tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
+		out := make([]tlog.Hash, len(indexes))
+		for i, at := range indexes {
+			out[i] = stored[at]
 		}
+		return out, nil
+	})
+	for n, l := range leaves {
+		added, err := tlog.StoredHashesForRecordHash(int64(n), tlog.Hash(l.LeafHash), read)
+		must(s.t, err)
+		stored = append(stored, added...)
+	}
+	for at, h := range stored {
+		must(s.t, s.db.Exec("UPDATE audit_hashes SET hash = ? WHERE idx = ?", h[:], at).Error)
 	}
 }
 
@@ -343,8 +356,8 @@ func TestForkIsRefused(t *testing.T) {
 		if err := mine.Flush(t.Context()); err == nil {
 			t.Error("a forked history was accepted")
 		}
-		r := verify(t, mine, fork)
-		if r.OK || !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Kind == "fork" }) {
+		r := verifyLog(t, mine, fork)
+		if r.OK || !slices.ContainsFunc(r.Problems, func(p verify.Problem) bool { return p.Kind == "fork" }) {
 			t.Errorf("%+v", r.Problems)
 		}
 	})
@@ -361,16 +374,16 @@ func TestFilesAreCovered(t *testing.T) {
 		must(t, err)
 		for at := 0; at < min(len(whole), limit); at += step {
 			must(t, os.WriteFile(path, flipped(whole, at), 0o600))
-			r := verify(t, s.l, s.db)
-			if r.OK || !slices.ContainsFunc(r.Problems, func(p Problem) bool { return slices.Contains(wants, p.Kind) }) {
+			r := verifyLog(t, s.l, s.db)
+			if r.OK || !slices.ContainsFunc(r.Problems, func(p verify.Problem) bool { return slices.Contains(wants, p.Kind) }) {
 				t.Fatalf("%s, byte %d: %+v", path, at, r)
 			}
 		}
 		must(t, os.WriteFile(path, whole, 0o600))
 	}
 	check(seg.Path, 1511, int(seg.Size), "wal", "missing")
-	check(filepath.Join(pinDir(s.l.cfg.Dir), "latest"), 29, 1<<20, "checkpoint")
-	check(filepath.Join(pinDir(s.l.cfg.Dir), "checkpoints.log"), 137, 1<<20, "checkpoint")
+	check(filepath.Join(seal.CacheDir(s.l.cfg.Dir), "latest"), 29, 1<<20, "checkpoint")
+	check(filepath.Join(seal.CacheDir(s.l.cfg.Dir), "checkpoints.log"), 137, 1<<20, "checkpoint")
 	mustVerify(t, s.l, s.db)
 }
 
@@ -388,7 +401,7 @@ func TestLastShippedWALRecordIsNamed(t *testing.T) {
 	b, err := os.ReadFile(seg.Path)
 	must(t, err)
 	must(t, os.WriteFile(seg.Path, flipped(b, len(b)-5), 0o600))
-	r := verify(t, l, db)
+	r := verifyLog(t, l, db)
 	if r.OK || r.Problems[0].Kind != "wal" || r.Problems[0].Record != last.ID {
 		t.Errorf("%+v", r.Problems)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -34,7 +35,7 @@ func TestDamageAmongTexts(t *testing.T) {
 		if _, err := open(cfg.withDefaults(), db, testKeys(), nil, discard(), newMetrics(nil), durable.OS{}, durable.OS{}); err == nil {
 			t.Fatalf("a flipped byte at %d of %d went unnoticed", at, len(whole))
 		}
-		r, err := Verify(t.Context(), VerifySource{Dir: cfg.Dir, DB: db, VerifierKey: l.VerifierKey()}, nil)
+		r, err := verify.Run(t.Context(), verify.Source{Dir: cfg.Dir, DB: db, VerifierKey: l.VerifierKey()}, nil)
 		if err != nil || r.OK || r.Problems[0].Kind != "wal" {
 			t.Fatalf("verify: %+v, %v", r, err)
 		}
@@ -64,7 +65,7 @@ func TestTextsTakenOutOfTheLog(t *testing.T) {
 		if err := again.Flush(t.Context()); err == nil || count(t, db, "audit_events") != 0 {
 			t.Errorf("%s: shipped", what)
 		}
-		if r := verify(t, again, db); r.OK || r.Problems[0].Kind != "wal" {
+		if r := verifyLog(t, again, db); r.OK || r.Problems[0].Kind != "wal" {
 			t.Errorf("%s: %+v", what, r)
 		}
 		must(t, again.Close())

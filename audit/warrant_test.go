@@ -11,7 +11,10 @@ import (
 
 	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/audit/retention"
 	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/audit/store"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -23,12 +26,12 @@ func forge(t *testing.T, db *gorm.DB, writer string, e Event) Event {
 	e.Decision, e.Outcome = "allow", "ok"
 	payload, err := record.Encode(e)
 	must(t, err)
-	a, err := arrive(writer, 1, payload)
+	a, err := store.Arrive(writer, 1, payload)
 	must(t, err)
 	must(t, db.Transaction(func(tx *gorm.DB) error {
-		return firstError(tx.Create(&a.row).Error, search.Add(tx, []*search.Lists{&a.lists}), tx.Create(&writerRow{Writer: writer, Shipped: 1}).Error)
+		return firstError(tx.Create(&a.Row).Error, search.Add(tx, []*search.Lists{&a.Lists}), tx.Create(&store.WriterRow{Writer: writer, Shipped: 1}).Error)
 	}))
-	return a.event
+	return a.Event
 }
 
 // TestForgedPruning: who can write rows can put a record of a pruning into the log, and have the server itself seal it; the records that it is
@@ -37,25 +40,25 @@ func TestForgedPruning(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		g := newGrown(t, db, 700)
 		dropTriggers(t, db)
-		root, err := g.l.store.rootAt(t.Context(), 256)
+		root, err := g.l.Tree.RootAt(t.Context(), 256)
 		must(t, err)
-		vault, err := vaultDigest(db, 0, 256)
+		vault, err := retention.VaultDigest(db, 0, 256)
 		must(t, err)
-		row := pruningRow{UntilIndex: 256, Root: fmt.Sprintf("%x", root[:]), Oldest: 1, Newest: time.Now().UnixMicro(), Size: 700, Archive: "audit-0-256.zip", Digest: "00", Time: time.Now().UnixMicro(), Actor: "x"}
-		detail := row.detail(vault)
-		detail[warrantKey], err = g.l.Checkpoint(t.Context()) // the one thing at hand that the log signed
+		row := store.PruningRow{UntilIndex: 256, Root: fmt.Sprintf("%x", root[:]), Oldest: 1, Newest: time.Now().UnixMicro(), Size: 700, Archive: "audit-0-256.zip", Digest: "00", Time: time.Now().UnixMicro(), Actor: "x"}
+		detail := row.Detail(vault)
+		detail[retention.AttestationKey], err = g.l.Checkpoint(t.Context()) // the one thing at hand that the log signed
 		must(t, err)
-		e := forge(t, db, strings.Repeat("ff", 16), Event{Time: time.Now().UnixMicro(), Action: ActionPrune, Resource: "0-256", Detail: detail})
+		e := forge(t, db, strings.Repeat("ff", 16), Event{Time: time.Now().UnixMicro(), Action: retention.ActionPrune, Resource: "0-256", Detail: detail})
 		row.Record = e.ID
 		must(t, db.Create(&row).Error)
 		must(t, db.Exec("INSERT INTO audit_pruned (writer, until_index, seq) SELECT writer, 256, MAX(seq) FROM audit_leaves WHERE idx < 256 GROUP BY writer").Error)
 		must(t, db.Exec("DELETE FROM audit_events WHERE EXISTS (SELECT 1 FROM audit_leaves AS l WHERE l.writer = audit_events.writer AND l.seq = audit_events.seq AND l.idx < 256)").Error)
 		must(t, db.Exec("DELETE FROM audit_leaves WHERE idx < 256").Error)
 		for _, when := range []string{"before it is sealed", "when it is sealed"} {
-			if r := g.verify(); !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Kind == "pruning" }) {
+			if r := g.verify(); !slices.ContainsFunc(r.Problems, func(p verify.Problem) bool { return p.Kind == "pruning" }) {
 				t.Errorf("%s the forged pruning explains the loss: %+v", when, r)
 			}
-			r, err := Verify(t.Context(), VerifySource{DB: db, VerifierKey: g.l.VerifierKey(), FirstIndex: 0, UntilIndex: 300}, nil)
+			r, err := verify.Run(t.Context(), verify.Source{DB: db, VerifierKey: g.l.VerifierKey(), FirstIndex: 0, UntilIndex: 300}, nil)
 			if err != nil || r.OK {
 				t.Errorf("%s a range finds nothing missing: %+v, %v", when, r, err)
 			}
@@ -71,17 +74,17 @@ func TestForgedErasure(t *testing.T) {
 		id := say(t, l, 1, alice).ID
 		flush(t, l)
 		dropTriggers(t, db)
-		var k keyRow
+		var k store.KeyRow
 		must(t, db.Take(&k).Error)
 		at := time.Now().UnixMicro()
-		e := forge(t, db, strings.Repeat("ff", 16), Event{Time: at, Tenant: k.Tenant, Action: ActionErase, Resource: k.Subject, Detail: map[string]string{"time": fmt.Sprint(at)}})
-		must(t, db.Create(&erasureRow{Record: e.ID, Tenant: k.Tenant, Subject: k.Subject, Time: at}).Error)
-		must(t, db.Create(&erasedRow{k.ID, k.Nonce, k.Tenant, k.Subject, k.Created}).Error)
+		e := forge(t, db, strings.Repeat("ff", 16), Event{Time: at, Tenant: k.Tenant, Action: retention.ActionErase, Resource: k.Subject, Detail: map[string]string{"time": fmt.Sprint(at)}})
+		must(t, db.Create(&store.ErasureRow{Record: e.ID, Tenant: k.Tenant, Subject: k.Subject, Time: at}).Error)
+		must(t, db.Create(&store.ErasedKeyRow{ID: k.ID, Nonce: k.Nonce, Tenant: k.Tenant, Subject: k.Subject, Created: k.Created}).Error)
 		must(t, db.Exec("DELETE FROM audit_contents").Error)
 		must(t, db.Exec("DELETE FROM audit_subject_keys").Error)
 		flush(t, l)
-		r, err := Verify(t.Context(), VerifySource{Dir: l.cfg.Dir, DB: db, VerifierKey: l.VerifierKey()}, nil)
-		if err != nil || !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Kind == "content" && p.Record == id }) {
+		r, err := verify.Run(t.Context(), verify.Source{Dir: l.cfg.Dir, DB: db, VerifierKey: l.VerifierKey()}, nil)
+		if err != nil || !slices.ContainsFunc(r.Problems, func(p verify.Problem) bool { return p.Kind == "content" && p.Record == id }) {
 			t.Errorf("the forged erasure explains the loss: %+v, %v", r, err)
 		}
 		if got, err := l.Contents(t.Context(), id); err == nil {
@@ -97,7 +100,7 @@ func TestForgedExpiry(t *testing.T) {
 		g.prune()
 		dropTriggers(t, db)
 		forge(t, db, strings.Repeat("ff", 16), Event{
-			Time: time.Now().UnixMicro(), Action: ActionPrune, Resource: vaultResource,
+			Time: time.Now().UnixMicro(), Action: retention.ActionPrune, Resource: retention.VaultResource,
 			Detail: map[string]string{"records": "1", "indexes": "7", "before": fmt.Sprint(time.Now().UnixMicro())},
 		})
 		flush(t, g.l)
@@ -106,7 +109,7 @@ func TestForgedExpiry(t *testing.T) {
 		must(t, db.Exec("DELETE FROM audit_leaves WHERE idx = 7").Error)
 		r := g.verify()
 		for _, kind := range []string{"vault", "pruning"} { // that it went, and that what the vault says was changed
-			if !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Kind == kind }) {
+			if !slices.ContainsFunc(r.Problems, func(p verify.Problem) bool { return p.Kind == kind }) {
 				t.Errorf("no %s problem: %+v", kind, r)
 			}
 		}
@@ -119,14 +122,14 @@ func TestForgedSequences(t *testing.T) {
 		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		appendN(t, l, 0, 3)
 		flush(t, l)
-		must(t, db.Create(&prunedRow{Writer: l.wal.Writer, UntilIndex: 1, Seq: 1 << 60}).Error)
+		must(t, db.Create(&store.PrunedRow{Writer: l.wal.Writer, UntilIndex: 1, Seq: 1 << 60}).Error)
 		r := appendN(t, l, 3, 1)[0]
 		flush(t, l)
 		if _, err := l.Get(t.Context(), r.ID); err != nil {
 			t.Error(err)
 		}
-		v, err := Verify(t.Context(), VerifySource{DB: db, VerifierKey: l.VerifierKey()}, nil)
-		if err != nil || !slices.ContainsFunc(v.Problems, func(p Problem) bool { return p.Kind == "pruning" }) {
+		v, err := verify.Run(t.Context(), verify.Source{DB: db, VerifierKey: l.VerifierKey()}, nil)
+		if err != nil || !slices.ContainsFunc(v.Problems, func(p verify.Problem) bool { return p.Kind == "pruning" }) {
 			t.Errorf("%+v, %v", v, err)
 		}
 	})

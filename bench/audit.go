@@ -19,7 +19,9 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/export"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/engine/enginebench"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -146,7 +148,7 @@ func benchSealing(ctx context.Context, dir string, rounds int) error {
 		return err
 	}
 	defer closeLog()
-	var seal, verify, write, check, packed []float64
+	var seal, verified, write, check, packed []float64
 	records := 0
 	for range rounds {
 		var wg sync.WaitGroup
@@ -172,14 +174,14 @@ func benchSealing(ctx context.Context, dir string, rounds int) error {
 		}
 		seal = append(seal, sealedAtOnce/time.Since(begin).Seconds())
 		begin = time.Now()
-		r, err := audit.Verify(ctx, audit.VerifySource{Dir: filepath.Join(dir, "audit"), DB: db, VerifierKey: l.VerifierKey()}, nil)
+		r, err := verify.Run(ctx, verify.Source{Dir: filepath.Join(dir, "audit"), DB: db, VerifierKey: l.VerifierKey()}, nil)
 		if err != nil {
 			return err
 		}
 		if !r.OK {
 			return fmt.Errorf("the log does not verify: %+v", r.Problems)
 		}
-		verify = append(verify, float64(r.Records)/time.Since(begin).Seconds())
+		verified = append(verified, float64(r.Records)/time.Since(begin).Seconds())
 		b, err := benchBundle(ctx, l, filepath.Join(dir, "bundle.zip"))
 		if err != nil {
 			return err
@@ -196,7 +198,7 @@ func benchSealing(ctx context.Context, dir string, rounds int) error {
 			size += info.Size()
 		}
 	}
-	fmt.Printf("\nmoved into SQLite and sealed: %v records/s; verified: %v records/s\n", enginebench.SpreadOf(seal), enginebench.SpreadOf(verify))
+	fmt.Printf("\nmoved into SQLite and sealed: %v records/s; verified: %v records/s\n", enginebench.SpreadOf(seal), enginebench.SpreadOf(verified))
 	fmt.Printf("evidence bundle: written %v records/s, verified with the public key alone %v records/s, %v bytes per record\n",
 		enginebench.SpreadOf(write), enginebench.SpreadOf(check), enginebench.SpreadOf(packed))
 	fmt.Printf("bytes per record: %.0f as a canonical payload, %.0f in the database with indexes and tree\n", payload, float64(size)/float64(records))
@@ -214,7 +216,7 @@ func benchBundle(ctx context.Context, l *audit.Log, path string) (bundleFigures,
 	}
 	defer func() { _ = errors.Join(f.Close(), os.Remove(path)) }()
 	begin := time.Now()
-	m, err := l.Export(ctx, f, audit.Export{By: "bench"})
+	m, err := l.Export(ctx, f, export.Selection{By: "bench"})
 	if err != nil {
 		return bundleFigures{}, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
@@ -167,7 +168,7 @@ func TestRealParts(t *testing.T) {
 	if report.Total.Cost != billing.Money(reply.Summary().Usage.Cost) {
 		t.Errorf("billed %d, told %d", report.Total.Cost, reply.Summary().Usage.Cost)
 	}
-	verified := must(audit.Verify(t.Context(), audit.VerifySource{Dir: w.dir, DB: w.db, VerifierKey: w.log.VerifierKey()}, nil))(t)
+	verified := must(verify.Run(t.Context(), verify.Source{Dir: w.dir, DB: w.db, VerifierKey: w.log.VerifierKey()}, nil))(t)
 	if !verified.OK {
 		t.Errorf("%+v", verified)
 	}

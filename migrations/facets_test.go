@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/record"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations"
@@ -51,7 +52,7 @@ func TestOldRecordsAreIndexed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := audit.Verify(t.Context(), audit.VerifySource{DB: db, VerifierKey: key}, nil)
+			r, err := verify.Run(t.Context(), verify.Source{DB: db, VerifierKey: key}, nil)
 			if err != nil || !r.OK || r.Records != 30 {
 				t.Errorf("%+v, %v", r, err)
 			}

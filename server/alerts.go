@@ -73,7 +73,7 @@ func (p *parts) watch(ctx context.Context) error {
 }
 
 func (p *parts) auditOfReplica() (alerts.Replica, error) {
-	state, err := p.audit.Standing()
+	state, err := p.audit.Status()
 	if err != nil {
 		return alerts.Replica{}, err
 	}
@@ -88,7 +88,7 @@ func (p *parts) auditOfReplica() (alerts.Replica, error) {
 }
 
 func (p *parts) sealing(ctx context.Context) (unsealed int64, newest time.Time, err error) {
-	state, err := p.audit.Standing()
+	state, err := p.audit.Status()
 	if err != nil {
 		return 0, time.Time{}, err
 	}
@@ -97,7 +97,7 @@ func (p *parts) sealing(ctx context.Context) (unsealed int64, newest time.Time, 
 }
 
 func (p *parts) witnesses(ctx context.Context) ([]alerts.Witness, error) {
-	state, err := p.audit.Standing()
+	state, err := p.audit.Status()
 	if err != nil {
 		return nil, err
 	}

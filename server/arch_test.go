@@ -53,7 +53,12 @@ var cages = []struct {
 }{
 	{"github.com/gin-gonic/gin", "HTTP stays at the edge", map[string]string{"server/": "it is the edge"}},
 	{"gorm.io/", "SQL stays with the concern that owns the tables", map[string]string{
-		"audit":                "records, holds and seals",
+		"audit":                "what is refused or erased on the way of a record",
+		"audit/export":         "the records that a bundle has",
+		"audit/retention":      "holds, prunings and erasures",
+		"audit/seal":           "the tree and its checkpoints",
+		"audit/store":          "records and what is kept beside them",
+		"audit/verify":         "all of it, to check it",
 		"audit/search":         "the lists by which records are found",
 		"billing":              "budgets, leases and usage",
 		"gateway/reconcile":    "findings; it joins records with usage",

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/retention"
+	"github.com/sluice-project/sluice/audit/seal"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
 
@@ -18,7 +19,7 @@ func (e *edge) auditStatus(ctx context.Context, tenant string, whole bool) (admi
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	l := e.parts.audit
-	witnessState, err := l.Standing()
+	witnessState, err := l.Status()
 	if err != nil {
 		return adminapi.AuditStatus{}, err
 	}
@@ -95,7 +96,7 @@ func (e *edge) askDatabase(ctx context.Context, tenant string, out *adminapi.Aud
 	return "", nil
 }
 
-func retentionState(r audit.Retention, tenant string, whole bool) adminapi.RetentionState {
+func retentionState(r retention.Config, tenant string, whole bool) adminapi.RetentionState {
 	out := adminapi.RetentionState{RecordsDays: r.RecordsDays, SensitiveDays: r.SensitiveDays, Archives: r.ArchiveDir != ""}
 	if !whole {
 		out.RecordsDays = max(out.RecordsDays, r.TenantDays[tenant])
@@ -104,7 +105,7 @@ func retentionState(r audit.Retention, tenant string, whole bool) adminapi.Reten
 	return out
 }
 
-func witnessStandings(witnessed []audit.Witnessed, size int64) []adminapi.WitnessStanding {
+func witnessStandings(witnessed []seal.Witnessed, size int64) []adminapi.WitnessStanding {
 	out := []adminapi.WitnessStanding{}
 	for _, w := range witnessed {
 		s := adminapi.WitnessStanding{Witness: w.Witness, Size: w.Size, Behind: max(0, size-w.Size)}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/retention"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -153,7 +154,7 @@ func erase(ctx context.Context, e *erasure.Eraser, l *audit.Log, t erasure.Targe
 }
 
 // EraseAgain repeats erasures, after the restore of an older copy of the database for instance. each is called after every one.
-func EraseAgain(ctx context.Context, cfg *config.Config, list []audit.Erasure, each func(erasure.Result), log *slog.Logger) error {
+func EraseAgain(ctx context.Context, cfg *config.Config, list []retention.Erasure, each func(erasure.Result), log *slog.Logger) error {
 	return withEraser(ctx, cfg, log, func(e *erasure.Eraser, l *audit.Log, by audit.Actor) error {
 		return erasure.Repeat(list, func(t erasure.Target) error {
 			done, err := erase(ctx, e, l, t, by)
@@ -166,7 +167,7 @@ func EraseAgain(ctx context.Context, cfg *config.Config, list []audit.Erasure, e
 }
 
 // Erasures returns the erasures of a tenant, of all for "".
-func Erasures(ctx context.Context, cfg *config.Config, tenant string, log *slog.Logger) (list []audit.Erasure, err error) {
+func Erasures(ctx context.Context, cfg *config.Config, tenant string, log *slog.Logger) (list []retention.Erasure, err error) {
 	err = withLog(ctx, cfg, log, func(l *audit.Log, _ audit.Actor) error {
 		list, err = l.Erasures(ctx, tenant)
 		return err

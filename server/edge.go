@@ -15,7 +15,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/migrations"
@@ -124,8 +124,8 @@ func (e *edge) mountAdmin(playground gin.HandlerFunc, engine *gin.Engine, mux *h
 		Identity: p.identity, Access: p.access, Guard: p.guard, Audit: p.audit, Eraser: p.eraser, Ledger: p.ledger, Router: p.router, RAG: p.rag,
 		Native: p.native, LoadAdapter: p.loadAdapter, UnloadAdapter: p.unloadAdapter, Workflows: p.flows, Pipeline: p.pipeline, EnergyMethod: p.energy.Method(), System: e.system,
 		Playground: playground, Version: e.version,
-		Verify: func(ctx context.Context, progress func(done, total int64)) (audit.Report, error) {
-			report, err := audit.Verify(ctx, VerifySource(p.cfg, p.db, p.audit.VerifierKey()), progress)
+		Verify: func(ctx context.Context, progress func(done, total int64)) (verify.Report, error) {
+			report, err := verify.Run(ctx, VerifySource(p.cfg, p.db, p.audit.VerifierKey()), progress)
 			if err == nil && !report.OK {
 				p.notify.Notify(ctx, alerts.VerificationFailed(len(report.Problems)))
 			}

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	bundle "github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/export"
 	"github.com/sluice-project/sluice/server"
 )
 
@@ -57,7 +57,7 @@ func TestEvidence(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
-	m, err := server.Export(t.Context(), in.cfg, f, audit.Export{}, slog.New(slog.DiscardHandler))
+	m, err := server.Export(t.Context(), in.cfg, f, export.Selection{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,12 +8,13 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/export"
 	"github.com/sluice-project/sluice/server/config"
 )
 
 // Export writes and checks an evidence bundle of an installation, running or not; see [audit.Log.ExportChecked]. That it was exported, by whom on this machine
 // and what, is itself a record, made durable before the first byte is written.
-func Export(ctx context.Context, cfg *config.Config, f audit.BundleFile, x audit.Export, log *slog.Logger) (m evidence.Manifest, err error) {
+func Export(ctx context.Context, cfg *config.Config, f export.BundleFile, x export.Selection, log *slog.Logger) (m evidence.Manifest, err error) {
 	err = withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
 		x.By = by.Name
 		return recorded(ctx, l, exporting(by, x.Tenant, fmt.Sprintf("%d-%d", x.From, x.To)), func() error {

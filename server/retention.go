@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/retention"
 	"github.com/sluice-project/sluice/server/config"
 )
 
@@ -27,7 +28,7 @@ func Prunable(ctx context.Context, cfg *config.Config, log *slog.Logger) (due au
 }
 
 // Holds returns the legal holds of a tenant, of all for "".
-func Holds(ctx context.Context, cfg *config.Config, tenant string, log *slog.Logger) (list []audit.Hold, err error) {
+func Holds(ctx context.Context, cfg *config.Config, tenant string, log *slog.Logger) (list []retention.Hold, err error) {
 	err = withLog(ctx, cfg, log, func(l *audit.Log, _ audit.Actor) error {
 		list, err = l.Holds(ctx, tenant)
 		return err
@@ -37,7 +38,7 @@ func Holds(ctx context.Context, cfg *config.Config, tenant string, log *slog.Log
 
 // Hold keeps records from being pruned, and what is kept of persons from being erased, after a record of it. who is a person whom it is on, named
 // as requests do; "" for none.
-func Hold(ctx context.Context, cfg *config.Config, h audit.Hold, who string, log *slog.Logger) (out audit.Hold, err error) {
+func Hold(ctx context.Context, cfg *config.Config, h retention.Hold, who string, log *slog.Logger) (out retention.Hold, err error) {
 	err = withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
 		h.CreatedBy, h.Subject = by.Name, l.Subject(h.Tenant, who)
 		act := audit.Event{Tenant: h.Tenant, Actor: by, Action: "admin.createHold", Detail: map[string]string{"reason": h.Reason}}
@@ -50,7 +51,7 @@ func Hold(ctx context.Context, cfg *config.Config, h audit.Hold, who string, log
 }
 
 // ReleaseHold ends a hold, after a record of it with the reason.
-func ReleaseHold(ctx context.Context, cfg *config.Config, id, reason string, log *slog.Logger) (out audit.Hold, err error) {
+func ReleaseHold(ctx context.Context, cfg *config.Config, id, reason string, log *slog.Logger) (out retention.Hold, err error) {
 	err = withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
 		act := audit.Event{Actor: by, Action: "admin.releaseHold", Resource: id, Detail: map[string]string{"reason": reason}}
 		if act.Tenant, err = l.HoldTenant(ctx, id); err != nil {

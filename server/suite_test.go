@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/content"
 	bundle "github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/export"
 	"github.com/sluice-project/sluice/server"
 )
 
@@ -58,7 +59,7 @@ func TestNationalSuite(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := server.Export(t.Context(), in.cfg, f, audit.Export{}, slog.New(slog.DiscardHandler)); err != nil {
+	if _, err := server.Export(t.Context(), in.cfg, f, export.Selection{}, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	info, err := f.Stat()

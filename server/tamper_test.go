@@ -18,6 +18,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -123,7 +124,7 @@ func tamperWithUsage(t *testing.T, cfg *config.Config, db *gorm.DB) {
 			t.Fatal(err)
 		}
 		r := check(t, cfg)
-		if !slices.ContainsFunc(r.Problems, func(p audit.Problem) bool {
+		if !slices.ContainsFunc(r.Problems, func(p verify.Problem) bool {
 			return p.Kind == "usage" && p.Record == c.record && strings.Contains(p.Cause, c.cause)
 		}) || r.OK {
 			t.Errorf("%s: %+v", c.name, r)
@@ -278,7 +279,7 @@ func (in *installation) someRequests() []string {
 }
 
 // verifyFiles does what `sluice audit verify` does.
-func verifyFiles(t *testing.T, cfg *config.Config) (audit.Report, error) {
+func verifyFiles(t *testing.T, cfg *config.Config) (verify.Report, error) {
 	t.Helper()
 	keys, err := keyring.Open(cfg.MasterKeyFile)
 	if err != nil {
@@ -290,13 +291,13 @@ func verifyFiles(t *testing.T, cfg *config.Config) (audit.Report, error) {
 	}
 	db, err := database.Open(t.Context(), cfg.Database)
 	if err != nil {
-		return audit.Report{}, err
+		return verify.Report{}, err
 	}
 	defer func() { _ = database.Close(db) }()
-	return audit.Verify(t.Context(), server.VerifySource(cfg, db, verifier), nil)
+	return verify.Run(t.Context(), server.VerifySource(cfg, db, verifier), nil)
 }
 
-func check(t *testing.T, cfg *config.Config) audit.Report {
+func check(t *testing.T, cfg *config.Config) verify.Report {
 	t.Helper()
 	r, err := verifyFiles(t, cfg)
 	if err != nil {
@@ -305,8 +306,8 @@ func check(t *testing.T, cfg *config.Config) audit.Report {
 	return r
 }
 
-func names(r audit.Report, id string) bool {
-	return slices.ContainsFunc(r.Problems, func(p audit.Problem) bool { return p.Record == id })
+func names(r verify.Report, id string) bool {
+	return slices.ContainsFunc(r.Problems, func(p verify.Problem) bool { return p.Record == id })
 }
 
 // dump returns the evidence as a reader sees it who scans the tables, or the error that stops the reader.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/gateway/reconcile"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -25,19 +26,19 @@ type Verification struct {
 	Progress               func(done, total int64) // may be nil
 }
 
-// Verify checks the audit log of an installation, running or not, and changes nothing; see [audit.Verify].
-func Verify(ctx context.Context, cfg *config.Config, v Verification) (audit.Report, error) {
+// Verify checks the audit log of an installation, running or not, and changes nothing; see [verify.Run].
+func Verify(ctx context.Context, cfg *config.Config, v Verification) (verify.Report, error) {
 	if err := DatabaseExists(cfg); err != nil {
-		return audit.Report{}, err
+		return verify.Report{}, err
 	}
 	db, err := database.Open(ctx, cfg.Database)
 	if err != nil {
-		return audit.Report{}, err
+		return verify.Report{}, err
 	}
 	defer func() { _ = database.Close(db) }()
 	source := VerifySource(cfg, db, v.VerifierKey)
 	source.FirstIndex, source.UntilIndex = v.FirstIndex, v.UntilIndex
-	return audit.Verify(ctx, source, v.Progress)
+	return verify.Run(ctx, source, v.Progress)
 }
 
 // VerifierKey returns the public key that verifies the checkpoints of an installation. The error is [fs.ErrNotExist] if it has no master key.
@@ -63,7 +64,7 @@ func DatabaseExists(cfg *config.Config) error {
 
 // VerifySource is what a verification of cfg's installation reads: the write-ahead log, the checkpoint files, the database, and the
 // usage that was booked with the records.
-func VerifySource(cfg *config.Config, db *gorm.DB, verifierKey string) audit.VerifySource {
+func VerifySource(cfg *config.Config, db *gorm.DB, verifierKey string) verify.Source {
 	witnesses, _ := checkpoint.NewWitnesses(strings.Join(cfg.Audit.Witnesses, "\n")) // the configuration is valid
-	return audit.VerifySource{Dir: cfg.Audit.Dir, SpoolDir: cfg.Audit.SpoolDir, DB: db, VerifierKey: verifierKey, Witnesses: witnesses, Books: reconcile.Books{}, ArchiveDir: cfg.Audit.Retention.ArchiveDir}
+	return verify.Source{Dir: cfg.Audit.Dir, SpoolDir: cfg.Audit.SpoolDir, DB: db, VerifierKey: verifierKey, Witnesses: witnesses, Books: reconcile.Books{}, ArchiveDir: cfg.Audit.Retention.ArchiveDir}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/internal/keyring"
 )
 
@@ -79,9 +80,9 @@ func (l *Log) Flush() {
 }
 
 // Verify verifies the whole log.
-func (l *Log) Verify() audit.Report {
+func (l *Log) Verify() verify.Report {
 	l.t.Helper()
-	r, err := audit.Verify(context.Background(), audit.VerifySource{Dir: l.Config.Dir, DB: l.DB, VerifierKey: l.VerifierKey()}, nil)
+	r, err := verify.Run(context.Background(), verify.Source{Dir: l.Config.Dir, DB: l.DB, VerifierKey: l.VerifierKey()}, nil)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package content
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 
@@ -93,3 +94,9 @@ func (d DataKey) Open(record, direction string, ciphertext []byte) ([]byte, erro
 
 // place is unambiguous because an id holds no bar.
 func place(record, direction string) []byte { return []byte(record + "|" + direction) }
+
+// Digest is the digest of a ciphertext that its record has.
+func Digest(ciphertext []byte) string {
+	sum := sha256.Sum256(ciphertext)
+	return hex.EncodeToString(sum[:])
+}

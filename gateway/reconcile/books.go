@@ -37,7 +37,7 @@ func Sink(l *billing.Ledger) audit.Sink {
 	}
 }
 
-// Books compares the books of billing with audit records, for the verification of the audit log. It implements [audit.Books].
+// Books compares the books of billing with audit records, for the verification of the audit log. It implements [verify.Books].
 type Books struct{}
 
 // Differences returns, by record id, what the books lack or say differently.

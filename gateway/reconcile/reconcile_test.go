@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -180,10 +181,10 @@ func (r *replica) outcomesOf(id string) []search.Entry {
 	return page.Events
 }
 
-func (r *replica) verify() audit.Report {
+func (r *replica) verify() verify.Report {
 	r.t.Helper()
 	r.seal()
-	report, err := audit.Verify(r.t.Context(), audit.VerifySource{Dir: r.dir, DB: r.db, VerifierKey: r.audit.VerifierKey(), Books: Books{}}, nil)
+	report, err := verify.Run(r.t.Context(), verify.Source{Dir: r.dir, DB: r.db, VerifierKey: r.audit.VerifierKey(), Books: Books{}}, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -354,7 +355,7 @@ func TestReconcileWaitsForTheLogOfTheReplica(t *testing.T) {
 		}
 		a.want("nobody knows", "unfinished lost", "unfinished waits")
 
-		if _, err := audit.Adopt(t.Context(), auditIn(dir), dir, db, masterKey(), a.sink, a.log); err != nil {
+		if _, err := audit.Recover(t.Context(), auditIn(dir), dir, db, masterKey(), a.sink, a.log); err != nil {
 			t.Fatal(err)
 		}
 		if n := a.run(); n != 1 {

@@ -11,7 +11,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/seal"
 	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/report"
 	"github.com/sluice-project/sluice/server/compliance"
@@ -111,7 +113,7 @@ func (s *Server) GetCheckpoint(c *gin.Context) {
 // verification is a job with what it found, for its report.
 type verification struct {
 	Verification
-	result audit.Report
+	result verify.Report
 }
 
 // keptVerifications bounds how many finished jobs stay readable.
@@ -167,7 +169,7 @@ func (s *Server) verify(ctx context.Context, job *verification, lang fault.Lang,
 	}
 }
 
-func reportView(r audit.Report) *VerificationReport {
+func reportView(r verify.Report) *VerificationReport {
 	findings := problemViews(r.Findings)
 	return &VerificationReport{
 		Ok: r.OK, Records: r.Records, Sealed: r.Sealed, Unsealed: r.Unsealed, WalRecords: r.WALRecords, CheckpointSize: r.CheckpointSize,
@@ -175,7 +177,7 @@ func reportView(r audit.Report) *VerificationReport {
 	}
 }
 
-func witnessedViews(witnessed []audit.Witnessed) []Witnessed {
+func witnessedViews(witnessed []seal.Witnessed) []Witnessed {
 	out := []Witnessed{}
 	for _, w := range witnessed {
 		out = append(out, Witnessed{Witness: w.Witness, Size: w.Size, Time: w.Time})
@@ -183,7 +185,7 @@ func witnessedViews(witnessed []audit.Witnessed) []Witnessed {
 	return out
 }
 
-func problemViews(problems []audit.Problem) []VerificationProblem {
+func problemViews(problems []verify.Problem) []VerificationProblem {
 	out := []VerificationProblem{}
 	for _, p := range problems {
 		view := VerificationProblem{Kind: p.Kind, Record: optional(p.Record), Cause: p.Cause}

@@ -10,14 +10,14 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/export"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // ExportAudit implements GET /audit/export. The bundle is whole and checked before the first byte leaves: a download that broke off midway
 // must not look like evidence.
 func (s *Server) ExportAudit(c *gin.Context, params ExportAuditParams) {
-	x := audit.Export{Tenant: tenantOf(c), By: caller(c).Name}
+	x := export.Selection{Tenant: tenantOf(c), By: caller(c).Name}
 	var err error
 	if x.From, x.To, err = period(params.From, params.To); err != nil {
 		s.Fail(c, err)
@@ -65,7 +65,7 @@ func period(since, before *time.Time) (from, to int64, err error) {
 }
 
 // export writes and checks a bundle, and returns its size. The file is at its beginning then.
-func (s *Server) export(c *gin.Context, f *os.File, x audit.Export) (int64, error) {
+func (s *Server) export(c *gin.Context, f *os.File, x export.Selection) (int64, error) {
 	if _, err := s.deps.Audit.ExportChecked(c.Request.Context(), f, x); err != nil {
 		return 0, err
 	}

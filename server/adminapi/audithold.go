@@ -6,7 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/retention"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -28,7 +28,7 @@ func (s *Server) CreateHold(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	h := audit.Hold{Tenant: heldTenant(c), Request: deref(in.Request), Actor: deref(in.Actor), Reason: in.Reason, CreatedBy: caller(c).Name}
+	h := retention.Hold{Tenant: heldTenant(c), Request: deref(in.Request), Actor: deref(in.Actor), Reason: in.Reason, CreatedBy: caller(c).Name}
 	if in.Subject != nil || in.Digest != nil {
 		if h.Subject, err = s.subject(c, in.Subject, in.Digest); err != nil {
 			s.Fail(c, err)
@@ -73,7 +73,7 @@ func heldTenant(c *gin.Context) string {
 }
 
 // HoldView is a hold as the API and the command line show it.
-func HoldView(h audit.Hold) Hold {
+func HoldView(h retention.Hold) Hold {
 	return Hold{
 		Id: h.ID, Tenant: h.Tenant, Request: optional(h.Request), Actor: optional(h.Actor), Subject: optional(h.Subject), From: optionalMicros(h.From), To: optionalMicros(h.To), Reason: h.Reason,
 		CreatedAt: micros(h.Created), CreatedBy: h.CreatedBy, ReleasedAt: optionalMicros(h.Released), ReleasedBy: optional(h.ReleasedBy),

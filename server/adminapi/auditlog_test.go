@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -149,7 +150,7 @@ func FuzzTilePath(f *testing.F) {
 // TestReportSaysWhereVerificationBegins: the records below were pruned.
 func TestReportSaysWhereVerificationBegins(t *testing.T) {
 	t.Parallel()
-	b, err := json.Marshal(reportView(audit.Report{OK: true, Least: 768}))
+	b, err := json.Marshal(reportView(verify.Report{OK: true, Least: 768}))
 	if err != nil || !strings.Contains(string(b), `"least_index":768`) {
 		t.Errorf("%s, %v", b, err)
 	}

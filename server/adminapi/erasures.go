@@ -15,6 +15,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/retention"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -215,7 +216,7 @@ func (s *Server) ListErasures(c *gin.Context, _ ListErasuresParams) {
 }
 
 // erasureView is an erasure as lists show it. How much was destroyed its record says.
-func erasureView(e audit.Erasure) Erasure {
+func erasureView(e retention.Erasure) Erasure {
 	return Erasure{Tenant: e.Tenant, Subject: e.Subject, Time: micros(e.Time), Record: e.Record, Certificate: optional(e.Certificate)}
 }
 
@@ -296,7 +297,7 @@ func ErasureApprovalView(a approval.Approval) ErasureApproval {
 }
 
 // WriteErasures writes erasures as JSON Lines, each as the API shows it.
-func WriteErasures(w io.Writer, list []audit.Erasure) error {
+func WriteErasures(w io.Writer, list []retention.Erasure) error {
 	enc := json.NewEncoder(w)
 	for _, e := range list {
 		if err := enc.Encode(erasureView(e)); err != nil {
@@ -307,7 +308,7 @@ func WriteErasures(w io.Writer, list []audit.Erasure) error {
 }
 
 // ParseErasures reads the tenants and persons of a list that [WriteErasures] wrote. An error names the line.
-func ParseErasures(b []byte) (list []audit.Erasure, err error) {
+func ParseErasures(b []byte) (list []retention.Erasure, err error) {
 	digest := regexp.MustCompile(`^[0-9a-f]{64}$`)
 	n := 0
 	for line := range bytes.Lines(b) {
@@ -322,7 +323,7 @@ func ParseErasures(b []byte) (list []audit.Erasure, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d of the list of erasures: %w", n, err)
 		}
-		list = append(list, audit.Erasure{Tenant: e.Tenant, Subject: e.Subject})
+		list = append(list, retention.Erasure{Tenant: e.Tenant, Subject: e.Subject})
 	}
 	return list, nil
 }

@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/retention"
 )
 
 // The list of erasures is spelled as the API spells them, and read back.
 func TestErasuresListed(t *testing.T) {
 	subject := strings.Repeat("ab", 32)
 	var list bytes.Buffer
-	if err := WriteErasures(&list, []audit.Erasure{{Tenant: "demo", Subject: subject, Time: 1_767_225_600_000_001, Record: "r"}}); err != nil {
+	if err := WriteErasures(&list, []retention.Erasure{{Tenant: "demo", Subject: subject, Time: 1_767_225_600_000_001, Record: "r"}}); err != nil {
 		t.Fatal(err)
 	}
 	want := `{"record":"r","subject":"` + subject + `","tenant":"demo","time":"2026-01-01T00:00:00.000001Z"}` + "\n"
@@ -26,7 +26,7 @@ func TestErasuresListed(t *testing.T) {
 
 func FuzzParseErasures(f *testing.F) {
 	var list bytes.Buffer
-	if err := WriteErasures(&list, []audit.Erasure{{Tenant: "demo", Subject: strings.Repeat("ab", 32), Time: 1, Record: "r"}, {Tenant: "x", Subject: strings.Repeat("0", 64)}}); err != nil {
+	if err := WriteErasures(&list, []retention.Erasure{{Tenant: "demo", Subject: strings.Repeat("ab", 32), Time: 1, Record: "r"}, {Tenant: "x", Subject: strings.Repeat("0", 64)}}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(list.Bytes())

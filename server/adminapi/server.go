@@ -15,6 +15,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native"
@@ -44,7 +45,7 @@ type Deps struct {
 	Guard    *governance.Guard
 	Audit    *audit.Log
 	Eraser   *erasure.Eraser
-	Verify   func(ctx context.Context, progress func(done, total int64)) (audit.Report, error)
+	Verify   func(ctx context.Context, progress func(done, total int64)) (verify.Report, error)
 	// RevealSweep is told that a person looked at the values of so many conversations within an hour that it is an alarm.
 	RevealSweep func(ctx context.Context, tenant string, conversations int)
 	Ledger      *billing.Ledger

@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/seal"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/internal/report"
 )
@@ -62,15 +63,15 @@ func golden(t *testing.T, name string, d report.Document) {
 
 func TestVerificationReports(t *testing.T) {
 	at := time.Date(2026, 11, 23, 15, 4, 5, 0, time.UTC)
-	for name, r := range map[string]audit.Report{
+	for name, r := range map[string]verify.Report{
 		"passed": {
 			OK: true, Records: 1234567, Sealed: 1234560, Unsealed: 7, WALRecords: 42, CheckpointSize: 1234560, Root: root, Least: 1000,
-			Witnessed: []audit.Witnessed{{Witness: "witness.example", Size: 1234000, Time: at}, {Witness: "new.example"}},
-			Findings:  []audit.Problem{{Kind: "torn", Index: -1, Cause: "segment a-1.wal ends in an unfinished write (12 bytes)"}},
+			Witnessed: []seal.Witnessed{{Witness: "witness.example", Size: 1234000, Time: at}, {Witness: "new.example"}},
+			Findings:  []verify.Problem{{Kind: "torn", Index: -1, Cause: "segment a-1.wal ends in an unfinished write (12 bytes)"}},
 		},
 		"failed": {
 			Records: 9, Sealed: 9, CheckpointSize: 9, Root: root, More: true,
-			Problems: []audit.Problem{{Kind: "leaf", Record: "r|1", Index: 5, Cause: "the payload differs\n# from its leaf"}, {Kind: "new kind", Index: -1, Cause: "x"}},
+			Problems: []verify.Problem{{Kind: "leaf", Record: "r|1", Index: 5, Cause: "the payload differs\n# from its leaf"}, {Kind: "new kind", Index: -1, Cause: "x"}},
 		},
 		"range": {OK: true, Sealed: 100, CheckpointSize: 500, Root: root, FirstIndex: 100, UntilIndex: 200},
 	} {

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/seal"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/internal/report"
 )
@@ -16,7 +17,7 @@ type Verification struct {
 	VerifierKey string // the public keys of the log that the checkpoints were verified with
 	Finished    time.Time
 	Program     string // the version that verified
-	Result      audit.Report
+	Result      verify.Report
 }
 
 // check is one thing that a verification looks at, with the kinds of problems and findings that it names. A verification of a range of
@@ -158,7 +159,7 @@ func (v Verification) checked(in translator) report.Table {
 		if r.UntilIndex != 0 && !c.partial {
 			continue
 		}
-		count := func(list []audit.Problem) (n int) {
+		count := func(list []verify.Problem) (n int) {
 			for _, p := range list {
 				if slices.Contains(c.kinds, p.Kind) {
 					n++
@@ -182,7 +183,7 @@ func (v Verification) checked(in translator) report.Table {
 	return t
 }
 
-func witnesses(in translator, list []audit.Witnessed) report.Table {
+func witnesses(in translator, list []seal.Witnessed) report.Table {
 	t := report.Table{Columns: []report.Column{{Title: in(message.Say("compliance.witness"))}, {Title: in(message.Say("compliance.cosigned")), Number: true}, {Title: in(message.Say("compliance.time"))}}}
 	for _, w := range list {
 		at := ""
@@ -195,7 +196,7 @@ func witnesses(in translator, list []audit.Witnessed) report.Table {
 }
 
 // problems lists what is wrong, in the words of the verifier, which are English in every report.
-func problems(in translator, l message.Lang, list []audit.Problem) report.Table {
+func problems(in translator, l message.Lang, list []verify.Problem) report.Table {
 	t := report.Table{Columns: []report.Column{{Title: in(message.Say("compliance.problem"))}, {Title: in(message.Say("compliance.record"))}, {Title: in(message.Say("compliance.index")), Number: true}, {Title: in(message.Say("compliance.cause"))}}}
 	for _, p := range list {
 		kind, index := p.Kind, ""

@@ -19,6 +19,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/retention"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/governance/pseudonym"
@@ -89,8 +90,8 @@ type Preview struct {
 	Tenant, Subject string // digest of the person, or of the conversation
 	Goes            Figures
 	Remainders      []Remainder
-	Holds           []audit.Covered // that refuse it to whoever asked for the preview
-	Records, Newest int64           // of the person
+	Holds           []retention.Covered // that refuse it to whoever asked for the preview
+	Records, Newest int64               // of the person
 }
 
 // Override says who let an erasure pass which holds.
@@ -133,13 +134,13 @@ func (e *Eraser) removal(t Target) *pseudonym.Erasure {
 }
 
 // holdReach is what goes, as far as holds are concerned.
-func holdReach(t Target, f pseudonym.Found) audit.Reach {
-	out := audit.Reach{Unknown: f.Unknown}
+func holdReach(t Target, f pseudonym.Found) retention.Reach {
+	out := retention.Reach{Unknown: f.Unknown}
 	if t.Conversation == nil {
-		out.Parts = append(out.Parts, audit.Part{Subject: t.Subject})
+		out.Parts = append(out.Parts, retention.Part{Subject: t.Subject})
 	}
 	for _, o := range f.Others {
-		out.Parts = append(out.Parts, audit.Part{Subject: o.Subject, From: o.First, To: o.Until})
+		out.Parts = append(out.Parts, retention.Part{Subject: o.Subject, From: o.First, To: o.Until})
 	}
 	return out
 }
@@ -218,11 +219,11 @@ func (e *Eraser) remainders(ctx context.Context, tx *gorm.DB, t Target, records 
 
 // binding is what an approval is good for: this erasure, past these holds, asked for by this actor.
 func (e *Eraser) binding(t Target, p Preview, by audit.Actor) string {
-	parts := append([]string{t.Tenant, t.kind(), p.Subject, audit.ActorID(by)}, holdIDs(p.Holds)...)
+	parts := append([]string{t.Tenant, t.kind(), p.Subject, retention.ActorID(by)}, holdIDs(p.Holds)...)
 	return fmt.Sprintf("%x", e.cfg.Keys.MAC("erasure/approval/v1", parts...))
 }
 
-func holdIDs(held []audit.Covered) (ids []string) {
+func holdIDs(held []retention.Covered) (ids []string) {
 	for _, c := range held {
 		ids = append(ids, c.Hold.ID)
 	}
@@ -249,7 +250,7 @@ func (e *Eraser) Request(ctx context.Context, t Target, reason string, by audit.
 		counts[holdPrefix+id] = 1
 	}
 	a, err := e.cfg.Approvals.New(approval.Approval{
-		Tenant: t.Tenant, Kind: approval.KindErasure, Target: p.Subject, Purpose: reason, Counts: counts, AskedBy: audit.ActorID(by), AskedName: by.Name,
+		Tenant: t.Tenant, Kind: approval.KindErasure, Target: p.Subject, Purpose: reason, Counts: counts, AskedBy: retention.ActorID(by), AskedName: by.Name,
 	})
 	if err != nil {
 		return approval.Approval{}, err
@@ -287,7 +288,7 @@ func (e *Eraser) checkOverride(ctx context.Context, t Target, p Preview, id stri
 		return nil, nil
 	}
 	if id == "" {
-		return nil, audit.Held(p.Holds, nil)
+		return nil, retention.Held(p.Holds, nil)
 	}
 	a, err := e.cfg.Approvals.Spendable(ctx, approval.KindErasure, id, e.binding(t, p, by))
 	if err != nil {
@@ -325,8 +326,8 @@ func (e *Eraser) Erase(ctx context.Context, t Target, id string, by audit.Actor)
 			w.stays = append(w.stays, Remainder{Code: StaysLog})
 		}
 	} else {
-		var done audit.Erasure
-		done, err = e.cfg.Audit.Erase(ctx, audit.Order{
+		var done retention.Erasure
+		done, err = e.cfg.Audit.Erase(ctx, retention.Order{
 			Tenant: t.Tenant, Subject: t.Subject, By: by, Beside: w, Pass: holdIDs(p.Holds), Detail: detail(p, out.Override),
 		})
 		var ended Result
@@ -343,7 +344,7 @@ func (e *Eraser) Erase(ctx context.Context, t Target, id string, by audit.Actor)
 }
 
 // ended drops the caches behind what the log has erased, and says what that was.
-func (e *Eraser) ended(done audit.Erasure, err error) (Result, error) {
+func (e *Eraser) ended(done retention.Erasure, err error) (Result, error) {
 	if !done.Done {
 		return Result{}, err
 	}
@@ -415,7 +416,7 @@ func (o *Override) Detail() map[string]string {
 
 // Repeat has persons erased again whom a list of erasures names, after the restore of an older copy of the database for instance. Where a hold
 // covers one, or its tenant is not there any more, the others go on; the error names all that did not go.
-func Repeat(list []audit.Erasure, erase func(Target) error) error {
+func Repeat(list []retention.Erasure, erase func(Target) error) error {
 	var errs []error
 	for _, x := range list {
 		err := erase(Target{Tenant: x.Tenant, Subject: x.Subject})

@@ -3,7 +3,7 @@ package erasure
 import (
 	"gorm.io/gorm"
 
-	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/retention"
 	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/governance/pseudonym"
 )
@@ -19,13 +19,13 @@ type deletion struct {
 	stays    []Remainder // when all is done; filled in by Destroy
 }
 
-// Take implements audit.Beside.
-func (w *deletion) Take(tx *gorm.DB) (audit.Reach, error) {
+// Take implements retention.Beside.
+func (w *deletion) Take(tx *gorm.DB) (retention.Reach, error) {
 	err := w.removal.Lock(tx)
 	return holdReach(w.target, w.removal.Found), err
 }
 
-// Destroy implements audit.Beside. The approval first: it can still refuse. What stays is looked for when the rest is gone.
+// Destroy implements retention.Beside. The approval first: it can still refuse. What stays is looked for when the rest is gone.
 func (w *deletion) Destroy(tx *gorm.DB) (map[string]string, error) {
 	if w.approval != "" {
 		if err := w.eraser.cfg.Approvals.Spend(tx, approval.KindErasure, w.approval, w.digest); err != nil {

@@ -13,6 +13,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/retention"
 	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/governance/identity"
@@ -189,8 +190,8 @@ func TestIncomplete(t *testing.T) {
 	if err := k.log.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	failed := k.certificates(audit.ActionErasureFailed)
-	if len(k.certificates(audit.ActionErased)) != 0 || len(failed) != 1 || failed[0].Detail["erasure"] != done.Record || failed[0].ErrorCode != "erasure_incomplete" {
+	failed := k.certificates(retention.ActionErasureFailed)
+	if len(k.certificates(retention.ActionErased)) != 0 || len(failed) != 1 || failed[0].Detail["erasure"] != done.Record || failed[0].ErrorCode != "erasure_incomplete" {
 		t.Errorf("%+v", failed)
 	}
 	again, err := k.Erase(t.Context(), k.alice(), "", officer)
@@ -202,7 +203,7 @@ func TestIncomplete(t *testing.T) {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	e, err := k.log.Get(t.Context(), list[0].Certificate)
-	if err != nil || e.Action != audit.ActionErased || e.Detail["erasure"] != done.Record || e.Detail["keys"] != "1" || e.Detail["contents"] != "1" || e.Detail["values"] != "1" ||
+	if err != nil || e.Action != retention.ActionErased || e.Detail["erasure"] != done.Record || e.Detail["keys"] != "1" || e.Detail["contents"] != "1" || e.Detail["values"] != "1" ||
 		e.Detail["stays"] != "records documents others backups callers" || e.Index < 0 {
 		t.Errorf("%+v, %v", e, err)
 	}
@@ -230,8 +231,8 @@ func TestNothingDestroyed(t *testing.T) {
 	if err := k.log.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	begun, failed := k.certificates(audit.ActionErase), k.certificates(audit.ActionErasureFailed)
-	if len(begun) != 1 || len(failed) != 1 || failed[0].Detail["erasure"] != begun[0].ID || len(k.certificates(audit.ActionErased)) != 0 {
+	begun, failed := k.certificates(retention.ActionErase), k.certificates(retention.ActionErasureFailed)
+	if len(begun) != 1 || len(failed) != 1 || failed[0].Detail["erasure"] != begun[0].ID || len(k.certificates(retention.ActionErased)) != 0 {
 		t.Errorf("%+v, %+v", begun, failed)
 	}
 }
@@ -242,7 +243,7 @@ func TestSpentApprovalFinishes(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, dbtest.SQLite(t))
 	k.says(1)
-	if _, err := k.log.Hold(t.Context(), audit.Hold{Tenant: "demo", Subject: k.alice().Subject, Reason: "case 17"}); err != nil {
+	if _, err := k.log.Hold(t.Context(), retention.Hold{Tenant: "demo", Subject: k.alice().Subject, Reason: "case 17"}); err != nil {
 		t.Fatal(err)
 	}
 	a, err := k.Request(t.Context(), k.alice(), "a court wants it", officer)
@@ -406,13 +407,13 @@ func TestRepeat(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, dbtest.SQLite(t))
 	k.says(1)
-	h, err := k.log.Hold(t.Context(), audit.Hold{Tenant: "demo", Subject: k.alice().Subject, Reason: "case 17"})
+	h, err := k.log.Hold(t.Context(), retention.Hold{Tenant: "demo", Subject: k.alice().Subject, Reason: "case 17"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	bob := k.log.Subject("demo", "bob")
 	var went []string
-	err = Repeat([]audit.Erasure{{Tenant: "demo", Subject: k.alice().Subject}, {Tenant: "demo", Subject: bob}}, func(to Target) error {
+	err = Repeat([]retention.Erasure{{Tenant: "demo", Subject: k.alice().Subject}, {Tenant: "demo", Subject: bob}}, func(to Target) error {
 		_, err := k.Erase(t.Context(), to, "", officer)
 		if err == nil {
 			went = append(went, to.Subject)

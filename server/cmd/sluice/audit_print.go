@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server/compliance"
 )
 
 // printReport says what a verification found, to people or to programs.
-func (a *app) printReport(r audit.Report, asJSON bool) error {
+func (a *app) printReport(r verify.Report, asJSON bool) error {
 	if asJSON {
 		if err := printJSON(a.env.stdout, r); err != nil {
 			return err
@@ -24,7 +24,7 @@ func (a *app) printReport(r audit.Report, asJSON bool) error {
 	return nil
 }
 
-func (a *app) sayReport(r audit.Report) {
+func (a *app) sayReport(r verify.Report) {
 	line := func(text string) { fmt.Fprintln(a.env.stdout, text) }
 	if r.OK {
 		line(a.say("cli.audit_verify.ok"))
@@ -54,7 +54,7 @@ func (a *app) sayReport(r audit.Report) {
 
 // describe puts a problem into one line, without the names it does not have. Its cause is in the words of the verifier, which a report in
 // JSON and the management API have too.
-func (a *app) describe(p audit.Problem) string {
+func (a *app) describe(p verify.Problem) string {
 	text := p.Kind
 	if name := compliance.ProblemName(p.Kind, message.Chinese); name != "" && a.env.lang() == message.Chinese {
 		text += "（" + name + "）"

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/retention"
+	"github.com/sluice-project/sluice/audit/seal"
+	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/erasure"
 )
@@ -23,18 +26,18 @@ func said(lang string, print func(a *app)) string {
 func TestAuditCommandsSpeakBothLanguages(t *testing.T) {
 	t.Parallel()
 	report := func(a *app) {
-		err := a.printReport(audit.Report{
+		err := a.printReport(verify.Report{
 			Records: 9, Sealed: 8, Unsealed: 1, WALRecords: 2, CheckpointSize: 8, Root: "ab", Least: 3, FirstIndex: 4, UntilIndex: 8,
-			Witnessed: []audit.Witnessed{{Witness: "w.example", Size: 7, Time: time.Unix(0, 0).UTC()}},
-			Problems:  []audit.Problem{{Kind: "leaf", Record: "r1", Index: 5, Cause: "the payload differs"}, {Kind: "new", Index: -1, Cause: "x"}},
-			Findings:  []audit.Problem{{Kind: "torn", Index: -1, Cause: "cut"}}, More: true,
+			Witnessed: []seal.Witnessed{{Witness: "w.example", Size: 7, Time: time.Unix(0, 0).UTC()}},
+			Problems:  []verify.Problem{{Kind: "leaf", Record: "r1", Index: 5, Cause: "the payload differs"}, {Kind: "new", Index: -1, Cause: "x"}},
+			Findings:  []verify.Problem{{Kind: "torn", Index: -1, Cause: "cut"}}, More: true,
 		}, false)
 		if !errors.Is(err, errFindings) {
 			t.Error(err)
 		}
 	}
 	sound := func(a *app) {
-		if err := a.printReport(audit.Report{OK: true}, false); err != nil {
+		if err := a.printReport(verify.Report{OK: true}, false); err != nil {
 			t.Error(err)
 		}
 	}
@@ -55,8 +58,8 @@ func TestAuditCommandsSpeakBothLanguages(t *testing.T) {
 		}
 	}
 	pruning := audit.Pruning{First: 0, Until: 256, Kept: 6, Oldest: 0, Newest: 1_000_000, Archive: "audit-0-256.zip", Digest: "cd", Unseen: 4}
-	hold := audit.Hold{Tenant: "demo", Request: "q", Actor: "k", From: 1_000_000, To: 2_000_000}
-	released := audit.Hold{Released: 1}
+	hold := retention.Hold{Tenant: "demo", Request: "q", Actor: "k", From: 1_000_000, To: 2_000_000}
+	released := retention.Hold{Released: 1}
 	for name, c := range map[string]struct {
 		print            func(a *app)
 		english, chinese string
@@ -125,7 +128,7 @@ past the holds h1, h2, approved by boss (a1)
 				a.previewed(erasure.Preview{
 					Tenant: "demo", Subject: "ab12", Goes: erasure.Figures{Keys: 1, Contents: 2, Values: 3, Conversations: 4}, Records: 12_000, Newest: 1_000_000,
 					Remainders: []erasure.Remainder{{Code: "unattributed", Count: 5, Until: 2_000_000}, {Code: "callers"}},
-					Holds:      []audit.Covered{{Hold: audit.Hold{ID: "h1", Reason: "case 17"}, Records: 7, Examples: []string{"r1", "r2"}}},
+					Holds:      []retention.Covered{{Hold: retention.Hold{ID: "h1", Reason: "case 17"}, Records: 7, Examples: []string{"r1", "r2"}}},
 				})
 			},
 			`person ab12 of tenant demo: 10000+ records, the newest of 1970-01-01T00:00:01Z
@@ -182,7 +185,7 @@ func TestHoldTellsPeopleOnStderr(t *testing.T) {
 	t.Parallel()
 	var out, errOut bytes.Buffer
 	a := &app{env: environment{stdout: &out, stderr: &errOut}}
-	a.sayHold(audit.Hold{Tenant: "demo"})
+	a.sayHold(retention.Hold{Tenant: "demo"})
 	if out.Len() != 0 || !strings.HasPrefix(errOut.String(), "held: records of tenant demo stay") {
 		t.Errorf("%q, %q", out.String(), errOut.String())
 	}

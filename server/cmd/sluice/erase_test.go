@@ -7,9 +7,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/retention"
 )
 
 func TestEraseWantsOneOfThree(t *testing.T) {
@@ -73,7 +73,7 @@ func TestEraseCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := evidence.VerifyProofFile(proof, keys, checkpoint.Witnesses{})
-	if !r.OK || r.Event.Action != audit.ActionErased || r.Event.Detail["approved_by"] != "qian" {
+	if !r.OK || r.Event.Action != retention.ActionErased || r.Event.Detail["approved_by"] != "qian" {
 		t.Errorf("%+v", r)
 	}
 	s.run("audit", "proof", proof.ID, "--out", file).wants(t, exitFailed, "exists")

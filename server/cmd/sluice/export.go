@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/export"
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/compliance"
@@ -29,7 +29,7 @@ func (a *app) exportCommand() *cobra.Command {
 			if tiles != "" {
 				return a.exportTiles(cmd.Context(), tiles)
 			}
-			x := audit.Export{Tenant: tenant}
+			x := export.Selection{Tenant: tenant}
 			var err error
 			if x.From, err = moment("from", from); err != nil {
 				return err
@@ -83,7 +83,7 @@ func (a *app) exportTiles(ctx context.Context, dir string) error {
 
 // export writes the bundle and checks it before it leaves: a file that stays is one that verifies. about is the file that says what is in it,
 // "" for none.
-func (a *app) export(ctx context.Context, x audit.Export, out, about string) (err error) {
+func (a *app) export(ctx context.Context, x export.Selection, out, about string) (err error) {
 	if err := reportable(about); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/retention"
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/adminapi"
@@ -90,7 +91,7 @@ func stamp(micros int64) string { return time.UnixMicro(micros).UTC().Format(tim
 
 // holdFlags say what to hold, or which hold to release.
 type holdFlags struct {
-	hold              audit.Hold
+	hold              retention.Hold
 	subject, from, to string
 	release           string
 	list              bool
@@ -149,7 +150,7 @@ func (a *app) hold(ctx context.Context, f holdFlags) error {
 	if err != nil {
 		return err
 	}
-	holds := make([]audit.Hold, 1)
+	holds := make([]retention.Hold, 1)
 	switch {
 	case f.list:
 		holds, err = server.Holds(ctx, cfg, f.hold.Tenant, log)
@@ -174,7 +175,7 @@ func (a *app) hold(ctx context.Context, f holdFlags) error {
 }
 
 // sayHold tells people what a hold that was placed or released now means; programs read stdout.
-func (a *app) sayHold(h audit.Hold) {
+func (a *app) sayHold(h retention.Hold) {
 	of := a.say("cli.prune_hold.all_tenants")
 	if h.Tenant != "" {
 		of = a.say("cli.prune_hold.of_tenant", h.Tenant)

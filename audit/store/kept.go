@@ -1,0 +1,206 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/sluice-project/sluice/audit/content"
+	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/audit/wal"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+const (
+	contentBatch = 32  // ciphertexts per statement, since each may be large
+	insertBatch  = 500 // rows in one statement
+)
+
+type ContentRow struct {
+	Record     string
+	Direction  string
+	KeyID      string
+	Digest     string
+	Ciphertext []byte
+}
+
+func (ContentRow) TableName() string { return "audit_contents" }
+
+type KeyRow struct {
+	ID      string
+	Nonce   string
+	Tenant  string
+	Subject string
+	Suite   string
+	Created int64
+	Wrapped []byte
+}
+
+func (KeyRow) TableName() string { return "audit_subject_keys" }
+
+func (r KeyRow) Key() content.Key {
+	return content.Key{ID: r.ID, Nonce: r.Nonce, Tenant: r.Tenant, Subject: r.Subject, Suite: content.Suite(r.Suite), Created: r.Created, Wrapped: r.Wrapped}
+}
+
+// ErasedKeyRow is what is left of the key of an erased subject: enough to show whose it was.
+type ErasedKeyRow struct {
+	ID      string
+	Nonce   string
+	Tenant  string
+	Subject string
+	Created int64
+}
+
+func (ErasedKeyRow) TableName() string { return "audit_erased_keys" }
+
+type ErasureRow struct {
+	Record  string
+	Tenant  string
+	Subject string
+	Time    int64
+}
+
+func (ErasureRow) TableName() string { return "audit_erasures" }
+
+// LockErasures waits for an erasure in progress and holds off the next one until tx ends; with alone it holds off the keeping of keys, too.
+func LockErasures(tx *gorm.DB, alone bool) error {
+	strength := clause.LockingStrengthShare
+	if alone {
+		strength = clause.LockingStrengthUpdate
+	}
+	var names []string
+	err := tx.Table("audit_lease").Select("name").Where("name = 'erase'").Clauses(clause.Locking{Strength: strength}).Find(&names).Error
+	if err == nil && len(names) == 0 {
+		err = errors.New("the row erase of audit_lease is gone; put it back: without it a key could slip by an erasure")
+	}
+	return err
+}
+
+// keep stores what the records keep, with its keys, except for subjects that were erased after the key was made. It returns the ids of the
+// keys left out.
+func keep(tx *gorm.DB, fresh []Arrival) (erased []string, err error) {
+	if !slices.ContainsFunc(fresh, func(a Arrival) bool { return len(a.Attached) > 0 || len(a.Event.Contents) > 0 }) {
+		return nil, nil
+	}
+	if err := LockErasures(tx, false); err != nil {
+		return nil, err
+	}
+	var rows []ContentRow
+	keys := map[string]content.Key{}
+	for _, a := range fresh {
+		if rows, err = Unpack(a, rows, keys); err != nil {
+			return nil, fmt.Errorf("record %s/%d: %w", a.Row.Writer, a.Row.Seq, err)
+		}
+	}
+	if erased, err = keepKeys(tx, keys); err != nil {
+		return nil, err
+	}
+	rows = slices.DeleteFunc(rows, func(r ContentRow) bool { return slices.Contains(erased, r.KeyID) })
+	if len(rows) == 0 {
+		return erased, nil
+	}
+	return erased, tx.CreateInBatches(rows, contentBatch).Error
+}
+
+// Unpack adds what a keeps to rows and keys. What stands before the record and what the record says must be the same.
+func Unpack(a Arrival, rows []ContentRow, keys map[string]content.Key) ([]ContentRow, error) {
+	mine := map[string]bool{}
+	ciphertexts := map[string][]byte{}
+	for _, x := range a.Attached {
+		if x.Kind == wal.KindContent {
+			ciphertexts[content.Digest(x.Payload)] = x.Payload
+			continue
+		}
+		k, err := content.ParseKey(x.Payload)
+		if err != nil {
+			return nil, err
+		}
+		keys[k.ID], mine[k.ID] = k, true
+	}
+	for _, c := range a.Event.Contents {
+		b, ok := ciphertexts[c.Digest]
+		if !ok || !mine[c.Key] {
+			return nil, fmt.Errorf("the write-ahead log does not hold the %s that the record says is kept: run `sluice audit verify`", c.Direction)
+		}
+		rows = append(rows, ContentRow{Record: a.Event.ID, Direction: c.Direction, KeyID: c.Key, Digest: c.Digest, Ciphertext: b})
+	}
+	if len(ciphertexts) != len(a.Event.Contents) {
+		return nil, errors.New("the write-ahead log holds more than the record says is kept: run `sluice audit verify`")
+	}
+	return rows, nil
+}
+
+// keepKeys stores the keys that are not there yet and may be. It returns the ids of the others.
+func keepKeys(tx *gorm.DB, keys map[string]content.Key) (erased []string, err error) {
+	var ids, subjects, there, gone []string
+	for id, k := range keys {
+		ids, subjects = append(ids, id), append(subjects, k.Subject)
+	}
+	slices.Sort(ids) // two replicas that ship copies of one directory must not lock each other out
+	if err := tx.Model(&KeyRow{}).Where("id IN ?", ids).Pluck("id", &there).Error; err != nil {
+		return nil, err
+	}
+	if err := tx.Model(&ErasedKeyRow{}).Where("id IN ?", ids).Pluck("id", &gone).Error; err != nil {
+		return nil, err
+	}
+	var tombs []ErasureRow
+	if err := tx.Select("record", "tenant", "subject", "time").Where("subject IN ?", subjects).Find(&tombs).Error; err != nil {
+		return nil, err
+	}
+	var rows []KeyRow
+	var left []ErasedKeyRow
+	for _, id := range ids {
+		k := keys[id]
+		late := slices.ContainsFunc(tombs, func(e ErasureRow) bool {
+			return e.Tenant == k.Tenant && e.Subject == k.Subject && k.Created <= e.Time
+		})
+		switch {
+		case slices.Contains(gone, id):
+			erased = append(erased, id)
+		case late:
+			erased = append(erased, id)
+			left = append(left, ErasedKeyRow{id, k.Nonce, k.Tenant, k.Subject, k.Created})
+		case !slices.Contains(there, id):
+			rows = append(rows, KeyRow{id, k.Nonce, k.Tenant, k.Subject, string(k.Suite), k.Created, k.Wrapped})
+		}
+	}
+	if len(rows) > 0 {
+		if err := tx.CreateInBatches(rows, insertBatch).Error; err != nil {
+			return nil, err
+		}
+	}
+	if len(left) > 0 {
+		return erased, tx.CreateInBatches(left, insertBatch).Error
+	}
+	return erased, nil
+}
+
+// ContentsOf returns the ciphertexts of a record by digest and the keys by id.
+func ContentsOf(db *gorm.DB, e record.Event) (map[string][]byte, map[string]content.Key, error) {
+	var rows []ContentRow
+	err := db.Select("record", "direction", "key_id", "digest", "ciphertext").Where("record = ?", e.ID).Find(&rows).Error
+	if err != nil {
+		return nil, nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+	}
+	found := map[string][]byte{}
+	for _, r := range rows {
+		found[r.Digest] = r.Ciphertext
+	}
+	var ids []string
+	for _, c := range e.Contents {
+		ids = append(ids, c.Key)
+	}
+	var stored []KeyRow
+	err = db.Select("id", "nonce", "tenant", "subject", "suite", "created", "wrapped").Where("id IN ?", ids).Find(&stored).Error
+	if err != nil {
+		return nil, nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+	}
+	keys := map[string]content.Key{}
+	for _, r := range stored {
+		keys[r.ID] = r.Key()
+	}
+	return found, keys, nil
+}
