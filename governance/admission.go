@@ -52,7 +52,7 @@ type Admission struct {
 	active     activePolicy
 	tenant     string
 	channel    string
-	pseudonyms *mask.Vault
+	pseudonyms *mask.Pseudonyms
 	storeScope string // the scope under which values are kept
 	name       string // of the scope
 	subject    string

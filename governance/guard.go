@@ -307,6 +307,6 @@ func (g *Guard) Models(_ context.Context, tenant string, all []string) []string 
 }
 
 // newPseudonyms returns an empty set of pseudonyms of a scope.
-func (g *Guard) newPseudonyms(tenant, scope string) *mask.Vault {
-	return mask.NewVault(g.keys.MAC("governance/pseudonym/v1", tenant), scope)
+func (g *Guard) newPseudonyms(tenant, scope string) *mask.Pseudonyms {
+	return mask.NewPseudonyms(g.keys.MAC("governance/pseudonym/v1", tenant), scope)
 }

@@ -171,7 +171,7 @@ func (p *policy) migrateSchema1() {
 	}
 }
 
-// action returns what happens to values of a class: what the channel says of the class, else what the policy says of it; quiet classes
+// action returns what happens to values of a class: what the channel says of the class, else what the policy says of it; optional classes
 // that are named nowhere are not looked for.
 func (p *policy) action(channel string, c classify.Class, d Direction) mask.Action {
 	if o, ok := p.Channels[channel][string(c)]; ok {
@@ -181,7 +181,7 @@ func (p *policy) action(channel string, c classify.Class, d Direction) mask.Acti
 	}
 	a, ok := p.Entities[string(c)]
 	if !ok {
-		if t, _ := classify.TypeOf(c); t.Quiet {
+		if t, _ := classify.TypeOf(c); t.Optional {
 			return mask.ActionAllow
 		}
 		a = p.Default

@@ -24,7 +24,7 @@ func TestDefaultPolicy(t *testing.T) {
 		if !strings.Contains(string(defaultPolicy), string(c)) {
 			t.Errorf("the comments of the default policy do not name %s", c)
 		}
-		if typ.Quiet {
+		if typ.Optional {
 			for _, d := range directions() {
 				if a := p.action("chat", c, d); a != mask.ActionAllow {
 					t.Errorf("%s is looked for although no policy names it: %s", c, a)

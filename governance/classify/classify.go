@@ -54,11 +54,11 @@ type Set struct {
 	allowed map[string]bool // canonical values that are left alone
 }
 
-// New returns a set that looks for the given classes, for all that are not quiet if none is given. Unknown classes are ignored.
+// New returns a set that looks for the given classes, for all but the optional ones if none is given. Unknown classes are ignored.
 func New(classes ...Class) *Set {
 	s := &Set{spare: &sync.Pool{New: func() any { return newScanner() }}}
 	for n, t := range types {
-		if len(classes) == 0 && !t.Quiet || slices.Contains(classes, t.Class) {
+		if len(classes) == 0 && !t.Optional || slices.Contains(classes, t.Class) {
 			s.on |= 1 << n
 		}
 	}

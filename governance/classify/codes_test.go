@@ -150,7 +150,7 @@ func codeExamples() []example {
 		{CourtCase, "«2024京01刑初123号»"},
 		{CourtCase, "«京检一部刑诉〔2024〕12号»"},
 		{CourtCase, "«沪浦检刑不诉（2023）Z12号»"},
-		// Quiet ones.
+		// Optional ones.
 		{Document, "依据«国办发〔2024〕5号»文件"},
 		{Document, "«京政发〔2019〕12号»"},
 		{BirthDate, "出生日期：«1990年1月5日»"},

@@ -206,22 +206,22 @@ func lengths(re *syntax.Regexp) (low, high int) {
 
 // machine runs a program over cells, all alternatives at once, from one cell on.
 type machine struct {
-	prog *syntax.Prog
-	live []uint32 // instructions that wait for a character, or are a match
-	next []uint32
-	seen []bool // of follow
+	prog    *syntax.Prog
+	live    []uint32 // instructions that wait for a character, or are a match
+	next    []uint32
+	visited []bool // of follow
 }
 
 func (m *machine) reset() {
-	m.live, m.seen = m.live[:0], make([]bool, len(m.prog.Inst))
+	m.live, m.visited = m.live[:0], make([]bool, len(m.prog.Inst))
 }
 
 // follow adds what pc leads to without a character.
 func (m *machine) follow(pc uint32, flags syntax.EmptyOp) {
-	if m.seen[pc] {
+	if m.visited[pc] {
 		return
 	}
-	m.seen[pc] = true
+	m.visited[pc] = true
 	switch in := &m.prog.Inst[pc]; in.Op {
 	case syntax.InstAlt, syntax.InstAltMatch:
 		m.follow(in.Out, flags)
@@ -250,7 +250,7 @@ func (m *machine) longest(w *text.Window, i int) (end int, v text.Verdict) {
 		}
 		flags := syntax.EmptyOpContext(max(w.At(k-1), text.Edge), next)
 		m.live = m.live[:0]
-		clear(m.seen)
+		clear(m.visited)
 		for _, pc := range waiting {
 			m.follow(pc, flags)
 		}

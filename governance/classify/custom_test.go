@@ -116,7 +116,7 @@ func TestBadDefinitions(t *testing.T) {
 func TestKnownValues(t *testing.T) {
 	set := New().Know([]Known{{Person, "完颜阿骨打"}, {Person, "Li"}, {Address, "云深处"}, {"nobody", "xxxx"}, {Company, "某某公司"}})
 	for text, want := range map[string]int{
-		"今天完颜阿骨打来过云深处": 2, "Lisa met LI.": 1, "完颜阿骨": 0, "某某公司": 0, // quiet: not looked for
+		"今天完颜阿骨打来过云深处": 2, "Lisa met LI.": 1, "完颜阿骨": 0, "某某公司": 0, // optional: not looked for
 	} {
 		n := 0
 		for _, f := range set.Find(text) {
@@ -133,7 +133,7 @@ func TestKnownValues(t *testing.T) {
 // TestInsistedValues are found whatever else is looked for, and nothing more is.
 func TestInsistedValues(t *testing.T) {
 	known := []Known{{Person, "完颜阿骨打"}, {Company, "某某公司"}, {"nobody", "xxxx"}, {Person, "李"}}
-	for name, set := range map[string]*Set{"nothing": New(IPv4).Only(func(Class) bool { return false }), "all": New(), "quiet": New(Company)} {
+	for name, set := range map[string]*Set{"nothing": New(IPv4).Only(func(Class) bool { return false }), "all": New(), "optional": New(Company)} {
 		got := set.Insist(known).Find("完颜阿骨打在某某公司，xxxx李")
 		if len(got) != 2 || got[0].Class != Person || got[1].Class != Company || got[1].Score != 1 {
 			t.Errorf("%s: %+v", name, got)
@@ -199,7 +199,7 @@ func TestMachineAgainstRegexp(t *testing.T) {
 				if v != text.Yes || got != want {
 					t.Fatalf("%s in %q at %d: %d, want %d", p, row, i, got, want)
 				}
-				if d.begins(w.At(i)) == false && want > i {
+				if d.mayBegin(w.At(i)) == false && want > i {
 					t.Fatalf("%s cannot begin with %q", p, w.At(i))
 				}
 			}

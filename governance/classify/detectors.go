@@ -17,7 +17,7 @@ type detector interface {
 
 // step is a detector that is asked where something of its kinds may begin.
 type step struct {
-	begins finding.Triggers
+	triggers finding.Triggers
 	detector
 }
 
@@ -31,7 +31,7 @@ type detectors struct {
 	addresses address.Detector
 	secrets   secret.Detector
 
-	prefilter *beginTable // set when first asked for
+	prefilter *triggerTable // set when first asked for
 
 	ascii [6]step // in the order in which they are asked where a character of ASCII stands
 	han   [5]step // a Chinese one
@@ -44,8 +44,8 @@ func (s *detectors) reset() {
 	s.people, s.companies, s.addresses, s.secrets = person.Detector{}, company.Detector{}, address.Detector{}, secret.Detector{}
 }
 
-// look shows the detectors what has arrived of the text.
-func (s *detectors) look(w finding.Window) {
+// show shows the detectors what has arrived of the text.
+func (s *detectors) show(w finding.Window) {
 	s.numbers.Window, s.hosts.Window, s.accounts.Window, s.people.Window, s.companies.Window, s.addresses.Window, s.secrets.Window = w, w, w, w, w, w, w
 }
 
@@ -58,9 +58,9 @@ func (s *detectors) link() {
 }
 
 // triggers returns the table of what characters begin.
-func (s *detectors) triggers() *beginTable {
+func (s *detectors) triggers() *triggerTable {
 	if s.prefilter == nil {
-		s.prefilter = beginnings()
+		s.prefilter = triggerTables()
 	}
 	return s.prefilter
 }

@@ -133,7 +133,7 @@ func (s *Scanner) advance(out []Segment, text string, final bool) []Segment {
 	if s.used += s.w.Read(s.buf[s.used:], s.base+s.used, final); s.silent {
 		s.buf, s.base, s.used = s.buf[s.used:], s.base+s.used, 0
 	}
-	s.look(s.w.View())
+	s.show(s.w.View())
 	s.scan()
 	out = s.release(out)
 	if final && !s.silent && len(s.buf) > 0 {
@@ -154,7 +154,7 @@ func (s *Scanner) scan() {
 		}
 		var may finding.Triggers
 		if s.run != nil {
-			may = s.may(i)
+			may = s.triggersAt(i)
 		} else if may, i = s.pass(i); i == s.w.End() {
 			s.pos = s.w.Place(i)
 			return
@@ -320,8 +320,8 @@ func (s *Scanner) forget(from, cut int) {
 
 // pass goes on from cell i to the next one where anything may begin, and returns what.
 func (s *Scanner) pass(i int) (finding.Triggers, int) {
-	if s.ownBegins() != 0 {
-		return s.may(i), i
+	if s.ownTriggers() != 0 {
+		return s.triggersAt(i), i
 	}
 	end, table := s.w.End(), s.triggers()
 	left := s.w.At(i - 1)
@@ -341,9 +341,9 @@ func (s *Scanner) pass(i int) (finding.Triggers, int) {
 // own is what classes of a tenant and known values begin with: any character.
 const own finding.Triggers = 1 << 31
 
-// may returns what may begin at cell i.
-func (s *Scanner) may(i int) finding.Triggers {
-	return s.correct(i, s.triggers().of(s.w.Cell(i), s.w.At(i-1))|s.ownBegins())
+// triggersAt returns what may begin at cell i.
+func (s *Scanner) triggersAt(i int) finding.Triggers {
+	return s.correct(i, s.triggers().of(s.w.Cell(i), s.w.At(i-1))|s.ownTriggers())
 }
 
 // correct corrects what may begin at cell i by what was seen before it.
@@ -360,8 +360,8 @@ func (s *Scanner) correct(i int, may finding.Triggers) finding.Triggers {
 	return may
 }
 
-// ownBegins is own if there are such classes or values.
-func (s *Scanner) ownBegins() finding.Triggers {
+// ownTriggers is own if there are such classes or values.
+func (s *Scanner) ownTriggers() finding.Triggers {
 	if len(s.set.custom) > 0 || s.set.known != nil {
 		return own
 	}
@@ -413,7 +413,7 @@ func (s *Scanner) at(i int, may finding.Triggers) ([]finding.Candidate, text.Ver
 func (s *Scanner) ask(of []step, i int) {
 	d := &s.here
 	for n := range of {
-		if d.Triggers&of[n].begins != 0 {
+		if d.Triggers&of[n].triggers != 0 {
 			of[n].Detect(d, i)
 		}
 	}

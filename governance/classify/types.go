@@ -44,7 +44,7 @@ const (
 	Person          Class = "person"
 	Address         Class = "address"
 
-	// Quiet classes.
+	// Optional classes.
 
 	Ticket    Class = "ticket_number"
 	Order     Class = "order_number"
@@ -60,7 +60,7 @@ type Type struct {
 	Class            Class
 	Tag              string // short Chinese name, which pseudonyms carry; none is the beginning of another
 	English, Chinese string
-	Quiet            bool // of interest to some, and too harmless or too frequent to be masked unless a policy asks for it
+	Optional         bool // of interest to some, and too harmless or too frequent to be masked unless a policy asks for it
 	Checked          bool // values carry check characters, or have a form that leaves no doubt
 }
 

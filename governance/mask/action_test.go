@@ -16,7 +16,7 @@ func TestActions(t *testing.T) {
 		ActionToken: "⟦姓名·", ActionPartial: "王**的电话是138-****-8000。", ActionRedact: "〔已屏蔽:姓名〕的电话是〔已屏蔽:手机〕。", ActionHash: "〔姓名#",
 		ActionBlock: "⟦姓名·", ActionObserve: text, ActionAllow: text, "unheard of": "⟦姓名·",
 	} {
-		got, spans := vault().Mask(one(action), text)
+		got, spans := pseudonyms().Mask(one(action), text)
 		if !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %q", action, got)
 		}
@@ -28,19 +28,19 @@ func TestActions(t *testing.T) {
 
 // TestDigestsLinkATenantsSessions: that is what they are for; no other tenant's, and no other class's, are the same.
 func TestDigestsLinkATenantsSessions(t *testing.T) {
-	masked := func(v *Vault, text string) string {
+	masked := func(v *Pseudonyms, text string) string {
 		out, _ := v.Mask(one(ActionHash), text)
 		return out
 	}
 	text := "电话13800138000"
-	first := masked(vault(), text)
-	if again := masked(NewVault(testKey, "session-2"), "电话 138 0013 8000"); strings.TrimPrefix(again, "电话 ") != strings.TrimPrefix(first, "电话") {
+	first := masked(pseudonyms(), text)
+	if again := masked(NewPseudonyms(testKey, "session-2"), "电话 138 0013 8000"); strings.TrimPrefix(again, "电话 ") != strings.TrimPrefix(first, "电话") {
 		t.Errorf("%q, in another session and spelling %q", first, again)
 	}
-	if other := masked(NewVault([]byte("another tenant"), "session-1"), text); other == first {
+	if other := masked(NewPseudonyms([]byte("another tenant"), "session-1"), text); other == first {
 		t.Error("the digest of another tenant is the same")
 	}
-	v := vault()
+	v := pseudonyms()
 	if got := pieces(v.Restorer(), masked(v, text)); got != first {
 		t.Errorf("%q became %q", first, got)
 	}
@@ -72,7 +72,7 @@ func TestTheStrictestActionTreatsOverlaps(t *testing.T) {
 			}
 			return ActionAllow
 		})
-		if got, spans := vault().Mask(rules, "手机13980008000，谢谢"); !strings.HasPrefix(got, c.masked) || len(spans) != c.spans {
+		if got, spans := pseudonyms().Mask(rules, "手机13980008000，谢谢"); !strings.HasPrefix(got, c.masked) || len(spans) != c.spans {
 			t.Errorf("%s beside %s: %q %+v", c.mobile, c.mine, got, spans)
 		}
 	}
@@ -80,7 +80,7 @@ func TestTheStrictestActionTreatsOverlaps(t *testing.T) {
 
 // TestWhatTheAnswerBringsStaysAPseudonym for the caller, who gets his own values back.
 func TestWhatTheAnswerBringsStaysAPseudonym(t *testing.T) {
-	v := vault()
+	v := pseudonyms()
 	masked, _ := v.Mask(one(ActionToken), "13800138000")
 	answer := "您的" + masked + "，同事13900139000，同事13900139000。"
 	for i := range len(answer) {
@@ -145,7 +145,7 @@ func TestWordsBehindTagsAreNoPseudonyms(t *testing.T) {
 	for text, same := range map[string]bool{
 		"邮箱 wangfang@example.com": true, "手机 ABCDEFG": true, "手机 ABCDE": false, "手机 ABCDE，": false, "手机 ABCDEMAC 23456": false, "手机 ABCDE+8613800138000": false,
 	} {
-		v := vault()
+		v := pseudonyms()
 		got, _ := v.Mask(rules, text)
 		if (got == text) != same {
 			t.Errorf("%q became %q", text, got)

@@ -29,7 +29,7 @@ func repeated(s string, size int) string { return strings.Repeat(s, size/len(s)+
 func stream(t *testing.T, text string, piece int) (time.Duration, int) {
 	t.Helper()
 	rules := NewRules(classify.New(), func(classify.Class) Action { return ActionToken })
-	v := vault()
+	v := pseudonyms()
 	v.Mask(rules, "13800138000 a@b.cn 203.0.113.9")
 	e := NewEgress(v, rules, func(classify.Class, Action) {})
 	began, most := time.Now(), 0
@@ -82,7 +82,7 @@ func TestFullVault(t *testing.T) {
 		fmt.Fprintf(&b, "user%d@example.com\n", i)
 	}
 	began := time.Now()
-	v := vault()
+	v := pseudonyms()
 	masked, spans := v.Mask(NewRules(classify.New(), func(classify.Class) Action { return ActionToken }), b.String())
 	if len(spans) != count || v.Len() != count || strings.Contains(masked, "@") {
 		t.Errorf("%d spans, %d pseudonyms", len(spans), v.Len())
@@ -98,7 +98,7 @@ func TestFullVault(t *testing.T) {
 // FuzzRestorer: whatever a model makes of pseudonyms, a cut changes nothing, nothing but live values comes in, and what is taken from the
 // stream is what was in it.
 func FuzzRestorer(f *testing.F) {
-	v := vault()
+	v := pseudonyms()
 	code := func(p string) string { return strings.TrimSuffix(p[strings.Index(p, "·")+len("·"):], "⟧") }
 	set := classify.New()
 	mobile := v.pseudonym(classify.Mobile, tagOf(set, classify.Mobile), "13800138000", "13800138000", false)

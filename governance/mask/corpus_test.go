@@ -62,16 +62,16 @@ func TestCorpusCutAnywhere(t *testing.T) {
 
 // cutter compares ways of cutting one text.
 type cutter struct {
-	rules          *Rules
-	text, masked   string
-	vault, answers *Vault // of what was masked; of what answers bring
-	hidden         string // the text as an answer shows it
-	cuts           int
+	rules               *Rules
+	text, masked        string
+	pseudonyms, answers *Pseudonyms // of what was masked; of what answers bring
+	hidden              string      // the text as an answer shows it
+	cuts                int
 }
 
 func newCutter(text string) *cutter {
-	c := &cutter{rules: NewRules(classify.New(classify.Classes()...), func(classify.Class) Action { return ActionToken }), text: text, vault: vault(), answers: vault()}
-	c.masked, _ = c.vault.Mask(c.rules, text)
+	c := &cutter{rules: NewRules(classify.New(classify.Classes()...), func(classify.Class) Action { return ActionToken }), text: text, pseudonyms: pseudonyms(), answers: pseudonyms()}
+	c.masked, _ = c.pseudonyms.Mask(c.rules, text)
 	c.hidden = c.answer(text)
 	return c
 }
@@ -153,7 +153,7 @@ func (c *cutter) at(places ...int) string {
 	if got := c.answer(split(c.text, places)...); got != c.hidden {
 		return fmt.Sprintf("an answer cut at %v shows something else: %q instead of %q", places, got, c.hidden)
 	}
-	r := c.vault.Restorer()
+	r := c.pseudonyms.Restorer()
 	var b strings.Builder
 	for _, p := range split(c.masked, places) {
 		b.WriteString(r.Write(p))

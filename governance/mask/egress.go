@@ -20,19 +20,19 @@ var errEnded = errors.New("mask: the stream has ended")
 // model wrote it, with pseudonyms in place of the caller's values: so values the model brings are treated, and those the caller
 // sent are not treated again. What is only counted holds nothing back. It belongs to one goroutine.
 type Egress struct {
-	vault    *Vault
-	rules    *Rules
-	hiding   *classify.Scanner // nil: every class stays
-	observer *classify.Scanner // nil: none is only counted
-	restorer *Restorer
-	seen     func(classify.Class, Action)
-	masked   joined // of what was shown last
-	failed   error
+	pseudonyms *Pseudonyms
+	rules      *Rules
+	hiding     *classify.Scanner // nil: every class stays
+	observer   *classify.Scanner // nil: none is only counted
+	restorer   *Restorer
+	observed   func(classify.Class, Action)
+	masked     joined // of what was shown last
+	failed     error
 }
 
-// NewEgress returns an egress at the beginning of a stream. seen is told of each value found and must not be nil.
-func NewEgress(v *Vault, rules *Rules, seen func(classify.Class, Action)) *Egress {
-	e := &Egress{vault: v, rules: rules, restorer: v.Restorer(), seen: seen}
+// NewEgress returns an egress at the beginning of a stream. observed is told of each value found and must not be nil.
+func NewEgress(v *Pseudonyms, rules *Rules, observed func(classify.Class, Action)) *Egress {
+	e := &Egress{pseudonyms: v, rules: rules, restorer: v.Restorer(), observed: observed}
 	if !rules.hiding.Empty() {
 		e.hiding = rules.hiding.Scanner()
 	}
@@ -117,7 +117,7 @@ func (e *Egress) Restored() map[string]int { return e.restorer.Restored() }
 
 func (e *Egress) observe(segments []classify.Segment) {
 	for _, s := range segments {
-		e.seen(s.Class, ActionObserve)
+		e.observed(s.Class, ActionObserve)
 	}
 }
 
@@ -143,13 +143,13 @@ func (e *Egress) pass(segments []classify.Segment) (string, error) {
 			continue
 		}
 		class, action := e.rules.of(s)
-		e.seen(class, action)
+		e.observed(class, action)
 		if action == ActionBlock {
 			e.failed = &BlockedError{Class: class}
 			e.masked = joined{}
 			return "", e.failed
 		}
-		out.add(e.insert(e.vault.replacement(finding{class: class, action: action, value: s.Value}, tagOf(e.rules.hiding, class), s.Text, true)))
+		out.add(e.insert(e.pseudonyms.replacement(finding{class: class, action: action, value: s.Value}, tagOf(e.rules.hiding, class), s.Text, true)))
 	}
 	return out.String(), nil
 }

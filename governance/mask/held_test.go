@@ -59,7 +59,7 @@ func TestHoldBackOnProse(t *testing.T) {
 			texts = texts[:min(len(texts), 300)]
 		}
 		for name, r := range rules {
-			v := vault()
+			v := pseudonyms()
 			v.Mask(rules["token"], "张三，13800138000，a@b.cn，203.0.113.9，京A12345") // the tags of these could begin anywhere
 			var held []int
 			for _, text := range texts {
@@ -90,7 +90,7 @@ func TestHoldBackOnProse(t *testing.T) {
 
 // TestHeldCounts: what went in and has not come out is held, in runes, in either part of the window.
 func TestHeldCounts(t *testing.T) {
-	v := vault()
+	v := pseudonyms()
 	all := NewRules(classify.New(), func(classify.Class) Action { return ActionToken })
 	v.Mask(all, "13800138000")
 	for _, text := range []string{"今天天气很好，我的手机·坏了。", "see [1] and [[wiki]] of 1380 things\xe4\xbd\xa0好", "⟦手机·ZZZZZ⟧"} {

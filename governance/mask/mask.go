@@ -23,7 +23,7 @@ type Span struct {
 // blocked get a pseudonym too; whether the text may go on is the caller's decision. spans are the values found, in bytes of the original
 // text; one that is only counted may overlap another. Restoring the result gives text back, byte for byte, but for what was redacted, hashed
 // or shown in part.
-func (v *Vault) Mask(rules *Rules, text string) (masked string, spans []Span) {
+func (v *Pseudonyms) Mask(rules *Rules, text string) (masked string, spans []Span) {
 	var found []finding
 	rules.hiding.Each(text, func(s classify.Segment) {
 		if s.Class != "" {
@@ -64,7 +64,7 @@ func (v *Vault) Mask(rules *Rules, text string) (masked string, spans []Span) {
 }
 
 // replacement returns what stands for a value spelled as text.
-func (v *Vault) replacement(f finding, tag, text string, brought bool) string {
+func (v *Pseudonyms) replacement(f finding, tag, text string, brought bool) string {
 	switch f.action {
 	case ActionRedact:
 		return Redacted(tag)
@@ -109,7 +109,7 @@ func unite(text string, values, lookalikes []finding) []finding {
 	return out
 }
 
-// lookalikes returns the ranges of text that a Restorer could take for a pseudonym, whatever the vault holds: the marks, and tag
+// lookalikes returns the ranges of text that a Restorer could take for a pseudonym, whatever pseudonyms there are: the marks, and tag
 // and code in any accepted spelling. A code ends where a word does, or where one of values, in order, or what may look alike cuts it.
 func lookalikes(text string, tags []string, values []finding) []finding {
 	heads := headsOf(tags)

@@ -13,7 +13,7 @@ import (
 
 var testKey = bytes.Repeat([]byte{3}, 32)
 
-func vault() *Vault { return NewVault(testKey, "session-1") }
+func pseudonyms() *Pseudonyms { return NewPseudonyms(testKey, "session-1") }
 
 // tokens are rules that replace every value of set by a pseudonym.
 func tokens(set *classify.Set) *Rules {
@@ -34,7 +34,7 @@ func samples() []string {
 func TestUnmaskGivesBackTheText(t *testing.T) {
 	set := classify.New()
 	for _, text := range samples() {
-		v := vault()
+		v := pseudonyms()
 		masked, spans := v.Mask(tokens(set), text)
 		for _, f := range set.Find(text) {
 			if value := text[f.Start:f.End]; strings.Contains(masked, value) {
@@ -57,14 +57,14 @@ func TestUnmaskGivesBackTheText(t *testing.T) {
 func TestPseudonymsAreStableAndApart(t *testing.T) {
 	set := classify.New()
 	text := "电话13800138000，邮箱zs@example.com"
-	first, _ := vault().Mask(tokens(set), text)
-	v := vault()
+	first, _ := pseudonyms().Mask(tokens(set), text)
+	v := pseudonyms()
 	v.Mask(tokens(set), "先说别的：13900139000 和 13700137000") // another order, the same pseudonyms
 	if again, _ := v.Mask(tokens(set), text); again != first {
 		t.Errorf("%q, then %q", first, again)
 	}
-	otherSession, _ := NewVault(testKey, "session-2").Mask(tokens(set), text)
-	otherTenant, _ := NewVault(bytes.Repeat([]byte{4}, 32), "session-1").Mask(tokens(set), text)
+	otherSession, _ := NewPseudonyms(testKey, "session-2").Mask(tokens(set), text)
+	otherTenant, _ := NewPseudonyms(bytes.Repeat([]byte{4}, 32), "session-1").Mask(tokens(set), text)
 	if otherSession == first || otherTenant == first || otherSession == otherTenant {
 		t.Error("pseudonyms must not link sessions or tenants")
 	}
@@ -72,14 +72,14 @@ func TestPseudonymsAreStableAndApart(t *testing.T) {
 	if got := r.Write(otherSession) + r.Close(); got != otherSession || r.Unknown() != 2 {
 		t.Errorf("a pseudonym of another session was restored: %q (%d unknown)", got, r.Unknown())
 	}
-	if fmt.Sprintf("%v %+v %#v", v, v, v) != "mask.Vault mask.Vault mask.Vault" {
-		t.Error("a printed vault shows values")
+	if fmt.Sprintf("%v %+v %#v", v, v, v) != "mask.Pseudonyms mask.Pseudonyms mask.Pseudonyms" {
+		t.Error("a printed pseudonyms shows values")
 	}
 }
 
 // TestNoPseudonymIsAPrefix masks many values, enough for codes to collide if they were shorter or kept when taken.
 func TestNoPseudonymIsAPrefix(t *testing.T) {
-	v := vault()
+	v := pseudonyms()
 	seen := map[string]bool{}
 	width := 0
 	for n := range 20000 {
@@ -99,7 +99,7 @@ func TestNoPseudonymIsAPrefix(t *testing.T) {
 }
 
 func TestTakenCodeIsResolved(t *testing.T) {
-	v := vault()
+	v := pseudonyms()
 	v.byCode[v.code(classify.Email, "a@b.cn", "a@b.cn", 0)] = entry{tag: "手机", text: "x"}
 	masked, _ := v.Mask(tokens(classify.New()), "a@b.cn")
 	r := v.Restorer()
@@ -125,7 +125,7 @@ func TestTagsArePrefixFree(t *testing.T) {
 }
 
 func TestVariants(t *testing.T) {
-	v := vault()
+	v := pseudonyms()
 	p := v.pseudonym(classify.Mobile, tagOf(classify.New(), classify.Mobile), "13800138000", "13800138000", false)
 	code := strings.TrimSuffix(strings.TrimPrefix(p, "⟦手机·"), "⟧")
 	const value = "13800138000"
@@ -173,7 +173,7 @@ func pieces(r *Restorer, parts ...string) string {
 
 // TestRestoreEverySplit cuts at every pair of bytes.
 func TestRestoreEverySplit(t *testing.T) {
-	v := vault()
+	v := pseudonyms()
 	p := v.pseudonym(classify.Mobile, tagOf(classify.New(), classify.Mobile), "13800138000", "13800138000", false)
 	q := v.pseudonym(classify.IPv4, tagOf(classify.New(), classify.IPv4), "203.0.113.9", "203.0.113.9", false)
 	code := strings.TrimSuffix(strings.TrimPrefix(p, "⟦手机·"), "⟧")
@@ -196,7 +196,7 @@ func TestRestoreEverySplit(t *testing.T) {
 }
 
 func TestRestorerHoldsBackLittle(t *testing.T) {
-	v := vault()
+	v := pseudonyms()
 	v.pseudonym(classify.Mobile, tagOf(classify.New(), classify.Mobile), "13800138000", "13800138000", false)
 	for _, text := range []string{"今天天气很好，我的手机坏了。", "see [1] and [[wiki]] links", "⟦" + strings.Repeat("很", 100)} {
 		r := v.Restorer()
@@ -225,7 +225,7 @@ func answerRules(c classify.Class) Action {
 	return ActionRedact
 }
 
-func egress(v *Vault, parts ...string) (string, map[classify.Class]int, error) {
+func egress(v *Pseudonyms, parts ...string) (string, map[classify.Class]int, error) {
 	seen := map[classify.Class]int{}
 	e := NewEgress(v, NewRules(classify.New(), answerRules), func(c classify.Class, _ Action) { seen[c]++ })
 	var b strings.Builder
@@ -242,7 +242,7 @@ func egress(v *Vault, parts ...string) (string, map[classify.Class]int, error) {
 
 // TestEgressMasksNewValuesOnly: what the caller sent comes back, what the model brings is masked, also when they stand side by side.
 func TestEgressMasksNewValuesOnly(t *testing.T) {
-	v := vault()
+	v := pseudonyms()
 	masked, _ := v.Mask(tokens(classify.New()), "13800138000")
 	answer := "您的" + masked + "，" + masked + "13900139000和" + masked + "1，邮箱a@b.cn。"
 	want := "您的13800138000，13800138000〔已屏蔽:手机〕和138001380001，邮箱a@b.cn。"
@@ -258,7 +258,7 @@ func TestEgressMasksNewValuesOnly(t *testing.T) {
 
 // TestEgressKeepsTheOrder: what the restorer holds back stays in front of a masked value.
 func TestEgressKeepsTheOrder(t *testing.T) {
-	v := vault()
+	v := pseudonyms()
 	v.Mask(tokens(classify.New()), "13800138000")
 	for answer, want := range map[string]string{
 		"[13900139000]": "[〔已屏蔽:手机〕]", "⟦13900139000⟧": "⟦〔已屏蔽:手机〕⟧", "手13900139000机·": "手〔已屏蔽:手机〕机·", "手机·13900139000": "手机·〔已屏蔽:手机〕",
@@ -274,7 +274,7 @@ func TestEgressKeepsTheOrder(t *testing.T) {
 func TestEgressBlocks(t *testing.T) {
 	answer := "密钥是 sk-abcd1234efgh5678ijkl 请保存"
 	for i := range len(answer) {
-		got, _, err := egress(vault(), answer[:i], answer[i:])
+		got, _, err := egress(pseudonyms(), answer[:i], answer[i:])
 		var blocked *BlockedError
 		if !errors.As(err, &blocked) || blocked.Class != classify.Secret {
 			t.Fatalf("cut at %d: %v", i, err)
@@ -283,7 +283,7 @@ func TestEgressBlocks(t *testing.T) {
 			t.Fatalf("cut at %d: shown %q, error %v", i, got, err)
 		}
 	}
-	e := NewEgress(vault(), NewRules(classify.New(), answerRules), func(classify.Class, Action) {})
+	e := NewEgress(pseudonyms(), NewRules(classify.New(), answerRules), func(classify.Class, Action) {})
 	if _, err := e.Write(answer + "。"); err == nil {
 		t.Fatal("not blocked")
 	}
@@ -297,7 +297,7 @@ func TestEgressBlocks(t *testing.T) {
 
 // TestEgressEnds: behind its end an egress has no rules any more, so it lets nothing out.
 func TestEgressEnds(t *testing.T) {
-	e := NewEgress(vault(), NewRules(classify.New(), answerRules), func(classify.Class, Action) {})
+	e := NewEgress(pseudonyms(), NewRules(classify.New(), answerRules), func(classify.Class, Action) {})
 	if _, err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func TestEgressEnds(t *testing.T) {
 
 // BenchmarkEgress lets a short answer out that repeats a value of the caller's.
 func BenchmarkEgress(b *testing.B) {
-	v, rules := vault(), NewRules(classify.New(), answerRules)
+	v, rules := pseudonyms(), NewRules(classify.New(), answerRules)
 	masked, _ := v.Mask(tokens(classify.New()), "13800138000")
 	answer := "Order 48213 is on its way and should arrive on Thursday. We will call " + masked + " before."
 	b.ReportAllocs()
@@ -332,7 +332,7 @@ func FuzzMaskThenRestore(f *testing.F) {
 	}
 	set := classify.New()
 	f.Fuzz(func(t *testing.T, text string, cuts uint64) {
-		v := vault()
+		v := pseudonyms()
 		masked, _ := v.Mask(tokens(set), text)
 		if got := pieces(v.Restorer(), chunks(masked, cuts)...); got != text {
 			t.Fatalf("%q became %q and then %q", text, masked, got)
@@ -362,7 +362,7 @@ func chunks(s string, seed uint64) []string {
 }
 
 func BenchmarkRestore(b *testing.B) {
-	v := vault()
+	v := pseudonyms()
 	p := v.pseudonym(classify.Mobile, tagOf(classify.New(), classify.Mobile), "13800138000", "13800138000", false)
 	deltas := chunks(strings.Repeat("您的电话"+p+"已登记，请保持畅通。", 20), 9)
 	b.ReportMetric(float64(len(deltas)), "tokens/op")

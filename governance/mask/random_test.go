@@ -28,7 +28,7 @@ func randomText(r *rand.Rand, parts []string) string {
 // TestRandomRows: restoring undoes masking, and both directions give the same text for every cut.
 func TestRandomRows(t *testing.T) {
 	set := classify.New()
-	known := vault()
+	known := pseudonyms()
 	p := known.pseudonym(classify.Mobile, tagOf(set, classify.Mobile), "13800138000", "13800138000", false)
 	known.pseudonym(classify.IPv4, tagOf(set, classify.IPv4), "203.0.113.9", "203.0.113.9", false)
 	parts := fragments(strings.TrimSuffix(strings.TrimPrefix(p, "⟦手机·"), "⟧"))
@@ -63,12 +63,12 @@ func TestRandomRows(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		text := randomText(r, parts)
-		v := vault()
+		v := pseudonyms()
 		masked, _ := v.Mask(tokens(set), text)
 		if got := pieces(v.Restorer(), chunks(masked, seed)...); got != text {
 			t.Fatalf("seed %d: %q became %q and then %q", seed, text, masked, got)
 		}
-		// The same vault, with a pseudonym the text may name in any spelling.
+		// The same pseudonyms, with a pseudonym the text may name in any spelling.
 		masked, _ = known.Mask(tokens(set), text)
 		if got := pieces(known.Restorer(), chunks(masked, seed)...); got != text {
 			t.Fatalf("seed %d: with known pseudonyms %q became %q and then %q", seed, text, masked, got)

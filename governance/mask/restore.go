@@ -328,26 +328,26 @@ func sortFindings(f []finding) {
 }
 
 // Restorer puts values back into a stream. It holds back only what could still become a pseudonym, at most some thirty
-// characters, and gives the same text however the stream is cut. It belongs to one goroutine. The vault must
+// characters, and gives the same text however the stream is cut. It belongs to one goroutine. The pseudonyms must
 // not get new values of the caller's while it runs; pseudonyms of what the answer brings stay as they are.
 //
 // A stream may end inside a pseudonym. What then stands at its end and may be the beginning of one is left out, since a part of a
-// pseudonym is no text: where the stream was cut off, whatever could have become one of the vault's; where it ended by itself, only what
+// pseudonym is no text: where the stream was cut off, whatever could have become a pseudonym that was given out; where it ended by itself, only what
 // begins with ⟦ or 〚. So an answer that truly ends with the word 手机 keeps it.
 type Restorer struct {
-	vault    *Vault
-	own      *own
-	buf      string
-	before   rune   // what was taken from the stream before buf
-	masked   string // what was taken from the stream for what was shown last
-	unknown  int
-	torn     int
-	restored map[string]int
+	pseudonyms *Pseudonyms
+	own        *own
+	buf        string
+	before     rune   // what was taken from the stream before buf
+	masked     string // what was taken from the stream for what was shown last
+	unknown    int
+	torn       int
+	restored   map[string]int
 }
 
 // Restorer returns a restorer at the beginning of a stream.
-func (v *Vault) Restorer() *Restorer {
-	return &Restorer{vault: v, own: v.ownNow(), before: edge, restored: map[string]int{}}
+func (v *Pseudonyms) Restorer() *Restorer {
+	return &Restorer{pseudonyms: v, own: v.ownNow(), before: edge, restored: map[string]int{}}
 }
 
 // Write takes a piece of the stream and returns what can be shown.
@@ -372,7 +372,7 @@ func (r *Restorer) flush() string {
 // Masked returns what the last Write or Close returned, with pseudonyms where it had values.
 func (r *Restorer) Masked() string { return r.masked }
 
-// Unknown returns how many pseudonyms the vault did not know. They are left as they are.
+// Unknown returns how many pseudonyms were not known. They are left as they are.
 func (r *Restorer) Unknown() int { return r.unknown }
 
 // Torn returns how often the end of the stream was left out, since it may be a part of a pseudonym: at most once.
@@ -397,7 +397,7 @@ func (r *Restorer) advance(final bool, torn func(i int) bool) string {
 				break
 			}
 			if v == yes {
-				e, live := r.vault.lookUp(m.code)
+				e, live := r.pseudonyms.lookUp(m.code)
 				if live && !e.brought && (m.tag == "" || m.tag == e.tag) {
 					out.add(in.text[plain:i])
 					out.add(e.text)

@@ -17,14 +17,14 @@ func spellings(code string) []string {
 }
 
 // mobileVault has a pseudonym for one number.
-func mobileVault() (v *Vault, code string) {
-	v = vault()
+func mobileVault() (v *Pseudonyms, code string) {
+	v = pseudonyms()
 	p := v.pseudonym(classify.Mobile, tagOf(classify.New(), classify.Mobile), "13800138000", "13800138000", false)
 	return v, strings.TrimSuffix(strings.TrimPrefix(p, "⟦手机·"), "⟧")
 }
 
 // closeOf passes parts and closes with what may have come next.
-func closeOf(v *Vault, unsaid []string, parts ...string) (shown, masked string, torn int) {
+func closeOf(v *Pseudonyms, unsaid []string, parts ...string) (shown, masked string, torn int) {
 	r := v.Restorer()
 	for _, p := range parts {
 		shown += r.Write(p)
@@ -110,7 +110,7 @@ func TestEndsOfAnswers(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"我的⟦", "手机", "[", "⟦手机·K7Q2F"} { // nothing of the caller's has a pseudonym: these are nothing but text
-		empty := vault()
+		empty := pseudonyms()
 		empty.pseudonym(classify.Mobile, "手机", "13912345678", "13912345678", true)
 		if got, _, torn := closeOf(empty, []string{""}, text); got != text || torn != 0 {
 			t.Errorf("%q became %q", text, got)

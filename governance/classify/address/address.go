@@ -28,11 +28,11 @@ const (
 // Detector finds postal addresses.
 type Detector struct {
 	finding.Window
-	places *placeTable  // set when first asked for
-	route  route        // of the address being looked at
-	head   head         // the same
-	barren text.Stretch // inside, no address begins; its first cell found that out
-	ahead  text.Place   // up to here it is known that an address may begin
+	places   *placeTable  // set when first asked for
+	route    route        // of the address being looked at
+	head     head         // the same
+	excluded text.Stretch // inside, no address begins; its first cell found that out
+	ahead    text.Place   // up to here it is known that an address may begin
 }
 
 // placeTable returns the table of places.
@@ -53,7 +53,7 @@ func (w *Detector) Detect(d *finding.Decision, i int) {
 // Excludes reports whether it is known that no address begins at place i.
 func (w *Detector) Excludes(i int) bool {
 	p := w.Place(i)
-	return p > w.barren.Start && p < w.barren.End
+	return p > w.excluded.Start && p < w.excluded.End
 }
 
 // Triggers says what may begin with r behind left.
@@ -213,7 +213,7 @@ func address(w *Detector, i int) (finding.Candidate, text.Verdict) {
 	t := w.placeTable()
 	if text.IsHan(first) {
 		if w.Place(i) >= w.ahead && t.before(w, i).why == 0 {
-			if t.scout(w, i) {
+			if t.lookAhead(w, i) {
 				return finding.Candidate{}, text.No
 			}
 		}
@@ -229,8 +229,8 @@ func address(w *Detector, i int) (finding.Candidate, text.Verdict) {
 	if p.open {
 		return finding.Candidate{}, text.Open
 	}
-	if h.dead > 0 { // nothing begins before the word that ended the head
-		w.barren = w.Stretch(i, h.cellAt(h.dead, i))
+	if h.noneBefore > 0 { // nothing begins before the word that ended the head
+		w.excluded = w.Stretch(i, h.cellAt(h.noneBefore, i))
 	}
 	m := finding.Candidate{Kind: finding.Address, Start: i}
 	var end int
@@ -248,11 +248,11 @@ func address(w *Detector, i int) (finding.Candidate, text.Verdict) {
 	m.End = p.cell[end-1] + 1
 	switch found := m.Score() >= finding.Threshold; {
 	case p.full: // it may go on: the next one begins within
-		w.barren = w.Stretch(i, max(w.Index(w.barren.End), p.cell[maxAddress/2]))
+		w.excluded = w.Stretch(i, max(w.Index(w.excluded.End), p.cell[maxAddress/2]))
 	case found || m.Evidence&finding.Ordinary != 0: // parts of it are no better
-		w.barren = w.Stretch(i, max(w.Index(w.barren.End), m.End))
+		w.excluded = w.Stretch(i, max(w.Index(w.excluded.End), m.End))
 	case end > maxAddress/2: // a row of numbers that are no address
-		w.barren = w.Stretch(i, max(w.Index(w.barren.End), p.cell[maxAddress/4]))
+		w.excluded = w.Stretch(i, max(w.Index(w.excluded.End), p.cell[maxAddress/4]))
 	}
 	return m, text.Yes
 }

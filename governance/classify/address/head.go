@@ -10,11 +10,11 @@ import (
 // head is the row of names that an address begins with.
 type head struct {
 	*route
-	table  *placeTable
-	end    int  // the place behind it
-	last   int  // the place behind its last name that ends as names do
-	number bool // a number follows
-	dead   int  // no address begins before this place; 0: not known
+	table      *placeTable
+	end        int  // the place behind it
+	last       int  // the place behind its last name that ends as names do
+	number     bool // a number follows
+	noneBefore int  // no address begins before this place; 0: not known
 }
 
 // scan reads names up to the first number, or to what no address holds.
@@ -25,7 +25,7 @@ func (h *head) scan() {
 		case r == text.Edge:
 			h.end = k
 			if !h.full {
-				h.dead = k
+				h.noneBefore = k
 			}
 			return
 		case h.blank(k) && k > h.last && !h.bridges(k):
@@ -53,12 +53,12 @@ func (h *head) scan() {
 				h.last = k
 				continue
 			}
-			h.end, h.dead = k, k+1
+			h.end, h.noneBefore = k, k+1
 			return
 		}
 		flags := h.table.of(r)
 		if n := h.stop(k, flags); n > 0 {
-			h.end, h.dead = k, k+n
+			h.end, h.noneBefore = k, k+n
 			return
 		}
 		if flags&placeCount != 0 && (h.spelt(k) || h.lettered(k) > 0 || r == '第' && (text.IsDigit(h.at(k+1)) || h.spelt(k+1))) {

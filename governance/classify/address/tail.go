@@ -207,7 +207,7 @@ func (h *head) fine(m *finding.Candidate) int {
 	t := tail{head: h, k: h.end}
 	kind := h.sort(h.end)
 	if !t.group(kind == estate) {
-		h.dead = max(h.end, 1)
+		h.noneBefore = max(h.end, 1)
 		return 0
 	}
 	for t.more(kind) {

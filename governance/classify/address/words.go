@@ -146,9 +146,9 @@ func (t *placeTable) at(r rune) *uint16 {
 	return &t.class[place]
 }
 
-// scout looks ahead from cell i for what makes an address: a number, a village, a label. Where there is none before the text breaks off, no
+// lookAhead looks ahead from cell i for what makes an address: a number, a village, a label. Where there is none before the text breaks off, no
 // address begins before that, which is remembered; that is most of plain prose, for one lookup a rune.
-func (t *placeTable) scout(w *Detector, i int) (nothing bool) {
+func (t *placeTable) lookAhead(w *Detector, i int) (nothing bool) {
 	end := min(w.End(), i+maxAddress)
 	for k := i; k < end; k++ {
 		c := w.Cell(k)
@@ -161,7 +161,7 @@ func (t *placeTable) scout(w *Detector, i int) (nothing bool) {
 			if text.IsAlnum(r) || text.IsHan(r) || r == '#' || r == '-' || r == '/' || r == '·' {
 				return false
 			}
-			w.barren = w.Stretch(i, k)
+			w.excluded = w.Stretch(i, k)
 			return true
 		}
 		flags := t.class[c.Han-1]

@@ -92,12 +92,12 @@ func DefaultClasses() []string {
 		medical_record utility_account court_case wechat qq coordinates imei iccid imsi crypto_address api_secret person address`)
 }
 
-// QuietClasses lists the classes that exist and are off in the default policy.
-func QuietClasses() []string {
+// OptionalClasses lists the classes that exist and are off in the default policy.
+func OptionalClasses() []string {
 	return strings.Fields("ticket_number order_number parcel_number document_number birth_date age company")
 }
 
-func allClasses() []string { return slices.Concat(DefaultClasses(), QuietClasses()) }
+func allClasses() []string { return slices.Concat(DefaultClasses(), OptionalClasses()) }
 
 // Noises lists the kinds of damage, the first of which is none.
 func Noises() []string { return strings.Fields("clean chat ocr fullwidth numerals mixed") }

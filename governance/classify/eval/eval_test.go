@@ -21,9 +21,9 @@ func set(documents ...corpus.Document) corpus.Set {
 	return corpus.Set{Name: "own", Documents: documents}
 }
 
-func measure(t *testing.T, s corpus.Set, d, quiet Detector) Report {
+func measure(t *testing.T, s corpus.Set, d, optional Detector) Report {
 	t.Helper()
-	r, err := Run(t.Context(), Config{Set: s, Detector: d, Quiet: quiet})
+	r, err := Run(t.Context(), Config{Set: s, Detector: d, Optional: optional})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,11 +39,11 @@ func TestWhatCountsAsFound(t *testing.T) {
 	const text = "0123456789"
 	one := []corpus.Span{span(2, 6, "person")}
 	for _, c := range []struct {
-		name  string
-		spans []corpus.Span
-		found []Found
-		quiet []Found
-		want  Row // of Overall
+		name     string
+		spans    []corpus.Span
+		found    []Found
+		optional []Found
+		want     Row // of Overall
 	}{
 		{"exact", one, []Found{{2, 6, "person", 1}}, nil, Row{Spans: 1, Hits: 1, Findings: 1, Right: 1}},
 		{"wider", one, []Found{{0, 8, "person", 1}}, nil, Row{Spans: 1, Hits: 1, Findings: 1, Right: 1}},
@@ -54,11 +54,11 @@ func TestWhatCountsAsFound(t *testing.T) {
 		{"elsewhere", one, []Found{{7, 9, "person", 1}}, nil, Row{Spans: 1, Findings: 1}},
 		{"the surer of two names it", one, []Found{{2, 6, "address", 0.5}, {2, 6, "person", 0.9}}, nil, Row{Spans: 1, Hits: 1, Findings: 2, Right: 2}},
 		{"nothing", one, nil, nil, Row{Spans: 1}},
-		{"a quiet class masks nothing", one, nil, []Found{{2, 6, "company", 1}}, Row{Spans: 1}},
-		{"a quiet value is not counted here", []corpus.Span{span(2, 6, "company")}, nil, []Found{{2, 6, "company", 1}}, Row{}},
+		{"a optional class masks nothing", one, nil, []Found{{2, 6, "company", 1}}, Row{Spans: 1}},
+		{"a optional value is not counted here", []corpus.Span{span(2, 6, "company")}, nil, []Found{{2, 6, "company", 1}}, Row{}},
 	} {
 		r := measure(t, set(corpus.Document{ID: "own/bank/0/clean", Text: text, Spans: c.spans}),
-			scripted(map[string][]Found{text: c.found}), scripted(map[string][]Found{text: c.quiet})).Overall
+			scripted(map[string][]Found{text: c.found}), scripted(map[string][]Found{text: c.optional})).Overall
 		got := Row{Spans: r.Spans, Hits: r.Hits, Partial: r.Partial, Findings: r.Findings, Right: r.Right, WrongClass: r.WrongClass}
 		if got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
@@ -86,7 +86,7 @@ func TestFiguresAndLists(t *testing.T) {
 	if c := r.Class("company"); c.Hits != 1 || c.Default {
 		t.Errorf("%+v", c)
 	}
-	// The quiet finding in a hard negative masks nothing under the default policy.
+	// The optional finding in a hard negative masks nothing under the default policy.
 	if r.Negatives.Documents != 3 || r.Negatives.Touched != 1 || strings.Join(r.Touched, ",") != "own/negatives/2/clean" {
 		t.Errorf("%+v %v", r.Negatives, r.Touched)
 	}
@@ -96,7 +96,7 @@ func TestFiguresAndLists(t *testing.T) {
 	if strings.Join(r.Wrong, ",") != "own/negatives/2/clean@0-2 person,own/negatives/3/clean@0-2 order_number" {
 		t.Error(r.Wrong)
 	}
-	for i, name := range []string{"clean"} { // ocr holds a quiet value only
+	for i, name := range []string{"clean"} { // ocr holds a optional value only
 		if r.Noises[i].Name != name || len(r.Noises) != 1 {
 			t.Errorf("%+v", r.Noises)
 		}

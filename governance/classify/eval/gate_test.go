@@ -22,7 +22,7 @@ func TestDetectorsReachTheGates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := eval.Run(t.Context(), eval.Config{Set: set, Detector: eval.Of(corpus.DefaultClasses()...), Quiet: eval.Of(corpus.QuietClasses()...)})
+	report, err := eval.Run(t.Context(), eval.Config{Set: set, Detector: eval.Of(corpus.DefaultClasses()...), Optional: eval.Of(corpus.OptionalClasses()...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,17 +66,17 @@ func compareWithBaseline(t *testing.T, report eval.Report) {
 	}
 }
 
-// TestCorpusKnowsEveryClass: the corpus names classes by itself; it names those that there are, quiet ones apart.
+// TestCorpusKnowsEveryClass: the corpus names classes by itself; it names those that there are, optional ones apart.
 func TestCorpusKnowsEveryClass(t *testing.T) {
-	var loud, quiet []string
+	var byDefault, optional []string
 	for _, c := range classify.Types() {
-		if c.Quiet {
-			quiet = append(quiet, string(c.Class))
+		if c.Optional {
+			optional = append(optional, string(c.Class))
 		} else {
-			loud = append(loud, string(c.Class))
+			byDefault = append(byDefault, string(c.Class))
 		}
 	}
-	for _, c := range [][2][]string{{loud, corpus.DefaultClasses()}, {quiet, corpus.QuietClasses()}} {
+	for _, c := range [][2][]string{{byDefault, corpus.DefaultClasses()}, {optional, corpus.OptionalClasses()}} {
 		slices.Sort(c[0])
 		slices.Sort(c[1])
 		if !slices.Equal(c[0], c[1]) {

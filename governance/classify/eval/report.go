@@ -112,7 +112,7 @@ func (t *tally) report(set corpus.Set) Report {
 	r := Report{
 		Format: Format, Set: set.Name, Digest: set.Digest(), Documents: t.documents, Overall: t.overall.figures("overall"),
 		Families: rows(t.families, nil), Noises: rows(t.noises, corpus.Noises()),
-		Classes: rows(t.classes, slices.Concat(corpus.DefaultClasses(), corpus.QuietClasses())),
+		Classes: rows(t.classes, slices.Concat(corpus.DefaultClasses(), corpus.OptionalClasses())),
 		Missed:  orEmpty(t.missed), Wrong: orEmpty(t.wrong), Touched: orEmpty(t.hurtCleanly),
 	}
 	r.Overall.Default = true

@@ -110,11 +110,11 @@ func (n *number) as(f labelledForm, why finding.Evidence) (finding.Candidate, te
 }
 
 func (n *number) lettersFirst(k int) bool {
-	seen := false
+	digits := false
 	for _, c := range n.digit[:k] {
 		if c <= '9' {
-			seen = true
-		} else if seen {
+			digits = true
+		} else if digits {
 			return false
 		}
 	}

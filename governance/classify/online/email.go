@@ -187,7 +187,7 @@ var ( //nolint:gochecknoglobals // constant tables
 )
 
 // sign returns the end of a sign, or of what people write for it: one of some words in brackets or alone, with a blank on either side.
-func (w *Accounts) sign(i int, sign rune, inBrackets, alone []string) (end int, v text.Verdict) {
+func (w *Accounts) sign(i int, sign rune, inBrackets, bare []string) (end int, v text.Verdict) {
 	if w.At(i) == sign && sign == '.' || w.At(i) == '。' && sign == '.' {
 		return i + 1, text.Yes
 	}
@@ -214,7 +214,7 @@ func (w *Accounts) sign(i int, sign rune, inBrackets, alone []string) (end int, 
 		}
 		end++
 	default:
-		if end, v = w.OneOf(i, alone); v != text.Yes {
+		if end, v = w.OneOf(i, bare); v != text.Yes {
 			return 0, v
 		}
 	}

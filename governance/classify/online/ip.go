@@ -24,11 +24,11 @@ func (w *Hosts) Detect(d *finding.Decision, i int) {
 
 // HostTriggers says what may begin with r behind left.
 func HostTriggers(r, left rune) (b finding.Triggers) {
-	alone := !text.IsAlnum(left)
-	if (text.IsDigit(r) || text.Misread(r) != 0 && alone) && !text.IsDigit(left) {
+	boundary := !text.IsAlnum(left)
+	if (text.IsDigit(r) || text.Misread(r) != 0 && boundary) && !text.IsDigit(left) {
 		b |= finding.TriggerIPv4
 	}
-	if (text.IsHex(r) || r == ':') && alone && left != '.' && left != '_' {
+	if (text.IsHex(r) || r == ':') && boundary && left != '.' && left != '_' {
 		b |= finding.TriggerIPv6
 	}
 	return b
@@ -89,7 +89,7 @@ func ipv4(w *Hosts, i int) (finding.Candidate, text.Verdict) {
 	case size-i == 4:
 		return finding.Candidate{}, text.No
 	case asQuad(w.At(size)) == 0 && w.At(size) != text.Unknown && !(text.IsBlank(w.At(size)) && (asQuad(w.At(size+1)) != 0 || w.At(size+1) == text.Unknown)):
-		return finding.Candidate{}, text.No // a number alone
+		return finding.Candidate{}, text.No // a number boundary
 	}
 	s, v := w.spelled(i, 24, asQuad)
 	if v == text.Open {

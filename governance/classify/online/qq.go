@@ -32,7 +32,7 @@ func (w *Accounts) QQ(m finding.Candidate, h finding.Hints, size int, date bool)
 	if w.LabelledBy(m.Start, 8, joinsNumber, qqLabels) || w.labelledQ(m.Start, size) {
 		return m, text.Yes
 	}
-	return w.qqSpokenOf(m, h, size, date)
+	return w.qqInContext(m, h, size, date)
 }
 
 // labelledQ reports whether the letter Q stands before the number at cell i, and is no part of another word or a plate: 客服Q 12345.
@@ -48,8 +48,8 @@ func (w *Accounts) labelledQ(i, size int) bool {
 	return text.IsHan(left) && !(k == i-1 && strings.ContainsRune(lexicon.ProvinceSigns, left)) || left == text.Edge || text.IsBlank(left) && !text.IsLetter(w.At(k-2)) || strings.ContainsRune(",(、|/", left)
 }
 
-// qqSpokenOf finds the account that a number is in a talk about QQ.
-func (w *Accounts) qqSpokenOf(m finding.Candidate, h finding.Hints, size int, date bool) (finding.Candidate, text.Verdict) {
+// qqInContext finds the account that a number is in a talk about QQ.
+func (w *Accounts) qqInContext(m finding.Candidate, h finding.Hints, size int, date bool) (finding.Candidate, text.Verdict) {
 	i := m.Start
 	if h.Other(finding.QQ) && !h.Of.Any(likeAccounts) || date || w.LabelledBy(i, 4, joinsThing, things) {
 		return finding.Candidate{}, text.No
@@ -65,11 +65,11 @@ func (w *Accounts) qqSpokenOf(m finding.Candidate, h finding.Hints, size int, da
 		return m, text.Yes
 	case !w.inSlot(i, size):
 		return finding.Candidate{}, text.No
-	case w.spokenBefore(i, qqTalk):
+	case w.mentionedBefore(i, qqContext):
 		return m, text.Yes
 	}
 	m.Evidence = finding.CueBehind
-	return m, w.spokenBehind(m.End, qqTalk, text.IsDigit)
+	return m, w.mentionedBehind(m.End, qqContext, text.IsDigit)
 }
 
 // inSlot reports whether an account may stand at cell i of a sentence by what stands before.

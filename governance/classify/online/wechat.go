@@ -30,7 +30,7 @@ func (w *Accounts) labelledWeChat(i int) int {
 		return 2
 	}
 	colon := false
-	if alone := w.At(i - 2); w.At(i-1) == '微' && (alone == text.Edge || text.IsBlank(alone) || beforeName.Has(alone)) {
+	if before := w.At(i - 2); w.At(i-1) == '微' && (before == text.Edge || text.IsBlank(before) || beforeName.Has(before)) {
 		return 2
 	}
 	for k := i - 1; k >= max(0, i-4); k-- { // v: and the like
@@ -57,14 +57,14 @@ func wechat(w *Accounts, i int) (finding.Candidate, text.Verdict) {
 		return finding.Candidate{}, text.No
 	}
 	if before := text.Lower(w.At(i - 2)); text.IsBlank(left) && text.IsLetter(before) && len(wechatLabels.Of(before)) == 0 {
-		return w.toldBehind(i) // a word of prose, most often
+		return w.withoutLabel(i) // a word of prose, most often
 	}
 	sure := w.labelledWeChat(i)
 	if sure == 0 && !w.added(i) {
 		if glued || text.IsAlnum(left) {
 			return finding.Candidate{}, text.No
 		}
-		return w.toldBehind(i)
+		return w.withoutLabel(i)
 	}
 	s, v := w.accountName(i)
 	if v == text.Open {
@@ -95,7 +95,7 @@ func wechat(w *Accounts, i int) (finding.Candidate, text.Verdict) {
 	}
 	switch {
 	case sure == 1 && !digits && !strings.Contains(string(str), "_"), sure == 0 && !(signed && digits) && !endsInNumber(str):
-		return w.spokenOf(i)
+		return w.inContext(i)
 	case (sure < 2 || left == '-' || left == '_') && technical(str):
 		return finding.Candidate{}, text.No
 	case text.IsDigit(rune(str[0])) && (sure < 2 || !strings.ContainsFunc(string(str), text.IsLetter)): // a misread l
@@ -112,9 +112,9 @@ func wechat(w *Accounts, i int) (finding.Candidate, text.Verdict) {
 	return m, text.When(v == text.Open, text.Open, text.When(goesOn, text.No, text.Yes))
 }
 
-// toldBehind finds names that no label stands before: those that WeChat gives, those that words such as 这个号 stand behind, and those that
+// withoutLabel finds names that no label stands before: those that WeChat gives, those that words such as 这个号 stand behind, and those that
 // look chosen in a talk about WeChat.
-func (w *Accounts) toldBehind(i int) (finding.Candidate, text.Verdict) {
+func (w *Accounts) withoutLabel(i int) (finding.Candidate, text.Verdict) {
 	end, v := w.While(i, 21, isWeChat)
 	if v == text.Open {
 		return finding.Candidate{}, text.Open
@@ -128,15 +128,15 @@ func (w *Accounts) toldBehind(i int) (finding.Candidate, text.Verdict) {
 	}
 	if end-i >= leastChosen && w.At(end-1) != '-' && (w.usedBefore(i) || chosen(w.spell(i, end))) && !w.thingBefore(i) {
 		called, v := w.beginsOne(end, accountTails)
-		if alone, _ := w.standsAlone(i, end); v == text.Open || called && (alone || w.usedBefore(i) || w.Any(i, end, func(r rune) bool { return !text.IsLetter(r) })) {
+		if isolated, _ := w.isolated(i, end); v == text.Open || called && (isolated || w.usedBefore(i) || w.Any(i, end, func(r rune) bool { return !text.IsLetter(r) })) {
 			return m, v
 		}
 	}
-	return w.spokenOf(i)
+	return w.inContext(i)
 }
 
-// spokenOf finds names that look chosen in a talk about WeChat.
-func (w *Accounts) spokenOf(i int) (finding.Candidate, text.Verdict) {
+// inContext finds names that look chosen in a talk about WeChat.
+func (w *Accounts) inContext(i int) (finding.Candidate, text.Verdict) {
 	if !w.mayStand(i) {
 		return finding.Candidate{}, text.No
 	}
@@ -152,7 +152,7 @@ func (w *Accounts) spokenOf(i int) (finding.Candidate, text.Verdict) {
 		return finding.Candidate{}, text.No
 	}
 	if !hasDigit(str) && !strings.ContainsAny(string(str), "_-") {
-		if alone, v := w.standsAlone(i, s.at[len(str)-1]+1); v == text.Open || !alone {
+		if isolated, v := w.isolated(i, s.at[len(str)-1]+1); v == text.Open || !isolated {
 			return finding.Candidate{}, v & text.Open
 		}
 	}
@@ -163,11 +163,11 @@ func (w *Accounts) spokenOf(i int) (finding.Candidate, text.Verdict) {
 	if goesOn, v := w.hostGoesOn(m.End); v == text.Open || goesOn {
 		return finding.Candidate{}, v & text.Open
 	}
-	if w.plus(i) || w.added(i) || w.goesOn(i, finding.WeChat) || w.spokenBefore(i, wechatTalk) {
+	if w.plus(i) || w.added(i) || w.goesOn(i, finding.WeChat) || w.mentionedBefore(i, wechatContext) {
 		return m, text.Yes
 	}
 	m.Evidence = finding.CueBehind
-	return m, w.spokenBehind(m.End, wechatTalk, isWeChat)
+	return m, w.mentionedBehind(m.End, wechatContext, isWeChat)
 }
 
 // thingBefore reports whether what stands before cell i says that the name is one of something else than an account.
@@ -179,8 +179,8 @@ func (w *Accounts) thingBefore(i int) bool {
 	return h.Other(finding.WeChat) && !h.Of.Any(likeAccounts)
 }
 
-// standsAlone reports whether Chinese text or its marks stand on both sides of cells i to end, with no blank between.
-func (w *Accounts) standsAlone(i, end int) (bool, text.Verdict) {
+// isolated reports whether Chinese text or its marks stand on both sides of cells i to end, with no blank between.
+func (w *Accounts) isolated(i, end int) (bool, text.Verdict) {
 	left, next := w.At(i-1), w.At(end)
 	if left == text.Edge || text.IsBlank(left) || left == '"' || left == '\'' {
 		return false, text.Yes

@@ -37,7 +37,7 @@ func (n *namer) native() (finding.Candidate, bool) {
 	if n.open || count == 0 || count == 1 && k-n.start < 3 || n.cell(k) == '·' {
 		return finding.Candidate{}, false
 	}
-	left, right := n.left(), n.right(k)
+	left, right := n.preceding(), n.following(k)
 	if n.open || right.place || n.crossed() && !left.cued() {
 		return finding.Candidate{}, false
 	}

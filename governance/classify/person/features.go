@@ -11,18 +11,18 @@ import (
 // observer looks at one candidate at the start, and notes what it sees.
 type observer struct {
 	*namer
-	l      *lattice
-	h      *hanRun
-	c      *shape
-	o      observed
-	left   *leftSide
-	right  rightSide
-	end    int  // cell behind it
-	before rune // and behind
-	behind rune
-	spaced bool // blanks stand in it
-	past   int  // its end in the lattice
-	held   bool // a cue ends before it: no word goes on into it
+	l             *lattice
+	h             *hanRun
+	c             *shape
+	o             observed
+	contextBefore *precedingContext
+	contextAfter  followingContext
+	end           int  // cell behind it
+	before        rune // and behind
+	behind        rune
+	spaced        bool // blanks stand in it
+	past          int  // its end in the lattice
+	held          bool // a cue ends before it: no word goes on into it
 }
 
 // observe returns what looks at a candidate, and has seen its characters and those next to it.
@@ -38,7 +38,7 @@ func (n *namer) observe(h *hanRun, c *shape) observer {
 	v.set(fLast, int(h.r[c.total-1])-text.HanFirst+1)
 	if text.IsHan(v.before) {
 		v.set(fPrev, int(v.before)-text.HanFirst+1)
-	} else if j, _ := v.skipLeft(); j > 0 && j < v.start && text.IsHan(v.w.At(j-1)) {
+	} else if j, _ := v.skipSeparators(); j > 0 && j < v.start && text.IsHan(v.w.At(j-1)) {
 		v.set(fPrev, int(v.w.At(j-1))-text.HanFirst+1)
 	}
 	if text.IsHan(v.behind) {
@@ -47,17 +47,17 @@ func (n *namer) observe(h *hanRun, c *shape) observer {
 	return v
 }
 
-// glance looks at the name as a word, and at what stands next to it. v.left is given: to set it here would cost an allocation.
-func (v *observer) glance() {
-	v.held = v.left.size >= 2 && v.left.cued()
+// observeNeighbours looks at the name as a word, and at what stands next to it. v.left is given: to set it here would cost an allocation.
+func (v *observer) observeNeighbours() {
+	v.held = v.contextBefore.size >= 2 && v.contextBefore.cued()
 	v.name()
 	v.edges()
 }
 
-// study looks closer, at the words around, which the lattice holds.
-func (v *observer) study() {
+// observeContext looks closer, at the words around, which the lattice holds.
+func (v *observer) observeContext() {
 	v.past = v.l.origin + v.c.total
-	v.right = v.namer.right(v.end)
+	v.contextAfter = v.namer.following(v.end)
 	v.wording()
 	v.sides()
 	v.surroundings()
@@ -141,7 +141,7 @@ func (v *observer) edges() {
 		if lexicon.FullNameWord(h.r[:c.total]) == c.total {
 			part += 24
 		}
-		if v.left.why.Any(finding.LabelBefore | finding.Titled) {
+		if v.contextBefore.why.Any(finding.LabelBefore | finding.Titled) {
 			part += 48
 		}
 		v.set(fPart, part)
@@ -160,7 +160,7 @@ func (v *observer) edges() {
 		cross = 1
 	}
 	v.set(fCross, cross)
-	v.set(fCueLeft, v.left.cue())
+	v.set(fCueLeft, v.contextBefore.cue())
 }
 
 // wording looks at how ordinary words explain the characters of the name together with their neighbours.
@@ -189,7 +189,7 @@ func (v *observer) wording() {
 		if v.isPair(h.at[c.total-1], v.cell(v.end+1)) {
 			over = 2
 		}
-	case !v.spaced && !v.right.strong && v.isPair(h.at[c.total-1], v.behind):
+	case !v.spaced && !v.contextAfter.strong && v.isPair(h.at[c.total-1], v.behind):
 		over = 1
 	}
 	v.set(fOver, over)
@@ -236,13 +236,13 @@ func (v *observer) sides() {
 	v.set(fLeft, a)
 	v.set(fRight, b)
 	v.set(fBoth, ra*14+rb)
-	v.set(fCueRight, v.right.cue())
+	v.set(fCueRight, v.contextAfter.cue())
 }
 
 // surroundings looks at what stands near: numbers, other names, and the same one before.
 func (v *observer) surroundings() {
 	near := 0
-	if v.right.why.Any(finding.Nearby) {
+	if v.contextAfter.why.Any(finding.Nearby) {
 		near = 1
 	}
 	if v.spaced {
@@ -348,7 +348,7 @@ func (h *hanRun) against(costs *lexicon.CostTable, total int) int {
 }
 
 // cue tells what the cue before is.
-func (l *leftSide) cue() (cue int) {
+func (l *precedingContext) cue() (cue int) {
 	switch {
 	case l.why.Any(finding.LabelBefore) && l.strong:
 		cue = 1
@@ -374,7 +374,7 @@ func (l *leftSide) cue() (cue int) {
 }
 
 // cue tells what the cue behind is.
-func (s *rightSide) cue() int {
+func (s *followingContext) cue() int {
 	switch {
 	case s.place:
 		return 1

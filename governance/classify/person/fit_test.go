@@ -86,9 +86,9 @@ func (t *trainer) add(d corpus.Document) {
 				s.name = len(s.ids)
 			}
 			v := n.observe(&h, &c)
-			v.left = n.left()
-			v.glance()
-			v.study()
+			v.contextBefore = n.preceding()
+			v.observeNeighbours()
+			v.observeContext()
 			var ids [features]uint32
 			for f, id := range v.o.ids {
 				ids[f] = uint32(t.m.at[f] + int(id))

@@ -31,7 +31,7 @@ func (n *namer) dotted(first rank) (finding.Candidate, bool) {
 	if n.open || parts < 2 {
 		return finding.Candidate{}, false
 	}
-	left, sure := n.left(), n.transcribed(n.start, end)
+	left, sure := n.preceding(), n.transcribed(n.start, end)
 	if first&mayTranscribe == 0 && !left.cued() && sure < total || sure*3 < total*2 && !left.cued() || sure*2 < total {
 		return finding.Candidate{}, false
 	}
@@ -145,7 +145,7 @@ func (n *namer) transcribed(k, end int) (count int) {
 
 // foreign finds names without a known surname behind a label: the whole run of characters up to a mark.
 func (n *namer) foreign() (finding.Candidate, bool) {
-	left := n.left()
+	left := n.preceding()
 	if !left.why.Any(finding.LabelBefore | finding.Titled) {
 		return finding.Candidate{}, false
 	}
@@ -207,7 +207,7 @@ func (n *namer) transcript(m finding.Candidate, size int) (finding.Candidate, bo
 		return finding.Candidate{}, false
 	}
 	m.End, m.Form, m.Evidence = n.start+length, 0.1, m.Evidence|finding.Typical
-	right := n.right(m.End)
+	right := n.following(m.End)
 	if n.open || right.quality < 2 || right.place {
 		return finding.Candidate{}, false
 	}

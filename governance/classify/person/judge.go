@@ -8,14 +8,14 @@ import (
 // judge asks the model about a candidate. The words around are read when a glance does not say enough.
 func (n *namer) judge(h *hanRun, c *shape) (candidate, bool) {
 	v, m := n.observe(h, c), nameWeights()
-	odds := m.odds(&v.o, 0, glimpses)
+	odds := m.odds(&v.o, 0, firstNeighbour)
 	if n.open || odds < unlikely && v.dismissed(odds) || n.isTerm(c) {
 		return candidate{}, false
 	}
-	left := n.left()
-	v.left = left
-	v.glance()
-	odds += m.odds(&v.o, glimpses, glances)
+	left := n.preceding()
+	v.contextBefore = left
+	v.observeNeighbours()
+	odds += m.odds(&v.o, firstNeighbour, firstContext)
 	if n.open || odds < hopelessCued && !left.delimited && (odds < hopeless || left.cued() && !v.titled()) {
 		return candidate{}, false
 	}
@@ -23,19 +23,19 @@ func (n *namer) judge(h *hanRun, c *shape) (candidate, bool) {
 		n.w.around.fill(n)
 	}
 	if !n.open {
-		v.study()
+		v.observeContext()
 	}
 	if n.open {
 		return candidate{}, false
 	}
-	odds += m.odds(&v.o, glances, features) - enough
-	if left.strong && left.delimited && v.right.bounded && c.form <= twoGiven && !n.label && c.kind == 0 {
+	odds += m.odds(&v.o, firstContext, features) - enough
+	if left.strong && left.delimited && v.contextAfter.bounded && c.form <= twoGiven && !n.label && c.kind == 0 {
 		odds = max(odds, 0) + 1000 // 姓名：关东, all of it
 	}
 	if left.delimited && c.form == addressed && c.kind&isPolite != 0 {
 		odds = max(odds, 0) // 当事人：邹女士
 	}
-	found := finding.Candidate{Kind: finding.Person, Start: n.start, End: v.end, Title: max(v.right.title, c.title), Evidence: left.why | v.right.why}
+	found := finding.Candidate{Kind: finding.Person, Start: n.start, End: v.end, Title: max(v.contextAfter.title, c.title), Evidence: left.why | v.contextAfter.why}
 	found.Form = sure(odds) - finding.Weigh(0, found.Evidence)
 	return candidate{m: found, odds: odds}, true
 }
@@ -46,7 +46,7 @@ func (v *observer) dismissed(odds int) bool {
 	if v.c.form == addressed || !text.IsHan(v.before) && !text.IsHan(v.behind) {
 		return false
 	}
-	left := v.namer.left()
+	left := v.namer.preceding()
 	return (!left.cued() || odds < unheard && !left.delimited) && !v.titled()
 }
 

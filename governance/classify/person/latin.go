@@ -109,7 +109,7 @@ func (n *namer) spelled(l *latinRow, capital bool) (finding.Candidate, bool) {
 	if l.stuck && l.n > 0 {
 		l.n--
 	}
-	left := n.left()
+	left := n.preceding()
 	for size := min(l.n, maxWords); size >= 1; size-- {
 		words := l.word[:size]
 		end := words[size-1].end
@@ -183,7 +183,7 @@ func chinese(words []pinyinWord) (ok, sure bool) {
 
 // latinCue reports whether a cue of names stands before the start.
 func (n *namer) latinCue() bool {
-	return n.left().why.Any(finding.LabelBefore|finding.Titled|finding.CueBefore) || n.englishCue()
+	return n.preceding().why.Any(finding.LabelBefore|finding.Titled|finding.CueBefore) || n.englishCue()
 }
 
 // englishCue reports whether Mr, Ms, Dear or the like stands before the start.

@@ -21,7 +21,7 @@ type observation uint16
 // feature is a group of observations.
 type feature uint8
 
-// The features. Widths are how many values each has. Those before glimpses are told by the characters alone, those before glances
+// The features. Widths are how many values each has. Those before firstNeighbour are told by the characters alone, those before firstContext
 // without the words around.
 const (
 	fName    feature = iota // how usual the name is, by length
@@ -52,8 +52,8 @@ const (
 	fAround // who was named and what numbers stood before
 	features
 
-	glimpses = fSurname
-	glances  = fRatio
+	firstNeighbour = fSurname
+	firstContext   = fRatio
 )
 
 var widths = [features]int{16 * 5, text.HanLast - text.HanFirst + 1, text.HanLast - text.HanFirst + 1, text.HanLast - text.HanFirst + 1, text.HanLast - text.HanFirst + 1, 32, 8, 8, 24, 32, 8, 8, 8, 64, 256, 96, 24 * 4 * 4, 64, 64, 196, 16, 16, 16, 4, 4, 32} //nolint:gochecknoglobals // a constant table

@@ -99,17 +99,17 @@ const almost = 0.3
 
 // namer looks at the candidates that begin at one cell.
 type namer struct {
-	w     *Detector
-	t     *tables
-	start int
-	prior text.Span // the last name found before
-	open  bool      // it looked at a cell that has not arrived
-	side  leftSide
-	known bool // side is filled
+	w           *Detector
+	t           *tables
+	start       int
+	prior       text.Span // the last name found before
+	open        bool      // it looked at a cell that has not arrived
+	context     precedingContext
+	contextRead bool // side is filled
 
-	looked bool // the fixed term is known
-	fixed  int  // its length
-	label  bool // it is a label itself
+	termRead bool // the fixed term is known
+	fixed    int  // its length
+	label    bool // it is a label itself
 }
 
 // cell returns the rune at k; not arrived, the answer is open.
@@ -122,7 +122,7 @@ func (n *namer) cell(k int) rune {
 }
 
 func (n *namer) find(first rank, bounded bool) (finding.Candidate, bool) {
-	if first&mayTranscribe != 0 || bounded && n.left().why.Any(finding.LabelBefore|finding.Titled) {
+	if first&mayTranscribe != 0 || bounded && n.preceding().why.Any(finding.LabelBefore|finding.Titled) {
 		if m, ok := n.dotted(first); ok || n.open {
 			return m, ok
 		}
@@ -146,7 +146,7 @@ func (n *namer) find(first rank, bounded bool) (finding.Candidate, bool) {
 // goesOn reports whether more than the surname may stand here, or a cue announces it alone.
 func (n *namer) goesOn() bool {
 	r := n.cell(n.start + 1)
-	return n.open || text.IsHan(r) || r == ' ' || r == '\n' || isHidden(r) || n.left().cued()
+	return n.open || text.IsHan(r) || r == ' ' || r == '\n' || isHidden(r) || n.preceding().cued()
 }
 
 // named looks for a surname and what may stand behind it.
@@ -175,7 +175,7 @@ func (n *namer) named(first rank) (finding.Candidate, bool) {
 	}
 	if first&isSurname != 0 {
 		if next := n.cell(n.start + long); !text.IsHan(next) && !n.open {
-			if m, ok := n.alone(long); ok || n.open {
+			if m, ok := n.surnameOnly(long); ok || n.open {
 				return m, ok
 			}
 		}

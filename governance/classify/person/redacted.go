@@ -29,11 +29,11 @@ func (n *namer) formal(size int) (finding.Candidate, bool) {
 	return finding.Candidate{}, false
 }
 
-// alone finds a surname that stands for itself: 我姓谭, 经办：郭.
-func (n *namer) alone(size int) (finding.Candidate, bool) {
+// surnameOnly finds a surname that stands for itself: 我姓谭, 经办：郭.
+func (n *namer) surnameOnly(size int) (finding.Candidate, bool) {
 	end := n.start + size
 	next := n.cell(end)
-	left := n.left()
+	left := n.preceding()
 	if n.open {
 		return finding.Candidate{}, false
 	}
@@ -59,10 +59,10 @@ func (n *namer) some(m finding.Candidate, k, tier int) (finding.Candidate, bool)
 		k++
 		r = n.cell(k)
 	}
-	if (tier < tierUsual || n.wordy()) && (n.crossed() || tier == tierWord && r != '某' && !n.t.stem(r) && !text.IsDigit(r) && !n.left().why.Any(finding.LabelBefore|finding.Titled)) {
+	if (tier < tierUsual || n.wordy()) && (n.crossed() || tier == tierWord && r != '某' && !n.t.stem(r) && !text.IsDigit(r) && !n.preceding().why.Any(finding.LabelBefore|finding.Titled)) {
 		return finding.Candidate{}, false
 	}
-	if size, c := n.t.behind(n, k); c&isThingOf != 0 && size > 0 && !n.left().cued() { // 某种, 某个
+	if size, c := n.t.behind(n, k); c&isThingOf != 0 && size > 0 && !n.preceding().cued() { // 某种, 某个
 		return finding.Candidate{}, false
 	}
 	switch {
@@ -103,7 +103,7 @@ func (n *namer) hidden(m finding.Candidate, k, tier int) (finding.Candidate, boo
 		}
 	}
 	next := n.cell(end)
-	left := n.left()
+	left := n.preceding()
 	if n.open || text.IsAlnum(next) || next == mark || tier < tierRare || tier == tierWord && !left.delimited {
 		return finding.Candidate{}, false
 	}

@@ -111,8 +111,8 @@ func (n *namer) plain() bool {
 
 // cued reports whether a cue stands before the start, behind a Chinese character.
 func (n *namer) cued() bool {
-	may := n.known || n.start-n.prior.End <= 3 || n.t.first(n.w.At(n.start-1))&endsCue != 0
-	return may && n.left().cued()
+	may := n.contextRead || n.start-n.prior.End <= 3 || n.t.first(n.w.At(n.start-1))&endsCue != 0
+	return may && n.preceding().cued()
 }
 
 // fitting adds a candidate unless it is out of the question.
@@ -127,7 +127,7 @@ func (n *namer) fitting(h *hanRun, out []shape, c shape) []shape {
 // isTerm reports whether a candidate is a fixed term, or begins one, and nothing says that it is a name.
 func (n *namer) isTerm(c *shape) bool {
 	n.terms()
-	return n.fixed >= c.total+c.title && (n.label || !n.left().why.Any(finding.LabelBefore|finding.Titled))
+	return n.fixed >= c.total+c.title && (n.label || !n.preceding().why.Any(finding.LabelBefore|finding.Titled))
 }
 
 // titleAt returns how many cells a title at k takes up, a blank before it among them.
@@ -153,5 +153,5 @@ const (
 )
 
 func (n *namer) affordable(cost int) bool {
-	return cost <= costliest || cost <= labelled && n.left().strong && n.left().delimited
+	return cost <= costliest || cost <= labelled && n.preceding().strong && n.preceding().delimited
 }

@@ -10,7 +10,7 @@ type Form struct {
 
 // Forms returns those that are known.
 func Forms() (out []Form) {
-	for _, f := range secretForms {
+	for _, f := range forms {
 		if f.caps {
 			f.head = strings.ToUpper(f.head)
 		}
@@ -20,4 +20,4 @@ func Forms() (out []Form) {
 }
 
 // URLs returns the places of the internet whose address is the secret.
-func URLs() []string { return secretURLs }
+func URLs() []string { return urls }

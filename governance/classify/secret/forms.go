@@ -4,8 +4,8 @@ import (
 	"github.com/sluice-project/sluice/governance/classify/text"
 )
 
-// secretForm is a kind of credential that its beginning gives away.
-type secretForm struct {
+// form is a kind of credential that its beginning gives away.
+type form struct {
 	head string // lower case
 	in   func(rune) bool
 	min  int  // characters behind the head
@@ -16,7 +16,7 @@ type secretForm struct {
 func isPath(r rune) bool { return text.IsToken(r) || r == '/' }
 func isJWT(r rune) bool  { return text.IsToken(r) || r == '.' || r == '=' }
 
-var secretForms = []secretForm{ //nolint:gochecknoglobals // a constant table
+var forms = []form{ //nolint:gochecknoglobals // a constant table
 	// Clouds.
 	{"akia", text.IsAlnum, 16, true, 16},
 	{"asia", text.IsAlnum, 16, true, 16},
@@ -191,7 +191,7 @@ var secretForms = []secretForm{ //nolint:gochecknoglobals // a constant table
 }
 
 // Places of the internet whose address is the secret.
-var secretURLs = []string{ //nolint:gochecknoglobals // a constant table
+var urls = []string{ //nolint:gochecknoglobals // a constant table
 	"hooks.slack.com/services/", "qyapi.weixin.qq.com/cgi-bin/webhook/send?key=", "oapi.dingtalk.com/robot/send?access_token=",
 	"open.feishu.cn/open-apis/bot/v2/hook/", "open.larksuite.com/open-apis/bot/v2/hook/", "discord.com/api/webhooks/", "api.telegram.org/bot",
 	"outlook.office.com/webhook/", "discordapp.com/api/webhooks/", "api.day.app/", "sctapi.ftqq.com/", "hooks.zapier.com/hooks/catch/",

@@ -8,28 +8,28 @@ import (
 	"github.com/sluice-project/sluice/governance/classify/text"
 )
 
-// secretTable holds what credentials begin with by the first character, and which three characters of ASCII they begin with.
-type secretTable struct {
-	forms       [0x80][]secretForm
+// prefixTable holds what credentials begin with by the first character, and which three characters of ASCII they begin with.
+type prefixTable struct {
+	forms       [0x80][]form
 	urls        [0x80][]string
-	keys, inner [0x80][]secretKey // inner are those that may be the end of a word
+	keys, inner [0x80][]keyName // inner are those that may be the end of a word
 	han         map[rune][]string
 	three       [tripleSorts * tripleSorts * tripleSorts]bool
 }
 
-var secretIndex = indexSecrets() //nolint:gochecknoglobals // computed from constant tables
+var prefixes = indexPrefixes() //nolint:gochecknoglobals // computed from constant tables
 
-func indexSecrets() (t secretTable) {
-	for _, f := range secretForms {
+func indexPrefixes() (t prefixTable) {
+	for _, f := range forms {
 		t.forms[f.head[0]] = append(t.forms[f.head[0]], f)
 		t.mark(f.head)
 	}
-	for _, url := range secretURLs {
+	for _, url := range urls {
 		t.urls[url[0]] = append(t.urls[url[0]], url)
 		t.mark(url)
 	}
 	for word := range strings.FieldsSeq(secretKeys + weakSecretKeys) {
-		key := secretKey{word, strings.Contains(weakSecretKeys, " "+word+" ")}
+		key := keyName{word, strings.Contains(weakSecretKeys, " "+word+" ")}
 		t.keys[word[0]] = append(t.keys[word[0]], key)
 		if strings.Contains(innerSecretKeys, " "+word+" ") {
 			t.inner[word[0]] = append(t.inner[word[0]], key)
@@ -61,7 +61,7 @@ func tripleSort(r rune) int {
 }
 
 // mark says that a credential may begin with the first characters of a word.
-func (t *secretTable) mark(word string) {
+func (t *prefixTable) mark(word string) {
 	at := (tripleSort(rune(word[0]))*tripleSorts + tripleSort(rune(word[1]))) * tripleSorts
 	if len(word) > 2 && word[2] != '_' {
 		t.three[at+tripleSort(rune(word[2]))] = true
@@ -72,8 +72,8 @@ func (t *secretTable) mark(word string) {
 	}
 }
 
-// begin reports whether a credential may begin at cell i, which is a letter or a digit. It is when that is not known yet.
-func (t *secretTable) begin(w *Detector, i int) bool {
+// mayBegin reports whether a credential may begin at cell i, which is a letter or a digit. It is when that is not known yet.
+func (t *prefixTable) mayBegin(w *Detector, i int) bool {
 	second, third := w.At(i+1), w.At(i+2)
 	if second == text.Unknown || third == text.Unknown {
 		return true

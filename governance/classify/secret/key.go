@@ -23,8 +23,8 @@ const (
 const notSecret = " type types name length len expire expires expiry expired ttl url uri path file version count policy field label hint min max size status state usage limit " +
 	"limits endpoint hash_algo algorithm algo id_type in at required reset manager service provider class prefix header rotation days index format valid "
 
-// secretKey is one of them.
-type secretKey struct {
+// keyName is one of them.
+type keyName struct {
 	word string
 	weak bool
 }
@@ -35,9 +35,9 @@ func (w *Detector) keywords(d *finding.Decision, i int, r, left rune) {
 	if inner && !(w.At(i) < 'a' && left >= 'a') && r != 'p' && r != 's' { // userPassword, PGPASSWORD
 		return
 	}
-	keys := secretIndex.keys[r]
+	keys := prefixes.keys[r]
 	if inner {
-		keys = secretIndex.inner[r]
+		keys = prefixes.inner[r]
 	}
 	for n := range keys {
 		d.Ask(keyword(w, i, &keys[n]))
@@ -53,7 +53,7 @@ const (
 
 // keyword finds the value behind a word such as password: after a colon or an equals sign, or is and 是; quotes, blanks and brackets may
 // stand between.
-func keyword(w *Detector, i int, key *secretKey) (finding.Candidate, text.Verdict) {
+func keyword(w *Detector, i int, key *keyName) (finding.Candidate, text.Verdict) {
 	k, v := w.key(i, key.word)
 	if v != text.Yes {
 		return finding.Candidate{}, v
@@ -140,7 +140,7 @@ func (w *Detector) notSecret(k, end int) bool {
 }
 
 // isSecretValue reports whether cells k to end are a value and no word of a program or of prose.
-func (w *Detector) isSecretValue(i, k, end, how int, key *secretKey, quote rune) bool {
+func (w *Detector) isSecretValue(i, k, end, how int, key *keyName, quote rune) bool {
 	if end-k < 6 || w.placeholder(k, end) {
 		return false
 	}

@@ -50,27 +50,27 @@ func (w *Detector) Detect(d *finding.Decision, i int) {
 // Triggers says what may begin with r behind left.
 func Triggers(r, left rune) (b finding.Triggers) {
 	if r >= 0x80 {
-		if secretIndex.han[r] != nil {
+		if prefixes.han[r] != nil {
 			b = finding.TriggerSecret
 		}
 		return b
 	}
-	alone := !text.IsAlnum(left)
+	boundary := !text.IsAlnum(left)
 	if text.IsLetter(r) {
 		if !text.IsLetter(left) || innerSecret(r, left) {
 			b |= finding.TriggerSecret
 		}
-		if alone && left != '_' {
+		if boundary && left != '_' {
 			b |= finding.TriggerLogin
 		}
 	}
-	if text.IsDigit(r) && (alone || text.Lower(left) == 't') {
+	if text.IsDigit(r) && (boundary || text.Lower(left) == 't') {
 		b |= finding.TriggerLogin
 		if r == '1' {
 			b |= finding.TriggerSecret
 		}
 	}
-	if r == ':' && !alone || r == '-' && !endsRow.Has(left) {
+	if r == ':' && !boundary || r == '-' && !endsRow.Has(left) {
 		b |= finding.TriggerSecret
 	}
 	if r == '-' {
@@ -89,7 +89,7 @@ func (w *Detector) Refine(i, e int, next rune, may finding.Triggers) finding.Tri
 
 // secrets runs the detectors of credentials that words or their beginnings give away, apart from private keys.
 func (w *Detector) secrets(d *finding.Decision, i int) {
-	r, left, known := text.Lower(w.At(i)), w.At(i-1), &secretIndex
+	r, left, known := text.Lower(w.At(i)), w.At(i-1), &prefixes
 	switch {
 	case r >= 0x80:
 		if words := known.han[r]; words != nil {
@@ -99,7 +99,7 @@ func (w *Detector) secrets(d *finding.Decision, i int) {
 		d.Ask(dsn(w, i))
 	case r == '-' && (text.IsBlank(left) || left == text.Edge):
 		d.Ask(secretFlag(w, i))
-	case text.IsAlnum(r) && known.begin(w, i):
+	case text.IsAlnum(r) && known.mayBegin(w, i):
 		w.keywords(d, i, r, left)
 		if !text.IsAlnum(left) && left != '_' {
 			w.headed(d, i, r)
@@ -124,7 +124,7 @@ func (w *Detector) logins(d *finding.Decision, i int) {
 
 // headed runs the detectors of credentials that are known by what they begin with.
 func (w *Detector) headed(d *finding.Decision, i int, r rune) {
-	known := &secretIndex
+	known := &prefixes
 	for n := range known.forms[r] {
 		d.Ask(formed(w, i, &known.forms[r][n]))
 	}
@@ -194,7 +194,7 @@ func (w *Detector) tokenGoesOn(i, end, rest, size int) bool {
 	return tail > 3 && digits && letters || tail > 2 && w.mixed(end+1, rest)
 }
 
-func formed(w *Detector, i int, f *secretForm) (finding.Candidate, text.Verdict) {
+func formed(w *Detector, i int, f *form) (finding.Candidate, text.Verdict) {
 	body, v := w.Literal(i, f.head)
 	if v != text.Yes {
 		return finding.Candidate{}, v
@@ -311,7 +311,7 @@ func (w *Detector) loginAhead(i, end int, next rune) bool {
 
 // innerSecret reports whether a word for a credential may begin with r inside of another word: userPassword, PGPASSWORD.
 func innerSecret(r, left rune) bool {
-	return len(secretIndex.inner[text.Lower(r)]) > 0 && (text.Lower(r) == 'p' || text.Lower(r) == 's' || r < 'a' && left >= 'a')
+	return len(prefixes.inner[text.Lower(r)]) > 0 && (text.Lower(r) == 'p' || text.Lower(r) == 's' || r < 'a' && left >= 'a')
 }
 
 // endsRow are what stands behind a name, where a - begins no option.

@@ -15,7 +15,7 @@ func (b *Buffer) Read(text string, offset int, final bool) (used int) {
 }
 
 // Staged returns where in the original the first character stands that has become no cell yet because more text may change it.
-func (b *Buffer) Staged() (offset int, ok bool) { return b.norm.keeps() }
+func (b *Buffer) Staged() (offset int, ok bool) { return b.norm.stagedAt() }
 
 // Reset goes to the beginning of another text. It keeps room that was made, unless that is large.
 func (b *Buffer) Reset() {

@@ -257,8 +257,8 @@ func (n *normaliser) flush(cells []Cell) []Cell {
 	return cells
 }
 
-// keeps returns where in the original the first cell that is kept back comes from.
-func (n *normaliser) keeps() (start int, ok bool) {
+// stagedAt returns where in the original the first cell that is kept back comes from.
+func (n *normaliser) stagedAt() (start int, ok bool) {
 	if len(n.staged) == 0 {
 		return 0, false
 	}

@@ -39,7 +39,7 @@ func (a *app) evalMasking() *cobra.Command {
 				}
 			}
 			report, err := eval.Run(cmd.Context(), eval.Config{
-				Set: set, Detector: eval.Of(corpus.DefaultClasses()...), Quiet: eval.Of(corpus.QuietClasses()...), Progress: a.progress(a.say("cli.progress.texts")),
+				Set: set, Detector: eval.Of(corpus.DefaultClasses()...), Optional: eval.Of(corpus.OptionalClasses()...), Progress: a.progress(a.say("cli.progress.texts")),
 			})
 			if err != nil {
 				return interrupted(err)

@@ -3,11 +3,11 @@
 //
 // A pseudonym reads ⟦手机·K7Q2F⟧: the kind of value and a code of fixed width, so no pseudonym is a prefix of another. The code
 // depends on the tenant's key, the session, the class and the value: the same value keeps its pseudonym for the whole
-// conversation, and neither two tenants nor two sessions can be linked by it. The [Vault] that maps codes to values lives in one
+// conversation, and neither two tenants nor two sessions can be linked by it. The [Pseudonyms] that maps codes to values lives in one
 // request only; since codes are deterministic, the next turn builds the same ones. Where a policy lets people see values again, its entries
-// are stored, encrypted, by package vault; see [Vault.Fresh].
+// are stored, encrypted, by package pseudonym; see [Pseudonyms.Fresh].
 //
-// A pseudonym that a user typed is data, not a reference: [Vault.Mask] replaces everything that could be read as one by a
+// A pseudonym that a user typed is data, not a reference: [Pseudonyms.Mask] replaces everything that could be read as one by a
 // pseudonym of its own, so that restoring gives back exactly what was typed.
 package mask
 
@@ -63,9 +63,9 @@ func tagsOf(set *classify.Set) []string {
 	return out
 }
 
-// Vault holds the values of one request and their pseudonyms. It is safe for concurrent use. Nothing in it may be logged, and nothing but
+// Pseudonyms holds the values of one request and their pseudonyms. It is safe for concurrent use. Nothing in it may be logged, and nothing but
 // what Fresh returns stored; it prints as its name.
-type Vault struct {
+type Pseudonyms struct {
 	key    []byte // of this tenant and session
 	tenant []byte // the tenant's key
 
@@ -84,14 +84,14 @@ type Entry struct {
 }
 
 // Fresh returns the pseudonyms given out that nobody has said are stored, in order.
-func (v *Vault) Fresh() []Entry {
+func (v *Pseudonyms) Fresh() []Entry {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return slices.Clone(v.fresh)
 }
 
 // Saved says that the first n of Fresh are stored.
-func (v *Vault) Saved(n int) {
+func (v *Pseudonyms) Saved(n int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.fresh = v.fresh[n:]
@@ -108,9 +108,9 @@ type entry struct {
 	brought bool   // by the answer: it is not put back
 }
 
-// NewVault returns an empty vault. key is the tenant's pseudonym key.
-func NewVault(key []byte, session string) *Vault {
-	return &Vault{key: derived(key, session), tenant: key, byCode: map[string]entry{}, byValue: map[surface]string{}}
+// NewPseudonyms returns no pseudonyms yet. key is the tenant's pseudonym key.
+func NewPseudonyms(key []byte, session string) *Pseudonyms {
+	return &Pseudonyms{key: derived(key, session), tenant: key, byCode: map[string]entry{}, byValue: map[surface]string{}}
 }
 
 // derived is the key for a purpose below another.
@@ -121,13 +121,13 @@ func derived(key []byte, label string) []byte {
 }
 
 // String keeps values out of logs.
-func (v *Vault) String() string { return "mask.Vault" }
+func (v *Pseudonyms) String() string { return "mask.Pseudonyms" }
 
 // GoString keeps values out of logs.
-func (v *Vault) GoString() string { return v.String() }
+func (v *Pseudonyms) GoString() string { return v.String() }
 
 // Len returns the number of pseudonyms.
-func (v *Vault) Len() int {
+func (v *Pseudonyms) Len() int {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return len(v.byCode)
@@ -135,7 +135,7 @@ func (v *Vault) Len() int {
 
 // pseudonym returns the pseudonym of a value spelled as text. Two spellings of one value get two pseudonyms, since each must be put
 // back as it was; the canonical spelling's depends on the value alone. brought is set for a value that the answer brings.
-func (v *Vault) pseudonym(class classify.Class, tag, value, text string, brought bool) string {
+func (v *Pseudonyms) pseudonym(class classify.Class, tag, value, text string, brought bool) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if p, ok := v.byValue[surface{class, text}]; ok {
@@ -165,7 +165,7 @@ func codeOf(pseudonym string) string {
 	return pseudonym[end-codeSize : end]
 }
 
-func (v *Vault) code(class classify.Class, value, text string, n uint64) string {
+func (v *Pseudonyms) code(class classify.Class, value, text string, n uint64) string {
 	if text == value {
 		text = ""
 	}
@@ -179,7 +179,7 @@ func (v *Vault) code(class classify.Class, value, text string, n uint64) string 
 }
 
 // hashed returns the keyed digest that stands for a value. All spellings of it have one, in all sessions of the tenant.
-func (v *Vault) hashed(class classify.Class, tag, value string) string {
+func (v *Pseudonyms) hashed(class classify.Class, tag, value string) string {
 	return "〔" + tag + "#" + hex.EncodeToString(sum(derived(v.tenant, "\x00hash"), 0, string(class), value)[:6]) + "〕"
 }
 
@@ -194,7 +194,7 @@ func sum(key []byte, n uint64, parts ...string) []byte {
 	return m.Sum(nil)
 }
 
-func (v *Vault) lookUp(code string) (entry, bool) {
+func (v *Pseudonyms) lookUp(code string) (entry, bool) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	e, ok := v.byCode[code]
@@ -219,7 +219,7 @@ func (o *own) has(tag, code string) bool {
 }
 
 // ownNow returns the pseudonyms given out so far, but for those of what the answer brought.
-func (v *Vault) ownNow() *own {
+func (v *Pseudonyms) ownNow() *own {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.own != nil {

@@ -13,25 +13,25 @@ import (
 	"github.com/sluice-project/sluice/governance/classify/text"
 )
 
-// leftSorts are the characters that make a difference before another, one sort a line; the first sort is all others.
-var leftSorts = [...]string{"", "0123456789", "abefghijklmpqrsuwyz", "ABEFGHIJKLMPQRSUWYZ", "dnovx", "DNOVX", "t", "T", "c", "C", "_", "-", ".", "+", "%", ":", "/", "@"} //nolint:gochecknoglobals // a constant table
+// precedingSorts are the characters that make a difference before another, one sort a line; the first sort is all others.
+var precedingSorts = [...]string{"", "0123456789", "abefghijklmpqrsuwyz", "ABEFGHIJKLMPQRSUWYZ", "dnovx", "DNOVX", "t", "T", "c", "C", "_", "-", ".", "+", "%", ":", "/", "@"} //nolint:gochecknoglobals // a constant table
 
-// beginTable says for each sort of character on the left what an ASCII character may begin, and what a Chinese one may.
-type beginTable struct {
+// triggerTable says for each sort of character on the left what an ASCII character may begin, and what a Chinese one may.
+type triggerTable struct {
 	sort  [0x80]uint8
-	ascii [len(leftSorts)][0x80]finding.Triggers
+	ascii [len(precedingSorts)][0x80]finding.Triggers
 	han   [lexicon.Places]finding.Triggers
 }
 
-var beginnings = sync.OnceValue(func() *beginTable { //nolint:gochecknoglobals // a constant table, made when first needed
-	t := new(beginTable)
-	for sort, runes := range leftSorts {
+var triggerTables = sync.OnceValue(func() *triggerTable { //nolint:gochecknoglobals // a constant table, made when first needed
+	t := new(triggerTable)
+	for sort, runes := range precedingSorts {
 		left := text.Edge
 		for _, left = range runes {
 			t.sort[left] = uint8(sort)
 		}
 		for r := range rune(0x80) {
-			t.ascii[sort][r] = asciiBegins(r, left)
+			t.ascii[sort][r] = asciiTriggers(r, left)
 		}
 	}
 	for r := rune(text.HanFirst); r < text.HanLast; r++ {
@@ -41,8 +41,8 @@ var beginnings = sync.OnceValue(func() *beginTable { //nolint:gochecknoglobals /
 	return t
 })
 
-// asciiBegins says what r, a character of ASCII, may begin behind left.
-func asciiBegins(r, left rune) finding.Triggers {
+// asciiTriggers says what r, a character of ASCII, may begin behind left.
+func asciiTriggers(r, left rune) finding.Triggers {
 	b := number.Triggers(r, left) | online.HostTriggers(r, left) | address.Triggers(r, left) | online.AccountTriggers(r, left) | person.Triggers(r, left) | secret.Triggers(r, left)
 	if text.IsBase64(r) && (r < 'a' || r > 'z') && (!text.IsBase64(left) || left >= 'a' && left <= 'z') {
 		b |= finding.TriggerBase64
@@ -51,7 +51,7 @@ func asciiBegins(r, left rune) finding.Triggers {
 }
 
 // of returns what may begin with a cell behind left; everything for rare Chinese characters.
-func (t *beginTable) of(c *text.Cell, left rune) finding.Triggers {
+func (t *triggerTable) of(c *text.Cell, left rune) finding.Triggers {
 	switch r := c.R; {
 	case c.Han != 0:
 		if text.IsHan(left) {

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-project/sluice/governance/classify/text"
 )
 
-// leftSide is what stands in front of a candidate.
-type leftSide struct {
+// precedingContext is what stands in front of a candidate.
+type precedingContext struct {
 	why       finding.Evidence
 	bounded   bool // no Chinese character or letter stands directly before
 	delimited bool // a label and a colon or the like
@@ -19,25 +19,25 @@ type leftSide struct {
 	size      int  // length of the cue if it ends directly before
 }
 
-func (l *leftSide) cued() bool {
+func (l *precedingContext) cued() bool {
 	return l.why.Any(finding.LabelBefore | finding.Titled | finding.CueBefore)
 }
 
-// left looks at what stands before the start.
-func (n *namer) left() *leftSide {
-	if !n.known {
-		n.known = true
-		n.side = n.lookLeft()
+// preceding looks at what stands before the start.
+func (n *namer) preceding() *precedingContext {
+	if !n.contextRead {
+		n.contextRead = true
+		n.context = n.readPreceding()
 	}
-	return &n.side
+	return &n.context
 }
 
-func (n *namer) lookLeft() (l leftSide) {
+func (n *namer) readPreceding() (l precedingContext) {
 	w, i := n.w, n.start
 	before := w.At(i - 1)
 	l.bounded = !text.IsHan(before) && !text.IsAlnum(before)
 	n.neighbour(&l)
-	j, colon := n.skipLeft()
+	j, colon := n.skipSeparators()
 	if j == i && text.IsHan(before) {
 		l.mayCross = true
 	} else if j == i-1 && before == ' ' && i >= 2 && text.IsHan(w.At(i-2)) {
@@ -45,7 +45,7 @@ func (n *namer) lookLeft() (l leftSide) {
 		l.crossed = lexicon.Ordinary(pair[:]) == 2
 	}
 	if j > 0 && text.IsHan(w.At(j-1)) {
-		n.cueLeft(&l, j, j < i, colon)
+		n.precedingCue(&l, j, j < i, colon)
 	} else if j > 0 && j < i && text.IsAlnum(w.At(j-1)) && n.t.key(w, j) {
 		l.why |= finding.LabelBefore
 		l.delimited = true
@@ -54,7 +54,7 @@ func (n *namer) lookLeft() (l leftSide) {
 }
 
 // neighbour looks for a name that ends just before.
-func (n *namer) neighbour(l *leftSide) {
+func (n *namer) neighbour(l *precedingContext) {
 	w := n.w
 	if n.prior.End == n.prior.Start || n.start-n.prior.End > 3 || n.start < n.prior.End {
 		return
@@ -85,8 +85,8 @@ func isApart(r rune) bool {
 	return false
 }
 
-// skipLeft goes back over quotes, blanks, brackets and colons; colon tells that a label may end there.
-func (n *namer) skipLeft() (j int, colon bool) {
+// skipSeparators goes back over quotes, blanks, brackets and colons; colon tells that a label may end there.
+func (n *namer) skipSeparators() (j int, colon bool) {
 	for j = n.start; j > 0 && n.start-j < 8; j-- {
 		r := n.w.At(j - 1)
 		switch {
@@ -99,8 +99,8 @@ func (n *namer) skipLeft() (j int, colon bool) {
 	return j, colon
 }
 
-// cueLeft looks for the longest cue that ends at j. apart: something stands between it and the name.
-func (n *namer) cueLeft(l *leftSide, j int, apart, colon bool) {
+// precedingCue looks for the longest cue that ends at j. apart: something stands between it and the name.
+func (n *namer) precedingCue(l *precedingContext, j int, apart, colon bool) {
 	size, c := n.t.before(n.w, j)
 	if r := n.w.At(j - 1); c&(isLabel|isRole) == 0 && (r == '是' || r == '为' || r == '叫' || r == '系' || r == '即') {
 		if s, k := n.t.before(n.w, j-1); k&isLabel != 0 {
@@ -144,7 +144,7 @@ func (n *namer) cueLeft(l *leftSide, j int, apart, colon bool) {
 
 // crossed reports whether an ordinary word begins up to three characters before and does not end before the start.
 func (n *namer) crossed() bool {
-	l := n.left()
+	l := n.preceding()
 	if l.mayCross {
 		l.crossed, l.mayCross = n.cross(), false
 	}
@@ -174,8 +174,8 @@ func (n *namer) fixedAt() (size int, label bool) {
 
 // terms finds the fixed term at the start, once.
 func (n *namer) terms() {
-	if !n.looked {
-		n.looked = true
+	if !n.termRead {
+		n.termRead = true
 		n.fixed, n.label = n.fixedAt()
 	}
 }

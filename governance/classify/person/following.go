@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-project/sluice/governance/classify/text"
 )
 
-// rightSide is what stands behind a candidate.
-type rightSide struct {
+// followingContext is what stands behind a candidate.
+type followingContext struct {
 	why     finding.Evidence
 	quality int
 	bounded bool
@@ -16,14 +16,14 @@ type rightSide struct {
 	title   int  // length of the title
 }
 
-// right looks at what stands behind the cell before e.
-func (n *namer) right(e int) (s rightSide) {
+// following looks at what stands behind the cell before e.
+func (n *namer) following(e int) (s followingContext) {
 	r := n.cell(e)
 	switch {
 	case r == text.Edge, r == text.Unknown:
 		s.bounded, s.quality = true, 3
 	case text.IsHan(r):
-		n.rightHan(&s, e)
+		n.followingHan(&s, e)
 	case r == ' ':
 		s.bounded, s.quality = true, 3
 		if next := n.cell(e + 1); text.IsHan(next) && n.w.At(e-1) != ' ' {
@@ -36,24 +36,24 @@ func (n *namer) right(e int) (s rightSide) {
 		for k < e+3 && n.cell(k) == ' ' {
 			k++
 		}
-		n.beyond(&s, k)
+		n.beyondSeparator(&s, k)
 	case text.IsDigit(r):
 		s.quality = 2
-		n.beyond(&s, e)
+		n.beyondSeparator(&s, e)
 	case text.IsLetter(r):
 		s.quality = 1
 	case r == '·':
 	case r == ':' || r == '(' || r == ',' || r == '|' || r == '\t' || r == ';':
 		s.bounded, s.quality = true, 3
-		n.beyond(&s, e+1)
+		n.beyondSeparator(&s, e+1)
 	default:
 		s.bounded, s.quality = true, 3
 	}
 	return s
 }
 
-// beyond looks behind a separator for what stands next to names: numbers, titles, sex.
-func (n *namer) beyond(s *rightSide, k int) {
+// beyondSeparator looks behind a separator for what stands next to names: numbers, titles, sex.
+func (n *namer) beyondSeparator(s *followingContext, k int) {
 	r := n.cell(k)
 	switch {
 	case text.IsDigit(r) || r == '+':
@@ -72,7 +72,7 @@ func (n *namer) beyond(s *rightSide, k int) {
 	}
 }
 
-func (n *namer) rightHan(s *rightSide, e int) {
+func (n *namer) followingHan(s *followingContext, e int) {
 	size, c := n.t.behind(n, e)
 	if n.open {
 		return
@@ -87,7 +87,7 @@ func (n *namer) rightHan(s *rightSide, e int) {
 		s.quality = 2
 	case c&isPlace != 0:
 		s.place = true
-	case c&isTitle != 0 && size == 1 && n.t.given(n.w.At(e)) > 0 && (n.left().why.Any(finding.LabelBefore) || !n.left().bounded && !n.left().cued()):
+	case c&isTitle != 0 && size == 1 && n.t.given(n.w.At(e)) > 0 && (n.preceding().why.Any(finding.LabelBefore) || !n.preceding().bounded && !n.preceding().cued()):
 	case c&isTitle != 0:
 		s.why |= finding.Honorific
 		s.quality, s.strong, s.title = 4, true, size

@@ -130,14 +130,14 @@ func (s *Scanner) custom(d *finding.Decision, i int) {
 		s.until = make([]text.Place, len(s.set.custom))
 	}
 	for n, c := range s.set.custom {
-		if c.off || w.Place(i) < s.until[n] || !c.begins(w.At(i)) {
+		if c.off || w.Place(i) < s.until[n] || !c.mayBegin(w.At(i)) {
 			continue
 		}
 		d.Ask(c.at(&w.Window, &s.machine, i))
 	}
 }
 
-func (d *defined) begins(r rune) bool {
+func (d *defined) mayBegin(r rune) bool {
 	switch {
 	case d.words != nil:
 		return true

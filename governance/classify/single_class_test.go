@@ -18,8 +18,8 @@ func limitTexts() []string {
 	return texts
 }
 
-// TestClassesAloneDoNotDependOnCuts: what one detector decides too early another may hide by waiting, so each is asked alone.
-func TestClassesAloneDoNotDependOnCuts(t *testing.T) {
+// TestSingleClassesDoNotDependOnCuts: what one detector decides too early another may hide by waiting, so each is asked alone.
+func TestSingleClassesDoNotDependOnCuts(t *testing.T) {
 	texts := limitTexts()
 	for _, e := range codeExamples() {
 		text, _, _ := e.parse()

@@ -10,92 +10,27 @@ import (
 	"github.com/sluice-project/sluice/governance/classify/text"
 )
 
-// Accounts finds what people are reached by: mail, accounts of services, wallets.
-type Accounts struct {
-	speller
-	account   text.Stretch // the last account of a service found
-	accountOf finding.Kind
-}
-
-// Accept is told of every candidate that is taken.
-func (w *Accounts) Accept(m finding.Candidate) {
-	if m.Kind == finding.WeChat || m.Kind == finding.QQ {
-		w.account, w.accountOf = w.Stretch(m.Start, m.End), m.Kind
-	}
-}
-
-// Detect looks for the accounts that begin at place i.
-func (w *Accounts) Detect(d *finding.Decision, i int) {
-	if d.Asks(finding.Email, finding.TriggerEmail) {
-		d.Ask(email(w, i))
-	}
-	if d.Asks(finding.Crypto, finding.TriggerCrypto) {
-		d.Ask(cryptoAddress(w, i))
-	}
-	if d.Asks(finding.WeChat, finding.TriggerWeChat) {
-		d.Ask(wechat(w, i))
-	}
-}
-
-// AccountTriggers says what may begin with r behind left.
-func AccountTriggers(r, left rune) (b finding.Triggers) {
-	if !text.IsAlnum(r) {
-		return 0
-	}
-	alone := !text.IsAlnum(left)
-	if alone && strings.ContainsRune(cryptoHeads, r) {
-		b |= finding.TriggerCrypto
-	}
-	if alone && left != '_' {
-		b |= finding.TriggerEmail
-	}
-	if text.IsLetter(r) && text.IsLetter(left) && len(wechatLabels.Of(text.Lower(left))) > 0 { // glued to a label
-		b |= finding.TriggerWeChat
-	}
-	if (text.IsLetter(r) || r == '0' || r == '1') && alone && left != '_' {
-		b |= finding.TriggerWeChat
-	}
-	return b
-}
-
-// Refine takes away what does not begin at place i, where a row of letters and digits begins that ends before place e with next behind it.
-func (w *Accounts) Refine(i, e int, next rune, may finding.Triggers) finding.Triggers {
-	if may&finding.TriggerCrypto != 0 && e-i < leastCrypto && !(text.IsBlank(next) && (text.IsAlnum(w.At(e+1)) || w.At(e+1) == text.Unknown)) {
-		may &^= finding.TriggerCrypto
-	}
-	if local, spelt := w.localEnd(i, e); local-i < text.MaxRow && !spelt && emailStops.Has(w.At(local)) {
-		may &^= finding.TriggerEmail
-	}
-	if may&finding.TriggerEmail != 0 && text.IsBlank(next) && w.proseAround(i, e) {
-		may &^= finding.TriggerEmail
-	}
-	if may&finding.TriggerWeChat != 0 && !w.accountAhead(i, e) {
-		may &^= finding.TriggerWeChat
-	}
-	return may
-}
-
-// talk is how people speak of the accounts of a service, around an account that no label stands before.
-type talk struct {
+// serviceContext is how people speak of the accounts of a service, around an account that no label stands before.
+type serviceContext struct {
 	of     finding.Kind
 	names  *text.Endings // of the service, and of what only it has
-	letter rune          // stands for the service where it stands alone
-	tells  *text.RuneSet // what the names end with, and what ends the talk
+	letter rune          // stands for the service where it stands boundary
+	ends   *text.RuneSet // what the names end with, and what ends the talk
 	other  []string      // behind a name of the service: something of it that is no account
 }
 
 // How far the service may be named from the account, in cells.
 const (
-	talkReach   = 32
-	behindTalk  = 30
+	reachBefore = 32
+	reachBehind = 30
 	leastChosen = 6 // letters, digits and signs of a name
 	mostChosen  = 20
 )
 
 var ( //nolint:gochecknoglobals // constant tables
-	wechatTalk = newTalk(finding.WeChat, 'v', strings.Fields("接口 小程序 公众 公号 开放 回调 sdk 版本 插件 模块 服务号 订阅号 图片 支付接口 支付回调 支付通知 支付证书 支付商户 pay api 登录接口 授权 模板 视频号 官方 返回 会议"),
+	wechatContext = newServiceContext(finding.WeChat, 'v', strings.Fields("接口 小程序 公众 公号 开放 回调 sdk 版本 插件 模块 服务号 订阅号 图片 支付接口 支付回调 支付通知 支付证书 支付商户 pay api 登录接口 授权 模板 视频号 官方 返回 会议"),
 		"微信", "薇信", "威信", "v信", "vx", "wx", "wechat", "weixin", "绿泡泡", "朋友圈", "财付通", "聊天", "好友", "昵称", "网友", "私聊", "网名", "小号", "名片", "腾讯公司", "微❤", "微♥")
-	qqTalk = newTalk(finding.QQ, 'q', strings.Fields("音乐 浏览器 邮箱 飞车 农场 会员 图 宠物 游戏 阅读 影音 输入法 拼音 钱包 炫舞 堂 币 秀 接口 回调 sdk 登录接口 mail"),
+	qqContext = newServiceContext(finding.QQ, 'q', strings.Fields("音乐 浏览器 邮箱 飞车 农场 会员 图 宠物 游戏 阅读 影音 输入法 拼音 钱包 炫舞 堂 币 秀 接口 回调 sdk 登录接口 mail"),
 		"qq", "扣扣", "企鹅号", "企鹅群", "q q", "蔻蔻")
 	beforeName = text.RunesOf(":“\"'‘「『【(,、-|;!?~ \n，>”’】」』)/")
 	joinsThing = text.RunesOf(" :=“\"'(_是为叫名")
@@ -104,32 +39,32 @@ var ( //nolint:gochecknoglobals // constant tables
 	// slots are what an account stands behind in a sentence.
 	slots = text.EndingsOf("是", "为", "叫", "用", "以", "加", "搜", "找", "联系", "对方", "号", "号码", "过", "主管", "主人", "向", "与", "和", "户", "收款方", "收款人", "换成", "改成", "现", "原", "群主", "名", "本人", "uin", "在用", "登", "有", "一个")
 
-	// offTalk are words that what follows is rather named by than by the service before them.
-	offTalk = text.EndingsOf("接口", "字段", "参数", "函数", "代码", "sdk", "错误", "变量", "配置", "脚本", "词库", "数据库", "服务器", "域名", "返回", "errcode", "公众号", "小程序", "版本", "开放")
+	// otherContext are words that what follows is rather named by than by the service before them.
+	otherContext = text.EndingsOf("接口", "字段", "参数", "函数", "代码", "sdk", "错误", "变量", "配置", "脚本", "词库", "数据库", "服务器", "域名", "返回", "errcode", "公众号", "小程序", "版本", "开放")
 )
 
-func newTalk(of finding.Kind, letter rune, other []string, names ...string) *talk {
-	t := &talk{of: of, names: text.EndingsOf(names...), letter: letter, other: other}
-	t.tells = text.RunesOf(string(letter)+"。\n").And(t.names, offTalk)
+func newServiceContext(of finding.Kind, letter rune, other []string, names ...string) *serviceContext {
+	t := &serviceContext{of: of, names: text.EndingsOf(names...), letter: letter, other: other}
+	t.ends = text.RunesOf(string(letter)+"。\n").And(t.names, otherContext)
 	return t
 }
 
-// spokenBefore reports whether the sentences before cell i speak of the service, and of nothing that other names belong to; an account that was
+// mentionedBefore reports whether the sentences before cell i speak of the service, and of nothing that other names belong to; an account that was
 // found there is as good.
-func (w *Accounts) spokenBefore(i int, t *talk) bool {
-	least, last := max(0, i-talkReach), w.Span(w.account)
+func (w *Accounts) mentionedBefore(i int, t *serviceContext) bool {
+	least, last := max(0, i-reachBefore), w.Span(w.account)
 	for k := i - 1; k >= least; k-- {
 		if last.End == k+1 && last.End > last.Start && w.accountOf == t.of {
 			return true
 		}
 		r := text.Lower(w.At(k))
-		if !t.tells.Has(r) {
+		if !t.ends.Has(r) {
 			continue
 		}
-		if w.talkEnds(k) || w.EndsWith(k, offTalk) {
+		if w.passageEnds(k) || w.EndsWith(k, otherContext) {
 			return false
 		}
-		if w.speaksOf(k, t) {
+		if w.mentions(k, t) {
 			if other, _ := w.beginsOne(k+1, t.other); !other {
 				return true
 			}
@@ -138,8 +73,8 @@ func (w *Accounts) spokenBefore(i int, t *talk) bool {
 	return false
 }
 
-// speaksOf reports whether a name of the service ends with cell k.
-func (w *Accounts) speaksOf(k int, t *talk) bool {
+// mentions reports whether a name of the service ends with cell k.
+func (w *Accounts) mentions(k int, t *serviceContext) bool {
 	if w.EndsWith(k, t.names) {
 		next := w.At(k + 1)
 		return !text.IsLetter(w.At(k)) || next != '_' && next != '-' && !(next == '.' && text.IsLetter(w.At(k+2))) // wx_user, wechat.send
@@ -157,30 +92,30 @@ func (w *Accounts) beginsOne(i int, texts []string) (bool, text.Verdict) {
 	return v == text.Yes, text.When(v == text.Open, text.Open, text.Yes)
 }
 
-// spokenBehind reports whether what follows cell i, behind which the account ends, speaks of the service before another account comes.
-func (w *Accounts) spokenBehind(i int, t *talk, in func(rune) bool) text.Verdict {
+// mentionedBehind reports whether what follows cell i, behind which the account ends, speaks of the service before another account comes.
+func (w *Accounts) mentionedBehind(i int, t *serviceContext, in func(rune) bool) text.Verdict {
 	i, v := w.skipList(i, in)
 	if v == text.Open {
 		return text.Open
 	}
-	for k := i; k < i+behindTalk; k++ {
+	for k := i; k < i+reachBehind; k++ {
 		r := w.At(k)
 		switch {
 		case r == text.Unknown:
 			return text.Open
 		case r == text.Edge:
 			return text.No
-		case !t.tells.Has(text.Lower(r)):
+		case !t.ends.Has(text.Lower(r)):
 			continue
 		}
 		if next := w.At(k + 1); next == text.Unknown || next == '.' && w.At(k+2) == text.Unknown {
 			return text.Open
 		}
-		if w.talkEnds(k) {
+		if w.passageEnds(k) {
 			return text.No
 		}
-		if !w.speaksOf(k, t) {
-			if w.EndsWith(k, offTalk) {
+		if !w.mentions(k, t) {
+			if w.EndsWith(k, otherContext) {
 				return text.No
 			}
 			continue
@@ -200,8 +135,8 @@ func (w *Accounts) spokenBehind(i int, t *talk, in func(rune) bool) text.Verdict
 	return text.No
 }
 
-// talkEnds reports whether a sentence or a paragraph ends with cell k.
-func (w *Accounts) talkEnds(k int) bool {
+// passageEnds reports whether a sentence or a paragraph ends with cell k.
+func (w *Accounts) passageEnds(k int) bool {
 	r := w.At(k)
 	return r == '。' || r == '\n' && (w.At(k+1) == '\n' || w.At(k-1) == '\n')
 }

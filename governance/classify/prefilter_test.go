@@ -9,26 +9,26 @@ import (
 	"github.com/sluice-project/sluice/governance/classify/text"
 )
 
-// TestBeginTableKnowsEveryPair: the sorts of characters on the left are as fine as the rule.
-func TestBeginTableKnowsEveryPair(t *testing.T) {
+// TestTriggerTableKnowsEveryPair: the sorts of characters on the left are as fine as the rule.
+func TestTriggerTableKnowsEveryPair(t *testing.T) {
 	table := newScanner().triggers()
 	for left := text.Unknown; left < 0x100; left++ {
 		for r := range rune(0x80) {
-			if got, want := table.of(&text.Cell{R: r}, left), asciiBegins(r, left); got != want {
+			if got, want := table.of(&text.Cell{R: r}, left), asciiTriggers(r, left); got != want {
 				t.Fatalf("%q behind %q may begin %b, want %b", r, left, got, want)
 			}
 		}
 	}
 }
 
-// TestNothingElseBegins asks every detector at every place of many texts that the table rules it out for.
-func TestNothingElseBegins(t *testing.T) {
+// TestNothingElseIsTriggered asks every detector at every place of many texts that the table rules it out for.
+func TestNothingElseIsTriggered(t *testing.T) {
 	for _, s := range speedTexts(t) {
 		for _, final := range []bool{true, false} {
 			sc := New(Classes()...).Scanner()
 			w := &sc.w
 			w.Read(s, 0, final)
-			sc.look(w.View())
+			sc.show(w.View())
 			for i := range w.End() {
 				r, left := w.At(i), w.At(i-1)
 				may := sc.triggers().of(w.Cell(i), left)
