@@ -14,7 +14,7 @@ import (
 )
 
 // precedingSorts are the characters that make a difference before another, one sort a line; the first sort is all others.
-var precedingSorts = [...]string{"", "0123456789", "abefghijklmpqrsuwyz", "ABEFGHIJKLMPQRSUWYZ", "dnovx", "DNOVX", "t", "T", "c", "C", "_", "-", ".", "+", "%", ":", "/", "@"} //nolint:gochecknoglobals // a constant table
+var precedingSorts = [...]string{"", "0123456789", "abefghijklmpqrsuwyz", "ABEFGHIJKLMPQRSUWYZ", "dnovx", "DNOVX", "t", "T", "c", "C", "_", "-", ".", "+", "%", ":", "/", "@"}
 
 // triggerTable says for each sort of character on the left what an ASCII character may begin, and what a Chinese one may.
 type triggerTable struct {
@@ -23,7 +23,7 @@ type triggerTable struct {
 	han   [lexicon.Places]finding.Triggers
 }
 
-var triggerTables = sync.OnceValue(func() *triggerTable { //nolint:gochecknoglobals // a constant table, made when first needed
+var triggerTables = sync.OnceValue(func() *triggerTable {
 	t := new(triggerTable)
 	for sort, runes := range precedingSorts {
 		left := text.Edge

@@ -64,7 +64,7 @@ type Type struct {
 	Checked          bool // values carry check characters, or have a form that leaves no doubt
 }
 
-var types = [finding.Count]Type{ //nolint:gochecknoglobals // a constant table
+var types = [finding.Count]Type{
 	finding.ResidentID:      {ResidentID, "身份证", "Resident identity number", "居民身份证号", false, true},
 	finding.Mobile:          {Mobile, "手机", "Mobile number", "手机号", false, false},
 	finding.Landline:        {Landline, "座机", "Landline number", "固定电话", false, false},

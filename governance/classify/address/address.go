@@ -295,4 +295,4 @@ func (h *head) divisions(k, end int) (to, n int) {
 }
 
 // addressStops stand behind a number that counts nothing.
-var addressStops = text.RunesOf(",.:;/)]}\"'|=%&*+<>?!@_~`^$(") //nolint:gochecknoglobals // a constant table
+var addressStops = text.RunesOf(",.:;/)]}\"'|=%&*+<>?!@_~`^$(")

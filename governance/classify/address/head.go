@@ -81,8 +81,8 @@ func (h *head) scan() {
 
 // landmarks stand between a place that everybody knows and the one that is meant.
 var (
-	landmarks     = []string{"对面", "斜对面", "后面", "旁边", "隔壁", "东门", "西门", "南门", "北门"} //nolint:gochecknoglobals // a constant table
-	landmarkJoins = text.ListOf("那个", "的", "那边的")                                   //nolint:gochecknoglobals // a constant table
+	landmarks     = []string{"对面", "斜对面", "后面", "旁边", "隔壁", "东门", "西门", "南门", "北门"}
+	landmarkJoins = text.ListOf("那个", "的", "那边的")
 )
 
 func (h *head) landmark(k int, flags uint16) int {

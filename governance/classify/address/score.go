@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify/text"
 )
 
-var lines = text.ListOf("线") //nolint:gochecknoglobals // a constant table
+var lines = text.ListOf("线")
 
 // form is what head and tail score by themselves.
 func (t *tail) form(kind placeSort) float64 {

@@ -18,41 +18,41 @@ const (
 
 // What numbers count. Longer ones are found first.
 var (
-	doorUnits = text.ListOf( //nolint:gochecknoglobals // a constant table
+	doorUnits = text.ListOf(
 		"号楼", "號樓", "号院", "栋", "棟", "幢", "座", "单元", "單元", "室", "号厂房", "号仓库", "号公寓", "号房", "号铺", "号商铺", "号门面", "号门面房", "号别墅", "弄", "支弄", "号大院", "号宿舍", "号底商", "号库房",
 		"号车间", "房间", "包间", "包厢", "号家属院", "号家属楼", "号店铺", "号档口", "号摊位",
 	)
-	gateUnits  = text.ListOf("号", "號") //nolint:gochecknoglobals // a constant table
-	floorUnits = text.ListOf(          //nolint:gochecknoglobals // a constant table
+	gateUnits  = text.ListOf("号", "號")
+	floorUnits = text.ListOf(
 		"楼", "樓", "层", "層", "户", "房", "门", "组", "社", "队", "区", "區", "期", "排", "铺", "村民组", "村民小组", "小组", "大队", "生产队", "梯", "院", "巷", "条", "铺位", "街坊", "号门", "家", "档", "村",
 	)
 	// Behind 号, these make it no house.
-	notGate = text.ListOf("线", "文", "令", "机", "主变", "床", "窗", "井", "桥", "墩", "炉", "样", "馆", "公告", "台", "航站", "变压", "泵", "罐", "标", "字", "电梯", "通知", "柜", "车", "提案", "议案", "病", "手术", "汽", "停车", "出口", "出入口", "口", "展", "站台", "登机", "检票", "通道", "码头", "泊位", "车位", "地块", "标段", "桩", "杆", "塔", "隧道", "球", "选手", "座位", "包", "前", "后", "起", "开", "会议", "检") //nolint:gochecknoglobals // a constant table
+	notGate = text.ListOf("线", "文", "令", "机", "主变", "床", "窗", "井", "桥", "墩", "炉", "样", "馆", "公告", "台", "航站", "变压", "泵", "罐", "标", "字", "电梯", "通知", "柜", "车", "提案", "议案", "病", "手术", "汽", "停车", "出口", "出入口", "口", "展", "站台", "登机", "检票", "通道", "码头", "泊位", "车位", "地块", "标段", "桩", "杆", "塔", "隧道", "球", "选手", "座位", "包", "前", "后", "起", "开", "会议", "检")
 	// Words that begin with a unit and are none.
-	notFloor = text.ListOf( //nolint:gochecknoglobals // a constant table
+	notFloor = text.ListOf(
 		"组织", "组长", "组成", "组合", "组建", "户籍", "户型", "户外", "户口", "户主", "户均", "层次", "层级", "层面", "队员", "队伍", "队长", "房价", "房型", "房屋", "房产", "房子", "房东", "房内", "房客", "房主", "层高", "层楼", "家庭", "家属", "家长", "社区", "社会", "区域", "区间", "区级", "期间", "期限", "排名", "排放",
 		"楼层", "楼盘", "楼道", "楼梯", "楼宇", "院士", "院长", "村民", "村委", "村级", "村通", "条件", "条例", "门课", "门类", "铺设", "档案", "档次", "户数", "户家庭", "户居民", "户村民", "户人家", "家企业", "家单位", "家商户", "家公司",
 		"家银行", "家医院", "家店", "家庭", "村脱贫", "区县", "条款", "条意见", "条线",
 	)
 	// Behind a number of buildings, these make it an amount.
-	notDoor = text.ListOf("建筑", "居民楼", "住宅", "高层", "别墅", "危房", "大楼", "房屋", "楼房", "城市", "大桥", "桥", "山", "水库", "电站", "变电", "岛", "塔", "寺", "矿", "站", "教学", "宿舍楼") //nolint:gochecknoglobals // a constant table
+	notDoor = text.ListOf("建筑", "居民楼", "住宅", "高层", "别墅", "危房", "大楼", "房屋", "楼房", "城市", "大桥", "桥", "山", "水库", "电站", "变电", "岛", "塔", "寺", "矿", "站", "教学", "宿舍楼")
 	// Behind 室, these make it the size of a flat.
-	notFlat = text.ListOf("厅", "一厅", "二厅", "两厅", "1厅", "2厅", "0厅", "一卫", "1卫") //nolint:gochecknoglobals // a constant table
+	notFlat = text.ListOf("厅", "一厅", "二厅", "两厅", "1厅", "2厅", "0厅", "一卫", "1卫")
 	// Rooms of institutions.
-	notRoom = text.ListOf("会议室", "诊室", "教室", "病房", "机房", "病床", "床", "窗口", "实验室", "柜台", "考场", "检查室", "手术室", "病区") //nolint:gochecknoglobals // a constant table
+	notRoom = text.ListOf("会议室", "诊室", "教室", "病房", "机房", "病床", "床", "窗口", "实验室", "柜台", "考场", "检查室", "手术室", "病区")
 	// What may stand at the end of an address.
-	lastWords = text.ListOf( //nolint:gochecknoglobals // a constant table
+	lastWords = text.ListOf(
 		"东户", "西户", "中户", "南户", "北户", "左户", "右户", "东边户", "西边户", "中间户", "左手边", "右手边", "厂房", "仓库", "车间", "门面", "门面房", "商铺", "底商", "地下室", "后院", "左手", "右手", "东侧", "西侧", "东头", "西头", "阁楼", "后门", "地下", "平房", "天台", "顶楼", "顶层",
 	)
-	houseWords = text.ListOf("东头", "西头", "南头", "北头", "村口", "村头", "村尾", "村东", "村西", "村南", "村北", "路口", "桥头") //nolint:gochecknoglobals // a constant table
+	houseWords = text.ListOf("东头", "西头", "南头", "北头", "村口", "村头", "村尾", "村东", "村西", "村南", "村北", "路口", "桥头")
 )
 
 // What may stand behind a letter or a side that names a building, and behind the 门 in front of one.
 var (
-	letteredWords = text.ListOf("座", "栋", "幢", "单元", "室", "号楼", "区", "塔", "楼", "层", "馆") //nolint:gochecknoglobals // a constant table
-	sidedWords    = text.ListOf("座", "栋", "幢")                                           //nolint:gochecknoglobals // a constant table
-	entranceWords = text.ListOf("口", "前", "卫", "市", "诊", "牌", "外", "面", "店")             //nolint:gochecknoglobals // a constant table
-	countMarks    = text.RunesOf("甲乙丙丁附第#")                                              //nolint:gochecknoglobals // a constant table
+	letteredWords = text.ListOf("座", "栋", "幢", "单元", "室", "号楼", "区", "塔", "楼", "层", "馆")
+	sidedWords    = text.ListOf("座", "栋", "幢")
+	entranceWords = text.ListOf("口", "前", "卫", "市", "诊", "牌", "外", "面", "店")
+	countMarks    = text.RunesOf("甲乙丙丁附第#")
 )
 
 func isNumeral(r rune) bool {

@@ -79,7 +79,7 @@ type addressCue struct {
 	home   bool // of where somebody lives
 }
 
-var places = sync.OnceValue(func() *placeTable { //nolint:gochecknoglobals // a constant table, made when first needed
+var places = sync.OnceValue(func() *placeTable {
 	t := new(placeTable)
 	for _, r := range placeStops {
 		*t.at(r) |= placeStop
@@ -222,26 +222,26 @@ func (t *placeTable) cue(w *Detector, k int) (found addressCue) {
 
 // Words of which one stands directly before an address.
 var (
-	addressLabels = []string{ //nolint:gochecknoglobals // a constant table
+	addressLabels = []string{
 		"地址", "住址", "住所", "住所地", "户籍地", "户籍", "户口所在地", "籍贯", "居住地", "所在地", "现址", "坐落", "座落", "addr", "address", "现住", "家住", "收货地",
 	}
-	addressCues = []string{ //nolint:gochecknoglobals // a constant table
+	addressCues = []string{
 		"位于", "租住", "暂住", "居住", "家在", "现居", "常住", "同住", "住在", "坐落于", "座落于", "送到", "送至", "寄往", "寄至", "寄到", "搬到", "送货", "迁出", "迁入", "窜至", "去过", "地址是", "入住",
 		"住", "寄", "送", "老家", "老家在", "老家是", "户口在", "户口", "祖籍", "位置", "地点", "桩位", "我是", "他是", "她是",
 	}
 )
 
 // plainWords are kinds of estates: without a name of their own they are none.
-var plainWords = text.ListOf("宿舍", "小区", "公寓", "家属院", "大院", "厂区", "园区", "院区", "校区", "社区", "大厦", "广场", "花园", "办公楼", "职工宿舍", "员工宿舍", "学生宿舍", "市场", "厂房", "村", "本村", "我村") //nolint:gochecknoglobals // a constant table
+var plainWords = text.ListOf("宿舍", "小区", "公寓", "家属院", "大院", "厂区", "园区", "院区", "校区", "社区", "大厦", "广场", "花园", "办公楼", "职工宿舍", "员工宿舍", "学生宿舍", "市场", "厂房", "村", "本村", "我村")
 
 // houses are what may stand on a road, as the last part of an address.
-var houses = text.ListOf("大学", "学院", "学校", "中学", "小学", "幼儿园", "医院", "公司", "集团", "酒店", "宾馆", "饭店", "超市", "银行", "支行", "营业厅", "服务站", "驿站", "市场", "中心", "研究所", "研究院", "工厂", "派出所", "车站") //nolint:gochecknoglobals // a constant table
+var houses = text.ListOf("大学", "学院", "学校", "中学", "小学", "幼儿园", "医院", "公司", "集团", "酒店", "宾馆", "饭店", "超市", "银行", "支行", "营业厅", "服务站", "驿站", "市场", "中心", "研究所", "研究院", "工厂", "派出所", "车站")
 
 // insideWords are parts of institutions: floors and rooms behind them are signposts.
-var insideWords = text.ListOf("门诊", "急诊", "住院", "病房", "病区", "教学楼", "办公楼", "办公室", "行政楼", "综合楼", "航站楼", "会议", "窗口", "机房", "车间", "库房", "仓库", "图书馆", "体检") //nolint:gochecknoglobals // a constant table
+var insideWords = text.ListOf("门诊", "急诊", "住院", "病房", "病区", "教学楼", "办公楼", "办公室", "行政楼", "综合楼", "航站楼", "会议", "窗口", "机房", "车间", "库房", "仓库", "图书馆", "体检")
 
 // noRoads are words that end as roads do.
-var noRoads = text.ListOf( //nolint:gochecknoglobals // a constant table
+var noRoads = text.ListOf(
 	"铁路", "公路", "线路", "道路", "电路", "网路", "思路", "出路", "走路", "半路", "回路", "管路", "水路", "气路", "油路", "套路", "公里", "这里", "那里", "哪里", "心里", "手里", "夜里", "屋里", "村里", "县里", "市里", "区里", "镇里", "院里",
 	"店里", "库里", "群里", "文里", "表里", "知道", "频道", "通道", "国道", "省道", "县道", "渠道", "隧道", "管道", "轨道", "报道", "车道", "跑道", "味道", "赛道", "匝道", "航道", "行道", "阶段", "时段", "路段", "标段", "工段", "分段", "手段",
 	"现场", "立场", "机场", "法院", "检察院", "学院", "科学院", "研究院", "设计院", "检查", "调查", "审查", "核查", "巡查", "抽查", "排查", "复查", "筛查", "地区", "山区", "景区", "城市", "超市", "上市", "全市", "本市", "全省", "本省", "全县", "全国", "政府", "农村", "全村",

@@ -11,7 +11,7 @@ const (
 	notInCompanies = "于在是与由向给被对的了我你他她们这那您请到从把为及"
 )
 
-var ( //nolint:gochecknoglobals // constant tables
+var (
 	endsCompany   = text.RunesOf(notInCompanies)
 	beforeCompany = text.RunesOf(notInCompanies + "和跟")
 	inCompany     = text.RunesOf("()·&")

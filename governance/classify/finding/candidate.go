@@ -58,6 +58,7 @@ func (d *Decision) Asks(k Kind, b Triggers) bool { return d.Triggers&b != 0 && d
 // too much and never too little, so it saves time and decides nothing.
 type Triggers uint32
 
+// What may begin.
 const (
 	TriggerCode   Triggers = 1 << iota // numbers and codes, of digits or of letters and digits
 	TriggerSecret                      // credentials by words or what they begin with

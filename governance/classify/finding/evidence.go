@@ -70,7 +70,7 @@ func (w Why) Reasons() []Reason {
 // Reasons returns all reasons that there may be.
 func Reasons() []Reason { return slices.Clone(weights[:]) }
 
-var weights = [reasons]Reason{ //nolint:gochecknoglobals // a constant table
+var weights = [reasons]Reason{
 	{"check_right", 0.5},
 	{"check_wrong", -0.2},
 	{"date_right", 0.1},

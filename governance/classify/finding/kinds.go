@@ -3,6 +3,7 @@ package finding
 // Kind is the number of a class in the table of types.
 type Kind uint8
 
+// The kinds.
 const (
 	ResidentID Kind = iota
 	Mobile

@@ -16,15 +16,15 @@ const (
 	behindReach = 12
 )
 
-// label is a word that says what the value next to it is. Words that speak of something no detector looks for have no kinds: they keep
+// Label is a word that says what the value next to it is. Words that speak of something no detector looks for have no kinds: they keep
 // a number from being taken for what another word, further away, speaks of.
-type label struct {
+type Label struct {
 	word []rune
 	Of   Kinds
 	weak bool
 }
 
-var knownLabels = indexLabels() //nolint:gochecknoglobals // a constant table
+var knownLabels = indexLabels()
 
 func indexLabels() labels {
 	of := map[string]Kinds{}
@@ -39,9 +39,9 @@ func indexLabels() labels {
 			}
 		}
 	}
-	var known []label
+	var known []Label
 	for _, word := range slices.Sorted(maps.Keys(of)) {
-		known = append(known, label{[]rune(word), of[word], strings.Contains(weakLabels, " "+word+" ")})
+		known = append(known, Label{[]rune(word), of[word], strings.Contains(weakLabels, " "+word+" ")})
 	}
 	return labels{byEnd: newLabelTrie(known, true), byStart: newLabelTrie(known, false)}
 }
@@ -150,34 +150,34 @@ func (w *Window) hop(i int) int {
 	}
 }
 
-// LabelEnding returns the longest label that ends before cell e. Blanks inside a label do not matter.
-func (w *Window) LabelEnding(e, least int) (label, int) {
+// LabelEnding returns the longest label that ends before cell e, and how many cells it takes up; 0 where none does. Blanks inside a label do not matter.
+func (w *Window) LabelEnding(e, least int) (Label, int) {
 	root := knownLabels.byEnd.root(text.Lower(w.At(e - 1)))
 	if root < 0 || e <= least {
-		return label{}, 0
+		return Label{}, 0
 	}
 	s := labelSearch{w: w, trie: knownLabels.byEnd, least: least}
 	s.left(root, e-1)
 	if s.found == nil {
-		return label{}, 0
+		return Label{}, 0
 	}
 	return *s.found, e - s.at
 }
 
 // labelBeginning returns the longest label that begins at cell i.
-func (w *Window) labelBeginning(i int) (l label, end int, v text.Verdict) {
+func (w *Window) labelBeginning(i int) (l Label, end int, v text.Verdict) {
 	r := text.Lower(w.At(i))
 	root := knownLabels.byStart.root(r)
 	if root < 0 || text.IsLetter(r) && text.IsLetter(w.At(i-1)) {
-		return label{}, i, text.No
+		return Label{}, i, text.No
 	}
 	s := labelSearch{w: w, trie: knownLabels.byStart}
 	s.right(root, i+1)
 	switch {
 	case s.size == 0:
-		return label{}, i, text.No
+		return Label{}, i, text.No
 	case s.open:
-		return label{}, s.at, text.Open
+		return Label{}, s.at, text.Open
 	}
 	return *s.found, s.at, text.Yes
 }
@@ -220,10 +220,10 @@ func (w *Window) valueFollows(i int) (bool, text.Verdict) {
 }
 
 var (
-	sentenceEnds = text.RunesOf("。；;!！?？")                                          //nolint:gochecknoglobals // a constant table
-	connectors   = text.RunesOf("：:=是为号码编证件填写叫 \"'([{【「『〔<《#-|/>\t\n,，.、第\\“”‘’有的") //nolint:gochecknoglobals // a constant table
-	listSigns    = text.RunesOf("、和及与/变成了改为换至到→~或应")                                //nolint:gochecknoglobals // a constant table
-	besideList   = text.RunesOf(" ,实际当是")                                           //nolint:gochecknoglobals // a constant table
+	sentenceEnds = text.RunesOf("。；;!！?？")
+	connectors   = text.RunesOf("：:=是为号码编证件填写叫 \"'([{【「『〔<《#-|/>\t\n,，.、第\\“”‘’有的")
+	listSigns    = text.RunesOf("、和及与/变成了改为换至到→~或应")
+	besideList   = text.RunesOf(" ,实际当是")
 )
 
 func isSentenceEnd(r rune) bool { return sentenceEnds.Has(r) }

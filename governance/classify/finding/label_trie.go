@@ -24,13 +24,13 @@ type labelNode struct {
 	kids    int32 // the first one
 	count   int16
 	longest int16 // characters of the longest label that goes through here
-	label   *label
+	label   *Label
 }
 
-func newLabelTrie(known []label, backward bool) *labelTrie {
+func newLabelTrie(known []Label, backward bool) *labelTrie {
 	type entry struct {
 		word  []rune
-		label *label
+		label *Label
 	}
 	var entries []entry
 	for i := range known {
@@ -86,7 +86,7 @@ const (
 )
 
 // roles are those of the characters of ASCII.
-var roles = func() (t [0x80]role) { //nolint:gochecknoglobals // a constant table
+var roles = func() (t [0x80]role) {
 	for r := range t {
 		t[r] = findRole(rune(r))
 	}
@@ -104,7 +104,7 @@ func roleOf(r rune) role {
 }
 
 // hanRoles are those of the common Chinese characters.
-var hanRoles = func() *[lexicon.Places]role { //nolint:gochecknoglobals // a constant table
+var hanRoles = func() *[lexicon.Places]role {
 	t := new([lexicon.Places]role)
 	for _, n := range knownLabels.byEnd.nodes[:knownLabels.byEnd.roots] {
 		if place, ok := lexicon.Place(n.r); ok {
@@ -179,7 +179,7 @@ type labelSearch struct {
 	trie  *labelTrie
 	least int // no cell before this one
 
-	found *label
+	found *Label
 	open  bool // it is not known whether the longest one is there
 	size  int  // characters of the longest one
 	at    int  // where it ends, or begins

@@ -10,7 +10,7 @@ const (
 )
 
 // labelWords are in lower case; an underscore is a blank.
-var labelWords = []struct { //nolint:gochecknoglobals // a constant table
+var labelWords = []struct {
 	of    Kinds
 	words string
 }{

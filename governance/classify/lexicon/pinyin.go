@@ -12,7 +12,7 @@ const (
 )
 
 // Pinyin returns the syllables of pinyin, without tones.
-var Pinyin = sync.OnceValue(func() *Syllables { //nolint:gochecknoglobals // a constant table, made when first needed
+var Pinyin = sync.OnceValue(func() *Syllables {
 	s := new(Syllables)
 	for _, f := range strings.Fields(finals) {
 		if strings.ContainsAny(f[:1], "aoe") {

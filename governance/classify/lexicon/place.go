@@ -6,7 +6,7 @@ import "slices"
 const Places = hanCount
 
 // hanPlaces are the places of the common Chinese characters.
-var hanPlaces = orderHan() //nolint:gochecknoglobals // computed from a constant table
+var hanPlaces = orderHan()
 
 func orderHan() *[hanCount]uint16 {
 	var counts [hanCount]int32

@@ -67,7 +67,7 @@ const (
 )
 
 // hanHeads says what may begin with each of the common Chinese characters, which decides at most of them that nothing does.
-var hanHeads = indexHeads() //nolint:gochecknoglobals // a constant table
+var hanHeads = indexHeads()
 
 func indexHeads() *[text.HanLast - text.HanFirst]uint8 {
 	t := new([text.HanLast - text.HanFirst]uint8)

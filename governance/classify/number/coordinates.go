@@ -259,14 +259,13 @@ func (w *Detector) minutes(k int, c *coordinate) (int, text.Verdict) {
 	return k, text.Yes
 }
 
-//nolint:gochecknoglobals // constant tables
 var (
 	longitudeWords = text.ListOf("经度", "lng", "lon", "longitude")
 	latitudeWords  = text.ListOf("纬度", "lat", "latitude")
 )
 
 // directionWords name an axis; longer ones first.
-var directionWords = []struct { //nolint:gochecknoglobals // a constant table
+var directionWords = []struct {
 	word string
 	axis byte
 	sign bool // N and the like: only right before a number

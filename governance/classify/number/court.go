@@ -199,7 +199,7 @@ const (
 	documentWords = documentHeads + "委部社医规函政务院改府令通字电调价资企管党组纪宣统会局运能林海关质食药械广体旅统气象计生综明综密内厅局便复批示决报请行预库金所增非土房城乡规划住建〇一二三四五六七八九十"
 )
 
-var inDocuments = text.RunesOf(documentWords) //nolint:gochecknoglobals // a constant table
+var inDocuments = text.RunesOf(documentWords)
 
 // document finds the numbers of official documents: 国办发〔2024〕5号.
 func document(w *Detector, i int) (finding.Candidate, text.Verdict) {

@@ -98,7 +98,7 @@ func (w *Detector) codes(d *finding.Decision, i int) {
 	}
 }
 
-var gluedLabels = []string{"vin", "passport", "hkid"} //nolint:gochecknoglobals // a constant table
+var gluedLabels = []string{"vin", "passport", "hkid"}
 
 // beginsWithLabel reports whether the first group is a word such as ID, and the value stands behind it.
 func (n *number) beginsWithLabel() bool {
@@ -114,7 +114,7 @@ func (n *number) beginsWithLabel() bool {
 }
 
 // papers finds the numbers of documents that have letters.
-func (c *number) papers(d *finding.Decision) {
+func (n *number) papers(d *finding.Decision) {
 	for _, f := range []struct {
 		kind finding.Kind
 		find func(*number) (finding.Candidate, text.Verdict)
@@ -131,11 +131,11 @@ func (c *number) papers(d *finding.Decision) {
 		{finding.MedicalRecord, hospitalCode},
 	} {
 		if d.On.Has(f.kind) {
-			d.Ask(f.find(c))
+			d.Ask(f.find(n))
 		}
 	}
-	if c.extentHasLetters() {
-		c.labelled(d)
+	if n.extentHasLetters() {
+		n.labelled(d)
 	}
 }
 

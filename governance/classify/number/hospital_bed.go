@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify/text"
 )
 
-var bedLabels = text.ListOf("床号", "床位号", "床位") //nolint:gochecknoglobals // a constant table
+var bedLabels = text.ListOf("床号", "床位号", "床位")
 
 // bed finds the number of a bed behind its label, and before 床 where the word is about a patient's.
 func bed(c *number) (finding.Candidate, text.Verdict) {

@@ -22,7 +22,7 @@ type labelledForm struct {
 	firstLetters bool    // letters stand at the beginning only
 }
 
-var labelledForms = []labelledForm{ //nolint:gochecknoglobals // a constant table
+var labelledForms = []labelledForm{
 	{kind: finding.BankCard, least: 15, most: 19, form: 0.15, leastNear: 15},
 	{kind: finding.BankAccount, least: 8, most: 30, letters: 3, form: 0.25, leastNear: 10, firstLetters: true},
 	{kind: finding.SocialSecurity, least: 8, most: 28, letters: 3, form: 0.25, leastNear: 8},

@@ -38,7 +38,7 @@ func (w *Detector) Detect(d *finding.Decision, i int) {
 
 // Triggers says what may begin with r behind left.
 func Triggers(r, left rune) finding.Triggers {
-	holds := false
+	var holds bool
 	switch {
 	case r < 0x80:
 		holds = text.IsAlnum(r) && !text.IsAlnum(left) || text.IsDigit(r) && !text.IsDigit(left) || r == '+' || r == '(' || r == '[' || r == '<' || r == '{' || text.IsHex(r) && text.Lower(left) == 'c'
@@ -67,8 +67,8 @@ type number struct {
 func isSeparator(r rune) bool { return separators.Has(r) }
 
 var (
-	separators     = text.RunesOf(" -._·()") //nolint:gochecknoglobals // a constant table
-	codeSeparators = text.RunesOf(" -\n·_/") //nolint:gochecknoglobals // a constant table
+	separators     = text.RunesOf(" -._·()")
+	codeSeparators = text.RunesOf(" -\n·_/")
 )
 
 // gather reads the number that begins at cell i: digits with up to three of space, dash, dot, underscore, brackets between two of them,
@@ -309,7 +309,7 @@ func (w *Detector) digest(i, end int) (bool, text.Verdict) {
 	return i-left+right-end >= 12, text.Yes
 }
 
-var caseOpenings = text.RunesOf(openings) //nolint:gochecknoglobals // a constant table
+var caseOpenings = text.RunesOf(openings)
 
 // qq finds numbers of QQ accounts and groups behind a label, or where the talk is about QQ: 5 to 11 digits that do not begin with zero.
 func qq(n *number, first int) (finding.Candidate, text.Verdict) {

@@ -16,9 +16,9 @@ func (n *number) countries(plus bool) []string {
 	return trunks[:3]
 }
 
-var trunks = []string{"0086", "86", "0", ""} //nolint:gochecknoglobals // a constant table
+var trunks = []string{"0086", "86", "0", ""}
 
-var mobileShapes = [][]int{ //nolint:gochecknoglobals // a constant table
+var mobileShapes = [][]int{
 	{11},
 	{3, 4, 4},
 	{3, 8},

@@ -27,7 +27,7 @@ const (
 	mostChosen  = 20
 )
 
-var ( //nolint:gochecknoglobals // constant tables
+var (
 	wechatContext = newServiceContext(finding.WeChat, 'v', strings.Fields("接口 小程序 公众 公号 开放 回调 sdk 版本 插件 模块 服务号 订阅号 图片 支付接口 支付回调 支付通知 支付证书 支付商户 pay api 登录接口 授权 模板 视频号 官方 返回 会议"),
 		"微信", "薇信", "威信", "v信", "vx", "wx", "wechat", "weixin", "绿泡泡", "朋友圈", "财付通", "聊天", "好友", "昵称", "网友", "私聊", "网名", "小号", "名片", "腾讯公司", "微❤", "微♥")
 	qqContext = newServiceContext(finding.QQ, 'q', strings.Fields("音乐 浏览器 邮箱 飞车 农场 会员 图 宠物 游戏 阅读 影音 输入法 拼音 钱包 炫舞 堂 币 秀 接口 回调 sdk 登录接口 mail"),
@@ -262,7 +262,7 @@ dest source target input output read write open close start stop begin end init 
 dynamic group groups team member role perm auth grant scope policy rule rules score level rank tag tags category channel device sensor robot
 bot spider k8s x86 amd64 arm64 ipv4 ipv6 utf8 log4j h5page html5 sprint ticketid manage engine ending change banana binding report daily
 weekly monthly backup restore snapshot migrate migration schema column row cell sheet flow step phase plan schedule calendar rtsp onvif plc
-hmi scada mes erp crm oa wms sha1 sha256 sha512`) //nolint:gochecknoglobals // a constant table
+hmi scada mes erp crm oa wms sha1 sha256 sha512`)
 
 func wordSet(words string) map[string]bool {
 	set := map[string]bool{}

@@ -179,7 +179,7 @@ func (w *Accounts) atSign(i int) (end, how int, v text.Verdict) {
 }
 
 // What people write for the signs of an address.
-var ( //nolint:gochecknoglobals // constant tables
+var (
 	atInBrackets  = strings.Fields("at a @ 艾特 圈a at符号")
 	atWords       = strings.Fields("艾特 爱特 小老鼠 圈a")
 	dotInBrackets = strings.Fields("dot . 点 d")
@@ -227,7 +227,7 @@ func (w *Accounts) sign(i int, sign rune, inBrackets, bare []string) (end int, v
 	return end, text.Yes
 }
 
-var emailLabels = text.EndingsOf("邮箱", "邮件", "邮址", "email", "e-mail", "mail", "to", "from", "cc", "contact", "邮箱地址", "电邮", "信箱", "伊妹儿") //nolint:gochecknoglobals // a constant table
+var emailLabels = text.EndingsOf("邮箱", "邮件", "邮址", "email", "e-mail", "mail", "to", "from", "cc", "contact", "邮箱地址", "电邮", "信箱", "伊妹儿")
 
 func isLocal(r rune) bool {
 	return text.IsAlnum(r) || r == '.' || r == '_' || r == '%' || r == '+' || r == '-'
@@ -249,7 +249,7 @@ func (w *Accounts) localEnd(i, end int) (local int, spelt bool) {
 }
 
 // emailStops end a row that is no name of a mailbox: neither part of it nor a sign for what follows it.
-var emailStops = text.RunesOf("\t,;:!?)]}>=\"'`|/\\") //nolint:gochecknoglobals // a constant table
+var emailStops = text.RunesOf("\t,;:!?)]}>=\"'`|/\\")
 
 // proseAround reports whether the row of letters and digits from cell i to end, behind which a blank stands, is a word behind another one:
 // no label is there, and nothing that the sign of an address begins with follows.
@@ -263,4 +263,4 @@ func (w *Accounts) proseAround(i, end int) bool {
 }
 
 // beginsSign are what the sign of an address of mail, or the rest of its name, begins with behind a blank.
-var beginsSign = text.RunesOf("@[({【<艾小圈aA._") //nolint:gochecknoglobals // a constant table
+var beginsSign = text.RunesOf("@[({【<艾小圈aA._")

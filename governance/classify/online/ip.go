@@ -177,7 +177,7 @@ func (w *Hosts) versionLike(i, end int, octets [4]int) (bool, text.Verdict) {
 	return !text.IsDigit(next), text.When(next == text.Unknown, text.Open, text.Yes)
 }
 
-var addressWords = []string{"ip", "地址", "服务器", "主机", "网关", "ping", "host", "server", "from", "src", "dst", "client", "登录", "dns", "内网", "外网", "访问", "节点", "gateway", "telnet", "ssh", "addr", "代理", "网段"} //nolint:gochecknoglobals // a constant table
+var addressWords = []string{"ip", "地址", "服务器", "主机", "网关", "ping", "host", "server", "from", "src", "dst", "client", "登录", "dns", "内网", "外网", "访问", "节点", "gateway", "telnet", "ssh", "addr", "代理", "网段"}
 
 func asGroup(r rune) byte {
 	if text.IsHex(r) || r == ':' || r == '.' {

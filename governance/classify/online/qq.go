@@ -9,14 +9,14 @@ import (
 )
 
 // Words for accounts. The letters alone count only where no other word ends with them.
-var ( //nolint:gochecknoglobals // constant tables
+var (
 	wechatNames  = text.EndingsOf("微信", "薇信", "威信", "v信", "vx", "wx", "wechat", "weixin")
 	wechatLabels = text.EndingsOf("微信", "薇信", "威信", "v信", "vx", "wx", "wechat", "weixin", "维信", "围信", "徽信", "唯信", "溦信", "葳信", "w信", "w❤", "weixin id", "微信支付账号", "微信支付账户", "微❤", "薇❤", "威❤", "v❤", "v♥", "we chat", "wei xin", "wei信",
 		"微xin", "wxid", "wechat account", "wechat_id", "wechat_no", "wechat no", "wechat no.", "wechatno", "weixin_id", "weixinid", "weixin_no", "wx_id", "wx_no", "vx_id", "微信/手机", "微信/电话",
 		"微信同号", "微信id", "微信 id", "wechat id", "wechatid", "wxhao", "绿泡泡", "加v", "加微", "加薇", "加威", "+v", "+微", "+薇", "+威", "➕v", "➕微", "➕薇", "我v", "我薇", "我微",
 		"的v", "的薇", "的微", "(v)", "(微)", "(薇)", "联系v", "搜v", "微我", "薇我", "卫星", "薇芯", "微芯",
 		"微♥", "薇♥", "威♥", "wei心", "🛰", "v❤同步", "v♥同步", "客服v", "客服薇", "客服微", "➕", "裙主", "v同号", "企微", "微号", "薇号", "威号", "v号", "微x", "薇x", "威x", "vxin")
-	accountTails = []string{"这个号", "这个微信", "的微信", "是他微信", "是她微信", "是我微信", "微信", "(微信", "(薇信", "(vx", "←", "微❤", "微♥"} //nolint:gochecknoglobals // a constant table
+	accountTails = []string{"这个号", "这个微信", "的微信", "是他微信", "是她微信", "是我微信", "微信", "(微信", "(薇信", "(vx", "←", "微❤", "微♥"}
 	// things have names that are made as those of accounts are.
 	things = text.EndingsOf("小程序", "公众", "公众号", "接口", "开放", "版本", "文档", "代码", "字段", "参数", "图片", "函数", "sdk", "错误", "日志", "变量", "配置", "型号", "服务器", "域名", "设备", "模块", "脚本", "命令", "分支", "主机",
 		"账套", "工单", "订单", "节点", "实例", "容器", "仓库", "镜像", "集群", "数据库", "目录", "路径", "插件", "组件", "机台", "机床", "产线", "规格", "批次", "物料", "图号", "固件", "工位", "交换机", "网关", "路由器", "打印机", "返回", "报错", "回调",

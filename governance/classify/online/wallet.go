@@ -119,8 +119,8 @@ func cryptoEvidence(s string, cued bool) finding.Evidence {
 
 // What paper makes of the symbols of both alphabets, and what they cannot be.
 var (
-	unworn       = strings.NewReplacer("l", "1", "I", "1", "0", "o", "O", "o") //nolint:gochecknoglobals // a constant
-	unwornBech32 = strings.NewReplacer("O", "0", "o", "0", "1", "l", "I", "l") //nolint:gochecknoglobals // a constant
+	unworn       = strings.NewReplacer("l", "1", "I", "1", "0", "o", "O", "o")
+	unwornBech32 = strings.NewReplacer("O", "0", "o", "0", "1", "l", "I", "l")
 )
 
 func isHexText(s string) bool {

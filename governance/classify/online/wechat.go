@@ -13,7 +13,7 @@ const (
 	accountAsks  = "添加搜一下索用联系我你他她的这那个人好友备注就请可以直接先再发来到问找在"
 )
 
-var ( //nolint:gochecknoglobals // constant tables
+var (
 	joinsAccount   = text.RunesOf(accountJoins)
 	asksForAccount = text.RunesOf(accountJoins + accountAsks) // where people ask others to add them; what follows has to look like a name
 	joinsNumber    = text.RunesOf(accountJoins + "添加")

@@ -17,7 +17,7 @@ const (
 	noMark = 39
 )
 
-var asciiMarks = func() (t [0x80]uint8) { //nolint:gochecknoglobals // a constant table
+var asciiMarks = func() (t [0x80]uint8) {
 	for i := range t {
 		switch r := rune(i); {
 		case r == '\n':
@@ -44,7 +44,7 @@ type wideMark struct {
 }
 
 // wideMarks are the others, at their last six bits: no two of them share those.
-var wideMarks = func() (t [0x40]wideMark) { //nolint:gochecknoglobals // a constant table
+var wideMarks = func() (t [0x40]wideMark) {
 	for k, r := range []rune(markRunes) {
 		if r >= 0x80 {
 			t[r&0x3f] = wideMark{r, firstMark + k}
@@ -107,7 +107,7 @@ func roughPart(p uint8) int {
 const partLetters = "abcdfimnpqrstuvwxyzN"
 
 // partIndexes are the places of letters among partLetters, its length for all others.
-var partIndexes = func() (t [0x80]uint8) { //nolint:gochecknoglobals // a constant table
+var partIndexes = func() (t [0x80]uint8) {
 	for p := range t {
 		t[p] = uint8(len(partLetters))
 	}

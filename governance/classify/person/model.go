@@ -1,15 +1,13 @@
 package person
 
 import (
-	"github.com/sluice-project/sluice/governance/classify/text"
-
-	_ "embed"
+	_ "embed" // the weights
 	"strconv"
 	"strings"
 	"sync"
-)
 
-// the weights
+	"github.com/sluice-project/sluice/governance/classify/text"
+)
 
 // The model judges a surname and a given name by what is general about names: how usual their characters are in names, how well ordinary words
 // explain the same characters together with their neighbours, and what kinds of words and marks stand on either side. Each of these
@@ -56,7 +54,7 @@ const (
 	firstContext   = fRatio
 )
 
-var widths = [features]int{16 * 5, text.HanLast - text.HanFirst + 1, text.HanLast - text.HanFirst + 1, text.HanLast - text.HanFirst + 1, text.HanLast - text.HanFirst + 1, 32, 8, 8, 24, 32, 8, 8, 8, 64, 256, 96, 24 * 4 * 4, 64, 64, 196, 16, 16, 16, 4, 4, 32} //nolint:gochecknoglobals // a constant table
+var widths = [features]int{16 * 5, text.HanLast - text.HanFirst + 1, text.HanLast - text.HanFirst + 1, text.HanLast - text.HanFirst + 1, text.HanLast - text.HanFirst + 1, 32, 8, 8, 24, 32, 8, 8, 8, 64, 256, 96, 24 * 4 * 4, 64, 64, 196, 16, 16, 16, 4, 4, 32}
 
 // observed is what was seen of one candidate.
 type observed struct {
@@ -95,7 +93,7 @@ func (m *model) odds(o *observed, from, to feature) (sum int) {
 //go:embed nameweights.txt
 var weightText string
 
-var nameWeights = sync.OnceValue(func() *model { return newModel(weightText) }) //nolint:gochecknoglobals // a constant table, made when first used
+var nameWeights = sync.OnceValue(func() *model { return newModel(weightText) })
 
 // newModel reads weights: a line for each feature, its name, then observation:weight for all that is not 0.
 func newModel(text string) *model {

@@ -75,7 +75,7 @@ type character struct {
 	tier, given uint8
 }
 
-var nameTables = sync.OnceValue(newTables) //nolint:gochecknoglobals // a constant table, made when first used
+var nameTables = sync.OnceValue(newTables)
 
 func hash(h uint64, r rune) uint64 { return (h ^ uint64(r)) * 0x9e3779b97f4a7c15 }
 

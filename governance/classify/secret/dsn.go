@@ -118,10 +118,10 @@ func secretFlag(w *Detector, i int) (finding.Candidate, text.Verdict) {
 }
 
 // logins are words that a name and a password with a slash between follow.
-var logins = []string{"jdbc:oracle:thin:", "sqlplus", "expdp", "impdp", "exp", "imp", "rman"} //nolint:gochecknoglobals // a constant table
+var logins = []string{"jdbc:oracle:thin:", "sqlplus", "expdp", "impdp", "exp", "imp", "rman"}
 
 // loginNames are names of users that everybody has.
-var loginNames = []string{ //nolint:gochecknoglobals // a constant table
+var loginNames = []string{
 	"root", "admin", "administrator", "sa", "postgres", "sysadmin", "superuser", "guest", "dba",
 }
 

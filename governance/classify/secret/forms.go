@@ -16,7 +16,7 @@ type form struct {
 func isPath(r rune) bool { return text.IsToken(r) || r == '/' }
 func isJWT(r rune) bool  { return text.IsToken(r) || r == '.' || r == '=' }
 
-var forms = []form{ //nolint:gochecknoglobals // a constant table
+var forms = []form{
 	// Clouds.
 	{"akia", text.IsAlnum, 16, true, 16},
 	{"asia", text.IsAlnum, 16, true, 16},
@@ -191,7 +191,7 @@ var forms = []form{ //nolint:gochecknoglobals // a constant table
 }
 
 // Places of the internet whose address is the secret.
-var urls = []string{ //nolint:gochecknoglobals // a constant table
+var urls = []string{
 	"hooks.slack.com/services/", "qyapi.weixin.qq.com/cgi-bin/webhook/send?key=", "oapi.dingtalk.com/robot/send?access_token=",
 	"open.feishu.cn/open-apis/bot/v2/hook/", "open.larksuite.com/open-apis/bot/v2/hook/", "discord.com/api/webhooks/", "api.telegram.org/bot",
 	"outlook.office.com/webhook/", "discordapp.com/api/webhooks/", "api.day.app/", "sctapi.ftqq.com/", "hooks.zapier.com/hooks/catch/",

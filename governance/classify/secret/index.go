@@ -17,7 +17,7 @@ type prefixTable struct {
 	three       [tripleSorts * tripleSorts * tripleSorts]bool
 }
 
-var prefixes = indexPrefixes() //nolint:gochecknoglobals // computed from constant tables
+var prefixes = indexPrefixes()
 
 func indexPrefixes() (t prefixTable) {
 	for _, f := range forms {

@@ -203,7 +203,7 @@ func (w *Detector) path(k, end int) bool {
 }
 
 // placeholders are how such values begin.
-var placeholders = []string{ //nolint:gochecknoglobals // a constant table
+var placeholders = []string{
 	"your", "xxx", "***", "...", "process.env", "os.environ", "os.getenv", "env.", "config.", "secrets.", "settings.", "vault:", "vault.", "var.", "ref+", "arn:", "self.", "this.",
 	"request.", "example", "placeholder", "changeme_", "replace",
 }

@@ -315,4 +315,4 @@ func innerSecret(r, left rune) bool {
 }
 
 // endsRow are what stands behind a name, where a - begins no option.
-var endsRow = text.RunesOf("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.+%:/@") //nolint:gochecknoglobals // a constant table
+var endsRow = text.RunesOf("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.+%:/@")

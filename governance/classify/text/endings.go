@@ -56,7 +56,7 @@ func (e *Endings) Of(r rune) []string {
 // label and its value.
 func (w *Window) Adjacent(i int, labels *Endings) bool { return w.LabelledBy(i, 6, joiners, labels) }
 
-var joiners = RunesOf(":=是为号码([【「『\"'“” ,><-_\n") //nolint:gochecknoglobals // a constant table
+var joiners = RunesOf(":=是为号码([【「『\"'“” ,><-_\n")
 
 // LabelledBy reports whether one of the labels stands before cell i, with at most so many of the joining characters between.
 func (w *Window) LabelledBy(i, most int, joining *RuneSet, labels *Endings) bool {

@@ -113,7 +113,7 @@ func escapeURL(text string, final bool) (rune, int, Verdict) {
 	return 0, 0, No
 }
 
-var entities = []struct { //nolint:gochecknoglobals // a constant table
+var entities = []struct {
 	name string
 	r    rune
 }{{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}, {"&nbsp;", ' '}}

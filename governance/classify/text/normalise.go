@@ -98,7 +98,7 @@ func (n *normaliser) add(cells []Cell, text string, base int, final bool) ([]Cel
 }
 
 // stays are the characters of ASCII that neither begin an escape nor are digits.
-var stays = func() (t [utf8.RuneSelf]bool) { //nolint:gochecknoglobals // a constant table
+var stays = func() (t [utf8.RuneSelf]bool) {
 	for c := range t {
 		t[c] = !IsDigit(rune(c)) && c != '\\' && c != '%' && c != '&'
 	}
@@ -106,7 +106,7 @@ var stays = func() (t [utf8.RuneSelf]bool) { //nolint:gochecknoglobals // a cons
 }()
 
 // staysHan are the places plus one of the common Chinese characters that are no numerals, 0 for those.
-var staysHan = func() *[HanLast - HanFirst]uint16 { //nolint:gochecknoglobals // a constant table
+var staysHan = func() *[HanLast - HanFirst]uint16 {
 	t := new([HanLast - HanFirst]uint16)
 	for i := range t {
 		if r := HanFirst + rune(i); Numeral(r) < 0 {
@@ -124,8 +124,11 @@ func threeBytes(text string) rune {
 	return rune(text[0]&0xf)<<12 | rune(text[1]&0x3f)<<6 | rune(text[2]&0x3f)
 }
 
-// HanFirst and HanLast bound the common Chinese characters, which have a [lexicon.Place]: from the first on, before the last.
-const HanFirst, HanLast = 0x4e00, 0xa000
+// The common Chinese characters, which have a [lexicon.Place]: from the first on, before the last.
+const (
+	HanFirst = 0x4e00
+	HanLast  = 0xa000
+)
 
 // IsCommonHan reports whether r is a common Chinese character.
 func IsCommonHan(r rune) bool { return uint32(r-HanFirst) < HanLast-HanFirst }
@@ -185,7 +188,7 @@ const (
 const foldLast = 0x3000
 
 // foldings are what the characters below foldLast become: signs, and letters of other scripts.
-var foldings = sync.OnceValue(func() *[foldLast]rune { //nolint:gochecknoglobals // a constant table, made when first needed
+var foldings = sync.OnceValue(func() *[foldLast]rune {
 	t := new([foldLast]rune)
 	for i := range t {
 		t[i] = foldNone
@@ -280,7 +283,7 @@ func Numeral(r rune) rune {
 }
 
 // numerals holds the values of Chinese numerals plus one.
-var numerals = func() *[HanLast - HanFirst]uint8 { //nolint:gochecknoglobals // a constant table
+var numerals = func() *[HanLast - HanFirst]uint8 {
 	t := new([HanLast - HanFirst]uint8)
 	for value, runes := range []string{"零洞", "一壹幺弌", "二贰貳两", "三叁參", "四肆", "五伍", "六陆陸", "七柒拐", "八捌", "九玖勾"} {
 		for _, r := range runes {
@@ -291,7 +294,7 @@ var numerals = func() *[HanLast - HanFirst]uint8 { //nolint:gochecknoglobals // 
 }()
 
 // numeralFilter has a bit for the last ten bits of each numeral.
-var numeralFilter = func() (t [16]uint64) { //nolint:gochecknoglobals // a constant table
+var numeralFilter = func() (t [16]uint64) {
 	for i, value := range numerals {
 		if r := HanFirst + rune(i); value > 0 {
 			t[r>>6&15] |= 1 << (r & 63)

@@ -130,7 +130,7 @@ func IsUserinfo(r rune) bool { return r > ' ' && r < 0x7f && !strings.ContainsRu
 // IsBase64 reports whether r is a character of either alphabet of base64.
 func IsBase64(r rune) bool { return uint32(r) < 0x80 && base64Table[r] }
 
-var base64Table = func() (t [0x80]bool) { //nolint:gochecknoglobals // a constant table
+var base64Table = func() (t [0x80]bool) {
 	for r := range t {
 		t[r] = IsAlnum(rune(r)) || r == '+' || r == '/' || r == '-' || r == '_'
 	}

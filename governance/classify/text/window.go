@@ -8,6 +8,7 @@ import "strings"
 // Verdict is a detector's answer on what it has seen. yes and no are final: more text does not change them.
 type Verdict uint8
 
+// The verdicts.
 const (
 	No Verdict = iota
 	Yes
