@@ -1,7 +1,10 @@
 // Package classify is a leaf: what is sensitive in this text. Detectors turn text into findings: a class and the byte range of
 // the original text, never the value.
 //
-// Detection runs on normalised text (see normalise.go) with hand-written scanners instead of patterns: neighbours are checked in
+// The root scans: it reads the text into a window (package text), asks the detectors that a character may concern (number, online, secret, person,
+// company, address), and unites what they find. What they share, from the candidate over its evidence to the verdict, is package finding.
+//
+// Detection runs on normalised text with hand-written scanners instead of patterns: neighbours are checked in
 // code, because a word boundary of the regexp package knows ASCII only and phone numbers stand next to Han. All work is linear in
 // the text.
 //
