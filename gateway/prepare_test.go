@@ -64,7 +64,7 @@ func TestPreparedOnce(t *testing.T) {
 				t.Errorf("%d tokens, reserved %d", used, reserved)
 			}
 			given := e.ran.Request.Messages
-			if n := strings.Count(given[len(given)-1].Content, "<passage"); n != c.kept || c.rag && strings.Contains(given[0].Content, noPassagesEN) != (c.kept == 0) {
+			if n := strings.Count(given[len(given)-1].Content, "<passage"); n != c.kept || c.rag && strings.Contains(given[0].Content, emptySearchEN) != (c.kept == 0) {
 				t.Errorf("%d passages kept, the model reads %q", c.kept, given)
 			}
 		})

@@ -295,7 +295,7 @@ func (s tables) liveScopes(ctx context.Context, tenant string, scopes []digest, 
 	return s.scopes(s.db.WithContext(ctx).Where("scope IN ? AND tenant = ? AND expires > ?", bytesOf(scopes), tenant, now.UnixMicro()).Order("scope"))
 }
 
-// expired returns scopes that expired before a time, with at most values values together, but at least one scope.
+// expired returns scopes that expired before a time, holding at most the given number of values together, but at least one scope.
 func (s tables) expired(ctx context.Context, before, values int64) ([]digest, error) {
 	var rows []scopeRow
 	err := s.db.WithContext(ctx).Select("scope", "held").Where("expires <= ?", before).Order("expires, scope").Limit(sweepBatch).Find(&rows).Error
