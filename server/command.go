@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server/config"
 	"github.com/sluice-project/sluice/server/erasure"
 )
@@ -50,8 +51,7 @@ func (p *parts) openCommandLog(sink audit.Sink) (err error) {
 	own.Dir, own.SpoolDir, own.Mode, own.Modes = filepath.Join(own.Dir, "cli"), "", audit.ModeStrict, nil
 	p.audit, err = audit.Open(own, p.db, p.keys, sink, p.log, nil)
 	if used := (*durable.InUseError)(nil); errors.As(err, &used) {
-		return fmt.Errorf("another sluice command (pid %s) works on the audit log of this installation: wait until it has ended, or end that process / "+
-			"另一条 sluice 命令（进程号 %s）正在操作本安装的审计日志：请等它结束，或结束该进程", used.PID, used.PID)
+		return errors.New(message.Both("cli.shared.audit_log_in_use", " / ", used.PID))
 	}
 	if err != nil {
 		return err

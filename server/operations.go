@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
 
@@ -41,10 +42,10 @@ func (e *edge) operator(next http.HandlerFunc) http.HandlerFunc {
 		case e.operated(r):
 			next(w, r)
 		case o.Token == "":
-			http.Error(w, "Metrics are for operators: set operations.listen or operations.token.\n指标仅供运维使用：请设置 operations.listen 或 operations.token。", http.StatusForbidden)
+			http.Error(w, message.Both("operations.not_set", "\n"), http.StatusForbidden)
 		default:
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "Send the operations token: Authorization: Bearer ….\n请提供运维令牌：Authorization: Bearer ……。", http.StatusUnauthorized)
+			http.Error(w, message.Both("operations.no_token", "\n"), http.StatusUnauthorized)
 		}
 	}
 }

@@ -74,8 +74,6 @@ var chinese = map[string]string{
 	"rag/lexical/":                   "letters that are no words",
 	"web/web.go":                     "a page in both languages",
 	"audit/evidence/":                "a file in both languages",
-	"server/command.go":              "an error in both languages, for the terminal",
-	"server/operations.go":           "an answer in both languages, since scrapers name none",
 	"server/cmd/sluice-verify/":      "a report in both languages",
 	"server/cmd/sluice/reconcile.go": "names of the fields of a finding, as the console has them",
 }

@@ -40,7 +40,7 @@ func Say(id ID, args ...any) Phrase { return Phrase{id: id, args: args} }
 // Quote returns a phrase whose texts come from elsewhere, such as a stored reason. It takes them as they are.
 func Quote(english, chinese string) Phrase { return Phrase{quoted: []string{english, chinese}} }
 
-// Both returns the text id with args in English and in Chinese, with between between them, for readers who have not named a language. Where
+// Both returns the text id with args in English and in Chinese, parted by between, for readers who have not named a language. Where
 // a line break is between, the languages take turns paragraph by paragraph.
 func Both(id ID, between string, args ...any) string {
 	text := Say(id, args...)
