@@ -87,6 +87,7 @@ func TestBadInput(t *testing.T) {
 		{"seed text", chat, hello + `,"seed":"x"}`, 400, "invalid_type", "seed"},
 		{"audio out", chat, hello + `,"modalities":["text","audio"]}`, 400, "unsupported_parameter", "modalities"},
 		{"user number", chat, hello + `,"user":5}`, 400, "invalid_type", "user"},
+		{"cache retention is a number", chat, hello + `,"prompt_cache_retention":24}`, 400, "invalid_type", "prompt_cache_retention"},
 		{"metadata value", chat, hello + `,"metadata":{"a":{}}}`, 400, "invalid_type", "metadata.a"},
 		{"conversation id", chat, hello + `,"metadata":{"conversation_id":"a b"}}`, 400, "invalid_value", "metadata.conversation_id"},
 		{"rag without collection", chat, hello + `,"rag":{}}`, 400, "missing_required_parameter", "rag.collection"},
@@ -220,7 +221,7 @@ func TestAcceptedInput(t *testing.T) {
 	k := newKit(t, Config{}, nil)
 	for name, body := range map[string]string{
 		"unknown fields":    hello + `,"foo":{"bar":[1]},"x-y":null}`,
-		"harmless fields":   hello + `,"user":"u","store":false,"metadata":{"conversation_id":"c-1"},"service_tier":"auto","parallel_tool_calls":true,"tools":[],"functions":[],"tool_choice":"none","presence_penalty":0,"logit_bias":{},"top_k":-1,"response_format":{"type":"text"},"reasoning_effort":"low","modalities":["text"]}`,
+		"harmless fields":   hello + `,"user":"u","store":false,"metadata":{"conversation_id":"c-1"},"service_tier":"auto","parallel_tool_calls":true,"tools":[],"functions":[],"tool_choice":"none","presence_penalty":0,"logit_bias":{},"top_k":-1,"response_format":{"type":"text"},"reasoning_effort":"low","prompt_cache_retention":"24h","modalities":["text"]}`,
 		"nulls":             hello + `,"temperature":null,"stop":null,"n":null,"stream":null,"max_tokens":null,"tools":null,"response_format":null,"seed":null}`,
 		"parts and roles":   `{"model":"chat","messages":[{"role":"developer","content":"be kind"},{"role":"assistant","content":"ok","tool_calls":[],"refusal":null},{"role":"tool","content":"5","tool_call_id":"x"},{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]}`,
 		"both limits equal": hello + `,"max_tokens":5,"max_completion_tokens":5,"top_p":0,"seed":-1,"n":16}`,

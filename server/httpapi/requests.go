@@ -65,7 +65,7 @@ func chatCall(f *fields, choices int, c *gateway.Call) (options, error) {
 			f.unsupported(field, fault.Say("httpapi.leave_out"))
 		}
 	}
-	for _, field := range []string{"reasoning_effort", "verbosity", "prompt_cache_key"} {
+	for _, field := range []string{"reasoning_effort", "verbosity", "prompt_cache_key", "prompt_cache_retention"} {
 		f.text(field) // accepted, without effect on these models
 	}
 	return o, f.err
