@@ -34,18 +34,22 @@ type File interface {
 // OS is the file system of the operating system.
 type OS struct{}
 
+// Create makes a file that must not exist yet, readable by its owner alone.
 func (OS) Create(path string) (File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
+// Open opens a file to write; flag is one of package os.
 func (OS) Open(path string, flag int) (File, error) {
 	return os.OpenFile(path, os.O_WRONLY|flag, 0o600)
 }
 
+// Rename replaces what is at to.
 func (OS) Rename(from, to string) error {
 	return os.Rename(from, to)
 }
 
+// SyncDir makes the names in a directory durable.
 func (OS) SyncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
@@ -54,6 +58,7 @@ func (OS) SyncDir(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// Remove deletes a file.
 func (OS) Remove(path string) error { return os.Remove(path) }
 
 // InUseError says that another process has opened a log in the same directory.

@@ -11,14 +11,16 @@ import (
 	"github.com/sluice-project/sluice/internal/database"
 )
 
-const (
-	// No configuration keeps records for less: 190 days cover 180 days and any six months, 1096 days any three years.
-	MinRecordsDays     = 190
-	leastSensitiveDays = 1096
-	maxDays            = 36500
+// MinRecordsDays is the least that any configuration keeps records for: 190 days cover 180 days and any six months.
+const MinRecordsDays = 190
 
-	Day = 24 * time.Hour
+const (
+	leastSensitiveDays = 1096 // any three years
+	maxDays            = 36500
 )
+
+// Day is the unit of times to keep.
+const Day = 24 * time.Hour
 
 // ActionPrune is the action of the record that a pruning leaves; its resource is the range of positions, "vault" when only records whose
 // longer time is over were removed.
@@ -40,6 +42,7 @@ type Config struct {
 	ArchiveDir string `koanf:"archive_dir"`
 }
 
+// WithDefaults fills the zero values.
 func (r Config) WithDefaults() Config {
 	if r.RecordsDays == 0 {
 		r.RecordsDays = MinRecordsDays
@@ -50,6 +53,7 @@ func (r Config) WithDefaults() Config {
 	return r
 }
 
+// Validate returns everything that is wrong, each with its key.
 func (r Config) Validate() []error {
 	r = r.WithDefaults()
 	var errs []error

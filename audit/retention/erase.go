@@ -159,6 +159,7 @@ type ResultRow struct {
 	Certificate string // "" while it is not complete
 }
 
+// TableName implements gorm's Tabler.
 func (ResultRow) TableName() string { return "audit_erasure_results" }
 
 // Uncertified returns the erasures of a person that are not complete.

@@ -50,6 +50,7 @@ type HoldRow struct {
 	Releaser   string
 }
 
+// TableName implements gorm's Tabler.
 func (HoldRow) TableName() string { return "audit_holds" }
 
 func (r HoldRow) hold() Hold {

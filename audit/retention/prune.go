@@ -32,6 +32,7 @@ const (
 	readBatch = 500
 )
 
+// Lease is what a replica or a command takes to prune.
 func Lease() store.Lease { return store.Lease{Name: "prune", For: pruneFor, Taken: ErrNotPruner} }
 
 // ErrNotPruner means that another replica, or a command, prunes now.
@@ -73,8 +74,8 @@ func EarlierClock(ctx context.Context, db *gorm.DB, now time.Time) (time.Time, e
 }
 
 // Plan finds the longest prefix of at most step records, sealed below size, that is past the shortest time, in whole units.
-func (h *Keeper) Plan(ctx context.Context, r Config, now time.Time, size, step int64) (p Plan, err error) {
-	db := h.db.WithContext(ctx)
+func (x *Keeper) Plan(ctx context.Context, r Config, now time.Time, size, step int64) (p Plan, err error) {
+	db := x.db.WithContext(ctx)
 	if p.First, err = store.Least(db); err != nil {
 		return p, err
 	}
@@ -94,7 +95,7 @@ func (h *Keeper) Plan(ctx context.Context, r Config, now time.Time, size, step i
 			if e.Time > r.base(now) && e.Time <= now.UnixMicro() {
 				return p, nil
 			} // a time that is still to come is of a clock that was wrong: its record stays until then, and holds up no other
-			if until, reason, stays := r.Keeps(e, p.Holds, h.Subject, now); stays {
+			if until, reason, stays := r.Keeps(e, p.Holds, x.Subject, now); stays {
 				keep = append(keep, keeping{at, reason, until})
 			}
 			t := min(e.Time, r.base(now)) // what goes is no newer

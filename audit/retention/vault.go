@@ -125,8 +125,8 @@ func proven(payload []byte, index int64, note string, tree checkpoint.Tree, key 
 
 // Overdue finds records of the vault, behind a position, whose time is over by now and that nothing holds. It looks at some of them and returns the
 // last position it looked at, -1 at the end, and the holds it went by.
-func (h *Keeper) Overdue(ctx context.Context, r Config, now time.Time, from int64) (due []store.RecordRow, last int64, holds []Hold, err error) {
-	db := h.db.WithContext(ctx)
+func (x *Keeper) Overdue(ctx context.Context, r Config, now time.Time, from int64) (due []store.RecordRow, last int64, holds []Hold, err error) {
+	db := x.db.WithContext(ctx)
 	if holds, err = activeHolds(db); err != nil {
 		return nil, 0, nil, err
 	}
@@ -145,7 +145,7 @@ func (h *Keeper) Overdue(ctx context.Context, r Config, now time.Time, from int6
 		if err != nil {
 			return nil, 0, nil, fmt.Errorf("read record %s: %w", row.Event.ID, err)
 		}
-		if _, _, stays := r.Keeps(e, holds, h.Subject, now); !stays {
+		if _, _, stays := r.Keeps(e, holds, x.Subject, now); !stays {
 			due = append(due, row)
 		}
 	}

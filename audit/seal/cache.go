@@ -31,6 +31,7 @@ type Cache struct {
 // CacheDir is where the checkpoints are in the directory of an audit log.
 func CacheDir(dir string) string { return filepath.Join(dir, "checkpoints") }
 
+// OpenCache reads the checkpoints in dir, and checks the newest one.
 func OpenCache(dir string, v checkpoint.Verifier) (*Cache, error) {
 	p := &Cache{Dir: dir, Files: durable.OS{}, verifier: v}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -52,8 +53,11 @@ func OpenCache(dir string, v checkpoint.Verifier) (*Cache, error) {
 	return p, nil
 }
 
+// LatestPath is where the newest checkpoint is.
 func (p *Cache) LatestPath() string { return filepath.Join(p.Dir, "latest") }
-func (p *Cache) LogPath() string    { return filepath.Join(p.Dir, "checkpoints.log") }
+
+// LogPath is where all checkpoints are.
+func (p *Cache) LogPath() string { return filepath.Join(p.Dir, "checkpoints.log") }
 
 // Take pins the checkpoint text, which says t, after checking against the stored hashes that it extends the latest one.
 func (p *Cache) Take(text string, t checkpoint.Tree, hashes tlog.HashReader) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
+// The bounds of tiles.
 const (
 	TileHeight    = 8 // of the C2SP tlog-tiles format
 	maxTileLevel  = 7 // 2^63 records have no more
@@ -29,6 +30,7 @@ type CosignatureRow struct {
 	Time    int64
 }
 
+// TableName implements gorm's Tabler.
 func (CosignatureRow) TableName() string { return "audit_cosignatures" }
 
 // Witnessed says how far a witness of the configuration has cosigned: Size is 0 if it never did.

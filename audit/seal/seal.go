@@ -20,6 +20,7 @@ const (
 	sealBatch = 2000
 )
 
+// LeafRow is a row of audit_leaves: a position of the tree.
 type LeafRow struct {
 	Idx      int64
 	Writer   string
@@ -28,35 +29,41 @@ type LeafRow struct {
 	Time     int64 // of the record
 }
 
+// TableName implements gorm's Tabler.
 func (LeafRow) TableName() string { return "audit_leaves" }
 
+// HashRow is a row of audit_hashes: a hash of the tree.
 type HashRow struct {
 	Idx  int64
 	Hash []byte
 }
 
+// TableName implements gorm's Tabler.
 func (HashRow) TableName() string { return "audit_hashes" }
 
+// CheckpointRow is a row of audit_checkpoints: a signed note.
 type CheckpointRow struct {
 	Size int64
 	Note string
 }
 
+// TableName implements gorm's Tabler.
 func (CheckpointRow) TableName() string { return "audit_checkpoints" }
 
 // ErrNotSealer means that another replica seals now.
 var ErrNotSealer = errors.New("another replica holds the sealing lease")
 
-// hashReader reads stored tree hashes through tx and remembers them, with those a sealing pass is about to store.
-type hashReader struct {
+// HashReader reads stored tree hashes through tx and remembers them, with those a sealing pass is about to store.
+type HashReader struct {
 	tx   *gorm.DB
 	seen map[int64]tlog.Hash
 }
 
-func NewHashReader(tx *gorm.DB) *hashReader { return &hashReader{tx: tx, seen: map[int64]tlog.Hash{}} }
+// NewHashReader returns a reader of the stored hashes.
+func NewHashReader(tx *gorm.DB) *HashReader { return &HashReader{tx: tx, seen: map[int64]tlog.Hash{}} }
 
 // ReadHashes implements tlog.HashReader.
-func (r *hashReader) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+func (r *HashReader) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	var need []int64
 	for _, i := range indexes {
 		if _, ok := r.seen[i]; !ok {
@@ -262,6 +269,7 @@ func sign(tx *gorm.DB, sg checkpoint.Signer, size int64, hashes tlog.HashReader)
 	return tx.Create(&CheckpointRow{Size: size, Note: text}).Error
 }
 
+// Lease is what a replica takes to seal.
 func Lease() store.Lease { return store.Lease{Name: "seal", For: store.LeaseFor, Taken: ErrNotSealer} }
 
 // takeSealing makes holder the sealer, for this transaction and the time after it, or fails with errNotSealer at once: a row that another

@@ -19,6 +19,7 @@ const (
 	insertBatch  = 500 // rows in one statement
 )
 
+// ContentRow is a row of audit_contents: the ciphertext of a kept text.
 type ContentRow struct {
 	Record     string
 	Direction  string
@@ -27,8 +28,10 @@ type ContentRow struct {
 	Ciphertext []byte
 }
 
+// TableName implements gorm's Tabler.
 func (ContentRow) TableName() string { return "audit_contents" }
 
+// KeyRow is a row of audit_subject_keys: a wrapped data key of a person.
 type KeyRow struct {
 	ID      string
 	Nonce   string
@@ -39,8 +42,10 @@ type KeyRow struct {
 	Wrapped []byte
 }
 
+// TableName implements gorm's Tabler.
 func (KeyRow) TableName() string { return "audit_subject_keys" }
 
+// Key returns the key as the ciphers know it.
 func (r KeyRow) Key() content.Key {
 	return content.Key{ID: r.ID, Nonce: r.Nonce, Tenant: r.Tenant, Subject: r.Subject, Suite: content.Suite(r.Suite), Created: r.Created, Wrapped: r.Wrapped}
 }
@@ -54,8 +59,10 @@ type ErasedKeyRow struct {
 	Created int64
 }
 
+// TableName implements gorm's Tabler.
 func (ErasedKeyRow) TableName() string { return "audit_erased_keys" }
 
+// ErasureRow is a row of audit_erasures: whose keys a record erased.
 type ErasureRow struct {
 	Record  string
 	Tenant  string
@@ -63,6 +70,7 @@ type ErasureRow struct {
 	Time    int64
 }
 
+// TableName implements gorm's Tabler.
 func (ErasureRow) TableName() string { return "audit_erasures" }
 
 // LockErasures waits for an erasure in progress and holds off the next one until tx ends; with alone it holds off the keeping of keys, too.

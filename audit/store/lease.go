@@ -7,6 +7,7 @@ import (
 	"gorm.io/gorm"
 )
 
+// The times of leases.
 const (
 	LeaseFor = 10 * time.Second
 	MaxSkew  = time.Minute // between the clocks of replicas, at most

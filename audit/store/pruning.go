@@ -23,6 +23,7 @@ type PruningRow struct {
 	Actor      string
 }
 
+// TableName implements gorm's Tabler.
 func (PruningRow) TableName() string { return "audit_prunings" }
 
 // PrunedRow is a row of audit_pruned.
@@ -32,6 +33,7 @@ type PrunedRow struct {
 	Seq        int64
 }
 
+// TableName implements gorm's Tabler.
 func (PrunedRow) TableName() string { return "audit_pruned" }
 
 // Least returns the minimum index: records below were pruned, but for those that are kept.
@@ -85,4 +87,5 @@ type VaultRow struct {
 	Proof  string
 }
 
+// TableName implements gorm's Tabler.
 func (VaultRow) TableName() string { return "audit_vault" }

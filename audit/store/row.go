@@ -50,22 +50,27 @@ type EventRow struct {
 	Facet            []byte
 }
 
+// TableName implements gorm's Tabler.
 func (EventRow) TableName() string { return "audit_events" }
 
+// WriterRow is a row of audit_writers: how far a run of a replica has been shipped and sealed.
 type WriterRow struct {
 	Writer  string
 	Shipped int64
 	Sealed  int64
 }
 
+// TableName implements gorm's Tabler.
 func (WriterRow) TableName() string { return "audit_writers" }
 
+// UnbookedRow is a row of audit_unbooked: a record whose usage could not be booked.
 type UnbookedRow struct {
 	Writer string
 	Seq    int64
 	Cause  string
 }
 
+// TableName implements gorm's Tabler.
 func (UnbookedRow) TableName() string { return "audit_unbooked" }
 
 // Arrival is a record on its way into the database.
@@ -109,6 +114,7 @@ func Columns() []string {
 	}
 }
 
+// SelectColumns lists the columns as a query that joins tables selects them.
 func SelectColumns(table string) string {
 	names := Columns()
 	for i, n := range names {

@@ -26,6 +26,7 @@ const (
 	FullShare = 10
 )
 
+// Why an append is refused.
 var (
 	ErrFull   = errors.New("the write-ahead log is full: its records cannot be moved to the database; check the database")
 	ErrSlow   = errors.New("the disk of the write-ahead log did not answer in time")

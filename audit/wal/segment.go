@@ -160,6 +160,7 @@ func readRecord(b []byte) (f Record, good int64, ok bool) {
 // Damage says what follows the last good frame of a segment.
 type Damage int
 
+// The kinds of damage.
 const (
 	Whole   Damage = iota
 	Torn           // an unfinished write: nothing readable follows
@@ -258,6 +259,7 @@ type Stored struct {
 
 var segmentName = regexp.MustCompile(`^([0-9a-f]{32})-([0-9]{8})\.log$`)
 
+// Path returns where a segment of a writer is.
 func Path(dir, writer string, number int) string {
 	return filepath.Join(dir, fmt.Sprintf("%s-%08d.log", writer, number))
 }

@@ -83,7 +83,7 @@ func (c *streamChunk) read(s string) bool {
 	}
 	var have once
 	for name, v := range rawjson.EachMember(s) {
-		ok := true
+		var ok bool
 		switch name {
 		case `"model"`:
 			ok = have.take(1) && str(v, &c.Model)
@@ -125,7 +125,7 @@ func (c *chunkChoice) read(s string) bool {
 	}
 	var have once
 	for name, v := range rawjson.EachMember(s) {
-		ok := true
+		var ok bool
 		switch name {
 		case `"index"`:
 			ok = have.take(1) && index(v, &c.Index)
@@ -158,7 +158,7 @@ func (d *delta) read(s string) bool {
 	}
 	var have once
 	for name, v := range rawjson.EachMember(s) {
-		ok := true
+		var ok bool
 		switch name {
 		case `"role"`:
 			ok = have.take(1) && str(v, &d.Role)

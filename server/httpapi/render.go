@@ -33,7 +33,7 @@ const (
 // Our own request headers that say how urgent a call is.
 const (
 	headerClass             = "X-Sluice-Class"
-	headerFirstTokenTimeout = "X-Sluice-First-Token-Timeout-Ms"
+	headerFirstTokenTimeout = "X-Sluice-First-Token-Timeout-Ms" //nolint:gosec // the name of a header, no credential
 )
 
 // extension is the object "sluice" of a reply: what this answer was, under which rules, and what it cost.

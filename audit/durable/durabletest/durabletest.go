@@ -23,6 +23,7 @@ type Files struct {
 // Mode is how an operation on a disk or on a database goes. A disk knows more ways than a database.
 type Mode = dbtest.Outcome
 
+// The ways that a database knows, too.
 const (
 	Healthy     = dbtest.Healthy
 	FailsBefore = dbtest.FailsBefore // fails, nothing persisted
@@ -30,12 +31,14 @@ const (
 	DiesAfter   = dbtest.DiesAfter   // persisted, and the process is killed
 )
 
+// The ways that only a disk knows.
 const (
 	FailsShort = DiesAfter + 1 + iota // writes half and reports it without an error
 	FailsHalf                         // writes half, then no space
 	DiesHalf                          // writes half, and the process is killed
 )
 
+// Set says what becomes of the operations from now on; nil is health.
 func (f *Files) Set(plan func(op string) Mode) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,6 +54,7 @@ func (f *Files) next(op string) Mode {
 	return f.Plan(op)
 }
 
+// Create implements durable.FileSystem.
 func (f *Files) Create(path string) (durable.File, error) {
 	m := f.next("create")
 	if m == FailsBefore {
@@ -70,6 +74,7 @@ func (f *Files) Create(path string) (durable.File, error) {
 	return &file{File: in, owner: f}, nil
 }
 
+// Open implements durable.FileSystem.
 func (f *Files) Open(path string, flag int) (durable.File, error) {
 	m := f.next("open")
 	if m == FailsBefore {
@@ -89,6 +94,7 @@ func (f *Files) Open(path string, flag int) (durable.File, error) {
 	return &file{File: in, owner: f}, nil
 }
 
+// Rename implements durable.FileSystem.
 func (f *Files) Rename(from, to string) error {
 	return f.around("rename", func() error { return f.OS.Rename(from, to) })
 }
@@ -110,10 +116,12 @@ func (f *Files) around(op string, do func() error) error {
 	}
 }
 
+// SyncDir implements durable.FileSystem.
 func (f *Files) SyncDir(path string) error {
 	return f.around("syncdir", func() error { return f.OS.SyncDir(path) })
 }
 
+// Remove implements durable.FileSystem.
 func (f *Files) Remove(path string) error {
 	return f.around("remove", func() error { return f.OS.Remove(path) })
 }
