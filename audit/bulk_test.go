@@ -47,7 +47,7 @@ func TestShippingInBulk(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		var faulty dbtest.Faults
 		l := openBilled(t, db, faulty.Over(db))
-		appendRequests(t, l, 0, 100) // the budget, the facets and the daily sums of later requests
+		appendRequests(t, l, 0, 100) // the budget, the attribute sets and the daily sums of later requests
 		flush(t, l)
 		operations := func(from, requests int) (n int) {
 			appendRequests(t, l, from, requests)

@@ -3,7 +3,7 @@
 // [Log.Append] writes an [Event] to a local write-ahead log and returns when it is on the disk; one fsync serves every caller
 // that waits. [Log.Run] ships the records into the database exactly once, together with whatever the [Sink] writes in the same
 // transaction, and one replica at a time, the sealer, gives them contiguous positions in an RFC 6962 tree and signs a checkpoint
-// over it in the C2SP tlog-checkpoint format. [Verify] walks everything again from the payload bytes and names what was altered,
+// over it in the C2SP tlog-checkpoint format. Package verify walks everything again from the payload bytes and names what was altered,
 // removed, reordered or cut off. It needs the public key only.
 //
 // # What an error from Append means
@@ -23,7 +23,7 @@
 //
 //	<dir>/lock                        held by the one process that may write here
 //	<dir>/writer                      the writer id of the current run
-//	<dir>/wal/<writer>-<n>.log        segments, removed once shipped, sealed, signed and pinned
+//	<dir>/wal/<writer>-<n>.log        segments, removed once shipped, sealed, signed and in the checkpoint cache
 //	<dir>/wal/<writer>-<n>.log.cut    a whole frame with a wrong checksum that recovery cut off, kept for inspection
 //	<dir>/checkpoints/latest          the newest checkpoint this replica has seen
 //	<dir>/checkpoints/checkpoints.log every checkpoint this replica has seen, one JSON string per line

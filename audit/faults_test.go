@@ -179,7 +179,7 @@ func TestHungDevice(t *testing.T) {
 			cfg.SegmentBytes = 1 // every append starts a segment
 			l := openTest(t, cfg, db, nil, disk)
 			appendN(t, l, 0, 1)
-			patience := l.wal.Deadline // on a busy machine an honest fsync may take longer than the short deadline below
+			stepTimeout := l.wal.Deadline // on a busy machine an honest fsync may take longer than the short deadline below
 			l.wal.Deadline = 200 * time.Millisecond
 			release, entered := durabletest.Hang(disk, op)
 			if _, err := l.Append(t.Context(), recordtest.Sample(1)); !errors.Is(err, wal.ErrSlow) || !fault.Is(err, fault.CodeAuditUnavailable) {
@@ -193,7 +193,7 @@ func TestHungDevice(t *testing.T) {
 			}
 			close(release)
 			waitFor(t, func() bool { return l.Ready() == nil })
-			l.wal.Deadline = patience
+			l.wal.Deadline = stepTimeout
 			r := appendN(t, l, 3, 1)[0]
 			flush(t, l)
 			mustVerify(t, l, db)
@@ -209,7 +209,7 @@ func TestHungDeviceSpools(t *testing.T) {
 	db := dbtest.SQLite(t)
 	l, first, _ := openDevices(t, db, func(c *Config) { c.Mode = ModeSpool })
 	before := appendN(t, l, 0, 1)
-	patience := l.wal.Deadline
+	stepTimeout := l.wal.Deadline
 	l.wal.Deadline = 200 * time.Millisecond
 	release, _ := durabletest.Hang(first, "sync")
 	var spooled []Receipt
@@ -226,7 +226,7 @@ func TestHungDeviceSpools(t *testing.T) {
 	}
 	close(release)
 	waitFor(t, func() bool { return l.wal.Ready() == nil })
-	l.wal.Deadline = patience
+	l.wal.Deadline = stepTimeout
 	after := appendN(t, l, 10, 1)
 	flush(t, l)
 	mustVerify(t, l, db)

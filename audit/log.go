@@ -38,23 +38,23 @@ type Log struct {
 	*retention.Keeper // what must stay
 	*export.Exporter  // what others get
 
-	cfg       Config
-	store     *store.Store
-	wal       *wal.Log // takes the records
-	spool     *wal.Log // takes them when wal does not, if the tenant's mode says so; nil without one
-	lost      losses
-	contents  *contents
-	signer    checkpoint.Signer
-	reads     checkpoint.Verifier  // what any key of this log signed
-	key       string               // these keys as text
-	witnesses checkpoint.Witnesses // of the configuration
-	log       *slog.Logger
-	metrics   *metrics
-	now       func() time.Time
-	portion   int64 // records in one pruning, at most
-	disk      archiveDisk
-	patience  time.Duration // with the database, in one step
-	locks     []*os.File    // of the directories
+	cfg         Config
+	store       *store.Store
+	wal         *wal.Log // takes the records
+	spool       *wal.Log // takes them when wal does not, if the tenant's mode says so; nil without one
+	lost        losses
+	contents    *contents
+	signer      checkpoint.Signer
+	reads       checkpoint.Verifier  // what any key of this log signed
+	key         string               // these keys as text
+	witnesses   checkpoint.Witnesses // of the configuration
+	log         *slog.Logger
+	metrics     *metrics
+	now         func() time.Time
+	portion     int64 // records in one pruning, at most
+	disk        archiveDisk
+	stepTimeout time.Duration // with the database, in one step
+	locks       []*os.File    // of the directories
 
 	work     sync.Mutex // one pass of shipping or sealing at a time; guards pins
 	cache    *seal.Cache

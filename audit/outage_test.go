@@ -54,7 +54,7 @@ func testDatabaseDown(t *testing.T, db *gorm.DB, away, back func()) {
 	cfg.ShipEvery, cfg.CheckpointEvery = 5*time.Millisecond, 10*time.Millisecond
 	cfg.MaxBytes = 1 << 30
 	l := openTest(t, cfg, db, countingSink, durable.OS{})
-	l.patience = 500 * time.Millisecond
+	l.stepTimeout = 500 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var loop, load sync.WaitGroup
@@ -103,7 +103,7 @@ func testDatabaseDown(t *testing.T, db *gorm.DB, away, back func()) {
 	load.Wait()
 	cancel()
 	loop.Wait()
-	l.patience = time.Minute
+	l.stepTimeout = time.Minute
 	flush(t, l)
 	r := mustVerify(t, l, db)
 	if n := int64(len(ids)); n != taken.Load() || r.Sealed != n || count(t, db, "installation_settings") != n || during.Load() < 20 {

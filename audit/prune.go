@@ -27,8 +27,8 @@ const (
 	retainRetry = 10 * time.Minute
 	// unseenWarning is how many records a witness may be behind before the daily pruning says so; it is a few seconds behind always.
 	unseenWarning = 10 * retention.Unit
-	// recordPatience is how long a pruning waits until its record is sealed.
-	recordPatience = 2 * time.Minute
+	// recordTimeout is how long a pruning waits until its record is sealed.
+	recordTimeout = 2 * time.Minute
 )
 
 // Pruning says what was removed, or would be: the records of the positions from First to Until, but for Kept of them.
@@ -109,7 +109,7 @@ func (l *Log) Prune(ctx context.Context, by string) (done []Pruning, err error) 
 			return done, fmt.Errorf("prune audit records: %w", err)
 		}
 	}
-	if err := l.expireVault(ctx, by); err != nil {
+	if err := l.expireLongTerm(ctx, by); err != nil {
 		return done, fmt.Errorf("prune audit records: %w", err)
 	}
 	return done, nil
@@ -129,10 +129,10 @@ func (l *Log) pruneStep(ctx context.Context, by string) (Pruning, error) {
 	if err != nil || plan.First == plan.Until {
 		return Pruning{}, err
 	}
-	if err := retention.CopyToVault(ctx, l.store.DB, plan.Keep, note, tree, l.key); err != nil {
+	if err := retention.CopyToLongTerm(ctx, l.store.DB, plan.Keep, note, tree, l.key); err != nil {
 		return Pruning{}, err
 	}
-	kept, err := retention.InVault(l.store.DB.WithContext(ctx), plan.First, plan.Until)
+	kept, err := retention.InLongTerm(l.store.DB.WithContext(ctx), plan.First, plan.Until)
 	if err != nil {
 		return Pruning{}, err
 	}
@@ -149,15 +149,15 @@ func (l *Log) pruneStep(ctx context.Context, by string) (Pruning, error) {
 		FirstIndex: p.First, UntilIndex: p.Until, Kept: p.Kept, Root: hex.EncodeToString(root[:]), Oldest: p.Oldest, Newest: p.Newest, Size: size,
 		Archive: p.Archive, Digest: p.Digest, Time: l.now().UnixMicro(), Actor: database.Text(by),
 	}
-	vault, err := retention.VaultDigest(l.store.DB.WithContext(ctx), p.First, p.Until)
+	stays, err := retention.LongTermDigest(l.store.DB.WithContext(ctx), p.First, p.Until)
 	if err != nil {
 		return Pruning{}, err
 	}
-	if row.Record, err = l.recordPruning(ctx, fmt.Sprintf("%d-%d", p.First, p.Until), by, row.Detail(vault)); err != nil {
+	if row.Record, err = l.recordPruning(ctx, fmt.Sprintf("%d-%d", p.First, p.Until), by, row.Detail(stays)); err != nil {
 		return Pruning{}, err
 	}
 	p.Record = row.Record
-	err = retention.Remove(ctx, l.store.DB, l.wal.Writer, row, vault, plan.Holds)
+	err = retention.Remove(ctx, l.store.DB, l.wal.Writer, row, stays, plan.Holds)
 	l.store.Months.Forget()
 	return p, err
 }
@@ -179,7 +179,7 @@ func (l *Log) recordPruning(ctx context.Context, resource, by string, detail map
 	if receipt.Seq == 0 {
 		return "", errors.New("record the pruning: the record was lost, and nothing is pruned without one")
 	}
-	ctx, cancel := context.WithTimeout(ctx, recordPatience)
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
 	if err := l.Flush(ctx); err != nil {
 		return "", fmt.Errorf("record the pruning: %w", err)
@@ -187,8 +187,8 @@ func (l *Log) recordPruning(ctx context.Context, resource, by string, detail map
 	return receipt.ID, nil
 }
 
-// expireVault removes the records of the vault whose longer time is over.
-func (l *Log) expireVault(ctx context.Context, by string) error {
+// expireLongTerm removes the records of the vault whose longer time is over.
+func (l *Log) expireLongTerm(ctx context.Context, by string) error {
 	for at := int64(-1); ; {
 		now, err := retention.EarlierClock(ctx, l.store.DB, l.now())
 		if err != nil {
@@ -204,7 +204,7 @@ func (l *Log) expireVault(ctx context.Context, by string) error {
 				indexes = append(indexes, strconv.FormatInt(r.Idx, 10))
 			}
 			detail := map[string]string{"records": strconv.Itoa(len(due)), "indexes": strings.Join(indexes, " "), "before": strconv.FormatInt(now.UnixMicro(), 10)}
-			if _, err := l.recordPruning(ctx, retention.VaultResource, by, detail); err != nil {
+			if _, err := l.recordPruning(ctx, retention.LongTermResource, by, detail); err != nil {
 				return err
 			}
 			if err := retention.Expire(ctx, l.store.DB, l.wal.Writer, due, holds); err != nil {

@@ -140,7 +140,7 @@ func TestSilentDatabase(t *testing.T) {
 	l := openTest(t, testConfig(t.TempDir()), way.open(t), countingSink, durable.OS{})
 	appendN(t, l, 0, 5)
 	flush(t, l)
-	l.patience = 100 * time.Millisecond
+	l.stepTimeout = 100 * time.Millisecond
 	way.set(swallow)
 	for n := range 3 {
 		appendN(t, l, 10+n, 1)
@@ -151,7 +151,7 @@ func TestSilentDatabase(t *testing.T) {
 			t.Errorf("not ready although the write-ahead log has room: %v", err)
 		}
 	}
-	l.patience = time.Minute
+	l.stepTimeout = time.Minute
 	way.set(forward)
 	flush(t, l)
 	if r := mustVerify(t, l, l.store.DB); r.Sealed != 8 || count(t, l.store.DB, "installation_settings") != 8 {

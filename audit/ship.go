@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-project/sluice/audit/wal"
 )
 
-// patience is how long one step waits for the database. Without a bound, a connection that died without a word, as when a firewall forgets
+// stepTimeout is how long one step waits for the database. Without a bound, a connection that died without a word, as when a firewall forgets
 // it, would stop shipping until the operating system gives it up.
-const patience = time.Minute
+const stepTimeout = time.Minute
 
 var errSilent = errors.New("the database does not answer; check it and the way to it")
 
@@ -102,9 +102,9 @@ func (l *Log) shipFrames(ctx context.Context, writer string, frames []wal.Record
 	return nil
 }
 
-// step does one thing with the database, within the bounds of patience.
+// step does one thing with the database, within the bounds of stepTimeout.
 func (l *Log) step(ctx context.Context, do func(context.Context) error) error {
-	bounded, cancel := context.WithTimeout(ctx, l.patience)
+	bounded, cancel := context.WithTimeout(ctx, l.stepTimeout)
 	defer cancel()
 	err := do(bounded)
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {

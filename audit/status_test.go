@@ -22,12 +22,12 @@ func drainedOf(t *testing.T, db *gorm.DB, writer string) int64 {
 	return at
 }
 
-// TestStanding: what waits is counted and dated, also what an earlier run left, and Drain says of both runs what is known of them.
-func TestStanding(t *testing.T) {
+// TestStatus: what waits is counted and dated, also what an earlier run left, and Drain says of both runs what is known of them.
+func TestStatus(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		cfg := testConfig(t.TempDir())
 		l := openTest(t, cfg, db, nil, durable.OS{})
-		standing := func(l *Log) Status {
+		status := func(l *Log) Status {
 			t.Helper()
 			s, err := l.Status()
 			if err != nil {
@@ -35,15 +35,15 @@ func TestStanding(t *testing.T) {
 			}
 			return s
 		}
-		if s := standing(l); s.Waiting != 0 || s.Checkpoint.Size != 0 {
+		if s := status(l); s.Waiting != 0 || s.Checkpoint.Size != 0 {
 			t.Errorf("an empty log: %+v", s)
 		}
 		appendN(t, l, 0, 7)
-		if s := standing(l); s.Waiting != 7 {
+		if s := status(l); s.Waiting != 7 {
 			t.Errorf("7 records wait: %+v", s)
 		}
 		flush(t, l)
-		if s := standing(l); s.Waiting != 0 || s.Oldest != 0 || s.Checkpoint.Size != 7 || s.Seen.IsZero() {
+		if s := status(l); s.Waiting != 0 || s.Oldest != 0 || s.Checkpoint.Size != 7 || s.Seen.IsZero() {
 			t.Errorf("all are sealed: %+v", s)
 		}
 		appendN(t, l, 7, 3)
@@ -53,7 +53,7 @@ func TestStanding(t *testing.T) {
 		}
 
 		next := openTest(t, cfg, db, nil, durable.OS{})
-		if s := standing(next); s.Waiting != 10 { // it does not know yet what the run before it shipped
+		if s := status(next); s.Waiting != 10 { // it does not know yet what the run before it shipped
 			t.Errorf("a second run: %+v", s)
 		}
 		appendN(t, next, 10, 1)
@@ -61,7 +61,7 @@ func TestStanding(t *testing.T) {
 		if err := next.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if s := standing(next); s.Waiting != 0 {
+		if s := status(next); s.Waiting != 0 {
 			t.Errorf("drained: %+v", s)
 		}
 		if at := drainedOf(t, db, former); at != store.Forever {
@@ -76,8 +76,8 @@ func TestStanding(t *testing.T) {
 	})
 }
 
-// TestStandingWhileTheDatabaseIsAway: nothing of what is durable here is called shipped, and its age shows.
-func TestStandingWhileTheDatabaseIsAway(t *testing.T) {
+// TestStatusWhileTheDatabaseIsAway: nothing of what is durable here is called shipped, and its age shows.
+func TestStatusWhileTheDatabaseIsAway(t *testing.T) {
 	db := dbtest.SQLite(t)
 	l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 	appendN(t, l, 0, 1)

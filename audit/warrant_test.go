@@ -42,10 +42,10 @@ func TestForgedPruning(t *testing.T) {
 		dropTriggers(t, db)
 		root, err := g.l.Tree.RootAt(t.Context(), 256)
 		must(t, err)
-		vault, err := retention.VaultDigest(db, 0, 256)
+		stays, err := retention.LongTermDigest(db, 0, 256)
 		must(t, err)
 		row := store.PruningRow{UntilIndex: 256, Root: fmt.Sprintf("%x", root[:]), Oldest: 1, Newest: time.Now().UnixMicro(), Size: 700, Archive: "audit-0-256.zip", Digest: "00", Time: time.Now().UnixMicro(), Actor: "x"}
-		detail := row.Detail(vault)
+		detail := row.Detail(stays)
 		detail[retention.AttestationKey], err = g.l.Checkpoint(t.Context()) // the one thing at hand that the log signed
 		must(t, err)
 		e := forge(t, db, strings.Repeat("ff", 16), Event{Time: time.Now().UnixMicro(), Action: retention.ActionPrune, Resource: "0-256", Detail: detail})
@@ -100,7 +100,7 @@ func TestForgedExpiry(t *testing.T) {
 		g.prune()
 		dropTriggers(t, db)
 		forge(t, db, strings.Repeat("ff", 16), Event{
-			Time: time.Now().UnixMicro(), Action: retention.ActionPrune, Resource: retention.VaultResource,
+			Time: time.Now().UnixMicro(), Action: retention.ActionPrune, Resource: retention.LongTermResource,
 			Detail: map[string]string{"records": "1", "indexes": "7", "before": fmt.Sprint(time.Now().UnixMicro())},
 		})
 		flush(t, g.l)

@@ -26,8 +26,8 @@ const Day = 24 * time.Hour
 // longer time is over were removed.
 const ActionPrune = "audit.prune"
 
-// VaultResource is the resource of the record that says which positions left the vault.
-const VaultResource = "vault"
+// LongTermResource is the resource of the record that says which positions left the vault.
+const LongTermResource = "vault"
 
 // Config says how long records are kept before they may be pruned. Zero values mean the defaults in brackets, which nothing undercuts.
 type Config struct {

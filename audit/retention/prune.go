@@ -165,12 +165,12 @@ func stillPruner(tx *gorm.DB, holder string, holds []Hold) error {
 }
 
 // Remove removes the records of a range that are not in the vault, in one transaction with the row that says so.
-func Remove(ctx context.Context, db *gorm.DB, holder string, row store.PruningRow, vault string, holds []Hold) error {
+func Remove(ctx context.Context, db *gorm.DB, holder string, row store.PruningRow, stays string, holds []Hold) error {
 	err := db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := stillPruner(tx, holder, holds); err != nil {
 			return err
 		}
-		return pruneIn(tx, row, vault)
+		return pruneIn(tx, row, stays)
 	})
 	if err != nil {
 		return fmt.Errorf("prune audit records: %w", err)
@@ -178,16 +178,16 @@ func Remove(ctx context.Context, db *gorm.DB, holder string, row store.PruningRo
 	return nil
 }
 
-func pruneIn(tx *gorm.DB, row store.PruningRow, vault string) error {
+func pruneIn(tx *gorm.DB, row store.PruningRow, stays string) error {
 	least, err := store.Least(tx)
 	if err != nil {
 		return err
 	}
-	kept, err := VaultDigest(tx, row.FirstIndex, row.UntilIndex)
+	kept, err := LongTermDigest(tx, row.FirstIndex, row.UntilIndex)
 	if err != nil {
 		return err
 	}
-	if least != row.FirstIndex || kept != vault {
+	if least != row.FirstIndex || kept != stays {
 		return ErrChanged
 	}
 	if err := tx.Create(&row).Error; err != nil {

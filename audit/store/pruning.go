@@ -56,12 +56,12 @@ func PrunedUpTo(db *gorm.DB, writer string, size int64) (int64, error) {
 	return last, nil
 }
 
-// Detail is what the record of a pruning says about it, all of which Verify compares. vault is the digest of what stays.
-func (r PruningRow) Detail(vault string) map[string]string {
+// Detail is what the record of a pruning says about it, all of which Verify compares. stays is the digest of what stays.
+func (r PruningRow) Detail(stays string) map[string]string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	return map[string]string{
 		"first_index": number(r.FirstIndex), "until_index": number(r.UntilIndex), "kept": number(r.Kept), "root": r.Root,
-		"oldest": number(r.Oldest), "newest": number(r.Newest), "checkpoint": number(r.Size), "archive": r.Archive, "digest": r.Digest, "vault": vault,
+		"oldest": number(r.Oldest), "newest": number(r.Newest), "checkpoint": number(r.Size), "archive": r.Archive, "digest": r.Digest, "vault": stays,
 	}
 }
 
@@ -76,9 +76,9 @@ func Prunings(db *gorm.DB) ([]PruningRow, error) {
 	return rows, nil
 }
 
-// VaultRow is a row of audit_vault: a record that stays, with the proof that it is in the tree. An emptied proof is what is left of one
+// LongTermRow is a row of audit_vault: a record that stays, with the proof that it is in the tree. An emptied proof is what is left of one
 // whose time was over.
-type VaultRow struct {
+type LongTermRow struct {
 	Idx    int64
 	ID     string
 	Tenant string
@@ -88,4 +88,4 @@ type VaultRow struct {
 }
 
 // TableName implements gorm's Tabler.
-func (VaultRow) TableName() string { return "audit_vault" }
+func (LongTermRow) TableName() string { return "audit_vault" }

@@ -95,7 +95,7 @@ func (w *walk) prunings(db *gorm.DB) error {
 		if err := w.confirmed(db, r); err != nil {
 			return err
 		}
-		kept, err := retention.InVault(db, r.FirstIndex, r.UntilIndex)
+		kept, err := retention.InLongTerm(db, r.FirstIndex, r.UntilIndex)
 		if err != nil {
 			return err
 		}
@@ -121,13 +121,13 @@ func (w *walk) confirmed(db *gorm.DB, r store.PruningRow) error {
 	if err != nil {
 		return fmt.Errorf("read prunings: %w", err)
 	}
-	vault, err := retention.VaultDigest(db, r.FirstIndex, r.UntilIndex)
+	stays, err := retention.LongTermDigest(db, r.FirstIndex, r.UntilIndex)
 	if err != nil {
 		return err
 	}
 	e, ok := record.Event{}, false
 	if len(said) > 0 {
-		e, ok = w.confirms(said[0].Payload, r, vault)
+		e, ok = w.confirms(said[0].Payload, r, stays)
 	}
 	if !ok {
 		w.problem("pruning", r.Record, r.FirstIndex, fmt.Sprintf("no record confirms that the records from %d to %d were pruned, and how", r.FirstIndex, r.UntilIndex))
@@ -149,27 +149,27 @@ func (w *walk) atLatest(stated int64) int64 {
 }
 
 // confirms returns the record of a pruning, and whether it says what its row and the vault say, with an attestation.
-func (w *walk) confirms(payload []byte, r store.PruningRow, vault string) (record.Event, bool) {
+func (w *walk) confirms(payload []byte, r store.PruningRow, stays string) (record.Event, bool) {
 	e, err := record.Decode(payload)
 	if err != nil || e.Action != retention.ActionPrune || e.Resource != fmt.Sprintf("%d-%d", r.FirstIndex, r.UntilIndex) || !retention.Attested(w.v, e) {
 		return e, false
 	}
 	said := maps.Clone(e.Detail)
 	delete(said, retention.AttestationKey)
-	return e, maps.Equal(said, r.Detail(vault))
+	return e, maps.Equal(said, r.Detail(stays))
 }
 
 // expired returns when each position left the vault, as the records with an attestation say.
 func (w *walk) expired(db *gorm.DB) (map[int64]int64, error) {
 	var said []store.EventRow
-	err := sealedEvent(db).Joins("JOIN audit_facets AS f ON f.id = e.facet").Where("f.action = ? AND e.resource = ?", retention.ActionPrune, retention.VaultResource).Find(&said).Error
+	err := sealedEvent(db).Joins("JOIN audit_facets AS f ON f.id = e.facet").Where("f.action = ? AND e.resource = ?", retention.ActionPrune, retention.LongTermResource).Find(&said).Error
 	if err != nil {
 		return nil, fmt.Errorf("read the vault: %w", err)
 	}
 	out := map[int64]int64{}
 	for _, r := range said {
 		e, err := record.Decode(r.Payload)
-		if err != nil || e.Action != retention.ActionPrune || e.Resource != retention.VaultResource || !retention.Attested(w.v, e) {
+		if err != nil || e.Action != retention.ActionPrune || e.Resource != retention.LongTermResource || !retention.Attested(w.v, e) {
 			continue
 		}
 		before, err := strconv.ParseInt(e.Detail["before"], 10, 64)
@@ -209,14 +209,14 @@ func (w *walk) archived(r store.PruningRow) error {
 	return nil
 }
 
-// vault checks every proof in the vault, and that its record is still where it can be found.
-func (w *walk) vault(db *gorm.DB) error {
+// longTerm checks every proof in the vault, and that its record is still where it can be found.
+func (w *walk) longTerm(db *gorm.DB) error {
 	expired, err := w.expired(db)
 	if err != nil {
 		return err
 	}
 	for at := int64(-1); ; {
-		var rows []store.VaultRow
+		var rows []store.LongTermRow
 		err := db.Select("idx", "id", "tenant", "reason", "until", "proof").Where("idx > ?", at).Order("idx").Limit(verifyBatch).Find(&rows).Error
 		if err != nil {
 			return fmt.Errorf("read the vault: %w", err)
@@ -245,7 +245,7 @@ func (w *walk) vault(db *gorm.DB) error {
 }
 
 // vaulted checks a row of the vault. there says that its record is; expired, that a record with an attestation says that its time was over.
-func (w *walk) vaulted(r store.VaultRow, there, expired bool) {
+func (w *walk) vaulted(r store.LongTermRow, there, expired bool) {
 	bad := func(cause string) { w.problem("vault", r.ID, r.Idx, cause) }
 	if r.Proof == "" {
 		if !expired {
@@ -315,7 +315,7 @@ func (w *walk) onlyRange(ctx context.Context, src Source) (Report, error) {
 		return Report{}, fmt.Errorf("verify audit log: %w", err)
 	}
 	if first < w.least { // records that are not there were pruned, or so the tables say
-		if err := errors.Join(w.prunings(db), w.vault(db)); err != nil {
+		if err := errors.Join(w.prunings(db), w.longTerm(db)); err != nil {
 			return Report{}, fmt.Errorf("verify audit log: %w", err)
 		}
 	}

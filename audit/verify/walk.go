@@ -141,7 +141,7 @@ func (w *walk) database(ctx context.Context, latest checkpoint.Tree) error {
 	if err := w.prunings(db); err != nil {
 		return err
 	}
-	if err := w.vault(db); err != nil {
+	if err := w.longTerm(db); err != nil {
 		return err
 	}
 	if err := w.cosignatures(db); err != nil {

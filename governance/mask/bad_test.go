@@ -71,8 +71,8 @@ func TestHostileStreams(t *testing.T) {
 	}
 }
 
-// TestFullVault: a hundred thousand values have a hundred thousand pseudonyms, and are restored byte for byte in bounded time.
-func TestFullVault(t *testing.T) {
+// TestFullPseudonyms: a hundred thousand values have a hundred thousand pseudonyms, and are restored byte for byte in bounded time.
+func TestFullPseudonyms(t *testing.T) {
 	count := 100_000
 	if testing.Short() {
 		count = 10_000

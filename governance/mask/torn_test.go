@@ -16,8 +16,8 @@ func spellings(code string) []string {
 	}
 }
 
-// mobileVault has a pseudonym for one number.
-func mobileVault() (v *Pseudonyms, code string) {
+// mobilePseudonyms has a pseudonym for one number.
+func mobilePseudonyms() (v *Pseudonyms, code string) {
 	v = pseudonyms()
 	p := v.pseudonym(classify.Mobile, tagOf(classify.New(), classify.Mobile), "13800138000", "13800138000", false)
 	return v, strings.TrimSuffix(strings.TrimPrefix(p, "⟦手机·"), "⟧")
@@ -37,7 +37,7 @@ func closeOf(v *Pseudonyms, unsaid []string, parts ...string) (shown, masked str
 // TestCutAnswersShowNoPart: wherever an answer is cut off, in whatever spelling, and however it comes, no part of a pseudonym is shown or
 // kept: what is shown is text, or the value.
 func TestCutAnswersShowNoPart(t *testing.T) {
-	v, code := mobileVault()
+	v, code := mobilePseudonyms()
 	const before, value = "好的，请拨打", "13800138000"
 	for _, s := range spellings(code) {
 		text := before + s + "找他"
@@ -73,7 +73,7 @@ func TestCutAnswersShowNoPart(t *testing.T) {
 
 // TestEndsOfAnswers: what an answer that ends by itself, at a limit or at a stop string may end with.
 func TestEndsOfAnswers(t *testing.T) {
-	v, code := mobileVault()
+	v, code := mobilePseudonyms()
 	other := "邮箱·" + code[:3]
 	for _, c := range []struct {
 		text              string
@@ -120,7 +120,7 @@ func TestEndsOfAnswers(t *testing.T) {
 
 // TestStopStringsInsidePseudonyms: an answer that a stop string ended shows no part of a pseudonym, whatever the stop string takes of it.
 func TestStopStringsInsidePseudonyms(t *testing.T) {
-	v, code := mobileVault()
+	v, code := mobilePseudonyms()
 	const before = "好的，请拨打"
 	for _, s := range spellings(code)[:12] {
 		for from := range s {

@@ -19,24 +19,24 @@ import (
 	"github.com/sluice-project/sluice/audit/store"
 )
 
-// vaultBatch is how many records are proven and copied in one transaction.
-const vaultBatch = 128
+// longTermBatch is how many records are proven and copied in one transaction.
+const longTermBatch = 128
 
-// InVault counts the records of a range that the vault keeps.
-func InVault(db *gorm.DB, lo, hi int64) (int64, error) {
+// InLongTerm counts the records of a range that the vault keeps.
+func InLongTerm(db *gorm.DB, lo, hi int64) (int64, error) {
 	var n int64
-	err := db.Model(&store.VaultRow{}).Where("idx >= ? AND idx < ?", lo, hi).Count(&n).Error
+	err := db.Model(&store.LongTermRow{}).Where("idx >= ? AND idx < ?", lo, hi).Count(&n).Error
 	if err != nil {
 		return 0, fmt.Errorf("count the vault: %w", err)
 	}
 	return n, nil
 }
 
-// VaultDigest is over what the vault says of the records of a range, but for their proofs: it never changes once the range was pruned.
-func VaultDigest(db *gorm.DB, lo, hi int64) (string, error) {
+// LongTermDigest is over what the vault says of the records of a range, but for their proofs: it never changes once the range was pruned.
+func LongTermDigest(db *gorm.DB, lo, hi int64) (string, error) {
 	sum := sha256.New()
 	for at := lo; ; {
-		var rows []store.VaultRow
+		var rows []store.LongTermRow
 		err := db.Select("idx", "id", "tenant", "reason", "until").Where("idx >= ? AND idx < ?", at, hi).Order("idx").Limit(readBatch).Find(&rows).Error
 		if err != nil {
 			return "", fmt.Errorf("read the vault: %w", err)
@@ -51,11 +51,11 @@ func VaultDigest(db *gorm.DB, lo, hi int64) (string, error) {
 	}
 }
 
-// CopyToVault copies records into the vault, each with its proof under the tree, which is checked first. Those that are there stay as they are.
-func CopyToVault(ctx context.Context, db *gorm.DB, keep []keeping, note string, tree checkpoint.Tree, key string) error {
+// CopyToLongTerm copies records into the vault, each with its proof under the tree, which is checked first. Those that are there stay as they are.
+func CopyToLongTerm(ctx context.Context, db *gorm.DB, keep []keeping, note string, tree checkpoint.Tree, key string) error {
 	for len(keep) > 0 {
-		n := min(len(keep), vaultBatch)
-		err := db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return vaultIn(tx, keep[:n], note, tree, key) })
+		n := min(len(keep), longTermBatch)
+		err := db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return longTermIn(tx, keep[:n], note, tree, key) })
 		if err != nil {
 			return fmt.Errorf("copy records into the vault: %w", err)
 		}
@@ -64,13 +64,13 @@ func CopyToVault(ctx context.Context, db *gorm.DB, keep []keeping, note string, 
 	return nil
 }
 
-func vaultIn(tx *gorm.DB, keep []keeping, note string, tree checkpoint.Tree, key string) error {
+func longTermIn(tx *gorm.DB, keep []keeping, note string, tree checkpoint.Tree, key string) error {
 	indexes := make([]int64, len(keep))
 	for i, k := range keep {
 		indexes[i] = k.idx
 	}
 	var there []int64
-	if err := tx.Model(&store.VaultRow{}).Where("idx IN ?", indexes).Pluck("idx", &there).Error; err != nil {
+	if err := tx.Model(&store.LongTermRow{}).Where("idx IN ?", indexes).Pluck("idx", &there).Error; err != nil {
 		return err
 	}
 	var records []store.RecordRow
@@ -88,7 +88,7 @@ func vaultIn(tx *gorm.DB, keep []keeping, note string, tree checkpoint.Tree, key
 		known[idx] = true
 	}
 	hashes := seal.NewHashReader(tx)
-	var rows []store.VaultRow
+	var rows []store.LongTermRow
 	for _, k := range keep {
 		r, ok := found[k.idx]
 		if known[k.idx] {
@@ -101,12 +101,12 @@ func vaultIn(tx *gorm.DB, keep []keeping, note string, tree checkpoint.Tree, key
 		if err != nil {
 			return err
 		}
-		rows = append(rows, store.VaultRow{Idx: k.idx, ID: r.ID, Tenant: r.Tenant, Reason: k.reason, Until: k.until, Proof: proof})
+		rows = append(rows, store.LongTermRow{Idx: k.idx, ID: r.ID, Tenant: r.Tenant, Reason: k.reason, Until: k.until, Proof: proof})
 	}
 	if len(rows) == 0 {
 		return nil
 	}
-	return tx.CreateInBatches(rows, vaultBatch).Error
+	return tx.CreateInBatches(rows, longTermBatch).Error
 }
 
 // proven makes the proof of a record and checks it.
@@ -167,7 +167,7 @@ func Expire(ctx context.Context, db *gorm.DB, holder string, due []store.RecordR
 		for _, r := range due {
 			ids, rows, newest = append(ids, r.Event.ID), append(rows, r.Event), max(newest, r.Event.Time)
 		}
-		res := tx.Model(&store.VaultRow{}).Where("id IN ? AND proof <> ''", ids).Update("proof", "")
+		res := tx.Model(&store.LongTermRow{}).Where("id IN ? AND proof <> ''", ids).Update("proof", "")
 		if res.Error == nil && res.RowsAffected != int64(len(due)) {
 			return ErrChanged
 		}
