@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,22 +35,40 @@ func (l *told) notify(_ context.Context, a notify.Alert) {
 // TestWatcher: a state is raised while it lasts and its end is told; one that cannot be read stays; one replica looks at what is shared.
 func TestWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // guards what follows against the watcher
 		var said told
 		var found []notify.Alert
 		var failure error
 		leads, looks, raised := true, 0, 0
 		w := &Watcher{
 			Checks: []Check{{Name: "c", Shared: true, Every: 5 * time.Minute, Find: func(context.Context) ([]notify.Alert, error) {
+				mu.Lock()
+				defer mu.Unlock()
 				looks++
 				return found, failure
 			}}},
-			Leads:  func(context.Context) (bool, error) { return leads, nil },
-			Notify: func(ctx context.Context, a notify.Alert) { raised++; said.notify(ctx, a) }, Log: slog.New(slog.DiscardHandler),
+			Leads: func(context.Context) (bool, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				return leads, nil
+			},
+			Notify: func(ctx context.Context, a notify.Alert) {
+				mu.Lock()
+				defer mu.Unlock()
+				raised++
+				said.notify(ctx, a)
+			}, Log: slog.New(slog.DiscardHandler),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.Run(ctx) }()
-		wait := func(d time.Duration) { time.Sleep(d); synctest.Wait() }
+		mu.Lock()
+		wait := func(d time.Duration) {
+			mu.Unlock()
+			time.Sleep(d)
+			synctest.Wait()
+			mu.Lock()
+		}
 		wait(time.Second)
 		found = []notify.Alert{{Code: "x", About: "1"}}
 		wait(10 * time.Minute)
@@ -72,6 +91,7 @@ func TestWatcher(t *testing.T) {
 		if want := (told{"x 1", "x 1 resolved", "y "}); !slices.Equal(said, want) {
 			t.Errorf("got %q", said)
 		}
+		mu.Unlock()
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
