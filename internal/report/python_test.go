@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/internal/testpython"
+	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
 // readers reads a PDF with pypdf and a DOCX with python-docx, which know nothing of this package.
@@ -169,9 +170,7 @@ func readByOthers(t *testing.T, python string, d Document) (r read) {
 
 // TestPoppler: the extractor that most viewers and search engines build on finds the text as well.
 func TestPoppler(t *testing.T) {
-	if _, err := exec.LookPath("pdftotext"); err != nil {
-		t.Skip("pdftotext is not installed (Debian: poppler-utils)")
-	}
+	dbtest.Programs(t, "pdftotext")
 	d := statement(message.Chinese)
 	file := filepath.Join(t.TempDir(), "a.pdf")
 	if err := os.WriteFile(file, render(t, PDF, d), 0o600); err != nil {

@@ -75,7 +75,7 @@ type Snapshot[T any] struct {
 	log      *slog.Logger
 	failures prometheus.Counter
 
-	mu      chan struct{} // holds a token while somebody looks
+	turn    chan struct{} // holds a token while somebody looks
 	current atomic.Pointer[state[T]]
 }
 
@@ -96,7 +96,7 @@ func New[T any](cfg Config, source Source[T], log *slog.Logger, reg prometheus.R
 	}
 	labels := prometheus.Labels{"snapshot": source.Name}
 	s := &Snapshot[T]{
-		cfg: cfg.WithDefaults(), source: source, log: log.With(slog.String("snapshot", source.Name)), mu: make(chan struct{}, 1),
+		cfg: cfg.WithDefaults(), source: source, log: log.With(slog.String("snapshot", source.Name)), turn: make(chan struct{}, 1),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sluice_snapshot_refresh_failures_total", Help: "Failed looks for changes, by snapshot.", ConstLabels: labels,
 		}),
@@ -148,8 +148,8 @@ func (s *Snapshot[T]) Refresh(ctx context.Context) error { return s.check(ctx, f
 
 func (s *Snapshot[T]) check(ctx context.Context, always bool) error {
 	select {
-	case s.mu <- struct{}{}:
-		defer func() { <-s.mu }()
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
 	case <-ctx.Done():
 		return fmt.Errorf("%s: wait for a look: %w", s.source.Name, ctx.Err())
 	}

@@ -54,47 +54,33 @@ func (f *Files) next(op string) Mode {
 	return f.Plan(op)
 }
 
-// Create implements durable.FileSystem.
+// Create implements durable.Files.
 func (f *Files) Create(path string) (durable.File, error) {
-	m := f.next("create")
-	if m == FailsBefore {
-		return nil, ErrInjected
-	}
-	in, err := f.OS.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	if m == FailsAfter {
-		_ = in.Close()
-		return nil, ErrInjected
-	}
-	if m == DiesAfter {
-		dbtest.Die()
-	}
-	return &file{File: in, owner: f}, nil
+	return f.opened("create", func() (durable.File, error) { return f.OS.Create(path) })
 }
 
-// Open implements durable.FileSystem.
+// Open implements durable.Files.
 func (f *Files) Open(path string, flag int) (durable.File, error) {
-	m := f.next("open")
-	if m == FailsBefore {
-		return nil, ErrInjected
-	}
-	in, err := f.OS.Open(path, flag)
-	if err != nil {
-		return nil, err
-	}
-	if m == FailsAfter {
-		_ = in.Close()
-		return nil, ErrInjected
-	}
-	if m == DiesAfter {
-		dbtest.Die()
-	}
-	return &file{File: in, owner: f}, nil
+	return f.opened("open", func() (durable.File, error) { return f.OS.Open(path, flag) })
 }
 
-// Rename implements durable.FileSystem.
+// opened is around for what yields a file; one whose opening failed afterwards is closed.
+func (f *Files) opened(op string, do func() (durable.File, error)) (durable.File, error) {
+	out := &file{owner: f}
+	err := f.around(op, func() (err error) {
+		out.File, err = do()
+		return err
+	})
+	if err != nil {
+		if out.File != nil {
+			_ = out.File.Close()
+		}
+		return nil, err
+	}
+	return out, nil
+}
+
+// Rename implements durable.Files.
 func (f *Files) Rename(from, to string) error {
 	return f.around("rename", func() error { return f.OS.Rename(from, to) })
 }
@@ -116,12 +102,12 @@ func (f *Files) around(op string, do func() error) error {
 	}
 }
 
-// SyncDir implements durable.FileSystem.
+// SyncDir implements durable.Files.
 func (f *Files) SyncDir(path string) error {
 	return f.around("syncdir", func() error { return f.OS.SyncDir(path) })
 }
 
-// Remove implements durable.FileSystem.
+// Remove implements durable.Files.
 func (f *Files) Remove(path string) error {
 	return f.around("remove", func() error { return f.OS.Remove(path) })
 }

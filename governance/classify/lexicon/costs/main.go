@@ -31,7 +31,7 @@ const (
 const longest = 4
 
 // parts are the letters of the list for the tags of jieba; the longest prefix counts.
-var parts = map[string]byte{ //nolint:gochecknoglobals // a constant table
+var parts = map[string]byte{
 	"a": 'a', "ad": 'd', "ag": 'a', "an": 'n', "b": 'b', "c": 'c', "d": 'd', "f": 'f', "i": 'i', "j": 'n', "l": 'i', "m": 'm', "n": 'n', "nr": 'N', "ns": 's', "nt": 's',
 	"nz": 'z', "p": 'p', "q": 'q', "r": 'r', "s": 's', "t": 't', "u": 'u', "v": 'v', "vn": 'w', "y": 'y', "z": 'a', "o": 'y', "e": 'y', "k": 'u',
 }
