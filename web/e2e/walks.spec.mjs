@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { accessible, admin, api, base, heading, main, newPage, open, picture, recorded, refused, token, until } from './harness.mjs';
+import { accessible, admin, api, base, heading, main, newPage, open, picture, recorded, refused, settled, token, until } from './harness.mjs';
 
 /** @typedef {import('playwright-core').Page} Page */
 /** @typedef {import('playwright-core').Locator} Locator */
@@ -225,6 +225,7 @@ async function people(w) {
   await other.page.getByLabel(t('password.again'), { exact: true }).fill(long);
   await button(other.page, t('password.submit')).click();
   await other.page.getByRole('navigation').getByRole('link', { name: t('nav.audit'), exact: true }).waitFor();
+  await settled(other.page); // what the first page asks as an auditor would be refused once the roles are others
 
   await row.getByRole('button', { name: t('users.editName', { name }) }).click();
   await dialog(page).getByLabel(t('label.role.auditor'), { exact: true }).uncheck();
