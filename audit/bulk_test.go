@@ -17,7 +17,7 @@ import (
 )
 
 // BenchmarkShip measures what a thousand answered requests cost this process behind their answers: two records and one usage each, shipped,
-// booked under a budget, sealed and retired. A PostgreSQL server is another process and is not counted.
+// billed under a budget, sealed and retired. A PostgreSQL server is another process and is not counted.
 func BenchmarkShip(b *testing.B) {
 	for name, open := range map[string]func(testing.TB) *gorm.DB{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
 		b.Run(name, func(b *testing.B) { benchmarkShip(b, open(b)) })
@@ -61,7 +61,7 @@ func TestShippingInBulk(t *testing.T) {
 			t.Errorf("64 records are %d operations, 480 are %d", few, many)
 		}
 		if n := count(t, db, "billing_usage"); n != 372 {
-			t.Errorf("%d booked", n)
+			t.Errorf("%d billed", n)
 		}
 		mustVerify(t, l, db)
 	})

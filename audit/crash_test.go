@@ -225,7 +225,7 @@ func (countedBooks) Differences(db *gorm.DB, events []Event) (map[string]string,
 		}
 		for _, id := range ids {
 			if !slices.Contains(there, id) {
-				out[id] = "not booked"
+				out[id] = "not billed"
 			}
 		}
 	}
@@ -315,7 +315,7 @@ func killAndVerify(t *testing.T, site crash, rounds int, random *rand.Rand) {
 	t.Logf("%d rounds, %d records acknowledged; dead at chosen points: %v", rounds, len(acked), points)
 }
 
-// checkSite starts the log once more and compares what was acknowledged with what is stored, booked and kept.
+// checkSite starts the log once more and compares what was acknowledged with what is stored, billed and kept.
 func checkSite(t *testing.T, site crash, db *gorm.DB, acked map[string]bool) {
 	l, err := open(site.config(), db, testKeys(), countingSink, discard(), newMetrics(nil), durable.OS{}, durable.OS{})
 	must(t, err)
@@ -341,8 +341,8 @@ func checkSite(t *testing.T, site crash, db *gorm.DB, acked map[string]bool) {
 			break
 		}
 	}
-	if booked := count(t, db, "installation_settings"); booked != int64(len(stored)) || texts == 0 {
-		t.Errorf("%d acknowledged, %d stored, %d booked, %d with a text", len(acked), len(stored), booked, texts)
+	if billed := count(t, db, "installation_settings"); billed != int64(len(stored)) || texts == 0 {
+		t.Errorf("%d acknowledged, %d stored, %d billed, %d with a text", len(acked), len(stored), billed, texts)
 	}
 	for id := range acked {
 		if stored[id] != 1 {

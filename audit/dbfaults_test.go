@@ -16,7 +16,7 @@ import (
 )
 
 // TestEveryDatabaseFailure fails each operation of shipping, sealing, pinning and retiring in turn, in both flavours, on both databases.
-// The next pass goes on: every record is there once, was booked once, and the log verifies.
+// The next pass goes on: every record is there once, was billed once, and the log verifies.
 func TestEveryDatabaseFailure(t *testing.T) {
 	skipShort(t)
 	t.Parallel()
@@ -57,7 +57,7 @@ func TestEveryDatabaseFailure(t *testing.T) {
 				}
 				flush(t, l)
 				if e, b := count(t, db, "audit_events"), count(t, db, "installation_settings"); e != int64(total) || b != e {
-					t.Fatalf("%s (%d) mode %d: %d events, %d booked, want %d", failed, n, m, e, b, total)
+					t.Fatalf("%s (%d) mode %d: %d events, %d billed, want %d", failed, n, m, e, b, total)
 				}
 				if r := mustVerify(t, l, db); r.Sealed != int64(total) {
 					t.Fatalf("%s (%d) mode %d: %d sealed", failed, n, m, r.Sealed)
@@ -74,9 +74,9 @@ func TestEveryDatabaseFailure(t *testing.T) {
 	})
 }
 
-// TestEveryPinFailure fails each file operation of pinning a checkpoint and of retiring segments, in each way. Nothing is lost, nothing
+// TestEveryCacheFailure fails each file operation of caching a checkpoint and of retiring segments, in each way. Nothing is lost, nothing
 // looks tampered with, and the files are whole once the disk is.
-func TestEveryPinFailure(t *testing.T) {
+func TestEveryCacheFailure(t *testing.T) {
 	skipShort(t)
 	t.Parallel()
 	db := dbtest.SQLite(t)
@@ -122,7 +122,7 @@ func TestEveryPinFailure(t *testing.T) {
 	must(t, l.Close())
 	l = openTest(t, cfg, db, nil, durable.OS{}) // the files say the same to a fresh process
 	if l.cache.Latest.Size != int64(total) {
-		t.Errorf("pinned %d of %d", l.cache.Latest.Size, total)
+		t.Errorf("cached %d of %d", l.cache.Latest.Size, total)
 	}
 	mustVerify(t, l, db)
 }

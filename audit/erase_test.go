@@ -276,7 +276,7 @@ func turnTo(t *testing.T, from, to *Log) {
 	}
 }
 
-// TestErasureOfALostReplica erases a subject whose texts lie in the directory of a replica that is gone, and adopts that directory after.
+// TestErasureOfALostReplica erases a subject whose texts lie in the directory of a replica that is gone, and recovers that directory after.
 func TestErasureOfALostReplica(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		here := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})

@@ -21,14 +21,14 @@ var faultList = []struct {
 		"audit TestKillAtRandomMoments", "server TestKillDuringStreams", "audit TestDiesBeforeTheHeader", "audit/wal TestTornTail",
 	}},
 	{"the disk is full", []string{
-		"audit TestDiskFullThenSpace", "audit TestEveryWriteFailure", "audit TestEveryPinFailure", "audit TestEveryRecoveryFailure",
+		"audit TestDiskFullThenSpace", "audit TestEveryWriteFailure", "audit TestEveryCacheFailure", "audit TestEveryRecoveryFailure",
 		"server/cmd/sluice TestFullDisk", "audit TestBudget",
 	}},
 	{"the disk fails (EIO), with the bytes not persisted or persisted, at every operation of appending and rotating", []string{
 		"audit TestEveryWriteFailure", "audit TestFailedRecordIsNotShipped", "audit TestModes/nothing persisted", "audit TestModes/persisted",
 	}},
-	{"the same at every operation of pinning and retiring", []string{"audit TestEveryPinFailure"}},
-	{"the same at every operation of a start over a wreck, and of adoption", []string{"audit TestEveryRecoveryFailure"}},
+	{"the same at every operation of pinning and retiring", []string{"audit TestEveryCacheFailure"}},
+	{"the same at every operation of a start over a wreck, and of recovery", []string{"audit TestEveryRecoveryFailure"}},
 	{"fsync is slow", []string{"audit/wal TestSlowDisk"}},
 	{"a device hangs", []string{"audit TestHungDevice", "audit TestHungDeviceSpools"}},
 	{"every statement of shipping and sealing fails, before or after it was carried out", []string{"audit TestEveryDatabaseFailure"}},
@@ -39,7 +39,7 @@ var faultList = []struct {
 	{"two replicas, and one sealer paused in its transaction while the other takes over", []string{
 		"audit TestPausedSealer", "audit TestPausedShipper", "audit TestTwoReplicas", "audit TestLeaseKeepsOneSealer",
 	}},
-	{"a replica never comes back", []string{"audit TestAdopt", "audit TestAdoption", "audit TestSpoolSurvivesTheProcess"}},
+	{"a replica never comes back", []string{"audit TestRecover", "audit TestRecoverOverAnother", "audit TestSpoolSurvivesTheProcess"}},
 	{"the clock jumps back", []string{"audit TestClockJumpsBack"}},
 	{"the database is restored from yesterday's copy: the witness objects", []string{
 		"server TestWitnessObjectsToYesterdaysCopy", "server TestWitnessObjectsToYesterdaysDatabase", "audit/witness TestObjections/an older copy",

@@ -56,11 +56,11 @@ type Log struct {
 	stepTimeout time.Duration // with the database, in one step
 	locks       []*os.File    // of the directories
 
-	work     sync.Mutex // one pass of shipping or sealing at a time; guards pins
+	work     sync.Mutex // one pass of shipping or sealing at a time; guards the checkpoint cache
 	cache    *seal.Cache
 	erasures map[string]int64    // that were heeded, by tenant
 	erased   func(tenant string) // is told of them; nil for nobody
-	// rewritten holds the reason once the database was found not to extend the pinned checkpoint.
+	// rewritten holds the reason once the database was found not to extend the cached checkpoint.
 	rewritten atomic.Pointer[string]
 }
 

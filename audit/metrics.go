@@ -41,7 +41,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		shipped:     counter("records_shipped_total", "Records moved into the database."),
 		shipErrors:  counter("ship_errors_total", "Attempts to move records into the database that failed."),
 		shipLag:     gauge("ship_lag_seconds", "Age of the oldest record that is not in the database yet."),
-		unbooked:    counter("records_unbooked_total", "Records whose usage could not be booked and wait for reconciliation."),
+		unbooked:    counter("records_unbooked_total", "Records whose usage could not be billed and wait for reconciliation."),
 		sealed:      gauge("sealed_records", "Records under the newest signed checkpoint this replica has seen."),
 		sealErrors:  counter("seal_errors_total", "Sealing passes that failed."),
 		pruned:      counter("records_pruned_total", "Records that were archived and removed since their time was over."),

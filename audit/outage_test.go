@@ -18,7 +18,7 @@ import (
 
 // TestDatabaseDownUnderLoad takes the database away while eight goroutines append without a pause: for a second and a half, or for a
 // real minute with SLUICE_TEST_LONG. The write-ahead log has room, so nobody is refused and readiness stays; afterwards everything
-// arrives once and is booked once.
+// arrives once and is billed once.
 func TestDatabaseDownUnderLoad(t *testing.T) {
 	for name, take := range map[string]func(t *testing.T) (db *gorm.DB, away, back func()){
 		// A write lock that somebody holds is how an SQLite file is away.
@@ -29,11 +29,11 @@ func TestDatabaseDownUnderLoad(t *testing.T) {
 			return db, func() { tx = other.Begin(); must(t, tx.Error) }, func() { must(t, tx.Rollback().Error) }
 		},
 		"postgres refuses": func(t *testing.T) (*gorm.DB, func(), func()) {
-			w := newWay(t, dbtest.PostgresURL(t))
+			w := newLink(t, dbtest.PostgresURL(t))
 			return w.open(t), func() { w.set(refuse) }, func() { w.set(forward) }
 		},
 		"postgres silent": func(t *testing.T) (*gorm.DB, func(), func()) {
-			w := newWay(t, dbtest.PostgresURL(t))
+			w := newLink(t, dbtest.PostgresURL(t))
 			return w.open(t), func() { w.set(swallow) }, func() { w.set(forward) }
 		},
 	} {

@@ -35,7 +35,7 @@ const (
 type Pruning struct {
 	First   int64
 	Until   int64 // exclusive
-	Kept    int64 // in the vault
+	Kept    int64 // in the long-term store
 	Oldest  int64 // unix microseconds
 	Newest  int64
 	Archive string // file name of the evidence bundle; "" before it is written
@@ -74,9 +74,9 @@ func (l *Log) Due(ctx context.Context) (Pruning, error) {
 }
 
 // Prune removes the records whose time is over, oldest position first, in steps. Of each step it first copies the records that stay into the
-// vault, writes an evidence bundle into the archive, verifies it from the disk, and makes a record of it durable; only then it removes, in
+// long-term store, writes an evidence bundle into the archive, verifies it from the disk, and makes a record of it durable; only then it removes, in
 // one transaction. Cut off at any point it loses nothing and goes on when it is called again. What it returns was removed, also beside an
-// error. It then removes the records of the vault whose time is over. by names who asked for it.
+// error. It then removes the records of the long-term store whose time is over. by names who asked for it.
 func (l *Log) Prune(ctx context.Context, by string) (done []Pruning, err error) {
 	if l.cfg.Retention.ArchiveDir == "" {
 		return nil, errors.New("prune audit records: there is no archive: set audit.retention.archive_dir")
@@ -187,7 +187,7 @@ func (l *Log) recordPruning(ctx context.Context, resource, by string, detail map
 	return receipt.ID, nil
 }
 
-// expireLongTerm removes the records of the vault whose longer time is over.
+// expireLongTerm removes the records of the long-term store whose longer time is over.
 func (l *Log) expireLongTerm(ctx context.Context, by string) error {
 	for at := int64(-1); ; {
 		now, err := retention.EarlierClock(ctx, l.store.DB, l.now())
@@ -211,7 +211,7 @@ func (l *Log) expireLongTerm(ctx context.Context, by string) error {
 				return err
 			}
 			l.metrics.pruned.Add(float64(len(due)))
-			l.log.Info("audit records were removed from the vault", slog.Int("records", len(due)))
+			l.log.Info("audit records were removed from the long-term store", slog.Int("records", len(due)))
 		}
 		if last < 0 {
 			return nil

@@ -177,7 +177,7 @@ func TestPrune(t *testing.T) {
 		g.exports(export.Selection{Tenant: "other"}, int64(len(g.others)), false)
 
 		if n, err := Recover(ctx, l.cfg, copied, db, testKeys(), nil, discard()); err != nil || n == 0 {
-			t.Errorf("adopt an old copy: %d, %v", n, err)
+			t.Errorf("recover an old copy: %d, %v", n, err)
 		}
 		g.mustVerify()
 		if n := count(t, db, "audit_events"); n != 605-512+int64(keep) {
@@ -322,16 +322,16 @@ func TestPruneTampered(t *testing.T) {
 		done := g.prune()
 		s := &scene{t: t, l: g.l, db: db}
 		for name, statement := range map[string]string{
-			"a record":           "DELETE FROM audit_events WHERE id = '" + g.ids[600] + "'",
-			"a kept record":      "DELETE FROM audit_events WHERE id = '" + g.ids[g.sensitive[0]] + "'",
-			"a position":         "DELETE FROM audit_leaves WHERE idx = 600",
-			"a kept position":    "DELETE FROM audit_leaves WHERE idx = " + database.Text("7"),
-			"the vault":          "DELETE FROM audit_vault",
-			"a proof too early":  "UPDATE audit_vault SET proof = ''",
-			"the time to stay":   "UPDATE audit_vault SET until = 0",
-			"what was pruned":    "UPDATE audit_prunings SET until_index = 600",
-			"that it was pruned": "DELETE FROM audit_prunings",
-			"pruned sequences":   "UPDATE audit_pruned SET seq = 900",
+			"a record":            "DELETE FROM audit_events WHERE id = '" + g.ids[600] + "'",
+			"a kept record":       "DELETE FROM audit_events WHERE id = '" + g.ids[g.sensitive[0]] + "'",
+			"a position":          "DELETE FROM audit_leaves WHERE idx = 600",
+			"a kept position":     "DELETE FROM audit_leaves WHERE idx = " + database.Text("7"),
+			"the long-term store": "DELETE FROM audit_vault",
+			"a proof too early":   "UPDATE audit_vault SET proof = ''",
+			"the time to stay":    "UPDATE audit_vault SET until = 0",
+			"what was pruned":     "UPDATE audit_prunings SET until_index = 600",
+			"that it was pruned":  "DELETE FROM audit_prunings",
+			"pruned sequences":    "UPDATE audit_pruned SET seq = 900",
 		} {
 			if err := db.Exec(statement).Error; err == nil {
 				t.Fatalf("%s: the database took it", name)
@@ -381,7 +381,7 @@ func TestPruneTampered(t *testing.T) {
 		}
 		for _, c := range []struct{ what, statement, kind string }{
 			{"a kept record and its position", "DELETE FROM audit_events WHERE id = '" + g.ids[7] + "'", "vault"},
-			{"a record of the vault", "DELETE FROM audit_vault WHERE idx = 57", "vault"},
+			{"a record of the long-term store", "DELETE FROM audit_vault WHERE idx = 57", "vault"},
 			{"a position above", "DELETE FROM audit_leaves WHERE idx = 600", "gap"},
 			{"the record of the pruning", "DELETE FROM audit_events WHERE id = '" + done[0].Record + "'", "pruning"},
 			{"a pruning that never was", "INSERT INTO audit_prunings SELECT 512, 600, 0, root, oldest, newest, size, archive, digest, record, time, actor FROM audit_prunings", "pruning"},

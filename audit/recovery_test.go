@@ -67,10 +67,10 @@ func newWreck(t *testing.T) wreck {
 		}
 		must(t, os.WriteFile(seg.Path, b, 0o600))
 	}
-	pin, err := os.OpenFile(filepath.Join(seal.CacheDir(cfg.Dir), "checkpoints.log"), os.O_APPEND|os.O_WRONLY, 0)
+	cached, err := os.OpenFile(filepath.Join(seal.CacheDir(cfg.Dir), "checkpoints.log"), os.O_APPEND|os.O_WRONLY, 0)
 	must(t, err)
-	_, err = io.WriteString(pin, `"half a li`)
-	must(t, errors.Join(err, pin.Close()))
+	_, err = io.WriteString(cached, `"half a li`)
+	must(t, errors.Join(err, cached.Close()))
 	must(t, filepath.WalkDir(cfg.Dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -98,13 +98,13 @@ func (w wreck) lay(t *testing.T) (dir, db string) {
 	return dir, db
 }
 
-// TestEveryRecoveryFailure starts over such a directory, and has another machine adopt it, while each file operation fails in turn, in
-// each way. The start or the adoption may fail; the next one, on a disk that works, finds everything that was acknowledged, once.
+// TestEveryRecoveryFailure starts over such a directory, and has another machine recover it, while each file operation fails in turn, in
+// each way. The start or the recovery may fail; the next one, on a disk that works, finds everything that was acknowledged, once.
 func TestEveryRecoveryFailure(t *testing.T) {
 	skipShort(t)
 	w := newWreck(t)
 	must(t, openMigrated(t, w.db).Exec("PRAGMA wal_checkpoint(TRUNCATE)").Error)
-	for _, how := range []string{"start", "adopt"} {
+	for _, how := range []string{"start", "recover"} {
 		for _, op := range []string{"open", "create", "write", "sync", "truncate", "close", "rename", "syncdir", "remove"} {
 			for _, m := range []durabletest.Mode{durabletest.FailsBefore, durabletest.FailsAfter, durabletest.FailsShort, durabletest.FailsHalf} {
 				if m >= durabletest.FailsShort && op != "write" {
@@ -133,7 +133,7 @@ func (w wreck) recover(t *testing.T, how string, disk durable.Files) {
 			t.Error(err)
 		}
 	}
-	if how == "adopt" {
+	if how == "recover" {
 		_, err := recoverFrom(t.Context(), testConfig(""), dir, db, testKeys(), countingSink, discard(), disk)
 		allowed(err)
 		_, err = recoverFrom(t.Context(), testConfig(""), dir, db, testKeys(), countingSink, discard(), durable.OS{})

@@ -128,7 +128,7 @@ func TestPausedShipper(t *testing.T) {
 	var total string
 	must(t, db.Raw("SELECT value FROM installation_settings WHERE name = 'budget'").Scan(&total).Error)
 	if r := mustVerify(t, a, db); r.Sealed != 9 || total != "9" {
-		t.Errorf("%s booked, %+v", total, r)
+		t.Errorf("%s billed, %+v", total, r)
 	}
 }
 
@@ -136,12 +136,12 @@ func TestPausedShipper(t *testing.T) {
 // next pass, over another connection, delivers them once.
 func TestSilentDatabase(t *testing.T) {
 	t.Parallel()
-	way := newWay(t, dbtest.PostgresURL(t))
-	l := openTest(t, testConfig(t.TempDir()), way.open(t), countingSink, durable.OS{})
+	link := newLink(t, dbtest.PostgresURL(t))
+	l := openTest(t, testConfig(t.TempDir()), link.open(t), countingSink, durable.OS{})
 	appendN(t, l, 0, 5)
 	flush(t, l)
 	l.stepTimeout = 100 * time.Millisecond
-	way.set(swallow)
+	link.set(swallow)
 	for n := range 3 {
 		appendN(t, l, 10+n, 1)
 		if err := l.pass(t.Context(), true); !errors.Is(err, errSilent) {
@@ -152,7 +152,7 @@ func TestSilentDatabase(t *testing.T) {
 		}
 	}
 	l.stepTimeout = time.Minute
-	way.set(forward)
+	link.set(forward)
 	flush(t, l)
 	if r := mustVerify(t, l, l.store.DB); r.Sealed != 8 || count(t, l.store.DB, "installation_settings") != 8 {
 		t.Errorf("%+v", r)

@@ -19,7 +19,7 @@ const stepTimeout = time.Minute
 
 var errSilent = errors.New("the database does not answer; check it and the way to it")
 
-// pass moves what is durable into the database and, if sealing is set, seals, pins and retires.
+// pass moves what is durable into the database and, if sealing is set, seals, keeps the checkpoint in the cache and retires.
 func (l *Log) pass(ctx context.Context, sealing bool) error {
 	l.work.Lock()
 	defer l.work.Unlock()
@@ -113,19 +113,19 @@ func (l *Log) step(ctx context.Context, do func(context.Context) error) error {
 	return err
 }
 
-// seal extends the tree if this replica may, pins the newest checkpoint whoever signed it, and retires segments behind it.
+// seal extends the tree if this replica may, caches the newest checkpoint whoever signed it, and retires segments behind it.
 func (l *Log) seal(ctx context.Context) error {
 	if err := l.step(ctx, l.heedErasures); err != nil {
 		return err
 	}
-	if err := l.step(ctx, l.pin); err != nil { // before extending: never sign over a database that was rolled back
+	if err := l.step(ctx, l.cacheCheckpoint); err != nil { // before extending: never sign over a database that was rolled back
 		return err
 	}
 	serr := l.extend(ctx)
 	if serr != nil && !errors.Is(serr, seal.ErrNotSealer) {
 		return serr
 	}
-	if err := l.step(ctx, l.pin); err != nil {
+	if err := l.step(ctx, l.cacheCheckpoint); err != nil {
 		return err
 	}
 	if err := l.step(ctx, l.retire); err != nil {
@@ -149,7 +149,7 @@ func (l *Log) extend(ctx context.Context) error {
 	return err
 }
 
-func (l *Log) pin(ctx context.Context) error {
+func (l *Log) cacheCheckpoint(ctx context.Context) error {
 	text, t, err := l.Tree.Newest(ctx)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (l *Log) pin(ctx context.Context) error {
 	return nil
 }
 
-// retire removes segments that are shipped, sealed, and under the checkpoint just pinned.
+// retire removes segments that are shipped, sealed, and under the checkpoint just cached.
 func (l *Log) retire(ctx context.Context) error {
 	seen := map[string]bool{}
 	var writers []string

@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
-// TestSinkFailsForAWhile holds back everything while the sink fails, and then books each event once.
+// TestSinkFailsForAWhile holds back everything while the sink fails, and then bills each event once.
 func TestSinkFailsForAWhile(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		failing := true
@@ -46,12 +46,12 @@ func TestSinkFailsForAWhile(t *testing.T) {
 		flush(t, l)
 		mustVerify(t, l, db)
 		if e, b := count(t, db, "audit_events"), count(t, db, "installation_settings"); e != 20 || b != 20 {
-			t.Errorf("%d events, %d booked", e, b)
+			t.Errorf("%d events, %d billed", e, b)
 		}
 	})
 }
 
-// TestSinkRefusesForGood stores the event, books the others, and lists the refused one.
+// TestSinkRefusesForGood stores the event, bills the others, and lists the refused one.
 func TestSinkRefusesForGood(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		book := func(tx *gorm.DB, e Event) error {
@@ -60,7 +60,7 @@ func TestSinkRefusesForGood(t *testing.T) {
 				if err := tx.Exec("INSERT INTO no_such_table VALUES (1)").Error; err == nil {
 					t.Error("no error")
 				}
-				return fault.New(fault.CodeConflict, "the request was booked differently")
+				return fault.New(fault.CodeConflict, "the request was billed differently")
 			}
 			return countEvent(tx, e)
 		}
@@ -69,7 +69,7 @@ func TestSinkRefusesForGood(t *testing.T) {
 		flush(t, l)
 		r := mustVerify(t, l, db)
 		if e, b, u := count(t, db, "audit_events"), count(t, db, "installation_settings"), count(t, db, "audit_unbooked"); e != 20 || b != 18 || u != 2 {
-			t.Errorf("%d events, %d booked, %d unbooked", e, b, u)
+			t.Errorf("%d events, %d billed, %d unbooked", e, b, u)
 		}
 		if len(r.Findings) != 2 || r.Findings[0].Kind != "unbooked" {
 			t.Errorf("findings %+v", r.Findings)
@@ -91,7 +91,7 @@ func TestDuplicateDelivery(t *testing.T) {
 			}
 		}
 		if b := count(t, db, "installation_settings"); b != 30 {
-			t.Errorf("%d booked", b)
+			t.Errorf("%d billed", b)
 		}
 		forged := wal.Record{Seq: frames[3].Seq, Payload: []byte(`{"schema":1,"id":"x","stage":"action","time":1}`)}
 		if _, err := l.store.Ship(t.Context(), seg.Writer, []wal.Record{forged}); err == nil {
@@ -136,7 +136,7 @@ func TestTwoReplicas(t *testing.T) {
 			}
 		}
 		if b := count(t, db, "installation_settings"); b != 600 {
-			t.Errorf("%d booked", b)
+			t.Errorf("%d billed", b)
 		}
 	})
 }
@@ -165,8 +165,8 @@ func TestLeaseKeepsOneSealer(t *testing.T) {
 	})
 }
 
-// TestAdoption copies the segments of a replica that never came back into another's directory.
-func TestAdoption(t *testing.T) {
+// TestRecoverOverAnother copies the segments of a replica that never came back into another's directory.
+func TestRecoverOverAnother(t *testing.T) {
 	db := dbtest.SQLite(t)
 	lost, heir := testConfig(t.TempDir()), testConfig(t.TempDir())
 	l := openTest(t, lost, db, countingSink, durable.OS{})
@@ -187,7 +187,7 @@ func TestAdoption(t *testing.T) {
 	again := openTest(t, lost, db, countingSink, durable.OS{}) // it came back after all
 	flush(t, again)
 	if b := count(t, db, "installation_settings"); b != 13 {
-		t.Errorf("%d booked", b)
+		t.Errorf("%d billed", b)
 	}
 }
 

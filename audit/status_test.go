@@ -98,8 +98,8 @@ func TestStatusWhileTheDatabaseIsAway(t *testing.T) {
 	}
 }
 
-// TestBookAgain: what the sink refused is offered once more; a second refusal, or a failure of what belongs to it, changes nothing.
-func TestBookAgain(t *testing.T) {
+// TestBillAgain: what the sink refused is offered once more; a second refusal, or a failure of what belongs to it, changes nothing.
+func TestBillAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		if err := db.Exec("CREATE TABLE booked (id TEXT PRIMARY KEY)").Error; err != nil {
 			t.Fatal(err)
@@ -119,21 +119,21 @@ func TestBookAgain(t *testing.T) {
 			}
 		}
 		flush(t, l)
-		first, err := l.Unbooked(t.Context(), Unbooked{}, 2)
+		first, err := l.Unbilled(t.Context(), Unbilled{}, 2)
 		if err != nil || len(first) != 2 {
 			t.Fatalf("%v, %v", first, err)
 		}
-		rest, err := l.Unbooked(t.Context(), first[1], 10)
+		rest, err := l.Unbilled(t.Context(), first[1], 10)
 		if err != nil || len(rest) != 1 || rest[0].Cause != string(fault.CodeConflict) || rest[0].Event.ID == "" {
 			t.Fatalf("%+v, %v", rest, err)
 		}
 		nothing := func(*gorm.DB) error { return nil }
-		if booked, err := l.Book(t.Context(), rest[0], nothing); booked || !fault.Is(err, fault.CodeConflict) {
-			t.Errorf("refused again: %v, %v", booked, err)
+		if billed, err := l.Bill(t.Context(), rest[0], nothing); billed || !fault.Is(err, fault.CodeConflict) {
+			t.Errorf("refused again: %v, %v", billed, err)
 		}
 		refuse = false
-		if booked, err := l.Book(t.Context(), rest[0], func(*gorm.DB) error { return durabletest.ErrInjected }); booked || err == nil {
-			t.Errorf("what belongs to it failed: %v, %v", booked, err)
+		if billed, err := l.Bill(t.Context(), rest[0], func(*gorm.DB) error { return durabletest.ErrInjected }); billed || err == nil {
+			t.Errorf("what belongs to it failed: %v, %v", billed, err)
 		}
 		count := func(query string) (n int64) {
 			if err := db.Raw(query).Scan(&n).Error; err != nil {
@@ -142,16 +142,16 @@ func TestBookAgain(t *testing.T) {
 			return n
 		}
 		if u, b := count("SELECT COUNT(*) FROM audit_unbooked"), count("SELECT COUNT(*) FROM booked"); u != 3 || b != 0 {
-			t.Errorf("unbooked %d, booked %d", u, b)
+			t.Errorf("unbooked %d, billed %d", u, b)
 		}
-		if booked, err := l.Book(t.Context(), rest[0], nothing); !booked || err != nil {
-			t.Errorf("taken: %v, %v", booked, err)
+		if billed, err := l.Bill(t.Context(), rest[0], nothing); !billed || err != nil {
+			t.Errorf("taken: %v, %v", billed, err)
 		}
-		if booked, err := l.Book(t.Context(), rest[0], nothing); booked || err != nil {
-			t.Errorf("a second time: %v, %v", booked, err)
+		if billed, err := l.Bill(t.Context(), rest[0], nothing); billed || err != nil {
+			t.Errorf("a second time: %v, %v", billed, err)
 		}
 		if u, b := count("SELECT COUNT(*) FROM audit_unbooked"), count("SELECT COUNT(*) FROM booked"); u != 2 || b != 1 {
-			t.Errorf("unbooked %d, booked %d", u, b)
+			t.Errorf("unbooked %d, billed %d", u, b)
 		}
 	})
 }

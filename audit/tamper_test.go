@@ -339,7 +339,7 @@ func cut(s *scene, size int64) {
 	must(s.t, s.db.Exec("UPDATE audit_writers SET shipped = ?, sealed = ?", size, size).Error)
 }
 
-// TestForkIsRefused shows the replica a second history of the same log, correctly signed: it neither pins nor extends it.
+// TestForkIsRefused shows the replica a second history of the same log, correctly signed: it neither caches nor extends it.
 func TestForkIsRefused(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		mine := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})

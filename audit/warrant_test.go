@@ -93,7 +93,7 @@ func TestForgedErasure(t *testing.T) {
 	})
 }
 
-// TestForgedExpiry: a record of the vault, under a hold for instance, whose row is made to say that its time was over.
+// TestForgedExpiry: a record of the long-term store, under a hold for instance, whose row is made to say that its time was over.
 func TestForgedExpiry(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		g := newGrown(t, db, 700)
@@ -108,7 +108,7 @@ func TestForgedExpiry(t *testing.T) {
 		must(t, db.Exec("DELETE FROM audit_events WHERE id = ?", g.ids[7]).Error)
 		must(t, db.Exec("DELETE FROM audit_leaves WHERE idx = 7").Error)
 		r := g.verify()
-		for _, kind := range []string{"vault", "pruning"} { // that it went, and that what the vault says was changed
+		for _, kind := range []string{"vault", "pruning"} { // that it went, and that what the long-term store says was changed
 			if !slices.ContainsFunc(r.Problems, func(p verify.Problem) bool { return p.Kind == kind }) {
 				t.Errorf("no %s problem: %+v", kind, r)
 			}

@@ -32,11 +32,11 @@ func Differences(db *gorm.DB, want []Usage) (map[string]string, error) {
 		}
 		have, ok := stored[u.Request]
 		if !ok {
-			out[u.Request] = "the usage of this record is not booked"
+			out[u.Request] = "the usage of this record is not billed"
 			continue
 		}
 		if columns := differenceQuery(have, should); len(columns) > 0 {
-			out[u.Request] = "these columns of the booked usage differ from the record: " + strings.Join(columns, ", ")
+			out[u.Request] = "these columns of the billed usage differ from the record: " + strings.Join(columns, ", ")
 		}
 	}
 	return out, nil

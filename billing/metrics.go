@@ -35,7 +35,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		open: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "sluice_billing_open_reservations", Help: "Reservations that are open, or settled and not known to be recorded.",
 		}),
-		leases:        counter("sluice_billing_leases_total", "Slices of budgets leased from the database."),
+		leases:        counter("sluice_billing_leases_total", "Budget leases taken from the database."),
 		leaseFailures: counter("sluice_billing_lease_failures_total", "Attempts to lease that failed for other reasons than a spent budget."),
 		lost:          counter("sluice_billing_leases_lost_total", "Leases that expired because they could not be renewed in time."),
 		overdrawn:     counter("sluice_billing_overdrawn_total", "Requests that cost more than was reserved for them."),

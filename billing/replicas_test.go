@@ -200,7 +200,7 @@ func TestRenewalKeepsLeasesAndLostOnesRetire(t *testing.T) {
 	})
 }
 
-func TestIdleAndOutdatedSlicesAreGivenBack(t *testing.T) {
+func TestIdleAndOutdatedLeasesAreGivenBack(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		c := newClock()
 		l, other := replica(t, db, "a", c), replica(t, db, "b", c)

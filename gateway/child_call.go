@@ -20,12 +20,12 @@ const (
 )
 
 // childCall is the call for the vectors of a question, made while the run of a chat or a search is at work. It is routed, reserved, settled,
-// booked and recorded like any embedding, in the tenant and under the key of its parent, and is no request of its own to the rest: it takes no
+// billed and recorded like any embedding, in the tenant and under the key of its parent, and is no request of its own to the rest: it takes no
 // slot, and what the parent was admitted to do it does not ask again.
 //
 // Nobody waits for its records: its parent may not be admitted yet, and does not become slower by them. Both are written one after the other
 // when it has ended. So the log never has an answer without an admission, and readers of the log need no exception; the first says
-// already what was used, so the usage is booked even if only that one is written. A crash before that loses the usage of this one question. A child that never asked the engine leaves none: what
+// already what was used, so the usage is billed even if only that one is written. A crash before that loses the usage of this one question. A child that never asked the engine leaves none: what
 // refused it refuses its parent, whose record says so.
 type childCall struct {
 	*run

@@ -33,7 +33,7 @@
 // authenticated is counted but not audited: strangers must not be able to fill the log.
 //
 // Nothing bypasses the path: vectors and scores take the same steps as text, and nobody else asks an engine. [Pipeline.Ingest] is a call for
-// the vectors of a document. A question that is searched with is a child call of its chat or search: routed, reserved, settled, booked and
+// the vectors of a document. A question that is searched with is a child call of its chat or search: routed, reserved, settled, billed and
 // recorded as an embedding of the same tenant and key, with "parent" in its records. It takes no slot and waits for no record, since its parent
 // may not be admitted yet; what it has cost is kept if the parent is refused afterwards. See childCall.
 //
@@ -42,7 +42,7 @@
 //
 // The pipeline sends the last event of an answer only after the outcome record is durable, so a caller who saw the end of an answer
 // can ask for its proof. If that record cannot be written, the answer still goes out: its admitted record exists, the verifier
-// lists it as unfinished, and its usage is not booked. A counter and a log line tell the operator.
+// lists it as unfinished, and its usage is not billed. A counter and a log line tell the operator.
 //
 // A policy may let a blocking answer leave before its outcome record, which then commits with the next group. A crash in between leaves the
 // admitted record alone; that record says what is billed, which is the prompt.

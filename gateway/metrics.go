@@ -51,7 +51,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "sluice_gateway_running_requests", Help: "Calls that an engine is working on.",
 		}),
 		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "sluice_gateway_unrecorded_outcomes_total", Help: "Outcome records that could not be written: their usage is not booked, the verifier lists them as unfinished.",
+			Name: "sluice_gateway_unrecorded_outcomes_total", Help: "Outcome records that could not be written: their usage is not billed, the verifier lists them as unfinished.",
 		}),
 		imitations: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sluice_gateway_passage_imitations_total", Help: "Passages that imitated the tags around them, as a document does that tries to give the model orders.",

@@ -98,8 +98,8 @@ func TestImitations(t *testing.T) {
 		}
 		return given[0].Content, m[1], between
 	}
-	quiet, tag, _ := ask(7, "Nothing.")
-	if again, same, _ := ask(7, "Another."); same != tag || again != quiet {
+	unrelated, tag, _ := ask(7, "Nothing.")
+	if again, same, _ := ask(7, "Another."); same != tag || again != unrelated {
 		t.Error("another question of the same collection does not begin alike")
 	}
 	if _, other, _ := ask(8, "Nothing."); other == tag {
@@ -112,7 +112,7 @@ func TestImitations(t *testing.T) {
 	for _, text := range imitations {
 		text = strings.ReplaceAll(strings.ReplaceAll(text, "TAG", tag), "tAg", strings.ToUpper(tag))
 		system, now, between := ask(7, text, "The second.")
-		if now != tag || system != quiet {
+		if now != tag || system != unrelated {
 			t.Errorf("%q changes what the system message says", text)
 		}
 		if len(between) != 2 || !strings.HasPrefix(between[1], "<"+tag+" number=\"2\">\nThe second.\n") {

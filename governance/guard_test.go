@@ -99,7 +99,7 @@ func TestAdmitAndRelease(t *testing.T) {
 	token := user[strings.Index(user, "⟦手机"):]
 	token = token[:strings.Index(token, "⟧")+len("⟧")]
 	if !strings.Contains(passage, token) || strings.Contains(passage, "139001") {
-		t.Errorf("a passage must be masked in the same vault: %q", passage)
+		t.Errorf("a passage must be masked with the same pseudonyms: %q", passage)
 	}
 	release := a.Release()
 	var shown strings.Builder

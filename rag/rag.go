@@ -27,7 +27,7 @@ type Model struct {
 }
 
 // EmbedFunc turns texts into vectors of the service's [Model], one for each. Questions and passages are different texts to some models, and
-// somebody waits for a question. Whoever asks brings it, so that what the vectors cost is booked to whoever asks.
+// somebody waits for a question. Whoever asks brings it, so that what the vectors cost is billed to whoever asks.
 type EmbedFunc func(ctx context.Context, texts []string, question bool) ([][]float32, error)
 
 // Config sets up a service. The zero value is usable.

@@ -245,7 +245,7 @@ func TestHeavyweightsStayInTheirCages(t *testing.T) {
 }
 
 // askers are who may ask an engine for work, and why. There is no second way to a model: who else wants text, vectors or scores asks the
-// gateway, which limits, books and records it.
+// gateway, which limits, bills and records it.
 var askers = []struct {
 	prefix, why string
 }{

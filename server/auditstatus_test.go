@@ -101,7 +101,7 @@ func TestReconciliationOverHTTP(t *testing.T) {
 			t.Parallel()
 			in := start(t, setup{database: url(t)})
 			in.someRequests()
-			eventually(t, "the usage to be booked", func() bool { return in.usage("").Requests > 0 })
+			eventually(t, "the usage to be billed", func() bool { return in.usage("").Requests > 0 })
 			view := func(query string) (r adminapi.Reconciliation) {
 				in.admin(http.MethodGet, "/audit/reconciliation"+query, nil, &r)
 				return r

@@ -137,9 +137,9 @@ func TestSearchOfTheManagementPlane(t *testing.T) {
 	}
 }
 
-// TestVectorsAreBooked: what documents and questions cost is in the books and in the log like everything else, and a tenant that has spent its
+// TestVectorsAreBilled: what documents and questions cost is in the books and in the log like everything else, and a tenant that has spent its
 // budget brings no more documents.
-func TestVectorsAreBooked(t *testing.T) {
+func TestVectorsAreBilled(t *testing.T) {
 	t.Parallel()
 	in := start(t, setup{retrieval: true, plan: func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: []string{"120"}} }})
 	in.admin(http.MethodPost, "/rag/collections", map[string]string{"name": "kb"}, new(any))
@@ -165,14 +165,14 @@ func TestVectorsAreBooked(t *testing.T) {
 		}
 		return both[1]
 	}
-	booked := func() usageTotal { return in.usage("?model=" + testmodel.MiniLM) }
+	billed := func() usageTotal { return in.usage("?model=" + testmodel.MiniLM) }
 	all := int64(0)
 	spend := func(what string, e auditEvent) {
 		t.Helper()
 		if all += e.Usage.PromptTokens; e.Outcome != "ok" || e.Usage.PromptTokens == 0 || e.Usage.Cost != 20*e.Usage.PromptTokens {
 			t.Errorf("%s: %s", what, e.raw)
 		}
-		eventually(t, what+" to be booked", func() bool { u := booked(); return u.PromptTokens == all && u.CostNano == 20*all })
+		eventually(t, what+" to be billed", func() bool { u := billed(); return u.PromptTokens == all && u.CostNano == 20*all })
 	}
 	r := ingest("fees.txt", "A passport costs 120 yuan.\n\n"+strings.Repeat("The office is open from Monday to Friday. ", 60))
 	if r.status != http.StatusCreated {
@@ -198,8 +198,8 @@ func TestVectorsAreBooked(t *testing.T) {
 		t.Errorf("a search: %s", again.raw)
 	}
 	spend("the question of a search", again)
-	if u := booked(); u.Requests != 3 {
-		t.Errorf("booked %+v", u)
+	if u := billed(); u.Requests != 3 {
+		t.Errorf("billed %+v", u)
 	}
 
 	in.admin(http.MethodPut, "/budgets", map[string]any{"period": "total", "limit_nano": 0}, new(any))

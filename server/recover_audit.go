@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-project/sluice/server/config"
 )
 
-// RecoverAudit moves the audit records, and the usage booked with them, that a replica which never comes back left in its audit directory into
+// RecoverAudit moves the audit records, and the usage billed with them, that a replica which never comes back left in its audit directory into
 // the database; see [audit.RecoverAudit].
 func RecoverAudit(ctx context.Context, cfg *config.Config, dir string, log *slog.Logger) (records int64, err error) {
 	p := &parts{cfg: cfg, log: log, reg: prometheus.NewRegistry()}

@@ -21,17 +21,17 @@ import (
 // rollout is what the tests look at in a rollout.
 type rollout struct {
 	ID, Phase, Reason, Verdict string
-	Evidence                   *look
+	Evidence                   *evaluation
 	History                    []struct {
 		From, To, Reason, Evidence, Receipt string
 		ShareBasis                          int    `json:"share_basis"`
 		ReasonCode                          string `json:"reason_code"`
-		Look                                *look
+		Look                                *evaluation
 	}
 }
 
-// look is one look at a rollout's evidence.
-type look struct {
+// evaluation is one evaluation of a rollout.
+type evaluation struct {
 	Hash, Stage, Reason string
 	ReasonCode          string `json:"reason_code"`
 	Kept                bool
@@ -92,7 +92,7 @@ func TestRollouts(t *testing.T) {
 	soc.waitFor(t, "rollout.rolled_back")
 	if testing.Short() { // under the race detector a whole rollout takes minutes, and no other paths
 		in.checkTransitions(failing)
-		in.checkLastLook(failing)
+		in.checkLastEvaluation(failing)
 		return
 	}
 	healthy := in.rollout("v3")
@@ -110,7 +110,7 @@ func TestRollouts(t *testing.T) {
 	for _, r := range []rollout{failing, healthy} {
 		in.checkTransitions(r)
 	}
-	in.checkLastLook(failing)
+	in.checkLastEvaluation(failing)
 	in.checkAbort()
 	if v := in.verify(); !v.Report.OK {
 		t.Errorf("the audit log does not verify: %+v", v.Report.Problems)
@@ -139,8 +139,8 @@ func (in *installation) rollout(candidate string) rollout {
 	return r
 }
 
-// checkLastLook looks at what the failing rollout ended on: figures, checks and thresholds, in the language asked for.
-func (in *installation) checkLastLook(failing rollout) {
+// checkLastEvaluation looks at what the failing rollout ended on: figures, checks and thresholds, in the language asked for.
+func (in *installation) checkLastEvaluation(failing rollout) {
 	in.t.Helper()
 	var zh rollout
 	got := in.send(http.MethodGet, "/api/v1/rollouts/"+failing.ID, in.token, nil, "Accept-Language", "zh-CN")
@@ -155,7 +155,7 @@ func (in *installation) checkLastLook(failing rollout) {
 		l := end.Look
 		if l.Stage != "canary-20" || l.Candidate.Errors == 0 || l.Stable.Requests == 0 || len(l.Metrics) != 3 || // nobody knows the first tokens of answers in one piece
 			l.Thresholds.MinRequests != 30 || l.Thresholds.Margin != 300 || l.Thresholds.Quantile != 9000 || l.Thresholds.FloorMs != 70 || l.Thresholds.Promote != 0.02 {
-			in.t.Errorf("the look: %+v", l)
+			in.t.Errorf("the evaluation: %+v", l)
 		}
 		if m := l.Metrics[0]; m.State != "broken" || m.BrokenP > 0.01 || m.LimitText == "" || m.Proof == "" {
 			in.t.Errorf("the check: %+v", m)
@@ -177,7 +177,7 @@ func (in *installation) checkAbort() {
 	in.t.Helper()
 	var r rollout
 	in.admin(http.MethodPost, "/rollouts", map[string]any{"model": "steady", "candidate": "v2", "min_requests": 1_000_000, "poll_seconds": 1, "dwell_seconds": 1}, &r)
-	eventually(in.t, "the baseline to be looked at", func() bool {
+	eventually(in.t, "the baseline to be evaluated", func() bool {
 		in.admin(http.MethodGet, "/rollouts/"+r.ID, nil, &r)
 		return r.Evidence != nil
 	})

@@ -27,7 +27,7 @@ import (
 )
 
 // evidence are the tables that the audit log vouches for. Everything else in the database may change without its notice, but
-// for booked usage, which is compared with the records: other concerns' tables, the bookkeeping of shipping, indexes, triggers, free pages and old copies in the slack of pages.
+// for billed usage, which is compared with the records: other concerns' tables, the bookkeeping of shipping, indexes, triggers, free pages and old copies in the slack of pages.
 var evidence = []string{"audit_events", "audit_leaves", "audit_hashes", "audit_checkpoints"}
 
 // TestTamper: after real requests the log verifies while the server runs and after it stopped, on both databases; one changed byte
@@ -118,7 +118,7 @@ func tamperWithUsage(t *testing.T, cfg *config.Config, db *gorm.DB) {
 		{"cost", outcome, "cost", "UPDATE billing_usage SET cost = cost - 1 WHERE request = ?", "UPDATE billing_usage SET cost = cost + 1 WHERE request = ?", []any{request}, []any{request}},
 		{"tenant", outcome, "tenant", "UPDATE billing_usage SET tenant = tenant || 'x' WHERE request = ?", "UPDATE billing_usage SET tenant = 'demo' WHERE request = ?", []any{request}, []any{request}},
 		{"invented", "", "invented", insert, "DELETE FROM billing_usage WHERE request = ?", []any{"invented", request}, []any{"invented"}},
-		{"moved", outcome, "not booked", "UPDATE billing_usage SET request = ? WHERE request = ?", "UPDATE billing_usage SET request = ? WHERE request = ?", []any{"moved", request}, []any{request, "moved"}},
+		{"moved", outcome, "not billed", "UPDATE billing_usage SET request = ? WHERE request = ?", "UPDATE billing_usage SET request = ? WHERE request = ?", []any{"moved", request}, []any{request, "moved"}},
 	} {
 		if err := db.Exec(c.do, c.doArgs...).Error; err != nil {
 			t.Fatal(err)

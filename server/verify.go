@@ -63,7 +63,7 @@ func DatabaseExists(cfg *config.Config) error {
 }
 
 // VerifySource is what a verification of cfg's installation reads: the write-ahead log, the checkpoint files, the database, and the
-// usage that was booked with the records.
+// usage that was billed with the records.
 func VerifySource(cfg *config.Config, db *gorm.DB, verifierKey string) verify.Source {
 	witnesses, _ := checkpoint.NewWitnesses(strings.Join(cfg.Audit.Witnesses, "\n")) // the configuration is valid
 	return verify.Source{Dir: cfg.Audit.Dir, SpoolDir: cfg.Audit.SpoolDir, DB: db, VerifierKey: verifierKey, Witnesses: witnesses, Books: reconcile.Books{}, ArchiveDir: cfg.Audit.Retention.ArchiveDir}

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// Evaluation is one look at a step: what was counted, the limits it was held against, and the verdict.
+// Evaluation is one evaluation of a step: what was counted, the limits it was held against, and the verdict.
 type Evaluation struct {
 	At         int64 // UTC unix microseconds
 	Evidence   Evidence
@@ -91,9 +91,9 @@ func (a Arm) grown(by float64) Arm {
 	return Arm{Since: a.Since, Requests: scale(a.Requests), Errors: scale(a.Errors), FirstToken: bins(a.FirstToken), Total: bins(a.Total)}
 }
 
-// Why says why t was made: the words of the person who made it, or the cause, with its code. look is what the step was left on. A
+// Why says why t was made: the words of the person who made it, or the cause, with its code. evaluation is what the step was left on. A
 // release that knew no causes wrote English only; what it meant is found again from the evidence.
-func (t Transition) Why(th Thresholds, look *Evaluation) (code string, text fault.Phrase) {
+func (t Transition) Why(th Thresholds, evaluation *Evaluation) (code string, text fault.Phrase) {
 	switch {
 	case t.Cause != nil:
 		return t.Cause.Code, t.Cause.Sentence(th)
@@ -108,10 +108,10 @@ func (t Transition) Why(th Thresholds, look *Evaluation) (code string, text faul
 		c.Code = causeSuperseded
 	case t.To == PhaseFailed:
 		c.Code = causeRefused
-	case look != nil && strings.HasPrefix(t.Reason, "deadline: "):
-		c.Code, c.Decision = causeDeadline, &look.Decision
-	case look != nil && !strings.HasPrefix(t.Reason, "the rollout stopped: "):
-		c.Code, c.Decision = causeVerdict, &look.Decision
+	case evaluation != nil && strings.HasPrefix(t.Reason, "deadline: "):
+		c.Code, c.Decision = causeDeadline, &evaluation.Decision
+	case evaluation != nil && !strings.HasPrefix(t.Reason, "the rollout stopped: "):
+		c.Code, c.Decision = causeVerdict, &evaluation.Decision
 	}
 	return c.Code, c.Sentence(th)
 }

@@ -40,27 +40,27 @@ func TestAbortKeepsWhatItStoodOn(t *testing.T) {
 	}
 	last, left, err := s.Evaluations(t.Context(), st)
 	if err != nil || last == nil {
-		t.Fatalf("no last look: %v", err)
+		t.Fatalf("no last evaluation: %v", err)
 	}
 	end := st.History[len(st.History)-1]
-	look, ok := left[end.Evidence]
-	if !ok || look.Evidence.Stable.Requests != 10 || look.Evidence.Candidate.Requests != 7 || len(look.Decision.Checks) != rules || look.Thresholds != st.Spec.Thresholds {
-		t.Errorf("the step ended on %+v", look)
+	evaluation, ok := left[end.Evidence]
+	if !ok || evaluation.Evidence.Stable.Requests != 10 || evaluation.Evidence.Candidate.Requests != 7 || len(evaluation.Decision.Checks) != rules || evaluation.Thresholds != st.Spec.Thresholds {
+		t.Errorf("the step ended on %+v", evaluation)
 	}
-	if first, total := look.Quantiles(look.Evidence.Candidate); first < 118_000 || first > 120_000 || total < 1_180_000 || total > 1_200_000 {
+	if first, total := evaluation.Quantiles(evaluation.Evidence.Candidate); first < 118_000 || first > 120_000 || total < 1_180_000 || total > 1_200_000 {
 		t.Errorf("the latencies are %d and %d", first, total)
 	}
 	if last.Decision.Code != tooFewRequests || last.Evidence.Hash() != end.Evidence {
-		t.Errorf("the last look is %+v", last.Decision)
+		t.Errorf("the last evaluation is %+v", last.Decision)
 	}
 	if rec := w.records[len(w.records)-1]; rec.Detail["to"] != PhaseAborted || rec.Detail["evidence"] != end.Evidence {
 		t.Errorf("the audit record says %v", rec.Detail)
 	}
 }
 
-// TestAStepThatNobodyLookedAtIsLookedAt: an abort before the first look is carried out first and looks then; without statistics it
+// TestAStepThatNobodyEvaluatedIsEvaluated: an abort before the first evaluation is carried out first and looks then; without statistics it
 // is carried out all the same.
-func TestAStepThatNobodyLookedAtIsLookedAt(t *testing.T) {
+func TestAStepThatNobodyEvaluatedIsEvaluated(t *testing.T) {
 	t.Parallel()
 	for name, down := range map[string]error{"statistics": nil, "no statistics": errors.New("down")} {
 		t.Run(name, func(t *testing.T) {
@@ -84,13 +84,13 @@ func TestAStepThatNobodyLookedAtIsLookedAt(t *testing.T) {
 			if err != nil || st.Phase != PhaseAborted || w.cur.Rollout != "" {
 				t.Fatalf("%s, %+v, %v", st.Phase, w.cur, err)
 			}
-			looks, err := r.acts.store.evaluations(t.Context(), st)
+			evaluations, err := r.acts.store.evaluations(t.Context(), st)
 			if err != nil {
 				t.Fatal(err)
 			}
-			look, ok := looks[st.History[1].Evidence]
-			if ok != (down == nil) || ok && (look.Evidence.Stable.Requests != 10 || look.Evidence.Phase != PhaseBaseline) {
-				t.Errorf("it was left on %+v", look)
+			evaluation, ok := evaluations[st.History[1].Evidence]
+			if ok != (down == nil) || ok && (evaluation.Evidence.Stable.Requests != 10 || evaluation.Evidence.Phase != PhaseBaseline) {
+				t.Errorf("it was left on %+v", evaluation)
 			}
 			if n := len(w.records); n != 2 || w.records[1].Detail["evidence"] != st.History[1].Evidence {
 				t.Errorf("%d records, %+v", n, w.records)
@@ -99,8 +99,8 @@ func TestAStepThatNobodyLookedAtIsLookedAt(t *testing.T) {
 	}
 }
 
-// TestVerdictAndCountsAreOfOneLook: what is shown beside the verdict is what the verdict was made of, however much has arrived since.
-func TestVerdictAndCountsAreOfOneLook(t *testing.T) {
+// TestVerdictAndCountsAreOfOneEvaluation: what is shown beside the verdict is what the verdict was made of, however much has arrived since.
+func TestVerdictAndCountsAreOfOneEvaluation(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.cur.Rollout = "r-1"
@@ -122,7 +122,7 @@ func TestVerdictAndCountsAreOfOneLook(t *testing.T) {
 	}
 	last, _, err := s.Evaluations(t.Context(), st)
 	if err != nil || last == nil || last.Evidence.Stable.Requests != 6 || last.At != st.CheckedAt {
-		t.Fatalf("the last look: %+v %v", last, err)
+		t.Fatalf("the last evaluation: %+v %v", last, err)
 	}
 	if text := st.Decision.Sentence(st.Spec.Thresholds).String(); !strings.HasPrefix(text, "6 requests of stable") {
 		t.Errorf("the verdict says %q", text)
@@ -133,11 +133,11 @@ func TestVerdictAndCountsAreOfOneLook(t *testing.T) {
 func TestNeeds(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
-	look := func(phase string, stable, candidate Arm) Evaluation {
+	evaluate := func(phase string, stable, candidate Arm) Evaluation {
 		ev := Evidence{Schema: 1, Rollout: "r", Phase: phase, Stable: stable, Candidate: candidate}
 		return Evaluation{Evidence: ev, Thresholds: th(), Decision: Verdict(ev, th())}
 	}
-	undecided := look("canary-40", arm(400, 4, 100*ms, 900*ms), arm(250, 8, 100*ms, 900*ms))
+	undecided := evaluate("canary-40", arm(400, 4, 100*ms, 900*ms), arm(250, 8, 100*ms, 900*ms))
 	stable, candidate, ok := undecided.RequestsNeeded(errorRate)
 	if !ok || stable < 1 || candidate < 1 {
 		t.Fatalf("needs %d and %d, %t of %+v", stable, candidate, ok, undecided.Decision)
@@ -149,13 +149,13 @@ func TestNeeds(t *testing.T) {
 	if grown(1) != Pass || grown(0.7) == Pass {
 		t.Errorf("with what is needed it is %s, with 70 %% of it %s", grown(1), grown(0.7))
 	}
-	if stable, candidate, ok := look("canary-100", undecided.Evidence.Stable, undecided.Evidence.Candidate).RequestsNeeded(errorRate); !ok || stable != 0 || candidate < 1 {
+	if stable, candidate, ok := evaluate("canary-100", undecided.Evidence.Stable, undecided.Evidence.Candidate).RequestsNeeded(errorRate); !ok || stable != 0 || candidate < 1 {
 		t.Errorf("with all traffic on the candidate: %d, %d, %t", stable, candidate, ok)
 	}
 	for name, l := range map[string]Evaluation{
-		"small sample":     look("canary-40", arm(400, 0, 100*ms, 900*ms), arm(8, 0, 100*ms, 900*ms)),
-		"beyond the limit": look("canary-40", arm(400, 4, 100*ms, 900*ms), arm(250, 18, 100*ms, 900*ms)),
-		"no latencies":     look("canary-40", arm(400, 4, 100*ms, 900*ms), Arm{Requests: 300}),
+		"small sample":     evaluate("canary-40", arm(400, 0, 100*ms, 900*ms), arm(8, 0, 100*ms, 900*ms)),
+		"beyond the limit": evaluate("canary-40", arm(400, 4, 100*ms, 900*ms), arm(250, 18, 100*ms, 900*ms)),
+		"no latencies":     evaluate("canary-40", arm(400, 4, 100*ms, 900*ms), Arm{Requests: 300}),
 	} {
 		check := errorRate
 		if name == "no latencies" {
@@ -165,7 +165,7 @@ func TestNeeds(t *testing.T) {
 			t.Errorf("%s: %d and %d are foretold", name, stable, candidate)
 		}
 	}
-	if stable, candidate, ok := look("canary-20", arm(150, 0, 100*ms, 900*ms), arm(199, 0, 100*ms, 900*ms)).RequestsNeeded(""); !ok || stable != 50 || candidate != 1 {
+	if stable, candidate, ok := evaluate("canary-20", arm(150, 0, 100*ms, 900*ms), arm(199, 0, 100*ms, 900*ms)).RequestsNeeded(""); !ok || stable != 50 || candidate != 1 {
 		t.Errorf("the minimum lacks %d and %d, %t", stable, candidate, ok)
 	}
 }
@@ -176,7 +176,7 @@ func TestReasonsOfEarlierReleases(t *testing.T) {
 	ev := Evidence{Phase: "canary-20", Stable: arm(300, 0, time.Second, time.Second), Candidate: arm(10, 10, time.Second, time.Second)}
 	d := Verdict(ev, th())
 	d.Stable, d.Candidate = nil, nil // such a release stored no counts
-	look := &Evaluation{Evidence: ev, Thresholds: th(), Decision: d}
+	evaluation := &Evaluation{Evidence: ev, Thresholds: th(), Decision: d}
 	for reason, want := range map[string]string{
 		"error_rate_cap: candidate 1, stable 0, limit broken (p 1e-9)":           causeVerdict,
 		"deadline: 0 requests of stable, 200 needed":                             causeDeadline,
@@ -185,18 +185,18 @@ func TestReasonsOfEarlierReleases(t *testing.T) {
 		"the rollout stopped: activity error (type: RolloutTransition): timeout": causeStopped,
 	} {
 		move := Transition{To: PhaseRolledBack, Actor: rolloutActor(), Reason: reason}
-		code, text := move.Why(th(), look)
+		code, text := move.Why(th(), evaluation)
 		if zh := text.In(fault.Chinese); code != want || code != causeStopped && !chinese(zh) {
 			t.Errorf("%q is %s: %s", reason, code, zh)
 		}
-		if code, text := (Transition{Actor: bob, Reason: reason}).Why(th(), look); code != "" || text.In(fault.Chinese) != reason {
+		if code, text := (Transition{Actor: bob, Reason: reason}).Why(th(), evaluation); code != "" || text.In(fault.Chinese) != reason {
 			t.Errorf("bob's words %q are %s: %s", reason, code, text)
 		}
 	}
 }
 
 // TestRowOfTheReleaseBefore: a replica of the release before writes verdicts without what they rest on. Then nothing is shown as
-// that, rather than the counts of an earlier look.
+// that, rather than the counts of an earlier evaluation.
 func TestRowOfTheReleaseBefore(t *testing.T) {
 	t.Parallel()
 	w := newWorld()

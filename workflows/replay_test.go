@@ -23,7 +23,7 @@ func TestStoredHistoriesReplay(t *testing.T) {
 			t.Parallel()
 			r := worker.NewWorkflowReplayer()
 			r.RegisterWorkflowWithOptions(rollout, workflow.RegisterOptions{Name: rolloutName})
-			if err := r.ReplayWorkflowHistoryFromJSONFile(quiet{}, file); err != nil {
+			if err := r.ReplayWorkflowHistoryFromJSONFile(silentLogger{}, file); err != nil {
 				t.Error(err)
 			}
 		})
@@ -41,7 +41,7 @@ func TestReplayNoticesChanges(t *testing.T) {
 		}
 		return rollout(ctx, in)
 	}, workflow.RegisterOptions{Name: rolloutName})
-	err := r.ReplayWorkflowHistoryFromJSONFile(quiet{}, "testdata/rollout-v1-completed.json")
+	err := r.ReplayWorkflowHistoryFromJSONFile(silentLogger{}, "testdata/rollout-v1-completed.json")
 	if err == nil || !strings.Contains(err.Error(), "TMPRL1100") {
 		t.Errorf("a changed workflow replays: %v", err)
 	}

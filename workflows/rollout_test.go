@@ -182,7 +182,7 @@ func rehearse(t *testing.T, w *world, change func(*Spec)) *rehearsal {
 func rehearseOn(t *testing.T, w *world, a *activities, in rolloutInput) *rehearsal {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(quiet{})
+	suite.SetLogger(silentLogger{})
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(2 * time.Minute)
 	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
@@ -193,12 +193,12 @@ func rehearseOn(t *testing.T, w *world, a *activities, in rolloutInput) *rehears
 	return &rehearsal{TestWorkflowEnvironment: env, t: t, w: w, acts: a, input: in}
 }
 
-type quiet struct{}
+type silentLogger struct{}
 
-func (quiet) Debug(string, ...any) {}
-func (quiet) Info(string, ...any)  {}
-func (quiet) Warn(string, ...any)  {}
-func (quiet) Error(string, ...any) {}
+func (silentLogger) Debug(string, ...any) {}
+func (silentLogger) Info(string, ...any)  {}
+func (silentLogger) Warn(string, ...any)  {}
+func (silentLogger) Error(string, ...any) {}
 
 // run executes the workflow to its end and checks what must hold at every end.
 func (r *rehearsal) run() State {
@@ -239,7 +239,7 @@ func (r *rehearsal) check(st State) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	looks, err := r.acts.store.evaluations(r.t.Context(), kept)
+	evaluations, err := r.acts.store.evaluations(r.t.Context(), kept)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -247,13 +247,13 @@ func (r *rehearsal) check(st State) {
 		if h.From == PhaseStarting { // nothing was left
 			continue
 		}
-		look, ok := looks[h.Evidence]
-		if !ok || look.Evidence.Hash() != h.Evidence || look.Evidence.Phase != h.From || look.At == 0 {
-			r.t.Errorf("what %s was left on is lost: %q %+v", h.From, h.Evidence, look)
+		evaluation, ok := evaluations[h.Evidence]
+		if !ok || evaluation.Evidence.Hash() != h.Evidence || evaluation.Evidence.Phase != h.From || evaluation.At == 0 {
+			r.t.Errorf("what %s was left on is lost: %q %+v", h.From, h.Evidence, evaluation)
 			continue
 		}
-		if d := Verdict(look.Evidence, look.Thresholds); !reflect.DeepEqual(d, look.Decision) {
-			r.t.Errorf("the decision on %s does not replay: %+v, %+v", h.From, d, look.Decision)
+		if d := Verdict(evaluation.Evidence, evaluation.Thresholds); !reflect.DeepEqual(d, evaluation.Decision) {
+			r.t.Errorf("the decision on %s does not replay: %+v, %+v", h.From, d, evaluation.Decision)
 		} else if h.To == PhaseCompleted && d.Outcome != Pass || strings.HasPrefix(h.To, PhaseCanary) && d.Outcome != Pass {
 			r.t.Errorf("%s was entered on the verdict %s", h.To, d.Outcome)
 		}

@@ -247,7 +247,7 @@ func (s *Service) live(st State) State {
 	return st
 }
 
-// Evaluations returns the last look at a rollout that [Service.Get] returned, nil before the first one on a step, and what its steps were
+// Evaluations returns the last evaluation of a rollout that [Service.Get] returned, nil before the first one on a step, and what its steps were
 // left on, by the hash that the transition carries. [Verdict] of evidence and thresholds gives the decision again.
 func (s *Service) Evaluations(ctx context.Context, st State) (last *Evaluation, left map[string]Evaluation, err error) {
 	if left, err = s.store.evaluations(ctx, st); err != nil {

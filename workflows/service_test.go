@@ -232,8 +232,8 @@ func TestRolloutsOnARealServer(t *testing.T) {
 		t.Fatalf("the last look at an aborted rollout: %+v %v", seen, err)
 	}
 	for _, h := range done.History[1:] {
-		if look, ok := left[h.Evidence]; !ok || look.Evidence.Phase != h.From || Verdict(look.Evidence, look.Thresholds).Outcome != Pass {
-			t.Errorf("%s was left on %+v", h.From, look.Decision)
+		if evaluation, ok := left[h.Evidence]; !ok || evaluation.Evidence.Phase != h.From || Verdict(evaluation.Evidence, evaluation.Thresholds).Outcome != Pass {
+			t.Errorf("%s was left on %+v", h.From, evaluation.Decision)
 		}
 	}
 }

@@ -31,7 +31,7 @@ type Spec struct {
 	Dwell time.Duration `json:"dwell"`
 	// Deadline is the time on a step after which missing or undecided evidence takes the rollout back. Default 24 hours.
 	Deadline time.Duration `json:"deadline"`
-	// Poll is the time between two looks at the evidence. Default 10 seconds.
+	// Poll is the time between two evaluations. Default 10 seconds.
 	Poll       time.Duration `json:"poll"`
 	Thresholds Thresholds    `json:"thresholds"`
 	// Reason says, for the audit record, why this is done.

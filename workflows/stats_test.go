@@ -8,7 +8,7 @@ import (
 )
 
 // falseAlarms simulates rollouts that are looked at after every batch and counts those in which the evidence crosses 1/alpha at
-// any look. This is the promise that the always-valid tests make: at most alpha of them, however many looks.
+// any evaluation. This is the promise that the always-valid tests make: at most alpha of them, however many looks.
 func falseAlarms(t *testing.T, alpha float64, crossed func(r *rand.Rand) bool) {
 	t.Helper()
 	const runs = 400
@@ -31,7 +31,7 @@ func TestErrorEvidenceIsValidAtAnyTime(t *testing.T) {
 	cross := func(against func(c, s coin, margin float64) float64, ps, pc float64, share int) func(*rand.Rand) bool {
 		return func(r *rand.Rand) bool {
 			var s, c coin
-			for look := 0; look < 1500; look += 25 {
+			for sample := 0; sample < 1500; sample += 25 {
 				for range 25 {
 					if r.IntN(100) < share {
 						c.n++
@@ -125,8 +125,8 @@ func TestMinOnLineIsAMinimum(t *testing.T) {
 	}
 }
 
-// TestQuantileEvidenceLooksEverywhere holds that the few points the quantile tests look at contain the minimum over all x.
-func TestQuantileEvidenceLooksEverywhere(t *testing.T) {
+// TestQuantileEvidenceIsTheMinimum holds that the few points the quantile tests look at contain the minimum over all x.
+func TestQuantileEvidenceIsTheMinimum(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 100 {

@@ -203,7 +203,7 @@ func finished(phase string) bool {
 	return false
 }
 
-// checked notes the latest verdict of a running rollout with what it was made of. A look that comes late, when the rollout has left
+// checked notes the latest verdict of a running rollout with what it was made of. An evaluation that comes late, when the rollout has left
 // the step, changes nothing.
 func (s *store) checked(ctx context.Context, ev Evidence, d Decision, at time.Time) error {
 	decision, err := encode(d)
@@ -237,7 +237,7 @@ func (s *store) saveEvidence(ctx context.Context, ev Evidence, th Thresholds, d 
 }
 
 // evaluations returns the evidence that a rollout refers to, by hash: what its steps were left on, and its latest verdict. A step that
-// passes and waits keeps one look after the other, which nobody asks for again.
+// passes and waits keeps one evaluation after the other, which nobody asks for again.
 func (s *store) evaluations(ctx context.Context, st State) (map[string]Evaluation, error) {
 	hashes := []string{st.Decision.Evidence}
 	for _, t := range st.History {

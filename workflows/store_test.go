@@ -58,7 +58,7 @@ func TestStoreKeepsARollout(t *testing.T) {
 		if err := s.checked(ctx, ev, d, time.UnixMicro(25)); err != nil {
 			t.Fatal(err)
 		}
-		late.Phase = "canary-20" // a look at the step before, which comes when that is over
+		late.Phase = "canary-20" // an evaluation of the step before, which comes when that is over
 		if err := s.checked(ctx, late, Decision{Code: "late"}, time.UnixMicro(26)); err != nil {
 			t.Fatal(err)
 		}

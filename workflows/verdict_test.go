@@ -199,7 +199,7 @@ func simulate(runs int, th Thresholds, stable, candidate sim) (completed, rolled
 func oneRollout(r *rand.Rand, th Thresholds, stable, candidate sim) Outcome {
 	for _, share := range []int{20, 40, 80} {
 		s, c, passed := stable, candidate, false
-		for look := 0; look < 100 && !passed; look++ {
+		for sample := 0; sample < 100 && !passed; sample++ {
 			s.draw(r, 50*(100-share)/100)
 			c.draw(r, 50*share/100)
 			switch Verdict(Evidence{Phase: "canary", Stable: s.arm(), Candidate: c.arm()}, th).Outcome {

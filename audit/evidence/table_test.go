@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// TestTableGolden pins the table: bundles that were written must stay verifiable, so a change here needs another format of the bundle.
+// TestTableGolden fixes the table: bundles that were written must stay verifiable, so a change here needs another format of the bundle.
 func TestTableGolden(t *testing.T) {
 	var table csvTable
 	got := append([]byte{}, table.header()...)

@@ -22,11 +22,11 @@ const (
 // Day is the unit of times to keep.
 const Day = 24 * time.Hour
 
-// ActionPrune is the action of the record that a pruning leaves; its resource is the range of positions, "vault" when only records whose
+// ActionPrune is the action of the record that a pruning leaves; its resource is the range of positions, [LongTermResource] when only records whose
 // longer time is over were removed.
 const ActionPrune = "audit.prune"
 
-// LongTermResource is the resource of the record that says which positions left the vault.
+// LongTermResource is the resource of the record that says which positions left the long-term store.
 const LongTermResource = "vault"
 
 // Config says how long records are kept before they may be pruned. Zero values mean the defaults in brackets, which nothing undercuts.

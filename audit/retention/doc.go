@@ -1,4 +1,4 @@
-// Package retention decides how long records stay, and takes them away: the classes and their times, holds, the vault of records that outlive
+// Package retention decides how long records stay, and takes them away: the classes and their times, holds, the long-term store of records that outlive
 // their neighbours, the transactions that prune records and destroy the keys of a person.
 //
 // No configuration keeps records for less than the floors of [Config]. A hold keeps what it selects from being pruned and from being erased; who

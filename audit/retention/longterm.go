@@ -22,24 +22,24 @@ import (
 // longTermBatch is how many records are proven and copied in one transaction.
 const longTermBatch = 128
 
-// InLongTerm counts the records of a range that the vault keeps.
+// InLongTerm counts the records of a range that the long-term store keeps.
 func InLongTerm(db *gorm.DB, lo, hi int64) (int64, error) {
 	var n int64
 	err := db.Model(&store.LongTermRow{}).Where("idx >= ? AND idx < ?", lo, hi).Count(&n).Error
 	if err != nil {
-		return 0, fmt.Errorf("count the vault: %w", err)
+		return 0, fmt.Errorf("count the long-term store: %w", err)
 	}
 	return n, nil
 }
 
-// LongTermDigest is over what the vault says of the records of a range, but for their proofs: it never changes once the range was pruned.
+// LongTermDigest is over what the long-term store says of the records of a range, but for their proofs: it never changes once the range was pruned.
 func LongTermDigest(db *gorm.DB, lo, hi int64) (string, error) {
 	sum := sha256.New()
 	for at := lo; ; {
 		var rows []store.LongTermRow
 		err := db.Select("idx", "id", "tenant", "reason", "until").Where("idx >= ? AND idx < ?", at, hi).Order("idx").Limit(readBatch).Find(&rows).Error
 		if err != nil {
-			return "", fmt.Errorf("read the vault: %w", err)
+			return "", fmt.Errorf("read the long-term store: %w", err)
 		}
 		for _, r := range rows {
 			fmt.Fprintf(sum, "%d %q %q %q %d\n", r.Idx, r.ID, r.Tenant, r.Reason, r.Until)
@@ -51,13 +51,13 @@ func LongTermDigest(db *gorm.DB, lo, hi int64) (string, error) {
 	}
 }
 
-// CopyToLongTerm copies records into the vault, each with its proof under the tree, which is checked first. Those that are there stay as they are.
+// CopyToLongTerm copies records into the long-term store, each with its proof under the tree, which is checked first. Those that are there stay as they are.
 func CopyToLongTerm(ctx context.Context, db *gorm.DB, keep []keeping, note string, tree checkpoint.Tree, key string) error {
 	for len(keep) > 0 {
 		n := min(len(keep), longTermBatch)
 		err := db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return longTermIn(tx, keep[:n], note, tree, key) })
 		if err != nil {
-			return fmt.Errorf("copy records into the vault: %w", err)
+			return fmt.Errorf("copy records into the long-term store: %w", err)
 		}
 		keep = keep[n:]
 	}
@@ -123,7 +123,7 @@ func proven(payload []byte, index int64, note string, tree checkpoint.Tree, key 
 	return string(text), err
 }
 
-// Overdue finds records of the vault, behind a position, whose time is over by now and that nothing holds. It looks at some of them and returns the
+// Overdue finds records of the long-term store, behind a position, whose time is over by now and that nothing holds. It looks at some of them and returns the
 // last position it looked at, -1 at the end, and the holds it went by.
 func (x *Keeper) Overdue(ctx context.Context, r Config, now time.Time, from int64) (due []store.RecordRow, last int64, holds []Hold, err error) {
 	db := x.db.WithContext(ctx)
@@ -136,7 +136,7 @@ func (x *Keeper) Overdue(ctx context.Context, r Config, now time.Time, from int6
 		Where("v.proof <> '' AND v.until <= ? AND v.idx > ? AND v.idx < (SELECT MAX(until_index) FROM audit_prunings)", now.UnixMicro(), from).
 		Order("v.idx").Limit(readBatch).Find(&rows).Error
 	if err != nil {
-		return nil, 0, nil, fmt.Errorf("read the vault: %w", err)
+		return nil, 0, nil, fmt.Errorf("read the long-term store: %w", err)
 	}
 	last = from
 	for _, row := range rows {
@@ -186,7 +186,7 @@ func Expire(ctx context.Context, db *gorm.DB, holder string, due []store.RecordR
 		return search.RemoveUnused(tx, newest)
 	})
 	if err != nil {
-		return fmt.Errorf("remove records from the vault: %w", err)
+		return fmt.Errorf("remove records from the long-term store: %w", err)
 	}
 	return nil
 }

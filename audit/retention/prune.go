@@ -164,7 +164,7 @@ func stillPruner(tx *gorm.DB, holder string, holds []Hold) error {
 	return err
 }
 
-// Remove removes the records of a range that are not in the vault, in one transaction with the row that says so.
+// Remove removes the records of a range that are not in the long-term store, in one transaction with the row that says so.
 func Remove(ctx context.Context, db *gorm.DB, holder string, row store.PruningRow, stays string, holds []Hold) error {
 	err := db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := stillPruner(tx, holder, holds); err != nil {

@@ -59,7 +59,7 @@ func (p *Cache) LatestPath() string { return filepath.Join(p.Dir, "latest") }
 // LogPath is where all checkpoints are.
 func (p *Cache) LogPath() string { return filepath.Join(p.Dir, "checkpoints.log") }
 
-// Take pins the checkpoint text, which says t, after checking against the stored hashes that it extends the latest one.
+// Take keeps the checkpoint text, which says t, after checking against the stored hashes that it extends the latest one.
 func (p *Cache) Take(text string, t checkpoint.Tree, hashes tlog.HashReader) error {
 	if err := p.extends(t, hashes); err != nil {
 		return err
@@ -69,19 +69,19 @@ func (p *Cache) Take(text string, t checkpoint.Tree, hashes tlog.HashReader) err
 	}
 	line, err := json.Marshal(text)
 	if err != nil {
-		return fmt.Errorf("pin checkpoint: %w", err)
+		return fmt.Errorf("cache checkpoint: %w", err)
 	}
 	if err := p.note(append(line, '\n')); err != nil {
-		return fmt.Errorf("pin checkpoint: %w", err)
+		return fmt.Errorf("cache checkpoint: %w", err)
 	}
 	if err := durable.Replace(p.Files, p.LatestPath(), []byte(text)); err != nil {
-		return fmt.Errorf("pin checkpoint: %w", err)
+		return fmt.Errorf("cache checkpoint: %w", err)
 	}
 	p.Latest = t
 	return nil
 }
 
-// extends reports, as errRewritten, that t is not an extension of the latest pinned tree.
+// extends reports, as errRewritten, that t is not an extension of the latest tree.
 func (p *Cache) extends(t checkpoint.Tree, hashes tlog.HashReader) error {
 	old := p.Latest
 	switch {

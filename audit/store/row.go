@@ -63,7 +63,7 @@ type WriterRow struct {
 // TableName implements gorm's Tabler.
 func (WriterRow) TableName() string { return "audit_writers" }
 
-// UnbookedRow is a row of audit_unbooked: a record whose usage could not be booked.
+// UnbookedRow is a row of audit_unbooked: a record whose usage could not be billed.
 type UnbookedRow struct {
 	Writer string
 	Seq    int64

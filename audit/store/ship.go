@@ -56,7 +56,7 @@ func (s *Store) Ship(ctx context.Context, writer string, frames []wal.Record) (d
 	})
 	if final(err) {
 		err = s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-			done, err = s.shipIn(tx, writer, arrivals, s.bookEach)
+			done, err = s.shipIn(tx, writer, arrivals, s.billEach)
 			return err
 		})
 	}
@@ -127,9 +127,9 @@ func (s *Store) book(tx *gorm.DB, fresh []Arrival) (unbooked int, err error) {
 	return 0, s.Sink(tx, events)
 }
 
-// bookEach gives the sink each event by itself, with a savepoint, so that a refusal costs one record its booking and not the batch. That is
+// billEach gives the sink each event by itself, with a savepoint, so that a refusal costs one record its billing and not the batch. That is
 // slower, and happens only after a refusal.
-func (s *Store) bookEach(tx *gorm.DB, fresh []Arrival) (unbooked int, err error) {
+func (s *Store) billEach(tx *gorm.DB, fresh []Arrival) (unbooked int, err error) {
 	for _, a := range fresh {
 		err := tx.Transaction(func(tx *gorm.DB) error { return s.Sink(tx, []record.Event{a.Event}) })
 		if err != nil && !final(err) {

@@ -100,7 +100,7 @@ func (w *walk) prunings(db *gorm.DB) error {
 			return err
 		}
 		if kept != r.Kept {
-			w.problem("vault", "", r.FirstIndex, fmt.Sprintf("%d of the records from %d to %d had to stay, the vault knows %d", r.Kept, r.FirstIndex, r.UntilIndex, kept))
+			w.problem("vault", "", r.FirstIndex, fmt.Sprintf("%d of the records from %d to %d had to stay, the long-term store knows %d", r.Kept, r.FirstIndex, r.UntilIndex, kept))
 		}
 		if err := w.archived(r); err != nil {
 			return err
@@ -148,7 +148,7 @@ func (w *walk) atLatest(stated int64) int64 {
 	return min(stated, w.now().UnixMicro()) + store.MaxSkew.Microseconds()
 }
 
-// confirms returns the record of a pruning, and whether it says what its row and the vault say, with an attestation.
+// confirms returns the record of a pruning, and whether it says what its row and the long-term store say, with an attestation.
 func (w *walk) confirms(payload []byte, r store.PruningRow, stays string) (record.Event, bool) {
 	e, err := record.Decode(payload)
 	if err != nil || e.Action != retention.ActionPrune || e.Resource != fmt.Sprintf("%d-%d", r.FirstIndex, r.UntilIndex) || !retention.Attested(w.v, e) {
@@ -159,12 +159,12 @@ func (w *walk) confirms(payload []byte, r store.PruningRow, stays string) (recor
 	return e, maps.Equal(said, r.Detail(stays))
 }
 
-// expired returns when each position left the vault, as the records with an attestation say.
+// expired returns when each position left the long-term store, as the records with an attestation say.
 func (w *walk) expired(db *gorm.DB) (map[int64]int64, error) {
 	var said []store.EventRow
 	err := sealedEvent(db).Joins("JOIN audit_facets AS f ON f.id = e.facet").Where("f.action = ? AND e.resource = ?", retention.ActionPrune, retention.LongTermResource).Find(&said).Error
 	if err != nil {
-		return nil, fmt.Errorf("read the vault: %w", err)
+		return nil, fmt.Errorf("read the long-term store: %w", err)
 	}
 	out := map[int64]int64{}
 	for _, r := range said {
@@ -209,7 +209,7 @@ func (w *walk) archived(r store.PruningRow) error {
 	return nil
 }
 
-// longTerm checks every proof in the vault, and that its record is still where it can be found.
+// longTerm checks every proof in the long-term store, and that its record is still where it can be found.
 func (w *walk) longTerm(db *gorm.DB) error {
 	expired, err := w.expired(db)
 	if err != nil {
@@ -219,7 +219,7 @@ func (w *walk) longTerm(db *gorm.DB) error {
 		var rows []store.LongTermRow
 		err := db.Select("idx", "id", "tenant", "reason", "until", "proof").Where("idx > ?", at).Order("idx").Limit(verifyBatch).Find(&rows).Error
 		if err != nil {
-			return fmt.Errorf("read the vault: %w", err)
+			return fmt.Errorf("read the long-term store: %w", err)
 		}
 		var ids []string
 		for _, r := range rows {
@@ -227,7 +227,7 @@ func (w *walk) longTerm(db *gorm.DB) error {
 		}
 		var there []string
 		if err := db.Model(&store.EventRow{}).Where("id IN ?", ids).Pluck("id", &there).Error; err != nil {
-			return fmt.Errorf("read the vault: %w", err)
+			return fmt.Errorf("read the long-term store: %w", err)
 		}
 		known := make(map[string]bool, len(there))
 		for _, id := range there {
@@ -235,7 +235,7 @@ func (w *walk) longTerm(db *gorm.DB) error {
 		}
 		for _, r := range rows {
 			before, gone := expired[r.Idx]
-			w.vaulted(r, known[r.ID], gone && r.Until <= before)
+			w.inLongTerm(r, known[r.ID], gone && r.Until <= before)
 			at = r.Idx
 		}
 		if len(rows) < verifyBatch {
@@ -244,35 +244,35 @@ func (w *walk) longTerm(db *gorm.DB) error {
 	}
 }
 
-// vaulted checks a row of the vault. there says that its record is; expired, that a record with an attestation says that its time was over.
-func (w *walk) vaulted(r store.LongTermRow, there, expired bool) {
+// inLongTerm checks a row of the long-term store. there says that its record is; expired, that a record with an attestation says that its time was over.
+func (w *walk) inLongTerm(r store.LongTermRow, there, expired bool) {
 	bad := func(cause string) { w.problem("vault", r.ID, r.Idx, cause) }
 	if r.Proof == "" {
 		if !expired {
-			bad("the record was removed from the vault, and no record says that its time was over")
+			bad("the record was removed from the long-term store, and no record says that its time was over")
 		}
 		return
 	}
 	var p evidence.Proof
 	if err := json.Unmarshal([]byte(r.Proof), &p); err != nil {
-		bad("the proof in the vault is unreadable")
+		bad("the proof in the long-term store is unreadable")
 		return
 	}
 	t, err := w.v.Open(p.Checkpoint)
 	if err != nil {
-		bad("the proof in the vault: " + err.Error())
+		bad("the proof in the long-term store: " + err.Error())
 		return
 	}
 	e, err := record.Decode([]byte(p.Record))
 	switch {
 	case p.Index != r.Idx || p.Index >= t.Size || tlog.CheckRecord(p.Hashes, t.Size, t.Root, p.Index, tlog.RecordHash([]byte(p.Record))) != nil:
-		bad("the proof in the vault does not hold")
+		bad("the proof in the long-term store does not hold")
 	case err != nil || database.Text(e.ID) != r.ID || database.Text(e.Tenant) != r.Tenant:
-		bad("the vault says something else about the record than the record itself")
+		bad("the long-term store says something else about the record than the record itself")
 	case r.Until < retention.LeastUntil(e):
-		bad("the vault gives the record less time than its class has")
+		bad("the long-term store gives the record less time than its class has")
 	case !there:
-		bad("the record had to stay and was removed; its proof in the vault still has it")
+		bad("the record had to stay and was removed; its proof in the long-term store still has it")
 	}
 }
 
@@ -280,7 +280,7 @@ func (w *walk) vaulted(r store.LongTermRow, there, expired bool) {
 // checkpoint covers. What comes before is taken from the stored hashes, which is enough: they have to lead to the same root.
 func (w *walk) onlyRange(ctx context.Context, src Source) (Report, error) {
 	if src.Dir != "" {
-		if _, err := w.pinned(seal.CacheDir(src.Dir)); err != nil {
+		if _, err := w.cached(seal.CacheDir(src.Dir)); err != nil {
 			return Report{}, err
 		}
 	}

@@ -48,7 +48,7 @@ type Report struct {
 // position in the tree or a tree size, -1 if it has none.
 //
 // Problems: payload, column, leaf, tree, root, fork, truncated, checkpoint, cosignature, gap, missing, extra, sequence, wal, storage, usage (the
-// books and the record disagree), content (what is kept beside the record), pruning (what is said about removed records), vault (a record
+// books and the record disagree), content (what is kept beside the record), pruning (what is said about removed records), `vault` (a record
 // that had to stay), archive (the file of removed records was changed).
 // Findings: unfinished (admitted without outcome), unbooked, torn (an unfinished write at the end of a segment), unpinned (no
 // checkpoint outside the database), archive (the file of removed records is not where it was).
@@ -83,7 +83,7 @@ func Run(ctx context.Context, src Source, progress func(done, total int64)) (Rep
 	// On a running log the order matters: what was read first can only have grown by the time the rest is read.
 	var latest checkpoint.Tree
 	if src.Dir != "" {
-		if latest, err = w.pinned(seal.CacheDir(src.Dir)); err != nil {
+		if latest, err = w.cached(seal.CacheDir(src.Dir)); err != nil {
 			return Report{}, err
 		}
 		if err := w.writeAheadLog(ctx, wal.Dir(src.Dir)); err != nil {
@@ -122,8 +122,8 @@ func (w *walk) finding(kind, record string, index int64, cause string) {
 	w.report.Findings = append(w.report.Findings, Problem{kind, record, index, cause})
 }
 
-// pinned reads the checkpoints kept outside the database and returns the newest.
-func (w *walk) pinned(dir string) (latest checkpoint.Tree, err error) {
+// cached reads the checkpoints kept outside the database and returns the newest.
+func (w *walk) cached(dir string) (latest checkpoint.Tree, err error) {
 	take := func(text, where string) {
 		t, err := w.v.Open(text)
 		if err != nil {

@@ -71,7 +71,7 @@ type walk struct {
 	logSeqs   map[string]map[uint64]logRecord // records of the write-ahead log not yet met in the database
 	books     Books
 	refused   map[string]bool // writer/sequence of the records whose usage the ledger refused
-	due       []booked        // records to be compared with the books
+	due       []billed        // records to be compared with the books
 	keepers   []keeper        // records to be compared with what is kept of them
 	search    search.Check
 
@@ -86,7 +86,7 @@ type walk struct {
 	now     func() time.Time
 }
 
-type booked struct {
+type billed struct {
 	event record.Event
 	index int64
 }
@@ -203,7 +203,7 @@ func (w *walk) surplus(db *gorm.DB) error {
 		return fmt.Errorf("compare the books: %w", err)
 	}
 	for _, r := range requests {
-		w.problem("usage", "", -1, "usage of request "+r+" is booked and no outcome record says so")
+		w.problem("usage", "", -1, "usage of request "+r+" is billed and no outcome record says so")
 	}
 	return nil
 }
@@ -362,7 +362,7 @@ func (w *walk) record(r store.EventRow, idx int64) tlog.Hash {
 		w.keepers = append(w.keepers, keeper{e, idx})
 	}
 	if w.books != nil && e.Stage == record.StageOutcome && !w.refused[fmt.Sprintf("%s/%d", r.Writer, r.Seq)] {
-		w.due = append(w.due, booked{e, idx})
+		w.due = append(w.due, billed{e, idx})
 	}
 	w.search.Note(a.Lists, a.Event.ID, idx)
 	if bad := differing(r, want); len(bad) > 0 {

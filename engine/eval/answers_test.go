@@ -51,8 +51,8 @@ func TestPlansChooseTheExactPlansTokens(t *testing.T) {
 		same, n := 0, 0
 		for _, a := range answers {
 			s := m.Start()
-			fed := slices.Concat(a.Prompt, a.Tokens[:len(a.Tokens)-1])
-			err := s.Feed(fed, len(a.Prompt)-1, func(i int, logits []float32) {
+			inputs := slices.Concat(a.Prompt, a.Tokens[:len(a.Tokens)-1])
+			err := s.Feed(inputs, len(a.Prompt)-1, func(i int, logits []float32) {
 				if likeliest(logits) == a.Tokens[i-len(a.Prompt)+1] {
 					same++
 				}

@@ -214,8 +214,8 @@ func TestPlansComeCloseToTheExactAnswer(t *testing.T) {
 				c.IDs = c.IDs[:min(12, len(c.IDs))]
 			}
 			s := m.Start()
-			fed := append(append([]int32{}, c.PromptIDs...), c.IDs[:len(c.IDs)-1]...)
-			err := s.Feed(fed, len(c.PromptIDs)-1, func(i int, logits []float32) {
+			inputs := append(append([]int32{}, c.PromptIDs...), c.IDs[:len(c.IDs)-1]...)
+			err := s.Feed(inputs, len(c.PromptIDs)-1, func(i int, logits []float32) {
 				step := i - len(c.PromptIDs) + 1
 				d := math.Abs(logprob(logits, c.IDs[step]) - c.Steps[step].Logprob)
 				sum, worst, n = sum+d, max(worst, d), n+1

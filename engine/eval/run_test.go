@@ -22,7 +22,7 @@ type bigram struct {
 	fail    error
 	open    *int // sequences that were not released
 
-	fed, scored int
+	computed, scored int
 }
 
 func (b *bigram) Encode(text string) ([]int32, error) {
@@ -54,7 +54,7 @@ func (w *walk) Release() { *w.b.open-- }
 func (w *walk) Feed(tokens []int32, from int, visit func(int, []float32)) error {
 	for i, id := range tokens {
 		w.seen = append(w.seen, id)
-		w.b.fed++
+		w.b.computed++
 		if i >= from {
 			w.b.scored++
 			visit(i, w.b.scores(w.seen))
@@ -199,12 +199,12 @@ func TestReadFeedsEachTokenOnce(t *testing.T) {
 			t.Errorf("%d of %d", done, total)
 		}
 		last = done
-	}); err != nil || last != 280 || m.fed != 280+4 || m.scored != m.fed || *m.open != 0 {
-		t.Errorf("%d tokens of 280 with 4 begin tokens, %d scored, %d open, %v", m.fed, m.scored, *m.open, err)
+	}); err != nil || last != 280 || m.computed != 280+4 || m.scored != m.computed || *m.open != 0 {
+		t.Errorf("%d tokens of 280 with 4 begin tokens, %d scored, %d open, %v", m.computed, m.scored, *m.open, err)
 	}
-	m.fed = 0
-	if err := Read(t.Context(), m, data, 120, nil); err != nil || m.fed != 120+2 {
-		t.Errorf("%d tokens, %v", m.fed, err)
+	m.computed = 0
+	if err := Read(t.Context(), m, data, 120, nil); err != nil || m.computed != 120+2 {
+		t.Errorf("%d tokens, %v", m.computed, err)
 	}
 	m.fail = errors.New("broken")
 	if err := Read(t.Context(), m, data, 0, nil); !errors.Is(err, m.fail) || *m.open != 0 {

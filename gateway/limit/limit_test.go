@@ -27,14 +27,14 @@ func newClock() *clock {
 func (c *clock) now() time.Time          { return time.UnixMicro(c.us.Load()) }
 func (c *clock) advance(d time.Duration) { c.us.Add(d.Microseconds()) }
 
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // each runs a test on both stores. open may be called again: the limiters it returns share their state, like replicas.
 func each(t *testing.T, test func(t *testing.T, open func(Config) *Limiter, c *clock)) {
 	t.Run("memory", func(t *testing.T) {
 		c, m := newClock(), newMemory()
 		test(t, func(cfg Config) *Limiter {
-			l, err := build(cfg, m, quiet())
+			l, err := build(cfg, m, discard())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +47,7 @@ func each(t *testing.T, test func(t *testing.T, open func(Config) *Limiter, c *c
 		test(t, func(cfg Config) *Limiter {
 			client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 			t.Cleanup(func() { _ = client.Close() })
-			l, err := NewRedis(cfg, client, quiet())
+			l, err := NewRedis(cfg, client, discard())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +77,7 @@ func refuse(t *testing.T, l *Limiter, a Request, code fault.Code) (time.Duration
 
 // TestMemoryClock: the limiter of one process counts on a clock that follows the monotonic one from a right start.
 func TestMemoryClock(t *testing.T) {
-	l, err := NewMemory(Config{}, quiet())
+	l, err := NewMemory(Config{}, discard())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestRedisLeaseOfDeadReplicaEnds(t *testing.T) {
 	c, server := newClock(), miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer client.Close()
-	l, err := NewRedis(Config{Key: Limits{Concurrent: 1}, Lease: time.Minute}, client, quiet())
+	l, err := NewRedis(Config{Key: Limits{Concurrent: 1}, Lease: time.Minute}, client, discard())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,11 +238,11 @@ func TestRedisDown(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1})
 	defer client.Close()
-	closed, err := NewRedis(Config{Key: Limits{RequestsPerMinute: 10}}, client, quiet())
+	closed, err := NewRedis(Config{Key: Limits{RequestsPerMinute: 10}}, client, discard())
 	if err != nil {
 		t.Fatal(err)
 	}
-	share, err := NewRedis(Config{Key: Limits{RequestsPerMinute: 10}, Fallback: 5}, client, quiet())
+	share, err := NewRedis(Config{Key: Limits{RequestsPerMinute: 10}, Fallback: 5}, client, discard())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestRedisDown(t *testing.T) {
 // TestMemoryForgets: entries of callers that have recovered go away, so memory is bounded by recent callers.
 func TestMemoryForgets(t *testing.T) {
 	m, c := newMemory(), newClock()
-	l, err := build(Config{Key: Limits{RequestsPerMinute: 60}}, m, quiet())
+	l, err := build(Config{Key: Limits{RequestsPerMinute: 60}}, m, discard())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func TestMemoryForgets(t *testing.T) {
 }
 
 func TestNoLimits(t *testing.T) {
-	l, err := NewMemory(Config{}, quiet())
+	l, err := NewMemory(Config{}, discard())
 	if err != nil {
 		t.Fatal(err)
 	}

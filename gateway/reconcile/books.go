@@ -10,7 +10,7 @@ import (
 )
 
 // UsageOf returns the usage that an outcome record says. Acts of the management API say none, nor do requests that never reached an engine.
-func UsageOf(e audit.Event) (u billing.Usage, booked bool) {
+func UsageOf(e audit.Event) (u billing.Usage, billed bool) {
 	if e.Stage != audit.StageOutcome || e.PriceBook == "" {
 		return billing.Usage{}, false
 	}
@@ -24,12 +24,12 @@ func UsageOf(e audit.Event) (u billing.Usage, booked bool) {
 	}, true
 }
 
-// Sink books the usage of records in the transaction that stores them, so that audit and billing cannot disagree, and nothing is booked twice.
+// Sink bills the usage of records in the transaction that stores them, so that audit and billing cannot disagree, and nothing is billed twice.
 func Sink(l *billing.Ledger) audit.Sink {
 	return func(tx *gorm.DB, events []audit.Event) error {
 		usages := make([]billing.Usage, 0, (len(events)+1)/2) // most often one of a request's two records says some
 		for _, e := range events {
-			if u, booked := UsageOf(e); booked {
+			if u, billed := UsageOf(e); billed {
 				usages = append(usages, u)
 			}
 		}
@@ -45,7 +45,7 @@ func (Books) Differences(db *gorm.DB, events []audit.Event) (map[string]string, 
 	var want []billing.Usage
 	ids := map[string]string{} // by request
 	for _, e := range events {
-		if u, booked := UsageOf(e); booked {
+		if u, billed := UsageOf(e); billed {
 			want = append(want, u)
 			ids[u.Request] = e.ID
 		}

@@ -45,7 +45,7 @@ type comparison struct {
 
 	holder   string
 	started  time.Time
-	unbooked map[string]bool // ids of the records whose usage the ledger refused
+	unbilled map[string]bool // ids of the records whose usage the ledger refused
 	pruned   []span          // times of requests whose records were removed
 	repaired int64
 }
@@ -69,7 +69,7 @@ func (c *comparison) do(ctx context.Context) error {
 	if c.pruned, err = c.store.pruned(ctx); err != nil {
 		return fmt.Errorf("read prunings: %w", err)
 	}
-	if err := c.noteUnbooked(ctx); err != nil {
+	if err := c.noteUnbilled(ctx); err != nil {
 		return err
 	}
 	compared := spans(hours)
@@ -144,17 +144,17 @@ func spans(hours []int64) []span {
 	return out
 }
 
-// noteUnbooked notes the records whose usage the ledger refused.
-func (c *comparison) noteUnbooked(ctx context.Context) error {
-	c.unbooked = map[string]bool{}
-	for after := (audit.Unbooked{}); ; {
-		page, err := c.audit.Unbooked(ctx, after, pageSize)
+// noteUnbilled notes the records whose usage the ledger refused.
+func (c *comparison) noteUnbilled(ctx context.Context) error {
+	c.unbilled = map[string]bool{}
+	for after := (audit.Unbilled{}); ; {
+		page, err := c.audit.Unbilled(ctx, after, pageSize)
 		if err != nil {
 			return err
 		}
 		for _, u := range page {
 			after = u
-			c.unbooked[u.Event.ID] = true
+			c.unbilled[u.Event.ID] = true
 			detail := map[string]string{"record": u.Event.ID, "request": u.Event.Request, "action": u.Event.Action, "code": u.Cause}
 			if err := c.note(ctx, kindUnbooked, u.Writer+"/"+strconv.FormatInt(u.Seq, 10), u.Event.Tenant, detail); err != nil {
 				return err
@@ -252,7 +252,7 @@ func (c *comparison) compareBooks(ctx context.Context, w span) error {
 	}
 	err = c.eachUnmatched(ctx, w, "", func(e audit.Event, u billing.Usage) error {
 		odd[hourOf{u.At / hour, u.Tenant}] = true
-		if c.unbooked[e.ID] {
+		if c.unbilled[e.ID] {
 			return nil
 		}
 		return c.note(ctx, kindMissing, e.Request, e.Tenant, map[string]string{"record": e.ID, "action": e.Action})
@@ -280,7 +280,7 @@ func (c *comparison) eachUnmatched(ctx context.Context, w span, tenant string, d
 		}
 		after = last
 		for _, e := range events {
-			if u, booked := UsageOf(e); booked {
+			if u, billed := UsageOf(e); billed {
 				if err := do(e, u); err != nil {
 					return err
 				}
@@ -327,8 +327,8 @@ func (c *comparison) compareEntries(ctx context.Context, h int64, tenant string)
 // totals returns the sums of an hour of a tenant, by the books and by the records. It calls surplus with every entry without a record.
 func (c *comparison) totals(ctx context.Context, h int64, tenant string, surplus func(request string) error) (books, records total, err error) {
 	w := span{h * hour, (h + 1) * hour}
-	for after := (bookedRow{}); ; {
-		rows, err := c.store.booked(ctx, w, tenant, after)
+	for after := (usageRow{}); ; {
+		rows, err := c.store.billed(ctx, w, tenant, after)
 		if err != nil {
 			return books, records, err
 		}
@@ -345,13 +345,13 @@ func (c *comparison) totals(ctx context.Context, h int64, tenant string, surplus
 			return books, records, err
 		}
 		for _, r := range rows {
-			u, booked := UsageOf(outcomes[r.Request])
-			booked = booked && u.Tenant == tenant
-			if !booked && slices.ContainsFunc(c.pruned, func(w span) bool { return w.has(r.At) }) {
+			u, billed := UsageOf(outcomes[r.Request])
+			billed = billed && u.Tenant == tenant
+			if !billed && slices.ContainsFunc(c.pruned, func(w span) bool { return w.has(r.At) }) {
 				continue
 			}
 			books.add(r.Prompt, r.Completion, r.Cost)
-			if booked {
+			if billed {
 				records.addUsage(u)
 			} else if err := surplus(r.Request); err != nil {
 				return books, records, err

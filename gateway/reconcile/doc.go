@@ -29,5 +29,5 @@
 // again in the transaction that claims a finding, so a holder that slept and lost the lease mends nothing. A [Reconciler] is safe for concurrent use.
 //
 // Faults. A run may end after any write, whether or not the write took effect. The next run goes on from the database: it makes up neither a second
-// outcome nor a second booking. Errors are those of the database and of the log; [Reconciler.Run] logs them and tries again a minute later.
+// outcome nor a second billing. Errors are those of the database and of the log; [Reconciler.Run] logs them and tries again a minute later.
 package reconcile

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// repairAction is the action of the record that says that a refused usage was booked after all.
+	// repairAction is the action of the record that says that a refused usage was billed after all.
 	repairAction = "audit.repair"
 	// codeOutcomeLost is the error code of an outcome that a run wrote. No caller ever received it.
 	codeOutcomeLost = "outcome_lost"
@@ -72,14 +72,14 @@ func (c *comparison) persists(ctx context.Context, f findingRow) (bool, error) {
 		whole, err := c.store.having(ctx, []string{f.Item}, other)
 		return !whole[f.Item], err
 	case kindUnbooked:
-		// A claim means that a run booked it and was cut off before it recorded so. [comparison.rebook] writes that record.
-		return c.unbooked[f.details()["record"]] || f.Claimant != "", nil
+		// A claim means that a run billed it and was cut off before it recorded so. [comparison.rebill] writes that record.
+		return c.unbilled[f.details()["record"]] || f.Claimant != "", nil
 	case kindMissing:
-		booked, err := c.store.isBooked(ctx, f.Item)
-		return !booked, err
+		billed, err := c.store.isBilled(ctx, f.Item)
+		return !billed, err
 	case kindSurplus:
-		booked, err := c.store.isBooked(ctx, f.Item)
-		if err != nil || !booked {
+		billed, err := c.store.isBilled(ctx, f.Item)
+		if err != nil || !billed {
 			return false, err
 		}
 		outcomes, err := c.store.outcomes(ctx, []string{f.Item})
@@ -105,7 +105,7 @@ func (c *comparison) mend(ctx context.Context) error {
 		case kindUnfinished:
 			err = c.finishRequest(ctx, f)
 		case kindUnbooked:
-			err = c.rebook(ctx, f)
+			err = c.rebill(ctx, f)
 		}
 		if fault.Is(err, fault.CodeAuditUnavailable) { // nothing can be recorded, so nothing else can be mended
 			return err
@@ -178,32 +178,32 @@ func lostOutcome(admitted audit.Event, now time.Time) audit.Event {
 	return e
 }
 
-// rebook offers the usage of a record to the ledger again, and records that the ledger took it.
-func (c *comparison) rebook(ctx context.Context, f findingRow) error {
+// rebill offers the usage of a record to the ledger again, and records that the ledger took it.
+func (c *comparison) rebill(ctx context.Context, f findingRow) error {
 	writer, number, _ := strings.Cut(f.Item, "/")
 	seq, err := strconv.ParseInt(number, 10, 64)
 	if err != nil {
 		return err
 	}
-	page, err := c.audit.Unbooked(ctx, audit.Unbooked{Writer: writer, Seq: seq - 1}, 1)
+	page, err := c.audit.Unbilled(ctx, audit.Unbilled{Writer: writer, Seq: seq - 1}, 1)
 	if err != nil {
 		return err
 	}
 	if len(page) == 0 || page[0].Writer != writer || page[0].Seq != seq {
-		return c.closeBooked(ctx, f)
+		return c.closeBilled(ctx, f)
 	}
-	booked, err := c.audit.Book(ctx, page[0], c.claimOf(f).in)
+	billed, err := c.audit.Bill(ctx, page[0], c.claimOf(f).in)
 	if fault.KindOf(err) == fault.Conflict || fault.KindOf(err) == fault.Invalid {
 		return nil // refused again: a person must look
 	}
-	if err != nil || !booked {
+	if err != nil || !billed {
 		return err
 	}
 	return c.recordRepair(ctx, f)
 }
 
-// closeBooked closes the finding of a usage that is booked by now. If an earlier run booked it and was cut off before it recorded so, it writes that record.
-func (c *comparison) closeBooked(ctx context.Context, f findingRow) error {
+// closeBilled closes the finding of a usage that is billed by now. If an earlier run billed it and was cut off before it recorded so, it writes that record.
+func (c *comparison) closeBilled(ctx context.Context, f findingRow) error {
 	id, err := c.store.repairOf(ctx, f.details()["request"])
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (c *comparison) closeBooked(ctx context.Context, f findingRow) error {
 	return c.recordRepair(ctx, f)
 }
 
-// recordRepair records that a refused usage is booked now, and closes its finding.
+// recordRepair records that a refused usage is billed now, and closes its finding.
 func (c *comparison) recordRepair(ctx context.Context, f findingRow) error {
 	d := f.details()
 	receipt, err := c.audit.Append(ctx, audit.Event{

@@ -259,7 +259,7 @@ func TestReconcile(t *testing.T) {
 			t.Errorf("%d mended", n)
 		}
 		r.run()
-		r.want("booked again", "sums closed", "unadmitted alone", "unbooked mended", "unfinished cut-off mended", "unfinished left mended")
+		r.want("billed again", "sums closed", "unadmitted alone", "unbooked mended", "unfinished cut-off mended", "unfinished left mended")
 		if n := r.count("SELECT COUNT(*) FROM audit_events WHERE action = ? AND request = 'unbooked'", repairAction); n != 1 {
 			t.Errorf("%d records of the repair", n)
 		}
@@ -449,7 +449,7 @@ func TestReconcileLostItsLease(t *testing.T) {
 	})
 }
 
-// TestReconcileFaults: whichever write to the database fails, whether or not it happened, the next run goes on: one outcome, one booking,
+// TestReconcileFaults: whichever write to the database fails, whether or not it happened, the next run goes on: one outcome, one billing,
 // one record of it.
 func TestReconcileFaults(t *testing.T) {
 	t.Parallel()
@@ -506,10 +506,10 @@ func TestReconcileFaults(t *testing.T) {
 					t.Errorf("write %d, persisted %v: %d outcomes (%v)", n, flavour, got, err)
 				}
 				if got := r.count("SELECT COUNT(*) FROM billing_usage WHERE request = ?", unbooked); got != 1 {
-					t.Errorf("write %d, persisted %v: booked %d times (%v)", n, flavour, got, err)
+					t.Errorf("write %d, persisted %v: billed %d times (%v)", n, flavour, got, err)
 				}
 				if got := r.count("SELECT COUNT(*) FROM audit_events WHERE request = ? AND action = ?", unbooked, repairAction); got != 1 {
-					t.Errorf("write %d, persisted %v: %d records of the booking (%v)", n, flavour, got, err)
+					t.Errorf("write %d, persisted %v: %d records of the billing (%v)", n, flavour, got, err)
 				}
 				if got := r.count("SELECT COUNT(*) FROM audit_findings WHERE closed = 0"); got != 0 {
 					t.Errorf("write %d, persisted %v: %d open: %v (%v)", n, flavour, got, r.findings(), err)

@@ -186,15 +186,15 @@ func (s store) unmatched(ctx context.Context, w span, tenant string, after paylo
 	return events, after, nil
 }
 
-// bookedRow is an entry of the books.
-type bookedRow struct {
+// usageRow is an entry of the books.
+type usageRow struct {
 	Request                  string
 	At                       int64
 	Prompt, Completion, Cost int64
 }
 
-// booked returns a page, behind the given entry, of the books of a tenant in a span.
-func (s store) booked(ctx context.Context, w span, tenant string, after bookedRow) (rows []bookedRow, err error) {
+// billed returns a page, behind the given entry, of the books of a tenant in a span.
+func (s store) billed(ctx context.Context, w span, tenant string, after usageRow) (rows []usageRow, err error) {
 	err = s.db.WithContext(ctx).Raw(`SELECT request, at, prompt_tokens AS prompt, completion_tokens AS completion, cost FROM billing_usage
 		WHERE tenant = ? AND at >= ? AND at < ? AND (at > ? OR at = ? AND request > ?) ORDER BY at, request LIMIT ?`,
 		tenant, w.from, w.to, after.At, after.At, after.Request, pageSize).Scan(&rows).Error
@@ -222,8 +222,8 @@ func (s store) outcomes(ctx context.Context, requests []string) (map[string]audi
 	return out, nil
 }
 
-// isBooked reports whether the books have an entry of the request.
-func (s store) isBooked(ctx context.Context, request string) (bool, error) {
+// isBilled reports whether the books have an entry of the request.
+func (s store) isBilled(ctx context.Context, request string) (bool, error) {
 	var n int64
 	err := s.db.WithContext(ctx).Raw("SELECT COUNT(*) FROM billing_usage WHERE request = ?", request).Scan(&n).Error
 	return n > 0, err
@@ -235,7 +235,7 @@ func (s store) drained(ctx context.Context, writer string) (at int64, err error)
 	return at, err
 }
 
-// repairOf returns the id of the record that says that the usage of a request was booked after all, "" without one.
+// repairOf returns the id of the record that says that the usage of a request was billed after all, "" without one.
 func (s store) repairOf(ctx context.Context, request string) (id string, err error) {
 	err = s.db.WithContext(ctx).Raw("SELECT id FROM audit_events WHERE request = ? AND stage = ? AND action = ? LIMIT 1", request, string(audit.StageAction), repairAction).
 		Scan(&id).Error

@@ -20,11 +20,11 @@ import (
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func open(t testing.TB, db *gorm.DB, engines map[string]engine.Engine) *route.Router {
 	t.Helper()
-	r, err := route.New(route.Config{}, db, engines, quiet(), nil)
+	r, err := route.New(route.Config{}, db, engines, discard(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestOtherReplicaFollows(t *testing.T) {
 	db := dbtest.SQLite(t)
 	asked := make(chan struct{}, 1)
 	r := open(t, db, engines())
-	replica, err := route.New(route.Config{Poll: time.Millisecond}, db, map[string]engine.Engine{"native": signal{enginetest.NewScripted(nil), asked}}, quiet(), nil)
+	replica, err := route.New(route.Config{Poll: time.Millisecond}, db, map[string]engine.Engine{"native": signal{enginetest.NewScripted(nil), asked}}, discard(), nil)
 	ok(t, err)
 	ok(t, replica.Load(t.Context()))
 	<-asked
@@ -147,7 +147,7 @@ func TestPickRefuses(t *testing.T) {
 	db := dbtest.SQLite(t)
 	down := enginetest.NewScripted(nil)
 	all := map[string]engine.Engine{"native": enginetest.NewScripted(nil), "down": failing{down}}
-	empty, err := route.New(route.Config{}, db, all, quiet(), nil)
+	empty, err := route.New(route.Config{}, db, all, discard(), nil)
 	ok(t, err)
 	if _, err := empty.Pick(route.Ask{Model: "chat"}); !fault.Is(err, fault.CodeEngineUnavailable) {
 		t.Errorf("before Load: %v", err)
@@ -296,7 +296,7 @@ func TestConfig(t *testing.T) {
 		t.Error("a poll outside 0..1s must be refused")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r, err := route.New(route.Config{}, nil, nil, quiet(), nil)
+		r, err := route.New(route.Config{}, nil, nil, discard(), nil)
 		ok(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -124,7 +124,7 @@ func TestErasedElsewhereIsStoredAnew(t *testing.T) {
 			})
 		})
 	}
-	v, err := New(Config{}, Tables{}, keys(), quiet(), nil)
+	v, err := New(Config{}, Tables{}, keys(), discard(), nil)
 	if err != nil || v.settleTime != cacheTTL {
 		t.Errorf("an erasure waits %s, and others trust what they remember for %s", v.settleTime, cacheTTL)
 	}

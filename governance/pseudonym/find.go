@@ -180,7 +180,7 @@ func (v *Store) watchErasures(ctx context.Context) {
 	for {
 		err := v.checkErasures(ctx)
 		if err != nil && ctx.Err() == nil && !failing {
-			v.log.Warn("the vault cannot look for erasures; it asks the database for every value until it can", slog.Any("error", err))
+			v.log.Warn("the pseudonym store cannot look for erasures; it asks the database for every value until it can", slog.Any("error", err))
 		}
 		failing = err != nil
 		select {

@@ -29,7 +29,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	return &metrics{
 		values: counters("values_total", "Values of pseudonyms that were to be kept: newly stored, or known to be stored.", "result", "stored", "known"),
-		refusals: counters("refusals_total", "Calls of the vault that failed, and with them their requests.", "code",
+		refusals: counters("refusals_total", "Calls of the pseudonym store that failed, and with them their requests.", "code",
 			string(fault.CodeVaultFull), string(fault.CodeVaultUnavailable)),
 		removed: counters("removed_total", "Values that were removed: past their time, or erased.", "reason", "expired", "erased"),
 		commits: f.NewHistogram(prometheus.HistogramOpts{

@@ -175,12 +175,12 @@ const (
 // New returns a store over a migrated database. reg may be nil.
 func New(cfg Config, s Tables, keys *keyring.Ring, log *slog.Logger, reg prometheus.Registerer) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("vault: %w", err)
+		return nil, fmt.Errorf("pseudonym store: %w", err)
 	}
 	cfg = cfg.WithDefaults()
 	v := &Store{
 		cfg: cfg, store: tables(s), digests: keys.Derive("vault/digest/v1"), metrics: newMetrics(reg),
-		log: log.With(slog.String("component", "vault")), now: time.Now, monotonic: time.Now, settleTime: cacheTTL, cache: map[digest]*cachedScope{},
+		log: log.With(slog.String("component", "pseudonym")), now: time.Now, monotonic: time.Now, settleTime: cacheTTL, cache: map[digest]*cachedScope{},
 	}
 	v.keys = newKeyStore(cfg, keys, v.store)
 	return v, nil

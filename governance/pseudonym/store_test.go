@@ -43,7 +43,7 @@ func (c *clock) pass(d time.Duration) {
 
 func keys() *keyring.Ring { return keyring.FromBytes([]byte(master)) }
 
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -55,7 +55,7 @@ func must(t *testing.T, err error) {
 // replica opens a store as another process would.
 func replica(t *testing.T, db *gorm.DB, cfg Config, c *clock) *Store {
 	t.Helper()
-	v, err := New(cfg, NewTables(db), keys(), quiet(), nil)
+	v, err := New(cfg, NewTables(db), keys(), discard(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

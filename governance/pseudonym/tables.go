@@ -248,7 +248,7 @@ func insertValues(tx *gorm.DB, p *pending, cfg Config) (fresh int64, err error) 
 	case err != nil:
 		return 0, err
 	case !ok:
-		p.err = errFull(fault.Say("vault.this_conversation"), cfg.PerSession, fault.Say("vault.new_conversation"))
+		p.err = errFull(fault.Say("pseudonym.this_conversation"), cfg.PerSession, fault.Say("pseudonym.new_conversation"))
 		return 0, nil
 	}
 	tenant := tenantRow{Tenant: p.turn.Tenant}
@@ -259,8 +259,8 @@ func insertValues(tx *gorm.DB, p *pending, cfg Config) (fresh int64, err error) 
 	case err != nil:
 		return 0, err
 	case !ok:
-		p.err = errFull(fault.Say("vault.the_tenant"), cfg.PerTenant,
-			fault.Say("vault.raise_limit"))
+		p.err = errFull(fault.Say("pseudonym.the_tenant"), cfg.PerTenant,
+			fault.Say("pseudonym.raise_limit"))
 		_, err := addHeld(tx, &scopeRow{}, "scope = ?", p.scope[:], -n, cfg.PerSession)
 		return 0, err
 	}

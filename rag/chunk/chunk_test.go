@@ -20,14 +20,14 @@ func check(t *testing.T, text string, headings []chunk.Heading, cfg chunk.Config
 			t.Fatalf("chunk %+v after %d in %d bytes", c, last, len(text))
 		}
 		last = c.Start
-		piece := text[c.Start:c.End]
-		if strings.TrimFunc(piece, unicode.IsSpace) != piece {
-			t.Fatalf("chunk %q has blanks at its ends", piece)
+		content := text[c.Start:c.End]
+		if strings.TrimFunc(content, unicode.IsSpace) != content {
+			t.Fatalf("chunk %q has blanks at its ends", content)
 		}
-		if utf8.ValidString(text) && !utf8.ValidString(piece) {
-			t.Fatalf("chunk %q cuts a character", piece)
+		if utf8.ValidString(text) && !utf8.ValidString(content) {
+			t.Fatalf("chunk %q cuts a character", content)
 		}
-		if n := utf8.RuneCountInString(piece); n > 2*cfg.Size {
+		if n := utf8.RuneCountInString(content); n > 2*cfg.Size {
 			t.Fatalf("chunk of %d characters", n)
 		}
 		for i := c.Start; i < c.End; i++ {

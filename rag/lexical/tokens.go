@@ -29,12 +29,12 @@ func Tokens(text string) []string {
 }
 
 type tokenizer struct {
-	out    []string
-	han    rune     // the last character of a run of ideographs, 0 outside
-	word   []byte   // the word being read
-	joint  rune     // a joiner after the word, not known to continue it
-	whole  []byte   // the words before, with their joiners
-	pieces []string // the words in whole
+	out   []string
+	han   rune     // the last character of a run of ideographs, 0 outside
+	word  []byte   // the word being read
+	joint rune     // a joiner after the word, not known to continue it
+	whole []byte   // the words before, with their joiners
+	words []string // the words in whole
 }
 
 func (t *tokenizer) rune(r rune) {
@@ -55,7 +55,7 @@ func (t *tokenizer) rune(r rune) {
 		t.word = utf8.AppendRune(t.word, r)
 	case len(t.word) > 0 && t.joint == 0 && strings.ContainsRune("-_./:'’", r):
 		t.whole = append(t.whole, t.word...)
-		t.pieces = append(t.pieces, string(t.word))
+		t.words = append(t.words, string(t.word))
 		t.word = t.word[:0]
 		t.joint = r
 	case t.joint != 0 || len(t.word) > 0:
@@ -70,18 +70,18 @@ func (t *tokenizer) endHan() { t.han = 0 }
 // endWord emits what was read since the last break.
 func (t *tokenizer) endWord() {
 	if len(t.word) > 0 {
-		t.pieces = append(t.pieces, string(t.word))
+		t.words = append(t.words, string(t.word))
 		t.whole = append(t.whole, t.word...)
 	}
-	if len(t.pieces) > 1 && len(t.whole) <= maxToken {
+	if len(t.words) > 1 && len(t.whole) <= maxToken {
 		t.out = append(t.out, string(t.whole))
 	}
-	for _, p := range t.pieces {
+	for _, p := range t.words {
 		if len(p) <= maxToken {
 			t.out = append(t.out, stem(p))
 		}
 	}
-	t.word, t.whole, t.pieces, t.joint = t.word[:0], t.whole[:0], t.pieces[:0], 0
+	t.word, t.whole, t.words, t.joint = t.word[:0], t.whole[:0], t.words[:0], 0
 }
 
 // stem returns the stem of an English word; words with other characters are their own.

@@ -1501,7 +1501,7 @@ type NewRollout struct {
 	MinRequests *int   `json:"min_requests,omitempty"`
 	Model       string `json:"model"`
 
-	// PollSeconds Time between two looks at the evidence. Default 10
+	// PollSeconds Time between two evaluations. Default 10
 	PollSeconds *int `json:"poll_seconds,omitempty"`
 
 	// PromoteAlpha Highest probability that a step passes although the candidate breaks a limit. Default 0.01
@@ -1889,7 +1889,7 @@ type Rollout struct {
 	AwaitingApproval *bool  `json:"awaiting_approval,omitempty"`
 	Candidate        string `json:"candidate"`
 
-	// CheckedAt When the evidence was looked at last
+	// CheckedAt When it was evaluated last
 	CheckedAt       *time.Time `json:"checked_at,omitempty"`
 	DeadlineSeconds *int       `json:"deadline_seconds,omitempty"`
 	DwellSeconds    *int       `json:"dwell_seconds,omitempty"`
@@ -1897,7 +1897,7 @@ type Rollout struct {
 	// EnteredAt When the current step began
 	EnteredAt *time.Time `json:"entered_at,omitempty"`
 
-	// Evidence One look at a step - what both versions answered since it began, every check, and the verdict. All figures are of the one moment
+	// Evidence One evaluation of a step - what both versions answered since it began, every check, and the verdict. All figures are of the one moment
 	Evidence   *RolloutEvidence     `json:"evidence,omitempty"`
 	FinishedAt *time.Time           `json:"finished_at,omitempty"`
 	History    *[]RolloutTransition `json:"history,omitempty"`
@@ -1907,10 +1907,10 @@ type Rollout struct {
 	// Phase baseline = starting, or judging the stable version alone; holding = too little evidence or a person must decide
 	Phase RolloutPhase `json:"phase"`
 
-	// PollSeconds Time between two looks at the evidence
+	// PollSeconds Time between two evaluations
 	PollSeconds *int `json:"poll_seconds,omitempty"`
 
-	// Reason The verdict of the last look in words, in the language asked for
+	// Reason The verdict of the last evaluation in words, in the language asked for
 	Reason *string `json:"reason,omitempty"`
 
 	// ReasonCode The same as a code: too_few_requests, healthy, baseline_unhealthy, evidence, or the name of the metric that decides
@@ -1955,16 +1955,16 @@ type RolloutArm struct {
 // RolloutCheckState defines model for RolloutCheckState.
 type RolloutCheckState string
 
-// RolloutEvidence One look at a step - what both versions answered since it began, every check, and the verdict. All figures are of the one moment
+// RolloutEvidence One evaluation of a step - what both versions answered since it began, every check, and the verdict. All figures are of the one moment
 type RolloutEvidence struct {
-	// At When it was looked at
+	// At When it was evaluated
 	At        time.Time  `json:"at"`
 	Candidate RolloutArm `json:"candidate"`
 
 	// Hash SHA-256 of the canonical evidence
 	Hash string `json:"hash"`
 
-	// Kept It is stored for good; the last look at a step that runs is replaced by the next
+	// Kept It is stored for good; the last evaluation of a step that runs is replaced by the next
 	Kept    bool            `json:"kept"`
 	Metrics []RolloutMetric `json:"metrics"`
 
@@ -2074,7 +2074,7 @@ type RolloutTransition struct {
 	Evidence *string `json:"evidence,omitempty"`
 	From     string  `json:"from"`
 
-	// Look One look at a step - what both versions answered since it began, every check, and the verdict. All figures are of the one moment
+	// Look One evaluation of a step - what both versions answered since it began, every check, and the verdict. All figures are of the one moment
 	Look *RolloutEvidence `json:"look,omitempty"`
 
 	// Reason A person's own words, or why the rollout moved by itself, in the language asked for

@@ -114,17 +114,17 @@ func (s *Server) PreviewMasking(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	look := governance.PreviewRequest{Tenant: tenantOf(c), Text: in.Text}
+	preview := governance.PreviewRequest{Tenant: tenantOf(c), Text: in.Text}
 	if in.Direction != nil {
-		look.Direction = governance.Direction(*in.Direction)
+		preview.Direction = governance.Direction(*in.Direction)
 	}
 	if in.Channel != nil {
-		look.Channel = string(*in.Channel)
+		preview.Channel = string(*in.Channel)
 	}
 	if in.Yaml != nil {
-		look.Document = []byte(*in.Yaml)
+		preview.Document = []byte(*in.Yaml)
 	}
-	seen, err := s.deps.Guard.Preview(c.Request.Context(), look)
+	seen, err := s.deps.Guard.Preview(c.Request.Context(), preview)
 	out := MaskingPreview{Masked: seen.Masked, Restored: seen.Restored, Blocked: seen.Blocked, Spans: []MaskingSpan{}}
 	for _, sp := range seen.Spans {
 		view := MaskingSpan{

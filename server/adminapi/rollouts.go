@@ -186,19 +186,19 @@ func thresholdsView(th workflows.Thresholds) RolloutThresholds {
 
 func rounded(v float64) int { return int(v + 0.5) }
 
-// transitionView shows a transition with the last look at what it left.
+// transitionView shows a transition with the last evaluation of what it left.
 func transitionView(t workflows.Transition, th workflows.Thresholds, left map[string]workflows.Evaluation, lang fault.Lang) RolloutTransition {
 	out := RolloutTransition{
 		From: t.From, To: t.To, ShareBasis: t.Share * 100, At: micros(t.At), Actor: name(t.Actor), BySystem: t.Actor.Kind == "system",
 		Evidence: optional(t.Evidence), Receipt: optional(t.Audit),
 	}
-	var look *workflows.Evaluation
+	var evaluation *workflows.Evaluation
 	if kept, ok := left[t.Evidence]; ok {
-		look = &kept
+		evaluation = &kept
 		view := evaluationView(kept, true, lang)
 		out.Look = &view
 	}
-	code, why := t.Why(th, look)
+	code, why := t.Why(th, evaluation)
 	out.ReasonCode, out.Reason = optional(code), why.In(lang)
 	return out
 }

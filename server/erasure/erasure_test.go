@@ -35,13 +35,13 @@ type kit struct {
 func newKit(t *testing.T, db *gorm.DB) *kit {
 	t.Helper()
 	k := &kit{t: t, faults: &dbtest.Faults{}}
-	keys, quiet, faulty := keyring.FromBytes([]byte(strings.Repeat("k", 32))), slog.New(slog.DiscardHandler), k.faults.Over(db)
+	keys, discard, faulty := keyring.FromBytes([]byte(strings.Repeat("k", 32))), slog.New(slog.DiscardHandler), k.faults.Over(db)
 	var err error
-	if k.log, err = audit.Open(audit.Config{Dir: filepath.Join(t.TempDir(), "audit")}, faulty, keys, nil, quiet, nil); err != nil {
+	if k.log, err = audit.Open(audit.Config{Dir: filepath.Join(t.TempDir(), "audit")}, faulty, keys, nil, discard, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = k.log.Close() })
-	if k.values, err = pseudonym.New(pseudonym.Config{}, pseudonym.NewTables(faulty), keys, quiet, nil); err != nil {
+	if k.values, err = pseudonym.New(pseudonym.Config{}, pseudonym.NewTables(faulty), keys, discard, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = k.values.Close() })

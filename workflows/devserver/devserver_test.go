@@ -160,7 +160,7 @@ func TestHelperParent(t *testing.T) {
 	_ = s.Run(context.Background())
 }
 
-// zombie reports whether pid is dead but not yet reaped, which is up to whoever adopted it.
+// zombie reports whether pid is dead but not yet reaped, which is up to its new parent.
 func zombie(pid int) bool {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err != nil || strings.Contains(string(b), ") Z ")

@@ -50,7 +50,7 @@ func NewStepLog(steps, shares int) *StepLog {
 	return l
 }
 
-// Add records a step and copies the shares. The totals of rows are those of the load; rows that no share accounts for are booked to a
+// Add records a step and copies the shares. The totals of rows are those of the load; rows that no share accounts for are billed to a
 // share without a request, and their number is returned, so that a loop that forgets somebody is found out.
 func (l *StepLog) Add(at time.Time, took time.Duration, load Load, shares []Share) (unattributed int) {
 	l.mu.Lock()

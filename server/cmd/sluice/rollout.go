@@ -102,7 +102,7 @@ func (a *app) printRollout(x adminapi.Rollout) error {
 		fmt.Fprintf(a.env.stdout, "%s\n", *x.Reason)
 	}
 	if x.Evidence != nil {
-		if err := a.printLook(*x.Evidence); err != nil {
+		if err := a.printRolloutEvidence(*x.Evidence); err != nil {
 			return err
 		}
 	}
@@ -120,15 +120,15 @@ func (a *app) printRollout(x adminapi.Rollout) error {
 	return w.Flush()
 }
 
-// printLook shows the last look at a rollout: counts of both versions, and each check with its limit and its state.
-func (a *app) printLook(look adminapi.RolloutEvidence) error {
-	fmt.Fprintln(a.env.stdout, "\n"+a.say("cli.rollout.seen", look.At.Format(time.RFC3339), look.Stage, arm(look.Stable), arm(look.Candidate)))
-	if len(look.Metrics) == 0 {
+// printRolloutEvidence shows the last look at a rollout: counts of both versions, and each check with its limit and its state.
+func (a *app) printRolloutEvidence(evaluation adminapi.RolloutEvidence) error {
+	fmt.Fprintln(a.env.stdout, "\n"+a.say("cli.rollout.seen", evaluation.At.Format(time.RFC3339), evaluation.Stage, arm(evaluation.Stable), arm(evaluation.Candidate)))
+	if len(evaluation.Metrics) == 0 {
 		return nil
 	}
 	w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, a.say("cli.rollout.checks"))
-	for _, m := range look.Metrics {
+	for _, m := range evaluation.Metrics {
 		needs := "-"
 		if m.Needs != nil {
 			needs = fmt.Sprintf("%d + %d", m.Needs.Stable, m.Needs.Candidate)

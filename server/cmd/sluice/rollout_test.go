@@ -14,7 +14,7 @@ import (
 func TestRolloutIsPrinted(t *testing.T) {
 	t.Parallel()
 	rate, latency := 0.035, 95_500.0
-	look := adminapi.RolloutEvidence{
+	evaluation := adminapi.RolloutEvidence{
 		At: time.Unix(0, 0).UTC(), Stage: "canary-20", Stable: adminapi.RolloutArm{Requests: 400, Errors: 2}, Candidate: adminapi.RolloutArm{Requests: 100, Errors: 3},
 		Metrics: []adminapi.RolloutMetric{
 			{Title: "error rate against stable", Unit: adminapi.Ratio, Candidate: adminapi.RolloutSample{Value: &rate}, LimitText: "at most 5 points above stable", State: adminapi.Unproven, Needs: &adminapi.RolloutNeeds{Stable: 40, Candidate: 160}},
@@ -22,8 +22,8 @@ func TestRolloutIsPrinted(t *testing.T) {
 		},
 	}
 	reason := "what the server says"
-	x := adminapi.Rollout{Id: "r1", Phase: "aborted", Reason: &reason, Evidence: &look, History: &[]adminapi.RolloutTransition{
-		{From: "starting", To: "baseline", Actor: "alice", Reason: "try it"}, {From: "canary-20", To: "aborted", Actor: "bob", Reason: "phones ring", Look: &look},
+	x := adminapi.Rollout{Id: "r1", Phase: "aborted", Reason: &reason, Evidence: &evaluation, History: &[]adminapi.RolloutTransition{
+		{From: "starting", To: "baseline", Actor: "alice", Reason: "try it"}, {From: "canary-20", To: "aborted", Actor: "bob", Reason: "phones ring", Look: &evaluation},
 	}}
 	for lang, words := range map[string][]string{
 		"en": {reason, "3.5%", "95.5 ms", "at most 5 points above stable", "not proven yet", "holds", "40 + 160", "2/400", "3/100", "phones ring", "STATE"},

@@ -2698,7 +2698,7 @@ export interface components {
             dwell_seconds?: number;
             /** @description Rolled back when a step is not decided by then */
             deadline_seconds?: number;
-            /** @description Time between two looks at the evidence. Default 10 */
+            /** @description Time between two evaluations. Default 10 */
             poll_seconds?: number;
             /** @description Steps, in percent, that a person must approve before they are left; 0 is the baseline */
             require_approval?: number[];
@@ -2739,7 +2739,7 @@ export interface components {
             thresholds: components["schemas"]["RolloutThresholds"];
             dwell_seconds?: number;
             deadline_seconds?: number;
-            /** @description Time between two looks at the evidence */
+            /** @description Time between two evaluations */
             poll_seconds?: number;
             /** @description Steps, in percent, that a person must approve before they are left; 0 is the baseline */
             require_approval?: number[];
@@ -2755,14 +2755,14 @@ export interface components {
             entered_at?: string;
             /**
              * Format: date-time
-             * @description When the evidence was looked at last
+             * @description When it was evaluated last
              */
             checked_at?: string;
             /** Format: date-time */
             finished_at?: string;
             evidence?: components["schemas"]["RolloutEvidence"];
             verdict?: components["schemas"]["Verdict"];
-            /** @description The verdict of the last look in words, in the language asked for */
+            /** @description The verdict of the last evaluation in words, in the language asked for */
             reason?: string;
             /** @description The same as a code: too_few_requests, healthy, baseline_unhealthy, evidence, or the name of the metric that decides */
             reason_code?: string;
@@ -2846,18 +2846,18 @@ export interface components {
             /** Format: int64 */
             candidate: number;
         };
-        /** @description One look at a step - what both versions answered since it began, every check, and the verdict. All figures are of the one moment */
+        /** @description One evaluation of a step - what both versions answered since it began, every check, and the verdict. All figures are of the one moment */
         RolloutEvidence: {
             /**
              * Format: date-time
-             * @description When it was looked at
+             * @description When it was evaluated
              */
             at: string;
             /** @description baseline, or canary-20 for the step with that share */
             stage: string;
             /** @description SHA-256 of the canonical evidence */
             hash: string;
-            /** @description It is stored for good; the last look at a step that runs is replaced by the next */
+            /** @description It is stored for good; the last evaluation of a step that runs is replaced by the next */
             kept: boolean;
             stable: components["schemas"]["RolloutArm"];
             candidate: components["schemas"]["RolloutArm"];

@@ -85,7 +85,7 @@ function Holds({ onClose, onPlace, onRelease }: { onClose: () => void; onPlace: 
       <Flex vertical gap={12}>
         <Typography.Text>{t('holds.note')}</Typography.Text>
         <Typography.Text type="secondary">{t('holds.limits')}</Typography.Text>
-        {active && <Alert type={active.length ? 'info' : 'success'} showIcon role="status" title={active.length ? t('holds.inForce', { count: active.length, holds: count(active.length, language) }) : t('holds.none')} />}
+        {active && <Alert type={active.length ? 'info' : 'success'} showIcon role="status" title={active.length ? t('holds.activeCount', { count: active.length, holds: count(active.length, language) }) : t('holds.none')} />}
         <Flex gap={8} align="center">
           <Switch checked={all} aria-label={t('holds.all')} onChange={setAll} />
           {t('holds.all')}

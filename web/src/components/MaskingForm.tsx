@@ -3,20 +3,20 @@ import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { useLabel } from '../i18n';
-import type { Look } from './MaskingResult';
+import type { MaskingRequest } from './MaskingResult';
 
 const directions = ['request', 'passage', 'answer'] as const;
 const channels = ['chat', 'completions', 'embeddings', 'rerank', 'score', 'search'] as const;
 
 /** A text to be masked, where it comes from, and the kind of call. The text begins as given and is the user's own once it was changed. */
-export function MaskingForm({ initial, button, busy, onLook }: { initial: string; button: string; busy: boolean; onLook: (look: Look) => void }) {
+export function MaskingForm({ initial, button, busy, onPreview }: { initial: string; button: string; busy: boolean; onPreview: (request: MaskingRequest) => void }) {
   const { t } = useTranslation();
   const label = useLabel();
   const [own, setOwn] = useState<string>();
-  const [direction, setDirection] = useState<Look['direction']>('request');
-  const [channel, setChannel] = useState<Look['channel']>();
+  const [direction, setDirection] = useState<MaskingRequest['direction']>('request');
+  const [channel, setChannel] = useState<MaskingRequest['channel']>();
   const text = own ?? initial;
-  const look = () => text.trim() && onLook({ text, direction, channel });
+  const submit = () => text.trim() && onPreview({ text, direction, channel });
   return (
     <Flex vertical gap={8}>
       <Input.TextArea
@@ -28,7 +28,7 @@ export function MaskingForm({ initial, button, busy, onLook }: { initial: string
         onPressEnter={(e) => {
           if (!e.ctrlKey && !e.metaKey) return;
           e.preventDefault();
-          look();
+          submit();
         }}
         maxLength={16384}
       />
@@ -49,7 +49,7 @@ export function MaskingForm({ initial, button, busy, onLook }: { initial: string
           onChange={setChannel}
           options={channels.map((c) => ({ value: c, label: label('channel', c) }))}
         />
-        <Button type="primary" onClick={look} disabled={!text.trim()} loading={busy} title={t('masking.shortcut')}>
+        <Button type="primary" onClick={submit} disabled={!text.trim()} loading={busy} title={t('masking.shortcut')}>
           {button}
         </Button>
       </Flex>

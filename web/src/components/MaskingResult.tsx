@@ -8,29 +8,29 @@ import { count } from '../lib/format';
 import { cutAtMarks } from '../lib/spans';
 import { FoundText, useActionColors } from './FoundText';
 
-export type Look = Schema['MaskingRequest'];
-export type Seen = Schema['MaskingPreview'];
+export type MaskingRequest = Schema['MaskingRequest'];
+export type PreviewResult = Schema['MaskingPreview'];
 
 /** What a policy does to a text: what was found, what the model sees, what the caller gets back. Side by side where there is room. */
-export function MaskingResult({ look, seen }: { look: Look; seen: Seen }) {
+export function MaskingResult({ request, preview }: { request: MaskingRequest; preview: PreviewResult }) {
   const { t } = useTranslation();
-  const answer = look.direction === 'answer';
-  const search = look.direction === 'passage' && look.channel === 'search'; // no model is given it
+  const answer = request.direction === 'answer';
+  const search = request.direction === 'passage' && request.channel === 'search'; // no model is given it
   return (
     <Flex vertical gap={12}>
-      {seen.blocked && <Alert type="error" showIcon role="status" title={t('masking.blocked')} description={t(answer ? 'masking.blockedAnswer' : 'masking.blockedRequest')} />}
+      {preview.blocked && <Alert type="error" showIcon role="status" title={t('masking.blocked')} description={t(answer ? 'masking.blockedAnswer' : 'masking.blockedRequest')} />}
       <div className="stages">
         <Stage title={t('masking.found')}>
-          <FoundText text={look.text} spans={seen.spans} />
-          <Actions seen={seen} />
+          <FoundText text={request.text} spans={preview.spans} />
+          <Actions preview={preview} />
         </Stage>
         {!answer && !search && (
           <Stage title={t('masking.modelSees')} note={t('masking.modelSeesNote')}>
-            <Sent text={seen.masked} blocked={seen.blocked} testid="masked" />
+            <Sent text={preview.masked} blocked={preview.blocked} testid="masked" />
           </Stage>
         )}
         <Stage title={t('masking.callerGets')} note={t(answer ? 'masking.callerGetsAnswer' : search ? 'masking.callerGetsSearch' : 'masking.callerGetsNote')}>
-          <Sent text={answer ? seen.masked : seen.restored} blocked={seen.blocked} testid={answer ? 'masked' : 'restored'} />
+          <Sent text={answer ? preview.masked : preview.restored} blocked={preview.blocked} testid={answer ? 'masked' : 'restored'} />
         </Stage>
       </div>
     </Flex>
@@ -52,12 +52,12 @@ function Stage({ title, note, children }: { title: string; note?: string; childr
 }
 
 /** How many values of each action there are. */
-function Actions({ seen }: { seen: Seen }) {
+function Actions({ preview }: { preview: PreviewResult }) {
   const label = useLabel();
   const [language] = useLanguage();
   const color = useActionColors();
   const counts = new Map<string, number>();
-  for (const s of seen.spans) counts.set(s.action, (counts.get(s.action) ?? 0) + 1);
+  for (const s of preview.spans) counts.set(s.action, (counts.get(s.action) ?? 0) + 1);
   return (
     <Flex gap={4} wrap>
       {[...counts].map(([action, n]) => (

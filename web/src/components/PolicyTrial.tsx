@@ -7,15 +7,15 @@ import { useLabel } from '../i18n';
 import { changes, type Change } from '../lib/spans';
 import { Failure } from './Failure';
 import { MaskingForm } from './MaskingForm';
-import { type Look, MaskingResult } from './MaskingResult';
+import { type MaskingRequest, MaskingResult } from './MaskingResult';
 
 /** Tries a draft on a text: what the policy in force does to it, what the draft would do, and what would change. Nothing is published. */
 export function PolicyTrial({ yaml }: { yaml: string }) {
   const { t } = useTranslation();
-  const preview = { mutationFn: (body: Look) => call(api.POST('/masking/preview', { body })), gcTime: 0 };
+  const preview = { mutationFn: (body: MaskingRequest) => call(api.POST('/masking/preview', { body })), gcTime: 0 };
   const before = useMutation(preview);
   const after = useMutation(preview);
-  const look = (body: Look) => {
+  const submit = (body: MaskingRequest) => {
     before.mutate(body);
     after.mutate({ ...body, yaml });
   };
@@ -23,7 +23,7 @@ export function PolicyTrial({ yaml }: { yaml: string }) {
   return (
     <Flex vertical gap={12} role="region" aria-label={t('trial.title')}>
       <Typography.Text type="secondary">{t('trial.note')}</Typography.Text>
-      <MaskingForm initial="" button={t('trial.run')} busy={before.isPending || after.isPending} onLook={look} />
+      <MaskingForm initial="" button={t('trial.run')} busy={before.isPending || after.isPending} onPreview={submit} />
       {after.variables && after.variables.yaml !== yaml && <Alert type="info" showIcon role="status" title={t('trial.stale')} />}
       {settled && <Changes rows={changes(before.data.spans, after.data.spans)} blocks={[before.data.blocked, after.data.blocked]} />}
       {(before.variables || after.variables) && (
@@ -36,14 +36,14 @@ export function PolicyTrial({ yaml }: { yaml: string }) {
   );
 }
 
-function Side({ title, run }: { title: string; run: { error: unknown; data?: Parameters<typeof MaskingResult>[0]['seen']; variables?: Look } }) {
+function Side({ title, run }: { title: string; run: { error: unknown; data?: Parameters<typeof MaskingResult>[0]['preview']; variables?: MaskingRequest } }) {
   return (
     <section aria-label={title}>
       <Typography.Title level={3} style={{ fontSize: 15, marginTop: 0 }}>
         {title}
       </Typography.Title>
       {Boolean(run.error) && <Failure error={run.error} />}
-      {run.data && run.variables && <MaskingResult look={run.variables} seen={run.data} />}
+      {run.data && run.variables && <MaskingResult request={run.variables} preview={run.data} />}
     </section>
   );
 }

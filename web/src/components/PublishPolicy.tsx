@@ -23,7 +23,7 @@ export function usePolicy(p: Policy | undefined) {
 }
 
 /** The version that holds for a target, as of now and not as the page knows it: the list begins with it. */
-function useInForce(target: string, enabled = true) {
+function useActivePolicy(target: string, enabled = true) {
   return useQuery({
     queryKey: ['policies', 'in force', target],
     queryFn: async () => (await call(api.GET('/policies', { params: { query: { tenant: target, limit: 1 } } }))).items[0] ?? null,
@@ -40,20 +40,20 @@ export function PublishPolicy({ yaml, opened, onPublished, onClose }: { yaml: st
   const label = useId();
   const mayAll = roles.includes('platform_admin');
   const [target, setTarget] = useState(opened?.tenant === everyTenant && mayAll ? everyTenant : tenant);
-  const mine = useInForce(tenant);
-  const everyones = useInForce(everyTenant, mayAll);
+  const mine = useActivePolicy(tenant);
+  const everyones = useActivePolicy(everyTenant, mayAll);
   const asked = target === everyTenant ? everyones : mine;
-  const inForce = asked.data ?? undefined;
+  const active = asked.data ?? undefined;
   const known = mine.data !== undefined && asked.data !== undefined;
   const failed = mine.error ?? asked.error;
-  const current = usePolicy(inForce);
+  const current = usePolicy(active);
   const publish = useMutation({
-    mutationFn: () => call(api.POST('/policies', { body: { tenant: target, yaml, expected: inForce?.name ?? '' } })),
+    mutationFn: () => call(api.POST('/policies', { body: { tenant: target, yaml, expected: active?.name ?? '' } })),
     onSuccess: onPublished,
     onError: (error) => toApiError(error).code === 'policy_changed' && asked.refetch(), // to be compared with anew, and asked again
   });
   return (
-    <Modal open width={860} title={t('policy.publishTitle')} okText={t('policy.publish')} onCancel={onClose} onOk={() => publish.mutate()} okButtonProps={{ disabled: !known || asked.isFetching || (inForce && !current.data) }} confirmLoading={publish.isPending}>
+    <Modal open width={860} title={t('policy.publishTitle')} okText={t('policy.publish')} onCancel={onClose} onOk={() => publish.mutate()} okButtonProps={{ disabled: !known || asked.isFetching || (active && !current.data) }} confirmLoading={publish.isPending}>
       <Flex vertical gap={16}>
         {publish.error && <Failure error={publish.error} reveal />}
         <Flex vertical gap={8}>
@@ -77,7 +77,7 @@ export function PublishPolicy({ yaml, opened, onPublished, onClose }: { yaml: st
             type="warning"
             showIcon
             role="status"
-            title={<Meaning target={target} tenant={tenant} inForce={inForce} mine={mine.data ?? undefined} />}
+            title={<Meaning target={target} tenant={tenant} active={active} mine={mine.data ?? undefined} />}
             description={t('policy.meansNow')}
           />
         )}
@@ -85,14 +85,14 @@ export function PublishPolicy({ yaml, opened, onPublished, onClose }: { yaml: st
           <Failure error={failed} retry={() => void Promise.all([mine.refetch(), asked.refetch()])} />
         ) : !known ? (
           <Skeleton active />
-        ) : !inForce ? (
+        ) : !active ? (
           <Typography.Text type="secondary">{t('policy.againstNothing')}</Typography.Text>
         ) : current.error ? (
           <Failure error={current.error} retry={() => void current.refetch()} />
         ) : current.data ? (
           <Flex vertical gap={8}>
-            <Typography.Text strong>{t('policy.against', { name: inForce.name })}</Typography.Text>
-            <TextDiff from={current.data.yaml ?? ''} to={yaml} label={t('policy.against', { name: inForce.name })} />
+            <Typography.Text strong>{t('policy.against', { name: active.name })}</Typography.Text>
+            <TextDiff from={current.data.yaml ?? ''} to={yaml} label={t('policy.against', { name: active.name })} />
           </Flex>
         ) : (
           <Skeleton active />
@@ -102,13 +102,13 @@ export function PublishPolicy({ yaml, opened, onPublished, onClose }: { yaml: st
   );
 }
 
-/** What publishing would mean, in words: inForce holds for the target, mine for the tenant, which is its own or that for every tenant. */
-function Meaning({ target, tenant, inForce, mine }: { target: string; tenant: string; inForce?: Policy; mine?: Policy }) {
+/** What publishing would mean, in words: active holds for the target, mine for the tenant, which is its own or that for every tenant. */
+function Meaning({ target, tenant, active, mine }: { target: string; tenant: string; active?: Policy; mine?: Policy }) {
   const { t } = useTranslation();
-  const name = inForce?.name;
+  const name = active?.name;
   if (target !== everyTenant) {
     if (name === undefined) return t('policy.meansFirst', { tenant });
-    return inForce?.tenant === tenant ? t('policy.meansReplace', { name, tenant }) : t('policy.meansOwn', { name, tenant });
+    return active?.tenant === tenant ? t('policy.meansReplace', { name, tenant }) : t('policy.meansOwn', { name, tenant });
   }
   const first = name === undefined ? t('policy.meansAllFirst') : t('policy.meansAll', { name });
   return `${first} ${mine?.tenant === tenant ? t('policy.meansNotMine', { tenant, name: mine.name }) : t('policy.meansMine', { tenant })}`;

@@ -6,7 +6,7 @@ import { session } from '../api/session';
 import { setUpLanguage } from '../i18n';
 import { Findings } from './TurnView';
 import { MaskingPreview } from './MaskingPreview';
-import type { Look, Seen } from './MaskingResult';
+import type { MaskingRequest, PreviewResult } from './MaskingResult';
 import { PolicyTrial } from './PolicyTrial';
 
 const json = (status: number, body: unknown) => new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json' } });
@@ -23,22 +23,22 @@ afterEach(() => {
 });
 
 const phone = '13800138000';
-const found = (action: Seen['spans'][number]['action'], masked: string): Seen => ({
+const found = (action: PreviewResult['spans'][number]['action'], masked: string): PreviewResult => ({
   masked,
   restored: `call ${phone}`,
   blocked: action === 'block',
   spans: [{ start: 5, end: 16, class: 'cn_mobile', action, score: 1, form: 0.85, grade: 3, reasons: [{ name: 'label_before', weight: 0.4 }, { name: 'ordinary', weight: -0.1 }, { name: 'base64', weight: 0 }] }],
 });
 
-/** Answers every look, and notes it. */
-function server(answer: (look: Look) => Response) {
-  const looks: Look[] = [];
+/** Answers every request, and notes it. */
+function server(answer: (body: MaskingRequest) => Response) {
+  const requests: MaskingRequest[] = [];
   vi.spyOn(session, 'fetch').mockImplementation(async (request) => {
-    const look = (await request.json()) as Look;
-    looks.push(look);
-    return answer(look);
+    const body = (await request.json()) as MaskingRequest;
+    requests.push(body);
+    return answer(body);
   });
-  return looks;
+  return requests;
 }
 
 const queries = () => new QueryClient({ defaultOptions: { queries: { retry: false } } });
@@ -47,12 +47,12 @@ const part = (name: string) => within(document.querySelector<HTMLElement>(`[role
 
 describe('MaskingPreview', () => {
   it('shows what was found, what the model sees and what the caller gets, and says why', async () => {
-    const looks = server(() => json(200, found('token', 'call ⟦手机·K7Q2F⟧')));
+    const requests = server(() => json(200, found('token', 'call ⟦手机·K7Q2F⟧')));
     render(<QueryClientProvider client={queries()}><MaskingPreview text="" /></QueryClientProvider>);
     type(`call ${phone}`);
     fireEvent.keyDown(screen.getByLabelText('Text to check'), { key: 'Enter', code: 'Enter', keyCode: 13, ctrlKey: true });
     await screen.findByTestId('masked');
-    expect(looks).toEqual([{ text: `call ${phone}`, direction: 'request' }]);
+    expect(requests).toEqual([{ text: `call ${phone}`, direction: 'request' }]);
     expect(screen.getByTestId('masked').textContent).toBe('call ⟦手机·K7Q2F⟧');
     expect(screen.getByTestId('restored').textContent).toBe(`call ${phone}`);
     const mark = document.querySelector('mark')!;
@@ -77,14 +77,14 @@ describe('MaskingPreview', () => {
   });
 
   it('shows of an answer what its caller sees, and keeps no text in any cache', async () => {
-    const looks = server(() => json(200, found('redact', 'call 〔已屏蔽:手机〕')));
+    const requests = server(() => json(200, found('redact', 'call 〔已屏蔽:手机〕')));
     const client = queries();
     const view = render(<QueryClientProvider client={client}><MaskingPreview text={`call ${phone}`} /></QueryClientProvider>);
     fireEvent.mouseDown(screen.getByLabelText('Where the text comes from'));
     fireEvent.click(await screen.findByText('Answer: model to caller'));
     fireEvent.click(screen.getByText('Preview masking'));
     await screen.findByTestId('masked');
-    expect(looks[0]?.direction).toBe('answer');
+    expect(requests[0]?.direction).toBe('answer');
     expect(document.querySelector('section[aria-label="The model sees"]')).toBeNull();
     expect(part('The caller gets back').getByTestId('masked').textContent).toBe('call 〔已屏蔽:手机〕');
     view.unmount();
@@ -95,14 +95,14 @@ describe('MaskingPreview', () => {
 
 describe('PolicyTrial', () => {
   it('sets the policy in force beside the draft and says what would change', async () => {
-    const looks = server((look) => json(200, look.yaml ? found('partial', 'call 138****8000') : found('token', 'call ⟦手机·K7Q2F⟧')));
+    const requests = server((body) => json(200, body.yaml ? found('partial', 'call 138****8000') : found('token', 'call ⟦手机·K7Q2F⟧')));
     const client = queries();
     const view = render(<QueryClientProvider client={client}><PolicyTrial yaml="schema: 2" /></QueryClientProvider>);
     type(`call ${phone}`);
     fireEvent.click(screen.getByText('Try'));
     const table = await screen.findByRole('table');
     expect(table.textContent).toContain('Mobile numberPseudonym (token)Shown in part (partial)1');
-    expect(looks).toEqual([{ text: `call ${phone}`, direction: 'request' }, { text: `call ${phone}`, direction: 'request', yaml: 'schema: 2' }]);
+    expect(requests).toEqual([{ text: `call ${phone}`, direction: 'request' }, { text: `call ${phone}`, direction: 'request', yaml: 'schema: 2' }]);
     expect(part('Policy in force').getByTestId('masked').textContent).toBe('call ⟦手机·K7Q2F⟧');
     expect(part('Draft').getByTestId('masked').textContent).toBe('call 138****8000');
     view.rerender(<QueryClientProvider client={client}><PolicyTrial yaml="schema: 2 # other" /></QueryClientProvider>);
@@ -110,7 +110,7 @@ describe('PolicyTrial', () => {
   });
 
   it('says that a draft would refuse the text', async () => {
-    server((look) => json(200, look.yaml ? found('block', 'x') : found('token', 'x')));
+    server((body) => json(200, body.yaml ? found('block', 'x') : found('token', 'x')));
     render(<QueryClientProvider client={queries()}><PolicyTrial yaml="schema: 2" /></QueryClientProvider>);
     type(`call ${phone}`);
     fireEvent.click(screen.getByText('Try'));
@@ -118,7 +118,7 @@ describe('PolicyTrial', () => {
   });
 
   it('shows the mistake of a draft in its own column', async () => {
-    server((look) => (look.yaml ? json(400, { type: 't', title: 't', status: 400, detail: 'schema must be 2', code: 'invalid_policy', request_id: 'req_1' }) : json(200, found('token', 'call ⟦手机·K7Q2F⟧'))));
+    server((body) => (body.yaml ? json(400, { type: 't', title: 't', status: 400, detail: 'schema must be 2', code: 'invalid_policy', request_id: 'req_1' }) : json(200, found('token', 'call ⟦手机·K7Q2F⟧'))));
     render(<QueryClientProvider client={queries()}><PolicyTrial yaml="schema: 9" /></QueryClientProvider>);
     type(`call ${phone}`);
     fireEvent.click(screen.getByText('Try'));

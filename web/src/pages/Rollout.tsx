@@ -6,7 +6,7 @@ import { Link, useParams } from 'react-router';
 
 import { api, call, type Schema } from '../api/client';
 import { Failure } from '../components/Failure';
-import { Checks, KeptLook, Sample, useThresholds } from '../components/Look';
+import { Checks, KeptEvaluation, Sample, useThresholds } from '../components/Evaluation';
 import { Page, Panel } from '../components/Panel';
 import { Time } from '../components/Time';
 import { PhaseTag, running, TrafficBar, useStageName } from '../components/Traffic';
@@ -59,13 +59,13 @@ export default function Rollout() {
             status={r.phase === 'rolled_back' || r.phase === 'failed' || r.phase === 'aborted' ? 'error' : r.phase === 'completed' ? 'finish' : 'process'}
             items={[label('phase', 'baseline'), ...r.steps.map((s) => `${s} %`)].map((title) => ({ title }))}
           />
-          <Standing r={r} />
-          {r.evidence && <Sample look={r.evidence} versions={r} passes={r.verdict === 'same'} />}
+          <CurrentStep r={r} />
+          {r.evidence && <Sample evaluation={r.evidence} versions={r} passes={r.verdict === 'same'} />}
           <Settings r={r} />
         </Flex>
       </Panel>
       <Panel title={t('rollout.comparison')} extra={r.verdict && <VerdictTag verdict={r.verdict} />}>
-        {r.evidence?.metrics.length ? <Checks look={r.evidence} name={t('rollout.checks')} versions={r} /> : <Typography.Text type="secondary">{t('rollout.noMetrics')}</Typography.Text>}
+        {r.evidence?.metrics.length ? <Checks evaluation={r.evidence} name={t('rollout.checks')} versions={r} /> : <Typography.Text type="secondary">{t('rollout.noMetrics')}</Typography.Text>}
       </Panel>
       <Panel title={t('rollout.history')}>
         <History r={r} />
@@ -83,7 +83,7 @@ function stageIndex(r: Schema['Rollout']): number {
 }
 
 /** Why it stands where it stands, and who must do something; for a rollout that is over what happened, when, by whom and why. */
-function Standing({ r }: { r: Schema['Rollout'] }) {
+function CurrentStep({ r }: { r: Schema['Rollout'] }) {
   const { t } = useTranslation();
   const [language] = useLanguage();
   const last = r.history?.at(-1);
@@ -181,7 +181,7 @@ function History({ r }: { r: Schema['Rollout'] }) {
               <Collapse
                 ghost
                 size="small"
-                items={[{ key: 'look', label: t('rollout.leftOn', { stage: stageName(h.from) }), children: <KeptLook look={h.look} versions={r} name={t('rollout.checksOf', { stage: stageName(h.from) })} /> }]}
+                items={[{ key: 'evaluation', label: t('rollout.leftOn', { stage: stageName(h.from) }), children: <KeptEvaluation evaluation={h.look} versions={r} name={t('rollout.checksOf', { stage: stageName(h.from) })} /> }]}
               />
             )}
           </div>
@@ -196,12 +196,12 @@ function Act({ id, share, action, onClose }: { id: string; share: number; action
   const queries = useQueryClient();
   const { message } = App.useApp();
   const [form] = Form.useForm<{ reason: string }>();
-  const [seen] = useState(share); // the step the decision is about, whatever comes while the form is open
+  const [shareBasis] = useState(share); // the step the decision is about, whatever comes while the form is open
   const act = useMutation({
     mutationFn: (body: { reason: string }) => {
       const params = { path: { id } };
       return action === 'approve'
-        ? call(api.POST('/rollouts/{id}/approve', { params, body: { ...body, share_basis: seen } }))
+        ? call(api.POST('/rollouts/{id}/approve', { params, body: { ...body, share_basis: shareBasis } }))
         : call(api.POST('/rollouts/{id}/abort', { params, body }));
     },
     onSuccess: () => {

@@ -29,7 +29,7 @@ const check = (over: Partial<Schema['RolloutMetric']>): Schema['RolloutMetric'] 
   name: 'error_rate', title: 'error rate against stable', unit: 'ratio', baseline: { value: 0, samples: 6 }, candidate: { value: 0.035, samples: 3 }, limit: 0.05, limit_text: 'at most 5 points above stable (5%)',
   state: 'unproven', proof: 'not proven yet to hold', broken_p: 1, broken_alpha: 0.001, holds_p: 0.3, holds_alpha: 0.01, ...over,
 });
-const look: Schema['RolloutEvidence'] = {
+const evaluation: Schema['RolloutEvidence'] = {
   at: '2026-11-20T10:00:00Z', stage: 'canary-20', hash: 'ab12', kept: false, stable: { since: '2026-11-20T09:59:00Z', requests: 6, errors: 0, first_token_us: 100_000, total_us: 900_000 },
   candidate: { since: '2026-11-20T09:59:00Z', requests: 5, errors: 1, first_token_us: 120_000, total_us: 950_000 },
   metrics: [check({ needs: { stable: 400, candidate: 1200 } }), check({ name: 'total_latency', title: 'duration (P95)', unit: 'us', baseline: { value: 900_000, samples: 6 }, candidate: { value: 950_000, samples: 5 }, state: 'holds', limit: 1_350_000, limit_text: 'at most 1.5 times stable (1,350 ms)', proof: 'proven' })],
@@ -37,7 +37,7 @@ const look: Schema['RolloutEvidence'] = {
 };
 const running: Schema['Rollout'] = {
   id: 'r1', model: 'm', stable: 'v1', candidate: 'v2', phase: 'holding', step: 0, share_basis: 2000, steps: [20, 100], thresholds, dwell_seconds: 300, deadline_seconds: 7200, poll_seconds: 10, awaiting_approval: false,
-  started_at: '2026-11-20T09:58:00Z', started_by: 'alice', entered_at: '2026-11-20T09:59:00Z', checked_at: look.at, evidence: look, verdict: 'inconclusive', reason: look.reason, reason_code: look.reason_code,
+  started_at: '2026-11-20T09:58:00Z', started_by: 'alice', entered_at: '2026-11-20T09:59:00Z', checked_at: evaluation.at, evidence: evaluation, verdict: 'inconclusive', reason: evaluation.reason, reason_code: evaluation.reason_code,
   history: [{ from: 'starting', to: 'baseline', share_basis: 0, at: '2026-11-20T09:58:00Z', actor: 'alice', by_system: false, reason: 'try it' }],
 };
 
@@ -66,12 +66,12 @@ describe('Rollout', () => {
     expect(document.querySelectorAll('.ant-progress').length).toBe(2);
     expect(document.querySelectorAll('.ant-progress-status-success').length).toBe(0);
     cleanup();
-    show({ ...running, phase: 'canary', verdict: 'same', reason: 'every limit is proven to hold', evidence: { ...look, verdict: 'same' } });
+    show({ ...running, phase: 'canary', verdict: 'same', reason: 'every limit is proven to hold', evidence: { ...evaluation, verdict: 'same' } });
     expect((await screen.findByRole('status')).textContent).toMatch(/^Every limit is proven to hold/);
     expect(document.querySelectorAll('.ant-progress-status-success').length).toBe(2);
   });
 
-  it('shows the counts of the look that was judged, every check with limit, state and forecast, and every threshold', async () => {
+  it('shows the counts of the evaluation that was judged, every check with limit, state and forecast, and every threshold', async () => {
     show(running);
     const text = (await screen.findByRole('region', { name: 'Traffic' })).textContent!;
     expect(text).toContain('6 requests (4 needed), 0 failed (0%)');
@@ -85,8 +85,8 @@ describe('Rollout', () => {
   });
 
   it('says what happened, when, by whom and why after the end, and keeps the evidence readable', async () => {
-    const end = { from: 'canary-20', to: 'aborted', share_basis: 0, at: '2026-11-20T10:00:05Z', actor: 'bob', by_system: false, reason: 'phones ring', evidence: 'ab12', look: { ...look, kept: true } };
-    show({ ...running, phase: 'aborted', share_basis: 0, finished_at: end.at, evidence: { ...look, kept: true }, history: [...running.history!, end] });
+    const end = { from: 'canary-20', to: 'aborted', share_basis: 0, at: '2026-11-20T10:00:05Z', actor: 'bob', by_system: false, reason: 'phones ring', evidence: 'ab12', look: { ...evaluation, kept: true } };
+    show({ ...running, phase: 'aborted', share_basis: 0, finished_at: end.at, evidence: { ...evaluation, kept: true }, history: [...running.history!, end] });
     const banner = (await screen.findByRole('status')).textContent!;
     for (const part of ['Aborted at Canary 20 %: v1 answers all traffic', 'bob', 'phones ring']) expect(banner).toContain(part);
     expect(banner).not.toContain('Held by');
@@ -113,7 +113,7 @@ describe('Rollout', () => {
   });
 
   it('speaks of one request', async () => {
-    show({ ...running, evidence: { ...look, stable: { ...look.stable, requests: 1 } } });
+    show({ ...running, evidence: { ...evaluation, stable: { ...evaluation.stable, requests: 1 } } });
     expect((await screen.findByRole('region', { name: 'Traffic' })).textContent).toContain('1 request (4 needed)');
   });
 });

@@ -7,13 +7,13 @@ import { count, duration, percent, sentence } from '../lib/format';
 import { type Column, DataTable } from './DataTable';
 import { Time } from './Time';
 
-type Look = Schema['RolloutEvidence'];
+type Evaluation = Schema['RolloutEvidence'];
 type Check = Schema['RolloutMetric'];
 
 const stateColors: Record<Schema['RolloutCheckState'], string> = { holds: 'success', broken: 'error', unproven: 'warning', too_little_data: 'default' };
 
-/** The checks of one look: what is compared, the limit in words, how it stands and why. The words come from the server. */
-export function Checks({ look, name, versions }: { look: Look; name: string; versions: Pick<Schema['Rollout'], 'stable' | 'candidate'> }) {
+/** The checks of one evaluation: what is compared, the limit in words, how it stands and why. The words come from the server. */
+export function Checks({ evaluation, name, versions }: { evaluation: Evaluation; name: string; versions: Pick<Schema['Rollout'], 'stable' | 'candidate'> }) {
   const { t } = useTranslation();
   const label = useLabel();
   const [language] = useLanguage();
@@ -49,22 +49,22 @@ export function Checks({ look, name, versions }: { look: Look; name: string; ver
       csv: (m) => m.state,
     },
   ];
-  return <DataTable name={name} columns={columns} rows={look.metrics} rowKey={(m) => m.name} />;
+  return <DataTable name={name} columns={columns} rows={evaluation.metrics} rowKey={(m) => m.name} />;
 }
 
-/** What both versions answered, all counted at the one look. A bar is green only when nothing holds the step. */
-export function Sample({ look, versions, passes }: { look: Look; versions: Pick<Schema['Rollout'], 'stable' | 'candidate'>; passes: boolean }) {
+/** What both versions answered, all counted at the one evaluation. A bar is green only when nothing holds the step. */
+export function Sample({ evaluation, versions, passes }: { evaluation: Evaluation; versions: Pick<Schema['Rollout'], 'stable' | 'candidate'>; passes: boolean }) {
   const { t } = useTranslation();
   const [language] = useLanguage();
-  const needed = look.thresholds.min_requests;
+  const needed = evaluation.thresholds.min_requests;
   const arms = [
-    { name: t('rollout.baseline', { version: versions.stable }), arm: look.stable },
-    ...(look.stage === 'baseline' ? [] : [{ name: t('rollout.candidateColumn', { version: versions.candidate }), arm: look.candidate }]),
+    { name: t('rollout.baseline', { version: versions.stable }), arm: evaluation.stable },
+    ...(evaluation.stage === 'baseline' ? [] : [{ name: t('rollout.candidateColumn', { version: versions.candidate }), arm: evaluation.candidate }]),
   ];
   return (
     <div>
       <Typography.Text type="secondary">
-        {t('rollout.asOf')} <Time at={look.at} />
+        {t('rollout.asOf')} <Time at={evaluation.at} />
       </Typography.Text>
       <Flex gap={24} wrap>
         {arms.map(({ name, arm }) => (
@@ -82,32 +82,32 @@ export function Sample({ look, versions, passes }: { look: Look; versions: Pick<
 }
 
 /** What a step was left on, as it is kept for good. */
-export function KeptLook({ look, name, versions }: { look: Look; name: string; versions: Pick<Schema['Rollout'], 'stable' | 'candidate'> }) {
+export function KeptEvaluation({ evaluation, name, versions }: { evaluation: Evaluation; name: string; versions: Pick<Schema['Rollout'], 'stable' | 'candidate'> }) {
   const { t } = useTranslation();
   const [language] = useLanguage();
   const arm = (a: Schema['RolloutArm']) =>
     [
       t('rollout.answered', { count: a.requests, requests: count(a.requests, language), errors: count(a.errors, language), rate: percent(a.requests ? a.errors / a.requests : 0, language) }),
-      ...(a.first_token_us === undefined ? [] : [t('rollout.firstToken', { quantile: look.thresholds.latency_quantile_basis / 100, latency: duration(a.first_token_us, language) })]),
-      ...(a.total_us === undefined ? [] : [t('rollout.inAll', { quantile: look.thresholds.latency_quantile_basis / 100, latency: duration(a.total_us, language) })]),
+      ...(a.first_token_us === undefined ? [] : [t('rollout.firstToken', { quantile: evaluation.thresholds.latency_quantile_basis / 100, latency: duration(a.first_token_us, language) })]),
+      ...(a.total_us === undefined ? [] : [t('rollout.inAll', { quantile: evaluation.thresholds.latency_quantile_basis / 100, latency: duration(a.total_us, language) })]),
     ].join(language === 'zh' ? '，' : ', ');
   return (
     <Flex vertical gap={4}>
       <span>
-        {t('rollout.asOf')} <Time at={look.at} />: {sentence(look.reason)}
+        {t('rollout.asOf')} <Time at={evaluation.at} />: {sentence(evaluation.reason)}
       </span>
       <span>
-        {t('rollout.baseline', { version: versions.stable })}: {arm(look.stable)}
+        {t('rollout.baseline', { version: versions.stable })}: {arm(evaluation.stable)}
       </span>
-      {look.stage !== 'baseline' && (
+      {evaluation.stage !== 'baseline' && (
         <span>
-          {t('rollout.candidateColumn', { version: versions.candidate })}: {arm(look.candidate)}
+          {t('rollout.candidateColumn', { version: versions.candidate })}: {arm(evaluation.candidate)}
         </span>
       )}
-      {look.metrics.length > 0 && <Checks look={look} name={name} versions={versions} />}
-      <ThresholdText thresholds={look.thresholds} />
+      {evaluation.metrics.length > 0 && <Checks evaluation={evaluation} name={name} versions={versions} />}
+      <ThresholdText thresholds={evaluation.thresholds} />
       <Typography.Text type="secondary" style={{ wordBreak: 'break-all' }}>
-        {t('rollout.hash')} <Typography.Text code copyable>{look.hash}</Typography.Text>
+        {t('rollout.hash')} <Typography.Text code copyable>{evaluation.hash}</Typography.Text>
       </Typography.Text>
     </Flex>
   );

@@ -15,26 +15,26 @@ import (
 	"github.com/sluice-project/sluice/migrations"
 )
 
-// way is a network between a log and a PostgreSQL server, which can be in three states.
-type way struct {
+// link is a network between a log and a PostgreSQL server, which can be in three states.
+type link struct {
 	server *url.URL
 	socket string // directory of the socket that clients connect to
 
 	mu    sync.Mutex
-	state wayState
+	state linkState
 	conns map[net.Conn]bool // both ends of every connection
 }
 
-type wayState int
+type linkState int
 
 const (
-	forward wayState = iota
-	refuse           // connections are cut, new ones are refused
-	swallow          // connections stay, and what is sent over them disappears; new ones, too
+	forward linkState = iota
+	refuse            // connections are cut, new ones are refused
+	swallow           // connections stay, and what is sent over them disappears; new ones, too
 )
 
-// newWay listens in front of the server at rawURL, with a migrated database.
-func newWay(t *testing.T, rawURL string) *way {
+// newLink listens in front of the server at rawURL, with a migrated database.
+func newLink(t *testing.T, rawURL string) *link {
 	t.Helper()
 	direct, err := database.Open(t.Context(), database.Config{URL: keyring.Secret(rawURL), MaxConnections: 1})
 	must(t, err)
@@ -43,7 +43,7 @@ func newWay(t *testing.T, rawURL string) *way {
 	must(t, database.Close(direct))
 	u, err := url.Parse(rawURL)
 	must(t, err)
-	w := &way{server: u, socket: t.TempDir(), conns: map[net.Conn]bool{}}
+	w := &link{server: u, socket: t.TempDir(), conns: map[net.Conn]bool{}}
 	in, err := net.Listen("unix", filepath.Join(w.socket, ".s.PGSQL.5432"))
 	must(t, err)
 	t.Cleanup(func() {
@@ -63,7 +63,7 @@ func newWay(t *testing.T, rawURL string) *way {
 }
 
 // address is where the server listens.
-func (w *way) address() (network, address string) {
+func (w *link) address() (network, address string) {
 	if dir := w.server.Query().Get("host"); dir != "" {
 		return "unix", filepath.Join(dir, ".s.PGSQL.5432")
 	}
@@ -74,8 +74,8 @@ func (w *way) address() (network, address string) {
 	return "tcp", net.JoinHostPort(w.server.Hostname(), port)
 }
 
-// open returns a handle on the database over this way.
-func (w *way) open(t *testing.T) *gorm.DB {
+// open returns a handle on the database over this link.
+func (w *link) open(t *testing.T) *gorm.DB {
 	t.Helper()
 	u := *w.server
 	q := u.Query()
@@ -89,7 +89,7 @@ func (w *way) open(t *testing.T) *gorm.DB {
 }
 
 // set changes the state. Connections that swallowed something are of no use afterwards, so they are cut when the state changes back.
-func (w *way) set(state wayState) {
+func (w *link) set(state linkState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.state = state
@@ -102,7 +102,7 @@ func (w *way) set(state wayState) {
 	}
 }
 
-func (w *way) carry(client net.Conn) {
+func (w *link) carry(client net.Conn) {
 	network, address := w.address()
 	server, err := net.Dial(network, address)
 	w.mu.Lock()
@@ -120,7 +120,7 @@ func (w *way) carry(client net.Conn) {
 }
 
 // copy carries bytes one way until an end is closed.
-func (w *way) copy(to, from net.Conn) {
+func (w *link) copy(to, from net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
