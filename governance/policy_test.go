@@ -277,3 +277,12 @@ func FuzzParsePolicy(f *testing.F) {
 		}
 	})
 }
+
+// TestInvalidPoliciesNameThePlace: whoever writes a policy finds the line and the column, in the language asked for.
+func TestInvalidPoliciesNameThePlace(t *testing.T) {
+	_, err := parsePolicy([]byte("schema: 2\nname: x\nmodels:\n  - a\n  -   7\n"))
+	m := fault.Public(err)
+	if en, zh := m.Message(fault.English), m.Message(fault.Chinese); !strings.Contains(en, "(line 5, column 7)") || !strings.Contains(zh, "（第 5 行第 7 列）") {
+		t.Errorf("%q, %q", en, zh)
+	}
+}

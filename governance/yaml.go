@@ -156,7 +156,7 @@ func join(path, key string) string {
 }
 
 func errorAt(n *yaml.Node, path string, reason fault.Phrase) error {
-	return invalid(path, withLine(reason, n.Line))
+	return invalid(path, fault.Say("governance.at_place", reason, n.Line, n.Column))
 }
 
 // withLine adds the line of the document to a reason; 0 is an unknown line.

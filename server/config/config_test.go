@@ -135,6 +135,13 @@ func TestMistakesAreNamed(t *testing.T) {
 		"an unknown class":       {"engines: {native: {latency: {fast: 20ms}}}\n", nil, []string{"engines.native.latency.fast", "engines.native.latency."}},
 		"processors by name":     {"", []string{"SLUICE_ENGINES_NATIVE_CPUS=all", "SLUICE_ENGINES_NATIVE_NUMA_NODE=-1"}, []string{"engines.native.cpus", "0-3,8", "numa_node"}},
 		"not YAML":               {"listen: [\n", nil, []string{"sluice.yaml"}},
+		"a key below others":     {"log:\n  level: info\nhttp:\n    max_bodybytes: 1\nlissten: x\n", nil, []string{`.yaml:4:5: unknown key "http.max_bodybytes"`, `.yaml:5:1: unknown key "lissten"`}},
+		"a key below a list":     {"engines:\n  native:\n    models:\n      - id: m\n        pth: x\n", nil, []string{".yaml:5:9: ", "pth"}},
+		"a type below others":    {"http:\n  max_body_bytes: many\n", nil, []string{".yaml:2:3: ", "http.max_body_bytes"}},
+		"a value that is wrong":  {"log:\n  format: json\n  level: loud\n", nil, []string{".yaml:3:3: log.level: must be"}},
+		"a key that lacks":       {"engines:\n  remote:\n    - base_url: https://h/v1\n      models: [{id: m}]\n", nil, []string{".yaml:3:7: engines.remote[0].name: must be set"}},
+		"a value of an alias":    {"limits:\n  key: &l {concurrent: 1, tokens_per_minute: -1}\n  tenant: *l\n", nil, []string{".yaml:2:27: limits."}},
+		"a key that comes twice": {"listen: a:1\nlisten: a:2\n", nil, []string{"line 2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := config.Load(write(t, tc.file), tc.env, nil)
@@ -150,6 +157,18 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 	if _, err := config.Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nil); err == nil || !strings.Contains(err.Error(), "sluice config example") {
 		t.Errorf("a missing file must say how to make one: %v", err)
+	}
+}
+
+// TestPlacesAreOfTheFile: what the environment or a flag sets is not where the file sets it.
+func TestPlacesAreOfTheFile(t *testing.T) {
+	file := write(t, "log:\n  level: loud\nlisten: nowhere\n")
+	_, err := config.Load(file, []string{"SLUICE_LOG_LEVEL=louder"}, map[string]any{"listen": "elsewhere"})
+	if err == nil || strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "log.level:") || !strings.Contains(err.Error(), "listen:") {
+		t.Errorf("the file is blamed: %v", err)
+	}
+	if _, err = config.Load(file, nil, nil); err == nil || !strings.Contains(err.Error(), file+":2:3: log.level:") || !strings.Contains(err.Error(), file+":3:1: listen:") {
+		t.Errorf("the file is not blamed: %v", err)
 	}
 }
 

@@ -1,9 +1,7 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -12,9 +10,7 @@ import (
 	"unicode"
 
 	"github.com/go-viper/mapstructure/v2"
-	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/confmap"
-	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -32,29 +28,14 @@ var otherEnv = []string{
 
 // Load reads the configuration: defaults, then the YAML file at path (none if path is empty), then SLUICE_* environment
 // variables, then overrides (dotted key → value, from command-line flags). Unknown keys anywhere are errors that suggest the
-// nearest known key. The result is validated; all problems are reported together, each with its path.
+// nearest known key. The result is validated; all problems are reported together, each with its key, and with its line and column
+// if the file says it.
 func Load(path string, environ []string, overrides map[string]any) (*Config, error) {
 	known := Keys()
 	k := koanf.New(".")
-	if path != "" {
-		fileKeys := koanf.New(".")
-		if err := fileKeys.Load(file.Provider(path), yaml.Parser()); err != nil {
-			if errors.Is(err, os.ErrNotExist) {
-				return nil, fmt.Errorf("configuration file %s does not exist; write one with: sluice config example > %s", path, path)
-			}
-			return nil, fmt.Errorf("configuration file %s: %w", path, err)
-		}
-		for _, key := range fileKeys.Keys() {
-			if err := checkKnown(key, known); err != nil {
-				return nil, fmt.Errorf("configuration file %s: %w", path, err)
-			}
-			if fileKeys.Get(key) == nil {
-				fileKeys.Delete(key) // null keeps the default
-			}
-		}
-		if err := k.Merge(fileKeys); err != nil {
-			return nil, fmt.Errorf("configuration file %s: %w", path, err)
-		}
+	at, err := loadFile(k, path, known)
+	if err != nil {
+		return nil, err
 	}
 	env, err := fromEnv(environ, known)
 	if err != nil {
@@ -63,6 +44,9 @@ func Load(path string, environ []string, overrides map[string]any) (*Config, err
 	for _, layer := range []map[string]any{env, overrides} {
 		if err := k.Load(confmap.Provider(layer, "."), nil); err != nil {
 			return nil, fmt.Errorf("configuration: %w", err)
+		}
+		for key := range layer {
+			at.hide(key)
 		}
 	}
 	cfg := Default()
@@ -80,12 +64,11 @@ func Load(path string, environ []string, overrides map[string]any) (*Config, err
 		),
 	}})
 	if err != nil {
-		// The decoder names Go fields; people wrote keys.
-		return nil, fmt.Errorf("configuration: %s", fieldName.ReplaceAllStringFunc(err.Error(), snakePath))
+		return nil, fmt.Errorf("configuration: %s", at.decoding(err))
 	}
 	cfg.resolve()
 	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("configuration is not valid:\n%w", err)
+		return nil, fmt.Errorf("configuration is not valid:\n%w", at.validation(err))
 	}
 	return &cfg, nil
 }
@@ -96,16 +79,6 @@ func wholeDuration(from, to reflect.Type, value any) (any, error) {
 		return value, nil
 	}
 	return nil, fmt.Errorf("%v has no unit; write %vs for seconds", value, value)
-}
-
-var fieldName = regexp.MustCompile(`'[A-Za-z0-9_.\[\]]+'`) // such as 'HTTP.MaxBodyBytes'
-
-func snakePath(quoted string) string {
-	parts := strings.Split(strings.Trim(quoted, "'"), ".")
-	for i, p := range parts {
-		parts[i] = snake(p)
-	}
-	return "'" + strings.Join(parts, ".") + "'"
 }
 
 // serviceLink matches the variables that Kubernetes sets in every pod beside a service called sluice or sluice-something.
