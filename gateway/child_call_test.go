@@ -3,11 +3,16 @@ package gateway
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
@@ -275,6 +280,43 @@ func TestQuestionEnergy(t *testing.T) {
 		if e := w.log.of("req-1.vectors")[1]; e.Usage.Energy != 1+2*time.Second.Microseconds() {
 			t.Errorf("energy %d", e.Usage.Energy)
 		}
+	})
+}
+
+// TestOverheadWithoutEngines: own time is what the steps take; the engine that embeds the question is no more in it than the one that answers.
+func TestOverheadWithoutEngines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, v := searching(t)
+		w.rag.parts, w.rag.then = 2, func() { time.Sleep(20 * time.Millisecond) } // of the bubble's clock, here and below
+		v.meet = func(context.Context, int) error {
+			time.Sleep(time.Second) // in its queue, and at work
+			return nil
+		}
+		w.log.takes = 3 * time.Millisecond
+		r, err := w.Chat(t.Context(), asking("what does it cost"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute / 2) // the caller takes his time
+		if _, err := r.Collect(); err != nil {
+			t.Fatal(err)
+		}
+		if r.Steps.Retrieve != 2_020_000 || r.Steps.Record != 3_000 || r.Embedding != 2*time.Second || r.Overhead() != 23*time.Millisecond {
+			t.Errorf("%+v, of which %s for vectors: own time %s", r.Steps, r.Embedding, r.Overhead())
+		}
+		reg, said := prometheus.NewRegistry(), httptest.NewRecorder()
+		reg.MustRegister(w.metrics.overhead)
+		promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(said, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+		if text := said.Body.String(); !strings.Contains(text, "seconds_sum 0.023\n") || !strings.Contains(text, "seconds_count 1\n") {
+			t.Errorf("the metric says\n%s", text)
+		}
+		c := call("")
+		c.Action, c.Permission, c.Model, c.Messages, c.Query, c.RAG = ActionSearch, access.RAGSearch, "", nil, "fees", &RAG{Collection: "docs"}
+		found, err := w.Search(t.Context(), c)
+		if err != nil || found.Embedding != 2*time.Second || found.Overhead() != 23*time.Millisecond {
+			t.Errorf("a search: %v, own time %s", err, found.Overhead())
+		}
+		w.idle(t)
 	})
 }
 

@@ -349,6 +349,7 @@ type fakeAudit struct {
 	kept   []kept
 	failAt map[audit.Stage]error
 	loses  bool          // records under best effort
+	takes  time.Duration // each record
 	hold   chan struct{} // outcomes wait for it, and every record of a part
 }
 
@@ -363,6 +364,7 @@ func (a *fakeAudit) AppendWith(ctx context.Context, e audit.Event, subject strin
 	if a.hold != nil && (e.Stage == audit.StageOutcome || e.Detail["parent"] != "") {
 		<-a.hold
 	}
+	time.Sleep(a.takes)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := ctx.Err(); err != nil {

@@ -363,7 +363,7 @@ func (r *run) head() Head {
 	return Head{
 		Request: r.call.RequestID, Created: r.call.Received, Model: r.call.Model, Receipt: r.receipt.id, Policy: r.admission.policy.Version,
 		Class: class, Version: r.choice.Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.receipt.label, Rate: r.slot.rate,
-		Citations: citations, Steps: r.steps,
+		Citations: citations, Steps: r.steps, Embedding: r.embedding,
 	}
 }
 

@@ -59,6 +59,7 @@ func (r *run) searchPassages(ctx context.Context, question string) (sources, err
 			Embed: c.embedQuestion,
 		})
 	})
+	r.embedding = c.answer.engineTime
 	c.end(ctx, c.ending(ctx))
 	if c.refused != nil {
 		return sources{}, c.refused

@@ -50,16 +50,17 @@ type Head struct {
 	Label     label.Label // zero for embeddings
 	Rate      limit.State
 	Citations []Citation
-	Steps     audit.Steps // before the engine was asked
+	Steps     audit.Steps   // before the engine was asked
+	Embedding time.Duration // of Steps.Retrieve: an engine's time for the vectors of the question, and the wait for it
 }
 
-// Overhead is the time that the call's own steps took before the engine was asked: neither the caller's
-// sending nor the answering engine is in it; retrieval includes the embedding of the question. Reading and decoding
-// the body are the edge's and not in it.
-func (h Head) Overhead() time.Duration { return overhead(h.Steps) }
+// Overhead is the time that the call's own steps took before the engine was asked, without the time of engines, the one
+// that embeds the question included. What the caller takes to send, and what the edge takes to read and decode the body, is not in it.
+func (h Head) Overhead() time.Duration { return overhead(h.Steps, h.Embedding) }
 
-func overhead(s audit.Steps) time.Duration {
-	return time.Duration(s.Authenticate+s.Limit+s.Policy+s.Route+s.Reserve+s.Retrieve+s.Record) * time.Microsecond
+func overhead(s audit.Steps, embedding time.Duration) time.Duration {
+	us := s.Authenticate + s.Limit + s.Policy + s.Route + s.Reserve + s.Retrieve + s.Record
+	return time.Duration(us-embedding.Microseconds()) * time.Microsecond
 }
 
 // Finding is a finding of the record, with what only the reply says.

@@ -37,8 +37,9 @@ type run struct {
 	answer    answer       // generate and egress
 	outcome   outcome
 
-	steps audit.Steps // how long each took
-	once  sync.Once   // for the outcome
+	steps     audit.Steps   // how long each took
+	embedding time.Duration // of steps.Retrieve: what the child call waited for its engine
+	once      sync.Once     // for the outcome
 }
 
 // caller is the authenticated caller.

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -22,9 +23,13 @@ import (
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/rag"
 )
 
 const hello = `{"model":"chat","messages":[{"role":"user","content":"hello there"}]`
@@ -76,6 +81,88 @@ func TestChatReply(t *testing.T) {
 	}
 	if e := k.last(); e.Detail["client_request"] != "mine-1" || e.Request == "mine-1" || e.Source != "127.0.0.1" || e.Route != "POST /v1/chat/completions" {
 		t.Errorf("record %+v", e)
+	}
+}
+
+// slowEmbedder is an engine whose vectors wait in a queue.
+type slowEmbedder struct{ engine.Engine }
+
+func (e slowEmbedder) Embed(ctx context.Context, r *engine.EmbedRequest) (*engine.Embeddings, error) {
+	time.Sleep(400 * time.Millisecond)
+	return e.Engine.Embed(ctx, r)
+}
+
+// slowParts are parts of a pipeline that take times by which they are told apart, on the clock of a bubble.
+type slowParts struct{ *kit }
+
+func (s slowParts) Allow(who identity.Principal, perm access.Permission, what string) error {
+	time.Sleep(3 * time.Millisecond)
+	return s.kit.Allow(who, perm, what)
+}
+
+func (s slowParts) Pick(a route.Ask) (route.Choice, error) {
+	time.Sleep(500 * time.Microsecond)
+	choice, err := s.kit.Pick(a)
+	choice.Engine = slowEmbedder{choice.Engine}
+	return choice, err
+}
+
+func (s slowParts) Search(ctx context.Context, q rag.Query) ([]rag.Passage, error) {
+	if _, err := q.Embed(ctx, []string{q.Text}, false); err != nil {
+		return nil, err
+	}
+	time.Sleep(7 * time.Millisecond)
+	return kitRAG{}.Search(ctx, q)
+}
+
+func (s slowParts) Read(ctx context.Context, d rag.Document) (*rag.ParsedDocument, error) {
+	return kitRAG{}.Read(ctx, d)
+}
+
+func (s slowParts) Store(ctx context.Context, d *rag.ParsedDocument, embed rag.EmbedFunc) (rag.IngestResult, error) {
+	return kitRAG{}.Store(ctx, d, embed)
+}
+
+func (s slowParts) Passages(ctx context.Context, q rag.PassageRef) ([]rag.Passage, error) {
+	return kitRAG{}.Passages(ctx, q)
+}
+
+func (s slowParts) AppendWith(ctx context.Context, e audit.Event, subject string, texts ...audit.Text) (audit.Receipt, error) {
+	time.Sleep(11 * time.Millisecond)
+	return s.kit.AppendWith(ctx, e, subject, texts...)
+}
+
+// TestOwnTimeInHeaders: Server-Timing lists the steps, and all of them but the embedding engine's add up to X-Sluice-Overhead-Ms. The answering engine is in
+// neither, streamed or not.
+func TestOwnTimeInHeaders(t *testing.T) {
+	for name, c := range map[string]struct{ path, body, overhead, timing string }{
+		"a chat": {"/v1/chat/completions", hello + `}`, "14.500", "authenticate;dur=3.000, route;dur=0.500, record;dur=11.000"},
+		"a stream with a search": {
+			"/v1/chat/completions", `{"stream":true,"rag":{"collection":"docs"},` + hello[1:] + `}`, "25.000",
+			"authenticate;dur=6.000, route;dur=0.500, retrieve;dur=7.500, embed;dur=400.000, record;dur=11.000",
+		},
+		"a search": {
+			"/v1/rag/search", `{"collection":"docs","query":"fees"}`, "21.500",
+			"authenticate;dur=3.000, retrieve;dur=7.500, embed;dur=400.000, record;dur=11.000",
+		},
+		"vectors": {"/v1/embeddings", `{"model":"embed","input":"x"}`, "14.500", "authenticate;dur=3.000, route;dur=0.500, record;dur=11.000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newEdge(t, Config{}, nil, func(d *gateway.Deps) {
+					parts := slowParts{d.Router.(*kit)}
+					d.Access, d.Router, d.Retriever, d.Audit, d.Embedding = parts, parts, parts, parts, route.Ask{Model: "embed", Need: route.Embed}
+				})
+				reply := httptest.NewRecorder()
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.path, strings.NewReader(c.body))
+				r.Header.Set("Authorization", "Bearer "+goodKey)
+				k.edge.ServeHTTP(reply, r)
+				if h := reply.Header(); reply.Code != 200 || h.Get("X-Sluice-Overhead-Ms") != c.overhead || h.Get("Server-Timing") != c.timing {
+					t.Errorf("%d, %s ms of %s", reply.Code, h.Get("X-Sluice-Overhead-Ms"), h.Get("Server-Timing"))
+				}
+				time.Sleep(time.Second) // the records of the question are written while nobody waits for them
+			})
+		})
 	}
 }
 

@@ -44,6 +44,7 @@ type kit struct {
 	*httptest.Server
 
 	api    *API
+	edge   http.Handler // what the server serves
 	engine *enginetest.Scripted
 	logs   *lockedBuffer
 	fail   map[string]error
@@ -80,6 +81,15 @@ func newKit(t testing.TB, cfg Config, plan func(n int, req *engine.Request) engi
 // newKitWith changes what the pipeline is made of.
 func newKitWith(t testing.TB, cfg Config, plan func(n int, req *engine.Request) enginetest.Plan, change func(*gateway.Deps)) *kit {
 	t.Helper()
+	k := newEdge(t, cfg, plan, change)
+	k.Server = httptest.NewServer(k.edge)
+	t.Cleanup(k.Close)
+	return k
+}
+
+// newEdge makes a kit without a server.
+func newEdge(t testing.TB, cfg Config, plan func(n int, req *engine.Request) enginetest.Plan, change func(*gateway.Deps)) *kit {
+	t.Helper()
 	k := &kit{engine: enginetest.NewScripted(plan), logs: &lockedBuffer{}, fail: map[string]error{}, ended: make(chan struct{}, 1000)}
 	log := slog.New(slog.NewTextHandler(k.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	limits, err := limit.NewMemory(limit.Config{Key: limit.Limits{RequestsPerMinute: 100_000, TokensPerMinute: 50_000_000}}, log)
@@ -103,8 +113,7 @@ func newKitWith(t testing.TB, cfg Config, plan func(n int, req *engine.Request) 
 		t.Fatal(err)
 	}
 	k.api.Register(handler)
-	k.Server = httptest.NewServer(handler)
-	t.Cleanup(k.Close)
+	k.edge = handler
 	return k
 }
 

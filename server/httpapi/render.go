@@ -16,7 +16,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
@@ -104,7 +103,7 @@ func headHeaders(c *gin.Context, head gateway.Head) {
 		h.Set(label.Header, head.Label.HeaderValue())
 	}
 	h.Set(headerOverhead, milliseconds(head.Overhead().Microseconds()))
-	h.Set("Server-Timing", timing(head.Steps))
+	h.Set("Server-Timing", timing(head))
 	rateHeaders(h, head.Rate)
 }
 
@@ -115,15 +114,18 @@ func appendMilliseconds(b []byte, us int64) []byte {
 	return strconv.AppendFloat(b, float64(us)/1000, 'f', 3, 64)
 }
 
-// timing lists the steps that were taken before the engine was asked, as browsers' tools show them.
-func timing(s audit.Steps) string {
+// timing lists the steps that were taken before the engine was asked, as browsers' tools show them. All but embed, which is an engine's time, add up
+// to the overhead.
+func timing(head gateway.Head) string {
+	s, embedding := head.Steps, head.Embedding.Microseconds()
 	var room [256]byte
 	out := room[:0]
 	for _, step := range [...]struct {
 		name string
 		us   int64
 	}{
-		{"authenticate", s.Authenticate}, {"limit", s.Limit}, {"policy", s.Policy}, {"route", s.Route}, {"retrieve", s.Retrieve}, {"reserve", s.Reserve}, {"record", s.Record},
+		{"authenticate", s.Authenticate}, {"limit", s.Limit}, {"policy", s.Policy}, {"route", s.Route}, {"retrieve", s.Retrieve - embedding},
+		{"embed", embedding}, {"reserve", s.Reserve}, {"record", s.Record},
 	} {
 		if step.us <= 0 {
 			continue

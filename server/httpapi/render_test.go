@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/limit"
 )
 
@@ -16,10 +17,10 @@ func TestHeadersAsTheyAreSpelled(t *testing.T) {
 			t.Errorf("%d µs: %s, want %s", us, got, want)
 		}
 	}
-	if got, want := timing(audit.Steps{Authenticate: 12, Policy: 31001, Record: 250}), "authenticate;dur=0.012, policy;dur=31.001, record;dur=0.250"; got != want {
+	if got, want := timing(gateway.Head{Steps: audit.Steps{Authenticate: 12, Policy: 31001, Record: 250}}), "authenticate;dur=0.012, policy;dur=31.001, record;dur=0.250"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got := timing(audit.Steps{}); got != "" {
+	if got := timing(gateway.Head{}); got != "" {
 		t.Errorf("%s of no step", got)
 	}
 	h := http.Header{}
