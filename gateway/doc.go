@@ -1,28 +1,29 @@
 // Package gateway is a façade: the governed request, free of any transport.
 //
 // [Pipeline.Chat] is the only way to a model's text; the OpenAI surface, the playground, batches and rollouts' shadow traffic all
-// use it. It is one straight line of named steps, in this order, and every refusal happens at the earliest step that can refuse:
+// use it. It is one straight line of named steps, in this order, and every refusal happens at the earliest step that can refuse. On the right are
+// the kinds of refusals; a call that has taken its total time is refused at any step:
 //
-//	 1  authenticate   credential → principal; the route's permission; from headers, before   Unauthenticated, Denied
+//	 1  authenticate   credential → principal; the route's permission; from headers, before   Unauthenticated, Denied, Unavailable
 //	                   a byte of the body is read, and again when it is there
-//	 2  decode         the edge turns a dialect into a Call; from here there are no HTTP       Invalid, TooLarge, RateLimited, Denied
-//	                   types; what it names is open to the caller
-//	 3  limit          requests, tokens by estimate, concurrency                               RateLimited
-//	 4  admit          policy: model, purpose, collection                                      Denied
+//	 2  decode         the edge turns a dialect into a Call; from here there are no HTTP       Invalid, TooLarge, RateLimited, Denied,
+//	                   types; what it names is open to the caller                              Unavailable
+//	 3  limit          requests, tokens by estimate, concurrency                               RateLimited, Unavailable
+//	 4  admit          policy: model, purpose, collection                                      Denied, NotFound, Unavailable
 //	 5  cache          none yet: answers of sampled models differ by design, and a wrong hit crosses a border that the other
 //	                   steps guard, so the exact cache waits for its own tests
 //	 6  route          version and engine; the rollout's arm by conversation; what the         Invalid, NotFound, Unavailable
 //	                   model can do
-//	 7  retrieve       passages this principal may see; the question is masked for it; of a    Unavailable, Quota,
-//	                   document that is taken in, what it says                                 Invalid
+//	 7  retrieve       passages this principal may see; the question is masked for it; of a    Invalid, NotFound, Blocked, Quota,
+//	                   document that is taken in, what it says                                 Unavailable
 //	 8  mask           every text field once, and the passages, with what their documents      Blocked, Invalid
 //	                   say is sensitive; inside JSON value by value; what cannot be masked
 //	                   there is refused
 //	 9  reserve        the prompt, prepared; its worst-case cost with the completion           Invalid, Quota, Unavailable
 //	10  audit          what people may see again, then the record "admitted", both durable     Unavailable, Quota
 //	                   first
-//	11  generate       one stream of events                                                    Unavailable, Timeout
-//	12  egress         answer rules → restore → label → count, on the stream, or on an answer   Blocked
+//	11  generate       one stream of events                                                    Invalid, NotFound, Unavailable, Timeout
+//	12  egress         answer rules → restore → label → count, on the stream, or on an answer   Blocked, Unavailable
 //	                   in one piece; package egress says what it promises
 //	13  outcome        settle usage, cost and energy; the second audit record, on a context detached from the client
 //	14  render         the edge: JSON or server-sent events
@@ -31,6 +32,12 @@
 // the masked texts (8), the prompt (9), the receipt (10), the answer (11, 12) and the outcome (13). After any failure the run releases what it
 // holds (slot, token estimate, reservation) and writes exactly one outcome record, from the values that exist. A caller that cannot be
 // authenticated is counted but not audited: strangers must not be able to fill the log.
+//
+// Records and Server-Timing say how long they took, under these names: authenticate (1, 2), limit (3), policy (4, 8), route (6), retrieve (7), reserve (9)
+// and record (10).
+//
+// A search has no prompt, so its passages are its answer: it retrieves them after step 10, masks them with what their documents say is
+// sensitive, and lets them out as an answer leaves. What step 8 masks of it is the question.
 //
 // Nothing bypasses the path: vectors and scores take the same steps as text, and nobody else asks an engine. [Pipeline.Ingest] is a call for
 // the vectors of a document. A question that is searched with is a child call of its chat or search: routed, reserved, settled, billed and
