@@ -139,6 +139,7 @@ func (a *API) body(c *gin.Context, who identity.Principal) (f *fields, done func
 		closeConnection(c)
 		return nil, done, err
 	case errors.As(err, &tooLarge):
+		closeConnection(c)
 		return nil, done, fault.New(fault.CodeBodyTooLarge, a.cfg.MaxBodyBytes)
 	case err != nil: // the connection broke; nobody reads this
 		return nil, done, fault.Wrap(err, fault.CodeInvalidJSON, raw.Len())
