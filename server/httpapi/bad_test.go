@@ -353,6 +353,27 @@ func TestCredentialsFirst(t *testing.T) {
 	}
 }
 
+// TestTooMuchAsItComes: who does not say how much he sends is stopped at the bound, and hung up on, too.
+func TestTooMuchAsItComes(t *testing.T) {
+	k := newKit(t, Config{MaxBodyBytes: 200}, nil)
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", k.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second)) // the end of the body never comes
+	if _, err := fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nAuthorization: Bearer %s\r\n\r\n12c\r\n%300d\r\n", goodKey, 0); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(conn)
+	if err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 413 ") || !strings.Contains(string(got), "\r\nConnection: close\r\n") {
+		t.Errorf("%v after %s", err, got)
+	}
+	if k.api.bodies.held != 0 {
+		t.Errorf("%d bytes are held", k.api.bodies.held)
+	}
+}
+
 // arriving is a body that looks at what is held for it when it is first read.
 type arriving struct {
 	io.Reader

@@ -75,8 +75,10 @@ func (l *lockedBuffer) String() string {
 
 func newKit(t testing.TB, cfg Config, plan func(n int, req *engine.Request) enginetest.Plan) *kit {
 	t.Helper()
-	return newKitWith(t, cfg, plan, func(*gateway.Deps) {})
+	return newKitWith(t, cfg, plan, nothing)
 }
+
+func nothing(*gateway.Deps) {}
 
 // newKitWith changes what the pipeline is made of.
 func newKitWith(t testing.TB, cfg Config, plan func(n int, req *engine.Request) enginetest.Plan, change func(*gateway.Deps)) *kit {
