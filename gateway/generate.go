@@ -19,7 +19,8 @@ func (r *run) generate(ctx context.Context) *Reply {
 
 // stream asks the engine, lets its events out and settles before the last one.
 func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) {
-	end := panicEnding() // of what comes next; where the outcome stands already it changes nothing
+	broken := panicEnding()
+	end := broken // of what comes next; where the outcome stands already it changes nothing
 	defer func() { r.finish(ctx, end) }()
 	bounded, clocks := r.startTimeouts(ctx)
 	defer clocks.stop()
@@ -52,7 +53,7 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 			if !yield(ev, nil) || last {
 				return
 			}
-			end = panicEnding()
+			end = broken
 		}
 		clocks.resumeIdle()
 	}
