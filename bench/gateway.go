@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -69,10 +70,10 @@ type gatewaySide struct {
 
 // gatewayRow is what one side showed in the rounds of one row.
 type gatewayRow struct {
-	p50, p99   pair
-	rates, cpu []float64
-	drain      []float64 // seconds until the backlog was empty
-	peak       []float64 // MiB
+	p50, p99        pair
+	rates, cpu      []float64
+	shipped, sealed []float64 // seconds until the database had all records and usage, and until a checkpoint covered them
+	peak            []float64 // MiB
 }
 
 // measure loads a side and notes what that cost until nothing of it was left to do.
@@ -88,17 +89,14 @@ func (s *gatewaySide) measure(ctx context.Context, direct sample, connections in
 	if err != nil {
 		return err
 	}
-	ended := time.Now()
-	for left := 1.0; s.ours && left > 0; {
-		if left, err = unshipped(ctx, s.target); err != nil {
+	r := &s.row
+	if s.ours {
+		shipped, sealed, err := s.drain(ctx)
+		if err != nil {
 			return err
 		}
-		if time.Since(ended) > time.Minute {
-			return fmt.Errorf("%.0f records still wait for the database a minute after the load", left)
-		}
+		r.shipped, r.sealed = append(r.shipped, shipped.Seconds()), append(r.sealed, sealed.Seconds())
 	}
-	r := &s.row
-	r.drain = append(r.drain, time.Since(ended).Seconds())
 	after, peak, err := cpuSeconds(s.pid)
 	if err != nil {
 		return err
@@ -109,6 +107,34 @@ func (s *gatewaySide) measure(ctx context.Context, direct sample, connections in
 	r.cpu = append(r.cpu, (after-before)/float64(len(got.latencies))*1000)
 	r.peak = append(r.peak, float64(peak))
 	return nil
+}
+
+// drain waits until nothing is left to do of a load that has just ended, and returns how long that took.
+func (s *gatewaySide) drain(ctx context.Context) (shipped, sealed time.Duration, err error) {
+	ended := time.Now()
+	look := time.NewTicker(20 * time.Millisecond) // each look is work, too
+	defer look.Stop()
+	for {
+		left, err := backlog(ctx, s.target)
+		if err != nil {
+			return 0, 0, err
+		}
+		took := time.Since(ended)
+		if shipped == 0 && left.unshipped <= 0 {
+			shipped = took
+		}
+		switch {
+		case shipped > 0 && left.unsealed <= 0:
+			return shipped, took, nil
+		case took > time.Minute:
+			return 0, 0, fmt.Errorf("a minute after the load %.0f records still wait for the database and %.0f for a checkpoint", left.unshipped, left.unsealed)
+		}
+		select {
+		case <-ctx.Done():
+			return 0, 0, ctx.Err()
+		case <-look.C:
+		}
+	}
 }
 
 // benchGateway holds the built binary, in each of its setups, against the upstream alone and against peers, taking turns.
@@ -143,8 +169,12 @@ func benchGateway(ctx context.Context, o gatewayOptions) error {
 		defer stop()
 		sides = append(sides, &gatewaySide{target: t, pid: peer})
 	}
+	bars := newGatewayBars()
 	if o.body > 0 {
-		return benchCrowd(ctx, o, sides)
+		if err := benchCrowd(ctx, o, sides, bars); err != nil {
+			return err
+		}
+		return bars.report(os.Stdout)
 	}
 
 	direct := target{name: "upstream", url: up, key: "none"}
@@ -154,8 +184,12 @@ func benchGateway(ctx context.Context, o gatewayOptions) error {
 		if err := benchLoads(ctx, o, dir, direct, sides, connections); err != nil {
 			return err
 		}
+		bars.loads(connections, sides)
 	}
-	return benchStreams(ctx, o, direct, sides)
+	if err := benchStreams(ctx, o, direct, sides, bars); err != nil {
+		return err
+	}
+	return bars.report(os.Stdout)
 }
 
 // benchLoads measures one row: this many connections.
@@ -190,25 +224,33 @@ func benchLoads(ctx context.Context, o gatewayOptions, dir string, direct target
 // operationsToken reads the metrics of the gateways that are measured here.
 const operationsToken = "bench-operations-token"
 
-// unshipped is how many durable records still wait for the database.
-func unshipped(ctx context.Context, t target) (float64, error) {
+// waiting is how many durable records wait for the database, and how many for a signed checkpoint. Their usage is booked as they are shipped.
+type waiting struct{ unshipped, unsealed float64 }
+
+// backlog reads what still waits, of a server whose log began with it.
+func backlog(ctx context.Context, t target) (waiting, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.url+"/metrics", nil)
 	if err != nil {
-		return 0, err
+		return waiting{}, err
 	}
 	req.Header.Set("Authorization", "Bearer "+operationsToken)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, err
+		return waiting{}, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	var appended, shipped float64
+	appended, shipped, sealed := math.NaN(), math.NaN(), math.NaN()
 	lines := bufio.NewScanner(res.Body)
 	for lines.Scan() {
 		_, _ = fmt.Sscanf(lines.Text(), "sluice_audit_records_appended_total %g", &appended)
 		_, _ = fmt.Sscanf(lines.Text(), "sluice_audit_records_shipped_total %g", &shipped)
+		_, _ = fmt.Sscanf(lines.Text(), "sluice_audit_sealed_records %g", &sealed)
 	}
-	return appended - shipped, lines.Err()
+	left := waiting{appended - shipped, appended - sealed}
+	if err := lines.Err(); err != nil || math.IsNaN(left.unshipped+left.unsealed) {
+		return waiting{}, errors.Join(fmt.Errorf("%s/metrics does not say how many records wait (status %d)", t.url, res.StatusCode), err)
+	}
+	return left, nil
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

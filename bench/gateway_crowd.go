@@ -45,7 +45,7 @@ func (c crowd) String() string {
 }
 
 // benchCrowd counts what becomes of large requests of very many clients, and the most memory that a side had meanwhile.
-func benchCrowd(ctx context.Context, o gatewayOptions, sides []*gatewaySide) error {
+func benchCrowd(ctx context.Context, o gatewayOptions, sides []*gatewaySide, bars *gatewayBars) error {
 	text := filler(o.body)
 	for _, connections := range o.connections {
 		fmt.Printf("\n%d connections with bodies of %d bytes, %d rounds of %s; whoever is refused waits as Retry-After says\n", connections, o.body, o.rounds, o.length)
@@ -61,6 +61,7 @@ func benchCrowd(ctx context.Context, o gatewayOptions, sides []*gatewaySide) err
 					return fmt.Errorf("%s is gone: %w; %v", s.name, err, got)
 				}
 				fmt.Printf("%-14s %v, peak %d MiB\n", s.name, got, peak)
+				bars.crowd(s, got, peak)
 			}
 		}
 	}

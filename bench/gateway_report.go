@@ -32,7 +32,7 @@ func reportLoads(w io.Writer, connections int, alone, disk []float64, sides []*g
 	}
 	for _, s := range sides {
 		if s.ours {
-			fmt.Fprintf(w, "%-12d %s: backlog of records empty after s: %s\n", connections, s.name, spread(s.row.drain))
+			fmt.Fprintf(w, "%-12d %s: all in the database after s: %s, sealed after s: %s\n", connections, s.name, spread(s.row.shipped), spread(s.row.sealed))
 		}
 	}
 }

@@ -78,7 +78,7 @@ func TestHeadersOf(t *testing.T) {
 func TestReportLoads(t *testing.T) {
 	t.Parallel()
 	side := func(name string, ours bool, rates, cpu []float64) *gatewaySide {
-		return &gatewaySide{target: target{name: name}, ours: ours, row: gatewayRow{rates: rates, cpu: cpu}}
+		return &gatewaySide{target: target{name: name}, ours: ours, row: gatewayRow{rates: rates, cpu: cpu, shipped: []float64{.3}, sealed: []float64{.9}}}
 	}
 	var b strings.Builder
 	reportLoads(&b, 1, []float64{1000}, []float64{.2}, []*gatewaySide{
@@ -90,13 +90,13 @@ func TestReportLoads(t *testing.T) {
 		"governed ÷ other: requests/s 3.000 (2.000…3.000), CPU 0.500 (0.250…0.500)",
 		"audit-only ÷ other: requests/s 6.000 (3.000…6.000), CPU 0.250 (0.250…0.250)",
 		"one write and sync of 600 bytes, ms: 0.200",
-		"audit-only: backlog of records",
+		"audit-only: all in the database after s: 0.300 (0.300…0.300), sealed after s: 0.900 (0.900…0.900)",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, b.String())
 		}
 	}
-	if strings.Count(b.String(), "÷") != 2 || strings.Contains(b.String(), "other: backlog") {
+	if strings.Count(b.String(), "÷") != 2 || strings.Contains(b.String(), "other: all in") {
 		t.Error(b.String())
 	}
 	b.Reset()
