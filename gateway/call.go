@@ -48,7 +48,7 @@ type Call struct {
 	Route      string // such as "POST /v1/chat/completions"
 	Dialect    string
 	Language   fault.Lang
-	Received   time.Time // when the edge read the request line; zero means now
+	Received   time.Time // when the edge had read the headers; zero means now
 
 	// What is asked.
 	Action   Action

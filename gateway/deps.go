@@ -62,7 +62,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// MaxDuration is the longest that a request may take, with what is written after it has ended.
+// MaxDuration is the longest that a request may take, but for a document that is taken in, with what is written after it has ended.
 func (c Config) MaxDuration() time.Duration {
 	c = c.withDefaults()
 	return c.Timeout + c.SettleTimeout

@@ -1,8 +1,8 @@
 // Package gateway is a façade: the governed request, free of any transport.
 //
-// [Pipeline.Chat] is the only way to a model's text; the OpenAI surface, the playground, batches and rollouts' shadow traffic all
-// use it. It is one straight line of named steps, in this order, and every refusal happens at the earliest step that can refuse. On the right are
-// the kinds of refusals; a call that has taken its total time is refused at any step:
+// [Pipeline.Chat] is the only way to a model's text; the OpenAI surface and the playground use it. It is one straight line of named steps, in
+// this order, and every refusal happens at the earliest step that can refuse. On the right are the kinds of refusals; a call that has taken its
+// total time is refused at any step:
 //
 //	 1  authenticate   credential → principal; the route's permission; from headers, before   Unauthenticated, Denied, Unavailable
 //	                   a byte of the body is read, and again when it is there
@@ -31,7 +31,8 @@
 // Each step makes an immutable value that later steps read: the caller (1), the slot (3), the admission (4), the route (6), the sources (7),
 // the masked texts (8), the prompt (9), the receipt (10), the answer (11, 12) and the outcome (13). After any failure the run releases what it
 // holds (slot, token estimate, reservation) and writes exactly one outcome record, from the values that exist. A caller that cannot be
-// authenticated is counted but not audited: strangers must not be able to fill the log.
+// authenticated is counted but not audited: strangers must not be able to fill the log. Nor is a body that the edge
+// does not take, or cannot decode, though its caller is known: no run has begun.
 //
 // Records and Server-Timing say how long they took, under these names: authenticate (1, 2), limit (3), policy (4, 8), route (6), retrieve (7), reserve (9)
 // and record (10).
@@ -45,7 +46,7 @@
 // may not be admitted yet; what it has cost is kept if the parent is refused afterwards. See childCall.
 //
 // The arrival of a call starts its timeouts. The total timeout runs through all steps; the first-token timeout and the idle timeout run while
-// an engine streams. Each cancels the engine, costs the caller nothing, and has its own code.
+// an engine streams. Each cancels the engine, costs the caller nothing but the vectors of a question that is there already, and has its own code.
 //
 // The pipeline sends the last event of an answer only after the outcome record is durable, so a caller who saw the end of an answer
 // can ask for its proof. If that record cannot be written, the answer still goes out: its admitted record exists, the verifier

@@ -177,7 +177,7 @@ type SearchReply struct {
 
 // Refusal is the error of a call that was not answered, with what the edge tells the caller beside the error itself.
 type Refusal struct {
-	Receipt string      // id of the audit record of the refusal; "" for a caller who was not authenticated
+	Receipt string      // id of the audit record: of the refusal, or of the admission where the engine failed; "" if there is none
 	Rate    limit.State // where the caller's limits stand
 	err     error
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // run is one call in progress: a value for each step that it has passed. A step makes its value from earlier ones, and nobody changes it
-// afterwards; values of later steps are zero. So the record of a call is complete up to wherever it ended.
+// afterwards, but for what is let go early: the credential, and a clear prompt that has been recorded. Values of later steps are zero. So the record of a call is complete up to wherever it ended.
 //
 // One goroutine uses a run, but for finish, which may race with Close.
 type run struct {

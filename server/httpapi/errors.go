@@ -46,8 +46,8 @@ func errorBody(err error, lang fault.Lang) openai.ErrorBody {
 	return openai.ErrorBody{Error: d}
 }
 
-// WriteError renders a refusal in the OpenAI dialect. The private text of the error is logged here, once; the caller gets the
-// public sentence in the language of Accept-Language. A caller who has left gets nothing.
+// WriteError renders a refusal in the OpenAI dialect: the caller gets the public sentence in the language of Accept-Language. The private text is
+// logged here, once, where something of ours or an engine is to blame. A caller who has left gets nothing.
 func (a *API) WriteError(c *gin.Context, err error) {
 	if a.gone(c, err) {
 		return
