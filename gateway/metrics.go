@@ -36,7 +36,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "sluice_gateway_stage_seconds", Help: "Time spent in each step before the engine is asked; retrieve includes the embedding of the question.", Buckets: fast,
 		}, []string{"stage"}),
 		overhead: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "sluice_gateway_overhead_seconds", Help: "Time of a call's own steps before the engine is asked, without the engine that embeds its question.", Buckets: fast,
+			Name: "sluice_gateway_overhead_seconds", Help: "Time of a call's own steps before the engine is asked or passages are shown, without the engine that embeds its question.", Buckets: fast,
 		}),
 		firstToken: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "sluice_gateway_first_token_seconds", Help: "Time from the arrival of a call to the first text.", Buckets: slow,

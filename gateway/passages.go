@@ -174,6 +174,7 @@ func (r *run) showPassages(ctx context.Context, find func(context.Context, *run)
 	if err != nil {
 		return nil, err
 	}
+	r.p.metrics.overhead.Observe(overhead(r.steps, r.embedding).Seconds())
 	d := r.admission.decision
 	if err := d.Mask(r.sources.known, nil); err != nil {
 		return nil, err

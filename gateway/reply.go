@@ -55,7 +55,8 @@ type Head struct {
 }
 
 // Overhead is the time that the call's own steps took before the engine was asked, without the time of engines, the one
-// that embeds the question included. What the caller takes to send, and what the edge takes to read and decode the body, is not in it.
+// that embeds the question included. What happens before the body is there, the first look at the credential included, is not in it, nor is the
+// edge's reading and decoding.
 func (h Head) Overhead() time.Duration { return overhead(h.Steps, h.Embedding) }
 
 func overhead(s audit.Steps, embedding time.Duration) time.Duration {
