@@ -129,6 +129,10 @@ func (l *listener) answer(t *testing.T) (events int) {
 // masked: a stream of ten times the words makes no more of them. Before a chunk of more than 255 bytes net/http prints its length, for which it makes
 // room of eight bytes: those of a chat are so long.
 func TestTokensCostNoAllocation(t *testing.T) {
+	few, many, pools := 350, 3500, 0.01
+	if testing.Short() { // as under the race detector, which loses every fourth thing that comes back to a pool: net/http prints lengths with such
+		few, many, pools = 100, 1000, 0.75
+	}
 	k, _ := newSpeaking(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // pools stay filled
 	for name, c := range map[string]struct {
@@ -150,20 +154,20 @@ func TestTokensCostNoAllocation(t *testing.T) {
 			}
 			return events, least
 		}
-		few, least := made(350)
-		many, most := made(3500)
-		if few < 300 || many < 3000 {
-			t.Fatalf("%s: %d and %d events came", name, few, many)
+		some, least := made(few)
+		all, most := made(many)
+		if some < few*9/10 || all < many*9/10 {
+			t.Fatalf("%s: %d and %d events came", name, some, all)
 		}
-		if each := (float64(most) - float64(least)) / float64(many-few); each > c.each+0.01 {
-			t.Errorf("%s: an event costs %.3f allocations: %d events %d, %d events %d", name, each, few, least, many, most)
+		if each := (float64(most) - float64(least)) / float64(all-some); each > c.each+pools {
+			t.Errorf("%s: an event costs %.3f allocations: %d events %d, %d events %d", name, each, some, least, all, most)
 		}
 	}
 }
 
 // TestTokensLeaveAtOnce: a token is in the client's hands before the engine makes the next one, and soon.
 func TestTokensLeaveAtOnce(t *testing.T) {
-	const words, soon = 300, 25 * time.Millisecond
+	const words, soon = 100, 25 * time.Millisecond
 	k, engine := newSpeaking(t)
 	engine.words = strings.Split("今天天气很好", "")
 	engine.said, engine.heard = make(chan time.Time), make(chan struct{})
