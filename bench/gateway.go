@@ -224,7 +224,7 @@ func benchLoads(ctx context.Context, o gatewayOptions, dir string, direct target
 // operationsToken reads the metrics of the gateways that are measured here.
 const operationsToken = "bench-operations-token"
 
-// waiting is how many durable records wait for the database, and how many for a signed checkpoint. Their usage is booked as they are shipped.
+// waiting is how many durable records wait for the database, and how many for a signed checkpoint. Their usage is billed as they are shipped.
 type waiting struct{ unshipped, unsealed float64 }
 
 // backlog reads what still waits, of a server whose log began with it.
