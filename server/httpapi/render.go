@@ -124,8 +124,14 @@ func timing(head gateway.Head) string {
 		name string
 		us   int64
 	}{
-		{"authenticate", s.Authenticate}, {"limit", s.Limit}, {"policy", s.Policy}, {"route", s.Route}, {"retrieve", s.Retrieve - embedding},
-		{"embed", embedding}, {"reserve", s.Reserve}, {"record", s.Record},
+		{"authenticate", s.Authenticate},
+		{"limit", s.Limit},
+		{"policy", s.Policy},
+		{"route", s.Route},
+		{"retrieve", s.Retrieve - embedding},
+		{"embed", embedding},
+		{"reserve", s.Reserve},
+		{"record", s.Record},
 	} {
 		if step.us <= 0 {
 			continue
