@@ -45,7 +45,7 @@ func TestStrangersCostLittle(t *testing.T) {
 			}
 		}
 		for _, c := range conns {
-			got, err := io.ReadFull(c, reply)                                                         // until the server hangs up
+			got, err := io.ReadFull(c, reply) // until the server hangs up
 			if err != io.ErrUnexpectedEOF || !bytes.HasPrefix(reply[:got], []byte("HTTP/1.1 401 ")) {
 				t.Fatalf("%v after %q", err, reply[:got])
 			}
