@@ -56,7 +56,9 @@ type gatewayOptions struct {
 	connections []int
 	rounds      int
 	length      time.Duration
-	body        int // bytes of a request; 0 for a short prompt and latencies, else what becomes of a crowd is counted
+	against     string // another build, which takes turns with the first; "" for none
+	profiles    string // a directory for profiles; "" for none
+	body        int    // bytes of a request; 0 for a short prompt and latencies, else what becomes of a crowd is counted
 }
 
 // gatewaySide is a gateway under load: the built binary, or a peer.
@@ -153,7 +155,7 @@ func benchGateway(ctx context.Context, o gatewayOptions) error {
 	}
 	defer stopUpstream()
 	var sides []*gatewaySide
-	for _, su := range o.setups {
+	for _, su := range o.builds() {
 		gw, err := startSetup(ctx, o, su, filepath.Join(dir, su.name), up)
 		if err != nil {
 			return fmt.Errorf("start %s: %w", su.name, err)
@@ -214,6 +216,13 @@ func benchLoads(ctx context.Context, o gatewayOptions, dir string, direct target
 		for i := range sides {
 			if err := sides[(i+n)%len(sides)].measure(ctx, d, connections, o.length); err != nil {
 				return err
+			}
+		}
+	}
+	if o.profiles != "" {
+		for _, s := range sides {
+			if err := s.profile(ctx, o, connections); err != nil {
+				return fmt.Errorf("profile %s: %w", s.name, err)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ type setup struct {
 	name   string
 	policy string // a document that is published before the load; "" keeps the one of a new installation
 	bounds bool   // rate limits and a budget, which are counted and never reached
+	binary string // the build; "" for the one that is measured
 }
 
 // The setups that need no file of one's own.
@@ -50,6 +52,19 @@ func setups(list string) ([]setup, error) {
 	return out, nil
 }
 
+// builds are the setups, each once more with the other build if there is one.
+func (o gatewayOptions) builds() []setup {
+	var out []setup
+	for _, su := range o.setups {
+		out = append(out, su)
+		if o.against != "" {
+			su.name, su.binary = su.name+"-against", o.against
+			out = append(out, su)
+		}
+	}
+	return out
+}
+
 // startSetup starts the binary with the upstream as its only engine, publishes the setup's policy and makes sure that it is in force.
 func startSetup(ctx context.Context, o gatewayOptions, su setup, dir, upstreamURL string) (*instance, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -61,7 +76,7 @@ func startSetup(ctx context.Context, o gatewayOptions, su setup, dir, upstreamUR
     - {name: scripted, base_url: "%s/v1", allow_private: [127.0.0.1/32], models: [{id: scripted}]}
 `, upstreamURL)
 	config += bounds(su.bounds, o.body == 0) // large bodies would reach the highest limit of tokens that there is
-	in, err := startSluice(ctx, o.binary, dir, config)
+	in, err := startSluice(ctx, cmp.Or(su.binary, o.binary), dir, config)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +179,7 @@ type instance struct {
 // startSluice starts the binary as an operator would, with this configuration beside what every benchmark has.
 func startSluice(ctx context.Context, binary, dir, config string) (*instance, error) {
 	file := filepath.Join(dir, "sluice.yaml")
-	text := "log: {level: error}\noperations: {token: " + operationsToken + "}\nrag: {embedding_model: \"\"}\n" + config
+	text := "log: {level: error}\noperations: {pprof: true, token: " + operationsToken + "}\nrag: {embedding_model: \"\"}\n" + config
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}

@@ -51,6 +51,8 @@ func main() {
 		sides  = flag.String("setups", setupGoverned+","+setupAuditOnly, "ways in which Sluice is set up, by their policies in bench/policies")
 		size   = flag.Int("body", 0, "bytes of each request to the gateway; then it is counted what becomes of them, as with -connections 1500 -body 150000")
 		dir    = flag.String("dir", "", "where the gateway keeps its data; empty: the directory of temporary files")
+		older  = flag.String("against", "", "another build of the binary, which takes turns in each setup of the gateway: what a change gains")
+		traces = flag.String("profile", "", "a directory for profiles of processor time and of allocations, of each row and setup of the gateway")
 		conns  = flag.String("connections", "1,16,64", "how many clients at a time, one row each, for the gateway")
 	)
 	flag.Parse()
@@ -67,7 +69,7 @@ func main() {
 		}
 		o := gatewayOptions{
 			binary: *binary, dir: *dir, setups: ours, peers: strings.FieldsFunc(*peers, func(r rune) bool { return r == ',' }),
-			connections: at, rounds: *rounds, length: *length, body: *size,
+			connections: at, rounds: *rounds, length: *length, body: *size, against: *older, profiles: *traces,
 		}
 		if err := benchGateway(ctx, o); err != nil {
 			exit(fmt.Errorf("gateway: %w", err))
