@@ -20,3 +20,14 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkEncode is done twice for each request.
+func BenchmarkEncode(b *testing.B) {
+	e := recordtest.Sample(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := record.Encode(e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package record
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 
 	"github.com/sluice-project/sluice/internal/strictjson"
@@ -20,34 +19,19 @@ const (
 
 // Encode returns the canonical payload of e. It is a fixed point: decoding and encoding again gives the same bytes.
 func Encode(e Event) ([]byte, error) {
-	b, err := marshal(toV3(e))
-	if err != nil {
-		return nil, err
-	}
+	b := write(&e)
 	// The encoder writes ill-formed UTF-8 as an escape but the decoded replacement character as itself; a second round settles it.
 	if bytes.Contains(b, []byte(`\ufffd`)) {
 		again, err := Decode(b)
 		if err != nil {
 			return nil, err
 		}
-		if b, err = marshal(toV3(again)); err != nil {
-			return nil, err
-		}
+		b = write(&again)
 	}
 	if len(b) > MaxPayload {
 		return nil, fmt.Errorf("encode audit event: %d bytes, at most %d fit one record", len(b), MaxPayload)
 	}
 	return b, nil
-}
-
-func marshal(v eventV3) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, fmt.Errorf("encode audit event: %w", err)
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
 // Decode reads a payload of any known schema version. Each version begins with its number, so that nothing has to be read twice.

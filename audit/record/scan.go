@@ -1,7 +1,6 @@
 package record
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -10,17 +9,17 @@ import (
 
 // scan reads a payload of version 2 or 3 that is written exactly as Encode writes: each field at most once and in its place, no spaces.
 // Nearly every payload that is ever read is one, and reading records is most of what verifying, shipping and searching cost; the general
-// decoder takes several times as long. Where scan is in any doubt it returns false, and the general decoder says what is to be made of it.
+// decoder takes several times as long. Its texts are parts of one copy of the payload. Where scan is in any doubt it returns false, and the general decoder says what is to be made of it.
 func scan(payload []byte) (Event, bool) {
 	var e Event
-	s := scanner{b: payload}
+	s := scanner{b: string(payload)}
 	s.event(&e)
 	return e, !s.bad && s.at == len(payload)
 }
 
 // scanner stands at a place of a payload.
 type scanner struct {
-	b   []byte
+	b   string
 	at  int
 	bad bool // something is not as expected; what was read does not count
 }
@@ -177,7 +176,7 @@ func (s *scanner) key(name string) bool {
 		at++
 	}
 	end := at + 1 + len(name)
-	if end+2 > len(s.b) || s.b[at] != '"' || string(s.b[at+1:end]) != name || s.b[end] != '"' || s.b[end+1] != ':' {
+	if end+2 > len(s.b) || s.b[at] != '"' || s.b[at+1:end] != name || s.b[end] != '"' || s.b[end+1] != ':' {
 		return false
 	}
 	s.at = end + 2
@@ -235,7 +234,7 @@ func number[T int | int64](s *scanner, name string, p *T) {
 	for s.at < len(s.b) && s.b[s.at] >= '0' && s.b[s.at] <= '9' {
 		s.at++
 	}
-	n, err := strconv.ParseInt(string(s.b[from:s.at]), 10, strconv.IntSize)
+	n, err := strconv.ParseInt(s.b[from:s.at], 10, strconv.IntSize)
 	if err != nil || s.at-first > 18 || s.b[first] == '0' && s.at-first > 1 {
 		s.bad = true
 	}
@@ -264,39 +263,39 @@ func (s *scanner) quoted() string {
 	if s.bad {
 		return ""
 	}
-	if !ascii && !utf8.Valid(s.b[from:to]) {
+	if !ascii && !utf8.ValidString(s.b[from:to]) {
 		s.bad = true
 		return ""
 	}
 	switch {
 	case escapes == 0:
-		return string(s.b[from:to])
+		return s.b[from:to]
 	case marks: // JSON in a text, as the label is
 		return unmarked(s.b[from:to], escapes)
 	}
 	var out string
-	if json.Unmarshal(s.b[from-1:to+1], &out) != nil {
+	if json.Unmarshal([]byte(s.b[from-1:to+1]), &out) != nil {
 		s.bad = true
 	}
 	return out
 }
 
 // unmarked returns a text in which quotes and backslashes are escaped, and nothing else is.
-func unmarked(b []byte, escapes int) string {
+func unmarked(b string, escapes int) string {
 	var out strings.Builder
 	out.Grow(len(b) - escapes)
 	for escapes > 0 {
-		at := bytes.IndexByte(b, '\\')
-		out.Write(b[:at])
+		at := strings.IndexByte(b, '\\')
+		out.WriteString(b[:at])
 		out.WriteByte(b[at+1])
 		b, escapes = b[at+2:], escapes-1
 	}
-	out.Write(b)
+	out.WriteString(b)
 	return out.String()
 }
 
 func (s *scanner) word(w string) {
-	if len(s.b)-s.at < len(w) || string(s.b[s.at:s.at+len(w)]) != w {
+	if len(s.b)-s.at < len(w) || s.b[s.at:s.at+len(w)] != w {
 		s.bad = true
 		return
 	}

@@ -79,7 +79,7 @@ func TestTextsWithMarks(t *testing.T) {
 				text := `"` + a + b + c + `"`
 				var want string
 				err := json.Unmarshal([]byte(text), &want)
-				s := scanner{b: []byte(text)}
+				s := scanner{b: text}
 				if got := s.quoted(); s.bad != (err != nil) || err == nil && (got != want || s.at != len(text)) {
 					t.Errorf("%s: %q, bad %v, want %q, %v", text, got, s.bad, want, err)
 				}

@@ -79,31 +79,6 @@ type contentV2 struct {
 	Bytes     int64  `json:"bytes,omitempty"`
 }
 
-func toV2(e Event) eventV2 {
-	var findings []findingV2
-	for _, x := range e.Findings {
-		findings = append(findings, findingV2(x))
-	}
-	var rules []ruleV2
-	for _, x := range e.Safety {
-		rules = append(rules, ruleV2(x))
-	}
-	var contents []contentV2
-	for _, x := range e.Contents {
-		contents = append(contents, contentV2(x))
-	}
-	return eventV2{
-		Schema: schemaV2, ID: e.ID, Salt: e.Salt, Request: e.Request, Stage: string(e.Stage), Time: e.Time,
-		Tenant: e.Tenant, Project: e.Project, Region: e.Region, Actor: actorV1(e.Actor), Session: e.Session, Source: e.Source,
-		Action: e.Action, Resource: e.Resource, Route: e.Route, Dialect: e.Dialect,
-		Model: modelV2(e.Model), Policy: e.Policy, PolicyDigest: e.PolicyDigest, PriceBook: e.PriceBook,
-		Rollout: e.Rollout, Arm: e.Arm, Findings: findings, Safety: rules, Decision: e.Decision, Documents: e.Documents,
-		Usage: usageV1(e.Usage), Label: e.Label, Watermark: e.Watermark, PromptDigest: e.PromptDigest, AnswerDigest: e.AnswerDigest, Contents: contents,
-		Outcome: e.Outcome, ErrorKind: e.ErrorKind, ErrorCode: e.ErrorCode, Status: e.Status,
-		Latency: latencyV1(e.Latency), Detail: e.Detail,
-	}
-}
-
 func fromV2(v eventV2) Event {
 	var findings []Finding
 	for _, x := range v.Findings {

@@ -20,12 +20,6 @@ type stepsV3 struct {
 	Decode       int64 `json:"decode,omitempty"`
 }
 
-func toV3(e Event) eventV3 {
-	v := eventV3{eventV2: toV2(e), LabelKey: e.LabelKey, Steps: stepsV3(e.Steps)}
-	v.Schema = schemaV3
-	return v
-}
-
 func fromV3(v eventV3) Event {
 	e := fromV2(v.eventV2)
 	e.LabelKey, e.Steps = v.LabelKey, Steps(v.Steps)
