@@ -101,6 +101,8 @@ type Call struct {
 	Sampling
 
 	Dimensions int // of the vectors, if the caller insists; 0 takes the model's
+
+	authenticated *run // of Authenticate: the run that follows takes its place in memory
 }
 
 // collection is what the call reads from or adds to, "" for most.

@@ -68,11 +68,12 @@ func (c *childCall) embedQuestion(ctx context.Context, texts []string, _ bool) (
 // end settles the child and hands its records to the log, once. Nobody waits for them, but Drain.
 func (c *childCall) end(ctx context.Context, end ending) {
 	c.once.Do(func() {
+		end = end.orPanic()
 		u := c.settle(end)
 		if c.answer.askedAt.IsZero() {
 			return
 		}
-		first, second := c.event(audit.StageAdmitted), c.outcomeEvent(end, u)
+		first, second := c.event(audit.StageAdmitted, nil), c.outcomeEvent(end, u, nil)
 		first.Time, first.Decision = c.call.Received.UnixMicro()+first.Latency.Admit, decisionAllow
 		first.Usage, first.PriceBook = second.Usage, second.PriceBook
 		p := c.p

@@ -19,8 +19,7 @@ func (r *run) generate(ctx context.Context) *Reply {
 
 // stream asks the engine, lets its events out and settles before the last one.
 func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) {
-	broken := panicEnding()
-	end := broken // of what comes next; where the outcome stands already it changes nothing
+	end := ending{} // of a panic in what comes next; where the outcome stands already it changes nothing
 	defer func() { r.finish(ctx, end) }()
 	bounded, clocks := r.startTimeouts(ctx)
 	defer clocks.stop()
@@ -53,7 +52,7 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 			if !yield(ev, nil) || last {
 				return
 			}
-			end = broken
+			end = ending{}
 		}
 		clocks.resumeIdle()
 	}
@@ -67,7 +66,7 @@ func (r *run) markRunning() (done func()) {
 	if r.answer.askedAt.IsZero() {
 		r.answer.askedAt = r.p.now()
 		if r.parent == "" { // the time of a part is in that of its request
-			r.p.metrics.overhead.Observe(overhead(r.steps, r.embedding).Seconds())
+			r.p.metrics.overhead.Observe(overhead(r.steps).Seconds())
 		}
 	}
 	r.answer.peak = max(r.answer.peak, int(r.p.running.Add(1)))

@@ -34,10 +34,18 @@ const (
 // statusClientGone is what proxies log for a caller who left; nobody receives it.
 const statusClientGone = 499
 
-// ending says how a run ended.
+// ending says how a run ended; zero, that a panic unwinds it.
 type ending struct {
 	outcome string
 	err     error
+}
+
+// orPanic fills the ending of a run that a panic unwinds.
+func (e ending) orPanic() ending {
+	if e.outcome == "" {
+		return endingOf(fault.Wrap(errors.New("panic"), fault.CodeInternal))
+	}
+	return e
 }
 
 func endingOf(err error) ending { return ending{outcome: outcomeOf(err), err: err} }
@@ -117,6 +125,7 @@ func (r *run) refusal(err error) error {
 // it into its own error. Where the policy has answers first, the record of an answer becomes durable while the answer leaves.
 func (r *run) finish(caller context.Context, end ending) {
 	r.once.Do(func() {
+		end = end.orPanic()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), r.p.cfg.SettleTimeout)
 		defer cancel()
 		if r.answer.out != nil {
@@ -126,12 +135,10 @@ func (r *run) finish(caller context.Context, end ending) {
 		if r.slot.ticket != nil {
 			r.slot.ticket.Release(ctx, int(u.PromptTokens+u.CompletionTokens))
 		}
-		e, subject, texts := r.outcomeEvent(end, u), r.contentSubject(), r.recordedAnswer()
+		found := r.findings()
+		e, subject, texts := r.outcomeEvent(end, u, found), r.contentSubject(), r.recordedAnswer()
 		if end.outcome == outcomeOK && r.respondBeforeRecord() {
-			p, receipt := r.p, r.receipt.id // and nothing of the run, which holds the texts of the call
-			p.writeDetached(caller, e, func(ctx context.Context) {
-				_, _ = p.write(ctx, e, receipt, subject, texts...) // it has said what there is to say
-			})
+			r.p.writeBehind(caller, e, r.receipt.id, subject, texts...)
 		} else {
 			var got audit.Receipt
 			if got, r.outcome.recordErr = r.p.write(ctx, e, r.receipt.id, subject, texts...); got.Kept() {
@@ -140,14 +147,14 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		r.observe(end, u)
 		r.outcome.mu.Lock()
-		r.outcome.summary = Summary{Usage: u, Findings: r.findings(), LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay}
+		r.outcome.summary = Summary{Usage: u, Findings: found, LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay}
 		r.outcome.mu.Unlock()
 	})
 }
 
 // outcomeEvent is the outcome record of the run.
-func (r *run) outcomeEvent(end ending, u audit.Usage) audit.Event {
-	e := r.event(audit.StageOutcome)
+func (r *run) outcomeEvent(end ending, u audit.Usage, found []Finding) audit.Event {
+	e := r.event(audit.StageOutcome, found)
 	e.Outcome, e.Usage = end.outcome, u
 	e.Decision = decisionAllow
 	if end.outcome == outcomeRefused {
@@ -178,6 +185,13 @@ func (p *Pipeline) reportUnrecorded(e audit.Event, receipt string, err error) {
 	p.metrics.unrecorded.Inc()
 	p.deps.Log.Error("outcome not recorded", slog.String("request", e.Request), slog.String("receipt", receipt),
 		slog.String("outcome", e.Outcome), slog.Any("error", err))
+}
+
+// writeBehind writes the record of an answer while the answer leaves. It holds nothing of the run, which has the texts of the call.
+func (p *Pipeline) writeBehind(caller context.Context, e audit.Event, receipt, subject string, texts ...audit.Text) {
+	p.writeDetached(caller, e, func(ctx context.Context) {
+		_, _ = p.write(ctx, e, receipt, subject, texts...) // it has said what there is to say
+	})
 }
 
 // writeDetached writes records of a call that nobody waits for but Drain. A panic there ends no other call.
@@ -278,9 +292,9 @@ func (r *run) observe(end ending, u audit.Usage) {
 	m.tokens.WithLabelValues("completion").Add(float64(u.CompletionTokens))
 }
 
-// event is everything known about the run at this moment, as an audit record. Its session, and whom it is for, are digests: what callers
+// event is everything known about the run at this moment, with what the policy found, as an audit record. Its session, and whom it is for, are digests: what callers
 // name their conversations and people by may be somebody's number. Safety and Watermark stay empty until something here makes them.
-func (r *run) event(stage audit.Stage) audit.Event {
+func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 	c, v := r.call, r.choice.Version
 	e := audit.Event{
 		Request: c.RequestID, Stage: stage, Tenant: r.caller.Tenant, Project: r.caller.Project,
@@ -296,7 +310,7 @@ func (r *run) event(stage audit.Stage) audit.Event {
 		Latency:      audit.Latency{Admit: r.receipt.after.Microseconds()},
 	}
 	if r.receipt.label != (label.Label{}) {
-		e.Label, e.LabelKey = r.receipt.label.HeaderValue(), r.p.deps.Labels.KeyID(r.caller.Tenant)
+		e.Label, e.LabelKey = r.receipt.labelText, r.receipt.labelKey
 	}
 	if version := r.choice.Info.EngineVersion; version != "" {
 		e.Model.Engine += "/" + version
@@ -319,8 +333,11 @@ func (r *run) event(stage audit.Stage) audit.Event {
 	for _, p := range passages {
 		e.Documents = append(e.Documents, fmt.Sprintf("%s/%s@%s#%d", p.Collection, p.DocumentID, p.Version, p.Chunk))
 	}
-	for _, f := range r.findings() {
-		e.Findings = append(e.Findings, f.Finding)
+	if len(found) > 0 {
+		e.Findings = make([]audit.Finding, len(found))
+	}
+	for i, f := range found {
+		e.Findings[i] = f.Finding
 	}
 	if stage != audit.StageOutcome {
 		return e
@@ -347,8 +364,12 @@ func (r *run) findings() []Finding {
 	if r.admission.decision == nil {
 		return nil
 	}
-	var out []Finding
-	for _, f := range r.admission.decision.Findings() {
+	all := r.admission.decision.Findings()
+	if len(all) == 0 {
+		return nil
+	}
+	out := make([]Finding, 0, len(all))
+	for _, f := range all {
 		out = append(out, Finding{audit.Finding{Direction: f.Direction, Class: f.Class, Detector: f.Detector, Action: f.Action, Count: f.Count}, f.Restored})
 	}
 	return out

@@ -52,7 +52,7 @@ func (r *run) retrieve(ctx context.Context) error {
 // searchPassages searches with the caller's labels. The question is masked.
 func (r *run) searchPassages(ctx context.Context, question string) (sources, error) {
 	c := r.newChildCall(question)
-	defer c.end(ctx, panicEnding())
+	defer c.end(ctx, ending{}) // of a panic
 	out, err := r.fetchPassages(ctx, question, func(from retriever) ([]rag.Passage, error) {
 		return from.Search(ctx, rag.Query{
 			Tenant: r.caller.Tenant, Collection: r.call.RAG.Collection, Labels: r.caller.Labels, Text: question, TopK: cmp.Or(r.call.RAG.TopK, r.p.cfg.TopK),

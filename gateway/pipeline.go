@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -63,6 +62,7 @@ func (p *Pipeline) Authenticate(ctx context.Context, c *Call) (identity.Principa
 	if err := r.runSteps(ctx, authenticate); err != nil {
 		return identity.Principal{}, r.refuse(ctx, err)
 	}
+	c.authenticated = r
 	return r.caller.Principal, nil
 }
 
@@ -95,7 +95,7 @@ func (r *run) runSteps(ctx context.Context, steps ...step) error {
 	returned := false
 	defer func() {
 		if !returned && r.caller.known {
-			r.finish(ctx, panicEnding())
+			r.finish(ctx, ending{})
 		}
 	}()
 	bounded, stop := r.withTotalTimeout(ctx)
@@ -107,9 +107,6 @@ func (r *run) runSteps(ctx context.Context, steps ...step) error {
 	returned = true
 	return err
 }
-
-// panicEnding is how a run ends that a panic unwinds.
-func panicEnding() ending { return endingOf(fault.Wrap(errors.New("panic"), fault.CodeInternal)) }
 
 func (r *run) runEach(ctx context.Context, steps []step) error {
 	for _, s := range steps {
@@ -130,7 +127,7 @@ func (r *run) runEach(ctx context.Context, steps []step) error {
 
 // answerOnce answers a call without a stream: it asks the engine and settles.
 func answerOnce[T any](ctx context.Context, r *run, ask func(context.Context) (T, error)) (T, error) {
-	defer r.finish(ctx, panicEnding())
+	defer r.finish(ctx, ending{}) // of a panic; where the outcome stands already it changes nothing
 	bounded, stop := r.withTotalTimeout(ctx)
 	defer stop()
 	out, err := ask(bounded)

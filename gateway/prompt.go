@@ -119,9 +119,10 @@ func (r *run) record(ctx context.Context) error {
 	}
 	if r.need == route.Generate || r.call.Action == ActionSearch { // numbers are not labelled
 		r.receipt.label = r.p.deps.Labels.Make(r.call.RequestID, r.caller.Tenant)
+		r.receipt.labelText, r.receipt.labelKey = r.receipt.label.HeaderValue(), r.p.deps.Labels.KeyID(r.caller.Tenant)
 	}
 	r.receipt.after = r.p.now().Sub(r.call.Received)
-	e := r.event(audit.StageAdmitted)
+	e := r.event(audit.StageAdmitted, r.findings())
 	e.Decision = decisionAllow
 	if r.respondBeforeRecord() && r.prompt.reservation != nil {
 		// What is billed if a crash takes the outcome: the prompt, which the engine was given. Nobody could prove more.

@@ -98,9 +98,11 @@ func (p *prompt) request() *engine.Request {
 
 // receipt is the proof of the admission.
 type receipt struct {
-	id    string
-	label label.Label
-	after time.Duration // since the arrival
+	id        string
+	label     label.Label
+	labelText string // the label as a header says it
+	labelKey  string
+	after     time.Duration // since the arrival
 }
 
 // answer is the progress of the engine's answer.
@@ -136,7 +138,12 @@ func (p *Pipeline) newRun(c *Call, need route.Need) *run {
 	if c.Received.IsZero() {
 		c.Received = p.now()
 	}
-	return &run{p: p, call: c, need: need}
+	r := c.authenticated
+	if c.authenticated = nil; r == nil {
+		return &run{p: p, call: c, need: need}
+	}
+	*r = run{p: p, call: c, need: need}
+	return r
 }
 
 // citedPassages returns the passages that the engine is given, else all that were found.

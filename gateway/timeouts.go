@@ -42,6 +42,9 @@ type timeouts struct {
 // the total timeout runs.
 func (r *run) startTimeouts(ctx context.Context) (context.Context, *timeouts) {
 	total, cancel := r.withTotalTimeout(ctx)
+	if r.nonStreaming() {
+		return total, &timeouts{stop: cancel}
+	}
 	bounded, end := context.WithCancelCause(total)
 	c := &timeouts{end: end}
 	c.stop = func() {
@@ -52,9 +55,6 @@ func (r *run) startTimeouts(ctx context.Context) (context.Context, *timeouts) {
 		}
 		c.end(context.Canceled)
 		cancel()
-	}
-	if r.nonStreaming() {
-		return bounded, c
 	}
 	if r.call.Class != engine.ClassBatch { // it takes what the others leave, which may be nothing for a while
 		c.idleLimit = r.p.cfg.IdleTimeout
