@@ -234,7 +234,7 @@ func TestShippingKeptTextsAgain(t *testing.T) {
 		}
 		failing = false
 		seg := l.wal.Segments()[0]
-		frames, _, err := seg.Read()
+		frames, _, err := seg.Read(&wal.Room{})
 		must(t, err)
 		for range 2 {
 			if _, err := l.store.Ship(t.Context(), seg.Writer, frames); err != nil {

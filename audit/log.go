@@ -56,7 +56,8 @@ type Log struct {
 	stepTimeout time.Duration // with the database, in one step
 	locks       []*os.File    // of the directories
 
-	work     sync.Mutex // one pass of shipping or sealing at a time; guards the checkpoint cache
+	work     sync.Mutex // one pass of shipping or sealing at a time; guards the checkpoint cache and room
+	room     wal.Room   // for the records that are being shipped
 	cache    *seal.Cache
 	erasures map[string]int64    // that were heeded, by tenant
 	erased   func(tenant string) // is told of them; nil for nobody

@@ -60,7 +60,7 @@ func (l *Log) ship(ctx context.Context) error {
 func (l *Log) shipFrom(ctx context.Context, w *wal.Log) error {
 	for _, s := range w.Segments() {
 		for s.Waiting() {
-			frames, next, err := s.Read()
+			frames, next, err := s.Read(&l.room)
 			if err != nil {
 				return err
 			}

@@ -83,7 +83,7 @@ func TestDuplicateDelivery(t *testing.T) {
 		l := openTest(t, testConfig(t.TempDir()), db, countingSink, durable.OS{})
 		appendN(t, l, 0, 30)
 		seg := l.wal.Segments()[0]
-		frames, _, err := seg.Read()
+		frames, _, err := seg.Read(&wal.Room{})
 		must(t, err)
 		for _, part := range [][]wal.Record{frames[:10], frames[:10], frames[5:20], frames} {
 			if _, err := l.store.Ship(t.Context(), seg.Writer, part); err != nil {

@@ -31,7 +31,7 @@ func forge(t *testing.T, db *gorm.DB, writer string, e Event) Event {
 	must(t, db.Transaction(func(tx *gorm.DB) error {
 		return firstError(tx.Create(&a.Row).Error, search.Add(tx, []*search.Lists{&a.Lists}), tx.Create(&store.WriterRow{Writer: writer, Shipped: 1}).Error)
 	}))
-	return a.Event
+	return *a.Event
 }
 
 // TestForgedPruning: who can write rows can put a record of a pruning into the log, and have the server itself seal it; the records that it is

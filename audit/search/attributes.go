@@ -37,7 +37,7 @@ type attributes struct {
 }
 
 // attributesOf returns the attribute set of e, each value in the form in which it is stored and asked for.
-func attributesOf(e record.Event) attributes {
+func attributesOf(e *record.Event) attributes {
 	a := attributes{
 		Tenant: e.Tenant, Project: e.Project, ActorKind: e.Actor.Kind, Actor: e.Actor.ID, ActorName: e.Actor.Name, Action: e.Action,
 		Stage: string(e.Stage), Model: e.Model.Asked, Routed: e.Model.Routed, Version: e.Model.Version, Policy: e.Policy, Rollout: e.Rollout,

@@ -191,7 +191,7 @@ func (g *generator) templates(t *testing.T) {
 	var kindRows, slotRows []map[string]any
 	for slot := range benchEpochs * benchSlots {
 		e := g.draw(slot / benchSlots)
-		f := attributesOf(e)
+		f := attributesOf(&e)
 		id := f.id()
 		k, ok := kinds[string(id)]
 		if !ok {
@@ -314,7 +314,7 @@ func (g *generator) rare(t *testing.T) {
 		}
 		stored, err := record.Decode(payload)
 		must(t, err)
-		l := ListsOf(stored)
+		l := ListsOf(&stored)
 		must(t, g.db.Transaction(func(tx *gorm.DB) error {
 			row := map[string]any{
 				"writer": "rare", "seq": i + 1, "id": e.ID, "request": e.Request, "stage": "outcome", "time": e.Time, "tenant": "tenant-00", "actor_kind": "key",

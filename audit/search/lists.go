@@ -101,7 +101,7 @@ type Lists struct {
 }
 
 // ListsOf returns the lists of a record.
-func ListsOf(e record.Event) Lists {
+func ListsOf(e *record.Event) Lists {
 	of := func(id []byte) head { return head{id, oldestFor(e.Time), newestFor(e.Time)} }
 	a := attributesOf(e)
 	id := a.id()
@@ -223,8 +223,8 @@ func addNew[R any, P pointer[R]](tx *gorm.DB, rows map[string]P) error {
 // Remove takes records off their lists by removing their postings, in the transaction that removes the records. [RemoveUnused] comes behind it.
 func Remove(tx *gorm.DB, records []record.Event) error {
 	var postings []any
-	for _, e := range records {
-		for _, p := range ListsOf(e).postings {
+	for i := range records {
+		for _, p := range ListsOf(&records[i]).postings {
 			postings = append(postings, p.Time, p.Term, p.ID) // the bytes not first: gorm would take them for a list
 		}
 	}

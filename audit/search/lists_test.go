@@ -33,7 +33,7 @@ func TestListsKeepUp(t *testing.T) {
 		at := func(hours, micros int64) []*Lists {
 			e := recordtest.Sample(1)
 			e.Time = start + hours*listUnit + micros
-			l := ListsOf(e)
+			l := ListsOf(&e)
 			return []*Lists{&l}
 		}
 		add := func(l []*Lists) error {

@@ -90,7 +90,11 @@ func LockErasures(tx *gorm.DB, alone bool) error {
 // keep stores what the records keep, with its keys, except for subjects that were erased after the key was made. It returns the ids of the
 // keys left out.
 func keep(tx *gorm.DB, fresh []Arrival) (erased []string, err error) {
-	if !slices.ContainsFunc(fresh, func(a Arrival) bool { return len(a.Attached) > 0 || len(a.Event.Contents) > 0 }) {
+	some := false
+	for i := range fresh {
+		some = some || len(fresh[i].Attached) > 0 || len(fresh[i].Event.Contents) > 0
+	}
+	if !some {
 		return nil, nil
 	}
 	if err := LockErasures(tx, false); err != nil {

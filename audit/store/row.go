@@ -76,22 +76,29 @@ func (UnbookedRow) TableName() string { return "audit_unbooked" }
 // Arrival is a record on its way into the database.
 type Arrival struct {
 	Row      EventRow
-	Event    record.Event
+	Event    *record.Event
 	Lists    search.Lists
 	Attached []wal.Attachment
 }
 
-// Arrive builds what is stored for a payload. It is the only place that copies a payload into columns; Verify compares against it.
+// Arrive builds what is stored for a payload.
 func Arrive(writer string, seq uint64, payload []byte) (Arrival, error) {
+	a := Arrival{Event: new(record.Event)}
+	return a, a.read(writer, seq, payload)
+}
+
+// read makes a, and its event, what is stored for a payload. It is the only place that copies a payload into columns; Verify compares against it.
+func (a *Arrival) read(writer string, seq uint64, payload []byte) (err error) {
 	if seq > math.MaxInt64 {
-		return Arrival{}, fmt.Errorf("sequence %d does not fit the database", seq)
+		return fmt.Errorf("sequence %d does not fit the database", seq)
 	}
-	e, err := record.Decode(payload)
-	if err != nil {
-		return Arrival{}, err
+	e := a.Event
+	if *e, err = record.Decode(payload); err != nil {
+		return err
 	}
-	leaf, lists := tlog.RecordHash(payload), search.ListsOf(e)
-	row := EventRow{
+	leaf := tlog.RecordHash(payload)
+	a.Lists = search.ListsOf(e)
+	a.Row = EventRow{
 		Writer: writer, Seq: int64(seq), ID: database.Text(e.ID), Request: database.Text(e.Request), Stage: database.Text(string(e.Stage)), Time: e.Time,
 		Tenant: database.Text(e.Tenant), Project: database.Text(e.Project), ActorKind: database.Text(e.Actor.Kind), Actor: database.Text(e.Actor.ID),
 		Session: database.Text(e.Session), Source: database.Text(e.Source), Action: database.Text(e.Action), Resource: database.Text(e.Resource),
@@ -99,9 +106,9 @@ func Arrive(writer string, seq uint64, payload []byte) (Arrival, error) {
 		Rollout: database.Text(e.Rollout), Arm: database.Text(e.Arm), Decision: database.Text(e.Decision), Outcome: database.Text(e.Outcome),
 		ErrorCode: database.Text(e.ErrorCode), Status: int64(e.Status), PromptTokens: e.Usage.PromptTokens,
 		CompletionTokens: e.Usage.CompletionTokens, Cost: e.Usage.Cost, FirstToken: e.Latency.FirstToken, Total: e.Latency.Total,
-		Payload: payload, LeafHash: leaf[:], OnBehalfOf: database.Text(e.Actor.OnBehalfOf), Facet: lists.Set(),
+		Payload: payload, LeafHash: leaf[:], OnBehalfOf: database.Text(e.Actor.OnBehalfOf), Facet: a.Lists.Set(),
 	}
-	return Arrival{Row: row, Event: e, Lists: lists}, nil
+	return nil
 }
 
 // Columns lists the columns of audit_events in the order of eventRow's fields.

@@ -39,24 +39,24 @@ type Shipment struct {
 // Ship stores consecutive records of one writer, with what they keep and with their sinks, in one transaction. Records that are there
 // already, since an earlier attempt committed without our learning it, are compared and left alone.
 func (s *Store) Ship(ctx context.Context, writer string, frames []wal.Record) (done Shipment, err error) {
-	arrivals, err := arriveAll(writer, frames)
+	arrived, err := arriveAll(writer, frames)
 	if err != nil {
 		return Shipment{}, fmt.Errorf("ship audit records: %w", err)
 	}
-	times := make([]int64, len(arrivals))
-	for i, a := range arrivals {
-		times[i] = a.Event.Time
+	times := make([]int64, len(frames))
+	for i := range arrived.events {
+		times[i] = arrived.events[i].Time
 	}
 	if err := s.Months.Ensure(ctx, s.DB, times...); err != nil {
 		return Shipment{}, fmt.Errorf("ship audit records: %w", err)
 	}
 	err = s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		done, err = s.shipIn(tx, writer, arrivals, s.book)
+		done, err = s.shipIn(tx, writer, arrived, s.book)
 		return err
 	})
 	if final(err) {
 		err = s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-			done, err = s.shipIn(tx, writer, arrivals, s.billEach)
+			done, err = s.shipIn(tx, writer, arrived, s.billEach)
 			return err
 		})
 	}
@@ -67,15 +67,20 @@ func (s *Store) Ship(ctx context.Context, writer string, frames []wal.Record) (d
 	return done, nil
 }
 
-func arriveAll(writer string, frames []wal.Record) ([]Arrival, error) {
-	out := make([]Arrival, len(frames))
+// batch are records that are stored together, and their events, in the same order. Both are large, so nothing copies them.
+type batch struct {
+	arrivals []Arrival
+	events   []record.Event
+}
+
+func arriveAll(writer string, frames []wal.Record) (batch, error) {
+	out := batch{make([]Arrival, len(frames)), make([]record.Event, len(frames))}
 	for i, f := range frames {
-		a, err := Arrive(writer, f.Seq, f.Payload)
-		if err != nil {
-			return nil, fmt.Errorf("record %s/%d: %w", writer, f.Seq, err)
+		a := &out.arrivals[i]
+		a.Event, a.Attached = &out.events[i], f.Attached
+		if err := a.read(writer, f.Seq, f.Payload); err != nil {
+			return batch{}, fmt.Errorf("record %s/%d: %w", writer, f.Seq, err)
 		}
-		a.Attached = f.Attached
-		out[i] = a
 	}
 	return out, nil
 }
@@ -87,18 +92,18 @@ func final(err error) bool {
 }
 
 // shipIn is one attempt. book calls the sink, and returns how many events it refused for good.
-func (s *Store) shipIn(tx *gorm.DB, writer string, arrivals []Arrival, book func(*gorm.DB, []Arrival) (int, error)) (done Shipment, err error) {
+func (s *Store) shipIn(tx *gorm.DB, writer string, arrived batch, book func(*gorm.DB, batch) (int, error)) (done Shipment, err error) {
 	if err := database.SetIdleTimeout(tx, LeaseFor); err != nil {
 		return done, err
 	}
-	fresh, err := s.missing(tx, writer, arrivals)
+	fresh, err := s.missing(tx, writer, arrived)
 	if err != nil {
 		return done, err
 	}
-	if len(fresh) > 0 {
-		rows, records := make([]*EventRow, len(fresh)), make([]*search.Lists, len(fresh))
-		for i := range fresh {
-			rows[i], records[i] = &fresh[i].Row, &fresh[i].Lists
+	if len(fresh.arrivals) > 0 {
+		rows, records := make([]*EventRow, len(fresh.arrivals)), make([]*search.Lists, len(fresh.arrivals))
+		for i := range fresh.arrivals {
+			rows[i], records[i] = &fresh.arrivals[i].Row, &fresh.arrivals[i].Lists
 		}
 		if err := database.Insert(tx, rows, ""); err != nil {
 			return done, err
@@ -107,31 +112,28 @@ func (s *Store) shipIn(tx *gorm.DB, writer string, arrivals []Arrival, book func
 			return done, err
 		}
 	}
-	if done.Erased, err = keep(tx, fresh); err != nil {
+	if done.Erased, err = keep(tx, fresh.arrivals); err != nil {
 		return done, err
 	}
-	if s.Sink != nil && len(fresh) > 0 {
+	if s.Sink != nil && len(fresh.events) > 0 {
 		if done.Unbooked, err = book(tx, fresh); err != nil {
 			return done, err
 		}
 	}
-	return done, s.advance(tx, writer, arrivals[len(arrivals)-1].Row.Seq)
+	return done, s.advance(tx, writer, arrived.arrivals[len(arrived.arrivals)-1].Row.Seq)
 }
 
 // book gives the sink all events at once.
-func (s *Store) book(tx *gorm.DB, fresh []Arrival) (unbooked int, err error) {
-	events := make([]record.Event, len(fresh))
-	for i, a := range fresh {
-		events[i] = a.Event
-	}
-	return 0, s.Sink(tx, events)
+func (s *Store) book(tx *gorm.DB, fresh batch) (unbooked int, err error) {
+	return 0, s.Sink(tx, fresh.events)
 }
 
 // billEach gives the sink each event by itself, with a savepoint, so that a refusal costs one record its billing and not the batch. That is
 // slower, and happens only after a refusal.
-func (s *Store) billEach(tx *gorm.DB, fresh []Arrival) (unbooked int, err error) {
-	for _, a := range fresh {
-		err := tx.Transaction(func(tx *gorm.DB) error { return s.Sink(tx, []record.Event{a.Event}) })
+func (s *Store) billEach(tx *gorm.DB, fresh batch) (unbooked int, err error) {
+	for i := range fresh.arrivals {
+		a := &fresh.arrivals[i]
+		err := tx.Transaction(func(tx *gorm.DB) error { return s.Sink(tx, fresh.events[i:i+1:i+1]) })
 		if err != nil && !final(err) {
 			return 0, err
 		}
@@ -147,36 +149,36 @@ func (s *Store) billEach(tx *gorm.DB, fresh []Arrival) (unbooked int, err error)
 }
 
 // missing returns those of the arrivals that the database does not hold yet.
-func (s *Store) missing(tx *gorm.DB, writer string, arrivals []Arrival) ([]Arrival, error) {
+func (s *Store) missing(tx *gorm.DB, writer string, arrived batch) (fresh batch, err error) {
+	arrivals := arrived.arrivals
 	var there []EventRow
-	err := tx.Select("seq", "payload").Where("writer = ? AND seq BETWEEN ? AND ?", writer, arrivals[0].Row.Seq, arrivals[len(arrivals)-1].Row.Seq).
+	err = tx.Select("seq", "payload").Where("writer = ? AND seq BETWEEN ? AND ?", writer, arrivals[0].Row.Seq, arrivals[len(arrivals)-1].Row.Seq).
 		Find(&there).Error
 	if err != nil {
-		return nil, err
+		return batch{}, err
 	}
 	pruned, err := PrunedUpTo(tx, writer, math.MaxInt64)
 	if err != nil {
-		return nil, err
+		return batch{}, err
 	}
 	if len(there) == 0 && pruned < arrivals[0].Row.Seq {
-		return arrivals, nil
+		return arrived, nil
 	}
 	have := make(map[int64][]byte, len(there))
 	for _, r := range there {
 		have[r.Seq] = r.Payload
 	}
-	var fresh []Arrival
 	for _, a := range arrivals {
 		if old, ok := have[a.Row.Seq]; ok {
 			if !bytes.Equal(old, a.Row.Payload) {
-				return nil, fmt.Errorf("record %s/%d: the database holds another payload than the write-ahead log", writer, a.Row.Seq)
+				return batch{}, fmt.Errorf("record %s/%d: the database holds another payload than the write-ahead log", writer, a.Row.Seq)
 			}
 			continue
 		}
 		if a.Row.Seq <= pruned { // an old copy of a write-ahead log brings it again
 			continue
 		}
-		fresh = append(fresh, a)
+		fresh.arrivals, fresh.events = append(fresh.arrivals, a), append(fresh.events, *a.Event)
 	}
 	return fresh, nil
 }

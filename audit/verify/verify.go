@@ -221,7 +221,7 @@ func (w *walk) logRecords(s wal.Stored) error {
 		if err != nil {
 			w.problem("wal", fmt.Sprintf("%s/%d", s.Writer, f.Seq), -1, err.Error())
 		}
-		if _, err := store.Unpack(store.Arrival{Event: e, Attached: f.Attached}, nil, map[string]content.Key{}); err != nil {
+		if _, err := store.Unpack(store.Arrival{Event: &e, Attached: f.Attached}, nil, map[string]content.Key{}); err != nil {
 			w.problem("wal", e.ID, -1, err.Error())
 		}
 		r := logRecord{leaf: tlog.RecordHash(f.Payload), id: e.ID}

@@ -359,10 +359,10 @@ func (w *walk) record(r store.EventRow, idx int64) tlog.Hash {
 	}
 	e, want := a.Event, a.Row
 	if len(e.Contents) > 0 {
-		w.keepers = append(w.keepers, keeper{e, idx})
+		w.keepers = append(w.keepers, keeper{*e, idx})
 	}
 	if w.books != nil && e.Stage == record.StageOutcome && !w.refused[fmt.Sprintf("%s/%d", r.Writer, r.Seq)] {
-		w.due = append(w.due, billed{e, idx})
+		w.due = append(w.due, billed{*e, idx})
 	}
 	w.search.Note(a.Lists, a.Event.ID, idx)
 	if bad := differing(r, want); len(bad) > 0 {

@@ -13,22 +13,41 @@ import (
 const (
 	shipBatch      = 500
 	shipBatchBytes = 1 << 20
+	readBytes      = shipBatchBytes + frameHead + record.MaxPayload
 )
 
-// Read reads records from where the shipping of s stands, up to its durable end. It returns the offset behind them.
-func (s Segment) Read() ([]Record, int64, error) {
+// Room is the memory that records are read into. What was read is valid until the next use.
+type Room struct {
+	bytes   []byte
+	records []Record
+}
+
+// sized returns n bytes of the room. More than an ordinary read takes is not kept.
+func (r *Room) sized(n int64) []byte {
+	switch {
+	case n > readBytes:
+		return make([]byte, n)
+	case int64(cap(r.bytes)) < n:
+		r.bytes = make([]byte, n)
+	}
+	return r.bytes[:n]
+}
+
+// Read reads records into room, from where the shipping of s stands up to its durable end. It returns the offset behind them.
+func (s Segment) Read(room *Room) ([]Record, int64, error) {
 	f, err := os.Open(s.Path)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read audit segment: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // read only
 	at := max(s.Shipped, headerSize)
-	for room := int64(shipBatchBytes + frameHead + record.MaxPayload); ; room *= 4 { // until the first record fits, whatever it keeps
-		buf := make([]byte, min(s.Size-at, room))
+	for size := int64(readBytes); ; size *= 4 { // until the first record fits, whatever it keeps
+		buf := room.sized(min(s.Size-at, size))
 		if _, err := f.ReadAt(buf, at); err != nil {
 			return nil, 0, fmt.Errorf("read audit segment %s: %w", s.Path, err)
 		}
-		frames, n, damaged := framesIn(buf)
+		frames, n, damaged := framesIn(buf, room.records[:0])
+		room.records = frames
 		if damaged && at+int64(len(buf)) < s.Size && len(frames) == 0 {
 			continue
 		}
@@ -39,9 +58,9 @@ func (s Segment) Read() ([]Record, int64, error) {
 	}
 }
 
-// framesIn returns the records at the start of buf, at most as many as are shipped at once, and where they end. damaged says that what
-// follows there is not a whole and sound record.
-func framesIn(buf []byte) (frames []Record, n int64, damaged bool) {
+// framesIn appends to frames the records at the start of buf, at most as many as are shipped at once, and returns where they end. damaged says
+// that what follows there is not a whole and sound record.
+func framesIn(buf []byte, frames []Record) (_ []Record, n int64, damaged bool) {
 	for n < int64(len(buf)) && len(frames) < shipBatch && n < shipBatchBytes {
 		f, _, ok := readRecord(buf[n:])
 		if !ok {
