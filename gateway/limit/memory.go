@@ -17,8 +17,11 @@ type memory struct {
 
 type shard struct {
 	mu      sync.Mutex
-	entries map[string]*entry
+	entries map[entryKey]entry
 }
+
+// entryKey names what is bounded: the key of a charge, in a tenant.
+type entryKey struct{ tenant, charge string }
 
 type entry struct {
 	at   int64 // rates: the instant at which all is free again
@@ -28,29 +31,13 @@ type entry struct {
 func newMemory() *memory {
 	m := &memory{seed: maphash.MakeSeed()}
 	for i := range m.shards {
-		m.shards[i].entries = map[string]*entry{}
+		m.shards[i].entries = map[entryKey]entry{}
 	}
 	return m
 }
 
 func (m *memory) shard(tenant string) *shard {
 	return &m.shards[maphash.String(m.seed, tenant)%shards]
-}
-
-func (s *shard) get(tenant, key string) entry {
-	if e := s.entries[tenant+"\x00"+key]; e != nil {
-		return *e
-	}
-	return entry{}
-}
-
-func (s *shard) put(tenant, key string, e entry) {
-	k := tenant + "\x00" + key
-	if old := s.entries[k]; old != nil {
-		*old = e
-		return
-	}
-	s.entries[k] = &e
 }
 
 func (s *shard) forget(now int64) {
@@ -72,7 +59,7 @@ func (m *memory) take(_ context.Context, tenant, _ string, now int64, charges []
 	s.forget(now)
 	d := decision{refused: -1, levels: make([]int64, len(charges))}
 	for i, c := range charges {
-		e := s.get(tenant, c.key)
+		e := s.entries[entryKey{tenant, c.key}]
 		if c.slots > 0 {
 			d.levels[i] = e.used
 			if e.used >= c.slots && d.refused < 0 {
@@ -89,7 +76,7 @@ func (m *memory) take(_ context.Context, tenant, _ string, now int64, charges []
 		return d, nil
 	}
 	for i, c := range charges {
-		e := s.get(tenant, c.key)
+		e := s.entries[entryKey{tenant, c.key}]
 		if c.slots > 0 {
 			e.used++
 			d.levels[i] = e.used
@@ -97,7 +84,7 @@ func (m *memory) take(_ context.Context, tenant, _ string, now int64, charges []
 			e.at = max(e.at, now) + c.cost
 			d.levels[i] = e.at - now
 		}
-		s.put(tenant, c.key, e)
+		s.entries[entryKey{tenant, c.key}] = e
 	}
 	return d, nil
 }
@@ -107,14 +94,14 @@ func (m *memory) settle(_ context.Context, tenant, _ string, now int64, charges 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, c := range charges {
-		e := s.get(tenant, c.key)
+		e := s.entries[entryKey{tenant, c.key}]
 		if c.slots > 0 {
 			e.used = max(0, e.used-1)
 		} else {
 			// What was taken too much returns only as far as it has not recovered by itself.
 			e.at = max(e.at, now) + delta[i]
 		}
-		s.put(tenant, c.key, e)
+		s.entries[entryKey{tenant, c.key}] = e
 	}
 	return nil
 }

@@ -14,7 +14,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -61,10 +63,11 @@ type Label struct {
 	ReservedCode2     string `json:"ReservedCode2"`
 }
 
-// Labeler makes and verifies labels. It is immutable and safe for concurrent use.
+// Labeler makes and verifies labels. It is safe for concurrent use.
 type Labeler struct {
 	producer string
 	keys     *keyring.Ring
+	ids      sync.Map // of keys, by tenant: as many as there are tenants that were answered
 }
 
 // New returns a labeler.
@@ -88,17 +91,24 @@ func (l *Labeler) Make(requestID, tenant string) Label {
 
 // KeyID names the key that proves the labels of a tenant. It says nothing about the key, and is another one under another master key.
 func (l *Labeler) KeyID(tenant string) string {
+	if id, ok := l.ids.Load(tenant); ok {
+		return id.(string)
+	}
 	k := hmac.New(sha256.New, l.keys.MAC("governance/label/v1", tenant))
 	_, _ = k.Write([]byte("key id")) // no label's code is over this text: theirs begin with a length
-	return "lk_" + hex.EncodeToString(k.Sum(nil)[:8])
+	id := "lk_" + hex.EncodeToString(k.Sum(nil)[:8])
+	l.ids.Store(tenant, id)
+	return id
 }
 
 // code covers every field but the two codes, and the tenant, which the label does not name.
 func (l *Labeler) code(x Label, tenant string) string {
 	k := hmac.New(sha256.New, l.keys.MAC("governance/label/v1", tenant))
-	for _, part := range []string{x.Label, x.ContentProducer, x.ProduceID} {
-		_, _ = fmt.Fprintf(k, "%d:%s,", len(part), part) // a hash takes everything
+	covered := make([]byte, 0, 128)
+	for _, part := range [...]string{x.Label, x.ContentProducer, x.ProduceID} {
+		covered = append(append(append(strconv.AppendInt(covered, int64(len(part)), 10), ':'), part...), ',')
 	}
+	k.Write(covered)
 	return codePrefix + base64.RawURLEncoding.EncodeToString(k.Sum(nil))
 }
 

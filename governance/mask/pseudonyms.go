@@ -66,10 +66,11 @@ func tagsOf(set *classify.Set) []string {
 // Pseudonyms holds the values of one request and their pseudonyms. It is safe for concurrent use. Nothing in it may be logged, and nothing but
 // what Fresh returns stored; it prints as its name.
 type Pseudonyms struct {
-	key    []byte // of this tenant and session
-	tenant []byte // the tenant's key
+	tenant  []byte // the tenant's key
+	session string
 
 	mu      sync.RWMutex
+	key     []byte // of the tenant and the session; nil before the first pseudonym
 	byCode  map[string]entry
 	byValue map[surface]string // pseudonym
 	fresh   []Entry            // since the last Saved
@@ -110,7 +111,7 @@ type entry struct {
 
 // NewPseudonyms returns no pseudonyms yet. key is the tenant's pseudonym key.
 func NewPseudonyms(key []byte, session string) *Pseudonyms {
-	return &Pseudonyms{key: derived(key, session), tenant: key, byCode: map[string]entry{}, byValue: map[surface]string{}}
+	return &Pseudonyms{tenant: key, session: session, byCode: map[string]entry{}, byValue: map[surface]string{}}
 }
 
 // derived is the key for a purpose below another.
@@ -169,6 +170,9 @@ func (v *Pseudonyms) code(class classify.Class, value, text string, n uint64) st
 	if text == value {
 		text = ""
 	}
+	if v.key == nil {
+		v.key = derived(v.tenant, v.session)
+	}
 	bits := binary.BigEndian.Uint64(sum(v.key, n, string(class), value, text))
 	out := make([]byte, codeSize)
 	for i := range out {
@@ -185,12 +189,13 @@ func (v *Pseudonyms) hashed(class classify.Class, tag, value string) string {
 
 // sum is the keyed digest of a number and texts; each text goes with its length.
 func sum(key []byte, n uint64, parts ...string) []byte {
-	m := hmac.New(sha256.New, key)
+	text := make([]byte, 0, 256)
 	for _, part := range parts {
-		_ = binary.Write(m, binary.BigEndian, uint64(len(part))) // writing to a hash never fails
-		m.Write([]byte(part))
+		text = binary.BigEndian.AppendUint64(text, uint64(len(part)))
+		text = append(text, part...)
 	}
-	_ = binary.Write(m, binary.BigEndian, n)
+	m := hmac.New(sha256.New, key)
+	m.Write(binary.BigEndian.AppendUint64(text, n))
 	return m.Sum(nil)
 }
 
