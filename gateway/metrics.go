@@ -17,6 +17,18 @@ type metrics struct {
 	imitations prometheus.Counter
 	held       *prometheus.HistogramVec
 	wait       *prometheus.HistogramVec
+
+	// What every call counts is looked up by its labels once.
+	byStage                                      map[string]prometheus.Observer
+	promptTokens, cachedTokens, completionTokens prometheus.Counter
+}
+
+// stage is where the time of a step is counted.
+func (m *metrics) stage(name string) prometheus.Observer {
+	if o, ok := m.byStage[name]; ok {
+		return o
+	}
+	return m.stages.WithLabelValues(name)
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -64,6 +76,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "sluice_gateway_held_seconds", Help: "Time that a piece of an answer waited for what follows before it could leave, by kind of text.",
 			Buckets: []float64{.0001, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"kind"}),
+	}
+	m.promptTokens, m.cachedTokens, m.completionTokens = m.tokens.WithLabelValues("prompt"), m.tokens.WithLabelValues("cached"), m.tokens.WithLabelValues("completion")
+	m.byStage = map[string]prometheus.Observer{}
+	for _, s := range []step{authenticate, authorize, takeSlot, admit, pickRoute, maskTexts, reserve, record} {
+		m.byStage[s.name] = m.stages.WithLabelValues(s.name)
 	}
 	reg.MustRegister(m.requests, m.refusals, m.stages, m.overhead, m.firstToken, m.duration, m.tokens, m.running, m.unrecorded, m.imitations, m.held, m.wait)
 	return m

@@ -287,9 +287,9 @@ func (r *run) observe(end ending, u audit.Usage) {
 	if r.answer.firstToken > 0 {
 		m.firstToken.Observe(r.answer.firstToken.Seconds())
 	}
-	m.tokens.WithLabelValues("prompt").Add(float64(u.PromptTokens - u.CachedTokens))
-	m.tokens.WithLabelValues("cached").Add(float64(u.CachedTokens))
-	m.tokens.WithLabelValues("completion").Add(float64(u.CompletionTokens))
+	m.promptTokens.Add(float64(u.PromptTokens - u.CachedTokens))
+	m.cachedTokens.Add(float64(u.CachedTokens))
+	m.completionTokens.Add(float64(u.CompletionTokens))
 }
 
 // event is everything known about the run at this moment, with what the policy found, as an audit record. Its session, and whom it is for, are digests: what callers
@@ -383,7 +383,7 @@ func (r *run) head() Head {
 	_, citations := r.citedPassages()
 	return Head{
 		Request: r.call.RequestID, Created: r.call.Received, Model: r.call.Model, Receipt: r.receipt.id, Policy: r.admission.policy.Version,
-		Class: class, Version: r.choice.Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.receipt.label, Rate: r.slot.rate,
+		Class: class, Version: r.choice.Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.receipt.label, LabelText: r.receipt.labelText, Rate: r.slot.rate,
 		Citations: citations, Steps: r.steps, Embedding: r.embedding,
 	}
 }

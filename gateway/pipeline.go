@@ -114,7 +114,7 @@ func (r *run) runEach(ctx context.Context, steps []step) error {
 		err := s.do(r, ctx)
 		took := r.p.now().Sub(began)
 		*s.took(&r.steps) += took.Microseconds()
-		r.p.metrics.stages.WithLabelValues(s.name).Observe(took.Seconds())
+		r.p.metrics.stage(s.name).Observe(took.Seconds())
 		if err == nil {
 			err = ctx.Err() // no further step for a caller who left
 		}

@@ -48,6 +48,7 @@ type Head struct {
 	Rollout   string
 	Arm       string
 	Label     label.Label // zero for embeddings
+	LabelText string      // the label as a header says it
 	Rate      limit.State
 	Citations []Citation
 	Steps     audit.Steps   // before the engine was asked
@@ -118,23 +119,25 @@ type AnswerChoice struct {
 // Collect consumes the events into a whole answer. A blocking reply is what the events say; there is no second code path.
 func (r *Reply) Collect() (*Answer, error) {
 	a := &Answer{Choices: make([]AnswerChoice, max(1, r.run.call.Choices))}
-	texts, args := make([]strings.Builder, len(a.Choices)), make([][]*strings.Builder, len(a.Choices))
-	reasonings, refusals := make([]strings.Builder, len(a.Choices)), make([]strings.Builder, len(a.Choices))
+	collected := make([]struct {
+		text, reasoning, refusal strings.Builder
+		args                     []*strings.Builder
+	}, len(a.Choices))
 	for ev, err := range r.events {
 		if err != nil {
 			return nil, err
 		}
-		c := &a.Choices[ev.Choice]
-		texts[ev.Choice].WriteString(ev.Text)
-		reasonings[ev.Choice].WriteString(ev.Reasoning)
-		refusals[ev.Choice].WriteString(ev.Refusal)
+		c, in := &a.Choices[ev.Choice], &collected[ev.Choice]
+		in.text.WriteString(ev.Text)
+		in.reasoning.WriteString(ev.Reasoning)
+		in.refusal.WriteString(ev.Refusal)
 		c.Logprobs = append(c.Logprobs, ev.Logprobs...)
 		for _, d := range ev.Calls {
 			if d.Index == len(c.Calls) {
 				c.Calls = append(c.Calls, engine.ToolCall{ID: d.ID, Name: d.Name})
-				args[ev.Choice] = append(args[ev.Choice], &strings.Builder{})
+				in.args = append(in.args, &strings.Builder{})
 			}
-			args[ev.Choice][d.Index].WriteString(d.Arguments)
+			in.args[d.Index].WriteString(d.Arguments)
 		}
 		if ev.Finish != engine.FinishNone {
 			c.Finish = ev.Finish
@@ -143,10 +146,10 @@ func (r *Reply) Collect() (*Answer, error) {
 			a.Usage = *ev.Usage
 		}
 	}
-	for i := range texts {
-		a.Choices[i].Text = texts[i].String()
-		a.Choices[i].Reasoning, a.Choices[i].Refusal = reasonings[i].String(), refusals[i].String()
-		for k, b := range args[i] {
+	for i := range collected {
+		in := &collected[i]
+		a.Choices[i].Text, a.Choices[i].Reasoning, a.Choices[i].Refusal = in.text.String(), in.reasoning.String(), in.refusal.String()
+		for k, b := range in.args {
 			a.Choices[i].Calls[k].Arguments = b.String()
 		}
 	}

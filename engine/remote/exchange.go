@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"mime"
 	"net"
 	"net/http"
@@ -42,7 +41,7 @@ type httpCall struct {
 
 	cancel context.CancelCauseFunc
 	stop   func() bool
-	watch  *time.Timer
+	watch  *time.Timer // nil while a whole answer is awaited
 	body   io.ReadCloser
 }
 
@@ -58,16 +57,19 @@ func (e *Engine) post(caller context.Context, m ModelConfig, path string, body a
 	x := &httpCall{apiCall: q, e: e, caller: caller, model: m.ID, limit: m.ContextTokens}
 	x.ctx, x.cancel = context.WithCancelCause(caller)
 	x.stop = context.AfterFunc(e.closed, func() { x.cancel(errClosed) }) //nolint:contextcheck // the engine has a life of its own
-	silence := e.cfg.FirstByteTimeout
-	if q.whole {
-		silence = math.MaxInt64
+	if !q.whole {
+		x.watchSilence(e.cfg.FirstByteTimeout)
 	}
-	x.watch = time.AfterFunc(silence, func() { x.cancel(errNoFirstByte) })
 	if err := x.send(path, body); err != nil { //nolint:contextcheck // the context is that of the exchange
 		x.end()
 		return nil, err
 	}
 	return x, nil
+}
+
+// watchSilence ends the call when the upstream has said nothing for so long.
+func (x *httpCall) watchSilence(after time.Duration) {
+	x.watch = time.AfterFunc(after, func() { x.cancel(errNoFirstByte) })
 }
 
 func (x *httpCall) send(path string, body any) error {
@@ -98,7 +100,7 @@ func (x *httpCall) send(path string, body any) error {
 	}
 	if x.whole && isStream(resp.Header.Get("Content-Type")) { // it streams all the same
 		x.whole = false
-		x.watch.Reset(x.e.cfg.IdleTimeout)
+		x.watchSilence(x.e.cfg.IdleTimeout)
 	}
 	return nil
 }
@@ -114,7 +116,9 @@ func isStream(contentType string) bool {
 
 // end frees everything the exchange holds; the connection is closed unless its reply was read to the end.
 func (x *httpCall) end() {
-	x.watch.Stop()
+	if x.watch != nil {
+		x.watch.Stop()
+	}
 	x.stop()
 	x.cancel(nil)
 	if x.body != nil {

@@ -32,13 +32,13 @@ func (a *API) Middleware() gin.HandlerFunc {
 		id := uuid.Must(uuid.NewV7()).String()
 		c.Set(keyRequestID, id)
 		c.Set(keyReceived, began)
-		h := c.Writer.Header()
-		h.Set("X-Request-Id", id)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("X-Frame-Options", "DENY")
+		set := headerWriter{into: c.Writer.Header(), values: make([]string, 0, 5)}
+		set.header("X-Request-Id", id)
+		set.header("X-Content-Type-Options", "nosniff")
+		set.header("Referrer-Policy", "no-referrer")
+		set.header("X-Frame-Options", "DENY")
 		if c.Request.TLS != nil {
-			h.Set("Strict-Transport-Security", "max-age=31536000")
+			set.header("Strict-Transport-Security", "max-age=31536000")
 		}
 		defer a.finish(c, began, id)
 		c.Next()

@@ -95,16 +95,28 @@ func extend(h gateway.Head, s gateway.Summary) *extension {
 
 // headHeaders adds what is known before the first byte.
 func headHeaders(c *gin.Context, head gateway.Head) {
-	h := c.Writer.Header()
+	set := headerWriter{into: c.Writer.Header(), values: make([]string, 0, 10)}
 	if head.Receipt != "" {
-		h.Set(headerReceipt, head.Receipt)
+		set.header(headerReceipt, head.Receipt)
 	}
-	if head.Label != (label.Label{}) {
-		h.Set(label.Header, head.Label.HeaderValue())
+	if head.LabelText != "" {
+		set.header(label.Header, head.LabelText)
 	}
-	h.Set(headerOverhead, milliseconds(head.Overhead().Microseconds()))
-	h.Set("Server-Timing", timing(head))
-	rateHeaders(h, head.Rate)
+	set.header(headerOverhead, milliseconds(head.Overhead().Microseconds()))
+	set.header("Server-Timing", timing(head))
+	set.rate(head.Rate)
+}
+
+// headerWriter sets headers whose values lie in one array.
+type headerWriter struct {
+	into   http.Header
+	values []string
+}
+
+func (w *headerWriter) header(name, value string) {
+	n := len(w.values)
+	w.values = append(w.values, value)
+	w.into[http.CanonicalHeaderKey(name)] = w.values[n : n+1 : n+1]
 }
 
 // milliseconds spells microseconds as a header does.
@@ -146,6 +158,11 @@ func timing(head gateway.Head) string {
 
 // rateHeaders adds the published rate headers; the resets are durations, not instants.
 func rateHeaders(h http.Header, s limit.State) {
+	set := headerWriter{into: h, values: make([]string, 0, 6)}
+	set.rate(s)
+}
+
+func (w *headerWriter) rate(s limit.State) {
 	for _, r := range [...]struct {
 		limit.Level
 
@@ -157,9 +174,9 @@ func rateHeaders(h http.Header, s limit.State) {
 		if r.Limit == 0 {
 			continue
 		}
-		h.Set(r.of, strconv.Itoa(r.Limit))
-		h.Set(r.left, strconv.Itoa(r.Remaining))
-		h.Set(r.reset, r.Reset.Round(time.Millisecond).String())
+		w.header(r.of, strconv.Itoa(r.Limit))
+		w.header(r.left, strconv.Itoa(r.Remaining))
+		w.header(r.reset, r.Reset.Round(time.Millisecond).String())
 	}
 }
 
