@@ -234,6 +234,9 @@ type Event struct {
 	Logprobs  []TokenLogprob // of the tokens that ended in this event, when asked for
 	Finish    Finish         // set on the last event of a choice
 	Usage     *Usage         // set on the last event of the request
+	// More says that another event is there already, or an error. Whoever sends events on may send this one together with it. It stays with the
+	// engine: an event that brings nothing, not even More, only ends the waiting.
+	More bool
 	// Used is what the whole request has used, where an engine knows that before the last event: with the first one of an answer in one piece.
 	Used *Usage
 }

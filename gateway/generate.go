@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -26,11 +27,20 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 	defer r.markRunning()()
 
 	r.answer.out = r.egress()
+	waits := false // the last event that left said that there is more
 	for ev, err := range r.choice.Engine.Generate(bounded, r.prompt.Prompt) {
 		clocks.onEvent(ev.HasOutput())
+		more := ev.More
 		var leaving []engine.Event
-		if err == nil {
+		if err == nil && (!ev.Empty() || ev.Used != nil) {
 			leaving, err = r.release(bounded, ev)
+		}
+		if waits && (err != nil || ev.Usage != nil || !more && nothing(leaving)) { // what has left waits for no record, nor for what does not come
+			waits, end = false, ending{outcome: outcomeAborted} // for a consumer that stops or panics
+			if !yield(engine.Event{}, nil) {
+				return
+			}
+			end = ending{}
 		}
 		if err != nil {
 			r.answer.notReached = errors.Is(err, engine.ErrNotReached)
@@ -49,6 +59,7 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 				continue
 			}
 			end = ending{outcome: outcomeAborted} // for a consumer that stops or panics
+			ev.More, waits = more, more
 			if !yield(ev, nil) || last {
 				return
 			}
@@ -59,6 +70,11 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 	err := fault.Wrap(errors.New("the engine's stream ended without usage"), fault.CodeEngineUnavailable, string(r.call.Model))
 	r.finish(ctx, endingOf(err))
 	yield(engine.Event{}, err)
+}
+
+// nothing reports whether none of the events tells anything.
+func nothing(events []engine.Event) bool {
+	return !slices.ContainsFunc(events, func(ev engine.Event) bool { return !ev.Empty() })
 }
 
 // markRunning marks that an engine works on the run, until the returned function is called.

@@ -1067,3 +1067,72 @@ func TestLongest(t *testing.T) {
 		}
 	}
 }
+
+// sending yields these events as they are.
+type sending struct {
+	engine.Engine
+
+	events []engine.Event
+}
+
+func (s sending) Generate(context.Context, *engine.Prompt) iter.Seq2[engine.Event, error] {
+	return func(yield func(engine.Event, error) bool) {
+		for _, ev := range s.events {
+			if !yield(ev, nil) {
+				return
+			}
+		}
+	}
+}
+
+type sendingRouter struct {
+	*world
+
+	events []engine.Event
+}
+
+func (r sendingRouter) Pick(a route.Ask) (route.Choice, error) {
+	c, err := r.world.Pick(a)
+	c.Engine = sending{c.Engine, r.events}
+	return c, err
+}
+
+// TestMoreIsKept: whoever is told that there is more is told when it is not, also where a rule holds what came; and what has left does not wait
+// for the record of the outcome.
+func TestMoreIsKept(t *testing.T) {
+	last := engine.Event{Usage: &engine.Usage{PromptTokens: 1, CompletionTokens: 1}}
+	for name, c := range map[string]struct {
+		events []engine.Event
+		want   string
+	}{
+		"more comes":        {[]engine.Event{{Text: "one ", More: true}, {Text: "two "}, {Finish: engine.FinishStop}, last}, "[one true two false / false]"},
+		"nothing comes":     {[]engine.Event{{Text: "one ", More: true}, {}, {Finish: engine.FinishStop}, last}, "[one true / false / false]"},
+		"it is held":        {[]engine.Event{{Text: "one ", More: true}, {Text: "⟦"}, {Text: "x", Finish: engine.FinishStop}, last}, "[one true / false ⟦x false]"},
+		"only the end does": {[]engine.Event{{Text: "one ", More: true}, {Finish: engine.FinishStop, More: true}, last}, "[one true / false / false]"},
+	} {
+		w := newWorld(t, nil)
+		w.deps.Router = sendingRouter{w, c.events}
+		r, err := w.Chat(t.Context(), call("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for ev, err := range r.Events() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			recorded := strings.Contains(w.log.trail(), "outcome")
+			if recorded != (ev.Usage != nil) {
+				t.Errorf("%s: after %q the outcome is recorded: %v", name, got, recorded)
+			}
+			text := ev.Text
+			if text == "" {
+				text = "/ "
+			}
+			got = append(got, strings.TrimSpace(text)+" "+fmt.Sprint(ev.More))
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("%s: %v, want %s", name, got, c.want)
+		}
+	}
+}

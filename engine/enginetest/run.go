@@ -190,10 +190,17 @@ func (s *suite) run(ctx context.Context, p *engine.Prompt) result {
 func (s *suite) read(req *engine.Request, events iter.Seq2[engine.Event, error]) result {
 	s.Helper()
 	r := result{text: map[int]string{}, finish: map[int]engine.Finish{}, logprobs: map[int][]engine.TokenLogprob{}, calls: map[int][]engine.ToolCall{}}
+	more := false
+	defer func() {
+		if more {
+			s.Error("an event said that there is more, and was the last")
+		}
+	}()
 	for ev, err := range events {
 		if r.err != nil || r.usage != nil {
 			s.Fatal("an event after the last one")
 		}
+		more = ev.More
 		if err != nil {
 			if fmt.Sprint(ev) != fmt.Sprint(engine.Event{}) {
 				s.Errorf("the event beside an error must be zero, got %+v", ev)

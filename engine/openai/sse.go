@@ -75,6 +75,12 @@ func (e *EventReader) Next() (ServerEvent, error) {
 	}
 }
 
+// More reports whether another event is there already, so that Next would not wait. It looks for the common form only and may miss some.
+func (e *EventReader) More() bool {
+	there, _ := e.r.Peek(e.r.Buffered())
+	return !e.skipLF && bytes.HasPrefix(there, []byte("data:")) && bytes.Contains(there, []byte("\n\n"))
+}
+
 // readLine returns the next line without its ending. A last line without an ending counts as one.
 func (e *EventReader) readLine() ([]byte, error) {
 	e.line = e.line[:0]

@@ -127,3 +127,30 @@ func TestByteList(t *testing.T) {
 		t.Error("values that are no bytes must fail")
 	}
 }
+
+// TestMore: more is promised only where Next does not wait.
+func TestMore(t *testing.T) {
+	for text, want := range map[string][]bool{
+		"data: a\n\ndata: b\n\n":                   {true, false},
+		"data: a\n\ndata: b\n":                     {false},
+		"data: a\n\n: comment\n\n":                 {false},
+		"data: a\n\nevent: x\n\ndata: b\n\n":       {false, false},
+		"data: a\r\n\r\ndata: b\n\n":               {false, false},
+		"data: a\n\ndata: b\ndata: c\n\ndata: [D":  {true, false},
+		"data: a\n\n\n\ndata: b\n\n":               {false, false},
+		"data: a\n\ndata: b\ndata: c\r\n\r\ndata:": {false},
+	} {
+		from, into := io.Pipe()
+		go func() { _, _ = into.Write([]byte(text)) }()
+		events := NewEventReader(from, 1<<10)
+		for i, more := range want {
+			if _, err := events.Next(); err != nil {
+				t.Fatal(err)
+			}
+			if got := events.More(); got != more {
+				t.Errorf("%q: after event %d more is %v", text, i, got)
+			}
+		}
+		_ = from.Close()
+	}
+}

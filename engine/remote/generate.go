@@ -70,6 +70,7 @@ type stream struct {
 	bytes    int
 	usage    *openai.Usage
 	last     streamChunk
+	promised bool // the last event said that there is more
 }
 
 // run yields the events. The watch is stopped while the consumer works: only the upstream's silence counts.
@@ -86,9 +87,15 @@ func (s *stream) run(yield func(engine.Event, error) bool) {
 		case err != nil:
 			err = s.x.failure(err)
 		default:
+			more := s.events.More()
 			var ok bool
-			if ok, err = s.chunk(ev.Data, yield); err == nil && !ok {
+			if ok, err = s.chunk(ev.Data, more, yield); err == nil && !ok {
 				return
+			}
+			if err == nil && s.promised && !more { // what came brought nothing
+				if s.promised = false; !yield(engine.Event{}, nil) {
+					return
+				}
 			}
 		}
 		if err != nil {
@@ -159,8 +166,8 @@ func (s *stream) decode(data []byte) (*streamChunk, error) {
 	return c, nil
 }
 
-// chunk yields what one event holds. It is false when the consumer has had enough.
-func (s *stream) chunk(data []byte, yield func(engine.Event, error) bool) (bool, error) {
+// chunk yields what one event holds; more says that another is there already. It is false when the consumer has had enough.
+func (s *stream) chunk(data []byte, more bool, yield func(engine.Event, error) bool) (bool, error) {
 	c, err := s.decode(data)
 	if err != nil {
 		return false, err
@@ -176,6 +183,7 @@ func (s *stream) chunk(data []byte, yield func(engine.Event, error) bool) (bool,
 		if s.x.caller.Err() != nil {
 			return false, fmt.Errorf("ask upstream: %w", s.x.caller.Err())
 		}
+		ev.More, s.promised = more, more
 		if !yield(ev, nil) {
 			return false, nil
 		}

@@ -508,3 +508,31 @@ func FuzzStream(f *testing.F) {
 		}
 	})
 }
+
+// TestEventsThatCameTogether: an event says that there is more where the upstream has sent more already, and nobody waits for a promise that
+// only a chunk without text has kept.
+func TestEventsThatCameTogether(t *testing.T) {
+	const text, nothing = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n", "data: {\"choices\":[{\"index\":0,\"delta\":{}}]}\n\n"
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, text+text+nothing)
+		_ = http.NewResponseController(w).Flush()
+		<-release
+		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+	}))
+	t.Cleanup(server.Close)
+	var got []string
+	for ev, err := range enginetest.Ask(t.Context(), open(t, config(server.URL)), &engine.Request{Model: "chat", Prompt: "abc", Logprobs: -1}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s%v%v", ev.Text, ev.Finish, ev.More))
+		if len(got) == 3 { // it came although the upstream waits
+			close(release)
+		}
+	}
+	if want := "[atrue atrue false stoptrue false]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+}

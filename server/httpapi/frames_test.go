@@ -110,3 +110,33 @@ func TestTextCostsTheEdgeNoAllocation(t *testing.T) {
 		}
 	}
 }
+
+// countingWriter counts what leaves.
+type countingWriter struct {
+	*httptest.ResponseRecorder
+
+	left []int // events, by flush
+	seen int
+}
+
+func (w *countingWriter) Flush() {
+	n := bytes.Count(w.Body.Bytes(), []byte("\n\n"))
+	w.left, w.seen = append(w.left, n-w.seen), n
+}
+
+// TestEventsLeaveTogether: the first event leaves at once, later ones with those that have come already, but not with more than a few.
+func TestEventsLeaveTogether(t *testing.T) {
+	w := &countingWriter{ResponseRecorder: httptest.NewRecorder()}
+	out := newSSE(t, w)
+	for i := range 22 {
+		if !out.raw([]byte("{}")) || !out.flush(i != 20) {
+			t.Fatal(out.err)
+		}
+	}
+	out.mu.Lock()
+	out.flushNow()
+	out.mu.Unlock()
+	if want := []int{1, 8, 8, 4, 1}; !reflect.DeepEqual(w.left, want) {
+		t.Errorf("%v, want %v", w.left, want)
+	}
+}

@@ -66,6 +66,7 @@ func (a *API) streamed(c *gin.Context, reply *gateway.Reply, s shape, opt option
 			if !frames.send(out, r, ev) {
 				return nil
 			}
+		case ev.Empty(): // it only ends the waiting
 		case ev.Text != "" || ev.Reasoning != "" || ev.Refusal != "" || len(ev.Calls) > 0 || len(ev.Logprobs) > 0 || ev.Finish == engine.FinishNone:
 			if !out.send(r.text(ev)) {
 				return nil
@@ -77,8 +78,11 @@ func (a *API) streamed(c *gin.Context, reply *gateway.Reply, s shape, opt option
 		if ev.Usage != nil && opt.includeUsage && !out.send(r.usage(*ev.Usage)) {
 			return nil
 		}
+		if ev.Usage == nil && !out.flush(ev.More) { // the end marker follows the last
+			return nil
+		}
 	}
-	out.raw([]byte(openai.Done))
+	_ = out.raw([]byte(openai.Done)) && out.flush(false)
 	return nil
 }
 

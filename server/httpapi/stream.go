@@ -12,8 +12,11 @@ import (
 	"github.com/sluice-project/sluice/gateway"
 )
 
-// sse writes one event stream: one write and one flush per event. Until the first event or comment nothing is sent, so that an
-// early failure still gets its status.
+// maxHeld is how many events at most leave together.
+const maxHeld = 8
+
+// sse writes one event stream. An event leaves at once, or together with those behind it that have come already. Until the first event or
+// comment nothing is sent, so that an early failure still gets its status.
 type sse struct {
 	a    *API
 	c    *gin.Context
@@ -22,6 +25,8 @@ type sse struct {
 
 	mu      sync.Mutex // guards the writer against the keep-alive timer
 	started bool
+	flushed bool // the first event has left
+	held    int  // events that have not
 	closed  bool
 	timer   *time.Timer
 	err     error
@@ -43,10 +48,11 @@ func (s *sse) keepAlive() {
 		return
 	}
 	s.write(openai.AppendComment(s.buf[:0], "keep-alive"))
+	s.flushNow()
 	s.timer.Reset(s.a.cfg.KeepAlive)
 }
 
-// send writes v as one event. It reports whether the client is still there.
+// send writes v as one event, which leaves with the next flush. It reports whether the client is still there.
 func (s *sse) send(v any) bool {
 	j, err := encode(v)
 	if err != nil {
@@ -65,6 +71,26 @@ func (s *sse) raw(data []byte) bool {
 	return s.err == nil
 }
 
+// flush lets out what was written. Where more is there already, it may wait for that, but for the first event of a stream. It reports whether
+// the client is still there.
+func (s *sse) flush(more bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held > 0 && !(more && s.flushed && s.held < maxHeld) {
+		s.flushNow()
+	}
+	return s.err == nil
+}
+
+// flushNow needs the lock.
+func (s *sse) flushNow() {
+	if s.err == nil {
+		s.a.deadline(s.c)
+		s.err = http.NewResponseController(s.c.Writer).Flush()
+		s.flushed, s.held = true, 0
+	}
+}
+
 // write needs the lock.
 func (s *sse) write(b []byte) {
 	if !s.started {
@@ -76,10 +102,11 @@ func (s *sse) write(b []byte) {
 		headHeaders(s.c, s.head)
 		s.c.Writer.WriteHeader(http.StatusOK)
 	}
-	s.a.deadline(s.c)
-	if _, s.err = s.c.Writer.Write(b); s.err == nil {
-		s.err = http.NewResponseController(s.c.Writer).Flush()
+	if s.held == 0 { // a full buffer leaves before it is flushed
+		s.a.deadline(s.c)
 	}
+	_, s.err = s.c.Writer.Write(b)
+	s.held++
 }
 
 // fail ends the stream with an error: with a status if nothing was sent, else with an event and without the end marker.
@@ -93,7 +120,7 @@ func (s *sse) fail(err error) error {
 	}
 	if !s.a.gone(s.c, err) {
 		s.a.log.Warn("stream failed", slog.String("request", s.head.Request), slog.Any("error", err))
-		s.send(errorBody(err, language(s.c)))
+		_ = s.send(errorBody(err, language(s.c))) && s.flush(false)
 	}
 	return nil
 }
