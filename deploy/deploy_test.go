@@ -182,7 +182,7 @@ func TestDockerfileToolsMatchTheProject(t *testing.T) {
 	if want == nil || node == nil || node[1] != want[1] || node[2] < want[2] {
 		t.Errorf("the console asks for Node %q, the image has %v", pkg.Engines.Node, node)
 	}
-	if !strings.Contains(text, "CGO_ENABLED=0") || !strings.Contains(text, "-tags console") || !strings.Contains(text, "-trimpath") {
+	if !strings.Contains(text, "CGO_ENABLED=0") || !strings.Contains(text, "-tags nomsgpack,console") || !strings.Contains(text, "-trimpath") {
 		t.Error("the binary is not static, lacks the console, or names build paths")
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // payloadRoom is more than most payloads take.
-const payloadRoom = 1536
+const payloadRoom = 2048
 
 // write returns e as version 3, as package encoding/json would write [eventV3] without escapes for HTML: fields in their order, absent when
 // zero, and ill-formed UTF-8 as an escape. Two records are written for each request, and looking the fields up by reflection costs several times as much. Beside
