@@ -85,7 +85,6 @@ func (s *sse) flush(more bool) bool {
 // flushNow needs the lock.
 func (s *sse) flushNow() {
 	if s.err == nil {
-		s.a.deadline(s.c)
 		s.err = http.NewResponseController(s.c.Writer).Flush()
 		s.flushed, s.held = true, 0
 	}
@@ -102,7 +101,7 @@ func (s *sse) write(b []byte) {
 		headHeaders(s.c, s.head)
 		s.c.Writer.WriteHeader(http.StatusOK)
 	}
-	if s.held == 0 { // a full buffer leaves before it is flushed
+	if s.held == 0 { // for all that leaves together
 		s.a.deadline(s.c)
 	}
 	_, s.err = s.c.Writer.Write(b)
