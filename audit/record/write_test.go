@@ -96,7 +96,7 @@ func eachField(v reflect.Value, texts []string, check func()) {
 func TestWriteAgreesWithTheGeneralEncoder(t *testing.T) {
 	texts := []string{"x", "中文\U0001F600", "\"\\/<>&'", "a\xffb", "\xed\xa0\x80", "\u2028\u2029\u202a\ufffd", "\x7f\u0080", strings.Repeat("long \"", 500)}
 	for c := range ' ' {
-		texts = append(texts, "a"+string(rune(c))+"b")
+		texts = append(texts, "a"+string(c)+"b")
 	}
 	var e, all Event
 	check := func() {
