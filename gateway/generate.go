@@ -82,7 +82,7 @@ func (r *run) markRunning() (done func()) {
 	if r.answer.askedAt.IsZero() {
 		r.answer.askedAt = r.p.now()
 		if r.parent == "" { // the time of a part is in that of its request
-			r.p.metrics.overhead.Observe(overhead(r.steps).Seconds())
+			r.p.metrics.overhead.Observe(overhead(r.steps, r.embedding).Seconds())
 		}
 	}
 	r.answer.peak = max(r.answer.peak, int(r.p.running.Add(1)))
