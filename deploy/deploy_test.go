@@ -36,9 +36,13 @@ func knownVariables() map[string]bool {
 // commands returns the sub-commands and flags that the binary has, as its source declares them.
 func commands(t *testing.T) (names, flags map[string]bool) {
 	t.Helper()
-	files, err := filepath.Glob("../server/cmd/sluice/*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("the commands are not where they were: %v", err)
+	var files []string
+	for _, pattern := range []string{"../server/cmd/sluice/*.go", "../server/cmd/sluice/*/*.go"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("the commands are not where they were: %v", err)
+		}
+		files = append(files, found...)
 	}
 	names, flags = map[string]bool{}, map[string]bool{}
 	use := regexp.MustCompile(`Use:\s+"([a-z]+)`)

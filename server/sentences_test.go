@@ -65,17 +65,16 @@ func TestSentencesAreUsed(t *testing.T) {
 
 // chinese lists the files and folders whose Chinese is no sentence for people who choose a language, each with the reason.
 var chinese = map[string]string{
-	"governance/classify/":           "words, names and titles that the detectors read; a benchmark's documents",
-	"governance/mask/":               "tags and marks of pseudonyms, which models read",
-	"governance/label/":              "the label of generated content, as its standard writes it",
-	"gateway/passages.go":            "a prompt, which models read",
-	"engine/tokenizer/":              "patterns of tokenizers",
-	"engine/enginetest/":             "prompts of the suite",
-	"rag/lexical/":                   "letters that are no words",
-	"web/web.go":                     "a page in both languages",
-	"audit/evidence/":                "a file in both languages",
-	"server/cmd/sluice-verify/":      "a report in both languages",
-	"server/cmd/sluice/reconcile.go": "names of the fields of a finding, as the console has them",
+	"governance/classify/":      "words, names and titles that the detectors read; a benchmark's documents",
+	"governance/mask/":          "tags and marks of pseudonyms, which models read",
+	"governance/label/":         "the label of generated content, as its standard writes it",
+	"gateway/passages.go":       "a prompt, which models read",
+	"engine/tokenizer/":         "patterns of tokenizers",
+	"engine/enginetest/":        "prompts of the suite",
+	"rag/lexical/":              "letters that are no words",
+	"web/web.go":                "a page in both languages",
+	"audit/evidence/":           "a file in both languages",
+	"server/cmd/sluice-verify/": "a report in both languages: the verifier stands alone, without the catalogues",
 }
 
 // TestSentencesAreNotInTheCode holds that Chinese stands in the catalogues, or where the list above gives a reason.
@@ -107,6 +106,113 @@ func TestSentencesAreNotInTheCode(t *testing.T) {
 			t.Errorf("%s holds no Chinese: take it off the list", prefix)
 		}
 	}
+}
+
+// words lists what commands print without the catalogues, each with the reason.
+var words = map[string]string{
+	"%.4g ms":             "a unit",
+	"sluice: ":            "the name of the program",
+	"problems were found": "nobody reads it: it is exit code 3",
+	"interrupted":         "cli.Text says it in both languages",
+	"  curl -N %s/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \\\n" +
+		`    -d '{"model":"%s","stream":true,"messages":[{"role":"user","content":"My phone number is 13800138000. What is my phone number?"}]}'` + "\n\n": "a command",
+}
+
+// TestCommandsSpeakBothLanguages holds that no command writes a sentence out: what it prints and what it fails with are texts of the
+// catalogues. Heads of columns are in capitals; scripts look for them.
+func TestCommandsSpeakBothLanguages(t *testing.T) {
+	printed, excused := 0, map[string]bool{}
+	for _, f := range sources(t) {
+		if f.pkg != "server/cmd/sluice" && !strings.HasPrefix(f.pkg, "server/cmd/sluice/") {
+			continue
+		}
+		n, found := plainWords(f.tree)
+		printed += n
+		for _, text := range found {
+			if words[text] == "" {
+				t.Errorf("%s: %q is a sentence in the code: put it into internal/message, and say it with Say, cli.Misuse or cli.Failed", f.path, text)
+			}
+			excused[text] = true
+		}
+	}
+	if printed < 120 {
+		t.Errorf("only %d calls that print found: the walk is broken", printed)
+	}
+	for text := range words {
+		if !excused[text] {
+			t.Errorf("nobody prints %q: take it off the list", text)
+		}
+	}
+}
+
+// TestPlainWords proves the rule above on what it must and must not find.
+func TestPlainWords(t *testing.T) {
+	for call, found := range map[string]bool{
+		`fmt.Fprintf(w, "revoked %s\n", id)`:                      true,
+		`fmt.Fprintln(w, "removed")`:                              true,
+		`fmt.Fprintln(w, "  "+id+" was removed")`:                 true,
+		`fmt.Fprint(w, fmt.Sprintf("%d running", n))`:             true,
+		`fmt.Fprint(w, "one", "ok then")`:                         true,
+		`errors.New("want --role")`:                               true,
+		`fmt.Errorf("%s is empty", path)`:                         true,
+		`fmt.Errorf("%w; see --help", err)`:                       true,
+		`fmt.Errorf("--key: %w", err)`:                            true,
+		`io.WriteString(w, "all is well")`:                        true,
+		`fmt.Fprintln(w, a.Say("cli.key_revoke.done", id))`:       false,
+		`fmt.Fprintln(w, "ID\tNAME\tLAST SIGN-IN\tREQUESTS/MIN")`: false,
+		`fmt.Fprintf(w, "%s\t%d%%\t%v [%d:%d]\n", a, b, c, d, e)`: false,
+		`fmt.Errorf("read password: %w", err)`:                    false,
+		`fmt.Errorf("%s: %w", name, err)`:                         false,
+	} {
+		tree, err := parser.ParseFile(token.NewFileSet(), "p.go", "package p\nfunc f() {\n\t_ = "+call+"\n}", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, texts := plainWords(tree); n == 0 || (len(texts) > 0) != found {
+			t.Errorf("%s: %d calls, %q", call, n, texts)
+		}
+	}
+}
+
+var (
+	lowerWord = regexp.MustCompile(`[a-z]{2,}`)
+	verbs     = regexp.MustCompile(`%[-+#0-9.]*[a-zA-Z%]`)
+	step      = regexp.MustCompile(`^([a-z ]+|%s): %w$`) // of what was done when the cause arose
+)
+
+// plainWords returns how many calls of a file print or make an error, and their texts that hold a word and are written out.
+func plainWords(tree *ast.File) (calls int, texts []string) {
+	ast.Inspect(tree, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		args := call.Args
+		switch function(call) {
+		case "fmt.Fprint", "fmt.Fprintln", "io.WriteString":
+			args = args[1:]
+		case "fmt.Fprintf":
+			args = args[1:2]
+		case "errors.New", "fmt.Sprintf":
+			args = args[:1]
+		case "fmt.Errorf":
+			if text, _ := plainText(args[0]); step.MatchString(text) {
+				calls++
+				return true
+			}
+			args = args[:1]
+		default:
+			return true
+		}
+		calls++
+		for _, arg := range args {
+			if text, ok := plainText(arg); ok && lowerWord.MatchString(verbs.ReplaceAllString(text, "")) {
+				texts = append(texts, text)
+			}
+		}
+		return true
+	})
+	return calls, texts
 }
 
 func isHan(r rune) bool { return unicode.Is(unicode.Han, r) }
@@ -160,8 +266,10 @@ func TestProseFaults(t *testing.T) {
 		`fault.Quote("must be positive", "须为正数")`:                                                          true,
 		`fault.Quote(why, why)`:                                                                            false,
 		`func(id message.ID) string { return message.Both(id, " / ") }`:                                    false,
-		`both("thing.tenant")`:                                                                             false,
-		`both("value.above")`:                                                                              true,
+		`cli.Both("thing.tenant")`:                                                                         false,
+		`cli.Both("value.above")`:                                                                          true,
+		`cli.Misuse("value.below")`:                                                                        true,
+		`cli.Failed("value.below", err)`:                                                                   false,
 		`fault.Say("value.below", list...)`:                                                                false,
 		`fault.New(fault.CodeInvalidValue, "n", fault.Say("value.below", 5))`:                              false,
 		`fault.Wrap(fmt.Errorf("look it up: %w", err), fault.CodeNotFound, fault.Say("thing.tenant"), id)`: false,
@@ -195,7 +303,7 @@ func proseFaults(tree *ast.File, texts map[string]int) (faults []string, phrases
 		}
 		args := call.Args
 		switch function(call) {
-		case "fault.Say", "message.Say", "message.Both", "both", "a.say":
+		case "fault.Say", "message.Say", "message.Both", "cli.Both", "a.Say", "cli.Misuse", "cli.Failed", "Misuse", "Failed":
 			phrases++
 			faults = append(faults, phraseFaults(call, texts)...)
 			return true

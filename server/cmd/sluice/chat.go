@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/internal/message"
+	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
 func (a *app) chatCommand() *cobra.Command {
@@ -23,15 +24,15 @@ func (a *app) chatCommand() *cobra.Command {
 	var maxTokens int
 	cmd := &cobra.Command{
 		Use:   "chat [TEXT…]",
-		Short: both("cli.chat.short"),
+		Short: cli.Both("cli.chat.short"),
 		Args:  cobra.ArbitraryArgs,
 		Long:  message.Both("cli.chat.long", " "),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			key := a.env.get("SLUICE_API_KEY")
+			key := a.Getenv("SLUICE_API_KEY")
 			if key == "" {
-				return usageError{errors.New("no API key: set SLUICE_API_KEY (make one with: sluice key create NAME)")}
+				return cli.Misuse("cli.chat.no_key")
 			}
-			c := conversation{base: strings.TrimSuffix(base, "/"), key: key, lang: a.env.language(), request: openai.ChatRequest{
+			c := conversation{base: strings.TrimSuffix(base, "/"), key: key, lang: a.Language(), receipt: func(id string) string { return a.Say("cli.chat.receipt", id) }, request: openai.ChatRequest{
 				Model: model, MaxTokens: maxTokens, Stream: true, Temperature: 0.7,
 			}}
 			if !cmd.Flags().Changed("model") {
@@ -40,36 +41,36 @@ func (a *app) chatCommand() *cobra.Command {
 				}
 			}
 			if len(args) > 0 {
-				return c.say(cmd.Context(), strings.Join(args, " "), a.env.stdout, a.env.stderr)
+				return c.say(cmd.Context(), strings.Join(args, " "), a.Stdout, a.Stderr)
 			}
 			return a.chat(cmd.Context(), &c)
 		},
 	}
-	def := a.env.get("SLUICE_URL")
+	def := a.Getenv("SLUICE_URL")
 	if def == "" {
 		def = "http://127.0.0.1:8080"
 	}
-	cmd.Flags().StringVar(&base, "url", def, both("cli.shared.url"))
-	cmd.Flags().StringVar(&model, "model", "smollm2-135m-instruct", both("cli.chat.model"))
-	cmd.Flags().IntVar(&maxTokens, "max-tokens", 512, both("cli.chat.max_tokens"))
+	cmd.Flags().StringVar(&base, "url", def, cli.Both("cli.shared.url"))
+	cmd.Flags().StringVar(&model, "model", "smollm2-135m-instruct", cli.Both("cli.chat.model"))
+	cmd.Flags().IntVar(&maxTokens, "max-tokens", 512, cli.Both("cli.chat.max_tokens"))
 	return cmd
 }
 
 // chat answers line by line.
 func (a *app) chat(ctx context.Context, c *conversation) error {
-	lines := bufio.NewScanner(a.env.stdin)
-	for prompt := isTerminal(a.env.stdin); ; {
+	lines := bufio.NewScanner(a.Stdin)
+	for prompt := cli.IsTerminal(a.Stdin); ; {
 		if prompt {
-			fmt.Fprint(a.env.stderr, "> ")
+			fmt.Fprint(a.Stderr, "> ")
 		}
-		more, err := unlessDone(ctx, func() (bool, error) { return lines.Scan(), lines.Err() }, func() {})
+		more, err := cli.UnlessDone(ctx, func() (bool, error) { return lines.Scan(), lines.Err() }, func() {})
 		if err != nil || !more {
 			return err
 		}
 		if strings.TrimSpace(lines.Text()) == "" {
 			continue
 		}
-		if err := c.say(ctx, lines.Text(), a.env.stdout, a.env.stderr); err != nil {
+		if err := c.say(ctx, lines.Text(), a.Stdout, a.Stderr); err != nil {
 			return err
 		}
 	}
@@ -78,6 +79,7 @@ func (a *app) chat(ctx context.Context, c *conversation) error {
 // conversation keeps the turns, so that the session's pseudonyms and the rollout arm stay the same.
 type conversation struct {
 	base, key, lang string
+	receipt         func(id string) string // puts it into words
 	request         openai.ChatRequest
 }
 
@@ -108,7 +110,7 @@ func (c *conversation) chooseModel(ctx context.Context) error {
 	case len(names) == 1:
 		c.request.Model = names[0]
 	default:
-		return usageError{fmt.Errorf("choose a model with --model; yours are: %s", strings.Join(names, ", "))}
+		return cli.Misuse("cli.chat.choose_model", strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -124,7 +126,7 @@ func (c *conversation) send(ctx context.Context, method, path string, body []byt
 	req.Header.Set("Accept-Language", c.lang)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("the server does not answer; is it running? (%w)", err)
+		return nil, cli.Failed("cli.remote.no_answer", err)
 	}
 	if res.StatusCode == http.StatusOK {
 		return res, nil
@@ -133,9 +135,9 @@ func (c *conversation) send(ctx context.Context, method, path string, body []byt
 	raw, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	var e openai.ErrorBody
 	if json.Unmarshal(raw, &e) == nil && e.Error.Message != "" {
-		return nil, fmt.Errorf("%s (request %s)", e.Error.Message, res.Header.Get("X-Request-Id"))
+		return nil, cli.Failed("cli.chat.refused", e.Error.Message, res.Header.Get("X-Request-Id"))
 	}
-	return nil, fmt.Errorf("the server answered %s", res.Status)
+	return nil, cli.Failed("cli.remote.status", res.Status)
 }
 
 func (c *conversation) say(ctx context.Context, text string, out, errOut io.Writer) error {
@@ -156,7 +158,7 @@ func (c *conversation) say(ctx context.Context, text string, out, errOut io.Writ
 	}
 	c.request.Messages = append(c.request.Messages, openai.ChatMessage{Role: "assistant", Content: &answer})
 	if receipt := res.Header.Get("X-Sluice-Receipt"); receipt != "" {
-		fmt.Fprintf(errOut, "[receipt %s]\n", receipt)
+		fmt.Fprintln(errOut, c.receipt(receipt))
 	}
 	return nil
 }
@@ -168,7 +170,7 @@ func copyAnswer(body io.Reader, out io.Writer) (string, error) {
 	for {
 		event, err := events.Next()
 		if errors.Is(err, io.EOF) {
-			return answer.String(), errors.New("the stream ended early")
+			return answer.String(), cli.Failed("cli.chat.ended_early")
 		}
 		if err != nil {
 			return answer.String(), err

@@ -6,35 +6,36 @@ import (
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
 
+	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 	"github.com/sluice-project/sluice/server/config"
 )
 
 func (a *app) configCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: both("cli.config.short")}
+	cmd := &cobra.Command{Use: "config", Short: cli.Both("cli.config.short")}
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "print", Short: both("cli.config_print.short"), Args: exactly(0),
+			Use: "print", Short: cli.Both("cli.config_print.short"), Args: cli.Exactly(0),
 			RunE: func(*cobra.Command, []string) error {
-				cfg, err := a.load(nil)
+				cfg, err := a.Load(nil)
 				if err != nil {
 					return err
 				}
-				enc := yaml.NewEncoder(a.env.stdout)
+				enc := yaml.NewEncoder(a.Stdout)
 				enc.SetIndent(2)
 				return enc.Encode(cfg.Print())
 			},
 		},
 		&cobra.Command{
-			Use: "check", Short: both("cli.config_check.short"), Args: exactly(0),
+			Use: "check", Short: cli.Both("cli.config_check.short"), Args: cli.Exactly(0),
 			RunE: func(*cobra.Command, []string) error {
-				_, err := a.load(nil)
+				_, err := a.Load(nil)
 				return err
 			},
 		},
 		&cobra.Command{
-			Use: "example", Short: both("cli.config_example.short"), Args: exactly(0),
+			Use: "example", Short: cli.Both("cli.config_example.short"), Args: cli.Exactly(0),
 			RunE: func(*cobra.Command, []string) error {
-				_, err := fmt.Fprint(a.env.stdout, config.Example)
+				_, err := fmt.Fprint(a.Stdout, config.Example)
 				return err
 			},
 		},

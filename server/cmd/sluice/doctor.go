@@ -8,16 +8,17 @@ import (
 
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server"
+	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
 	var url string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "doctor", Short: both("cli.doctor.short"), Args: exactly(0),
+		Use: "doctor", Short: cli.Both("cli.doctor.short"), Args: cli.Exactly(0),
 		Long: message.Both("cli.doctor.long", " "),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := a.load(nil)
+			cfg, err := a.Load(nil)
 			if err != nil {
 				return err
 			}
@@ -26,21 +27,21 @@ func (a *app) doctorCommand() *cobra.Command {
 				return err
 			}
 			if !ok {
-				return errFindings
+				return cli.ErrFindings
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&url, "url", "", both("cli.doctor.url"))
-	cmd.Flags().BoolVar(&asJSON, "json", false, both("cli.doctor.json"))
+	cmd.Flags().StringVar(&url, "url", "", cli.Both("cli.doctor.url"))
+	cmd.Flags().BoolVar(&asJSON, "json", false, cli.Both("cli.doctor.json"))
 	return cmd
 }
 
 func (a *app) printChecks(checks []server.Check, ok, asJSON bool) error {
 	if asJSON {
-		return printJSON(a.env.stdout, map[string]any{"ok": ok, "checks": checks})
+		return cli.PrintJSON(a.Stdout, map[string]any{"ok": ok, "checks": checks})
 	}
-	w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
+	w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
 	for _, r := range checks {
 		state := r.State
 		if state == "failed" {

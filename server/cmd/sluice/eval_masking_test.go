@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/sluice-project/sluice/governance/classify/eval"
+
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -26,7 +28,11 @@ func TestEvalMaskingOnOwnCorpus(t *testing.T) {
 
 	r = runCommand(t.Context(), nil, "", "eval", "masking", "--corpus", path, "--json")
 	r.wants(t, exitOK)
-	var report maskingResult
+	var report struct {
+		eval.Report
+		Gates  []eval.Failure `json:"gates_missed"`
+		Change *eval.Change   `json:"change,omitempty"`
+	}
 	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
 var update = flag.Bool("update", false, "write testdata/help.golden anew")
@@ -21,7 +23,7 @@ var update = flag.Bool("update", false, "write testdata/help.golden anew")
 func TestHelpIsGolden(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", "/home/you/.local/share")
 	var got bytes.Buffer
-	eachCommand(newRoot(environment{stdout: io.Discard}), func(cmd *cobra.Command) {
+	eachCommand(newRoot(&cli.App{Stdout: io.Discard}), func(cmd *cobra.Command) {
 		args := append(strings.Fields(cmd.CommandPath())[1:], "--help")
 		r := runCommand(t.Context(), nil, "", args...)
 		r.wants(t, exitOK)
@@ -50,7 +52,7 @@ func TestHelpSpeaksBothLanguages(t *testing.T) {
 	han := func(s string) bool {
 		return strings.ContainsFunc(s, func(r rune) bool { return unicode.Is(unicode.Han, r) })
 	}
-	eachCommand(newRoot(environment{stdout: io.Discard}), func(cmd *cobra.Command) {
+	eachCommand(newRoot(&cli.App{Stdout: io.Discard}), func(cmd *cobra.Command) {
 		if cmd.HasParent() && cmd.Parent().Name() == "completion" {
 			return // the library's
 		}

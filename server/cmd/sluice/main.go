@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
 // version is set by the linker.
@@ -21,38 +23,29 @@ const (
 	exitFindings = 3 // a verification ran and found problems
 )
 
-// errFindings ends a command that worked and has bad news.
-var errFindings = errors.New("problems were found")
-
-// usageError marks mistakes in how a command was called.
-type usageError struct{ error }
-
 func main() {
 	syscall.Umask(0o077) // what an installation writes is for its own user
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the first signal asks to end, a second one ends at once
-	code := run(ctx, environment{
-		args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-	})
+	code := run(ctx, os.Args[1:], &cli.App{Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Version: version})
 	stop()
 	os.Exit(code)
 }
 
 // run executes one command and returns the exit code. Errors are printed once, here.
-func run(ctx context.Context, env environment) int {
-	root := newRoot(env) //nolint:contextcheck // the context travels inside cobra's command
-	root.SetArgs(env.args)
+func run(ctx context.Context, args []string, a *cli.App) int {
+	root := newRoot(a) //nolint:contextcheck // the context travels inside cobra's command
+	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	switch usage := (usageError{}); {
+	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errFindings):
+	case errors.Is(err, cli.ErrFindings):
 		return exitFindings
-	case errors.As(err, &usage):
-		fmt.Fprintf(env.stderr, "sluice: %v\n", err)
-		return exitUsage
-	default:
-		fmt.Fprintf(env.stderr, "sluice: %v\n", err)
-		return exitFailed
 	}
+	fmt.Fprintln(a.Stderr, "sluice: "+cli.Text(err, a.Lang()))
+	if cli.IsMisuse(err) {
+		return exitUsage
+	}
+	return exitFailed
 }

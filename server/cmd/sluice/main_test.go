@@ -22,6 +22,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
 // TestMain lets the test binary act as the program, for tests that need a process: signals, limits, children. So it does when a
@@ -86,7 +87,7 @@ func (s *site) run(args ...string) result {
 
 func runCommand(ctx context.Context, env []string, stdin string, args ...string) result {
 	var out, errOut bytes.Buffer
-	code := run(ctx, environment{args: args, environ: env, stdin: strings.NewReader(stdin), stdout: &out, stderr: &errOut})
+	code := run(ctx, args, &cli.App{Environ: env, Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errOut, Version: version})
 	return result{out.String(), errOut.String(), code}
 }
 
@@ -214,12 +215,12 @@ func (p *process) eventually(what string, ok func() bool) {
 // register makes another version of the scripted model known to a running server.
 func (s *site) register(model, version string) {
 	s.t.Helper()
-	a := &app{env: environment{environ: s.env, stdin: strings.NewReader("")}}
-	f := remoteFlags{url: a.env.get("SLUICE_URL"), user: a.env.get("SLUICE_ADMIN_USER")}
-	r, err := a.login(s.t.Context(), f)
+	a := &cli.App{Environ: s.env, Stdin: strings.NewReader("")}
+	f := cli.RemoteFlags{URL: a.Getenv("SLUICE_URL"), User: a.Getenv("SLUICE_ADMIN_USER")}
+	r, err := a.Login(s.t.Context(), f)
 	if err == nil {
 		body := map[string]any{"model": model, "version": version, "engine": "upstream", "engine_model": "scripted"}
-		err = r.call(s.t.Context(), http.MethodPost, "/model-versions", body, nil)
+		err = r.Call(s.t.Context(), http.MethodPost, "/model-versions", body, nil)
 	}
 	if err != nil {
 		s.t.Fatal(err)

@@ -9,15 +9,16 @@ import (
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/server"
+	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
 func (a *app) migrateCommand() *cobra.Command {
 	var check bool
 	cmd := &cobra.Command{
-		Use: "migrate", Short: both("cli.migrate.short"), Args: exactly(0),
+		Use: "migrate", Short: cli.Both("cli.migrate.short"), Args: cli.Exactly(0),
 		Long: message.Both("cli.migrate.long", " "),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			cfg, err := a.load(nil)
+			cfg, err := a.Load(nil)
 			if err != nil {
 				return err
 			}
@@ -38,13 +39,13 @@ func (a *app) migrateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.env.stdout, "schema version %d of %d\n", st.Current, st.Latest)
+			fmt.Fprintln(a.Stdout, a.Say("cli.migrate.version", st.Current, st.Latest))
 			if check && st.Current < st.Latest {
-				return errFindings
+				return cli.ErrFindings
 			}
 			return st.Usable()
 		},
 	}
-	cmd.Flags().BoolVar(&check, "check", false, both("cli.migrate.check"))
+	cmd.Flags().BoolVar(&check, "check", false, cli.Both("cli.migrate.check"))
 	return cmd
 }

@@ -9,15 +9,16 @@ import (
 
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/internal/notify"
+	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
 func (a *app) notifyCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "notify", Short: both("cli.notify.short")}
+	cmd := &cobra.Command{Use: "notify", Short: cli.Both("cli.notify.short")}
 	cmd.AddCommand(&cobra.Command{
-		Use: "test [CHANNEL]", Short: both("cli.notify_test.short"), Args: atMostOne,
+		Use: "test [CHANNEL]", Short: cli.Both("cli.notify_test.short"), Args: cli.AtMost(1),
 		Long: message.Both("cli.notify_test.long", "\n"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := a.load(nil)
+			cfg, err := a.Load(nil)
 			if err != nil {
 				return err
 			}
@@ -35,14 +36,6 @@ func (a *app) notifyCommand() *cobra.Command {
 	return cmd
 }
 
-// atMostOne is an argument check whose error is a usage error.
-func atMostOne(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return usageError{fmt.Errorf("%d words given; usage: %s", len(args), cmd.UseLine())}
-	}
-	return nil
-}
-
 // first returns the first word, "" if there is none.
 func first(args []string) string {
 	if len(args) == 0 {
@@ -53,15 +46,15 @@ func first(args []string) string {
 
 func (a *app) printDeliveries(results []notify.Result) (err error) {
 	if len(results) == 0 {
-		fmt.Fprintln(a.env.stdout, a.say("cli.notify.no_channel"))
+		fmt.Fprintln(a.Stdout, a.Say("cli.notify.no_channel"))
 	}
 	for _, r := range results {
 		if r.Err == nil {
-			fmt.Fprintln(a.env.stdout, a.say("cli.notify.delivered", r.Channel, r.Kind, r.Took.Round(time.Millisecond)))
+			fmt.Fprintln(a.Stdout, a.Say("cli.notify.delivered", r.Channel, r.Kind, r.Took.Round(time.Millisecond)))
 			continue
 		}
-		fmt.Fprintln(a.env.stdout, a.say("cli.notify.not_delivered", r.Channel, r.Kind, r.Err))
-		err = errFindings
+		fmt.Fprintln(a.Stdout, a.Say("cli.notify.not_delivered", r.Channel, r.Kind, r.Err))
+		err = cli.ErrFindings
 	}
 	return err
 }

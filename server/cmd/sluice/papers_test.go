@@ -9,15 +9,17 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
-// TestPapersShowCommandsThatExist walks the command tree with every `sluice …` that a paper, an error message of this folder or a
+// TestPapersShowCommandsThatExist walks the command tree with every `sluice …` that a paper, a message of the catalogues or a
 // file of deploy shows, and holds that each word is a command and each flag one of it.
 func TestPapersShowCommandsThatExist(t *testing.T) {
 	t.Parallel()
 	var files []string
 	for _, pattern := range []string{
-		"*.md", "deploy/*.md", "bench/*.md", "docs/*/*.md", "server/config/sluice.example.yaml", "server/*.go", "server/cmd/sluice/*.go", "Makefile",
+		"*.md", "deploy/*.md", "bench/*.md", "docs/*/*.md", "server/config/sluice.example.yaml", "server/*.go", "server/cmd/sluice/*.go", "server/cmd/sluice/*/*.go", "internal/message/*.txt", "Makefile",
 	} {
 		found, err := filepath.Glob(filepath.Join("../../..", pattern))
 		if err != nil || len(found) == 0 && !strings.HasPrefix(pattern, "bench") {
@@ -51,7 +53,7 @@ func TestPapersShowCommandsThatExist(t *testing.T) {
 
 // walk follows words into the command tree; "a|b" stands for both. It returns what is wrong.
 func walk(words []string) string {
-	cmd := newRoot(environment{stdout: io.Discard, stderr: io.Discard})
+	cmd := newRoot(&cli.App{Stdout: io.Discard, Stderr: io.Discard})
 	for i, w := range words {
 		w = strings.TrimRight(w, `.,;)"'`)
 		switch {

@@ -2,68 +2,13 @@ package main
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluice-project/sluice/internal/testmodel"
 )
-
-func TestReadKnown(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "known")
-	if err := os.WriteFile(path, []byte("\ufeff张三 \r\n\ncompany\t星语 呢喃\n李四: x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	known, err := readKnown(path)
-	var got []string
-	for _, k := range known {
-		class := "-"
-		if k.Class != nil {
-			class = *k.Class
-		}
-		got = append(got, class+"="+k.Value)
-	}
-	if want := []string{"-=张三", "company=星语 呢喃", "-=李四: x"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("%q, %v", got, err)
-	}
-}
-
-// TestIngestWaitsForLimits: a document that meets a limit is sent again when the server says; one that meets a budget is not.
-func TestIngestWaitsForLimits(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "a.txt")
-	if err := os.WriteFile(path, []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	asked := 0
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		asked++
-		w.Header().Set("Content-Type", "application/json")
-		if asked == 2 {
-			_, _ = w.Write([]byte(`{"name": "a.txt", "version": "v1"}`))
-			return
-		}
-		if asked == 1 {
-			w.Header().Set("Retry-After", "1")
-		}
-		w.WriteHeader(http.StatusTooManyRequests)
-		_, _ = w.Write([]byte(`{"code": "c", "detail": "too much"}`))
-	}))
-	t.Cleanup(up.Close)
-	r := &remote{base: up.URL, http: up.Client()}
-	f := &ragFlags{collection: "kb"}
-	if d, err := r.add(t.Context(), f, source{path, "a.txt"}); err != nil || d.Version != "v1" || asked != 2 {
-		t.Errorf("%+v, %v after %d requests", d, err, asked)
-	}
-	if _, err := r.add(t.Context(), f, source{path, "a.txt"}); err == nil || asked != 3 {
-		t.Errorf("%v after %d requests", err, asked)
-	}
-}
 
 // TestRAGCommands fills a knowledge base from a folder as an operator does: once, again, after changes, with files that cannot be
 // added, in both languages; and searches it.

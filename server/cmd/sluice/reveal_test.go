@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
 // TestRevealCommand walks through the guide: an answer with pseudonyms is shown with its values; many need somebody else.
@@ -15,14 +17,14 @@ func TestRevealCommand(t *testing.T) {
 	s := newSite(t, nil, quiet)
 	p := s.up()
 	s.env = p.client()
-	admin := &app{env: environment{environ: s.env, stdin: strings.NewReader("")}}
-	r, err := admin.login(t.Context(), remoteFlags{url: admin.env.get("SLUICE_URL"), user: admin.env.get("SLUICE_ADMIN_USER")})
+	admin := &cli.App{Environ: s.env, Stdin: strings.NewReader("")}
+	r, err := admin.Login(t.Context(), cli.RemoteFlags{URL: admin.Getenv("SLUICE_URL"), User: admin.Getenv("SLUICE_ADMIN_USER")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	call := func(path string, in any) {
 		t.Helper()
-		if err := r.call(t.Context(), http.MethodPost, path, in, nil); err != nil {
+		if err := r.Call(t.Context(), http.MethodPost, path, in, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,7 +98,7 @@ reveal:
 	show(officer).wants(t, exitUsage, "is empty")
 	officer.run("reveal", "--session", "s", "x").wants(t, exitUsage, "--purpose")
 	officer.run("reveal", "--session", "s", "--request", "r", "--purpose", "p", "x").wants(t, exitUsage, "either")
-	officer.stdin = strings.Repeat("x", maxRevealText+1)
+	officer.stdin = strings.Repeat("x", 256<<10+1)
 	show(officer).wants(t, exitUsage, "larger than")
 	show(officer, "--file", filepath.Join(s.dir, "none")).wants(t, exitFailed, "none")
 	zh := *officer
@@ -111,9 +113,9 @@ reveal:
 func (s *site) as(t *testing.T, name, role string) *site {
 	t.Helper()
 	const password = "correct horse battery staple"
-	admin := &app{env: environment{environ: s.env, stdin: strings.NewReader("")}}
+	admin := &cli.App{Environ: s.env, Stdin: strings.NewReader("")}
 	in := map[string]any{"name": name, "password": password, "roles": []string{role}}
-	if err := admin.ask(t.Context(), remoteFlags{url: admin.env.get("SLUICE_URL"), user: admin.env.get("SLUICE_ADMIN_USER")}, http.MethodPost, "/users", in, nil); err != nil {
+	if err := admin.Ask(t.Context(), cli.RemoteFlags{URL: admin.Getenv("SLUICE_URL"), User: admin.Getenv("SLUICE_ADMIN_USER")}, http.MethodPost, "/users", in, nil); err != nil {
 		t.Fatal(err)
 	}
 	other := *s

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server"
+	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 	"github.com/sluice-project/sluice/server/config"
 )
 
@@ -21,10 +22,10 @@ type serveFlags struct {
 }
 
 func (f *serveFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.listen, "listen", "", both("cli.serve_flags.listen"))
-	cmd.Flags().StringVar(&f.readyFile, "ready-file", "", both("cli.serve_flags.ready_file"))
-	cmd.Flags().BoolVar(&f.noTemporal, "no-temporal", false, both("cli.serve_flags.no_temporal"))
-	cmd.Flags().BoolVar(&f.noConsole, "no-console", false, both("cli.serve_flags.no_console"))
+	cmd.Flags().StringVar(&f.listen, "listen", "", cli.Both("cli.serve_flags.listen"))
+	cmd.Flags().StringVar(&f.readyFile, "ready-file", "", cli.Both("cli.serve_flags.ready_file"))
+	cmd.Flags().BoolVar(&f.noTemporal, "no-temporal", false, cli.Both("cli.serve_flags.no_temporal"))
+	cmd.Flags().BoolVar(&f.noConsole, "no-console", false, cli.Both("cli.serve_flags.no_console"))
 }
 
 func (f *serveFlags) overrides() map[string]any {
@@ -44,7 +45,7 @@ func (f *serveFlags) overrides() map[string]any {
 func (a *app) upCommand() *cobra.Command {
 	var flags serveFlags
 	cmd := &cobra.Command{
-		Use: "up", Short: both("cli.serve_up.short"), Args: exactly(0),
+		Use: "up", Short: cli.Both("cli.serve_up.short"), Args: cli.Exactly(0),
 		Long: message.Both("cli.serve_up.long", "\n"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, flags, true) },
 	}
@@ -55,7 +56,7 @@ func (a *app) upCommand() *cobra.Command {
 func (a *app) serveCommand() *cobra.Command {
 	var flags serveFlags
 	cmd := &cobra.Command{
-		Use: "serve", Short: both("cli.serve.short"), Args: exactly(0),
+		Use: "serve", Short: cli.Both("cli.serve.short"), Args: cli.Exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, flags, false) },
 	}
 	flags.register(cmd)
@@ -63,7 +64,7 @@ func (a *app) serveCommand() *cobra.Command {
 }
 
 func (a *app) serve(cmd *cobra.Command, flags serveFlags, setup bool) error {
-	cfg, err := a.load(flags.overrides())
+	cfg, err := a.Load(flags.overrides())
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (a *app) serve(cmd *cobra.Command, flags serveFlags, setup bool) error {
 	if info, err := os.Stat(flags.readyFile); err == nil && info.Mode().IsRegular() {
 		_ = os.Remove(flags.readyFile) // what an earlier start wrote is not ready yet
 	}
-	log, err := server.NewLogger(cfg.Log, a.env.stderr)
+	log, err := server.NewLogger(cfg.Log, a.Stderr)
 	if err != nil {
 		return err
 	}
@@ -89,34 +90,37 @@ func (a *app) serve(cmd *cobra.Command, flags serveFlags, setup bool) error {
 	})
 }
 
-// greet prints how to use the server: on a terminal for people, on stdout in any case. Logs go to stderr.
+// greet prints how to use the server: on a terminal for people, on stdout in any case. Logs go to stderr. It speaks both languages: the log of
+// a container, where many will read it, has no locale.
 func (a *app) greet(s server.Started, cfg *config.Config) {
-	out := a.env.stdout
-	fmt.Fprintf(out, "\n%s\n\n  API      %s\n", both("cli.serve.ready"), s.BaseURL)
+	out := a.Stdout
+	fmt.Fprintf(out, "\n%s\n\n", cli.Both("cli.serve.ready"))
+	rows := [][]string{{"  API", s.BaseURL}}
 	switch {
 	case s.ConsoleURL != "":
-		fmt.Fprintf(out, "  Console  %s\n", s.ConsoleURL)
+		rows = append(rows, []string{"  " + cli.Both("cli.serve.console"), s.ConsoleURL})
 	case cfg.Console:
-		fmt.Fprintln(out, "  Console  "+both("cli.serve.no_console"))
+		rows = append(rows, []string{"  " + cli.Both("cli.serve.console"), cli.Both("cli.serve.no_console")})
 	}
+	cli.PrintColumns(out, rows)
 	if s.Welcome.APIKey == "" {
-		fmt.Fprintf(out, "\n  Data in %s %s\n\n", cfg.Data, both("cli.serve.kept"))
+		fmt.Fprintf(out, "\n  %s\n\n", message.Both("cli.serve.kept", " / ", cfg.Data))
 		return
 	}
-	fmt.Fprintf(out, `
-  %s:
-  User      %s
-  Password  %s
-  API key   %s
-`, both("cli.serve.shown_once"), s.Welcome.AdminUser, s.Welcome.AdminPassword.Reveal(), s.Welcome.APIKey.Reveal())
-	if s.Model != "" {
-		fmt.Fprintf(out, `
-  %s:
-  curl -N %s/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \
+	fmt.Fprintf(out, "\n  %s:\n", cli.Both("cli.serve.shown_once"))
+	cli.PrintColumns(out, [][]string{
+		{"  " + cli.Both("cli.serve.user"), s.Welcome.AdminUser},
+		{"  " + cli.Both("cli.serve.password"), s.Welcome.AdminPassword.Reveal()},
+		{"  " + cli.Both("cli.serve.api_key"), s.Welcome.APIKey.Reveal()},
+	})
+	if s.Model == "" {
+		return
+	}
+	fmt.Fprintf(out, "\n  %s:\n", cli.Both("cli.serve.try"))
+	fmt.Fprintf(out, `  curl -N %s/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \
     -d '{"model":"%s","stream":true,"messages":[{"role":"user","content":"My phone number is 13800138000. What is my phone number?"}]}'
 
-`, both("cli.serve.try"), s.BaseURL, s.Welcome.APIKey.Reveal(), s.Model)
-	}
+`, s.BaseURL, s.Welcome.APIKey.Reveal(), s.Model)
 }
 
 // writeReady writes the ready file in one rename, readable by its owner only; a named pipe is written in place.

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/server"
+	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
 // TestAgainstAServer goes the way of an operator: make a key, chat with it, revoke it, look at the rest, verify the log while the
@@ -141,7 +142,7 @@ func TestChatStreams(t *testing.T) {
 	done := make(chan int)
 	go func() {
 		env := append(p.client(), "SLUICE_CONFIG="+s.config)
-		done <- run(t.Context(), environment{args: []string{"chat", "count"}, environ: env, stdin: strings.NewReader(""), stdout: out, stderr: out})
+		done <- run(t.Context(), []string{"chat", "count"}, &cli.App{Environ: env, Stdin: strings.NewReader(""), Stdout: out, Stderr: out})
 	}()
 	for range 3 { // the first word waits for its end: it could be the scheme of an address with a password
 		step <- struct{}{}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/witness"
+	"github.com/sluice-project/sluice/server/adminapi"
+	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
 // TestWitnessUsage: what a witness cannot start with is a mistake of the caller, and says what is missing.
@@ -56,48 +58,6 @@ func TestWitnessSuites(t *testing.T) {
 	}
 	if known, err := checkpoint.NewWitnesses(intl + " " + gm); err != nil || !slices.Equal(known.Names(), []string{"w"}) {
 		t.Errorf("%v, %v", known.Names(), err)
-	}
-}
-
-// TestWitnessFlags covers what is read out of flags that are well-formed.
-func TestWitnessFlags(t *testing.T) {
-	for address, want := range map[string]string{
-		"https://sluice.example":            "https://sluice.example/api/v1/audit/log",
-		"https://sluice.example/":           "https://sluice.example/api/v1/audit/log",
-		"http://127.0.0.1:8080":             "http://127.0.0.1:8080/api/v1/audit/log",
-		"https://log.example/2026/":         "https://log.example/2026",
-		"https://x/sluice/api/v1/audit/log": "https://x/sluice/api/v1/audit/log",
-		"sluice.example":                    "", "ftp://x": "", "": "", "https://x?y": "", "https://": "",
-	} {
-		if got, err := logAddress(address); got != want || (err == nil) != (want != "") {
-			t.Errorf("%q: %q, %v", address, got, err)
-		}
-	}
-	const base64Root, hexRoot = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-	a, err := firstTree(7, base64Root)
-	if b, berr := firstTree(7, hexRoot); err != nil || berr != nil || a != b || a.Size != 7 {
-		t.Errorf("%v %v, %v %v", a, err, b, berr)
-	}
-	if none, err := firstTree(0, ""); err != nil || none.Size != 0 {
-		t.Errorf("%v %v", none, err)
-	}
-	for _, c := range []struct {
-		size int64
-		root string
-	}{{0, hexRoot}, {-1, hexRoot}, {7, ""}, {7, "x"}, {7, hexRoot[2:]}} {
-		if _, err := firstTree(c.size, c.root); err == nil {
-			t.Errorf("%+v is taken", c)
-		}
-	}
-	for _, f := range []witnessFlags{
-		{tokenFile: "a", user: "b", passwordFile: "c"}, {user: "b"}, {passwordFile: "c"},
-	} {
-		if _, err := f.token("https://x" + logPath); err == nil {
-			t.Errorf("%+v is taken", f)
-		}
-	}
-	if _, err := (witnessFlags{user: "b", passwordFile: "c"}).token("https://x/log"); err == nil || !strings.Contains(err.Error(), "--token-file") {
-		t.Error(err)
 	}
 }
 
@@ -144,7 +104,7 @@ func TestWitnessAgainstAServer(t *testing.T) {
 	errs, done := &lockedBuffer{}, make(chan int, 1)
 	go func() {
 		args := append([]string{"audit", "witness", "--log", base, "--key", key, "--name", "w.example", "--dir", dir, "--every", "50ms", "--listen", "127.0.0.1:0"}, signIn...)
-		done <- run(ctx, environment{args: args, stdin: strings.NewReader(""), stdout: io.Discard, stderr: errs})
+		done <- run(ctx, args, &cli.App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: errs})
 	}()
 	address := regexp.MustCompile(`state at (http://\S+)`)
 	probe := func() (int, witness.State) {
@@ -192,19 +152,19 @@ func TestWitnessAgainstAServer(t *testing.T) {
 // account makes a user of a role and returns a session of theirs.
 func (s *site) account(name, password, role string) string {
 	s.t.Helper()
-	a := &app{env: environment{environ: s.env, stdin: strings.NewReader("")}}
-	f := remoteFlags{url: a.env.get("SLUICE_URL"), user: a.env.get("SLUICE_ADMIN_USER")}
-	r, err := a.login(s.t.Context(), f)
+	a := &cli.App{Environ: s.env, Stdin: strings.NewReader("")}
+	f := cli.RemoteFlags{URL: a.Getenv("SLUICE_URL"), User: a.Getenv("SLUICE_ADMIN_USER")}
+	r, err := a.Login(s.t.Context(), f)
 	if err == nil {
 		body := map[string]any{"name": name, "password": password, "roles": []string{role}}
-		err = r.call(s.t.Context(), http.MethodPost, "/users", body, nil)
+		err = r.Call(s.t.Context(), http.MethodPost, "/users", body, nil)
 	}
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	a.env.environ = append([]string{"SLUICE_ADMIN_PASSWORD=" + password}, s.env...)
-	if r, err = a.login(s.t.Context(), remoteFlags{url: f.url, user: name}); err != nil {
+	var session adminapi.Session
+	if err := r.Call(s.t.Context(), http.MethodPost, "/session", adminapi.LoginRequest{User: name, Password: password}, &session); err != nil {
 		s.t.Fatal(err)
 	}
-	return r.token
+	return session.AccessToken
 }

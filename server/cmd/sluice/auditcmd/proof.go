@@ -1,0 +1,60 @@
+package auditcmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-project/sluice/internal/message"
+	"github.com/sluice-project/sluice/server"
+	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
+	"github.com/sluice-project/sluice/server/config"
+)
+
+func (a *app) proofCommand() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use: "proof RECORD", Short: cli.Both("cli.proof.short"), Args: cli.Exactly(1),
+		Long: message.Both("cli.proof.long", "\n"),
+		Example: `  sluice audit proof 01930000-0000-7000-8000-000000000000 --out proof.json
+  sluice-verify --key "$KEY" proof.json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, log, err := a.Site()
+			if err != nil {
+				return err
+			}
+			return a.prove(cmd.Context(), cfg, args[0], out, log)
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "proof.json", cli.Both("cli.shared.out"))
+	return cmd
+}
+
+// prove writes the proof of a record into a file, which must not be there.
+func (a *app) prove(ctx context.Context, cfg *config.Config, id, out string, log *slog.Logger) (err error) {
+	p, err := server.Proof(ctx, cfg, id, log)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			_ = os.Remove(out)
+		}
+	}()
+	enc := json.NewEncoder(f)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(p); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.Stdout, a.Say("cli.proof.written", out, p.Index))
+	return f.Sync()
+}

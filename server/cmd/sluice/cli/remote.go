@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/sluice-project/sluice/internal/message"
+	"github.com/sluice-project/sluice/server/adminapi"
+)
+
+// Remote is a signed-in client of the management API. The commands that change a running server use it: they pass the same
+// permissions and leave the same audit records as the console.
+type Remote struct {
+	base, token, lang string
+	Credentials       adminapi.LoginRequest // it signed in with these
+	http              *http.Client
+}
+
+// RemoteFlags are the flags of commands that talk to a server.
+type RemoteFlags struct{ URL, User string }
+
+// Register adds the flags to a command and those below it.
+func (f *RemoteFlags) Register(cmd *cobra.Command, a *App) {
+	base := a.Getenv("SLUICE_URL")
+	if base == "" {
+		base = "http://127.0.0.1:8080"
+	}
+	user := a.Getenv("SLUICE_ADMIN_USER")
+	if user == "" {
+		user = "admin"
+	}
+	cmd.PersistentFlags().StringVar(&f.URL, "url", base, Both("cli.shared.url"))
+	cmd.PersistentFlags().StringVar(&f.User, "user", user, Both("cli.remote_flags.user"))
+}
+
+// Login signs in. The password comes from SLUICE_ADMIN_PASSWORD or from the terminal, never from a flag: flags show in process
+// lists.
+func (a *App) Login(ctx context.Context, f RemoteFlags) (*Remote, error) {
+	password := a.Getenv("SLUICE_ADMIN_PASSWORD")
+	if password == "" {
+		file, ok := a.Stdin.(*os.File)
+		if !ok || !IsTerminal(file) {
+			return nil, Misuse("cli.remote.no_password")
+		}
+		fmt.Fprint(a.Stderr, a.Say("cli.remote.password_of", f.User))
+		raw, err := ReadPassword(ctx, int(file.Fd()))
+		fmt.Fprintln(a.Stderr)
+		if err != nil {
+			return nil, Failed("cli.shared.password_unread", err)
+		}
+		password = string(raw)
+	}
+	r := &Remote{base: strings.TrimSuffix(f.URL, "/") + adminapi.Prefix, lang: a.Language(), http: &http.Client{Timeout: 2 * time.Minute}}
+	r.Credentials = adminapi.LoginRequest{User: f.User, Password: password}
+	if err := r.signIn(ctx); err != nil {
+		return nil, Failed("cli.remote.sign_in", f.URL, err)
+	}
+	return r, nil
+}
+
+// Ask signs in and makes one call.
+func (a *App) Ask(ctx context.Context, flags RemoteFlags, method, path string, in, out any) error {
+	r, err := a.Login(ctx, flags)
+	if err != nil {
+		return err
+	}
+	return r.Call(ctx, method, path, in, out)
+}
+
+// ReadPassword reads a line that the terminal does not show. Ctrl-C ends it, and gives the terminal its echo back.
+func ReadPassword(ctx context.Context, terminal int) ([]byte, error) {
+	before, err := term.GetState(terminal)
+	if err != nil {
+		return nil, err
+	}
+	return UnlessDone(ctx, func() ([]byte, error) { return term.ReadPassword(terminal) }, func() { _ = term.Restore(terminal, before) })
+}
+
+// UnlessDone returns what read returns, or when ctx ends, after undo, that it was interrupted: a read from a terminal cannot be
+// called off, so it is left behind for the end of the process.
+func UnlessDone[T any](ctx context.Context, read func() (T, error), undo func()) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := read()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		undo()
+		var none T
+		return none, ErrInterrupted
+	}
+}
+
+func (r *Remote) signIn(ctx context.Context) error {
+	var s adminapi.Session
+	r.token = ""
+	if err := r.Call(ctx, http.MethodPost, "/session", r.Credentials, &s); err != nil {
+		return err
+	}
+	r.token = s.AccessToken
+	return nil
+}
+
+// ProblemError is a problem document that the server answered with.
+type ProblemError struct {
+	adminapi.Problem
+
+	Status int
+	After  time.Duration // the server wants to be asked again then; 0: it does not say
+}
+
+// Error implements error with the sentence, the code and the request id.
+func (p *ProblemError) Error() string { return p.in(message.English) }
+
+func (p *ProblemError) in(l message.Lang) string {
+	return message.Say("cli.remote.problem", p.Detail, p.Code, p.RequestId).In(l)
+}
+
+// Call sends in as JSON and decodes the answer into out; either may be nil. A problem document becomes a [ProblemError]. A session
+// that ended during a long command is begun anew.
+func (r *Remote) Call(ctx context.Context, method, path string, in, out any) error {
+	err := r.callOnce(ctx, method, path, in, out)
+	if p := (*ProblemError)(nil); errors.As(err, &p) && p.Status == http.StatusUnauthorized && r.token != "" {
+		if err := r.signIn(ctx); err != nil {
+			return err
+		}
+		return r.callOnce(ctx, method, path, in, out)
+	}
+	return err
+}
+
+func (r *Remote) callOnce(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		raw, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, r.base+path, body)
+	if err != nil {
+		return err
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept-Language", r.lang)
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	res, err := r.http.Do(req)
+	if err != nil && ctx.Err() != nil {
+		return ErrInterrupted
+	}
+	if err != nil {
+		return Failed("cli.remote.no_answer", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
+	if err != nil {
+		return err
+	}
+	if res.StatusCode >= http.StatusBadRequest {
+		var p adminapi.Problem
+		if json.Unmarshal(raw, &p) == nil && p.Detail != "" {
+			seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
+			return &ProblemError{Problem: p, Status: res.StatusCode, After: time.Duration(seconds) * time.Second}
+		}
+		return Failed("cli.remote.status", res.Status)
+	}
+	if out == nil || len(raw) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		return fmt.Errorf("decode answer: %w", err)
+	}
+	return nil
+}
+
+// Query builds a query string from pairs, leaving empty values out.
+func Query(pairs ...string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+// IfGiven returns nil for what a flag did not set.
+func IfGiven(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// Unhurried lets calls take as long as they take.
+func (r *Remote) Unhurried() { r.http.Timeout = 0 }

@@ -1,0 +1,18 @@
+package managecmd
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
+)
+
+// app has the commands of this package.
+type app struct{ *cli.App }
+
+// Commands returns the commands that administer a running server.
+func Commands(shared *cli.App) []*cobra.Command {
+	a := &app{shared}
+	return []*cobra.Command{
+		a.keyCommand(), a.userCommand(), a.budgetCommand(), a.rolloutCommand(), a.engineCommand(), a.revealCommand(), a.approvalCommand(),
+	}
+}

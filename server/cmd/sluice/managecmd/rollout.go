@@ -1,0 +1,166 @@
+package managecmd
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-project/sluice/server/adminapi"
+	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
+)
+
+func (a *app) rolloutCommand() *cobra.Command {
+	var flags cli.RemoteFlags
+	cmd := &cobra.Command{Use: "rollout", Short: cli.Both("cli.rollout.short")}
+	flags.Register(cmd, a.App)
+	cmd.AddCommand(
+		a.startRolloutCommand(&flags), a.listRolloutsCommand(&flags), a.getRolloutCommand(&flags),
+		a.tellRolloutCommand(&flags, "approve", cli.Both("cli.rollout_approve.short")), a.tellRolloutCommand(&flags, "abort", cli.Both("cli.rollout_abort.short")),
+	)
+	return cmd
+}
+
+func (a *app) startRolloutCommand(flags *cli.RemoteFlags) *cobra.Command {
+	var minRequests, dwell, deadline int
+	cmd := &cobra.Command{
+		Use: "start MODEL CANDIDATE", Short: cli.Both("cli.rollout_start.short"), Args: cli.Exactly(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in := adminapi.NewRollout{
+				Model: args[0], Candidate: args[1], MinRequests: ifPositive(minRequests), DwellSeconds: ifPositive(dwell), DeadlineSeconds: ifPositive(deadline),
+			}
+			var out adminapi.Rollout
+			if err := a.Ask(cmd.Context(), *flags, http.MethodPost, "/rollouts", in, &out); err != nil {
+				return err
+			}
+			return a.printRollout(out)
+		},
+	}
+	cmd.Flags().IntVar(&minRequests, "min-requests", 0, cli.Both("cli.rollout_start.min_requests"))
+	cmd.Flags().IntVar(&dwell, "dwell", 0, cli.Both("cli.rollout_start.dwell"))
+	cmd.Flags().IntVar(&deadline, "deadline", 0, cli.Both("cli.rollout_start.deadline"))
+	return cmd
+}
+
+// ifPositive returns nil for what a flag did not set.
+func ifPositive(n int) *int {
+	if n <= 0 {
+		return nil
+	}
+	return &n
+}
+
+func (a *app) listRolloutsCommand(flags *cli.RemoteFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: cli.Both("cli.rollout_list.short"), Args: cli.Exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var out adminapi.RolloutPage
+			if err := a.Ask(cmd.Context(), *flags, http.MethodGet, "/rollouts", nil, &out); err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
+			fmt.Fprintln(w, "ID\tMODEL\tSTABLE\tCANDIDATE\tPHASE\tSHARE\tSTARTED")
+			for _, x := range out.Items {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d%%\t%s\n", x.Id, x.Model, x.Stable, x.Candidate, x.Phase, x.ShareBasis/100, x.StartedAt.Format(time.RFC3339))
+			}
+			return w.Flush()
+		},
+	}
+}
+
+func (a *app) getRolloutCommand(flags *cli.RemoteFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "get ID", Short: cli.Both("cli.rollout_get.short"), Args: cli.Exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var out adminapi.Rollout
+			if err := a.Ask(cmd.Context(), *flags, http.MethodGet, "/rollouts/"+url.PathEscape(args[0]), nil, &out); err != nil {
+				return err
+			}
+			return a.printRollout(out)
+		},
+	}
+}
+
+func (a *app) tellRolloutCommand(flags *cli.RemoteFlags, verb, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " ID REASON", Short: short, Args: cli.Exactly(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.Ask(cmd.Context(), *flags, http.MethodPost, "/rollouts/"+url.PathEscape(args[0])+"/"+verb, adminapi.Reason{Reason: args[1]}, nil); err != nil {
+				return err
+			}
+			fmt.Fprintln(a.Stdout, a.Say("cli.rollout.told", verb, args[0]))
+			return nil
+		},
+	}
+}
+
+func (a *app) printRollout(x adminapi.Rollout) error {
+	fmt.Fprintln(a.Stdout, a.Say("cli.rollout.line", x.Id, x.Model, x.Stable, x.Candidate, x.Phase, x.ShareBasis/100))
+	if x.Reason != nil {
+		fmt.Fprintf(a.Stdout, "%s\n", *x.Reason)
+	}
+	if x.Evidence != nil {
+		if err := a.printRolloutEvidence(*x.Evidence); err != nil {
+			return err
+		}
+	}
+	w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
+	if x.History != nil {
+		fmt.Fprintln(w, "\n"+a.Say("cli.rollout.transitions"))
+		for _, h := range *x.History {
+			stable, candidate := "-", "-"
+			if h.Look != nil { // what the step was left on
+				stable, candidate = arm(h.Look.Stable), arm(h.Look.Candidate)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.At.Format(time.RFC3339), h.From, h.To, h.Actor, stable, candidate, h.Reason)
+		}
+	}
+	return w.Flush()
+}
+
+// printRolloutEvidence shows the last look at a rollout: counts of both versions, and each check with its limit and its state.
+func (a *app) printRolloutEvidence(evaluation adminapi.RolloutEvidence) error {
+	fmt.Fprintln(a.Stdout, "\n"+a.Say("cli.rollout.seen", evaluation.At.Format(time.RFC3339), evaluation.Stage, arm(evaluation.Stable), arm(evaluation.Candidate)))
+	if len(evaluation.Metrics) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, a.Say("cli.rollout.checks"))
+	for _, m := range evaluation.Metrics {
+		needs := "-"
+		if m.Needs != nil {
+			needs = fmt.Sprintf("%d + %d", m.Needs.Stable, m.Needs.Candidate)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Title, sample(m, m.Baseline), sample(m, m.Candidate), m.LimitText, a.checkState(m.State), needs)
+	}
+	return w.Flush()
+}
+
+func (a *app) checkState(s adminapi.RolloutCheckState) string {
+	switch s {
+	case adminapi.Holds:
+		return a.Say("cli.rollout.holds")
+	case adminapi.Broken:
+		return a.Say("cli.rollout.broken")
+	case adminapi.Unproven:
+		return a.Say("cli.rollout.not_proven")
+	case adminapi.TooLittleData:
+		return a.Say("cli.rollout.too_little")
+	}
+	return string(s)
+}
+
+func arm(a adminapi.RolloutArm) string { return fmt.Sprintf("%d/%d", a.Errors, a.Requests) }
+
+func sample(m adminapi.RolloutMetric, s adminapi.RolloutSample) string {
+	switch {
+	case s.Value == nil:
+		return "-"
+	case m.Unit == adminapi.Us:
+		return fmt.Sprintf("%.4g ms", *s.Value/1000)
+	}
+	return fmt.Sprintf("%.4g%%", *s.Value*100)
+}
