@@ -1,10 +1,10 @@
 package billing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/sluice-project/sluice/internal/fault"
@@ -22,8 +22,9 @@ type Row struct {
 	Tenant, Key, Model, Day string
 	Requests, Estimated     int64 // Estimated: those whose token counts are estimates
 	Tokens                  Tokens
-	Cost                    Money
+	Cost                    Money // of the requests, and what corrections change
 	Energy                  int64 // microjoules
+	Corrections             Money // their part of Cost
 }
 
 // Report is the answer to a query. Total is the sum of Rows.
@@ -53,6 +54,13 @@ func (l *Ledger) Report(ctx context.Context, q ReportQuery) (Report, error) {
 	if err != nil {
 		return Report{}, dbError("report usage", err)
 	}
+	corrections, err := l.store.correctionSums(ctx, q)
+	if err != nil {
+		return Report{}, dbError("report corrections", err)
+	}
+	if rows, err = withCorrections(rows, corrections); err != nil {
+		return Report{}, fmt.Errorf("report usage: %w", err)
+	}
 	if len(rows) > maxRows {
 		return Report{}, fault.New(fault.CodeInvalidValue, "group_by", fault.Say("billing.report_too_large")).WithParam("group_by")
 	}
@@ -70,9 +78,35 @@ func (l *Ledger) Report(ctx context.Context, q ReportQuery) (Report, error) {
 	return rep, nil
 }
 
+// withCorrections adds corrections to the rows of their groups, or as rows of their own. They are in the same order.
+func withCorrections(rows, corrections []Row) ([]Row, error) {
+	group := func(r Row) [4]string { return [4]string{r.Tenant, r.Key, r.Model, r.Day} }
+	at := make(map[[4]string]int, len(rows))
+	for i, r := range rows {
+		at[group(r)] = i
+	}
+	alone := false
+	for _, c := range corrections {
+		i, ok := at[group(c)]
+		if !ok {
+			rows, alone = append(rows, c), true
+			continue
+		}
+		if err := rows[i].add(c); err != nil {
+			return nil, err
+		}
+	}
+	if alone {
+		slices.SortFunc(rows, func(a, b Row) int {
+			return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Day, b.Day))
+		})
+	}
+	return rows, nil
+}
+
 // add sums r into t and refuses to wrap around.
 func (t *Row) add(r Row) error {
-	cost := int64(t.Cost)
+	cost, corrections := int64(t.Cost), int64(t.Corrections)
 	for _, p := range []struct {
 		sum  *int64
 		part int64
@@ -84,13 +118,15 @@ func (t *Row) add(r Row) error {
 		{&t.Tokens.Completion, r.Tokens.Completion},
 		{&cost, int64(r.Cost)},
 		{&t.Energy, r.Energy},
+		{&corrections, int64(r.Corrections)},
 	} {
-		if p.part > math.MaxInt64-*p.sum {
+		sum := *p.sum + p.part
+		if (sum < *p.sum) != (p.part < 0) {
 			return errors.New("a total exceeds 63 bits")
 		}
-		*p.sum += p.part
+		*p.sum = sum
 	}
-	t.Cost = Money(cost)
+	t.Cost, t.Corrections = Money(cost), Money(corrections)
 	return nil
 }
 

@@ -62,8 +62,41 @@ func (s store) report(ctx context.Context, q ReportQuery) ([]Row, error) {
 		out = append(out, Row{
 			r.Tenant, r.Key, r.Model, r.Day, r.Requests, r.Estimated,
 			Tokens{Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion},
-			Money(r.Cost), r.Energy,
+			Money(r.Cost), r.Energy, 0,
 		})
+	}
+	return out, nil
+}
+
+// correctionSums reads the sums of corrections, grouped as the report is.
+func (s store) correctionSums(ctx context.Context, q ReportQuery) ([]Row, error) {
+	db := between(s.db.WithContext(ctx).Table("billing_corrections"), "at", q.From, q.To, func(t int64) any { return t })
+	for column, want := range map[string]string{"tenant": q.Tenant, "api_key": q.Key, "model": q.Model} {
+		if want != "" {
+			db = db.Where(column+" = ?", want)
+		}
+	}
+	var list []string
+	for _, c := range []struct{ name, column, expr string }{
+		{"tenant", "tenant", "tenant"}, {"key", "api_key", "api_key"}, {"model", "model", "model"}, {"day", "day", s.dayOf("at")},
+	} {
+		if !slices.Contains(q.GroupBy, c.name) {
+			list = append(list, "'' AS "+c.column)
+			continue
+		}
+		list = append(list, c.expr+" AS "+c.column)
+		db = db.Group(c.expr)
+	}
+	list = append(list, "COUNT(*) AS requests", "CAST(COALESCE(SUM(amount), 0) AS BIGINT) AS cost")
+	var found []dailyRow
+	if err := db.Select(strings.Join(list, ", ")).Limit(maxRows + 1).Find(&found).Error; err != nil {
+		return nil, err
+	}
+	var out []Row
+	for _, r := range found {
+		if r.Requests > 0 { // else the empty sum of an ungrouped report
+			out = append(out, Row{Tenant: r.Tenant, Key: r.Key, Model: r.Model, Day: r.Day, Cost: Money(r.Cost), Corrections: Money(r.Cost)})
+		}
 	}
 	return out, nil
 }

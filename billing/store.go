@@ -153,14 +153,17 @@ func (s store) publish(ctx context.Context, doc []byte, actor string, now time.T
 
 // currencyMayChange refuses another currency once amounts in the old one exist.
 func currencyMayChange(tx *gorm.DB, old string) error {
-	var usage, budgets int64
+	var usage, budgets, corrections int64
 	if err := tx.Model(&usageRow{}).Limit(1).Count(&usage).Error; err != nil {
 		return err
 	}
 	if err := tx.Model(&budgetRow{}).Limit(1).Count(&budgets).Error; err != nil {
 		return err
 	}
-	if usage > 0 || budgets > 0 {
+	if err := tx.Model(&correctionRow{}).Limit(1).Count(&corrections).Error; err != nil {
+		return err
+	}
+	if usage > 0 || budgets > 0 || corrections > 0 {
 		return fault.New(fault.CodeInvalidPriceBook, "currency", fault.Say("billing.other_currency", old))
 	}
 	return nil

@@ -1,0 +1,189 @@
+package statement
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-project/sluice/internal/message"
+	"github.com/sluice-project/sluice/internal/report"
+)
+
+// Format is a file format that statements are written in.
+type Format string
+
+// The formats. CSV and JSON have names for programs and no language.
+const (
+	PDF      Format = "pdf"
+	DOCX     Format = "docx"
+	Markdown Format = "md"
+	CSV      Format = "csv"
+	JSON     Format = "json"
+)
+
+// Formats returns all of them.
+func Formats() []Format { return []Format{PDF, DOCX, Markdown, CSV, JSON} }
+
+// MediaType is the type of the format for HTTP.
+func (f Format) MediaType() string {
+	switch f {
+	case CSV:
+		return "text/csv; charset=utf-8"
+	case JSON:
+		return "application/json"
+	case DOCX:
+		return report.DOCX.MediaType()
+	case Markdown:
+		return report.Markdown.MediaType()
+	default:
+		return report.PDF.MediaType()
+	}
+}
+
+// Write writes s in a format. issuer is who answers for it.
+func Write(w io.Writer, f Format, s Statement, l message.Lang, issuer string) error {
+	switch f {
+	case CSV:
+		return writeCSV(w, s)
+	case JSON:
+		return writeJSON(w, s)
+	}
+	d, err := s.Document(l, issuer)
+	if err != nil {
+		return err
+	}
+	switch f {
+	case DOCX:
+		return report.Write(w, report.DOCX, d)
+	case Markdown:
+		return report.Write(w, report.Markdown, d)
+	default:
+		return report.Write(w, report.PDF, d)
+	}
+}
+
+// Signed is the JSON form: the content with its digest.
+type Signed struct {
+	Digest    string          `json:"digest"`
+	Statement json.RawMessage `json:"statement"`
+}
+
+func writeJSON(w io.Writer, s Statement) error {
+	digest, err := s.Digest()
+	if err != nil {
+		return err
+	}
+	content, err := s.Canonical()
+	if err != nil {
+		return err
+	}
+	// Not by the encoder, which would write the content anew.
+	_, err = w.Write(bytes.Join([][]byte{[]byte(`{"digest":"` + digest + `","statement":`), content, []byte("}\n")}, nil))
+	return err
+}
+
+// writeCSV writes a row for each line, correction and sum. The amounts of the rows line, late and correction sum to the row total.
+func writeCSV(w io.Writer, s Statement) error {
+	digest, err := s.Digest()
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(w, "\ufeff"); err != nil { // spreadsheets take it for another encoding without
+		return err
+	}
+	out := csv.NewWriter(w)
+	out.UseCRLF = true
+	row := func(section, month, kind, model, book, quantity, unit, price string, amount int64, note string) {
+		_ = out.Write([]string{
+			s.Number, string(s.State), s.Tenant, s.Month, s.Zone, section, month, kind, plainCell(model), book, quantity, unit, price, decimal(amount), s.Currency, plainCell(note),
+		}) // the writer keeps its first error
+	}
+	_ = out.Write([]string{
+		"statement", "state", "tenant", "period", "zone", "section", "month", "kind", "model", "price_book", "quantity", "unit", "unit_price", "amount", "currency", "note",
+	})
+	writeLines(row, "line", s.Lines)
+	writeLines(row, "late", s.Late)
+	for _, c := range s.Corrections {
+		row("correction", c.Month, "", c.Model, "", "", "", "", c.Amount, strings.TrimSpace(c.ID+" "+c.Request+" "+c.Reason))
+	}
+	row("total", "", "", "", "", "", "", "", s.Amounts.Total, "")
+	row("payable", "", s.Rounding.Rule, "", "", "", "", "", s.Amounts.Payable, "sha256:"+digest)
+	for _, e := range s.Energy {
+		_ = out.Write([]string{
+			s.Number, string(s.State), s.Tenant, s.Month, s.Zone, "energy", "", e.Method, "", "", joules(e.Microjoules), "J", "", "", "", strconv.FormatInt(e.Requests, 10) + " requests",
+		})
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func writeLines(row func(section, month, kind, model, book, quantity, unit, price string, amount int64, note string), section string, lines []Line) {
+	for _, l := range lines {
+		price := ""
+		if l.UnitPrice != nil {
+			price = decimal(*l.UnitPrice)
+		}
+		row(section, l.Month, l.Kind, l.Model, l.Book, strconv.FormatInt(l.Quantity, 10), "tokens", price, l.Amount, "")
+	}
+}
+
+// plainCell keeps a spreadsheet from taking a text for a formula.
+func plainCell(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
+// decimal writes 10⁻⁹ units exactly and without trailing zeros.
+func decimal(nano int64) string { return fixed(nano, 9) }
+
+// joules writes microjoules as joules.
+func joules(micro int64) string { return fixed(micro, 6) }
+
+func fixed(n int64, decimals int) string {
+	text := new(big.Rat).SetFrac64(n, pow10(decimals)).FloatString(decimals)
+	if strings.Contains(text, ".") {
+		text = strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+	}
+	return text
+}
+
+func pow10(n int) int64 {
+	out := int64(1)
+	for range n {
+		out *= 10
+	}
+	return out
+}
+
+// grouped writes a decimal for people: 1234567.5 is "1,234,567.5".
+func grouped(text string) string {
+	whole, fraction, point := strings.Cut(text, ".")
+	negative := strings.HasPrefix(whole, "-")
+	n, err := strconv.ParseInt(strings.TrimPrefix(whole, "-"), 10, 64)
+	if err != nil {
+		return text
+	}
+	out := report.Count(n)
+	if negative {
+		out = "-" + out
+	}
+	if point {
+		out += "." + fraction
+	}
+	return out
+}
+
+// local writes an instant in the zone of the statement.
+func (s Statement) local(t time.Time) string {
+	if zone, err := time.LoadLocation(s.Zone); err == nil {
+		t = t.In(zone)
+	}
+	return t.Format("2006-01-02 15:04:05 UTC-07:00")
+}
