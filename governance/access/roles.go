@@ -32,6 +32,7 @@ const (
 	BudgetRead        Permission = "budget.read"
 	BudgetWrite       Permission = "budget.write"
 	UsageRead         Permission = "usage.read"
+	BillingWrite      Permission = "billing.write" // to close months, and to correct
 	AuditRead         Permission = "audit.read"
 	AuditVerify       Permission = "audit.verify"
 	AuditWitness      Permission = "audit.witness"
@@ -54,7 +55,7 @@ func Permissions() []Permission {
 	return []Permission{
 		InferenceGenerate, InferenceEmbed, ModelsRead, ModelsWrite, RAGSearch, RAGRead, RAGWrite, KeysRead, KeysWrite, KeysOwn, UsersRead,
 		UsersWrite, TenantsRead, TenantsWrite, PolicyRead, PolicyWrite, PriceRead, PriceWrite, BudgetRead, BudgetWrite, UsageRead,
-		AuditRead, AuditVerify, AuditWitness, AuditContent, AuditErase, AuditHold, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, MaskingPreview,
+		BillingWrite, AuditRead, AuditVerify, AuditWitness, AuditContent, AuditErase, AuditHold, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, MaskingPreview,
 		MaskingReveal, MaskingApprove, PlaygroundUse,
 	}
 }
@@ -71,7 +72,7 @@ func Roles() []Role {
 		{identity.RolePlatformAdmin, Permissions()},
 		{identity.RoleSystemAdmin, []Permission{
 			ModelsRead, ModelsWrite, RAGRead, RAGWrite, KeysRead, UsersRead, TenantsRead, PolicyRead, PriceRead, PriceWrite, BudgetRead,
-			BudgetWrite, UsageRead, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead,
+			BudgetWrite, UsageRead, BillingWrite, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead,
 		}},
 		{identity.RoleSecurityAdmin, []Permission{
 			ModelsRead, RAGRead, KeysRead, KeysWrite, UsersRead, UsersWrite, TenantsRead, PolicyRead, PolicyWrite, MaskingPreview,
@@ -99,7 +100,7 @@ func Roles() []Role {
 func Installation(perm Permission) bool {
 	return slices.Contains([]Permission{
 		ModelsWrite, TenantsRead, TenantsWrite, PriceWrite, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead,
-		AuditVerify, AuditWitness,
+		AuditVerify, AuditWitness, BillingWrite,
 	}, perm)
 }
 

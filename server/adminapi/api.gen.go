@@ -528,16 +528,43 @@ func (e VerificationStatus) Valid() bool {
 
 // Defines values for GetVerificationReportParamsFormat.
 const (
-	Docx GetVerificationReportParamsFormat = "docx"
-	Pdf  GetVerificationReportParamsFormat = "pdf"
+	GetVerificationReportParamsFormatDocx GetVerificationReportParamsFormat = "docx"
+	GetVerificationReportParamsFormatPdf  GetVerificationReportParamsFormat = "pdf"
 )
 
 // Valid indicates whether the value is a known member of the GetVerificationReportParamsFormat enum.
 func (e GetVerificationReportParamsFormat) Valid() bool {
 	switch e {
-	case Docx:
+	case GetVerificationReportParamsFormatDocx:
 		return true
-	case Pdf:
+	case GetVerificationReportParamsFormatPdf:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetStatementParamsFormat.
+const (
+	GetStatementParamsFormatCsv  GetStatementParamsFormat = "csv"
+	GetStatementParamsFormatDocx GetStatementParamsFormat = "docx"
+	GetStatementParamsFormatJson GetStatementParamsFormat = "json"
+	GetStatementParamsFormatMd   GetStatementParamsFormat = "md"
+	GetStatementParamsFormatPdf  GetStatementParamsFormat = "pdf"
+)
+
+// Valid indicates whether the value is a known member of the GetStatementParamsFormat enum.
+func (e GetStatementParamsFormat) Valid() bool {
+	switch e {
+	case GetStatementParamsFormatCsv:
+		return true
+	case GetStatementParamsFormatDocx:
+		return true
+	case GetStatementParamsFormatJson:
+		return true
+	case GetStatementParamsFormatMd:
+		return true
+	case GetStatementParamsFormatPdf:
 		return true
 	default:
 		return false
@@ -811,6 +838,30 @@ type Collection struct {
 // CollectionList defines model for CollectionList.
 type CollectionList struct {
 	Items []Collection `json:"items"`
+}
+
+// Correction defines model for Correction.
+type Correction struct {
+	Actor string `json:"actor"`
+
+	// AmountNano What more is to be paid; below 0: less
+	AmountNano int64     `json:"amount_nano"`
+	At         time.Time `json:"at"`
+	Id         string    `json:"id"`
+	Key        *string   `json:"key,omitempty"`
+	Model      *string   `json:"model,omitempty"`
+
+	// Month That it is about
+	Month  *string `json:"month,omitempty"`
+	Reason string  `json:"reason"`
+
+	// Request That it is about; model and key are those of the request
+	Request *string `json:"request,omitempty"`
+}
+
+// CorrectionList defines model for CorrectionList.
+type CorrectionList struct {
+	Items []Correction `json:"items"`
 }
 
 // CoveringHold defines model for CoveringHold.
@@ -1365,6 +1416,20 @@ type NewCollection struct {
 	Name   string    `json:"name"`
 	Tenant *string   `json:"tenant,omitempty"`
 	Title  *string   `json:"title,omitempty"`
+}
+
+// NewCorrection defines model for NewCorrection.
+type NewCorrection struct {
+	// AmountNano What more is to be paid; below 0: less
+	AmountNano int64 `json:"amount_nano"`
+
+	// Month That it is about
+	Month  *string `json:"month,omitempty"`
+	Reason string  `json:"reason"`
+
+	// Request That it is about
+	Request *string `json:"request,omitempty"`
+	Tenant  *string `json:"tenant,omitempty"`
 }
 
 // NewDocument defines model for NewDocument.
@@ -2146,6 +2211,46 @@ type Session struct {
 	TokenType string `json:"token_type"`
 }
 
+// SignedStatement defines model for SignedStatement.
+type SignedStatement struct {
+	// Digest SHA-256 of the bytes of statement
+	Digest string `json:"digest"`
+
+	// Statement Amounts are 10⁻⁹ currency units. state is provisional or closed; usage are the exact sums that the lines are made of
+	Statement map[string]interface{} `json:"statement"`
+}
+
+// StatementList defines model for StatementList.
+type StatementList struct {
+	Items []StatementSummary `json:"items"`
+}
+
+// StatementSummary defines model for StatementSummary.
+type StatementSummary struct {
+	ClosedAt time.Time `json:"closed_at"`
+	ClosedBy string    `json:"closed_by"`
+	Currency string    `json:"currency"`
+
+	// Digest SHA-256 of the object "statement" of the JSON form
+	Digest string    `json:"digest"`
+	From   time.Time `json:"from"`
+	Month  string    `json:"month"`
+	Number string    `json:"number"`
+
+	// PayableNano The total, rounded once
+	PayableNano int64  `json:"payable_nano"`
+	Tenant      string `json:"tenant"`
+
+	// TotalNano Exact
+	TotalNano int64 `json:"total_nano"`
+
+	// Until The first instant behind it
+	Until time.Time `json:"until"`
+
+	// Zone Whose midnights the month begins and ends at
+	Zone string `json:"zone"`
+}
+
 // Step defines model for Step.
 type Step struct {
 	AcceptedTokens int `json:"accepted_tokens"`
@@ -2252,10 +2357,15 @@ type UsageReport struct {
 
 // UsageRow The dimensions are present that group_by named
 type UsageRow struct {
-	CachedTokens     int64  `json:"cached_tokens"`
-	CompletionTokens int64  `json:"completion_tokens"`
-	CostNano         int64  `json:"cost_nano"`
-	Currency         string `json:"currency"`
+	CachedTokens     int64 `json:"cached_tokens"`
+	CompletionTokens int64 `json:"completion_tokens"`
+
+	// CorrectionsNano What corrections add to the cost
+	CorrectionsNano int64 `json:"corrections_nano"`
+
+	// CostNano Corrections included
+	CostNano int64  `json:"cost_nano"`
+	Currency string `json:"currency"`
 
 	// Day YYYY-MM-DD in UTC
 	Day *string `json:"day,omitempty"`
@@ -2409,6 +2519,9 @@ type IdPath = string
 
 // Limit defines model for Limit.
 type Limit = int
+
+// MonthPath defines model for MonthPath.
+type MonthPath = string
 
 // PurposeHeader defines model for PurposeHeader.
 type PurposeHeader = string
@@ -2580,6 +2693,34 @@ type GetVerificationReportParams struct {
 
 // GetVerificationReportParamsFormat defines parameters for GetVerificationReport.
 type GetVerificationReportParamsFormat string
+
+// ListCorrectionsParams defines parameters for ListCorrections.
+type ListCorrectionsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ListStatementsParams defines parameters for ListStatements.
+type ListStatementsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// GetStatementParams defines parameters for GetStatement.
+type GetStatementParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery              `form:"tenant,omitempty" json:"tenant,omitempty"`
+	Format *GetStatementParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// GetStatementParamsFormat defines parameters for GetStatement.
+type GetStatementParamsFormat string
+
+// CloseMonthParams defines parameters for CloseMonth.
+type CloseMonthParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
 
 // RemoveBudgetParams defines parameters for RemoveBudget.
 type RemoveBudgetParams struct {
@@ -2815,6 +2956,9 @@ type AddLogCosignatureTextRequestBody = AddLogCosignatureTextBody
 
 // LookUpSubjectJSONRequestBody defines body for LookUpSubject for application/json ContentType.
 type LookUpSubjectJSONRequestBody = SubjectLookup
+
+// CorrectUsageJSONRequestBody defines body for CorrectUsage for application/json ContentType.
+type CorrectUsageJSONRequestBody = NewCorrection
 
 // SetBudgetJSONRequestBody defines body for SetBudget for application/json ContentType.
 type SetBudgetJSONRequestBody = NewBudget
@@ -3426,6 +3570,21 @@ type ServerInterface interface {
 	// GetVerificationReport The report of a verification as a document
 	// (GET /audit/verifications/{id}/report)
 	GetVerificationReport(c *gin.Context, id IdPath, params GetVerificationReportParams)
+	// ListCorrections List the corrections of a tenant, newest first
+	// (GET /billing/corrections)
+	ListCorrections(c *gin.Context, params ListCorrectionsParams)
+	// CorrectUsage Correct what a tenant pays
+	// (POST /billing/corrections)
+	CorrectUsage(c *gin.Context)
+	// ListStatements List the statements of the closed months of a tenant, newest first
+	// (GET /billing/statements)
+	ListStatements(c *gin.Context, params ListStatementsParams)
+	// GetStatement The statement of a tenant for a month
+	// (GET /billing/statements/{month})
+	GetStatement(c *gin.Context, month MonthPath, params GetStatementParams)
+	// CloseMonth Close a month of a tenant
+	// (POST /billing/statements/{month}/close)
+	CloseMonth(c *gin.Context, month MonthPath, params CloseMonthParams)
 	// RemoveBudget Remove the budget of a tenant or of one key
 	// (DELETE /budgets)
 	RemoveBudget(c *gin.Context, params RemoveBudgetParams)
@@ -4447,6 +4606,153 @@ func (siw *ServerInterfaceWrapper) GetVerificationReport(c *gin.Context) {
 	}
 
 	siw.Handler.GetVerificationReport(c, id, params)
+}
+
+// ListCorrections operation middleware
+func (siw *ServerInterfaceWrapper) ListCorrections(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListCorrectionsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListCorrections(c, params)
+}
+
+// CorrectUsage operation middleware
+func (siw *ServerInterfaceWrapper) CorrectUsage(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CorrectUsage(c)
+}
+
+// ListStatements operation middleware
+func (siw *ServerInterfaceWrapper) ListStatements(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListStatementsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListStatements(c, params)
+}
+
+// GetStatement operation middleware
+func (siw *ServerInterfaceWrapper) GetStatement(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "month" -------------
+	var month MonthPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "month", c.Param("month"), &month, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter month: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetStatementParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", c.Request.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter format: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetStatement(c, month, params)
+}
+
+// CloseMonth operation middleware
+func (siw *ServerInterfaceWrapper) CloseMonth(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "month" -------------
+	var month MonthPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "month", c.Param("month"), &month, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter month: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CloseMonthParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CloseMonth(c, month, params)
 }
 
 // RemoveBudget operation middleware
@@ -6095,6 +6401,11 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/budgets", wrapper.ListBudgets)
 	router.PUT(options.BaseURL+"/budgets", wrapper.SetBudget)
 	router.GET(options.BaseURL+"/usage", wrapper.ReportUsage)
+	router.GET(options.BaseURL+"/billing/statements", wrapper.ListStatements)
+	router.GET(options.BaseURL+"/billing/statements/:month", wrapper.GetStatement)
+	router.POST(options.BaseURL+"/billing/statements/:month/close", wrapper.CloseMonth)
+	router.GET(options.BaseURL+"/billing/corrections", wrapper.ListCorrections)
+	router.POST(options.BaseURL+"/billing/corrections", wrapper.CorrectUsage)
 	router.GET(options.BaseURL+"/audit/records", wrapper.SearchAudit)
 	router.POST(options.BaseURL+"/audit/subjects", wrapper.LookUpSubject)
 	router.GET(options.BaseURL+"/audit/records/:id", wrapper.GetAuditEvent)

@@ -146,6 +146,6 @@ func (s *Server) usageRow(r billing.Row, currency string) UsageRow {
 	return UsageRow{
 		Tenant: optional(r.Tenant), Key: optional(r.Key), Model: optional(r.Model), Day: optional(r.Day), Requests: r.Requests,
 		PromptTokens: r.Tokens.Prompt, CachedTokens: r.Tokens.Cached, CompletionTokens: r.Tokens.Completion,
-		CostNano: int64(r.Cost), Currency: currency, EnergyUj: r.Energy, EnergyMethod: method,
+		CostNano: int64(r.Cost), CorrectionsNano: int64(r.Corrections), Currency: currency, EnergyUj: r.Energy, EnergyMethod: method,
 	}
 }

@@ -559,6 +559,87 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/billing/statements": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the statements of the closed months of a tenant, newest first */
+        get: operations["listStatements"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/billing/statements/{month}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The statement of a tenant for a month
+         * @description What was used by kind and model, with quantity, unit price and amount, usage of earlier months that came late, corrections, and energy with how it is known. A month that is
+         *     not closed gives a provisional statement of what is booked now. A closed month always gives the same figures and the same digest. Documents are in the language of Accept-Language;
+         *     csv and json have none. Reading one leaves an audit record. 404 (not_found): the month lies before the first that was closed.
+         */
+        get: operations["getStatement"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/billing/statements/{month}/close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Close a month of a tenant
+         * @description Freezes the figures. What is booked for the month later stands in the first month that is still open. Months are closed in order, and only when they are over (409, conflict).
+         *     The audit record names the digest of the statement.
+         */
+        post: operations["closeMonth"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/billing/corrections": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the corrections of a tenant, newest first */
+        get: operations["listCorrections"];
+        put?: never;
+        /**
+         * Correct what a tenant pays
+         * @description Adds a row; what was booked stays. It counts from now on: in the statement of the current month and in usage reports of today. Nobody changes or removes it; another correction takes it back. Budgets do not notice.
+         */
+        post: operations["correctUsage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/audit/records": {
         parameters: {
             query?: never;
@@ -1859,8 +1940,16 @@ export interface components {
             cached_tokens: number;
             /** Format: int64 */
             completion_tokens: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Corrections included
+             */
             cost_nano: number;
+            /**
+             * Format: int64
+             * @description What corrections add to the cost
+             */
+            corrections_nano: number;
             currency: string;
             /** Format: int64 */
             energy_uj: number;
@@ -1876,6 +1965,81 @@ export interface components {
             total: components["schemas"]["UsageRow"];
             /** Format: date-time */
             as_of: string;
+        };
+        StatementSummary: {
+            number: string;
+            tenant: string;
+            month: string;
+            /** @description Whose midnights the month begins and ends at */
+            zone: string;
+            /** Format: date-time */
+            from: string;
+            /**
+             * Format: date-time
+             * @description The first instant behind it
+             */
+            until: string;
+            /** Format: date-time */
+            closed_at: string;
+            closed_by: string;
+            currency: string;
+            /**
+             * Format: int64
+             * @description Exact
+             */
+            total_nano: number;
+            /**
+             * Format: int64
+             * @description The total, rounded once
+             */
+            payable_nano: number;
+            /** @description SHA-256 of the object "statement" of the JSON form */
+            digest: string;
+        };
+        StatementList: {
+            items: components["schemas"]["StatementSummary"][];
+        };
+        SignedStatement: {
+            /** @description SHA-256 of the bytes of statement */
+            digest: string;
+            /** @description Amounts are 10⁻⁹ currency units. state is provisional or closed; usage are the exact sums that the lines are made of */
+            statement: {
+                [key: string]: unknown;
+            };
+        };
+        Correction: {
+            id: string;
+            /** Format: date-time */
+            at: string;
+            /** @description That it is about */
+            month?: string;
+            /** @description That it is about; model and key are those of the request */
+            request?: string;
+            model?: string;
+            key?: string;
+            /**
+             * Format: int64
+             * @description What more is to be paid; below 0: less
+             */
+            amount_nano: number;
+            reason: string;
+            actor: string;
+        };
+        CorrectionList: {
+            items: components["schemas"]["Correction"][];
+        };
+        NewCorrection: {
+            tenant?: string;
+            /**
+             * Format: int64
+             * @description What more is to be paid; below 0: less
+             */
+            amount_nano: number;
+            /** @description That it is about */
+            month?: string;
+            /** @description That it is about */
+            request?: string;
+            reason: string;
         };
         /**
          * @description admitted = before the model was asked; outcome = at the end; action = an administrative act
@@ -3203,6 +3367,7 @@ export interface components {
         PurposeHeader: string;
         IdPath: string;
         CollectionPath: string;
+        MonthPath: string;
         /** @description Tenant id; the caller's own if absent */
         TenantQuery: string;
         /** @description First instant */
@@ -4123,6 +4288,136 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["UsageReport"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listStatements: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The statements, without their lines */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StatementList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getStatement: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                format?: "json" | "csv" | "md" | "pdf" | "docx";
+            };
+            header?: never;
+            path: {
+                month: components["parameters"]["MonthPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The statement */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignedStatement"];
+                    "text/csv": string;
+                    "text/markdown": string;
+                    "application/pdf": string;
+                    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": string;
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    closeMonth: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                month: components["parameters"]["MonthPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The closed month */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StatementSummary"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listCorrections: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The corrections */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CorrectionList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    correctUsage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewCorrection"];
+            };
+        };
+        responses: {
+            /** @description Booked */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Correction"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];

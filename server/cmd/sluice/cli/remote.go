@@ -136,31 +136,50 @@ func (p *ProblemError) in(l message.Lang) string {
 	return message.Say("cli.remote.problem", p.Detail, p.Code, p.RequestId).In(l)
 }
 
-// Call sends in as JSON and decodes the answer into out; either may be nil. A problem document becomes a [ProblemError]. A session
-// that ended during a long command is begun anew.
+// Call sends in as JSON and decodes the answer into out; either may be nil. A problem document becomes a [ProblemError].
 func (r *Remote) Call(ctx context.Context, method, path string, in, out any) error {
-	err := r.callOnce(ctx, method, path, in, out)
-	if p := (*ProblemError)(nil); errors.As(err, &p) && p.Status == http.StatusUnauthorized && r.token != "" {
-		if err := r.signIn(ctx); err != nil {
-			return err
-		}
-		return r.callOnce(ctx, method, path, in, out)
+	raw, err := r.ask(ctx, method, path, in)
+	if err != nil || out == nil || len(raw) == 0 {
+		return err
 	}
-	return err
+	if err := json.Unmarshal(raw, out); err != nil {
+		return fmt.Errorf("decode answer: %w", err)
+	}
+	return nil
 }
 
-func (r *Remote) callOnce(ctx context.Context, method, path string, in, out any) error {
+// Fetch returns what is at a path, whatever it is.
+func (r *Remote) Fetch(ctx context.Context, path string) ([]byte, error) {
+	return r.ask(ctx, http.MethodGet, path, nil)
+}
+
+// ask begins a session anew that ended during a long command.
+func (r *Remote) ask(ctx context.Context, method, path string, in any) ([]byte, error) {
+	raw, err := r.askOnce(ctx, method, path, in)
+	if p := (*ProblemError)(nil); errors.As(err, &p) && p.Status == http.StatusUnauthorized && r.token != "" {
+		if err := r.signIn(ctx); err != nil {
+			return nil, err
+		}
+		return r.askOnce(ctx, method, path, in)
+	}
+	return raw, err
+}
+
+// maxAnswer bounds what is read of an answer.
+const maxAnswer = 64 << 20
+
+func (r *Remote) askOnce(ctx context.Context, method, path string, in any) ([]byte, error) {
 	var body io.Reader
 	if in != nil {
 		raw, err := json.Marshal(in)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		body = bytes.NewReader(raw)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, r.base+path, body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -171,31 +190,27 @@ func (r *Remote) callOnce(ctx context.Context, method, path string, in, out any)
 	}
 	res, err := r.http.Do(req)
 	if err != nil && ctx.Err() != nil {
-		return ErrInterrupted
+		return nil, ErrInterrupted
 	}
 	if err != nil {
-		return Failed("cli.remote.no_answer", err)
+		return nil, Failed("cli.remote.no_answer", err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
-	if err != nil {
-		return err
+	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(raw) > maxAnswer:
+		return nil, Failed("cli.remote.too_large", maxAnswer>>20)
+	case res.StatusCode < http.StatusBadRequest:
+		return raw, nil
 	}
-	if res.StatusCode >= http.StatusBadRequest {
-		var p adminapi.Problem
-		if json.Unmarshal(raw, &p) == nil && p.Detail != "" {
-			seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
-			return &ProblemError{Problem: p, Status: res.StatusCode, After: time.Duration(seconds) * time.Second}
-		}
-		return Failed("cli.remote.status", res.Status)
+	var p adminapi.Problem
+	if json.Unmarshal(raw, &p) == nil && p.Detail != "" {
+		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
+		return nil, &ProblemError{Problem: p, Status: res.StatusCode, After: time.Duration(seconds) * time.Second}
 	}
-	if out == nil || len(raw) == 0 {
-		return nil
-	}
-	if err := json.Unmarshal(raw, out); err != nil {
-		return fmt.Errorf("decode answer: %w", err)
-	}
-	return nil
+	return nil, Failed("cli.remote.status", res.Status)
 }
 
 // Query builds a query string from pairs, leaving empty values out.

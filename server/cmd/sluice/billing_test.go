@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-project/sluice/billing/statement"
+	"github.com/sluice-project/sluice/server/adminapi"
+	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
+)
+
+// TestBillingCommands goes the way of an operator: look at the month, correct, close the month before, file the statements, and find all of it
+// in the audit log.
+func TestBillingCommands(t *testing.T) {
+	s := newSite(t, nil, quiet)
+	p := s.up()
+	s.env = p.client()
+	admin := &cli.App{Environ: s.env, Stdin: strings.NewReader("")}
+	flags := cli.RemoteFlags{URL: admin.Getenv("SLUICE_URL"), User: admin.Getenv("SLUICE_ADMIN_USER")}
+	file := func(name string) string { return filepath.Join(s.dir, name) }
+	now := time.Now().UTC()
+	month, before := now.Format("2006-01"), time.Date(now.Year(), now.Month()-1, 15, 0, 0, 0, 0, time.UTC).Format("2006-01")
+	s.run("chat", "one two three").wants(t, exitOK, "one two three")
+
+	read := func(args ...string) statement.Statement {
+		t.Helper()
+		r := s.run(append([]string{"billing", "statement", "--format", "json", "--month"}, args...)...)
+		r.wants(t, exitOK)
+		var signed statement.Signed
+		if err := json.Unmarshal([]byte(r.out), &signed); err != nil {
+			t.Fatal(err)
+		}
+		if sum := sha256.Sum256(signed.Statement); hex.EncodeToString(sum[:]) != signed.Digest {
+			t.Errorf("the digest is of something else: %s", r.out)
+		}
+		x, err := statement.Parse(signed.Statement, signed.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	var shown statement.Statement
+	p.eventually("the chat to be booked", func() bool { shown = read(month); return shown.Requests == 1 })
+	if shown.State != statement.Provisional || shown.Tenant != "demo" || shown.Amounts.Total <= 0 || len(shown.Lines) != 2 {
+		t.Errorf("%+v", shown)
+	}
+	var usage adminapi.UsageReport
+	if err := admin.Ask(t.Context(), flags, http.MethodGet, "/usage", nil, &usage); err != nil || usage.Total.CostNano != shown.Amounts.Total {
+		t.Errorf("the report says %+v, the statement %d, %v", usage.Total, shown.Amounts.Total, err)
+	}
+
+	s.run("billing", "correct", "--reason", "outage", "--month", before, "--", "-0.0000005").wants(t, exitOK, "corrected by -0.0000005")
+	s.run("billing", "corrections").wants(t, exitOK, "outage", before, "admin")
+	if corrected := read(month); corrected.Amounts.Total != shown.Amounts.Total-500 || len(corrected.Corrections) != 1 {
+		t.Errorf("%+v", corrected.Amounts)
+	}
+	if err := admin.Ask(t.Context(), flags, http.MethodGet, "/usage", nil, &usage); err != nil || usage.Total.CostNano != shown.Amounts.Total-500 || usage.Total.CorrectionsNano != -500 {
+		t.Errorf("%+v, %v", usage.Total, err)
+	}
+
+	s.run("billing", "close", month).wants(t, exitFailed, "not over", "conflict")
+	s.run("billing", "close", before, "--tenant", "nobody").wants(t, exitFailed, "not_found")
+	closed := s.run("billing", "close", before)
+	closed.wants(t, exitOK, before+" of demo is closed", "SHA-256 ")
+	digest := strings.TrimSpace(closed.out[strings.LastIndex(closed.out, " "):])
+	s.run("billing", "close", before).wants(t, exitFailed, "already_exists")
+	s.run("billing", "list").wants(t, exitOK, before+"-demo", digest, "PAYABLE")
+	if x := read(before); x.State != statement.Closed || x.ClosedBy != "admin" {
+		t.Errorf("%+v", x)
+	} else if d, err := x.Digest(); err != nil || d != digest {
+		t.Errorf("closed with %s, read with %s", digest, d)
+	}
+
+	for name, begins := range map[string]string{"s.pdf": "%PDF-1.7", "s.docx": "PK", "s.md": "# Statement of usage", "s.csv": "\ufeffstatement,"} {
+		s.run("billing", "statement", "--month", month, "--out", file(name)).wants(t, exitOK)
+		if b, err := os.ReadFile(file(name)); err != nil || !bytes.HasPrefix(b, []byte(begins)) {
+			t.Errorf("%s: %.20q, %v", name, b, err)
+		}
+	}
+	s.run("billing", "statement", "--month", month, "--out", file("s.pdf")).wants(t, exitFailed, "exists")
+	zh := *s
+	zh.env = append([]string{"LANG=zh_CN.UTF-8"}, s.env...)
+	zh.run("billing", "statement", "--month", month, "--format", "md").wants(t, exitOK, "# 用量账单", "暂估", "outage")
+	zh.run("billing", "statement", "--format", "md").wants(t, exitUsage, "需要 --month")
+	for _, wrong := range [][]string{{"statement", "--month", month}, {"statement", "--month", month, "--out", file("s.xls")}, {"correct", "0"}, {"correct", "1e3"}, {"correct", "1"}} {
+		s.run(append([]string{"billing"}, wrong...)...).wants(t, exitUsage)
+	}
+	s.run("billing", "statement", "--month", "2026-13", "--format", "csv").wants(t, exitFailed, "month")
+
+	var page struct {
+		Items []struct {
+			Event struct {
+				Stage, Resource string
+				Detail          map[string]string
+			}
+		}
+	}
+	for action, want := range map[string]string{"admin.closeMonth": "digest " + digest, "admin.getStatement": "format pdf", "admin.correctUsage": "amount -0.0000005"} {
+		if err := admin.Ask(t.Context(), flags, http.MethodGet, "/audit/records?action="+action, nil, &page); err != nil {
+			t.Fatal(err)
+		}
+		found := slices.ContainsFunc(page.Items, func(i struct {
+			Event struct {
+				Stage, Resource string
+				Detail          map[string]string
+			}
+		},
+		) bool {
+			key, value, _ := strings.Cut(want, " ")
+			return i.Event.Stage == "outcome" && i.Event.Detail[key] == value
+		})
+		if !found {
+			t.Errorf("no record of %s says %s: %+v", action, want, page.Items)
+		}
+	}
+}
