@@ -17,7 +17,7 @@ func (s Statement) Document(l message.Lang, issuer string) (report.Document, err
 	}
 	in := func(p message.Phrase) string { return p.In(l) }
 	d := report.Document{
-		Lang: l, Title: in(message.Say("statement.title")), Subject: in(message.Say("statement.subject", s.Tenant, s.Month)), Issuer: issuer, Created: s.AsOf,
+		Lang: l, Title: in(message.Say("statement.title")), Subject: in(message.Say("statement.subject", s.Tenant, s.Month)), Issuer: issuer, Created: s.in(s.AsOf),
 		Footer: in(message.Say("statement.footer", s.Number, digest)),
 	}
 	verdict := report.Verdict{Outcome: report.Neutral, Text: in(message.Say("statement.provisional"))}
@@ -27,6 +27,7 @@ func (s Statement) Document(l message.Lang, issuer string) (report.Document, err
 	d.Body = []report.Block{
 		verdict, s.header(in, digest),
 		report.Heading{Level: 1, Text: in(message.Say("statement.amounts"))}, s.sums(in),
+		report.Fields{{Name: in(message.Say("statement.payable")), Value: grouped(money(s.Amounts.Payable, s.Rounding.Decimals)) + " " + s.Currency}},
 		report.Paragraph(in(message.Say("statement.rounded", s.Rounding.Decimals))),
 		report.Heading{Level: 1, Text: in(message.Say("statement.lines"))}, s.table(in, s.Lines, s.Amounts.Usage, false),
 	}
@@ -74,8 +75,7 @@ func (s Statement) sums(in func(message.Phrase) string) report.Table {
 	if len(s.Corrections) > 0 {
 		t.Rows = append(t.Rows, []string{in(message.Say("statement.corrections")), grouped(decimal(s.Amounts.Corrections))})
 	}
-	t.Rows = append(t.Rows, []string{in(message.Say("statement.total")), grouped(decimal(s.Amounts.Total))})
-	t.Total = []string{in(message.Say("statement.payable")), grouped(decimal(s.Amounts.Payable))}
+	t.Total = []string{in(message.Say("statement.total")), grouped(decimal(s.Amounts.Total))}
 	return t
 }
 

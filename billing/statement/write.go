@@ -154,6 +154,11 @@ func fixed(n int64, decimals int) string {
 	return text
 }
 
+// money writes a rounded amount with all its decimals.
+func money(nano int64, decimals int) string {
+	return new(big.Rat).SetFrac64(nano, pow10(9)).FloatString(decimals)
+}
+
 func pow10(n int) int64 {
 	out := int64(1)
 	for range n {
@@ -180,10 +185,12 @@ func grouped(text string) string {
 	return out
 }
 
-// local writes an instant in the zone of the statement.
-func (s Statement) local(t time.Time) string {
+// in returns an instant in the zone of the statement.
+func (s Statement) in(t time.Time) time.Time {
 	if zone, err := time.LoadLocation(s.Zone); err == nil {
-		t = t.In(zone)
+		return t.In(zone)
 	}
-	return t.Format("2006-01-02 15:04:05 UTC-07:00")
+	return t
 }
+
+func (s Statement) local(t time.Time) string { return s.in(t).Format("2006-01-02 15:04:05 UTC-07:00") }

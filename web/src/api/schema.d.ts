@@ -3367,6 +3367,7 @@ export interface components {
         PurposeHeader: string;
         IdPath: string;
         CollectionPath: string;
+        /** @description Such as 2026-10 */
         MonthPath: string;
         /** @description Tenant id; the caller's own if absent */
         TenantQuery: string;
@@ -4326,6 +4327,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Such as 2026-10 */
                 month: components["parameters"]["MonthPath"];
             };
             cookie?: never;
@@ -4356,6 +4358,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Such as 2026-10 */
                 month: components["parameters"]["MonthPath"];
             };
             cookie?: never;

@@ -7,6 +7,7 @@ import { useTranslation } from 'react-i18next';
 import { api, call, type Schema } from '../api/client';
 import { type Column, DataTable } from '../components/DataTable';
 import { Page, Panel } from '../components/Panel';
+import { StatementPanel } from '../components/StatementPanel';
 import { UsageTiles } from '../components/UsageTiles';
 import { useLabel, useLanguage } from '../i18n';
 import { count, energy, exactJoules, exactNano, money } from '../lib/format';
@@ -150,6 +151,7 @@ export default function Usage() {
           </Button>
         )}
       </Panel>
+      <StatementPanel />
     </Page>
   );
 }
