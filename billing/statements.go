@@ -3,7 +3,6 @@ package billing
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -40,7 +39,10 @@ func (l *Ledger) Statements(ctx context.Context, tenant string) ([]statement.Sta
 func (l *Ledger) CloseMonth(ctx context.Context, tenant, month, actor string) (statement.Statement, error) {
 	var s statement.Statement
 	err := l.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		var err error
+		err := bumpVersion(tx) // the counter row is the lock: months close one at a time
+		if err != nil {
+			return err
+		}
 		if s, err = l.statement(tx, tenant, month); err != nil {
 			return err
 		}
@@ -56,9 +58,6 @@ func (l *Ledger) CloseMonth(ctx context.Context, tenant, month, actor string) (s
 		s.State, s.ClosedBy = statement.Closed, actor
 		return insertStatement(tx, s)
 	})
-	if errors.Is(err, gorm.ErrDuplicatedKey) { // another replica was first
-		err = fault.New(fault.CodeExists, fault.Say("thing.statement"), month)
-	}
 	return s, dbError("close month", err)
 }
 

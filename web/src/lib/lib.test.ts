@@ -103,7 +103,7 @@ describe('changes', () => {
 
 describe('usageOption', () => {
   const row = (day: string, model: string, requests: number): Schema['UsageRow'] => ({
-    day, model, requests, prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0, cost_nano: 0, currency: 'CNY', energy_uj: 0, energy_method: '',
+    day, model, requests, prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0, cost_nano: 0, corrections_nano: 0, currency: 'CNY', energy_uj: 0, energy_method: '',
   });
 
   it('keeps days without usage and sums to the rows', () => {
