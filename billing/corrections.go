@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// Correction changes what a tenant pays. What was booked stays as it is; budgets do not notice.
+// Correction changes what a tenant pays. What was billed stays as it is; budgets do not notice.
 type Correction struct {
 	Tenant  string
 	Month   string // that it is about, such as 2026-09; or
@@ -79,7 +79,7 @@ func (l *Ledger) Correct(ctx context.Context, c Correction) (statement.Correctio
 				return err
 			}
 			if len(of) == 0 {
-				return fault.New(fault.CodeNotFound, fault.Say("thing.booked_request"), c.Request)
+				return fault.New(fault.CodeNotFound, fault.Say("thing.billed_request"), c.Request)
 			}
 			row.Model, row.Key = of[0].Model, of[0].Key
 		}

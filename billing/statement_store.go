@@ -75,7 +75,7 @@ type groupRow struct {
 	Energy       int64  `gorm:"column:energy"`
 }
 
-// usageGroups returns the booked usage of a tenant that was admitted in a range, and its currency.
+// usageGroups returns the billed usage of a tenant that was admitted in a range, and its currency.
 func usageGroups(tx *gorm.DB, tenant string, from, until time.Time) (groups []statement.Usage, currency string, err error) {
 	const groupColumns = "action, model, price_book, energy_method, currency"
 	list := groupColumns + ", COUNT(*) AS requests"
@@ -106,7 +106,7 @@ func usageGroups(tx *gorm.DB, tenant string, from, until time.Time) (groups []st
 	return groups, currency, nil
 }
 
-// requestsBefore counts the booked requests of a tenant that were admitted before an instant, from daily sums but for the day it lies in.
+// requestsBefore counts the billed requests of a tenant that were admitted before an instant, from daily sums but for the day it lies in.
 func requestsBefore(tx *gorm.DB, tenant string, until time.Time) (int64, error) {
 	var days, rest int64
 	midnight := until.UTC().Truncate(24 * time.Hour)
@@ -121,8 +121,8 @@ func requestsBefore(tx *gorm.DB, tenant string, until time.Time) (int64, error) 
 	return days + rest, nil
 }
 
-// firstBooked returns when the first usage or correction of a tenant was, 0 if there is none.
-func firstBooked(tx *gorm.DB, tenant string) (int64, error) {
+// firstBilled returns when the first usage or correction of a tenant was, 0 if there is none.
+func firstBilled(tx *gorm.DB, tenant string) (int64, error) {
 	first := int64(0)
 	for _, table := range []string{"billing_usage", "billing_corrections"} {
 		var at []int64

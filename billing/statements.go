@@ -34,7 +34,7 @@ func (l *Ledger) Statements(ctx context.Context, tenant string) ([]statement.Sta
 }
 
 // CloseMonth freezes the figures of a month that is over. Months are closed in order, so that each usage is in exactly one statement: what is
-// booked for a closed month later stands in the first one that is open. CodeConflict says why a month cannot be closed yet, CodeExists that
+// billed for a closed month later stands in the first one that is open. CodeConflict says why a month cannot be closed yet, CodeExists that
 // it is closed.
 func (l *Ledger) CloseMonth(ctx context.Context, tenant, month, actor string) (statement.Statement, error) {
 	var s statement.Statement
@@ -73,7 +73,7 @@ func mayClose(tx *gorm.DB, s statement.Statement) error {
 		}
 		return nil
 	}
-	first, err := firstBooked(tx, s.Tenant)
+	first, err := firstBilled(tx, s.Tenant)
 	if err != nil || first == 0 || first >= s.From.UnixMicro() {
 		return err
 	}
@@ -84,7 +84,7 @@ func mayClose(tx *gorm.DB, s statement.Statement) error {
 	return fault.New(fault.CodeConflict, fault.Say("billing.month_order", Month.id(time.UnixMicro(first), zone)))
 }
 
-// statement reads a closed statement, or makes one of what is booked now.
+// statement reads a closed statement, or makes one of what is billed now.
 func (l *Ledger) statement(tx *gorm.DB, tenant, month string) (statement.Statement, error) {
 	s, err := l.header(tenant, month)
 	if err != nil {
@@ -188,7 +188,7 @@ func monthAfter(month string) string {
 	return t.AddDate(0, 1, 0).Format("2006-01")
 }
 
-// lateUsage returns what is booked of months that are closed and stands in no statement. The books only grow, so what is there now less
+// lateUsage returns what is billed of months that are closed and stands in no statement. The books only grow, so what is there now less
 // what statements have is what came late, whenever and through whichever replica it came.
 func lateUsage(tx *gorm.DB, closed []statement.Statement, until time.Time) ([]statement.Usage, error) {
 	if len(closed) == 0 {
@@ -203,12 +203,12 @@ func lateUsage(tx *gorm.DB, closed []statement.Statement, until time.Time) ([]st
 			counted[u.Group()] = plus(sum, u, 1)
 		}
 	}
-	booked, err := requestsBefore(tx, tenant, until)
-	if err != nil || booked == stated { // most often
+	billed, err := requestsBefore(tx, tenant, until)
+	if err != nil || billed == stated { // most often
 		return nil, err
 	}
-	if booked < stated {
-		return nil, fmt.Errorf("the books have %d requests, the statements %d", booked, stated)
+	if billed < stated {
+		return nil, fmt.Errorf("the books have %d requests, the statements %d", billed, stated)
 	}
 	var late []statement.Usage
 	look := func(month string, from, until time.Time) error {

@@ -182,7 +182,7 @@ func TestClosedMonthsAreFrozen(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 
-		// A year later everything that was booked is in exactly one statement.
+		// A year later everything that was billed is in exactly one statement.
 		c.advance(20 * 24 * time.Hour)
 		closeMonth(t, l, "2026-11")
 		bookUsage(t, l, "late-4", utc(time.October, 5, 0, 0), func(u *Usage) { tokens(1, 0, 0)(u); u.Model = "m1" })
@@ -305,7 +305,7 @@ func TestCorrectionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestStatementsAndReportsAgree: random usage that is booked before and after months are closed, in any order, and corrections. All statements
+// TestStatementsAndReportsAgree: random usage that is billed before and after months are closed, in any order, and corrections. All statements
 // together have what the report has, and every row of the report is a sum of others.
 func TestStatementsAndReportsAgree(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {

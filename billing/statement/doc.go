@@ -3,13 +3,13 @@
 //
 // # Figures
 //
-// Amounts are whole numbers of 10⁻⁹ currency unit, as the books have them. The lines of a statement sum to what was booked: where price and
-// quantity do not make the booked amount, because a price book is not there any more, the line has the booked amount and no price.
+// Amounts are whole numbers of 10⁻⁹ currency unit, as the books have them. The lines of a statement sum to what was billed: where price and
+// quantity do not make the billed amount, because a price book is not there any more, the line has the billed amount and no price.
 // [Statement.Payable] is the only figure that is rounded. [Rounding] names how.
 //
 // # States
 //
-// A statement is provisional until its month is closed. A closed one never changes. What is booked for its month later stands in the first
+// A statement is provisional until its month is closed. A closed one never changes. What is billed for its month later stands in the first
 // month that is still open, in lines that name the month. Corrections are rows of their own, in the month in which they were made.
 //
 // # Digest

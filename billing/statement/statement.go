@@ -43,7 +43,7 @@ type Statement struct {
 	Books    []Book    `json:"price_books"`
 
 	Lines       []Line       `json:"lines"`
-	Late        []Line       `json:"late"` // of months that were closed before they were booked
+	Late        []Line       `json:"late"` // of months that were closed before they were billed
 	Corrections []Correction `json:"corrections"`
 	Energy      []Energy     `json:"energy"`
 
@@ -95,7 +95,7 @@ const (
 	Embedding   = "embedding"
 	Rerank      = "rerank"
 	Ingestion   = "ingestion" // the vectors of documents that were taken in
-	Unpriced    = "unpriced"  // tokens of all kinds, at the amount that was booked
+	Unpriced    = "unpriced"  // tokens of all kinds, at the amount that was billed
 )
 
 // Line is one kind of tokens of one model at one price.
@@ -109,7 +109,7 @@ type Line struct {
 	Amount    int64  `json:"amount_nano"`
 }
 
-// Correction changes what a tenant pays, without touching what was booked.
+// Correction changes what a tenant pays, without touching what was billed.
 type Correction struct {
 	ID      string    `json:"id"`
 	At      time.Time `json:"at"`
@@ -229,7 +229,7 @@ func merged(groups []Usage) []Usage {
 	return out
 }
 
-// linesOf prices a group. Its lines sum to what was booked.
+// linesOf prices a group. Its lines sum to what was billed.
 func linesOf(u Usage, rates Rates) []Line {
 	line := func(kind string, quantity, unit int64) (Line, bool) {
 		hi, lo := bits.Mul64(uint64(quantity), uint64(unit))

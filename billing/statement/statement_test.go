@@ -123,7 +123,7 @@ func TestHalfUp(t *testing.T) {
 	}
 }
 
-// TestPartsSumToTheTotal: whatever was booked at whatever price, and against the exact sums of big numbers.
+// TestPartsSumToTheTotal: whatever was billed at whatever price, and against the exact sums of big numbers.
 func TestPartsSumToTheTotal(t *testing.T) {
 	random := rand.New(rand.NewPCG(20, 10))
 	for range 2000 {

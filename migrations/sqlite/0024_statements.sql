@@ -1,5 +1,5 @@
 -- +goose Up
--- What a tenant pays more or, below 0, less than what was booked. Rows are only added.
+-- What a tenant pays more or, below 0, less than what was billed. Rows are only added.
 CREATE TABLE billing_corrections (
     id       TEXT   NOT NULL PRIMARY KEY,
     tenant   TEXT   NOT NULL,

@@ -49,7 +49,7 @@ func TestBillingCommands(t *testing.T) {
 		return x
 	}
 	var shown statement.Statement
-	p.eventually("the chat to be booked", func() bool { shown = read(month); return shown.Requests == 1 })
+	p.eventually("the chat to be billed", func() bool { shown = read(month); return shown.Requests == 1 })
 	if shown.State != statement.Provisional || shown.Tenant != "demo" || shown.Amounts.Total <= 0 || len(shown.Lines) != 2 {
 		t.Errorf("%+v", shown)
 	}

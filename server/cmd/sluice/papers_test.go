@@ -57,6 +57,8 @@ func walk(words []string) string {
 	for i, w := range words {
 		w = strings.TrimRight(w, `.,;)"'`)
 		switch {
+		case w == "--": // words follow, whatever they begin with
+			return ""
 		case strings.HasPrefix(w, "--"):
 			name, _, _ := strings.Cut(w[2:], "=")
 			if cmd.Flags().Lookup(name) == nil && cmd.InheritedFlags().Lookup(name) == nil && cmd.PersistentFlags().Lookup(name) == nil {

@@ -586,7 +586,7 @@ export interface paths {
         /**
          * The statement of a tenant for a month
          * @description What was used by kind and model, with quantity, unit price and amount, usage of earlier months that came late, corrections, and energy with how it is known. A month that is
-         *     not closed gives a provisional statement of what is booked now. A closed month always gives the same figures and the same digest. Documents are in the language of Accept-Language;
+         *     not closed gives a provisional statement of what is billed now. A closed month always gives the same figures and the same digest. Documents are in the language of Accept-Language;
          *     csv and json have none. Reading one leaves an audit record. 404 (not_found): the month lies before the first that was closed.
          */
         get: operations["getStatement"];
@@ -609,7 +609,7 @@ export interface paths {
         put?: never;
         /**
          * Close a month of a tenant
-         * @description Freezes the figures. What is booked for the month later stands in the first month that is still open. Months are closed in order, and only when they are over (409, conflict).
+         * @description Freezes the figures. What is billed for the month later stands in the first month that is still open. Months are closed in order, and only when they are over (409, conflict).
          *     The audit record names the digest of the statement.
          */
         post: operations["closeMonth"];
@@ -631,7 +631,7 @@ export interface paths {
         put?: never;
         /**
          * Correct what a tenant pays
-         * @description Adds a row; what was booked stays. It counts from now on: in the statement of the current month and in usage reports of today. Nobody changes or removes it; another correction takes it back. Budgets do not notice.
+         * @description Adds a row; what was billed stays. It counts from now on: in the statement of the current month and in usage reports of today. Nobody changes or removes it; another correction takes it back. Budgets do not notice.
          */
         post: operations["correctUsage"];
         delete?: never;
@@ -4414,7 +4414,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Booked */
+            /** @description Billed */
             201: {
                 headers: {
                     [name: string]: unknown;
