@@ -40,7 +40,9 @@ func bookUsage(t *testing.T, l *Ledger, request string, at time.Time, change fun
 }
 
 func tokens(prompt, cached, completion int64) func(*Usage) {
-	return func(u *Usage) { u.Tokens, u.Energy = Tokens{Prompt: prompt, Cached: cached, Completion: completion}, prompt }
+	return func(u *Usage) {
+		u.Tokens, u.Energy = Tokens{Prompt: prompt, Cached: cached, Completion: completion}, prompt
+	}
 }
 
 func utc(month time.Month, day, hour, minute int) time.Time {
@@ -318,7 +320,7 @@ func TestStatementsAndReportsAgree(t *testing.T) {
 			at := utc(time.August, 1, 0, 0).Add(time.Duration(random.Int64N(int64(c.now().Sub(utc(time.August, 1, 0, 0))))))
 			bookUsage(t, l, id(i), at, func(u *Usage) {
 				tokens(random.Int64N(1000)+1, 0, random.Int64N(100))(u)
-				u.Model, u.Key = "m" + id(random.IntN(3)), id("k", random.IntN(2))
+				u.Model, u.Key = "m"+id(random.IntN(3)), id("k", random.IntN(2))
 				u.Action = []string{"chat.completions", "embeddings"}[random.IntN(2)]
 				if u.Action == "embeddings" {
 					u.Tokens.Completion = 0

@@ -26,10 +26,12 @@ func (s Statement) Document(l message.Lang, issuer string) (report.Document, err
 	}
 	d.Body = []report.Block{
 		verdict, s.header(in, digest),
-		report.Heading{Level: 1, Text: in(message.Say("statement.amounts"))}, s.sums(in),
+		report.Heading{Level: 1, Text: in(message.Say("statement.amounts"))},
+		s.sums(in),
 		report.Fields{{Name: in(message.Say("statement.payable")), Value: grouped(money(s.Amounts.Payable, s.Rounding.Decimals)) + " " + s.Currency}},
 		report.Paragraph(in(message.Say("statement.rounded", s.Rounding.Decimals))),
-		report.Heading{Level: 1, Text: in(message.Say("statement.lines"))}, s.table(in, s.Lines, s.Amounts.Usage, false),
+		report.Heading{Level: 1, Text: in(message.Say("statement.lines"))},
+		s.table(in, s.Lines, s.Amounts.Usage, false),
 	}
 	if slices.ContainsFunc(append(slices.Clone(s.Lines), s.Late...), func(l Line) bool { return l.Kind == Unpriced }) {
 		d.Body = append(d.Body, report.Paragraph(in(message.Say("statement.unpriced_note"))))

@@ -47,24 +47,23 @@ func (f Format) MediaType() string {
 
 // Write writes s in a format. issuer is who answers for it.
 func Write(w io.Writer, f Format, s Statement, l message.Lang, issuer string) error {
-	switch f {
-	case CSV:
+	if f == CSV {
 		return writeCSV(w, s)
-	case JSON:
+	}
+	if f == JSON {
 		return writeJSON(w, s)
 	}
 	d, err := s.Document(l, issuer)
 	if err != nil {
 		return err
 	}
-	switch f {
-	case DOCX:
-		return report.Write(w, report.DOCX, d)
-	case Markdown:
-		return report.Write(w, report.Markdown, d)
-	default:
-		return report.Write(w, report.PDF, d)
+	as := report.PDF
+	if f == DOCX {
+		as = report.DOCX
+	} else if f == Markdown {
+		as = report.Markdown
 	}
+	return report.Write(w, as, d)
 }
 
 // Signed is the JSON form: the content with its digest.

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"github.com/sluice-project/sluice/governance/classify/eval"
-
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluice-project/sluice/governance/classify/eval"
 )
 
 // TestEvalMaskingOnOwnCorpus measures a corpus whose figures are known beforehand.
