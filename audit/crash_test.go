@@ -127,7 +127,7 @@ func crashRun(spec string) error {
 	if err := json.Unmarshal([]byte(spec), &c); err != nil {
 		return err
 	}
-	db, err := database.Open(context.Background(), database.Config{URL: keyring.Secret(c.URL), MaxConnections: 4})
+	db, err := database.Open(context.Background(), database.Config{URL: keyring.Inline(c.URL), MaxConnections: 4})
 	if err != nil {
 		return err
 	}
@@ -279,7 +279,7 @@ func TestKillAtRandomMoments(t *testing.T) {
 
 // killAndVerify puts one directory and one database through all rounds.
 func killAndVerify(t *testing.T, site crash, rounds int, random *rand.Rand) {
-	db, err := database.Open(t.Context(), database.Config{URL: keyring.Secret(site.URL), MaxConnections: 4})
+	db, err := database.Open(t.Context(), database.Config{URL: keyring.Inline(site.URL), MaxConnections: 4})
 	must(t, err)
 	t.Cleanup(func() { _ = database.Close(db) })
 	if _, err := migrations.Apply(t.Context(), db); err != nil {

@@ -80,7 +80,7 @@ func mustVerify(t testing.TB, l *Log, db *gorm.DB) verify.Report {
 
 func openMigrated(t testing.TB, path string) *gorm.DB {
 	t.Helper()
-	db, err := database.Open(context.Background(), database.Config{URL: keyring.Secret("sqlite:" + path)})
+	db, err := database.Open(context.Background(), database.Config{URL: keyring.Inline("sqlite:" + path)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ const (
 // newLink listens in front of the server at rawURL, with a migrated database.
 func newLink(t *testing.T, rawURL string) *link {
 	t.Helper()
-	direct, err := database.Open(t.Context(), database.Config{URL: keyring.Secret(rawURL), MaxConnections: 1})
+	direct, err := database.Open(t.Context(), database.Config{URL: keyring.Inline(rawURL), MaxConnections: 1})
 	must(t, err)
 	_, err = migrations.Apply(t.Context(), direct)
 	must(t, err)
@@ -82,7 +82,7 @@ func (w *link) open(t *testing.T) *gorm.DB {
 	q.Set("host", w.socket)
 	q.Set("port", "5432")
 	u.Host, u.RawQuery = "", q.Encode()
-	db, err := database.Open(context.Background(), database.Config{URL: keyring.Secret(u.String()), MaxConnections: 4})
+	db, err := database.Open(context.Background(), database.Config{URL: keyring.Inline(u.String()), MaxConnections: 4})
 	must(t, err)
 	t.Cleanup(func() { _ = database.Close(db) })
 	return db

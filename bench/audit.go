@@ -251,7 +251,7 @@ func openBenchLog(ctx context.Context, dir string) (*audit.Log, *gorm.DB, func()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, nil, err
 	}
-	db, err := database.Open(ctx, database.Config{URL: keyring.Secret("sqlite:" + filepath.Join(dir, "audit.db"))})
+	db, err := database.Open(ctx, database.Config{URL: keyring.Inline("sqlite:" + filepath.Join(dir, "audit.db"))})
 	if err != nil {
 		return nil, nil, nil, err
 	}

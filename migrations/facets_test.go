@@ -31,7 +31,7 @@ func TestOldRecordsAreIndexed(t *testing.T) {
 		"postgres": func() string { return dbtest.PostgresURL(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			db, err := database.Open(t.Context(), database.Config{URL: keyring.Secret(url())})
+			db, err := database.Open(t.Context(), database.Config{URL: keyring.Inline(url())})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -72,6 +72,7 @@ type parts struct {
 	temporal   *devserver.Server  // nil unless embedded
 	notify     *notify.Notifier
 	watcher    *alerts.Watcher // nil without a channel to tell
+	secrets    *credentials
 
 	closers []func() error
 }
@@ -86,6 +87,7 @@ type loop struct {
 func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (*parts, error) {
 	reg := prometheus.NewRegistry()
 	p := &parts{cfg: cfg, log: log, reg: reg, metrics: prometheus.Gatherers{reg}, engines: map[string]engine.Engine{}}
+	p.secrets = &credentials{refresh: cfg.RefreshCredentials, log: log}
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error
@@ -314,7 +316,7 @@ func (p *parts) buildGateway(ctx context.Context) error {
 // loops lists the background tasks of the built parts.
 func (p *parts) loops() []loop {
 	out := []loop{
-		{"identity", p.identity.Run}, {"policy", p.guard.Run}, {"pseudonyms", p.guard.Sweep}, {"billing", p.ledger.Run}, {"audit", p.audit.Run}, {"retention", p.audit.Retain}, {"reconciliation", p.reconciler.Run}, {"route", p.router.Run}, {"notifications", p.notify.Run},
+		{"identity", p.identity.Run}, {"policy", p.guard.Run}, {"pseudonyms", p.guard.Sweep}, {"billing", p.ledger.Run}, {"audit", p.audit.Run}, {"retention", p.audit.Retain}, {"reconciliation", p.reconciler.Run}, {"route", p.router.Run}, {"notifications", p.notify.Run}, {"secrets", p.secrets.Run},
 	}
 	if p.rag != nil {
 		out = append(out, loop{"retrieval", p.rag.Run})

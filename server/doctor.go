@@ -44,8 +44,9 @@ func Diagnose(ctx context.Context, cfg *config.Config, url string) (checks []Che
 		{"models", func(_ context.Context, c *config.Config) (string, error) { return "", CheckModels(c) }, false},
 		{"temporal", checkTemporal, false},
 		{"listen address", checkListen, true},
+		{"secrets", checkSecrets, true},
 		{"server", func(ctx context.Context, c *config.Config) (string, error) {
-			return askReady(ctx, url, c.Operations.Token)
+			return askReady(ctx, url, c.Operations.Token.Reveal())
 		}, false},
 	}
 	if url == "" {
@@ -158,8 +159,16 @@ func checkListen(ctx context.Context, cfg *config.Config) (string, error) {
 	return cfg.Listen + " is free", l.Close()
 }
 
+// checkSecrets names what is written out in the configuration.
+func checkSecrets(_ context.Context, cfg *config.Config) (string, error) {
+	if written := cfg.InlineCredentials(); len(written) > 0 {
+		return "", fmt.Errorf("%s: written out where whoever reads or copies the configuration gets it; write file:/path or env:NAME instead", strings.Join(written, ", "))
+	}
+	return "none is written out in the configuration", nil
+}
+
 // askReady asks the readiness probe, which names its parts to whoever has the token.
-func askReady(ctx context.Context, url string, token keyring.Secret) (string, error) {
+func askReady(ctx context.Context, url string, token string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/readyz", nil)
@@ -167,7 +176,7 @@ func askReady(ctx context.Context, url string, token keyring.Secret) (string, er
 		return "", err
 	}
 	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token.Reveal())
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

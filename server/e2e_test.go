@@ -46,6 +46,7 @@ type setup struct {
 	extra     string // YAML appended to the configuration
 	upstream  func(u *enginetest.Upstream)
 	wire      func(next http.Handler) http.Handler // sees what goes to the upstream
+	keyFile   string                               // where the upstream's key is; "": it has none
 	retrieval bool                                 // with the real embedding model; the test is skipped without it
 
 	overrides map[string]any // of the configuration, as the command line's
@@ -97,13 +98,17 @@ func start(t *testing.T, s setup) *installation {
 		native = fmt.Sprintf("{id: %s, path: %q}", testmodel.MiniLM, testmodel.Path(t, testmodel.MiniLM))
 		embedding = testmodel.MiniLM
 	}
+	key := ""
+	if s.keyFile != "" {
+		key = "api_key: 'file:" + s.keyFile + "', "
+	}
 	file := filepath.Join(in.dir, "sluice.yaml")
 	text := fmt.Sprintf(`engines:
   native: {models: [%s]}
   remote:
-    - {name: upstream, base_url: "%s/v1", allow_private: [127.0.0.1/32], models: %s}
+    - {name: upstream, base_url: "%s/v1", %sallow_private: [127.0.0.1/32], models: %s}
 rag: {embedding_model: %s}
-%s`, native, upstream.URL, names, embedding, s.extra)
+%s`, native, upstream.URL, key, names, embedding, s.extra)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -25,12 +25,18 @@ import (
 
 // newLimiter returns the rate limiter: shared through Redis if one is configured.
 func newLimiter(cfg config.Limits, p *parts) (*limit.Limiter, error) {
-	if cfg.RedisURL == "" {
+	if cfg.RedisURL.Empty() {
 		return limit.NewMemory(cfg.Config, p.log)
 	}
 	opts, err := redis.ParseURL(cfg.RedisURL.Reveal())
 	if err != nil {
 		return nil, errors.New("limits.redis_url: must look like redis://user:password@host:6379/0") // the cause holds the password
+	}
+	opts.CredentialsProvider = func() (user, password string) { // what a new connection signs in with may have changed
+		if now, err := redis.ParseURL(cfg.RedisURL.Reveal()); err == nil {
+			return now.Username, now.Password
+		}
+		return opts.Username, opts.Password
 	}
 	client := redis.NewClient(opts)
 	p.closers = append(p.closers, client.Close)

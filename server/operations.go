@@ -41,7 +41,7 @@ func (e *edge) operator(next http.HandlerFunc) http.HandlerFunc {
 		switch o := e.parts.cfg.Operations; {
 		case e.operated(r):
 			next(w, r)
-		case o.Token == "":
+		case o.Token.Empty():
 			http.Error(w, message.Both("operations.not_set", "\n"), http.StatusForbidden)
 		default:
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -53,7 +53,7 @@ func (e *edge) operator(next http.HandlerFunc) http.HandlerFunc {
 // operated reports whether an operator asks: with the token, or without one on the listener that is for operators alone.
 func (e *edge) operated(r *http.Request) bool {
 	o := e.parts.cfg.Operations
-	if o.Token == "" {
+	if o.Token.Empty() {
 		return o.Listen != "" && r.Context().Value(operationsListener{}) != nil
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -127,6 +127,9 @@ func (e *edge) checks(ctx context.Context) []adminapi.SystemPart {
 	}
 	if !alive {
 		add("engines", lastErr, true)
+	}
+	if err := p.secrets.Ready(); err != nil {
+		add("secrets", err, false)
 	}
 	switch {
 	case p.flows != nil:

@@ -49,7 +49,7 @@ func TestQueryTimes(t *testing.T) {
 			if kind == "postgres" {
 				url = dbtest.PostgresURL(t)
 			}
-			db, err := database.Open(t.Context(), database.Config{URL: keyring.Secret(url)})
+			db, err := database.Open(t.Context(), database.Config{URL: keyring.Inline(url)})
 			must(t, err)
 			t.Cleanup(func() { _ = database.Close(db) })
 			_, err = migrations.Apply(t.Context(), db)

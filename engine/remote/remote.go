@@ -49,7 +49,7 @@ type Config struct {
 	// BaseURL is the root of the dialect, such as "https://gpu-1.example.com/v1".
 	BaseURL string `koanf:"base_url"`
 	// APIKey is sent as a bearer token; empty sends none.
-	APIKey keyring.Secret `koanf:"api_key"`
+	APIKey keyring.Credential `koanf:"api_key"`
 	// Models lists what may be used of the upstream.
 	Models []ModelConfig `koanf:"models"`
 	// AllowPrivate lists the networks (such as "10.2.0.0/16" or "127.0.0.1/32") in which an otherwise refused address is allowed.

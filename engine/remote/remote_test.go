@@ -18,11 +18,12 @@ import (
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
 )
 
 func config(url string) remote.Config {
 	return remote.Config{
-		BaseURL: url + "/v1", APIKey: "upstream-secret", AllowPrivate: []string{"127.0.0.0/8"},
+		BaseURL: url + "/v1", APIKey: keyring.Inline("upstream-secret"), AllowPrivate: []string{"127.0.0.0/8"},
 		Models: []remote.ModelConfig{
 			{ID: "chat", Upstream: "scripted", ContextTokens: 4096, Logprobs: true, Deterministic: true},
 			{ID: "embed", Upstream: "scripted-embed", EmbedDim: 32},

@@ -5,12 +5,15 @@ package database
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/ncruces/go-sqlite3/driver" // SQLite without cgo
 	"github.com/ncruces/go-sqlite3/gormlite"
 	"gorm.io/driver/postgres"
@@ -23,8 +26,9 @@ import (
 
 // Config says which database to open.
 type Config struct {
-	// URL is "sqlite:/path/to/file.db" or "postgres://user:password@host/database?…". It may hold a password, hence a secret.
-	URL keyring.Secret `koanf:"url"`
+	// URL is "sqlite:/path/to/file.db" or "postgres://user:password@host/database?…". It may hold a password, hence a credential; a
+	// new connection takes user and password from what it is then.
+	URL keyring.Credential `koanf:"url"`
 	// MaxConnections bounds the pool; 0 means 16. SQLite uses the same pool: one writer at a time, many readers (WAL).
 	MaxConnections int `koanf:"max_connections"`
 }
@@ -59,7 +63,7 @@ func Open(ctx context.Context, cfg Config) (*gorm.DB, error) {
 		}
 		dial = gormlite.OpenDB(pool)
 	} else {
-		dial = postgres.Open(u)
+		dial = postgres.New(postgres.Config{DSN: u, OptionOpenDB: []stdlib.OptionOpenDB{stdlib.OptionBeforeConnect(cfg.signIn)}})
 	}
 	db, err := gorm.Open(dial, &gorm.Config{
 		Logger:                 gormlog.Discard, // errors are returned; statements could hold personal data
@@ -86,6 +90,16 @@ func Open(ctx context.Context, cfg Config) (*gorm.DB, error) {
 		return nil, redact(fmt.Errorf("open database: %w", err), u)
 	}
 	return db, nil
+}
+
+// signIn gives a new connection the user and password that the URL has now: who rotates them restarts nothing.
+func (c Config) signIn(_ context.Context, conn *pgx.ConnConfig) error {
+	now, err := pgx.ParseConfig(c.URL.Reveal())
+	if err != nil {
+		return errors.New("database.url: cannot be read any more") // the cause holds the password
+	}
+	conn.User, conn.Password = now.User, now.Password
+	return nil
 }
 
 // redact wraps err as Unavailable with the password of the connection string removed: drivers like to print it whole.

@@ -162,7 +162,7 @@ func webhookPeer(t *testing.T, p *peer) Channel {
 		}
 		return r.Header.Get(webhooks.HeaderWebhookID), text
 	}, nil)
-	return Channel{Kind: kindWebhook, URL: keyring.Secret(at + "/in?auth=" + token), Secret: hookKey}
+	return Channel{Kind: kindWebhook, URL: keyring.Inline(at + "/in?auth=" + token), Secret: keyring.Inline(hookKey)}
 }
 
 func dingTalkPeer(t *testing.T, p *peer) Channel {
@@ -183,7 +183,7 @@ func dingTalkPeer(t *testing.T, p *peer) Channel {
 		takes: `{"errcode":0,"errmsg":"ok"}`, busy: `{"errcode":-1,"errmsg":"system busy"}`,
 		refuses: `{"errcode":310000,"errmsg":"keywords not in content, ` + token + `"}`,
 	})
-	return Channel{Kind: kindDingTalk, URL: keyring.Secret(at + "/robot/send?access_token=" + token), Secret: secret}
+	return Channel{Kind: kindDingTalk, URL: keyring.Inline(at + "/robot/send?access_token=" + token), Secret: keyring.Inline(secret)}
 }
 
 func weComPeer(t *testing.T, p *peer) Channel {
@@ -200,7 +200,7 @@ func weComPeer(t *testing.T, p *peer) Channel {
 		takes: `{"errcode":0,"errmsg":"ok"}`, busy: `{"errcode":-1,"errmsg":"system busy"}`,
 		refuses: `{"errcode":93000,"errmsg":"invalid webhook url, hint: [` + token + `]"}`,
 	})
-	return Channel{Kind: kindWeCom, URL: keyring.Secret(at + "/cgi-bin/webhook/send?key=" + token)}
+	return Channel{Kind: kindWeCom, URL: keyring.Inline(at + "/cgi-bin/webhook/send?key=" + token)}
 }
 
 func feishuPeer(t *testing.T, p *peer) Channel {
@@ -230,7 +230,7 @@ func feishuPeer(t *testing.T, p *peer) Channel {
 		takes:   `{"StatusCode":0,"StatusMessage":"success","code":0,"data":{},"msg":"success"}`,
 		refuses: `{"code":19021,"msg":"sign match fail or timestamp is not within one hour from current time, ` + secret + `"}`,
 	})
-	return Channel{Kind: kindFeishu, URL: keyring.Secret(at + "/open-apis/bot/v2/hook/" + token), Secret: secret}
+	return Channel{Kind: kindFeishu, URL: keyring.Inline(at + "/open-apis/bot/v2/hook/" + token), Secret: keyring.Inline(secret)}
 }
 
 // session is one conversation with the e-mail server.
@@ -311,7 +311,7 @@ func emailPeer(t *testing.T, p *peer, how string) Channel {
 	t.Cleanup(func() { close(p.release); _ = server.Close(); <-done })
 	c := Channel{Kind: kindEmail, Server: l.Addr().String(), TLS: how, From: "Sluice <sluice@example.com>", To: []string{recipient}}
 	if how != tlsNone {
-		c.Username, c.Password = "sluice", password
+		c.Username, c.Password = "sluice", keyring.Inline(password)
 	}
 	return c
 }
@@ -424,8 +424,8 @@ func TestChannelsThatHang(t *testing.T) {
 // TestUnreachable: the error of a connection names the host and nothing behind it.
 func TestUnreachable(t *testing.T) {
 	n, _ := notifier(t, Config{Channels: []Channel{
-		{Name: "a", Kind: kindDingTalk, URL: "https://127.0.0.1:1/robot/send?access_token=" + token, Secret: secret},
-		{Name: "b", Kind: kindEmail, Server: "127.0.0.1:1", Username: "u", Password: password, From: "a@b.example", To: []string{"a@b.example"}},
+		{Name: "a", Kind: kindDingTalk, URL: keyring.Inline("https://127.0.0.1:1/robot/send?access_token=" + token), Secret: keyring.Inline(secret)},
+		{Name: "b", Kind: kindEmail, Server: "127.0.0.1:1", Username: "u", Password: keyring.Inline(password), From: "a@b.example", To: []string{"a@b.example"}},
 	}})
 	results, err := n.Test(t.Context(), "")
 	if err != nil || len(results) != 2 {
@@ -448,7 +448,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	defer elsewhere.Close()
 	s := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
 	defer s.Close()
-	n, _ := notifier(t, Config{Channels: []Channel{{Name: "a", Kind: kindWebhook, URL: keyring.Secret(s.URL)}}})
+	n, _ := notifier(t, Config{Channels: []Channel{{Name: "a", Kind: kindWebhook, URL: keyring.Inline(s.URL)}}})
 	results, err := n.Test(t.Context(), "a")
 	f := &failure{}
 	if err != nil || called || !errors.As(results[0].Err, &f) || !f.final || !strings.Contains(f.why, "redirect") {
@@ -458,12 +458,12 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 
 // TestRobotsSignLikeTheirVendors: what the samples compute that DingTalk and Feishu publish, at a fixed time.
 func TestRobotsSignLikeTheirVendors(t *testing.T) {
-	r := &robot{cfg: Channel{Secret: "this is secret"}, now: func() time.Time { return time.UnixMilli(1700000000000) }}
+	r := &robot{cfg: Channel{Secret: keyring.Inline("this is secret")}, now: func() time.Time { return time.UnixMilli(1700000000000) }}
 	want := "https://oapi.dingtalk.com/robot/send?access_token=x&sign=sSFWELbV2YwjdDQhWZwTcWlX5BWUx5J6TPpsZmuPii0%3D&timestamp=1700000000000"
 	if got := r.signedURL("https://oapi.dingtalk.com/robot/send?access_token=x"); got != want {
 		t.Errorf("DingTalk: %s", got)
 	}
-	r = &robot{cfg: Channel{Secret: "demo"}, now: func() time.Time { return time.Unix(1599360473, 0) }}
+	r = &robot{cfg: Channel{Secret: keyring.Inline("demo")}, now: func() time.Time { return time.Unix(1599360473, 0) }}
 	body := map[string]any{}
 	r.signBody(body)
 	if diff := cmp.Diff(map[string]any{"timestamp": "1599360473", "sign": "l1N0gAcBjdwBvGm1xMjOF0XSyaLRpR7tuO5dHfhAYc8="}, body); diff != "" {
@@ -531,7 +531,7 @@ func TestEmailIsPrivate(t *testing.T) {
 	t.Run("wrong password", func(t *testing.T) {
 		p := newPeer()
 		c := emailPeer(t, p, tlsStart)
-		c.Name, c.Password = "ops", "canary-wrong"
+		c.Name, c.Password = "ops", keyring.Inline("canary-wrong")
 		n, _ := notifier(t, Config{Channels: []Channel{c}})
 		results, err := n.Test(t.Context(), "ops")
 		f := &failure{}

@@ -54,14 +54,14 @@ type Channel struct {
 	Language string // en or zh; "" = en
 	Severity string // the least: info, warning or critical; "" = warning
 
-	URL     keyring.Secret // of a webhook or a robot; that of a robot holds its token
-	Secret  keyring.Secret // signs what is sent: whsec_… of a webhook, the signing secret of a robot of DingTalk or Feishu
-	Keyword string         // word that a robot demands in every message
+	URL     keyring.Credential // of a webhook or a robot; that of a robot holds its token
+	Secret  keyring.Credential // signs what is sent: whsec_… of a webhook, the signing secret of a robot of DingTalk or Feishu
+	Keyword string             // word that a robot demands in every message
 
 	Server   string // host:port of the e-mail server
 	TLS      string // starttls, tls or none; "" = starttls
 	Username string
-	Password keyring.Secret
+	Password keyring.Credential
 	From     string
 	To       []string
 }
@@ -137,18 +137,18 @@ func (c Channel) validateHTTP(wrong func(key, why string)) {
 	}
 	switch c.Kind {
 	case kindWebhook:
-		if _, err := webhookKey(c.Secret); err != nil && c.Secret != "" {
+		if _, err := webhookKey(c.Secret); err != nil && !c.Secret.Empty() {
 			wrong("secret", "must be whsec_ and 24 to 64 bytes in base64; make one with: echo whsec_$(openssl rand -base64 32)")
 		}
 		if c.Keyword != "" {
 			wrong("keyword", "is for robots only")
 		}
 	case kindWeCom:
-		if c.Secret != "" {
+		if !c.Secret.Empty() {
 			wrong("secret", "robots of WeCom sign nothing: the key is in the url")
 		}
 	}
-	if c.Server != "" || c.TLS != "" || c.Username != "" || c.Password != "" || c.From != "" || len(c.To) > 0 {
+	if c.Server != "" || c.TLS != "" || c.Username != "" || !c.Password.Empty() || c.From != "" || len(c.To) > 0 {
 		wrong("kind", "server, tls, username, password, from and to are for email only")
 	}
 }
@@ -160,10 +160,10 @@ func (c Channel) validateEmail(wrong func(key, why string)) {
 	if !slices.Contains([]string{"", tlsStart, tlsFirst, tlsNone}, c.TLS) {
 		wrong("tls", "must be starttls, tls or none")
 	}
-	if (c.Username == "") != (c.Password == "") {
+	if (c.Username == "") != (c.Password.Empty()) {
 		wrong("username", "set both username and password, or neither")
 	}
-	if c.TLS == tlsNone && c.Password != "" {
+	if c.TLS == tlsNone && !c.Password.Empty() {
 		wrong("tls", "must not be none with a password, which would be sent in the clear")
 	}
 	if _, err := mail.ParseAddress(c.From); err != nil {
@@ -177,13 +177,13 @@ func (c Channel) validateEmail(wrong func(key, why string)) {
 			wrong("to", fmt.Sprintf("%q is no address", to))
 		}
 	}
-	if c.URL != "" || c.Secret != "" || c.Keyword != "" {
+	if !c.URL.Empty() || !c.Secret.Empty() || c.Keyword != "" {
 		wrong("kind", "url, secret and keyword are not for email")
 	}
 }
 
 // webhookKey returns the key behind a secret of the form that Standard Webhooks gives it.
-func webhookKey(s keyring.Secret) ([]byte, error) {
+func webhookKey(s keyring.Credential) ([]byte, error) {
 	text, ok := strings.CutPrefix(s.Reveal(), "whsec_")
 	key, err := base64.StdEncoding.DecodeString(text)
 	if !ok || err != nil || len(key) < 24 || len(key) > 64 {

@@ -61,7 +61,7 @@ func (e *email) client(ctx context.Context) (*mail.Client, error) {
 	if end, ok := ctx.Deadline(); ok {
 		opts = append(opts, mail.WithTimeout(max(time.Until(end), time.Millisecond))) // the library heeds the context only while it connects
 	}
-	if e.cfg.Password != "" {
+	if !e.cfg.Password.Empty() {
 		opts = append(opts, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(e.cfg.Username), mail.WithPassword(e.cfg.Password.Reveal()))
 	}
 	return mail.NewClient(host, opts...)

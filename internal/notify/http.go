@@ -87,17 +87,8 @@ func withoutAddress(err error) string {
 // webhook sends JSON and signs it as Standard Webhooks has it, so that receivers find libraries that check it.
 type webhook struct {
 	client *http.Client
-	url    keyring.Secret
-	key    []byte // nil: unsigned
-}
-
-func newWebhook(c Channel, client *http.Client) (*webhook, error) {
-	w := &webhook{client: client, url: c.URL}
-	var err error
-	if c.Secret != "" {
-		w.key, err = webhookKey(c.Secret)
-	}
-	return w, err
+	url    keyring.Credential
+	secret keyring.Credential // none: unsigned
 }
 
 // event is the body of a webhook. Fields are only ever added.
@@ -137,9 +128,14 @@ func (w *webhook) send(ctx context.Context, m message) error {
 		return &failure{why: err.Error(), final: true}
 	}
 	header := http.Header{}
-	if stamp := strconv.FormatInt(time.Now().Unix(), 10); w.key != nil {
+	if !w.secret.Empty() {
+		key, err := webhookKey(w.secret)
+		if err != nil {
+			return &failure{why: err.Error(), final: true}
+		}
+		stamp := strconv.FormatInt(time.Now().Unix(), 10)
 		header.Set("Webhook-Timestamp", stamp)
-		header.Set("Webhook-Signature", "v1,"+sign(w.key, m.id+"."+stamp+"."+string(body)))
+		header.Set("Webhook-Signature", "v1,"+sign(key, m.id+"."+stamp+"."+string(body)))
 	}
 	header.Set("Webhook-Id", m.id)
 	_, err = post(ctx, w.client, w.url.Reveal(), header, body)
@@ -189,7 +185,7 @@ func (r *robot) send(ctx context.Context, m message) error {
 
 // signedURL adds the time and its signature as DingTalk wants them.
 func (r *robot) signedURL(address string) string {
-	if r.cfg.Secret == "" {
+	if r.cfg.Secret.Empty() {
 		return address
 	}
 	u, err := url.Parse(address)
@@ -199,14 +195,15 @@ func (r *robot) signedURL(address string) string {
 	stamp := strconv.FormatInt(r.now().UnixMilli(), 10)
 	q := u.Query()
 	q.Set("timestamp", stamp)
-	q.Set("sign", sign([]byte(r.cfg.Secret.Reveal()), stamp+"\n"+r.cfg.Secret.Reveal()))
+	secret := r.cfg.Secret.Reveal()
+	q.Set("sign", sign([]byte(secret), stamp+"\n"+secret))
 	u.RawQuery = q.Encode()
 	return u.String()
 }
 
 // signBody adds the time and its signature as Feishu wants them: the time and the secret are the key, and nothing is signed with it.
 func (r *robot) signBody(body map[string]any) {
-	if r.cfg.Secret == "" {
+	if r.cfg.Secret.Empty() {
 		return
 	}
 	stamp := strconv.FormatInt(r.now().Unix(), 10)

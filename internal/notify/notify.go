@@ -119,7 +119,7 @@ func newSender(c Channel, client *http.Client) (sender, error) {
 	case kindEmail:
 		return newEmail(c)
 	case kindWebhook:
-		return newWebhook(c, client)
+		return &webhook{client: client, url: c.URL, secret: c.Secret}, nil
 	default:
 		return &robot{cfg: c, client: client, now: time.Now}, nil
 	}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
 )
 
 // scripted is a sender that fails as told.
@@ -73,7 +74,7 @@ func inScene(t *testing.T, cfg Config, test func(t *testing.T, sc scene)) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := scene{s: &scripted{}, reg: prometheus.NewRegistry(), log: &bytes.Buffer{}}
 		if cfg.Channels == nil {
-			cfg.Channels = []Channel{{Name: "ops", Kind: kindWebhook, URL: "https://h.example/in"}}
+			cfg.Channels = []Channel{{Name: "ops", Kind: kindWebhook, URL: keyring.Inline("https://h.example/in")}}
 		}
 		var err error
 		if sc.n, err = New(cfg, "", slog.New(slog.NewTextHandler(sc.log, nil)), sc.reg); err != nil {
@@ -248,7 +249,7 @@ func TestEndDelivers(t *testing.T) {
 
 // TestRobotsKeepTheLimit: at most 20 messages in any minute.
 func TestRobotsKeepTheLimit(t *testing.T) {
-	inScene(t, Config{Channels: []Channel{{Name: "ops", Kind: kindDingTalk, URL: "https://h.example/in"}}}, func(t *testing.T, sc scene) {
+	inScene(t, Config{Channels: []Channel{{Name: "ops", Kind: kindDingTalk, URL: keyring.Inline("https://h.example/in")}}}, func(t *testing.T, sc scene) {
 		for i := range 60 {
 			sc.n.Notify(t.Context(), alert("a", fmt.Sprint(i), Critical))
 		}
@@ -274,19 +275,19 @@ func TestMistakesAreNamed(t *testing.T) {
 		want []string
 	}{
 		"no kind":        {Config{Channels: []Channel{{Name: "a"}}}, []string{"channels[0].kind"}},
-		"names":          {Config{Channels: []Channel{{Name: "A b", Kind: kindWeCom, URL: "https://h/x"}, {Kind: kindWeCom, URL: "https://h/x"}}}, []string{"channels[0].name", "channels[1].name"}},
-		"twice":          {Config{Channels: []Channel{{Name: "a", Kind: kindWeCom, URL: "https://h/x"}, {Name: "a", Kind: kindWeCom, URL: "https://h/x"}}}, []string{"channels[1].name"}},
-		"words":          {Config{Channels: []Channel{{Name: "a", Kind: kindWeCom, URL: "https://h/x", Language: "de", Severity: "loud"}}}, []string{"language", "severity"}},
-		"address":        {Config{Channels: []Channel{{Name: "a", Kind: kindWebhook, URL: "ftp://canary"}}}, []string{"channels[0].url"}},
-		"token in clear": {Config{Channels: []Channel{{Name: "a", Kind: kindDingTalk, URL: "http://canary/x"}}}, []string{"channels[0].url", "https"}},
-		"weak secret":    {Config{Channels: []Channel{{Name: "a", Kind: kindWebhook, URL: "https://h/x", Secret: "canary"}}}, []string{"channels[0].secret", "openssl"}},
-		"wecom signs":    {Config{Channels: []Channel{{Name: "a", Kind: kindWeCom, URL: "https://h/x", Secret: "canary"}}}, []string{"channels[0].secret"}},
-		"mixed":          {Config{Channels: []Channel{{Name: "a", Kind: kindFeishu, URL: "https://h/x", From: "a@b.example"}}}, []string{"channels[0].kind"}},
-		"keyword":        {Config{Channels: []Channel{{Name: "a", Kind: kindWebhook, URL: "https://h/x", Keyword: "w"}}}, []string{"channels[0].keyword"}},
-		"email": {Config{Channels: []Channel{{Name: "a", Kind: kindEmail, Server: "h", TLS: "maybe", Username: "u", From: "x", To: []string{"y"}, URL: "https://canary"}}}, []string{
+		"names":          {Config{Channels: []Channel{{Name: "A b", Kind: kindWeCom, URL: keyring.Inline("https://h/x")}, {Kind: kindWeCom, URL: keyring.Inline("https://h/x")}}}, []string{"channels[0].name", "channels[1].name"}},
+		"twice":          {Config{Channels: []Channel{{Name: "a", Kind: kindWeCom, URL: keyring.Inline("https://h/x")}, {Name: "a", Kind: kindWeCom, URL: keyring.Inline("https://h/x")}}}, []string{"channels[1].name"}},
+		"words":          {Config{Channels: []Channel{{Name: "a", Kind: kindWeCom, URL: keyring.Inline("https://h/x"), Language: "de", Severity: "loud"}}}, []string{"language", "severity"}},
+		"address":        {Config{Channels: []Channel{{Name: "a", Kind: kindWebhook, URL: keyring.Inline("ftp://canary")}}}, []string{"channels[0].url"}},
+		"token in clear": {Config{Channels: []Channel{{Name: "a", Kind: kindDingTalk, URL: keyring.Inline("http://canary/x")}}}, []string{"channels[0].url", "https"}},
+		"weak secret":    {Config{Channels: []Channel{{Name: "a", Kind: kindWebhook, URL: keyring.Inline("https://h/x"), Secret: keyring.Inline("canary")}}}, []string{"channels[0].secret", "openssl"}},
+		"wecom signs":    {Config{Channels: []Channel{{Name: "a", Kind: kindWeCom, URL: keyring.Inline("https://h/x"), Secret: keyring.Inline("canary")}}}, []string{"channels[0].secret"}},
+		"mixed":          {Config{Channels: []Channel{{Name: "a", Kind: kindFeishu, URL: keyring.Inline("https://h/x"), From: "a@b.example"}}}, []string{"channels[0].kind"}},
+		"keyword":        {Config{Channels: []Channel{{Name: "a", Kind: kindWebhook, URL: keyring.Inline("https://h/x"), Keyword: "w"}}}, []string{"channels[0].keyword"}},
+		"email": {Config{Channels: []Channel{{Name: "a", Kind: kindEmail, Server: "h", TLS: "maybe", Username: "u", From: "x", To: []string{"y"}, URL: keyring.Inline("https://canary")}}}, []string{
 			"server", "tls", "username", "from", "to", "kind",
 		}},
-		"password in clear": {Config{Channels: []Channel{{Name: "a", Kind: kindEmail, Server: "h:25", TLS: "none", Username: "u", Password: "canary", From: "a@b.example", To: []string{"a@b.example"}}}}, []string{"channels[0].tls"}},
+		"password in clear": {Config{Channels: []Channel{{Name: "a", Kind: kindEmail, Server: "h:25", TLS: "none", Username: "u", Password: keyring.Inline("canary"), From: "a@b.example", To: []string{"a@b.example"}}}}, []string{"channels[0].tls"}},
 		"numbers":           {Config{Repeat: -1, Deadline: -1, Timeout: -1, Queue: -1}, []string{"repeat", "deadline", "timeout", "queue"}},
 	} {
 		err := tc.cfg.Validate()

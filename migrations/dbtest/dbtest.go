@@ -61,7 +61,7 @@ func PostgresURL(t testing.TB) string {
 		}
 		t.Skipf("PostgreSQL is not available, this half of the test is skipped: %v", err)
 	}
-	admin, err := database.Open(t.Context(), database.Config{URL: keyring.Secret(base), MaxConnections: 2})
+	admin, err := database.Open(t.Context(), database.Config{URL: keyring.Inline(base), MaxConnections: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func Backup(t testing.TB, rawURL string) (restore func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin, err := database.Open(t.Context(), database.Config{URL: keyring.Secret(base), MaxConnections: 2})
+	admin, err := database.Open(t.Context(), database.Config{URL: keyring.Inline(base), MaxConnections: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func Programs(t testing.TB, names ...string) {
 
 func open(t testing.TB, rawURL string) *gorm.DB {
 	t.Helper()
-	db, err := database.Open(t.Context(), database.Config{URL: keyring.Secret(rawURL), MaxConnections: 8})
+	db, err := database.Open(t.Context(), database.Config{URL: keyring.Inline(rawURL), MaxConnections: 8})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,16 +96,16 @@ type Metrics struct {
 // Operations says where metrics, the details of readiness and profiles are, and who may read them: whoever reaches Listen, or who has the
 // Token. With neither they are refused.
 type Operations struct {
-	Listen string         // an address of their own; "": where the management API is
-	Token  keyring.Secret // sent as a bearer token, on any listener
-	Pprof  bool           // profiles at /debug/pprof/
+	Listen string             // an address of their own; "": where the management API is
+	Token  keyring.Credential // sent as a bearer token, on any listener
+	Pprof  bool               // profiles at /debug/pprof/
 }
 
 // Limits are the rate limits, and the Redis that shares them between replicas.
 type Limits struct {
 	limit.Config `koanf:",squash"`
 
-	RedisURL keyring.Secret // redis://user:password@host:6379/0; empty: limits hold per process
+	RedisURL keyring.Credential // redis://user:password@host:6379/0; empty: limits hold per process
 }
 
 // Engines lists what runs models.
@@ -196,8 +196,8 @@ func (c *Config) resolve() {
 	for _, age := range []*time.Duration{&c.Identity.MaxStale, &c.Governance.MaxStale, &c.Billing.MaxStale, &c.Route.MaxStale, &c.RAG.MaxStale} {
 		*age = cmp.Or(*age, c.MaxStale)
 	}
-	if c.Database.URL == "" {
-		c.Database.URL = keyring.Secret("sqlite:" + filepath.Join(c.Data, "sluice.db"))
+	if c.Database.URL.Empty() {
+		c.Database.URL = keyring.Inline("sqlite:" + filepath.Join(c.Data, "sluice.db"))
 	}
 }
 
@@ -233,8 +233,8 @@ func (c Config) Validate() error {
 		key(name, address == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "must be an http or https address")
 	}
 	key("admin_url", c.AdminURL == "" || c.AdminListen != "", "needs admin_listen: without it public_url says how the console is reached")
-	key("operations.token", c.Operations.Token == "" || len(c.Operations.Token) >= 16, "must have 16 characters or more")
-	key("operations.pprof", !c.Operations.Pprof || c.Operations.Listen != "" || c.Operations.Token != "", "needs operations.listen or operations.token")
+	key("operations.token", c.Operations.Token.Empty() || len(c.Operations.Token.Reveal()) >= 16, "must have 16 characters or more")
+	key("operations.pprof", !c.Operations.Pprof || c.Operations.Listen != "" || !c.Operations.Token.Empty(), "needs operations.listen or operations.token")
 	key("drain_timeout", c.DrainTimeout > 0, "must be positive")
 	key("max_stale", cmp.Or(c.MaxStale, snapshot.DefaultMaxAge) >= 2*max(time.Second, c.RAG.Poll), "must be at least 2s, and twice rag.poll")
 	key("tls", (c.TLS.CertFile == "") == (c.TLS.KeyFile == ""), "set both cert_file and key_file, or neither")
@@ -253,7 +253,7 @@ func (c Config) Validate() error {
 	// What is set aside for a request must outlive it: whoever lets a slow request go uncounted lets it overspend.
 	longest := cmp.Or(c.Gateway.Timeout, 10*time.Minute)
 	key("billing.reservation_timeout", cmp.Or(c.Billing.ReservationTimeout, time.Hour) > longest, "must be longer than gateway.timeout")
-	key("limits.lease", c.Limits.RedisURL == "" || cmp.Or(c.Limits.Lease, 15*time.Minute) > longest, "must be longer than gateway.timeout")
+	key("limits.lease", c.Limits.RedisURL.Empty() || cmp.Or(c.Limits.Lease, 15*time.Minute) > longest, "must be longer than gateway.timeout")
 	add("route", c.Route.Validate())
 	if len(c.Engines.Native.Models) > 0 {
 		add("engines.native", c.Engines.Native.Validate())

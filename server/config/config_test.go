@@ -231,6 +231,111 @@ func TestPrintHidesSecrets(t *testing.T) {
 	}
 }
 
+// referring is a configuration with a secret of each kind of place.
+func referring(t *testing.T) (c *config.Config, key, token string) {
+	t.Helper()
+	dir := t.TempDir()
+	key, token = filepath.Join(dir, "key"), filepath.Join(dir, "token")
+	replace(t, key, "canary-key-1\n")
+	replace(t, token, "canary-token-of-16-characters")
+	c, err := config.Load(write(t, `
+engines: {remote: [{name: a, base_url: https://h/v1, api_key: "file:`+key+`", models: [{id: m}]}, {name: b, base_url: https://h/v1, api_key: canary-written, models: [{id: m}]}]}
+operations: {token: "file:`+token+`"}
+limits: {redis_url: "redis://h:6379/0"}
+notify: {channels: [{name: soc, kind: webhook, url: "env:SOC", secret: 12345}, {name: mail, kind: email, server: "h:25", username: u, password: "env:SMTP", from: a@example.com, to: [b@example.com]}]}
+`), []string{"SLUICE_DATABASE_URL=postgres://u:canary-password@h/d", "SOC=https://h/canary", "SMTP=canary-smtp"}, nil)
+	if err == nil || !strings.Contains(err.Error(), "notify.channels[0].secret: must be whsec_") || strings.Contains(err.Error(), "canary") {
+		t.Fatalf("a wrong secret: %v", err)
+	}
+	if c, err = config.Load(write(t, `
+engines: {remote: [{name: a, base_url: https://h/v1, api_key: "file:`+key+`", models: [{id: m}]}, {name: b, base_url: https://h/v1, api_key: canary-written, models: [{id: m}]}]}
+operations: {token: "file:`+token+`"}
+limits: {redis_url: "redis://h:6379/0"}
+notify: {channels: [{name: soc, kind: webhook, url: "env:SOC"}, {name: mail, kind: email, server: "h:25", username: u, password: "env:SMTP", from: a@example.com, to: [b@example.com]}]}
+`), []string{"SLUICE_DATABASE_URL=postgres://u:canary-password@h/d", "SOC=https://h/canary", "SMTP=canary-smtp"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return c, key, token
+}
+
+func replace(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReferencesAreRead: secrets come from where the configuration says, are printed as that, and only those written out are warned of.
+func TestReferencesAreRead(t *testing.T) {
+	c, key, token := referring(t)
+	for got, want := range map[string]string{
+		c.Engines.Remote[0].APIKey.Reveal(): "canary-key-1", c.Operations.Token.Reveal(): "canary-token-of-16-characters",
+		c.Database.URL.Reveal(): "postgres://u:canary-password@h/d", c.Notify.Channels[0].URL.Reveal(): "https://h/canary", c.Notify.Channels[1].Password.Reveal(): "canary-smtp",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	raw, err := yaml.Marshal(c.Print())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shown := range []string{"file:" + key, "file:" + token, "env:SOC", "env:SMTP", "env:SLUICE_DATABASE_URL"} {
+		if !strings.Contains(string(raw), shown) {
+			t.Errorf("%s is not printed:\n%s", shown, raw)
+		}
+	}
+	if strings.Contains(string(raw), "canary") {
+		t.Errorf("a secret is printed:\n%s", raw)
+	}
+	if diff := cmp.Diff([]string{"engines.remote[1].api_key"}, c.InlineCredentials()); diff != "" {
+		t.Errorf("written out, -want +got:\n%s", diff)
+	}
+}
+
+func TestWhatCannotBeReadIsNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		"operations: {token: 'file:/none/such'}": "operations.token: read the secret: open /none/such", "operations: {token: 'file:relative'}": "absolute path",
+		"operations: {token: 'env:NONE'}": "operations.token: env:NONE: the variable is not set", "operations: {token: [a]}": "file:/run/secrets/key or env:NAME",
+	} {
+		if _, err := config.Load(write(t, text), nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestReplacedFilesAreFollowed: what a file has now is in use; what it must not have, or cannot be read, is not.
+func TestReplacedFilesAreFollowed(t *testing.T) {
+	c, key, token := referring(t)
+	held := c.Engines.Remote[0].Config // as an engine has it
+	if changed, err := c.RefreshCredentials(); len(changed) != 0 || err != nil {
+		t.Fatalf("nothing was replaced: %v, %v", changed, err)
+	}
+	replace(t, key, "canary-key-2\n")
+	replace(t, token, "short")
+	changed, err := c.RefreshCredentials()
+	if diff := cmp.Diff([]string{"engines.remote[0].api_key"}, changed); diff != "" || held.APIKey.Reveal() != "canary-key-2" {
+		t.Errorf("%s the engine has %q", diff, held.APIKey.Reveal())
+	}
+	if err == nil || !strings.Contains(err.Error(), "operations.token: must have 16 characters") || c.Operations.Token.Reveal() != "canary-token-of-16-characters" {
+		t.Errorf("a short token: %v; in use is %q", err, c.Operations.Token.Reveal())
+	}
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err = c.RefreshCredentials(); len(changed) != 0 || err == nil || strings.Contains(err.Error(), "canary") || held.APIKey.Reveal() != "canary-key-2" {
+		t.Errorf("without the file: %v, %v; in use is %q", changed, err, held.APIKey.Reveal())
+	}
+	replace(t, key, "canary-key-3")
+	replace(t, token, "canary-token-of-16-letters")
+	if changed, err = c.RefreshCredentials(); len(changed) != 2 || err != nil {
+		t.Errorf("after the mend: %v, %v", changed, err)
+	}
+}
+
 func FuzzLoad(f *testing.F) {
 	f.Add("listen: 127.0.0.1:1\n")
 	f.Add("engines: {remote: [{name: a}]}\n")

@@ -41,6 +41,7 @@ func Load(path string, environ []string, overrides map[string]any) (*Config, err
 	if err != nil {
 		return nil, err
 	}
+	referToEnv(env)
 	for _, layer := range []map[string]any{env, overrides} {
 		if err := k.Load(confmap.Provider(layer, "."), nil); err != nil {
 			return nil, fmt.Errorf("configuration: %w", err)
@@ -59,12 +60,16 @@ func Load(path string, environ []string, overrides map[string]any) (*Config, err
 		MatchName:        func(key, field string) bool { return key == field || key == snake(field) },
 		DecodeHook: mapstructure.ComposeDecodeHookFunc(
 			wholeDuration,
+			credential,
 			mapstructure.StringToTimeDurationHookFunc(),
 			mapstructure.StringToSliceHookFunc(","),
 		),
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %s", at.decoding(err))
+	}
+	if err := cfg.readCredentials(environ); err != nil {
+		return nil, err
 	}
 	cfg.resolve()
 	if err := cfg.Validate(); err != nil {
@@ -155,7 +160,7 @@ func (c Config) Print() map[string]any {
 
 func printable(v reflect.Value) any {
 	switch x := v.Interface().(type) {
-	case keyring.Secret:
+	case keyring.Credential:
 		return x.String()
 	case time.Duration:
 		return x.String()
@@ -199,6 +204,9 @@ func walk(v reflect.Value, prefix string, visit func(string, reflect.Value)) {
 		case reflect.Func, reflect.Interface, reflect.Chan:
 			continue
 		case reflect.Struct:
+			if f.Type == reflect.TypeFor[keyring.Credential]() {
+				break
+			}
 			p := prefix + keyOf(f) + "."
 			if f.Anonymous {
 				p = prefix

@@ -28,8 +28,14 @@ func (a *app) configCommand() *cobra.Command {
 		&cobra.Command{
 			Use: "check", Short: cli.Both("cli.config_check.short"), Args: cli.Exactly(0),
 			RunE: func(*cobra.Command, []string) error {
-				_, err := a.Load(nil)
-				return err
+				cfg, err := a.Load(nil)
+				if err != nil {
+					return err
+				}
+				for _, key := range cfg.InlineCredentials() {
+					fmt.Fprintln(a.Stderr, a.Say("cli.config_check.inline", key))
+				}
+				return nil
 			},
 		},
 		&cobra.Command{

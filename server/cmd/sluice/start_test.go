@@ -160,7 +160,7 @@ func TestDatabaseOfAnotherRelease(t *testing.T) {
 
 	change := func(statements ...string) {
 		t.Helper()
-		db, err := database.Open(t.Context(), database.Config{URL: keyring.Secret("sqlite:" + filepath.Join(s.data, "sluice.db"))})
+		db, err := database.Open(t.Context(), database.Config{URL: keyring.Inline("sqlite:" + filepath.Join(s.data, "sluice.db"))})
 		if err != nil {
 			t.Fatal(err)
 		}

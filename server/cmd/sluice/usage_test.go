@@ -95,6 +95,20 @@ func TestConfigCommands(t *testing.T) {
 	if r := runCommand(t.Context(), nil, "", "config", "check", "--config", file); r.code != exitOK || r.out+r.err != "" {
 		t.Errorf("the example is refused or talked about: %+v", r)
 	}
+	secret := filepath.Join(t.TempDir(), "secret.yaml")
+	if err := os.WriteFile(secret, []byte("operations: {token: canary-canary-canary}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"config", "check"}, {"doctor"}} {
+		r := runCommand(t.Context(), nil, "", append(args, "--config", secret)...)
+		if !strings.Contains(r.out+r.err, "operations.token") || !strings.Contains(r.out+r.err, "env:NAME") || strings.Contains(r.out+r.err, "canary") || args[0] == "config" && r.code != exitOK {
+			t.Errorf("%v of a secret that is written out: %+v", args, r)
+		}
+		r = runCommand(t.Context(), []string{"SLUICE_OPERATIONS_TOKEN=canary-canary-canary"}, "", args...)
+		if strings.Contains(r.out+r.err, "operations.token") {
+			t.Errorf("%v of a secret in the environment: %+v", args, r)
+		}
+	}
 	plain, fromFile := runCommand(t.Context(), nil, "", "config", "print"), runCommand(t.Context(), []string{"SLUICE_CONFIG=" + file}, "", "config", "print")
 	plain.wants(t, exitOK, "listen: 127.0.0.1:8080", "drain_timeout: 30s")
 	if plain.out != fromFile.out {
