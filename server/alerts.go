@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/siem"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/notify"
 	"github.com/sluice-project/sluice/server/alerts"
@@ -41,6 +42,9 @@ func (p *parts) buildWatcher(context.Context) error {
 			return state.Open, err
 		}),
 		alerts.Budgets(p.ledger.AllBudgets), alerts.Keys(p.keysOfAll),
+	}
+	if p.siem != nil {
+		checks = append(checks, alerts.Monitoring(p.monitoring))
 	}
 	if p.flows != nil {
 		checks = append(checks, alerts.Rollouts(func(ctx context.Context) ([]workflows.State, error) {
@@ -105,6 +109,15 @@ func (p *parts) witnesses(ctx context.Context) ([]alerts.Witness, error) {
 	out := make([]alerts.Witness, 0, len(list))
 	for _, w := range list {
 		out = append(out, alerts.Witness{Name: w.Witness, Behind: max(0, state.Checkpoint.Size-w.Size), Time: w.Time})
+	}
+	return out, err
+}
+
+func (p *parts) monitoring(ctx context.Context) ([]alerts.Destination, error) {
+	states, err := siem.States(ctx, p.db, p.cfg.Audit.SIEM)
+	out := make([]alerts.Destination, 0, len(states))
+	for _, s := range states {
+		out = append(out, alerts.Destination{Name: s.Name, Behind: s.Behind, Oldest: s.Oldest, Failure: s.Failure})
 	}
 	return out, err
 }

@@ -60,6 +60,7 @@ var cages = []struct {
 		"audit/store":          "records and what is kept beside them",
 		"audit/verify":         "all of it, to check it",
 		"audit/search":         "the lists by which records are found",
+		"audit/siem":           "sealed records, and how far each destination has come",
 		"billing":              "budgets, leases and usage",
 		"gateway/reconcile":    "findings; it joins records with usage",
 		"gateway/route":        "routes and prices of engines",
@@ -80,6 +81,7 @@ var cages = []struct {
 	{"go.temporal.io/", "workflows are orchestration only", map[string]string{"workflows": "it is the orchestration", "workflows/devserver": "it runs Temporal"}},
 	{"github.com/prometheus/", "metrics are a private struct of the package that counts", map[string]string{
 		"audit":                "what is shipped, sealed and pruned",
+		"audit/siem":           "what security monitoring has confirmed",
 		"audit/wal":            "appends",
 		"billing":              "reservations and settlements",
 		"engine/native":        "steps and sequences",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/retention"
 	"github.com/sluice-project/sluice/audit/seal"
+	"github.com/sluice-project/sluice/audit/siem"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
 
@@ -73,6 +74,14 @@ func (e *edge) askDatabase(ctx context.Context, tenant string, out *adminapi.Aud
 	}
 	if out.Whole {
 		out.Unsealed, tenant = &unsealed, ""
+	}
+	if out.Whole && len(p.cfg.Audit.SIEM) > 0 {
+		states, err := siem.States(ctx, p.db, p.cfg.Audit.SIEM)
+		if err != nil {
+			return adminapi.Database, err
+		}
+		list := destinations(states)
+		out.Siem = &list
 	}
 	least, err := p.audit.Least(ctx)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/siem"
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
@@ -50,6 +51,7 @@ type parts struct {
 	log *slog.Logger
 	reg *prometheus.Registry
 
+	version    string
 	metrics    prometheus.Gatherers // what /metrics shows: reg, and other names of the same
 	keys       *keyring.Ring
 	db         *gorm.DB
@@ -58,6 +60,7 @@ type parts struct {
 	guard      *governance.Guard
 	ledger     *billing.Ledger
 	audit      *audit.Log
+	siem       *siem.Exporter // nil without a destination
 	reconciler *reconcile.Reconciler
 	eraser     *erasure.Eraser
 	native     *native.Engine // nil without native models
@@ -84,9 +87,9 @@ type loop struct {
 }
 
 // build constructs every part and loads its first snapshot. It starts nothing. On error, what was built is closed again.
-func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (*parts, error) {
+func build(ctx context.Context, cfg *config.Config, version string, log *slog.Logger) (*parts, error) {
 	reg := prometheus.NewRegistry()
-	p := &parts{cfg: cfg, log: log, reg: reg, metrics: prometheus.Gatherers{reg}, engines: map[string]engine.Engine{}}
+	p := &parts{cfg: cfg, log: log, reg: reg, version: version, metrics: prometheus.Gatherers{reg}, engines: map[string]engine.Engine{}}
 	p.secrets = &credentials{refresh: cfg.RefreshCredentials, log: log}
 	for _, step := range []struct {
 		name string
@@ -102,6 +105,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (*parts, e
 		{"retrieval", p.buildRetrieval},
 		{"gateway", p.buildGateway},
 		{"workflows", p.buildWorkflows},
+		{"security monitoring", p.buildSIEM},
 		{"alerts", p.buildWatcher},
 	} {
 		if err := step.do(ctx); err != nil {
@@ -181,7 +185,7 @@ func (p *parts) buildBilling(ctx context.Context) error {
 // buildAudit opens the log. Recovery of what a crash left behind happens here, before any request is answered.
 func (p *parts) buildAudit(context.Context) error {
 	var err error
-	if p.audit, err = audit.Open(p.cfg.Audit, p.db, p.keys, reconcile.Sink(p.ledger), p.log, p.reg); err != nil {
+	if p.audit, err = audit.Open(p.cfg.Audit.Config, p.db, p.keys, reconcile.Sink(p.ledger), p.log, p.reg); err != nil {
 		return err
 	}
 	p.closers = append(p.closers, p.audit.Close)
@@ -320,6 +324,9 @@ func (p *parts) loops() []loop {
 	}
 	if p.rag != nil {
 		out = append(out, loop{"retrieval", p.rag.Run})
+	}
+	if p.siem != nil {
+		out = append(out, loop{"security monitoring", p.siem.Run})
 	}
 	if p.watcher != nil {
 		out = append(out, loop{"alerts", p.watch})

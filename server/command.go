@@ -47,7 +47,7 @@ func withParts(ctx context.Context, cfg *config.Config, log *slog.Logger, do fun
 // openCommandLog opens the log for a command: in a directory of its own, since a server holds that of the installation. sink takes what goes
 // with a record; nil for a command that records nothing to be billed.
 func (p *parts) openCommandLog(sink audit.Sink) (err error) {
-	own := p.cfg.Audit
+	own := p.cfg.Audit.Config
 	own.Dir, own.SpoolDir, own.Mode, own.Modes = filepath.Join(own.Dir, "cli"), "", audit.ModeStrict, nil
 	p.audit, err = audit.Open(own, p.db, p.keys, sink, p.log, nil)
 	if used := (*durable.InUseError)(nil); errors.As(err, &used) {

@@ -141,7 +141,7 @@ func (in *installation) checkKept(record string, requests map[string]string, tex
 		in.t.Fatal(err)
 	}
 	defer func() { _ = database.Close(db) }()
-	log, err := audit.Open(in.cfg.Audit, db, keys, nil, slog.New(slog.DiscardHandler), nil)
+	log, err := audit.Open(in.cfg.Audit.Config, db, keys, nil, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		in.t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ var metricLabels = []string{"action", "channel", "class", "code", "device", "dir
 // TestMetricsList pins the names, types and labels of all metrics, which dashboards and alerts rely on, and looks for callers'
 // text in them. Run with SLUICE_UPDATE=1 to rewrite the list.
 func TestMetricsList(t *testing.T) {
-	in := start(t, setup{retrieval: true, extra: "notify: {channels: [{name: nobody, kind: webhook, url: 'http://127.0.0.1:1/'}]}\n", overrides: map[string]any{"workflows.enabled": true, "workflows.address": "127.0.0.1:1"}, plan: func(n int, _ *engine.Request) enginetest.Plan {
+	in := start(t, setup{retrieval: true, extra: "audit: {siem: [{name: nobody, address: 'tcp://127.0.0.1:1'}]}\nnotify: {channels: [{name: nobody, kind: webhook, url: 'http://127.0.0.1:1/'}]}\n", overrides: map[string]any{"workflows.enabled": true, "workflows.address": "127.0.0.1:1"}, plan: func(n int, _ *engine.Request) enginetest.Plan {
 		if n == 1 {
 			return enginetest.Plan{Err: fault.New(fault.CodeEngineUnavailable, "scripted")}
 		}

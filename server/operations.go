@@ -128,6 +128,9 @@ func (e *edge) checks(ctx context.Context) []adminapi.SystemPart {
 	if !alive {
 		add("engines", lastErr, true)
 	}
+	if p.siem != nil {
+		add("siem", p.siem.Ready(), false)
+	}
 	if err := p.secrets.Ready(); err != nil {
 		add("secrets", err, false)
 	}

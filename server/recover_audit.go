@@ -24,5 +24,5 @@ func RecoverAudit(ctx context.Context, cfg *config.Config, dir string, log *slog
 	if p.ledger, err = billing.New(cfg.Billing, p.db, p.log, p.reg); err != nil { // only to book usage: nothing is reserved
 		return 0, err
 	}
-	return audit.Recover(ctx, cfg.Audit, dir, p.db, p.keys, reconcile.Sink(p.ledger), p.log)
+	return audit.Recover(ctx, cfg.Audit.Config, dir, p.db, p.keys, reconcile.Sink(p.ledger), p.log)
 }

@@ -63,7 +63,7 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
 			return err
 		}
 	}
-	p, err := build(ctx, cfg, opts.Log)
+	p, err := build(ctx, cfg, opts.Version, opts.Log)
 	if err != nil {
 		return err
 	}

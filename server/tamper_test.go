@@ -285,7 +285,7 @@ func verifyFiles(t *testing.T, cfg *config.Config) (verify.Report, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	verifier, err := audit.VerifierKey(cfg.Audit, keys)
+	verifier, err := audit.VerifierKey(cfg.Audit.Config, keys)
 	if err != nil {
 		t.Fatal(err)
 	}

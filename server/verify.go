@@ -47,7 +47,7 @@ func VerifierKey(cfg *config.Config) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return audit.VerifierKey(cfg.Audit, keys)
+	return audit.VerifierKey(cfg.Audit.Config, keys)
 }
 
 // DatabaseExists refuses to look at an SQLite database that does not exist: opening it would create it.

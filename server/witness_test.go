@@ -73,7 +73,7 @@ func (in *installation) logKey() string {
 	if err != nil {
 		in.t.Fatal(err)
 	}
-	key, err := audit.VerifierKey(in.cfg.Audit, keys)
+	key, err := audit.VerifierKey(in.cfg.Audit.Config, keys)
 	if err != nil {
 		in.t.Fatal(err)
 	}

@@ -334,6 +334,24 @@ func (e MaskingSpanAction) Valid() bool {
 	}
 }
 
+// Defines values for MonitoringDestinationFormat.
+const (
+	Cef  MonitoringDestinationFormat = "cef"
+	Ocsf MonitoringDestinationFormat = "ocsf"
+)
+
+// Valid indicates whether the value is a known member of the MonitoringDestinationFormat enum.
+func (e MonitoringDestinationFormat) Valid() bool {
+	switch e {
+	case Cef:
+		return true
+	case Ocsf:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RevealCountShown.
 const (
 	RevealCountShownClear   RevealCountShown = "clear"
@@ -710,6 +728,9 @@ type AuditStatus struct {
 	Problems       []AuditTrouble      `json:"problems"`
 	Reconciliation ReconciliationState `json:"reconciliation"`
 	Retention      RetentionState      `json:"retention"`
+
+	// Siem Where records go for security monitoring. Only in figures of all tenants; absent while the database is away
+	Siem *[]MonitoringDestination `json:"siem,omitempty"`
 
 	// Since When this replica started. Losses are counted from then on
 	Since time.Time `json:"since"`
@@ -1385,6 +1406,35 @@ type ModelVersion struct {
 	Precision   string        `json:"precision"`
 	Version     string        `json:"version"`
 }
+
+// MonitoringDestination defines model for MonitoringDestination.
+type MonitoringDestination struct {
+	Address string `json:"address"`
+
+	// Behind Sealed records that it has not confirmed
+	Behind int64 `json:"behind"`
+
+	// ConfirmedAt When the newest batch was
+	ConfirmedAt *time.Time `json:"confirmed_at,omitempty"`
+
+	// FailedSince Absent unless the newest attempt failed
+	FailedSince *time.Time                  `json:"failed_since,omitempty"`
+	Failure     *string                     `json:"failure,omitempty"`
+	Format      MonitoringDestinationFormat `json:"format"`
+	Name        string                      `json:"name"`
+
+	// Next Place in the log of the first record that it has not confirmed
+	Next int64 `json:"next"`
+
+	// OldestWaiting When the first of them was written
+	OldestWaiting *time.Time `json:"oldest_waiting,omitempty"`
+
+	// Skipped Records that were removed before they could be sent
+	Skipped int64 `json:"skipped"`
+}
+
+// MonitoringDestinationFormat defines model for MonitoringDestination.Format.
+type MonitoringDestinationFormat string
 
 // NewAdapter defines model for NewAdapter.
 type NewAdapter struct {

@@ -193,6 +193,9 @@ func TestStalls(t *testing.T) {
 			Witnesses(func(context.Context) ([]Witness, error) {
 				return []Witness{{Name: "w", Behind: behind, Time: mark}}, nil
 			}),
+			Monitoring(func(context.Context) ([]Destination, error) {
+				return []Destination{{Name: "soc", Behind: behind, Oldest: mark}}, nil
+			}),
 		}
 		look := func(want ...string) {
 			t.Helper()
@@ -210,9 +213,9 @@ func TestStalls(t *testing.T) {
 		unsealed, behind = 1, 1
 		look()
 		time.Sleep(15 * time.Minute)
-		look("audit.unsealed ")
+		look("audit.unsealed ", "audit.siem_late soc")
 		time.Sleep(time.Hour)
-		look("audit.unsealed ", "audit.witness_late w")
+		look("audit.unsealed ", "audit.witness_late w", "audit.siem_late soc")
 		mark = time.Now()
 		look()
 		for range 100 { // there is always work, and it goes on

@@ -20,6 +20,7 @@ const (
 	shipLate    = 5 * time.Minute  // records wait this long for the database
 	sealLate    = 10 * time.Minute // records wait this long under no checkpoint
 	witnessLate = time.Hour        // a witness has not cosigned for this long
+	monitorLate = 10 * time.Minute // security monitoring confirms nothing for this long
 	nearPercent = 80               // of a budget
 
 	expirySoon  = 7 * 24 * time.Hour
@@ -136,6 +137,41 @@ func Witnesses(read func(ctx context.Context) ([]Witness, error)) Check {
 				Code: "audit.witness_late", About: w.Name, Severity: notify.Warning, Title: fault.Say("alerts.witness_title"),
 				Text:    fault.Say("alerts.witness_away"),
 				Details: []notify.Detail{detail(fault.Say("alerts.witness"), w.Name), detail(fault.Say("alerts.records_behind"), w.Behind), detail(fault.Say("alerts.since"), inUTC(s.since))},
+			})
+		}
+		return out, err
+	}}
+}
+
+// Destination says how far security monitoring has come.
+type Destination struct {
+	Name    string
+	Behind  int64     // records
+	Oldest  time.Time // of them; zero: none
+	Failure string    // "" if the newest attempt did not fail
+}
+
+// Monitoring looks at whether security monitoring takes what is recorded. How long records wait for a checkpoint first is another alert's.
+func Monitoring(read func(ctx context.Context) ([]Destination, error)) Check {
+	stalls := map[string]*stall{}
+	return Check{Name: "siem", Shared: true, Find: func(ctx context.Context) ([]notify.Alert, error) {
+		list, err := read(ctx)
+		var out []notify.Alert
+		for _, d := range list {
+			s := stalls[d.Name]
+			if s == nil {
+				s = &stall{}
+				stalls[d.Name] = s
+			}
+			if s.lasts(d.Behind > 0, d.Oldest) < monitorLate {
+				continue
+			}
+			details := []notify.Detail{detail(fault.Say("alerts.destination"), d.Name), detail(fault.Say("alerts.records_behind"), d.Behind), detail(fault.Say("alerts.since"), inUTC(s.since))}
+			if d.Failure != "" {
+				details = append(details, detail(fault.Say("alerts.cause"), d.Failure))
+			}
+			out = append(out, notify.Alert{
+				Code: "audit.siem_late", About: d.Name, Severity: notify.Warning, Title: fault.Say("alerts.monitoring_title"), Text: fault.Say("alerts.monitoring"), Details: details,
 			})
 		}
 		return out, err

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/siem"
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine/modelstore"
@@ -64,7 +65,7 @@ type Config struct {
 	Identity      identity.Config
 	Governance    governance.Config
 	Label         label.Config
-	Audit         audit.Config
+	Audit         Audit
 	Billing       billing.Config
 	Energy        energy.Config
 	Limits        Limits
@@ -106,6 +107,13 @@ type Limits struct {
 	limit.Config `koanf:",squash"`
 
 	RedisURL keyring.Credential // redis://user:password@host:6379/0; empty: limits hold per process
+}
+
+// Audit sets the audit log up, and lists where its records go beside.
+type Audit struct {
+	audit.Config `koanf:",squash"`
+
+	SIEM []siem.Config
 }
 
 // Engines lists what runs models.
@@ -246,6 +254,7 @@ func (c Config) Validate() error {
 	add("governance", c.Governance.Validate())
 	add("label", c.Label.Validate())
 	add("audit", c.Audit.Validate())
+	add("audit", siem.Validate(c.Audit.SIEM))
 	add("billing", c.Billing.Validate())
 	add("energy", c.Energy.Validate())
 	add("limits", c.Limits.Validate())

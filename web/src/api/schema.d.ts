@@ -2524,6 +2524,45 @@ export interface components {
             verification?: components["schemas"]["VerificationState"];
             verifying: boolean;
             retention: components["schemas"]["RetentionState"];
+            /** @description Where records go for security monitoring. Only in figures of all tenants; absent while the database is away */
+            siem?: components["schemas"]["MonitoringDestination"][];
+        };
+        MonitoringDestination: {
+            name: string;
+            address: string;
+            /** @enum {string} */
+            format: "ocsf" | "cef";
+            /**
+             * Format: int64
+             * @description Place in the log of the first record that it has not confirmed
+             */
+            next: number;
+            /**
+             * Format: int64
+             * @description Sealed records that it has not confirmed
+             */
+            behind: number;
+            /**
+             * Format: date-time
+             * @description When the first of them was written
+             */
+            oldest_waiting?: string;
+            /**
+             * Format: int64
+             * @description Records that were removed before they could be sent
+             */
+            skipped: number;
+            /**
+             * Format: date-time
+             * @description When the newest batch was
+             */
+            confirmed_at?: string;
+            /**
+             * Format: date-time
+             * @description Absent unless the newest attempt failed
+             */
+            failed_since?: string;
+            failure?: string;
         };
         RetentionState: {
             /** @description How long records stay at least */
