@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"strings"
 	"time"
 )
 
@@ -73,6 +74,10 @@ type Model struct {
 	Base    ModelID
 	Adapter string
 
+	Audience Audience
+	// Local: it runs on this machine, whose declared power its requests are accounted by.
+	Local bool
+
 	CanGenerate bool
 	PromptOnly  bool // generates from Prompt and not from Messages: it has no chat template
 	CanEmbed    bool
@@ -87,6 +92,22 @@ type Model struct {
 	NonStreaming bool
 	// Deterministic: the same request with the same seed gives the same text, whatever else the engine is doing.
 	Deterministic bool
+}
+
+// Audience says which tenants may use a model; the zero value is all. It is a text, so that models can be compared.
+type Audience string
+
+// AudienceOf returns the audience of these tenants, all without one.
+func AudienceOf(tenants []string) Audience {
+	if len(tenants) == 0 {
+		return ""
+	}
+	return Audience("\n" + strings.Join(tenants, "\n") + "\n")
+}
+
+// Has reports whether a tenant may use the model.
+func (a Audience) Has(tenant string) bool {
+	return a == "" || tenant != "" && strings.Contains(string(a), "\n"+tenant+"\n")
 }
 
 // Request asks for completions of one prompt: either Messages, rendered with the model's chat template, or Prompt as it is.

@@ -43,6 +43,8 @@ type world struct {
 	version   route.Version
 	rollout   [2]string
 	plain     bool // the model does nothing but text
+	elsewhere bool // it runs on another machine
+	audience  engine.Audience
 	shares    bool // the policy lets tenants share prefixes
 	streams   bool // the policy wants streams of other servers
 	whole     bool // the model sends answers in one piece
@@ -92,7 +94,7 @@ func (w *world) Allow(_ identity.Principal, perm access.Permission, _ string) er
 	return w.fail["allow "+string(perm)]
 }
 
-func (w *world) Pick(a route.Ask) (route.Choice, error) {
+func (w *world) Pick(a route.Ask) (out route.Choice, _ error) {
 	if err := w.fail["route"]; err != nil {
 		return route.Choice{}, err
 	}
@@ -101,6 +103,7 @@ func (w *world) Pick(a route.Ask) (route.Choice, error) {
 	}
 	all, _ := w.engine.Models(context.Background())
 	v, info := w.version, all[0]
+	defer func() { out.Info.Local, out.Info.Audience = !w.elsewhere, w.audience }()
 	switch a.Need {
 	case route.Embed:
 		v.EngineModel, info = "scripted-embed", all[1]
@@ -121,7 +124,7 @@ func (w *world) Pick(a route.Ask) (route.Choice, error) {
 
 func (w *world) Models() []route.Model {
 	chats := engine.Model{ID: "m", CanGenerate: true}
-	return []route.Model{{Name: "chat", Info: chats}, {Name: "hidden", Info: chats}, {Name: "other", Info: engine.Model{ID: "e", CanEmbed: true}}}
+	return []route.Model{{Name: "theirs", Info: engine.Model{ID: "t", CanGenerate: true, CanEmbed: true, Audience: engine.AudienceOf([]string{"globex", "acme-2"})}}, {Name: "gone", Gone: true}, {Name: "chat", Info: chats}, {Name: "hidden", Info: chats}, {Name: "other", Info: engine.Model{ID: "e", CanEmbed: true}}}
 }
 
 func (w *world) Make(request, _ string) label.Label {

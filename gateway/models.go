@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/sluice-project/sluice/billing"
@@ -35,9 +36,11 @@ func (p *Pipeline) Models(ctx context.Context, c *Call) ([]Model, error) {
 	return out, nil
 }
 
-// models are those that the caller may ask for: what the policy of the tenant allows, and the key.
+// models are those that the caller may ask for: what the policy of the tenant allows, the audience of the model, and the key. Of one that is
+// gone nobody knows the audience any more.
 func (r *run) models(ctx context.Context) []route.Model {
 	all := r.p.deps.Router.Models()
+	all = slices.DeleteFunc(all, func(m route.Model) bool { return m.Gone || !m.Info.Audience.Has(r.caller.Tenant) })
 	names := make([]string, len(all))
 	for i, m := range all {
 		names[i] = m.Name

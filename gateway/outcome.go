@@ -240,7 +240,7 @@ func (r *run) settle(end ending) audit.Usage {
 			r.prompt.reservation.Release()
 		}
 	}
-	if !r.answer.askedAt.IsZero() {
+	if !r.answer.askedAt.IsZero() && r.choice.Info.Local { // nobody declared what another machine draws
 		u.Energy, u.EnergyMethod = r.p.deps.Energy.Attribute(r.engineTime(), max(r.answer.peak, int(r.p.running.Load()))), r.p.deps.Energy.Method()
 	}
 	return u

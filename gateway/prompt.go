@@ -19,6 +19,9 @@ func (r *run) route(ctx context.Context) error {
 		r.call.Model = AskedModel(ask.Model)
 	}
 	choice, err := r.p.deps.Router.Pick(ask)
+	if !choice.Info.Audience.Has(r.caller.Tenant) { // whoever may not use it does not learn that there is one
+		return fault.New(fault.CodeModelNotFound, string(r.call.Model)).WithParam("model")
+	}
 	if fault.Is(err, fault.CodeModelNotCapable) || err == nil && !r.call.Action.Can(choice.Info) {
 		return r.notCapable(ctx, choice.Info)
 	}

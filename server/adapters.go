@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/modelstore"
@@ -20,8 +22,12 @@ const adaptersFolder = "adapters"
 // loadAdapter loads an adapter whose path lies below the folder of adapters, and makes it callable: a model of its name gets a version.
 // When that fails, the adapter is gone again.
 func (p *parts) loadAdapter(ctx context.Context, cfg native.AdapterConfig) (native.Adapter, error) {
-	var err error
-	if cfg.Path, err = inside(filepath.Join(p.cfg.Downloads, modelstore.Models, adaptersFolder), cfg.Path); err != nil {
+	dir, err := os.MkdirTemp(p.cfg.Data, "adapter-")
+	if err != nil {
+		return native.Adapter{}, fmt.Errorf("load adapter: %w", err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // what stays is a copy
+	if cfg.Path, err = copyAdapter(filepath.Join(p.cfg.Downloads, modelstore.Models, adaptersFolder), cfg.Path, dir); err != nil {
 		return native.Adapter{}, err
 	}
 	a, err := p.native.LoadAdapter(cfg)
@@ -79,22 +85,73 @@ func (p *parts) unloadAdapter(ctx context.Context, id engine.ModelID) error {
 	return nil
 }
 
-// inside returns the place of a relative path below a folder. Links that lead out of it are refused like paths that do.
-func inside(folder, path string) (string, error) {
+// copyAdapter copies an adapter that lies at a relative path below a folder into a directory of ours, and returns where it is. What is read is
+// what was opened below the folder, so nobody can put a link that leads out in its place between the look and the use, nor change the file that
+// is mapped. Links that lead out are refused like paths that do.
+func copyAdapter(folder, path, dir string) (string, error) {
 	refuse := func(why fault.Phrase) error { return fault.New(fault.CodeInvalidValue, "path", why).WithParam("path") }
 	if !filepath.IsLocal(path) {
 		return "", refuse(fault.Say("adapters.folder"))
 	}
-	root, err := os.OpenRoot(folder)
-	if err == nil {
-		_, err = root.Stat(path)
-		err = errors.Join(err, root.Close())
-	}
-	if errors.Is(err, os.ErrNotExist) {
+	to := filepath.Join(dir, filepath.Base(path))
+	err := copyBelow(folder, path, to)
+	switch {
+	case err == nil:
+		return to, nil
+	case errors.Is(err, os.ErrNotExist):
 		return "", refuse(fault.Say("adapters.no_file"))
 	}
+	return "", fault.Wrap(fmt.Errorf("adapter %q: %w", path, err), fault.CodeInvalidValue, "path", fault.Say("adapters.outside")).WithParam("path")
+}
+
+// copyBelow copies a file, or of a directory the files that an adapter of PEFT may have.
+func copyBelow(folder, path, to string) error {
+	root, err := os.OpenRoot(folder)
 	if err != nil {
-		return "", fault.Wrap(fmt.Errorf("adapter %q: %w", path, err), fault.CodeInvalidValue, "path", fault.Say("adapters.outside")).WithParam("path")
+		return err
 	}
-	return filepath.Join(folder, path), nil
+	defer root.Close() //nolint:errcheck // read only
+	info, err := root.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return copyFile(root, path, to)
+	}
+	below, err := root.OpenRoot(path)
+	if err != nil {
+		return err
+	}
+	defer below.Close() //nolint:errcheck // read only
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return err
+	}
+	for _, name := range []string{"adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"} {
+		// What is missing, the reader of adapters says.
+		if err := copyFile(below, name, filepath.Join(to, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyFile(root *os.Root, name, to string) error {
+	in, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for whoever writes
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // read only
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("it is no regular file")
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }

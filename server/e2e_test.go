@@ -31,6 +31,7 @@ type installation struct {
 	started  server.Started
 	scripted *enginetest.Scripted
 	logs     *lockedBuffer
+	upstream *httptest.Server
 	stop     func() error
 	cfg      *config.Config
 	token    string // of the administrator
@@ -73,6 +74,7 @@ func start(t *testing.T, s setup) *installation {
 	}
 	upstream := httptest.NewServer(handler)
 	t.Cleanup(upstream.Close)
+	in.upstream = upstream
 
 	overrides := map[string]any{
 		"data": filepath.Join(in.dir, "data"), "listen": "127.0.0.1:0", "workflows.enabled": false, "console": false,

@@ -172,6 +172,22 @@ func TestEngineAPI(t *testing.T) {
 		t.Errorf("the record of loading: %s", records[1].raw)
 	}
 	var models struct{ Data []struct{ ID string } }
+	in.admin(http.MethodPost, "/tenants", map[string]string{"id": "other", "name": "Other"}, new(any))
+	stranger := in.issueKey(map[string]any{"name": "stranger", "tenant": "other"}).secret
+	in.send(http.MethodGet, "/v1/models", stranger, nil).decode(t, &models)
+	if s := fmt.Sprint(models); !strings.Contains(s, "chat") || strings.Contains(s, "law") {
+		t.Errorf("another tenant sees %s", s)
+	}
+	for _, id := range []string{"law", "never-was"} { // what he is told is the same
+		r := in.send(http.MethodGet, "/v1/models/"+id, stranger, nil)
+		if r.status != http.StatusNotFound {
+			t.Errorf("another tenant asks for %s: %d %s", id, r.status, r.body)
+		}
+		r = in.send(http.MethodPost, "/v1/embeddings", stranger, map[string]any{"model": id, "input": "x"})
+		if r.status != http.StatusNotFound || !strings.Contains(string(r.body), "model_not_found") {
+			t.Errorf("another tenant asks %s for vectors: %d %s", id, r.status, r.body)
+		}
+	}
 	in.send(http.MethodGet, "/v1/models", in.started.Welcome.APIKey.Reveal(), nil).decode(t, &models)
 	if !slices.ContainsFunc(models.Data, func(m struct{ ID string }) bool { return m.ID == "law" }) {
 		t.Errorf("the adapter is not listed: %+v", models)

@@ -142,7 +142,7 @@ func (in *installation) chatIsRecorded(t *testing.T, key string) {
 		{Direction: "request", Class: "cn_mobile", Detector: classify.Detector(classify.Mobile), Action: "token", Count: 1},
 	}
 	want.Documents = []string{"kb/" + cited.DocumentID + "@" + cited.Version + "#0"}
-	want.Usage.Currency, want.Usage.EnergyMethod = "CNY", "declared"
+	want.Usage.Currency = "CNY"
 	digest := audit.NewAnswerDigest(keys, "demo")
 	_, _ = digest.WriteString(answerText(t, r.body))
 	want.AnswerDigest = digest.String()

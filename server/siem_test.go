@@ -88,8 +88,13 @@ func TestSecurityMonitoring(t *testing.T) {
 
 	var got relay
 	got.listen(t, address)
-	eventually(t, "the request to arrive", func() bool { return strings.Contains(got.text(), `"operation":"chat.completions"`) && strings.Contains(got.text(), `"event_code":"outcome"`) })
-	eventually(t, "all to be confirmed", func() bool { s := status(); return s.Failure == nil && s.FailedSince == nil && s.ConfirmedAt != nil && s.Skipped == 0 })
+	eventually(t, "the request to arrive", func() bool {
+		return strings.Contains(got.text(), `"operation":"chat.completions"`) && strings.Contains(got.text(), `"event_code":"outcome"`)
+	})
+	eventually(t, "all to be confirmed", func() bool {
+		s := status()
+		return s.Failure == nil && s.FailedSince == nil && s.ConfirmedAt != nil && s.Skipped == 0
+	})
 	if err := in.stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -53,10 +53,10 @@ func NewScripted(plan func(n int, req *engine.Request) Plan, models ...engine.Mo
 		models = []engine.Model{
 			{
 				ID: "scripted", Digest: "sha256:" + strings.Repeat("0", 64), Precision: "none", ContextTokens: 4096,
-				CanGenerate: true, HasLogprobs: true, HasFormats: true, HasTools: true, HasSampling: true, HasClasses: true, Deterministic: true,
+				CanGenerate: true, HasLogprobs: true, HasFormats: true, HasTools: true, HasSampling: true, HasClasses: true, Deterministic: true, Local: true,
 			},
-			{ID: "scripted-embed", ContextTokens: 512, EmbedDim: 32, CanEmbed: true, Deterministic: true},
-			{ID: "scripted-rerank", ContextTokens: 512, CanScore: true, Deterministic: true},
+			{ID: "scripted-embed", ContextTokens: 512, EmbedDim: 32, CanEmbed: true, Deterministic: true, Local: true},
+			{ID: "scripted-rerank", ContextTokens: 512, CanScore: true, Deterministic: true, Local: true},
 		}
 	}
 	if plan == nil {

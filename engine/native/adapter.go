@@ -97,7 +97,7 @@ func (e *Engine) register(a *adapter) bool {
 	}
 	a.base = e.generators[a.model]
 	info := a.base.info
-	info.ID, info.Base, info.Adapter = a.id, a.model, a.digest
+	info.ID, info.Base, info.Adapter, info.Audience = a.id, a.model, a.digest, engine.AudienceOf(a.tenants)
 	e.adapters[a.id] = a
 	if !slices.Contains(e.digests, a.digest) {
 		e.digests = append(e.digests, a.digest)

@@ -105,7 +105,7 @@ func (o *opener) compile(files *arch.Model, pl plan, calibration *exec.Calibrati
 		return nil, report, err
 	}
 	return &compiled{files: files, prog: prog, info: engine.Model{
-		Digest: digest, Precision: pl.name, EngineVersion: strconv.Itoa(replayProfile), ContextTokens: context, Deterministic: true,
+		Digest: digest, Precision: pl.name, EngineVersion: strconv.Itoa(replayProfile), ContextTokens: context, Deterministic: true, Local: true,
 	}}, report, nil
 }
 

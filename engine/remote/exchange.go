@@ -146,6 +146,7 @@ func (x *httpCall) failure(err error) error {
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
+		x.e.reach.doubt()
 		return fault.Wrap(err, fault.CodeEngineUnavailable, x.model).WithRetryAfter(time.Second)
 	}
 	return fault.Wrap(err, fault.CodeUpstreamFailed, x.model)

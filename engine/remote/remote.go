@@ -152,12 +152,14 @@ type Engine struct {
 	client *http.Client
 	models []ModelConfig // ordered by ID
 
+	reach *reach
+
 	closed context.Context //nolint:containedctx // ends when the engine is closed
 	close  context.CancelFunc
 	once   sync.Once
 }
 
-// New returns an engine over the upstream of cfg. It does not connect.
+// New returns an engine over the upstream of cfg. It does not connect before it is asked for something, be it its models.
 func New(cfg Config) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("remote engine: %w", err)
@@ -192,6 +194,11 @@ func New(cfg Config) (*Engine, error) {
 		},
 	}
 	e.closed, e.close = context.WithCancel(context.Background())
+	address, err := hostPort(e.base)
+	if err != nil {
+		return nil, fmt.Errorf("remote engine: %w", err)
+	}
+	e.reach = &reach{dial: dialer.DialContext, address: address, timeout: cfg.ConnectTimeout, closed: e.closed, now: time.Now}
 	return e, nil
 }
 
@@ -227,10 +234,13 @@ func public(a netip.Addr) bool {
 	return true
 }
 
-// Models implements engine.Engine.
+// Models implements engine.Engine. While no connection to the upstream can be made, there are none to ask for.
 func (e *Engine) Models(ctx context.Context) ([]engine.Model, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if err := e.reach.state(); err != nil {
+		return nil, fault.Wrap(err, fault.CodeEngineUnavailable, string(e.models[0].ID))
 	}
 	out := make([]engine.Model, len(e.models))
 	for i, m := range e.models {

@@ -136,6 +136,7 @@ type Model struct {
 	Engine    string       // the name of what runs it here
 	Info      engine.Model // what the engine says about it; zero if the engine says nothing
 	Err       error        // why it cannot run now; nil if it can
+	Gone      bool         // its engine answers and no longer has it, as with an adapter that was unloaded
 }
 
 // Router picks. It is safe for concurrent use.
@@ -389,6 +390,7 @@ func (r *Router) Models() []Model {
 		}
 		m := Model{Name: name, Stable: v.Version, CreatedAt: v.CreatedAt, Engine: v.Engine}
 		m.Info, m.Err = s.info(v)
+		m.Gone = m.Info.ID == "" && s.models[v.Engine] != nil
 		if m.Err = errors.Join(stale, m.Err); m.Err != nil {
 			m.Err = fault.Wrap(m.Err, fault.CodeEngineUnavailable, name)
 		}
