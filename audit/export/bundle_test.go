@@ -1,4 +1,4 @@
-package audit
+package export_test
 
 import (
 	"bytes"
@@ -6,8 +6,8 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/audittest"
 	"github.com/sluice-project/sluice/audit/checkpoint"
-	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/audit/export"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
@@ -17,19 +17,20 @@ import (
 // A bundle of everything shows that it is complete; one of a tenant and a time holds those records and no others, and says that it cannot.
 func TestExport(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
+		l := audittest.Open(t, db, nil)
 		if _, err := l.Export(t.Context(), &bytes.Buffer{}, export.Selection{}); err == nil {
 			t.Error("an empty log was exported")
 		}
-		appendN(t, l, 0, 20)
+		l.Append(0, 20)
 		for n := range 7 {
-			e := of("other", 100+n)
-			if _, err := l.Append(t.Context(), e); err != nil {
-				t.Fatal(err)
-			}
+			e := recordtest.Sample(100 + n)
+			e.Tenant = "other"
+			l.AppendEvent(e)
 		}
-		flush(t, l)
-		if _, err := l.Append(t.Context(), recordtest.Sample(999)); err != nil { // not sealed yet: not evidence yet
+		l.Flush()
+		l.AppendEvent(recordtest.Sample(999)) // not sealed yet: not evidence yet
+		reads, err := checkpoint.NewVerifier(l.VerifierKey())
+		if err != nil {
 			t.Fatal(err)
 		}
 		at := func(n int) int64 { return recordtest.Sample(n).Time }
@@ -51,7 +52,7 @@ func TestExport(t *testing.T) {
 				t.Errorf("%s: %+v, %v", name, m, err)
 				continue
 			}
-			r, err := evidence.VerifyBundle(t.Context(), bytes.NewReader(zip.Bytes()), int64(zip.Len()), l.reads, checkpoint.Witnesses{}, nil)
+			r, err := evidence.VerifyBundle(t.Context(), bytes.NewReader(zip.Bytes()), int64(zip.Len()), reads, checkpoint.Witnesses{}, nil)
 			if err != nil || !r.OK || r.Records != k.records || r.Complete != k.complete {
 				t.Errorf("%s: %+v, %v", name, r, err)
 			}

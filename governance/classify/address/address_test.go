@@ -1,8 +1,10 @@
-package classify
+package address_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluice-project/sluice/governance/classify"
 )
 
 func examplesOf(text string) []string {
@@ -15,9 +17,9 @@ func examplesOf(text string) []string {
 	return out
 }
 
-func mark(set *Set, text string) string {
+func mark(set *classify.Set, text string) string {
 	var b strings.Builder
-	set.Each(text, func(g Segment) {
+	set.Each(text, func(g classify.Segment) {
 		if g.Class != "" {
 			b.WriteString("«" + g.Text + "»")
 		} else {
@@ -28,7 +30,7 @@ func mark(set *Set, text string) string {
 }
 
 func TestAddressPositives(t *testing.T) {
-	set := New(Address)
+	set := classify.New(classify.Address)
 	n := 0
 	for _, line := range examplesOf(addressPositives) {
 		n++
@@ -43,7 +45,7 @@ func TestAddressPositives(t *testing.T) {
 }
 
 func TestAddressNegatives(t *testing.T) {
-	set := New(Address)
+	set := classify.New(classify.Address)
 	n := 0
 	for _, line := range examplesOf(addressNegatives) {
 		n++

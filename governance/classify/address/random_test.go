@@ -1,4 +1,4 @@
-package classify
+package address_test
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/governance/classify"
 )
 
 func pick(r *rand.Rand, words string) string {
@@ -69,7 +71,7 @@ func hanNumber(n int) string {
 
 // TestComposedAddressesAreFoundWhole: an address of the grammar is found whole whatever stands around it, and little more than it.
 func TestComposedAddressesAreFoundWhole(t *testing.T) {
-	set := New(Address)
+	set := classify.New(classify.Address)
 	lefts := []string{"", "他住在", "收货地址：", "请送到", "我在", "姓名：李明，地址 ", "反映", "电话13800138000，", "\n", "（", "\"", "位于", "昨天下午在", "被告住"}
 	rights := []string{"", "，", "。请尽快", "的房子", "门口", "附近", "\n", "）", "\"", "，联系人王芳", "发生漏水", " 13800138000", "被盗"}
 	for seed := range uint64(6000) {
@@ -94,7 +96,7 @@ func addressFragments() []string {
 
 // TestCutAddresses: however a text about addresses is cut, the same is found.
 func TestCutAddresses(t *testing.T) {
-	sets := []*Set{New(Address), New()}
+	sets := []*classify.Set{classify.New(classify.Address), classify.New()}
 	parts := addressFragments()
 	for seed := range uint64(6000) {
 		r := rand.New(rand.NewPCG(seed, 11))
@@ -103,21 +105,21 @@ func TestCutAddresses(t *testing.T) {
 			b.WriteString(parts[r.IntN(len(parts))])
 		}
 		text, set := b.String(), sets[seed%2]
-		want := scanPieces(set, text)
-		if got := scanPieces(set, randomPieces(r, text)...); got != want {
+		want := scan(set, text)
+		if got := scan(set, cut(r, text)...); got != want {
 			t.Fatalf("seed %d: %q gives\n%s\nwant\n%s", seed, text, got, want)
 		}
-		if got := scanPieces(set, strings.Split(text, "")...); got != want {
+		if got := scan(set, strings.Split(text, "")...); got != want {
 			t.Fatalf("seed %d: %q rune by rune gives\n%s\nwant\n%s", seed, text, got, want)
 		}
-		checkFindings(t, text, set.Find(text))
+		wantOrdered(t, text, set.Find(text))
 	}
-	set := New(Address)
+	set := classify.New(classify.Address)
 	for _, line := range append(examplesOf(addressPositives), examplesOf(addressNegatives)...) {
 		text := strings.NewReplacer("«", "", "»", "").Replace(line)
-		want := scanPieces(set, text)
+		want := scan(set, text)
 		for i := range len(text) {
-			if got := scanPieces(set, text[:i], text[i:]); got != want {
+			if got := scan(set, text[:i], text[i:]); got != want {
 				t.Fatalf("%q cut at %d gives\n%s\nwant\n%s", text, i, got, want)
 			}
 		}
@@ -128,11 +130,11 @@ func FuzzAddress(f *testing.F) {
 	for _, line := range append(examplesOf(addressPositives), examplesOf(addressNegatives)...) {
 		f.Add(strings.NewReplacer("«", "", "»", "").Replace(line), uint16(7))
 	}
-	set := New(Address)
+	set := classify.New(classify.Address)
 	f.Fuzz(func(t *testing.T, text string, a uint16) {
-		checkFindings(t, text, set.Find(text))
+		wantOrdered(t, text, set.Find(text))
 		i := int(a) % (len(text) + 1)
-		if got, want := scanPieces(set, text[:i], text[i:]), scanPieces(set, text); got != want {
+		if got, want := scan(set, text[:i], text[i:]), scan(set, text); got != want {
 			t.Fatalf("cut at %d: %s\nwant %s", i, got, want)
 		}
 	})

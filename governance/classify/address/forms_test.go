@@ -1,4 +1,4 @@
-package classify
+package address_test
 
 // addressPositives are addresses of every form; « and » are around what must be found, at least.
 const addressPositives = `

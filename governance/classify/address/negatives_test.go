@@ -1,4 +1,4 @@
-package classify
+package address_test
 
 // addressNegatives hold no address.
 const addressNegatives = `

@@ -1,4 +1,4 @@
-package audit
+package export_test
 
 import (
 	"bytes"
@@ -10,26 +10,29 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
 
-	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/audittest"
+	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
 // TestExportTiles: the directory holds what the checkpoint covers, hash by hash and entry by entry, and grows with the log.
 func TestExportTiles(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
+		l := audittest.Open(t, db, nil)
 		dir := t.TempDir()
+		reads, err := checkpoint.NewVerifier(l.VerifierKey())
+		must(t, err)
 		if _, err := l.ExportTiles(t.Context(), dir); err == nil {
 			t.Error("an empty log was exported")
 		}
 		for _, n := range []int{200, 400} {
-			appendN(t, l, n, n)
-			flush(t, l)
+			l.Append(n, n)
+			l.Flush()
 			tree, err := l.ExportTiles(t.Context(), dir)
 			must(t, err)
 			text, err := os.ReadFile(filepath.Join(dir, "checkpoint"))
 			must(t, err)
-			if got, err := l.reads.Open(string(text)); err != nil || got != tree {
+			if got, err := reads.Open(string(text)); err != nil || got != tree {
 				t.Errorf("%s\n%v, %v", text, got, err)
 			}
 		}
@@ -54,4 +57,11 @@ func TestExportTiles(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
