@@ -18,15 +18,19 @@ const (
 )
 
 // honorifics stand behind a name in a frame, which then holds no other form.
-var honorifics = strings.Fields(`先生 女士 小姐 太太 同志 医生 大夫 护士 主任 教授 老师 师傅 经理 总监 法官 律师 警官 检察官 书记 院长 科长 处长 局长 队长 班长 阿姨
+func honorifics() []string {
+	return strings.Fields(`先生 女士 小姐 太太 同志 医生 大夫 护士 主任 教授 老师 师傅 经理 总监 法官 律师 警官 检察官 书记 院长 科长 处长 局长 队长 班长 阿姨
 	叔叔 大爷 大妈 大姐 大哥 哥 姐 工 总 老人 奶奶 婆婆 医师 某`)
+}
 
 // titles are what the generator adds behind a surname itself.
-var titles = strings.Fields("先生 女士 小姐 老师 师傅 医生 经理 主任 工 总 阿姨 大爷")
+func titles() []string {
+	return strings.Fields("先生 女士 小姐 老师 师傅 医生 经理 主任 工 总 阿姨 大爷")
+}
 
 // person makes a name. A title behind it is no part of it; 小, 老 and 阿 before and 某 behind a surname are.
 func (s *scene) person() value {
-	for _, h := range honorifics {
+	for _, h := range honorifics() {
 		if strings.HasPrefix(s.after, h) {
 			if s.chance(20) && utf8.RuneCountInString(h) > 1 {
 				return value{text: s.surname()}
@@ -45,7 +49,7 @@ func (s *scene) person() value {
 	case (s.family == "hotline" || s.noise == "chat") && s.chance(12):
 		return value{text: s.of("小", "老", "小", "老", "阿") + s.chars(commonSurnames, 1)}
 	case s.chance(8):
-		return value{text: s.surname(), post: s.of(titles...)}
+		return value{text: s.surname(), post: s.of(titles()...)}
 	}
 	return value{text: s.fullName()}
 }

@@ -108,7 +108,7 @@ func TestVariantsFollowTheirLabels(t *testing.T) {
 
 // TestTitlesAreNoPartOfNames: in both sets, whoever made the text, a marked name does not end with a title, and many titles stand behind one.
 func TestTitlesAreNoPartOfNames(t *testing.T) {
-	all := slices.DeleteFunc(slices.Concat(titles, honorifics), func(w string) bool { return w == "某" })
+	all := slices.DeleteFunc(slices.Concat(titles(), honorifics()), func(w string) bool { return w == "某" })
 	for _, name := range []string{"tune", "gate"} {
 		set, err := Open(name)
 		if err != nil {
@@ -125,7 +125,7 @@ func TestTitlesAreNoPartOfNames(t *testing.T) {
 				if slices.ContainsFunc(all, func(w string) bool { return strings.HasSuffix(name, w) }) {
 					t.Errorf("%s: the title is inside of the name %q", d.ID, name)
 				}
-				if s.End-s.Start == 1 && slices.ContainsFunc(titles, func(w string) bool { return strings.HasPrefix(rest, w) }) {
+				if s.End-s.Start == 1 && slices.ContainsFunc(titles(), func(w string) bool { return strings.HasPrefix(rest, w) }) {
 					behind++
 				}
 			}

@@ -30,10 +30,49 @@ const (
 // longest is how many characters of a word are kept: what begins so is enough.
 const longest = 4
 
-// parts are the letters of the list for the tags of jieba; the longest prefix counts.
-var parts = map[string]byte{
-	"a": 'a', "ad": 'd', "ag": 'a', "an": 'n', "b": 'b', "c": 'c', "d": 'd', "f": 'f', "i": 'i', "j": 'n', "l": 'i', "m": 'm', "n": 'n', "nr": 'N', "ns": 's', "nt": 's',
-	"nz": 'z', "p": 'p', "q": 'q', "r": 'r', "s": 's', "t": 't', "u": 'u', "v": 'v', "vn": 'w', "y": 'y', "z": 'a', "o": 'y', "e": 'y', "k": 'u',
+// letter returns the letter of the list for a tag of jieba, 0 for one that it does not have.
+func letter(tag string) byte {
+	switch tag {
+	case "a", "ag", "z":
+		return 'a'
+	case "ad", "d":
+		return 'd'
+	case "an", "j", "n":
+		return 'n'
+	case "b":
+		return 'b'
+	case "c":
+		return 'c'
+	case "f":
+		return 'f'
+	case "i", "l":
+		return 'i'
+	case "m":
+		return 'm'
+	case "nr":
+		return 'N'
+	case "ns", "nt", "s":
+		return 's'
+	case "nz":
+		return 'z'
+	case "p":
+		return 'p'
+	case "q":
+		return 'q'
+	case "r":
+		return 'r'
+	case "t":
+		return 't'
+	case "u", "k":
+		return 'u'
+	case "v":
+		return 'v'
+	case "vn":
+		return 'w'
+	case "y", "o", "e":
+		return 'y'
+	}
+	return 0
 }
 
 type word struct {
@@ -128,9 +167,10 @@ func steps(share float64) byte {
 	return "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ!$%&()*+,-"[n]
 }
 
+// part returns the letter of the longest beginning of a tag that has one.
 func part(tag string) byte {
 	for n := len(tag); n > 0; n-- {
-		if p, ok := parts[tag[:n]]; ok {
+		if p := letter(tag[:n]); p != 0 {
 			return p
 		}
 	}
@@ -189,12 +229,7 @@ func words(dict map[string]word, total float64, own map[string]bool) []byte {
 	}
 	var b strings.Builder
 	b.WriteString("# Words, how rare they are and their part of speech: made by ../costs. See README.md.\n")
-	var firsts []rune
-	for r := range byFirst {
-		firsts = append(firsts, r)
-	}
-	slices.Sort(firsts)
-	for _, r := range firsts {
+	for _, r := range slices.Sorted(maps.Keys(byFirst)) {
 		slices.Sort(byFirst[r])
 		fmt.Fprintf(&b, "%c %s\n", r, strings.Join(byFirst[r], " "))
 	}
@@ -254,12 +289,7 @@ func write(b *strings.Builder, key string, counts *[0x10000]float64, prior func(
 		c := steps(n / total)
 		byCost[c] = append(byCost[c], r)
 	}
-	var costs []byte
-	for c := range byCost {
-		costs = append(costs, c)
-	}
-	slices.Sort(costs)
-	for _, c := range costs {
+	for _, c := range slices.Sorted(maps.Keys(byCost)) {
 		slices.Sort(byCost[c])
 		fmt.Fprintf(b, "%s%c: %s\n", key, c, string(byCost[c]))
 	}
