@@ -20,6 +20,11 @@
 //
 // Input that is not finite gives output that is not specified, but never a fault.
 //
+// # One package
+//
+// Its files are many and are one room: assembly can only be called where it is declared, the tier is chosen once for all operations, and a
+// test walks operations × tiers × sizes. Names begin with what they compute (mul, attention, vec, quantize); the suffix names the tier.
+//
 // # Layout
 //
 // A [Matrix] is stored as panels of sixteen rows, the same for all tiers, so that a 64-byte vector holds one float32 or four bytes
