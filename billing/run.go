@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -140,11 +141,7 @@ func (l *Ledger) abandon(open []*Reservation) {
 func (l *Ledger) reservations() []*Reservation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := make([]*Reservation, 0, len(l.open))
-	for _, r := range l.open {
-		out = append(out, r)
-	}
-	return out
+	return slices.Collect(maps.Values(l.open))
 }
 
 // retireAll retires the active leases for which when returns true.

@@ -152,11 +152,7 @@ func (s *Service) DeleteDocument(ctx context.Context, tenant, collection, name s
 func (ci *collectionIndex) documents() []*indexedDocument {
 	ci.mu.RLock()
 	defer ci.mu.RUnlock()
-	out := make([]*indexedDocument, 0, len(ci.docs))
-	for _, b := range ci.docs {
-		out = append(out, b)
-	}
-	return out
+	return slices.Collect(maps.Values(ci.docs))
 }
 
 // known returns the ids of all documents, also of those that cannot be read.

@@ -79,19 +79,18 @@ type contentV2 struct {
 	Bytes     int64  `json:"bytes,omitempty"`
 }
 
+// each converts a list; one that is empty becomes nil.
+func each[From, To any](list []From, convert func(From) To) (out []To) {
+	for _, x := range list {
+		out = append(out, convert(x))
+	}
+	return out
+}
+
 func fromV2(v eventV2) Event {
-	var findings []Finding
-	for _, x := range v.Findings {
-		findings = append(findings, Finding(x))
-	}
-	var rules []Rule
-	for _, x := range v.Safety {
-		rules = append(rules, Rule(x))
-	}
-	var contents []Content
-	for _, x := range v.Contents {
-		contents = append(contents, Content(x))
-	}
+	findings := each(v.Findings, func(x findingV2) Finding { return Finding(x) })
+	rules := each(v.Safety, func(x ruleV2) Rule { return Rule(x) })
+	contents := each(v.Contents, func(x contentV2) Content { return Content(x) })
 	return Event{
 		Schema: v.Schema, ID: v.ID, Salt: v.Salt, Request: v.Request, Stage: Stage(v.Stage), Time: v.Time,
 		Tenant: v.Tenant, Project: v.Project, Region: v.Region, Actor: Actor(v.Actor), Session: v.Session, Source: v.Source,

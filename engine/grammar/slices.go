@@ -102,24 +102,9 @@ const maxBranches = 8
 
 // holdsSeq is holds for texts that begin with a character whose encoding has the byte classes of seq.
 func (sc *scanner) holdsSeq(s *state, seq [][]uint8, kind sliceKind, n int) bool {
-	at := []*state{s}
-	for _, classes := range seq {
-		var next []*state
-		for _, x := range at {
-			for _, class := range classes {
-				y := sc.step(x, class)
-				if y == sc.dead {
-					return false
-				}
-				if slices.Contains(next, y) {
-					continue
-				}
-				if next = append(next, y); len(next) > maxBranches {
-					return false
-				}
-			}
-		}
-		at = next
+	at, ok := sc.behind(s, seq, func(y *state) (passed, stop bool) { return false, y == sc.dead })
+	if !ok {
+		return false
 	}
 	for _, x := range at {
 		if n > 1 && !sc.holds(x, kind, n-1) {
@@ -127,6 +112,30 @@ func (sc *scanner) holdsSeq(s *state, seq [][]uint8, kind sliceKind, n int) bool
 		}
 	}
 	return true
+}
+
+// behind returns the states behind s and a character whose encoding has the byte classes of seq. Of a state on the way, look says whether it
+// is passed over, or else stops the search. It reports false then, and when there are too many.
+func (sc *scanner) behind(s *state, seq [][]uint8, look func(*state) (passed, stop bool)) (at []*state, ok bool) {
+	at = []*state{s}
+	for _, classes := range seq {
+		var next []*state
+		for _, x := range at {
+			for _, class := range classes {
+				y := sc.step(x, class)
+				passed, stop := look(y)
+				switch {
+				case passed || slices.Contains(next, y):
+				case stop || len(next) == maxBranches:
+					return nil, false
+				default:
+					next = append(next, y)
+				}
+			}
+		}
+		at = next
+	}
+	return at, true
 }
 
 // excludes reports whether no n characters of a kind may follow s, and no lexeme ends among them: then tokens of so many characters,
@@ -151,22 +160,9 @@ func (sc *scanner) excludes(s *state, kind sliceKind, n int) bool {
 }
 
 func (sc *scanner) excludesSeq(s *state, seq [][]uint8, kind sliceKind, n int) bool {
-	at := []*state{s}
-	for _, classes := range seq {
-		var next []*state
-		for _, x := range at {
-			for _, class := range classes {
-				y := sc.step(x, class)
-				switch {
-				case y == sc.dead || slices.Contains(next, y):
-				case y.accept != nil || len(next) == maxBranches:
-					return false
-				default:
-					next = append(next, y)
-				}
-			}
-		}
-		at = next
+	at, ok := sc.behind(s, seq, func(y *state) (passed, stop bool) { return y == sc.dead, y.accept != nil })
+	if !ok {
+		return false
 	}
 	for _, x := range at {
 		if n == 1 || !sc.excludes(x, kind, n-1) {

@@ -143,19 +143,26 @@ func (k Kernels) applyBlocks(op element, dst, x, y *float32, blocks int) {
 	}
 }
 
+// blocksOf returns how many whole blocks of n elements vectors take; the reference takes none.
+func (k Kernels) blocksOf(n int) int {
+	if k.reference() {
+		return 0
+	}
+	return n / blockLen
+}
+
 // ToHalf rounds src to half precision, to nearest even.
 func (k Kernels) ToHalf(dst []uint16, src []float32) {
 	if len(dst) != len(src) {
 		mismatch("ToHalf", len(dst), len(src))
 	}
-	head := 0
-	if !k.reference() && len(src) >= blockLen {
-		head = len(src) &^ (blockLen - 1)
-		if k.neon {
-			toHalfNEON(&dst[0], &src[0], head/blockLen)
-		} else {
-			toHalfAVX2(&dst[0], &src[0], head/blockLen)
-		}
+	head := k.blocksOf(len(src)) * blockLen
+	switch {
+	case head == 0:
+	case k.neon:
+		toHalfNEON(&dst[0], &src[0], head/blockLen)
+	default:
+		toHalfAVX2(&dst[0], &src[0], head/blockLen)
 	}
 	for i := head; i < len(src); i++ {
 		dst[i] = toHalf(src[i])
@@ -167,14 +174,13 @@ func (k Kernels) FromHalf(dst []float32, src []uint16) {
 	if len(dst) != len(src) {
 		mismatch("FromHalf", len(dst), len(src))
 	}
-	head := 0
-	if !k.reference() && len(src) >= blockLen {
-		head = len(src) &^ (blockLen - 1)
-		if k.neon {
-			fromHalfNEON(&dst[0], &src[0], head/blockLen)
-		} else {
-			fromHalfAVX2(&dst[0], &src[0], head/blockLen)
-		}
+	head := k.blocksOf(len(src)) * blockLen
+	switch {
+	case head == 0:
+	case k.neon:
+		fromHalfNEON(&dst[0], &src[0], head/blockLen)
+	default:
+		fromHalfAVX2(&dst[0], &src[0], head/blockLen)
 	}
 	for i := head; i < len(src); i++ {
 		dst[i] = fromHalf(src[i])

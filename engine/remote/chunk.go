@@ -82,25 +82,19 @@ func (c *streamChunk) read(s string) bool {
 		return false
 	}
 	var have once
-	for name, v := range rawjson.EachMember(s) {
-		var ok bool
+	return eachMember(s, func(name, v string) bool {
 		switch name {
 		case `"model"`:
-			ok = have.take(1) && str(v, &c.Model)
+			return have.take(1) && str(v, &c.Model)
 		case `"choices"`:
-			ok = have.take(2) && c.readChoices(v)
+			return have.take(2) && c.readChoices(v)
 		case `"usage"`:
-			ok = have.take(4) && (rawjson.Null(v) || json.Unmarshal([]byte(v), &c.Usage) == nil)
+			return have.take(4) && (rawjson.Null(v) || json.Unmarshal([]byte(v), &c.Usage) == nil)
 		case `"error"`:
-			ok = rawjson.Null(v)
-		default:
-			ok = ignorable(name)
+			return rawjson.Null(v)
 		}
-		if !ok {
-			return false
-		}
-	}
-	return true
+		return ignorable(name)
+	})
 }
 
 func (c *streamChunk) readChoices(v string) bool {
@@ -124,32 +118,27 @@ func (c *chunkChoice) read(s string) bool {
 		return false
 	}
 	var have once
-	for name, v := range rawjson.EachMember(s) {
-		var ok bool
+	return eachMember(s, func(name, v string) bool {
 		switch name {
 		case `"index"`:
-			ok = have.take(1) && index(v, &c.Index)
+			return have.take(1) && index(v, &c.Index)
 		case `"text"`:
-			ok = have.take(2) && str(v, &c.Text)
+			return have.take(2) && str(v, &c.Text)
 		case `"delta"`:
-			ok = have.take(4) && c.Delta.read(v)
+			return have.take(4) && c.Delta.read(v)
 		case `"message"`:
 			c.Message = new(delta)
-			ok = have.take(8) && v[0] == '{' && c.Message.read(v)
+			return have.take(8) && v[0] == '{' && c.Message.read(v)
 		case `"logprobs"`:
-			if ok = have.take(16); !rawjson.Null(v) {
+			if !rawjson.Null(v) {
 				c.Logprobs = json.RawMessage(v)
 			}
+			return have.take(16)
 		case `"finish_reason"`:
-			ok = have.take(32) && optional(v, &c.FinishReason)
-		default:
-			ok = ignorable(name)
+			return have.take(32) && optional(v, &c.FinishReason)
 		}
-		if !ok {
-			return false
-		}
-	}
-	return true
+		return ignorable(name)
+	})
 }
 
 func (d *delta) read(s string) bool {
@@ -157,25 +146,29 @@ func (d *delta) read(s string) bool {
 		return rawjson.Null(s)
 	}
 	var have once
-	for name, v := range rawjson.EachMember(s) {
-		var ok bool
+	return eachMember(s, func(name, v string) bool {
 		switch name {
 		case `"role"`:
-			ok = have.take(1) && str(v, &d.Role)
+			return have.take(1) && str(v, &d.Role)
 		case `"content"`:
-			ok = have.take(2) && optional(v, &d.Content)
+			return have.take(2) && optional(v, &d.Content)
 		case `"reasoning_content"`:
-			ok = have.take(4) && optional(v, &d.ReasoningContent)
+			return have.take(4) && optional(v, &d.ReasoningContent)
 		case `"reasoning"`:
-			ok = have.take(8) && optional(v, &d.Thought)
+			return have.take(8) && optional(v, &d.Thought)
 		case `"refusal"`:
-			ok = have.take(16) && optional(v, &d.Refusal)
+			return have.take(16) && optional(v, &d.Refusal)
 		case `"tool_calls"`, `"function_call"`:
-			ok = rawjson.Null(v)
-		default:
-			ok = ignorable(name)
+			return rawjson.Null(v)
 		}
-		if !ok {
+		return ignorable(name)
+	})
+}
+
+// eachMember reports whether read takes every member of an object.
+func eachMember(s string, read func(name, v string) bool) bool {
+	for name, v := range rawjson.EachMember(s) {
+		if !read(name, v) {
 			return false
 		}
 	}

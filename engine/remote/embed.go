@@ -2,10 +2,7 @@ package remote
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 
 	"github.com/sluice-project/sluice/engine"
@@ -32,15 +29,6 @@ func (e *Engine) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.E
 	for _, s := range input {
 		size += len(s)
 	}
-	x, err := e.post(ctx, m, "/embeddings", openai.EmbeddingRequest{Model: m.Upstream, Input: input, EncodingFormat: "float"}, apiCall{needs: size / 4})
-	if err != nil {
-		return nil, err
-	}
-	defer x.end()
-	raw, err := io.ReadAll(io.LimitReader(x.body, maxEmbedReply))
-	if err != nil {
-		return nil, x.failure(err)
-	}
 	var reply struct {
 		Model string `json:"model"`
 		Data  []struct {
@@ -50,8 +38,8 @@ func (e *Engine) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.E
 		Usage openai.EmbeddingUsage `json:"usage"`
 	}
 	broken := func(why error) error { return fault.Wrap(why, fault.CodeUpstreamFailed, m.ID) }
-	if json.Unmarshal(raw, &reply) != nil {
-		return nil, broken(errors.New("the reply is no list of embeddings"))
+	if err := e.ask(ctx, m, "/embeddings", openai.EmbeddingRequest{Model: m.Upstream, Input: input, EncodingFormat: "float"}, size/4, maxEmbedReply, &reply); err != nil {
+		return nil, err
 	}
 	out := &engine.Embeddings{Vectors: make([][]float32, len(req.Input)), PromptTokens: reply.Usage.PromptTokens, Model: engine.ReportedModel(reply.Model)}
 	if out.Model == "" {

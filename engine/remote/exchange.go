@@ -72,6 +72,23 @@ func (x *httpCall) watchSilence(after time.Duration) {
 	x.watch = time.AfterFunc(after, func() { x.cancel(errNoFirstByte) })
 }
 
+// ask posts body, which may need so many tokens, and reads the whole reply, which is JSON of at most limit bytes.
+func (e *Engine) ask(ctx context.Context, m ModelConfig, path string, body any, needs int, limit int64, reply any) error {
+	x, err := e.post(ctx, m, path, body, apiCall{needs: needs})
+	if err != nil {
+		return err
+	}
+	defer x.end()
+	raw, err := io.ReadAll(io.LimitReader(x.body, limit))
+	if err != nil {
+		return x.failure(err)
+	}
+	if json.Unmarshal(raw, reply) != nil {
+		return fault.Wrap(errors.New("the reply to "+path+" is not what it should be"), fault.CodeUpstreamFailed, m.ID)
+	}
+	return nil
+}
+
 func (x *httpCall) send(path string, body any) error {
 	j, err := json.Marshal(body)
 	if err != nil {

@@ -2,10 +2,7 @@ package remote
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 
 	"github.com/sluice-project/sluice/engine"
@@ -30,15 +27,6 @@ func (e *Engine) Score(ctx context.Context, req *engine.ScoreRequest) (*engine.S
 	for _, d := range req.Documents {
 		size += len(req.Query) + len(d)
 	}
-	x, err := e.post(ctx, m, "/rerank", openai.RerankRequest{Model: m.Upstream, Query: req.Query, Documents: req.Documents}, apiCall{needs: size / 4})
-	if err != nil {
-		return nil, err
-	}
-	defer x.end()
-	raw, err := io.ReadAll(io.LimitReader(x.body, maxScoreReply))
-	if err != nil {
-		return nil, x.failure(err)
-	}
 	broken := func(why error) error { return fault.Wrap(why, fault.CodeUpstreamFailed, m.ID) }
 	var reply struct {
 		Model   string                `json:"model"`
@@ -48,8 +36,8 @@ func (e *Engine) Score(ctx context.Context, req *engine.ScoreRequest) (*engine.S
 			Score *float64 `json:"relevance_score"`
 		} `json:"results"`
 	}
-	if json.Unmarshal(raw, &reply) != nil {
-		return nil, broken(errors.New("the reply is no list of results"))
+	if err := e.ask(ctx, m, "/rerank", openai.RerankRequest{Model: m.Upstream, Query: req.Query, Documents: req.Documents}, size/4, maxScoreReply, &reply); err != nil {
+		return nil, err
 	}
 	if len(reply.Results) != len(req.Documents) {
 		return nil, broken(fmt.Errorf("%d results for %d documents", len(reply.Results), len(req.Documents)))

@@ -12,12 +12,7 @@ import (
 // have, are left out.
 func (s *Set) Know(values []Known) *Set {
 	out := *s
-	out.known = &words{}
-	for _, v := range values {
-		if k, ok := out.kindOf(v.Class); ok {
-			out.known.add(v.Value, k)
-		}
-	}
+	out.known = known(values, out.kindOf)
 	return &out
 }
 
@@ -25,13 +20,19 @@ func (s *Set) Know(values []Known) *Set {
 // of fewer than two characters, and of classes that nobody defined, are left out.
 func (s *Set) Insist(values []Known) *Set {
 	out := *s
-	out.known, out.insists = &words{}, true
+	out.known, out.insists = known(values, out.named), true
+	return &out
+}
+
+// known are the values of the classes that kind knows.
+func known(values []Known, kind func(Class) (finding.Kind, bool)) *words {
+	out := &words{}
 	for _, v := range values {
-		if k, ok := out.named(v.Class); ok {
-			out.known.add(v.Value, k)
+		if k, ok := kind(v.Class); ok {
+			out.add(v.Value, k)
 		}
 	}
-	return &out
+	return out
 }
 
 // Allow returns s that leaves these values alone, in whatever spelling: numbers of one's own hotline, names that are public.

@@ -71,15 +71,7 @@ func (d *keyStore) newest(ctx context.Context, tenant string, now time.Time) (da
 			return dataKey{}, err
 		}
 	}
-	k, err := d.unwrap(w)
-	if err != nil {
-		return dataKey{}, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.cache(k)
-	d.latest[tenant] = k
-	return k, nil
+	return d.take(w, func(k dataKey) { d.latest[tenant] = k })
 }
 
 // byID returns the key that a value names. Concurrent callers may all read it.
@@ -91,6 +83,11 @@ func (d *keyStore) byID(ctx context.Context, tenant, id string) (dataKey, error)
 	if err != nil {
 		return dataKey{}, err
 	}
+	return d.take(w, func(dataKey) {})
+}
+
+// take unwraps a key and caches it; also runs under the lock.
+func (d *keyStore) take(w wrappedKey, also func(dataKey)) (dataKey, error) {
 	k, err := d.unwrap(w)
 	if err != nil {
 		return dataKey{}, err
@@ -98,6 +95,7 @@ func (d *keyStore) byID(ctx context.Context, tenant, id string) (dataKey, error)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.cache(k)
+	also(k)
 	return k, nil
 }
 

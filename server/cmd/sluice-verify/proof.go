@@ -34,18 +34,10 @@ func (r proofResult) print(w io.Writer, asJSON bool) error { return show(w, asJS
 func (r proofResult) text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	switch r.code() {
-	case exitProven:
-		line("OK: the record is one that the log sealed, unchanged and at its place\n通过：该记录由日志封存，未经改动，位置正确")
-	case exitConsistent:
-		line("CONSISTENT, but with the key inside the file: this does not show who made it. Compare the key with the one that the owner of the log" +
-			" publishes, or give that one with --key\n自洽，但只用了文件内的公钥：这不能说明由谁制作。请与日志所有者公布的公钥比对，或用 --key 给出")
-	default:
-		line("FAILED: problems found: %d\n未通过：发现问题 %d 个", len(r.Problems), len(r.Problems))
-	}
-	for _, p := range r.Problems {
-		line("  %s", problem(p))
-	}
+	verdict(line, r.code(), r.Problems, subject{
+		proven:  "the record is one that the log sealed, unchanged and at its place\n通过：该记录由日志封存，未经改动，位置正确",
+		english: "file", chinese: "文件",
+	})
 	if r.Event != nil {
 		line("log / 日志: %s", clean(r.Origin))
 		line("checkpoint / 检查点: %d records / 条, root / 树根 %s", r.Size, clean(r.Root))

@@ -50,22 +50,33 @@ func show(w io.Writer, asJSON bool, r any, text func() string) error {
 	return err
 }
 
+// subject is what was verified: what is proven of it, and what it is called.
+type subject struct{ proven, english, chinese string }
+
+// verdict writes how a verification ended, and what was found.
+func verdict(line func(format string, args ...any), code int, problems []evidence.Problem, of subject) {
+	switch code {
+	case exitProven:
+		line("OK: %s", of.proven)
+	case exitConsistent:
+		line("CONSISTENT, but with the key inside the %s: this does not show who made it. Compare the key with the one that the owner of the log"+
+			" publishes, or give that one with --key\n自洽，但只用了%s内的公钥：这不能说明由谁制作。请与日志所有者公布的公钥比对，或用 --key 给出", of.english, of.chinese)
+	default:
+		line("FAILED: problems found: %d\n未通过：发现问题 %d 个", len(problems), len(problems))
+	}
+	for _, p := range problems {
+		line("  %s", problem(p))
+	}
+}
+
 // text is the report for people. What comes from the bundle is cleaned, as a terminal obeys what it is shown.
 func (r result) text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	switch r.code() {
-	case exitProven:
-		line("OK: every record is one that the log sealed, unchanged and at its place\n通过：每条记录都由日志封存，未经改动，位置正确")
-	case exitConsistent:
-		line("CONSISTENT, but with the key inside the bundle: this does not show who made it. Compare the key with the one that the owner of the log" +
-			" publishes, or give that one with --key\n自洽，但只用了包内的公钥：这不能说明由谁制作。请与日志所有者公布的公钥比对，或用 --key 给出")
-	default:
-		line("FAILED: problems found: %d\n未通过：发现问题 %d 个", len(r.Problems), len(r.Problems))
-	}
-	for _, p := range r.Problems {
-		line("  %s", problem(p))
-	}
+	verdict(line, r.code(), r.Problems, subject{
+		proven:  "every record is one that the log sealed, unchanged and at its place\n通过：每条记录都由日志封存，未经改动，位置正确",
+		english: "bundle", chinese: "包",
+	})
 	if r.More {
 		line("  and more of the same / 以及更多同类问题")
 	}
