@@ -257,9 +257,18 @@ func TestRetiredWordsInTexts(t *testing.T) {
 // TestRetiredWordsAreFound holds the search to words that it must find, and to some that mean something else.
 func TestRetiredWordsAreFound(t *testing.T) {
 	for _, c := range []struct{ folder, identifier, want string }{
-		{"gateway", "newVaultFor", "vault"}, {"web/src/pages", "useInForce", "inforce"}, {"audit/seal", "pinNewest", "pin"}, {"audit", "way", "way"},
-		{"rag/chunk", "piece", "piece"}, {"workflows", "lastLook", "look"}, {"billing", "takeSlice", "slice"},
-		{"engine/tokenizer", "piece", ""}, {"auditor", "pin", ""}, {"internal/testpython", "pins", ""}, {"gateway", "lookup", ""}, {"audit", "away", ""},
+		{"gateway", "newVaultFor", "vault"},
+		{"web/src/pages", "useInForce", "inforce"},
+		{"audit/seal", "pinNewest", "pin"},
+		{"audit", "way", "way"},
+		{"rag/chunk", "piece", "piece"},
+		{"workflows", "lastLook", "look"},
+		{"billing", "takeSlice", "slice"},
+		{"engine/tokenizer", "piece", ""},
+		{"auditor", "pin", ""},
+		{"internal/testpython", "pins", ""},
+		{"gateway", "lookup", ""},
+		{"audit", "away", ""},
 	} {
 		if w, _ := retiredIn(c.folder, c.identifier); w != c.want {
 			t.Errorf("%s in %s: found %q, want %q", c.identifier, c.folder, w, c.want)
