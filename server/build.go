@@ -142,9 +142,17 @@ func (p *parts) buildData(ctx context.Context) error {
 	return nil
 }
 
-func (p *parts) buildGovernance(ctx context.Context) error {
-	var err error
+// openIdentity opens who may call, as the database has it.
+func (p *parts) openIdentity(ctx context.Context) (err error) {
 	if p.identity, err = identity.New(p.cfg.Identity, identity.Limits(p.cfg.Limits.Key), p.db, p.keys, p.log, p.reg); err != nil {
+		return err
+	}
+	return p.identity.Load(ctx)
+}
+
+func (p *parts) buildGovernance(ctx context.Context) error {
+	err := p.openIdentity(ctx)
+	if err != nil {
 		return err
 	}
 	if p.access, err = access.New(); err != nil {
@@ -157,7 +165,7 @@ func (p *parts) buildGovernance(ctx context.Context) error {
 	if p.labels, err = label.New(p.cfg.Label, p.keys); err != nil {
 		return err
 	}
-	return errors.Join(p.identity.Load(ctx), p.guard.Load(ctx))
+	return p.guard.Load(ctx)
 }
 
 func (p *parts) buildBilling(ctx context.Context) error {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/server/config"
 )
 
@@ -32,6 +33,7 @@ type Started struct {
 	ConsoleURL string // "" without the console
 	Welcome    Welcome
 	Model      string // a model to try, "" if none generates
+	Duties     identity.Duties
 }
 
 // Run builds an installation and serves it until ctx ends; then it drains: readiness fails, no connection is accepted, running
@@ -70,9 +72,19 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
 	defer func() { err = errors.Join(err, p.close()) }()
 	var welcome Welcome
 	if opts.Setup {
-		if welcome, err = p.bootstrap(ctx); err != nil {
-			return err
-		}
+		welcome, err = p.bootstrap(ctx)
+	} else {
+		err = p.checkDuties()
+	}
+	if err != nil {
+		return err
+	}
+	duties, err := p.identity.Duties()
+	if err != nil {
+		return err
+	}
+	if duties == identity.DutiesMerged {
+		p.log.LogAttrs(ctx, slog.LevelWarn, "the duties of administrators are merged in one account; `sluice duties split` separates them")
 	}
 	edge, err := newEdge(p, opts.Version, addresses{main: baseURL(cfg, main), admin: adminURL(cfg, main, admin)}) //nolint:contextcheck // every request brings its own
 	if err != nil {
@@ -81,7 +93,7 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
 	served := []listener{{edge.main, main}, {edge.admin, admin}, {edge.operations, operations}}
 	return p.serve(ctx, edge, served, func() error {
 		return opts.Ready(Started{
-			BaseURL: edge.addresses.main + "/v1", ConsoleURL: edge.consoleURL(), Welcome: welcome, Model: edge.exampleModel(ctx),
+			BaseURL: edge.addresses.main + "/v1", ConsoleURL: edge.consoleURL(), Welcome: welcome, Model: edge.exampleModel(ctx), Duties: duties,
 		})
 	})
 }

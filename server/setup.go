@@ -117,6 +117,7 @@ func (p *parts) bootstrap(ctx context.Context) (Welcome, error) {
 			_, err := p.audit.Append(ctx, audit.Event{
 				Stage: audit.StageAction, Tenant: operatorTenant, Actor: audit.Actor{Kind: "system", ID: "setup"},
 				Action: "installation.setup", Resource: adminUser, Decision: "allow", Outcome: "ok",
+				Detail: map[string]string{"duties": string(identity.DutiesMerged)},
 			})
 			return err
 		}},

@@ -170,6 +170,8 @@ func reaches(args ...any) (any, error) {
 		return home == dom, nil
 	case installation:
 		return operator && (home == dom || dom == AllTenants), nil
+	case ofOperator:
+		return operator || home == dom, nil
 	case everywhere:
 		return true, nil
 	}

@@ -42,8 +42,9 @@ func TestMatrix(t *testing.T) {
 					}
 				}
 				check("acme", granted && (platform || operator || !Installation(perm)))
-				check("other", platform)
-				check(AllTenants, platform || granted && operator && Installation(perm))
+				everywhere := platform || granted && operator && OfOperator(role.ID, perm) && !Installation(perm)
+				check("other", everywhere)
+				check(AllTenants, everywhere || granted && operator && Installation(perm))
 				check("", false)
 			}
 		}

@@ -48,6 +48,7 @@ const (
 	MaskingReveal     Permission = "masking.reveal"  // to ask; what is shown is the policy's
 	MaskingApprove    Permission = "masking.approve" // somebody else's reveal
 	PlaygroundUse     Permission = "playground.use"
+	ApprovalsGive     Permission = "approvals.give" // as the second person, to grave acts of management
 )
 
 // Permissions returns every permission, in the order of the documentation.
@@ -56,7 +57,7 @@ func Permissions() []Permission {
 		InferenceGenerate, InferenceEmbed, ModelsRead, ModelsWrite, RAGSearch, RAGRead, RAGWrite, KeysRead, KeysWrite, KeysOwn, UsersRead,
 		UsersWrite, TenantsRead, TenantsWrite, PolicyRead, PolicyWrite, PriceRead, PriceWrite, BudgetRead, BudgetWrite, UsageRead,
 		BillingWrite, AuditRead, AuditVerify, AuditWitness, AuditContent, AuditErase, AuditHold, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, MaskingPreview,
-		MaskingReveal, MaskingApprove, PlaygroundUse,
+		MaskingReveal, MaskingApprove, PlaygroundUse, ApprovalsGive,
 	}
 }
 
@@ -71,19 +72,19 @@ func Roles() []Role {
 	return []Role{
 		{identity.RolePlatformAdmin, Permissions()},
 		{identity.RoleSystemAdmin, []Permission{
-			ModelsRead, ModelsWrite, RAGRead, RAGWrite, KeysRead, UsersRead, TenantsRead, PolicyRead, PriceRead, PriceWrite, BudgetRead,
-			BudgetWrite, UsageRead, BillingWrite, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead,
+			ModelsRead, ModelsWrite, RAGRead, RAGWrite, KeysRead, UsersRead, TenantsRead, TenantsWrite, PolicyRead, PriceRead, PriceWrite, BudgetRead,
+			BudgetWrite, UsageRead, BillingWrite, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, ApprovalsGive,
 		}},
 		{identity.RoleSecurityAdmin, []Permission{
 			ModelsRead, RAGRead, KeysRead, KeysWrite, UsersRead, UsersWrite, TenantsRead, PolicyRead, PolicyWrite, MaskingPreview,
-			MaskingReveal, MaskingApprove,
+			MaskingReveal, MaskingApprove, ApprovalsGive,
 		}},
 		{identity.RoleAuditor, []Permission{
 			ModelsRead, RAGRead, KeysRead, UsersRead, TenantsRead, PolicyRead, PriceRead, BudgetRead, UsageRead, AuditRead, AuditVerify,
 			AuditWitness, RolloutRead, CapacityRead, SystemRead,
 		}},
 		{identity.RoleCompliance, []Permission{
-			TenantsRead, PolicyRead, UsageRead, AuditRead, AuditVerify, AuditContent, AuditErase, AuditHold, MaskingReveal,
+			TenantsRead, PolicyRead, UsageRead, AuditRead, AuditVerify, AuditContent, AuditErase, AuditHold, MaskingReveal, ApprovalsGive,
 		}},
 		{identity.RoleWitness, []Permission{AuditWitness}},
 		{identity.RoleDeveloper, []Permission{
@@ -96,11 +97,23 @@ func Roles() []Role {
 }
 
 // Installation reports whether perm acts on the whole installation. Apart from the platform administrator only roles of the
-// operator tenant hold such a permission: a customer's system administrator must not change everybody's models or prices.
+// operator's tenant hold such a permission: a customer's system administrator must not change everybody's models or prices.
 func Installation(perm Permission) bool {
 	return slices.Contains([]Permission{
 		ModelsWrite, TenantsRead, TenantsWrite, PriceWrite, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead,
 		AuditVerify, AuditWitness, BillingWrite,
+	}, perm)
+}
+
+// OfOperator reports whether role holds perm in every tenant if its holder is of the operator's tenant. The operator's three administrators run
+// the installation for all tenants, each within his duty, and its compliance officers are second persons to them. What people wrote, the records of it, and what is
+// kept or held of it, stays with the officers of its tenant; a hold on all tenants is placed on the command line.
+func OfOperator(role string, perm Permission) bool {
+	if perm == ApprovalsGive {
+		return true
+	}
+	return slices.Contains([]string{identity.RoleSystemAdmin, identity.RoleSecurityAdmin, identity.RoleAuditor}, role) && !slices.Contains([]Permission{
+		RAGRead, RAGWrite, AuditRead, MaskingPreview, MaskingReveal, MaskingApprove,
 	}, perm)
 }
 
@@ -110,6 +123,7 @@ type scope string
 const (
 	ownTenant    scope = "tenant"
 	installation scope = "installation"
+	ofOperator   scope = "operator"   // the holder's own, and every one if it runs the installation
 	everywhere   scope = "everywhere" // the platform administrator's, and nobody else's
 )
 
@@ -125,11 +139,13 @@ func rules() []rule {
 	for _, role := range Roles() {
 		for _, perm := range role.Permissions {
 			s := ownTenant
-			if Installation(perm) {
-				s = installation
-			}
-			if role.ID == identity.RolePlatformAdmin {
+			switch {
+			case role.ID == identity.RolePlatformAdmin:
 				s = everywhere
+			case Installation(perm):
+				s = installation
+			case OfOperator(role.ID, perm):
+				s = ofOperator
 			}
 			out = append(out, rule{role.ID, s, perm, "allow"})
 		}

@@ -1,7 +1,7 @@
-// Package approval lets a second person permit one act of somebody else, once, within an hour.
+// Package approval lets a second person permit one act of somebody else, once, within an hour, or within a day if it is an act of management.
 //
 // The requester binds the approval to the act by a digest, and its user states the digest again. The requester cannot approve, nor can an
-// account that created the requester's or was created by it. The approver must have signed in recently. The transaction of the act spends the
+// account that created the requester's or was created by it, nor one that the requester gave its roles within the last [GrantSpan]. The approver must have signed in recently. The transaction of the act spends the
 // approval, so both happen or neither. An approval can be declined, with a reason, until it is spent.
 //
 // The caller checks permissions and writes the audit records.
@@ -23,12 +23,16 @@ import (
 
 const (
 	lifetime   = time.Hour            // for which an approval can be given and used
+	actTime    = 24 * time.Hour       // the same, of an act of management: its second person may be asleep
 	listTime   = 7 * 24 * time.Hour   // for which it is listed
 	storeTime  = 180 * 24 * time.Hour // for which it is stored
 	maxWaiting = 20                   // of one person
 	maxList    = 200
 	maxReason  = 4096 // bytes
 )
+
+// GrantSpan is how long whoever gave an account its roles is no independent person to it.
+const GrantSpan = 90 * 24 * time.Hour
 
 // Kind is what an approval permits. One kind is never good for another.
 type Kind string
@@ -37,6 +41,7 @@ type Kind string
 const (
 	KindReveal  Kind = "reveal"  // many values at once
 	KindErasure Kind = "erasure" // of what a legal hold covers
+	KindAct     Kind = "act"     // of management
 )
 
 // Approval is the permission of a second person. It holds counts and digests of what it permits, never names or values.
@@ -46,6 +51,7 @@ type Approval struct {
 	Target     string // digest
 	Purpose    string
 	Counts     map[string]int
+	Act        string // JSON that the asker and the approver of an act read; "" of other kinds
 	AskedBy    string // id
 	AskedName  string
 	Created    time.Time
@@ -92,11 +98,14 @@ func (b *Store) New(a Approval) (Approval, error) {
 	}
 	a.ID, a.Created = id.String(), b.timestamp()
 	a.Expires = a.Created.Add(lifetime)
+	if a.Kind == KindAct {
+		a.Expires = a.Created.Add(actTime)
+	}
 	return a, nil
 }
 
-// Approve approves a request of somebody else. Errors: CodeNotFound; CodeSecondPerson for the asker, and for two accounts of which one
-// created the other; CodeReauthenticate; CodeConflict
+// Approve approves a request of somebody else. Errors: CodeNotFound; CodeSecondPerson for the asker, and for an account that
+// is not independent of the asker's; CodeReauthenticate; CodeConflict
 // if it was given or declined before or its time is over; CodeDatabaseUnavailable.
 func (b *Store) Approve(ctx context.Context, kind Kind, tenant, id string, who identity.Principal) (Approval, error) {
 	if err := b.RequireFreshSignIn(who); err != nil {
@@ -129,6 +138,9 @@ func (b *Store) Find(ctx context.Context, kind Kind, tenant, id string) (Approva
 func (b *Store) Spendable(ctx context.Context, kind Kind, id, digest string) (Approval, error) {
 	return b.store.spendable(ctx, kind, id, digest, b.timestamp())
 }
+
+// EveryTenant asks a list for the approvals of all tenants, those of acts in all tenants included.
+const EveryTenant = ""
 
 // List returns the approvals of a kind and tenant of the last 7 days, newest first; at most 200.
 func (b *Store) List(ctx context.Context, kind Kind, tenant string) ([]Approval, error) {

@@ -28,6 +28,7 @@ type approvalRow struct {
 	Target        string
 	Purpose       string
 	Counts        string
+	Act           string
 	AskedBy       string
 	AskedName     string
 	Created       int64
@@ -45,8 +46,12 @@ type approvalRow struct {
 // of is where approvals of a kind are. Each has a table of its own, so that a replica of a release that knows fewer kinds decides about none of the
 // others.
 func of(db *gorm.DB, kind Kind) *gorm.DB {
-	if kind == KindErasure {
+	switch kind {
+	case KindErasure:
 		return db.Table("erasure_approvals")
+	case KindAct:
+		return db.Table("act_approvals")
+	case KindReveal:
 	}
 	return db.Table("reveal_approvals")
 }
@@ -69,7 +74,7 @@ func (b *Store) Ask(tx *gorm.DB, a Approval, digest string) error {
 		return fault.New(fault.CodeConflict, fault.Say("approval.too_many_pending", waiting))
 	}
 	return of(tx, a.Kind).Create(&approvalRow{
-		ID: a.ID, Tenant: a.Tenant, Digest: digest, Target: a.Target, Purpose: a.Purpose, Counts: string(counts), AskedBy: a.AskedBy,
+		ID: a.ID, Tenant: a.Tenant, Digest: digest, Target: a.Target, Purpose: a.Purpose, Counts: string(counts), Act: a.Act, AskedBy: a.AskedBy,
 		AskedName: a.AskedName, Created: a.Created.UnixMicro(), Expires: a.Expires.UnixMicro(),
 	}).Error
 }
@@ -94,6 +99,22 @@ func (b *Store) Spend(tx *gorm.DB, kind Kind, id, digest string) error {
 		return res.Error
 	}
 	return unusable(tx, kind, id, digest, now)
+}
+
+// SpendNow is Spend in a transaction of its own, for an act whose own transaction cannot be joined: it comes first, so that an approval never
+// permits two acts.
+func (b *Store) SpendNow(ctx context.Context, kind Kind, id, digest string) (Approval, error) {
+	a, err := b.Spendable(ctx, kind, id, digest)
+	if err != nil {
+		return Approval{}, err
+	}
+	err = b.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return b.Spend(tx, kind, id, digest) })
+	return a, database.Unavailable("use an approval", err)
+}
+
+// Restore makes an approval usable again whose act was refused, and so changed nothing.
+func (b *Store) Restore(ctx context.Context, kind Kind, id string) error {
+	return database.Unavailable("give back an approval", of(b.store.db.WithContext(ctx), kind).Where("id = ? AND declined = 0", id).Update("used", 0).Error)
 }
 
 // unusable says why an approval cannot be used.
@@ -135,7 +156,7 @@ func (s tables) spendable(ctx context.Context, kind Kind, id, digest string, now
 
 func (s tables) approve(ctx context.Context, kind Kind, tenant, id string, who identity.Principal, now time.Time) (Approval, error) {
 	return s.settle(ctx, kind, tenant, id, who, now, "approve", func(tx *gorm.DB, a *Approval) (bool, error) {
-		if err := independent(tx.Session(&gorm.Session{NewDB: true}), a.AskedBy, who.ID); err != nil {
+		if err := independent(tx.Session(&gorm.Session{NewDB: true}), a.AskedBy, who.ID, now); err != nil {
 			return false, err
 		}
 		if !a.Approved.IsZero() {
@@ -147,8 +168,9 @@ func (s tables) approve(ctx context.Context, kind Kind, tenant, id string, who i
 	})
 }
 
-// independent refuses accounts of which one created the other: whoever did may have both. Two that a third one created are apart.
-func independent(db *gorm.DB, asker, approver string) error {
+// independent refuses accounts of which one created the other: whoever did may have both. Two that a third one created are apart. It refuses an
+// approver, too, whom the asker gave roles not long ago: nobody makes himself a second person.
+func independent(db *gorm.DB, asker, approver string, now time.Time) error {
 	for of, maker := range map[string]string{asker: approver, approver: asker} {
 		by, err := identity.Creator(db, of)
 		if err != nil {
@@ -158,7 +180,11 @@ func independent(db *gorm.DB, asker, approver string) error {
 			return fault.New(fault.CodeSecondPerson)
 		}
 	}
-	return nil
+	granted, err := identity.Granted(db, approver, asker, now.Add(-GrantSpan))
+	if err == nil && granted {
+		err = fault.New(fault.CodeSecondPerson)
+	}
+	return err
 }
 
 // decline ends the time of an approval, too: the release before knows no other way to tell that it is good for nothing.
@@ -215,14 +241,18 @@ func find(db *gorm.DB, kind Kind, tenant, id string) (Approval, error) {
 }
 
 func (s tables) list(ctx context.Context, kind Kind, tenant string, since time.Time) ([]Approval, error) {
-	out, err := read(of(s.db.WithContext(ctx), kind).Where("tenant = ? AND created > ?", tenant, since.UnixMicro()).
+	q := of(s.db.WithContext(ctx), kind).Where("created > ?", since.UnixMicro())
+	if tenant != EveryTenant {
+		q = q.Where("tenant = ?", tenant)
+	}
+	out, err := read(q.
 		Order("created DESC, id DESC").Limit(maxList), kind)
 	return out, database.Unavailable("list approvals", err)
 }
 
 func read(db *gorm.DB, kind Kind) ([]Approval, error) {
 	var rows []approvalRow
-	err := db.Select("id", "tenant", "target", "purpose", "counts", "asked_by", "asked_name", "created", "expires", "approved_by", "approved_name",
+	err := db.Select("id", "tenant", "target", "purpose", "counts", "act", "asked_by", "asked_name", "created", "expires", "approved_by", "approved_name",
 		"approved", "used", "declined", "declined_by", "declined_name", "decline_reason").Find(&rows).Error
 	if err != nil {
 		return nil, err
@@ -230,7 +260,7 @@ func read(db *gorm.DB, kind Kind) ([]Approval, error) {
 	out := make([]Approval, 0, len(rows))
 	for _, r := range rows {
 		a := Approval{
-			ID: r.ID, Tenant: r.Tenant, Kind: kind, Target: r.Target, Purpose: r.Purpose, AskedBy: r.AskedBy, AskedName: r.AskedName,
+			ID: r.ID, Tenant: r.Tenant, Kind: kind, Target: r.Target, Purpose: r.Purpose, Act: r.Act, AskedBy: r.AskedBy, AskedName: r.AskedName,
 			Created: timestamp(r.Created), Expires: timestamp(r.Expires), ApprovedBy: r.ApprovedBy, ApprovedName: r.ApprovedName, Approved: timestamp(r.Approved),
 			Used: timestamp(r.Used), DeclinedBy: r.DeclinedBy, DeclinedName: r.DeclinedName, Declined: timestamp(r.Declined), Reason: r.DeclineReason,
 		}

@@ -275,7 +275,7 @@ func (i *Identity) changeUser(ctx context.Context, by Administrator, step, tenan
 		return User{}, User{}, fault.New(fault.CodeConflict, fault.Say("identity.own_account"))
 	}
 	defer i.reload(ctx)
-	was, is, err := i.store.changeUser(ctx, step, tenant, id, i.now().UnixMicro(), end, func(row *userRow) error {
+	was, is, err := i.store.changeUser(ctx, step, by.ID, tenant, id, i.now().UnixMicro(), end, func(row *userRow) error {
 		if err := by.Manages(row.public().Roles); err != nil {
 			return err
 		}
@@ -310,7 +310,7 @@ func (i *Identity) SetPassword(ctx context.Context, tenant, id, password string)
 	}
 	hash := hashPassword(password)
 	defer i.reload(ctx)
-	_, _, err := i.store.changeUser(ctx, "set password", tenant, id, i.now().UnixMicro(), true, func(row *userRow) error {
+	_, _, err := i.store.changeUser(ctx, "set password", "", tenant, id, i.now().UnixMicro(), true, func(row *userRow) error {
 		row.PasswordHash, row.MustChange = hash, 0
 		return nil
 	})

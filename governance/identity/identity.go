@@ -22,6 +22,7 @@ import (
 // Config sets lifetimes. Zero values mean the defaults named at each field.
 type Config struct {
 	Issuer     string        `koanf:"issuer"`      // of session tokens; "sluice"
+	Duties     Duties        `koanf:"duties"`      // "merged" lets a server run while a platform administrator holds all duties; "separated"
 	AccessTTL  time.Duration `koanf:"access_ttl"`  // of a session token; 15m, also the most
 	RefreshTTL time.Duration `koanf:"refresh_ttl"` // idle time after which a sign-in ends; 12h
 	SessionTTL time.Duration `koanf:"session_ttl"` // after which a sign-in ends in any case; 168h
@@ -36,6 +37,9 @@ const maxAccessTTL = 15 * time.Minute
 func (c Config) WithDefaults() Config {
 	if c.Issuer == "" {
 		c.Issuer = "sluice"
+	}
+	if c.Duties == "" {
+		c.Duties = DutiesSeparated
 	}
 	for _, d := range []struct {
 		field *time.Duration
@@ -66,6 +70,9 @@ func (c Config) Validate() error {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s: must not be negative", name))
 		}
+	}
+	if c.Duties != DutiesMerged && c.Duties != DutiesSeparated {
+		errs = append(errs, fmt.Errorf("duties: must be %s or %s", DutiesSeparated, DutiesMerged))
 	}
 	if c.AccessTTL > maxAccessTTL {
 		errs = append(errs, fmt.Errorf("access_ttl: must be at most %s", maxAccessTTL))
@@ -133,6 +140,7 @@ type accounts struct {
 	keys     map[digest]keyEntry
 	users    map[string]userEntry
 	ended    map[string]struct{} // sign-in families ended before their session tokens expired
+	duties   Duties
 }
 
 type keyEntry struct {
@@ -159,7 +167,7 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 	s := &accounts{
 		keys:  make(map[digest]keyEntry, len(all.keys)),
 		users: make(map[string]userEntry, len(all.users)),
-		ended: make(map[string]struct{}, len(all.revoked)),
+		ended: make(map[string]struct{}, len(all.revoked)), duties: all.duties,
 	}
 	operator := map[string]bool{}
 	for _, t := range all.tenants {

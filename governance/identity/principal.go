@@ -101,7 +101,7 @@ func OwnsKeys(roles []string) bool {
 }
 
 // CheckRoles reports unknown roles, an empty list, and roles that exclude each other: CodeInvalidValue or CodeConflictingRole.
-// No account may hold two administrator roles; an application is never a person.
+// No account may hold two of the duties of administrators, of which compliance is one; an application is never a person.
 func CheckRoles(roles []string) error {
 	if len(roles) == 0 {
 		return fault.New(fault.CodeMissing, "roles").WithParam("roles")
@@ -109,7 +109,7 @@ func CheckRoles(roles []string) error {
 	known := []string{
 		RolePlatformAdmin, RoleSystemAdmin, RoleSecurityAdmin, RoleAuditor, RoleCompliance, RoleWitness, RoleDeveloper, RoleApplication,
 	}
-	admins := known[:4]
+	admins := known[:5]
 	first := ""
 	for i, r := range roles {
 		if !slices.Contains(known, r) || slices.Contains(roles[:i], r) {

@@ -100,13 +100,16 @@ type tables struct {
 	users   []userRow
 	keys    []keyRow
 	revoked []string // families ended since revokedAfter
+	duties  Duties
 }
 
 // load reads the version first: a write that slips in between makes the next poll reload, never go unseen.
 func (s store) load(ctx context.Context, revokedAfter int64) (tables, error) {
 	var e tables
 	db := s.db.WithContext(ctx)
-	err := errors.Join(
+	state, err := duties(db.Session(&gorm.Session{}))
+	e.duties = state
+	err = errors.Join(err,
 		db.Select(tenantColumns).Find(&e.tenants).Error,
 		db.Select(userColumns).Find(&e.users).Error,
 		db.Select(keyColumns).Find(&e.keys).Error,
@@ -177,7 +180,13 @@ func (s store) createUser(ctx context.Context, row userRow) error {
 		if err := tenantExists(tx, row.Tenant); err != nil {
 			return err
 		}
-		return insert(tx, &row, fault.Say("thing.user"), row.Name)
+		if err := checkActive(tx, row); err != nil {
+			return err
+		}
+		if err := insert(tx, &row, fault.Say("thing.user"), row.Name); err != nil {
+			return err
+		}
+		return granted(tx, row.ID, row.CreatedBy, row.CreatedAt)
 	})
 }
 
@@ -225,7 +234,7 @@ func (s store) user(ctx context.Context, tenant, id string) (userRow, error) {
 
 // changeUser reads a user, lets fn alter the row, and writes what may change. The session tokens of the user end with it, so that what
 // changed is in force at once; sign-ins go on and get new tokens, unless end is set.
-func (s store) changeUser(ctx context.Context, step, tenant, id string, now int64, end bool, fn func(row *userRow) error) (before, after userRow, err error) {
+func (s store) changeUser(ctx context.Context, step, by, tenant, id string, now int64, end bool, fn func(row *userRow) error) (before, after userRow, err error) {
 	err = s.change(ctx, step, func(tx *gorm.DB) error {
 		if before, err = user(tx, tenant, id); err != nil {
 			return err
@@ -236,6 +245,14 @@ func (s store) changeUser(ctx context.Context, step, tenant, id string, now int6
 		}
 		if err := keepOneAdmin(tx, before, after); err != nil {
 			return err
+		}
+		if err := checkActive(tx, after); err != nil {
+			return err
+		}
+		if after.Roles != before.Roles {
+			if err := granted(tx, id, by, now); err != nil {
+				return err
+			}
 		}
 		after.Epoch = before.Epoch + 1
 		err := tx.Model(&userRow{}).Where("id = ?", id).Updates(map[string]any{

@@ -34,6 +34,7 @@ const (
 	CodeWrongPassword   Code = "wrong_password"
 	CodeChangePassword  Code = "password_change_required"
 	CodeApprovalNeeded  Code = "approval_required"
+	CodeActApproval     Code = "act_approval_required"
 
 	CodeBlockedContent Code = "blocked_content"
 	CodeBlockedAnswer  Code = "blocked_answer"
@@ -121,6 +122,7 @@ var kinds = map[Code]Kind{
 	CodeWrongPassword:   Denied,
 	CodeChangePassword:  Denied,
 	CodeApprovalNeeded:  Denied,
+	CodeActApproval:     Denied,
 
 	CodeBlockedContent: Blocked,
 	CodeBlockedAnswer:  Blocked,

@@ -334,6 +334,24 @@ func (e MaskingSpanAction) Valid() bool {
 	}
 }
 
+// Defines values for MeDuties.
+const (
+	Merged    MeDuties = "merged"
+	Separated MeDuties = "separated"
+)
+
+// Valid indicates whether the value is a known member of the MeDuties enum.
+func (e MeDuties) Valid() bool {
+	switch e {
+	case Merged:
+		return true
+	case Separated:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MonitoringDestinationFormat.
 const (
 	Cef  MonitoringDestinationFormat = "cef"
@@ -611,6 +629,42 @@ func (e ReportUsageParamsGroupBy) Valid() bool {
 	default:
 		return false
 	}
+}
+
+// ActApproval defines model for ActApproval.
+type ActApproval struct {
+	ApprovedAt *time.Time `json:"approved_at,omitempty"`
+
+	// ApprovedBy Absent while it waits
+	ApprovedBy *string `json:"approved_by,omitempty"`
+	AskedBy    string  `json:"asked_by"`
+
+	// Body The body of the request, without passwords
+	Body          *json.RawMessage `json:"body,omitempty"`
+	CreatedAt     time.Time        `json:"created_at"`
+	DeclineReason *string          `json:"decline_reason,omitempty"`
+	DeclinedAt    *time.Time       `json:"declined_at,omitempty"`
+
+	// DeclinedBy Absent unless somebody declined it
+	DeclinedBy *string   `json:"declined_by,omitempty"`
+	ExpiresAt  time.Time `json:"expires_at"`
+	Id         string    `json:"id"`
+	Method     string    `json:"method"`
+
+	// Operation What is to be done: an `operationId` of this document
+	Operation string   `json:"operation"`
+	Path      string   `json:"path"`
+	Query     []string `json:"query"`
+	Reason    string   `json:"reason"`
+
+	// Tenant Whose it is; `*` of all tenants
+	Tenant string     `json:"tenant"`
+	UsedAt *time.Time `json:"used_at,omitempty"`
+}
+
+// ActApprovalList defines model for ActApprovalList.
+type ActApprovalList struct {
+	Items []ActApproval `json:"items"`
 }
 
 // Adapter defines model for Adapter.
@@ -1349,8 +1403,10 @@ type MaskingSpanAction string
 
 // Me defines model for Me.
 type Me struct {
-	Id   string `json:"id"`
-	Kind string `json:"kind"`
+	// Duties Whether a platform administrator holds all duties of administrators, or grave acts need a second person
+	Duties *MeDuties `json:"duties,omitempty"`
+	Id     string    `json:"id"`
+	Kind   string    `json:"kind"`
 
 	// Labels Access labels for knowledge bases
 	Labels []string `json:"labels"`
@@ -1368,6 +1424,9 @@ type Me struct {
 	Roles    []string  `json:"roles"`
 	Tenant   string    `json:"tenant"`
 }
+
+// MeDuties Whether a platform administrator holds all duties of administrators, or grave acts need a second person
+type MeDuties string
 
 // Model defines model for Model.
 type Model struct {
@@ -2582,11 +2641,32 @@ type TenantQuery = string
 // To defines model for To.
 type To = time.Time
 
+// AskedAnswer defines model for AskedAnswer.
+type AskedAnswer = ActApproval
+
 // ProblemAnswer RFC 9457 problem document
 type ProblemAnswer = Problem
 
 // SessionAnswer defines model for SessionAnswer.
 type SessionAnswer = Session
+
+// ListActApprovalsParams defines parameters for ListActApprovals.
+type ListActApprovalsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ApproveActParams defines parameters for ApproveAct.
+type ApproveActParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// DeclineActParams defines parameters for DeclineAct.
+type DeclineActParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
 
 // ListErasuresParams defines parameters for ListErasures.
 type ListErasuresParams struct {
@@ -2982,6 +3062,9 @@ type ResetPasswordParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
+
+// DeclineActJSONRequestBody defines body for DeclineAct for application/json ContentType.
+type DeclineActJSONRequestBody = Reason
 
 // EraseSubjectJSONRequestBody defines body for EraseSubject for application/json ContentType.
 type EraseSubjectJSONRequestBody = NewErasure
@@ -3542,6 +3625,15 @@ func (a Extension) MarshalJSON() ([]byte, error) {
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// ListActApprovals The approvals of grave acts that were asked for in the last seven days, newest first
+	// (GET /approvals)
+	ListActApprovals(c *gin.Context, params ListActApprovalsParams)
+	// ApproveAct Approve, as the second person, what somebody else asked to do
+	// (POST /approvals/{id}/approve)
+	ApproveAct(c *gin.Context, id IdPath, params ApproveActParams)
+	// DeclineAct Decline what somebody else asked to do
+	// (POST /approvals/{id}/decline)
+	DeclineAct(c *gin.Context, id IdPath, params DeclineActParams)
 	// GetCheckpoint The newest signed checkpoint
 	// (GET /audit/checkpoint)
 	GetCheckpoint(c *gin.Context)
@@ -3834,6 +3926,105 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(c *gin.Context)
+
+// ListActApprovals operation middleware
+func (siw *ServerInterfaceWrapper) ListActApprovals(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListActApprovalsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListActApprovals(c, params)
+}
+
+// ApproveAct operation middleware
+func (siw *ServerInterfaceWrapper) ApproveAct(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ApproveActParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ApproveAct(c, id, params)
+}
+
+// DeclineAct operation middleware
+func (siw *ServerInterfaceWrapper) DeclineAct(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeclineActParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeclineAct(c, id, params)
+}
 
 // GetCheckpoint operation middleware
 func (siw *ServerInterfaceWrapper) GetCheckpoint(c *gin.Context) {
@@ -6444,6 +6635,9 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/reveal/approvals", wrapper.RequestRevealApproval)
 	router.POST(options.BaseURL+"/reveal/approvals/:id/approve", wrapper.ApproveReveal)
 	router.POST(options.BaseURL+"/reveal/approvals/:id/decline", wrapper.DeclineReveal)
+	router.GET(options.BaseURL+"/approvals", wrapper.ListActApprovals)
+	router.POST(options.BaseURL+"/approvals/:id/approve", wrapper.ApproveAct)
+	router.POST(options.BaseURL+"/approvals/:id/decline", wrapper.DeclineAct)
 	router.POST(options.BaseURL+"/reveal/erasures", wrapper.EraseValues)
 	router.GET(options.BaseURL+"/price-books", wrapper.ListPriceBooks)
 	router.POST(options.BaseURL+"/price-books", wrapper.PublishPriceBook)

@@ -9,6 +9,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -84,6 +86,10 @@ func (s *Server) SetBudget(c *gin.Context) {
 	}
 	key := deref(in.Key)
 	about(c, tenantOf(c)+"/"+key, map[string]string{"period": string(in.Period), "limit_nano": strconv.FormatInt(in.LimitNano, 10)})
+	if err := mayBudget(c, key); err != nil {
+		s.Fail(c, err)
+		return
+	}
 	err = s.deps.Ledger.SetBudget(c.Request.Context(), billing.Budget{
 		Tenant: tenantOf(c), Key: key, Period: billing.Period(in.Period), Limit: billing.Money(in.LimitNano),
 	})
@@ -105,10 +111,23 @@ func (s *Server) SetBudget(c *gin.Context) {
 	s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("thing.budget"), key))
 }
 
+// mayBudget refuses a tenant's own administrators the budget of their tenant, which bounds what they may spend: they divide it among keys.
+func mayBudget(c *gin.Context, key string) error {
+	p := caller(c)
+	if key != "" || p.Operator || slices.Contains(p.Roles, identity.RolePlatformAdmin) {
+		return nil
+	}
+	return fault.New(fault.CodeNotAllowed, string(access.BudgetWrite))
+}
+
 // RemoveBudget implements DELETE /budgets.
 func (s *Server) RemoveBudget(c *gin.Context, params RemoveBudgetParams) {
 	key := deref(params.Key)
 	about(c, tenantOf(c)+"/"+key, map[string]string{"period": string(params.Period)})
+	if err := mayBudget(c, key); err != nil {
+		s.Fail(c, err)
+		return
+	}
 	err := s.deps.Ledger.DeleteBudget(c.Request.Context(), tenantOf(c), key, billing.Period(params.Period))
 	s.reply(c, http.StatusNoContent, nil, err)
 }

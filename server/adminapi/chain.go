@@ -30,6 +30,7 @@ const (
 	keyFailure   = "admin.failure"
 	keyResource  = "admin.resource"
 	keyDetail    = "admin.detail"
+	keyApproval  = "admin.approval" // how a grave act was permitted
 )
 
 // auditDeadline bounds an append after the client may have gone.
@@ -92,7 +93,18 @@ func (s *Server) chain(c *gin.Context) {
 		c.Next()
 		return
 	}
+	refused := func() {}
+	if op.secondPerson {
+		if refused = s.secondPerson(c, op, principal, tenant, body); refused == nil {
+			return
+		}
+	}
 	s.act(c, op, principal, tenant, c.Next)
+	if f, failed := c.Get(keyFailure); failed {
+		if public, _ := f.(*fault.Error); outcome(public) == "refused" {
+			refused()
+		}
+	}
 }
 
 // permit checks the permission of an operation, or that for what is the caller's own, which binds the operation to it.
@@ -288,6 +300,7 @@ func (s *Server) record(c *gin.Context, op operation, p identity.Principal, tena
 	if d, ok := c.Get(keyDetail); ok {
 		e.Detail, _ = d.(map[string]string)
 	}
+	noteApproval(c, &e)
 	if stage == audit.StageOutcome {
 		e.Status, e.Outcome = c.Writer.Status(), "ok"
 		if f, ok := c.Get(keyFailure); ok {

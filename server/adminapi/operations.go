@@ -20,15 +20,16 @@ const Prefix = "/api/v1"
 
 // operation is what the document says about one route.
 type operation struct {
-	id         string
-	permission access.Permission // "" when public or for any signed-in user
-	own        access.Permission // with this one instead, the caller acts on what is his own
-	public     bool
-	recorded   bool // it leaves a record
-	late       bool // its handler writes them, since the first says what the act has found
-	item       *openapi3.PathItem
-	op         *openapi3.Operation
-	path       string // as in the document: /keys/{id}/revoke
+	id           string
+	permission   access.Permission // "" when public or for any signed-in user
+	own          access.Permission // with this one instead, the caller acts on what is his own
+	public       bool
+	recorded     bool // it leaves a record
+	secondPerson bool // while the duties of administrators are separated
+	late         bool // its handler writes them, since the first says what the act has found
+	item         *openapi3.PathItem
+	op           *openapi3.Operation
+	path         string // as in the document: /keys/{id}/revoke
 }
 
 // Route is one operation with what it needs, for the generated route × role test.
@@ -59,6 +60,7 @@ func loadDocument() (*openapi3.T, map[string]operation, error) {
 				o.own = access.Permission(p)
 			}
 			o.public, _ = op.Extensions["x-public"].(bool)
+			o.secondPerson, _ = op.Extensions["x-second-person"].(bool)
 			authenticated, _ := op.Extensions["x-authenticated"].(bool)
 			if o.permission == "" && !o.public && !authenticated {
 				return nil, nil, fmt.Errorf("load openapi.yaml: %s %s declares neither x-permission, x-authenticated nor x-public", method, path)

@@ -93,5 +93,10 @@ func (s *Server) GetMe(c *gin.Context) {
 		me.Purposes = &purposes
 	}
 	slices.Sort(me.Permissions)
-	s.reply(c, http.StatusOK, me, nil)
+	duties, err := s.deps.Identity.Duties()
+	if duties != "" {
+		how := MeDuties(duties)
+		me.Duties = &how
+	}
+	s.reply(c, http.StatusOK, me, err)
 }

@@ -23,6 +23,7 @@ const Policies = lazy(() => import('./pages/Policies'));
 const Rollouts = lazy(() => import('./pages/Rollouts'));
 const Reveal = lazy(() => import('./pages/Reveal'));
 const Rollout = lazy(() => import('./pages/Rollout'));
+const Approvals = lazy(() => import('./pages/Approvals'));
 const Users = lazy(() => import('./pages/Users'));
 const System = lazy(() => import('./pages/System'));
 
@@ -40,6 +41,7 @@ function newRouter() {
           { path: '/knowledge', element: <Knowledge /> },
           { path: '/audit', element: <Audit /> },
           { path: '/reveal', element: <Reveal /> },
+          { path: '/approvals', element: <Approvals /> },
           { path: '/policies', element: <Policies /> },
           { path: '/rollouts', element: <Rollouts /> },
           { path: '/rollouts/:id', element: <Rollout /> },

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
@@ -103,6 +104,9 @@ func (a *app) greet(s server.Started, cfg *config.Config) {
 		rows = append(rows, []string{"  " + cli.Both("cli.serve.console"), cli.Both("cli.serve.no_console")})
 	}
 	cli.PrintColumns(out, rows)
+	if s.Duties == identity.DutiesMerged {
+		fmt.Fprintf(out, "  %s\n", message.Both("cli.serve.merged", "\n  "))
+	}
 	if s.Welcome.APIKey == "" {
 		fmt.Fprintf(out, "\n  %s\n\n", message.Both("cli.serve.kept", " / ", cfg.Data))
 		return

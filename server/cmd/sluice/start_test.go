@@ -195,7 +195,7 @@ func TestDatabaseOfAnotherRelease(t *testing.T) {
 		"DROP TABLE vault_subjects", "DROP TABLE vault_state", "DROP TABLE vault_erasures",
 		"DROP INDEX identity_keys_owner", "ALTER TABLE identity_keys DROP COLUMN owner", "ALTER TABLE identity_users DROP COLUMN must_change",
 		"ALTER TABLE identity_users DROP COLUMN last_sign_in_at", "DROP TABLE reveal_people", "DROP TABLE reveal_uses", "DROP TABLE reveal_approvals",
-		"DROP TABLE audit_erasure_results", "DROP TABLE erasure_approvals")
+		"DROP TABLE audit_erasure_results", "DROP TABLE erasure_approvals", "DROP TABLE identity_duties", "DROP TABLE identity_grants", "DROP TABLE act_approvals")
 	s.run("serve").wants(t, exitFailed, "sluice migrate")
 	s.run("migrate", "--check").wants(t, exitFindings, "schema version 8")
 	s.run("migrate").wants(t, exitOK, "schema version")

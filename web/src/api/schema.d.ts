@@ -474,6 +474,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/approvals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The approvals of grave acts that were asked for in the last seven days, newest first
+         * @description Who may not give approvals sees those of their own. Without `tenant`, whoever may give them in all tenants sees those of all. Reveals and erasures have lists of their own.
+         */
+        get: operations["listActApprovals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/approvals/{id}/approve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Approve, as the second person, what somebody else asked to do
+         * @description Needs a fresh sign-in. Nobody approves an own request, nor one of an account that he created, that created his, or that gave him his roles within the last 90 days.
+         */
+        post: operations["approveAct"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/approvals/{id}/decline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Decline what somebody else asked to do
+         * @description One that was approved and not used is taken back. The asker sees who declined it and why.
+         */
+        post: operations["declineAct"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/reveal/erasures": {
         parameters: {
             query?: never;
@@ -1543,6 +1603,11 @@ export interface components {
             permissions: string[];
             /** @description What the policy in force for the caller takes as `X-Sluice-Purpose`, one of which it demands. Absent where it demands none */
             purposes?: string[];
+            /**
+             * @description Whether a platform administrator holds all duties of administrators, or grave acts need a second person
+             * @enum {string}
+             */
+            duties?: "merged" | "separated";
             /** @description Somebody else has set the password: it has to be changed before anything else. Absent otherwise */
             must_change_password?: boolean;
         };
@@ -1805,6 +1870,38 @@ export interface components {
         };
         RevealApprovalList: {
             items: components["schemas"]["RevealApproval"][];
+        };
+        ActApproval: {
+            id: string;
+            /** @description Whose it is; `*` of all tenants */
+            tenant: string;
+            /** @description What is to be done: an `operationId` of this document */
+            operation: string;
+            method: string;
+            path: string;
+            query: string[];
+            /** @description The body of the request, without passwords */
+            body?: unknown;
+            reason: string;
+            asked_by: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            expires_at: string;
+            /** @description Absent while it waits */
+            approved_by?: string;
+            /** Format: date-time */
+            approved_at?: string;
+            /** Format: date-time */
+            used_at?: string;
+            /** @description Absent unless somebody declined it */
+            declined_by?: string;
+            /** Format: date-time */
+            declined_at?: string;
+            decline_reason?: string;
+        };
+        ActApprovalList: {
+            items: components["schemas"]["ActApproval"][];
         };
         ValueErasure: {
             tenant?: string;
@@ -3380,6 +3477,15 @@ export interface components {
         };
     };
     responses: {
+        /** @description Asked for the approval of a second person, where the request says so; the approval that waits. Or the act is under way, where it takes its time */
+        AskedAnswer: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ActApproval"];
+            };
+        };
         /** @description What went wrong */
         ProblemAnswer: {
             headers: {
@@ -3438,6 +3544,7 @@ export interface operations {
         };
         responses: {
             200: components["responses"]["SessionAnswer"];
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };
@@ -3610,6 +3717,7 @@ export interface operations {
                     "application/json": components["schemas"]["User"];
                 };
             };
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };
@@ -3640,6 +3748,7 @@ export interface operations {
                     "application/json": components["schemas"]["User"];
                 };
             };
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };
@@ -3666,6 +3775,7 @@ export interface operations {
                     "application/json": components["schemas"]["User"];
                 };
             };
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };
@@ -3692,6 +3802,7 @@ export interface operations {
                     "application/json": components["schemas"]["PasswordReset"];
                 };
             };
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };
@@ -3923,6 +4034,7 @@ export interface operations {
                     "application/json": components["schemas"]["Policy"];
                 };
             };
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };
@@ -4151,6 +4263,86 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RevealApproval"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listActApprovals: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The approvals, those that were given and used too */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActApprovalList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    approveAct: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Approved; the asker repeats his request with its id */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActApproval"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    declineAct: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            /** @description Declined */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActApproval"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];
@@ -4437,6 +4629,7 @@ export interface operations {
                     "application/json": components["schemas"]["CorrectionList"];
                 };
             };
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };
@@ -4879,6 +5072,7 @@ export interface operations {
                     "application/json": components["schemas"]["Hold"];
                 };
             };
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };
@@ -5375,6 +5569,7 @@ export interface operations {
                     "application/json": components["schemas"]["Rollout"];
                 };
             };
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };
@@ -5416,13 +5611,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Signalled */
-            202: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };

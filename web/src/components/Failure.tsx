@@ -3,6 +3,8 @@ import { Component, type ReactNode, useEffect, useRef } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { type ApiError, toApiError } from '../api/errors';
+import { useLanguage } from '../i18n';
+import { time } from '../lib/format';
 import { useMe } from '../lib/me';
 
 /** What went wrong, for people: the server's sentence (already in their language), the code, and the request id to hand on. */
@@ -15,6 +17,7 @@ export function Failure({ error, retry, reveal }: { error: unknown; retry?: () =
   const e = toApiError(error);
   const detail = useDetail(e);
   const { tenant } = useMe();
+  if (e.code === 'client_asked') return <Alert type="info" showIcon role="status" title={detail} />; // it waits for a second person
   if (e.code === 'workflows_off') return <Alert type="info" showIcon title={detail} />; // as somebody has chosen, not a failure
   return (
     <div ref={box}>
@@ -52,7 +55,10 @@ export function Failure({ error, retry, reveal }: { error: unknown; retry?: () =
 
 function useDetail(e: ApiError): string {
   const { t } = useTranslation();
+  const [language] = useLanguage();
   switch (e.code) {
+    case 'client_asked':
+      return t('acts.asked', { time: time(e.detail, language) });
     case 'client_network':
       return t('failure.network');
     case 'client_stream':

@@ -2,6 +2,7 @@ import {
   AuditOutlined,
   BarChartOutlined,
   BranchesOutlined,
+  CheckCircleOutlined,
   DashboardOutlined,
   EyeOutlined,
   FileProtectOutlined,
@@ -16,7 +17,7 @@ import {
   TeamOutlined,
   UserOutlined,
 } from '@ant-design/icons';
-import { Button, Drawer, Dropdown, Flex, Layout, Menu, Spin, theme, Typography } from 'antd';
+import { Button, Drawer, Dropdown, Flex, Layout, Menu, Spin, Tag, theme, Tooltip, Typography } from 'antd';
 import { Suspense, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { Link, Outlet, useLocation } from 'react-router';
@@ -28,6 +29,7 @@ import { useMe } from '../lib/me';
 import { useMedia } from '../lib/media';
 import { ChangePassword } from './ChangePassword';
 import { Boundary, Failure } from './Failure';
+import { SecondPerson } from './SecondPerson';
 
 /** What the menu offers, and the permission without which it does not; with the one for what is one's own it does, too. */
 const entries = [
@@ -39,6 +41,7 @@ const entries = [
   { path: 'knowledge', key: 'knowledge', icon: <ReadOutlined />, permission: 'rag.read' },
   { path: 'audit', key: 'audit', icon: <AuditOutlined />, permission: 'audit.read' },
   { path: 'reveal', key: 'reveal', icon: <EyeOutlined />, permission: 'masking.reveal' },
+  { path: 'approvals', key: 'approvals', icon: <CheckCircleOutlined />, permission: 'approvals.give' },
   { path: 'policies', key: 'policies', icon: <FileProtectOutlined />, permission: 'policy.read' },
   { path: 'rollouts', key: 'rollouts', icon: <BranchesOutlined />, permission: 'rollout.read' },
   { path: 'system', key: 'system', icon: <SettingOutlined />, permission: 'system.read' },
@@ -74,6 +77,7 @@ export function Shell() {
           style={{ background: token.colorBgContainer, borderBottom: `1px solid ${token.colorBorderSecondary}`, padding: wide ? '0 24px' : '0 12px', height: 56, lineHeight: 'normal' }}
         >
           <Flex justify="flex-end" align="center" gap={8} style={{ height: '100%' }}>
+            <MergedDuties />
             {!wide && (
               <Flex align="center" gap={4} style={{ marginInlineEnd: 'auto' }}>
                 <Button type="text" icon={<MenuOutlined aria-hidden />} aria-label={t('nav.open')} aria-expanded={menu} onClick={() => setMenu(true)} />
@@ -90,6 +94,7 @@ export function Shell() {
               <Outlet />
             </Suspense>
           </Boundary>
+          <SecondPerson />
         </Layout.Content>
       </Layout>
     </Layout>
@@ -123,6 +128,20 @@ function Navigation({ onChosen }: { onChosen?: () => void }) {
           .map((e) => ({ key: e.path, icon: e.icon, label: <Link to={`/${e.path}`}>{t(`nav.${e.key}`)}</Link> }))}
       />
     </nav>
+  );
+}
+
+/** Says to whoever holds every duty that he does: nothing of what he does has a second person. */
+function MergedDuties() {
+  const { t } = useTranslation();
+  const me = useMe();
+  if (me.duties !== 'merged' || !me.roles.includes('platform_admin')) return null;
+  return (
+    <Tooltip title={t('acts.mergedHelp')}>
+      <Tag color="warning" tabIndex={0}>
+        {t('acts.mergedShort')}
+      </Tag>
+    </Tooltip>
   );
 }
 

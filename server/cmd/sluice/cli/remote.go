@@ -26,11 +26,24 @@ import (
 type Remote struct {
 	base, token, lang string
 	Credentials       adminapi.LoginRequest // it signed in with these
+	act               ActFlags
 	http              *http.Client
 }
 
 // RemoteFlags are the flags of commands that talk to a server.
-type RemoteFlags struct{ URL, User string }
+type RemoteFlags struct {
+	URL, User string
+	Act       ActFlags
+}
+
+// ActFlags are the flags of commands whose act may need a second person.
+type ActFlags struct{ ask, approval string }
+
+// Register adds the flags to a command and those below it.
+func (f *ActFlags) Register(cmd *cobra.Command) {
+	cmd.PersistentFlags().StringVar(&f.ask, "ask", "", Both("cli.act.ask"))
+	cmd.PersistentFlags().StringVar(&f.approval, "approval", "", Both("cli.shared.approval"))
+}
 
 // Register adds the flags to a command and those below it.
 func (f *RemoteFlags) Register(cmd *cobra.Command, a *App) {
@@ -63,7 +76,7 @@ func (a *App) Login(ctx context.Context, f RemoteFlags) (*Remote, error) {
 		}
 		password = string(raw)
 	}
-	r := &Remote{base: strings.TrimSuffix(f.URL, "/") + adminapi.Prefix, lang: a.Language(), http: &http.Client{Timeout: 2 * time.Minute}}
+	r := &Remote{base: strings.TrimSuffix(f.URL, "/") + adminapi.Prefix, lang: a.Language(), act: f.Act, http: &http.Client{Timeout: 2 * time.Minute}}
 	r.Credentials = adminapi.LoginRequest{User: f.User, Password: password}
 	if err := r.signIn(ctx); err != nil {
 		return nil, Failed("cli.remote.sign_in", f.URL, err)
@@ -188,6 +201,14 @@ func (r *Remote) askOnce(ctx context.Context, method, path string, in any) ([]by
 	if r.token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.token)
 	}
+	asks := r.act.ask != "" && method != http.MethodGet && r.token != ""
+	switch {
+	case asks:
+		req.Header.Set("X-Sluice-Approval", "request")
+		req.Header.Set("X-Sluice-Reason", url.QueryEscape(r.act.ask))
+	case r.act.approval != "":
+		req.Header.Set("X-Sluice-Approval", r.act.approval)
+	}
 	res, err := r.http.Do(req)
 	if err != nil && ctx.Err() != nil {
 		return nil, ErrInterrupted
@@ -202,6 +223,8 @@ func (r *Remote) askOnce(ctx context.Context, method, path string, in any) ([]by
 		return nil, err
 	case len(raw) > maxAnswer:
 		return nil, Failed("cli.remote.too_large", maxAnswer>>20)
+	case asks && res.StatusCode == http.StatusAccepted:
+		return nil, waiting(raw)
 	case res.StatusCode < http.StatusBadRequest:
 		return raw, nil
 	}
@@ -211,6 +234,15 @@ func (r *Remote) askOnce(ctx context.Context, method, path string, in any) ([]by
 		return nil, &ProblemError{Problem: p, Status: res.StatusCode, After: time.Duration(seconds) * time.Second}
 	}
 	return nil, Failed("cli.remote.status", res.Status)
+}
+
+// waiting says that an act was not done, and waits for a second person.
+func waiting(answer []byte) error {
+	var a adminapi.ActApproval
+	if err := json.Unmarshal(answer, &a); err != nil {
+		return fmt.Errorf("decode answer: %w", err)
+	}
+	return Failed("cli.act.waits", a.ExpiresAt.Format(time.RFC3339), a.Id)
 }
 
 // Query builds a query string from pairs, leaving empty values out.

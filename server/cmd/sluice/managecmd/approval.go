@@ -2,7 +2,9 @@ package managecmd
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"text/tabwriter"
 	"time"
@@ -13,30 +15,35 @@ import (
 	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
-// approvalKind says which approvals a command is about: those of reveals, or those of erasures.
+// approvalKind says which approvals a command is about: those of reveals, of erasures, or of grave acts of management.
 type approvalKind struct {
-	tenant   string
-	erasures bool
+	tenant         string
+	erasures, acts bool
 }
 
 func (k *approvalKind) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&k.tenant, "tenant", "", cli.Both("cli.shared.tenant"))
 	cmd.Flags().BoolVar(&k.erasures, "erasures", false, cli.Both("cli.approval_flags.erasures"))
+	cmd.Flags().BoolVar(&k.acts, "acts", false, cli.Both("cli.approval_flags.acts"))
+	cmd.MarkFlagsMutuallyExclusive("erasures", "acts")
 }
 
 func (k *approvalKind) path(rest string) string {
-	if k.erasures {
+	switch {
+	case k.erasures:
 		return "/audit/erasures/approvals" + rest + cli.Query("tenant", k.tenant)
+	case k.acts:
+		return "/approvals" + rest + cli.Query("tenant", k.tenant)
 	}
 	return "/reveal/approvals" + rest + cli.Query("tenant", k.tenant)
 }
 
-// askedFor is what approvals of both kinds have in common.
+// askedFor is what approvals of all kinds have in common, and what each has of its own.
 type askedFor struct {
 	ID            string     `json:"id"`
 	AskedBy       string     `json:"asked_by"`
 	Purpose       string     `json:"purpose"` // of a reveal, or
-	Reason        string     `json:"reason"`  // of an erasure
+	Reason        string     `json:"reason"`  // of an erasure or an act
 	ExpiresAt     time.Time  `json:"expires_at"`
 	ApprovedAt    *time.Time `json:"approved_at"`
 	UsedAt        *time.Time `json:"used_at"`
@@ -46,6 +53,11 @@ type askedFor struct {
 
 	Shown []adminapi.RevealCount  `json:"shown"`
 	Goes  adminapi.ErasureFigures `json:"goes"`
+
+	Tenant    string          `json:"tenant"`
+	Operation string          `json:"operation"` // of an act
+	Path      string          `json:"path"`
+	Body      json.RawMessage `json:"body"`
 }
 
 func (x askedFor) why() string { return x.Purpose + x.Reason } // one of them is empty
@@ -133,6 +145,10 @@ func (a *app) approvalsCommand(flags *cli.RemoteFlags) *cobra.Command {
 				return err
 			}
 			w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
+			if kind.acts {
+				listActs(w, out.Items)
+				return w.Flush()
+			}
 			much := "IN FULL"
 			if kind.erasures {
 				much = "TEXTS AND VALUES"
@@ -146,4 +162,12 @@ func (a *app) approvalsCommand(flags *cli.RemoteFlags) *cobra.Command {
 	}
 	kind.register(cmd)
 	return cmd
+}
+
+// listActs prints the acts that somebody asked for, each with the whole of what it would do.
+func listActs(w io.Writer, items []askedFor) {
+	fmt.Fprintln(w, "ID\tTENANT\tASKED BY\tREASON\tSTATE\tEXPIRES\tACT")
+	for _, x := range items {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s %s %s\n", x.ID, x.Tenant, x.AskedBy, x.why(), x.state(time.Now()), x.ExpiresAt.Format(time.RFC3339), x.Operation, x.Path, x.Body)
+	}
 }

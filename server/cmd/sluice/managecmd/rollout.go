@@ -17,6 +17,7 @@ func (a *app) rolloutCommand() *cobra.Command {
 	var flags cli.RemoteFlags
 	cmd := &cobra.Command{Use: "rollout", Short: cli.Both("cli.rollout.short")}
 	flags.Register(cmd, a.App)
+	flags.Act.Register(cmd)
 	cmd.AddCommand(
 		a.startRolloutCommand(&flags), a.listRolloutsCommand(&flags), a.getRolloutCommand(&flags),
 		a.tellRolloutCommand(&flags, "approve", cli.Both("cli.rollout_approve.short")), a.tellRolloutCommand(&flags, "abort", cli.Both("cli.rollout_abort.short")),

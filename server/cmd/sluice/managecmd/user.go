@@ -25,6 +25,7 @@ func (a *app) userCommand() *cobra.Command {
 	var tenant string
 	cmd := &cobra.Command{Use: "user", Short: cli.Both("cli.user.short")}
 	flags.Register(cmd, a.App)
+	flags.Act.Register(cmd)
 	cmd.PersistentFlags().StringVar(&tenant, "tenant", "", cli.Both("cli.shared.tenant"))
 	cmd.AddCommand(
 		a.listUsersCommand(&flags, &tenant), a.createUserCommand(&flags, &tenant), a.editUserCommand(&flags, &tenant), a.resetPasswordCommand(&flags, &tenant),
