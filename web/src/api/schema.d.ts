@@ -3544,7 +3544,6 @@ export interface operations {
         };
         responses: {
             200: components["responses"]["SessionAnswer"];
-            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };
@@ -4605,6 +4604,7 @@ export interface operations {
                     "application/json": components["schemas"]["StatementSummary"];
                 };
             };
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };
@@ -4629,7 +4629,6 @@ export interface operations {
                     "application/json": components["schemas"]["CorrectionList"];
                 };
             };
-            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };
@@ -4655,6 +4654,7 @@ export interface operations {
                     "application/json": components["schemas"]["Correction"];
                 };
             };
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };
