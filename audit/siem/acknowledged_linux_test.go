@@ -11,7 +11,7 @@ import (
 func TestAcknowledged(t *testing.T) {
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(t, err)
-	defer l.Close() //nolint:errcheck // a test
+	defer l.Close()
 	pair := func() (mine, theirs *net.TCPConn) {
 		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
 		must(t, err)

@@ -163,9 +163,15 @@ func TestCutConnections(t *testing.T) {
 	cert, key := a.issue("127.0.0.1", time.Now().Add(time.Hour))
 	for _, secure := range []bool{true, false} {
 		for i, m := range []mood{
-			{"refused", 0, refuses}, {"nothing read, reset", 0, resets}, {"nothing read, closed", 0, closes}, {"half read, reset", records / 2, resets},
-			{"half read, closed", records / 2, closes}, {"a quarter read, closed", records / 4, closes}, {"all read, but died before the end", -1, resets},
-			{"half read, then hangs", records / 2, stays}, {"talks", -1, talks},
+			{"refused", 0, refuses},
+			{"nothing read, reset", 0, resets},
+			{"nothing read, closed", 0, closes},
+			{"half read, reset", records / 2, resets},
+			{"half read, closed", records / 2, closes},
+			{"a quarter read, closed", records / 4, closes},
+			{"all read, but died before the end", -1, resets},
+			{"half read, then hangs", records / 2, stays},
+			{"talks", -1, talks},
 		} {
 			name := "tcp, "
 			if secure {

@@ -14,7 +14,6 @@ import (
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 )
 
-//nolint:gochecknoglobals // a flag of the test binary
 var update = flag.Bool("update", false, "rewrite the golden messages")
 
 func of(format string) sender {

@@ -239,8 +239,8 @@ func (e *Engine) Models(ctx context.Context) ([]engine.Model, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := e.reach.state(); err != nil {
-		return nil, fault.Wrap(err, fault.CodeEngineUnavailable, string(e.models[0].ID))
+	if err := e.reach.state(); err != nil { //nolint:contextcheck // a look outlives the question that began it
+		return nil, fault.Wrap(err, fault.CodeEngineUnavailable, e.models[0].ID)
 	}
 	out := make([]engine.Model, len(e.models))
 	for i, m := range e.models {

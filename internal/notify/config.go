@@ -160,7 +160,7 @@ func (c Channel) validateEmail(wrong func(key, why string)) {
 	if !slices.Contains([]string{"", tlsStart, tlsFirst, tlsNone}, c.TLS) {
 		wrong("tls", "must be starttls, tls or none")
 	}
-	if (c.Username == "") != (c.Password.Empty()) {
+	if (c.Username == "") != c.Password.Empty() {
 		wrong("username", "set both username and password, or neither")
 	}
 	if c.TLS == tlsNone && !c.Password.Empty() {

@@ -238,7 +238,7 @@ func referring(t *testing.T) (c *config.Config, key, token string) {
 	key, token = filepath.Join(dir, "key"), filepath.Join(dir, "token")
 	replace(t, key, "canary-key-1\n")
 	replace(t, token, "canary-token-of-16-characters")
-	c, err := config.Load(write(t, `
+	_, err := config.Load(write(t, `
 engines: {remote: [{name: a, base_url: https://h/v1, api_key: "file:`+key+`", models: [{id: m}]}, {name: b, base_url: https://h/v1, api_key: canary-written, models: [{id: m}]}]}
 operations: {token: "file:`+token+`"}
 limits: {redis_url: "redis://h:6379/0"}

@@ -17,7 +17,7 @@ func credential(from, to reflect.Type, value any) (any, error) {
 	if to != reflect.TypeFor[keyring.Credential]() || from == to {
 		return value, nil
 	}
-	switch from.Kind() { //nolint:exhaustive // the rest is no text
+	switch from.Kind() {
 	case reflect.String, reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
 	default:
 		return nil, errors.New("must be a text, or a reference such as file:/run/secrets/key or env:NAME")

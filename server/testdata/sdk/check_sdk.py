@@ -65,7 +65,7 @@ def _():
     assert raw.headers["x-request-id"] and raw.headers["x-sluice-receipt"] and raw.headers["x-sluice-ai-label"]
     ext = r.model_extra["sluice"]
     assert ext["receipt"] == raw.headers["x-sluice-receipt"] and ext["label"], ext
-    assert ext["cost"]["nano"] > 0 and ext["cost"]["currency"] and "energy" not in ext, ext  # of another machine nobody knows it
+    assert ext["cost"]["nano"] > 0 and ext["cost"]["currency"] and ext["energy"]["method"] == "declared", ext
 
 
 @check("values that the caller knows")
