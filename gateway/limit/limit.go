@@ -3,7 +3,7 @@
 //
 // Rates follow the generic cell rate algorithm: a caller may burst up to a minute's worth, then goes on at the steady rate; the
 // state is one instant per rate, so nothing is swept and nothing resets at a window's edge. Tokens are taken by estimate when a
-// request starts and corrected when it ends.
+// request starts, adjusted when its prompt has been counted, and corrected when it ends.
 //
 // There are two stores with one behaviour: memory for a single process, and Redis for limits that hold over all replicas. If
 // Redis fails, requests are refused (CodeLimitUnavailable), unless the configuration says how many replicas share the limits;
@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,6 +90,8 @@ type store interface {
 	// take charges all or nothing. On refusal it returns the index of the first charge that does not fit and how long until it
 	// does. levels has one entry per charge: the distance of its instant from now, in microseconds, or the slots in use.
 	take(ctx context.Context, tenant, ticket string, now int64, charges []charge) (d decision, err error)
+	// adjust adds delta microseconds to the rates, all or nothing: what grows has to fit. It answers as take does.
+	adjust(ctx context.Context, tenant string, now int64, charges []charge, delta []int64) (d decision, err error)
 	// settle adds delta microseconds to the rates and gives the slots back. It must not fail the caller.
 	settle(ctx context.Context, tenant, ticket string, now int64, charges []charge, delta []int64) error
 }
@@ -149,13 +152,14 @@ func build(cfg Config, s store, log *slog.Logger) (*Limiter, error) {
 	return l, nil
 }
 
-// Permit is a granted request. Release it exactly when the request ends; more calls do nothing.
+// Permit is a granted request. Release it exactly when the request ends; more calls do nothing. One goroutine at a time uses it.
 type Permit struct {
 	l       *Limiter
 	from    store
 	tenant  string
 	id      string
 	charges []charge
+	state   State // after the last decision
 	once    sync.Once
 }
 
@@ -185,11 +189,11 @@ func (l *Limiter) Acquire(ctx context.Context, ask Request) (*Permit, State, err
 	} else if l.degraded.Swap(false) {
 		l.log.Info("shared limits are reachable again")
 	}
-	state := stateOf(t.charges, d)
+	t.state = stateOf(t.charges, d)
 	if d.refused >= 0 {
-		return nil, state, refusal(t.charges[d.refused], d.wait)
+		return nil, t.state, refusal(t.charges[d.refused], d.wait)
 	}
-	return t, state, nil
+	return t, t.state, nil
 }
 
 func refusal(c charge, wait int64) error {
@@ -204,7 +208,40 @@ func refusal(c charge, wait int64) error {
 	}
 }
 
-// Release gives the slot back and corrects the estimate by the tokens really used.
+// Adjust replaces the estimate by tokens that were counted. What no longer fits is refused with CodeTokenRateLimited; the permit then holds what
+// it held, and Release gives that back. The state is valid on refusal too. Where shared limits have become unreachable, replicas with a share
+// of their own go on with the estimate; others refuse with CodeLimitUnavailable.
+func (t *Permit) Adjust(ctx context.Context, tokens int) (State, error) {
+	charges, delta, changed := slices.Clone(t.charges), make([]int64, len(t.charges)), false
+	for i := range charges {
+		if c := &charges[i]; c.tokens {
+			delta[i] = int64(min(max(0, tokens), c.units))*c.step - c.cost
+			c.cost += delta[i]
+			changed = changed || delta[i] != 0
+		}
+	}
+	if !changed {
+		return t.state, nil
+	}
+	d, err := t.from.adjust(ctx, t.tenant, t.l.now().UnixMicro(), charges, delta)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return t.state, ctx.Err()
+	case t.l.local == nil:
+		return t.state, fault.Wrap(err, fault.CodeLimitUnavailable).WithRetryAfter(time.Second)
+	default:
+		t.l.log.Warn("limits not adjusted; the estimate stays", slog.Any("error", err))
+		return t.state, nil
+	}
+	if d.refused >= 0 {
+		return stateOf(t.charges, d), refusal(charges[d.refused], d.wait)
+	}
+	t.charges, t.state = charges, stateOf(charges, d)
+	return t.state, nil
+}
+
+// Release gives the slot back and corrects what was taken by the tokens really used.
 func (t *Permit) Release(ctx context.Context, used int) {
 	t.once.Do(func() {
 		if len(t.charges) == 0 {

@@ -152,6 +152,72 @@ func TestEstimateAboveTheLimitCanRunAlone(t *testing.T) {
 	})
 }
 
+// TestAdjust: a permit takes what was counted instead of the estimate, whether that is less or more; what does not fit is refused, changes
+// nothing and goes back with the permit.
+func TestAdjust(t *testing.T) {
+	each(t, func(t *testing.T, open func(Config) *Limiter, c *clock) {
+		l, replica := open(Config{Tenant: Limits{TokensPerMinute: 2000, Concurrent: 9}}), open(Config{Tenant: Limits{TokensPerMinute: 2000, Concurrent: 9}})
+		a := Request{Tenant: "t", Key: "k", Limits: Limits{TokensPerMinute: 1000, RequestsPerMinute: 60, Concurrent: 2}, Tokens: 400}
+		first, _ := grant(t, l, a)
+		second, _ := grant(t, replica, a)
+		adjust := func(k *Permit, tokens int, code fault.Code, left int) time.Duration {
+			t.Helper()
+			s, err := k.Adjust(t.Context(), tokens)
+			if code == "" && err != nil || code != "" && !fault.Is(err, code) || s.Tokens.Remaining != left || s.Tokens.Limit != 1000 || s.Requests.Limit != 60 {
+				t.Fatalf("%d tokens: %+v, %v; want %d left, code %q", tokens, s, err, left, code)
+			}
+			return fault.Public(err).RetryAfter()
+		}
+		adjust(first, 100, "", 500)
+		adjust(first, 100, "", 500) // again is nothing new
+		adjust(second, 900, "", 0)
+		adjust(second, 700, "", 200)
+		if wait := adjust(first, 350, fault.CodeTokenRateLimited, 200); wait != 3*time.Second { // 50 tokens at 1000 a minute
+			t.Errorf("refused for %v", wait)
+		}
+		refuse(t, l, a, fault.CodeConcurrency)
+		first.Release(t.Context(), 0)
+		adjust(second, 1000, "", 0)
+		second.Release(t.Context(), 250)
+		if _, s := grant(t, l, a); s.Tokens.Remaining != 350 {
+			t.Errorf("after what was used: %+v", s.Tokens)
+		}
+		// What a permit took and time has given back is not given twice.
+		c.advance(time.Minute)
+		third, _ := grant(t, l, Request{Tenant: "t", Key: "other", Limits: a.Limits, Tokens: 500})
+		c.advance(time.Hour)
+		adjust(third, 0, "", 1000)
+		if _, s := grant(t, l, Request{Tenant: "t", Key: "other", Limits: a.Limits, Tokens: 1000}); s.Tokens.Remaining != 0 {
+			t.Errorf("credit from an adjustment: %+v", s.Tokens)
+		}
+	})
+}
+
+// TestAdjustAllOrNothing: where the tenant's rate refuses, the key's stays as it was; more than the limit counts as the limit, as before; a request
+// whose tokens are not limited has nothing to adjust.
+func TestAdjustAllOrNothing(t *testing.T) {
+	each(t, func(t *testing.T, open func(Config) *Limiter, _ *clock) {
+		l := open(Config{Tenant: Limits{TokensPerMinute: 600}})
+		grant(t, l, Request{Tenant: "t", Key: "b", Tokens: 300})
+		k, _ := grant(t, l, Request{Tenant: "t", Key: "a", Limits: Limits{TokensPerMinute: 1000}, Tokens: 100})
+		s, err := k.Adjust(t.Context(), 400)
+		if !fault.Is(err, fault.CodeTokenRateLimited) || fault.Public(err).RetryAfter() != 10*time.Second || s.Tokens.Remaining != 900 {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		if s, err = k.Adjust(t.Context(), 300); err != nil || s.Tokens.Remaining != 700 {
+			t.Errorf("the key paid for a refusal: %+v, %v", s, err)
+		}
+		alone, _ := grant(t, l, Request{Tenant: "u", Key: "a", Tokens: 10})
+		if s, err := alone.Adjust(t.Context(), 5000); err != nil || s.Tokens.Remaining != 0 {
+			t.Errorf("alone: %+v, %v", s, err)
+		}
+		free, before := grant(t, l, Request{Tenant: "v", Key: "a"})
+		if s, err := free.Adjust(t.Context(), 5000); err != nil || s != before {
+			t.Errorf("not limited: %+v, %v", s, err)
+		}
+	})
+}
+
 func TestConcurrent(t *testing.T) {
 	each(t, func(t *testing.T, open func(Config) *Limiter, c *clock) {
 		l, replica := open(Config{Key: Limits{Concurrent: 2}}), open(Config{Key: Limits{Concurrent: 2}})
@@ -246,8 +312,15 @@ func TestRedisDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, _ := grant(t, closed, Request{Tenant: "t", Key: "k"})
+	k, _ := grant(t, closed, Request{Tenant: "t", Key: "k", Limits: Limits{TokensPerMinute: 100}, Tokens: 10})
+	estimated, before := grant(t, share, Request{Tenant: "x", Key: "k", Limits: Limits{TokensPerMinute: 100}, Tokens: 10})
 	server.Close()
+	if _, err := k.Adjust(t.Context(), 20); !fault.Is(err, fault.CodeLimitUnavailable) || fault.Public(err).RetryAfter() == 0 {
+		t.Errorf("adjusted without a store: %v", err)
+	}
+	if s, err := estimated.Adjust(t.Context(), 20); err != nil || s != before {
+		t.Errorf("a replica with a share of its own must keep the estimate: %+v, %v", s, err)
+	}
 	k.Release(t.Context(), 0) // must not fail the caller
 	refuse(t, closed, Request{Tenant: "t", Key: "k"}, fault.CodeLimitUnavailable)
 	for range 2 { // 10 / 5 replicas

@@ -89,6 +89,35 @@ func (m *memory) take(_ context.Context, tenant, _ string, now int64, charges []
 	return d, nil
 }
 
+func (m *memory) adjust(_ context.Context, tenant string, now int64, charges []charge, delta []int64) (decision, error) {
+	s := m.shard(tenant)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := decision{refused: -1, levels: make([]int64, len(charges))}
+	for i, c := range charges {
+		if c.slots > 0 {
+			continue
+		}
+		d.levels[i] = max(0, s.entries[entryKey{tenant, c.key}].at-now)
+		if over := d.levels[i] + delta[i] - window; delta[i] > 0 && over > 0 && d.refused < 0 {
+			d.refused, d.wait = i, over
+		}
+	}
+	if d.refused >= 0 {
+		return d, nil
+	}
+	for i, c := range charges {
+		if c.slots > 0 || delta[i] == 0 {
+			continue
+		}
+		d.levels[i] = max(0, d.levels[i]+delta[i])
+		e := s.entries[entryKey{tenant, c.key}]
+		e.at = now + d.levels[i]
+		s.entries[entryKey{tenant, c.key}] = e
+	}
+	return d, nil
+}
+
 func (m *memory) settle(_ context.Context, tenant, _ string, now int64, charges []charge, delta []int64) error {
 	s := m.shard(tenant)
 	s.mu.Lock()

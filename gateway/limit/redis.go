@@ -66,6 +66,35 @@ for i = 1, #KEYS do out[2 + i] = string.format('%.0f', levels[i]) end
 return out
 `)
 
+// adjustScript adds a delta to every rate, or to none if one that grows does not fit. ARGV: now, window, then per key the delta; keys are those of
+// rates.
+//
+//nolint:gochecknoglobals // a constant script
+var adjustScript = redis.NewScript(`
+local now, window = tonumber(ARGV[1]), tonumber(ARGV[2])
+local refused, wait, levels = -1, 0, {}
+for i, key in ipairs(KEYS) do
+  local delta = tonumber(ARGV[2 + i])
+  levels[i] = math.max(tonumber(redis.call('GET', key) or '0') - now, 0)
+  local over = levels[i] + delta - window
+  if delta > 0 and over > 0 and refused < 0 then refused = i - 1; wait = over end
+end
+if refused < 0 then
+  for i, key in ipairs(KEYS) do
+    local delta = tonumber(ARGV[2 + i])
+    levels[i] = math.max(levels[i] + delta, 0)
+    if levels[i] > 0 then
+      redis.call('SET', key, string.format('%.0f', now + levels[i]), 'PX', string.format('%.0f', math.floor(levels[i] / 1000) + 1000))
+    else
+      redis.call('DEL', key)
+    end
+  end
+end
+local out = {refused, string.format('%.0f', wait)}
+for i = 1, #KEYS do out[2 + i] = string.format('%.0f', levels[i]) end
+return out
+`)
+
 // settleScript adds a delta to every rate and removes the ticket from every set of slots. ARGV: now, ticket, then per key the
 // slots and the delta.
 //
@@ -101,21 +130,51 @@ func (s *redisStore) take(ctx context.Context, tenant, ticket string, now int64,
 	for _, c := range charges {
 		args = append(args, c.slots, c.cost)
 	}
-	out, err := takeScript.Run(ctx, s.client, keys(tenant, charges), args...).Slice()
+	d, err := s.decide(ctx, takeScript, keys(tenant, charges), args)
 	if err != nil {
 		return decision{}, fmt.Errorf("take limits: %w", err)
 	}
-	d := decision{levels: make([]int64, len(charges))}
+	return d, nil
+}
+
+func (s *redisStore) adjust(ctx context.Context, tenant string, now int64, charges []charge, delta []int64) (decision, error) {
+	args, rates, places := []any{now, window}, []charge(nil), []int(nil)
+	for i, c := range charges {
+		if c.slots == 0 {
+			args, rates, places = append(args, delta[i]), append(rates, c), append(places, i)
+		}
+	}
+	got, err := s.decide(ctx, adjustScript, keys(tenant, rates), args)
+	if err != nil {
+		return decision{}, fmt.Errorf("adjust limits: %w", err)
+	}
+	d := decision{refused: got.refused, wait: got.wait, levels: make([]int64, len(charges))}
+	for n, i := range places {
+		d.levels[i] = got.levels[n]
+	}
+	if d.refused >= 0 {
+		d.refused = places[d.refused]
+	}
+	return d, nil
+}
+
+// decide runs a script that decides over keys.
+func (s *redisStore) decide(ctx context.Context, script *redis.Script, keys []string, args []any) (decision, error) {
+	out, err := script.Run(ctx, s.client, keys, args...).Slice()
+	if err != nil {
+		return decision{}, err
+	}
+	d := decision{levels: make([]int64, len(keys))}
 	into := []*int64{new(int64), &d.wait}
 	for i := range d.levels {
 		into = append(into, &d.levels[i])
 	}
 	if len(out) != len(into) {
-		return decision{}, errors.New("take limits: unexpected answer")
+		return decision{}, errors.New("unexpected answer")
 	}
 	for i, v := range out {
 		if _, err := fmt.Sscan(fmt.Sprint(v), into[i]); err != nil {
-			return decision{}, fmt.Errorf("take limits: %w", err)
+			return decision{}, fmt.Errorf("read the answer: %w", err)
 		}
 	}
 	d.refused = int(*into[0])
