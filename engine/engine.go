@@ -2,7 +2,7 @@
 // engine/remote asks an OpenAI-compatible upstream; engine/enginetest is the suite both pass.
 //
 // A request runs in two steps. Prepare makes a Prompt of it: the text that the model reads is rendered and tokenised there, once, and nowhere
-// else. Whoever asks how long the prompt is reads Prompt.Tokens. Generate then runs the prompt.
+// else. Whoever asks how long the prompt is reads Prompt.Tokens. Generate, Embed or Score then runs the prompt.
 //
 // Only the gateway asks an engine; an architecture test names the exceptions, so there is no second way to a model.
 package engine
@@ -25,17 +25,18 @@ type Engine interface {
 	// Models lists what the engine can run now, ordered by ID.
 	Models(ctx context.Context) ([]Model, error)
 
-	// Prepare renders and tokenises req, once, and checks that it fits the model's context. The prompt holds none of the engine's
-	// resources, so nobody has to give it back. req is not changed, and what it points to has to stay as it is while the prompt is used.
+	// Prepare renders and tokenises what is asked, once, and checks that it fits the model's context. The prompt holds none of the engine's
+	// resources, so nobody has to give it back. w is not changed, and what it points to has to stay as it is while the prompt is used. A prompt
+	// may be run several times, also at once. One that another engine prepared, or another instance of the model, is prepared again when it is
+	// run; one of another kind of work is refused with ErrOtherWork.
 	//
 	// Of the optional segments it keeps the longest prefix that takes at most SegmentTokens and at most half of the context, and leaves
 	// room for one completion token. Each segment is tokenised once, by itself. What does not fit without any is refused with
 	// CodeContextLength. An engine that can only bound lengths from above does not know how much room there is: it refuses nothing for
 	// want of room, leaves no segment out for it, and lets its upstream decide.
-	Prepare(ctx context.Context, req *Request) (*Prompt, error)
+	Prepare(ctx context.Context, w Work) (*Prompt, error)
 
-	// Generate runs a prompt and yields its events. A prompt may be run several times, also at once. One that another engine prepared,
-	// or another instance of the model, is prepared again from its request; Usage counts what ran.
+	// Generate runs the prompt of a Request and yields its events; Usage counts what ran.
 	//
 	// The sequence is consumed once. It ends after the event that carries Usage, or with exactly one (zero Event, error) pair. Text
 	// pieces are whole UTF-8 sequences. Events of different choices may interleave; each choice ends with one event whose Finish is
@@ -43,11 +44,11 @@ type Engine interface {
 	// stays valid. Invalid bytes a model produces become U+FFFD.
 	Generate(ctx context.Context, p *Prompt) iter.Seq2[Event, error]
 
-	// Embed returns one vector per input, in order, each of the asked dimensions and of length one.
-	Embed(ctx context.Context, req *EmbedRequest) (*Embeddings, error)
+	// Embed runs the prompt of an EmbedRequest. It returns one vector per input, in order, each of the asked dimensions and of length one.
+	Embed(ctx context.Context, p *Prompt) (*Embeddings, error)
 
-	// Score says how well each document answers the query, in order.
-	Score(ctx context.Context, req *ScoreRequest) (*Scores, error)
+	// Score runs the prompt of a ScoreRequest. It says how well each document answers the query, in order.
+	Score(ctx context.Context, p *Prompt) (*Scores, error)
 
 	// Close releases the engine's resources. Requests in flight end with CodeEngineUnavailable.
 	Close() error
@@ -109,6 +110,16 @@ func AudienceOf(tenants []string) Audience {
 func (a Audience) Has(tenant string) bool {
 	return a == "" || tenant != "" && strings.Contains(string(a), "\n"+tenant+"\n")
 }
+
+// Work is what an engine prepares and runs: a *Request, an *EmbedRequest or a *ScoreRequest.
+type Work interface{ work() }
+
+func (*Request) work()      {}
+func (*EmbedRequest) work() {}
+func (*ScoreRequest) work() {}
+
+// ErrOtherWork is the error of a prompt that was given to another method than that of its kind of work.
+var ErrOtherWork = errors.New("the prompt is of another kind of work")
 
 // Request asks for completions of one prompt: either Messages, rendered with the model's chat template, or Prompt as it is.
 type Request struct {
@@ -339,7 +350,7 @@ const (
 // Embeddings answers an EmbedRequest.
 type Embeddings struct {
 	Vectors      [][]float32
-	PromptTokens int
+	PromptTokens int // of all inputs
 	Model        ReportedModel
 }
 

@@ -8,17 +8,19 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// Prompt is a request that an engine has prepared. Nobody changes it any more.
+// Prompt is work that an engine has prepared. Nobody changes it any more. One of Request, Embed and Score is set.
 type Prompt struct {
 	// Request is what will run: the segments that were kept are part of their message, and none are left. MaxTokens is at
 	// most what the context still holds, as far as that is known; 0, as many as it holds, becomes that number where Tokens is exact.
 	Request *Request
+	Embed   *EmbedRequest
+	Score   *ScoreRequest
 
-	Tokens       int  // of the prompt, kept segments included; not less than there are
+	Tokens       int  // of the prompt, kept segments included, or of all texts; not less than there are
 	Exact        bool // Tokens is the number itself
 	SegmentsKept int  // how many of the segments are part of it, from the first
 
-	// Prepared is the engine's own: what spares it to prepare the request again.
+	// Prepared is the engine's own: what spares it to prepare the work again.
 	Prepared any
 }
 

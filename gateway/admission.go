@@ -16,7 +16,7 @@ import (
 
 // authenticate finds who calls, and whether the route is open to them. It takes headers only.
 func (r *run) authenticate(ctx context.Context) error {
-	who, err := r.p.deps.Identity.Authenticate(ctx, r.call.Plane, r.call.Credential)
+	who, err := r.p.deps.Identity.Authenticate(ctx, r.call.Plane, r.received.Credential)
 	if err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (r *run) authenticate(ctx context.Context) error {
 		who.Tenant = tenant // a refusal is recorded at home
 	}
 	// What somebody asks with a key of his own he asks himself, unless he names another.
-	r.caller = caller{Principal: who, known: true, onBehalfOf: audit.Subject(r.p.deps.Keys, who.Tenant, cmp.Or(r.call.OnBehalfOf, who.Owner))}
+	r.caller = caller{Principal: who, known: true, onBehalfOf: audit.Subject(r.p.deps.Keys, who.Tenant, cmp.Or(r.received.OnBehalfOf, who.Owner))}
 	return allowed
 }
 
@@ -36,7 +36,6 @@ func (r *run) authorize(ctx context.Context) error {
 	if err := r.authenticate(ctx); err != nil {
 		return err
 	}
-	r.call.Credential = ""
 	if r.call.RAG != nil && r.call.Permission != access.RAGSearch {
 		if err := r.p.deps.Access.Allow(r.caller.Principal, access.RAGSearch, r.caller.Tenant); err != nil {
 			return err
@@ -48,7 +47,7 @@ func (r *run) authorize(ctx context.Context) error {
 	return nil
 }
 
-// limit takes a slot. Tokens are taken by an estimate that needs no engine, and corrected at the end; those of a document are not limited, since one can have
+// limit takes a slot. Tokens are taken by an estimate that needs no engine, adjusted when the prompt is prepared, and corrected at the end; those of a document are not limited, since one can have
 // more than many minutes may: it would shut out all others for that time. Its requests and its work at one time are limited, and its cost is.
 func (r *run) limit(ctx context.Context) error {
 	l, tokens := r.caller.Limits, r.estimate()
@@ -65,7 +64,7 @@ func (r *run) limit(ctx context.Context) error {
 
 // estimate is a quarter of the text's bytes, and the completion asked for.
 func (r *run) estimate() int {
-	n := r.call.size()/bytesPerToken + 1
+	n := r.received.size()/bytesPerToken + 1
 	if r.need == route.Generate {
 		n += max(1, r.call.Choices) * r.completion(route.Defaults{})
 	}
@@ -87,13 +86,14 @@ func (r *run) completion(d route.Defaults) int {
 // admit asks the policy. What identifies the conversation and the prompt is taken before the texts are masked.
 func (r *run) admit(ctx context.Context) error {
 	r.admission.conversation = r.conversation()
-	r.admission.promptDigest = audit.DigestSpelt(r.p.deps.Keys, r.caller.Tenant, r.call.spell)
+	r.admission.promptDigest = audit.DigestSpelt(r.p.deps.Keys, r.caller.Tenant, r.received.spell)
 	d, err := r.p.deps.Guard.Admit(ctx, governance.AdmitRequest{
-		Request: r.call.RequestID, Tenant: r.caller.Tenant, Session: r.admission.conversation, Name: r.call.Session, Subject: r.subjectDigest(), Action: string(r.call.Action),
-		Model: string(r.call.Model), Purpose: r.call.Purpose, Known: r.call.Known, Ingest: r.call.Document != nil,
+		Request: r.call.RequestID, Tenant: r.caller.Tenant, Session: r.admission.conversation, Name: r.received.Session, Subject: r.subjectDigest(), Action: string(r.call.Action),
+		Model: string(r.call.Model), Purpose: r.call.Purpose, Known: r.received.Known, Ingest: r.call.Document != nil,
 	})
 	if d != nil {
 		r.admission.decision, r.admission.policy, r.admission.recordForm = d, d.Policy(), d.Record()
+		r.admission.class = engine.Class(d.Urgency(string(r.call.Class)))
 	}
 	if err == nil && r.call.RAG != nil && !d.AllowsCollection(r.call.RAG.Collection) {
 		err = r.noCollection()
@@ -114,10 +114,10 @@ func (r *run) noCollection() error {
 // message and the first user message, which every turn of a chat repeats, else the prompt. Embeddings of one key stay together,
 // since vectors of two versions do not compare. It is a keyed digest, bound to the caller.
 func (r *run) conversation() string {
-	kind, text := "session", []string{r.call.Session}
-	if r.call.Session == "" {
+	kind, text := "session", []string{r.received.Session}
+	if r.received.Session == "" {
 		kind, text = "opening", nil
-		for _, m := range r.call.Messages {
+		for _, m := range r.received.Messages {
 			if m.Role == "system" || m.Role == "user" {
 				text = append(text, m.Role, m.Content)
 			}
@@ -126,7 +126,7 @@ func (r *run) conversation() string {
 			}
 		}
 		if r.call.Action == ActionCompletion {
-			text = []string{r.call.Prompt}
+			text = []string{r.received.Prompt}
 		}
 	}
 	parts := append([]string{r.caller.Tenant, r.caller.ID, kind}, text...)
@@ -136,13 +136,14 @@ func (r *run) conversation() string {
 // mask masks every text once: those of the call, on a copy of it, and the passages, with what their documents say is sensitive. All that comes
 // after it sees masked texts only.
 func (r *run) mask(_ context.Context) error {
-	d, given := r.admission.decision, r.call.cloneTexts()
+	d, given := r.admission.decision, r.received.cloneTexts()
 	texts, err := given.texts()
 	if err != nil {
 		return err
 	}
+	asSent := ""
 	if r.admission.recordForm == governance.RecordClear {
-		r.masked.clear = r.call.prompt()
+		asSent = r.received.prompt()
 	}
 	if err := d.Mask(r.sources.known, texts.fields); err != nil {
 		return err
@@ -150,7 +151,10 @@ func (r *run) mask(_ context.Context) error {
 	if err := texts.apply(); err != nil {
 		return err
 	}
-	given.Class = engine.Class(d.Urgency(string(given.Class)))
-	r.call = given
-	return r.maskPassages()
+	passages, err := r.maskPassages()
+	if err != nil {
+		return err
+	}
+	r.masked, r.received = masked{given, asSent, passages}, nil
+	return nil
 }

@@ -31,8 +31,8 @@ const (
 	ActionModels     Action = "models.list"
 )
 
-// Call is one request, decoded from its dialect. The pipeline owns it from the moment it is handed over; its texts stay as they came, masking
-// works on a copy.
+// Call is one request, decoded from its dialect. The pipeline owns it from the moment it is handed over and leaves it as it came; masking works
+// on a copy.
 type Call struct {
 	// Who asks, and where. The edge fills these.
 	Credential string
@@ -40,6 +40,7 @@ type Call struct {
 	Permission access.Permission // what the route declares; "" is refused
 	Tenant     string            // in which it is asked, if that is another than the caller's own: the permission must reach there
 	RequestID  string
+	parent     string // the request that it is a part of; "" for a request itself
 	ClientID   string // the caller's own id for the request, recorded beside ours
 	Session    string // the caller's conversation, "" if it names none
 	OnBehalfOf string // whom the caller says it is for, in the caller's own words; recorded as a keyed digest
@@ -103,6 +104,23 @@ type Call struct {
 	Dimensions int // of the vectors, if the caller insists; 0 takes the model's
 
 	authenticated *run // of Authenticate: the run that follows takes its place in memory
+}
+
+// withoutTexts returns the call without what it says, and without secrets.
+func (c *Call) withoutTexts() Call {
+	out := *c
+	out.Credential, out.Session, out.OnBehalfOf = "", "", ""
+	out.Messages, out.Prompt, out.Stop, out.Known = nil, "", nil, nil
+	out.Input, out.Query, out.Queries, out.Documents = nil, "", nil, nil
+	out.Tools, out.Format, out.authenticated = nil, nil, nil
+	return out
+}
+
+// part returns the call as a part of itself, with records and books of its own.
+func (c *Call) part(name string, class engine.Class) *Call {
+	out := *c
+	out.RequestID, out.parent, out.Class = c.RequestID+"."+name, c.RequestID, class
+	return &out
 }
 
 // collection is what the call reads from or adds to, "" for most.

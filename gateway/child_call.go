@@ -30,18 +30,19 @@ const (
 type childCall struct {
 	*run
 
-	refused error // by the budget: it refuses the parent, in these words
-	cause   error // why the engine failed
+	ready   time.Duration // when the engine could be asked, since the arrival
+	refused error         // by the budget: it refuses the parent, in these words
+	cause   error         // why the engine failed
 }
 
 func (r *run) newChildCall(question string) *childCall {
-	c := *r.call
 	asked := &Call{
-		RequestID: c.RequestID + "." + partVectors, ClientID: c.ClientID, Purpose: c.Purpose, Source: c.Source, Route: c.Route, Dialect: c.Dialect,
-		Received: c.Received, Action: ActionEmbed, Class: engine.ClassInteractive, Input: []string{question}, RAG: c.RAG,
+		RequestID: r.call.RequestID + "." + partVectors, parent: r.call.RequestID, ClientID: r.call.ClientID, Purpose: r.call.Purpose, Source: r.call.Source,
+		Route: r.call.Route, Dialect: r.call.Dialect, Received: r.call.Received, Action: ActionEmbed, Class: engine.ClassInteractive,
+		Input: []string{question}, RAG: r.call.RAG,
 	}
 	return &childCall{run: &run{
-		p: r.p, need: route.Embed, parent: c.RequestID, call: asked, caller: r.caller,
+		p: r.p, need: route.Embed, call: asked.withoutTexts(), received: asked, masked: masked{call: asked}, caller: r.caller,
 		admission: admission{policy: r.admission.policy, conversation: r.admission.conversation},
 	}}
 }
@@ -56,7 +57,7 @@ func (c *childCall) embedQuestion(ctx context.Context, texts []string, _ bool) (
 		if c.refused = c.runEach(ctx, []step{reserve}); c.refused != nil {
 			return nil, c.refused
 		}
-		c.receipt.after = c.p.now().Sub(c.call.Received)
+		c.ready = c.p.now().Sub(c.call.Received)
 	}
 	out, err := c.embedTexts(ctx, texts, engine.RoleQuery)
 	if !fault.Is(err, fault.CodeContextLength) { // else it is asked again, for less
@@ -69,11 +70,12 @@ func (c *childCall) embedQuestion(ctx context.Context, texts []string, _ bool) (
 func (c *childCall) end(ctx context.Context, end ending) {
 	c.once.Do(func() {
 		end = end.orPanic()
-		u := c.settle(end)
+		u, priceBook := c.settle(end)
 		if c.answer.askedAt.IsZero() {
 			return
 		}
-		first, second := c.event(audit.StageAdmitted, nil), c.outcomeEvent(end, u, nil)
+		first, second := c.event(audit.StageAdmitted, nil), c.outcomeEvent(end, u, priceBook, nil)
+		first.Latency.Admit, second.Latency.Admit = c.ready.Microseconds(), c.ready.Microseconds()
 		first.Time, first.Decision = c.call.Received.UnixMicro()+first.Latency.Admit, decisionAllow
 		first.Usage, first.PriceBook = second.Usage, second.PriceBook
 		p := c.p
@@ -102,21 +104,6 @@ func (c *childCall) ending(ctx context.Context) ending {
 // for all other work.
 const maxIngestTime = 4 * time.Hour
 
-// Ingest takes the document of the call into a collection. Its passages go to the embedding model, which is in this process, as they are
-// stored: the index would not find what was masked, and nothing of them leaves. Whoever is shown a passage gets it masked by the policy. The
-// records say who has brought a document, what it cost and nothing of its text; the policy's models and purposes do not bind it, since nobody is answered.
-//
-// A document that the collection has already, as it is, costs nothing.
-func (p *Pipeline) Ingest(ctx context.Context, c *Call) (rag.IngestResult, error) {
-	r := p.newRun(c, route.Embed)
-	r.parent, c.RequestID = c.RequestID, c.RequestID+"."+partDocument
-	c.Class = engine.ClassBatch
-	if err := r.runSteps(ctx, authorize, takeSlot, admit, pickRoute, readDocument, reserve, record); err != nil {
-		return rag.IngestResult{}, r.refuse(ctx, err)
-	}
-	return answerOnce(ctx, r, r.ingest)
-}
-
 // read reads the document, so that it is known what its vectors can cost.
 func (r *run) read(ctx context.Context) error {
 	if r.p.deps.Retriever == nil {
@@ -125,13 +112,13 @@ func (r *run) read(ctx context.Context) error {
 	d := *r.call.Document
 	d.Tenant = r.caller.Tenant
 	var err error
-	r.sources.document, err = r.p.deps.Retriever.Read(ctx, d)
+	r.document, err = r.p.deps.Retriever.Read(ctx, d)
 	return err
 }
 
 // ingest has the document embedded and stored. What our failure kept from being stored costs nothing.
 func (r *run) ingest(ctx context.Context) (rag.IngestResult, error) {
-	out, err := r.p.deps.Retriever.Store(ctx, r.sources.document, func(ctx context.Context, texts []string, _ bool) ([][]float32, error) {
+	out, err := r.p.deps.Retriever.Store(ctx, r.document, func(ctx context.Context, texts []string, _ bool) ([][]float32, error) {
 		r.prompt.reservation.Renew() // it may take longer than the ledger waits for an ordinary request
 		return r.embedTexts(ctx, texts, engine.RolePassage)
 	})

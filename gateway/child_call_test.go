@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -30,14 +31,14 @@ type vectoring struct {
 	meet  func(ctx context.Context, n int) error
 }
 
-func (v *vectoring) Embed(ctx context.Context, q *engine.EmbedRequest) (*engine.Embeddings, error) {
-	v.asked = append(v.asked, *q)
+func (v *vectoring) Embed(ctx context.Context, p *engine.Prompt) (*engine.Embeddings, error) {
+	v.asked = append(v.asked, *p.Embed)
 	if v.meet != nil {
 		if err := v.meet(ctx, len(v.asked)); err != nil {
 			return nil, err
 		}
 	}
-	return v.Engine.Embed(ctx, q)
+	return v.Engine.Embed(ctx, p)
 }
 
 // searching is a world whose collections need the vectors of the question.
@@ -236,7 +237,7 @@ func TestLongQuestion(t *testing.T) {
 	both := w.log.of("req-1.vectors")
 	sum := 0
 	for _, q := range v.asked {
-		got, err := w.engine.Embed(t.Context(), &q)
+		got, err := enginetest.Embed(t.Context(), w.engine, &q)
 		if err != nil {
 			t.Fatal(err)
 		}

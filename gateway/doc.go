@@ -19,7 +19,8 @@
 //	 8  mask           every text field once, and the passages, with what their documents      Blocked, Invalid
 //	                   say is sensitive; inside JSON value by value; what cannot be masked
 //	                   there is refused
-//	 9  reserve        the prompt, prepared; its worst-case cost with the completion           Invalid, Quota, Unavailable
+//	 9  reserve        the prompt, prepared; the limits settled on its tokens; its             Invalid, RateLimited, Quota, Unavailable
+//	                   worst-case cost with the completion
 //	10  audit          what people may see again, then the record "admitted", both durable     Unavailable, Quota
 //	                   first
 //	11  generate       one stream of events                                                    Invalid, NotFound, Unavailable, Timeout

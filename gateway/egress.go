@@ -13,15 +13,16 @@ import (
 
 // egress returns the way out of the answer.
 func (r *run) egress() *egress.Answer {
-	structured := r.call.Format != nil && (r.call.Format.JSONObject || r.call.Format.JSONSchema != nil)
-	tools := make([]string, len(r.call.Tools))
-	for i, t := range r.call.Tools {
+	c := r.masked.call
+	structured := c.Format != nil && (c.Format.JSONObject || c.Format.JSONSchema != nil)
+	tools := make([]string, len(c.Tools))
+	for i, t := range c.Tools {
 		tools[i] = t.Name
 	}
 	return egress.New(egress.Config{
-		Choices: r.prompt.Request.Choices, Model: string(r.call.Model), Tools: tools, Stop: r.call.Stop,
-		JSON:     structured && !r.call.Echo,
-		Logprobs: r.call.Logprobs >= 0, Masked: r.admission.decision.Masked(),
+		Choices: r.prompt.text.Request.Choices, Model: string(c.Model), Tools: tools, Stop: c.Stop,
+		JSON:     structured && !c.Echo,
+		Logprobs: c.Logprobs >= 0, Masked: r.admission.decision.Masked(),
 		// A sentence behind JSON would break it.
 		Label:      !structured && r.admission.decision.LabelMode(r.caller.LabelMode) == identity.LabelText,
 		RecordForm: egress.RecordForm(r.admission.recordForm), Open: r.newRelease, StoreValues: r.admission.decision.StoreValues, CallID: r.callID,
@@ -38,21 +39,18 @@ func (r *run) callID(choice, index int) string {
 // streams all the same is read as a stream.
 func (r *run) release(ctx context.Context, ev engine.Event) ([]engine.Event, error) {
 	if ev.Used != nil {
-		r.answer.usage = ev.Used
+		r.answer.use(ev.Used)
 	}
 	if ev.HasOutput() && r.answer.firstToken == 0 && !r.nonStreaming() { // when the first token of a whole answer came, nobody knows
-		r.answer.firstToken = r.p.now().Sub(r.call.Received)
+		r.answer.begin(r.p.now().Sub(r.call.Received))
 	}
 	if len(r.answer.wholeEvents) > 0 || r.nonStreaming() && !r.answer.streaming && ev.Finish != engine.FinishNone {
-		if r.answer.wholeEvents = append(r.answer.wholeEvents, ev); ev.Usage == nil {
+		if r.answer.keep(ev); ev.Usage == nil {
 			return nil, nil
 		}
-		pieces := r.answer.wholeEvents
-		r.answer.wholeEvents = nil
-		return r.answer.out.Whole(ctx, pieces)
+		return r.answer.out.Whole(ctx, r.answer.takeWhole())
 	}
-	r.answer.streaming = true
-	var err error
-	r.answer.leavingBuf[0], _, err = r.answer.out.Pass(ctx, ev)
-	return r.answer.leavingBuf[:], err
+	r.answer.stream()
+	out, _, err := r.answer.out.Pass(ctx, ev)
+	return r.answer.one(out), err
 }

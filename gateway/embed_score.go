@@ -13,7 +13,7 @@ import (
 
 // embed asks the engine for vectors and settles.
 func (r *run) embed(ctx context.Context) (*EmbedReply, error) {
-	got, err := r.embedTexts(ctx, r.call.Input, r.call.Role)
+	got, err := r.askVectors(ctx, r.prompt.inputs[0])
 	if err != nil {
 		return nil, err
 	}
@@ -21,32 +21,40 @@ func (r *run) embed(ctx context.Context) (*EmbedReply, error) {
 	return &EmbedReply{Head: r.head(), Summary: r.summary(), Vectors: got}, nil
 }
 
-// embedTexts asks the engine of the run for the vectors of texts. What it has made until now is what the run has used.
+// embedTexts asks the engine of a part for the vectors of some of its texts, which are prepared now: how many make one prompt, the index says.
 func (r *run) embedTexts(ctx context.Context, texts []string, role engine.InputRole) ([][]float32, error) {
+	p, err := r.choice.Engine.Prepare(ctx, r.embedRequest(texts, role, 0))
+	if err != nil {
+		return nil, err
+	}
+	return r.askVectors(ctx, p)
+}
+
+func (r *run) embedRequest(texts []string, role engine.InputRole, dimensions int) *engine.EmbedRequest {
+	return &engine.EmbedRequest{
+		Model: r.choice.Version.EngineModel, Input: texts, Tenant: r.caller.Tenant, Class: r.class(), Role: role, Dimensions: dimensions,
+	}
+}
+
+// askVectors runs a prompt of texts. What the engine has made until now is what the run has used.
+func (r *run) askVectors(ctx context.Context, p *engine.Prompt) ([][]float32, error) {
 	defer r.markRunning()()
 	began := r.p.now()
-	defer func() { r.answer.engineTime += r.p.now().Sub(began) }()
-	got, err := r.choice.Engine.Embed(ctx, &engine.EmbedRequest{
-		Model: r.choice.Version.EngineModel, Input: texts, Tenant: r.caller.Tenant, Class: r.call.Class, Role: role, Dimensions: r.call.Dimensions,
-	})
-	if err == nil && len(got.Vectors) != len(texts) {
-		err = fault.Wrap(errors.New("the engine returned another number of vectors"), fault.CodeEngineUnavailable, string(r.call.Model))
+	defer func() { r.answer.work(r.p.now().Sub(began)) }()
+	got, err := r.choice.Engine.Embed(ctx, p)
+	if err == nil && len(got.Vectors) != len(p.Embed.Input) {
+		err = fault.Wrap(errors.New("the engine returned another number of vectors"), fault.CodeEngineUnavailable, string(r.asked()))
 	}
 	if err != nil {
 		return nil, err
 	}
-	if r.answer.usage == nil {
-		r.answer.usage = &engine.Usage{Model: got.Model}
-	}
-	r.answer.usage.PromptTokens += got.PromptTokens
+	r.answer.useMore(got.Model, got.PromptTokens)
 	return got.Vectors, nil
 }
 
-// score asks the engine for scores, once for each run of documents with the same query, and settles.
-func (r *run) score(ctx context.Context) (*ScoreReply, error) {
-	defer r.markRunning()()
-	c, used := r.call, engine.Usage{}
-	scores := make([]float64, 0, len(c.Documents))
+// scoreRequests are one request for each run of documents with the same query.
+func (r *run) scoreRequests() []engine.Work {
+	c, out := r.masked.call, []engine.Work(nil)
 	for from := 0; from < len(c.Documents); {
 		query, to := c.Query, len(c.Documents)
 		if c.Queries != nil {
@@ -55,23 +63,30 @@ func (r *run) score(ctx context.Context) (*ScoreReply, error) {
 				to++
 			}
 		}
-		got, err := r.choice.Engine.Score(ctx, &engine.ScoreRequest{
-			Model: r.choice.Version.EngineModel, Query: query, Documents: c.Documents[from:to], Tenant: r.caller.Tenant, Class: c.Class,
+		out = append(out, &engine.ScoreRequest{
+			Model: r.choice.Version.EngineModel, Query: query, Documents: c.Documents[from:to], Tenant: r.caller.Tenant, Class: r.class(),
 		})
-		if err == nil && len(got.Scores) != to-from {
+		from = to
+	}
+	return out
+}
+
+// score asks the engine for scores and settles. What was made before a failure is paid for, unless it is ours.
+func (r *run) score(ctx context.Context) (*ScoreReply, error) {
+	defer r.markRunning()()
+	c := r.masked.call
+	scores := make([]float64, 0, len(c.Documents))
+	for _, p := range r.prompt.inputs {
+		got, err := r.choice.Engine.Score(ctx, p)
+		if err == nil && len(got.Scores) != len(p.Score.Documents) {
 			err = fault.Wrap(errors.New("the engine returned another number of scores"), fault.CodeEngineUnavailable, string(c.Model))
 		}
 		if err != nil {
-			if from > 0 { // what was made is paid for, unless it is our failure
-				r.answer.usage = &used
-			}
 			return nil, err
 		}
 		scores = append(scores, got.Scores...)
-		used.Model, used.PromptTokens = got.Model, used.PromptTokens+got.PromptTokens
-		from = to
+		r.answer.useMore(got.Model, got.PromptTokens)
 	}
-	r.answer.usage = &used
 	reply := &ScoreReply{Scores: scores, Best: topIndexes(scores, c.TopN)}
 	if c.ReturnDocuments {
 		var err error
@@ -103,7 +118,7 @@ func (r *run) returnDocuments(ctx context.Context, places []int) ([]string, erro
 	out := make([]string, len(places))
 	for i, p := range places {
 		var err error
-		if out[i], _, err = egress.ReleaseWhole(r.admission.decision.Release(), r.call.Documents[p]); err != nil {
+		if out[i], _, err = egress.ReleaseWhole(r.admission.decision.Release(), r.masked.call.Documents[p]); err != nil {
 			return nil, err
 		}
 	}

@@ -61,8 +61,9 @@ func TestEventsCostNoAllocation(t *testing.T) {
 	w := newWorld(t, nil)
 	r := w.newRun(call("x"), route.Generate)
 	r.admission.decision = plainAdmission{}
-	r.prompt.Prompt = &engine.Prompt{Request: &engine.Request{Choices: 1}}
-	r.answer.out = r.egress()
+	r.masked.call = r.received
+	r.prompt.text = &engine.Prompt{Request: &engine.Request{Choices: 1}}
+	r.answer.open(r.egress())
 	ctx, ev := t.Context(), engine.Event{Text: "token "}
 	if n := testing.AllocsPerRun(1000, func() {
 		if out, err := r.release(ctx, ev); err != nil || len(out) != 1 || out[0].Text != ev.Text {

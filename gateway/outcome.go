@@ -88,7 +88,7 @@ const formatField = "response_format"
 // nameCallerField names the field that the caller sent where an engine blames the format: only the dialect knows its several names.
 func (r *run) nameCallerField(err error) error {
 	var coded *fault.Error
-	if r.call.Format == nil || !errors.As(err, &coded) || coded.Param() != formatField || r.call.FormatField == "" {
+	if !errors.As(err, &coded) || coded.Param() != formatField || r.call.FormatField == "" {
 		return err
 	}
 	return coded.About(r.call.FormatField)
@@ -111,12 +111,12 @@ func (r *run) refuse(caller context.Context, err error) error {
 	if r.outcome.recordErr != nil {
 		err = fmt.Errorf("%w (while refusing: %s)", auditUnavailable(r.outcome.recordErr), fault.Public(err).Code())
 	}
-	return &Refusal{Receipt: r.outcome.record, Rate: r.slot.rate, err: err}
+	return &Refusal{Receipt: r.outcome.record, Rate: r.rate(), err: err}
 }
 
 // refusal is the error of a call that failed at the engine.
 func (r *run) refusal(err error) error {
-	return &Refusal{Receipt: r.receipt.id, Rate: r.slot.rate, err: err}
+	return &Refusal{Receipt: r.receipt.id, Rate: r.rate(), err: err}
 }
 
 // finish ends the call: it settles, gives back what the run holds and writes the outcome record, once, on a context that the
@@ -131,12 +131,12 @@ func (r *run) finish(caller context.Context, end ending) {
 		if r.answer.out != nil {
 			r.outcome.tally = r.answer.out.Tally()
 		}
-		u := r.settle(end)
+		u, priceBook := r.settle(end)
 		if r.slot.ticket != nil {
 			r.slot.ticket.Release(ctx, int(u.PromptTokens+u.CompletionTokens))
 		}
 		found := r.findings()
-		e, subject, texts := r.outcomeEvent(end, u, found), r.contentSubject(), r.recordedAnswer()
+		e, subject, texts := r.outcomeEvent(end, u, priceBook, found), r.contentSubject(), r.recordedAnswer()
 		if end.outcome == outcomeOK && r.respondBeforeRecord() {
 			r.p.writeBehind(caller, e, r.receipt.id, subject, texts...)
 		} else {
@@ -153,9 +153,9 @@ func (r *run) finish(caller context.Context, end ending) {
 }
 
 // outcomeEvent is the outcome record of the run.
-func (r *run) outcomeEvent(end ending, u audit.Usage, found []Finding) audit.Event {
+func (r *run) outcomeEvent(end ending, u audit.Usage, priceBook string, found []Finding) audit.Event {
 	e := r.event(audit.StageOutcome, found)
-	e.Outcome, e.Usage = end.outcome, u
+	e.Outcome, e.Usage, e.PriceBook = end.outcome, u, priceBook
 	e.Decision = decisionAllow
 	if end.outcome == outcomeRefused {
 		e.Decision = decisionRefuse
@@ -219,8 +219,7 @@ const (
 // engine counted it. A failure of ours costs the caller nothing; a caller who leaves, or an answer that a rule stops, costs what
 // was generated until then. How far an answer was that was to come in one piece, nobody knows: who leaves before it has come pays for the
 // prompt and for as many tokens as tokensPerSecond makes of the time, at most what he allowed.
-func (r *run) settle(end ending) audit.Usage {
-	var u audit.Usage
+func (r *run) settle(end ending) (u audit.Usage, priceBook string) {
 	switch {
 	case r.answer.usage != nil:
 		u.PromptTokens, u.CachedTokens = int64(r.answer.usage.PromptTokens), int64(r.answer.usage.CachedTokens)
@@ -228,14 +227,14 @@ func (r *run) settle(end ending) audit.Usage {
 	case r.outcome.tally.Events > 0:
 		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.promptTokens()), int64(r.outcome.tally.Events), true
 	case end.outcome == outcomeAborted && !r.answer.askedAt.IsZero() && !r.answer.notReached && r.nonStreaming():
-		written := min(tokensPerSecond*r.p.now().Sub(r.answer.askedAt).Seconds(), float64(r.prompt.Request.MaxTokens*r.prompt.Request.Choices))
+		written := min(tokensPerSecond*r.p.now().Sub(r.answer.askedAt).Seconds(), float64(r.prompt.maxCompletion()))
 		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.promptTokens()), int64(written), true
 	}
 	if r.prompt.reservation != nil {
 		if used := u.PromptTokens+u.CompletionTokens > 0; used && end.outcome != outcomeFailed {
 			c := r.prompt.reservation.Settle(billing.Tokens{Prompt: u.PromptTokens, Cached: u.CachedTokens, Completion: u.CompletionTokens})
 			u.Cost, u.Currency = int64(c.Cost), c.Currency
-			r.outcome.priceBook = c.PriceBook
+			priceBook = c.PriceBook
 		} else {
 			r.prompt.reservation.Release()
 		}
@@ -243,19 +242,19 @@ func (r *run) settle(end ending) audit.Usage {
 	if !r.answer.askedAt.IsZero() && r.choice.Info.Local { // nobody declared what another machine draws
 		u.Energy, u.EnergyMethod = r.p.deps.Energy.Attribute(r.engineTime(), max(r.answer.peak, int(r.p.running.Load()))), r.p.deps.Energy.Method()
 	}
-	return u
+	return u, priceBook
 }
 
 // promptTokens is the number of tokens of the prompt, as far as it is known.
 func (r *run) promptTokens() int {
-	if r.prompt.Exact {
-		return r.prompt.Tokens
+	if r.prompt.exact {
+		return r.prompt.tokens
 	}
-	given := *r.call
+	given := *r.masked.call
 	if req := r.prompt.request(); req != nil {
 		given.Messages = req.Messages // with the passages
 	}
-	return min(r.prompt.Tokens, given.size()/bytesPerToken+4*len(given.Messages)+1)
+	return min(r.prompt.tokens, given.size()/bytesPerToken+4*len(given.Messages)+1)
 }
 
 // nonStreaming reports whether the engine sends the answer in one piece.
@@ -295,17 +294,17 @@ func (r *run) observe(end ending, u audit.Usage) {
 // event is everything known about the run at this moment, with what the policy found, as an audit record. Its session, and whom it is for, are digests: what callers
 // name their conversations and people by may be somebody's number. Safety and Watermark stay empty until something here makes them.
 func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
-	c, v := r.call, r.choice.Version
+	v := r.choice.Version
 	e := audit.Event{
-		Request: c.RequestID, Stage: stage, Tenant: r.caller.Tenant, Project: r.caller.Project,
+		Request: r.call.RequestID, Stage: stage, Tenant: r.caller.Tenant, Project: r.caller.Project,
 		Actor:   audit.Actor{Kind: r.caller.Kind, ID: r.caller.ID, Name: r.caller.Name, OnBehalfOf: r.caller.onBehalfOf},
-		Session: r.admission.conversation, Source: c.Source, Action: string(c.Action), Route: c.Route, Dialect: c.Dialect,
+		Session: r.admission.conversation, Source: r.call.Source, Action: string(r.call.Action), Route: r.call.Route, Dialect: r.call.Dialect,
 		Model: audit.Model{
-			Asked: recordedModel(string(c.Model), v.Model != ""), Routed: string(v.EngineModel), Version: v.Version, Digest: v.Digest, Precision: v.Precision,
+			Asked: recordedModel(string(r.asked()), v.Model != ""), Routed: string(v.EngineModel), Version: v.Version, Digest: v.Digest, Precision: v.Precision,
 			Template: r.choice.Info.Template, Engine: v.Engine, Adapter: r.choice.Info.Adapter,
 		},
 		Steps:  r.steps,
-		Policy: r.admission.policy.Version, PolicyDigest: r.admission.policy.Digest, PriceBook: r.outcome.priceBook, Rollout: r.choice.Rollout, Arm: r.choice.Arm,
+		Policy: r.admission.policy.Version, PolicyDigest: r.admission.policy.Digest, Rollout: r.choice.Rollout, Arm: r.choice.Arm,
 		PromptDigest: r.admission.promptDigest,
 		Latency:      audit.Latency{Admit: r.receipt.after.Microseconds()},
 	}
@@ -316,19 +315,19 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 		e.Model.Engine += "/" + version
 	}
 	e.Detail = map[string]string{}
-	if c.Class != "" {
-		e.Detail["class"] = string(c.Class)
+	if class := r.class(); class != "" {
+		e.Detail["class"] = string(class)
 	}
-	if c.ClientID != "" {
-		e.Detail["client_request"] = c.ClientID
+	if r.call.ClientID != "" {
+		e.Detail["client_request"] = r.call.ClientID
 	}
 	if r.admission.policy.Purpose != "" {
 		e.Detail["purpose"] = r.admission.policy.Purpose
 	}
-	if r.parent != "" {
-		e.Detail["parent"] = r.parent
+	if r.call.parent != "" {
+		e.Detail["parent"] = r.call.parent
 	}
-	e.Resource = c.collection()
+	e.Resource = r.call.collection()
 	passages, _ := r.citedPassages()
 	for _, p := range passages {
 		e.Documents = append(e.Documents, fmt.Sprintf("%s/%s@%s#%d", p.Collection, p.DocumentID, p.Version, p.Chunk))
@@ -351,7 +350,7 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 	// Time less Total is the admission time to the microsecond: the usage row of this record is filed under it, in the budget
 	// period that the reservation was taken from.
 	e.Time = r.p.now().UnixMicro()
-	e.Latency.Total = e.Time - c.Received.UnixMicro()
+	e.Latency.Total = e.Time - r.call.Received.UnixMicro()
 	e.AnswerDigest = r.answerDigest()
 	if r.outcome.tally.Withheld {
 		e.Detail["logprobs"] = "withheld"
@@ -378,13 +377,13 @@ func (r *run) findings() []Finding {
 func (r *run) head() Head {
 	var class engine.Class
 	if r.choice.Info.HasClasses {
-		class = r.call.Class
+		class = r.class()
 	}
 	_, citations := r.citedPassages()
 	return Head{
-		Request: r.call.RequestID, Created: r.call.Received, Model: r.call.Model, Receipt: r.receipt.id, Policy: r.admission.policy.Version,
-		Class: class, Version: r.choice.Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.receipt.label, LabelText: r.receipt.labelText, Rate: r.slot.rate,
-		Citations: citations, Steps: r.steps, Embedding: r.embedding,
+		Request: r.call.RequestID, Created: r.call.Received, Model: r.asked(), Receipt: r.receipt.id, Policy: r.admission.policy.Version,
+		Class: class, Version: r.choice.Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.receipt.label, LabelText: r.receipt.labelText, Rate: r.rate(),
+		Citations: citations, Steps: r.steps, Embedding: r.sources.embedding,
 	}
 }
 

@@ -21,32 +21,40 @@ import (
 	"github.com/sluice-project/sluice/rag"
 )
 
-// retrieve finds what the caller may see of his question. It is masked for the search, before anybody knows what the documents say is sensitive.
+// retrieve finds what the caller may see: the passages that he names, of what he searches for, or of his question in a chat. That is masked for
+// the search, before anybody knows what the documents say is sensitive.
 func (r *run) retrieve(ctx context.Context) error {
-	if r.call.RAG == nil {
-		return nil
+	var err error
+	switch {
+	case r.call.RAG == nil:
+	case r.call.Passage != nil:
+		r.sources, err = r.readPassage(ctx)
+	case r.need != route.Generate:
+		r.sources, err = r.searchPassages(ctx, r.masked.call.Query)
+	default:
+		var question string
+		if question, err = r.maskQuestion(ctx); err == nil {
+			r.sources, err = r.searchPassages(ctx, question)
+		} else if fault.Is(err, fault.CodeBlockedContent) {
+			err = cmp.Or(r.mask(ctx), err) // it says where, and what else was found
+		}
 	}
+	return err
+}
+
+// maskQuestion masks the last message of a user for a search. It goes to the embedder, so the values behind its pseudonyms are stored.
+func (r *run) maskQuestion(ctx context.Context) (string, error) {
 	question := ""
-	for _, m := range r.call.Messages {
+	for _, m := range r.received.Messages {
 		if m.Role == "user" {
 			question = m.Content
 		}
 	}
 	masked, err := r.admission.decision.MaskQuery(unescaped(question))
-	if fault.Is(err, fault.CodeBlockedContent) {
-		if whole := r.mask(ctx); whole != nil { // it says where, and what else was found
-			return whole
-		}
-		return err
-	}
 	if err == nil {
-		err = r.admission.decision.StoreValues(ctx) // the question goes to the embedder
+		err = r.admission.decision.StoreValues(ctx)
 	}
-	if err != nil {
-		return err
-	}
-	r.sources, err = r.searchPassages(ctx, masked)
-	return err
+	return masked, err
 }
 
 // searchPassages searches with the caller's labels. The question is masked.
@@ -59,7 +67,7 @@ func (r *run) searchPassages(ctx context.Context, question string) (sources, err
 			Embed: c.embedQuestion,
 		})
 	})
-	r.embedding = c.answer.engineTime
+	out.embedding = c.answer.engineTime
 	c.end(ctx, c.ending(ctx))
 	if c.refused != nil {
 		return sources{}, c.refused
@@ -111,86 +119,84 @@ func (r *run) noRetrieval() error {
 	return fault.Wrap(errors.New("retrieval is not configured"), fault.CodeRetrievalFailed, r.call.collection())
 }
 
-// maskPassages masks the passages, and lets what their citations say of them out: names and headings are text of the document like any other.
-func (r *run) maskPassages() error {
+// maskPassages masks the passages that were found, and lets what their citations say of them out: names and headings are text of the document
+// like any other.
+func (r *run) maskPassages() (maskedPassages, error) {
 	d := r.admission.decision
 	hide, release := d.MaskPassage, d.ReleaseCitation
 	if r.need != route.Generate { // no engine is given them
 		hide, release = d.MaskDisplayed, d.Release
 	}
+	var out maskedPassages
 	var err error
 	for i, p := range r.sources.passages {
 		for _, s := range []*string{&p.Document, &p.Title, &p.Section} {
 			if *s, err = hide(*s); err != nil {
-				return err
+				return maskedPassages{}, err
 			}
 			if *s, _, err = egress.ReleaseWhole(release(), *s); err != nil {
-				return err
+				return maskedPassages{}, err
 			}
 		}
 		if p.Text, err = hide(p.Text); err != nil {
-			return err
+			return maskedPassages{}, err
 		}
-		r.masked.passages = append(r.masked.passages, p)
-		r.masked.citations = append(r.masked.citations, Citation{
+		out.passages = append(out.passages, p)
+		out.citations = append(out.citations, Citation{
 			Number: i + 1, Collection: p.Collection, Document: p.Document, Title: p.Title, Section: p.Section, DocumentID: p.DocumentID,
 			Version: p.Version, Chunk: p.Chunk, Start: p.Start, End: p.End, Score: p.Score,
 		})
 	}
-	return nil
+	return out, nil
 }
 
-// quotePassages adds to each citation what its passage, which is masked, says to this caller. What the rules for answers block is left out and
-// does not keep the answer from him, since the model has not been asked yet.
-func (r *run) quotePassages() error {
-	r.prompt.citations = slices.Clone(r.masked.citations[:r.prompt.SegmentsKept])
+// quotePassages returns the citations of the first n passages, each with what its passage, which is masked, says to this caller. What the rules
+// for answers block is left out and does not keep the answer from him, since the model has not been asked yet.
+func (r *run) quotePassages(n int) ([]Citation, error) {
+	out := slices.Clone(r.masked.citations[:n])
 	if r.call.RAG == nil || r.call.RAG.OmitQuotes {
-		return nil
+		return out, nil
 	}
-	for i := range r.prompt.citations {
-		c := &r.prompt.citations[i]
+	for i := range out {
+		c := &out[i]
 		text, _, err := egress.ReleaseWhole(r.admission.decision.ReleaseCitation(), r.masked.passages[i].Text)
 		switch {
 		case fault.Is(err, fault.CodeBlockedAnswer):
 			c.Withheld = true
 			continue
 		case err != nil:
-			return err
+			return nil, err
 		}
 		c.Text, c.Truncated = text, false
 		if runes := []rune(text); len(runes) > MaxQuoteRunes {
 			c.Text, c.Truncated = mask.Whole(string(runes[:MaxQuoteRunes])), true
 		}
 	}
-	return nil
+	return out, nil
 }
 
 // showPassages finds passages, lets their text out as an answer and closes the record.
-func (r *run) showPassages(ctx context.Context, find func(context.Context, *run) (sources, error)) (*SearchReply, error) {
-	began := r.p.now()
-	var err error
-	r.sources, err = find(ctx, r)
-	r.steps.Retrieve = r.p.now().Sub(began).Microseconds()
-	if err != nil {
+func (r *run) showPassages(ctx context.Context) (*SearchReply, error) {
+	if err := r.runEach(ctx, []step{retrieve}); err != nil {
 		return nil, err
 	}
-	r.p.metrics.overhead.Observe(overhead(r.steps, r.embedding).Seconds())
+	r.p.metrics.overhead.Observe(overhead(r.steps, r.sources.embedding).Seconds())
 	d := r.admission.decision
 	if err := d.Mask(r.sources.known, nil); err != nil {
 		return nil, err
 	}
-	if err := r.maskPassages(); err != nil { // all of them before any is released: every value needs its pseudonym first
+	found, err := r.maskPassages() // all of them before any is released: every value needs its pseudonym first
+	if err != nil {
 		return nil, err
 	}
-	passages := slices.Clone(r.masked.passages)
+	passages, out := slices.Clone(found.passages), make([]shown, len(found.passages))
 	for i := range passages {
-		out, kept, err := egress.ReleaseWhole(d.Release(), passages[i].Text)
-		if err != nil {
+		if out[i].text, out[i].masked, err = egress.ReleaseWhole(d.Release(), passages[i].Text); err != nil {
 			return nil, err
 		}
-		r.answer.shown = append(r.answer.shown, shown{out, kept})
-		passages[i].Text = out
+		passages[i].Text = out[i].text
 	}
+	r.answer.show(found, out)
 	if err := d.StoreValues(ctx); err != nil {
 		return nil, err
 	}

@@ -2,20 +2,26 @@ package gateway
 
 import (
 	"context"
+	"errors"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag"
 )
 
-// Chat answers a chat or a completion. On refusal the error is a *Refusal, here and below.
+// This page is the request path: what each call takes of the steps until an engine is asked, and then the two ways in which an answer is made. On
+// refusal the error of a call is a *Refusal.
+
+// Chat answers a chat or a completion. The engine is asked as the events of the reply are consumed.
 func (p *Pipeline) Chat(ctx context.Context, c *Call) (*Reply, error) {
 	r := p.newRun(c, route.Generate)
 	if err := r.runSteps(ctx, authorize, takeSlot, admit, pickRoute, retrieve, maskTexts, reserve, record); err != nil {
 		return nil, r.refuse(ctx, err)
 	}
-	return r.generate(ctx), nil // generation, egress and outcome, as the events are consumed
+	return r.newReply(ctx), nil // of the events of answerStream
 }
 
 // Embed answers an embedding call. Vectors are numbers: nothing is restored or labelled in them.
@@ -38,21 +44,29 @@ func (p *Pipeline) Score(ctx context.Context, c *Call) (*ScoreReply, error) {
 
 // Search answers a search for passages: what it shows passes the guard on the way out like a model's answer. The vectors of its question are a
 // call of their own, see childCall.
-func (p *Pipeline) Search(ctx context.Context, c *Call) (*SearchReply, error) {
-	return p.read(ctx, c, func(ctx context.Context, r *run) (sources, error) { return r.searchPassages(ctx, r.call.Query) })
-}
+func (p *Pipeline) Search(ctx context.Context, c *Call) (*SearchReply, error) { return p.read(ctx, c) }
 
 // Passage returns a cited passage and those around it, by the steps of a search.
-func (p *Pipeline) Passage(ctx context.Context, c *Call) (*SearchReply, error) {
-	return p.read(ctx, c, func(ctx context.Context, r *run) (sources, error) { return r.readPassage(ctx) })
-}
+func (p *Pipeline) Passage(ctx context.Context, c *Call) (*SearchReply, error) { return p.read(ctx, c) }
 
-func (p *Pipeline) read(ctx context.Context, c *Call, find func(context.Context, *run) (sources, error)) (*SearchReply, error) {
+func (p *Pipeline) read(ctx context.Context, c *Call) (*SearchReply, error) {
 	r := p.newRun(c, route.Embed)
 	if err := r.runSteps(ctx, authorize, takeSlot, admit, maskTexts, record); err != nil {
 		return nil, r.refuse(ctx, err)
 	}
-	return answerOnce(ctx, r, func(ctx context.Context) (*SearchReply, error) { return r.showPassages(ctx, find) })
+	return answerOnce(ctx, r, r.showPassages)
+}
+
+// Ingest takes the document of the call into a collection, as a part of the management request that brings it. Its passages go to the embedding
+// model, which is in this process, as they are stored: the index would not find what was masked, and nothing of them leaves. Whoever is shown a
+// passage gets it masked by the policy. The records say who has brought a document, what it cost and nothing of its text; the policy's models and
+// purposes do not bind it, since nobody is answered. A document that the collection has already, as it is, costs nothing.
+func (p *Pipeline) Ingest(ctx context.Context, c *Call) (rag.IngestResult, error) {
+	r := p.newRun(c.part(partDocument, engine.ClassBatch), route.Embed)
+	if err := r.runSteps(ctx, authorize, takeSlot, admit, pickRoute, readDocument, reserve, record); err != nil {
+		return rag.IngestResult{}, r.refuse(ctx, err)
+	}
+	return answerOnce(ctx, r, r.ingest)
 }
 
 // Authenticate runs the first step when only the headers of a call are there, so that no stranger's body is read. The methods above run it
@@ -89,43 +103,62 @@ var (
 	record       = step{"audit", (*run).record, func(s *audit.Steps) *int64 { return &s.Record }}
 )
 
-// runSteps runs the steps in order and stops at the first refusal. A panic in a step ends the run too: the run releases what it
-// holds and records the outcome, and the panic goes on to the edge.
-func (r *run) runSteps(ctx context.Context, steps ...step) error {
-	returned := false
-	defer func() {
-		if !returned && r.caller.known {
-			r.finish(ctx, ending{})
-		}
-	}()
-	bounded, stop := r.withTotalTimeout(ctx)
-	defer stop()
-	err := r.runEach(bounded, steps)
-	if k := fault.KindOf(err); err != nil && bounded.Err() != nil && (k == fault.Internal || k == fault.Unavailable || k == fault.Timeout) {
-		err = r.failed(ctx, bounded, err) // a rule that said no has said why
-	}
-	returned = true
-	return err
-}
+// answerStream answers in events: the engine generates them, egress lets them out, and the outcome is settled and recorded before the last one
+// leaves, or when the consumer stops. Blocking replies collect the same events.
+func (r *run) answerStream(ctx context.Context, yield func(engine.Event, error) bool) {
+	end := ending{} // of a panic in what comes next; where the outcome stands already it changes nothing
+	defer func() { r.finish(ctx, end) }()
+	bounded, clocks := r.startTimeouts(ctx)
+	defer clocks.stop()
+	defer r.markRunning()()
 
-func (r *run) runEach(ctx context.Context, steps []step) error {
-	for _, s := range steps {
-		began := r.p.now()
-		err := s.do(r, ctx)
-		took := r.p.now().Sub(began)
-		*s.took(&r.steps) += took.Microseconds()
-		r.p.metrics.stage(s.name).Observe(took.Seconds())
-		if err == nil {
-			err = ctx.Err() // no further step for a caller who left
+	r.answer.open(r.egress())
+	waits := false // the last event that left said that there is more
+	for ev, err := range r.generate(bounded) {
+		clocks.onEvent(ev.HasOutput())
+		more := ev.More
+		var leaving []engine.Event
+		if err == nil && (!ev.Empty() || ev.Used != nil) {
+			leaving, err = r.release(bounded, ev)
+		}
+		if waits && (err != nil || ev.Usage != nil || !more && nothing(leaving)) { // what has left waits for no record, nor for what does not come
+			waits, end = false, ending{outcome: outcomeAborted} // for a consumer that stops or panics
+			if !yield(engine.Event{}, nil) {
+				return
+			}
+			end = ending{}
 		}
 		if err != nil {
-			return err
+			r.answer.miss(errors.Is(err, engine.ErrNotReached))
+			err = r.failed(ctx, bounded, err)
+			r.finish(ctx, endingOf(err))
+			yield(engine.Event{}, err)
+			return
 		}
+		for _, ev := range leaving {
+			last := ev.Usage != nil
+			if last {
+				r.answer.use(ev.Usage)
+				r.finish(ctx, ending{outcome: outcomeOK})
+			}
+			if ev.Empty() {
+				continue
+			}
+			end = ending{outcome: outcomeAborted} // for a consumer that stops or panics
+			ev.More, waits = more, more
+			if !yield(ev, nil) || last {
+				return
+			}
+			end = ending{}
+		}
+		clocks.resumeIdle()
 	}
-	return nil
+	err := fault.Wrap(errors.New("the engine's stream ended without usage"), fault.CodeEngineUnavailable, string(r.call.Model))
+	r.finish(ctx, endingOf(err))
+	yield(engine.Event{}, err)
 }
 
-// answerOnce answers a call without a stream: it asks the engine and settles.
+// answerOnce answers without a stream: ask has the engine or the index make the answer, lets it out and settles.
 func answerOnce[T any](ctx context.Context, r *run, ask func(context.Context) (T, error)) (T, error) {
 	defer r.finish(ctx, ending{}) // of a panic; where the outcome stands already it changes nothing
 	bounded, stop := r.withTotalTimeout(ctx)

@@ -514,11 +514,11 @@ type bursting struct {
 	events  int
 }
 
-func (b bursting) Prepare(ctx context.Context, r *engine.Request) (*engine.Prompt, error) {
+func (b bursting) Prepare(ctx context.Context, w engine.Work) (*engine.Prompt, error) {
 	if b.prepare {
 		panic("prepare")
 	}
-	return b.Engine.Prepare(ctx, r)
+	return b.Engine.Prepare(ctx, w)
 }
 
 func (b bursting) Generate(context.Context, *engine.Prompt) iter.Seq2[engine.Event, error] {
@@ -839,8 +839,8 @@ func TestEmbed(t *testing.T) {
 	if in := w.engine.Inputs()[0].Input; in[0] != "I am ⟦1⟧" {
 		t.Errorf("the engine was given %q", in)
 	}
-	_ = w.engine.Close()
-	c.Credential, c.Input = "good", []string{"y"}
+	w.wrap = func(e engine.Engine) engine.Engine { return breaking{e} }
+	c.Input = []string{"y"}
 	if _, err = w.Embed(t.Context(), c); !fault.Is(err, fault.CodeEngineUnavailable) || w.ledger.released != 1 || !w.slotFree(t) {
 		t.Errorf("%v, released %d", err, w.ledger.released)
 	}

@@ -18,8 +18,8 @@ type preparing struct {
 	ran     *engine.Prompt
 }
 
-func (p *preparing) Prepare(ctx context.Context, req *engine.Request) (*engine.Prompt, error) {
-	out, err := p.Engine.Prepare(ctx, req)
+func (p *preparing) Prepare(ctx context.Context, w engine.Work) (*engine.Prompt, error) {
+	out, err := p.Engine.Prepare(ctx, w)
 	p.prompts = append(p.prompts, out)
 	return out, err
 }

@@ -14,9 +14,8 @@ import (
 // route picks the version and its engine, which can do what is asked.
 func (r *run) route(ctx context.Context) error {
 	ask := route.Ask{Model: string(r.call.Model), Unit: r.admission.conversation, Need: r.need}
-	if r.parent != "" { // of the model that the index is made with, and of no other
+	if r.call.parent != "" { // of the model that the index is made with, and of no other
 		ask = r.p.deps.Embedding
-		r.call.Model = AskedModel(ask.Model)
 	}
 	choice, err := r.p.deps.Router.Pick(ask)
 	if !choice.Info.Audience.Has(r.caller.Tenant) { // whoever may not use it does not learn that there is one
@@ -28,23 +27,23 @@ func (r *run) route(ctx context.Context) error {
 	if r.choice = choice; err != nil {
 		return err
 	}
-	return r.call.checkModel(r.need, choice.Info)
+	return r.received.checkModel(r.need, choice.Info)
 }
 
 // request is what the engine is asked; the version's defaults fill what the caller left unset.
 func (r *run) request() *engine.Request {
-	c, d, decision := r.call, r.choice.Version.Defaults, r.admission.decision
+	c, d, decision := r.masked.call, r.choice.Version.Defaults, r.admission.decision
 	out := &engine.Request{
 		Model: r.choice.Version.EngineModel, Messages: c.Messages, Prompt: c.Prompt, Choices: max(1, c.Choices),
 		Tools: c.Tools, ToolChoice: c.ToolChoice, ParallelTools: c.ParallelTools, Format: c.Format,
-		ID: c.RequestID, Tenant: r.caller.Tenant, Class: c.Class, Priority: c.Priority, SharedPrefix: decision.SharesPrefixCache(),
+		ID: c.RequestID, Tenant: r.caller.Tenant, Class: r.class(), Priority: c.Priority, SharedPrefix: decision.SharesPrefixCache(),
 		NonStreaming: c.Blocking && c.Logprobs < 0 && decision.UpstreamNonStreaming(), // log-probabilities are large
 		Temperature:  firstSet(1, c.Temperature, d.Temperature), TopP: firstSet(1, c.TopP, d.TopP), Seed: c.Seed, Stop: c.Stop, Logprobs: c.Logprobs,
 		TopK: c.TopK, MinP: c.MinP, RepetitionPenalty: c.RepetitionPenalty, FrequencyPenalty: c.FrequencyPenalty,
 		PresencePenalty: c.PresencePenalty, LogitBias: c.LogitBias, MinTokens: c.MinTokens, Echo: c.Echo,
 	}
 	if c.FirstTokenTimeout > 0 {
-		out.Deadline = c.Received.Add(c.FirstTokenTimeout)
+		out.Deadline = r.call.Received.Add(c.FirstTokenTimeout)
 	}
 	return out
 }
@@ -59,60 +58,102 @@ func firstSet(otherwise float64, values ...*float64) float64 {
 	return otherwise
 }
 
-// reserve prepares the prompt and sets aside what it may cost with the longest completion.
+// reserve prepares the prompt, settles the limits on its tokens where they are counted, and sets aside what it may cost with the longest
+// completion.
 func (r *run) reserve(ctx context.Context) error {
-	ask := billing.Ask{
-		Request: r.call.RequestID, Tenant: r.caller.Tenant, Key: r.caller.ID, Model: r.choice.Version.Model, At: r.call.Received,
-		Embed: r.need != route.Generate,
+	p, err := r.prepare(ctx)
+	if err != nil {
+		return err
 	}
-	if r.need != route.Generate {
-		// A token has at least one byte; four mark the ends of a text, or of the two of a pair.
-		n := r.call.size() + 4*(len(r.call.Input)+len(r.call.Documents))
-		if d := r.sources.document; d != nil {
-			n = 4 * len(d.Texts)
-			for _, t := range d.Texts {
-				n += len(t)
-			}
-		}
-		r.prompt.Prompt = &engine.Prompt{Tokens: n}
-	} else {
-		if err := r.prepare(ctx); err != nil {
+	r.prompt = p
+	if p.exact && r.slot.ticket != nil {
+		if r.prompt.rate, err = r.slot.ticket.Adjust(ctx, p.tokens+p.maxCompletion()); err != nil {
 			return err
 		}
-		ask.Choices = int64(r.prompt.Request.Choices)
-		ask.MaxCompletion = int64(r.prompt.Request.MaxTokens) * ask.Choices
 	}
-	ask.PromptTokens = int64(r.prompt.Tokens)
-	var err error
+	ask := billing.Ask{
+		Request: r.call.RequestID, Tenant: r.caller.Tenant, Key: r.caller.ID, Model: r.choice.Version.Model, At: r.call.Received,
+		Embed: r.need != route.Generate, PromptTokens: int64(p.tokens), MaxCompletion: int64(p.maxCompletion()),
+	}
+	if req := p.request(); req != nil {
+		ask.Choices = int64(req.Choices)
+	}
 	r.prompt.reservation, err = r.p.deps.Ledger.Reserve(ctx, ask)
 	return err
 }
 
-// prepare has the engine prepare the prompt, once, with as many of the passages as fit; where none does, it is told that there are none.
-func (r *run) prepare(ctx context.Context) error {
+// prepare has the engine prepare what it will be given.
+func (r *run) prepare(ctx context.Context) (prompt, error) {
+	switch {
+	case r.call.parent != "":
+		return r.boundInputs(), nil
+	case r.need == route.Generate:
+		return r.prepareText(ctx)
+	case r.need == route.Embed:
+		c := r.masked.call
+		return r.prepareInputs(ctx, r.embedRequest(c.Input, c.Role, c.Dimensions))
+	default:
+		return r.prepareInputs(ctx, r.scoreRequests()...)
+	}
+}
+
+// boundInputs bounds the texts of a part, which are prepared when the index asks for their vectors: a token has at least one byte; four mark
+// the ends of a text.
+func (r *run) boundInputs() prompt {
+	var texts []string
+	if r.document != nil {
+		texts = r.document.Texts
+	} else {
+		texts = r.masked.call.Input
+	}
+	n := 4 * len(texts)
+	for _, t := range texts {
+		n += len(t)
+	}
+	return prompt{tokens: n}
+}
+
+func (r *run) prepareInputs(ctx context.Context, of ...engine.Work) (prompt, error) {
+	out := prompt{exact: true}
+	for _, w := range of {
+		p, err := r.choice.Engine.Prepare(ctx, w)
+		if err != nil {
+			return prompt{}, err
+		}
+		out.inputs, out.tokens, out.exact = append(out.inputs, p), out.tokens+p.Tokens, out.exact && p.Exact
+	}
+	return out, nil
+}
+
+// prepareText has a prompt prepared, once, with as many of the passages as fit; where none does, it is told that there are none.
+func (r *run) prepareText(ctx context.Context) (prompt, error) {
 	req := r.request()
 	if req.MaxTokens = r.completion(r.choice.Version.Defaults); r.choice.Info.ContextTokens == 0 {
 		req.MaxTokens = min(req.MaxTokens, r.p.cfg.MaxTokens)
 	}
-	var err error
 	if len(r.masked.passages) > 0 {
 		tag, with := r.passageTag(), *req
 		with.Messages = withSystem(req.Messages, passageInstruction(r.sources.question, tag))
 		pieces, imitations := segments(r.masked.passages, tag)
 		r.p.metrics.imitations.Add(float64(imitations))
 		with.Segments, with.SegmentTokens = pieces, r.p.cfg.PassageTokens
-		if r.prompt.Prompt, err = r.choice.Engine.Prepare(ctx, &with); err != nil {
-			return err
+		p, err := r.choice.Engine.Prepare(ctx, &with)
+		if err != nil {
+			return prompt{}, err
 		}
-		if r.prompt.SegmentsKept > 0 {
-			return r.quotePassages()
+		if p.SegmentsKept > 0 {
+			cited, err := r.quotePassages(p.SegmentsKept)
+			return prompt{text: p, tokens: p.Tokens, exact: p.Exact, citations: cited}, err
 		}
 	}
 	if r.call.RAG != nil {
 		req.Messages = withSystem(req.Messages, noPassageInstruction(r.sources.question))
 	}
-	r.prompt.Prompt, err = r.choice.Engine.Prepare(ctx, req)
-	return err
+	p, err := r.choice.Engine.Prepare(ctx, req)
+	if err != nil {
+		return prompt{}, err
+	}
+	return prompt{text: p, tokens: p.Tokens, exact: p.Exact}, nil
 }
 
 // record makes the admission durable. What people may see again is stored before anything says that the request went on.
@@ -138,7 +179,6 @@ func (r *run) record(ctx context.Context) error {
 	if err != nil {
 		return auditUnavailable(err)
 	}
-	r.masked.clear = ""
 	if got.Kept() {
 		r.receipt.id = got.ID
 	}

@@ -31,7 +31,7 @@ func (r *run) recordedPrompt() []audit.Text {
 	case governance.RecordClear:
 		return []audit.Text{{Direction: "request", Form: r.admission.recordForm, Text: r.masked.clear}}
 	case governance.RecordMasked:
-		given := *r.call
+		given := *r.masked.call
 		if req := r.prompt.request(); req != nil {
 			given.Messages = req.Messages
 		}

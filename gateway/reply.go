@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"iter"
 	"strings"
 	"time"
@@ -88,6 +89,14 @@ type Reply struct {
 	run    *run
 	events iter.Seq2[engine.Event, error]
 	abort  func()
+}
+
+func (r *run) newReply(ctx context.Context) *Reply {
+	return &Reply{
+		Head: r.head(), run: r,
+		events: func(yield func(engine.Event, error) bool) { r.answerStream(ctx, yield) },
+		abort:  func() { r.finish(ctx, ending{outcome: outcomeAborted}) },
+	}
 }
 
 // Events returns the answer as the caller may see it: restored text, checked, labelled. The sequence is consumed once. Its last

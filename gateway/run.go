@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -16,30 +17,32 @@ import (
 	"github.com/sluice-project/sluice/rag"
 )
 
-// run is one call in progress: a value for each step that it has passed. A step makes its value from earlier ones, and nobody changes it
-// afterwards, but for what is let go early: the credential, and a clear prompt that has been recorded. Values of later steps are zero. So the record of a call is complete up to wherever it ended.
+// run is one call in progress: a value for each step that it has passed. The step makes its value from earlier ones, and nobody changes it
+// afterwards; values of later steps are zero. So the record of a call is complete up to wherever it ended. There are two exceptions: masking
+// consumes what was received, and the answer is under way for a while, moved on by its methods. A test reads the code for this.
 //
 // One goroutine uses a run, but for finish, which may race with Close.
 type run struct {
-	p      *Pipeline
-	need   route.Need
-	call   *Call  // as it was received; from the step mask on, a copy whose texts are masked
-	parent string // the request that this run is a part of; "" for a request itself
+	p    *Pipeline
+	need route.Need
 
-	caller    caller       // authenticate, and authorize
-	slot      slot         // limit
-	admission admission    // admit
-	choice    route.Choice // route
-	sources   sources      // retrieve, and search
-	masked    masked       // mask, and search
-	prompt    prompt       // reserve
-	receipt   receipt      // record
-	answer    answer       // generate and egress
+	call     Call  // who asks for what; without its texts and secrets
+	received *Call // as it came; nil once it is masked, so that no later step can read it and its memory is free
+
+	caller    caller              // authenticate, and authorize
+	slot      slot                // limit
+	admission admission           // admit
+	choice    route.Choice        // route
+	sources   sources             // retrieve
+	document  *rag.ParsedDocument // retrieve, of a document that is taken in
+	masked    masked              // mask
+	prompt    prompt              // reserve
+	receipt   receipt             // record
+	answer    answer              // generate and egress
 	outcome   outcome
 
-	steps     audit.Steps   // how long each took
-	embedding time.Duration // of steps.Retrieve: what the child call waited for its engine
-	once      sync.Once     // for the outcome
+	steps audit.Steps // how long each took
+	once  sync.Once   // for the outcome
 }
 
 // caller is the authenticated caller.
@@ -58,42 +61,59 @@ type slot struct {
 
 // admission is the decision of the policy, with digests of the texts before masking.
 type admission struct {
-	decision     Decision // nil before
+	class        engine.Class // as the policy has it
+	decision     Decision     // nil before
 	policy       governance.PolicyRef
 	recordForm   string // the form in which texts are kept
 	conversation string // the conversation
 	promptDigest string
 }
 
-// sources are the passages that the call uses, or the document that it ingests.
+// sources are the passages that the call uses.
 type sources struct {
-	question string        // as it was searched with
-	passages []rag.Passage // as they are stored
-	known    []classify.Known
-	document *rag.ParsedDocument // a document that is taken in
+	question  string        // as it was searched with
+	passages  []rag.Passage // as they are stored
+	known     []classify.Known
+	embedding time.Duration // what the child call waited for its engine
 }
 
-// masked is what masking produces besides the texts of the call.
+// masked are the texts as an engine may read them.
 type masked struct {
-	clear     string // the prompt as the caller sent it, where it is kept so
+	call  *Call  // with masked texts; nil before
+	clear string // the prompt as the caller sent it, where it is kept so
+	maskedPassages
+}
+
+type maskedPassages struct {
 	passages  []rag.Passage
 	citations []Citation
 }
 
-// prompt is the engine's input with its token count, and the reservation of its worst-case cost.
+// prompt is what the engine is given, with its token count, what is left of the limits, and the reservation of its worst-case cost.
 type prompt struct {
-	*engine.Prompt // nil before; without a request where numbers are asked for
-
-	citations   []Citation // of the passages that it keeps, with what they say
+	text        *engine.Prompt   // of a generation; nil before it is prepared, and of other calls
+	inputs      []*engine.Prompt // of vectors and scores, but for those of a part, whose texts come later
+	tokens      int              // not less than there are
+	exact       bool             // they are the number itself
+	citations   []Citation       // of the passages that it keeps, with what they say
+	rate        limit.State      // zero where the slot's stays
 	reservation Reservation
 }
 
 // request is what the engine is given of a generation; nil before it is prepared, and of other calls.
 func (p *prompt) request() *engine.Request {
-	if p.Prompt == nil {
+	if p.text == nil {
 		return nil
 	}
-	return p.Request
+	return p.text.Request
+}
+
+// maxCompletion is the most tokens that the answer may have.
+func (p *prompt) maxCompletion() int {
+	if p.text == nil {
+		return 0
+	}
+	return p.text.Request.MaxTokens * p.text.Request.Choices
 }
 
 // receipt is the proof of the admission.
@@ -105,51 +125,52 @@ type receipt struct {
 	after     time.Duration // since the arrival
 }
 
-// answer is the progress of the engine's answer.
-type answer struct {
-	askedAt     time.Time
-	engineTime  time.Duration // by an engine that was asked for vectors
-	peak        int           // runs at work when this one began, itself included
-	firstToken  time.Duration
-	notReached  bool // the engine was never reached
-	usage       *engine.Usage
-	out         *egress.Answer // nil until the engine is asked for text
-	streaming   bool           // it comes in events
-	wholeEvents []engine.Event // of one that does not
-	leavingBuf  [1]engine.Event
-	shown       []shown // of a search
-}
-
-// shown is the text of a released passage, with values restored and masked.
-type shown struct{ text, masked string }
-
 // outcome is how the call ended.
 type outcome struct {
 	tally     egress.Tally // of the answer
 	record    string       // its id
 	recordErr error        // why there is none
-	priceBook string
 
 	mu      sync.Mutex // guards summary, which anybody may read
 	summary Summary
 }
 
+// newRun begins a run of the call, which the pipeline owns from now on.
 func (p *Pipeline) newRun(c *Call, need route.Need) *run {
-	if c.Received.IsZero() {
-		c.Received = p.now()
+	described := c.withoutTexts()
+	if described.Received.IsZero() {
+		described.Received = p.now()
 	}
 	r := c.authenticated
 	if c.authenticated = nil; r == nil {
-		return &run{p: p, call: c, need: need}
+		return &run{p: p, need: need, call: described, received: c}
 	}
-	*r = run{p: p, call: c, need: need}
+	*r = run{p: p, need: need, call: described, received: c}
 	return r
 }
 
+// asked is the model that is asked for; of a part, that of the index, which nobody names.
+func (r *run) asked() AskedModel {
+	if r.call.parent != "" {
+		return AskedModel(r.p.deps.Embedding.Model)
+	}
+	return r.call.Model
+}
+
+// class is the queue class: as the policy has it, once that is known.
+func (r *run) class() engine.Class { return cmp.Or(r.admission.class, r.call.Class) }
+
+// rate is where the caller's limits stand.
+func (r *run) rate() limit.State { return cmp.Or(r.prompt.rate, r.slot.rate) }
+
 // citedPassages returns the passages that the engine is given, else all that were found.
 func (r *run) citedPassages() ([]rag.Passage, []Citation) {
-	if r.prompt.request() != nil {
-		return r.sources.passages[:r.prompt.SegmentsKept], r.prompt.citations
+	switch {
+	case r.prompt.text != nil:
+		return r.sources.passages[:r.prompt.text.SegmentsKept], r.prompt.citations
+	case r.masked.citations != nil:
+		return r.sources.passages, r.masked.citations
+	default:
+		return r.sources.passages, r.answer.citations
 	}
-	return r.sources.passages, r.masked.citations
 }

@@ -17,8 +17,8 @@ type leaving struct {
 	leave func()
 }
 
-func (l *leaving) Score(ctx context.Context, q *engine.ScoreRequest) (*engine.Scores, error) {
-	got, err := l.Engine.Score(ctx, q)
+func (l *leaving) Score(ctx context.Context, p *engine.Prompt) (*engine.Scores, error) {
+	got, err := l.Engine.Score(ctx, p)
 	l.leave()
 	return got, err
 }

@@ -216,9 +216,10 @@ func (t *texts) apply() error {
 	return nil
 }
 
-// cloneTexts returns a copy of the call whose texts can be rewritten.
+// cloneTexts returns a copy of the call whose texts can be rewritten, without secrets.
 func (c *Call) cloneTexts() *Call {
 	out := *c
+	out.Credential, out.Session, out.OnBehalfOf, out.Known = "", "", "", nil
 	out.Messages = slices.Clone(c.Messages)
 	for i := range out.Messages {
 		out.Messages[i].ToolCalls = slices.Clone(out.Messages[i].ToolCalls)

@@ -56,7 +56,7 @@ func (r *run) startTimeouts(ctx context.Context) (context.Context, *timeouts) {
 		c.end(context.Canceled)
 		cancel()
 	}
-	if r.call.Class != engine.ClassBatch { // it takes what the others leave, which may be nothing for a while
+	if r.class() != engine.ClassBatch { // it takes what the others leave, which may be nothing for a while
 		c.idleLimit = r.p.cfg.IdleTimeout
 	}
 	limit, asked := r.p.cfg.FirstTokenTimeout, false

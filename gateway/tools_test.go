@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -88,7 +89,7 @@ func TestEveryTextIsMasked(t *testing.T) {
 	known := map[string]string{
 		"Call": "Messages Prompt Input Query Documents Queries Tools Format Stop | Credential Plane Permission RequestID ClientID Session OnBehalfOf Purpose Source Route " +
 			"Dialect Language Received Action Model Role RAG Passage ToolChoice ParallelTools FormatField Class Priority FirstTokenTimeout MaxTokens Choices Temperature TopP Seed " +
-			"Logprobs Sampling Dimensions Known TopN ReturnDocuments Blocking Tenant Document authenticated",
+			"Logprobs Sampling Dimensions Known TopN ReturnDocuments Blocking Tenant Document parent authenticated",
 		"Message":  "Content Name ToolCalls ToolCallID | Role",
 		"ToolCall": "ID Name Arguments",
 		"Tool":     "Name Description Parameters | Strict",
@@ -104,6 +105,24 @@ func TestEveryTextIsMasked(t *testing.T) {
 		slices.Sort(want)
 		if !slices.Equal(have, want) {
 			t.Errorf("%s has the fields %v, this test knows %v: does a new one bear text?", typ, have, want)
+		}
+	}
+	whole, secret := reflect.New(reflect.TypeFor[Call]()).Elem(), append(strings.Fields(strings.Split(known["Call"], "|")[0]), "Credential", "Session", "OnBehalfOf", "Known")
+	for _, name := range secret {
+		switch f := whole.FieldByName(name); f.Kind() {
+		case reflect.String:
+			f.SetString("x")
+		case reflect.Slice:
+			f.Set(reflect.MakeSlice(f.Type(), 1, 1))
+		default:
+			f.Set(reflect.New(f.Type().Elem()))
+		}
+	}
+	filled := whole.Interface().(Call)
+	described, given := reflect.ValueOf(filled.withoutTexts()), reflect.ValueOf(*filled.cloneTexts())
+	for i, name := range secret {
+		if !described.FieldByName(name).IsZero() || i >= len(secret)-4 && !given.FieldByName(name).IsZero() {
+			t.Errorf("%s stays in a call that is to have no texts, or no secrets", name)
 		}
 	}
 	const s = "x SECRET1"
@@ -311,6 +330,17 @@ func TestWhatTheEngineIsTold(t *testing.T) {
 	}
 }
 
+// breaking is an engine that prepares prompts and breaks when they run.
+type breaking struct{ engine.Engine }
+
+func (breaking) Embed(context.Context, *engine.Prompt) (*engine.Embeddings, error) {
+	return nil, fault.New(fault.CodeEngineUnavailable, "embed")
+}
+
+func (breaking) Score(context.Context, *engine.Prompt) (*engine.Scores, error) {
+	return nil, fault.New(fault.CodeEngineUnavailable, "rank")
+}
+
 func TestScore(t *testing.T) {
 	w := newWorld(t, nil)
 	c := &Call{
@@ -339,10 +369,13 @@ func TestScore(t *testing.T) {
 	if err != nil || fmt.Sprint(got.Scores) != "[1 0 1]" || len(w.engine.Scores()) != 3 || w.engine.Scores()[2].Query != "⟦2⟧" {
 		t.Errorf("%+v, %v, %+v", got, err, w.engine.Scores())
 	}
-	_ = w.engine.Close()
-	c.Credential = "good"
+	w.wrap = func(e engine.Engine) engine.Engine { return breaking{e} }
 	if _, err = w.Score(t.Context(), c); !fault.Is(err, fault.CodeEngineUnavailable) || w.ledger.released != 1 || !w.slotFree(t) {
 		t.Errorf("%v, released %d", err, w.ledger.released)
+	}
+	_ = w.engine.Close() // before it is prepared
+	if _, err = w.Score(t.Context(), c); !fault.Is(err, fault.CodeEngineUnavailable) || len(w.ledger.asks) != 3 || !w.slotFree(t) {
+		t.Errorf("%v, reserved %d times", err, len(w.ledger.asks))
 	}
 }
 

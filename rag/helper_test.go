@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/testmodel"
@@ -87,7 +88,7 @@ func miniLM(t *testing.T) encoder {
 func (encoder) Model() Model { return Model{testmodel.MiniLM, 384} }
 
 func (e encoder) Embed(ctx context.Context, texts []string, _ bool) ([][]float32, error) {
-	out, err := e.Engine.Embed(ctx, &engine.EmbedRequest{Model: testmodel.MiniLM, Input: texts})
+	out, err := enginetest.Embed(ctx, e.Engine, &engine.EmbedRequest{Model: testmodel.MiniLM, Input: texts})
 	if err != nil {
 		return nil, err
 	}

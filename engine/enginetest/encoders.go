@@ -31,7 +31,7 @@ func (s *suite) embedShapes() {
 	s.needEmbed()
 	in := []string{"the river rises", "河水上涨"}
 	ask := func(role engine.InputRole, dim int) [][]float32 {
-		out, err := s.e.Embed(s.ctx, &engine.EmbedRequest{Model: s.opt.Embed, Input: in, Role: role, Dimensions: dim, Tenant: "a", Class: engine.ClassBatch})
+		out, err := Embed(s.ctx, s.e, &engine.EmbedRequest{Model: s.opt.Embed, Input: in, Role: role, Dimensions: dim, Tenant: "a", Class: engine.ClassBatch})
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func (s *suite) embedShapes() {
 		}
 	}
 	for _, dim := range []int{-1, s.embedder.EmbedDim + 1} {
-		_, err := s.e.Embed(s.ctx, &engine.EmbedRequest{Model: s.opt.Embed, Input: in, Dimensions: dim})
+		_, err := Embed(s.ctx, s.e, &engine.EmbedRequest{Model: s.opt.Embed, Input: in, Dimensions: dim})
 		if (!fault.Is(err, fault.CodeInvalidValue) && !fault.Is(err, fault.CodeUnsupported)) || fault.Public(err).Param() != "dimensions" {
 			s.Errorf("%d dimensions: %v", dim, err)
 		}
@@ -77,7 +77,7 @@ func (s *suite) embedShapes() {
 func (s *suite) embedOdd() {
 	s.needEmbed()
 	ask := func(in ...string) (*engine.Embeddings, error) {
-		return s.e.Embed(s.ctx, &engine.EmbedRequest{Model: s.opt.Embed, Input: in})
+		return Embed(s.ctx, s.e, &engine.EmbedRequest{Model: s.opt.Embed, Input: in})
 	}
 	if out, err := ask(); err != nil && !fault.Is(err, fault.CodeInvalidValue) || err == nil && len(out.Vectors) != 0 {
 		s.Errorf("no texts: %v", err)
@@ -121,7 +121,7 @@ func (s *suite) needScore() {
 
 func (s *suite) score(query string, documents ...string) []float64 {
 	s.Helper()
-	out, err := s.e.Score(s.ctx, &engine.ScoreRequest{Model: s.opt.Score, Query: query, Documents: documents, Tenant: "a"})
+	out, err := Score(s.ctx, s.e, &engine.ScoreRequest{Model: s.opt.Score, Query: query, Documents: documents, Tenant: "a"})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func (s *suite) scores() {
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			out, err := s.e.Score(s.ctx, &engine.ScoreRequest{Model: s.opt.Score, Query: "river flood", Documents: docs})
+			out, err := Score(s.ctx, s.e, &engine.ScoreRequest{Model: s.opt.Score, Query: "river flood", Documents: docs})
 			if err != nil {
 				s.Errorf("together: %v", err)
 				return
@@ -186,7 +186,7 @@ func (s *suite) scores() {
 func (s *suite) scoreOdd() {
 	s.needScore()
 	ask := func(ctx context.Context, model engine.ModelID, documents ...string) error {
-		_, err := s.e.Score(ctx, &engine.ScoreRequest{Model: model, Query: "river", Documents: documents})
+		_, err := Score(ctx, s.e, &engine.ScoreRequest{Model: model, Query: "river", Documents: documents})
 		return err
 	}
 	if err := ask(s.ctx, s.opt.Score); err != nil && !fault.Is(err, fault.CodeInvalidValue) {

@@ -29,6 +29,24 @@ func Ask(ctx context.Context, e engine.Engine, req *engine.Request) iter.Seq2[en
 	}
 }
 
+// Embed has an engine prepare a request for vectors and runs the prompt, as Ask does.
+func Embed(ctx context.Context, e engine.Engine, req *engine.EmbedRequest) (*engine.Embeddings, error) {
+	p, err := e.Prepare(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return e.Embed(ctx, p)
+}
+
+// Score has an engine prepare a request for scores and runs the prompt, as Ask does.
+func Score(ctx context.Context, e engine.Engine, req *engine.ScoreRequest) (*engine.Scores, error) {
+	p, err := e.Prepare(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return e.Score(ctx, p)
+}
+
 // prepare fails unless the engine prepares req, and checks what holds for every prompt.
 func (s *suite) prepare(req *engine.Request) *engine.Prompt {
 	s.Helper()
@@ -218,5 +236,80 @@ func (s *suite) shared() {
 	}
 	if again := s.prepare(req); again.Tokens != p.Tokens {
 		s.Errorf("prepared again %d tokens, at first %d", again.Tokens, p.Tokens)
+	}
+}
+
+// preparedInputs: the prompt of texts is as long as what is used of them, runs as often as wanted and is not bound to who prepared it.
+func (s *suite) preparedInputs() {
+	check := func(kind string, w engine.Work, run func(*engine.Prompt) (int, error)) {
+		p, err := s.e.Prepare(s.ctx, w)
+		if err != nil {
+			s.Fatal(err)
+		}
+		bare, foreign := *p, *p
+		bare.Prepared, foreign.Prepared = nil, &s
+		first := 0
+		for i, prompt := range []*engine.Prompt{p, p, &bare, &foreign} {
+			got, err := run(prompt)
+			if err != nil || p.Tokens < got || p.Exact && p.Tokens != got || p.Request != nil || p.SegmentsKept != 0 {
+				s.Fatalf("%s: prepared %+v, used %d, %v", kind, p, got, err)
+			}
+			if i == 0 {
+				first = got
+			} else if got != first {
+				s.Errorf("%s, run %d: %d tokens, at first %d", kind, i+1, got, first)
+			}
+		}
+	}
+	if s.opt.Embed != "" {
+		req := &engine.EmbedRequest{Model: s.opt.Embed, Input: []string{"the river rises in spring", "银行账单", "x"}, Role: engine.RoleQuery}
+		check("vectors", req, func(p *engine.Prompt) (int, error) {
+			out, err := s.e.Embed(s.ctx, p)
+			if err != nil {
+				return 0, err
+			}
+			if len(out.Vectors) != len(req.Input) || p.Embed == nil {
+				s.Errorf("%d vectors of %+v", len(out.Vectors), p)
+			}
+			return out.PromptTokens, nil
+		})
+		if whole := s.embedder.ContextTokens; whole > 0 {
+			p, err := s.e.Prepare(s.ctx, &engine.EmbedRequest{Model: s.opt.Embed, Input: []string{"a", strings.Repeat("river ", 2*whole)}})
+			if err == nil && p.Exact || err != nil && (!fault.Is(err, fault.CodeContextLength) || fault.Public(err).Param() != "input[1]") {
+				s.Errorf("a text that is too long was prepared: %+v, %v", p, err)
+			}
+		}
+	}
+	if s.opt.Score != "" {
+		req := &engine.ScoreRequest{Model: s.opt.Score, Query: "river flood", Documents: []string{"the river", "a ledger of the town bank", "洪水"}}
+		check("scores", req, func(p *engine.Prompt) (int, error) {
+			out, err := s.e.Score(s.ctx, p)
+			if err != nil {
+				return 0, err
+			}
+			if len(out.Scores) != len(req.Documents) || p.Score == nil {
+				s.Errorf("%d scores of %+v", len(out.Scores), p)
+			}
+			return out.PromptTokens, nil
+		})
+	}
+}
+
+// otherWork: a prompt that is given to the method of another kind of work is refused.
+func (s *suite) otherWork() {
+	p := &engine.Prompt{}
+	for ev, err := range s.e.Generate(s.ctx, p) {
+		if !errors.Is(err, engine.ErrOtherWork) {
+			s.Errorf("generate: %+v, %v", ev, err)
+		}
+	}
+	if _, err := s.e.Embed(s.ctx, p); !errors.Is(err, engine.ErrOtherWork) {
+		s.Errorf("embed: %v", err)
+	}
+	if _, err := s.e.Score(s.ctx, p); !errors.Is(err, engine.ErrOtherWork) {
+		s.Errorf("score: %v", err)
+	}
+	if _, err := s.e.Prepare(s.ctx, nil); !errors.Is(err, engine.ErrOtherWork) {
+		s.Errorf("prepare nothing: %v", err)
 	}
 }

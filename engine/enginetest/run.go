@@ -99,6 +99,8 @@ func Run(t *testing.T, open func(t *testing.T) (engine.Engine, Options)) {
 		{"odd inputs", (*suite).embedOdd},
 		{"scores", (*suite).scores},
 		{"odd documents", (*suite).scoreOdd},
+		{"prepare inputs", (*suite).preparedInputs},
+		{"other work", (*suite).otherWork},
 		{"close", (*suite).close},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -446,7 +448,7 @@ func (s *suite) unknownModel() {
 			s.Errorf("Generate with a prompt: %v", err)
 		}
 	}
-	if _, err := s.e.Embed(s.ctx, &engine.EmbedRequest{Model: "no-such-model", Input: []string{"a"}}); !fault.Is(err, fault.CodeModelNotFound) {
+	if _, err := Embed(s.ctx, s.e, &engine.EmbedRequest{Model: "no-such-model", Input: []string{"a"}}); !fault.Is(err, fault.CodeModelNotFound) {
 		s.Errorf("Embed: %v", err)
 	}
 }
@@ -555,7 +557,7 @@ func (s *suite) embed() {
 		s.Skip("the engine under test does not embed")
 	}
 	in := []string{"the river rises in spring", "银行账单", "the river rises in spring", "x"}
-	got, err := s.e.Embed(s.ctx, &engine.EmbedRequest{Model: s.opt.Embed, Input: in})
+	got, err := Embed(s.ctx, s.e, &engine.EmbedRequest{Model: s.opt.Embed, Input: in})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -587,7 +589,15 @@ func (s *suite) embedCancelled() {
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
-	if _, err := s.e.Embed(ctx, &engine.EmbedRequest{Model: s.opt.Embed, Input: []string{"a"}}); !errors.Is(err, context.Canceled) {
+	req := &engine.EmbedRequest{Model: s.opt.Embed, Input: []string{"a"}}
+	if _, err := s.e.Prepare(ctx, req); !errors.Is(err, context.Canceled) {
+		s.Errorf("prepared: %v", err)
+	}
+	p, err := s.e.Prepare(s.ctx, req)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if _, err := s.e.Embed(ctx, p); !errors.Is(err, context.Canceled) {
 		s.Errorf("got %v", err)
 	}
 }

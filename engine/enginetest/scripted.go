@@ -1,9 +1,11 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -127,10 +129,23 @@ func (s *Scripted) writer(id engine.ModelID) (engine.Model, error) {
 }
 
 // Prepare implements engine.Engine; it is exact.
-func (s *Scripted) Prepare(ctx context.Context, req *engine.Request) (*engine.Prompt, error) {
+func (s *Scripted) Prepare(ctx context.Context, w engine.Work) (*engine.Prompt, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	switch q := w.(type) {
+	case *engine.Request:
+		return s.prepareText(q)
+	case *engine.EmbedRequest:
+		return s.prepareEmbed(q)
+	case *engine.ScoreRequest:
+		return s.prepareScore(q)
+	default:
+		return nil, engine.ErrOtherWork
+	}
+}
+
+func (s *Scripted) prepareText(req *engine.Request) (*engine.Prompt, error) {
 	m, err := s.writer(req.Model)
 	if err != nil {
 		return nil, err
@@ -143,6 +158,51 @@ func (s *Scripted) Prepare(ctx context.Context, req *engine.Request) (*engine.Pr
 		p.Prepared = s
 	}
 	return p, err
+}
+
+func (s *Scripted) prepareEmbed(req *engine.EmbedRequest) (*engine.Prompt, error) {
+	m, err := s.model(req.Model)
+	if err != nil {
+		return nil, err
+	}
+	if !m.CanEmbed {
+		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("model.no_embedding")).WithParam("model")
+	}
+	if req.Dimensions < 0 || req.Dimensions > m.EmbedDim {
+		return nil, fault.New(fault.CodeInvalidValue, "dimensions", fault.Say("model.vector_size", m.EmbedDim)).WithParam("dimensions")
+	}
+	p := &engine.Prompt{Embed: req, Exact: true, Prepared: s}
+	for i, text := range req.Input {
+		n := len(tokens(text))
+		if n > m.ContextTokens {
+			return nil, fault.New(fault.CodeContextLength, m.ContextTokens, n).WithParam(fmt.Sprintf("input[%d]", i))
+		}
+		p.Tokens += n
+	}
+	return p, nil
+}
+
+func (s *Scripted) prepareScore(req *engine.ScoreRequest) (*engine.Prompt, error) {
+	m, err := s.model(req.Model)
+	if err != nil {
+		return nil, err
+	}
+	if !m.CanScore {
+		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("model.no_scoring")).WithParam("model")
+	}
+	p := &engine.Prompt{Score: req, Exact: true, Prepared: s}
+	for _, d := range req.Documents {
+		p.Tokens += len(tokens(req.Query)) + len(tokens(d))
+	}
+	return p, nil
+}
+
+// prepared returns p if this engine has prepared it, else p prepared again.
+func (s *Scripted) prepared(ctx context.Context, p *engine.Prompt, w engine.Work) (*engine.Prompt, error) {
+	if p.Prepared == s {
+		return p, ctx.Err()
+	}
+	return s.Prepare(ctx, w)
 }
 
 func promptTokens(req *engine.Request) int {
@@ -187,7 +247,9 @@ func cut(text string, sizes []int) []string {
 func (s *Scripted) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engine.Event, error] {
 	return func(yield func(engine.Event, error) bool) {
 		var err error
-		if p.Prepared != s {
+		if p.Request == nil {
+			err = engine.ErrOtherWork
+		} else if p.Prepared != s {
 			p, err = s.Prepare(ctx, p.Request)
 		}
 		if err != nil {
@@ -459,16 +521,18 @@ func logprobs(text string, top int) []engine.TokenLogprob {
 }
 
 // Score implements engine.Engine: the share of the query's tokens that a document has.
-func (s *Scripted) Score(ctx context.Context, req *engine.ScoreRequest) (*engine.Scores, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+func (s *Scripted) Score(ctx context.Context, p *engine.Prompt) (*engine.Scores, error) {
+	req := p.Score
+	if req == nil {
+		return nil, engine.ErrOtherWork
 	}
-	m, err := s.model(req.Model)
+	p, err := s.prepared(ctx, p, req)
 	if err != nil {
 		return nil, err
 	}
-	if !m.CanScore {
-		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("model.no_scoring")).WithParam("model")
+	m, err := s.model(req.Model) // it may have been closed since
+	if err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	asked := *req
@@ -476,7 +540,7 @@ func (s *Scripted) Score(ctx context.Context, req *engine.ScoreRequest) (*engine
 	s.scores = append(s.scores, asked)
 	s.mu.Unlock()
 	query := tokens(req.Query)
-	out := &engine.Scores{Model: engine.ReportedModel(m.ID)}
+	out := &engine.Scores{Model: engine.ReportedModel(m.ID), PromptTokens: p.Tokens}
 	for _, d := range req.Documents {
 		n := 0
 		for _, t := range query {
@@ -485,43 +549,32 @@ func (s *Scripted) Score(ctx context.Context, req *engine.ScoreRequest) (*engine
 			}
 		}
 		out.Scores = append(out.Scores, float64(n)/float64(max(1, len(query))))
-		out.PromptTokens += len(query) + len(tokens(d))
 	}
 	return out, nil
 }
 
 // Embed implements engine.Engine: a unit vector that is a function of the text.
-func (s *Scripted) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.Embeddings, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+func (s *Scripted) Embed(ctx context.Context, p *engine.Prompt) (*engine.Embeddings, error) {
+	req := p.Embed
+	if req == nil {
+		return nil, engine.ErrOtherWork
 	}
-	m, err := s.model(req.Model)
+	p, err := s.prepared(ctx, p, req)
 	if err != nil {
 		return nil, err
 	}
-	if !m.CanEmbed {
-		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("model.no_embedding")).WithParam("model")
+	m, err := s.model(req.Model) // it may have been closed since
+	if err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	asked := *req
 	asked.Input = slices.Clone(req.Input)
 	s.inputs = append(s.inputs, asked)
 	s.mu.Unlock()
-	if req.Dimensions < 0 || req.Dimensions > m.EmbedDim {
-		return nil, fault.New(fault.CodeInvalidValue, "dimensions", fault.Say("model.vector_size", m.EmbedDim)).WithParam("dimensions")
-	}
-	dim := m.EmbedDim
-	if req.Dimensions > 0 {
-		dim = req.Dimensions
-	}
-	out := &engine.Embeddings{Model: engine.ReportedModel(m.ID)}
+	out := &engine.Embeddings{Model: engine.ReportedModel(m.ID), PromptTokens: p.Tokens}
 	for _, text := range req.Input {
-		n := len(tokens(text))
-		if n > m.ContextTokens {
-			return nil, fault.New(fault.CodeContextLength, m.ContextTokens, n)
-		}
-		out.PromptTokens += n
-		out.Vectors = append(out.Vectors, unit(text, dim))
+		out.Vectors = append(out.Vectors, unit(text, cmp.Or(req.Dimensions, m.EmbedDim)))
 	}
 	return out, nil
 }

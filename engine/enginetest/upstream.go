@@ -338,7 +338,7 @@ func (u *Upstream) embed(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, "bad_request", 0)
 		return
 	}
-	got, err := u.Engine.Embed(r.Context(), &engine.EmbedRequest{Model: engine.ModelID(q.Model), Input: q.Input})
+	got, err := Embed(r.Context(), u.Engine, &engine.EmbedRequest{Model: engine.ModelID(q.Model), Input: q.Input})
 	if err != nil {
 		if !errors.Is(err, r.Context().Err()) {
 			writeFault(w, err)
@@ -359,7 +359,7 @@ func (u *Upstream) rerank(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, "bad_request", 0)
 		return
 	}
-	got, err := u.Engine.Score(r.Context(), &engine.ScoreRequest{Model: engine.ModelID(q.Model), Query: q.Query, Documents: q.Documents})
+	got, err := Score(r.Context(), u.Engine, &engine.ScoreRequest{Model: engine.ModelID(q.Model), Query: q.Query, Documents: q.Documents})
 	if err != nil {
 		if !errors.Is(err, r.Context().Err()) {
 			writeFault(w, err)

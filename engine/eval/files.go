@@ -109,7 +109,11 @@ func (f Files) encoder(ctx context.Context, path, plan, calibration string) (*en
 func (e *encoder) close() { _ = e.engine.Close() }
 
 func (e *encoder) embed(ctx context.Context, texts []string) ([][]float32, error) {
-	out, err := e.engine.Embed(ctx, &engine.EmbedRequest{Model: encoderID, Input: texts})
+	p, err := e.engine.Prepare(ctx, &engine.EmbedRequest{Model: encoderID, Input: texts})
+	if err != nil {
+		return nil, err
+	}
+	out, err := e.engine.Embed(ctx, p)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/eval"
 	"github.com/sluice-project/sluice/engine/kernel"
 	"github.com/sluice-project/sluice/engine/native"
@@ -152,7 +153,7 @@ func TestVectorsKeepTheirGates(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = e.Close() })
 		return func(ctx context.Context, texts []string) ([][]float32, error) {
-			out, err := e.Embed(ctx, &engine.EmbedRequest{Model: "encoder", Input: texts})
+			out, err := enginetest.Embed(ctx, e, &engine.EmbedRequest{Model: "encoder", Input: texts})
 			if err != nil {
 				return nil, err
 			}

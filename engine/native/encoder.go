@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,20 +70,53 @@ func (e *encoder) close() error {
 	return e.prog.Close()
 }
 
-// embed returns the vectors of texts, in order. A text that is too long is refused with CodeContextLength; nothing is cut off.
-func (e *encoder) embed(ctx context.Context, req *engine.EmbedRequest) (*engine.Embeddings, error) {
+// encoderPrompt is what embed and score need of a prompt.
+type encoderPrompt struct {
+	model *encoder      // whose tokens they are
+	texts []encoderText // shared by all who run the prompt: never written
+}
+
+func (p *encoderPrompt) tokens() (n int) {
+	for _, t := range p.texts {
+		n += len(t.ids)
+	}
+	return n
+}
+
+// own returns the texts of p if e has prepared it, else those of p prepared again.
+func (e *encoder) own(p *engine.Prompt, again func() (*engine.Prompt, error)) ([]encoderText, error) {
+	if own, ok := p.Prepared.(*encoderPrompt); ok && own.model == e {
+		return own.texts, nil
+	}
+	p, err := again()
+	if err != nil {
+		return nil, err
+	}
+	return p.Prepared.(*encoderPrompt).texts, nil //nolint:forcetypeassert // e has made it
+}
+
+// run computes texts for one tenant and returns a result for each, with the tokens of all.
+func (e *encoder) run(ctx context.Context, tenant string, class engine.Class, texts []encoderText) ([][]float32, int, error) {
+	call := newEncoderCall(ctx, tenant, class, len(texts))
+	for _, t := range texts {
+		call.add(t)
+	}
+	if err := e.queue.run(call); err != nil {
+		return nil, 0, err
+	}
+	return call.results, call.tokens, nil
+}
+
+// prepareEmbed tokenises texts. One that is too long is refused with CodeContextLength; nothing is cut off.
+func (e *encoder) prepareEmbed(ctx context.Context, req *engine.EmbedRequest) (*engine.Prompt, error) {
 	if !e.info.CanEmbed {
 		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("native.vectors_of_scorer")).WithParam("model")
 	}
-	dim := e.info.EmbedDim
-	if req.Dimensions < 0 || req.Dimensions > dim {
+	if dim := e.info.EmbedDim; req.Dimensions < 0 || req.Dimensions > dim {
 		return nil, fault.New(fault.CodeInvalidValue, "dimensions", fault.Say("native.vector_range", dim, dim)).WithParam("dimensions")
 	}
-	if req.Dimensions > 0 {
-		dim = req.Dimensions
-	}
 	prefix := map[engine.InputRole]string{engine.RoleQuery: e.queryPrefix, engine.RolePassage: e.passagePrefix}[req.Role]
-	call := newEncoderCall(ctx, req.Tenant, req.Class, len(req.Input))
+	own := &encoderPrompt{e, make([]encoderText, 0, len(req.Input))}
 	for i, text := range req.Input {
 		if err := ctx.Err(); err != nil {
 			return nil, cancelled(err)
@@ -94,15 +128,26 @@ func (e *encoder) embed(ctx context.Context, req *engine.EmbedRequest) (*engine.
 		if len(ids) == 0 {
 			return nil, fault.New(fault.CodeInvalidValue, param, fault.Say("native.no_token")).WithParam(param)
 		}
-		call.add(encoderText{index: i, ids: ids, second: len(ids)})
+		own.texts = append(own.texts, encoderText{index: i, ids: ids, second: len(ids)})
 	}
-	if err := e.queue.run(call); err != nil {
+	return &engine.Prompt{Embed: req, Tokens: own.tokens(), Exact: true, Prepared: own}, nil
+}
+
+// embed returns the vectors of the texts of a prompt, in order.
+func (e *encoder) embed(ctx context.Context, p *engine.Prompt) (*engine.Embeddings, error) {
+	req := p.Embed
+	texts, err := e.own(p, func() (*engine.Prompt, error) { return e.prepareEmbed(ctx, req) })
+	if err != nil {
 		return nil, err
 	}
-	for i, v := range call.results {
-		call.results[i] = truncate(v, dim)
+	vectors, tokens, err := e.run(ctx, req.Tenant, req.Class, texts)
+	if err != nil {
+		return nil, err
 	}
-	return &engine.Embeddings{Vectors: call.results, PromptTokens: call.tokens, Model: engine.ReportedModel(e.info.ID)}, nil
+	for i, v := range vectors {
+		vectors[i] = truncate(v, cmp.Or(req.Dimensions, e.info.EmbedDim))
+	}
+	return &engine.Embeddings{Vectors: vectors, PromptTokens: tokens, Model: engine.ReportedModel(e.info.ID)}, nil
 }
 
 // truncate takes the first numbers of a vector and scales them to length one.
@@ -122,14 +167,14 @@ func truncate(v []float32, dim int) []float32 {
 	return v
 }
 
-// score says how well each document answers the query. A document that is too long is cut at its end, as such models are trained; the
+// prepareScore tokenises documents, each with the query. A document that is too long is cut at its end, as such models are trained; the
 // query never is.
-func (e *encoder) score(ctx context.Context, req *engine.ScoreRequest) (*engine.Scores, error) {
+func (e *encoder) prepareScore(ctx context.Context, req *engine.ScoreRequest) (*engine.Prompt, error) {
 	if !e.info.CanScore {
 		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("native.scores_of_embedder")).WithParam("model")
 	}
 	query := e.tokens.Pieces(req.Query)
-	call := newEncoderCall(ctx, req.Tenant, req.Class, len(req.Documents))
+	own := &encoderPrompt{e, make([]encoderText, 0, len(req.Documents))}
 	for i, document := range req.Documents {
 		if err := ctx.Err(); err != nil {
 			return nil, cancelled(err)
@@ -139,16 +184,27 @@ func (e *encoder) score(ctx context.Context, req *engine.ScoreRequest) (*engine.
 			return nil, err
 		}
 		ids, second := e.tokens.Pair(query, pieces)
-		call.add(encoderText{index: i, ids: ids, second: second})
+		own.texts = append(own.texts, encoderText{index: i, ids: ids, second: second})
 	}
-	if err := e.queue.run(call); err != nil {
+	return &engine.Prompt{Score: req, Tokens: own.tokens(), Exact: true, Prepared: own}, nil
+}
+
+// score says how well each document of a prompt answers the query.
+func (e *encoder) score(ctx context.Context, p *engine.Prompt) (*engine.Scores, error) {
+	req := p.Score
+	texts, err := e.own(p, func() (*engine.Prompt, error) { return e.prepareScore(ctx, req) })
+	if err != nil {
 		return nil, err
 	}
-	scores := make([]float64, len(call.results))
-	for i, logit := range call.results {
+	logits, tokens, err := e.run(ctx, req.Tenant, req.Class, texts)
+	if err != nil {
+		return nil, err
+	}
+	scores := make([]float64, len(logits))
+	for i, logit := range logits {
 		scores[i] = 1 / (1 + math.Exp(-float64(logit[0])))
 	}
-	return &engine.Scores{Scores: scores, PromptTokens: call.tokens, Model: engine.ReportedModel(e.info.ID)}, nil
+	return &engine.Scores{Scores: scores, PromptTokens: tokens, Model: engine.ReportedModel(e.info.ID)}, nil
 }
 
 // fit cuts a document that does not go into the context together with the query. It keeps half of the room at least: a query that would

@@ -73,7 +73,7 @@ func threads(t testing.TB, n int) *exec.Pool {
 
 // vectorsOf embeds texts and says how many tokens they have.
 func vectorsOf(ctx context.Context, e *encoder, texts ...string) ([][]float32, int, error) {
-	out, err := e.embed(ctx, &engine.EmbedRequest{Input: texts})
+	out, err := embedNow(ctx, e, &engine.EmbedRequest{Input: texts})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/gguf"
 	"github.com/sluice-project/sluice/engine/native/sched"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -43,7 +44,7 @@ func TestPoolings(t *testing.T) {
 func TestDimensions(t *testing.T) {
 	e := openEncoder(t, tinyEncoder(t, poolMean, gguf.F32), "", 1)
 	embed := func(n int) ([]float32, error) {
-		out, err := e.embed(t.Context(), &engine.EmbedRequest{Input: []string{"some text"}, Dimensions: n})
+		out, err := embedNow(t.Context(), e, &engine.EmbedRequest{Input: []string{"some text"}, Dimensions: n})
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +76,7 @@ func TestRoles(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = all.Close() })
 	embed := func(role engine.InputRole, text string) []float32 {
-		out, err := all.Embed(t.Context(), &engine.EmbedRequest{Model: "encoder", Input: []string{text}, Role: role})
+		out, err := enginetest.Embed(t.Context(), all, &engine.EmbedRequest{Model: "encoder", Input: []string{text}, Role: role})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,20 +94,20 @@ func TestEncoderRefusals(t *testing.T) {
 	embedder := openEncoder(t, tinyEncoder(t, poolMean, gguf.F32), "", 1)
 	scorer := openEncoder(t, tinyEncoder(t, poolRank, gguf.F32), "", 1)
 	long := strings.Repeat("a", tinyEncoderContext-1)
-	_, err := embedder.embed(t.Context(), &engine.EmbedRequest{Input: []string{"a", long}})
+	_, err := embedNow(t.Context(), embedder, &engine.EmbedRequest{Input: []string{"a", long}})
 	if !fault.Is(err, fault.CodeContextLength) || fault.Public(err).Param() != "input[1]" {
 		t.Error("a long text:", err)
 	}
-	if _, err := scorer.embed(t.Context(), &engine.EmbedRequest{Input: []string{"a"}}); !fault.Is(err, fault.CodeUnsupported) {
+	if _, err := embedNow(t.Context(), scorer, &engine.EmbedRequest{Input: []string{"a"}}); !fault.Is(err, fault.CodeUnsupported) {
 		t.Error("a scorer embeds:", err)
 	}
-	if _, err := embedder.score(t.Context(), &engine.ScoreRequest{Query: "a", Documents: []string{"a"}}); !fault.Is(err, fault.CodeUnsupported) {
+	if _, err := scoreNow(t.Context(), embedder, &engine.ScoreRequest{Query: "a", Documents: []string{"a"}}); !fault.Is(err, fault.CodeUnsupported) {
 		t.Error("an embedder scores:", err)
 	}
-	if _, err := scorer.score(t.Context(), &engine.ScoreRequest{Query: long, Documents: []string{"a"}}); !fault.Is(err, fault.CodeContextLength) || fault.Public(err).Param() != "query" {
+	if _, err := scoreNow(t.Context(), scorer, &engine.ScoreRequest{Query: long, Documents: []string{"a"}}); !fault.Is(err, fault.CodeContextLength) || fault.Public(err).Param() != "query" {
 		t.Error("a long query:", err)
 	}
-	none, err := scorer.score(t.Context(), &engine.ScoreRequest{Query: long})
+	none, err := scoreNow(t.Context(), scorer, &engine.ScoreRequest{Query: long})
 	if err != nil || len(none.Scores) != 0 || none.PromptTokens != 0 {
 		t.Error("no documents:", none, err)
 	}
@@ -124,7 +125,7 @@ func TestScores(t *testing.T) {
 			t.Fatalf("%+v", e.info)
 		}
 		documents := []string{"ab", "", "a b c d", "the same", strings.Repeat("z", 40)}
-		got, err := e.score(t.Context(), &engine.ScoreRequest{Query: "ab c", Documents: documents})
+		got, err := scoreNow(t.Context(), e, &engine.ScoreRequest{Query: "ab c", Documents: documents})
 		if err != nil || len(got.Scores) != len(documents) {
 			t.Fatal(got, err)
 		}
@@ -141,7 +142,7 @@ func TestScores(t *testing.T) {
 			if s := got.Scores[i]; math.Abs(s-want) > within || !(s > 0 && s < 1) {
 				t.Errorf("%v, %q: %.5f, want %.5f", kind, d, s, want)
 			}
-			alone, err := e.score(t.Context(), &engine.ScoreRequest{Query: "ab c", Documents: []string{d}})
+			alone, err := scoreNow(t.Context(), e, &engine.ScoreRequest{Query: "ab c", Documents: []string{d}})
 			if err != nil || alone.Scores[0] != got.Scores[i] {
 				t.Errorf("%v, %q: %v alone, %v among others, %v", kind, d, alone, got.Scores[i], err)
 			}
@@ -156,7 +157,7 @@ func TestScores(t *testing.T) {
 func TestLongDocumentsAreCut(t *testing.T) {
 	e := openEncoder(t, tinyEncoder(t, poolRank, gguf.F32), "", 1)
 	score := func(query, document string) (float64, int) {
-		out, err := e.score(t.Context(), &engine.ScoreRequest{Query: query, Documents: []string{document}})
+		out, err := scoreNow(t.Context(), e, &engine.ScoreRequest{Query: query, Documents: []string{document}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +171,7 @@ func TestLongDocumentsAreCut(t *testing.T) {
 	if cut != fits || n != tinyEncoderContext || m != n || cut == other {
 		t.Errorf("%v of %d tokens, %v of %d, one less %v", cut, n, fits, m, other)
 	}
-	_, err := e.score(t.Context(), &engine.ScoreRequest{Query: half + "q", Documents: []string{"a", strings.Repeat("a ", 1000)}})
+	_, err := scoreNow(t.Context(), e, &engine.ScoreRequest{Query: half + "q", Documents: []string{"a", strings.Repeat("a ", 1000)}})
 	if !fault.Is(err, fault.CodeContextLength) || fault.Public(err).Param() != "query" {
 		t.Error("a query that would have to be cut:", err)
 	}
@@ -197,7 +198,7 @@ func TestEmbeddingsEqualTransformers(t *testing.T) {
 	for plan, within := range map[string]float64{"f32": 0.999999, "": 0.999999, "int8": 0.995} {
 		e := openEncoder(t, filepath.Join("testdata", "tiny-e5"), plan, 2)
 		for _, x := range expected[e5Text](t, "tiny-e5") {
-			got, err := e.embed(t.Context(), &engine.EmbedRequest{Input: []string{x.Text}, Role: x.Role})
+			got, err := embedNow(t.Context(), e, &engine.EmbedRequest{Input: []string{x.Text}, Role: x.Role})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -218,7 +219,7 @@ func TestScoresEqualTransformers(t *testing.T) {
 				Tokens          int
 				Score           float64
 			}](t, model) {
-				got, err := e.score(t.Context(), &engine.ScoreRequest{Query: x.Query, Documents: []string{x.Document}})
+				got, err := scoreNow(t.Context(), e, &engine.ScoreRequest{Query: x.Query, Documents: []string{x.Document}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -313,7 +314,7 @@ func TestRandomEncoderCalls(t *testing.T) {
 				if leaves {
 					go cancel()
 				}
-				out, err := e.embed(ctx, req)
+				out, err := embedNow(ctx, e, req)
 				cancel()
 				switch {
 				case err != nil && !(leaves && errors.Is(err, context.Canceled)):
@@ -413,7 +414,7 @@ func TestCloseEndsEncoderCalls(t *testing.T) {
 	q.wake = func() { wake(); once.Do(func() { close(begun) }) }
 	ended := make(chan error)
 	go func() {
-		_, err := e.Embed(t.Context(), &engine.EmbedRequest{Model: "enc", Input: slices.Repeat([]string{strings.Repeat("abc def ", 5)}, 15_000)})
+		_, err := enginetest.Embed(t.Context(), e, &engine.EmbedRequest{Model: "enc", Input: slices.Repeat([]string{strings.Repeat("abc def ", 5)}, 15_000)})
 		ended <- err
 	}()
 	<-begun
@@ -424,4 +425,22 @@ func TestCloseEndsEncoderCalls(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// embedNow prepares a request and runs it.
+func embedNow(ctx context.Context, e *encoder, req *engine.EmbedRequest) (*engine.Embeddings, error) {
+	p, err := e.prepareEmbed(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return e.embed(ctx, p)
+}
+
+// scoreNow prepares a request and runs it.
+func scoreNow(ctx context.Context, e *encoder, req *engine.ScoreRequest) (*engine.Scores, error) {
+	p, err := e.prepareScore(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return e.score(ctx, p)
 }

@@ -406,7 +406,7 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%s: %v", name, got.err)
 		}
 	}
-	if _, err := e.Embed(t.Context(), &engine.EmbedRequest{Model: tinyID, Input: []string{"x"}}); !fault.Is(err, fault.CodeUnsupported) {
+	if _, err := enginetest.Embed(t.Context(), e, &engine.EmbedRequest{Model: tinyID, Input: []string{"x"}}); !fault.Is(err, fault.CodeUnsupported) {
 		t.Errorf("embedding with a generator: %v", err)
 	}
 	if c := collect(t.Context(), e, &engine.Request{Model: tinyID, MaxTokens: 2, Logprobs: -1}); c.err != nil || c.usage.PromptTokens != 1 {

@@ -212,28 +212,40 @@ func (e *Engine) missing(id engine.ModelID, otherwise fault.Phrase) error {
 	return fault.New(fault.CodeModelNotFound, string(id)).WithParam("model")
 }
 
-// Embed implements engine.Engine.
-func (e *Engine) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.Embeddings, error) {
+// encoder finds a model that makes vectors or scores.
+func (e *Engine) encoder(ctx context.Context, id engine.ModelID) (*encoder, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, cancelled(err)
 	}
-	m, ok := e.encoders[req.Model]
+	m, ok := e.encoders[id]
 	if !ok {
-		return nil, e.missing(req.Model, fault.Say("native.generates_only"))
+		return nil, e.missing(id, fault.Say("native.generates_only"))
 	}
-	return m.embed(ctx, req)
+	return m, nil
+}
+
+// Embed implements engine.Engine.
+func (e *Engine) Embed(ctx context.Context, p *engine.Prompt) (*engine.Embeddings, error) {
+	if p.Embed == nil {
+		return nil, engine.ErrOtherWork
+	}
+	m, err := e.encoder(ctx, p.Embed.Model)
+	if err != nil {
+		return nil, err
+	}
+	return m.embed(ctx, p)
 }
 
 // Score implements engine.Engine.
-func (e *Engine) Score(ctx context.Context, req *engine.ScoreRequest) (*engine.Scores, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, cancelled(err)
+func (e *Engine) Score(ctx context.Context, p *engine.Prompt) (*engine.Scores, error) {
+	if p.Score == nil {
+		return nil, engine.ErrOtherWork
 	}
-	m, ok := e.encoders[req.Model]
-	if !ok {
-		return nil, e.missing(req.Model, fault.Say("native.generates_only"))
+	m, err := e.encoder(ctx, p.Score.Model)
+	if err != nil {
+		return nil, err
 	}
-	return m.score(ctx, req)
+	return m.score(ctx, p)
 }
 
 // Close implements engine.Engine.

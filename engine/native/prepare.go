@@ -17,7 +17,28 @@ type prepared struct {
 }
 
 // Prepare implements engine.Engine; the number of tokens is exact.
-func (e *Engine) Prepare(ctx context.Context, req *engine.Request) (*engine.Prompt, error) {
+func (e *Engine) Prepare(ctx context.Context, w engine.Work) (*engine.Prompt, error) {
+	switch q := w.(type) {
+	case *engine.Request:
+		return e.prepareText(ctx, q)
+	case *engine.EmbedRequest:
+		m, err := e.encoder(ctx, q.Model)
+		if err != nil {
+			return nil, err
+		}
+		return m.prepareEmbed(ctx, q)
+	case *engine.ScoreRequest:
+		m, err := e.encoder(ctx, q.Model)
+		if err != nil {
+			return nil, err
+		}
+		return m.prepareScore(ctx, q)
+	default:
+		return nil, engine.ErrOtherWork
+	}
+}
+
+func (e *Engine) prepareText(ctx context.Context, req *engine.Request) (*engine.Prompt, error) {
 	g, _, err := e.generator(req.Model, req.Tenant)
 	if err == nil {
 		err = checkRequest(req)

@@ -22,6 +22,9 @@ func (e *Engine) job(ctx context.Context, p *engine.Prompt) (*job, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, cancelled(err)
 	}
+	if p.Request == nil {
+		return nil, engine.ErrOtherWork
+	}
 	g, a, err := e.generator(p.Request.Model, p.Request.Tenant)
 	if err != nil {
 		return nil, err

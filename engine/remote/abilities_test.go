@@ -259,11 +259,11 @@ func TestOddCalls(t *testing.T) {
 func TestEmbedRolesAndDimensions(t *testing.T) {
 	up := enginetest.NewScripted(nil)
 	e := open(t, able(serve(t, &enginetest.Upstream{Engine: up}), ""))
-	whole, err := e.Embed(t.Context(), &engine.EmbedRequest{Model: "embed", Input: []string{"a"}, Role: engine.RoleQuery})
+	whole, err := enginetest.Embed(t.Context(), e, &engine.EmbedRequest{Model: "embed", Input: []string{"a"}, Role: engine.RoleQuery})
 	if err != nil {
 		t.Fatal(err)
 	}
-	short, err := e.Embed(t.Context(), &engine.EmbedRequest{Model: "embed", Input: []string{"a"}, Role: engine.RoleQuery, Dimensions: 8})
+	short, err := enginetest.Embed(t.Context(), e, &engine.EmbedRequest{Model: "embed", Input: []string{"a"}, Role: engine.RoleQuery, Dimensions: 8})
 	if err != nil || len(short.Vectors[0]) != 8 {
 		t.Fatalf("%+v, %v", short, err)
 	}
@@ -274,8 +274,8 @@ func TestEmbedRolesAndDimensions(t *testing.T) {
 	if ratio := whole.Vectors[0][0] / short.Vectors[0][0]; math.Abs(norm-1) > 1e-5 || math.Abs(float64(whole.Vectors[0][7]/short.Vectors[0][7]-ratio)) > 1e-5 {
 		t.Errorf("length %v", norm)
 	}
-	_, _ = e.Embed(t.Context(), &engine.EmbedRequest{Model: "embed", Input: []string{"b"}, Role: engine.RolePassage})
-	_, _ = e.Embed(t.Context(), &engine.EmbedRequest{Model: "embed", Input: []string{"c"}})
+	_, _ = enginetest.Embed(t.Context(), e, &engine.EmbedRequest{Model: "embed", Input: []string{"b"}, Role: engine.RolePassage})
+	_, _ = enginetest.Embed(t.Context(), e, &engine.EmbedRequest{Model: "embed", Input: []string{"c"}})
 	var sent []string
 	for _, in := range up.Inputs() {
 		sent = append(sent, in.Input...)
@@ -283,7 +283,7 @@ func TestEmbedRolesAndDimensions(t *testing.T) {
 	if !slices.Equal(sent, []string{"query: a", "query: a", "passage: b", "c"}) {
 		t.Errorf("%q", sent)
 	}
-	if _, err := e.Embed(t.Context(), &engine.EmbedRequest{Model: "embed", Input: []string{"a"}, Dimensions: 33}); !fault.Is(err, fault.CodeUnsupported) {
+	if _, err := enginetest.Embed(t.Context(), e, &engine.EmbedRequest{Model: "embed", Input: []string{"a"}, Dimensions: 33}); !fault.Is(err, fault.CodeUnsupported) {
 		t.Errorf("%v", err)
 	}
 }
@@ -291,14 +291,14 @@ func TestEmbedRolesAndDimensions(t *testing.T) {
 func TestScores(t *testing.T) {
 	up := enginetest.NewScripted(nil)
 	e := open(t, able(serve(t, &enginetest.Upstream{Engine: up}), ""))
-	got, err := e.Score(t.Context(), &engine.ScoreRequest{Model: "rank", Query: "abcdef", Documents: []string{"x", "abcdef", "abc"}})
+	got, err := enginetest.Score(t.Context(), e, &engine.ScoreRequest{Model: "rank", Query: "abcdef", Documents: []string{"x", "abcdef", "abc"}})
 	if err != nil || !slices.Equal(got.Scores, []float64{0, 1, .5}) || got.PromptTokens == 0 || got.Model != "scripted-rerank" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := e.Score(t.Context(), &engine.ScoreRequest{Model: "chat", Query: "a", Documents: []string{"x"}}); !fault.Is(err, fault.CodeUnsupported) {
+	if _, err := enginetest.Score(t.Context(), e, &engine.ScoreRequest{Model: "chat", Query: "a", Documents: []string{"x"}}); !fault.Is(err, fault.CodeUnsupported) {
 		t.Errorf("%v", err)
 	}
-	if _, err := e.Embed(t.Context(), &engine.EmbedRequest{Model: "rank", Input: []string{"x"}}); !fault.Is(err, fault.CodeUnsupported) {
+	if _, err := enginetest.Embed(t.Context(), e, &engine.EmbedRequest{Model: "rank", Input: []string{"x"}}); !fault.Is(err, fault.CodeUnsupported) {
 		t.Errorf("%v", err)
 	}
 	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
@@ -316,7 +316,7 @@ func TestScores(t *testing.T) {
 		{"", `not JSON`, nil},
 	} {
 		e := open(t, able(serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, c.body) })), c.dialect))
-		got, err := e.Score(t.Context(), &engine.ScoreRequest{Model: "rank", Query: "q", Documents: []string{"a", "b"}})
+		got, err := enginetest.Score(t.Context(), e, &engine.ScoreRequest{Model: "rank", Query: "q", Documents: []string{"a", "b"}})
 		if c.want == nil {
 			if !fault.Is(err, fault.CodeUpstreamFailed) {
 				t.Errorf("%s: %+v, %v", c.body, got, err)

@@ -13,22 +13,45 @@ import (
 // maxEmbedReply bounds the reply to an embedding request.
 const maxEmbedReply = 256 << 20
 
-// Embed implements engine.Engine. Vectors are scaled to length one, which not every upstream does.
-func (e *Engine) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.Embeddings, error) {
-	m, err := e.model(ctx, req.Model, embeds)
+func (e *Engine) prepareEmbed(ctx context.Context, req *engine.EmbedRequest) (*engine.Prompt, error) {
+	m, err := e.embedder(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	if req.Dimensions < 0 || req.Dimensions > m.EmbedDim {
-		return nil, unsupported("dimensions", fault.Say("model.vector_size", m.EmbedDim))
+	return &engine.Prompt{Embed: req, Tokens: bytesOf(prefixed(m, req)) + textTokens*len(req.Input)}, nil
+}
+
+// embedder finds the model of a request, which can make what is asked for.
+func (e *Engine) embedder(ctx context.Context, req *engine.EmbedRequest) (ModelConfig, error) {
+	m, err := e.model(ctx, req.Model, embeds)
+	if err == nil && (req.Dimensions < 0 || req.Dimensions > m.EmbedDim) {
+		err = unsupported("dimensions", fault.Say("model.vector_size", m.EmbedDim))
+	}
+	return m, err
+}
+
+func bytesOf(texts []string) (n int) {
+	for _, s := range texts {
+		n += len(s)
+	}
+	return n
+}
+
+// Embed implements engine.Engine. Vectors are scaled to length one, which not every upstream does.
+func (e *Engine) Embed(ctx context.Context, p *engine.Prompt) (*engine.Embeddings, error) {
+	req := p.Embed
+	if req == nil {
+		return nil, engine.ErrOtherWork
+	}
+	m, err := e.embedder(ctx, req) // again: another engine may have prepared it
+	if err != nil {
+		return nil, err
 	}
 	if len(req.Input) == 0 { // which not every server takes
 		return &engine.Embeddings{Model: engine.ReportedModel(m.Upstream)}, nil
 	}
-	size, input := 0, prefixed(m, req)
-	for _, s := range input {
-		size += len(s)
-	}
+	input := prefixed(m, req)
+	size := bytesOf(input)
 	var reply struct {
 		Model string `json:"model"`
 		Data  []struct {

@@ -22,6 +22,10 @@ import (
 func (e *Engine) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engine.Event, error] {
 	return func(yield func(engine.Event, error) bool) {
 		req := p.Request
+		if req == nil {
+			yield(engine.Event{}, engine.ErrOtherWork)
+			return
+		}
 		m, err := e.model(ctx, req.Model, generates)
 		if err != nil {
 			yield(engine.Event{}, err)

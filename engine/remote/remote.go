@@ -309,6 +309,7 @@ func (e *Engine) model(ctx context.Context, id engine.ModelID, need task) (Model
 const (
 	templateTokens = 64
 	messageTokens  = 16
+	textTokens     = 4 // that mark the ends of a text, or of the two of a pair
 
 	// Bytes that templates put around a call or a tool, and around all of them: instructions of up to a page.
 	callBytes  = 128
@@ -316,15 +317,24 @@ const (
 )
 
 // Prepare implements engine.Engine. Its lengths are bounds: a token has at least one byte. Usage says what the upstream reports.
-func (e *Engine) Prepare(ctx context.Context, req *engine.Request) (*engine.Prompt, error) {
-	m, err := e.model(ctx, req.Model, generates)
-	if err != nil {
-		return nil, err
+func (e *Engine) Prepare(ctx context.Context, w engine.Work) (*engine.Prompt, error) {
+	switch q := w.(type) {
+	case *engine.Request:
+		m, err := e.model(ctx, q.Model, generates)
+		if err != nil {
+			return nil, err
+		}
+		return engine.FitPrompt(q, engine.TokenCounts{
+			Context: m.ContextTokens, Base: promptBytes(q) + templateTokens + messageTokens*len(q.Messages),
+			Segment: func(i int) (int, error) { return len(q.Segments[i]), nil },
+		})
+	case *engine.EmbedRequest:
+		return e.prepareEmbed(ctx, q)
+	case *engine.ScoreRequest:
+		return e.prepareScore(ctx, q)
+	default:
+		return nil, engine.ErrOtherWork
 	}
-	return engine.FitPrompt(req, engine.TokenCounts{
-		Context: m.ContextTokens, Base: promptBytes(req) + templateTokens + messageTokens*len(req.Messages),
-		Segment: func(i int) (int, error) { return len(req.Segments[i]), nil },
-	})
 }
 
 func promptBytes(req *engine.Request) int {

@@ -13,9 +13,25 @@ import (
 // maxScoreReply bounds the reply to a request for scores.
 const maxScoreReply = 16 << 20
 
+func (e *Engine) prepareScore(ctx context.Context, req *engine.ScoreRequest) (*engine.Prompt, error) {
+	if _, err := e.model(ctx, req.Model, reranks); err != nil {
+		return nil, err
+	}
+	return &engine.Prompt{Score: req, Tokens: pairBytes(req) + textTokens*len(req.Documents)}, nil
+}
+
+// pairBytes is the size of what is scored: every document with the query.
+func pairBytes(req *engine.ScoreRequest) int {
+	return bytesOf(req.Documents) + len(req.Query)*len(req.Documents)
+}
+
 // Score implements engine.Engine by POST /rerank. Servers that answer with the model's own numbers instead of shares get them
 // squeezed into 0 to 1, which keeps their order.
-func (e *Engine) Score(ctx context.Context, req *engine.ScoreRequest) (*engine.Scores, error) {
+func (e *Engine) Score(ctx context.Context, p *engine.Prompt) (*engine.Scores, error) {
+	req := p.Score
+	if req == nil {
+		return nil, engine.ErrOtherWork
+	}
 	m, err := e.model(ctx, req.Model, reranks)
 	if err != nil {
 		return nil, err
@@ -23,10 +39,7 @@ func (e *Engine) Score(ctx context.Context, req *engine.ScoreRequest) (*engine.S
 	if len(req.Documents) == 0 {
 		return &engine.Scores{Model: engine.ReportedModel(m.Upstream)}, nil
 	}
-	size := 0
-	for _, d := range req.Documents {
-		size += len(req.Query) + len(d)
-	}
+	size := pairBytes(req)
 	broken := func(why error) error { return fault.Wrap(why, fault.CodeUpstreamFailed, m.ID) }
 	var reply struct {
 		Model   string                `json:"model"`

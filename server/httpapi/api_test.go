@@ -87,7 +87,7 @@ func TestChatReply(t *testing.T) {
 // slowEmbedder is an engine whose vectors wait in a queue.
 type slowEmbedder struct{ engine.Engine }
 
-func (e slowEmbedder) Embed(ctx context.Context, r *engine.EmbedRequest) (*engine.Embeddings, error) {
+func (e slowEmbedder) Embed(ctx context.Context, r *engine.Prompt) (*engine.Embeddings, error) {
 	time.Sleep(400 * time.Millisecond)
 	return e.Engine.Embed(ctx, r)
 }

@@ -1,0 +1,81 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/egress"
+)
+
+// answer is the progress of the engine's answer. Only its own methods change it, while the engine is at work.
+type answer struct {
+	askedAt     time.Time     // zero before
+	engineTime  time.Duration // by an engine that was asked for vectors
+	peak        int           // runs at work when this one began, itself included
+	firstToken  time.Duration // since the arrival
+	notReached  bool          // the engine was never reached
+	usage       *engine.Usage
+	out         *egress.Answer // nil until the engine is asked for text
+	streaming   bool           // it comes in events
+	wholeEvents []engine.Event // of one that does not
+	leavingBuf  [1]engine.Event
+
+	maskedPassages         // of a search
+	shown          []shown // of them, as they went out
+}
+
+// shown is the text of a released passage, with values restored and masked.
+type shown struct{ text, masked string }
+
+// ask notes that an engine is asked now, and how many runs are at work. It reports whether this is the first time.
+func (a *answer) ask(now time.Time, running int) (first bool) {
+	if first = a.askedAt.IsZero(); first {
+		a.askedAt = now
+	}
+	a.peak = max(a.peak, running)
+	return first
+}
+
+// open says which way the text goes out.
+func (a *answer) open(out *egress.Answer) { a.out = out }
+
+// miss notes why the engine was not reached, if it was not.
+func (a *answer) miss(notReached bool) { a.notReached = notReached }
+
+// use notes what the call has used until now.
+func (a *answer) use(u *engine.Usage) { a.usage = u }
+
+// useMore adds what an engine has read in some time.
+func (a *answer) useMore(model engine.ReportedModel, promptTokens int) {
+	if a.usage == nil {
+		a.usage = &engine.Usage{Model: model}
+	}
+	a.usage.PromptTokens += promptTokens
+}
+
+func (a *answer) work(d time.Duration) { a.engineTime += d }
+
+// begin notes when the first text came.
+func (a *answer) begin(after time.Duration) { a.firstToken = after }
+
+// keep adds an event to an answer that comes in one piece.
+func (a *answer) keep(ev engine.Event) { a.wholeEvents = append(a.wholeEvents, ev) }
+
+// takeWhole returns the events that were kept, which are then forgotten.
+func (a *answer) takeWhole() []engine.Event {
+	kept := a.wholeEvents
+	a.wholeEvents = nil
+	return kept
+}
+
+// stream notes that the answer comes in events.
+func (a *answer) stream() { a.streaming = true }
+
+// one returns a list of one event, which is valid until the next.
+func (a *answer) one(ev engine.Event) []engine.Event {
+	a.leavingBuf[0] = ev
+	return a.leavingBuf[:]
+}
+
+// show notes the passages that were found for an answer, and how they go out.
+func (a *answer) show(found maskedPassages, out []shown) { a.maskedPassages, a.shown = found, out }
