@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/content"
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/retention"
 )
 
@@ -17,6 +18,8 @@ type Config struct {
 	// Dir is the directory of the write-ahead log and the checkpoint files. Each replica needs its own, on a disk that keeps what
 	// was synced.
 	Dir string `koanf:"dir"`
+	// Files is what the log in Dir is written through [the operating system's]; a test gives it a disk that fails or hangs.
+	Files durable.Files `koanf:"-"`
 	// SpoolDir is a second directory, best on another disk: records of tenants whose mode is spool go there when Dir takes none [none].
 	SpoolDir string `koanf:"spool_dir"`
 	// Mode says what happens to requests whose record cannot be made durable [strict]; Modes says it for single tenants.
@@ -63,6 +66,9 @@ func (c Config) withDefaults() Config {
 	set(&c.WriteDeadline, 5*time.Second)
 	if c.Mode == "" {
 		c.Mode = ModeStrict
+	}
+	if c.Files == nil {
+		c.Files = durable.OS{}
 	}
 	c.keyDefaults()
 	c.Retention = c.Retention.WithDefaults()

@@ -33,7 +33,8 @@ func Open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logg
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open audit log: %w", err)
 	}
-	l, err := open(cfg.withDefaults(), db, keys, sink, log.With(slog.String("component", "audit")), newMetrics(reg), durable.OS{}, durable.OS{})
+	cfg = cfg.withDefaults()
+	l, err := open(cfg, db, keys, sink, log.With(slog.String("component", "audit")), newMetrics(reg), cfg.Files, durable.OS{})
 	if err != nil {
 		return nil, fmt.Errorf("open audit log: %w", err)
 	}

@@ -334,6 +334,7 @@ type verification struct {
 		Records  int64
 		Sealed   int64
 		Problems []struct{ Kind, Record, Cause string }
+		Findings []struct{ Kind, Record, Cause string }
 	}
 }
 
