@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -90,14 +90,18 @@ func (e *Engine) ask(ctx context.Context, m ModelConfig, path string, body any, 
 }
 
 func (x *httpCall) send(path string, body any) error {
-	j, err := json.Marshal(body)
+	encoded, size, err := encode(body)
 	if err != nil {
-		return fmt.Errorf("encode upstream request: %w", err)
+		return err
 	}
 	ctx := httptrace.WithClientTrace(x.ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { x.sent.Store(true) }})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.e.base+path, bytes.NewReader(j))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.e.base+path, encoded)
 	if err != nil {
 		return fmt.Errorf("build upstream request: %w", err)
+	}
+	req.ContentLength, req.GetBody = size, func() (io.ReadCloser, error) {
+		again, _, err := encode(body)
+		return again, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "sluice")
@@ -119,6 +123,41 @@ func (x *httpCall) send(path string, body any) error {
 		x.whole = false
 		x.watchSilence(x.e.cfg.IdleTimeout)
 	}
+	return nil
+}
+
+// outgoing is an encoded request on its way. It lets go of its bytes as soon as they are sent: an answer may take minutes, and a request on hold has
+// the texts already. What has to be sent once more is encoded anew. It is closed by other goroutines than that which reads.
+type outgoing struct {
+	mu   sync.Mutex
+	rest []byte
+}
+
+func encode(body any) (*outgoing, int64, error) {
+	j, err := json.Marshal(body)
+	if err != nil {
+		return nil, 0, fmt.Errorf("encode upstream request: %w", err)
+	}
+	return &outgoing{rest: j}, int64(len(j)), nil
+}
+
+func (o *outgoing) Read(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, o.rest)
+	if o.rest = o.rest[n:]; len(o.rest) == 0 {
+		o.rest = nil
+	}
+	return n, nil
+}
+
+func (o *outgoing) Close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.rest = nil
 	return nil
 }
 
