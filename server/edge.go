@@ -73,7 +73,7 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 	}
 	mainMux := e.mux(engine)
 	if p.cfg.AdminListen == "" {
-		if admin, err = e.mountAdmin(api.Playground(problem), engine, mainMux); err != nil {
+		if admin, err = e.mountAdmin(api, api.Playground(problem), engine, mainMux); err != nil {
 			return nil, err
 		}
 		e.main = mainMux
@@ -84,7 +84,7 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 		return nil, err
 	}
 	adminMux := e.mux(adminEngine)
-	if admin, err = e.mountAdmin(api.Playground(problem), adminEngine, adminMux); err != nil {
+	if admin, err = e.mountAdmin(api, api.Playground(problem), adminEngine, adminMux); err != nil {
 		return nil, err
 	}
 	e.main, e.admin = mainMux, adminMux
@@ -115,7 +115,7 @@ func readOnly(next http.HandlerFunc) http.Handler {
 	})
 }
 
-func (e *edge) mountAdmin(playground gin.HandlerFunc, engine *gin.Engine, mux *http.ServeMux) (*adminapi.Server, error) {
+func (e *edge) mountAdmin(api *httpapi.API, playground gin.HandlerFunc, engine *gin.Engine, mux *http.ServeMux) (*adminapi.Server, error) {
 	p := e.parts
 	admin, err := adminapi.New(adminapi.Config{
 		SecureCookies: secureCookies(p.cfg, e.addresses.admin),
@@ -123,7 +123,7 @@ func (e *edge) mountAdmin(playground gin.HandlerFunc, engine *gin.Engine, mux *h
 		BaseURL:  e.baseURL,
 		Identity: p.identity, Access: p.access, Guard: p.guard, Audit: p.audit, Eraser: p.eraser, Ledger: p.ledger, Router: p.router, RAG: p.rag,
 		Native: p.native, LoadAdapter: p.loadAdapter, UnloadAdapter: p.unloadAdapter, Workflows: p.flows, Pipeline: p.pipeline, EnergyMethod: p.energy.Method(), System: e.system,
-		Playground: playground, Version: e.version,
+		Playground: playground, Bodies: api.Bodies(), Version: e.version,
 		Verify: func(ctx context.Context, progress func(done, total int64)) (verify.Report, error) {
 			report, err := verify.Run(ctx, VerifySource(p.cfg, p.db, p.audit.VerifierKey()), progress)
 			if err == nil && !report.OK {

@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/inflight"
 )
 
 // Keys of values in the gin context. KeyRequestID is set by the HTTP edge before this package sees a request.
@@ -49,12 +51,18 @@ func (s *Server) chain(c *gin.Context) {
 
 	principal, err := s.authenticate(c, op)
 	if err != nil {
+		hangUp(c)
 		s.Fail(c, err)
 		return
 	}
 	c.Set(keyPrincipal, principal)
 
-	body, err := s.readBody(c, op)
+	// Who may not act is refused before his body is read, unless it is the body that names the tenant.
+	if tenant := cmp.Or(c.Query("tenant"), principal.Tenant); !op.public && !op.namesTenant && !s.mayAct(c, op, principal, tenant) {
+		return
+	}
+	body, release, err := s.readBody(c, op, principal)
+	defer release()
 	if err != nil {
 		s.Fail(c, err)
 		return
@@ -63,24 +71,10 @@ func (s *Server) chain(c *gin.Context) {
 		s.public(c, op, body)
 		return
 	}
-	tenant := requestedTenant(c, body)
-	if tenant == "" {
-		tenant = principal.Tenant
-	}
-	c.Set(keyTenant, tenant)
-	if principal.MustChange && op.id != "getMe" && op.id != "changePassword" {
-		s.failRecorded(c, op, principal, principal.Tenant, fault.New(fault.CodeChangePassword))
+	if op.namesTenant && !s.mayAct(c, op, principal, cmp.Or(requestedTenant(c, body), principal.Tenant)) {
 		return
 	}
-	if op.permission != "" {
-		if err := s.permit(c, op, principal, tenant); err != nil {
-			// A refused act is evidence too. It belongs to the log of whoever tried: nobody writes into that of a tenant where he
-			// may do nothing.
-			c.Set(keyDetail, map[string]string{"tenant": truncate(tenant, maxTenant)})
-			s.failRecorded(c, op, principal, principal.Tenant, err)
-			return
-		}
-	}
+	tenant := c.GetString(keyTenant)
 	if s.deps.RAG == nil && strings.HasPrefix(op.path, "/rag/") {
 		s.Fail(c, fault.New(fault.CodeRetrievalOff))
 		return
@@ -104,6 +98,37 @@ func (s *Server) chain(c *gin.Context) {
 		if public, _ := f.(*fault.Error); outcome(public) == "refused" {
 			refused()
 		}
+	}
+}
+
+// mayAct reports whether the caller may do the operation in a tenant, and remembers the tenant; else it has refused.
+func (s *Server) mayAct(c *gin.Context, op operation, p identity.Principal, tenant string) bool {
+	c.Set(keyTenant, tenant)
+	var err error
+	switch {
+	case p.MustChange && op.id != "getMe" && op.id != "changePassword":
+		err = fault.New(fault.CodeChangePassword)
+	case op.permission == "":
+	default:
+		if err = s.permit(c, op, p, tenant); err != nil {
+			// A refused act is evidence too. It belongs to the log of whoever tried: nobody writes into that of a tenant where he
+			// may do nothing.
+			c.Set(keyDetail, map[string]string{"tenant": truncate(tenant, maxTenant)})
+		}
+	}
+	if err != nil {
+		if !op.namesTenant {
+			hangUp(c)
+		}
+		s.failRecorded(c, op, p, p.Tenant, err)
+	}
+	return err == nil
+}
+
+// hangUp closes the connection of a caller whose body is not read, if he sends one.
+func hangUp(c *gin.Context) {
+	if c.Request.ContentLength != 0 {
+		inflight.HangUp(c.Writer)
 	}
 }
 
@@ -211,25 +236,20 @@ func bearer(c *gin.Context) (string, bool) {
 // maxPublicBody bounds what a stranger may send: a name and a password.
 const maxPublicBody = 16 << 10
 
-// readBody reads the bounded body and puts it back for the handler.
-func (s *Server) readBody(c *gin.Context, op operation) ([]byte, error) {
+// readBody reads the bounded body and puts it back for the handler. release is called when that has ended.
+func (s *Server) readBody(c *gin.Context, op operation, p identity.Principal) (body []byte, release func(), err error) {
 	if c.Request.Body == nil || c.Request.Body == http.NoBody {
-		return nil, nil
+		return nil, func() {}, nil
 	}
-	limit := s.cfg.MaxBodyBytes
+	who, limit := inflight.Caller{Tenant: p.Tenant, ID: p.ID}, min(s.cfg.MaxBodyBytes, s.deps.Bodies.PerCaller())
 	if op.public {
-		limit = min(limit, maxPublicBody)
+		who, limit = inflight.Caller{ID: c.ClientIP()}, min(limit, maxPublicBody)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, limit))
-	var tooBig *http.MaxBytesError
-	if errors.As(err, &tooBig) {
-		return nil, fault.New(fault.CodeBodyTooLarge, limit)
+	body, release, err = s.deps.Bodies.Body(c.Writer, c.Request, who, limit)
+	if err == nil {
+		c.Request.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	if err != nil {
-		return nil, fault.Wrap(err, fault.CodeInvalidJSON, 0)
-	}
-	c.Request.Body = io.NopCloser(bytes.NewReader(body))
-	return body, nil
+	return body, release, err
 }
 
 // What a record repeats of what a caller named is no longer than a name can be: else a refusal would not fit its record.

@@ -25,6 +25,7 @@ type operation struct {
 	own          access.Permission // with this one instead, the caller acts on what is his own
 	public       bool
 	recorded     bool // it leaves a record
+	namesTenant  bool // its body may
 	secondPerson bool // while the duties of administrators are separated
 	late         bool // its handler writes them, since the first says what the act has found
 	item         *openapi3.PathItem
@@ -66,6 +67,7 @@ func loadDocument() (*openapi3.T, map[string]operation, error) {
 				return nil, nil, fmt.Errorf("load openapi.yaml: %s %s declares neither x-permission, x-authenticated nor x-public", method, path)
 			}
 			o.recorded, o.late = recorded(method, o), o.id == "reveal" || o.id == "eraseValues"
+			o.namesTenant = namesTenant(op)
 			route := Prefix + pathParam.ReplaceAllString(path, ":$1")
 			if rest, _ := op.Extensions["x-rest-of-path"].(bool); rest { // the last parameter takes what follows, slashes included
 				at := strings.LastIndex(route, ":")
@@ -75,6 +77,26 @@ func loadDocument() (*openapi3.T, map[string]operation, error) {
 		}
 	}
 	return doc, ops, nil
+}
+
+// namesTenant reports whether the body of an operation may name the tenant that it is about.
+func namesTenant(op *openapi3.Operation) bool {
+	if op.RequestBody == nil {
+		return false
+	}
+	for _, media := range op.RequestBody.Value.Content {
+		if media.Schema != nil && hasProperty(media.Schema.Value, "tenant") {
+			return true
+		}
+	}
+	return false
+}
+
+func hasProperty(s *openapi3.Schema, name string) bool {
+	if _, ok := s.Properties[name]; ok {
+		return true
+	}
+	return slices.ContainsFunc(slices.Concat(s.AllOf, s.AnyOf, s.OneOf), func(part *openapi3.SchemaRef) bool { return hasProperty(part.Value, name) })
 }
 
 // recorded decides which operations the interceptor writes to the audit log: writes, every read of the log, and who has taken which statement. The playground, the search and the reading of a passage record themselves: they

@@ -25,6 +25,7 @@ import (
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/inflight"
 	"github.com/sluice-project/sluice/rag"
 	"github.com/sluice-project/sluice/server/erasure"
 	"github.com/sluice-project/sluice/workflows"
@@ -58,6 +59,7 @@ type Deps struct {
 	LoadAdapter   func(ctx context.Context, cfg native.AdapterConfig) (native.Adapter, error)
 	UnloadAdapter func(ctx context.Context, id engine.ModelID) error
 	Pipeline      *gateway.Pipeline
+	Bodies        *inflight.Limiter
 	// Playground answers POST /v1/chat/completions on the admin plane.
 	Playground gin.HandlerFunc
 	// BaseURL says where applications reach the OpenAI-compatible API, for somebody whose request came the way it did.

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/inflight"
 )
 
 // Config bounds what the edge accepts. Zero values mean the defaults named at each field.
@@ -139,7 +140,7 @@ type API struct {
 	pipeline pipeline
 	log      *slog.Logger
 	metrics  *metrics
-	bodies   inFlightLimiter
+	bodies   *inflight.Limiter
 	now      func() time.Time
 }
 
@@ -149,14 +150,14 @@ func New(cfg Config, p pipeline, log *slog.Logger, reg prometheus.Registerer) (*
 		return nil, fmt.Errorf("http: %w", err)
 	}
 	cfg = cfg.withDefaults()
+	bodies := inflight.New(inflight.Config{All: cfg.MaxInFlightBytes, PerTenant: cfg.MaxInFlightPerTenant, PerCaller: cfg.MaxInFlightPerKey})
 	return &API{
-		cfg: cfg, pipeline: p, log: log.With(slog.String("component", "http")), metrics: newMetrics(reg), now: time.Now,
-		bodies: inFlightLimiter{
-			all: cfg.MaxInFlightBytes, perTenant: cfg.MaxInFlightPerTenant, perKey: cfg.MaxInFlightPerKey,
-			tenants: map[string]int64{}, keys: map[string]int64{},
-		},
+		cfg: cfg, pipeline: p, log: log.With(slog.String("component", "http")), metrics: newMetrics(reg, bodies), now: time.Now, bodies: bodies,
 	}, nil
 }
+
+// Bodies is what bounds the bytes of bodies, for the other plane, too.
+func (a *API) Bodies() *inflight.Limiter { return a.bodies }
 
 // NewEngine returns a gin engine without default middleware, which trusts no proxy but the configured ones, with the edge's
 // middleware and no routes. An unknown path, and an unknown method of a known path, are refused by fail.
@@ -216,7 +217,7 @@ func (a *API) answer(c *gin.Context, call *gateway.Call, handle func(*API, *gin.
 		err = urgencyHeaders(c.GetHeader(headerClass), c.GetHeader(headerFirstTokenTimeout), call)
 	}
 	if err != nil {
-		closeConnection(c)
+		inflight.HangUp(c.Writer)
 		return err
 	}
 	return handle(a, c, who, call)

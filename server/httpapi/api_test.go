@@ -553,7 +553,7 @@ func TestPanic(t *testing.T) {
 	if logs := k.logs.String(); !strings.Contains(logs, "stack=") || strings.Contains(logs, "secret prompt") {
 		t.Error("the log must hold the stack and not the value")
 	}
-	if k.api.bodies.held != 0 {
+	if k.api.bodies.Held() != 0 {
 		t.Error("body bytes were not given back")
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/inflight"
 )
 
 // englishPhrase matches what no Chinese sentence may hold: two English words in a row.
@@ -250,60 +251,60 @@ func TestBodyBounds(t *testing.T) {
 	if resp, got := k.post(t, "/v1/chat/completions", hello+"}", "Content-Encoding", "gzip"); resp.StatusCode != 400 {
 		t.Errorf("gzip: %d %s", resp.StatusCode, got)
 	}
-	other := callerKey{"other", "other key"}
-	if err := k.api.bodies.acquire(other, 250); err == nil {
+	other := inflight.Caller{Tenant: "other", ID: "other key"}
+	if err := k.api.bodies.Acquire(other, 250); err == nil {
 		t.Fatal("one key took nearly all")
 	}
-	k.api.bodies.perTenant, k.api.bodies.perKey = 300, 300
-	if err := k.api.bodies.acquire(other, 250); err != nil {
+	k.api.bodies = inflight.New(inflight.Config{All: 300, PerTenant: 300, PerCaller: 300})
+	if err := k.api.bodies.Acquire(other, 250); err != nil {
 		t.Fatal(err)
 	}
 	if resp, got := k.post(t, "/v1/chat/completions", hello+"}"); resp.StatusCode != 503 || !strings.Contains(got, "server_overloaded") || resp.Header.Get("Retry-After") != "1" {
 		t.Errorf("budget spent: %d %s", resp.StatusCode, got)
 	}
-	k.api.bodies.release(other, 250)
-	if resp, got := k.post(t, "/v1/chat/completions", hello+"}"); resp.StatusCode != 200 || k.api.bodies.held != 0 {
-		t.Errorf("%d %s, %d bytes held", resp.StatusCode, got, k.api.bodies.held)
+	k.api.bodies.Release(other, 250)
+	if resp, got := k.post(t, "/v1/chat/completions", hello+"}"); resp.StatusCode != 200 || k.api.bodies.Held() != 0 {
+		t.Errorf("%d %s, %d bytes held", resp.StatusCode, got, k.api.bodies.Held())
 	}
 }
 
 // TestBytesInFlight: a key and a tenant hold no more than their part, so that others are answered; what is refused was not read.
 func TestBytesInFlight(t *testing.T) {
 	k := newKit(t, Config{MaxBodyBytes: 200, MaxInFlightBytes: 1000, MaxInFlightPerTenant: 500, MaxInFlightPerKey: 300}, nil)
-	own := callerKeyOf(identity.Principal{Tenant: "acme", ID: "k1"})
+	own := inflight.Caller{Tenant: "acme", ID: "k1"}
 	for _, c := range []struct {
-		holder callerKey
+		holder inflight.Caller
 		bytes  int64
 		status int
 		want   string
 	}{
 		{own, 250, http.StatusTooManyRequests, "this caller"},
-		{callerKey{own.tenant, "another key"}, 300, http.StatusOK, ""},
-		{callerKey{"another tenant", "k"}, 300, http.StatusOK, ""},
+		{inflight.Caller{Tenant: own.Tenant, ID: "another key"}, 300, http.StatusOK, ""},
+		{inflight.Caller{Tenant: "another Tenant", ID: "k"}, 300, http.StatusOK, ""},
 	} {
-		if err := k.api.bodies.acquire(c.holder, c.bytes); err != nil {
+		if err := k.api.bodies.Acquire(c.holder, c.bytes); err != nil {
 			t.Fatal(err)
 		}
 		resp, got := k.post(t, "/v1/chat/completions", hello+"}")
 		if resp.StatusCode != c.status || !strings.Contains(got, c.want) || c.status == http.StatusTooManyRequests && (!strings.Contains(got, "bytes_in_flight_limit_exceeded") || !resp.Close || resp.Header.Get("Retry-After") != "1") {
 			t.Errorf("%+v: %d %s", c, resp.StatusCode, got)
 		}
-		k.api.bodies.release(c.holder, c.bytes)
+		k.api.bodies.Release(c.holder, c.bytes)
 	}
-	another := callerKey{own.tenant, "another key"}
-	if err := k.api.bodies.acquire(another, 290); err != nil {
+	another := inflight.Caller{Tenant: own.Tenant, ID: "another key"}
+	if err := k.api.bodies.Acquire(another, 290); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.api.bodies.acquire(callerKey{own.tenant, "a third"}, 180); err != nil {
+	if err := k.api.bodies.Acquire(inflight.Caller{Tenant: own.Tenant, ID: "a third"}, 180); err != nil {
 		t.Fatal(err)
 	}
 	if resp, got := k.post(t, "/v1/chat/completions", hello+"}"); resp.StatusCode != http.StatusTooManyRequests || !strings.Contains(got, "this tenant") {
 		t.Errorf("tenant: %d %s", resp.StatusCode, got)
 	}
-	k.api.bodies.release(another, 290)
-	k.api.bodies.release(callerKey{own.tenant, "a third"}, 180)
-	if b := &k.api.bodies; b.held != 0 || len(b.tenants)+len(b.keys) != 0 {
-		t.Errorf("%d bytes held by %v, %v", b.held, b.tenants, b.keys)
+	k.api.bodies.Release(another, 290)
+	k.api.bodies.Release(inflight.Caller{Tenant: own.Tenant, ID: "a third"}, 180)
+	if n := k.api.bodies.Held(); n != 0 {
+		t.Errorf("%d bytes held", n)
 	}
 }
 
@@ -369,8 +370,8 @@ func TestTooMuchAsItComes(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 413 ") || !strings.Contains(string(got), "\r\nConnection: close\r\n") {
 		t.Errorf("%v after %s", err, got)
 	}
-	if k.api.bodies.held != 0 {
-		t.Errorf("%d bytes are held", k.api.bodies.held)
+	if k.api.bodies.Held() != 0 {
+		t.Errorf("%d bytes are held", k.api.bodies.Held())
 	}
 }
 
@@ -393,7 +394,7 @@ func (a *arriving) Read(p []byte) (int, error) {
 func TestABodyCountsAsItArrives(t *testing.T) {
 	k := newKit(t, Config{MaxBodyBytes: 200, MaxInFlightBytes: 200}, nil)
 	body := &arriving{Reader: strings.NewReader(hello + "}"), look: func() {
-		if n := k.api.bodies.held; n != 0 {
+		if n := k.api.bodies.Held(); n != 0 {
 			t.Errorf("%d bytes are held before any has come", n)
 		}
 		if resp, got := k.post(t, "/v1/chat/completions", hello+"}"); resp.StatusCode != http.StatusOK {
@@ -403,11 +404,11 @@ func TestABodyCountsAsItArrives(t *testing.T) {
 	c, _ := gin.CreateTestContext(httptest.NewRecorder())
 	c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body)
 	_, done, err := k.api.body(c, identity.Principal{Tenant: "acme", ID: "k1"})
-	if want := int64(len(hello) + 1); err != nil || k.api.bodies.held != want {
-		t.Errorf("%v, %d bytes held, want %d", err, k.api.bodies.held, want)
+	if want := int64(len(hello) + 1); err != nil || k.api.bodies.Held() != want {
+		t.Errorf("%v, %d bytes held, want %d", err, k.api.bodies.Held(), want)
 	}
 	done()
-	if n := k.api.bodies.held; n != 0 {
+	if n := k.api.bodies.Held(); n != 0 {
 		t.Errorf("%d bytes were not given back", n)
 	}
 }

@@ -5,15 +5,16 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-project/sluice/internal/inflight"
 )
 
 type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
-	bodies   prometheus.Gauge
 }
 
-func newMetrics(reg prometheus.Registerer) *metrics {
+func newMetrics(reg prometheus.Registerer, bodies *inflight.Limiter) *metrics {
 	if reg == nil {
 		reg = prometheus.NewRegistry()
 	}
@@ -25,11 +26,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "sluice_http_duration_seconds", Help: "Time to answer an HTTP request, streams to their end.",
 			Buckets: []float64{.0005, .001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300},
 		}, []string{"route"}),
-		bodies: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "sluice_http_body_bytes", Help: "Bytes of request bodies held now.",
-		}),
 	}
-	reg.MustRegister(m.requests, m.duration, m.bodies)
+	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sluice_http_body_bytes", Help: "Bytes of request bodies held now.",
+	}, func() float64 { return float64(bodies.Held()) })
+	reg.MustRegister(m.requests, m.duration, held)
 	return m
 }
 
