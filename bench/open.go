@@ -135,7 +135,7 @@ func openHandler(e engine.Engine, log *slog.Logger) (http.Handler, error) {
 // openDoor asks nothing and keeps nothing.
 type openDoor struct{}
 
-func (openDoor) Authenticate(_ context.Context, _ identity.Plane, credential string) (identity.Principal, error) {
+func (openDoor) Authenticate(_ context.Context, _ identity.Plane, credential, _ string) (identity.Principal, error) {
 	return identity.Principal{Tenant: credential, Kind: "key", ID: credential}, nil
 }
 func (openDoor) Allow(identity.Principal, access.Permission, string) error { return nil }

@@ -16,8 +16,9 @@ import (
 
 // authenticate finds who calls, and whether the route is open to them. It takes headers only.
 func (r *run) authenticate(ctx context.Context) error {
-	who, err := r.p.deps.Identity.Authenticate(ctx, r.call.Plane, r.received.Credential)
+	who, err := r.p.deps.Identity.Authenticate(ctx, r.call.Plane, r.received.Credential, r.call.Source)
 	if err != nil {
+		r.caller = caller{Principal: who, known: who.ID != ""}
 		return err
 	}
 	tenant := cmp.Or(r.call.Tenant, who.Tenant)

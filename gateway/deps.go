@@ -93,7 +93,8 @@ func (c Config) withDefaults() Config {
 // The collaborators: what each step needs, and no more, so that a test can make any step fail.
 type (
 	authenticator interface {
-		Authenticate(ctx context.Context, plane identity.Plane, credential string) (identity.Principal, error)
+		// Authenticate may return a principal beside an error, for the record.
+		Authenticate(ctx context.Context, plane identity.Plane, credential, source string) (identity.Principal, error)
 	}
 	enforcer interface {
 		Allow(p identity.Principal, perm access.Permission, tenant string) error

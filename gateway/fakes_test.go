@@ -80,11 +80,14 @@ func newWorld(t testing.TB, plan func(n int, req *engine.Request) enginetest.Pla
 	return w
 }
 
-func (w *world) Authenticate(_ context.Context, _ identity.Plane, credential string) (identity.Principal, error) {
+func (w *world) Authenticate(_ context.Context, _ identity.Plane, credential, _ string) (identity.Principal, error) {
 	if credential != "good" {
 		return identity.Principal{}, fault.New(fault.CodeInvalidKey)
 	}
-	return w.principal, w.fail["authenticate"]
+	if err := w.fail["authenticate"]; err != nil {
+		return identity.Principal{}, err
+	}
+	return w.principal, nil
 }
 
 func (w *world) Allow(_ identity.Principal, perm access.Permission, _ string) error {

@@ -17,7 +17,7 @@ import (
 
 // TestRouteRoleMatrix asks every route of both planes as every role and as nobody, in the caller's own tenant and in another one, against a running
 // server, and holds the answers against testdata/route_matrix.txt, which people review: a route without a row fails. Who lacks the permission gets
-// 403 (401 without or with the wrong kind of credential); who has it gets anything else.
+// 403 (401 without a credential, and for a session on the business API); who has it gets anything else.
 func TestRouteRoleMatrix(t *testing.T) {
 	in := start(t, setup{extra: "limits: {key: {requests_per_minute: 0, tokens_per_minute: 0, concurrent: 0}, tenant: {requests_per_minute: 0, tokens_per_minute: 0, concurrent: 0}}\n"})
 	admin, err := adminapi.Routes()
@@ -60,9 +60,13 @@ func TestRouteRoleMatrix(t *testing.T) {
 		if route.Operation == "logout" {
 			continue // it would end the sessions of this test
 		}
-		for who, credential := range map[string]string{"nobody": "", "an API key": key} {
-			if got := status(credential, ""); !route.Public && got != http.StatusUnauthorized {
-				t.Errorf("%s %s as %s: %d, want 401", route.Method, path, who, got)
+		for credential, want := range map[string]int{"": http.StatusUnauthorized, key: http.StatusForbidden} { // of keys see TestScopesOverHTTP
+			who := "nobody"
+			if credential != "" {
+				who = "an API key"
+			}
+			if got := status(credential, ""); !route.Public && got != want {
+				t.Errorf("%s %s as %s: %d, want %d", route.Method, path, who, got, want)
 			} else if route.Public && got == http.StatusForbidden {
 				t.Errorf("%s %s as %s: 403 on a public route", route.Method, path, who)
 			}
@@ -183,7 +187,7 @@ func TestUnknownRoutesAreRefused(t *testing.T) {
 	in := start(t, setup{})
 	for _, path := range []string{"/v1/../api/v1/keys", "/api/v1/keys/", "/api/v1//keys", "/api/v2/keys", "/v1/chat/completions/x", "/debug/pprof/", "/api/v1/keys/x/y/z"} {
 		r := in.send(http.MethodGet, path, in.started.Welcome.APIKey.Reveal(), nil)
-		if r.status != http.StatusNotFound && r.status != http.StatusUnauthorized && r.status != http.StatusMovedPermanently && r.status != http.StatusTemporaryRedirect {
+		if r.status != http.StatusNotFound && r.status != http.StatusUnauthorized && r.status != http.StatusForbidden && r.status != http.StatusMovedPermanently && r.status != http.StatusTemporaryRedirect {
 			t.Errorf("GET %s: %d %s", path, r.status, fmt.Sprintf("%.100s", r.body))
 		}
 	}

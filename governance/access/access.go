@@ -106,14 +106,24 @@ func (e *Enforcer) fill() error {
 }
 
 // Allow returns nil if p may use perm in tenant ([AllTenants] for what belongs to none), else a Denied fault that names the
-// permission. The scopes of an API key narrow what its role grants.
+// permission, or CodeKeyScope: the scopes of an API key narrow what its role grants. No key reaches beyond its tenant.
 func (e *Enforcer) Allow(p identity.Principal, perm Permission, tenant string) error {
 	if p.Tenant == "" || p.Tenant == AllTenants || tenant == "" || len(p.Roles) == 0 {
 		return denied(perm, errors.New("principal without tenant or role, or no tenant asked"))
 	}
-	if len(p.Scopes) > 0 && !slices.Contains(p.Scopes, string(perm)) {
-		return denied(perm, errors.New("outside the scopes of the key"))
+	if p.Kind == "key" && tenant != p.Tenant {
+		return denied(perm, errors.New("outside the tenant of the key"))
 	}
+	if err := e.allowRoles(p, perm, tenant); err != nil {
+		return err
+	}
+	if len(p.Scopes) > 0 && !slices.ContainsFunc(p.Scopes, func(s string) bool { return slices.Contains(Scope(s), perm) }) {
+		return fault.New(fault.CodeKeyScope)
+	}
+	return nil
+}
+
+func (e *Enforcer) allowRoles(p identity.Principal, perm Permission, tenant string) error {
 	if len(p.Roles) == 1 {
 		q := question{p.Roles[0], perm, tenant == p.Tenant, p.Operator, tenant == AllTenants}
 		if !e.single[q] { // an unknown role or permission is not in the table

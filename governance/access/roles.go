@@ -13,6 +13,7 @@ type Permission string
 const (
 	InferenceGenerate Permission = "inference.generate"
 	InferenceEmbed    Permission = "inference.embed"
+	InferenceRerank   Permission = "inference.rerank"
 	ModelsRead        Permission = "models.read"
 	ModelsWrite       Permission = "models.write"
 	RAGSearch         Permission = "rag.search"
@@ -54,7 +55,7 @@ const (
 // Permissions returns every permission, in the order of the documentation.
 func Permissions() []Permission {
 	return []Permission{
-		InferenceGenerate, InferenceEmbed, ModelsRead, ModelsWrite, RAGSearch, RAGRead, RAGWrite, KeysRead, KeysWrite, KeysOwn, UsersRead,
+		InferenceGenerate, InferenceEmbed, InferenceRerank, ModelsRead, ModelsWrite, RAGSearch, RAGRead, RAGWrite, KeysRead, KeysWrite, KeysOwn, UsersRead,
 		UsersWrite, TenantsRead, TenantsWrite, PolicyRead, PolicyWrite, PriceRead, PriceWrite, BudgetRead, BudgetWrite, UsageRead,
 		BillingWrite, AuditRead, AuditVerify, AuditWitness, AuditContent, AuditErase, AuditHold, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, MaskingPreview,
 		MaskingReveal, MaskingApprove, PlaygroundUse, ApprovalsGive,
@@ -88,10 +89,10 @@ func Roles() []Role {
 		}},
 		{identity.RoleWitness, []Permission{AuditWitness}},
 		{identity.RoleDeveloper, []Permission{
-			InferenceGenerate, InferenceEmbed, ModelsRead, RAGSearch, RAGRead, RAGWrite, KeysOwn, UsageRead, MaskingPreview, MaskingReveal, PlaygroundUse,
+			InferenceGenerate, InferenceEmbed, InferenceRerank, ModelsRead, RAGSearch, RAGRead, RAGWrite, KeysOwn, UsageRead, MaskingPreview, MaskingReveal, PlaygroundUse,
 		}},
 		{identity.RoleApplication, []Permission{
-			InferenceGenerate, InferenceEmbed, ModelsRead, RAGSearch,
+			InferenceGenerate, InferenceEmbed, InferenceRerank, ModelsRead, RAGSearch,
 		}},
 	}
 }
@@ -115,6 +116,23 @@ func OfOperator(role string, perm Permission) bool {
 	return slices.Contains([]string{identity.RoleSystemAdmin, identity.RoleSecurityAdmin, identity.RoleAuditor}, role) && !slices.Contains([]Permission{
 		RAGRead, RAGWrite, AuditRead, MaskingPreview, MaskingReveal, MaskingApprove,
 	}, perm)
+}
+
+// Scope returns what a scope of keys opens, of what the role of the caller grants; nothing for an unknown one.
+func Scope(name string) []Permission {
+	switch name {
+	case identity.ScopeChat:
+		return []Permission{InferenceGenerate, ModelsRead}
+	case identity.ScopeEmbed:
+		return []Permission{InferenceEmbed, ModelsRead}
+	case identity.ScopeRerank:
+		return []Permission{InferenceRerank, ModelsRead}
+	case identity.ScopeSearch:
+		return []Permission{RAGSearch}
+	case identity.ScopeAdminRead: // what is of the tenant, and shows neither texts nor values of people
+		return []Permission{ModelsRead, RAGRead, KeysRead, UsersRead, PolicyRead, PriceRead, BudgetRead, UsageRead, AuditRead}
+	}
+	return nil
 }
 
 // scope says in which tenants a rule holds.

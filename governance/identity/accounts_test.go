@@ -70,13 +70,13 @@ func TestChangePassword(t *testing.T) {
 		poll(t, b)
 		for _, i := range []*Identity{a, b} {
 			for _, ended := range []Session{mine, elsewhere} {
-				_, err := i.Authenticate(t.Context(), AdminPlane, ended.Access)
+				_, err := i.Authenticate(t.Context(), AdminPlane, ended.Access, "198.51.100.7")
 				wantCode(t, err, fault.CodeInvalidSession)
 				_, err = i.Refresh(t.Context(), ended.Refresh)
 				wantCode(t, err, fault.CodeInvalidSession)
 			}
 		}
-		p, err := a.Authenticate(t.Context(), AdminPlane, renewed.Access)
+		p, err := a.Authenticate(t.Context(), AdminPlane, renewed.Access, "198.51.100.7")
 		if err != nil || !p.SignedIn.Equal(c.now()) {
 			t.Errorf("%+v, %v", p, err)
 		}
@@ -138,14 +138,14 @@ func TestResetPassword(t *testing.T) {
 		}
 		poll(t, b)
 		for _, i := range []*Identity{a, b} {
-			_, err = i.Authenticate(t.Context(), AdminPlane, old.Access)
+			_, err = i.Authenticate(t.Context(), AdminPlane, old.Access, "198.51.100.7")
 			wantCode(t, err, fault.CodeInvalidSession)
 		}
 		_, err = b.Login(t.Context(), "dev", password, "")
 		wantCode(t, err, fault.CodeInvalidLogin)
 		c.advance(time.Second)
 		s := signIn(t, b, "dev", once)
-		p, err := b.Authenticate(t.Context(), AdminPlane, s.Access)
+		p, err := b.Authenticate(t.Context(), AdminPlane, s.Access, "198.51.100.7")
 		if err != nil || !p.MustChange || !s.Principal.MustChange {
 			t.Fatalf("%+v, %v", p, err)
 		}
@@ -189,20 +189,20 @@ func TestRolesChangeAtOnce(t *testing.T) {
 		}
 		poll(t, b)
 		for _, i := range []*Identity{a, b} {
-			_, err = i.Authenticate(t.Context(), AdminPlane, s.Access)
+			_, err = i.Authenticate(t.Context(), AdminPlane, s.Access, "198.51.100.7")
 			wantCode(t, err, fault.CodeInvalidSession)
 		}
 		if s, err = b.Refresh(t.Context(), s.Refresh); err != nil {
 			t.Fatal(err)
 		}
-		if p, err := b.Authenticate(t.Context(), AdminPlane, s.Access); err != nil || fmt.Sprint(p.Roles, p.Labels) != "[auditor] [secret]" {
+		if p, err := b.Authenticate(t.Context(), AdminPlane, s.Access, "198.51.100.7"); err != nil || fmt.Sprint(p.Roles, p.Labels) != "[auditor] [secret]" {
 			t.Errorf("%+v, %v", p, err)
 		}
 		// Nothing to change: nobody has to get a new token for it.
 		if _, _, err := a.ChangeUser(t.Context(), Administrator{ID: "admin"}, "acme", u.ID, UserChange{Roles: &[]string{RoleAuditor}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := a.Authenticate(t.Context(), AdminPlane, s.Access); err != nil {
+		if _, err := a.Authenticate(t.Context(), AdminPlane, s.Access, "198.51.100.7"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -291,7 +291,7 @@ func TestDisableAndEnable(t *testing.T) {
 		if got, err := i.EnableUser(t.Context(), Administrator{ID: "admin"}, "acme", u.ID); err != nil || got.Disabled {
 			t.Fatalf("%+v, %v", got, err)
 		}
-		_, err = i.Authenticate(t.Context(), AdminPlane, s.Access)
+		_, err = i.Authenticate(t.Context(), AdminPlane, s.Access, "198.51.100.7")
 		wantCode(t, err, fault.CodeInvalidSession)
 		_, err = i.Refresh(t.Context(), s.Refresh)
 		wantCode(t, err, fault.CodeInvalidSession)
@@ -340,10 +340,10 @@ func TestAccountsWhenTheDatabaseFails(t *testing.T) {
 			}
 		}
 		poll(t, i)
-		if _, err := i.Authenticate(t.Context(), AdminPlane, s.Access); err != nil {
+		if _, err := i.Authenticate(t.Context(), AdminPlane, s.Access, "198.51.100.7"); err != nil {
 			t.Errorf("the session: %v", err)
 		}
-		if p, err := i.Authenticate(t.Context(), DataPlane, credential); err != nil || len(p.Labels) != 1 {
+		if p, err := i.Authenticate(t.Context(), DataPlane, credential, "198.51.100.7"); err != nil || len(p.Labels) != 1 {
 			t.Errorf("the key: %+v, %v", p, err)
 		}
 	})
@@ -397,7 +397,7 @@ func TestKeysOfPeople(t *testing.T) {
 			t.Helper()
 			poll(t, b)
 			for _, i := range []*Identity{a, b} {
-				p, err := i.Authenticate(t.Context(), DataPlane, credential)
+				p, err := i.Authenticate(t.Context(), DataPlane, credential, "198.51.100.7")
 				if code != "" {
 					wantCode(t, err, code)
 					continue
@@ -561,7 +561,7 @@ func TestChangeKey(t *testing.T) {
 			t.Fatalf("%+v, %+v, %v", before, after, err)
 		}
 		poll(t, b)
-		p, err := b.Authenticate(t.Context(), DataPlane, credential)
+		p, err := b.Authenticate(t.Context(), DataPlane, credential, "198.51.100.7")
 		if err != nil || p.Name != "robot" || p.Project != "hotline" || p.LabelMode != LabelText || fmt.Sprint(p.Labels, p.Limits) != "[y z] {0 9 2}" {
 			t.Errorf("%+v, %v", p, err)
 		}

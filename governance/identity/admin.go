@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -66,11 +66,16 @@ func (by Administrator) Manages(roles []string) error {
 type Key struct {
 	ID, Tenant, Project, Name string
 	Labels, Scopes, Models    []string
+	Networks                  []string // it is accepted from; empty: from everywhere
 	LabelMode                 string
 	Limits                    Limits
 	CreatedAt, ExpiresAt      time.Time
 	CreatedBy                 string
 	RevokedAt, LastUsedAt     time.Time // zero: not
+	LastUsedFrom              string    // the /24 or /48 around the address; "" if not known
+	RotatedAt                 time.Time // zero: never
+	FormerExpiresAt           time.Time // until when the secret before the last rotation is accepted; zero: there is none
+	FormerUsedAt              time.Time // when that one was used last; zero: never
 	Owner                     string    // the person it belongs to; "" for a key of the tenant
 	Suspended                 bool      // refused while its owner is disabled, has to change his password or may have no keys
 }
@@ -79,6 +84,7 @@ type Key struct {
 type NewKey struct {
 	Tenant, Project, Name  string
 	Labels, Scopes, Models []string // see Principal
+	Networks               []string // networks or addresses it is accepted from; empty: from everywhere
 	LabelMode              string   // "", LabelMetadata or LabelText
 	Limits                 Limits
 	ExpiresAt              time.Time // zero: Config.KeyTTL from now
@@ -89,10 +95,11 @@ type NewKey struct {
 // KeyChange says what to change of a key; nil leaves a field as it is. The credential never changes.
 type KeyChange struct {
 	Name, Project, LabelMode *string
-	Labels                   *[]string
+	Labels, Scopes, Models   *[]string
+	Networks                 *[]string
 	Limits                   *Limits
 	ExpiresAt                *time.Time
-	ByOwner                  bool // its owner asks, and nobody who manages keys: he may lower limits and shorten the life, never the other way
+	ByOwner                  bool // its owner asks, and nobody who manages keys: he may narrow it and shorten its life, never the other way
 }
 
 // MaxOwnKeys is how many keys of his own a person may have that are neither revoked nor expired.
@@ -324,14 +331,15 @@ func (i *Identity) CreateKey(ctx context.Context, k NewKey) (Key, string, error)
 	if k.ExpiresAt.IsZero() {
 		k.ExpiresAt = now.Add(i.cfg.KeyTTL)
 	}
-	if err := k.check(now); err != nil {
+	networks, err := k.check(now)
+	if err != nil {
 		return Key{}, "", err
 	}
 	id, credential := newCredential()
 	sum := i.keys.sum(credential)
 	row := keyRow{
 		ID: id, Digest: hex.EncodeToString(sum[:]), Tenant: k.Tenant, Project: k.Project, Name: k.Name,
-		Labels: pack(k.Labels), Scopes: pack(k.Scopes), Models: pack(k.Models), LabelMode: k.LabelMode,
+		Labels: pack(k.Labels), Scopes: pack(k.Scopes), Models: pack(k.Models), LabelMode: k.LabelMode, Networks: pack(networks),
 		RequestsPerMinute: k.Limits.RequestsPerMinute, TokensPerMinute: k.Limits.TokensPerMinute, Concurrent: k.Limits.Concurrent,
 		CreatedAt: now.UnixMicro(), CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt.UnixMicro(), Owner: k.Owner,
 	}
@@ -354,13 +362,18 @@ func (i *Identity) ChangeKey(ctx context.Context, tenant, id string, change KeyC
 		old := *row
 		change.apply(row)
 		k := row.public()
-		asked := NewKey{Project: k.Project, Name: k.Name, Labels: k.Labels, LabelMode: k.LabelMode, Limits: k.Limits, ExpiresAt: k.ExpiresAt}
+		asked := NewKey{
+			Project: k.Project, Name: k.Name, Labels: k.Labels, Scopes: k.Scopes, Models: k.Models, Networks: k.Networks, LabelMode: k.LabelMode,
+			Limits: k.Limits, ExpiresAt: k.ExpiresAt,
+		}
 		if change.ExpiresAt == nil {
 			asked.ExpiresAt = i.now().Add(time.Second) // a key that has expired may still get another name
 		}
-		if err := asked.check(i.now()); err != nil {
+		networks, err := asked.check(i.now())
+		if err != nil {
 			return err
 		}
+		row.Networks = pack(networks)
 		return i.checkOwned(old, *row, change.ByOwner)
 	})
 	i.reload(ctx) // before Seen; also after an error, which may have come after the commit
@@ -376,8 +389,13 @@ func (c KeyChange) apply(row *keyRow) {
 			*f.to = *f.from
 		}
 	}
-	if c.Labels != nil {
-		row.Labels = pack(*c.Labels)
+	for _, f := range []struct {
+		from *[]string
+		to   *string
+	}{{c.Labels, &row.Labels}, {c.Scopes, &row.Scopes}, {c.Models, &row.Models}, {c.Networks, &row.Networks}} {
+		if f.from != nil {
+			*f.to = pack(*f.from)
+		}
 	}
 	if c.Limits != nil {
 		row.RequestsPerMinute, row.TokensPerMinute, row.Concurrent = c.Limits.RequestsPerMinute, c.Limits.TokensPerMinute, c.Limits.Concurrent
@@ -398,7 +416,7 @@ func (i *Identity) checkOwned(before, after keyRow, byOwner bool) error {
 		return invalid("expires_at", fault.Say("identity.key_extension"))
 	}
 	if byOwner {
-		if err := i.checkLowered(before, after); err != nil {
+		if err := errors.Join(i.checkLowered(before, after), checkNarrowed(before, after)); err != nil {
 			return err
 		}
 	}
@@ -430,33 +448,79 @@ func (i *Identity) checkLowered(before, after keyRow) error {
 	return nil
 }
 
-func (k NewKey) check(now time.Time) error {
-	if err := checkText("name", k.Name); err != nil {
-		return err
+// checkNarrowed refuses to let a key do what that of before may not; a new one may be anything.
+func checkNarrowed(before, after keyRow) error {
+	if before.ID == "" {
+		return nil
 	}
-	if k.Project != "" {
-		if err := checkID("project", k.Project); err != nil {
-			return err
-		}
-	}
-	if !k.ExpiresAt.After(now) || k.ExpiresAt.After(now.AddDate(5, 0, 0)) {
-		return invalid("expires_at", fault.Say("identity.expiry"))
-	}
-	if k.LabelMode != "" && k.LabelMode != LabelMetadata && k.LabelMode != LabelText {
-		return invalid("label_mode", fault.Say("identity.label_mode"))
-	}
-	if k.Limits.RequestsPerMinute < 0 || k.Limits.TokensPerMinute < 0 || k.Limits.Concurrent < 0 {
-		return invalid("limits", fault.Say("value.negative"))
-	}
-	for _, list := range []struct {
-		name   string
-		values []string
-	}{{"labels", k.Labels}, {"scopes", k.Scopes}, {"models", k.Models}} {
-		if err := checkList(list.name, list.values); err != nil {
-			return err
+	was, is := before.public(), after.public()
+	for _, l := range []struct {
+		param   string
+		narrow  bool
+		changed bool
+	}{
+		{"scopes", narrows(opened(is.Scopes), opened(was.Scopes), slices.Contains), before.Scopes != after.Scopes},
+		{"models", narrows(is.Models, was.Models, Matches), before.Models != after.Models},
+		{"networks", networksNarrow(is.Networks, was.Networks), before.Networks != after.Networks},
+	} {
+		if l.changed && !l.narrow {
+			return invalid(l.param, fault.Say("identity.key_widened"))
 		}
 	}
 	return nil
+}
+
+// opened returns the scopes that a key has which says none: all but reading the management API.
+func opened(scopes []string) []string {
+	if len(scopes) > 0 {
+		return scopes
+	}
+	return slices.DeleteFunc(Scopes(), func(s string) bool { return s == ScopeAdminRead })
+}
+
+// narrows reports whether every entry of part is covered by whole. An empty whole covers everything, and an empty part is everything.
+func narrows(part, whole []string, covers func(whole []string, one string) bool) bool {
+	if len(whole) == 0 {
+		return true
+	}
+	return len(part) > 0 && !slices.ContainsFunc(part, func(s string) bool { return !covers(whole, s) })
+}
+
+func networksNarrow(part, whole []string) bool {
+	p, err1 := parseNetworks("networks", part)
+	w, err2 := parseNetworks("networks", whole)
+	return err1 == nil && err2 == nil && coveredBy(p, w)
+}
+
+// check refuses what a key cannot be, and returns its networks in one form.
+func (k NewKey) check(now time.Time) (networks []string, err error) {
+	if err := checkText("name", k.Name); err != nil {
+		return nil, err
+	}
+	if k.Project != "" {
+		if err := checkID("project", k.Project); err != nil {
+			return nil, err
+		}
+	}
+	if !k.ExpiresAt.After(now) || k.ExpiresAt.After(now.AddDate(5, 0, 0)) {
+		return nil, invalid("expires_at", fault.Say("identity.expiry"))
+	}
+	if k.LabelMode != "" && k.LabelMode != LabelMetadata && k.LabelMode != LabelText {
+		return nil, invalid("label_mode", fault.Say("identity.label_mode"))
+	}
+	if k.Limits.RequestsPerMinute < 0 || k.Limits.TokensPerMinute < 0 || k.Limits.Concurrent < 0 {
+		return nil, invalid("limits", fault.Say("value.negative"))
+	}
+	for n, s := range k.Scopes {
+		if !slices.Contains(Scopes(), s) || slices.Contains(k.Scopes[:n], s) {
+			return nil, invalid("scopes", fault.Say("value.one_of", strings.Join(Scopes(), ", ")))
+		}
+	}
+	if err := errors.Join(checkList("labels", k.Labels), checkList("models", k.Models)); err != nil {
+		return nil, err
+	}
+	parsed, err := parseNetworks("networks", k.Networks)
+	return texts(parsed), err
 }
 
 // ListKeys returns a tenant's keys, or those of one owner unless that is "", oldest first.
@@ -483,12 +547,59 @@ func (i *Identity) Key(ctx context.Context, tenant, id string) (Key, error) {
 func (i *Identity) Seen(k Key) Key {
 	s, loaded := i.accounts.Last()
 	k.Suspended = k.Owner != "" && loaded && !s.mayOwn(k.Owner, k.Tenant)
-	if v, ok := i.used.Load(k.ID); ok {
-		if at := at(v.(*atomic.Int64).Load()); at.After(k.LastUsedAt) {
-			k.LastUsedAt = at
-		}
+	last := i.used.of(k.ID)
+	if at := at(last.at); at.After(k.LastUsedAt) {
+		k.LastUsedAt, k.LastUsedFrom = at, last.network()
+	}
+	if at := at(last.formerAt); at.After(k.FormerUsedAt) {
+		k.FormerUsedAt = at
+	}
+	if !k.FormerExpiresAt.After(i.now()) {
+		k.FormerExpiresAt, k.FormerUsedAt = time.Time{}, time.Time{}
 	}
 	return k
+}
+
+// MaxOverlap is how long two secrets of a key are accepted beside each other at most.
+const MaxOverlap = 30 * 24 * time.Hour
+
+// RotateKey gives a key another secret, which is returned this once. The one before is accepted for the overlap: at most MaxOverlap, and
+// never longer than the key lives; with none both earlier secrets end at once. Errors: CodeInvalidValue, CodeNotFound, CodeConflict for a
+// key that has ended, and while the secret before is still accepted.
+func (i *Identity) RotateKey(ctx context.Context, tenant, id string, overlap time.Duration) (Key, string, error) {
+	if overlap < 0 || overlap > MaxOverlap {
+		return Key{}, "", invalid("overlap_hours", fault.Say("value.from_zero", int(MaxOverlap.Hours())))
+	}
+	credential := newSecret(id)
+	sum, now := i.keys.sum(credential), i.now()
+	_, row, err := i.store.changeKey(ctx, tenant, id, func(row *keyRow) error {
+		switch {
+		case row.RevokedAt != 0 || row.ExpiresAt <= now.UnixMicro():
+			return fault.New(fault.CodeConflict, fault.Say("identity.key_ended"))
+		case overlap > 0 && row.FormerExpiresAt > now.UnixMicro():
+			return fault.New(fault.CodeConflict, fault.Say("identity.key_overlap"))
+		}
+		row.FormerDigest, row.FormerExpiresAt, row.FormerUsedAt = row.Digest, min(now.Add(overlap).UnixMicro(), row.ExpiresAt), max(row.LastUsedAt, i.used.of(id).at)
+		row.Digest, row.RotatedAt = hex.EncodeToString(sum[:]), now.UnixMicro()
+		return nil
+	})
+	i.reload(ctx)
+	if err != nil {
+		return Key{}, "", err
+	}
+	return i.Seen(row.public()), credential, nil
+}
+
+// RetireSecret ends the secret before the last rotation now: at once here, within two polls elsewhere. Repeating it changes nothing.
+// Error: CodeNotFound.
+func (i *Identity) RetireSecret(ctx context.Context, tenant, id string) (Key, error) {
+	now := i.now().UnixMicro()
+	_, row, err := i.store.changeKey(ctx, tenant, id, func(row *keyRow) error {
+		row.FormerExpiresAt = min(row.FormerExpiresAt, now)
+		return nil
+	})
+	i.reload(ctx)
+	return i.Seen(row.public()), err
 }
 
 // RevokeKey ends a key for good: at once here, within two polls elsewhere. Repeating it changes nothing. Error: CodeNotFound,
@@ -511,10 +622,12 @@ func (r keyRow) public() Key {
 	labels, _ := unpack(r.Labels)
 	scopes, _ := unpack(r.Scopes)
 	models, _ := unpack(r.Models)
+	networks, _ := unpack(r.Networks)
 	return Key{
 		ID: r.ID, Tenant: r.Tenant, Project: r.Project, Name: r.Name, Labels: labels, Scopes: scopes, Models: models,
 		LabelMode: r.LabelMode, CreatedAt: at(r.CreatedAt), ExpiresAt: at(r.ExpiresAt), CreatedBy: r.CreatedBy,
 		RevokedAt: at(r.RevokedAt), LastUsedAt: at(r.LastUsedAt), Owner: r.Owner,
+		Networks: networks, LastUsedFrom: r.LastUsedFrom, RotatedAt: at(r.RotatedAt), FormerExpiresAt: at(r.FormerExpiresAt), FormerUsedAt: at(r.FormerUsedAt),
 		Limits: Limits{RequestsPerMinute: r.RequestsPerMinute, TokensPerMinute: r.TokensPerMinute, Concurrent: r.Concurrent},
 	}
 }

@@ -37,8 +37,11 @@ func randomText(n int) string {
 
 func newCredential() (id, credential string) {
 	id = randomText(keyPrefixSize)
-	return id, keyHead + id + "-" + randomText(keySecretSize)
+	return id, newSecret(id)
 }
+
+// newSecret returns another credential of the key with an id.
+func newSecret(id string) string { return keyHead + id + "-" + randomText(keySecretSize) }
 
 // parseCredential returns the public prefix of a well-formed API key.
 func parseCredential(s string) (id string, ok bool) {

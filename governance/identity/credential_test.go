@@ -54,7 +54,7 @@ func FuzzParseCredential(f *testing.F) {
 			t.Errorf("accepted %q as key %q", s, id)
 		}
 		for _, plane := range []Plane{DataPlane, AdminPlane, "", "x"} {
-			_, err := i.Authenticate(context.Background(), plane, s)
+			_, err := i.Authenticate(context.Background(), plane, s, "198.51.100.7")
 			if err == nil || fault.KindOf(err) != fault.Unauthenticated {
 				t.Errorf("plane %q: %v", plane, err)
 			}

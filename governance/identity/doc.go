@@ -5,5 +5,6 @@
 // everywhere within twice that time. Without a snapshot, or with one that could not be checked for [Config.MaxStale], every
 // credential is refused.
 //
-// There are two planes. API keys open the data plane only; session tokens of people open the admin plane only.
+// There are two planes. API keys open the data plane, and the admin plane for reading where their scopes say so; session tokens of people open
+// the admin plane only.
 package identity

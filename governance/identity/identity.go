@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -102,7 +103,7 @@ type Identity struct {
 	nobody   string        // hash compared with when the user does not exist
 
 	accounts *snapshot.Snapshot[*accounts]
-	used     sync.Map // key id → last use, unix µs; not yet written
+	used     uses
 }
 
 // New returns an identity service without accounts: it refuses everybody until [Identity.Load]. limits are those of a key that has none of
@@ -123,6 +124,7 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 		throttle: &throttle{entries: map[attemptKey]*attempts{}},
 		hashing:  make(chan struct{}, 4),
 		nobody:   unknownUserHash(),
+		used:     uses{keys: map[string]lastUse{}},
 	}
 	var err error
 	i.accounts, err = snapshot.New(i.cfg.freshness(), snapshot.Source[*accounts]{
@@ -145,8 +147,11 @@ type accounts struct {
 
 type keyEntry struct {
 	principal          Principal
+	networks           []netip.Prefix
 	expires, revokedAt int64
-	suspended          bool // see mayOwn
+	suspended          bool   // see mayOwn
+	former             bool   // the secret before the last rotation
+	maker              string // whose reading of the management API the key may share
 }
 
 type userEntry struct {
@@ -189,22 +194,48 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 		s.users[row.ID] = userEntry{principal: p, epoch: row.Epoch, disabled: row.DisabledAt != 0}
 	}
 	for _, row := range all.keys {
-		var d digest
-		n, err := hex.Decode(d[:], []byte(row.Digest))
-		p, perr := row.principal(operator[row.Tenant])
-		if err := errors.Join(err, perr); err != nil || n != len(d) {
+		if err := s.addKey(row, operator[row.Tenant]); err != nil {
 			i.log.Error("key row ignored", slog.String("key", row.ID), slog.Any("error", err))
-			continue
 		}
-		entry := keyEntry{principal: p, expires: row.ExpiresAt, revokedAt: row.RevokedAt}
-		if row.Owner != "" {
-			// What the owner loses his keys lose, too.
-			entry.suspended = !s.mayOwn(row.Owner, row.Tenant)
-			entry.principal.Labels = slices.DeleteFunc(p.Labels, func(l string) bool { return !slices.Contains(s.users[row.Owner].principal.Labels, l) })
-		}
-		s.keys[d] = entry
 	}
 	return s, nil
+}
+
+// addKey adds a key under each of its secrets.
+func (s *accounts) addKey(row keyRow, operator bool) error {
+	p, err := row.principal(operator)
+	if err != nil {
+		return err
+	}
+	listed, err := unpack(row.Networks)
+	if err != nil {
+		return err
+	}
+	networks, err := parseNetworks("networks", listed)
+	if err != nil {
+		return err
+	}
+	entry := keyEntry{principal: p, networks: networks, expires: row.ExpiresAt, revokedAt: row.RevokedAt, maker: row.CreatedBy}
+	if row.Owner != "" {
+		// What the owner loses his keys lose, too.
+		entry.suspended = !s.mayOwn(row.Owner, row.Tenant)
+		entry.principal.Labels = slices.DeleteFunc(p.Labels, func(l string) bool { return !slices.Contains(s.users[row.Owner].principal.Labels, l) })
+	}
+	if err := s.addSecret(row.Digest, entry); err != nil || row.FormerDigest == "" {
+		return err
+	}
+	entry.former, entry.expires = true, min(row.ExpiresAt, row.FormerExpiresAt)
+	return s.addSecret(row.FormerDigest, entry)
+}
+
+func (s *accounts) addSecret(stored string, entry keyEntry) error {
+	var d digest
+	n, err := hex.Decode(d[:], []byte(stored))
+	if err != nil || n != len(d) {
+		return errors.Join(errors.New("unreadable digest"), err)
+	}
+	s.keys[d] = entry
+	return nil
 }
 
 // mayOwn reports whether a person can have keys of his own that work: he is there, and may have some, and has not got a password of somebody
@@ -241,22 +272,14 @@ func (i *Identity) Run(ctx context.Context) error {
 }
 
 func (i *Identity) flushUses(ctx context.Context) error {
-	uses := map[string]int64{}
-	i.used.Range(func(id, at any) bool {
-		uses[id.(string)] = at.(*atomic.Int64).Load()
-		return true
-	})
-	if len(uses) == 0 {
+	seen := i.used.unwritten()
+	if len(seen) == 0 {
 		return nil
 	}
-	if err := i.store.touchKeys(ctx, uses); err != nil {
+	if err := i.store.touchKeys(ctx, seen); err != nil {
 		return err
 	}
-	for id, at := range uses {
-		if v, ok := i.used.Load(id); ok && v.(*atomic.Int64).Load() == at {
-			i.used.Delete(id)
-		}
-	}
+	i.used.wrote(seen)
 	return nil
 }
 
@@ -276,50 +299,84 @@ func (i *Identity) fresh() (*accounts, error) {
 	return s, nil
 }
 
-// Authenticate returns the principal a credential stands for on a plane. It runs no SQL. Errors: CodeIdentityUnavailable;
-// CodeInvalidKey, CodeExpiredKey and CodeSuspendedKey on the data plane; CodeInvalidSession on the admin plane. None of them holds the credential.
-func (i *Identity) Authenticate(_ context.Context, plane Plane, credential string) (Principal, error) {
+// Authenticate returns the principal a credential stands for on a plane. source is where the caller is: keys can be bound to networks. It
+// runs no SQL. Errors: CodeIdentityUnavailable; of a key CodeInvalidKey, CodeExpiredKey, CodeSuspendedKey and, beside its principal, for
+// the record, CodeKeyNetwork, and on the admin plane CodeKeyScope; CodeInvalidSession on the admin plane. None of them holds the credential.
+func (i *Identity) Authenticate(_ context.Context, plane Plane, credential, source string) (Principal, error) {
 	s, err := i.fresh()
 	if err != nil {
 		return Principal{}, err
 	}
-	if plane == AdminPlane {
+	switch {
+	case plane == DataPlane:
+		return i.authenticateKey(s, credential, source)
+	case plane == AdminPlane && strings.HasPrefix(credential, keyHead):
+		return i.authenticateReader(s, credential, source)
+	case plane == AdminPlane:
 		return i.authenticateSession(s, credential)
 	}
-	if plane != DataPlane {
-		return Principal{}, fault.New(fault.CodeInvalidKey)
-	}
-	return i.authenticateKey(s, credential)
+	return Principal{}, fault.New(fault.CodeInvalidKey)
 }
 
-func (i *Identity) authenticateKey(s *accounts, credential string) (Principal, error) {
+func (i *Identity) authenticateKey(s *accounts, credential, source string) (Principal, error) {
+	entry, err := i.findKey(s, credential, source)
+	return entry.principal, err
+}
+
+// findKey returns the key of a credential. A caller from elsewhere learns that it is elsewhere, and nothing else about the key.
+func (i *Identity) findKey(s *accounts, credential, source string) (keyEntry, error) {
 	if len(credential) > maxCredential {
-		return Principal{}, fault.New(fault.CodeInvalidKey)
+		return keyEntry{}, fault.New(fault.CodeInvalidKey)
 	}
 	// The digest is computed for malformed credentials too: all refusals take the same work.
 	sum := i.keys.sum(credential)
 	id, wellFormed := parseCredential(credential)
 	entry, found := s.keys[sum]
 	if !wellFormed || !found || entry.principal.ID != id {
-		return Principal{}, fault.New(fault.CodeInvalidKey)
+		return keyEntry{}, fault.New(fault.CodeInvalidKey)
+	}
+	from := address(source)
+	if !within(entry.networks, from) {
+		return entry, fault.New(fault.CodeKeyNetwork)
 	}
 	now := i.now().UnixMicro()
 	if entry.revokedAt != 0 || now >= entry.expires {
-		return Principal{}, fault.New(fault.CodeExpiredKey)
+		return keyEntry{}, fault.New(fault.CodeExpiredKey)
 	}
 	if entry.suspended {
-		return Principal{}, fault.New(fault.CodeSuspendedKey)
+		return keyEntry{}, fault.New(fault.CodeSuspendedKey)
 	}
-	i.noteUse(id, now)
-	return entry.principal, nil
+	i.used.note(id, entry.former, from, now)
+	return entry, nil
 }
 
-func (i *Identity) noteUse(id string, now int64) {
-	at, ok := i.used.Load(id)
-	if !ok {
-		at, _ = i.used.LoadOrStore(id, new(atomic.Int64))
+// authenticateReader lets a key with ScopeAdminRead read the management API of its tenant. It reads what whoever made it may read there at
+// this moment: so nobody gets to see through a key what he may not see himself, and what he loses the key loses.
+func (i *Identity) authenticateReader(s *accounts, credential, source string) (Principal, error) {
+	entry, err := i.findKey(s, credential, source)
+	if err != nil {
+		return entry.principal, err
 	}
-	at.(*atomic.Int64).Store(now)
+	p := entry.principal
+	if !slices.Contains(p.Scopes, ScopeAdminRead) {
+		return p, fault.New(fault.CodeKeyScope)
+	}
+	p.Roles, p.Scopes, p.Operator = s.readingRoles(entry), []string{ScopeAdminRead}, false
+	return p, nil
+}
+
+// readingRoles returns the roles that whoever made a key has in its tenant: all of them at home, elsewhere that of a platform administrator only.
+func (s *accounts) readingRoles(k keyEntry) []string {
+	maker, ok := s.users[k.maker]
+	switch {
+	case !ok || maker.disabled || maker.principal.MustChange:
+		return nil
+	case maker.principal.Tenant == k.principal.Tenant:
+		return maker.principal.Roles
+	case slices.Contains(maker.principal.Roles, RolePlatformAdmin):
+		return []string{RolePlatformAdmin}
+	}
+	return nil
 }
 
 func (r userRow) principal(operator bool) (Principal, error) {

@@ -80,7 +80,7 @@ func TestKeyLifeCycle(t *testing.T) {
 		if !strings.HasPrefix(credential, "sk-sluice-"+key.ID+"-") || len(key.ID) != keyPrefixSize {
 			t.Errorf("credential of key %s is malformed", key.ID)
 		}
-		p, err := a.Authenticate(t.Context(), DataPlane, credential)
+		p, err := a.Authenticate(t.Context(), DataPlane, credential, "198.51.100.7")
 		if err != nil {
 			t.Fatal("a new key must work at once where it was made:", err)
 		}
@@ -91,16 +91,16 @@ func TestKeyLifeCycle(t *testing.T) {
 		if !p.MayUse("smollm2") || p.MayUse("other") {
 			t.Error("the model patterns of the key are not applied")
 		}
-		_, err = b.Authenticate(t.Context(), DataPlane, credential)
+		_, err = b.Authenticate(t.Context(), DataPlane, credential, "198.51.100.7")
 		wantCode(t, err, fault.CodeInvalidKey)
 		if err := b.accounts.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err = b.Authenticate(t.Context(), DataPlane, credential); err != nil {
+		if _, err = b.Authenticate(t.Context(), DataPlane, credential, "198.51.100.7"); err != nil {
 			t.Error("one poll must bring the key to the other replica:", err)
 		}
-		_, err = a.Authenticate(t.Context(), AdminPlane, credential)
-		wantCode(t, err, fault.CodeInvalidSession)
+		_, err = a.Authenticate(t.Context(), AdminPlane, credential, "198.51.100.7")
+		wantCode(t, err, fault.CodeKeyScope)
 
 		wantCode(t, a.RevokeKey(t.Context(), "other", key.ID), fault.CodeNotFound)
 		if err := a.RevokeKey(t.Context(), "acme", key.ID); err != nil {
@@ -110,7 +110,7 @@ func TestKeyLifeCycle(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, i := range []*Identity{a, b} {
-			_, err = i.Authenticate(t.Context(), DataPlane, credential)
+			_, err = i.Authenticate(t.Context(), DataPlane, credential, "198.51.100.7")
 			wantCode(t, err, fault.CodeExpiredKey)
 		}
 		first := mustKeys(t, a)[0].RevokedAt
@@ -128,7 +128,7 @@ func TestKeyLifeCycle(t *testing.T) {
 		if err := a.accounts.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		_, err = a.Authenticate(t.Context(), DataPlane, short)
+		_, err = a.Authenticate(t.Context(), DataPlane, short, "198.51.100.7")
 		wantCode(t, err, fault.CodeExpiredKey)
 	})
 }
@@ -207,7 +207,7 @@ func TestNoSnapshotRefusesEverybody(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, plane := range []Plane{DataPlane, AdminPlane} {
-		_, err = i.Authenticate(t.Context(), plane, "sk-sluice-x")
+		_, err = i.Authenticate(t.Context(), plane, "sk-sluice-x", "198.51.100.7")
 		wantCode(t, err, fault.CodeIdentityUnavailable)
 	}
 }
@@ -226,11 +226,11 @@ func TestStaleAccountsAreNotTrusted(t *testing.T) {
 	if err := i.accounts.Refresh(t.Context()); err == nil {
 		t.Fatal("a look at a database that is away must fail")
 	}
-	if _, err := i.Authenticate(t.Context(), DataPlane, credential); err != nil {
+	if _, err := i.Authenticate(t.Context(), DataPlane, credential, "198.51.100.7"); err != nil {
 		t.Error("a short outage must not stop traffic:", err)
 	}
 	c.advance(time.Second)
-	_, err = i.Authenticate(t.Context(), DataPlane, credential)
+	_, err = i.Authenticate(t.Context(), DataPlane, credential, "198.51.100.7")
 	wantCode(t, err, fault.CodeIdentityUnavailable)
 	_, _, err = i.CreateKey(t.Context(), NewKey{Tenant: "acme", Name: "k", ExpiresAt: c.now().Add(time.Hour)})
 	wantCode(t, err, fault.CodeDatabaseUnavailable)
@@ -238,7 +238,7 @@ func TestStaleAccountsAreNotTrusted(t *testing.T) {
 	if err := i.accounts.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := i.Authenticate(t.Context(), DataPlane, credential); err != nil {
+	if _, err := i.Authenticate(t.Context(), DataPlane, credential, "198.51.100.7"); err != nil {
 		t.Error("the database is back:", err)
 	}
 }
@@ -276,7 +276,7 @@ func TestRevocationReachesRunningReplica(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- b.Run(ctx) }()
-		if _, err := b.Authenticate(ctx, DataPlane, credential); err != nil {
+		if _, err := b.Authenticate(ctx, DataPlane, credential, "198.51.100.7"); err != nil {
 			t.Fatal(err)
 		}
 		if err := a.RevokeKey(ctx, "acme", key.ID); err != nil {
@@ -285,7 +285,7 @@ func TestRevocationReachesRunningReplica(t *testing.T) {
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		deadline := time.After(2 * time.Second)
-		for !fault.Is(func() error { _, err := b.Authenticate(ctx, DataPlane, credential); return err }(), fault.CodeExpiredKey) {
+		for !fault.Is(func() error { _, err := b.Authenticate(ctx, DataPlane, credential, "198.51.100.7"); return err }(), fault.CodeExpiredKey) {
 			select {
 			case <-tick.C:
 			case <-deadline:
@@ -319,11 +319,11 @@ func TestLogin(t *testing.T) {
 		if !s.Principal.Operator || s.Principal.Tenant != "demo" || s.Principal.Roles[0] != RolePlatformAdmin {
 			t.Errorf("principal %+v", s.Principal)
 		}
-		p, err := i.Authenticate(t.Context(), AdminPlane, s.Access)
+		p, err := i.Authenticate(t.Context(), AdminPlane, s.Access, "198.51.100.7")
 		if err != nil || p.ID != s.Principal.ID || p.Session == "" {
 			t.Fatal(p, err)
 		}
-		_, err = i.Authenticate(t.Context(), DataPlane, s.Access)
+		_, err = i.Authenticate(t.Context(), DataPlane, s.Access, "198.51.100.7")
 		wantCode(t, err, fault.CodeInvalidKey)
 		for _, bad := range [][2]string{{"admin", "wrong password!!"}, {"nobody", password}, {"", ""}, {"admin", strings.Repeat("x", 1000)}} {
 			_, err := i.Login(t.Context(), bad[0], bad[1], "10.0.0.2")
@@ -333,7 +333,7 @@ func TestLogin(t *testing.T) {
 		if err := i.accounts.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		_, err = i.Authenticate(t.Context(), AdminPlane, s.Access)
+		_, err = i.Authenticate(t.Context(), AdminPlane, s.Access, "198.51.100.7")
 		wantCode(t, err, fault.CodeInvalidSession)
 	})
 }
@@ -356,22 +356,22 @@ func TestRefreshRotatesAndDetectsReuse(t *testing.T) {
 		if err != nil || second.Refresh == first.Refresh {
 			t.Fatal(err)
 		}
-		if _, err := i.Authenticate(t.Context(), AdminPlane, second.Access); err != nil {
+		if _, err := i.Authenticate(t.Context(), AdminPlane, second.Access, "198.51.100.7"); err != nil {
 			t.Fatal(err)
 		}
 		_, err = i.Refresh(t.Context(), first.Refresh) // the thief, or the victim after the thief
 		wantCode(t, err, fault.CodeInvalidSession)
 		_, err = i.Refresh(t.Context(), second.Refresh)
 		wantCode(t, err, fault.CodeInvalidSession)
-		_, err = i.Authenticate(t.Context(), AdminPlane, second.Access)
+		_, err = i.Authenticate(t.Context(), AdminPlane, second.Access, "198.51.100.7")
 		wantCode(t, err, fault.CodeInvalidSession)
-		if _, err := i.Authenticate(t.Context(), AdminPlane, other.Access); err != nil {
+		if _, err := i.Authenticate(t.Context(), AdminPlane, other.Access, "198.51.100.7"); err != nil {
 			t.Error("another sign-in of the same person must live on:", err)
 		}
 		if err := i.Logout(t.Context(), other.Refresh); err != nil {
 			t.Fatal(err)
 		}
-		_, err = i.Authenticate(t.Context(), AdminPlane, other.Access)
+		_, err = i.Authenticate(t.Context(), AdminPlane, other.Access, "198.51.100.7")
 		wantCode(t, err, fault.CodeInvalidSession)
 		for _, bad := range []string{"", "sr-sluice-", strings.Repeat("x", 5000), refreshHead + strings.Repeat("A", refreshSize)} {
 			_, err = i.Refresh(t.Context(), bad)
@@ -407,7 +407,7 @@ func TestRenewalDoesNotMoveTheSignIn(t *testing.T) {
 		}
 		began := s.Principal.SignedIn
 		for range 3 {
-			p, err := i.Authenticate(t.Context(), AdminPlane, s.Access)
+			p, err := i.Authenticate(t.Context(), AdminPlane, s.Access, "198.51.100.7")
 			if err != nil || began.IsZero() || !p.SignedIn.Equal(began) || !s.Principal.SignedIn.Equal(began) {
 				t.Fatalf("signed in %s, %s, began %s, %v", p.SignedIn, s.Principal.SignedIn, began, err)
 			}
@@ -471,13 +471,13 @@ func TestDisabledUserAndChangedPassword(t *testing.T) {
 		if err := b.accounts.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Authenticate(t.Context(), AdminPlane, s.Access); err != nil {
+		if _, err := b.Authenticate(t.Context(), AdminPlane, s.Access, "198.51.100.7"); err != nil {
 			t.Fatal("replicas share session keys:", err)
 		}
 		if err := a.SetPassword(t.Context(), "acme", u.ID, "a new long password"); err != nil {
 			t.Fatal(err)
 		}
-		_, err = a.Authenticate(t.Context(), AdminPlane, s.Access)
+		_, err = a.Authenticate(t.Context(), AdminPlane, s.Access, "198.51.100.7")
 		wantCode(t, err, fault.CodeInvalidSession)
 		_, err = a.Refresh(t.Context(), s.Refresh)
 		wantCode(t, err, fault.CodeInvalidSession)
@@ -485,7 +485,7 @@ func TestDisabledUserAndChangedPassword(t *testing.T) {
 		if s, err = b.Login(t.Context(), "dev", "a new long password", ""); err != nil {
 			t.Fatal(err)
 		}
-		if _, err = b.Authenticate(t.Context(), AdminPlane, s.Access); err != nil {
+		if _, err = b.Authenticate(t.Context(), AdminPlane, s.Access, "198.51.100.7"); err != nil {
 			t.Fatal(err)
 		}
 		_, err = a.DisableUser(t.Context(), Administrator{}, "other", u.ID)
@@ -496,7 +496,7 @@ func TestDisabledUserAndChangedPassword(t *testing.T) {
 		if err := b.accounts.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		_, err = b.Authenticate(t.Context(), AdminPlane, s.Access)
+		_, err = b.Authenticate(t.Context(), AdminPlane, s.Access, "198.51.100.7")
 		wantCode(t, err, fault.CodeInvalidSession)
 		_, err = b.Login(t.Context(), "dev", "a new long password", "")
 		wantCode(t, err, fault.CodeInvalidLogin)
@@ -610,7 +610,7 @@ func TestForgedSessions(t *testing.T) {
 		}
 		return token
 	}
-	if _, err := i.Authenticate(t.Context(), AdminPlane, sign(jwt.SigningMethodHS256, i.signing, good())); err != nil {
+	if _, err := i.Authenticate(t.Context(), AdminPlane, sign(jwt.SigningMethodHS256, i.signing, good()), "198.51.100.7"); err != nil {
 		t.Fatal("the pattern of this test must be accepted:", err)
 	}
 	edits := map[string]func(jwt.MapClaims){
@@ -628,7 +628,7 @@ func TestForgedSessions(t *testing.T) {
 	for name, edit := range edits {
 		claims := good()
 		edit(claims)
-		_, err := i.Authenticate(t.Context(), AdminPlane, sign(jwt.SigningMethodHS256, i.signing, claims))
+		_, err := i.Authenticate(t.Context(), AdminPlane, sign(jwt.SigningMethodHS256, i.signing, claims), "198.51.100.7")
 		if !fault.Is(err, fault.CodeInvalidSession) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -639,7 +639,7 @@ func TestForgedSessions(t *testing.T) {
 		"key":   sign(jwt.SigningMethodHS256, []byte("other key"), good()),
 		"dots":  strings.Repeat(".", 4000),
 	} {
-		if _, err := i.Authenticate(t.Context(), AdminPlane, token); !fault.Is(err, fault.CodeInvalidSession) {
+		if _, err := i.Authenticate(t.Context(), AdminPlane, token, "198.51.100.7"); !fault.Is(err, fault.CodeInvalidSession) {
 			t.Errorf("%s: %v", name, err)
 		} else if strings.Contains(err.Error(), token) {
 			t.Errorf("%s: the error holds the token", name)
@@ -670,7 +670,7 @@ func BenchmarkAuthenticateKey(b *testing.B) {
 		i.keys.sum(credential): {principal: Principal{ID: id}, expires: time.Now().Add(time.Hour).UnixMicro()},
 	}})
 	for b.Loop() {
-		if _, err := i.Authenticate(b.Context(), DataPlane, credential); err != nil {
+		if _, err := i.Authenticate(b.Context(), DataPlane, credential, "198.51.100.7"); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -14,7 +14,7 @@ type Plane string
 // The planes.
 const (
 	DataPlane  Plane = "data"  // API keys
-	AdminPlane Plane = "admin" // session tokens
+	AdminPlane Plane = "admin" // session tokens, and API keys that may read
 )
 
 // The roles. What each may do is data in package access; here are the names and which of them exclude each other.
@@ -28,6 +28,20 @@ const (
 	RoleDeveloper     = "developer"      // tries models, fills collections
 	RoleApplication   = "application"    // API keys, and only they
 )
+
+// The scopes of a key: what it may be used for. What each opens is data in package access.
+const (
+	ScopeChat      = "chat"       // chats and completions
+	ScopeEmbed     = "embed"      // vectors
+	ScopeRerank    = "rerank"     // scores of documents
+	ScopeSearch    = "search"     // knowledge bases, also as the sources of a chat
+	ScopeAdminRead = "admin-read" // reading the management API, as whoever made the key may
+)
+
+// Scopes returns every scope.
+func Scopes() []string {
+	return []string{ScopeChat, ScopeEmbed, ScopeRerank, ScopeSearch, ScopeAdminRead}
+}
 
 // The label modes of a key.
 const (
@@ -55,7 +69,7 @@ type Principal struct {
 	Limits          Limits
 
 	Operator bool     // the tenant runs the installation; see package access
-	Scopes   []string // permissions the key is narrowed to; empty: all of its role
+	Scopes   []string // what the key is narrowed to; empty: all that its role may on the data plane
 	Models   []string // model patterns the key is narrowed to; empty: all the policy allows
 	Session  string   // sign-in the session token belongs to; "" for keys
 

@@ -46,6 +46,10 @@ type keyRow struct {
 	CreatedBy                         string
 	ExpiresAt, RevokedAt, LastUsedAt  int64
 	Owner                             string
+	Networks, LastUsedFrom            string
+	FormerDigest                      string
+	FormerExpiresAt, FormerUsedAt     int64
+	RotatedAt                         int64
 }
 
 func (keyRow) TableName() string { return "identity_keys" }
@@ -66,7 +70,8 @@ var (
 	sessionColumns = []string{"digest", "family", "user_id", "source", "started_at", "expires_at", "used_at", "revoked_at"}
 	keyColumns     = []string{
 		"id", "digest", "tenant", "project", "name", "labels", "scopes", "models", "label_mode", "requests_per_minute",
-		"tokens_per_minute", "concurrent", "created_at", "created_by", "expires_at", "revoked_at", "last_used_at", "owner",
+		"tokens_per_minute", "concurrent", "created_at", "created_by", "expires_at", "revoked_at", "last_used_at", "owner", "networks",
+		"last_used_from", "former_digest", "former_expires_at", "former_used_at", "rotated_at",
 	}
 )
 
@@ -371,7 +376,7 @@ func key(tx *gorm.DB, tenant, id string) (keyRow, error) {
 	return row, err
 }
 
-// changeKey reads a key, lets fn alter the row, and writes what may change: never the credential, nor whose it is.
+// changeKey reads a key, lets fn alter the row, and writes what may change: never whose it is.
 func (s store) changeKey(ctx context.Context, tenant, id string, fn func(row *keyRow) error) (before, after keyRow, err error) {
 	err = s.change(ctx, "change key", func(tx *gorm.DB) error {
 		if before, err = key(tx, tenant, id); err != nil {
@@ -387,6 +392,9 @@ func (s store) changeKey(ctx context.Context, tenant, id string, fn func(row *ke
 		return tx.Model(&keyRow{}).Where("id = ?", id).Updates(map[string]any{
 			"name": after.Name, "project": after.Project, "labels": after.Labels, "label_mode": after.LabelMode, "expires_at": after.ExpiresAt,
 			"requests_per_minute": after.RequestsPerMinute, "tokens_per_minute": after.TokensPerMinute, "concurrent": after.Concurrent,
+			"scopes": after.Scopes, "models": after.Models, "networks": after.Networks,
+			"digest": after.Digest, "former_digest": after.FormerDigest, "former_expires_at": after.FormerExpiresAt, "former_used_at": after.FormerUsedAt,
+			"rotated_at": after.RotatedAt,
 		}).Error
 	})
 	return before, after, err
@@ -404,10 +412,13 @@ func (s store) revokeKey(ctx context.Context, tenant, id string, now int64) erro
 }
 
 // touchKeys records last uses. It does not bump the counter: nobody decides by them.
-func (s store) touchKeys(ctx context.Context, used map[string]int64) error {
+func (s store) touchKeys(ctx context.Context, uses map[string]lastUse) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		for id, at := range used {
-			err := tx.Exec("UPDATE identity_keys SET last_used_at = ? WHERE id = ? AND last_used_at < ?", at, id, at).Error
+		for id, u := range uses {
+			err := errors.Join(
+				tx.Exec("UPDATE identity_keys SET last_used_at = ?, last_used_from = ? WHERE id = ? AND last_used_at < ?", u.at, u.network(), id, u.at).Error,
+				tx.Exec("UPDATE identity_keys SET former_used_at = ? WHERE id = ? AND former_used_at < ?", u.formerAt, id, u.formerAt).Error,
+			)
 			if err != nil {
 				return err
 			}

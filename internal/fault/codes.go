@@ -26,6 +26,8 @@ const (
 	CodeInvalidSession Code = "invalid_session"
 
 	CodeNotAllowed      Code = "not_allowed"
+	CodeKeyScope        Code = "key_scope"
+	CodeKeyNetwork      Code = "key_network"
 	CodeRoleAbove       Code = "role_not_grantable"
 	CodeModelNotAllowed Code = "model_not_allowed"
 	CodePurpose         Code = "purpose_required"
@@ -114,6 +116,8 @@ var kinds = map[Code]Kind{
 	CodeInvalidSession: Unauthenticated,
 
 	CodeNotAllowed:      Denied,
+	CodeKeyScope:        Denied,
+	CodeKeyNetwork:      Denied,
 	CodeRoleAbove:       Denied,
 	CodeModelNotAllowed: Denied,
 	CodePurpose:         Denied,

@@ -232,6 +232,33 @@ func (e KeyState) Valid() bool {
 	}
 }
 
+// Defines values for KeyScope.
+const (
+	KeyScopeAdminRead KeyScope = "admin-read"
+	KeyScopeChat      KeyScope = "chat"
+	KeyScopeEmbed     KeyScope = "embed"
+	KeyScopeRerank    KeyScope = "rerank"
+	KeyScopeSearch    KeyScope = "search"
+)
+
+// Valid indicates whether the value is a known member of the KeyScope enum.
+func (e KeyScope) Valid() bool {
+	switch e {
+	case KeyScopeAdminRead:
+		return true
+	case KeyScopeChat:
+		return true
+	case KeyScopeEmbed:
+		return true
+	case KeyScopeRerank:
+		return true
+	case KeyScopeSearch:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for LabelMode.
 const (
 	LabelModeMetadata LabelMode = "metadata"
@@ -255,28 +282,28 @@ func (e LabelMode) Valid() bool {
 
 // Defines values for MaskingRequestChannel.
 const (
-	Chat        MaskingRequestChannel = "chat"
-	Completions MaskingRequestChannel = "completions"
-	Embeddings  MaskingRequestChannel = "embeddings"
-	Rerank      MaskingRequestChannel = "rerank"
-	Score       MaskingRequestChannel = "score"
-	Search      MaskingRequestChannel = "search"
+	MaskingRequestChannelChat        MaskingRequestChannel = "chat"
+	MaskingRequestChannelCompletions MaskingRequestChannel = "completions"
+	MaskingRequestChannelEmbeddings  MaskingRequestChannel = "embeddings"
+	MaskingRequestChannelRerank      MaskingRequestChannel = "rerank"
+	MaskingRequestChannelScore       MaskingRequestChannel = "score"
+	MaskingRequestChannelSearch      MaskingRequestChannel = "search"
 )
 
 // Valid indicates whether the value is a known member of the MaskingRequestChannel enum.
 func (e MaskingRequestChannel) Valid() bool {
 	switch e {
-	case Chat:
+	case MaskingRequestChannelChat:
 		return true
-	case Completions:
+	case MaskingRequestChannelCompletions:
 		return true
-	case Embeddings:
+	case MaskingRequestChannelEmbeddings:
 		return true
-	case Rerank:
+	case MaskingRequestChannelRerank:
 		return true
-	case Score:
+	case MaskingRequestChannelScore:
 		return true
-	case Search:
+	case MaskingRequestChannelSearch:
 		return true
 	default:
 		return false
@@ -1212,6 +1239,14 @@ type Finding struct {
 	Restored *int `json:"restored,omitempty"`
 }
 
+// FormerSecret The secret before the last rotation, while it is still accepted
+type FormerSecret struct {
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// LastUsedAt Absent if never
+	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
+}
+
 // Hold defines model for Hold.
 type Hold struct {
 	Actor     *string    `json:"actor,omitempty"`
@@ -1246,7 +1281,10 @@ type Key struct {
 	// CreatedBy Somebody by id and, where it is known, by name
 	CreatedBy Person     `json:"created_by"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
-	Id        string     `json:"id"`
+
+	// FormerSecret The secret before the last rotation, while it is still accepted
+	FormerSecret *FormerSecret `json:"former_secret,omitempty"`
+	Id           string        `json:"id"`
 
 	// LabelMode How AI-generated answers are marked for this key: policy = as the policy of the tenant says; metadata = header and extension object; text = a visible sentence too
 	LabelMode LabelMode `json:"label_mode"`
@@ -1255,9 +1293,18 @@ type Key struct {
 	// LastUsedAt Absent if never
 	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
 
+	// LastUsedFrom The /24 (IPv4) or /48 (IPv6) network of the last use; whole addresses are not stored
+	LastUsedFrom *string `json:"last_used_from,omitempty"`
+
 	// Limits 0 takes the default of the installation
 	Limits Limits `json:"limits"`
-	Name   string `json:"name"`
+
+	// Models Model patterns it is narrowed to; empty for all that the policy allows
+	Models []string `json:"models"`
+	Name   string   `json:"name"`
+
+	// Networks Networks it is accepted from; empty for everywhere
+	Networks []string `json:"networks"`
 
 	// Owner Somebody by id and, where it is known, by name
 	Owner *Person `json:"owner,omitempty"`
@@ -1266,6 +1313,12 @@ type Key struct {
 	Prefix    string     `json:"prefix"`
 	Project   string     `json:"project"`
 	RevokedAt *time.Time `json:"revoked_at,omitempty"`
+
+	// RotatedAt Absent if never
+	RotatedAt *time.Time `json:"rotated_at,omitempty"`
+
+	// Scopes What it is narrowed to; empty for all but admin-read
+	Scopes []KeyScope `json:"scopes"`
 
 	// State suspended: its owner is disabled, may no longer have keys, or has yet to change a one-time password
 	State  KeyState `json:"state"`
@@ -1284,9 +1337,16 @@ type KeyChange struct {
 	Labels    *[]string  `json:"labels,omitempty"`
 
 	// Limits 0 takes the default of the installation
-	Limits  *Limits `json:"limits,omitempty"`
-	Name    *string `json:"name,omitempty"`
-	Project *string `json:"project,omitempty"`
+	Limits *Limits `json:"limits,omitempty"`
+
+	// Models Names or patterns with a star
+	Models *[]string `json:"models,omitempty"`
+	Name   *string   `json:"name,omitempty"`
+
+	// Networks Networks such as 10.20.0.0/16 or 2001:db8::/32
+	Networks *[]string   `json:"networks,omitempty"`
+	Project  *string     `json:"project,omitempty"`
+	Scopes   *[]KeyScope `json:"scopes,omitempty"`
 }
 
 // KeyDefaults defines model for KeyDefaults.
@@ -1309,6 +1369,15 @@ type KeyPage struct {
 	Items []Key   `json:"items"`
 	Next  *string `json:"next,omitempty"`
 }
+
+// KeyRotation defines model for KeyRotation.
+type KeyRotation struct {
+	// OverlapHours How long the secret before is accepted
+	OverlapHours *int `json:"overlap_hours,omitempty"`
+}
+
+// KeyScope chat: chats and completions; embed: vectors; rerank: reranking and scores; search: knowledge bases, also as the sources of a chat; each but search also lists models. admin-read: GET operations of the management API
+type KeyScope string
 
 // KnownValue defines model for KnownValue.
 type KnownValue struct {
@@ -1611,10 +1680,17 @@ type NewKey struct {
 	Labels    *[]string  `json:"labels,omitempty"`
 
 	// Limits 0 takes the default of the installation
-	Limits  *Limits `json:"limits,omitempty"`
-	Name    string  `json:"name"`
-	Project *string `json:"project,omitempty"`
-	Tenant  *string `json:"tenant,omitempty"`
+	Limits *Limits `json:"limits,omitempty"`
+
+	// Models Names or patterns with a star
+	Models *[]string `json:"models,omitempty"`
+	Name   string    `json:"name"`
+
+	// Networks Networks such as 10.20.0.0/16 or 2001:db8::/32
+	Networks *[]string   `json:"networks,omitempty"`
+	Project  *string     `json:"project,omitempty"`
+	Scopes   *[]KeyScope `json:"scopes,omitempty"`
+	Tenant   *string     `json:"tenant,omitempty"`
 }
 
 // NewModelVersion defines model for NewModelVersion.
@@ -2897,8 +2973,20 @@ type ChangeKeyParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// RetireSecretParams defines parameters for RetireSecret.
+type RetireSecretParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // RevokeKeyParams defines parameters for RevokeKey.
 type RevokeKeyParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// RotateKeyParams defines parameters for RotateKey.
+type RotateKeyParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
@@ -3107,6 +3195,9 @@ type CreateKeyJSONRequestBody = NewKey
 
 // ChangeKeyJSONRequestBody defines body for ChangeKey for application/json ContentType.
 type ChangeKeyJSONRequestBody = KeyChange
+
+// RotateKeyJSONRequestBody defines body for RotateKey for application/json ContentType.
+type RotateKeyJSONRequestBody = KeyRotation
 
 // PreviewMaskingJSONRequestBody defines body for PreviewMasking for application/json ContentType.
 type PreviewMaskingJSONRequestBody = MaskingRequest
@@ -3772,9 +3863,15 @@ type ServerInterface interface {
 	// ChangeKey Change an API key
 	// (PATCH /keys/{id})
 	ChangeKey(c *gin.Context, id IdPath, params ChangeKeyParams)
+	// RetireSecret End the secret that a rotation has replaced
+	// (POST /keys/{id}/retire)
+	RetireSecret(c *gin.Context, id IdPath, params RetireSecretParams)
 	// RevokeKey Revoke an API key
 	// (POST /keys/{id}/revoke)
 	RevokeKey(c *gin.Context, id IdPath, params RevokeKeyParams)
+	// RotateKey Give an API key another secret
+	// (POST /keys/{id}/rotate)
+	RotateKey(c *gin.Context, id IdPath, params RotateKeyParams)
 	// PreviewMasking What the policy in force would mask in a text
 	// (POST /masking/preview)
 	PreviewMasking(c *gin.Context)
@@ -5336,6 +5433,42 @@ func (siw *ServerInterfaceWrapper) ChangeKey(c *gin.Context) {
 	siw.Handler.ChangeKey(c, id, params)
 }
 
+// RetireSecret operation middleware
+func (siw *ServerInterfaceWrapper) RetireSecret(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RetireSecretParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RetireSecret(c, id, params)
+}
+
 // RevokeKey operation middleware
 func (siw *ServerInterfaceWrapper) RevokeKey(c *gin.Context) {
 
@@ -5370,6 +5503,42 @@ func (siw *ServerInterfaceWrapper) RevokeKey(c *gin.Context) {
 	}
 
 	siw.Handler.RevokeKey(c, id, params)
+}
+
+// RotateKey operation middleware
+func (siw *ServerInterfaceWrapper) RotateKey(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RotateKeyParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RotateKey(c, id, params)
 }
 
 // PreviewMasking operation middleware
@@ -6623,6 +6792,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/keys", wrapper.CreateKey)
 	router.GET(options.BaseURL+"/keys/defaults", wrapper.GetKeyDefaults)
 	router.PATCH(options.BaseURL+"/keys/:id", wrapper.ChangeKey)
+	router.POST(options.BaseURL+"/keys/:id/rotate", wrapper.RotateKey)
+	router.POST(options.BaseURL+"/keys/:id/retire", wrapper.RetireSecret)
 	router.POST(options.BaseURL+"/keys/:id/revoke", wrapper.RevokeKey)
 	router.GET(options.BaseURL+"/policies", wrapper.ListPolicies)
 	router.POST(options.BaseURL+"/policies", wrapper.PublishPolicy)

@@ -50,6 +50,13 @@ func (s *Server) chain(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 
 	principal, err := s.authenticate(c, op)
+	if err == nil && principal.Kind == "key" && c.Request.Method != http.MethodGet {
+		err = fault.New(fault.CodeKeyScope) // keys only read here
+	}
+	if err != nil && principal.ID != "" {
+		s.failRecorded(c, op, principal, principal.Tenant, err)
+		return
+	}
 	if err != nil {
 		hangUp(c)
 		s.Fail(c, err)
@@ -226,7 +233,7 @@ func (s *Server) authenticate(c *gin.Context, op operation) (identity.Principal,
 	if !ok {
 		return identity.Principal{}, fault.New(fault.CodeInvalidSession)
 	}
-	return s.deps.Identity.Authenticate(c.Request.Context(), identity.AdminPlane, token)
+	return s.deps.Identity.Authenticate(c.Request.Context(), identity.AdminPlane, token, c.ClientIP())
 }
 
 func bearer(c *gin.Context) (string, bool) {

@@ -52,7 +52,11 @@ func (s *Server) keyView(k identity.Key) Key {
 		Id: k.ID, Tenant: k.Tenant, Project: k.Project, Name: k.Name, Prefix: "sk-sluice-" + k.ID, Labels: list(k.Labels),
 		LabelMode: LabelMode(k.LabelMode), State: s.keyState(k), CreatedAt: k.CreatedAt.UTC(), CreatedBy: s.person(k.CreatedBy),
 		ExpiresAt: optionalTime(k.ExpiresAt), RevokedAt: optionalTime(k.RevokedAt), LastUsedAt: optionalTime(k.LastUsedAt),
-		Limits: limitsView(k.Limits),
+		Limits: limitsView(k.Limits), Scopes: scopesView(k.Scopes), Models: list(k.Models), Networks: list(k.Networks),
+		LastUsedFrom: optional(k.LastUsedFrom), RotatedAt: optionalTime(k.RotatedAt),
+	}
+	if !k.FormerExpiresAt.IsZero() {
+		out.FormerSecret = &FormerSecret{ExpiresAt: k.FormerExpiresAt.UTC(), LastUsedAt: optionalTime(k.FormerUsedAt)}
 	}
 	if out.LabelMode == "" {
 		out.LabelMode = LabelModePolicy
@@ -74,6 +78,22 @@ func (s *Server) keyState(k identity.Key) KeyState {
 		return KeyState("suspended")
 	}
 	return KeyState("active")
+}
+
+func scopesView(scopes []string) []KeyScope {
+	out := make([]KeyScope, len(scopes))
+	for i, s := range scopes {
+		out[i] = KeyScope(s)
+	}
+	return out
+}
+
+func scopesOf(scopes []KeyScope) []string {
+	out := make([]string, len(scopes))
+	for i, s := range scopes {
+		out[i] = string(s)
+	}
+	return out
 }
 
 func limitsView(l identity.Limits) Limits {
@@ -113,16 +133,65 @@ func (s *Server) CreateKey(c *gin.Context) {
 	}
 	k, secret, err := s.deps.Identity.CreateKey(c.Request.Context(), identity.NewKey{
 		Tenant: tenantOf(c), Project: deref(in.Project), Name: in.Name, Labels: deref(in.Labels), LabelMode: labelMode(in.LabelMode),
+		Scopes: scopesOf(deref(in.Scopes)), Models: deref(in.Models), Networks: deref(in.Networks),
 		Limits: limitsOf(deref(in.Limits)), ExpiresAt: deref(in.ExpiresAt), CreatedBy: caller(c).ID, Owner: owner(c),
 	})
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
-	about(c, k.ID, nil)
+	detail := map[string]string{}
+	for _, f := range narrowings(identity.Key{}, k) {
+		if f.after != "" {
+			detail[f.what] = truncate(f.after, maxResource)
+		}
+	}
+	about(c, k.ID, detail)
+	s.reply(c, http.StatusCreated, s.withSecret(c, k, secret), nil)
+}
+
+// withSecret shows a key with its secret, this once, and how to use it.
+func (s *Server) withSecret(c *gin.Context, k identity.Key, secret string) CreatedKey {
 	out := CreatedKey{Key: s.keyView(k), Secret: secret, BaseUrl: s.deps.BaseURL(c.Request)}
 	out.Curl, out.Python = examples(out.BaseUrl, s.exampleModel(c))
-	s.reply(c, http.StatusCreated, out, nil)
+	return out
+}
+
+// defaultOverlap is for how many hours the secret before a rotation is accepted that does not say it.
+const defaultOverlap = 24
+
+// RotateKey implements POST /keys/{id}/rotate.
+func (s *Server) RotateKey(c *gin.Context, id IdPath, _ RotateKeyParams) {
+	in, err := decode[KeyRotation](c)
+	if err == nil {
+		_, err = s.theirKey(c, id)
+	}
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	overlap := defaultOverlap
+	if in.OverlapHours != nil {
+		overlap = *in.OverlapHours
+	}
+	k, secret, err := s.deps.Identity.RotateKey(c.Request.Context(), tenantOf(c), id, time.Duration(overlap)*time.Hour)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	about(c, id, map[string]string{"overlap_hours": strconv.Itoa(overlap)})
+	s.reply(c, http.StatusOK, s.withSecret(c, k, secret), nil)
+}
+
+// RetireSecret implements POST /keys/{id}/retire.
+func (s *Server) RetireSecret(c *gin.Context, id IdPath, _ RetireSecretParams) {
+	_, err := s.theirKey(c, id)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	k, err := s.deps.Identity.RetireSecret(c.Request.Context(), tenantOf(c), id)
+	s.reply(c, http.StatusOK, s.keyView(k), err)
 }
 
 // exampleModel names a model that the tenant may ask.
@@ -164,7 +233,13 @@ func (s *Server) ChangeKey(c *gin.Context, id IdPath, _ ChangeKeyParams) {
 		s.Fail(c, err)
 		return
 	}
-	change := identity.KeyChange{Name: in.Name, Project: in.Project, Labels: in.Labels, ExpiresAt: in.ExpiresAt, ByOwner: owner(c) != ""}
+	change := identity.KeyChange{
+		Name: in.Name, Project: in.Project, Labels: in.Labels, Models: in.Models, Networks: in.Networks, ExpiresAt: in.ExpiresAt, ByOwner: owner(c) != "",
+	}
+	if in.Scopes != nil {
+		scopes := scopesOf(*in.Scopes)
+		change.Scopes = &scopes
+	}
 	if in.LabelMode != nil {
 		mode := labelMode(in.LabelMode)
 		change.LabelMode = &mode
@@ -185,17 +260,28 @@ func (s *Server) ChangeKey(c *gin.Context, id IdPath, _ ChangeKeyParams) {
 // keyChanges says in the record what was and what is.
 func keyChanges(before, after identity.Key) map[string]string {
 	detail := map[string]string{}
-	for _, f := range []struct{ what, before, after string }{
+	for _, f := range append(narrowings(before, after), []changed{
 		{"name", before.Name, after.Name},
 		{"project", before.Project, after.Project},
-		{"labels", strings.Join(before.Labels, ","), strings.Join(after.Labels, ",")},
 		{"label_mode", before.LabelMode, after.LabelMode},
 		{"limits", limitsText(before.Limits), limitsText(after.Limits)},
 		{"expires_at", before.ExpiresAt.UTC().Format(time.RFC3339), after.ExpiresAt.UTC().Format(time.RFC3339)},
-	} {
+	}...) {
 		noteChange(detail, f.what, f.before, f.after)
 	}
 	return detail
+}
+
+type changed struct{ what, before, after string }
+
+// narrowings is what a key is bound to, before and after.
+func narrowings(before, after identity.Key) []changed {
+	return []changed{
+		{"labels", strings.Join(before.Labels, ","), strings.Join(after.Labels, ",")},
+		{"scopes", strings.Join(before.Scopes, ","), strings.Join(after.Scopes, ",")},
+		{"models", strings.Join(before.Models, ","), strings.Join(after.Models, ",")},
+		{"networks", strings.Join(before.Networks, ","), strings.Join(after.Networks, ",")},
+	}
 }
 
 func limitsText(l identity.Limits) string {

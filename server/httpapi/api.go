@@ -113,9 +113,9 @@ func table() []row {
 		{Route{http.MethodPost, "/v1/chat/completions", access.InferenceGenerate}, gateway.ActionChat, (*API).chat},
 		{Route{http.MethodPost, "/v1/completions", access.InferenceGenerate}, gateway.ActionCompletion, (*API).completion},
 		{Route{http.MethodPost, "/v1/embeddings", access.InferenceEmbed}, gateway.ActionEmbed, (*API).embedding},
-		{Route{http.MethodPost, "/v1/rerank", access.InferenceEmbed}, gateway.ActionRerank, (*API).rerank},
-		{Route{http.MethodPost, "/rerank", access.InferenceEmbed}, gateway.ActionRerank, (*API).rerank}, // where clients of Jina and vLLM look for it
-		{Route{http.MethodPost, "/v1/score", access.InferenceEmbed}, gateway.ActionScore, (*API).score},
+		{Route{http.MethodPost, "/v1/rerank", access.InferenceRerank}, gateway.ActionRerank, (*API).rerank},
+		{Route{http.MethodPost, "/rerank", access.InferenceRerank}, gateway.ActionRerank, (*API).rerank}, // where clients of Jina and vLLM look for it
+		{Route{http.MethodPost, "/v1/score", access.InferenceRerank}, gateway.ActionScore, (*API).score},
 		{Route{http.MethodGet, "/v1/models", access.ModelsRead}, gateway.ActionModels, (*API).models},
 		{Route{http.MethodGet, "/v1/models/*id", access.ModelsRead}, gateway.ActionModels, (*API).model},
 		{Route{http.MethodPost, "/v1/rag/search", access.RAGSearch}, gateway.ActionSearch, (*API).search},

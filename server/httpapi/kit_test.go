@@ -119,7 +119,7 @@ func newEdge(t testing.TB, cfg Config, plan func(n int, req *engine.Request) eng
 	return k
 }
 
-func (k *kit) Authenticate(_ context.Context, _ identity.Plane, credential string) (identity.Principal, error) {
+func (k *kit) Authenticate(_ context.Context, _ identity.Plane, credential, _ string) (identity.Principal, error) {
 	if credential != goodKey {
 		return identity.Principal{}, fault.New(fault.CodeInvalidKey)
 	}

@@ -227,7 +227,7 @@ export interface paths {
         put?: never;
         /**
          * Create an API key
-         * @description The secret is in this answer only; it is stored as a keyed hash and cannot be shown again. With keys.own the key belongs to the caller: it has no label that he does not have, marks answers as the policy says or more, lives no longer than a key does by default, has no limit above that of the installation, and works only while his account does. He can have 20 that are neither revoked nor expired (409 `conflict`).
+         * @description The secret is in this answer only; it is stored as a keyed hash and cannot be shown again. A key with the scope `admin-read` reads the GET operations of this API in its own tenant: models, knowledge bases, keys, users, policies, prices, budgets, usage and audit records, each as long as whoever made the key may read them, too. With keys.own the key belongs to the caller: it has no label that he does not have, marks answers as the policy says or more, lives no longer than a key does by default, has no limit above that of the installation, and works only while his account does. He can have 20 that are neither revoked nor expired (409 `conflict`).
          */
         post: operations["createKey"];
         delete?: never;
@@ -268,9 +268,49 @@ export interface paths {
         head?: never;
         /**
          * Change an API key
-         * @description What is absent stays as it is. The credential stays, too; a revoked key cannot be changed. Somebody who may change keys of their own only can lower limits and shorten the life, not the other way.
+         * @description What is absent stays as it is. The credential stays, too; a revoked key cannot be changed. Somebody who may change keys of their own only can lower limits, narrow scopes, models and networks, and shorten the life, not the other way.
          */
         patch: operations["changeKey"];
+        trace?: never;
+    };
+    "/keys/{id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give an API key another secret
+         * @description The new secret is in this answer only. The one before is accepted for the overlap, so that applications can be changed one after the other, and never longer than the key lives. While it is, rotating again is refused (409 `conflict`), but for an overlap of 0, which ends both earlier secrets within two seconds.
+         */
+        post: operations["rotateKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/keys/{id}/retire": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * End the secret that a rotation has replaced
+         * @description Every replica refuses it within two seconds, before its overlap is over. Where there is none nothing changes.
+         */
+        post: operations["retireSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/keys/{id}/revoke": {
@@ -1696,6 +1736,12 @@ export interface components {
             /** @description The start of the key; enough to recognise it */
             prefix: string;
             labels: string[];
+            /** @description What it is narrowed to; empty for all but admin-read */
+            scopes: components["schemas"]["KeyScope"][];
+            /** @description Model patterns it is narrowed to; empty for all that the policy allows */
+            models: string[];
+            /** @description Networks it is accepted from; empty for everywhere */
+            networks: string[];
             label_mode: components["schemas"]["LabelMode"];
             limits: components["schemas"]["Limits"];
             /**
@@ -1716,6 +1762,36 @@ export interface components {
              * @description Absent if never
              */
             last_used_at?: string;
+            /** @description The /24 (IPv4) or /48 (IPv6) network of the last use; whole addresses are not stored */
+            last_used_from?: string;
+            /**
+             * Format: date-time
+             * @description Absent if never
+             */
+            rotated_at?: string;
+            former_secret?: components["schemas"]["FormerSecret"];
+        };
+        /** @description The secret before the last rotation, while it is still accepted */
+        FormerSecret: {
+            /** Format: date-time */
+            expires_at: string;
+            /**
+             * Format: date-time
+             * @description Absent if never
+             */
+            last_used_at?: string;
+        };
+        /**
+         * @description chat: chats and completions; embed: vectors; rerank: reranking and scores; search: knowledge bases, also as the sources of a chat; each but search also lists models. admin-read: GET operations of the management API
+         * @enum {string}
+         */
+        KeyScope: "chat" | "embed" | "rerank" | "search" | "admin-read";
+        KeyRotation: {
+            /**
+             * @description How long the secret before is accepted
+             * @default 24
+             */
+            overlap_hours: number;
         };
         /** @description Somebody by id and, where it is known, by name */
         Person: {
@@ -1736,6 +1812,11 @@ export interface components {
             name?: string;
             project?: string;
             labels?: string[];
+            scopes?: components["schemas"]["KeyScope"][];
+            /** @description Names or patterns with a star */
+            models?: string[];
+            /** @description Networks such as 10.20.0.0/16 or 2001:db8::/32 */
+            networks?: string[];
             label_mode?: components["schemas"]["LabelMode"];
             limits?: components["schemas"]["Limits"];
             /** Format: date-time */
@@ -1746,6 +1827,11 @@ export interface components {
             project?: string;
             name: string;
             labels?: string[];
+            scopes?: components["schemas"]["KeyScope"][];
+            /** @description Names or patterns with a star */
+            models?: string[];
+            /** @description Networks such as 10.20.0.0/16 or 2001:db8::/32 */
+            networks?: string[];
             label_mode?: components["schemas"]["LabelMode"];
             limits?: components["schemas"]["Limits"];
             /** Format: date-time */
@@ -3945,6 +4031,62 @@ export interface operations {
                 "application/json": components["schemas"]["KeyChange"];
             };
         };
+        responses: {
+            /** @description The key as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Key"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    rotateKey: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["KeyRotation"];
+            };
+        };
+        responses: {
+            /** @description The key with its new secret */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedKey"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    retireSecret: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
         responses: {
             /** @description The key as it is now */
             200: {

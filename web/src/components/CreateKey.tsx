@@ -15,11 +15,11 @@ export function CreateKey({ own, onClose }: { own: boolean; onClose: () => void 
     mutationFn: (f: KeyFields) =>
       call(
         api.POST('/keys', {
-          body: { name: f.name, project: f.project || undefined, labels: f.labels, label_mode: f.label_mode, expires_at: f.expires?.endOf('day').toISOString(), limits: limitsOf(f) },
+          body: { name: f.name, project: f.project || undefined, labels: f.labels, scopes: f.scopes, models: f.models, networks: f.networks, label_mode: f.label_mode, expires_at: f.expires?.endOf('day').toISOString(), limits: limitsOf(f) },
         }),
       ),
   });
-  if (create.data) return <Created created={create.data} onClose={onClose} />;
+  if (create.data) return <SecretOnce title={t('keys.createdTitle')} created={create.data} onClose={onClose} />;
   return (
     <Modal open title={t('keys.create')} onCancel={onClose} okText={t('keys.create')} onOk={form.submit} confirmLoading={create.isPending}>
       <Flex vertical gap={12}>
@@ -30,12 +30,13 @@ export function CreateKey({ own, onClose }: { own: boolean; onClose: () => void 
   );
 }
 
-function Created({ created, onClose }: { created: Schema['CreatedKey']; onClose: () => void }) {
+/** Shows the secret of a key and how to use it, this once. */
+export function SecretOnce({ title, note, created, onClose }: { title: string; note?: string; created: Schema['CreatedKey']; onClose: () => void }) {
   const { t } = useTranslation();
   return (
-    <Modal open width={720} title={t('keys.createdTitle')} onCancel={onClose} mask={{ closable: false }} footer={<Button type="primary" onClick={onClose}>{t('keys.stored')}</Button>}>
+    <Modal open width={720} title={title} onCancel={onClose} mask={{ closable: false }} footer={<Button type="primary" onClick={onClose}>{t('keys.stored')}</Button>}>
       <Flex vertical gap={12}>
-        <Alert type="warning" showIcon title={t('keys.once')} />
+        <Alert type="warning" showIcon title={t('keys.once')} description={note} />
         <Typography.Paragraph code copyable={{ text: created.secret }} style={{ wordBreak: 'break-all', margin: 0 }} data-testid="secret">
           {created.secret}
         </Typography.Paragraph>

@@ -12,6 +12,9 @@ export interface KeyFields {
   name: string;
   project?: string;
   labels?: string[];
+  scopes?: Schema['KeyScope'][];
+  models?: string[];
+  networks?: string[];
   label_mode: Schema['LabelMode'];
   expires?: Dayjs;
   requests?: number | null;
@@ -19,6 +22,7 @@ export interface KeyFields {
   concurrent?: number | null;
 }
 
+const scopes = ['chat', 'embed', 'rerank', 'search', 'admin-read'] as const;
 const modes = ['policy', 'metadata', 'text'] as const;
 const fields = { requests: 'requests_per_minute', tokens: 'tokens_per_minute', concurrent: 'concurrent' } as const;
 
@@ -44,6 +48,9 @@ export function KeyForm({ form, own, edited, onSubmit }: { form: FormInstance<Ke
         name: edited.name,
         project: edited.project,
         labels: edited.labels,
+        scopes: edited.scopes,
+        models: edited.models,
+        networks: edited.networks,
         label_mode: edited.label_mode,
         expires: edited.expires_at ? dayjs(edited.expires_at) : undefined,
         requests: edited.limits.requests_per_minute || null,
@@ -68,6 +75,16 @@ export function KeyForm({ form, own, edited, onSubmit }: { form: FormInstance<Ke
       <Form.Item name="labels" label={t('keys.labels')} extra={t('keys.labelsHelp')}>
         {own ? <Select mode="multiple" options={me.labels.map((l) => ({ value: l, label: l }))} /> : <Select mode="tags" open={false} suffixIcon={null} />}
       </Form.Item>
+      <Form.Item name="scopes" label={t('keys.scopes')} extra={t('keys.scopesHelp')}>
+        <Select mode="multiple" options={scopes.map((s) => ({ value: s, label: label('keyScope', s) }))} />
+      </Form.Item>
+      <Form.Item name="models" label={t('keys.models')} extra={t('keys.modelsHelp')}>
+        <Select mode="tags" open={false} suffixIcon={null} tokenSeparators={[',', ' ']} />
+      </Form.Item>
+      <Form.Item name="networks" label={t('keys.networks')} extra={t('keys.networksHelp')}>
+        <Select mode="tags" open={false} suffixIcon={null} tokenSeparators={[',', ' ']} />
+      </Form.Item>
+      {narrow && edited && <Typography.Paragraph type="secondary">{t('keys.narrowHelp')}</Typography.Paragraph>}
       <Typography.Text>{t('keys.limits')}</Typography.Text>
       <Typography.Paragraph type="secondary">{t(narrow ? 'keys.limitsHelpOwn' : 'keys.limitsHelp')}</Typography.Paragraph>
       <Flex gap={12} wrap align="flex-end">

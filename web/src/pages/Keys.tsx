@@ -12,6 +12,7 @@ import { EditKey } from '../components/EditKey';
 import { Failure } from '../components/Failure';
 import { useKeyDefaults } from '../components/KeyForm';
 import { Page, Panel } from '../components/Panel';
+import { RotateKey } from '../components/RotateKey';
 import { Time } from '../components/Time';
 import { useLabel, useLanguage } from '../i18n';
 import { count, iso } from '../lib/format';
@@ -32,6 +33,7 @@ export default function Keys() {
   const queries = useQueryClient();
   const [creating, setCreating] = useState(false);
   const [editing, setEditing] = useState<Key>();
+  const [rotating, setRotating] = useState<Key>();
   const { modal } = App.useApp();
   const keys = useInfiniteQuery({
     queryKey: ['keys'],
@@ -78,14 +80,18 @@ export default function Keys() {
       key: 'state',
       title: t('keys.state'),
       render: (k) => (
-        <Tag color={colors[k.state]} title={k.state === 'suspended' ? t('keys.suspendedNote') : undefined}>
-          {label('keyState', k.state)}
-        </Tag>
+        <>
+          <Tag color={colors[k.state]} title={k.state === 'suspended' ? t('keys.suspendedNote') : undefined}>
+            {label('keyState', k.state)}
+          </Tag>
+          {k.former_secret && <Tag>{t('keys.twoSecrets')}</Tag>}
+        </>
       ),
       csv: (k) => k.state,
     },
-    { key: 'used', title: t('keys.lastUsed'), render: (k) => (k.last_used_at ? <Ago at={k.last_used_at} /> : t('keys.notUsed')), csv: (k) => k.last_used_at ?? '' },
+    { key: 'used', title: t('keys.lastUsed'), render: (k) => <LastUse of={k} />, csv: (k) => k.last_used_at ?? '' },
     { key: 'expires', title: t('keys.expires'), render: (k) => k.expires_at && <Time at={k.expires_at} />, csv: (k) => k.expires_at ?? '' },
+    { key: 'bound', title: t('keys.bound'), render: (k) => <Bounds of={k} />, csv: (k) => [...k.scopes, ...k.models, ...k.networks].join(' ') },
     { key: 'limits', title: t('keys.limits'), render: (k) => <KeyLimits limits={k.limits} />, csv: (k) => Object.values(k.limits).join('/') },
     { key: 'mode', title: t('keys.labelMode'), render: (k) => label('labelMode', k.label_mode), csv: (k) => k.label_mode },
     { key: 'labels', title: t('keys.labels'), render: (k) => k.labels.map((l) => <Tag key={l}>{l}</Tag>), csv: (k) => k.labels.join(' ') },
@@ -100,6 +106,9 @@ export default function Keys() {
         <Flex gap={8}>
           <Button size="small" disabled={k.state === 'revoked'} onClick={() => setEditing(k)} aria-label={t('keys.editName', { name: k.name })}>
             {t('keys.edit')}
+          </Button>
+          <Button size="small" disabled={k.state === 'revoked' || k.state === 'expired'} onClick={() => setRotating(k)} aria-label={t('keys.rotateName', { name: k.name })}>
+            {t('keys.rotate')}
           </Button>
           <Button size="small" danger disabled={k.state === 'revoked'} onClick={() => confirmRevoke(k)} aria-label={t('keys.revokeName', { name: k.name })}>
             {t('keys.revoke')}
@@ -146,6 +155,15 @@ export default function Keys() {
           }}
         />
       )}
+      {rotating && (
+        <RotateKey
+          rotated={rotating}
+          onClose={() => {
+            setRotating(undefined);
+            void refresh();
+          }}
+        />
+      )}
       {editing && (
         <EditKey
           edited={editing}
@@ -156,6 +174,42 @@ export default function Keys() {
         />
       )}
     </Page>
+  );
+}
+
+function LastUse({ of }: { of: Key }) {
+  const { t } = useTranslation();
+  if (!of.last_used_at) return t('keys.notUsed');
+  return (
+    <>
+      <Ago at={of.last_used_at} />
+      {of.last_used_from && (
+        <div style={{ fontSize: 12 }}>
+          <Typography.Text type="secondary">{of.last_used_from}</Typography.Text>
+        </div>
+      )}
+    </>
+  );
+}
+
+/** What a key is narrowed to: scopes, models and networks. */
+function Bounds({ of }: { of: Key }) {
+  const { t } = useTranslation();
+  const label = useLabel();
+  const lines = [
+    { name: t('keys.scopes'), values: of.scopes.map((s) => label('keyScope', s)) },
+    { name: t('keys.models'), values: of.models },
+    { name: t('keys.networks'), values: of.networks },
+  ].filter((l) => l.values.length > 0);
+  if (lines.length === 0) return t('keys.unbound');
+  return (
+    <span style={{ fontSize: 12 }}>
+      {lines.map((l) => (
+        <div key={l.name}>
+          {l.name}: {l.values.join(', ')}
+        </div>
+      ))}
+    </span>
   );
 }
 

@@ -15,7 +15,7 @@ afterEach(() => {
 
 const defaults: Schema['KeyDefaults'] = { lifetime_days: 30, limits: { requests_per_minute: 6000, tokens_per_minute: 2000000, concurrent: 256 }, own_keys: 20, base_url: 'https://ai.example/v1' };
 const key = (more: Partial<Schema['Key']>): Schema['Key'] => ({
-  id: 'abc', tenant: 'demo', project: 'hotline', name: 'bot', prefix: 'sk-sluice-abc', labels: ['public'], label_mode: 'policy', limits: { requests_per_minute: 7, tokens_per_minute: 0, concurrent: 0 },
+  id: 'abc', tenant: 'demo', project: 'hotline', name: 'bot', prefix: 'sk-sluice-abc', labels: ['public'], scopes: [], models: [], networks: [], label_mode: 'policy', limits: { requests_per_minute: 7, tokens_per_minute: 0, concurrent: 0 },
   state: 'active', created_at: '2026-11-20T08:00:00Z', created_by: { id: 'u1', name: 'admin' }, expires_at: '2099-11-20T08:00:00Z', ...more,
 });
 const secret = 'sk-sluice-abc-0123456789';
@@ -131,6 +131,42 @@ describe('API keys', () => {
     expect(screen.queryByRole('button', { name: /Create/ })).toBeNull();
     expect(screen.queryByText(/Create one/)).toBeNull();
     expect(screen.queryByText(/No keys yet/)).toBeNull();
+  });
+
+  it('show what they are bound to and where they were used, and are bound in the form', async () => {
+    signIn(admin);
+    const bound = key({ scopes: ['chat', 'admin-read'], models: ['smol*'], networks: ['10.0.0.0/8'], last_used_at: '2026-11-20T08:00:00Z', last_used_from: '10.1.2.0/24' });
+    const sent = server({ ...answers(bound), 'PATCH /keys/abc': () => json(200, bound) });
+    show(<Keys />);
+    await screen.findByText('Scopes: Chat, Read the management API');
+    for (const text of ['Models: smol*', 'Networks: 10.0.0.0/8', '10.1.2.0/24']) screen.getByText(text);
+    await press('Edit bot');
+    const networks = screen.getByLabelText('Networks');
+    fireEvent.change(networks, { target: { value: '192.0.2.7,' } });
+    await press('Save');
+    await waitFor(() => expect(sent.find((s) => s.method === 'PATCH')?.body).toEqual({ networks: ['10.0.0.0/8', '192.0.2.7'] }));
+  });
+
+  it('can be rotated, and the secret before ended', async () => {
+    signIn(admin);
+    const sent = server({ ...answers(key({})), 'POST /keys/abc/rotate': () => json(200, created) });
+    show(<Keys />);
+    await press('Rotate bot');
+    write('Overlap in hours', '72');
+    await press('Rotate', screen.getByRole('dialog'));
+    await screen.findByText('Give it to the applications before the overlap is over.');
+    expect((await screen.findByTestId('secret')).textContent).toContain(secret);
+    expect(sent.find((s) => s.method === 'POST')?.body).toEqual({ overlap_hours: 72 });
+    await press('I have stored it');
+    await waitFor(() => expect(document.body.textContent).not.toContain(secret));
+    cleanup();
+    const again = server({ ...answers(key({ former_secret: { expires_at: '2099-11-20T08:00:00Z' } })), 'POST /keys/abc/retire': () => json(200, key({})) });
+    show(<Keys />);
+    await screen.findByText('Two secrets');
+    await press('Rotate bot');
+    await screen.findByText('It has not been used.');
+    await press('End the secret before now');
+    await waitFor(() => expect(again.some((s) => s.method === 'POST')).toBe(true));
   });
 
   it('speak Chinese', async () => {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -22,7 +23,9 @@ func (a *app) keyCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "key", Short: cli.Both("cli.key.short")}
 	flags.Register(cmd, a.App)
 	cmd.PersistentFlags().StringVar(&tenant, "tenant", "", cli.Both("cli.shared.tenant"))
-	cmd.AddCommand(a.createKeyCommand(&flags, &tenant), a.listKeysCommand(&flags, &tenant), a.editKeyCommand(&flags, &tenant), a.revokeKeyCommand(&flags, &tenant))
+	cmd.AddCommand(a.createKeyCommand(&flags, &tenant), a.listKeysCommand(&flags, &tenant), a.editKeyCommand(&flags, &tenant), a.rotateKeyCommand(&flags, &tenant),
+		a.endCommand(&flags, &tenant, "retire", cli.Both("cli.key_retire.short"), "cli.key_retire.done"),
+		a.endCommand(&flags, &tenant, "revoke", cli.Both("cli.key_revoke.short"), "cli.key_revoke.done"))
 	return cmd
 }
 
@@ -30,6 +33,7 @@ func (a *app) keyCommand() *cobra.Command {
 type keyFlags struct {
 	project, mode                string
 	labels                       []string
+	scopes, models, networks     []string
 	days                         int
 	requests, tokens, concurrent int
 }
@@ -37,6 +41,9 @@ type keyFlags struct {
 func (f *keyFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.project, "project", "", cli.Both("cli.key_flags.project"))
 	cmd.Flags().StringSliceVar(&f.labels, "label", nil, cli.Both("cli.shared.label"))
+	cmd.Flags().StringSliceVar(&f.scopes, "scope", nil, cli.Both("cli.key_flags.scope"))
+	cmd.Flags().StringSliceVar(&f.models, "model", nil, cli.Both("cli.key_flags.model"))
+	cmd.Flags().StringSliceVar(&f.networks, "network", nil, cli.Both("cli.key_flags.network"))
 	cmd.Flags().StringVar(&f.mode, "label-mode", "", cli.Both("cli.key_flags.label_mode"))
 	cmd.Flags().IntVar(&f.requests, "requests-per-minute", 0, cli.Both("cli.key_flags.requests_per_minute"))
 	cmd.Flags().IntVar(&f.tokens, "tokens-per-minute", 0, cli.Both("cli.key_flags.tokens_per_minute"))
@@ -70,9 +77,22 @@ func (f *keyFlags) change(cmd *cobra.Command, before adminapi.Key) adminapi.KeyC
 	if cmd.Flags().Changed("project") {
 		out.Project = &f.project
 	}
-	if cmd.Flags().Changed("label") {
-		labels := f.list()
-		out.Labels = &labels
+	for _, l := range []struct {
+		flag string
+		from []string
+		to   **[]string
+	}{{"label", f.labels, &out.Labels}, {"model", f.models, &out.Models}, {"network", f.networks, &out.Networks}} {
+		if cmd.Flags().Changed(l.flag) {
+			given := notEmpty(l.from)
+			*l.to = &given
+		}
+	}
+	if cmd.Flags().Changed("scope") {
+		scopes := []adminapi.KeyScope{}
+		for _, s := range notEmpty(f.scopes) {
+			scopes = append(scopes, adminapi.KeyScope(s))
+		}
+		out.Scopes = &scopes
 	}
 	if f.mode != "" {
 		mode := adminapi.LabelMode(f.mode)
@@ -86,42 +106,43 @@ func (f *keyFlags) change(cmd *cobra.Command, before adminapi.Key) adminapi.KeyC
 	return out
 }
 
-// list returns the labels without empty ones: --label "" takes them all away.
-func (f *keyFlags) list() []string {
-	out := []string{}
-	for _, l := range f.labels {
-		if l != "" {
-			out = append(out, l)
-		}
-	}
-	return out
+// notEmpty returns what a flag lists without empty entries: --label "" takes all labels away.
+func notEmpty(list []string) []string {
+	return slices.DeleteFunc(append([]string{}, list...), func(s string) bool { return s == "" })
 }
 
 func (a *app) createKeyCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Command {
 	var f keyFlags
 	cmd := &cobra.Command{
 		Use: "create NAME", Short: cli.Both("cli.key_create.short"), Args: cli.Exactly(1),
-		Long:    message.Both("cli.key_create.long", "\n"),
-		Example: `  sluice key create hotline --project service --requests-per-minute 600 --days 90`,
+		Long: message.Both("cli.key_create.long", "\n"),
+		Example: `  sluice key create hotline --project service --requests-per-minute 600 --days 90
+  sluice key create edge --scope chat --model 'smol*' --network 10.20.0.0/16`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ch := f.change(cmd, adminapi.Key{})
 			in := adminapi.NewKey{
 				Name: args[0], Project: ch.Project, Labels: ch.Labels, LabelMode: ch.LabelMode, Limits: ch.Limits, ExpiresAt: ch.ExpiresAt,
+				Scopes: ch.Scopes, Models: ch.Models, Networks: ch.Networks,
 			}
 			in.Tenant = cli.IfGiven(*tenant)
 			var out adminapi.CreatedKey
 			if err := a.Ask(cmd.Context(), *flags, http.MethodPost, "/keys", in, &out); err != nil {
 				return err
 			}
-			fmt.Fprintln(a.Stderr, a.Say("cli.key.created", out.Key.Id, out.Key.Tenant))
-			fmt.Fprintln(a.Stdout, out.Secret)
-			fmt.Fprintln(a.Stderr, "\n"+a.Say("cli.key.usage", out.BaseUrl, out.Curl))
+			a.printSecret(out)
 			return nil
 		},
 	}
 	f.register(cmd)
 	cmd.Flags().IntVar(&f.days, "days", 0, cli.Both("cli.key_create.days"))
 	return cmd
+}
+
+// printSecret prints a secret on standard output, and how to use it beside it.
+func (a *app) printSecret(k adminapi.CreatedKey) {
+	fmt.Fprintln(a.Stderr, a.Say("cli.key.created", k.Key.Id, k.Key.Tenant))
+	fmt.Fprintln(a.Stdout, k.Secret)
+	fmt.Fprintln(a.Stderr, "\n"+a.Say("cli.key.usage", k.BaseUrl, k.Curl))
 }
 
 func (a *app) listKeysCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Command {
@@ -133,15 +154,25 @@ func (a *app) listKeysCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Com
 				return err
 			}
 			w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "ID\tNAME\tTENANT\tOWNER\tPROJECT\tPREFIX\tSTATE\tLABELS\tLABEL MODE\tREQUESTS/MIN\tTOKENS/MIN\tAT ONCE\tLAST USED\tEXPIRES")
+			fmt.Fprintln(w, "ID\tNAME\tTENANT\tOWNER\tPROJECT\tPREFIX\tSTATE\tSCOPES\tMODELS\tNETWORKS\tLABELS\tLABEL MODE\tREQUESTS/MIN\tTOKENS/MIN\tAT ONCE\tLAST USED\tFROM\tEXPIRES\tFORMER SECRET ENDS\tFORMER SECRET USED")
 			err = eachKey(cmd.Context(), r, *tenant, func(k adminapi.Key) bool {
 				owner := "-"
 				if k.Owner != nil {
 					owner = nameOf(*k.Owner)
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.Id, k.Name, k.Tenant, owner, orDash(k.Project), k.Prefix, k.State,
-					orDash(strings.Join(k.Labels, ",")), k.LabelMode, limitText(k.Limits.RequestsPerMinute), limitText(k.Limits.TokensPerMinute),
-					limitText(k.Limits.Concurrent), timeText(k.LastUsedAt), timeText(k.ExpiresAt))
+				var scopes []string
+				for _, s := range k.Scopes {
+					scopes = append(scopes, string(s))
+				}
+				var former adminapi.FormerSecret
+				if k.FormerSecret != nil {
+					former = *k.FormerSecret
+				}
+				fmt.Fprintln(w, strings.Join([]string{
+					k.Id, k.Name, k.Tenant, owner, orDash(k.Project), k.Prefix, string(k.State), listText(scopes), listText(k.Models), listText(k.Networks), listText(k.Labels),
+					string(k.LabelMode), limitText(k.Limits.RequestsPerMinute), limitText(k.Limits.TokensPerMinute), limitText(k.Limits.Concurrent),
+					timeText(k.LastUsedAt), listText(optionalList(k.LastUsedFrom)), timeText(k.ExpiresAt), timeText(ifTime(former.ExpiresAt)), timeText(former.LastUsedAt),
+				}, "\t"))
 				return true
 			})
 			if err != nil {
@@ -176,6 +207,22 @@ func nameOf(p adminapi.Person) string {
 		return *p.Name
 	}
 	return p.Id
+}
+
+func listText(list []string) string { return orDash(strings.Join(list, ",")) }
+
+func optionalList(s *string) []string {
+	if s == nil {
+		return nil
+	}
+	return []string{*s}
+}
+
+func ifTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 func orDash(s string) string {
@@ -243,14 +290,41 @@ func (a *app) editKeyCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Comm
 	return cmd
 }
 
-func (a *app) revokeKeyCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Command {
-	return &cobra.Command{
-		Use: "revoke ID", Short: cli.Both("cli.key_revoke.short"), Args: cli.Exactly(1),
+func (a *app) rotateKeyCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Command {
+	var hours int
+	cmd := &cobra.Command{
+		Use: "rotate ID", Short: cli.Both("cli.key_rotate.short"), Args: cli.Exactly(1),
+		Long:    message.Both("cli.key_rotate.long", "\n"),
+		Example: `  sluice key rotate 4fTq8ZbN2cXa --overlap-hours 72`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.Ask(cmd.Context(), *flags, http.MethodPost, "/keys/"+url.PathEscape(args[0])+"/revoke"+cli.Query("tenant", *tenant), nil, nil); err != nil {
+			var in adminapi.KeyRotation
+			if cmd.Flags().Changed("overlap-hours") {
+				in.OverlapHours = &hours
+			}
+			var out adminapi.CreatedKey
+			if err := a.Ask(cmd.Context(), *flags, http.MethodPost, "/keys/"+url.PathEscape(args[0])+"/rotate"+cli.Query("tenant", *tenant), in, &out); err != nil {
 				return err
 			}
-			fmt.Fprintln(a.Stdout, a.Say("cli.key_revoke.done", strings.TrimSpace(args[0])))
+			a.printSecret(out)
+			if out.Key.FormerSecret != nil {
+				fmt.Fprintln(a.Stderr, a.Say("cli.key.former", timeText(&out.Key.FormerSecret.ExpiresAt)))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().IntVar(&hours, "overlap-hours", 24, cli.Both("cli.key_rotate.overlap_hours"))
+	return cmd
+}
+
+// endCommand makes a command that ends a key, or a secret of it.
+func (a *app) endCommand(flags *cli.RemoteFlags, tenant *string, act, short string, done message.ID) *cobra.Command {
+	return &cobra.Command{
+		Use: act + " ID", Short: short, Args: cli.Exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.Ask(cmd.Context(), *flags, http.MethodPost, "/keys/"+url.PathEscape(args[0])+"/"+act+cli.Query("tenant", *tenant), nil, nil); err != nil {
+				return err
+			}
+			fmt.Fprintln(a.Stdout, a.Say(done, strings.TrimSpace(args[0])))
 			return nil
 		},
 	}

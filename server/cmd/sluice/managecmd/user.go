@@ -142,7 +142,7 @@ func (a *app) editUserCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Com
 				in.Roles = &roles
 			}
 			if cmd.Flags().Changed("label") {
-				list := (&keyFlags{labels: labels}).list()
+				list := notEmpty(labels)
 				in.Labels = &list
 			}
 			if in.Roles == nil && in.Labels == nil {
