@@ -104,6 +104,10 @@ func (in *instance) prepare(ctx context.Context, su setup) error {
 	if err != nil {
 		return err
 	}
+	change := map[string]string{"current_password": in.password, "new_password": "seven tundra kettles hum"} // the first start demands it
+	if err := in.call(ctx, http.MethodPost, "/api/v1/me/password", session.Token, change, &session); err != nil {
+		return err
+	}
 	if su.bounds {
 		budget := map[string]any{"period": "month", "limit_nano": int64(1e18)}
 		if err := in.call(ctx, http.MethodPut, "/api/v1/budgets", session.Token, budget, nil); err != nil {

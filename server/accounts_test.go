@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -75,6 +76,9 @@ func TestPasswordsOverHTTP(t *testing.T) {
 	wrong := change(dev.token, guess, next)
 	wantProblem(t, "a wrong current password", wrong, http.StatusForbidden, "wrong_password")
 	wantProblem(t, "a short one", change(dev.token, longPassword, "short"), http.StatusBadRequest, "invalid_value")
+	for _, weak := range []string{"woaini1314520", "dev-sluice-demo-1", "password12345"} {
+		wantProblem(t, "an easy one", change(dev.token, longPassword, weak), http.StatusBadRequest, "invalid_value")
+	}
 	wantProblem(t, "the same one", change(dev.token, longPassword, longPassword), http.StatusBadRequest, "invalid_value")
 	wantProblem(t, "nobody", change("", longPassword, next), http.StatusUnauthorized, "invalid_session")
 	changed := change(dev.token, longPassword, next)
@@ -91,7 +95,7 @@ func TestPasswordsOverHTTP(t *testing.T) {
 	var reset adminapi.PasswordReset
 	r := in.admin(http.MethodPost, "/users/"+dev.id+"/password-reset", nil, &reset)
 	wantProblem(t, "the sign-in before the reset", in.send(http.MethodGet, "/api/v1/me", dev.token, nil), http.StatusUnauthorized, "invalid_session")
-	if !reset.User.MustChangePassword || len(reset.Password) < 16 {
+	if !reset.User.MustChangePassword || len(reset.Password) < 16 || reset.User.OneTimeUntil == nil || time.Until(*reset.User.OneTimeUntil) > 24*time.Hour {
 		t.Fatalf("%+v", reset.User)
 	}
 	dev = in.enter("dev", reset.Password)
@@ -122,6 +126,17 @@ func TestPasswordsOverHTTP(t *testing.T) {
 		change(dev.token, guess, next)
 	}
 	wantProblem(t, "guessing", change(dev.token, guess, next), http.StatusTooManyRequests, "login_throttled")
+}
+
+// TestFirstPasswordIsChanged: what the first start prints opens nothing but its change.
+func TestFirstPasswordIsChanged(t *testing.T) {
+	t.Parallel()
+	in := start(t, setup{})
+	in.onlyPasswordChange(in.enter(in.started.Welcome.AdminUser, in.started.Welcome.AdminPassword.Reveal()))
+	in.signInFirst()
+	if r := in.send(http.MethodGet, "/api/v1/keys", in.token, nil); r.status != http.StatusOK {
+		t.Errorf("%d %s", r.status, r.body)
+	}
 }
 
 // onlyPasswordChange walks every operation: somebody with a one-time password may do nothing but see who he is and change it.

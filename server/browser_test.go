@@ -47,6 +47,7 @@ func inBrowser(t *testing.T, script string) {
 	in := startNative(t, map[string]any{"console": true, "workflows.enabled": true, "workflows.embedded.binary": temporal})
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
+	in.session() // the password of the first start is changed
 	cmd := exec.CommandContext(ctx, "npm", "run", "--silent", script)
 	cmd.Dir = "../web"
 	cmd.Env = append(os.Environ(), "CONSOLE_URL="+in.started.ConsoleURL, "ADMIN_USER="+in.started.Welcome.AdminUser,

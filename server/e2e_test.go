@@ -222,20 +222,32 @@ func (in *installation) chat(body any) reply {
 func (in *installation) admin(method, path string, body, out any) reply {
 	in.t.Helper()
 	if in.token == "" {
-		var s struct {
-			AccessToken string `json:"access_token"`
-		}
-		r := in.send(http.MethodPost, "/api/v1/session", "", map[string]string{
-			"user": in.started.Welcome.AdminUser, "password": in.started.Welcome.AdminPassword.Reveal(),
-		})
-		r.decode(in.t, &s)
-		in.token = s.AccessToken
+		in.signInFirst()
 	}
 	r := in.send(method, "/api/v1"+path, in.token, body)
 	if out != nil {
 		r.decode(in.t, out)
 	}
 	return r
+}
+
+// adminPassword is what the administrator of an installation under test changes the one of the first start to.
+const adminPassword = "seven tundra kettles hum"
+
+// signInFirst signs the administrator in, who has to change the password of the first start.
+func (in *installation) signInFirst() {
+	in.t.Helper()
+	w := &in.started.Welcome
+	var s struct {
+		AccessToken string `json:"access_token"`
+	}
+	in.send(http.MethodPost, "/api/v1/session", "", map[string]string{"user": w.AdminUser, "password": w.AdminPassword.Reveal()}).decode(in.t, &s)
+	if first := w.AdminPassword.Reveal(); first != adminPassword {
+		body := map[string]string{"current_password": first, "new_password": adminPassword}
+		in.send(http.MethodPost, "/api/v1/me/password", s.AccessToken, body).decode(in.t, &s)
+		w.AdminPassword = adminPassword
+	}
+	in.token = s.AccessToken
 }
 
 // decode reads a successful JSON answer.

@@ -96,7 +96,7 @@ func TestPasswordGuessesAreThrottled(t *testing.T) {
 	i, _ := withTenant(t, dbtest.SQLite(t))
 	newUser(t, i, "dev", nil, RoleDeveloper)
 	p := signIn(t, i, "dev", password).Principal
-	for range freePerUser {
+	for range freePerPair {
 		_, err := i.ChangePassword(t.Context(), p, "a wrong guess", another, "10.0.0.9")
 		wantCode(t, err, fault.CodeWrongPassword)
 	}
@@ -119,7 +119,7 @@ func TestPasswordChangeMeetsAReset(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, sum := i.newRefresh()
-		err = i.store.renewPassword(t.Context(), checked, hashPassword(another), i.signIn(checked, sum, "", c.now()), c.now().UnixMicro())
+		err = i.store.renewPassword(t.Context(), checked, hashPassword(another), 0, i.signIn(checked, sum, "", c.now()), c.now().UnixMicro())
 		wantCode(t, err, fault.CodeInvalidSession)
 		_, err = i.Login(t.Context(), "dev", another, "")
 		wantCode(t, err, fault.CodeInvalidLogin)

@@ -30,7 +30,8 @@ type User struct {
 	ID, Tenant, Name string
 	Roles, Labels    []string
 	Disabled         bool
-	MustChange       bool // the password, before anything else
+	MustChange       bool      // the password, before anything else
+	OneTimeUntil     time.Time // when it can no longer be changed, either; zero: no end
 	CreatedAt        time.Time
 	CreatedBy        string
 	LastSignInAt     time.Time // zero: not known
@@ -140,10 +141,11 @@ func (i *Identity) EnsureAdmin(ctx context.Context, tenant, user, password strin
 	if err := checkID("tenant", tenant); err != nil {
 		return false, err
 	}
-	row, err := i.userRow(NewUser{Tenant: tenant, Name: user, Password: password, Roles: []string{RolePlatformAdmin}, CreatedBy: "system"})
+	row, err := i.userRow(NewUser{Tenant: tenant, Name: user, Password: password, Roles: []string{RolePlatformAdmin}, CreatedBy: "system", MustChange: true})
 	if err != nil {
 		return false, err
 	}
+	row.OneTimeUntil = 0 // nobody could give this person another one
 	defer i.reload(ctx)
 	return i.store.ensureAdmin(ctx, tenantRow{ID: tenant, Name: tenant, IsOperator: 1, CreatedAt: row.CreatedAt}, row)
 }
@@ -167,7 +169,7 @@ func (i *Identity) userRow(u NewUser) (userRow, error) {
 	if err := checkText("name", name); err != nil {
 		return userRow{}, err
 	}
-	if err := checkPassword("password", u.Password); err != nil {
+	if err := checkPassword("password", u.Password, name, u.Tenant); err != nil {
 		return userRow{}, err
 	}
 	if err := checkUserRoles(u.Roles); err != nil {
@@ -176,10 +178,16 @@ func (i *Identity) userRow(u NewUser) (userRow, error) {
 	if err := checkList("labels", u.Labels); err != nil {
 		return userRow{}, err
 	}
-	return userRow{
+	now := i.now()
+	row := userRow{
 		ID: uuid.Must(uuid.NewV7()).String(), Tenant: u.Tenant, Name: name, PasswordHash: hashPassword(u.Password),
-		Roles: pack(u.Roles), Labels: pack(u.Labels), Epoch: 1, CreatedAt: i.now().UnixMicro(), CreatedBy: u.CreatedBy, MustChange: flag(u.MustChange),
-	}, nil
+		Roles: pack(u.Roles), Labels: pack(u.Labels), Epoch: 1, CreatedAt: now.UnixMicro(), CreatedBy: u.CreatedBy, MustChange: flag(u.MustChange),
+		PasswordSetAt: now.UnixMicro(),
+	}
+	if u.MustChange {
+		row.OneTimeUntil = now.Add(i.cfg.OneTimeTTL).UnixMicro()
+	}
+	return row, nil
 }
 
 func flag(on bool) int64 {
@@ -265,7 +273,7 @@ func (i *Identity) ResetPassword(ctx context.Context, by Administrator, tenant, 
 	password := randomText(oneTimeSize)
 	hash := hashPassword(password)
 	_, after, err := i.changeUser(ctx, by, "reset password", tenant, id, true, func(row *userRow) error {
-		row.PasswordHash, row.MustChange = hash, 1
+		row.setOneTime(hash, i.now(), i.cfg.OneTimeTTL)
 		return nil
 	})
 	if err != nil {
@@ -309,16 +317,22 @@ func (i *Identity) DisableUser(ctx context.Context, by Administrator, tenant, id
 	return after, err
 }
 
-// SetPassword sets a password and ends the user's sessions. It is for the setup of an installation, not for the management API.
-// Errors: CodeInvalidValue, CodeNotFound.
+// setOneTime sets a password for the next sign-in only.
+func (r *userRow) setOneTime(hash string, now time.Time, life time.Duration) {
+	r.PasswordHash, r.MustChange, r.PasswordSetAt, r.OneTimeUntil = hash, 1, now.UnixMicro(), now.Add(life).UnixMicro()
+}
+
+// SetPassword sets a password that has to be changed at the next sign-in, whenever that is, and ends the user's sessions. It is for the setup
+// of an installation, not for the management API. Errors: CodeInvalidValue, CodeNotFound.
 func (i *Identity) SetPassword(ctx context.Context, tenant, id, password string) error {
-	if err := checkPassword("password", password); err != nil {
+	if err := checkPassword("password", password, "", tenant); err != nil {
 		return err
 	}
 	hash := hashPassword(password)
 	defer i.reload(ctx)
 	_, _, err := i.store.changeUser(ctx, "set password", "", tenant, id, i.now().UnixMicro(), true, func(row *userRow) error {
-		row.PasswordHash, row.MustChange = hash, 0
+		row.setOneTime(hash, i.now(), 0)
+		row.OneTimeUntil = 0
 		return nil
 	})
 	return err
@@ -614,7 +628,7 @@ func (r userRow) public() User {
 	labels, _ := unpack(r.Labels)
 	return User{
 		ID: r.ID, Tenant: r.Tenant, Name: r.Name, Roles: roles, Labels: labels, Disabled: r.DisabledAt != 0, MustChange: r.MustChange != 0,
-		CreatedAt: at(r.CreatedAt), CreatedBy: r.CreatedBy, LastSignInAt: at(r.LastSignInAt),
+		OneTimeUntil: at(r.OneTimeUntil), CreatedAt: at(r.CreatedAt), CreatedBy: r.CreatedBy, LastSignInAt: at(r.LastSignInAt),
 	}
 }
 

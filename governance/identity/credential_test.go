@@ -90,25 +90,25 @@ func TestPasswordHashes(t *testing.T) {
 }
 
 func TestThrottle(t *testing.T) {
-	th := &throttle{entries: map[attemptKey]*attempts{}}
+	th := newThrottle()
 	now := time.Unix(1000, 0)
-	for n := range freePerUser {
-		if w := th.begin("u", "s", now); w != 0 {
+	for n := range freePerPair {
+		if _, w := th.begin("u", "s", now); w != 0 {
 			t.Fatalf("attempt %d waits %s", n, w)
 		}
 	}
 	for _, want := range []time.Duration{1, 2, 4, 8} {
 		want *= time.Second
-		if w := th.begin("u", "s", now); w != want {
+		if _, w := th.begin("u", "s", now); w != want {
 			t.Errorf("wait %s, want %s", w, want)
 		}
-		if w := th.begin("u", "elsewhere", now); w != 0 {
+		a, w := th.begin("u", "elsewhere", now)
+		if w != 0 {
 			t.Error("another source must not be locked out by this one")
-			_ = w
 		}
-		th.succeeded("u", "elsewhere")
+		a.succeeded(now)
 		now = now.Add(want)
-		if w := th.begin("u", "s", now); w != 0 {
+		if _, w := th.begin("u", "s", now); w != 0 {
 			t.Errorf("still %s after waiting", w)
 		}
 	}
@@ -116,16 +116,17 @@ func TestThrottle(t *testing.T) {
 		now = now.Add(maxDelay)
 		th.begin("u", "s", now)
 	}
-	if w := th.begin("u", "s", now); w != maxDelay {
+	if _, w := th.begin("u", "s", now); w != maxDelay {
 		t.Errorf("the delay is %s, want the cap", w)
 	}
 	now = now.Add(forgetAfter + time.Second)
-	if w := th.begin("u", "s", now); w != 0 {
+	a, w := th.begin("u", "s", now)
+	if w != 0 {
 		t.Error("old failures must be forgotten")
 	}
-	th.succeeded("u", "s")
-	for n := range freePerUser {
-		if w := th.begin("u", "s", now); w != 0 {
+	a.succeeded(now)
+	for n := range freePerPair {
+		if _, w := th.begin("u", "s", now); w != 0 {
 			t.Errorf("after a success attempt %d waits %s", n, w)
 		}
 	}
@@ -134,15 +135,15 @@ func TestThrottle(t *testing.T) {
 // TestThrottleCountsNetworks: the addresses of one IPv6 subscriber are one source.
 func TestThrottleCountsNetworks(t *testing.T) {
 	for source, want := range map[string]string{
-		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "::ffff:192.0.2.7", "2001:db8:1:2:3::4": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64", "": "", "unix": "unix",
+		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8:1:2:3::4": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64", "": "", "unix": "unix",
 	} {
 		if got := network(source); got != want {
 			t.Errorf("network(%q) is %q, want %q", source, got, want)
 		}
 	}
-	th := &throttle{entries: map[attemptKey]*attempts{}}
+	th := newThrottle()
 	now := time.Unix(1000, 0)
-	for range freePerUser {
+	for range freePerPair {
 		th.begin("u", "s", now)
 	}
 	first, again := th.wait("u", "s", now), th.wait("u", "s", now)
@@ -152,23 +153,23 @@ func TestThrottleCountsNetworks(t *testing.T) {
 }
 
 func TestThrottleCountsASpray(t *testing.T) {
-	th := &throttle{entries: map[attemptKey]*attempts{}}
+	th := newThrottle()
 	now := time.Unix(1000, 0)
 	for n := range freePerSource {
-		if w := th.begin(fmt.Sprint("user", n), "one source", now); w != 0 {
+		if _, w := th.begin(fmt.Sprint("user", n), "one source", now); w != 0 {
 			t.Fatalf("attempt %d waits %s", n, w)
 		}
 	}
-	if th.begin("another", "one source", now) == 0 {
+	if th.wait("another", "one source", now) == 0 {
 		t.Error("many users from one source must be slowed down")
 	}
 }
 
 // TestThrottleFlood: invented names fill the table, but cannot wash out the account under attack.
 func TestThrottleFlood(t *testing.T) {
-	th := &throttle{entries: map[attemptKey]*attempts{}}
+	th := newThrottle()
 	now := time.Unix(1000, 0)
-	for range freePerUser {
+	for range freePerPair {
 		th.begin("victim", "attacker", now)
 	}
 	for n := range 2 * maxTracked {
@@ -177,7 +178,85 @@ func TestThrottleFlood(t *testing.T) {
 			t.Fatalf("%d entries", len(th.entries))
 		}
 	}
-	if th.begin("victim", "attacker", now) == 0 {
+	if th.wait("victim", "attacker", now) == 0 {
 		t.Error("a flood washed out the account under attack")
+	}
+}
+
+// TestThrottleCountsAnAccount: guesses at one account from many networks add up, and only strangers wait for them.
+func TestThrottleCountsAnAccount(t *testing.T) {
+	th := newThrottle()
+	now := time.Unix(1000, 0)
+	home, _ := th.begin("victim", "home", now)
+	home.succeeded(now)
+	for n := range freePerAccount {
+		if _, w := th.begin("victim", fmt.Sprint("bot", n), now); w != 0 {
+			t.Fatalf("attempt %d waits %s", n, w)
+		}
+	}
+	if th.wait("victim", "another bot", now) == 0 {
+		t.Error("guesses from many networks are free")
+	}
+	if w := th.wait("victim", "home", now); w != 0 {
+		t.Errorf("the owner waits %s at home", w)
+	}
+	if a, w := th.begin("victim", "home", now); w != 0 {
+		t.Errorf("the owner waits %s at home", w)
+	} else {
+		a.succeeded(now)
+	}
+	if th.wait("victim", "another bot", now) == 0 {
+		t.Error("the owner's success lets strangers guess again")
+	}
+	if th.wait("other", "another bot", now) != 0 {
+		t.Error("another account waits, too")
+	}
+	// Who is at home may be guessing: at home failures count as ever.
+	for range freePerPair {
+		th.begin("victim", "home", now)
+	}
+	if th.wait("victim", "home", now) == 0 {
+		t.Error("a known network guesses without end")
+	}
+	later := now.Add(knownFor + time.Second)
+	for n := range freePerAccount {
+		th.begin("victim", fmt.Sprint("bot", n), later)
+	}
+	if th.wait("victim", "home", later) == 0 {
+		t.Error("a network is known for ever")
+	}
+}
+
+// TestThrottleOfOthers: whoever signs in with an account of his own takes back that attempt, and no wait that guesses brought about, even if
+// both overlap.
+func TestThrottleOfOthers(t *testing.T) {
+	th := newThrottle()
+	now := time.Unix(1000, 0)
+	for n := range freePerSource - 1 {
+		th.begin(fmt.Sprint("user", n), "s", now)
+	}
+	own, w := th.begin("own", "s", now)
+	if w != 0 {
+		t.Fatal(w)
+	}
+	now = now.Add(2 * firstDelay)
+	if _, w := th.begin("victim", "s", now); w != 0 {
+		t.Fatal(w)
+	}
+	before := th.wait("victim", "s", now)
+	own.succeeded(now)
+	if after := th.wait("victim", "s", now); after != before || after == 0 {
+		t.Errorf("the wait was %s and is %s after another account's success", before, after)
+	}
+	for range 20 {
+		now = now.Add(maxDelay)
+		a, _ := th.begin("own", "s", now)
+		a.succeeded(now)
+		if _, w := th.begin("victim", "s", now); w != 0 {
+			t.Fatal("waits after the longest wait", w)
+		}
+	}
+	if w := th.wait("victim", "s", now); w != maxDelay {
+		t.Errorf("guesses between successes wait %s", w)
 	}
 }

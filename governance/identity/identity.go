@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -28,11 +29,21 @@ type Config struct {
 	RefreshTTL time.Duration `koanf:"refresh_ttl"` // idle time after which a sign-in ends; 12h
 	SessionTTL time.Duration `koanf:"session_ttl"` // after which a sign-in ends in any case; 168h
 	KeyTTL     time.Duration `koanf:"key_ttl"`     // of an API key made without an expiry; 8760h
-	Poll       time.Duration `koanf:"poll"`        // between looks at the change counter; 1s, also the most
-	MaxStale   time.Duration `koanf:"max_stale"`   // how long to trust identities that cannot be refreshed; 5m
+	// OneTimeTTL is how long a password that somebody else has set opens its change; 24h.
+	OneTimeTTL time.Duration `koanf:"one_time_ttl"`
+	// PasswordMaxAge is the age at which a password has to be changed; 0: never.
+	PasswordMaxAge time.Duration `koanf:"password_max_age"`
+	// PasswordHistory is how many passwords before the current one cannot be chosen again; 0: none, 24 at most.
+	PasswordHistory int `koanf:"password_history"`
+
+	Poll     time.Duration `koanf:"poll"`      // between looks at the change counter; 1s, also the most
+	MaxStale time.Duration `koanf:"max_stale"` // how long to trust identities that cannot be refreshed; 5m
 }
 
-const maxAccessTTL = 15 * time.Minute
+const (
+	maxAccessTTL = 15 * time.Minute
+	maxHistory   = 24
+)
 
 // WithDefaults fills the zero values.
 func (c Config) WithDefaults() Config {
@@ -50,6 +61,7 @@ func (c Config) WithDefaults() Config {
 		{&c.RefreshTTL, 12 * time.Hour},
 		{&c.SessionTTL, 7 * 24 * time.Hour},
 		{&c.KeyTTL, 365 * 24 * time.Hour},
+		{&c.OneTimeTTL, 24 * time.Hour},
 		{&c.Poll, time.Second},
 		{&c.MaxStale, snapshot.DefaultMaxAge},
 	} {
@@ -66,7 +78,7 @@ func (c Config) Validate() error {
 	var errs []error
 	for name, d := range map[string]time.Duration{
 		"access_ttl": c.AccessTTL, "refresh_ttl": c.RefreshTTL, "session_ttl": c.SessionTTL, "key_ttl": c.KeyTTL, "poll": c.Poll,
-		"max_stale": c.MaxStale,
+		"max_stale": c.MaxStale, "one_time_ttl": c.OneTimeTTL, "password_max_age": c.PasswordMaxAge,
 	} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s: must not be negative", name))
@@ -77,6 +89,9 @@ func (c Config) Validate() error {
 	}
 	if c.AccessTTL > maxAccessTTL {
 		errs = append(errs, fmt.Errorf("access_ttl: must be at most %s", maxAccessTTL))
+	}
+	if c.PasswordHistory < 0 || c.PasswordHistory > maxHistory {
+		errs = append(errs, fmt.Errorf("password_history: must lie between 0 and %d", maxHistory))
 	}
 	if c.Poll > time.Second {
 		errs = append(errs, errors.New("poll: must be at most 1s, or a revocation is not seen within 2 seconds"))
@@ -121,7 +136,7 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 		signing:  keys.Derive("identity/session/v1"),
 		log:      log.With(slog.String("component", "identity")),
 		now:      time.Now,
-		throttle: &throttle{entries: map[attemptKey]*attempts{}},
+		throttle: newThrottle(),
 		hashing:  make(chan struct{}, 4),
 		nobody:   unknownUserHash(),
 		used:     uses{keys: map[string]lastUse{}},
@@ -155,9 +170,19 @@ type keyEntry struct {
 }
 
 type userEntry struct {
-	principal Principal
-	epoch     int64
-	disabled  bool
+	principal   Principal
+	epoch       int64
+	disabled    bool
+	passwordSet int64
+}
+
+// signedIn returns the principal of a person's sign-in: who has a password that is too old has to change it first, too.
+func (i *Identity) signedIn(u userEntry) Principal {
+	p := u.principal
+	if age := i.cfg.PasswordMaxAge; age > 0 && i.now().Sub(time.UnixMicro(u.passwordSet)) > age {
+		p.MustChange = true
+	}
+	return p
 }
 
 // Load reads the accounts. Call it once before serving.
@@ -191,7 +216,9 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 			i.log.Error("user row ignored", slog.String("user", row.ID), slog.Any("error", err))
 			continue
 		}
-		s.users[row.ID] = userEntry{principal: p, epoch: row.Epoch, disabled: row.DisabledAt != 0}
+		s.users[row.ID] = userEntry{
+			principal: p, epoch: row.Epoch, disabled: row.DisabledAt != 0, passwordSet: cmp.Or(row.PasswordSetAt, row.CreatedAt),
+		}
 	}
 	for _, row := range all.keys {
 		if err := s.addKey(row, operator[row.Tenant]); err != nil {

@@ -3,11 +3,14 @@ package identity
 import (
 	"crypto/rand"
 	"crypto/subtle"
+	_ "embed"
 	"encoding/base64"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
+	"github.com/trustelem/zxcvbn"
 	"golang.org/x/crypto/argon2"
 
 	"github.com/sluice-project/sluice/internal/fault"
@@ -26,12 +29,65 @@ const (
 	maxPassword = 256
 )
 
-func checkPassword(param, password string) error {
+// checkPassword refuses a password that is too short, or easy to guess for whoever knows whose it is. Names of the account and of the
+// product do not count: what is left has to be long enough by itself.
+func checkPassword(param, password, name, tenant string) error {
 	if n := utf8.RuneCountInString(password); n < minPassword || len(password) > maxPassword || !utf8.ValidString(password) {
 		return invalid(param, fault.Say("identity.password_length", minPassword, maxPassword))
 	}
+	rest, known := strings.ToLower(password), strings.Fields(commonPasswords)
+	words := append(strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), name, tenant, "sluice")
+	for _, word := range words {
+		if utf8.RuneCountInString(word) >= 3 {
+			rest, known = strings.ReplaceAll(rest, strings.ToLower(word), ""), append(known, word)
+		}
+	}
+	for _, word := range known {
+		if word[0] >= utf8.RuneSelf { // the estimator finds no such word
+			rest = strings.ReplaceAll(rest, strings.ToLower(word), "")
+		}
+	}
+	if utf8.RuneCountInString(rest) < minPassword || !hard(rest, password, known) {
+		return invalid(param, fault.Say("identity.password_weak"))
+	}
 	return nil
 }
+
+// hard reports whether a password would take long to guess. The estimator knows nothing of characters beyond ASCII: several different ones are
+// hard by themselves, and what else there is is looked at without them. Numbers alone are telephones, dates and identity cards.
+func hard(rest, password string, known []string) bool {
+	other := map[rune]bool{}
+	for _, r := range rest {
+		if r >= utf8.RuneSelf {
+			other[r] = true
+		}
+	}
+	if len(other) >= minOther {
+		return true
+	}
+	ascii := strings.Map(func(r rune) rune {
+		if r >= utf8.RuneSelf {
+			return -1
+		}
+		return r
+	}, password)
+	if strings.Trim(ascii, "0123456789 .-") == "" {
+		return false
+	}
+	// What follows makes it no weaker, and takes time that grows faster than its length.
+	return zxcvbn.PasswordStrength(ascii[:min(len(ascii), maxEstimated)], known).Score >= minScore
+}
+
+const (
+	minScore     = 3  // of zxcvbn's 0 to 4: more than 10^8 guesses
+	minOther     = 6  // different characters beyond ASCII
+	maxEstimated = 64 // bytes
+)
+
+// commonPasswords are passwords, and parts of them, that lists of leaked ones from China begin with, and the estimator's own lists lack.
+//
+//go:embed common_passwords.txt
+var commonPasswords string
 
 func hashPassword(password string) string {
 	salt := make([]byte, argonSalt)

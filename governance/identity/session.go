@@ -37,25 +37,29 @@ type claims struct {
 
 // Login checks a password. source is where the caller is, such as its address: failures are counted per user and source.
 // Errors: CodeInvalidLogin, the same for an unknown, a disabled and a mistyped user; CodeLoginThrottled with a wait;
-// CodeDatabaseUnavailable.
+// CodeOneTimeExpired for the right password that somebody else has set too long ago; CodeDatabaseUnavailable.
 func (i *Identity) Login(ctx context.Context, user, password, source string) (Session, error) {
 	name, origin := canonicalName(user), network(source)
 	if len(name) > 512 || len(password) > maxPassword {
 		return Session{}, fault.New(fault.CodeInvalidLogin)
 	}
-	if wait := i.throttle.begin(name, origin, i.now()); wait > 0 {
+	attempt, wait := i.throttle.begin(name, origin, i.now())
+	if wait > 0 {
 		return Session{}, fault.New(fault.CodeLoginThrottled).WithRetryAfter(wait)
 	}
 	row, ok, err := i.checkLogin(ctx, name, password)
 	if err != nil {
-		i.throttle.cancelAttempt(name, origin)
+		attempt.cancel()
 		return Session{}, err
 	}
 	if !ok {
 		return Session{}, fault.New(fault.CodeInvalidLogin)
 	}
-	i.throttle.succeeded(name, origin)
+	attempt.succeeded(i.now())
 	now := i.now()
+	if row.outdated(now) {
+		return Session{}, fault.New(fault.CodeOneTimeExpired)
+	}
 	refresh, sum := i.newRefresh()
 	session := i.signIn(row, sum, source, now)
 	// Spent and ended rows are kept a while: a stolen token shown late is still recognised.
@@ -72,37 +76,75 @@ func (i *Identity) ChangePassword(ctx context.Context, p Principal, current, pas
 	if p.Kind != "user" {
 		return Session{}, fault.New(fault.CodeInvalidSession)
 	}
-	if err := checkPassword("new_password", password); err != nil {
+	if err := checkPassword("new_password", password, p.Name, p.Tenant); err != nil {
 		return Session{}, err
 	}
 	name, origin := canonicalName(p.Name), network(source)
-	if wait := i.throttle.begin(name, origin, i.now()); wait > 0 {
+	attempt, wait := i.throttle.begin(name, origin, i.now())
+	if wait > 0 {
 		return Session{}, fault.New(fault.CodeLoginThrottled).WithRetryAfter(wait)
 	}
 	row, ok := userRow{}, false
 	var err error
 	if len(current) <= maxPassword {
 		if row, ok, err = i.checkLogin(ctx, name, current); err != nil {
-			i.throttle.cancelAttempt(name, origin)
+			attempt.cancel()
 			return Session{}, err
 		}
 	}
 	if !ok || row.ID != p.ID {
 		return Session{}, fault.New(fault.CodeWrongPassword).WithParam("current_password")
 	}
-	i.throttle.succeeded(name, origin)
+	attempt.succeeded(i.now())
 	if current == password {
 		return Session{}, invalid("new_password", fault.Say("identity.same_password"))
 	}
+	if err := i.checkFormer(ctx, row.ID, password); err != nil {
+		return Session{}, err
+	}
 	now := i.now()
+	if row.outdated(now) {
+		return Session{}, fault.New(fault.CodeOneTimeExpired)
+	}
 	refresh, sum := i.newRefresh()
 	next := i.signIn(row, sum, source, now)
-	if err := i.store.renewPassword(ctx, row, hashPassword(password), next, now.UnixMicro()); err != nil {
+	if err := i.store.renewPassword(ctx, row, hashPassword(password), i.cfg.PasswordHistory, next, now.UnixMicro()); err != nil {
 		return Session{}, err
 	}
 	i.reload(ctx)
 	row.Epoch++
 	return i.issue(ctx, row, next, refresh, now)
+}
+
+// outdated reports whether the password was set by somebody else too long ago to be used.
+func (r userRow) outdated(now time.Time) bool {
+	return r.MustChange != 0 && r.OneTimeUntil != 0 && now.UnixMicro() >= r.OneTimeUntil
+}
+
+// checkFormer refuses a password that the person had before.
+func (i *Identity) checkFormer(ctx context.Context, user, password string) error {
+	hashes, err := i.store.formerPasswords(ctx, user, i.cfg.PasswordHistory)
+	for _, h := range hashes {
+		same, cerr := i.matches(ctx, h, password)
+		if cerr != nil {
+			return cerr
+		}
+		if same {
+			return invalid("new_password", fault.Say("identity.former_password", i.cfg.PasswordHistory))
+		}
+	}
+	return err
+}
+
+// matches compares a password with a hash. Few comparisons at a time bound the memory that they take.
+func (i *Identity) matches(ctx context.Context, hash, password string) (bool, error) {
+	select {
+	case i.hashing <- struct{}{}:
+		defer func() { <-i.hashing }()
+	case <-ctx.Done():
+		return false, fmt.Errorf("login: %w", ctx.Err())
+	}
+	return verifyPassword(hash, password), nil
 }
 
 func (i *Identity) signIn(row userRow, sum, source string, now time.Time) sessionRow {
@@ -157,18 +199,12 @@ func (i *Identity) checkLogin(ctx context.Context, name, password string) (userR
 	if err != nil {
 		return userRow{}, false, err
 	}
-	select {
-	case i.hashing <- struct{}{}:
-		defer func() { <-i.hashing }()
-	case <-ctx.Done():
-		return userRow{}, false, fmt.Errorf("login: %w", ctx.Err())
-	}
 	hash := i.nobody
 	if found {
 		hash = row.PasswordHash
 	}
-	match := verifyPassword(hash, password)
-	return row, match && found && row.DisabledAt == 0, nil
+	match, err := i.matches(ctx, hash, password)
+	return row, match && found && row.DisabledAt == 0, err
 }
 
 // Refresh spends a refresh token for a new pair. Showing a spent one again ends the whole sign-in. Error: CodeInvalidSession.
@@ -265,7 +301,7 @@ func (i *Identity) sign(user userEntry, started sessionRow, refresh string, now 
 	if err != nil {
 		return Session{}, fmt.Errorf("sign session: %w", err)
 	}
-	p := user.principal
+	p := i.signedIn(user)
 	p.Session, p.SignedIn = started.Family, time.UnixMicro(started.StartedAt).Truncate(time.Second)
 	return Session{Access: access, Refresh: refresh, ExpiresAt: expires, Principal: p}, nil
 }
@@ -294,7 +330,7 @@ func (i *Identity) authenticateSession(s *accounts, token string) (Principal, er
 	if _, ended := s.ended[c.Family]; ended || c.Family == "" {
 		return refuse(errors.New("sign-in ended"))
 	}
-	p := user.principal
+	p := i.signedIn(user)
 	p.Session = c.Family
 	if c.SignedIn > 0 { // tokens of the release before do not say
 		p.SignedIn = time.Unix(c.SignedIn, 0)

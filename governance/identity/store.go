@@ -31,6 +31,7 @@ type userRow struct {
 	CreatedBy                      string
 	DisabledAt                     int64
 	MustChange, LastSignInAt       int64
+	PasswordSetAt, OneTimeUntil    int64
 }
 
 func (userRow) TableName() string { return "identity_users" }
@@ -66,6 +67,7 @@ var (
 	tenantColumns = []string{"id", "name", "is_operator", "created_at"}
 	userColumns   = []string{
 		"id", "tenant", "name", "password_hash", "roles", "labels", "epoch", "created_at", "created_by", "disabled_at", "must_change", "last_sign_in_at",
+		"password_set_at", "one_time_until",
 	}
 	sessionColumns = []string{"digest", "family", "user_id", "source", "started_at", "expires_at", "used_at", "revoked_at"}
 	keyColumns     = []string{
@@ -263,7 +265,11 @@ func (s store) changeUser(ctx context.Context, step, by, tenant, id string, now 
 		err := tx.Model(&userRow{}).Where("id = ?", id).Updates(map[string]any{
 			"password_hash": after.PasswordHash, "must_change": after.MustChange, "roles": after.Roles, "labels": after.Labels,
 			"disabled_at": after.DisabledAt, "epoch": after.Epoch,
+			"password_set_at": after.PasswordSetAt, "one_time_until": after.OneTimeUntil,
 		}).Error
+		if err == nil && after.PasswordHash != before.PasswordHash {
+			err = keepFormer(tx, before, maxHistory, now)
+		}
 		if err != nil || !end {
 			return err
 		}
@@ -293,21 +299,57 @@ func endSessions(tx *gorm.DB, user string, now int64) error {
 
 // renewPassword replaces the password that was checked against row, ends every sign-in of the user and begins next. It refuses with
 // CodeInvalidSession if the account has changed meanwhile.
-func (s store) renewPassword(ctx context.Context, row userRow, hash string, next sessionRow, now int64) error {
+func (s store) renewPassword(ctx context.Context, row userRow, hash string, history int, next sessionRow, now int64) error {
 	return s.change(ctx, "change password", func(tx *gorm.DB) error {
-		res := tx.Exec("UPDATE identity_users SET password_hash = ?, must_change = 0, epoch = epoch + 1 WHERE id = ? AND epoch = ? AND disabled_at = 0",
-			hash, row.ID, row.Epoch)
+		res := tx.Exec(`UPDATE identity_users SET password_hash = ?, must_change = 0, one_time_until = 0, password_set_at = ?, epoch = epoch + 1
+			WHERE id = ? AND epoch = ? AND disabled_at = 0`, hash, now, row.ID, row.Epoch)
 		if res.Error != nil {
 			return res.Error
 		}
 		if res.RowsAffected == 0 {
 			return fault.New(fault.CodeInvalidSession)
 		}
+		if err := keepFormer(tx, row, history, now); err != nil {
+			return err
+		}
 		if err := endSessions(tx, row.ID, now); err != nil {
 			return err
 		}
 		return tx.Create(&next).Error
 	})
+}
+
+type passwordRow struct {
+	UserID, Hash string
+	ReplacedAt   int64
+}
+
+func (passwordRow) TableName() string { return "identity_passwords" }
+
+// keepFormer keeps the password of a row, which is being replaced, and the newest before it, history in all. One that somebody else has set
+// was nobody's choice.
+func keepFormer(tx *gorm.DB, row userRow, history int, now int64) error {
+	if row.MustChange == 0 && history > 0 {
+		if err := tx.Create(&passwordRow{UserID: row.ID, Hash: row.PasswordHash, ReplacedAt: now}).Error; err != nil {
+			return err
+		}
+	}
+	var beyond []int64
+	err := tx.Raw("SELECT replaced_at FROM identity_passwords WHERE user_id = ? ORDER BY replaced_at DESC LIMIT 1 OFFSET ?", row.ID, history).Scan(&beyond).Error
+	if err != nil || len(beyond) == 0 {
+		return err
+	}
+	return tx.Exec("DELETE FROM identity_passwords WHERE user_id = ? AND replaced_at <= ?", row.ID, beyond[0]).Error
+}
+
+// formerPasswords returns the hashes of the passwords that a person had before, newest first, n at most.
+func (s store) formerPasswords(ctx context.Context, user string, n int) ([]string, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	var hashes []string
+	err := s.db.WithContext(ctx).Raw("SELECT hash FROM identity_passwords WHERE user_id = ? ORDER BY replaced_at DESC LIMIT ?", user, n).Scan(&hashes).Error
+	return hashes, database.Unavailable("read former passwords", err)
 }
 
 func (s store) createKey(ctx context.Context, row keyRow) error {

@@ -6,24 +6,31 @@ import (
 	"time"
 )
 
-// Failed sign-ins that are free, per user and source, and per source over all users.
+// Failed sign-ins that are free: per account and network, per network over all accounts, and per account over all networks.
 const (
-	freePerUser   = 5
-	freePerSource = 30
-	firstDelay    = time.Second
-	maxDelay      = 15 * time.Minute
-	forgetAfter   = time.Hour
-	maxTracked    = 10000
+	freePerPair    = 5
+	freePerSource  = 30
+	freePerAccount = 20
+	firstDelay     = time.Second
+	maxDelay       = 15 * time.Minute
+	forgetAfter    = time.Hour
+	knownFor       = 30 * 24 * time.Hour
+	maxTracked     = 10000
 )
 
 // throttle slows guessing: after the free failures each further one doubles the wait. An attempt counts as failed when it begins
-// and is taken back when it succeeds, so a burst of parallel guesses gains nothing. It is local to the replica.
+// and is taken back when it succeeds, so a burst of parallel guesses gains nothing. A success takes back itself and the failures of
+// its account in its network: neither those of the network with other accounts, nor those of the account in other networks.
+//
+// Whoever guesses at an account from many networks must not lock its owner out: a network from which the account has signed in within
+// 30 days does not wait for what fails elsewhere. It is local to the replica.
 type throttle struct {
 	mu      sync.Mutex
 	entries map[attemptKey]*attempts
+	known   map[attemptKey]time.Time // account and network → last success
 }
 
-// attemptKey with an empty user counts a whole source.
+// attemptKey with an empty user counts a whole network, and with an empty source a whole account.
 type attemptKey struct{ user, source string }
 
 type attempts struct {
@@ -32,24 +39,52 @@ type attempts struct {
 	last   time.Time
 }
 
+// attempt is one that has begun, with the wait that it brought about for each of its keys.
+type attempt struct {
+	t     *throttle
+	pair  attemptKey
+	marks map[attemptKey]time.Time
+}
+
+func newThrottle() *throttle {
+	return &throttle{entries: map[attemptKey]*attempts{}, known: map[attemptKey]time.Time{}}
+}
+
+// counted returns what an attempt counts for, with the failures that are free. t.mu is held.
+func (t *throttle) counted(user, source string, now time.Time) map[attemptKey]int {
+	pair := attemptKey{user, source}
+	keys := map[attemptKey]int{pair: freePerPair, {"", source}: freePerSource}
+	if now.Sub(t.known[pair]) > knownFor {
+		keys[attemptKey{user, ""}] = freePerAccount
+	}
+	return keys
+}
+
 // begin counts an attempt, or returns how long to wait before one is allowed.
-func (t *throttle) begin(user, source string, now time.Time) (wait time.Duration) {
+func (t *throttle) begin(user, source string, now time.Time) (a attempt, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	one, all := t.entry(attemptKey{user, source}, now), t.entry(attemptKey{"", source}, now)
-	if wait := max(one.until.Sub(now), all.until.Sub(now)); wait > 0 {
-		return wait
+	keys := t.counted(user, source, now)
+	for k := range keys {
+		wait = max(wait, t.entry(k, now).until.Sub(now))
 	}
-	one.count(freePerUser, now)
-	all.count(freePerSource, now)
-	return 0
+	if wait > 0 {
+		return attempt{}, wait
+	}
+	a = attempt{t: t, pair: attemptKey{user, source}, marks: map[attemptKey]time.Time{}}
+	for k, free := range keys {
+		e := t.entry(k, now)
+		e.count(free, now)
+		a.marks[k] = e.until
+	}
+	return a, 0
 }
 
 // wait returns how long an attempt would have to wait, without counting one.
 func (t *throttle) wait(user, source string, now time.Time) (wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, k := range []attemptKey{{user, source}, {"", source}} {
+	for k := range t.counted(user, source, now) {
 		if e := t.entries[k]; e != nil {
 			wait = max(wait, e.until.Sub(now))
 		}
@@ -60,8 +95,11 @@ func (t *throttle) wait(user, source string, now time.Time) (wait time.Duration)
 // network is what attempts are counted by: an IPv6 subscriber has 2^64 addresses, so all of a /64 count as one.
 func network(source string) string {
 	a, err := netip.ParseAddr(source)
-	if err != nil || a.Unmap().Is4() {
+	if err != nil {
 		return source
+	}
+	if a = a.Unmap(); a.Is4() {
+		return a.String()
 	}
 	p, err := a.WithZone("").Prefix(64)
 	if err != nil {
@@ -70,26 +108,36 @@ func network(source string) string {
 	return p.String()
 }
 
-// succeeded takes back the attempt and forgets the user's failures from this source.
-func (t *throttle) succeeded(user, source string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.entries, attemptKey{user, source})
-	t.decrement(attemptKey{"", source})
+// succeeded takes back the attempt and forgets the account's failures in this network.
+func (a attempt) succeeded(now time.Time) {
+	a.t.mu.Lock()
+	defer a.t.mu.Unlock()
+	a.takeBack()
+	delete(a.t.entries, a.pair)
+	if len(a.t.known) >= maxTracked {
+		clear(a.t.known) // more accounts in one replica than it can remember: they wait as strangers do
+	}
+	a.t.known[a.pair] = now
 }
 
-// cancelAttempt takes back an attempt that was neither right nor wrong because the server failed.
-func (t *throttle) cancelAttempt(user, source string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.decrement(attemptKey{user, source})
-	t.decrement(attemptKey{"", source})
+// cancel takes back an attempt that was neither right nor wrong because the server failed.
+func (a attempt) cancel() {
+	a.t.mu.Lock()
+	defer a.t.mu.Unlock()
+	a.takeBack()
 }
 
-func (t *throttle) decrement(k attemptKey) {
-	if e := t.entries[k]; e != nil {
+// takeBack ends the waits that this attempt brought about, and none that a later one did.
+func (a attempt) takeBack() {
+	for k, until := range a.marks {
+		e := a.t.entries[k]
+		if e == nil {
+			continue
+		}
 		e.failed--
-		e.until = time.Time{}
+		if e.until.Equal(until) {
+			e.until = time.Time{}
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ const (
 	CodeExpiredKey     Code = "expired_api_key"
 	CodeSuspendedKey   Code = "suspended_api_key"
 	CodeInvalidLogin   Code = "invalid_login"
+	CodeOneTimeExpired Code = "one_time_password_expired"
 	CodeInvalidSession Code = "invalid_session"
 
 	CodeNotAllowed      Code = "not_allowed"
@@ -113,6 +114,7 @@ var kinds = map[Code]Kind{
 	CodeExpiredKey:     Unauthenticated,
 	CodeSuspendedKey:   Unauthenticated,
 	CodeInvalidLogin:   Unauthenticated,
+	CodeOneTimeExpired: Unauthenticated,
 	CodeInvalidSession: Unauthenticated,
 
 	CodeNotAllowed:      Denied,

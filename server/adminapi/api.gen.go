@@ -2578,8 +2578,11 @@ type User struct {
 	LastSignInAt       *time.Time `json:"last_sign_in_at,omitempty"`
 	MustChangePassword bool       `json:"must_change_password"`
 	Name               string     `json:"name"`
-	Roles              []string   `json:"roles"`
-	Tenant             string     `json:"tenant"`
+
+	// OneTimeUntil When a one-time password is of no more use; absent if it has no end, or there is none
+	OneTimeUntil *time.Time `json:"one_time_until,omitempty"`
+	Roles        []string   `json:"roles"`
+	Tenant       string     `json:"tenant"`
 }
 
 // UserChange What is absent stays as it is

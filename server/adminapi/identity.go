@@ -77,7 +77,7 @@ func (s *Server) ListUsers(c *gin.Context, params ListUsersParams) {
 func userView(u identity.User) User {
 	return User{
 		Id: u.ID, Tenant: u.Tenant, Name: u.Name, Roles: list(u.Roles), Labels: list(u.Labels), Disabled: u.Disabled, MustChangePassword: u.MustChange,
-		CreatedAt: u.CreatedAt.UTC(), LastSignInAt: optionalTime(u.LastSignInAt),
+		OneTimeUntil: optionalTime(u.OneTimeUntil), CreatedAt: u.CreatedAt.UTC(), LastSignInAt: optionalTime(u.LastSignInAt),
 	}
 }
 

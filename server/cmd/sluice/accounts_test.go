@@ -48,14 +48,25 @@ func TestAccountsOnTheCommandLine(t *testing.T) {
 	if strings.Contains(mine.out, "first key") {
 		t.Errorf("a developer sees a key of the tenant:\n%s", mine.out)
 	}
-	if got := strings.Join(row(s.run("key", "list"))[1:12], " "); got != "mine demo wang.fang hotline sk-sluice-"+id+" active public text 30 default default" {
+	if got := strings.Join(row(s.run("key", "list"))[1:15], " "); got != "mine demo wang.fang hotline sk-sluice-"+id+" active - - - public text 30 default default" {
 		t.Errorf("listed as %q", got)
 	}
 	dev.run("key", "edit", id).wants(t, exitUsage, "say what to change")
 	dev.run("key", "edit", id, "--concurrent", "4", "--name", "ours", "--label", "").wants(t, exitOK, "changed "+id)
-	if got := strings.Join(row(dev.run("key", "list"))[1:12], " "); got != "ours demo wang.fang hotline sk-sluice-"+id+" active - text 30 default 4" {
+	if got := strings.Join(row(dev.run("key", "list"))[1:15], " "); got != "ours demo wang.fang hotline sk-sluice-"+id+" active - - - - text 30 default 4" {
 		t.Errorf("after the change %q", got)
 	}
+
+	dev.run("key", "edit", id, "--scope", "chat,search", "--model", "script*", "--network", "127.0.0.1,10.0.0.0/8").wants(t, exitOK, "changed "+id)
+	if got := strings.Join(row(dev.run("key", "list"))[6:10], " "); got != "active chat,search script* 127.0.0.1/32,10.0.0.0/8" {
+		t.Errorf("bound as %q", got)
+	}
+	dev.run("key", "edit", id, "--network", "").wants(t, exitFailed, "may only be narrowed")
+	rotated := dev.run("key", "rotate", id, "--overlap-hours", "2")
+	rotated.wants(t, exitOK, "sk-sluice-"+id+"-", "sluice key retire")
+	dev.run("key", "rotate", id).wants(t, exitFailed, "still accepted")
+	dev.run("key", "retire", id).wants(t, exitOK, "retired the former secret of "+id)
+	dev.run("key", "rotate", id).wants(t, exitOK, "sk-sluice-"+id+"-")
 
 	s.run("user", "edit", "wang.fang").wants(t, exitUsage, "--role or --label")
 	s.run("user", "edit", "wang.fang", "--role", "auditor", "--role", "security_admin").wants(t, exitFailed, "conflicting_roles")

@@ -22,6 +22,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
@@ -136,6 +137,7 @@ type process struct {
 	readyFile string
 	done      chan struct{}
 	err       error
+	password  string // of the administrator, who has changed the one of the first start
 }
 
 // up starts `sluice up` as a process of its own and waits until it is ready.
@@ -149,7 +151,12 @@ func (s *site) up(args ...string) *process {
 func (s *site) launch(args ...string) *process {
 	s.t.Helper()
 	p := &process{t: s.t, out: &lockedBuffer{}, errs: &lockedBuffer{}, done: make(chan struct{}), readyFile: filepath.Join(s.dir, "ready.json")}
-	p.cmd = exec.Command(os.Args[0], append(args, "--ready-file", p.readyFile)...)
+	return s.launchAs(p, append(args, "--ready-file", p.readyFile)...)
+}
+
+func (s *site) launchAs(p *process, args ...string) *process {
+	s.t.Helper()
+	p.cmd = exec.Command(os.Args[0], args...)
 	p.cmd.Env = append(append(os.Environ(), "SLUICE_TEST_CLI=1", "SLUICE_CONFIG="+s.config, "SLUICE_OPERATIONS_TOKEN="+operationsToken), s.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.errs
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -179,6 +186,17 @@ func (p *process) awaitReady() {
 		}
 		return json.Unmarshal(raw, &p.ready) == nil
 	})
+	if first := p.ready["admin_password"]; first != "" {
+		p.password = "seven tundra kettles hum"
+		a := &cli.App{Environ: []string{"SLUICE_ADMIN_PASSWORD=" + first}, Stdin: strings.NewReader("")}
+		r, err := a.Login(p.t.Context(), cli.RemoteFlags{URL: strings.TrimSuffix(p.ready["base_url"], "/v1"), User: p.ready["admin_user"]})
+		if err == nil {
+			err = r.Call(p.t.Context(), http.MethodPost, "/me/password", adminapi.PasswordChange{CurrentPassword: first, NewPassword: p.password}, nil)
+		}
+		if err != nil {
+			p.t.Fatal(err)
+		}
+	}
 }
 
 // stop sends a signal and waits for the end.
@@ -231,7 +249,7 @@ func (s *site) register(model, version string) {
 func (p *process) client() []string {
 	return []string{
 		"SLUICE_URL=" + strings.TrimSuffix(p.ready["base_url"], "/v1"), "SLUICE_API_KEY=" + p.ready["api_key"],
-		"SLUICE_ADMIN_USER=" + p.ready["admin_user"], "SLUICE_ADMIN_PASSWORD=" + p.ready["admin_password"],
+		"SLUICE_ADMIN_USER=" + p.ready["admin_user"], "SLUICE_ADMIN_PASSWORD=" + p.password,
 	}
 }
 

@@ -82,18 +82,23 @@ func (a *app) serve(cmd *cobra.Command, flags serveFlags, setup bool) error {
 	return server.Run(cmd.Context(), cfg, server.Options{
 		Version: version, Setup: setup, Log: log,
 		Ready: func(s server.Started) error {
-			a.greet(s, cfg)
-			if flags.readyFile == "" {
+			// Standard output that is no terminal ends up in the log of a container: secrets go to a file then, and its path is printed.
+			file := flags.readyFile
+			if file == "" && s.Welcome.APIKey != "" && !cli.IsTerminal(a.Stdout) {
+				file = filepath.Join(cfg.Data, "first-start.json")
+			}
+			a.greet(s, cfg, file)
+			if file == "" {
 				return nil
 			}
-			return writeReady(flags.readyFile, s)
+			return writeReady(file, s)
 		},
 	})
 }
 
-// greet prints how to use the server: on a terminal for people, on stdout in any case. Logs go to stderr. It speaks both languages: the log of
-// a container, where many will read it, has no locale.
-func (a *app) greet(s server.Started, cfg *config.Config) {
+// greet prints how to use the server. The secrets of the first start are shown on a terminal; elsewhere the file that has them is named. Logs
+// go to stderr. It speaks both languages: the log of a container, where many will read it, has no locale.
+func (a *app) greet(s server.Started, cfg *config.Config, file string) {
 	out := a.Stdout
 	fmt.Fprintf(out, "\n%s\n\n", cli.Both("cli.serve.ready"))
 	rows := [][]string{{"  API", s.BaseURL}}
@@ -109,6 +114,10 @@ func (a *app) greet(s server.Started, cfg *config.Config) {
 	}
 	if s.Welcome.APIKey == "" {
 		fmt.Fprintf(out, "\n  %s\n\n", message.Both("cli.serve.kept", " / ", cfg.Data))
+		return
+	}
+	if !cli.IsTerminal(out) {
+		fmt.Fprintf(out, "\n  %s\n  %s\n\n", cli.Both("cli.serve.secrets_in_file"), file)
 		return
 	}
 	fmt.Fprintf(out, "\n  %s:\n", cli.Both("cli.serve.shown_once"))

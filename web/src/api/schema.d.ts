@@ -172,7 +172,7 @@ export interface paths {
         put?: never;
         /**
          * Give a user a one-time password
-         * @description Ends all sessions of the user, who can do nothing with it but sign in and change it. It is in this answer only.
+         * @description Ends all sessions of the user, who can do nothing with it but sign in and change it, until `user.one_time_until`. It is in this answer only.
          */
         post: operations["resetPassword"];
         delete?: never;
@@ -1673,6 +1673,11 @@ export interface components {
             labels: string[];
             disabled: boolean;
             must_change_password: boolean;
+            /**
+             * Format: date-time
+             * @description When a one-time password is of no more use; absent if it has no end, or there is none
+             */
+            one_time_until?: string;
             /** Format: date-time */
             created_at: string;
             /**

@@ -128,6 +128,9 @@ func (a *app) createUserCommand(flags *cli.RemoteFlags, tenant *string) *cobra.C
 func (a *app) printOnce(u adminapi.User, password string) {
 	fmt.Fprintln(a.Stderr, a.Say("cli.user.one_time_password", u.Name, u.Tenant))
 	fmt.Fprintln(a.Stdout, password)
+	if u.OneTimeUntil != nil {
+		fmt.Fprintln(a.Stderr, a.Say("cli.user.one_time_until", timeText(u.OneTimeUntil)))
+	}
 }
 
 func (a *app) editUserCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Command {
