@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"net/http"
 	"net/url"
@@ -139,6 +140,7 @@ func (e *edge) mountAdmin(api *httpapi.API, playground gin.HandlerFunc, engine *
 	if err != nil {
 		return nil, err
 	}
+	mux.Handle("/.well-known/jwks.json", readOnly(e.publicKeys))
 	if p.cfg.Operations.Listen == "" {
 		e.mountOperations(mux)
 	}
@@ -152,6 +154,19 @@ func (e *edge) mountAdmin(api *httpapi.API, playground gin.HandlerFunc, engine *
 	mux.Handle(consolePrefix, readOnly(console.ServeHTTP))
 	mux.Handle("/{$}", readOnly(http.RedirectHandler(consolePrefix, http.StatusFound).ServeHTTP))
 	return admin, nil
+}
+
+// publicKeys publishes the keys of session tokens, for whoever has to check one: RFC 7517. They may be cached for far less than the time
+// that a key is published before it is used.
+func (e *edge) publicKeys(w http.ResponseWriter, _ *http.Request) {
+	raw, err := json.Marshal(map[string]any{"keys": e.parts.identity.PublicKeys()})
+	if err != nil {
+		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/jwk-set+json")
+	w.Header().Set("Cache-Control", "public, max-age=3600")
+	_, _ = w.Write(raw)
 }
 
 // secureCookies reports whether browsers reach the management API over https.

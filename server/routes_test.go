@@ -3,7 +3,6 @@ package server_test
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -259,14 +258,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 // TestAdminListener: on a listener of its own the management API refuses every unknown path as a problem.
 func TestAdminListener(t *testing.T) {
 	t.Parallel()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0") // a free port: nothing tells which one the server took
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := freeAddress(t)
 	start(t, setup{overrides: map[string]any{"admin_listen": address}})
 	for _, c := range []struct{ path, kind string }{{"/v1/models", "application/problem+json"}, {"/api/v1/nothing", "application/problem+json"}} {
 		res, err := http.Get("http://" + address + c.path)

@@ -28,7 +28,9 @@ type Config struct {
 	AccessTTL  time.Duration `koanf:"access_ttl"`  // of a session token; 15m, also the most
 	RefreshTTL time.Duration `koanf:"refresh_ttl"` // idle time after which a sign-in ends; 12h
 	SessionTTL time.Duration `koanf:"session_ttl"` // after which a sign-in ends in any case; 168h
-	KeyTTL     time.Duration `koanf:"key_ttl"`     // of an API key made without an expiry; 8760h
+	// SigningPeriod is how long a key signs session tokens before the next one does; 720h, at least 24h.
+	SigningPeriod time.Duration `koanf:"signing_period"`
+	KeyTTL        time.Duration `koanf:"key_ttl"` // of an API key made without an expiry; 8760h
 	// OneTimeTTL is how long a password that somebody else has set opens its change; 24h.
 	OneTimeTTL time.Duration `koanf:"one_time_ttl"`
 	// PasswordMaxAge is the age at which a password has to be changed; 0: never.
@@ -43,6 +45,8 @@ type Config struct {
 const (
 	maxAccessTTL = 15 * time.Minute
 	maxHistory   = 24
+
+	minSigningPeriod = 24 * time.Hour // published keys may be cached for an hour, and clocks differ
 )
 
 // WithDefaults fills the zero values.
@@ -62,6 +66,7 @@ func (c Config) WithDefaults() Config {
 		{&c.SessionTTL, 7 * 24 * time.Hour},
 		{&c.KeyTTL, 365 * 24 * time.Hour},
 		{&c.OneTimeTTL, 24 * time.Hour},
+		{&c.SigningPeriod, 30 * 24 * time.Hour},
 		{&c.Poll, time.Second},
 		{&c.MaxStale, snapshot.DefaultMaxAge},
 	} {
@@ -90,6 +95,9 @@ func (c Config) Validate() error {
 	if c.AccessTTL > maxAccessTTL {
 		errs = append(errs, fmt.Errorf("access_ttl: must be at most %s", maxAccessTTL))
 	}
+	if c.SigningPeriod < minSigningPeriod || c.SigningPeriod%time.Second != 0 {
+		errs = append(errs, fmt.Errorf("signing_period: must be whole seconds, and at least %s", minSigningPeriod))
+	}
 	if c.PasswordHistory < 0 || c.PasswordHistory > maxHistory {
 		errs = append(errs, fmt.Errorf("password_history: must lie between 0 and %d", maxHistory))
 	}
@@ -110,7 +118,7 @@ type Identity struct {
 	store    store
 	keys     digester
 	refresh  digester
-	signing  []byte
+	sessions *signingKeys
 	log      *slog.Logger
 	now      func() time.Time
 	throttle *throttle
@@ -133,7 +141,7 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 		store:    store{db: db},
 		keys:     newDigester(keys.Derive("identity/api-key/v1")),
 		refresh:  newDigester(keys.Derive("identity/refresh-token/v1")),
-		signing:  keys.Derive("identity/session/v1"),
+		sessions: &signingKeys{derive: keys.Derive, period: cfg.WithDefaults().SigningPeriod, made: map[int64]signingKey{}},
 		log:      log.With(slog.String("component", "identity")),
 		now:      time.Now,
 		throttle: newThrottle(),

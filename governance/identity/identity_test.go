@@ -3,6 +3,8 @@ package identity
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -603,14 +605,20 @@ func TestForgedSessions(t *testing.T) {
 			"jti": "j", "sid": s.Principal.Session, "ep": 1,
 		}
 	}
-	sign := func(method jwt.SigningMethod, key any, c jwt.MapClaims) string {
-		token, err := jwt.NewWithClaims(method, c).SignedString(key)
+	current := i.sessions.current(now)
+	signAs := func(kid any, method jwt.SigningMethod, key any, c jwt.MapClaims) string {
+		token := jwt.NewWithClaims(method, c)
+		token.Header["kid"] = kid
+		signed, err := token.SignedString(key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return token
+		return signed
 	}
-	if _, err := i.Authenticate(t.Context(), AdminPlane, sign(jwt.SigningMethodHS256, i.signing, good()), "198.51.100.7"); err != nil {
+	sign := func(method jwt.SigningMethod, key any, c jwt.MapClaims) string {
+		return signAs(current.id, method, key, c)
+	}
+	if _, err := i.Authenticate(t.Context(), AdminPlane, sign(jwt.SigningMethodEdDSA, current.private, good()), "198.51.100.7"); err != nil {
 		t.Fatal("the pattern of this test must be accepted:", err)
 	}
 	edits := map[string]func(jwt.MapClaims){
@@ -628,16 +636,23 @@ func TestForgedSessions(t *testing.T) {
 	for name, edit := range edits {
 		claims := good()
 		edit(claims)
-		_, err := i.Authenticate(t.Context(), AdminPlane, sign(jwt.SigningMethodHS256, i.signing, claims), "198.51.100.7")
+		_, err := i.Authenticate(t.Context(), AdminPlane, sign(jwt.SigningMethodEdDSA, current.private, claims), "198.51.100.7")
 		if !fault.Is(err, fault.CodeInvalidSession) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, token := range map[string]string{
-		"none":  sign(jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, good()),
-		"hs512": sign(jwt.SigningMethodHS512, i.signing, good()),
-		"key":   sign(jwt.SigningMethodHS256, []byte("other key"), good()),
-		"dots":  strings.Repeat(".", 4000),
+		"none":                      sign(jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, good()),
+		"hs256 with the public key": sign(jwt.SigningMethodHS256, []byte(publicOf(current)), good()),
+		"hs256 with its text":       sign(jwt.SigningMethodHS256, []byte(base64.RawURLEncoding.EncodeToString(publicOf(current))), good()),
+		"another key":               sign(jwt.SigningMethodEdDSA, ed25519.NewKeyFromSeed(make([]byte, 32)), good()),
+		"another key's id":          signAs(i.sessions.of(i.sessions.number(now)-1).id, jwt.SigningMethodEdDSA, current.private, good()),
+		"an unknown id":             signAs("x", jwt.SigningMethodEdDSA, current.private, good()),
+		"no id":                     signAs(nil, jwt.SigningMethodEdDSA, current.private, good()),
+		"an id that is a list":      signAs([]string{current.id}, jwt.SigningMethodEdDSA, current.private, good()),
+		"a key of long ago":         signAs(i.sessions.of(i.sessions.number(now)-2).id, jwt.SigningMethodEdDSA, i.sessions.of(i.sessions.number(now)-2).private, good()),
+		"a key of the far future":   signAs(i.sessions.of(i.sessions.number(now)+2).id, jwt.SigningMethodEdDSA, i.sessions.of(i.sessions.number(now)+2).private, good()),
+		"dots":                      strings.Repeat(".", 4000),
 	} {
 		if _, err := i.Authenticate(t.Context(), AdminPlane, token, "198.51.100.7"); !fault.Is(err, fault.CodeInvalidSession) {
 			t.Errorf("%s: %v", name, err)
@@ -696,6 +711,86 @@ func TestModelPatterns(t *testing.T) {
 	} {
 		if got := Matches([]string{c.pattern}, c.model); got != c.want {
 			t.Errorf("%q on %q: %v", c.pattern, c.model, got)
+		}
+	}
+}
+
+// TestSigningKeysRotate: tokens of the period before open sessions across the change, on every replica, and nobody is signed out; the keys
+// are published a period ahead, and verify what is signed.
+func TestSigningKeysRotate(t *testing.T) {
+	db := dbtest.SQLite(t)
+	a, clockA := replica(t, db)
+	if _, err := a.EnsureAdmin(t.Context(), "demo", "admin", password); err != nil {
+		t.Fatal(err)
+	}
+	b, clockB := replica(t, db)
+	period := a.sessions.period
+	// To a minute before the change, and on.
+	rest := period - time.Duration(clockA.now().Unix()%int64(period/time.Second))*time.Second
+	for _, d := range []time.Duration{rest - time.Minute} {
+		clockA.advance(d)
+		clockB.advance(d)
+	}
+	refresh := func() {
+		t.Helper()
+		for _, i := range []*Identity{a, b} {
+			if err := i.accounts.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	refresh()
+	ids := func(i *Identity) (out []string) {
+		for _, k := range i.PublicKeys() {
+			out = append(out, k.ID)
+		}
+		return out
+	}
+	before := ids(a)
+	s, err := a.Login(t.Context(), "admin", password, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kid := func(token string) string {
+		t.Helper()
+		parsed, _, err := jwt.NewParser().ParseUnverified(token, &claims{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, _ := parsed.Header["kid"].(string)
+		return id
+	}
+	if kid(s.Access) != before[1] {
+		t.Errorf("signed by %s of %v", kid(s.Access), before)
+	}
+	clockA.advance(2 * time.Minute)
+	clockB.advance(2 * time.Minute)
+	refresh()
+	after := ids(b)
+	if after[0] != before[1] || after[1] != before[2] {
+		t.Errorf("published %v, then %v", before, after)
+	}
+	for _, i := range []*Identity{a, b} {
+		if _, err := i.Authenticate(t.Context(), AdminPlane, s.Access, ""); err != nil {
+			t.Error("the change of keys signs people out:", err)
+		}
+	}
+	next, err := b.Refresh(t.Context(), s.Refresh)
+	if err != nil || kid(next.Access) != after[1] {
+		t.Fatalf("signed by %s of %v, %v", kid(next.Access), after, err)
+	}
+	if _, err := a.Authenticate(t.Context(), AdminPlane, next.Access, ""); err != nil {
+		t.Error(err)
+	}
+	// Whoever has the published keys, and nothing else, can check.
+	for _, k := range b.PublicKeys() {
+		x, err := base64.RawURLEncoding.DecodeString(k.X)
+		if err != nil || len(x) != ed25519.PublicKeySize || k.Type != "OKP" || k.Curve != "Ed25519" || k.Algorithm != "EdDSA" {
+			t.Fatalf("%+v, %v", k, err)
+		}
+		_, err = jwt.Parse(next.Access, func(*jwt.Token) (any, error) { return ed25519.PublicKey(x), nil }, jwt.WithTimeFunc(b.now))
+		if (err == nil) != (k.ID == after[1]) {
+			t.Errorf("%s: %v", k.ID, err)
 		}
 	}
 }

@@ -291,13 +291,16 @@ func (i *Identity) issue(ctx context.Context, row userRow, started sessionRow, r
 
 func (i *Identity) sign(user userEntry, started sessionRow, refresh string, now time.Time) (Session, error) {
 	expires := now.Add(i.cfg.AccessTTL)
-	access, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{
+	key := i.sessions.current(now)
+	token := jwt.NewWithClaims(jwt.SigningMethodEdDSA, claims{
 		RegisteredClaims: jwt.RegisteredClaims{
 			Issuer: i.cfg.Issuer, Audience: jwt.ClaimStrings{adminAudience}, Subject: user.principal.ID,
 			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(expires), ID: uuid.NewString(),
 		},
 		Family: started.Family, Epoch: user.epoch, SignedIn: time.UnixMicro(started.StartedAt).Unix(),
-	}).SignedString(i.signing)
+	})
+	token.Header["kid"] = key.id
+	access, err := token.SignedString(key.private)
 	if err != nil {
 		return Session{}, fmt.Errorf("sign session: %w", err)
 	}
@@ -313,8 +316,15 @@ func (i *Identity) authenticateSession(s *accounts, token string) (Principal, er
 	}
 	var c claims
 	// Method, issuer, audience and expiry are all demanded: a token for another purpose under the same key opens nothing.
-	_, err := jwt.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return i.signing, nil },
-		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithIssuer(i.cfg.Issuer), jwt.WithAudience(adminAudience),
+	_, err := jwt.ParseWithClaims(token, &c, func(t *jwt.Token) (any, error) {
+		id, _ := t.Header["kid"].(string)
+		key, known := i.sessions.public(id, i.now())
+		if !known {
+			return nil, jwt.ErrTokenSignatureInvalid
+		}
+		return key, nil
+	},
+		jwt.WithValidMethods([]string{jwt.SigningMethodEdDSA.Alg()}), jwt.WithIssuer(i.cfg.Issuer), jwt.WithAudience(adminAudience),
 		jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithLeeway(2*time.Second), jwt.WithTimeFunc(i.now), jwt.WithStrictDecoding())
 	if err != nil {
 		// The library's text may quote parts of the token: only its class is kept.
