@@ -501,8 +501,8 @@ func narrows(part, whole []string, covers func(whole []string, one string) bool)
 }
 
 func networksNarrow(part, whole []string) bool {
-	p, err1 := parseNetworks("networks", part)
-	w, err2 := parseNetworks("networks", whole)
+	p, err1 := parseNetworks(part)
+	w, err2 := parseNetworks(whole)
 	return err1 == nil && err2 == nil && coveredBy(p, w)
 }
 
@@ -533,7 +533,7 @@ func (k NewKey) check(now time.Time) (networks []string, err error) {
 	if err := errors.Join(checkList("labels", k.Labels), checkList("models", k.Models)); err != nil {
 		return nil, err
 	}
-	parsed, err := parseNetworks("networks", k.Networks)
+	parsed, err := parseNetworks(k.Networks)
 	return texts(parsed), err
 }
 

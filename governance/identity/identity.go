@@ -246,7 +246,7 @@ func (s *accounts) addKey(row keyRow, operator bool) error {
 	if err != nil {
 		return err
 	}
-	networks, err := parseNetworks("networks", listed)
+	networks, err := parseNetworks(listed)
 	if err != nil {
 		return err
 	}

@@ -39,12 +39,12 @@ func TestKeyNetworks(t *testing.T) {
 		"all of IPv4":    {[]string{"0.0.0.0/0"}, []string{"8.8.8.8", "::ffff:8.8.8.8"}, []string{"2001:db8::1"}},
 		"all of IPv6":    {[]string{"::/0"}, []string{"2001:db8::1"}, []string{"8.8.8.8", "::ffff:8.8.8.8"}},
 	} {
-		networks, err := parseNetworks("networks", c.networks)
+		networks, err := parseNetworks(c.networks)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if again, err := parseNetworks("networks", texts(networks)); err != nil || !slices.Equal(again, networks) {
+		if again, err := parseNetworks(texts(networks)); err != nil || !slices.Equal(again, networks) {
 			t.Errorf("%s: %v is read back as %v, %v", name, networks, again, err)
 		}
 		for _, s := range c.yes {
@@ -59,14 +59,14 @@ func TestKeyNetworks(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"", "10.0.0.0/33", "10.0.0/8", "fe80::1%eth0", "fe80::%eth0/64", "::ffff:0.0.0.0/64", "example.org", "10.0.0.1/", " 10.0.0.1", "010.0.0.1", "::ffff:10.0.0.0/8"} {
-		if p, err := parseNetworks("networks", []string{wrong}); !fault.Is(err, fault.CodeInvalidValue) {
+		if p, err := parseNetworks([]string{wrong}); !fault.Is(err, fault.CodeInvalidValue) {
 			t.Errorf("%q is read as %v, %v", wrong, p, err)
 		}
 	}
-	if p, err := parseNetworks("networks", []string{"10.0.0.9/8", "10.0.0.0/8", "::ffff:10.0.0.0/104"}); err != nil || len(p) != 1 {
+	if p, err := parseNetworks([]string{"10.0.0.9/8", "10.0.0.0/8", "::ffff:10.0.0.0/104"}); err != nil || len(p) != 1 {
 		t.Errorf("one network in three forms: %v, %v", p, err)
 	}
-	if _, err := parseNetworks("networks", make([]string, maxNetworks+1)); !fault.Is(err, fault.CodeInvalidValue) {
+	if _, err := parseNetworks(make([]string, maxNetworks+1)); !fault.Is(err, fault.CodeInvalidValue) {
 		t.Error(err)
 	}
 }

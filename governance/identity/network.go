@@ -13,15 +13,15 @@ const maxNetworks = 64
 
 // parseNetworks reads networks and single addresses and writes them in one form: an IPv4 address that is mapped into IPv6 is one of IPv4,
 // bits behind the prefix are zero, and none is there twice.
-func parseNetworks(param string, list []string) ([]netip.Prefix, error) {
+func parseNetworks(list []string) ([]netip.Prefix, error) {
 	if len(list) > maxNetworks {
-		return nil, invalid(param, fault.Say("value.item_count", maxNetworks))
+		return nil, invalid("networks", fault.Say("value.item_count", maxNetworks))
 	}
 	var out []netip.Prefix
 	for _, s := range list {
 		p, ok := parseNetwork(s)
 		if !ok {
-			return nil, invalid(param, fault.Say("identity.network"))
+			return nil, invalid("networks", fault.Say("identity.network"))
 		}
 		if !slices.Contains(out, p) {
 			out = append(out, p)

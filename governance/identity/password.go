@@ -54,7 +54,7 @@ func checkPassword(param, password, name, tenant string) error {
 }
 
 // hard reports whether a password would take long to guess. The estimator knows nothing of characters beyond ASCII: several different ones are
-// hard by themselves, and what else there is is looked at without them. Numbers alone are telephones, dates and identity cards.
+// hard by themselves, and the rest is looked at without them. Numbers alone are telephones, dates and identity cards.
 func hard(rest, password string, known []string) bool {
 	other := map[rune]bool{}
 	for _, r := range rest {

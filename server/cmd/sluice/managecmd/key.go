@@ -317,14 +317,14 @@ func (a *app) rotateKeyCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Co
 }
 
 // endCommand makes a command that ends a key, or a secret of it.
-func (a *app) endCommand(flags *cli.RemoteFlags, tenant *string, act, short string, done message.ID) *cobra.Command {
+func (a *app) endCommand(flags *cli.RemoteFlags, tenant *string, act, short string, id message.ID) *cobra.Command {
 	return &cobra.Command{
 		Use: act + " ID", Short: short, Args: cli.Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.Ask(cmd.Context(), *flags, http.MethodPost, "/keys/"+url.PathEscape(args[0])+"/"+act+cli.Query("tenant", *tenant), nil, nil); err != nil {
 				return err
 			}
-			fmt.Fprintln(a.Stdout, a.Say(done, strings.TrimSpace(args[0])))
+			fmt.Fprintln(a.Stdout, a.Say(id, strings.TrimSpace(args[0])))
 			return nil
 		},
 	}
