@@ -387,7 +387,7 @@ func TestRevealMatrix(t *testing.T) {
 			a, r := in.revealed(credential, map[string]any{"session": "s1", "tokens": tokens, "purpose": purpose})
 			switch {
 			case role.ID == "application":
-				if r.status != http.StatusUnauthorized {
+				if r.status != http.StatusForbidden {
 					t.Errorf("an API key: %d", r.status)
 				}
 				continue
