@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func (in *instance) prepare(ctx context.Context, su setup) error {
 	if err != nil {
 		return err
 	}
-	change := map[string]string{"current_password": in.password, "new_password": "seven tundra kettles hum"} // the first start demands it
+	change := map[string]string{"current_password": in.password, "new_password": rand.Text()} // the first start demands it
 	if err := in.call(ctx, http.MethodPost, "/api/v1/me/password", session.Token, change, &session); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -22,7 +21,7 @@ const ownPassword = "correct horse battery staple"
 func (in *installation) separated() map[string]string {
 	in.t.Helper()
 	made, err := server.SplitDuties(in.t.Context(), in.cfg, identity.SeparateAdmins{System: "sys", Security: "sec", Audit: "aud", Compliance: "com"},
-		slog.New(slog.NewTextHandler(io.Discard, nil)))
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		in.t.Fatal(err)
 	}
@@ -216,7 +215,7 @@ func TestServeRefusesMergedDuties(t *testing.T) {
 		ready := false
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		err := server.Run(ctx, in.cfg, server.Options{Version: "test", Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Ready: func(server.Started) error {
+		err := server.Run(ctx, in.cfg, server.Options{Version: "test", Log: slog.New(slog.DiscardHandler), Ready: func(server.Started) error {
 			ready = true
 			cancel()
 			return nil
@@ -234,13 +233,13 @@ func TestServeRefusesMergedDuties(t *testing.T) {
 		t.Errorf("serve where merged duties are allowed: %v", err)
 	}
 	in.cfg.Identity.Duties = ""
-	if _, err := server.SplitDuties(t.Context(), in.cfg, identity.SeparateAdmins{System: "a1", Security: "b1", Audit: "c1", Compliance: "d1"}, slog.New(slog.NewTextHandler(io.Discard, nil))); err != nil {
+	if _, err := server.SplitDuties(t.Context(), in.cfg, identity.SeparateAdmins{System: "a1", Security: "b1", Audit: "c1", Compliance: "d1"}, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	if err := serve(); err != nil {
 		t.Errorf("serve with separated duties: %v", err)
 	}
-	if _, err := server.SplitDuties(t.Context(), in.cfg, identity.SeparateAdmins{System: "a2", Security: "b2", Audit: "c2", Compliance: "d2"}, slog.New(slog.NewTextHandler(io.Discard, nil))); err == nil {
+	if _, err := server.SplitDuties(t.Context(), in.cfg, identity.SeparateAdmins{System: "a2", Security: "b2", Audit: "c2", Compliance: "d2"}, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("duties were separated twice")
 	}
 }

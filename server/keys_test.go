@@ -14,8 +14,6 @@ import (
 )
 
 // openTo says which scopes open which route of the business API.
-//
-//nolint:gochecknoglobals // constant
 var openTo = map[string][]string{
 	"/v1/chat/completions": {"chat"},
 	"/v1/completions":      {"chat"},

@@ -47,21 +47,22 @@ func (f Format) MediaType() string {
 
 // Write writes s in a format. issuer is who answers for it.
 func Write(w io.Writer, f Format, s Statement, l message.Lang, issuer string) error {
-	if f == CSV {
+	var as report.Format
+	switch f {
+	case CSV:
 		return writeCSV(w, s)
-	}
-	if f == JSON {
+	case JSON:
 		return writeJSON(w, s)
+	case DOCX:
+		as = report.DOCX
+	case Markdown:
+		as = report.Markdown
+	case PDF:
+		as = report.PDF
 	}
 	d, err := s.Document(l, issuer)
 	if err != nil {
 		return err
-	}
-	as := report.PDF
-	if f == DOCX {
-		as = report.DOCX
-	} else if f == Markdown {
-		as = report.Markdown
 	}
 	return report.Write(w, as, d)
 }

@@ -63,7 +63,9 @@ func (a *app) splitDutiesCommand() *cobra.Command {
 		flag, name string
 		to         *string
 	}{
-		{"system", "system-admin", &names.System}, {"security", "security-admin", &names.Security}, {"audit", "audit-admin", &names.Audit},
+		{"system", "system-admin", &names.System},
+		{"security", "security-admin", &names.Security},
+		{"audit", "audit-admin", &names.Audit},
 		{"compliance", "compliance-officer", &names.Compliance},
 	} {
 		cmd.Flags().StringVar(f.to, f.flag, f.name, cli.Both("cli.duties_split.name"))
