@@ -93,7 +93,10 @@ func (r *run) admit(ctx context.Context) error {
 		Model: string(r.call.Model), Purpose: r.call.Purpose, Known: r.received.Known, Ingest: r.call.Document != nil,
 	})
 	if d != nil {
-		r.admission.decision, r.admission.policy, r.admission.recordForm = d, d.Policy(), d.Record()
+		r.admission.decision, r.admission.policy = d, d.Policy()
+		if r.call.Document == nil { // the records of one have nothing of its text
+			r.admission.recordForm = d.Record()
+		}
 		r.admission.class = engine.Class(d.Urgency(string(r.call.Class)))
 	}
 	if err == nil && r.call.RAG != nil && !d.AllowsCollection(r.call.RAG.Collection) {

@@ -82,7 +82,7 @@ func TestBadInput(t *testing.T) {
 			}
 		})
 	}
-	if r := in.send(http.MethodGet, "/api/v1/keys", first, nil); r.status != 401 || strings.Contains(string(r.body), first) {
+	if r := in.send(http.MethodGet, "/api/v1/keys", first, nil); r.status != 403 || strings.Contains(string(r.body), first) {
 		t.Errorf("an API key on the management API: %d %s", r.status, r.body)
 	}
 	in.nothingLeft(0)

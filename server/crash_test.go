@@ -223,6 +223,7 @@ rag: {embedding_model: ""}
 		}}}
 	}
 	in := open(first)
+	first.Password = adminPassword // since the first sign-in
 	policy, err := os.ReadFile("../bench/policies/answer-first.yaml")
 	if err != nil {
 		t.Fatal(err)
