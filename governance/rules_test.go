@@ -22,8 +22,8 @@ import (
 // classify (Detector in mask) when any text may now be read otherwise, which is nearly always, and write the new pair here.
 func TestRulesHaveAVersion(t *testing.T) {
 	for dir, want := range map[string]struct{ detector, code string }{
-		"classify": {"email@5", "80cd5aceb8a0960b"},
-		"mask":     {"pseudonym@4", "ee297d9ebfb4d809"},
+		"classify": {"email@5", "15602aafc36d058d"},
+		"mask":     {"pseudonym@4", "96bf9a2f827ce5f4"},
 	} {
 		detector := mask.Detector
 		if dir == "classify" {

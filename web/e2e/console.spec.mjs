@@ -57,6 +57,7 @@ const words = {
     knowledge: 'Knowledge bases',
     policies: 'Policies',
     system: 'System',
+    approvals: 'Approvals',
     preview: 'Masking preview',
     previewButton: 'Preview masking',
     text: 'Text to check',
@@ -153,6 +154,7 @@ const words = {
     knowledge: '知识库',
     policies: '治理策略',
     system: '系统',
+    approvals: '审批',
     preview: '脱敏预览',
     previewButton: '预览脱敏',
     text: '待检查文本',
@@ -501,7 +503,7 @@ async function others(page, w, tag) {
   await page.getByRole('img', { name: new RegExp(w.tokens) }).locator('canvas').waitFor();
   await page.getByRole('row').filter({ hasText: w.total }).waitFor();
   await page.getByRole('cell', { name: 'smollm2-135m-instruct' }).first().waitFor();
-  for (const name of /** @type {const} */ (['usage', 'rollouts', 'knowledge', 'policies', 'system'])) {
+  for (const name of /** @type {const} */ (['usage', 'rollouts', 'knowledge', 'policies', 'system', 'approvals'])) {
     await open(page, w[name]);
     await heading(page, w[name]);
     await settled(page);

@@ -28,7 +28,7 @@ describe('The statement of a month', () => {
       [`GET /billing/statements/${month}`]: () => new Response('%PDF', { status: 200, headers: { 'content-type': 'application/pdf' } }),
     });
     show(<StatementPanel />);
-    await press(`下载 ${month} 账单（PDF）`);
+    await press(`下载 ${month} 账单的 PDF 文件`);
     await waitFor(() => expect(saved).toEqual([`statement-${month}.pdf`]));
     expect(sent.map((s) => [s.path, s.query.toString(), s.headers.get('accept-language')])).toEqual([[`/billing/statements/${month}`, 'format=pdf', 'zh']]);
   });
@@ -37,7 +37,7 @@ describe('The statement of a month', () => {
     signIn({ permissions: ['usage.read'] });
     server({ [`GET /billing/statements/${month}`]: () => refusal(404, 'not_found', '没有这个账单') });
     show(<StatementPanel />);
-    await press(`下载 ${month} 账单（CSV）`);
+    await press(`下载 ${month} 账单的 CSV 文件`);
     await screen.findByText(/没有这个账单/);
   });
 });
