@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -24,6 +25,9 @@ func (r *run) authenticate(ctx context.Context) error {
 	tenant := cmp.Or(r.call.Tenant, who.Tenant)
 	allowed := r.p.deps.Access.Allow(who, r.call.Permission, tenant)
 	if allowed == nil {
+		if tenant != who.Tenant {
+			who.TenantLimits = identity.Limits{} // the operator's people count by the limits of the installation elsewhere
+		}
 		who.Tenant = tenant // a refusal is recorded at home
 	}
 	// What somebody asks with a key of his own he asks himself, unless he names another.
@@ -51,14 +55,14 @@ func (r *run) authorize(ctx context.Context) error {
 // limit takes a slot. Tokens are taken by an estimate that needs no engine, adjusted when the prompt is prepared, and corrected at the end; those of a document are not limited, since one can have
 // more than many minutes may: it would shut out all others for that time. Its requests and its work at one time are limited, and its cost is.
 func (r *run) limit(ctx context.Context) error {
-	l, tokens := r.caller.Limits, r.estimate()
+	tokens := r.estimate()
 	if r.call.Document != nil {
 		tokens = 0
 	}
 	var err error
 	r.slot.ticket, r.slot.rate, err = r.p.deps.Limits.Acquire(ctx, limit.Request{
 		Tenant: r.caller.Tenant, Key: r.caller.ID, Tokens: tokens,
-		Limits: limit.Limits{RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute, Concurrent: l.Concurrent},
+		Limits: limit.Limits(r.caller.Limits), TenantLimits: limit.Limits(r.caller.TenantLimits),
 	})
 	return err
 }

@@ -11,6 +11,7 @@
 package limit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,9 +70,10 @@ func (c Config) Validate() error {
 
 // Request is one request that wants in.
 type Request struct {
-	Tenant, Key string
-	Limits      Limits // the caller's own; zero fields take Config.Key
-	Tokens      int    // estimate of prompt and completion; more than the limit counts as the limit. 0: tokens are not limited
+	Tenant, Key  string
+	Limits       Limits // the caller's own; zero fields take Config.Key
+	TenantLimits Limits // of all callers of the tenant together; zero fields take Config.Tenant
+	Tokens       int    // estimate of prompt and completion; more than the limit counts as the limit. 0: tokens are not limited
 }
 
 // State is where a caller stands after a decision, for response headers. A zero limit means there is none.
@@ -260,24 +262,22 @@ func (t *Permit) Release(ctx context.Context, used int) {
 	})
 }
 
+// or takes the fields that are zero from another.
+func (l Limits) or(other Limits) Limits {
+	return Limits{
+		RequestsPerMinute: cmp.Or(l.RequestsPerMinute, other.RequestsPerMinute), TokensPerMinute: cmp.Or(l.TokensPerMinute, other.TokensPerMinute),
+		Concurrent: cmp.Or(l.Concurrent, other.Concurrent),
+	}
+}
+
 // charges lists what ask takes, the key before the tenant, concurrency first since it is the cheapest to refuse. share divides
 // the limits between replicas that cannot see each other.
 func (l *Limiter) charges(ask Request, share int) []charge {
-	own := ask.Limits
-	for _, f := range []struct{ have, fallback *int }{
-		{&own.RequestsPerMinute, &l.cfg.Key.RequestsPerMinute},
-		{&own.TokensPerMinute, &l.cfg.Key.TokensPerMinute},
-		{&own.Concurrent, &l.cfg.Key.Concurrent},
-	} {
-		if *f.have == 0 {
-			*f.have = *f.fallback
-		}
-	}
 	out := make([]charge, 0, 6)
 	for _, s := range []struct {
 		scope, key string
 		l          Limits
-	}{{"key", "k:" + ask.Key, own}, {"tenant", "t", l.cfg.Tenant}} {
+	}{{"key", "k:" + ask.Key, ask.Limits.or(l.cfg.Key)}, {"tenant", "t", ask.TenantLimits.or(l.cfg.Tenant)}} {
 		if n := s.l.Concurrent; n > 0 {
 			n = max(1, n/share)
 			out = append(out, charge{key: s.key + ":c", slots: int64(n), units: n, scope: s.scope})

@@ -18,13 +18,6 @@ import (
 // AllTenants asks a list for every tenant. It is no valid tenant id.
 const AllTenants = "*"
 
-// Tenant is an organisation whose people, keys, policies and budgets are apart from all others.
-type Tenant struct {
-	ID, Name  string
-	Operator  bool // runs the installation
-	CreatedAt time.Time
-}
-
 // User is a person.
 type User struct {
 	ID, Tenant, Name string
@@ -111,29 +104,6 @@ func (i *Identity) KeyLifetime() time.Duration { return i.cfg.KeyTTL }
 
 // KeyLimits returns the limits of a key that has none of its own. Nobody gives himself higher ones.
 func (i *Identity) KeyLimits() Limits { return i.limits }
-
-// CreateTenant creates a tenant. Errors: CodeInvalidValue, CodeExists.
-func (i *Identity) CreateTenant(ctx context.Context, t Tenant) error {
-	if err := checkID("id", t.ID); err != nil {
-		return err
-	}
-	if err := checkText("name", t.Name); err != nil {
-		return err
-	}
-	defer i.reload(ctx)
-	// Only EnsureAdmin makes a tenant the operator: no management call may.
-	return i.store.createTenant(ctx, tenantRow{ID: t.ID, Name: t.Name, CreatedAt: i.now().UnixMicro()})
-}
-
-// ListTenants returns all tenants ordered by id.
-func (i *Identity) ListTenants(ctx context.Context) ([]Tenant, error) {
-	rows, err := i.store.tenants(ctx)
-	out := make([]Tenant, len(rows))
-	for n, r := range rows {
-		out[n] = Tenant{ID: r.ID, Name: r.Name, Operator: r.IsOperator != 0, CreatedAt: at(r.CreatedAt)}
-	}
-	return out, err
-}
 
 // EnsureAdmin makes tenant the operator of the installation and gives it a platform administrator, unless a user of that name
 // exists: then nothing about the user changes and created is false. It is for the first start, not for the management API.
@@ -522,8 +492,8 @@ func (k NewKey) check(now time.Time) (networks []string, err error) {
 	if k.LabelMode != "" && k.LabelMode != LabelMetadata && k.LabelMode != LabelText {
 		return nil, invalid("label_mode", fault.Say("identity.label_mode"))
 	}
-	if k.Limits.RequestsPerMinute < 0 || k.Limits.TokensPerMinute < 0 || k.Limits.Concurrent < 0 {
-		return nil, invalid("limits", fault.Say("value.negative"))
+	if err := checkLimits(k.Limits); err != nil {
+		return nil, err
 	}
 	for n, s := range k.Scopes {
 		if !slices.Contains(Scopes(), s) || slices.Contains(k.Scopes[:n], s) {
@@ -678,6 +648,24 @@ func checkText(param, s string) error {
 	}
 	if utf8.RuneCountInString(s) > 128 || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return invalid(param, fault.Say("identity.printable"))
+	}
+	return nil
+}
+
+// checkReason accepts what a person says about an act: some lines of text.
+func checkReason(param, s string) error {
+	if strings.TrimSpace(s) == "" {
+		return fault.New(fault.CodeMissing, param).WithParam(param)
+	}
+	if utf8.RuneCountInString(s) > 1024 || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' || r == 0x7f }) {
+		return invalid(param, fault.Say("identity.printable"))
+	}
+	return nil
+}
+
+func checkLimits(l Limits) error {
+	if l.RequestsPerMinute < 0 || l.TokensPerMinute < 0 || l.Concurrent < 0 {
+		return invalid("limits", fault.Say("value.negative"))
 	}
 	return nil
 }

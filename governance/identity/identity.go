@@ -164,6 +164,7 @@ type accounts struct {
 	operator string // the tenant that runs the installation
 	keys     map[digest]keyEntry
 	users    map[string]userEntry
+	tenants  map[string]tenantRow
 	ended    map[string]struct{} // sign-in families ended before their session tokens expired
 	duties   Duties
 }
@@ -204,13 +205,12 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 	}
 	s := &accounts{
 		keys:  make(map[digest]keyEntry, len(all.keys)),
-		users: make(map[string]userEntry, len(all.users)),
+		users: make(map[string]userEntry, len(all.users)), tenants: make(map[string]tenantRow, len(all.tenants)),
 		ended: make(map[string]struct{}, len(all.revoked)), duties: all.duties,
 	}
-	operator := map[string]bool{}
 	for _, t := range all.tenants {
-		operator[t.ID] = t.IsOperator != 0
-		if operator[t.ID] {
+		s.tenants[t.ID] = t
+		if t.IsOperator != 0 {
 			s.operator = t.ID
 		}
 	}
@@ -219,7 +219,7 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 	}
 	// A row that cannot be read locks out its owner, not everybody.
 	for _, row := range all.users {
-		p, err := row.principal(operator[row.Tenant])
+		p, err := row.principal(s.tenants[row.Tenant])
 		if err != nil {
 			i.log.Error("user row ignored", slog.String("user", row.ID), slog.Any("error", err))
 			continue
@@ -229,7 +229,7 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 		}
 	}
 	for _, row := range all.keys {
-		if err := s.addKey(row, operator[row.Tenant]); err != nil {
+		if err := s.addKey(row); err != nil {
 			i.log.Error("key row ignored", slog.String("key", row.ID), slog.Any("error", err))
 		}
 	}
@@ -237,8 +237,8 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 }
 
 // addKey adds a key under each of its secrets.
-func (s *accounts) addKey(row keyRow, operator bool) error {
-	p, err := row.principal(operator)
+func (s *accounts) addKey(row keyRow) error {
+	p, err := row.principal(s.tenants[row.Tenant])
 	if err != nil {
 		return err
 	}
@@ -335,8 +335,8 @@ func (i *Identity) fresh() (*accounts, error) {
 }
 
 // Authenticate returns the principal a credential stands for on a plane. source is where the caller is: keys can be bound to networks. It
-// runs no SQL. Errors: CodeIdentityUnavailable; of a key CodeInvalidKey, CodeExpiredKey, CodeSuspendedKey and, beside its principal, for
-// the record, CodeKeyNetwork, and on the admin plane CodeKeyScope; CodeInvalidSession on the admin plane. None of them holds the credential.
+// runs no SQL. Errors: CodeIdentityUnavailable; of a key CodeInvalidKey, CodeExpiredKey, CodeSuspendedKey; CodeInvalidSession on the admin plane.
+// Beside the principal, for the record: CodeTenantSuspended, of a key CodeKeyNetwork, and on the admin plane CodeKeyScope. None of them holds the credential.
 func (i *Identity) Authenticate(_ context.Context, plane Plane, credential, source string) (Principal, error) {
 	s, err := i.fresh()
 	if err != nil {
@@ -378,6 +378,9 @@ func (i *Identity) findKey(s *accounts, credential, source string) (keyEntry, er
 	if entry.revokedAt != 0 || now >= entry.expires {
 		return keyEntry{}, fault.New(fault.CodeExpiredKey)
 	}
+	if s.tenants[entry.principal.Tenant].SuspendedAt != 0 {
+		return entry, fault.New(fault.CodeTenantSuspended)
+	}
 	if entry.suspended {
 		return keyEntry{}, fault.New(fault.CodeSuspendedKey)
 	}
@@ -404,7 +407,7 @@ func (i *Identity) authenticateReader(s *accounts, credential, source string) (P
 func (s *accounts) readingRoles(k keyEntry) []string {
 	maker, ok := s.users[k.maker]
 	switch {
-	case !ok || maker.disabled || maker.principal.MustChange:
+	case !ok || maker.disabled || maker.principal.MustChange || s.tenants[maker.principal.Tenant].SuspendedAt != 0:
 		return nil
 	case maker.principal.Tenant == k.principal.Tenant:
 		return maker.principal.Roles
@@ -414,19 +417,19 @@ func (s *accounts) readingRoles(k keyEntry) []string {
 	return nil
 }
 
-func (r userRow) principal(operator bool) (Principal, error) {
+func (r userRow) principal(of tenantRow) (Principal, error) {
 	roles, err1 := unpack(r.Roles)
 	labels, err2 := unpack(r.Labels)
 	if err := errors.Join(err1, err2); err != nil {
 		return Principal{}, err
 	}
 	return Principal{
-		Tenant: r.Tenant, Kind: "user", ID: r.ID, Name: r.Name, Roles: roles, Labels: labels, Operator: operator,
-		MustChange: r.MustChange != 0,
+		Tenant: r.Tenant, Kind: "user", ID: r.ID, Name: r.Name, Roles: roles, Labels: labels, Operator: of.IsOperator != 0,
+		MustChange: r.MustChange != 0, TenantLimits: of.limits(),
 	}, nil
 }
 
-func (r keyRow) principal(operator bool) (Principal, error) {
+func (r keyRow) principal(of tenantRow) (Principal, error) {
 	labels, err1 := unpack(r.Labels)
 	scopes, err2 := unpack(r.Scopes)
 	models, err3 := unpack(r.Models)
@@ -435,7 +438,7 @@ func (r keyRow) principal(operator bool) (Principal, error) {
 	}
 	return Principal{
 		Tenant: r.Tenant, Project: r.Project, Kind: "key", ID: r.ID, Name: r.Name, Owner: r.Owner, Roles: []string{RoleApplication},
-		Labels: labels, LabelMode: r.LabelMode, Scopes: scopes, Models: models, Operator: operator,
+		Labels: labels, LabelMode: r.LabelMode, Scopes: scopes, Models: models, Operator: of.IsOperator != 0, TenantLimits: of.limits(),
 		Limits: Limits{RequestsPerMinute: r.RequestsPerMinute, TokensPerMinute: r.TokensPerMinute, Concurrent: r.Concurrent},
 	}, nil
 }

@@ -37,7 +37,8 @@ type claims struct {
 
 // Login checks a password. source is where the caller is, such as its address: failures are counted per user and source.
 // Errors: CodeInvalidLogin, the same for an unknown, a disabled and a mistyped user; CodeLoginThrottled with a wait;
-// CodeOneTimeExpired for the right password that somebody else has set too long ago; CodeDatabaseUnavailable.
+// CodeOneTimeExpired for the right password that somebody else has set too long ago; CodeTenantSuspended for the right password of a tenant
+// that is suspended; CodeIdentityUnavailable; CodeDatabaseUnavailable.
 func (i *Identity) Login(ctx context.Context, user, password, source string) (Session, error) {
 	name, origin := canonicalName(user), network(source)
 	if len(name) > 512 || len(password) > maxPassword {
@@ -56,6 +57,11 @@ func (i *Identity) Login(ctx context.Context, user, password, source string) (Se
 		return Session{}, fault.New(fault.CodeInvalidLogin)
 	}
 	attempt.succeeded(i.now())
+	if s, err := i.fresh(); err != nil {
+		return Session{}, err
+	} else if s.tenants[row.Tenant].SuspendedAt != 0 {
+		return Session{}, fault.New(fault.CodeTenantSuspended)
+	}
 	now := i.now()
 	if row.outdated(now) {
 		return Session{}, fault.New(fault.CodeOneTimeExpired)
@@ -207,7 +213,8 @@ func (i *Identity) checkLogin(ctx context.Context, name, password string) (userR
 	return row, match && found && row.DisabledAt == 0, err
 }
 
-// Refresh spends a refresh token for a new pair. Showing a spent one again ends the whole sign-in. Error: CodeInvalidSession.
+// Refresh spends a refresh token for a new pair. Showing a spent one again ends the whole sign-in. Errors: CodeInvalidSession;
+// CodeTenantSuspended, which spends it as well.
 func (i *Identity) Refresh(ctx context.Context, refresh string) (Session, error) {
 	if !wellFormedRefresh(refresh) {
 		return Session{}, fault.New(fault.CodeInvalidSession)
@@ -235,6 +242,9 @@ func (i *Identity) Refresh(ctx context.Context, refresh string) (Session, error)
 	user, found := s.users[row.UserID]
 	if !found || user.disabled {
 		return Session{}, fault.New(fault.CodeInvalidSession)
+	}
+	if s.tenants[user.principal.Tenant].SuspendedAt != 0 {
+		return Session{}, fault.New(fault.CodeTenantSuspended)
 	}
 	return i.sign(user, row, next, now)
 }
@@ -339,6 +349,9 @@ func (i *Identity) authenticateSession(s *accounts, token string) (Principal, er
 	}
 	if _, ended := s.ended[c.Family]; ended || c.Family == "" {
 		return refuse(errors.New("sign-in ended"))
+	}
+	if s.tenants[user.principal.Tenant].SuspendedAt != 0 {
+		return user.principal, fault.New(fault.CodeTenantSuspended)
 	}
 	p := i.signedIn(user)
 	p.Session = c.Family

@@ -15,15 +15,6 @@ import (
 
 type store struct{ db *gorm.DB }
 
-type tenantRow struct {
-	ID         string
-	Name       string
-	IsOperator int
-	CreatedAt  int64
-}
-
-func (tenantRow) TableName() string { return "identity_tenants" }
-
 type userRow struct {
 	ID, Tenant, Name, PasswordHash string
 	Roles, Labels                  string
@@ -64,8 +55,10 @@ func (sessionRow) TableName() string { return "identity_sessions" }
 
 //nolint:gochecknoglobals // constant lists
 var (
-	tenantColumns = []string{"id", "name", "is_operator", "created_at"}
-	userColumns   = []string{
+	tenantColumns = []string{
+		"id", "name", "is_operator", "created_at", "suspended_at", "suspended_by", "suspension", "requests_per_minute", "tokens_per_minute", "concurrent",
+	}
+	userColumns = []string{
 		"id", "tenant", "name", "password_hash", "roles", "labels", "epoch", "created_at", "created_by", "disabled_at", "must_change", "last_sign_in_at",
 		"password_set_at", "one_time_until",
 	}
@@ -149,24 +142,11 @@ func one[T any](q *gorm.DB, columns []string) (row T, found bool, err error) {
 	return rows[0], true, nil
 }
 
-// TenantExists returns nil if a tenant is there, in a migrated database. Errors: CodeNotFound, CodeDatabaseUnavailable.
-func TenantExists(ctx context.Context, db *gorm.DB, id string) error {
-	return database.Unavailable("look for a tenant", tenantExists(db.WithContext(ctx), id))
-}
-
 // Creator returns who created an account, by id, as db sees it; "" where there is no such account. Error: of the database.
 func Creator(db *gorm.DB, id string) (string, error) {
 	var row userRow
 	err := db.Select("created_by").Where("id = ?", id).Limit(1).Find(&row).Error
 	return row.CreatedBy, err
-}
-
-func tenantExists(tx *gorm.DB, id string) error {
-	_, found, err := one[tenantRow](tx.Where("id = ?", id), tenantColumns)
-	if err == nil && !found {
-		return fault.New(fault.CodeNotFound, fault.Say("thing.tenant"), id)
-	}
-	return err
 }
 
 // insert creates a row; a broken unique index is the caller's choice of a name that is taken.
@@ -184,7 +164,7 @@ func (s store) createTenant(ctx context.Context, row tenantRow) error {
 
 func (s store) createUser(ctx context.Context, row userRow) error {
 	return s.change(ctx, "create user", func(tx *gorm.DB) error {
-		if err := tenantExists(tx, row.Tenant); err != nil {
+		if _, err := tenant(tx, row.Tenant); err != nil {
 			return err
 		}
 		if err := checkActive(tx, row); err != nil {
@@ -198,14 +178,14 @@ func (s store) createUser(ctx context.Context, row userRow) error {
 }
 
 // ensureAdmin makes the operator tenant and its first administrator unless they exist.
-func (s store) ensureAdmin(ctx context.Context, tenant tenantRow, user userRow) (created bool, err error) {
+func (s store) ensureAdmin(ctx context.Context, operator tenantRow, user userRow) (created bool, err error) {
 	err = s.change(ctx, "create administrator", func(tx *gorm.DB) error {
-		err := tenantExists(tx, tenant.ID)
+		_, err := tenant(tx, operator.ID)
 		switch {
 		case fault.Is(err, fault.CodeNotFound):
-			err = tx.Create(&tenant).Error
+			err = tx.Create(&operator).Error
 		case err == nil:
-			err = tx.Exec("UPDATE identity_tenants SET is_operator = 1 WHERE id = ?", tenant.ID).Error
+			err = tx.Exec("UPDATE identity_tenants SET is_operator = 1 WHERE id = ?", operator.ID).Error
 		}
 		if err != nil {
 			return err
@@ -354,7 +334,7 @@ func (s store) formerPasswords(ctx context.Context, user string, n int) ([]strin
 
 func (s store) createKey(ctx context.Context, row keyRow) error {
 	return s.change(ctx, "create key", func(tx *gorm.DB) error {
-		if err := tenantExists(tx, row.Tenant); err != nil {
+		if _, err := tenant(tx, row.Tenant); err != nil {
 			return err
 		}
 		if err := ownerAllows(tx, keyRow{}, row); err != nil {

@@ -29,6 +29,7 @@ const (
 	CodeNotAllowed      Code = "not_allowed"
 	CodeKeyScope        Code = "key_scope"
 	CodeKeyNetwork      Code = "key_network"
+	CodeTenantSuspended Code = "tenant_suspended"
 	CodeRoleAbove       Code = "role_not_grantable"
 	CodeModelNotAllowed Code = "model_not_allowed"
 	CodePurpose         Code = "purpose_required"
@@ -120,6 +121,7 @@ var kinds = map[Code]Kind{
 	CodeNotAllowed:      Denied,
 	CodeKeyScope:        Denied,
 	CodeKeyNetwork:      Denied,
+	CodeTenantSuspended: Denied,
 	CodeRoleAbove:       Denied,
 	CodeModelNotAllowed: Denied,
 	CodePurpose:         Denied,

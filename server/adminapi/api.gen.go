@@ -1769,8 +1769,11 @@ type NewRollout struct {
 
 // NewTenant defines model for NewTenant.
 type NewTenant struct {
-	Id   string `json:"id"`
-	Name string `json:"name"`
+	Id string `json:"id"`
+
+	// Limits 0 takes the default of the installation
+	Limits *Limits `json:"limits,omitempty"`
+	Name   string  `json:"name"`
 }
 
 // NewUser defines model for NewUser.
@@ -2487,6 +2490,17 @@ type SubjectLookup struct {
 	Tenant  *string `json:"tenant,omitempty"`
 }
 
+// Suspension Absent while the tenant is not suspended
+type Suspension struct {
+	// By The account
+	By *string `json:"by,omitempty"`
+
+	// ByName Its name; absent where there is no such account any more
+	ByName *string   `json:"by_name,omitempty"`
+	Reason string    `json:"reason"`
+	Since  time.Time `json:"since"`
+}
+
 // System defines model for System.
 type System struct {
 	BuiltAt *string `json:"built_at,omitempty"`
@@ -2520,7 +2534,23 @@ type SystemPartStatus string
 type Tenant struct {
 	CreatedAt time.Time `json:"created_at"`
 	Id        string    `json:"id"`
-	Name      string    `json:"name"`
+
+	// Limits 0 takes the default of the installation
+	Limits Limits `json:"limits"`
+	Name   string `json:"name"`
+
+	// Operator It runs the installation
+	Operator bool `json:"operator"`
+
+	// Suspension Absent while the tenant is not suspended
+	Suspension *Suspension `json:"suspension,omitempty"`
+}
+
+// TenantChange defines model for TenantChange.
+type TenantChange struct {
+	// Limits 0 takes the default of the installation
+	Limits *Limits `json:"limits,omitempty"`
+	Name   *string `json:"name,omitempty"`
 }
 
 // TenantPage defines model for TenantPage.
@@ -3262,6 +3292,12 @@ type LoginJSONRequestBody = LoginRequest
 // CreateTenantJSONRequestBody defines body for CreateTenant for application/json ContentType.
 type CreateTenantJSONRequestBody = NewTenant
 
+// ChangeTenantJSONRequestBody defines body for ChangeTenant for application/json ContentType.
+type ChangeTenantJSONRequestBody = TenantChange
+
+// SuspendTenantJSONRequestBody defines body for SuspendTenant for application/json ContentType.
+type SuspendTenantJSONRequestBody = Reason
+
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = NewUser
 
@@ -3995,6 +4031,15 @@ type ServerInterface interface {
 	// CreateTenant Create a tenant
 	// (POST /tenants)
 	CreateTenant(c *gin.Context)
+	// ChangeTenant Change the name or the limits of a tenant
+	// (PATCH /tenants/{id})
+	ChangeTenant(c *gin.Context, id IdPath)
+	// ResumeTenant Let a suspended tenant in again
+	// (POST /tenants/{id}/resume)
+	ResumeTenant(c *gin.Context, id IdPath)
+	// SuspendTenant Suspend a tenant
+	// (POST /tenants/{id}/suspend)
+	SuspendTenant(c *gin.Context, id IdPath)
 	// ReportUsage Usage, cost and energy with exact totals
 	// (GET /usage)
 	ReportUsage(c *gin.Context, params ReportUsageParams)
@@ -6483,6 +6528,81 @@ func (siw *ServerInterfaceWrapper) CreateTenant(c *gin.Context) {
 	siw.Handler.CreateTenant(c)
 }
 
+// ChangeTenant operation middleware
+func (siw *ServerInterfaceWrapper) ChangeTenant(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ChangeTenant(c, id)
+}
+
+// ResumeTenant operation middleware
+func (siw *ServerInterfaceWrapper) ResumeTenant(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ResumeTenant(c, id)
+}
+
+// SuspendTenant operation middleware
+func (siw *ServerInterfaceWrapper) SuspendTenant(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SuspendTenant(c, id)
+}
+
 // ReportUsage operation middleware
 func (siw *ServerInterfaceWrapper) ReportUsage(c *gin.Context) {
 
@@ -6784,6 +6904,9 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/me/password", wrapper.ChangePassword)
 	router.GET(options.BaseURL+"/tenants", wrapper.ListTenants)
 	router.POST(options.BaseURL+"/tenants", wrapper.CreateTenant)
+	router.PATCH(options.BaseURL+"/tenants/:id", wrapper.ChangeTenant)
+	router.POST(options.BaseURL+"/tenants/:id/suspend", wrapper.SuspendTenant)
+	router.POST(options.BaseURL+"/tenants/:id/resume", wrapper.ResumeTenant)
 	router.GET(options.BaseURL+"/users", wrapper.ListUsers)
 	router.POST(options.BaseURL+"/users", wrapper.CreateUser)
 	router.PATCH(options.BaseURL+"/users/:id", wrapper.ChangeUser)

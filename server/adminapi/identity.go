@@ -26,13 +26,17 @@ func (s *Server) ListTenants(c *gin.Context, params ListTenantsParams) {
 	part, next, err := page(tenants, params.Cursor, params.Limit)
 	out := TenantPage{Items: []Tenant{}, Next: next}
 	for _, t := range part {
-		out.Items = append(out.Items, tenantView(t))
+		out.Items = append(out.Items, s.tenantView(t))
 	}
 	s.reply(c, http.StatusOK, out, err)
 }
 
-func tenantView(t identity.Tenant) Tenant {
-	return Tenant{Id: t.ID, Name: t.Name, CreatedAt: t.CreatedAt.UTC()}
+func (s *Server) tenantView(t identity.Tenant) Tenant {
+	out := Tenant{Id: t.ID, Name: t.Name, Operator: t.Operator, Limits: limitsView(t.Limits), CreatedAt: t.CreatedAt.UTC()}
+	if why := t.Suspension; !why.Since.IsZero() {
+		out.Suspension = &Suspension{Since: why.Since, By: optional(why.By), ByName: optional(s.deps.Identity.NameOf(why.By)), Reason: why.Reason}
+	}
+	return out
 }
 
 // CreateTenant implements POST /tenants.
@@ -43,7 +47,7 @@ func (s *Server) CreateTenant(c *gin.Context) {
 		return
 	}
 	about(c, in.Id, nil)
-	if err := s.deps.Identity.CreateTenant(c.Request.Context(), identity.Tenant{ID: in.Id, Name: in.Name}); err != nil {
+	if err := s.deps.Identity.CreateTenant(c.Request.Context(), identity.Tenant{ID: in.Id, Name: in.Name, Limits: limitsOf(deref(in.Limits))}); err != nil {
 		s.Fail(c, err)
 		return
 	}
@@ -56,7 +60,41 @@ func (s *Server) CreateTenant(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	s.reply(c, http.StatusCreated, tenantView(tenants[i]), nil)
+	s.reply(c, http.StatusCreated, s.tenantView(tenants[i]), nil)
+}
+
+// ChangeTenant implements PATCH /tenants/{id}.
+func (s *Server) ChangeTenant(c *gin.Context, id IdPath) {
+	in, err := decode[TenantChange](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	change := identity.TenantChange{Name: in.Name}
+	if in.Limits != nil {
+		limits := limitsOf(*in.Limits)
+		change.Limits = &limits
+	}
+	t, err := s.deps.Identity.ChangeTenant(c.Request.Context(), id, change)
+	s.reply(c, http.StatusOK, s.tenantView(t), err)
+}
+
+// SuspendTenant implements POST /tenants/{id}/suspend.
+func (s *Server) SuspendTenant(c *gin.Context, id IdPath) {
+	in, err := decode[Reason](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	about(c, id, map[string]string{"reason": in.Reason})
+	t, err := s.deps.Identity.SuspendTenant(c.Request.Context(), id, caller(c).ID, in.Reason)
+	s.reply(c, http.StatusOK, s.tenantView(t), err)
+}
+
+// ResumeTenant implements POST /tenants/{id}/resume.
+func (s *Server) ResumeTenant(c *gin.Context, id IdPath) {
+	t, err := s.deps.Identity.ResumeTenant(c.Request.Context(), id)
+	s.reply(c, http.StatusOK, s.tenantView(t), err)
 }
 
 // ListUsers implements GET /users.
