@@ -97,3 +97,35 @@ func TestAccountsOnTheCommandLine(t *testing.T) {
 		t.Errorf("the budget is still there:\n%s", r.out)
 	}
 }
+
+// TestTenantsOnTheCommandLine: a tenant is made, limited, suspended and resumed.
+func TestTenantsOnTheCommandLine(t *testing.T) {
+	s := newSite(t, nil, quiet)
+	p := s.up()
+	s.env = p.client()
+	s.run("tenant", "create", "bank", "--name", "First Bank", "--concurrent", "4").wants(t, exitOK, "bank was created")
+	s.run("tenant", "create", "bank").wants(t, exitFailed, "already_exists")
+	s.run("tenant", "edit", "bank").wants(t, exitUsage, "--name")
+	s.run("tenant", "edit", "bank", "--tokens-per-minute", "9000").wants(t, exitOK, "bank was changed")
+	row := func() string {
+		r := s.run("tenant", "list")
+		r.wants(t, exitOK, "TOKENS/MIN", "operator")
+		for line := range strings.Lines(r.out) {
+			if f := strings.Fields(line); len(f) > 0 && f[0] == "bank" {
+				return strings.Join(f, " ")
+			}
+		}
+		t.Fatalf("no bank in\n%s", r.out)
+		return ""
+	}
+	if got := row(); !strings.HasPrefix(got, "bank First Bank active ") || !strings.HasSuffix(got, " default 9000 4 -") {
+		t.Errorf("listed as %q", got)
+	}
+	s.run("tenant", "suspend", "bank").wants(t, exitUsage, "--reason")
+	s.run("tenant", "suspend", "demo", "--reason", "x").wants(t, exitFailed, "runs the installation")
+	s.run("tenant", "suspend", "bank", "--reason", "contract ended").wants(t, exitOK, "bank is suspended")
+	if got := row(); !strings.HasPrefix(got, "bank First Bank suspended ") || !strings.HasSuffix(got, " contract ended") {
+		t.Errorf("listed as %q", got)
+	}
+	s.run("tenant", "resume", "bank").wants(t, exitOK, "bank is no longer suspended")
+}

@@ -31,11 +31,11 @@ func (a *app) keyCommand() *cobra.Command {
 
 // keyFlags are what can be said of a key.
 type keyFlags struct {
-	project, mode                string
-	labels                       []string
-	scopes, models, networks     []string
-	days                         int
-	requests, tokens, concurrent int
+	project, mode            string
+	labels                   []string
+	scopes, models, networks []string
+	days                     int
+	limits                   limitFlags
 }
 
 func (f *keyFlags) register(cmd *cobra.Command) {
@@ -45,30 +45,7 @@ func (f *keyFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.models, "model", nil, cli.Both("cli.key_flags.model"))
 	cmd.Flags().StringSliceVar(&f.networks, "network", nil, cli.Both("cli.key_flags.network"))
 	cmd.Flags().StringVar(&f.mode, "label-mode", "", cli.Both("cli.key_flags.label_mode"))
-	cmd.Flags().IntVar(&f.requests, "requests-per-minute", 0, cli.Both("cli.key_flags.requests_per_minute"))
-	cmd.Flags().IntVar(&f.tokens, "tokens-per-minute", 0, cli.Both("cli.key_flags.tokens_per_minute"))
-	cmd.Flags().IntVar(&f.concurrent, "concurrent", 0, cli.Both("cli.key_flags.concurrent"))
-}
-
-// limits returns the limits of before with those that were given in their place.
-func (f *keyFlags) limits(cmd *cobra.Command, before adminapi.Limits) *adminapi.Limits {
-	given := false
-	for _, l := range []struct {
-		flag     string
-		from, to *int
-	}{
-		{"requests-per-minute", &f.requests, &before.RequestsPerMinute},
-		{"tokens-per-minute", &f.tokens, &before.TokensPerMinute},
-		{"concurrent", &f.concurrent, &before.Concurrent},
-	} {
-		if cmd.Flags().Changed(l.flag) {
-			*l.to, given = *l.from, true
-		}
-	}
-	if !given {
-		return nil
-	}
-	return &before
+	f.limits.register(cmd)
 }
 
 // change returns what the flags change of a key.
@@ -102,7 +79,7 @@ func (f *keyFlags) change(cmd *cobra.Command, before adminapi.Key) adminapi.KeyC
 		at := time.Now().UTC().AddDate(0, 0, f.days)
 		out.ExpiresAt = &at
 	}
-	out.Limits = f.limits(cmd, before.Limits)
+	out.Limits = f.limits.change(cmd, before.Limits)
 	return out
 }
 
@@ -233,13 +210,6 @@ func orDash(s string) string {
 }
 
 // limitText writes a limit; 0 is that of the installation.
-func limitText(n int) string {
-	if n == 0 {
-		return "default"
-	}
-	return fmt.Sprint(n)
-}
-
 func timeText(t *time.Time) string {
 	if t == nil {
 		return "-"
