@@ -58,6 +58,7 @@ const words = {
     policies: 'Policies',
     system: 'System',
     approvals: 'Approvals',
+    tenants: 'Tenants',
     preview: 'Masking preview',
     previewButton: 'Preview masking',
     text: 'Text to check',
@@ -155,6 +156,7 @@ const words = {
     policies: '治理策略',
     system: '系统',
     approvals: '审批',
+    tenants: '租户',
     preview: '脱敏预览',
     previewButton: '预览脱敏',
     text: '待检查文本',
@@ -503,7 +505,7 @@ async function others(page, w, tag) {
   await page.getByRole('img', { name: new RegExp(w.tokens) }).locator('canvas').waitFor();
   await page.getByRole('row').filter({ hasText: w.total }).waitFor();
   await page.getByRole('cell', { name: 'smollm2-135m-instruct' }).first().waitFor();
-  for (const name of /** @type {const} */ (['usage', 'rollouts', 'knowledge', 'policies', 'system', 'approvals'])) {
+  for (const name of /** @type {const} */ (['usage', 'rollouts', 'knowledge', 'policies', 'system', 'approvals', 'tenants'])) {
     await open(page, w[name]);
     await heading(page, w[name]);
     await settled(page);

@@ -25,6 +25,7 @@ const Reveal = lazy(() => import('./pages/Reveal'));
 const Rollout = lazy(() => import('./pages/Rollout'));
 const Approvals = lazy(() => import('./pages/Approvals'));
 const Users = lazy(() => import('./pages/Users'));
+const Tenants = lazy(() => import('./pages/Tenants'));
 const System = lazy(() => import('./pages/System'));
 
 function newRouter() {
@@ -37,6 +38,7 @@ function newRouter() {
           { path: '/playground', element: <Playground /> },
           { path: '/keys', element: <Keys /> },
           { path: '/users', element: <Users /> },
+          { path: '/tenants', element: <Tenants /> },
           { path: '/usage', element: <Usage /> },
           { path: '/knowledge', element: <Knowledge /> },
           { path: '/audit', element: <Audit /> },

@@ -103,6 +103,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/tenants/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change the name or the limits of a tenant
+         * @description Limits are in force within two seconds on every replica.
+         */
+        patch: operations["changeTenant"];
+        trace?: never;
+    };
+    "/tenants/{id}/suspend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Suspend a tenant
+         * @description Its keys, sign-ins and sessions are refused within two seconds (403 `tenant_suspended`) until it is resumed. Requests that were let in before go on to their end. Nothing is deleted, and the operator's administrators act in it as before. A tenant that is suspended already stays so for the first reason. The tenant that runs the installation cannot be suspended (409 `conflict`).
+         */
+        post: operations["suspendTenant"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tenants/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let a suspended tenant in again
+         * @description Its keys work again; its people sign in again. Where the tenant is not suspended nothing changes.
+         */
+        post: operations["resumeTenant"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/users": {
         parameters: {
             query?: never;
@@ -1654,12 +1714,31 @@ export interface components {
         Tenant: {
             id: string;
             name: string;
+            /** @description It runs the installation */
+            operator: boolean;
+            limits: components["schemas"]["Limits"];
             /** Format: date-time */
             created_at: string;
+            suspension?: components["schemas"]["Suspension"];
+        };
+        /** @description Absent while the tenant is not suspended */
+        Suspension: {
+            /** Format: date-time */
+            since: string;
+            /** @description The account */
+            by?: string;
+            /** @description Its name; absent where there is no such account any more */
+            by_name?: string;
+            reason: string;
         };
         NewTenant: {
             id: string;
             name: string;
+            limits?: components["schemas"]["Limits"];
+        };
+        TenantChange: {
+            name?: string;
+            limits?: components["schemas"]["Limits"];
         };
         TenantPage: {
             items: components["schemas"]["Tenant"][];
@@ -3755,6 +3834,84 @@ export interface operations {
                     "application/json": components["schemas"]["Tenant"];
                 };
             };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    changeTenant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TenantChange"];
+            };
+        };
+        responses: {
+            /** @description The tenant as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tenant"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    suspendTenant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            /** @description The tenant, suspended */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tenant"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    resumeTenant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The tenant, no longer suspended */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tenant"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };

@@ -4,7 +4,8 @@ import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
 import { Failure } from './Failure';
-import { KeyForm, type KeyFields, limitsOf } from './KeyForm';
+import { KeyForm, type KeyFields } from './KeyForm';
+import { limitsOf } from './LimitFields';
 
 /** Creates a key, and shows its secret and how to use it this once. */
 export function CreateKey({ own, onClose }: { own: boolean; onClose: () => void }) {

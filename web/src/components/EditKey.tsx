@@ -4,7 +4,8 @@ import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
 import { Failure } from './Failure';
-import { KeyForm, type KeyFields, limitsOf } from './KeyForm';
+import { KeyForm, type KeyFields } from './KeyForm';
+import { limitsOf } from './LimitFields';
 
 /** Changes a key; only what was touched is sent. */
 export function EditKey({ edited, onClose }: { edited: Schema['Key']; onClose: () => void }) {

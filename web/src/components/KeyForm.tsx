@@ -1,14 +1,14 @@
 import { useQuery } from '@tanstack/react-query';
-import { DatePicker, Flex, Form, type FormInstance, Input, InputNumber, Radio, Select, Typography } from 'antd';
+import { DatePicker, Form, type FormInstance, Input, Radio, Select, Typography } from 'antd';
 import dayjs, { type Dayjs } from 'dayjs';
 import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
-import { useLabel, useLanguage } from '../i18n';
-import { count } from '../lib/format';
+import { useLabel } from '../i18n';
 import { useMay, useMe } from '../lib/me';
+import { LimitFields, limitsEntered, type LimitsEntered } from './LimitFields';
 
-export interface KeyFields {
+export interface KeyFields extends LimitsEntered {
   name: string;
   project?: string;
   labels?: string[];
@@ -17,18 +17,12 @@ export interface KeyFields {
   networks?: string[];
   label_mode: Schema['LabelMode'];
   expires?: Dayjs;
-  requests?: number | null;
-  tokens?: number | null;
-  concurrent?: number | null;
 }
 
 const scopes = ['chat', 'embed', 'rerank', 'search', 'admin-read'] as const;
 const modes = ['policy', 'metadata', 'text'] as const;
-const fields = { requests: 'requests_per_minute', tokens: 'tokens_per_minute', concurrent: 'concurrent' } as const;
 
 export const useKeyDefaults = () => useQuery({ queryKey: ['key-defaults'], queryFn: () => call(api.GET('/keys/defaults')) });
-
-export const limitsOf = (f: KeyFields): Schema['Limits'] => ({ requests_per_minute: f.requests ?? 0, tokens_per_minute: f.tokens ?? 0, concurrent: f.concurrent ?? 0 });
 
 /** What can be said of a key; `own` says that it belongs to a person, and `edited` that it is there already. Without `keys.write` its limits can only be lowered and its life only be shortened. */
 export function KeyForm({ form, own, edited, onSubmit }: { form: FormInstance<KeyFields>; own: boolean; edited?: Schema['Key']; onSubmit: (f: KeyFields) => void }) {
@@ -37,7 +31,6 @@ export function KeyForm({ form, own, edited, onSubmit }: { form: FormInstance<Ke
   const me = useMe();
   const mayRaise = useMay('keys.write');
   const narrow = own && !mayRaise;
-  const [language] = useLanguage();
   const defaults = useKeyDefaults().data;
   const days = defaults && Math.round(defaults.lifetime_days);
   const lifetime = own && defaults ? dayjs(edited?.created_at).add(defaults.lifetime_days, 'day').subtract(1, 'day') : undefined;
@@ -53,9 +46,7 @@ export function KeyForm({ form, own, edited, onSubmit }: { form: FormInstance<Ke
         networks: edited.networks,
         label_mode: edited.label_mode,
         expires: edited.expires_at ? dayjs(edited.expires_at) : undefined,
-        requests: edited.limits.requests_per_minute || null,
-        tokens: edited.limits.tokens_per_minute || null,
-        concurrent: edited.limits.concurrent || null,
+        ...limitsEntered(edited.limits),
       }
     : { label_mode: 'policy' };
   return (
@@ -87,17 +78,7 @@ export function KeyForm({ form, own, edited, onSubmit }: { form: FormInstance<Ke
       {narrow && edited && <Typography.Paragraph type="secondary">{t('keys.narrowHelp')}</Typography.Paragraph>}
       <Typography.Text>{t('keys.limits')}</Typography.Text>
       <Typography.Paragraph type="secondary">{t(narrow ? 'keys.limitsHelpOwn' : 'keys.limitsHelp')}</Typography.Paragraph>
-      <Flex gap={12} wrap align="flex-end">
-        {(['requests', 'tokens', 'concurrent'] as const).map((name) => {
-          const standard = defaults?.limits[fields[name]];
-          const most = narrow ? edited?.limits[fields[name]] || standard : undefined;
-          return (
-            <Form.Item key={name} name={name} label={t(`keys.${name}`)} extra={most ? t('keys.most', { most: count(most, language) }) : undefined} style={{ flex: 1, minWidth: 140, marginBottom: 0 }}>
-              <InputNumber min={0} max={most || undefined} precision={0} style={{ width: '100%' }} placeholder={standard ? count(standard, language) : undefined} />
-            </Form.Item>
-          );
-        })}
-      </Flex>
+      <LimitFields standard={defaults?.limits} most={(name) => (narrow ? edited?.limits[name] || defaults?.limits[name] : undefined)} />
     </Form>
   );
 }

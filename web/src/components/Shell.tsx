@@ -1,6 +1,6 @@
 import {
   AuditOutlined,
-  BarChartOutlined,
+  BankOutlined, BarChartOutlined,
   BranchesOutlined,
   CheckCircleOutlined,
   DashboardOutlined,
@@ -37,6 +37,7 @@ const entries = [
   { path: 'playground', key: 'playground', icon: <MessageOutlined />, permission: 'playground.use' },
   { path: 'keys', key: 'keys', icon: <KeyOutlined />, permission: 'keys.read', own: 'keys.own' },
   { path: 'users', key: 'users', icon: <TeamOutlined />, permission: 'users.read' },
+  { path: 'tenants', key: 'tenants', icon: <BankOutlined />, permission: 'tenants.read' },
   { path: 'usage', key: 'usage', icon: <BarChartOutlined />, permission: 'usage.read' },
   { path: 'knowledge', key: 'knowledge', icon: <ReadOutlined />, permission: 'rag.read' },
   { path: 'audit', key: 'audit', icon: <AuditOutlined />, permission: 'audit.read' },

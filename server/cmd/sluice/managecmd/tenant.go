@@ -147,11 +147,11 @@ func (a *app) resumeTenantCommand(flags *cli.RemoteFlags) *cobra.Command {
 	}
 }
 
-func (a *app) changeTenant(ctx context.Context, flags *cli.RemoteFlags, method, path string, in any, done message.ID) error {
+func (a *app) changeTenant(ctx context.Context, flags *cli.RemoteFlags, method, path string, in any, id message.ID) error {
 	var out adminapi.Tenant
 	if err := a.Ask(ctx, *flags, method, path, in, &out); err != nil {
 		return err
 	}
-	fmt.Fprintln(a.Stdout, a.Say(done, out.Id))
+	fmt.Fprintln(a.Stdout, a.Say(id, out.Id))
 	return nil
 }
