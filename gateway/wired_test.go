@@ -87,7 +87,7 @@ func wire(t testing.TB, plan func(int, *engine.Request) enginetest.Plan) *wired 
 	ok(t, router.Load(ctx))
 	ok(t, router.Register(ctx, route.Version{Model: "chat", Version: "v1", Engine: "native", EngineModel: "scripted"}))
 
-	w.rag = must(rag.New(rag.Config{}, w.db, rag.Model{ID: "scripted-embed", Dim: 32}, log, nil))(t)
+	w.rag = must(rag.New(rag.Config{}, w.db, keys, rag.Model{ID: "scripted-embed", Dim: 32}, log, nil))(t)
 	ok(t, w.rag.Load(ctx))
 
 	w.Pipeline = must(gateway.New(gateway.Config{}, gateway.Deps{

@@ -1,6 +1,7 @@
 package rag
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"hash/fnv"
@@ -14,6 +15,7 @@ import (
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/testmodel"
 )
 
@@ -110,7 +112,7 @@ type library struct {
 
 func service(t *testing.T, db *gorm.DB, e embedder) *library {
 	t.Helper()
-	s, err := New(Config{}, db, e.Model(), slog.New(slog.DiscardHandler), nil)
+	s, err := New(Config{}, db, keyring.FromBytes(bytes.Repeat([]byte{7}, 32)), e.Model(), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

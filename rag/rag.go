@@ -1,6 +1,7 @@
 package rag
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/seal"
 	"github.com/sluice-project/sluice/internal/snapshot"
 	"github.com/sluice-project/sluice/rag/chunk"
 	"github.com/sluice-project/sluice/rag/index"
@@ -45,6 +48,8 @@ type Config struct {
 	// MaxStale is how long collections that cannot be refreshed are searched; 0 means 5 minutes. It is the installation's, not a key of
 	// this branch.
 	MaxStale time.Duration `koanf:"-"`
+	// Suite encrypts what is stored from now on; "" means AES-256-GCM. It is the audit log's, not a key of this branch.
+	Suite seal.Suite `koanf:"-"`
 }
 
 // Validate reports what is wrong with the configuration.
@@ -114,20 +119,24 @@ type collectionIndexes map[collectionKey]*collectionIndex
 type collectionKey struct{ tenant, name string }
 
 // New returns a service over db with the vectors of model. Call [Service.Load] before the first request and keep [Service.Run]
-// running. reg may be nil.
-func New(cfg Config, db *gorm.DB, model Model, log *slog.Logger, reg prometheus.Registerer) (*Service, error) {
+// running. What documents say is stored under keys of the ring. reg may be nil.
+func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Logger, reg prometheus.Registerer) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("rag: %w", err)
 	}
 	if model.ID == "" || model.Dim <= 0 {
 		return nil, errors.New("rag: no model for the vectors")
 	}
+	cipher, err := newDocumentCipher(keys, cmp.Or(cfg.Suite, seal.Intl))
+	if err != nil {
+		return nil, fmt.Errorf("rag: %w", err)
+	}
 	m, err := newMetrics(reg)
 	if err != nil {
 		return nil, fmt.Errorf("rag: %w", err)
 	}
 	s := &Service{
-		cfg: cfg.withDefaults(), store: store{db}, model: model, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
+		cfg: cfg.withDefaults(), store: store{db, cipher}, model: model, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
 		newIndex: func(dim int) index.Index { return flat.New(dim) },
 	}
 	s.freshness, err = snapshot.New(cfg.freshness(), snapshot.Source[struct{}]{
@@ -155,10 +164,41 @@ func (s *Service) Ready() error {
 	return nil
 }
 
-// Run follows the changes of other replicas until ctx ends.
+// Run follows the changes of other replicas until ctx ends, and encrypts what a release before has stored in clear.
 func (s *Service) Run(ctx context.Context) error {
+	var sealing sync.WaitGroup
+	sealing.Go(func() { s.sealStored(ctx) })
+	defer sealing.Wait()
 	s.freshness.Run(ctx)
 	return nil
+}
+
+// sealAgain is how long it waits after a failure.
+const sealAgain = time.Minute
+
+// sealStored encrypts documents one by one until none is left in clear. It goes on where it stopped, whichever replica does.
+func (s *Service) sealStored(ctx context.Context) {
+	for n := 0; ; {
+		found, err := s.store.sealOne(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			s.log.Warn("rag: documents of an earlier release are still stored in clear; will be tried again", slog.Any("error", err))
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(sealAgain):
+			}
+		case err != nil:
+			return
+		case found:
+			n++
+		default:
+			if n > 0 {
+				s.log.Info("rag: the documents of an earlier release are encrypted", slog.Int("documents", n))
+			}
+			return
+		}
+	}
 }
 
 // trusted returns why a collection cannot be searched: its index, or all of them, are behind the tables for too long.

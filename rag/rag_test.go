@@ -285,7 +285,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%+v is valid", cfg)
 		}
 	}
-	if _, err := New(Config{}, nil, Model{}, nil, nil); err == nil {
+	if _, err := New(Config{}, nil, nil, Model{}, nil, nil); err == nil {
 		t.Error("a service without a model was made")
 	}
 }

@@ -16,8 +16,11 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// store is the tables.
-type store struct{ db *gorm.DB }
+// store is the tables. What documents say stands in them encrypted.
+type store struct {
+	db     *gorm.DB
+	cipher *documentCipher
+}
 
 type changeRow struct {
 	Name    string `gorm:"column:name"`
@@ -55,6 +58,8 @@ type documentRow struct {
 	Embedder   string `gorm:"column:embedder"`
 	Content    string `gorm:"column:content"`
 	Known      string `gorm:"column:known"` // JSON, "" for none
+	Sealed     []byte `gorm:"column:sealed"`
+	Suite      string `gorm:"column:suite"` // of Sealed; "": stored in clear by a release before
 	Chunks     int    `gorm:"column:chunks"`
 	CreatedAt  int64  `gorm:"column:created_at;autoCreateTime:false"`
 	UpdatedAt  int64  `gorm:"column:updated_at;autoUpdateTime:false"`
@@ -64,7 +69,7 @@ func (documentRow) TableName() string { return "rag_documents" }
 
 func (documentRow) columns() []string {
 	return []string{
-		"id", "collection", "name", "mime", "title", "labels", "version", "revision", "digest", "embedder", "content", "known", "chunks",
+		"id", "collection", "name", "mime", "title", "labels", "version", "revision", "digest", "embedder", "content", "known", "sealed", "suite", "chunks",
 		"created_at", "updated_at",
 	}
 }
@@ -102,7 +107,7 @@ func bump(tx *gorm.DB) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return store{tx}.version(tx.Statement.Context)
+	return store{db: tx}.version(tx.Statement.Context)
 }
 
 func forUpdate(tx *gorm.DB) *gorm.DB { return tx.Clauses(clause.Locking{Strength: "UPDATE"}) }
@@ -178,13 +183,17 @@ func (s store) saveDocument(ctx context.Context, doc *documentRow, chunks []chun
 				return err
 			}
 		}
-		if err := tx.Create(doc).Error; err != nil {
-			return err
-		}
 		for i := range chunks {
 			chunks[i].Document, chunks[i].Version = doc.ID, doc.Version
 		}
-		return tx.CreateInBatches(chunks, 200).Error
+		sealed, stored, err := s.cipher.seal(*doc, chunks)
+		if err != nil {
+			return err
+		}
+		if err := tx.Create(&sealed).Error; err != nil {
+			return err
+		}
+		return tx.CreateInBatches(stored, 200).Error
 	})
 	return dbError("save document", err)
 }
@@ -253,6 +262,9 @@ func (s store) document(ctx context.Context, id string) (*indexedDocument, error
 	if len(b.chunks) != b.Chunks {
 		return nil, errChanged
 	}
+	if err := s.cipher.open(&b.documentRow, b.chunks); err != nil {
+		return nil, errors.Join(errDamaged, err)
+	}
 	if b.labels, err = decodeLabels(b.Labels); err != nil {
 		return nil, errors.Join(errDamaged, err)
 	}
@@ -265,6 +277,38 @@ func (s store) document(ctx context.Context, id string) (*indexedDocument, error
 		}
 	}
 	return b, nil
+}
+
+// sealOne encrypts one document that a release before has stored in clear; found is false when there is none left. The index in memory is the same
+// before and after, so no revision changes.
+func (s store) sealOne(ctx context.Context) (found bool, err error) {
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		// The counter's row keeps changes apart, as in bump, and other replicas that do the same.
+		if err := tx.Model(&changeRow{}).Where("name = ?", "rag").Update("version", gorm.Expr("version")).Error; err != nil {
+			return err
+		}
+		var rows []documentRow
+		if err := tx.Select(documentRow{}.columns()).Where("suite = ''").Order("id").Limit(1).Find(&rows).Error; err != nil || len(rows) == 0 {
+			return err
+		}
+		found = true
+		var chunks []chunkRow
+		if err := tx.Select("document", "version", "chunk", "section").Where("document = ? AND version = ?", rows[0].ID, rows[0].Version).Order("chunk").Find(&chunks).Error; err != nil {
+			return err
+		}
+		doc, _, err := s.cipher.seal(rows[0], chunks)
+		if err != nil {
+			return err
+		}
+		err = tx.Model(&documentRow{}).Where("id = ?", doc.ID).Updates(map[string]any{
+			"title": "", "digest": "", "content": "", "known": "", "sealed": doc.Sealed, "suite": doc.Suite,
+		}).Error
+		if err != nil {
+			return err
+		}
+		return tx.Model(&chunkRow{}).Where("document = ?", doc.ID).Update("section", "").Error
+	})
+	return found, dbError("encrypt document", err)
 }
 
 func encodeLabels(labels []string) string {

@@ -294,7 +294,7 @@ func (p *parts) buildRetrieval(ctx context.Context) error {
 		return fmt.Errorf("rag.embedding_model: no native model %q can embed", p.cfg.RAG.EmbeddingModel)
 	}
 	// Vectors of other weights are not comparable, so the index goes by the digest of the weights.
-	if p.rag, err = rag.New(p.cfg.RAG.Config, p.db, rag.Model{ID: models[i].Digest, Dim: models[i].EmbedDim}, p.log, p.reg); err != nil {
+	if p.rag, err = rag.New(p.cfg.RAG.Config, p.db, p.keys, rag.Model{ID: models[i].Digest, Dim: models[i].EmbedDim}, p.log, p.reg); err != nil {
 		return err
 	}
 	return p.rag.Load(ctx)
