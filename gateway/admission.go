@@ -11,7 +11,6 @@ import (
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
-	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -26,7 +25,7 @@ func (r *run) authenticate(ctx context.Context) error {
 	allowed := r.p.deps.Access.Allow(who, r.call.Permission, tenant)
 	if allowed == nil {
 		if tenant != who.Tenant {
-			who.TenantLimits = identity.Limits{} // the operator's people count by the limits of the installation elsewhere
+			who.TenantLimits = r.p.deps.Identity.TenantLimits(tenant)
 		}
 		who.Tenant = tenant // a refusal is recorded at home
 	}

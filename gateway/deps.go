@@ -95,6 +95,7 @@ type (
 	authenticator interface {
 		// Authenticate may return a principal beside an error, for the record.
 		Authenticate(ctx context.Context, plane identity.Plane, credential, source string) (identity.Principal, error)
+		TenantLimits(tenant string) identity.Limits
 	}
 	enforcer interface {
 		Allow(p identity.Principal, perm access.Permission, tenant string) error

@@ -80,6 +80,8 @@ func newWorld(t testing.TB, plan func(n int, req *engine.Request) enginetest.Pla
 	return w
 }
 
+func (w *world) TenantLimits(string) identity.Limits { return identity.Limits{} }
+
 func (w *world) Authenticate(_ context.Context, _ identity.Plane, credential, _ string) (identity.Principal, error) {
 	if credential != "good" {
 		return identity.Principal{}, fault.New(fault.CodeInvalidKey)

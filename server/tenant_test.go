@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-project/sluice/server/adminapi"
 )
@@ -46,7 +47,7 @@ func TestTenantsAreSuspended(t *testing.T) {
 	checkRefusal(t, ask(true), http.StatusForbidden, "permission_error", "tenant_suspended", "", "operator")
 	checkRefusal(t, in.send(http.MethodGet, "/v1/models", key.Secret, nil), http.StatusForbidden, "permission_error", "tenant_suspended", "", "operator")
 	wantProblem(t, "a session", in.send(http.MethodGet, "/api/v1/me", clerk.token, nil), http.StatusForbidden, "tenant_suspended")
-	wantProblem(t, "a renewal", in.send(http.MethodPost, "/api/v1/session/refresh", "", nil, "Cookie", clerk.cookie), http.StatusForbidden, "tenant_suspended")
+	wantProblem(t, "a renewal", in.send(http.MethodPost, "/api/v1/session/refresh", "", nil, "Cookie", clerk.cookie), http.StatusUnauthorized, "invalid_session")
 	wantProblem(t, "a sign-in", signIn(longPassword), http.StatusForbidden, "tenant_suspended")
 	wantProblem(t, "a guess", signIn("some other password"), http.StatusUnauthorized, "invalid_login")
 	eventually(t, "the refusal in the log of the tenant", func() bool {
@@ -65,15 +66,53 @@ func TestTenantsAreSuspended(t *testing.T) {
 	in.admin(http.MethodPost, "/users/"+clerk.id+"/enable?tenant=bank", nil, new(any))
 
 	var resumed adminapi.Tenant
-	in.admin(http.MethodPost, "/tenants/bank/resume", nil, &resumed)
+	wantProblem(t, "another suspension", in.admin(http.MethodPost, "/tenants/bank/resume", adminapi.Resumption{Since: bank.Suspension.Since.Add(-time.Second)}, nil), http.StatusConflict, "conflict")
+	r := in.admin(http.MethodPost, "/tenants/bank/resume", adminapi.Resumption{Since: bank.Suspension.Since}, &resumed)
 	if resumed.Suspension != nil {
 		t.Errorf("%+v", resumed)
+	}
+	if e := in.records(r.header.Get("X-Request-Id"), 2)[1]; !strings.Contains(string(e.raw), `"suspended_for":"contract ended"`) {
+		t.Errorf("the record does not say what was ended: %s", e.raw)
 	}
 	if r := ask(false); r.status != http.StatusOK {
 		t.Errorf("after: %d %s", r.status, r.body)
 	}
 	if r := signIn(longPassword); r.status != http.StatusOK {
 		t.Errorf("after: %d %s", r.status, r.body)
+	}
+}
+
+// TestResumingNeedsASecondPerson: with separated duties the system administrator suspends a tenant alone, since it may be urgent, and resumes it with a
+// second person, once, and no other suspension by it. Nobody of the operator's reads the tenant's records meanwhile.
+func TestResumingNeedsASecondPerson(t *testing.T) {
+	t.Parallel()
+	in := start(t, setup{})
+	in.admin(http.MethodPost, "/tenants", map[string]any{"id": "bank", "name": "Bank"}, new(any))
+	by := in.separated()
+	system := by["system_admin"]
+	suspend := func() adminapi.Resumption {
+		t.Helper()
+		var bank adminapi.Tenant
+		in.send(http.MethodPost, "/api/v1/tenants/bank/suspend", system, map[string]string{"reason": "breach"}).decode(t, &bank)
+		return adminapi.Resumption{Since: bank.Suspension.Since}
+	}
+	body := suspend()
+	resume := func(headers ...string) reply {
+		return in.send(http.MethodPost, "/api/v1/tenants/bank/resume", system, body, headers...)
+	}
+	wantProblem(t, "alone", resume(), http.StatusForbidden, "act_approval_required")
+	a := in.asked(http.MethodPost, "/api/v1/tenants/bank/resume", system, body)
+	wantProblem(t, "approved by oneself", in.send(http.MethodPost, "/api/v1/approvals/"+a.Id+"/approve", system, nil), http.StatusForbidden, "second_person_required")
+	if r := in.send(http.MethodPost, "/api/v1/approvals/"+a.Id+"/approve", by["security_admin"], nil); r.status >= http.StatusMultipleChoices {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	wantProblem(t, "the operator's auditor", in.send(http.MethodGet, "/api/v1/audit/records?tenant=bank", by["auditor"], nil), http.StatusForbidden, "not_allowed")
+	if r := resume("X-Sluice-Approval", a.Id); r.status != http.StatusOK {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	body = suspend()
+	if r := resume("X-Sluice-Approval", a.Id); r.status < http.StatusBadRequest {
+		t.Errorf("an approval lifted another suspension: %d %s", r.status, r.body)
 	}
 }
 
@@ -100,11 +139,18 @@ func TestLimitsOfTenantsBind(t *testing.T) {
 		t.Errorf("another tenant: %d %s", r.status, r.body)
 	}
 	var t2 adminapi.Tenant
-	in.admin(http.MethodPatch, "/tenants/bank", map[string]any{"limits": adminapi.Limits{RequestsPerMinute: 600}, "name": "First Bank"}, &t2)
+	changed := in.admin(http.MethodPatch, "/tenants/bank", map[string]any{"limits": adminapi.Limits{RequestsPerMinute: 600}, "name": "First Bank"}, &t2)
 	if t2.Name != "First Bank" || t2.Limits.RequestsPerMinute != 600 {
 		t.Errorf("%+v", t2)
 	}
-	eventually(t, "the higher limit", func() bool { return ask(second.Secret).status == http.StatusOK })
+	if e := in.records(changed.header.Get("X-Request-Id"), 2)[1]; !strings.Contains(string(e.raw), `"former_limits":"requests_per_minute=2 `) || !strings.Contains(string(e.raw), `"former_name":"Bank"`) {
+		t.Errorf("the record does not say what changed: %s", e.raw)
+	}
+	for range 4 { // by the limit of before one would have to wait half a minute for each
+		if r := ask(second.Secret); r.status != http.StatusOK {
+			t.Fatalf("under the higher limit: %d %s", r.status, r.body)
+		}
+	}
 	wantProblem(t, "nothing to change", in.admin(http.MethodPatch, "/tenants/bank", map[string]any{}, nil), http.StatusBadRequest, "invalid_value")
 	wantProblem(t, "a negative limit", in.admin(http.MethodPatch, "/tenants/bank", map[string]any{"limits": adminapi.Limits{Concurrent: -1}}, nil), http.StatusBadRequest, "invalid_value")
 }

@@ -38,7 +38,7 @@ type Limits struct {
 type Config struct {
 	// Key bounds every API key or user that has no limits of its own.
 	Key Limits `koanf:"key"`
-	// Tenant bounds all callers of one tenant together.
+	// Tenant bounds all callers of one tenant together that has no limits of its own.
 	Tenant Limits `koanf:"tenant"`
 	// Fallback is the number of replicas that share the limits while Redis is unreachable: each grants its part from memory.
 	// 0 refuses instead.

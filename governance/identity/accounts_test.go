@@ -319,7 +319,7 @@ func TestAccountsWhenTheDatabaseFails(t *testing.T) {
 			},
 			"reset":    func() error { _, _, err := i.ResetPassword(t.Context(), by, "acme", u.ID); return err },
 			"disable":  func() error { _, err := i.DisableUser(t.Context(), by, "acme", u.ID); return err },
-			"suspend":  func() error { _, err := i.SuspendTenant(t.Context(), "acme", "admin", "unpaid"); return err },
+			"suspend":  func() error { _, _, err := i.SuspendTenant(t.Context(), "acme", "admin", "unpaid"); return err },
 			"password": func() error { _, err := i.ChangePassword(t.Context(), s.Principal, password, another, ""); return err },
 			"key": func() error {
 				_, _, err := i.ChangeKey(t.Context(), "acme", k.ID, KeyChange{Labels: &[]string{}})

@@ -663,9 +663,14 @@ func checkReason(param, s string) error {
 	return nil
 }
 
+// mostLimit is the highest limit that can be set; the limiter counts no finer.
+const mostLimit = 60_000_000
+
 func checkLimits(l Limits) error {
-	if l.RequestsPerMinute < 0 || l.TokensPerMinute < 0 || l.Concurrent < 0 {
-		return invalid("limits", fault.Say("value.negative"))
+	for _, n := range []int{l.RequestsPerMinute, l.TokensPerMinute, l.Concurrent} {
+		if n < 0 || n > mostLimit {
+			return invalid("limits", fault.Say("value.between", 0, mostLimit))
+		}
 	}
 	return nil
 }

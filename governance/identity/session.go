@@ -214,7 +214,7 @@ func (i *Identity) checkLogin(ctx context.Context, name, password string) (userR
 }
 
 // Refresh spends a refresh token for a new pair. Showing a spent one again ends the whole sign-in. Errors: CodeInvalidSession;
-// CodeTenantSuspended, which spends it as well.
+// CodeTenantSuspended for a sign-in that another replica let begin while the tenant was suspended.
 func (i *Identity) Refresh(ctx context.Context, refresh string) (Session, error) {
 	if !wellFormedRefresh(refresh) {
 		return Session{}, fault.New(fault.CodeInvalidSession)
@@ -347,11 +347,11 @@ func (i *Identity) authenticateSession(s *accounts, token string) (Principal, er
 	if !ok || user.disabled || user.epoch != c.Epoch {
 		return refuse(errors.New("account unknown, disabled or changed since"))
 	}
+	if s.tenants[user.principal.Tenant].SuspendedAt != 0 { // before what has ended, which a suspension has, too
+		return user.principal, fault.New(fault.CodeTenantSuspended)
+	}
 	if _, ended := s.ended[c.Family]; ended || c.Family == "" {
 		return refuse(errors.New("sign-in ended"))
-	}
-	if s.tenants[user.principal.Tenant].SuspendedAt != 0 {
-		return user.principal, fault.New(fault.CodeTenantSuspended)
 	}
 	p := i.signedIn(user)
 	p.Session = c.Family

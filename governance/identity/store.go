@@ -264,13 +264,31 @@ func keepOneAdmin(tx *gorm.DB, before, after userRow) error {
 	if !active(before) || active(after) {
 		return nil
 	}
-	var others int64
-	err := tx.Raw("SELECT COUNT(id) FROM identity_users WHERE disabled_at = 0 AND id <> ? AND roles LIKE ?",
-		before.ID, `%"`+RolePlatformAdmin+`"%`).Scan(&others).Error
+	others, err := countAdmins(tx, "id <> ?", before.ID)
 	if err == nil && others == 0 {
 		err = fault.New(fault.CodeConflict, fault.Say("identity.last_administrator"))
 	}
 	return err
+}
+
+// keepOneAdminElsewhere refuses the suspension of a tenant that has the last active platform administrators.
+func keepOneAdminElsewhere(tx *gorm.DB, tenant string) error {
+	here, err := countAdmins(tx, "tenant = ?", tenant)
+	if err != nil || here == 0 {
+		return err
+	}
+	others, err := countAdmins(tx, "tenant <> ?", tenant)
+	if err == nil && others == 0 {
+		err = fault.New(fault.CodeConflict, fault.Say("identity.last_administrator"))
+	}
+	return err
+}
+
+// countAdmins counts the platform administrators who can act.
+func countAdmins(tx *gorm.DB, which string, args ...any) (n int64, err error) {
+	err = tx.Model(&userRow{}).Where(which, args...).Where("disabled_at = 0 AND roles LIKE ?", `%"`+RolePlatformAdmin+`"%`).
+		Where("tenant NOT IN (SELECT id FROM identity_tenants WHERE suspended_at <> 0)").Count(&n).Error
+	return n, err
 }
 
 func endSessions(tx *gorm.DB, user string, now int64) error {

@@ -59,8 +59,8 @@ func (i *Identity) ListTenants(ctx context.Context) ([]Tenant, error) {
 }
 
 // ChangeTenant changes a tenant. Its limits are in force at once here, within two polls elsewhere. Errors: CodeInvalidValue, CodeNotFound.
-func (i *Identity) ChangeTenant(ctx context.Context, id string, change TenantChange) (Tenant, error) {
-	return i.changeTenant(ctx, "change tenant", id, func(row *tenantRow) error {
+func (i *Identity) ChangeTenant(ctx context.Context, id string, change TenantChange) (before, after Tenant, err error) {
+	return i.changeTenant(ctx, "change tenant", id, func(_ *gorm.DB, row *tenantRow) error {
 		if change.Name != nil {
 			if err := checkText("name", *change.Name); err != nil {
 				return err
@@ -75,46 +75,66 @@ func (i *Identity) ChangeTenant(ctx context.Context, id string, change TenantCha
 }
 
 // SuspendTenant refuses the keys and the people of a tenant with CodeTenantSuspended, at once here and within two polls elsewhere, until it is
-// resumed. What they have already been let in with goes on to its end. Nothing of the tenant's is deleted, and the operator's administrators act
-// in it as before. A tenant that is suspended stays so for the first reason. Errors: CodeMissing and CodeInvalidValue of the reason,
-// CodeNotFound, CodeConflict for the tenant that runs the installation.
-func (i *Identity) SuspendTenant(ctx context.Context, id, by, reason string) (Tenant, error) {
+// resumed, and ends their sign-ins. Requests that were let in before go on to their end. Nothing of the tenant's is deleted. A tenant that is
+// suspended stays so for the first reason. Errors: CodeMissing and CodeInvalidValue of the reason, CodeNotFound, CodeConflict for the tenant that
+// runs the installation and for one that has the last platform administrators.
+func (i *Identity) SuspendTenant(ctx context.Context, id, by, reason string) (before, after Tenant, err error) {
 	if err := checkReason("reason", reason); err != nil {
-		return Tenant{}, err
+		return Tenant{}, Tenant{}, err
 	}
-	return i.changeTenant(ctx, "suspend tenant", id, func(row *tenantRow) error {
+	now := i.now().UnixMicro()
+	return i.changeTenant(ctx, "suspend tenant", id, func(tx *gorm.DB, row *tenantRow) error {
 		if row.IsOperator != 0 {
 			return fault.New(fault.CodeConflict, fault.Say("identity.operator_runs"))
 		}
-		if row.SuspendedAt == 0 {
-			row.SuspendedAt, row.SuspendedBy, row.Suspension = i.now().UnixMicro(), by, reason
+		if row.SuspendedAt != 0 {
+			return nil
 		}
-		return nil
+		row.SuspendedAt, row.SuspendedBy, row.Suspension = now, by, reason
+		if err := keepOneAdminElsewhere(tx, id); err != nil {
+			return err
+		}
+		return tx.Exec("UPDATE identity_sessions SET revoked_at = ? WHERE revoked_at = 0 AND user_id IN (SELECT id FROM identity_users WHERE tenant = ?)", now, id).Error
 	})
 }
 
-// ResumeTenant ends a suspension; where there is none nothing changes. Keys work again; people sign in again, unless their session was
-// renewed in time. Error: CodeNotFound.
-func (i *Identity) ResumeTenant(ctx context.Context, id string) (Tenant, error) {
-	return i.changeTenant(ctx, "resume tenant", id, func(row *tenantRow) error {
+// ResumeTenant ends the suspension that began at since: what was decided about one does not lift the next. Keys work again, and people sign in
+// again. before has what was ended. Errors: CodeNotFound, CodeConflict where there is no suspension or another one.
+func (i *Identity) ResumeTenant(ctx context.Context, id string, since time.Time) (before, after Tenant, err error) {
+	return i.changeTenant(ctx, "resume tenant", id, func(_ *gorm.DB, row *tenantRow) error {
+		switch {
+		case row.SuspendedAt == 0:
+			return fault.New(fault.CodeConflict, fault.Say("identity.not_suspended"))
+		case row.SuspendedAt != since.UnixMicro():
+			return fault.New(fault.CodeConflict, fault.Say("identity.suspended_again"))
+		}
 		row.SuspendedAt, row.SuspendedBy, row.Suspension = 0, "", ""
 		return nil
 	})
 }
 
-func (i *Identity) changeTenant(ctx context.Context, step, id string, fn func(row *tenantRow) error) (Tenant, error) {
-	defer i.reload(ctx)
-	row, err := i.store.changeTenant(ctx, step, id, fn)
-	return row.public(), err
+// TenantLimits returns the limits that a tenant has of its own.
+func (i *Identity) TenantLimits(tenant string) Limits {
+	s, loaded := i.accounts.Last()
+	if !loaded {
+		return Limits{}
+	}
+	return s.tenants[tenant].limits()
 }
 
-func (s store) changeTenant(ctx context.Context, step, id string, fn func(row *tenantRow) error) (row tenantRow, err error) {
+func (i *Identity) changeTenant(ctx context.Context, step, id string, fn func(tx *gorm.DB, row *tenantRow) error) (before, after Tenant, err error) {
+	defer i.reload(ctx)
+	was, row, err := i.store.changeTenant(ctx, step, id, fn)
+	return was.public(), row.public(), err
+}
+
+func (s store) changeTenant(ctx context.Context, step, id string, fn func(tx *gorm.DB, row *tenantRow) error) (before, row tenantRow, err error) {
 	err = s.change(ctx, step, func(tx *gorm.DB) error {
-		if row, err = tenant(tx, id); err != nil {
+		if before, err = tenant(tx, id); err != nil {
 			return err
 		}
-		before := row
-		if err := fn(&row); err != nil || row == before {
+		row = before
+		if err := fn(tx, &row); err != nil || row == before {
 			return err
 		}
 		return tx.Model(&tenantRow{}).Where("id = ?", id).Updates(map[string]any{
@@ -122,7 +142,7 @@ func (s store) changeTenant(ctx context.Context, step, id string, fn func(row *t
 			"requests_per_minute": row.RequestsPerMinute, "tokens_per_minute": row.TokensPerMinute, "concurrent": row.Concurrent,
 		}).Error
 	})
-	return row, err
+	return before, row, err
 }
 
 // tenant reads the row of a tenant. Error: CodeNotFound.

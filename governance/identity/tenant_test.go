@@ -3,6 +3,7 @@ package identity
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -61,21 +62,21 @@ func TestSuspendedTenants(t *testing.T) {
 
 		by := "operator"
 		for reason, code := range map[string]fault.Code{"": fault.CodeMissing, " \n": fault.CodeMissing, strings.Repeat("长", 1025): fault.CodeInvalidValue, "a\x00b": fault.CodeInvalidValue} {
-			_, err := a.SuspendTenant(t.Context(), "acme", by, reason)
+			_, _, err := a.SuspendTenant(t.Context(), "acme", by, reason)
 			wantCode(t, err, code)
 		}
-		_, err := a.SuspendTenant(t.Context(), "nobody", by, "unpaid")
+		_, _, err := a.SuspendTenant(t.Context(), "nobody", by, "unpaid")
 		wantCode(t, err, fault.CodeNotFound)
-		_, err = a.SuspendTenant(t.Context(), "demo", by, "unpaid")
+		_, _, err = a.SuspendTenant(t.Context(), "demo", by, "unpaid")
 		wantCode(t, err, fault.CodeConflict)
 		everywhere("")
 
-		first, err := a.SuspendTenant(t.Context(), "acme", by, "unpaid")
+		_, first, err := a.SuspendTenant(t.Context(), "acme", by, "unpaid")
 		if err != nil || first.Suspension.By != by || first.Suspension.Reason != "unpaid" || first.Suspension.Since.IsZero() {
 			t.Fatalf("%+v, %v", first, err)
 		}
 		everywhere(fault.CodeTenantSuspended)
-		again, err := a.SuspendTenant(t.Context(), "acme", "somebody", "another reason")
+		_, again, err := a.SuspendTenant(t.Context(), "acme", "somebody", "another reason")
 		if err != nil || again != first {
 			t.Errorf("%+v, %v", again, err)
 		}
@@ -83,15 +84,53 @@ func TestSuspendedTenants(t *testing.T) {
 			t.Errorf("the operator's administrators act in the tenant as before: %v", err)
 		}
 		_, err = a.Refresh(t.Context(), session.Refresh)
-		wantCode(t, err, fault.CodeTenantSuspended)
+		wantCode(t, err, fault.CodeInvalidSession)
 
-		if got, err := b.ResumeTenant(t.Context(), "acme"); err != nil || got.Suspension != (Suspension{}) {
-			t.Errorf("%+v, %v", got, err)
+		// What was decided about one suspension does not lift another.
+		_, _, err = b.ResumeTenant(t.Context(), "acme", first.Suspension.Since.Add(-time.Microsecond))
+		wantCode(t, err, fault.CodeConflict)
+		was, now, err := b.ResumeTenant(t.Context(), "acme", first.Suspension.Since)
+		if err != nil || was.Suspension != first.Suspension || now.Suspension != (Suspension{}) {
+			t.Errorf("%+v, %+v, %v", was, now, err)
 		}
-		poll(t, a)
-		everywhere("")
-		_, err = a.ResumeTenant(t.Context(), "nobody")
+		_, _, err = b.ResumeTenant(t.Context(), "acme", first.Suspension.Since)
+		wantCode(t, err, fault.CodeConflict)
+		_, _, err = a.ResumeTenant(t.Context(), "nobody", first.Suspension.Since)
 		wantCode(t, err, fault.CodeNotFound)
+		poll(t, a)
+		_, err = a.Authenticate(t.Context(), AdminPlane, session.Access, "198.51.100.7")
+		wantCode(t, err, fault.CodeInvalidSession) // who got in before the suspension is not in again
+		session = signIn(t, a, "dev", password)
+		everywhere("")
+	})
+}
+
+// TestASuspensionLeavesAnAdministrator: neither a suspension nor what comes after it takes the last platform administrator away.
+func TestASuspensionLeavesAnAdministrator(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		i, _ := withTenant(t, db)
+		if _, err := i.EnsureAdmin(t.Context(), "demo", "admin", password); err != nil {
+			t.Fatal(err)
+		}
+		newUser(t, i, "root", nil, RolePlatformAdmin)
+		users, err := i.ListUsers(t.Context(), "demo")
+		if err != nil || len(users) != 1 {
+			t.Fatal(users, err)
+		}
+		by := Administrator{ID: "x", Platform: true}
+		if _, err := i.DisableUser(t.Context(), by, "demo", users[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = i.SuspendTenant(t.Context(), "acme", "x", "unpaid")
+		wantCode(t, err, fault.CodeConflict)
+		if _, err := i.EnableUser(t.Context(), by, "demo", users[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err = i.SuspendTenant(t.Context(), "acme", "x", "unpaid"); err != nil {
+			t.Fatal(err)
+		}
+		_, err = i.DisableUser(t.Context(), by, "demo", users[0].ID)
+		wantCode(t, err, fault.CodeConflict)
 	})
 }
 
@@ -119,24 +158,27 @@ func TestLimitsOfTenants(t *testing.T) {
 		}
 		want(Limits{})
 		limits := Limits{RequestsPerMinute: 60, TokensPerMinute: 9000, Concurrent: 3}
-		if _, err := a.ChangeTenant(t.Context(), "acme", TenantChange{Limits: &limits}); err != nil {
+		if _, _, err := a.ChangeTenant(t.Context(), "acme", TenantChange{Limits: &limits}); err != nil {
 			t.Fatal(err)
 		}
 		want(limits)
 		name := "艾可米"
-		got, err := b.ChangeTenant(t.Context(), "acme", TenantChange{Name: &name})
+		_, got, err := b.ChangeTenant(t.Context(), "acme", TenantChange{Name: &name})
 		if err != nil || got.Name != name || got.Limits != limits {
 			t.Errorf("%+v, %v", got, err)
 		}
-		for _, bad := range []Limits{{RequestsPerMinute: -1}, {TokensPerMinute: -1}, {Concurrent: -1}} {
-			_, err := a.ChangeTenant(t.Context(), "acme", TenantChange{Limits: &bad})
+		for _, bad := range []Limits{{RequestsPerMinute: -1}, {TokensPerMinute: -1}, {Concurrent: -1}, {TokensPerMinute: 3_000_000_000}} {
+			_, _, err := a.ChangeTenant(t.Context(), "acme", TenantChange{Limits: &bad})
 			wantCode(t, err, fault.CodeInvalidValue)
 			wantCode(t, a.CreateTenant(t.Context(), Tenant{ID: "third", Name: "Third", Limits: bad}), fault.CodeInvalidValue)
 		}
 		empty := ""
-		_, err = a.ChangeTenant(t.Context(), "acme", TenantChange{Name: &empty})
+		_, _, err = a.ChangeTenant(t.Context(), "acme", TenantChange{Name: &empty})
 		wantCode(t, err, fault.CodeMissing)
 		poll(t, a)
 		want(limits)
+		if a.TenantLimits("acme") != limits || a.TenantLimits("demo") != (Limits{}) {
+			t.Errorf("%+v", a.TenantLimits("acme"))
+		}
 	})
 }

@@ -2010,6 +2010,12 @@ type ReconciliationState struct {
 	Running bool `json:"running"`
 }
 
+// Resumption defines model for Resumption.
+type Resumption struct {
+	// Since When the suspension began that is to end
+	Since time.Time `json:"since"`
+}
+
 // RetentionState defines model for RetentionState.
 type RetentionState struct {
 	// Archives What is past its time is archived and removed; without an archive nothing is
@@ -3294,6 +3300,9 @@ type CreateTenantJSONRequestBody = NewTenant
 
 // ChangeTenantJSONRequestBody defines body for ChangeTenant for application/json ContentType.
 type ChangeTenantJSONRequestBody = TenantChange
+
+// ResumeTenantJSONRequestBody defines body for ResumeTenant for application/json ContentType.
+type ResumeTenantJSONRequestBody = Resumption
 
 // SuspendTenantJSONRequestBody defines body for SuspendTenant for application/json ContentType.
 type SuspendTenantJSONRequestBody = Reason

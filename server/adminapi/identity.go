@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -75,8 +76,14 @@ func (s *Server) ChangeTenant(c *gin.Context, id IdPath) {
 		limits := limitsOf(*in.Limits)
 		change.Limits = &limits
 	}
-	t, err := s.deps.Identity.ChangeTenant(c.Request.Context(), id, change)
-	s.reply(c, http.StatusOK, s.tenantView(t), err)
+	before, after, err := s.deps.Identity.ChangeTenant(c.Request.Context(), id, change)
+	if err == nil {
+		detail := map[string]string{}
+		noteChange(detail, "name", before.Name, after.Name)
+		noteChange(detail, "limits", limitsText(before.Limits), limitsText(after.Limits))
+		about(c, id, detail)
+	}
+	s.reply(c, http.StatusOK, s.tenantView(after), err)
 }
 
 // SuspendTenant implements POST /tenants/{id}/suspend.
@@ -86,15 +93,27 @@ func (s *Server) SuspendTenant(c *gin.Context, id IdPath) {
 		s.Fail(c, err)
 		return
 	}
-	about(c, id, map[string]string{"reason": in.Reason})
-	t, err := s.deps.Identity.SuspendTenant(c.Request.Context(), id, caller(c).ID, in.Reason)
-	s.reply(c, http.StatusOK, s.tenantView(t), err)
+	detail := map[string]string{"reason": truncate(in.Reason, maxResource)}
+	about(c, id, detail)
+	before, after, err := s.deps.Identity.SuspendTenant(c.Request.Context(), id, caller(c).ID, in.Reason)
+	if err == nil && before.Suspension == after.Suspension {
+		detail["unchanged"] = "suspended already"
+	}
+	s.reply(c, http.StatusOK, s.tenantView(after), err)
 }
 
 // ResumeTenant implements POST /tenants/{id}/resume.
 func (s *Server) ResumeTenant(c *gin.Context, id IdPath) {
-	t, err := s.deps.Identity.ResumeTenant(c.Request.Context(), id)
-	s.reply(c, http.StatusOK, s.tenantView(t), err)
+	in, err := decode[Resumption](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	before, after, err := s.deps.Identity.ResumeTenant(c.Request.Context(), id, in.Since)
+	if why := before.Suspension; err == nil {
+		about(c, id, map[string]string{"suspended_at": why.Since.Format(time.RFC3339Nano), "suspended_by": why.By, "suspended_for": truncate(why.Reason, maxResource)})
+	}
+	s.reply(c, http.StatusOK, s.tenantView(after), err)
 }
 
 // ListUsers implements GET /users.

@@ -134,7 +134,7 @@ export interface paths {
         put?: never;
         /**
          * Suspend a tenant
-         * @description Its keys, sign-ins and sessions are refused within two seconds (403 `tenant_suspended`) until it is resumed. Requests that were let in before go on to their end. Nothing is deleted, and the operator's administrators act in it as before. A tenant that is suspended already stays so for the first reason. The tenant that runs the installation cannot be suspended (409 `conflict`).
+         * @description Its keys, sign-ins and sessions are refused within two seconds (403 `tenant_suspended`) until it is resumed, and its sign-ins end. Requests that were let in before go on to their end. Nothing is deleted, and what the operator's roles may do in the tenant they may do as before. A tenant that is suspended already stays so for the first reason. The tenant that runs the installation cannot be suspended, nor one that has the last platform administrators (409 `conflict`).
          */
         post: operations["suspendTenant"];
         delete?: never;
@@ -154,7 +154,7 @@ export interface paths {
         put?: never;
         /**
          * Let a suspended tenant in again
-         * @description Its keys work again; its people sign in again. Where the tenant is not suspended nothing changes.
+         * @description Its keys work again; its people sign in again. The body names the suspension by its `since`, so that what was decided about one does not lift the next (409 `conflict`).
          */
         post: operations["resumeTenant"];
         delete?: never;
@@ -1730,6 +1730,13 @@ export interface components {
             /** @description Its name; absent where there is no such account any more */
             by_name?: string;
             reason: string;
+        };
+        Resumption: {
+            /**
+             * Format: date-time
+             * @description When the suspension began that is to end
+             */
+            since: string;
         };
         NewTenant: {
             id: string;
@@ -3900,7 +3907,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Resumption"];
+            };
+        };
         responses: {
             /** @description The tenant, no longer suspended */
             200: {

@@ -1,6 +1,7 @@
 import {
   AuditOutlined,
-  BankOutlined, BarChartOutlined,
+  BankOutlined,
+  BarChartOutlined,
   BranchesOutlined,
   CheckCircleOutlined,
   DashboardOutlined,

@@ -40,12 +40,14 @@ export default function Tenants() {
   };
   const resume = async (tenant: Tenant) => {
     try {
-      await call(api.POST('/tenants/{id}/resume', { params: { path: { id: tenant.id } } }));
+      await call(api.POST('/tenants/{id}/resume', { params: { path: { id: tenant.id } }, body: { since: tenant.suspension!.since } }));
       await refresh();
     } catch (error) {
       modal.error({ title: t('tenants.resume'), content: <Failure error={error} /> });
     }
   };
+  const confirmResume = (tenant: Tenant) =>
+    modal.confirm({ title: t('tenants.resumeTitle', { name: tenant.name }), content: t('tenants.resumeText'), okText: t('tenants.resume'), onOk: () => resume(tenant) });
   const limit = (n: number) => (n === 0 ? t('keys.limitDefault') : count(n, language));
   const columns: Column<Tenant>[] = [
     { key: 'id', title: t('tenants.id'), render: (r) => r.id, csv: (r) => r.id },
@@ -81,7 +83,7 @@ export default function Tenants() {
             {t('tenants.edit')}
           </Button>
           {r.suspension ? (
-            <Button size="small" onClick={() => void resume(r)} aria-label={t('tenants.resumeName', { name: r.id })}>
+            <Button size="small" onClick={() => confirmResume(r)} aria-label={t('tenants.resumeName', { name: r.id })}>
               {t('tenants.resume')}
             </Button>
           ) : (
@@ -143,7 +145,12 @@ function Write({ edited, onClose }: { edited?: Tenant; onClose: () => void }) {
   const save = useMutation({
     mutationFn: (f: Fields) =>
       edited
-        ? call(api.PATCH('/tenants/{id}', { params: { path: { id: edited.id } }, body: { name: f.name, limits: limitsOf(f) } }))
+        ? call(
+            api.PATCH('/tenants/{id}', {
+              params: { path: { id: edited.id } },
+              body: { name: form.isFieldTouched('name') ? f.name : undefined, limits: (['requests', 'tokens', 'concurrent'] as const).some((n) => form.isFieldTouched(n)) ? limitsOf(f) : undefined },
+            }),
+          )
         : call(api.POST('/tenants', { body: { id: f.id, name: f.name, limits: limitsOf(f) } })),
     onSuccess: onClose,
   });

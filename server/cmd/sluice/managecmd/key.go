@@ -209,7 +209,6 @@ func orDash(s string) string {
 	return s
 }
 
-// limitText writes a limit; 0 is that of the installation.
 func timeText(t *time.Time) string {
 	if t == nil {
 		return "-"

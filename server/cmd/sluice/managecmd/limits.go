@@ -39,6 +39,7 @@ func (f *limitFlags) change(cmd *cobra.Command, before adminapi.Limits) *adminap
 	return &before
 }
 
+// limitText writes a limit; 0 is that of the installation.
 func limitText(n int) string {
 	if n == 0 {
 		return "default"

@@ -69,6 +69,23 @@ func eachTenant(ctx context.Context, r *cli.Remote, see func(adminapi.Tenant)) e
 	}
 }
 
+// findTenant returns a tenant by its id.
+func findTenant(ctx context.Context, r *cli.Remote, id string) (adminapi.Tenant, error) {
+	var found *adminapi.Tenant
+	err := eachTenant(ctx, r, func(t adminapi.Tenant) {
+		if t.Id == id {
+			found = &t
+		}
+	})
+	if err == nil && found == nil {
+		err = cli.Failed("cli.tenant.unknown", id)
+	}
+	if err != nil {
+		return adminapi.Tenant{}, err
+	}
+	return *found, nil
+}
+
 func (a *app) createTenantCommand(flags *cli.RemoteFlags) *cobra.Command {
 	var name string
 	var limits limitFlags
@@ -95,12 +112,8 @@ func (a *app) editTenantCommand(flags *cli.RemoteFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var before adminapi.Tenant
-			if err := eachTenant(cmd.Context(), r, func(t adminapi.Tenant) {
-				if t.Id == args[0] {
-					before = t
-				}
-			}); err != nil {
+			before, err := findTenant(cmd.Context(), r, args[0])
+			if err != nil {
 				return err
 			}
 			in := adminapi.TenantChange{Name: cli.IfGiven(name), Limits: limits.change(cmd, before.Limits)}
@@ -142,7 +155,23 @@ func (a *app) resumeTenantCommand(flags *cli.RemoteFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "resume ID", Short: cli.Both("cli.tenant_resume.short"), Args: cli.Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.changeTenant(cmd.Context(), flags, http.MethodPost, tenantPath(args[0])+"/resume", nil, "cli.tenant_resume.done")
+			r, err := a.Login(cmd.Context(), *flags)
+			if err != nil {
+				return err
+			}
+			t, err := findTenant(cmd.Context(), r, args[0])
+			if err != nil {
+				return err
+			}
+			if t.Suspension == nil {
+				return cli.Failed("cli.tenant_resume.not_suspended", args[0])
+			}
+			var out adminapi.Tenant
+			if err := r.Call(cmd.Context(), http.MethodPost, tenantPath(t.Id)+"/resume", adminapi.Resumption{Since: t.Suspension.Since}, &out); err != nil {
+				return err
+			}
+			fmt.Fprintln(a.Stdout, a.Say("cli.tenant_resume.done", out.Id))
+			return nil
 		},
 	}
 }
