@@ -294,7 +294,7 @@ func TestGraveActsAreListed(t *testing.T) {
 		"createUser": {"creating an account", "创建账号"}, "changeUser": {"changing its roles", "更改角色"}, "enableUser": {"enabling it", "启用账号"},
 		"resetPassword": {"resetting a password", "重置密码"}, "publishPolicy": {"publishing a policy", "发布策略"}, "startRollout": {"starting and promoting a rollout", "开始与晋级灰度发布"},
 		"approveRollout": {"starting and promoting a rollout", "开始与晋级灰度发布"}, "closeMonth": {"closing a month", "结账"}, "correctUsage": {"correcting usage", "更正用量"},
-		"releaseHold": {"releasing a legal hold", "解除法律保全"},
+		"releaseHold": {"releasing a legal hold", "解除法律保全"}, "resumeTenant": {"resuming a tenant", "恢复租户"},
 	}
 	operation, seen := "", 0
 	for line := range strings.Lines(string(document)) {
