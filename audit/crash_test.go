@@ -210,7 +210,7 @@ func countEvent(tx *gorm.DB, e Event) error {
 	return tx.Exec("INSERT INTO installation_settings (name, value) VALUES (?, ?)", e.ID, e.Request).Error
 }
 
-// countedBooks compares what countEvent wrote. It implements [Books].
+// countedBooks compares what countEvent wrote. It implements verify.Books.
 type countedBooks struct{}
 
 func (countedBooks) Differences(db *gorm.DB, events []Event) (map[string]string, error) {

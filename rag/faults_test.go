@@ -127,7 +127,7 @@ func TestErrorsAreNotEmptyAnswers(t *testing.T) {
 	s.newIndex = func(int) index.Index { return f }
 	create(t, s, "acme", "kb")
 	ingest(t, s, "kb", "a.txt", "first words")
-	q := Query{Tenant: "acme", Collection: "kb", Text: "words"}
+	q := Query{Tenant: "acme", Collection: "kb", Text: "words", TopK: 5}
 
 	f.set(&f.search, true)
 	_, err := s.Search(t.Context(), q)
@@ -178,7 +178,7 @@ func TestDamagedRowsFailClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 			s = service(t, db, newHashed())
-			_, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words"})
+			_, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words", TopK: 5})
 			wantCode(t, err, fault.CodeRetrievalFailed)
 			ingest(t, s, "kb", "a.txt", "private words", "board") // the remedy
 			wantTexts(t, find(t, s, "kb", "words"), "public words")
@@ -201,11 +201,11 @@ func TestVectorsOfAnotherModelAreNotCompared(t *testing.T) {
 	ingest(t, s, "kb", "a.txt", "some words")
 	ingest(t, s, "kb", "b.txt", "board words", "board")
 	s = service(t, db, &hashed{dim: 64, model: "hashed-64"})
-	_, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words"})
+	_, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words", TopK: 5})
 	wantCode(t, err, fault.CodeRetrievalFailed)
 	ingest(t, s, "kb", "a.txt", "some words")
 	wantTexts(t, find(t, s, "kb", "words"), "some words") // what the principal may see is complete
-	_, err = s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words", Labels: []string{"board"}})
+	_, err = s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words", TopK: 5, Labels: []string{"board"}})
 	wantCode(t, err, fault.CodeRetrievalFailed)
 }
 
@@ -253,7 +253,7 @@ func TestConcurrentUse(t *testing.T) {
 	for _, r := range []*library{s, other, s} {
 		readers.Go(func() {
 			for {
-				got, err := r.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "common version"})
+				got, err := r.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "common version", TopK: 5})
 				if err != nil {
 					t.Errorf("search: %v", err)
 					return
@@ -313,7 +313,7 @@ func TestStaleCollectionsAreNotSearched(t *testing.T) {
 	create(t, s, "acme", "kb")
 	ingest(t, s, "kb", "a.txt", "first words")
 	search := func(collection string) error {
-		_, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: collection, Text: "words"})
+		_, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: collection, Text: "words", TopK: 5})
 		return err
 	}
 	searched := func() {

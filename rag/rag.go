@@ -40,8 +40,7 @@ type Config struct {
 	// ChunkSize and ChunkOverlap are in characters; a ChunkSize of 0 means 512 with an overlap of 64.
 	ChunkSize    int `koanf:"chunk_size"`
 	ChunkOverlap int `koanf:"chunk_overlap"`
-	// TopK is the number of passages when a query does not say; 0 means 5. MaxTopK is the most a query may ask for; 0 means 50.
-	TopK    int `koanf:"top_k"`
+	// MaxTopK is the most passages that a query may ask for; 0 means 50.
 	MaxTopK int `koanf:"max_top_k"`
 	// Poll is how often changes by other replicas are looked for; 0 means 1 second.
 	Poll time.Duration `koanf:"poll"`
@@ -61,8 +60,8 @@ func (c Config) Validate() error {
 		return errors.New("chunk_size: must be 0 or lie between 32 and 8192")
 	case c.ChunkOverlap < 0 || c.ChunkOverlap > c.ChunkSize/2:
 		return errors.New("chunk_overlap: must lie between 0 and half of chunk_size")
-	case c.TopK < 0 || c.MaxTopK < 0 || c.MaxTopK > 1000 || c.TopK > c.withDefaults().MaxTopK:
-		return errors.New("top_k and max_top_k: must lie between 0 and 1000, top_k at most max_top_k")
+	case c.MaxTopK < 0 || c.MaxTopK > 1000:
+		return errors.New("max_top_k: must lie between 0 and 1000")
 	case c.Poll < 0 || c.Poll > time.Minute:
 		return errors.New("poll: must lie between 0 and 1m")
 	}
@@ -76,9 +75,6 @@ func (c Config) freshness() snapshot.Config {
 func (c Config) withDefaults() Config {
 	if c.MaxBytes == 0 {
 		c.MaxBytes = 8 << 20
-	}
-	if c.TopK == 0 {
-		c.TopK = 5
 	}
 	if c.MaxTopK == 0 {
 		c.MaxTopK = 50

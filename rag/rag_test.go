@@ -69,7 +69,7 @@ func TestIngestSearchDelete(t *testing.T) {
 		if err := s.DeleteCollection(t.Context(), "acme", "kb"); err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "x"})
+		_, err = s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "x", TopK: 5})
 		wantCode(t, err, fault.CodeCollectionNotFound)
 		if err := db.Raw("SELECT (SELECT COUNT(*) FROM rag_chunks) + (SELECT COUNT(*) FROM rag_documents)").Row().Scan(&rows); err != nil || rows != 0 {
 			t.Errorf("%d rows are left, %v", rows, err)
@@ -271,7 +271,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, q := range []Query{{TopK: 51, Text: "x"}, {TopK: -1, Text: "x"}, {Text: " "}, {Text: "\xff"}, {Text: strings.Repeat("x", maxQuery+1)}} {
+	for _, q := range []Query{{TopK: 51, Text: "x"}, {TopK: -1, Text: "x"}, {Text: "x"}, {TopK: 5, Text: " "}, {TopK: 5, Text: "\xff"}, {TopK: 5, Text: strings.Repeat("x", maxQuery+1)}} {
 		q.Tenant, q.Collection = "acme", "kb"
 		if _, err := s.Search(t.Context(), q); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%+v: %v", q, err)
@@ -280,7 +280,7 @@ func TestRefusals(t *testing.T) {
 	if got := find(t, s, "kb", "anything"); len(got) != 0 {
 		t.Errorf("an empty collection found %+v", got)
 	}
-	for _, cfg := range []Config{{MaxBytes: -1}, {ChunkSize: 5}, {ChunkOverlap: 9}, {TopK: 51}, {MaxTopK: 1001}, {Poll: -1}} {
+	for _, cfg := range []Config{{MaxBytes: -1}, {ChunkSize: 5}, {ChunkOverlap: 9}, {MaxTopK: -1}, {MaxTopK: 1001}, {Poll: -1}} {
 		if cfg.Validate() == nil {
 			t.Errorf("%+v is valid", cfg)
 		}
@@ -332,7 +332,7 @@ func TestRunFollows(t *testing.T) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		if _, err := b.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "x"}); err == nil {
+		if _, err := b.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "x", TopK: 5}); err == nil {
 			break
 		}
 		select {

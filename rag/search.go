@@ -19,7 +19,7 @@ type Query struct {
 	Tenant, Collection string
 	Labels             []string // the principal's
 	Text               string
-	TopK               int // 0: the configured number
+	TopK               int // from 1 to Config.MaxTopK
 	Embed              EmbedFunc
 }
 
@@ -52,10 +52,7 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.TopK == 0 {
-		q.TopK = s.cfg.TopK
-	}
-	if q.TopK < 0 || q.TopK > s.cfg.MaxTopK {
+	if q.TopK < 1 || q.TopK > s.cfg.MaxTopK {
 		return nil, fault.New(fault.CodeInvalidValue, "top_k", fault.Say("value.from_one", s.cfg.MaxTopK)).WithParam("top_k")
 	}
 	if strings.TrimSpace(q.Text) == "" {

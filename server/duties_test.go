@@ -268,3 +268,38 @@ func TestTenantsDoNotRaiseTheirOwnBudget(t *testing.T) {
 		}
 	}
 }
+
+// TestOperatorActsForEveryTenant: the operator's administrators settle the books of every tenant and publish the policy of all of them, each within
+// his duty; those of a tenant do neither, not for themselves either.
+func TestOperatorActsForEveryTenant(t *testing.T) {
+	in := start(t, setup{})
+	in.admin(http.MethodPost, "/tenants", map[string]any{"id": "bank", "name": "Bank"}, new(any))
+	sessions := map[string]string{}
+	for _, tenant := range []string{"demo", "bank"} {
+		for _, role := range []string{"system_admin", "security_admin"} {
+			sessions[tenant+" "+role] = in.signInOf(tenant, tenant+"-"+role, role)
+		}
+	}
+	correction := map[string]any{"tenant": "bank", "month": "2026-01", "amount_nano": -5, "reason": "outage"}
+	policy := map[string]any{"tenant": "*", "yaml": "schema: 2\nname: all\nmodels: ['*']\npurposes: []\ncollections: ['*']\nentities:\n  default: {request: token, passage: token, answer: observe}\n"}
+	for _, c := range []struct {
+		path string
+		body any
+		who  string
+		want int
+	}{
+		{"/billing/corrections", correction, "demo system_admin", http.StatusCreated},
+		{"/billing/corrections", correction, "bank system_admin", http.StatusForbidden},
+		{"/billing/corrections", correction, "demo security_admin", http.StatusForbidden},
+		{"/policies", policy, "demo security_admin", http.StatusCreated},
+		{"/policies", policy, "bank security_admin", http.StatusForbidden},
+		{"/policies", policy, "demo system_admin", http.StatusForbidden},
+	} {
+		if r := in.send(http.MethodPost, "/api/v1"+c.path, sessions[c.who], c.body); r.status != c.want {
+			t.Errorf("%s as %s: %d %s, want %d", c.path, c.who, r.status, r.body, c.want)
+		}
+	}
+	if r := in.send(http.MethodGet, "/api/v1/billing/corrections?tenant=bank", sessions["demo system_admin"], nil); !strings.Contains(string(r.body), "outage") {
+		t.Errorf("the operator's system administrator does not read them: %d %s", r.status, r.body)
+	}
+}

@@ -14,7 +14,7 @@ import (
 )
 
 // RecoverAudit moves the audit records, and the usage billed with them, that a replica which never comes back left in its audit directory into
-// the database; see [audit.RecoverAudit].
+// the database; see [audit.Recover].
 func RecoverAudit(ctx context.Context, cfg *config.Config, dir string, log *slog.Logger) (records int64, err error) {
 	p := &parts{cfg: cfg, log: log, reg: prometheus.NewRegistry()}
 	defer func() { err = errors.Join(err, p.close()) }()

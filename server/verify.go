@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/gateway/reconcile"
+	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/server/config"
@@ -48,6 +49,20 @@ func VerifierKey(cfg *config.Config) (string, error) {
 		return "", err
 	}
 	return audit.VerifierKey(cfg.Audit.Config, keys)
+}
+
+// VerifyLabel returns the id of the key by which a label of an answer to a tenant is proved. The error is [label.ErrForeign] if the label was not made
+// here for the tenant, or was altered, and [fs.ErrNotExist] if there is no master key.
+func VerifyLabel(cfg *config.Config, x label.Label, tenant string) (string, error) {
+	keys, err := keyring.Open(cfg.MasterKeyFile)
+	if err != nil {
+		return "", err
+	}
+	labels, err := label.New(cfg.Label, keys)
+	if err != nil {
+		return "", err
+	}
+	return labels.KeyID(tenant), labels.Verify(x, tenant)
 }
 
 // DatabaseExists refuses to look at an SQLite database that does not exist: opening it would create it.

@@ -40,14 +40,14 @@ type Event struct {
 	Arm          string `json:"arm"`
 
 	Findings  []Finding `json:"findings,omitempty"`
-	Safety    []Rule    `json:"safety,omitempty"`
+	Safety    []Rule    `json:"safety,omitempty"`    // reserved: no rules of content safety are there yet
 	Decision  string    `json:"decision"`            // "allow" or "refuse"
 	Documents []string  `json:"documents,omitempty"` // collection/document@version#chunk
 
 	Usage        Usage  `json:"usage"`
 	Label        string `json:"label"`
-	LabelKey     string `json:"label_key"`     // id of the key that proves it
-	Watermark    string `json:"watermark"`     // key id
+	LabelKey     string `json:"label_key"`     // id of the key of its code
+	Watermark    string `json:"watermark"`     // reserved for the id of a key: nothing watermarks yet
 	PromptDigest string `json:"prompt_digest"` // keyed
 	AnswerDigest string `json:"answer_digest"`
 

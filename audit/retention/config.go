@@ -138,7 +138,7 @@ type Hold struct {
 	Tenant     string
 	Request    string
 	Actor      string
-	Subject    string // of one person, as [Subject] returns it
+	Subject    string // of one person, as audit.Subject returns it
 	From       int64
 	To         int64
 	Reason     string

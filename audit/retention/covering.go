@@ -23,7 +23,7 @@ const (
 // Part is a part of what an erasure destroys, as far as holds go: all that is kept of a person, or what was said by one in a time. Zero times
 // are all times; they are those of turns, not of records.
 type Part struct {
-	Subject string // as [Subject] returns it
+	Subject string // as audit.Subject returns it
 	From    int64  // unix microseconds
 	To      int64
 }
@@ -55,7 +55,7 @@ func (x *Keeper) Covering(ctx context.Context, tenant string, by record.Actor, r
 	return out, nil
 }
 
-// WithoutHold does something for somebody in a transaction in which no hold covers what take says it is about, as [Log.Covering] says, but for those
+// WithoutHold does something for somebody in a transaction in which no hold covers what take says it is about, as [Keeper.Covering] says, but for those
 // that are let pass. Nobody places or releases one beside it. Error: CodeHeld.
 func (x *Keeper) WithoutHold(ctx context.Context, tenant string, by record.Actor, pass []string, take func(tx *gorm.DB) (Reach, error), do func(tx *gorm.DB) error) error {
 	err := x.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {

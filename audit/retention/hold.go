@@ -102,7 +102,7 @@ func (x *Keeper) Hold(ctx context.Context, h Hold) (Hold, error) {
 	return row.hold(), nil
 }
 
-// digestPattern reports whether s looks like what [Subject] returns.
+// digestPattern reports whether s looks like what audit.Subject returns.
 func digestPattern(s string) bool {
 	b, err := hex.DecodeString(s)
 	return err == nil && len(b) == sha256.Size && s == hex.EncodeToString(b)
@@ -110,7 +110,7 @@ func digestPattern(s string) bool {
 
 // ReleaseHold ends a hold; what it kept goes at the next pruning, unless something else keeps it. Errors: CodeNotFound if the tenant has no
 // such hold ("" is any tenant), CodeConflict if it was released before. The caller records who releases, and why, first. Whoever releases a hold is
-// bound by it for another day, and everybody is by one that was released by no account, since nobody can tell who that was: see [Log.Covering].
+// bound by it for another day, and everybody is by one that was released by no account, since nobody can tell who that was: see [Keeper.Covering].
 func (x *Keeper) ReleaseHold(ctx context.Context, tenant, id string, by record.Actor) (Hold, error) {
 	var out Hold
 	err := x.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {

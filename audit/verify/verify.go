@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-project/sluice/audit/wal"
 )
 
-// Report is the result of [Verify]. OK means that no problem was found; findings do not count against it.
+// Report is the result of [Run]. OK means that no problem was found; findings do not count against it.
 type Report struct {
 	OK             bool   `json:"ok"`
 	Records        int64  `json:"records"`     // read from the database

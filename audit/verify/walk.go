@@ -35,11 +35,11 @@ type Source struct {
 	// FirstIndex and UntilIndex, if UntilIndex is set, restrict the check to the records of these positions: that they, and all before
 	// them, are what the newest checkpoint covers.
 	FirstIndex, UntilIndex int64
-	// Books, if set, compares what the [Sink] wrote with the records.
+	// Books, if set, compares what the sink of package store wrote with the records.
 	Books Books
 }
 
-// Books reads what a [Sink] wrote. Both methods are called after the records they are compared with were read, so what was written in
+// Books reads what a sink of package store wrote. Both methods are called after the records they are compared with were read, so what was written in
 // one transaction with a record is there.
 type Books interface {
 	// Differences returns, by record id, what is missing or differs from what these outcome records say.

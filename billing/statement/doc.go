@@ -5,7 +5,7 @@
 //
 // Amounts are whole numbers of 10⁻⁹ currency unit, as the books have them. The lines of a statement sum to what was billed: where price and
 // quantity do not make the billed amount, because a price book is not there any more, the line has the billed amount and no price.
-// [Statement.Payable] is the only figure that is rounded. [Rounding] names how.
+// [Amounts.Payable] is the only figure that is rounded. [Rounding] names how.
 //
 // # States
 //

@@ -182,6 +182,8 @@ func reaches(args ...any) (any, error) {
 		return operator && (home == dom || dom == AllTenants), nil
 	case ofOperator:
 		return operator || home == dom, nil
+	case operatorOnly:
+		return operator, nil
 	case everywhere:
 		return true, nil
 	}

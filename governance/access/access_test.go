@@ -42,8 +42,8 @@ func TestMatrix(t *testing.T) {
 						t.Errorf("refusal has code %v", err)
 					}
 				}
-				check("acme", granted && (platform || operator || !Installation(perm)))
-				everywhere := platform || granted && operator && OfOperator(role.ID, perm) && !Installation(perm)
+				check("acme", granted && (platform || operator || !Installation(perm) && !OperatorAlone(perm)))
+				everywhere := platform || granted && operator && (OperatorAlone(perm) || OfOperator(role.ID, perm) && !Installation(perm))
 				check("other", everywhere)
 				check(AllTenants, everywhere || granted && operator && Installation(perm))
 				check("", false)

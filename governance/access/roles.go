@@ -102,9 +102,13 @@ func Roles() []Role {
 func Installation(perm Permission) bool {
 	return slices.Contains([]Permission{
 		ModelsWrite, TenantsRead, TenantsWrite, PriceWrite, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead,
-		AuditVerify, AuditWitness, BillingWrite,
+		AuditVerify, AuditWitness,
 	}, perm)
 }
+
+// OperatorAlone reports whether perm acts on what is one tenant's, and only the operator's people hold it, for every tenant: what a tenant owes is
+// not for its own administrators to settle.
+func OperatorAlone(perm Permission) bool { return perm == BillingWrite }
 
 // OfOperator reports whether role holds perm in every tenant if its holder is of the operator's tenant. The operator's three administrators run
 // the installation for all tenants, each within his duty, and its compliance officers are second persons to them. What people wrote, the records of it, and what is
@@ -141,8 +145,9 @@ type scope string
 const (
 	ownTenant    scope = "tenant"
 	installation scope = "installation"
-	ofOperator   scope = "operator"   // the holder's own, and every one if it runs the installation
-	everywhere   scope = "everywhere" // the platform administrator's, and nobody else's
+	ofOperator   scope = "operator"      // the holder's own, and every one if it runs the installation
+	operatorOnly scope = "operator-only" // every one if the holder runs the installation, else none
+	everywhere   scope = "everywhere"    // the platform administrator's, and nobody else's
 )
 
 type rule struct {
@@ -160,6 +165,8 @@ func rules() []rule {
 			switch {
 			case role.ID == identity.RolePlatformAdmin:
 				s = everywhere
+			case OperatorAlone(perm):
+				s = operatorOnly
 			case Installation(perm):
 				s = installation
 			case OfOperator(role.ID, perm):

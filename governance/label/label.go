@@ -3,7 +3,7 @@
 // A label carries the seven metadata fields of the Chinese labelling standard GB 45438-2025 (element AIGC). It travels in a
 // response header and in an extension object of the body; where a key or policy asks for it, a visible sentence is added too.
 // ReservedCode1 is the producer's integrity data: a keyed digest over the other fields, so that a label can be proved ours and
-// unaltered, by [Labeler.Verify]. It does not sign the content.
+// unaltered, by [Labeler.Verify], which only who has the master key can run. It is no signature, and covers nothing of the content.
 package label
 
 import (

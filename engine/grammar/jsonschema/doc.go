@@ -1,7 +1,7 @@
 // Package jsonschema is a leaf that turns a JSON Schema into a grammar of the JSON texts that satisfy it.
 //
 // [Compile] adds a schema to a grammar.Builder, as a part of a larger grammar such as a tool call's; [Parse] makes a grammar of it
-// alone; [Object] is any JSON object. Schemas are of draft 2020-12, with the spellings of drafts 4 to 7 and OpenAPI 3.0 where they
+// alone. Schemas are of draft 2020-12, with the spellings of drafts 4 to 7 and OpenAPI 3.0 where they
 // differ.
 //
 // # The rule

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -121,5 +122,46 @@ func TestBillingCommands(t *testing.T) {
 		if !found {
 			t.Errorf("no record of %s says %s: %+v", action, want, page.Items)
 		}
+	}
+}
+
+// TestBillingNeedsASecondPerson: once the duties are separated, the commands ask for the approval that closing and correcting need, and use it.
+func TestBillingNeedsASecondPerson(t *testing.T) {
+	s := newSite(t, nil, quiet)
+	p := s.up()
+	s.env = append(p.client(), s.env...)
+	split := s.run("duties", "split", "--system", "li.ming", "--security", "wang.fang", "--audit", "zhao.lei", "--compliance", "sun.yue")
+	split.wants(t, exitOK, "li.ming")
+	const password = "correct horse battery staple"
+	person := func(name string) *site {
+		other := *s
+		as := func(password string, more ...string) {
+			other.env = append(append([]string{"SLUICE_ADMIN_USER=" + name, "SLUICE_ADMIN_PASSWORD=" + password}, more...), s.env...)
+		}
+		_, rest, _ := strings.Cut(split.out, name)
+		once := strings.Fields(rest)
+		as(once[0], "SLUICE_NEW_PASSWORD="+password)
+		p.eventually(name+" to be known", func() bool { return other.run("user", "password").code == exitOK })
+		as(password)
+		return &other
+	}
+	admin, officer := person("li.ming"), person("wang.fang")
+
+	correct := func(more ...string) result {
+		return admin.run(append(append([]string{"billing", "correct", "--reason", "outage"}, more...), "--", "-0.5")...)
+	}
+	correct().wants(t, exitFailed, "act_approval_required")
+	asked := correct("--ask", "ticket 17")
+	asked.wants(t, exitFailed, "Nothing was changed")
+	_, id, _ := strings.Cut(asked.err, "give --acts ")
+	id, _, _ = strings.Cut(id, "`")
+	if list := admin.run("billing", "corrections"); strings.Contains(list.out, "outage") {
+		t.Errorf("corrected before it was approved:\n%s", list.out)
+	}
+	officer.run("approval", "give", "--acts", id).wants(t, exitOK)
+	correct("--approval", id).wants(t, exitOK, "corrected by -0.5")
+	correct("--approval", id).wants(t, exitFailed)
+	if err := p.stop(syscall.SIGINT); err != nil {
+		t.Error(err)
 	}
 }

@@ -2379,6 +2379,7 @@ export interface components {
             rollout?: string;
             arm?: string;
             findings?: components["schemas"]["Finding"][] | null;
+            /** @description Reserved for rules of content safety; always empty, since there are none yet */
             safety?: {
                 direction?: string;
                 id?: string;
@@ -2413,9 +2414,9 @@ export interface components {
                 energy_method?: string;
             };
             label?: string;
-            /** @description Id of the key that proves the label */
+            /** @description Id of the key that the code of the label is computed with; whoever has the master key can do so again */
             label_key?: string;
-            /** @description Id of the key */
+            /** @description Reserved for the id of a key; always empty, since nothing watermarks answers yet */
             watermark?: string;
             prompt_digest?: string;
             answer_digest?: string;

@@ -36,9 +36,9 @@ function useActivePolicy(target: string, enabled = true) {
 /** Publishes a text for one tenant or for all without a policy of their own, after showing for whom and what that changes. */
 export function PublishPolicy({ yaml, opened, onPublished, onClose }: { yaml: string; opened?: Policy; onPublished: (p: Policy) => void; onClose: () => void }) {
   const { t } = useTranslation();
-  const { tenant, roles } = useMe();
+  const { tenant, permissions } = useMe();
   const label = useId();
-  const mayAll = roles.includes('platform_admin');
+  const mayAll = permissions.includes('tenants.read'); // only people of the operator have a permission of the whole installation
   const [target, setTarget] = useState(opened?.tenant === everyTenant && mayAll ? everyTenant : tenant);
   const mine = useActivePolicy(tenant);
   const everyones = useActivePolicy(everyTenant, mayAll);

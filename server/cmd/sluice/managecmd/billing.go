@@ -27,6 +27,7 @@ func (a *app) billingCommand() *cobra.Command {
 	var tenant string
 	cmd := &cobra.Command{Use: "billing", Short: cli.Both("cli.billing.short")}
 	flags.Register(cmd, a.App)
+	flags.Act.Register(cmd)
 	cmd.PersistentFlags().StringVar(&tenant, "tenant", "", cli.Both("cli.shared.tenant"))
 	cmd.AddCommand(
 		a.statementCommand(&flags, &tenant), a.listStatementsCommand(&flags, &tenant), a.closeMonthCommand(&flags, &tenant),
