@@ -434,7 +434,7 @@ func assignmentAttacks() []attack {
 			var made adminapi.CreatedKey
 			s.send(http.MethodPost, "/api/v1/keys", s.other.token, map[string]any{"name": "to widen"}).decode(s.t, &made)
 			for name, change := range map[string]map[string]any{
-				"labels": {"labels": []string{"secret"}}, "life": {"expires_at": "2099-01-01T00:00:00Z"}, "less marked": {"label_mode": "off"},
+				"labels": {"labels": []string{"secret"}}, "life": {"expires_at": "2099-01-01T00:00:00Z"}, "less marked": {"label_mode": "metadata"},
 			} {
 				s.want(name, s.send(http.MethodPatch, "/api/v1/keys/"+made.Key.Id, s.other.token, change), http.StatusBadRequest)
 			}
