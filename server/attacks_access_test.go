@@ -17,11 +17,11 @@ import (
 // objectAttacks reach for what another tenant has. Whoever tries holds the role that opens the same thing in his own tenant.
 func objectAttacks() []attack {
 	return []attack{
-		{"OBJ-01", "list the keys of another tenant", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-01", "list the keys of another tenant", "API1:2023", "the tenant in identity's lists", func(_ *testing.T, s *scene) {
 			s.hidden("security_admin", "/keys?limit=200", s.loot.key.id)
 			s.hidden("auditor", "/keys?limit=200", s.loot.key.id)
 		}},
-		{"OBJ-02", "change, rotate, retire and revoke a key of another tenant", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-02", "change, rotate, retire and revoke a key of another tenant", "API1:2023", "the tenant in identity's key", func(_ *testing.T, s *scene) {
 			at := "/keys/" + s.loot.key.id
 			s.foreign("security_admin", http.MethodPatch, at, map[string]any{"name": "mine now"})
 			s.foreign("security_admin", http.MethodPost, at+"/rotate", map[string]any{})
@@ -29,7 +29,7 @@ func objectAttacks() []attack {
 			s.foreign("security_admin", http.MethodPost, at+"/revoke", nil)
 			s.works("the key", s.loot.key.secret)
 		}},
-		{"OBJ-03", "change, rotate and revoke the key of a colleague as a developer", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-03", "change, rotate and revoke the key of a colleague as a developer", "API1:2023", "theirKey", func(_ *testing.T, s *scene) {
 			for path, body := range map[string]any{"/rotate": map[string]any{}, "/retire": nil, "/revoke": nil} {
 				s.want(path, s.send(http.MethodPost, "/api/v1/keys/"+s.loot.key.id+path, s.other.token, body), http.StatusNotFound)
 			}
@@ -39,11 +39,11 @@ func objectAttacks() []attack {
 			}
 			s.works("the key", s.loot.key.secret)
 		}},
-		{"OBJ-04", "list the accounts of another tenant", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-04", "list the accounts of another tenant", "API1:2023", "the tenant in identity's lists", func(_ *testing.T, s *scene) {
 			s.hidden("security_admin", "/users?limit=200", s.other.id)
 			s.hidden("auditor", "/users?limit=200", s.other.id)
 		}},
-		{"OBJ-05", "change, reset, disable and enable an account of another tenant", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-05", "change, reset, disable and enable an account of another tenant", "API1:2023", "the tenant in identity's user", func(_ *testing.T, s *scene) {
 			at := "/users/" + s.other.id
 			s.foreign("security_admin", http.MethodPatch, at, map[string]any{"labels": []string{"secret"}})
 			for _, act := range []string{"/password-reset", "/disable", "/enable"} {
@@ -51,7 +51,7 @@ func objectAttacks() []attack {
 			}
 			s.want("the account", s.send(http.MethodGet, "/api/v1/me", s.other.token, nil), http.StatusOK)
 		}},
-		{"OBJ-06", "make an account or a key in another tenant", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-06", "make an account or a key in another tenant", "API1:2023", "access.Enforcer.Allow", func(_ *testing.T, s *scene) {
 			s.forbidden("security_admin", http.MethodPost, "/users", map[string]any{"name": "intruder", "password": longPassword, "roles": []string{"auditor"}})
 			s.forbidden("security_admin", http.MethodPost, "/keys", map[string]any{"name": "intruder"})
 			for _, list := range []string{"/users?limit=200", "/keys?limit=200"} {
@@ -60,13 +60,13 @@ func objectAttacks() []attack {
 				}
 			}
 		}},
-		{"OBJ-07", "list and read the policies of another tenant", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-07", "list and read the policies of another tenant", "API1:2023", "access.Enforcer.Allow", func(_ *testing.T, s *scene) {
 			s.hidden("security_admin", "/policies?limit=200", "demo@1")
 			for _, version := range []string{"demo@1", url.PathEscape("demo@1"), "demo%401"} {
 				s.foreign("security_admin", http.MethodGet, "/policies/"+version, nil)
 			}
 		}},
-		{"OBJ-08", "publish a policy for another tenant and for all", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-08", "publish a policy for another tenant and for all", "API1:2023", "access.Enforcer.Allow", func(_ *testing.T, s *scene) {
 			s.forbidden("security_admin", http.MethodPost, "/policies", map[string]any{"yaml": openPolicy})
 			var page adminapi.PolicyPage
 			s.admin(http.MethodGet, "/policies?limit=1&tenant=demo", nil, &page)
@@ -74,13 +74,13 @@ func objectAttacks() []attack {
 				s.t.Errorf("%+v", page)
 			}
 		}},
-		{"OBJ-09", "read, set and remove the budgets of another tenant", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-09", "read, set and remove the budgets of another tenant", "API1:2023", "the look for the key in SetBudget", func(_ *testing.T, s *scene) {
 			s.hidden("system_admin", "/budgets", s.loot.key.id)
 			s.foreign("system_admin", http.MethodPut, "/budgets", map[string]any{"period": "month", "key": s.loot.key.id, "limit_nano": 0})
 			s.foreign("system_admin", http.MethodDelete, "/budgets?period=month&key="+s.loot.key.id, nil)
 			s.works("the key", s.loot.key.secret)
 		}},
-		{"OBJ-10", "read the usage of another tenant, and of a key of its", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-10", "read the usage of another tenant, and of a key of its", "API1:2023", "access.Enforcer.Allow", func(_ *testing.T, s *scene) {
 			s.forbidden("developer", http.MethodGet, "/usage", nil)
 			if n := s.usage("?key=" + s.started.Welcome.APIKey.Reveal()[len("sk-sluice-"):][:12]).Requests; n == 0 {
 				s.t.Error("the key has no usage that could be seen")
@@ -91,7 +91,7 @@ func objectAttacks() []attack {
 				s.t.Errorf("%+v", report)
 			}
 		}},
-		{"OBJ-11", "read the statements and corrections of another tenant", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-11", "read the statements and corrections of another tenant", "API1:2023", "the tenant in billing's list of corrections", func(_ *testing.T, s *scene) {
 			s.hidden("developer", "/billing/corrections", s.loot.fix)
 			month := time.Now().UTC().Format("2006-01")
 			for _, path := range []string{"/billing/statements", "/billing/statements/" + month, "/billing/statements/" + month + "?format=csv"} {
@@ -101,7 +101,7 @@ func objectAttacks() []attack {
 				s.t.Errorf("%s", r.body)
 			}
 		}},
-		{"OBJ-12", "search, read and export the audit records of another tenant", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-12", "search, read and export the audit records of another tenant", "API1:2023", "access.Enforcer.Allow", func(_ *testing.T, s *scene) {
 			s.hidden("auditor", "/audit/records?limit=200&request="+s.loot.request, s.loot.record)
 			s.foreign("auditor", http.MethodGet, "/audit/records/"+s.loot.record, nil)
 			s.foreign("auditor", http.MethodGet, "/audit/records/"+s.loot.record+"/proof", nil)
@@ -112,19 +112,19 @@ func objectAttacks() []attack {
 				s.t.Error("the export has a record of another tenant")
 			}
 		}},
-		{"OBJ-13", "read what is kept of a prompt of another tenant", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-13", "read what is kept of a prompt of another tenant", "API1:2023", "access.Enforcer.Allow", func(_ *testing.T, s *scene) {
 			at := "/audit/records/" + s.loot.record + "/content"
 			if r := s.send(http.MethodGet, "/api/v1"+at, s.demo["compliance"].token, nil); r.status != http.StatusOK {
 				s.t.Errorf("there is nothing to read: %d %s", r.status, r.body)
 			}
 			s.foreign("compliance", http.MethodGet, at, nil)
 		}},
-		{"OBJ-14", "list, place and release legal holds of another tenant", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-14", "list, place and release legal holds of another tenant", "API1:2023", "the tenant in the list of holds", func(_ *testing.T, s *scene) {
 			s.hidden("compliance", "/audit/holds", s.loot.hold)
 			s.foreign("compliance", http.MethodPost, "/audit/holds/"+s.loot.hold+"/release", map[string]any{"reason": "x"})
 			s.forbidden("compliance", http.MethodPost, "/audit/holds", map[string]any{"reason": "x", "actor": "x"})
 		}},
-		{"OBJ-15", "erase a person of another tenant, whose name somebody of one's own may have", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-15", "erase a person of another tenant, whose name somebody of one's own may have", "API1:2023", "access.Enforcer.Allow", func(_ *testing.T, s *scene) {
 			officer := s.bank["compliance"]
 			s.forbidden("compliance", http.MethodPost, "/audit/erasures", map[string]any{"subject": "alice"})
 			s.forbidden("compliance", http.MethodPost, "/audit/erasures/preview", map[string]any{"subject": "alice"})
@@ -135,13 +135,13 @@ func objectAttacks() []attack {
 				s.t.Errorf("it reached another tenant: %s", got)
 			}
 		}},
-		{"OBJ-16", "approve and decline the erasure of another tenant", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-16", "approve and decline the erasure of another tenant", "API1:2023", "the tenant in approval.find", func(_ *testing.T, s *scene) {
 			at := "/audit/erasures/approvals/" + s.loot.erasure
 			s.hidden("compliance", "/audit/erasures/approvals", s.loot.erasure)
 			s.foreign("compliance", http.MethodPost, at+"/approve", nil)
 			s.foreign("compliance", http.MethodPost, at+"/decline", map[string]any{"reason": "x"})
 		}},
-		{"OBJ-17", "see values behind the pseudonyms of another tenant", "API1:2023; LLM02:2025", "", func(_ *testing.T, s *scene) {
+		{"OBJ-17", "see values behind the pseudonyms of another tenant", "API1:2023; LLM02:2025", "tenantOf in Reveal", func(_ *testing.T, s *scene) {
 			officer := s.bank["compliance"].token
 			if got := s.sees(s.demo["compliance"].token, lootSession, s.loot.tokens); got != "clear "+lootNumber {
 				s.t.Errorf("there is nothing to see: %s", got)
@@ -154,19 +154,19 @@ func objectAttacks() []attack {
 				s.forbidden("compliance", http.MethodPost, "/reveal", merged(by, map[string]any{"purpose": "complaint"}))
 			}
 		}},
-		{"OBJ-18", "approve and decline the reveal of another tenant", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-18", "approve and decline the reveal of another tenant", "API1:2023", "the tenant in approval.find", func(_ *testing.T, s *scene) {
 			at := "/reveal/approvals/" + s.loot.reveal
 			s.foreign("security_admin", http.MethodPost, at+"/approve", nil)
 			s.foreign("security_admin", http.MethodPost, at+"/decline", map[string]any{"reason": "x"})
 			s.hidden("security_admin", "/reveal/approvals", s.loot.reveal)
 		}},
-		{"OBJ-19", "list the tenants, and make one, as a customer", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-19", "list the tenants, and make one, as a customer", "API1:2023", "access.Enforcer.Allow", func(_ *testing.T, s *scene) {
 			for role, a := range s.bank {
 				s.want(role, s.send(http.MethodGet, "/api/v1/tenants", a.token, nil), http.StatusForbidden)
 				s.want(role, s.send(http.MethodPost, "/api/v1/tenants", a.token, map[string]string{"id": "mine", "name": "Mine"}), http.StatusForbidden)
 			}
 		}},
-		{"OBJ-20", "go on in a list of another tenant with its cursor", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-20", "go on in a list of another tenant with its cursor", "API1:2023", "the tenant in identity's lists", func(_ *testing.T, s *scene) {
 			for _, list := range []string{"/keys", "/users", "/policies", "/audit/records"} {
 				role := "security_admin"
 				if list == "/audit/records" {
@@ -195,7 +195,7 @@ func objectAttacks() []attack {
 				}
 			}
 		}},
-		{"OBJ-21", "name two tenants, in the query, in the body, and in both", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-21", "name two tenants, in the query, in the body, and in both", "API1:2023", "requestedTenant", func(_ *testing.T, s *scene) {
 			by := s.bank["security_admin"].token
 			for target, body := range map[string]string{
 				"?tenant=bank&tenant=demo": `{"name":"pollution"}`,
@@ -228,7 +228,7 @@ func objectAttacks() []attack {
 				s.t.Errorf("with the name of the conversation: %d %s", r.status, r.body)
 			}
 		}},
-		{"OBJ-23", "use and find a model that the tenant's policy does not have", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"OBJ-23", "use and find a model that the tenant's policy does not have", "API1:2023", "allowsModel", func(_ *testing.T, s *scene) {
 			s.admin(http.MethodPost, "/tenants", map[string]string{"id": "mute", "name": "Mute"}, new(any))
 			s.admin(http.MethodPost, "/policies", map[string]string{"tenant": "mute", "yaml": strings.Replace(openPolicy, `models: ["*"]`, `models: [theirs]`, 1)}, new(any))
 			key := s.issueKey(map[string]any{"tenant": "mute", "name": "mute"}).secret
@@ -241,6 +241,22 @@ func objectAttacks() []attack {
 				s.t.Errorf("%s", r.body)
 			}
 			s.want("one model", s.send(http.MethodGet, "/v1/models/scripted", key, nil), http.StatusNotFound, http.StatusForbidden)
+		}},
+		{"OBJ-24", "use the keys and the sign-ins of a suspended tenant, and resume it as one of its people", "API2:2023", "", func(_ *testing.T, s *scene) {
+			s.admin(http.MethodPost, "/tenants", map[string]string{"id": "paused", "name": "Paused"}, new(any))
+			key := s.issueKey(map[string]any{"tenant": "paused", "name": "paused"}).secret
+			boss := s.newAccount("paused-boss", map[string]any{"tenant": "paused"}, "system_admin")
+			s.works("the key", key)
+			s.admin(http.MethodPost, "/tenants/paused/suspend", map[string]string{"reason": "unpaid"}, new(any))
+			s.want("the key", s.send(http.MethodPost, "/v1/chat/completions", key, question("hi")), http.StatusForbidden)
+			s.want("the session", s.send(http.MethodGet, "/api/v1/keys", boss.token, nil), http.StatusForbidden, http.StatusUnauthorized)
+			s.want("its renewal", s.send(http.MethodPost, "/api/v1/session/refresh", "", nil, "Cookie", boss.cookie), http.StatusForbidden, http.StatusUnauthorized)
+			s.want("a sign-in", s.send(http.MethodPost, "/api/v1/session", "", map[string]string{"user": "paused-boss", "password": longPassword}), http.StatusForbidden, http.StatusUnauthorized)
+			for _, by := range []string{boss.token, s.bank["system_admin"].token, s.demo["security_admin"].token, key} {
+				r := s.send(http.MethodPost, "/api/v1/tenants/paused/resume", by, map[string]string{"reason": "paid"})
+				s.want("resume", r, http.StatusForbidden, http.StatusUnauthorized)
+			}
+			s.want("the key", s.send(http.MethodGet, "/v1/models", key, nil), http.StatusForbidden)
 		}},
 	}
 }
@@ -277,12 +293,12 @@ func functionAttacks() []attack {
 		}
 	}
 	return []attack{
-		{"FUN-01", "call every administrator's function as a developer", "API5:2023", "", atLeast("developer", 50)},
-		{"FUN-02", "call every function that changes something as an auditor", "API5:2023", "", atLeast("auditor", 25)},
-		{"FUN-03", "call the functions of the other duties as a security administrator", "API5:2023", "", atLeast("security_admin", 40)},
-		{"FUN-04", "call the functions of the other duties as a system administrator", "API5:2023", "", atLeast("system_admin", 25)},
-		{"FUN-05", "call the functions of the other duties as a compliance officer", "API5:2023", "", atLeast("compliance", 40)},
-		{"FUN-06", "change anything with an API key that has every scope", "API5:2023", "", func(_ *testing.T, s *scene) {
+		{"FUN-01", "call every administrator's function as a developer", "API5:2023", "access.Enforcer.Allow", atLeast("developer", 50)},
+		{"FUN-02", "call every function that changes something as an auditor", "API5:2023", "access.Enforcer.Allow", atLeast("auditor", 25)},
+		{"FUN-03", "call the functions of the other duties as a security administrator", "API5:2023", "access.Enforcer.Allow", atLeast("security_admin", 40)},
+		{"FUN-04", "call the functions of the other duties as a system administrator", "API5:2023", "access.Enforcer.Allow", atLeast("system_admin", 25)},
+		{"FUN-05", "call the functions of the other duties as a compliance officer", "API5:2023", "access.Enforcer.Allow", atLeast("compliance", 40)},
+		{"FUN-06", "change anything with an API key that has every scope", "API5:2023", "the method in chain, access.Enforcer.Allow", func(_ *testing.T, s *scene) {
 			key := s.issueKey(map[string]any{"name": "all scopes", "scopes": identity.Scopes()}).secret
 			for _, route := range s.routes() {
 				if route.Method != http.MethodGet && !route.Public {
@@ -290,14 +306,14 @@ func functionAttacks() []attack {
 				}
 			}
 		}},
-		{"FUN-07", "call every function of the management API with no credential", "CVE-2026-12795", "", func(_ *testing.T, s *scene) {
+		{"FUN-07", "call every function of the management API with no credential", "CVE-2026-12795", "chain.authenticate", func(_ *testing.T, s *scene) {
 			for _, route := range s.routes() {
 				if !route.Public {
 					s.want(route.Operation, s.send(route.Method, fill(route.Path), "", bodyFor(route.Method)), http.StatusUnauthorized)
 				}
 			}
 		}},
-		{"FUN-08", "change prices, models, policies and capacity of the installation with no more than an account", "CVE-2026-35029", "", func(_ *testing.T, s *scene) {
+		{"FUN-08", "change prices, models, policies and capacity of the installation with no more than an account", "CVE-2026-35029", "access.Enforcer.Allow", func(_ *testing.T, s *scene) {
 			for name, by := range map[string]string{"developer": s.demo["developer"].token, "a customer's system administrator": s.bank["system_admin"].token, "a key": s.loot.key.secret} {
 				for _, act := range []struct {
 					method, path string
@@ -315,7 +331,7 @@ func functionAttacks() []attack {
 				}
 			}
 		}},
-		{"FUN-09", "turn a reading request into a changing one by an override header", "API5:2023", "", func(_ *testing.T, s *scene) {
+		{"FUN-09", "turn a reading request into a changing one by an override header", "API5:2023", "a server without override of methods", func(_ *testing.T, s *scene) {
 			made := s.issueKey(map[string]any{"name": "overridden"})
 			for _, h := range []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"} {
 				s.want(h, s.send(http.MethodGet, "/api/v1/keys", s.demo["auditor"].token, nil, h, http.MethodPost), http.StatusOK)
@@ -324,7 +340,7 @@ func functionAttacks() []attack {
 			s.want("a path that only takes POST", s.send(http.MethodGet, "/api/v1/keys/"+made.id+"/revoke", s.session(), nil, "X-HTTP-Method-Override", http.MethodPost), http.StatusMethodNotAllowed)
 			s.works("the key", made.secret)
 		}},
-		{"FUN-10", "reach the management API by HEAD, OPTIONS and TRACE", "API5:2023", "", func(_ *testing.T, s *scene) {
+		{"FUN-10", "reach the management API by HEAD, OPTIONS and TRACE", "API5:2023", "a server without override of methods", func(_ *testing.T, s *scene) {
 			for _, method := range []string{http.MethodHead, http.MethodOptions, http.MethodTrace, "PROPFIND", "get"} {
 				for _, credential := range []string{"", s.session()} {
 					for _, a := range s.raw(s.line(method, "/api/v1/users", credential)) {
@@ -335,12 +351,12 @@ func functionAttacks() []attack {
 				}
 			}
 		}},
-		{"FUN-11", "use a session of the management API on the business API", "API5:2023", "", func(_ *testing.T, s *scene) {
+		{"FUN-11", "use a session of the management API on the business API", "API5:2023", "identity.Authenticate by plane", func(_ *testing.T, s *scene) {
 			for path, body := range dataBodies {
 				s.want(path, s.send(http.MethodPost, path, s.session(), body), http.StatusUnauthorized)
 			}
 		}},
-		{"FUN-12", "look for paths that other gateways have: configuration, proxies, debugging", "CVE-2026-35029; API9:2023", "", func(_ *testing.T, s *scene) {
+		{"FUN-12", "look for paths that other gateways have: configuration, proxies, debugging", "CVE-2026-35029; API9:2023", "httpapi.NewEngine without more routes", func(_ *testing.T, s *scene) {
 			for _, path := range []string{
 				"/config/update", "/v1/config/update", "/key/generate", "/user/new", "/v1/proxy/https://example.invalid/", "/api/v0/users", "/api/v2/users", "/api/users", "/v1/api/v1/users", "/v2/models",
 				"/openapi.json", "/swagger/index.html", "/debug/vars", "/actuator/env", "/.env", "/.git/config", "/graphql", "/mcp", "/sse", "/v1/mcp/tools", "/server-status", "/admin",
@@ -350,7 +366,7 @@ func functionAttacks() []attack {
 				}
 			}
 		}},
-		{"FUN-13", "grant oneself, and others, the role of a platform administrator", "API5:2023", "", func(_ *testing.T, s *scene) {
+		{"FUN-13", "grant oneself, and others, the role of a platform administrator", "API5:2023", "Administrator.Manages", func(_ *testing.T, s *scene) {
 			by := s.demo["security_admin"]
 			for name, r := range map[string]reply{
 				"a new one":           s.send(http.MethodPost, "/api/v1/users", by.token, map[string]any{"name": "root", "password": longPassword, "roles": []string{"platform_admin"}}),
@@ -366,7 +382,7 @@ func functionAttacks() []attack {
 				s.t.Errorf("%+v", me)
 			}
 		}},
-		{"FUN-14", "read through a key what its maker may not read", "API5:2023", "", func(_ *testing.T, s *scene) {
+		{"FUN-14", "read through a key what its maker may not read", "API5:2023", "readingRoles", func(_ *testing.T, s *scene) {
 			var made adminapi.CreatedKey
 			s.send(http.MethodPost, "/api/v1/keys", s.other.token, map[string]any{"name": "reader", "scopes": []string{"admin-read"}}).decode(s.t, &made)
 			for _, path := range []string{"/users", "/audit/records", "/policies", "/budgets", "/users?tenant=bank", "/tenants", "/system"} {
@@ -388,7 +404,7 @@ func assignmentAttacks() []attack {
 		}
 	}
 	return []attack{
-		{"MASS-01", "make an account with an id, a state, a creator or the operator's mark of one's choice", "API3:2023", "", func(_ *testing.T, s *scene) {
+		{"MASS-01", "make an account with an id, a state, a creator or the operator's mark of one's choice", "API3:2023", "chain.validate", func(_ *testing.T, s *scene) {
 			refuse(s, http.MethodPost, "/users", s.demo["security_admin"].token, map[string]any{"name": "assigned", "password": longPassword, "roles": []string{"developer"}}, map[string]any{
 				"id": s.other.id, "disabled": false, "created_by": "x", "operator": true, "kind": "key", "epoch": 0, "password_hash": "x", "Roles": []string{"platform_admin"}, "role": "platform_admin", "one_time_until": "2099-01-01T00:00:00Z",
 			})
@@ -396,25 +412,25 @@ func assignmentAttacks() []attack {
 				s.t.Errorf("%s", r.body)
 			}
 		}},
-		{"MASS-02", "move an account to another tenant, or give it a password, with a change", "API3:2023", "", func(_ *testing.T, s *scene) {
+		{"MASS-02", "move an account to another tenant, or give it a password, with a change", "API3:2023", "chain.validate", func(_ *testing.T, s *scene) {
 			refuse(s, http.MethodPatch, "/users/"+s.other.id, s.demo["security_admin"].token, map[string]any{"labels": []string{}}, map[string]any{
 				"tenant": "bank", "name": "root", "password": longPassword, "must_change_password": false, "id": "x", "disabled": false, "permissions": []string{"*"},
 			})
 		}},
-		{"MASS-03", "make a key with a secret, an id, a state or an owner of one's choice", "API3:2023", "", func(_ *testing.T, s *scene) {
+		{"MASS-03", "make a key with a secret, an id, a state or an owner of one's choice", "API3:2023", "chain.validate", func(_ *testing.T, s *scene) {
 			refuse(s, http.MethodPost, "/keys", s.demo["developer"].token, map[string]any{"name": "assigned"}, map[string]any{
 				"id": s.loot.key.id, "secret": "sk-sluice-x", "prefix": "x", "owner": s.other.id, "created_by": "x", "state": "active", "digest": "x", "revoked_at": nil, "tenant": "bank", "roles": []string{"platform_admin"},
 			})
 		}},
-		{"MASS-04", "move a key to another owner or tenant, or undo its end, with a change", "API3:2023", "", func(_ *testing.T, s *scene) {
+		{"MASS-04", "move a key to another owner or tenant, or undo its end, with a change", "API3:2023", "chain.validate", func(_ *testing.T, s *scene) {
 			refuse(s, http.MethodPatch, "/keys/"+s.loot.key.id, s.demo["security_admin"].token, map[string]any{"name": "loot"}, map[string]any{
 				"tenant": "bank", "owner": s.other.id, "secret": "x", "id": "x", "state": "active", "revoked_at": nil, "digest": "x", "former_digest": "x",
 			})
 		}},
-		{"MASS-05", "make a tenant that operates the installation", "API3:2023", "", func(_ *testing.T, s *scene) {
+		{"MASS-05", "make a tenant that operates the installation", "API3:2023", "chain.validate", func(_ *testing.T, s *scene) {
 			refuse(s, http.MethodPost, "/tenants", s.session(), map[string]any{"id": "assigned", "name": "x"}, map[string]any{"operator": true, "is_operator": true, "created_at": "2020-01-01T00:00:00Z"})
 		}},
-		{"MASS-06", "be billed, recorded and routed as somebody else by members and headers of a chat", "API3:2023", "", func(_ *testing.T, s *scene) {
+		{"MASS-06", "be billed, recorded and routed as somebody else by members and headers of a chat", "API3:2023", "sluiceOptions", func(_ *testing.T, s *scene) {
 			key := s.issueKey(map[string]any{"name": "plain chat"})
 			body := merged(question("hi"), map[string]any{"tenant": "bank", "project": "bank", "key": s.bankKey.id, "cost": 0, "api_key": s.bankKey.secret, "metadata": map[string]string{"tenant": "bank", "user_api_key_team_id": "bank"}})
 			r := s.send(http.MethodPost, "/v1/chat/completions", key.secret, body, "X-Sluice-Tenant", "bank", "X-Tenant-Id", "bank", "OpenAI-Organization", "bank", "X-Sluice-Key", s.bankKey.id, "X-Forwarded-User", "admin", "X-Remote-User", "admin")
@@ -426,7 +442,7 @@ func assignmentAttacks() []attack {
 			}
 			s.want("a word that the server does not know", s.send(http.MethodPost, "/v1/chat/completions", key.secret, merged(question("hi"), map[string]any{"sluice": map[string]any{"policy": "none"}})), http.StatusBadRequest)
 		}},
-		{"MASS-07", "change somebody else's password by naming him", "API3:2023", "", func(_ *testing.T, s *scene) {
+		{"MASS-07", "change somebody else's password by naming him", "API3:2023", "chain.validate", func(_ *testing.T, s *scene) {
 			refuse(s, http.MethodPost, "/me/password", s.other.token, map[string]any{"current_password": longPassword, "new_password": "nine purple lanterns sing"}, map[string]any{"user": "admin", "id": s.demo["auditor"].id, "name": "demo-auditor", "tenant": "bank"})
 			s.want("the sign-in", s.send(http.MethodGet, "/api/v1/me", s.other.token, nil), http.StatusOK)
 		}},
@@ -439,7 +455,7 @@ func assignmentAttacks() []attack {
 				s.want(name, s.send(http.MethodPatch, "/api/v1/keys/"+made.Key.Id, s.other.token, change), http.StatusBadRequest)
 			}
 		}},
-		{"MASS-09", "hand a name of a member in another case, or twice, past whoever checks it", "RFC 8259, section 4", "", func(_ *testing.T, s *scene) {
+		{"MASS-09", "hand a name of a member in another case, or twice, past whoever checks it", "RFC 8259, section 4", "single", func(_ *testing.T, s *scene) {
 			by := s.demo["security_admin"].token
 			for _, body := range []string{
 				`{"name":"twice","password":"` + longPassword + `","roles":["developer"],"ROLES":["platform_admin"]}`,

@@ -106,7 +106,7 @@ func (s *scene) storedSecrets() (out []string) {
 func tokenAttacks() []attack {
 	now := func() int64 { return time.Now().Unix() }
 	return []attack{
-		{"TOK-01", "a session token with the algorithm none", "RFC 8725, section 3.1", "", func(_ *testing.T, s *scene) {
+		{"TOK-01", "a session token with the algorithm none", "RFC 8725, section 3.1", "the signature in authenticateSession", func(_ *testing.T, s *scene) {
 			f := s.goodForge()
 			for _, alg := range []string{"none", "None", "NONE", "nOnE", ""} {
 				for _, sign := range []func(string) []byte{nil, func(string) []byte { return nil }} {
@@ -114,7 +114,7 @@ func tokenAttacks() []attack {
 				}
 			}
 		}},
-		{"TOK-02", "a session token signed by HMAC with the published public key as the secret", "CVE-2015-9235; RFC 8725, section 2.1", "", func(_ *testing.T, s *scene) {
+		{"TOK-02", "a session token signed by HMAC with the published public key as the secret", "CVE-2015-9235; RFC 8725, section 2.1", "the signature in authenticateSession", func(_ *testing.T, s *scene) {
 			f := s.goodForge()
 			var set struct {
 				Keys []map[string]string
@@ -135,7 +135,7 @@ func tokenAttacks() []attack {
 				}
 			}
 		}},
-		{"TOK-03", "a session token that names a file, a statement, a command or nothing as its key", "RFC 8725, section 3.10", "", func(_ *testing.T, s *scene) {
+		{"TOK-03", "a session token that names a file, a statement, a command or nothing as its key", "RFC 8725, section 3.10", "the signature in authenticateSession", func(_ *testing.T, s *scene) {
 			f := s.goodForge()
 			_, own, err := ed25519.GenerateKey(nil)
 			if err != nil {
@@ -147,7 +147,7 @@ func tokenAttacks() []attack {
 				}
 			}
 		}},
-		{"TOK-04", "a session token that brings its own key, or the address of one", "CVE-2018-0114", "", func(_ *testing.T, s *scene) {
+		{"TOK-04", "a session token that brings its own key, or the address of one", "CVE-2018-0114", "the signature in authenticateSession", func(_ *testing.T, s *scene) {
 			f := s.goodForge()
 			trap, called := s.trap()
 			public, own, err := ed25519.GenerateKey(nil)
@@ -162,7 +162,7 @@ func tokenAttacks() []attack {
 				s.t.Error("the server fetched a key from an address that a stranger named")
 			}
 		}},
-		{"TOK-05", "a session token that is over, or says no end, or one too far away", "RFC 8725, section 3.8", "", func(_ *testing.T, s *scene) {
+		{"TOK-05", "a session token that is over, or says no end, or one too far away", "RFC 8725, section 3.8", "the claims in authenticateSession", func(_ *testing.T, s *scene) {
 			f := s.goodForge()
 			for what, claims := range map[string]map[string]any{
 				"over": {"iat": now() - 1000, "exp": now() - 100}, "no end": {"exp": nil}, "a year": {"exp": now() + 31_536_000}, "no beginning": {"iat": nil},
@@ -171,19 +171,19 @@ func tokenAttacks() []attack {
 				s.shut(what, f.with(nil, claims, nil))
 			}
 		}},
-		{"TOK-06", "a token under the right key that is for another audience or from another issuer", "RFC 8725, section 3.9", "", func(_ *testing.T, s *scene) {
+		{"TOK-06", "a token under the right key that is for another audience or from another issuer", "RFC 8725, section 3.9", "the claims in authenticateSession", func(_ *testing.T, s *scene) {
 			f := s.goodForge()
 			for _, claims := range []map[string]any{{"aud": "sluice-data"}, {"aud": nil}, {"aud": []string{}}, {"aud": ""}, {"iss": "elsewhere"}, {"iss": nil}, {"iss": ""}} {
 				s.shut(fmt.Sprint(claims), f.with(nil, claims, nil))
 			}
 		}},
-		{"TOK-07", "a token under the right key for an account that is not, a sign-in that is none, or rights of before", "API2:2023", "", func(_ *testing.T, s *scene) {
+		{"TOK-07", "a token under the right key for an account that is not, a sign-in that is none, or rights of before", "API2:2023", "the account's epoch in authenticateSession", func(_ *testing.T, s *scene) {
 			f := s.goodForge()
 			for _, claims := range []map[string]any{{"sub": "nobody"}, {"sub": nil}, {"sub": s.loot.key.id}, {"sid": nil}, {"sid": ""}, {"ep": 99}, {"ep": -1}, {"jti": nil}} {
 				s.shut(fmt.Sprint(claims), f.with(nil, claims, nil))
 			}
 		}},
-		{"TOK-08", "a token cut short, grown, or written in another way with the same bits", "CVE-2024-51744; RFC 7515, section 2", "", func(_ *testing.T, s *scene) {
+		{"TOK-08", "a token cut short, grown, or written in another way with the same bits", "CVE-2024-51744; RFC 7515, section 2", "jwt.WithStrictDecoding", func(_ *testing.T, s *scene) {
 			f := s.goodForge()
 			good := f.with(nil, nil, nil)
 			parts := strings.Split(good, ".")
@@ -211,14 +211,14 @@ func tokenAttacks() []attack {
 				}
 			}
 		}},
-		{"TOK-10", "a header of a megabyte", "CVE-2025-30204; API4:2023", "", func(_ *testing.T, s *scene) {
+		{"TOK-10", "a header of a megabyte", "CVE-2025-30204; API4:2023", "MaxHeaderBytes", func(_ *testing.T, s *scene) {
 			for _, target := range []string{"/api/v1/me", "/v1/models", "/metrics"} {
 				for _, a := range s.raw(s.line(http.MethodGet, target, strings.Repeat("x", 1<<20))) {
 					s.want(target, a, http.StatusRequestHeaderFieldsTooLarge)
 				}
 			}
 		}},
-		{"TOK-11", "a credential that begins as one that was just good", "CVE-2026-35030", "", func(_ *testing.T, s *scene) {
+		{"TOK-11", "a credential that begins as one that was just good", "CVE-2026-35030", "the whole digest in findKey", func(_ *testing.T, s *scene) {
 			f := s.goodForge() // its token was just taken
 			good := f.with(nil, nil, nil)
 			for _, keep := range []int{20, 64, len(good) - 20, len(good) - 4} {
@@ -234,7 +234,7 @@ func tokenAttacks() []attack {
 				s.want("a key", r, http.StatusUnauthorized)
 			}
 		}},
-		{"TOK-12", "a statement of SQL in the Authorization header", "CVE-2026-42208", "", func(_ *testing.T, s *scene) {
+		{"TOK-12", "a statement of SQL in the Authorization header", "CVE-2026-42208", "parameters of SQL in the look for a key", func(_ *testing.T, s *scene) {
 			for _, text := range []string{
 				"' OR '1'='1", `" OR 1=1 --`, "sk-sluice-' OR 1=1 --", "sk-sluice-" + strings.Repeat("%", 12) + "-" + strings.Repeat("%", 40), "sk-sluice-" + strings.Repeat("_", 12) + "-" + strings.Repeat("_", 40),
 				"'; DROP TABLE identity_keys; --", "1) UNION SELECT password_hash FROM identity_users--", "sk-sluice-x' AND pg_sleep(9)--", `\' OR 1=1 #`, "{\"$gt\":\"\"}",
@@ -249,7 +249,7 @@ func tokenAttacks() []attack {
 			}
 			s.works("the table of keys", s.loot.key.secret)
 		}},
-		{"TOK-13", "a statement of SQL in names, ids, filters and cursors", "CVE-2019-15562", "", func(_ *testing.T, s *scene) {
+		{"TOK-13", "a statement of SQL in names, ids, filters and cursors", "CVE-2019-15562", "parameters of SQL in the look for a key", func(_ *testing.T, s *scene) {
 			for _, text := range []string{"1=1", "x' OR '1'='1", "x) OR (1=1", "x; DROP TABLE identity_keys", "x\" OR \"1\"=\"1", "0 OR 1=1--"} {
 				e := url.PathEscape(text)
 				for _, target := range []string{"/audit/records/" + e, "/audit/records/" + e + "/content", "/policies/" + e, "/rollouts/" + e} {
@@ -270,7 +270,7 @@ func tokenAttacks() []attack {
 			}
 			s.works("the table of keys", s.loot.key.secret)
 		}},
-		{"TOK-14", "what the database keeps of a password or a key, shown as the password or the key", "GHSA-69x8-hrgq-fjj8", "", func(_ *testing.T, s *scene) {
+		{"TOK-14", "what the database keeps of a password or a key, shown as the password or the key", "GHSA-69x8-hrgq-fjj8", "the digest in findKey, checkLogin", func(_ *testing.T, s *scene) {
 			for _, stored := range s.storedSecrets() {
 				s.want("a key", s.send(http.MethodGet, "/v1/models", stored, nil), http.StatusUnauthorized)
 				s.want("a session", s.send(http.MethodGet, "/api/v1/me", stored, nil), http.StatusUnauthorized)
@@ -290,10 +290,10 @@ func tokenAttacks() []attack {
 			}
 			s.want("a password", s.send(http.MethodPost, "/api/v1/session", "", map[string]string{"user": "demo-auditor", "password": hash}), http.StatusUnauthorized)
 		}},
-		{"TOK-15", "look for hashes, digests and secrets in every answer of the management API, as its document promises them", "GHSA-69x8-hrgq-fjj8; API3:2023", "", func(_ *testing.T, s *scene) {
+		{"TOK-15", "look for hashes, digests and secrets in every answer of the management API, as its document promises them", "GHSA-69x8-hrgq-fjj8; API3:2023", "openapi.yaml without hashes", func(_ *testing.T, s *scene) {
 			s.scanSchemas()
 		}},
-		{"TOK-16", "look for hashes, digests and secrets in every answer that the management API gives", "GHSA-6x2c-phff-wx57; API3:2023", "", func(_ *testing.T, s *scene) {
+		{"TOK-16", "look for hashes, digests and secrets in every answer that the management API gives", "GHSA-6x2c-phff-wx57; API3:2023", "userRow.public", func(_ *testing.T, s *scene) {
 			secrets := append(s.storedSecrets(), s.loot.key.secret, s.bankKey.secret, s.started.Welcome.APIKey.Reveal(), longPassword, adminPassword)
 			n := 0
 			for _, route := range s.routes() {
@@ -320,7 +320,7 @@ func tokenAttacks() []attack {
 				s.t.Errorf("only %d answers were looked at", n)
 			}
 		}},
-		{"TOK-17", "use the right credential in the wrong place: query, cookie, body, another header, another scheme", "RFC 6750, section 5.3", "", func(_ *testing.T, s *scene) {
+		{"TOK-17", "use the right credential in the wrong place: query, cookie, body, another header, another scheme", "RFC 6750, section 5.3", "adminapi.bearer", func(_ *testing.T, s *scene) {
 			token, key := s.session(), s.loot.key.secret
 			for _, q := range []string{"access_token=", "token=", "api_key=", "key=", "authorization=Bearer%20"} {
 				s.want(q, s.send(http.MethodGet, "/api/v1/me?"+q+token, "", nil), http.StatusUnauthorized)
@@ -335,7 +335,7 @@ func tokenAttacks() []attack {
 			s.want("a refresh token as a session", s.send(http.MethodGet, "/api/v1/me", strings.TrimPrefix(s.demo["auditor"].cookie, "sluice_refresh="), nil), http.StatusUnauthorized)
 			s.want("a refresh token as a key", s.send(http.MethodGet, "/v1/models", strings.TrimPrefix(s.demo["auditor"].cookie, "sluice_refresh="), nil), http.StatusUnauthorized)
 		}},
-		{"TOK-18", "two Authorization headers, of which the server and a proxy may each take another", "RFC 9110, section 5.3", "", func(_ *testing.T, s *scene) {
+		{"TOK-18", "two Authorization headers, of which the server and a proxy may each take another", "RFC 9110, section 5.3", "oneCredential", func(_ *testing.T, s *scene) {
 			good, bad := "Authorization: Bearer "+s.session(), "Authorization: Bearer x"
 			key := "Authorization: Bearer " + s.loot.key.secret
 			for _, pair := range [][]string{{bad, good}, {good, bad}} {
@@ -352,13 +352,13 @@ func tokenAttacks() []attack {
 				s.want("the operators' data", a, http.StatusBadRequest, http.StatusUnauthorized)
 			}
 		}},
-		{"TOK-19", "a key beyond its scopes", "API2:2023", "", func(_ *testing.T, s *scene) {
+		{"TOK-19", "a key beyond its scopes", "API2:2023", "scopes in Enforcer.Allow", func(_ *testing.T, s *scene) {
 			key := s.issueKey(map[string]any{"name": "embeds", "scopes": []string{"embed"}}).secret
 			for _, path := range []string{"/v1/chat/completions", "/v1/completions", "/v1/rerank", "/rerank", "/v1/score", "/v1/rag/search", "/v1/rag/passages"} {
 				s.want(path, s.send(http.MethodPost, path, key, dataBodies[path]), http.StatusForbidden)
 			}
 		}},
-		{"TOK-20", "a key beyond its models", "API2:2023", "", func(_ *testing.T, s *scene) {
+		{"TOK-20", "a key beyond its models", "API2:2023", "Principal.MayUse", func(_ *testing.T, s *scene) {
 			key := s.issueKey(map[string]any{"name": "other models", "models": []string{"other*"}}).secret
 			for _, model := range []string{"scripted", "Scripted", "other/../scripted", "scripted\x00other", "otherscripted,scripted", "*"} {
 				body := question("hi")
@@ -366,7 +366,7 @@ func tokenAttacks() []attack {
 				s.want(model, s.send(http.MethodPost, "/v1/chat/completions", key, body), http.StatusForbidden, http.StatusNotFound, http.StatusBadRequest)
 			}
 		}},
-		{"TOK-21", "a key beyond its networks, with an address that the caller claims", "CVE-2020-28483", "", func(_ *testing.T, s *scene) {
+		{"TOK-21", "a key beyond its networks, with an address that the caller claims", "CVE-2020-28483", "SetTrustedProxies", func(_ *testing.T, s *scene) {
 			key := s.issueKey(map[string]any{"name": "edge", "networks": []string{"192.0.2.0/24"}, "scopes": []string{"chat", "admin-read"}}).secret
 			for _, h := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "X-Client-Ip", "True-Client-Ip", "CF-Connecting-IP", "X-Appengine-Remote-Addr", "X-Originating-Ip", "Fly-Client-IP", "X-Cluster-Client-Ip"} {
 				for _, value := range []string{"192.0.2.9", "for=192.0.2.9", "192.0.2.9, 127.0.0.1", "127.0.0.1, 192.0.2.9"} {
@@ -375,7 +375,7 @@ func tokenAttacks() []attack {
 				}
 			}
 		}},
-		{"TOK-22", "a key that was revoked, a secret that was retired, a secret of before a rotation", "API2:2023", "", func(_ *testing.T, s *scene) {
+		{"TOK-22", "a key that was revoked, a secret that was retired, a secret of before a rotation", "API2:2023", "revokedAt in findKey", func(_ *testing.T, s *scene) {
 			key := s.issueKey(map[string]any{"name": "to end"})
 			var second, third adminapi.CreatedKey
 			s.works("the key", key.secret)
@@ -391,12 +391,12 @@ func tokenAttacks() []attack {
 				s.want("revoked", ask(secret), http.StatusUnauthorized)
 			}
 		}},
-		{"TOK-23", "a key that has ended", "API2:2023", "", func(_ *testing.T, s *scene) {
+		{"TOK-23", "a key that has ended", "API2:2023", "expires in findKey", func(_ *testing.T, s *scene) {
 			key := s.issueKey(map[string]any{"name": "short", "expires_at": time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano)}).secret
 			eventually(s.t, "the end of a key", func() bool { return s.send(http.MethodGet, "/v1/models", key, nil).status == http.StatusUnauthorized })
 			s.want("a key that never was good", s.send(http.MethodPost, "/api/v1/keys", s.session(), map[string]any{"name": "past", "expires_at": "2020-01-01T00:00:00Z"}), http.StatusBadRequest)
 		}},
-		{"TOK-24", "the key and the session of somebody who was disabled", "API2:2023", "", func(_ *testing.T, s *scene) {
+		{"TOK-24", "the key and the session of somebody who was disabled", "API2:2023", "suspended in findKey", func(_ *testing.T, s *scene) {
 			leaver := s.newAccount("leaver", nil, "developer")
 			var made adminapi.CreatedKey
 			s.send(http.MethodPost, "/api/v1/keys", leaver.token, map[string]any{"name": "of the leaver"}).decode(s.t, &made)
@@ -407,7 +407,7 @@ func tokenAttacks() []attack {
 			s.want("its renewal", s.send(http.MethodPost, "/api/v1/session/refresh", "", nil, "Cookie", leaver.cookie), http.StatusUnauthorized)
 			s.want("a sign-in", s.send(http.MethodPost, "/api/v1/session", "", map[string]string{"user": "leaver", "password": longPassword}), http.StatusUnauthorized)
 		}},
-		{"TOK-25", "the private half of a published key", "RFC 7517, section 9.2", "", func(_ *testing.T, s *scene) {
+		{"TOK-25", "the private half of a published key", "RFC 7517, section 9.2", "PublicKeys", func(_ *testing.T, s *scene) {
 			var set struct{ Keys []map[string]any }
 			s.send(http.MethodGet, "/.well-known/jwks.json", "", nil).decode(s.t, &set)
 			for _, k := range set.Keys {
@@ -494,7 +494,7 @@ func sessionAttacks() []attack {
 		return s.send(http.MethodPost, "/api/v1/session/refresh", "", nil, "Cookie", cookie)
 	}
 	return []attack{
-		{"SES-01", "use a refresh token a second time: the thief and the owner both lose the sign-in", "RFC 9700, section 4.14.2", "", func(_ *testing.T, s *scene) {
+		{"SES-01", "use a refresh token a second time: the thief and the owner both lose the sign-in", "RFC 9700, section 4.14.2", "reuse in identity's rotate", func(_ *testing.T, s *scene) {
 			first := s.newAccount("reused", nil, "developer")
 			second := renew(s, first.cookie)
 			token := tokenOf(s.t, second)
@@ -502,13 +502,13 @@ func sessionAttacks() []attack {
 			s.want("the one that followed", renew(s, cookieOf(second)), http.StatusUnauthorized)
 			s.shut("the session", token)
 		}},
-		{"SES-02", "go on after signing out", "CVE-2026-12772", "", func(_ *testing.T, s *scene) {
+		{"SES-02", "go on after signing out", "CVE-2026-12772", "endFamily", func(_ *testing.T, s *scene) {
 			a := s.newAccount("left", nil, "developer")
 			s.want("sign out", s.send(http.MethodDelete, "/api/v1/session", "", nil, "Cookie", a.cookie), http.StatusNoContent)
 			s.want("the renewal", renew(s, a.cookie), http.StatusUnauthorized)
 			s.shut("the session", a.token)
 		}},
-		{"SES-03", "have somebody sign in under a session that the attacker knows", "RFC 6265, section 8.4", "", func(_ *testing.T, s *scene) {
+		{"SES-03", "have somebody sign in under a session that the attacker knows", "RFC 6265, section 8.4", "startSession", func(_ *testing.T, s *scene) {
 			mine := s.newAccount("fixing", nil, "developer")
 			s.newAccount("fixed", nil, "developer")
 			r := s.send(http.MethodPost, "/api/v1/session", "", map[string]string{"user": "fixed", "password": longPassword}, "Cookie", mine.cookie)
@@ -521,7 +521,7 @@ func sessionAttacks() []attack {
 				s.t.Errorf("the known cookie now leads to %s", me.Name)
 			}
 		}},
-		{"SES-04", "read the refresh token in a script, or have another site send it", "RFC 6265, section 4.1.2", "", func(_ *testing.T, s *scene) {
+		{"SES-04", "read the refresh token in a script, or have another site send it", "RFC 6265, section 4.1.2", "setRefreshCookie", func(_ *testing.T, s *scene) {
 			s.newAccount("flags", nil, "developer")
 			r := s.send(http.MethodPost, "/api/v1/session", "", map[string]string{"user": "flags", "password": longPassword})
 			cookies := (&http.Response{Header: r.header}).Cookies()
@@ -532,14 +532,14 @@ func sessionAttacks() []attack {
 				s.t.Errorf("a script can read the refresh token: %s", r.body)
 			}
 		}},
-		{"SES-05", "do something with nothing but the cookie, as a forged request of another site does", "RFC 6265, section 8.2", "", func(_ *testing.T, s *scene) {
+		{"SES-05", "do something with nothing but the cookie, as a forged request of another site does", "RFC 6265, section 8.2", "chain.authenticate", func(_ *testing.T, s *scene) {
 			for _, route := range s.routes() {
 				if !route.Public {
 					s.want(route.Operation, s.send(route.Method, fill(route.Path), "", bodyFor(route.Method), "Cookie", s.demo["security_admin"].cookie, "Origin", "https://evil.example"), http.StatusUnauthorized)
 				}
 			}
 		}},
-		{"SES-06", "read an answer from a page of another site", "API8:2023", "", func(_ *testing.T, s *scene) {
+		{"SES-06", "read an answer from a page of another site", "API8:2023", "Middleware without CORS", func(_ *testing.T, s *scene) {
 			for _, method := range []string{http.MethodOptions, http.MethodGet} {
 				for _, path := range []string{"/api/v1/me", "/v1/models", "/api/v1/session", "/.well-known/jwks.json", "/readyz", "/console/"} {
 					r := s.send(method, path, s.session(), nil, "Origin", "https://evil.example", "Access-Control-Request-Method", "GET", "Access-Control-Request-Headers", "authorization")
@@ -551,7 +551,7 @@ func sessionAttacks() []attack {
 				}
 			}
 		}},
-		{"SES-07", "tell accounts that exist from those that do not by the answer to a wrong password", "API2:2023", "", func(_ *testing.T, s *scene) {
+		{"SES-07", "tell accounts that exist from those that do not by the answer to a wrong password", "API2:2023", "checkLogin", func(_ *testing.T, s *scene) {
 			shape := func(user string) string {
 				r := s.send(http.MethodPost, "/api/v1/session", "", map[string]string{"user": user, "password": "wrong horse battery"})
 				return fmt.Sprint(r.status, " ", strings.ReplaceAll(string(r.body), r.header.Get("X-Request-Id"), ""))
@@ -560,7 +560,7 @@ func sessionAttacks() []attack {
 				s.t.Errorf("%s, %s", a, b)
 			}
 		}},
-		{"SES-08", "guess passwords; sign in as oneself in between, and write the name otherwise, to be let guess on", "API2:2023", "", func(t *testing.T, _ *scene) {
+		{"SES-08", "guess passwords; sign in as oneself in between, and write the name otherwise, to be let guess on", "API2:2023", "attempt.succeeded", func(t *testing.T, _ *scene) {
 			s := &scene{installation: start(t, setup{})}
 			s.newAccount("helper", nil, "developer")
 			s.newAccount("target", nil, "developer")
@@ -578,7 +578,7 @@ func sessionAttacks() []attack {
 			}
 			wantProblem(t, "the right password meanwhile", s.send(http.MethodPost, "/api/v1/session", "", map[string]string{"user": "target", "password": longPassword}), http.StatusTooManyRequests, "login_throttled")
 		}},
-		{"SES-09", "use a one-time password for more than its change, or twice", "API2:2023", "", func(_ *testing.T, s *scene) {
+		{"SES-09", "use a one-time password for more than its change, or twice", "API2:2023", "MustChange in mayAct", func(_ *testing.T, s *scene) {
 			a := s.newAccount("once", nil, "developer")
 			var reset adminapi.PasswordReset
 			s.admin(http.MethodPost, "/users/"+a.id+"/password-reset", nil, &reset)
@@ -593,7 +593,7 @@ func sessionAttacks() []attack {
 			s.want("again", s.send(http.MethodPost, "/api/v1/session", "", map[string]string{"user": "once", "password": reset.Password}), http.StatusUnauthorized)
 			s.shut("the sign-in with it", once.token)
 		}},
-		{"SES-10", "change the password of an open session without knowing it", "API2:2023", "", func(_ *testing.T, s *scene) {
+		{"SES-10", "change the password of an open session without knowing it", "API2:2023", "the current password in ChangePassword", func(_ *testing.T, s *scene) {
 			a := s.newAccount("open", nil, "developer")
 			for _, current := range []any{"", "wrong horse battery", nil, longPassword + " ", strings.ToUpper(longPassword)} {
 				r := s.send(http.MethodPost, "/api/v1/me/password", a.token, map[string]any{"current_password": current, "new_password": "nine purple lanterns sing"})
@@ -601,14 +601,14 @@ func sessionAttacks() []attack {
 			}
 			s.enter("open", longPassword)
 		}},
-		{"SES-11", "keep a session whose account got other roles", "API5:2023", "", func(_ *testing.T, s *scene) {
+		{"SES-11", "keep a session whose account got other roles", "API5:2023", "the account's epoch in authenticateSession", func(_ *testing.T, s *scene) {
 			a := s.newAccount("demoted", nil, "security_admin")
 			s.want("before", s.send(http.MethodGet, "/api/v1/users", a.token, nil), http.StatusOK)
 			s.admin(http.MethodPatch, "/users/"+a.id, map[string]any{"roles": []string{"developer"}}, new(any))
 			s.shut("the token of before", a.token)
 			s.want("the renewed one", s.send(http.MethodGet, "/api/v1/users", tokenOf(s.t, renew(s, a.cookie)), nil), http.StatusForbidden)
 		}},
-		{"SES-12", "sign in by a form of another site, which sends no JSON", "RFC 9110, section 8.3", "", func(_ *testing.T, s *scene) {
+		{"SES-12", "sign in by a form of another site, which sends no JSON", "RFC 9110, section 8.3", "chain.validate", func(_ *testing.T, s *scene) {
 			body := `{"user":"demo-developer","password":"` + longPassword + `"}`
 			for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/html"} {
 				r := s.send(http.MethodPost, "/api/v1/session", "", body, "Content-Type", kind)
@@ -618,7 +618,7 @@ func sessionAttacks() []attack {
 				}
 			}
 		}},
-		{"SES-13", "sign in with a password of a megabyte, which costs the server more than the sender", "API4:2023", "", func(_ *testing.T, s *scene) {
+		{"SES-13", "sign in with a password of a megabyte, which costs the server more than the sender", "API4:2023", "chain.validate", func(_ *testing.T, s *scene) {
 			for _, size := range []int{1025, 15_000, 20 << 10, 1 << 20} {
 				r := s.send(http.MethodPost, "/api/v1/session", "", map[string]string{"user": "long", "password": strings.Repeat("x", size)})
 				s.want(fmt.Sprint(size), r, http.StatusBadRequest, http.StatusRequestEntityTooLarge)

@@ -26,7 +26,7 @@ func edgeAttacks() []attack {
 		}
 	}
 	return []attack{
-		{"HTTP-01", "a Host that confuses which route is protected", "CVE-2026-49468", "", func(_ *testing.T, s *scene) {
+		{"HTTP-01", "a Host that confuses which route is protected", "CVE-2026-49468", "chain.authenticate", func(_ *testing.T, s *scene) {
 			for _, host := range []string{"x#@y", "x/healthz?", "x/healthz#", "/healthz", "x@healthz", "x\\healthz", "readyz", "x:80/healthz", "[::1]#@", "a,b"} {
 				opened(s, host, s.raw(s.line(http.MethodGet, "/api/v1/users", "", "Host: "+host)))
 				opened(s, host, s.raw(s.line(http.MethodGet, "/metrics", "", "Host: "+host)))
@@ -36,12 +36,12 @@ func edgeAttacks() []attack {
 				opened(s, h, s.raw(s.line(http.MethodGet, "/api/v1/users", "", h)))
 			}
 		}},
-		{"HTTP-02", "a target in absolute form, which names another path than the route", "RFC 9112, section 3.2.2", "", func(_ *testing.T, s *scene) {
+		{"HTTP-02", "a target in absolute form, which names another path than the route", "RFC 9112, section 3.2.2", "chain.authenticate", func(_ *testing.T, s *scene) {
 			for _, target := range []string{"http://x/api/v1/users", "http://x/healthz/../api/v1/users", "http://healthz@x/api/v1/users", "http://" + s.host() + "/api/v1/users?/healthz", "https://x/api/v1/users#/healthz"} {
 				opened(s, target, s.raw(s.line(http.MethodGet, target, "")))
 			}
 		}},
-		{"HTTP-03", "a path written otherwise: doubled, climbing, encoded, cut, in capitals", "RFC 3986, section 6.2.2", "", func(_ *testing.T, s *scene) {
+		{"HTTP-03", "a path written otherwise: doubled, climbing, encoded, cut, in capitals", "RFC 3986, section 6.2.2", "chain.authenticate", func(_ *testing.T, s *scene) {
 			for _, path := range []string{
 				"//api/v1/users", "/api//v1/users", "/api/v1//users", "/api/v1/./users", "/api/v1/session/../users", "/healthz/../api/v1/users", "/healthz/..%2fapi/v1/users", "/%2e%2e/api/v1/users", "/api/v1/%2e/users",
 				"/api%2fv1%2fusers", "/api/v1/users%00", "/api/v1/users%00.png", "/api/v1/users;x=1", "/api/v1/users/", "/API/V1/USERS", "/api/v1/users%20", "/api/v1/users%09", "/api/v1\\users", "/console/../api/v1/users",
@@ -54,7 +54,7 @@ func edgeAttacks() []attack {
 				}
 			}
 		}},
-		{"HTTP-04", "read files of the server through the console and through names in paths", "CVE-2021-41773", "", func(_ *testing.T, s *scene) {
+		{"HTTP-04", "read files of the server through the console and through names in paths", "CVE-2021-41773", "NoRoute of NewEngine", func(_ *testing.T, s *scene) {
 			for _, path := range []string{
 				"/console/../../../../etc/passwd", "/console/..%2f..%2f..%2fetc%2fpasswd", "/console/%2e%2e/%2e%2e/etc/passwd", "/console/....//....//etc/passwd", "/console//etc/passwd", "/v1/models/..%2f..%2f..%2fetc%2fpasswd",
 				"/api/v1/policies/..%2f..%2fetc%2fpasswd", "/api/v1/audit/log/tile/../../../../etc/passwd", "/api/v1/audit/log/tile/..%2f..%2f..%2fetc%2fpasswd", "/api/v1/audit/log/tile/0/../../../keys/master.key",
@@ -131,7 +131,7 @@ func edgeAttacks() []attack {
 				}
 			}
 		}},
-		{"HTTP-08", "choose the id under which a request is billed and recorded, and break lines by it", "API8:2023", "", func(_ *testing.T, s *scene) {
+		{"HTTP-08", "choose the id under which a request is billed and recorded, and break lines by it", "API8:2023", "the id of Middleware", func(_ *testing.T, s *scene) {
 			key := s.issueKey(map[string]any{"name": "ids"})
 			seen := map[string]bool{}
 			for _, id := range []string{"mine-1", "mine-1", s.loot.request, strings.Repeat("x", 5000), `"},{"x":"`, "a\tb", "<script>", "ünïcode"} {
@@ -147,7 +147,7 @@ func edgeAttacks() []attack {
 			}
 			eventually(s.t, "each to be billed", func() bool { return s.usage("?key="+key.id).Requests == int64(len(seen)) })
 		}},
-		{"HTTP-09", "add headers to an answer, and lines to the log, by what a request has", "RFC 9110, section 5.5", "", func(_ *testing.T, s *scene) {
+		{"HTTP-09", "add headers to an answer, and lines to the log, by what a request has", "RFC 9110, section 5.5", "Middleware without headers of the path", func(_ *testing.T, s *scene) {
 			for _, path := range []string{"/v1/x%0d%0aSet-Cookie:%20evil=1", "/api/v1/x%0d%0aSet-Cookie:%20evil=1", "/console/%0d%0aSet-Cookie:%20evil=1", "/api/v1/billing/statements/2026-10%0d%0aX:1", "/v1/models/%0a%7B%22level%22:%22forged%22%7D"} {
 				for _, credential := range []string{s.session(), s.loot.key.secret} {
 					r := s.send(http.MethodGet, path, credential, nil, "User-Agent", `x","level":"forged`, "X-Sluice-Session", "a\tb", "Accept-Language", "zh\tx")
@@ -163,7 +163,7 @@ func edgeAttacks() []attack {
 				}
 			}
 		}},
-		{"HTTP-10", "a prefix of a proxy in redirections that a cache keeps for others", "CVE-2023-26125", "", func(_ *testing.T, s *scene) {
+		{"HTTP-10", "a prefix of a proxy in redirections that a cache keeps for others", "CVE-2023-26125", "NoRoute of NewEngine", func(_ *testing.T, s *scene) {
 			for _, path := range []string{"/api/v1/users/", "/v1/models/", "/console", "/", "//console"} {
 				for _, a := range s.raw(s.line(http.MethodGet, path, "", "X-Forwarded-Prefix: //evil.example", "X-Forwarded-Host: evil.example", "Host: evil.example")) {
 					if strings.Contains(fmt.Sprint(a.header["Location"]), "evil") {
@@ -172,7 +172,7 @@ func edgeAttacks() []attack {
 				}
 			}
 		}},
-		{"HTTP-11", "a script in a name that the management API repeats and the console shows", "CVE-2025-3801", "", func(_ *testing.T, s *scene) {
+		{"HTTP-11", "a script in a name that the management API repeats and the console shows", "CVE-2025-3801", "NoRoute of NewEngine", func(_ *testing.T, s *scene) {
 			const script = `<script>alert(1)</script>`
 			s.issueKey(map[string]any{"name": script})
 			s.send(http.MethodGet, "/api/v1/keys?limit=200", s.session(), nil)
@@ -185,7 +185,7 @@ func edgeAttacks() []attack {
 				}
 			}
 		}},
-		{"HTTP-12", "run a script on the console's page, frame it, or guess the kind of an answer", "CVE-2025-3801; API8:2023", "", func(_ *testing.T, s *scene) {
+		{"HTTP-12", "run a script on the console's page, frame it, or guess the kind of an answer", "CVE-2025-3801; API8:2023", "the headers of Middleware", func(_ *testing.T, s *scene) {
 			page := s.send(http.MethodGet, "/console/", "", nil)
 			csp := page.header.Get("Content-Security-Policy")
 			for _, part := range []string{"script-src 'self'", "object-src 'none'", "base-uri 'self'", "frame-ancestors 'none'", "default-src 'self'"} {
@@ -211,7 +211,7 @@ func edgeAttacks() []attack {
 				s.t.Errorf("an answer of the management API may be kept: %v", r.header)
 			}
 		}},
-		{"HTTP-13", "read metrics, profiles and the state of parts as a stranger, a user or an application", "API8:2023", "", func(_ *testing.T, s *scene) {
+		{"HTTP-13", "read metrics, profiles and the state of parts as a stranger, a user or an application", "API8:2023", "operated", func(_ *testing.T, s *scene) {
 			for _, credential := range []string{"", s.session(), s.loot.key.secret, operationsToken[:10], operationsToken + "x", strings.ToUpper(operationsToken)} {
 				for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/heap", "/debug/pprof/goroutine?debug=2", "/debug/pprof/symbol", "/debug/pprof/trace?seconds=1"} {
 					s.want(path, s.send(http.MethodGet, path, credential, nil), http.StatusUnauthorized)
@@ -224,7 +224,7 @@ func edgeAttacks() []attack {
 			}
 			s.want("an operator", s.send(http.MethodGet, "/metrics", operationsToken, nil), http.StatusOK)
 		}},
-		{"HTTP-14", "provoke errors that tell of code, paths, statements and versions", "API8:2023", "", func(_ *testing.T, s *scene) {
+		{"HTTP-14", "provoke errors that tell of code, paths, statements and versions", "API8:2023", "Fail", func(_ *testing.T, s *scene) {
 			for _, route := range s.routes() {
 				for _, body := range []any{nil, "", "{", "[]", `"x"`, `{"x":1}`, "\x00", `{"name":` + strings.Repeat("[", 40) + "}"} {
 					if route.Method == http.MethodGet && body != nil || route.Operation == "logout" {
@@ -243,7 +243,7 @@ func edgeAttacks() []attack {
 				s.t.Error("something panicked")
 			}
 		}},
-		{"HTTP-15", "look for credentials, prompts and answers in the log", "API8:2023; LLM02:2025", "", func(_ *testing.T, s *scene) {
+		{"HTTP-15", "look for credentials, prompts and answers in the log", "API8:2023; LLM02:2025", "the line of Middleware", func(_ *testing.T, s *scene) {
 			const planted = "planted-in-a-prompt"
 			s.send(http.MethodPost, "/v1/chat/completions", s.loot.key.secret, question(planted), "X-Api-Key", planted, "Cookie", "a="+planted)
 			s.send(http.MethodPost, "/v1/chat/completions", s.loot.key.secret, `{"model":"`+planted+`","messages":[`, "X-Sluice-On-Behalf-Of", planted)
@@ -269,7 +269,7 @@ func bodyAttacks() []attack {
 		}
 	}
 	return []attack{
-		{"BODY-01", "a body that grows when it is unpacked", "API4:2023", "", func(_ *testing.T, s *scene) {
+		{"BODY-01", "a body that grows when it is unpacked", "API4:2023", "Content-Encoding in body", func(_ *testing.T, s *scene) {
 			var packed bytes.Buffer
 			z := gzip.NewWriter(&packed)
 			_, _ = z.Write([]byte(`{"model":"scripted","messages":[{"role":"user","content":"hi"}]}`))
@@ -280,7 +280,7 @@ func bodyAttacks() []attack {
 				s.want(coding, s.send(http.MethodPost, "/api/v1/keys", s.session(), packed.String(), "Content-Encoding", coding), http.StatusBadRequest, http.StatusUnsupportedMediaType)
 			}
 		}},
-		{"BODY-02", "a body of gigabytes, announced and sent in chunks", "API4:2023", "", func(_ *testing.T, s *scene) {
+		{"BODY-02", "a body of gigabytes, announced and sent in chunks", "API4:2023", "MaxBodyBytes", func(_ *testing.T, s *scene) {
 			for path, credential := range map[string]string{"/v1/chat/completions": s.loot.key.secret, "/api/v1/keys": s.session()} {
 				answers := s.raw("POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10000000000\r\nAuthorization: Bearer " + credential + "\r\n\r\n{")
 				if len(answers) != 1 || answers[0].status != http.StatusRequestEntityTooLarge {
@@ -290,7 +290,7 @@ func bodyAttacks() []attack {
 			r := s.send(http.MethodPost, "/v1/chat/completions", s.loot.key.secret, `{"model":"`+strings.Repeat("x", 5<<20)+`"}`)
 			s.want("five megabytes", r, http.StatusRequestEntityTooLarge)
 		}},
-		{"BODY-03", "a body of a stranger, which the server should not even read", "API4:2023", "", func(_ *testing.T, s *scene) {
+		{"BODY-03", "a body of a stranger, which the server should not even read", "API4:2023", "Middleware that does not read bodies", func(_ *testing.T, s *scene) {
 			for _, path := range []string{"/v1/chat/completions", "/api/v1/keys", "/api/v1/rag/collections/x/documents"} {
 				answers := s.raw("POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\nAuthorization: Bearer nobody\r\n\r\n{")
 				if len(answers) != 1 || answers[0].status != http.StatusUnauthorized { // and the connection is closed: nobody waits for the rest
@@ -298,7 +298,7 @@ func bodyAttacks() []attack {
 				}
 			}
 		}},
-		{"BODY-04", "JSON nested ten thousand times", "RFC 8259, section 9", "", func(_ *testing.T, s *scene) {
+		{"BODY-04", "JSON nested ten thousand times", "RFC 8259, section 9", "tooDeep", func(_ *testing.T, s *scene) {
 			for _, deep := range []string{strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000), strings.Repeat(`{"a":`, 10_000), strings.Repeat("[", 2_000_000)} {
 				body := `{"model":"scripted","messages":` + deep + "}"
 				r := s.send(http.MethodPost, "/v1/chat/completions", s.loot.key.secret, body)
@@ -308,7 +308,7 @@ func bodyAttacks() []attack {
 				s.want("the management API", s.send(http.MethodPost, "/api/v1/keys", s.session(), `{"name":`+deep+"}"), http.StatusBadRequest, http.StatusRequestEntityTooLarge)
 			}
 		}},
-		{"BODY-05", "numbers that no machine has, and members that are given twice", "RFC 8259, section 6", "", func(_ *testing.T, s *scene) {
+		{"BODY-05", "numbers that no machine has, and members that are given twice", "RFC 8259, section 6", "Principal.MayUse", func(_ *testing.T, s *scene) {
 			for _, member := range []string{`"max_tokens":1e999`, `"max_tokens":99999999999999999999`, `"max_tokens":-1`, `"max_tokens":0`, `"temperature":1e400`, `"n":9223372036854775808`, `"seed":1e40`, `"temperature":NaN`, `"top_p":-0.5`, `"max_tokens":0x10`, `"n":1.5`} {
 				body := `{"model":"scripted","messages":[{"role":"user","content":"hi"}],` + member + "}"
 				s.want(member, s.send(http.MethodPost, "/v1/chat/completions", s.loot.key.secret, body), http.StatusBadRequest)
@@ -324,7 +324,7 @@ func bodyAttacks() []attack {
 				s.want(body, s.send(http.MethodPost, "/v1/chat/completions", bound, body), http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound)
 			}
 		}},
-		{"BODY-06", "ask for more than a machine has: tokens, choices, stops, tools, biases", "LLM10:2025", "", func(_ *testing.T, s *scene) {
+		{"BODY-06", "ask for more than a machine has: tokens, choices, stops, tools, biases", "LLM10:2025", "the bounds of integer and number", func(_ *testing.T, s *scene) {
 			list := func(n int, of func(i int) any) (out []any) {
 				for i := range n {
 					out = append(out, of(i))
@@ -379,7 +379,7 @@ func bodyAttacks() []attack {
 				})
 			}
 		}},
-		{"BODY-09", "pages without end, and wildcards that a database searches without end", "CVE-2026-25591; API4:2023", "", func(_ *testing.T, s *scene) {
+		{"BODY-09", "pages without end, and wildcards that a database searches without end", "CVE-2026-25591; API4:2023", "chain.validate", func(_ *testing.T, s *scene) {
 			for _, path := range []string{"/keys?limit=", "/users?limit=", "/audit/records?limit=", "/policies?limit="} {
 				for _, limit := range []string{"100000000", "-1", "0", "1e9", "99999999999999999999", "201"} {
 					s.want(path+limit, s.admin(http.MethodGet, path+limit, nil, nil), http.StatusBadRequest)
@@ -394,7 +394,7 @@ func bodyAttacks() []attack {
 				})
 			}
 		}},
-		{"BODY-10", "spend a budget that is spent, by another path, a stream, another name or another session", "API6:2023", "", func(_ *testing.T, s *scene) {
+		{"BODY-10", "spend a budget that is spent, by another path, a stream, another name or another session", "API6:2023", "Ledger.reserve", func(_ *testing.T, s *scene) {
 			broke := s.issueKey(map[string]any{"name": "broke"})
 			s.admin(http.MethodPut, "/budgets", map[string]any{"period": "month", "key": broke.id, "limit_nano": 0}, new(any))
 			for _, more := range []map[string]any{{}, {"stream": true}, {"max_tokens": 1}, {"user": "somebody else"}, {"service_tier": "flex"}, {"metadata": map[string]string{"budget": "none"}}} {
@@ -405,7 +405,7 @@ func bodyAttacks() []attack {
 				s.t.Errorf("%d requests were answered", n)
 			}
 		}},
-		{"BODY-11", "ask more often than a key may, from other addresses and in other sessions", "API4:2023", "", func(_ *testing.T, s *scene) {
+		{"BODY-11", "ask more often than a key may, from other addresses and in other sessions", "API4:2023", "limit of the gateway", func(_ *testing.T, s *scene) {
 			key := s.issueKey(map[string]any{"name": "slow", "limits": map[string]int{"requests_per_minute": 1, "tokens_per_minute": 0, "concurrent": 0}}).secret
 			refused := 0
 			for i := range 6 {
@@ -418,7 +418,7 @@ func bodyAttacks() []attack {
 				s.t.Errorf("only %d of 6 were refused", refused)
 			}
 		}},
-		{"BODY-12", "give oneself credit: a correction, a negative budget, a price of nothing", "API6:2023", "", func(_ *testing.T, s *scene) {
+		{"BODY-12", "give oneself credit: a correction, a negative budget, a price of nothing", "API6:2023", "mayBudget, Enforcer.Allow", func(_ *testing.T, s *scene) {
 			for name, by := range map[string]string{"a customer": s.bank["system_admin"].token, "an auditor": s.demo["auditor"].token, "a key": s.loot.key.secret, "nobody": ""} {
 				r := s.send(http.MethodPost, "/api/v1/billing/corrections", by, map[string]any{"amount_nano": -1_000_000_000, "reason": "credit", "tenant": "bank"})
 				s.want(name, r, http.StatusForbidden, http.StatusUnauthorized)

@@ -24,7 +24,7 @@ func modelAttacks() []attack {
 		return s.send(http.MethodPost, "/v1/chat/completions", s.loot.key.secret, body, header...)
 	}
 	return []attack{
-		{"LLM-01", "have the server fetch an address: a picture, a file, sound, a tool, a place to call back", "API7:2023; CVE-2025-3801", "", func(_ *testing.T, s *scene) {
+		{"LLM-01", "have the server fetch an address: a picture, a file, sound, a tool, a place to call back", "API7:2023; CVE-2025-3801", "content", func(_ *testing.T, s *scene) {
 			trap, called := s.trap()
 			part := func(v any) map[string]any {
 				return map[string]any{"messages": []any{map[string]any{"role": "user", "content": []any{v}}}}
@@ -43,7 +43,7 @@ func modelAttacks() []attack {
 				s.t.Error("the server called it")
 			}
 		}},
-		{"LLM-02", "choose the upstream, or its credential, by a header or a member", "CVE-2025-66405", "", func(_ *testing.T, s *scene) {
+		{"LLM-02", "choose the upstream, or its credential, by a header or a member", "CVE-2025-66405", "the headers of the remote engine", func(_ *testing.T, s *scene) {
 			trap, called := s.trap()
 			marks := []string{}
 			for i, h := range []string{"X-Portkey-Custom-Host", "X-Sluice-Base-Url", "X-Sluice-Upstream", "X-Upstream-Host", "X-Api-Base", "X-Original-Host", "Helicone-Target-Url", "X-Forwarded-Host", "Proxy"} {
@@ -65,7 +65,7 @@ func modelAttacks() []attack {
 				}
 			}
 		}},
-		{"LLM-03", "an upstream that leads elsewhere, where the request and its key would go", "API10:2023; API7:2023", "", func(_ *testing.T, s *scene) {
+		{"LLM-03", "an upstream that leads elsewhere, where the request and its key would go", "API10:2023; API7:2023", "CheckRedirect of the remote engine", func(_ *testing.T, s *scene) {
 			for _, stream := range []bool{false, true} {
 				r := chat(s, merged(question(wantsRedirect), map[string]any{"stream": stream}))
 				if r.status < 500 || strings.Contains(string(r.body), s.sent.trap) {
@@ -78,13 +78,13 @@ func modelAttacks() []attack {
 				s.t.Error("the server went there")
 			}
 		}},
-		{"LLM-04", "an upstream that fails and tells of itself", "API10:2023", "", func(_ *testing.T, s *scene) {
+		{"LLM-04", "an upstream that fails and tells of itself", "API10:2023", "refused of the remote engine", func(_ *testing.T, s *scene) {
 			r := chat(s, question(wantsEcho))
 			if r.status < 400 || strings.Contains(string(r.body), "secret-of-the-upstream") || trace.Match(r.body) || strings.Contains(string(r.body), "main.py") || strings.Contains(s.logs.String(), "secret-of-the-upstream") {
 				s.t.Errorf("%d %s", r.status, r.body)
 			}
 		}},
-		{"LLM-05", "a template in a question, which whoever evaluates it runs", "GHSA-xqmj-j6mv-4862", "", func(_ *testing.T, s *scene) {
+		{"LLM-05", "a template in a question, which whoever evaluates it runs", "GHSA-xqmj-j6mv-4862", "content that is text", func(_ *testing.T, s *scene) {
 			for _, text := range []string{"{{7*7}}", "${7*7}", "#{7*7}", "<%= 7*7 %>", "{{.Env.PATH}}", "{% for x in ().__class__.__base__.__subclasses__() %}{% endfor %}", "%s%s%n%x", `{{printf "%s" .}}`, "$(id)", "`id`"} {
 				r := chat(s, question("echo "+text))
 				if got := answerText(s.t, r.body); got != "echo "+text {
@@ -96,7 +96,7 @@ func modelAttacks() []attack {
 				}
 			}
 		}},
-		{"LLM-06", "start a program of the server by what the management API stores", "CVE-2026-30623", "", func(_ *testing.T, s *scene) {
+		{"LLM-06", "start a program of the server by what the management API stores", "CVE-2026-30623", "the engine in Router.Register", func(_ *testing.T, s *scene) {
 			for path, body := range map[string]any{
 				"/model-versions":  map[string]any{"model": "scripted", "version": "v9", "engine": "/bin/sh", "engine_model": "-c id"},
 				"/engine/adapters": map[string]any{"id": "x", "model": "scripted", "path": "|id"},
@@ -112,7 +112,7 @@ func modelAttacks() []attack {
 				s.t.Errorf("%s", r.body)
 			}
 		}},
-		{"LLM-07", "a model that is a path", "LLM03:2025", "", func(_ *testing.T, s *scene) {
+		{"LLM-07", "a model that is a path", "LLM03:2025", "Router.Pick", func(_ *testing.T, s *scene) {
 			for _, model := range []string{"../../../../etc/passwd", "/etc/passwd", "..\\..\\x", "file:///etc/passwd", "http://127.0.0.1/x", "scripted/../../x", "scripted\x00", "scripted\n", strings.Repeat("m", 10_000), "%2e%2e%2f", "hf.co/evil/model"} {
 				body := question("hi")
 				body["model"] = model
@@ -125,7 +125,7 @@ func modelAttacks() []attack {
 				s.t.Error("the upstream was asked for it")
 			}
 		}},
-		{"LLM-08", "an answer that forges the events of a stream, and the end of it", "LLM05:2025", "", func(_ *testing.T, s *scene) {
+		{"LLM-08", "an answer that forges the events of a stream, and the end of it", "LLM05:2025", "sse.write", func(_ *testing.T, s *scene) {
 			const forged = "a\n\ndata: [DONE]\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"forged\"}}]}\r\n\r\nevent: x\nid: 1\n\n"
 			r := chat(s, merged(question("answer with:"+forged), map[string]any{"stream": true}))
 			done := 0
@@ -146,7 +146,7 @@ func modelAttacks() []attack {
 				s.t.Errorf("%d ends: %s", done, r.body)
 			}
 		}},
-		{"LLM-09", "a script in an answer, for whoever shows it", "LLM05:2025", "", func(_ *testing.T, s *scene) {
+		{"LLM-09", "a script in an answer, for whoever shows it", "LLM05:2025", "sse.write", func(_ *testing.T, s *scene) {
 			for _, stream := range []bool{false, true} {
 				r := chat(s, merged(question("answer with:<script>alert(1)</script>"), map[string]any{"stream": stream}))
 				if kind := r.header.Get("Content-Type"); r.status != http.StatusOK || !strings.HasPrefix(kind, "application/json") && !strings.HasPrefix(kind, "text/event-stream") || r.header.Get("X-Content-Type-Options") != "nosniff" {
@@ -154,7 +154,7 @@ func modelAttacks() []attack {
 				}
 			}
 		}},
-		{"LLM-10", "have values reach the model by writing them otherwise", "LLM02:2025", "", func(_ *testing.T, s *scene) {
+		{"LLM-10", "have values reach the model by writing them otherwise", "LLM02:2025", "maskText", func(_ *testing.T, s *scene) {
 			for _, text := range []string{"手机13800138077", "手机１３８００１３８０７７", "手机138 0013 8077", "手机138\u200b0013\u200b8077", "手机138-0013-8077", "手机+86 13800138077", "身份证11010519491231002X", "身份证 11010519491231002Ｘ"} {
 				r := chat(s, question(text))
 				s.want(text, r, http.StatusOK)
@@ -224,7 +224,7 @@ func documentAttacks() []attack {
 		return strings.ReplaceAll(string(r.body), r.header.Get("X-Request-Id"), "")
 	}
 	return []attack{
-		{"DOC-01", "list, fill and delete the collection of another tenant", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"DOC-01", "list, fill and delete the collection of another tenant", "API1:2023", "rag.Service.collection by tenant", func(_ *testing.T, s *scene) {
 			s.hidden("developer", "/rag/collections", `"kb"`)
 			s.foreign("developer", http.MethodGet, "/rag/collections/kb/documents", nil)
 			s.foreign("developer", http.MethodPost, "/rag/collections/kb/documents", map[string]any{"name": "planted.txt", "text": "planted"})
@@ -232,14 +232,14 @@ func documentAttacks() []attack {
 			s.foreign("system_admin", http.MethodDelete, "/rag/collections/kb", nil)
 			s.want("the collection", s.admin(http.MethodGet, "/rag/collections/kb/documents", nil, nil), http.StatusOK)
 		}},
-		{"DOC-02", "delete a document of another tenant by its id, through the own collection too", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"DOC-02", "delete a document of another tenant by its id, through the own collection too", "API1:2023", "rag.Service.collection by tenant", func(_ *testing.T, s *scene) {
 			s.foreign("developer", http.MethodDelete, "/rag/collections/kb/documents/"+s.loot.document, nil)
 			s.foreign("developer", http.MethodDelete, "/rag/collections/own/documents/"+s.loot.document, nil)
 			if r := s.admin(http.MethodGet, "/rag/collections/kb/documents", nil, nil); !strings.Contains(string(r.body), s.loot.document) {
 				s.t.Errorf("%s", r.body)
 			}
 		}},
-		{"DOC-03", "search the collection of another tenant, and learn that it is there", "API1:2023; LLM08:2025", "", func(_ *testing.T, s *scene) {
+		{"DOC-03", "search the collection of another tenant, and learn that it is there", "API1:2023; LLM08:2025", "rag.Service.collection by tenant", func(_ *testing.T, s *scene) {
 			ask := func(collection string) reply {
 				return search(s, s.bankKey.secret, map[string]any{"collection": collection, "query": "combination of the vault"})
 			}
@@ -255,7 +255,7 @@ func documentAttacks() []attack {
 			chat := s.send(http.MethodPost, "/v1/chat/completions", s.bankKey.secret, merged(question("the vault?"), map[string]any{"rag": map[string]any{"collection": "kb"}}))
 			s.want("a chat", chat, http.StatusNotFound)
 		}},
-		{"DOC-04", "open a passage of another tenant by its document, version and number", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"DOC-04", "open a passage of another tenant by its document, version and number", "API1:2023", "rag.Service.collection by tenant", func(_ *testing.T, s *scene) {
 			for _, collection := range []string{"kb", "own"} {
 				body := map[string]any{"collection": collection, "document_id": s.loot.document, "version": "v1", "chunk": 0}
 				if r := s.send(http.MethodPost, "/v1/rag/passages", s.loot.key.secret, merged(body, map[string]any{"collection": "kb"})); r.status != http.StatusOK {
@@ -265,7 +265,7 @@ func documentAttacks() []attack {
 				s.want(collection, s.send(http.MethodPost, "/api/v1/rag/passages", s.bank["developer"].token, body), http.StatusNotFound)
 			}
 		}},
-		{"DOC-05", "search with labels that one does not have", "LLM08:2025; API3:2023", "", func(_ *testing.T, s *scene) {
+		{"DOC-05", "search with labels that one does not have", "LLM08:2025; API3:2023", "permits", func(_ *testing.T, s *scene) {
 			poor := s.issueKey(map[string]any{"name": "poor"}).secret
 			if r := search(s, s.loot.key.secret, map[string]any{"collection": "closed", "query": "forest"}); !strings.Contains(string(r.body), "sells the forest") {
 				s.t.Errorf("there is nothing to find: %d %s", r.status, r.body)
@@ -281,7 +281,7 @@ func documentAttacks() []attack {
 				s.t.Errorf("%d %s", r.status, r.body)
 			}
 		}},
-		{"DOC-06", "a document that imitates the tags around passages, to speak as somebody else", "LLM01:2025", "", func(_ *testing.T, s *scene) {
+		{"DOC-06", "a document that imitates the tags around passages, to speak as somebody else", "LLM01:2025", "segments", func(_ *testing.T, s *scene) {
 			r := s.send(http.MethodPost, "/v1/chat/completions", s.loot.key.secret, merged(question("how old do elephants grow?"), map[string]any{"rag": map[string]any{"collection": "kb", "top_k": 2}}))
 			s.want("the chat", r, http.StatusOK)
 			given := ""
@@ -306,7 +306,7 @@ func documentAttacks() []attack {
 				s.t.Errorf("no passages in %q", given)
 			}
 		}},
-		{"DOC-07", "guess the tag of another tenant or collection from one's own", "LLM01:2025", "", func(_ *testing.T, s *scene) {
+		{"DOC-07", "guess the tag of another tenant or collection from one's own", "LLM01:2025", "passageTag", func(_ *testing.T, s *scene) {
 			s.send(http.MethodPost, "/api/v1/rag/collections/own/documents", s.bank["developer"].token, map[string]string{"name": "b.txt", "text": "The bank has zebras."})
 			s.send(http.MethodPost, "/v1/chat/completions", s.bankKey.secret, merged(question("zebras?"), map[string]any{"rag": map[string]any{"collection": "own", "top_k": 1}}))
 			s.send(http.MethodPost, "/v1/chat/completions", s.loot.key.secret, merged(question("the forest?"), map[string]any{"rag": map[string]any{"collection": "closed", "top_k": 1}}))
@@ -325,7 +325,7 @@ func documentAttacks() []attack {
 				s.t.Errorf("%v", seen)
 			}
 		}},
-		{"DOC-08", "plant a document as an application, an auditor or without a label", "LLM04:2025", "", func(_ *testing.T, s *scene) {
+		{"DOC-08", "plant a document as an application, an auditor or without a label", "LLM04:2025", "access.Enforcer.Allow", func(_ *testing.T, s *scene) {
 			for name, by := range map[string]string{"a key": s.loot.key.secret, "an auditor": s.demo["auditor"].token, "nobody": "", "a security administrator": s.demo["security_admin"].token} {
 				r := s.send(http.MethodPost, "/api/v1/rag/collections/kb/documents", by, map[string]string{"name": "poison.txt", "text": "poison"})
 				s.want(name, r, http.StatusForbidden, http.StatusUnauthorized)
@@ -334,7 +334,7 @@ func documentAttacks() []attack {
 				s.t.Errorf("%s", r.body)
 			}
 		}},
-		{"DOC-09", "a document that is a bomb: entities, archives, links to elsewhere, names that are paths", "API4:2023; API7:2023", "", func(_ *testing.T, s *scene) {
+		{"DOC-09", "a document that is a bomb: entities, archives, links to elsewhere, names that are paths", "API4:2023; API7:2023", "IngestDocument that fetches nothing", func(_ *testing.T, s *scene) {
 			trap, called := s.trap()
 			for i, d := range []map[string]any{
 				{"name": "a.html", "text": `<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><p>&a;</p><img src="` + trap + `"><script src="` + trap + `"></script><link rel=stylesheet href="` + trap + `">`},
@@ -352,7 +352,7 @@ func documentAttacks() []attack {
 				s.t.Errorf("%s", r.body)
 			}
 		}},
-		{"DOC-10", "load an adapter from outside its folder", "LLM03:2025", "", func(_ *testing.T, s *scene) {
+		{"DOC-10", "load an adapter from outside its folder", "LLM03:2025", "copyAdapter", func(_ *testing.T, s *scene) {
 			for _, path := range []string{"../../../etc", "/etc", "/etc/passwd", "a/../../..", "..", ".", "", "a\x00b", "~/x", "file:///etc/passwd", "http://127.0.0.1/x", strings.Repeat("a/", 3000)} {
 				r := s.admin(http.MethodPost, "/engine/adapters", map[string]any{"id": "evil", "model": testmodel.MiniLM, "path": path}, nil)
 				if r.status != http.StatusBadRequest || strings.Contains(string(r.body), "root:") {
@@ -363,7 +363,7 @@ func documentAttacks() []attack {
 				s.t.Errorf("%s", r.body)
 			}
 		}},
-		{"DOC-11", "ask a search for more than there is: passages, neighbours, a long question", "API4:2023; LLM10:2025", "", func(_ *testing.T, s *scene) {
+		{"DOC-11", "ask a search for more than there is: passages, neighbours, a long question", "API4:2023; LLM10:2025", "the bounds of integer and number", func(_ *testing.T, s *scene) {
 			for _, more := range []map[string]any{{"top_k": 100_000}, {"top_k": -1}, {"top_k": 1e30}, {"query": ""}, {"collection": ""}} {
 				s.want(fmt.Sprint(more), search(s, s.loot.key.secret, merged(map[string]any{"collection": "kb", "query": "x"}, more)), http.StatusBadRequest)
 			}
@@ -416,7 +416,7 @@ func dutyAttacks() []attack {
 		return s.send(http.MethodPost, "/api/v1/approvals/"+id+"/approve", by, nil)
 	}
 	return []attack{
-		{"DUTY-01", "do a grave act alone, with no approval or one that was made up", "API5:2023", "", func(_ *testing.T, s *scene) {
+		{"DUTY-01", "do a grave act alone, with no approval or one that was made up", "API5:2023", "secondPerson", func(_ *testing.T, s *scene) {
 			sec, sys := s.demo["security_admin"].token, s.demo["system_admin"].token
 			for _, act := range []struct {
 				by, method, path string
@@ -437,12 +437,12 @@ func dutyAttacks() []attack {
 				}
 			}
 		}},
-		{"DUTY-02", "approve what one asked for oneself", "API5:2023", "", func(_ *testing.T, s *scene) {
+		{"DUTY-02", "approve what one asked for oneself", "API5:2023", "AskedBy in settle, independent", func(_ *testing.T, s *scene) {
 			a := pending(s, account("self", "auditor"))
 			s.want("himself", give(s, a.Id, s.demo["security_admin"].token), http.StatusForbidden)
 			s.want("before it is given", use(s, a.Id, account("self", "auditor")), http.StatusConflict)
 		}},
-		{"DUTY-03", "use an approval for another act: other roles, another name, another query", "API5:2023", "", func(_ *testing.T, s *scene) {
+		{"DUTY-03", "use an approval for another act: other roles, another name, another query", "API5:2023", "the digest in usable", func(_ *testing.T, s *scene) {
 			id := approved(s, account("one", "developer"))
 			for _, body := range []any{account("one", "auditor"), account("two", "developer"), merged(account("one", "developer"), map[string]any{"labels": []string{"secret"}}), merged(account("one", "developer"), map[string]any{"tenant": "bank"})} {
 				s.want(fmt.Sprint(body), use(s, id, body), http.StatusConflict)
@@ -451,7 +451,7 @@ func dutyAttacks() []attack {
 			s.want("another operation", s.send(http.MethodPatch, "/api/v1/users/"+s.other.id, s.demo["security_admin"].token, map[string]any{"roles": []string{"auditor"}}, "X-Sluice-Approval", id), http.StatusConflict)
 			s.want("what was approved", use(s, id, account("one", "developer")), http.StatusCreated)
 		}},
-		{"DUTY-04", "use an approval twice", "API6:2023", "", func(_ *testing.T, s *scene) {
+		{"DUTY-04", "use an approval twice", "API6:2023", "used in usable", func(_ *testing.T, s *scene) {
 			body := map[string]any{"labels": []string{"twice"}}
 			at := "/api/v1/users/" + s.bank["developer"].id
 			id := s.approved(http.MethodPatch, at, s.demo["security_admin"].token, s.demo["compliance"].token, body)
@@ -461,7 +461,7 @@ func dutyAttacks() []attack {
 			s.want("once", ask(), http.StatusOK)
 			s.want("twice", ask(), http.StatusConflict)
 		}},
-		{"DUTY-05", "use an approval many times at once", "API6:2023", "", func(_ *testing.T, s *scene) {
+		{"DUTY-05", "use an approval many times at once", "API6:2023", "used in usable", func(_ *testing.T, s *scene) {
 			at := "/api/v1/users/" + s.bank["auditor"].id + "/password-reset?tenant=bank"
 			id := s.approved(http.MethodPost, at, s.demo["security_admin"].token, s.demo["compliance"].token, nil)
 			var group sync.WaitGroup
@@ -483,7 +483,7 @@ func dutyAttacks() []attack {
 				s.t.Errorf("it was good for %d acts", done)
 			}
 		}},
-		{"DUTY-06", "use an approval that somebody else asked for", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"DUTY-06", "use an approval that somebody else asked for", "API1:2023", "the asker in act.digest", func(_ *testing.T, s *scene) {
 			body := map[string]any{"amount_nano": 5, "reason": "theirs"}
 			id := s.approved(http.MethodPost, "/api/v1/billing/corrections", s.demo["system_admin"].token, s.demo["compliance"].token, body)
 			for name, by := range map[string]string{"another administrator": s.demo["security_admin"].token, "a customer": s.bank["security_admin"].token} {
@@ -492,7 +492,7 @@ func dutyAttacks() []attack {
 			theirs := account("theirs", "developer")
 			s.want("one of the same role", s.send(http.MethodPost, "/api/v1/users", s.demo["second"].token, theirs, "X-Sluice-Approval", approved(s, theirs)), http.StatusConflict)
 		}},
-		{"DUTY-07", "use an approval whose time is over", "API5:2023", "", func(t *testing.T, s *scene) {
+		{"DUTY-07", "use an approval whose time is over", "API5:2023", "expires in usable", func(t *testing.T, s *scene) {
 			body := account("late", "developer")
 			id := approved(s, body)
 			db, err := database.Open(t.Context(), s.cfg.Database)
@@ -505,7 +505,7 @@ func dutyAttacks() []attack {
 			}
 			s.want("late", use(s, id, body), http.StatusConflict)
 		}},
-		{"DUTY-08", "make oneself a second person: an account that the asker made approves", "API5:2023", "", func(_ *testing.T, s *scene) {
+		{"DUTY-08", "make oneself a second person: an account that the asker made approves", "API5:2023", "independent", func(_ *testing.T, s *scene) {
 			puppet := account("puppet", "system_admin")
 			s.want("the puppet", use(s, approved(s, puppet), puppet), http.StatusCreated)
 			a := pending(s, account("for the puppet", "developer"))
@@ -514,7 +514,7 @@ func dutyAttacks() []attack {
 				s.t.Errorf("%d %s", r.status, r.body)
 			}
 		}},
-		{"DUTY-09", "approve, decline and read an act of the operator as a customer, an auditor or a developer", "API1:2023", "", func(_ *testing.T, s *scene) {
+		{"DUTY-09", "approve, decline and read an act of the operator as a customer, an auditor or a developer", "API1:2023", "approval.find, Enforcer.Allow", func(_ *testing.T, s *scene) {
 			a := pending(s, account("not theirs", "developer"))
 			for name, by := range map[string]string{"a customer": s.bank["security_admin"].token, "a customer's officer": s.bank["compliance"].token, "an auditor": s.demo["auditor"].token, "a developer": s.other.token} {
 				for _, what := range []string{"/approve", "/decline", "/approve?tenant=demo", "/decline?tenant=demo"} {
@@ -533,7 +533,7 @@ func dutyAttacks() []attack {
 			}
 			s.want("the officer", give(s, a.Id, s.demo["compliance"].token), http.StatusOK)
 		}},
-		{"DUTY-10", "show an approver one thing and do another, by a member that is given twice", "RFC 8259, section 4", "", func(_ *testing.T, s *scene) {
+		{"DUTY-10", "show an approver one thing and do another, by a member that is given twice", "RFC 8259, section 4", "chain.validate", func(_ *testing.T, s *scene) {
 			sec, com := s.demo["security_admin"].token, s.demo["compliance"].token
 			for i, body := range []string{
 				`{"name":"shown%d","password":"` + ownPassword + `","roles":["auditor"],"roles":["developer"]}`,
@@ -560,7 +560,7 @@ func dutyAttacks() []attack {
 				}
 			}
 		}},
-		{"DUTY-11", "bring the platform administrator back, or merge duties in one account", "API5:2023", "", func(_ *testing.T, s *scene) {
+		{"DUTY-11", "bring the platform administrator back, or merge duties in one account", "API5:2023", "CheckRoles, Manages", func(_ *testing.T, s *scene) {
 			for _, roles := range [][]string{{"platform_admin"}, {"security_admin", "auditor"}, {"system_admin", "compliance"}, {"security_admin", "compliance"}} {
 				body := map[string]any{"name": "back-" + strings.ReplaceAll(roles[0], "_", "-"), "password": ownPassword, "roles": roles}
 				r := s.send(http.MethodPost, "/api/v1/users", s.demo["security_admin"].token, body, "X-Sluice-Approval", "request", "X-Sluice-Reason", "x")
@@ -575,7 +575,7 @@ func dutyAttacks() []attack {
 				}
 			}
 		}},
-		{"DUTY-12", "use an approval that was declined, and approve it afterwards", "API5:2023", "", func(_ *testing.T, s *scene) {
+		{"DUTY-12", "use an approval that was declined, and approve it afterwards", "API5:2023", "declined in usable", func(_ *testing.T, s *scene) {
 			body := account("declined", "developer")
 			a := pending(s, body)
 			s.want("decline", s.send(http.MethodPost, "/api/v1/approvals/"+a.Id+"/decline", s.demo["compliance"].token, map[string]string{"reason": "no"}), http.StatusOK)
