@@ -327,8 +327,15 @@ func tokenAttacks() []attack {
 				s.want(q, s.send(http.MethodGet, "/v1/models?"+q+key, "", nil), http.StatusUnauthorized)
 			}
 			for _, h := range [][]string{
-				{"Cookie", "access_token=" + token + "; session=" + token + "; sluice_refresh=" + token}, {"Cookie", s.demo["auditor"].cookie}, {"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("admin:"+adminPassword))},
-				{"Authorization", "Token " + token}, {"Proxy-Authorization", "Bearer " + token}, {"X-Forwarded-Authorization", "Bearer " + token}, {"Authorization", token}, {"Authorization", "Bearer  "}, {"Authorization", "Bearer"},
+				{"Cookie", "access_token=" + token + "; session=" + token + "; sluice_refresh=" + token},
+				{"Cookie", s.demo["auditor"].cookie},
+				{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("admin:"+adminPassword))},
+				{"Authorization", "Token " + token},
+				{"Proxy-Authorization", "Bearer " + token},
+				{"X-Forwarded-Authorization", "Bearer " + token},
+				{"Authorization", token},
+				{"Authorization", "Bearer  "},
+				{"Authorization", "Bearer"},
 			} {
 				s.want(h[0]+" "+h[1][:min(12, len(h[1]))], s.send(http.MethodGet, "/api/v1/me", "", nil, h...), http.StatusUnauthorized)
 			}

@@ -32,7 +32,8 @@ func modelAttacks() []attack {
 			for _, more := range []map[string]any{
 				part(map[string]any{"type": "image_url", "image_url": map[string]any{"url": trap + "/latest/meta-data/"}}), part(map[string]any{"type": "input_audio", "input_audio": map[string]any{"data": trap, "format": "wav"}}),
 				part(map[string]any{"type": "file", "file": map[string]any{"file_data": trap}}), part(map[string]any{"type": "document", "source": map[string]any{"type": "url", "url": trap}}),
-				{"tools": []any{map[string]any{"type": "mcp", "server_label": "x", "server_url": trap}}}, {"tools": []any{map[string]any{"type": "web_search_preview"}}},
+				{"tools": []any{map[string]any{"type": "mcp", "server_label": "x", "server_url": trap}}},
+				{"tools": []any{map[string]any{"type": "web_search_preview"}}},
 			} {
 				s.want(fmt.Sprint(more), chat(s, merged(question("hi"), more)), http.StatusBadRequest)
 			}
@@ -338,8 +339,14 @@ func documentAttacks() []attack {
 			trap, called := s.trap()
 			for i, d := range []map[string]any{
 				{"name": "a.html", "text": `<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><p>&a;</p><img src="` + trap + `"><script src="` + trap + `"></script><link rel=stylesheet href="` + trap + `">`},
-				{"name": "../../../../tmp/evil.txt", "text": "x"}, {"name": "a\x00.txt", "text": "x"}, {"name": "b.pdf", "content": "JVBERi0xLjQK"}, {"name": "c.docx", "content": "UEsDBBQAAAAIAA=="}, {"name": "d.html", "text": strings.Repeat("<div>", 100_000)},
-				{"name": "e.txt", "text": "x", "mime": "application/x-sh"}, {"name": "f.txt", "content": "not base64!"}, {"name": "http", "text": "x", "url": trap},
+				{"name": "../../../../tmp/evil.txt", "text": "x"},
+				{"name": "a\x00.txt", "text": "x"},
+				{"name": "b.pdf", "content": "JVBERi0xLjQK"},
+				{"name": "c.docx", "content": "UEsDBBQAAAAIAA=="},
+				{"name": "d.html", "text": strings.Repeat("<div>", 100_000)},
+				{"name": "e.txt", "text": "x", "mime": "application/x-sh"},
+				{"name": "f.txt", "content": "not base64!"},
+				{"name": "http", "text": "x", "url": trap},
 			} {
 				if r := s.admin(http.MethodPost, "/rag/collections/kb/documents", d, nil); r.status >= 500 || strings.Contains(string(r.body), "root:") {
 					s.t.Errorf("%d: %d %.300s", i, r.status, r.body)
@@ -422,9 +429,13 @@ func dutyAttacks() []attack {
 				by, method, path string
 				body             any
 			}{
-				{sec, http.MethodPost, "/users", account("alone", "auditor")}, {sec, http.MethodPatch, "/users/" + s.other.id, map[string]any{"roles": []string{"auditor"}}}, {sec, http.MethodPost, "/users/" + s.other.id + "/password-reset", nil},
-				{sec, http.MethodPost, "/policies", map[string]any{"yaml": openPolicy}}, {sys, http.MethodPost, "/rollouts", map[string]any{"model": "scripted", "candidate": "v2"}},
-				{sys, http.MethodPost, "/billing/corrections", map[string]any{"amount_nano": -5, "reason": "x"}}, {s.demo["compliance"].token, http.MethodPost, "/audit/holds/x/release", map[string]any{"reason": "x"}},
+				{sec, http.MethodPost, "/users", account("alone", "auditor")},
+				{sec, http.MethodPatch, "/users/" + s.other.id, map[string]any{"roles": []string{"auditor"}}},
+				{sec, http.MethodPost, "/users/" + s.other.id + "/password-reset", nil},
+				{sec, http.MethodPost, "/policies", map[string]any{"yaml": openPolicy}},
+				{sys, http.MethodPost, "/rollouts", map[string]any{"model": "scripted", "candidate": "v2"}},
+				{sys, http.MethodPost, "/billing/corrections", map[string]any{"amount_nano": -5, "reason": "x"}},
+				{s.demo["compliance"].token, http.MethodPost, "/audit/holds/x/release", map[string]any{"reason": "x"}},
 			} {
 				r := s.send(act.method, "/api/v1"+act.path, act.by, act.body)
 				if r.status != http.StatusForbidden || s.code(r) != "act_approval_required" {

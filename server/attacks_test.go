@@ -140,7 +140,6 @@ type loot struct {
 	erasure  string // the request for an approval of one
 	reveal   string // the same of a reveal
 	fix      string // the reason of a correction
-	approval string // of an act, where duties are separated
 	document string // id, where there are documents
 }
 
@@ -296,8 +295,10 @@ func (s *scene) forbidden(role, method, path string, body any) {
 
 // takesTenant reports whether the body of a call to path names the tenant.
 func (s *scene) takesTenant(path string) bool {
-	for _, p := range []string{"/keys", "/users", "/policies", "/budgets", "/rag/collections", "/audit/holds", erasuresPath[len("/api/v1"):], previewPath[len("/api/v1"):], approvalsPath[len("/api/v1"):],
-		"/reveal", "/reveal/approvals", "/reveal/erasures", "/billing/corrections", "/audit/subjects"} {
+	for _, p := range []string{
+		"/keys", "/users", "/policies", "/budgets", "/rag/collections", "/audit/holds", erasuresPath[len("/api/v1"):], previewPath[len("/api/v1"):], approvalsPath[len("/api/v1"):],
+		"/reveal", "/reveal/approvals", "/reveal/erasures", "/billing/corrections", "/audit/subjects",
+	} {
 		if path == p {
 			return true
 		}
