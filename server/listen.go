@@ -40,13 +40,24 @@ func listen(ctx context.Context, address string, certFile, keyFile string) (net.
 // as its generation, and the handler sets a deadline per write.
 func httpServer(handler http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler:           handler,
+		Handler:           oneCredential(handler),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       2 * time.Minute,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // handshake noise of scanners
 	}
+}
+
+// oneCredential takes away credentials where a request shows two: a proxy in front may have looked at the other one. RFC 9110 knows no list of
+// them.
+func oneCredential(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.Header.Values("Authorization")) > 1 {
+			r.Header.Del("Authorization")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // settleTime is how long a request that was cut may take to write its outcome.

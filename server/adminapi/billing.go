@@ -86,7 +86,11 @@ func (s *Server) SetBudget(c *gin.Context) {
 	}
 	key := deref(in.Key)
 	about(c, tenantOf(c)+"/"+key, map[string]string{"period": string(in.Period), "limit_nano": strconv.FormatInt(in.LimitNano, 10)})
-	if err := mayBudget(c, key); err != nil {
+	err = mayBudget(c, key)
+	if err == nil && key != "" {
+		_, err = s.deps.Identity.Key(c.Request.Context(), tenantOf(c), key)
+	}
+	if err != nil {
 		s.Fail(c, err)
 		return
 	}
