@@ -76,7 +76,7 @@ func TestTablesTellNothingOfDocuments(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, of := range []seal.Suite{seal.Intl, seal.GM} {
-				got, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb-" + string(of), Text: "heating of flat 1301"})
+				got, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb-" + string(of), Text: "heating of flat 1301", TopK: 5})
 				if err != nil || len(got) == 0 || !strings.Contains(got[0].Text, "4711") || got[0].Title != "Wang Fang's case" || len(got[0].Known) != 1 {
 					t.Errorf("%s reads %s: %+v, %v", suite, of, got, err)
 				}
@@ -89,7 +89,7 @@ func TestTablesTellNothingOfDocuments(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb-intl", Text: "heating"})
+			_, err = s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb-intl", Text: "heating", TopK: 5})
 			wantCode(t, err, fault.CodeRetrievalFailed)
 			if strings.Contains(err.Error(), "Wang") {
 				t.Errorf("%s: what went wrong tells what the document says", why)

@@ -146,11 +146,12 @@ func TestLimitsOfTenantsBind(t *testing.T) {
 	if e := in.records(changed.header.Get("X-Request-Id"), 2)[1]; !strings.Contains(string(e.raw), `"former_limits":"requests_per_minute=2 `) || !strings.Contains(string(e.raw), `"former_name":"Bank"`) {
 		t.Errorf("the record does not say what changed: %s", e.raw)
 	}
-	for range 4 { // by the limit of before one would have to wait half a minute for each
-		if r := ask(second.Secret); r.status != http.StatusOK {
-			t.Fatalf("under the higher limit: %d %s", r.status, r.body)
-		}
+	since := time.Now()
+	for range 4 {
+		eventually(t, "a request under the higher limit", func() bool { return ask(second.Secret).status == http.StatusOK })
 	}
-	wantProblem(t, "nothing to change", in.admin(http.MethodPatch, "/tenants/bank", map[string]any{}, nil), http.StatusBadRequest, "invalid_value")
+	if took := time.Since(since); took > 50*time.Second { // under the limit of before each waits for half a minute, under this one for a tenth of a second
+		t.Errorf("four requests took %s", took)
+	}
 	wantProblem(t, "a negative limit", in.admin(http.MethodPatch, "/tenants/bank", map[string]any{"limits": adminapi.Limits{Concurrent: -1}}, nil), http.StatusBadRequest, "invalid_value")
 }
