@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/seal"
+	"github.com/sluice-project/sluice/internal/sleep"
 	"github.com/sluice-project/sluice/internal/snapshot"
 	"github.com/sluice-project/sluice/rag/chunk"
 	"github.com/sluice-project/sluice/rag/index"
@@ -174,26 +175,21 @@ const sealAgain = time.Minute
 
 // sealStored encrypts documents one by one until none is left in clear. It goes on where it stopped, whichever replica does.
 func (s *Service) sealStored(ctx context.Context) {
-	for n := 0; ; {
+	for n := 0; ctx.Err() == nil; {
 		found, err := s.store.sealOne(ctx)
-		switch {
-		case err != nil && ctx.Err() == nil:
+		if err != nil {
 			s.log.Warn("rag: documents of an earlier release are still stored in clear; will be tried again", slog.Any("error", err))
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(sealAgain):
-			}
-		case err != nil:
-			return
-		case found:
-			n++
-		default:
-			if n > 0 {
-				s.log.Info("rag: the documents of an earlier release are encrypted", slog.Int("documents", n))
-			}
-			return
+			sleep.For(ctx, sealAgain)
+			continue
 		}
+		if found {
+			n++
+			continue
+		}
+		if n > 0 {
+			s.log.Info("rag: the documents of an earlier release are encrypted", slog.Int("documents", n))
+		}
+		return
 	}
 }
 

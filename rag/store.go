@@ -282,16 +282,19 @@ func (s store) document(ctx context.Context, id string) (*indexedDocument, error
 // sealOne encrypts one document that a release before has stored in clear; found is false when there is none left. The index in memory is the same
 // before and after, so no revision changes.
 func (s store) sealOne(ctx context.Context) (found bool, err error) {
+	var ids []string // looked for without a lock: nearly always there is none
+	if err := s.db.WithContext(ctx).Model(&documentRow{}).Where("suite = ''").Order("id").Limit(1).Pluck("id", &ids).Error; err != nil || len(ids) == 0 {
+		return false, dbError("look for documents in clear", err)
+	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		// The counter's row keeps changes apart, as in bump, and other replicas that do the same.
 		if err := tx.Model(&changeRow{}).Where("name = ?", "rag").Update("version", gorm.Expr("version")).Error; err != nil {
 			return err
 		}
 		var rows []documentRow
-		if err := tx.Select(documentRow{}.columns()).Where("suite = ''").Order("id").Limit(1).Find(&rows).Error; err != nil || len(rows) == 0 {
+		if err := tx.Select(documentRow{}.columns()).Where("id = ? AND suite = ''", ids[0]).Find(&rows).Error; err != nil || len(rows) == 0 {
 			return err
 		}
-		found = true
 		var chunks []chunkRow
 		if err := tx.Select("document", "version", "chunk", "section").Where("document = ? AND version = ?", rows[0].ID, rows[0].Version).Order("chunk").Find(&chunks).Error; err != nil {
 			return err
@@ -308,7 +311,7 @@ func (s store) sealOne(ctx context.Context) (found bool, err error) {
 		}
 		return tx.Model(&chunkRow{}).Where("document = ?", doc.ID).Update("section", "").Error
 	})
-	return found, dbError("encrypt document", err)
+	return err == nil, dbError("encrypt document", err)
 }
 
 func encodeLabels(labels []string) string {

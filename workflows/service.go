@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/sleep"
 )
 
 // Service starts and steers rollouts and keeps the capacity plan. It is safe for concurrent use.
@@ -120,7 +121,7 @@ func (s *Service) launch(ctx context.Context, in rolloutInput) error {
 		if err = temporalError(err); !fault.Is(err, fault.CodeConflict) {
 			return err
 		}
-		if _, taken := s.startable(ctx, in.Spec); taken != nil || pause(ctx, 50*time.Millisecond) != nil {
+		if _, taken := s.startable(ctx, in.Spec); taken != nil || !sleep.For(ctx, 50*time.Millisecond) {
 			return err
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-project/sluice/internal/sleep"
 )
 
 const maxBackoff = 30 * time.Second
@@ -57,7 +59,7 @@ func (s *Service) work(ctx context.Context) error {
 		if err := w.Start(); err != nil {
 			s.log.LogAttrs(ctx, slog.LevelWarn, "cannot reach Temporal, trying again", slog.String("address", s.cfg.Address),
 				slog.Duration("wait", wait), slog.String("error", err.Error()))
-			_ = pause(ctx, wait) // the loop asks ctx
+			sleep.For(ctx, wait) // the loop asks ctx
 			wait = min(wait*2, maxBackoff)
 			continue
 		}
@@ -78,7 +80,7 @@ func (s *Service) work(ctx context.Context) error {
 func (s *Service) follow(ctx context.Context) error {
 	seeded, waited := false, time.Duration(0)
 	var synced *Plan // nil: what Temporal has is not known
-	for ; ctx.Err() == nil; _ = pause(ctx, s.poll) {
+	for ; ctx.Err() == nil; sleep.For(ctx, s.poll) {
 		if !seeded {
 			if err := s.start(ctx); err != nil {
 				s.warn(ctx, "cannot read the capacity plan, trying again", err)
@@ -124,17 +126,5 @@ func (s *Service) sync(ctx context.Context, p Plan) error {
 func (s *Service) warn(ctx context.Context, msg string, err error) {
 	if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
 		s.log.LogAttrs(ctx, slog.LevelWarn, msg, slog.String("error", err.Error()))
-	}
-}
-
-// pause waits for d or for the end of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/store"
+	"github.com/sluice-project/sluice/internal/sleep"
 )
 
 const (
@@ -89,7 +90,7 @@ func (x *Exporter) Run(ctx context.Context) error {
 		if err := lease().Take(x.db.WithContext(ctx), x.holder, time.Now()); err == nil {
 			x.lead(ctx)
 		}
-		if !wait(ctx, x.every) {
+		if !sleep.For(ctx, x.every) {
 			return nil
 		}
 	}
@@ -103,7 +104,7 @@ func (x *Exporter) lead(ctx context.Context) {
 	for _, d := range x.destinations {
 		all.Go(func() error { d.run(sending); return nil })
 	}
-	for wait(ctx, x.every) {
+	for sleep.For(ctx, x.every) {
 		if err := lease().Take(x.db.WithContext(ctx), x.holder, time.Now()); err != nil {
 			x.log.LogAttrs(ctx, slog.LevelInfo, "this replica no longer sends to security monitoring", slog.String("reason", err.Error()))
 			break
@@ -142,14 +143,14 @@ func (d *destination) run(ctx context.Context) {
 			return
 		case err != nil:
 			d.fail(ctx, err)
-			if !wait(ctx, pause/2+rand.N(pause/2+1)) { //nolint:gosec // no secret depends on it
+			if !sleep.For(ctx, pause/2+rand.N(pause/2+1)) { //nolint:gosec // no secret depends on it
 				return
 			}
 			pause = min(2*pause, lastPause)
 			continue
 		}
 		pause = d.pause
-		if n == 0 && !wait(ctx, d.poll) {
+		if n == 0 && !sleep.For(ctx, d.poll) {
 			return
 		}
 	}
@@ -223,16 +224,4 @@ func (d *destination) idle() {
 	d.failed.Store(nil)
 	d.metrics.behind.WithLabelValues(d.cfg.Name).Set(0)
 	d.metrics.lag.WithLabelValues(d.cfg.Name).Set(0)
-}
-
-// wait reports whether the time went by before ctx ended.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

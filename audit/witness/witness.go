@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/internal/sleep"
 )
 
 const (
@@ -54,7 +55,7 @@ type Witness struct {
 	signer checkpoint.Witness
 	own    checkpoint.Witnesses
 	lock   *os.File
-	wait   func(ctx context.Context, d time.Duration)
+	wait   func(ctx context.Context, d time.Duration) bool
 
 	tree checkpoint.Tree // the newest checkpoint that was proven, or the one vouched for; empty before the first contact
 	note string          // its note with our cosignature; "" before the first contact
@@ -72,7 +73,7 @@ func Open(cfg Config, log *slog.Logger) (_ *Witness, err error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	w := &Witness{cfg: cfg, log: log.With(slog.String("component", "witness")), wait: sleep}
+	w := &Witness{cfg: cfg, log: log.With(slog.String("component", "witness")), wait: sleep.For}
 	if w.client, err = newClient(cfg); err != nil {
 		return nil, fmt.Errorf("open witness: %w", err)
 	}
@@ -167,14 +168,4 @@ func (w *Witness) Run(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// sleep ends after d, or with ctx.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }

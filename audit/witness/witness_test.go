@@ -20,6 +20,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/internal/sleep"
 )
 
 func mustPass(t *testing.T, w *Witness) {
@@ -542,16 +543,17 @@ func TestRunGoesOn(t *testing.T) {
 	var pauses []time.Duration
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w.wait = func(_ context.Context, d time.Duration) {
+	w.wait = func(_ context.Context, d time.Duration) bool {
 		pauses = append(pauses, d/time.Minute)
 		if len(steps) == 0 {
 			cancel()
-			return
+			return false
 		}
 		if steps[0] != nil {
 			l.set(steps[0])
 		}
 		steps = steps[1:]
+		return true
 	}
 	if err := w.Run(ctx); err != nil {
 		t.Fatal(err)
@@ -566,7 +568,7 @@ func TestRunGoesOn(t *testing.T) {
 		t.Errorf("%d alarms:\n%s", n, lines)
 	}
 	// The end of the context ends a real wait and a running request.
-	w.wait = sleep
+	w.wait = sleep.For
 	l.set(func() { l.before = nil })
 	ctx, cancel = context.WithCancel(t.Context())
 	done := make(chan error)

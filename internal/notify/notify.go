@@ -15,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/sleep"
 )
 
 const (
@@ -254,7 +255,7 @@ func (c *channel) deliver(ctx context.Context, m message) {
 		case f.final:
 			c.drop(ctx, m, dropRefused, err)
 			return
-		case ctx.Err() != nil || !sleep(ctx, min(wait, time.Until(m.at.Add(c.deadline)))):
+		case ctx.Err() != nil || !sleep.For(ctx, min(wait, time.Until(m.at.Add(c.deadline)))):
 			c.drop(ctx, m, dropShutdown, err)
 			return
 		case time.Since(m.at) >= c.deadline:
@@ -274,16 +275,4 @@ func (c *channel) drop(ctx context.Context, m message, reason string, err error)
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}
 	c.log.LogAttrs(ctx, slog.LevelError, "an alert was not delivered", attrs...)
-}
-
-// sleep waits; it reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

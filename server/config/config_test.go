@@ -85,6 +85,14 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// TestOneSuite: audit.suite encrypts the documents of knowledge bases as well.
+func TestOneSuite(t *testing.T) {
+	c, err := config.Load(write(t, "audit: {suite: gm}\n"), nil, nil)
+	if err != nil || c.RAG.Suite != "gm" {
+		t.Errorf("%q, %v", c.RAG.Suite, err)
+	}
+}
+
 // TestOneMaximumAge: max_stale holds for everything that has no key of its own, and for what has one and says nothing.
 func TestOneMaximumAge(t *testing.T) {
 	c, err := config.Load(write(t, "max_stale: 1h\ngovernance: {max_stale: 7m}\n"), nil, nil)

@@ -2,7 +2,6 @@ package auditcmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/audit/export"
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server"
@@ -84,7 +84,7 @@ func (a *app) exportTiles(ctx context.Context, dir string) error {
 
 // export writes the bundle and checks it before it leaves: a file that stays is one that verifies. about is the file that says what is in it,
 // "" for none.
-func (a *app) export(ctx context.Context, x export.Selection, out, about string) (err error) {
+func (a *app) export(ctx context.Context, x export.Selection, out, about string) error {
 	if err := cli.Reportable(about); err != nil {
 		return err
 	}
@@ -92,35 +92,34 @@ func (a *app) export(ctx context.Context, x export.Selection, out, about string)
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(out, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err = errors.Join(err, f.Close()); err != nil {
-			_ = os.Remove(out)
+	return cli.WriteNew(out, func(f *os.File) error {
+		m, err := server.Export(ctx, cfg, f, x, log)
+		if err != nil {
+			return err
 		}
-	}()
-	m, err := server.Export(ctx, cfg, f, x, log)
-	if err != nil {
-		return err
+		if err := a.describeBundle(f, about, m); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.Stdout, a.Say("cli.export.written", out, m.Records, m.Size, m.Root))
+		return nil
+	})
+}
+
+// describeBundle writes the file that says what is in a bundle; "" is none.
+func (a *app) describeBundle(f *os.File, about string, m evidence.Manifest) error {
+	if about == "" {
+		return nil
 	}
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	if about != "" {
-		size, err := f.Seek(0, io.SeekEnd)
-		if err != nil {
-			return err
-		}
-		b, err := compliance.ReadBundle(filepath.Base(out), f, size, m)
-		if err != nil {
-			return err
-		}
-		if err := cli.WriteReport(about, b.Document(a.Lang())); err != nil {
-			return err
-		}
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
 	}
-	fmt.Fprintln(a.Stdout, a.Say("cli.export.written", out, m.Records, m.Size, m.Root))
-	return nil
+	b, err := compliance.ReadBundle(filepath.Base(f.Name()), f, size, m)
+	if err != nil {
+		return err
+	}
+	return cli.WriteReport(about, b.Document(a.Lang()))
 }

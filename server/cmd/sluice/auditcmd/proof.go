@@ -3,7 +3,6 @@ package auditcmd
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -36,25 +35,18 @@ func (a *app) proofCommand() *cobra.Command {
 }
 
 // prove writes the proof of a record into a file, which must not be there.
-func (a *app) prove(ctx context.Context, cfg *config.Config, id, out string, log *slog.Logger) (err error) {
+func (a *app) prove(ctx context.Context, cfg *config.Config, id, out string, log *slog.Logger) error {
 	p, err := server.Proof(ctx, cfg, id, log)
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
+	err = cli.WriteNew(out, func(f *os.File) error {
+		enc := json.NewEncoder(f)
+		enc.SetIndent("", "  ")
+		return enc.Encode(p)
+	})
+	if err == nil {
+		fmt.Fprintln(a.Stdout, a.Say("cli.proof.written", out, p.Index))
 	}
-	defer func() {
-		if err = errors.Join(err, f.Close()); err != nil {
-			_ = os.Remove(out)
-		}
-	}()
-	enc := json.NewEncoder(f)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(p); err != nil {
-		return err
-	}
-	fmt.Fprintln(a.Stdout, a.Say("cli.proof.written", out, p.Index))
-	return f.Sync()
+	return err
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"os"
 
 	"github.com/sluice-project/sluice/internal/report"
@@ -22,22 +21,10 @@ func Reportable(path string) error {
 }
 
 // WriteReport writes a document to a new file, in the format of its name. A file that stays is whole.
-func WriteReport(path string, d report.Document) (err error) {
+func WriteReport(path string, d report.Document) error {
 	format, err := report.FormatOf(path)
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err = errors.Join(err, f.Close()); err != nil {
-			_ = os.Remove(path)
-		}
-	}()
-	if err := report.Write(f, format, d); err != nil {
-		return err
-	}
-	return f.Sync()
+	return WriteNew(path, func(f *os.File) error { return report.Write(f, format, d) })
 }

@@ -1,9 +1,7 @@
 package managecmd
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -63,7 +61,7 @@ func (a *app) statementCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Co
 }
 
 // statement writes the statement into a file that is not there yet, or to standard output. A file that stays is whole.
-func (a *app) statement(ctx context.Context, flags cli.RemoteFlags, path, out string) (err error) {
+func (a *app) statement(ctx context.Context, flags cli.RemoteFlags, path, out string) error {
 	r, err := a.Login(ctx, flags)
 	if err != nil {
 		return err
@@ -76,19 +74,10 @@ func (a *app) statement(ctx context.Context, flags cli.RemoteFlags, path, out st
 		_, err := a.Stdout.Write(content)
 		return err
 	}
-	f, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	return cli.WriteNew(out, func(f *os.File) error {
+		_, err := f.Write(content)
 		return err
-	}
-	defer func() {
-		if err = errors.Join(err, f.Close()); err != nil {
-			_ = os.Remove(out)
-		}
-	}()
-	if _, err := bytes.NewReader(content).WriteTo(f); err != nil {
-		return err
-	}
-	return f.Sync()
+	})
 }
 
 func (a *app) listStatementsCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Command {
