@@ -5,7 +5,10 @@ import { useTranslation } from 'react-i18next';
 
 import { useLabel } from '../i18n';
 import { type State, stateOf } from '../lib/approvals';
+import { iso } from '../lib/format';
+import type { Column } from './DataTable';
 import { Failure } from './Failure';
+import { Time } from './Time';
 
 const colors: Record<State, string> = { waiting: 'processing', approved: 'success', used: 'default', expired: 'default', declined: 'error' };
 
@@ -26,6 +29,26 @@ export function ApprovalState({ approval }: { approval: Decided }) {
       )}
     </Flex>
   );
+}
+
+/** The columns that lists of what was asked for share: who asked and when, why, and what has become of it. */
+export function useAskedColumns<A extends Decided & { asked_by: string; created_at: string; reason: string }>(): Record<'asked' | 'reason' | 'state', Column<A>> {
+  const { t } = useTranslation();
+  return {
+    asked: {
+      key: 'asked',
+      title: t('approval.askedAt'),
+      render: (a) => (
+        <Flex vertical>
+          {a.asked_by}
+          <Time at={a.created_at} />
+        </Flex>
+      ),
+      csv: (a) => `${iso(a.created_at)} ${a.asked_by}`,
+    },
+    reason: { key: 'reason', title: t('holds.reason'), render: (a) => <div style={{ maxWidth: 220, whiteSpace: 'normal', overflowWrap: 'anywhere' }}>{a.reason}</div>, csv: (a) => a.reason },
+    state: { key: 'state', title: t('holds.state'), render: (a) => <ApprovalState approval={a} />, csv: (a) => stateOf(a) },
+  };
 }
 
 /** Declines an approval for a reason that the asker sees. `open` opens the dialog, which is to be shown somewhere. */

@@ -5,14 +5,13 @@ import { useTranslation } from 'react-i18next';
 import { api, call } from '../api/client';
 import { useLanguage } from '../i18n';
 import { type ErasureApproval, stateOf, useErasureApprovals } from '../lib/approvals';
-import { count, iso } from '../lib/format';
+import { count } from '../lib/format';
 import { useFresh } from '../lib/fresh';
 import { useMay, useMe } from '../lib/me';
 import { type Column, DataTable } from './DataTable';
-import { ApprovalState, useDecline } from './Decide';
+import { useAskedColumns, useDecline } from './Decide';
 import { Failure } from './Failure';
 import { LinkButton } from './LinkButton';
-import { Time } from './Time';
 
 /** Erasures that a legal hold covers and that somebody asked to let pass: for whoever may approve them, and for whoever asked. */
 export function ErasureApprovals({ onPerson }: { onPerson: (digest: string) => void }) {
@@ -51,19 +50,10 @@ export function ErasureApprovals({ onPerson }: { onPerson: (digest: string) => v
       okText: t('approval.approve'),
       onOk: () => run.mutate(a.id),
     });
+  const shared = useAskedColumns<ErasureApproval>();
   const columns: Column<ErasureApproval>[] = [
-    {
-      key: 'asked',
-      title: t('approval.askedAt'),
-      render: (a) => (
-        <Flex vertical>
-          {a.asked_by}
-          <Time at={a.created_at} />
-        </Flex>
-      ),
-      csv: (a) => `${iso(a.created_at)} ${a.asked_by}`,
-    },
-    { key: 'reason', title: t('holds.reason'), render: (a) => <div style={{ maxWidth: 220, whiteSpace: 'normal', overflowWrap: 'anywhere' }}>{a.reason}</div>, csv: (a) => a.reason },
+    shared.asked,
+    shared.reason,
     {
       key: 'target',
       title: t('erasures.target'),
@@ -78,7 +68,7 @@ export function ErasureApprovals({ onPerson }: { onPerson: (digest: string) => v
       csv: (a) => a.target,
     },
     { key: 'goes', title: t('erasures.wouldGo'), render: (a) => <div style={{ maxWidth: 180, whiteSpace: 'normal' }}>{goes(a)}</div>, csv: goes },
-    { key: 'state', title: t('holds.state'), render: (a) => <ApprovalState approval={a} />, csv: (a) => stateOf(a) },
+    shared.state,
     {
       key: 'actions',
       title: t('table.actions'),

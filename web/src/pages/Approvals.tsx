@@ -5,13 +5,11 @@ import { useTranslation } from 'react-i18next';
 import { api, call } from '../api/client';
 import type { Act } from '../api/secondPerson';
 import { type Column, DataTable } from '../components/DataTable';
-import { ApprovalState, useDecline } from '../components/Decide';
+import { useAskedColumns, useDecline } from '../components/Decide';
 import { Failure } from '../components/Failure';
 import { Page } from '../components/Panel';
-import { Time } from '../components/Time';
 import { useLabel } from '../i18n';
 import { stateOf } from '../lib/approvals';
-import { iso } from '../lib/format';
 import { useFresh } from '../lib/fresh';
 import { useMay, useMe } from '../lib/me';
 
@@ -50,18 +48,9 @@ export default function Approvals() {
       okText: t('approval.approve'),
       onOk: () => run.mutate(a),
     });
+  const shared = useAskedColumns<Act>();
   const columns: Column<Act>[] = [
-    {
-      key: 'asked',
-      title: t('approval.askedAt'),
-      render: (a) => (
-        <Flex vertical>
-          {a.asked_by}
-          <Time at={a.created_at} />
-        </Flex>
-      ),
-      csv: (a) => `${iso(a.created_at)} ${a.asked_by}`,
-    },
+    shared.asked,
     {
       key: 'what',
       title: t('acts.what'),
@@ -73,8 +62,8 @@ export default function Approvals() {
       ),
       csv: (a) => `${a.operation} ${a.tenant}`,
     },
-    { key: 'reason', title: t('holds.reason'), render: (a) => <div style={{ maxWidth: 260, whiteSpace: 'normal', overflowWrap: 'anywhere' }}>{a.reason}</div>, csv: (a) => a.reason },
-    { key: 'state', title: t('holds.state'), render: (a) => <ApprovalState approval={a} />, csv: (a) => stateOf(a) },
+    shared.reason,
+    shared.state,
     {
       key: 'actions',
       title: t('table.actions'),
