@@ -7,6 +7,7 @@ import (
 
 // TestAccountsOnTheCommandLine: people, their keys and budgets, as an administrator and as a developer manage them.
 func TestAccountsOnTheCommandLine(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, nil, quiet)
 	p := s.up()
 	s.env = p.client()
@@ -100,6 +101,7 @@ func TestAccountsOnTheCommandLine(t *testing.T) {
 
 // TestTenantsOnTheCommandLine: a tenant is made, limited, suspended and resumed.
 func TestTenantsOnTheCommandLine(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, nil, quiet)
 	p := s.up()
 	s.env = p.client()

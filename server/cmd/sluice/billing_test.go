@@ -22,6 +22,7 @@ import (
 // TestBillingCommands goes the way of an operator: look at the month, correct, close the month before, file the statements, and find all of it
 // in the audit log.
 func TestBillingCommands(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, nil, quiet)
 	p := s.up()
 	s.env = p.client()
@@ -127,6 +128,7 @@ func TestBillingCommands(t *testing.T) {
 
 // TestBillingNeedsASecondPerson: once the duties are separated, the commands ask for the approval that closing and correcting need, and use it.
 func TestBillingNeedsASecondPerson(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, nil, quiet)
 	p := s.up()
 	s.env = append(p.client(), s.env...)

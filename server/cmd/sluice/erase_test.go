@@ -26,6 +26,7 @@ func TestEraseWantsOneOfThree(t *testing.T) {
 // TestEraseCommand: the command shows what would happen and asks; a hold refuses it until somebody else has approved it; and what it leaves is a
 // certificate that sluice-verify can check.
 func TestEraseCommand(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, nil, quiet)
 	p := s.up()
 	s.env = append(p.client(), s.env...)

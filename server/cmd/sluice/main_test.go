@@ -49,6 +49,16 @@ type site struct {
 	scripted *enginetest.Scripted
 }
 
+// begun returns the steps of a scripted answer that has begun to leave: its first word waits for its end, since it could be the scheme of an
+// address with a password. With fewer nothing would leave before the keep-alive of fifteen seconds.
+func begun() chan struct{} {
+	step := make(chan struct{}, 3)
+	for range cap(step) {
+		step <- struct{}{}
+	}
+	return step
+}
+
 // newSite writes the configuration; extra is appended to it.
 func newSite(t *testing.T, plan func(n int, req *engine.Request) enginetest.Plan, extra string) *site {
 	t.Helper()

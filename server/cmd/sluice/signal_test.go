@@ -14,8 +14,8 @@ import (
 
 // TestSecondSignal: whoever does not want to wait for the open streams asks again, and the process ends at once.
 func TestSecondSignal(t *testing.T) {
-	step := make(chan struct{}, 1)
-	step <- struct{}{} // one token, so that the answer has begun
+	t.Parallel()
+	step := begun()
 	defer close(step)
 	s := newSite(t, func(int, *engine.Request) enginetest.Plan {
 		return enginetest.Plan{Texts: []string{"one two three four"}, Step: step}

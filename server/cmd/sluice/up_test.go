@@ -107,8 +107,8 @@ func private(t *testing.T, dir string) {
 
 // TestDrain: SIGTERM lets an open stream end as it would have, refuses new work, and the process ends with 0, its records whole.
 func TestDrain(t *testing.T) {
-	step := make(chan struct{}, 1)
-	step <- struct{}{} // one token, so that the answer has begun
+	t.Parallel()
+	step := begun()
 	s := newSite(t, func(int, *engine.Request) enginetest.Plan {
 		return enginetest.Plan{Texts: []string{"one two three four"}, Step: step}
 	}, quiet)
@@ -140,8 +140,8 @@ func TestDrain(t *testing.T) {
 
 // TestDrainDeadline: a stream that does not end is cut at the deadline, with its outcome recorded, and the exit code says so.
 func TestDrainDeadline(t *testing.T) {
-	step := make(chan struct{}, 1)
-	step <- struct{}{} // one token, so that the answer has begun
+	t.Parallel()
+	step := begun()
 	defer close(step)
 	s := newSite(t, func(int, *engine.Request) enginetest.Plan {
 		return enginetest.Plan{Texts: []string{"one two three four"}, Step: step}

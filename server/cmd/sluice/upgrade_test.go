@@ -22,6 +22,7 @@ import (
 // with its password and its roles, also a pair of roles that nobody gets any more; keys work and what was revoked stays revoked; usage, holds,
 // kept texts and the log are there, and the log verifies. The keys of the directory end in November 2031; make another one then.
 func TestUpgradeKeepsEverything(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, nil, quiet)
 	unpack(t, "testdata/release-8cdbd6f.tar.gz", s.data)
 	var was struct {
