@@ -210,9 +210,7 @@ func TestSlowReceivers(t *testing.T) {
 	db := dbtest.SQLite(t)
 	filled(t, db, records)
 	r := listen(t, "", "", "")
-	for range 500 {
-		r.moods = append(r.moods, mood{"slow", 9, stays})
-	}
+	r.then(slices.Repeat([]mood{{"slow", 9, stays}}, 500)...)
 	x, _ := exporter(t, db, Config{Name: "soc", Address: r.address()})
 	x.destinations[0].timeout = 50 * time.Millisecond
 	// The ninth frame is the last that it reads: with fewer it sees the end and closes.
