@@ -2,7 +2,10 @@ package audit
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -14,7 +17,7 @@ import (
 	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
-	"github.com/sluice-project/sluice/migrations"
+	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
 func testKeys() *keyring.Ring { return keyring.FromBytes([]byte("0123456789abcdef0123456789abcdef")) }
@@ -78,13 +81,14 @@ func mustVerify(t testing.TB, l *Log, db *gorm.DB) verify.Report {
 	return r
 }
 
+// openMigrated opens the SQLite database at path, and makes it first if it is not there.
 func openMigrated(t testing.TB, path string) *gorm.DB {
 	t.Helper()
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		dbtest.SQLiteFile(t, path)
+	}
 	db, err := database.Open(context.Background(), database.Config{URL: keyring.Inline("sqlite:" + path)})
 	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := migrations.Apply(context.Background(), db); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = database.Close(db) })

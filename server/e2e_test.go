@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/internal/testmodel"
+	"github.com/sluice-project/sluice/migrations/dbtest"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/config"
 )
@@ -82,6 +83,11 @@ func start(t *testing.T, s setup) *installation {
 	}
 	if s.database != "" {
 		overrides["database.url"] = s.database
+	} else if s.dir == "" { // a new installation
+		if err := os.MkdirAll(filepath.Join(in.dir, "data"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		dbtest.SQLiteFile(t, filepath.Join(in.dir, "data", "sluice.db"))
 	}
 	maps.Copy(overrides, s.overrides)
 	names := "[{id: scripted}]"

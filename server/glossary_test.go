@@ -99,6 +99,9 @@ func retiredIn(folder, identifier string) (word, instead string) {
 // files calls visit with every file below a folder of the repository, without what was downloaded, built or is test data. Golden files count.
 func files(t *testing.T, folder string, visit func(name string, source []byte)) {
 	t.Helper()
+	if testing.Short() { // as sources does
+		t.Skip("reads the whole source")
+	}
 	root := os.DirFS("..")
 	err := fs.WalkDir(root, folder, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {

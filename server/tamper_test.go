@@ -142,6 +142,9 @@ func tamperWithUsage(t *testing.T, cfg *config.Config, db *gorm.DB) {
 // reader that uses no index, must never verify; a flip inside a record must name it. A flip that changes no evidence (see evidence)
 // may pass.
 func TestFlippedBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("verifies hundreds of times")
+	}
 	t.Parallel()
 	in := start(t, setup{})
 	in.someRequests()

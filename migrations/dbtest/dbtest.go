@@ -42,17 +42,41 @@ func Each(t *testing.T, test func(t *testing.T, db *gorm.DB)) {
 // SQLite returns a fresh migrated SQLite database.
 func SQLite(t testing.TB) *gorm.DB {
 	t.Helper()
-	return open(t, "sqlite:"+filepath.Join(t.TempDir(), "test.db"))
+	path := filepath.Join(t.TempDir(), "test.db")
+	SQLiteFile(t, path)
+	return open(t, "sqlite:"+path)
+}
+
+// SQLiteFile writes a fresh migrated SQLite database to path.
+func SQLiteFile(t testing.TB, path string) {
+	t.Helper()
+	b, err := sqliteTemplate()
+	if err == nil {
+		err = os.WriteFile(path, b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Postgres returns a fresh migrated database on a real PostgreSQL server.
 func Postgres(t testing.TB) *gorm.DB {
 	t.Helper()
-	return open(t, PostgresURL(t))
+	// A server that is not ours would keep the template after the tests.
+	if os.Getenv("SLUICE_TEST_POSTGRES") != "" {
+		return open(t, PostgresURL(t))
+	}
+	return open(t, postgresURL(t, postgresTemplate))
 }
 
 // PostgresURL returns the URL of a fresh, empty database on a real PostgreSQL server; it is dropped when the test ends.
 func PostgresURL(t testing.TB) string {
+	t.Helper()
+	return postgresURL(t, func() (string, error) { return "template1", nil })
+}
+
+// postgresURL returns the URL of a copy of the database that template names.
+func postgresURL(t testing.TB, template func() (string, error)) string {
 	t.Helper()
 	base, err := server()
 	if err != nil {
@@ -66,19 +90,32 @@ func PostgresURL(t testing.TB) string {
 		t.Fatal(err)
 	}
 	name := fmt.Sprintf("t_%d_%d_%d", os.Getpid(), time.Now().UnixNano(), counter.Add(1))
-	if err := admin.Exec("CREATE DATABASE " + name).Error; err != nil {
+	from, err := template()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Exec("CREATE DATABASE " + name + " TEMPLATE " + from).Error; err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = admin.Exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)").Error
 		_ = database.Close(admin)
 	})
-	u, err := url.Parse(base)
+	to, err := at(base, name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return to
+}
+
+// at returns the URL of another database of the server at base.
+func at(base, name string) (string, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return "", err
+	}
 	u.Path = "/" + name
-	return u.String()
+	return u.String(), nil
 }
 
 // Backup copies the PostgreSQL database at rawURL, which [PostgresURL] returned and nobody may be connected to, and returns what puts the
@@ -147,16 +184,68 @@ func open(t testing.TB, rawURL string) *gorm.DB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = database.Close(db) })
-	if _, err := migrations.Apply(t.Context(), db); err != nil {
+	if _, err := migrations.Apply(t.Context(), db); err != nil { // a copy of a template has them
 		t.Fatal(err)
 	}
 	return db
 }
 
-//nolint:gochecknoglobals // the one server of a test binary
+// migrated brings the schema of the empty database at rawURL to the latest version and closes it.
+func migrated(rawURL string) error {
+	ctx := context.Background()
+	db, err := database.Open(ctx, database.Config{URL: keyring.Inline(rawURL), MaxConnections: 2})
+	if err != nil {
+		return err
+	}
+	_, err = migrations.Apply(ctx, db)
+	return errors.Join(err, database.Close(db))
+}
+
+// makeSQLiteTemplate returns the file of an empty migrated database. Each test gets a copy: under the race detector the migrations alone take
+// a second.
+func makeSQLiteTemplate() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "sluice-sqlite-")
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "template.db")
+	if err = migrated("sqlite:" + path); err == nil {
+		if _, left := os.Stat(path + "-wal"); left == nil {
+			err = errors.New("the template's write-ahead log was not taken into the file")
+		}
+	}
+	b, rerr := os.ReadFile(path)
+	return b, errors.Join(err, rerr, os.RemoveAll(dir))
+}
+
+// makePostgresTemplate returns the name of an empty migrated database on the server that ends with this process.
+func makePostgresTemplate() (string, error) {
+	const name = "migrated"
+	base, err := server()
+	if err != nil {
+		return "", err
+	}
+	admin, err := database.Open(context.Background(), database.Config{URL: keyring.Inline(base), MaxConnections: 2})
+	if err != nil {
+		return "", err
+	}
+	err = admin.Exec("CREATE DATABASE " + name).Error
+	if err = errors.Join(err, database.Close(admin)); err != nil {
+		return "", err
+	}
+	to, err := at(base, name)
+	if err != nil {
+		return "", err
+	}
+	return name, migrated(to)
+}
+
+//nolint:gochecknoglobals // the one server of a test binary, and what its databases are copies of
 var (
-	counter atomic.Int64
-	server  = sync.OnceValues(startServer)
+	counter          atomic.Int64
+	server           = sync.OnceValues(startServer)
+	sqliteTemplate   = sync.OnceValues(makeSQLiteTemplate)
+	postgresTemplate = sync.OnceValues(makePostgresTemplate)
 	// lifeline is held here because a collected pipe would be closed.
 	lifeline io.Closer
 )
