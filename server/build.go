@@ -27,6 +27,7 @@ import (
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/accessreview"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
@@ -63,6 +64,7 @@ type parts struct {
 	siem       *siem.Exporter // nil without a destination
 	reconciler *reconcile.Reconciler
 	eraser     *erasure.Eraser
+	reviews    *accessreview.Service
 	native     *native.Engine // nil without native models
 	engines    map[string]engine.Engine
 	rag        *rag.Service // nil without an embedding model
@@ -198,6 +200,7 @@ func (p *parts) buildAudit(context.Context) error {
 	}
 	p.closers = append(p.closers, p.audit.Close)
 	p.reconciler = newReconciler(p, p.reg)
+	p.reviews = accessreview.New(accessreview.Config{Identity: p.identity, Access: p.access, RecordLapse: p.recordLapse}, p.db, p.log)
 	return nil
 }
 
@@ -328,7 +331,17 @@ func (p *parts) buildGateway(ctx context.Context) error {
 // loops lists the background tasks of the built parts.
 func (p *parts) loops() []loop {
 	out := []loop{
-		{"identity", p.identity.Run}, {"policy", p.guard.Run}, {"pseudonyms", p.guard.Sweep}, {"billing", p.ledger.Run}, {"audit", p.audit.Run}, {"retention", p.audit.Retain}, {"reconciliation", p.reconciler.Run}, {"route", p.router.Run}, {"notifications", p.notify.Run}, {"secrets", p.secrets.Run},
+		{"identity", p.identity.Run},
+		{"policy", p.guard.Run},
+		{"pseudonyms", p.guard.Sweep},
+		{"billing", p.ledger.Run},
+		{"audit", p.audit.Run},
+		{"retention", p.audit.Retain},
+		{"reconciliation", p.reconciler.Run},
+		{"route", p.router.Run},
+		{"notifications", p.notify.Run},
+		{"secrets", p.secrets.Run},
+		{"reviews of access", p.reviews.Run},
 	}
 	if p.rag != nil {
 		out = append(out, loop{"retrieval", p.rag.Run})

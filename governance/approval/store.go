@@ -156,7 +156,7 @@ func (s tables) spendable(ctx context.Context, kind Kind, id, digest string, now
 
 func (s tables) approve(ctx context.Context, kind Kind, tenant, id string, who identity.Principal, now time.Time) (Approval, error) {
 	return s.settle(ctx, kind, tenant, id, who, now, "approve", func(tx *gorm.DB, a *Approval) (bool, error) {
-		if err := independent(tx.Session(&gorm.Session{NewDB: true}), a.AskedBy, who.ID, now); err != nil {
+		if err := Independent(tx.Session(&gorm.Session{NewDB: true}), a.AskedBy, who.ID, now); err != nil {
 			return false, err
 		}
 		if !a.Approved.IsZero() {
@@ -168,9 +168,9 @@ func (s tables) approve(ctx context.Context, kind Kind, tenant, id string, who i
 	})
 }
 
-// independent refuses accounts of which one created the other: whoever did may have both. Two that a third one created are apart. It refuses an
+// Independent refuses, with CodeSecondPerson, accounts of which one created the other: whoever did may have both. Two that a third one created are apart. It refuses an
 // approver, too, whom the asker gave roles not long ago: nobody makes himself a second person.
-func independent(db *gorm.DB, asker, approver string, now time.Time) error {
+func Independent(db *gorm.DB, asker, approver string, now time.Time) error {
 	for of, maker := range map[string]string{asker: approver, approver: asker} {
 		by, err := identity.Creator(db, of)
 		if err != nil {

@@ -34,6 +34,7 @@ const (
 	CodeModelNotAllowed Code = "model_not_allowed"
 	CodePurpose         Code = "purpose_required"
 	CodeSecondPerson    Code = "second_person_required"
+	CodeNotReviewer     Code = "not_reviewer"
 	CodeReauthenticate  Code = "reauthenticate"
 	CodeWrongPassword   Code = "wrong_password"
 	CodeChangePassword  Code = "password_change_required"
@@ -126,6 +127,7 @@ var kinds = map[Code]Kind{
 	CodeModelNotAllowed: Denied,
 	CodePurpose:         Denied,
 	CodeSecondPerson:    Denied,
+	CodeNotReviewer:     Denied,
 	CodeReauthenticate:  Denied,
 	CodeWrongPassword:   Denied,
 	CodeChangePassword:  Denied,

@@ -13,6 +13,45 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for AccessReviewItemDecision.
+const (
+	Confirmed AccessReviewItemDecision = "confirmed"
+	Ended     AccessReviewItemDecision = "ended"
+	Lapsed    AccessReviewItemDecision = "lapsed"
+)
+
+// Valid indicates whether the value is a known member of the AccessReviewItemDecision enum.
+func (e AccessReviewItemDecision) Valid() bool {
+	switch e {
+	case Confirmed:
+		return true
+	case Ended:
+		return true
+	case Lapsed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AccessReviewKind.
+const (
+	AccessReviewKindKey  AccessReviewKind = "key"
+	AccessReviewKindUser AccessReviewKind = "user"
+)
+
+// Valid indicates whether the value is a known member of the AccessReviewKind enum.
+func (e AccessReviewKind) Valid() bool {
+	switch e {
+	case AccessReviewKindKey:
+		return true
+	case AccessReviewKindUser:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AuditModeMode.
 const (
 	BestEffort AuditModeMode = "best-effort"
@@ -656,6 +695,85 @@ func (e ReportUsageParamsGroupBy) Valid() bool {
 	default:
 		return false
 	}
+}
+
+// AccessDecision defines model for AccessDecision.
+type AccessDecision struct {
+	Id string `json:"id"`
+
+	// Keep false ends it
+	Keep bool             `json:"keep"`
+	Kind AccessReviewKind `json:"kind"`
+
+	// Reason Needed to end something
+	Reason *string `json:"reason,omitempty"`
+}
+
+// AccessReview defines model for AccessReview.
+type AccessReview struct {
+	DueAt time.Time `json:"due_at"`
+
+	// EndedAt Absent while it is open
+	EndedAt *time.Time `json:"ended_at,omitempty"`
+	Entries int        `json:"entries"`
+	Id      string     `json:"id"`
+	Name    string     `json:"name"`
+
+	// Owner User id
+	Owner     string    `json:"owner"`
+	OwnerName string    `json:"owner_name"`
+	StartedAt time.Time `json:"started_at"`
+
+	// StartedBy User id
+	StartedBy   string `json:"started_by"`
+	StartedName string `json:"started_name"`
+	Tenant      string `json:"tenant"`
+
+	// Waiting Entries that nobody has decided about
+	Waiting int `json:"waiting"`
+}
+
+// AccessReviewDetail defines model for AccessReviewDetail.
+type AccessReviewDetail struct {
+	Items  []AccessReviewItem `json:"items"`
+	Review AccessReview       `json:"review"`
+}
+
+// AccessReviewItem defines model for AccessReviewItem.
+type AccessReviewItem struct {
+	DecidedAt *time.Time `json:"decided_at,omitempty"`
+
+	// DecidedBy User id; absent of what lapsed
+	DecidedBy   *string `json:"decided_by,omitempty"`
+	DecidedName *string `json:"decided_name,omitempty"`
+
+	// Decision Absent while it waits
+	Decision *AccessReviewItemDecision `json:"decision,omitempty"`
+
+	// DoneAt When the account was disabled, the key revoked, or that was found impossible
+	DoneAt *time.Time `json:"done_at,omitempty"`
+
+	// Failure Code of why it could not be ended: `conflict` for the last administrator, `not_found` for what is gone
+	Failure *string `json:"failure,omitempty"`
+
+	// Holds What it held when it was last shown, such as "role auditor"
+	Holds  []string         `json:"holds"`
+	Id     string           `json:"id"`
+	Kind   AccessReviewKind `json:"kind"`
+	Name   string           `json:"name"`
+	Reason *string          `json:"reason,omitempty"`
+}
+
+// AccessReviewItemDecision Absent while it waits
+type AccessReviewItemDecision string
+
+// AccessReviewKind defines model for AccessReviewKind.
+type AccessReviewKind string
+
+// AccessReviewPage defines model for AccessReviewPage.
+type AccessReviewPage struct {
+	Items []AccessReview `json:"items"`
+	Next  *string        `json:"next,omitempty"`
 }
 
 // ActApproval defines model for ActApproval.
@@ -1563,6 +1681,19 @@ type MonitoringDestination struct {
 
 // MonitoringDestinationFormat defines model for MonitoringDestination.Format.
 type MonitoringDestinationFormat string
+
+// NewAccessReview defines model for NewAccessReview.
+type NewAccessReview struct {
+	// DueAt Within 366 days
+	DueAt time.Time `json:"due_at"`
+	Name  string    `json:"name"`
+
+	// Owner User name of who decides
+	Owner string `json:"owner"`
+
+	// Tenant The caller's own if absent
+	Tenant *string `json:"tenant,omitempty"`
+}
 
 // NewAdapter defines model for NewAdapter.
 type NewAdapter struct {
@@ -2765,6 +2896,28 @@ type ProblemAnswer = Problem
 // SessionAnswer defines model for SessionAnswer.
 type SessionAnswer = Session
 
+// ListAccessReviewsParams defines parameters for ListAccessReviews.
+type ListAccessReviewsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Cursor `next` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// GetAccessReviewParams defines parameters for GetAccessReview.
+type GetAccessReviewParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// DecideAccessReviewParams defines parameters for DecideAccessReview.
+type DecideAccessReviewParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // ListActApprovalsParams defines parameters for ListActApprovals.
 type ListActApprovalsParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -3189,6 +3342,12 @@ type ResetPasswordParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
+
+// StartAccessReviewJSONRequestBody defines body for StartAccessReview for application/json ContentType.
+type StartAccessReviewJSONRequestBody = NewAccessReview
+
+// DecideAccessReviewJSONRequestBody defines body for DecideAccessReview for application/json ContentType.
+type DecideAccessReviewJSONRequestBody = AccessDecision
 
 // DeclineActJSONRequestBody defines body for DeclineAct for application/json ContentType.
 type DeclineActJSONRequestBody = Reason
@@ -3764,6 +3923,18 @@ func (a Extension) MarshalJSON() ([]byte, error) {
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// ListAccessReviews List reviews of access, newest first
+	// (GET /access-reviews)
+	ListAccessReviews(c *gin.Context, params ListAccessReviewsParams)
+	// StartAccessReview Start a review of every active account and key of a tenant
+	// (POST /access-reviews)
+	StartAccessReview(c *gin.Context)
+	// GetAccessReview One review of access with its entries
+	// (GET /access-reviews/{id})
+	GetAccessReview(c *gin.Context, id IdPath, params GetAccessReviewParams)
+	// DecideAccessReview Confirm or end an entry of a review of access
+	// (POST /access-reviews/{id}/decisions)
+	DecideAccessReview(c *gin.Context, id IdPath, params DecideAccessReviewParams)
 	// ListActApprovals The approvals of grave acts that were asked for in the last seven days, newest first
 	// (GET /approvals)
 	ListActApprovals(c *gin.Context, params ListActApprovalsParams)
@@ -4080,6 +4251,134 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(c *gin.Context)
+
+// ListAccessReviews operation middleware
+func (siw *ServerInterfaceWrapper) ListAccessReviews(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAccessReviewsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListAccessReviews(c, params)
+}
+
+// StartAccessReview operation middleware
+func (siw *ServerInterfaceWrapper) StartAccessReview(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.StartAccessReview(c)
+}
+
+// GetAccessReview operation middleware
+func (siw *ServerInterfaceWrapper) GetAccessReview(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetAccessReviewParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetAccessReview(c, id, params)
+}
+
+// DecideAccessReview operation middleware
+func (siw *ServerInterfaceWrapper) DecideAccessReview(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DecideAccessReviewParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DecideAccessReview(c, id, params)
+}
 
 // ListActApprovals operation middleware
 func (siw *ServerInterfaceWrapper) ListActApprovals(c *gin.Context) {
@@ -6922,6 +7221,10 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/users/:id/enable", wrapper.EnableUser)
 	router.POST(options.BaseURL+"/users/:id/password-reset", wrapper.ResetPassword)
 	router.POST(options.BaseURL+"/users/:id/disable", wrapper.DisableUser)
+	router.GET(options.BaseURL+"/access-reviews", wrapper.ListAccessReviews)
+	router.POST(options.BaseURL+"/access-reviews", wrapper.StartAccessReview)
+	router.GET(options.BaseURL+"/access-reviews/:id", wrapper.GetAccessReview)
+	router.POST(options.BaseURL+"/access-reviews/:id/decisions", wrapper.DecideAccessReview)
 	router.GET(options.BaseURL+"/roles", wrapper.ListRoles)
 	router.GET(options.BaseURL+"/keys", wrapper.ListKeys)
 	router.POST(options.BaseURL+"/keys", wrapper.CreateKey)

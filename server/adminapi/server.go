@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/accessreview"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/inflight"
@@ -46,6 +47,7 @@ type Deps struct {
 	Guard    *governance.Guard
 	Audit    *audit.Log
 	Eraser   *erasure.Eraser
+	Reviews  *accessreview.Service
 	Verify   func(ctx context.Context, progress func(done, total int64)) (verify.Report, error)
 	// RevealSweep is told that a person looked at the values of so many conversations within an hour that it is an alarm.
 	RevealSweep func(ctx context.Context, tenant string, conversations int)

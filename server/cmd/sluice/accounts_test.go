@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestAccountsOnTheCommandLine: people, their keys and budgets, as an administrator and as a developer manage them.
@@ -73,6 +74,19 @@ func TestAccountsOnTheCommandLine(t *testing.T) {
 	s.run("user", "edit", "wang.fang", "--role", "auditor", "--role", "security_admin").wants(t, exitFailed, "conflicting_roles")
 	s.run("user", "edit", "wang.fang", "--role", "auditor", "--role", "developer", "--label", "").wants(t, exitOK, "changed wang.fang: auditor,developer")
 	s.run("user", "edit", "admin", "--role", "auditor").wants(t, exitFailed, "conflict", "somebody else")
+	auditor := as("wang.fang", password)
+	due := time.Now().AddDate(0, 1, 0).Format(time.DateOnly)
+	s.run("review", "start", "--name", "autumn", "--owner", "wang.fang").wants(t, exitUsage, "--due")
+	s.run("review", "start", "--name", "autumn", "--owner", "wang.fang", "--due", "tomorrow").wants(t, exitUsage, "2026-12-31")
+	begun := s.run("review", "start", "--name", "autumn", "--owner", "wang.fang", "--due", due)
+	begun.wants(t, exitOK, "decided by wang.fang until")
+	review := strings.Fields(begun.out)[1]
+	s.run("review", "list").wants(t, exitOK, review, "autumn", "wang.fang")
+	auditor.run("review", "show", review).wants(t, exitOK, "key/"+id, "waiting", "scope chat")
+	auditor.run("review", "end", review, "key/"+id).wants(t, exitUsage, "--reason")
+	auditor.run("review", "keep", review, id).wants(t, exitUsage, "user/ID")
+	auditor.run("review", "keep", review, "key/"+id).wants(t, exitFailed, "second_person_required") // his own
+	s.run("review", "keep", review, "key/"+id).wants(t, exitOK, "key/"+id+": confirmed")
 	s.run("user", "disable", "wang.fang").wants(t, exitOK, "disabled wang.fang")
 	dev.run("key", "list").wants(t, exitFailed, "invalid_login")
 	if got := row(s.run("key", "list")); got[6] != "suspended" {

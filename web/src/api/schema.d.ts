@@ -258,6 +258,64 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/access-reviews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List reviews of access, newest first */
+        get: operations["listAccessReviews"];
+        put?: never;
+        /**
+         * Start a review of every active account and key of a tenant
+         * @description The owner confirms each entry, or ends it: the account is disabled, the key revoked. What nobody has decided about when it is due lapses, which ends it, too. The owner, who is not the one who starts it, is an administrator or an auditor of the tenant or of the operator. One review of a tenant is open at a time (409 `conflict`).
+         */
+        post: operations["startAccessReview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/access-reviews/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One review of access with its entries */
+        get: operations["getAccessReview"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/access-reviews/{id}/decisions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Confirm or end an entry of a review of access
+         * @description For the owner of the review (403 `not_reviewer`); for whoever started it where the owner may not decide: nobody decides about his own account and keys, nor about an account that he created, that created his, or that got its roles from him within the last 90 days (403 `second_person_required`). What holds something else than was shown is not confirmed: it is shown anew (409 `conflict`).
+         */
+        post: operations["decideAccessReview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/roles": {
         parameters: {
             query?: never;
@@ -1750,6 +1808,84 @@ export interface components {
         TenantPage: {
             items: components["schemas"]["Tenant"][];
             next?: string;
+        };
+        NewAccessReview: {
+            /** @description The caller's own if absent */
+            tenant?: string;
+            name: string;
+            /** @description User name of who decides */
+            owner: string;
+            /**
+             * Format: date-time
+             * @description Within 366 days
+             */
+            due_at: string;
+        };
+        AccessReview: {
+            id: string;
+            tenant: string;
+            name: string;
+            /** @description User id */
+            owner: string;
+            owner_name: string;
+            /** @description User id */
+            started_by: string;
+            started_name: string;
+            /** Format: date-time */
+            started_at: string;
+            /** Format: date-time */
+            due_at: string;
+            /**
+             * Format: date-time
+             * @description Absent while it is open
+             */
+            ended_at?: string;
+            /** @description Entries that nobody has decided about */
+            waiting: number;
+            entries: number;
+        };
+        AccessReviewPage: {
+            items: components["schemas"]["AccessReview"][];
+            next?: string;
+        };
+        AccessReviewDetail: {
+            review: components["schemas"]["AccessReview"];
+            items: components["schemas"]["AccessReviewItem"][];
+        };
+        /** @enum {string} */
+        AccessReviewKind: "user" | "key";
+        AccessReviewItem: {
+            kind: components["schemas"]["AccessReviewKind"];
+            id: string;
+            name: string;
+            /** @description What it held when it was last shown, such as "role auditor" */
+            holds: string[];
+            /**
+             * @description Absent while it waits
+             * @enum {string}
+             */
+            decision?: "confirmed" | "ended" | "lapsed";
+            /** @description User id; absent of what lapsed */
+            decided_by?: string;
+            decided_name?: string;
+            /** Format: date-time */
+            decided_at?: string;
+            reason?: string;
+            /**
+             * Format: date-time
+             * @description When the account was disabled, the key revoked, or that was found impossible
+             */
+            done_at?: string;
+            /** @description Code of why it could not be ended: `conflict` for the last administrator, `not_found` for what is gone */
+            failure?: string;
+        };
+        AccessDecision: {
+            kind: components["schemas"]["AccessReviewKind"];
+            id: string;
+            /** @description false ends it */
+            keep: boolean;
+            /** @description Needed to end something */
+            reason?: string;
         };
         User: {
             id: string;
@@ -4086,6 +4222,114 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["User"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listAccessReviews: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description `next` of the page before */
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Reviews of a tenant */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessReviewPage"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    startAccessReview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewAccessReview"];
+            };
+        };
+        responses: {
+            /** @description The review */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessReview"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getAccessReview: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The review */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessReviewDetail"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    decideAccessReview: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccessDecision"];
+            };
+        };
+        responses: {
+            /** @description The entry */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessReviewItem"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];

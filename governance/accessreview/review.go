@@ -1,0 +1,374 @@
+package accessreview
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/sleep"
+)
+
+const (
+	maxTime   = 366 * 24 * time.Hour // from the start to the due date
+	maxText   = 128                  // runes of a name
+	maxReason = 1024                 // runes
+	maxItems  = 10_000
+	claimTime = time.Minute // after which another replica takes up what one has left
+	interval  = 5 * time.Second
+)
+
+// Kind says what an entry is about.
+type Kind string
+
+// The kinds.
+const (
+	KindUser Kind = "user"
+	KindKey  Kind = "key"
+)
+
+// Decision is what became of an entry.
+type Decision string
+
+// The decisions. An entry without one waits.
+const (
+	Confirmed Decision = "confirmed" // it keeps what it holds
+	Ended     Decision = "ended"     // the account is disabled, the key revoked
+	Lapsed    Decision = "lapsed"    // nobody decided in time: ended, too
+)
+
+// Campaign is one review.
+type Campaign struct {
+	ID, Tenant, Name       string
+	Owner, OwnerName       string // who decides
+	StartedBy, StartedName string // who decides about the owner's own
+	Started, Due           time.Time
+	Ended                  time.Time // zero while it is open
+	Waiting, All           int       // entries without a decision, and all
+}
+
+// Item is an account or a key under review.
+type Item struct {
+	Kind     Kind
+	ID, Name string
+	Holds    []string // what it held when it was last shown, such as "role auditor"; sorted
+	Decision Decision
+	By       string // user id
+	ByName   string
+	Reason   string
+	Decided  time.Time
+	Done     time.Time  // when it was ended; zero for what is confirmed, and until then
+	Failure  fault.Code // why it could not be ended; "" if it was
+}
+
+// Config is what a service works with.
+type Config struct {
+	Identity *identity.Identity
+	Access   *access.Enforcer
+	// RecordLapse makes the record of a lapse durable, before anything ends. Its error stops the lapse.
+	RecordLapse func(ctx context.Context, c Campaign, i Item) error
+}
+
+// Service runs campaigns. It is safe for concurrent use.
+type Service struct {
+	cfg Config
+	db  *gorm.DB
+	log *slog.Logger
+	now func() time.Time
+}
+
+// New returns a service over a migrated database. Entries lapse while [Service.Run] runs.
+func New(cfg Config, db *gorm.DB, log *slog.Logger) *Service {
+	return &Service{cfg: cfg, db: db, log: log.With(slog.String("component", "accessreview")), now: time.Now}
+}
+
+// NewCampaign asks for a campaign.
+type NewCampaign struct {
+	Tenant, Name string
+	Owner        string // name of the account that decides
+	Due          time.Time
+}
+
+// Start begins a campaign over every active account and key of a tenant. Errors: CodeInvalidValue; CodeMissing; CodeNotFound for an owner that
+// is no active account of the tenant or of the operator; CodeConflict for an owner who may not read accounts or is the one who starts it, and
+// while another campaign of the tenant is open.
+func (s *Service) Start(ctx context.Context, in NewCampaign, by identity.Principal) (Campaign, error) {
+	now := s.now()
+	if err := checkText("name", in.Name, maxText); err != nil {
+		return Campaign{}, err
+	}
+	if !in.Due.After(now) || in.Due.After(now.Add(maxTime)) {
+		return Campaign{}, invalid("due_at", fault.Say("accessreview.due"))
+	}
+	owner, err := s.owner(ctx, in.Tenant, in.Owner)
+	if err != nil {
+		return Campaign{}, err
+	}
+	if owner.ID == by.ID {
+		return Campaign{}, fault.New(fault.CodeConflict, fault.Say("accessreview.owner_starts"))
+	}
+	rows, err := s.held(ctx, in.Tenant)
+	if err != nil {
+		return Campaign{}, err
+	}
+	c := Campaign{
+		ID: uuid.Must(uuid.NewV7()).String(), Tenant: in.Tenant, Name: in.Name, Owner: owner.ID, OwnerName: owner.Name, StartedBy: by.ID, StartedName: by.Name,
+		Started: now, Due: in.Due, Waiting: len(rows), All: len(rows),
+	}
+	return c, s.create(ctx, c, rows)
+}
+
+// owner finds the account that a campaign of a tenant is to belong to.
+func (s *Service) owner(ctx context.Context, tenant, name string) (identity.User, error) {
+	operator := s.cfg.Identity.Operator()
+	for _, home := range slices.Compact([]string{tenant, operator}) {
+		users, err := s.cfg.Identity.ListUsers(ctx, home)
+		if err != nil {
+			return identity.User{}, err
+		}
+		at := slices.IndexFunc(users, func(u identity.User) bool { return u.Name == strings.ToLower(strings.TrimSpace(name)) && !u.Disabled })
+		if at < 0 {
+			continue
+		}
+		u := users[at]
+		p := identity.Principal{Tenant: u.Tenant, Kind: "user", ID: u.ID, Roles: u.Roles, Operator: u.Tenant == operator}
+		if s.cfg.Access.Allow(p, access.UsersRead, tenant) != nil {
+			return identity.User{}, fault.New(fault.CodeConflict, fault.Say("accessreview.owner_cannot_read"))
+		}
+		return u, nil
+	}
+	return identity.User{}, fault.New(fault.CodeNotFound, fault.Say("thing.user"), name)
+}
+
+// held lists what is active in a tenant, and what it holds.
+func (s *Service) held(ctx context.Context, tenant string) ([]itemRow, error) {
+	users, err := s.cfg.Identity.ListUsers(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := s.cfg.Identity.ListKeys(ctx, tenant, "")
+	if err != nil {
+		return nil, err
+	}
+	var out []itemRow
+	for _, u := range users {
+		if !u.Disabled {
+			out = append(out, itemRow{Kind: KindUser, Item: u.ID, Name: u.Name, Holds: pack(userHolds(u))})
+		}
+	}
+	for _, k := range keys {
+		if k.RevokedAt.IsZero() && k.ExpiresAt.After(s.now()) {
+			out = append(out, itemRow{Kind: KindKey, Item: k.ID, Name: k.Name, Holds: pack(keyHolds(k))})
+		}
+	}
+	if len(out) > maxItems {
+		return nil, invalid("tenant", fault.Say("accessreview.too_many", maxItems))
+	}
+	return out, nil
+}
+
+func userHolds(u identity.User) []string {
+	return slices.Concat(each("role", u.Roles), each("label", u.Labels))
+}
+
+func keyHolds(k identity.Key) []string {
+	out := slices.Concat(each("scope", k.Scopes), each("model", k.Models), each("label", k.Labels), each("network", k.Networks))
+	if k.Owner != "" {
+		out = append(out, "owner "+k.Owner)
+	}
+	return append(out, "until "+k.ExpiresAt.UTC().Format(time.DateOnly))
+}
+
+func each(what string, values []string) (out []string) {
+	for _, v := range values {
+		out = append(out, what+" "+v)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Verdict is what the owner of a campaign says about an entry.
+type Verdict struct {
+	Kind   Kind
+	ID     string
+	Keep   bool // false: end it
+	Reason string
+}
+
+// Decide stores what by says about an entry, and ends it if he says so. Repeating a decision finishes it. Errors: CodeNotFound; CodeNotReviewer
+// for anybody but the owner, or the one who started the campaign where the owner may not decide; CodeSecondPerson for what is his own, or an
+// account that he made or gave its roles; CodeConflict for an entry that was decided otherwise, after the due date, and for what holds
+// something else than was shown: it is shown anew then; CodeMissing without a reason to end something.
+func (s *Service) Decide(ctx context.Context, tenant, campaign string, v Verdict, by identity.Principal) (Item, error) {
+	if !v.Keep && strings.TrimSpace(v.Reason) == "" {
+		return Item{}, fault.New(fault.CodeMissing, "reason").WithParam("reason")
+	}
+	if v.Reason != "" {
+		if err := checkText("reason", v.Reason, maxReason); err != nil {
+			return Item{}, err
+		}
+	}
+	c, items, err := s.Campaign(ctx, tenant, campaign)
+	if err != nil {
+		return Item{}, err
+	}
+	at := slices.IndexFunc(items, func(i Item) bool { return i.Kind == v.Kind && i.ID == v.ID })
+	if at < 0 {
+		return Item{}, fault.New(fault.CodeNotFound, fault.Say("thing.review_item"), v.ID)
+	}
+	item := items[at]
+	if item.Decision == "" && !c.Due.After(s.now()) {
+		return Item{}, fault.New(fault.CodeConflict, fault.Say("accessreview.ended"))
+	}
+	if err := s.mayDecide(ctx, c, item, by); err != nil {
+		return Item{}, err
+	}
+	if v.Keep && item.Decision == "" {
+		if err := s.unchanged(ctx, c, item); err != nil {
+			return Item{}, err
+		}
+	}
+	item.Decision = Ended
+	if v.Keep {
+		item.Decision = Confirmed
+	}
+	item.By, item.ByName, item.Reason, item.Decided = by.ID, by.Name, v.Reason, s.now()
+	if err := s.decide(ctx, c, item); err != nil {
+		return Item{}, err
+	}
+	if v.Keep {
+		return item, nil
+	}
+	return s.end(ctx, c, item)
+}
+
+// mayDecide refuses whoever may not decide about an entry.
+func (s *Service) mayDecide(ctx context.Context, c Campaign, i Item, by identity.Principal) error {
+	if by.ID != c.Owner && by.ID != c.StartedBy {
+		return fault.New(fault.CodeNotReviewer)
+	}
+	ownerErr := s.apart(ctx, c, i, c.Owner)
+	if by.ID == c.Owner {
+		return ownerErr
+	}
+	if ownerErr == nil { // it is for the owner to decide
+		return fault.New(fault.CodeNotReviewer)
+	}
+	if fault.Public(ownerErr).Code() != fault.CodeSecondPerson {
+		return ownerErr
+	}
+	return s.apart(ctx, c, i, by.ID)
+}
+
+// unchanged refuses to confirm what holds something else than was shown, and shows it anew.
+func (s *Service) unchanged(ctx context.Context, c Campaign, i Item) error {
+	rows, err := s.held(ctx, c.Tenant)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(rows, func(r itemRow) bool { return r.Kind == i.Kind && r.Item == i.ID })
+	if at < 0 { // it was ended by other means, which confirming does not undo
+		return fault.New(fault.CodeConflict, fault.Say("accessreview.gone"))
+	}
+	if rows[at].Holds == pack(i.Holds) {
+		return nil
+	}
+	if err := s.showAnew(ctx, c, rows[at]); err != nil {
+		return err
+	}
+	return fault.New(fault.CodeConflict, fault.Say("accessreview.changed"))
+}
+
+// end disables the account or revokes the key of an entry whose decision says so and is stored.
+func (s *Service) end(ctx context.Context, c Campaign, i Item) (Item, error) {
+	claimed, err := s.claim(ctx, c, i)
+	if err != nil || !claimed {
+		return i, err
+	}
+	if i.Decision == Lapsed {
+		if err := s.cfg.RecordLapse(ctx, c, i); err != nil {
+			return i, errors.Join(fmt.Errorf("record a lapse: %w", err), s.unclaim(ctx, c, i))
+		}
+	}
+	if i.Kind == KindKey {
+		err = s.cfg.Identity.RevokeKey(ctx, c.Tenant, i.ID)
+	} else {
+		// What protects the last administrator protects him here, too; nobody's rank does.
+		_, err = s.cfg.Identity.DisableUser(ctx, identity.Administrator{ID: "access-review", Platform: true}, c.Tenant, i.ID)
+	}
+	if err != nil {
+		i.Failure = fault.Public(err).Code()
+		if i.Failure != fault.CodeConflict && i.Failure != fault.CodeNotFound { // those stay so
+			return i, errors.Join(err, s.unclaim(ctx, c, i))
+		}
+	}
+	i.Done = s.now()
+	return i, s.finished(ctx, c, i)
+}
+
+// Run ends what lapses, and what another replica has left, until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	for {
+		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "reviews of access cannot be brought to their end; it is tried again", slog.Any("error", err))
+		}
+		if !sleep.For(ctx, interval) {
+			return nil
+		}
+	}
+}
+
+// Sweep has entries lapse whose campaigns are due, ends what is to end, and closes campaigns in which nothing waits.
+func (s *Service) Sweep(ctx context.Context) error {
+	open, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range open {
+		errs = append(errs, s.sweep(ctx, c))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Service) sweep(ctx context.Context, c Campaign) error {
+	if !c.Due.After(s.now()) {
+		if err := s.lapse(ctx, c); err != nil {
+			return err
+		}
+	}
+	items, err := s.unfinished(ctx, c)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, i := range items {
+		_, err := s.end(ctx, c, i)
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, s.close(ctx, c))...)
+}
+
+func checkText(param, text string, most int) error {
+	if strings.TrimSpace(text) == "" {
+		return fault.New(fault.CodeMissing, param).WithParam(param)
+	}
+	if utf8.RuneCountInString(text) > most || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' || r == 0x7f }) {
+		return invalid(param, fault.Say("identity.printable"))
+	}
+	return nil
+}
+
+func invalid(param string, why fault.Phrase) error {
+	return fault.New(fault.CodeInvalidValue, param, why).WithParam(param)
+}
