@@ -34,8 +34,11 @@ type KeyShares struct {
 func SealKey(ctx context.Context, cfg *config.Config, shares KeyShares, confirm func() (bool, error), log *slog.Logger) (keysource.Status, error) {
 	custodian := keysource.New(cfg.KeySource)
 	keys, err := keyring.Open(cfg.MasterKeyFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return keysource.Status{}, custodian.Seal(ctx, shares.Split, shares.Hand) // which says why not
+	if errors.Is(err, fs.ErrNotExist) { // sealed already, or nearly
+		if err := custodian.Seal(ctx, shares.Split, shares.Hand); err != nil {
+			return keysource.Status{}, err
+		}
+		keys, err = custodian.Open(ctx)
 	}
 	if err != nil {
 		return keysource.Status{}, err

@@ -230,7 +230,7 @@ type Status struct {
 	Check    string     `json:"check,omitempty"`
 	SealedAt *time.Time `json:"sealed_at,omitempty"`
 	Shares   string     `json:"shares,omitempty"` // such as "2 of 3"
-	Leftover bool       `json:"plain_file_left"`  // the plain file still lies beside the sealed one
+	Leftover bool       `json:"plain_file_left"`  // the plain file, or what is left of it, still lies beside the sealed one
 }
 
 // Status reads the files of the master key.
@@ -246,7 +246,8 @@ func (c *Custodian) Status() (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	out := Status{File: c.cfg.SealedFile, Kind: s.Kind, KeyID: s.KeyID, Check: s.Check, SealedAt: &s.SealedAt, Leftover: plain == nil}
+	_, doomed := os.Stat(c.cfg.doomed())
+	out := Status{File: c.cfg.SealedFile, Kind: s.Kind, KeyID: s.KeyID, Check: s.Check, SealedAt: &s.SealedAt, Leftover: plain == nil || doomed == nil}
 	if s.Kind == KindShares {
 		out.Shares = fmt.Sprintf("%d of %d", s.Threshold, s.Shares)
 	}

@@ -52,7 +52,7 @@ func (c *Custodian) target(ctx context.Context, current string) (source, *keys, 
 func (c *Custodian) fileTarget(current string) (source, *keys, error) {
 	if _, err := os.Stat(c.cfg.File); c.cfg.File != "" && errors.Is(err, fs.ErrNotExist) {
 		k := &keys{list: [][]byte{seal.Random(keySize)}, place: c.cfg.File, suite: c.cfg.Suite}
-		if err := writeNew(c.disk, c.cfg.File, k.text()); err != nil {
+		if err := durable.Replace(c.disk, c.cfg.File, k.text()); err != nil { // whole or not at all
 			return nil, nil, failed("keysource.key_file_unwritten", c.cfg.File, err)
 		}
 		return k, nil, nil
@@ -192,7 +192,9 @@ func (c *Custodian) write(path string, b []byte) error {
 func (c *Custodian) Seal(ctx context.Context, as Split, hand Handover) error {
 	root, err := keyring.ReadMaster(c.cfg.PlainFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, serr := os.Stat(c.cfg.SealedFile); serr == nil {
+		if st, serr := c.Status(); serr == nil && st.Leftover {
+			return c.open(ctx) // and only the shredding was interrupted
+		} else if serr == nil {
 			return failed("keysource.sealed_already", c.cfg.SealedFile)
 		}
 	}
@@ -243,16 +245,9 @@ func (c *Custodian) Reseal(ctx context.Context, from *Custodian, as Split, hand 
 	return c.put(ctx, from.root, as, hand, current, again)
 }
 
-// Shred overwrites the plain file and deletes it, after the sealed one has been opened. Copies that a disk or a file system keeps of it are out of
-// its reach.
+// Shred overwrites the plain file and deletes it, after the sealed one has been opened. It gets another name before, so that half a key never lies
+// where a key is looked for. Copies that a disk or a file system keeps of it are out of reach.
 func (c *Custodian) Shred(ctx context.Context) error {
-	root, err := keyring.ReadMaster(c.cfg.PlainFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
 	s, err := readSealed(c.cfg.SealedFile)
 	if err != nil {
 		return err
@@ -264,28 +259,47 @@ func (c *Custodian) Shred(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if subtle.ConstantTimeCompare(root, opened) != 1 {
-		return failed("keysource.two_keys", c.cfg.PlainFile, c.cfg.SealedFile)
-	}
-	info, err := os.Stat(c.cfg.PlainFile)
-	if err != nil {
+	root, err := keyring.ReadMaster(c.cfg.PlainFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
 		return err
+	case subtle.ConstantTimeCompare(root, opened) != 1:
+		return failed("keysource.two_keys", c.cfg.PlainFile, c.cfg.SealedFile)
+	default:
+		if err := c.disk.Rename(c.cfg.PlainFile, c.cfg.doomed()); err != nil {
+			return fmt.Errorf("shred the plain master key: %w", err)
+		}
 	}
-	f, err := c.disk.Open(c.cfg.PlainFile, 0)
-	if err != nil {
-		return fmt.Errorf("shred the plain master key: %w", err)
-	}
-	err = errors.Join(durable.WriteSync(f, bytes.Repeat([]byte{'0'}, int(info.Size()))), f.Close())
-	if err == nil {
-		err = c.disk.Remove(c.cfg.PlainFile)
-	}
-	if err == nil {
-		err = c.disk.SyncDir(filepath.Dir(c.cfg.PlainFile))
-	}
-	if err != nil {
+	if err := c.wipe(c.cfg.doomed()); err != nil {
 		return fmt.Errorf("shred the plain master key: %w", err)
 	}
 	return nil
+}
+
+// doomed is what the plain file is called while it is overwritten.
+func (c Config) doomed() string { return c.PlainFile + ".shredding" }
+
+// wipe overwrites a file and deletes it, if it is there.
+func (c *Custodian) wipe(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c.disk.SyncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return err
+	}
+	f, err := c.disk.Open(path, 0)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(durable.WriteSync(f, bytes.Repeat([]byte{'0'}, int(info.Size()))), f.Close()); err != nil {
+		return err
+	}
+	if err := c.disk.Remove(path); err != nil {
+		return err
+	}
+	return c.disk.SyncDir(filepath.Dir(path))
 }
 
 // Export returns a recovery copy of the master key: one text that is the content of a plain file, or shares.
@@ -320,7 +334,7 @@ func (c *Custodian) Recover(texts []string) (replaced string, err error) {
 		if err := os.MkdirAll(filepath.Dir(c.cfg.PlainFile), 0o700); err != nil {
 			return "", err
 		}
-		if err := writeNew(c.disk, c.cfg.PlainFile, []byte(hex.EncodeToString(root)+"\n")); err != nil {
+		if err := durable.Replace(c.disk, c.cfg.PlainFile, []byte(hex.EncodeToString(root)+"\n")); err != nil {
 			return "", fmt.Errorf("write the plain master key: %w", err)
 		}
 	case err != nil:
