@@ -131,7 +131,7 @@ func (t *transit) rewrap(ctx context.Context, wrapped string) (again, keyID stri
 	return t.ciphertext(a)
 }
 
-// transitCiphertext is vault:v3:…, whatever the service puts in front.
+// transitCiphertext is `vault:v3:…`, whatever the service puts in front.
 var transitCiphertext = regexp.MustCompile(`^[a-z]+:(v[0-9]{1,9}):[A-Za-z0-9+/=_-]+$`) //nolint:gochecknoglobals // a constant pattern
 
 func (t *transit) ciphertext(a transitAnswer) (wrapped, keyID string, err error) {

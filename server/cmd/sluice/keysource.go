@@ -68,10 +68,10 @@ type shareFlags struct {
 	out string
 }
 
-func (f *shareFlags) register(cmd *cobra.Command, out message.ID) {
+func (f *shareFlags) register(cmd *cobra.Command, out string) {
 	cmd.Flags().IntVar(&f.Shares, "shares", 0, cli.Both("cli.keys.shares"))
 	cmd.Flags().IntVar(&f.Threshold, "threshold", 0, cli.Both("cli.keys.threshold"))
-	cmd.Flags().StringVar(&f.out, "out", "", cli.Both(out))
+	cmd.Flags().StringVar(&f.out, "out", "", out)
 }
 
 // keyShares is what flags of a command mean that seals under cfg's source. Shares are shown on a terminal only: what is none ends up in a log.
@@ -143,7 +143,7 @@ func (a *app) sealKeyCommand() *cobra.Command {
 			return nil
 		},
 	}
-	f.register(cmd, "cli.keys.out")
+	f.register(cmd, cli.Both("cli.keys.out"))
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, cli.Both("cli.keys_seal.yes"))
 	return cmd
 }
@@ -181,7 +181,7 @@ func (a *app) resealKeyCommand() *cobra.Command {
 			return nil
 		},
 	}
-	f.register(cmd, "cli.keys.out")
+	f.register(cmd, cli.Both("cli.keys.out"))
 	cmd.Flags().StringVar(&from, "from", "", cli.Both("cli.keys_reseal.from"))
 	return cmd
 }
@@ -214,7 +214,7 @@ func (a *app) exportKeyCommand() *cobra.Command {
 			return nil
 		},
 	}
-	f.register(cmd, "cli.keys_export.out")
+	f.register(cmd, cli.Both("cli.keys_export.out"))
 	return cmd
 }
 
