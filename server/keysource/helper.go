@@ -120,7 +120,7 @@ type helperAnswer struct {
 	word, said string
 }
 
-var errNoAnswer = errors.New("it is no answer of the protocol") //nolint:gochecknoglobals // a constant error
+var errNoAnswer = errors.New("it is no answer of the protocol")
 
 func parseHelper(out []byte) (helperAnswer, error) {
 	line, err := bufio.NewReader(bytes.NewReader(out)).ReadString('\n')

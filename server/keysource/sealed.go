@@ -41,7 +41,7 @@ type Sealed struct {
 }
 
 // printable are ids of keys: they are shown.
-var printable = regexp.MustCompile(`^[!-~]{1,200}$`) //nolint:gochecknoglobals // a constant pattern
+var printable = regexp.MustCompile(`^[!-~]{1,200}$`)
 
 func parseSealed(b []byte) (Sealed, error) {
 	s, err := strictjson.Decode[Sealed](b)

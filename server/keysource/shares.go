@@ -41,8 +41,8 @@ type share struct {
 const proofSize = 4 // of a secret that was split, behind it: shares that do not belong together give none
 
 var (
-	shareText = regexp.MustCompile(`^(SLUICE1-([SR])-([2-8])OF([2-8])-([1-8])-([0-9A-F]{8})-([A-Z2-7]{58}))-([0-9A-F]{8})$`) //nolint:gochecknoglobals // a constant pattern
-	base      = base32.StdEncoding.WithPadding(base32.NoPadding)                                                             //nolint:gochecknoglobals // a constant alphabet
+	shareText = regexp.MustCompile(`^(SLUICE1-([SR])-([2-8])OF([2-8])-([1-8])-([0-9A-F]{8})-([A-Z2-7]{58}))-([0-9A-F]{8})$`)
+	base      = base32.StdEncoding.WithPadding(base32.NoPadding) //nolint:gochecknoglobals // a constant alphabet
 )
 
 func (s share) String() string {
