@@ -345,6 +345,10 @@ func TestRefusals(t *testing.T) {
 			forged.data[0] ^= 1
 			cfg.ShareFiles = files(t, s[0], forged.String())
 		}},
+		"a mistyped share at the terminal": {KindShares, "keysource.share_mistyped", func(t *testing.T, cfg *Config) {
+			s := shares(t, cfg)
+			cfg.Ask = func(context.Context, int, int) (string, error) { return s[0][:30] + flip(s[0][30:31]) + s[0][31:], nil }
+		}},
 		"typed nonsense": {KindShares, "keysource.no_share", func(t *testing.T, cfg *Config) {
 			shares(t, cfg)
 			cfg.Ask = func(context.Context, int, int) (string, error) { return "canary", nil }
