@@ -7,7 +7,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -290,5 +292,22 @@ func TestTransitAddresses(t *testing.T) {
 		if err := (Transit{Mount: name}).validate(false); (err == nil) != ok {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestTransitMustUnwrap: a token that may only encrypt would lock a new installation out at its second start, so that the first one is refused.
+func TestTransitMustUnwrap(t *testing.T) {
+	s := newTransitService(t)
+	s.may = []string{"encrypt"}
+	cfg := installation(t, KindTransit)
+	cfg.Transit = s.config()
+	if err := os.Remove(cfg.PlainFile); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(cfg).Create(t.Context()); !Is(err, "keysource.transit_denied") {
+		t.Errorf("%v", err)
+	}
+	if _, err := New(cfg).Status(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file was left: %v", err)
 	}
 }

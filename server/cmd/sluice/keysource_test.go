@@ -96,6 +96,9 @@ func TestKeyIsSealed(t *testing.T) {
 	run(exitFailed, "sluice keys reseal", "serve")
 	run(exitUsage, "--out", "keys", "reseal", "--shares", "3", "--threshold", "2")
 	run(exitFailed, "threshold", "keys", "reseal", "--shares", "3", "--threshold", "4", "--out", filepath.Join(s.dir, "none"))
+	s.env = []string{"SLUICE_LANG=zh"}
+	run(exitFailed, "门限", "keys", "reseal", "--shares", "3", "--threshold", "4", "--out", filepath.Join(s.dir, "none"))
+	s.env = nil
 	held := filepath.Join(s.dir, "held")
 	run(exitOK, "sealed anew under shares", "keys", "reseal", "--shares", "3", "--threshold", "2", "--out", held)
 	if err := os.Remove(keyFile); err != nil {
