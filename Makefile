@@ -34,6 +34,15 @@ build: console ## build bin/sluice, with the console when npm is installed, and 
 	$(GO) build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/sluice ./server/cmd/sluice
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/sluice-verify ./server/cmd/sluice-verify
 
+.PHONY: pkcs11
+pkcs11: ## build bin/sluice-pkcs11, the helper for a key in a hardware module (needs a C compiler)
+	CGO_ENABLED=1 $(GO) build -tags pkcs11 -trimpath -ldflags '-s -w' -o bin/sluice-pkcs11 ./server/cmd/sluice-pkcs11
+
+.PHONY: test-pkcs11
+test-pkcs11: ## test that helper with SoftHSM (Debian: softhsm2)
+	CGO_ENABLED=1 $(GO) vet -tags pkcs11 ./server/cmd/sluice-pkcs11
+	CGO_ENABLED=1 $(GO) test -tags pkcs11 ./server/cmd/sluice-pkcs11
+
 .PHONY: console
 console: ## build the web console into web/dist
 ifeq ($(NPM),)
@@ -150,7 +159,7 @@ check-generated: generate ## fail when generated files differ from what is commi
 	@git diff --exit-code --stat -- server/adminapi web/src || { echo 'generated files are stale: run make generate and commit'; exit 1; }
 
 .PHONY: check
-check: check-fmt vet lint check-generated test-console build test test-emulated test-gates test-race e2e-browser ## everything CI checks
+check: check-fmt vet lint check-generated test-console build test test-pkcs11 test-emulated test-gates test-race e2e-browser ## everything CI checks
 
 .PHONY: clean
 clean: ## remove what the build made (not your data, not downloads)

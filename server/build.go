@@ -89,9 +89,9 @@ type loop struct {
 }
 
 // build constructs every part and loads its first snapshot. It starts nothing. On error, what was built is closed again.
-func build(ctx context.Context, cfg *config.Config, version string, log *slog.Logger) (*parts, error) {
+func build(ctx context.Context, cfg *config.Config, keys *keyring.Ring, version string, log *slog.Logger) (*parts, error) {
 	reg := prometheus.NewRegistry()
-	p := &parts{cfg: cfg, log: log, reg: reg, version: version, metrics: prometheus.Gatherers{reg}, engines: map[string]engine.Engine{}}
+	p := &parts{cfg: cfg, log: log, reg: reg, keys: keys, version: version, metrics: prometheus.Gatherers{reg}, engines: map[string]engine.Engine{}}
 	p.secrets = &credentials{refresh: cfg.RefreshCredentials, log: log}
 	for _, step := range []struct {
 		name string
@@ -117,15 +117,9 @@ func build(ctx context.Context, cfg *config.Config, version string, log *slog.Lo
 	return p, nil
 }
 
-// buildData opens the master key and the database, whose schema must be the one this binary knows.
+// buildData opens the database, whose schema must be the one this binary knows.
 func (p *parts) buildData(ctx context.Context) error {
 	var err error
-	if p.keys, err = keyring.Open(p.cfg.MasterKeyFile); err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("%w; a new installation is set up by `sluice up`", err)
-		}
-		return err
-	}
 	if p.db, err = database.Open(ctx, p.cfg.Database); err != nil {
 		return err
 	}

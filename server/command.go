@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server/config"
 	"github.com/sluice-project/sluice/server/erasure"
@@ -35,8 +36,17 @@ func withLog(ctx context.Context, cfg *config.Config, log *slog.Logger, do func(
 }
 
 // withParts runs a command on the database of an installation, running or not, and closes what the command opened of it.
-func withParts(ctx context.Context, cfg *config.Config, log *slog.Logger, do func(p *parts) error) (err error) {
-	p := &parts{cfg: cfg, log: log, reg: prometheus.NewRegistry()}
+func withParts(ctx context.Context, cfg *config.Config, log *slog.Logger, do func(p *parts) error) error {
+	keys, err := openKeys(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	return withKeys(ctx, cfg, keys, log, do)
+}
+
+// withKeys is withParts of a command that has opened the master key.
+func withKeys(ctx context.Context, cfg *config.Config, keys *keyring.Ring, log *slog.Logger, do func(p *parts) error) (err error) {
+	p := &parts{cfg: cfg, log: log, keys: keys, reg: prometheus.NewRegistry()}
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err := p.buildData(ctx); err != nil {
 		return err
@@ -90,9 +100,9 @@ func recorded(ctx context.Context, l *audit.Log, act audit.Event, do func() erro
 		err = l.Flush(after)
 	}
 	if err != nil {
-		err = fmt.Errorf("record how the command ended: %w", err)
+		return errors.Join(derr, fmt.Errorf("record how the command ended: %w", err))
 	}
-	return errors.Join(derr, err)
+	return derr
 }
 
 // withEraser runs a command that erases. A running server drops its caches when it hears of it.

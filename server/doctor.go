@@ -17,9 +17,9 @@ import (
 
 	"github.com/sluice-project/sluice/engine/modelstore"
 	"github.com/sluice-project/sluice/internal/database"
-	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/server/config"
+	"github.com/sluice-project/sluice/server/keysource"
 )
 
 // Check is the result of one check of [Diagnose]. State is "ok", "warning" or "failed".
@@ -40,6 +40,7 @@ func Diagnose(ctx context.Context, cfg *config.Config, url string) (checks []Che
 		{"data directory", checkData, false},
 		{"free space", checkSpace, false},
 		{"master key", checkKey, false},
+		{"plain master key", checkPlainKey, true},
 		{"database", checkDatabase, false},
 		{"models", func(_ context.Context, c *config.Config) (string, error) { return "", CheckModels(c) }, false},
 		{"temporal", checkTemporal, false},
@@ -107,12 +108,41 @@ func checkSpace(_ context.Context, cfg *config.Config) (string, error) {
 	return text, nil
 }
 
-func checkKey(_ context.Context, cfg *config.Config) (string, error) {
-	_, err := keyring.Open(cfg.MasterKeyFile)
+// checkKey opens the master key through its source, but asks nobody for a share.
+func checkKey(ctx context.Context, cfg *config.Config) (string, error) {
+	source := cfg.KeySource
+	source.Ask = nil
+	custodian := keysource.New(source)
+	st, err := custodian.Status()
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s does not exist; restore it from your backup, or, for a new installation, run `sluice up`", cfg.MasterKeyFile)
 	}
-	return cfg.MasterKeyFile, err
+	if err != nil {
+		return "", err
+	}
+	detail := st.File
+	if st.Kind != keysource.Plain {
+		detail = fmt.Sprintf("%s, opened by %s, key %s", st.File, st.Kind, st.KeyID)
+	}
+	if st.Kind == keysource.KindShares && len(source.ShareFiles) == 0 {
+		return detail + "; not opened, since its shares are typed at a start", nil
+	}
+	_, err = custodian.Open(ctx)
+	return detail, err
+}
+
+// checkPlainKey finds what an interrupted sealing left.
+func checkPlainKey(_ context.Context, cfg *config.Config) (string, error) {
+	st, err := keysource.New(cfg.KeySource).Status()
+	switch {
+	case err != nil:
+		return "", err
+	case st.Leftover:
+		return "", fmt.Errorf("%s still lies beside the sealed file; `sluice keys seal` ends it", cfg.MasterKeyFile)
+	case st.Kind == keysource.Plain:
+		return "it is plain, in a file of its own", nil
+	}
+	return "it is sealed only", nil
 }
 
 func checkDatabase(ctx context.Context, cfg *config.Config) (string, error) {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/server/config"
 )
 
@@ -60,12 +61,16 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
 		defer func() { _ = (*own.l).Close() }()
 	}
 
+	var keys *keyring.Ring
 	if opts.Setup {
-		if err := prepare(ctx, cfg); err != nil {
-			return err
-		}
+		keys, err = prepare(ctx, cfg)
+	} else {
+		keys, err = openKeys(ctx, cfg)
 	}
-	p, err := build(ctx, cfg, opts.Version, opts.Log)
+	if err != nil {
+		return err
+	}
+	p, err := build(ctx, cfg, keys, opts.Version, opts.Log)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/server/config"
+	"github.com/sluice-project/sluice/server/keysource"
 )
 
 // What the first start creates.
@@ -41,23 +42,23 @@ type Welcome struct {
 	APIKey        keyring.Secret
 }
 
-// prepare makes the directories, the master key and the schema; `serve` never does.
-func prepare(ctx context.Context, cfg *config.Config) error {
+// prepare makes the directories, the master key, which it returns, and the schema; `serve` never does.
+func prepare(ctx context.Context, cfg *config.Config) (keys *keyring.Ring, err error) {
 	if err := writable(cfg.Data); err != nil {
-		return err
+		return nil, err
 	}
 	db, err := database.Open(ctx, cfg.Database)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	st, err := migrations.Apply(ctx, db)
 	if err == nil {
 		err = st.Usable()
 	}
 	if err == nil {
-		err = prepareKey(ctx, cfg, db)
+		keys, err = prepareKey(ctx, cfg, db)
 	}
-	return errors.Join(err, database.Close(db))
+	return keys, errors.Join(err, database.Close(db))
 }
 
 // writable makes the data directory if it is missing and tries it with a file, so that the first thing that fails is said plainly.
@@ -77,20 +78,19 @@ func writable(dir string) error {
 
 // prepareKey opens the master key, or makes it for a new installation. An installation that has lost its key gets no other: with
 // another, every stored digest would be void and the audit log would not verify.
-func prepareKey(ctx context.Context, cfg *config.Config, db *gorm.DB) error {
-	_, err := keyring.Open(cfg.MasterKeyFile)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
+func prepareKey(ctx context.Context, cfg *config.Config, db *gorm.DB) (*keyring.Ring, error) {
+	custodian := keysource.New(cfg.KeySource)
+	if _, err := custodian.Status(); !errors.Is(err, fs.ErrNotExist) {
+		return custodian.Open(ctx)
 	}
-	done, serr := setting(ctx, db, settingInitialised)
-	if serr != nil {
-		return serr
+	done, err := setting(ctx, db, settingInitialised)
+	if err != nil {
+		return nil, err
 	}
 	if done != "" {
-		return fmt.Errorf("the database is in use since %s but its master key %s is missing; restore that file from your backup", done, cfg.MasterKeyFile)
+		return nil, fmt.Errorf("the database is in use since %s but its master key %s is missing; restore that file from your backup", done, cfg.MasterKeyFile)
 	}
-	_, err = keyring.Create(cfg.MasterKeyFile)
-	return err
+	return custodian.Create(ctx)
 }
 
 // bootstrap fills an empty installation: the demo tenant with an administrator and a key, the default policy and price book, and

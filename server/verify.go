@@ -16,7 +16,6 @@ import (
 	"github.com/sluice-project/sluice/gateway/reconcile"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/database"
-	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/server/config"
 )
 
@@ -43,8 +42,8 @@ func Verify(ctx context.Context, cfg *config.Config, v Verification) (verify.Rep
 }
 
 // VerifierKey returns the public key that verifies the checkpoints of an installation. The error is [fs.ErrNotExist] if it has no master key.
-func VerifierKey(cfg *config.Config) (string, error) {
-	keys, err := keyring.Open(cfg.MasterKeyFile)
+func VerifierKey(ctx context.Context, cfg *config.Config) (string, error) {
+	keys, err := openKeys(ctx, cfg)
 	if err != nil {
 		return "", err
 	}
@@ -53,8 +52,8 @@ func VerifierKey(cfg *config.Config) (string, error) {
 
 // VerifyLabel returns the id of the key by which a label of an answer to a tenant is proved. The error is [label.ErrForeign] if the label was not made
 // here for the tenant, or was altered, and [fs.ErrNotExist] if there is no master key.
-func VerifyLabel(cfg *config.Config, x label.Label, tenant string) (string, error) {
-	keys, err := keyring.Open(cfg.MasterKeyFile)
+func VerifyLabel(ctx context.Context, cfg *config.Config, x label.Label, tenant string) (string, error) {
+	keys, err := openKeys(ctx, cfg)
 	if err != nil {
 		return "", err
 	}

@@ -23,7 +23,8 @@ import (
 	"sync"
 )
 
-const masterSize = 32
+// MasterSize is how many bytes a master key has.
+const MasterSize = 32
 
 // Ring derives keys from one master key. It is safe for concurrent use.
 type Ring struct {
@@ -38,8 +39,17 @@ type mac struct {
 	buf [256]byte // what Write gets of a string; empty between uses
 }
 
-// Open reads the master key file at path. The file holds 64 hex digits and must not be readable by group or others.
+// Open opens the plain master key file at path; see [ReadMaster].
 func Open(path string) (*Ring, error) {
+	master, err := ReadMaster(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Ring{master: master}, nil
+}
+
+// ReadMaster reads the master key of a plain file, for what seals it. The file holds 64 hex digits and must not be readable by group or others.
+func ReadMaster(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("open master key: %w", err)
@@ -52,16 +62,16 @@ func Open(path string) (*Ring, error) {
 		return nil, fmt.Errorf("open master key: %w", err)
 	}
 	master, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil || len(master) != masterSize {
-		return nil, fmt.Errorf("open master key %s: want %d hex digits; restore the file from your backup", path, 2*masterSize)
+	if err != nil || len(master) != MasterSize {
+		return nil, fmt.Errorf("open master key %s: want %d hex digits; restore the file from your backup", path, 2*MasterSize)
 	}
-	return &Ring{master: master}, nil
+	return master, nil
 }
 
 // Create makes a new master key at path and opens it. It fails if the file exists: a master key is never overwritten, since all
 // stored digests and encrypted values depend on it.
 func Create(path string) (*Ring, error) {
-	master := make([]byte, masterSize)
+	master := make([]byte, MasterSize)
 	if _, err := rand.Read(master); err != nil {
 		return nil, fmt.Errorf("create master key: %w", err)
 	}
@@ -79,9 +89,9 @@ func Create(path string) (*Ring, error) {
 	return &Ring{master: master}, nil
 }
 
-// FromBytes returns a ring over a given master key, for tests and for key services. It panics unless master has 32 bytes.
+// FromBytes returns a ring over a given master key, for tests and for key sources. It panics unless master has 32 bytes.
 func FromBytes(master []byte) *Ring {
-	if len(master) != masterSize {
+	if len(master) != MasterSize {
 		panic("keyring: master key must have 32 bytes")
 	}
 	return &Ring{master: append([]byte(nil), master...)}

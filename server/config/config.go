@@ -33,9 +33,11 @@ import (
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/notify"
+	"github.com/sluice-project/sluice/internal/seal"
 	"github.com/sluice-project/sluice/internal/snapshot"
 	"github.com/sluice-project/sluice/rag"
 	"github.com/sluice-project/sluice/server/httpapi"
+	"github.com/sluice-project/sluice/server/keysource"
 	"github.com/sluice-project/sluice/workflows"
 )
 
@@ -47,7 +49,8 @@ var Example string
 // Config is the tree.
 type Config struct {
 	Data          string // data directory
-	MasterKeyFile string // 64 hex digits, mode 0600
+	MasterKeyFile string // 64 hex digits, mode 0600; not there if the key is sealed
+	KeySource     keysource.Config
 	Downloads     string // where `sluice pull` puts models and programs
 	Listen        string // business API, and everything else unless AdminListen is set
 	AdminListen   string // management API and console on an address of their own
@@ -199,6 +202,8 @@ func (c *Config) resolve() {
 		}
 	}
 	set(&c.MasterKeyFile, filepath.Join(c.Data, "keys", "master.key"))
+	set(&c.KeySource.SealedFile, filepath.Join(filepath.Dir(c.MasterKeyFile), "master.sealed.json"))
+	c.KeySource.PlainFile, c.KeySource.Suite = c.MasterKeyFile, cmp.Or(c.Audit.Suite, seal.Intl)
 	set(&c.Audit.Dir, filepath.Join(c.Data, "audit"))
 	set(&c.Engines.Native.CacheDir, filepath.Join(c.Downloads, "packed"))
 	for _, age := range []*time.Duration{&c.Identity.MaxStale, &c.Governance.MaxStale, &c.Billing.MaxStale, &c.Route.MaxStale, &c.RAG.MaxStale} {
@@ -249,6 +254,7 @@ func (c Config) Validate() error {
 	key("tls", (c.TLS.CertFile == "") == (c.TLS.KeyFile == ""), "set both cert_file and key_file, or neither")
 	key("log.level", c.Log.Level == "debug" || c.Log.Level == "info" || c.Log.Level == "warn" || c.Log.Level == "error", "must be debug, info, warn or error")
 	key("log.format", c.Log.Format == "json" || c.Log.Format == "text", "must be json or text")
+	add("key_source", c.KeySource.Validate())
 	add("database", c.Database.Validate())
 	add("http", c.HTTP.Validate())
 	add("identity", c.Identity.Validate())

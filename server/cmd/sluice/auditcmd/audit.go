@@ -61,7 +61,7 @@ func (a *app) verify(ctx context.Context, v server.Verification, asJSON bool, ou
 		return err
 	}
 	if v.VerifierKey == "" {
-		v.VerifierKey, err = server.VerifierKey(cfg)
+		v.VerifierKey, err = server.VerifierKey(ctx, cfg)
 		if errors.Is(err, fs.ErrNotExist) {
 			return cli.Failed("cli.audit_verify.no_master_key", cfg.MasterKeyFile)
 		}
@@ -91,12 +91,12 @@ func (a *app) verify(ctx context.Context, v server.Verification, asJSON bool, ou
 func (a *app) verifierKeyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "key", Short: cli.Both("cli.audit_key.short"), Args: cli.Exactly(0),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.Load(nil)
 			if err != nil {
 				return err
 			}
-			k, err := server.VerifierKey(cfg)
+			k, err := server.VerifierKey(cmd.Context(), cfg)
 			if err != nil {
 				return err
 			}

@@ -1,11 +1,8 @@
 package auditcmd
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -168,21 +165,11 @@ func (a *app) eraseApproved(ctx context.Context, f eraseFlags) (erasure.Result, 
 
 // confirm asks whether to go on, unless that was answered by a flag. What is no clear yes is a no.
 func (a *app) confirm(yes bool, question string) error {
-	if yes {
-		return nil
+	ok, err := a.Confirm(yes, question)
+	if err == nil && !ok {
+		err = cli.Failed("cli.erase.not_confirmed")
 	}
-	fmt.Fprintf(a.Stderr, "%s [y/N] ", question)
-	line, err := bufio.NewReader(a.Stdin).ReadString('\n')
-	if !cli.IsTerminal(a.Stdin) { // where nobody has pressed a key, the line has not ended
-		fmt.Fprintln(a.Stderr)
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		return cli.Failed("cli.erase.answer_unread", err)
-	}
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		return cli.Failed("cli.erase.not_confirmed")
-	}
-	return nil
+	return err
 }
 
 // previewed says what would go and what would stay.

@@ -19,7 +19,7 @@ func (a *app) labelCommand() *cobra.Command {
 		Use: "label LABEL", Short: cli.Both("cli.audit_label.short"), Args: cli.Exactly(1),
 		Long:    message.Both("cli.audit_label.long", "\n"),
 		Example: `  sluice audit label --tenant demo "$LABEL"`,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if tenant == "" {
 				return cli.Misuse("cli.audit_label.no_tenant")
 			}
@@ -31,7 +31,7 @@ func (a *app) labelCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			key, err := server.VerifyLabel(cfg, x, tenant)
+			key, err := server.VerifyLabel(cmd.Context(), cfg, x, tenant)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				return cli.Failed("cli.audit_label.no_master_key", cfg.MasterKeyFile)

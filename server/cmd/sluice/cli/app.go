@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -78,7 +81,19 @@ func (a *App) Load(overrides map[string]any) (*config.Config, error) {
 		}
 		all["data"] = abs
 	}
-	return config.Load(a.ConfigPath, a.Environ, all)
+	cfg, err := config.Load(a.ConfigPath, a.Environ, all)
+	if err != nil {
+		return nil, err
+	}
+	if file, ok := a.Stdin.(*os.File); ok && IsTerminal(file) {
+		cfg.KeySource.Ask = func(ctx context.Context, number, threshold int) (string, error) {
+			fmt.Fprint(a.Stderr, a.Say("cli.keys.ask_share", number, threshold)+" ")
+			typed, err := ReadPassword(ctx, int(file.Fd()))
+			fmt.Fprintln(a.Stderr)
+			return string(typed), err
+		}
+	}
+	return cfg, nil
 }
 
 // Site loads the configuration of an installation whose database is there, and a log for what goes wrong.
@@ -103,6 +118,23 @@ func (a *App) Progress(what string) func(done, total int) {
 		}
 		line.Update(int64(done), int64(total))
 	}
+}
+
+// Confirm asks a question, unless yes answers it already, and reports whether the answer was yes.
+func (a *App) Confirm(yes bool, question string) (bool, error) {
+	if yes {
+		return true, nil
+	}
+	fmt.Fprintf(a.Stderr, "%s [y/N] ", question)
+	line, err := bufio.NewReader(a.Stdin).ReadString('\n')
+	if !IsTerminal(a.Stdin) { // where nobody has pressed a key, the line has not ended
+		fmt.Fprintln(a.Stderr)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, Failed("cli.shared.answer_unread", err)
+	}
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes", nil
 }
 
 // IsTerminal reports whether somebody sits at f.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/message"
+	"github.com/sluice-project/sluice/server/keysource"
 )
 
 // ErrFindings ends a command that worked and has bad news.
@@ -64,6 +65,8 @@ func Text(err error, l message.Lang) string {
 	switch e := err.(type) { //nolint:errorlint // what wraps an error with a text says more than the text
 	case interface{ in(l message.Lang) string }:
 		return e.in(l)
+	case *keysource.Error:
+		return e.In(l)
 	case *fault.Error:
 		if l == message.English {
 			return e.Error()
@@ -72,6 +75,10 @@ func Text(err error, l message.Lang) string {
 			return message.Say("cli.shared.cause", e.Message(l), cause).In(l)
 		}
 		return e.Message(l)
+	case interface{ Unwrap() []error }:
+		if causes := e.Unwrap(); len(causes) == 1 { // joined with nothing
+			return Text(causes[0], l)
+		}
 	}
 	if errors.Is(err, ErrInterrupted) {
 		return message.Say("cli.shared.interrupted").In(l)
