@@ -21,6 +21,7 @@ import (
 	"github.com/miekg/pkcs11"
 
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/message"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -38,11 +39,11 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	var o options
 	flags := flag.NewFlagSet("sluice-pkcs11", flag.ContinueOnError)
 	flags.SetOutput(errs)
-	flags.StringVar(&o.module, "module", "", "the module's library, such as /usr/lib/softhsm/libsofthsm2.so / 模块的库文件")
-	flags.StringVar(&o.token, "token", "", "label of the token / 令牌标签")
-	flags.StringVar(&o.key, "key", "", "label of the AES key that seals / 用于封存的 AES 密钥标签")
-	flags.StringVar(&o.pin, "pin", "", "where the PIN is: file:/path or env:NAME / PIN 的位置")
-	flags.BoolVar(&o.create, "create", false, "make the key and end / 创建密钥后退出")
+	flags.StringVar(&o.module, "module", "", message.Both("cli.pkcs11.module", " / "))
+	flags.StringVar(&o.token, "token", "", message.Both("cli.pkcs11.token", " / "))
+	flags.StringVar(&o.key, "key", "", message.Both("cli.pkcs11.key", " / "))
+	flags.StringVar(&o.pin, "pin", "", message.Both("cli.pkcs11.pin", " / "))
+	flags.BoolVar(&o.create, "create", false, message.Both("cli.pkcs11.create", " / "))
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
