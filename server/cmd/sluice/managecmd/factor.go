@@ -42,6 +42,7 @@ func (a *app) enrolFactorCommand(flags *cli.RemoteFlags) *cobra.Command {
 				return err
 			}
 			if code = strings.TrimSpace(code); code == "" {
+				fmt.Fprintln(a.Stderr) // behind the prompt
 				return cli.Misuse("cli.user_factor_enrol.no_code")
 			}
 			var out adminapi.ConfirmedFactor
