@@ -234,7 +234,7 @@ func (i *Identity) spendCode(ctx context.Context, user, code string) (kind strin
 	if code == "" {
 		return "", fault.New(fault.CodeSecondFactor)
 	}
-	ok := false
+	var ok bool
 	if len(code) == recoverySize {
 		kind = factorRecovery
 		if ok, err = i.store.spendRecoveryCode(ctx, user, i.recoveryDigest(user, code)); ok {

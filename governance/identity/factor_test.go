@@ -359,8 +359,23 @@ func TestWhoHasToEnrol(t *testing.T) {
 	if must(optional, "audit", "") {
 		t.Error("nobody has to where it is optional")
 	}
+	// What an account may not see itself, keys that it made do not see for it.
+	s, err := optional.Login(t.Context(), "audit", password, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, credential, err := optional.CreateKey(t.Context(), NewKey{Tenant: "acme", Name: "reader", Scopes: []string{ScopeAdminRead}, CreatedBy: s.Principal.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	poll(t, enforced)
+	for i, want := range map[*Identity]string{optional: "[" + RoleAuditor + "]", enforced: "[]"} {
+		if p, err := i.Authenticate(t.Context(), AdminPlane, credential, ""); err != nil || fmt.Sprint(p.Roles) != want {
+			t.Errorf("a key reads as %v, want %s: %v", p.Roles, want, err)
+		}
+	}
 	off, _ := configured(t, db, SecondFactorsOff)
-	s, err := off.Login(t.Context(), "enrolled", password, "", "")
+	s, err = off.Login(t.Context(), "enrolled", password, "", "")
 	if err != nil || s.Principal.SecondFactor || off.HasSecondFactor(s.Principal.ID) {
 		t.Errorf("a factor is asked for where they are off: %+v, %v", s.Principal, err)
 	}
