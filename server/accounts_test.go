@@ -139,27 +139,10 @@ func TestFirstPasswordIsChanged(t *testing.T) {
 	}
 }
 
-// onlyPasswordChange walks every operation: somebody with a one-time password may do nothing but see who he is and change it.
+// onlyPasswordChange: somebody with a one-time password may do nothing but see who he is and change it.
 func (in *installation) onlyPasswordChange(a account) {
 	in.t.Helper()
-	doc, err := openapi3.NewLoader().LoadFromFile("adminapi/openapi.yaml")
-	if err != nil {
-		in.t.Fatal(err)
-	}
-	refused := 0
-	for path, item := range doc.Paths.Map() {
-		for method, op := range item.Operations() {
-			if public, _ := op.Extensions["x-public"].(bool); public || slices.Contains([]string{"getMe", "changePassword"}, op.OperationID) {
-				continue
-			}
-			target, body := sampleRequest(path, op)
-			wantProblem(in.t, method+" "+path, in.send(method, adminapi.Prefix+target, a.token, body), http.StatusForbidden, "password_change_required")
-			refused++
-		}
-	}
-	if refused < 60 {
-		in.t.Errorf("only %d operations were tried", refused)
-	}
+	in.onlyMay(a, "password_change_required", "getMe", "changePassword")
 	var me adminapi.Me
 	in.send(http.MethodGet, "/api/v1/me", a.token, nil).decode(in.t, &me)
 	if me.MustChangePassword == nil || !*me.MustChangePassword {
@@ -168,6 +151,29 @@ func (in *installation) onlyPasswordChange(a account) {
 	// Renewing the session does not get around it.
 	r := in.send(http.MethodPost, "/api/v1/session/refresh", "", nil, "Cookie", a.cookie)
 	wantProblem(in.t, "after a renewal", in.send(http.MethodGet, "/api/v1/keys", tokenOf(in.t, r), nil), http.StatusForbidden, "password_change_required")
+}
+
+// onlyMay walks every operation: but for some of them, an account is refused with a code.
+func (in *installation) onlyMay(a account, code string, operations ...string) {
+	in.t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromFile("adminapi/openapi.yaml")
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	refused := 0
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			if public, _ := op.Extensions["x-public"].(bool); public || slices.Contains(operations, op.OperationID) {
+				continue
+			}
+			target, body := sampleRequest(path, op)
+			wantProblem(in.t, method+" "+path, in.send(method, adminapi.Prefix+target, a.token, body), http.StatusForbidden, code)
+			refused++
+		}
+	}
+	if refused < 60 {
+		in.t.Errorf("only %d operations were tried", refused)
+	}
 }
 
 // TestNobodyClimbs: who changes accounts cannot widen what he himself may, nor reach into another tenant.

@@ -292,7 +292,7 @@ func TestGraveActsAreListed(t *testing.T) {
 	}
 	said := map[string][2]string{ // by operation, in English and in Chinese
 		"createUser": {"creating an account", "创建账号"}, "changeUser": {"changing its roles", "更改角色"}, "enableUser": {"enabling it", "启用账号"},
-		"resetPassword": {"resetting a password", "重置密码"}, "publishPolicy": {"publishing a policy", "发布策略"}, "startRollout": {"starting and promoting a rollout", "开始与晋级灰度发布"},
+		"resetPassword": {"resetting a password", "重置密码"}, "resetSecondFactor": {"removing a lost second factor", "移除丢失的第二因素"}, "publishPolicy": {"publishing a policy", "发布策略"}, "startRollout": {"starting and promoting a rollout", "开始与晋级灰度发布"},
 		"approveRollout": {"starting and promoting a rollout", "开始与晋级灰度发布"}, "closeMonth": {"closing a month", "结账"}, "correctUsage": {"correcting usage", "更正用量"},
 		"releaseHold": {"releasing a legal hold", "解除法律保全"}, "resumeTenant": {"resuming a tenant", "恢复租户"},
 	}

@@ -80,12 +80,16 @@ func New(s Tables, fresh time.Duration, now func() time.Time) *Store {
 	return &Store{store: tables(s), maxSignInAge: fresh, now: now}
 }
 
-// RequireFreshSignIn refuses whoever signed in too long ago, with CodeReauthenticate. A zero time is that.
+// RequireFreshSignIn refuses whoever signed in too long ago, with CodeReauthenticate, or with CodeStepUp who has a second factor and showed it too
+// long ago. A zero time is that.
 func (b *Store) RequireFreshSignIn(who identity.Principal) error {
-	if age := b.now().Sub(who.SignedIn); age > b.maxSignInAge {
-		return fault.New(fault.CodeReauthenticate, b.maxSignInAge.String())
+	if age := b.now().Sub(who.ProvedAt()); age <= b.maxSignInAge {
+		return nil
 	}
-	return nil
+	if who.SecondFactor {
+		return fault.New(fault.CodeStepUp, b.maxSignInAge.String())
+	}
+	return fault.New(fault.CodeReauthenticate, b.maxSignInAge.String())
 }
 
 func (b *Store) timestamp() time.Time { return b.now().Truncate(time.Microsecond).UTC() }
@@ -105,7 +109,7 @@ func (b *Store) New(a Approval) (Approval, error) {
 }
 
 // Approve approves a request of somebody else. Errors: CodeNotFound; CodeSecondPerson for the asker, and for an account that
-// is not independent of the asker's; CodeReauthenticate; CodeConflict
+// is not independent of the asker's; CodeReauthenticate and CodeStepUp; CodeConflict
 // if it was given or declined before or its time is over; CodeDatabaseUnavailable.
 func (b *Store) Approve(ctx context.Context, kind Kind, tenant, id string, who identity.Principal) (Approval, error) {
 	if err := b.RequireFreshSignIn(who); err != nil {

@@ -101,6 +101,30 @@ func TestGoodForOneThing(t *testing.T) {
 	})
 }
 
+// Whoever has a second factor must have shown it a short time ago; how fresh the password is says nothing then.
+func TestFreshSecondFactor(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, dbtest.SQLite(t))
+	long := k.time.Add(-time.Hour)
+	for code, who := range map[fault.Code]identity.Principal{
+		fault.CodeReauthenticate: {SignedIn: long, FactorAt: k.time},
+		fault.CodeStepUp:         {SignedIn: k.time, SecondFactor: true, FactorAt: long},
+		"":                       {SignedIn: long, SecondFactor: true, FactorAt: k.time},
+	} {
+		err := k.RequireFreshSignIn(who)
+		if code == "" && err != nil || code != "" && !fault.Is(err, code) {
+			t.Errorf("%+v: %v, want %q", who, err, code)
+		}
+		who.ID = "u2"
+		if _, err := k.Approve(t.Context(), KindErasure, "acme", k.asked(KindErasure, "d"), who); code == "" && err != nil || code != "" && !fault.Is(err, code) {
+			t.Errorf("approve as %+v: %v, want %q", who, err, code)
+		}
+	}
+	if err := k.RequireFreshSignIn(identity.Principal{SignedIn: k.time, SecondFactor: true}); !fault.Is(err, fault.CodeStepUp) {
+		t.Errorf("a factor that was never shown: %v", err)
+	}
+}
+
 // Of two accounts of which one created the other, neither approves what the other asks for; it may decline it.
 func TestCreatorIsNoSecondPerson(t *testing.T) {
 	t.Parallel()

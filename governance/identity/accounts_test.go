@@ -26,7 +26,7 @@ func newUser(t *testing.T, i *Identity, name string, labels []string, roles ...s
 
 func signIn(t *testing.T, i *Identity, name, password string) Session {
 	t.Helper()
-	s, err := i.Login(t.Context(), name, password, "10.0.0.1")
+	s, err := i.Login(t.Context(), name, password, "", "10.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestChangePassword(t *testing.T) {
 		if _, err := a.Refresh(t.Context(), renewed.Refresh); err != nil {
 			t.Error(err)
 		}
-		_, err = a.Login(t.Context(), "dev", password, "")
+		_, err = a.Login(t.Context(), "dev", password, "", "")
 		wantCode(t, err, fault.CodeInvalidLogin)
 		signIn(t, a, "dev", another)
 		_, err = a.ChangePassword(t.Context(), Principal{Kind: "key", Name: "dev"}, another, password, "")
@@ -102,7 +102,7 @@ func TestPasswordGuessesAreThrottled(t *testing.T) {
 	}
 	_, err := i.ChangePassword(t.Context(), p, password, another, "10.0.0.9")
 	wantCode(t, err, fault.CodeLoginThrottled)
-	_, err = i.Login(t.Context(), "dev", password, "10.0.0.9")
+	_, err = i.Login(t.Context(), "dev", password, "", "10.0.0.9")
 	wantCode(t, err, fault.CodeLoginThrottled)
 }
 
@@ -121,7 +121,7 @@ func TestPasswordChangeMeetsAReset(t *testing.T) {
 		_, sum := i.newRefresh()
 		err = i.store.renewPassword(t.Context(), checked, hashPassword(another), 0, i.signIn(checked, sum, "", c.now()), c.now().UnixMicro())
 		wantCode(t, err, fault.CodeInvalidSession)
-		_, err = i.Login(t.Context(), "dev", another, "")
+		_, err = i.Login(t.Context(), "dev", another, "", "")
 		wantCode(t, err, fault.CodeInvalidLogin)
 	})
 }
@@ -141,7 +141,7 @@ func TestResetPassword(t *testing.T) {
 			_, err = i.Authenticate(t.Context(), AdminPlane, old.Access, "198.51.100.7")
 			wantCode(t, err, fault.CodeInvalidSession)
 		}
-		_, err = b.Login(t.Context(), "dev", password, "")
+		_, err = b.Login(t.Context(), "dev", password, "", "")
 		wantCode(t, err, fault.CodeInvalidLogin)
 		c.advance(time.Second)
 		s := signIn(t, b, "dev", once)

@@ -5,6 +5,9 @@
 // everywhere within twice that time. Without a snapshot, or with one that could not be checked for [Config.MaxStale], every
 // credential is refused.
 //
+// An account can have a second factor beside the password. Each is a row with a kind, of which there is one, TOTP. Whoever has one shows it at the
+// sign-in, and sign-ins that did not are refused.
+//
 // There are two planes. API keys open the data plane, and the admin plane for reading where their scopes say so; session tokens of people open
 // the admin plane only.
 package identity

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/seal"
 	"github.com/sluice-project/sluice/internal/snapshot"
 )
 
@@ -37,6 +38,10 @@ type Config struct {
 	PasswordMaxAge time.Duration `koanf:"password_max_age"`
 	// PasswordHistory is how many passwords before the current one cannot be chosen again; 0: none, 24 at most.
 	PasswordHistory int `koanf:"password_history"`
+	// SecondFactor says who shows a second factor: "off" (nobody, not even who has one), "optional" (who has enrolled one) or "administrators" (they
+	// have to enrol one before anything else); optional.
+	SecondFactor SecondFactors `koanf:"second_factor"`
+	Suite        seal.Suite    `koanf:"-"` // that the secrets of second factors are encrypted with; seal.Intl
 
 	Poll     time.Duration `koanf:"poll"`      // between looks at the change counter; 1s, also the most
 	MaxStale time.Duration `koanf:"max_stale"` // how long to trust identities that cannot be refreshed; 5m
@@ -56,6 +61,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Duties == "" {
 		c.Duties = DutiesSeparated
+	}
+	if c.SecondFactor == "" {
+		c.SecondFactor = SecondFactorsOptional
 	}
 	for _, d := range []struct {
 		field *time.Duration
@@ -92,6 +100,9 @@ func (c Config) Validate() error {
 	if c.Duties != DutiesMerged && c.Duties != DutiesSeparated {
 		errs = append(errs, fmt.Errorf("duties: must be %s or %s", DutiesSeparated, DutiesMerged))
 	}
+	if !slices.Contains([]SecondFactors{SecondFactorsOff, SecondFactorsOptional, SecondFactorsAdministrators}, c.SecondFactor) {
+		errs = append(errs, fmt.Errorf("second_factor: must be %s, %s or %s", SecondFactorsOff, SecondFactorsOptional, SecondFactorsAdministrators))
+	}
 	if c.AccessTTL > maxAccessTTL {
 		errs = append(errs, fmt.Errorf("access_ttl: must be at most %s", maxAccessTTL))
 	}
@@ -118,6 +129,8 @@ type Identity struct {
 	store    store
 	keys     digester
 	refresh  digester
+	recovery digester
+	factors  factorSecrets
 	sessions *signingKeys
 	log      *slog.Logger
 	now      func() time.Time
@@ -135,12 +148,18 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
+	factors, err := newFactorSecrets(keys, cfg.Suite)
+	if err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
 	i := &Identity{
 		cfg:      cfg.WithDefaults(),
 		limits:   limits,
 		store:    store{db: db},
 		keys:     newDigester(keys.Derive("identity/api-key/v1")),
 		refresh:  newDigester(keys.Derive("identity/refresh-token/v1")),
+		recovery: newDigester(keys.Derive("identity/recovery-code/v1")),
+		factors:  factors,
 		sessions: &signingKeys{derive: keys.Derive, period: cfg.WithDefaults().SigningPeriod, made: map[int64]signingKey{}},
 		log:      log.With(slog.String("component", "identity")),
 		now:      time.Now,
@@ -149,7 +168,6 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 		nobody:   unknownUserHash(),
 		used:     uses{keys: map[string]lastUse{}},
 	}
-	var err error
 	i.accounts, err = snapshot.New(i.cfg.freshness(), snapshot.Source[*accounts]{
 		Name: "identity", Version: i.store.version, Load: i.load, Now: func() time.Time { return i.now() },
 	}, i.log, reg)
@@ -183,15 +201,22 @@ type userEntry struct {
 	epoch       int64
 	disabled    bool
 	passwordSet int64
+	factor      bool // it has a second one, which is asked for
 }
 
 // signedIn returns the principal of a person's sign-in: who has a password that is too old has to change it first, too.
 func (i *Identity) signedIn(u userEntry) Principal {
 	p := u.principal
+	p.SecondFactor, p.MustEnrol = u.factor, i.mustEnrol(u)
 	if age := i.cfg.PasswordMaxAge; age > 0 && i.now().Sub(time.UnixMicro(u.passwordSet)) > age {
 		p.MustChange = true
 	}
 	return p
+}
+
+// mustEnrol reports whether somebody has to enrol a second factor before anything else.
+func (i *Identity) mustEnrol(u userEntry) bool {
+	return i.cfg.SecondFactor == SecondFactorsAdministrators && !u.factor && administers(u.principal.Roles)
 }
 
 // Load reads the accounts. Call it once before serving.
@@ -217,6 +242,12 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 	for _, family := range all.revoked {
 		s.ended[family] = struct{}{}
 	}
+	factors := map[string]bool{}
+	if i.cfg.SecondFactor != SecondFactorsOff {
+		for _, user := range all.factors {
+			factors[user] = true
+		}
+	}
 	// A row that cannot be read locks out its owner, not everybody.
 	for _, row := range all.users {
 		p, err := row.principal(s.tenants[row.Tenant])
@@ -226,6 +257,7 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 		}
 		s.users[row.ID] = userEntry{
 			principal: p, epoch: row.Epoch, disabled: row.DisabledAt != 0, passwordSet: cmp.Or(row.PasswordSetAt, row.CreatedAt),
+			factor: factors[row.ID],
 		}
 	}
 	for _, row := range all.keys {
@@ -399,15 +431,15 @@ func (i *Identity) authenticateReader(s *accounts, credential, source string) (P
 	if !slices.Contains(p.Scopes, ScopeAdminRead) {
 		return p, fault.New(fault.CodeKeyScope)
 	}
-	p.Roles, p.Scopes, p.Operator = s.readingRoles(entry), []string{ScopeAdminRead}, false
+	p.Roles, p.Scopes, p.Operator = i.readingRoles(s, entry), []string{ScopeAdminRead}, false
 	return p, nil
 }
 
 // readingRoles returns the roles that whoever made a key has in its tenant: all of them at home, elsewhere that of a platform administrator only.
-func (s *accounts) readingRoles(k keyEntry) []string {
+func (i *Identity) readingRoles(s *accounts, k keyEntry) []string {
 	maker, ok := s.users[k.maker]
 	switch {
-	case !ok || maker.disabled || maker.principal.MustChange || s.tenants[maker.principal.Tenant].SuspendedAt != 0:
+	case !ok || maker.disabled || maker.principal.MustChange || i.mustEnrol(maker) || s.tenants[maker.principal.Tenant].SuspendedAt != 0:
 		return nil
 	case maker.principal.Tenant == k.principal.Tenant:
 		return maker.principal.Roles

@@ -180,7 +180,7 @@ func TestNothingSecretIsStored(t *testing.T) {
 	if _, err := i.EnsureAdmin(t.Context(), "acme", "root", password); err != nil {
 		t.Fatal(err)
 	}
-	s, err := i.Login(t.Context(), "root", password, "test")
+	s, err := i.Login(t.Context(), "root", password, "", "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +314,7 @@ func TestLogin(t *testing.T) {
 		if created, err = i.EnsureAdmin(t.Context(), "demo", "admin", "another password!"); err != nil || created {
 			t.Errorf("a second start must change nothing: %v %v", created, err)
 		}
-		s, err := i.Login(t.Context(), " ADMIN ", password, "10.0.0.1")
+		s, err := i.Login(t.Context(), " ADMIN ", password, "", "10.0.0.1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +328,7 @@ func TestLogin(t *testing.T) {
 		_, err = i.Authenticate(t.Context(), DataPlane, s.Access, "198.51.100.7")
 		wantCode(t, err, fault.CodeInvalidKey)
 		for _, bad := range [][2]string{{"admin", "wrong password!!"}, {"nobody", password}, {"", ""}, {"admin", strings.Repeat("x", 1000)}} {
-			_, err := i.Login(t.Context(), bad[0], bad[1], "10.0.0.2")
+			_, err := i.Login(t.Context(), bad[0], bad[1], "", "10.0.0.2")
 			wantCode(t, err, fault.CodeInvalidLogin)
 		}
 		c.advance(15*time.Minute + 3*time.Second)
@@ -346,11 +346,11 @@ func TestRefreshRotatesAndDetectsReuse(t *testing.T) {
 		if _, err := i.EnsureAdmin(t.Context(), "demo", "admin", password); err != nil {
 			t.Fatal(err)
 		}
-		first, err := i.Login(t.Context(), "admin", password, "")
+		first, err := i.Login(t.Context(), "admin", password, "", "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := i.Login(t.Context(), "admin", password, "")
+		other, err := i.Login(t.Context(), "admin", password, "", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -381,7 +381,7 @@ func TestRefreshRotatesAndDetectsReuse(t *testing.T) {
 		}
 
 		// A sign-in ends for good after SessionTTL however busy it is.
-		s, err := i.Login(t.Context(), "admin", password, "")
+		s, err := i.Login(t.Context(), "admin", password, "", "")
 		for n := 0; err == nil && n < 100; n++ {
 			c.advance(11 * time.Hour)
 			if err := i.accounts.Refresh(t.Context()); err != nil {
@@ -403,7 +403,7 @@ func TestRenewalDoesNotMoveTheSignIn(t *testing.T) {
 		if _, err := i.EnsureAdmin(t.Context(), "demo", "admin", password); err != nil {
 			t.Fatal(err)
 		}
-		s, err := i.Login(t.Context(), "admin", password, "")
+		s, err := i.Login(t.Context(), "admin", password, "", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -421,7 +421,7 @@ func TestRenewalDoesNotMoveTheSignIn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		again, err := i.Login(t.Context(), "admin", password, "")
+		again, err := i.Login(t.Context(), "admin", password, "", "")
 		if err != nil || again.Principal.SignedIn.Sub(began) < 29*time.Minute {
 			t.Errorf("%s, %v", again.Principal.SignedIn, err)
 		}
@@ -434,7 +434,7 @@ func TestConcurrentRefreshSpendsOnce(t *testing.T) {
 		if _, err := i.EnsureAdmin(t.Context(), "demo", "admin", password); err != nil {
 			t.Fatal(err)
 		}
-		s, err := i.Login(t.Context(), "admin", password, "")
+		s, err := i.Login(t.Context(), "admin", password, "", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -466,7 +466,7 @@ func TestDisabledUserAndChangedPassword(t *testing.T) {
 		}
 		_, err = a.CreateUser(t.Context(), NewUser{Tenant: "acme", Name: "DEV", Password: password, Roles: []string{RoleDeveloper}})
 		wantCode(t, err, fault.CodeExists)
-		s, err := a.Login(t.Context(), "dev", password, "")
+		s, err := a.Login(t.Context(), "dev", password, "", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -484,7 +484,7 @@ func TestDisabledUserAndChangedPassword(t *testing.T) {
 		_, err = a.Refresh(t.Context(), s.Refresh)
 		wantCode(t, err, fault.CodeInvalidSession)
 		// b has not polled since: signing in there must work with the new row.
-		if s, err = b.Login(t.Context(), "dev", "a new long password", ""); err != nil {
+		if s, err = b.Login(t.Context(), "dev", "a new long password", "", ""); err != nil {
 			t.Fatal(err)
 		}
 		if _, err = b.Authenticate(t.Context(), AdminPlane, s.Access, "198.51.100.7"); err != nil {
@@ -500,7 +500,7 @@ func TestDisabledUserAndChangedPassword(t *testing.T) {
 		}
 		_, err = b.Authenticate(t.Context(), AdminPlane, s.Access, "198.51.100.7")
 		wantCode(t, err, fault.CodeInvalidSession)
-		_, err = b.Login(t.Context(), "dev", "a new long password", "")
+		_, err = b.Login(t.Context(), "dev", "a new long password", "", "")
 		wantCode(t, err, fault.CodeInvalidLogin)
 	})
 }
@@ -547,7 +547,7 @@ func TestWhoSignsIn(t *testing.T) {
 		if p := i.Claimed("hunter2"); p.ID != "" || p.Name != "" || p.Tenant != "demo" {
 			t.Errorf("an unknown name gives %+v", p)
 		}
-		s, err := i.Login(t.Context(), "dev", password, "")
+		s, err := i.Login(t.Context(), "dev", password, "", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -594,7 +594,7 @@ func TestForgedSessions(t *testing.T) {
 	if _, err := i.EnsureAdmin(t.Context(), "demo", "admin", password); err != nil {
 		t.Fatal(err)
 	}
-	s, err := i.Login(t.Context(), "admin", password, "")
+	s, err := i.Login(t.Context(), "admin", password, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -747,7 +747,7 @@ func TestSigningKeysRotate(t *testing.T) {
 		return out
 	}
 	before := ids(a)
-	s, err := a.Login(t.Context(), "admin", password, "")
+	s, err := a.Login(t.Context(), "admin", password, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

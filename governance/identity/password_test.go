@@ -46,14 +46,14 @@ func TestOneTimePasswordsEnd(t *testing.T) {
 			}
 		}
 		advance(24*time.Hour - time.Second)
-		s, err := i.Login(t.Context(), "dev", password, "")
+		s, err := i.Login(t.Context(), "dev", password, "", "")
 		if err != nil || !s.Principal.MustChange {
 			t.Fatalf("%+v, %v", s.Principal, err)
 		}
 		advance(time.Second)
-		_, err = i.Login(t.Context(), "dev", password, "")
+		_, err = i.Login(t.Context(), "dev", password, "", "")
 		wantCode(t, err, fault.CodeOneTimeExpired)
-		_, err = i.Login(t.Context(), "dev", password+"x", "")
+		_, err = i.Login(t.Context(), "dev", password+"x", "", "")
 		wantCode(t, err, fault.CodeInvalidLogin)
 		_, err = i.ChangePassword(t.Context(), s.Principal, password, "a new long password", "")
 		wantCode(t, err, fault.CodeOneTimeExpired)
@@ -62,14 +62,14 @@ func TestOneTimePasswordsEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, err = i.Login(t.Context(), "dev", again, ""); err != nil {
+		if s, err = i.Login(t.Context(), "dev", again, "", ""); err != nil {
 			t.Fatal(err)
 		}
 		if s, err = i.ChangePassword(t.Context(), s.Principal, again, "a new long password", ""); err != nil || s.Principal.MustChange {
 			t.Fatalf("%+v, %v", s.Principal, err)
 		}
 		advance(1000 * time.Hour)
-		if s, err = i.Login(t.Context(), "dev", "a new long password", ""); err != nil || s.Principal.MustChange {
+		if s, err = i.Login(t.Context(), "dev", "a new long password", "", ""); err != nil || s.Principal.MustChange {
 			t.Errorf("%+v, %v", s.Principal, err)
 		}
 
@@ -77,7 +77,7 @@ func TestOneTimePasswordsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		advance(1000 * time.Hour)
-		if s, err = i.Login(t.Context(), "admin", password, ""); err != nil || !s.Principal.MustChange {
+		if s, err = i.Login(t.Context(), "admin", password, "", ""); err != nil || !s.Principal.MustChange {
 			t.Errorf("%+v, %v", s.Principal, err)
 		}
 	})
@@ -98,7 +98,7 @@ func TestPasswordsAge(t *testing.T) {
 		}
 		mustChange := func(want bool) Session {
 			t.Helper()
-			s, err := i.Login(t.Context(), "dev", password, "")
+			s, err := i.Login(t.Context(), "dev", password, "", "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +141,7 @@ func TestFormerPasswords(t *testing.T) {
 		change := func(next string) error {
 			t.Helper()
 			clock.advance(time.Minute)
-			s, err := i.Login(t.Context(), "dev", current, "")
+			s, err := i.Login(t.Context(), "dev", current, "", "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -76,7 +76,21 @@ type Principal struct {
 
 	MustChange bool // the password, which somebody else has set: until then nothing else is allowed
 
+	MustEnrol bool // a second factor: until then nothing else is allowed
+
+	SecondFactor bool      // the account has one, which is asked for
+	Factor       string    // what that sign-in has shown beside the password; "" for nothing
+	FactorAt     time.Time // when it was shown last; zero: not
+
 	SignedIn time.Time // when the password of that sign-in was given, however often it was renewed since; zero for keys
+}
+
+// ProvedAt returns when somebody proved last that it is him, as well as his account can: by its second factor, or without one by the password.
+func (p Principal) ProvedAt() time.Time {
+	if p.SecondFactor {
+		return p.FactorAt
+	}
+	return p.SignedIn
 }
 
 // MayUse reports whether the principal's own allow-list permits a model. The tenant's policy is asked separately.
@@ -115,16 +129,19 @@ func OwnsKeys(roles []string) bool {
 	return slices.Contains(roles, RoleDeveloper) || slices.Contains(roles, RolePlatformAdmin)
 }
 
+// administrators are the roles that are duties of administrators.
+func administrators() []string {
+	return []string{RolePlatformAdmin, RoleSystemAdmin, RoleSecurityAdmin, RoleAuditor, RoleCompliance}
+}
+
 // CheckRoles reports unknown roles, an empty list, and roles that exclude each other: CodeInvalidValue or CodeConflictingRole.
 // No account may hold two of the duties of administrators, of which compliance is one; an application is never a person.
 func CheckRoles(roles []string) error {
 	if len(roles) == 0 {
 		return fault.New(fault.CodeMissing, "roles").WithParam("roles")
 	}
-	known := []string{
-		RolePlatformAdmin, RoleSystemAdmin, RoleSecurityAdmin, RoleAuditor, RoleCompliance, RoleWitness, RoleDeveloper, RoleApplication,
-	}
-	admins := known[:5]
+	admins := administrators()
+	known := slices.Concat(admins, []string{RoleWitness, RoleDeveloper, RoleApplication})
 	first := ""
 	for i, r := range roles {
 		if !slices.Contains(known, r) || slices.Contains(roles[:i], r) {

@@ -33,13 +33,18 @@ type claims struct {
 	Family   string `json:"sid"`
 	Epoch    int64  `json:"ep"`
 	SignedIn int64  `json:"auth_time"` // when the password was given, unix seconds; a renewal does not move it
+
+	Methods  []string `json:"amr,omitempty"`         // RFC 8176
+	Factor   string   `json:"factor,omitempty"`      // shown beside the password
+	FactorAt int64    `json:"factor_time,omitempty"` // when it was shown last, unix seconds; a renewal does not move it
 }
 
-// Login checks a password. source is where the caller is, such as its address: failures are counted per user and source.
-// Errors: CodeInvalidLogin, the same for an unknown, a disabled and a mistyped user; CodeLoginThrottled with a wait;
+// Login checks a password, and a code of the account's second factor if it has one. source is where the caller is, such as its address: failures are counted per user and source.
+// Errors: CodeInvalidLogin, the same for an unknown, a disabled and a mistyped user; CodeLoginThrottled with a wait; CodeSecondFactor for the right
+// password of an account with a second factor without a code, and CodeWrongCode with a wrong one;
 // CodeOneTimeExpired for the right password that somebody else has set too long ago; CodeTenantSuspended for the right password of a tenant
 // that is suspended; CodeIdentityUnavailable; CodeDatabaseUnavailable.
-func (i *Identity) Login(ctx context.Context, user, password, source string) (Session, error) {
+func (i *Identity) Login(ctx context.Context, user, password, code, source string) (Session, error) {
 	name, origin := canonicalName(user), network(source)
 	if len(name) > 512 || len(password) > maxPassword {
 		return Session{}, fault.New(fault.CodeInvalidLogin)
@@ -56,6 +61,14 @@ func (i *Identity) Login(ctx context.Context, user, password, source string) (Se
 	if !ok {
 		return Session{}, fault.New(fault.CodeInvalidLogin)
 	}
+	// The right password without a code is no success: it must not take back the wrong codes before it.
+	kind, err := i.spendCode(ctx, row.ID, code)
+	if err != nil {
+		if !fault.Is(err, fault.CodeWrongCode) {
+			attempt.cancel()
+		}
+		return Session{}, err
+	}
 	attempt.succeeded(i.now())
 	if s, err := i.fresh(); err != nil {
 		return Session{}, err
@@ -68,6 +81,9 @@ func (i *Identity) Login(ctx context.Context, user, password, source string) (Se
 	}
 	refresh, sum := i.newRefresh()
 	session := i.signIn(row, sum, source, now)
+	if kind != "" {
+		session.Factor, session.FactorAt = kind, now.UnixMicro()
+	}
 	// Spent and ended rows are kept a while: a stolen token shown late is still recognised.
 	if err := i.store.startSession(ctx, session, row.Epoch, now.Add(-i.cfg.SessionTTL).UnixMicro()); err != nil {
 		return Session{}, err
@@ -114,6 +130,9 @@ func (i *Identity) ChangePassword(ctx context.Context, p Principal, current, pas
 	}
 	refresh, sum := i.newRefresh()
 	next := i.signIn(row, sum, source, now)
+	if p.Factor != "" {
+		next.Factor, next.FactorAt = p.Factor, p.FactorAt.UnixMicro()
+	}
 	if err := i.store.renewPassword(ctx, row, hashPassword(password), i.cfg.PasswordHistory, next, now.UnixMicro()); err != nil {
 		return Session{}, err
 	}
@@ -246,6 +265,9 @@ func (i *Identity) Refresh(ctx context.Context, refresh string) (Session, error)
 	if s.tenants[user.principal.Tenant].SuspendedAt != 0 {
 		return Session{}, fault.New(fault.CodeTenantSuspended)
 	}
+	if user.factor && row.Factor == "" { // it began before the account had one
+		return Session{}, fault.New(fault.CodeInvalidSession)
+	}
 	return i.sign(user, row, next, now)
 }
 
@@ -302,12 +324,17 @@ func (i *Identity) issue(ctx context.Context, row userRow, started sessionRow, r
 func (i *Identity) sign(user userEntry, started sessionRow, refresh string, now time.Time) (Session, error) {
 	expires := now.Add(i.cfg.AccessTTL)
 	key := i.sessions.current(now)
+	methods, shownAt := []string{"pwd"}, int64(0)
+	if started.Factor != "" {
+		methods, shownAt = []string{"pwd", "otp", "mfa"}, time.UnixMicro(started.FactorAt).Unix()
+	}
 	token := jwt.NewWithClaims(jwt.SigningMethodEdDSA, claims{
 		RegisteredClaims: jwt.RegisteredClaims{
 			Issuer: i.cfg.Issuer, Audience: jwt.ClaimStrings{adminAudience}, Subject: user.principal.ID,
 			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(expires), ID: uuid.NewString(),
 		},
 		Family: started.Family, Epoch: user.epoch, SignedIn: time.UnixMicro(started.StartedAt).Unix(),
+		Methods: methods, Factor: started.Factor, FactorAt: shownAt,
 	})
 	token.Header["kid"] = key.id
 	access, err := token.SignedString(key.private)
@@ -316,6 +343,9 @@ func (i *Identity) sign(user userEntry, started sessionRow, refresh string, now 
 	}
 	p := i.signedIn(user)
 	p.Session, p.SignedIn = started.Family, time.UnixMicro(started.StartedAt).Truncate(time.Second)
+	if p.Factor = started.Factor; p.Factor != "" {
+		p.FactorAt = time.Unix(shownAt, 0)
+	}
 	return Session{Access: access, Refresh: refresh, ExpiresAt: expires, Principal: p}, nil
 }
 
@@ -353,8 +383,13 @@ func (i *Identity) authenticateSession(s *accounts, token string) (Principal, er
 	if _, ended := s.ended[c.Family]; ended || c.Family == "" {
 		return refuse(errors.New("sign-in ended"))
 	}
+	if user.factor && c.Factor == "" {
+		return refuse(errors.New("sign-in from before the account had a second factor"))
+	}
 	p := i.signedIn(user)
-	p.Session = c.Family
+	if p.Session, p.Factor = c.Family, c.Factor; p.Factor != "" {
+		p.FactorAt = time.Unix(c.FactorAt, 0)
+	}
 	if c.SignedIn > 0 { // tokens of the release before do not say
 		p.SignedIn = time.Unix(c.SignedIn, 0)
 	}

@@ -49,6 +49,8 @@ func (keyRow) TableName() string { return "identity_keys" }
 type sessionRow struct {
 	Digest, Family, UserID, Source          string
 	StartedAt, ExpiresAt, UsedAt, RevokedAt int64
+	Factor                                  string // shown beside the password; "": none
+	FactorAt                                int64
 }
 
 func (sessionRow) TableName() string { return "identity_sessions" }
@@ -62,7 +64,7 @@ var (
 		"id", "tenant", "name", "password_hash", "roles", "labels", "epoch", "created_at", "created_by", "disabled_at", "must_change", "last_sign_in_at",
 		"password_set_at", "one_time_until",
 	}
-	sessionColumns = []string{"digest", "family", "user_id", "source", "started_at", "expires_at", "used_at", "revoked_at"}
+	sessionColumns = []string{"digest", "family", "user_id", "source", "started_at", "expires_at", "used_at", "revoked_at", "factor", "factor_at"}
 	keyColumns     = []string{
 		"id", "digest", "tenant", "project", "name", "labels", "scopes", "models", "label_mode", "requests_per_minute",
 		"tokens_per_minute", "concurrent", "created_at", "created_by", "expires_at", "revoked_at", "last_used_at", "owner", "networks",
@@ -100,6 +102,7 @@ type tables struct {
 	users   []userRow
 	keys    []keyRow
 	revoked []string // families ended since revokedAfter
+	factors []string // accounts with a second factor
 	duties  Duties
 }
 
@@ -114,6 +117,7 @@ func (s store) load(ctx context.Context, revokedAfter int64) (tables, error) {
 		db.Select(userColumns).Find(&e.users).Error,
 		db.Select(keyColumns).Find(&e.keys).Error,
 		db.Raw("SELECT DISTINCT family FROM identity_sessions WHERE revoked_at > ?", revokedAfter).Scan(&e.revoked).Error,
+		db.Raw("SELECT DISTINCT user_id FROM identity_factors WHERE confirmed_at <> 0").Scan(&e.factors).Error,
 	)
 	return e, database.Unavailable("load identities", err)
 }
@@ -523,6 +527,7 @@ func (s store) rotate(ctx context.Context, old string, next sessionRow, now, lif
 			return nil
 		}
 		next.Family, next.UserID, next.StartedAt = current.Family, current.UserID, current.StartedAt
+		next.Factor, next.FactorAt = current.Factor, current.FactorAt
 		next.ExpiresAt = min(next.ExpiresAt, current.StartedAt+life)
 		row, ok = next, true
 		return tx.Create(&next).Error

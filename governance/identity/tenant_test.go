@@ -51,10 +51,10 @@ func TestSuspendedTenants(t *testing.T) {
 				if _, err := i.Authenticate(t.Context(), AdminPlane, admin.Access, "198.51.100.7"); err != nil {
 					t.Errorf("the operator: %v", err)
 				}
-				if _, err := i.Login(t.Context(), "dev", password, "10.0.0.1"); code == "" && err != nil || code != "" && !fault.Is(err, code) {
+				if _, err := i.Login(t.Context(), "dev", password, "", "10.0.0.1"); code == "" && err != nil || code != "" && !fault.Is(err, code) {
 					t.Errorf("sign-in: %v, want %q", err, code)
 				}
-				_, err := i.Login(t.Context(), "dev", another, "10.0.0.9")
+				_, err := i.Login(t.Context(), "dev", another, "", "10.0.0.9")
 				wantCode(t, err, fault.CodeInvalidLogin) // who has no password learns nothing
 			}
 		}

@@ -25,6 +25,7 @@ const (
 	CodeInvalidLogin   Code = "invalid_login"
 	CodeOneTimeExpired Code = "one_time_password_expired"
 	CodeInvalidSession Code = "invalid_session"
+	CodeSecondFactor   Code = "second_factor_required"
 
 	CodeNotAllowed      Code = "not_allowed"
 	CodeKeyScope        Code = "key_scope"
@@ -36,8 +37,11 @@ const (
 	CodeSecondPerson    Code = "second_person_required"
 	CodeNotReviewer     Code = "not_reviewer"
 	CodeReauthenticate  Code = "reauthenticate"
+	CodeStepUp          Code = "step_up_required"
 	CodeWrongPassword   Code = "wrong_password"
+	CodeWrongCode       Code = "wrong_code"
 	CodeChangePassword  Code = "password_change_required"
+	CodeEnrolFactor     Code = "second_factor_enrolment_required"
 	CodeApprovalNeeded  Code = "approval_required"
 	CodeActApproval     Code = "act_approval_required"
 
@@ -118,6 +122,7 @@ var kinds = map[Code]Kind{
 	CodeInvalidLogin:   Unauthenticated,
 	CodeOneTimeExpired: Unauthenticated,
 	CodeInvalidSession: Unauthenticated,
+	CodeSecondFactor:   Unauthenticated,
 
 	CodeNotAllowed:      Denied,
 	CodeKeyScope:        Denied,
@@ -129,8 +134,11 @@ var kinds = map[Code]Kind{
 	CodeSecondPerson:    Denied,
 	CodeNotReviewer:     Denied,
 	CodeReauthenticate:  Denied,
+	CodeStepUp:          Denied,
 	CodeWrongPassword:   Denied,
+	CodeWrongCode:       Denied,
 	CodeChangePassword:  Denied,
+	CodeEnrolFactor:     Denied,
 	CodeApprovalNeeded:  Denied,
 	CodeActApproval:     Denied,
 

@@ -1060,6 +1060,13 @@ type CollectionList struct {
 	Items []Collection `json:"items"`
 }
 
+// ConfirmedFactor defines model for ConfirmedFactor.
+type ConfirmedFactor struct {
+	// RecoveryCodes Each stands in for the factor once. Shown once
+	RecoveryCodes []string `json:"recovery_codes"`
+	Session       Session  `json:"session"`
+}
+
 // Correction defines model for Correction.
 type Correction struct {
 	Actor string `json:"actor"`
@@ -1330,6 +1337,11 @@ type Extension struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
+// FactorCode defines model for FactorCode.
+type FactorCode struct {
+	Code string `json:"code"`
+}
+
 // FieldError defines model for FieldError.
 type FieldError struct {
 	Detail string `json:"detail"`
@@ -1516,8 +1528,10 @@ type Limits struct {
 
 // LoginRequest defines model for LoginRequest.
 type LoginRequest struct {
-	Password string `json:"password"`
-	User     string `json:"user"`
+	// Code Of the second factor of the account, or a recovery code; an account without one needs none
+	Code     *string `json:"code,omitempty"`
+	Password string  `json:"password"`
+	User     string  `json:"user"`
 }
 
 // MaskingPreview defines model for MaskingPreview.
@@ -1607,9 +1621,10 @@ type Me struct {
 	Project     *string  `json:"project,omitempty"`
 
 	// Purposes What the policy in force for the caller takes as `X-Sluice-Purpose`, one of which it demands. Absent where it demands none
-	Purposes *[]string `json:"purposes,omitempty"`
-	Roles    []string  `json:"roles"`
-	Tenant   string    `json:"tenant"`
+	Purposes     *[]string     `json:"purposes,omitempty"`
+	Roles        []string      `json:"roles"`
+	SecondFactor *SecondFactor `json:"second_factor,omitempty"`
+	Tenant       string        `json:"tenant"`
 }
 
 // MeDuties Whether a platform administrator holds all duties of administrators, or grave acts need a second person
@@ -2517,6 +2532,21 @@ type SearchRequest struct {
 	TopK       *int    `json:"top_k,omitempty"`
 }
 
+// SecondFactor defines model for SecondFactor.
+type SecondFactor struct {
+	// Available This installation has second factors
+	Available bool `json:"available"`
+
+	// Enrolled The account has one, which is asked for
+	Enrolled bool `json:"enrolled"`
+
+	// MustEnrol One has to be enrolled before anything else
+	MustEnrol bool `json:"must_enrol"`
+
+	// ShownAt When this sign-in has shown it last; absent if it has not
+	ShownAt *time.Time `json:"shown_at,omitempty"`
+}
+
 // SeenCheckpoint The newest signed checkpoint that this replica has seen
 type SeenCheckpoint struct {
 	// Root In base64 as in the checkpoint
@@ -2696,6 +2726,15 @@ type TenantPage struct {
 	Next  *string  `json:"next,omitempty"`
 }
 
+// TotpSecret defines model for TotpSecret.
+type TotpSecret struct {
+	// Secret Base32, for typing in. Shown once
+	Secret string `json:"secret"`
+
+	// Uri otpauth://, for a QR code. Shown once
+	Uri string `json:"uri"`
+}
+
 // UsageReport defines model for UsageReport.
 type UsageReport struct {
 	AsOf time.Time  `json:"as_of"`
@@ -2749,7 +2788,10 @@ type User struct {
 	// OneTimeUntil When a one-time password is of no more use; absent if it has no end, or there is none
 	OneTimeUntil *time.Time `json:"one_time_until,omitempty"`
 	Roles        []string   `json:"roles"`
-	Tenant       string     `json:"tenant"`
+
+	// SecondFactor The account has one, which is asked for
+	SecondFactor bool   `json:"second_factor"`
+	Tenant       string `json:"tenant"`
 }
 
 // UserChange What is absent stays as it is
@@ -3343,6 +3385,12 @@ type ResetPasswordParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// ResetSecondFactorParams defines parameters for ResetSecondFactor.
+type ResetSecondFactorParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // StartAccessReviewJSONRequestBody defines body for StartAccessReview for application/json ContentType.
 type StartAccessReviewJSONRequestBody = NewAccessReview
 
@@ -3402,6 +3450,12 @@ type PreviewMaskingJSONRequestBody = MaskingRequest
 
 // ChangePasswordJSONRequestBody defines body for ChangePassword for application/json ContentType.
 type ChangePasswordJSONRequestBody = PasswordChange
+
+// ShowSecondFactorJSONRequestBody defines body for ShowSecondFactor for application/json ContentType.
+type ShowSecondFactorJSONRequestBody = FactorCode
+
+// ConfirmTotpJSONRequestBody defines body for ConfirmTotp for application/json ContentType.
+type ConfirmTotpJSONRequestBody = FactorCode
 
 // RegisterModelVersionJSONRequestBody defines body for RegisterModelVersion for application/json ContentType.
 type RegisterModelVersionJSONRequestBody = NewModelVersion
@@ -4100,6 +4154,18 @@ type ServerInterface interface {
 	// ChangePassword Change one's own password
 	// (POST /me/password)
 	ChangePassword(c *gin.Context)
+	// RemoveSecondFactor Remove one's own second factor and its recovery codes
+	// (DELETE /me/second-factor)
+	RemoveSecondFactor(c *gin.Context)
+	// ShowSecondFactor Show one's second factor again
+	// (POST /me/second-factor/show)
+	ShowSecondFactor(c *gin.Context)
+	// StartTotp Start to enrol an authenticator app for one's own account
+	// (POST /me/second-factor/totp)
+	StartTotp(c *gin.Context)
+	// ConfirmTotp Put the authenticator app in force with its first code
+	// (POST /me/second-factor/totp/confirm)
+	ConfirmTotp(c *gin.Context)
 	// RegisterModelVersion Register a version of a model
 	// (POST /model-versions)
 	RegisterModelVersion(c *gin.Context)
@@ -4241,6 +4307,9 @@ type ServerInterface interface {
 	// ResetPassword Give a user a one-time password
 	// (POST /users/{id}/password-reset)
 	ResetPassword(c *gin.Context, id IdPath, params ResetPasswordParams)
+	// ResetSecondFactor Remove the second factor that a user has lost
+	// (POST /users/{id}/second-factor-reset)
+	ResetSecondFactor(c *gin.Context, id IdPath, params ResetSecondFactorParams)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -5936,6 +6005,58 @@ func (siw *ServerInterfaceWrapper) ChangePassword(c *gin.Context) {
 	siw.Handler.ChangePassword(c)
 }
 
+// RemoveSecondFactor operation middleware
+func (siw *ServerInterfaceWrapper) RemoveSecondFactor(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RemoveSecondFactor(c)
+}
+
+// ShowSecondFactor operation middleware
+func (siw *ServerInterfaceWrapper) ShowSecondFactor(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ShowSecondFactor(c)
+}
+
+// StartTotp operation middleware
+func (siw *ServerInterfaceWrapper) StartTotp(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.StartTotp(c)
+}
+
+// ConfirmTotp operation middleware
+func (siw *ServerInterfaceWrapper) ConfirmTotp(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ConfirmTotp(c)
+}
+
 // RegisterModelVersion operation middleware
 func (siw *ServerInterfaceWrapper) RegisterModelVersion(c *gin.Context) {
 
@@ -7178,6 +7299,42 @@ func (siw *ServerInterfaceWrapper) ResetPassword(c *gin.Context) {
 	siw.Handler.ResetPassword(c, id, params)
 }
 
+// ResetSecondFactor operation middleware
+func (siw *ServerInterfaceWrapper) ResetSecondFactor(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ResetSecondFactorParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ResetSecondFactor(c, id, params)
+}
+
 // GinServerOptions provides options for the Gin server.
 type GinServerOptions struct {
 	BaseURL      string
@@ -7210,6 +7367,10 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/session/refresh", wrapper.RefreshSession)
 	router.GET(options.BaseURL+"/me", wrapper.GetMe)
 	router.POST(options.BaseURL+"/me/password", wrapper.ChangePassword)
+	router.POST(options.BaseURL+"/me/second-factor/totp", wrapper.StartTotp)
+	router.POST(options.BaseURL+"/me/second-factor/totp/confirm", wrapper.ConfirmTotp)
+	router.POST(options.BaseURL+"/me/second-factor/show", wrapper.ShowSecondFactor)
+	router.DELETE(options.BaseURL+"/me/second-factor", wrapper.RemoveSecondFactor)
 	router.GET(options.BaseURL+"/tenants", wrapper.ListTenants)
 	router.POST(options.BaseURL+"/tenants", wrapper.CreateTenant)
 	router.PATCH(options.BaseURL+"/tenants/:id", wrapper.ChangeTenant)
@@ -7220,6 +7381,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.PATCH(options.BaseURL+"/users/:id", wrapper.ChangeUser)
 	router.POST(options.BaseURL+"/users/:id/enable", wrapper.EnableUser)
 	router.POST(options.BaseURL+"/users/:id/password-reset", wrapper.ResetPassword)
+	router.POST(options.BaseURL+"/users/:id/second-factor-reset", wrapper.ResetSecondFactor)
 	router.POST(options.BaseURL+"/users/:id/disable", wrapper.DisableUser)
 	router.GET(options.BaseURL+"/access-reviews", wrapper.ListAccessReviews)
 	router.POST(options.BaseURL+"/access-reviews", wrapper.StartAccessReview)

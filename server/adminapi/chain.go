@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,6 +95,12 @@ func (s *Server) chain(c *gin.Context) {
 		c.Next()
 		return
 	}
+	if op.stepUp && principal.SecondFactor {
+		if err := s.deps.Guard.Approvals().RequireFreshSignIn(principal); err != nil {
+			s.failRecorded(c, op, principal, principal.Tenant, err)
+			return
+		}
+	}
 	refused := func() {}
 	if op.secondPerson {
 		if refused = s.secondPerson(c, op, principal, tenant, body); refused == nil {
@@ -115,6 +122,8 @@ func (s *Server) mayAct(c *gin.Context, op operation, p identity.Principal, tena
 	switch {
 	case p.MustChange && op.id != "getMe" && op.id != "changePassword":
 		err = fault.New(fault.CodeChangePassword)
+	case p.MustEnrol && !slices.Contains([]string{"getMe", "changePassword", "startTotp", "confirmTotp"}, op.id):
+		err = fault.New(fault.CodeEnrolFactor)
 	case op.permission == "":
 	default:
 		if err = s.permit(c, op, p, tenant); err != nil {

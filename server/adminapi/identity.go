@@ -126,15 +126,15 @@ func (s *Server) ListUsers(c *gin.Context, params ListUsersParams) {
 	part, next, err := page(users, params.Cursor, params.Limit)
 	out := UserPage{Items: []User{}, Next: next}
 	for _, u := range part {
-		out.Items = append(out.Items, userView(u))
+		out.Items = append(out.Items, s.userView(u))
 	}
 	s.reply(c, http.StatusOK, out, err)
 }
 
-func userView(u identity.User) User {
+func (s *Server) userView(u identity.User) User {
 	return User{
 		Id: u.ID, Tenant: u.Tenant, Name: u.Name, Roles: list(u.Roles), Labels: list(u.Labels), Disabled: u.Disabled, MustChangePassword: u.MustChange,
-		OneTimeUntil: optionalTime(u.OneTimeUntil), CreatedAt: u.CreatedAt.UTC(), LastSignInAt: optionalTime(u.LastSignInAt),
+		SecondFactor: s.deps.Identity.HasSecondFactor(u.ID), OneTimeUntil: optionalTime(u.OneTimeUntil), CreatedAt: u.CreatedAt.UTC(), LastSignInAt: optionalTime(u.LastSignInAt),
 	}
 }
 
@@ -158,13 +158,13 @@ func (s *Server) CreateUser(c *gin.Context) {
 		return
 	}
 	about(c, u.ID, map[string]string{"roles": strings.Join(u.Roles, ",")})
-	s.reply(c, http.StatusCreated, userView(u), nil)
+	s.reply(c, http.StatusCreated, s.userView(u), nil)
 }
 
 // DisableUser implements POST /users/{id}/disable.
 func (s *Server) DisableUser(c *gin.Context, id IdPath, _ DisableUserParams) {
 	u, err := s.deps.Identity.DisableUser(c.Request.Context(), s.changer(c), tenantOf(c), id)
-	s.reply(c, http.StatusOK, userView(u), err)
+	s.reply(c, http.StatusOK, s.userView(u), err)
 }
 
 // changer says who changes an account. A platform administrator may do everything everywhere: only another one makes and manages one.
@@ -189,7 +189,7 @@ func (s *Server) ChangeUser(c *gin.Context, id IdPath, _ ChangeUserParams) {
 	noteChange(detail, "roles", strings.Join(before.Roles, ","), strings.Join(after.Roles, ","))
 	noteChange(detail, "labels", strings.Join(before.Labels, ","), strings.Join(after.Labels, ","))
 	about(c, id, detail)
-	s.reply(c, http.StatusOK, userView(after), nil)
+	s.reply(c, http.StatusOK, s.userView(after), nil)
 }
 
 // noteChange adds what something was and is now to the detail of a record, if it is not the same.
@@ -202,13 +202,19 @@ func noteChange(detail map[string]string, what, before, after string) {
 // EnableUser implements POST /users/{id}/enable.
 func (s *Server) EnableUser(c *gin.Context, id IdPath, _ EnableUserParams) {
 	u, err := s.deps.Identity.EnableUser(c.Request.Context(), s.changer(c), tenantOf(c), id)
-	s.reply(c, http.StatusOK, userView(u), err)
+	s.reply(c, http.StatusOK, s.userView(u), err)
 }
 
 // ResetPassword implements POST /users/{id}/password-reset.
 func (s *Server) ResetPassword(c *gin.Context, id IdPath, _ ResetPasswordParams) {
 	u, password, err := s.deps.Identity.ResetPassword(c.Request.Context(), s.changer(c), tenantOf(c), id)
-	s.reply(c, http.StatusOK, PasswordReset{User: userView(u), Password: password}, err)
+	s.reply(c, http.StatusOK, PasswordReset{User: s.userView(u), Password: password}, err)
+}
+
+// ResetSecondFactor implements POST /users/{id}/second-factor-reset.
+func (s *Server) ResetSecondFactor(c *gin.Context, id IdPath, _ ResetSecondFactorParams) {
+	u, err := s.deps.Identity.ResetFactor(c.Request.Context(), s.changer(c), tenantOf(c), id)
+	s.reply(c, http.StatusOK, s.userView(u), err)
 }
 
 // ListRoles implements GET /roles.

@@ -21,8 +21,16 @@ func (s *Server) Login(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	session, err := s.deps.Identity.Login(c.Request.Context(), in.User, in.Password, c.ClientIP())
+	session, err := s.deps.Identity.Login(c.Request.Context(), in.User, in.Password, deref(in.Code), c.ClientIP())
+	noteFactor(c, session)
 	s.startSession(c, session, err)
+}
+
+// noteFactor adds to a record what a sign-in has shown beside the password.
+func noteFactor(c *gin.Context, session identity.Session) {
+	if kind := session.Principal.Factor; kind != "" {
+		c.Set(keyDetail, map[string]string{"second_factor": kind})
+	}
 }
 
 // RefreshSession implements POST /session/refresh.
@@ -42,7 +50,11 @@ func (s *Server) startSession(c *gin.Context, session identity.Session, err erro
 		return
 	}
 	s.setRefreshCookie(c, session.Refresh, 0)
-	s.reply(c, http.StatusOK, Session{AccessToken: session.Access, TokenType: "Bearer", ExpiresAt: session.ExpiresAt.UTC()}, nil)
+	s.reply(c, http.StatusOK, sessionView(session), nil)
+}
+
+func sessionView(session identity.Session) Session {
+	return Session{AccessToken: session.Access, TokenType: "Bearer", ExpiresAt: session.ExpiresAt.UTC()}
 }
 
 // Logout implements DELETE /session.
@@ -69,6 +81,54 @@ func (s *Server) ChangePassword(c *gin.Context) {
 	s.startSession(c, session, err)
 }
 
+// StartTotp implements POST /me/second-factor/totp.
+func (s *Server) StartTotp(c *gin.Context) {
+	about(c, caller(c).ID, nil)
+	// Whoever finds a session open must not be able to lock its owner out.
+	if err := s.deps.Guard.Approvals().RequireFreshSignIn(caller(c)); err != nil {
+		s.Fail(c, err)
+		return
+	}
+	made, err := s.deps.Identity.StartTOTP(c.Request.Context(), caller(c))
+	s.reply(c, http.StatusCreated, TotpSecret{Secret: made.Secret, Uri: made.URI}, err)
+}
+
+// ConfirmTotp implements POST /me/second-factor/totp/confirm.
+func (s *Server) ConfirmTotp(c *gin.Context) {
+	in, err := decode[FactorCode](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	about(c, caller(c).ID, nil)
+	codes, session, err := s.deps.Identity.ConfirmTOTP(c.Request.Context(), caller(c), in.Code, c.ClientIP())
+	noteFactor(c, session)
+	s.reply(c, http.StatusOK, ConfirmedFactor{RecoveryCodes: list(codes), Session: sessionView(session)}, err)
+}
+
+// ShowSecondFactor implements POST /me/second-factor/show.
+func (s *Server) ShowSecondFactor(c *gin.Context) {
+	in, err := decode[FactorCode](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	about(c, caller(c).ID, nil)
+	session, err := s.deps.Identity.ShowFactor(c.Request.Context(), caller(c), in.Code, c.ClientIP())
+	noteFactor(c, session)
+	s.reply(c, http.StatusOK, sessionView(session), err)
+}
+
+// RemoveSecondFactor implements DELETE /me/second-factor.
+func (s *Server) RemoveSecondFactor(c *gin.Context) {
+	about(c, caller(c).ID, nil)
+	err := s.deps.Guard.Approvals().RequireFreshSignIn(caller(c))
+	if err == nil {
+		err = s.deps.Identity.RemoveFactor(c.Request.Context(), caller(c))
+	}
+	s.reply(c, http.StatusNoContent, nil, err)
+}
+
 func (s *Server) setRefreshCookie(c *gin.Context, value string, maxAge int) {
 	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // Secure follows the public address: a trial on plain http must keep its session
 		Name: refreshCookie, Value: value, Path: Prefix + "/session", MaxAge: maxAge,
@@ -83,6 +143,11 @@ func (s *Server) GetMe(c *gin.Context) {
 	for _, perm := range access.Permissions() {
 		if s.deps.Access.Allow(p, perm, p.Tenant) == nil {
 			me.Permissions = append(me.Permissions, string(perm))
+		}
+	}
+	if p.Kind == "user" {
+		me.SecondFactor = &SecondFactor{
+			Available: s.deps.Identity.SecondFactors() != identity.SecondFactorsOff, Enrolled: p.SecondFactor, MustEnrol: p.MustEnrol, ShownAt: optionalTime(p.FactorAt),
 		}
 	}
 	if p.MustChange {

@@ -209,7 +209,7 @@ func (c *Config) resolve() {
 	for _, age := range []*time.Duration{&c.Identity.MaxStale, &c.Governance.MaxStale, &c.Billing.MaxStale, &c.Route.MaxStale, &c.RAG.MaxStale} {
 		*age = cmp.Or(*age, c.MaxStale)
 	}
-	c.RAG.Suite = c.Audit.Suite
+	c.RAG.Suite, c.Identity.Suite = c.Audit.Suite, c.Audit.Suite
 	if c.Database.URL.Empty() {
 		c.Database.URL = keyring.Inline("sqlite:" + filepath.Join(c.Data, "sluice.db"))
 	}

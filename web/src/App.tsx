@@ -10,6 +10,7 @@ import { Shell } from './components/Shell';
 import { useLanguage } from './i18n';
 import { useSession } from './lib/me';
 import { useDark, useMedia } from './lib/media';
+import { FirstFactor } from './pages/FirstFactor';
 import { FirstPassword } from './pages/FirstPassword';
 import { Login } from './pages/Login';
 
@@ -135,5 +136,6 @@ function Gate() {
   useEffect(() => (user === undefined ? undefined : () => queries.clear()), [queries, user]); // the next user must not see what the last one loaded; cleared later, it would be lost what the next one's page asks for as it opens
   if (status === 'unknown') return <Spin fullscreen />;
   if (status === 'in' && me?.must_change_password) return <FirstPassword />;
+  if (status === 'in' && me?.second_factor?.must_enrol) return <FirstFactor />;
   return status === 'in' ? <RouterProvider router={router} /> : <Login />;
 }

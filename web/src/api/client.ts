@@ -4,13 +4,14 @@ import { ApiError, errorFromReply, isAbort, toApiError } from './errors';
 import type { components, paths } from './schema';
 import { secondPerson } from './secondPerson';
 import { session } from './session';
+import { stepUp } from './stepUp';
 
 export type Schema = components['schemas'];
 
 /** The management API, typed from its OpenAPI document. Wrap calls in [call]. */
 export const api = createClient<paths>({
   baseUrl: `${location.origin}/api/v1`,
-  fetch: (request) => secondPerson.fetch(request, (r) => session.fetch(r)),
+  fetch: (request) => stepUp.fetch(request, (again) => secondPerson.fetch(again, (r) => session.fetch(r))),
   querySerializer: { array: { style: 'form', explode: false } }, // as the document says: group_by=day,model
 });
 

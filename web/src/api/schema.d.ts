@@ -15,7 +15,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in
-         * @description The access token lives at most 15 minutes. The refresh token comes in an HttpOnly, SameSite=Strict cookie that only /api/v1/session receives.
+         * @description An account with a second factor needs a code of it or a recovery code, each of which is accepted once; without one the right password is answered with 401 `second_factor_required`. The access token lives at most 15 minutes. The refresh token comes in an HttpOnly, SameSite=Strict cookie that only /api/v1/session receives.
          */
         post: operations["login"];
         /**
@@ -80,6 +80,86 @@ export interface paths {
          */
         post: operations["changePassword"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/second-factor/totp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start to enrol an authenticator app for one's own account
+         * @description Needs a fresh sign-in. The secret is in this answer only, and is asked for once a code of it has confirmed it, within 15 minutes. A factor of before goes on until then.
+         */
+        post: operations["startTotp"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/second-factor/totp/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Put the authenticator app in force with its first code
+         * @description It takes the place of a factor of before. Every other sign-in of the caller ends; this one goes on with the token of the answer. The recovery codes are in this answer only. Wrong codes count as failed sign-ins.
+         */
+        post: operations["confirmTotp"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/second-factor/show": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Show one's second factor again
+         * @description For what needs it shown a short time ago. Takes a code or a recovery code. Wrong ones count as failed sign-ins.
+         */
+        post: operations["showSecondFactor"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/second-factor": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove one's own second factor and its recovery codes
+         * @description Needs it shown a short time ago.
+         */
+        delete: operations["removeSecondFactor"];
         options?: never;
         head?: never;
         patch?: never;
@@ -235,6 +315,26 @@ export interface paths {
          * @description Ends all sessions of the user, who can do nothing with it but sign in and change it, until `user.one_time_until`. It is in this answer only.
          */
         post: operations["resetPassword"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/{id}/second-factor-reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove the second factor that a user has lost
+         * @description Ends all sessions of the user, who signs in with the password alone until there is another one. Nobody does it for his own account, and only a platform administrator for one.
+         */
+        post: operations["resetSecondFactor"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1734,6 +1834,35 @@ export interface components {
             user: string;
             /** Format: password */
             password: string;
+            /** @description Of the second factor of the account, or a recovery code; an account without one needs none */
+            code?: string;
+        };
+        FactorCode: {
+            code: string;
+        };
+        TotpSecret: {
+            /** @description Base32, for typing in. Shown once */
+            secret: string;
+            /** @description otpauth://, for a QR code. Shown once */
+            uri: string;
+        };
+        ConfirmedFactor: {
+            /** @description Each stands in for the factor once. Shown once */
+            recovery_codes: string[];
+            session: components["schemas"]["Session"];
+        };
+        SecondFactor: {
+            /** @description This installation has second factors */
+            available: boolean;
+            /** @description The account has one, which is asked for */
+            enrolled: boolean;
+            /** @description One has to be enrolled before anything else */
+            must_enrol: boolean;
+            /**
+             * Format: date-time
+             * @description When this sign-in has shown it last; absent if it has not
+             */
+            shown_at?: string;
         };
         Session: {
             access_token: string;
@@ -1766,6 +1895,7 @@ export interface components {
              * @enum {string}
              */
             duties?: "merged" | "separated";
+            second_factor?: components["schemas"]["SecondFactor"];
             /** @description Somebody else has set the password: it has to be changed before anything else. Absent otherwise */
             must_change_password?: boolean;
         };
@@ -1895,6 +2025,8 @@ export interface components {
             labels: string[];
             disabled: boolean;
             must_change_password: boolean;
+            /** @description The account has one, which is asked for */
+            second_factor: boolean;
             /**
              * Format: date-time
              * @description When a one-time password is of no more use; absent if it has no end, or there is none
@@ -3931,6 +4063,88 @@ export interface operations {
             default: components["responses"]["ProblemAnswer"];
         };
     };
+    startTotp: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The secret */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TotpSecret"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    confirmTotp: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FactorCode"];
+            };
+        };
+        responses: {
+            /** @description In force */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConfirmedFactor"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    showSecondFactor: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FactorCode"];
+            };
+        };
+        responses: {
+            200: components["responses"]["SessionAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    removeSecondFactor: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
     listTenants: {
         parameters: {
             query?: {
@@ -4195,6 +4409,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PasswordReset"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    resetSecondFactor: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The user */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
                 };
             };
             202: components["responses"]["AskedAnswer"];

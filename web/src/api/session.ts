@@ -72,8 +72,9 @@ class Session {
     return fetch(this.authorize(again));
   }
 
-  async login(user: string, password: string): Promise<void> {
-    await this.begin(user, password);
+  /** Signs in. code is of the second factor of an account that has one. */
+  async login(user: string, password: string, code?: string): Promise<void> {
+    await this.begin(user, password, code);
     hint.set(true);
     await this.loadMe();
   }
@@ -88,32 +89,51 @@ class Session {
   async changePassword(current: string, next: string): Promise<void> {
     const ends = this.ends;
     await this.exclusive(async () => {
-      const send = () =>
-        fetch(
-          this.authorize(
-            new Request(new URL('/api/v1/me/password', location.origin), {
-              method: 'POST',
-              headers: { 'content-type': 'application/json' },
-              body: JSON.stringify({ current_password: current, new_password: next }),
-            }),
-          ),
-        );
-      let reply = await send();
-      if (reply.status === 401) {
-        await this.accept(await this.askRenewal(), ends);
-        reply = await send();
-      }
-      await this.accept(reply, ends);
+      await this.accept(await this.post('/api/v1/me/password', { current_password: current, new_password: next }, ends), ends);
     });
     await this.loadMe();
   }
 
-  private async begin(user: string, password: string): Promise<void> {
+  /** Shows the second factor again: what needs it goes on with the token of the answer. */
+  async showFactor(code: string): Promise<void> {
+    const ends = this.ends;
+    await this.exclusive(async () => {
+      await this.accept(await this.post('/api/v1/me/second-factor/show', { code }, ends), ends);
+    });
+  }
+
+  /** Puts an authenticator app in force and returns the recovery codes. Who the user is is asked again later: the page that shows them must stay. */
+  async confirmFactor(code: string): Promise<string[]> {
+    const ends = this.ends;
+    return this.exclusive(async () => {
+      const reply = await this.post('/api/v1/me/second-factor/totp/confirm', { code }, ends);
+      const body: unknown = await reply.json().catch(() => undefined);
+      if (!reply.ok) throw errorFromReply(reply.status, body, reply.headers.get('x-request-id') ?? '');
+      const done = body as components['schemas']['ConfirmedFactor'];
+      if (this.ends === ends) this.token = done.session.access_token;
+      return done.recovery_codes;
+    });
+  }
+
+  /** Asks again who the user is and what he may do. */
+  refreshMe = () => this.loadMe();
+
+  /** Sends JSON as the signed-in user, renewing an expired token once; for who has the lock of [exclusive]. */
+  private async post(target: string, body: unknown, ends: number): Promise<Response> {
+    const send = () =>
+      fetch(this.authorize(new Request(new URL(target, location.origin), { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })));
+    const reply = await send();
+    if (reply.status !== 401) return reply;
+    await this.accept(await this.askRenewal(), ends);
+    return send();
+  }
+
+  private async begin(user: string, password: string, code?: string): Promise<void> {
     const ends = this.ends;
     const reply = await fetch(path, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'accept-language': this.language },
-      body: JSON.stringify({ user, password }),
+      body: JSON.stringify({ user, password, code }),
     });
     await this.accept(reply, ends);
   }

@@ -14,6 +14,7 @@ import {
   MenuOutlined,
   MessageOutlined,
   ReadOutlined,
+  SafetyOutlined,
   SettingOutlined,
   TeamOutlined,
   UserOutlined,
@@ -30,7 +31,9 @@ import { useMe } from '../lib/me';
 import { useMedia } from '../lib/media';
 import { ChangePassword } from './ChangePassword';
 import { Boundary, Failure } from './Failure';
+import { OwnFactor } from './OwnFactor';
 import { SecondPerson } from './SecondPerson';
+import { StepUp } from './StepUp';
 
 /** What the menu offers, and the permission without which it does not; with the one for what is one's own it does, too. */
 const entries = [
@@ -97,6 +100,7 @@ export function Shell() {
             </Suspense>
           </Boundary>
           <SecondPerson />
+          <StepUp />
         </Layout.Content>
       </Layout>
     </Layout>
@@ -162,6 +166,7 @@ function UserMenu() {
   const label = useLabel();
   const me = useMe();
   const [changing, setChanging] = useState(false);
+  const [factor, setFactor] = useState(false);
   return (
     <>
       <Dropdown
@@ -172,6 +177,7 @@ function UserMenu() {
             { key: 'roles', disabled: true, label: me.roles.map((r) => label('role', r)).join(', ') },
             { type: 'divider' },
             { key: 'password', icon: <LockOutlined />, label: t('user.password'), onClick: () => setChanging(true) },
+            ...(me.second_factor?.available ? [{ key: 'factor', icon: <SafetyOutlined />, label: t('user.factor'), onClick: () => setFactor(true) }] : []),
             { key: 'out', icon: <LogoutOutlined />, label: t('user.signOut'), onClick: () => void session.logout() },
           ],
         }}
@@ -180,6 +186,7 @@ function UserMenu() {
           {me.name}
         </Button>
       </Dropdown>
+      {factor && <OwnFactor onClose={() => setFactor(false)} />}
       {changing && <ChangePassword onClose={() => setChanging(false)} />}
     </>
   );

@@ -3,7 +3,9 @@ import { Alert, Button, Card, Flex, Form, Input, theme, Typography } from 'antd'
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
+import { toApiError } from '../api/errors';
 import { session } from '../api/session';
+import { CodeField } from '../components/CodeField';
 import { Failure } from '../components/Failure';
 import { LanguageSwitch } from '../components/Shell';
 import { useSession } from '../lib/me';
@@ -14,13 +16,15 @@ export function Login() {
   const { ended } = useSession();
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
-  const submit = async ({ user, password }: { user: string; password: string }) => {
+  const [wantsCode, setWantsCode] = useState(false);
+  const submit = async ({ user, password, code }: { user: string; password: string; code?: string }) => {
     setBusy(true);
     setError(undefined);
     try {
-      await session.login(user, password);
+      await session.login(user, password, code);
     } catch (e) {
-      setError(e);
+      if (toApiError(e).code === 'second_factor_required' && !code) setWantsCode(true);
+      else setError(e);
     } finally {
       setBusy(false);
     }
@@ -43,13 +47,14 @@ export function Login() {
         <Flex vertical gap={16}>
           {ended && !error && <Alert type="info" showIcon title={t('login.ended')} />}
           {error !== undefined && <Failure error={error} />}
-          <Form layout="vertical" onFinish={(v: { user: string; password: string }) => void submit(v)} requiredMark={false}>
+          <Form layout="vertical" onFinish={(v: { user: string; password: string; code?: string }) => void submit(v)} requiredMark={false}>
             <Form.Item name="user" label={t('login.user')} rules={[{ required: true, message: t('form.required') }]}>
               <Input prefix={<UserOutlined aria-hidden />} autoComplete="username" autoFocus />
             </Form.Item>
             <Form.Item name="password" label={t('login.password')} rules={[{ required: true, message: t('form.required') }]}>
               <Input.Password prefix={<LockOutlined aria-hidden />} autoComplete="current-password" />
             </Form.Item>
+            {wantsCode && <CodeField help={t('factor.codeHelp')} />}
             <Button type="primary" htmlType="submit" block loading={busy} aria-label={t('login.submit')}>
               {t('login.submit')}
             </Button>

@@ -63,6 +63,15 @@ export default function Users() {
       onOk: () => act(t('users.reset'), async () => setOnce(await call(api.POST('/users/{id}/password-reset', at(u))))),
     });
 
+  const confirmFactorReset = (u: User) =>
+    modal.confirm({
+      title: t('users.factorTitle', { name: u.name }),
+      content: t('users.factorText'),
+      okText: t('users.factorReset'),
+      okButtonProps: { danger: true },
+      onOk: () => act(t('users.factorReset'), () => call(api.POST('/users/{id}/second-factor-reset', at(u)))),
+    });
+
   // Nobody manages himself, and only a platform administrator another one.
   const manages = (u: User) => u.id !== me.id && (me.roles.includes('platform_admin') || !u.roles.includes('platform_admin'));
   const state = (u: User) => (u.disabled ? 'disabled' : u.must_change_password ? 'mustChange' : 'active');
@@ -80,6 +89,7 @@ export default function Users() {
     { key: 'roles', title: t('users.roles'), render: (u) => u.roles.map((r) => <Tag key={r}>{label('role', r)}</Tag>), csv: (u) => u.roles.join(' ') },
     { key: 'labels', title: t('users.labels'), render: (u) => u.labels.map((l) => <Tag key={l}>{l}</Tag>), csv: (u) => u.labels.join(' ') },
     { key: 'state', title: t('users.state'), render: (u) => <Tag color={{ disabled: 'default', mustChange: 'warning', active: 'success' }[state(u)]}>{t(`users.${state(u)}`)}</Tag>, csv: state },
+    { key: 'factor', title: t('users.factor'), render: (u) => t(u.second_factor ? 'users.factorYes' : 'users.factorNo'), csv: (u) => String(u.second_factor) },
     { key: 'last', title: t('users.lastSignIn'), render: (u) => (u.last_sign_in_at ? <Ago at={u.last_sign_in_at} /> : t('users.unknown')), csv: (u) => u.last_sign_in_at ?? '' },
     { key: 'created', title: t('users.created'), render: (u) => <Time at={u.created_at} />, csv: (u) => iso(u.created_at) },
   ];
@@ -97,6 +107,11 @@ export default function Users() {
             <Button size="small" onClick={() => confirmReset(u)} aria-label={t('users.resetName', { name: u.name })}>
               {t('users.reset')}
             </Button>
+            {u.second_factor && (
+              <Button size="small" onClick={() => confirmFactorReset(u)} aria-label={t('users.factorResetName', { name: u.name })}>
+                {t('users.factorReset')}
+              </Button>
+            )}
             {u.disabled ? (
               <Button size="small" onClick={() => void act(t('users.enable'), () => call(api.POST('/users/{id}/enable', at(u))))} aria-label={t('users.enableName', { name: u.name })}>
                 {t('users.enable')}

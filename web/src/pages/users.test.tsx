@@ -17,7 +17,7 @@ afterEach(() => {
 });
 
 const user = (more: Partial<Schema['User']>): Schema['User'] => ({
-  id: 'u2', tenant: 'demo', name: 'wang.fang', roles: ['developer'], labels: ['public'], disabled: false, must_change_password: false, created_at: '2026-11-20T08:00:00Z', ...more,
+  id: 'u2', tenant: 'demo', name: 'wang.fang', roles: ['developer'], labels: ['public'], disabled: false, must_change_password: false, second_factor: false, created_at: '2026-11-20T08:00:00Z', ...more,
 });
 const me = user({ id: 'u1', name: 'officer', roles: ['security_admin'], last_sign_in_at: new Date(Date.now() - 7_200_000).toISOString() });
 const roles: Schema['Role'][] = [

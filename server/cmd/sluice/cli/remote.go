@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
@@ -25,7 +26,8 @@ import (
 // permissions and leave the same audit records as the console.
 type Remote struct {
 	base, token, lang string
-	Credentials       adminapi.LoginRequest // it signed in with these
+	Credentials       adminapi.LoginRequest                     // it signed in with these
+	code              func(ctx context.Context) (string, error) // asks for one of the second factor
 	act               ActFlags
 	http              *http.Client
 }
@@ -59,29 +61,49 @@ func (f *RemoteFlags) Register(cmd *cobra.Command, a *App) {
 	cmd.PersistentFlags().StringVar(&f.User, "user", user, Both("cli.remote_flags.user"))
 }
 
+// codeVariable holds a code of the second factor where there is no terminal to ask at.
+const codeVariable = "SLUICE_ADMIN_CODE"
+
 // Login signs in. The password comes from SLUICE_ADMIN_PASSWORD or from the terminal, never from a flag: flags show in process
-// lists.
+// lists. So does a code, from SLUICE_ADMIN_CODE, if the account has a second factor.
 func (a *App) Login(ctx context.Context, f RemoteFlags) (*Remote, error) {
 	password := a.Getenv("SLUICE_ADMIN_PASSWORD")
 	if password == "" {
-		file, ok := a.Stdin.(*os.File)
-		if !ok || !IsTerminal(file) {
-			return nil, Misuse("cli.remote.no_password")
-		}
-		fmt.Fprint(a.Stderr, a.Say("cli.remote.password_of", f.User))
-		raw, err := ReadPassword(ctx, int(file.Fd()))
-		fmt.Fprintln(a.Stderr)
+		typed, err := a.ask(ctx, a.Say("cli.remote.password_of", f.User), Misuse("cli.remote.no_password"))
 		if err != nil {
-			return nil, Failed("cli.shared.password_unread", err)
+			return nil, err
 		}
-		password = string(raw)
+		password = typed
 	}
 	r := &Remote{base: strings.TrimSuffix(f.URL, "/") + adminapi.Prefix, lang: a.Language(), act: f.Act, http: &http.Client{Timeout: 2 * time.Minute}}
 	r.Credentials = adminapi.LoginRequest{User: f.User, Password: password}
+	given := a.Getenv(codeVariable)
+	r.code = func(ctx context.Context) (string, error) {
+		if code := given; code != "" {
+			given = "" // it is good once
+			return code, nil
+		}
+		return a.ask(ctx, a.Say("cli.remote.code_of"), Misuse("cli.remote.no_code", codeVariable))
+	}
 	if err := r.signIn(ctx); err != nil {
 		return nil, Failed("cli.remote.sign_in", f.URL, err)
 	}
 	return r, nil
+}
+
+// ask reads a line that does not show from the terminal; without one it returns none.
+func (a *App) ask(ctx context.Context, prompt string, none error) (string, error) {
+	file, ok := a.Stdin.(*os.File)
+	if !ok || !IsTerminal(file) {
+		return "", none
+	}
+	fmt.Fprint(a.Stderr, prompt)
+	raw, err := ReadPassword(ctx, int(file.Fd()))
+	fmt.Fprintln(a.Stderr)
+	if err != nil {
+		return "", Failed("cli.shared.password_unread", err)
+	}
+	return string(raw), nil
 }
 
 // Ask signs in and makes one call.
@@ -127,7 +149,17 @@ func UnlessDone[T any](ctx context.Context, read func() (T, error), undo func())
 func (r *Remote) signIn(ctx context.Context) error {
 	var s adminapi.Session
 	r.token = ""
-	if err := r.Call(ctx, http.MethodPost, "/session", r.Credentials, &s); err != nil {
+	err := r.Call(ctx, http.MethodPost, "/session", r.Credentials, &s)
+	if p := (*ProblemError)(nil); errors.As(err, &p) && p.Code == string(fault.CodeSecondFactor) {
+		with := r.Credentials
+		code, cerr := r.code(ctx)
+		if cerr != nil {
+			return cerr
+		}
+		with.Code = &code
+		err = r.Call(ctx, http.MethodPost, "/session", with, &s)
+	}
+	if err != nil {
 		return err
 	}
 	r.token = s.AccessToken

@@ -29,9 +29,10 @@ func (a *app) userCommand() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&tenant, "tenant", "", cli.Both("cli.shared.tenant"))
 	cmd.AddCommand(
 		a.listUsersCommand(&flags, &tenant), a.createUserCommand(&flags, &tenant), a.editUserCommand(&flags, &tenant), a.resetPasswordCommand(&flags, &tenant),
-		a.setUserCommand(&flags, &tenant, "disable", cli.Both("cli.user_disable.short"), "cli.user_disable.done"),
-		a.setUserCommand(&flags, &tenant, "enable", cli.Both("cli.user_enable.short"), "cli.user_enable.done"),
-		a.ownPasswordCommand(&flags),
+		a.setUserCommand(&flags, &tenant, "disable", "disable", cli.Both("cli.user_disable.short"), "cli.user_disable.done"),
+		a.setUserCommand(&flags, &tenant, "enable", "enable", cli.Both("cli.user_enable.short"), "cli.user_enable.done"),
+		a.setUserCommand(&flags, &tenant, "reset-factor", "second-factor-reset", cli.Both("cli.user_reset_factor.short"), "cli.user_reset_factor.done"),
+		a.ownPasswordCommand(&flags), a.ownFactorCommand(&flags),
 	)
 	return cmd
 }
@@ -45,7 +46,7 @@ func (a *app) listUsersCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Co
 				return err
 			}
 			w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "ID\tNAME\tTENANT\tROLES\tLABELS\tSTATE\tLAST SIGN-IN")
+			fmt.Fprintln(w, "ID\tNAME\tTENANT\tROLES\tLABELS\tSTATE\tSECOND FACTOR\tLAST SIGN-IN")
 			err = eachUser(cmd.Context(), r, *tenant, func(u adminapi.User) bool {
 				state := "active"
 				if u.MustChangePassword {
@@ -54,7 +55,11 @@ func (a *app) listUsersCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Co
 				if u.Disabled {
 					state = "disabled"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", u.Id, u.Name, u.Tenant, strings.Join(u.Roles, ","), orDash(strings.Join(u.Labels, ",")), state, timeText(u.LastSignInAt))
+				factor := "-"
+				if u.SecondFactor {
+					factor = "yes"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", u.Id, u.Name, u.Tenant, strings.Join(u.Roles, ","), orDash(strings.Join(u.Labels, ",")), state, factor, timeText(u.LastSignInAt))
 				return true
 			})
 			if err != nil {
@@ -159,9 +164,9 @@ func (a *app) editUserCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Com
 	return cmd
 }
 
-func (a *app) setUserCommand(flags *cli.RemoteFlags, tenant *string, act, short string, done message.ID) *cobra.Command {
+func (a *app) setUserCommand(flags *cli.RemoteFlags, tenant *string, name, act, short string, done message.ID) *cobra.Command {
 	return &cobra.Command{
-		Use: act + " NAME", Short: short, Args: cli.Exactly(1),
+		Use: name + " NAME", Short: short, Args: cli.Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.changeUser(cmd.Context(), *flags, *tenant, args[0], http.MethodPost, "/"+act, nil, done)
 		},
