@@ -21,7 +21,7 @@ const (
 type Config struct {
 	DB    *gorm.DB
 	Ring  *keyring.Ring
-	Suite seal.Suite // encrypts new epochs
+	Suite seal.Suite // encrypts new epochs; "" means AES-256-GCM
 	Kinds []Kind
 	// Lead reports whether this replica does the work now. It is asked before every step.
 	Lead func(ctx context.Context) (bool, error)
@@ -50,6 +50,9 @@ func NewRotator(cfg Config) *Rotator {
 	}
 	if cfg.Poll == 0 {
 		cfg.Poll = defaultPoll
+	}
+	if cfg.Suite == "" {
+		cfg.Suite = seal.Intl
 	}
 	cfg.Log = cfg.Log.With(slog.String("component", "keyring"))
 	return &Rotator{cfg: cfg, metrics: newMetrics(cfg.Metrics, cfg.Kinds), now: time.Now, wake: make(chan struct{}, 1)}
