@@ -196,6 +196,8 @@ func TestRotation(t *testing.T) {
 
 		must(t, a.rot.work(t.Context()))
 		a.wantAll(2, append(seven, "h")...)
+		a.now = a.now.Add(defaultGrace - time.Second)
+		must(t, a.rot.work(t.Context()))
 		if got := a.states(); got != "0 retiring, 1 retiring, 2 active" {
 			t.Errorf("before the grace: %s", got)
 		}
