@@ -258,8 +258,8 @@ func (r *Rotator) renewSome(db *gorm.DB, k Kind, active int64) (open bool, err e
 		}
 		return res.Error
 	})
-	if errors.Is(err, errOvertaken) {
-		return false, nil
+	if errors.Is(err, errOvertaken) { // look again how far it has come
+		return true, nil
 	}
 	if err != nil {
 		return false, database.Unavailable("wrap anew", err)

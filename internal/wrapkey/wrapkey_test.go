@@ -314,6 +314,30 @@ func TestBrokenOffAnywhere(t *testing.T) {
 	})
 }
 
+// TestTwoReplicasAtOnce: where both think that they lead, each row is still re-wrapped and counted once.
+func TestTwoReplicasAtOnce(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		a, b := newReplica(t, db, &recordLog{}), newReplica(t, db, &recordLog{})
+		b.now = a.now
+		var ids []string
+		for i := range 60 {
+			ids = append(ids, fmt.Sprintf("%02d", i))
+		}
+		a.write(ids...)
+		_, err := a.rot.Begin(t.Context())
+		must(t, err)
+		done := make(chan error, 1)
+		go func() { done <- b.rot.work(t.Context()) }()
+		must(t, a.rot.work(t.Context()))
+		must(t, <-done)
+		a.wantAll(1, ids...)
+		if p := a.status().Kinds[0]; p != (Progress{Kind: "things", Total: 60, Done: 60}) {
+			t.Errorf("%+v", p)
+		}
+		a.finish()
+	})
+}
+
 // TestErasureDuringRotation: what an erasure takes between the look at a row and its change stays gone.
 func TestErasureDuringRotation(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
