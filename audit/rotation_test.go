@@ -16,6 +16,7 @@ import (
 // TestTextsOutliveRotations: what was shipped before a rotation, what waited in the write-ahead log of another replica through two of them, and what
 // came after is read, when the keys of before are destroyed. Who was erased stays so, also when the log brings the key again, and the log verifies.
 func TestTextsOutliveRotations(t *testing.T) {
+	carol := Subject(testKeys(), "demo", "carol")
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		slow := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
@@ -41,6 +42,14 @@ func TestTextsOutliveRotations(t *testing.T) {
 					t.Errorf("record %d: %q", n, got)
 				}
 			}
+		}
+		say(t, l, 6, carol)
+		flush(t, l)
+		if _, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: carol, By: Actor{Kind: "user", ID: "officer"}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := texts(t, l, ids[1]); !slices.Equal(got, said(1)) {
+			t.Errorf("after the erasure of somebody else: %q", got)
 		}
 		var epochs []int64
 		if err := db.Model(&store.KeyRow{}).Order("id").Pluck("epoch", &epochs).Error; err != nil || len(epochs) == 0 || slices.Max(epochs) != 2 || slices.Min(epochs) != 2 {

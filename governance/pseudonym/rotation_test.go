@@ -22,6 +22,9 @@ func TestValuesOutliveRotations(t *testing.T) {
 		keep(t, replica(t, db, Config{}, nil), other)
 		finish()
 		wrapkeytest.Begin(t, db, keys(), Wrapped(keys()))()
+		after := turn("u", "13600136000")
+		after.Tenant = "third"
+		keep(t, a, after)
 		var epochs []int64
 		must(t, db.Model(&keyRow{}).Distinct().Pluck("epoch", &epochs).Error)
 		if len(epochs) != 1 || epochs[0] != 2 {
