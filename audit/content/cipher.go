@@ -65,18 +65,24 @@ func (c *Cipher) NewKey(tenant, subject string, created int64) (Key, DataKey, er
 	return k, DataKey{key}, nil
 }
 
-// Renew returns k as it is stored in the database: wrapped under the active epoch, which stays so until tx ends. One that does not open is
-// returned as it is: who reads it is told.
-func (c *Cipher) Renew(tx *gorm.DB, k Key) (Key, error) {
-	e, err := c.wrap.Renew(tx, k.Envelope(), k.Label())
-	if errors.Is(err, wrapkey.ErrDamaged) || errors.Is(err, wrapkey.ErrSuite) {
-		return k, nil
-	}
+// Renew wraps keys as the transaction tx is to store them: under the active epoch. One that does not open stays as it is: who reads it is told.
+func (c *Cipher) Renew(tx *gorm.DB, keys []Key) error {
+	active, err := c.wrap.Active(tx)
 	if err != nil {
-		return Key{}, fmt.Errorf("wrap content key %s: %w", k.ID, err)
+		return fmt.Errorf("wrap content keys: %w", err)
 	}
-	k.Epoch, k.Wrapped = e.Epoch, e.Sealed
-	return k, nil
+	for i := range keys {
+		k := &keys[i]
+		e, err := active.Renew(k.Envelope(), k.Label())
+		if errors.Is(err, wrapkey.ErrDamaged) || errors.Is(err, wrapkey.ErrSuite) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("wrap content key %s: %w", k.ID, err)
+		}
+		k.Epoch, k.Wrapped = e.Epoch, e.Sealed
+	}
+	return nil
 }
 
 // Unwrap returns the data key that k holds; db is where its epoch is looked up.

@@ -175,7 +175,7 @@ func (s *Store) keepKeys(tx *gorm.DB, keys map[string]content.Key) (erased []str
 	if err := tx.Select("record", "tenant", "subject", "time").Where("subject IN ?", subjects).Find(&tombs).Error; err != nil {
 		return nil, err
 	}
-	var rows []KeyRow
+	var fresh []content.Key
 	var left []ErasedKeyRow
 	for _, id := range ids {
 		k := keys[id]
@@ -189,15 +189,19 @@ func (s *Store) keepKeys(tx *gorm.DB, keys map[string]content.Key) (erased []str
 			erased = append(erased, id)
 			left = append(left, ErasedKeyRow{id, k.Nonce, k.Tenant, k.Subject, k.Created})
 		case !slices.Contains(there, id):
-			if s.Wrap != nil {
-				if k, err = s.Wrap(tx, k); err != nil {
-					return nil, err
-				}
-			}
-			rows = append(rows, KeyRow{id, k.Nonce, k.Tenant, k.Subject, string(k.Suite), k.Created, k.Epoch, k.Wrapped})
+			fresh = append(fresh, k)
 		}
 	}
-	if len(rows) > 0 {
+	if len(fresh) > 0 {
+		if s.Wrap != nil {
+			if err := s.Wrap(tx, fresh); err != nil {
+				return nil, err
+			}
+		}
+		rows := make([]KeyRow, len(fresh))
+		for i, k := range fresh {
+			rows[i] = KeyRow{k.ID, k.Nonce, k.Tenant, k.Subject, string(k.Suite), k.Created, k.Epoch, k.Wrapped}
+		}
 		if err := tx.CreateInBatches(rows, insertBatch).Error; err != nil {
 			return nil, err
 		}

@@ -27,7 +27,7 @@ type Sink func(tx *gorm.DB, events []record.Event) error
 type Store struct {
 	DB     *gorm.DB
 	Sink   Sink
-	Wrap   func(tx *gorm.DB, k content.Key) (content.Key, error) // wraps data keys for the database; nil keeps them as they come
+	Wrap   func(tx *gorm.DB, keys []content.Key) error // wraps data keys for the database; nil keeps them as they come
 	Months Partitions
 }
 

@@ -10,7 +10,7 @@
 //
 // # Writing
 //
-// [Keys.Seal] wraps under the active epoch inside the transaction that stores the result. It shares the row of the rotation until that transaction
+// [Keys.Active] wraps under the active epoch inside the transaction that stores the result. It shares the row of the rotation until that transaction
 // ends, and [Rotator.Begin] locks it. So once a rotation has begun, no replica of this release stores anything under an older epoch, however late
 // it learns of the new one. Replicas of a release before epochs write epoch 0, which stays readable, and the next rotation takes it.
 //

@@ -45,13 +45,43 @@ func New(ring *keyring.Ring, intl, gm string) *Keys {
 	return &Keys{ring: ring, labels: map[seal.Suite]string{seal.Intl: intl, seal.GM: gm}, epochs: map[int64]map[seal.Suite]seal.Key{}}
 }
 
-// Seal wraps text under the active epoch. tx is the transaction that stores the envelope: until it ends, no other epoch becomes active.
-func (k *Keys) Seal(tx *gorm.DB, suite seal.Suite, text, label []byte) (Envelope, error) {
-	active, err := activeEpoch(tx, clause.LockingStrengthShare)
+// Active wraps under the active epoch, in one transaction.
+type Active struct {
+	keys  *Keys
+	tx    *gorm.DB
+	epoch int64
+}
+
+// Active returns what wraps under the active epoch. tx is the transaction that stores the envelopes: until it ends, no other epoch becomes active.
+func (k *Keys) Active(tx *gorm.DB) (Active, error) {
+	now, err := readRotation(tx, clause.LockingStrengthShare)
+	return Active{k, tx, now.Active}, err
+}
+
+// Seal wraps text.
+func (a Active) Seal(suite seal.Suite, text, label []byte) (Envelope, error) {
+	return a.keys.sealUnder(a.tx, a.epoch, suite, text, label)
+}
+
+// Renew wraps anew what e holds, unless it is of the active epoch. Errors: as of [Keys.Open].
+func (a Active) Renew(e Envelope, label []byte) (Envelope, error) {
+	if e.Epoch == a.epoch {
+		return e, nil
+	}
+	text, err := a.keys.Open(a.tx, e, label)
 	if err != nil {
 		return Envelope{}, err
 	}
-	return k.sealUnder(tx, active, suite, text, label)
+	return a.Seal(e.Suite, text, label)
+}
+
+// Seal wraps one text under the active epoch, as [Keys.Active] does.
+func (k *Keys) Seal(tx *gorm.DB, suite seal.Suite, text, label []byte) (Envelope, error) {
+	a, err := k.Active(tx)
+	if err != nil {
+		return Envelope{}, err
+	}
+	return a.Seal(suite, text, label)
 }
 
 // SealDerived wraps text under epoch 0, without a database.
@@ -79,15 +109,6 @@ func (k *Keys) Open(db *gorm.DB, e Envelope, label []byte) ([]byte, error) {
 		return nil, ErrDamaged
 	}
 	return text, nil
-}
-
-// Renew wraps what e holds under the active epoch, as Seal does.
-func (k *Keys) Renew(tx *gorm.DB, e Envelope, label []byte) (Envelope, error) {
-	text, err := k.Open(tx, e, label)
-	if err != nil {
-		return Envelope{}, err
-	}
-	return k.Seal(tx, e.Suite, text, label)
 }
 
 // unreadable reports whether err, of Open, lies in the envelope: trying again would not help.
@@ -202,10 +223,4 @@ func keyOfKeys(ring *keyring.Ring, suite seal.Suite) (seal.Key, error) {
 		label = "wrapping-key/sm4/v1"
 	}
 	return seal.NewKey(suite, ring.Derive(label)[:max(0, suite.KeySize())])
-}
-
-// activeEpoch reads which epoch new envelopes are wrapped under, and locks that until tx ends.
-func activeEpoch(tx *gorm.DB, strength string) (int64, error) {
-	r, err := readRotation(tx, strength)
-	return r.Active, err
 }

@@ -61,6 +61,10 @@ func (t Table[R]) Renew(tx *gorm.DB, after string, below int64) (out Renewal, er
 			return out, err
 		}
 	}
+	active, err := t.Keys.Active(tx)
+	if err != nil {
+		return out, err
+	}
 	var rows []R
 	err = t.wrapped(tx).Select(t.Columns).Where("epoch < ? AND id > ?", below, after).Order("id").Limit(t.Limit).
 		Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate, Options: clause.LockingOptionsSkipLocked}).Find(&rows).Error
@@ -72,7 +76,7 @@ func (t Table[R]) Renew(tx *gorm.DB, after string, below int64) (out Renewal, er
 		if len(rows) == t.Limit {
 			out.Last = id
 		}
-		e, err := t.Keys.Renew(tx, old, t.Label(r))
+		e, err := active.Renew(old, t.Label(r))
 		if unreadable(err) {
 			out.Unreadable++
 			continue
