@@ -160,7 +160,7 @@ func (r *replica) states() string {
 	return strings.Join(out, ", ")
 }
 
-var seven = []string{"a", "b", "c", "d", "e", "f", "g"} //nolint:gochecknoglobals // the rows of most tests
+var seven = []string{"a", "b", "c", "d", "e", "f", "g"} // the rows of most tests
 
 // TestRotation: everything opens before, during and after, with replicas that know and that do not; then the older random key is gone.
 func TestRotation(t *testing.T) {
