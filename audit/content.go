@@ -186,7 +186,7 @@ func (l *Log) Contents(ctx context.Context, id string) ([]Kept, error) {
 		if content.Digest(b) != c.Digest {
 			return nil, fmt.Errorf("read contents: the %s of record %s was changed; run `sluice audit verify`", c.Direction, id)
 		}
-		data, err := l.contents.cipher.Unwrap(k)
+		data, err := l.contents.cipher.Unwrap(l.store.DB.WithContext(ctx), k)
 		if err != nil {
 			return nil, fmt.Errorf("read contents: %w", err)
 		}

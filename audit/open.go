@@ -52,6 +52,7 @@ func open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logg
 	if l.contents, err = newContents(keys, cfg.Suite, cfg.MaxContentBytes); err != nil {
 		return nil, err
 	}
+	l.store.Wrap = l.contents.cipher.Renew
 	subject := func(tenant, who string) string { return Subject(keys, tenant, who) }
 	l.Reader = search.NewReader(db, subject)
 	l.Keeper = retention.NewKeeper(db, func() time.Time { return l.now() }, subject)

@@ -5,32 +5,39 @@ import (
 	"errors"
 	"fmt"
 
+	"gorm.io/gorm"
+
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/seal"
+	"github.com/sluice-project/sluice/internal/wrapkey"
 )
 
 // documentCipher encrypts what documents say before it is stored. What says where a document belongs, its name and its access labels, stays
 // readable for the database, and so do the vectors of its passages.
 type documentCipher struct {
 	suite seal.Suite // of what is stored from now on
-	keys  map[seal.Suite]seal.Key
+	keys  *wrapkey.Keys
 }
 
 func newDocumentCipher(ring *keyring.Ring, suite seal.Suite) (*documentCipher, error) {
-	c := &documentCipher{suite: suite, keys: map[seal.Suite]seal.Key{}}
-	for s, bytes := range map[seal.Suite][]byte{
-		seal.Intl: ring.Derive("rag/document/v1"), seal.GM: ring.Derive("rag/document/sm4/v1")[:seal.GM.KeySize()],
-	} {
-		key, err := seal.NewKey(s, bytes)
-		if err != nil {
-			return nil, fmt.Errorf("encrypt documents: %w", err)
-		}
-		c.keys[s] = key
-	}
-	if _, known := c.keys[suite]; !known {
+	if !suite.Known() {
 		return nil, fmt.Errorf("encrypt documents: suite %q is unknown to this release", suite)
 	}
-	return c, nil
+	return &documentCipher{suite, documentKeys(ring)}, nil
+}
+
+func documentKeys(ring *keyring.Ring) *wrapkey.Keys {
+	return wrapkey.New(ring, "rag/document/v1", "rag/document/sm4/v1")
+}
+
+// Wrapped are the documents as a rotation of the wrapping keys sees them: their texts are encrypted anew.
+func Wrapped(ring *keyring.Ring) wrapkey.Kind {
+	return wrapkey.Table[documentRow]{
+		Kind: "documents", Keys: documentKeys(ring), Table: documentRow{}.TableName(), Sealed: "sealed", Limit: 4,
+		Columns: []string{"id", "collection", "version", "suite", "epoch", "sealed"},
+		Label:   func(d documentRow) []byte { return d.label() },
+		Row:     func(d documentRow) (string, wrapkey.Envelope) { return d.ID, d.envelope() },
+	}
 }
 
 // sealedText is what stands encrypted in a row.
@@ -47,8 +54,12 @@ func (d *documentRow) label() []byte {
 	return seal.Label("rag document", d.Collection, d.ID, fmt.Sprint(d.Version))
 }
 
-// seal returns the rows of a document as they are stored.
-func (c *documentCipher) seal(doc documentRow, chunks []chunkRow) (documentRow, []chunkRow, error) {
+func (d *documentRow) envelope() wrapkey.Envelope {
+	return wrapkey.Envelope{Epoch: d.Epoch, Suite: seal.Suite(d.Suite), Sealed: d.Sealed}
+}
+
+// seal returns the rows of a document as the transaction tx is to store them.
+func (c *documentCipher) seal(tx *gorm.DB, doc documentRow, chunks []chunkRow) (documentRow, []chunkRow, error) {
 	text := sealedText{Title: doc.Title, Digest: doc.Digest, Content: doc.Content, Known: doc.Known, Sections: make([]string, len(chunks))}
 	stored := make([]chunkRow, len(chunks))
 	for i, row := range chunks {
@@ -60,20 +71,20 @@ func (c *documentCipher) seal(doc documentRow, chunks []chunkRow) (documentRow, 
 		return documentRow{}, nil, fmt.Errorf("encrypt document: %w", err)
 	}
 	doc.Title, doc.Digest, doc.Content, doc.Known = "", "", "", ""
-	doc.Suite, doc.Sealed = string(c.suite), c.keys[c.suite].Seal(plain, doc.label())
+	e, err := c.keys.Seal(tx, c.suite, plain, doc.label())
+	if err != nil {
+		return documentRow{}, nil, fmt.Errorf("encrypt document: %w", err)
+	}
+	doc.Suite, doc.Epoch, doc.Sealed = string(e.Suite), e.Epoch, e.Sealed
 	return doc, stored, nil
 }
 
 // open puts what a document says back into its rows. A document that a release before has stored in clear stays as it is.
-func (c *documentCipher) open(doc *documentRow, chunks []chunkRow) error {
+func (c *documentCipher) open(db *gorm.DB, doc *documentRow, chunks []chunkRow) error {
 	if doc.Suite == "" {
 		return nil
 	}
-	key, known := c.keys[seal.Suite(doc.Suite)]
-	if !known {
-		return fmt.Errorf("suite %q is unknown to this release", doc.Suite)
-	}
-	plain, err := key.Open(doc.Sealed, doc.label())
+	plain, err := c.keys.Open(db, doc.envelope(), doc.label())
 	if err != nil {
 		return err
 	}

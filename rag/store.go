@@ -14,6 +14,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/wrapkey"
 )
 
 // store is the tables. What documents say stands in them encrypted.
@@ -60,6 +61,7 @@ type documentRow struct {
 	Known      string `gorm:"column:known"` // JSON, "" for none
 	Sealed     []byte `gorm:"column:sealed"`
 	Suite      string `gorm:"column:suite"` // of Sealed; "": stored in clear by a release before
+	Epoch      int64  `gorm:"column:epoch"` // of Sealed
 	Chunks     int    `gorm:"column:chunks"`
 	CreatedAt  int64  `gorm:"column:created_at;autoCreateTime:false"`
 	UpdatedAt  int64  `gorm:"column:updated_at;autoUpdateTime:false"`
@@ -69,7 +71,7 @@ func (documentRow) TableName() string { return "rag_documents" }
 
 func (documentRow) columns() []string {
 	return []string{
-		"id", "collection", "name", "mime", "title", "labels", "version", "revision", "digest", "embedder", "content", "known", "sealed", "suite", "chunks",
+		"id", "collection", "name", "mime", "title", "labels", "version", "revision", "digest", "embedder", "content", "known", "sealed", "suite", "epoch", "chunks",
 		"created_at", "updated_at",
 	}
 }
@@ -186,7 +188,7 @@ func (s store) saveDocument(ctx context.Context, doc *documentRow, chunks []chun
 		for i := range chunks {
 			chunks[i].Document, chunks[i].Version = doc.ID, doc.Version
 		}
-		sealed, stored, err := s.cipher.seal(*doc, chunks)
+		sealed, stored, err := s.cipher.seal(tx, *doc, chunks)
 		if err != nil {
 			return err
 		}
@@ -262,7 +264,10 @@ func (s store) document(ctx context.Context, id string) (*indexedDocument, error
 	if len(b.chunks) != b.Chunks {
 		return nil, errChanged
 	}
-	if err := s.cipher.open(&b.documentRow, b.chunks); err != nil {
+	if err := s.cipher.open(db, &b.documentRow, b.chunks); err != nil {
+		if fault.Is(err, fault.CodeDatabaseUnavailable) || errors.Is(err, wrapkey.ErrDestroyed) { // the row was is fine: read again
+			return nil, err
+		}
 		return nil, errors.Join(errDamaged, err)
 	}
 	if b.labels, err = decodeLabels(b.Labels); err != nil {
@@ -299,12 +304,12 @@ func (s store) sealOne(ctx context.Context) (found bool, err error) {
 		if err := tx.Select("document", "version", "chunk", "section").Where("document = ? AND version = ?", rows[0].ID, rows[0].Version).Order("chunk").Find(&chunks).Error; err != nil {
 			return err
 		}
-		doc, _, err := s.cipher.seal(rows[0], chunks)
+		doc, _, err := s.cipher.seal(tx, rows[0], chunks)
 		if err != nil {
 			return err
 		}
 		err = tx.Model(&documentRow{}).Where("id = ?", doc.ID).Updates(map[string]any{
-			"title": "", "digest": "", "content": "", "known": "", "sealed": doc.Sealed, "suite": doc.Suite,
+			"title": "", "digest": "", "content": "", "known": "", "sealed": doc.Sealed, "suite": doc.Suite, "epoch": doc.Epoch,
 		}).Error
 		if err != nil {
 			return err

@@ -54,6 +54,7 @@ var cages = []struct {
 	{"github.com/gin-gonic/gin", "HTTP stays at the edge", map[string]string{"server/": "it is the edge"}},
 	{"gorm.io/", "SQL stays with the concern that owns the tables", map[string]string{
 		"audit":                   "what is refused or erased on the way of a record",
+		"audit/content":           "in whose transaction a data key is wrapped",
 		"audit/export":            "the records that a bundle has",
 		"audit/retention":         "holds, prunings and erasures",
 		"audit/seal":              "the tree and its checkpoints",
@@ -71,6 +72,7 @@ var cages = []struct {
 		"governance/reveal":       "grants and what was shown",
 		"governance/pseudonym":    "the values of pseudonyms",
 		"internal/database":       "it opens the one handle",
+		"internal/wrapkey":        "wrapping keys and their rotation",
 		"migrations":              "they change the tables",
 		"rag":                     "collections, documents and chunks",
 		"server":                  "it opens the database and hands it out",
@@ -96,6 +98,7 @@ var cages = []struct {
 		"governance/pseudonym": "values kept",
 		"internal/notify":      "deliveries",
 		"internal/snapshot":    "ages and failed looks",
+		"internal/wrapkey":     "how far a rotation has come",
 		"rag":                  "questions and documents",
 		"server":               "the registry, and what several concerns make together",
 		"server/httpapi":       "HTTP requests",
@@ -185,7 +188,7 @@ func layer(pkg string) int {
 // supports are the packages that exist for tests. They may be imported from tests only, and may import what they test.
 var supports = []string{
 	"migrations/dbtest", "engine/enginetest", "rag/index/indextest", "internal/testmodel", "internal/testpython", "bench", "audit/audittest",
-	"audit/durable/durabletest", "audit/record/recordtest",
+	"audit/durable/durabletest", "audit/record/recordtest", "internal/wrapkey/wrapkeytest",
 }
 
 func testSupport(pkg string) bool { return slices.Contains(supports, pkg) }

@@ -34,6 +34,7 @@ import (
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/notify"
+	"github.com/sluice-project/sluice/internal/wrapkey"
 	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/rag"
 	"github.com/sluice-project/sluice/server/alerts"
@@ -77,6 +78,7 @@ type parts struct {
 	temporal   *devserver.Server  // nil unless embedded
 	notify     *notify.Notifier
 	watcher    *alerts.Watcher // nil without a channel to tell
+	rotator    *wrapkey.Rotator
 	secrets    *credentials
 
 	closers []func() error
@@ -104,6 +106,7 @@ func build(ctx context.Context, cfg *config.Config, keys *keyring.Ring, version 
 		{"audit", p.buildAudit},
 		{"engines", p.buildEngines},
 		{"erasures", func(context.Context) error { p.buildEraser(false); return nil }},
+		{"wrapping keys", p.buildRotator},
 		{"retrieval", p.buildRetrieval},
 		{"gateway", p.buildGateway},
 		{"workflows", p.buildWorkflows},
@@ -336,6 +339,7 @@ func (p *parts) loops() []loop {
 		{"notifications", p.notify.Run},
 		{"secrets", p.secrets.Run},
 		{"reviews of access", p.reviews.Run},
+		{"wrapping keys", p.rotator.Run},
 	}
 	if p.rag != nil {
 		out = append(out, loop{"retrieval", p.rag.Run})

@@ -135,7 +135,7 @@ func (e *edge) mountAdmin(api *httpapi.API, playground gin.HandlerFunc, engine *
 		RevealSweep: func(ctx context.Context, tenant string, conversations int) {
 			p.notify.Notify(ctx, alerts.RevealSweep(tenant, conversations))
 		},
-		AuditStatus: e.auditStatus, Reconciliation: p.reconciliation, Reconcile: p.reconciler.Trigger,
+		AuditStatus: e.auditStatus, Reconciliation: p.reconciliation, Reconcile: p.reconciler.Trigger, Rotator: p.rotator,
 	}, engine, p.log)
 	if err != nil {
 		return nil, err

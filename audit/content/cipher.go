@@ -3,10 +3,14 @@ package content
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+
+	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/seal"
+	"github.com/sluice-project/sluice/internal/wrapkey"
 )
 
 // Suite names the algorithm that encrypts texts and wraps keys. Every key says its own, so that a change concerns new keys only.
@@ -26,47 +30,69 @@ const Overhead = seal.Overhead
 
 // Cipher makes and unwraps data keys. It is safe for concurrent use.
 type Cipher struct {
-	suite   Suite
-	masters map[Suite][]byte // wrap the data keys
+	suite Suite
+	wrap  *wrapkey.Keys
 }
 
 // NewCipher returns a cipher whose new keys are of the given suite; it unwraps keys of every suite.
 func NewCipher(keys *keyring.Ring, suite Suite) (*Cipher, error) {
-	c := &Cipher{suite: suite, masters: map[Suite][]byte{
-		Intl: keys.Derive("audit/content-key/v1"), GM: keys.Derive("audit/content-key/sm4/v1")[:GM.KeySize()],
-	}}
-	if _, err := seal.NewKey(suite, c.masters[suite]); err != nil {
-		return nil, fmt.Errorf("encrypt audit contents: %w", err)
+	if !suite.Known() {
+		return nil, fmt.Errorf("encrypt audit contents: suite %q is unknown to this release", suite)
 	}
-	return c, nil
+	return &Cipher{suite, WrappingKeys(keys)}, nil
 }
 
-// NewKey makes a random data key for texts of subject, which is a keyed digest, and returns it as it is stored and as it is used.
+// WrappingKeys are what data keys are wrapped under.
+func WrappingKeys(keys *keyring.Ring) *wrapkey.Keys {
+	return wrapkey.New(keys, "audit/content-key/v1", "audit/content-key/sm4/v1")
+}
+
+// NewKey makes a random data key for texts of subject, which is a keyed digest, and returns it as it goes into the write-ahead log and as it is
+// used. It is wrapped under epoch 0, which no rotation destroys: a log is read whenever it comes, and written without the database.
 func (c *Cipher) NewKey(tenant, subject string, created int64) (Key, DataKey, error) {
 	nonce := hex.EncodeToString(seal.Random(16))
 	k := Key{ID: KeyID(nonce, tenant, subject, created), Nonce: nonce, Tenant: tenant, Subject: subject, Suite: c.suite, Created: created}
-	wrap, err := seal.NewKey(c.suite, c.masters[c.suite])
-	if err != nil {
-		return Key{}, DataKey{}, fmt.Errorf("make content key: %w", err)
-	}
 	data := seal.Random(c.suite.KeySize())
 	key, err := seal.NewKey(c.suite, data)
 	if err != nil {
 		return Key{}, DataKey{}, fmt.Errorf("make content key: %w", err)
 	}
-	k.Wrapped = wrap.Seal(data, []byte(k.ID))
+	e, err := c.wrap.SealDerived(c.suite, data, k.Label())
+	if err != nil {
+		return Key{}, DataKey{}, fmt.Errorf("make content key: %w", err)
+	}
+	k.Wrapped = e.Sealed
 	return k, DataKey{key}, nil
 }
 
-// Unwrap returns the data key that k holds.
-func (c *Cipher) Unwrap(k Key) (DataKey, error) {
-	wrap, err := seal.NewKey(k.Suite, c.masters[k.Suite])
+// Renew wraps keys as the transaction tx is to store them: under the active epoch. One that does not open stays as it is: who reads it is told.
+func (c *Cipher) Renew(tx *gorm.DB, keys []Key) error {
+	active, err := c.wrap.Active(tx)
+	if err != nil {
+		return fmt.Errorf("wrap content keys: %w", err)
+	}
+	for i := range keys {
+		k := &keys[i]
+		e, err := active.Renew(k.Envelope(), k.Label())
+		if errors.Is(err, wrapkey.ErrDamaged) || errors.Is(err, wrapkey.ErrSuite) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("wrap content key %s: %w", k.ID, err)
+		}
+		k.Epoch, k.Wrapped = e.Epoch, e.Sealed
+	}
+	return nil
+}
+
+// Unwrap returns the data key that k holds; db is where its epoch is looked up.
+func (c *Cipher) Unwrap(db *gorm.DB, k Key) (DataKey, error) {
+	data, err := c.wrap.Open(db, k.Envelope(), k.Label())
+	if err == nil && !k.Sound() {
+		err = wrapkey.ErrDamaged
+	}
 	if err != nil {
 		return DataKey{}, fmt.Errorf("unwrap content key %s: %w", k.ID, err)
-	}
-	data, err := wrap.Open(k.Wrapped, []byte(k.ID))
-	if err != nil || !k.Sound() {
-		return DataKey{}, fmt.Errorf("unwrap content key %s: it was changed, or the master key is another one", k.ID)
 	}
 	key, err := seal.NewKey(k.Suite, data)
 	if err != nil {

@@ -34,7 +34,7 @@ func TestSealedTextIsReadOnlyInItsPlace(t *testing.T) {
 	if bytes.Equal(sealed, data.Seal("r1", "request", text)) {
 		t.Error("one nonce was used twice")
 	}
-	again, err := c.Unwrap(k)
+	again, err := c.Unwrap(nil, k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,11 +86,11 @@ func TestUnwrapRefusesChangedKeys(t *testing.T) {
 	} {
 		changed := k
 		change(&changed)
-		if _, err := c.Unwrap(changed); err == nil {
+		if _, err := c.Unwrap(nil, changed); err == nil {
 			t.Errorf("%s: unwrapped", name)
 		}
 	}
-	if _, err := cipherOf(t, other).Unwrap(k); err == nil {
+	if _, err := cipherOf(t, other).Unwrap(nil, k); err == nil {
 		t.Error("unwrapped with another master key")
 	}
 }

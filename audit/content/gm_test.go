@@ -35,7 +35,7 @@ func TestSuites(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := r.Unwrap(k)
+			again, err := r.Unwrap(nil, k)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +54,7 @@ func TestSuites(t *testing.T) {
 		if other.Suite = GM; by == GM {
 			other.Suite = Intl
 		}
-		if _, err := c.Unwrap(other); err == nil {
+		if _, err := c.Unwrap(nil, other); err == nil {
 			t.Errorf("a key of %s was unwrapped as one of %s", by, other.Suite)
 		}
 	}
@@ -82,7 +82,7 @@ func TestKeptTextsAreFrozen(t *testing.T) {
 		},
 	} {
 		k := Key{ID: x.id, Nonce: x.nonce, Tenant: "acme", Subject: "digest", Suite: x.suite, Created: 7, Wrapped: unhex(t, x.wrapped)}
-		data, err := c.Unwrap(k)
+		data, err := c.Unwrap(nil, k)
 		if err != nil {
 			t.Errorf("%s: %v", x.suite, err)
 			continue

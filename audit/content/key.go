@@ -1,5 +1,5 @@
 // Package content encrypts the prompts and answers that are kept beside audit records. Each text is encrypted under a data key of the
-// tenant and the person it is of; the data key is stored encrypted, wrapped, under a key that is derived from the master key. Whoever
+// tenant and the person it is of; the data key is stored encrypted, under a wrapping key. Whoever
 // destroys the wrapped keys of a person has erased the person's texts, wherever copies of the ciphertexts lie.
 package content
 
@@ -12,6 +12,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-project/sluice/internal/strictjson"
+	"github.com/sluice-project/sluice/internal/wrapkey"
 )
 
 // MaxKey bounds the encoded form of a key.
@@ -26,8 +27,17 @@ type Key struct {
 	Subject string `json:"subject"` // keyed digest of the person
 	Suite   Suite  `json:"suite"`
 	Created int64  `json:"created"` // UTC unix microseconds
+	Epoch   int64  `json:"-"`       // of Wrapped; 0 in the write-ahead log, see [Cipher.NewKey]
 	Wrapped []byte `json:"wrapped"`
 }
+
+// Envelope is what k holds of the data key.
+func (k Key) Envelope() wrapkey.Envelope {
+	return wrapkey.Envelope{Epoch: k.Epoch, Suite: k.Suite, Sealed: k.Wrapped}
+}
+
+// Label binds what is wrapped to k.
+func (k Key) Label() []byte { return []byte(k.ID) }
 
 // KeyID returns the id of a key. It hides the subject from whoever does not have the nonce.
 func KeyID(nonce, tenant, subject string, created int64) string {

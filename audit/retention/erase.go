@@ -209,10 +209,10 @@ func rewriteKeys(tx *gorm.DB) error {
 		return nil
 	}
 	for _, statement := range []string{
-		"CREATE TEMP TABLE audit_remaining_keys AS SELECT id, nonce, tenant, subject, suite, created, wrapped FROM audit_subject_keys",
+		"CREATE TEMP TABLE audit_remaining_keys AS SELECT id, nonce, tenant, subject, suite, created, epoch, wrapped FROM audit_subject_keys",
 		"DELETE FROM audit_subject_keys",
-		`INSERT INTO audit_subject_keys (id, nonce, tenant, subject, suite, created, wrapped)
-			SELECT id, nonce, tenant, subject, suite, created, wrapped FROM audit_remaining_keys ORDER BY id`,
+		`INSERT INTO audit_subject_keys (id, nonce, tenant, subject, suite, created, epoch, wrapped)
+			SELECT id, nonce, tenant, subject, suite, created, epoch, wrapped FROM audit_remaining_keys ORDER BY id`,
 		"DROP TABLE audit_remaining_keys",
 	} {
 		if err := tx.Exec(statement).Error; err != nil {

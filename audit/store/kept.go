@@ -12,6 +12,8 @@ import (
 	"github.com/sluice-project/sluice/audit/record"
 	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/wrapkey"
 )
 
 const (
@@ -39,6 +41,7 @@ type KeyRow struct {
 	Subject string
 	Suite   string
 	Created int64
+	Epoch   int64
 	Wrapped []byte
 }
 
@@ -47,7 +50,17 @@ func (KeyRow) TableName() string { return "audit_subject_keys" }
 
 // Key returns the key as the ciphers know it.
 func (r KeyRow) Key() content.Key {
-	return content.Key{ID: r.ID, Nonce: r.Nonce, Tenant: r.Tenant, Subject: r.Subject, Suite: content.Suite(r.Suite), Created: r.Created, Wrapped: r.Wrapped}
+	return content.Key{ID: r.ID, Nonce: r.Nonce, Tenant: r.Tenant, Subject: r.Subject, Suite: content.Suite(r.Suite), Created: r.Created, Epoch: r.Epoch, Wrapped: r.Wrapped}
+}
+
+// Wrapped are the data keys of people as a rotation of the wrapping keys sees them.
+func Wrapped(keys *keyring.Ring) wrapkey.Kind {
+	return wrapkey.Table[KeyRow]{
+		Kind: "content_keys", Keys: content.WrappingKeys(keys), Table: KeyRow{}.TableName(), Sealed: "wrapped", Limit: 200,
+		Columns: []string{"id", "suite", "epoch", "wrapped"},
+		Label:   func(r KeyRow) []byte { return r.Key().Label() },
+		Row:     func(r KeyRow) (string, wrapkey.Envelope) { return r.ID, r.Key().Envelope() },
+	}
 }
 
 // ErasedKeyRow is what is left of the key of an erased subject: enough to show whose it was.
@@ -89,7 +102,7 @@ func LockErasures(tx *gorm.DB, alone bool) error {
 
 // keep stores what the records keep, with its keys, except for subjects that were erased after the key was made. It returns the ids of the
 // keys left out.
-func keep(tx *gorm.DB, fresh []Arrival) (erased []string, err error) {
+func (s *Store) keep(tx *gorm.DB, fresh []Arrival) (erased []string, err error) {
 	some := false
 	for i := range fresh {
 		some = some || len(fresh[i].Attached) > 0 || len(fresh[i].Event.Contents) > 0
@@ -107,7 +120,7 @@ func keep(tx *gorm.DB, fresh []Arrival) (erased []string, err error) {
 			return nil, fmt.Errorf("record %s/%d: %w", a.Row.Writer, a.Row.Seq, err)
 		}
 	}
-	if erased, err = keepKeys(tx, keys); err != nil {
+	if erased, err = s.keepKeys(tx, keys); err != nil {
 		return nil, err
 	}
 	rows = slices.DeleteFunc(rows, func(r ContentRow) bool { return slices.Contains(erased, r.KeyID) })
@@ -146,7 +159,7 @@ func Unpack(a Arrival, rows []ContentRow, keys map[string]content.Key) ([]Conten
 }
 
 // keepKeys stores the keys that are not there yet and may be. It returns the ids of the others.
-func keepKeys(tx *gorm.DB, keys map[string]content.Key) (erased []string, err error) {
+func (s *Store) keepKeys(tx *gorm.DB, keys map[string]content.Key) (erased []string, err error) {
 	var ids, subjects, there, gone []string
 	for id, k := range keys {
 		ids, subjects = append(ids, id), append(subjects, k.Subject)
@@ -162,7 +175,7 @@ func keepKeys(tx *gorm.DB, keys map[string]content.Key) (erased []string, err er
 	if err := tx.Select("record", "tenant", "subject", "time").Where("subject IN ?", subjects).Find(&tombs).Error; err != nil {
 		return nil, err
 	}
-	var rows []KeyRow
+	var fresh []content.Key
 	var left []ErasedKeyRow
 	for _, id := range ids {
 		k := keys[id]
@@ -176,10 +189,19 @@ func keepKeys(tx *gorm.DB, keys map[string]content.Key) (erased []string, err er
 			erased = append(erased, id)
 			left = append(left, ErasedKeyRow{id, k.Nonce, k.Tenant, k.Subject, k.Created})
 		case !slices.Contains(there, id):
-			rows = append(rows, KeyRow{id, k.Nonce, k.Tenant, k.Subject, string(k.Suite), k.Created, k.Wrapped})
+			fresh = append(fresh, k)
 		}
 	}
-	if len(rows) > 0 {
+	if len(fresh) > 0 {
+		if s.Wrap != nil {
+			if err := s.Wrap(tx, fresh); err != nil {
+				return nil, err
+			}
+		}
+		rows := make([]KeyRow, len(fresh))
+		for i, k := range fresh {
+			rows[i] = KeyRow{k.ID, k.Nonce, k.Tenant, k.Subject, string(k.Suite), k.Created, k.Epoch, k.Wrapped}
+		}
 		if err := tx.CreateInBatches(rows, insertBatch).Error; err != nil {
 			return nil, err
 		}
@@ -206,7 +228,7 @@ func ContentsOf(db *gorm.DB, e record.Event) (map[string][]byte, map[string]cont
 		ids = append(ids, c.Key)
 	}
 	var stored []KeyRow
-	err = db.Select("id", "nonce", "tenant", "subject", "suite", "created", "wrapped").Where("id IN ?", ids).Find(&stored).Error
+	err = db.Select("id", "nonce", "tenant", "subject", "suite", "created", "epoch", "wrapped").Where("id IN ?", ids).Find(&stored).Error
 	if err != nil {
 		return nil, nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 	}

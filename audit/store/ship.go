@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/content"
 	"github.com/sluice-project/sluice/audit/record"
 	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/audit/wal"
@@ -26,6 +27,7 @@ type Sink func(tx *gorm.DB, events []record.Event) error
 type Store struct {
 	DB     *gorm.DB
 	Sink   Sink
+	Wrap   func(tx *gorm.DB, keys []content.Key) error // wraps data keys for the database; nil keeps them as they come
 	Months Partitions
 }
 
@@ -112,7 +114,7 @@ func (s *Store) shipIn(tx *gorm.DB, writer string, arrived batch, book func(*gor
 			return done, err
 		}
 	}
-	if done.Erased, err = keep(tx, fresh.arrivals); err != nil {
+	if done.Erased, err = s.keep(tx, fresh.arrivals); err != nil {
 		return done, err
 	}
 	if s.Sink != nil && len(fresh.events) > 0 {

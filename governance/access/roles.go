@@ -45,6 +45,7 @@ const (
 	CapacityRead      Permission = "capacity.read"
 	CapacityWrite     Permission = "capacity.write"
 	SystemRead        Permission = "system.read"
+	KeyringRotate     Permission = "keyring.rotate"
 	MaskingPreview    Permission = "masking.preview"
 	MaskingReveal     Permission = "masking.reveal"  // to ask; what is shown is the policy's
 	MaskingApprove    Permission = "masking.approve" // somebody else's reveal
@@ -57,7 +58,7 @@ func Permissions() []Permission {
 	return []Permission{
 		InferenceGenerate, InferenceEmbed, InferenceRerank, ModelsRead, ModelsWrite, RAGSearch, RAGRead, RAGWrite, KeysRead, KeysWrite, KeysOwn, UsersRead,
 		UsersWrite, TenantsRead, TenantsWrite, PolicyRead, PolicyWrite, PriceRead, PriceWrite, BudgetRead, BudgetWrite, UsageRead,
-		BillingWrite, AuditRead, AuditVerify, AuditWitness, AuditContent, AuditErase, AuditHold, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, MaskingPreview,
+		BillingWrite, AuditRead, AuditVerify, AuditWitness, AuditContent, AuditErase, AuditHold, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, KeyringRotate, MaskingPreview,
 		MaskingReveal, MaskingApprove, PlaygroundUse, ApprovalsGive,
 	}
 }
@@ -78,7 +79,7 @@ func Roles() []Role {
 		}},
 		{identity.RoleSecurityAdmin, []Permission{
 			ModelsRead, RAGRead, KeysRead, KeysWrite, UsersRead, UsersWrite, TenantsRead, PolicyRead, PolicyWrite, MaskingPreview,
-			MaskingReveal, MaskingApprove, ApprovalsGive,
+			MaskingReveal, MaskingApprove, ApprovalsGive, KeyringRotate,
 		}},
 		{identity.RoleAuditor, []Permission{
 			ModelsRead, RAGRead, KeysRead, UsersRead, TenantsRead, PolicyRead, PriceRead, BudgetRead, UsageRead, AuditRead, AuditVerify,
@@ -102,7 +103,7 @@ func Roles() []Role {
 func Installation(perm Permission) bool {
 	return slices.Contains([]Permission{
 		ModelsWrite, TenantsRead, TenantsWrite, PriceWrite, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead,
-		AuditVerify, AuditWitness,
+		AuditVerify, AuditWitness, KeyringRotate,
 	}, perm)
 }
 

@@ -8,8 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"gorm.io/gorm"
+
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/seal"
+	"github.com/sluice-project/sluice/internal/wrapkey"
 )
 
 // keyGrace is how long an unused key outlives its rotation: a replica whose clock is behind may still use it for new values.
@@ -18,12 +21,12 @@ const keyGrace = 24 * time.Hour
 // maxKeys bounds the cached data keys. Beyond it the cache is cleared.
 const maxKeys = 10_000
 
-// keyStore holds the data keys of tenants. Keys derived from the master key wrap them.
+// keyStore holds the data keys of tenants, each wrapped under the epoch that its row names.
 type keyStore struct {
-	store   tables
-	suite   seal.Suite
-	rotate  time.Duration
-	masters map[seal.Suite][]byte
+	store  tables
+	suite  seal.Suite
+	rotate time.Duration
+	wrap   *wrapkey.Keys
 
 	mu     sync.Mutex         // guards what follows; never held during a query
 	latest map[string]dataKey // by tenant
@@ -41,15 +44,24 @@ type wrappedKey struct {
 	id, tenant string
 	suite      seal.Suite
 	created    int64
+	epoch      int64
 	wrapped    []byte
 }
 
 func newKeyStore(cfg Config, keys *keyring.Ring, s tables) *keyStore {
-	return &keyStore{
-		store: s, suite: cfg.Suite, rotate: cfg.RotateKeys, latest: map[string]dataKey{}, all: map[string]dataKey{},
-		masters: map[seal.Suite][]byte{
-			seal.Intl: keys.Derive("vault/key/v1"), seal.GM: keys.Derive("vault/key/sm4/v1")[:seal.GM.KeySize()],
-		},
+	return &keyStore{store: s, suite: cfg.Suite, rotate: cfg.RotateKeys, wrap: wrappingKeys(keys), latest: map[string]dataKey{}, all: map[string]dataKey{}}
+}
+
+func wrappingKeys(keys *keyring.Ring) *wrapkey.Keys {
+	return wrapkey.New(keys, "vault/key/v1", "vault/key/sm4/v1")
+}
+
+// Wrapped are the data keys as a rotation of the wrapping keys sees them.
+func Wrapped(keys *keyring.Ring) wrapkey.Kind {
+	return wrapkey.Table[keyRow]{
+		Kind: "vault_keys", Keys: wrappingKeys(keys), Table: keyRow{}.TableName(), Sealed: "wrapped", Columns: keyColumns(), Limit: 200,
+		Label: func(r keyRow) []byte { return r.key().additionalData() },
+		Row:   func(r keyRow) (string, wrapkey.Envelope) { return r.ID, r.key().envelope() },
 	}
 }
 
@@ -64,14 +76,11 @@ func (d *keyStore) newest(ctx context.Context, tenant string, now time.Time) (da
 		return dataKey{}, err
 	}
 	if !found {
-		if w, err = d.create(tenant, now); err != nil {
-			return dataKey{}, err
-		}
-		if err := d.store.addKey(ctx, w); err != nil {
+		if w, err = d.create(ctx, tenant, now); err != nil {
 			return dataKey{}, err
 		}
 	}
-	return d.take(w, func(k dataKey) { d.latest[tenant] = k })
+	return d.take(ctx, w, func(k dataKey) { d.latest[tenant] = k })
 }
 
 // byID returns the key that a value names. Concurrent callers may all read it.
@@ -83,12 +92,12 @@ func (d *keyStore) byID(ctx context.Context, tenant, id string) (dataKey, error)
 	if err != nil {
 		return dataKey{}, err
 	}
-	return d.take(w, func(dataKey) {})
+	return d.take(ctx, w, func(dataKey) {})
 }
 
 // take unwraps a key and caches it; also runs under the lock.
-func (d *keyStore) take(w wrappedKey, also func(dataKey)) (dataKey, error) {
-	k, err := d.unwrap(w)
+func (d *keyStore) take(ctx context.Context, w wrappedKey, also func(dataKey)) (dataKey, error) {
+	k, err := d.unwrap(ctx, w)
 	if err != nil {
 		return dataKey{}, err
 	}
@@ -115,30 +124,37 @@ func (d *keyStore) cache(k dataKey) {
 	d.all[k.id] = k
 }
 
-func (d *keyStore) create(tenant string, now time.Time) (wrappedKey, error) {
+// create makes a key and stores it, in one transaction with the choice of the epoch that wraps it.
+func (d *keyStore) create(ctx context.Context, tenant string, now time.Time) (wrappedKey, error) {
 	w := wrappedKey{id: hex.EncodeToString(seal.Random(16)), tenant: tenant, suite: d.suite, created: now.UnixMicro()}
-	master, err := seal.NewKey(d.suite, d.masters[d.suite])
+	err := d.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		e, err := d.wrap.Seal(tx, d.suite, seal.Random(d.suite.KeySize()), w.additionalData())
+		if err != nil {
+			return err
+		}
+		w.epoch, w.wrapped = e.Epoch, e.Sealed
+		return addKey(tx, w)
+	})
 	if err != nil {
 		return wrappedKey{}, fmt.Errorf("make a key: %w", err)
 	}
-	w.wrapped = master.Seal(seal.Random(d.suite.KeySize()), w.additionalData())
 	return w, nil
 }
 
-func (d *keyStore) unwrap(w wrappedKey) (dataKey, error) {
-	master, err := seal.NewKey(w.suite, d.masters[w.suite])
+func (d *keyStore) unwrap(ctx context.Context, w wrappedKey) (dataKey, error) {
+	raw, err := d.wrap.Open(d.store.db.WithContext(ctx), w.envelope(), w.additionalData())
 	if err != nil {
 		return dataKey{}, fmt.Errorf("unwrap key %s: %w", w.id, err)
-	}
-	raw, err := master.Open(w.wrapped, w.additionalData())
-	if err != nil {
-		return dataKey{}, fmt.Errorf("unwrap key %s: it was changed, or the master key is another one", w.id)
 	}
 	key, err := seal.NewKey(w.suite, raw)
 	if err != nil {
 		return dataKey{}, fmt.Errorf("unwrap key %s: %w", w.id, err)
 	}
 	return dataKey{w.id, time.UnixMicro(w.created), key}, nil
+}
+
+func (w wrappedKey) envelope() wrapkey.Envelope {
+	return wrapkey.Envelope{Epoch: w.epoch, Suite: w.suite, Sealed: w.wrapped}
 }
 
 // additionalData binds a wrapped key to its id, tenant, suite and time (AEAD additional data).

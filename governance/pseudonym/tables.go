@@ -42,6 +42,7 @@ type (
 		Tenant  string
 		Suite   string
 		Created int64
+		Epoch   int64
 		Wrapped []byte
 	}
 	scopeRow struct {
@@ -415,7 +416,7 @@ func subtractHeld(tx *gorm.DB, held map[string]int64) error {
 // newestKey returns the newest key of a tenant and suite that was created after a time.
 func (s tables) newestKey(ctx context.Context, tenant string, suite seal.Suite, after int64) (wrappedKey, bool, error) {
 	var rows []keyRow
-	err := s.db.WithContext(ctx).Select("id", "tenant", "suite", "created", "wrapped").
+	err := s.db.WithContext(ctx).Select(keyColumns()).
 		Where("tenant = ? AND suite = ? AND created > ?", tenant, string(suite), after).Order("created DESC, id DESC").Limit(1).Find(&rows).Error
 	if err != nil || len(rows) == 0 {
 		return wrappedKey{}, false, err
@@ -423,13 +424,15 @@ func (s tables) newestKey(ctx context.Context, tenant string, suite seal.Suite, 
 	return rows[0].key(), true, nil
 }
 
+func keyColumns() []string { return []string{"id", "tenant", "suite", "created", "epoch", "wrapped"} }
+
 func (r keyRow) key() wrappedKey {
-	return wrappedKey{r.ID, r.Tenant, seal.Suite(r.Suite), r.Created, r.Wrapped}
+	return wrappedKey{r.ID, r.Tenant, seal.Suite(r.Suite), r.Created, r.Epoch, r.Wrapped}
 }
 
 func (s tables) key(ctx context.Context, tenant, id string) (wrappedKey, error) {
 	var rows []keyRow
-	err := s.db.WithContext(ctx).Select("id", "tenant", "suite", "created", "wrapped").Where("id = ? AND tenant = ?", id, tenant).Find(&rows).Error
+	err := s.db.WithContext(ctx).Select(keyColumns()).Where("id = ? AND tenant = ?", id, tenant).Find(&rows).Error
 	if err == nil && len(rows) == 0 {
 		err = fmt.Errorf("the key %s, which a value names, is gone", id)
 	}
@@ -439,8 +442,8 @@ func (s tables) key(ctx context.Context, tenant, id string) (wrappedKey, error) 
 	return rows[0].key(), nil
 }
 
-func (s tables) addKey(ctx context.Context, w wrappedKey) error {
-	return s.db.WithContext(ctx).Create(&keyRow{w.id, w.tenant, string(w.suite), w.created, w.wrapped}).Error
+func addKey(tx *gorm.DB, w wrappedKey) error {
+	return tx.Create(&keyRow{w.id, w.tenant, string(w.suite), w.created, w.epoch, w.wrapped}).Error
 }
 
 // dropKeys deletes unused keys created before a time.

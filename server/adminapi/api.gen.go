@@ -201,46 +201,46 @@ func (e ErasureApprovalKind) Valid() bool {
 
 // Defines values for ErasureStayCode.
 const (
-	Backups      ErasureStayCode = "backups"
-	Callers      ErasureStayCode = "callers"
-	Documents    ErasureStayCode = "documents"
-	Others       ErasureStayCode = "others"
-	Pages        ErasureStayCode = "pages"
-	Records      ErasureStayCode = "records"
-	Remote       ErasureStayCode = "remote"
-	Replicas     ErasureStayCode = "replicas"
-	Spill        ErasureStayCode = "spill"
-	Texts        ErasureStayCode = "texts"
-	Unattributed ErasureStayCode = "unattributed"
-	Wal          ErasureStayCode = "wal"
+	ErasureStayCodeBackups      ErasureStayCode = "backups"
+	ErasureStayCodeCallers      ErasureStayCode = "callers"
+	ErasureStayCodeDocuments    ErasureStayCode = "documents"
+	ErasureStayCodeOthers       ErasureStayCode = "others"
+	ErasureStayCodePages        ErasureStayCode = "pages"
+	ErasureStayCodeRecords      ErasureStayCode = "records"
+	ErasureStayCodeRemote       ErasureStayCode = "remote"
+	ErasureStayCodeReplicas     ErasureStayCode = "replicas"
+	ErasureStayCodeSpill        ErasureStayCode = "spill"
+	ErasureStayCodeTexts        ErasureStayCode = "texts"
+	ErasureStayCodeUnattributed ErasureStayCode = "unattributed"
+	ErasureStayCodeWal          ErasureStayCode = "wal"
 )
 
 // Valid indicates whether the value is a known member of the ErasureStayCode enum.
 func (e ErasureStayCode) Valid() bool {
 	switch e {
-	case Backups:
+	case ErasureStayCodeBackups:
 		return true
-	case Callers:
+	case ErasureStayCodeCallers:
 		return true
-	case Documents:
+	case ErasureStayCodeDocuments:
 		return true
-	case Others:
+	case ErasureStayCodeOthers:
 		return true
-	case Pages:
+	case ErasureStayCodePages:
 		return true
-	case Records:
+	case ErasureStayCodeRecords:
 		return true
-	case Remote:
+	case ErasureStayCodeRemote:
 		return true
-	case Replicas:
+	case ErasureStayCodeReplicas:
 		return true
-	case Spill:
+	case ErasureStayCodeSpill:
 		return true
-	case Texts:
+	case ErasureStayCodeTexts:
 		return true
-	case Unattributed:
+	case ErasureStayCodeUnattributed:
 		return true
-	case Wal:
+	case ErasureStayCodeWal:
 		return true
 	default:
 		return false
@@ -249,22 +249,22 @@ func (e ErasureStayCode) Valid() bool {
 
 // Defines values for KeyState.
 const (
-	Active    KeyState = "active"
-	Expired   KeyState = "expired"
-	Revoked   KeyState = "revoked"
-	Suspended KeyState = "suspended"
+	KeyStateActive    KeyState = "active"
+	KeyStateExpired   KeyState = "expired"
+	KeyStateRevoked   KeyState = "revoked"
+	KeyStateSuspended KeyState = "suspended"
 )
 
 // Valid indicates whether the value is a known member of the KeyState enum.
 func (e KeyState) Valid() bool {
 	switch e {
-	case Active:
+	case KeyStateActive:
 		return true
-	case Expired:
+	case KeyStateExpired:
 		return true
-	case Revoked:
+	case KeyStateRevoked:
 		return true
-	case Suspended:
+	case KeyStateSuspended:
 		return true
 	default:
 		return false
@@ -292,6 +292,48 @@ func (e KeyScope) Valid() bool {
 	case KeyScopeRerank:
 		return true
 	case KeyScopeSearch:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for KeyringEpochState.
+const (
+	KeyringEpochStateActive    KeyringEpochState = "active"
+	KeyringEpochStateDestroyed KeyringEpochState = "destroyed"
+	KeyringEpochStateRetiring  KeyringEpochState = "retiring"
+)
+
+// Valid indicates whether the value is a known member of the KeyringEpochState enum.
+func (e KeyringEpochState) Valid() bool {
+	switch e {
+	case KeyringEpochStateActive:
+		return true
+	case KeyringEpochStateDestroyed:
+		return true
+	case KeyringEpochStateRetiring:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for KeyringProgressKind.
+const (
+	KeyringProgressKindContentKeys KeyringProgressKind = "content_keys"
+	KeyringProgressKindDocuments   KeyringProgressKind = "documents"
+	KeyringProgressKindVaultKeys   KeyringProgressKind = "vault_keys"
+)
+
+// Valid indicates whether the value is a known member of the KeyringProgressKind enum.
+func (e KeyringProgressKind) Valid() bool {
+	switch e {
+	case KeyringProgressKindContentKeys:
+		return true
+	case KeyringProgressKindDocuments:
+		return true
+	case KeyringProgressKindVaultKeys:
 		return true
 	default:
 		return false
@@ -1508,6 +1550,55 @@ type KeyRotation struct {
 
 // KeyScope chat: chats and completions; embed: vectors; rerank: reranking and scores; search: knowledge bases, also as the sources of a chat; each but search also lists models. admin-read: GET operations of the management API
 type KeyScope string
+
+// Keyring defines model for Keyring.
+type Keyring struct {
+	// BegunAt Of the last rotation
+	BegunAt *time.Time `json:"begun_at,omitempty"`
+
+	// DestroyAfter While the rotation waits for slow replicas, when it destroys the older keys
+	DestroyAfter *time.Time `json:"destroy_after,omitempty"`
+
+	// Epoch Number of the wrapping key for whatever is stored from now on. 0 is derived from the master key and cannot be destroyed.
+	Epoch  int64          `json:"epoch"`
+	Epochs []KeyringEpoch `json:"epochs"`
+
+	// FinishedAt Of the last rotation; absent while it runs
+	FinishedAt *time.Time        `json:"finished_at,omitempty"`
+	Progress   []KeyringProgress `json:"progress"`
+	Rotating   bool              `json:"rotating"`
+}
+
+// KeyringEpoch defines model for KeyringEpoch.
+type KeyringEpoch struct {
+	// CreatedAt Absent for 0
+	CreatedAt   *time.Time        `json:"created_at,omitempty"`
+	DestroyedAt *time.Time        `json:"destroyed_at,omitempty"`
+	Number      int64             `json:"number"`
+	State       KeyringEpochState `json:"state"`
+}
+
+// KeyringEpochState defines model for KeyringEpoch.State.
+type KeyringEpochState string
+
+// KeyringProgress defines model for KeyringProgress.
+type KeyringProgress struct {
+	// Done Rows that it re-wrapped
+	Done int64               `json:"done"`
+	Kind KeyringProgressKind `json:"kind"`
+
+	// Left Rows of older keys now
+	Left int64 `json:"left"`
+
+	// Total Rows of older keys when the last rotation began
+	Total int64 `json:"total"`
+
+	// Unreadable Rows that do not open. They stay and keep their key from being destroyed.
+	Unreadable int64 `json:"unreadable"`
+}
+
+// KeyringProgressKind defines model for KeyringProgress.Kind.
+type KeyringProgressKind string
 
 // KnownValue defines model for KnownValue.
 type KnownValue struct {
@@ -4124,6 +4215,12 @@ type ServerInterface interface {
 	// ListSteps What the latest steps of the native engine computed, and for which requests
 	// (GET /engine/steps)
 	ListSteps(c *gin.Context, params ListStepsParams)
+	// GetKeyring Wrapping keys, and how far their rotation has come
+	// (GET /keyring)
+	GetKeyring(c *gin.Context)
+	// RotateKeyring Make a new wrapping key and move everything to it
+	// (POST /keyring/rotate)
+	RotateKeyring(c *gin.Context)
 	// ListKeys List API keys of a tenant, oldest first
 	// (GET /keys)
 	ListKeys(c *gin.Context, params ListKeysParams)
@@ -5737,6 +5834,32 @@ func (siw *ServerInterfaceWrapper) ListSteps(c *gin.Context) {
 	}
 
 	siw.Handler.ListSteps(c, params)
+}
+
+// GetKeyring operation middleware
+func (siw *ServerInterfaceWrapper) GetKeyring(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetKeyring(c)
+}
+
+// RotateKeyring operation middleware
+func (siw *ServerInterfaceWrapper) RotateKeyring(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RotateKeyring(c)
 }
 
 // ListKeys operation middleware
@@ -7472,5 +7595,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/rag/passages", wrapper.ReadPassage)
 	router.GET(options.BaseURL+"/playground/models", wrapper.ListPlaygroundModels)
 	router.POST(options.BaseURL+"/playground/chat/completions", wrapper.PlaygroundChat)
+	router.GET(options.BaseURL+"/keyring", wrapper.GetKeyring)
+	router.POST(options.BaseURL+"/keyring/rotate", wrapper.RotateKeyring)
 	router.GET(options.BaseURL+"/system", wrapper.GetSystem)
 }

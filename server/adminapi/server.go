@@ -27,6 +27,7 @@ import (
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/inflight"
+	"github.com/sluice-project/sluice/internal/wrapkey"
 	"github.com/sluice-project/sluice/rag"
 	"github.com/sluice-project/sluice/server/erasure"
 	"github.com/sluice-project/sluice/workflows"
@@ -73,6 +74,8 @@ type Deps struct {
 	// Reconciliation says how the last one went, with a page of at most limit+1 findings: open ones, or all. Reconcile starts one.
 	Reconciliation func(ctx context.Context, all bool, offset, limit int) (Reconciliation, error)
 	Reconcile      func()
+	// Rotator replaces the wrapping keys.
+	Rotator *wrapkey.Rotator
 	// Version is that of this program.
 	Version string
 	// System reports on the installation.

@@ -1791,6 +1791,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/keyring": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Wrapping keys, and how far their rotation has come */
+        get: operations["getKeyring"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/keyring/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a new wrapping key and move everything to it
+         * @description From the answer on, nothing is stored under an older key. What is there is re-wrapped in the background; the older random keys are destroyed when nothing is left under them. 409 `conflict` while a rotation runs. Replicas of releases without wrapping keys must be upgraded before.
+         */
+        post: operations["rotateKeyring"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/system": {
         parameters: {
             query?: never;
@@ -3899,6 +3936,68 @@ export interface components {
             score?: number;
         } & {
             [key: string]: unknown;
+        };
+        Keyring: {
+            /**
+             * Format: int64
+             * @description Number of the wrapping key for whatever is stored from now on. 0 is derived from the master key and cannot be destroyed.
+             */
+            epoch: number;
+            rotating: boolean;
+            /**
+             * Format: date-time
+             * @description Of the last rotation
+             */
+            begun_at?: string;
+            /**
+             * Format: date-time
+             * @description Of the last rotation; absent while it runs
+             */
+            finished_at?: string;
+            /**
+             * Format: date-time
+             * @description While the rotation waits for slow replicas, when it destroys the older keys
+             */
+            destroy_after?: string;
+            progress: components["schemas"]["KeyringProgress"][];
+            epochs: components["schemas"]["KeyringEpoch"][];
+        };
+        KeyringProgress: {
+            /** @enum {string} */
+            kind: "vault_keys" | "content_keys" | "documents";
+            /**
+             * Format: int64
+             * @description Rows of older keys when the last rotation began
+             */
+            total: number;
+            /**
+             * Format: int64
+             * @description Rows that it re-wrapped
+             */
+            done: number;
+            /**
+             * Format: int64
+             * @description Rows of older keys now
+             */
+            left: number;
+            /**
+             * Format: int64
+             * @description Rows that do not open. They stay and keep their key from being destroyed.
+             */
+            unreadable: number;
+        };
+        KeyringEpoch: {
+            /** Format: int64 */
+            number: number;
+            /** @enum {string} */
+            state: "active" | "retiring" | "destroyed";
+            /**
+             * Format: date-time
+             * @description Absent for 0
+             */
+            created_at?: string;
+            /** Format: date-time */
+            destroyed_at?: string;
         };
         System: {
             version: string;
@@ -6768,6 +6867,49 @@ export interface operations {
                     "application/json": components["schemas"]["PlaygroundAnswer"];
                 };
             };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getKeyring: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The wrapping keys */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Keyring"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    rotateKeyring: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The rotation has begun */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Keyring"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };
