@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -99,7 +100,7 @@ func (a *app) hand(shares []string, dir string) error {
 		return err
 	}
 	for i, s := range shares {
-		path := filepath.Join(dir, fmt.Sprintf("share-%d.txt", i+1))
+		path := filepath.Join(dir, "share-"+strconv.Itoa(i+1)+".txt")
 		if err := writeText(path, s); err != nil {
 			return err
 		}
