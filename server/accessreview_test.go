@@ -14,7 +14,7 @@ import (
 // log says so.
 func TestReviewsOfAccess(t *testing.T) {
 	t.Parallel()
-	in := start(t, setup{})
+	in := start(t, setup{overrides: map[string]any{"identity.review_notice": "1s"}})
 	in.admin(http.MethodPost, "/tenants", map[string]string{"id": "bank", "name": "Bank"}, new(any))
 	of := map[string]any{"tenant": "bank"}
 	checker, gone := in.newAccount("checker", of, "auditor"), in.newAccount("gone", of, "developer")
@@ -29,8 +29,13 @@ func TestReviewsOfAccess(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	path := "/api/v1/access-reviews/" + r.Id
+	holds := func(id string) []string {
+		var d adminapi.AccessReviewDetail
+		in.admin(http.MethodGet, "/access-reviews/"+r.Id+"?tenant=bank", nil, &d)
+		return d.Items[slices.IndexFunc(d.Items, func(i adminapi.AccessReviewItem) bool { return i.Id == id })].Holds
+	}
 	decide := func(who, kind, id string, keep bool) reply {
-		return in.send(http.MethodPost, path+"/decisions", who, map[string]any{"kind": kind, "id": id, "keep": keep, "reason": "looked at"})
+		return in.send(http.MethodPost, path+"/decisions", who, map[string]any{"kind": kind, "id": id, "keep": keep, "reason": "looked at", "holds": holds(id)})
 	}
 	wantProblem(t, "somebody else", decide(gone.token, "key", app.id, true), http.StatusForbidden, "not_allowed")
 	wantProblem(t, "who started it", in.send(http.MethodPost, path+"/decisions?tenant=bank", in.token, map[string]any{"kind": "key", "id": app.id, "keep": true}), http.StatusForbidden, "not_reviewer")

@@ -197,7 +197,9 @@ func (p *parts) buildAudit(context.Context) error {
 	}
 	p.closers = append(p.closers, p.audit.Close)
 	p.reconciler = newReconciler(p, p.reg)
-	p.reviews = accessreview.New(accessreview.Config{Identity: p.identity, Access: p.access, RecordLapse: p.recordLapse}, p.db, p.log)
+	p.reviews = accessreview.New(accessreview.Config{
+		Identity: p.identity, Access: p.access, Notice: p.cfg.Identity.WithDefaults().ReviewNotice, Record: p.recordEnd,
+	}, p.db, p.log)
 	return nil
 }
 

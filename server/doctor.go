@@ -40,7 +40,7 @@ func Diagnose(ctx context.Context, cfg *config.Config, url string) (checks []Che
 		{"data directory", checkData, false},
 		{"free space", checkSpace, false},
 		{"master key", checkKey, false},
-		{"plain master key", checkPlainKey, true},
+		{"plain key", checkPlainKey, true},
 		{"database", checkDatabase, false},
 		{"models", func(_ context.Context, c *config.Config) (string, error) { return "", CheckModels(c) }, false},
 		{"temporal", checkTemporal, false},
@@ -135,6 +135,8 @@ func checkKey(ctx context.Context, cfg *config.Config) (string, error) {
 func checkPlainKey(_ context.Context, cfg *config.Config) (string, error) {
 	st, err := keysource.New(cfg.KeySource).Status()
 	switch {
+	case errors.Is(err, fs.ErrNotExist): // the check of the master key says so
+		return "", nil
 	case err != nil:
 		return "", err
 	case st.Leftover:

@@ -127,7 +127,7 @@ func TestOneAgainstFifty(t *testing.T) {
 		t.Logf("first token: idle %v, beside fifty %v: %.2f times", quantile(idle, 0.5), quantile(crowded, 0.5), ratio)
 		least = min(least, ratio)
 	}
-	if least > 3 {
+	if least > 8 { // all fifty before it would make it some fifty times
 		t.Errorf("%.2f times as long as on an idle engine", least)
 	}
 }

@@ -45,6 +45,7 @@ const (
 	Confirmed Decision = "confirmed" // it keeps what it holds
 	Ended     Decision = "ended"     // the account is disabled, the key revoked
 	Lapsed    Decision = "lapsed"    // nobody decided in time: ended, too
+	Cancelled Decision = "cancelled" // nobody decided before the campaign was cancelled: it keeps what it holds
 )
 
 // Campaign is one review.
@@ -53,6 +54,8 @@ type Campaign struct {
 	Owner, OwnerName       string // who decides
 	StartedBy, StartedName string // who decides about the owner's own
 	Started, Due           time.Time
+	CancelledBy            string    // user id; "" unless somebody has cancelled it
+	Cancellation           string    // why
 	Ended                  time.Time // zero while it is open
 	Waiting, All           int       // entries without a decision, and all
 }
@@ -69,14 +72,19 @@ type Item struct {
 	Decided  time.Time
 	Done     time.Time  // when it was ended; zero for what is confirmed, and until then
 	Failure  fault.Code // why it could not be ended; "" if it was
+
+	recorded bool // that it ends
 }
 
 // Config is what a service works with.
 type Config struct {
 	Identity *identity.Identity
 	Access   *access.Enforcer
-	// RecordLapse makes the record of a lapse durable, before anything ends. Its error stops the lapse.
-	RecordLapse func(ctx context.Context, c Campaign, i Item) error
+	// Notice is the shortest time from the start of a campaign to its due date.
+	Notice time.Duration
+	// Record makes a record durable that an entry ends without a request, before it does, or with a Failure that it cannot be ended. Its error
+	// stops what it records.
+	Record func(ctx context.Context, c Campaign, i Item) error
 }
 
 // Service runs campaigns. It is safe for concurrent use.
@@ -107,10 +115,10 @@ func (s *Service) Start(ctx context.Context, in NewCampaign, by identity.Princip
 	if err := checkText("name", in.Name, maxText); err != nil {
 		return Campaign{}, err
 	}
-	if !in.Due.After(now) || in.Due.After(now.Add(maxTime)) {
-		return Campaign{}, invalid("due_at", fault.Say("accessreview.due"))
+	if !in.Due.After(now) || in.Due.Before(now.Add(s.cfg.Notice)) || in.Due.After(now.Add(maxTime)) {
+		return Campaign{}, invalid("due_at", fault.Say("accessreview.due", s.cfg.Notice.String()))
 	}
-	owner, err := s.owner(ctx, in.Tenant, in.Owner)
+	owner, err := s.owner(ctx, in.Tenant, in.Owner, by)
 	if err != nil {
 		return Campaign{}, err
 	}
@@ -128,10 +136,14 @@ func (s *Service) Start(ctx context.Context, in NewCampaign, by identity.Princip
 	return c, s.create(ctx, c, rows)
 }
 
-// owner finds the account that a campaign of a tenant is to belong to.
-func (s *Service) owner(ctx context.Context, tenant, name string) (identity.User, error) {
+// owner finds the account that a campaign of a tenant is to belong to. Only the operator's people may name one of the operator's.
+func (s *Service) owner(ctx context.Context, tenant, name string, by identity.Principal) (identity.User, error) {
 	operator := s.cfg.Identity.Operator()
-	for _, home := range slices.Compact([]string{tenant, operator}) {
+	homes := []string{tenant}
+	if by.Operator && operator != tenant {
+		homes = append(homes, operator)
+	}
+	for _, home := range homes {
 		users, err := s.cfg.Identity.ListUsers(ctx, home)
 		if err != nil {
 			return identity.User{}, err
@@ -201,12 +213,13 @@ func each(what string, values []string) (out []string) {
 type Verdict struct {
 	Kind   Kind
 	ID     string
-	Keep   bool // false: end it
+	Keep   bool     // false: end it
+	Holds  []string // what whoever keeps it was shown
 	Reason string
 }
 
 // Decide stores what by says about an entry, and ends it if he says so. Repeating a decision finishes it. Errors: CodeNotFound; CodeNotReviewer
-// for anybody but the owner, or the one who started the campaign where the owner may not decide; CodeSecondPerson for what is his own, or an
+// for anybody but the owner, and those who decide where the owner may not; CodeSecondPerson for what is his own, or an
 // account that he made or gave its roles; CodeConflict for an entry that was decided otherwise, after the due date, and for what holds
 // something else than was shown: it is shown anew then; CodeMissing without a reason to end something.
 func (s *Service) Decide(ctx context.Context, tenant, campaign string, v Verdict, by identity.Principal) (Item, error) {
@@ -234,7 +247,7 @@ func (s *Service) Decide(ctx context.Context, tenant, campaign string, v Verdict
 		return Item{}, err
 	}
 	if v.Keep && item.Decision == "" {
-		if err := s.unchanged(ctx, c, item); err != nil {
+		if err := s.unchanged(ctx, c, item, v.Holds); err != nil {
 			return Item{}, err
 		}
 	}
@@ -249,29 +262,48 @@ func (s *Service) Decide(ctx context.Context, tenant, campaign string, v Verdict
 	if v.Keep {
 		return item, nil
 	}
-	return s.end(ctx, c, item)
+	return s.end(ctx, c, item, true)
+}
+
+// Cancel ends a campaign that is not due yet: what nobody has decided about stays as it is. Errors: CodeMissing and CodeInvalidValue of the reason;
+// CodeNotFound; CodeConflict for one that is due or has ended.
+func (s *Service) Cancel(ctx context.Context, tenant, campaign, reason string, by identity.Principal) (Campaign, error) {
+	if err := checkText("reason", reason, maxReason); err != nil {
+		return Campaign{}, err
+	}
+	c, _, err := s.Campaign(ctx, tenant, campaign)
+	if err != nil {
+		return Campaign{}, err
+	}
+	if err := s.cancel(ctx, c, by.ID, reason); err != nil {
+		return Campaign{}, err
+	}
+	c, _, err = s.Campaign(ctx, tenant, campaign)
+	return c, err
 }
 
 // mayDecide refuses whoever may not decide about an entry.
 func (s *Service) mayDecide(ctx context.Context, c Campaign, i Item, by identity.Principal) error {
-	if by.ID != c.Owner && by.ID != c.StartedBy {
+	for _, first := range []string{c.Owner, c.StartedBy} {
+		err := s.apart(ctx, c, i, first)
+		if by.ID == first {
+			return err
+		}
+		if err == nil { // it is for him to decide
+			return fault.New(fault.CodeNotReviewer)
+		}
+		if !fault.Is(err, fault.CodeSecondPerson) {
+			return err
+		}
+	}
+	if s.cfg.Access.Allow(by, access.UsersWrite, c.Tenant) != nil {
 		return fault.New(fault.CodeNotReviewer)
-	}
-	ownerErr := s.apart(ctx, c, i, c.Owner)
-	if by.ID == c.Owner {
-		return ownerErr
-	}
-	if ownerErr == nil { // it is for the owner to decide
-		return fault.New(fault.CodeNotReviewer)
-	}
-	if fault.Public(ownerErr).Code() != fault.CodeSecondPerson {
-		return ownerErr
 	}
 	return s.apart(ctx, c, i, by.ID)
 }
 
 // unchanged refuses to confirm what holds something else than was shown, and shows it anew.
-func (s *Service) unchanged(ctx context.Context, c Campaign, i Item) error {
+func (s *Service) unchanged(ctx context.Context, c Campaign, i Item, shown []string) error {
 	rows, err := s.held(ctx, c.Tenant)
 	if err != nil {
 		return err
@@ -280,7 +312,7 @@ func (s *Service) unchanged(ctx context.Context, c Campaign, i Item) error {
 	if at < 0 { // it was ended by other means, which confirming does not undo
 		return fault.New(fault.CodeConflict, fault.Say("accessreview.gone"))
 	}
-	if rows[at].Holds == pack(i.Holds) {
+	if rows[at].Holds == pack(shown) && rows[at].Holds == pack(i.Holds) {
 		return nil
 	}
 	if err := s.showAnew(ctx, c, rows[at]); err != nil {
@@ -289,15 +321,19 @@ func (s *Service) unchanged(ctx context.Context, c Campaign, i Item) error {
 	return fault.New(fault.CodeConflict, fault.Say("accessreview.changed"))
 }
 
-// end disables the account or revokes the key of an entry whose decision says so and is stored.
-func (s *Service) end(ctx context.Context, c Campaign, i Item) (Item, error) {
+// end disables the account or revokes the key of an entry whose decision says so and is stored. What a request ends has the records of that.
+func (s *Service) end(ctx context.Context, c Campaign, i Item, requested bool) (Item, error) {
 	claimed, err := s.claim(ctx, c, i)
 	if err != nil || !claimed {
 		return i, err
 	}
-	if i.Decision == Lapsed {
-		if err := s.cfg.RecordLapse(ctx, c, i); err != nil {
-			return i, errors.Join(fmt.Errorf("record a lapse: %w", err), s.unclaim(ctx, c, i))
+	if !requested && !i.recorded {
+		err := s.cfg.Record(ctx, c, i)
+		if err == nil {
+			err = s.recorded(ctx, c, i)
+		}
+		if err != nil {
+			return i, errors.Join(fmt.Errorf("record what ends: %w", err), s.unclaim(ctx, c, i))
 		}
 	}
 	if i.Kind == KindKey {
@@ -310,6 +346,11 @@ func (s *Service) end(ctx context.Context, c Campaign, i Item) (Item, error) {
 		i.Failure = fault.Public(err).Code()
 		if i.Failure != fault.CodeConflict && i.Failure != fault.CodeNotFound { // those stay so
 			return i, errors.Join(err, s.unclaim(ctx, c, i))
+		}
+		if !requested {
+			if err := s.cfg.Record(ctx, c, i); err != nil {
+				return i, errors.Join(fmt.Errorf("record what cannot be ended: %w", err), s.unclaim(ctx, c, i))
+			}
 		}
 	}
 	i.Done = s.now()
@@ -353,7 +394,7 @@ func (s *Service) sweep(ctx context.Context, c Campaign) error {
 	}
 	var errs []error
 	for _, i := range items {
-		_, err := s.end(ctx, c, i)
+		_, err := s.end(ctx, c, i, false)
 		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, s.close(ctx, c))...)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,8 +25,8 @@ type world struct {
 	*Service
 	t       *testing.T
 	people  map[string]identity.Principal
-	lapses  []string
-	refuse  error // what RecordLapse returns
+	lapses  []string // recorded, with the code of why one could not be ended
+	refuse  error    // what Record returns
 	elapsed time.Duration
 }
 
@@ -45,9 +46,9 @@ func newWorld(t *testing.T, db *gorm.DB) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, people: map[string]identity.Principal{}}
-	w.Service = New(Config{Identity: ids, Access: enforcer, RecordLapse: func(_ context.Context, _ Campaign, i Item) error {
+	w.Service = New(Config{Identity: ids, Access: enforcer, Notice: time.Minute, Record: func(_ context.Context, _ Campaign, i Item) error {
 		if w.refuse == nil {
-			w.lapses = append(w.lapses, i.Name)
+			w.lapses = append(w.lapses, strings.TrimSpace(i.Name+" "+string(i.Failure)))
 		}
 		return w.refuse
 	}}, db, slog.New(slog.DiscardHandler))
@@ -84,6 +85,13 @@ func (w *world) start() Campaign {
 
 func (w *world) decide(c Campaign, kind Kind, id string, keep bool, by string) (Item, error) {
 	v := Verdict{Kind: kind, ID: id, Keep: keep}
+	_, items, err := w.Campaign(w.t.Context(), "bank", c.ID)
+	if err != nil {
+		return Item{}, err
+	}
+	if at := slices.IndexFunc(items, func(i Item) bool { return i.ID == id }); at >= 0 {
+		v.Holds = items[at].Holds
+	}
 	if !keep {
 		v.Reason = "left"
 	}
@@ -174,7 +182,12 @@ func TestWhoDecides(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		made := w.person("made", "developer", w.people["checker"].ID)
-		both := w.person("both", "developer", w.people["checker"].ID)
+		both := w.person("both", "developer", w.people["root-made-guard"].ID) // and roles from the owner
+		roles := []string{"developer", "witness"}
+		if _, _, err := w.cfg.Identity.ChangeUser(t.Context(), identity.Administrator{ID: w.people["checker"].ID}, "bank", both.ID, identity.UserChange{Roles: &roles}); err != nil {
+			t.Fatal(err)
+		}
+		w.person("third", "security_admin", "elsewhere")
 		own := w.key("own", w.people["checker"].ID, "")
 		c := w.start()
 		guard, checker, dev := w.people["root-made-guard"].ID, w.people["checker"].ID, w.people["dev"].ID
@@ -192,15 +205,21 @@ func TestWhoDecides(t *testing.T) {
 			{"a third person about the owner", KindUser, checker, "dev", fault.CodeNotReviewer},
 			{"who started it, about what is the owner's to decide", KindUser, dev, "root-made-guard", fault.CodeNotReviewer},
 			{"who started it, about himself", KindUser, guard, "root-made-guard", fault.CodeNotReviewer},
+			{"who started it, about an account that he made", KindUser, both.ID, "root-made-guard", fault.CodeSecondPerson},
+			{"a third person without the right to manage accounts", KindUser, both.ID, "dev", fault.CodeNotReviewer},
+			{"a third person who may manage accounts, about what is another's to decide", KindUser, made.ID, "third", fault.CodeNotReviewer},
 			{"about what is not in it", KindUser, "nobody", "checker", fault.CodeNotFound},
 		} {
 			_, err := w.decide(c, d.kind, d.id, true, d.by)
 			wantCode(t, d.what, err, d.code)
 		}
-		for _, id := range []string{checker, made.ID, both.ID} {
+		for _, id := range []string{checker, made.ID} {
 			if _, err := w.decide(c, KindUser, id, true, "root-made-guard"); err != nil {
 				t.Errorf("who started it, in the owner's place: %v", err)
 			}
+		}
+		if _, err := w.decide(c, KindUser, both.ID, true, "third"); err != nil {
+			t.Errorf("a third person about what neither may: %v", err)
 		}
 		_, err := w.Decide(t.Context(), "bank", c.ID, Verdict{Kind: KindUser, ID: dev}, w.people["checker"])
 		wantCode(t, "ended without a reason", err, fault.CodeMissing)
@@ -219,6 +238,8 @@ func TestWhatIsStarted(t *testing.T) {
 	}{
 		{"no name", NewCampaign{Tenant: "bank", Owner: "checker", Due: w.now().Add(time.Hour)}, fault.CodeMissing},
 		{"in the past", NewCampaign{Tenant: "bank", Name: "a", Owner: "checker", Due: w.now().Add(-time.Second)}, fault.CodeInvalidValue},
+		{"at once", NewCampaign{Tenant: "bank", Name: "a", Owner: "checker", Due: w.now().Add(time.Second)}, fault.CodeInvalidValue},
+		{"the operator's, by a stranger", NewCampaign{Tenant: "bank", Name: "a", Owner: "root", Due: w.now().Add(time.Hour)}, fault.CodeNotFound},
 		{"too far", NewCampaign{Tenant: "bank", Name: "a", Owner: "checker", Due: w.now().Add(367 * 24 * time.Hour)}, fault.CodeInvalidValue},
 		{"nobody's", NewCampaign{Tenant: "bank", Name: "a", Owner: "ghost", Due: w.now().Add(time.Hour)}, fault.CodeNotFound},
 		{"owner who may not read", NewCampaign{Tenant: "bank", Name: "a", Owner: "dev", Due: w.now().Add(time.Hour)}, fault.CodeConflict},
@@ -247,9 +268,12 @@ func TestChangedSince(t *testing.T) {
 	must(t, err)
 	_, err = w.decide(c, KindUser, dev, true, "checker")
 	wantCode(t, "confirmed unseen", err, fault.CodeConflict)
-	if i := w.item(c, dev); i.Decision != "" || !slices.Contains(i.Holds, "role security_admin") {
+	i := w.item(c, dev)
+	if i.Decision != "" || !slices.Contains(i.Holds, "role security_admin") {
 		t.Errorf("%+v", i)
 	}
+	_, err = w.Decide(t.Context(), "bank", c.ID, Verdict{Kind: KindUser, ID: dev, Keep: true, Holds: []string{"role developer"}}, w.people["checker"])
+	wantCode(t, "confirmed by what was shown before", err, fault.CodeConflict)
 	if _, err := w.decide(c, KindUser, dev, true, "checker"); err != nil {
 		t.Errorf("confirmed after a look: %v", err)
 	}
@@ -307,11 +331,80 @@ func TestLastAdministratorStays(t *testing.T) {
 	got, items, err := w.Campaign(t.Context(), "operator", c.ID)
 	must(t, err)
 	at := slices.IndexFunc(items, func(i Item) bool { return i.ID == boss.ID })
-	if items[at].Failure != fault.CodeConflict || got.Ended.IsZero() {
+	if items[at].Failure != fault.CodeConflict || got.Ended.IsZero() || !slices.Contains(w.lapses, "root conflict") {
 		t.Errorf("%+v of %+v", items[at], got)
 	}
 	if u, err := w.cfg.Identity.User(t.Context(), "operator", boss.ID); err != nil || u.Disabled {
 		t.Errorf("%+v %v", u, err)
+	}
+}
+
+// TestSeparatedDutiesStay: with separated duties those who can bring others back do not lapse, and the installation goes on.
+func TestSeparatedDutiesStay(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t))
+	admins, err := w.cfg.Identity.SplitDuties(t.Context(), "test", identity.SeparateAdmins{System: "sys", Security: "sec", Audit: "aud", Compliance: "com"})
+	must(t, err)
+	starter := identity.Principal{Tenant: "operator", Kind: "user", ID: admins[1].User.ID, Name: "sec", Roles: admins[1].User.Roles, Operator: true}
+	_, err = w.Start(t.Context(), NewCampaign{Tenant: "operator", Name: "own", Owner: "aud", Due: w.now().Add(time.Hour)}, starter)
+	must(t, err)
+	w.elapsed = 2 * time.Hour
+	must(t, w.Sweep(t.Context()))
+	users, err := w.cfg.Identity.ListUsers(t.Context(), "operator")
+	must(t, err)
+	security, approvers := 0, 0
+	for _, u := range users {
+		if !u.Disabled && slices.Contains(u.Roles, "security_admin") {
+			security++
+		}
+		if !u.Disabled && !slices.Contains(u.Roles, "auditor") {
+			approvers++
+		}
+	}
+	if security != 1 || approvers != 2 {
+		t.Errorf("%d security administrators and %d who approve are left: %+v", security, approvers, users)
+	}
+}
+
+// TestCancel: what waits when a review is cancelled stays, what was decided stands.
+func TestCancel(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		app := w.key("app", "elsewhere", "")
+		c := w.start()
+		_, err := w.decide(c, KindKey, app.ID, false, "checker")
+		must(t, err)
+		_, err = w.Cancel(t.Context(), "bank", c.ID, " ", w.people["root-made-guard"])
+		wantCode(t, "without a reason", err, fault.CodeMissing)
+		if c, err = w.Cancel(t.Context(), "bank", c.ID, "the owner left", w.people["root-made-guard"]); err != nil || c.CancelledBy == "" || c.Waiting != 0 {
+			t.Fatalf("%+v %v", c, err)
+		}
+		_, err = w.Cancel(t.Context(), "bank", c.ID, "again", w.people["root-made-guard"])
+		wantCode(t, "twice", err, fault.CodeConflict)
+		w.elapsed = 2 * time.Hour
+		must(t, w.Sweep(t.Context()))
+		if !w.active(KindUser, w.people["dev"].ID) || w.active(KindKey, app.ID) || len(w.lapses) != 0 {
+			t.Errorf("after it: %v", w.lapses)
+		}
+		if i := w.item(c, w.people["dev"].ID); i.Decision != Cancelled {
+			t.Errorf("%+v", i)
+		}
+		if got, _, err := w.Campaign(t.Context(), "bank", c.ID); err != nil || got.Ended.IsZero() {
+			t.Errorf("%+v %v", got, err)
+		}
+	})
+}
+
+// TestWhatBrokeOffIsRecorded: what a request decided and did not end is ended with a record.
+func TestWhatBrokeOffIsRecorded(t *testing.T) {
+	db := dbtest.SQLite(t)
+	w := newWorld(t, db)
+	c := w.start()
+	i := w.item(c, w.people["dev"].ID)
+	i.Decision, i.By, i.Reason, i.Decided = Ended, w.people["checker"].ID, "left", w.now()
+	must(t, w.Service.decide(t.Context(), c, i))
+	must(t, w.Sweep(t.Context()))
+	if w.active(KindUser, i.ID) || !slices.Equal(w.lapses, []string{"dev"}) {
+		t.Errorf("ended: %v, recorded %v", !w.active(KindUser, i.ID), w.lapses)
 	}
 }
 

@@ -17,6 +17,8 @@ type campaignRow struct {
 	Owner, OwnerName       string
 	StartedBy, StartedName string
 	Started, Due, Ended    int64
+	CancelledBy            string
+	Cancellation           string
 }
 
 func (campaignRow) TableName() string { return "access_reviews" }
@@ -30,7 +32,8 @@ type itemRow struct {
 	DecidedName       string
 	Decided           int64
 	Reason            string
-	Claimed, Done     int64
+	Claimed, Recorded int64
+	Done              int64
 	Failure           string
 }
 
@@ -39,14 +42,14 @@ func (itemRow) TableName() string { return "access_review_items" }
 func (r campaignRow) public() Campaign {
 	return Campaign{
 		ID: r.ID, Tenant: r.Tenant, Name: r.Name, Owner: r.Owner, OwnerName: r.OwnerName, StartedBy: r.StartedBy, StartedName: r.StartedName,
-		Started: at(r.Started), Due: at(r.Due), Ended: at(r.Ended),
+		Started: at(r.Started), Due: at(r.Due), Ended: at(r.Ended), CancelledBy: r.CancelledBy, Cancellation: r.Cancellation,
 	}
 }
 
 func (r itemRow) public() Item {
 	i := Item{
 		Kind: r.Kind, ID: r.Item, Name: r.Name, Decision: r.Decision, By: r.DecidedBy, ByName: r.DecidedName, Reason: r.Reason, Decided: at(r.Decided),
-		Done: at(r.Done), Failure: fault.Code(r.Failure),
+		Done: at(r.Done), Failure: fault.Code(r.Failure), recorded: r.Recorded != 0,
 	}
 	_ = json.Unmarshal([]byte(r.Holds), &i.Holds) // what pack wrote
 	return i
@@ -70,6 +73,10 @@ func pack(list []string) string {
 // create stores a campaign with its entries.
 func (s *Service) create(ctx context.Context, c Campaign, items []itemRow) error {
 	return s.change(ctx, "start an access review", func(tx *gorm.DB) error {
+		// One campaign of a tenant begins at a time.
+		if err := tx.Exec("UPDATE identity_tenants SET name = name WHERE id = ?", c.Tenant).Error; err != nil {
+			return err
+		}
 		var n int64
 		if err := tx.Model(&campaignRow{}).Where("tenant = ? AND ended = 0", c.Tenant).Count(&n).Error; err != nil {
 			return err
@@ -165,7 +172,7 @@ func (s *Service) apart(ctx context.Context, c Campaign, i Item, who string) err
 // waits is never of one that has ended.
 func (s *Service) decide(ctx context.Context, c Campaign, i Item) error {
 	return s.change(ctx, "decide in an access review", func(tx *gorm.DB) error {
-		res := entry(tx, c, i).Where("decision = ''").Updates(map[string]any{
+		res := entry(tx, c, i).Where("decision = '' AND holds = ?", pack(i.Holds)).Updates(map[string]any{
 			"decision": i.Decision, "decided_by": i.By, "decided_name": i.ByName, "decided": i.Decided.UnixMicro(), "reason": i.Reason,
 		})
 		if res.Error != nil || res.RowsAffected > 0 {
@@ -177,6 +184,27 @@ func (s *Service) decide(ctx context.Context, c Campaign, i Item) error {
 		}
 		return fault.New(fault.CodeConflict, fault.Say("accessreview.decided"))
 	})
+}
+
+// cancel decides that what waits stays as it is.
+func (s *Service) cancel(ctx context.Context, c Campaign, by, reason string) error {
+	return s.change(ctx, "cancel an access review", func(tx *gorm.DB) error {
+		res := tx.Model(&campaignRow{}).Where("id = ? AND ended = 0 AND cancelled_by = '' AND due > ?", c.ID, s.now().UnixMicro()).
+			Updates(map[string]any{"cancelled_by": by, "cancellation": reason})
+		if res.Error != nil {
+			return res.Error
+		}
+		if res.RowsAffected == 0 {
+			return fault.New(fault.CodeConflict, fault.Say("accessreview.ended"))
+		}
+		return tx.Model(&itemRow{}).Where("review = ? AND decision = ''", c.ID).Updates(map[string]any{"decision": Cancelled, "decided": s.now().UnixMicro()}).Error
+	})
+}
+
+// recorded notes that the log has been told that an entry ends.
+func (s *Service) recorded(ctx context.Context, c Campaign, i Item) error {
+	err := entry(s.db.WithContext(ctx), c, i).Update("recorded", s.now().UnixMicro()).Error
+	return database.Unavailable("note a record in an access review", err)
 }
 
 // showAnew replaces what an entry without a decision is said to hold.

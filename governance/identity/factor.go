@@ -28,7 +28,7 @@ type SecondFactors string
 const (
 	SecondFactorsOff            SecondFactors = "off"            // nobody: none can be enrolled, and none is asked for
 	SecondFactorsOptional       SecondFactors = "optional"       // who has enrolled one
-	SecondFactorsAdministrators SecondFactors = "administrators" // they as well, and before they have enrolled one they can do nothing else
+	SecondFactorsAdministrators SecondFactors = "administrators" // they as well, and before they have enrolled one the management API lets them do nothing else
 )
 
 // The kinds of what a sign-in shows beside the password.

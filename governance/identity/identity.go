@@ -38,6 +38,8 @@ type Config struct {
 	PasswordMaxAge time.Duration `koanf:"password_max_age"`
 	// PasswordHistory is how many passwords before the current one cannot be chosen again; 0: none, 24 at most.
 	PasswordHistory int `koanf:"password_history"`
+	// ReviewNotice is the shortest time from the start of a review of access to its due date; 168h.
+	ReviewNotice time.Duration `koanf:"review_notice"`
 	// SecondFactor says who shows a second factor: "off" (nobody, not even who has one), "optional" (who has enrolled one) or "administrators" (they
 	// have to enrol one before anything else); optional.
 	SecondFactor SecondFactors `koanf:"second_factor"`
@@ -74,6 +76,7 @@ func (c Config) WithDefaults() Config {
 		{&c.SessionTTL, 7 * 24 * time.Hour},
 		{&c.KeyTTL, 365 * 24 * time.Hour},
 		{&c.OneTimeTTL, 24 * time.Hour},
+		{&c.ReviewNotice, 7 * 24 * time.Hour},
 		{&c.SigningPeriod, 30 * 24 * time.Hour},
 		{&c.Poll, time.Second},
 		{&c.MaxStale, snapshot.DefaultMaxAge},
@@ -91,7 +94,7 @@ func (c Config) Validate() error {
 	var errs []error
 	for name, d := range map[string]time.Duration{
 		"access_ttl": c.AccessTTL, "refresh_ttl": c.RefreshTTL, "session_ttl": c.SessionTTL, "key_ttl": c.KeyTTL, "poll": c.Poll,
-		"max_stale": c.MaxStale, "one_time_ttl": c.OneTimeTTL, "password_max_age": c.PasswordMaxAge,
+		"max_stale": c.MaxStale, "one_time_ttl": c.OneTimeTTL, "password_max_age": c.PasswordMaxAge, "review_notice": c.ReviewNotice,
 	} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s: must not be negative", name))

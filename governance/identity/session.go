@@ -117,7 +117,11 @@ func (i *Identity) ChangePassword(ctx context.Context, p Principal, current, pas
 	if !ok || row.ID != p.ID {
 		return Session{}, fault.New(fault.CodeWrongPassword).WithParam("current_password")
 	}
-	attempt.succeeded(i.now())
+	if p.SecondFactor { // as at a sign-in, the right password alone takes back no guess
+		attempt.cancel()
+	} else {
+		attempt.succeeded(i.now())
+	}
 	if current == password {
 		return Session{}, invalid("new_password", fault.Say("identity.same_password"))
 	}

@@ -234,7 +234,7 @@ func (s store) changeUser(ctx context.Context, step, by, tenant, id string, now 
 		if err := fn(&after); err != nil || after == before {
 			return err
 		}
-		if err := keepOneAdmin(tx, before, after); err != nil {
+		if err := errors.Join(keepOneAdmin(tx, before, after), keepDuties(tx, before, after)); err != nil {
 			return err
 		}
 		if err := checkActive(tx, after); err != nil {
@@ -273,6 +273,41 @@ func keepOneAdmin(tx *gorm.DB, before, after userRow) error {
 		err = fault.New(fault.CodeConflict, fault.Say("identity.last_administrator"))
 	}
 	return err
+}
+
+// keepDuties refuses a change of an account of the operator's after which, with separated duties, nobody could bring an account back: that takes a
+// security administrator and, as the second person, another one, a system administrator or a compliance officer.
+func keepDuties(tx *gorm.DB, before, after userRow) error {
+	approves := func(r userRow) bool {
+		return r.DisabledAt == 0 && (hasRole(r.Roles, RoleSecurityAdmin) || hasRole(r.Roles, RoleSystemAdmin) || hasRole(r.Roles, RoleCompliance))
+	}
+	if !approves(before) || approves(after) && hasRole(after.Roles, RoleSecurityAdmin) {
+		return nil
+	}
+	if state, err := duties(tx); err != nil || state != DutiesSeparated {
+		return err
+	}
+	home, err := tenant(tx, before.Tenant)
+	if err != nil || home.IsOperator == 0 {
+		return err
+	}
+	var others []userRow
+	if err := tx.Select(userColumns).Where("tenant = ? AND id <> ? AND disabled_at = 0", before.Tenant, before.ID).Find(&others).Error; err != nil {
+		return err
+	}
+	security, all := 0, 0
+	for _, r := range append(others, after) {
+		if approves(r) {
+			all++
+			if hasRole(r.Roles, RoleSecurityAdmin) {
+				security++
+			}
+		}
+	}
+	if security == 0 || all < 2 {
+		return fault.New(fault.CodeConflict, fault.Say("identity.last_duty"))
+	}
+	return nil
 }
 
 // keepOneAdminElsewhere refuses the suspension of a tenant that has the last active platform administrators.

@@ -364,7 +364,14 @@ func (r *Rotator) destroy(db *gorm.DB, active int64, numbers []int64) error {
 // scrub removes what the bytes of destroyed epochs left in the files of the database, as far as those are ours.
 func scrub(db *gorm.DB) error {
 	if database.IsSQLite(db) {
-		return db.Exec("PRAGMA wal_checkpoint(TRUNCATE)").Error
+		var r struct{ Busy int64 }
+		if err := db.Raw("PRAGMA wal_checkpoint(TRUNCATE)").Scan(&r).Error; err != nil {
+			return err
+		}
+		if r.Busy != 0 {
+			return errors.New("a long read held the log of the database; will be tried again")
+		}
+		return nil
 	}
 	return db.Exec("VACUUM FULL wrapping_keys").Error
 }

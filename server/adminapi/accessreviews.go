@@ -49,6 +49,18 @@ func (s *Server) GetAccessReview(c *gin.Context, id IdPath, _ GetAccessReviewPar
 	s.reply(c, http.StatusOK, out, err)
 }
 
+// CancelAccessReview implements POST /access-reviews/{id}/cancel.
+func (s *Server) CancelAccessReview(c *gin.Context, id IdPath, _ CancelAccessReviewParams) {
+	in, err := decode[Reason](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	about(c, id, map[string]string{"reason": truncate(in.Reason, maxResource)})
+	r, err := s.deps.Reviews.Cancel(c.Request.Context(), tenantOf(c), id, in.Reason, caller(c))
+	s.reply(c, http.StatusOK, reviewView(r), err)
+}
+
 // DecideAccessReview implements POST /access-reviews/{id}/decisions.
 func (s *Server) DecideAccessReview(c *gin.Context, id IdPath, _ DecideAccessReviewParams) {
 	in, err := decode[AccessDecision](c)
@@ -62,7 +74,7 @@ func (s *Server) DecideAccessReview(c *gin.Context, id IdPath, _ DecideAccessRev
 	}
 	about(c, id, detail)
 	i, err := s.deps.Reviews.Decide(c.Request.Context(), tenantOf(c), id, accessreview.Verdict{
-		Kind: accessreview.Kind(in.Kind), ID: in.Id, Keep: in.Keep, Reason: deref(in.Reason),
+		Kind: accessreview.Kind(in.Kind), ID: in.Id, Keep: in.Keep, Holds: deref(in.Holds), Reason: deref(in.Reason),
 	}, caller(c))
 	if i.Failure != "" {
 		detail["failure"] = string(i.Failure)
@@ -73,7 +85,8 @@ func (s *Server) DecideAccessReview(c *gin.Context, id IdPath, _ DecideAccessRev
 func reviewView(r accessreview.Campaign) AccessReview {
 	return AccessReview{
 		Id: r.ID, Tenant: r.Tenant, Name: r.Name, Owner: r.Owner, OwnerName: r.OwnerName, StartedBy: r.StartedBy, StartedName: r.StartedName,
-		StartedAt: r.Started.UTC(), DueAt: r.Due.UTC(), EndedAt: optionalTime(r.Ended), Waiting: r.Waiting, Entries: r.All,
+		StartedAt: r.Started.UTC(), DueAt: r.Due.UTC(), EndedAt: optionalTime(r.Ended), CancelledBy: optional(r.CancelledBy), Cancellation: optional(r.Cancellation),
+		Waiting: r.Waiting, Entries: r.All,
 	}
 }
 

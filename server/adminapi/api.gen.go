@@ -15,6 +15,7 @@ import (
 
 // Defines values for AccessReviewItemDecision.
 const (
+	Cancelled AccessReviewItemDecision = "cancelled"
 	Confirmed AccessReviewItemDecision = "confirmed"
 	Ended     AccessReviewItemDecision = "ended"
 	Lapsed    AccessReviewItemDecision = "lapsed"
@@ -23,6 +24,8 @@ const (
 // Valid indicates whether the value is a known member of the AccessReviewItemDecision enum.
 func (e AccessReviewItemDecision) Valid() bool {
 	switch e {
+	case Cancelled:
+		return true
 	case Confirmed:
 		return true
 	case Ended:
@@ -741,7 +744,9 @@ func (e ReportUsageParamsGroupBy) Valid() bool {
 
 // AccessDecision defines model for AccessDecision.
 type AccessDecision struct {
-	Id string `json:"id"`
+	// Holds Of what is kept: what it was shown to hold
+	Holds *[]string `json:"holds,omitempty"`
+	Id    string    `json:"id"`
 
 	// Keep false ends it
 	Keep bool             `json:"keep"`
@@ -753,7 +758,12 @@ type AccessDecision struct {
 
 // AccessReview defines model for AccessReview.
 type AccessReview struct {
-	DueAt time.Time `json:"due_at"`
+	// Cancellation Why
+	Cancellation *string `json:"cancellation,omitempty"`
+
+	// CancelledBy User id of who has cancelled it
+	CancelledBy *string   `json:"cancelled_by,omitempty"`
+	DueAt       time.Time `json:"due_at"`
 
 	// EndedAt Absent while it is open
 	EndedAt *time.Time `json:"ended_at,omitempty"`
@@ -1790,7 +1800,7 @@ type MonitoringDestinationFormat string
 
 // NewAccessReview defines model for NewAccessReview.
 type NewAccessReview struct {
-	// DueAt Within 366 days
+	// DueAt Within 366 days, and no sooner than `identity.review_notice`
 	DueAt time.Time `json:"due_at"`
 	Name  string    `json:"name"`
 
@@ -3045,6 +3055,12 @@ type GetAccessReviewParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// CancelAccessReviewParams defines parameters for CancelAccessReview.
+type CancelAccessReviewParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // DecideAccessReviewParams defines parameters for DecideAccessReview.
 type DecideAccessReviewParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -3484,6 +3500,9 @@ type ResetSecondFactorParams struct {
 
 // StartAccessReviewJSONRequestBody defines body for StartAccessReview for application/json ContentType.
 type StartAccessReviewJSONRequestBody = NewAccessReview
+
+// CancelAccessReviewJSONRequestBody defines body for CancelAccessReview for application/json ContentType.
+type CancelAccessReviewJSONRequestBody = Reason
 
 // DecideAccessReviewJSONRequestBody defines body for DecideAccessReview for application/json ContentType.
 type DecideAccessReviewJSONRequestBody = AccessDecision
@@ -4077,6 +4096,9 @@ type ServerInterface interface {
 	// GetAccessReview One review of access with its entries
 	// (GET /access-reviews/{id})
 	GetAccessReview(c *gin.Context, id IdPath, params GetAccessReviewParams)
+	// CancelAccessReview Cancel a review of access before it is due
+	// (POST /access-reviews/{id}/cancel)
+	CancelAccessReview(c *gin.Context, id IdPath, params CancelAccessReviewParams)
 	// DecideAccessReview Confirm or end an entry of a review of access
 	// (POST /access-reviews/{id}/decisions)
 	DecideAccessReview(c *gin.Context, id IdPath, params DecideAccessReviewParams)
@@ -4508,6 +4530,42 @@ func (siw *ServerInterfaceWrapper) GetAccessReview(c *gin.Context) {
 	}
 
 	siw.Handler.GetAccessReview(c, id, params)
+}
+
+// CancelAccessReview operation middleware
+func (siw *ServerInterfaceWrapper) CancelAccessReview(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CancelAccessReviewParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CancelAccessReview(c, id, params)
 }
 
 // DecideAccessReview operation middleware
@@ -7509,6 +7567,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/access-reviews", wrapper.ListAccessReviews)
 	router.POST(options.BaseURL+"/access-reviews", wrapper.StartAccessReview)
 	router.GET(options.BaseURL+"/access-reviews/:id", wrapper.GetAccessReview)
+	router.POST(options.BaseURL+"/access-reviews/:id/cancel", wrapper.CancelAccessReview)
 	router.POST(options.BaseURL+"/access-reviews/:id/decisions", wrapper.DecideAccessReview)
 	router.GET(options.BaseURL+"/roles", wrapper.ListRoles)
 	router.GET(options.BaseURL+"/keys", wrapper.ListKeys)

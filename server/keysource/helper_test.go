@@ -48,7 +48,7 @@ func actAsHelper(how string) {
 	case how == "exits":
 		os.Exit(3)
 	case how == "hangs":
-		select {}
+		time.Sleep(time.Hour) // it is killed; with nothing to wait for the runtime would end it
 	case how == "nonsense":
 		fmt.Println("canary what?")
 	case how == "two lines":

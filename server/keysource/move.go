@@ -51,11 +51,8 @@ func (c *Custodian) target(ctx context.Context, current string) (source, *keys, 
 
 func (c *Custodian) fileTarget(current string) (source, *keys, error) {
 	if _, err := os.Stat(c.cfg.File); c.cfg.File != "" && errors.Is(err, fs.ErrNotExist) {
-		k := &keys{list: [][]byte{seal.Random(keySize)}, place: c.cfg.File, suite: c.cfg.Suite}
-		if err := durable.Replace(c.disk, c.cfg.File, k.text()); err != nil { // whole or not at all
-			return nil, nil, failed("keysource.key_file_unwritten", c.cfg.File, err)
-		}
-		return k, nil, nil
+		k, err := c.writeKeys(&keys{list: [][]byte{seal.Random(keySize)}, place: c.cfg.File, suite: c.cfg.Suite})
+		return k, nil, err
 	}
 	text, err := readSecretFile(c.cfg.File)
 	if err != nil {
@@ -68,8 +65,8 @@ func (c *Custodian) fileTarget(current string) (source, *keys, error) {
 	if idOf(k.list[0]) == current {
 		// The old key stays behind the new one until the sealed file no longer needs it.
 		k.list = [][]byte{seal.Random(keySize), k.list[0]}
-		if err := durable.Replace(c.disk, c.cfg.File, k.text()); err != nil {
-			return nil, nil, failed("keysource.key_file_unwritten", c.cfg.File, err)
+		if k, err = c.writeKeys(k); err != nil {
+			return nil, nil, err
 		}
 	}
 	rest := slices.DeleteFunc(slices.Clone(k.list), func(key []byte) bool { return idOf(key) == current })
@@ -77,6 +74,19 @@ func (c *Custodian) fileTarget(current string) (source, *keys, error) {
 		return k, nil, nil
 	}
 	return k, &keys{list: rest, place: k.place, suite: k.suite}, nil
+}
+
+// writeKeys replaces the key file, whole or not at all, and returns what a start will read of it: a medium that lets others read it is found out
+// before anything depends on it.
+func (c *Custodian) writeKeys(k *keys) (*keys, error) {
+	if err := durable.Replace(c.disk, c.cfg.File, k.text()); err != nil {
+		return nil, failed("keysource.key_file_unwritten", c.cfg.File, err)
+	}
+	text, err := readSecretFile(c.cfg.File)
+	if err != nil {
+		return nil, err
+	}
+	return newKeys(text, c.cfg.File, c.cfg.Suite)
 }
 
 // seal wraps root and makes the content of the sealed file. as is zero but for shares.
@@ -270,6 +280,9 @@ func (c *Custodian) Shred(ctx context.Context) error {
 		if err := c.disk.Rename(c.cfg.PlainFile, c.cfg.doomed()); err != nil {
 			return fmt.Errorf("shred the plain master key: %w", err)
 		}
+		if err := c.disk.SyncDir(filepath.Dir(c.cfg.PlainFile)); err != nil { // before the overwriting, or that may come first
+			return fmt.Errorf("shred the plain master key: %w", err)
+		}
 	}
 	if err := c.wipe(c.cfg.doomed()); err != nil {
 		return fmt.Errorf("shred the plain master key: %w", err)
@@ -321,9 +334,11 @@ func (c *Custodian) Recover(texts []string) (replaced string, err error) {
 		return "", err
 	}
 	s, err := readSealed(c.cfg.SealedFile)
-	there := err == nil
+	there, damaged := err == nil, (*Error)(nil)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
+		if !errors.As(err, &damaged) { // one that is damaged is put out of use; there is nothing to compare it by
+			return "", err
+		}
 	}
 	if there && s.Check != check(root) {
 		return "", failed("keysource.recovery_of_other", c.cfg.SealedFile)
@@ -342,7 +357,7 @@ func (c *Custodian) Recover(texts []string) (replaced string, err error) {
 	case subtle.ConstantTimeCompare(before, root) != 1:
 		return "", failed("keysource.recovery_of_other", c.cfg.PlainFile)
 	}
-	if !there {
+	if !there && damaged == nil {
 		return "", nil
 	}
 	replaced = c.cfg.SealedFile + ".replaced"

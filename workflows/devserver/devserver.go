@@ -60,8 +60,24 @@ type Server struct {
 	stopped bool
 }
 
+// startAttempts is how often a server is launched that ends at once: it takes ports of its own, which are free when it looks for them and may be
+// somebody else's when it listens.
+const startAttempts = 3
+
+// errEnded says that a server ended before it answered.
+var errEnded = errors.New("the embedded Temporal ended at once")
+
 // Start launches the server and returns when it answers. The caller must call [Server.Run], or [Server.Close].
 func Start(ctx context.Context, cfg Config) (*Server, error) {
+	for attempt := 1; ; attempt++ {
+		s, err := startOnce(ctx, cfg)
+		if err == nil || attempt == startAttempts || !errors.Is(err, errEnded) {
+			return s, err
+		}
+	}
+}
+
+func startOnce(ctx context.Context, cfg Config) (*Server, error) {
 	cfg, err := prepare(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -223,7 +239,7 @@ func (s *Server) waitReady(ctx context.Context, c *child) error {
 		}
 		select {
 		case <-c.done:
-			return fmt.Errorf("the embedded Temporal ended at once: %w; its last words: %s", c.err, c.tail.String())
+			return fmt.Errorf("%w: %w; its last words: %s", errEnded, c.err, c.tail.String())
 		case <-ctx.Done():
 			return fmt.Errorf("the embedded Temporal did not answer on %s within %s: %w; its last words: %s", s.addr, s.cfg.StartTimeout, last, c.tail.String())
 		case <-tick.C:

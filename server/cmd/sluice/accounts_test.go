@@ -86,7 +86,10 @@ func TestAccountsOnTheCommandLine(t *testing.T) {
 	auditor.run("review", "end", review, "key/"+id).wants(t, exitUsage, "--reason")
 	auditor.run("review", "keep", review, id).wants(t, exitUsage, "user/ID")
 	auditor.run("review", "keep", review, "key/"+id).wants(t, exitFailed, "second_person_required") // his own
-	s.run("review", "keep", review, "key/"+id).wants(t, exitOK, "key/"+id+": confirmed")
+	s.run("review", "keep", review, "key/"+id).wants(t, exitOK, "key/"+id+": confirmed (scope chat, ")
+	s.run("review", "keep", review, "key/none").wants(t, exitFailed, "no entry key/none")
+	s.run("review", "cancel", review).wants(t, exitUsage, "--reason")
+	s.run("review", "cancel", review, "--reason", "by mistake").wants(t, exitOK, "cancelled review "+review)
 	s.run("user", "disable", "wang.fang").wants(t, exitOK, "disabled wang.fang")
 	dev.run("key", "list").wants(t, exitFailed, "invalid_login")
 	if got := row(s.run("key", "list")); got[6] != "suspended" {

@@ -370,7 +370,7 @@ export interface paths {
         put?: never;
         /**
          * Start a review of every active account and key of a tenant
-         * @description The owner confirms each entry, or ends it: the account is disabled, the key revoked. What nobody has decided about when it is due lapses, which ends it, too. The owner, who is not the one who starts it, is an administrator or an auditor of the tenant or of the operator. One review of a tenant is open at a time (409 `conflict`).
+         * @description The owner confirms each entry, or ends it: the account is disabled, the key revoked. What nobody has decided about when it is due lapses, which ends it, too. The owner, who is not the one who starts it, is an administrator or an auditor of the tenant, or of the operator if one of the operator's starts it. It is due a week after its start at the earliest (`identity.review_notice`). One review of a tenant is open at a time (409 `conflict`).
          */
         post: operations["startAccessReview"];
         delete?: never;
@@ -396,6 +396,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/access-reviews/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a review of access before it is due
+         * @description What nobody has decided about stays as it is (409 `conflict` for one that is due or has ended).
+         */
+        post: operations["cancelAccessReview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/access-reviews/{id}/decisions": {
         parameters: {
             query?: never;
@@ -407,7 +427,7 @@ export interface paths {
         put?: never;
         /**
          * Confirm or end an entry of a review of access
-         * @description For the owner of the review (403 `not_reviewer`); for whoever started it where the owner may not decide: nobody decides about his own account and keys, nor about an account that he created, that created his, or that got its roles from him within the last 90 days (403 `second_person_required`). What holds something else than was shown is not confirmed: it is shown anew (409 `conflict`).
+         * @description For the owner of the review (403 `not_reviewer`); for whoever started it where the owner may not decide, and for others with `users.write` where neither may: nobody decides about his own account and keys, nor about an account that he created, that created his, or that got its roles from him within the last 90 days (403 `second_person_required`). To keep an entry the request repeats what it was shown to hold; what holds something else is shown anew (409 `conflict`).
          */
         post: operations["decideAccessReview"];
         delete?: never;
@@ -1984,7 +2004,7 @@ export interface components {
             owner: string;
             /**
              * Format: date-time
-             * @description Within 366 days
+             * @description Within 366 days, and no sooner than `identity.review_notice`
              */
             due_at: string;
         };
@@ -2007,6 +2027,10 @@ export interface components {
              * @description Absent while it is open
              */
             ended_at?: string;
+            /** @description User id of who has cancelled it */
+            cancelled_by?: string;
+            /** @description Why */
+            cancellation?: string;
             /** @description Entries that nobody has decided about */
             waiting: number;
             entries: number;
@@ -2031,7 +2055,7 @@ export interface components {
              * @description Absent while it waits
              * @enum {string}
              */
-            decision?: "confirmed" | "ended" | "lapsed";
+            decision?: "confirmed" | "ended" | "lapsed" | "cancelled";
             /** @description User id; absent of what lapsed */
             decided_by?: string;
             decided_name?: string;
@@ -2051,6 +2075,8 @@ export interface components {
             id: string;
             /** @description false ends it */
             keep: boolean;
+            /** @description Of what is kept: what it was shown to hold */
+            holds?: string[];
             /** @description Needed to end something */
             reason?: string;
         };
@@ -4616,6 +4642,7 @@ export interface operations {
                     "application/json": components["schemas"]["AccessReview"];
                 };
             };
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };
@@ -4642,6 +4669,37 @@ export interface operations {
                     "application/json": components["schemas"]["AccessReviewDetail"];
                 };
             };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    cancelAccessReview: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            /** @description The review */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessReview"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -19,9 +20,10 @@ func (a *app) reviewCommand() *cobra.Command {
 	var tenant string
 	cmd := &cobra.Command{Use: "review", Short: cli.Both("cli.review.short")}
 	flags.Register(cmd, a.App)
+	flags.Act.Register(cmd)
 	cmd.PersistentFlags().StringVar(&tenant, "tenant", "", cli.Both("cli.shared.tenant"))
 	cmd.AddCommand(a.startReviewCommand(&flags, &tenant), a.listReviewsCommand(&flags, &tenant), a.showReviewCommand(&flags, &tenant),
-		a.keepCommand(&flags, &tenant), a.endAccessCommand(&flags, &tenant))
+		a.keepCommand(&flags, &tenant), a.endAccessCommand(&flags, &tenant), a.cancelReviewCommand(&flags, &tenant))
 	return cmd
 }
 
@@ -141,6 +143,26 @@ func (a *app) endAccessCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Co
 	return cmd
 }
 
+func (a *app) cancelReviewCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "cancel ID", Short: cli.Both("cli.review_cancel.short"), Args: cli.Exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if reason == "" {
+				return cli.Misuse("cli.review_cancel.no_reason")
+			}
+			var out adminapi.AccessReview
+			if err := a.Ask(cmd.Context(), *flags, http.MethodPost, reviewPath(args[0], *tenant, "/cancel"), adminapi.Reason{Reason: reason}, &out); err != nil {
+				return err
+			}
+			fmt.Fprintln(a.Stdout, a.Say("cli.review_cancel.done", out.Id))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", cli.Both("cli.review_cancel.reason"))
+	return cmd
+}
+
 // decideReview says the same about each of the entries that are named.
 func (a *app) decideReview(cmd *cobra.Command, flags *cli.RemoteFlags, tenant string, args []string, keep bool, reason string) error {
 	var all []adminapi.AccessDecision
@@ -155,14 +177,23 @@ func (a *app) decideReview(cmd *cobra.Command, flags *cli.RemoteFlags, tenant st
 	if err != nil {
 		return err
 	}
+	var shown adminapi.AccessReviewDetail
+	if err := r.Call(cmd.Context(), http.MethodGet, reviewPath(args[0], tenant, ""), nil, &shown); err != nil {
+		return err
+	}
 	for _, in := range all {
+		at := slices.IndexFunc(shown.Items, func(i adminapi.AccessReviewItem) bool { return i.Kind == in.Kind && i.Id == in.Id })
+		if at < 0 {
+			return cli.Failed("cli.review_keep.unknown", args[0], string(in.Kind)+"/"+in.Id)
+		}
+		in.Holds = &shown.Items[at].Holds
 		var out adminapi.AccessReviewItem
 		if err := r.Call(cmd.Context(), http.MethodPost, reviewPath(args[0], tenant, "/decisions"), in, &out); err != nil {
 			return err
 		}
 		what := ""
 		if out.Decision != nil {
-			what = string(*out.Decision)
+			what = string(*out.Decision) + " (" + strings.Join(out.Holds, ", ") + ")"
 		}
 		if out.Failure != nil {
 			what = a.Say("cli.review_decide.failed", *out.Failure)
