@@ -197,6 +197,9 @@ func (r *receiver) serve(below *net.TCPConn) {
 			break
 		}
 		if err != nil {
+			// Closed with something unread, a connection is reset, and the alert that says why is lost on the way.
+			_ = below.CloseWrite()
+			_, _ = io.Copy(io.Discard, below)
 			return
 		}
 		r.mu.Lock()

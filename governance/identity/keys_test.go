@@ -322,7 +322,16 @@ func TestReadingKeys(t *testing.T) {
 		_, plain := mustKey(t, i, NewKey{Scopes: []string{ScopeChat}})
 		_, err = i.Authenticate(t.Context(), AdminPlane, plain, "198.51.100.7")
 		wantCode(t, err, fault.CodeKeyScope)
-		_, err = i.Authenticate(t.Context(), AdminPlane, plain[:len(plain)-1]+"x", "198.51.100.7")
+		_, err = i.Authenticate(t.Context(), AdminPlane, altered(plain), "198.51.100.7")
 		wantCode(t, err, fault.CodeInvalidKey)
 	})
+}
+
+// altered returns a credential with another last character.
+func altered(credential string) string {
+	head, last := credential[:len(credential)-1], credential[len(credential)-1:]
+	if last == "x" {
+		return head + "y"
+	}
+	return head + "x"
 }
