@@ -15,7 +15,7 @@ OAPI_CODEGEN  := github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2
 
 # Packages that are run under the race detector (which needs cgo and a C compiler), but for those without goroutines: detectors, samplers,
 # what checks and searches the log, and commands.
-RACE_PACKAGES := ./audit/... ./billing/... ./engine/native/... ./engine/remote/... ./gateway/... ./governance/... ./rag/... \
+RACE_PACKAGES := ./audit/... ./billing/... ./engine/native/... ./engine/remote/... ./gateway/... ./governance/... ./internal/wrapkey ./rag/... \
                  ./server/... ./workflows/...
 RACE_WITHOUT  := /(audit/(evidence|search|verify)|engine/native/sample|governance/(classify|mask)|server/cmd)(/|$$)
 

@@ -411,6 +411,9 @@ func TestWhatBrokeOffIsRecorded(t *testing.T) {
 // TestEveryFailure breaks each statement of a decision and of a sweep, persisted or not: what is repeated afterwards ends what was to end, and a
 // confirmed entry stays.
 func TestEveryFailure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("breaks a hundred campaigns")
+	}
 	for _, outcome := range []dbtest.Outcome{dbtest.FailsBefore, dbtest.FailsAfter} {
 		for n := 0; ; n++ {
 			db := dbtest.SQLite(t)
