@@ -22,11 +22,16 @@ import (
 // startChat runs a server with the real small model and a folder of downloads of its own, which it returns.
 func startChat(t *testing.T, extra string) (*installation, string) {
 	t.Helper()
-	model := testmodel.Path(t, testmodel.SmolLM2)
+	return startConfigured(t, fmt.Sprintf("engines: {native: {models: [{id: chat, path: %q}], context_tokens: 256, threads: 2}}\nrag: {embedding_model: \"\"}\n%s",
+		testmodel.Path(t, testmodel.SmolLM2), extra))
+}
+
+// startConfigured runs a server with a configuration and a folder of downloads of its own, which it returns.
+func startConfigured(t *testing.T, text string) (*installation, string) {
+	t.Helper()
 	in := &installation{t: t, dir: t.TempDir(), logs: &lockedBuffer{}}
 	downloads := filepath.Join(in.dir, "downloads")
 	file := filepath.Join(in.dir, "sluice.yaml")
-	text := fmt.Sprintf("engines: {native: {models: [{id: chat, path: %q}], context_tokens: 256, threads: 2}}\nrag: {embedding_model: \"\"}\n%s", model, extra)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/sluice-project/sluice/internal/testmodel"
-	"github.com/sluice-project/sluice/server/config"
 )
 
 // resident is a tenant on a shared installation: the keys and people that a test acts as.
@@ -31,35 +29,15 @@ func TestTwoTenantsOnOneEngine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes twenty long prompts")
 	}
-	in := startShared(t)
+	in, downloads := startConfigured(t, fmt.Sprintf("engines: {native: {models: [{id: chat, path: %q}, {id: %s, path: %q}], context_tokens: 1024, threads: 2}}\nrag: {embedding_model: %s}\n",
+		testmodel.Path(t, testmodel.SmolLM2), testmodel.MiniLM, testmodel.Path(t, testmodel.MiniLM), testmodel.MiniLM))
 	ward, bank := in.settle("ward"), in.settle("bank")
 	in.prefixesStayApart(ward, bank)
 	in.draftsStayApart(ward, bank)
-	in.adaptersStayApart(ward, bank)
+	in.adaptersStayApart(downloads, ward, bank)
 	in.collectionsStayApart(ward, bank)
 	in.pseudonymsStayApart(ward, bank)
 	in.managementStaysApart(ward, bank)
-}
-
-// startShared runs a server with the real small models: a chat model and one for embeddings.
-func startShared(t *testing.T) *installation {
-	t.Helper()
-	in := &installation{t: t, dir: t.TempDir(), logs: &lockedBuffer{}}
-	file := filepath.Join(in.dir, "sluice.yaml")
-	text := fmt.Sprintf("engines: {native: {models: [{id: chat, path: %q}, {id: %s, path: %q}], context_tokens: 1024, threads: 2}}\nrag: {embedding_model: %s}\n",
-		testmodel.Path(t, testmodel.SmolLM2), testmodel.MiniLM, testmodel.Path(t, testmodel.MiniLM), testmodel.MiniLM)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := config.Load(file, nil, map[string]any{
-		"data": filepath.Join(in.dir, "data"), "downloads": filepath.Join(in.dir, "downloads"), "listen": "127.0.0.1:0",
-		"workflows.enabled": false, "console": false, "operations.token": operationsToken,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	in.run(cfg)
-	return in
 }
 
 // settle makes a tenant with a key and two people.
@@ -177,10 +155,10 @@ func (in *installation) draftsStayApart(owner, other resident) {
 }
 
 // adaptersStayApart: an adapter of one tenant is to the other a model that does not exist, in lists, lookups and requests.
-func (in *installation) adaptersStayApart(owner, other resident) {
+func (in *installation) adaptersStayApart(downloads string, owner, other resident) {
 	t := in.t
 	t.Helper()
-	writeAdapter(t, filepath.Join(in.dir, "downloads", "models", "adapters", "law"), 0.1)
+	writeAdapter(t, filepath.Join(downloads, "models", "adapters", "law"), 0.1)
 	in.admin(http.MethodPost, "/engine/adapters", map[string]any{"id": "law", "model": "chat", "path": "law", "tenants": []string{owner.tenant}}, new(any))
 	list := func(r resident) string { return string(in.send(http.MethodGet, "/v1/models", r.key.secret, nil).body) }
 	if !strings.Contains(list(owner), `"law"`) || strings.Contains(list(other), `"law"`) {

@@ -116,18 +116,18 @@ func TestOneAgainstFifty(t *testing.T) {
 	}
 	e := openEngine(t, Config{ContextTokens: 1024})
 	talk(t, e, 2, "one")
-	_, idle := talk(t, e, 5, "one")
-	stop := saturate(t, e, 50, "many", engine.ClassInteractive)
-	defer stop()
-	talk(t, e, 2, "one")
 	least := math.Inf(1)
-	for range 3 {
+	for range 3 { // each time against the engine as idle as its neighbours left it just before
+		_, idle := talk(t, e, 5, "one")
+		stop := saturate(t, e, 50, "many", engine.ClassInteractive)
+		talk(t, e, 2, "one")
 		_, crowded := talk(t, e, 5, "one")
+		stop()
 		ratio := float64(quantile(crowded, 0.5)) / float64(quantile(idle, 0.5))
 		t.Logf("first token: idle %v, beside fifty %v: %.2f times", quantile(idle, 0.5), quantile(crowded, 0.5), ratio)
-		least = min(least, ratio)
+		if least = min(least, ratio); least <= 3 {
+			return
+		}
 	}
-	if least > 8 { // all fifty before it would make it some fifty times
-		t.Errorf("%.2f times as long as on an idle engine", least)
-	}
+	t.Errorf("%.2f times as long as on an idle engine", least)
 }

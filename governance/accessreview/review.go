@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"gorm.io/gorm"
@@ -21,8 +20,6 @@ import (
 
 const (
 	maxTime   = 366 * 24 * time.Hour // from the start to the due date
-	maxText   = 128                  // runes of a name
-	maxReason = 1024                 // runes
 	maxItems  = 10_000
 	claimTime = time.Minute // after which another replica takes up what one has left
 	interval  = 5 * time.Second
@@ -112,7 +109,7 @@ type NewCampaign struct {
 // while another campaign of the tenant is open.
 func (s *Service) Start(ctx context.Context, in NewCampaign, by identity.Principal) (Campaign, error) {
 	now := s.now()
-	if err := checkText("name", in.Name, maxText); err != nil {
+	if err := identity.CheckText("name", in.Name); err != nil {
 		return Campaign{}, err
 	}
 	if !in.Due.After(now) || in.Due.Before(now.Add(s.cfg.Notice)) || in.Due.After(now.Add(maxTime)) {
@@ -174,13 +171,13 @@ func (s *Service) held(ctx context.Context, tenant string) ([]itemRow, error) {
 	}
 	var out []itemRow
 	for _, u := range users {
-		if !u.Disabled {
-			out = append(out, itemRow{Kind: KindUser, Item: u.ID, Name: u.Name, Holds: pack(userHolds(u))})
+		if row, active := ofUser(u); active {
+			out = append(out, row)
 		}
 	}
 	for _, k := range keys {
-		if k.RevokedAt.IsZero() && k.ExpiresAt.After(s.now()) {
-			out = append(out, itemRow{Kind: KindKey, Item: k.ID, Name: k.Name, Holds: pack(keyHolds(k))})
+		if row, active := s.ofKey(k); active {
+			out = append(out, row)
 		}
 	}
 	if len(out) > maxItems {
@@ -189,16 +186,36 @@ func (s *Service) held(ctx context.Context, tenant string) ([]itemRow, error) {
 	return out, nil
 }
 
-func userHolds(u identity.User) []string {
-	return slices.Concat(each("role", u.Roles), each("label", u.Labels))
+// current is what an entry holds now, and whether it is active.
+func (s *Service) current(ctx context.Context, tenant string, i Item) (row itemRow, active bool, err error) {
+	if i.Kind == KindKey {
+		k, err := s.cfg.Identity.Key(ctx, tenant, i.ID)
+		if err != nil {
+			return itemRow{}, false, err
+		}
+		row, active = s.ofKey(k)
+		return row, active, nil
+	}
+	u, err := s.cfg.Identity.User(ctx, tenant, i.ID)
+	if err != nil {
+		return itemRow{}, false, err
+	}
+	row, active = ofUser(u)
+	return row, active, nil
 }
 
-func keyHolds(k identity.Key) []string {
-	out := slices.Concat(each("scope", k.Scopes), each("model", k.Models), each("label", k.Labels), each("network", k.Networks))
+func ofUser(u identity.User) (row itemRow, active bool) {
+	holds := slices.Concat(each("role", u.Roles), each("label", u.Labels))
+	return itemRow{Kind: KindUser, Item: u.ID, Name: u.Name, Holds: pack(holds)}, !u.Disabled
+}
+
+func (s *Service) ofKey(k identity.Key) (row itemRow, active bool) {
+	holds := slices.Concat(each("scope", k.Scopes), each("model", k.Models), each("label", k.Labels), each("network", k.Networks))
 	if k.Owner != "" {
-		out = append(out, "owner "+k.Owner)
+		holds = append(holds, "owner "+k.Owner)
 	}
-	return append(out, "until "+k.ExpiresAt.UTC().Format(time.DateOnly))
+	holds = append(holds, "until "+k.ExpiresAt.UTC().Format(time.DateOnly))
+	return itemRow{Kind: KindKey, Item: k.ID, Name: k.Name, Holds: pack(holds)}, k.RevokedAt.IsZero() && k.ExpiresAt.After(s.now())
 }
 
 func each(what string, values []string) (out []string) {
@@ -223,11 +240,8 @@ type Verdict struct {
 // account that he made or gave its roles; CodeConflict for an entry that was decided otherwise, after the due date, and for what holds
 // something else than was shown: it is shown anew then; CodeMissing without a reason to end something.
 func (s *Service) Decide(ctx context.Context, tenant, campaign string, v Verdict, by identity.Principal) (Item, error) {
-	if !v.Keep && strings.TrimSpace(v.Reason) == "" {
-		return Item{}, fault.New(fault.CodeMissing, "reason").WithParam("reason")
-	}
-	if v.Reason != "" {
-		if err := checkText("reason", v.Reason, maxReason); err != nil {
+	if !v.Keep || v.Reason != "" {
+		if err := identity.CheckReason("reason", v.Reason); err != nil {
 			return Item{}, err
 		}
 	}
@@ -268,7 +282,7 @@ func (s *Service) Decide(ctx context.Context, tenant, campaign string, v Verdict
 // Cancel ends a campaign that is not due yet: what nobody has decided about stays as it is. Errors: CodeMissing and CodeInvalidValue of the reason;
 // CodeNotFound; CodeConflict for one that is due or has ended.
 func (s *Service) Cancel(ctx context.Context, tenant, campaign, reason string, by identity.Principal) (Campaign, error) {
-	if err := checkText("reason", reason, maxReason); err != nil {
+	if err := identity.CheckReason("reason", reason); err != nil {
 		return Campaign{}, err
 	}
 	c, _, err := s.Campaign(ctx, tenant, campaign)
@@ -304,18 +318,17 @@ func (s *Service) mayDecide(ctx context.Context, c Campaign, i Item, by identity
 
 // unchanged refuses to confirm what holds something else than was shown, and shows it anew.
 func (s *Service) unchanged(ctx context.Context, c Campaign, i Item, shown []string) error {
-	rows, err := s.held(ctx, c.Tenant)
+	now, active, err := s.current(ctx, c.Tenant, i)
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(rows, func(r itemRow) bool { return r.Kind == i.Kind && r.Item == i.ID })
-	if at < 0 { // it was ended by other means, which confirming does not undo
+	if !active { // it was ended by other means, which confirming does not undo
 		return fault.New(fault.CodeConflict, fault.Say("accessreview.gone"))
 	}
-	if rows[at].Holds == pack(shown) && rows[at].Holds == pack(i.Holds) {
+	if now.Holds == pack(shown) && now.Holds == pack(i.Holds) {
 		return nil
 	}
-	if err := s.showAnew(ctx, c, rows[at]); err != nil {
+	if err := s.showAnew(ctx, c, now); err != nil {
 		return err
 	}
 	return fault.New(fault.CodeConflict, fault.Say("accessreview.changed"))
@@ -398,16 +411,6 @@ func (s *Service) sweep(ctx context.Context, c Campaign) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, s.close(ctx, c))...)
-}
-
-func checkText(param, text string, most int) error {
-	if strings.TrimSpace(text) == "" {
-		return fault.New(fault.CodeMissing, param).WithParam(param)
-	}
-	if utf8.RuneCountInString(text) > most || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' || r == 0x7f }) {
-		return invalid(param, fault.Say("identity.printable"))
-	}
-	return nil
 }
 
 func invalid(param string, why fault.Phrase) error {

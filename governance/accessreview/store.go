@@ -103,14 +103,24 @@ func (s *Service) Campaigns(ctx context.Context, tenant string) ([]Campaign, err
 	if err := s.db.WithContext(ctx).Where("tenant = ?", tenant).Order("started DESC, id DESC").Find(&rows).Error; err != nil {
 		return nil, database.Unavailable("list access reviews", err)
 	}
+	var counts []struct {
+		Review        string
+		Entries, Open int
+	}
+	err := s.db.WithContext(ctx).Model(&itemRow{}).
+		Select("review, COUNT(*) AS entries, SUM(CASE WHEN decision = '' THEN 1 ELSE 0 END) AS open").
+		Where("review IN (SELECT id FROM access_reviews WHERE tenant = ?)", tenant).Group("review").Scan(&counts).Error
+	if err != nil {
+		return nil, database.Unavailable("list access reviews", err)
+	}
 	out := make([]Campaign, len(rows))
 	for n, r := range rows {
 		out[n] = r.public()
-		items, err := s.items(ctx, r.ID)
-		if err != nil {
-			return nil, err
+		for _, c := range counts {
+			if c.Review == r.ID {
+				out[n].All, out[n].Waiting = c.Entries, c.Open
+			}
 		}
-		out[n].count(items)
 	}
 	return out, nil
 }

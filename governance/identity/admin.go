@@ -136,7 +136,7 @@ func (i *Identity) CreateUser(ctx context.Context, u NewUser) (User, error) {
 
 func (i *Identity) userRow(u NewUser) (userRow, error) {
 	name := canonicalName(u.Name)
-	if err := checkText("name", name); err != nil {
+	if err := CheckText("name", name); err != nil {
 		return userRow{}, err
 	}
 	if err := checkPassword("password", u.Password, name, u.Tenant); err != nil {
@@ -478,7 +478,7 @@ func networksNarrow(part, whole []string) bool {
 
 // check refuses what a key cannot be, and returns its networks in one form.
 func (k NewKey) check(now time.Time) (networks []string, err error) {
-	if err := checkText("name", k.Name); err != nil {
+	if err := CheckText("name", k.Name); err != nil {
 		return nil, err
 	}
 	if k.Project != "" {
@@ -642,7 +642,8 @@ func checkID(param, id string) error {
 	return nil
 }
 
-func checkText(param, s string) error {
+// CheckText accepts what people call things: a line. Errors: CodeMissing, CodeInvalidValue.
+func CheckText(param, s string) error {
 	if s == "" {
 		return fault.New(fault.CodeMissing, param).WithParam(param)
 	}
@@ -652,8 +653,8 @@ func checkText(param, s string) error {
 	return nil
 }
 
-// checkReason accepts what a person says about an act: some lines of text.
-func checkReason(param, s string) error {
+// CheckReason accepts what a person says about an act: some lines of text.
+func CheckReason(param, s string) error {
 	if strings.TrimSpace(s) == "" {
 		return fault.New(fault.CodeMissing, param).WithParam(param)
 	}
@@ -680,7 +681,7 @@ func checkList(param string, list []string) error {
 		return invalid(param, fault.Say("identity.entries"))
 	}
 	for _, s := range list {
-		if err := checkText(param, s); err != nil {
+		if err := CheckText(param, s); err != nil {
 			return err
 		}
 	}

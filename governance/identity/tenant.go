@@ -36,7 +36,7 @@ func (i *Identity) CreateTenant(ctx context.Context, t Tenant) error {
 	if err := checkID("id", t.ID); err != nil {
 		return err
 	}
-	if err := checkText("name", t.Name); err != nil {
+	if err := CheckText("name", t.Name); err != nil {
 		return err
 	}
 	// Only EnsureAdmin makes a tenant the operator: no management call may.
@@ -62,7 +62,7 @@ func (i *Identity) ListTenants(ctx context.Context) ([]Tenant, error) {
 func (i *Identity) ChangeTenant(ctx context.Context, id string, change TenantChange) (before, after Tenant, err error) {
 	return i.changeTenant(ctx, "change tenant", id, func(_ *gorm.DB, row *tenantRow) error {
 		if change.Name != nil {
-			if err := checkText("name", *change.Name); err != nil {
+			if err := CheckText("name", *change.Name); err != nil {
 				return err
 			}
 			row.Name = *change.Name
@@ -79,7 +79,7 @@ func (i *Identity) ChangeTenant(ctx context.Context, id string, change TenantCha
 // suspended stays so for the first reason. Errors: CodeMissing and CodeInvalidValue of the reason, CodeNotFound, CodeConflict for the tenant that
 // runs the installation and for one that has the last platform administrators.
 func (i *Identity) SuspendTenant(ctx context.Context, id, by, reason string) (before, after Tenant, err error) {
-	if err := checkReason("reason", reason); err != nil {
+	if err := CheckReason("reason", reason); err != nil {
 		return Tenant{}, Tenant{}, err
 	}
 	now := i.now().UnixMicro()

@@ -5,7 +5,9 @@ import (
 	"encoding/base64"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,7 +50,9 @@ func actAsHelper(how string) {
 	case how == "exits":
 		os.Exit(3)
 	case how == "hangs":
-		time.Sleep(time.Hour) // it is killed; with nothing to wait for the runtime would end it
+		never := make(chan os.Signal, 1) // a bare select would be a deadlock to the runtime, which would end it
+		signal.Notify(never, syscall.SIGUSR1)
+		<-never
 	case how == "nonsense":
 		fmt.Println("canary what?")
 	case how == "two lines":

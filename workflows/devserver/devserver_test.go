@@ -209,6 +209,21 @@ func script(t *testing.T, body string) string {
 	return path
 }
 
+// TestStartsAgain: a server that ends at once the first time, as when somebody else has taken one of its ports, is launched again.
+func TestStartsAgain(t *testing.T) {
+	t.Parallel()
+	seen := filepath.Join(t.TempDir(), "seen")
+	s, err := Start(t.Context(), Config{
+		Binary: script(t, "[ -e "+seen+" ] || { touch "+seen+"; exit 2; }\nexec '"+devtest.Binary(t)+"' \"$@\""), DBFile: filepath.Join(t.TempDir(), "x.db"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestStubbornChildIsKilled: a child that ignores SIGTERM is gone after the deadline all the same.
 func TestStubbornChildIsKilled(t *testing.T) {
 	t.Parallel()
