@@ -424,6 +424,36 @@ func TestNoRecordNoDestruction(t *testing.T) {
 	r.wantAll(2, seven...)
 }
 
+// TestABusyLogIsNoScrubbedOne: while somebody reads what was before, the bytes of a destroyed key stay in the log of SQLite; the rotation does not
+// end before they are gone.
+func TestABusyLogIsNoScrubbedOne(t *testing.T) {
+	t.Parallel()
+	db := dbtest.SQLite(t)
+	r := newReplica(t, db, &recordLog{})
+	r.rotate()
+	r.write(seven...)
+	_, err := r.rot.Begin(t.Context())
+	must(t, err)
+	must(t, r.rot.work(t.Context()))
+	r.now = r.now.Add(defaultGrace)
+	reader, err := db.Raw("SELECT number FROM wrapping_keys").Rows()
+	must(t, err)
+	if !reader.Next() {
+		t.Fatal(reader.Err())
+	}
+	if err := r.rot.work(t.Context()); err == nil || !strings.Contains(err.Error(), "a long read held") {
+		t.Errorf("beside a reader: %v", err)
+	}
+	st, err := r.rot.Status(t.Context())
+	must(t, err)
+	if !st.Running {
+		t.Error("it has ended")
+	}
+	must(t, reader.Close())
+	r.finish()
+	r.wantAll(2, seven...)
+}
+
 // TestEpochsThatDoNotOpen: each reason has its own error, and none shows what is wrapped.
 func TestEpochsThatDoNotOpen(t *testing.T) {
 	db := dbtest.SQLite(t)
