@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/engine/native/vllm"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/limit"
@@ -68,6 +69,7 @@ type parts struct {
 	reviews    *accessreview.Service
 	native     *native.Engine // nil without native models
 	engines    map[string]engine.Engine
+	pools      *pool.Set
 	rag        *rag.Service // nil without an embedding model
 	router     *route.Router
 	limits     *limit.Limiter
@@ -93,7 +95,7 @@ type loop struct {
 // build constructs every part and loads its first snapshot. It starts nothing. On error, what was built is closed again.
 func build(ctx context.Context, cfg *config.Config, keys *keyring.Ring, version string, log *slog.Logger) (*parts, error) {
 	reg := prometheus.NewRegistry()
-	p := &parts{cfg: cfg, log: log, reg: reg, keys: keys, version: version, metrics: prometheus.Gatherers{reg}, engines: map[string]engine.Engine{}}
+	p := &parts{cfg: cfg, log: log, reg: reg, keys: keys, version: version, metrics: prometheus.Gatherers{reg}, engines: map[string]engine.Engine{}, pools: &pool.Set{}}
 	p.secrets = &credentials{refresh: cfg.RefreshCredentials, log: log}
 	for _, step := range []struct {
 		name string
@@ -257,6 +259,7 @@ func (p *parts) buildEngines(ctx context.Context) error {
 	if len(p.engines) == 0 {
 		return errors.New("no engine is configured: set engines.native.models or engines.remote")
 	}
+	p.buildPools()
 	return nil
 }
 
@@ -304,7 +307,7 @@ func (p *parts) buildRetrieval(ctx context.Context) error {
 
 func (p *parts) buildGateway(ctx context.Context) error {
 	var err error
-	if p.router, err = route.New(p.cfg.Route, p.db, p.engines, p.log, p.reg); err != nil {
+	if p.router, err = route.New(p.cfg.Route, p.db, p.pools, p.log, p.reg); err != nil {
 		return err
 	}
 	if err := p.router.Load(ctx); err != nil {

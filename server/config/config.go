@@ -123,6 +123,7 @@ type Audit struct {
 type Engines struct {
 	Native native.Config
 	Remote []Remote
+	Pools  []Pool
 }
 
 // Remote is one upstream and the name under which model versions refer to it.
@@ -280,6 +281,7 @@ func (c Config) Validate() error {
 			"must not be native, which is the engine of this process, nor hold a slash, behind which records name a version")
 		add(fmt.Sprintf("engines.remote[%d]", i), r.Validate())
 	}
+	add("engines", c.Engines.validatePools())
 	add("rag", c.RAG.Validate())
 	if c.Workflows.Enabled {
 		w := c.Workflows.Config
