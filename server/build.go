@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/instances"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/reconcile"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -70,6 +71,7 @@ type parts struct {
 	native     *native.Engine // nil without native models
 	engines    map[string]engine.Engine
 	pools      *pool.Set
+	instances  *instances.Registry
 	rag        *rag.Service // nil without an embedding model
 	router     *route.Router
 	limits     *limit.Limiter
@@ -259,8 +261,7 @@ func (p *parts) buildEngines(ctx context.Context) error {
 	if len(p.engines) == 0 {
 		return errors.New("no engine is configured: set engines.native.models or engines.remote")
 	}
-	p.buildPools()
-	return nil
+	return p.buildPools(ctx)
 }
 
 // nativeConfig is what the native engine is to run, with absolute paths.
@@ -340,6 +341,7 @@ func (p *parts) loops() []loop {
 		{"audit", p.audit.Run},
 		{"retention", p.audit.Retain},
 		{"reconciliation", p.reconciler.Run},
+		{"instances", p.instances.Run},
 		{"route", p.router.Run},
 		{"notifications", p.notify.Run},
 		{"secrets", p.secrets.Run},

@@ -89,10 +89,16 @@ func (a Attributes) Validate() error {
 		return errors.New("cost_per_hour: must not be negative")
 	case !slices.Contains([]Power{PowerUnknown, PowerDeclared, PowerModelled, PowerMeasured}, a.Power):
 		return fmt.Errorf("power: must be %s, %s or %s, or empty", PowerMeasured, PowerModelled, PowerDeclared)
+	case slices.ContainsFunc(a.Roles, func(r string) bool { return !validRole(r) }):
+		return errors.New("roles: must be words of small letters and hyphens, of at most 32 bytes")
 	case len(a.Zone) > 100 || strings.ContainsAny(a.Zone, "\n\r\t"):
 		return errors.New("zone: must be one line of at most 100 bytes")
 	}
 	return nil
+}
+
+func validRole(r string) bool {
+	return r != "" && len(r) <= 32 && strings.Trim(r, "abcdefghijklmnopqrstuvwxyz-") == ""
 }
 
 // Member is an instance as a pool is told of it.
