@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -11,17 +12,48 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/gguf"
+	"github.com/sluice-project/sluice/engine/worker"
 	"github.com/sluice-project/sluice/internal/testmodel"
 )
 
 // The whole contract with real models; the cross-encoder and the adapter are made here, of random numbers.
 func TestConformance(t *testing.T) {
 	ranker, adapter := tinyEncoder(t, poolRank, gguf.F32), smolAdapter(t)
+	enginetest.Run(t, conforming(ranker, adapter))
+}
+
+// The same behind a process boundary: all of the contract but hooks crosses.
+func TestConformanceBehindWorker(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	open := conforming(tinyEncoder(t, poolRank, gguf.F32), smolAdapter(t))
 	enginetest.Run(t, func(t *testing.T) (engine.Engine, enginetest.Options) {
+		e, opt := open(t)
+		address := "unix:" + filepath.Join(t.TempDir(), "engine", "e.sock")
+		l, err := worker.Listen(t.Context(), address, worker.TLS{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := worker.NewServer(slog.New(slog.DiscardHandler))
+		s.Ready(worker.Backend{Engine: e})
+		go func() { _ = s.Serve(t.Context(), l, time.Minute) }()
+		c, err := worker.New(worker.Config{Address: address})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c, opt
+	})
+}
+
+// conforming returns what opens an engine with a model of every kind.
+func conforming(ranker, adapter string) func(t *testing.T) (engine.Engine, enginetest.Options) {
+	return func(t *testing.T) (engine.Engine, enginetest.Options) {
 		e := openEngine(t, Config{Concurrency: 4, ContextTokens: 512})
 		e.models = slices.Clone(e.models)
 		c, err := e.opener.open(ModelConfig{ID: "ranker", Path: ranker})
@@ -40,7 +72,7 @@ func TestConformance(t *testing.T) {
 			Generate: smol, Adapter: "smollm2-adapted", Embed: "minilm", Score: "ranker", OwnFormats: true, PrefixCache: true,
 			Special: "<|im_end|>", Encode: func(text string) []int32 { return words.Encode(text, false) },
 		}
-	})
+	}
 }
 
 // A model with words of its own for queries and passages, and in Chinese.

@@ -40,6 +40,10 @@ func Say(id ID, args ...any) Phrase { return Phrase{id: id, args: args} }
 // Quote returns a phrase whose texts come from elsewhere, such as a stored reason. It takes them as they are.
 func Quote(english, chinese string) Phrase { return Phrase{quoted: []string{english, chinese}} }
 
+// Parts returns what the phrase was made of, for whoever has to send it to another process: an id with its arguments, or two texts by Lang. Say
+// and Quote put it together again.
+func (p Phrase) Parts() (id ID, args []any, quoted []string) { return p.id, p.args, p.quoted }
+
 // Both returns the text id with args in English and in Chinese, parted by between, for readers who have not named a language. Where
 // a line break is between, the languages take turns paragraph by paragraph.
 func Both(id ID, between string, args ...any) string {
