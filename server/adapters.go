@@ -1,18 +1,22 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/modelstore"
 	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/engine/worker"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -20,8 +24,76 @@ import (
 const adaptersFolder = "adapters"
 
 // loadAdapter loads an adapter whose path lies below the folder of adapters, and makes it callable: a model of its name gets a version.
-// When that fails, the adapter is gone again.
+// When that fails, the adapter is gone again. Where a worker has the model, and this process has not, the worker loads, from its own folder.
 func (p *parts) loadAdapter(ctx context.Context, cfg native.AdapterConfig) (native.Adapter, error) {
+	name, err := p.engineWith(ctx, cfg.Model)
+	if err != nil {
+		return native.Adapter{}, err
+	}
+	load, unload := p.loadAdapterFile, p.unloadNative
+	if w := p.workers[name]; w != nil {
+		load = func(ctx context.Context, cfg native.AdapterConfig) (native.Adapter, error) {
+			a, err := w.LoadAdapter(ctx, worker.NewAdapter(cfg))
+			return native.Adapter(a), err
+		}
+		unload = w.UnloadAdapter
+	}
+	a, err := load(ctx, cfg)
+	if err != nil {
+		return native.Adapter{}, err
+	}
+	if err := p.offerAdapter(ctx, name, a.ID); err != nil {
+		return native.Adapter{}, errors.Join(err, unload(context.WithoutCancel(ctx), a.ID))
+	}
+	return a, nil
+}
+
+func (p *parts) unloadNative(_ context.Context, id engine.ModelID) error {
+	return p.native.UnloadAdapter(id)
+}
+
+// engineWith returns the name of the engine of ours that has a model or an adapter: that of this process before a worker.
+func (p *parts) engineWith(ctx context.Context, id engine.ModelID) (string, error) {
+	names := slices.Sorted(maps.Keys(p.workers))
+	if p.native != nil {
+		names = slices.Insert(names, 0, nativeEngine)
+	}
+	for _, name := range names {
+		models, err := p.engines[name].Models(ctx)
+		if err != nil {
+			continue // what cannot be asked has nothing now
+		}
+		if slices.ContainsFunc(models, func(m engine.Model) bool { return m.ID == id }) {
+			return name, nil
+		}
+	}
+	return "", fault.New(fault.CodeModelNotFound, string(id)).WithParam("model")
+}
+
+// adapters lists what this process and the workers have loaded, by id.
+func (p *parts) adapters(ctx context.Context) ([]native.Adapter, error) {
+	var out []native.Adapter
+	if p.native != nil {
+		out = p.native.Adapters()
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.workers)) {
+		theirs, err := p.workers[name].Adapters(ctx)
+		if fault.Is(err, fault.CodeEngineUnavailable) {
+			continue // its models cannot be asked for either
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list the adapters of %s: %w", name, err)
+		}
+		for _, a := range theirs {
+			out = append(out, native.Adapter(a))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b native.Adapter) int { return cmp.Compare(a.ID, b.ID) })
+	return out, nil
+}
+
+// loadAdapterFile loads an adapter into the engine of this process.
+func (p *parts) loadAdapterFile(_ context.Context, cfg native.AdapterConfig) (native.Adapter, error) {
 	dir, err := os.MkdirTemp(p.cfg.Data, "adapter-")
 	if err != nil {
 		return native.Adapter{}, fmt.Errorf("load adapter: %w", err)
@@ -30,19 +102,12 @@ func (p *parts) loadAdapter(ctx context.Context, cfg native.AdapterConfig) (nati
 	if cfg.Path, err = copyAdapter(filepath.Join(p.cfg.Downloads, modelstore.Models, adaptersFolder), cfg.Path, dir); err != nil {
 		return native.Adapter{}, err
 	}
-	a, err := p.native.LoadAdapter(cfg)
-	if err != nil {
-		return native.Adapter{}, err
-	}
-	if err := p.offerAdapter(ctx, a.ID); err != nil {
-		return native.Adapter{}, errors.Join(err, p.native.UnloadAdapter(a.ID))
-	}
-	return a, nil
+	return p.native.LoadAdapter(cfg)
 }
 
 // offerAdapter registers a version for an adapter, unless one names it already: then its weights must be those of that version, since
 // records about it are there.
-func (p *parts) offerAdapter(ctx context.Context, id engine.ModelID) error {
+func (p *parts) offerAdapter(ctx context.Context, engineName string, id engine.ModelID) error {
 	if err := p.router.Load(ctx); err != nil {
 		return err
 	}
@@ -50,25 +115,25 @@ func (p *parts) offerAdapter(ctx context.Context, id engine.ModelID) error {
 	if err != nil {
 		return err
 	}
-	digest, err := p.router.Digest(nativeEngine, id)
+	digest, err := p.router.Digest(engineName, id)
 	if err != nil {
 		return err
 	}
 	for _, v := range known {
-		if v.Engine == nativeEngine && v.EngineModel == id && v.Digest != digest {
+		if v.Engine == engineName && v.EngineModel == id && v.Digest != digest {
 			return fault.New(fault.CodeConflict, fault.Say("adapters.id_taken", id, v.Version)).WithParam("id")
 		}
 	}
 	if len(known) > 0 {
 		return nil
 	}
-	models, err := p.native.Models(ctx)
+	models, err := p.engines[engineName].Models(ctx)
 	if err != nil {
 		return err
 	}
 	for _, m := range models {
 		if m.ID == id {
-			return p.registerModel(ctx, nativeEngine, m)
+			return p.registerModel(ctx, engineName, m)
 		}
 	}
 	return fault.New(fault.CodeModelNotFound, string(id)).WithParam("id") // it was unloaded meanwhile
@@ -76,7 +141,15 @@ func (p *parts) offerAdapter(ctx context.Context, id engine.ModelID) error {
 
 // unloadAdapter forgets an adapter, also in the list of models that can be asked for.
 func (p *parts) unloadAdapter(ctx context.Context, id engine.ModelID) error {
-	if err := p.native.UnloadAdapter(id); err != nil {
+	name, err := p.engineWith(ctx, id)
+	if err != nil {
+		return err
+	}
+	unload := p.unloadNative
+	if w := p.workers[name]; w != nil {
+		unload = w.UnloadAdapter
+	}
+	if err := unload(ctx, id); err != nil {
 		return err
 	}
 	if err := p.router.Load(ctx); err != nil { // the next look at the engines finds out anyway

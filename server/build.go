@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +23,7 @@ import (
 	"github.com/sluice-project/sluice/engine/native/vllm"
 	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/engine/remote"
+	"github.com/sluice-project/sluice/engine/worker"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/instances"
 	"github.com/sluice-project/sluice/gateway/limit"
@@ -70,6 +72,7 @@ type parts struct {
 	reviews    *accessreview.Service
 	native     *native.Engine // nil without native models
 	engines    map[string]engine.Engine
+	workers    map[string]*worker.Client // those of engines that run in processes of their own
 	pools      *pool.Set
 	instances  *instances.Registry
 	rag        *rag.Service // nil without an embedding model
@@ -97,7 +100,10 @@ type loop struct {
 // build constructs every part and loads its first snapshot. It starts nothing. On error, what was built is closed again.
 func build(ctx context.Context, cfg *config.Config, keys *keyring.Ring, version string, log *slog.Logger) (*parts, error) {
 	reg := prometheus.NewRegistry()
-	p := &parts{cfg: cfg, log: log, reg: reg, keys: keys, version: version, metrics: prometheus.Gatherers{reg}, engines: map[string]engine.Engine{}, pools: &pool.Set{}}
+	p := &parts{
+		cfg: cfg, log: log, reg: reg, keys: keys, version: version, metrics: prometheus.Gatherers{reg},
+		engines: map[string]engine.Engine{}, workers: map[string]*worker.Client{}, pools: &pool.Set{},
+	}
 	p.secrets = &credentials{refresh: cfg.RefreshCredentials, log: log}
 	for _, step := range []struct {
 		name string
@@ -210,41 +216,62 @@ func (p *parts) buildAudit(context.Context) error {
 // buildEraser lets what is kept of people be erased. The caches of this process go also when another replica erases.
 func (p *parts) buildEraser(command bool) {
 	cfg := erasure.Config{
-		Audit: p.audit, Values: p.guard.Values(), Approvals: p.guard.Approvals(), Keys: p.keys, Remote: len(p.cfg.Engines.Remote) > 0,
+		Audit: p.audit, Values: p.guard.Values(), Approvals: p.guard.Approvals(), Keys: p.keys, Remote: len(p.cfg.Engines.Remote)+len(p.cfg.Engines.Workers) > 0,
 		Spill: p.cfg.Engines.Native.PrefixCache.SpillDir != "", Log: !database.IsSQLite(p.db), Command: command,
 		Tenant: func(ctx context.Context, id string) error { return identity.TenantExists(ctx, p.db, id) },
 	}
-	if p.native != nil {
-		cfg.Forget = p.native.Forget
-		p.audit.WhenErased(p.native.Forget)
+	if p.native != nil || len(p.workers) > 0 {
+		cfg.Forget = p.forget
+		p.audit.WhenErased(p.forget)
 	}
 	p.eraser = erasure.New(cfg)
 }
 
+// forget has all engines of ours drop what they keep of a tenant's prompts and answers.
+func (p *parts) forget(tenant string) {
+	if p.native != nil {
+		p.native.Forget(tenant)
+	}
+	var asked sync.WaitGroup
+	for _, w := range p.workers {
+		asked.Go(func() { w.Forget(tenant) })
+	}
+	asked.Wait()
+}
+
+// buildNative loads the models of this process.
+func (p *parts) buildNative(ctx context.Context) error {
+	cfg := p.nativeConfig()
+	if dir := cfg.PrefixCache.SpillDir; dir != "" {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make engines.native.prefix_cache.spill_dir: %w", err)
+		}
+	}
+	e, err := native.New(cfg, p.log, p.reg)
+	if err != nil {
+		return err
+	}
+	p.native = e
+	p.engines[nativeEngine] = e
+	p.closers = append(p.closers, e.Close)
+	if err := checkWeights(ctx, e, p.cfg.Engines.Native.Models); err != nil {
+		return err
+	}
+	if !p.cfg.Metrics.VLLMNames {
+		return nil
+	}
+	theirs, err := vllm.NewMetrics(ctx, p.reg, e, p.log)
+	if err != nil {
+		return err
+	}
+	p.metrics = append(p.metrics, theirs)
+	return nil
+}
+
 func (p *parts) buildEngines(ctx context.Context) error {
 	if len(p.cfg.Engines.Native.Models) > 0 {
-		cfg := p.nativeConfig()
-		if dir := cfg.PrefixCache.SpillDir; dir != "" {
-			if err := os.MkdirAll(dir, 0o700); err != nil {
-				return fmt.Errorf("make engines.native.prefix_cache.spill_dir: %w", err)
-			}
-		}
-		e, err := native.New(cfg, p.log, p.reg)
-		if err != nil {
+		if err := p.buildNative(ctx); err != nil {
 			return err
-		}
-		p.native = e
-		p.engines[nativeEngine] = e
-		p.closers = append(p.closers, e.Close)
-		if err := checkWeights(ctx, e, p.cfg.Engines.Native.Models); err != nil {
-			return err
-		}
-		if p.cfg.Metrics.VLLMNames {
-			theirs, err := vllm.NewMetrics(ctx, p.reg, e, p.log)
-			if err != nil {
-				return err
-			}
-			p.metrics = append(p.metrics, theirs)
 		}
 	}
 	for _, cfg := range p.cfg.Engines.Remote {
@@ -258,8 +285,19 @@ func (p *parts) buildEngines(ctx context.Context) error {
 		p.engines[cfg.Name] = e
 		p.closers = append(p.closers, e.Close)
 	}
+	for _, cfg := range p.cfg.Engines.Workers {
+		if _, taken := p.engines[cfg.Name]; taken {
+			return fmt.Errorf("engines.workers: the name %q is taken", cfg.Name)
+		}
+		w, err := worker.New(cfg.Config)
+		if err != nil {
+			return fmt.Errorf("engine %s: %w", cfg.Name, err)
+		}
+		p.engines[cfg.Name], p.workers[cfg.Name] = w, w
+		p.closers = append(p.closers, w.Close)
+	}
 	if len(p.engines) == 0 {
-		return errors.New("no engine is configured: set engines.native.models or engines.remote")
+		return errors.New("no engine is configured: set engines.native.models, engines.workers or engines.remote")
 	}
 	return p.buildPools(ctx)
 }

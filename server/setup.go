@@ -167,6 +167,11 @@ func (p *parts) registerModels(ctx context.Context) error {
 		seen := map[engine.ModelID]bool{}
 		for _, i := range p.pools.Instances(name) {
 			st := i.Status()
+			if st.Cause != nil && p.workers[i.Name] != nil { // it may start later than this process
+				p.log.LogAttrs(ctx, slog.LevelWarn, "a worker does not list its models yet; register a version of each to make them callable",
+					slog.String("engine", i.Name), slog.String("error", st.Cause.Error()))
+				continue
+			}
 			if st.Cause != nil {
 				return fmt.Errorf("list models of engine %s: %w", i.Name, st.Cause)
 			}
@@ -187,7 +192,7 @@ func (p *parts) registerModels(ctx context.Context) error {
 func (p *parts) registerModel(ctx context.Context, engineName string, m engine.Model) error {
 	name := string(m.ID)
 	v := route.Version{Model: name, Version: firstVersion, Engine: engineName, EngineModel: m.ID, Precision: m.Precision}
-	if engineName == nativeEngine && m.CanGenerate {
+	if (engineName == nativeEngine || p.workers[engineName] != nil) && m.CanGenerate {
 		v.Defaults = defaultSampling()
 	}
 	err := p.router.Register(ctx, v)

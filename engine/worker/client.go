@@ -21,9 +21,7 @@ import (
 
 // Config says where a worker is. Zero durations mean the defaults named at each field.
 type Config struct {
-	// Address is unix:/path of a socket, or host:port.
-	Address string `koanf:"address"`
-	TLS     `koanf:",squash"`
+	Endpoint `koanf:",squash"`
 	// ServerName is the name in the worker's certificate; "" means the host of Address.
 	ServerName string `koanf:"server_name"`
 	// Models lists what may be used of the worker; empty means all that it has.
@@ -36,7 +34,7 @@ type Config struct {
 
 // Validate reports what is wrong with the configuration.
 func (c Config) Validate() error {
-	if err := checkAddress(c.Address, c.TLS); err != nil {
+	if err := c.Endpoint.Validate(); err != nil {
 		return err
 	}
 	if slices.Contains(c.Models, "") {

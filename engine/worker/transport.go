@@ -24,6 +24,16 @@ type TLS struct {
 	PeerFile string `koanf:"peer_file"`
 }
 
+// Endpoint is where a server listens.
+type Endpoint struct {
+	// Address is unix:/path of a socket, or host:port.
+	Address string `koanf:"address"`
+	TLS     `koanf:",squash"`
+}
+
+// Validate reports what is wrong with the endpoint.
+func (e Endpoint) Validate() error { return checkAddress(e.Address, e.TLS) }
+
 func (t TLS) set() int {
 	n := 0
 	for _, s := range []string{t.CertFile, t.KeyFile, t.PeerFile} {
@@ -103,20 +113,21 @@ func (t TLS) client(name string) (*tls.Config, error) {
 
 // Listen opens the listener of a server: a unix socket of mode 0600 in a directory of mode 0700, which is made if it is missing, or TCP with TLS. It
 // takes the place of a socket that a dead process left.
-func Listen(ctx context.Context, address string, t TLS) (net.Listener, error) {
-	if err := checkAddress(address, t); err != nil {
+func Listen(ctx context.Context, at Endpoint) (net.Listener, error) {
+	if err := at.Validate(); err != nil {
 		return nil, err
 	}
-	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
+	if path, ok := strings.CutPrefix(at.Address, unixPrefix); ok {
 		return listenUnix(ctx, path)
 	}
+	t := at.TLS
 	if _, err := t.server(); err != nil {
 		return nil, err
 	}
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", address)
+	l, err := lc.Listen(ctx, "tcp", at.Address)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", address, err)
+		return nil, fmt.Errorf("listen on %s: %w", at.Address, err)
 	}
 	return tls.NewListener(l, &tls.Config{
 		MinVersion: tls.VersionTLS13, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.server() },

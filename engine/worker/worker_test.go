@@ -27,7 +27,7 @@ func serve(t testing.TB, b Backend) *rig {
 
 func serveAt(t testing.TB, b Backend, address string, files TLS, drain time.Duration) *rig {
 	t.Helper()
-	l, err := Listen(t.Context(), address, files)
+	l, err := Listen(t.Context(), Endpoint{Address: address, TLS: files})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func serveAt(t testing.TB, b Backend, address string, files TLS, drain time.Dura
 // connect returns a client of the server.
 func (r *rig) connect(t testing.TB) *Client {
 	t.Helper()
-	return connect(t, Config{Address: r.address})
+	return connect(t, Config{Endpoint: Endpoint{Address: r.address}})
 }
 
 func connect(t testing.TB, cfg Config) *Client {

@@ -9,7 +9,6 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/engine/native/sched"
-	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // itemList is an answer whose items need no translation: the engine's own types are those of the document, and a test holds them together.
@@ -50,12 +49,11 @@ func (s *Server) ListSteps(c *gin.Context, params ListStepsParams) {
 // ListAdapters implements GET /engine/adapters.
 func (s *Server) ListAdapters(c *gin.Context) {
 	out := AdapterList{Items: []Adapter{}}
-	if s.deps.Native != nil {
-		for _, a := range s.deps.Native.Adapters() {
-			out.Items = append(out.Items, adapterView(a))
-		}
+	loaded, err := s.deps.Adapters(c.Request.Context())
+	for _, a := range loaded {
+		out.Items = append(out.Items, adapterView(a))
 	}
-	s.reply(c, http.StatusOK, out, nil)
+	s.reply(c, http.StatusOK, out, err)
 }
 
 func adapterView(a native.Adapter) Adapter {
@@ -72,10 +70,6 @@ func (s *Server) LoadAdapter(c *gin.Context) {
 	tenants := deref(in.Tenants)
 	detail := map[string]string{"model": in.Model, "path": in.Path, "tenants": truncate(strings.Join(tenants, " "), maxResource)}
 	about(c, in.Id, detail)
-	if s.deps.Native == nil {
-		s.Fail(c, fault.New(fault.CodeModelNotFound, in.Model).WithParam("model"))
-		return
-	}
 	a, err := s.deps.LoadAdapter(c.Request.Context(), native.AdapterConfig{ID: engine.ModelID(in.Id), Model: engine.ModelID(in.Model), Path: in.Path, Tenants: tenants})
 	if err != nil {
 		s.Fail(c, err)
@@ -87,9 +81,5 @@ func (s *Server) LoadAdapter(c *gin.Context) {
 
 // UnloadAdapter implements DELETE /engine/adapters/{id}.
 func (s *Server) UnloadAdapter(c *gin.Context, id string) {
-	if s.deps.Native == nil {
-		s.Fail(c, fault.New(fault.CodeModelNotFound, id).WithParam("id"))
-		return
-	}
 	s.reply(c, http.StatusNoContent, nil, s.deps.UnloadAdapter(c.Request.Context(), engine.ModelID(id)))
 }

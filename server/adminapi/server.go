@@ -59,8 +59,9 @@ type Deps struct {
 	RAG         *rag.Service
 	Workflows   *workflows.Service // nil when switched off
 	Native      *native.Engine     // nil without native models
-	// LoadAdapter and UnloadAdapter change what the native engine has, and the models that can be asked for with it. The path is what
-	// the request says.
+	// Adapters, LoadAdapter and UnloadAdapter are about what the native engines of this process and of workers have; the latter two change the models
+	// that can be asked for with it. The path is what the request says.
+	Adapters      func(ctx context.Context) ([]native.Adapter, error)
 	LoadAdapter   func(ctx context.Context, cfg native.AdapterConfig) (native.Adapter, error)
 	UnloadAdapter func(ctx context.Context, id engine.ModelID) error
 	Pipeline      *gateway.Pipeline

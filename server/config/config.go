@@ -24,6 +24,7 @@ import (
 	"github.com/sluice-project/sluice/engine/modelstore"
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/engine/remote"
+	"github.com/sluice-project/sluice/engine/worker"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/instances"
 	"github.com/sluice-project/sluice/gateway/limit"
@@ -122,11 +123,25 @@ type Audit struct {
 
 // Engines lists what runs models.
 type Engines struct {
-	Native native.Config
-	Remote []Remote
-	Pools  []Pool
+	Native  native.Config
+	Remote  []Remote
+	Workers []Worker
+	Serve   Serve
+	Pools   []Pool
 	// Registered bounds what administrators may register while the server runs.
 	Registered instances.Config
+}
+
+// Worker is a native engine in a process of its own, and the name under which model versions refer to it.
+type Worker struct {
+	worker.Config `koanf:",squash"`
+
+	Name string
+}
+
+// Serve says where `sluice engine serve` offers the native engine.
+type Serve struct {
+	worker.Endpoint `koanf:",squash"`
 }
 
 // Remote is one upstream and the name under which model versions refer to it.
@@ -209,6 +224,7 @@ func (c *Config) resolve() {
 	set(&c.KeySource.SealedFile, filepath.Join(filepath.Dir(c.MasterKeyFile), "master.sealed.json"))
 	c.KeySource.PlainFile, c.KeySource.Suite = c.MasterKeyFile, cmp.Or(c.Audit.Suite, seal.Intl)
 	set(&c.Audit.Dir, filepath.Join(c.Data, "audit"))
+	set(&c.Engines.Serve.Address, "unix:"+filepath.Join(c.Data, "engine", "engine.sock"))
 	set(&c.Engines.Native.CacheDir, filepath.Join(c.Downloads, "packed"))
 	for _, age := range []*time.Duration{&c.Identity.MaxStale, &c.Governance.MaxStale, &c.Billing.MaxStale, &c.Route.MaxStale, &c.RAG.MaxStale} {
 		*age = cmp.Or(*age, c.MaxStale)
@@ -278,12 +294,20 @@ func (c Config) Validate() error {
 	if len(c.Engines.Native.Models) > 0 {
 		add("engines.native", c.Engines.Native.Validate())
 	}
-	for i, r := range c.Engines.Remote {
-		key(fmt.Sprintf("engines.remote[%d].name", i), r.Name != "", "must be set: model versions refer to it")
-		key(fmt.Sprintf("engines.remote[%d].name", i), r.Name != "native" && !strings.Contains(r.Name, "/"),
+	named := func(path, name string) {
+		key(path, name != "", "must be set: model versions refer to it")
+		key(path, name != "native" && !strings.Contains(name, "/"),
 			"must not be native, which is the engine of this process, nor hold a slash, behind which records name a version")
+	}
+	for i, r := range c.Engines.Remote {
+		named(fmt.Sprintf("engines.remote[%d].name", i), r.Name)
 		add(fmt.Sprintf("engines.remote[%d]", i), r.Validate())
 	}
+	for i, w := range c.Engines.Workers {
+		named(fmt.Sprintf("engines.workers[%d].name", i), w.Name)
+		add(fmt.Sprintf("engines.workers[%d]", i), w.Validate())
+	}
+	add("engines.serve", c.Engines.Serve.Validate())
 	add("engines", c.Engines.validatePools())
 	add("engines.registered", c.Engines.Registered.Validate())
 	add("rag", c.RAG.Validate())

@@ -44,7 +44,12 @@ func newRoot(shared *cli.App) *cobra.Command {
 		auditcmd.Audit(shared), maskcmd.Mask(shared), modelcmd.Pull(shared), modelcmd.Models(shared), modelcmd.Bench(shared),
 		modelcmd.Eval(shared, maskcmd.Eval(shared)), ragcmd.RAG(shared),
 	)
-	root.AddCommand(managecmd.Commands(shared)...)
+	for _, cmd := range managecmd.Commands(shared) {
+		if cmd.Name() == "engine" {
+			cmd.AddCommand(a.engineServeCommand())
+		}
+		root.AddCommand(cmd)
+	}
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	group(root)
