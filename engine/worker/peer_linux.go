@@ -25,8 +25,5 @@ func checkPeer(c net.Conn, uid int) error {
 	if failed != nil {
 		return fmt.Errorf("look at the other end: %w", failed)
 	}
-	if int(peer.Uid) != uid && peer.Uid != 0 {
-		return fmt.Errorf("the other end runs under account %d, and this process under %d", peer.Uid, uid)
-	}
-	return nil
+	return checkAccount(peer.Uid, uid)
 }

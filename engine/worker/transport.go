@@ -185,6 +185,14 @@ func (l ownAccount) Accept() (net.Conn, error) {
 	}
 }
 
+// checkAccount lets this process's own account through, and root.
+func checkAccount(peer uint32, own int) error {
+	if int(peer) != own && peer != 0 {
+		return fmt.Errorf("the other end runs under account %d, and this process under %d", peer, own)
+	}
+	return nil
+}
+
 // dialError is why a connection could not be made: nothing was sent on it.
 type dialError struct{ err error }
 
