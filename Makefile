@@ -18,7 +18,7 @@ PARALLEL      ?= 4
 
 # Packages that are run under the race detector (which needs cgo and a C compiler), but for those without goroutines: detectors, samplers,
 # what checks and searches the log, and commands.
-RACE_PACKAGES := ./audit/... ./billing/... ./engine/native/... ./engine/pool ./engine/remote/... ./gateway/... ./governance/... ./internal/wrapkey ./rag/... \
+RACE_PACKAGES := ./audit/... ./billing/... ./engine/native/... ./engine/pool ./engine/remote/... ./engine/worker/... ./gateway/... ./governance/... ./internal/wrapkey ./rag/... \
                  ./server/... ./workflows/...
 RACE_WITHOUT  := /(audit/(evidence|search|verify)|engine/native/sample|governance/(classify|mask)|server/cmd)(/|$$)
 

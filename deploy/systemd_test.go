@@ -35,9 +35,16 @@ func parseUnit(t *testing.T, text string) map[string]map[string][]string {
 	return out
 }
 
-func TestUnitRunsTheServerUnprivileged(t *testing.T) {
+func TestUnitsRunUnprivileged(t *testing.T) {
 	t.Parallel()
-	u := parseUnit(t, read(t, "systemd/sluice.service"))
+	t.Run("server", func(t *testing.T) { unprivileged(t, "systemd/sluice.service", "sluice", "serve") })
+	t.Run("engine", func(t *testing.T) { unprivileged(t, "systemd/sluice-engine.service", "sluice-engine", "engine serve") })
+}
+
+// unprivileged holds a unit to the account, the directory and the hardening that it needs.
+func unprivileged(t *testing.T, file, directory, command string) {
+	t.Helper()
+	u := parseUnit(t, read(t, file))
 	s := u["Service"]
 	one := func(key string) string {
 		t.Helper()
@@ -47,7 +54,7 @@ func TestUnitRunsTheServerUnprivileged(t *testing.T) {
 		return s[key][0]
 	}
 	words := strings.Fields(one("ExecStart"))
-	if words[0] != "/usr/bin/sluice" || words[1] != "serve" {
+	if words[0] != "/usr/bin/sluice" || !strings.HasPrefix(strings.Join(words[1:], " "), command+" --config ") {
 		t.Errorf("it starts %v", words)
 	}
 	checkCommand(t, "ExecStart", words[1:])
@@ -58,7 +65,7 @@ func TestUnitRunsTheServerUnprivileged(t *testing.T) {
 		"NoNewPrivileges": "yes", "ProtectSystem": "strict", "ProtectHome": "yes", "PrivateTmp": "yes", "PrivateDevices": "yes",
 		"CapabilityBoundingSet": "", "RestrictNamespaces": "yes", "LockPersonality": "yes", "MemoryDenyWriteExecute": "yes",
 		"RestrictSUIDSGID": "yes", "ProtectKernelModules": "yes", "SystemCallArchitectures": "native", "UMask": "0077",
-		"StateDirectory": "sluice", "StateDirectoryMode": "0700", "Restart": "on-failure", "KillSignal": "SIGTERM", "Type": "exec",
+		"StateDirectory": directory, "StateDirectoryMode": "0700", "Restart": "on-failure", "KillSignal": "SIGTERM", "Type": "exec",
 	} {
 		if got := one(key); got != want {
 			t.Errorf("%s=%s, want %s", key, got, want)
@@ -85,6 +92,13 @@ func TestUnitRunsTheServerUnprivileged(t *testing.T) {
 // TestSystemdAcceptsTheUnit asks systemd itself, with a program that exists in place of ours.
 func TestSystemdAcceptsTheUnit(t *testing.T) {
 	t.Parallel()
+	for _, name := range []string{"sluice.service", "sluice-engine.service"} {
+		systemdAccepts(t, name)
+	}
+}
+
+func systemdAccepts(t *testing.T, name string) {
+	t.Helper()
 	tool, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		if slices.Contains(strings.Split(os.Getenv("SLUICE_REQUIRE"), ","), "systemd") {
@@ -92,16 +106,16 @@ func TestSystemdAcceptsTheUnit(t *testing.T) {
 		}
 		t.Skip("systemd-analyze is not installed, so this test is skipped")
 	}
-	text := read(t, "systemd/sluice.service")
+	text := read(t, "systemd/"+name)
 	program, err := exec.LookPath("true")
 	if err != nil {
 		t.Skip("no program to put in place of ours")
 	}
-	unit := filepath.Join(t.TempDir(), "sluice.service")
+	unit := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(unit, []byte(strings.Replace(text, "ExecStart=/usr/bin/sluice", "ExecStart="+program, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(tool, "verify", unit).CombinedOutput(); err != nil || strings.Contains(string(out), "sluice.service:") {
+	if out, err := exec.Command(tool, "verify", unit).CombinedOutput(); err != nil || strings.Contains(string(out), name+":") {
 		t.Errorf("verify: %v\n%s", err, out)
 	}
 	// 20 is an exposure of 2.0 of 10; a service without hardening has 9.6.

@@ -1,5 +1,5 @@
 // Package engine is a contract: what running a model means. Its children implement it: engine/native computes in this process,
-// engine/remote asks an OpenAI-compatible upstream; engine/enginetest is the suite both pass.
+// engine/remote asks an OpenAI-compatible upstream, engine/worker an engine in another process of ours; engine/enginetest is the suite all pass.
 //
 // A request runs in two steps. Prepare makes a Prompt of it: the text that the model reads is rendered and tokenised there, once, and nowhere
 // else. Whoever asks how long the prompt is reads Prompt.Tokens. Generate, Embed or Score then runs the prompt.

@@ -28,6 +28,12 @@ func (p *pace) Generate(_ context.Context, q *engine.Prompt) iter.Seq2[engine.Ev
 	}
 }
 
+// Prepare takes no time.
+func (p *pace) Prepare(_ context.Context, w engine.Work) (*engine.Prompt, error) {
+	q := w.(*engine.Request)
+	return engine.FitPrompt(q, engine.TokenCounts{Base: 1, Exact: true})
+}
+
 // BenchmarkBoundary measures what a process boundary adds: to a request, with a short and a long prompt, and to an event of an answer.
 func BenchmarkBoundary(b *testing.B) {
 	for _, c := range []struct {
