@@ -36,8 +36,8 @@ type call struct {
 
 // post sends an order and returns the call once the worker has said 200; nil if it does not hold the prompt that the order names.
 func (c *Client) post(ctx context.Context, path string, order any, model engine.ModelID) (*call, error) {
-	c.start()
-	x, resp, err := c.send(ctx, http.MethodPost, path, order, model)
+	c.start()                                                        //nolint:contextcheck // looks at the worker have a life of their own
+	x, resp, err := c.send(ctx, http.MethodPost, path, order, model) //nolint:bodyclose // end closes it
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +59,8 @@ func (c *Client) send(caller context.Context, method, path string, order any, mo
 	}
 	x := &call{c: c, caller: caller, model: model}
 	x.ctx, x.cancel = context.WithCancelCause(caller)
-	c.track(x)                             //nolint:contextcheck // looks at the worker have a life of their own
-	resp, err := x.do(method, path, order) //nolint:bodyclose,contextcheck // end closes it; the context is that of the call
+	c.track(x)
+	resp, err := x.do(method, path, order) //nolint:contextcheck // the context is that of the call
 	if err != nil {
 		x.end()
 		return nil, nil, err
@@ -98,7 +98,7 @@ func (x *call) do(method, path string, order any) (*http.Response, error) {
 
 // reader reads the body of the reply.
 func (x *call) reader() *bufio.Reader {
-	x.buffer = x.c.buffers.Get().(*bufio.Reader) //nolint:errcheck,forcetypeassert // the pool holds nothing else
+	x.buffer = x.c.buffers.Get().(*bufio.Reader)
 	x.buffer.Reset(x.body)
 	return x.buffer
 }

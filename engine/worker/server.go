@@ -76,6 +76,7 @@ type Backend struct {
 const (
 	maxWork   = 64 << 20  // bytes of one request
 	maxBodies = 512 << 20 // of all that are being read
+	lastBytes = 5 * time.Second
 	prefix    = "/sluice-engine/v1/"
 )
 
@@ -162,6 +163,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, drain time.Duration)
 	}
 	err := s.drain(context.WithoutCancel(ctx), drain)
 	s.prompts.clear()
+	if err == nil { // the last bytes of answers are still on their way out
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastBytes)
+		defer cancel()
+		err = server.Shutdown(end)
+	}
 	return errors.Join(err, server.Close())
 }
 
@@ -206,11 +212,10 @@ func (s *Server) end() {
 type exchange struct {
 	http.ResponseWriter
 
-	r       *http.Request
-	engine  engine.Engine
-	work    *work
-	bytes   int // the work came in
-	release func()
+	r      *http.Request
+	engine engine.Engine
+	work   *work
+	bytes  int // the work came in
 }
 
 // working takes a request for work, or refuses it before anything has worked on it.
@@ -254,7 +259,7 @@ func (s *Server) refuse(w http.ResponseWriter, err error) {
 	body, status := s.refusal(err)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(body)
+	_, _ = w.Write(body) //nolint:gosec // JSON, for a program
 }
 
 // refusal is what of an error crosses. What has no code is logged here: its reader learns that something is wrong, and nothing more.
@@ -264,7 +269,7 @@ func (s *Server) refusal(err error) (body []byte, status int) {
 	}
 	public := fault.Public(err)
 	if public.Code() == fault.CodeInternal {
-		s.log.LogAttrs(context.Background(), slog.LevelError, "the engine failed", slog.String("error", err.Error()))
+		s.log.Error("the engine failed", slog.String("error", err.Error()))
 	}
 	body, encodeErr := encode(refusal{Portable: public.Portable(), NotReached: errors.Is(err, engine.ErrNotReached)})
 	if encodeErr != nil { // a number that JSON has no form for

@@ -63,7 +63,7 @@ func (s *stash) take(id string) *engine.Prompt {
 		return nil
 	}
 	s.remove(e)
-	in := e.Value.(*stashed) //nolint:errcheck,forcetypeassert // the list holds nothing else
+	in := e.Value.(*stashed)
 	if !s.now().Before(in.until) {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (s *stash) drop(which func(*stashed) bool) {
 	defer s.mu.Unlock()
 	for e := s.order.Front(); e != nil; {
 		next := e.Next()
-		if which(e.Value.(*stashed)) { //nolint:errcheck,forcetypeassert // the list holds nothing else
+		if which(e.Value.(*stashed)) {
 			s.remove(e)
 		}
 		e = next
@@ -104,7 +104,7 @@ func (s *stash) expire() {
 
 // remove takes an entry out. The caller holds the lock.
 func (s *stash) remove(e *list.Element) {
-	in := s.order.Remove(e).(*stashed) //nolint:errcheck,forcetypeassert // the list holds nothing else
+	in := s.order.Remove(e).(*stashed)
 	delete(s.byID, in.id)
 	s.held -= in.bytes
 }

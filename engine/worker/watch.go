@@ -18,6 +18,7 @@ import (
 const (
 	lookEvery = time.Second
 	lookLimit = 5 * time.Second  // one look may take; a busy machine answers late
+	forgetIn  = time.Second      // a worker has forgotten, or is told again
 	lostAfter = 15 * time.Second // of silence what runs is given up
 )
 
@@ -44,7 +45,7 @@ func (c *Client) state(ctx context.Context) (Health, error) {
 	if err := ctx.Err(); err != nil {
 		return Health{}, err
 	}
-	c.start()
+	c.start() //nolint:contextcheck // looks at the worker have a life of their own
 	select {
 	case <-c.looked:
 	case <-ctx.Done():
@@ -151,7 +152,7 @@ func (c *Client) fetch(ctx context.Context, method, path string, order any, limi
 }
 
 func (c *Client) raw(ctx context.Context, method, path string, order any, limit int64) ([]byte, error) {
-	x, resp, err := c.send(ctx, method, path, order, "")
+	x, resp, err := c.send(ctx, method, path, order, "") //nolint:bodyclose // end closes it
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +200,7 @@ func (c *Client) Forget(tenant string) {
 	c.demands++
 	c.forget[tenant] = c.demands
 	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(c.closed, lookLimit)
+	ctx, cancel := context.WithTimeout(c.closed, forgetIn)
 	defer cancel()
 	c.forgetAll(ctx)
 }

@@ -249,6 +249,17 @@ func TestFramesAreBounded(t *testing.T) {
 	}
 }
 
+// TestMore: an event says that there is more where the whole of the next one has come, and not where a part has.
+func TestMore(t *testing.T) {
+	one := appendFrame(nil, frameEvent, appendEvent(nil, &engine.Event{Text: strings.Repeat("x", 300)}))
+	for extra := range len(one) + 1 {
+		in := frames{r: bufio.NewReaderSize(bytes.NewReader(append(bytes.Clone(one), one[:extra]...)), 4096)}
+		if _, _, err := in.next(); err != nil || in.more() != (extra == len(one)) {
+			t.Fatalf("with %d of %d bytes of the next: more %v, %v", extra, len(one), in.more(), err)
+		}
+	}
+}
+
 func FuzzEvent(f *testing.F) {
 	g := filler{rand.New(rand.NewPCG(5, 6))}
 	for range 20 {
