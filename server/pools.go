@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/engine/remote"
+	"github.com/sluice-project/sluice/engine/worker"
 	"github.com/sluice-project/sluice/gateway/instances"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -62,7 +63,25 @@ func (p *parts) member(in config.Instance) pool.Member {
 	if in.Engine == nativeEngine {
 		m.Kind = pool.KindNative
 	}
+	if w := p.workers[in.Engine]; w != nil {
+		m.Kind, m.Engine = pool.KindWorker, workerInstance{w}
+	}
 	return m
+}
+
+// workerInstance is a worker as a pool sees it.
+type workerInstance struct{ *worker.Client }
+
+// Condition implements pool.Conditioned.
+func (w workerInstance) Condition() pool.State {
+	switch w.Health().State {
+	case worker.Ready:
+		return pool.StateReady
+	case worker.Draining:
+		return pool.StateDraining
+	default: // it takes no requests yet
+		return pool.StateWarming
+	}
 }
 
 // pooled are the names under which the models of this installation are registered at first: its pools, and every engine that is in none.

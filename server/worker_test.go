@@ -100,6 +100,9 @@ func TestWorker(t *testing.T) {
 	if r := in.admin(http.MethodGet, "/engine/adapters", nil, nil); !strings.Contains(string(r.body), `"law"`) {
 		t.Errorf("%s", r.body)
 	}
+	if r := in.admin(http.MethodGet, "/instances", nil, nil); !strings.Contains(string(r.body), `"kind":"worker"`) || !strings.Contains(string(r.body), `"state":"ready"`) {
+		t.Errorf("%s", r.body)
+	}
 	load["path"] = "../law"
 	if r := in.admin(http.MethodPost, "/engine/adapters", load, nil); r.status != http.StatusBadRequest {
 		t.Errorf("a path that leads out: %d %s", r.status, r.body)

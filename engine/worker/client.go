@@ -70,7 +70,7 @@ type Client struct {
 
 	mu      sync.Mutex
 	health  Health
-	cause   error // why nothing can be asked; nil while the worker is ready
+	cause   error // why there are no models; nil while there are
 	running map[*call]struct{}
 	forget  map[string]uint64 // tenants that the worker has not forgotten yet, each with the number of the last demand
 	demands uint64
@@ -110,7 +110,8 @@ type prepared struct {
 	score   engine.ScoreRequest
 }
 
-// Models implements engine.Engine: it answers from the latest look. Error: CodeEngineUnavailable while the worker cannot be reached or is not ready.
+// Models implements engine.Engine: it answers from the latest look. Error: CodeEngineUnavailable while the worker cannot be reached, loads or has
+// failed. One that warms up or drains has its models still, and takes no work: [Client.Health] says so.
 func (c *Client) Models(ctx context.Context) ([]engine.Model, error) {
 	h, err := c.state(ctx)
 	if err != nil {

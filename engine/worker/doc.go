@@ -31,6 +31,6 @@
 // # States
 //
 // A worker is starting while it loads, warming while the engine runs for the first time, ready, draining after it was asked to end, or failed. Only
-// a ready one takes work. [Client] looks once a second. While the worker cannot be reached or is not ready its models are unavailable; what runs goes
-// on, unless nothing has been heard of the worker for quarter of a minute: then those calls end with CodeEngineUnavailable.
+// a ready one takes work. [Client] looks once a second. While the worker cannot be reached, loads or has failed it has no models; what runs goes on,
+// unless nothing has been heard of the worker for quarter of a minute: then those calls end with CodeEngineUnavailable.
 package worker

@@ -40,7 +40,7 @@ func (c *Client) Health() Health {
 	return h
 }
 
-// state returns the health of a worker that is ready, after the first look at the latest.
+// state returns the health of a worker that has its models, after the first look at the latest.
 func (c *Client) state(ctx context.Context) (Health, error) {
 	if err := ctx.Err(); err != nil {
 		return Health{}, err
@@ -111,7 +111,7 @@ func (c *Client) look() {
 	if err == nil {
 		c.hear()
 		c.health = c.read(&got)
-		if c.cause = nil; c.health.State != Ready {
+		if c.cause = nil; !slices.Contains([]State{Warming, Ready, Draining}, c.health.State) {
 			c.cause = fmt.Errorf("the worker is %s", c.health.State)
 		}
 	} else {

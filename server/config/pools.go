@@ -17,7 +17,7 @@ type Pool struct {
 
 // Instance is an engine in a pool, and what there is to say of it.
 type Instance struct {
-	// Engine is "native", or the name of an upstream.
+	// Engine is "native", or the name of an upstream or a worker.
 	Engine string
 	// Weight is its share of the requests, next to the others' weights; 0 means 1.
 	Weight int
@@ -51,6 +51,9 @@ func (e Engines) validatePools() error {
 	for _, r := range e.Remote {
 		engines = append(engines, r.Name)
 	}
+	for _, w := range e.Workers {
+		engines = append(engines, w.Name)
+	}
 	for i, p := range e.Pools {
 		at := fmt.Sprintf("pools[%d]", i)
 		key(p.Name != "" && !names[p.Name] && !slices.Contains(engines, p.Name), "%s.name: must be set, only once, and not be that of an engine", at)
@@ -59,7 +62,7 @@ func (e Engines) validatePools() error {
 		seen := map[string]bool{}
 		for k, in := range p.Instances {
 			at := fmt.Sprintf("%s.instances[%d]", at, k)
-			key(slices.Contains(engines, in.Engine) && !seen[in.Engine], "%s.engine: must be native or the name of an upstream, and only once", at)
+			key(slices.Contains(engines, in.Engine) && !seen[in.Engine], "%s.engine: must be native or the name of an upstream or a worker, and only once", at)
 			seen[in.Engine] = true
 			if err := in.Attributes().Validate(); err != nil {
 				errs = append(errs, fmt.Errorf("%s.%w", at, err))
