@@ -64,8 +64,10 @@ type ServiceChange struct {
 	ExpiresAt                *time.Time
 }
 
+// ServicePrefix begins the id of every service account, and of no key.
+const ServicePrefix = "svc-"
+
 const (
-	serviceHead       = "svc-"
 	serviceIDSize     = 12
 	serviceSecretHead = "ss-sluice-"
 	maxServiceKeys    = 8
@@ -88,7 +90,7 @@ func (i *Identity) CreateServiceAccount(ctx context.Context, n NewServiceAccount
 	if err != nil {
 		return ServiceAccount{}, "", err
 	}
-	row.ID, row.Epoch, row.CreatedAt, row.CreatedBy = serviceHead+randomText(serviceIDSize), 1, now.UnixMicro(), n.CreatedBy
+	row.ID, row.Epoch, row.CreatedAt, row.CreatedBy = ServicePrefix+randomText(serviceIDSize), 1, now.UnixMicro(), n.CreatedBy
 	var keys []serviceKeyRow
 	secret := ""
 	if n.PublicKeys == "" {

@@ -144,10 +144,10 @@ func (i *Identity) mayEnter(s *accounts, entry serviceEntry, r TokenRequest, now
 // refuses says why a service account may do nothing now. The principal of a suspended tenant is known: see authenticateService.
 func (s *accounts) refuses(entry serviceEntry, source string, now time.Time) error {
 	switch {
+	case s.tenants[entry.principal.Tenant].SuspendedAt != 0: // before the owner, who is suspended with it
+		return fault.New(fault.CodeTenantSuspended)
 	case entry.disabled || entry.suspended || now.UnixMicro() >= entry.expires:
 		return errors.New("account disabled, suspended or expired")
-	case s.tenants[entry.principal.Tenant].SuspendedAt != 0:
-		return fault.New(fault.CodeTenantSuspended)
 	case !within(entry.networks, address(source)):
 		return fault.New(fault.CodeKeyNetwork)
 	}
