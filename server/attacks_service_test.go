@@ -139,7 +139,7 @@ func serviceAttacks() []attack {
 			s.admin(http.MethodPost, "/service-accounts/"+p.Account.Id+"/enable", nil, new(any))
 			s.shutBoth("its token of before", f.with(nil, nil, nil))
 		}},
-		{"SVC-07", "guess the secret of a program", "API2:2023; RFC 6749, section 2.3.1", "throttle.begin in IssueToken", func(_ *testing.T, s *scene) {
+		{"SVC-07", "guess the secret of a program", "API2:2023; RFC 6749, section 2.3.1", "TokenWait, and throttle.begin in IssueToken", func(_ *testing.T, s *scene) {
 			p := s.newProgram("guessed", nil, "application")
 			statuses := map[int]int{}
 			for range 12 {
