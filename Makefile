@@ -13,9 +13,12 @@ ARGS          ?=
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 OAPI_CODEGEN  := github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2
 
+# How many tests of a package run at once: many wait, for a poll, a record or a clock.
+PARALLEL      ?= 4
+
 # Packages that are run under the race detector (which needs cgo and a C compiler), but for those without goroutines: detectors, samplers,
 # what checks and searches the log, and commands.
-RACE_PACKAGES := ./audit/... ./billing/... ./engine/native/... ./engine/remote/... ./gateway/... ./governance/... ./internal/wrapkey ./rag/... \
+RACE_PACKAGES := ./audit/... ./billing/... ./engine/native/... ./engine/pool ./engine/remote/... ./gateway/... ./governance/... ./internal/wrapkey ./rag/... \
                  ./server/... ./workflows/...
 RACE_WITHOUT  := /(audit/(evidence|search|verify)|engine/native/sample|governance/(classify|mask)|server/cmd)(/|$$)
 
@@ -63,7 +66,7 @@ pull: ## fetch the default models and the Temporal CLI (checked against their di
 
 .PHONY: test
 test: ## run the tests (unit, contract, end to end) on SQLite and PostgreSQL
-	$(GO) test -timeout 15m ./...
+	$(GO) test -parallel $(PARALLEL) -timeout 15m ./...
 
 .PHONY: test-long
 test-long: ## run the tests with their long forms, then every fuzz target for a minute
@@ -76,7 +79,7 @@ test-gates: ## hold every precision plan to its quality gates, on the whole eval
 
 .PHONY: test-race
 test-race: ## run the packages with goroutines under the race detector
-	CGO_ENABLED=1 $(GO) test -race -short -timeout 30m $$($(GO) list $(RACE_PACKAGES) | grep -vE '$(RACE_WITHOUT)')
+	CGO_ENABLED=1 $(GO) test -race -short -parallel $(PARALLEL) -timeout 30m $$($(GO) list $(RACE_PACKAGES) | grep -vE '$(RACE_WITHOUT)')
 
 .PHONY: test-purego
 test-purego: ## run the kernels and the engine without assembly

@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
@@ -114,7 +115,7 @@ func openHandler(e engine.Engine, log *slog.Logger) (http.Handler, error) {
 		return nil, err
 	}
 	p, err := gateway.New(gateway.Config{}, gateway.Deps{
-		Identity: openDoor{}, Access: openDoor{}, Limits: limits, Guard: openGuard{}, Router: openRouter{e, models[0]}, Ledger: openLedger{},
+		Identity: openDoor{}, Access: openDoor{}, Limits: limits, Guard: openGuard{}, Router: openRouter{pool.Alone(e), models[0]}, Ledger: openLedger{},
 		Audit: openDoor{}, Energy: openDoor{}, Labels: openDoor{}, Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
 	}, nil)
 	if err != nil {
@@ -150,15 +151,18 @@ func (openDoor) KeyID(string) string                { return "" }
 func (openDoor) Make(string, string) label.Label    { return label.Label{} }
 
 type openRouter struct {
-	engine engine.Engine
-	info   engine.Model
+	instance *pool.Instance
+	info     engine.Model
 }
 
 func (r openRouter) Pick(a route.Ask) (route.Choice, error) {
 	return route.Choice{
-		Version: route.Version{Model: a.Model, Version: "1", Engine: "native", EngineModel: r.info.ID, Precision: r.info.Precision},
-		Engine:  r.engine, Info: r.info,
+		Version:  route.Version{Model: a.Model, Version: "1", Engine: "native", EngineModel: r.info.ID, Precision: r.info.Precision},
+		Instance: r.instance, Info: r.info,
 	}, nil
+}
+func (openRouter) Again(route.Choice, []*pool.Instance) (route.Choice, error) {
+	return route.Choice{}, errors.New("there is no other")
 }
 func (openLedger) Price(string, bool) (billing.Price, bool) { return billing.Price{}, false }
 func (openRouter) Models() []route.Model                    { return nil }

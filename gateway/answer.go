@@ -4,16 +4,20 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/egress"
+	"github.com/sluice-project/sluice/gateway/route"
 )
 
 // answer is the progress of the engine's answer. Only its own methods change it, while the engine is at work.
 type answer struct {
-	askedAt     time.Time     // zero before
-	engineTime  time.Duration // by an engine that was asked for vectors
-	peak        int           // runs at work when this one began, itself included
-	firstToken  time.Duration // since the arrival
-	notReached  bool          // the engine was never reached
+	askedAt     time.Time        // zero before
+	engineTime  time.Duration    // by an engine that was asked for vectors
+	peak        int              // runs at work when this one began, itself included
+	firstToken  time.Duration    // since the arrival
+	notReached  bool             // the engine was never reached
+	serving     route.Choice     // where it runs, if not where its route led
+	tried       []*pool.Instance // that did not take it
 	usage       *engine.Usage
 	out         *egress.Answer // nil until the engine is asked for text
 	streaming   bool           // it comes in events
@@ -38,6 +42,9 @@ func (a *answer) ask(now time.Time, running int) (first bool) {
 
 // open says which way the text goes out.
 func (a *answer) open(out *egress.Answer) { a.out = out }
+
+// move notes that another instance serves the call than those that were tried.
+func (a *answer) move(to route.Choice, tried []*pool.Instance) { a.serving, a.tried = to, tried }
 
 // miss notes why the engine was not reached, if it was not.
 func (a *answer) miss(notReached bool) { a.notReached = notReached }

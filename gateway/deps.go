@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -110,6 +111,7 @@ type (
 	}
 	router interface {
 		Pick(ask route.Ask) (route.Choice, error)
+		Again(c route.Choice, tried []*pool.Instance) (route.Choice, error)
 		Models() []route.Model
 	}
 	ledger interface {

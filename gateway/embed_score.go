@@ -23,7 +23,7 @@ func (r *run) embed(ctx context.Context) (*EmbedReply, error) {
 
 // embedTexts asks the engine of a part for the vectors of some of its texts, which are prepared now: how many make one prompt, the index says.
 func (r *run) embedTexts(ctx context.Context, texts []string, role engine.InputRole) ([][]float32, error) {
-	p, err := r.choice.Engine.Prepare(ctx, r.embedRequest(texts, role, 0))
+	p, err := r.prepareWork(ctx, r.embedRequest(texts, role, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,11 @@ func (r *run) askVectors(ctx context.Context, p *engine.Prompt) ([][]float32, er
 	defer r.markRunning()()
 	began := r.p.now()
 	defer func() { r.answer.work(r.p.now().Sub(began)) }()
-	got, err := r.choice.Engine.Embed(ctx, p)
+	var got *engine.Embeddings
+	err := r.onInstance(ctx, func(e engine.Engine) (err error) {
+		got, err = e.Embed(ctx, p)
+		return err
+	})
 	if err == nil && len(got.Vectors) != len(p.Embed.Input) {
 		err = fault.Wrap(errors.New("the engine returned another number of vectors"), fault.CodeEngineUnavailable, string(r.asked()))
 	}
@@ -77,7 +81,11 @@ func (r *run) score(ctx context.Context) (*ScoreReply, error) {
 	c := r.masked.call
 	scores := make([]float64, 0, len(c.Documents))
 	for _, p := range r.prompt.inputs {
-		got, err := r.choice.Engine.Score(ctx, p)
+		var got *engine.Scores
+		err := r.onInstance(ctx, func(e engine.Engine) (err error) {
+			got, err = e.Score(ctx, p)
+			return err
+		})
 		if err == nil && len(got.Scores) != len(p.Score.Documents) {
 			err = fault.Wrap(errors.New("the engine returned another number of scores"), fault.CodeEngineUnavailable, string(c.Model))
 		}

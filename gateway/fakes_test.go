@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-project/sluice/billing/price"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -124,7 +125,11 @@ func (w *world) Pick(a route.Ask) (out route.Choice, _ error) {
 	if w.wrap != nil {
 		e = w.wrap(e)
 	}
-	return route.Choice{Version: v, Engine: e, Info: info, Rollout: w.rollout[0], Arm: w.rollout[1]}, nil
+	return route.Choice{Version: v, Instance: pool.Alone(e), Info: info, Rollout: w.rollout[0], Arm: w.rollout[1]}, nil
+}
+
+func (w *world) Again(route.Choice, []*pool.Instance) (route.Choice, error) {
+	return route.Choice{}, fault.New(fault.CodeEngineUnavailable, "chat")
 }
 
 func (w *world) Models() []route.Model {

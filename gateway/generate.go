@@ -2,15 +2,82 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/route"
 )
 
-// generate runs the prompt of a text.
+// generate runs the prompt of a text on the instance that was chosen. While nothing that works on it has had it, another one gets it.
 func (r *run) generate(ctx context.Context) iter.Seq2[engine.Event, error] {
-	return r.choice.Engine.Generate(ctx, r.prompt.text)
+	return func(yield func(engine.Event, error) bool) {
+		for again := true; again; {
+			again = r.generateOnce(ctx, yield)
+		}
+	}
+}
+
+// generateOnce runs the prompt on one instance. It reports whether another one is to be asked.
+func (r *run) generateOnce(ctx context.Context, yield func(engine.Event, error) bool) (again bool) {
+	i := r.serving().Instance
+	i.Begin()
+	ended := error(context.Canceled) // by a consumer that stops or panics
+	defer func() { i.End(ended) }()
+	for ev, err := range i.Engine.Generate(ctx, r.prompt.text) {
+		if errors.Is(err, engine.ErrNotReached) && r.moveOn(ctx) {
+			ended = err
+			return true
+		}
+		if !yield(ev, err) {
+			if err != nil || ev.Usage != nil {
+				ended = err
+			}
+			return false
+		}
+		if err != nil {
+			ended = err
+			return false
+		}
+	}
+	ended = nil
+	return false
+}
+
+// serving is where the call runs: where its route led, or where it has moved on to.
+func (r *run) serving() route.Choice {
+	if r.answer.serving.Instance != nil {
+		return r.answer.serving
+	}
+	return r.choice
+}
+
+// onInstance asks the instance that was chosen. While nothing that works on it has had it, another one is asked.
+func (r *run) onInstance(ctx context.Context, ask func(engine.Engine) error) error {
+	for {
+		i := r.serving().Instance
+		i.Begin()
+		err := ask(i.Engine)
+		i.End(err)
+		if err == nil || !errors.Is(err, engine.ErrNotReached) || !r.moveOn(ctx) {
+			return err
+		}
+	}
+}
+
+// moveOn has another instance serve the call, if there is one that it has not been to.
+func (r *run) moveOn(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	tried := append(r.answer.tried, r.serving().Instance)
+	next, err := r.p.deps.Router.Again(r.choice, tried)
+	if err != nil || next.Instance == nil {
+		return false
+	}
+	r.answer.move(next, tried)
+	return true
 }
 
 // nothing reports whether none of the events tells anything.

@@ -239,7 +239,7 @@ func (r *run) settle(end ending) (u audit.Usage, priceBook string) {
 			r.prompt.reservation.Release()
 		}
 	}
-	if !r.answer.askedAt.IsZero() && r.choice.Info.Local { // nobody declared what another machine draws
+	if !r.answer.askedAt.IsZero() && r.serving().Info.Local { // nobody declared what another machine draws
 		u.Energy, u.EnergyMethod = r.p.deps.Energy.Attribute(r.engineTime(), max(r.answer.peak, int(r.p.running.Load()))), r.p.deps.Energy.Method()
 	}
 	return u, priceBook
@@ -260,7 +260,7 @@ func (r *run) promptTokens() int {
 // nonStreaming reports whether the engine sends the answer in one piece.
 func (r *run) nonStreaming() bool {
 	req := r.prompt.request()
-	return req != nil && req.NonStreaming && r.choice.Info.NonStreaming
+	return req != nil && req.NonStreaming && r.serving().Info.NonStreaming
 }
 
 // engineTime is how long an engine worked on the run: what it says, else the time that it was asked for, else that since it was asked.
@@ -301,7 +301,7 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 		Session: r.admission.conversation, Source: r.call.Source, Action: string(r.call.Action), Route: r.call.Route, Dialect: r.call.Dialect,
 		Model: audit.Model{
 			Asked: recordedModel(string(r.asked()), v.Model != ""), Routed: string(v.EngineModel), Version: v.Version, Digest: v.Digest, Precision: v.Precision,
-			Template: r.choice.Info.Template, Engine: v.Engine, Adapter: r.choice.Info.Adapter,
+			Template: r.serving().Info.Template, Engine: v.Engine, Adapter: r.serving().Info.Adapter,
 		},
 		Steps:  r.steps,
 		Policy: r.admission.policy.Version, PolicyDigest: r.admission.policy.Digest, Rollout: r.choice.Rollout, Arm: r.choice.Arm,
@@ -311,10 +311,13 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 	if r.receipt.label != (label.Label{}) {
 		e.Label, e.LabelKey = r.receipt.labelText, r.receipt.labelKey
 	}
-	if version := r.choice.Info.EngineVersion; version != "" {
+	if version := r.serving().Info.EngineVersion; version != "" {
 		e.Model.Engine += "/" + version
 	}
 	e.Detail = map[string]string{}
+	if i := r.serving().Instance; i != nil && i.Name != v.Engine {
+		e.Detail["instance"] = i.Name
+	}
 	if class := r.class(); class != "" {
 		e.Detail["class"] = string(class)
 	}

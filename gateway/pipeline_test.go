@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
@@ -540,8 +541,8 @@ type burstingRouter struct {
 
 func (r burstingRouter) Pick(a route.Ask) (route.Choice, error) {
 	c, err := r.world.Pick(a)
-	r.engine.Engine = c.Engine
-	c.Engine = r.engine
+	r.engine.Engine = c.Instance.Engine
+	c.Instance = pool.Alone(r.engine)
 	return c, err
 }
 
@@ -1093,7 +1094,7 @@ type sendingRouter struct {
 
 func (r sendingRouter) Pick(a route.Ask) (route.Choice, error) {
 	c, err := r.world.Pick(a)
-	c.Engine = sending{c.Engine, r.events}
+	c.Instance = pool.Alone(sending{c.Instance.Engine, r.events})
 	return c, err
 }
 

@@ -13,7 +13,7 @@ import (
 
 // route picks the version and its engine, which can do what is asked.
 func (r *run) route(ctx context.Context) error {
-	ask := route.Ask{Model: string(r.call.Model), Unit: r.admission.conversation, Need: r.need}
+	ask := route.Ask{Model: string(r.call.Model), Unit: r.admission.conversation, Need: r.need, Fits: r.fits}
 	if r.call.parent != "" { // of the model that the index is made with, and of no other
 		ask = r.p.deps.Embedding
 	}
@@ -27,7 +27,22 @@ func (r *run) route(ctx context.Context) error {
 	if r.choice = choice; err != nil {
 		return err
 	}
-	return r.received.checkModel(r.need, choice.Info)
+	if err := r.received.checkModel(r.need, choice.Info); err != nil {
+		return err
+	}
+	if choice.Instance == nil {
+		return fault.Wrap(errors.New("no instance can do all that is asked"), fault.CodeEngineUnavailable, string(r.call.Model))
+	}
+	return nil
+}
+
+// fits reports whether an instance can do all that is asked, by what it says of the model. It is asked once the texts are masked, too.
+func (r *run) fits(m *engine.Model) bool {
+	c := r.received
+	if c == nil {
+		c = r.masked.call
+	}
+	return r.call.Action.Can(*m) && c.checkModel(r.need, *m) == nil
 }
 
 // request is what the engine is asked; the version's defaults fill what the caller left unset.
@@ -97,6 +112,15 @@ func (r *run) prepare(ctx context.Context) (prompt, error) {
 	}
 }
 
+// prepareWork has the instance prepare some work.
+func (r *run) prepareWork(ctx context.Context, w engine.Work) (p *engine.Prompt, err error) {
+	err = r.onInstance(ctx, func(e engine.Engine) (err error) {
+		p, err = e.Prepare(ctx, w)
+		return err
+	})
+	return p, err
+}
+
 // boundInputs bounds the texts of a part, which are prepared when the index asks for their vectors: a token has at least one byte; four mark
 // the ends of a text.
 func (r *run) boundInputs() prompt {
@@ -116,7 +140,7 @@ func (r *run) boundInputs() prompt {
 func (r *run) prepareInputs(ctx context.Context, of ...engine.Work) (prompt, error) {
 	out := prompt{exact: true}
 	for _, w := range of {
-		p, err := r.choice.Engine.Prepare(ctx, w)
+		p, err := r.prepareWork(ctx, w)
 		if err != nil {
 			return prompt{}, err
 		}
@@ -137,7 +161,7 @@ func (r *run) prepareText(ctx context.Context) (prompt, error) {
 		pieces, imitations := segments(r.masked.passages, tag)
 		r.p.metrics.imitations.Add(float64(imitations))
 		with.Segments, with.SegmentTokens = pieces, r.p.cfg.PassageTokens
-		p, err := r.choice.Engine.Prepare(ctx, &with)
+		p, err := r.prepareWork(ctx, &with)
 		if err != nil {
 			return prompt{}, err
 		}
@@ -149,7 +173,7 @@ func (r *run) prepareText(ctx context.Context) (prompt, error) {
 	if r.call.RAG != nil {
 		req.Messages = withSystem(req.Messages, noPassageInstruction(r.sources.question))
 	}
-	p, err := r.choice.Engine.Prepare(ctx, req)
+	p, err := r.prepareWork(ctx, req)
 	if err != nil {
 		return prompt{}, err
 	}

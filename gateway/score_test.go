@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance/access"
 )
@@ -31,8 +32,8 @@ type leavingRouter struct {
 
 func (r *leavingRouter) Pick(a route.Ask) (route.Choice, error) {
 	c, err := r.router.Pick(a)
-	r.engine.Engine = c.Engine
-	c.Engine = r.engine
+	r.engine.Engine = c.Instance.Engine
+	c.Instance = pool.Alone(r.engine)
 	return c, err
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -83,7 +84,7 @@ func wire(t testing.TB, plan func(int, *engine.Request) enginetest.Plan) *wired 
 	w.log = must(audit.Open(audit.Config{Dir: w.dir, Origin: "test.local/audit"}, w.db, keys, w.record, log, nil))(t)
 	t.Cleanup(func() { _ = w.log.Close() })
 
-	router := must(route.New(route.Config{}, w.db, map[string]engine.Engine{"native": w.engine}, log, nil))(t)
+	router := must(route.New(route.Config{}, w.db, pool.Each(map[string]engine.Engine{"native": w.engine}), log, nil))(t)
 	ok(t, router.Load(ctx))
 	ok(t, router.Register(ctx, route.Version{Model: "chat", Version: "v1", Engine: "native", EngineModel: "scripted"}))
 

@@ -20,8 +20,10 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/engine/native/vllm"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/instances"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/reconcile"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -68,6 +70,8 @@ type parts struct {
 	reviews    *accessreview.Service
 	native     *native.Engine // nil without native models
 	engines    map[string]engine.Engine
+	pools      *pool.Set
+	instances  *instances.Registry
 	rag        *rag.Service // nil without an embedding model
 	router     *route.Router
 	limits     *limit.Limiter
@@ -93,7 +97,7 @@ type loop struct {
 // build constructs every part and loads its first snapshot. It starts nothing. On error, what was built is closed again.
 func build(ctx context.Context, cfg *config.Config, keys *keyring.Ring, version string, log *slog.Logger) (*parts, error) {
 	reg := prometheus.NewRegistry()
-	p := &parts{cfg: cfg, log: log, reg: reg, keys: keys, version: version, metrics: prometheus.Gatherers{reg}, engines: map[string]engine.Engine{}}
+	p := &parts{cfg: cfg, log: log, reg: reg, keys: keys, version: version, metrics: prometheus.Gatherers{reg}, engines: map[string]engine.Engine{}, pools: &pool.Set{}}
 	p.secrets = &credentials{refresh: cfg.RefreshCredentials, log: log}
 	for _, step := range []struct {
 		name string
@@ -257,7 +261,7 @@ func (p *parts) buildEngines(ctx context.Context) error {
 	if len(p.engines) == 0 {
 		return errors.New("no engine is configured: set engines.native.models or engines.remote")
 	}
-	return nil
+	return p.buildPools(ctx)
 }
 
 // nativeConfig is what the native engine is to run, with absolute paths.
@@ -304,7 +308,7 @@ func (p *parts) buildRetrieval(ctx context.Context) error {
 
 func (p *parts) buildGateway(ctx context.Context) error {
 	var err error
-	if p.router, err = route.New(p.cfg.Route, p.db, p.engines, p.log, p.reg); err != nil {
+	if p.router, err = route.New(p.cfg.Route, p.db, p.pools, p.log, p.reg); err != nil {
 		return err
 	}
 	if err := p.router.Load(ctx); err != nil {
@@ -337,6 +341,7 @@ func (p *parts) loops() []loop {
 		{"audit", p.audit.Run},
 		{"retention", p.audit.Retain},
 		{"reconciliation", p.reconciler.Run},
+		{"instances", p.instances.Run},
 		{"route", p.router.Run},
 		{"notifications", p.notify.Run},
 		{"secrets", p.secrets.Run},

@@ -162,14 +162,22 @@ func (p *parts) publishDefaultPolicy(ctx context.Context) error {
 
 // registerModels makes the models of every engine callable: one version each, which takes all traffic.
 func (p *parts) registerModels(ctx context.Context) error {
-	for name, e := range p.engines {
-		models, err := e.Models(ctx)
-		if err != nil {
-			return fmt.Errorf("list models of engine %s: %w", name, err)
-		}
-		for _, m := range models {
-			if err := p.registerModel(ctx, name, m); err != nil {
-				return fmt.Errorf("register model %s: %w", m.ID, err)
+	p.pools.Refresh(ctx)
+	for _, name := range p.pooled() {
+		seen := map[engine.ModelID]bool{}
+		for _, i := range p.pools.Instances(name) {
+			st := i.Status()
+			if st.Cause != nil {
+				return fmt.Errorf("list models of engine %s: %w", i.Name, st.Cause)
+			}
+			for _, m := range st.Models {
+				if seen[m.ID] {
+					continue
+				}
+				seen[m.ID] = true
+				if err := p.registerModel(ctx, name, m); err != nil {
+					return fmt.Errorf("register model %s: %w", m.ID, err)
+				}
 			}
 		}
 	}

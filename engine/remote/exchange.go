@@ -196,14 +196,14 @@ func (x *httpCall) failure(err error) error {
 	case errors.Is(cause, errNoFirstByte):
 		return fault.Wrap(cause, fault.CodeUpstreamTimeout, x.model)
 	case errors.Is(err, errAddress):
-		return fault.Wrap(err, fault.CodeEngineUnavailable, x.model)
+		return fault.Wrap(fmt.Errorf("%w: %w", engine.ErrNotReached, err), fault.CodeEngineUnavailable, x.model)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return fault.Wrap(err, fault.CodeUpstreamTimeout, x.model)
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		x.e.reach.doubt()
-		return fault.Wrap(err, fault.CodeEngineUnavailable, x.model).WithRetryAfter(time.Second)
+		return fault.Wrap(fmt.Errorf("%w: %w", engine.ErrNotReached, err), fault.CodeEngineUnavailable, x.model).WithRetryAfter(time.Second)
 	}
 	return fault.Wrap(err, fault.CodeUpstreamFailed, x.model)
 }

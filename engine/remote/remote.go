@@ -54,6 +54,8 @@ type Config struct {
 	Models []ModelConfig `koanf:"models"`
 	// AllowPrivate lists the networks (such as "10.2.0.0/16" or "127.0.0.1/32") in which an otherwise refused address is allowed.
 	AllowPrivate []string `koanf:"allow_private"`
+	// OnlyAllowed refuses public addresses, too, unless they lie in a network of AllowPrivate.
+	OnlyAllowed bool `koanf:"-"`
 	// ConnectTimeout bounds connecting and the TLS handshake; 0 means 5 seconds.
 	ConnectTimeout time.Duration `koanf:"connect_timeout"`
 	// FirstByteTimeout bounds the wait for the first event of a streamed answer; 0 means 2 minutes. An answer in one piece has until the
@@ -180,7 +182,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("remote engine: %w", err)
 	}
 	dialer := &net.Dialer{Timeout: cfg.ConnectTimeout, Control: func(_, address string, _ syscall.RawConn) error {
-		return checkAddress(address, allowed)
+		return checkAddress(address, allowed, cfg.OnlyAllowed)
 	}}
 	e := &Engine{
 		cfg: cfg, base: strings.TrimSuffix(cfg.BaseURL, "/"),
@@ -203,16 +205,16 @@ func New(cfg Config) (*Engine, error) {
 }
 
 // errAddress is why a connection was not made.
-var errAddress = errors.New("the address lies in a private range that the configuration does not list")
+var errAddress = errors.New("the address lies in a range that the configuration does not list")
 
 // checkAddress runs on the address a name has resolved to, so a name that changes its mind later is checked again.
-func checkAddress(address string, allowed []netip.Prefix) error {
+func checkAddress(address string, allowed []netip.Prefix, only bool) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("connect to %q: %w", address, err)
 	}
 	a := ap.Addr().Unmap().WithZone("")
-	if public(a) || slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(a) }) {
+	if public(a) && !only || slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(a) }) {
 		return nil
 	}
 	return fmt.Errorf("connect to %s: %w", a, errAddress)

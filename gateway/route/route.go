@@ -1,6 +1,6 @@
-// Package route decides which version of a model answers a request, and on which engine.
+// Package route decides which version of a model answers a request, and which instance of a pool runs it.
 //
-// A model is a name that callers use; versions of it say what runs: an engine, a model in it, sampling defaults. An assignment
+// A model is a name that callers use; versions of it say what runs: a pool of engines, a model in it, sampling defaults. An assignment
 // names a model's stable version and, during a rollout, a candidate with its share. A request falls on one side by a hash of the
 // rollout's salt and its conversation, so every turn and every retry of a conversation meets the same version, and who was in
 // a small share stays in every larger one.
@@ -27,6 +27,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/snapshot"
 )
@@ -62,7 +63,7 @@ type Defaults struct {
 // Version is one way to run a model. Versions are never changed.
 type Version struct {
 	Model, Version string
-	Engine         string         // name of the engine in this installation
+	Engine         string         // name of the pool in this installation
 	EngineModel    engine.ModelID // the model inside it
 	Defaults       Defaults
 	Digest         string // of the weights; Register fills "" with what the engine says
@@ -115,17 +116,24 @@ type Ask struct {
 	Unit  string // what stays on one side: the conversation
 	Need  Need
 
-	// Engine, if set, is where the request goes, and Model is that engine's name for the model: neither versions nor rollouts divert it.
+	// Engine, if set, is the pool that the request goes to, and Model is the name there: neither versions nor rollouts divert it.
 	Engine string
+
+	// Fits reports whether an instance can run the request, by what it says of the model; nil: every one that meets Need can.
+	Fits func(*engine.Model) bool
 }
+
+func (a Ask) fits(m *engine.Model) bool { return a.Need.Met(*m) && (a.Fits == nil || a.Fits(m)) }
 
 // Choice is where a request goes.
 type Choice struct {
-	Version Version
-	Engine  engine.Engine
-	Info    engine.Model // what the engine says about the model
-	Rollout string       // "" outside a rollout
-	Arm     string       // ArmStable or ArmCandidate during a rollout, else ""
+	Version  Version
+	Instance *pool.Instance
+	Info     engine.Model // what the instance says about the model
+	Rollout  string       // "" outside a rollout
+	Arm      string       // ArmStable or ArmCandidate during a rollout, else ""
+
+	ask Ask
 }
 
 // Model is a name callers may ask for, with what its stable version is.
@@ -141,10 +149,10 @@ type Model struct {
 
 // Router picks. It is safe for concurrent use.
 type Router struct {
-	store   store
-	engines map[string]engine.Engine
-	log     *slog.Logger
-	now     func() time.Time
+	store store
+	pools *pool.Set
+	log   *slog.Logger
+	now   func() time.Time
 
 	routes *snapshot.Snapshot[*routes]
 	models *snapshot.Snapshot[catalogue]
@@ -156,22 +164,21 @@ type routes struct {
 	assignments map[string]Assignment
 }
 
-// catalogue is what the engines say they can run: engine → model; nil for an engine that does not answer. It is immutable.
-type catalogue map[string]map[engine.ModelID]engine.Model
+// catalogue is what the instances said that they can run when they were asked last. It is immutable.
+type catalogue map[place]engine.Model
 
-// view is what a request is routed by.
-type view struct {
-	*routes
-
-	models catalogue
+// place is where a model runs.
+type place struct {
+	pool, instance string
+	model          engine.ModelID
 }
 
-// New returns a router over the given engines, by name. It knows no routes until [Router.Load]. reg may be nil.
-func New(cfg Config, db *gorm.DB, engines map[string]engine.Engine, log *slog.Logger, reg prometheus.Registerer) (*Router, error) {
+// New returns a router over the pools. It knows no routes until [Router.Load], and keeps asking the instances what they can run. reg may be nil.
+func New(cfg Config, db *gorm.DB, pools *pool.Set, log *slog.Logger, reg prometheus.Registerer) (*Router, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("route: %w", err)
 	}
-	r := &Router{store: store{db}, engines: engines, log: log.With(slog.String("component", "route")), now: time.Now}
+	r := &Router{store: store{db}, pools: pools, log: log.With(slog.String("component", "route")), now: time.Now}
 	now := func() time.Time { return r.now() }
 	var err1, err2 error
 	r.routes, err1 = snapshot.New(cfg.freshness(), snapshot.Source[*routes]{Name: "route", Version: r.store.changes, Load: r.store.load, Now: now}, r.log, reg)
@@ -188,73 +195,66 @@ func (r *Router) Load(ctx context.Context) error {
 }
 
 // fresh returns what requests are routed by, unless it is missing or too old to be trusted.
-func (r *Router) fresh() (view, error) {
+func (r *Router) fresh() (*routes, error) {
 	all, err1 := r.routes.Get()
-	models, err2 := r.models.Get()
-	return view{all, models}, errors.Join(err1, err2)
-}
-
-// last returns what was known last, however old it is, for descriptions.
-func (r *Router) last() (v view, loaded bool) {
-	v.routes, loaded = r.routes.Last()
-	v.models, _ = r.models.Last()
-	return v, loaded
+	_, err2 := r.models.Get()
+	return all, errors.Join(err1, err2)
 }
 
 // report tells the operator about versions that cannot run, and models that nobody can ask for.
-func (r *Router) report(ctx context.Context, s view) {
-	type place struct {
-		engine string
-		model  engine.ModelID
-	}
+func (r *Router) report(ctx context.Context, s *routes, models catalogue) {
 	used := map[place]bool{}
 	for _, versions := range s.versions {
 		for _, v := range versions {
-			used[place{v.Engine, v.EngineModel}] = true
-			if info, ok := s.models[v.Engine][v.EngineModel]; ok && changed(v, info) {
-				r.log.LogAttrs(ctx, slog.LevelError, "the weights of a model version have changed, it is refused; put the old file back or register a new version",
-					slog.String("model", v.Model), slog.String("version", v.Version), slog.String("registered", v.Digest), slog.String("found", digest(info)))
-			}
+			used[place{pool: v.Engine, model: v.EngineModel}] = true
 		}
 	}
-	for name, models := range s.models {
-		for id := range models {
-			if !used[place{name, id}] {
-				r.log.LogAttrs(ctx, slog.LevelWarn, "an engine has a model that no version names; register one to make it callable",
-					slog.String("engine", name), slog.String("engine_model", string(id)))
+	for at, info := range models {
+		if !used[place{pool: at.pool, model: at.model}] {
+			r.log.LogAttrs(ctx, slog.LevelWarn, "an engine has a model that no version names; register one to make it callable",
+				slog.String("engine", at.pool), slog.String("instance", at.instance), slog.String("engine_model", string(at.model)))
+		}
+		for _, versions := range s.versions {
+			for _, v := range versions {
+				if v.Engine == at.pool && v.EngineModel == at.model && changed(v, &info) {
+					r.log.LogAttrs(ctx, slog.LevelError, "the weights of a model version have changed, it is refused there; put the old file back or register a new version",
+						slog.String("model", v.Model), slog.String("version", v.Version), slog.String("instance", at.instance),
+						slog.String("registered", v.Digest), slog.String("found", digest(&info)))
+				}
 			}
 		}
 	}
 }
 
-// ask collects what every engine can run now. An engine that does not answer is one that runs nothing.
+// ask asks every instance what it can run now. One that does not answer runs nothing.
 func (r *Router) ask(ctx context.Context) (catalogue, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	r.pools.Refresh(ctx)
 	out := catalogue{}
-	for name, e := range r.engines {
-		all, err := e.Models(ctx)
-		if err != nil {
-			r.log.Warn("engine does not list its models", slog.String("engine", name), slog.Any("error", err))
-			continue
-		}
-		out[name] = map[engine.ModelID]engine.Model{}
-		for _, m := range all {
-			out[name][m.ID] = m
+	for _, name := range r.pools.Names() {
+		for _, i := range r.pools.Instances(name) {
+			st := i.Status()
+			if st.Cause != nil {
+				r.log.Warn("an engine does not answer", slog.String("engine", name), slog.String("instance", i.Name), slog.Any("error", st.Cause))
+			}
+			for _, m := range st.Models {
+				out[place{name, i.Name, m.ID}] = m
+			}
 		}
 	}
 	before, asked := r.models.Last()
-	known, loaded := r.routes.Last()
-	if asked && loaded && !maps.EqualFunc(out, before, maps.Equal[map[engine.ModelID]engine.Model, map[engine.ModelID]engine.Model]) {
-		r.report(ctx, view{known, out})
+	if known, loaded := r.routes.Last(); asked && loaded && !maps.Equal(out, before) {
+		r.report(ctx, known, out)
 	}
 	return out, nil
 }
 
 // Run keeps routes and models fresh until ctx ends.
 func (r *Router) Run(ctx context.Context) error {
-	if v, loaded := r.last(); loaded {
-		r.report(ctx, v)
+	known, loaded := r.routes.Last()
+	if models, asked := r.models.Last(); loaded && asked {
+		r.report(ctx, known, models)
 	}
 	var fresh sync.WaitGroup
 	fresh.Go(func() { r.models.Run(ctx) })
@@ -264,7 +264,8 @@ func (r *Router) Run(ctx context.Context) error {
 }
 
 // Pick returns where the request goes. Errors: CodeModelNotFound; CodeModelNotCapable, whose choice says what the model is;
-// CodeEngineUnavailable, whose choice still says which version and arm failed, so that a rollout can count it.
+// CodeEngineUnavailable, whose choice still says which version and arm failed, so that a rollout can count it. Where no instance fits, the choice
+// has no instance and says what one of them is: the caller knows what it lacks.
 func (r *Router) Pick(a Ask) (Choice, error) {
 	s, err := r.fresh()
 	if err != nil {
@@ -279,7 +280,7 @@ func (r *Router) Pick(a Ask) (Choice, error) {
 	if !ok {
 		return Choice{}, notFound
 	}
-	c := Choice{}
+	c := Choice{ask: a}
 	name := as.Stable
 	switch {
 	case pinned:
@@ -293,36 +294,65 @@ func (r *Router) Pick(a Ask) (Choice, error) {
 	if c.Version, ok = s.versions[model][name]; !ok {
 		return Choice{}, notFound
 	}
-	if c.Engine, ok = r.engines[c.Version.Engine]; !ok {
-		return c, fault.New(fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
+	return r.place(c)
+}
+
+// Again returns another instance for a choice whose instance did not take the request, under the same version. tried are all that it has been to.
+// Error: CodeEngineUnavailable, CodeModelNotCapable if none of the others can run it.
+func (r *Router) Again(c Choice, tried []*pool.Instance) (Choice, error) { return r.place(c, tried...) }
+
+// place chooses the instance of a choice whose version is known.
+func (r *Router) place(c Choice, tried ...*pool.Instance) (Choice, error) {
+	v := c.Version
+	i, info, none := r.pools.Choose(v.Engine, pool.Wanted{
+		Model: v.EngineModel, Tried: tried, Fits: func(m *engine.Model) bool { return !changed(v, m) && c.ask.fits(m) },
+	})
+	if i == nil {
+		return c.nobody(none)
 	}
-	if c.Info, err = s.info(c.Version); err != nil && c.Info.ID == "" {
-		return c, fault.Wrap(err, fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
-	}
-	if !a.Need.Met(c.Info) {
-		return c, fault.New(fault.CodeModelNotCapable, a.Model, fault.Say("route.other_use"), fault.Say("route.choose_another")).WithParam("model")
-	}
-	if err != nil {
-		return c, fault.Wrap(err, fault.CodeEngineUnavailable, a.Model)
-	}
-	if c.Version.Digest == "" {
-		c.Version.Digest = digest(c.Info)
-	}
-	if c.Version.Precision == "" {
-		c.Version.Precision = c.Info.Precision
-	}
+	c.Instance, c.Info = i, *info
+	c.Version.Digest, c.Version.Precision = cmp.Or(v.Digest, digest(info)), cmp.Or(v.Precision, info.Precision)
 	return c, nil
 }
 
-// within returns the model of the engine that is named, under the version that has these weights: a stable one if there is one. Without any the
-// model has no version, and the name that its engine has for it.
-func (r *Router) within(s view, a Ask) (Choice, error) {
+// nobody returns why no instance runs a choice.
+func (c Choice) nobody(none pool.Nobody) (Choice, error) {
+	c.Instance, c.Info = nil, engine.Model{}
+	if none.Known != nil {
+		c.Info = *none.Known
+	}
+	switch {
+	case !none.Unfit:
+		return c, fault.Wrap(absent(none), fault.CodeEngineUnavailable, c.ask.Model).WithRetryAfter(time.Second)
+	case !c.ask.Need.Met(c.Info):
+		return c, fault.New(fault.CodeModelNotCapable, c.ask.Model, fault.Say("route.other_use"), fault.Say("route.choose_another")).WithParam("model")
+	case changed(c.Version, &c.Info):
+		return c, fault.Wrap(fmt.Errorf("the weights are not those that version %s was registered with", c.Version.Version), fault.CodeEngineUnavailable, c.ask.Model)
+	}
+	return c, nil // it can do this, and not all that is asked
+}
+
+// absent says why nobody runs a model that every instance might fit.
+func absent(none pool.Nobody) error {
+	switch {
+	case none.Silent:
+		return errors.New("the engine does not answer")
+	case none.Known == nil:
+		return errors.New("the engine does not have the model")
+	}
+	return errors.New("no instance takes requests")
+}
+
+// within returns an instance of the pool that is named, under the version that has its weights: a stable one if there is one. Without any the
+// model has no version, and the name that the pool has for it.
+func (r *Router) within(s *routes, a Ask) (Choice, error) {
 	id := engine.ModelID(a.Model)
-	info, ok := s.models[a.Engine][id]
-	c := Choice{Engine: r.engines[a.Engine], Info: info, Version: Version{Model: a.Model, Engine: a.Engine, EngineModel: id}}
-	if c.Engine == nil || !ok || !a.Need.Met(info) {
+	i, info, _ := r.pools.Choose(a.Engine, pool.Wanted{Model: id, Fits: a.fits})
+	c := Choice{Instance: i, ask: a, Version: Version{Model: a.Model, Engine: a.Engine, EngineModel: id}}
+	if i == nil {
 		return c, fault.Wrap(fmt.Errorf("engine %q has no such model for this", a.Engine), fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
 	}
+	c.Info = *info
 	stable := false
 	for _, model := range slices.Sorted(maps.Keys(s.versions)) {
 		for _, name := range slices.Sorted(maps.Keys(s.versions[model])) {
@@ -337,29 +367,30 @@ func (r *Router) within(s view, a Ask) (Choice, error) {
 	return c, nil
 }
 
-// info returns what the engine of a version says about its model, and why the version cannot run. Other weights than it was
-// registered with are described and not run.
-func (s view) info(v Version) (engine.Model, error) {
-	info, ok := s.models[v.Engine][v.EngineModel]
+// info returns what an instance of a version says about its model, and why the version cannot run. Other weights than it was registered with are
+// described and not run.
+func (r *Router) info(v Version) (engine.Model, error) {
+	i, info, none := r.pools.Choose(v.Engine, pool.Wanted{Model: v.EngineModel, Fits: func(m *engine.Model) bool { return !changed(v, m) }})
 	switch {
-	case s.models[v.Engine] == nil:
-		return info, errors.New("the engine does not answer")
-	case !ok:
-		return info, errors.New("the engine does not have the model")
-	case changed(v, info):
-		return info, fmt.Errorf("the weights are not those that version %s was registered with", v.Version)
+	case i != nil:
+		return *info, nil
+	case none.Unfit:
+		return *none.Known, fmt.Errorf("the weights are not those that version %s was registered with", v.Version)
 	}
-	return info, nil
+	if none.Known != nil {
+		return *none.Known, absent(none)
+	}
+	return engine.Model{}, absent(none)
 }
 
 // changed reports whether the engine now runs other weights under the version's name: evidence and audit records would be about a
 // model that is gone.
-func changed(v Version, info engine.Model) bool {
+func changed(v Version, info *engine.Model) bool {
 	return v.Digest != "" && info.Digest != "" && v.Digest != digest(info)
 }
 
 // digest names the weights of a model: its own, and those of the adapter that changes them.
-func digest(info engine.Model) string {
+func digest(info *engine.Model) string {
 	if info.Adapter == "" {
 		return info.Digest
 	}
@@ -377,7 +408,7 @@ func bucket(salt, unit string) int {
 
 // Models lists the names callers may ask for, ordered, also of those whose stable version cannot run now.
 func (r *Router) Models() []Model {
-	s, loaded := r.last()
+	s, loaded := r.routes.Last()
 	if !loaded {
 		return nil
 	}
@@ -389,8 +420,8 @@ func (r *Router) Models() []Model {
 			continue
 		}
 		m := Model{Name: name, Stable: v.Version, CreatedAt: v.CreatedAt, Engine: v.Engine}
-		m.Info, m.Err = s.info(v)
-		m.Gone = m.Info.ID == "" && s.models[v.Engine] != nil
+		m.Info, m.Err = r.info(v)
+		m.Gone = m.Info.ID == "" && r.pools.Answers(v.Engine)
 		if m.Err = errors.Join(stale, m.Err); m.Err != nil {
 			m.Err = fault.Wrap(m.Err, fault.CodeEngineUnavailable, name)
 		}
@@ -438,16 +469,14 @@ func (r *Router) Register(ctx context.Context, v Version) error {
 	if err := v.check(); err != nil {
 		return err
 	}
-	if _, ok := r.engines[v.Engine]; !ok {
+	if !r.pools.Has(v.Engine) {
 		return invalid("engine", fault.Say("route.no_engine"))
 	}
-	if s, loaded := r.last(); loaded {
-		info := s.models[v.Engine][v.EngineModel]
-		if changed(v, info) {
-			return invalid("digest", fault.Say("route.digest", digest(info)))
-		}
-		v.Digest, v.Precision = cmp.Or(v.Digest, digest(info)), cmp.Or(v.Precision, info.Precision)
+	info, err := r.info(v)
+	if err != nil && changed(v, &info) {
+		return invalid("digest", fault.Say("route.digest", digest(&info)))
 	}
+	v.Digest, v.Precision = cmp.Or(v.Digest, digest(&info)), cmp.Or(v.Precision, info.Precision)
 	if err := r.store.register(ctx, v); err != nil {
 		return err
 	}
@@ -482,10 +511,8 @@ func (v Version) check() error {
 
 // Digest names the weights that an engine runs under a model's id, as of the last look at it. Error: CodeModelNotFound.
 func (r *Router) Digest(engineName string, id engine.ModelID) (string, error) {
-	if models, asked := r.models.Last(); asked {
-		if info, ok := models[engineName][id]; ok {
-			return digest(info), nil
-		}
+	if info, _ := r.info(Version{Engine: engineName, EngineModel: id}); info.ID != "" {
+		return digest(&info), nil
 	}
 	return "", fault.New(fault.CodeModelNotFound, string(id)).WithParam("model")
 }

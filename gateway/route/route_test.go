@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -24,7 +26,7 @@ func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func open(t testing.TB, db *gorm.DB, engines map[string]engine.Engine) *route.Router {
 	t.Helper()
-	r, err := route.New(route.Config{}, db, engines, discard(), nil)
+	r, err := route.New(route.Config{}, db, pool.Each(engines), discard(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +130,7 @@ func TestOtherReplicaFollows(t *testing.T) {
 	db := dbtest.SQLite(t)
 	asked := make(chan struct{}, 1)
 	r := open(t, db, engines())
-	replica, err := route.New(route.Config{Poll: time.Millisecond}, db, map[string]engine.Engine{"native": signal{enginetest.NewScripted(nil), asked}}, discard(), nil)
+	replica, err := route.New(route.Config{Poll: time.Millisecond}, db, pool.Each(map[string]engine.Engine{"native": signal{enginetest.NewScripted(nil), asked}}), discard(), nil)
 	ok(t, err)
 	ok(t, replica.Load(t.Context()))
 	<-asked
@@ -147,7 +149,7 @@ func TestPickRefuses(t *testing.T) {
 	db := dbtest.SQLite(t)
 	down := enginetest.NewScripted(nil)
 	all := map[string]engine.Engine{"native": enginetest.NewScripted(nil), "down": failing{down}}
-	empty, err := route.New(route.Config{}, db, all, discard(), nil)
+	empty, err := route.New(route.Config{}, db, pool.Each(all), discard(), nil)
 	ok(t, err)
 	if _, err := empty.Pick(route.Ask{Model: "chat"}); !fault.Is(err, fault.CodeEngineUnavailable) {
 		t.Errorf("before Load: %v", err)
@@ -296,7 +298,7 @@ func TestConfig(t *testing.T) {
 		t.Error("a poll outside 0..1s must be refused")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r, err := route.New(route.Config{}, nil, nil, discard(), nil)
+		r, err := route.New(route.Config{}, nil, &pool.Set{}, discard(), nil)
 		ok(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -309,7 +311,7 @@ func TestWithinAnEngine(t *testing.T) {
 	r := open(t, dbtest.SQLite(t), map[string]engine.Engine{"native": enginetest.NewScripted(nil), "other": enginetest.NewScripted(nil)})
 	ask := route.Ask{Engine: "native", Model: "scripted-embed", Need: route.Embed}
 	c, err := r.Pick(ask)
-	if err != nil || c.Version.Model != "scripted-embed" || c.Version.Version != "" || c.Version.EngineModel != "scripted-embed" || !c.Info.CanEmbed || c.Engine == nil {
+	if err != nil || c.Version.Model != "scripted-embed" || c.Version.Version != "" || c.Version.EngineModel != "scripted-embed" || !c.Info.CanEmbed || c.Instance == nil {
 		t.Fatalf("without a version: %+v, %v", c, err)
 	}
 	for _, v := range []route.Version{
@@ -330,4 +332,77 @@ func TestWithinAnEngine(t *testing.T) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
+}
+
+// TestInstancesOfAPool: a request goes to an instance that can run it and has the version's weights; a condition that changes leads the next one
+// elsewhere; where none is left, the error says what is missing.
+func TestInstancesOfAPool(t *testing.T) {
+	model := func(digest string, tools bool) *changing {
+		return &changing{Engine: enginetest.NewScripted(nil), model: engine.Model{ID: "scripted", Digest: digest, CanGenerate: true, HasTools: tools}}
+	}
+	plain, able, other := model("sha256:aa", false), model("sha256:aa", true), model("sha256:bb", true)
+	set := &pool.Set{}
+	set.Replace("chat", []pool.Member{{Name: "plain", Engine: plain}, {Name: "able", Engine: able}, {Name: "other", Engine: other}})
+	r, err := route.New(route.Config{}, dbtest.SQLite(t), set, discard(), nil)
+	ok(t, err)
+	ok(t, r.Load(t.Context()))
+	v := version("v1")
+	v.Engine, v.Digest = "chat", "sha256:aa"
+	ok(t, r.Register(t.Context(), v))
+	with := func(fits func(*engine.Model) bool) (names map[string]bool, last route.Choice, err error) {
+		names = map[string]bool{}
+		for range 40 {
+			if last, err = r.Pick(route.Ask{Model: "chat", Need: route.Generate, Fits: fits}); err != nil || last.Instance == nil {
+				return names, last, err
+			}
+			names[last.Instance.Name] = true
+		}
+		return names, last, nil
+	}
+	tools := func(m *engine.Model) bool { return m.HasTools }
+	if names, _, err := with(nil); err != nil || len(names) != 2 || names["other"] {
+		t.Errorf("%v, %v: other weights must not run, both others must", names, err)
+	}
+	names, c, err := with(tools)
+	if err != nil || len(names) != 1 || !names["able"] {
+		t.Errorf("%v, %v: only one has tools", names, err)
+	}
+	if again, err := r.Again(c, []*pool.Instance{c.Instance}); err != nil || again.Instance != nil || again.Info.ID != "scripted" {
+		t.Errorf("%+v, %v: nobody else has tools", again.Instance, err)
+	}
+	able.change(engine.Model{ID: "scripted", Digest: "sha256:aa", CanGenerate: true})
+	plain.change(engine.Model{ID: "scripted", Digest: "sha256:aa", CanGenerate: true, HasTools: true})
+	ok(t, r.Load(t.Context()))
+	if names, _, err := with(tools); err != nil || len(names) != 1 || !names["plain"] {
+		t.Errorf("%v, %v: the ability has moved", names, err)
+	}
+	plain.change(engine.Model{ID: "scripted", Digest: "sha256:cc", CanGenerate: true})
+	able.change(engine.Model{ID: "scripted", Digest: "sha256:cc", CanGenerate: true})
+	ok(t, r.Load(t.Context()))
+	if _, _, err := with(nil); !fault.Is(err, fault.CodeEngineUnavailable) {
+		t.Errorf("%v: nobody has the weights", err)
+	}
+	if all := r.Models(); len(all) != 1 || all[0].Err == nil || all[0].Info.ID != "scripted" {
+		t.Errorf("%+v", all)
+	}
+}
+
+// changing is an engine whose one model changes.
+type changing struct {
+	engine.Engine
+
+	mu    sync.Mutex
+	model engine.Model
+}
+
+func (c *changing) Models(context.Context) ([]engine.Model, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return []engine.Model{c.model}, nil
+}
+
+func (c *changing) change(m engine.Model) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.model = m
 }

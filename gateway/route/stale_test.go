@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/snapshot"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -17,7 +18,7 @@ import (
 func TestStaleRoutesAreNotTrusted(t *testing.T) {
 	var faults dbtest.Faults
 	engines := map[string]engine.Engine{"native": enginetest.NewScripted(nil)}
-	r, err := New(Config{}, faults.Over(dbtest.SQLite(t)), engines, slog.New(slog.DiscardHandler), nil)
+	r, err := New(Config{}, faults.Over(dbtest.SQLite(t)), pool.Each(engines), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -122,6 +124,16 @@ func (d *keyStore) cache(k dataKey) {
 		clear(d.latest)
 	}
 	d.all[k.id] = k
+}
+
+// forget removes keys from the cache that are no longer stored.
+func (d *keyStore) forget(ids []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, id := range ids {
+		delete(d.all, id)
+	}
+	maps.DeleteFunc(d.latest, func(_ string, k dataKey) bool { return slices.Contains(ids, k.id) })
 }
 
 // create makes a key and stores it, in one transaction with the choice of the epoch that wraps it.

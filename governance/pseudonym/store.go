@@ -332,11 +332,26 @@ func (v *Store) next() []*pending {
 	return batch
 }
 
-// commit seals and stores a batch and returns its generation. A caller that leaves does not end it, since others share it.
+// commit seals and stores a batch and returns its generation. A caller that leaves does not end it, since others share it. Where another replica
+// has deleted a key that this one remembers, it seals once more, under keys that are there.
 func (v *Store) commit(batch []*pending) (generation, fresh int64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), v.cfg.Timeout)
 	defer cancel()
+	v.seal(ctx, batch)
+	generation, fresh, err = v.store.put(ctx, batch, v.now(), v.cfg)
+	var gone keysGoneError
+	if errors.As(err, &gone) {
+		v.keys.forget(gone)
+		v.seal(ctx, batch)
+		generation, fresh, err = v.store.put(ctx, batch, v.now(), v.cfg)
+	}
+	return generation, fresh, err
+}
+
+// seal seals the values of a batch, each under the newest key of its tenant.
+func (v *Store) seal(ctx context.Context, batch []*pending) {
 	for _, p := range batch {
+		p.sealed = p.sealed[:0]
 		k, err := v.keys.newest(ctx, p.turn.Tenant, v.now())
 		if err != nil { // of this tenant only
 			v.log.Error("a tenant's values cannot be encrypted; its requests are refused", slog.String("tenant", p.turn.Tenant), slog.Any("error", err))
@@ -349,7 +364,6 @@ func (v *Store) commit(batch []*pending) (generation, fresh int64, err error) {
 			p.sealed = append(p.sealed, sealed{p.entries[i], code, value.Class, k.id, b})
 		}
 	}
-	return v.store.put(ctx, batch, v.now(), v.cfg)
 }
 
 // additionalData returns what a sealed value is bound to (AEAD additional data).

@@ -524,6 +524,45 @@ func TestRotation(t *testing.T) {
 	})
 }
 
+// A replica that rotates sooner deletes a key that another one remembers and goes on using: what that one stores can be read.
+func TestKeyDeletedElsewhere(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		c := newClock()
+		slow, fast := replica(t, db, Config{}, c), replica(t, db, Config{RotateKeys: time.Hour}, c)
+		keep(t, slow, turn("s", "13800138000"))
+		c.pass(48 * time.Hour)
+		must(t, fast.Sweep(t.Context()))
+		keep(t, slow, turn("s2", "13900139001"))
+		if got := find(t, replica(t, db, Config{}, c), Target{Tenant: "acme", Name: "s2"}, "C9001"); got["C9001"] != "13900139001" {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// Keys are deleted while values are being stored under them: no value is left without its key.
+func TestKeysAreDeletedBesideWriters(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		c := newClock()
+		slow, fast := replica(t, db, Config{}, c), replica(t, db, Config{RotateKeys: time.Hour}, c)
+		var writers sync.WaitGroup
+		for i := range 30 {
+			keep(t, slow, turn("first", "13800138000"))
+			c.pass(48 * time.Hour)
+			must(t, slow.Sweep(t.Context())) // the values are gone, and the key is old to the other replica
+			writers.Go(func() { keep(t, slow, turn(fmt.Sprint("s", i), fmt.Sprint(13900139000+i))) })
+			writers.Go(func() { must(t, fast.keys.deleteUnused(t.Context(), c.Now())) })
+			writers.Wait()
+			var lost int64
+			must(t, db.Raw("SELECT COUNT(*) FROM vault_values AS v WHERE NOT EXISTS (SELECT 1 FROM vault_keys AS k WHERE k.id = v.key_id)").Row().Scan(&lost))
+			if lost > 0 {
+				t.Fatalf("round %d: %d values have lost their key", i, lost)
+			}
+		}
+	})
+}
+
 // Two callers with one name for their conversations: each code that both gave, to different values, is nobody's.
 func TestSameNameTwice(t *testing.T) {
 	t.Parallel()
@@ -698,9 +737,10 @@ func TestSlowKeyHoldsNobodyUp(t *testing.T) {
 			target := Target{Tenant: "acme", Name: "s"}
 			find(t, v, target, "C8000")
 			inside, resume := make(chan struct{}), make(chan struct{})
+			enter := sync.OnceFunc(func() { close(inside) }) // storing asks twice: for the key, and whether it is still there
 			err := db.Callback().Query().Before("gorm:query").Register("hold", func(tx *gorm.DB) {
 				if tx.Statement.Table == "vault_keys" {
-					close(inside)
+					enter()
 					<-resume
 				}
 			})

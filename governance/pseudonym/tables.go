@@ -89,7 +89,7 @@ type sealed struct {
 }
 
 // put stores a batch in one transaction and returns the number of new values. It leaves out a turn that exceeds a limit, with an error, and a
-// turn whose person or scope was erased since it began. Erasures are serialised against it: each is before or after the generation that put
+// turn whose person or scope was erased since it began. It stores nothing and fails with [keysGoneError] where a key is no longer there. Erasures are serialised against it: each is before or after the generation that put
 // returns. put locks the rows of scopes in the order of [lockKey], then those of tenants in order, so that two batches never deadlock.
 func (s tables) put(ctx context.Context, batch []*pending, now time.Time, cfg Config) (generation, fresh int64, err error) {
 	turns := slices.DeleteFunc(slices.Clone(batch), func(p *pending) bool { return p.err != nil })
@@ -105,6 +105,9 @@ func (s tables) put(ctx context.Context, batch []*pending, now time.Time, cfg Co
 			return err
 		}
 		if turns, err = withoutErased(tx, turns, generation); err != nil {
+			return err
+		}
+		if err := shareKeys(tx, turns); err != nil {
 			return err
 		}
 		for _, p := range turns {
@@ -144,6 +147,34 @@ func shareErasureState(tx *gorm.DB) (int64, error) {
 }
 
 var errNoState = errors.New("the row of vault_state is gone; put it back: without it an erasure could be slipped by")
+
+// keysGoneError lists keys that values were sealed under and that are no longer stored: a replica that rotates sooner has deleted them.
+type keysGoneError []string
+
+func (e keysGoneError) Error() string { return fmt.Sprintf("%d keys are no longer stored", len(e)) }
+
+// shareKeys blocks the deletion of the keys of turns with shared locks until tx ends. Error: keysGoneError.
+func shareKeys(tx *gorm.DB, turns []*pending) error {
+	var wanted []string
+	for _, p := range turns {
+		for _, v := range p.sealed {
+			wanted = append(wanted, v.keyID)
+		}
+	}
+	slices.Sort(wanted)
+	wanted = slices.Compact(wanted)
+	for part := range slices.Chunk(wanted, readBatch) {
+		var there []string
+		err := tx.Model(&keyRow{}).Where("id IN ?", part).Order("id").Clauses(clause.Locking{Strength: clause.LockingStrengthShare}).Pluck("id", &there).Error
+		if err != nil {
+			return err
+		}
+		if len(there) < len(part) {
+			return keysGoneError(slices.DeleteFunc(part, func(id string) bool { return slices.Contains(there, id) }))
+		}
+	}
+	return nil
+}
 
 // withoutErased returns the turns whose person and scope were not erased since they began.
 func withoutErased(tx *gorm.DB, turns []*pending, generation int64) ([]*pending, error) {
@@ -446,9 +477,19 @@ func addKey(tx *gorm.DB, w wrappedKey) error {
 	return tx.Create(&keyRow{w.id, w.tenant, string(w.suite), w.created, w.epoch, w.wrapped}).Error
 }
 
-// dropKeys deletes unused keys created before a time.
+// dropKeys deletes unused keys created before a time. It locks them first and looks for their values only then: a writer that holds a key has
+// committed its values by that time, and a later one finds the key gone.
 func (s tables) dropKeys(ctx context.Context, before int64) error {
-	err := s.db.WithContext(ctx).Where("created < ? AND NOT EXISTS (SELECT 1 FROM vault_values AS v WHERE v.key_id = vault_keys.id)", before).Delete(&keyRow{}).Error
+	const unused = "NOT EXISTS (SELECT 1 FROM vault_values AS v WHERE v.key_id = vault_keys.id)"
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		var old []string
+		err := tx.Model(&keyRow{}).Where("created < ? AND "+unused, before).Order("id").Limit(readBatch).
+			Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Pluck("id", &old).Error
+		if err != nil || len(old) == 0 {
+			return err
+		}
+		return tx.Where("id IN ? AND "+unused, old).Delete(&keyRow{}).Error
+	})
 	if err != nil {
 		return fmt.Errorf("remove keys: %w", err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/instances"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
@@ -54,6 +55,7 @@ type Deps struct {
 	RevealSweep func(ctx context.Context, tenant string, conversations int)
 	Ledger      *billing.Ledger
 	Router      *route.Router
+	Instances   *instances.Registry
 	RAG         *rag.Service
 	Workflows   *workflows.Service // nil when switched off
 	Native      *native.Engine     // nil without native models

@@ -25,6 +25,7 @@ import (
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/instances"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
@@ -123,6 +124,9 @@ type Audit struct {
 type Engines struct {
 	Native native.Config
 	Remote []Remote
+	Pools  []Pool
+	// Registered bounds what administrators may register while the server runs.
+	Registered instances.Config
 }
 
 // Remote is one upstream and the name under which model versions refer to it.
@@ -280,6 +284,8 @@ func (c Config) Validate() error {
 			"must not be native, which is the engine of this process, nor hold a slash, behind which records name a version")
 		add(fmt.Sprintf("engines.remote[%d]", i), r.Validate())
 	}
+	add("engines", c.Engines.validatePools())
+	add("engines.registered", c.Engines.Registered.Validate())
 	add("rag", c.RAG.Validate())
 	if c.Workflows.Enabled {
 		w := c.Workflows.Config

@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/openai"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance/access"
@@ -103,7 +104,7 @@ func (s slowParts) Allow(who identity.Principal, perm access.Permission, what st
 func (s slowParts) Pick(a route.Ask) (route.Choice, error) {
 	time.Sleep(500 * time.Microsecond)
 	choice, err := s.kit.Pick(a)
-	choice.Engine = slowEmbedder{choice.Engine}
+	choice.Instance = pool.Alone(slowEmbedder{choice.Instance.Engine})
 	return choice, err
 }
 

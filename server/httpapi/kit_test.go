@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/openai"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
@@ -143,19 +144,23 @@ func (k *kit) Pick(a route.Ask) (route.Choice, error) {
 	v := route.Version{Model: a.Model, Version: "v1", Engine: "native", EngineModel: "scripted", Precision: "q4"}
 	switch {
 	case a.Model == "chat" && a.Need == route.Generate:
-		return route.Choice{Version: v, Engine: k.engine, Info: all[0]}, nil
+		return route.Choice{Version: v, Instance: pool.Alone(k.engine), Info: all[0]}, nil
 	case a.Model == "embed" && a.Need == route.Embed:
 		v.EngineModel = "scripted-embed"
-		return route.Choice{Version: v, Engine: k.engine, Info: all[1]}, nil
+		return route.Choice{Version: v, Instance: pool.Alone(k.engine), Info: all[1]}, nil
 	case a.Model == "rank" && a.Need == route.Score:
 		v.EngineModel = "scripted-rerank"
-		return route.Choice{Version: v, Engine: k.engine, Info: all[2]}, nil
+		return route.Choice{Version: v, Instance: pool.Alone(k.engine), Info: all[2]}, nil
 	case a.Model == "plain" && a.Need == route.Generate: // does nothing but text
 		info := all[0]
 		info.HasFormats, info.HasTools, info.HasSampling, info.HasLogprobs = false, false, false, false
-		return route.Choice{Version: v, Engine: k.engine, Info: info}, nil
+		return route.Choice{Version: v, Instance: pool.Alone(k.engine), Info: info}, nil
 	}
 	return route.Choice{}, fault.New(fault.CodeModelNotFound, a.Model).WithParam("model")
+}
+
+func (k *kit) Again(route.Choice, []*pool.Instance) (route.Choice, error) {
+	return route.Choice{}, fault.New(fault.CodeEngineUnavailable, "chat")
 }
 
 func (k *kit) Models() []route.Model {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/openai"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -114,10 +116,13 @@ func (f fixedRoute) Pick(a route.Ask) (route.Choice, error) {
 	}
 	for _, m := range all {
 		if string(m.ID) == a.Model {
-			return route.Choice{Version: route.Version{Model: a.Model, Version: "v1", Engine: "upstream", EngineModel: m.ID}, Engine: f.e, Info: m}, nil
+			return route.Choice{Version: route.Version{Model: a.Model, Version: "v1", Engine: "upstream", EngineModel: m.ID}, Instance: pool.Alone(f.e), Info: m}, nil
 		}
 	}
 	return route.Choice{}, fmt.Errorf("no model %s", a.Model)
+}
+func (fixedRoute) Again(route.Choice, []*pool.Instance) (route.Choice, error) {
+	return route.Choice{}, errors.New("there is no other")
 }
 func (fixedRoute) Models() []route.Model { return nil }
 

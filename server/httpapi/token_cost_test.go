@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
@@ -79,7 +80,7 @@ type speaking struct {
 
 func (s speaking) Pick(a route.Ask) (route.Choice, error) {
 	c, err := s.kit.Pick(a)
-	c.Engine = s.engine
+	c.Instance = pool.Alone(s.engine)
 	return c, err
 }
 

@@ -1709,6 +1709,67 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/instances": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the instances of all pools, as they are for this replica */
+        get: operations["listInstances"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pools/{pool}/instances": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Register an upstream as an instance of a pool
+         * @description It serves within two seconds on every replica. Its addresses have to lie in the networks of `engines.registered.networks`, which are looked at again at every connection, and `key` names a credential of `engines.registered.keys`. A pool that does not exist begins to; register a version of a model on it to make it callable. Instances of a pool have the same models under the same ids.
+         */
+        post: operations["addInstance"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pools/{pool}/instances/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Take a registered instance out of its pool
+         * @description Requests that run on it go on to their end. Instances of the configuration are removed there (409 `conflict`).
+         */
+        delete: operations["removeInstance"];
+        options?: never;
+        head?: never;
+        /**
+         * Drain an instance, take it in again, or weigh it anew
+         * @description Requests that run on a drained instance go on to their end. The change also holds for instances of the configuration, after restarts too.
+         */
+        patch: operations["changeInstance"];
+        trace?: never;
+    };
     "/engine/scheduler": {
         parameters: {
             query?: never;
@@ -3862,6 +3923,90 @@ export interface components {
         StepList: {
             items: components["schemas"]["Step"][];
         };
+        NewInstance: {
+            /** @description Unique in its pool */
+            name: string;
+            /** @description Root of its API, such as http://10.2.0.7:8000/v1 */
+            base_url: string;
+            /** @description Whose names it uses for what the interface of OpenAI lacks, such as vllm; absent = openai */
+            dialect?: string;
+            /** @description Name of a credential of the configuration; absent sends none */
+            key?: string;
+            models: components["schemas"]["InstanceModel"][];
+            /** @description Its share of the requests next to the other weights; 0 or absent = 1 */
+            weight?: number;
+            zone?: string;
+            /** @description What it is for; none = everything */
+            roles?: string[];
+            /**
+             * Format: int64
+             * @description In 10⁻⁹ units of the currency of the price books
+             */
+            cost_per_hour?: number;
+            /**
+             * @description Where figures of its electric power come from
+             * @enum {string}
+             */
+            power?: "" | "declared" | "modelled" | "measured";
+        };
+        InstanceModel: {
+            /** @description The name in the pool */
+            id: string;
+            /** @description The name at the upstream; absent = id */
+            upstream?: string;
+            context_tokens?: number;
+            /** @description Above 0 it embeds */
+            embed_dim?: number;
+            /** @description Of the weights; a version that was registered with others does not run on it */
+            digest?: string;
+            precision?: string;
+            logprobs?: boolean;
+            tools?: boolean;
+            formats?: boolean;
+            sampling?: boolean;
+            rerank?: boolean;
+        };
+        InstanceChange: {
+            weight?: number;
+            draining?: boolean;
+        };
+        Instance: {
+            pool: string;
+            name: string;
+            /** @enum {string} */
+            kind: "native" | "worker" | "remote";
+            /** @description The dialect of an upstream */
+            profile?: string;
+            /** @description Of a registered one */
+            base_url?: string;
+            /** @enum {string} */
+            state: "starting" | "warming" | "ready" | "draining" | "sick" | "gone";
+            /**
+             * Format: date-time
+             * @description Of the state, as far as this replica has seen it
+             */
+            since: string;
+            /** @description Why it is sick or gone */
+            cause?: string;
+            weight: number;
+            zone?: string;
+            roles?: string[];
+            /** Format: int64 */
+            cost_per_hour?: number;
+            power?: string;
+            draining: boolean;
+            /** @description The configuration lists it */
+            configured: boolean;
+            /** @description Requests of this replica */
+            running: number;
+            models: string[];
+            /** Format: date-time */
+            created_at?: string;
+            created_by?: string;
+        };
+        InstanceList: {
+            items: components["schemas"]["Instance"][];
+        };
         NewAdapter: {
             /** @description What callers ask for */
             id: string;
@@ -4466,6 +4611,8 @@ export interface components {
         };
     };
     parameters: {
+        PoolPath: string;
+        InstancePath: string;
         /** @description What this is for, where the policy demands it. `Me.purposes` lists what it takes; without one of them the answer is 403 `purpose_required`. */
         PurposeHeader: string;
         IdPath: string;
@@ -7181,6 +7328,104 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModelVersion"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listInstances: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Instances by pool and name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstanceList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    addInstance: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                pool: components["parameters"]["PoolPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewInstance"];
+            };
+        };
+        responses: {
+            /** @description Registered */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Instance"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    removeInstance: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                pool: components["parameters"]["PoolPath"];
+                name: components["parameters"]["InstancePath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    changeInstance: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                pool: components["parameters"]["PoolPath"];
+                name: components["parameters"]["InstancePath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InstanceChange"];
+            };
+        };
+        responses: {
+            /** @description The instance as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Instance"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];

@@ -55,7 +55,7 @@ describe('Invitation', () => {
     show(<Invitation />);
     for (const text of ['officer', 'bank', 'wang.fang', 'Developer']) await screen.findByText(text);
     write('Choose a password', 'seven tundra kettles hum');
-    write('Once more', 'seven tundra kettles hum');
+    write('New password, once more', 'seven tundra kettles hum');
     await press('Accept the invitation');
     await screen.findByText('The account wang.fang is ready.');
     expect(sent.at(-1)?.body).toEqual({ token: 'si-sluice-token', password: 'seven tundra kettles hum' });

@@ -1,0 +1,466 @@
+// Package pool knows the instances that answer for one name, how each is, and which of them a request goes to.
+//
+// An instance is an engine of its own: the one of this process, a worker, an upstream. The instances of a pool run the same models under the same
+// names. A [Set] holds all pools of an installation; who is in them changes while requests run.
+//
+// An instance is judged twice. What it lists at each [Set.Refresh] says whether it is there and which models it has (active); how requests end
+// says whether it works (passive). Who is not there gets no request. Who fails in a row is passed over for a while, unless nobody else is left:
+// the failures may be the requests' own.
+//
+// All of it is safe for concurrent use. Choosing runs no SQL, waits for nobody and allocates nothing.
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// State is how an instance is.
+type State string
+
+// The states.
+const (
+	StateStarting State = "starting" // it has not been asked yet
+	StateWarming  State = "warming"  // it answers, and does not take requests yet
+	StateReady    State = "ready"
+	StateDraining State = "draining" // somebody took it out: what runs goes on, nothing new comes
+	StateSick     State = "sick"     // it does not answer, or its requests fail
+	StateGone     State = "gone"     // it has not answered for longer than goneAfter
+)
+
+const (
+	goneAfter    = time.Minute
+	failuresSick = 3 // requests in a row
+	firstPause   = time.Second
+	longestPause = 30 * time.Second
+)
+
+// Kind is where an instance runs.
+type Kind string
+
+// The kinds.
+const (
+	KindNative Kind = "native" // in this process
+	KindWorker Kind = "worker" // a native engine in a process of its own
+	KindRemote Kind = "remote" // an upstream
+)
+
+// Power says where the figures of an instance's electric power come from.
+type Power string
+
+// The sources.
+const (
+	PowerUnknown  Power = ""         // nobody says
+	PowerDeclared Power = "declared" // by the administrator
+	PowerModelled Power = "modelled" // from the load
+	PowerMeasured Power = "measured" // by a meter
+)
+
+// Attributes are what the administrator says of an instance.
+type Attributes struct {
+	Weight      int      // its share of the requests, next to the other weights; 0 means 1
+	Zone        string   // where it stands; "" is nowhere in particular
+	Roles       []string // what it is for, such as "prefill"; none: everything
+	CostPerHour int64    // in 10⁻⁹ units of the currency; 0: nobody says
+	Power       Power
+	Draining    bool
+}
+
+// maxWeight bounds weights, so that sums of them do not overflow.
+const maxWeight = 1000
+
+// Validate reports what is wrong with the attributes; the message begins with the name of the field.
+func (a Attributes) Validate() error {
+	switch {
+	case a.Weight < 0 || a.Weight > maxWeight:
+		return fmt.Errorf("weight: must lie between 0 and %d", maxWeight)
+	case a.CostPerHour < 0:
+		return errors.New("cost_per_hour: must not be negative")
+	case !slices.Contains([]Power{PowerUnknown, PowerDeclared, PowerModelled, PowerMeasured}, a.Power):
+		return fmt.Errorf("power: must be %s, %s or %s, or empty", PowerMeasured, PowerModelled, PowerDeclared)
+	case slices.ContainsFunc(a.Roles, func(r string) bool { return !validRole(r) }):
+		return errors.New("roles: must be words of small letters and hyphens, of at most 32 bytes")
+	case len(a.Zone) > 100 || strings.ContainsAny(a.Zone, "\n\r\t"):
+		return errors.New("zone: must be one line of at most 100 bytes")
+	}
+	return nil
+}
+
+func validRole(r string) bool {
+	return r != "" && len(r) <= 32 && strings.Trim(r, "abcdefghijklmnopqrstuvwxyz-") == ""
+}
+
+// Member is an instance as a pool is told of it.
+type Member struct {
+	Name    string // unique in its pool
+	Kind    Kind
+	Profile string // of an upstream; "" otherwise
+	Engine  engine.Engine
+	Attributes
+}
+
+// Conditioned is implemented by engines that know more of their state than that they answer.
+type Conditioned interface {
+	// Condition returns StateWarming, StateReady or StateDraining, without asking anybody.
+	Condition() State
+}
+
+// Set is all pools of an installation. The zero value is empty and usable.
+type Set struct {
+	Now  func() time.Time // nil is time.Now
+	Rand func() float64   // uniform in [0, 1); nil is that of math/rand/v2
+
+	mu    sync.Mutex // of changes
+	pools atomic.Pointer[map[string][]*Instance]
+}
+
+// Each returns a set in which every engine is a pool of its own.
+func Each(engines map[string]engine.Engine) *Set {
+	s := &Set{}
+	for name, e := range engines {
+		s.Replace(name, []Member{{Name: name, Engine: e}})
+	}
+	return s
+}
+
+// Alone returns an engine as the one instance of a pool.
+func Alone(e engine.Engine) *Instance { return newInstance(&Set{}, Member{Name: "only", Engine: e}) }
+
+// Replace makes members the instances of a pool; none remove it. Who stays, under the same name with the same engine, keeps his state and what he
+// runs. The engines of others are not closed: their requests may run still.
+func (s *Set) Replace(name string, members []Member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := maps.Clone(s.all())
+	if all == nil {
+		all = map[string][]*Instance{}
+	}
+	before := all[name]
+	var now []*Instance
+	for _, m := range members {
+		i := slices.IndexFunc(before, func(o *Instance) bool { return o.Name == m.Name && o.Engine == m.Engine })
+		if i < 0 {
+			now = append(now, newInstance(s, m))
+			continue
+		}
+		before[i].attributes.Store(&m.Attributes)
+		now = append(now, before[i])
+	}
+	if all[name] = now; len(now) == 0 {
+		delete(all, name)
+	}
+	s.pools.Store(&all)
+}
+
+func (s *Set) all() map[string][]*Instance {
+	if p := s.pools.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// Names returns the names of the pools, ordered.
+func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.all())) }
+
+// Has reports whether there is a pool of that name.
+func (s *Set) Has(name string) bool { return len(s.all()[name]) > 0 }
+
+// Answers reports whether an instance of a pool answered when it was asked last.
+func (s *Set) Answers(name string) bool {
+	return slices.ContainsFunc(s.all()[name], (*Instance).answers)
+}
+
+// Instances returns the instances of a pool, in the order in which they were given.
+func (s *Set) Instances(name string) []*Instance { return slices.Clone(s.all()[name]) }
+
+// Refresh asks every instance for its models, all at once, and returns when the slowest has answered or ctx has ended.
+func (s *Set) Refresh(ctx context.Context) {
+	var asked sync.WaitGroup
+	for _, members := range s.all() {
+		for _, i := range members {
+			asked.Go(func() { i.refresh(ctx) })
+		}
+	}
+	asked.Wait()
+}
+
+// Wanted is what a request demands of the instance that runs it.
+type Wanted struct {
+	Model engine.ModelID
+	// Fits reports whether an instance can run the request, by what it says of the model. It is called for each instance in turn.
+	Fits func(*engine.Model) bool
+	// Tried are instances that the request has been to.
+	Tried []*Instance
+}
+
+// Nobody says why no instance was chosen.
+type Nobody struct {
+	// Known is what an instance says of the model: one that is open and does not fit, else any; nil if none has it.
+	Known  *engine.Model
+	Unfit  bool // there are instances for it, and none fits
+	Silent bool // no instance answers
+}
+
+// Choose returns the instance of a pool that a request goes to, with what it says of the model, which nobody changes: of those that are open, have the model and fit,
+// one with the least work for its weight. Who fails in a row is chosen when nobody else is left. Of equals one is drawn, by weight. If nobody can
+// be chosen, the instance is nil.
+func (s *Set) Choose(name string, w Wanted) (*Instance, *engine.Model, Nobody) {
+	c, now := choice{set: s}, s.now()
+	for _, i := range s.all()[name] {
+		m := i.model(w.Model)
+		c.answering = c.answering || i.answers()
+		if m == nil || slices.Contains(w.Tried, i) {
+			continue
+		}
+		switch open := i.open(); {
+		case !open:
+			c.know(m, false)
+		case !w.Fits(m):
+			c.know(m, true)
+		case i.works(now):
+			c.offer(i, m)
+		case c.spare == nil || i.paused.Load() < c.spare.paused.Load():
+			c.spare, c.spareInfo = i, m
+		}
+	}
+	return c.result()
+}
+
+// choice is a choice in the making.
+type choice struct {
+	set       *Set
+	best      *Instance
+	info      *engine.Model
+	load      float64 // of best
+	weights   int     // of those with this load
+	spare     *Instance
+	spareInfo *engine.Model
+	none      Nobody
+	answering bool
+}
+
+// offer takes an instance that works, if it has less work than the best until now. Of those with as much the last one is kept with the
+// probability of its weight among them, which makes all of them as likely as their weights are.
+func (c *choice) offer(i *Instance, m *engine.Model) {
+	weight := max(1, i.attributes.Load().Weight)
+	load := float64(i.running.Load()) / float64(weight)
+	switch {
+	case c.best == nil || load < c.load:
+		c.best, c.info, c.load, c.weights = i, m, load, weight
+	case load == c.load:
+		if c.weights += weight; c.set.rand()*float64(c.weights) < float64(weight) {
+			c.best, c.info = i, m
+		}
+	}
+}
+
+func (c *choice) know(m *engine.Model, unfit bool) {
+	if c.none.Known == nil || unfit && !c.none.Unfit {
+		c.none.Known = m
+	}
+	c.none.Unfit = c.none.Unfit || unfit
+}
+
+func (c *choice) result() (*Instance, *engine.Model, Nobody) {
+	switch {
+	case c.best != nil:
+		return c.best, c.info, Nobody{}
+	case c.spare != nil:
+		return c.spare, c.spareInfo, Nobody{}
+	}
+	c.none.Silent = !c.answering
+	return nil, nil, c.none
+}
+
+func (s *Set) now() time.Time {
+	if s.Now != nil {
+		return s.Now()
+	}
+	return time.Now()
+}
+
+func (s *Set) rand() float64 {
+	if s.Rand != nil {
+		return s.Rand()
+	}
+	return rand.Float64() //nolint:gosec // which of two equal instances gets a request is no secret
+}
+
+// Instance is one engine of a pool.
+type Instance struct {
+	Name    string
+	Kind    Kind
+	Profile string
+	Engine  engine.Engine
+
+	now        func() time.Time
+	attributes atomic.Pointer[Attributes]
+	running    atomic.Int64
+	paused     atomic.Int64 // unix nanoseconds until which it is passed over; 0: it is not
+
+	mu       sync.Mutex // guards what follows
+	listed   atomic.Pointer[map[engine.ModelID]*engine.Model]
+	since    time.Time // of the state
+	silent   time.Time // since when it does not answer; zero if it does, or has never been asked
+	cause    error     // of the last failure
+	failures int       // of requests in a row
+	pauses   int       // in a row
+	asked    bool
+}
+
+func newInstance(s *Set, m Member) *Instance {
+	i := &Instance{Name: m.Name, Kind: m.Kind, Profile: m.Profile, Engine: m.Engine, now: s.now, since: s.now()}
+	i.attributes.Store(&m.Attributes)
+	return i
+}
+
+// Status is what is to be told of an instance.
+type Status struct {
+	Name    string
+	Kind    Kind
+	Profile string
+	Attributes
+	State   State
+	Since   time.Time // of the state, as far as this replica has seen it
+	Cause   error     // of the last failure, while it is sick or gone
+	Running int       // requests of this replica
+	Models  []engine.Model
+}
+
+// Status returns how the instance is now, for this replica.
+func (i *Instance) Status() Status {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	st := Status{
+		Name: i.Name, Kind: i.Kind, Profile: i.Profile, Attributes: *i.attributes.Load(), State: i.state(), Since: i.since, Running: int(i.running.Load()),
+	}
+	if st.State == StateSick || st.State == StateGone {
+		st.Cause = i.cause
+	}
+	if all := i.listed.Load(); all != nil {
+		for _, id := range slices.Sorted(maps.Keys(*all)) {
+			st.Models = append(st.Models, *(*all)[id])
+		}
+	}
+	return st
+}
+
+// Attributes returns what the administrator says of the instance.
+func (i *Instance) Attributes() Attributes { return *i.attributes.Load() }
+
+// state returns how the instance is. The caller holds mu.
+func (i *Instance) state() State {
+	switch now := i.now(); {
+	case !i.asked:
+		return StateStarting
+	case !i.silent.IsZero() && now.Sub(i.silent) >= goneAfter:
+		return StateGone
+	case i.attributes.Load().Draining:
+		return StateDraining
+	case !i.silent.IsZero() || i.paused.Load() > now.UnixNano():
+		return StateSick
+	}
+	return i.condition()
+}
+
+func (i *Instance) condition() State {
+	if c, ok := i.Engine.(Conditioned); ok {
+		return c.Condition()
+	}
+	return StateReady
+}
+
+// refresh asks the engine for its models.
+func (i *Instance) refresh(ctx context.Context) {
+	all, err := i.Engine.Models(ctx)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	before := i.state()
+	i.asked = true
+	if err != nil {
+		i.cause = err
+		if i.silent.IsZero() {
+			i.silent = i.now()
+		}
+		i.listed.Store(nil)
+	} else {
+		i.silent = time.Time{}
+		models := make(map[engine.ModelID]*engine.Model, len(all))
+		for n := range all {
+			models[all[n].ID] = &all[n]
+		}
+		i.listed.Store(&models)
+	}
+	if i.state() != before {
+		i.since = i.now()
+	}
+}
+
+// model returns what the engine said last of a model, nil if it has none.
+func (i *Instance) model(id engine.ModelID) *engine.Model {
+	all := i.listed.Load()
+	if all == nil {
+		return nil
+	}
+	return (*all)[id]
+}
+
+// answers reports whether the instance answered when it was asked last.
+func (i *Instance) answers() bool { return i.listed.Load() != nil }
+
+// open reports whether the instance takes new requests, if it is well.
+func (i *Instance) open() bool {
+	return !i.attributes.Load().Draining && i.condition() == StateReady
+}
+
+// works reports whether the instance is not passed over. When its pause is over one request tries it.
+func (i *Instance) works(now time.Time) bool {
+	until := i.paused.Load()
+	return until == 0 || now.UnixNano() >= until && i.running.Load() == 0
+}
+
+// Begin counts a request that goes to the instance. Whoever begins it ends it.
+func (i *Instance) Begin() { i.running.Add(1) }
+
+// End ends a request with the error that it ended with: nil where the engine has answered.
+func (i *Instance) End(err error) {
+	i.running.Add(-1)
+	i.judge(err)
+}
+
+// judge counts how a request has ended. What ends by the request's own fault, or because its caller left, says nothing of the instance.
+func (i *Instance) judge(err error) {
+	if err != nil && !failure(err) {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	before := i.state()
+	if err == nil {
+		i.failures, i.pauses = 0, 0
+		i.paused.Store(0)
+	} else if i.failures++; i.failures >= failuresSick {
+		i.cause = err
+		i.paused.Store(i.now().Add(min(longestPause, firstPause<<min(i.pauses, 10))).UnixNano())
+		i.failures, i.pauses = failuresSick-1, i.pauses+1 // one more failure, of the request that tries again, pauses it anew
+	}
+	if i.state() != before {
+		i.since = i.now()
+	}
+}
+
+// failure reports whether an error is the instance's.
+func failure(err error) bool {
+	return fault.Is(err, fault.CodeEngineUnavailable) || fault.Is(err, fault.CodeUpstreamFailed) || fault.Is(err, fault.CodeUpstreamTimeout)
+}

@@ -1,0 +1,142 @@
+package server_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/server/adminapi"
+)
+
+// TestPools: upstreams are registered, drained and removed while requests run; what one was never reached with is answered by another; and a
+// registration leads nowhere that the configuration does not list.
+func TestPools(t *testing.T) {
+	t.Parallel()
+	in := start(t, setup{overrides: map[string]any{
+		"engines.registered.networks": []any{"127.0.0.0/8"}, "engines.registered.keys": []any{map[string]any{"name": "gpu", "secret": "planted-key-of-a-pool"}},
+	}})
+	first, second := in.poolUpstream("Bearer planted-key-of-a-pool"), in.poolUpstream("Bearer planted-key-of-a-pool")
+	add := func(name, address string, more map[string]any) reply {
+		body := map[string]any{"name": name, "base_url": address + "/v1", "key": "gpu", "models": []any{map[string]any{"id": "scripted", "context_tokens": 4096}}}
+		for k, v := range more {
+			body[k] = v
+		}
+		return in.send(http.MethodPost, "/api/v1/pools/fleet/instances", in.session(), body)
+	}
+	for name, u := range map[string]*httptest.Server{"a": first, "b": second} {
+		if r := add(name, u.URL, map[string]any{"weight": 2, "zone": "room-1"}); r.status != http.StatusCreated || strings.Contains(string(r.body), "planted") {
+			t.Fatalf("%d %s", r.status, r.body)
+		}
+	}
+	in.admin(http.MethodPost, "/model-versions", map[string]any{"model": "pooled", "version": "v1", "engine": "fleet", "engine_model": "scripted"}, new(any))
+	served := func() string {
+		t.Helper()
+		r := in.chat(map[string]any{"model": "pooled", "messages": []any{map[string]any{"role": "user", "content": "hello"}}})
+		if r.status != http.StatusOK {
+			t.Fatalf("%d %s", r.status, r.body)
+		}
+		return in.eventsOf(r.header.Get("X-Request-Id"), 2)[1].Detail["instance"]
+	}
+	seen := map[string]bool{}
+	eventually(t, "both to serve", func() bool { seen[served()] = true; return seen["a"] && seen["b"] })
+
+	drain := func(yes bool) adminapi.Instance {
+		var out adminapi.Instance
+		in.admin(http.MethodPatch, "/pools/fleet/instances/a", map[string]any{"draining": yes}, &out)
+		return out
+	}
+	if got := drain(true); got.State != adminapi.Draining {
+		t.Errorf("%+v", got)
+	}
+	for range 2 {
+		if got := served(); got != "b" {
+			t.Errorf("%s served, which is drained", got)
+		}
+	}
+	drain(false)
+	second.CloseClientConnections()
+	second.Close()
+	for range 4 { // from the first request on, before anybody has looked
+		if got := served(); got != "a" {
+			t.Errorf("%s served, which is down", got)
+		}
+	}
+	eventually(t, "the dead one to be told", func() bool {
+		for _, i := range in.instances() {
+			if i.Name == "b" {
+				return i.State == adminapi.Sick && i.Cause != nil && *i.Cause != ""
+			}
+		}
+		return false
+	})
+	if r := in.send(http.MethodDelete, "/api/v1/pools/fleet/instances/b", in.session(), nil); r.status != http.StatusNoContent {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+
+	for name, c := range map[string]struct {
+		address string
+		more    map[string]any
+		status  int
+		code    string
+	}{
+		"twice":              {first.URL, map[string]any{"name": "a"}, http.StatusConflict, "already_exists"},
+		"a file as a key":    {first.URL, map[string]any{"key": "file:/etc/passwd"}, http.StatusBadRequest, "invalid_value"},
+		"a key in the open":  {first.URL, map[string]any{"api_key": "sk-1"}, http.StatusBadRequest, "unsupported_parameter"},
+		"another protocol":   {"file:///etc/passwd", nil, http.StatusBadRequest, "invalid_value"},
+		"a user in its URL":  {"http://root@127.0.0.1:1", nil, http.StatusBadRequest, "invalid_value"},
+		"an unknown dialect": {first.URL, map[string]any{"dialect": "martian"}, http.StatusBadRequest, "invalid_value"},
+	} {
+		r := add("c", c.address, c.more)
+		if r.status != c.status || !strings.Contains(string(r.body), c.code) {
+			t.Errorf("%s: %d %s", name, r.status, r.body)
+		}
+	}
+	// Outside the networks of the configuration nothing is called, be it public.
+	if r := add("far", "http://192.0.2.7:8000", nil); r.status != http.StatusCreated {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	eventually(t, "the address to be refused", func() bool {
+		for _, i := range in.instances() {
+			if i.Name == "far" && i.Cause != nil {
+				return strings.Contains(*i.Cause, "the configuration does not list")
+			}
+		}
+		return false
+	})
+	acts := strings.Join(in.allRecords(in.session()), "\n")
+	for _, act := range []string{"admin.addInstance", "admin.changeInstance", "admin.removeInstance"} {
+		if !strings.Contains(acts, act) {
+			t.Errorf("there is no record of %s", act)
+		}
+	}
+	if strings.Contains(acts, "planted-key-of-a-pool") {
+		t.Error("a credential is recorded")
+	}
+	if log := in.logs.String(); strings.Contains(log, "planted-key-of-a-pool") {
+		t.Error("a credential is logged")
+	}
+}
+
+// poolUpstream is an upstream that wants a credential.
+func (in *installation) poolUpstream(credential string) *httptest.Server {
+	in.t.Helper()
+	up := &enginetest.Upstream{Engine: enginetest.NewScripted(nil)}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != credential {
+			http.Error(w, "{}", http.StatusUnauthorized)
+			return
+		}
+		up.ServeHTTP(w, r)
+	}))
+	in.t.Cleanup(s.Close)
+	return s
+}
+
+func (in *installation) instances() []adminapi.Instance {
+	in.t.Helper()
+	var out adminapi.InstanceList
+	in.admin(http.MethodGet, "/instances", nil, &out)
+	return out.Items
+}
