@@ -249,14 +249,14 @@ func (a *app) removeServiceKeyCommand(flags *cli.RemoteFlags, tenant *string) *c
 	}
 }
 
-func (a *app) setServiceCommand(flags *cli.RemoteFlags, tenant *string, name, method, act, short string, done message.ID) *cobra.Command {
+func (a *app) setServiceCommand(flags *cli.RemoteFlags, tenant *string, name, method, act, short string, id message.ID) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " NAME", Short: short, Args: cli.Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.onService(cmd.Context(), *flags, *tenant, args[0], method, act, nil, nil); err != nil {
 				return err
 			}
-			fmt.Fprintln(a.Stdout, a.Say(done, args[0]))
+			fmt.Fprintln(a.Stdout, a.Say(id, args[0]))
 			return nil
 		},
 	}
