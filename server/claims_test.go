@@ -299,7 +299,7 @@ func TestGraveActsAreListed(t *testing.T) {
 		"rotateKeyring": {"rotating the wrapping keys", "轮换封装密钥"}, "inviteUser": {"inviting a person", "邀请人员"},
 		"createServiceAccount": {"creating, changing and enabling a service account", "创建、更改与启用服务账号"}, "changeServiceAccount": {"creating, changing and enabling a service account", "创建、更改与启用服务账号"},
 		"enableServiceAccount": {"creating, changing and enabling a service account", "创建、更改与启用服务账号"},
-		"rotateServiceSecret": {"giving it a secret or keys", "为其更换密钥或添加公钥"}, "addServiceKeys": {"giving it a secret or keys", "为其更换密钥或添加公钥"},
+		"rotateServiceSecret":  {"giving it a secret or keys", "为其更换密钥或添加公钥"}, "addServiceKeys": {"giving it a secret or keys", "为其更换密钥或添加公钥"},
 	}
 	operation, seen := "", 0
 	for line := range strings.Lines(string(document)) {
