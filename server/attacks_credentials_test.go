@@ -436,14 +436,14 @@ var (
 	secretWords = []string{"password", "hash", "digest", "secret", "token", "credential", "private"}
 	mayTell     = map[string][]string{
 		"startTotp": {"secret"}, "confirmTotp": {"access_token", "token_type"}, "showSecondFactor": {"access_token", "token_type"},
-		"createKey": {"secret"}, "rotateKey": {"secret"}, "resetPassword": {"password"},
+		"createKey": {"secret"}, "rotateKey": {"secret"}, "resetPassword": {"password"}, "createServiceAccount": {"secret"}, "rotateServiceSecret": {"secret"}, "inviteUser": {"token"},
 		"login": {"access_token", "token_type"}, "refreshSession": {"access_token", "token_type"}, "changePassword": {"access_token", "token_type"},
 	}
 )
 
 // harmless are members that only sound secret.
 var harmless = []string{
-	"must_change_password", "former_secret", "token", "tokens", "first_token", "first_token_us", "tokens_per_minute", // pseudonyms and counts
+	"must_change_password", "former_secret", "has_secret", "former_secret_expires_at", "token_url", "token", "tokens", "first_token", "first_token_us", "tokens_per_minute", // pseudonyms and counts
 }
 
 // scanSchemas goes through what the document says of every answer.

@@ -296,7 +296,10 @@ func TestGraveActsAreListed(t *testing.T) {
 		"approveRollout": {"starting and promoting a rollout", "开始与晋级灰度发布"}, "closeMonth": {"closing a month", "结账"}, "correctUsage": {"correcting usage", "更正用量"},
 		"releaseHold": {"releasing a legal hold", "解除法律保全"}, "resumeTenant": {"resuming a tenant", "恢复租户"},
 		"startAccessReview": {"starting and cancelling a review of access", "发起与取消权限复核"}, "cancelAccessReview": {"starting and cancelling a review of access", "发起与取消权限复核"},
-		"rotateKeyring": {"rotating the wrapping keys", "轮换封装密钥"},
+		"rotateKeyring": {"rotating the wrapping keys", "轮换封装密钥"}, "inviteUser": {"inviting a person", "邀请人员"},
+		"createServiceAccount": {"creating, changing and enabling a service account", "创建、更改与启用服务账号"}, "changeServiceAccount": {"creating, changing and enabling a service account", "创建、更改与启用服务账号"},
+		"enableServiceAccount": {"creating, changing and enabling a service account", "创建、更改与启用服务账号"},
+		"rotateServiceSecret":  {"giving it a secret or keys", "为其更换密钥或添加公钥"}, "addServiceKeys": {"giving it a secret or keys", "为其更换密钥或添加公钥"},
 	}
 	operation, seen := "", 0
 	for line := range strings.Lines(string(document)) {

@@ -36,6 +36,7 @@ type installation struct {
 	stop     func() error
 	cfg      *config.Config
 	token    string // of the administrator
+	from     string // where a proxy says that requests come from; "": it says nothing
 }
 
 // setup says what differs from the plain installation.
@@ -201,6 +202,9 @@ func (in *installation) send(method, path, credential string, body any, header .
 	}
 	if credential != "" {
 		req.Header.Set("Authorization", "Bearer "+credential)
+	}
+	if in.from != "" {
+		req.Header.Set("X-Forwarded-For", in.from)
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])

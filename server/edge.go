@@ -18,12 +18,14 @@ import (
 
 	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/alerts"
 	"github.com/sluice-project/sluice/server/config"
 	"github.com/sluice-project/sluice/server/httpapi"
+	"github.com/sluice-project/sluice/server/oauth"
 	"github.com/sluice-project/sluice/web"
 )
 
@@ -77,6 +79,7 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 		if admin, err = e.mountAdmin(api, api.Playground(problem), engine, mainMux); err != nil {
 			return nil, err
 		}
+		e.tokens(api, engine, a.main, identity.DataPlane, identity.AdminPlane)
 		e.main = mainMux
 		return e, nil
 	}
@@ -88,8 +91,43 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 	if admin, err = e.mountAdmin(api, api.Playground(problem), adminEngine, adminMux); err != nil {
 		return nil, err
 	}
+	e.tokens(api, engine, a.main, identity.DataPlane)
+	e.tokens(api, adminEngine, a.admin, identity.AdminPlane)
+	mainMux.Handle("/.well-known/jwks.json", readOnly(e.publicKeys))
 	e.main, e.admin = mainMux, adminMux
 	return e, nil
+}
+
+// tokens lets service accounts get tokens for the planes of a listener that is reached at base.
+func (e *edge) tokens(api *httpapi.API, r gin.IRouter, base string, planes ...identity.Plane) {
+	oauth.Register(oauth.Config{Base: base, Planes: planes}, oauth.Deps{
+		Identity: e.parts.identity, Audit: e.parts.audit, Bodies: api.Bodies(), Log: e.parts.log,
+	}, r)
+}
+
+// tokenURL says where service accounts get tokens for a plane.
+func (e *edge) tokenURL(p identity.Plane) string {
+	if p == identity.AdminPlane {
+		return oauth.TokenURL(e.addresses.admin)
+	}
+	return oauth.TokenURL(e.addresses.main)
+}
+
+// consoleAt says where the console is for somebody whose request came this way: at the configured address, else where it came to.
+func (e *edge) consoleAt(r *http.Request) string {
+	cfg := e.parts.cfg
+	if cfg.AdminURL != "" || cfg.PublicURL != "" && cfg.AdminListen == "" {
+		return strings.TrimSuffix(e.addresses.admin, "/") + consolePrefix
+	}
+	return schemeOf(r) + "://" + r.Host + consolePrefix
+}
+
+// schemeOf is how a request came. A proxy is believed whoever it is: it only words the answer to who says so.
+func schemeOf(r *http.Request) string {
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+		return "https"
+	}
+	return "http"
 }
 
 // mux answers the probes itself, without access lines, and hands everything else to gin.
@@ -121,7 +159,7 @@ func (e *edge) mountAdmin(api *httpapi.API, playground gin.HandlerFunc, engine *
 	admin, err := adminapi.New(adminapi.Config{
 		SecureCookies: secureCookies(p.cfg, e.addresses.admin),
 	}, adminapi.Deps{
-		BaseURL:  e.baseURL,
+		BaseURL: e.baseURL, TokenURL: e.tokenURL, ConsoleURL: e.consoleAt,
 		Identity: p.identity, Access: p.access, Guard: p.guard, Audit: p.audit, Eraser: p.eraser, Reviews: p.reviews, Ledger: p.ledger, Router: p.router, Instances: p.instances, RAG: p.rag,
 		Native: p.native, Adapters: p.adapters, LoadAdapter: p.loadAdapter, UnloadAdapter: p.unloadAdapter, Workflows: p.flows, Pipeline: p.pipeline, EnergyMethod: p.energy.Method(), System: e.system,
 		Playground: playground, Bodies: api.Bodies(), Version: e.version,
@@ -156,7 +194,7 @@ func (e *edge) mountAdmin(api *httpapi.API, playground gin.HandlerFunc, engine *
 	return admin, nil
 }
 
-// publicKeys publishes the keys of session tokens, for whoever has to check one: RFC 7517. They may be cached for far less than the time
+// publicKeys publishes the keys of session and access tokens, for whoever has to check one: RFC 7517. They may be cached for far less than the time
 // that a key is published before it is used.
 func (e *edge) publicKeys(w http.ResponseWriter, _ *http.Request) {
 	raw, err := json.Marshal(map[string]any{"keys": e.parts.identity.PublicKeys()})
@@ -184,10 +222,7 @@ func (e *edge) baseURL(r *http.Request) string {
 	if cfg.PublicURL != "" {
 		return strings.TrimSuffix(cfg.PublicURL, "/") + "/v1"
 	}
-	scheme := "http"
-	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" { // believed from anybody: it only words the answer to who says so
-		scheme = "https"
-	}
+	scheme := schemeOf(r)
 	if cfg.AdminListen == "" {
 		return scheme + "://" + r.Host + "/v1"
 	}

@@ -106,13 +106,17 @@ func (e *Enforcer) fill() error {
 }
 
 // Allow returns nil if p may use perm in tenant ([AllTenants] for what belongs to none), else a Denied fault that names the
-// permission, or CodeKeyScope: the scopes of an API key narrow what its role grants. No key reaches beyond its tenant.
+// permission, or CodeKeyScope: the scopes of an API key or service account narrow what its role grants. Neither reaches beyond its tenant, and a
+// service account never does what is for people, see [ForPeople].
 func (e *Enforcer) Allow(p identity.Principal, perm Permission, tenant string) error {
 	if p.Tenant == "" || p.Tenant == AllTenants || tenant == "" || len(p.Roles) == 0 {
 		return denied(perm, errors.New("principal without tenant or role, or no tenant asked"))
 	}
-	if p.Kind == "key" && tenant != p.Tenant {
-		return denied(perm, errors.New("outside the tenant of the key"))
+	if (p.Kind == "key" || p.Kind == "service") && tenant != p.Tenant {
+		return denied(perm, errors.New("outside the tenant of the key or service account"))
+	}
+	if p.Kind == "service" && ForPeople(perm) {
+		return denied(perm, errors.New("for people only"))
 	}
 	if err := e.allowRoles(p, perm, tenant); err != nil {
 		return err

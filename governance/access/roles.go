@@ -123,6 +123,14 @@ func OfOperator(role string, perm Permission) bool {
 	}, perm)
 }
 
+// ForPeople reports whether perm is for people only, whatever the roles of a service account say: to be the second person of somebody, to make and
+// change accounts, to replace wrapping keys, to see, erase or hold what people wrote, and what somebody does for himself.
+func ForPeople(perm Permission) bool {
+	return slices.Contains([]Permission{
+		ApprovalsGive, MaskingApprove, MaskingReveal, UsersWrite, KeyringRotate, AuditContent, AuditErase, AuditHold, KeysOwn, PlaygroundUse,
+	}, perm)
+}
+
 // Scope returns what a scope of keys opens, of what the role of the caller grants; nothing for an unknown one.
 func Scope(name string) []Permission {
 	switch name {

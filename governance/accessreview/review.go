@@ -30,8 +30,9 @@ type Kind string
 
 // The kinds.
 const (
-	KindUser Kind = "user"
-	KindKey  Kind = "key"
+	KindUser    Kind = "user"
+	KindKey     Kind = "key"
+	KindService Kind = "service" // account of a program
 )
 
 // Decision is what became of an entry.
@@ -40,7 +41,7 @@ type Decision string
 // The decisions. An entry without one waits.
 const (
 	Confirmed Decision = "confirmed" // it keeps what it holds
-	Ended     Decision = "ended"     // the account is disabled, the key revoked
+	Ended     Decision = "ended"     // the account or service account is disabled, the key revoked
 	Lapsed    Decision = "lapsed"    // nobody decided in time: ended, too
 	Cancelled Decision = "cancelled" // nobody decided before the campaign was cancelled: it keeps what it holds
 )
@@ -57,7 +58,7 @@ type Campaign struct {
 	Waiting, All           int       // entries without a decision, and all
 }
 
-// Item is an account or a key under review.
+// Item is an account, a key or a service account under review.
 type Item struct {
 	Kind     Kind
 	ID, Name string
@@ -104,7 +105,7 @@ type NewCampaign struct {
 	Due          time.Time
 }
 
-// Start begins a campaign over every active account and key of a tenant. Errors: CodeInvalidValue; CodeMissing; CodeNotFound for an owner that
+// Start begins a campaign over every active account, key and service account of a tenant. Errors: CodeInvalidValue; CodeMissing; CodeNotFound for an owner that
 // is no active account of the tenant or of the operator; CodeConflict for an owner who may not read accounts or is the one who starts it, and
 // while another campaign of the tenant is open.
 func (s *Service) Start(ctx context.Context, in NewCampaign, by identity.Principal) (Campaign, error) {
@@ -169,7 +170,16 @@ func (s *Service) held(ctx context.Context, tenant string) ([]itemRow, error) {
 	if err != nil {
 		return nil, err
 	}
+	services, err := s.cfg.Identity.ListServiceAccounts(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
 	var out []itemRow
+	for _, a := range services {
+		if row, active := s.ofService(a); active {
+			out = append(out, row)
+		}
+	}
 	for _, u := range users {
 		if row, active := ofUser(u); active {
 			out = append(out, row)
@@ -188,13 +198,22 @@ func (s *Service) held(ctx context.Context, tenant string) ([]itemRow, error) {
 
 // current is what an entry holds now, and whether it is active.
 func (s *Service) current(ctx context.Context, tenant string, i Item) (row itemRow, active bool, err error) {
-	if i.Kind == KindKey {
+	switch i.Kind {
+	case KindKey:
 		k, err := s.cfg.Identity.Key(ctx, tenant, i.ID)
 		if err != nil {
 			return itemRow{}, false, err
 		}
 		row, active = s.ofKey(k)
 		return row, active, nil
+	case KindService:
+		a, err := s.cfg.Identity.ServiceAccount(ctx, tenant, i.ID)
+		if err != nil {
+			return itemRow{}, false, err
+		}
+		row, active = s.ofService(a)
+		return row, active, nil
+	case KindUser:
 	}
 	u, err := s.cfg.Identity.User(ctx, tenant, i.ID)
 	if err != nil {
@@ -216,6 +235,19 @@ func (s *Service) ofKey(k identity.Key) (row itemRow, active bool) {
 	}
 	holds = append(holds, "until "+k.ExpiresAt.UTC().Format(time.DateOnly))
 	return itemRow{Kind: KindKey, Item: k.ID, Name: k.Name, Holds: pack(holds)}, k.RevokedAt.IsZero() && k.ExpiresAt.After(s.now())
+}
+
+// ofService says also by how many credentials an account proves who it is: one that is added is something to look at again.
+func (s *Service) ofService(a identity.ServiceAccount) (row itemRow, active bool) {
+	holds := slices.Concat(each("role", a.Roles), each("scope", a.Scopes), each("model", a.Models), each("label", a.Labels), each("network", a.Networks))
+	for _, k := range a.Keys {
+		holds = append(holds, "public key "+k.ID)
+	}
+	if a.HasSecret {
+		holds = append(holds, "secret")
+	}
+	holds = append(holds, "owner "+a.Owner, "until "+a.ExpiresAt.UTC().Format(time.DateOnly))
+	return itemRow{Kind: KindService, Item: a.ID, Name: a.Name, Holds: pack(holds)}, !a.Disabled && a.ExpiresAt.After(s.now())
 }
 
 func each(what string, values []string) (out []string) {
@@ -334,7 +366,7 @@ func (s *Service) unchanged(ctx context.Context, c Campaign, i Item, shown []str
 	return fault.New(fault.CodeConflict, fault.Say("accessreview.changed"))
 }
 
-// end disables the account or revokes the key of an entry whose decision says so and is stored. What a request ends has the records of that.
+// end disables the account or service account, or revokes the key, of an entry whose decision says so and is stored. What a request ends has the records of that.
 func (s *Service) end(ctx context.Context, c Campaign, i Item, requested bool) (Item, error) {
 	claimed, err := s.claim(ctx, c, i)
 	if err != nil || !claimed {
@@ -349,12 +381,7 @@ func (s *Service) end(ctx context.Context, c Campaign, i Item, requested bool) (
 			return i, errors.Join(fmt.Errorf("record what ends: %w", err), s.unclaim(ctx, c, i))
 		}
 	}
-	if i.Kind == KindKey {
-		err = s.cfg.Identity.RevokeKey(ctx, c.Tenant, i.ID)
-	} else {
-		// What protects the last administrator protects him here, too; nobody's rank does.
-		_, err = s.cfg.Identity.DisableUser(ctx, identity.Administrator{ID: "access-review", Platform: true}, c.Tenant, i.ID)
-	}
+	err = s.revoke(ctx, c, i)
 	if err != nil {
 		i.Failure = fault.Public(err).Code()
 		if i.Failure != fault.CodeConflict && i.Failure != fault.CodeNotFound { // those stay so
@@ -368,6 +395,21 @@ func (s *Service) end(ctx context.Context, c Campaign, i Item, requested bool) (
 	}
 	i.Done = s.now()
 	return i, s.finished(ctx, c, i)
+}
+
+// revoke takes away what an entry is about.
+func (s *Service) revoke(ctx context.Context, c Campaign, i Item) error {
+	switch i.Kind {
+	case KindKey:
+		return s.cfg.Identity.RevokeKey(ctx, c.Tenant, i.ID)
+	case KindService:
+		_, err := s.cfg.Identity.DisableServiceAccount(ctx, c.Tenant, i.ID)
+		return err
+	case KindUser:
+	}
+	// What protects the last administrator protects him here, too; nobody's rank does.
+	_, err := s.cfg.Identity.DisableUser(ctx, identity.Administrator{ID: "access-review", Platform: true}, c.Tenant, i.ID)
+	return err
 }
 
 // Run ends what lapses, and what another replica has left, until ctx ends.

@@ -172,6 +172,13 @@ func (s *Service) apart(ctx context.Context, c Campaign, i Item, who string) err
 		}
 		return err
 	}
+	if i.Kind == KindService {
+		a, err := s.cfg.Identity.ServiceAccount(ctx, c.Tenant, i.ID)
+		if err == nil && (a.Owner == who || a.CreatedBy == who) {
+			err = fault.New(fault.CodeSecondPerson)
+		}
+		return err
+	}
 	if i.ID == who {
 		return fault.New(fault.CodeSecondPerson)
 	}

@@ -194,13 +194,27 @@ func (i *Identity) User(ctx context.Context, tenant, id string) (User, error) {
 	return row.public(), err
 }
 
-// NameOf returns the name of a person's account, "" if there is none.
+// NameOf returns the name of a person's account or a service account, "" if there is none.
 func (i *Identity) NameOf(id string) string {
 	s, loaded := i.accounts.Last()
 	if !loaded {
 		return ""
 	}
-	return s.users[id].principal.Name
+	return cmp.Or(s.users[id].principal.Name, s.services[id].principal.Name)
+}
+
+// PersonNamed returns the id of the account of a name, without regard to case; "" if there is none.
+func (i *Identity) PersonNamed(name string) string {
+	s, loaded := i.accounts.Last()
+	if !loaded {
+		return ""
+	}
+	for id, u := range s.users {
+		if u.principal.Name == canonicalName(name) {
+			return id
+		}
+	}
+	return ""
 }
 
 // ChangeUser changes roles and labels of somebody else. They are in force at once here, within two polls elsewhere. Errors:

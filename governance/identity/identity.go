@@ -34,6 +34,8 @@ type Config struct {
 	KeyTTL        time.Duration `koanf:"key_ttl"` // of an API key made without an expiry; 8760h
 	// OneTimeTTL is how long a password that somebody else has set opens its change; 24h.
 	OneTimeTTL time.Duration `koanf:"one_time_ttl"`
+	// InvitationTTL is how long an invitation can be accepted; 72h, at most 168h.
+	InvitationTTL time.Duration `koanf:"invitation_ttl"`
 	// PasswordMaxAge is the age at which a password has to be changed; 0: never.
 	PasswordMaxAge time.Duration `koanf:"password_max_age"`
 	// PasswordHistory is how many passwords before the current one cannot be chosen again; 0: none, 24 at most.
@@ -50,8 +52,9 @@ type Config struct {
 }
 
 const (
-	maxAccessTTL = 15 * time.Minute
-	maxHistory   = 24
+	maxAccessTTL     = 15 * time.Minute
+	maxInvitationTTL = 7 * 24 * time.Hour
+	maxHistory       = 24
 
 	minSigningPeriod = 24 * time.Hour // published keys may be cached for an hour, and clocks differ
 )
@@ -76,6 +79,7 @@ func (c Config) WithDefaults() Config {
 		{&c.SessionTTL, 7 * 24 * time.Hour},
 		{&c.KeyTTL, 365 * 24 * time.Hour},
 		{&c.OneTimeTTL, 24 * time.Hour},
+		{&c.InvitationTTL, 72 * time.Hour},
 		{&c.ReviewNotice, 7 * 24 * time.Hour},
 		{&c.SigningPeriod, 30 * 24 * time.Hour},
 		{&c.Poll, time.Second},
@@ -95,6 +99,7 @@ func (c Config) Validate() error {
 	for name, d := range map[string]time.Duration{
 		"access_ttl": c.AccessTTL, "refresh_ttl": c.RefreshTTL, "session_ttl": c.SessionTTL, "key_ttl": c.KeyTTL, "poll": c.Poll,
 		"max_stale": c.MaxStale, "one_time_ttl": c.OneTimeTTL, "password_max_age": c.PasswordMaxAge, "review_notice": c.ReviewNotice,
+		"invitation_ttl": c.InvitationTTL,
 	} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s: must not be negative", name))
@@ -108,6 +113,9 @@ func (c Config) Validate() error {
 	}
 	if c.AccessTTL > maxAccessTTL {
 		errs = append(errs, fmt.Errorf("access_ttl: must be at most %s", maxAccessTTL))
+	}
+	if c.InvitationTTL > maxInvitationTTL {
+		errs = append(errs, fmt.Errorf("invitation_ttl: must be at most %s", maxInvitationTTL))
 	}
 	if c.SigningPeriod < minSigningPeriod || c.SigningPeriod%time.Second != 0 {
 		errs = append(errs, fmt.Errorf("signing_period: must be whole seconds, and at least %s", minSigningPeriod))
@@ -133,6 +141,9 @@ type Identity struct {
 	keys     digester
 	refresh  digester
 	recovery digester
+	service  digester // of secrets of service accounts
+	asserted digester
+	invited  digester
 	factors  factorSecrets
 	sessions *signingKeys
 	log      *slog.Logger
@@ -162,6 +173,9 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 		keys:     newDigester(keys.Derive("identity/api-key/v1")),
 		refresh:  newDigester(keys.Derive("identity/refresh-token/v1")),
 		recovery: newDigester(keys.Derive("identity/recovery-code/v1")),
+		service:  newDigester(keys.Derive("identity/service-secret/v1")),
+		asserted: newDigester(keys.Derive("identity/assertion/v1")),
+		invited:  newDigester(keys.Derive("identity/invitation/v1")),
 		factors:  factors,
 		sessions: &signingKeys{derive: keys.Derive, period: cfg.WithDefaults().SigningPeriod, made: map[int64]signingKey{}},
 		log:      log.With(slog.String("component", "identity")),
@@ -185,6 +199,7 @@ type accounts struct {
 	operator string // the tenant that runs the installation
 	keys     map[digest]keyEntry
 	users    map[string]userEntry
+	services map[string]serviceEntry
 	tenants  map[string]tenantRow
 	ended    map[string]struct{} // sign-in families ended before their session tokens expired
 	duties   Duties
@@ -234,7 +249,7 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 	s := &accounts{
 		keys:  make(map[digest]keyEntry, len(all.keys)),
 		users: make(map[string]userEntry, len(all.users)), tenants: make(map[string]tenantRow, len(all.tenants)),
-		ended: make(map[string]struct{}, len(all.revoked)), duties: all.duties,
+		ended: make(map[string]struct{}, len(all.revoked)), duties: all.duties, services: make(map[string]serviceEntry, len(all.services)),
 	}
 	for _, t := range all.tenants {
 		s.tenants[t.ID] = t
@@ -266,6 +281,11 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 	for _, row := range all.keys {
 		if err := s.addKey(row); err != nil {
 			i.log.Error("key row ignored", slog.String("key", row.ID), slog.Any("error", err))
+		}
+	}
+	for _, row := range all.services {
+		if err := s.addService(row, all.serviceKeys); err != nil {
+			i.log.Error("service account row ignored", slog.String("account", row.ID), slog.Any("error", err))
 		}
 	}
 	return s, nil
@@ -370,14 +390,17 @@ func (i *Identity) fresh() (*accounts, error) {
 }
 
 // Authenticate returns the principal a credential stands for on a plane. source is where the caller is: keys can be bound to networks. It
-// runs no SQL. Errors: CodeIdentityUnavailable; of a key CodeInvalidKey, CodeExpiredKey, CodeSuspendedKey; CodeInvalidSession on the admin plane.
-// Beside the principal, for the record: CodeTenantSuspended, of a key CodeKeyNetwork, and on the admin plane CodeKeyScope. None of them holds the credential.
+// runs no SQL. Errors: CodeIdentityUnavailable; of a key CodeInvalidKey, CodeExpiredKey, CodeSuspendedKey; of a service account CodeInvalidToken;
+// CodeInvalidSession on the admin plane. Beside the principal, for the record: CodeTenantSuspended, of a key or service account CodeKeyNetwork, and
+// on the admin plane CodeKeyScope. None of them holds the credential.
 func (i *Identity) Authenticate(_ context.Context, plane Plane, credential, source string) (Principal, error) {
 	s, err := i.fresh()
 	if err != nil {
 		return Principal{}, err
 	}
 	switch {
+	case isAccessToken(credential) && (plane == DataPlane || plane == AdminPlane):
+		return i.authenticateService(s, plane, credential, source)
 	case plane == DataPlane:
 		return i.authenticateKey(s, credential, source)
 	case plane == AdminPlane && strings.HasPrefix(credential, keyHead):

@@ -13,8 +13,8 @@ type Plane string
 
 // The planes.
 const (
-	DataPlane  Plane = "data"  // API keys
-	AdminPlane Plane = "admin" // session tokens, and API keys that may read
+	DataPlane  Plane = "data"  // API keys, and tokens of service accounts that are applications
+	AdminPlane Plane = "admin" // session tokens, tokens of other service accounts, and API keys that may read
 )
 
 // The roles. What each may do is data in package access; here are the names and which of them exclude each other.
@@ -26,7 +26,7 @@ const (
 	RoleCompliance    = "compliance"     // reads what is kept of prompts and answers, and erases it
 	RoleWitness       = "witness"        // another team's machine: reads hashes of the audit log and cosigns
 	RoleDeveloper     = "developer"      // tries models, fills collections
-	RoleApplication   = "application"    // API keys, and only they
+	RoleApplication   = "application"    // API keys, which have no other role, and service accounts that call the data plane
 )
 
 // The scopes of a key: what it may be used for. What each opens is data in package access.
@@ -59,8 +59,8 @@ type Limits struct {
 // Principal is an authenticated caller. It is a value; its slices are shared with the snapshot and must not be changed.
 type Principal struct {
 	Tenant, Project string
-	Kind            string // "key", "user" or "system"
-	ID              string // key id or user id
+	Kind            string // "key", "user", "service" or "system"
+	ID              string // of the key, user or service account
 	Name            string
 	Owner           string // user id of the person whose own key it is; "" for keys of the tenant and for users
 	Roles           []string

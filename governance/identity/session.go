@@ -363,7 +363,7 @@ func (i *Identity) authenticateSession(s *accounts, token string) (Principal, er
 	_, err := jwt.ParseWithClaims(token, &c, func(t *jwt.Token) (any, error) {
 		id, _ := t.Header["kid"].(string)
 		key, known := i.sessions.public(id, i.now())
-		if !known {
+		if typ := t.Header["typ"]; !known || typ != nil && typ != "JWT" { // another typ says that it is for something else
 			return nil, jwt.ErrTokenSignatureInvalid
 		}
 		return key, nil

@@ -103,7 +103,11 @@ type tables struct {
 	keys    []keyRow
 	revoked []string // families ended since revokedAfter
 	factors []string // accounts with a second factor
-	duties  Duties
+
+	services    []serviceRow
+	serviceKeys []serviceKeyRow
+
+	duties Duties
 }
 
 // load reads the version first: a write that slips in between makes the next poll reload, never go unseen.
@@ -118,6 +122,8 @@ func (s store) load(ctx context.Context, revokedAfter int64) (tables, error) {
 		db.Select(keyColumns).Find(&e.keys).Error,
 		db.Raw("SELECT DISTINCT family FROM identity_sessions WHERE revoked_at > ?", revokedAfter).Scan(&e.revoked).Error,
 		db.Raw("SELECT DISTINCT user_id FROM identity_factors WHERE confirmed_at <> 0").Scan(&e.factors).Error,
+		db.Select(serviceColumns).Where("removed_at = 0").Find(&e.services).Error,
+		db.Select(serviceKeyColumns).Find(&e.serviceKeys).Error,
 	)
 	return e, database.Unavailable("load identities", err)
 }
@@ -497,6 +503,7 @@ func (s store) touchKeys(ctx context.Context, uses map[string]lastUse) error {
 			err := errors.Join(
 				tx.Exec("UPDATE identity_keys SET last_used_at = ?, last_used_from = ? WHERE id = ? AND last_used_at < ?", u.at, u.network(), id, u.at).Error,
 				tx.Exec("UPDATE identity_keys SET former_used_at = ? WHERE id = ? AND former_used_at < ?", u.formerAt, id, u.formerAt).Error,
+				tx.Exec("UPDATE identity_service_accounts SET last_used_at = ? WHERE id = ? AND last_used_at < ?", u.at, id, u.at).Error,
 			)
 			if err != nil {
 				return err

@@ -26,6 +26,8 @@ const (
 	CodeOneTimeExpired Code = "one_time_password_expired"
 	CodeInvalidSession Code = "invalid_session"
 	CodeSecondFactor   Code = "second_factor_required"
+	CodeInvalidClient  Code = "invalid_client"
+	CodeInvalidToken   Code = "invalid_token"
 
 	CodeNotAllowed      Code = "not_allowed"
 	CodeKeyScope        Code = "key_scope"
@@ -44,6 +46,7 @@ const (
 	CodeEnrolFactor     Code = "second_factor_enrolment_required"
 	CodeApprovalNeeded  Code = "approval_required"
 	CodeActApproval     Code = "act_approval_required"
+	CodeNeedsPerson     Code = "person_required"
 
 	CodeBlockedContent Code = "blocked_content"
 	CodeBlockedAnswer  Code = "blocked_answer"
@@ -52,6 +55,7 @@ const (
 	CodeCollectionNotFound Code = "collection_not_found"
 	CodePassageReplaced    Code = "passage_replaced"
 	CodeNotFound           Code = "not_found"
+	CodeInvitation         Code = "invalid_invitation"
 	CodeMethodNotAllowed   Code = "method_not_allowed"
 
 	CodeConflict        Code = "conflict"
@@ -123,6 +127,8 @@ var kinds = map[Code]Kind{
 	CodeOneTimeExpired: Unauthenticated,
 	CodeInvalidSession: Unauthenticated,
 	CodeSecondFactor:   Unauthenticated,
+	CodeInvalidClient:  Unauthenticated,
+	CodeInvalidToken:   Unauthenticated,
 
 	CodeNotAllowed:      Denied,
 	CodeKeyScope:        Denied,
@@ -141,6 +147,7 @@ var kinds = map[Code]Kind{
 	CodeEnrolFactor:     Denied,
 	CodeApprovalNeeded:  Denied,
 	CodeActApproval:     Denied,
+	CodeNeedsPerson:     Denied,
 
 	CodeBlockedContent: Blocked,
 	CodeBlockedAnswer:  Blocked,
@@ -149,6 +156,7 @@ var kinds = map[Code]Kind{
 	CodeCollectionNotFound: NotFound,
 	CodePassageReplaced:    NotFound,
 	CodeNotFound:           NotFound,
+	CodeInvitation:         NotFound,
 	CodeMethodNotAllowed:   Method,
 
 	CodeConflict:        Conflict,

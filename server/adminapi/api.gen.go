@@ -39,14 +39,17 @@ func (e AccessReviewItemDecision) Valid() bool {
 
 // Defines values for AccessReviewKind.
 const (
-	AccessReviewKindKey  AccessReviewKind = "key"
-	AccessReviewKindUser AccessReviewKind = "user"
+	AccessReviewKindKey     AccessReviewKind = "key"
+	AccessReviewKindService AccessReviewKind = "service"
+	AccessReviewKindUser    AccessReviewKind = "user"
 )
 
 // Valid indicates whether the value is a known member of the AccessReviewKind enum.
 func (e AccessReviewKind) Valid() bool {
 	switch e {
 	case AccessReviewKindKey:
+		return true
+	case AccessReviewKindService:
 		return true
 	case AccessReviewKindUser:
 		return true
@@ -295,6 +298,30 @@ func (e InstanceState) Valid() bool {
 	case Starting:
 		return true
 	case Warming:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for InvitationState.
+const (
+	InvitationStateAccepted  InvitationState = "accepted"
+	InvitationStateExpired   InvitationState = "expired"
+	InvitationStateOpen      InvitationState = "open"
+	InvitationStateWithdrawn InvitationState = "withdrawn"
+)
+
+// Valid indicates whether the value is a known member of the InvitationState enum.
+func (e InvitationState) Valid() bool {
+	switch e {
+	case InvitationStateAccepted:
+		return true
+	case InvitationStateExpired:
+		return true
+	case InvitationStateOpen:
+		return true
+	case InvitationStateWithdrawn:
 		return true
 	default:
 		return false
@@ -679,6 +706,51 @@ func (e RolloutPhase) Valid() bool {
 	}
 }
 
+// Defines values for ServiceAccountState.
+const (
+	ServiceAccountStateActive    ServiceAccountState = "active"
+	ServiceAccountStateDisabled  ServiceAccountState = "disabled"
+	ServiceAccountStateExpired   ServiceAccountState = "expired"
+	ServiceAccountStateSuspended ServiceAccountState = "suspended"
+)
+
+// Valid indicates whether the value is a known member of the ServiceAccountState enum.
+func (e ServiceAccountState) Valid() bool {
+	switch e {
+	case ServiceAccountStateActive:
+		return true
+	case ServiceAccountStateDisabled:
+		return true
+	case ServiceAccountStateExpired:
+		return true
+	case ServiceAccountStateSuspended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ServiceKeyAlgorithm.
+const (
+	ES256 ServiceKeyAlgorithm = "ES256"
+	EdDSA ServiceKeyAlgorithm = "EdDSA"
+	RS256 ServiceKeyAlgorithm = "RS256"
+)
+
+// Valid indicates whether the value is a known member of the ServiceKeyAlgorithm enum.
+func (e ServiceKeyAlgorithm) Valid() bool {
+	switch e {
+	case ES256:
+		return true
+	case EdDSA:
+		return true
+	case RS256:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SystemPartStatus.
 const (
 	SystemPartStatusDegraded SystemPartStatus = "degraded"
@@ -815,6 +887,14 @@ func (e ReportUsageParamsGroupBy) Valid() bool {
 	default:
 		return false
 	}
+}
+
+// AcceptedInvitation defines model for AcceptedInvitation.
+type AcceptedInvitation struct {
+	// Name To sign in with
+	Name   string   `json:"name"`
+	Roles  []string `json:"roles"`
+	Tenant string   `json:"tenant"`
 }
 
 // AccessDecision defines model for AccessDecision.
@@ -1237,6 +1317,17 @@ type CoveringHold struct {
 	ReleasedAt *time.Time `json:"released_at,omitempty"`
 }
 
+// CreatedInvitation defines model for CreatedInvitation.
+type CreatedInvitation struct {
+	Invitation Invitation `json:"invitation"`
+
+	// Token Shown once
+	Token string `json:"token"`
+
+	// Url Of the page on which the person accepts, with the token in its fragment, which browsers send nobody
+	Url string `json:"url"`
+}
+
 // CreatedKey defines model for CreatedKey.
 type CreatedKey struct {
 	// BaseUrl Where applications reach the OpenAI-compatible API
@@ -1251,6 +1342,17 @@ type CreatedKey struct {
 
 	// Secret Shown once
 	Secret string `json:"secret"`
+}
+
+// CreatedServiceAccount defines model for CreatedServiceAccount.
+type CreatedServiceAccount struct {
+	Account ServiceAccount `json:"account"`
+
+	// Secret Shown once; absent where it has keys instead
+	Secret *string `json:"secret,omitempty"`
+
+	// TokenUrl Where it gets tokens, and what its assertions are addressed to
+	TokenUrl string `json:"token_url"`
 }
 
 // Document defines model for Document.
@@ -1603,6 +1705,45 @@ type InstanceModel struct {
 
 	// Upstream The name at the upstream; absent = id
 	Upstream *string `json:"upstream,omitempty"`
+}
+
+// Invitation defines model for Invitation.
+type Invitation struct {
+	AcceptedAt *time.Time `json:"accepted_at,omitempty"`
+	CreatedAt  time.Time  `json:"created_at"`
+
+	// CreatedBy Somebody by id and, where it is known, by name
+	CreatedBy Person          `json:"created_by"`
+	ExpiresAt time.Time       `json:"expires_at"`
+	Id        string          `json:"id"`
+	Labels    []string        `json:"labels"`
+	Name      string          `json:"name"`
+	Roles     []string        `json:"roles"`
+	State     InvitationState `json:"state"`
+	Tenant    string          `json:"tenant"`
+
+	// User Id of the account that came about; absent until then
+	User *string `json:"user,omitempty"`
+}
+
+// InvitationState defines model for Invitation.State.
+type InvitationState string
+
+// InvitationAcceptance defines model for InvitationAcceptance.
+type InvitationAcceptance struct {
+	Password string `json:"password"`
+	Token    string `json:"token"`
+}
+
+// InvitationPage defines model for InvitationPage.
+type InvitationPage struct {
+	Items []Invitation `json:"items"`
+	Next  *string      `json:"next,omitempty"`
+}
+
+// InvitationToken defines model for InvitationToken.
+type InvitationToken struct {
+	Token string `json:"token"`
 }
 
 // Key defines model for Key.
@@ -2099,6 +2240,16 @@ type NewInstance struct {
 // NewInstancePower Where figures of its electric power come from
 type NewInstancePower string
 
+// NewInvitation defines model for NewInvitation.
+type NewInvitation struct {
+	Labels *[]string `json:"labels,omitempty"`
+
+	// Name Of the account
+	Name   string   `json:"name"`
+	Roles  []string `json:"roles"`
+	Tenant *string  `json:"tenant,omitempty"`
+}
+
 // NewKey defines model for NewKey.
 type NewKey struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
@@ -2195,6 +2346,40 @@ type NewRollout struct {
 	Steps *[]int `json:"steps,omitempty"`
 }
 
+// NewServiceAccount defines model for NewServiceAccount.
+type NewServiceAccount struct {
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// Keys A JWK, a JWK set or PEM of public keys; if absent it gets a secret
+	Keys   *string   `json:"keys,omitempty"`
+	Labels *[]string `json:"labels,omitempty"`
+
+	// Limits 0 takes the default of the installation
+	Limits *Limits `json:"limits,omitempty"`
+
+	// Models Names or patterns with a star
+	Models *[]string `json:"models,omitempty"`
+	Name   string    `json:"name"`
+
+	// Networks Networks such as 10.20.0.0/16 or 2001:db8::/32
+	Networks *[]string `json:"networks,omitempty"`
+
+	// Owner Name of the person who answers for it; the caller if absent
+	Owner   *string `json:"owner,omitempty"`
+	Project *string `json:"project,omitempty"`
+
+	// Roles application, which excludes every other; developer, witness, auditor, system_admin or security_admin
+	Roles  []string    `json:"roles"`
+	Scopes *[]KeyScope `json:"scopes,omitempty"`
+	Tenant *string     `json:"tenant,omitempty"`
+}
+
+// NewServiceKeys defines model for NewServiceKeys.
+type NewServiceKeys struct {
+	// Keys A JWK, a JWK set or PEM of public keys
+	Keys string `json:"keys"`
+}
+
 // NewTenant defines model for NewTenant.
 type NewTenant struct {
 	Id string `json:"id"`
@@ -2214,6 +2399,19 @@ type NewUser struct {
 	Password           string   `json:"password"`
 	Roles              []string `json:"roles"`
 	Tenant             *string  `json:"tenant,omitempty"`
+}
+
+// OpenInvitation defines model for OpenInvitation.
+type OpenInvitation struct {
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// InvitedBy Name of whoever invites
+	InvitedBy string `json:"invited_by"`
+
+	// Name Of the account
+	Name   string   `json:"name"`
+	Roles  []string `json:"roles"`
+	Tenant string   `json:"tenant"`
 }
 
 // Passage defines model for Passage.
@@ -2839,6 +3037,94 @@ type SeenCheckpoint struct {
 	Size int64 `json:"size"`
 }
 
+// ServiceAccount defines model for ServiceAccount.
+type ServiceAccount struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy Somebody by id and, where it is known, by name
+	CreatedBy Person    `json:"created_by"`
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// FormerSecretExpiresAt Until when the secret before the last rotation is accepted; absent if there is none
+	FormerSecretExpiresAt *time.Time `json:"former_secret_expires_at,omitempty"`
+	HasSecret             bool       `json:"has_secret"`
+
+	// Id The client id
+	Id     string       `json:"id"`
+	Keys   []ServiceKey `json:"keys"`
+	Labels []string     `json:"labels"`
+
+	// LastUsedAt Absent if never
+	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
+
+	// Limits 0 takes the default of the installation
+	Limits Limits `json:"limits"`
+
+	// Models Model patterns it is narrowed to; empty for all that the policy allows
+	Models []string `json:"models"`
+	Name   string   `json:"name"`
+
+	// Networks Networks it is accepted from; empty for everywhere
+	Networks []string `json:"networks"`
+
+	// Owner Somebody by id and, where it is known, by name
+	Owner   Person   `json:"owner"`
+	Project string   `json:"project"`
+	Roles   []string `json:"roles"`
+
+	// RotatedAt Absent if never
+	RotatedAt *time.Time `json:"rotated_at,omitempty"`
+
+	// Scopes What it is narrowed to; empty for all of its roles
+	Scopes []KeyScope `json:"scopes"`
+
+	// State suspended: its owner is disabled, has yet to change a one-time password, or has a duty that excludes one of its own
+	State  ServiceAccountState `json:"state"`
+	Tenant string              `json:"tenant"`
+}
+
+// ServiceAccountState suspended: its owner is disabled, has yet to change a one-time password, or has a duty that excludes one of its own
+type ServiceAccountState string
+
+// ServiceAccountChange What is absent stays as it is
+type ServiceAccountChange struct {
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	Labels    *[]string  `json:"labels,omitempty"`
+
+	// Limits 0 takes the default of the installation
+	Limits   *Limits   `json:"limits,omitempty"`
+	Models   *[]string `json:"models,omitempty"`
+	Name     *string   `json:"name,omitempty"`
+	Networks *[]string `json:"networks,omitempty"`
+
+	// Owner Name of a person
+	Owner   *string     `json:"owner,omitempty"`
+	Project *string     `json:"project,omitempty"`
+	Roles   *[]string   `json:"roles,omitempty"`
+	Scopes  *[]KeyScope `json:"scopes,omitempty"`
+}
+
+// ServiceAccountPage defines model for ServiceAccountPage.
+type ServiceAccountPage struct {
+	Items []ServiceAccount `json:"items"`
+	Next  *string          `json:"next,omitempty"`
+}
+
+// ServiceKey defines model for ServiceKey.
+type ServiceKey struct {
+	Algorithm ServiceKeyAlgorithm `json:"algorithm"`
+	CreatedAt time.Time           `json:"created_at"`
+
+	// CreatedBy Somebody by id and, where it is known, by name
+	CreatedBy Person `json:"created_by"`
+
+	// Id The kid
+	Id string `json:"id"`
+}
+
+// ServiceKeyAlgorithm defines model for ServiceKey.Algorithm.
+type ServiceKeyAlgorithm string
+
 // Session defines model for Session.
 type Session struct {
 	AccessToken string    `json:"access_token"`
@@ -3199,6 +3485,9 @@ type IdPath = string
 // InstancePath defines model for InstancePath.
 type InstancePath = string
 
+// KeyPath defines model for KeyPath.
+type KeyPath = string
+
 // Limit defines model for Limit.
 type Limit = int
 
@@ -3479,6 +3768,22 @@ type ListStepsParams struct {
 	Limit *int   `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// ListInvitationsParams defines parameters for ListInvitations.
+type ListInvitationsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Cursor `next` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// WithdrawInvitationParams defines parameters for WithdrawInvitation.
+type WithdrawInvitationParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // ListKeysParams defines parameters for ListKeys.
 type ListKeysParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -3618,6 +3923,70 @@ type ListRolloutsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// ListServiceAccountsParams defines parameters for ListServiceAccounts.
+type ListServiceAccountsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Cursor `next` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// RemoveServiceAccountParams defines parameters for RemoveServiceAccount.
+type RemoveServiceAccountParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// GetServiceAccountParams defines parameters for GetServiceAccount.
+type GetServiceAccountParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ChangeServiceAccountParams defines parameters for ChangeServiceAccount.
+type ChangeServiceAccountParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// DisableServiceAccountParams defines parameters for DisableServiceAccount.
+type DisableServiceAccountParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// EnableServiceAccountParams defines parameters for EnableServiceAccount.
+type EnableServiceAccountParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// AddServiceKeysParams defines parameters for AddServiceKeys.
+type AddServiceKeysParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// RemoveServiceKeyParams defines parameters for RemoveServiceKey.
+type RemoveServiceKeyParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// RemoveServiceSecretParams defines parameters for RemoveServiceSecret.
+type RemoveServiceSecretParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// RotateServiceSecretParams defines parameters for RotateServiceSecret.
+type RotateServiceSecretParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // ListTenantsParams defines parameters for ListTenants.
 type ListTenantsParams struct {
 	// Cursor `next` of the page before
@@ -3733,6 +4102,15 @@ type SetCapacityJSONRequestBody = CapacitySchedule
 // LoadAdapterJSONRequestBody defines body for LoadAdapter for application/json ContentType.
 type LoadAdapterJSONRequestBody = NewAdapter
 
+// InviteUserJSONRequestBody defines body for InviteUser for application/json ContentType.
+type InviteUserJSONRequestBody = NewInvitation
+
+// AcceptInvitationJSONRequestBody defines body for AcceptInvitation for application/json ContentType.
+type AcceptInvitationJSONRequestBody = InvitationAcceptance
+
+// ShowInvitationJSONRequestBody defines body for ShowInvitation for application/json ContentType.
+type ShowInvitationJSONRequestBody = InvitationToken
+
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = NewKey
 
@@ -3807,6 +4185,18 @@ type AbortRolloutJSONRequestBody = Reason
 
 // ApproveRolloutJSONRequestBody defines body for ApproveRollout for application/json ContentType.
 type ApproveRolloutJSONRequestBody = Approval
+
+// CreateServiceAccountJSONRequestBody defines body for CreateServiceAccount for application/json ContentType.
+type CreateServiceAccountJSONRequestBody = NewServiceAccount
+
+// ChangeServiceAccountJSONRequestBody defines body for ChangeServiceAccount for application/json ContentType.
+type ChangeServiceAccountJSONRequestBody = ServiceAccountChange
+
+// AddServiceKeysJSONRequestBody defines body for AddServiceKeys for application/json ContentType.
+type AddServiceKeysJSONRequestBody = NewServiceKeys
+
+// RotateServiceSecretJSONRequestBody defines body for RotateServiceSecret for application/json ContentType.
+type RotateServiceSecretJSONRequestBody = KeyRotation
 
 // LoginJSONRequestBody defines body for Login for application/json ContentType.
 type LoginJSONRequestBody = LoginRequest
@@ -4283,7 +4673,7 @@ type ServerInterface interface {
 	// ListAccessReviews List reviews of access, newest first
 	// (GET /access-reviews)
 	ListAccessReviews(c *gin.Context, params ListAccessReviewsParams)
-	// StartAccessReview Start a review of every active account and key of a tenant
+	// StartAccessReview Start a review of every active account, service account and key of a tenant
 	// (POST /access-reviews)
 	StartAccessReview(c *gin.Context)
 	// GetAccessReview One review of access with its entries
@@ -4433,6 +4823,21 @@ type ServerInterface interface {
 	// ListInstances List the instances of all pools, as they are for this replica
 	// (GET /instances)
 	ListInstances(c *gin.Context)
+	// ListInvitations List invitations of a tenant, newest first
+	// (GET /invitations)
+	ListInvitations(c *gin.Context, params ListInvitationsParams)
+	// InviteUser Invite a person
+	// (POST /invitations)
+	InviteUser(c *gin.Context)
+	// AcceptInvitation Accept an invitation by choosing a password
+	// (POST /invitations/accept)
+	AcceptInvitation(c *gin.Context)
+	// ShowInvitation What the invitation of a token is to
+	// (POST /invitations/show)
+	ShowInvitation(c *gin.Context)
+	// WithdrawInvitation Withdraw an invitation
+	// (POST /invitations/{id}/withdraw)
+	WithdrawInvitation(c *gin.Context, id IdPath, params WithdrawInvitationParams)
 	// GetKeyring Wrapping keys, and how far their rotation has come
 	// (GET /keyring)
 	GetKeyring(c *gin.Context)
@@ -4583,6 +4988,39 @@ type ServerInterface interface {
 	// ApproveRollout Promote to the next step as soon as the evidence passes
 	// (POST /rollouts/{id}/approve)
 	ApproveRollout(c *gin.Context, id IdPath)
+	// ListServiceAccounts List service accounts of a tenant, oldest first
+	// (GET /service-accounts)
+	ListServiceAccounts(c *gin.Context, params ListServiceAccountsParams)
+	// CreateServiceAccount Create a service account
+	// (POST /service-accounts)
+	CreateServiceAccount(c *gin.Context)
+	// RemoveServiceAccount Remove a service account
+	// (DELETE /service-accounts/{id})
+	RemoveServiceAccount(c *gin.Context, id IdPath, params RemoveServiceAccountParams)
+	// GetServiceAccount One service account
+	// (GET /service-accounts/{id})
+	GetServiceAccount(c *gin.Context, id IdPath, params GetServiceAccountParams)
+	// ChangeServiceAccount Change a service account
+	// (PATCH /service-accounts/{id})
+	ChangeServiceAccount(c *gin.Context, id IdPath, params ChangeServiceAccountParams)
+	// DisableServiceAccount Disable a service account and end its tokens
+	// (POST /service-accounts/{id}/disable)
+	DisableServiceAccount(c *gin.Context, id IdPath, params DisableServiceAccountParams)
+	// EnableServiceAccount Enable a disabled service account
+	// (POST /service-accounts/{id}/enable)
+	EnableServiceAccount(c *gin.Context, id IdPath, params EnableServiceAccountParams)
+	// AddServiceKeys Give a service account public keys
+	// (POST /service-accounts/{id}/keys)
+	AddServiceKeys(c *gin.Context, id IdPath, params AddServiceKeysParams)
+	// RemoveServiceKey Take a public key from a service account, and end its tokens
+	// (DELETE /service-accounts/{id}/keys/{key})
+	RemoveServiceKey(c *gin.Context, id IdPath, key KeyPath, params RemoveServiceKeyParams)
+	// RemoveServiceSecret Take its secrets from a service account, and end its tokens
+	// (DELETE /service-accounts/{id}/secret)
+	RemoveServiceSecret(c *gin.Context, id IdPath, params RemoveServiceSecretParams)
+	// RotateServiceSecret Give a service account another secret, or its first
+	// (POST /service-accounts/{id}/secret)
+	RotateServiceSecret(c *gin.Context, id IdPath, params RotateServiceSecretParams)
 	// Logout Sign out
 	// (DELETE /session)
 	Logout(c *gin.Context)
@@ -6112,6 +6550,124 @@ func (siw *ServerInterfaceWrapper) ListInstances(c *gin.Context) {
 	siw.Handler.ListInstances(c)
 }
 
+// ListInvitations operation middleware
+func (siw *ServerInterfaceWrapper) ListInvitations(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListInvitationsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListInvitations(c, params)
+}
+
+// InviteUser operation middleware
+func (siw *ServerInterfaceWrapper) InviteUser(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.InviteUser(c)
+}
+
+// AcceptInvitation operation middleware
+func (siw *ServerInterfaceWrapper) AcceptInvitation(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.AcceptInvitation(c)
+}
+
+// ShowInvitation operation middleware
+func (siw *ServerInterfaceWrapper) ShowInvitation(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ShowInvitation(c)
+}
+
+// WithdrawInvitation operation middleware
+func (siw *ServerInterfaceWrapper) WithdrawInvitation(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params WithdrawInvitationParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.WithdrawInvitation(c, id, params)
+}
+
 // GetKeyring operation middleware
 func (siw *ServerInterfaceWrapper) GetKeyring(c *gin.Context) {
 
@@ -7349,6 +7905,395 @@ func (siw *ServerInterfaceWrapper) ApproveRollout(c *gin.Context) {
 	siw.Handler.ApproveRollout(c, id)
 }
 
+// ListServiceAccounts operation middleware
+func (siw *ServerInterfaceWrapper) ListServiceAccounts(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListServiceAccountsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListServiceAccounts(c, params)
+}
+
+// CreateServiceAccount operation middleware
+func (siw *ServerInterfaceWrapper) CreateServiceAccount(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateServiceAccount(c)
+}
+
+// RemoveServiceAccount operation middleware
+func (siw *ServerInterfaceWrapper) RemoveServiceAccount(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RemoveServiceAccountParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RemoveServiceAccount(c, id, params)
+}
+
+// GetServiceAccount operation middleware
+func (siw *ServerInterfaceWrapper) GetServiceAccount(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetServiceAccountParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetServiceAccount(c, id, params)
+}
+
+// ChangeServiceAccount operation middleware
+func (siw *ServerInterfaceWrapper) ChangeServiceAccount(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ChangeServiceAccountParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ChangeServiceAccount(c, id, params)
+}
+
+// DisableServiceAccount operation middleware
+func (siw *ServerInterfaceWrapper) DisableServiceAccount(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DisableServiceAccountParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DisableServiceAccount(c, id, params)
+}
+
+// EnableServiceAccount operation middleware
+func (siw *ServerInterfaceWrapper) EnableServiceAccount(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params EnableServiceAccountParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.EnableServiceAccount(c, id, params)
+}
+
+// AddServiceKeys operation middleware
+func (siw *ServerInterfaceWrapper) AddServiceKeys(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AddServiceKeysParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.AddServiceKeys(c, id, params)
+}
+
+// RemoveServiceKey operation middleware
+func (siw *ServerInterfaceWrapper) RemoveServiceKey(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "key" -------------
+	var key KeyPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "key", c.Param("key"), &key, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter key: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RemoveServiceKeyParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RemoveServiceKey(c, id, key, params)
+}
+
+// RemoveServiceSecret operation middleware
+func (siw *ServerInterfaceWrapper) RemoveServiceSecret(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RemoveServiceSecretParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RemoveServiceSecret(c, id, params)
+}
+
+// RotateServiceSecret operation middleware
+func (siw *ServerInterfaceWrapper) RotateServiceSecret(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RotateServiceSecretParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RotateServiceSecret(c, id, params)
+}
+
 // Logout operation middleware
 func (siw *ServerInterfaceWrapper) Logout(c *gin.Context) {
 
@@ -7875,6 +8820,22 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/users/:id/password-reset", wrapper.ResetPassword)
 	router.POST(options.BaseURL+"/users/:id/second-factor-reset", wrapper.ResetSecondFactor)
 	router.POST(options.BaseURL+"/users/:id/disable", wrapper.DisableUser)
+	router.GET(options.BaseURL+"/invitations", wrapper.ListInvitations)
+	router.POST(options.BaseURL+"/invitations", wrapper.InviteUser)
+	router.POST(options.BaseURL+"/invitations/:id/withdraw", wrapper.WithdrawInvitation)
+	router.POST(options.BaseURL+"/invitations/show", wrapper.ShowInvitation)
+	router.POST(options.BaseURL+"/invitations/accept", wrapper.AcceptInvitation)
+	router.GET(options.BaseURL+"/service-accounts", wrapper.ListServiceAccounts)
+	router.POST(options.BaseURL+"/service-accounts", wrapper.CreateServiceAccount)
+	router.DELETE(options.BaseURL+"/service-accounts/:id", wrapper.RemoveServiceAccount)
+	router.GET(options.BaseURL+"/service-accounts/:id", wrapper.GetServiceAccount)
+	router.PATCH(options.BaseURL+"/service-accounts/:id", wrapper.ChangeServiceAccount)
+	router.POST(options.BaseURL+"/service-accounts/:id/disable", wrapper.DisableServiceAccount)
+	router.POST(options.BaseURL+"/service-accounts/:id/enable", wrapper.EnableServiceAccount)
+	router.DELETE(options.BaseURL+"/service-accounts/:id/secret", wrapper.RemoveServiceSecret)
+	router.POST(options.BaseURL+"/service-accounts/:id/secret", wrapper.RotateServiceSecret)
+	router.POST(options.BaseURL+"/service-accounts/:id/keys", wrapper.AddServiceKeys)
+	router.DELETE(options.BaseURL+"/service-accounts/:id/keys/:key", wrapper.RemoveServiceKey)
 	router.GET(options.BaseURL+"/access-reviews", wrapper.ListAccessReviews)
 	router.POST(options.BaseURL+"/access-reviews", wrapper.StartAccessReview)
 	router.GET(options.BaseURL+"/access-reviews/:id", wrapper.GetAccessReview)

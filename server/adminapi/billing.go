@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -77,6 +78,15 @@ func (s *Server) budgets(c *gin.Context) ([]Budget, error) {
 	return out, nil
 }
 
+// holder looks for the key or service account of the tenant that a budget is to be of.
+func (s *Server) holder(c *gin.Context, id string) error {
+	_, err := s.deps.Identity.Key(c.Request.Context(), tenantOf(c), id)
+	if fault.Is(err, fault.CodeNotFound) && strings.HasPrefix(id, identity.ServicePrefix) {
+		_, err = s.deps.Identity.ServiceAccount(c.Request.Context(), tenantOf(c), id)
+	}
+	return err
+}
+
 // SetBudget implements PUT /budgets.
 func (s *Server) SetBudget(c *gin.Context) {
 	in, err := decode[NewBudget](c)
@@ -88,7 +98,7 @@ func (s *Server) SetBudget(c *gin.Context) {
 	about(c, tenantOf(c)+"/"+key, map[string]string{"period": string(in.Period), "limit_nano": strconv.FormatInt(in.LimitNano, 10)})
 	err = mayBudget(c, key)
 	if err == nil && key != "" {
-		_, err = s.deps.Identity.Key(c.Request.Context(), tenantOf(c), key)
+		err = s.holder(c, key)
 	}
 	if err != nil {
 		s.Fail(c, err)

@@ -54,6 +54,9 @@ func (s *Server) chain(c *gin.Context) {
 	if err == nil && principal.Kind == "key" && c.Request.Method != http.MethodGet {
 		err = fault.New(fault.CodeKeyScope) // keys only read here
 	}
+	if err == nil && principal.Kind == "service" && op.secondPerson {
+		err = fault.New(fault.CodeNeedsPerson) // what is grave is asked for by somebody, of somebody else
+	}
 	if err != nil && principal.ID != "" {
 		s.failRecorded(c, op, principal, principal.Tenant, err)
 		return
@@ -179,6 +182,8 @@ func (s *Server) public(c *gin.Context, op operation, body []byte) {
 		p := s.deps.Identity.Claimed(in.User)
 		c.Set(keyResource, p.ID)
 		s.act(c, op, p, p.Tenant, c.Next)
+	case "acceptInvitation":
+		s.acceptRecorded(c, op, body)
 	case "logout":
 		token, _ := c.Cookie(refreshCookie)
 		p, found, err := s.deps.Identity.Holder(c.Request.Context(), token)

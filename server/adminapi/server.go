@@ -70,6 +70,10 @@ type Deps struct {
 	Playground gin.HandlerFunc
 	// BaseURL says where applications reach the OpenAI-compatible API, for somebody whose request came the way it did.
 	BaseURL func(r *http.Request) string
+	// TokenURL says where service accounts get tokens for a plane.
+	TokenURL func(p identity.Plane) string
+	// ConsoleURL says where somebody whose request came the way it did finds the console; it ends with a slash.
+	ConsoleURL func(r *http.Request) string
 	// EnergyMethod names how energy figures of this installation come about.
 	EnergyMethod string
 	// AuditStatus says how the audit log is doing, of a tenant or, if whole, of all.

@@ -12,6 +12,7 @@ import { useSession } from './lib/me';
 import { useDark, useMedia } from './lib/media';
 import { FirstFactor } from './pages/FirstFactor';
 import { FirstPassword } from './pages/FirstPassword';
+import { Invitation, isInvitation } from './pages/Invitation';
 import { Login } from './pages/Login';
 
 const Home = lazy(() => import('./pages/Home'));
@@ -25,6 +26,7 @@ const Rollouts = lazy(() => import('./pages/Rollouts'));
 const Reveal = lazy(() => import('./pages/Reveal'));
 const Rollout = lazy(() => import('./pages/Rollout'));
 const Approvals = lazy(() => import('./pages/Approvals'));
+const ServiceAccounts = lazy(() => import('./pages/ServiceAccounts'));
 const Users = lazy(() => import('./pages/Users'));
 const Tenants = lazy(() => import('./pages/Tenants'));
 const System = lazy(() => import('./pages/System'));
@@ -39,6 +41,7 @@ function newRouter() {
           { path: '/playground', element: <Playground /> },
           { path: '/keys', element: <Keys /> },
           { path: '/users', element: <Users /> },
+          { path: '/service-accounts', element: <ServiceAccounts /> },
           { path: '/tenants', element: <Tenants /> },
           { path: '/usage', element: <Usage /> },
           { path: '/knowledge', element: <Knowledge /> },
@@ -134,6 +137,7 @@ function Gate() {
   const queries = useQueryClient();
   const user = me?.id;
   useEffect(() => (user === undefined ? undefined : () => queries.clear()), [queries, user]); // the next user must not see what the last one loaded; cleared later, it would be lost what the next one's page asks for as it opens
+  if (isInvitation()) return <Invitation />; // whoever is signed in here is not the person who was invited
   if (status === 'unknown') return <Spin fullscreen />;
   if (status === 'in' && me?.must_change_password) return <FirstPassword />;
   if (status === 'in' && me?.second_factor?.must_enrol) return <FirstFactor />;

@@ -358,6 +358,228 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/invitations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List invitations of a tenant, newest first */
+        get: operations["listInvitations"];
+        put?: never;
+        /**
+         * Invite a person
+         * @description The token is in this answer only; it is stored as a keyed hash. There is no account before somebody with the token chooses a password, within `identity.invitation_ttl`. The account then counts as created by the caller, who must still be allowed to create it.
+         */
+        post: operations["inviteUser"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/invitations/{id}/withdraw": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Withdraw an invitation
+         * @description Withdrawing one again changes nothing; one that was accepted cannot be withdrawn (409 `conflict`).
+         */
+        post: operations["withdrawInvitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/invitations/show": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * What the invitation of a token is to
+         * @description For the page on which a person accepts it. Every token that cannot be accepted is answered alike (404 `invalid_invitation`), and guesses are slowed down.
+         */
+        post: operations["showInvitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/invitations/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Accept an invitation by choosing a password
+         * @description Makes the account, which then signs in. An invitation is accepted once.
+         */
+        post: operations["acceptInvitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/service-accounts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List service accounts of a tenant, oldest first */
+        get: operations["listServiceAccounts"];
+        put?: never;
+        /**
+         * Create a service account
+         * @description A program's account. It gets access tokens at `token_url` (RFC 6749, client credentials) by its secret, which is in this answer only, or with `keys` by assertions that it signs (RFC 7523), and sends them as a bearer: to the data plane if it is an `application`, else to this API. It stays within its tenant, is never a second person, and does nothing that needs one. A person owns it: while he may not answer for it, it is refused.
+         */
+        post: operations["createServiceAccount"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/service-accounts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One service account */
+        get: operations["getServiceAccount"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove a service account
+         * @description Ends its credentials and tokens for good. Every replica refuses them within two seconds.
+         */
+        delete: operations["removeServiceAccount"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a service account
+         * @description What is absent stays as it is. The credentials stay, too; tokens end.
+         */
+        patch: operations["changeServiceAccount"];
+        trace?: never;
+    };
+    "/service-accounts/{id}/disable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Disable a service account and end its tokens */
+        post: operations["disableServiceAccount"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/service-accounts/{id}/enable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Enable a disabled service account
+         * @description The tokens of before stay ended.
+         */
+        post: operations["enableServiceAccount"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/service-accounts/{id}/secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give a service account another secret, or its first
+         * @description The new secret is in this answer only. The one before is accepted for the overlap. While it is, rotating again is refused (409 `conflict`), but for an overlap of 0, which ends both earlier secrets, and all tokens, within two seconds.
+         */
+        post: operations["rotateServiceSecret"];
+        /** Take its secrets from a service account, and end its tokens */
+        delete: operations["removeServiceSecret"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/service-accounts/{id}/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give a service account public keys
+         * @description ES256, EdDSA, or RS256 of 2048 bits or more. A key without an id gets its thumbprint (RFC 7638) as one.
+         */
+        post: operations["addServiceKeys"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/service-accounts/{id}/keys/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Take a public key from a service account, and end its tokens */
+        delete: operations["removeServiceKey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/access-reviews": {
         parameters: {
             query?: never;
@@ -369,8 +591,8 @@ export interface paths {
         get: operations["listAccessReviews"];
         put?: never;
         /**
-         * Start a review of every active account and key of a tenant
-         * @description The owner confirms each entry, or ends it: the account is disabled, the key revoked. What nobody has decided about when it is due lapses, which ends it, too. The owner, who is not the one who starts it, is an administrator or an auditor of the tenant, or of the operator if one of the operator's starts it. It is due a week after its start at the earliest (`identity.review_notice`). One review of a tenant is open at a time (409 `conflict`).
+         * Start a review of every active account, service account and key of a tenant
+         * @description The owner confirms each entry, or ends it: the account or service account is disabled, the key revoked. What nobody has decided about when it is due lapses, which ends it, too. The owner, who is not the one who starts it, is an administrator or an auditor of the tenant, or of the operator if one of the operator's starts it. It is due a week after its start at the earliest (`identity.review_notice`). One review of a tenant is open at a time (409 `conflict`).
          */
         post: operations["startAccessReview"];
         delete?: never;
@@ -2105,7 +2327,7 @@ export interface components {
             items: components["schemas"]["AccessReviewItem"][];
         };
         /** @enum {string} */
-        AccessReviewKind: "user" | "key";
+        AccessReviewKind: "user" | "key" | "service";
         AccessReviewItem: {
             kind: components["schemas"]["AccessReviewKind"];
             id: string;
@@ -2189,6 +2411,171 @@ export interface components {
         };
         UserPage: {
             items: components["schemas"]["User"][];
+            next?: string;
+        };
+        NewInvitation: {
+            tenant?: string;
+            /** @description Of the account */
+            name: string;
+            roles: string[];
+            labels?: string[];
+        };
+        Invitation: {
+            id: string;
+            tenant: string;
+            name: string;
+            roles: string[];
+            labels: string[];
+            /** @enum {string} */
+            state: "open" | "accepted" | "withdrawn" | "expired";
+            /** Format: date-time */
+            created_at: string;
+            created_by: components["schemas"]["Person"];
+            /** Format: date-time */
+            expires_at: string;
+            /** Format: date-time */
+            accepted_at?: string;
+            /** @description Id of the account that came about; absent until then */
+            user?: string;
+        };
+        InvitationPage: {
+            items: components["schemas"]["Invitation"][];
+            next?: string;
+        };
+        CreatedInvitation: {
+            invitation: components["schemas"]["Invitation"];
+            /** @description Shown once */
+            token: string;
+            /** @description Of the page on which the person accepts, with the token in its fragment, which browsers send nobody */
+            url: string;
+        };
+        InvitationToken: {
+            /** Format: password */
+            token: string;
+        };
+        InvitationAcceptance: {
+            /** Format: password */
+            token: string;
+            /** Format: password */
+            password: string;
+        };
+        OpenInvitation: {
+            /** @description Of the account */
+            name: string;
+            tenant: string;
+            roles: string[];
+            /** @description Name of whoever invites */
+            invited_by: string;
+            /** Format: date-time */
+            expires_at: string;
+        };
+        AcceptedInvitation: {
+            /** @description To sign in with */
+            name: string;
+            tenant: string;
+            roles: string[];
+        };
+        ServiceAccount: {
+            /** @description The client id */
+            id: string;
+            tenant: string;
+            project: string;
+            name: string;
+            roles: string[];
+            labels: string[];
+            /** @description What it is narrowed to; empty for all of its roles */
+            scopes: components["schemas"]["KeyScope"][];
+            /** @description Model patterns it is narrowed to; empty for all that the policy allows */
+            models: string[];
+            /** @description Networks it is accepted from; empty for everywhere */
+            networks: string[];
+            limits: components["schemas"]["Limits"];
+            owner: components["schemas"]["Person"];
+            /**
+             * @description suspended: its owner is disabled, has yet to change a one-time password, or has a duty that excludes one of its own
+             * @enum {string}
+             */
+            state: "active" | "expired" | "disabled" | "suspended";
+            has_secret: boolean;
+            /**
+             * Format: date-time
+             * @description Until when the secret before the last rotation is accepted; absent if there is none
+             */
+            former_secret_expires_at?: string;
+            /**
+             * Format: date-time
+             * @description Absent if never
+             */
+            rotated_at?: string;
+            keys: components["schemas"]["ServiceKey"][];
+            /** Format: date-time */
+            created_at: string;
+            created_by: components["schemas"]["Person"];
+            /** Format: date-time */
+            expires_at: string;
+            /**
+             * Format: date-time
+             * @description Absent if never
+             */
+            last_used_at?: string;
+        };
+        ServiceKey: {
+            /** @description The kid */
+            id: string;
+            /** @enum {string} */
+            algorithm: "ES256" | "EdDSA" | "RS256";
+            /** Format: date-time */
+            created_at: string;
+            created_by: components["schemas"]["Person"];
+        };
+        NewServiceAccount: {
+            tenant?: string;
+            project?: string;
+            name: string;
+            /** @description application, which excludes every other; developer, witness, auditor, system_admin or security_admin */
+            roles: string[];
+            labels?: string[];
+            scopes?: components["schemas"]["KeyScope"][];
+            /** @description Names or patterns with a star */
+            models?: string[];
+            /** @description Networks such as 10.20.0.0/16 or 2001:db8::/32 */
+            networks?: string[];
+            limits?: components["schemas"]["Limits"];
+            /** @description Name of the person who answers for it; the caller if absent */
+            owner?: string;
+            /** Format: date-time */
+            expires_at?: string;
+            /** @description A JWK, a JWK set or PEM of public keys; if absent it gets a secret */
+            keys?: string;
+        };
+        /** @description What is absent stays as it is */
+        ServiceAccountChange: {
+            project?: string;
+            name?: string;
+            roles?: string[];
+            labels?: string[];
+            scopes?: components["schemas"]["KeyScope"][];
+            models?: string[];
+            networks?: string[];
+            limits?: components["schemas"]["Limits"];
+            /** @description Name of a person */
+            owner?: string;
+            /** Format: date-time */
+            expires_at?: string;
+        };
+        NewServiceKeys: {
+            /** @description A JWK, a JWK set or PEM of public keys */
+            keys: string;
+        };
+        CreatedServiceAccount: {
+            account: components["schemas"]["ServiceAccount"];
+            /** @description Shown once; absent where it has keys instead */
+            secret?: string;
+            /** @description Where it gets tokens, and what its assertions are addressed to */
+            token_url: string;
+        };
+        ServiceAccountPage: {
+            items: components["schemas"]["ServiceAccount"][];
             next?: string;
         };
         Role: {
@@ -4229,6 +4616,7 @@ export interface components {
         /** @description What this is for, where the policy demands it. `Me.purposes` lists what it takes; without one of them the answer is 403 `purpose_required`. */
         PurposeHeader: string;
         IdPath: string;
+        KeyPath: string;
         CollectionPath: string;
         /** @description Such as 2026-10 */
         MonthPath: string;
@@ -4735,6 +5123,437 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["User"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listInvitations: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description `next` of the page before */
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Invitations without their tokens */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InvitationPage"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    inviteUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewInvitation"];
+            };
+        };
+        responses: {
+            /** @description The invitation with its token */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedInvitation"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    withdrawInvitation: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The invitation, withdrawn */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Invitation"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    showInvitation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InvitationToken"];
+            };
+        };
+        responses: {
+            /** @description The invitation */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenInvitation"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    acceptInvitation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InvitationAcceptance"];
+            };
+        };
+        responses: {
+            /** @description The account */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AcceptedInvitation"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listServiceAccounts: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description `next` of the page before */
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Service accounts without secrets */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServiceAccountPage"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    createServiceAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewServiceAccount"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedServiceAccount"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getServiceAccount: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The service account */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServiceAccount"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    removeServiceAccount: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    changeServiceAccount: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ServiceAccountChange"];
+            };
+        };
+        responses: {
+            /** @description The service account as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServiceAccount"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    disableServiceAccount: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The service account, disabled */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServiceAccount"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    enableServiceAccount: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The service account, enabled */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServiceAccount"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    rotateServiceSecret: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["KeyRotation"];
+            };
+        };
+        responses: {
+            /** @description The service account with its new secret */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedServiceAccount"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    removeServiceSecret: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The service account as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServiceAccount"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    addServiceKeys: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewServiceKeys"];
+            };
+        };
+        responses: {
+            /** @description The service account as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServiceAccount"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    removeServiceKey: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+                key: components["parameters"]["KeyPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The service account as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServiceAccount"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];

@@ -41,6 +41,26 @@ export function CreateUser({ roles, onClose, onCreated }: { roles: Role[]; onClo
   );
 }
 
+/** Invites a person, who chooses a password; the caller shows the link. */
+export function InviteUser({ roles, onClose, onInvited }: { roles: Role[]; onClose: () => void; onInvited: (made: Schema['CreatedInvitation']) => void }) {
+  const { t } = useTranslation();
+  const [form] = Form.useForm<UserFields>();
+  const invite = useMutation({
+    gcTime: 0, // a token does not outlive the dialog
+    mutationFn: (f: UserFields) => call(api.POST('/invitations', { body: { name: f.name, roles: f.roles, labels: f.labels } })),
+    onSuccess: onInvited,
+  });
+  return (
+    <Modal open title={t('users.invite')} onCancel={onClose} okText={t('users.invite')} onOk={form.submit} confirmLoading={invite.isPending}>
+      <Flex vertical gap={12}>
+        <Typography.Text type="secondary">{t('users.inviteNote')}</Typography.Text>
+        {invite.error && <Failure error={invite.error} reveal />}
+        <UserForm form={form} roles={roles} onSubmit={invite.mutate} />
+      </Flex>
+    </Modal>
+  );
+}
+
 export function EditUser({ user, roles, onClose }: { user: Schema['User']; roles: Role[]; onClose: () => void }) {
   const { t } = useTranslation();
   const [form] = Form.useForm<UserFields>();

@@ -8,10 +8,11 @@ import { api, call, type Schema } from '../api/client';
 import { Ago } from '../components/Ago';
 import { type Column, DataTable } from '../components/DataTable';
 import { Failure } from '../components/Failure';
+import { InvitationOnce, Invitations } from '../components/Invitations';
 import { Page, Panel } from '../components/Panel';
 import { RoleMatrix } from '../components/RoleMatrix';
 import { Time } from '../components/Time';
-import { CreateUser, EditUser, OneTimePassword } from '../components/UserForms';
+import { CreateUser, EditUser, InviteUser, OneTimePassword } from '../components/UserForms';
 import { useLabel } from '../i18n';
 import { iso } from '../lib/format';
 import { useMay, useMe } from '../lib/me';
@@ -27,6 +28,8 @@ export default function Users() {
   const { modal } = App.useApp();
   const [creating, setCreating] = useState(false);
   const [editing, setEditing] = useState<User>();
+  const [inviting, setInviting] = useState(false);
+  const [invited, setInvited] = useState<Schema['CreatedInvitation']>();
   const [once, setOnce] = useState<Schema['PasswordReset']>();
   const users = useInfiniteQuery({
     queryKey: ['users'],
@@ -131,9 +134,12 @@ export default function Users() {
       note={t('users.note')}
       actions={
         mayWrite && (
-          <Button type="primary" icon={<PlusOutlined aria-hidden />} onClick={() => setCreating(true)}>
-            {t('users.create')}
-          </Button>
+          <Flex gap={8}>
+            <Button onClick={() => setInviting(true)}>{t('users.invite')}</Button>
+            <Button type="primary" icon={<PlusOutlined aria-hidden />} onClick={() => setCreating(true)}>
+              {t('users.create')}
+            </Button>
+          </Flex>
         )
       }
     >
@@ -154,6 +160,7 @@ export default function Users() {
           </Button>
         )}
       </Panel>
+      {!users.error && <Invitations />}
       {/* who may not see users has one failure to read, not two */}
       {!users.error && (
         <Panel title={t('users.matrix')}>
@@ -181,6 +188,18 @@ export default function Users() {
           }}
         />
       )}
+      {inviting && (
+        <InviteUser
+          roles={roles.data?.items ?? []}
+          onClose={() => setInviting(false)}
+          onInvited={(made) => {
+            setInviting(false);
+            setInvited(made);
+            void queries.invalidateQueries({ queryKey: ['invitations'] });
+          }}
+        />
+      )}
+      {invited && <InvitationOnce made={invited} onClose={() => setInvited(undefined)} />}
       {once && <OneTimePassword made={once} onClose={() => setOnce(undefined)} />}
     </Page>
   );

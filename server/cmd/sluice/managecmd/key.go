@@ -39,12 +39,17 @@ type keyFlags struct {
 }
 
 func (f *keyFlags) register(cmd *cobra.Command) {
+	f.registerNarrowings(cmd)
+	cmd.Flags().StringVar(&f.mode, "label-mode", "", cli.Both("cli.key_flags.label_mode"))
+}
+
+// registerNarrowings registers what can be said of a service account, too.
+func (f *keyFlags) registerNarrowings(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.project, "project", "", cli.Both("cli.key_flags.project"))
 	cmd.Flags().StringSliceVar(&f.labels, "label", nil, cli.Both("cli.shared.label"))
 	cmd.Flags().StringSliceVar(&f.scopes, "scope", nil, cli.Both("cli.key_flags.scope"))
 	cmd.Flags().StringSliceVar(&f.models, "model", nil, cli.Both("cli.key_flags.model"))
 	cmd.Flags().StringSliceVar(&f.networks, "network", nil, cli.Both("cli.key_flags.network"))
-	cmd.Flags().StringVar(&f.mode, "label-mode", "", cli.Both("cli.key_flags.label_mode"))
 	f.limits.register(cmd)
 }
 
@@ -137,16 +142,12 @@ func (a *app) listKeysCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Com
 				if k.Owner != nil {
 					owner = nameOf(*k.Owner)
 				}
-				var scopes []string
-				for _, s := range k.Scopes {
-					scopes = append(scopes, string(s))
-				}
 				var former adminapi.FormerSecret
 				if k.FormerSecret != nil {
 					former = *k.FormerSecret
 				}
 				fmt.Fprintln(w, strings.Join([]string{
-					k.Id, k.Name, k.Tenant, owner, orDash(k.Project), k.Prefix, string(k.State), listText(scopes), listText(k.Models), listText(k.Networks), listText(k.Labels),
+					k.Id, k.Name, k.Tenant, owner, orDash(k.Project), k.Prefix, string(k.State), listText(scopeNames(k.Scopes)), listText(k.Models), listText(k.Networks), listText(k.Labels),
 					string(k.LabelMode), limitText(k.Limits.RequestsPerMinute), limitText(k.Limits.TokensPerMinute), limitText(k.Limits.Concurrent),
 					timeText(k.LastUsedAt), listText(optionalList(k.LastUsedFrom)), timeText(k.ExpiresAt), timeText(ifTime(former.ExpiresAt)), timeText(former.LastUsedAt),
 				}, "\t"))

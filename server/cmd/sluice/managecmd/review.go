@@ -168,7 +168,7 @@ func (a *app) decideReview(cmd *cobra.Command, flags *cli.RemoteFlags, tenant st
 	var all []adminapi.AccessDecision
 	for _, entry := range args[1:] {
 		kind, id, _ := strings.Cut(entry, "/")
-		if id == "" || kind != "user" && kind != "key" {
+		if id == "" || kind != "user" && kind != "key" && kind != "service" {
 			return cli.Misuse("cli.review_decide.each", entry)
 		}
 		all = append(all, adminapi.AccessDecision{Kind: adminapi.AccessReviewKind(kind), Id: id, Keep: keep, Reason: cli.IfGiven(reason)})

@@ -32,6 +32,7 @@ func (a *app) userCommand() *cobra.Command {
 		a.setUserCommand(&flags, &tenant, "disable", "disable", cli.Both("cli.user_disable.short"), "cli.user_disable.done"),
 		a.setUserCommand(&flags, &tenant, "enable", "enable", cli.Both("cli.user_enable.short"), "cli.user_enable.done"),
 		a.setUserCommand(&flags, &tenant, "reset-factor", "second-factor-reset", cli.Both("cli.user_reset_factor.short"), "cli.user_reset_factor.done"),
+		a.inviteCommand(&flags, &tenant), a.invitationsCommand(&flags, &tenant), a.withdrawCommand(&flags, &tenant),
 		a.ownPasswordCommand(&flags), a.ownFactorCommand(&flags),
 	)
 	return cmd
