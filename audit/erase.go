@@ -133,6 +133,15 @@ func (l *Log) certify(ctx context.Context, by Actor, of string, open []retention
 
 // recordErasure makes the record of an erasure durable and sealed, and returns its id: nothing is destroyed before.
 func (l *Log) recordErasure(ctx context.Context, o retention.Order, out retention.Erasure) (string, error) {
+	id, err := l.appendErasure(ctx, o, out)
+	if err == nil {
+		err = l.Flush(ctx)
+	}
+	return id, err
+}
+
+// appendErasure makes the record of an erasure durable, and returns its id. It is to be sealed before anything is destroyed.
+func (l *Log) appendErasure(ctx context.Context, o retention.Order, out retention.Erasure) (string, error) {
 	e := Event{
 		Stage: StageAction, Time: out.Time, Tenant: o.Tenant, Actor: o.By, Action: retention.ActionErase, Resource: o.Subject, Decision: "allow", Outcome: "ok",
 		Detail: map[string]string{},
@@ -148,9 +157,6 @@ func (l *Log) recordErasure(ctx context.Context, o retention.Order, out retentio
 	receipt, err := l.Append(ctx, e)
 	if err == nil && receipt.Writer == "" { // a tenant whose mode is best-effort
 		err = fault.New(fault.CodeAuditUnavailable).WithRetryAfter(retryAfter)
-	}
-	if err == nil {
-		err = l.Flush(ctx)
 	}
 	return receipt.ID, err
 }

@@ -85,9 +85,9 @@ const (
 // retentionOf is the class of a record.
 func retentionOf(e record.Event) string {
 	switch e.Action {
-	case ActionPrune, ActionErase, ActionErased:
+	case ActionPrune, ActionErase, ActionErased, ActionTenantErased:
 		return classLasting
-	case "admin.publishPolicy", "admin.exportAudit", "admin.createHold", "admin.releaseHold", "admin.eraseSubject", "admin.eraseValues", "admin.requestErasureApproval",
+	case "admin.publishPolicy", "admin.exportAudit", "admin.exportTenant", "admin.eraseTenant", "admin.createHold", "admin.releaseHold", "admin.eraseSubject", "admin.eraseValues", "admin.requestErasureApproval",
 		"admin.approveErasure", "admin.declineErasure", ActionErasureRefused, ActionErasureFailed, "admin.getAuditContent":
 		return classSensitive
 	}

@@ -162,11 +162,14 @@ type ResultRow struct {
 // TableName implements gorm's Tabler.
 func (ResultRow) TableName() string { return "audit_erasure_results" }
 
-// Uncertified returns the erasures of a person that are not complete.
+// Uncertified returns the erasures of a person that are not complete, those of a whole tenant for "".
 func Uncertified(ctx context.Context, db *gorm.DB, tenant, subject string) ([]Erasure, error) {
 	var rows []ResultRow
-	err := db.WithContext(ctx).Select("record", "tenant", "subject", "detail").
-		Where("tenant = ? AND subject = ? AND certificate = ''", tenant, subject).Order("record").Find(&rows).Error
+	db = db.WithContext(ctx).Select("record", "tenant", "subject", "detail").Where("tenant = ? AND certificate = ''", tenant)
+	if subject != "" {
+		db = db.Where("subject = ?", subject)
+	}
+	err := db.Order("record").Find(&rows).Error
 	if err != nil {
 		return nil, database.Unavailable("read erasures", err)
 	}

@@ -30,6 +30,7 @@ type Erasure struct {
 	store           *Store
 	tenant, subject string
 	target          Target
+	whole           bool // all that is of the tenant
 	scopes          []digest
 	generation      int64
 }
@@ -140,6 +141,11 @@ func (r *Erasure) delete(tx *gorm.DB) error {
 			return err
 		}
 	}
+	if r.whole {
+		if err := r.deleteKeys(tx); err != nil {
+			return err
+		}
+	}
 	if r.Found.Pages {
 		return nil
 	}
@@ -187,6 +193,7 @@ func (v *Store) unavailable(step string, err error) error {
 func (r *Erasure) find(tx *gorm.DB) error {
 	db := tx.Table("vault_scopes AS s").Select("s.scope", "s.held", "s.expires").Where("s.tenant = ?", r.tenant)
 	switch {
+	case r.whole:
 	case r.subject != "":
 		db = db.Where("s.scope IN (?)", tx.Model(&subjectRow{}).Select("scope").Where("tenant = ? AND subject = ?", r.tenant, r.subject))
 	case r.target.Name != "":
