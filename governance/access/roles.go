@@ -26,6 +26,9 @@ const (
 	UsersWrite        Permission = "users.write"
 	TenantsRead       Permission = "tenants.read"
 	TenantsWrite      Permission = "tenants.write"
+	BreakGlassSeal    Permission = "breakglass.seal"   // to make and revoke sealed credentials for an emergency
+	BreakGlassReview  Permission = "breakglass.review" // to see what they were used for, to end that and to review it
+	TenantsOffboard   Permission = "tenants.offboard"  // to export a tenant that leaves, and to erase it
 	PolicyRead        Permission = "policy.read"
 	PolicyWrite       Permission = "policy.write"
 	PriceRead         Permission = "price.read"
@@ -57,9 +60,9 @@ const (
 func Permissions() []Permission {
 	return []Permission{
 		InferenceGenerate, InferenceEmbed, InferenceRerank, ModelsRead, ModelsWrite, RAGSearch, RAGRead, RAGWrite, KeysRead, KeysWrite, KeysOwn, UsersRead,
-		UsersWrite, TenantsRead, TenantsWrite, PolicyRead, PolicyWrite, PriceRead, PriceWrite, BudgetRead, BudgetWrite, UsageRead,
+		UsersWrite, TenantsRead, TenantsWrite, TenantsOffboard, PolicyRead, PolicyWrite, PriceRead, PriceWrite, BudgetRead, BudgetWrite, UsageRead,
 		BillingWrite, AuditRead, AuditVerify, AuditWitness, AuditContent, AuditErase, AuditHold, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, KeyringRotate, MaskingPreview,
-		MaskingReveal, MaskingApprove, PlaygroundUse, ApprovalsGive,
+		MaskingReveal, MaskingApprove, PlaygroundUse, ApprovalsGive, BreakGlassSeal, BreakGlassReview,
 	}
 }
 
@@ -79,18 +82,21 @@ func Roles() []Role {
 		}},
 		{identity.RoleSecurityAdmin, []Permission{
 			ModelsRead, RAGRead, KeysRead, KeysWrite, UsersRead, UsersWrite, TenantsRead, PolicyRead, PolicyWrite, MaskingPreview,
-			MaskingReveal, MaskingApprove, ApprovalsGive, KeyringRotate,
+			MaskingReveal, MaskingApprove, ApprovalsGive, KeyringRotate, BreakGlassSeal, BreakGlassReview,
 		}},
 		{identity.RoleAuditor, []Permission{
 			ModelsRead, RAGRead, KeysRead, UsersRead, TenantsRead, PolicyRead, PriceRead, BudgetRead, UsageRead, AuditRead, AuditVerify,
-			AuditWitness, RolloutRead, CapacityRead, SystemRead,
+			AuditWitness, RolloutRead, CapacityRead, SystemRead, BreakGlassReview,
 		}},
 		{identity.RoleCompliance, []Permission{
-			TenantsRead, PolicyRead, UsageRead, AuditRead, AuditVerify, AuditContent, AuditErase, AuditHold, MaskingReveal, ApprovalsGive,
+			TenantsRead, TenantsOffboard, PolicyRead, UsageRead, AuditRead, AuditVerify, AuditContent, AuditErase, AuditHold, MaskingReveal, ApprovalsGive,
 		}},
 		{identity.RoleWitness, []Permission{AuditWitness}},
 		{identity.RoleDeveloper, []Permission{
 			InferenceGenerate, InferenceEmbed, InferenceRerank, ModelsRead, RAGSearch, RAGRead, RAGWrite, KeysOwn, UsageRead, MaskingPreview, MaskingReveal, PlaygroundUse,
+		}},
+		{identity.RoleBreakGlass, []Permission{ // of which the management API lets it do what brings people and service back, see x-break-glass
+			ModelsRead, ModelsWrite, KeysRead, KeysWrite, UsersRead, UsersWrite, TenantsRead, TenantsWrite, RolloutRead, RolloutWrite, SystemRead,
 		}},
 		{identity.RoleApplication, []Permission{
 			InferenceGenerate, InferenceEmbed, InferenceRerank, ModelsRead, RAGSearch,
@@ -102,8 +108,8 @@ func Roles() []Role {
 // operator's tenant hold such a permission: a customer's system administrator must not change everybody's models or prices.
 func Installation(perm Permission) bool {
 	return slices.Contains([]Permission{
-		ModelsWrite, TenantsRead, TenantsWrite, PriceWrite, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead,
-		AuditVerify, AuditWitness, KeyringRotate,
+		ModelsWrite, TenantsRead, TenantsWrite, TenantsOffboard, PriceWrite, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead,
+		AuditVerify, AuditWitness, KeyringRotate, BreakGlassSeal, BreakGlassReview,
 	}, perm)
 }
 
@@ -118,7 +124,7 @@ func OfOperator(role string, perm Permission) bool {
 	if perm == ApprovalsGive {
 		return true
 	}
-	return slices.Contains([]string{identity.RoleSystemAdmin, identity.RoleSecurityAdmin, identity.RoleAuditor}, role) && !slices.Contains([]Permission{
+	return slices.Contains([]string{identity.RoleSystemAdmin, identity.RoleSecurityAdmin, identity.RoleAuditor, identity.RoleBreakGlass}, role) && !slices.Contains([]Permission{
 		RAGRead, RAGWrite, AuditRead, MaskingPreview, MaskingReveal, MaskingApprove,
 	}, perm)
 }

@@ -45,11 +45,16 @@ type UserChange struct{ Roles, Labels *[]string }
 type Administrator struct {
 	ID       string
 	Platform bool // may make platform administrators, and change them
+	// Emergency manages all but whoever reads what is recorded.
+	Emergency bool
 }
 
 // Manages returns nil if the changer may make and manage an account with these roles: nobody manages one with a role that he could not
 // grant. Error: CodeRoleAbove.
 func (by Administrator) Manages(roles []string) error {
+	if by.Emergency {
+		return by.managesInEmergency(roles)
+	}
 	if !by.Platform && slices.Contains(roles, RolePlatformAdmin) {
 		return fault.New(fault.CodeRoleAbove, RolePlatformAdmin)
 	}

@@ -134,6 +134,9 @@ func (s store) resetFactor(ctx context.Context, by Administrator, tenant, id str
 		if err := tx.Exec("UPDATE identity_users SET epoch = epoch + 1 WHERE id = ?", id).Error; err != nil {
 			return err
 		}
+		if err := touched(tx, by.ID, id); err != nil {
+			return err
+		}
 		return endSessions(tx, id, now)
 	})
 	return row, err

@@ -45,7 +45,9 @@ type Config struct {
 	// SecondFactor says who shows a second factor: "off" (nobody, not even who has one), "optional" (who has enrolled one) or "administrators" (they
 	// have to enrol one before anything else); optional.
 	SecondFactor SecondFactors `koanf:"second_factor"`
-	Suite        seal.Suite    `koanf:"-"` // that the secrets of second factors are encrypted with; seal.Intl
+	// BreakGlass lets sealed credentials open an emergency session.
+	BreakGlass BreakGlass `koanf:"break_glass"`
+	Suite      seal.Suite `koanf:"-"` // that the secrets of second factors are encrypted with; seal.Intl
 
 	Poll     time.Duration `koanf:"poll"`      // between looks at the change counter; 1s, also the most
 	MaxStale time.Duration `koanf:"max_stale"` // how long to trust identities that cannot be refreshed; 5m
@@ -126,6 +128,7 @@ func (c Config) Validate() error {
 	if c.Poll > time.Second {
 		errs = append(errs, errors.New("poll: must be at most 1s, or a revocation is not seen within 2 seconds"))
 	}
+	errs = append(errs, c.BreakGlass.validate()...)
 	return errors.Join(append(errs, c.freshness().Validate())...)
 }
 
@@ -202,7 +205,9 @@ type accounts struct {
 	services map[string]serviceEntry
 	tenants  map[string]tenantRow
 	ended    map[string]struct{} // sign-in families ended before their session tokens expired
-	duties   Duties
+
+	emergencies map[string]useRow // that may be open
+	duties      Duties
 }
 
 type keyEntry struct {
@@ -250,6 +255,10 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 		keys:  make(map[digest]keyEntry, len(all.keys)),
 		users: make(map[string]userEntry, len(all.users)), tenants: make(map[string]tenantRow, len(all.tenants)),
 		ended: make(map[string]struct{}, len(all.revoked)), duties: all.duties, services: make(map[string]serviceEntry, len(all.services)),
+		emergencies: map[string]useRow{},
+	}
+	for _, use := range all.emergencies {
+		s.emergencies[use.ID] = use
 	}
 	for _, t := range all.tenants {
 		s.tenants[t.ID] = t

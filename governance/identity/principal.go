@@ -27,6 +27,7 @@ const (
 	RoleWitness       = "witness"        // another team's machine: reads hashes of the audit log and cosigns
 	RoleDeveloper     = "developer"      // tries models, fills collections
 	RoleApplication   = "application"    // API keys, which have no other role, and service accounts that call the data plane
+	RoleBreakGlass    = "break_glass"    // emergency sessions, and only they: no account can hold it
 )
 
 // The scopes of a key: what it may be used for. What each opens is data in package access.
@@ -59,7 +60,7 @@ type Limits struct {
 // Principal is an authenticated caller. It is a value; its slices are shared with the snapshot and must not be changed.
 type Principal struct {
 	Tenant, Project string
-	Kind            string // "key", "user", "service" or "system"
+	Kind            string // "key", "user", "service", "system" or KindEmergency
 	ID              string // of the key, user or service account
 	Name            string
 	Owner           string // user id of the person whose own key it is; "" for keys of the tenant and for users

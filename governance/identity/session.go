@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -373,6 +374,9 @@ func (i *Identity) authenticateSession(s *accounts, token string) (Principal, er
 	if err != nil {
 		// The library's text may quote parts of the token: only its class is kept.
 		return refuse(sessionCause(err))
+	}
+	if id, emergency := strings.CutPrefix(c.Subject, emergencySubject); emergency {
+		return i.emergencyOf(s, id, c)
 	}
 	if c.ID == "" || c.IssuedAt == nil || c.ExpiresAt.Sub(c.IssuedAt.Time) > maxAccessTTL {
 		return refuse(errors.New("token lacks an id or lives too long"))

@@ -59,6 +59,7 @@ func (sessionRow) TableName() string { return "identity_sessions" }
 var (
 	tenantColumns = []string{
 		"id", "name", "is_operator", "created_at", "suspended_at", "suspended_by", "suspension", "requests_per_minute", "tokens_per_minute", "concurrent",
+		"closed_at",
 	}
 	userColumns = []string{
 		"id", "tenant", "name", "password_hash", "roles", "labels", "epoch", "created_at", "created_by", "disabled_at", "must_change", "last_sign_in_at",
@@ -108,6 +109,8 @@ type tables struct {
 	serviceKeys []serviceKeyRow
 
 	duties Duties
+
+	emergencies []useRow
 }
 
 // load reads the version first: a write that slips in between makes the next poll reload, never go unseen.
@@ -124,6 +127,7 @@ func (s store) load(ctx context.Context, revokedAfter int64) (tables, error) {
 		db.Raw("SELECT DISTINCT user_id FROM identity_factors WHERE confirmed_at <> 0").Scan(&e.factors).Error,
 		db.Select(serviceColumns).Where("removed_at = 0").Find(&e.services).Error,
 		db.Select(serviceKeyColumns).Find(&e.serviceKeys).Error,
+		db.Select(useRow{}.columns()).Where("ended_at = 0 AND expires_at > ?", revokedAfter).Find(&e.emergencies).Error,
 	)
 	return e, database.Unavailable("load identities", err)
 }
@@ -134,6 +138,11 @@ func (s store) list(ctx context.Context, columns []string, tenant, order string,
 		q = q.Where("tenant = ?", tenant)
 	}
 	return database.Unavailable("list", q.Find(out).Error)
+}
+
+func (s store) tenant(ctx context.Context, id string) (tenantRow, error) {
+	row, err := tenant(s.db.WithContext(ctx), id)
+	return row, database.Unavailable("find tenant", err)
 }
 
 func (s store) tenants(ctx context.Context) ([]tenantRow, error) {
@@ -174,7 +183,7 @@ func (s store) createTenant(ctx context.Context, row tenantRow) error {
 
 func (s store) createUser(ctx context.Context, row userRow) error {
 	return s.change(ctx, "create user", func(tx *gorm.DB) error {
-		if _, err := tenant(tx, row.Tenant); err != nil {
+		if err := openTenant(tx, row.Tenant); err != nil {
 			return err
 		}
 		if err := checkActive(tx, row); err != nil {
@@ -259,6 +268,9 @@ func (s store) changeUser(ctx context.Context, step, by, tenant, id string, now 
 		}).Error
 		if err == nil && after.PasswordHash != before.PasswordHash {
 			err = keepFormer(tx, before, maxHistory, now)
+		}
+		if err == nil {
+			err = touched(tx, by, id)
 		}
 		if err != nil || !end {
 			return err
@@ -397,7 +409,7 @@ func (s store) formerPasswords(ctx context.Context, user string, n int) ([]strin
 
 func (s store) createKey(ctx context.Context, row keyRow) error {
 	return s.change(ctx, "create key", func(tx *gorm.DB) error {
-		if _, err := tenant(tx, row.Tenant); err != nil {
+		if err := openTenant(tx, row.Tenant); err != nil {
 			return err
 		}
 		if err := ownerAllows(tx, keyRow{}, row); err != nil {

@@ -17,6 +17,7 @@ type Tenant struct {
 	Limits     Limits // of all its callers together; zero fields take those of the installation
 	CreatedAt  time.Time
 	Suspension Suspension
+	ClosedAt   time.Time // for good, see [CloseTenant]; zero: it is not
 }
 
 // Suspension says since when a tenant is suspended. The zero value says that it is not.
@@ -99,7 +100,7 @@ func (i *Identity) SuspendTenant(ctx context.Context, id, by, reason string) (be
 }
 
 // ResumeTenant ends the suspension that began at since: what was decided about one does not lift the next. Keys work again, and people sign in
-// again. before has what was ended. Errors: CodeNotFound, CodeConflict where there is no suspension or another one.
+// again. before has what was ended. Errors: CodeNotFound, CodeConflict where there is no suspension or another one, and where the tenant is closed.
 func (i *Identity) ResumeTenant(ctx context.Context, id string, since time.Time) (before, after Tenant, err error) {
 	return i.changeTenant(ctx, "resume tenant", id, func(_ *gorm.DB, row *tenantRow) error {
 		switch {
@@ -131,6 +132,9 @@ func (i *Identity) changeTenant(ctx context.Context, step, id string, fn func(tx
 func (s store) changeTenant(ctx context.Context, step, id string, fn func(tx *gorm.DB, row *tenantRow) error) (before, row tenantRow, err error) {
 	err = s.change(ctx, step, func(tx *gorm.DB) error {
 		if before, err = tenant(tx, id); err != nil {
+			return err
+		}
+		if err := before.open(); err != nil {
 			return err
 		}
 		row = before
@@ -168,6 +172,7 @@ type tenantRow struct {
 	RequestsPerMinute       int
 	TokensPerMinute         int
 	Concurrent              int
+	ClosedAt                int64
 }
 
 func (tenantRow) TableName() string { return "identity_tenants" }
@@ -187,6 +192,6 @@ func (r tenantRow) limits() Limits {
 func (r tenantRow) public() Tenant {
 	return Tenant{
 		ID: r.ID, Name: r.Name, Operator: r.IsOperator != 0, Limits: r.limits(), CreatedAt: at(r.CreatedAt),
-		Suspension: Suspension{Since: at(r.SuspendedAt), By: r.SuspendedBy, Reason: r.Suspension},
+		Suspension: Suspension{Since: at(r.SuspendedAt), By: r.SuspendedBy, Reason: r.Suspension}, ClosedAt: at(r.ClosedAt),
 	}
 }
