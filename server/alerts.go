@@ -42,6 +42,7 @@ func (p *parts) buildWatcher(context.Context) error {
 			return state.Open, err
 		}),
 		alerts.Budgets(p.ledger.AllBudgets), alerts.Keys(p.keysOfAll),
+		alerts.BreakGlass(p.identity.EmergencyUses),
 	}
 	if p.siem != nil {
 		checks = append(checks, alerts.Monitoring(p.monitoring))

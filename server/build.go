@@ -44,6 +44,7 @@ import (
 	"github.com/sluice-project/sluice/server/alerts"
 	"github.com/sluice-project/sluice/server/config"
 	"github.com/sluice-project/sluice/server/erasure"
+	"github.com/sluice-project/sluice/server/offboard"
 	"github.com/sluice-project/sluice/workflows"
 	"github.com/sluice-project/sluice/workflows/devserver"
 )
@@ -70,6 +71,7 @@ type parts struct {
 	reconciler *reconcile.Reconciler
 	eraser     *erasure.Eraser
 	reviews    *accessreview.Service
+	offboard   *offboard.Service
 	native     *native.Engine // nil without native models
 	engines    map[string]engine.Engine
 	workers    map[string]*worker.Client // those of engines that run in processes of their own
@@ -117,6 +119,7 @@ func build(ctx context.Context, cfg *config.Config, keys *keyring.Ring, version 
 		{"engines", p.buildEngines},
 		{"erasures", func(context.Context) error { p.buildEraser(false); return nil }},
 		{"wrapping keys", p.buildRotator},
+		{"offboardings", p.buildOffboard},
 		{"retrieval", p.buildRetrieval},
 		{"gateway", p.buildGateway},
 		{"workflows", p.buildWorkflows},
@@ -385,6 +388,7 @@ func (p *parts) loops() []loop {
 		{"secrets", p.secrets.Run},
 		{"reviews of access", p.reviews.Run},
 		{"wrapping keys", p.rotator.Run},
+		{"offboardings", p.offboard.Run},
 	}
 	if p.rag != nil {
 		out = append(out, loop{"retrieval", p.rag.Run})

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -160,7 +161,7 @@ func (e *edge) mountAdmin(api *httpapi.API, playground gin.HandlerFunc, engine *
 		SecureCookies: secureCookies(p.cfg, e.addresses.admin),
 	}, adminapi.Deps{
 		BaseURL: e.baseURL, TokenURL: e.tokenURL, ConsoleURL: e.consoleAt,
-		Identity: p.identity, Access: p.access, Guard: p.guard, Audit: p.audit, Eraser: p.eraser, Reviews: p.reviews, Ledger: p.ledger, Router: p.router, Instances: p.instances, RAG: p.rag,
+		Identity: p.identity, Access: p.access, Guard: p.guard, Audit: p.audit, Eraser: p.eraser, Reviews: p.reviews, Offboard: p.offboard, Ledger: p.ledger, Router: p.router, Instances: p.instances, RAG: p.rag,
 		Native: p.native, Adapters: p.adapters, LoadAdapter: p.loadAdapter, UnloadAdapter: p.unloadAdapter, Workflows: p.flows, Pipeline: p.pipeline, EnergyMethod: p.energy.Method(), System: e.system,
 		Playground: playground, Bodies: api.Bodies(), Version: e.version,
 		Verify: func(ctx context.Context, progress func(done, total int64)) (verify.Report, error) {
@@ -172,6 +173,10 @@ func (e *edge) mountAdmin(api *httpapi.API, playground gin.HandlerFunc, engine *
 		},
 		RevealSweep: func(ctx context.Context, tenant string, conversations int) {
 			p.notify.Notify(ctx, alerts.RevealSweep(tenant, conversations))
+		},
+		BreakGlass: func(ctx context.Context, use identity.EmergencyUse) {
+			p.log.LogAttrs(ctx, slog.LevelWarn, "an emergency session has begun", slog.String("use", use.ID), slog.String("source", use.Source), slog.Time("expires", use.Expires))
+			p.notify.Notify(ctx, alerts.BreakGlassOpened(use))
 		},
 		AuditStatus: e.auditStatus, Reconciliation: p.reconciliation, Reconcile: p.reconciler.Trigger, Rotator: p.rotator,
 	}, engine, p.log)

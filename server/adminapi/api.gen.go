@@ -190,6 +190,7 @@ func (e CapacityPhase) Valid() bool {
 // Defines values for ErasureApprovalKind.
 const (
 	ErasureApprovalKindPerson ErasureApprovalKind = "person"
+	ErasureApprovalKindTenant ErasureApprovalKind = "tenant"
 	ErasureApprovalKindValues ErasureApprovalKind = "values"
 )
 
@@ -197,6 +198,8 @@ const (
 func (e ErasureApprovalKind) Valid() bool {
 	switch e {
 	case ErasureApprovalKindPerson:
+		return true
+	case ErasureApprovalKindTenant:
 		return true
 	case ErasureApprovalKindValues:
 		return true
@@ -583,6 +586,63 @@ func (e NewInstancePower) Valid() bool {
 	}
 }
 
+// Defines values for OffboardingState.
+const (
+	OffboardingStateErased    OffboardingState = "erased"
+	OffboardingStateErasing   OffboardingState = "erasing"
+	OffboardingStateExported  OffboardingState = "exported"
+	OffboardingStateExporting OffboardingState = "exporting"
+	OffboardingStateSuspended OffboardingState = "suspended"
+)
+
+// Valid indicates whether the value is a known member of the OffboardingState enum.
+func (e OffboardingState) Valid() bool {
+	switch e {
+	case OffboardingStateErased:
+		return true
+	case OffboardingStateErasing:
+		return true
+	case OffboardingStateExported:
+		return true
+	case OffboardingStateExporting:
+		return true
+	case OffboardingStateSuspended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OffboardingStep.
+const (
+	OffboardingStepCertificate OffboardingStep = "certificate"
+	OffboardingStepFiles       OffboardingStep = "files"
+	OffboardingStepPlan        OffboardingStep = "plan"
+	OffboardingStepRows        OffboardingStep = "rows"
+	OffboardingStepTexts       OffboardingStep = "texts"
+	OffboardingStepValues      OffboardingStep = "values"
+)
+
+// Valid indicates whether the value is a known member of the OffboardingStep enum.
+func (e OffboardingStep) Valid() bool {
+	switch e {
+	case OffboardingStepCertificate:
+		return true
+	case OffboardingStepFiles:
+		return true
+	case OffboardingStepPlan:
+		return true
+	case OffboardingStepRows:
+		return true
+	case OffboardingStepTexts:
+		return true
+	case OffboardingStepValues:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RevealCountShown.
 const (
 	RevealCountShownClear   RevealCountShown = "clear"
@@ -859,6 +919,30 @@ func (e GetStatementParamsFormat) Valid() bool {
 	case GetStatementParamsFormatMd:
 		return true
 	case GetStatementParamsFormatPdf:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetOffboardingCertificateParamsFormat.
+const (
+	GetOffboardingCertificateParamsFormatDocx GetOffboardingCertificateParamsFormat = "docx"
+	GetOffboardingCertificateParamsFormatJson GetOffboardingCertificateParamsFormat = "json"
+	GetOffboardingCertificateParamsFormatMd   GetOffboardingCertificateParamsFormat = "md"
+	GetOffboardingCertificateParamsFormatPdf  GetOffboardingCertificateParamsFormat = "pdf"
+)
+
+// Valid indicates whether the value is a known member of the GetOffboardingCertificateParamsFormat enum.
+func (e GetOffboardingCertificateParamsFormat) Valid() bool {
+	switch e {
+	case GetOffboardingCertificateParamsFormatDocx:
+		return true
+	case GetOffboardingCertificateParamsFormatJson:
+		return true
+	case GetOffboardingCertificateParamsFormatMd:
+		return true
+	case GetOffboardingCertificateParamsFormatPdf:
 		return true
 	default:
 		return false
@@ -1169,6 +1253,40 @@ type AuditTrouble struct {
 
 // AuditTroubleCode database = it cannot be asked; device = no disk takes a record; rewritten = the database no longer extends the checkpoint; cosignature = a stored one does not hold
 type AuditTroubleCode string
+
+// BreakGlassList defines model for BreakGlassList.
+type BreakGlassList struct {
+	Enabled bool            `json:"enabled"`
+	Seals   []Seal          `json:"seals"`
+	Uses    []BreakGlassUse `json:"uses"`
+}
+
+// BreakGlassOpening defines model for BreakGlassOpening.
+type BreakGlassOpening struct {
+	Halves []string `json:"halves"`
+	Reason string   `json:"reason"`
+}
+
+// BreakGlassUse defines model for BreakGlassUse.
+type BreakGlassUse struct {
+	// EndedAt Before that, by somebody
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	ExpiresAt time.Time  `json:"expires_at"`
+	Id        string     `json:"id"`
+
+	// Open The session can act
+	Open   bool   `json:"open"`
+	Reason string `json:"reason"`
+
+	// Review What was found
+	Review      *string    `json:"review,omitempty"`
+	ReviewDueAt time.Time  `json:"review_due_at"`
+	ReviewedAt  *time.Time `json:"reviewed_at,omitempty"`
+	ReviewedBy  *string    `json:"reviewed_by,omitempty"`
+	Seal        string     `json:"seal"`
+	Source      string     `json:"source"`
+	StartedAt   time.Time  `json:"started_at"`
+}
 
 // Budget defines model for Budget.
 type Budget struct {
@@ -1536,6 +1654,15 @@ type ExportSize struct {
 	// More There are more than were counted
 	More    bool  `json:"more"`
 	Records int64 `json:"records"`
+}
+
+// ExportWanted defines model for ExportWanted.
+type ExportWanted struct {
+	// Texts Kept prompts and answers too
+	Texts *bool `json:"texts,omitempty"`
+
+	// Values The values behind pseudonyms too
+	Values *bool `json:"values,omitempty"`
 }
 
 // Extension What Sluice adds to an answer, in the field `sluice`
@@ -2346,6 +2473,14 @@ type NewRollout struct {
 	Steps *[]int `json:"steps,omitempty"`
 }
 
+// NewSeals defines model for NewSeals.
+type NewSeals struct {
+	Copies *int `json:"copies,omitempty"`
+
+	// Whole In one piece instead of two halves
+	Whole *bool `json:"whole,omitempty"`
+}
+
 // NewServiceAccount defines model for NewServiceAccount.
 type NewServiceAccount struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
@@ -2399,6 +2534,80 @@ type NewUser struct {
 	Password           string   `json:"password"`
 	Roles              []string `json:"roles"`
 	Tenant             *string  `json:"tenant,omitempty"`
+}
+
+// Offboarding defines model for Offboarding.
+type Offboarding struct {
+	BegunAt time.Time `json:"begun_at"`
+	BegunBy *string   `json:"begun_by,omitempty"`
+
+	// Certificate Id of the audit record of the erasure
+	Certificate *string            `json:"certificate,omitempty"`
+	Counts      []OffboardingCount `json:"counts"`
+	ErasedAt    *time.Time         `json:"erased_at,omitempty"`
+	ErasingAt   *time.Time         `json:"erasing_at,omitempty"`
+	ErasingBy   *string            `json:"erasing_by,omitempty"`
+	ExportBytes *int64             `json:"export_bytes,omitempty"`
+
+	// ExportDeclined Why there is no export
+	ExportDeclined *string `json:"export_declined,omitempty"`
+
+	// ExportDigest SHA-256 of the manifest of the export
+	ExportDigest *string `json:"export_digest,omitempty"`
+	ExportFiles  *int64  `json:"export_files,omitempty"`
+
+	// ExportedAt When the export was made or declined
+	ExportedAt *time.Time `json:"exported_at,omitempty"`
+	ExportedBy *string    `json:"exported_by,omitempty"`
+
+	// Failure Code of what the last attempt broke off with; it is repeated
+	Failure *string `json:"failure,omitempty"`
+
+	// Holds Legal holds that refuse the erasure to the caller
+	Holds []CoveringHold `json:"holds"`
+
+	// Plan What an erasure names
+	Plan string `json:"plan"`
+
+	// Progress Of the work of the replica that answers
+	Progress OffboardingProgress `json:"progress"`
+	Reason   string              `json:"reason"`
+	State    OffboardingState    `json:"state"`
+
+	// Step Of the erasure
+	Step        *OffboardingStep `json:"step,omitempty"`
+	SuspendedAt time.Time        `json:"suspended_at"`
+	Tenant      string           `json:"tenant"`
+}
+
+// OffboardingState defines model for Offboarding.State.
+type OffboardingState string
+
+// OffboardingStep Of the erasure
+type OffboardingStep string
+
+// OffboardingCount defines model for OffboardingCount.
+type OffboardingCount struct {
+	Before int64  `json:"before"`
+	Now    int64  `json:"now"`
+	Stays  bool   `json:"stays"`
+	Table  string `json:"table"`
+}
+
+// OffboardingList defines model for OffboardingList.
+type OffboardingList struct {
+	Items []Offboarding `json:"items"`
+}
+
+// OffboardingProgress Of the work of the replica that answers
+type OffboardingProgress struct {
+	Bytes int64 `json:"bytes"`
+
+	// Files Of the export
+	Files int64 `json:"files"`
+
+	// People Whose texts are erased
+	People int64 `json:"people"`
 }
 
 // OpenInvitation defines model for OpenInvitation.
@@ -3004,6 +3213,31 @@ type SchedulerState struct {
 	WaitingSequences int            `json:"waiting_sequences"`
 }
 
+// Seal defines model for Seal.
+type Seal struct {
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy *string   `json:"created_by,omitempty"`
+
+	// Halves That are needed together
+	Halves    int        `json:"halves"`
+	Id        string     `json:"id"`
+	RevokedAt *time.Time `json:"revoked_at,omitempty"`
+	SpentAt   *time.Time `json:"spent_at,omitempty"`
+}
+
+// SealedCredential defines model for SealedCredential.
+type SealedCredential struct {
+	Seal Seal `json:"seal"`
+
+	// Secrets One for each custodian; shown once
+	Secrets []string `json:"secrets"`
+}
+
+// SealedCredentials defines model for SealedCredentials.
+type SealedCredentials struct {
+	Items []SealedCredential `json:"items"`
+}
+
 // SearchRequest defines model for SearchRequest.
 type SearchRequest struct {
 	Collection string  `json:"collection"`
@@ -3267,8 +3501,10 @@ type SystemPartStatus string
 
 // Tenant defines model for Tenant.
 type Tenant struct {
-	CreatedAt time.Time `json:"created_at"`
-	Id        string    `json:"id"`
+	// ClosedAt It was offboarded: it cannot be resumed, and nobody gets its id
+	ClosedAt  *time.Time `json:"closed_at,omitempty"`
+	CreatedAt time.Time  `json:"created_at"`
+	Id        string     `json:"id"`
 
 	// Limits 0 takes the default of the installation
 	Limits Limits `json:"limits"`
@@ -3286,6 +3522,13 @@ type TenantChange struct {
 	// Limits 0 takes the default of the installation
 	Limits *Limits `json:"limits,omitempty"`
 	Name   *string `json:"name,omitempty"`
+}
+
+// TenantErasure defines model for TenantErasure.
+type TenantErasure struct {
+	// Approval That lets it pass the legal holds
+	Approval *string `json:"approval,omitempty"`
+	Plan     string  `json:"plan"`
 }
 
 // TenantPage defines model for TenantPage.
@@ -3994,6 +4237,14 @@ type ListTenantsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// GetOffboardingCertificateParams defines parameters for GetOffboardingCertificate.
+type GetOffboardingCertificateParams struct {
+	Format *GetOffboardingCertificateParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// GetOffboardingCertificateParamsFormat defines parameters for GetOffboardingCertificate.
+type GetOffboardingCertificateParamsFormat string
+
 // ReportUsageParams defines parameters for ReportUsage.
 type ReportUsageParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -4092,6 +4343,12 @@ type LookUpSubjectJSONRequestBody = SubjectLookup
 
 // CorrectUsageJSONRequestBody defines body for CorrectUsage for application/json ContentType.
 type CorrectUsageJSONRequestBody = NewCorrection
+
+// SealBreakGlassJSONRequestBody defines body for SealBreakGlass for application/json ContentType.
+type SealBreakGlassJSONRequestBody = NewSeals
+
+// ReviewBreakGlassJSONRequestBody defines body for ReviewBreakGlass for application/json ContentType.
+type ReviewBreakGlassJSONRequestBody = Reason
 
 // SetBudgetJSONRequestBody defines body for SetBudget for application/json ContentType.
 type SetBudgetJSONRequestBody = NewBudget
@@ -4201,11 +4458,29 @@ type RotateServiceSecretJSONRequestBody = KeyRotation
 // LoginJSONRequestBody defines body for Login for application/json ContentType.
 type LoginJSONRequestBody = LoginRequest
 
+// OpenBreakGlassJSONRequestBody defines body for OpenBreakGlass for application/json ContentType.
+type OpenBreakGlassJSONRequestBody = BreakGlassOpening
+
 // CreateTenantJSONRequestBody defines body for CreateTenant for application/json ContentType.
 type CreateTenantJSONRequestBody = NewTenant
 
 // ChangeTenantJSONRequestBody defines body for ChangeTenant for application/json ContentType.
 type ChangeTenantJSONRequestBody = TenantChange
+
+// BeginOffboardingJSONRequestBody defines body for BeginOffboarding for application/json ContentType.
+type BeginOffboardingJSONRequestBody = Reason
+
+// RequestOffboardingApprovalJSONRequestBody defines body for RequestOffboardingApproval for application/json ContentType.
+type RequestOffboardingApprovalJSONRequestBody = Reason
+
+// DeclineTenantExportJSONRequestBody defines body for DeclineTenantExport for application/json ContentType.
+type DeclineTenantExportJSONRequestBody = Reason
+
+// EraseTenantJSONRequestBody defines body for EraseTenant for application/json ContentType.
+type EraseTenantJSONRequestBody = TenantErasure
+
+// ExportTenantJSONRequestBody defines body for ExportTenant for application/json ContentType.
+type ExportTenantJSONRequestBody = ExportWanted
 
 // ResumeTenantJSONRequestBody defines body for ResumeTenant for application/json ContentType.
 type ResumeTenantJSONRequestBody = Resumption
@@ -4787,6 +5062,21 @@ type ServerInterface interface {
 	// CloseMonth Close a month of a tenant
 	// (POST /billing/statements/{month}/close)
 	CloseMonth(c *gin.Context, month MonthPath, params CloseMonthParams)
+	// ListBreakGlass Sealed credentials for an emergency, and what they were used for
+	// (GET /break-glass)
+	ListBreakGlass(c *gin.Context)
+	// SealBreakGlass Make sealed credentials for an emergency
+	// (POST /break-glass/seals)
+	SealBreakGlass(c *gin.Context)
+	// RevokeBreakGlass Make a sealed credential good for nothing
+	// (POST /break-glass/seals/{id}/revoke)
+	RevokeBreakGlass(c *gin.Context, id IdPath)
+	// EndBreakGlass End an emergency session before its time
+	// (POST /break-glass/uses/{id}/end)
+	EndBreakGlass(c *gin.Context, id IdPath)
+	// ReviewBreakGlass Close the review of an emergency, with what was found
+	// (POST /break-glass/uses/{id}/review)
+	ReviewBreakGlass(c *gin.Context, id IdPath)
 	// RemoveBudget Remove the budget of a tenant or of one key
 	// (DELETE /budgets)
 	RemoveBudget(c *gin.Context, params RemoveBudgetParams)
@@ -4892,6 +5182,9 @@ type ServerInterface interface {
 	// ListModels List models with their versions and who serves them
 	// (GET /models)
 	ListModels(c *gin.Context)
+	// ListOffboardings List tenants that leave or have left, newest first
+	// (GET /offboardings)
+	ListOffboardings(c *gin.Context)
 	// PlaygroundChat Chat through the governed pipeline as the signed-in user
 	// (POST /playground/chat/completions)
 	PlaygroundChat(c *gin.Context, params PlaygroundChatParams)
@@ -5027,6 +5320,9 @@ type ServerInterface interface {
 	// Login Sign in
 	// (POST /session)
 	Login(c *gin.Context)
+	// OpenBreakGlass Begin an emergency session with a sealed credential
+	// (POST /session/break-glass)
+	OpenBreakGlass(c *gin.Context)
 	// RefreshSession Renew the access token from the refresh cookie
 	// (POST /session/refresh)
 	RefreshSession(c *gin.Context)
@@ -5042,6 +5338,27 @@ type ServerInterface interface {
 	// ChangeTenant Change the name or the limits of a tenant
 	// (PATCH /tenants/{id})
 	ChangeTenant(c *gin.Context, id IdPath)
+	// GetOffboarding Where the offboarding of a tenant stands, and how much of it there is
+	// (GET /tenants/{id}/offboarding)
+	GetOffboarding(c *gin.Context, id IdPath)
+	// BeginOffboarding Begin to let a suspended tenant go
+	// (POST /tenants/{id}/offboarding)
+	BeginOffboarding(c *gin.Context, id IdPath)
+	// RequestOffboardingApproval Ask a second person to let the erasure of the tenant pass the legal holds that cover it
+	// (POST /tenants/{id}/offboarding/approvals)
+	RequestOffboardingApproval(c *gin.Context, id IdPath)
+	// GetOffboardingCertificate The certificate of an erased tenant
+	// (GET /tenants/{id}/offboarding/certificate)
+	GetOffboardingCertificate(c *gin.Context, id IdPath, params GetOffboardingCertificateParams)
+	// DeclineTenantExport Note that no export of the tenant is wanted, and why
+	// (POST /tenants/{id}/offboarding/decline-export)
+	DeclineTenantExport(c *gin.Context, id IdPath)
+	// EraseTenant Erase a tenant, for good
+	// (POST /tenants/{id}/offboarding/erase)
+	EraseTenant(c *gin.Context, id IdPath)
+	// ExportTenant Everything that is the tenant's, as a signed parcel
+	// (POST /tenants/{id}/offboarding/export)
+	ExportTenant(c *gin.Context, id IdPath)
 	// ResumeTenant Let a suspended tenant in again
 	// (POST /tenants/{id}/resume)
 	ResumeTenant(c *gin.Context, id IdPath)
@@ -6316,6 +6633,107 @@ func (siw *ServerInterfaceWrapper) CloseMonth(c *gin.Context) {
 	siw.Handler.CloseMonth(c, month, params)
 }
 
+// ListBreakGlass operation middleware
+func (siw *ServerInterfaceWrapper) ListBreakGlass(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListBreakGlass(c)
+}
+
+// SealBreakGlass operation middleware
+func (siw *ServerInterfaceWrapper) SealBreakGlass(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SealBreakGlass(c)
+}
+
+// RevokeBreakGlass operation middleware
+func (siw *ServerInterfaceWrapper) RevokeBreakGlass(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RevokeBreakGlass(c, id)
+}
+
+// EndBreakGlass operation middleware
+func (siw *ServerInterfaceWrapper) EndBreakGlass(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.EndBreakGlass(c, id)
+}
+
+// ReviewBreakGlass operation middleware
+func (siw *ServerInterfaceWrapper) ReviewBreakGlass(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ReviewBreakGlass(c, id)
+}
+
 // RemoveBudget operation middleware
 func (siw *ServerInterfaceWrapper) RemoveBudget(c *gin.Context) {
 
@@ -7036,6 +7454,19 @@ func (siw *ServerInterfaceWrapper) ListModels(c *gin.Context) {
 	}
 
 	siw.Handler.ListModels(c)
+}
+
+// ListOffboardings operation middleware
+func (siw *ServerInterfaceWrapper) ListOffboardings(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListOffboardings(c)
 }
 
 // PlaygroundChat operation middleware
@@ -8320,6 +8751,19 @@ func (siw *ServerInterfaceWrapper) Login(c *gin.Context) {
 	siw.Handler.Login(c)
 }
 
+// OpenBreakGlass operation middleware
+func (siw *ServerInterfaceWrapper) OpenBreakGlass(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.OpenBreakGlass(c)
+}
+
 // RefreshSession operation middleware
 func (siw *ServerInterfaceWrapper) RefreshSession(c *gin.Context) {
 
@@ -8417,6 +8861,192 @@ func (siw *ServerInterfaceWrapper) ChangeTenant(c *gin.Context) {
 	}
 
 	siw.Handler.ChangeTenant(c, id)
+}
+
+// GetOffboarding operation middleware
+func (siw *ServerInterfaceWrapper) GetOffboarding(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetOffboarding(c, id)
+}
+
+// BeginOffboarding operation middleware
+func (siw *ServerInterfaceWrapper) BeginOffboarding(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.BeginOffboarding(c, id)
+}
+
+// RequestOffboardingApproval operation middleware
+func (siw *ServerInterfaceWrapper) RequestOffboardingApproval(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RequestOffboardingApproval(c, id)
+}
+
+// GetOffboardingCertificate operation middleware
+func (siw *ServerInterfaceWrapper) GetOffboardingCertificate(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetOffboardingCertificateParams
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", c.Request.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter format: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetOffboardingCertificate(c, id, params)
+}
+
+// DeclineTenantExport operation middleware
+func (siw *ServerInterfaceWrapper) DeclineTenantExport(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeclineTenantExport(c, id)
+}
+
+// EraseTenant operation middleware
+func (siw *ServerInterfaceWrapper) EraseTenant(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.EraseTenant(c, id)
+}
+
+// ExportTenant operation middleware
+func (siw *ServerInterfaceWrapper) ExportTenant(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ExportTenant(c, id)
 }
 
 // ResumeTenant operation middleware
@@ -8813,6 +9443,20 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.PATCH(options.BaseURL+"/tenants/:id", wrapper.ChangeTenant)
 	router.POST(options.BaseURL+"/tenants/:id/suspend", wrapper.SuspendTenant)
 	router.POST(options.BaseURL+"/tenants/:id/resume", wrapper.ResumeTenant)
+	router.POST(options.BaseURL+"/session/break-glass", wrapper.OpenBreakGlass)
+	router.GET(options.BaseURL+"/break-glass", wrapper.ListBreakGlass)
+	router.POST(options.BaseURL+"/break-glass/seals", wrapper.SealBreakGlass)
+	router.POST(options.BaseURL+"/break-glass/seals/:id/revoke", wrapper.RevokeBreakGlass)
+	router.POST(options.BaseURL+"/break-glass/uses/:id/end", wrapper.EndBreakGlass)
+	router.POST(options.BaseURL+"/break-glass/uses/:id/review", wrapper.ReviewBreakGlass)
+	router.GET(options.BaseURL+"/offboardings", wrapper.ListOffboardings)
+	router.GET(options.BaseURL+"/tenants/:id/offboarding", wrapper.GetOffboarding)
+	router.POST(options.BaseURL+"/tenants/:id/offboarding", wrapper.BeginOffboarding)
+	router.POST(options.BaseURL+"/tenants/:id/offboarding/export", wrapper.ExportTenant)
+	router.POST(options.BaseURL+"/tenants/:id/offboarding/decline-export", wrapper.DeclineTenantExport)
+	router.POST(options.BaseURL+"/tenants/:id/offboarding/approvals", wrapper.RequestOffboardingApproval)
+	router.POST(options.BaseURL+"/tenants/:id/offboarding/erase", wrapper.EraseTenant)
+	router.GET(options.BaseURL+"/tenants/:id/offboarding/certificate", wrapper.GetOffboardingCertificate)
 	router.GET(options.BaseURL+"/users", wrapper.ListUsers)
 	router.POST(options.BaseURL+"/users", wrapper.CreateUser)
 	router.PATCH(options.BaseURL+"/users/:id", wrapper.ChangeUser)

@@ -127,9 +127,13 @@ func (s *Server) mayAct(c *gin.Context, op operation, p identity.Principal, tena
 		err = fault.New(fault.CodeChangePassword)
 	case p.MustEnrol && !slices.Contains([]string{"getMe", "changePassword", "startTotp", "confirmTotp"}, op.id):
 		err = fault.New(fault.CodeEnrolFactor)
+	case p.Kind == identity.KindEmergency && !op.breakGlass:
+		err = fault.New(fault.CodeNotAllowed, cmp.Or(string(op.permission), op.id))
 	case op.permission == "":
 	default:
-		if err = s.permit(c, op, p, tenant); err != nil {
+		if err = s.permit(c, op, p, tenant); err == nil {
+			err = s.requireOpen(c, op, tenant)
+		} else {
 			// A refused act is evidence too. It belongs to the log of whoever tried: nobody writes into that of a tenant where he
 			// may do nothing.
 			c.Set(keyDetail, map[string]string{"tenant": truncate(tenant, maxTenant)})
@@ -184,6 +188,17 @@ func (s *Server) public(c *gin.Context, op operation, body []byte) {
 		s.act(c, op, p, p.Tenant, c.Next)
 	case "acceptInvitation":
 		s.acceptRecorded(c, op, body)
+	case "openBreakGlass":
+		if !s.deps.Identity.BreakGlassEnabled() {
+			c.Next() // it refuses, and there is nothing to guess
+			return
+		}
+		if wait := s.deps.Identity.EmergencyWait(c.ClientIP()); wait > 0 {
+			s.Fail(c, fault.New(fault.CodeLoginThrottled).WithRetryAfter(wait))
+			return
+		}
+		p := s.deps.Identity.Emergency("")
+		s.act(c, op, p, p.Tenant, c.Next)
 	case "logout":
 		token, _ := c.Cookie(refreshCookie)
 		p, found, err := s.deps.Identity.Holder(c.Request.Context(), token)

@@ -250,17 +250,9 @@ func ErasureOf(e Erasure) erasure.Result {
 
 // previewView is a preview as the API shows it: who holds what is of all tenants, and why, to whoever may read such holds.
 func previewView(p erasure.Preview, all bool) ErasurePreview {
-	out := ErasurePreview{
-		Tenant: p.Tenant, Subject: p.Subject, Goes: figuresView(p.Goes), Stays: staysView(p.Remainders), Holds: []CoveringHold{}, Records: p.Records, Newest: optionalMicros(p.Newest),
+	return ErasurePreview{
+		Tenant: p.Tenant, Subject: p.Subject, Goes: figuresView(p.Goes), Stays: staysView(p.Remainders), Holds: coveringView(p.Holds, all), Records: p.Records, Newest: optionalMicros(p.Newest),
 	}
-	for _, h := range p.Holds {
-		v := CoveringHold{Id: h.Hold.ID, CreatedAt: micros(h.Hold.Created), ReleasedAt: optionalMicros(h.Hold.Released), Records: h.Records, Examples: list(h.Examples)}
-		if all || h.Hold.Tenant != "" {
-			v.Reason, v.CreatedBy = &h.Hold.Reason, &h.Hold.CreatedBy
-		}
-		out.Holds = append(out.Holds, v)
-	}
-	return out
 }
 
 func figuresView(f erasure.Figures) ErasureFigures {

@@ -27,6 +27,7 @@ type operation struct {
 	recorded     bool // it leaves a record
 	namesTenant  bool // its body may
 	secondPerson bool // while the duties of administrators are separated
+	breakGlass   bool // an emergency session may do it
 	stepUp       bool // a second factor that the caller has was shown a short time ago
 	late         bool // its handler writes them, since the first says what the act has found
 	item         *openapi3.PathItem
@@ -65,6 +66,7 @@ func loadDocument() (*openapi3.T, map[string]operation, error) {
 			o.secondPerson, _ = op.Extensions["x-second-person"].(bool)
 			stepUp, _ := op.Extensions["x-step-up"].(bool)
 			o.stepUp = stepUp || o.secondPerson
+			o.breakGlass, _ = op.Extensions["x-break-glass"].(bool)
 			authenticated, _ := op.Extensions["x-authenticated"].(bool)
 			if o.permission == "" && !o.public && !authenticated {
 				return nil, nil, fmt.Errorf("load openapi.yaml: %s %s declares neither x-permission, x-authenticated nor x-public", method, path)

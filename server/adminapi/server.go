@@ -31,6 +31,7 @@ import (
 	"github.com/sluice-project/sluice/internal/wrapkey"
 	"github.com/sluice-project/sluice/rag"
 	"github.com/sluice-project/sluice/server/erasure"
+	"github.com/sluice-project/sluice/server/offboard"
 	"github.com/sluice-project/sluice/workflows"
 )
 
@@ -50,15 +51,18 @@ type Deps struct {
 	Audit    *audit.Log
 	Eraser   *erasure.Eraser
 	Reviews  *accessreview.Service
+	Offboard *offboard.Service
 	Verify   func(ctx context.Context, progress func(done, total int64)) (verify.Report, error)
 	// RevealSweep is told that a person looked at the values of so many conversations within an hour that it is an alarm.
 	RevealSweep func(ctx context.Context, tenant string, conversations int)
-	Ledger      *billing.Ledger
-	Router      *route.Router
-	Instances   *instances.Registry
-	RAG         *rag.Service
-	Workflows   *workflows.Service // nil when switched off
-	Native      *native.Engine     // nil without native models
+	// BreakGlass is told that an emergency session has begun.
+	BreakGlass func(ctx context.Context, use identity.EmergencyUse)
+	Ledger     *billing.Ledger
+	Router     *route.Router
+	Instances  *instances.Registry
+	RAG        *rag.Service
+	Workflows  *workflows.Service // nil when switched off
+	Native     *native.Engine     // nil without native models
 	// Adapters, LoadAdapter and UnloadAdapter are about what the native engines of this process and of workers have; the latter two change the models
 	// that can be asked for with it. The path is what the request says.
 	Adapters      func(ctx context.Context) ([]native.Adapter, error)

@@ -288,6 +288,41 @@ func VerificationFailed(problems int) notify.Alert {
 	}
 }
 
+// BreakGlassOpened is what to tell when an emergency session has begun.
+func BreakGlassOpened(use identity.EmergencyUse) notify.Alert {
+	return notify.Alert{
+		Code: "identity.break_glass_open", About: use.ID, Severity: notify.Critical, Title: fault.Say("alerts.break_glass_title"), Text: fault.Say("alerts.break_glass"),
+		Details: emergencyDetails(use),
+	}
+}
+
+func emergencyDetails(use identity.EmergencyUse) []notify.Detail {
+	return []notify.Detail{
+		detail(fault.Say("alerts.reason"), use.Reason), detail(fault.Say("alerts.emergency_source"), use.Source), detail(fault.Say("alerts.begun"), inUTC(use.Started)),
+		detail(fault.Say("alerts.ends"), inUTC(use.Expires)), detail(fault.Say("alerts.review_due"), inUTC(use.ReviewDue)),
+	}
+}
+
+// BreakGlass looks at emergency sessions that are open, and at reviews of them that are overdue.
+func BreakGlass(list func(ctx context.Context) ([]identity.EmergencyUse, error)) Check {
+	return Check{Name: "break-glass", Shared: true, Find: func(ctx context.Context) ([]notify.Alert, error) {
+		uses, err := list(ctx)
+		var out []notify.Alert
+		for _, use := range uses {
+			switch now := time.Now(); {
+			case use.Open(now):
+				out = append(out, BreakGlassOpened(use))
+			case use.Reviewed.IsZero() && now.After(use.ReviewDue):
+				out = append(out, notify.Alert{
+					Code: "identity.break_glass_review", About: use.ID, Severity: notify.Critical, Title: fault.Say("alerts.break_glass_review_title"),
+					Text: fault.Say("alerts.break_glass_review"), Details: emergencyDetails(use),
+				})
+			}
+		}
+		return out, err
+	}}
+}
+
 // RevealSweep is what to tell when a person looked at the values of unusually many conversations.
 func RevealSweep(tenant string, conversations int) notify.Alert {
 	return notify.Alert{

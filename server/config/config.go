@@ -40,6 +40,7 @@ import (
 	"github.com/sluice-project/sluice/rag"
 	"github.com/sluice-project/sluice/server/httpapi"
 	"github.com/sluice-project/sluice/server/keysource"
+	"github.com/sluice-project/sluice/server/offboard"
 	"github.com/sluice-project/sluice/workflows"
 )
 
@@ -80,6 +81,7 @@ type Config struct {
 	RAG           RAG
 	Workflows     Workflows
 	Notify        notify.Config
+	Offboarding   offboard.Permitted
 }
 
 // TLS names the certificate files of the listeners; both empty means plain HTTP.

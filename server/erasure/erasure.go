@@ -261,8 +261,11 @@ func (e *Eraser) Request(ctx context.Context, t Target, reason string, by audit.
 // DescribeApproval is what an approval of an erasure is for.
 func DescribeApproval(a approval.Approval) (kind string, goes Figures, holds []string) {
 	kind = "person"
-	if a.Counts["kind/values"] > 0 {
+	switch {
+	case a.Counts["kind/values"] > 0:
 		kind = "values"
+	case a.Counts["kind/tenant"] > 0: // asked for by the offboarding of one
+		kind = "tenant"
 	}
 	for what := range maps.Keys(a.Counts) {
 		if id, ok := strings.CutPrefix(what, holdPrefix); ok {

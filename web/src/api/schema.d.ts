@@ -243,6 +243,252 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/session/break-glass": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin an emergency session with a sealed credential
+         * @description All halves of one credential, which this spends, and the reason. The session lasts for `identity.break_glass.duration` and is not renewed; it has the role `break_glass`, needs no second person, since two custodians have opened it, and everything it does is marked in the audit log. People are told at once, and a review is due. 401 (`invalid_login`): the same for a wrong, a spent and a revoked credential and for one half alone. 409 (`conflict`): break-glass is off, or not open to this network.
+         */
+        post: operations["openBreakGlass"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/break-glass": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sealed credentials for an emergency, and what they were used for */
+        get: operations["listBreakGlass"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/break-glass/seals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make sealed credentials for an emergency
+         * @description The secrets are in this answer only. Each credential has two halves, for two custodians, unless it is made whole. 409 (`conflict`) where `identity.break_glass.enabled` is off.
+         */
+        post: operations["sealBreakGlass"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/break-glass/seals/{id}/revoke": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make a sealed credential good for nothing */
+        post: operations["revokeBreakGlass"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/break-glass/uses/{id}/end": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End an emergency session before its time */
+        post: operations["endBreakGlass"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/break-glass/uses/{id}/review": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Close the review of an emergency, with what was found
+         * @description It ends the session, too. Not for an account that the emergency has made or changed (403 `second_person_required`). Until it is closed the alert goes on, from the moment it is overdue as one of its own.
+         */
+        post: operations["reviewBreakGlass"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/offboardings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List tenants that leave or have left, newest first */
+        get: operations["listOffboardings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tenants/{id}/offboarding": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Where the offboarding of a tenant stands, and how much of it there is */
+        get: operations["getOffboarding"];
+        put?: never;
+        /**
+         * Begin to let a suspended tenant go
+         * @description Nothing goes yet. It begins anew, without an export, where it was begun before and nothing is erased. 409 (`conflict`): the tenant is not suspended, runs the installation, or is being erased.
+         */
+        post: operations["beginOffboarding"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tenants/{id}/offboarding/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Everything that is the tenant's, as a signed parcel
+         * @description A zip with the evidence bundle of its records, usage, statements, corrections, budgets, policies, users and keys without passwords and secrets, the texts of its documents, and, if asked for and permitted by `offboarding.export_texts` and `offboarding.export_values`, kept prompts and answers and the values behind pseudonyms (409 `conflict` where they do not). Its manifest has the SHA-256 of every file and is signed with the key of the audit log; sluice-verify checks it offline. It is made as a whole before the first byte leaves; `GET /tenants/{id}/offboarding` says how far it is.
+         */
+        post: operations["exportTenant"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tenants/{id}/offboarding/decline-export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Note that no export of the tenant is wanted, and why */
+        post: operations["declineTenantExport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tenants/{id}/offboarding/approvals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask a second person to let the erasure of the tenant pass the legal holds that cover it
+         * @description It is approved or declined like that of the erasure of a person, at `/audit/erasures/approvals/{id}`, in the tenant, by whoever could place the holds. It is good for this offboarding with this export, these holds and whoever asked. 409 (`conflict`): no hold covers the tenant.
+         */
+        post: operations["requestOffboardingApproval"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tenants/{id}/offboarding/erase": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Erase a tenant, for good
+         * @description `plan` is that of the offboarding: it names the tenant, its suspension and its export, so that what a second person has agreed to is what is erased. The tenant is closed at once and erased in the background; the offboarding says how far that is, and its certificate what went and what stays. 409 (`conflict`): no export was made or declined, or something has changed since. 409 (`legal_hold`): a hold covers the tenant.
+         */
+        post: operations["eraseTenant"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tenants/{id}/offboarding/certificate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The certificate of an erased tenant
+         * @description What there was and is of every table, which keys were destroyed, what stays and why. The header X-Sluice-Record names the audit record of the erasure, whose detail `report` is the SHA-256 of the JSON. Documents are in the language of Accept-Language.
+         */
+        get: operations["getOffboardingCertificate"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/users": {
         parameters: {
             query?: never;
@@ -2248,6 +2494,11 @@ export interface components {
             /** Format: date-time */
             created_at: string;
             suspension?: components["schemas"]["Suspension"];
+            /**
+             * Format: date-time
+             * @description It was offboarded: it cannot be resumed, and nobody gets its id
+             */
+            closed_at?: string;
         };
         /** @description Absent while the tenant is not suspended */
         Suspension: {
@@ -2258,6 +2509,156 @@ export interface components {
             /** @description Its name; absent where there is no such account any more */
             by_name?: string;
             reason: string;
+        };
+        BreakGlassOpening: {
+            halves: string[];
+            reason: string;
+        };
+        NewSeals: {
+            /** @default 1 */
+            copies: number;
+            /**
+             * @description In one piece instead of two halves
+             * @default false
+             */
+            whole: boolean;
+        };
+        Seal: {
+            id: string;
+            /** @description That are needed together */
+            halves: number;
+            /** Format: date-time */
+            created_at: string;
+            created_by?: string;
+            /** Format: date-time */
+            spent_at?: string;
+            /** Format: date-time */
+            revoked_at?: string;
+        };
+        SealedCredential: {
+            seal: components["schemas"]["Seal"];
+            /** @description One for each custodian; shown once */
+            secrets: string[];
+        };
+        SealedCredentials: {
+            items: components["schemas"]["SealedCredential"][];
+        };
+        BreakGlassUse: {
+            id: string;
+            seal: string;
+            reason: string;
+            source: string;
+            /** Format: date-time */
+            started_at: string;
+            /** Format: date-time */
+            expires_at: string;
+            /**
+             * Format: date-time
+             * @description Before that, by somebody
+             */
+            ended_at?: string;
+            /** @description The session can act */
+            open: boolean;
+            /** Format: date-time */
+            review_due_at: string;
+            /** Format: date-time */
+            reviewed_at?: string;
+            reviewed_by?: string;
+            /** @description What was found */
+            review?: string;
+        };
+        BreakGlassList: {
+            enabled: boolean;
+            seals: components["schemas"]["Seal"][];
+            uses: components["schemas"]["BreakGlassUse"][];
+        };
+        Offboarding: {
+            tenant: string;
+            /** @enum {string} */
+            state: "suspended" | "exporting" | "exported" | "erasing" | "erased";
+            /** Format: date-time */
+            suspended_at: string;
+            reason: string;
+            /** Format: date-time */
+            begun_at: string;
+            begun_by?: string;
+            /**
+             * Format: date-time
+             * @description When the export was made or declined
+             */
+            exported_at?: string;
+            exported_by?: string;
+            /** @description SHA-256 of the manifest of the export */
+            export_digest?: string;
+            /** Format: int64 */
+            export_files?: number;
+            /** Format: int64 */
+            export_bytes?: number;
+            /** @description Why there is no export */
+            export_declined?: string;
+            /** @description What an erasure names */
+            plan: string;
+            /** Format: date-time */
+            erasing_at?: string;
+            erasing_by?: string;
+            /**
+             * @description Of the erasure
+             * @enum {string}
+             */
+            step?: "plan" | "texts" | "values" | "rows" | "files" | "certificate";
+            /** @description Code of what the last attempt broke off with; it is repeated */
+            failure?: string;
+            /** Format: date-time */
+            erased_at?: string;
+            /** @description Id of the audit record of the erasure */
+            certificate?: string;
+            counts: components["schemas"]["OffboardingCount"][];
+            /** @description Legal holds that refuse the erasure to the caller */
+            holds: components["schemas"]["CoveringHold"][];
+            progress: components["schemas"]["OffboardingProgress"];
+        };
+        OffboardingCount: {
+            table: string;
+            /** Format: int64 */
+            before: number;
+            /** Format: int64 */
+            now: number;
+            stays: boolean;
+        };
+        /** @description Of the work of the replica that answers */
+        OffboardingProgress: {
+            /**
+             * Format: int64
+             * @description Of the export
+             */
+            files: number;
+            /** Format: int64 */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Whose texts are erased
+             */
+            people: number;
+        };
+        OffboardingList: {
+            items: components["schemas"]["Offboarding"][];
+        };
+        ExportWanted: {
+            /**
+             * @description Kept prompts and answers too
+             * @default false
+             */
+            texts: boolean;
+            /**
+             * @description The values behind pseudonyms too
+             * @default false
+             */
+            values: boolean;
+        };
+        TenantErasure: {
+            plan: string;
+            /** @description That lets it pass the legal holds */
+            approval?: string;
         };
         Resumption: {
             /**
@@ -3412,7 +3813,7 @@ export interface components {
             id: string;
             tenant: string;
             /** @enum {string} */
-            kind: "person" | "values";
+            kind: "person" | "values" | "tenant";
             /** @description Digest of the person, or of the conversation whose values are erased */
             target: string;
             reason: string;
@@ -4934,6 +5335,358 @@ export interface operations {
                 };
             };
             202: components["responses"]["AskedAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    openBreakGlass: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BreakGlassOpening"];
+            };
+        };
+        responses: {
+            /** @description The session */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listBreakGlass: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Newest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BreakGlassList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    sealBreakGlass: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSeals"];
+            };
+        };
+        responses: {
+            /** @description The credentials, each with its halves */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SealedCredentials"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    revokeBreakGlass: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is revoked */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    endBreakGlass: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The use */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BreakGlassUse"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    reviewBreakGlass: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            /** @description The use */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BreakGlassUse"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listOffboardings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All offboardings, without counts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OffboardingList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getOffboarding: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The offboarding */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Offboarding"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    beginOffboarding: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            /** @description The offboarding */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Offboarding"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    exportTenant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExportWanted"];
+            };
+        };
+        responses: {
+            /** @description The parcel */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": string;
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    declineTenantExport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            /** @description The offboarding */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Offboarding"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    requestOffboardingApproval: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            /** @description The approval, which waits */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErasureApproval"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    eraseTenant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TenantErasure"];
+            };
+        };
+        responses: {
+            /** @description The offboarding, erasing */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Offboarding"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getOffboardingCertificate: {
+        parameters: {
+            query?: {
+                format?: "json" | "md" | "pdf" | "docx";
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The certificate */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                    "text/markdown": unknown;
+                    "application/pdf": unknown;
+                    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": unknown;
+                };
+            };
             default: components["responses"]["ProblemAnswer"];
         };
     };

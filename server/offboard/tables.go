@@ -1,0 +1,61 @@
+package offboard
+
+// part is the rows of a tenant in a table: where says which they are, with the id of the tenant in place of its question mark.
+type part struct{ table, where string }
+
+const (
+	ofTenant     = "tenant = ?"
+	ofUsers      = "user_id IN (SELECT id FROM identity_users WHERE tenant = ?)"
+	ofPeople     = "person IN (SELECT id FROM identity_users WHERE tenant = ?)"
+	ofBudgets    = "budget IN (SELECT id FROM billing_budgets WHERE tenant = ?)"
+	ofReviews    = "review IN (SELECT id FROM access_reviews WHERE tenant = ?)"
+	ofKeys       = "key_id IN (SELECT id FROM audit_subject_keys WHERE tenant = ?)"
+	ofScopes     = "scope IN (SELECT scope FROM vault_scopes WHERE tenant = ?)"
+	ofCollection = "collection IN (SELECT id FROM rag_collections WHERE tenant = ?)"
+	ofDocuments  = "document IN (SELECT d.id FROM rag_documents AS d JOIN rag_collections AS c ON c.id = d.collection WHERE c.tenant = ?)"
+)
+
+// kept are the tables whose rows the concerns erase that know how: the texts with the audit log, the values with their store.
+func kept() []part {
+	return []part{
+		{"audit_contents", ofKeys}, {"audit_subject_keys", ofTenant},
+		{"vault_values", ofScopes}, {"vault_subjects", ofTenant}, {"vault_scopes", ofTenant}, {"vault_keys", ofTenant}, {"vault_tenants", ofTenant},
+	}
+}
+
+// rows are the other tables whose rows go, each before those that its condition looks at.
+func rows() []part {
+	return []part{
+		{"rag_chunks", ofDocuments}, {"rag_documents", ofCollection}, {"rag_collections", ofTenant},
+		{"reveal_uses", ofPeople}, {"reveal_people", ofPeople}, {"reveal_approvals", ofTenant}, {"erasure_approvals", ofTenant}, {"act_approvals", ofTenant},
+		{"access_review_items", ofReviews}, {"access_reviews", ofTenant},
+		{"billing_leases", ofBudgets}, {"billing_spend", ofBudgets}, {"billing_budgets", ofTenant}, {"policy_documents", ofTenant},
+		{"identity_sessions", ofUsers}, {"identity_factors", ofUsers}, {"identity_recovery_codes", ofUsers}, {"identity_passwords", ofUsers}, {"identity_grants", ofUsers},
+		{"identity_keys", ofTenant}, {"identity_users", ofTenant},
+	}
+}
+
+// counters are the change counters that replicas look at, of the concerns that rows is about.
+func counters() []string { return []string{"rag", "billing", "policy", "identity"} }
+
+// stays are the tables whose rows of the tenant stay, by the code that says why.
+func stays() map[string][]part {
+	return map[string][]part{
+		StaysRecords: {{"audit_events", ofTenant}, {"audit_facets", ofTenant}, {"audit_terms", ofTenant}, {"audit_vault", ofTenant}, {"audit_findings", ofTenant}},
+		StaysProofs: {
+			{"audit_erasures", ofTenant}, {"audit_erased_keys", ofTenant}, {"audit_erasure_results", ofTenant}, {"audit_holds", ofTenant}, {"vault_erasures", ofTenant},
+		},
+		StaysBooks:  {{"billing_usage", ofTenant}, {"billing_usage_daily", ofTenant}, {"billing_statements", ofTenant}, {"billing_corrections", ofTenant}},
+		StaysTenant: {{"identity_tenants", "id = ?"}, {"offboarding_tenants", ofTenant}},
+	}
+}
+
+// nobodys are the tables without rows of single tenants.
+func nobodys() []string {
+	return []string{
+		"goose_db_version", "installation_settings", "installation_compatibility", "identity_changes", "identity_duties", "identity_break_glass", "identity_break_glass_uses", "policy_changes", "billing_changes", "billing_books",
+		"route_versions", "route_assignments", "route_changes", "route_instances", "rollout_rollouts", "rollout_transitions", "rollout_evidence", "rollout_capacity", "rag_changes",
+		"audit_leaves", "audit_hashes", "audit_checkpoints", "audit_cosignatures", "audit_unbooked", "audit_writers", "audit_lease", "audit_postings", "audit_prunings",
+		"audit_pruned", "audit_reconciliation", "audit_sources", "audit_siem", "vault_state", "wrapping_keys", "wrapping_rotation", "wrapping_progress",
+	}
+}
