@@ -30,6 +30,8 @@ type Remote struct {
 	code              func(ctx context.Context) (string, error) // asks for one of the second factor
 	act               ActFlags
 	http              *http.Client
+	given             bool                       // the token was: there is nothing to sign in with
+	save              func(*http.Response) error // takes a successful answer, if set
 }
 
 // RemoteFlags are the flags of commands that talk to a server.
@@ -67,6 +69,11 @@ const codeVariable = "SLUICE_ADMIN_CODE"
 // Login signs in. The password comes from SLUICE_ADMIN_PASSWORD or from the terminal, never from a flag: flags show in process
 // lists. So does a code, from SLUICE_ADMIN_CODE, if the account has a second factor.
 func (a *App) Login(ctx context.Context, f RemoteFlags) (*Remote, error) {
+	if token := a.Getenv(sessionVariable); token != "" {
+		r := a.Stranger(f)
+		r.token, r.given = token, true
+		return r, nil
+	}
 	password := a.Getenv("SLUICE_ADMIN_PASSWORD")
 	if password == "" {
 		typed, err := a.ask(ctx, a.Say("cli.remote.password_of", f.User), Misuse("cli.remote.no_password"))
@@ -75,7 +82,7 @@ func (a *App) Login(ctx context.Context, f RemoteFlags) (*Remote, error) {
 		}
 		password = typed
 	}
-	r := &Remote{base: strings.TrimSuffix(f.URL, "/") + adminapi.Prefix, lang: a.Language(), act: f.Act, http: &http.Client{Timeout: 2 * time.Minute}}
+	r := a.Stranger(f)
 	r.Credentials = adminapi.LoginRequest{User: f.User, Password: password}
 	given := a.Getenv(codeVariable)
 	r.code = func(ctx context.Context) (string, error) {
@@ -89,6 +96,22 @@ func (a *App) Login(ctx context.Context, f RemoteFlags) (*Remote, error) {
 		return nil, Failed("cli.remote.sign_in", f.URL, err)
 	}
 	return r, nil
+}
+
+// sessionVariable holds the token of a session to act with in place of a sign-in: that of an emergency, which has no password.
+const sessionVariable = "SLUICE_SESSION"
+
+// Stranger is a client that has not signed in.
+func (a *App) Stranger(f RemoteFlags) *Remote {
+	return &Remote{base: strings.TrimSuffix(f.URL, "/") + adminapi.Prefix, lang: a.Language(), act: f.Act, http: &http.Client{Timeout: 2 * time.Minute}}
+}
+
+// Secret returns what an environment variable holds, or what is typed at the terminal without being shown; without either it returns none.
+func (a *App) Secret(ctx context.Context, variable, prompt string, none error) (string, error) {
+	if s := a.Getenv(variable); s != "" {
+		return s, nil
+	}
+	return a.ask(ctx, prompt, none)
 }
 
 // ask reads a line that does not show from the terminal; without one it returns none.
@@ -198,10 +221,37 @@ func (r *Remote) Fetch(ctx context.Context, path string) ([]byte, error) {
 	return r.ask(ctx, http.MethodGet, path, nil)
 }
 
+// Save sends in as JSON and writes the answer, of any size, into a file. seen is told how much has come.
+func (r *Remote) Save(ctx context.Context, path string, in any, to io.Writer, seen func(done, total int)) error {
+	r.save = func(res *http.Response) error {
+		_, err := io.Copy(to, &counting{res.Body, 0, res.ContentLength, seen})
+		return err
+	}
+	defer func() { r.save = nil }()
+	_, err := r.ask(ctx, http.MethodPost, path, in)
+	return err
+}
+
+type counting struct {
+	io.Reader
+
+	done, total int64
+	seen        func(done, total int) // nil: nobody looks
+}
+
+func (c *counting) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.done += int64(n)
+	if c.seen != nil {
+		c.seen(int(c.done), int(c.total))
+	}
+	return n, err
+}
+
 // ask begins a session anew that ended during a long command.
 func (r *Remote) ask(ctx context.Context, method, path string, in any) ([]byte, error) {
 	raw, err := r.askOnce(ctx, method, path, in)
-	if p := (*ProblemError)(nil); errors.As(err, &p) && p.Status == http.StatusUnauthorized && r.token != "" {
+	if p := (*ProblemError)(nil); errors.As(err, &p) && p.Status == http.StatusUnauthorized && r.token != "" && !r.given {
 		if err := r.signIn(ctx); err != nil {
 			return nil, err
 		}
@@ -249,6 +299,9 @@ func (r *Remote) askOnce(ctx context.Context, method, path string, in any) ([]by
 		return nil, Failed("cli.remote.no_answer", err)
 	}
 	defer func() { _ = res.Body.Close() }()
+	if r.save != nil && res.StatusCode == http.StatusOK {
+		return nil, r.save(res)
+	}
 	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
 	case err != nil:

@@ -20,7 +20,8 @@ func (a *app) tenantCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "tenant", Short: cli.Both("cli.tenant.short")}
 	flags.Register(cmd, a.App)
 	flags.Act.Register(cmd)
-	cmd.AddCommand(a.listTenantsCommand(&flags), a.createTenantCommand(&flags), a.editTenantCommand(&flags), a.suspendTenantCommand(&flags), a.resumeTenantCommand(&flags))
+	cmd.AddCommand(a.listTenantsCommand(&flags), a.createTenantCommand(&flags), a.editTenantCommand(&flags), a.suspendTenantCommand(&flags), a.resumeTenantCommand(&flags),
+		a.offboardTenantCommand(&flags), a.exportTenantCommand(&flags), a.eraseTenantCommand(&flags), a.offboardingCommand(&flags))
 	return cmd
 }
 
@@ -41,6 +42,9 @@ func (a *app) listTenantsCommand(flags *cli.RemoteFlags) *cobra.Command {
 				}
 				if s := t.Suspension; s != nil {
 					state, since, reason = "suspended", s.Since, s.Reason
+				}
+				if t.ClosedAt != nil {
+					state, since = "closed", *t.ClosedAt
 				}
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", t.Id, t.Name, state, timeText(&since), limitText(t.Limits.RequestsPerMinute),
 					limitText(t.Limits.TokensPerMinute), limitText(t.Limits.Concurrent), orDash(reason))
