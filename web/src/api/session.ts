@@ -79,6 +79,18 @@ class Session {
     await this.loadMe();
   }
 
+  /** Opens an emergency session with the halves of a sealed credential. It is not renewed, so nothing restores it after a reload. */
+  async emergency(halves: string[], reason: string): Promise<void> {
+    const ends = this.ends;
+    const reply = await fetch(`${path}/break-glass`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'accept-language': this.language },
+      body: JSON.stringify({ halves, reason }),
+    });
+    await this.accept(reply, ends);
+    await this.loadMe();
+  }
+
   /** Signs the same user in again where the server asks for a fresh sign-in. Nothing on the page is lost, and a wrong password ends nothing. */
   async again(password: string): Promise<void> {
     const user = this.state.me?.name ?? '';

@@ -30,6 +30,7 @@ import { session } from '../api/session';
 import { useLabel, useLanguage } from '../i18n';
 import { useMe } from '../lib/me';
 import { useMedia } from '../lib/media';
+import { BreakGlassBanner } from './BreakGlass';
 import { ChangePassword } from './ChangePassword';
 import { Boundary, Failure } from './Failure';
 import { OwnFactor } from './OwnFactor';
@@ -96,6 +97,7 @@ export function Shell() {
           </Flex>
         </Layout.Header>
         <Layout.Content id="content" tabIndex={-1} style={{ padding: wide ? 24 : 12, maxWidth: 1440, width: '100%', margin: '0 auto', outline: 'none' }}>
+          <BreakGlassBanner />
           <Boundary key={location.pathname} fallback={(retry) => <Failure error={crash} retry={retry} />}>
             <Suspense fallback={<Spin style={{ display: 'block', margin: '20vh auto' }} />}>
               <Outlet />

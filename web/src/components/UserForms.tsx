@@ -84,8 +84,8 @@ function UserForm({ form, roles, user, onSubmit }: { form: FormInstance<UserFiel
   const label = useLabel();
   const mayPlatform = useMe().roles.includes('platform_admin');
   const chosen = Form.useWatch('roles', form) ?? user?.roles ?? [];
-  // Keys hold the role of applications, never people; and only a platform administrator makes another one.
-  const offered = roles.filter((r) => r.name !== 'application' && (r.name !== 'platform_admin' || mayPlatform));
+  // Keys hold the role of applications and emergency sessions theirs, never people; and only a platform administrator makes another one.
+  const offered = roles.filter((r) => r.name !== 'application' && r.name !== 'break_glass' && (r.name !== 'platform_admin' || mayPlatform));
   const excluded = (r: Role) => chosen.some((c) => r.conflicts.includes(c));
   return (
     <Form form={form} layout="vertical" initialValues={{ roles: user?.roles ?? [], labels: user?.labels }} onFinish={onSubmit}>

@@ -5,6 +5,7 @@ import { useTranslation } from 'react-i18next';
 
 import { toApiError } from '../api/errors';
 import { session } from '../api/session';
+import { OpenBreakGlass } from '../components/BreakGlass';
 import { CodeField } from '../components/CodeField';
 import { Failure } from '../components/Failure';
 import { LanguageSwitch } from '../components/Shell';
@@ -17,6 +18,7 @@ export function Login() {
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
   const [wantsCode, setWantsCode] = useState(false);
+  const [emergency, setEmergency] = useState(false);
   const submit = async ({ user, password, code }: { user: string; password: string; code?: string }) => {
     setBusy(true);
     setError(undefined);
@@ -44,7 +46,8 @@ export function Login() {
         <Typography.Paragraph type="secondary" style={{ margin: '12px 0 20px' }}>
           {t('login.tagline')}
         </Typography.Paragraph>
-        <Flex vertical gap={16}>
+        {emergency && <OpenBreakGlass onBack={() => setEmergency(false)} />}
+        <Flex vertical gap={16} style={emergency ? { display: 'none' } : undefined}>
           {ended && !error && <Alert type="info" showIcon title={t('login.ended')} />}
           {error !== undefined && <Failure error={error} />}
           <Form layout="vertical" onFinish={(v: { user: string; password: string; code?: string }) => void submit(v)} requiredMark={false}>
@@ -57,6 +60,9 @@ export function Login() {
             {wantsCode && <CodeField help={t('factor.codeHelp')} />}
             <Button type="primary" htmlType="submit" block loading={busy} aria-label={t('login.submit')}>
               {t('login.submit')}
+            </Button>
+            <Button type="link" block style={{ marginTop: 8 }} onClick={() => setEmergency(true)}>
+              {t('glass.link')}
             </Button>
           </Form>
         </Flex>
