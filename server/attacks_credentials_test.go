@@ -436,7 +436,7 @@ var (
 	secretWords = []string{"password", "hash", "digest", "secret", "token", "credential", "private"}
 	mayTell     = map[string][]string{
 		"startTotp": {"secret"}, "confirmTotp": {"access_token", "token_type"}, "showSecondFactor": {"access_token", "token_type"},
-		"createKey": {"secret"}, "rotateKey": {"secret"}, "resetPassword": {"password"}, "createServiceAccount": {"secret"}, "rotateServiceSecret": {"secret"}, "inviteUser": {"token"},
+		"createKey": {"secret"}, "rotateKey": {"secret"}, "resetPassword": {"password"}, "openBreakGlass": {"access_token", "token_type"}, "sealBreakGlass": {"secrets"}, "createServiceAccount": {"secret"}, "rotateServiceSecret": {"secret"}, "inviteUser": {"token"},
 		"login": {"access_token", "token_type"}, "refreshSession": {"access_token", "token_type"}, "changePassword": {"access_token", "token_type"},
 	}
 )
@@ -494,7 +494,7 @@ func (s *scene) scanSchema(op string, schema *openapi3.Schema, depth int, found 
 }
 
 // harmlessDigests are digests of what is no credential: files, records, people.
-var harmlessDigests = []string{"digest", "prompt_digest", "answer_digest", "policy_digest", "hash", "hashes", "leaf_hash"}
+var harmlessDigests = []string{"digest", "prompt_digest", "answer_digest", "policy_digest", "hash", "hashes", "leaf_hash", "export_digest"}
 
 // sessionAttacks are about sign-ins.
 func sessionAttacks() []attack {

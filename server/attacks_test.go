@@ -43,7 +43,7 @@ func attackGroups() []struct {
 		set     func(t *testing.T) *scene
 		attacks [][]attack
 	}{
-		{"plain", newScene, [][]attack{objectAttacks(), functionAttacks(), assignmentAttacks(), tokenAttacks(), sessionAttacks(), edgeAttacks(), bodyAttacks(), modelAttacks()}},
+		{"plain", newScene, [][]attack{objectAttacks(), functionAttacks(), assignmentAttacks(), tokenAttacks(), sessionAttacks(), edgeAttacks(), bodyAttacks(), modelAttacks(), emergencyAttacks()}},
 		{"documents", newDocumentScene, [][]attack{documentAttacks()}},
 		{"duties", newDutyScene, [][]attack{dutyAttacks()}},
 		{"programs", newProgramScene, [][]attack{serviceAttacks()}},
@@ -131,6 +131,7 @@ type scene struct {
 	loot       *loot
 	sent       *upstreamTap
 	proxied    bool // it believes what a proxy says about where somebody is
+	emergency  *emergency
 }
 
 // loot is what demo has.
@@ -227,7 +228,7 @@ func newScene(t *testing.T) *scene {
 	}))
 	t.Cleanup(trap.Close)
 	s.sent.trap = trap.URL
-	s.installation = start(t, setup{extra: unlimited, wire: s.sent.wire, plan: scriptedAttack, overrides: map[string]any{"operations.pprof": true, "console": true}})
+	s.installation = start(t, setup{extra: unlimited + glass, wire: s.sent.wire, plan: scriptedAttack, overrides: map[string]any{"operations.pprof": true, "console": true}})
 	s.people()
 	for _, tenant := range []string{"demo", "bank"} {
 		s.admin(http.MethodPost, "/policies", map[string]string{"tenant": tenant, "yaml": revealPolicy(20, usualRules)}, new(any))
@@ -254,7 +255,7 @@ func newScene(t *testing.T) *scene {
 	l.reveal = made.ID
 	s.admin(http.MethodPut, "/budgets", map[string]any{"period": "month", "key": l.key.id, "limit_nano": int64(1e15)}, new(any))
 	s.admin(http.MethodPost, "/billing/corrections", map[string]any{"amount_nano": 5, "reason": l.fix}, new(any))
-	s.loot = l
+	s.loot, s.emergency = l, s.openEmergency()
 	if l.record == "" || l.hold == "" || l.erasure == "" || l.reveal == "" || len(l.tokens) != 1 {
 		t.Fatalf("there is nothing to steal: %+v", l)
 	}

@@ -300,6 +300,8 @@ func TestGraveActsAreListed(t *testing.T) {
 		"createServiceAccount": {"creating, changing and enabling a service account", "创建、更改与启用服务账号"}, "changeServiceAccount": {"creating, changing and enabling a service account", "创建、更改与启用服务账号"},
 		"enableServiceAccount": {"creating, changing and enabling a service account", "创建、更改与启用服务账号"},
 		"rotateServiceSecret":  {"giving it a secret or keys", "为其更换密钥或添加公钥"}, "addServiceKeys": {"giving it a secret or keys", "为其更换密钥或添加公钥"},
+		"exportTenant": {"exporting and erasing a tenant that leaves", "导出与擦除退出的租户"}, "eraseTenant": {"exporting and erasing a tenant that leaves", "导出与擦除退出的租户"},
+		"sealBreakGlass": {"sealing emergency credentials", "封存紧急凭据"},
 	}
 	operation, seen := "", 0
 	for line := range strings.Lines(string(document)) {

@@ -379,6 +379,9 @@ func TestRevealMatrix(t *testing.T) {
 	}
 	cells := 0
 	for _, role := range access.Roles() {
+		if role.ID == "break_glass" { // no account holds it; TestBreakGlass looks at it
+			continue
+		}
 		credential := in.started.Welcome.APIKey.Reveal()
 		if role.ID != "application" {
 			credential = in.signIn(role.ID)

@@ -166,7 +166,7 @@ func (i *Identity) Accept(ctx context.Context, token, password, source string, m
 
 func (s store) invite(ctx context.Context, row invitationRow, account userRow) error {
 	return s.change(ctx, "invite", func(tx *gorm.DB) error {
-		if _, err := tenant(tx, row.Tenant); err != nil {
+		if err := openTenant(tx, row.Tenant); err != nil {
 			return err
 		}
 		if err := checkActive(tx, account); err != nil {

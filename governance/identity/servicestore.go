@@ -125,7 +125,7 @@ func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byt
 
 func (s store) createService(ctx context.Context, row serviceRow, keys []serviceKeyRow) error {
 	return s.change(ctx, "create service account", func(tx *gorm.DB) error {
-		if _, err := tenant(tx, row.Tenant); err != nil {
+		if err := openTenant(tx, row.Tenant); err != nil {
 			return err
 		}
 		if err := mayOwnService(tx, row); err != nil {

@@ -158,6 +158,10 @@ func exported() []struct{ file, table, columns, order string } {
 			"keys.jsonl", "identity_keys",
 			"id, name, project, owner, labels, scopes, models, networks, label_mode, requests_per_minute, tokens_per_minute, concurrent, created_at, created_by, expires_at, revoked_at, last_used_at", "id",
 		},
+		{
+			"service-accounts.jsonl", "identity_service_accounts",
+			"id, name, project, owner, roles, labels, scopes, models, networks, requests_per_minute, tokens_per_minute, concurrent, created_at, created_by, expires_at, disabled_at, removed_at, last_used_at", "id",
+		},
 		{"budgets.jsonl", "billing_budgets", "id, api_key, period, zone, limit_amount, updated_at", "id"},
 		{
 			"usage.jsonl", "billing_usage",

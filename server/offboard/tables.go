@@ -7,6 +7,7 @@ const (
 	ofTenant     = "tenant = ?"
 	ofUsers      = "user_id IN (SELECT id FROM identity_users WHERE tenant = ?)"
 	ofPeople     = "person IN (SELECT id FROM identity_users WHERE tenant = ?)"
+	ofServices   = "account IN (SELECT id FROM identity_service_accounts WHERE tenant = ?)"
 	ofBudgets    = "budget IN (SELECT id FROM billing_budgets WHERE tenant = ?)"
 	ofReviews    = "review IN (SELECT id FROM access_reviews WHERE tenant = ?)"
 	ofKeys       = "key_id IN (SELECT id FROM audit_subject_keys WHERE tenant = ?)"
@@ -31,7 +32,7 @@ func rows() []part {
 		{"access_review_items", ofReviews}, {"access_reviews", ofTenant},
 		{"billing_leases", ofBudgets}, {"billing_spend", ofBudgets}, {"billing_budgets", ofTenant}, {"policy_documents", ofTenant},
 		{"identity_sessions", ofUsers}, {"identity_factors", ofUsers}, {"identity_recovery_codes", ofUsers}, {"identity_passwords", ofUsers}, {"identity_grants", ofUsers},
-		{"identity_keys", ofTenant}, {"identity_users", ofTenant},
+		{"identity_service_keys", ofServices}, {"identity_service_accounts", ofTenant}, {"identity_invitations", ofTenant}, {"identity_keys", ofTenant}, {"identity_users", ofTenant},
 	}
 }
 
@@ -53,7 +54,7 @@ func stays() map[string][]part {
 // nobodys are the tables without rows of single tenants.
 func nobodys() []string {
 	return []string{
-		"goose_db_version", "installation_settings", "installation_compatibility", "identity_changes", "identity_duties", "identity_break_glass", "identity_break_glass_uses", "policy_changes", "billing_changes", "billing_books",
+		"goose_db_version", "installation_settings", "installation_compatibility", "identity_changes", "identity_duties", "identity_assertions", "identity_break_glass", "identity_break_glass_uses", "policy_changes", "billing_changes", "billing_books",
 		"route_versions", "route_assignments", "route_changes", "route_instances", "rollout_rollouts", "rollout_transitions", "rollout_evidence", "rollout_capacity", "rag_changes",
 		"audit_leaves", "audit_hashes", "audit_checkpoints", "audit_cosignatures", "audit_unbooked", "audit_writers", "audit_lease", "audit_postings", "audit_prunings",
 		"audit_pruned", "audit_reconciliation", "audit_sources", "audit_siem", "vault_state", "wrapping_keys", "wrapping_rotation", "wrapping_progress",
