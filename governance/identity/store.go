@@ -104,6 +104,8 @@ type tables struct {
 	revoked []string // families ended since revokedAfter
 	factors []string // accounts with a second factor
 	duties  Duties
+
+	demanded int64 // until when administrators have to have one
 }
 
 // load reads the version first: a write that slips in between makes the next poll reload, never go unseen.
@@ -118,6 +120,7 @@ func (s store) load(ctx context.Context, revokedAfter int64) (tables, error) {
 		db.Select(keyColumns).Find(&e.keys).Error,
 		db.Raw("SELECT DISTINCT family FROM identity_sessions WHERE revoked_at > ?", revokedAfter).Scan(&e.revoked).Error,
 		db.Raw("SELECT DISTINCT user_id FROM identity_factors WHERE confirmed_at <> 0").Scan(&e.factors).Error,
+		db.Raw("SELECT until FROM identity_factor_demand WHERE name = ?", demand).Scan(&e.demanded).Error,
 	)
 	return e, database.Unavailable("load identities", err)
 }
