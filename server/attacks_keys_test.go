@@ -24,13 +24,13 @@ func keyAttacks() []attack {
 		wantProblem(s.t, what, r, http.StatusForbidden, "wrong_assertion")
 	}
 	return []attack{
-		{"KEY-01", "use what a security key has signed for a sign-in a second time", "W3C WebAuthn Level 3, section 13.4.3", "", func(_ *testing.T, s *scene) {
+		{"KEY-01", "use what a security key has signed for a sign-in a second time", "W3C WebAuthn Level 3, section 13.4.3", "spendChallenge in identity", func(_ *testing.T, s *scene) {
 			k, _ := s.guarded("replayed")
 			signed := k.Sign(s.t, s.keyWanted("replayed"))
 			s.want("the owner", s.enterWithKey("replayed", longPassword, signed), http.StatusOK)
 			refused(s, "the thief", s.enterWithKey("replayed", longPassword, signed))
 		}},
-		{"KEY-02", "have somebody sign on a page that looks like the console, and pass it on", "W3C WebAuthn Level 3, section 13.4.9", "", func(_ *testing.T, s *scene) {
+		{"KEY-02", "have somebody sign on a page that looks like the console, and pass it on", "W3C WebAuthn Level 3, section 13.4.9", "the origins of identity's relying party", func(_ *testing.T, s *scene) {
 			k, _ := s.guarded("phished")
 			for _, origin := range []string{"https://sluice.example.evil.test", "http://sluice.example", "https://sluice.example:8443", "https://login.sluice.example"} {
 				bent := *k
