@@ -165,7 +165,7 @@ func (h keyHolder) WebAuthnCredentials() []webauthn.Credential { return h.keys }
 func (k publicKey) credential(row factorRow) webauthn.Credential {
 	out := webauthn.Credential{
 		ID: k.ID, PublicKey: k.Key, Flags: webauthn.CredentialFlags{UserPresent: true, UserVerified: true, BackupEligible: k.BackupEligible, BackupState: row.BackedUp != 0},
-		Authenticator: webauthn.Authenticator{AAGUID: k.AAGUID, SignCount: uint32(row.LastStep)}, //nolint:gosec // what a key has counted has 32 bits
+		Authenticator: webauthn.Authenticator{AAGUID: k.AAGUID, SignCount: uint32(row.LastStep)},
 	}
 	for _, t := range k.Transports {
 		out.Transport = append(out.Transport, protocol.AuthenticatorTransport(t))
