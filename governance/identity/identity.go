@@ -42,9 +42,10 @@ type Config struct {
 	PasswordHistory int `koanf:"password_history"`
 	// ReviewNotice is the shortest time from the start of a review of access to its due date; 168h.
 	ReviewNotice time.Duration `koanf:"review_notice"`
-	// SecondFactor says who shows a second factor: "off" (nobody, not even who has one), "optional" (who has enrolled one) or "administrators" (they
-	// have to enrol one before anything else); optional.
+	// SecondFactor says who shows a second factor: "optional" (who has enrolled one), "administrators" (they have to enrol one before anything else) or
+	// "off" (who has one shows it, and nobody can enrol another); optional.
 	SecondFactor SecondFactors `koanf:"second_factor"`
+	WebAuthn     WebAuthn      `koanf:"webauthn"`
 	Suite        seal.Suite    `koanf:"-"` // that the secrets of second factors are encrypted with; seal.Intl
 
 	Poll     time.Duration `koanf:"poll"`      // between looks at the change counter; 1s, also the most
@@ -111,6 +112,9 @@ func (c Config) Validate() error {
 	if !slices.Contains([]SecondFactors{SecondFactorsOff, SecondFactorsOptional, SecondFactorsAdministrators}, c.SecondFactor) {
 		errs = append(errs, fmt.Errorf("second_factor: must be %s, %s or %s", SecondFactorsOff, SecondFactorsOptional, SecondFactorsAdministrators))
 	}
+	if _, _, _, err := c.WebAuthn.origins(); err != nil {
+		errs = append(errs, fmt.Errorf("webauthn.%w", err))
+	}
 	if c.AccessTTL > maxAccessTTL {
 		errs = append(errs, fmt.Errorf("access_ttl: must be at most %s", maxAccessTTL))
 	}
@@ -145,6 +149,10 @@ type Identity struct {
 	asserted digester
 	invited  digester
 	factors  factorSecrets
+	party    relyingParty
+
+	challenges, credentials digester
+
 	sessions *signingKeys
 	log      *slog.Logger
 	now      func() time.Time
@@ -166,6 +174,10 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 	if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
+	party, err := newRelyingParty(cfg.WebAuthn, cfg.WithDefaults().Issuer)
+	if err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
 	i := &Identity{
 		cfg:      cfg.WithDefaults(),
 		limits:   limits,
@@ -177,6 +189,11 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 		asserted: newDigester(keys.Derive("identity/assertion/v1")),
 		invited:  newDigester(keys.Derive("identity/invitation/v1")),
 		factors:  factors,
+		party:    party,
+
+		challenges:  newDigester(keys.Derive("identity/challenge/v1")),
+		credentials: newDigester(keys.Derive("identity/credential/v1")),
+
 		sessions: &signingKeys{derive: keys.Derive, period: cfg.WithDefaults().SigningPeriod, made: map[int64]signingKey{}},
 		log:      log.With(slog.String("component", "identity")),
 		now:      time.Now,
@@ -203,6 +220,7 @@ type accounts struct {
 	tenants  map[string]tenantRow
 	ended    map[string]struct{} // sign-in families ended before their session tokens expired
 	duties   Duties
+	demanded time.Time // until when a replica has administrators enrol a second factor
 }
 
 type keyEntry struct {
@@ -223,18 +241,35 @@ type userEntry struct {
 }
 
 // signedIn returns the principal of a person's sign-in: who has a password that is too old has to change it first, too.
-func (i *Identity) signedIn(u userEntry) Principal {
+func (i *Identity) signedIn(s *accounts, u userEntry) Principal {
 	p := u.principal
-	p.SecondFactor, p.MustEnrol = u.factor, i.mustEnrol(u)
+	p.SecondFactor, p.MustEnrol = u.factor, i.mustEnrol(s, u)
 	if age := i.cfg.PasswordMaxAge; age > 0 && i.now().Sub(time.UnixMicro(u.passwordSet)) > age {
 		p.MustChange = true
 	}
 	return p
 }
 
-// mustEnrol reports whether somebody has to enrol a second factor before anything else.
-func (i *Identity) mustEnrol(u userEntry) bool {
-	return i.cfg.SecondFactor == SecondFactorsAdministrators && !u.factor && administers(u.principal.Roles)
+// mustEnrol reports whether somebody has to enrol a second factor before anything else, because this replica says so or another one has.
+func (i *Identity) mustEnrol(s *accounts, u userEntry) bool {
+	demanded := i.cfg.SecondFactor == SecondFactorsAdministrators || i.now().Before(s.demanded)
+	return demanded && !u.factor && administers(u.principal.Roles)
+}
+
+// demandSpan is how long what a replica demands holds on the others after it has stopped.
+const demandSpan = 24 * time.Hour
+
+// demand has every replica ask administrators for second factors where this one does.
+func (i *Identity) demand(ctx context.Context) {
+	s, loaded := i.accounts.Last()
+	if i.cfg.SecondFactor != SecondFactorsAdministrators || loaded && s.demanded.After(i.now().Add(demandSpan/2)) {
+		return
+	}
+	if err := i.store.demandFactors(ctx, i.now().Add(demandSpan).UnixMicro()); err != nil {
+		i.log.Warn("other replicas were not told that administrators need a second factor; the next turn repeats it", slog.Any("error", err))
+		return
+	}
+	i.reload(ctx)
 }
 
 // Load reads the accounts. Call it once before serving.
@@ -249,7 +284,7 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 	s := &accounts{
 		keys:  make(map[digest]keyEntry, len(all.keys)),
 		users: make(map[string]userEntry, len(all.users)), tenants: make(map[string]tenantRow, len(all.tenants)),
-		ended: make(map[string]struct{}, len(all.revoked)), duties: all.duties, services: make(map[string]serviceEntry, len(all.services)),
+		ended: make(map[string]struct{}, len(all.revoked)), duties: all.duties, services: make(map[string]serviceEntry, len(all.services)), demanded: time.UnixMicro(all.demanded),
 	}
 	for _, t := range all.tenants {
 		s.tenants[t.ID] = t
@@ -261,10 +296,8 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 		s.ended[family] = struct{}{}
 	}
 	factors := map[string]bool{}
-	if i.cfg.SecondFactor != SecondFactorsOff {
-		for _, user := range all.factors {
-			factors[user] = true
-		}
+	for _, user := range all.factors {
+		factors[user] = true
 	}
 	// A row that cannot be read locks out its owner, not everybody.
 	for _, row := range all.users {
@@ -340,6 +373,7 @@ func (i *Identity) Run(ctx context.Context) error {
 	var fresh sync.WaitGroup
 	fresh.Go(func() { i.accounts.Run(ctx) })
 	defer fresh.Wait()
+	i.demand(ctx)
 	const flushEvery = 15 // polls
 	tick := time.NewTicker(flushEvery * i.cfg.Poll)
 	defer tick.Stop()
@@ -355,6 +389,7 @@ func (i *Identity) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
+		i.demand(ctx)
 		if err := i.flushUses(ctx); err != nil && ctx.Err() == nil {
 			i.log.Warn("the last uses of some keys were not written; the next turn repeats it", slog.Any("error", err))
 		}
@@ -439,7 +474,7 @@ func (i *Identity) findKey(s *accounts, credential, source string) (keyEntry, er
 	if s.tenants[entry.principal.Tenant].SuspendedAt != 0 {
 		return entry, fault.New(fault.CodeTenantSuspended)
 	}
-	if entry.suspended {
+	if owner, own := s.users[entry.principal.Owner]; entry.suspended || own && i.mustEnrol(s, owner) {
 		return keyEntry{}, fault.New(fault.CodeSuspendedKey)
 	}
 	i.used.note(id, entry.former, from, now)
@@ -465,7 +500,7 @@ func (i *Identity) authenticateReader(s *accounts, credential, source string) (P
 func (i *Identity) readingRoles(s *accounts, k keyEntry) []string {
 	maker, ok := s.users[k.maker]
 	switch {
-	case !ok || maker.disabled || maker.principal.MustChange || i.mustEnrol(maker) || s.tenants[maker.principal.Tenant].SuspendedAt != 0:
+	case !ok || maker.disabled || maker.principal.MustChange || i.mustEnrol(s, maker) || s.tenants[maker.principal.Tenant].SuspendedAt != 0:
 		return nil
 	case maker.principal.Tenant == k.principal.Tenant:
 		return maker.principal.Roles

@@ -107,7 +107,8 @@ type tables struct {
 	services    []serviceRow
 	serviceKeys []serviceKeyRow
 
-	duties Duties
+	duties   Duties
+	demanded int64 // until when administrators have to have one
 }
 
 // load reads the version first: a write that slips in between makes the next poll reload, never go unseen.
@@ -124,6 +125,7 @@ func (s store) load(ctx context.Context, revokedAfter int64) (tables, error) {
 		db.Raw("SELECT DISTINCT user_id FROM identity_factors WHERE confirmed_at <> 0").Scan(&e.factors).Error,
 		db.Select(serviceColumns).Where("removed_at = 0").Find(&e.services).Error,
 		db.Select(serviceKeyColumns).Find(&e.serviceKeys).Error,
+		db.Raw("SELECT until FROM identity_factor_demand WHERE name = ?", demand).Scan(&e.demanded).Error,
 	)
 	return e, database.Unavailable("load identities", err)
 }

@@ -42,6 +42,8 @@ const (
 	CodeStepUp          Code = "step_up_required"
 	CodeWrongPassword   Code = "wrong_password"
 	CodeWrongCode       Code = "wrong_code"
+	CodeWrongAssertion  Code = "wrong_assertion"
+	CodeClonedKey       Code = "cloned_security_key"
 	CodeChangePassword  Code = "password_change_required"
 	CodeEnrolFactor     Code = "second_factor_enrolment_required"
 	CodeApprovalNeeded  Code = "approval_required"
@@ -143,6 +145,8 @@ var kinds = map[Code]Kind{
 	CodeStepUp:          Denied,
 	CodeWrongPassword:   Denied,
 	CodeWrongCode:       Denied,
+	CodeWrongAssertion:  Denied,
+	CodeClonedKey:       Denied,
 	CodeChangePassword:  Denied,
 	CodeEnrolFactor:     Denied,
 	CodeApprovalNeeded:  Denied,

@@ -253,6 +253,24 @@ func (e ErasureStayCode) Valid() bool {
 	}
 }
 
+// Defines values for FactorKind.
+const (
+	FactorKindTotp     FactorKind = "totp"
+	FactorKindWebauthn FactorKind = "webauthn"
+)
+
+// Valid indicates whether the value is a known member of the FactorKind enum.
+func (e FactorKind) Valid() bool {
+	switch e {
+	case FactorKindTotp:
+		return true
+	case FactorKindWebauthn:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for InstanceKind.
 const (
 	InstanceKindNative InstanceKind = "native"
@@ -402,9 +420,10 @@ func (e KeyringEpochState) Valid() bool {
 
 // Defines values for KeyringProgressKind.
 const (
-	KeyringProgressKindContentKeys KeyringProgressKind = "content_keys"
-	KeyringProgressKindDocuments   KeyringProgressKind = "documents"
-	KeyringProgressKindVaultKeys   KeyringProgressKind = "vault_keys"
+	KeyringProgressKindContentKeys   KeyringProgressKind = "content_keys"
+	KeyringProgressKindDocuments     KeyringProgressKind = "documents"
+	KeyringProgressKindSecondFactors KeyringProgressKind = "second_factors"
+	KeyringProgressKindVaultKeys     KeyringProgressKind = "vault_keys"
 )
 
 // Valid indicates whether the value is a known member of the KeyringProgressKind enum.
@@ -413,6 +432,8 @@ func (e KeyringProgressKind) Valid() bool {
 	case KeyringProgressKindContentKeys:
 		return true
 	case KeyringProgressKindDocuments:
+		return true
+	case KeyringProgressKindSecondFactors:
 		return true
 	case KeyringProgressKindVaultKeys:
 		return true
@@ -577,6 +598,24 @@ func (e NewInstancePower) Valid() bool {
 	case Measured:
 		return true
 	case Modelled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ProblemSecondFactors.
+const (
+	ProblemSecondFactorsTotp     ProblemSecondFactors = "totp"
+	ProblemSecondFactorsWebauthn ProblemSecondFactors = "webauthn"
+)
+
+// Valid indicates whether the value is a known member of the ProblemSecondFactors enum.
+func (e ProblemSecondFactors) Valid() bool {
+	switch e {
+	case ProblemSecondFactorsTotp:
+		return true
+	case ProblemSecondFactorsWebauthn:
 		return true
 	default:
 		return false
@@ -814,6 +853,36 @@ func (e VerificationStatus) Valid() bool {
 	case VerificationStatusFinished:
 		return true
 	case VerificationStatusRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebauthnAssertionType.
+const (
+	WebauthnAssertionTypePublicKey WebauthnAssertionType = "public-key"
+)
+
+// Valid indicates whether the value is a known member of the WebauthnAssertionType enum.
+func (e WebauthnAssertionType) Valid() bool {
+	switch e {
+	case WebauthnAssertionTypePublicKey:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebauthnAttestationType.
+const (
+	WebauthnAttestationTypePublicKey WebauthnAttestationType = "public-key"
+)
+
+// Valid indicates whether the value is a known member of the WebauthnAttestationType enum.
+func (e WebauthnAttestationType) Valid() bool {
+	switch e {
+	case WebauthnAttestationTypePublicKey:
 		return true
 	default:
 		return false
@@ -1566,9 +1635,45 @@ type Extension struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
+// Factor defines model for Factor.
+type Factor struct {
+	// BackedUp The private key of a passkey is copied to other devices
+	BackedUp  bool       `json:"backed_up"`
+	CreatedAt time.Time  `json:"created_at"`
+	Id        string     `json:"id"`
+	Kind      FactorKind `json:"kind"`
+
+	// LastUsedAt Absent if it has not been
+	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
+
+	// Name Of a security key
+	Name string `json:"name"`
+
+	// SignCount Of a security key; 0 if it counts none
+	SignCount int64 `json:"sign_count"`
+
+	// SuspectSince Its count went backwards, as that of a copy does: it is not accepted since
+	SuspectSince *time.Time `json:"suspect_since,omitempty"`
+}
+
+// FactorKind defines model for Factor.Kind.
+type FactorKind string
+
 // FactorCode defines model for FactorCode.
 type FactorCode struct {
 	Code string `json:"code"`
+}
+
+// FactorList defines model for FactorList.
+type FactorList struct {
+	Items []Factor `json:"items"`
+}
+
+// FactorProof defines model for FactorProof.
+type FactorProof struct {
+	// Assertion AuthenticationResponseJSON of W3C Web Authentication, as `PublicKeyCredential.toJSON` gives it
+	Assertion *WebauthnAssertion `json:"assertion,omitempty"`
+	Code      *string            `json:"code,omitempty"`
 }
 
 // FieldError defines model for FieldError.
@@ -1919,6 +2024,9 @@ type Limits struct {
 
 // LoginRequest defines model for LoginRequest.
 type LoginRequest struct {
+	// Assertion AuthenticationResponseJSON of W3C Web Authentication, as `PublicKeyCredential.toJSON` gives it
+	Assertion *WebauthnAssertion `json:"assertion,omitempty"`
+
 	// Code Of the second factor of the account, or a recovery code; an account without one needs none
 	Code     *string `json:"code,omitempty"`
 	Password string  `json:"password"`
@@ -2346,6 +2454,15 @@ type NewRollout struct {
 	Steps *[]int `json:"steps,omitempty"`
 }
 
+// NewSecurityKey defines model for NewSecurityKey.
+type NewSecurityKey struct {
+	// Attestation RegistrationResponseJSON of W3C Web Authentication, as `PublicKeyCredential.toJSON` gives it
+	Attestation WebauthnAttestation `json:"attestation"`
+
+	// Name For its owner
+	Name string `json:"name"`
+}
+
 // NewServiceAccount defines model for NewServiceAccount.
 type NewServiceAccount struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
@@ -2570,12 +2687,21 @@ type Problem struct {
 	Detail    string        `json:"detail"`
 	Errors    *[]FieldError `json:"errors,omitempty"`
 	RequestId string        `json:"request_id"`
-	Status    int           `json:"status"`
-	Title     string        `json:"title"`
+
+	// SecondFactors Of `second_factor_required`: what the account has, beside recovery codes
+	SecondFactors *[]ProblemSecondFactors `json:"second_factors,omitempty"`
+	Status        int                     `json:"status"`
+	Title         string                  `json:"title"`
 
 	// Type urn:sluice:problem:<code>
 	Type string `json:"type"`
+
+	// Webauthn PublicKeyCredentialCreationOptionsJSON or PublicKeyCredentialRequestOptionsJSON of W3C Web Authentication; bytes are base64url
+	Webauthn *WebauthnOptions `json:"webauthn,omitempty"`
 }
+
+// ProblemSecondFactors defines model for Problem.SecondFactors.
+type ProblemSecondFactors string
 
 // Reason defines model for Reason.
 type Reason struct {
@@ -3020,6 +3146,12 @@ type SecondFactor struct {
 	// Enrolled The account has one, which is asked for
 	Enrolled bool `json:"enrolled"`
 
+	// KeyOrigins Origins of the pages on which security keys work; absent where they are off
+	KeyOrigins *[]string `json:"key_origins,omitempty"`
+
+	// KeysOff Why security keys are off, in the language of Accept-Language; absent where they work
+	KeysOff *string `json:"keys_off,omitempty"`
+
 	// MustEnrol One has to be enrolled before anything else
 	MustEnrol bool `json:"must_enrol"`
 
@@ -3446,6 +3578,47 @@ type VerificationState struct {
 	Problems   int       `json:"problems"`
 	Records    int64     `json:"records"`
 }
+
+// WebauthnAssertion AuthenticationResponseJSON of W3C Web Authentication, as `PublicKeyCredential.toJSON` gives it
+type WebauthnAssertion struct {
+	AuthenticatorAttachment *string                 `json:"authenticatorAttachment,omitempty"`
+	ClientExtensionResults  *map[string]interface{} `json:"clientExtensionResults,omitempty"`
+	Id                      string                  `json:"id"`
+	RawId                   string                  `json:"rawId"`
+	Response                struct {
+		AuthenticatorData string  `json:"authenticatorData"`
+		ClientDataJSON    string  `json:"clientDataJSON"`
+		Signature         string  `json:"signature"`
+		UserHandle        *string `json:"userHandle,omitempty"`
+	} `json:"response"`
+	Type WebauthnAssertionType `json:"type"`
+}
+
+// WebauthnAssertionType defines model for WebauthnAssertion.Type.
+type WebauthnAssertionType string
+
+// WebauthnAttestation RegistrationResponseJSON of W3C Web Authentication, as `PublicKeyCredential.toJSON` gives it
+type WebauthnAttestation struct {
+	AuthenticatorAttachment *string                 `json:"authenticatorAttachment,omitempty"`
+	ClientExtensionResults  *map[string]interface{} `json:"clientExtensionResults,omitempty"`
+	Id                      string                  `json:"id"`
+	RawId                   string                  `json:"rawId"`
+	Response                struct {
+		AttestationObject  string    `json:"attestationObject"`
+		AuthenticatorData  *string   `json:"authenticatorData,omitempty"`
+		ClientDataJSON     string    `json:"clientDataJSON"`
+		PublicKey          *string   `json:"publicKey,omitempty"`
+		PublicKeyAlgorithm *int      `json:"publicKeyAlgorithm,omitempty"`
+		Transports         *[]string `json:"transports,omitempty"`
+	} `json:"response"`
+	Type WebauthnAttestationType `json:"type"`
+}
+
+// WebauthnAttestationType defines model for WebauthnAttestation.Type.
+type WebauthnAttestationType string
+
+// WebauthnOptions PublicKeyCredentialCreationOptionsJSON or PublicKeyCredentialRequestOptionsJSON of W3C Web Authentication; bytes are base64url
+type WebauthnOptions map[string]interface{}
 
 // WitnessStanding defines model for WitnessStanding.
 type WitnessStanding struct {
@@ -4127,10 +4300,13 @@ type PreviewMaskingJSONRequestBody = MaskingRequest
 type ChangePasswordJSONRequestBody = PasswordChange
 
 // ShowSecondFactorJSONRequestBody defines body for ShowSecondFactor for application/json ContentType.
-type ShowSecondFactorJSONRequestBody = FactorCode
+type ShowSecondFactorJSONRequestBody = FactorProof
 
 // ConfirmTotpJSONRequestBody defines body for ConfirmTotp for application/json ContentType.
 type ConfirmTotpJSONRequestBody = FactorCode
+
+// ConfirmWebauthnJSONRequestBody defines body for ConfirmWebauthn for application/json ContentType.
+type ConfirmWebauthnJSONRequestBody = NewSecurityKey
 
 // RegisterModelVersionJSONRequestBody defines body for RegisterModelVersion for application/json ContentType.
 type RegisterModelVersionJSONRequestBody = NewModelVersion
@@ -4874,7 +5050,7 @@ type ServerInterface interface {
 	// ChangePassword Change one's own password
 	// (POST /me/password)
 	ChangePassword(c *gin.Context)
-	// RemoveSecondFactor Remove one's own second factor and its recovery codes
+	// RemoveSecondFactor Remove all of one's own second factors and the recovery codes
 	// (DELETE /me/second-factor)
 	RemoveSecondFactor(c *gin.Context)
 	// ShowSecondFactor Show one's second factor again
@@ -4886,6 +5062,21 @@ type ServerInterface interface {
 	// ConfirmTotp Put the authenticator app in force with its first code
 	// (POST /me/second-factor/totp/confirm)
 	ConfirmTotp(c *gin.Context)
+	// StartWebauthn Start to enrol a security key or passkey for one's own account
+	// (POST /me/second-factor/webauthn)
+	StartWebauthn(c *gin.Context)
+	// AskSecurityKey Ask for what a security key is to sign to be shown again
+	// (POST /me/second-factor/webauthn/challenge)
+	AskSecurityKey(c *gin.Context)
+	// ConfirmWebauthn Put the security key in force that the browser has made
+	// (POST /me/second-factor/webauthn/confirm)
+	ConfirmWebauthn(c *gin.Context)
+	// ListSecondFactors List one's own second factors
+	// (GET /me/second-factors)
+	ListSecondFactors(c *gin.Context)
+	// RemoveOneSecondFactor Remove one of one's own second factors
+	// (DELETE /me/second-factors/{id})
+	RemoveOneSecondFactor(c *gin.Context, id IdPath)
 	// RegisterModelVersion Register a version of a model
 	// (POST /model-versions)
 	RegisterModelVersion(c *gin.Context)
@@ -5069,7 +5260,7 @@ type ServerInterface interface {
 	// ResetPassword Give a user a one-time password
 	// (POST /users/{id}/password-reset)
 	ResetPassword(c *gin.Context, id IdPath, params ResetPasswordParams)
-	// ResetSecondFactor Remove the second factor that a user has lost
+	// ResetSecondFactor Remove the second factors that a user has lost, and the recovery codes
 	// (POST /users/{id}/second-factor-reset)
 	ResetSecondFactor(c *gin.Context, id IdPath, params ResetSecondFactorParams)
 }
@@ -7012,6 +7203,83 @@ func (siw *ServerInterfaceWrapper) ConfirmTotp(c *gin.Context) {
 	siw.Handler.ConfirmTotp(c)
 }
 
+// StartWebauthn operation middleware
+func (siw *ServerInterfaceWrapper) StartWebauthn(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.StartWebauthn(c)
+}
+
+// AskSecurityKey operation middleware
+func (siw *ServerInterfaceWrapper) AskSecurityKey(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.AskSecurityKey(c)
+}
+
+// ConfirmWebauthn operation middleware
+func (siw *ServerInterfaceWrapper) ConfirmWebauthn(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ConfirmWebauthn(c)
+}
+
+// ListSecondFactors operation middleware
+func (siw *ServerInterfaceWrapper) ListSecondFactors(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListSecondFactors(c)
+}
+
+// RemoveOneSecondFactor operation middleware
+func (siw *ServerInterfaceWrapper) RemoveOneSecondFactor(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RemoveOneSecondFactor(c, id)
+}
+
 // RegisterModelVersion operation middleware
 func (siw *ServerInterfaceWrapper) RegisterModelVersion(c *gin.Context) {
 
@@ -8806,6 +9074,11 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/me/password", wrapper.ChangePassword)
 	router.POST(options.BaseURL+"/me/second-factor/totp", wrapper.StartTotp)
 	router.POST(options.BaseURL+"/me/second-factor/totp/confirm", wrapper.ConfirmTotp)
+	router.POST(options.BaseURL+"/me/second-factor/webauthn", wrapper.StartWebauthn)
+	router.POST(options.BaseURL+"/me/second-factor/webauthn/confirm", wrapper.ConfirmWebauthn)
+	router.POST(options.BaseURL+"/me/second-factor/webauthn/challenge", wrapper.AskSecurityKey)
+	router.GET(options.BaseURL+"/me/second-factors", wrapper.ListSecondFactors)
+	router.DELETE(options.BaseURL+"/me/second-factors/:id", wrapper.RemoveOneSecondFactor)
 	router.POST(options.BaseURL+"/me/second-factor/show", wrapper.ShowSecondFactor)
 	router.DELETE(options.BaseURL+"/me/second-factor", wrapper.RemoveSecondFactor)
 	router.GET(options.BaseURL+"/tenants", wrapper.ListTenants)

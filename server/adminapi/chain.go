@@ -94,15 +94,15 @@ func (s *Server) chain(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	if !op.recorded || op.late {
-		c.Next()
-		return
-	}
 	if op.stepUp && principal.SecondFactor {
 		if err := s.deps.Guard.Approvals().RequireFreshSignIn(principal); err != nil {
 			s.failRecorded(c, op, principal, principal.Tenant, err)
 			return
 		}
+	}
+	if !op.recorded || op.late {
+		c.Next()
+		return
 	}
 	refused := func() {}
 	if op.secondPerson {
@@ -125,7 +125,7 @@ func (s *Server) mayAct(c *gin.Context, op operation, p identity.Principal, tena
 	switch {
 	case p.MustChange && op.id != "getMe" && op.id != "changePassword":
 		err = fault.New(fault.CodeChangePassword)
-	case p.MustEnrol && !slices.Contains([]string{"getMe", "changePassword", "startTotp", "confirmTotp"}, op.id):
+	case p.MustEnrol && !slices.Contains([]string{"getMe", "changePassword", "startTotp", "confirmTotp", "startWebauthn", "confirmWebauthn"}, op.id):
 		err = fault.New(fault.CodeEnrolFactor)
 	case op.permission == "":
 	default:

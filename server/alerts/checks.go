@@ -296,3 +296,18 @@ func RevealSweep(tenant string, conversations int) notify.Alert {
 		Details: []notify.Detail{detail(fault.Say("alerts.tenant"), tenant), detail(fault.Say("alerts.conversations"), conversations)},
 	}
 }
+
+// SuspectKeys looks at which security keys are not accepted any more since their count went backwards: there may be copies.
+func SuspectKeys(read func(ctx context.Context) ([]identity.Suspect, error)) Check {
+	return Check{Name: "security keys", Shared: true, Find: func(ctx context.Context) ([]notify.Alert, error) {
+		list, err := read(ctx)
+		var out []notify.Alert
+		for _, k := range list {
+			out = append(out, notify.Alert{
+				Code: "identity.key_cloned", About: k.Factor, Severity: notify.Critical, Title: fault.Say("alerts.key_cloned_title"), Text: fault.Say("alerts.key_cloned"),
+				Details: []notify.Detail{detail(fault.Say("alerts.tenant"), k.Tenant), detail(fault.Say("alerts.account"), k.User), detail(fault.Say("alerts.since"), inUTC(k.Since))},
+			})
+		}
+		return out, err
+	}}
+}

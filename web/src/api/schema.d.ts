@@ -15,7 +15,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in
-         * @description An account with a second factor needs a code of it or a recovery code, each of which is accepted once; without one the right password is answered with 401 `second_factor_required`. The access token lives at most 15 minutes. The refresh token comes in an HttpOnly, SameSite=Strict cookie that only /api/v1/session receives.
+         * @description An account with a second factor needs a code of it, a recovery code, or an assertion of a security key, each of which is accepted once; without one the right password is answered with 401 `second_factor_required`, which says what the account has (`second_factors`) and what a security key is to sign (`webauthn`). The access token lives at most 15 minutes. The refresh token comes in an HttpOnly, SameSite=Strict cookie that only /api/v1/session receives.
          */
         post: operations["login"];
         /**
@@ -125,6 +125,103 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/me/second-factor/webauthn": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start to enrol a security key or passkey for one's own account
+         * @description Needs a fresh sign-in. The answer is what `navigator.credentials.create` takes; its challenge is good once, for this sign-in, for 5 minutes. Refused with 409 where security keys are off; `Me.second_factor` says why.
+         */
+        post: operations["startWebauthn"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/second-factor/webauthn/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Put the security key in force that the browser has made
+         * @description The first factor of an account brings recovery codes, which are in this answer only; further keys bring none. Every other sign-in of the caller ends; this one goes on with the token of the answer.
+         */
+        post: operations["confirmWebauthn"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/second-factor/webauthn/challenge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask for what a security key is to sign to be shown again
+         * @description The answer is what `navigator.credentials.get` takes; its challenge is good once, for `POST /me/second-factor/show` in this sign-in, for 5 minutes.
+         */
+        post: operations["askSecurityKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/second-factors": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List one's own second factors */
+        get: operations["listSecondFactors"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/second-factors/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove one of one's own second factors
+         * @description Needs one shown a short time ago. The recovery codes go with the last.
+         */
+        delete: operations["removeOneSecondFactor"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/me/second-factor/show": {
         parameters: {
             query?: never;
@@ -136,7 +233,7 @@ export interface paths {
         put?: never;
         /**
          * Show one's second factor again
-         * @description For what needs it shown a short time ago. Takes a code or a recovery code. Wrong ones count as failed sign-ins.
+         * @description For what needs it shown a short time ago. Takes a code, a recovery code, or what a security key has signed for `POST /me/second-factor/webauthn/challenge`; exactly one of them. Wrong ones count as failed sign-ins.
          */
         post: operations["showSecondFactor"];
         delete?: never;
@@ -156,7 +253,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Remove one's own second factor and its recovery codes
+         * Remove all of one's own second factors and the recovery codes
          * @description Needs it shown a short time ago.
          */
         delete: operations["removeSecondFactor"];
@@ -331,7 +428,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Remove the second factor that a user has lost
+         * Remove the second factors that a user has lost, and the recovery codes
          * @description Ends all sessions of the user, who signs in with the password alone until there is another one. Nobody does it for his own account, and only a platform administrator for one.
          */
         post: operations["resetSecondFactor"];
@@ -2164,6 +2261,9 @@ export interface components {
             code: string;
             request_id: string;
             errors?: components["schemas"]["FieldError"][];
+            /** @description Of `second_factor_required`: what the account has, beside recovery codes */
+            second_factors?: ("totp" | "webauthn")[];
+            webauthn?: components["schemas"]["WebauthnOptions"];
         };
         FieldError: {
             /** @description Path in the body, or name of the parameter */
@@ -2176,6 +2276,85 @@ export interface components {
             password: string;
             /** @description Of the second factor of the account, or a recovery code; an account without one needs none */
             code?: string;
+            assertion?: components["schemas"]["WebauthnAssertion"];
+        };
+        FactorProof: {
+            code?: string;
+            assertion?: components["schemas"]["WebauthnAssertion"];
+        };
+        /** @description PublicKeyCredentialCreationOptionsJSON or PublicKeyCredentialRequestOptionsJSON of W3C Web Authentication; bytes are base64url */
+        WebauthnOptions: {
+            [key: string]: unknown;
+        };
+        /** @description AuthenticationResponseJSON of W3C Web Authentication, as `PublicKeyCredential.toJSON` gives it */
+        WebauthnAssertion: {
+            id: string;
+            rawId: string;
+            /** @enum {string} */
+            type: "public-key";
+            authenticatorAttachment?: string | null;
+            clientExtensionResults?: {
+                [key: string]: unknown;
+            };
+            response: {
+                clientDataJSON: string;
+                authenticatorData: string;
+                signature: string;
+                userHandle?: string | null;
+            };
+        };
+        NewSecurityKey: {
+            /** @description For its owner */
+            name: string;
+            attestation: components["schemas"]["WebauthnAttestation"];
+        };
+        /** @description RegistrationResponseJSON of W3C Web Authentication, as `PublicKeyCredential.toJSON` gives it */
+        WebauthnAttestation: {
+            id: string;
+            rawId: string;
+            /** @enum {string} */
+            type: "public-key";
+            authenticatorAttachment?: string | null;
+            clientExtensionResults?: {
+                [key: string]: unknown;
+            };
+            response: {
+                clientDataJSON: string;
+                attestationObject: string;
+                authenticatorData?: string;
+                publicKey?: string | null;
+                publicKeyAlgorithm?: number;
+                transports?: string[];
+            };
+        };
+        FactorList: {
+            items: components["schemas"]["Factor"][];
+        };
+        Factor: {
+            id: string;
+            /** @enum {string} */
+            kind: "totp" | "webauthn";
+            /** @description Of a security key */
+            name: string;
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description Absent if it has not been
+             */
+            last_used_at?: string;
+            /**
+             * Format: int64
+             * @description Of a security key; 0 if it counts none
+             */
+            sign_count: number;
+            /** @description The private key of a passkey is copied to other devices */
+            backed_up: boolean;
+            /**
+             * Format: date-time
+             * @description Its count went backwards, as that of a copy does: it is not accepted since
+             */
+            suspect_since?: string;
         };
         FactorCode: {
             code: string;
@@ -2203,6 +2382,10 @@ export interface components {
              * @description When this sign-in has shown it last; absent if it has not
              */
             shown_at?: string;
+            /** @description Origins of the pages on which security keys work; absent where they are off */
+            key_origins?: string[];
+            /** @description Why security keys are off, in the language of Accept-Language; absent where they work */
+            keys_off?: string;
         };
         Session: {
             access_token: string;
@@ -4522,7 +4705,7 @@ export interface components {
         };
         KeyringProgress: {
             /** @enum {string} */
-            kind: "vault_keys" | "content_keys" | "documents";
+            kind: "vault_keys" | "content_keys" | "documents" | "second_factors";
             /**
              * Format: int64
              * @description Rows of older keys when the last rotation began
@@ -4769,6 +4952,115 @@ export interface operations {
             default: components["responses"]["ProblemAnswer"];
         };
     };
+    startWebauthn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What is to be made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebauthnOptions"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    confirmWebauthn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSecurityKey"];
+            };
+        };
+        responses: {
+            /** @description In force */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConfirmedFactor"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    askSecurityKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What is to be signed */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebauthnOptions"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listSecondFactors: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Oldest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FactorList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    removeOneSecondFactor: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
     showSecondFactor: {
         parameters: {
             query?: never;
@@ -4778,7 +5070,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["FactorCode"];
+                "application/json": components["schemas"]["FactorProof"];
             };
         };
         responses: {

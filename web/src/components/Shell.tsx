@@ -179,7 +179,7 @@ function UserMenu() {
             { key: 'roles', disabled: true, label: me.roles.map((r) => label('role', r)).join(', ') },
             { type: 'divider' },
             { key: 'password', icon: <LockOutlined />, label: t('user.password'), onClick: () => setChanging(true) },
-            ...(me.second_factor?.available ? [{ key: 'factor', icon: <SafetyOutlined />, label: t('user.factor'), onClick: () => setFactor(true) }] : []),
+            ...(me.second_factor?.available || me.second_factor?.enrolled ? [{ key: 'factor', icon: <SafetyOutlined />, label: t('user.factor'), onClick: () => setFactor(true) }] : []),
             { key: 'out', icon: <LogoutOutlined />, label: t('user.signOut'), onClick: () => void session.logout() },
           ],
         }}
