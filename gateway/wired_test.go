@@ -192,7 +192,7 @@ func TestRealRefusals(t *testing.T) {
 	if _, err := w.Chat(t.Context(), c); !fault.Is(err, fault.CodeModelNotFound) {
 		t.Errorf("model: %v", err)
 	}
-	ok(t, w.ledger.SetBudget(t.Context(), billing.Budget{Tenant: "acme", Period: billing.Total, Limit: 1}))
+	ok(t, w.ledger.SetBudget(t.Context(), billing.Budget{Scope: billing.Scope{Tenant: "acme"}, Period: billing.Total, Limit: 1}))
 	if _, err := w.Chat(t.Context(), w.call("d", "hello")); !fault.Is(err, fault.CodeOverBudget) {
 		t.Errorf("budget: %v", err)
 	}
