@@ -173,7 +173,7 @@ type openGuard struct{}
 func (openGuard) Admit(context.Context, governance.AdmitRequest) (gateway.Decision, error) {
 	return openAdmission{}, nil
 }
-func (openGuard) Models(_ context.Context, _ string, all []string) []string { return all }
+func (openGuard) Models(_ context.Context, _, _ string, all []string) []string { return all }
 
 type openAdmission struct{}
 

@@ -108,7 +108,7 @@ type (
 	guard interface {
 		// Admit may return a decision beside an error, for the record.
 		Admit(ctx context.Context, ask governance.AdmitRequest) (Decision, error)
-		Models(ctx context.Context, tenant string, all []string) []string
+		Models(ctx context.Context, tenant, project string, all []string) []string
 	}
 	router interface {
 		Pick(ask route.Ask) (route.Choice, error)

@@ -170,7 +170,7 @@ func (g *fakeGuard) Admit(_ context.Context, ask governance.AdmitRequest) (Decis
 	return a, nil
 }
 
-func (g *fakeGuard) Models(_ context.Context, _ string, all []string) []string {
+func (g *fakeGuard) Models(_ context.Context, _, _ string, all []string) []string {
 	var out []string
 	for _, m := range all {
 		if m != "hidden" {

@@ -71,6 +71,7 @@ func wire(t testing.TB, plan func(int, *engine.Request) enginetest.Plan) *wired 
 	ids := must(identity.New(identity.Config{}, identity.Limits{}, w.db, keys, log, nil))(t)
 	ok(t, ids.Load(ctx))
 	ok(t, ids.CreateTenant(ctx, identity.Tenant{ID: "acme", Name: "Acme"}))
+	ok(t, ids.CreateProject(ctx, identity.Project{Tenant: "acme", ID: "p", Name: "P"}))
 	key, secret, err := ids.CreateKey(ctx, identity.NewKey{Tenant: "acme", Project: "p", Name: "shop", Labels: []string{"public"}})
 	ok(t, err)
 	w.key, w.keyID = secret, key.ID

@@ -120,6 +120,17 @@ func TenantExists(ctx context.Context, db *gorm.DB, id string) error {
 	return database.Unavailable("look for a tenant", err)
 }
 
+// Organisations returns the organisation of every tenant of a migrated database. Error: CodeDatabaseUnavailable.
+func Organisations(ctx context.Context, db *gorm.DB) (map[string]string, error) {
+	var rows []tenantRow
+	err := db.WithContext(ctx).Select(tenantColumns()).Find(&rows).Error
+	out := make(map[string]string, len(rows))
+	for _, r := range rows {
+		out[r.ID] = r.Organisation
+	}
+	return out, database.Unavailable("read the organisations of tenants", err)
+}
+
 type tenantRow struct {
 	ID, Name, Organisation string
 	IsOperator             int

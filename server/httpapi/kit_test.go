@@ -207,7 +207,7 @@ func (g kitGuard) Admit(context.Context, governance.AdmitRequest) (gateway.Decis
 	return &kitAdmission{}, nil
 }
 
-func (kitGuard) Models(_ context.Context, _ string, all []string) []string { return all }
+func (kitGuard) Models(_ context.Context, _, _ string, all []string) []string { return all }
 
 type kitAdmission struct{ n int }
 
