@@ -26,6 +26,7 @@ const Reveal = lazy(() => import('./pages/Reveal'));
 const Rollout = lazy(() => import('./pages/Rollout'));
 const Approvals = lazy(() => import('./pages/Approvals'));
 const Users = lazy(() => import('./pages/Users'));
+const Organisations = lazy(() => import('./pages/Organisations'));
 const Tenants = lazy(() => import('./pages/Tenants'));
 const System = lazy(() => import('./pages/System'));
 
@@ -39,6 +40,7 @@ function newRouter() {
           { path: '/playground', element: <Playground /> },
           { path: '/keys', element: <Keys /> },
           { path: '/users', element: <Users /> },
+          { path: '/organisations', element: <Organisations /> },
           { path: '/tenants', element: <Tenants /> },
           { path: '/usage', element: <Usage /> },
           { path: '/knowledge', element: <Knowledge /> },

@@ -1,4 +1,5 @@
 import {
+  ApartmentOutlined,
   AuditOutlined,
   BankOutlined,
   BarChartOutlined,
@@ -41,6 +42,7 @@ const entries = [
   { path: 'playground', key: 'playground', icon: <MessageOutlined />, permission: 'playground.use' },
   { path: 'keys', key: 'keys', icon: <KeyOutlined />, permission: 'keys.read', own: 'keys.own' },
   { path: 'users', key: 'users', icon: <TeamOutlined />, permission: 'users.read' },
+  { path: 'organisations', key: 'organisations', icon: <ApartmentOutlined />, permission: 'tenants.read' },
   { path: 'tenants', key: 'tenants', icon: <BankOutlined />, permission: 'tenants.read' },
   { path: 'usage', key: 'usage', icon: <BarChartOutlined />, permission: 'usage.read' },
   { path: 'knowledge', key: 'knowledge', icon: <ReadOutlined />, permission: 'rag.read' },
