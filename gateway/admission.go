@@ -61,7 +61,7 @@ func (r *run) limit(ctx context.Context) error {
 	}
 	var err error
 	r.slot.ticket, r.slot.rate, err = r.p.deps.Limits.Acquire(ctx, limit.Request{
-		Tenant: r.caller.Tenant, Group: r.caller.Organisation, Bounds: r.bounds(), Tokens: tokens,
+		Tenant: r.caller.Tenant, Bounds: r.bounds(), Tokens: tokens,
 	})
 	return err
 }

@@ -89,7 +89,6 @@ type Bound struct {
 // Request is one request that wants in.
 type Request struct {
 	Tenant string
-	Group  string  // what shares bounds with the tenant: its organisation. All bounds of a group are kept in one place; "" is the tenant alone
 	Bounds []Bound // the nearest to the caller first
 	Tokens int     // estimate of prompt and completion; more than the limit counts as the limit. 0: tokens are not limited
 }
@@ -186,7 +185,7 @@ type Permit struct {
 // Acquire takes one request, the estimated tokens and a slot, all or nothing. The state is valid on refusal too. Errors:
 // CodeRateLimited, CodeTokenRateLimited and CodeConcurrency with the time to wait; CodeLimitUnavailable.
 func (l *Limiter) Acquire(ctx context.Context, ask Request) (*Permit, State, error) {
-	t := &Permit{l: l, from: l.store, group: cmp.Or(ask.Group, ask.Tenant), id: uuid.NewString(), charges: l.charges(ask, 1)}
+	t := &Permit{l: l, from: l.store, group: ask.group(), id: uuid.NewString(), charges: l.charges(ask, 1)}
 	now := l.now()
 	if len(t.charges) == 0 {
 		return t, State{}, nil
@@ -312,6 +311,17 @@ func (c Config) limits(b Bound) Limits {
 	case Project, Organisation:
 	}
 	return b.Limits
+}
+
+// group names where the bounds of a request are kept together, since they are taken all or none: at its tenant, or at its organisation if that has
+// limits, which other tenants are under, too.
+func (r Request) group() string {
+	for _, b := range r.Bounds {
+		if b.Scope == Organisation && b.Limits != (Limits{}) {
+			return b.ID
+		}
+	}
+	return r.Tenant
 }
 
 // place names a bound within its group.

@@ -397,7 +397,7 @@ func TestLevels(t *testing.T) {
 				n := map[string]int{"group": 6, "bank": 4, "shop": 2}[id]
 				return Limits{RequestsPerMinute: n}
 			}
-			return Request{Tenant: tenant, Group: organisation, Bounds: []Bound{
+			return Request{Tenant: tenant, Bounds: []Bound{
 				{Scope: Key, ID: key},
 				{Scope: Project, ID: project, Limits: bound(project)},
 				{Scope: Tenant, ID: tenant, Limits: bound(tenant)},

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -266,6 +267,8 @@ func (s *Server) levelOf(c *gin.Context, organisation, tenant, project *string) 
 	}
 	var err error
 	switch {
+	case strings.ContainsAny(of.tenant, "/:"): // which names what is no tenant
+		err = fault.New(fault.CodeNotFound, fault.Say("thing.tenant"), truncate(of.tenant, maxTenant))
 	case of.organisation != "" && (deref(tenant) != "" || of.project != ""):
 		err = fault.New(fault.CodeInvalidValue, "organisation", fault.Say("billing.budget_scope")).WithParam("organisation")
 	case of.organisation != "":
