@@ -250,6 +250,57 @@ func (e ErasureStayCode) Valid() bool {
 	}
 }
 
+// Defines values for InstanceKind.
+const (
+	InstanceKindNative InstanceKind = "native"
+	InstanceKindRemote InstanceKind = "remote"
+	InstanceKindWorker InstanceKind = "worker"
+)
+
+// Valid indicates whether the value is a known member of the InstanceKind enum.
+func (e InstanceKind) Valid() bool {
+	switch e {
+	case InstanceKindNative:
+		return true
+	case InstanceKindRemote:
+		return true
+	case InstanceKindWorker:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for InstanceState.
+const (
+	Draining InstanceState = "draining"
+	Gone     InstanceState = "gone"
+	Ready    InstanceState = "ready"
+	Sick     InstanceState = "sick"
+	Starting InstanceState = "starting"
+	Warming  InstanceState = "warming"
+)
+
+// Valid indicates whether the value is a known member of the InstanceState enum.
+func (e InstanceState) Valid() bool {
+	switch e {
+	case Draining:
+		return true
+	case Gone:
+		return true
+	case Ready:
+		return true
+	case Sick:
+		return true
+	case Starting:
+		return true
+	case Warming:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for KeyState.
 const (
 	KeyStateActive    KeyState = "active"
@@ -475,6 +526,30 @@ func (e MonitoringDestinationFormat) Valid() bool {
 	case Cef:
 		return true
 	case Ocsf:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NewInstancePower.
+const (
+	Declared NewInstancePower = "declared"
+	Empty    NewInstancePower = ""
+	Measured NewInstancePower = "measured"
+	Modelled NewInstancePower = "modelled"
+)
+
+// Valid indicates whether the value is a known member of the NewInstancePower enum.
+func (e NewInstancePower) Valid() bool {
+	switch e {
+	case Declared:
+		return true
+	case Empty:
+		return true
+	case Measured:
+		return true
+	case Modelled:
 		return true
 	default:
 		return false
@@ -1461,6 +1536,80 @@ type HoldList struct {
 	Items []Hold `json:"items"`
 }
 
+// Instance defines model for Instance.
+type Instance struct {
+	// BaseUrl Of a registered one
+	BaseUrl *string `json:"base_url,omitempty"`
+
+	// Cause Why it is sick or gone
+	Cause *string `json:"cause,omitempty"`
+
+	// Configured The configuration lists it
+	Configured  bool         `json:"configured"`
+	CostPerHour *int64       `json:"cost_per_hour,omitempty"`
+	CreatedAt   *time.Time   `json:"created_at,omitempty"`
+	CreatedBy   *string      `json:"created_by,omitempty"`
+	Draining    bool         `json:"draining"`
+	Kind        InstanceKind `json:"kind"`
+	Models      []string     `json:"models"`
+	Name        string       `json:"name"`
+	Pool        string       `json:"pool"`
+	Power       *string      `json:"power,omitempty"`
+
+	// Profile The dialect of an upstream
+	Profile *string   `json:"profile,omitempty"`
+	Roles   *[]string `json:"roles,omitempty"`
+
+	// Running Requests of this replica
+	Running int `json:"running"`
+
+	// Since Of the state, as far as this replica has seen it
+	Since  time.Time     `json:"since"`
+	State  InstanceState `json:"state"`
+	Weight int           `json:"weight"`
+	Zone   *string       `json:"zone,omitempty"`
+}
+
+// InstanceKind defines model for Instance.Kind.
+type InstanceKind string
+
+// InstanceState defines model for Instance.State.
+type InstanceState string
+
+// InstanceChange defines model for InstanceChange.
+type InstanceChange struct {
+	Draining *bool `json:"draining,omitempty"`
+	Weight   *int  `json:"weight,omitempty"`
+}
+
+// InstanceList defines model for InstanceList.
+type InstanceList struct {
+	Items []Instance `json:"items"`
+}
+
+// InstanceModel defines model for InstanceModel.
+type InstanceModel struct {
+	ContextTokens *int `json:"context_tokens,omitempty"`
+
+	// Digest Of the weights; a version that was registered with others does not run on it
+	Digest *string `json:"digest,omitempty"`
+
+	// EmbedDim Above 0 it embeds
+	EmbedDim *int  `json:"embed_dim,omitempty"`
+	Formats  *bool `json:"formats,omitempty"`
+
+	// Id The name in the pool
+	Id        string  `json:"id"`
+	Logprobs  *bool   `json:"logprobs,omitempty"`
+	Precision *string `json:"precision,omitempty"`
+	Rerank    *bool   `json:"rerank,omitempty"`
+	Sampling  *bool   `json:"sampling,omitempty"`
+	Tools     *bool   `json:"tools,omitempty"`
+
+	// Upstream The name at the upstream; absent = id
+	Upstream *string `json:"upstream,omitempty"`
+}
+
 // Key defines model for Key.
 type Key struct {
 	CreatedAt time.Time `json:"created_at"`
@@ -1936,6 +2085,38 @@ type NewHold struct {
 	// To Exclusive
 	To *time.Time `json:"to,omitempty"`
 }
+
+// NewInstance defines model for NewInstance.
+type NewInstance struct {
+	// BaseUrl Root of its API, such as http://10.2.0.7:8000/v1
+	BaseUrl string `json:"base_url"`
+
+	// CostPerHour In 10⁻⁹ units of the currency of the price books
+	CostPerHour *int64 `json:"cost_per_hour,omitempty"`
+
+	// Dialect Whose names it uses for what the interface of OpenAI lacks, such as vllm; absent = openai
+	Dialect *string `json:"dialect,omitempty"`
+
+	// Key Name of a credential of the configuration; absent sends none
+	Key    *string         `json:"key,omitempty"`
+	Models []InstanceModel `json:"models"`
+
+	// Name Unique in its pool
+	Name string `json:"name"`
+
+	// Power Where figures of its electric power come from
+	Power *NewInstancePower `json:"power,omitempty"`
+
+	// Roles What it is for; none = everything
+	Roles *[]string `json:"roles,omitempty"`
+
+	// Weight Its share of the requests next to the other weights; 0 or absent = 1
+	Weight *int    `json:"weight,omitempty"`
+	Zone   *string `json:"zone,omitempty"`
+}
+
+// NewInstancePower Where figures of its electric power come from
+type NewInstancePower string
 
 // NewKey defines model for NewKey.
 type NewKey struct {
@@ -3163,6 +3344,9 @@ type From = time.Time
 // IdPath defines model for IdPath.
 type IdPath = string
 
+// InstancePath defines model for InstancePath.
+type InstancePath = string
+
 // Limit defines model for Limit.
 type Limit = int
 
@@ -3171,6 +3355,9 @@ type MonthPath = string
 
 // OrganisationQuery defines model for OrganisationQuery.
 type OrganisationQuery = string
+
+// PoolPath defines model for PoolPath.
+type PoolPath = string
 
 // ProjectQuery defines model for ProjectQuery.
 type ProjectQuery = string
@@ -3803,6 +3990,12 @@ type PublishPolicyJSONRequestBody = NewPolicy
 
 // ValidatePolicyJSONRequestBody defines body for ValidatePolicy for application/json ContentType.
 type ValidatePolicyJSONRequestBody = NewPolicy
+
+// AddInstanceJSONRequestBody defines body for AddInstance for application/json ContentType.
+type AddInstanceJSONRequestBody = NewInstance
+
+// ChangeInstanceJSONRequestBody defines body for ChangeInstance for application/json ContentType.
+type ChangeInstanceJSONRequestBody = InstanceChange
 
 // PublishPriceBookJSONRequestBody defines body for PublishPriceBook for application/json ContentType.
 type PublishPriceBookJSONRequestBody = NewPriceBook
@@ -4477,6 +4670,9 @@ type ServerInterface interface {
 	// ListSteps What the latest steps of the native engine computed, and for which requests
 	// (GET /engine/steps)
 	ListSteps(c *gin.Context, params ListStepsParams)
+	// ListInstances List the instances of all pools, as they are for this replica
+	// (GET /instances)
+	ListInstances(c *gin.Context)
 	// GetKeyring Wrapping keys, and how far their rotation has come
 	// (GET /keyring)
 	GetKeyring(c *gin.Context)
@@ -4564,6 +4760,15 @@ type ServerInterface interface {
 	// GetPolicy One policy version with its text
 	// (GET /policies/{version})
 	GetPolicy(c *gin.Context, version string, params GetPolicyParams)
+	// AddInstance Register an upstream as an instance of a pool
+	// (POST /pools/{pool}/instances)
+	AddInstance(c *gin.Context, pool PoolPath)
+	// RemoveInstance Take a registered instance out of its pool
+	// (DELETE /pools/{pool}/instances/{name})
+	RemoveInstance(c *gin.Context, pool PoolPath, name InstancePath)
+	// ChangeInstance Drain an instance, take it in again, or weigh it anew
+	// (PATCH /pools/{pool}/instances/{name})
+	ChangeInstance(c *gin.Context, pool PoolPath, name InstancePath)
 	// ListPriceBooks List price-book versions, newest first
 	// (GET /price-books)
 	ListPriceBooks(c *gin.Context)
@@ -6191,6 +6396,19 @@ func (siw *ServerInterfaceWrapper) ListSteps(c *gin.Context) {
 	siw.Handler.ListSteps(c, params)
 }
 
+// ListInstances operation middleware
+func (siw *ServerInterfaceWrapper) ListInstances(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListInstances(c)
+}
+
 // GetKeyring operation middleware
 func (siw *ServerInterfaceWrapper) GetKeyring(c *gin.Context) {
 
@@ -6872,6 +7090,99 @@ func (siw *ServerInterfaceWrapper) GetPolicy(c *gin.Context) {
 	}
 
 	siw.Handler.GetPolicy(c, version, params)
+}
+
+// AddInstance operation middleware
+func (siw *ServerInterfaceWrapper) AddInstance(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "pool" -------------
+	var pool PoolPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "pool", c.Param("pool"), &pool, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pool: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.AddInstance(c, pool)
+}
+
+// RemoveInstance operation middleware
+func (siw *ServerInterfaceWrapper) RemoveInstance(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "pool" -------------
+	var pool PoolPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "pool", c.Param("pool"), &pool, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pool: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name InstancePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RemoveInstance(c, pool, name)
+}
+
+// ChangeInstance operation middleware
+func (siw *ServerInterfaceWrapper) ChangeInstance(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "pool" -------------
+	var pool PoolPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "pool", c.Param("pool"), &pool, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pool: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name InstancePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ChangeInstance(c, pool, name)
 }
 
 // ListPriceBooks operation middleware
@@ -8291,6 +8602,10 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/audit/verifications/:id/report", wrapper.GetVerificationReport)
 	router.GET(options.BaseURL+"/models", wrapper.ListModels)
 	router.POST(options.BaseURL+"/model-versions", wrapper.RegisterModelVersion)
+	router.GET(options.BaseURL+"/instances", wrapper.ListInstances)
+	router.POST(options.BaseURL+"/pools/:pool/instances", wrapper.AddInstance)
+	router.DELETE(options.BaseURL+"/pools/:pool/instances/:name", wrapper.RemoveInstance)
+	router.PATCH(options.BaseURL+"/pools/:pool/instances/:name", wrapper.ChangeInstance)
 	router.GET(options.BaseURL+"/engine/scheduler", wrapper.GetScheduler)
 	router.GET(options.BaseURL+"/engine/steps", wrapper.ListSteps)
 	router.GET(options.BaseURL+"/engine/adapters", wrapper.ListAdapters)
