@@ -258,7 +258,7 @@ func objectAttacks() []attack {
 			}
 			s.want("the key", s.send(http.MethodGet, "/v1/models", key, nil), http.StatusForbidden)
 		}},
-		{"OBJ-25", "list, make, change, suspend and resume a project of another tenant", "API1:2023", "the tenant in identity's project", func(_ *testing.T, s *scene) {
+		{"OBJ-25", "list, make, change, suspend and resume a project of another tenant", "API1:2023", "", func(_ *testing.T, s *scene) {
 			at := "/projects/" + s.loot.project
 			s.hidden("security_admin", "/projects?limit=200", s.loot.project)
 			s.forbidden("security_admin", http.MethodPost, "/projects", map[string]any{"id": "intruder", "name": "x"})
@@ -269,7 +269,7 @@ func objectAttacks() []attack {
 				s.t.Errorf("%s", r.body)
 			}
 		}},
-		{"OBJ-26", "put a key, a budget and a policy under a project of another tenant, and ask for its usage", "API1:2023", "the tenant in identity's project", func(_ *testing.T, s *scene) {
+		{"OBJ-26", "put a key, a budget and a policy under a project of another tenant, and ask for its usage", "API1:2023", "", func(_ *testing.T, s *scene) {
 			guard, project := s.bank["security_admin"].token, s.loot.project
 			s.want("a key", s.send(http.MethodPost, "/api/v1/keys", guard, map[string]any{"name": "x", "project": project}), http.StatusNotFound)
 			s.want("a change", s.send(http.MethodPatch, "/api/v1/keys/"+s.bankKey.id, guard, map[string]any{"project": project}), http.StatusNotFound)
@@ -282,7 +282,7 @@ func objectAttacks() []attack {
 				s.want(tenant, s.send(http.MethodPost, "/api/v1/policies", guard, map[string]any{"tenant": tenant, "yaml": openPolicy}), http.StatusForbidden)
 			}
 		}},
-		{"OBJ-27", "see, change, suspend and join an organisation, and set its policy and its budget, as one of its tenants", "API1:2023", "operation.everyTenant", func(_ *testing.T, s *scene) {
+		{"OBJ-27", "see, change, suspend and join an organisation, and set its policy and its budget, as one of its tenants", "API1:2023", "", func(_ *testing.T, s *scene) {
 			refused := func(role, method, path string, body any) {
 				s.t.Helper()
 				s.want(method+" "+path, s.send(method, "/api/v1"+path, s.bank[role].token, body), http.StatusForbidden)
@@ -308,7 +308,7 @@ func objectAttacks() []attack {
 			refused("system_admin", http.MethodPut, "/budgets", map[string]any{"period": "month", "limit_nano": int64(1e15)}) // nor that of his tenant
 			s.works("a key of the organisation", s.loot.key.secret)
 		}},
-		{"OBJ-28", "take one's own key out of the project whose policy, limits and budgets bind it", "API1:2023", "Identity.checkOwned", func(_ *testing.T, s *scene) {
+		{"OBJ-28", "take one's own key out of the project whose policy, limits and budgets bind it", "API1:2023", "", func(_ *testing.T, s *scene) {
 			var key adminapi.CreatedKey
 			s.send(http.MethodPost, "/api/v1/keys", s.other.token, map[string]any{"name": "mine", "project": s.loot.project}).decode(s.t, &key)
 			for _, to := range []string{"", "default"} {
