@@ -144,6 +144,7 @@ type loot struct {
 	reveal   string // the same of a reveal
 	fix      string // the reason of a correction
 	document string // id, where there are documents
+	project  string
 }
 
 const (
@@ -234,7 +235,8 @@ func newScene(t *testing.T) *scene {
 	for _, tenant := range []string{"demo", "bank"} {
 		s.admin(http.MethodPost, "/policies", map[string]string{"tenant": tenant, "yaml": revealPolicy(20, usualRules)}, new(any))
 	}
-	l := &loot{key: s.issueKey(map[string]any{"name": "loot"}), fix: "a promise to the customer"}
+	l := &loot{key: s.issueKey(map[string]any{"name": "loot"}), fix: "a promise to the customer", project: "secret-project"}
+	s.admin(http.MethodPost, "/projects", map[string]any{"id": l.project, "name": "Secret"}, new(any))
 	var many strings.Builder
 	for i := range 24 {
 		fmt.Fprintf(&many, "手机1390013%04d。", 9000+i)
@@ -304,7 +306,7 @@ func (s *scene) forbidden(role, method, path string, body any) {
 // takesTenant reports whether the body of a call to path names the tenant.
 func (s *scene) takesTenant(path string) bool {
 	for _, p := range []string{
-		"/keys", "/users", "/policies", "/budgets", "/rag/collections", "/audit/holds", erasuresPath[len("/api/v1"):], previewPath[len("/api/v1"):], approvalsPath[len("/api/v1"):],
+		"/keys", "/projects", "/users", "/policies", "/budgets", "/rag/collections", "/audit/holds", erasuresPath[len("/api/v1"):], previewPath[len("/api/v1"):], approvalsPath[len("/api/v1"):],
 		"/reveal", "/reveal/approvals", "/reveal/erasures", "/service-accounts", "/invitations", "/billing/corrections", "/audit/subjects",
 	} {
 		if path == p {

@@ -213,14 +213,17 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 
 // accounts are who may call. They are immutable.
 type accounts struct {
-	operator string // the tenant that runs the installation
-	keys     map[digest]keyEntry
-	users    map[string]userEntry
-	services map[string]serviceEntry
-	tenants  map[string]tenantRow
-	ended    map[string]struct{} // sign-in families ended before their session tokens expired
-	duties   Duties
-	demanded time.Time // until when a replica has administrators enrol a second factor
+	operator      string // the tenant that runs the installation
+	keys          map[digest]keyEntry
+	users         map[string]userEntry
+	organisations map[string]organisationRow
+	tenants       map[string]tenantRow
+	projects      map[projectID]projectRow
+	above         map[string][]Level  // callers of a tenant: the tenant and its organisation
+	ended         map[string]struct{} // sign-in families ended before their session tokens expired
+	duties        Duties
+	services      map[string]serviceEntry
+	demanded      time.Time // until when a replica has administrators enrol a second factor
 }
 
 type keyEntry struct {
@@ -284,7 +287,9 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 	s := &accounts{
 		keys:  make(map[digest]keyEntry, len(all.keys)),
 		users: make(map[string]userEntry, len(all.users)), tenants: make(map[string]tenantRow, len(all.tenants)),
-		ended: make(map[string]struct{}, len(all.revoked)), duties: all.duties, services: make(map[string]serviceEntry, len(all.services)), demanded: time.UnixMicro(all.demanded),
+		organisations: make(map[string]organisationRow, len(all.organisations)), projects: make(map[projectID]projectRow, len(all.projects)),
+		above: make(map[string][]Level, len(all.tenants)), ended: make(map[string]struct{}, len(all.revoked)), duties: all.duties,
+		services: make(map[string]serviceEntry, len(all.services)), demanded: time.UnixMicro(all.demanded),
 	}
 	for _, t := range all.tenants {
 		s.tenants[t.ID] = t
@@ -292,6 +297,7 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 			s.operator = t.ID
 		}
 	}
+	s.addLevels(all.organisations, all.projects)
 	for _, family := range all.revoked {
 		s.ended[family] = struct{}{}
 	}
@@ -301,7 +307,7 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 	}
 	// A row that cannot be read locks out its owner, not everybody.
 	for _, row := range all.users {
-		p, err := row.principal(s.tenants[row.Tenant])
+		p, err := row.principal(s)
 		if err != nil {
 			i.log.Error("user row ignored", slog.String("user", row.ID), slog.Any("error", err))
 			continue
@@ -326,7 +332,7 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 
 // addKey adds a key under each of its secrets.
 func (s *accounts) addKey(row keyRow) error {
-	p, err := row.principal(s.tenants[row.Tenant])
+	p, err := row.principal(s)
 	if err != nil {
 		return err
 	}
@@ -426,8 +432,8 @@ func (i *Identity) fresh() (*accounts, error) {
 
 // Authenticate returns the principal a credential stands for on a plane. source is where the caller is: keys can be bound to networks. It
 // runs no SQL. Errors: CodeIdentityUnavailable; of a key CodeInvalidKey, CodeExpiredKey, CodeSuspendedKey; of a service account CodeInvalidToken;
-// CodeInvalidSession on the admin plane. Beside the principal, for the record: CodeTenantSuspended, of a key or service account CodeKeyNetwork, and
-// on the admin plane CodeKeyScope. None of them holds the credential.
+// CodeInvalidSession on the admin plane. Beside the principal, for the record: CodeTenantSuspended, CodeOrganisationSuspended, of a key
+// CodeProjectSuspended, of a key or service account CodeKeyNetwork, and on the admin plane CodeKeyScope. None of them holds the credential.
 func (i *Identity) Authenticate(_ context.Context, plane Plane, credential, source string) (Principal, error) {
 	s, err := i.fresh()
 	if err != nil {
@@ -471,8 +477,8 @@ func (i *Identity) findKey(s *accounts, credential, source string) (keyEntry, er
 	if entry.revokedAt != 0 || now >= entry.expires {
 		return keyEntry{}, fault.New(fault.CodeExpiredKey)
 	}
-	if s.tenants[entry.principal.Tenant].SuspendedAt != 0 {
-		return entry, fault.New(fault.CodeTenantSuspended)
+	if err := s.refusal(entry.principal.Tenant, entry.principal.Project); err != nil {
+		return entry, err
 	}
 	if owner, own := s.users[entry.principal.Owner]; entry.suspended || own && i.mustEnrol(s, owner) {
 		return keyEntry{}, fault.New(fault.CodeSuspendedKey)
@@ -500,7 +506,7 @@ func (i *Identity) authenticateReader(s *accounts, credential, source string) (P
 func (i *Identity) readingRoles(s *accounts, k keyEntry) []string {
 	maker, ok := s.users[k.maker]
 	switch {
-	case !ok || maker.disabled || maker.principal.MustChange || i.mustEnrol(s, maker) || s.tenants[maker.principal.Tenant].SuspendedAt != 0:
+	case !ok || maker.disabled || maker.principal.MustChange || i.mustEnrol(s, maker) || s.refusal(maker.principal.Tenant, "") != nil:
 		return nil
 	case maker.principal.Tenant == k.principal.Tenant:
 		return maker.principal.Roles
@@ -510,28 +516,30 @@ func (i *Identity) readingRoles(s *accounts, k keyEntry) []string {
 	return nil
 }
 
-func (r userRow) principal(of tenantRow) (Principal, error) {
+func (r userRow) principal(s *accounts) (Principal, error) {
 	roles, err1 := unpack(r.Roles)
 	labels, err2 := unpack(r.Labels)
 	if err := errors.Join(err1, err2); err != nil {
 		return Principal{}, err
 	}
+	of := s.tenants[r.Tenant]
 	return Principal{
-		Tenant: r.Tenant, Kind: "user", ID: r.ID, Name: r.Name, Roles: roles, Labels: labels, Operator: of.IsOperator != 0,
-		MustChange: r.MustChange != 0, TenantLimits: of.limits(),
+		Tenant: r.Tenant, Organisation: of.Organisation, Kind: "user", ID: r.ID, Name: r.Name, Roles: roles, Labels: labels, Operator: of.IsOperator != 0,
+		MustChange: r.MustChange != 0, Above: s.levels(r.Tenant, ""),
 	}, nil
 }
 
-func (r keyRow) principal(of tenantRow) (Principal, error) {
+func (r keyRow) principal(s *accounts) (Principal, error) {
 	labels, err1 := unpack(r.Labels)
 	scopes, err2 := unpack(r.Scopes)
 	models, err3 := unpack(r.Models)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return Principal{}, err
 	}
+	of := s.tenants[r.Tenant]
 	return Principal{
-		Tenant: r.Tenant, Project: r.Project, Kind: "key", ID: r.ID, Name: r.Name, Owner: r.Owner, Roles: []string{RoleApplication},
-		Labels: labels, LabelMode: r.LabelMode, Scopes: scopes, Models: models, Operator: of.IsOperator != 0, TenantLimits: of.limits(),
+		Tenant: r.Tenant, Organisation: of.Organisation, Project: r.Project, Kind: "key", ID: r.ID, Name: r.Name, Owner: r.Owner, Roles: []string{RoleApplication},
+		Labels: labels, LabelMode: r.LabelMode, Scopes: scopes, Models: models, Operator: of.IsOperator != 0, Above: s.levels(r.Tenant, r.Project),
 		Limits: Limits{RequestsPerMinute: r.RequestsPerMinute, TokensPerMinute: r.TokensPerMinute, Concurrent: r.Concurrent},
 	}, nil
 }

@@ -42,7 +42,7 @@ type claims struct {
 // Login checks a password, and a code of the account's second factor if it has one. source is where the caller is, such as its address: failures are counted per user and source.
 // Errors: CodeInvalidLogin, the same for an unknown, a disabled and a mistyped user; CodeLoginThrottled with a wait; CodeSecondFactor for the right
 // password of an account with a second factor without a code, caused by [FactorsWanted], and CodeWrongCode with a wrong one;
-// CodeOneTimeExpired for the right password that somebody else has set too long ago; CodeTenantSuspended for the right password of a tenant
+// CodeOneTimeExpired for the right password that somebody else has set too long ago; CodeTenantSuspended and CodeOrganisationSuspended for the right password of a tenant
 // that is suspended; CodeIdentityUnavailable; CodeDatabaseUnavailable.
 func (i *Identity) Login(ctx context.Context, user, password, code, source string) (Session, error) {
 	return i.login(ctx, user, password, proof{code: code}, source)
@@ -82,8 +82,8 @@ func (i *Identity) login(ctx context.Context, user, password string, shown proof
 	attempt.succeeded(i.now())
 	if s, err := i.fresh(); err != nil {
 		return Session{}, err
-	} else if s.tenants[row.Tenant].SuspendedAt != 0 {
-		return Session{}, fault.New(fault.CodeTenantSuspended)
+	} else if err := s.refusal(row.Tenant, ""); err != nil {
+		return Session{}, err
 	}
 	now := i.now()
 	if row.outdated(now) {
@@ -247,7 +247,7 @@ func (i *Identity) checkLogin(ctx context.Context, name, password string) (userR
 }
 
 // Refresh spends a refresh token for a new pair. Showing a spent one again ends the whole sign-in. Errors: CodeInvalidSession;
-// CodeTenantSuspended for a sign-in that another replica let begin while the tenant was suspended.
+// CodeTenantSuspended and CodeOrganisationSuspended for a sign-in that another replica let begin while the tenant was suspended.
 func (i *Identity) Refresh(ctx context.Context, refresh string) (Session, error) {
 	if !wellFormedRefresh(refresh) {
 		return Session{}, fault.New(fault.CodeInvalidSession)
@@ -276,8 +276,8 @@ func (i *Identity) Refresh(ctx context.Context, refresh string) (Session, error)
 	if !found || user.disabled {
 		return Session{}, fault.New(fault.CodeInvalidSession)
 	}
-	if s.tenants[user.principal.Tenant].SuspendedAt != 0 {
-		return Session{}, fault.New(fault.CodeTenantSuspended)
+	if err := s.refusal(user.principal.Tenant, ""); err != nil {
+		return Session{}, err
 	}
 	if user.factor && row.Factor == "" { // it began before the account had one
 		return Session{}, fault.New(fault.CodeInvalidSession)
@@ -394,8 +394,8 @@ func (i *Identity) authenticateSession(s *accounts, token string) (Principal, er
 	if !ok || user.disabled || user.epoch != c.Epoch {
 		return refuse(errors.New("account unknown, disabled or changed since"))
 	}
-	if s.tenants[user.principal.Tenant].SuspendedAt != 0 { // before what has ended, which a suspension has, too
-		return user.principal, fault.New(fault.CodeTenantSuspended)
+	if err := s.refusal(user.principal.Tenant, ""); err != nil { // before what has ended, which a suspension has, too
+		return user.principal, err
 	}
 	if _, ended := s.ended[c.Family]; ended || c.Family == "" {
 		return refuse(errors.New("sign-in ended"))

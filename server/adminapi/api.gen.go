@@ -936,10 +936,11 @@ func (e GetStatementParamsFormat) Valid() bool {
 
 // Defines values for ReportUsageParamsGroupBy.
 const (
-	ReportUsageParamsGroupByDay    ReportUsageParamsGroupBy = "day"
-	ReportUsageParamsGroupByKey    ReportUsageParamsGroupBy = "key"
-	ReportUsageParamsGroupByModel  ReportUsageParamsGroupBy = "model"
-	ReportUsageParamsGroupByTenant ReportUsageParamsGroupBy = "tenant"
+	ReportUsageParamsGroupByDay     ReportUsageParamsGroupBy = "day"
+	ReportUsageParamsGroupByKey     ReportUsageParamsGroupBy = "key"
+	ReportUsageParamsGroupByModel   ReportUsageParamsGroupBy = "model"
+	ReportUsageParamsGroupByProject ReportUsageParamsGroupBy = "project"
+	ReportUsageParamsGroupByTenant  ReportUsageParamsGroupBy = "tenant"
 )
 
 // Valid indicates whether the value is a known member of the ReportUsageParamsGroupBy enum.
@@ -950,6 +951,8 @@ func (e ReportUsageParamsGroupBy) Valid() bool {
 	case ReportUsageParamsGroupByKey:
 		return true
 	case ReportUsageParamsGroupByModel:
+		return true
+	case ReportUsageParamsGroupByProject:
 		return true
 	case ReportUsageParamsGroupByTenant:
 		return true
@@ -1239,15 +1242,17 @@ type AuditTrouble struct {
 // AuditTroubleCode database = it cannot be asked; device = no disk takes a record; rewritten = the database no longer extends the checkpoint; cosignature = a stored one does not hold
 type AuditTroubleCode string
 
-// Budget defines model for Budget.
+// Budget Of an organisation, or of a tenant or of one of its projects or keys
 type Budget struct {
 	Currency     string       `json:"currency"`
 	Key          *string      `json:"key,omitempty"`
 	LimitNano    int64        `json:"limit_nano"`
+	Organisation *string      `json:"organisation,omitempty"`
 	Period       BudgetPeriod `json:"period"`
+	Project      *string      `json:"project,omitempty"`
 	ReservedNano int64        `json:"reserved_nano"`
 	SpentNano    int64        `json:"spent_nano"`
-	Tenant       string       `json:"tenant"`
+	Tenant       *string      `json:"tenant,omitempty"`
 }
 
 // BudgetList defines model for BudgetList.
@@ -1897,12 +1902,12 @@ type Key struct {
 	// Scopes What it is narrowed to; empty for all but admin-read
 	Scopes []KeyScope `json:"scopes"`
 
-	// State suspended: its owner is disabled, may no longer have keys, or has yet to change a one-time password
+	// State suspended: its project is, or its owner is disabled, may no longer have keys, or has yet to change a one-time password
 	State  KeyState `json:"state"`
 	Tenant string   `json:"tenant"`
 }
 
-// KeyState suspended: its owner is disabled, may no longer have keys, or has yet to change a one-time password
+// KeyState suspended: its project is, or its owner is disabled, may no longer have keys, or has yet to change a one-time password
 type KeyState string
 
 // KeyChange What is absent stays as it is
@@ -1921,9 +1926,11 @@ type KeyChange struct {
 	Name   *string   `json:"name,omitempty"`
 
 	// Networks Networks such as 10.20.0.0/16 or 2001:db8::/32
-	Networks *[]string   `json:"networks,omitempty"`
-	Project  *string     `json:"project,omitempty"`
-	Scopes   *[]KeyScope `json:"scopes,omitempty"`
+	Networks *[]string `json:"networks,omitempty"`
+
+	// Project One of the tenant; empty = none. The owner of a key does not change it
+	Project *string     `json:"project,omitempty"`
+	Scopes  *[]KeyScope `json:"scopes,omitempty"`
 }
 
 // KeyDefaults defines model for KeyDefaults.
@@ -2015,6 +2022,9 @@ type KnownValue struct {
 // LabelMode How AI-generated answers are marked for this key: policy = as the policy of the tenant says; metadata = header and extension object; text = a visible sentence too
 type LabelMode string
 
+// LevelLabels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+type LevelLabels map[string]string
+
 // Limits 0 takes the default of the installation
 type Limits struct {
 	Concurrent        int `json:"concurrent"`
@@ -2062,8 +2072,11 @@ type MaskingRequest struct {
 
 	// Direction Where the text comes from; request if absent
 	Direction *MaskingRequestDirection `json:"direction,omitempty"`
-	Tenant    *string                  `json:"tenant,omitempty"`
-	Text      string                   `json:"text"`
+
+	// Project Of the tenant
+	Project *string `json:"project,omitempty"`
+	Tenant  *string `json:"tenant,omitempty"`
+	Text    string  `json:"text"`
 
 	// Yaml A policy to try in place of the one in force
 	Yaml *string `json:"yaml,omitempty"`
@@ -2226,11 +2239,17 @@ type NewAdapter struct {
 
 // NewBudget defines model for NewBudget.
 type NewBudget struct {
-	// Key Absent or empty = the whole tenant
-	Key       *string      `json:"key,omitempty"`
-	LimitNano int64        `json:"limit_nano"`
-	Period    BudgetPeriod `json:"period"`
-	Tenant    *string      `json:"tenant,omitempty"`
+	// Key In the place of a project. Both absent or empty = the whole tenant
+	Key       *string `json:"key,omitempty"`
+	LimitNano int64   `json:"limit_nano"`
+
+	// Organisation In the place of a tenant
+	Organisation *string      `json:"organisation,omitempty"`
+	Period       BudgetPeriod `json:"period"`
+
+	// Project Of the tenant
+	Project *string `json:"project,omitempty"`
+	Tenant  *string `json:"tenant,omitempty"`
 }
 
 // NewCollection defines model for NewCollection.
@@ -2374,10 +2393,12 @@ type NewKey struct {
 	Name   string    `json:"name"`
 
 	// Networks Networks such as 10.20.0.0/16 or 2001:db8::/32
-	Networks *[]string   `json:"networks,omitempty"`
-	Project  *string     `json:"project,omitempty"`
-	Scopes   *[]KeyScope `json:"scopes,omitempty"`
-	Tenant   *string     `json:"tenant,omitempty"`
+	Networks *[]string `json:"networks,omitempty"`
+
+	// Project One of the tenant; absent or empty = none
+	Project *string     `json:"project,omitempty"`
+	Scopes  *[]KeyScope `json:"scopes,omitempty"`
+	Tenant  *string     `json:"tenant,omitempty"`
 }
 
 // NewModelVersion defines model for NewModelVersion.
@@ -2393,18 +2414,49 @@ type NewModelVersion struct {
 	Version     string  `json:"version"`
 }
 
+// NewOrganisation defines model for NewOrganisation.
+type NewOrganisation struct {
+	Id string `json:"id"`
+
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels *LevelLabels `json:"labels,omitempty"`
+
+	// Limits 0 takes the default of the installation
+	Limits *Limits `json:"limits,omitempty"`
+	Name   string  `json:"name"`
+}
+
 // NewPolicy defines model for NewPolicy.
 type NewPolicy struct {
-	// Expected For publishing: the version in force that was compared with, as `Policy.name` has it: for a tenant without its own the one for
-	// every tenant, empty where there is none. While another one is in force the answer is 409 `policy_changed`. Without it nothing is checked.
+	// Expected For publishing: the version in force that was compared with, as `Policy.name` has it: where the scope has none the one of what is
+	// above it, empty where there is none. While another one is in force the answer is 409 `policy_changed`. Without it nothing is checked.
 	Expected *string `json:"expected,omitempty"`
-	Tenant   *string `json:"tenant,omitempty"`
-	Yaml     string  `json:"yaml"`
+
+	// Organisation In the place of a tenant
+	Organisation *string `json:"organisation,omitempty"`
+
+	// Project Of the tenant
+	Project *string `json:"project,omitempty"`
+	Tenant  *string `json:"tenant,omitempty"`
+	Yaml    string  `json:"yaml"`
 }
 
 // NewPriceBook defines model for NewPriceBook.
 type NewPriceBook struct {
 	Yaml string `json:"yaml"`
+}
+
+// NewProject defines model for NewProject.
+type NewProject struct {
+	Id string `json:"id"`
+
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels *LevelLabels `json:"labels,omitempty"`
+
+	// Limits 0 takes the default of the installation
+	Limits *Limits `json:"limits,omitempty"`
+	Name   string  `json:"name"`
+	Tenant *string `json:"tenant,omitempty"`
 }
 
 // NewRollout defines model for NewRollout.
@@ -2501,9 +2553,15 @@ type NewServiceKeys struct {
 type NewTenant struct {
 	Id string `json:"id"`
 
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels *LevelLabels `json:"labels,omitempty"`
+
 	// Limits 0 takes the default of the installation
 	Limits *Limits `json:"limits,omitempty"`
 	Name   string  `json:"name"`
+
+	// Organisation Absent = default
+	Organisation *string `json:"organisation,omitempty"`
 }
 
 // NewUser defines model for NewUser.
@@ -2529,6 +2587,41 @@ type OpenInvitation struct {
 	Name   string   `json:"name"`
 	Roles  []string `json:"roles"`
 	Tenant string   `json:"tenant"`
+}
+
+// Organisation defines model for Organisation.
+type Organisation struct {
+	CreatedAt time.Time `json:"created_at"`
+	Id        string    `json:"id"`
+
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels LevelLabels `json:"labels"`
+
+	// Limits 0 takes the default of the installation
+	Limits Limits `json:"limits"`
+	Name   string `json:"name"`
+
+	// Operator The tenant that runs the installation is one of its
+	Operator bool `json:"operator"`
+
+	// Suspension Absent while the organisation, the tenant or the project is not suspended
+	Suspension *Suspension `json:"suspension,omitempty"`
+}
+
+// OrganisationChange defines model for OrganisationChange.
+type OrganisationChange struct {
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels *LevelLabels `json:"labels,omitempty"`
+
+	// Limits 0 takes the default of the installation
+	Limits *Limits `json:"limits,omitempty"`
+	Name   *string `json:"name,omitempty"`
+}
+
+// OrganisationPage defines model for OrganisationPage.
+type OrganisationPage struct {
+	Items []Organisation `json:"items"`
+	Next  *string        `json:"next,omitempty"`
 }
 
 // Passage defines model for Passage.
@@ -2644,11 +2737,13 @@ type Policy struct {
 	CreatedByName *string `json:"created_by_name,omitempty"`
 	Digest        string  `json:"digest"`
 
-	// Name The version with its tenant, as records have it: demo@1
-	Name    string  `json:"name"`
-	Tenant  string  `json:"tenant"`
-	Version string  `json:"version"`
-	Yaml    *string `json:"yaml,omitempty"`
+	// Name The version with its scope, as records have it: demo@1, demo/shop@1 of a project, org:group@1 of an organisation, *@1 of every tenant
+	Name         string  `json:"name"`
+	Organisation *string `json:"organisation,omitempty"`
+	Project      *string `json:"project,omitempty"`
+	Tenant       *string `json:"tenant,omitempty"`
+	Version      string  `json:"version"`
+	Yaml         *string `json:"yaml,omitempty"`
 }
 
 // PolicyPage defines model for PolicyPage.
@@ -2702,6 +2797,39 @@ type Problem struct {
 
 // ProblemSecondFactors defines model for Problem.SecondFactors.
 type ProblemSecondFactors string
+
+// Project defines model for Project.
+type Project struct {
+	CreatedAt time.Time `json:"created_at"`
+	Id        string    `json:"id"`
+
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels LevelLabels `json:"labels"`
+
+	// Limits 0 takes the default of the installation
+	Limits Limits `json:"limits"`
+	Name   string `json:"name"`
+
+	// Suspension Absent while the organisation, the tenant or the project is not suspended
+	Suspension *Suspension `json:"suspension,omitempty"`
+	Tenant     string      `json:"tenant"`
+}
+
+// ProjectChange defines model for ProjectChange.
+type ProjectChange struct {
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels *LevelLabels `json:"labels,omitempty"`
+
+	// Limits 0 takes the default of the installation
+	Limits *Limits `json:"limits,omitempty"`
+	Name   *string `json:"name,omitempty"`
+}
+
+// ProjectPage defines model for ProjectPage.
+type ProjectPage struct {
+	Items []Project `json:"items"`
+	Next  *string   `json:"next,omitempty"`
+}
 
 // Reason defines model for Reason.
 type Reason struct {
@@ -3357,7 +3485,7 @@ type SubjectLookup struct {
 	Tenant  *string `json:"tenant,omitempty"`
 }
 
-// Suspension Absent while the tenant is not suspended
+// Suspension Absent while the organisation, the tenant or the project is not suspended
 type Suspension struct {
 	// By The account
 	By *string `json:"by,omitempty"`
@@ -3402,6 +3530,9 @@ type Tenant struct {
 	CreatedAt time.Time `json:"created_at"`
 	Id        string    `json:"id"`
 
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels LevelLabels `json:"labels"`
+
 	// Limits 0 takes the default of the installation
 	Limits Limits `json:"limits"`
 	Name   string `json:"name"`
@@ -3409,15 +3540,26 @@ type Tenant struct {
 	// Operator It runs the installation
 	Operator bool `json:"operator"`
 
-	// Suspension Absent while the tenant is not suspended
+	// Organisation It belongs to
+	Organisation string `json:"organisation"`
+
+	// Suspension Absent while the organisation, the tenant or the project is not suspended
 	Suspension *Suspension `json:"suspension,omitempty"`
 }
 
 // TenantChange defines model for TenantChange.
 type TenantChange struct {
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels *LevelLabels `json:"labels,omitempty"`
+
 	// Limits 0 takes the default of the installation
 	Limits *Limits `json:"limits,omitempty"`
 	Name   *string `json:"name,omitempty"`
+}
+
+// TenantMove defines model for TenantMove.
+type TenantMove struct {
+	Organisation string `json:"organisation"`
 }
 
 // TenantPage defines model for TenantPage.
@@ -3442,11 +3584,11 @@ type UsageReport struct {
 	Rows []UsageRow `json:"rows"`
 	To   *time.Time `json:"to,omitempty"`
 
-	// Total The dimensions are present that group_by named
+	// Total The dimensions are present that group_by named, and beside a project its labels
 	Total UsageRow `json:"total"`
 }
 
-// UsageRow The dimensions are present that group_by named
+// UsageRow The dimensions are present that group_by named, and beside a project its labels
 type UsageRow struct {
 	CachedTokens     int64 `json:"cached_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
@@ -3465,7 +3607,13 @@ type UsageRow struct {
 	EnergyMethod string  `json:"energy_method"`
 	EnergyUj     int64   `json:"energy_uj"`
 	Key          *string `json:"key,omitempty"`
-	Model        *string `json:"model,omitempty"`
+
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels *LevelLabels `json:"labels,omitempty"`
+	Model  *string      `json:"model,omitempty"`
+
+	// Project Empty for what keys of no project have used
+	Project *string `json:"project,omitempty"`
 
 	// PromptTokens Cached tokens included
 	PromptTokens int64   `json:"prompt_tokens"`
@@ -3667,8 +3815,14 @@ type Limit = int
 // MonthPath defines model for MonthPath.
 type MonthPath = string
 
+// OrganisationQuery defines model for OrganisationQuery.
+type OrganisationQuery = string
+
 // PoolPath defines model for PoolPath.
 type PoolPath = string
+
+// ProjectQuery defines model for ProjectQuery.
+type ProjectQuery = string
 
 // PurposeHeader defines model for PurposeHeader.
 type PurposeHeader = string
@@ -3923,7 +4077,13 @@ type RemoveBudgetParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 
-	// Key Key id; absent = the budget of the whole tenant
+	// Organisation Organisation id, in the place of a tenant. Only for whoever runs the installation
+	Organisation *OrganisationQuery `form:"organisation,omitempty" json:"organisation,omitempty"`
+
+	// Project Project id, of the tenant
+	Project *ProjectQuery `form:"project,omitempty" json:"project,omitempty"`
+
+	// Key Key id; absent = no budget of a key
 	Key    *string      `form:"key,omitempty" json:"key,omitempty"`
 	Period BudgetPeriod `form:"period" json:"period"`
 }
@@ -3932,6 +4092,9 @@ type RemoveBudgetParams struct {
 type ListBudgetsParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Organisation Organisation id, in the place of a tenant. Only for whoever runs the installation
+	Organisation *OrganisationQuery `form:"organisation,omitempty" json:"organisation,omitempty"`
 }
 
 // ListStepsParams defines parameters for ListSteps.
@@ -3997,6 +4160,13 @@ type RotateKeyParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// ListOrganisationsParams defines parameters for ListOrganisations.
+type ListOrganisationsParams struct {
+	// Cursor `next` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
 // PlaygroundChatParams defines parameters for PlaygroundChat.
 type PlaygroundChatParams struct {
 	// XSluicePurpose What this is for, where the policy demands it. `Me.purposes` lists what it takes; without one of them the answer is 403 `purpose_required`.
@@ -4008,6 +4178,12 @@ type ListPoliciesParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 
+	// Organisation Organisation id, in the place of a tenant. Only for whoever runs the installation
+	Organisation *OrganisationQuery `form:"organisation,omitempty" json:"organisation,omitempty"`
+
+	// Project Project id, of the tenant
+	Project *ProjectQuery `form:"project,omitempty" json:"project,omitempty"`
+
 	// Cursor `next` of the page before
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -4015,6 +4191,40 @@ type ListPoliciesParams struct {
 
 // GetPolicyParams defines parameters for GetPolicy.
 type GetPolicyParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Organisation Organisation id, in the place of a tenant. Only for whoever runs the installation
+	Organisation *OrganisationQuery `form:"organisation,omitempty" json:"organisation,omitempty"`
+
+	// Project Project id, of the tenant
+	Project *ProjectQuery `form:"project,omitempty" json:"project,omitempty"`
+}
+
+// ListProjectsParams defines parameters for ListProjects.
+type ListProjectsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Cursor `next` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// ChangeProjectParams defines parameters for ChangeProject.
+type ChangeProjectParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ResumeProjectParams defines parameters for ResumeProject.
+type ResumeProjectParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// SuspendProjectParams defines parameters for SuspendProject.
+type SuspendProjectParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
@@ -4180,8 +4390,11 @@ type ReportUsageParams struct {
 
 	// GroupBy Dimensions of a row, comma separated. Days are UTC days.
 	GroupBy *[]ReportUsageParamsGroupBy `form:"group_by,omitempty" json:"group_by,omitempty"`
-	Key     *string                     `form:"key,omitempty" json:"key,omitempty"`
-	Model   *string                     `form:"model,omitempty" json:"model,omitempty"`
+
+	// Project Project id, of the tenant
+	Project *ProjectQuery `form:"project,omitempty" json:"project,omitempty"`
+	Key     *string       `form:"key,omitempty" json:"key,omitempty"`
+	Model   *string       `form:"model,omitempty" json:"model,omitempty"`
 }
 
 // ReportUsageParamsGroupBy defines parameters for ReportUsage.
@@ -4311,6 +4524,18 @@ type ConfirmWebauthnJSONRequestBody = NewSecurityKey
 // RegisterModelVersionJSONRequestBody defines body for RegisterModelVersion for application/json ContentType.
 type RegisterModelVersionJSONRequestBody = NewModelVersion
 
+// CreateOrganisationJSONRequestBody defines body for CreateOrganisation for application/json ContentType.
+type CreateOrganisationJSONRequestBody = NewOrganisation
+
+// ChangeOrganisationJSONRequestBody defines body for ChangeOrganisation for application/json ContentType.
+type ChangeOrganisationJSONRequestBody = OrganisationChange
+
+// ResumeOrganisationJSONRequestBody defines body for ResumeOrganisation for application/json ContentType.
+type ResumeOrganisationJSONRequestBody = Resumption
+
+// SuspendOrganisationJSONRequestBody defines body for SuspendOrganisation for application/json ContentType.
+type SuspendOrganisationJSONRequestBody = Reason
+
 // PlaygroundChatJSONRequestBody defines body for PlaygroundChat for application/json ContentType.
 type PlaygroundChatJSONRequestBody = PlaygroundRequest
 
@@ -4328,6 +4553,18 @@ type ChangeInstanceJSONRequestBody = InstanceChange
 
 // PublishPriceBookJSONRequestBody defines body for PublishPriceBook for application/json ContentType.
 type PublishPriceBookJSONRequestBody = NewPriceBook
+
+// CreateProjectJSONRequestBody defines body for CreateProject for application/json ContentType.
+type CreateProjectJSONRequestBody = NewProject
+
+// ChangeProjectJSONRequestBody defines body for ChangeProject for application/json ContentType.
+type ChangeProjectJSONRequestBody = ProjectChange
+
+// ResumeProjectJSONRequestBody defines body for ResumeProject for application/json ContentType.
+type ResumeProjectJSONRequestBody = Resumption
+
+// SuspendProjectJSONRequestBody defines body for SuspendProject for application/json ContentType.
+type SuspendProjectJSONRequestBody = Reason
 
 // CreateCollectionJSONRequestBody defines body for CreateCollection for application/json ContentType.
 type CreateCollectionJSONRequestBody = NewCollection
@@ -4382,6 +4619,9 @@ type CreateTenantJSONRequestBody = NewTenant
 
 // ChangeTenantJSONRequestBody defines body for ChangeTenant for application/json ContentType.
 type ChangeTenantJSONRequestBody = TenantChange
+
+// MoveTenantJSONRequestBody defines body for MoveTenant for application/json ContentType.
+type MoveTenantJSONRequestBody = TenantMove
 
 // ResumeTenantJSONRequestBody defines body for ResumeTenant for application/json ContentType.
 type ResumeTenantJSONRequestBody = Resumption
@@ -4963,13 +5203,13 @@ type ServerInterface interface {
 	// CloseMonth Close a month of a tenant
 	// (POST /billing/statements/{month}/close)
 	CloseMonth(c *gin.Context, month MonthPath, params CloseMonthParams)
-	// RemoveBudget Remove the budget of a tenant or of one key
+	// RemoveBudget Remove the budget of an organisation, a tenant, a project or a key
 	// (DELETE /budgets)
 	RemoveBudget(c *gin.Context, params RemoveBudgetParams)
-	// ListBudgets List budgets of a tenant with what is spent and reserved
+	// ListBudgets List budgets of a tenant, its projects and its keys, or of an organisation, with what is spent and reserved
 	// (GET /budgets)
 	ListBudgets(c *gin.Context, params ListBudgetsParams)
-	// SetBudget Set the budget of a tenant or of one key
+	// SetBudget Set the budget of an organisation, a tenant, a project or a key
 	// (PUT /budgets)
 	SetBudget(c *gin.Context)
 	// RemoveCapacity Remove the schedule
@@ -5083,13 +5323,28 @@ type ServerInterface interface {
 	// ListModels List models with their versions and who serves them
 	// (GET /models)
 	ListModels(c *gin.Context)
+	// ListOrganisations List organisations
+	// (GET /organisations)
+	ListOrganisations(c *gin.Context, params ListOrganisationsParams)
+	// CreateOrganisation Create an organisation
+	// (POST /organisations)
+	CreateOrganisation(c *gin.Context)
+	// ChangeOrganisation Change the name, the labels or the limits of an organisation
+	// (PATCH /organisations/{id})
+	ChangeOrganisation(c *gin.Context, id IdPath)
+	// ResumeOrganisation Let a suspended organisation in again
+	// (POST /organisations/{id}/resume)
+	ResumeOrganisation(c *gin.Context, id IdPath)
+	// SuspendOrganisation Suspend an organisation
+	// (POST /organisations/{id}/suspend)
+	SuspendOrganisation(c *gin.Context, id IdPath)
 	// PlaygroundChat Chat through the governed pipeline as the signed-in user
 	// (POST /playground/chat/completions)
 	PlaygroundChat(c *gin.Context, params PlaygroundChatParams)
 	// ListPlaygroundModels Models that the caller's policy allows
 	// (GET /playground/models)
 	ListPlaygroundModels(c *gin.Context)
-	// ListPolicies List policy versions of a tenant, newest first
+	// ListPolicies List policy versions of a tenant, a project or an organisation and those of what is above it, newest first
 	// (GET /policies)
 	ListPolicies(c *gin.Context, params ListPoliciesParams)
 	// PublishPolicy Publish a policy version and put it in force
@@ -5116,6 +5371,21 @@ type ServerInterface interface {
 	// PublishPriceBook Publish a price-book version
 	// (POST /price-books)
 	PublishPriceBook(c *gin.Context)
+	// ListProjects List projects of a tenant
+	// (GET /projects)
+	ListProjects(c *gin.Context, params ListProjectsParams)
+	// CreateProject Create a project
+	// (POST /projects)
+	CreateProject(c *gin.Context)
+	// ChangeProject Change the name, the labels or the limits of a project
+	// (PATCH /projects/{id})
+	ChangeProject(c *gin.Context, id IdPath, params ChangeProjectParams)
+	// ResumeProject Let the keys of a suspended project in again
+	// (POST /projects/{id}/resume)
+	ResumeProject(c *gin.Context, id IdPath, params ResumeProjectParams)
+	// SuspendProject Suspend a project
+	// (POST /projects/{id}/suspend)
+	SuspendProject(c *gin.Context, id IdPath, params SuspendProjectParams)
 	// ListCollections List knowledge bases the caller may see
 	// (GET /rag/collections)
 	ListCollections(c *gin.Context, params ListCollectionsParams)
@@ -5230,9 +5500,12 @@ type ServerInterface interface {
 	// CreateTenant Create a tenant
 	// (POST /tenants)
 	CreateTenant(c *gin.Context)
-	// ChangeTenant Change the name or the limits of a tenant
+	// ChangeTenant Change the name, the labels or the limits of a tenant
 	// (PATCH /tenants/{id})
 	ChangeTenant(c *gin.Context, id IdPath)
+	// MoveTenant Put a tenant into another organisation
+	// (POST /tenants/{id}/move)
+	MoveTenant(c *gin.Context, id IdPath)
 	// ResumeTenant Let a suspended tenant in again
 	// (POST /tenants/{id}/resume)
 	ResumeTenant(c *gin.Context, id IdPath)
@@ -6524,6 +6797,22 @@ func (siw *ServerInterfaceWrapper) RemoveBudget(c *gin.Context) {
 		return
 	}
 
+	// ------------- Optional query parameter "organisation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "organisation", c.Request.URL.Query(), &params.Organisation, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter organisation: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "project" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project", c.Request.URL.Query(), &params.Project, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter project: %w", err), http.StatusBadRequest)
+		return
+	}
+
 	// ------------- Optional query parameter "key" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", c.Request.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -6564,6 +6853,14 @@ func (siw *ServerInterfaceWrapper) ListBudgets(c *gin.Context) {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "organisation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "organisation", c.Request.URL.Query(), &params.Organisation, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter organisation: %w", err), http.StatusBadRequest)
 		return
 	}
 
@@ -7306,6 +7603,129 @@ func (siw *ServerInterfaceWrapper) ListModels(c *gin.Context) {
 	siw.Handler.ListModels(c)
 }
 
+// ListOrganisations operation middleware
+func (siw *ServerInterfaceWrapper) ListOrganisations(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListOrganisationsParams
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListOrganisations(c, params)
+}
+
+// CreateOrganisation operation middleware
+func (siw *ServerInterfaceWrapper) CreateOrganisation(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateOrganisation(c)
+}
+
+// ChangeOrganisation operation middleware
+func (siw *ServerInterfaceWrapper) ChangeOrganisation(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ChangeOrganisation(c, id)
+}
+
+// ResumeOrganisation operation middleware
+func (siw *ServerInterfaceWrapper) ResumeOrganisation(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ResumeOrganisation(c, id)
+}
+
+// SuspendOrganisation operation middleware
+func (siw *ServerInterfaceWrapper) SuspendOrganisation(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SuspendOrganisation(c, id)
+}
+
 // PlaygroundChat operation middleware
 func (siw *ServerInterfaceWrapper) PlaygroundChat(c *gin.Context) {
 
@@ -7373,6 +7793,22 @@ func (siw *ServerInterfaceWrapper) ListPolicies(c *gin.Context) {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "organisation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "organisation", c.Request.URL.Query(), &params.Organisation, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter organisation: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "project" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project", c.Request.URL.Query(), &params.Project, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter project: %w", err), http.StatusBadRequest)
 		return
 	}
 
@@ -7451,6 +7887,22 @@ func (siw *ServerInterfaceWrapper) GetPolicy(c *gin.Context) {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "organisation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "organisation", c.Request.URL.Query(), &params.Organisation, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter organisation: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "project" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project", c.Request.URL.Query(), &params.Project, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter project: %w", err), http.StatusBadRequest)
 		return
 	}
 
@@ -7581,6 +8033,170 @@ func (siw *ServerInterfaceWrapper) PublishPriceBook(c *gin.Context) {
 	}
 
 	siw.Handler.PublishPriceBook(c)
+}
+
+// ListProjects operation middleware
+func (siw *ServerInterfaceWrapper) ListProjects(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListProjectsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListProjects(c, params)
+}
+
+// CreateProject operation middleware
+func (siw *ServerInterfaceWrapper) CreateProject(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateProject(c)
+}
+
+// ChangeProject operation middleware
+func (siw *ServerInterfaceWrapper) ChangeProject(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ChangeProjectParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ChangeProject(c, id, params)
+}
+
+// ResumeProject operation middleware
+func (siw *ServerInterfaceWrapper) ResumeProject(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ResumeProjectParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ResumeProject(c, id, params)
+}
+
+// SuspendProject operation middleware
+func (siw *ServerInterfaceWrapper) SuspendProject(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SuspendProjectParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SuspendProject(c, id, params)
 }
 
 // ListCollections operation middleware
@@ -8687,6 +9303,31 @@ func (siw *ServerInterfaceWrapper) ChangeTenant(c *gin.Context) {
 	siw.Handler.ChangeTenant(c, id)
 }
 
+// MoveTenant operation middleware
+func (siw *ServerInterfaceWrapper) MoveTenant(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.MoveTenant(c, id)
+}
+
 // ResumeTenant operation middleware
 func (siw *ServerInterfaceWrapper) ResumeTenant(c *gin.Context) {
 
@@ -8775,6 +9416,14 @@ func (siw *ServerInterfaceWrapper) ReportUsage(c *gin.Context) {
 	err = runtime.BindQueryParameterWithOptions("form", false, false, "group_by", c.Request.URL.Query(), &params.GroupBy, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
 	if err != nil {
 		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter group_by: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "project" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project", c.Request.URL.Query(), &params.Project, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter project: %w", err), http.StatusBadRequest)
 		return
 	}
 
@@ -9081,11 +9730,17 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.DELETE(options.BaseURL+"/me/second-factors/:id", wrapper.RemoveOneSecondFactor)
 	router.POST(options.BaseURL+"/me/second-factor/show", wrapper.ShowSecondFactor)
 	router.DELETE(options.BaseURL+"/me/second-factor", wrapper.RemoveSecondFactor)
+	router.GET(options.BaseURL+"/organisations", wrapper.ListOrganisations)
+	router.POST(options.BaseURL+"/organisations", wrapper.CreateOrganisation)
+	router.PATCH(options.BaseURL+"/organisations/:id", wrapper.ChangeOrganisation)
+	router.POST(options.BaseURL+"/organisations/:id/suspend", wrapper.SuspendOrganisation)
+	router.POST(options.BaseURL+"/organisations/:id/resume", wrapper.ResumeOrganisation)
 	router.GET(options.BaseURL+"/tenants", wrapper.ListTenants)
 	router.POST(options.BaseURL+"/tenants", wrapper.CreateTenant)
 	router.PATCH(options.BaseURL+"/tenants/:id", wrapper.ChangeTenant)
 	router.POST(options.BaseURL+"/tenants/:id/suspend", wrapper.SuspendTenant)
 	router.POST(options.BaseURL+"/tenants/:id/resume", wrapper.ResumeTenant)
+	router.POST(options.BaseURL+"/tenants/:id/move", wrapper.MoveTenant)
 	router.GET(options.BaseURL+"/users", wrapper.ListUsers)
 	router.POST(options.BaseURL+"/users", wrapper.CreateUser)
 	router.PATCH(options.BaseURL+"/users/:id", wrapper.ChangeUser)
@@ -9122,6 +9777,11 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/keys/:id/rotate", wrapper.RotateKey)
 	router.POST(options.BaseURL+"/keys/:id/retire", wrapper.RetireSecret)
 	router.POST(options.BaseURL+"/keys/:id/revoke", wrapper.RevokeKey)
+	router.GET(options.BaseURL+"/projects", wrapper.ListProjects)
+	router.POST(options.BaseURL+"/projects", wrapper.CreateProject)
+	router.PATCH(options.BaseURL+"/projects/:id", wrapper.ChangeProject)
+	router.POST(options.BaseURL+"/projects/:id/suspend", wrapper.SuspendProject)
+	router.POST(options.BaseURL+"/projects/:id/resume", wrapper.ResumeProject)
 	router.GET(options.BaseURL+"/policies", wrapper.ListPolicies)
 	router.POST(options.BaseURL+"/policies", wrapper.PublishPolicy)
 	router.POST(options.BaseURL+"/policies/validations", wrapper.ValidatePolicy)

@@ -26,6 +26,7 @@ type operation struct {
 	public       bool
 	recorded     bool // it leaves a record
 	namesTenant  bool // its body may
+	organisation bool // it may name an organisation in the place of a tenant
 	secondPerson bool // while the duties of administrators are separated
 	stepUp       bool // a second factor that the caller has was shown a short time ago
 	late         bool // its handler writes them, since the first says what the act has found
@@ -62,6 +63,7 @@ func loadDocument() (*openapi3.T, map[string]operation, error) {
 				o.own = access.Permission(p)
 			}
 			o.public, _ = op.Extensions["x-public"].(bool)
+			o.organisation, _ = op.Extensions["x-organisation"].(bool)
 			o.secondPerson, _ = op.Extensions["x-second-person"].(bool)
 			stepUp, _ := op.Extensions["x-step-up"].(bool)
 			o.stepUp = stepUp || o.secondPerson

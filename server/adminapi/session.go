@@ -139,7 +139,7 @@ func (s *Server) GetMe(c *gin.Context) {
 		me.MustChangePassword = &p.MustChange
 	}
 	// A policy that cannot be read says so where it is asked; who somebody is can be told without it.
-	if purposes, err := s.deps.Guard.Purposes(p.Tenant); err == nil && len(purposes) > 0 {
+	if purposes, err := s.deps.Guard.Purposes(p.Tenant, p.Project); err == nil && len(purposes) > 0 {
 		me.Purposes = &purposes
 	}
 	slices.Sort(me.Permissions)

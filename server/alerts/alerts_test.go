@@ -151,7 +151,7 @@ func TestChecks(t *testing.T) {
 		"findings":     {Findings(func(context.Context) (map[string]int64, error) { return map[string]int64{"sums": 1, "missing": 2}, nil }), []string{"audit.finding missing", "audit.finding sums"}},
 		"budgets": {Budgets(func(context.Context) ([]billing.BudgetState, error) {
 			b := func(tenant string, spent billing.Money) billing.BudgetState {
-				return billing.BudgetState{Budget: billing.Budget{Tenant: tenant, Period: "month", Limit: 1000}, Current: "2026-11", Spent: spent}
+				return billing.BudgetState{Budget: billing.Budget{Scope: billing.Scope{Tenant: tenant}, Period: "month", Limit: 1000}, Current: "2026-11", Spent: spent}
 			}
 			nothing := b("closed", 0)
 			nothing.Limit = 0

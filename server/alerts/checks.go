@@ -206,11 +206,8 @@ func Budgets(read func(ctx context.Context) ([]billing.BudgetState, error)) Chec
 			if b.Limit == 0 || float64(b.Spent) < nearPercent/100.0*float64(b.Limit) {
 				continue
 			}
-			about := fmt.Sprintf("%s/%s/%s/%s", b.Tenant, b.Key, b.Period, b.Current)
-			details := []notify.Detail{detail(fault.Say("alerts.tenant"), b.Tenant), detail(fault.Say("alerts.period"), b.Current)}
-			if b.Key != "" {
-				details = append(details, detail(fault.Say("alerts.api_key"), b.Key))
-			}
+			about := budgetAbout(b)
+			details := budgetDetails(b)
 			percent := strconv.FormatFloat(100*float64(b.Spent)/float64(b.Limit), 'f', 0, 64)
 			details = append(details, detail(fault.Say("alerts.spent"), percent+" %"))
 			out = append(out, notify.Alert{
@@ -226,6 +223,38 @@ func Budgets(read func(ctx context.Context) ([]billing.BudgetState, error)) Chec
 		}
 		return out, err
 	}}
+}
+
+// budgetAbout tells one budget of a period from all others.
+func budgetAbout(b billing.BudgetState) string {
+	of := b.Tenant + "/" + b.Key
+	switch {
+	case b.Organisation != "":
+		of = "org:" + b.Organisation
+	case b.Project != "":
+		of = b.Tenant + "/project:" + b.Project
+	}
+	return fmt.Sprintf("%s/%s/%s", of, b.Period, b.Current)
+}
+
+// budgetDetails says what a budget is of.
+func budgetDetails(b billing.BudgetState) []notify.Detail {
+	var out []notify.Detail
+	for _, d := range []struct {
+		name  fault.Phrase
+		value string
+	}{
+		{fault.Say("alerts.organisation"), b.Organisation},
+		{fault.Say("alerts.tenant"), b.Tenant},
+		{fault.Say("alerts.period"), b.Current},
+		{fault.Say("alerts.project"), b.Project},
+		{fault.Say("alerts.api_key"), b.Key},
+	} {
+		if d.value != "" {
+			out = append(out, detail(d.name, d.value))
+		}
+	}
+	return out
 }
 
 // Rollouts looks at which rollouts wait for a person.

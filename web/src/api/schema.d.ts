@@ -262,6 +262,84 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/organisations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List organisations */
+        get: operations["listOrganisations"];
+        put?: never;
+        /** Create an organisation */
+        post: operations["createOrganisation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organisations/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change the name, the labels or the limits of an organisation
+         * @description Limits are those of all callers of its tenants together, in force within two seconds on every replica.
+         */
+        patch: operations["changeOrganisation"];
+        trace?: never;
+    };
+    "/organisations/{id}/suspend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Suspend an organisation
+         * @description The keys, sign-ins and sessions of all its tenants are refused within two seconds (403 `organisation_suspended`) until it is resumed, and the sign-ins end. Requests that were let in before go on to their end. Nothing is deleted. Meanwhile no tenant joins or leaves it. An organisation that is suspended already stays so for the first reason. The organisation of the tenant that runs the installation cannot be suspended, nor one that has the last platform administrators (409 `conflict`).
+         */
+        post: operations["suspendOrganisation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organisations/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let a suspended organisation in again
+         * @description The keys of its tenants work again, but for those of tenants that are suspended themselves; people sign in again. The body names the suspension by its `since` (409 `conflict` for another one).
+         */
+        post: operations["resumeOrganisation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/tenants": {
         parameters: {
             query?: never;
@@ -294,7 +372,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change the name or the limits of a tenant
+         * Change the name, the labels or the limits of a tenant
          * @description Limits are in force within two seconds on every replica.
          */
         patch: operations["changeTenant"];
@@ -334,6 +412,26 @@ export interface paths {
          * @description Its keys work again; its people sign in again. The body names the suspension by its `since`, so that what was decided about one does not lift the next (409 `conflict`).
          */
         post: operations["resumeTenant"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tenants/{id}/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Put a tenant into another organisation
+         * @description The limits, the budgets and the policy of that organisation are in force for it within two seconds. What the tenant has spent stays with the budgets of the organisation of before. Neither organisation may be suspended (409 `conflict`).
+         */
+        post: operations["moveTenant"];
         delete?: never;
         options?: never;
         head?: never;
@@ -890,6 +988,84 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/projects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List projects of a tenant */
+        get: operations["listProjects"];
+        put?: never;
+        /** Create a project */
+        post: operations["createProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/projects/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change the name, the labels or the limits of a project
+         * @description Limits are those of all keys of the project together, in force within two seconds on every replica.
+         */
+        patch: operations["changeProject"];
+        trace?: never;
+    };
+    "/projects/{id}/suspend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Suspend a project
+         * @description Its keys are refused within two seconds (403 `project_suspended`) until it is resumed. Requests that were let in before go on to their end. Nothing is deleted. A project that is suspended already stays so for the first reason.
+         */
+        post: operations["suspendProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/projects/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let the keys of a suspended project in again
+         * @description The body names the suspension by its `since` (409 `conflict` for another one).
+         */
+        post: operations["resumeProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/policies": {
         parameters: {
             query?: never;
@@ -897,7 +1073,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List policy versions of a tenant, newest first */
+        /** List policy versions of a tenant, a project or an organisation and those of what is above it, newest first */
         get: operations["listPolicies"];
         put?: never;
         /** Publish a policy version and put it in force */
@@ -1181,13 +1357,13 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List budgets of a tenant with what is spent and reserved */
+        /** List budgets of a tenant, its projects and its keys, or of an organisation, with what is spent and reserved */
         get: operations["listBudgets"];
-        /** Set the budget of a tenant or of one key */
+        /** Set the budget of an organisation, a tenant, a project or a key */
         put: operations["setBudget"];
         post?: never;
         /**
-         * Remove the budget of a tenant or of one key
+         * Remove the budget of an organisation, a tenant, a project or a key
          * @description What it covered is no longer limited by it. Requests that run settle as usual.
          */
         delete: operations["removeBudget"];
@@ -2425,14 +2601,17 @@ export interface components {
         Tenant: {
             id: string;
             name: string;
+            /** @description It belongs to */
+            organisation: string;
             /** @description It runs the installation */
             operator: boolean;
+            labels: components["schemas"]["LevelLabels"];
             limits: components["schemas"]["Limits"];
             /** Format: date-time */
             created_at: string;
             suspension?: components["schemas"]["Suspension"];
         };
-        /** @description Absent while the tenant is not suspended */
+        /** @description Absent while the organisation, the tenant or the project is not suspended */
         Suspension: {
             /** Format: date-time */
             since: string;
@@ -2449,13 +2628,76 @@ export interface components {
              */
             since: string;
         };
+        /** @description Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there */
+        LevelLabels: {
+            [key: string]: string;
+        };
+        NewOrganisation: {
+            id: string;
+            name: string;
+            labels?: components["schemas"]["LevelLabels"];
+            limits?: components["schemas"]["Limits"];
+        };
+        Organisation: {
+            id: string;
+            name: string;
+            /** @description The tenant that runs the installation is one of its */
+            operator: boolean;
+            labels: components["schemas"]["LevelLabels"];
+            limits: components["schemas"]["Limits"];
+            /** Format: date-time */
+            created_at: string;
+            suspension?: components["schemas"]["Suspension"];
+        };
+        OrganisationChange: {
+            name?: string;
+            labels?: components["schemas"]["LevelLabels"];
+            limits?: components["schemas"]["Limits"];
+        };
+        OrganisationPage: {
+            items: components["schemas"]["Organisation"][];
+            next?: string;
+        };
+        TenantMove: {
+            organisation: string;
+        };
+        NewProject: {
+            tenant?: string;
+            id: string;
+            name: string;
+            labels?: components["schemas"]["LevelLabels"];
+            limits?: components["schemas"]["Limits"];
+        };
+        Project: {
+            tenant: string;
+            id: string;
+            name: string;
+            labels: components["schemas"]["LevelLabels"];
+            limits: components["schemas"]["Limits"];
+            /** Format: date-time */
+            created_at: string;
+            suspension?: components["schemas"]["Suspension"];
+        };
+        ProjectChange: {
+            name?: string;
+            labels?: components["schemas"]["LevelLabels"];
+            limits?: components["schemas"]["Limits"];
+        };
+        ProjectPage: {
+            items: components["schemas"]["Project"][];
+            next?: string;
+        };
         NewTenant: {
             id: string;
             name: string;
+            /** @description Absent = default */
+            organisation?: string;
+            labels?: components["schemas"]["LevelLabels"];
             limits?: components["schemas"]["Limits"];
         };
         TenantChange: {
             name?: string;
+            labels?: components["schemas"]["LevelLabels"];
             limits?: components["schemas"]["Limits"];
         };
         TenantPage: {
@@ -2798,7 +3040,7 @@ export interface components {
             label_mode: components["schemas"]["LabelMode"];
             limits: components["schemas"]["Limits"];
             /**
-             * @description suspended: its owner is disabled, may no longer have keys, or has yet to change a one-time password
+             * @description suspended: its project is, or its owner is disabled, may no longer have keys, or has yet to change a one-time password
              * @enum {string}
              */
             state: "active" | "expired" | "revoked" | "suspended";
@@ -2863,6 +3105,7 @@ export interface components {
         /** @description What is absent stays as it is */
         KeyChange: {
             name?: string;
+            /** @description One of the tenant; empty = none. The owner of a key does not change it */
             project?: string;
             labels?: string[];
             scopes?: components["schemas"]["KeyScope"][];
@@ -2877,6 +3120,7 @@ export interface components {
         };
         NewKey: {
             tenant?: string;
+            /** @description One of the tenant; absent or empty = none */
             project?: string;
             name: string;
             labels?: string[];
@@ -2906,19 +3150,25 @@ export interface components {
             next?: string;
         };
         NewPolicy: {
+            /** @description In the place of a tenant */
+            organisation?: string;
             tenant?: string;
+            /** @description Of the tenant */
+            project?: string;
             yaml: string;
             /**
-             * @description For publishing: the version in force that was compared with, as `Policy.name` has it: for a tenant without its own the one for
-             *     every tenant, empty where there is none. While another one is in force the answer is 409 `policy_changed`. Without it nothing is checked.
+             * @description For publishing: the version in force that was compared with, as `Policy.name` has it: where the scope has none the one of what is
+             *     above it, empty where there is none. While another one is in force the answer is 409 `policy_changed`. Without it nothing is checked.
              */
             expected?: string;
         };
         Policy: {
             version: string;
-            /** @description The version with its tenant, as records have it: demo@1 */
+            /** @description The version with its scope, as records have it: demo@1, demo/shop@1 of a project, org:group@1 of an organisation, *@1 of every tenant */
             name: string;
-            tenant: string;
+            organisation?: string;
+            tenant?: string;
+            project?: string;
             digest: string;
             /** Format: date-time */
             created_at: string;
@@ -3061,6 +3311,8 @@ export interface components {
         };
         MaskingRequest: {
             tenant?: string;
+            /** @description Of the tenant */
+            project?: string;
             text: string;
             /**
              * @description Where the text comes from; request if absent
@@ -3136,15 +3388,22 @@ export interface components {
         /** @enum {string} */
         BudgetPeriod: "day" | "month" | "total";
         NewBudget: {
+            /** @description In the place of a tenant */
+            organisation?: string;
             tenant?: string;
-            /** @description Absent or empty = the whole tenant */
+            /** @description Of the tenant */
+            project?: string;
+            /** @description In the place of a project. Both absent or empty = the whole tenant */
             key?: string;
             period: components["schemas"]["BudgetPeriod"];
             /** Format: int64 */
             limit_nano: number;
         };
+        /** @description Of an organisation, or of a tenant or of one of its projects or keys */
         Budget: {
-            tenant: string;
+            organisation?: string;
+            tenant?: string;
+            project?: string;
             key?: string;
             period: components["schemas"]["BudgetPeriod"];
             /** Format: int64 */
@@ -3158,9 +3417,12 @@ export interface components {
         BudgetList: {
             items: components["schemas"]["Budget"][];
         };
-        /** @description The dimensions are present that group_by named */
+        /** @description The dimensions are present that group_by named, and beside a project its labels */
         UsageRow: {
             tenant?: string;
+            /** @description Empty for what keys of no project have used */
+            project?: string;
+            labels?: components["schemas"]["LevelLabels"];
             key?: string;
             model?: string;
             /** @description YYYY-MM-DD in UTC */
@@ -4805,6 +5067,10 @@ export interface components {
         MonthPath: string;
         /** @description Tenant id; the caller's own if absent */
         TenantQuery: string;
+        /** @description Organisation id, in the place of a tenant. Only for whoever runs the installation */
+        OrganisationQuery: string;
+        /** @description Project id, of the tenant */
+        ProjectQuery: string;
         /** @description First instant */
         From: string;
         /** @description First instant after the range */
@@ -5097,6 +5363,138 @@ export interface operations {
             default: components["responses"]["ProblemAnswer"];
         };
     };
+    listOrganisations: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before */
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Organisations by id; none for whoever does not run the installation */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OrganisationPage"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    createOrganisation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewOrganisation"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Organisation"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    changeOrganisation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OrganisationChange"];
+            };
+        };
+        responses: {
+            /** @description The organisation as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Organisation"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    suspendOrganisation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            /** @description The organisation, suspended */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Organisation"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    resumeOrganisation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Resumption"];
+            };
+        };
+        responses: {
+            /** @description The organisation, no longer suspended */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Organisation"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
     listTenants: {
         parameters: {
             query?: {
@@ -5217,6 +5615,34 @@ export interface operations {
         };
         responses: {
             /** @description The tenant, no longer suspended */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tenant"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    moveTenant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TenantMove"];
+            };
+        };
+        responses: {
+            /** @description The tenant in its organisation */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6200,11 +6626,157 @@ export interface operations {
             default: components["responses"]["ProblemAnswer"];
         };
     };
+    listProjects: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description `next` of the page before */
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Projects by id; for whoever may make keys of his own only, those that a key can have */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectPage"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    createProject: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewProject"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    changeProject: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProjectChange"];
+            };
+        };
+        responses: {
+            /** @description The project as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    suspendProject: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            /** @description The project, suspended */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    resumeProject: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Resumption"];
+            };
+        };
+        responses: {
+            /** @description The project, no longer suspended */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
     listPolicies: {
         parameters: {
             query?: {
                 /** @description Tenant id; the caller's own if absent */
                 tenant?: components["parameters"]["TenantQuery"];
+                /** @description Organisation id, in the place of a tenant. Only for whoever runs the installation */
+                organisation?: components["parameters"]["OrganisationQuery"];
+                /** @description Project id, of the tenant */
+                project?: components["parameters"]["ProjectQuery"];
                 /** @description `next` of the page before */
                 cursor?: components["parameters"]["Cursor"];
                 limit?: components["parameters"]["Limit"];
@@ -6283,6 +6855,10 @@ export interface operations {
             query?: {
                 /** @description Tenant id; the caller's own if absent */
                 tenant?: components["parameters"]["TenantQuery"];
+                /** @description Organisation id, in the place of a tenant. Only for whoever runs the installation */
+                organisation?: components["parameters"]["OrganisationQuery"];
+                /** @description Project id, of the tenant */
+                project?: components["parameters"]["ProjectQuery"];
             };
             header?: never;
             path: {
@@ -6639,6 +7215,8 @@ export interface operations {
             query?: {
                 /** @description Tenant id; the caller's own if absent */
                 tenant?: components["parameters"]["TenantQuery"];
+                /** @description Organisation id, in the place of a tenant. Only for whoever runs the installation */
+                organisation?: components["parameters"]["OrganisationQuery"];
             };
             header?: never;
             path?: never;
@@ -6646,7 +7224,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Tenant budgets first, then keys */
+            /** @description Those of the whole tenant first */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6688,7 +7266,11 @@ export interface operations {
             query: {
                 /** @description Tenant id; the caller's own if absent */
                 tenant?: components["parameters"]["TenantQuery"];
-                /** @description Key id; absent = the budget of the whole tenant */
+                /** @description Organisation id, in the place of a tenant. Only for whoever runs the installation */
+                organisation?: components["parameters"]["OrganisationQuery"];
+                /** @description Project id, of the tenant */
+                project?: components["parameters"]["ProjectQuery"];
+                /** @description Key id; absent = no budget of a key */
                 key?: string;
                 period: components["schemas"]["BudgetPeriod"];
             };
@@ -6718,7 +7300,9 @@ export interface operations {
                 /** @description First instant after the range */
                 to?: components["parameters"]["To"];
                 /** @description Dimensions of a row, comma separated. Days are UTC days. */
-                group_by?: ("tenant" | "key" | "model" | "day")[];
+                group_by?: ("tenant" | "project" | "key" | "model" | "day")[];
+                /** @description Project id, of the tenant */
+                project?: components["parameters"]["ProjectQuery"];
                 key?: string;
                 model?: string;
             };

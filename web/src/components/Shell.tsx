@@ -1,4 +1,5 @@
 import {
+  ApartmentOutlined,
   ApiOutlined,
   AuditOutlined,
   BankOutlined,
@@ -43,6 +44,7 @@ const entries = [
   { path: 'keys', key: 'keys', icon: <KeyOutlined />, permission: 'keys.read', own: 'keys.own' },
   { path: 'users', key: 'users', icon: <TeamOutlined />, permission: 'users.read' },
   { path: 'service-accounts', key: 'services', icon: <ApiOutlined />, permission: 'users.read' },
+  { path: 'organisations', key: 'organisations', icon: <ApartmentOutlined />, permission: 'tenants.read' },
   { path: 'tenants', key: 'tenants', icon: <BankOutlined />, permission: 'tenants.read' },
   { path: 'usage', key: 'usage', icon: <BarChartOutlined />, permission: 'usage.read' },
   { path: 'knowledge', key: 'knowledge', icon: <ReadOutlined />, permission: 'rag.read' },
