@@ -73,7 +73,7 @@ func openBilled(t testing.TB, db, shipTo *gorm.DB) *Log {
 	ledger, err := billing.New(billing.Config{Node: "n"}, db, discard(), nil)
 	must(t, err)
 	must(t, ledger.Load(t.Context()))
-	must(t, ledger.SetBudget(t.Context(), billing.Budget{Tenant: "tenant-1", Period: billing.Day, Limit: 1 << 60}))
+	must(t, ledger.SetBudget(t.Context(), billing.Budget{Scope: billing.Scope{Tenant: "tenant-1"}, Period: billing.Day, Limit: 1 << 60}))
 	cfg := testConfig(t.TempDir())
 	cfg.SegmentBytes, cfg.MaxBytes = 16<<20, 8<<30
 	return openTest(t, cfg, shipTo, func(tx *gorm.DB, events []Event) error {

@@ -136,7 +136,7 @@ func openHandler(e engine.Engine, log *slog.Logger) (http.Handler, error) {
 // openDoor asks nothing and keeps nothing.
 type openDoor struct{}
 
-func (openDoor) TenantLimits(string) identity.Limits { return identity.Limits{} }
+func (openDoor) Above(string) (string, []identity.Level) { return "", nil }
 
 func (openDoor) Authenticate(_ context.Context, _ identity.Plane, credential, _ string) (identity.Principal, error) {
 	return identity.Principal{Tenant: credential, Kind: "key", ID: credential}, nil
@@ -173,7 +173,7 @@ type openGuard struct{}
 func (openGuard) Admit(context.Context, governance.AdmitRequest) (gateway.Decision, error) {
 	return openAdmission{}, nil
 }
-func (openGuard) Models(_ context.Context, _ string, all []string) []string { return all }
+func (openGuard) Models(_ context.Context, _, _ string, all []string) []string { return all }
 
 type openAdmission struct{}
 

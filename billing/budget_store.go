@@ -33,7 +33,7 @@ func (r budgetRow) budget() (*budget, error) {
 	if err != nil {
 		return nil, fmt.Errorf("budget %s: %w", r.ID, err)
 	}
-	return &budget{r.ID, r.Tenant, r.Key, Period(r.Period), r.Zone, loc, Money(r.Limit)}, nil
+	return &budget{r.ID, scopeOf(r.Tenant, r.Key), Period(r.Period), r.Zone, loc, Money(r.Limit)}, nil
 }
 
 type spendRow struct {
@@ -100,10 +100,13 @@ func insertBudget(tx *gorm.DB, row budgetRow, now time.Time) error {
 		return err
 	}
 	from, to := b.period.bounds(now, b.loc)
-	q := tx.Model(&usageRow{}).Select("CAST(COALESCE(SUM(cost), 0) AS BIGINT)").
-		Where("tenant = ? AND at >= ? AND at < ?", b.tenant, from, to)
-	if b.key != "" {
-		q = q.Where("api_key = ?", b.key)
+	q := tx.Model(&usageRow{}).Select("CAST(COALESCE(SUM(cost), 0) AS BIGINT)").Where("at >= ? AND at < ?", from, to)
+	for _, c := range []struct{ column, is string }{
+		{"organisation", b.scope.Organisation}, {"tenant", b.scope.Tenant}, {"project", b.scope.Project}, {"api_key", b.scope.Key},
+	} {
+		if c.is != "" {
+			q = q.Where(c.column+" = ?", c.is)
+		}
 	}
 	var spent int64
 	if err := q.Row().Scan(&spent); err != nil {

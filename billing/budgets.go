@@ -7,10 +7,10 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// Budget limits what a tenant, or one of its API keys, may spend in a period.
+// Budget limits what may be spent within a scope in a period.
 type Budget struct {
-	Tenant string
-	Key    string // empty: the whole tenant
+	Scope
+
 	Period Period
 	Zone   string // time zone in which days and months begin; empty: that of the configuration
 	Limit  Money  // 0 refuses everything that has a price
@@ -33,7 +33,8 @@ func (l *Ledger) SetBudget(ctx context.Context, b Budget) error {
 	if err := b.check(); err != nil {
 		return err
 	}
-	row := budgetRow{Tenant: b.Tenant, Key: b.Key, Period: string(b.Period), Zone: b.Zone, Limit: int64(b.Limit)}
+	tenant, key := b.Scope.columns()
+	row := budgetRow{Tenant: tenant, Key: key, Period: string(b.Period), Zone: b.Zone, Limit: int64(b.Limit)}
 	if err := l.store.setBudget(ctx, row, l.now()); err != nil {
 		return err
 	}
@@ -44,8 +45,8 @@ func (b Budget) check() error {
 	invalid := func(param string, why fault.Phrase) error {
 		return fault.New(fault.CodeInvalidValue, param, why).WithParam(param)
 	}
-	if b.Tenant == "" {
-		return fault.New(fault.CodeMissing, "tenant").WithParam("tenant")
+	if err := b.Scope.check(); err != nil {
+		return err
 	}
 	if !b.Period.valid() {
 		return invalid("period", fault.Say("billing.budget_period"))
@@ -61,14 +62,15 @@ func (b Budget) check() error {
 
 // DeleteBudget removes a budget: what it covered is no longer limited by it. Requests that run settle as before, and what was set
 // aside for them ends with the budget. Other replicas follow within the poll interval. Error: CodeNotFound.
-func (l *Ledger) DeleteBudget(ctx context.Context, tenant, key string, period Period) error {
+func (l *Ledger) DeleteBudget(ctx context.Context, of Scope, period Period) error {
+	tenant, key := of.columns()
 	if err := l.store.removeBudget(ctx, tenant, key, period); err != nil {
 		return err
 	}
 	return l.terms.Load(ctx)
 }
 
-// Budgets returns the budgets of a tenant, first those of the whole tenant, then by key.
+// Budgets returns the budgets of a tenant, its projects and its keys, first those of the whole tenant.
 func (l *Ledger) Budgets(ctx context.Context, tenant string) ([]BudgetState, error) {
 	if tenant == "" {
 		return nil, fault.New(fault.CodeMissing, "tenant").WithParam("tenant")
@@ -76,7 +78,15 @@ func (l *Ledger) Budgets(ctx context.Context, tenant string) ([]BudgetState, err
 	return l.budgets(ctx, tenant)
 }
 
-// AllBudgets returns the budgets of all tenants, in the order of the tenants.
+// OrganisationBudgets returns the budgets of an organisation, without those of its tenants.
+func (l *Ledger) OrganisationBudgets(ctx context.Context, organisation string) ([]BudgetState, error) {
+	if organisation == "" {
+		return nil, fault.New(fault.CodeMissing, "organisation").WithParam("organisation")
+	}
+	return l.budgets(ctx, organisationMark+organisation)
+}
+
+// AllBudgets returns the budgets of all organisations and tenants, in their order.
 func (l *Ledger) AllBudgets(ctx context.Context) ([]BudgetState, error) { return l.budgets(ctx, "") }
 
 func (l *Ledger) budgets(ctx context.Context, tenant string) ([]BudgetState, error) {
@@ -91,7 +101,7 @@ func (l *Ledger) budgets(ctx context.Context, tenant string) ([]BudgetState, err
 			return nil, err
 		}
 		st := BudgetState{
-			Budget:  Budget{Tenant: b.tenant, Key: b.key, Period: b.period, Zone: b.zone, Limit: b.limit},
+			Budget:  Budget{Scope: b.scope, Period: b.period, Zone: b.zone, Limit: b.limit},
 			Current: b.period.id(l.now(), b.loc),
 		}
 		if st.Spent, st.Reserved, err = l.store.spentAndReserved(ctx, leaseKey{b.id, st.Current}); err != nil {

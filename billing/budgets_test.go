@@ -35,11 +35,11 @@ func TestNewBudgetCountsWhatThePeriodHasUsed(t *testing.T) {
 			budget Budget
 			want   Money
 		}{
-			{Budget{Tenant: "acme", Period: Day, Zone: "Asia/Shanghai", Limit: 1}, 0x11000},
-			{Budget{Tenant: "acme", Key: "k1", Period: Month, Zone: "Asia/Shanghai", Limit: 1}, 0x11110},
-			{Budget{Tenant: "acme", Key: "other", Period: Total, Zone: "UTC", Limit: 1}, 0},
-			{Budget{Tenant: "acme", Key: "k1", Period: Total, Zone: "UTC", Limit: 1}, 0x11111},
-			{Budget{Tenant: "acme", Period: Day, Zone: "UTC", Limit: 7}, 0x10000}, // the first one, moved to another zone
+			{Budget{Scope: Scope{Tenant: "acme"}, Period: Day, Zone: "Asia/Shanghai", Limit: 1}, 0x11000},
+			{Budget{Scope: Scope{Tenant: "acme", Key: "k1"}, Period: Month, Zone: "Asia/Shanghai", Limit: 1}, 0x11110},
+			{Budget{Scope: Scope{Tenant: "acme", Key: "other"}, Period: Total, Zone: "UTC", Limit: 1}, 0},
+			{Budget{Scope: Scope{Tenant: "acme", Key: "k1"}, Period: Total, Zone: "UTC", Limit: 1}, 0x11111},
+			{Budget{Scope: Scope{Tenant: "acme"}, Period: Day, Zone: "UTC", Limit: 7}, 0x10000}, // the first one, moved to another zone
 		} {
 			setBudget(t, l, b.budget)
 			states, err := l.Budgets(t.Context(), "acme")
@@ -78,7 +78,7 @@ func TestBudgetsSetDuringShippingMissNothing(t *testing.T) {
 		}
 		wg.Go(func() {
 			for i := range 12 {
-				setBudget(t, l, Budget{Tenant: "acme", Period: Month, Zone: zones[i%3], Limit: 5})
+				setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Month, Zone: zones[i%3], Limit: 5})
 			}
 		})
 		wg.Wait()
@@ -93,10 +93,10 @@ func TestBudgetValidation(t *testing.T) {
 		code fault.Code
 	}{
 		"tenant": {Budget{Period: Day}, fault.CodeMissing},
-		"period": {Budget{Tenant: "a", Period: "week"}, fault.CodeInvalidValue},
-		"limit":  {Budget{Tenant: "a", Period: Day, Limit: -1}, fault.CodeInvalidValue},
-		"zone":   {Budget{Tenant: "a", Period: Day, Zone: "Nowhere/Land"}, fault.CodeInvalidValue},
-		"local":  {Budget{Tenant: "a", Period: Day, Zone: "Local"}, fault.CodeInvalidValue},
+		"period": {Budget{Scope: Scope{Tenant: "a"}, Period: "week"}, fault.CodeInvalidValue},
+		"limit":  {Budget{Scope: Scope{Tenant: "a"}, Period: Day, Limit: -1}, fault.CodeInvalidValue},
+		"zone":   {Budget{Scope: Scope{Tenant: "a"}, Period: Day, Zone: "Nowhere/Land"}, fault.CodeInvalidValue},
+		"local":  {Budget{Scope: Scope{Tenant: "a"}, Period: Day, Zone: "Local"}, fault.CodeInvalidValue},
 	} {
 		t.Run(name, func(t *testing.T) { wantCode(t, l.SetBudget(t.Context(), c.b), c.code) })
 	}

@@ -42,9 +42,9 @@ func Differences(db *gorm.DB, want []Usage) (map[string]string, error) {
 	return out, nil
 }
 
-// differing names the columns that differ, but for the time of recording.
+// differing names the columns that differ, but for the time of recording, and the organisation, which was looked up then: no record has it.
 func differenceQuery(have, should usageRow) []string {
-	should.RecordedAt = have.RecordedAt
+	should.RecordedAt, should.Organisation = have.RecordedAt, have.Organisation
 	var out []string
 	h, s := reflect.ValueOf(have), reflect.ValueOf(should)
 	for i := range h.NumField() {

@@ -37,7 +37,7 @@ func (c *clock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 // replica returns a loaded ledger on db that goes by c and rates with testBook.
 func replica(t *testing.T, db *gorm.DB, node string, c *clock) *Ledger {
 	t.Helper()
-	l, err := New(Config{Node: node}, db, slog.New(slog.DiscardHandler), nil)
+	l, err := New(Config{Node: node, Organisation: func(string) string { return "group" }}, db, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func setBudget(t *testing.T, l *Ledger, b Budget) {
 }
 
 func ask(request string, completion int64) Ask {
-	return Ask{Request: request, Tenant: "acme", Key: "k1", Model: "m", MaxCompletion: completion}
+	return Ask{Request: request, Scope: Scope{Organisation: "group", Tenant: "acme", Project: "shop", Key: "k1"}, Model: "m", MaxCompletion: completion}
 }
 
 func reserve(t *testing.T, l *Ledger, request string, completion int64) *Reservation {
@@ -81,7 +81,7 @@ func reserve(t *testing.T, l *Ledger, request string, completion int64) *Reserva
 // usage is what the request of ask used when it was charged c.
 func usage(request string, at time.Time, tok Tokens, c Charge) Usage {
 	return Usage{
-		Request: request, Tenant: "acme", Key: "k1", Model: "m", At: at.UnixMicro(), Tokens: tok, Cost: c.Cost, Currency: c.Currency,
+		Request: request, Tenant: "acme", Project: "shop", Key: "k1", Model: "m", At: at.UnixMicro(), Tokens: tok, Cost: c.Cost, Currency: c.Currency,
 		PriceBook: c.PriceBook, Outcome: "ok",
 	}
 }

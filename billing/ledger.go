@@ -35,6 +35,8 @@ type Config struct {
 	// MaxStale is how long price books and budgets that cannot be refreshed are trusted; 0 means 5 minutes. It is the installation's, not
 	// a key of this branch.
 	MaxStale time.Duration `koanf:"-"`
+	// Organisation returns the organisation of a tenant, against whose budgets what the tenant spends counts. nil: no budget of an organisation does.
+	Organisation func(tenant string) string `koanf:"-"`
 	// ReservationTimeout is the age at which a reservation that nobody settled, or whose usage nobody recorded, is given up;
 	// 0 means 1 hour.
 	ReservationTimeout time.Duration `koanf:"reservation_timeout"`
@@ -117,15 +119,16 @@ func New(cfg Config, db *gorm.DB, log *slog.Logger, reg prometheus.Registerer) (
 
 // Ask describes a request before it runs.
 type Ask struct {
-	Request, Tenant, Key, Model string
+	Request, Model              string
+	Scope                                 // who asks: the organisation, the tenant, the project or "", and the key
 	At                          time.Time // admission; decides the price book and the budget period
 	PromptTokens, MaxCompletion int64
 	Choices                     int64 // answers that MaxCompletion is for, in equal parts; 0 means 1
 	Embed                       bool  // rate as embedding
 }
 
-// Reserve sets the worst-case cost of the request aside in every budget that covers it. It refuses with CodeTenantBudget or
-// CodeKeyBudget when a budget is spent, with CodeOverBudget when the worst case is more than a budget has left, and with
+// Reserve sets the worst-case cost of the request aside in every budget that covers it. It refuses with CodeTenantBudget, or for a project and a key
+// CodeKeyBudget, when a budget is spent, with CodeOrganisationBudget when one of the organisation has too little left, with CodeOverBudget when the worst case is more than a budget has left, and with
 // CodeBillingUnavailable when a budget cannot be checked or the model has no price. Every reservation must be settled or released.
 func (l *Ledger) Reserve(ctx context.Context, ask Ask) (*Reservation, error) {
 	r, err := l.reserve(ctx, ask)
@@ -148,7 +151,7 @@ func (l *Ledger) reserve(ctx context.Context, ask Ask) (*Reservation, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.ledger, r.renewedAt = l, l.now()
+	r.ledger, r.renewedAt, r.organisation = l, l.now(), ask.Organisation
 	if err := l.register(r); err != nil {
 		return nil, err
 	}
@@ -173,7 +176,8 @@ func (l *Ledger) reserve(ctx context.Context, ask Ask) (*Reservation, error) {
 
 // coverWorstCase reserves the worst case of r in every budget that covers the request and does not hold it yet.
 func (l *Ledger) coverWorstCase(ctx context.Context, now *terms, r *Reservation, ask Ask) error {
-	for _, b := range now.budgetsFor(ask.Tenant, ask.Key) {
+	var room [8]*budget // more than most requests have
+	for _, b := range now.budgetsFor(ask.Scope, room[:0]) {
 		if r.coveredBy(b.id) {
 			continue
 		}

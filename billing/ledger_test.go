@@ -18,7 +18,7 @@ func TestReserveSettleRecord(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		c := newClock()
 		l := replica(t, db, "n", c)
-		setBudget(t, l, Budget{Tenant: "acme", Period: Day, Limit: 1000})
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Day, Limit: 1000})
 
 		r := reserve(t, l, "r1", 50)
 		if r.worstCase != 500 {
@@ -52,8 +52,8 @@ func TestRefusals(t *testing.T) {
 	db := dbtest.SQLite(t)
 	c := newClock()
 	l := replica(t, db, "n", c)
-	setBudget(t, l, Budget{Tenant: "acme", Period: Day, Limit: 10_000})
-	setBudget(t, l, Budget{Tenant: "acme", Key: "k1", Period: Month, Limit: 100})
+	setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Day, Limit: 10_000})
+	setBudget(t, l, Budget{Scope: Scope{Tenant: "acme", Key: "k1"}, Period: Month, Limit: 100})
 
 	_, err := l.Reserve(t.Context(), ask("r", 20))
 	wantCode(t, err, fault.CodeOverBudget)
@@ -121,7 +121,7 @@ func TestRefusals(t *testing.T) {
 
 func TestEmbeddingIsRatedAsSuch(t *testing.T) {
 	l := replica(t, dbtest.SQLite(t), "n", newClock())
-	r, err := l.Reserve(t.Context(), Ask{Request: "r", Tenant: "acme", Model: "m", PromptTokens: 10, Embed: true})
+	r, err := l.Reserve(t.Context(), Ask{Request: "r", Scope: Scope{Tenant: "acme"}, Model: "m", PromptTokens: 10, Embed: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestChargeAboveReservationIsPaidByTheBudget(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		c := newClock()
 		l := replica(t, db, "n", c)
-		setBudget(t, l, Budget{Tenant: "acme", Period: Total, Limit: 1000})
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Total, Limit: 1000})
 		r := reserve(t, l, "r1", 10)
 		tok := Tokens{Completion: 95} // far above the 10 that were announced
 		charge := r.Settle(tok)
@@ -157,7 +157,7 @@ func TestDatabaseFaults(t *testing.T) {
 		c := newClock()
 		f := &dbtest.Faults{}
 		l := replica(t, f.Over(db), "n", c)
-		setBudget(t, l, Budget{Tenant: "acme", Period: Day, Limit: 1000})
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Day, Limit: 1000})
 
 		f.Set(once("begin", dbtest.FailsBefore))
 		_, err := l.Reserve(t.Context(), ask("r1", 50))
@@ -200,7 +200,7 @@ func TestRolledBackRecordLeavesTheLeaseWhole(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		c := newClock()
 		l := replica(t, db, "n", c)
-		setBudget(t, l, Budget{Tenant: "acme", Period: Day, Limit: 1000})
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Day, Limit: 1000})
 		r := reserve(t, l, "r1", 100)
 		tok := Tokens{Completion: 60}
 		u := usage("r1", c.now(), tok, r.Settle(tok))
@@ -231,7 +231,7 @@ func TestRolledBackRecordLeavesTheLeaseWhole(t *testing.T) {
 func TestAbandonedReservationsExpire(t *testing.T) {
 	c := newClock()
 	l := replica(t, dbtest.SQLite(t), "n", c)
-	setBudget(t, l, Budget{Tenant: "acme", Period: Total, Limit: 1000})
+	setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Total, Limit: 1000})
 	never := reserve(t, l, "never-settled", 40)
 	lost := reserve(t, l, "never-recorded", 40)
 	lost.Settle(Tokens{Completion: 40})

@@ -11,20 +11,19 @@ import (
 // refusal says why a budget refuses a request: that it is spent, or that it has left less than the request could cost, and what
 // would fit. The figures are those of the budget that covers the caller, and of no other.
 func (r *Reservation) refusal(b *budget, ask Ask, short *shortage) error {
+	if b.scope.Organisation != "" { // its figures would tell what other tenants spend
+		return fault.New(fault.CodeOrganisationBudget, b.period.adjective(), b.scope.name(), b.renewalNotice(ask.At))
+	}
 	currency := r.quote.Currency
 	spent, limit := short.spent.format(currency), short.limit.format(currency)
 	if short.spent >= short.limit {
-		code, who := fault.CodeTenantBudget, b.tenant
-		if b.key != "" {
-			code, who = fault.CodeKeyBudget, b.key
+		code := fault.CodeTenantBudget
+		if b.scope.Key != "" || b.scope.Project != "" {
+			code = fault.CodeKeyBudget
 		}
-		return fault.New(code, b.period.adjective(), who, spent, limit, b.renewalNotice(ask.At))
+		return fault.New(code, b.period.adjective(), b.scope.name(), spent, limit, b.renewalNotice(ask.At))
 	}
-	whose := fault.Say("billing.of_tenant", b.tenant)
-	if b.key != "" {
-		whose = fault.Say("billing.of_key", b.key)
-	}
-	return fault.New(fault.CodeOverBudget, b.period.adjective(), whose, limit, spent, short.leased.format(currency), short.reservedFor(), short.remaining().format(currency),
+	return fault.New(fault.CodeOverBudget, b.period.adjective(), b.scope.name(), limit, spent, short.leased.format(currency), short.reservedFor(), short.remaining().format(currency),
 		r.worstCase.format(currency), r.worstCaseBasis(ask), r.remedy(ask, short.remaining()), b.renewalNotice(ask.At))
 }
 

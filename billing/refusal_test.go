@@ -18,7 +18,7 @@ func TestRefusalsSayWhatIsMissing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		c := newClock()
 		l := replica(t, db, "n", c)
-		setBudget(t, l, Budget{Tenant: "acme", Period: Month, Zone: "Asia/Shanghai", Limit: 10_000})
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Month, Zone: "Asia/Shanghai", Limit: 10_000})
 		mustRecord(t, l, usage("before", c.now(), Tokens{}, Charge{Cost: 6360, Currency: "CNY"}))
 		running := reserve(t, l, "running", 100)
 
@@ -56,14 +56,14 @@ func TestRefusalsSayWhatIsMissing(t *testing.T) {
 		_, err = l.Reserve(t.Context(), q)
 		wantSentence(t, err, fault.CodeOverBudget, "(4000 tokens at 0.003 CNY per million). Send less text at once.")
 
-		setBudget(t, l, Budget{Tenant: "acme", Period: Month, Zone: "Asia/Shanghai", Limit: 6360})
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Month, Zone: "Asia/Shanghai", Limit: 6360})
 		if err := l.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		_, err = l.Reserve(t.Context(), ask("none", 1))
 		wantSentence(t, err, fault.CodeTenantBudget, "The monthly budget of tenant 'acme' is spent: 0.00000636 CNY of 0.00000636 CNY.", "2026-12-01 00:00 (Asia/Shanghai)")
-		setBudget(t, l, Budget{Tenant: "acme", Key: "k1", Period: Total, Limit: 0})
-		setBudget(t, l, Budget{Tenant: "acme", Period: Month, Zone: "Asia/Shanghai", Limit: 1 << 40})
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme", Key: "k1"}, Period: Total, Limit: 0})
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Month, Zone: "Asia/Shanghai", Limit: 1 << 40})
 		_, err = l.Reserve(t.Context(), ask("none", 1))
 		wantSentence(t, err, fault.CodeKeyBudget, "The total budget of API key 'k1' is spent", "never begins anew")
 	})
@@ -75,7 +75,7 @@ func TestRefusalsNameOtherServersOnlyWhenTheyHaveSome(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		c := newClock()
 		former, l := replica(t, db, "a", c), replica(t, db, "a", c)
-		setBudget(t, l, Budget{Tenant: "acme", Period: Month, Limit: 10_000})
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Month, Limit: 10_000})
 		refused := func() error {
 			_, err := l.Reserve(t.Context(), ask("big", 1001))
 			return err
@@ -122,9 +122,9 @@ func TestRemovedBudgetUnderRunningRequests(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		c := newClock()
 		l, other := replica(t, db, "a", c), replica(t, db, "b", c)
-		setBudget(t, l, Budget{Tenant: "acme", Period: Month, Limit: 1000})
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Month, Limit: 1000})
 		running := reserve(t, l, "running", 50)
-		if err := other.DeleteBudget(t.Context(), "acme", "", Month); err != nil {
+		if err := other.DeleteBudget(t.Context(), Scope{Tenant: "acme"}, Month); err != nil {
 			t.Fatal(err)
 		}
 		unheard := reserve(t, l, "unheard", 60) // more than its lease has free, so it asks for a budget that is gone
@@ -139,7 +139,7 @@ func TestRemovedBudgetUnderRunningRequests(t *testing.T) {
 		if spent, leased := committedNow(t, db); spent != 0 || leased != 0 || len(l.leases)+len(l.retired)+len(l.open) != 0 {
 			t.Errorf("left behind: spent %d, leased %d, slices %d and %d, open %d", spent, leased, len(l.leases), len(l.retired), len(l.open))
 		}
-		setBudget(t, other, Budget{Tenant: "acme", Period: Month, Limit: 1000})
+		setBudget(t, other, Budget{Scope: Scope{Tenant: "acme"}, Period: Month, Limit: 1000})
 		wantBudget(t, l, 200, 0)
 	})
 }
@@ -149,12 +149,12 @@ func TestBudgetPutInPlaceOfARemovedOneHolds(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		c := newClock()
 		l, other := replica(t, db, "a", c), replica(t, db, "b", c)
-		setBudget(t, l, Budget{Tenant: "acme", Period: Month, Limit: 1000})
-		setBudget(t, l, Budget{Tenant: "acme", Key: "k1", Period: Day, Limit: 1000})
-		if err := other.DeleteBudget(t.Context(), "acme", "", Month); err != nil {
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Month, Limit: 1000})
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme", Key: "k1"}, Period: Day, Limit: 1000})
+		if err := other.DeleteBudget(t.Context(), Scope{Tenant: "acme"}, Month); err != nil {
 			t.Fatal(err)
 		}
-		setBudget(t, other, Budget{Tenant: "acme", Period: Month, Limit: 100})
+		setBudget(t, other, Budget{Scope: Scope{Tenant: "acme"}, Period: Month, Limit: 100})
 		_, err := l.Reserve(t.Context(), ask("r1", 20))
 		wantCode(t, err, fault.CodeOverBudget)
 		reserve(t, l, "r2", 10).Release()
@@ -183,8 +183,8 @@ func TestRemovingWhileRecordingLeavesNothing(t *testing.T) {
 			}
 		}()
 		for range 10 {
-			setBudget(t, l, Budget{Tenant: "acme", Period: Month, Limit: 5})
-			if err := l.DeleteBudget(t.Context(), "acme", "", Month); err != nil {
+			setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Month, Limit: 5})
+			if err := l.DeleteBudget(t.Context(), Scope{Tenant: "acme"}, Month); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -192,7 +192,7 @@ func TestRemovingWhileRecordingLeavesNothing(t *testing.T) {
 		if spent, _ := committedNow(t, db); spent != 0 {
 			t.Errorf("%d is spent of a budget that is gone", spent)
 		}
-		setBudget(t, l, Budget{Tenant: "acme", Period: Month, Limit: 5})
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Month, Limit: 5})
 		wantBudget(t, l, 400, 0)
 	})
 }
@@ -203,10 +203,10 @@ func TestRemovalThatFails(t *testing.T) {
 		for name, outcome := range map[string]dbtest.Outcome{"before": dbtest.FailsBefore, "after": dbtest.FailsAfter} {
 			f := &dbtest.Faults{}
 			l := replica(t, f.Over(db), "n", newClock())
-			setBudget(t, l, Budget{Tenant: "acme", Period: Month, Limit: 1000})
+			setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Month, Limit: 1000})
 			reserve(t, l, "r-"+name, 5).Release()
 			f.Set(once("commit", outcome))
-			wantCode(t, l.DeleteBudget(t.Context(), "acme", "", Month), fault.CodeDatabaseUnavailable)
+			wantCode(t, l.DeleteBudget(t.Context(), Scope{Tenant: "acme"}, Month), fault.CodeDatabaseUnavailable)
 			f.Set(nil)
 			var budgets, leases int64
 			if err := errors.Join(db.Model(&budgetRow{}).Count(&budgets).Error, db.Model(&leaseRow{}).Count(&leases).Error); err != nil {
@@ -216,7 +216,7 @@ func TestRemovalThatFails(t *testing.T) {
 				t.Errorf("%s: %d budgets, %d leases", name, budgets, leases)
 			}
 			if budgets > 0 {
-				if err := l.DeleteBudget(t.Context(), "acme", "", Month); err != nil {
+				if err := l.DeleteBudget(t.Context(), Scope{Tenant: "acme"}, Month); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -1,7 +1,9 @@
 package billing
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -26,14 +28,30 @@ func committedNow(t *testing.T, db *gorm.DB) (spent, leased int64) {
 
 // TestConcurrentReplicasNeverOvershoot runs random requests on two replicas against one hard budget. Shippers roll back, commit
 // and claim to have failed, and deliver twice; replicas tidy and give leases back meanwhile. At every look the budget holds, at
-// the end it is nearly used up and nothing is reserved.
+// the end it is nearly used up and nothing is reserved. So it is for the budget of each scope, whose callers differ in all that the scope leaves open.
 func TestConcurrentReplicasNeverOvershoot(t *testing.T) {
+	for name, of := range map[string]Scope{
+		"organisation": {Organisation: "group"}, "tenant": {Tenant: "t0"}, "project": {Tenant: "t0", Project: "p0"}, "key": {Tenant: "t0", Key: "k0"},
+	} {
+		t.Run(name, func(t *testing.T) { neverOvershoots(t, of) })
+	}
+}
+
+// caller is the n-th of those whom a scope covers.
+func (s Scope) caller(n int) Scope {
+	c := Scope{Organisation: "group", Tenant: fmt.Sprint("t", n%2), Project: fmt.Sprint("p", n%3), Key: fmt.Sprint("k", n)}
+	return Scope{
+		Organisation: cmp.Or(s.Organisation, c.Organisation), Tenant: cmp.Or(s.Tenant, c.Tenant), Project: cmp.Or(s.Project, c.Project), Key: cmp.Or(s.Key, c.Key),
+	}
+}
+
+func neverOvershoots(t *testing.T, of Scope) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		const limit, workers, requests = 15_000, 4, 30
 		c := newClock()
 		f := &dbtest.Faults{}
 		ledgers := []*Ledger{replica(t, f.Over(db), "a", c), replica(t, f.Over(db), "b", c)}
-		setBudget(t, ledgers[0], Budget{Tenant: "acme", Period: Total, Limit: limit})
+		setBudget(t, ledgers[0], Budget{Scope: of, Period: Total, Limit: limit})
 		if err := ledgers[1].terms.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +82,9 @@ func TestConcurrentReplicasNeverOvershoot(t *testing.T) {
 				l, rng := ledgers[w%2], rand.New(rand.NewPCG(uint64(w), 7))
 				for i := range requests {
 					name, worst := id(w, "-", i), 1+rng.Int64N(60)
-					r, err := l.Reserve(t.Context(), ask(name, worst))
+					q := ask(name, worst)
+					q.Scope = of.caller(w)
+					r, err := l.Reserve(t.Context(), q)
 					if err != nil {
 						if fault.KindOf(err) != fault.Quota && !fault.Is(err, fault.CodeBillingUnavailable) {
 							t.Errorf("reserve: %v", err)
@@ -83,6 +103,7 @@ func TestConcurrentReplicasNeverOvershoot(t *testing.T) {
 					}
 					tok := Tokens{Completion: rng.Int64N(worst + 1)}
 					u := usage(name, c.now(), tok, r.Settle(tok))
+					u.Tenant, u.Project, u.Key = q.Tenant, q.Project, q.Key
 					ship(t, l, u, rng)
 					mu.Lock()
 					used += u.Cost
@@ -99,7 +120,9 @@ func TestConcurrentReplicasNeverOvershoot(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		wantBudget(t, ledgers[0], used, 0)
+		if all, err := ledgers[0].AllBudgets(t.Context()); err != nil || len(all) != 1 || all[0].Scope != of || all[0].Spent != used || all[0].Reserved != 0 {
+			t.Errorf("%+v, %v, want %d spent", all, err, used)
+		}
 		if used > limit {
 			t.Errorf("used %d of %d", used, limit)
 		}
@@ -133,7 +156,7 @@ func TestRestartedNodeSettlesAgainstItsOldLease(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		c := newClock()
 		crashed := replica(t, db, "node-1", c)
-		setBudget(t, crashed, Budget{Tenant: "acme", Period: Total, Limit: 1000})
+		setBudget(t, crashed, Budget{Scope: Scope{Tenant: "acme"}, Period: Total, Limit: 1000})
 		r := reserve(t, crashed, "r1", 50)
 		tok := Tokens{Completion: 40}
 		u := usage("r1", c.now(), tok, r.Settle(tok)) // in the write-ahead log, not shipped
@@ -170,7 +193,7 @@ func TestRenewalKeepsLeasesAndLostOnesRetire(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		c := newClock()
 		l, other := replica(t, db, "a", c), replica(t, db, "b", c)
-		setBudget(t, l, Budget{Tenant: "acme", Period: Total, Limit: 1000})
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Total, Limit: 1000})
 		r := reserve(t, l, "r1", 50)
 		for range 10 {
 			c.advance(time.Minute)
@@ -204,7 +227,7 @@ func TestIdleAndOutdatedLeasesAreGivenBack(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		c := newClock()
 		l, other := replica(t, db, "a", c), replica(t, db, "b", c)
-		setBudget(t, l, Budget{Tenant: "acme", Period: Day, Limit: 8000})
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Day, Limit: 8000})
 		reserve(t, l, "r1", 1).Release()
 		wantBudget(t, l, 0, 1000) // an eighth
 		tidy := func(idle bool) {
@@ -219,7 +242,7 @@ func TestIdleAndOutdatedLeasesAreGivenBack(t *testing.T) {
 		wantBudget(t, l, 0, 0)
 
 		r := reserve(t, l, "r2", 10)
-		setBudget(t, other, Budget{Tenant: "acme", Period: Day, Limit: 50})
+		setBudget(t, other, Budget{Scope: Scope{Tenant: "acme"}, Period: Day, Limit: 50})
 		if err := l.terms.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -236,10 +259,10 @@ func TestIdleAndOutdatedLeasesAreGivenBack(t *testing.T) {
 		if spent, leased := committedNow(t, db); spent != 0 || leased != 0 {
 			t.Errorf("yesterday's lease remains: %d, %d", spent, leased)
 		}
-		if err := other.DeleteBudget(t.Context(), "acme", "", Day); err != nil {
+		if err := other.DeleteBudget(t.Context(), Scope{Tenant: "acme"}, Day); err != nil {
 			t.Fatal(err)
 		}
-		wantCode(t, other.DeleteBudget(t.Context(), "acme", "", Day), fault.CodeNotFound)
+		wantCode(t, other.DeleteBudget(t.Context(), Scope{Tenant: "acme"}, Day), fault.CodeNotFound)
 		if err := l.terms.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +279,7 @@ func TestRunFollowsAndGivesBack(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- l.Run(ctx) }()
-		setBudget(t, other, Budget{Tenant: "acme", Period: Total, Limit: 100})
+		setBudget(t, other, Budget{Scope: Scope{Tenant: "acme"}, Period: Total, Limit: 100})
 		deadline, stop := context.WithTimeout(t.Context(), 20*time.Second)
 		defer stop()
 		for tick := time.NewTicker(time.Millisecond); ; {

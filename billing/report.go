@@ -12,19 +12,19 @@ import (
 
 // ReportQuery selects usage. Empty fields select everything.
 type ReportQuery struct {
-	Tenant, Key, Model string
-	From, To           int64    // Unix microseconds of the admission, To excluded; 0: open
-	GroupBy            []string // of "tenant", "key", "model", "day" (UTC)
+	Tenant, Project, Key, Model string
+	From, To                    int64    // Unix microseconds of the admission, To excluded; 0: open
+	GroupBy                     []string // of "tenant", "project", "key", "model", "day" (UTC)
 }
 
 // Row is the exact sum of a group of requests. The fields it is not grouped by are empty.
 type Row struct {
-	Tenant, Key, Model, Day string
-	Requests, Estimated     int64 // Estimated: those whose token counts are estimates
-	Tokens                  Tokens
-	Cost                    Money // of the requests, and what corrections change
-	Energy                  int64 // microjoules
-	Corrections             Money // their part of Cost
+	Tenant, Project, Key, Model, Day string
+	Requests, Estimated              int64 // Estimated: those whose token counts are estimates
+	Tokens                           Tokens
+	Cost                             Money // of the requests, and what corrections change
+	Energy                           int64 // microjoules
+	Corrections                      Money // their part of Cost
 }
 
 // Report is the answer to a query. Total is the sum of Rows.
@@ -40,10 +40,14 @@ const maxRows = 10_000
 // dayMicros is the length of a UTC day.
 const dayMicros = 24 * 3600 * 1_000_000
 
-// Report sums recorded usage. Totals are exact whatever the filter; a range of whole UTC days is answered from daily sums.
+// dimensions are what a report can be grouped by.
+func dimensions() []string { return []string{"tenant", "project", "key", "model", "day"} }
+
+// Report sums recorded usage. Totals are exact whatever the filter; a range of whole UTC days is answered from daily sums, which know no project. A
+// correction is of no project.
 func (l *Ledger) Report(ctx context.Context, q ReportQuery) (Report, error) {
 	for _, g := range q.GroupBy {
-		if !slices.Contains([]string{"tenant", "key", "model", "day"}, g) {
+		if !slices.Contains(dimensions(), g) {
 			return Report{}, fault.New(fault.CodeInvalidValue, "group_by", fault.Say("billing.group_by")).WithParam("group_by")
 		}
 	}
@@ -80,8 +84,8 @@ func (l *Ledger) Report(ctx context.Context, q ReportQuery) (Report, error) {
 
 // withCorrections adds corrections to the rows of their groups, or as rows of their own. They are in the same order.
 func withCorrections(rows, corrections []Row) ([]Row, error) {
-	group := func(r Row) [4]string { return [4]string{r.Tenant, r.Key, r.Model, r.Day} }
-	at := make(map[[4]string]int, len(rows))
+	group := func(r Row) [5]string { return [5]string{r.Tenant, r.Project, r.Key, r.Model, r.Day} }
+	at := make(map[[5]string]int, len(rows))
 	for i, r := range rows {
 		at[group(r)] = i
 	}
@@ -98,7 +102,7 @@ func withCorrections(rows, corrections []Row) ([]Row, error) {
 	}
 	if alone {
 		slices.SortFunc(rows, func(a, b Row) int {
-			return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Day, b.Day))
+			return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Day, b.Day))
 		})
 	}
 	return rows, nil
@@ -130,5 +134,7 @@ func (t *Row) add(r Row) error {
 	return nil
 }
 
-// wholeDays reports whether the range begins and ends at UTC midnights.
-func (q ReportQuery) wholeDays() bool { return q.From%dayMicros == 0 && q.To%dayMicros == 0 }
+// daily reports whether daily sums answer the query: the range begins and ends at UTC midnights, and no project is asked for.
+func (q ReportQuery) daily() bool {
+	return q.From%dayMicros == 0 && q.To%dayMicros == 0 && q.Project == "" && !slices.Contains(q.GroupBy, "project")
+}

@@ -11,11 +11,17 @@ import (
 	"github.com/sluice-project/sluice/internal/database"
 )
 
+// reportRow is the result of a report.
+type reportRow struct {
+	Daily   dailyRow `gorm:"embedded"`
+	Project string   `gorm:"column:project"`
+}
+
 // report reads the sums, ordered by the grouping columns. More than maxRows rows are cut at one above it.
 func (s store) report(ctx context.Context, q ReportQuery) ([]Row, error) {
 	db := s.db.WithContext(ctx)
 	day, requests := "day", "requests"
-	if q.wholeDays() {
+	if q.daily() {
 		db = db.Table("billing_usage_daily")
 		db = between(db, "day", q.From, q.To, func(t int64) any { return time.UnixMicro(t).UTC().Format(time.DateOnly) })
 	} else {
@@ -23,14 +29,14 @@ func (s store) report(ctx context.Context, q ReportQuery) ([]Row, error) {
 		db = db.Table("billing_usage")
 		db = between(db, "at", q.From, q.To, func(t int64) any { return t })
 	}
-	for column, want := range map[string]string{"tenant": q.Tenant, "api_key": q.Key, "model": q.Model} {
+	for column, want := range map[string]string{"tenant": q.Tenant, "project": q.Project, "api_key": q.Key, "model": q.Model} {
 		if want != "" {
 			db = db.Where(column+" = ?", want)
 		}
 	}
 	var list []string
 	for _, c := range []struct{ name, column, expr string }{
-		{"tenant", "tenant", "tenant"}, {"key", "api_key", "api_key"}, {"model", "model", "model"}, {"day", "day", day},
+		{"tenant", "tenant", "tenant"}, {"project", "project", "project"}, {"key", "api_key", "api_key"}, {"model", "model", "model"}, {"day", "day", day},
 	} {
 		if !slices.Contains(q.GroupBy, c.name) {
 			list = append(list, "'' AS "+c.column)
@@ -50,19 +56,19 @@ func (s store) report(ctx context.Context, q ReportQuery) ([]Row, error) {
 	} {
 		list = append(list, "CAST(COALESCE(SUM("+c.expr+"), 0) AS BIGINT) AS "+c.column)
 	}
-	var found []dailyRow
+	var found []reportRow
 	if err := db.Select(strings.Join(list, ", ")).Limit(maxRows + 1).Find(&found).Error; err != nil {
 		return nil, err
 	}
 	out := make([]Row, 0, len(found))
-	for _, r := range found {
+	for _, f := range found {
+		r := f.Daily
 		if r.Requests == 0 { // the empty sum of an ungrouped report
 			continue
 		}
 		out = append(out, Row{
-			r.Tenant, r.Key, r.Model, r.Day, r.Requests, r.Estimated,
-			Tokens{Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion},
-			Money(r.Cost), r.Energy, 0,
+			Tenant: r.Tenant, Project: f.Project, Key: r.Key, Model: r.Model, Day: r.Day, Requests: r.Requests, Estimated: r.Estimated,
+			Tokens: Tokens{Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion}, Cost: Money(r.Cost), Energy: r.Energy,
 		})
 	}
 	return out, nil
@@ -70,6 +76,9 @@ func (s store) report(ctx context.Context, q ReportQuery) ([]Row, error) {
 
 // correctionSums reads the sums of corrections, grouped as the report is.
 func (s store) correctionSums(ctx context.Context, q ReportQuery) ([]Row, error) {
+	if q.Project != "" {
+		return nil, nil
+	}
 	db := between(s.db.WithContext(ctx).Table("billing_corrections"), "at", q.From, q.To, func(t int64) any { return t })
 	for column, want := range map[string]string{"tenant": q.Tenant, "api_key": q.Key, "model": q.Model} {
 		if want != "" {

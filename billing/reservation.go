@@ -17,11 +17,12 @@ type Charge struct {
 
 // Reservation is the worst case of one request, set aside. It is safe for concurrent use.
 type Reservation struct {
-	ledger    *Ledger
-	request   string
-	rate      price.Rate
-	worstCase Money
-	quote     Charge // all but the cost
+	ledger       *Ledger
+	request      string
+	organisation string // at the admission
+	rate         price.Rate
+	worstCase    Money
+	quote        Charge // all but the cost
 
 	mu        sync.Mutex
 	renewedAt time.Time // or renewed

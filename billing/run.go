@@ -77,7 +77,7 @@ func (l *Ledger) tidy(ctx context.Context, idle bool) error {
 	}
 	err := l.reconcile(ctx)
 	l.retireAll(func(s *budgetLease) bool {
-		b := last.current(s.budget.tenant, s.key.budget)
+		b := last.budgets[s.key.budget]
 		return b == nil || b.limit != s.budget.limit || b.period.id(now, b.loc) > s.key.period
 	})
 	active, retired := l.all()

@@ -56,13 +56,13 @@ func (s store) load(ctx context.Context) (*terms, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &terms{books: books, budgets: map[string][]*budget{}}
+	out := &terms{books: books, organisations: map[string][]*budget{}, tenants: map[string][]*budget{}, budgets: map[string]*budget{}}
 	for _, r := range rows {
 		b, err := r.budget()
 		if err != nil {
 			return nil, err
 		}
-		out.budgets[b.tenant] = append(out.budgets[b.tenant], b)
+		out.add(b)
 	}
 	return out, nil
 }

@@ -9,8 +9,10 @@ import (
 
 // terms are what requests read: the price books and budgets as they were at one change of the database. They are never changed.
 type terms struct {
-	books   []book               // by effective time, then version
-	budgets map[string][]*budget // by tenant
+	books         []book               // by effective time, then version
+	organisations map[string][]*budget // those of organisations, by organisation
+	tenants       map[string][]*budget // all others, by tenant
+	budgets       map[string]*budget   // by id
 }
 
 type book struct {
@@ -23,11 +25,12 @@ func (b book) name() string { return bookName(b.version) }
 func bookName(version int64) string { return fmt.Sprintf("v%d", version) }
 
 type budget struct {
-	id, tenant, key string
-	period          Period
-	zone            string
-	loc             *time.Location
-	limit           Money
+	id     string
+	scope  Scope
+	period Period
+	zone   string
+	loc    *time.Location
+	limit  Money
 }
 
 // bookAt returns the book that rates requests admitted at that time.
@@ -63,23 +66,22 @@ func (s *terms) quote(ask Ask) (*Reservation, error) {
 	}, nil
 }
 
-// budgetsFor returns the budgets that a request of the tenant and key counts against.
-func (s *terms) budgetsFor(tenant, key string) []*budget {
-	var out []*budget
-	for _, b := range s.budgets[tenant] {
-		if b.key == "" || b.key == key {
-			out = append(out, b)
-		}
+// add takes in a budget.
+func (s *terms) add(b *budget) {
+	s.budgets[b.id] = b
+	if b.scope.Organisation != "" {
+		s.organisations[b.scope.Organisation] = append(s.organisations[b.scope.Organisation], b)
+		return
 	}
-	return out
+	s.tenants[b.scope.Tenant] = append(s.tenants[b.scope.Tenant], b)
 }
 
-// current returns the budget with that id as it is now, nil if it is gone.
-func (s *terms) current(tenant, id string) *budget {
-	for _, b := range s.budgets[tenant] {
-		if b.id == id {
-			return b
+// budgetsFor appends to a list the budgets that a request counts against.
+func (s *terms) budgetsFor(of Scope, list []*budget) []*budget {
+	for _, b := range s.tenants[of.Tenant] {
+		if b.scope.covers(of) {
+			list = append(list, b)
 		}
 	}
-	return nil
+	return append(list, s.organisations[of.Organisation]...)
 }

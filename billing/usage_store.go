@@ -20,6 +20,7 @@ import (
 type usageRow struct {
 	Request      string `gorm:"column:request"`
 	Digest       string `gorm:"column:digest"`
+	Organisation string `gorm:"column:organisation"`
 	Tenant       string `gorm:"column:tenant"`
 	Project      string `gorm:"column:project"`
 	Key          string `gorm:"column:api_key"`
@@ -89,6 +90,9 @@ func (l *Ledger) record(tx *gorm.DB, usages []Usage) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("record usage: %w", err)
 	}
+	for i := range rows {
+		rows[i].Organisation = l.organisationOf(rows[i])
+	}
 	added, err := insertUsage(tx, rows)
 	if err != nil {
 		return 0, fmt.Errorf("record usage: %w", err)
@@ -107,6 +111,22 @@ func (l *Ledger) record(tx *gorm.DB, usages []Usage) (int, error) {
 		return 0, fmt.Errorf("record spending: %w", err)
 	}
 	return len(fresh), nil
+}
+
+// organisationOf returns whose budgets a usage counts against: the organisation at its admission, where this process still knows it, else that which
+// its tenant has now.
+func (l *Ledger) organisationOf(u usageRow) string {
+	if r := l.reservation(u.Request); r != nil {
+		return r.organisation
+	}
+	if l.cfg.Organisation == nil {
+		return ""
+	}
+	return l.cfg.Organisation(u.Tenant)
+}
+
+func (u usageRow) scope() Scope {
+	return Scope{Organisation: u.Organisation, Tenant: u.Tenant, Project: u.Project, Key: u.Key}
 }
 
 // usageRows returns the rows of the usages, one for each request, in the order of the requests: two replicas that book the same batch wait
@@ -223,8 +243,8 @@ func (l *Ledger) spend(tx *gorm.DB, fresh []usageRow, held map[string][]*budgetL
 	}
 	spent, leased, former := map[leaseKey]Money{}, map[string]Money{}, map[leaseKey]Money{}
 	for _, u := range fresh {
-		for _, b := range budgets[u.Tenant] {
-			if u.Cost == 0 || b.key != "" && b.key != u.Key {
+		for _, b := range budgets.budgetsFor(u.scope(), nil) {
+			if u.Cost == 0 {
 				continue
 			}
 			key := leaseKey{b.id, b.period.id(time.UnixMicro(u.At), b.loc)}
@@ -261,15 +281,19 @@ func (l *Ledger) spend(tx *gorm.DB, fresh []usageRow, held map[string][]*budgetL
 	return nil
 }
 
-// budgetsOf returns the budgets that cover what costs, by tenant.
-func budgetsOf(tx *gorm.DB, fresh []usageRow) (map[string][]*budget, error) {
+// budgetsOf returns the budgets that cover what costs, and maybe others.
+func budgetsOf(tx *gorm.DB, fresh []usageRow) (*terms, error) {
 	tenants, keys := map[string]bool{}, map[string]bool{"": true}
 	for _, u := range fresh {
-		if u.Cost > 0 {
-			tenants[u.Tenant], keys[u.Key] = true, true
+		if u.Cost == 0 {
+			continue
+		}
+		for _, of := range []Scope{{Organisation: u.Organisation}, {Tenant: u.Tenant, Key: u.Key}, {Tenant: u.Tenant, Project: u.Project}} {
+			tenant, key := of.columns()
+			tenants[tenant], keys[key] = true, true
 		}
 	}
-	out := map[string][]*budget{}
+	out := &terms{organisations: map[string][]*budget{}, tenants: map[string][]*budget{}, budgets: map[string]*budget{}}
 	if len(tenants) == 0 {
 		return out, nil
 	}
@@ -284,7 +308,7 @@ func budgetsOf(tx *gorm.DB, fresh []usageRow) (map[string][]*budget, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[b.tenant] = append(out[b.tenant], b)
+		out.add(b)
 	}
 	return out, nil
 }

@@ -19,7 +19,7 @@ func TestRecordUsageIsIdempotent(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		c := newClock()
 		l := replica(t, db, "n", c)
-		setBudget(t, l, Budget{Tenant: "acme", Period: Day, Limit: 1_000_000})
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Day, Limit: 1_000_000})
 		u := usage("r1", c.now(), Tokens{Prompt: 5, Completion: 7}, Charge{Cost: 75, Currency: "CNY", PriceBook: "v2"})
 		var replicas sync.WaitGroup
 		for range 8 { // the same record, shipped by many at once
@@ -216,8 +216,8 @@ func TestUsageInBatches(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		c := newClock()
 		l := replica(t, db, "n", c)
-		setBudget(t, l, Budget{Tenant: "acme", Period: Day, Limit: 1 << 40})
-		setBudget(t, l, Budget{Tenant: "acme", Key: "k1", Period: Total, Limit: 1 << 40})
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Day, Limit: 1 << 40})
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme", Key: "k1"}, Period: Total, Limit: 1 << 40})
 		r := reserve(t, l, id(0), 50)
 		var all []Usage
 		var cost Money

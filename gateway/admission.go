@@ -25,7 +25,8 @@ func (r *run) authenticate(ctx context.Context) error {
 	allowed := r.p.deps.Access.Allow(who, r.call.Permission, tenant)
 	if allowed == nil {
 		if tenant != who.Tenant {
-			who.TenantLimits = r.p.deps.Identity.TenantLimits(tenant)
+			who.Organisation, who.Above = r.p.deps.Identity.Above(tenant)
+			who.Project = "" // which is one at home
 		}
 		who.Tenant = tenant // a refusal is recorded at home
 	}
@@ -60,10 +61,19 @@ func (r *run) limit(ctx context.Context) error {
 	}
 	var err error
 	r.slot.ticket, r.slot.rate, err = r.p.deps.Limits.Acquire(ctx, limit.Request{
-		Tenant: r.caller.Tenant, Key: r.caller.ID, Tokens: tokens,
-		Limits: limit.Limits(r.caller.Limits), TenantLimits: limit.Limits(r.caller.TenantLimits),
+		Tenant: r.caller.Tenant, Bounds: r.bounds(), Tokens: tokens,
 	})
 	return err
+}
+
+// bounds are the limits that the caller is under: its own, and those of the levels that it stands on.
+func (r *run) bounds() []limit.Bound {
+	out := make([]limit.Bound, 0, 4)
+	out = append(out, limit.Bound{Scope: limit.Key, ID: r.caller.ID, Limits: limit.Limits(r.caller.Limits)})
+	for _, l := range r.caller.Above {
+		out = append(out, limit.Bound{Scope: limit.Scope(l.Kind), ID: l.ID, Limits: limit.Limits(l.Limits)})
+	}
+	return out
 }
 
 // estimate is a quarter of the text's bytes, and the completion asked for.
@@ -92,7 +102,7 @@ func (r *run) admit(ctx context.Context) error {
 	r.admission.conversation = r.conversation()
 	r.admission.promptDigest = audit.DigestSpelt(r.p.deps.Keys, r.caller.Tenant, r.received.spell)
 	d, err := r.p.deps.Guard.Admit(ctx, governance.AdmitRequest{
-		Request: r.call.RequestID, Tenant: r.caller.Tenant, Session: r.admission.conversation, Name: r.received.Session, Subject: r.subjectDigest(), Action: string(r.call.Action),
+		Request: r.call.RequestID, Tenant: r.caller.Tenant, Project: r.caller.Project, Session: r.admission.conversation, Name: r.received.Session, Subject: r.subjectDigest(), Action: string(r.call.Action),
 		Model: string(r.call.Model), Purpose: r.call.Purpose, Known: r.received.Known, Ingest: r.call.Document != nil,
 	})
 	if d != nil {

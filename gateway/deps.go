@@ -96,7 +96,8 @@ type (
 	authenticator interface {
 		// Authenticate may return a principal beside an error, for the record.
 		Authenticate(ctx context.Context, plane identity.Plane, credential, source string) (identity.Principal, error)
-		TenantLimits(tenant string) identity.Limits
+		// Above returns the organisation of a tenant and the levels above its callers.
+		Above(tenant string) (organisation string, above []identity.Level)
 	}
 	enforcer interface {
 		Allow(p identity.Principal, perm access.Permission, tenant string) error
@@ -107,7 +108,7 @@ type (
 	guard interface {
 		// Admit may return a decision beside an error, for the record.
 		Admit(ctx context.Context, ask governance.AdmitRequest) (Decision, error)
-		Models(ctx context.Context, tenant string, all []string) []string
+		Models(ctx context.Context, tenant, project string, all []string) []string
 	}
 	router interface {
 		Pick(ask route.Ask) (route.Choice, error)

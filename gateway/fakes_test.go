@@ -81,7 +81,7 @@ func newWorld(t testing.TB, plan func(n int, req *engine.Request) enginetest.Pla
 	return w
 }
 
-func (w *world) TenantLimits(string) identity.Limits { return identity.Limits{} }
+func (w *world) Above(string) (string, []identity.Level) { return "", nil }
 
 func (w *world) Authenticate(_ context.Context, _ identity.Plane, credential, _ string) (identity.Principal, error) {
 	if credential != "good" {
@@ -170,7 +170,7 @@ func (g *fakeGuard) Admit(_ context.Context, ask governance.AdmitRequest) (Decis
 	return a, nil
 }
 
-func (g *fakeGuard) Models(_ context.Context, _ string, all []string) []string {
+func (g *fakeGuard) Models(_ context.Context, _, _ string, all []string) []string {
 	var out []string
 	for _, m := range all {
 		if m != "hidden" {
@@ -496,7 +496,9 @@ func (w *world) digest(text string) string {
 func (w *world) slotFree(t testing.TB) bool {
 	t.Helper()
 	w.fail["limit"] = nil
-	k, _, err := w.deps.Limits.Acquire(context.Background(), limit.Request{Tenant: "acme", Key: "k1", Limits: limit.Limits{Concurrent: 1}})
+	k, _, err := w.deps.Limits.Acquire(context.Background(), limit.Request{
+		Tenant: "acme", Bounds: []limit.Bound{{Scope: limit.Key, ID: "k1", Limits: limit.Limits{Concurrent: 1}}},
+	})
 	if err != nil {
 		return false
 	}

@@ -46,7 +46,7 @@ func (r *run) models(ctx context.Context) []route.Model {
 		names[i] = m.Name
 	}
 	allowed := map[string]bool{}
-	for _, name := range r.p.deps.Guard.Models(ctx, r.caller.Tenant, names) {
+	for _, name := range r.p.deps.Guard.Models(ctx, r.caller.Tenant, r.caller.Project, names) {
 		allowed[name] = r.caller.MayUse(name)
 	}
 	var out []route.Model

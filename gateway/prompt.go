@@ -87,7 +87,8 @@ func (r *run) reserve(ctx context.Context) error {
 		}
 	}
 	ask := billing.Ask{
-		Request: r.call.RequestID, Tenant: r.caller.Tenant, Key: r.caller.ID, Model: r.choice.Version.Model, At: r.call.Received,
+		Request: r.call.RequestID, Model: r.choice.Version.Model, At: r.call.Received,
+		Scope: billing.Scope{Organisation: r.caller.Organisation, Tenant: r.caller.Tenant, Project: r.caller.Project, Key: r.caller.ID},
 		Embed: r.need != route.Generate, PromptTokens: int64(p.tokens), MaxCompletion: int64(p.maxCompletion()),
 	}
 	if req := p.request(); req != nil {

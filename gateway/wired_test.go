@@ -71,6 +71,7 @@ func wire(t testing.TB, plan func(int, *engine.Request) enginetest.Plan) *wired 
 	ids := must(identity.New(identity.Config{}, identity.Limits{}, w.db, keys, log, nil))(t)
 	ok(t, ids.Load(ctx))
 	ok(t, ids.CreateTenant(ctx, identity.Tenant{ID: "acme", Name: "Acme"}))
+	ok(t, ids.CreateProject(ctx, identity.Project{Tenant: "acme", ID: "p", Name: "P"}))
 	key, secret, err := ids.CreateKey(ctx, identity.NewKey{Tenant: "acme", Project: "p", Name: "shop", Labels: []string{"public"}})
 	ok(t, err)
 	w.key, w.keyID = secret, key.ID
@@ -192,7 +193,7 @@ func TestRealRefusals(t *testing.T) {
 	if _, err := w.Chat(t.Context(), c); !fault.Is(err, fault.CodeModelNotFound) {
 		t.Errorf("model: %v", err)
 	}
-	ok(t, w.ledger.SetBudget(t.Context(), billing.Budget{Tenant: "acme", Period: billing.Total, Limit: 1}))
+	ok(t, w.ledger.SetBudget(t.Context(), billing.Budget{Scope: billing.Scope{Tenant: "acme"}, Period: billing.Total, Limit: 1}))
 	if _, err := w.Chat(t.Context(), w.call("d", "hello")); !fault.Is(err, fault.CodeOverBudget) {
 		t.Errorf("budget: %v", err)
 	}

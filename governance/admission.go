@@ -19,6 +19,7 @@ import (
 // AdmitRequest is a request to be admitted.
 type AdmitRequest struct {
 	Request, Tenant string
+	Project         string // of the key that asks; "": none
 	Session         string // conversation; "" means the request stands alone
 	Subject         string // digest of the person it is about: whom the caller acts for, else the caller
 	Name            string // what the caller calls the conversation, by which people may ask for its values; "" if it has no name
@@ -68,11 +69,11 @@ type Admission struct {
 	rules          map[Direction]*mask.Rules // with known; nil where there are none
 }
 
-// Admit applies the tenant's policy: model, purpose, then every field, if there are any, is masked in place. When it fails no field has changed; if a
+// Admit applies the policy in force: model, purpose, then every field, if there are any, is masked in place. When it fails no field has changed; if a
 // value was blocked, the admission is returned beside the error so that its findings can be recorded. Errors:
 // CodePolicyUnavailable, CodeModelNotAllowed, CodePurpose, CodeBlockedContent naming class and field.
 func (g *Guard) Admit(_ context.Context, ask AdmitRequest) (*Admission, error) {
-	active, err := g.policy(ask.Tenant)
+	active, err := g.policy(ask.Tenant, ask.Project)
 	if err != nil {
 		return nil, err
 	}
@@ -381,6 +382,7 @@ func answerFault(err error) error {
 // PreviewRequest asks what a policy does to a text.
 type PreviewRequest struct {
 	Tenant    string
+	Project   string // whose policy is asked for; "": the tenant's
 	Text      string
 	Direction Direction // "" is the request
 	Channel   string    // such as "embeddings"; "" for one without exceptions
@@ -446,7 +448,7 @@ func (g *Guard) Preview(_ context.Context, preview PreviewRequest) (PreviewResul
 // previewPolicy returns the policy that a preview is of.
 func (g *Guard) previewPolicy(preview PreviewRequest) (activePolicy, error) {
 	if preview.Document == nil {
-		return g.policy(preview.Tenant)
+		return g.policy(preview.Tenant, preview.Project)
 	}
 	p, err := parsePolicy(preview.Document)
 	if err != nil {

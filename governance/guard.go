@@ -21,9 +21,6 @@ import (
 	"github.com/sluice-project/sluice/internal/snapshot"
 )
 
-// EveryTenant is the tenant name under which the policy of all tenants without their own is published.
-const EveryTenant = "*"
-
 // Config sets how fresh policies are, and bounds what is kept and shown of values that they let people see again. Zero values mean the
 // defaults named at each field.
 type Config struct {
@@ -31,6 +28,8 @@ type Config struct {
 	MaxStale time.Duration    `koanf:"max_stale"` // how long to trust policies that cannot be refreshed; 5m
 	Vault    pseudonym.Config `koanf:"vault"`     // what is kept
 	Reveal   reveal.Config    `koanf:"reveal"`    // how much of it one person sees
+	// Organisation returns the organisation of a tenant, whose policy holds where the tenant has none; nil: none has.
+	Organisation func(tenant string) string `koanf:"-"`
 }
 
 // WithDefaults fills the zero values.
@@ -80,13 +79,13 @@ type Guard struct {
 	channels  map[string]string // by action
 	now       func() time.Time
 
-	policies *snapshot.Snapshot[policies] // in force, by tenant
+	policies *snapshot.Snapshot[policies] // in force, by scope
 }
 
-// policies are those in force, by tenant.
+// policies are those in force, by scope.
 type policies map[string]activePolicy
 
-// activePolicy is the effective policy of a tenant, or the reason why it cannot be used.
+// activePolicy is the effective policy of a scope, or the reason why it cannot be used.
 type activePolicy struct {
 	policy    *policy
 	detectors *classify.Set
@@ -122,7 +121,7 @@ func (f activePolicy) rulesFor(channel string, d Direction) *mask.Rules {
 
 // PolicyRef names the policy a decision was made under.
 type PolicyRef struct {
-	Version string // tenant or *, @, number
+	Version string // its scope, @, number
 	Digest  string // SHA-256 of the canonical document, hex
 	Purpose string // which of the purposes the policy lists the caller stated; "" where it lists none
 }
@@ -170,11 +169,11 @@ func (g *Guard) load(ctx context.Context) (policies, error) {
 			active, err = g.apply(p)
 		}
 		if err != nil {
-			// The tenant is refused; falling back to another policy could allow what its own forbids.
-			g.log.Error("a policy cannot be used; its tenant is refused", slog.String("tenant", r.Tenant), slog.Int64("version", r.Version), slog.Any("error", err))
+			// The scope is refused; falling back to another policy could allow what its own forbids.
+			g.log.Error("a policy cannot be used; whom it is of is refused", slog.String("scope", r.Scope), slog.Int64("version", r.Version), slog.Any("error", err))
 		}
-		active.broken, active.ref = err, PolicyRef{Version: fmt.Sprintf("%s@%d", r.Tenant, r.Version), Digest: r.Digest}
-		next[r.Tenant] = active
+		active.broken, active.ref = err, PolicyRef{Version: fmt.Sprintf("%s@%d", r.Scope, r.Version), Digest: r.Digest}
+		next[r.Scope] = active
 	}
 	return next, nil
 }
@@ -194,13 +193,23 @@ func (g *Guard) Run(ctx context.Context) error {
 	return nil
 }
 
-// policy returns what is in force for a tenant, or CodePolicyUnavailable.
-func (g *Guard) policy(tenant string) (activePolicy, error) {
+// policy returns what is in force for a tenant, or for a project of it unless that is "", or CodePolicyUnavailable. The most specific one holds
+// alone: nothing of the others is added.
+func (g *Guard) policy(tenant, project string) (activePolicy, error) {
 	all, err := g.policies.Get()
 	if err != nil {
 		return activePolicy{}, fault.Wrap(err, fault.CodePolicyUnavailable)
 	}
-	p, ok := all[tenant]
+	p, ok := activePolicy{}, false
+	if project != "" {
+		p, ok = all[ProjectScope(tenant, project)]
+	}
+	if !ok {
+		p, ok = all[tenant]
+	}
+	if !ok {
+		p, ok = all[OrganisationScope(g.organisation(tenant))]
+	}
 	if !ok {
 		p, ok = all[EveryTenant]
 	}
@@ -213,10 +222,10 @@ func (g *Guard) policy(tenant string) (activePolicy, error) {
 	return p, nil
 }
 
-// Purposes returns those that a tenant's policy in force takes, one of which it demands of each request; none where it demands none.
-// Error: CodePolicyUnavailable.
-func (g *Guard) Purposes(tenant string) ([]string, error) {
-	active, err := g.policy(tenant)
+// Purposes returns those that the policy in force for a tenant, or for a project of it, takes, one of which it demands of each request; none where it
+// demands none. Error: CodePolicyUnavailable.
+func (g *Guard) Purposes(tenant, project string) ([]string, error) {
+	active, err := g.policy(tenant, project)
 	if err != nil {
 		return nil, err
 	}
@@ -229,16 +238,16 @@ func (g *Guard) Validate(source []byte) error {
 	return err
 }
 
-// Publish puts a document in force for a tenant, or for [EveryTenant]: at once here, within two polls elsewhere. Errors:
-// CodeInvalidPolicy, CodeInvalidValue (tenant), CodeDatabaseUnavailable.
-func (g *Guard) Publish(ctx context.Context, tenant string, source []byte, actor string) (Version, error) {
-	return g.publish(ctx, tenant, source, actor, false, nil)
+// Publish puts a document in force for a scope: a tenant, [EveryTenant], or what [OrganisationScope] or [ProjectScope] names. It is at once here, within
+// two polls elsewhere. Errors: CodeInvalidPolicy, CodeInvalidValue (tenant), CodeDatabaseUnavailable.
+func (g *Guard) Publish(ctx context.Context, scope string, source []byte, actor string) (Version, error) {
+	return g.publish(ctx, scope, source, actor, false, nil)
 }
 
-// PublishAfter is Publish for whoever has seen what it replaces: expected names the version in force for the tenant, such as "demo@3" or
+// PublishAfter is Publish for whoever has seen what it replaces: expected names the version in force for the scope, such as "demo@3" or
 // "*@1", "" where none is. Error, besides: CodePolicyChanged naming the one that is.
-func (g *Guard) PublishAfter(ctx context.Context, tenant string, source []byte, actor, expected string) (Version, error) {
-	return g.publish(ctx, tenant, source, actor, false, &expected)
+func (g *Guard) PublishAfter(ctx context.Context, scope string, source []byte, actor, expected string) (Version, error) {
+	return g.publish(ctx, scope, source, actor, false, &expected)
 }
 
 // EnsureDefault publishes the embedded default document for [EveryTenant] unless a document for it exists. created says whether it did.
@@ -247,8 +256,8 @@ func (g *Guard) EnsureDefault(ctx context.Context, actor string) (created bool, 
 	return err == nil && v.Version > 0, err
 }
 
-func (g *Guard) publish(ctx context.Context, tenant string, source []byte, actor string, onlyFirst bool, expected *string) (Version, error) {
-	if tenant == "" || len(tenant) > 64 {
+func (g *Guard) publish(ctx context.Context, scope string, source []byte, actor string, onlyFirst bool, expected *string) (Version, error) {
+	if scope == "" || len(scope) > maxScope {
 		return Version{}, fault.New(fault.CodeInvalidValue, "tenant", fault.Say("governance.tenant")).WithParam("tenant")
 	}
 	p, err := parsePolicy(source)
@@ -257,9 +266,9 @@ func (g *Guard) publish(ctx context.Context, tenant string, source []byte, actor
 	}
 	text, digest := p.canonical()
 	row, err := g.store.publish(ctx, policyRow{
-		Tenant: tenant, Digest: digest, Name: p.Name, Source: string(source), Canonical: text, CreatedAt: g.now().UnixMicro(),
+		Scope: scope, Digest: digest, Name: p.Name, Source: string(source), Canonical: text, CreatedAt: g.now().UnixMicro(),
 		CreatedBy: actor,
-	}, onlyFirst, expected)
+	}, onlyFirst, expected, g.Scopes(scope))
 	if err != nil {
 		return Version{}, err
 	}
@@ -272,9 +281,9 @@ func (g *Guard) publish(ctx context.Context, tenant string, source []byte, actor
 	return row.version(), nil
 }
 
-// Versions lists a tenant's published documents, newest first.
-func (g *Guard) Versions(ctx context.Context, tenant string) ([]Version, error) {
-	rows, err := g.store.versions(ctx, tenant)
+// Versions lists the published documents of a scope, newest first.
+func (g *Guard) Versions(ctx context.Context, scope string) ([]Version, error) {
+	rows, err := g.store.versions(ctx, scope)
 	out := make([]Version, len(rows))
 	for i, r := range rows {
 		out[i] = r.version()
@@ -283,17 +292,17 @@ func (g *Guard) Versions(ctx context.Context, tenant string) ([]Version, error) 
 }
 
 // Get returns a published document as it was written. Error: CodeNotFound.
-func (g *Guard) Get(ctx context.Context, tenant string, version int64) (Version, []byte, error) {
-	row, err := g.store.get(ctx, tenant, version)
+func (g *Guard) Get(ctx context.Context, scope string, version int64) (Version, []byte, error) {
+	row, err := g.store.get(ctx, scope, version)
 	if err != nil {
 		return Version{}, nil, err
 	}
 	return row.version(), []byte(row.Source), nil
 }
 
-// Models returns those of all that the tenant's policy allows, in order; none without a policy.
-func (g *Guard) Models(_ context.Context, tenant string, all []string) []string {
-	p, err := g.policy(tenant)
+// Models returns those of all that the policy in force for a tenant, or for a project of it, allows, in order; none without a policy.
+func (g *Guard) Models(_ context.Context, tenant, project string, all []string) []string {
+	p, err := g.policy(tenant, project)
 	if err != nil {
 		return nil
 	}

@@ -169,10 +169,10 @@ func TestModelsAndPurposes(t *testing.T) {
 	q.Model = "gpt"
 	_, err := g.Admit(t.Context(), q)
 	wantCode(t, err, fault.CodeModelNotAllowed)
-	if got := g.Models(t.Context(), "acme", []string{"gpt", "smollm2", "smollm2@v1"}); fmt.Sprint(got) != "[smollm2 smollm2@v1]" {
+	if got := g.Models(t.Context(), "acme", "", []string{"gpt", "smollm2", "smollm2@v1"}); fmt.Sprint(got) != "[smollm2 smollm2@v1]" {
 		t.Errorf("models %v", got)
 	}
-	if got := g.Models(t.Context(), "other", []string{"gpt"}); len(got) != 1 {
+	if got := g.Models(t.Context(), "other", "", []string{"gpt"}); len(got) != 1 {
 		t.Errorf("the policy of one tenant acted on another: %v", got)
 	}
 	a, err := g.Admit(t.Context(), ask())
@@ -273,7 +273,7 @@ func TestNoPolicyNoService(t *testing.T) {
 	wantCode(t, err, fault.CodePolicyUnavailable)
 	_, err = g.Preview(t.Context(), PreviewRequest{Tenant: "acme", Text: "x"})
 	wantCode(t, err, fault.CodePolicyUnavailable)
-	if g.Models(t.Context(), "acme", []string{"m"}) != nil {
+	if g.Models(t.Context(), "acme", "", []string{"m"}) != nil {
 		t.Error("no policy, no models")
 	}
 	publish(t, g, "acme", "  default: {request: token, passage: token, answer: observe}\n")
@@ -437,7 +437,7 @@ func TestTamperedPolicyLocksItsTenant(t *testing.T) {
 	if _, err := g.Admit(t.Context(), q); err != nil {
 		t.Error("other tenants must go on:", err)
 	}
-	if !strings.Contains(logged.String(), "tenant=acme") {
+	if !strings.Contains(logged.String(), "scope=acme") {
 		t.Error("a human must learn of it")
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// PolicyStore keeps published policy documents. Rows are never changed; the highest version of a tenant is in force.
+// PolicyStore keeps published policy documents. Rows are never changed; the highest version of a scope is in force.
 type PolicyStore struct{ db *gorm.DB }
 
 // NewPolicyStore returns the store over a migrated database.
 func NewPolicyStore(db *gorm.DB) *PolicyStore { return &PolicyStore{db: db} }
 
 type policyRow struct {
-	Tenant                          string
+	Scope                           string `gorm:"column:tenant"` // as the column was called when only tenants had policies
 	Version                         int64
 	Digest, Name, Source, Canonical string
 	CreatedAt                       int64
@@ -31,7 +31,7 @@ const policyColumns = "d.tenant, d.version, d.digest, d.name, d.source, d.canoni
 
 // Version describes a published document.
 type Version struct {
-	Tenant    string // "*": for tenants without their own
+	Scope     string // whose it is
 	Version   int64
 	Digest    string
 	Name      string
@@ -41,20 +41,20 @@ type Version struct {
 
 func (r policyRow) version() Version {
 	return Version{
-		Tenant: r.Tenant, Version: r.Version, Digest: r.Digest, Name: r.Name, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(),
+		Scope: r.Scope, Version: r.Version, Digest: r.Digest, Name: r.Name, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(),
 		CreatedBy: r.CreatedBy,
 	}
 }
 
-// publish adds row as its tenant's next version. The counter is written first: its row lock puts publications in a queue. With expected it
-// fails with CodePolicyChanged unless that names the version in force, "" that none is.
-func (s *PolicyStore) publish(ctx context.Context, row policyRow, onlyFirst bool, expected *string) (published policyRow, err error) {
+// publish adds row as the next version of its scope. The counter is written first: its row lock puts publications in a queue. With expected it
+// fails with CodePolicyChanged unless that names the version in force, "" that none is, of the scopes whose policy can hold.
+func (s *PolicyStore) publish(ctx context.Context, row policyRow, onlyFirst bool, expected *string, scopes []string) (published policyRow, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := tx.Exec("UPDATE policy_changes SET version = version + 1 WHERE name = 'policy'").Error; err != nil {
 			return err
 		}
 		var last int64
-		err := tx.Raw("SELECT COALESCE(MAX(version), 0) FROM policy_documents WHERE tenant = ?", row.Tenant).Scan(&last).Error
+		err := tx.Raw("SELECT COALESCE(MAX(version), 0) FROM policy_documents WHERE tenant = ?", row.Scope).Scan(&last).Error
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (s *PolicyStore) publish(ctx context.Context, row policyRow, onlyFirst bool
 			return nil
 		}
 		if expected != nil {
-			now, err := activeVersion(tx, row.Tenant)
+			now, err := activeVersion(tx, scopes)
 			if err != nil {
 				return err
 			}
@@ -80,9 +80,9 @@ func (s *PolicyStore) publish(ctx context.Context, row policyRow, onlyFirst bool
 	return published, policyFault("publish policy", err)
 }
 
-// activeVersion names the version that holds for a tenant: its own newest one, else the newest for [EveryTenant], else "".
-func activeVersion(tx *gorm.DB, tenant string) (string, error) {
-	for _, of := range []string{tenant, EveryTenant} {
+// activeVersion names the newest version of the first of some scopes that has one, else "".
+func activeVersion(tx *gorm.DB, scopes []string) (string, error) {
+	for _, of := range scopes {
 		var last int64
 		if err := tx.Raw("SELECT COALESCE(MAX(version), 0) FROM policy_documents WHERE tenant = ?", of).Scan(&last).Error; err != nil {
 			return "", err
@@ -106,7 +106,7 @@ func (s *PolicyStore) counter(ctx context.Context) (int64, error) {
 	return v[0], nil
 }
 
-// newestVersions returns the highest version of every tenant.
+// newestVersions returns the highest version of every scope.
 func (s *PolicyStore) newestVersions(ctx context.Context) ([]policyRow, error) {
 	var rows []policyRow
 	err := s.db.WithContext(ctx).Raw("SELECT " + policyColumns + ` FROM policy_documents d
@@ -115,22 +115,22 @@ func (s *PolicyStore) newestVersions(ctx context.Context) ([]policyRow, error) {
 	return rows, policyFault("load policies", err)
 }
 
-func (s *PolicyStore) versions(ctx context.Context, tenant string) ([]policyRow, error) {
+func (s *PolicyStore) versions(ctx context.Context, scope string) ([]policyRow, error) {
 	var rows []policyRow
 	err := s.db.WithContext(ctx).Raw("SELECT "+policyColumns+
-		" FROM policy_documents d WHERE d.tenant = ? ORDER BY d.version DESC", tenant).Scan(&rows).Error
+		" FROM policy_documents d WHERE d.tenant = ? ORDER BY d.version DESC", scope).Scan(&rows).Error
 	return rows, policyFault("list policies", err)
 }
 
-func (s *PolicyStore) get(ctx context.Context, tenant string, version int64) (policyRow, error) {
+func (s *PolicyStore) get(ctx context.Context, scope string, version int64) (policyRow, error) {
 	var rows []policyRow
 	err := s.db.WithContext(ctx).Raw("SELECT "+policyColumns+
-		" FROM policy_documents d WHERE d.tenant = ? AND d.version = ?", tenant, version).Scan(&rows).Error
+		" FROM policy_documents d WHERE d.tenant = ? AND d.version = ?", scope, version).Scan(&rows).Error
 	if err != nil {
 		return policyRow{}, policyFault("read policy", err)
 	}
 	if len(rows) != 1 {
-		return policyRow{}, fault.New(fault.CodeNotFound, fault.Say("thing.policy"), fmt.Sprintf("%s@%d", tenant, version))
+		return policyRow{}, fault.New(fault.CodeNotFound, fault.Say("thing.policy"), fmt.Sprintf("%s@%d", scope, version))
 	}
 	return rows[0], nil
 }

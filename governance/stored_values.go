@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/pseudonym"
 	"github.com/sluice-project/sluice/governance/reveal"
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // What stands before the name of a scope says what it is of.
@@ -69,31 +70,78 @@ func (g *Guard) Reveals() *reveal.Service { return g.reveals }
 // Approvals returns what a second person has to permit, of every kind.
 func (g *Guard) Approvals() *approval.Store { return g.approvals }
 
-// RevealPurposes returns those that the policy in force names for somebody with these roles; a rule may take any, besides. Error:
+// RevealPurposes returns those that the policy of a tenant names for somebody with these roles; a rule may take any, besides. Error:
 // CodePolicyUnavailable.
 func (g *Guard) RevealPurposes(tenant string, roles []string) ([]string, error) {
-	active, err := g.policy(tenant)
+	active, err := g.policy(tenant, "")
 	if err != nil {
 		return nil, err
 	}
 	return active.policy.revealPurposes(roles), nil
 }
 
-// revealRules are the rules of a tenant's policy in force. Error: CodePolicyUnavailable.
+// revealRules are the rules of a tenant's policy in force. A stored value does not say of which project it is, so it is shown as far as every policy
+// in force in the tenant lets it: what one project's policy opens does not open the values of another. Error: CodePolicyUnavailable.
 func (g *Guard) revealRules(tenant string, roles []string, purpose string) (reveal.Rules, error) {
-	active, err := g.policy(tenant)
+	all, err := g.policiesIn(tenant)
 	if err != nil {
 		return reveal.Rules{}, err
 	}
-	p, second := active.policy, defaultSecond
-	if p.Reveal != nil {
-		second = p.Reveal.Second
+	second := defaultSecond
+	for i, active := range all {
+		if r := active.policy.Reveal; r != nil && (i == 0 || r.Second < second) {
+			second = r.Second
+		}
 	}
 	return reveal.Rules{
-		Detectors: active.detectors, SecondPersonFrom: second,
-		Visibility: func(c classify.Class) reveal.Visibility { return p.visibility(roles, purpose, c) },
-		Grade:      func(c classify.Class) int { return p.grade(c) },
+		Detectors: all[0].detectors, SecondPersonFrom: second,
+		Visibility: func(c classify.Class) reveal.Visibility { return leastVisible(all, roles, purpose, c) },
+		Grade: func(c classify.Class) int {
+			most := 0
+			for _, active := range all {
+				most = max(most, active.policy.grade(c))
+			}
+			return most
+		},
 	}, nil
+}
+
+// policiesIn returns the policy in force for a tenant, and those of its projects. One that cannot be used is an error.
+func (g *Guard) policiesIn(tenant string) ([]activePolicy, error) {
+	first, err := g.policy(tenant, "")
+	if err != nil {
+		return nil, err
+	}
+	published, err := g.policies.Get()
+	if err != nil {
+		return nil, fault.Wrap(err, fault.CodePolicyUnavailable)
+	}
+	out := []activePolicy{first}
+	for scope, active := range published {
+		if _, of, project := ReadScope(scope); of != tenant || project == "" {
+			continue
+		}
+		if active.broken != nil {
+			return nil, fault.Wrap(active.broken, fault.CodePolicyUnavailable)
+		}
+		out = append(out, active)
+	}
+	return out, nil
+}
+
+// leastVisible returns the least that one of some policies lets somebody see of a value.
+func leastVisible(all []activePolicy, roles []string, purpose string, c classify.Class) reveal.Visibility {
+	least := reveal.VisibleClear
+	for _, active := range all {
+		switch v := active.policy.visibility(roles, purpose, c); v {
+		case reveal.VisibleClear:
+		case reveal.VisiblePartial:
+			least = v
+		case reveal.VisibleToken, reveal.VisibleUnknown:
+			return reveal.VisibleToken
+		}
+	}
+	return least
 }
 
 // Values returns where the values are kept, for whoever erases them.

@@ -41,7 +41,7 @@ func (p *parts) buildWatcher(context.Context) error {
 			state, err := p.reconciler.State(ctx, "")
 			return state.Open, err
 		}),
-		alerts.Budgets(p.ledger.AllBudgets), alerts.Keys(p.keysOfAll),
+		alerts.Budgets(p.ledger.AllBudgets), alerts.Keys(p.keysOfAll), alerts.SuspectKeys(p.identity.Suspects),
 		alerts.BreakGlass(p.identity.EmergencyUses),
 	}
 	if p.siem != nil {

@@ -258,6 +258,66 @@ func objectAttacks() []attack {
 			}
 			s.want("the key", s.send(http.MethodGet, "/v1/models", key, nil), http.StatusForbidden)
 		}},
+		{"OBJ-25", "list, make, change, suspend and resume a project of another tenant", "API1:2023", "", func(_ *testing.T, s *scene) {
+			at := "/projects/" + s.loot.project
+			s.hidden("security_admin", "/projects?limit=200", s.loot.project)
+			s.forbidden("security_admin", http.MethodPost, "/projects", map[string]any{"id": "intruder", "name": "x"})
+			s.foreign("security_admin", http.MethodPatch, at, map[string]any{"name": "mine now"})
+			s.foreign("security_admin", http.MethodPost, at+"/suspend", map[string]any{"reason": "x"})
+			s.foreign("security_admin", http.MethodPost, at+"/resume", map[string]any{"since": time.Now()})
+			if r := s.admin(http.MethodGet, "/projects?limit=200", nil, nil); strings.Contains(string(r.body), "intruder") || strings.Contains(string(r.body), "suspension") || strings.Contains(string(r.body), "mine now") {
+				s.t.Errorf("%s", r.body)
+			}
+		}},
+		{"OBJ-26", "put a key, a budget and a policy under a project of another tenant, and ask for its usage", "API1:2023", "", func(_ *testing.T, s *scene) {
+			guard, project := s.bank["security_admin"].token, s.loot.project
+			s.want("a key", s.send(http.MethodPost, "/api/v1/keys", guard, map[string]any{"name": "x", "project": project}), http.StatusNotFound)
+			s.want("a change", s.send(http.MethodPatch, "/api/v1/keys/"+s.bankKey.id, guard, map[string]any{"project": project}), http.StatusNotFound)
+			s.want("a path", s.send(http.MethodPost, "/api/v1/keys", guard, map[string]any{"name": "x", "project": "../demo/" + project}), http.StatusBadRequest)
+			s.foreign("security_admin", http.MethodPost, "/policies", map[string]any{"project": project, "yaml": openPolicy})
+			s.foreign("security_admin", http.MethodGet, "/policies?project="+project, nil)
+			s.foreign("system_admin", http.MethodPut, "/budgets", map[string]any{"period": "month", "project": project, "limit_nano": 0})
+			s.foreign("system_admin", http.MethodDelete, "/budgets?period=month&project="+project, nil)
+			for _, tenant := range []string{"demo/" + project, "org:default", "*/" + project} { // the names that scopes of policies have are no tenants
+				s.want(tenant, s.send(http.MethodPost, "/api/v1/policies", guard, map[string]any{"tenant": tenant, "yaml": openPolicy}), http.StatusForbidden)
+			}
+		}},
+		{"OBJ-27", "see, change, suspend and join an organisation, and set its policy and its budget, as one of its tenants", "API1:2023", "", func(_ *testing.T, s *scene) {
+			refused := func(role, method, path string, body any) {
+				s.t.Helper()
+				s.want(method+" "+path, s.send(method, "/api/v1"+path, s.bank[role].token, body), http.StatusForbidden)
+			}
+			for _, role := range []string{"system_admin", "security_admin"} {
+				refused(role, http.MethodGet, "/organisations", nil)
+				refused(role, http.MethodPost, "/organisations", map[string]any{"id": "intruder", "name": "x"})
+				refused(role, http.MethodPatch, "/organisations/default", map[string]any{"limits": adminapi.Limits{Concurrent: 1}})
+				refused(role, http.MethodPost, "/organisations/default/suspend", map[string]any{"reason": "x"})
+				refused(role, http.MethodPost, "/tenants/bank/move", map[string]any{"organisation": "default"})
+			}
+			policy := map[string]any{"organisation": "default", "yaml": openPolicy}
+			refused("security_admin", http.MethodPost, "/policies", policy)
+			refused("security_admin", http.MethodPost, "/policies", merged(policy, map[string]any{"tenant": "bank"}))
+			refused("security_admin", http.MethodPost, "/policies?organisation=default", map[string]any{"yaml": openPolicy})
+			refused("security_admin", http.MethodGet, "/policies?organisation=default", nil)
+			refused("security_admin", http.MethodGet, "/policies/1?organisation=default&tenant=bank", nil)
+			budget := map[string]any{"organisation": "default", "period": "month", "limit_nano": 0}
+			refused("system_admin", http.MethodPut, "/budgets", budget)
+			refused("system_admin", http.MethodPut, "/budgets", merged(budget, map[string]any{"tenant": "bank"}))
+			refused("system_admin", http.MethodGet, "/budgets?organisation=default&tenant=bank", nil)
+			refused("system_admin", http.MethodDelete, "/budgets?organisation=default&period=month", nil)
+			refused("system_admin", http.MethodPut, "/budgets", map[string]any{"period": "month", "limit_nano": int64(1e15)}) // nor that of his tenant
+			s.works("a key of the organisation", s.loot.key.secret)
+		}},
+		{"OBJ-28", "take one's own key out of the project whose policy, limits and budgets bind it", "API1:2023", "", func(_ *testing.T, s *scene) {
+			var key adminapi.CreatedKey
+			s.send(http.MethodPost, "/api/v1/keys", s.other.token, map[string]any{"name": "mine", "project": s.loot.project}).decode(s.t, &key)
+			for _, to := range []string{"", "default"} {
+				s.want("to "+to, s.send(http.MethodPatch, "/api/v1/keys/"+key.Key.Id, s.other.token, map[string]any{"project": to}), http.StatusBadRequest)
+			}
+			if r := s.send(http.MethodGet, "/api/v1/keys?limit=200", s.other.token, nil); !strings.Contains(string(r.body), s.loot.project) {
+				s.t.Errorf("%s", r.body)
+			}
+		}},
 	}
 }
 

@@ -435,7 +435,7 @@ func tokenAttacks() []attack {
 var (
 	secretWords = []string{"password", "hash", "digest", "secret", "token", "credential", "private"}
 	mayTell     = map[string][]string{
-		"startTotp": {"secret"}, "confirmTotp": {"access_token", "token_type"}, "showSecondFactor": {"access_token", "token_type"},
+		"startTotp": {"secret"}, "confirmTotp": {"access_token", "token_type"}, "showSecondFactor": {"access_token", "token_type"}, "confirmWebauthn": {"access_token", "token_type"},
 		"createKey": {"secret"}, "rotateKey": {"secret"}, "resetPassword": {"password"}, "openBreakGlass": {"access_token", "token_type"}, "sealBreakGlass": {"secrets"}, "createServiceAccount": {"secret"}, "rotateServiceSecret": {"secret"}, "inviteUser": {"token"},
 		"login": {"access_token", "token_type"}, "refreshSession": {"access_token", "token_type"}, "changePassword": {"access_token", "token_type"},
 	}

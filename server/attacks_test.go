@@ -43,7 +43,7 @@ func attackGroups() []struct {
 		set     func(t *testing.T) *scene
 		attacks [][]attack
 	}{
-		{"plain", newScene, [][]attack{objectAttacks(), functionAttacks(), assignmentAttacks(), tokenAttacks(), sessionAttacks(), edgeAttacks(), bodyAttacks(), modelAttacks(), emergencyAttacks()}},
+		{"plain", newScene, [][]attack{objectAttacks(), functionAttacks(), assignmentAttacks(), tokenAttacks(), sessionAttacks(), keyAttacks(), edgeAttacks(), bodyAttacks(), modelAttacks(), emergencyAttacks()}},
 		{"documents", newDocumentScene, [][]attack{documentAttacks()}},
 		{"duties", newDutyScene, [][]attack{dutyAttacks()}},
 		{"programs", newProgramScene, [][]attack{serviceAttacks()}},
@@ -69,7 +69,7 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-var attackSource = regexp.MustCompile(`^(CVE-\d{4}-\d{4,}|GHSA(-[0-9a-z]{4}){3}|API([1-9]|10):2023|LLM(0[1-9]|10):2025|RFC \d{4}, section [\d.]+)$`)
+var attackSource = regexp.MustCompile(`^(CVE-\d{4}-\d{4,}|GHSA(-[0-9a-z]{4}){3}|API([1-9]|10):2023|LLM(0[1-9]|10):2025|RFC \d{4}, section [\d.]+|W3C WebAuthn Level 3, section [\d.]+)$`)
 
 // TestAttackList holds the list: long enough, no id twice, a source for each, and a page that people read.
 func TestAttackList(t *testing.T) {
@@ -114,8 +114,8 @@ const attackPage = `# Attacks that the tests make
 ` + "(`SLUICE_UPDATE=1 go test ./server -run TestAttackList`)" + ` and held to it.
 
 *Source* is where such an attack is described: a CVE or an advisory of a product like this one or of a library, a row of the OWASP API
-Security Top 10 (API, 2023) or of the OWASP Top 10 for LLM applications (LLM, 2025), or a section of an RFC. *Seen failing without* names
-the function that was weakened by hand when the case was seen to fail; where it is empty, nobody did that yet.
+Security Top 10 (API, 2023) or of the OWASP Top 10 for LLM applications (LLM, 2025), or a section of an RFC or of W3C Web Authentication. *Seen
+failing without* names the function that was weakened by hand when the case was seen to fail; where it is empty, nobody did that yet.
 
 | Case | Attack | Source | Seen failing without |
 | --- | --- | --- | --- |
@@ -145,6 +145,7 @@ type loot struct {
 	reveal   string // the same of a reveal
 	fix      string // the reason of a correction
 	document string // id, where there are documents
+	project  string
 }
 
 const (
@@ -228,12 +229,15 @@ func newScene(t *testing.T) *scene {
 	}))
 	t.Cleanup(trap.Close)
 	s.sent.trap = trap.URL
-	s.installation = start(t, setup{extra: unlimited + glass, wire: s.sent.wire, plan: scriptedAttack, overrides: map[string]any{"operations.pprof": true, "console": true}})
+	s.installation = start(t, setup{extra: unlimited + glass, wire: s.sent.wire, plan: scriptedAttack, overrides: map[string]any{
+		"operations.pprof": true, "console": true, "identity.webauthn.origins": []string{keyOrigin},
+	}})
 	s.people()
 	for _, tenant := range []string{"demo", "bank"} {
 		s.admin(http.MethodPost, "/policies", map[string]string{"tenant": tenant, "yaml": revealPolicy(20, usualRules)}, new(any))
 	}
-	l := &loot{key: s.issueKey(map[string]any{"name": "loot"}), fix: "a promise to the customer"}
+	l := &loot{key: s.issueKey(map[string]any{"name": "loot"}), fix: "a promise to the customer", project: "secret-project"}
+	s.admin(http.MethodPost, "/projects", map[string]any{"id": l.project, "name": "Secret"}, new(any))
 	var many strings.Builder
 	for i := range 24 {
 		fmt.Fprintf(&many, "手机1390013%04d。", 9000+i)
@@ -303,7 +307,7 @@ func (s *scene) forbidden(role, method, path string, body any) {
 // takesTenant reports whether the body of a call to path names the tenant.
 func (s *scene) takesTenant(path string) bool {
 	for _, p := range []string{
-		"/keys", "/users", "/policies", "/budgets", "/rag/collections", "/audit/holds", erasuresPath[len("/api/v1"):], previewPath[len("/api/v1"):], approvalsPath[len("/api/v1"):],
+		"/keys", "/projects", "/users", "/policies", "/budgets", "/rag/collections", "/audit/holds", erasuresPath[len("/api/v1"):], previewPath[len("/api/v1"):], approvalsPath[len("/api/v1"):],
 		"/reveal", "/reveal/approvals", "/reveal/erasures", "/service-accounts", "/invitations", "/billing/corrections", "/audit/subjects",
 	} {
 		if path == p {

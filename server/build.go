@@ -170,7 +170,9 @@ func (p *parts) buildGovernance(ctx context.Context) error {
 	if p.access, err = access.New(); err != nil {
 		return err
 	}
-	if p.guard, err = governance.New(p.cfg.Governance, governance.NewPolicyStore(p.db), p.keys, classify.New(classify.Classes()...), p.log, p.reg); err != nil {
+	cfg := p.cfg.Governance
+	cfg.Organisation = p.identity.OrganisationOf
+	if p.guard, err = governance.New(cfg, governance.NewPolicyStore(p.db), p.keys, classify.New(classify.Classes()...), p.log, p.reg); err != nil {
 		return err
 	}
 	p.closers = append(p.closers, p.guard.Close)
@@ -186,6 +188,7 @@ func (p *parts) buildBilling(ctx context.Context) error {
 		return err
 	}
 	cfg := p.cfg.Billing
+	cfg.Organisation = p.identity.OrganisationOf
 	if cfg.Node == "" {
 		if cfg.Node, err = nodeID(p.cfg.Data); err != nil {
 			return err

@@ -295,6 +295,7 @@ func TestGraveActsAreListed(t *testing.T) {
 		"resetPassword": {"resetting a password", "重置密码"}, "resetSecondFactor": {"removing a lost second factor", "移除丢失的第二因素"}, "publishPolicy": {"publishing a policy", "发布策略"}, "startRollout": {"starting and promoting a rollout", "开始与晋级灰度发布"},
 		"approveRollout": {"starting and promoting a rollout", "开始与晋级灰度发布"}, "closeMonth": {"closing a month", "结账"}, "correctUsage": {"correcting usage", "更正用量"},
 		"releaseHold": {"releasing a legal hold", "解除法律保全"}, "resumeTenant": {"resuming a tenant", "恢复租户"},
+		"resumeOrganisation": {"resuming an organisation", "恢复组织"}, "moveTenant": {"moving a tenant into another organisation", "将租户移入另一组织"},
 		"startAccessReview": {"starting and cancelling a review of access", "发起与取消权限复核"}, "cancelAccessReview": {"starting and cancelling a review of access", "发起与取消权限复核"},
 		"rotateKeyring": {"rotating the wrapping keys", "轮换封装密钥"}, "inviteUser": {"inviting a person", "邀请人员"},
 		"createServiceAccount": {"creating, changing and enabling a service account", "创建、更改与启用服务账号"}, "changeServiceAccount": {"creating, changing and enabling a service account", "创建、更改与启用服务账号"},

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
 
@@ -42,6 +45,7 @@ func TestSecondFactorOverHTTP(t *testing.T) {
 	in := start(t, setup{extra: "governance: {reveal: {fresh: 10s}}\n"})
 	sec := in.newAccount("sec", nil, "security_admin")
 	done := in.enrol(sec.token)
+	officer := in.enrol(in.newAccount("officer", nil, "compliance").token)
 	login := func(password, code string) reply {
 		return in.send(http.MethodPost, "/api/v1/session", "", map[string]string{"user": "sec", "password": password, "code": code})
 	}
@@ -67,6 +71,7 @@ func TestSecondFactorOverHTTP(t *testing.T) {
 		eventually(t, "the factor to be shown too long ago for "+what, func() bool { r = do(token); return r.status == http.StatusForbidden })
 		wantProblem(t, what, r, http.StatusForbidden, "step_up_required")
 	}
+	in.textsWantFactor(officer)
 	wantProblem(t, "a wrong code", in.send(http.MethodPost, "/api/v1/me/second-factor/show", token, map[string]string{"code": "000000"}), http.StatusForbidden, "wrong_code")
 	shown := in.send(http.MethodPost, "/api/v1/me/second-factor/show", token, map[string]string{"code": done.RecoveryCodes[1]})
 	token = tokenOf(t, shown)
@@ -103,11 +108,54 @@ func TestSecondFactorOverHTTP(t *testing.T) {
 			t.Errorf("%s: %s", action, last.raw)
 		}
 	}
+	// Whoever has the machine lets somebody in whom nobody could help in the product.
+	done.secret = in.enrol(sec.token).secret
+	if err := server.ResetFactors(t.Context(), in.cfg, "sec", slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the server to know", func() bool { return login(longPassword, "").status == http.StatusOK })
+	if err := server.ResetFactors(t.Context(), in.cfg, "sec", slog.New(slog.DiscardHandler)); !fault.Is(err, fault.CodeConflict) {
+		t.Error(err)
+	}
+	outcomes := map[string]int{}
+	in.eachRecord("action=installation.reset_second_factors&stage=outcome", func(e auditEvent, _ json.RawMessage) { outcomes[e.Outcome]++ })
+	if outcomes["ok"] != 1 || outcomes["refused"] != 1 {
+		t.Errorf("%v", outcomes)
+	}
 	kept := in.logs.String()
 	in.eachRecord("", func(_ auditEvent, whole json.RawMessage) { kept += string(whole) })
 	for _, secret := range append(done.RecoveryCodes, done.secret, "otpauth:", longPassword) {
 		if strings.Contains(kept, secret) || strings.Contains(kept, strings.ReplaceAll(secret, "-", "")) {
 			t.Errorf("%q is in a log or a record", secret)
+		}
+	}
+}
+
+// textsWantFactor: what is kept of people is read and erased by who has shown his factor a short time ago, if he has one. Too much time has passed since.
+func (in *installation) textsWantFactor(officer enrolled) {
+	in.t.Helper()
+	acts := map[string]func(token string) reply{
+		"a kept text": func(token string) reply {
+			return in.send(http.MethodGet, "/api/v1/audit/records/none/content", token, nil)
+		},
+		"erasing a person": func(token string) reply {
+			return in.send(http.MethodPost, "/api/v1/audit/erasures", token, map[string]string{"subject": "nobody"})
+		},
+		"erasing some values": func(token string) reply {
+			return in.send(http.MethodPost, "/api/v1/reveal/erasures", token, map[string]string{"session": "none"})
+		},
+	}
+	for what, do := range acts {
+		r := do(officer.Session.AccessToken)
+		wantProblem(in.t, what, r, http.StatusForbidden, "step_up_required")
+		if records := in.records(r.header.Get("X-Request-Id"), 1); records[0].Outcome != "refused" {
+			in.t.Errorf("%s: %s", what, records[0].raw)
+		}
+	}
+	token := tokenOf(in.t, in.send(http.MethodPost, "/api/v1/me/second-factor/show", officer.Session.AccessToken, map[string]string{"code": officer.RecoveryCodes[0]}))
+	for what, do := range acts {
+		if r := do(token); in.code(r) == "step_up_required" {
+			in.t.Errorf("%s after the factor was shown: %s", what, r.body)
 		}
 	}
 }
@@ -121,7 +169,7 @@ func TestAdministratorsEnrolFirst(t *testing.T) {
 	in.cfg.Identity.SecondFactor = identity.SecondFactorsAdministrators
 	in.restart()
 	a := in.enter("audit", longPassword)
-	in.onlyMay(a, "second_factor_enrolment_required", "getMe", "changePassword", "startTotp", "confirmTotp")
+	in.onlyMay(a, "second_factor_enrolment_required", "getMe", "changePassword", "startTotp", "confirmTotp", "startWebauthn", "confirmWebauthn")
 	var me adminapi.Me
 	in.send(http.MethodGet, "/api/v1/me", a.token, nil).decode(t, &me)
 	if me.SecondFactor == nil || !me.SecondFactor.MustEnrol {

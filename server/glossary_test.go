@@ -316,8 +316,8 @@ func tableUnder(t *testing.T, heading string) [][]string {
 
 func TestGlossary(t *testing.T) {
 	rows := tableUnder(t, "Glossary")
-	if len(rows) > 40 {
-		t.Errorf("%d terms, at most 40: the product needs no more words of its own", len(rows))
+	if len(rows) > 42 {
+		t.Errorf("%d terms, at most 42: the product needs no more words of its own", len(rows))
 	}
 	last := ""
 	for _, r := range rows {

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/reconcile"
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/config"
@@ -21,11 +22,23 @@ func newReconciler(p *parts, reg prometheus.Registerer) *reconcile.Reconciler {
 	})
 }
 
+// openBooks opens a ledger that only books usage: nothing is reserved. The organisations of tenants are those of now.
+func (p *parts) openBooks(ctx context.Context) error {
+	organisations, err := identity.Organisations(ctx, p.db)
+	if err != nil {
+		return err
+	}
+	cfg := p.cfg.Billing
+	cfg.Organisation = func(tenant string) string { return organisations[tenant] }
+	p.ledger, err = billing.New(cfg, p.db, p.log, p.reg)
+	return err
+}
+
 // Reconcile compares the audit log of an installation, running or not, with itself and with the books, and mends what can be mended; see
 // [reconcile.Reconciler.Compare]. It returns at most limit open findings.
 func Reconcile(ctx context.Context, cfg *config.Config, limit int, log *slog.Logger) (out adminapi.Reconciliation, err error) {
 	err = withParts(ctx, cfg, log, func(p *parts) error {
-		if p.ledger, err = billing.New(cfg.Billing, p.db, p.log, p.reg); err != nil { // only to book usage: nothing is reserved
+		if err := p.openBooks(ctx); err != nil {
 			return err
 		}
 		if err := p.openCommandLog(reconcile.Sink(p.ledger)); err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-project/sluice/audit"
-	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/gateway/reconcile"
 	"github.com/sluice-project/sluice/server/config"
 )
@@ -21,7 +20,7 @@ func RecoverAudit(ctx context.Context, cfg *config.Config, dir string, log *slog
 	if err := p.buildData(ctx); err != nil {
 		return 0, err
 	}
-	if p.ledger, err = billing.New(cfg.Billing, p.db, p.log, p.reg); err != nil { // only to book usage: nothing is reserved
+	if err := p.openBooks(ctx); err != nil {
 		return 0, err
 	}
 	return audit.Recover(ctx, cfg.Audit.Config, dir, p.db, p.keys, reconcile.Sink(p.ledger), p.log)

@@ -84,6 +84,9 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := p.recordRecovery(ctx); err != nil {
+		return err
+	}
 	duties, err := p.identity.Duties()
 	if err != nil {
 		return err

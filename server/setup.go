@@ -26,9 +26,10 @@ import (
 
 // What the first start creates.
 const (
-	operatorTenant = "demo"
-	adminUser      = "admin"
-	firstVersion   = "v1"
+	operatorTenant  = "demo"
+	operatorProject = "default"
+	adminUser       = "admin"
+	firstVersion    = "v1"
 )
 
 // settingInitialised marks a database whose first start is complete. It is written last: a first start that was interrupted is
@@ -109,7 +110,11 @@ func (p *parts) bootstrap(ctx context.Context) (Welcome, error) {
 		{"policy", p.publishDefaultPolicy},
 		{"models", p.registerModels},
 		{"API key", func(ctx context.Context) error {
-			_, secret, err := p.identity.CreateKey(ctx, identity.NewKey{Tenant: operatorTenant, Project: "default", Name: "first key", CreatedBy: "setup"})
+			err := p.identity.CreateProject(ctx, identity.Project{Tenant: operatorTenant, ID: operatorProject, Name: "Default"})
+			if err != nil && !fault.Is(err, fault.CodeExists) {
+				return err
+			}
+			_, secret, err := p.identity.CreateKey(ctx, identity.NewKey{Tenant: operatorTenant, Project: operatorProject, Name: "first key", CreatedBy: "setup"})
 			w.APIKey = keyring.Secret(secret)
 			return err
 		}},

@@ -68,12 +68,29 @@ func (c Config) Validate() error {
 	return nil
 }
 
+// Scope says what a limit is of.
+type Scope string
+
+// The scopes, the nearest to a caller first.
+const (
+	Key          Scope = "key" // an API key, or a person
+	Project      Scope = "project"
+	Tenant       Scope = "tenant"
+	Organisation Scope = "organisation"
+)
+
+// Bound is one of the limits that a request is under: those of all callers of the scope together.
+type Bound struct {
+	Scope  Scope
+	ID     string // of a key, tenant or organisation; of a project within its tenant
+	Limits Limits // zero fields take Config.Key or Config.Tenant; those of projects and organisations bound nothing
+}
+
 // Request is one request that wants in.
 type Request struct {
-	Tenant, Key  string
-	Limits       Limits // the caller's own; zero fields take Config.Key
-	TenantLimits Limits // of all callers of the tenant together; zero fields take Config.Tenant
-	Tokens       int    // estimate of prompt and completion; more than the limit counts as the limit. 0: tokens are not limited
+	Tenant string
+	Bounds []Bound // the nearest to the caller first
+	Tokens int     // estimate of prompt and completion; more than the limit counts as the limit. 0: tokens are not limited
 }
 
 // State is where a caller stands after a decision, for response headers. A zero limit means there is none.
@@ -91,11 +108,11 @@ type Level struct {
 type store interface {
 	// take charges all or nothing. On refusal it returns the index of the first charge that does not fit and how long until it
 	// does. levels has one entry per charge: the distance of its instant from now, in microseconds, or the slots in use.
-	take(ctx context.Context, tenant, ticket string, now int64, charges []charge) (d decision, err error)
+	take(ctx context.Context, group, ticket string, now int64, charges []charge) (d decision, err error)
 	// adjust adds delta microseconds to the rates, all or nothing: what grows has to fit. It answers as take does.
-	adjust(ctx context.Context, tenant string, now int64, charges []charge, delta []int64) (d decision, err error)
+	adjust(ctx context.Context, group string, now int64, charges []charge, delta []int64) (d decision, err error)
 	// settle adds delta microseconds to the rates and gives the slots back. It must not fail the caller.
-	settle(ctx context.Context, tenant, ticket string, now int64, charges []charge, delta []int64) error
+	settle(ctx context.Context, group, ticket string, now int64, charges []charge, delta []int64) error
 }
 
 // charge is what one request takes from one bounded thing.
@@ -106,7 +123,7 @@ type charge struct {
 	cost   int64 // microseconds this request takes
 	units  int   // the limit as configured
 	tokens bool
-	scope  string
+	of     Bound // without its limits
 }
 
 type decision struct {
@@ -158,7 +175,7 @@ func build(cfg Config, s store, log *slog.Logger) (*Limiter, error) {
 type Permit struct {
 	l       *Limiter
 	from    store
-	tenant  string
+	group   string
 	id      string
 	charges []charge
 	state   State // after the last decision
@@ -168,12 +185,12 @@ type Permit struct {
 // Acquire takes one request, the estimated tokens and a slot, all or nothing. The state is valid on refusal too. Errors:
 // CodeRateLimited, CodeTokenRateLimited and CodeConcurrency with the time to wait; CodeLimitUnavailable.
 func (l *Limiter) Acquire(ctx context.Context, ask Request) (*Permit, State, error) {
-	t := &Permit{l: l, from: l.store, tenant: ask.Tenant, id: uuid.NewString(), charges: l.charges(ask, 1)}
+	t := &Permit{l: l, from: l.store, group: ask.group(), id: uuid.NewString(), charges: l.charges(ask, 1)}
 	now := l.now()
 	if len(t.charges) == 0 {
 		return t, State{}, nil
 	}
-	d, err := t.from.take(ctx, t.tenant, t.id, now.UnixMicro(), t.charges)
+	d, err := t.from.take(ctx, t.group, t.id, now.UnixMicro(), t.charges)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, State{}, ctx.Err()
@@ -185,7 +202,7 @@ func (l *Limiter) Acquire(ctx context.Context, ask Request) (*Permit, State, err
 			l.log.Error("shared limits are unreachable; granting this replica's share", slog.Int("replicas", l.cfg.Fallback), slog.Any("error", err))
 		}
 		t.from, t.charges = l.local, l.charges(ask, l.cfg.Fallback)
-		if d, err = t.from.take(ctx, t.tenant, t.id, now.UnixMicro(), t.charges); err != nil {
+		if d, err = t.from.take(ctx, t.group, t.id, now.UnixMicro(), t.charges); err != nil {
 			return nil, State{}, fault.Wrap(err, fault.CodeLimitUnavailable)
 		}
 	} else if l.degraded.Swap(false) {
@@ -202,11 +219,11 @@ func refusal(c charge, wait int64) error {
 	retry := max(time.Duration(wait)*time.Microsecond, time.Millisecond)
 	switch {
 	case c.slots > 0:
-		return fault.New(fault.CodeConcurrency, c.units).WithRetryAfter(time.Second)
+		return fault.New(fault.CodeConcurrency, c.of.name(), c.units).WithRetryAfter(time.Second)
 	case c.tokens:
-		return fault.New(fault.CodeTokenRateLimited, c.units).WithRetryAfter(retry)
+		return fault.New(fault.CodeTokenRateLimited, c.of.name(), c.units).WithRetryAfter(retry)
 	default:
-		return fault.New(fault.CodeRateLimited, c.units).WithRetryAfter(retry)
+		return fault.New(fault.CodeRateLimited, c.of.name(), c.units).WithRetryAfter(retry)
 	}
 }
 
@@ -225,7 +242,7 @@ func (t *Permit) Adjust(ctx context.Context, tokens int) (State, error) {
 	if !changed {
 		return t.state, nil
 	}
-	d, err := t.from.adjust(ctx, t.tenant, t.l.now().UnixMicro(), charges, delta)
+	d, err := t.from.adjust(ctx, t.group, t.l.now().UnixMicro(), charges, delta)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -255,7 +272,7 @@ func (t *Permit) Release(ctx context.Context, used int) {
 				delta[i] = int64(max(0, used))*c.step - c.cost
 			}
 		}
-		if err := t.from.settle(ctx, t.tenant, t.id, t.l.now().UnixMicro(), t.charges, delta); err != nil {
+		if err := t.from.settle(ctx, t.group, t.id, t.l.now().UnixMicro(), t.charges, delta); err != nil {
 			// The slot returns when its lease ends; rates are instants and recover by themselves.
 			t.l.log.Warn("limits not given back", slog.Any("error", err))
 		}
@@ -270,34 +287,88 @@ func (l Limits) or(other Limits) Limits {
 	}
 }
 
-// charges lists what ask takes, the key before the tenant, concurrency first since it is the cheapest to refuse. share divides
-// the limits between replicas that cannot see each other.
-func (l *Limiter) charges(ask Request, share int) []charge {
-	out := make([]charge, 0, 6)
-	for _, s := range []struct {
-		scope, key string
-		l          Limits
-	}{{"key", "k:" + ask.Key, ask.Limits.or(l.cfg.Key)}, {"tenant", "t", ask.TenantLimits.or(l.cfg.Tenant)}} {
-		if n := s.l.Concurrent; n > 0 {
-			n = max(1, n/share)
-			out = append(out, charge{key: s.key + ":c", slots: int64(n), units: n, scope: s.scope})
+// name says whose limit it is, in a sentence.
+func (b Bound) name() fault.Phrase {
+	switch b.Scope {
+	case Project:
+		return fault.Say("level.project", b.ID)
+	case Tenant:
+		return fault.Say("level.tenant", b.ID)
+	case Organisation:
+		return fault.Say("level.organisation", b.ID)
+	case Key:
+	}
+	return fault.Say("level.caller")
+}
+
+// limits are those of the bound, with what the installation has in the place of those it lacks.
+func (c Config) limits(b Bound) Limits {
+	switch b.Scope {
+	case Key:
+		return b.Limits.or(c.Key)
+	case Tenant:
+		return b.Limits.or(c.Tenant)
+	case Project, Organisation:
+	}
+	return b.Limits
+}
+
+// group names where the bounds of a request are kept together, since they are taken all or none: at its tenant, or at its organisation if that has
+// limits, which other tenants are under, too.
+func (r Request) group() string {
+	for _, b := range r.Bounds {
+		if b.Scope == Organisation && b.Limits != (Limits{}) {
+			return b.ID
 		}
-		if n := s.l.RequestsPerMinute; n > 0 {
+	}
+	return r.Tenant
+}
+
+// place names a bound within its group.
+func (b Bound) place(tenant string) string {
+	switch b.Scope {
+	case Key:
+		return "k:" + b.ID
+	case Project:
+		return "p:" + tenant + "/" + b.ID
+	case Tenant:
+		return "t:" + b.ID
+	case Organisation:
+	}
+	return "o:" + b.ID
+}
+
+// charges lists what ask takes in the order of its bounds, concurrency first since it is the cheapest to refuse. share divides the limits
+// between replicas that cannot see each other.
+func (l *Limiter) charges(ask Request, share int) []charge {
+	out := make([]charge, 0, 3*len(ask.Bounds))
+	for _, b := range ask.Bounds {
+		own := l.cfg.limits(b)
+		if own == (Limits{}) {
+			continue
+		}
+		key := b.place(ask.Tenant)
+		b.Limits = Limits{}
+		if n := own.Concurrent; n > 0 {
+			n = max(1, n/share)
+			out = append(out, charge{key: key + ":c", slots: int64(n), units: n, of: b})
+		}
+		if n := own.RequestsPerMinute; n > 0 {
 			n = min(max(1, n/share), maxPerMinute)
 			step := window / int64(n)
-			out = append(out, charge{key: s.key + ":r", step: step, cost: step, units: n, scope: s.scope})
+			out = append(out, charge{key: key + ":r", step: step, cost: step, units: n, of: b})
 		}
-		if n := s.l.TokensPerMinute; n > 0 && ask.Tokens > 0 {
+		if n := own.TokensPerMinute; n > 0 && ask.Tokens > 0 {
 			n = min(max(1, n/share), maxPerMinute)
 			step := window / int64(n)
 			cost := int64(min(ask.Tokens, n)) * step
-			out = append(out, charge{key: s.key + ":n", step: step, cost: cost, units: n, tokens: true, scope: s.scope})
+			out = append(out, charge{key: key + ":n", step: step, cost: cost, units: n, tokens: true, of: b})
 		}
 	}
 	return out
 }
 
-// stateOf reports the key's own rates, or the tenant's where the key has none.
+// stateOf reports the rates of the nearest bound that has some.
 func stateOf(charges []charge, d decision) State {
 	var s State
 	for i, c := range charges {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -57,6 +58,11 @@ func each(t *testing.T, test func(t *testing.T, open func(Config) *Limiter, c *c
 	})
 }
 
+// request is one of a key of a tenant, without levels of limits of their own.
+func request(tenant, key string, own Limits, tokens int) Request {
+	return Request{Tenant: tenant, Tokens: tokens, Bounds: []Bound{{Scope: Key, ID: key, Limits: own}, {Scope: Tenant, ID: tenant}}}
+}
+
 func grant(t *testing.T, l *Limiter, a Request) (*Permit, State) {
 	t.Helper()
 	k, s, err := l.Acquire(t.Context(), a)
@@ -93,7 +99,7 @@ func TestMemoryClock(t *testing.T) {
 func TestRequestsPerMinute(t *testing.T) {
 	each(t, func(t *testing.T, open func(Config) *Limiter, c *clock) {
 		l := open(Config{Key: Limits{RequestsPerMinute: 3}})
-		a := Request{Tenant: "t", Key: "k"}
+		a := request("t", "k", Limits{}, 0)
 		for i := range 3 {
 			_, s := grant(t, l, a)
 			if s.Requests.Limit != 3 || s.Requests.Remaining != 2-i || s.Requests.Reset != time.Duration(i+1)*20*time.Second {
@@ -104,8 +110,8 @@ func TestRequestsPerMinute(t *testing.T) {
 		if wait != 20*time.Second || s.Requests.Remaining != 0 || s.Requests.Limit != 3 {
 			t.Errorf("refused: wait %v, %+v", wait, s.Requests)
 		}
-		grant(t, l, Request{Tenant: "t", Key: "other"})
-		grant(t, l, Request{Tenant: "u", Key: "k"})
+		grant(t, l, request("t", "other", Limits{}, 0))
+		grant(t, l, request("u", "k", Limits{}, 0))
 		c.advance(wait - time.Microsecond)
 		refuse(t, l, a, fault.CodeRateLimited)
 		c.advance(time.Microsecond)
@@ -121,7 +127,7 @@ func TestRequestsPerMinute(t *testing.T) {
 func TestTokensAreCorrectedAfterwards(t *testing.T) {
 	each(t, func(t *testing.T, open func(Config) *Limiter, _ *clock) {
 		l := open(Config{})
-		a := Request{Tenant: "t", Key: "k", Limits: Limits{TokensPerMinute: 1000}, Tokens: 600}
+		a := request("t", "k", Limits{TokensPerMinute: 1000}, 600)
 		k, s := grant(t, l, a)
 		if s.Tokens.Remaining != 400 || s.Requests.Limit != 0 {
 			t.Errorf("%+v", s)
@@ -134,7 +140,7 @@ func TestTokensAreCorrectedAfterwards(t *testing.T) {
 			t.Errorf("after the correction: %+v", s.Tokens)
 		}
 		k.Release(t.Context(), 900) // used more than the estimate: 100 + 900
-		if _, s := refuse(t, l, Request{Tenant: "t", Key: "k", Limits: a.Limits, Tokens: 1}, fault.CodeTokenRateLimited); s.Tokens.Remaining != 0 {
+		if _, s := refuse(t, l, request("t", "k", a.Bounds[0].Limits, 1), fault.CodeTokenRateLimited); s.Tokens.Remaining != 0 {
 			t.Errorf("%+v", s.Tokens)
 		}
 	})
@@ -143,12 +149,12 @@ func TestTokensAreCorrectedAfterwards(t *testing.T) {
 func TestEstimateAboveTheLimitCanRunAlone(t *testing.T) {
 	each(t, func(t *testing.T, open func(Config) *Limiter, _ *clock) {
 		l := open(Config{Key: Limits{TokensPerMinute: 100}})
-		k, s := grant(t, l, Request{Tenant: "t", Key: "k", Tokens: 5000})
+		k, s := grant(t, l, request("t", "k", Limits{}, 5000))
 		if s.Tokens.Remaining != 0 {
 			t.Errorf("%+v", s.Tokens)
 		}
 		k.Release(t.Context(), 50)
-		grant(t, l, Request{Tenant: "t", Key: "k", Tokens: 50})
+		grant(t, l, request("t", "k", Limits{}, 50))
 	})
 }
 
@@ -157,7 +163,7 @@ func TestEstimateAboveTheLimitCanRunAlone(t *testing.T) {
 func TestAdjust(t *testing.T) {
 	each(t, func(t *testing.T, open func(Config) *Limiter, c *clock) {
 		l, replica := open(Config{Tenant: Limits{TokensPerMinute: 2000, Concurrent: 9}}), open(Config{Tenant: Limits{TokensPerMinute: 2000, Concurrent: 9}})
-		a := Request{Tenant: "t", Key: "k", Limits: Limits{TokensPerMinute: 1000, RequestsPerMinute: 60, Concurrent: 2}, Tokens: 400}
+		a := request("t", "k", Limits{TokensPerMinute: 1000, RequestsPerMinute: 60, Concurrent: 2}, 400)
 		first, _ := grant(t, l, a)
 		second, _ := grant(t, replica, a)
 		adjust := func(k *Permit, tokens int, code fault.Code, left int) time.Duration {
@@ -184,10 +190,10 @@ func TestAdjust(t *testing.T) {
 		}
 		// What a permit took and time has given back is not given twice.
 		c.advance(time.Minute)
-		third, _ := grant(t, l, Request{Tenant: "t", Key: "other", Limits: a.Limits, Tokens: 500})
+		third, _ := grant(t, l, request("t", "other", a.Bounds[0].Limits, 500))
 		c.advance(time.Hour)
 		adjust(third, 0, "", 1000)
-		if _, s := grant(t, l, Request{Tenant: "t", Key: "other", Limits: a.Limits, Tokens: 1000}); s.Tokens.Remaining != 0 {
+		if _, s := grant(t, l, request("t", "other", a.Bounds[0].Limits, 1000)); s.Tokens.Remaining != 0 {
 			t.Errorf("credit from an adjustment: %+v", s.Tokens)
 		}
 	})
@@ -198,8 +204,8 @@ func TestAdjust(t *testing.T) {
 func TestAdjustAllOrNothing(t *testing.T) {
 	each(t, func(t *testing.T, open func(Config) *Limiter, _ *clock) {
 		l := open(Config{Tenant: Limits{TokensPerMinute: 600}})
-		grant(t, l, Request{Tenant: "t", Key: "b", Tokens: 300})
-		k, _ := grant(t, l, Request{Tenant: "t", Key: "a", Limits: Limits{TokensPerMinute: 1000}, Tokens: 100})
+		grant(t, l, request("t", "b", Limits{}, 300))
+		k, _ := grant(t, l, request("t", "a", Limits{TokensPerMinute: 1000}, 100))
 		s, err := k.Adjust(t.Context(), 400)
 		if !fault.Is(err, fault.CodeTokenRateLimited) || fault.Public(err).RetryAfter() != 10*time.Second || s.Tokens.Remaining != 900 {
 			t.Fatalf("%+v, %v", s, err)
@@ -207,11 +213,11 @@ func TestAdjustAllOrNothing(t *testing.T) {
 		if s, err = k.Adjust(t.Context(), 300); err != nil || s.Tokens.Remaining != 700 {
 			t.Errorf("the key paid for a refusal: %+v, %v", s, err)
 		}
-		alone, _ := grant(t, l, Request{Tenant: "u", Key: "a", Tokens: 10})
+		alone, _ := grant(t, l, request("u", "a", Limits{}, 10))
 		if s, err := alone.Adjust(t.Context(), 5000); err != nil || s.Tokens.Remaining != 0 {
 			t.Errorf("alone: %+v, %v", s, err)
 		}
-		free, before := grant(t, l, Request{Tenant: "v", Key: "a"})
+		free, before := grant(t, l, request("v", "a", Limits{}, 0))
 		if s, err := free.Adjust(t.Context(), 5000); err != nil || s != before {
 			t.Errorf("not limited: %+v, %v", s, err)
 		}
@@ -221,7 +227,7 @@ func TestAdjustAllOrNothing(t *testing.T) {
 func TestConcurrent(t *testing.T) {
 	each(t, func(t *testing.T, open func(Config) *Limiter, c *clock) {
 		l, replica := open(Config{Key: Limits{Concurrent: 2}}), open(Config{Key: Limits{Concurrent: 2}})
-		a := Request{Tenant: "t", Key: "k"}
+		a := request("t", "k", Limits{}, 0)
 		first, _ := grant(t, l, a)
 		grant(t, replica, a)
 		refuse(t, l, a, fault.CodeConcurrency)
@@ -237,15 +243,15 @@ func TestConcurrent(t *testing.T) {
 func TestRefusalTakesNothing(t *testing.T) {
 	each(t, func(t *testing.T, open func(Config) *Limiter, _ *clock) {
 		l := open(Config{Key: Limits{RequestsPerMinute: 10, Concurrent: 5}, Tenant: Limits{Concurrent: 1}})
-		k, s := grant(t, l, Request{Tenant: "t", Key: "a"})
+		k, s := grant(t, l, request("t", "a", Limits{}, 0))
 		if s.Requests.Remaining != 9 {
 			t.Errorf("%+v", s)
 		}
 		for range 3 {
-			refuse(t, l, Request{Tenant: "t", Key: "b"}, fault.CodeConcurrency)
+			refuse(t, l, request("t", "b", Limits{}, 0), fault.CodeConcurrency)
 		}
 		k.Release(t.Context(), 0)
-		if _, s := grant(t, l, Request{Tenant: "t", Key: "b"}); s.Requests.Remaining != 9 {
+		if _, s := grant(t, l, request("t", "b", Limits{}, 0)); s.Requests.Remaining != 9 {
 			t.Errorf("refusals were charged: %+v", s)
 		}
 	})
@@ -264,7 +270,7 @@ func TestNeverAboveTheBound(t *testing.T) {
 			wg.Go(func() {
 				rng := rand.New(rand.NewPCG(1, uint64(i)))
 				for range 40 {
-					k, _, err := replicas[rng.IntN(2)].Acquire(context.Background(), Request{Tenant: "t", Key: "k"})
+					k, _, err := replicas[rng.IntN(2)].Acquire(context.Background(), request("t", "k", Limits{}, 0))
 					if err == nil {
 						granted.Add(1)
 						n := running.Add(1)
@@ -293,7 +299,7 @@ func TestRedisLeaseOfDeadReplicaEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.now = c.now
-	a := Request{Tenant: "t", Key: "k"}
+	a := request("t", "k", Limits{}, 0)
 	grant(t, l, a) // never released
 	refuse(t, l, a, fault.CodeConcurrency)
 	c.advance(time.Minute)
@@ -312,8 +318,8 @@ func TestRedisDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, _ := grant(t, closed, Request{Tenant: "t", Key: "k", Limits: Limits{TokensPerMinute: 100}, Tokens: 10})
-	estimated, before := grant(t, share, Request{Tenant: "x", Key: "k", Limits: Limits{TokensPerMinute: 100}, Tokens: 10})
+	k, _ := grant(t, closed, request("t", "k", Limits{TokensPerMinute: 100}, 10))
+	estimated, before := grant(t, share, request("x", "k", Limits{TokensPerMinute: 100}, 10))
 	server.Close()
 	if _, err := k.Adjust(t.Context(), 20); !fault.Is(err, fault.CodeLimitUnavailable) || fault.Public(err).RetryAfter() == 0 {
 		t.Errorf("adjusted without a store: %v", err)
@@ -322,20 +328,20 @@ func TestRedisDown(t *testing.T) {
 		t.Errorf("a replica with a share of its own must keep the estimate: %+v, %v", s, err)
 	}
 	k.Release(t.Context(), 0) // must not fail the caller
-	refuse(t, closed, Request{Tenant: "t", Key: "k"}, fault.CodeLimitUnavailable)
+	refuse(t, closed, request("t", "k", Limits{}, 0), fault.CodeLimitUnavailable)
 	for range 2 { // 10 / 5 replicas
-		grant(t, share, Request{Tenant: "t", Key: "k"})
+		grant(t, share, request("t", "k", Limits{}, 0))
 	}
-	refuse(t, share, Request{Tenant: "t", Key: "k"}, fault.CodeRateLimited)
+	refuse(t, share, request("t", "k", Limits{}, 0), fault.CodeRateLimited)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := closed.Acquire(ctx, Request{Tenant: "t", Key: "k"}); !errors.Is(err, context.Canceled) {
+	if _, _, err := closed.Acquire(ctx, request("t", "k", Limits{}, 0)); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if err := server.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	if _, s := grant(t, share, Request{Tenant: "t", Key: "new"}); s.Requests.Remaining != 9 {
+	if _, s := grant(t, share, request("t", "new", Limits{}, 0)); s.Requests.Remaining != 9 {
 		t.Errorf("after the recovery: %+v", s)
 	}
 }
@@ -349,7 +355,7 @@ func TestMemoryForgets(t *testing.T) {
 	}
 	l.now = c.now
 	for i := range 20_000 {
-		grant(t, l, Request{Tenant: "t", Key: string(rune('a'+i%26)) + time.Duration(i).String()})
+		grant(t, l, request("t", string(rune('a'+i%26))+time.Duration(i).String(), Limits{}, 0))
 		c.advance(100 * time.Millisecond)
 	}
 	if n := len(m.shard("t").entries); n > 200 {
@@ -363,7 +369,7 @@ func TestNoLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 100 {
-		k, s := grant(t, l, Request{Tenant: "t", Key: "k", Tokens: 1 << 40})
+		k, s := grant(t, l, request("t", "k", Limits{}, 1<<40))
 		if s != (State{}) {
 			t.Fatalf("%+v", s)
 		}
@@ -379,4 +385,42 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%+v passed", c)
 		}
 	}
+}
+
+// TestLevels: a request is counted at every level that it stands on; each binds those below it together and nobody else, and the refusal says which
+// one it was.
+func TestLevels(t *testing.T) {
+	each(t, func(t *testing.T, open func(Config) *Limiter, _ *clock) {
+		l, replica := open(Config{}), open(Config{})
+		ask := func(organisation, tenant, project, key string) Request {
+			bound := func(id string) Limits {
+				n := map[string]int{"group": 6, "bank": 4, "shop": 2}[id]
+				return Limits{RequestsPerMinute: n}
+			}
+			return Request{Tenant: tenant, Bounds: []Bound{
+				{Scope: Key, ID: key},
+				{Scope: Project, ID: project, Limits: bound(project)},
+				{Scope: Tenant, ID: tenant, Limits: bound(tenant)},
+				{Scope: Organisation, ID: organisation, Limits: bound(organisation)},
+			}}
+		}
+		refusedBy := func(a Request, level string) {
+			t.Helper()
+			_, _, err := replica.Acquire(t.Context(), a)
+			if !fault.Is(err, fault.CodeRateLimited) || !strings.Contains(fault.Public(err).Message(fault.English), level) {
+				t.Errorf("%v, want a refusal by %s", err, level)
+			}
+		}
+		grant(t, l, ask("group", "bank", "shop", "k1"))
+		grant(t, replica, ask("group", "bank", "shop", "k2"))
+		refusedBy(ask("group", "bank", "shop", "k3"), "project 'shop'")
+		for range 2 { // what a project refuses no level above has counted
+			grant(t, l, ask("group", "bank", "other", "k1"))
+		}
+		refusedBy(ask("group", "bank", "other", "k1"), "tenant 'bank'")
+		grant(t, l, ask("group", "court", "shop", "k9")) // a project of that name in another tenant
+		grant(t, l, ask("group", "court", "shop", "k9"))
+		refusedBy(ask("group", "third", "none", "k9"), "organisation 'group'")
+		grant(t, l, ask("elsewhere", "fourth", "none", "k9"))
+	})
 }

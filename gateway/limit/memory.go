@@ -8,7 +8,7 @@ import (
 
 const shards = 64
 
-// memory keeps the state of one process, sharded by tenant. An entry that has recovered equals an absent one, so each access
+// memory keeps the state of one process, sharded by group. An entry that has recovered equals an absent one, so each access
 // drops a few such entries and the map stays near the number of callers of the last minute.
 type memory struct {
 	seed   maphash.Seed
@@ -20,8 +20,8 @@ type shard struct {
 	entries map[entryKey]entry
 }
 
-// entryKey names what is bounded: the key of a charge, in a tenant.
-type entryKey struct{ tenant, charge string }
+// entryKey names what is bounded: the key of a charge, in a group.
+type entryKey struct{ group, charge string }
 
 type entry struct {
 	at   int64 // rates: the instant at which all is free again
@@ -36,8 +36,8 @@ func newMemory() *memory {
 	return m
 }
 
-func (m *memory) shard(tenant string) *shard {
-	return &m.shards[maphash.String(m.seed, tenant)%shards]
+func (m *memory) shard(group string) *shard {
+	return &m.shards[maphash.String(m.seed, group)%shards]
 }
 
 func (s *shard) forget(now int64) {
@@ -52,14 +52,14 @@ func (s *shard) forget(now int64) {
 	}
 }
 
-func (m *memory) take(_ context.Context, tenant, _ string, now int64, charges []charge) (decision, error) {
-	s := m.shard(tenant)
+func (m *memory) take(_ context.Context, group, _ string, now int64, charges []charge) (decision, error) {
+	s := m.shard(group)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(now)
 	d := decision{refused: -1, levels: make([]int64, len(charges))}
 	for i, c := range charges {
-		e := s.entries[entryKey{tenant, c.key}]
+		e := s.entries[entryKey{group, c.key}]
 		if c.slots > 0 {
 			d.levels[i] = e.used
 			if e.used >= c.slots && d.refused < 0 {
@@ -76,7 +76,7 @@ func (m *memory) take(_ context.Context, tenant, _ string, now int64, charges []
 		return d, nil
 	}
 	for i, c := range charges {
-		e := s.entries[entryKey{tenant, c.key}]
+		e := s.entries[entryKey{group, c.key}]
 		if c.slots > 0 {
 			e.used++
 			d.levels[i] = e.used
@@ -84,13 +84,13 @@ func (m *memory) take(_ context.Context, tenant, _ string, now int64, charges []
 			e.at = max(e.at, now) + c.cost
 			d.levels[i] = e.at - now
 		}
-		s.entries[entryKey{tenant, c.key}] = e
+		s.entries[entryKey{group, c.key}] = e
 	}
 	return d, nil
 }
 
-func (m *memory) adjust(_ context.Context, tenant string, now int64, charges []charge, delta []int64) (decision, error) {
-	s := m.shard(tenant)
+func (m *memory) adjust(_ context.Context, group string, now int64, charges []charge, delta []int64) (decision, error) {
+	s := m.shard(group)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := decision{refused: -1, levels: make([]int64, len(charges))}
@@ -98,7 +98,7 @@ func (m *memory) adjust(_ context.Context, tenant string, now int64, charges []c
 		if c.slots > 0 {
 			continue
 		}
-		d.levels[i] = max(0, s.entries[entryKey{tenant, c.key}].at-now)
+		d.levels[i] = max(0, s.entries[entryKey{group, c.key}].at-now)
 		if over := d.levels[i] + delta[i] - window; delta[i] > 0 && over > 0 && d.refused < 0 {
 			d.refused, d.wait = i, over
 		}
@@ -111,26 +111,26 @@ func (m *memory) adjust(_ context.Context, tenant string, now int64, charges []c
 			continue
 		}
 		d.levels[i] = max(0, d.levels[i]+delta[i])
-		e := s.entries[entryKey{tenant, c.key}]
+		e := s.entries[entryKey{group, c.key}]
 		e.at = now + d.levels[i]
-		s.entries[entryKey{tenant, c.key}] = e
+		s.entries[entryKey{group, c.key}] = e
 	}
 	return d, nil
 }
 
-func (m *memory) settle(_ context.Context, tenant, _ string, now int64, charges []charge, delta []int64) error {
-	s := m.shard(tenant)
+func (m *memory) settle(_ context.Context, group, _ string, now int64, charges []charge, delta []int64) error {
+	s := m.shard(group)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, c := range charges {
-		e := s.entries[entryKey{tenant, c.key}]
+		e := s.entries[entryKey{group, c.key}]
 		if c.slots > 0 {
 			e.used = max(0, e.used-1)
 		} else {
 			// What was taken too much returns only as far as it has not recovered by itself.
 			e.at = max(e.at, now) + delta[i]
 		}
-		s.entries[entryKey{tenant, c.key}] = e
+		s.entries[entryKey{group, c.key}] = e
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// redisStore keeps the state in Redis. Every decision is one script, so replicas never interleave. All keys of a tenant carry its
+// redisStore keeps the state in Redis. Every decision is one script, so replicas never interleave. All keys of a group carry its
 // id as hash tag and lie on one cluster node. Instants come from the replicas' clocks, which must agree to within a few
 // milliseconds, as any cluster's do.
 type redisStore struct {
@@ -117,34 +117,34 @@ end
 return 1
 `)
 
-func keys(tenant string, charges []charge) []string {
+func keys(group string, charges []charge) []string {
 	out := make([]string, len(charges))
 	for i, c := range charges {
-		out[i] = "sluice:limit:{" + tenant + "}:" + c.key
+		out[i] = "sluice:limit:{" + group + "}:" + c.key
 	}
 	return out
 }
 
-func (s *redisStore) take(ctx context.Context, tenant, ticket string, now int64, charges []charge) (decision, error) {
+func (s *redisStore) take(ctx context.Context, group, ticket string, now int64, charges []charge) (decision, error) {
 	args := []any{now, ticket, s.lease, window}
 	for _, c := range charges {
 		args = append(args, c.slots, c.cost)
 	}
-	d, err := s.decide(ctx, takeScript, keys(tenant, charges), args)
+	d, err := s.decide(ctx, takeScript, keys(group, charges), args)
 	if err != nil {
 		return decision{}, fmt.Errorf("take limits: %w", err)
 	}
 	return d, nil
 }
 
-func (s *redisStore) adjust(ctx context.Context, tenant string, now int64, charges []charge, delta []int64) (decision, error) {
+func (s *redisStore) adjust(ctx context.Context, group string, now int64, charges []charge, delta []int64) (decision, error) {
 	args, rates, places := []any{now, window}, []charge(nil), []int(nil)
 	for i, c := range charges {
 		if c.slots == 0 {
 			args, rates, places = append(args, delta[i]), append(rates, c), append(places, i)
 		}
 	}
-	got, err := s.decide(ctx, adjustScript, keys(tenant, rates), args)
+	got, err := s.decide(ctx, adjustScript, keys(group, rates), args)
 	if err != nil {
 		return decision{}, fmt.Errorf("adjust limits: %w", err)
 	}
@@ -181,12 +181,12 @@ func (s *redisStore) decide(ctx context.Context, script *redis.Script, keys []st
 	return d, nil
 }
 
-func (s *redisStore) settle(ctx context.Context, tenant, ticket string, now int64, charges []charge, delta []int64) error {
+func (s *redisStore) settle(ctx context.Context, group, ticket string, now int64, charges []charge, delta []int64) error {
 	args := []any{now, ticket}
 	for i, c := range charges {
 		args = append(args, c.slots, delta[i])
 	}
-	if err := settleScript.Run(ctx, s.client, keys(tenant, charges), args...).Err(); err != nil {
+	if err := settleScript.Run(ctx, s.client, keys(group, charges), args...).Err(); err != nil {
 		return fmt.Errorf("give limits back: %w", err)
 	}
 	return nil

@@ -554,6 +554,7 @@ func TestChangeKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		must(t, a.CreateProject(t.Context(), Project{Tenant: "acme", ID: "hotline", Name: "Hotline"}))
 		name, project, mode, end := "robot", "hotline", LabelText, c.now().Add(time.Hour)
 		before, after, err := a.ChangeKey(t.Context(), "acme", k.ID, KeyChange{
 			Name: &name, Project: &project, LabelMode: &mode, Labels: &[]string{"y", "z"}, Limits: &Limits{TokensPerMinute: 9, Concurrent: 2}, ExpiresAt: &end,

@@ -76,7 +76,7 @@ type Key struct {
 	FormerExpiresAt           time.Time // until when the secret before the last rotation is accepted; zero: there is none
 	FormerUsedAt              time.Time // when that one was used last; zero: never
 	Owner                     string    // the person it belongs to; "" for a key of the tenant
-	Suspended                 bool      // refused while its owner is disabled, has to change his password or may have no keys
+	Suspended                 bool      // refused while its project is suspended, or its owner is disabled, has to change his password or may have no keys
 }
 
 // NewKey asks for an API key.
@@ -122,7 +122,9 @@ func (i *Identity) EnsureAdmin(ctx context.Context, tenant, user, password strin
 	}
 	row.OneTimeUntil = 0 // nobody could give this person another one
 	defer i.reload(ctx)
-	return i.store.ensureAdmin(ctx, tenantRow{ID: tenant, Name: tenant, IsOperator: 1, CreatedAt: row.CreatedAt}, row)
+	return i.store.ensureAdmin(ctx, tenantRow{
+		ID: tenant, Name: tenant, Organisation: DefaultOrganisation, IsOperator: 1, CreatedAt: row.CreatedAt, Level: levelRow{Labels: "{}"},
+	}, row)
 }
 
 // CreateUser creates a person's account. Names are unique over all tenants, without regard to case. Errors: CodeInvalidValue,
@@ -328,7 +330,7 @@ func (i *Identity) SetPassword(ctx context.Context, tenant, id, password string)
 }
 
 // CreateKey makes an API key. The credential is returned this once and stored only as a keyed digest. Errors: CodeInvalidValue,
-// CodeNotFound (tenant), CodeConflict for an owner who may have no key or no more of them.
+// CodeNotFound (tenant, project), CodeConflict for a suspended project, and for an owner who may have no key or no more of them.
 func (i *Identity) CreateKey(ctx context.Context, k NewKey) (Key, string, error) {
 	now := i.now()
 	if k.ExpiresAt.IsZero() {
@@ -356,7 +358,8 @@ func (i *Identity) CreateKey(ctx context.Context, k NewKey) (Key, string, error)
 	return row.public(), credential, nil
 }
 
-// ChangeKey changes a key; its credential stays. Errors: CodeInvalidValue, CodeNotFound, CodeConflict for a key that was revoked.
+// ChangeKey changes a key; its credential stays. Errors: CodeInvalidValue, CodeNotFound, CodeConflict for a key that was revoked and for a suspended
+// project that it is to have.
 func (i *Identity) ChangeKey(ctx context.Context, tenant, id string, change KeyChange) (before, after Key, err error) {
 	was, is, err := i.store.changeKey(ctx, tenant, id, func(row *keyRow) error {
 		if row.RevokedAt != 0 {
@@ -417,6 +420,9 @@ func (i *Identity) checkOwned(before, after keyRow, byOwner bool) error {
 	}
 	if byOwner && before.ExpiresAt != 0 && after.ExpiresAt > before.ExpiresAt {
 		return invalid("expires_at", fault.Say("identity.key_extension"))
+	}
+	if byOwner && before.ID != "" && after.Project != before.Project { // whose policy, limits and budgets bind it
+		return invalid("project", fault.Say("identity.key_project"))
 	}
 	if byOwner {
 		if err := errors.Join(i.checkLowered(before, after), checkNarrowed(before, after)); err != nil {
@@ -549,7 +555,7 @@ func (i *Identity) Key(ctx context.Context, tenant, id string) (Key, error) {
 // Seen adds what the snapshot knows of a key: the state of the owner, and a use that is not yet written.
 func (i *Identity) Seen(k Key) Key {
 	s, loaded := i.accounts.Last()
-	k.Suspended = k.Owner != "" && loaded && !s.mayOwn(k.Owner, k.Tenant)
+	k.Suspended = loaded && (k.Owner != "" && !s.mayOwn(k.Owner, k.Tenant) || s.projects[projectID{k.Tenant, k.Project}].Level.suspended())
 	last := i.used.of(k.ID)
 	if at := at(last.at); at.After(k.LastUsedAt) {
 		k.LastUsedAt, k.LastUsedFrom = at, last.network()

@@ -210,7 +210,7 @@ func (i *Identity) EmergencyWait(source string) time.Duration {
 func (i *Identity) Emergency(use string) Principal {
 	p := Principal{Kind: KindEmergency, ID: use, Name: "break-glass", Roles: []string{RoleBreakGlass}, Operator: true}
 	if s, loaded := i.accounts.Last(); loaded {
-		p.Tenant = s.operator
+		p.Tenant, p.Organisation, p.Above = s.operator, s.tenants[s.operator].Organisation, s.above[s.operator]
 	}
 	return p
 }

@@ -23,9 +23,9 @@ func CloseTenant(tx *gorm.DB, id string, since, now time.Time) error {
 		return err
 	case row.IsOperator != 0:
 		return fault.New(fault.CodeConflict, fault.Say("identity.operator_runs"))
-	case row.SuspendedAt == 0:
+	case !row.Level.suspended():
 		return fault.New(fault.CodeConflict, fault.Say("identity.not_suspended"))
-	case row.SuspendedAt != since.UnixMicro():
+	case row.Level.SuspendedAt != since.UnixMicro():
 		return fault.New(fault.CodeConflict, fault.Say("identity.suspended_again"))
 	case row.ClosedAt != 0:
 		return nil
@@ -50,12 +50,12 @@ func (r tenantRow) open() error {
 }
 
 // openTenant is tenant for what a closed one does not get.
-func openTenant(tx *gorm.DB, id string) error {
+func openTenant(tx *gorm.DB, id string) (tenantRow, error) {
 	row, err := tenant(tx, id)
-	if err != nil {
-		return err
+	if err == nil {
+		err = row.open()
 	}
-	return row.open()
+	return row, err
 }
 
 // FindTenant returns a tenant as the database has it. Errors: CodeNotFound, CodeDatabaseUnavailable.

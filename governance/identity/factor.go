@@ -15,10 +15,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/pquerna/otp/hotp"
 	"github.com/pquerna/otp/totp"
+	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/seal"
+	"github.com/sluice-project/sluice/internal/wrapkey"
 )
 
 // SecondFactors says who shows a second factor beside the password.
@@ -26,7 +28,7 @@ type SecondFactors string
 
 // The choices.
 const (
-	SecondFactorsOff            SecondFactors = "off"            // nobody: none can be enrolled, and none is asked for
+	SecondFactorsOff            SecondFactors = "off"            // who has enrolled one; nobody can enrol another
 	SecondFactorsOptional       SecondFactors = "optional"       // who has enrolled one
 	SecondFactorsAdministrators SecondFactors = "administrators" // they as well, and before they have enrolled one the management API lets them do nothing else
 )
@@ -54,35 +56,50 @@ type TOTP struct {
 // factorSecrets encrypts the secrets of second factors at rest.
 type factorSecrets struct {
 	suite seal.Suite // of what is stored from now on
-	keys  map[seal.Suite]seal.Key
+	keys  *wrapkey.Keys
 }
 
 func newFactorSecrets(ring *keyring.Ring, suite seal.Suite) (factorSecrets, error) {
-	s := factorSecrets{suite: cmp.Or(suite, seal.Intl), keys: map[seal.Suite]seal.Key{}}
-	for suite, key := range map[seal.Suite][]byte{
-		seal.Intl: ring.Derive("identity/second-factor/v1"), seal.GM: ring.Derive("identity/second-factor/sm4/v1")[:seal.GM.KeySize()],
-	} {
-		k, err := seal.NewKey(suite, key)
-		if err != nil {
-			return factorSecrets{}, fmt.Errorf("encrypt second factors: %w", err)
-		}
-		s.keys[suite] = k
-	}
-	if _, known := s.keys[s.suite]; !known {
+	suite = cmp.Or(suite, seal.Intl)
+	if !suite.Known() {
 		return factorSecrets{}, fmt.Errorf("encrypt second factors: suite %q is unknown to this release", suite)
 	}
-	return s, nil
+	return factorSecrets{suite, factorKeys(ring)}, nil
+}
+
+func factorKeys(ring *keyring.Ring) *wrapkey.Keys {
+	return wrapkey.New(ring, "identity/second-factor/v1", "identity/second-factor/sm4/v1")
+}
+
+// Wrapped are the secrets of second factors as a rotation of the wrapping keys sees them.
+func Wrapped(ring *keyring.Ring) wrapkey.Kind {
+	return wrapkey.Table[factorRow]{
+		Kind: "second_factors", Keys: factorKeys(ring), Table: factorRow{}.TableName(), Sealed: "sealed", Limit: 200,
+		Columns: []string{"id", "user_id", "kind", "suite", "epoch", "sealed"},
+		Label:   factorRow.label,
+		Row:     func(f factorRow) (string, wrapkey.Envelope) { return f.ID, f.envelope() },
+	}
 }
 
 // label binds a secret to its account: in the row of another one it does not open.
 func (f factorRow) label() []byte { return seal.Label("identity factor", f.UserID, f.ID, f.Kind) }
 
-func (s factorSecrets) open(f factorRow) (string, error) {
-	key, known := s.keys[seal.Suite(f.Suite)]
-	if !known {
-		return "", fmt.Errorf("suite %q of a second factor is unknown to this release", f.Suite)
+func (f factorRow) suite() seal.Suite { return seal.Suite(f.Suite) }
+
+// sealing returns what encrypts a secret into its row.
+func (s factorSecrets) sealing(secret []byte) sealing {
+	return func(tx *gorm.DB, row *factorRow) error {
+		e, err := s.keys.Seal(tx, s.suite, secret, row.label())
+		if err != nil {
+			return fmt.Errorf("encrypt a second factor: %w", err)
+		}
+		row.Suite, row.Epoch, row.Sealed = string(e.Suite), e.Epoch, e.Sealed
+		return nil
 	}
-	secret, err := key.Open(f.Sealed, f.label())
+}
+
+func (s factorSecrets) open(db *gorm.DB, f factorRow) (string, error) {
+	secret, err := s.keys.Open(db, f.envelope(), f.label())
 	if err != nil {
 		return "", fmt.Errorf("open a second factor: %w", err)
 	}
@@ -116,9 +133,8 @@ func (i *Identity) StartTOTP(ctx context.Context, p Principal) (TOTP, error) {
 	if err != nil {
 		return TOTP{}, fmt.Errorf("make a second factor: %w", err)
 	}
-	row := factorRow{ID: uuid.Must(uuid.NewV7()).String(), UserID: p.ID, Kind: factorTOTP, Suite: string(i.factors.suite), CreatedAt: i.now().UnixMicro()}
-	row.Sealed = i.factors.keys[i.factors.suite].Seal([]byte(key.Secret()), row.label())
-	if err := i.store.startFactor(ctx, row); err != nil {
+	row := factorRow{ID: uuid.Must(uuid.NewV7()).String(), UserID: p.ID, Kind: factorTOTP, CreatedAt: i.now().UnixMicro()}
+	if err := i.store.startFactor(ctx, row, i.factors.sealing([]byte(key.Secret()))); err != nil {
 		return TOTP{}, err
 	}
 	return TOTP{Secret: key.Secret(), URI: key.URL()}, nil
@@ -140,7 +156,7 @@ func (i *Identity) ConfirmTOTP(ctx context.Context, p Principal, code, source st
 	if wait > 0 {
 		return nil, Session{}, fault.New(fault.CodeLoginThrottled).WithRetryAfter(wait)
 	}
-	step, ok, err := i.matchTOTP(row, code)
+	step, ok, err := i.matchTOTP(ctx, row, code)
 	if err != nil {
 		attempt.cancel()
 		return nil, Session{}, err
@@ -159,10 +175,26 @@ func (i *Identity) ConfirmTOTP(ctx context.Context, p Principal, code, source st
 	return codes, session, err
 }
 
+// proof is what somebody shows beside the password: a code, or what a security key has signed; neither to be told what is wanted.
+type proof struct {
+	code      string
+	assertion []byte
+}
+
 // ShowFactor takes a code of the person's second factor during a sign-in and returns a session token that says so: for what wants it shown a short
 // time ago. Errors: CodeWrongCode and CodeLoginThrottled, as Login counts them; CodeConflict for an account without a factor; CodeInvalidSession;
 // CodeDatabaseUnavailable.
 func (i *Identity) ShowFactor(ctx context.Context, p Principal, code, source string) (Session, error) {
+	return i.show(ctx, p, proof{code: code}, source)
+}
+
+// ShowKey is [Identity.ShowFactor] with the AuthenticationResponseJSON of a security key that [Identity.AskKey] has asked for. Errors: as there, with
+// CodeWrongAssertion and CodeClonedKey in place of CodeWrongCode.
+func (i *Identity) ShowKey(ctx context.Context, p Principal, assertion []byte, source string) (Session, error) {
+	return i.show(ctx, p, proof{assertion: assertion}, source)
+}
+
+func (i *Identity) show(ctx context.Context, p Principal, shown proof, source string) (Session, error) {
 	if p.Kind != "user" {
 		return Session{}, fault.New(fault.CodeInvalidSession)
 	}
@@ -170,9 +202,9 @@ func (i *Identity) ShowFactor(ctx context.Context, p Principal, code, source str
 	if wait > 0 {
 		return Session{}, fault.New(fault.CodeLoginThrottled).WithRetryAfter(wait)
 	}
-	kind, err := i.spendCode(ctx, p.ID, code)
+	kind, err := i.spendProof(ctx, p.ID, purposeShow, p.Session, shown)
 	switch {
-	case fault.Is(err, fault.CodeWrongCode):
+	case wrongProof(err):
 		return Session{}, err
 	case err != nil:
 		attempt.cancel()
@@ -187,6 +219,11 @@ func (i *Identity) ShowFactor(ctx context.Context, p Principal, code, source str
 		return Session{}, err
 	}
 	return i.shown(p, kind, now)
+}
+
+// wrongProof reports whether err says that what was shown is not good: that counts as a wrong password does.
+func wrongProof(err error) bool {
+	return fault.Is(err, fault.CodeWrongCode) || fault.Is(err, fault.CodeWrongAssertion) || fault.Is(err, fault.CodeClonedKey)
 }
 
 // RemoveFactor removes the person's own second factor and its recovery codes. Errors: CodeConflict for an account without one;
@@ -217,48 +254,75 @@ func (i *Identity) shown(p Principal, kind string, now time.Time) (Session, erro
 	if !ok || user.disabled {
 		return Session{}, fault.New(fault.CodeInvalidSession)
 	}
-	return i.sign(user, sessionRow{Family: p.Session, StartedAt: p.SignedIn.UnixMicro(), Factor: kind, FactorAt: now.UnixMicro()}, "", now)
+	return i.sign(s, user, sessionRow{Family: p.Session, StartedAt: p.SignedIn.UnixMicro(), Factor: kind, FactorAt: now.UnixMicro()}, "", now)
 }
 
-// spendCode takes a code of the account's second factor, once, and returns what it was: "" for an account that has none, whatever the code. Errors:
-// CodeSecondFactor without a code; CodeWrongCode for one that is wrong or was used; CodeDatabaseUnavailable.
-func (i *Identity) spendCode(ctx context.Context, user, code string) (kind string, err error) {
-	if i.cfg.SecondFactor == SecondFactorsOff {
-		return "", nil
-	}
-	row, found, err := i.store.activeFactor(ctx, user)
-	if err != nil || !found {
+// spendProof takes what is shown of the account's second factors, once, and returns what it was: "" for an account that has none, whatever is shown.
+// Errors: CodeSecondFactor, with [FactorsWanted], if nothing is; CodeWrongCode, CodeWrongAssertion, CodeClonedKey; CodeDatabaseUnavailable.
+func (i *Identity) spendProof(ctx context.Context, user, purpose, session string, shown proof) (kind string, err error) {
+	rows, err := i.store.activeFactors(ctx, user)
+	if err != nil || len(rows) == 0 {
 		return "", err
 	}
-	code = canonicalCode(code)
-	if code == "" {
-		return "", fault.New(fault.CodeSecondFactor)
+	code := canonicalCode(shown.code)
+	switch {
+	case len(shown.assertion) > 0:
+		return factorWebAuthn, i.spendAssertion(ctx, user, purpose, session, rows, shown.assertion)
+	case code == "":
+		return "", i.wanted(ctx, user, purpose, session, rows)
+	case len(code) == recoverySize:
+		return factorRecovery, i.spendRecoveryCode(ctx, user, code)
 	}
-	var ok bool
-	if len(code) == recoverySize {
-		kind = factorRecovery
-		if ok, err = i.store.spendRecoveryCode(ctx, user, i.recoveryDigest(user, code)); ok {
-			i.log.Warn("a recovery code was used in place of a second factor", slog.String("user", user))
-		}
-	} else {
-		kind = factorTOTP
-		var step int64
-		if step, ok, err = i.matchTOTP(row, code); ok {
-			ok, err = i.store.takeStep(ctx, row.ID, step)
+	return factorTOTP, i.spendTOTP(ctx, rows, code)
+}
+
+// wanted is the error that says what the account can show.
+func (i *Identity) wanted(ctx context.Context, user, purpose, session string, rows []factorRow) error {
+	var out FactorsWanted
+	for _, r := range rows {
+		if !slices.Contains(out.Kinds, r.Kind) && (r.Kind != factorWebAuthn || i.party.web != nil) {
+			out.Kinds = append(out.Kinds, r.Kind)
 		}
 	}
+	if slices.Contains(out.Kinds, factorWebAuthn) {
+		var err error
+		if out.Key, err = i.askKey(ctx, user, purpose, session, rows); err != nil {
+			return err
+		}
+	}
+	return fault.Wrap(out, fault.CodeSecondFactor)
+}
+
+func (i *Identity) spendRecoveryCode(ctx context.Context, user, code string) error {
+	ok, err := i.store.spendRecoveryCode(ctx, user, i.recoveryDigest(user, code))
+	if ok {
+		i.log.Warn("a recovery code was used in place of a second factor", slog.String("user", user))
+	}
+	return unlessWrong(ok, err)
+}
+
+func (i *Identity) spendTOTP(ctx context.Context, rows []factorRow, code string) error {
+	n := slices.IndexFunc(rows, func(r factorRow) bool { return r.Kind == factorTOTP })
+	if n < 0 {
+		return unlessWrong(false, nil)
+	}
+	step, ok, err := i.matchTOTP(ctx, rows[n], code)
+	if ok {
+		ok, err = i.store.takeStep(ctx, rows[n].ID, step, i.now().UnixMicro())
+	}
+	return unlessWrong(ok, err)
+}
+
+func unlessWrong(ok bool, err error) error {
 	if err == nil && !ok {
 		err = fault.New(fault.CodeWrongCode).WithParam("code")
 	}
-	if err != nil {
-		return "", err
-	}
-	return kind, nil
+	return err
 }
 
 // matchTOTP returns the time step that a code is of, now or as far away as clocks may differ.
-func (i *Identity) matchTOTP(row factorRow, code string) (step int64, ok bool, err error) {
-	secret, err := i.factors.open(row)
+func (i *Identity) matchTOTP(ctx context.Context, row factorRow, code string) (step int64, ok bool, err error) {
+	secret, err := i.factors.open(i.store.db.WithContext(ctx), row)
 	if err != nil {
 		return 0, false, err
 	}

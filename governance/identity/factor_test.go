@@ -53,19 +53,21 @@ func withFactor(t *testing.T, i *Identity, c *clock, name string, roles ...strin
 // TestTOTPVectors holds the codes to RFC 6238 appendix B, of whose 8 digits ours are the last 6.
 func TestTOTPVectors(t *testing.T) {
 	i, c := replica(t, dbtest.SQLite(t))
-	row := factorRow{ID: "f1", UserID: "u1", Kind: factorTOTP, Suite: string(seal.Intl)}
-	row.Sealed = i.factors.keys[seal.Intl].Seal([]byte(base32.StdEncoding.EncodeToString([]byte("12345678901234567890"))), row.label())
+	row := factorRow{ID: "f1", UserID: "u1", Kind: factorTOTP}
+	if err := i.factors.sealing([]byte(base32.StdEncoding.EncodeToString([]byte("12345678901234567890"))))(i.store.db, &row); err != nil {
+		t.Fatal(err)
+	}
 	for at, code := range map[int64]string{
 		59: "94287082", 1111111109: "07081804", 1111111111: "14050471", 1234567890: "89005924", 2000000000: "69279037", 20000000000: "65353130",
 	} {
 		c.t = time.Unix(at, 0) // further away than a duration is long
-		if step, ok, err := i.matchTOTP(row, code[2:]); err != nil || !ok || step != at/30 {
+		if step, ok, err := i.matchTOTP(t.Context(), row, code[2:]); err != nil || !ok || step != at/30 {
 			t.Errorf("at %d: step %d, %v, %v", at, step, ok, err)
 		}
 	}
 	other := row
 	other.UserID = "u2"
-	if _, _, err := i.matchTOTP(other, "353130"); err == nil {
+	if _, _, err := i.matchTOTP(t.Context(), other, "353130"); err == nil {
 		t.Error("a secret opens in the row of another account")
 	}
 }
@@ -374,12 +376,17 @@ func TestWhoHasToEnrol(t *testing.T) {
 			t.Errorf("a key reads as %v, want %s: %v", p.Roles, want, err)
 		}
 	}
-	off, _ := configured(t, db, SecondFactorsOff)
-	s, err = off.Login(t.Context(), "enrolled", password, "", "")
-	if err != nil || s.Principal.SecondFactor || off.HasSecondFactor(s.Principal.ID) {
-		t.Errorf("a factor is asked for where they are off: %+v, %v", s.Principal, err)
+	// What is off on one replica weakens nothing: who has a factor shows it there, too.
+	off, offClock := configured(t, db, SecondFactorsOff)
+	offClock.advance(2 * time.Minute)
+	_, err = off.Login(t.Context(), "enrolled", password, "", "")
+	wantCode(t, err, fault.CodeSecondFactor)
+	if s, err = off.Login(t.Context(), "enrolled", password, codeAt(t, made.Secret, offClock.now()), ""); err != nil || !s.Principal.SecondFactor {
+		t.Fatalf("%+v, %v", s.Principal, err)
 	}
 	_, err = off.StartTOTP(t.Context(), s.Principal)
+	wantCode(t, err, fault.CodeConflict)
+	_, err = off.StartKey(t.Context(), s.Principal)
 	wantCode(t, err, fault.CodeConflict)
 	if (Config{SecondFactor: "sometimes"}).Validate() == nil {
 		t.Error("an unknown choice is accepted")
@@ -427,6 +434,65 @@ func TestLostFactorsAreRemoved(t *testing.T) {
 		var left int64
 		if err := db.Model(&recoveryRow{}).Count(&left).Error; err != nil || left != 0 {
 			t.Errorf("%d recovery codes are left, %v", left, err)
+		}
+	})
+}
+
+// TestDemandHoldsOnEveryReplica: where one replica has administrators enrol a second factor, the others do until a day after it has stopped.
+func TestDemandHoldsOnEveryReplica(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		lax, c := withTenant(t, db)
+		newUser(t, lax, "audit", nil, RoleAuditor)
+		owner := newUser(t, lax, "dev", nil, RoleDeveloper, RoleAuditor)
+		newUser(t, lax, "plain", nil, RoleDeveloper)
+		_, credential, err := lax.CreateKey(t.Context(), NewKey{Tenant: "acme", Name: "own", Owner: owner.ID, CreatedBy: owner.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		must := func(name string) bool {
+			t.Helper()
+			return signIn(t, lax, name, password).Principal.MustEnrol
+		}
+		strict, _ := configured(t, db, SecondFactorsAdministrators)
+		if must("audit") {
+			t.Error("nobody has demanded it yet")
+		}
+		if _, err := lax.Authenticate(t.Context(), DataPlane, credential, ""); err != nil {
+			t.Error(err)
+		}
+		strict.demand(t.Context())
+		poll(t, lax)
+		if !must("audit") || must("plain") {
+			t.Error("the demand of the other replica does not hold here, or for everybody")
+		}
+		for _, i := range []*Identity{lax, strict} {
+			if _, err := i.Authenticate(t.Context(), DataPlane, credential, ""); !fault.Is(err, fault.CodeSuspendedKey) {
+				t.Errorf("a key of somebody who has to enrol first: %v", err)
+			}
+		}
+		before, err := lax.store.version(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		strict.demand(t.Context()) // it holds for long enough
+		if after, err := lax.store.version(t.Context()); err != nil || after != before {
+			t.Errorf("%d, %d, %v", before, after, err)
+		}
+		strict.now = func() time.Time { return c.now().Add(demandSpan/2 + time.Minute) }
+		strict.demand(t.Context())
+		poll(t, lax)
+		c.advance(demandSpan + time.Minute)
+		poll(t, lax)
+		if !must("audit") {
+			t.Error("it was not prolonged")
+		}
+		c.advance(demandSpan)
+		poll(t, lax)
+		if must("audit") {
+			t.Error("it holds for ever")
+		}
+		if _, err := lax.Authenticate(t.Context(), DataPlane, credential, ""); err != nil {
+			t.Error(err)
 		}
 	})
 }

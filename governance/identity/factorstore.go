@@ -12,13 +12,17 @@ import (
 type factorRow struct {
 	ID, UserID, Kind, Suite          string
 	Sealed                           []byte
+	Epoch                            int64
 	CreatedAt, ConfirmedAt, LastStep int64
+
+	Name, Credential            string // of a security key
+	BackedUp, UsedAt, SuspectAt int64
 }
 
 func (factorRow) TableName() string { return "identity_factors" }
 
 func factorColumns() []string {
-	return []string{"id", "user_id", "kind", "suite", "sealed", "created_at", "confirmed_at", "last_step"}
+	return []string{"id", "user_id", "kind", "suite", "sealed", "created_at", "confirmed_at", "last_step", "epoch", "name", "credential", "backed_up", "used_at", "suspect_at"}
 }
 
 type recoveryRow struct{ Digest, UserID string }
@@ -26,12 +30,15 @@ type recoveryRow struct{ Digest, UserID string }
 func (recoveryRow) TableName() string { return "identity_recovery_codes" }
 
 // startFactor stores a factor that waits for its first code, in place of another one that does.
-func (s store) startFactor(ctx context.Context, row factorRow) error {
+func (s store) startFactor(ctx context.Context, row factorRow, seal sealing) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := queue(tx); err != nil {
 			return err
 		}
 		if err := tx.Exec("DELETE FROM identity_factors WHERE user_id = ? AND confirmed_at = 0", row.UserID).Error; err != nil {
+			return err
+		}
+		if err := seal(tx, &row); err != nil {
 			return err
 		}
 		return tx.Create(&row).Error
@@ -42,12 +49,6 @@ func (s store) startFactor(ctx context.Context, row factorRow) error {
 // pendingFactor returns the factor of an account that waits for its first code since after.
 func (s store) pendingFactor(ctx context.Context, user string, after int64) (factorRow, bool, error) {
 	q := s.db.WithContext(ctx).Where("user_id = ? AND confirmed_at = 0 AND created_at > ?", user, after)
-	row, found, err := one[factorRow](q, factorColumns())
-	return row, found, database.Unavailable("find second factor", err)
-}
-
-func (s store) activeFactor(ctx context.Context, user string) (factorRow, bool, error) {
-	q := s.db.WithContext(ctx).Where("user_id = ? AND kind = ? AND confirmed_at <> 0", user, factorTOTP)
 	row, found, err := one[factorRow](q, factorColumns())
 	return row, found, database.Unavailable("find second factor", err)
 }
@@ -66,22 +67,30 @@ func (s store) activateFactor(ctx context.Context, row factorRow, digests []stri
 		if res.RowsAffected == 0 {
 			return fault.New(fault.CodeConflict, fault.Say("identity.no_enrolment"))
 		}
-		if err := tx.Exec("DELETE FROM identity_recovery_codes WHERE user_id = ?", row.UserID).Error; err != nil {
+		if err := renewRecoveryCodes(tx, row.UserID, digests); err != nil {
 			return err
 		}
-		codes := make([]recoveryRow, len(digests))
-		for n, d := range digests {
-			codes[n] = recoveryRow{Digest: d, UserID: row.UserID}
-		}
-		if err := tx.Create(&codes).Error; err != nil {
-			return err
-		}
-		err := tx.Exec("UPDATE identity_sessions SET revoked_at = ? WHERE user_id = ? AND family <> ? AND revoked_at = 0", row.ConfirmedAt, row.UserID, session).Error
-		if err != nil {
+		if err := endOthers(tx, row.UserID, session, row.ConfirmedAt); err != nil {
 			return err
 		}
 		return setFactor(tx, session, row.Kind, row.ConfirmedAt)
 	})
+}
+
+func renewRecoveryCodes(tx *gorm.DB, user string, digests []string) error {
+	if err := tx.Exec("DELETE FROM identity_recovery_codes WHERE user_id = ?", user).Error; err != nil {
+		return err
+	}
+	codes := make([]recoveryRow, len(digests))
+	for n, d := range digests {
+		codes[n] = recoveryRow{Digest: d, UserID: user}
+	}
+	return tx.Create(&codes).Error
+}
+
+// endOthers ends every sign-in of an account but one.
+func endOthers(tx *gorm.DB, user, session string, now int64) error {
+	return tx.Exec("UPDATE identity_sessions SET revoked_at = ? WHERE user_id = ? AND family <> ? AND revoked_at = 0", now, user, session).Error
 }
 
 // showFactor writes down that a sign-in has shown a factor. Error: CodeInvalidSession if it has ended.
@@ -104,8 +113,8 @@ func setFactor(tx *gorm.DB, session, kind string, now int64) error {
 }
 
 // takeStep accepts a time step of a factor once, and none before it any more, whichever replica is asked.
-func (s store) takeStep(ctx context.Context, factor string, step int64) (bool, error) {
-	res := s.db.WithContext(ctx).Exec("UPDATE identity_factors SET last_step = ? WHERE id = ? AND confirmed_at <> 0 AND last_step < ?", step, factor, step)
+func (s store) takeStep(ctx context.Context, factor string, step, now int64) (bool, error) {
+	res := s.db.WithContext(ctx).Exec("UPDATE identity_factors SET last_step = ?, used_at = ? WHERE id = ? AND confirmed_at <> 0 AND last_step < ?", step, now, factor, step)
 	return res.RowsAffected == 1 && res.Error == nil, database.Unavailable("take a code", res.Error)
 }
 

@@ -42,11 +42,12 @@ type Config struct {
 	PasswordHistory int `koanf:"password_history"`
 	// ReviewNotice is the shortest time from the start of a review of access to its due date; 168h.
 	ReviewNotice time.Duration `koanf:"review_notice"`
-	// SecondFactor says who shows a second factor: "off" (nobody, not even who has one), "optional" (who has enrolled one) or "administrators" (they
-	// have to enrol one before anything else); optional.
+	// SecondFactor says who shows a second factor: "optional" (who has enrolled one), "administrators" (they have to enrol one before anything else) or
+	// "off" (who has one shows it, and nobody can enrol another); optional.
 	SecondFactor SecondFactors `koanf:"second_factor"`
 	// BreakGlass lets sealed credentials open an emergency session.
 	BreakGlass BreakGlass `koanf:"break_glass"`
+	WebAuthn   WebAuthn   `koanf:"webauthn"`
 	Suite      seal.Suite `koanf:"-"` // that the secrets of second factors are encrypted with; seal.Intl
 
 	Poll     time.Duration `koanf:"poll"`      // between looks at the change counter; 1s, also the most
@@ -113,6 +114,9 @@ func (c Config) Validate() error {
 	if !slices.Contains([]SecondFactors{SecondFactorsOff, SecondFactorsOptional, SecondFactorsAdministrators}, c.SecondFactor) {
 		errs = append(errs, fmt.Errorf("second_factor: must be %s, %s or %s", SecondFactorsOff, SecondFactorsOptional, SecondFactorsAdministrators))
 	}
+	if _, _, _, err := c.WebAuthn.origins(); err != nil {
+		errs = append(errs, fmt.Errorf("webauthn.%w", err))
+	}
 	if c.AccessTTL > maxAccessTTL {
 		errs = append(errs, fmt.Errorf("access_ttl: must be at most %s", maxAccessTTL))
 	}
@@ -148,6 +152,10 @@ type Identity struct {
 	asserted digester
 	invited  digester
 	factors  factorSecrets
+	party    relyingParty
+
+	challenges, credentials digester
+
 	sessions *signingKeys
 	log      *slog.Logger
 	now      func() time.Time
@@ -169,6 +177,10 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 	if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
+	party, err := newRelyingParty(cfg.WebAuthn, cfg.WithDefaults().Issuer)
+	if err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
 	i := &Identity{
 		cfg:      cfg.WithDefaults(),
 		limits:   limits,
@@ -180,6 +192,11 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 		asserted: newDigester(keys.Derive("identity/assertion/v1")),
 		invited:  newDigester(keys.Derive("identity/invitation/v1")),
 		factors:  factors,
+		party:    party,
+
+		challenges:  newDigester(keys.Derive("identity/challenge/v1")),
+		credentials: newDigester(keys.Derive("identity/credential/v1")),
+
 		sessions: &signingKeys{derive: keys.Derive, period: cfg.WithDefaults().SigningPeriod, made: map[int64]signingKey{}},
 		log:      log.With(slog.String("component", "identity")),
 		now:      time.Now,
@@ -199,15 +216,18 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 
 // accounts are who may call. They are immutable.
 type accounts struct {
-	operator string // the tenant that runs the installation
-	keys     map[digest]keyEntry
-	users    map[string]userEntry
-	services map[string]serviceEntry
-	tenants  map[string]tenantRow
-	ended    map[string]struct{} // sign-in families ended before their session tokens expired
-
-	emergencies map[string]useRow // that may be open
-	duties      Duties
+	operator      string // the tenant that runs the installation
+	keys          map[digest]keyEntry
+	users         map[string]userEntry
+	organisations map[string]organisationRow
+	tenants       map[string]tenantRow
+	projects      map[projectID]projectRow
+	above         map[string][]Level  // callers of a tenant: the tenant and its organisation
+	ended         map[string]struct{} // sign-in families ended before their session tokens expired
+	duties        Duties
+	services      map[string]serviceEntry
+	demanded      time.Time // until when a replica has administrators enrol a second factor
+	emergencies   map[string]useRow // that may be open
 }
 
 type keyEntry struct {
@@ -228,18 +248,35 @@ type userEntry struct {
 }
 
 // signedIn returns the principal of a person's sign-in: who has a password that is too old has to change it first, too.
-func (i *Identity) signedIn(u userEntry) Principal {
+func (i *Identity) signedIn(s *accounts, u userEntry) Principal {
 	p := u.principal
-	p.SecondFactor, p.MustEnrol = u.factor, i.mustEnrol(u)
+	p.SecondFactor, p.MustEnrol = u.factor, i.mustEnrol(s, u)
 	if age := i.cfg.PasswordMaxAge; age > 0 && i.now().Sub(time.UnixMicro(u.passwordSet)) > age {
 		p.MustChange = true
 	}
 	return p
 }
 
-// mustEnrol reports whether somebody has to enrol a second factor before anything else.
-func (i *Identity) mustEnrol(u userEntry) bool {
-	return i.cfg.SecondFactor == SecondFactorsAdministrators && !u.factor && administers(u.principal.Roles)
+// mustEnrol reports whether somebody has to enrol a second factor before anything else, because this replica says so or another one has.
+func (i *Identity) mustEnrol(s *accounts, u userEntry) bool {
+	demanded := i.cfg.SecondFactor == SecondFactorsAdministrators || i.now().Before(s.demanded)
+	return demanded && !u.factor && administers(u.principal.Roles)
+}
+
+// demandSpan is how long what a replica demands holds on the others after it has stopped.
+const demandSpan = 24 * time.Hour
+
+// demand has every replica ask administrators for second factors where this one does.
+func (i *Identity) demand(ctx context.Context) {
+	s, loaded := i.accounts.Last()
+	if i.cfg.SecondFactor != SecondFactorsAdministrators || loaded && s.demanded.After(i.now().Add(demandSpan/2)) {
+		return
+	}
+	if err := i.store.demandFactors(ctx, i.now().Add(demandSpan).UnixMicro()); err != nil {
+		i.log.Warn("other replicas were not told that administrators need a second factor; the next turn repeats it", slog.Any("error", err))
+		return
+	}
+	i.reload(ctx)
 }
 
 // Load reads the accounts. Call it once before serving.
@@ -254,8 +291,10 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 	s := &accounts{
 		keys:  make(map[digest]keyEntry, len(all.keys)),
 		users: make(map[string]userEntry, len(all.users)), tenants: make(map[string]tenantRow, len(all.tenants)),
-		ended: make(map[string]struct{}, len(all.revoked)), duties: all.duties, services: make(map[string]serviceEntry, len(all.services)),
-		emergencies: map[string]useRow{},
+		organisations: make(map[string]organisationRow, len(all.organisations)), projects: make(map[projectID]projectRow, len(all.projects)),
+		above: make(map[string][]Level, len(all.tenants)), ended: make(map[string]struct{}, len(all.revoked)), duties: all.duties,
+		services: make(map[string]serviceEntry, len(all.services)), demanded: time.UnixMicro(all.demanded),
+		emergencies: make(map[string]useRow, len(all.emergencies)),
 	}
 	for _, use := range all.emergencies {
 		s.emergencies[use.ID] = use
@@ -266,18 +305,17 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 			s.operator = t.ID
 		}
 	}
+	s.addLevels(all.organisations, all.projects)
 	for _, family := range all.revoked {
 		s.ended[family] = struct{}{}
 	}
 	factors := map[string]bool{}
-	if i.cfg.SecondFactor != SecondFactorsOff {
-		for _, user := range all.factors {
-			factors[user] = true
-		}
+	for _, user := range all.factors {
+		factors[user] = true
 	}
 	// A row that cannot be read locks out its owner, not everybody.
 	for _, row := range all.users {
-		p, err := row.principal(s.tenants[row.Tenant])
+		p, err := row.principal(s)
 		if err != nil {
 			i.log.Error("user row ignored", slog.String("user", row.ID), slog.Any("error", err))
 			continue
@@ -302,7 +340,7 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 
 // addKey adds a key under each of its secrets.
 func (s *accounts) addKey(row keyRow) error {
-	p, err := row.principal(s.tenants[row.Tenant])
+	p, err := row.principal(s)
 	if err != nil {
 		return err
 	}
@@ -349,6 +387,7 @@ func (i *Identity) Run(ctx context.Context) error {
 	var fresh sync.WaitGroup
 	fresh.Go(func() { i.accounts.Run(ctx) })
 	defer fresh.Wait()
+	i.demand(ctx)
 	const flushEvery = 15 // polls
 	tick := time.NewTicker(flushEvery * i.cfg.Poll)
 	defer tick.Stop()
@@ -364,6 +403,7 @@ func (i *Identity) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
+		i.demand(ctx)
 		if err := i.flushUses(ctx); err != nil && ctx.Err() == nil {
 			i.log.Warn("the last uses of some keys were not written; the next turn repeats it", slog.Any("error", err))
 		}
@@ -400,8 +440,8 @@ func (i *Identity) fresh() (*accounts, error) {
 
 // Authenticate returns the principal a credential stands for on a plane. source is where the caller is: keys can be bound to networks. It
 // runs no SQL. Errors: CodeIdentityUnavailable; of a key CodeInvalidKey, CodeExpiredKey, CodeSuspendedKey; of a service account CodeInvalidToken;
-// CodeInvalidSession on the admin plane. Beside the principal, for the record: CodeTenantSuspended, of a key or service account CodeKeyNetwork, and
-// on the admin plane CodeKeyScope. None of them holds the credential.
+// CodeInvalidSession on the admin plane. Beside the principal, for the record: CodeTenantSuspended, CodeOrganisationSuspended, of a key
+// CodeProjectSuspended, of a key or service account CodeKeyNetwork, and on the admin plane CodeKeyScope. None of them holds the credential.
 func (i *Identity) Authenticate(_ context.Context, plane Plane, credential, source string) (Principal, error) {
 	s, err := i.fresh()
 	if err != nil {
@@ -445,10 +485,10 @@ func (i *Identity) findKey(s *accounts, credential, source string) (keyEntry, er
 	if entry.revokedAt != 0 || now >= entry.expires {
 		return keyEntry{}, fault.New(fault.CodeExpiredKey)
 	}
-	if s.tenants[entry.principal.Tenant].SuspendedAt != 0 {
-		return entry, fault.New(fault.CodeTenantSuspended)
+	if err := s.refusal(entry.principal.Tenant, entry.principal.Project); err != nil {
+		return entry, err
 	}
-	if entry.suspended {
+	if owner, own := s.users[entry.principal.Owner]; entry.suspended || own && i.mustEnrol(s, owner) {
 		return keyEntry{}, fault.New(fault.CodeSuspendedKey)
 	}
 	i.used.note(id, entry.former, from, now)
@@ -474,7 +514,7 @@ func (i *Identity) authenticateReader(s *accounts, credential, source string) (P
 func (i *Identity) readingRoles(s *accounts, k keyEntry) []string {
 	maker, ok := s.users[k.maker]
 	switch {
-	case !ok || maker.disabled || maker.principal.MustChange || i.mustEnrol(maker) || s.tenants[maker.principal.Tenant].SuspendedAt != 0:
+	case !ok || maker.disabled || maker.principal.MustChange || i.mustEnrol(s, maker) || s.refusal(maker.principal.Tenant, "") != nil:
 		return nil
 	case maker.principal.Tenant == k.principal.Tenant:
 		return maker.principal.Roles
@@ -484,28 +524,30 @@ func (i *Identity) readingRoles(s *accounts, k keyEntry) []string {
 	return nil
 }
 
-func (r userRow) principal(of tenantRow) (Principal, error) {
+func (r userRow) principal(s *accounts) (Principal, error) {
 	roles, err1 := unpack(r.Roles)
 	labels, err2 := unpack(r.Labels)
 	if err := errors.Join(err1, err2); err != nil {
 		return Principal{}, err
 	}
+	of := s.tenants[r.Tenant]
 	return Principal{
-		Tenant: r.Tenant, Kind: "user", ID: r.ID, Name: r.Name, Roles: roles, Labels: labels, Operator: of.IsOperator != 0,
-		MustChange: r.MustChange != 0, TenantLimits: of.limits(),
+		Tenant: r.Tenant, Organisation: of.Organisation, Kind: "user", ID: r.ID, Name: r.Name, Roles: roles, Labels: labels, Operator: of.IsOperator != 0,
+		MustChange: r.MustChange != 0, Above: s.levels(r.Tenant, ""),
 	}, nil
 }
 
-func (r keyRow) principal(of tenantRow) (Principal, error) {
+func (r keyRow) principal(s *accounts) (Principal, error) {
 	labels, err1 := unpack(r.Labels)
 	scopes, err2 := unpack(r.Scopes)
 	models, err3 := unpack(r.Models)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return Principal{}, err
 	}
+	of := s.tenants[r.Tenant]
 	return Principal{
-		Tenant: r.Tenant, Project: r.Project, Kind: "key", ID: r.ID, Name: r.Name, Owner: r.Owner, Roles: []string{RoleApplication},
-		Labels: labels, LabelMode: r.LabelMode, Scopes: scopes, Models: models, Operator: of.IsOperator != 0, TenantLimits: of.limits(),
+		Tenant: r.Tenant, Organisation: of.Organisation, Project: r.Project, Kind: "key", ID: r.ID, Name: r.Name, Owner: r.Owner, Roles: []string{RoleApplication},
+		Labels: labels, LabelMode: r.LabelMode, Scopes: scopes, Models: models, Operator: of.IsOperator != 0, Above: s.levels(r.Tenant, r.Project),
 		Limits: Limits{RequestsPerMinute: r.RequestsPerMinute, TokensPerMinute: r.TokensPerMinute, Concurrent: r.Concurrent},
 	}, nil
 }

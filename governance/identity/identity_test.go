@@ -72,6 +72,7 @@ func TestKeyLifeCycle(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		a, clockA := withTenant(t, db)
 		b, clockB := replica(t, db)
+		must(t, a.CreateProject(t.Context(), Project{Tenant: "acme", ID: "hotline", Name: "Hotline"}))
 		key, credential, err := a.CreateKey(t.Context(), NewKey{
 			Tenant: "acme", Project: "hotline", Name: "bot", Labels: []string{"public"}, Models: []string{"smol*"},
 			LabelMode: LabelText, Limits: Limits{RequestsPerMinute: 5}, CreatedBy: "u1",

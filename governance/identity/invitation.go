@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -166,7 +167,7 @@ func (i *Identity) Accept(ctx context.Context, token, password, source string, m
 
 func (s store) invite(ctx context.Context, row invitationRow, account userRow) error {
 	return s.change(ctx, "invite", func(tx *gorm.DB) error {
-		if err := openTenant(tx, row.Tenant); err != nil {
+		if _, err := openTenant(tx, row.Tenant); err != nil {
 			return err
 		}
 		if err := checkActive(tx, account); err != nil {
@@ -226,12 +227,8 @@ func (s store) accept(ctx context.Context, digest string, account userRow, now t
 		if !found || !row.open(now) {
 			return fault.New(fault.CodeInvitation)
 		}
-		home, err := tenant(tx, row.Tenant)
-		if err != nil {
+		if _, err := openHome(tx, row.Tenant); err != nil {
 			return err
-		}
-		if home.SuspendedAt != 0 {
-			return fault.New(fault.CodeTenantSuspended)
 		}
 		if err := inviterMay(tx, row, may); err != nil {
 			return err
@@ -258,16 +255,16 @@ func inviterMay(tx *gorm.DB, row invitationRow, may MayInvite) error {
 	if !found || inviter.DisabledAt != 0 || inviter.MustChange != 0 {
 		return fault.Wrap(errors.New("the inviter is gone"), fault.CodeInvitation)
 	}
-	home, err := tenant(tx, inviter.Tenant)
-	if err != nil {
+	home, err := openHome(tx, inviter.Tenant)
+	switch {
+	case fault.Is(err, fault.CodeTenantSuspended), fault.Is(err, fault.CodeOrganisationSuspended):
+		return fault.Wrap(fmt.Errorf("the home of the inviter: %w", err), fault.CodeInvitation)
+	case err != nil:
 		return err
 	}
-	p, err := inviter.principal(home)
+	p, err := inviter.principal(&accounts{tenants: map[string]tenantRow{home.ID: home}})
 	if err != nil {
 		return err
-	}
-	if home.SuspendedAt != 0 {
-		return fault.Wrap(errors.New("the tenant of the inviter is suspended"), fault.CodeInvitation)
 	}
 	by := Administrator{ID: p.ID, Platform: hasRole(inviter.Roles, RolePlatformAdmin)}
 	if err := errors.Join(may(p, row.Tenant), by.Manages(row.public().Roles)); err != nil {

@@ -50,7 +50,7 @@ const (
 	LabelText     = "text"     // also a visible sentence
 )
 
-// Limits bounds what one key may ask, or all callers of a tenant together; zero means the default of the installation.
+// Limits bounds what one key may ask, or all callers of a level together; zero means the default of the installation.
 type Limits struct {
 	RequestsPerMinute int
 	TokensPerMinute   int
@@ -68,7 +68,8 @@ type Principal struct {
 	Labels          []string // access labels for documents
 	LabelMode       string   // LabelMetadata, LabelText, or "" for the default of the tenant's policy
 	Limits          Limits
-	TenantLimits    Limits // of all callers of its tenant together
+	Organisation    string  // of its tenant
+	Above           []Level // that it stands on, the nearest first: the project of a key, the tenant, the organisation
 
 	Operator bool     // the tenant runs the installation; see package access
 	Scopes   []string // what the key is narrowed to; empty: all that its role may on the data plane

@@ -80,7 +80,7 @@ func ServiceRoles() []string {
 
 // CreateServiceAccount makes a service account, with the public keys that it is given or with a secret, which is returned this once. Errors:
 // CodeInvalidValue; CodeMissing; CodeConflictingRole, also where the owner holds another duty of administrators than the account; CodeNotFound
-// (tenant, owner); CodeConflict for an owner who may answer for none; CodeExists.
+// (tenant, owner, project); CodeConflict for an owner who may answer for none and for a suspended project; CodeExists.
 func (i *Identity) CreateServiceAccount(ctx context.Context, n NewServiceAccount) (ServiceAccount, string, error) {
 	now := i.now()
 	if n.ExpiresAt.IsZero() {
@@ -380,7 +380,7 @@ func (e serviceEntry) secretIs(digest string, now int64) bool {
 
 // addService adds a service account to the snapshot.
 func (s *accounts) addService(row serviceRow, keys []serviceKeyRow) error {
-	p, err := row.principal(s.tenants[row.Tenant])
+	p, err := row.principal(s)
 	if err != nil {
 		return err
 	}
@@ -415,6 +415,6 @@ func (s *accounts) addService(row serviceRow, keys []serviceKeyRow) error {
 func (s *accounts) mayAnswerFor(user, tenant string, roles []string) bool {
 	u, ok := s.users[user]
 	home := u.principal.Tenant
-	return ok && !u.disabled && !u.principal.MustChange && (home == tenant || home == s.operator) && s.tenants[home].SuspendedAt == 0 &&
+	return ok && !u.disabled && !u.principal.MustChange && (home == tenant || home == s.operator) && s.refusal(home, "") == nil &&
 		checkOwnerDuties(u.principal.Roles, roles) == nil
 }

@@ -60,7 +60,7 @@ var (
 	serviceKeyColumns = []string{"account", "id", "public_key", "created_at", "created_by"}
 )
 
-func (r serviceRow) principal(of tenantRow) (Principal, error) {
+func (r serviceRow) principal(s *accounts) (Principal, error) {
 	roles, err1 := unpack(r.Roles)
 	labels, err2 := unpack(r.Labels)
 	scopes, err3 := unpack(r.Scopes)
@@ -68,9 +68,10 @@ func (r serviceRow) principal(of tenantRow) (Principal, error) {
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return Principal{}, err
 	}
+	of := s.tenants[r.Tenant]
 	return Principal{
-		Tenant: r.Tenant, Project: r.Project, Kind: "service", ID: r.ID, Name: r.Name, Roles: roles, Labels: labels, Scopes: scopes, Models: models,
-		Operator: of.IsOperator != 0, TenantLimits: of.limits(),
+		Tenant: r.Tenant, Organisation: of.Organisation, Project: r.Project, Kind: "service", ID: r.ID, Name: r.Name, Roles: roles, Labels: labels, Scopes: scopes, Models: models,
+		Operator: of.IsOperator != 0, Above: s.levels(r.Tenant, r.Project),
 		Limits: Limits{RequestsPerMinute: r.RequestsPerMinute, TokensPerMinute: r.TokensPerMinute, Concurrent: r.Concurrent},
 	}, nil
 }
@@ -125,10 +126,10 @@ func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byt
 
 func (s store) createService(ctx context.Context, row serviceRow, keys []serviceKeyRow) error {
 	return s.change(ctx, "create service account", func(tx *gorm.DB) error {
-		if err := openTenant(tx, row.Tenant); err != nil {
+		if _, err := openTenant(tx, row.Tenant); err != nil {
 			return err
 		}
-		if err := mayOwnService(tx, row); err != nil {
+		if err := errors.Join(mayOwnService(tx, row), projectAllows(tx, row.Tenant, "", row.Project)); err != nil {
 			return err
 		}
 		if err := insert(tx, &row, fault.Say("thing.service_account"), row.Name); err != nil {
@@ -217,6 +218,9 @@ func (s store) changeService(ctx context.Context, step, tenant, id string, fn fu
 		// One whose owner has left can still be disabled and removed, and given another owner.
 		if after.RemovedAt == 0 && after.DisabledAt == 0 {
 			if err := mayOwnService(tx, after); err != nil {
+				return err
+			}
+			if err := projectAllows(tx, after.Tenant, before.Project, after.Project); err != nil {
 				return err
 			}
 		}

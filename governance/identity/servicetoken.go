@@ -143,9 +143,10 @@ func (i *Identity) mayEnter(s *accounts, entry serviceEntry, r TokenRequest, now
 
 // refuses says why a service account may do nothing now. The principal of a suspended tenant is known: see authenticateService.
 func (s *accounts) refuses(entry serviceEntry, source string, now time.Time) error {
+	if err := s.refusal(entry.principal.Tenant, entry.principal.Project); err != nil { // before the owner, who is suspended with it
+		return err
+	}
 	switch {
-	case s.tenants[entry.principal.Tenant].SuspendedAt != 0: // before the owner, who is suspended with it
-		return fault.New(fault.CodeTenantSuspended)
 	case entry.disabled || entry.suspended || now.UnixMicro() >= entry.expires:
 		return errors.New("account disabled, suspended or expired")
 	case !within(entry.networks, address(source)):
@@ -250,7 +251,7 @@ func (i *Identity) authenticateService(s *accounts, plane Plane, token, source s
 	}
 	now := i.now()
 	err = s.refuses(entry, source, now)
-	if fault.Is(err, fault.CodeTenantSuspended) || fault.Is(err, fault.CodeKeyNetwork) { // for the record
+	if fault.KindOf(err) == fault.Denied { // for the record
 		return entry.principal, err
 	}
 	if err != nil {

@@ -42,10 +42,20 @@ type claims struct {
 
 // Login checks a password, and a code of the account's second factor if it has one. source is where the caller is, such as its address: failures are counted per user and source.
 // Errors: CodeInvalidLogin, the same for an unknown, a disabled and a mistyped user; CodeLoginThrottled with a wait; CodeSecondFactor for the right
-// password of an account with a second factor without a code, and CodeWrongCode with a wrong one;
-// CodeOneTimeExpired for the right password that somebody else has set too long ago; CodeTenantSuspended for the right password of a tenant
+// password of an account with a second factor without a code, caused by [FactorsWanted], and CodeWrongCode with a wrong one;
+// CodeOneTimeExpired for the right password that somebody else has set too long ago; CodeTenantSuspended and CodeOrganisationSuspended for the right password of a tenant
 // that is suspended; CodeIdentityUnavailable; CodeDatabaseUnavailable.
 func (i *Identity) Login(ctx context.Context, user, password, code, source string) (Session, error) {
+	return i.login(ctx, user, password, proof{code: code}, source)
+}
+
+// LoginWithKey is [Identity.Login] with the AuthenticationResponseJSON of a security key, for what [FactorsWanted] has asked for. Errors: as there, with
+// CodeWrongAssertion and CodeClonedKey in place of CodeWrongCode.
+func (i *Identity) LoginWithKey(ctx context.Context, user, password string, assertion []byte, source string) (Session, error) {
+	return i.login(ctx, user, password, proof{assertion: assertion}, source)
+}
+
+func (i *Identity) login(ctx context.Context, user, password string, shown proof, source string) (Session, error) {
 	name, origin := canonicalName(user), network(source)
 	if len(name) > 512 || len(password) > maxPassword {
 		return Session{}, fault.New(fault.CodeInvalidLogin)
@@ -63,9 +73,9 @@ func (i *Identity) Login(ctx context.Context, user, password, code, source strin
 		return Session{}, fault.New(fault.CodeInvalidLogin)
 	}
 	// The right password without a code is no success: it must not take back the wrong codes before it.
-	kind, err := i.spendCode(ctx, row.ID, code)
+	kind, err := i.spendProof(ctx, row.ID, purposeSignIn, "", shown)
 	if err != nil {
-		if !fault.Is(err, fault.CodeWrongCode) {
+		if !wrongProof(err) {
 			attempt.cancel()
 		}
 		return Session{}, err
@@ -73,8 +83,8 @@ func (i *Identity) Login(ctx context.Context, user, password, code, source strin
 	attempt.succeeded(i.now())
 	if s, err := i.fresh(); err != nil {
 		return Session{}, err
-	} else if s.tenants[row.Tenant].SuspendedAt != 0 {
-		return Session{}, fault.New(fault.CodeTenantSuspended)
+	} else if err := s.refusal(row.Tenant, ""); err != nil {
+		return Session{}, err
 	}
 	now := i.now()
 	if row.outdated(now) {
@@ -238,7 +248,7 @@ func (i *Identity) checkLogin(ctx context.Context, name, password string) (userR
 }
 
 // Refresh spends a refresh token for a new pair. Showing a spent one again ends the whole sign-in. Errors: CodeInvalidSession;
-// CodeTenantSuspended for a sign-in that another replica let begin while the tenant was suspended.
+// CodeTenantSuspended and CodeOrganisationSuspended for a sign-in that another replica let begin while the tenant was suspended.
 func (i *Identity) Refresh(ctx context.Context, refresh string) (Session, error) {
 	if !wellFormedRefresh(refresh) {
 		return Session{}, fault.New(fault.CodeInvalidSession)
@@ -267,13 +277,13 @@ func (i *Identity) Refresh(ctx context.Context, refresh string) (Session, error)
 	if !found || user.disabled {
 		return Session{}, fault.New(fault.CodeInvalidSession)
 	}
-	if s.tenants[user.principal.Tenant].SuspendedAt != 0 {
-		return Session{}, fault.New(fault.CodeTenantSuspended)
+	if err := s.refusal(user.principal.Tenant, ""); err != nil {
+		return Session{}, err
 	}
 	if user.factor && row.Factor == "" { // it began before the account had one
 		return Session{}, fault.New(fault.CodeInvalidSession)
 	}
-	return i.sign(user, row, next, now)
+	return i.sign(s, user, row, next, now)
 }
 
 // Logout ends the sign-in a refresh token belongs to; session tokens of it are refused at once here, within two polls elsewhere.
@@ -323,15 +333,18 @@ func (i *Identity) issue(ctx context.Context, row userRow, started sessionRow, r
 			return Session{}, fault.New(fault.CodeInvalidLogin)
 		}
 	}
-	return i.sign(user, started, refresh, now)
+	return i.sign(s, user, started, refresh, now)
 }
 
-func (i *Identity) sign(user userEntry, started sessionRow, refresh string, now time.Time) (Session, error) {
+func (i *Identity) sign(s *accounts, user userEntry, started sessionRow, refresh string, now time.Time) (Session, error) {
 	expires := now.Add(i.cfg.AccessTTL)
 	key := i.sessions.current(now)
 	methods, shownAt := []string{"pwd"}, int64(0)
 	if started.Factor != "" {
 		methods, shownAt = []string{"pwd", "otp", "mfa"}, time.UnixMicro(started.FactorAt).Unix()
+		if started.Factor == factorWebAuthn {
+			methods[1] = "pop"
+		}
 	}
 	token := jwt.NewWithClaims(jwt.SigningMethodEdDSA, claims{
 		RegisteredClaims: jwt.RegisteredClaims{
@@ -346,7 +359,7 @@ func (i *Identity) sign(user userEntry, started sessionRow, refresh string, now 
 	if err != nil {
 		return Session{}, fmt.Errorf("sign session: %w", err)
 	}
-	p := i.signedIn(user)
+	p := i.signedIn(s, user)
 	p.Session, p.SignedIn = started.Family, time.UnixMicro(started.StartedAt).Truncate(time.Second)
 	if p.Factor = started.Factor; p.Factor != "" {
 		p.FactorAt = time.Unix(shownAt, 0)
@@ -385,8 +398,8 @@ func (i *Identity) authenticateSession(s *accounts, token string) (Principal, er
 	if !ok || user.disabled || user.epoch != c.Epoch {
 		return refuse(errors.New("account unknown, disabled or changed since"))
 	}
-	if s.tenants[user.principal.Tenant].SuspendedAt != 0 { // before what has ended, which a suspension has, too
-		return user.principal, fault.New(fault.CodeTenantSuspended)
+	if err := s.refusal(user.principal.Tenant, ""); err != nil { // before what has ended, which a suspension has, too
+		return user.principal, err
 	}
 	if _, ended := s.ended[c.Family]; ended || c.Family == "" {
 		return refuse(errors.New("sign-in ended"))
@@ -394,7 +407,7 @@ func (i *Identity) authenticateSession(s *accounts, token string) (Principal, er
 	if user.factor && c.Factor == "" {
 		return refuse(errors.New("sign-in from before the account had a second factor"))
 	}
-	p := i.signedIn(user)
+	p := i.signedIn(s, user)
 	if p.Session, p.Factor = c.Family, c.Factor; p.Factor != "" {
 		p.FactorAt = time.Unix(c.FactorAt, 0)
 	}

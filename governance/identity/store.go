@@ -57,10 +57,6 @@ func (sessionRow) TableName() string { return "identity_sessions" }
 
 //nolint:gochecknoglobals // constant lists
 var (
-	tenantColumns = []string{
-		"id", "name", "is_operator", "created_at", "suspended_at", "suspended_by", "suspension", "requests_per_minute", "tokens_per_minute", "concurrent",
-		"closed_at",
-	}
 	userColumns = []string{
 		"id", "tenant", "name", "password_hash", "roles", "labels", "epoch", "created_at", "created_by", "disabled_at", "must_change", "last_sign_in_at",
 		"password_set_at", "one_time_until",
@@ -99,16 +95,19 @@ func (s store) version(ctx context.Context) (int64, error) {
 
 // tables is what accounts are made of.
 type tables struct {
-	tenants []tenantRow
-	users   []userRow
-	keys    []keyRow
-	revoked []string // families ended since revokedAfter
-	factors []string // accounts with a second factor
+	organisations []organisationRow
+	tenants       []tenantRow
+	projects      []projectRow
+	users         []userRow
+	keys          []keyRow
+	revoked       []string // families ended since revokedAfter
+	factors       []string // accounts with a second factor
+	duties        Duties
 
 	services    []serviceRow
 	serviceKeys []serviceKeyRow
 
-	duties Duties
+	demanded int64 // until when administrators have to have one
 
 	emergencies []useRow
 }
@@ -120,7 +119,9 @@ func (s store) load(ctx context.Context, revokedAfter int64) (tables, error) {
 	state, err := duties(db.Session(&gorm.Session{}))
 	e.duties = state
 	err = errors.Join(err,
-		db.Select(tenantColumns).Find(&e.tenants).Error,
+		db.Select(organisationColumns()).Find(&e.organisations).Error,
+		db.Select(tenantColumns()).Find(&e.tenants).Error,
+		db.Select(projectColumns()).Find(&e.projects).Error,
 		db.Select(userColumns).Find(&e.users).Error,
 		db.Select(keyColumns).Find(&e.keys).Error,
 		db.Raw("SELECT DISTINCT family FROM identity_sessions WHERE revoked_at > ?", revokedAfter).Scan(&e.revoked).Error,
@@ -128,6 +129,7 @@ func (s store) load(ctx context.Context, revokedAfter int64) (tables, error) {
 		db.Select(serviceColumns).Where("removed_at = 0").Find(&e.services).Error,
 		db.Select(serviceKeyColumns).Find(&e.serviceKeys).Error,
 		db.Select(useRow{}.columns()).Where("ended_at = 0 AND expires_at > ?", revokedAfter).Find(&e.emergencies).Error,
+		db.Raw("SELECT until FROM identity_factor_demand WHERE name = ?", demand).Scan(&e.demanded).Error,
 	)
 	return e, database.Unavailable("load identities", err)
 }
@@ -147,7 +149,7 @@ func (s store) tenant(ctx context.Context, id string) (tenantRow, error) {
 
 func (s store) tenants(ctx context.Context) ([]tenantRow, error) {
 	var rows []tenantRow
-	err := s.db.WithContext(ctx).Select(tenantColumns).Order("id").Find(&rows).Error
+	err := s.db.WithContext(ctx).Select(tenantColumns()).Order("id").Find(&rows).Error
 	return rows, database.Unavailable("list tenants", err)
 }
 
@@ -178,12 +180,17 @@ func insert(tx *gorm.DB, row any, what fault.Phrase, name string) error {
 }
 
 func (s store) createTenant(ctx context.Context, row tenantRow) error {
-	return s.change(ctx, "create tenant", func(tx *gorm.DB) error { return insert(tx, &row, fault.Say("thing.tenant"), row.ID) })
+	return s.change(ctx, "create tenant", func(tx *gorm.DB) error {
+		if err := openOrganisation(tx, row.Organisation); err != nil {
+			return err
+		}
+		return insert(tx, &row, fault.Say("thing.tenant"), row.ID)
+	})
 }
 
 func (s store) createUser(ctx context.Context, row userRow) error {
 	return s.change(ctx, "create user", func(tx *gorm.DB) error {
-		if err := openTenant(tx, row.Tenant); err != nil {
+		if _, err := openTenant(tx, row.Tenant); err != nil {
 			return err
 		}
 		if err := checkActive(tx, row); err != nil {
@@ -328,13 +335,13 @@ func keepDuties(tx *gorm.DB, before, after userRow) error {
 	return nil
 }
 
-// keepOneAdminElsewhere refuses the suspension of a tenant that has the last active platform administrators.
-func keepOneAdminElsewhere(tx *gorm.DB, tenant string) error {
-	here, err := countAdmins(tx, "tenant = ?", tenant)
+// keepOneAdminElsewhere refuses the suspension of tenants, one at least, that have the last active platform administrators.
+func keepOneAdminElsewhere(tx *gorm.DB, tenants []string) error {
+	here, err := countAdmins(tx, "tenant IN ?", tenants)
 	if err != nil || here == 0 {
 		return err
 	}
-	others, err := countAdmins(tx, "tenant <> ?", tenant)
+	others, err := countAdmins(tx, "tenant NOT IN ?", tenants)
 	if err == nil && others == 0 {
 		err = fault.New(fault.CodeConflict, fault.Say("identity.last_administrator"))
 	}
@@ -344,7 +351,8 @@ func keepOneAdminElsewhere(tx *gorm.DB, tenant string) error {
 // countAdmins counts the platform administrators who can act.
 func countAdmins(tx *gorm.DB, which string, args ...any) (n int64, err error) {
 	err = tx.Model(&userRow{}).Where(which, args...).Where("disabled_at = 0 AND roles LIKE ?", `%"`+RolePlatformAdmin+`"%`).
-		Where("tenant NOT IN (SELECT id FROM identity_tenants WHERE suspended_at <> 0)").Count(&n).Error
+		Where(`tenant NOT IN (SELECT id FROM identity_tenants WHERE suspended_at <> 0
+			OR organisation IN (SELECT id FROM identity_organisations WHERE suspended_at <> 0))`).Count(&n).Error
 	return n, err
 }
 
@@ -409,10 +417,10 @@ func (s store) formerPasswords(ctx context.Context, user string, n int) ([]strin
 
 func (s store) createKey(ctx context.Context, row keyRow) error {
 	return s.change(ctx, "create key", func(tx *gorm.DB) error {
-		if err := openTenant(tx, row.Tenant); err != nil {
+		if _, err := openTenant(tx, row.Tenant); err != nil {
 			return err
 		}
-		if err := ownerAllows(tx, keyRow{}, row); err != nil {
+		if err := errors.Join(ownerAllows(tx, keyRow{}, row), projectAllows(tx, row.Tenant, "", row.Project)); err != nil {
 			return err
 		}
 		if err := checkOwnKeyCount(tx, row); err != nil {
@@ -483,7 +491,7 @@ func (s store) changeKey(ctx context.Context, tenant, id string, fn func(row *ke
 		if err := fn(&after); err != nil {
 			return err
 		}
-		if err := ownerAllows(tx, before, after); err != nil {
+		if err := errors.Join(ownerAllows(tx, before, after), projectAllows(tx, after.Tenant, before.Project, after.Project)); err != nil {
 			return err
 		}
 		return tx.Model(&keyRow{}).Where("id = ?", id).Updates(map[string]any{

@@ -1,6 +1,8 @@
 package identity
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +79,7 @@ func TestSuspendedTenants(t *testing.T) {
 		}
 		everywhere(fault.CodeTenantSuspended)
 		_, again, err := a.SuspendTenant(t.Context(), "acme", "somebody", "another reason")
-		if err != nil || again != first {
+		if err != nil || !reflect.DeepEqual(again, first) {
 			t.Errorf("%+v, %v", again, err)
 		}
 		if _, _, err := a.ChangeUser(t.Context(), Administrator{ID: "admin"}, "acme", dev.ID, UserChange{Labels: &[]string{}}); err != nil {
@@ -150,35 +152,38 @@ func TestLimitsOfTenants(t *testing.T) {
 			poll(t, b)
 			for _, i := range []*Identity{a, b} {
 				for c, plane := range map[string]Plane{credential: DataPlane, session.Access: AdminPlane} {
-					if p, err := i.Authenticate(t.Context(), plane, c, ""); err != nil || p.TenantLimits != l {
-						t.Errorf("%+v, %v, want %+v", p.TenantLimits, err, l)
+					if p, err := i.Authenticate(t.Context(), plane, c, ""); err != nil || !slices.Equal(p.Above, []Level{{LevelTenant, "acme", l}, {LevelOrganisation, DefaultOrganisation, Limits{}}}) {
+						t.Errorf("%+v, %v, want %+v", p.Above, err, l)
 					}
 				}
 			}
 		}
 		want(Limits{})
 		limits := Limits{RequestsPerMinute: 60, TokensPerMinute: 9000, Concurrent: 3}
-		if _, _, err := a.ChangeTenant(t.Context(), "acme", TenantChange{Limits: &limits}); err != nil {
+		if _, _, err := a.ChangeTenant(t.Context(), "acme", LevelChange{Limits: &limits}); err != nil {
 			t.Fatal(err)
 		}
 		want(limits)
 		name := "艾可米"
-		_, got, err := b.ChangeTenant(t.Context(), "acme", TenantChange{Name: &name})
+		_, got, err := b.ChangeTenant(t.Context(), "acme", LevelChange{Name: &name})
 		if err != nil || got.Name != name || got.Limits != limits {
 			t.Errorf("%+v, %v", got, err)
 		}
 		for _, bad := range []Limits{{RequestsPerMinute: -1}, {TokensPerMinute: -1}, {Concurrent: -1}, {TokensPerMinute: 3_000_000_000}} {
-			_, _, err := a.ChangeTenant(t.Context(), "acme", TenantChange{Limits: &bad})
+			_, _, err := a.ChangeTenant(t.Context(), "acme", LevelChange{Limits: &bad})
 			wantCode(t, err, fault.CodeInvalidValue)
 			wantCode(t, a.CreateTenant(t.Context(), Tenant{ID: "third", Name: "Third", Limits: bad}), fault.CodeInvalidValue)
 		}
 		empty := ""
-		_, _, err = a.ChangeTenant(t.Context(), "acme", TenantChange{Name: &empty})
+		_, _, err = a.ChangeTenant(t.Context(), "acme", LevelChange{Name: &empty})
 		wantCode(t, err, fault.CodeMissing)
 		poll(t, a)
 		want(limits)
-		if a.TenantLimits("acme") != limits || a.TenantLimits("demo") != (Limits{}) {
-			t.Errorf("%+v", a.TenantLimits("acme"))
+		if of, above := a.Above("acme"); of != DefaultOrganisation || len(above) != 2 || above[0].Limits != limits {
+			t.Errorf("%q, %+v", of, above)
+		}
+		if of, above := a.Above("demo"); of != "" || len(above) != 0 {
+			t.Errorf("of a tenant that is not there: %q, %+v", of, above)
 		}
 	})
 }

@@ -29,24 +29,28 @@ const (
 	CodeInvalidClient  Code = "invalid_client"
 	CodeInvalidToken   Code = "invalid_token"
 
-	CodeNotAllowed      Code = "not_allowed"
-	CodeKeyScope        Code = "key_scope"
-	CodeKeyNetwork      Code = "key_network"
-	CodeTenantSuspended Code = "tenant_suspended"
-	CodeRoleAbove       Code = "role_not_grantable"
-	CodeModelNotAllowed Code = "model_not_allowed"
-	CodePurpose         Code = "purpose_required"
-	CodeSecondPerson    Code = "second_person_required"
-	CodeNotReviewer     Code = "not_reviewer"
-	CodeReauthenticate  Code = "reauthenticate"
-	CodeStepUp          Code = "step_up_required"
-	CodeWrongPassword   Code = "wrong_password"
-	CodeWrongCode       Code = "wrong_code"
-	CodeChangePassword  Code = "password_change_required"
-	CodeEnrolFactor     Code = "second_factor_enrolment_required"
-	CodeApprovalNeeded  Code = "approval_required"
-	CodeActApproval     Code = "act_approval_required"
-	CodeNeedsPerson     Code = "person_required"
+	CodeNotAllowed            Code = "not_allowed"
+	CodeKeyScope              Code = "key_scope"
+	CodeKeyNetwork            Code = "key_network"
+	CodeTenantSuspended       Code = "tenant_suspended"
+	CodeOrganisationSuspended Code = "organisation_suspended"
+	CodeProjectSuspended      Code = "project_suspended"
+	CodeRoleAbove             Code = "role_not_grantable"
+	CodeModelNotAllowed       Code = "model_not_allowed"
+	CodePurpose               Code = "purpose_required"
+	CodeSecondPerson          Code = "second_person_required"
+	CodeNotReviewer           Code = "not_reviewer"
+	CodeReauthenticate        Code = "reauthenticate"
+	CodeStepUp                Code = "step_up_required"
+	CodeWrongPassword         Code = "wrong_password"
+	CodeWrongCode             Code = "wrong_code"
+	CodeWrongAssertion        Code = "wrong_assertion"
+	CodeClonedKey             Code = "cloned_security_key"
+	CodeChangePassword        Code = "password_change_required"
+	CodeEnrolFactor           Code = "second_factor_enrolment_required"
+	CodeApprovalNeeded        Code = "approval_required"
+	CodeActApproval           Code = "act_approval_required"
+	CodeNeedsPerson           Code = "person_required"
 
 	CodeBlockedContent Code = "blocked_content"
 	CodeBlockedAnswer  Code = "blocked_answer"
@@ -74,10 +78,11 @@ const (
 	CodeLoginThrottled   Code = "login_throttled"
 	CodeRevealLimited    Code = "reveal_limit_exceeded"
 
-	CodeTenantBudget Code = "organization_spend_limit_exceeded"
-	CodeKeyBudget    Code = "project_spend_limit_exceeded"
-	CodeOverBudget   Code = "request_exceeds_budget"
-	CodeVaultFull    Code = "vault_full"
+	CodeTenantBudget       Code = "organization_spend_limit_exceeded"
+	CodeKeyBudget          Code = "project_spend_limit_exceeded"
+	CodeOrganisationBudget Code = "organisation_budget_exceeded"
+	CodeOverBudget         Code = "request_exceeds_budget"
+	CodeVaultFull          Code = "vault_full"
 
 	CodeAuditUnavailable    Code = "audit_unavailable"
 	CodePolicyUnavailable   Code = "policy_unavailable"
@@ -130,24 +135,28 @@ var kinds = map[Code]Kind{
 	CodeInvalidClient:  Unauthenticated,
 	CodeInvalidToken:   Unauthenticated,
 
-	CodeNotAllowed:      Denied,
-	CodeKeyScope:        Denied,
-	CodeKeyNetwork:      Denied,
-	CodeTenantSuspended: Denied,
-	CodeRoleAbove:       Denied,
-	CodeModelNotAllowed: Denied,
-	CodePurpose:         Denied,
-	CodeSecondPerson:    Denied,
-	CodeNotReviewer:     Denied,
-	CodeReauthenticate:  Denied,
-	CodeStepUp:          Denied,
-	CodeWrongPassword:   Denied,
-	CodeWrongCode:       Denied,
-	CodeChangePassword:  Denied,
-	CodeEnrolFactor:     Denied,
-	CodeApprovalNeeded:  Denied,
-	CodeActApproval:     Denied,
-	CodeNeedsPerson:     Denied,
+	CodeNotAllowed:            Denied,
+	CodeKeyScope:              Denied,
+	CodeKeyNetwork:            Denied,
+	CodeTenantSuspended:       Denied,
+	CodeOrganisationSuspended: Denied,
+	CodeProjectSuspended:      Denied,
+	CodeRoleAbove:             Denied,
+	CodeModelNotAllowed:       Denied,
+	CodePurpose:               Denied,
+	CodeSecondPerson:          Denied,
+	CodeNotReviewer:           Denied,
+	CodeReauthenticate:        Denied,
+	CodeStepUp:                Denied,
+	CodeWrongPassword:         Denied,
+	CodeWrongCode:             Denied,
+	CodeWrongAssertion:        Denied,
+	CodeClonedKey:             Denied,
+	CodeChangePassword:        Denied,
+	CodeEnrolFactor:           Denied,
+	CodeApprovalNeeded:        Denied,
+	CodeActApproval:           Denied,
+	CodeNeedsPerson:           Denied,
 
 	CodeBlockedContent: Blocked,
 	CodeBlockedAnswer:  Blocked,
@@ -175,10 +184,11 @@ var kinds = map[Code]Kind{
 	CodeLoginThrottled:   RateLimited,
 	CodeRevealLimited:    RateLimited,
 
-	CodeTenantBudget: Quota,
-	CodeKeyBudget:    Quota,
-	CodeOverBudget:   Quota,
-	CodeVaultFull:    Quota,
+	CodeTenantBudget:       Quota,
+	CodeKeyBudget:          Quota,
+	CodeOrganisationBudget: Quota,
+	CodeOverBudget:         Quota,
+	CodeVaultFull:          Quota,
 
 	CodeAuditUnavailable:    Unavailable,
 	CodePolicyUnavailable:   Unavailable,

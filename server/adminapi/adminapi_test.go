@@ -79,7 +79,7 @@ func TestProblems(t *testing.T) {
 		errors.New("plain"),
 		fault.New(fault.CodeInvalidValue, "name", fault.Say("value.empty")).WithParam("name"),
 		fault.New(fault.CodeInvalidKey),
-		fault.New(fault.CodeRateLimited, 60).WithRetryAfter(1234 * time.Millisecond),
+		fault.New(fault.CodeRateLimited, fault.Say("level.tenant", "bank"), 60).WithRetryAfter(1234 * time.Millisecond),
 		fault.New(fault.CodeDatabaseUnavailable),
 		fault.New(fault.CodeMethodNotAllowed, "/api/v1/x", http.MethodPut),
 		fault.New(fault.CodeConflictingRole, "auditor", "security_admin").WithParam("roles"),

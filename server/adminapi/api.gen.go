@@ -256,6 +256,24 @@ func (e ErasureStayCode) Valid() bool {
 	}
 }
 
+// Defines values for FactorKind.
+const (
+	FactorKindTotp     FactorKind = "totp"
+	FactorKindWebauthn FactorKind = "webauthn"
+)
+
+// Valid indicates whether the value is a known member of the FactorKind enum.
+func (e FactorKind) Valid() bool {
+	switch e {
+	case FactorKindTotp:
+		return true
+	case FactorKindWebauthn:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for InstanceKind.
 const (
 	InstanceKindNative InstanceKind = "native"
@@ -405,9 +423,10 @@ func (e KeyringEpochState) Valid() bool {
 
 // Defines values for KeyringProgressKind.
 const (
-	KeyringProgressKindContentKeys KeyringProgressKind = "content_keys"
-	KeyringProgressKindDocuments   KeyringProgressKind = "documents"
-	KeyringProgressKindVaultKeys   KeyringProgressKind = "vault_keys"
+	KeyringProgressKindContentKeys   KeyringProgressKind = "content_keys"
+	KeyringProgressKindDocuments     KeyringProgressKind = "documents"
+	KeyringProgressKindSecondFactors KeyringProgressKind = "second_factors"
+	KeyringProgressKindVaultKeys     KeyringProgressKind = "vault_keys"
 )
 
 // Valid indicates whether the value is a known member of the KeyringProgressKind enum.
@@ -416,6 +435,8 @@ func (e KeyringProgressKind) Valid() bool {
 	case KeyringProgressKindContentKeys:
 		return true
 	case KeyringProgressKindDocuments:
+		return true
+	case KeyringProgressKindSecondFactors:
 		return true
 	case KeyringProgressKindVaultKeys:
 		return true
@@ -637,6 +658,24 @@ func (e OffboardingStep) Valid() bool {
 	case OffboardingStepTexts:
 		return true
 	case OffboardingStepValues:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ProblemSecondFactors.
+const (
+	ProblemSecondFactorsTotp     ProblemSecondFactors = "totp"
+	ProblemSecondFactorsWebauthn ProblemSecondFactors = "webauthn"
+)
+
+// Valid indicates whether the value is a known member of the ProblemSecondFactors enum.
+func (e ProblemSecondFactors) Valid() bool {
+	switch e {
+	case ProblemSecondFactorsTotp:
+		return true
+	case ProblemSecondFactorsWebauthn:
 		return true
 	default:
 		return false
@@ -880,6 +919,36 @@ func (e VerificationStatus) Valid() bool {
 	}
 }
 
+// Defines values for WebauthnAssertionType.
+const (
+	WebauthnAssertionTypePublicKey WebauthnAssertionType = "public-key"
+)
+
+// Valid indicates whether the value is a known member of the WebauthnAssertionType enum.
+func (e WebauthnAssertionType) Valid() bool {
+	switch e {
+	case WebauthnAssertionTypePublicKey:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebauthnAttestationType.
+const (
+	WebauthnAttestationTypePublicKey WebauthnAttestationType = "public-key"
+)
+
+// Valid indicates whether the value is a known member of the WebauthnAttestationType enum.
+func (e WebauthnAttestationType) Valid() bool {
+	switch e {
+	case WebauthnAttestationTypePublicKey:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GetVerificationReportParamsFormat.
 const (
 	GetVerificationReportParamsFormatDocx GetVerificationReportParamsFormat = "docx"
@@ -951,10 +1020,11 @@ func (e GetOffboardingCertificateParamsFormat) Valid() bool {
 
 // Defines values for ReportUsageParamsGroupBy.
 const (
-	ReportUsageParamsGroupByDay    ReportUsageParamsGroupBy = "day"
-	ReportUsageParamsGroupByKey    ReportUsageParamsGroupBy = "key"
-	ReportUsageParamsGroupByModel  ReportUsageParamsGroupBy = "model"
-	ReportUsageParamsGroupByTenant ReportUsageParamsGroupBy = "tenant"
+	ReportUsageParamsGroupByDay     ReportUsageParamsGroupBy = "day"
+	ReportUsageParamsGroupByKey     ReportUsageParamsGroupBy = "key"
+	ReportUsageParamsGroupByModel   ReportUsageParamsGroupBy = "model"
+	ReportUsageParamsGroupByProject ReportUsageParamsGroupBy = "project"
+	ReportUsageParamsGroupByTenant  ReportUsageParamsGroupBy = "tenant"
 )
 
 // Valid indicates whether the value is a known member of the ReportUsageParamsGroupBy enum.
@@ -965,6 +1035,8 @@ func (e ReportUsageParamsGroupBy) Valid() bool {
 	case ReportUsageParamsGroupByKey:
 		return true
 	case ReportUsageParamsGroupByModel:
+		return true
+	case ReportUsageParamsGroupByProject:
 		return true
 	case ReportUsageParamsGroupByTenant:
 		return true
@@ -1288,15 +1360,17 @@ type BreakGlassUse struct {
 	StartedAt   time.Time  `json:"started_at"`
 }
 
-// Budget defines model for Budget.
+// Budget Of an organisation, or of a tenant or of one of its projects or keys
 type Budget struct {
 	Currency     string       `json:"currency"`
 	Key          *string      `json:"key,omitempty"`
 	LimitNano    int64        `json:"limit_nano"`
+	Organisation *string      `json:"organisation,omitempty"`
 	Period       BudgetPeriod `json:"period"`
+	Project      *string      `json:"project,omitempty"`
 	ReservedNano int64        `json:"reserved_nano"`
 	SpentNano    int64        `json:"spent_nano"`
-	Tenant       string       `json:"tenant"`
+	Tenant       *string      `json:"tenant,omitempty"`
 }
 
 // BudgetList defines model for BudgetList.
@@ -1693,9 +1767,45 @@ type Extension struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
+// Factor defines model for Factor.
+type Factor struct {
+	// BackedUp The private key of a passkey is copied to other devices
+	BackedUp  bool       `json:"backed_up"`
+	CreatedAt time.Time  `json:"created_at"`
+	Id        string     `json:"id"`
+	Kind      FactorKind `json:"kind"`
+
+	// LastUsedAt Absent if it has not been
+	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
+
+	// Name Of a security key
+	Name string `json:"name"`
+
+	// SignCount Of a security key; 0 if it counts none
+	SignCount int64 `json:"sign_count"`
+
+	// SuspectSince Its count went backwards, as that of a copy does: it is not accepted since
+	SuspectSince *time.Time `json:"suspect_since,omitempty"`
+}
+
+// FactorKind defines model for Factor.Kind.
+type FactorKind string
+
 // FactorCode defines model for FactorCode.
 type FactorCode struct {
 	Code string `json:"code"`
+}
+
+// FactorList defines model for FactorList.
+type FactorList struct {
+	Items []Factor `json:"items"`
+}
+
+// FactorProof defines model for FactorProof.
+type FactorProof struct {
+	// Assertion AuthenticationResponseJSON of W3C Web Authentication, as `PublicKeyCredential.toJSON` gives it
+	Assertion *WebauthnAssertion `json:"assertion,omitempty"`
+	Code      *string            `json:"code,omitempty"`
 }
 
 // FieldError defines model for FieldError.
@@ -1919,12 +2029,12 @@ type Key struct {
 	// Scopes What it is narrowed to; empty for all but admin-read
 	Scopes []KeyScope `json:"scopes"`
 
-	// State suspended: its owner is disabled, may no longer have keys, or has yet to change a one-time password
+	// State suspended: its project is, or its owner is disabled, may no longer have keys, or has yet to change a one-time password
 	State  KeyState `json:"state"`
 	Tenant string   `json:"tenant"`
 }
 
-// KeyState suspended: its owner is disabled, may no longer have keys, or has yet to change a one-time password
+// KeyState suspended: its project is, or its owner is disabled, may no longer have keys, or has yet to change a one-time password
 type KeyState string
 
 // KeyChange What is absent stays as it is
@@ -1943,9 +2053,11 @@ type KeyChange struct {
 	Name   *string   `json:"name,omitempty"`
 
 	// Networks Networks such as 10.20.0.0/16 or 2001:db8::/32
-	Networks *[]string   `json:"networks,omitempty"`
-	Project  *string     `json:"project,omitempty"`
-	Scopes   *[]KeyScope `json:"scopes,omitempty"`
+	Networks *[]string `json:"networks,omitempty"`
+
+	// Project One of the tenant; empty = none. The owner of a key does not change it
+	Project *string     `json:"project,omitempty"`
+	Scopes  *[]KeyScope `json:"scopes,omitempty"`
 }
 
 // KeyDefaults defines model for KeyDefaults.
@@ -2037,6 +2149,9 @@ type KnownValue struct {
 // LabelMode How AI-generated answers are marked for this key: policy = as the policy of the tenant says; metadata = header and extension object; text = a visible sentence too
 type LabelMode string
 
+// LevelLabels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+type LevelLabels map[string]string
+
 // Limits 0 takes the default of the installation
 type Limits struct {
 	Concurrent        int `json:"concurrent"`
@@ -2046,6 +2161,9 @@ type Limits struct {
 
 // LoginRequest defines model for LoginRequest.
 type LoginRequest struct {
+	// Assertion AuthenticationResponseJSON of W3C Web Authentication, as `PublicKeyCredential.toJSON` gives it
+	Assertion *WebauthnAssertion `json:"assertion,omitempty"`
+
 	// Code Of the second factor of the account, or a recovery code; an account without one needs none
 	Code     *string `json:"code,omitempty"`
 	Password string  `json:"password"`
@@ -2081,8 +2199,11 @@ type MaskingRequest struct {
 
 	// Direction Where the text comes from; request if absent
 	Direction *MaskingRequestDirection `json:"direction,omitempty"`
-	Tenant    *string                  `json:"tenant,omitempty"`
-	Text      string                   `json:"text"`
+
+	// Project Of the tenant
+	Project *string `json:"project,omitempty"`
+	Tenant  *string `json:"tenant,omitempty"`
+	Text    string  `json:"text"`
 
 	// Yaml A policy to try in place of the one in force
 	Yaml *string `json:"yaml,omitempty"`
@@ -2245,11 +2366,17 @@ type NewAdapter struct {
 
 // NewBudget defines model for NewBudget.
 type NewBudget struct {
-	// Key Absent or empty = the whole tenant
-	Key       *string      `json:"key,omitempty"`
-	LimitNano int64        `json:"limit_nano"`
-	Period    BudgetPeriod `json:"period"`
-	Tenant    *string      `json:"tenant,omitempty"`
+	// Key In the place of a project. Both absent or empty = the whole tenant
+	Key       *string `json:"key,omitempty"`
+	LimitNano int64   `json:"limit_nano"`
+
+	// Organisation In the place of a tenant
+	Organisation *string      `json:"organisation,omitempty"`
+	Period       BudgetPeriod `json:"period"`
+
+	// Project Of the tenant
+	Project *string `json:"project,omitempty"`
+	Tenant  *string `json:"tenant,omitempty"`
 }
 
 // NewCollection defines model for NewCollection.
@@ -2393,10 +2520,12 @@ type NewKey struct {
 	Name   string    `json:"name"`
 
 	// Networks Networks such as 10.20.0.0/16 or 2001:db8::/32
-	Networks *[]string   `json:"networks,omitempty"`
-	Project  *string     `json:"project,omitempty"`
-	Scopes   *[]KeyScope `json:"scopes,omitempty"`
-	Tenant   *string     `json:"tenant,omitempty"`
+	Networks *[]string `json:"networks,omitempty"`
+
+	// Project One of the tenant; absent or empty = none
+	Project *string     `json:"project,omitempty"`
+	Scopes  *[]KeyScope `json:"scopes,omitempty"`
+	Tenant  *string     `json:"tenant,omitempty"`
 }
 
 // NewModelVersion defines model for NewModelVersion.
@@ -2412,18 +2541,49 @@ type NewModelVersion struct {
 	Version     string  `json:"version"`
 }
 
+// NewOrganisation defines model for NewOrganisation.
+type NewOrganisation struct {
+	Id string `json:"id"`
+
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels *LevelLabels `json:"labels,omitempty"`
+
+	// Limits 0 takes the default of the installation
+	Limits *Limits `json:"limits,omitempty"`
+	Name   string  `json:"name"`
+}
+
 // NewPolicy defines model for NewPolicy.
 type NewPolicy struct {
-	// Expected For publishing: the version in force that was compared with, as `Policy.name` has it: for a tenant without its own the one for
-	// every tenant, empty where there is none. While another one is in force the answer is 409 `policy_changed`. Without it nothing is checked.
+	// Expected For publishing: the version in force that was compared with, as `Policy.name` has it: where the scope has none the one of what is
+	// above it, empty where there is none. While another one is in force the answer is 409 `policy_changed`. Without it nothing is checked.
 	Expected *string `json:"expected,omitempty"`
-	Tenant   *string `json:"tenant,omitempty"`
-	Yaml     string  `json:"yaml"`
+
+	// Organisation In the place of a tenant
+	Organisation *string `json:"organisation,omitempty"`
+
+	// Project Of the tenant
+	Project *string `json:"project,omitempty"`
+	Tenant  *string `json:"tenant,omitempty"`
+	Yaml    string  `json:"yaml"`
 }
 
 // NewPriceBook defines model for NewPriceBook.
 type NewPriceBook struct {
 	Yaml string `json:"yaml"`
+}
+
+// NewProject defines model for NewProject.
+type NewProject struct {
+	Id string `json:"id"`
+
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels *LevelLabels `json:"labels,omitempty"`
+
+	// Limits 0 takes the default of the installation
+	Limits *Limits `json:"limits,omitempty"`
+	Name   string  `json:"name"`
+	Tenant *string `json:"tenant,omitempty"`
 }
 
 // NewRollout defines model for NewRollout.
@@ -2481,6 +2641,15 @@ type NewSeals struct {
 	Whole *bool `json:"whole,omitempty"`
 }
 
+// NewSecurityKey defines model for NewSecurityKey.
+type NewSecurityKey struct {
+	// Attestation RegistrationResponseJSON of W3C Web Authentication, as `PublicKeyCredential.toJSON` gives it
+	Attestation WebauthnAttestation `json:"attestation"`
+
+	// Name For its owner
+	Name string `json:"name"`
+}
+
 // NewServiceAccount defines model for NewServiceAccount.
 type NewServiceAccount struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
@@ -2519,9 +2688,15 @@ type NewServiceKeys struct {
 type NewTenant struct {
 	Id string `json:"id"`
 
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels *LevelLabels `json:"labels,omitempty"`
+
 	// Limits 0 takes the default of the installation
 	Limits *Limits `json:"limits,omitempty"`
 	Name   string  `json:"name"`
+
+	// Organisation Absent = default
+	Organisation *string `json:"organisation,omitempty"`
 }
 
 // NewUser defines model for NewUser.
@@ -2621,6 +2796,41 @@ type OpenInvitation struct {
 	Name   string   `json:"name"`
 	Roles  []string `json:"roles"`
 	Tenant string   `json:"tenant"`
+}
+
+// Organisation defines model for Organisation.
+type Organisation struct {
+	CreatedAt time.Time `json:"created_at"`
+	Id        string    `json:"id"`
+
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels LevelLabels `json:"labels"`
+
+	// Limits 0 takes the default of the installation
+	Limits Limits `json:"limits"`
+	Name   string `json:"name"`
+
+	// Operator The tenant that runs the installation is one of its
+	Operator bool `json:"operator"`
+
+	// Suspension Absent while the organisation, the tenant or the project is not suspended
+	Suspension *Suspension `json:"suspension,omitempty"`
+}
+
+// OrganisationChange defines model for OrganisationChange.
+type OrganisationChange struct {
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels *LevelLabels `json:"labels,omitempty"`
+
+	// Limits 0 takes the default of the installation
+	Limits *Limits `json:"limits,omitempty"`
+	Name   *string `json:"name,omitempty"`
+}
+
+// OrganisationPage defines model for OrganisationPage.
+type OrganisationPage struct {
+	Items []Organisation `json:"items"`
+	Next  *string        `json:"next,omitempty"`
 }
 
 // Passage defines model for Passage.
@@ -2736,11 +2946,13 @@ type Policy struct {
 	CreatedByName *string `json:"created_by_name,omitempty"`
 	Digest        string  `json:"digest"`
 
-	// Name The version with its tenant, as records have it: demo@1
-	Name    string  `json:"name"`
-	Tenant  string  `json:"tenant"`
-	Version string  `json:"version"`
-	Yaml    *string `json:"yaml,omitempty"`
+	// Name The version with its scope, as records have it: demo@1, demo/shop@1 of a project, org:group@1 of an organisation, *@1 of every tenant
+	Name         string  `json:"name"`
+	Organisation *string `json:"organisation,omitempty"`
+	Project      *string `json:"project,omitempty"`
+	Tenant       *string `json:"tenant,omitempty"`
+	Version      string  `json:"version"`
+	Yaml         *string `json:"yaml,omitempty"`
 }
 
 // PolicyPage defines model for PolicyPage.
@@ -2779,11 +2991,53 @@ type Problem struct {
 	Detail    string        `json:"detail"`
 	Errors    *[]FieldError `json:"errors,omitempty"`
 	RequestId string        `json:"request_id"`
-	Status    int           `json:"status"`
-	Title     string        `json:"title"`
+
+	// SecondFactors Of `second_factor_required`: what the account has, beside recovery codes
+	SecondFactors *[]ProblemSecondFactors `json:"second_factors,omitempty"`
+	Status        int                     `json:"status"`
+	Title         string                  `json:"title"`
 
 	// Type urn:sluice:problem:<code>
 	Type string `json:"type"`
+
+	// Webauthn PublicKeyCredentialCreationOptionsJSON or PublicKeyCredentialRequestOptionsJSON of W3C Web Authentication; bytes are base64url
+	Webauthn *WebauthnOptions `json:"webauthn,omitempty"`
+}
+
+// ProblemSecondFactors defines model for Problem.SecondFactors.
+type ProblemSecondFactors string
+
+// Project defines model for Project.
+type Project struct {
+	CreatedAt time.Time `json:"created_at"`
+	Id        string    `json:"id"`
+
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels LevelLabels `json:"labels"`
+
+	// Limits 0 takes the default of the installation
+	Limits Limits `json:"limits"`
+	Name   string `json:"name"`
+
+	// Suspension Absent while the organisation, the tenant or the project is not suspended
+	Suspension *Suspension `json:"suspension,omitempty"`
+	Tenant     string      `json:"tenant"`
+}
+
+// ProjectChange defines model for ProjectChange.
+type ProjectChange struct {
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels *LevelLabels `json:"labels,omitempty"`
+
+	// Limits 0 takes the default of the installation
+	Limits *Limits `json:"limits,omitempty"`
+	Name   *string `json:"name,omitempty"`
+}
+
+// ProjectPage defines model for ProjectPage.
+type ProjectPage struct {
+	Items []Project `json:"items"`
+	Next  *string   `json:"next,omitempty"`
 }
 
 // Reason defines model for Reason.
@@ -3254,6 +3508,12 @@ type SecondFactor struct {
 	// Enrolled The account has one, which is asked for
 	Enrolled bool `json:"enrolled"`
 
+	// KeyOrigins Origins of the pages on which security keys work; absent where they are off
+	KeyOrigins *[]string `json:"key_origins,omitempty"`
+
+	// KeysOff Why security keys are off, in the language of Accept-Language; absent where they work
+	KeysOff *string `json:"keys_off,omitempty"`
+
 	// MustEnrol One has to be enrolled before anything else
 	MustEnrol bool `json:"must_enrol"`
 
@@ -3459,7 +3719,7 @@ type SubjectLookup struct {
 	Tenant  *string `json:"tenant,omitempty"`
 }
 
-// Suspension Absent while the tenant is not suspended
+// Suspension Absent while the organisation, the tenant or the project is not suspended
 type Suspension struct {
 	// By The account
 	By *string `json:"by,omitempty"`
@@ -3506,6 +3766,9 @@ type Tenant struct {
 	CreatedAt time.Time  `json:"created_at"`
 	Id        string     `json:"id"`
 
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels LevelLabels `json:"labels"`
+
 	// Limits 0 takes the default of the installation
 	Limits Limits `json:"limits"`
 	Name   string `json:"name"`
@@ -3513,12 +3776,18 @@ type Tenant struct {
 	// Operator It runs the installation
 	Operator bool `json:"operator"`
 
-	// Suspension Absent while the tenant is not suspended
+	// Organisation It belongs to
+	Organisation string `json:"organisation"`
+
+	// Suspension Absent while the organisation, the tenant or the project is not suspended
 	Suspension *Suspension `json:"suspension,omitempty"`
 }
 
 // TenantChange defines model for TenantChange.
 type TenantChange struct {
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels *LevelLabels `json:"labels,omitempty"`
+
 	// Limits 0 takes the default of the installation
 	Limits *Limits `json:"limits,omitempty"`
 	Name   *string `json:"name,omitempty"`
@@ -3529,6 +3798,11 @@ type TenantErasure struct {
 	// Approval That lets it pass the legal holds
 	Approval *string `json:"approval,omitempty"`
 	Plan     string  `json:"plan"`
+}
+
+// TenantMove defines model for TenantMove.
+type TenantMove struct {
+	Organisation string `json:"organisation"`
 }
 
 // TenantPage defines model for TenantPage.
@@ -3553,11 +3827,11 @@ type UsageReport struct {
 	Rows []UsageRow `json:"rows"`
 	To   *time.Time `json:"to,omitempty"`
 
-	// Total The dimensions are present that group_by named
+	// Total The dimensions are present that group_by named, and beside a project its labels
 	Total UsageRow `json:"total"`
 }
 
-// UsageRow The dimensions are present that group_by named
+// UsageRow The dimensions are present that group_by named, and beside a project its labels
 type UsageRow struct {
 	CachedTokens     int64 `json:"cached_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
@@ -3576,7 +3850,13 @@ type UsageRow struct {
 	EnergyMethod string  `json:"energy_method"`
 	EnergyUj     int64   `json:"energy_uj"`
 	Key          *string `json:"key,omitempty"`
-	Model        *string `json:"model,omitempty"`
+
+	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
+	Labels *LevelLabels `json:"labels,omitempty"`
+	Model  *string      `json:"model,omitempty"`
+
+	// Project Empty for what keys of no project have used
+	Project *string `json:"project,omitempty"`
 
 	// PromptTokens Cached tokens included
 	PromptTokens int64   `json:"prompt_tokens"`
@@ -3690,6 +3970,47 @@ type VerificationState struct {
 	Records    int64     `json:"records"`
 }
 
+// WebauthnAssertion AuthenticationResponseJSON of W3C Web Authentication, as `PublicKeyCredential.toJSON` gives it
+type WebauthnAssertion struct {
+	AuthenticatorAttachment *string                 `json:"authenticatorAttachment,omitempty"`
+	ClientExtensionResults  *map[string]interface{} `json:"clientExtensionResults,omitempty"`
+	Id                      string                  `json:"id"`
+	RawId                   string                  `json:"rawId"`
+	Response                struct {
+		AuthenticatorData string  `json:"authenticatorData"`
+		ClientDataJSON    string  `json:"clientDataJSON"`
+		Signature         string  `json:"signature"`
+		UserHandle        *string `json:"userHandle,omitempty"`
+	} `json:"response"`
+	Type WebauthnAssertionType `json:"type"`
+}
+
+// WebauthnAssertionType defines model for WebauthnAssertion.Type.
+type WebauthnAssertionType string
+
+// WebauthnAttestation RegistrationResponseJSON of W3C Web Authentication, as `PublicKeyCredential.toJSON` gives it
+type WebauthnAttestation struct {
+	AuthenticatorAttachment *string                 `json:"authenticatorAttachment,omitempty"`
+	ClientExtensionResults  *map[string]interface{} `json:"clientExtensionResults,omitempty"`
+	Id                      string                  `json:"id"`
+	RawId                   string                  `json:"rawId"`
+	Response                struct {
+		AttestationObject  string    `json:"attestationObject"`
+		AuthenticatorData  *string   `json:"authenticatorData,omitempty"`
+		ClientDataJSON     string    `json:"clientDataJSON"`
+		PublicKey          *string   `json:"publicKey,omitempty"`
+		PublicKeyAlgorithm *int      `json:"publicKeyAlgorithm,omitempty"`
+		Transports         *[]string `json:"transports,omitempty"`
+	} `json:"response"`
+	Type WebauthnAttestationType `json:"type"`
+}
+
+// WebauthnAttestationType defines model for WebauthnAttestation.Type.
+type WebauthnAttestationType string
+
+// WebauthnOptions PublicKeyCredentialCreationOptionsJSON or PublicKeyCredentialRequestOptionsJSON of W3C Web Authentication; bytes are base64url
+type WebauthnOptions map[string]interface{}
+
 // WitnessStanding defines model for WitnessStanding.
 type WitnessStanding struct {
 	// Behind Records it has not cosigned yet
@@ -3737,8 +4058,14 @@ type Limit = int
 // MonthPath defines model for MonthPath.
 type MonthPath = string
 
+// OrganisationQuery defines model for OrganisationQuery.
+type OrganisationQuery = string
+
 // PoolPath defines model for PoolPath.
 type PoolPath = string
+
+// ProjectQuery defines model for ProjectQuery.
+type ProjectQuery = string
 
 // PurposeHeader defines model for PurposeHeader.
 type PurposeHeader = string
@@ -3993,7 +4320,13 @@ type RemoveBudgetParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 
-	// Key Key id; absent = the budget of the whole tenant
+	// Organisation Organisation id, in the place of a tenant. Only for whoever runs the installation
+	Organisation *OrganisationQuery `form:"organisation,omitempty" json:"organisation,omitempty"`
+
+	// Project Project id, of the tenant
+	Project *ProjectQuery `form:"project,omitempty" json:"project,omitempty"`
+
+	// Key Key id; absent = no budget of a key
 	Key    *string      `form:"key,omitempty" json:"key,omitempty"`
 	Period BudgetPeriod `form:"period" json:"period"`
 }
@@ -4002,6 +4335,9 @@ type RemoveBudgetParams struct {
 type ListBudgetsParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Organisation Organisation id, in the place of a tenant. Only for whoever runs the installation
+	Organisation *OrganisationQuery `form:"organisation,omitempty" json:"organisation,omitempty"`
 }
 
 // ListStepsParams defines parameters for ListSteps.
@@ -4067,6 +4403,13 @@ type RotateKeyParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// ListOrganisationsParams defines parameters for ListOrganisations.
+type ListOrganisationsParams struct {
+	// Cursor `next` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
 // PlaygroundChatParams defines parameters for PlaygroundChat.
 type PlaygroundChatParams struct {
 	// XSluicePurpose What this is for, where the policy demands it. `Me.purposes` lists what it takes; without one of them the answer is 403 `purpose_required`.
@@ -4078,6 +4421,12 @@ type ListPoliciesParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 
+	// Organisation Organisation id, in the place of a tenant. Only for whoever runs the installation
+	Organisation *OrganisationQuery `form:"organisation,omitempty" json:"organisation,omitempty"`
+
+	// Project Project id, of the tenant
+	Project *ProjectQuery `form:"project,omitempty" json:"project,omitempty"`
+
 	// Cursor `next` of the page before
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -4085,6 +4434,40 @@ type ListPoliciesParams struct {
 
 // GetPolicyParams defines parameters for GetPolicy.
 type GetPolicyParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Organisation Organisation id, in the place of a tenant. Only for whoever runs the installation
+	Organisation *OrganisationQuery `form:"organisation,omitempty" json:"organisation,omitempty"`
+
+	// Project Project id, of the tenant
+	Project *ProjectQuery `form:"project,omitempty" json:"project,omitempty"`
+}
+
+// ListProjectsParams defines parameters for ListProjects.
+type ListProjectsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Cursor `next` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// ChangeProjectParams defines parameters for ChangeProject.
+type ChangeProjectParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ResumeProjectParams defines parameters for ResumeProject.
+type ResumeProjectParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// SuspendProjectParams defines parameters for SuspendProject.
+type SuspendProjectParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
@@ -4258,8 +4641,11 @@ type ReportUsageParams struct {
 
 	// GroupBy Dimensions of a row, comma separated. Days are UTC days.
 	GroupBy *[]ReportUsageParamsGroupBy `form:"group_by,omitempty" json:"group_by,omitempty"`
-	Key     *string                     `form:"key,omitempty" json:"key,omitempty"`
-	Model   *string                     `form:"model,omitempty" json:"model,omitempty"`
+
+	// Project Project id, of the tenant
+	Project *ProjectQuery `form:"project,omitempty" json:"project,omitempty"`
+	Key     *string       `form:"key,omitempty" json:"key,omitempty"`
+	Model   *string       `form:"model,omitempty" json:"model,omitempty"`
 }
 
 // ReportUsageParamsGroupBy defines parameters for ReportUsage.
@@ -4384,13 +4770,28 @@ type PreviewMaskingJSONRequestBody = MaskingRequest
 type ChangePasswordJSONRequestBody = PasswordChange
 
 // ShowSecondFactorJSONRequestBody defines body for ShowSecondFactor for application/json ContentType.
-type ShowSecondFactorJSONRequestBody = FactorCode
+type ShowSecondFactorJSONRequestBody = FactorProof
 
 // ConfirmTotpJSONRequestBody defines body for ConfirmTotp for application/json ContentType.
 type ConfirmTotpJSONRequestBody = FactorCode
 
+// ConfirmWebauthnJSONRequestBody defines body for ConfirmWebauthn for application/json ContentType.
+type ConfirmWebauthnJSONRequestBody = NewSecurityKey
+
 // RegisterModelVersionJSONRequestBody defines body for RegisterModelVersion for application/json ContentType.
 type RegisterModelVersionJSONRequestBody = NewModelVersion
+
+// CreateOrganisationJSONRequestBody defines body for CreateOrganisation for application/json ContentType.
+type CreateOrganisationJSONRequestBody = NewOrganisation
+
+// ChangeOrganisationJSONRequestBody defines body for ChangeOrganisation for application/json ContentType.
+type ChangeOrganisationJSONRequestBody = OrganisationChange
+
+// ResumeOrganisationJSONRequestBody defines body for ResumeOrganisation for application/json ContentType.
+type ResumeOrganisationJSONRequestBody = Resumption
+
+// SuspendOrganisationJSONRequestBody defines body for SuspendOrganisation for application/json ContentType.
+type SuspendOrganisationJSONRequestBody = Reason
 
 // PlaygroundChatJSONRequestBody defines body for PlaygroundChat for application/json ContentType.
 type PlaygroundChatJSONRequestBody = PlaygroundRequest
@@ -4409,6 +4810,18 @@ type ChangeInstanceJSONRequestBody = InstanceChange
 
 // PublishPriceBookJSONRequestBody defines body for PublishPriceBook for application/json ContentType.
 type PublishPriceBookJSONRequestBody = NewPriceBook
+
+// CreateProjectJSONRequestBody defines body for CreateProject for application/json ContentType.
+type CreateProjectJSONRequestBody = NewProject
+
+// ChangeProjectJSONRequestBody defines body for ChangeProject for application/json ContentType.
+type ChangeProjectJSONRequestBody = ProjectChange
+
+// ResumeProjectJSONRequestBody defines body for ResumeProject for application/json ContentType.
+type ResumeProjectJSONRequestBody = Resumption
+
+// SuspendProjectJSONRequestBody defines body for SuspendProject for application/json ContentType.
+type SuspendProjectJSONRequestBody = Reason
 
 // CreateCollectionJSONRequestBody defines body for CreateCollection for application/json ContentType.
 type CreateCollectionJSONRequestBody = NewCollection
@@ -4466,6 +4879,9 @@ type CreateTenantJSONRequestBody = NewTenant
 
 // ChangeTenantJSONRequestBody defines body for ChangeTenant for application/json ContentType.
 type ChangeTenantJSONRequestBody = TenantChange
+
+// MoveTenantJSONRequestBody defines body for MoveTenant for application/json ContentType.
+type MoveTenantJSONRequestBody = TenantMove
 
 // BeginOffboardingJSONRequestBody defines body for BeginOffboarding for application/json ContentType.
 type BeginOffboardingJSONRequestBody = Reason
@@ -5077,13 +5493,13 @@ type ServerInterface interface {
 	// ReviewBreakGlass Close the review of an emergency, with what was found
 	// (POST /break-glass/uses/{id}/review)
 	ReviewBreakGlass(c *gin.Context, id IdPath)
-	// RemoveBudget Remove the budget of a tenant or of one key
+	// RemoveBudget Remove the budget of an organisation, a tenant, a project or a key
 	// (DELETE /budgets)
 	RemoveBudget(c *gin.Context, params RemoveBudgetParams)
-	// ListBudgets List budgets of a tenant with what is spent and reserved
+	// ListBudgets List budgets of a tenant, its projects and its keys, or of an organisation, with what is spent and reserved
 	// (GET /budgets)
 	ListBudgets(c *gin.Context, params ListBudgetsParams)
-	// SetBudget Set the budget of a tenant or of one key
+	// SetBudget Set the budget of an organisation, a tenant, a project or a key
 	// (PUT /budgets)
 	SetBudget(c *gin.Context)
 	// RemoveCapacity Remove the schedule
@@ -5164,7 +5580,7 @@ type ServerInterface interface {
 	// ChangePassword Change one's own password
 	// (POST /me/password)
 	ChangePassword(c *gin.Context)
-	// RemoveSecondFactor Remove one's own second factor and its recovery codes
+	// RemoveSecondFactor Remove all of one's own second factors and the recovery codes
 	// (DELETE /me/second-factor)
 	RemoveSecondFactor(c *gin.Context)
 	// ShowSecondFactor Show one's second factor again
@@ -5176,6 +5592,21 @@ type ServerInterface interface {
 	// ConfirmTotp Put the authenticator app in force with its first code
 	// (POST /me/second-factor/totp/confirm)
 	ConfirmTotp(c *gin.Context)
+	// StartWebauthn Start to enrol a security key or passkey for one's own account
+	// (POST /me/second-factor/webauthn)
+	StartWebauthn(c *gin.Context)
+	// AskSecurityKey Ask for what a security key is to sign to be shown again
+	// (POST /me/second-factor/webauthn/challenge)
+	AskSecurityKey(c *gin.Context)
+	// ConfirmWebauthn Put the security key in force that the browser has made
+	// (POST /me/second-factor/webauthn/confirm)
+	ConfirmWebauthn(c *gin.Context)
+	// ListSecondFactors List one's own second factors
+	// (GET /me/second-factors)
+	ListSecondFactors(c *gin.Context)
+	// RemoveOneSecondFactor Remove one of one's own second factors
+	// (DELETE /me/second-factors/{id})
+	RemoveOneSecondFactor(c *gin.Context, id IdPath)
 	// RegisterModelVersion Register a version of a model
 	// (POST /model-versions)
 	RegisterModelVersion(c *gin.Context)
@@ -5185,13 +5616,28 @@ type ServerInterface interface {
 	// ListOffboardings List tenants that leave or have left, newest first
 	// (GET /offboardings)
 	ListOffboardings(c *gin.Context)
+	// ListOrganisations List organisations
+	// (GET /organisations)
+	ListOrganisations(c *gin.Context, params ListOrganisationsParams)
+	// CreateOrganisation Create an organisation
+	// (POST /organisations)
+	CreateOrganisation(c *gin.Context)
+	// ChangeOrganisation Change the name, the labels or the limits of an organisation
+	// (PATCH /organisations/{id})
+	ChangeOrganisation(c *gin.Context, id IdPath)
+	// ResumeOrganisation Let a suspended organisation in again
+	// (POST /organisations/{id}/resume)
+	ResumeOrganisation(c *gin.Context, id IdPath)
+	// SuspendOrganisation Suspend an organisation
+	// (POST /organisations/{id}/suspend)
+	SuspendOrganisation(c *gin.Context, id IdPath)
 	// PlaygroundChat Chat through the governed pipeline as the signed-in user
 	// (POST /playground/chat/completions)
 	PlaygroundChat(c *gin.Context, params PlaygroundChatParams)
 	// ListPlaygroundModels Models that the caller's policy allows
 	// (GET /playground/models)
 	ListPlaygroundModels(c *gin.Context)
-	// ListPolicies List policy versions of a tenant, newest first
+	// ListPolicies List policy versions of a tenant, a project or an organisation and those of what is above it, newest first
 	// (GET /policies)
 	ListPolicies(c *gin.Context, params ListPoliciesParams)
 	// PublishPolicy Publish a policy version and put it in force
@@ -5218,6 +5664,21 @@ type ServerInterface interface {
 	// PublishPriceBook Publish a price-book version
 	// (POST /price-books)
 	PublishPriceBook(c *gin.Context)
+	// ListProjects List projects of a tenant
+	// (GET /projects)
+	ListProjects(c *gin.Context, params ListProjectsParams)
+	// CreateProject Create a project
+	// (POST /projects)
+	CreateProject(c *gin.Context)
+	// ChangeProject Change the name, the labels or the limits of a project
+	// (PATCH /projects/{id})
+	ChangeProject(c *gin.Context, id IdPath, params ChangeProjectParams)
+	// ResumeProject Let the keys of a suspended project in again
+	// (POST /projects/{id}/resume)
+	ResumeProject(c *gin.Context, id IdPath, params ResumeProjectParams)
+	// SuspendProject Suspend a project
+	// (POST /projects/{id}/suspend)
+	SuspendProject(c *gin.Context, id IdPath, params SuspendProjectParams)
 	// ListCollections List knowledge bases the caller may see
 	// (GET /rag/collections)
 	ListCollections(c *gin.Context, params ListCollectionsParams)
@@ -5335,9 +5796,12 @@ type ServerInterface interface {
 	// CreateTenant Create a tenant
 	// (POST /tenants)
 	CreateTenant(c *gin.Context)
-	// ChangeTenant Change the name or the limits of a tenant
+	// ChangeTenant Change the name, the labels or the limits of a tenant
 	// (PATCH /tenants/{id})
 	ChangeTenant(c *gin.Context, id IdPath)
+	// MoveTenant Put a tenant into another organisation
+	// (POST /tenants/{id}/move)
+	MoveTenant(c *gin.Context, id IdPath)
 	// GetOffboarding Where the offboarding of a tenant stands, and how much of it there is
 	// (GET /tenants/{id}/offboarding)
 	GetOffboarding(c *gin.Context, id IdPath)
@@ -5386,7 +5850,7 @@ type ServerInterface interface {
 	// ResetPassword Give a user a one-time password
 	// (POST /users/{id}/password-reset)
 	ResetPassword(c *gin.Context, id IdPath, params ResetPasswordParams)
-	// ResetSecondFactor Remove the second factor that a user has lost
+	// ResetSecondFactor Remove the second factors that a user has lost, and the recovery codes
 	// (POST /users/{id}/second-factor-reset)
 	ResetSecondFactor(c *gin.Context, id IdPath, params ResetSecondFactorParams)
 }
@@ -6751,6 +7215,22 @@ func (siw *ServerInterfaceWrapper) RemoveBudget(c *gin.Context) {
 		return
 	}
 
+	// ------------- Optional query parameter "organisation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "organisation", c.Request.URL.Query(), &params.Organisation, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter organisation: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "project" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project", c.Request.URL.Query(), &params.Project, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter project: %w", err), http.StatusBadRequest)
+		return
+	}
+
 	// ------------- Optional query parameter "key" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", c.Request.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -6791,6 +7271,14 @@ func (siw *ServerInterfaceWrapper) ListBudgets(c *gin.Context) {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "organisation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "organisation", c.Request.URL.Query(), &params.Organisation, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter organisation: %w", err), http.StatusBadRequest)
 		return
 	}
 
@@ -7430,6 +7918,83 @@ func (siw *ServerInterfaceWrapper) ConfirmTotp(c *gin.Context) {
 	siw.Handler.ConfirmTotp(c)
 }
 
+// StartWebauthn operation middleware
+func (siw *ServerInterfaceWrapper) StartWebauthn(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.StartWebauthn(c)
+}
+
+// AskSecurityKey operation middleware
+func (siw *ServerInterfaceWrapper) AskSecurityKey(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.AskSecurityKey(c)
+}
+
+// ConfirmWebauthn operation middleware
+func (siw *ServerInterfaceWrapper) ConfirmWebauthn(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ConfirmWebauthn(c)
+}
+
+// ListSecondFactors operation middleware
+func (siw *ServerInterfaceWrapper) ListSecondFactors(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListSecondFactors(c)
+}
+
+// RemoveOneSecondFactor operation middleware
+func (siw *ServerInterfaceWrapper) RemoveOneSecondFactor(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RemoveOneSecondFactor(c, id)
+}
+
 // RegisterModelVersion operation middleware
 func (siw *ServerInterfaceWrapper) RegisterModelVersion(c *gin.Context) {
 
@@ -7467,6 +8032,129 @@ func (siw *ServerInterfaceWrapper) ListOffboardings(c *gin.Context) {
 	}
 
 	siw.Handler.ListOffboardings(c)
+}
+
+// ListOrganisations operation middleware
+func (siw *ServerInterfaceWrapper) ListOrganisations(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListOrganisationsParams
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListOrganisations(c, params)
+}
+
+// CreateOrganisation operation middleware
+func (siw *ServerInterfaceWrapper) CreateOrganisation(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateOrganisation(c)
+}
+
+// ChangeOrganisation operation middleware
+func (siw *ServerInterfaceWrapper) ChangeOrganisation(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ChangeOrganisation(c, id)
+}
+
+// ResumeOrganisation operation middleware
+func (siw *ServerInterfaceWrapper) ResumeOrganisation(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ResumeOrganisation(c, id)
+}
+
+// SuspendOrganisation operation middleware
+func (siw *ServerInterfaceWrapper) SuspendOrganisation(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SuspendOrganisation(c, id)
 }
 
 // PlaygroundChat operation middleware
@@ -7536,6 +8224,22 @@ func (siw *ServerInterfaceWrapper) ListPolicies(c *gin.Context) {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "organisation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "organisation", c.Request.URL.Query(), &params.Organisation, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter organisation: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "project" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project", c.Request.URL.Query(), &params.Project, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter project: %w", err), http.StatusBadRequest)
 		return
 	}
 
@@ -7614,6 +8318,22 @@ func (siw *ServerInterfaceWrapper) GetPolicy(c *gin.Context) {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "organisation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "organisation", c.Request.URL.Query(), &params.Organisation, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter organisation: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "project" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project", c.Request.URL.Query(), &params.Project, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter project: %w", err), http.StatusBadRequest)
 		return
 	}
 
@@ -7744,6 +8464,170 @@ func (siw *ServerInterfaceWrapper) PublishPriceBook(c *gin.Context) {
 	}
 
 	siw.Handler.PublishPriceBook(c)
+}
+
+// ListProjects operation middleware
+func (siw *ServerInterfaceWrapper) ListProjects(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListProjectsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListProjects(c, params)
+}
+
+// CreateProject operation middleware
+func (siw *ServerInterfaceWrapper) CreateProject(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateProject(c)
+}
+
+// ChangeProject operation middleware
+func (siw *ServerInterfaceWrapper) ChangeProject(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ChangeProjectParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ChangeProject(c, id, params)
+}
+
+// ResumeProject operation middleware
+func (siw *ServerInterfaceWrapper) ResumeProject(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ResumeProjectParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ResumeProject(c, id, params)
+}
+
+// SuspendProject operation middleware
+func (siw *ServerInterfaceWrapper) SuspendProject(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SuspendProjectParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SuspendProject(c, id, params)
 }
 
 // ListCollections operation middleware
@@ -8863,6 +9747,31 @@ func (siw *ServerInterfaceWrapper) ChangeTenant(c *gin.Context) {
 	siw.Handler.ChangeTenant(c, id)
 }
 
+// MoveTenant operation middleware
+func (siw *ServerInterfaceWrapper) MoveTenant(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.MoveTenant(c, id)
+}
+
 // GetOffboarding operation middleware
 func (siw *ServerInterfaceWrapper) GetOffboarding(c *gin.Context) {
 
@@ -9137,6 +10046,14 @@ func (siw *ServerInterfaceWrapper) ReportUsage(c *gin.Context) {
 	err = runtime.BindQueryParameterWithOptions("form", false, false, "group_by", c.Request.URL.Query(), &params.GroupBy, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
 	if err != nil {
 		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter group_by: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "project" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project", c.Request.URL.Query(), &params.Project, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter project: %w", err), http.StatusBadRequest)
 		return
 	}
 
@@ -9436,13 +10353,24 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/me/password", wrapper.ChangePassword)
 	router.POST(options.BaseURL+"/me/second-factor/totp", wrapper.StartTotp)
 	router.POST(options.BaseURL+"/me/second-factor/totp/confirm", wrapper.ConfirmTotp)
+	router.POST(options.BaseURL+"/me/second-factor/webauthn", wrapper.StartWebauthn)
+	router.POST(options.BaseURL+"/me/second-factor/webauthn/confirm", wrapper.ConfirmWebauthn)
+	router.POST(options.BaseURL+"/me/second-factor/webauthn/challenge", wrapper.AskSecurityKey)
+	router.GET(options.BaseURL+"/me/second-factors", wrapper.ListSecondFactors)
+	router.DELETE(options.BaseURL+"/me/second-factors/:id", wrapper.RemoveOneSecondFactor)
 	router.POST(options.BaseURL+"/me/second-factor/show", wrapper.ShowSecondFactor)
 	router.DELETE(options.BaseURL+"/me/second-factor", wrapper.RemoveSecondFactor)
+	router.GET(options.BaseURL+"/organisations", wrapper.ListOrganisations)
+	router.POST(options.BaseURL+"/organisations", wrapper.CreateOrganisation)
+	router.PATCH(options.BaseURL+"/organisations/:id", wrapper.ChangeOrganisation)
+	router.POST(options.BaseURL+"/organisations/:id/suspend", wrapper.SuspendOrganisation)
+	router.POST(options.BaseURL+"/organisations/:id/resume", wrapper.ResumeOrganisation)
 	router.GET(options.BaseURL+"/tenants", wrapper.ListTenants)
 	router.POST(options.BaseURL+"/tenants", wrapper.CreateTenant)
 	router.PATCH(options.BaseURL+"/tenants/:id", wrapper.ChangeTenant)
 	router.POST(options.BaseURL+"/tenants/:id/suspend", wrapper.SuspendTenant)
 	router.POST(options.BaseURL+"/tenants/:id/resume", wrapper.ResumeTenant)
+	router.POST(options.BaseURL+"/tenants/:id/move", wrapper.MoveTenant)
 	router.POST(options.BaseURL+"/session/break-glass", wrapper.OpenBreakGlass)
 	router.GET(options.BaseURL+"/break-glass", wrapper.ListBreakGlass)
 	router.POST(options.BaseURL+"/break-glass/seals", wrapper.SealBreakGlass)
@@ -9493,6 +10421,11 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/keys/:id/rotate", wrapper.RotateKey)
 	router.POST(options.BaseURL+"/keys/:id/retire", wrapper.RetireSecret)
 	router.POST(options.BaseURL+"/keys/:id/revoke", wrapper.RevokeKey)
+	router.GET(options.BaseURL+"/projects", wrapper.ListProjects)
+	router.POST(options.BaseURL+"/projects", wrapper.CreateProject)
+	router.PATCH(options.BaseURL+"/projects/:id", wrapper.ChangeProject)
+	router.POST(options.BaseURL+"/projects/:id/suspend", wrapper.SuspendProject)
+	router.POST(options.BaseURL+"/projects/:id/resume", wrapper.ResumeProject)
 	router.GET(options.BaseURL+"/policies", wrapper.ListPolicies)
 	router.POST(options.BaseURL+"/policies", wrapper.PublishPolicy)
 	router.POST(options.BaseURL+"/policies/validations", wrapper.ValidatePolicy)

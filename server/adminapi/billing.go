@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -48,13 +49,23 @@ func (s *Server) PublishPriceBook(c *gin.Context) {
 }
 
 // ListBudgets implements GET /budgets.
-func (s *Server) ListBudgets(c *gin.Context, _ ListBudgetsParams) {
-	out, err := s.budgets(c)
+func (s *Server) ListBudgets(c *gin.Context, params ListBudgetsParams) {
+	of, err := s.levelOf(c, params.Organisation, params.Tenant, nil)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	out, err := s.budgets(c, of)
 	s.reply(c, http.StatusOK, BudgetList{Items: out}, err)
 }
 
-func (s *Server) budgets(c *gin.Context) ([]Budget, error) {
-	states, err := s.deps.Ledger.Budgets(c.Request.Context(), tenantOf(c))
+// budgets returns those of an organisation, or those of a tenant, its projects and its keys.
+func (s *Server) budgets(c *gin.Context, of level) ([]Budget, error) {
+	read, id := s.deps.Ledger.Budgets, of.tenant
+	if of.organisation != "" {
+		read, id = s.deps.Ledger.OrganisationBudgets, of.organisation
+	}
+	states, err := read(c.Request.Context(), id)
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +82,8 @@ func (s *Server) budgets(c *gin.Context) ([]Budget, error) {
 	out := []Budget{}
 	for _, b := range states {
 		out = append(out, Budget{
-			Tenant: b.Tenant, Key: optional(b.Key), Period: BudgetPeriod(b.Period), LimitNano: int64(b.Limit),
-			SpentNano: int64(b.Spent), ReservedNano: int64(b.Reserved), Currency: currency,
+			Organisation: optional(b.Organisation), Tenant: optional(b.Tenant), Project: optional(b.Project), Key: optional(b.Key), Period: BudgetPeriod(b.Period),
+			LimitNano: int64(b.Limit), SpentNano: int64(b.Spent), ReservedNano: int64(b.Reserved), Currency: currency,
 		})
 	}
 	return out, nil
@@ -94,41 +105,63 @@ func (s *Server) SetBudget(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	key := deref(in.Key)
-	about(c, tenantOf(c)+"/"+key, map[string]string{"period": string(in.Period), "limit_nano": strconv.FormatInt(in.LimitNano, 10)})
-	err = mayBudget(c, key)
-	if err == nil && key != "" {
-		err = s.holder(c, key)
+	of, scope, err := s.budgetScope(c, in.Organisation, in.Tenant, in.Project, in.Key)
+	about(c, budgetName(scope), map[string]string{"period": string(in.Period), "limit_nano": strconv.FormatInt(in.LimitNano, 10)})
+	if err == nil && scope.Key != "" {
+		err = s.holder(c, scope.Key)
 	}
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
-	err = s.deps.Ledger.SetBudget(c.Request.Context(), billing.Budget{
-		Tenant: tenantOf(c), Key: key, Period: billing.Period(in.Period), Limit: billing.Money(in.LimitNano),
-	})
+	err = s.deps.Ledger.SetBudget(c.Request.Context(), billing.Budget{Scope: scope, Period: billing.Period(in.Period), Limit: billing.Money(in.LimitNano)})
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
-	all, err := s.budgets(c)
+	all, err := s.budgets(c, of)
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
 	for _, b := range all {
-		if deref(b.Key) == key && b.Period == in.Period {
+		if deref(b.Key) == scope.Key && deref(b.Project) == scope.Project && b.Period == in.Period {
 			s.reply(c, http.StatusOK, b, nil)
 			return
 		}
 	}
-	s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("thing.budget"), key))
+	s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("thing.budget"), budgetName(scope)))
 }
 
-// mayBudget refuses a tenant's own administrators the budget of their tenant, which bounds what they may spend: they divide it among keys.
-func mayBudget(c *gin.Context, key string) error {
+// budgetScope returns what a budget is to bound, if the caller may set that one: nobody but the operator sets the budget of an organisation or of a
+// tenant.
+func (s *Server) budgetScope(c *gin.Context, organisation, tenant, project, key *string) (level, billing.Scope, error) {
+	of, err := s.levelOf(c, organisation, tenant, project)
+	scope := billing.Scope{Organisation: of.organisation, Tenant: of.tenant, Project: of.project, Key: deref(key)}
+	if err == nil && scope.Key != "" && (scope.Project != "" || scope.Organisation != "") {
+		err = fault.New(fault.CodeInvalidValue, "key", fault.Say("billing.budget_scope")).WithParam("key")
+	}
+	if err == nil {
+		err = mayBudget(c, scope)
+	}
+	return of, scope, err
+}
+
+// budgetName names a budget in records.
+func budgetName(of billing.Scope) string {
+	switch {
+	case of.Organisation != "":
+		return governance.OrganisationScope(of.Organisation)
+	case of.Project != "":
+		return of.Tenant + "/project/" + of.Project
+	}
+	return of.Tenant + "/" + of.Key
+}
+
+// mayBudget refuses a tenant's own administrators the budget of their tenant, which bounds what they may spend: they divide it among projects and keys.
+func mayBudget(c *gin.Context, of billing.Scope) error {
 	p := caller(c)
-	if key != "" || p.Operator || slices.Contains(p.Roles, identity.RolePlatformAdmin) {
+	if of.Key != "" || of.Project != "" || p.Operator || slices.Contains(p.Roles, identity.RolePlatformAdmin) {
 		return nil
 	}
 	return fault.New(fault.CodeNotAllowed, string(access.BudgetWrite))
@@ -136,19 +169,17 @@ func mayBudget(c *gin.Context, key string) error {
 
 // RemoveBudget implements DELETE /budgets.
 func (s *Server) RemoveBudget(c *gin.Context, params RemoveBudgetParams) {
-	key := deref(params.Key)
-	about(c, tenantOf(c)+"/"+key, map[string]string{"period": string(params.Period)})
-	if err := mayBudget(c, key); err != nil {
-		s.Fail(c, err)
-		return
+	_, scope, err := s.budgetScope(c, params.Organisation, params.Tenant, params.Project, params.Key)
+	about(c, budgetName(scope), map[string]string{"period": string(params.Period)})
+	if err == nil {
+		err = s.deps.Ledger.DeleteBudget(c.Request.Context(), scope, billing.Period(params.Period))
 	}
-	err := s.deps.Ledger.DeleteBudget(c.Request.Context(), tenantOf(c), key, billing.Period(params.Period))
 	s.reply(c, http.StatusNoContent, nil, err)
 }
 
 // ReportUsage implements GET /usage.
 func (s *Server) ReportUsage(c *gin.Context, params ReportUsageParams) {
-	q := billing.ReportQuery{Tenant: tenantOf(c), Key: deref(params.Key), Model: deref(params.Model)}
+	q := billing.ReportQuery{Tenant: tenantOf(c), Project: deref(params.Project), Key: deref(params.Key), Model: deref(params.Model)}
 	if params.From != nil {
 		q.From = params.From.UnixMicro()
 	}
@@ -165,10 +196,35 @@ func (s *Server) ReportUsage(c *gin.Context, params ReportUsageParams) {
 		return
 	}
 	out := UsageReport{From: params.From, To: params.To, Rows: []UsageRow{}, Total: s.usageRow(report.Total, report.Currency), AsOf: asOf.Truncate(time.Millisecond)}
+	labels, err := s.projectLabels(c, q)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
 	for _, r := range report.Rows {
-		out.Rows = append(out.Rows, s.usageRow(r, report.Currency))
+		row := s.usageRow(r, report.Currency)
+		if labels != nil {
+			row.Project = &r.Project // of no project is a row, too
+			if l, there := labels[r.Project]; there {
+				row.Labels = &l
+			}
+		}
+		out.Rows = append(out.Rows, row)
 	}
 	s.reply(c, http.StatusOK, out, nil)
+}
+
+// projectLabels returns the labels of the tenant's projects, nil for a report that names no projects.
+func (s *Server) projectLabels(c *gin.Context, q billing.ReportQuery) (map[string]LevelLabels, error) {
+	if !slices.Contains(q.GroupBy, "project") {
+		return nil, nil
+	}
+	projects, err := s.deps.Identity.ListProjects(c.Request.Context(), q.Tenant)
+	out := make(map[string]LevelLabels, len(projects))
+	for _, p := range projects {
+		out[p.ID] = labelsView(p.Labels)
+	}
+	return out, err
 }
 
 func (s *Server) usageRow(r billing.Row, currency string) UsageRow {

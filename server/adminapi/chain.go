@@ -18,6 +18,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/inflight"
@@ -69,7 +70,7 @@ func (s *Server) chain(c *gin.Context) {
 	c.Set(keyPrincipal, principal)
 
 	// Who may not act is refused before his body is read, unless it is the body that names the tenant.
-	if tenant := cmp.Or(c.Query("tenant"), principal.Tenant); !op.public && !op.namesTenant && !s.mayAct(c, op, principal, tenant) {
+	if tenant := cmp.Or(op.everyTenant(c.Query("organisation")), c.Query("tenant"), principal.Tenant); !op.public && !op.namesTenant && !s.mayAct(c, op, principal, tenant) {
 		return
 	}
 	body, release, err := s.readBody(c, op, principal)
@@ -82,7 +83,7 @@ func (s *Server) chain(c *gin.Context) {
 		s.public(c, op, body)
 		return
 	}
-	if op.namesTenant && !s.mayAct(c, op, principal, cmp.Or(requestedTenant(c, body), principal.Tenant)) {
+	if op.namesTenant && !s.mayAct(c, op, principal, cmp.Or(requestedTenant(c, op, body), principal.Tenant)) {
 		return
 	}
 	tenant := c.GetString(keyTenant)
@@ -94,15 +95,15 @@ func (s *Server) chain(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	if !op.recorded || op.late {
-		c.Next()
-		return
-	}
 	if op.stepUp && principal.SecondFactor {
 		if err := s.deps.Guard.Approvals().RequireFreshSignIn(principal); err != nil {
 			s.failRecorded(c, op, principal, principal.Tenant, err)
 			return
 		}
+	}
+	if !op.recorded || op.late {
+		c.Next()
+		return
 	}
 	refused := func() {}
 	if op.secondPerson {
@@ -125,7 +126,7 @@ func (s *Server) mayAct(c *gin.Context, op operation, p identity.Principal, tena
 	switch {
 	case p.MustChange && op.id != "getMe" && op.id != "changePassword":
 		err = fault.New(fault.CodeChangePassword)
-	case p.MustEnrol && !slices.Contains([]string{"getMe", "changePassword", "startTotp", "confirmTotp"}, op.id):
+	case p.MustEnrol && !slices.Contains([]string{"getMe", "changePassword", "startTotp", "confirmTotp", "startWebauthn", "confirmWebauthn"}, op.id):
 		err = fault.New(fault.CodeEnrolFactor)
 	case p.Kind == identity.KindEmergency && !op.breakGlass:
 		err = fault.New(fault.CodeNotAllowed, cmp.Or(string(op.permission), op.id))
@@ -302,17 +303,23 @@ func truncate(s string, limit int) string {
 }
 
 // requestedTenant returns the tenant a request names in its query or body, "" if none. The permission is checked in it.
-func requestedTenant(c *gin.Context, body []byte) string {
-	if t := c.Query("tenant"); t != "" {
-		return t
-	}
+func requestedTenant(c *gin.Context, op operation, body []byte) string {
 	var named struct {
-		Tenant string `json:"tenant"`
+		Tenant       string `json:"tenant"`
+		Organisation string `json:"organisation"`
 	}
-	if len(body) > 0 && json.Unmarshal(body, &named) == nil {
-		return named.Tenant
+	if len(body) > 0 && json.Unmarshal(body, &named) != nil {
+		named.Tenant, named.Organisation = "", ""
 	}
-	return ""
+	return cmp.Or(op.everyTenant(cmp.Or(c.Query("organisation"), named.Organisation)), c.Query("tenant"), named.Tenant)
+}
+
+// everyTenant returns where the permission is checked if the operation names an organisation: in all tenants, since it has several. "" if it names none.
+func (o operation) everyTenant(organisation string) string {
+	if !o.organisation || organisation == "" {
+		return ""
+	}
+	return access.AllTenants
 }
 
 // validate holds the request against the document.

@@ -12,11 +12,16 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// ListPolicies implements GET /policies: the tenant's own versions, then those for every tenant, which hold where it has none.
+// ListPolicies implements GET /policies: the versions of what is asked for, then those of the scopes above it, which hold where it has none.
 func (s *Server) ListPolicies(c *gin.Context, params ListPoliciesParams) {
+	of, err := s.levelOf(c, params.Organisation, params.Tenant, params.Project)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
 	views := []Policy{}
-	for _, tenant := range policyScopes(tenantOf(c)) {
-		versions, err := s.deps.Guard.Versions(c.Request.Context(), tenant)
+	for _, scope := range s.deps.Guard.Scopes(of.policyScope()) {
+		versions, err := s.deps.Guard.Versions(c.Request.Context(), scope)
 		if err != nil {
 			s.Fail(c, err)
 			return
@@ -31,18 +36,23 @@ func (s *Server) ListPolicies(c *gin.Context, params ListPoliciesParams) {
 	s.reply(c, http.StatusOK, PolicyPage{Items: list(part), Next: next}, err)
 }
 
-func policyScopes(tenant string) []string {
-	if tenant == governance.EveryTenant {
-		return []string{tenant}
+// policyScope names the scope of a level's policy.
+func (l level) policyScope() string {
+	switch {
+	case l.organisation != "":
+		return governance.OrganisationScope(l.organisation)
+	case l.project != "":
+		return governance.ProjectScope(l.tenant, l.project)
 	}
-	return []string{tenant, governance.EveryTenant}
+	return l.tenant
 }
 
 func (s *Server) policyView(v governance.Version, active bool) Policy {
 	version := strconv.FormatInt(v.Version, 10)
+	organisation, tenant, project := governance.ReadScope(v.Scope)
 	return Policy{
-		Version: version, Name: v.Tenant + "@" + version, Tenant: v.Tenant, Digest: v.Digest, CreatedAt: v.CreatedAt.UTC(),
-		CreatedBy: v.CreatedBy, CreatedByName: optional(s.deps.Identity.NameOf(v.CreatedBy)), Active: active,
+		Version: version, Name: v.Scope + "@" + version, Organisation: optional(organisation), Tenant: optional(tenant), Project: optional(project), Digest: v.Digest,
+		CreatedAt: v.CreatedAt.UTC(), CreatedBy: v.CreatedBy, CreatedByName: optional(s.deps.Identity.NameOf(v.CreatedBy)), Active: active,
 	}
 }
 
@@ -53,18 +63,23 @@ func (s *Server) PublishPolicy(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	publish := s.deps.Guard.Publish
-	if in.Expected != nil {
-		publish = func(ctx context.Context, tenant string, source []byte, actor string) (governance.Version, error) {
-			return s.deps.Guard.PublishAfter(ctx, tenant, source, actor, *in.Expected)
-		}
-	}
-	v, err := publish(c.Request.Context(), tenantOf(c), []byte(in.Yaml), caller(c).ID)
+	of, err := s.levelOf(c, in.Organisation, in.Tenant, in.Project)
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
-	about(c, v.Tenant+"/"+strconv.FormatInt(v.Version, 10), map[string]string{"digest": v.Digest})
+	publish := s.deps.Guard.Publish
+	if in.Expected != nil {
+		publish = func(ctx context.Context, scope string, source []byte, actor string) (governance.Version, error) {
+			return s.deps.Guard.PublishAfter(ctx, scope, source, actor, *in.Expected)
+		}
+	}
+	v, err := publish(c.Request.Context(), of.policyScope(), []byte(in.Yaml), caller(c).ID)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	about(c, v.Scope+"/"+strconv.FormatInt(v.Version, 10), map[string]string{"digest": v.Digest})
 	s.reply(c, http.StatusCreated, s.policyView(v, true), nil)
 }
 
@@ -89,18 +104,23 @@ func (s *Server) ValidatePolicy(c *gin.Context) {
 }
 
 // GetPolicy implements GET /policies/{version}.
-func (s *Server) GetPolicy(c *gin.Context, version string, _ GetPolicyParams) {
+func (s *Server) GetPolicy(c *gin.Context, version string, params GetPolicyParams) {
 	n, err := strconv.ParseInt(version, 10, 64)
 	if err != nil {
 		s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("thing.policy_version"), version))
 		return
 	}
-	v, source, err := s.deps.Guard.Get(c.Request.Context(), tenantOf(c), n)
+	of, err := s.levelOf(c, params.Organisation, params.Tenant, params.Project)
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
-	all, err := s.deps.Guard.Versions(c.Request.Context(), v.Tenant)
+	v, source, err := s.deps.Guard.Get(c.Request.Context(), of.policyScope(), n)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	all, err := s.deps.Guard.Versions(c.Request.Context(), v.Scope)
 	newest := !slices.ContainsFunc(all, func(o governance.Version) bool { return o.Version > v.Version })
 	view, text := s.policyView(v, newest), string(source)
 	view.Yaml = &text
@@ -114,7 +134,7 @@ func (s *Server) PreviewMasking(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	preview := governance.PreviewRequest{Tenant: tenantOf(c), Text: in.Text}
+	preview := governance.PreviewRequest{Tenant: tenantOf(c), Project: deref(in.Project), Text: in.Text}
 	if in.Direction != nil {
 		preview.Direction = governance.Direction(*in.Direction)
 	}

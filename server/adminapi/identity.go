@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -20,7 +19,7 @@ func (s *Server) ListTenants(c *gin.Context, params ListTenantsParams) {
 		s.Fail(c, err)
 		return
 	}
-	// Who may read tenants in one tenant only sees that one; whoever runs the installation sees all.
+	// Who may read tenants in one tenant only sees that one.
 	all := s.spans(c, access.TenantsRead) == nil
 	tenants = slices.DeleteFunc(tenants, func(t identity.Tenant) bool {
 		return !all && s.deps.Access.Allow(caller(c), access.TenantsRead, t.ID) != nil
@@ -34,11 +33,10 @@ func (s *Server) ListTenants(c *gin.Context, params ListTenantsParams) {
 }
 
 func (s *Server) tenantView(t identity.Tenant) Tenant {
-	out := Tenant{Id: t.ID, Name: t.Name, Operator: t.Operator, Limits: limitsView(t.Limits), CreatedAt: t.CreatedAt.UTC(), ClosedAt: optionalTime(t.ClosedAt)}
-	if why := t.Suspension; !why.Since.IsZero() {
-		out.Suspension = &Suspension{Since: why.Since, By: optional(why.By), ByName: optional(s.deps.Identity.NameOf(why.By)), Reason: why.Reason}
+	return Tenant{
+		Id: t.ID, Name: t.Name, Organisation: t.Organisation, Operator: t.Operator, Labels: labelsView(t.Labels), Limits: limitsView(t.Limits),
+		CreatedAt: t.CreatedAt.UTC(), Suspension: s.suspensionView(t.Suspension), ClosedAt: optionalTime(t.ClosedAt),
 	}
-	return out
 }
 
 // CreateTenant implements POST /tenants.
@@ -49,7 +47,10 @@ func (s *Server) CreateTenant(c *gin.Context) {
 		return
 	}
 	about(c, in.Id, nil)
-	if err := s.deps.Identity.CreateTenant(c.Request.Context(), identity.Tenant{ID: in.Id, Name: in.Name, Limits: limitsOf(deref(in.Limits))}); err != nil {
+	err = s.deps.Identity.CreateTenant(c.Request.Context(), identity.Tenant{
+		ID: in.Id, Name: in.Name, Organisation: deref(in.Organisation), Labels: deref(in.Labels), Limits: limitsOf(deref(in.Limits)),
+	})
+	if err != nil {
 		s.Fail(c, err)
 		return
 	}
@@ -72,17 +73,9 @@ func (s *Server) ChangeTenant(c *gin.Context, id IdPath) {
 		s.Fail(c, err)
 		return
 	}
-	change := identity.TenantChange{Name: in.Name}
-	if in.Limits != nil {
-		limits := limitsOf(*in.Limits)
-		change.Limits = &limits
-	}
-	before, after, err := s.deps.Identity.ChangeTenant(c.Request.Context(), id, change)
+	before, after, err := s.deps.Identity.ChangeTenant(c.Request.Context(), id, levelChange(in.Name, in.Labels, in.Limits))
 	if err == nil {
-		detail := map[string]string{}
-		noteChange(detail, "name", before.Name, after.Name)
-		noteChange(detail, "limits", limitsText(before.Limits), limitsText(after.Limits))
-		about(c, id, detail)
+		about(c, id, levelChanges(before.Name, after.Name, before.Labels, after.Labels, before.Limits, after.Limits))
 	}
 	s.reply(c, http.StatusOK, s.tenantView(after), err)
 }
@@ -94,12 +87,8 @@ func (s *Server) SuspendTenant(c *gin.Context, id IdPath) {
 		s.Fail(c, err)
 		return
 	}
-	detail := map[string]string{"reason": truncate(in.Reason, maxResource)}
-	about(c, id, detail)
 	before, after, err := s.deps.Identity.SuspendTenant(c.Request.Context(), id, caller(c).ID, in.Reason)
-	if err == nil && before.Suspension == after.Suspension {
-		detail["unchanged"] = "suspended already"
-	}
+	suspended(c, id, in.Reason, before.Suspension, after.Suspension)
 	s.reply(c, http.StatusOK, s.tenantView(after), err)
 }
 
@@ -111,8 +100,8 @@ func (s *Server) ResumeTenant(c *gin.Context, id IdPath) {
 		return
 	}
 	before, after, err := s.deps.Identity.ResumeTenant(c.Request.Context(), id, in.Since)
-	if why := before.Suspension; err == nil {
-		about(c, id, map[string]string{"suspended_at": why.Since.Format(time.RFC3339Nano), "suspended_by": why.By, "suspended_for": truncate(why.Reason, maxResource)})
+	if err == nil {
+		resumed(c, id, before.Suspension)
 	}
 	s.reply(c, http.StatusOK, s.tenantView(after), err)
 }

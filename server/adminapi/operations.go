@@ -26,6 +26,7 @@ type operation struct {
 	public       bool
 	recorded     bool // it leaves a record
 	namesTenant  bool // its body may
+	organisation bool // it may name an organisation in the place of a tenant
 	secondPerson bool // while the duties of administrators are separated
 	breakGlass   bool // an emergency session may do it
 	stepUp       bool // a second factor that the caller has was shown a short time ago
@@ -63,6 +64,7 @@ func loadDocument() (*openapi3.T, map[string]operation, error) {
 				o.own = access.Permission(p)
 			}
 			o.public, _ = op.Extensions["x-public"].(bool)
+			o.organisation, _ = op.Extensions["x-organisation"].(bool)
 			o.secondPerson, _ = op.Extensions["x-second-person"].(bool)
 			stepUp, _ := op.Extensions["x-step-up"].(bool)
 			o.stepUp = stepUp || o.secondPerson
@@ -107,11 +109,12 @@ func hasProperty(s *openapi3.Schema, name string) bool {
 // recorded decides which operations the interceptor writes to the audit log: writes, every read of the log, and who has taken which statement. The playground, the search and the reading of a passage record themselves: they
 // run the gateway's pipeline. Renewing a session every few minutes is not an act. A witness sees hashes only, and a record of its
 // looking would bring about the next checkpoint to look at; its cosignatures are kept as such. The state of the log holds no record, and
-// pages look at it all the time; so does whoever waits for an approval at the list of them, which names nobody. How
+// pages look at it all the time; so does whoever waits for an approval at the list of them, which names nobody. What a
+// security key is to sign is no act; that it was shown is. How
 // large an export would be is asked for every period that somebody thinks of. Whoever looks at an invitation changes nothing, and is nobody yet.
 func recorded(method string, o operation) bool {
 	if o.permission == access.AuditWitness || slices.Contains([]string{
-		"getAuditStatus", "listErasureApprovals", "sizeAuditExport", "playgroundChat", "previewSearch", "readPassage", "refreshSession", "showInvitation",
+		"getAuditStatus", "listErasureApprovals", "sizeAuditExport", "playgroundChat", "previewSearch", "readPassage", "refreshSession", "showInvitation", "askSecurityKey",
 	}, o.id) {
 		return false
 	}

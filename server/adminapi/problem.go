@@ -43,6 +43,7 @@ func (s *Server) Fail(c *gin.Context, err error) {
 		Code:      string(public.Code()),
 		RequestId: c.GetString(KeyRequestID),
 	}
+	nameFactors(&p, err)
 	if public.Param() != "" {
 		p.Errors = &[]FieldError{{Field: public.Param(), Detail: p.Detail}}
 	}

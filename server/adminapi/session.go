@@ -21,7 +21,7 @@ func (s *Server) Login(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	session, err := s.deps.Identity.Login(c.Request.Context(), in.User, in.Password, deref(in.Code), c.ClientIP())
+	session, err := s.login(c, in)
 	noteFactor(c, session)
 	s.startSession(c, session, err)
 }
@@ -106,19 +106,6 @@ func (s *Server) ConfirmTotp(c *gin.Context) {
 	s.reply(c, http.StatusOK, ConfirmedFactor{RecoveryCodes: list(codes), Session: sessionView(session)}, err)
 }
 
-// ShowSecondFactor implements POST /me/second-factor/show.
-func (s *Server) ShowSecondFactor(c *gin.Context) {
-	in, err := decode[FactorCode](c)
-	if err != nil {
-		s.Fail(c, err)
-		return
-	}
-	about(c, caller(c).ID, nil)
-	session, err := s.deps.Identity.ShowFactor(c.Request.Context(), caller(c), in.Code, c.ClientIP())
-	noteFactor(c, session)
-	s.reply(c, http.StatusOK, sessionView(session), err)
-}
-
 // RemoveSecondFactor implements DELETE /me/second-factor.
 func (s *Server) RemoveSecondFactor(c *gin.Context) {
 	about(c, caller(c).ID, nil)
@@ -146,15 +133,13 @@ func (s *Server) GetMe(c *gin.Context) {
 		}
 	}
 	if p.Kind == "user" {
-		me.SecondFactor = &SecondFactor{
-			Available: s.deps.Identity.SecondFactors() != identity.SecondFactorsOff, Enrolled: p.SecondFactor, MustEnrol: p.MustEnrol, ShownAt: optionalTime(p.FactorAt),
-		}
+		me.SecondFactor = s.secondFactor(c, p)
 	}
 	if p.MustChange {
 		me.MustChangePassword = &p.MustChange
 	}
 	// A policy that cannot be read says so where it is asked; who somebody is can be told without it.
-	if purposes, err := s.deps.Guard.Purposes(p.Tenant); err == nil && len(purposes) > 0 {
+	if purposes, err := s.deps.Guard.Purposes(p.Tenant, p.Project); err == nil && len(purposes) > 0 {
 		me.Purposes = &purposes
 	}
 	slices.Sort(me.Permissions)

@@ -151,7 +151,7 @@ func TestChecks(t *testing.T) {
 		"findings":     {Findings(func(context.Context) (map[string]int64, error) { return map[string]int64{"sums": 1, "missing": 2}, nil }), []string{"audit.finding missing", "audit.finding sums"}},
 		"budgets": {Budgets(func(context.Context) ([]billing.BudgetState, error) {
 			b := func(tenant string, spent billing.Money) billing.BudgetState {
-				return billing.BudgetState{Budget: billing.Budget{Tenant: tenant, Period: "month", Limit: 1000}, Current: "2026-11", Spent: spent}
+				return billing.BudgetState{Budget: billing.Budget{Scope: billing.Scope{Tenant: tenant}, Period: "month", Limit: 1000}, Current: "2026-11", Spent: spent}
 			}
 			nothing := b("closed", 0)
 			nothing.Limit = 0
@@ -170,6 +170,9 @@ func TestChecks(t *testing.T) {
 			never.LastUsedAt = time.Time{}
 			return []identity.Key{k("soon", time.Hour, time.Hour), k("later", 30*24*time.Hour, 0), k("unused", time.Hour, 60*24*time.Hour), revoked, never}, nil
 		}), []string{"identity.key_expires soon"}},
+		"security keys": {SuspectKeys(func(context.Context) ([]identity.Suspect, error) {
+			return []identity.Suspect{{Factor: "f1", Tenant: "t", User: "u1", Since: now}}, nil
+		}), []string{"identity.key_cloned f1"}},
 	} {
 		if got := find(t, tc.check); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)

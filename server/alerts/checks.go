@@ -206,11 +206,8 @@ func Budgets(read func(ctx context.Context) ([]billing.BudgetState, error)) Chec
 			if b.Limit == 0 || float64(b.Spent) < nearPercent/100.0*float64(b.Limit) {
 				continue
 			}
-			about := fmt.Sprintf("%s/%s/%s/%s", b.Tenant, b.Key, b.Period, b.Current)
-			details := []notify.Detail{detail(fault.Say("alerts.tenant"), b.Tenant), detail(fault.Say("alerts.period"), b.Current)}
-			if b.Key != "" {
-				details = append(details, detail(fault.Say("alerts.api_key"), b.Key))
-			}
+			about := budgetAbout(b)
+			details := budgetDetails(b)
 			percent := strconv.FormatFloat(100*float64(b.Spent)/float64(b.Limit), 'f', 0, 64)
 			details = append(details, detail(fault.Say("alerts.spent"), percent+" %"))
 			out = append(out, notify.Alert{
@@ -226,6 +223,38 @@ func Budgets(read func(ctx context.Context) ([]billing.BudgetState, error)) Chec
 		}
 		return out, err
 	}}
+}
+
+// budgetAbout tells one budget of a period from all others.
+func budgetAbout(b billing.BudgetState) string {
+	of := b.Tenant + "/" + b.Key
+	switch {
+	case b.Organisation != "":
+		of = "org:" + b.Organisation
+	case b.Project != "":
+		of = b.Tenant + "/project:" + b.Project
+	}
+	return fmt.Sprintf("%s/%s/%s", of, b.Period, b.Current)
+}
+
+// budgetDetails says what a budget is of.
+func budgetDetails(b billing.BudgetState) []notify.Detail {
+	var out []notify.Detail
+	for _, d := range []struct {
+		name  fault.Phrase
+		value string
+	}{
+		{fault.Say("alerts.organisation"), b.Organisation},
+		{fault.Say("alerts.tenant"), b.Tenant},
+		{fault.Say("alerts.period"), b.Current},
+		{fault.Say("alerts.project"), b.Project},
+		{fault.Say("alerts.api_key"), b.Key},
+	} {
+		if d.value != "" {
+			out = append(out, detail(d.name, d.value))
+		}
+	}
+	return out
 }
 
 // Rollouts looks at which rollouts wait for a person.
@@ -330,4 +359,19 @@ func RevealSweep(tenant string, conversations int) notify.Alert {
 		Text:    fault.Say("alerts.sweep"),
 		Details: []notify.Detail{detail(fault.Say("alerts.tenant"), tenant), detail(fault.Say("alerts.conversations"), conversations)},
 	}
+}
+
+// SuspectKeys looks at which security keys are not accepted any more since their count went backwards: there may be copies.
+func SuspectKeys(read func(ctx context.Context) ([]identity.Suspect, error)) Check {
+	return Check{Name: "security keys", Shared: true, Find: func(ctx context.Context) ([]notify.Alert, error) {
+		list, err := read(ctx)
+		var out []notify.Alert
+		for _, k := range list {
+			out = append(out, notify.Alert{
+				Code: "identity.key_cloned", About: k.Factor, Severity: notify.Critical, Title: fault.Say("alerts.key_cloned_title"), Text: fault.Say("alerts.key_cloned"),
+				Details: []notify.Detail{detail(fault.Say("alerts.tenant"), k.Tenant), detail(fault.Say("alerts.account"), k.User), detail(fault.Say("alerts.since"), inUTC(k.Since))},
+			})
+		}
+		return out, err
+	}}
 }

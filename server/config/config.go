@@ -232,9 +232,30 @@ func (c *Config) resolve() {
 		*age = cmp.Or(*age, c.MaxStale)
 	}
 	c.RAG.Suite, c.Identity.Suite = c.Audit.Suite, c.Audit.Suite
+	c.Identity.WebAuthn.Address = c.consoleAddress()
 	if c.Database.URL.Empty() {
 		c.Database.URL = keyring.Inline("sqlite:" + filepath.Join(c.Data, "sluice.db"))
 	}
+}
+
+// consoleAddress is how browsers reach the console: without a public address at least those of the same machine do. "" if nobody knows.
+func (c *Config) consoleAddress() string {
+	listen, public := c.Listen, c.PublicURL
+	if c.AdminListen != "" {
+		listen, public = c.AdminListen, c.AdminURL
+	}
+	if public != "" {
+		return public
+	}
+	_, port, err := net.SplitHostPort(listen)
+	if err != nil || port == "" || port == "0" {
+		return ""
+	}
+	scheme := "http"
+	if c.TLS.CertFile != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + net.JoinHostPort("localhost", port)
 }
 
 // Validate reports everything that is wrong, each with its path.

@@ -120,7 +120,7 @@ func newEdge(t testing.TB, cfg Config, plan func(n int, req *engine.Request) eng
 	return k
 }
 
-func (k *kit) TenantLimits(string) identity.Limits { return identity.Limits{} }
+func (k *kit) Above(string) (string, []identity.Level) { return "", nil }
 
 func (k *kit) Authenticate(_ context.Context, _ identity.Plane, credential, _ string) (identity.Principal, error) {
 	if credential != goodKey {
@@ -207,7 +207,7 @@ func (g kitGuard) Admit(context.Context, governance.AdmitRequest) (gateway.Decis
 	return &kitAdmission{}, nil
 }
 
-func (kitGuard) Models(_ context.Context, _ string, all []string) []string { return all }
+func (kitGuard) Models(_ context.Context, _, _ string, all []string) []string { return all }
 
 type kitAdmission struct{ n int }
 

@@ -455,7 +455,7 @@ type failingGuard struct {
 
 type admits interface {
 	Admit(ctx context.Context, ask governance.AdmitRequest) (gateway.Decision, error)
-	Models(ctx context.Context, tenant string, all []string) []string
+	Models(ctx context.Context, tenant, project string, all []string) []string
 }
 
 func (g failingGuard) Admit(ctx context.Context, ask governance.AdmitRequest) (gateway.Decision, error) {

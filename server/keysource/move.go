@@ -327,7 +327,7 @@ func (c *Custodian) Export(ctx context.Context, as Split) ([]string, error) {
 }
 
 // Recover makes the plain file out of a recovery copy, and puts a sealed one that is there out of use, which is not opened: its source may be lost.
-// It returns where that is now, "" if there was none.
+// It returns where that is now, "" if there was none. What it changes is noted first, see [Custodian.Recovery].
 func (c *Custodian) Recover(texts []string) (replaced string, err error) {
 	root, err := recovered(texts)
 	if err != nil {
@@ -349,6 +349,9 @@ func (c *Custodian) Recover(texts []string) (replaced string, err error) {
 		if err := os.MkdirAll(filepath.Dir(c.cfg.PlainFile), 0o700); err != nil {
 			return "", err
 		}
+		if err := c.note(); err != nil {
+			return "", err
+		}
 		if err := durable.Replace(c.disk, c.cfg.PlainFile, []byte(hex.EncodeToString(root)+"\n")); err != nil {
 			return "", fmt.Errorf("write the plain master key: %w", err)
 		}
@@ -359,6 +362,9 @@ func (c *Custodian) Recover(texts []string) (replaced string, err error) {
 	}
 	if !there && damaged == nil {
 		return "", nil
+	}
+	if err := c.note(); err != nil {
+		return "", err
 	}
 	replaced = c.cfg.SealedFile + ".replaced"
 	if err := c.disk.Rename(c.cfg.SealedFile, replaced); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"strconv"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/audit/export"
 	"github.com/sluice-project/sluice/billing/statement"
+	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -154,6 +156,7 @@ func (x *exporter) records(ctx context.Context) error {
 func exported() []struct{ file, table, columns, order string } {
 	return []struct{ file, table, columns, order string }{
 		{"users.jsonl", "identity_users", "id, name, roles, labels, created_at, created_by, disabled_at, last_sign_in_at", "name"},
+		{"projects.jsonl", "identity_projects", "id, name, labels, requests_per_minute, tokens_per_minute, concurrent, created_at, suspended_at, suspended_by, suspension", "id"},
 		{
 			"keys.jsonl", "identity_keys",
 			"id, name, project, owner, labels, scopes, models, networks, label_mode, requests_per_minute, tokens_per_minute, concurrent, created_at, created_by, expires_at, revoked_at, last_used_at", "id",
@@ -230,20 +233,36 @@ func (x *exporter) statements(ctx context.Context) error {
 	return nil
 }
 
+// policies writes those of the tenant and of its projects. Those of its organisation and of all tenants are not its own.
 func (x *exporter) policies(ctx context.Context) error {
-	versions, err := x.cfg.Guard.Versions(ctx, x.tenant)
+	var scopes []string
+	err := x.cfg.DB.WithContext(ctx).Raw("SELECT DISTINCT tenant FROM policy_documents WHERE "+ofPolicies+" ORDER BY tenant", x.tenant).Scan(&scopes).Error
+	if err != nil {
+		return database.Unavailable("look for policies", err)
+	}
+	for _, scope := range scopes {
+		if err := x.policiesOf(ctx, scope); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *exporter) policiesOf(ctx context.Context, scope string) error {
+	name := "policies/"
+	if _, _, project := governance.ReadScope(scope); project != "" { // which may have been called anything by a release of before
+		name += "project-" + url.PathEscape(project) + "-"
+	}
+	versions, err := x.cfg.Guard.Versions(ctx, scope)
 	if err != nil {
 		return err
 	}
 	for _, v := range versions {
-		if v.Tenant != x.tenant { // that of all tenants is the operator's
-			continue
-		}
-		_, source, err := x.cfg.Guard.Get(ctx, x.tenant, v.Version)
+		_, source, err := x.cfg.Guard.Get(ctx, scope, v.Version)
 		if err != nil {
 			return err
 		}
-		w, err := x.create(fmt.Sprintf("policies/%d.yaml", v.Version))
+		w, err := x.create(fmt.Sprintf("%s%d.yaml", name, v.Version))
 		if err == nil {
 			_, err = w.Write(source)
 		}

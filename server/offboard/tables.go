@@ -13,7 +13,9 @@ const (
 	ofKeys       = "key_id IN (SELECT id FROM audit_subject_keys WHERE tenant = ?)"
 	ofScopes     = "scope IN (SELECT scope FROM vault_scopes WHERE tenant = ?)"
 	ofCollection = "collection IN (SELECT id FROM rag_collections WHERE tenant = ?)"
-	ofDocuments  = "document IN (SELECT d.id FROM rag_documents AS d JOIN rag_collections AS c ON c.id = d.collection WHERE c.tenant = ?)"
+	// ofPolicies are those of the tenant and those of its projects, see [governance.ProjectScope].
+	ofPolicies  = "EXISTS (SELECT 1 FROM identity_tenants AS t WHERE t.id = ? AND (policy_documents.tenant = t.id OR substr(policy_documents.tenant, 1, length(t.id) + 1) = t.id || '/'))"
+	ofDocuments = "document IN (SELECT d.id FROM rag_documents AS d JOIN rag_collections AS c ON c.id = d.collection WHERE c.tenant = ?)"
 )
 
 // kept are the tables whose rows the concerns erase that know how: the texts with the audit log, the values with their store.
@@ -30,9 +32,9 @@ func rows() []part {
 		{"rag_chunks", ofDocuments}, {"rag_documents", ofCollection}, {"rag_collections", ofTenant},
 		{"reveal_uses", ofPeople}, {"reveal_people", ofPeople}, {"reveal_approvals", ofTenant}, {"erasure_approvals", ofTenant}, {"act_approvals", ofTenant},
 		{"access_review_items", ofReviews}, {"access_reviews", ofTenant},
-		{"billing_leases", ofBudgets}, {"billing_spend", ofBudgets}, {"billing_budgets", ofTenant}, {"policy_documents", ofTenant},
-		{"identity_sessions", ofUsers}, {"identity_factors", ofUsers}, {"identity_recovery_codes", ofUsers}, {"identity_passwords", ofUsers}, {"identity_grants", ofUsers},
-		{"identity_service_keys", ofServices}, {"identity_service_accounts", ofTenant}, {"identity_invitations", ofTenant}, {"identity_keys", ofTenant}, {"identity_users", ofTenant},
+		{"billing_leases", ofBudgets}, {"billing_spend", ofBudgets}, {"billing_budgets", ofTenant}, {"policy_documents", ofPolicies},
+		{"identity_sessions", ofUsers}, {"identity_challenges", ofUsers}, {"identity_factors", ofUsers}, {"identity_recovery_codes", ofUsers}, {"identity_passwords", ofUsers}, {"identity_grants", ofUsers},
+		{"identity_service_keys", ofServices}, {"identity_service_accounts", ofTenant}, {"identity_invitations", ofTenant}, {"identity_keys", ofTenant}, {"identity_projects", ofTenant}, {"identity_users", ofTenant},
 	}
 }
 
@@ -54,7 +56,7 @@ func stays() map[string][]part {
 // nobodys are the tables without rows of single tenants.
 func nobodys() []string {
 	return []string{
-		"goose_db_version", "installation_settings", "installation_compatibility", "identity_changes", "identity_duties", "identity_assertions", "identity_break_glass", "identity_break_glass_uses", "policy_changes", "billing_changes", "billing_books",
+		"goose_db_version", "installation_settings", "installation_compatibility", "identity_changes", "identity_duties", "identity_factor_demand", "identity_organisations", "identity_assertions", "identity_break_glass", "identity_break_glass_uses", "policy_changes", "billing_changes", "billing_books",
 		"route_versions", "route_assignments", "route_changes", "route_instances", "rollout_rollouts", "rollout_transitions", "rollout_evidence", "rollout_capacity", "rag_changes",
 		"audit_leaves", "audit_hashes", "audit_checkpoints", "audit_cosignatures", "audit_unbooked", "audit_writers", "audit_lease", "audit_postings", "audit_prunings",
 		"audit_pruned", "audit_reconciliation", "audit_sources", "audit_siem", "vault_state", "wrapping_keys", "wrapping_rotation", "wrapping_progress",

@@ -59,6 +59,7 @@ const words = {
     system: 'System',
     approvals: 'Approvals',
     tenants: 'Tenants',
+    organisations: 'Organisations',
     preview: 'Masking preview',
     previewButton: 'Preview masking',
     text: 'Text to check',
@@ -157,6 +158,7 @@ const words = {
     system: '系统',
     approvals: '审批',
     tenants: '租户',
+    organisations: '组织',
     preview: '脱敏预览',
     previewButton: '预览脱敏',
     text: '待检查文本',
@@ -505,7 +507,7 @@ async function others(page, w, tag) {
   await page.getByRole('img', { name: new RegExp(w.tokens) }).locator('canvas').waitFor();
   await page.getByRole('row').filter({ hasText: w.total }).waitFor();
   await page.getByRole('cell', { name: 'smollm2-135m-instruct' }).first().waitFor();
-  for (const name of /** @type {const} */ (['usage', 'rollouts', 'knowledge', 'policies', 'system', 'approvals', 'tenants'])) {
+  for (const name of /** @type {const} */ (['usage', 'rollouts', 'knowledge', 'policies', 'system', 'approvals', 'tenants', 'organisations'])) {
     await open(page, w[name]);
     await heading(page, w[name]);
     await settled(page);

@@ -135,9 +135,9 @@ async function ownKey(w) {
   await row.getByText('30', { exact: false }).first().waitFor();
   await page.getByRole('region', { name: t('keys.count', { count: 1 }), exact: true }).waitFor();
   await row.getByRole('button', { name: t('keys.editName', { name: `own-${tag}` }) }).click();
-  await dialog(page).getByLabel(t('keys.project'), { exact: true }).fill('hotline');
+  await dialog(page).getByLabel(t('keys.name'), { exact: true }).fill(`own-${tag} hotline`);
   await press(w, t('keys.save'));
-  await row.getByText('hotline', { exact: true }).waitFor();
+  await row.getByText(`own-${tag} hotline`).waitFor();
   await look(w, 'keys');
 }
 

@@ -28,6 +28,7 @@ const Rollout = lazy(() => import('./pages/Rollout'));
 const Approvals = lazy(() => import('./pages/Approvals'));
 const ServiceAccounts = lazy(() => import('./pages/ServiceAccounts'));
 const Users = lazy(() => import('./pages/Users'));
+const Organisations = lazy(() => import('./pages/Organisations'));
 const Tenants = lazy(() => import('./pages/Tenants'));
 const System = lazy(() => import('./pages/System'));
 
@@ -42,6 +43,7 @@ function newRouter() {
           { path: '/keys', element: <Keys /> },
           { path: '/users', element: <Users /> },
           { path: '/service-accounts', element: <ServiceAccounts /> },
+          { path: '/organisations', element: <Organisations /> },
           { path: '/tenants', element: <Tenants /> },
           { path: '/usage', element: <Usage /> },
           { path: '/knowledge', element: <Knowledge /> },

@@ -29,6 +29,7 @@ func TestAccountsOnTheCommandLine(t *testing.T) {
 	changed.wants(t, exitOK, "changed the password of wang.fang")
 	dev := as("wang.fang", password)
 
+	s.run("project", "create", "hotline").wants(t, exitOK)
 	made := dev.run("key", "create", "mine", "--label", "public", "--project", "hotline", "--label-mode", "text", "--requests-per-minute", "30", "--days", "9")
 	made.wants(t, exitOK, "Base URL: http://127.0.0.1:", "/v1\n", "curl http://127.0.0.1:", "$SLUICE_API_KEY")
 	id := strings.Split(strings.TrimSpace(made.out), "-")[2]
@@ -116,7 +117,7 @@ func TestAccountsOnTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestTenantsOnTheCommandLine: a tenant is made, limited, suspended and resumed.
+// TestTenantsOnTheCommandLine: a tenant is made, limited, suspended and resumed, and so are an organisation and a project.
 func TestTenantsOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil, quiet)
@@ -137,14 +138,36 @@ func TestTenantsOnTheCommandLine(t *testing.T) {
 		t.Fatalf("no bank in\n%s", r.out)
 		return ""
 	}
-	if got := row(); !strings.HasPrefix(got, "bank First Bank active ") || !strings.HasSuffix(got, " default 9000 4 -") {
+	if got := row(); !strings.HasPrefix(got, "bank First Bank default active ") || !strings.HasSuffix(got, " default 9000 4 - -") {
 		t.Errorf("listed as %q", got)
 	}
 	s.run("tenant", "suspend", "bank").wants(t, exitUsage, "--reason")
 	s.run("tenant", "suspend", "demo", "--reason", "x").wants(t, exitFailed, "runs the installation")
 	s.run("tenant", "suspend", "bank", "--reason", "contract ended").wants(t, exitOK, "bank is suspended")
-	if got := row(); !strings.HasPrefix(got, "bank First Bank suspended ") || !strings.HasSuffix(got, " contract ended") {
+	if got := row(); !strings.HasPrefix(got, "bank First Bank default suspended ") || !strings.HasSuffix(got, " contract ended") {
 		t.Errorf("listed as %q", got)
 	}
 	s.run("tenant", "resume", "bank").wants(t, exitOK, "bank is no longer suspended")
+
+	s.run("organisation", "create", "group", "--name", "First Group", "--label", "cost_center=4711,system=core").wants(t, exitOK, "group was created")
+	s.run("organisation", "edit", "group", "--label", "system=", "--requests-per-minute", "70").wants(t, exitOK, "group was changed")
+	s.run("organisation", "list").wants(t, exitOK, "First Group", "cost_center=4711", "70", "operator")
+	s.run("tenant", "move", "bank", "group").wants(t, exitOK, "bank was moved")
+	if got := row(); !strings.HasPrefix(got, "bank First Bank group ") {
+		t.Errorf("listed as %q", got)
+	}
+	s.run("organisation", "suspend", "default", "--reason", "x").wants(t, exitFailed, "conflict")
+	s.run("organisation", "suspend", "group", "--reason", "contract ended").wants(t, exitOK, "group is suspended")
+	s.run("organisation", "resume", "group").wants(t, exitOK, "group is no longer suspended")
+	s.run("organisation", "resume", "nobody").wants(t, exitFailed, "there is no organisation nobody")
+	s.run("project", "create", "service", "--tenant", "bank", "--concurrent", "3").wants(t, exitOK, "service was created")
+	s.run("project", "list", "--tenant", "bank").wants(t, exitOK, "service", "3")
+	s.run("key", "create", "hotline", "--tenant", "bank", "--project", "elsewhere").wants(t, exitFailed, "not_found")
+	s.run("key", "create", "hotline", "--tenant", "bank", "--project", "service").wants(t, exitOK)
+	s.run("project", "suspend", "service", "--tenant", "bank", "--reason", "leak").wants(t, exitOK, "service is suspended")
+	s.run("project", "resume", "service", "--tenant", "bank").wants(t, exitOK, "service is no longer suspended")
+	s.run("budget", "set", "200", "--tenant", "bank", "--project", "service").wants(t, exitOK, "set: 200 ")
+	s.run("budget", "set", "5000", "--organisation", "group").wants(t, exitOK, "set: 5000 ")
+	s.run("budget", "list", "--organisation", "group").wants(t, exitOK, "group", "5000")
+	s.run("budget", "remove", "--organisation", "group").wants(t, exitOK, "removed")
 }

@@ -71,11 +71,26 @@ func TestSecondFactorOnTheCommandLine(t *testing.T) {
 	as(password, "SLUICE_ADMIN_CODE=000000").run("key", "list").wants(t, exitFailed, "wrong_code")
 	as(password, "SLUICE_ADMIN_CODE="+codes[0]).run("key", "create", "app").wants(t, exitOK, "sk-sluice-")
 	as(password, "SLUICE_ADMIN_CODE="+codes[0]).run("key", "list").wants(t, exitFailed, "wrong_code")
-	as(password, "SLUICE_ADMIN_CODE="+codes[1]).run("user", "factor", "remove").wants(t, exitOK, "removed the second factor of wang.fang")
+	listed := as(password, "SLUICE_ADMIN_CODE="+codes[1]).run("user", "factor", "list")
+	listed.wants(t, exitOK, "LAST USED", "totp", "active")
+	id := strings.Fields(strings.Split(listed.out, "\n")[1])[0]
+	as(password, "SLUICE_ADMIN_CODE="+codes[2]).run("user", "factor", "remove", "none").wants(t, exitFailed, "not_found")
+	as(password, "SLUICE_ADMIN_CODE="+codes[3]).run("user", "factor", "remove", id).wants(t, exitOK, "removed second factor "+id+" of wang.fang")
+	as(password).run("key", "list").wants(t, exitOK, "app")
+
+	codes = as(password).enrol()
+	as(password, "SLUICE_ADMIN_CODE="+codes[1]).run("user", "factor", "remove").wants(t, exitOK, "removed every second factor of wang.fang")
 	as(password).run("key", "list").wants(t, exitOK, "app")
 
 	as(password).enrol()
-	s.run("user", "reset-factor", "wang.fang").wants(t, exitOK, "removed the second factor of wang.fang")
+	s.run("user", "reset-factor", "wang.fang").wants(t, exitOK, "removed every second factor of wang.fang")
 	as(password).run("key", "list").wants(t, exitOK, "app")
 	s.run("user", "reset-factor", "wang.fang").wants(t, exitFailed, "conflict")
+
+	// Where nobody is left who could do that, whoever has the machine does.
+	as(password).enrol()
+	as(password).run("key", "list").wants(t, exitFailed, "SLUICE_ADMIN_CODE")
+	s.run("factors", "reset", "nobody").wants(t, exitFailed, "nobody")
+	s.run("factors", "reset", "wang.fang").wants(t, exitOK, "removed every second factor of wang.fang")
+	as(password).run("key", "list").wants(t, exitOK, "app")
 }

@@ -116,8 +116,27 @@ func TestUpgradeKeepsEverything(t *testing.T) {
 	}
 	var tenants adminapi.TenantPage
 	read("admin", was.AdminPassword, "/tenants", &tenants)
-	if len(tenants.Items) != 2 || tenants.Items[0].Suspension != nil || !tenants.Items[1].Operator {
+	if len(tenants.Items) != 2 || tenants.Items[0].Suspension != nil || !tenants.Items[1].Operator || tenants.Items[0].Organisation != "default" || tenants.Items[1].Organisation != "default" {
 		t.Errorf("%+v", tenants)
+	}
+	var organisations adminapi.OrganisationPage
+	read("admin", was.AdminPassword, "/organisations", &organisations)
+	if len(organisations.Items) != 1 || organisations.Items[0].Id != "default" || !organisations.Items[0].Operator {
+		t.Errorf("%+v", organisations)
+	}
+	var projects adminapi.ProjectPage // each text that keys had as one is a project
+	read("admin", was.AdminPassword, "/projects?tenant=*", &projects)
+	there := map[string]bool{}
+	for _, p := range projects.Items {
+		there[p.Tenant+"/"+p.Id] = true
+	}
+	for _, k := range keys.Items {
+		if k.Project != "" && !there[k.Tenant+"/"+k.Project] {
+			t.Errorf("%s of %s is no project", k.Project, k.Tenant)
+		}
+	}
+	if !there["demo/hotline"] {
+		t.Errorf("%+v", projects)
 	}
 
 	var records adminapi.AuditPage

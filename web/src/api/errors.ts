@@ -10,6 +10,7 @@ export class ApiError extends Error {
     readonly status = 0,
     readonly requestId = '',
     readonly fields: { field: string; detail: string }[] = [],
+    readonly factors: { kinds: string[]; key?: components['schemas']['WebauthnOptions'] } = { kinds: [] }, // of second_factor_required
   ) {
     super(`${code}: ${detail}`);
     this.name = 'ApiError';
@@ -25,7 +26,7 @@ export function toApiError(error: unknown): ApiError {
 export function errorFromReply(status: number, body: unknown, requestId: string): ApiError {
   if (typeof body === 'object' && body !== null) {
     const b = body as Partial<Problem> & { error?: { message?: string; code?: string | null; type?: string } };
-    if (b.code && b.detail !== undefined) return new ApiError(b.code, b.detail, b.status ?? status, b.request_id || requestId, b.errors ?? []);
+    if (b.code && b.detail !== undefined) return new ApiError(b.code, b.detail, b.status ?? status, b.request_id || requestId, b.errors ?? [], { kinds: b.second_factors ?? [], key: b.webauthn });
     if (b.error?.message !== undefined) return new ApiError(b.error.code || b.error.type || 'client_reply', b.error.message, status, requestId);
   }
   return new ApiError('client_reply', `HTTP ${status}`, status, requestId);

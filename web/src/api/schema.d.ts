@@ -15,7 +15,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in
-         * @description An account with a second factor needs a code of it or a recovery code, each of which is accepted once; without one the right password is answered with 401 `second_factor_required`. The access token lives at most 15 minutes. The refresh token comes in an HttpOnly, SameSite=Strict cookie that only /api/v1/session receives.
+         * @description An account with a second factor needs a code of it, a recovery code, or an assertion of a security key, each of which is accepted once; without one the right password is answered with 401 `second_factor_required`, which says what the account has (`second_factors`) and what a security key is to sign (`webauthn`). The access token lives at most 15 minutes. The refresh token comes in an HttpOnly, SameSite=Strict cookie that only /api/v1/session receives.
          */
         post: operations["login"];
         /**
@@ -125,6 +125,103 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/me/second-factor/webauthn": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start to enrol a security key or passkey for one's own account
+         * @description Needs a fresh sign-in. The answer is what `navigator.credentials.create` takes; its challenge is good once, for this sign-in, for 5 minutes. Refused with 409 where security keys are off; `Me.second_factor` says why.
+         */
+        post: operations["startWebauthn"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/second-factor/webauthn/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Put the security key in force that the browser has made
+         * @description The first factor of an account brings recovery codes, which are in this answer only; further keys bring none. Every other sign-in of the caller ends; this one goes on with the token of the answer.
+         */
+        post: operations["confirmWebauthn"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/second-factor/webauthn/challenge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask for what a security key is to sign to be shown again
+         * @description The answer is what `navigator.credentials.get` takes; its challenge is good once, for `POST /me/second-factor/show` in this sign-in, for 5 minutes.
+         */
+        post: operations["askSecurityKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/second-factors": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List one's own second factors */
+        get: operations["listSecondFactors"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/second-factors/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove one of one's own second factors
+         * @description Needs one shown a short time ago. The recovery codes go with the last.
+         */
+        delete: operations["removeOneSecondFactor"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/me/second-factor/show": {
         parameters: {
             query?: never;
@@ -136,7 +233,7 @@ export interface paths {
         put?: never;
         /**
          * Show one's second factor again
-         * @description For what needs it shown a short time ago. Takes a code or a recovery code. Wrong ones count as failed sign-ins.
+         * @description For what needs it shown a short time ago. Takes a code, a recovery code, or what a security key has signed for `POST /me/second-factor/webauthn/challenge`; exactly one of them. Wrong ones count as failed sign-ins.
          */
         post: operations["showSecondFactor"];
         delete?: never;
@@ -156,10 +253,88 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Remove one's own second factor and its recovery codes
+         * Remove all of one's own second factors and the recovery codes
          * @description Needs it shown a short time ago.
          */
         delete: operations["removeSecondFactor"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organisations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List organisations */
+        get: operations["listOrganisations"];
+        put?: never;
+        /** Create an organisation */
+        post: operations["createOrganisation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organisations/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change the name, the labels or the limits of an organisation
+         * @description Limits are those of all callers of its tenants together, in force within two seconds on every replica.
+         */
+        patch: operations["changeOrganisation"];
+        trace?: never;
+    };
+    "/organisations/{id}/suspend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Suspend an organisation
+         * @description The keys, sign-ins and sessions of all its tenants are refused within two seconds (403 `organisation_suspended`) until it is resumed, and the sign-ins end. Requests that were let in before go on to their end. Nothing is deleted. Meanwhile no tenant joins or leaves it. An organisation that is suspended already stays so for the first reason. The organisation of the tenant that runs the installation cannot be suspended, nor one that has the last platform administrators (409 `conflict`).
+         */
+        post: operations["suspendOrganisation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/organisations/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let a suspended organisation in again
+         * @description The keys of its tenants work again, but for those of tenants that are suspended themselves; people sign in again. The body names the suspension by its `since` (409 `conflict` for another one).
+         */
+        post: operations["resumeOrganisation"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -197,7 +372,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change the name or the limits of a tenant
+         * Change the name, the labels or the limits of a tenant
          * @description Limits are in force within two seconds on every replica.
          */
         patch: operations["changeTenant"];
@@ -237,6 +412,26 @@ export interface paths {
          * @description Its keys work again; its people sign in again. The body names the suspension by its `since`, so that what was decided about one does not lift the next (409 `conflict`).
          */
         post: operations["resumeTenant"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tenants/{id}/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Put a tenant into another organisation
+         * @description The limits, the budgets and the policy of that organisation are in force for it within two seconds. What the tenant has spent stays with the budgets of the organisation of before. Neither organisation may be suspended (409 `conflict`).
+         */
+        post: operations["moveTenant"];
         delete?: never;
         options?: never;
         head?: never;
@@ -577,7 +772,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Remove the second factor that a user has lost
+         * Remove the second factors that a user has lost, and the recovery codes
          * @description Ends all sessions of the user, who signs in with the password alone until there is another one. Nobody does it for his own account, and only a platform administrator for one.
          */
         post: operations["resetSecondFactor"];
@@ -1039,6 +1234,84 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/projects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List projects of a tenant */
+        get: operations["listProjects"];
+        put?: never;
+        /** Create a project */
+        post: operations["createProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/projects/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change the name, the labels or the limits of a project
+         * @description Limits are those of all keys of the project together, in force within two seconds on every replica.
+         */
+        patch: operations["changeProject"];
+        trace?: never;
+    };
+    "/projects/{id}/suspend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Suspend a project
+         * @description Its keys are refused within two seconds (403 `project_suspended`) until it is resumed. Requests that were let in before go on to their end. Nothing is deleted. A project that is suspended already stays so for the first reason.
+         */
+        post: operations["suspendProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/projects/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let the keys of a suspended project in again
+         * @description The body names the suspension by its `since` (409 `conflict` for another one).
+         */
+        post: operations["resumeProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/policies": {
         parameters: {
             query?: never;
@@ -1046,7 +1319,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List policy versions of a tenant, newest first */
+        /** List policy versions of a tenant, a project or an organisation and those of what is above it, newest first */
         get: operations["listPolicies"];
         put?: never;
         /** Publish a policy version and put it in force */
@@ -1330,13 +1603,13 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List budgets of a tenant with what is spent and reserved */
+        /** List budgets of a tenant, its projects and its keys, or of an organisation, with what is spent and reserved */
         get: operations["listBudgets"];
-        /** Set the budget of a tenant or of one key */
+        /** Set the budget of an organisation, a tenant, a project or a key */
         put: operations["setBudget"];
         post?: never;
         /**
-         * Remove the budget of a tenant or of one key
+         * Remove the budget of an organisation, a tenant, a project or a key
          * @description What it covered is no longer limited by it. Requests that run settle as usual.
          */
         delete: operations["removeBudget"];
@@ -2410,6 +2683,9 @@ export interface components {
             code: string;
             request_id: string;
             errors?: components["schemas"]["FieldError"][];
+            /** @description Of `second_factor_required`: what the account has, beside recovery codes */
+            second_factors?: ("totp" | "webauthn")[];
+            webauthn?: components["schemas"]["WebauthnOptions"];
         };
         FieldError: {
             /** @description Path in the body, or name of the parameter */
@@ -2422,6 +2698,85 @@ export interface components {
             password: string;
             /** @description Of the second factor of the account, or a recovery code; an account without one needs none */
             code?: string;
+            assertion?: components["schemas"]["WebauthnAssertion"];
+        };
+        FactorProof: {
+            code?: string;
+            assertion?: components["schemas"]["WebauthnAssertion"];
+        };
+        /** @description PublicKeyCredentialCreationOptionsJSON or PublicKeyCredentialRequestOptionsJSON of W3C Web Authentication; bytes are base64url */
+        WebauthnOptions: {
+            [key: string]: unknown;
+        };
+        /** @description AuthenticationResponseJSON of W3C Web Authentication, as `PublicKeyCredential.toJSON` gives it */
+        WebauthnAssertion: {
+            id: string;
+            rawId: string;
+            /** @enum {string} */
+            type: "public-key";
+            authenticatorAttachment?: string | null;
+            clientExtensionResults?: {
+                [key: string]: unknown;
+            };
+            response: {
+                clientDataJSON: string;
+                authenticatorData: string;
+                signature: string;
+                userHandle?: string | null;
+            };
+        };
+        NewSecurityKey: {
+            /** @description For its owner */
+            name: string;
+            attestation: components["schemas"]["WebauthnAttestation"];
+        };
+        /** @description RegistrationResponseJSON of W3C Web Authentication, as `PublicKeyCredential.toJSON` gives it */
+        WebauthnAttestation: {
+            id: string;
+            rawId: string;
+            /** @enum {string} */
+            type: "public-key";
+            authenticatorAttachment?: string | null;
+            clientExtensionResults?: {
+                [key: string]: unknown;
+            };
+            response: {
+                clientDataJSON: string;
+                attestationObject: string;
+                authenticatorData?: string;
+                publicKey?: string | null;
+                publicKeyAlgorithm?: number;
+                transports?: string[];
+            };
+        };
+        FactorList: {
+            items: components["schemas"]["Factor"][];
+        };
+        Factor: {
+            id: string;
+            /** @enum {string} */
+            kind: "totp" | "webauthn";
+            /** @description Of a security key */
+            name: string;
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description Absent if it has not been
+             */
+            last_used_at?: string;
+            /**
+             * Format: int64
+             * @description Of a security key; 0 if it counts none
+             */
+            sign_count: number;
+            /** @description The private key of a passkey is copied to other devices */
+            backed_up: boolean;
+            /**
+             * Format: date-time
+             * @description Its count went backwards, as that of a copy does: it is not accepted since
+             */
+            suspect_since?: string;
         };
         FactorCode: {
             code: string;
@@ -2449,6 +2804,10 @@ export interface components {
              * @description When this sign-in has shown it last; absent if it has not
              */
             shown_at?: string;
+            /** @description Origins of the pages on which security keys work; absent where they are off */
+            key_origins?: string[];
+            /** @description Why security keys are off, in the language of Accept-Language; absent where they work */
+            keys_off?: string;
         };
         Session: {
             access_token: string;
@@ -2488,8 +2847,11 @@ export interface components {
         Tenant: {
             id: string;
             name: string;
+            /** @description It belongs to */
+            organisation: string;
             /** @description It runs the installation */
             operator: boolean;
+            labels: components["schemas"]["LevelLabels"];
             limits: components["schemas"]["Limits"];
             /** Format: date-time */
             created_at: string;
@@ -2500,7 +2862,7 @@ export interface components {
              */
             closed_at?: string;
         };
-        /** @description Absent while the tenant is not suspended */
+        /** @description Absent while the organisation, the tenant or the project is not suspended */
         Suspension: {
             /** Format: date-time */
             since: string;
@@ -2667,13 +3029,76 @@ export interface components {
              */
             since: string;
         };
+        /** @description Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there */
+        LevelLabels: {
+            [key: string]: string;
+        };
+        NewOrganisation: {
+            id: string;
+            name: string;
+            labels?: components["schemas"]["LevelLabels"];
+            limits?: components["schemas"]["Limits"];
+        };
+        Organisation: {
+            id: string;
+            name: string;
+            /** @description The tenant that runs the installation is one of its */
+            operator: boolean;
+            labels: components["schemas"]["LevelLabels"];
+            limits: components["schemas"]["Limits"];
+            /** Format: date-time */
+            created_at: string;
+            suspension?: components["schemas"]["Suspension"];
+        };
+        OrganisationChange: {
+            name?: string;
+            labels?: components["schemas"]["LevelLabels"];
+            limits?: components["schemas"]["Limits"];
+        };
+        OrganisationPage: {
+            items: components["schemas"]["Organisation"][];
+            next?: string;
+        };
+        TenantMove: {
+            organisation: string;
+        };
+        NewProject: {
+            tenant?: string;
+            id: string;
+            name: string;
+            labels?: components["schemas"]["LevelLabels"];
+            limits?: components["schemas"]["Limits"];
+        };
+        Project: {
+            tenant: string;
+            id: string;
+            name: string;
+            labels: components["schemas"]["LevelLabels"];
+            limits: components["schemas"]["Limits"];
+            /** Format: date-time */
+            created_at: string;
+            suspension?: components["schemas"]["Suspension"];
+        };
+        ProjectChange: {
+            name?: string;
+            labels?: components["schemas"]["LevelLabels"];
+            limits?: components["schemas"]["Limits"];
+        };
+        ProjectPage: {
+            items: components["schemas"]["Project"][];
+            next?: string;
+        };
         NewTenant: {
             id: string;
             name: string;
+            /** @description Absent = default */
+            organisation?: string;
+            labels?: components["schemas"]["LevelLabels"];
             limits?: components["schemas"]["Limits"];
         };
         TenantChange: {
             name?: string;
+            labels?: components["schemas"]["LevelLabels"];
             limits?: components["schemas"]["Limits"];
         };
         TenantPage: {
@@ -3016,7 +3441,7 @@ export interface components {
             label_mode: components["schemas"]["LabelMode"];
             limits: components["schemas"]["Limits"];
             /**
-             * @description suspended: its owner is disabled, may no longer have keys, or has yet to change a one-time password
+             * @description suspended: its project is, or its owner is disabled, may no longer have keys, or has yet to change a one-time password
              * @enum {string}
              */
             state: "active" | "expired" | "revoked" | "suspended";
@@ -3081,6 +3506,7 @@ export interface components {
         /** @description What is absent stays as it is */
         KeyChange: {
             name?: string;
+            /** @description One of the tenant; empty = none. The owner of a key does not change it */
             project?: string;
             labels?: string[];
             scopes?: components["schemas"]["KeyScope"][];
@@ -3095,6 +3521,7 @@ export interface components {
         };
         NewKey: {
             tenant?: string;
+            /** @description One of the tenant; absent or empty = none */
             project?: string;
             name: string;
             labels?: string[];
@@ -3124,19 +3551,25 @@ export interface components {
             next?: string;
         };
         NewPolicy: {
+            /** @description In the place of a tenant */
+            organisation?: string;
             tenant?: string;
+            /** @description Of the tenant */
+            project?: string;
             yaml: string;
             /**
-             * @description For publishing: the version in force that was compared with, as `Policy.name` has it: for a tenant without its own the one for
-             *     every tenant, empty where there is none. While another one is in force the answer is 409 `policy_changed`. Without it nothing is checked.
+             * @description For publishing: the version in force that was compared with, as `Policy.name` has it: where the scope has none the one of what is
+             *     above it, empty where there is none. While another one is in force the answer is 409 `policy_changed`. Without it nothing is checked.
              */
             expected?: string;
         };
         Policy: {
             version: string;
-            /** @description The version with its tenant, as records have it: demo@1 */
+            /** @description The version with its scope, as records have it: demo@1, demo/shop@1 of a project, org:group@1 of an organisation, *@1 of every tenant */
             name: string;
-            tenant: string;
+            organisation?: string;
+            tenant?: string;
+            project?: string;
             digest: string;
             /** Format: date-time */
             created_at: string;
@@ -3279,6 +3712,8 @@ export interface components {
         };
         MaskingRequest: {
             tenant?: string;
+            /** @description Of the tenant */
+            project?: string;
             text: string;
             /**
              * @description Where the text comes from; request if absent
@@ -3354,15 +3789,22 @@ export interface components {
         /** @enum {string} */
         BudgetPeriod: "day" | "month" | "total";
         NewBudget: {
+            /** @description In the place of a tenant */
+            organisation?: string;
             tenant?: string;
-            /** @description Absent or empty = the whole tenant */
+            /** @description Of the tenant */
+            project?: string;
+            /** @description In the place of a project. Both absent or empty = the whole tenant */
             key?: string;
             period: components["schemas"]["BudgetPeriod"];
             /** Format: int64 */
             limit_nano: number;
         };
+        /** @description Of an organisation, or of a tenant or of one of its projects or keys */
         Budget: {
-            tenant: string;
+            organisation?: string;
+            tenant?: string;
+            project?: string;
             key?: string;
             period: components["schemas"]["BudgetPeriod"];
             /** Format: int64 */
@@ -3376,9 +3818,12 @@ export interface components {
         BudgetList: {
             items: components["schemas"]["Budget"][];
         };
-        /** @description The dimensions are present that group_by named */
+        /** @description The dimensions are present that group_by named, and beside a project its labels */
         UsageRow: {
             tenant?: string;
+            /** @description Empty for what keys of no project have used */
+            project?: string;
+            labels?: components["schemas"]["LevelLabels"];
             key?: string;
             model?: string;
             /** @description YYYY-MM-DD in UTC */
@@ -4923,7 +5368,7 @@ export interface components {
         };
         KeyringProgress: {
             /** @enum {string} */
-            kind: "vault_keys" | "content_keys" | "documents";
+            kind: "vault_keys" | "content_keys" | "documents" | "second_factors";
             /**
              * Format: int64
              * @description Rows of older keys when the last rotation began
@@ -5023,6 +5468,10 @@ export interface components {
         MonthPath: string;
         /** @description Tenant id; the caller's own if absent */
         TenantQuery: string;
+        /** @description Organisation id, in the place of a tenant. Only for whoever runs the installation */
+        OrganisationQuery: string;
+        /** @description Project id, of the tenant */
+        ProjectQuery: string;
         /** @description First instant */
         From: string;
         /** @description First instant after the range */
@@ -5170,6 +5619,115 @@ export interface operations {
             default: components["responses"]["ProblemAnswer"];
         };
     };
+    startWebauthn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What is to be made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebauthnOptions"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    confirmWebauthn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSecurityKey"];
+            };
+        };
+        responses: {
+            /** @description In force */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConfirmedFactor"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    askSecurityKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What is to be signed */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebauthnOptions"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listSecondFactors: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Oldest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FactorList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    removeOneSecondFactor: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
     showSecondFactor: {
         parameters: {
             query?: never;
@@ -5179,7 +5737,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["FactorCode"];
+                "application/json": components["schemas"]["FactorProof"];
             };
         };
         responses: {
@@ -5203,6 +5761,138 @@ export interface operations {
                 };
                 content?: never;
             };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listOrganisations: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before */
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Organisations by id; none for whoever does not run the installation */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OrganisationPage"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    createOrganisation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewOrganisation"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Organisation"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    changeOrganisation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OrganisationChange"];
+            };
+        };
+        responses: {
+            /** @description The organisation as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Organisation"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    suspendOrganisation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            /** @description The organisation, suspended */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Organisation"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    resumeOrganisation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Resumption"];
+            };
+        };
+        responses: {
+            /** @description The organisation, no longer suspended */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Organisation"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };
@@ -5326,6 +6016,34 @@ export interface operations {
         };
         responses: {
             /** @description The tenant, no longer suspended */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tenant"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    moveTenant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TenantMove"];
+            };
+        };
+        responses: {
+            /** @description The tenant in its organisation */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6661,11 +7379,157 @@ export interface operations {
             default: components["responses"]["ProblemAnswer"];
         };
     };
+    listProjects: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description `next` of the page before */
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Projects by id; for whoever may make keys of his own only, those that a key can have */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectPage"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    createProject: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewProject"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    changeProject: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProjectChange"];
+            };
+        };
+        responses: {
+            /** @description The project as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    suspendProject: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            /** @description The project, suspended */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    resumeProject: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Resumption"];
+            };
+        };
+        responses: {
+            /** @description The project, no longer suspended */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
     listPolicies: {
         parameters: {
             query?: {
                 /** @description Tenant id; the caller's own if absent */
                 tenant?: components["parameters"]["TenantQuery"];
+                /** @description Organisation id, in the place of a tenant. Only for whoever runs the installation */
+                organisation?: components["parameters"]["OrganisationQuery"];
+                /** @description Project id, of the tenant */
+                project?: components["parameters"]["ProjectQuery"];
                 /** @description `next` of the page before */
                 cursor?: components["parameters"]["Cursor"];
                 limit?: components["parameters"]["Limit"];
@@ -6744,6 +7608,10 @@ export interface operations {
             query?: {
                 /** @description Tenant id; the caller's own if absent */
                 tenant?: components["parameters"]["TenantQuery"];
+                /** @description Organisation id, in the place of a tenant. Only for whoever runs the installation */
+                organisation?: components["parameters"]["OrganisationQuery"];
+                /** @description Project id, of the tenant */
+                project?: components["parameters"]["ProjectQuery"];
             };
             header?: never;
             path: {
@@ -7100,6 +7968,8 @@ export interface operations {
             query?: {
                 /** @description Tenant id; the caller's own if absent */
                 tenant?: components["parameters"]["TenantQuery"];
+                /** @description Organisation id, in the place of a tenant. Only for whoever runs the installation */
+                organisation?: components["parameters"]["OrganisationQuery"];
             };
             header?: never;
             path?: never;
@@ -7107,7 +7977,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Tenant budgets first, then keys */
+            /** @description Those of the whole tenant first */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7149,7 +8019,11 @@ export interface operations {
             query: {
                 /** @description Tenant id; the caller's own if absent */
                 tenant?: components["parameters"]["TenantQuery"];
-                /** @description Key id; absent = the budget of the whole tenant */
+                /** @description Organisation id, in the place of a tenant. Only for whoever runs the installation */
+                organisation?: components["parameters"]["OrganisationQuery"];
+                /** @description Project id, of the tenant */
+                project?: components["parameters"]["ProjectQuery"];
+                /** @description Key id; absent = no budget of a key */
                 key?: string;
                 period: components["schemas"]["BudgetPeriod"];
             };
@@ -7179,7 +8053,9 @@ export interface operations {
                 /** @description First instant after the range */
                 to?: components["parameters"]["To"];
                 /** @description Dimensions of a row, comma separated. Days are UTC days. */
-                group_by?: ("tenant" | "key" | "model" | "day")[];
+                group_by?: ("tenant" | "project" | "key" | "model" | "day")[];
+                /** @description Project id, of the tenant */
+                project?: components["parameters"]["ProjectQuery"];
                 key?: string;
                 model?: string;
             };

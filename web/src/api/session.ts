@@ -1,6 +1,9 @@
 import { errorFromReply } from './errors';
 import type { components } from './schema';
 
+type Assertion = components['schemas']['WebauthnAssertion'];
+type Attestation = components['schemas']['WebauthnAttestation'];
+
 export type Me = components['schemas']['Me'];
 
 export interface SessionState {
@@ -91,6 +94,13 @@ class Session {
     await this.loadMe();
   }
 
+  /** Signs in with what a security key has signed for the refusal of the password alone. */
+  async loginWithKey(user: string, password: string, assertion: Assertion): Promise<void> {
+    await this.begin(user, password, undefined, assertion);
+    hint.set(true);
+    await this.loadMe();
+  }
+
   /** Signs the same user in again where the server asks for a fresh sign-in. Nothing on the page is lost, and a wrong password ends nothing. */
   async again(password: string): Promise<void> {
     const user = this.state.me?.name ?? '';
@@ -107,18 +117,23 @@ class Session {
   }
 
   /** Shows the second factor again: what needs it goes on with the token of the answer. */
-  async showFactor(code: string): Promise<void> {
+  async showFactor(proof: components['schemas']['FactorProof']): Promise<void> {
     const ends = this.ends;
     await this.exclusive(async () => {
-      await this.accept(await this.post('/api/v1/me/second-factor/show', { code }, ends), ends);
+      await this.accept(await this.post('/api/v1/me/second-factor/show', proof, ends), ends);
     });
   }
 
   /** Puts an authenticator app in force and returns the recovery codes. Who the user is is asked again later: the page that shows them must stay. */
-  async confirmFactor(code: string): Promise<string[]> {
+  confirmFactor = (code: string) => this.confirm('/api/v1/me/second-factor/totp/confirm', { code });
+
+  /** The same of a security key; an account that has a factor gets no more recovery codes by it. */
+  confirmKey = (name: string, attestation: Attestation) => this.confirm('/api/v1/me/second-factor/webauthn/confirm', { name, attestation });
+
+  private async confirm(target: string, shown: unknown): Promise<string[]> {
     const ends = this.ends;
     return this.exclusive(async () => {
-      const reply = await this.post('/api/v1/me/second-factor/totp/confirm', { code }, ends);
+      const reply = await this.post(target, shown, ends);
       const body: unknown = await reply.json().catch(() => undefined);
       if (!reply.ok) throw errorFromReply(reply.status, body, reply.headers.get('x-request-id') ?? '');
       const done = body as components['schemas']['ConfirmedFactor'];
@@ -140,12 +155,12 @@ class Session {
     return send();
   }
 
-  private async begin(user: string, password: string, code?: string): Promise<void> {
+  private async begin(user: string, password: string, code?: string, assertion?: Assertion): Promise<void> {
     const ends = this.ends;
     const reply = await fetch(path, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'accept-language': this.language },
-      body: JSON.stringify({ user, password, code }),
+      body: JSON.stringify({ user, password, code, assertion }),
     });
     await this.accept(reply, ends);
   }

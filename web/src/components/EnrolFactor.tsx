@@ -1,20 +1,23 @@
-import { Alert, Button, Flex, Form, QRCode, Typography } from 'antd';
+import { Alert, Button, Flex, Form, Input, QRCode, Typography } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
 import { session } from '../api/session';
 import { useFresh } from '../lib/fresh';
+import { useMe } from '../lib/me';
+import { keysWorkHere, makeKey } from '../lib/webauthn';
 import { CodeField } from './CodeField';
 import { Failure } from './Failure';
 
-/** Enrols an authenticator app step by step: its secret, a first code, and the recovery codes, which are shown this once. */
+/** Enrols an authenticator app or a security key step by step; the recovery codes, which are shown this once, come last. */
 export function EnrolFactor({ onDone }: { onDone: () => void }) {
   const { t } = useTranslation();
   const [secret, setSecret] = useState<Schema['TotpSecret']>();
   const [codes, setCodes] = useState<string[]>();
+  const enrolled = (made: string[]) => (made.length > 0 ? setCodes(made) : onDone());
   const start = useFresh(async (_: undefined) => setSecret(await call(api.POST('/me/second-factor/totp'))));
-  const confirm = useFresh(async ({ code }: { code: string }) => setCodes(await session.confirmFactor(code)));
+  const confirm = useFresh(async ({ code }: { code: string }) => enrolled(await session.confirmFactor(code)));
   if (codes) {
     return (
       <Flex vertical gap={12}>
@@ -37,6 +40,7 @@ export function EnrolFactor({ onDone }: { onDone: () => void }) {
         <Button type="primary" loading={start.run.isPending} onClick={() => start.run.mutate(undefined)}>
           {t('factor.start')}
         </Button>
+        <EnrolKey onEnrolled={enrolled} />
       </Flex>
     );
   }
@@ -57,5 +61,29 @@ export function EnrolFactor({ onDone }: { onDone: () => void }) {
         </Button>
       </Form>
     </Flex>
+  );
+}
+
+/** Enrols a security key or passkey under a name, or says why none can be. */
+function EnrolKey({ onEnrolled }: { onEnrolled: (codes: string[]) => void }) {
+  const { t } = useTranslation();
+  const { second_factor: factor } = useMe();
+  const make = useFresh(async ({ name }: { name: string }) => onEnrolled(await session.confirmKey(name, await makeKey(await call(api.POST('/me/second-factor/webauthn'))))));
+  if (!keysWorkHere(factor?.key_origins ?? [])) {
+    return <Typography.Text type="secondary">{factor?.keys_off ?? t('factor.keysElsewhere', { origins: (factor?.key_origins ?? []).join(' ') })}</Typography.Text>;
+  }
+  return (
+    <>
+      {make.error !== undefined && <Failure error={make.error} />}
+      {make.dialog}
+      <Form layout="vertical" requiredMark={false} onFinish={(v: { name: string }) => make.run.mutate(v)}>
+        <Form.Item name="name" label={t('factor.keyName')} extra={t('factor.keyHelp')} rules={[{ required: true, whitespace: true, message: t('form.required') }]}>
+          <Input maxLength={64} autoComplete="off" />
+        </Form.Item>
+        <Button htmlType="submit" block loading={make.run.isPending}>
+          {t('factor.addKey')}
+        </Button>
+      </Form>
+    </>
   );
 }

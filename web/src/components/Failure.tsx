@@ -59,6 +59,10 @@ function useDetail(e: ApiError): string {
   switch (e.code) {
     case 'client_asked':
       return t('acts.asked', { time: time(e.detail, language) });
+    case 'client_key':
+      return t('failure.key');
+    case 'client_key_known':
+      return t('failure.keyKnown');
     case 'client_network':
       return t('failure.network');
     case 'client_stream':

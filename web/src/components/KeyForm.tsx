@@ -5,6 +5,7 @@ import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
 import { useLabel } from '../i18n';
+import { useProjects } from '../lib/levels';
 import { useMay, useMe } from '../lib/me';
 import { LimitFields, limitsEntered, type LimitsEntered } from './LimitFields';
 
@@ -32,6 +33,7 @@ export function KeyForm({ form, own, edited, onSubmit }: { form: FormInstance<Ke
   const mayRaise = useMay('keys.write');
   const narrow = own && !mayRaise;
   const defaults = useKeyDefaults().data;
+  const projects = useProjects().data?.filter((p) => !p.suspension || p.id === edited?.project);
   const days = defaults && Math.round(defaults.lifetime_days);
   const lifetime = own && defaults ? dayjs(edited?.created_at).add(defaults.lifetime_days, 'day').subtract(1, 'day') : undefined;
   const latest = narrow && edited?.expires_at ? dayjs(edited.expires_at) : lifetime;
@@ -39,7 +41,7 @@ export function KeyForm({ form, own, edited, onSubmit }: { form: FormInstance<Ke
   const initial: Partial<KeyFields> = edited
     ? {
         name: edited.name,
-        project: edited.project,
+        project: edited.project || undefined,
         labels: edited.labels,
         scopes: edited.scopes,
         models: edited.models,
@@ -54,8 +56,8 @@ export function KeyForm({ form, own, edited, onSubmit }: { form: FormInstance<Ke
       <Form.Item name="name" label={t('keys.name')} rules={[{ required: true, message: t('form.required') }]}>
         <Input autoFocus maxLength={128} />
       </Form.Item>
-      <Form.Item name="project" label={t('keys.project')}>
-        <Input maxLength={64} />
+      <Form.Item name="project" label={t('keys.project')} extra={t(narrow && edited ? 'keys.projectKept' : 'keys.projectHelp')}>
+        <Select allowClear showSearch={{ optionFilterProp: 'label' }} disabled={narrow && edited !== undefined} options={projects?.map((p) => ({ value: p.id, label: p.name === p.id ? p.id : `${p.name} · ${p.id}` }))} />
       </Form.Item>
       <Form.Item name="expires" label={t('keys.expires')} extra={ending}>
         <DatePicker style={{ width: '100%' }} minDate={dayjs()} maxDate={latest} allowClear={!edited} />

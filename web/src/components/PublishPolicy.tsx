@@ -5,6 +5,7 @@ import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
 import { toApiError } from '../api/errors';
+import { useOrganisations, useProjects } from '../lib/levels';
 import { useMe } from '../lib/me';
 import { Failure } from './Failure';
 import { TextDiff } from './TextDiff';
@@ -12,12 +13,23 @@ import { TextDiff } from './TextDiff';
 type Policy = Schema['Policy'];
 
 export const everyTenant = '*';
+const organisationMark = 'org:';
+
+/** The scope of a version, as its name has it. */
+export const scopeOf = (p: Policy) => p.name.slice(0, p.name.lastIndexOf('@'));
+
+/** What a request names of a scope: tenant and project, or organisation. */
+const named = (scope: string) => {
+  if (scope.startsWith(organisationMark)) return { organisation: scope.slice(organisationMark.length) };
+  const [tenant, project] = scope.split('/');
+  return { tenant, project };
+};
 
 /** The version with its text. */
 export function usePolicy(p: Policy | undefined) {
   return useQuery({
     queryKey: ['policy', p?.name],
-    queryFn: () => call(api.GET('/policies/{version}', { params: { path: { version: p!.version }, query: { tenant: p!.tenant } } })),
+    queryFn: () => call(api.GET('/policies/{version}', { params: { path: { version: p!.version }, query: named(scopeOf(p!)) } })),
     enabled: p !== undefined,
   });
 }
@@ -26,29 +38,33 @@ export function usePolicy(p: Policy | undefined) {
 function useActivePolicy(target: string, enabled = true) {
   return useQuery({
     queryKey: ['policies', 'in force', target],
-    queryFn: async () => (await call(api.GET('/policies', { params: { query: { tenant: target, limit: 1 } } }))).items[0] ?? null,
+    queryFn: async () => (await call(api.GET('/policies', { params: { query: { ...named(target), limit: 1 } } }))).items[0] ?? null,
     enabled,
     staleTime: 0,
     gcTime: 0,
   });
 }
 
-/** Publishes a text for one tenant or for all without a policy of their own, after showing for whom and what that changes. */
+/** Publishes a text for a tenant, one of its projects, an organisation or all without a policy of their own, after showing for whom and what that changes. */
 export function PublishPolicy({ yaml, opened, onPublished, onClose }: { yaml: string; opened?: Policy; onPublished: (p: Policy) => void; onClose: () => void }) {
   const { t } = useTranslation();
   const { tenant, permissions } = useMe();
   const label = useId();
   const mayAll = permissions.includes('tenants.read'); // only people of the operator have a permission of the whole installation
-  const [target, setTarget] = useState(opened?.tenant === everyTenant && mayAll ? everyTenant : tenant);
+  const opens = opened && scopeOf(opened);
+  const [target, setTarget] = useState(opens?.startsWith(`${tenant}/`) || (mayAll && (opens === everyTenant || opens?.startsWith(organisationMark))) ? opens! : tenant);
+  const projects = useProjects(permissions.includes('keys.read')).data ?? [];
+  const organisations = useOrganisations(mayAll).data ?? [];
   const mine = useActivePolicy(tenant);
   const everyones = useActivePolicy(everyTenant, mayAll);
-  const asked = target === everyTenant ? everyones : mine;
+  const other = useActivePolicy(target, target !== tenant && target !== everyTenant);
+  const asked = target === everyTenant ? everyones : target === tenant ? mine : other;
   const active = asked.data ?? undefined;
   const known = mine.data !== undefined && asked.data !== undefined;
   const failed = mine.error ?? asked.error;
   const current = usePolicy(active);
   const publish = useMutation({
-    mutationFn: () => call(api.POST('/policies', { body: { tenant: target, yaml, expected: active?.name ?? '' } })),
+    mutationFn: () => call(api.POST('/policies', { body: { ...named(target), yaml, expected: active?.name ?? '' } })),
     onSuccess: onPublished,
     onError: (error) => toApiError(error).code === 'policy_changed' && asked.refetch(), // to be compared with anew, and asked again
   });
@@ -67,6 +83,8 @@ export function PublishPolicy({ yaml, opened, onPublished, onClose }: { yaml: st
             onChange={(e) => setTarget(e.target.value as string)}
             options={[
               { value: tenant, label: t('policy.targetTenant', { tenant }) },
+              ...projects.map((p) => ({ value: `${tenant}/${p.id}`, label: t('policy.targetProject', { project: p.name }) })),
+              ...organisations.map((o) => ({ value: organisationMark + o.id, label: t('policy.targetOrganisation', { organisation: o.name }) })),
               { value: everyTenant, label: t('policy.targetAll'), disabled: !mayAll },
             ]}
           />
@@ -106,10 +124,14 @@ export function PublishPolicy({ yaml, opened, onPublished, onClose }: { yaml: st
 function Meaning({ target, tenant, active, mine }: { target: string; tenant: string; active?: Policy; mine?: Policy }) {
   const { t } = useTranslation();
   const name = active?.name;
+  if (target !== everyTenant && target !== tenant) {
+    if (name === undefined || !active) return t('policy.meansScopeFirst', { scope: target });
+    return scopeOf(active) === target ? t('policy.meansScopeReplace', { name, scope: target }) : t('policy.meansScopeOwn', { name, scope: target });
+  }
   if (target !== everyTenant) {
     if (name === undefined) return t('policy.meansFirst', { tenant });
-    return active?.tenant === tenant ? t('policy.meansReplace', { name, tenant }) : t('policy.meansOwn', { name, tenant });
+    return active && scopeOf(active) === tenant ? t('policy.meansReplace', { name, tenant }) : t('policy.meansOwn', { name, tenant });
   }
   const first = name === undefined ? t('policy.meansAllFirst') : t('policy.meansAll', { name });
-  return `${first} ${mine?.tenant === tenant ? t('policy.meansNotMine', { tenant, name: mine.name }) : t('policy.meansMine', { tenant })}`;
+  return `${first} ${mine && scopeOf(mine) === tenant ? t('policy.meansNotMine', { tenant, name: mine.name }) : t('policy.meansMine', { tenant })}`;
 }

@@ -1,4 +1,5 @@
 import {
+  ApartmentOutlined,
   ApiOutlined,
   AuditOutlined,
   BankOutlined,
@@ -44,6 +45,7 @@ const entries = [
   { path: 'keys', key: 'keys', icon: <KeyOutlined />, permission: 'keys.read', own: 'keys.own' },
   { path: 'users', key: 'users', icon: <TeamOutlined />, permission: 'users.read' },
   { path: 'service-accounts', key: 'services', icon: <ApiOutlined />, permission: 'users.read' },
+  { path: 'organisations', key: 'organisations', icon: <ApartmentOutlined />, permission: 'tenants.read' },
   { path: 'tenants', key: 'tenants', icon: <BankOutlined />, permission: 'tenants.read' },
   { path: 'usage', key: 'usage', icon: <BarChartOutlined />, permission: 'usage.read' },
   { path: 'knowledge', key: 'knowledge', icon: <ReadOutlined />, permission: 'rag.read' },
@@ -181,7 +183,7 @@ function UserMenu() {
             { key: 'roles', disabled: true, label: me.roles.map((r) => label('role', r)).join(', ') },
             { type: 'divider' },
             { key: 'password', icon: <LockOutlined />, label: t('user.password'), onClick: () => setChanging(true) },
-            ...(me.second_factor?.available ? [{ key: 'factor', icon: <SafetyOutlined />, label: t('user.factor'), onClick: () => setFactor(true) }] : []),
+            ...(me.second_factor?.available || me.second_factor?.enrolled ? [{ key: 'factor', icon: <SafetyOutlined />, label: t('user.factor'), onClick: () => setFactor(true) }] : []),
             { key: 'out', icon: <LogoutOutlined />, label: t('user.signOut'), onClick: () => void session.logout() },
           ],
         }}

@@ -25,7 +25,7 @@ const value = (row: Row, measure: Measure): number => {
 /** Stacked bars by day when the report has days, else one bar per row. Days without usage stay visible as gaps. */
 export function usageOption(rows: Row[], measure: Measure, group: string[], from: string, to: string, language: Language): EChartsCoreOption {
   const byDay = group.includes('day');
-  const others = group.filter((d) => d !== 'day') as ('tenant' | 'key' | 'model')[];
+  const others = group.filter((d) => d !== 'day') as ('tenant' | 'project' | 'key' | 'model')[];
   const nameOf = (row: Row) => others.map((d) => row[d] ?? '').join(' · ');
   const currency = rows[0]?.currency ?? '';
   const show = (v: number) => (measure === 'cost' ? money(v, currency, language) : measure === 'energy' ? energy(v, language) : compact(v, language));

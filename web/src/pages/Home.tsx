@@ -107,7 +107,7 @@ function Budgets({ budgets, mayRemove }: { budgets: Schema['Budget'][]; mayRemov
       okButtonProps: { danger: true },
       onOk: async () => {
         try {
-          await call(api.DELETE('/budgets', { params: { query: { tenant: b.tenant, key: b.key, period: b.period } } }));
+          await call(api.DELETE('/budgets', { params: { query: { tenant: b.tenant, project: b.project, key: b.key, period: b.period } } }));
           await queries.invalidateQueries({ queryKey: ['budgets'] });
         } catch (error) {
           modal.error({ title: t('budget.remove'), content: <Failure error={error} /> });
@@ -120,10 +120,10 @@ function Budgets({ budgets, mayRemove }: { budgets: Schema['Budget'][]; mayRemov
       {budgets.map((b) => {
         const used = b.spent_nano + b.reserved_nano;
         const ratio = b.limit_nano === 0 ? 100 : Math.min(100, (used / b.limit_nano) * 100);
-        const name = b.key ? t('home.keyBudget', { key: b.key }) : t('home.tenantBudget', { tenant: b.tenant });
+        const name = b.key ? t('home.keyBudget', { key: b.key }) : b.project ? t('home.projectBudget', { project: b.project }) : t('home.tenantBudget', { tenant: b.tenant });
         const period = label('period', b.period);
         return (
-          <div key={`${b.tenant}/${b.key ?? ''}/${b.period}`}>
+          <div key={`${b.tenant}/${b.project ?? ''}/${b.key ?? ''}/${b.period}`}>
             <Flex justify="space-between" align="center" gap={8} wrap>
               <span>
                 {name} <Typography.Text type="secondary">{period}</Typography.Text>

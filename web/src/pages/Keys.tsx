@@ -12,6 +12,7 @@ import { EditKey } from '../components/EditKey';
 import { Failure } from '../components/Failure';
 import { useKeyDefaults } from '../components/KeyForm';
 import { Page, Panel } from '../components/Panel';
+import { Projects } from '../components/Projects';
 import { RotateKey } from '../components/RotateKey';
 import { Time } from '../components/Time';
 import { useLabel, useLanguage } from '../i18n';
@@ -146,6 +147,7 @@ export default function Keys() {
           </Button>
         )}
       </Panel>
+      {mayRead && <Projects />}
       {creating && (
         <CreateKey
           own={own}

@@ -3,13 +3,14 @@ import { Alert, Button, Card, Flex, Form, Input, theme, Typography } from 'antd'
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
-import { toApiError } from '../api/errors';
+import { type ApiError, toApiError } from '../api/errors';
 import { session } from '../api/session';
 import { OpenBreakGlass } from '../components/BreakGlass';
 import { CodeField } from '../components/CodeField';
 import { Failure } from '../components/Failure';
 import { LanguageSwitch } from '../components/Shell';
 import { useSession } from '../lib/me';
+import { askKey, keysWorkHere } from '../lib/webauthn';
 
 export function Login() {
   const { t } = useTranslation();
@@ -17,20 +18,33 @@ export function Login() {
   const { ended } = useSession();
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
-  const [wantsCode, setWantsCode] = useState(false);
   const [emergency, setEmergency] = useState(false);
-  const submit = async ({ user, password, code }: { user: string; password: string; code?: string }) => {
+  const [wanted, setWanted] = useState<ApiError['factors']>();
+  const [form] = Form.useForm<{ user: string; password: string; code?: string }>();
+  const attempt = async (sign: () => Promise<void>) => {
     setBusy(true);
     setError(undefined);
     try {
-      await session.login(user, password, code);
+      await sign();
     } catch (e) {
-      if (toApiError(e).code === 'second_factor_required' && !code) setWantsCode(true);
+      const refused = toApiError(e);
+      if (refused.code === 'second_factor_required') setWanted(refused.factors);
       else setError(e);
     } finally {
       setBusy(false);
     }
   };
+  const submit = ({ user, password, code }: { user: string; password: string; code?: string }) => attempt(() => session.login(user, password, code));
+  const withKey = () =>
+    attempt(async () => {
+      const { user, password } = form.getFieldsValue();
+      try {
+        await session.loginWithKey(user, password, await askKey(wanted!.key!));
+      } catch (e) {
+        if (toApiError(e).code === 'wrong_assertion') await session.login(user, password).catch((next: unknown) => setWanted(toApiError(next).factors)); // what was asked for is spent
+        throw e;
+      }
+    });
   return (
     <Flex component="main" vertical align="center" justify="center" style={{ minHeight: '100vh', padding: 24, background: token.colorBgLayout }}>
       <Card style={{ width: '100%', maxWidth: 400 }}>
@@ -50,14 +64,21 @@ export function Login() {
         <Flex vertical gap={16} style={emergency ? { display: 'none' } : undefined}>
           {ended && !error && <Alert type="info" showIcon title={t('login.ended')} />}
           {error !== undefined && <Failure error={error} />}
-          <Form layout="vertical" onFinish={(v: { user: string; password: string; code?: string }) => void submit(v)} requiredMark={false}>
+          <Form form={form} layout="vertical" onFinish={(v: { user: string; password: string; code?: string }) => void submit(v)} requiredMark={false}>
             <Form.Item name="user" label={t('login.user')} rules={[{ required: true, message: t('form.required') }]}>
               <Input prefix={<UserOutlined aria-hidden />} autoComplete="username" autoFocus />
             </Form.Item>
             <Form.Item name="password" label={t('login.password')} rules={[{ required: true, message: t('form.required') }]}>
               <Input.Password prefix={<LockOutlined aria-hidden />} autoComplete="current-password" />
             </Form.Item>
-            {wantsCode && <CodeField help={t('factor.codeHelp')} />}
+            {wanted?.key && keysWorkHere() && (
+              <Form.Item>
+                <Button block loading={busy} onClick={() => void withKey()}>
+                  {t('factor.useKey')}
+                </Button>
+              </Form.Item>
+            )}
+            {wanted && <CodeField help={t(wanted.kinds.includes('totp') || !wanted.key ? 'factor.codeHelp' : 'factor.recoveryOnly')} />}
             <Button type="primary" htmlType="submit" block loading={busy} aria-label={t('login.submit')}>
               {t('login.submit')}
             </Button>

@@ -11,7 +11,7 @@ import { Failure } from '../components/Failure';
 import { LinkButton } from '../components/LinkButton';
 import { Page, Panel } from '../components/Panel';
 import { PolicyTrial } from '../components/PolicyTrial';
-import { everyTenant, PublishPolicy, usePolicy } from '../components/PublishPolicy';
+import { everyTenant, PublishPolicy, scopeOf, usePolicy } from '../components/PublishPolicy';
 import { TextDiff } from '../components/TextDiff';
 import { Time } from '../components/Time';
 import { getDraft, setDraft, useDrafts } from '../lib/drafts';
@@ -56,7 +56,7 @@ export default function Policies() {
       ),
       csv: (p) => p.name,
     },
-    { key: 'scope', title: t('policy.scope'), render: (p) => <div style={{ maxWidth: 110 }}>{p.tenant === everyTenant ? t('policy.everyTenant') : p.tenant}</div>, csv: (p) => p.tenant },
+    { key: 'scope', title: t('policy.scope'), render: (p) => <div style={{ maxWidth: 110 }}>{scopeOf(p) === everyTenant ? t('policy.everyTenant') : scopeOf(p)}</div>, csv: scopeOf },
     {
       key: 'created',
       title: t('policy.published'),

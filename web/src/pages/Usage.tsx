@@ -6,6 +6,7 @@ import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
 import { type Column, DataTable } from '../components/DataTable';
+import { labelTexts } from '../components/LevelForms';
 import { Page, Panel } from '../components/Panel';
 import { StatementPanel } from '../components/StatementPanel';
 import { UsageTiles } from '../components/UsageTiles';
@@ -17,8 +18,8 @@ import { useFilters } from '../lib/url';
 const Chart = lazy(() => import('../components/Chart').then((m) => ({ default: m.Chart })));
 
 type Row = Schema['UsageRow'];
-type Dimension = 'tenant' | 'key' | 'model' | 'day';
-const dimensions: Dimension[] = ['day', 'model', 'key', 'tenant'];
+type Dimension = 'tenant' | 'project' | 'key' | 'model' | 'day';
+const dimensions: Dimension[] = ['day', 'model', 'key', 'project', 'tenant'];
 const utcDay = 'YYYY-MM-DD';
 const utcToday = () => dayjs(new Date().toISOString().slice(0, 10));
 
@@ -31,6 +32,7 @@ export default function Usage() {
     to: utcToday().format(utcDay),
     group: 'day,model',
     key: '',
+    project: '',
     model: '',
     measure: 'tokens',
   });
@@ -42,6 +44,7 @@ export default function Usage() {
     to: `${dayjs(filters.to).add(1, 'day').format(utcDay)}T00:00:00Z`,
     group_by: group,
     key: filters.key || undefined,
+    project: filters.project || undefined,
     model: filters.model || undefined,
   };
   const report = useQuery({
@@ -63,6 +66,7 @@ export default function Usage() {
       render: (r) => r[d] ?? (i === 0 && r === report.data?.total ? t('usage.total') : ''),
       csv: (r) => r[d] ?? '',
     })),
+    ...(group.includes('project') ? [{ key: 'labels', title: t('organisations.labels'), render: (r: Row) => labelTexts(r.labels ?? {}).join(' '), csv: (r: Row) => labelTexts(r.labels ?? {}).join(' ') }] : []),
     ...(['requests', 'prompt_tokens', 'cached_tokens', 'completion_tokens'] as const).map((k): Column<Row> => ({
       key: k,
       title: t(`usage.${k}`),
@@ -108,6 +112,7 @@ export default function Usage() {
         />
         <Input.Search allowClear aria-label={t('usage.model')} placeholder={t('usage.model')} defaultValue={filters.model} onSearch={(model) => setFilters({ model })} style={{ width: 200 }} />
         <Input.Search allowClear aria-label={t('usage.key')} placeholder={t('usage.key')} defaultValue={filters.key} onSearch={(key) => setFilters({ key })} style={{ width: 200 }} />
+        <Input.Search allowClear aria-label={t('usage.project')} placeholder={t('usage.project')} defaultValue={filters.project} onSearch={(project) => setFilters({ project })} style={{ width: 200 }} />
       </Flex>
       <Panel title={t('usage.total')}>
         <UsageTiles total={report.data?.total} />
@@ -145,8 +150,8 @@ export default function Usage() {
           asOf={report.data?.as_of}
           total={group.length > 0 ? report.data?.total : undefined}
         />
-        {(filters.key || filters.model) && (
-          <Button size="small" onClick={() => setFilters({ key: '', model: '' })}>
+        {(filters.key || filters.model || filters.project) && (
+          <Button size="small" onClick={() => setFilters({ key: '', model: '', project: '' })}>
             {t('usage.clear')}
           </Button>
         )}

@@ -98,6 +98,25 @@ describe('API keys', () => {
     screen.getByRole('radio', { name: 'Visible text too' });
   });
 
+  it('name a project of the tenant, which is chosen and not written, and none that is suspended', async () => {
+    signIn(admin);
+    const project = { tenant: 'demo', labels: {}, limits: { requests_per_minute: 0, tokens_per_minute: 0, concurrent: 0 }, created_at: '2026-11-20T08:00:00Z' };
+    const sent = server({
+      ...answers(),
+      'GET /projects': () => json(200, { items: [{ ...project, id: 'shop', name: 'Shop' }, { ...project, id: 'closed', name: 'Closed', suspension: { since: '2026-11-24T08:00:00Z', reason: 'leak' } }] }),
+    });
+    show(<Keys />);
+    await screen.findByText(/No keys yet/);
+    await press('Create key');
+    const dialog = screen.getByRole('dialog');
+    write('Name', 'bot');
+    fireEvent.mouseDown(within(dialog).getByRole('combobox', { name: 'Project' }));
+    fireEvent.click(await screen.findByTitle('Shop · shop'));
+    expect(screen.queryByTitle('Closed · closed')).toBeNull();
+    await press('Create key', dialog);
+    await waitFor(() => expect(sent.find((s) => s.method === 'POST')?.body).toMatchObject({ name: 'bot', project: 'shop' }));
+  });
+
   it('of a developer’s own are only narrowed, and the form says up to what', async () => {
     signIn(developer);
     const sent = server({ ...answers(key({ owner: { id: 'u7', name: 'wang.fang' } })), 'PATCH /keys/abc': () => json(200, key({})) });

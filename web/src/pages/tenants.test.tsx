@@ -14,7 +14,7 @@ afterEach(() => {
 });
 
 const tenant = (more: Partial<Schema['Tenant']>): Schema['Tenant'] => ({
-  id: 'bank', name: 'First Bank', operator: false, limits: { requests_per_minute: 0, tokens_per_minute: 9000, concurrent: 0 }, created_at: '2026-11-20T08:00:00Z', ...more,
+  id: 'bank', name: 'First Bank', organisation: 'default', labels: {}, operator: false, limits: { requests_per_minute: 0, tokens_per_minute: 9000, concurrent: 0 }, created_at: '2026-11-20T08:00:00Z', ...more,
 });
 const operator = tenant({ id: 'demo', name: 'Demo', operator: true });
 const suspended = tenant({ id: 'court', name: 'Court', suspension: { since: '2026-11-24T08:00:00Z', by: 'u1', by_name: 'wang.fang', reason: 'contract ended' } });

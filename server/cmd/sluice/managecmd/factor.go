@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +19,7 @@ import (
 // ownFactorCommand manages the second factor of the account that signs in.
 func (a *app) ownFactorCommand(flags *cli.RemoteFlags) *cobra.Command {
 	cmd := &cobra.Command{Use: "factor", Short: cli.Both("cli.user_factor.short")}
-	cmd.AddCommand(a.enrolFactorCommand(flags), a.removeFactorCommand(flags))
+	cmd.AddCommand(a.enrolFactorCommand(flags), a.listFactorsCommand(flags), a.removeFactorCommand(flags))
 	return cmd
 }
 
@@ -56,14 +58,43 @@ func (a *app) enrolFactorCommand(flags *cli.RemoteFlags) *cobra.Command {
 	}
 }
 
-func (a *app) removeFactorCommand(flags *cli.RemoteFlags) *cobra.Command {
+func (a *app) listFactorsCommand(flags *cli.RemoteFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove", Short: cli.Both("cli.user_factor_remove.short"), Args: cli.Exactly(0),
+		Use: "list", Short: cli.Both("cli.user_factor_list.short"), Args: cli.Exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.Ask(cmd.Context(), *flags, http.MethodDelete, "/me/second-factor", nil, nil); err != nil {
+			var list adminapi.FactorList
+			if err := a.Ask(cmd.Context(), *flags, http.MethodGet, "/me/second-factors", nil, &list); err != nil {
 				return err
 			}
-			fmt.Fprintln(a.Stdout, a.Say("cli.user_factor_remove.done", flags.User))
+			w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
+			fmt.Fprintln(w, "ID\tKIND\tNAME\tCREATED\tLAST USED\tSIGNATURES\tBACKED UP\tSTATE")
+			for _, f := range list.Items {
+				backedUp, state := "-", "active"
+				if f.BackedUp {
+					backedUp = "yes"
+				}
+				if f.SuspectSince != nil {
+					state = "suspect since " + timeText(f.SuspectSince)
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", f.Id, f.Kind, orDash(f.Name), timeText(&f.CreatedAt), timeText(f.LastUsedAt), f.SignCount, backedUp, state)
+			}
+			return w.Flush()
+		},
+	}
+}
+
+func (a *app) removeFactorCommand(flags *cli.RemoteFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "remove [ID]", Short: cli.Both("cli.user_factor_remove.short"), Args: cli.AtMost(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, done := "/me/second-factor", a.Say("cli.user_factor_remove.done", flags.User)
+			if len(args) == 1 {
+				path, done = "/me/second-factors/"+url.PathEscape(args[0]), a.Say("cli.user_factor_remove.one", args[0], flags.User)
+			}
+			if err := a.Ask(cmd.Context(), *flags, http.MethodDelete, path, nil, nil); err != nil {
+				return err
+			}
+			fmt.Fprintln(a.Stdout, done)
 			return nil
 		},
 	}

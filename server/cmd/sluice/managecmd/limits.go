@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
-// limitFlags are the limits that can be said of a key or a tenant.
+// limitFlags are the limits that can be said of a key, a project, a tenant or an organisation.
 type limitFlags struct{ requests, tokens, concurrent int }
 
 func (f *limitFlags) register(cmd *cobra.Command) {

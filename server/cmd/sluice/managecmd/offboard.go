@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
-func offboardingPath(tenant string) string { return tenantPath(tenant) + "/offboarding" }
+func offboardingPath(tenant string) string { return level{path: "/tenants"}.of(tenant, "/offboarding") }
 
 func (a *app) offboardTenantCommand(flags *cli.RemoteFlags) *cobra.Command {
 	var reason string
