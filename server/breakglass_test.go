@@ -38,6 +38,8 @@ func TestBreakGlass(t *testing.T) {
 	in := start(t, setup{extra: glass + soc.config()})
 	in.admin(http.MethodPost, "/tenants", map[string]string{"id": "bank", "name": "Bank"}, new(any))
 	in.admin(http.MethodPost, "/tenants/bank/suspend", map[string]string{"reason": "by mistake"}, nil)
+	in.admin(http.MethodPost, "/organisations", map[string]string{"id": "group", "name": "Group"}, new(any))
+	in.admin(http.MethodPost, "/organisations/group/suspend", map[string]string{"reason": "by mistake"}, nil)
 	key := in.issueKey(map[string]any{"name": "leaked"})
 	by := in.separated()
 	sec, sys, aud := by["security_admin"], by["system_admin"], by["auditor"]
@@ -89,6 +91,12 @@ func TestBreakGlass(t *testing.T) {
 		"an auditor's account": in.send(http.MethodPost, "/api/v1/users/"+id["auditor"]+"/password-reset", glassy, nil),
 		"an officer's account": in.send(http.MethodPost, "/api/v1/users/"+id["compliance"]+"/second-factor-reset", glassy, nil),
 		"a new auditor":        in.send(http.MethodPost, "/api/v1/users", glassy, map[string]any{"name": "spy", "password": longPassword, "roles": []string{"auditor"}}),
+		"a service account":    in.send(http.MethodPost, "/api/v1/service-accounts", glassy, map[string]any{"name": "spy", "roles": []string{"application"}, "owner": id["security_admin"]}),
+		"an invitation":        in.send(http.MethodPost, "/api/v1/invitations", glassy, map[string]any{"name": "spy", "roles": []string{"security_admin"}}),
+		"a security key":       in.send(http.MethodPost, "/api/v1/me/second-factor/webauthn", glassy, nil),
+		"a project":            in.send(http.MethodPost, "/api/v1/projects", glassy, map[string]string{"id": "x", "name": "x"}),
+		"an organisation":      in.send(http.MethodPost, "/api/v1/organisations", glassy, map[string]string{"id": "x", "name": "x"}),
+		"a move":               in.send(http.MethodPost, "/api/v1/tenants/bank/move", glassy, map[string]string{"organisation": "group"}),
 		"a new emergency":      in.send(http.MethodPost, "/api/v1/users", sec, map[string]any{"name": "spy", "password": longPassword, "roles": []string{"break_glass"}}, "X-Sluice-Approval", "request", "X-Sluice-Reason", "x"),
 		"the data plane":       in.send(http.MethodGet, "/v1/models", glassy, nil),
 	} {
@@ -104,11 +112,20 @@ func TestBreakGlass(t *testing.T) {
 			since = x.Suspension.Since
 		}
 	}
+	var groups adminapi.OrganisationPage
+	in.send(http.MethodGet, "/api/v1/organisations", glassy, nil).decode(t, &groups)
+	var ended map[string]any
+	for _, x := range groups.Items {
+		if x.Suspension != nil {
+			ended = map[string]any{"since": x.Suspension.Since}
+		}
+	}
 	acts := map[string]reply{
-		"resetPassword": in.send(http.MethodPost, "/api/v1/users/"+id["security_admin"]+"/password-reset", glassy, nil),
-		"createUser":    in.send(http.MethodPost, "/api/v1/users", glassy, map[string]any{"name": "helper", "password": longPassword, "roles": []string{"security_admin"}}),
-		"revokeKey":     in.send(http.MethodPost, "/api/v1/keys/"+key.id+"/revoke", glassy, nil),
-		"resumeTenant":  in.send(http.MethodPost, "/api/v1/tenants/bank/resume", glassy, map[string]any{"since": since}),
+		"resumeOrganisation": in.send(http.MethodPost, "/api/v1/organisations/group/resume", glassy, ended),
+		"resetPassword":      in.send(http.MethodPost, "/api/v1/users/"+id["security_admin"]+"/password-reset", glassy, nil),
+		"createUser":         in.send(http.MethodPost, "/api/v1/users", glassy, map[string]any{"name": "helper", "password": longPassword, "roles": []string{"security_admin"}}),
+		"revokeKey":          in.send(http.MethodPost, "/api/v1/keys/"+key.id+"/revoke", glassy, nil),
+		"resumeTenant":       in.send(http.MethodPost, "/api/v1/tenants/bank/resume", glassy, map[string]any{"since": since}),
 	}
 	for what, r := range acts {
 		if r.status >= http.StatusBadRequest {

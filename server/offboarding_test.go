@@ -31,13 +31,17 @@ type leaving struct {
 // settled makes a tenant with accounts, keys, a policy, a budget, documents, and a conversation whose texts and values are kept.
 func (in *installation) settled(tenant, mobile string) leaving {
 	in.t.Helper()
-	l := leaving{tenant: tenant, plain: []string{mobile, tenant + "-key-canary", tenant + "-policy-canary", tenant + "-document-canary", tenant + "-text-canary", tenant + "-budget-canary"}}
+	l := leaving{tenant: tenant, plain: []string{mobile, tenant + "-key-canary", tenant + "-policy-canary", tenant + "-document-canary", tenant + "-text-canary", tenant + "-budget-canary", tenant + "-project-canary"}}
 	in.admin(http.MethodPost, "/tenants", map[string]string{"id": tenant, "name": "The " + tenant}, new(any))
 	in.newAccount(tenant+"-person", map[string]any{"tenant": tenant}, "developer")
 	in.newAccount(tenant+"-owner", map[string]any{"tenant": tenant}, "auditor")
-	l.key = in.issueKey(map[string]any{"name": tenant + "-key-canary", "tenant": tenant, "project": tenant + "-budget-canary"})
+	project := tenant + "-budget-canary"
+	in.admin(http.MethodPost, "/projects", map[string]any{"tenant": tenant, "id": project, "name": "Shop"}, new(any))
+	l.key = in.issueKey(map[string]any{"name": tenant + "-key-canary", "tenant": tenant, "project": project})
 	policy := strings.Replace(revealPolicy(20, usualRules), "name: reveals", "name: reveals # "+tenant+"-policy-canary", 1)
 	in.admin(http.MethodPost, "/policies", map[string]string{"yaml": policy, "tenant": tenant}, new(any))
+	in.admin(http.MethodPost, "/policies", map[string]string{"yaml": strings.Replace(policy, "-policy-", "-project-", 1), "tenant": tenant, "project": project}, new(any))
+	in.admin(http.MethodPut, "/budgets", map[string]any{"tenant": tenant, "project": project, "period": "month", "limit_nano": 5_000_000_000}, new(any))
 	in.admin(http.MethodPut, "/budgets", map[string]any{"tenant": tenant, "period": "month", "limit_nano": 5_000_000_000}, new(any))
 	in.admin(http.MethodPost, "/rag/collections?tenant="+tenant, map[string]string{"name": "kb", "tenant": tenant}, new(any))
 	in.admin(http.MethodPost, "/rag/collections/kb/documents?tenant="+tenant, map[string]string{"name": "a.txt", "text": "The " + tenant + "-document-canary is about trees."}, new(any))
@@ -105,7 +109,7 @@ func TestATenantLeaves(t *testing.T) {
 	parcel := in.send(http.MethodPost, at+"/export", in.token, map[string]bool{"texts": true})
 	files := in.checkParcel(parcel.body)
 	for name, canary := range map[string]string{
-		"policies/1.yaml": "bank-policy-canary", "keys.jsonl": "bank-key-canary", "users.jsonl": "bank-person", "texts.jsonl": "bank-text-canary", "usage.jsonl": `"model":"scripted"`, "documents.jsonl": `"a.txt"`,
+		"policies/1.yaml": "bank-policy-canary", "policies/project-bank-budget-canary-1.yaml": "bank-project-canary", "projects.jsonl": `"name":"Shop"`, "keys.jsonl": "bank-key-canary", "users.jsonl": "bank-person", "texts.jsonl": "bank-text-canary", "usage.jsonl": `"model":"scripted"`, "documents.jsonl": `"a.txt"`,
 	} {
 		if !strings.Contains(string(files[name]), canary) {
 			t.Errorf("%s lacks %s: %s", name, canary, files[name])
@@ -154,6 +158,11 @@ func TestATenantLeaves(t *testing.T) {
 	for what, r := range map[string]reply{
 		"resumed":    in.send(http.MethodPost, "/api/v1/tenants/bank/resume", in.token, map[string]any{"since": o.SuspendedAt}),
 		"an account": in.send(http.MethodPost, "/api/v1/users", in.token, map[string]any{"tenant": "bank", "name": "new", "password": longPassword, "roles": []string{"developer"}}),
+		"moved":      in.send(http.MethodPost, "/api/v1/tenants/bank/move", in.token, map[string]string{"organisation": "default"}),
+		"a project":  in.send(http.MethodPost, "/api/v1/projects", in.token, map[string]string{"tenant": "bank", "id": "new", "name": "New"}),
+		"a service":  in.send(http.MethodPost, "/api/v1/service-accounts", in.token, map[string]any{"tenant": "bank", "name": "new", "roles": []string{"application"}}),
+		"a person":   in.send(http.MethodPost, "/api/v1/invitations", in.token, map[string]any{"tenant": "bank", "name": "new", "roles": []string{"developer"}}),
+		"a budget":   in.send(http.MethodPut, "/api/v1/budgets", in.token, map[string]any{"tenant": "bank", "project": "new", "period": "month", "limit_nano": 1}),
 		"a key":      in.send(http.MethodPost, "/api/v1/keys", in.token, map[string]any{"tenant": "bank", "name": "new"}),
 		"a policy":   in.send(http.MethodPost, "/api/v1/policies", in.token, map[string]string{"tenant": "bank", "yaml": revealPolicy(20, usualRules)}),
 		"begun anew": in.send(http.MethodPost, at, in.token, why),
@@ -227,7 +236,7 @@ func (in *installation) checkErased(o adminapi.Offboarding, approval string) {
 		before[c.Table] = c.Before
 	}
 	for table, least := range map[string]int64{
-		"audit_contents": 2, "audit_subject_keys": 1, "vault_keys": 1, "vault_values": 1, "rag_documents": 1, "rag_chunks": 1, "identity_users": 1, "identity_keys": 1, "policy_documents": 1, "billing_budgets": 1,
+		"audit_contents": 2, "audit_subject_keys": 1, "vault_keys": 1, "vault_values": 1, "rag_documents": 1, "rag_chunks": 1, "identity_users": 1, "identity_keys": 1, "identity_projects": 1, "policy_documents": 2, "billing_budgets": 2,
 		"access_reviews": 1, "erasure_approvals": 1, "identity_sessions": 1,
 	} {
 		if before[table] < least {

@@ -226,7 +226,7 @@ type accounts struct {
 	ended         map[string]struct{} // sign-in families ended before their session tokens expired
 	duties        Duties
 	services      map[string]serviceEntry
-	demanded      time.Time // until when a replica has administrators enrol a second factor
+	demanded      time.Time         // until when a replica has administrators enrol a second factor
 	emergencies   map[string]useRow // that may be open
 }
 

@@ -102,6 +102,9 @@ func (k *kit) settle(tenant string) {
 		"INSERT INTO billing_spend (budget, period, spent) VALUES ('b-T', '2026-01', 1)",
 		"INSERT INTO billing_leases (id, budget, period, node, owner, amount, expires_at) VALUES ('l-T', 'b-T', '2026-01', 'n', 'o', 1, 1)",
 		"INSERT INTO policy_documents (tenant, version, digest, name, source, canonical, created_at, created_by) VALUES ('T', 1, 'd', 'n', 'schema: 2', '{}', 1, 'u')",
+		"INSERT INTO policy_documents (tenant, version, digest, name, source, canonical, created_at, created_by) VALUES ('T'||'/p', 1, 'd', 'n', 'schema: 2', '{}', 1, 'u')",
+		"INSERT INTO identity_projects (tenant, id, name, labels, created_at, suspended_at, suspended_by, suspension, requests_per_minute, tokens_per_minute, concurrent) VALUES ('T', 'p', 'P', '{}', 1, 0, '', '', 0, 0, 0)",
+		"INSERT INTO identity_challenges (digest, user_id, expires_at) VALUES ('c-T', 'U', 1)",
 		"INSERT INTO reveal_people (person, touched) VALUES ('U', 1)",
 		"INSERT INTO reveal_uses (id, person, target, time, clear) VALUES ('ru-T', 'U', 't', 1, 1)",
 		"INSERT INTO identity_sessions (digest, family, user_id, source, started_at, expires_at, used_at, revoked_at) VALUES ('s-T', 'f', 'U', '', 1, 1, 0, 0)",
@@ -175,11 +178,17 @@ func TestEraseEverything(t *testing.T) {
 		k := newKit(t, db)
 		k.settle("other")
 		kept := k.counts("other")
-		if err := k.db.Exec("DELETE FROM policy_documents WHERE tenant = 'other'").Error; err == nil {
-			t.Error("a policy was deleted of a tenant that stays")
-		}
+		k.must(k.db.Exec("INSERT INTO policy_documents (tenant, version, digest, name, source, canonical, created_at, created_by) VALUES ('gone-not/p', 1, 'd', 'n', 's', '{}', 1, 'u'), ('org:gone', 1, 'd', 'n', 's', '{}', 1, 'u')").Error)
 		r := k.decided("gone")
 		before := k.counts("gone")
+		if before["policy_documents"] != 2 || before["identity_projects"] != 1 {
+			t.Errorf("%v", before)
+		}
+		for _, scope := range []string{"other", "other/p", "gone-not/p", "org:gone"} {
+			if err := k.db.Exec("DELETE FROM policy_documents WHERE tenant = ?", scope).Error; err == nil {
+				t.Errorf("a policy of %s was deleted, which stays", scope)
+			}
+		}
 		k.must(k.attempt(t.Context(), r))
 		for table, n := range k.counts("gone") {
 			if n != 0 && Goes(table) {
