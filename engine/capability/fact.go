@@ -84,3 +84,25 @@ func (f Fact[T]) MarshalYAML() (any, error) {
 	}
 	return full[T]{f.Value, f.Evidence}, nil
 }
+
+// UnmarshalYAML implements yaml.Unmarshaler. A cell may be its status alone: then its grade is E1, or E0 on a roadmap, and the rest is that of the
+// contract.
+func (c *Cell) UnmarshalYAML(n *yaml.Node) error {
+	*c = Cell{}
+	if n.Kind == yaml.ScalarNode {
+		if err := n.Decode(&c.Status); err != nil {
+			return err
+		}
+		if c.Status != Roadmap {
+			c.Grade = E1
+		}
+		return nil
+	}
+	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+		if err := knownMember(n.Content[i], "status", "grade", "owner", "when", "fallback", "source", "note"); err != nil {
+			return err
+		}
+	}
+	type plain Cell
+	return n.Decode((*plain)(c))
+}

@@ -341,3 +341,36 @@ func (r Reason) phrase() fault.Phrase {
 	}
 	return fault.Say("capability.met")
 }
+
+// Claim returns the contract with features that an operator vouches for: known at E1, guaranteed by the control plane. What a check has switched off, or a
+// roadmap names, stays so only if the operator does not vouch for it; a better-known cell stays as it is.
+func (c Contract) Claim(features []Feature, source string) Contract {
+	c.Features = maps.Clone(c.Features)
+	if c.Features == nil {
+		c.Features = map[Feature]Cell{}
+	}
+	for _, f := range features {
+		if cell, ok := c.Features[f]; !ok || cell.Standing() == Roadmap {
+			c.Features[f] = Cell{Status: Claimed, Grade: E1, Owner: OwnerControl, Source: source}
+		}
+	}
+	return c
+}
+
+// Limit returns the contract with no grade above a bound: what rests on a document of grade g is known no better.
+func (c Contract) Limit(most Grade) Contract {
+	limit := func(in map[Feature]Cell) map[Feature]Cell {
+		out := maps.Clone(in)
+		for f, cell := range out {
+			cell.Grade = min(cell.Grade, most)
+			out[f] = cell
+		}
+		return out
+	}
+	c.Features = limit(c.Features)
+	c.Models = slices.Clone(c.Models)
+	for i := range c.Models {
+		c.Models[i].Features = limit(c.Models[i].Features)
+	}
+	return c
+}

@@ -49,7 +49,7 @@ type Profile struct {
 	Tokenizer Tokenizer           `yaml:"tokenizer,omitempty" json:"tokenizer,omitzero"`
 	Adapters  Adapters            `yaml:"adapters,omitempty" json:"adapters,omitzero"`
 	Quirks    []Quirk             `yaml:"quirks,omitempty" json:"quirks,omitempty"`
-	Contract  capability.Contract `yaml:"contract,omitempty" json:"contract"`
+	Claimed   capability.Contract `yaml:"contract,omitempty" json:"contract"` // what its documents claim; Contract says what may be believed
 
 	digest string
 }
@@ -177,8 +177,9 @@ type Request struct {
 	Seed              Parameter `yaml:"seed,omitempty" json:"seed,omitzero"`
 	Echo              Parameter `yaml:"echo,omitempty" json:"echo,omitzero"`
 	Logprobs          Parameter `yaml:"logprobs,omitempty" json:"logprobs,omitzero"`
-	// The forms of answers. As is "response_format" for OpenAI's object, "text" for a plain text, "list" for a list of texts, "typed" for
-	// an object {"type": Name's last member, …}, or "grammar" where a choice is sent as a grammar.
+	// The forms of answers. As is "response_format" for OpenAI's object, "text" for a plain text, "list" for a list of texts, "typed" for an object
+	// {"type": "regex" or "json_schema", "value": …}, "regex_schema" for {"type": "regex_schema", "regex_schema": …}; a choice may be sent as a
+	// "grammar" or a "regex" of its texts.
 	JSONObject Parameter `yaml:"json_object,omitempty" json:"json_object,omitzero"`
 	JSONSchema Parameter `yaml:"json_schema,omitempty" json:"json_schema,omitzero"`
 	Regex      Parameter `yaml:"regex,omitempty" json:"regex,omitzero"`
