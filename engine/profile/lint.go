@@ -211,6 +211,7 @@ func (l *linter) words() {
 	} {
 		l.oneOf("request."+name+".as", a.As, "response_format", "text", "list", "typed", "grammar", "regex", "regex_schema")
 	}
+	l.oneOf("rerank_scores", p.RerankScores, "logit")
 	l.oneOf("tokenizer.from", p.Tokenizer.From, "endpoint", "huggingface", "gguf")
 }
 

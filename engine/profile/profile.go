@@ -32,6 +32,8 @@ type Profile struct {
 	// Ran are runs of real software that a test or a report shows.
 	Ran []Run `yaml:"ran,omitempty" json:"ran,omitempty"`
 
+	// RerankScores is "logit" where reranking always answers with log-odds; else scores from 0 to 1 are taken for what they are.
+	RerankScores string `yaml:"rerank_scores,omitempty" json:"rerank_scores,omitempty"`
 	// Cloud: it runs outside, so that data of some classes may not go there.
 	Cloud bool `yaml:"cloud,omitempty" json:"cloud,omitempty"`
 

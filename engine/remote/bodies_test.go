@@ -53,12 +53,12 @@ func anyRequest(r *rand.Rand) *engine.Request {
 func TestBodiesStay(t *testing.T) {
 	var out strings.Builder
 	r := rand.New(rand.NewPCG(5, 6))
-	kinds := map[string]int{}
+	kinds, known := map[string]int{}, dialects{}
 	for i := range 3000 {
 		q := anyRequest(r)
-		for _, dialect := range []string{"", dialectOpenAI, dialectVLLM, dialectLlama} {
+		for _, dialect := range []string{"", "openai", "vllm", "llama.cpp"} {
 			m := ModelConfig{ID: "chat", Upstream: "up", Dialect: dialect, Logprobs: i%7 != 0, Tools: i%11 != 0, Formats: i%13 != 0, Sampling: i%5 != 0}
-			path, body, err := wireForTest(m, q)
+			path, body, err := known.wire(t, m, q)
 			line := fmt.Sprint(err)
 			if err == nil {
 				j, err := json.Marshal(body)
