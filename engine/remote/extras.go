@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -131,7 +130,7 @@ func format(m model, f *engine.Format) (*field, error) {
 	case !m.Formats:
 		return nil, unsupported("response_format", fault.Say("model.no_formats"))
 	case f.JSONObject:
-		p, plain, kind = r.JSONObject, openai.ResponseFormat{Type: openai.FormatObject}, openai.FormatObject
+		p, kind = r.JSONObject, openai.FormatObject
 	case f.JSONSchema != nil:
 		p, plain, kind = r.JSONSchema, f.JSONSchema, openai.FormatSchema
 	case f.Regex != "":
@@ -144,52 +143,5 @@ func format(m model, f *engine.Format) (*field, error) {
 	if p.Name == "" {
 		return nil, unsupported("response_format", fault.Say("remote.json_formats_only"))
 	}
-	return &field{p.Name, spell(p.As, kind, plain, f)}, nil
-}
-
-// spell is the value of a format's field in the form that a profile asks for.
-func spell(as, kind string, plain any, f *engine.Format) any {
-	switch as {
-	case "response_format":
-		if kind == openai.FormatSchema {
-			return openai.ResponseFormat{
-				Type: kind, JSONSchema: &openai.JSONSchema{Name: "answer", Schema: f.JSONSchema, Strict: true},
-			}
-		}
-		return openai.ResponseFormat{Type: kind}
-	case "typed":
-		return struct {
-			Type  string `json:"type"`
-			Value any    `json:"value"`
-		}{kind, plain}
-	case "regex_schema":
-		return struct {
-			Type  string `json:"type"`
-			Regex string `json:"regex_schema"`
-		}{as, f.Regex}
-	case "grammar":
-		return choiceGrammar(f.Choice)
-	case "regex":
-		return choiceRegex(f.Choice)
-	}
-	return plain
-}
-
-// choiceGrammar is the grammar of a list of texts.
-func choiceGrammar(texts []string) string {
-	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`)
-	quoted := make([]string, len(texts))
-	for i, s := range texts {
-		quoted[i] = `"` + escape.Replace(s) + `"`
-	}
-	return "root ::= " + strings.Join(quoted, " | ")
-}
-
-// choiceRegex is the regular expression of a list of texts.
-func choiceRegex(texts []string) string {
-	quoted := make([]string, len(texts))
-	for i, s := range texts {
-		quoted[i] = regexp.QuoteMeta(s)
-	}
-	return "(" + strings.Join(quoted, "|") + ")"
+	return &field{p.Name, p.Spell(kind, plain)}, nil
 }

@@ -62,6 +62,8 @@ type Series struct {
 	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
 	// Older are names in earlier releases, newest first, read where Name is not on the page.
 	Older []string `json:"older,omitempty" yaml:"older,omitempty"`
+	// Optional: only some releases or configurations have it, so that its absence is no fault.
+	Optional bool `json:"optional,omitempty" yaml:"optional,omitempty"`
 	// Source names the source of the fact in its profile.
 	Source string `json:"source,omitempty" yaml:"source,omitempty"`
 }
