@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine/capability"
 	"github.com/sluice-project/sluice/engine/peer"
+	"github.com/sluice-project/sluice/engine/profile"
 )
 
 // Case is the number of a case: 1 to 15.
@@ -53,8 +54,12 @@ type Config struct {
 	// Adapter is the name of one that the engine has, for CP-14; "" lets the case look in the list of models.
 	Adapter string
 	Only    []Case        // empty: all
-	Timeout time.Duration // of one case; 0: one minute
-	Now     func() time.Time
+	Timeout time.Duration // of one case; 0: two minutes
+	// FreeWithin is how soon the slot of an abandoned request has to be free (CP-9); 0: 5 seconds.
+	FreeWithin time.Duration
+	Load       int    // requests at once of CP-11; 0: 64
+	Software   string // the program that examines, with its version
+	Now        func() time.Time
 }
 
 // Report is what a run found.
@@ -83,10 +88,34 @@ type Target struct {
 type Outcome struct {
 	Case     Case          `json:"case"`
 	Result   Result        `json:"result"`
-	Reason   string        `json:"reason,omitempty"` // id of a message, with Args
-	Args     []string      `json:"args,omitempty"`
-	Evidence []string      `json:"evidence,omitempty"` // lines for programs and experts, in English
+	Reason   profile.Text  `json:"reason,omitzero"`    // why it did not pass
+	Evidence []string      `json:"evidence,omitempty"` // lines for experts, in English
 	Took     time.Duration `json:"took_ns"`
 	// Features are what the case saw work, or not.
 	Features map[capability.Feature]bool `json:"features,omitempty"`
+}
+
+// Failed returns the cases that failed.
+func (r Report) Failed() []Case {
+	var out []Case
+	for _, o := range r.Cases {
+		if o.Result == Failed {
+			out = append(out, o.Case)
+		}
+	}
+	return out
+}
+
+// Observation is what the report shows of the engine's features, to narrow its contract with (capability.Contract.Observe).
+func (r Report) Observation(source string) capability.Observation {
+	o := capability.Observation{Version: r.Target.Version, Grade: r.Grade, Source: source, Features: map[capability.Feature]bool{}}
+	for _, c := range r.Cases {
+		for f, worked := range c.Features {
+			if before, seen := o.Features[f]; seen {
+				worked = worked && before
+			}
+			o.Features[f] = worked
+		}
+	}
+	return o
 }

@@ -35,6 +35,7 @@ type Model struct {
 	Adapters      []string
 	Embedding     int  // > 0: it embeds into so many dimensions
 	Vision, Audio bool // it takes images, sounds
+	Thinks        bool // before it answers
 }
 
 // Machine is what it runs on.
