@@ -86,3 +86,104 @@ func TestSimulatorsConform(t *testing.T) {
 		})
 	}
 }
+
+// sane reports whether a mutation can be seen on the simulator of a profile: the thing that it breaks is there.
+func sane(p *profile.Profile, m simulate.Mutation) bool {
+	claims := p.Claims
+	own := p.Endpoints.Chat == "" && p.Endpoints.Completions == ""
+	switch m {
+	case simulate.MutateHealth, simulate.MutateFlap:
+		return p.Health.Ready.Path != ""
+	case simulate.MutateModels:
+		return p.Models.Path != ""
+	case simulate.MutateContext:
+		return p.Models.Path != "" && (p.Models.Context != "" || p.Models.ContextFrom.Path != "")
+	case simulate.MutateDone:
+		return !own && p.Stream.Done != ""
+	case simulate.MutateStreamUsage:
+		return !own && p.Stream.Usage != "none"
+	case simulate.MutateStreamFinish:
+		return !own
+	case simulate.MutateUsageWrong:
+		return !own
+	case simulate.MutateToolsText, simulate.MutateToolArguments:
+		return claims(capability.ToolsRequired) || claims(capability.ToolsNamed)
+	case simulate.MutateReasoning:
+		return claims(capability.Reasoning)
+	case simulate.MutateFormat:
+		return slices.ContainsFunc([]capability.Feature{
+			capability.FormatObject, capability.FormatSchema, capability.FormatRegex, capability.FormatGrammar, capability.FormatChoice,
+		}, claims)
+	case simulate.MutateLogprobs:
+		return claims(capability.Logprobs)
+	case simulate.MutateSeed:
+		return claims(capability.Seed)
+	case simulate.MutateSampling:
+		return claims(capability.TopK) || claims(capability.MinP) || claims(capability.MinTokens)
+	case simulate.MutateCancel:
+		_, running := p.Metrics.Map["requests_running"]
+		_, batch := p.Metrics.Map["batch_size"]
+		return p.Cancel.Disconnect != nil && (running || batch)
+	case simulate.MutateMetricName, simulate.MutateMetricFrozen:
+		return len(p.Metrics.Map) > 0
+	case simulate.MutateMetricUnit:
+		_, ttft := p.Metrics.Map["time_to_first_token_seconds"]
+		_, e2e := p.Metrics.Map["request_seconds"]
+		return ttft || e2e
+	case simulate.MutateVersion, simulate.MutateVersionFlap:
+		return p.Version.Path != ""
+	case simulate.MutateImage, simulate.MutateImageError:
+		return claims(capability.ImageIn)
+	case simulate.MutateAdapter:
+		return claims(capability.Adapters)
+	case simulate.MutateAdapterUnknown:
+		return claims(capability.Adapters) && (p.Errors.WrongModel != 0 || p.Request.Adapter.Name != "model")
+	case simulate.MutateDrain, simulate.MutateDrainOpen:
+		return p.Drain.Path != ""
+	}
+	return true
+}
+
+// leaders are one profile of each family, and those that differ from it in what mutations break.
+func leaders() []string {
+	return []string{
+		"openai", "vllm", "sglang", "mindie", "mindie-coordinator", "lmdeploy", "fastdeploy", "tgi", "lorax", "llama.cpp", "ollama", "trtllm", "triton", "kserve", "dynamo",
+		"xinference", "gpustack", "mistral.rs", "chitu",
+	}
+}
+
+// TestMutationsAreFound: each thing that is broken on the simulator of a family fails the case that it should.
+func TestMutationsAreFound(t *testing.T) {
+	s := profiles(t)
+	tried := map[simulate.Mutation]int{}
+	for _, name := range leaders() {
+		p, err := s.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m, cases := range simulate.Mutations() {
+			if !sane(p, m) {
+				continue
+			}
+			tried[m]++
+			t.Run(name+"/"+string(m), func(t *testing.T) {
+				t.Parallel()
+				c := simulated(p)
+				c.Mutation = m
+				var only []conform.Case
+				for _, n := range cases {
+					only = append(only, conform.Case(n))
+				}
+				r := examine(t, c, only...)
+				if len(r.Failed()) == 0 {
+					t.Errorf("nothing failed: %+v", r.Cases)
+				}
+			})
+		}
+	}
+	for m := range simulate.Mutations() {
+		if tried[m] == 0 {
+			t.Errorf("%s was tried on no profile", m)
+		}
+	}
+}
