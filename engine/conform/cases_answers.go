@@ -227,6 +227,9 @@ func (r *run) tools(ctx context.Context) *verdict {
 			r.demandCall(ctx, v, f)
 		}
 	}
+	if len(v.evidence) == 0 { // tools that the model may call or not show nothing
+		return skip(NotApplicable, fault.Say("conform.not_claimed"))
+	}
 	return v
 }
 

@@ -321,6 +321,9 @@ func (r *run) contract(ctx context.Context) *verdict {
 			v.note("%s: its condition speaks of what was not observed (%s)", f, strings.Join(cell.When.Names(), ", "))
 		}
 	}
+	if v.result != Failed && len(versions) == 0 {
+		v.result, v.reason, v.why = NotReported, fault.Say("conform.not_told", "version"), true
+	}
 	return v
 }
 

@@ -243,3 +243,16 @@ func merge(base, over *yaml.Node) {
 		}
 	}
 }
+
+// Grade is how well the profile is known: E0 where it is assumed, E1 where documents were read, E2 where its simulator, which a test holds to the cases,
+// speaks it, and that of the best run of real software.
+func (p *Profile) Grade() capability.Grade {
+	g := capability.E0
+	if p.Basis != Assumed {
+		g = capability.E2
+	}
+	for _, r := range p.Ran {
+		g = max(g, r.Grade)
+	}
+	return g
+}
