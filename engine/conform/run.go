@@ -46,6 +46,13 @@ func (v *verdict) fail(why fault.Phrase) {
 	}
 }
 
+// unseen ends a case, unless it has failed, with nothing to be seen.
+func (v *verdict) unseen(why fault.Phrase) {
+	if v.result == "" {
+		v.result, v.reason, v.why = NotReported, why, true
+	}
+}
+
 // skip ends a case that has nothing to fail by.
 func skip(r Result, why fault.Phrase) *verdict { return &verdict{result: r, reason: why, why: true} }
 
