@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/engine/native/vllm"
 	"github.com/sluice-project/sluice/engine/pool"
+	"github.com/sluice-project/sluice/engine/profile"
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/engine/worker"
 	"github.com/sluice-project/sluice/gateway"
@@ -277,7 +278,12 @@ func (p *parts) buildEngines(ctx context.Context) error {
 			return err
 		}
 	}
+	profiles, err := profile.New(p.cfg.Engines.Profiles...)
+	if err != nil {
+		return fmt.Errorf("engines.profiles: %w", err)
+	}
 	for _, cfg := range p.cfg.Engines.Remote {
+		cfg.Config.Profiles = profiles
 		if _, taken := p.engines[cfg.Name]; taken {
 			return fmt.Errorf("engines.remote: the name %q is taken", cfg.Name)
 		}
