@@ -70,6 +70,14 @@ func (r *run) knownFinish(reason string) bool {
 	return ok
 }
 
+// reason is a reason for an end that may stand in a report: a word that the profile knows.
+func (r *run) reason(said string) string {
+	if said == "" || r.knownFinish(said) {
+		return said
+	}
+	return "unknown"
+}
+
 // checkAnswer looks at what every answer has to have.
 func (r *run) checkAnswer(v *verdict, a answer, usage bool) {
 	finishes := !r.ownForm() || r.prof.Endpoints.Form == "tgi"
@@ -97,7 +105,7 @@ func (r *run) answer(ctx context.Context) *verdict {
 		return v
 	}
 	r.checkAnswer(v, a, claims)
-	v.note("finish %q, prompt %d, completion %d, total %d", a.finish, a.prompt, a.completion, a.total)
+	v.note("finish %q, prompt %d, completion %d, total %d", r.reason(a.finish), a.prompt, a.completion, a.total)
 	if r.ownForm() {
 		if a.usage && a.completion > 8 {
 			v.fail(fault.Say("conform.usage", "completion_tokens"))
@@ -172,7 +180,7 @@ func (r *run) streaming(ctx context.Context) *verdict {
 		return v
 	}
 	s := r.prof.Stream
-	v.note("%d events, finish %q, usage %t, end mark %t", a.events, a.finish, a.usage, a.done)
+	v.note("%d events, finish %q, usage %t, end mark %t", a.events, r.reason(a.finish), a.usage, a.done)
 	switch finishes := !r.ownForm() || r.prof.Endpoints.Form == "tgi"; {
 	case a.broken != "":
 		v.fail(fault.Say("conform.stream", a.broken))
@@ -264,7 +272,7 @@ func (r *run) demandCall(ctx context.Context, v *verdict, f capability.Feature) 
 		default:
 			ok = true
 		}
-		v.note("%s, stream %t: %d calls, finish %q", f, streamed, len(a.calls), a.finish)
+		v.note("%s, stream %t: %d calls, finish %q", f, streamed, len(a.calls), r.reason(a.finish))
 		v.saw(ok, f, capability.Tools)
 	}
 }
@@ -321,7 +329,7 @@ func (r *run) formats(ctx context.Context) *verdict {
 			v.fail(fault.Say("conform.format", s.kind))
 		}
 		ok := err == nil && s.holds(strings.TrimSpace(a.text))
-		v.note("%s as %s: %t, finish %q", s.kind, p.Name, ok, a.finish)
+		v.note("%s as %s: %t, finish %q", s.kind, p.Name, ok, r.reason(a.finish))
 		v.saw(ok, s.feature)
 	}
 	if asked == 0 {

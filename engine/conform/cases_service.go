@@ -423,7 +423,7 @@ func (r *run) drain(ctx context.Context) *verdict {
 	case err != nil && r.prof.Drain.Waits, err == nil && (a.broken != "" || !r.ownForm() && a.finish == ""):
 		v.fail(fault.Say("conform.drain_cut"))
 	}
-	v.note("the request that ran: %d events, finish %q", a.events, a.finish)
+	v.note("the request that ran: %d events, finish %q", a.events, r.reason(a.finish))
 	resp, err := r.post(ctx, r.path(false), r.ask(question, 4))
 	if err == nil {
 		_ = resp.Body.Close()
