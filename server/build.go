@@ -75,6 +75,7 @@ type parts struct {
 	engines    map[string]engine.Engine
 	workers    map[string]*worker.Client // those of engines that run in processes of their own
 	pools      *pool.Set
+	profiles   *profile.Set
 	instances  *instances.Registry
 	rag        *rag.Service // nil without an embedding model
 	router     *route.Router
@@ -278,12 +279,12 @@ func (p *parts) buildEngines(ctx context.Context) error {
 			return err
 		}
 	}
-	profiles, err := profile.New(p.cfg.Engines.Profiles...)
-	if err != nil {
+	var err error
+	if p.profiles, err = profile.New(p.cfg.Engines.Profiles...); err != nil {
 		return fmt.Errorf("engines.profiles: %w", err)
 	}
 	for _, cfg := range p.cfg.Engines.Remote {
-		cfg.Config.Profiles = profiles
+		cfg.Profiles = p.profiles
 		if _, taken := p.engines[cfg.Name]; taken {
 			return fmt.Errorf("engines.remote: the name %q is taken", cfg.Name)
 		}

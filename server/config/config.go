@@ -333,8 +333,8 @@ func (c Config) Validate() error {
 		key("engines.profiles", false, err.Error())
 	}
 	for i, r := range c.Engines.Remote {
-		r.Config.Profiles = profiles
 		named(fmt.Sprintf("engines.remote[%d].name", i), r.Name)
+		r.Profiles = profiles
 		add(fmt.Sprintf("engines.remote[%d]", i), r.Validate())
 	}
 	for i, w := range c.Engines.Workers {
