@@ -32,9 +32,21 @@ type conditionName struct {
 
 func conditionNames() []conditionName {
 	return []conditionName{
-		{"batch", kindNumber}, {"prompt_tokens", kindNumber}, {"output_tokens", kindNumber}, {"total_tokens", kindNumber}, {"images", kindNumber},
-		{"dtype", kindText}, {"kv_dtype", kindText}, {"quantisation", kindText}, {"mode", kindText}, {"role", kindText}, {"model", kindText},
-		{"device.vendor", kindText}, {"device.family", kindText}, {"device.generation", kindText}, {"device.count", kindNumber},
+		{"batch", kindNumber},
+		{"prompt_tokens", kindNumber},
+		{"output_tokens", kindNumber},
+		{"total_tokens", kindNumber},
+		{"images", kindNumber},
+		{"dtype", kindText},
+		{"kv_dtype", kindText},
+		{"quantisation", kindText},
+		{"mode", kindText},
+		{"role", kindText},
+		{"model", kindText},
+		{"device.vendor", kindText},
+		{"device.family", kindText},
+		{"device.generation", kindText},
+		{"device.count", kindNumber},
 	}
 }
 

@@ -225,9 +225,12 @@ func TestStanding(t *testing.T) {
 		grade  capability.Grade
 		want   capability.Status
 	}{
-		{capability.Reproducible, capability.E0, capability.Roadmap}, {capability.Reproducible, capability.E2, capability.Claimed},
-		{capability.Validated, capability.E1, capability.Claimed}, {capability.Validated, capability.E3, capability.Validated},
-		{capability.Reproducible, capability.E4, capability.Reproducible}, {capability.Roadmap, capability.E4, capability.Roadmap},
+		{capability.Reproducible, capability.E0, capability.Roadmap},
+		{capability.Reproducible, capability.E2, capability.Claimed},
+		{capability.Validated, capability.E1, capability.Claimed},
+		{capability.Validated, capability.E3, capability.Validated},
+		{capability.Reproducible, capability.E4, capability.Reproducible},
+		{capability.Roadmap, capability.E4, capability.Roadmap},
 	} {
 		if got := (capability.Cell{Status: c.status, Grade: c.grade}).Standing(); got != c.want {
 			t.Errorf("%s at %s stands as %s, want %s", c.status, c.grade, got, c.want)

@@ -249,7 +249,8 @@ func (r *run) demandCall(ctx context.Context, v *verdict, f capability.Feature) 
 		} else {
 			b.with("tool_choice", "required")
 		}
-		a, err := answer{}, error(nil)
+		var a answer
+		var err error
 		if streamed {
 			a, err = r.stream(ctx, b, nil)
 		} else {

@@ -71,7 +71,8 @@ func TestSignature(t *testing.T) {
 }
 
 func TestKeys(t *testing.T) {
-	if key(t, "lab", 1).Public() != key(t, "lab", 1).Public() || key(t, "lab", 1).Public() == key(t, "lab", 2).Public() {
+	one, again, other := key(t, "lab", 1).Public(), key(t, "lab", 1).Public(), key(t, "lab", 2).Public()
+	if one != again || one == other {
 		t.Error("keys do not follow from their seeds")
 	}
 	if _, err := conform.NewKey("lab", []byte("short")); err == nil {

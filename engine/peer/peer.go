@@ -108,8 +108,9 @@ func (p *Peer) URL(port profile.Port) string {
 		return p.cfg.Management
 	case profile.PortMetrics:
 		return p.cfg.Metrics
+	default:
+		return p.cfg.URL
 	}
-	return p.cfg.URL
 }
 
 // answer is a reply that was read.

@@ -51,9 +51,7 @@ func (p *Profile) Lint() []error {
 	l.words()
 	l.metrics()
 	l.errors()
-	for _, err := range p.Claimed.Check() {
-		l.errs = append(l.errs, err)
-	}
+	l.errs = append(l.errs, p.Claimed.Check()...)
 	l.claims()
 	return l.errs
 }
@@ -299,8 +297,9 @@ func (r *Request) Parameter(f capability.Feature) (Parameter, bool) {
 		return r.Choice, true
 	case capability.Adapters:
 		return r.Adapter, true
+	default:
+		return Parameter{}, false
 	}
-	return Parameter{}, false
 }
 
 // Claims reports whether the contract claims a feature, at whatever grade.

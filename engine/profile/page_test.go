@@ -25,10 +25,17 @@ type part struct {
 func parts(p *profile.Profile) []part {
 	formats := p.Request.JSONSchema.Name != "" || p.Request.Regex.Name != "" || p.Request.Grammar.Name != ""
 	return []part{
-		{"health", "健康检查", p.Health.Ready.Path != ""}, {"models", "模型列表", p.Models.Path != ""}, {"version", "版本", p.Version.Path != ""},
-		{"sampling", "采样字段", p.Request.TopK.Name != "" || p.Request.MinP.Name != ""}, {"formats", "应答格式", formats}, {"errors", "错误", p.Errors.Shape != ""},
-		{"cancel", "取消", p.Cancel.Disconnect != nil || p.Cancel.Path != ""}, {"drain", "排空", p.Drain.Path != "" || p.Drain.Signal != ""},
-		{"metrics", "指标", len(p.Metrics.Map) > 0}, {"tokenizer", "分词器", p.Tokenizer.From != ""}, {"adapters", "适配器", p.Request.Adapter.Name != ""},
+		{"health", "健康检查", p.Health.Ready.Path != ""},
+		{"models", "模型列表", p.Models.Path != ""},
+		{"version", "版本", p.Version.Path != ""},
+		{"sampling", "采样字段", p.Request.TopK.Name != "" || p.Request.MinP.Name != ""},
+		{"formats", "应答格式", formats},
+		{"errors", "错误", p.Errors.Shape != ""},
+		{"cancel", "取消", p.Cancel.Disconnect != nil || p.Cancel.Path != ""},
+		{"drain", "排空", p.Drain.Path != "" || p.Drain.Signal != ""},
+		{"metrics", "指标", len(p.Metrics.Map) > 0},
+		{"tokenizer", "分词器", p.Tokenizer.From != ""},
+		{"adapters", "适配器", p.Request.Adapter.Name != ""},
 	}
 }
 

@@ -123,7 +123,7 @@ func format(m model, f *engine.Format) (*field, error) {
 	r := &m.profile.Request
 	var p profile.Parameter
 	var plain any
-	kind := ""
+	var kind string
 	switch {
 	case f == nil:
 		return nil, nil

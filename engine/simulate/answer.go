@@ -190,7 +190,7 @@ func (e *events) send(data []byte) {
 		e.w.Header().Set("Content-Type", "text/event-stream")
 	}
 	e.sent++
-	_, _ = e.w.Write(openai.AppendEvent(nil, data))
+	_, _ = e.w.Write(openai.AppendEvent(nil, data)) //nolint:gosec // G705: an event stream of JSON, not a page
 	_ = http.NewResponseController(e.w).Flush()
 }
 

@@ -390,7 +390,7 @@ func (s *Simulator) begin(w http.ResponseWriter, r *http.Request, q *asked) (*an
 		return nil, false
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	context.AfterFunc(s.dead, cancel)
+	context.AfterFunc(s.dead, cancel) //nolint:contextcheck // the death of the server, not of the request
 	out := make(chan emission, 16)
 	a := &answering{s: s, q: *q, nth: nth, out: out, ctx: ctx, cancel: cancel}
 	stuck, _ := s.fault(FaultStuck, nth)
@@ -405,7 +405,7 @@ func (s *Simulator) begin(w http.ResponseWriter, r *http.Request, q *asked) (*an
 		a.plans = append(a.plans, p)
 		jobs = append(jobs, &job{ctx: ctx, choice: i, prompt: s.promptTokens(*q), plan: p.pieces, out: out, linger: stuck.Delay})
 	}
-	if err := s.core.submit(jobs); errors.Is(err, errOverloaded) {
+	if err := s.core.submit(jobs); errors.Is(err, errOverloaded) { //nolint:contextcheck // each job holds its request's context
 		cancel()
 		s.refuse(w, string(fault.CodeEngineOverloaded), "too many requests")
 		return nil, false

@@ -90,6 +90,7 @@ func (s *Simulator) page() string {
 			if row.Unit == unified.Seconds {
 				scale /= 1000
 			}
+		default:
 		}
 		write(&b, name, form, s.labels(series), figures[n], row, scale)
 	}

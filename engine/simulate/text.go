@@ -120,7 +120,7 @@ func (f form) held(r *rand.Rand, most int) (out []piece, whole bool, err error) 
 		if err := m.Accept(id); err != nil {
 			return nil, false, err
 		}
-		out = append(out, piece{text: string(rune(' ' + id))})
+		out = append(out, piece{text: string(' ' + id)})
 	}
 	return out, m.Done(), nil
 }

@@ -15,12 +15,12 @@ const (
 	PrefixHit        Name = "prefix_hit_tokens_total"
 	PrefixHitRatio   Name = "prefix_hit_ratio"
 	KVUsage          Name = "kv_usage_ratio"
-	KVTokens         Name = "kv_used_tokens"
+	KVTokens         Name = "kv_used_tokens" //nolint:gosec // G101: a count of tokens, not a credential
 	KVMovedBytes     Name = "kv_moved_bytes_total"
 	KVMoveTime       Name = "kv_move_seconds"
 	Preemptions      Name = "preemptions_total"
 	FirstToken       Name = "time_to_first_token_seconds"
-	PerToken         Name = "time_per_output_token_seconds"
+	PerToken         Name = "time_per_output_token_seconds" //nolint:gosec // G101: a count of tokens, not a credential
 	RequestTime      Name = "request_seconds"
 	QueueTime        Name = "queue_seconds"
 	PrefillTime      Name = "prefill_seconds"

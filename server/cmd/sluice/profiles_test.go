@@ -117,8 +117,12 @@ func TestConformCommand(t *testing.T) {
 		t.Errorf("%s", r.out)
 	}
 	for _, args := range [][]string{
-		{"--url", url[0], "--unsigned"}, {"--profile", "tgi", "--unsigned"}, {"--profile", "nobody", "--url", url[0], "--unsigned"}, {"--profile", "tgi", "--url", url[0], "--unsigned", "--only", "16"},
-		{"--profile", "tgi", "--url", url[0], "--key", fleet}, {"--data", filepath.Join(dir, "none"), "--profile", "tgi", "--url", url[0]},
+		{"--url", url[0], "--unsigned"},
+		{"--profile", "tgi", "--unsigned"},
+		{"--profile", "nobody", "--url", url[0], "--unsigned"},
+		{"--profile", "tgi", "--url", url[0], "--unsigned", "--only", "16"},
+		{"--profile", "tgi", "--url", url[0], "--key", fleet},
+		{"--data", filepath.Join(dir, "none"), "--profile", "tgi", "--url", url[0]},
 	} {
 		runCommand(t.Context(), nil, "", append([]string{"conform"}, args...)...).wants(t, exitUsage)
 	}
