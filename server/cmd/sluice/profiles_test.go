@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
@@ -126,6 +127,22 @@ func TestConformCommand(t *testing.T) {
 	} {
 		runCommand(t.Context(), nil, "", append([]string{"conform"}, args...)...).wants(t, exitUsage)
 	}
+	data := filepath.Join(dir, "data")
+	if _, err := keyring.Create(filepath.Join(data, "keys", "master.key")); err != nil {
+		t.Fatal(err)
+	}
+	own := regexp.MustCompile(`\S+/conform\+\S+`)
+	of := func(out string) string {
+		r := runCommand(t.Context(), nil, "", "conform", "--data", data, "--profile", "tgi", "--url", url[0], "--only", "1", "--out", out)
+		r.wants(t, exitOK)
+		return own.FindString(r.out)
+	}
+	signed := filepath.Join(dir, "own.json")
+	public = of(signed)
+	if again := of(filepath.Join(dir, "again.json")); public == "" || again != public {
+		t.Errorf("an installation signs by %q, then by %q", public, again)
+	}
+	runCommand(t.Context(), nil, "", "conform", "verify", signed, "--key", public).wants(t, exitOK)
 	runCommand(t.Context(), nil, "", "conform", "verify", report).wants(t, exitUsage)
 	other := runCommand(t.Context(), nil, "", "conform", "keygen", "lab", "--out", filepath.Join(dir, "other"))
 	runCommand(t.Context(), nil, "", "conform", "verify", report, "--key", strings.TrimSpace(other.out)).wants(t, exitFailed)
