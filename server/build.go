@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/engine/native/vllm"
 	"github.com/sluice-project/sluice/engine/pool"
+	"github.com/sluice-project/sluice/engine/profile"
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/engine/worker"
 	"github.com/sluice-project/sluice/gateway"
@@ -76,6 +77,7 @@ type parts struct {
 	engines    map[string]engine.Engine
 	workers    map[string]*worker.Client // those of engines that run in processes of their own
 	pools      *pool.Set
+	profiles   *profile.Set
 	instances  *instances.Registry
 	rag        *rag.Service // nil without an embedding model
 	router     *route.Router
@@ -280,7 +282,12 @@ func (p *parts) buildEngines(ctx context.Context) error {
 			return err
 		}
 	}
+	var err error
+	if p.profiles, err = profile.New(p.cfg.Engines.Profiles...); err != nil {
+		return fmt.Errorf("engines.profiles: %w", err)
+	}
 	for _, cfg := range p.cfg.Engines.Remote {
+		cfg.Profiles = p.profiles
 		if _, taken := p.engines[cfg.Name]; taken {
 			return fmt.Errorf("engines.remote: the name %q is taken", cfg.Name)
 		}

@@ -30,7 +30,7 @@ func (p *parts) buildPools(ctx context.Context) error {
 	}
 	var err error
 	p.instances, err = instances.New(p.cfg.Engines.Registered, snapshot.Config{Poll: p.cfg.Route.Poll, MaxAge: p.cfg.MaxStale}, instances.Deps{
-		DB: p.db, Pools: p.pools, Configured: configured, Open: openInstance, Log: p.log,
+		DB: p.db, Pools: p.pools, Configured: configured, Open: p.openInstance, Log: p.log,
 	}, p.reg)
 	if err != nil {
 		return err
@@ -40,8 +40,8 @@ func (p *parts) buildPools(ctx context.Context) error {
 }
 
 // openInstance makes the engine of a registered upstream.
-func openInstance(s instances.Spec, networks []string, key keyring.Credential) (engine.Engine, error) {
-	cfg := remote.Config{BaseURL: s.BaseURL, APIKey: key, AllowPrivate: networks, OnlyAllowed: true}
+func (p *parts) openInstance(s instances.Spec, networks []string, key keyring.Credential) (engine.Engine, error) {
+	cfg := remote.Config{BaseURL: s.BaseURL, APIKey: key, AllowPrivate: networks, OnlyAllowed: true, Profiles: p.profiles}
 	for _, m := range s.Models {
 		cfg.Models = append(cfg.Models, remote.ModelConfig{
 			ID: m.ID, Upstream: m.Upstream, ContextTokens: m.ContextTokens, EmbedDim: m.EmbedDim, Digest: m.Digest, Precision: m.Precision,

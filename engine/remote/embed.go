@@ -22,7 +22,7 @@ func (e *Engine) prepareEmbed(ctx context.Context, req *engine.EmbedRequest) (*e
 }
 
 // embedder finds the model of a request, which can make what is asked for.
-func (e *Engine) embedder(ctx context.Context, req *engine.EmbedRequest) (ModelConfig, error) {
+func (e *Engine) embedder(ctx context.Context, req *engine.EmbedRequest) (model, error) {
 	m, err := e.model(ctx, req.Model, embeds)
 	if err == nil && (req.Dimensions < 0 || req.Dimensions > m.EmbedDim) {
 		err = unsupported("dimensions", fault.Say("model.vector_size", m.EmbedDim))
@@ -61,7 +61,11 @@ func (e *Engine) Embed(ctx context.Context, p *engine.Prompt) (*engine.Embedding
 		Usage openai.EmbeddingUsage `json:"usage"`
 	}
 	broken := func(why error) error { return fault.Wrap(why, fault.CodeUpstreamFailed, m.ID) }
-	if err := e.ask(ctx, m, "/embeddings", openai.EmbeddingRequest{Model: m.Upstream, Input: input, EncodingFormat: "float"}, size/4, maxEmbedReply, &reply); err != nil {
+	path, err := m.path(m.profile.Endpoints.Embeddings)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.ask(ctx, m, path, openai.EmbeddingRequest{Model: m.Upstream, Input: input, EncodingFormat: "float"}, size/4, maxEmbedReply, &reply); err != nil {
 		return nil, err
 	}
 	out := &engine.Embeddings{Vectors: make([][]float32, len(req.Input)), PromptTokens: reply.Usage.PromptTokens, Model: engine.ReportedModel(reply.Model)}
@@ -106,7 +110,7 @@ func unit(v []float32) bool {
 }
 
 // prefixed puts what the model wants before questions and passages before the inputs.
-func prefixed(m ModelConfig, req *engine.EmbedRequest) []string {
+func prefixed(m model, req *engine.EmbedRequest) []string {
 	prefix := ""
 	switch req.Role {
 	case engine.RoleQuery:

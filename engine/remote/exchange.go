@@ -10,15 +10,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
-	"github.com/sluice-project/sluice/engine/openai"
+	"github.com/sluice-project/sluice/engine/profile"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -35,8 +33,7 @@ type httpCall struct {
 	e      *Engine
 	caller context.Context //nolint:containedctx // lives as long as the call
 	ctx    context.Context //nolint:containedctx // ends with the caller, the engine, or the watch
-	model  string
-	limit  int         // the model's context
+	model  model
 	sent   atomic.Bool // the request has left
 
 	cancel context.CancelCauseFunc
@@ -53,8 +50,8 @@ type apiCall struct {
 }
 
 // post sends body and returns the exchange once the upstream has answered 200.
-func (e *Engine) post(caller context.Context, m ModelConfig, path string, body any, q apiCall) (*httpCall, error) {
-	x := &httpCall{apiCall: q, e: e, caller: caller, model: m.ID, limit: m.ContextTokens}
+func (e *Engine) post(caller context.Context, m model, path string, body any, q apiCall) (*httpCall, error) {
+	x := &httpCall{apiCall: q, e: e, caller: caller, model: m}
 	x.ctx, x.cancel = context.WithCancelCause(caller)
 	x.stop = context.AfterFunc(e.closed, func() { x.cancel(errClosed) }) //nolint:contextcheck // the engine has a life of its own
 	if !q.whole {
@@ -73,7 +70,7 @@ func (x *httpCall) watchSilence(after time.Duration) {
 }
 
 // ask posts body, which may need so many tokens, and reads the whole reply, which is JSON of at most limit bytes.
-func (e *Engine) ask(ctx context.Context, m ModelConfig, path string, body any, needs int, limit int64, reply any) error {
+func (e *Engine) ask(ctx context.Context, m model, path string, body any, needs int, limit int64, reply any) error {
 	x, err := e.post(ctx, m, path, body, apiCall{needs: needs})
 	if err != nil {
 		return err
@@ -192,62 +189,50 @@ func (x *httpCall) failure(err error) error {
 	case x.caller.Err() != nil:
 		return fmt.Errorf("ask upstream: %w", x.caller.Err())
 	case errors.Is(cause, errClosed):
-		return fault.Wrap(cause, fault.CodeEngineUnavailable, x.model)
+		return fault.Wrap(cause, fault.CodeEngineUnavailable, x.model.ID)
 	case errors.Is(cause, errNoFirstByte):
-		return fault.Wrap(cause, fault.CodeUpstreamTimeout, x.model)
+		return fault.Wrap(cause, fault.CodeUpstreamTimeout, x.model.ID)
 	case errors.Is(err, errAddress):
-		return fault.Wrap(fmt.Errorf("%w: %w", engine.ErrNotReached, err), fault.CodeEngineUnavailable, x.model)
+		return fault.Wrap(fmt.Errorf("%w: %w", engine.ErrNotReached, err), fault.CodeEngineUnavailable, x.model.ID)
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fault.Wrap(err, fault.CodeUpstreamTimeout, x.model)
+		return fault.Wrap(err, fault.CodeUpstreamTimeout, x.model.ID)
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		x.e.reach.doubt()
-		return fault.Wrap(fmt.Errorf("%w: %w", engine.ErrNotReached, err), fault.CodeEngineUnavailable, x.model).WithRetryAfter(time.Second)
+		return fault.Wrap(fmt.Errorf("%w: %w", engine.ErrNotReached, err), fault.CodeEngineUnavailable, x.model.ID).WithRetryAfter(time.Second)
 	}
-	return fault.Wrap(err, fault.CodeUpstreamFailed, x.model)
+	return fault.Wrap(err, fault.CodeUpstreamFailed, x.model.ID)
 }
 
 // refusal classifies a reply that is no 200. Only identifiers of its body are kept: its sentences may repeat the prompt.
 func (x *httpCall) refusal(resp *http.Response) error {
 	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	var body openai.ErrorBody
-	if json.Unmarshal(raw, &body) != nil || body.Error.Type == "" && body.Error.Code == nil {
-		_ = json.Unmarshal(raw, &body.Error) // some servers leave the envelope out
-	}
-	return x.refused(resp.StatusCode, body.Error, wait(resp.Header.Get("Retry-After")))
+	return x.refused(x.model.profile.Errors.ReadRefusal(resp.StatusCode, resp.Header, raw))
 }
 
-func (x *httpCall) refused(status int, d openai.ErrorDetail, retry time.Duration) error {
-	code := fmt.Sprint(d.Code)
-	cause := fmt.Errorf("the upstream answered %d (type %q, code %q)", status, identifier(d.Type), identifier(code))
-	switch {
-	// vLLM and its relatives tell an overflow by their sentence only, llama.cpp by its type or, where it embeds and reranks, by a sentence.
-	case code == "context_length_exceeded" || d.Type == "exceed_context_size_error",
-		status == http.StatusBadRequest && strings.Contains(d.Message, "maximum context length"),
-		status >= http.StatusBadRequest && strings.Contains(d.Message, "too large to process"):
-		return fault.Wrap(cause, fault.CodeContextLength, x.limit, x.needs).WithParam("messages")
-	case x.format && status == http.StatusBadRequest && aboutFormat(d.Message):
+// refused says what a refusal means by the rules of the profile.
+func (x *httpCall) refused(r profile.Refusal) error {
+	r.Format = x.format
+	cause := fmt.Errorf("the upstream answered %d (type %q, code %q)", r.Status, identifier(r.Type), identifier(r.Code))
+	switch id := x.model.ID; x.model.profile.Errors.Fault(r) {
+	case string(fault.CodeContextLength):
+		return fault.Wrap(cause, fault.CodeContextLength, x.model.ContextTokens, x.needs).WithParam("messages")
+	case "response_format":
 		return fault.Wrap(cause, fault.CodeInvalidValue, "response_format", fault.Say("remote.format_refused")).WithParam("response_format")
-	case status == http.StatusNotFound:
-		return fault.Wrap(cause, fault.CodeModelNotFound, x.model).WithParam("model")
-	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && retry > 0:
-		return fault.Wrap(cause, fault.CodeEngineOverloaded, x.model).WithRetryAfter(max(retry, time.Second))
-	case status == http.StatusServiceUnavailable, status == http.StatusBadGateway:
-		return fault.Wrap(cause, fault.CodeEngineUnavailable, x.model).WithRetryAfter(time.Second)
-	case status == http.StatusGatewayTimeout, status == http.StatusRequestTimeout:
-		return fault.Wrap(cause, fault.CodeUpstreamTimeout, x.model)
+	case string(fault.CodeUnsupported):
+		return fault.Wrap(cause, fault.CodeUnsupported, "model", fault.Say("remote.unsupported")).WithParam("model")
+	case string(fault.CodeModelNotFound):
+		return fault.Wrap(cause, fault.CodeModelNotFound, id).WithParam("model")
+	case string(fault.CodeEngineOverloaded):
+		return fault.Wrap(cause, fault.CodeEngineOverloaded, id).WithRetryAfter(max(r.Retry, time.Second))
+	case string(fault.CodeEngineUnavailable):
+		return fault.Wrap(cause, fault.CodeEngineUnavailable, id).WithRetryAfter(time.Second)
+	case string(fault.CodeUpstreamTimeout):
+		return fault.Wrap(cause, fault.CodeUpstreamTimeout, id)
 	default:
-		return fault.Wrap(cause, fault.CodeUpstreamFailed, x.model)
+		return fault.Wrap(cause, fault.CodeUpstreamFailed, id)
 	}
-}
-
-// aboutFormat reports whether a sentence of an upstream is about the format that an answer shall have.
-func aboutFormat(message string) bool {
-	message = strings.ToLower(message)
-	return slices.ContainsFunc([]string{"grammar", "schema", "regex", "response_format", "structured"}, func(word string) bool {
-		return strings.Contains(message, word)
-	})
 }
 
 // identifier keeps what looks like a code and drops everything else: a number of more than five digits may be somebody's.
@@ -264,15 +249,4 @@ func identifier(s string) string {
 		return "withheld"
 	}
 	return s
-}
-
-// wait reads a Retry-After header: seconds or a date, at most an hour.
-func wait(header string) time.Duration {
-	d := time.Duration(0)
-	if s, err := strconv.ParseFloat(header, 64); err == nil && s > 0 {
-		d = time.Duration(min(s, 3600) * float64(time.Second))
-	} else if t, err := http.ParseTime(header); err == nil {
-		d = time.Until(t)
-	}
-	return min(max(d, 0), time.Hour)
 }

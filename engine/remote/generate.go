@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/openai"
+	"github.com/sluice-project/sluice/engine/profile"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -87,7 +88,7 @@ func (s *stream) run(yield func(engine.Event, error) bool) {
 			s.end(yield)
 			return
 		case errors.Is(err, io.EOF):
-			err = fault.Wrap(errors.New("the stream ended early"), fault.CodeUpstreamFailed, s.x.model)
+			err = fault.Wrap(errors.New("the stream ended early"), fault.CodeUpstreamFailed, s.x.model.ID)
 		case err != nil:
 			err = s.x.failure(err)
 		default:
@@ -138,7 +139,7 @@ func (s *stream) whole(yield func(engine.Event, error) bool) {
 		}
 	}
 	if slices.Contains(s.finished, false) {
-		yield(engine.Event{}, fault.Wrap(errors.New("a choice of the answer is missing or has no end"), fault.CodeUpstreamFailed, s.x.model))
+		yield(engine.Event{}, fault.Wrap(errors.New("a choice of the answer is missing or has no end"), fault.CodeUpstreamFailed, s.x.model.ID))
 		return
 	}
 	used := s.count()
@@ -156,10 +157,10 @@ func (s *stream) decode(data []byte) (*streamChunk, error) {
 	c := &s.last
 	if err := c.decode(data); err != nil {
 		// The error of the decoder may quote the data, so it is not kept.
-		return nil, fault.Wrap(fmt.Errorf("an event of %d bytes is no chunk", len(data)), fault.CodeUpstreamFailed, s.x.model)
+		return nil, fault.Wrap(fmt.Errorf("an event of %d bytes is no chunk", len(data)), fault.CodeUpstreamFailed, s.x.model.ID)
 	}
 	if c.Error != nil {
-		return nil, s.x.refused(0, *c.Error, 0)
+		return nil, s.x.refused(profile.Refusal{Code: codeText(c.Error.Code), Type: c.Error.Type, Message: c.Error.Message})
 	}
 	if c.Model != "" {
 		s.model = engine.ReportedModel(c.Model)
@@ -197,7 +198,7 @@ func (s *stream) chunk(data []byte, more bool, yield func(engine.Event, error) b
 
 func (s *stream) choice(c *chunkChoice) (engine.Event, error) {
 	if c.Index < 0 || c.Index >= len(s.finished) {
-		return engine.Event{}, fault.Wrap(fmt.Errorf("the upstream sent choice %d of %d", c.Index, len(s.finished)), fault.CodeUpstreamFailed, s.x.model)
+		return engine.Event{}, fault.Wrap(fmt.Errorf("the upstream sent choice %d of %d", c.Index, len(s.finished)), fault.CodeUpstreamFailed, s.x.model.ID)
 	}
 	if s.finished[c.Index] {
 		return engine.Event{}, nil // some servers repeat the finish beside the usage
@@ -230,18 +231,20 @@ func (s *stream) choice(c *chunkChoice) (engine.Event, error) {
 	if s.req.Logprobs >= 0 {
 		lps, err := logprobs(c.Logprobs, s.req.Logprobs)
 		if err != nil {
-			return engine.Event{}, fault.Wrap(err, fault.CodeUpstreamFailed, s.x.model)
+			return engine.Event{}, fault.Wrap(err, fault.CodeUpstreamFailed, s.x.model.ID)
 		}
 		ev.Logprobs = lps
 	}
 	if c.FinishReason != nil && *c.FinishReason != "" {
 		s.finished[c.Index] = true
 		if err := s.calls[c.Index].end(); err != nil {
-			return engine.Event{}, fault.Wrap(err, fault.CodeUpstreamFailed, s.x.model)
+			return engine.Event{}, fault.Wrap(err, fault.CodeUpstreamFailed, s.x.model.ID)
 		}
-		switch {
-		case *c.FinishReason == string(engine.FinishLength), *c.FinishReason == string(engine.FinishFilter):
-			ev.Finish = engine.Finish(*c.FinishReason)
+		switch said := s.x.model.profile.Stream.Finish[*c.FinishReason]; {
+		case said == finishError:
+			return engine.Event{}, fault.Wrap(errors.New("the upstream gave the answer up"), fault.CodeUpstreamFailed, s.x.model.ID)
+		case said == string(engine.FinishLength), said == string(engine.FinishFilter):
+			ev.Finish = engine.Finish(said)
 		case len(s.calls[c.Index]) > 0: // many servers say "stop" when the function was named by the caller
 			ev.Finish = engine.FinishTools
 		default:
@@ -249,6 +252,17 @@ func (s *stream) choice(c *chunkChoice) (engine.Event, error) {
 		}
 	}
 	return ev, nil
+}
+
+// finishError is what profiles call a reason of an answer that is none.
+const finishError = "error"
+
+// codeText is the code of an error, which servers send as a text, a number or null.
+func codeText(code any) string {
+	if code == nil {
+		return ""
+	}
+	return fmt.Sprint(code)
 }
 
 // end yields the finish of choices that the end marker finished, and the usage.
@@ -259,7 +273,7 @@ func (s *stream) end(yield func(engine.Event, error) bool) {
 		}
 		ev := engine.Event{Choice: i, Finish: engine.FinishStop}
 		if err := s.calls[i].end(); err != nil {
-			yield(engine.Event{}, fault.Wrap(err, fault.CodeUpstreamFailed, s.x.model))
+			yield(engine.Event{}, fault.Wrap(err, fault.CodeUpstreamFailed, s.x.model.ID))
 			return
 		}
 		if len(s.calls[i]) > 0 {

@@ -11,12 +11,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/capability"
+	"github.com/sluice-project/sluice/engine/conform"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/engine/peer"
+	"github.com/sluice-project/sluice/engine/profile"
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/internal/testmodel"
 	"github.com/sluice-project/sluice/internal/testpython"
@@ -30,6 +35,7 @@ p = xllamacpp.CommonParams()
 p.model.path, task, template = sys.argv[1:4]
 p.hostnames, p.port, p.ui, p.warmup = ["127.0.0.1"], 0, False, False
 p.cpuparams.n_threads = p.cpuparams_batch.n_threads = 1
+p.endpoint_metrics = p.endpoint_slots = p.endpoint_props = True
 if task == "chat":
     p.n_ctx, p.n_parallel, p.use_jinja = 4096, 4, True
     p.chat_template = open(template).read()
@@ -115,6 +121,7 @@ func TestConformanceOfLlamaServer(t *testing.T) {
 			}
 		})
 	})
+	t.Run("profile", func(t *testing.T) { conforms(t, chat.String()) })
 	// Tiny encoders with random weights: what they say means nothing, how they say it does.
 	dir := t.TempDir()
 	for task, pooling := range map[string]uint32{"embed": 1, "rank": 4} {
@@ -133,5 +140,44 @@ func TestConformanceOfLlamaServer(t *testing.T) {
 		t.Run(task, func(t *testing.T) {
 			enginetest.Run(t, func(t *testing.T) (engine.Engine, enginetest.Options) { return open(t, llamaConfig(address, m)), opt })
 		})
+	}
+}
+
+// conforms runs the cases of package conform against a real server. Its profile's Ran names this test as what bears grade E3.
+func conforms(t *testing.T, url string) {
+	t.Helper()
+	set, err := profile.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := set.Get("llama.cpp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := conform.Run(t.Context(), conform.Config{
+		Peer: peer.Config{Profile: p, URL: url}, Timeout: 3 * time.Minute, FreeWithin: 20 * time.Second, Software: "test",
+		// CP-5 is left out: this small model says what it likes before it calls a tool, for as long as it may.
+		Only: []conform.Case{
+			conform.Health, conform.Models, conform.Answer, conform.Streaming, conform.Formats, conform.Sampling, conform.Errors, conform.Cancel, conform.Metrics, conform.Contract,
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range r.Cases {
+		t.Logf("CP-%d: %s %s %q, %s", o.Case, o.Result, o.Reason.En, o.Evidence, o.Took)
+		if o.Result == conform.Failed {
+			t.Errorf("CP-%d failed", o.Case)
+		}
+	}
+	if r.Grade != capability.E3 || r.Target.Simulated || r.Target.Version == "" {
+		t.Errorf("grade %s of %+v", r.Grade, r.Target)
+	}
+	for _, c := range []conform.Case{
+		conform.Health, conform.Models, conform.Answer, conform.Streaming, conform.Formats, conform.Sampling, conform.Errors, conform.Metrics, conform.Contract,
+	} {
+		if !slices.ContainsFunc(r.Cases, func(o conform.Outcome) bool { return o.Case == c && o.Result == conform.Passed }) {
+			t.Errorf("CP-%d did not pass", c)
+		}
 	}
 }

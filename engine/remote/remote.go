@@ -40,6 +40,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/profile"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 )
@@ -65,6 +66,8 @@ type Config struct {
 	IdleTimeout time.Duration `koanf:"idle_timeout"`
 	// MaxEventBytes bounds one event; 0 means 1 MiB.
 	MaxEventBytes int `koanf:"max_event_bytes"`
+	// Profiles has the profiles that models may name as their dialect; nil means those of the program.
+	Profiles *profile.Set `koanf:"-"`
 }
 
 // ModelConfig describes one model of an upstream, as far as the upstream does not tell. Abilities are off unless they are listed:
@@ -86,20 +89,24 @@ type ModelConfig struct {
 	Sampling bool `koanf:"sampling"`
 	// Rerank makes it a model that scores documents against a query.
 	Rerank bool `koanf:"rerank"`
-	// Dialect is whose names are used for what OpenAI's interface lacks: "openai" (or ""), "vllm" or "llama.cpp". It decides which
-	// formats and sampling fields there are.
+	// Dialect is the profile of the upstream (engine/profile), such as "vllm", "sglang" or "llama.cpp"; "" means "openai". It decides paths, which
+	// formats and sampling fields there are and what they are called, and what errors mean.
 	Dialect string `koanf:"dialect"`
 	// QueryPrefix and PassagePrefix are what an embedding model wants before questions and passages.
 	QueryPrefix   string `koanf:"query_prefix"`
 	PassagePrefix string `koanf:"passage_prefix"`
 }
 
-// The dialects.
-const (
-	dialectOpenAI = "openai"
-	dialectVLLM   = "vllm"
-	dialectLlama  = "llama.cpp"
-)
+// dialectOpenAI is the profile of an upstream of which nothing more is known.
+const dialectOpenAI = "openai"
+
+// profiles returns the set that dialects are looked up in.
+func (c Config) profiles() (*profile.Set, error) {
+	if c.Profiles != nil {
+		return c.Profiles, nil
+	}
+	return profile.New()
+}
 
 // Validate reports what is wrong with the configuration.
 func (c Config) Validate() error {
@@ -109,6 +116,10 @@ func (c Config) Validate() error {
 	}
 	if len(c.Models) == 0 {
 		return errors.New("models: list at least one")
+	}
+	known, err := c.profiles()
+	if err != nil {
+		return err
 	}
 	seen := map[string]bool{}
 	for i, m := range c.Models {
@@ -122,8 +133,8 @@ func (c Config) Validate() error {
 		if m.Rerank && m.EmbedDim > 0 {
 			return fmt.Errorf("models[%d]: a model either embeds or reranks; list it twice under two ids if it does both", i)
 		}
-		if m.Dialect != "" && m.Dialect != dialectOpenAI && m.Dialect != dialectVLLM && m.Dialect != dialectLlama {
-			return fmt.Errorf("models[%d].dialect: must be %s, %s or %s", i, dialectOpenAI, dialectVLLM, dialectLlama)
+		if d := cmp.Or(m.Dialect, dialectOpenAI); !known.Has(d) {
+			return fmt.Errorf("models[%d].dialect: there is no profile %q; `sluice profiles list` names them", i, d)
 		}
 	}
 	if _, err := prefixes(c.AllowPrivate); err != nil {
@@ -152,13 +163,38 @@ type Engine struct {
 	cfg    Config
 	base   string
 	client *http.Client
-	models []ModelConfig // ordered by ID
+	models []model // ordered by ID
 
 	reach *reach
 
 	closed context.Context //nolint:containedctx // ends when the engine is closed
 	close  context.CancelFunc
 	once   sync.Once
+}
+
+// model is a model with the profile of its dialect.
+type model struct {
+	ModelConfig
+
+	profile *profile.Profile
+}
+
+// withProfiles resolves the dialects of models, ordered by ID.
+func withProfiles(cfg Config) ([]model, error) {
+	known, err := cfg.profiles()
+	if err != nil {
+		return nil, err
+	}
+	var out []model
+	for _, m := range cfg.Models {
+		p, err := known.Get(cmp.Or(m.Dialect, dialectOpenAI))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, model{m, p})
+	}
+	slices.SortFunc(out, func(a, b model) int { return cmp.Compare(a.ID, b.ID) })
+	return out, nil
 }
 
 // New returns an engine over the upstream of cfg. It does not connect before it is asked for something, be it its models.
@@ -186,7 +222,6 @@ func New(cfg Config) (*Engine, error) {
 	}}
 	e := &Engine{
 		cfg: cfg, base: strings.TrimSuffix(cfg.BaseURL, "/"),
-		models: slices.SortedFunc(slices.Values(cfg.Models), func(a, b ModelConfig) int { return cmp.Compare(a.ID, b.ID) }),
 		client: &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport: &http.Transport{
@@ -194,6 +229,9 @@ func New(cfg Config) (*Engine, error) {
 				DisableCompression: true, MaxIdleConnsPerHost: 256, IdleConnTimeout: 90 * time.Second,
 			},
 		},
+	}
+	if e.models, err = withProfiles(cfg); err != nil {
+		return nil, fmt.Errorf("remote engine: %w", err)
 	}
 	e.closed, e.close = context.WithCancel(context.Background())
 	address, err := hostPort(e.base)
@@ -278,16 +316,16 @@ func (m ModelConfig) task() task {
 }
 
 // model finds a model that does what is needed, or says why not.
-func (e *Engine) model(ctx context.Context, id engine.ModelID, need task) (ModelConfig, error) {
+func (e *Engine) model(ctx context.Context, id engine.ModelID, need task) (model, error) {
 	if e.closed.Err() != nil {
-		return ModelConfig{}, fault.New(fault.CodeEngineUnavailable, string(id))
+		return model{}, fault.New(fault.CodeEngineUnavailable, string(id))
 	}
 	if err := ctx.Err(); err != nil {
-		return ModelConfig{}, err
+		return model{}, err
 	}
-	i := slices.IndexFunc(e.models, func(m ModelConfig) bool { return m.ID == string(id) })
+	i := slices.IndexFunc(e.models, func(m model) bool { return m.ID == string(id) })
 	if i < 0 {
-		return ModelConfig{}, fault.New(fault.CodeModelNotFound, string(id)).WithParam("model")
+		return model{}, fault.New(fault.CodeModelNotFound, string(id)).WithParam("model")
 	}
 	m := e.models[i]
 	if m.task() != need {
@@ -299,7 +337,7 @@ func (e *Engine) model(ctx context.Context, id engine.ModelID, need task) (Model
 			what = fault.Say("model.no_scoring")
 		case generates:
 		}
-		return ModelConfig{}, fault.New(fault.CodeUnsupported, "model", what).WithParam("model")
+		return model{}, fault.New(fault.CodeUnsupported, "model", what).WithParam("model")
 	}
 	if m.Upstream == "" {
 		m.Upstream = m.ID

@@ -49,7 +49,11 @@ func (e *Engine) Score(ctx context.Context, p *engine.Prompt) (*engine.Scores, e
 			Score *float64 `json:"relevance_score"`
 		} `json:"results"`
 	}
-	if err := e.ask(ctx, m, "/rerank", openai.RerankRequest{Model: m.Upstream, Query: req.Query, Documents: req.Documents}, size/4, maxScoreReply, &reply); err != nil {
+	path, err := m.path(m.profile.Endpoints.Rerank)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.ask(ctx, m, path, openai.RerankRequest{Model: m.Upstream, Query: req.Query, Documents: req.Documents}, size/4, maxScoreReply, &reply); err != nil {
 		return nil, err
 	}
 	if len(reply.Results) != len(req.Documents) {
@@ -58,7 +62,7 @@ func (e *Engine) Score(ctx context.Context, p *engine.Prompt) (*engine.Scores, e
 	out := &engine.Scores{
 		Scores: make([]float64, len(req.Documents)), Model: engine.ReportedModel(reply.Model), PromptTokens: max(reply.Usage.PromptTokens, reply.Usage.TotalTokens),
 	}
-	seen, share := make([]bool, len(req.Documents)), m.Dialect != dialectLlama
+	seen, share := make([]bool, len(req.Documents)), m.profile.RerankScores != "logit"
 	for _, r := range reply.Results {
 		if r.Index < 0 || r.Index >= len(seen) || seen[r.Index] || r.Score == nil {
 			return nil, broken(fmt.Errorf("result %d of %d", r.Index, len(seen)))

@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine/modelstore"
 	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/engine/profile"
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/engine/worker"
 	"github.com/sluice-project/sluice/gateway"
@@ -132,6 +133,8 @@ type Engines struct {
 	Pools   []Pool
 	// Registered bounds what administrators may register while the server runs.
 	Registered instances.Config
+	// Profiles are files, or folders of *.yaml, with profiles of engines beside those of the program.
+	Profiles []string
 }
 
 // Worker is a native engine in a process of its own, and the name under which model versions refer to it.
@@ -228,6 +231,11 @@ func (c *Config) resolve() {
 	set(&c.Audit.Dir, filepath.Join(c.Data, "audit"))
 	set(&c.Engines.Serve.Address, "unix:"+filepath.Join(c.Data, "engine", "engine.sock"))
 	set(&c.Engines.Native.CacheDir, filepath.Join(c.Downloads, "packed"))
+	for i, p := range c.Engines.Profiles {
+		if !filepath.IsAbs(p) {
+			c.Engines.Profiles[i] = filepath.Join(c.Data, p)
+		}
+	}
 	for _, age := range []*time.Duration{&c.Identity.MaxStale, &c.Governance.MaxStale, &c.Billing.MaxStale, &c.Route.MaxStale, &c.RAG.MaxStale} {
 		*age = cmp.Or(*age, c.MaxStale)
 	}
@@ -322,8 +330,13 @@ func (c Config) Validate() error {
 		key(path, name != "native" && !strings.Contains(name, "/"),
 			"must not be native, which is the engine of this process, nor hold a slash, behind which records name a version")
 	}
+	profiles, err := profile.New(c.Engines.Profiles...)
+	if err != nil {
+		key("engines.profiles", false, err.Error())
+	}
 	for i, r := range c.Engines.Remote {
 		named(fmt.Sprintf("engines.remote[%d].name", i), r.Name)
+		r.Profiles = profiles
 		add(fmt.Sprintf("engines.remote[%d]", i), r.Validate())
 	}
 	for i, w := range c.Engines.Workers {

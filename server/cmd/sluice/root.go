@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server/cmd/sluice/auditcmd"
 	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
+	"github.com/sluice-project/sluice/server/cmd/sluice/enginecmd"
 	"github.com/sluice-project/sluice/server/cmd/sluice/managecmd"
 	"github.com/sluice-project/sluice/server/cmd/sluice/maskcmd"
 	"github.com/sluice-project/sluice/server/cmd/sluice/modelcmd"
@@ -44,6 +45,7 @@ func newRoot(shared *cli.App) *cobra.Command {
 		auditcmd.Audit(shared), maskcmd.Mask(shared), modelcmd.Pull(shared), modelcmd.Models(shared), modelcmd.Bench(shared),
 		modelcmd.Eval(shared, maskcmd.Eval(shared)), ragcmd.RAG(shared),
 	)
+	root.AddCommand(enginecmd.Commands(shared)...)
 	for _, cmd := range managecmd.Commands(shared) {
 		if cmd.Name() == "engine" {
 			cmd.AddCommand(a.engineServeCommand())
