@@ -345,7 +345,7 @@ func (i *Identity) emergencyOf(s *accounts, id string, c claims) (Principal, err
 func (i *Identity) EndEmergency(ctx context.Context, id string) (EmergencyUse, error) {
 	defer i.reload(ctx)
 	now := i.now().UnixMicro()
-	return i.changeUse(ctx, "end emergency", id, func(tx *gorm.DB, row *useRow) error {
+	return i.changeUse(ctx, "end emergency", id, func(_ *gorm.DB, row *useRow) error {
 		if row.EndedAt == 0 && row.ExpiresAt > now {
 			row.EndedAt = now
 		}

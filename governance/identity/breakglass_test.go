@@ -62,7 +62,13 @@ func TestBreakGlass(t *testing.T) {
 		_, _, err = i.OpenEmergency(t.Context(), halves, " ", "10.0.0.1")
 		wantCode(t, err, fault.CodeMissing)
 		for n, given := range [][]string{
-			{}, {halves[0]}, {halves[1]}, {halves[0], halves[0]}, {halves[0], others[1]}, {halves[0], strings.Repeat("x", 2000)}, {halves[0], halves[1][:len(halves[1])-1]},
+			{},
+			{halves[0]},
+			{halves[1]},
+			{halves[0], halves[0]},
+			{halves[0], others[1]},
+			{halves[0], strings.Repeat("x", 2000)},
+			{halves[0], halves[1][:len(halves[1])-1]},
 			{halves[0], halves[1], halves[1]},
 		} {
 			if err := open("10.0.1."+string(rune('0'+n)), given...); !fault.Is(err, fault.CodeInvalidLogin) {

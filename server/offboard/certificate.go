@@ -98,8 +98,13 @@ func (s *Service) staysNow(ctx context.Context, rowsOf map[string]int64, now tim
 		code  string
 		there bool
 	}{
-		{StaysReplicas, others}, {StaysPages, !database.IsSQLite(s.cfg.DB)}, {StaysLog, !database.IsSQLite(s.cfg.DB)}, {StaysSpill, s.cfg.Spill}, {StaysBackups, true},
-		{StaysRemote, s.cfg.Remote}, {StaysCallers, true},
+		{StaysReplicas, others},
+		{StaysPages, !database.IsSQLite(s.cfg.DB)},
+		{StaysLog, !database.IsSQLite(s.cfg.DB)},
+		{StaysSpill, s.cfg.Spill},
+		{StaysBackups, true},
+		{StaysRemote, s.cfg.Remote},
+		{StaysCallers, true},
 	} {
 		if x.there {
 			out = append(out, Stay{Code: x.code})
@@ -198,9 +203,13 @@ func (r Report) Document(l message.Lang, record, digest, issuer string) report.D
 		fields = append(fields, report.Field{Name: in(message.Say("offboard.holds")), Value: in(message.Say("offboard.holds_passed", strings.Join(r.Holds, ", "), r.Approval))})
 	}
 	d.Body = []report.Block{
-		r.verdict(in), report.Heading{Level: 1, Text: in(message.Say("offboard.course"))}, fields,
-		report.Heading{Level: 1, Text: in(message.Say("offboard.gone"))}, r.goneTable(in),
-		report.Heading{Level: 1, Text: in(message.Say("offboard.keys"))}, report.Paragraph(in(message.Say("offboard.keys_meaning", r.epochsText()))), r.keyTable(in),
+		r.verdict(in),
+		report.Heading{Level: 1, Text: in(message.Say("offboard.course"))},
+		fields,
+		report.Heading{Level: 1, Text: in(message.Say("offboard.gone"))},
+		r.goneTable(in),
+		report.Heading{Level: 1, Text: in(message.Say("offboard.keys"))},
+		report.Paragraph(in(message.Say("offboard.keys_meaning", r.epochsText()))), r.keyTable(in),
 	}
 	if len(r.Keys) > maxListedKeys {
 		d.Body = append(d.Body, report.Paragraph(in(message.Say("offboard.keys_more", len(r.Keys)-maxListedKeys))))

@@ -21,20 +21,45 @@ const (
 // kept are the tables whose rows the concerns erase that know how: the texts with the audit log, the values with their store.
 func kept() []part {
 	return []part{
-		{"audit_contents", ofKeys}, {"audit_subject_keys", ofTenant},
-		{"vault_values", ofScopes}, {"vault_subjects", ofTenant}, {"vault_scopes", ofTenant}, {"vault_keys", ofTenant}, {"vault_tenants", ofTenant},
+		{"audit_contents", ofKeys},
+		{"audit_subject_keys", ofTenant},
+		{"vault_values", ofScopes},
+		{"vault_subjects", ofTenant},
+		{"vault_scopes", ofTenant},
+		{"vault_keys", ofTenant},
+		{"vault_tenants", ofTenant},
 	}
 }
 
 // rows are the other tables whose rows go, each before those that its condition looks at.
 func rows() []part {
 	return []part{
-		{"rag_chunks", ofDocuments}, {"rag_documents", ofCollection}, {"rag_collections", ofTenant},
-		{"reveal_uses", ofPeople}, {"reveal_people", ofPeople}, {"reveal_approvals", ofTenant}, {"erasure_approvals", ofTenant}, {"act_approvals", ofTenant},
-		{"access_review_items", ofReviews}, {"access_reviews", ofTenant},
-		{"billing_leases", ofBudgets}, {"billing_spend", ofBudgets}, {"billing_budgets", ofTenant}, {"policy_documents", ofPolicies},
-		{"identity_sessions", ofUsers}, {"identity_challenges", ofUsers}, {"identity_factors", ofUsers}, {"identity_recovery_codes", ofUsers}, {"identity_passwords", ofUsers}, {"identity_grants", ofUsers},
-		{"identity_service_keys", ofServices}, {"identity_service_accounts", ofTenant}, {"identity_invitations", ofTenant}, {"identity_keys", ofTenant}, {"identity_projects", ofTenant}, {"identity_users", ofTenant},
+		{"rag_chunks", ofDocuments},
+		{"rag_documents", ofCollection},
+		{"rag_collections", ofTenant},
+		{"reveal_uses", ofPeople},
+		{"reveal_people", ofPeople},
+		{"reveal_approvals", ofTenant},
+		{"erasure_approvals", ofTenant},
+		{"act_approvals", ofTenant},
+		{"access_review_items", ofReviews},
+		{"access_reviews", ofTenant},
+		{"billing_leases", ofBudgets},
+		{"billing_spend", ofBudgets},
+		{"billing_budgets", ofTenant},
+		{"policy_documents", ofPolicies},
+		{"identity_sessions", ofUsers},
+		{"identity_challenges", ofUsers},
+		{"identity_factors", ofUsers},
+		{"identity_recovery_codes", ofUsers},
+		{"identity_passwords", ofUsers},
+		{"identity_grants", ofUsers},
+		{"identity_service_keys", ofServices},
+		{"identity_service_accounts", ofTenant},
+		{"identity_invitations", ofTenant},
+		{"identity_keys", ofTenant},
+		{"identity_projects", ofTenant},
+		{"identity_users", ofTenant},
 	}
 }
 
