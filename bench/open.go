@@ -161,6 +161,7 @@ func (r openRouter) Pick(a route.Ask) (route.Choice, error) {
 		Instance: r.instance, Info: r.info,
 	}, nil
 }
+
 func (openRouter) Again(route.Choice, []*pool.Instance) (route.Choice, error) {
 	return route.Choice{}, errors.New("there is no other")
 }

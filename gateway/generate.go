@@ -23,7 +23,7 @@ func (r *run) generate(ctx context.Context) iter.Seq2[engine.Event, error] {
 func (r *run) generateOnce(ctx context.Context, yield func(engine.Event, error) bool) (again bool) {
 	i := r.serving().Instance
 	i.Begin()
-	ended := error(context.Canceled) // by a consumer that stops or panics
+	ended := context.Canceled // by a consumer that stops or panics
 	defer func() { i.End(ended) }()
 	for ev, err := range i.Engine.Generate(ctx, r.prompt.text) {
 		if errors.Is(err, engine.ErrNotReached) && r.moveOn(ctx) {

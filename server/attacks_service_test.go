@@ -99,9 +99,20 @@ func serviceAttacks() []attack {
 			p := s.newSigner("addressed", "application")
 			other := s.newSigner("another", "application")
 			for _, change := range []map[string]any{
-				{"aud": "https://idp.example.com/oauth2/token"}, {"aud": []string{p.TokenUrl, "https://idp.example.com"}}, {"aud": nil}, {"aud": p.TokenUrl + "/"},
-				{"exp": nil}, {"exp": time.Now().Add(time.Hour).Unix()}, {"exp": time.Now().Add(-time.Minute).Unix()}, {"iat": time.Now().Add(-time.Hour).Unix()},
-				{"jti": nil}, {"jti": strings.Repeat("x", 300)}, {"sub": other.Account.Id}, {"iss": other.Account.Id}, {"iss": other.Account.Id, "sub": other.Account.Id}, {"nbf": time.Now().Add(time.Hour).Unix()},
+				{"aud": "https://idp.example.com/oauth2/token"},
+				{"aud": []string{p.TokenUrl, "https://idp.example.com"}},
+				{"aud": nil},
+				{"aud": p.TokenUrl + "/"},
+				{"exp": nil},
+				{"exp": time.Now().Add(time.Hour).Unix()},
+				{"exp": time.Now().Add(-time.Minute).Unix()},
+				{"iat": time.Now().Add(-time.Hour).Unix()},
+				{"jti": nil},
+				{"jti": strings.Repeat("x", 300)},
+				{"sub": other.Account.Id},
+				{"iss": other.Account.Id},
+				{"iss": other.Account.Id, "sub": other.Account.Id},
+				{"nbf": time.Now().Add(time.Hour).Unix()},
 			} {
 				claims := p.claims()
 				for k, v := range change {
@@ -170,8 +181,12 @@ func serviceAttacks() []attack {
 				method, path string
 				body         any
 			}{
-				{http.MethodGet, "", nil}, {http.MethodPatch, "", map[string]any{"roles": []string{"security_admin"}}}, {http.MethodPost, "/secret", map[string]any{}},
-				{http.MethodPost, "/keys", map[string]any{"keys": publicPEM(s.t, s.newSigner("thief", "application").private)}}, {http.MethodPost, "/disable", nil}, {http.MethodDelete, "", nil},
+				{http.MethodGet, "", nil},
+				{http.MethodPatch, "", map[string]any{"roles": []string{"security_admin"}}},
+				{http.MethodPost, "/secret", map[string]any{}},
+				{http.MethodPost, "/keys", map[string]any{"keys": publicPEM(s.t, s.newSigner("thief", "application").private)}},
+				{http.MethodPost, "/disable", nil},
+				{http.MethodDelete, "", nil},
 			} {
 				s.foreign("security_admin", act.method, "/service-accounts/"+p.Account.Id+act.path, act.body)
 			}

@@ -60,7 +60,7 @@ func (in *installation) sealedOf(tenant string) (found [][]byte) {
 	if err != nil {
 		in.t.Fatal(err)
 	}
-	defer database.Close(db) //nolint:errcheck // read only
+	defer database.Close(db)
 	for column, from := range map[string]string{
 		"wrapped": "vault_keys WHERE tenant = ?", "sealed": "vault_values WHERE scope IN (SELECT scope FROM vault_scopes WHERE tenant = ?)", "CAST(wrapped AS BLOB)": "audit_subject_keys WHERE tenant = ?",
 		"ciphertext": "audit_contents WHERE key_id IN (SELECT id FROM audit_subject_keys WHERE tenant = ?)", "CAST(password_hash AS BLOB)": "identity_users WHERE tenant = ?",
@@ -286,7 +286,7 @@ func (in *installation) namesStayInRecords(name string) {
 	if err != nil {
 		in.t.Fatal(err)
 	}
-	defer database.Close(db) //nolint:errcheck // read only
+	defer database.Close(db)
 	var tables, found []string
 	if err := db.Raw("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name").Scan(&tables).Error; err != nil {
 		in.t.Fatal(err)

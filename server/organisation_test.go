@@ -26,7 +26,8 @@ func newGroup(t *testing.T) group {
 	in.admin(http.MethodPost, "/projects", map[string]any{"tenant": "bank", "id": "shop", "name": "Shop", "labels": map[string]string{"system": "erp"}}, new(any))
 	return group{
 		in, in.issueKey(map[string]any{"tenant": "bank", "name": "app"}), in.issueKey(map[string]any{"tenant": "court", "name": "app"}),
-		in.issueKey(map[string]any{"tenant": "bank", "project": "shop", "name": "till"}), issuedKey{secret: in.started.Welcome.APIKey.Reveal()},
+		in.issueKey(map[string]any{"tenant": "bank", "project": "shop", "name": "till"}),
+		issuedKey{secret: in.started.Welcome.APIKey.Reveal()},
 	}
 }
 

@@ -342,7 +342,7 @@ func TestServiceAccounts(t *testing.T) {
 }
 
 func oauth2Basic(id, secret string) string {
-	r, _ := http.NewRequest(http.MethodPost, "/", nil) //nolint:noctx // only its header is wanted
+	r, _ := http.NewRequest(http.MethodPost, "/", nil)
 	r.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret))
 	return r.Header.Get("Authorization")
 }

@@ -237,7 +237,9 @@ func TestEveryFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, how := range []dbtest.Outcome{dbtest.FailsBefore, dbtest.FailsAfter} {
-				for at := 0; breakAt(t, at, how, act); at++ { //nolint:revive // all of it is in the condition
+				at := 0
+				for breakAt(t, at, how, act) {
+					at++
 				}
 			}
 		})

@@ -172,7 +172,7 @@ func clientKeyOf(id string, der []byte) (clientKey, error) {
 	}
 	key := clientKey{id: id, public: public, der: der}
 	b64 := base64.RawURLEncoding.EncodeToString
-	canonical := ""
+	var canonical string
 	switch p := public.(type) {
 	case ed25519.PublicKey:
 		key.algorithm = jwt.SigningMethodEdDSA.Alg()

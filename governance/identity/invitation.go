@@ -191,7 +191,7 @@ func (s store) invite(ctx context.Context, row invitationRow, account userRow) e
 
 func (s store) withdraw(ctx context.Context, by Administrator, tenant, id string, now int64) (row invitationRow, err error) {
 	err = s.change(ctx, "withdraw invitation", func(tx *gorm.DB) error {
-		found := false
+		var found bool
 		row, found, err = one[invitationRow](tx.Where("tenant = ? AND id = ?", tenant, id), invitationColumns)
 		switch {
 		case err != nil:

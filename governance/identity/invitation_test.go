@@ -127,8 +127,11 @@ func TestInvitersMustStillMay(t *testing.T) {
 	_, _, err := i.Invite(t.Context(), Administrator{ID: boss.ID}, NewInvitation{Tenant: "acme", Name: "root", Roles: []string{RolePlatformAdmin}})
 	wantCode(t, err, fault.CodeRoleAbove)
 	for _, bad := range []NewInvitation{
-		{Tenant: "acme", Name: "x", Roles: []string{RoleAuditor, RoleSystemAdmin}}, {Tenant: "acme", Name: "x", Roles: []string{RoleApplication}},
-		{Tenant: "acme", Name: "", Roles: []string{RoleDeveloper}}, {Tenant: "nowhere", Name: "x", Roles: []string{RoleDeveloper}}, {Tenant: "acme", Name: "boss", Roles: []string{RoleDeveloper}},
+		{Tenant: "acme", Name: "x", Roles: []string{RoleAuditor, RoleSystemAdmin}},
+		{Tenant: "acme", Name: "x", Roles: []string{RoleApplication}},
+		{Tenant: "acme", Name: "", Roles: []string{RoleDeveloper}},
+		{Tenant: "nowhere", Name: "x", Roles: []string{RoleDeveloper}},
+		{Tenant: "acme", Name: "boss", Roles: []string{RoleDeveloper}},
 	} {
 		if _, _, err := i.Invite(t.Context(), by, bad); err == nil {
 			t.Errorf("%+v", bad)

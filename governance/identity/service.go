@@ -69,7 +69,7 @@ const ServicePrefix = "svc-"
 
 const (
 	serviceIDSize     = 12
-	serviceSecretHead = "ss-sluice-"
+	serviceSecretHead = "ss-sluice-" //nolint:gosec // what secrets begin with
 	maxServiceKeys    = 8
 )
 

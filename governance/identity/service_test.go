@@ -281,7 +281,7 @@ func TestAssertions(t *testing.T) {
 
 func TestPublicKeysOfServiceAccounts(t *testing.T) {
 	all := signers(t)
-	small, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // it is to be refused
+	small, err := rsa.GenerateKey(rand.Reader, 1024) // it is to be refused
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,6 +121,7 @@ func (f fixedRoute) Pick(a route.Ask) (route.Choice, error) {
 	}
 	return route.Choice{}, fmt.Errorf("no model %s", a.Model)
 }
+
 func (fixedRoute) Again(route.Choice, []*pool.Instance) (route.Choice, error) {
 	return route.Choice{}, errors.New("there is no other")
 }

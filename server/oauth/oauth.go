@@ -20,7 +20,7 @@ import (
 
 // Where the endpoint and its description are.
 const (
-	TokenPath    = "/oauth2/token"
+	TokenPath    = "/oauth2/token" //nolint:gosec // a path
 	MetadataPath = "/.well-known/oauth-authorization-server"
 	keysPath     = "/.well-known/jwks.json"
 )

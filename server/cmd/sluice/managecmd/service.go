@@ -176,11 +176,25 @@ func (a *app) showServiceCommand(flags *cli.RemoteFlags, tenant *string) *cobra.
 			}
 			w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
 			for _, row := range [][2]string{
-				{"ID", s.Id}, {"NAME", s.Name}, {"TENANT", s.Tenant}, {"PROJECT", orDash(s.Project)}, {"ROLES", listText(s.Roles)}, {"OWNER", nameOf(s.Owner)},
-				{"STATE", string(s.State)}, {"SECRET", secretText(s)}, {"SCOPES", listText(scopeNames(s.Scopes))}, {"MODELS", listText(s.Models)},
-				{"NETWORKS", listText(s.Networks)}, {"LABELS", listText(s.Labels)}, {"REQUESTS/MIN", limitText(s.Limits.RequestsPerMinute)},
-				{"TOKENS/MIN", limitText(s.Limits.TokensPerMinute)}, {"AT ONCE", limitText(s.Limits.Concurrent)}, {"CREATED", timeText(&s.CreatedAt)},
-				{"CREATED BY", nameOf(s.CreatedBy)}, {"LAST USED", timeText(s.LastUsedAt)}, {"EXPIRES", timeText(&s.ExpiresAt)},
+				{"ID", s.Id},
+				{"NAME", s.Name},
+				{"TENANT", s.Tenant},
+				{"PROJECT", orDash(s.Project)},
+				{"ROLES", listText(s.Roles)},
+				{"OWNER", nameOf(s.Owner)},
+				{"STATE", string(s.State)},
+				{"SECRET", secretText(s)},
+				{"SCOPES", listText(scopeNames(s.Scopes))},
+				{"MODELS", listText(s.Models)},
+				{"NETWORKS", listText(s.Networks)},
+				{"LABELS", listText(s.Labels)},
+				{"REQUESTS/MIN", limitText(s.Limits.RequestsPerMinute)},
+				{"TOKENS/MIN", limitText(s.Limits.TokensPerMinute)},
+				{"AT ONCE", limitText(s.Limits.Concurrent)},
+				{"CREATED", timeText(&s.CreatedAt)},
+				{"CREATED BY", nameOf(s.CreatedBy)},
+				{"LAST USED", timeText(s.LastUsedAt)},
+				{"EXPIRES", timeText(&s.ExpiresAt)},
 			} {
 				fmt.Fprintln(w, row[0]+"\t"+row[1])
 			}
