@@ -70,7 +70,7 @@ func TestBudgetsOfEveryScope(t *testing.T) {
 	}
 }
 
-// TestUsageStaysWithItsOrganisation: what was admitted in one organisation counts there, though its tenant has another one when it is booked, and what
+// TestUsageStaysWithItsOrganisation: what was admitted in one organisation counts there, though its tenant has another one when it is billed, and what
 // nobody remembers counts where the tenant is now.
 func TestUsageStaysWithItsOrganisation(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {

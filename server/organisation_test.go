@@ -55,7 +55,7 @@ func (g group) recordOf(t *testing.T, tenant string, r reply) string {
 		for _, item := range page.Items {
 			out.Write(item.Event)
 		}
-		return strings.Contains(out.String(), `"outcome"`)
+		return strings.Contains(out.String(), `"stage":"outcome"`)
 	})
 	return out.String()
 }

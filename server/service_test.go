@@ -147,6 +147,7 @@ func TestServiceAccounts(t *testing.T) {
 	base := strings.TrimSuffix(in.started.BaseURL, "/v1")
 
 	t.Run("clients of others", func(t *testing.T) {
+		in.admin(http.MethodPost, "/projects", map[string]any{"id": "sales", "name": "Sales"}, new(any))
 		app := in.newProgram("crm", map[string]any{"project": "sales"}, "application")
 		if app.TokenUrl != base+"/oauth2/token" || app.Account.State != "active" || !app.Account.HasSecret || *app.Account.Owner.Name != in.started.Welcome.AdminUser {
 			t.Errorf("%+v", app)

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-project/sluice/governance/identity"
 )
 
-// TestPublishedKeys: whoever fetches the published keys can check a session token, on the listener of the management API and on no other; a
-// refresh token that is shown twice ends the whole sign-in.
+// TestPublishedKeys: whoever fetches the published keys can check a session token, on the listener of the management API; on that of applications
+// they are for the tokens of service accounts; a refresh token that is shown twice ends the whole sign-in.
 func TestPublishedKeys(t *testing.T) {
 	t.Parallel()
 	address, main := freeAddress(t), freeAddress(t)
@@ -22,8 +22,8 @@ func TestPublishedKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusNotFound {
-		t.Errorf("the business API publishes keys: %d", res.StatusCode)
+	if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("the business API publishes no keys: %d", res.StatusCode)
 	}
 	ask := func(method, path, token, cookie, body string) (reply, *http.Response) {
 		t.Helper()

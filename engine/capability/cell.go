@@ -107,9 +107,9 @@ type Cell struct {
 	Note     string    `json:"note,omitempty" yaml:"note,omitempty"` // what a reader should know of it, in English
 }
 
-// Standing is the status that the grade bears out: E0 none but a roadmap's, E1 and E2 a claim, E3 and E4 all. What a simulator shows is what
+// Proven is the status that the grade bears out: E0 none but a roadmap's, E1 and E2 a claim, E3 and E4 all. What a simulator shows is what
 // its authors have read, so it proves no more of the engine than they claim.
-func (c Cell) Standing() Status {
+func (c Cell) Proven() Status {
 	switch {
 	case c.Status == Roadmap || c.Status == "" || c.Grade == E0:
 		return Roadmap
@@ -122,7 +122,7 @@ func (c Cell) Standing() Status {
 // Holds reports whether the feature may be used in a state, for somebody who wants evidence of at least a grade. why is set if not.
 func (c Cell) Holds(least Grade, s State) (why Why, ok bool) {
 	switch {
-	case c.Standing() == Roadmap:
+	case c.Proven() == Roadmap:
 		return WhyRoadmap, false
 	case c.Grade < least:
 		return WhyGrade, false

@@ -151,8 +151,8 @@ func (k *checker) cell(where string, c Cell) {
 		k.add(errors.New(where + ".status: must be set"))
 	case c.Owner == "" && k.defaults.Owner == "":
 		k.add(errors.New(where + ".owner: nobody guarantees it"))
-	case c.Status != Roadmap && c.Standing() != c.Status:
-		k.add(fmt.Errorf("%s: %s bears out no more than %q", where, c.Grade, string(c.Standing())))
+	case c.Status != Roadmap && c.Proven() != c.Status:
+		k.add(fmt.Errorf("%s: %s bears out no more than %q", where, c.Grade, string(c.Proven())))
 	case c.Grade >= E1 && c.Source == "" && k.defaults.Source == "":
 		k.add(fmt.Errorf("%s.source: %s needs one", where, c.Grade))
 	}

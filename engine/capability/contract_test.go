@@ -219,7 +219,7 @@ func TestShapesAndLowBit(t *testing.T) {
 	}
 }
 
-func TestStanding(t *testing.T) {
+func TestProven(t *testing.T) {
 	for _, c := range []struct {
 		status capability.Status
 		grade  capability.Grade
@@ -232,7 +232,7 @@ func TestStanding(t *testing.T) {
 		{capability.Reproducible, capability.E4, capability.Reproducible},
 		{capability.Roadmap, capability.E4, capability.Roadmap},
 	} {
-		if got := (capability.Cell{Status: c.status, Grade: c.grade}).Standing(); got != c.want {
+		if got := (capability.Cell{Status: c.status, Grade: c.grade}).Proven(); got != c.want {
 			t.Errorf("%s at %s stands as %s, want %s", c.status, c.grade, got, c.want)
 		}
 	}
@@ -267,7 +267,7 @@ func TestObserveNarrows(t *testing.T) {
 	if seen.State()["version.engine"] != "1.2" || c.Features[capability.Seed].Status != capability.Claimed || len(c.Models) > 0 {
 		t.Errorf("%v; the contract before: %+v", seen.State(), c)
 	}
-	if sim := c.Observe(capability.Observation{Grade: capability.E2, Features: map[capability.Feature]bool{capability.Tools: true}}); sim.Features[capability.Tools].Standing() != capability.Claimed {
+	if sim := c.Observe(capability.Observation{Grade: capability.E2, Features: map[capability.Feature]bool{capability.Tools: true}}); sim.Features[capability.Tools].Proven() != capability.Claimed {
 		t.Error("a simulator has validated a feature")
 	}
 }

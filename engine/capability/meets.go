@@ -368,7 +368,7 @@ func (c Contract) Claim(features []Feature, source string) Contract {
 		c.Features = map[Feature]Cell{}
 	}
 	for _, f := range features {
-		if cell, ok := c.Features[f]; !ok || cell.Standing() == Roadmap {
+		if cell, ok := c.Features[f]; !ok || cell.Proven() == Roadmap {
 			c.Features[f] = Cell{Status: Claimed, Grade: E1, Owner: OwnerControl, Source: source}
 		}
 	}

@@ -314,7 +314,7 @@ func (r *run) contract(ctx context.Context) *verdict {
 	for _, f := range capability.Features() {
 		cell, ok := seen.Features[f]
 		met, why := seen.Meets(capability.Needs{Model: r.model, Features: []capability.Feature{f}}, nil)
-		if met && (!ok || cell.Standing() == capability.Roadmap) {
+		if met && (!ok || cell.Proven() == capability.Roadmap) {
 			v.fail(fault.Say("conform.contract", string(f)))
 		}
 		if !met && ok && why.Why == capability.WhyUnknown {

@@ -118,7 +118,7 @@ func TestDocuments(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	seen := p.Contract().Observe(o)
-	if seen.Features["format.regex"].Standing() != "roadmap" || seen.Features["chat"].Grade != r.Grade {
+	if seen.Features["format.regex"].Proven() != "roadmap" || seen.Features["chat"].Grade != r.Grade {
 		t.Errorf("%+v", seen.Features)
 	}
 }

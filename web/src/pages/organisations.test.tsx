@@ -84,7 +84,7 @@ describe('Organisations', () => {
     await press('Resume', await screen.findByRole('dialog'));
     await waitFor(() => expect(sent.find((s) => s.path === '/organisations/group/resume')?.body).toEqual({ since: '2026-11-24T08:00:00Z' }));
 
-    await press('Set a budget of group');
+    await press('Set budget of group');
     write('Limit', '12.5');
     await press('Set budget', screen.getAllByRole('dialog').at(-1));
     await waitFor(() => expect(sent.find((s) => s.path === '/budgets' && s.method === 'PUT')?.body).toEqual({ organisation: 'group', period: 'month', limit_nano: 12_500_000_000 }));
