@@ -45,13 +45,13 @@ export function Instances() {
   const columns: Column<Instance>[] = [
     { key: 'pool', title: t('instances.pool'), render: (r) => r.pool, csv: (r) => r.pool },
     { key: 'name', title: t('instances.name'), render: (r) => r.name, csv: (r) => r.name },
-    { key: 'kind', title: t('instances.kind'), render: (r) => t(`instances.kind_${r.kind}`) + (r.profile ? ` · ${r.profile}` : ''), csv: (r) => r.kind },
+    { key: 'kind', title: t('instances.kind'), render: (r) => t(`instances.kinds.${r.kind}`) + (r.profile ? ` · ${r.profile}` : ''), csv: (r) => r.kind },
     {
       key: 'state',
       title: t('instances.state'),
       render: (r) => (
         <>
-          <Tag color={colours[r.state]}>{t(`instances.state_${r.state}`)}</Tag>
+          <Tag color={colours[r.state]}>{t(`instances.states.${r.state}`)}</Tag>
           <Typography.Paragraph type="secondary" style={{ margin: 0 }}>
             <Time at={r.since} /> {r.cause}
           </Typography.Paragraph>
