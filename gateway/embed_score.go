@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -42,9 +43,11 @@ func (r *run) askVectors(ctx context.Context, p *engine.Prompt) ([][]float32, er
 	began := r.p.now()
 	defer func() { r.answer.work(r.p.now().Sub(began)) }()
 	var got *engine.Embeddings
-	err := r.onInstance(ctx, func(e engine.Engine) (err error) {
-		got, err = e.Embed(ctx, p)
-		return err
+	err := r.onInstance(ctx, func(i *pool.Instance) error {
+		return work(i, func(e engine.Engine) (err error) {
+			got, err = e.Embed(ctx, p)
+			return err
+		})
 	})
 	if err == nil && len(got.Vectors) != len(p.Embed.Input) {
 		err = fault.Wrap(errors.New("the engine returned another number of vectors"), fault.CodeEngineUnavailable, string(r.asked()))
@@ -82,9 +85,11 @@ func (r *run) score(ctx context.Context) (*ScoreReply, error) {
 	scores := make([]float64, 0, len(c.Documents))
 	for _, p := range r.prompt.inputs {
 		var got *engine.Scores
-		err := r.onInstance(ctx, func(e engine.Engine) (err error) {
-			got, err = e.Score(ctx, p)
-			return err
+		err := r.onInstance(ctx, func(i *pool.Instance) error {
+			return work(i, func(e engine.Engine) (err error) {
+				got, err = e.Score(ctx, p)
+				return err
+			})
 		})
 		if err == nil && len(got.Scores) != len(p.Score.Documents) {
 			err = fault.Wrap(errors.New("the engine returned another number of scores"), fault.CodeEngineUnavailable, string(c.Model))

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/route"
 )
 
@@ -54,16 +55,22 @@ func (r *run) serving() route.Choice {
 }
 
 // onInstance asks the instance that was chosen. While nothing that works on it has had it, another one is asked.
-func (r *run) onInstance(ctx context.Context, ask func(engine.Engine) error) error {
+func (r *run) onInstance(ctx context.Context, ask func(*pool.Instance) error) error {
 	for {
-		i := r.serving().Instance
-		i.Begin()
-		err := ask(i.Engine)
-		i.End(err)
-		if err == nil || !errors.Is(err, engine.ErrNotReached) || !r.moveOn(ctx) {
+		err := ask(r.serving().Instance)
+		if !errors.Is(err, engine.ErrNotReached) || !r.moveOn(ctx) {
 			return err
 		}
 	}
+}
+
+// work has an instance do some work, by whose end it is judged. What only prepares work is not: it says little of whether the work will succeed.
+func work(i *pool.Instance, do func(engine.Engine) error) (err error) {
+	i.Begin()
+	err = context.Canceled // of a panic
+	defer func() { i.End(err) }()
+	err = do(i.Engine)
+	return err
 }
 
 // moveOn has another instance serve the call, if there is one that it has not been to.

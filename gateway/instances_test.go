@@ -130,3 +130,39 @@ func TestAnotherInstanceServes(t *testing.T) {
 		t.Errorf("%v, %s", err, w.log.trail())
 	}
 }
+
+// TestOthersModelsDoNotFit: an instance whose model is for other tenants serves nobody else, also when a call moves on.
+func TestOthersModelsDoNotFit(t *testing.T) {
+	w := newWorld(t, nil)
+	r := w.newRun(call("hello"), route.Generate)
+	r.caller.Tenant = "acme"
+	for tenant, want := range map[string]bool{"acme": true, "other": false} {
+		m := engine.Model{CanGenerate: true, HasLogprobs: true, HasSampling: true, Audience: engine.AudienceOf([]string{tenant})}
+		if got := r.fits(&m); got != want {
+			t.Errorf("for %s: %v", tenant, got)
+		}
+	}
+}
+
+// TestFailingInstanceIsPassedOver: by three answers in a row that fail, and not by what comes before them: that a prompt can be prepared says nothing.
+func TestFailingInstanceIsPassedOver(t *testing.T) {
+	failing := &down{after: 0}
+	w, set := pooledWorld(t, failing)
+	set.Refresh(t.Context())
+	i := set.Instances("p")[0]
+	for n := range 3 {
+		if st := i.Status(); st.State != pool.StateReady {
+			t.Fatalf("after %d failures it is %s", n, st.State)
+		}
+		r, err := w.Chat(t.Context(), call("hello"))
+		if err == nil {
+			_, err = r.Collect()
+		}
+		if !fault.Is(err, fault.CodeUpstreamFailed) {
+			t.Fatal(err)
+		}
+	}
+	if st := i.Status(); st.State != pool.StateSick || st.Cause == nil || st.Running != 0 {
+		t.Errorf("%+v", st)
+	}
+}

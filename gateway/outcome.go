@@ -294,7 +294,7 @@ func (r *run) observe(end ending, u audit.Usage) {
 // event is everything known about the run at this moment, with what the policy found, as an audit record. Its session, and whom it is for, are digests: what callers
 // name their conversations and people by may be somebody's number. Safety and Watermark stay empty until something here makes them.
 func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
-	v := r.choice.Version
+	v := r.serving().Version
 	e := audit.Event{
 		Request: r.call.RequestID, Stage: stage, Tenant: r.caller.Tenant, Project: r.caller.Project,
 		Actor:   audit.Actor{Kind: r.caller.Kind, ID: r.caller.ID, Name: r.caller.Name, OnBehalfOf: r.caller.onBehalfOf},
@@ -379,13 +379,13 @@ func (r *run) findings() []Finding {
 
 func (r *run) head() Head {
 	var class engine.Class
-	if r.choice.Info.HasClasses {
+	if r.serving().Info.HasClasses {
 		class = r.class()
 	}
 	_, citations := r.citedPassages()
 	return Head{
 		Request: r.call.RequestID, Created: r.call.Received, Model: r.asked(), Receipt: r.receipt.id, Policy: r.admission.policy.Version,
-		Class: class, Version: r.choice.Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.receipt.label, LabelText: r.receipt.labelText, Rate: r.rate(),
+		Class: class, Version: r.serving().Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.receipt.label, LabelText: r.receipt.labelText, Rate: r.rate(),
 		Citations: citations, Steps: r.steps, Embedding: r.sources.embedding,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -36,13 +37,14 @@ func (r *run) route(ctx context.Context) error {
 	return nil
 }
 
-// fits reports whether an instance can do all that is asked, by what it says of the model. It is asked once the texts are masked, too.
+// fits reports whether an instance can do all that is asked and is for the caller, by what it says of the model. It is asked once the texts are
+// masked, too.
 func (r *run) fits(m *engine.Model) bool {
 	c := r.received
 	if c == nil {
 		c = r.masked.call
 	}
-	return r.call.Action.Can(*m) && c.checkModel(r.need, *m) == nil
+	return m.Audience.Has(r.caller.Tenant) && r.call.Action.Can(*m) && c.checkModel(r.need, *m) == nil
 }
 
 // request is what the engine is asked; the version's defaults fill what the caller left unset.
@@ -115,8 +117,8 @@ func (r *run) prepare(ctx context.Context) (prompt, error) {
 
 // prepareWork has the instance prepare some work.
 func (r *run) prepareWork(ctx context.Context, w engine.Work) (p *engine.Prompt, err error) {
-	err = r.onInstance(ctx, func(e engine.Engine) (err error) {
-		p, err = e.Prepare(ctx, w)
+	err = r.onInstance(ctx, func(i *pool.Instance) (err error) {
+		p, err = i.Engine.Prepare(ctx, w)
 		return err
 	})
 	return p, err

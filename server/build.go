@@ -224,7 +224,7 @@ func (p *parts) buildAudit(context.Context) error {
 // buildEraser lets what is kept of people be erased. The caches of this process go also when another replica erases.
 func (p *parts) buildEraser(command bool) {
 	cfg := erasure.Config{
-		Audit: p.audit, Values: p.guard.Values(), Approvals: p.guard.Approvals(), Keys: p.keys, Remote: len(p.cfg.Engines.Remote)+len(p.cfg.Engines.Workers) > 0,
+		Audit: p.audit, Values: p.guard.Values(), Approvals: p.guard.Approvals(), Keys: p.keys, Remote: p.outside(),
 		Spill: p.cfg.Engines.Native.PrefixCache.SpillDir != "", Log: !database.IsSQLite(p.db), Command: command,
 		Tenant: func(ctx context.Context, id string) error { return identity.TenantExists(ctx, p.db, id) },
 	}
@@ -233,6 +233,12 @@ func (p *parts) buildEraser(command bool) {
 		p.audit.WhenErased(p.forget)
 	}
 	p.eraser = erasure.New(cfg)
+}
+
+// outside reports whether engines outside of this process may keep what they are given.
+func (p *parts) outside() bool {
+	e := p.cfg.Engines
+	return len(e.Remote)+len(e.Workers)+len(e.Registered.Networks) > 0
 }
 
 // forget has all engines of ours drop what they keep of a tenant's prompts and answers.

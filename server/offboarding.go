@@ -22,7 +22,7 @@ func offboardingLease() audit.Lease {
 func (p *parts) buildOffboard(context.Context) error {
 	cfg := offboard.Config{
 		DB: p.db, Audit: p.audit, Identity: p.identity, Guard: p.guard, Ledger: p.ledger, Keys: p.keys, Permitted: p.cfg.Offboarding,
-		Remote: len(p.cfg.Engines.Remote) > 0, Spill: p.cfg.Engines.Native.PrefixCache.SpillDir != "", Log: p.log.With(slog.String("component", "offboarding")),
+		Remote: p.outside(), Spill: p.cfg.Engines.Native.PrefixCache.SpillDir != "", Log: p.log.With(slog.String("component", "offboarding")),
 		Leads: func(ctx context.Context) (bool, error) {
 			err := offboardingLease().Take(p.db.WithContext(ctx), p.audit.Writer(), time.Now())
 			if errors.Is(err, errNotOffboarding) {
@@ -31,8 +31,8 @@ func (p *parts) buildOffboard(context.Context) error {
 			return err == nil, database.Unavailable("take the lease of offboardings", err)
 		},
 	}
-	if p.native != nil {
-		cfg.Forget = p.native.Forget
+	if p.native != nil || len(p.workers) > 0 {
+		cfg.Forget = p.forget
 	}
 	p.offboard = offboard.New(cfg)
 	return nil

@@ -74,7 +74,7 @@ type workerInstance struct{ *worker.Client }
 
 // Condition implements pool.Conditioned.
 func (w workerInstance) Condition() pool.State {
-	switch w.Health().State {
+	switch w.State() {
 	case worker.Ready:
 		return pool.StateReady
 	case worker.Draining:

@@ -311,7 +311,8 @@ type Instance struct {
 
 	mu       sync.Mutex // guards what follows
 	listed   atomic.Pointer[map[engine.ModelID]*engine.Model]
-	since    time.Time // of the state
+	seen     State     // at the last look
+	since    time.Time // of that
 	silent   time.Time // since when it does not answer; zero if it does, or has never been asked
 	cause    error     // of the last failure
 	failures int       // of requests in a row
@@ -320,7 +321,7 @@ type Instance struct {
 }
 
 func newInstance(s *Set, m Member) *Instance {
-	i := &Instance{Name: m.Name, Kind: m.Kind, Profile: m.Profile, Engine: m.Engine, now: s.now, since: s.now()}
+	i := &Instance{Name: m.Name, Kind: m.Kind, Profile: m.Profile, Engine: m.Engine, now: s.now, seen: StateStarting, since: s.now()}
 	i.attributes.Store(&m.Attributes)
 	return i
 }
@@ -342,8 +343,9 @@ type Status struct {
 func (i *Instance) Status() Status {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	state := i.look()
 	st := Status{
-		Name: i.Name, Kind: i.Kind, Profile: i.Profile, Attributes: *i.attributes.Load(), State: i.state(), Since: i.since, Running: int(i.running.Load()),
+		Name: i.Name, Kind: i.Kind, Profile: i.Profile, Attributes: *i.attributes.Load(), State: state, Since: i.since, Running: int(i.running.Load()),
 	}
 	if st.State == StateSick || st.State == StateGone {
 		st.Cause = i.cause
@@ -356,8 +358,14 @@ func (i *Instance) Status() Status {
 	return st
 }
 
-// Attributes returns what the administrator says of the instance.
-func (i *Instance) Attributes() Attributes { return *i.attributes.Load() }
+// look returns how the instance is, and notes since when. The caller holds mu.
+func (i *Instance) look() State {
+	now := i.state()
+	if now != i.seen {
+		i.seen, i.since = now, i.now()
+	}
+	return now
+}
 
 // state returns how the instance is. The caller holds mu.
 func (i *Instance) state() State {
@@ -384,9 +392,11 @@ func (i *Instance) condition() State {
 // refresh asks the engine for its models.
 func (i *Instance) refresh(ctx context.Context) {
 	all, err := i.Engine.Models(ctx)
+	if errors.Is(ctx.Err(), context.Canceled) { // whoever asked has left
+		return
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	before := i.state()
 	i.asked = true
 	if err != nil {
 		i.cause = err
@@ -402,9 +412,7 @@ func (i *Instance) refresh(ctx context.Context) {
 		}
 		i.listed.Store(&models)
 	}
-	if i.state() != before {
-		i.since = i.now()
-	}
+	i.look()
 }
 
 // model returns what the engine said last of a model, nil if it has none.
@@ -446,7 +454,9 @@ func (i *Instance) judge(err error) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	before := i.state()
+	if err == nil && i.failures == 0 && i.paused.Load() == 0 {
+		return
+	}
 	if err == nil {
 		i.failures, i.pauses = 0, 0
 		i.paused.Store(0)
@@ -455,9 +465,7 @@ func (i *Instance) judge(err error) {
 		i.paused.Store(i.now().Add(min(longestPause, firstPause<<min(i.pauses, 10))).UnixNano())
 		i.failures, i.pauses = failuresSick-1, i.pauses+1 // one more failure, of the request that tries again, pauses it anew
 	}
-	if i.state() != before {
-		i.since = i.now()
-	}
+	i.look()
 }
 
 // failure reports whether an error is the instance's.

@@ -184,6 +184,38 @@ func TestWhoIsPassedOver(t *testing.T) {
 	}
 }
 
+// TestWhoAsksLeaves: that whoever asked has left says nothing of the instances.
+func TestWhoAsksLeaves(t *testing.T) {
+	k := open(t, 1)
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	k.engines[0].set(func(l *lister) { l.err = context.Canceled })
+	k.Refresh(ctx)
+	if got := k.choose(); got != "i0" {
+		t.Errorf("chose %q", got)
+	}
+}
+
+// TestSince: an instance says since when it is as it is, whatever brought that about.
+func TestSince(t *testing.T) {
+	k := open(t, 1)
+	i := k.Instances("p")[0]
+	since := func(want pool.State, ago time.Duration) {
+		t.Helper()
+		if st := i.Status(); st.State != want || k.Now().Sub(st.Since) != ago {
+			t.Errorf("%s since %s, want %s since %s", st.State, k.Now().Sub(st.Since), want, ago)
+		}
+	}
+	since(pool.StateReady, 0)
+	k.pass(time.Hour)
+	since(pool.StateReady, time.Hour)
+	k.Replace("p", []pool.Member{{Name: "i0", Engine: k.engines[0], Attributes: pool.Attributes{Draining: true}}})
+	since(pool.StateDraining, 0)
+	k.pass(time.Second)
+	k.Refresh(t.Context())
+	since(pool.StateDraining, time.Second)
+}
+
 // TestNobody: why nobody was chosen is told apart.
 func TestNobody(t *testing.T) {
 	k := open(t, 1, 1)
@@ -224,7 +256,7 @@ func TestReplaceKeepsWhoStays(t *testing.T) {
 	before[0].Begin()
 	k.Replace("p", []pool.Member{{Name: "i0", Engine: k.engines[0], Attributes: pool.Attributes{Weight: 7}}, {Name: "i1", Engine: &lister{}}})
 	now := k.Instances("p")
-	if now[0] != before[0] || now[0].Status().Running != 1 || now[0].Attributes().Weight != 7 || now[1] == before[1] || now[1].Status().State != pool.StateStarting {
+	if now[0] != before[0] || now[0].Status().Running != 1 || now[0].Status().Weight != 7 || now[1] == before[1] || now[1].Status().State != pool.StateStarting {
 		t.Errorf("%+v, %+v", now[0].Status(), now[1].Status())
 	}
 	k.Replace("p", nil)

@@ -86,15 +86,38 @@ func (e *Engine) ask(ctx context.Context, m model, path string, body any, needs 
 	return nil
 }
 
+// maxStale bounds the kept connections that one request may find closed.
+const maxStale = 3
+
+// send sends the request. A kept connection that the upstream closes while the request is being written fails it in ways of which the transport
+// repeats only some: so one on which no byte has come back is left for another.
 func (x *httpCall) send(path string, body any) error {
+	for stale := 0; ; stale++ {
+		var kept, answered atomic.Bool
+		resp, err := x.do(path, body, &httptrace.ClientTrace{
+			GotConn:              func(c httptrace.GotConnInfo) { kept.Store(c.Reused) },
+			WroteRequest:         func(httptrace.WroteRequestInfo) { x.sent.Store(true) },
+			GotFirstResponseByte: func() { answered.Store(true) },
+		})
+		switch {
+		case err == nil:
+			return x.accept(resp)
+		case !kept.Load() || answered.Load() || x.ctx.Err() != nil || stale == maxStale:
+			return x.failure(err)
+		}
+	}
+}
+
+// do makes the request, and carries it out once.
+func (x *httpCall) do(path string, body any, trace *httptrace.ClientTrace) (*http.Response, error) {
 	encoded, size, err := encode(body)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx := httptrace.WithClientTrace(x.ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { x.sent.Store(true) }})
+	ctx := httptrace.WithClientTrace(x.ctx, trace)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.e.base+path, encoded)
 	if err != nil {
-		return fmt.Errorf("build upstream request: %w", err)
+		return nil, fmt.Errorf("build upstream request: %w", err)
 	}
 	req.ContentLength, req.GetBody = size, func() (io.ReadCloser, error) {
 		again, _, err := encode(body)
@@ -108,10 +131,11 @@ func (x *httpCall) send(path string, body any) error {
 	if key := x.e.cfg.APIKey.Reveal(); key != "" {
 		req.Header.Set("Authorization", "Bearer "+key)
 	}
-	resp, err := x.e.client.Do(req) //nolint:bodyclose // end closes it
-	if err != nil {
-		return x.failure(err)
-	}
+	return x.e.client.Do(req) //nolint:bodyclose // end closes it
+}
+
+// accept takes the reply, which end closes.
+func (x *httpCall) accept(resp *http.Response) error {
 	x.body = resp.Body
 	if resp.StatusCode != http.StatusOK {
 		return x.refusal(resp)
@@ -188,6 +212,8 @@ func (x *httpCall) failure(err error) error {
 		return fmt.Errorf("ask upstream: %w: %w", engine.ErrNotReached, x.caller.Err())
 	case x.caller.Err() != nil:
 		return fmt.Errorf("ask upstream: %w", x.caller.Err())
+	case errors.Is(cause, errClosed) && !x.sent.Load():
+		return fault.Wrap(fmt.Errorf("%w: %w", engine.ErrNotReached, cause), fault.CodeEngineUnavailable, x.model)
 	case errors.Is(cause, errClosed):
 		return fault.Wrap(cause, fault.CodeEngineUnavailable, x.model.ID)
 	case errors.Is(cause, errNoFirstByte):

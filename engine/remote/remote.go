@@ -318,7 +318,7 @@ func (m ModelConfig) task() task {
 // model finds a model that does what is needed, or says why not.
 func (e *Engine) model(ctx context.Context, id engine.ModelID, need task) (model, error) {
 	if e.closed.Err() != nil {
-		return model{}, fault.New(fault.CodeEngineUnavailable, string(id))
+		return model{}, fault.Wrap(fmt.Errorf("%w: %w", engine.ErrNotReached, errClosed), fault.CodeEngineUnavailable, string(id))
 	}
 	if err := ctx.Err(); err != nil {
 		return model{}, err

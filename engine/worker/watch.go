@@ -30,6 +30,14 @@ type Health struct {
 	Load     []Load
 }
 
+// State returns how the worker was at the latest look. It never waits.
+func (c *Client) State() State {
+	c.start()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.health.State
+}
+
 // Health returns what the latest look found. It never waits.
 func (c *Client) Health() Health {
 	c.start()

@@ -131,7 +131,11 @@ type opened struct {
 type retired struct {
 	engine   engine.Engine
 	instance *pool.Instance // nil if it was in no pool
+	at       time.Time
 }
+
+// closeAfter is how long a retired engine stays open at least: requests that were routed to it may not have begun.
+const closeAfter = time.Minute
 
 // New returns a registry. The pools are those of the configuration until [Registry.Load]. reg may be nil.
 func New(cfg Config, poll snapshot.Config, deps Deps, reg prometheus.Registerer) (*Registry, error) {
@@ -218,6 +222,10 @@ func (r *Registry) apply(rows []row) (fresh bool) {
 			}
 			continue
 		}
+		if err := r.clash(row.Pool, row.Name); err != nil {
+			r.deps.Log.Error("a registered instance is not used, since the configuration has its place", slog.String("pool", row.Pool), slog.String("instance", row.Name), slog.Any("error", err))
+			continue
+		}
 		o, kept := before[at]
 		if !kept || o.spec != row.Spec {
 			e, err := r.openRow(row)
@@ -250,7 +258,7 @@ func (r *Registry) retire(before map[instanceID]opened) {
 		if r.open[at].engine == o.engine {
 			continue
 		}
-		was := retired{engine: o.engine}
+		was := retired{engine: o.engine, at: r.now()}
 		for _, i := range r.deps.Pools.Instances(at.pool) {
 			if i.Engine == o.engine {
 				was.instance = i
@@ -265,7 +273,7 @@ func (r *Registry) closeIdle() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.retired = slices.DeleteFunc(r.retired, func(o retired) bool {
-		if o.instance != nil && o.instance.Status().Running > 0 {
+		if o.instance != nil && (r.now().Sub(o.at) < closeAfter || o.instance.Status().Running > 0) {
 			return false
 		}
 		if err := o.engine.Close(); err != nil {
@@ -351,10 +359,15 @@ func (r *Registry) check(s Spec) error {
 		field, _, _ := strings.Cut(err.Error(), ":")
 		return fault.Wrap(err, fault.CodeInvalidValue, field, fault.Say("instances.attribute")).WithParam(field)
 	}
-	if _, taken := r.configured(s.Pool, s.Name); taken {
-		return fault.New(fault.CodeExists, fault.Say("thing.instance"), s.Pool+"/"+s.Name)
+	return r.clash(s.Pool, s.Name)
+}
+
+// clash refuses a registration whose place the configuration has, be it since it was made. Errors: CodeExists, CodeInvalidValue.
+func (r *Registry) clash(poolName, name string) error {
+	if _, taken := r.configured(poolName, name); taken {
+		return fault.New(fault.CodeExists, fault.Say("thing.instance"), poolName+"/"+name)
 	}
-	if m, ok := r.configured(s.Pool, s.Pool); ok && m.Kind == pool.KindNative { // what is asked of it stays in this process
+	if m, ok := r.configured(poolName, poolName); ok && m.Kind == pool.KindNative { // what is asked of it stays in this process
 		return invalid("pool", fault.Say("instances.native"))
 	}
 	return nil
@@ -401,10 +414,11 @@ func (r *Registry) Change(ctx context.Context, poolName, name string, c Change) 
 
 // Remove takes a registered instance out of its pool. Errors: CodeNotFound, CodeConflict for one of the configuration, CodeDatabaseUnavailable.
 func (r *Registry) Remove(ctx context.Context, poolName, name string) error {
-	if _, ok := r.configured(poolName, name); ok {
+	err := r.store.remove(ctx, poolName, name)
+	if _, ok := r.configured(poolName, name); ok && fault.Is(err, fault.CodeNotFound) {
 		return fault.New(fault.CodeConflict, fault.Say("instances.configured"))
 	}
-	if err := r.store.remove(ctx, poolName, name); err != nil {
+	if err != nil {
 		return err
 	}
 	return r.Load(ctx)

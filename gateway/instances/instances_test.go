@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -148,15 +149,51 @@ func TestRegistered(t *testing.T) {
 			t.Error("closed while it runs a request")
 		}
 		running.End(nil)
+		if a.closeIdle(); e.isClosed() {
+			t.Error("closed before those could begin that were routed to it")
+		}
+		a.now = func() time.Time { return time.Now().Add(closeAfter) }
 		if a.closeIdle(); !e.isClosed() {
 			t.Error("not closed after its last request")
 		}
+		a.now = time.Now
 		ok(t, b.Add(t.Context(), spec("gpu-2"), "admin"))
 		ok(t, b.Close())
 		if last := b.opened[len(b.opened)-1]; !last.isClosed() {
 			t.Error("not closed with the registry")
 		}
 	})
+}
+
+// TestConfigurationTakesThePlace: a registration whose place a later configuration has is not used there, and can be removed.
+func TestConfigurationTakesThePlace(t *testing.T) {
+	t.Parallel()
+	db := dbtest.SQLite(t)
+	k := open(t, db)
+	for _, at := range [][2]string{{"later", "gpu"}, {"own", "x"}} {
+		s := spec(at[1])
+		s.Pool = at[0]
+		ok(t, k.Add(t.Context(), s, "admin"))
+	}
+	deps := k.deps
+	deps.Pools = &pool.Set{}
+	deps.Configured = map[string][]pool.Member{
+		"later": {{Name: "gpu", Kind: pool.KindRemote, Engine: enginetest.NewScripted(nil)}},
+		"own":   {{Name: "own", Kind: pool.KindNative, Engine: enginetest.NewScripted(nil)}},
+	}
+	after, err := New(k.cfg, snapshot.Config{}, deps, nil)
+	ok(t, err)
+	ok(t, after.Load(t.Context()))
+	for _, name := range []string{"later", "own"} {
+		if got := deps.Pools.Instances(name); len(got) != 1 || got[0].Engine != deps.Configured[name][0].Engine {
+			t.Errorf("%s has %d instances", name, len(got))
+		}
+	}
+	ok(t, after.Remove(t.Context(), "later", "gpu"))
+	ok(t, after.Remove(t.Context(), "own", "x"))
+	if err := after.Remove(t.Context(), "later", "gpu"); !fault.Is(err, fault.CodeConflict) {
+		t.Errorf("the one of the configuration: %v", err)
+	}
 }
 
 // TestNewPool: a pool begins with its first instance and ends with its last one.

@@ -108,7 +108,7 @@ func (s store) change(ctx context.Context, poolName, name string, configured boo
 		switch {
 		case err != nil:
 			return err
-		case !found && !configured:
+		case !configured && (!found || r.Spec == ""): // what was changed of an instance that the configuration had once
 			return fault.New(fault.CodeNotFound, fault.Say("thing.instance"), poolName+"/"+name)
 		case !found:
 			r = row{Pool: poolName, Name: name, Weight: ofConfiguration, CreatedAt: now}
@@ -124,7 +124,7 @@ func (s store) change(ctx context.Context, poolName, name string, configured boo
 
 func (s store) remove(ctx context.Context, poolName, name string) error {
 	return s.write(ctx, "remove instance", func(tx *gorm.DB) error {
-		gone := tx.Where("pool = ? AND name = ?", poolName, name).Delete(&row{})
+		gone := tx.Where("pool = ? AND name = ? AND spec <> ''", poolName, name).Delete(&row{})
 		if gone.Error == nil && gone.RowsAffected == 0 {
 			return fault.New(fault.CodeNotFound, fault.Say("thing.instance"), poolName+"/"+name)
 		}

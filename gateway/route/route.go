@@ -133,7 +133,8 @@ type Choice struct {
 	Rollout  string       // "" outside a rollout
 	Arm      string       // ArmStable or ArmCandidate during a rollout, else ""
 
-	ask Ask
+	ask       Ask
+	precision string // as the version was registered
 }
 
 // Model is a name callers may ask for, with what its stable version is.
@@ -294,6 +295,7 @@ func (r *Router) Pick(a Ask) (Choice, error) {
 	if c.Version, ok = s.versions[model][name]; !ok {
 		return Choice{}, notFound
 	}
+	c.precision = c.Version.Precision
 	return r.place(c)
 }
 
@@ -311,7 +313,7 @@ func (r *Router) place(c Choice, tried ...*pool.Instance) (Choice, error) {
 		return c.nobody(none)
 	}
 	c.Instance, c.Info = i, *info
-	c.Version.Digest, c.Version.Precision = cmp.Or(v.Digest, digest(info)), cmp.Or(v.Precision, info.Precision)
+	c.Version.Digest, c.Version.Precision = cmp.Or(v.Digest, digest(info)), cmp.Or(c.precision, info.Precision)
 	return c, nil
 }
 

@@ -170,6 +170,14 @@ func TestChecks(t *testing.T) {
 			never.LastUsedAt = time.Time{}
 			return []identity.Key{k("soon", time.Hour, time.Hour), k("later", 30*24*time.Hour, 0), k("unused", time.Hour, 60*24*time.Hour), revoked, never}, nil
 		}), []string{"identity.key_expires soon"}},
+		"emergencies": {BreakGlass(func(context.Context) ([]identity.EmergencyUse, error) {
+			return []identity.EmergencyUse{
+				{ID: "open", Expires: now.Add(time.Hour), ReviewDue: now.Add(-time.Second)},
+				{ID: "over", Expires: now.Add(-time.Hour), ReviewDue: now.Add(time.Hour)},
+				{ID: "due", Expires: now.Add(-time.Hour), ReviewDue: now.Add(-time.Second)},
+				{ID: "done", Expires: now.Add(-time.Hour), ReviewDue: now.Add(-time.Second), Reviewed: now},
+			}, nil
+		}), []string{"identity.break_glass_open open", "identity.break_glass_review due"}},
 		"security keys": {SuspectKeys(func(context.Context) ([]identity.Suspect, error) {
 			return []identity.Suspect{{Factor: "f1", Tenant: "t", User: "u1", Since: now}}, nil
 		}), []string{"identity.key_cloned f1"}},

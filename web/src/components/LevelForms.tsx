@@ -17,6 +17,7 @@ export interface Level {
   limits: Schema['Limits'];
   created_at: string;
   suspension?: Schema['Suspension'];
+  closed_at?: string;
 }
 
 export interface LevelEntered {
@@ -27,8 +28,8 @@ export interface LevelEntered {
   organisation?: string;
 }
 
-export const levelState = (l: Level) => (l.suspension ? 'suspended' : l.operator ? 'operator' : 'active');
-const colors = { suspended: 'error', operator: 'processing', active: 'success' } as const;
+export const levelState = (l: Level) => (l.closed_at ? 'closed' : l.suspension ? 'suspended' : l.operator ? 'operator' : 'active');
+const colors = { closed: 'default', suspended: 'error', operator: 'processing', active: 'success' } as const;
 
 /** Whether a level is suspended, and since when, by whom and why. */
 export function LevelState({ of }: { of: Level }) {
@@ -150,6 +151,7 @@ export function SuspendLevel({ of, text, suspend, onClose }: { of: Level; text: 
 export function LevelActions<L extends Level>({ of, resume, onEdit, onSuspend, text }: { of: L; resume: (l: L) => Promise<unknown>; onEdit: () => void; onSuspend: () => void; text: string }) {
   const { t } = useTranslation();
   const { modal } = App.useApp();
+  if (of.closed_at) return null; // nothing changes it any more
   const confirm = () =>
     modal.confirm({
       title: t('tenants.resumeTitle', { name: of.name }),

@@ -84,6 +84,14 @@ describe('texts', () => {
     expect(acts.filter((id) => !english.has(`label.action.admin_${id}`))).toEqual([]);
   });
 
+  it('name every act that needs a second person', () => {
+    const doc = readFileSync(join(import.meta.dirname, '../../../server/adminapi/openapi.yaml'), 'utf8');
+    const operations = doc.split(/\n(?= {4}(?:get|post|put|patch|delete):\n)/);
+    const second = operations.filter((o) => /^ {6}x-second-person: true$/m.test(o)).map((o) => /operationId: (\w+)/.exec(o)![1]!);
+    expect(second.length).toBeGreaterThan(10);
+    expect(second.filter((id) => !english.has(`label.operation.${id}`))).toEqual([]);
+  });
+
   it('never stand in the code', () => {
     const han = sources().match(/^.*\p{Script=Han}.*$/gmu)?.filter((line) => !line.includes('中文') && !line.includes('1.2万') && !line.includes('[\\s,，、]'));
     expect(han ?? []).toEqual([]);

@@ -33,6 +33,14 @@ describe('Tenants', () => {
     expect(screen.queryByRole('button', { name: /Suspend|Resume|Edit|Create/ })).toBeNull(); // only to look at
   });
 
+  it('offers nothing for a tenant that has left for good', async () => {
+    signIn(admin);
+    server({ 'GET /tenants': () => json(200, { items: [{ ...suspended, closed_at: '2026-11-25T08:00:00Z' }] }) });
+    show(<Tenants />);
+    await screen.findByText('Closed');
+    expect(screen.queryByRole('button', { name: /court/i })).toBeNull();
+  });
+
   it('suspends with a reason only, and not the tenant that runs the installation', async () => {
     signIn(admin);
     const sent = server({

@@ -157,15 +157,9 @@ func (a *app) listCorrectionsCommand(flags *cli.RemoteFlags, tenant *string) *co
 			if err := a.Ask(cmd.Context(), *flags, http.MethodGet, "/billing/corrections"+cli.Query("tenant", *tenant), nil, &out); err != nil {
 				return err
 			}
-			text := func(s *string) string {
-				if s == nil {
-					return "-"
-				}
-				return *s
-			}
 			rows := [][]string{{"ID", "AT", "AMOUNT", "MONTH", "REQUEST", "BY", "REASON"}}
 			for _, c := range out.Items {
-				rows = append(rows, []string{c.Id, c.At.Format(time.RFC3339), amount(c.AmountNano), text(c.Month), text(c.Request), c.Actor, c.Reason})
+				rows = append(rows, []string{c.Id, c.At.Format(time.RFC3339), amount(c.AmountNano), orDash(valueOr(c.Month)), orDash(valueOr(c.Request)), c.Actor, c.Reason})
 			}
 			cli.PrintColumns(a.Stdout, rows)
 			return nil

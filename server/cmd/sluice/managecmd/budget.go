@@ -35,11 +35,7 @@ func (a *app) listBudgetsCommand(flags *cli.RemoteFlags, tenant *string) *cobra.
 			fmt.Fprintln(w, "ORGANISATION\tTENANT\tPROJECT\tKEY\tPERIOD\tLIMIT\tSPENT\tRESERVED\tCURRENCY")
 			for _, b := range out.Items {
 				for _, of := range []*string{b.Organisation, b.Tenant, b.Project, b.Key} {
-					text := "-"
-					if of != nil {
-						text = *of
-					}
-					fmt.Fprint(w, text+"\t")
+					fmt.Fprint(w, orDash(valueOr(of))+"\t")
 				}
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", b.Period, amount(b.LimitNano), amount(b.SpentNano), amount(b.ReservedNano), b.Currency)
 			}

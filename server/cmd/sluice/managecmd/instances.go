@@ -42,16 +42,9 @@ func (a *app) printInstances(all []adminapi.Instance) error {
 	w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "POOL\tNAME\tKIND\tSTATE\tWEIGHT\tRUNNING\tZONE\tMODELS\tCAUSE")
 	for _, i := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", i.Pool, i.Name, i.Kind, i.State, i.Weight, i.Running, text(i.Zone), strings.Join(i.Models, ","), text(i.Cause))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", i.Pool, i.Name, i.Kind, i.State, i.Weight, i.Running, valueOr(i.Zone), strings.Join(i.Models, ","), valueOr(i.Cause))
 	}
 	return w.Flush()
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 func (a *app) addInstanceCommand(flags *cli.RemoteFlags) *cobra.Command {
@@ -109,14 +102,18 @@ func (a *app) addInstanceCommand(flags *cli.RemoteFlags) *cobra.Command {
 	return cmd
 }
 
+// readModels adds the models that a file lists. It refuses members that the API does not have: a misspelt ability would not be there.
 func readModels(path string, into *[]adminapi.InstanceModel) error {
-	raw, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return cli.Failed("cli.instances_add.unread", err)
 	}
+	defer f.Close()
 	var more []adminapi.InstanceModel
-	if err := json.Unmarshal(raw, &more); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	d := json.NewDecoder(f)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&more); err != nil {
+		return cli.Failed("cli.instances_add.unread", fmt.Errorf("%s: %w", path, err))
 	}
 	*into = append(*into, more...)
 	return nil

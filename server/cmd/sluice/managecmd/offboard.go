@@ -84,7 +84,7 @@ func (a *app) eraseTenantCommand(flags *cli.RemoteFlags) *cobra.Command {
 	var pass, ask string
 	cmd := &cobra.Command{
 		Use: "erase ID", Short: cli.Both("cli.tenant_erase.short"), Args: cli.Exactly(1),
-		Example: "  sluice tenant erase bank --request-approval \"contract ended\"\n  sluice tenant erase bank --approval 0199…",
+		Example: "  sluice tenant erase bank --ask \"contract ended\"\n  sluice tenant erase bank --approval 0199…",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.Login(cmd.Context(), *flags)
 			if err != nil {
