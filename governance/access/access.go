@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/casbin/casbin/v2"
 	"github.com/casbin/casbin/v2/model"
@@ -38,8 +39,10 @@ const AllTenants = "*"
 // Enforcer decides. It is safe for concurrent use.
 type Enforcer struct {
 	casbin *casbin.Enforcer
-	// Decisions for principals of one role, which is nearly every request: asked of casbin once, when the rules are built.
-	// Since an Enforcer never changes its rules, the table cannot be stale.
+
+	// Decisions for principals of one role, which is nearly every request: each is asked of casbin once, when it first comes up. Since an
+	// Enforcer never changes its rules, the table cannot be stale; it has no more rows than there are roles and permissions.
+	mu     sync.RWMutex
 	single map[question]bool
 }
 
@@ -53,11 +56,12 @@ type question struct {
 func New() (*Enforcer, error) { return build(rules()) }
 
 func build(rules []rule) (*Enforcer, error) {
-	e, err := compile(rules)
-	if err != nil {
-		return nil, err
+	for _, r := range rules {
+		if _, err := reaches(string(r.scope), "home", true, "home"); err != nil {
+			return nil, fmt.Errorf("access rule of %s for %s: %w", r.role, r.perm, err)
+		}
 	}
-	return e, e.fill()
+	return compile(rules)
 }
 
 func compile(rules []rule) (*Enforcer, error) {
@@ -79,30 +83,29 @@ func compile(rules []rule) (*Enforcer, error) {
 	return &Enforcer{casbin: c, single: map[question]bool{}}, nil
 }
 
-func (e *Enforcer) fill() error {
-	for _, role := range Roles() {
-		for _, perm := range Permissions() {
-			for bits := range 8 {
-				q := question{role.ID, perm, bits&1 != 0, bits&2 != 0, bits&4 != 0}
-				if q.own && q.all {
-					continue
-				}
-				dom := "other"
-				if q.own {
-					dom = "home"
-				}
-				if q.all {
-					dom = AllTenants
-				}
-				ok, err := e.casbin.Enforce(role.ID, "home", q.operator, dom, string(perm))
-				if err != nil {
-					return fmt.Errorf("access: %w", err)
-				}
-				e.single[q] = ok
-			}
-		}
+// decide reports what the rules say of one role. A question that cannot be decided is a no, and is asked again next time.
+func (e *Enforcer) decide(q question) (bool, error) {
+	e.mu.RLock()
+	ok, known := e.single[q]
+	e.mu.RUnlock()
+	if known {
+		return ok, nil
 	}
-	return nil
+	dom := "other"
+	switch {
+	case q.all:
+		dom = AllTenants
+	case q.own:
+		dom = "home"
+	}
+	ok, err := e.casbin.Enforce(q.role, "home", q.operator, dom, string(q.perm))
+	if err != nil {
+		return false, fmt.Errorf("access: %w", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.single[q] = ok
+	return ok, nil
 }
 
 // Allow returns nil if p may use perm in tenant ([AllTenants] for what belongs to none), else a Denied fault that names the
@@ -128,17 +131,17 @@ func (e *Enforcer) Allow(p identity.Principal, perm Permission, tenant string) e
 }
 
 func (e *Enforcer) allowRoles(p identity.Principal, perm Permission, tenant string) error {
-	if len(p.Roles) == 1 {
-		q := question{p.Roles[0], perm, tenant == p.Tenant, p.Operator, tenant == AllTenants}
-		if !e.single[q] { // an unknown role or permission is not in the table
-			return denied(perm, nil)
-		}
-		return nil
-	}
 	for _, role := range p.Roles {
 		if strings.Contains(role, " ") { // the list is passed joined by spaces
 			return denied(perm, errors.New("malformed role"))
 		}
+	}
+	if len(p.Roles) == 1 {
+		q := question{p.Roles[0], perm, tenant == p.Tenant, p.Operator, tenant == AllTenants}
+		if ok, err := e.decide(q); err != nil || !ok {
+			return denied(perm, err)
+		}
+		return nil
 	}
 	ok, err := e.casbin.Enforce(strings.Join(p.Roles, " "), p.Tenant, p.Operator, tenant, string(perm))
 	if err != nil || !ok {

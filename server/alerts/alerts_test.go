@@ -172,10 +172,10 @@ func TestChecks(t *testing.T) {
 		}), []string{"identity.key_expires soon"}},
 		"emergencies": {BreakGlass(func(context.Context) ([]identity.EmergencyUse, error) {
 			return []identity.EmergencyUse{
-				{ID: "open", Expires: now.Add(time.Hour), ReviewDue: now.Add(-time.Second)},
-				{ID: "over", Expires: now.Add(-time.Hour), ReviewDue: now.Add(time.Hour)},
-				{ID: "due", Expires: now.Add(-time.Hour), ReviewDue: now.Add(-time.Second)},
-				{ID: "done", Expires: now.Add(-time.Hour), ReviewDue: now.Add(-time.Second), Reviewed: now},
+				{ID: "open", Reason: "outage", Source: "10.0.0.9", Expires: now.Add(time.Hour), ReviewDue: now.Add(-time.Second)},
+				{ID: "over", Reason: "outage", Source: "10.0.0.9", Expires: now.Add(-time.Hour), ReviewDue: now.Add(time.Hour)},
+				{ID: "due", Reason: "outage", Source: "10.0.0.9", Expires: now.Add(-time.Hour), ReviewDue: now.Add(-time.Second)},
+				{ID: "done", Reason: "outage", Source: "10.0.0.9", Expires: now.Add(-time.Hour), ReviewDue: now.Add(-time.Second), Reviewed: now},
 			}, nil
 		}), []string{"identity.break_glass_open open", "identity.break_glass_review due"}},
 		"security keys": {SuspectKeys(func(context.Context) ([]identity.Suspect, error) {

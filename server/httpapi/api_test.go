@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -24,6 +25,7 @@ import (
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
@@ -36,7 +38,11 @@ import (
 const hello = `{"model":"chat","messages":[{"role":"user","content":"hello there"}]`
 
 func TestChatReply(t *testing.T) {
-	k := newKit(t, Config{}, nil)
+	slow, err := limit.NewMemory(limit.Config{Key: limit.Limits{RequestsPerMinute: 2, TokensPerMinute: 50_000_000}}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := newKitWith(t, Config{}, nil, func(d *gateway.Deps) { d.Limits = slow }) // nothing is given back before the reply
 	resp, body := k.post(t, "/v1/chat/completions", `{"model":"chat","messages":[{"role":"user","content":"I am SECRET1 <b>"}],"n":2}`, "X-Client-Request-Id", "mine-1")
 	if resp.StatusCode != 200 {
 		t.Fatal(body)
@@ -68,8 +74,8 @@ func TestChatReply(t *testing.T) {
 		t.Errorf("extension %v", ext)
 	}
 	for h, want := range map[string]string{
-		"X-Sluice-Receipt": "receipt-1", "X-Ratelimit-Limit-Requests": "100000",
-		"X-Ratelimit-Remaining-Requests": "99999", "X-Content-Type-Options": "nosniff", "Content-Type": "application/json; charset=utf-8",
+		"X-Sluice-Receipt": "receipt-1", "X-Ratelimit-Limit-Requests": "2",
+		"X-Ratelimit-Remaining-Requests": "1", "X-Content-Type-Options": "nosniff", "Content-Type": "application/json; charset=utf-8",
 	} {
 		if got := resp.Header.Get(h); got != want {
 			t.Errorf("%s: %q, want %q", h, got, want)

@@ -540,7 +540,7 @@ export interface paths {
         put?: never;
         /**
          * Close the review of an emergency, with what was found
-         * @description It ends the session, too. Not for an account that the emergency has made or changed (403 `second_person_required`). Until it is closed the alert goes on, from the moment it is overdue as one of its own.
+         * @description It ends the session, too. Not for an account that the emergency has made or changed (403 `second_person_required`). The alert `identity.break_glass_open` lasts while the session is open, `identity.break_glass_review` from when the review is overdue until it is closed.
          */
         post: operations["reviewBreakGlass"];
         delete?: never;
