@@ -198,7 +198,7 @@ func (s *Simulator) models(w http.ResponseWriter) {
 }
 
 func (s *Simulator) metrics(w http.ResponseWriter) {
-	if s.cfg.Mutation == MutateMetricFrozen {
+	if s.cfg.Mutation == MutateMetricPage {
 		http.NotFound(w, &http.Request{})
 		return
 	}

@@ -135,6 +135,9 @@ func TestConformCommand(t *testing.T) {
 	of := func(out string) string {
 		r := runCommand(t.Context(), nil, "", "conform", "--data", data, "--profile", "tgi", "--url", url[0], "--only", "1", "--out", out)
 		r.wants(t, exitOK)
+		if !strings.Contains(r.out, "grade E2") {
+			t.Errorf("asked for its health alone, a simulator gets %s", r.out)
+		}
 		return own.FindString(r.out)
 	}
 	signed := filepath.Join(dir, "own.json")
