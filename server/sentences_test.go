@@ -113,8 +113,8 @@ var words = map[string]string{
 	"%.4g ms":             "a unit",
 	"sluice: ":            "the name of the program",
 	"problems were found": "nobody reads it: it is exit code 3",
-	"profile: %q must be the name of its file":             "in the words of the linter of profiles, which is for programmers",
-	"contract.features.: a file bears out no more than E1": "the same",
+	"profile: %q must be the name of its file": "in the words of the linter of profiles, which is for programmers",
+	"%s.%s: a file bears out no more than E1":  "the same",
 	"interrupted": "cli.Text says it in both languages",
 	"  curl -N %s/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \\\n" +
 		`    -d '{"model":"%s","stream":true,"messages":[{"role":"user","content":"My phone number is 13800138000. What is my phone number?"}]}'` + "\n\n": "a command",

@@ -264,6 +264,16 @@ func TestObserveNarrows(t *testing.T) {
 			}
 		}
 	}
+	sometimes := c
+	sometimes.Context.MaxIn.When = parse(t, `device.vendor == "a"`)
+	probed := sometimes.Observe(capability.Observation{Models: map[string]int{"m": 4000}, Grade: capability.E3})
+	for _, s := range []capability.State{{"device.vendor": "a"}, nil} {
+		n := capability.Needs{Model: "m", PromptTokens: 2000}
+		before, _ := sometimes.Meets(n, s)
+		if after, _ := probed.Meets(n, s); before || after {
+			t.Errorf("%v: 2000 tokens fit %t, and once 4000 were observed %t", s, before, after)
+		}
+	}
 	if seen.State()["version.engine"] != "1.2" || c.Features[capability.Seed].Status != capability.Claimed || len(c.Models) > 0 {
 		t.Errorf("%v; the contract before: %+v", seen.State(), c)
 	}
@@ -433,5 +443,70 @@ func TestNeedsOfRequests(t *testing.T) {
 	}
 	if n := capability.Of(&engine.ScoreRequest{}); !slices.Equal(n.Features, []capability.Feature{capability.Rerank}) {
 		t.Errorf("%+v", n)
+	}
+}
+
+// cellsOf calls f with every cell of a value, and the place where it stands. Maps of cells get one, and lists of models one row.
+func cellsOf(where string, v reflect.Value, f func(where string, c capability.Cell) capability.Cell) {
+	switch {
+	case v.Type() == reflect.TypeFor[capability.Cell]():
+		c := f(where, v.Interface().(capability.Cell))
+		v.Set(reflect.ValueOf(c))
+	case v.Kind() == reflect.Map && v.Type().Elem() == reflect.TypeFor[capability.Cell]():
+		if v.IsNil() {
+			v.Set(reflect.MakeMap(v.Type()))
+			v.SetMapIndex(reflect.ValueOf("x").Convert(v.Type().Key()), reflect.Zero(v.Type().Elem()))
+		}
+		for _, k := range v.MapKeys() {
+			v.SetMapIndex(k, reflect.ValueOf(f(where, v.MapIndex(k).Interface().(capability.Cell))))
+		}
+	case v.Type() == reflect.TypeFor[[]capability.ModelCells]():
+		if v.IsNil() {
+			v.Set(reflect.ValueOf([]capability.ModelCells{{Match: "*"}}))
+		}
+		cellsOf(where, v.Index(0), f)
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				cellsOf(where+"."+v.Type().Field(i).Name, v.Field(i), f)
+			}
+		}
+	default:
+	}
+}
+
+// TestLimitOfGrades: no cell, wherever it stands, is above the limit; one that is below stays, and so does the contract that was limited.
+func TestLimitOfGrades(t *testing.T) {
+	var c capability.Contract
+	cells := 0
+	cellsOf("", reflect.ValueOf(&c).Elem(), func(string, capability.Cell) capability.Cell {
+		cells++
+		return capability.Cell{Status: capability.Validated, Grade: capability.E4, Owner: capability.OwnerEngine}
+	})
+	if cells < 20 || len(c.LowBit) == 0 || len(c.Models[0].LowBit) == 0 || c.LoRA.Dynamic.Grade != capability.E4 {
+		t.Fatalf("%d cells: %+v", cells, c)
+	}
+	limited := c.Limit(capability.E1)
+	cellsOf("", reflect.ValueOf(&limited).Elem(), func(where string, cell capability.Cell) capability.Cell {
+		if cell.Grade != capability.E1 {
+			t.Errorf("%s is at %s", where, cell.Grade)
+		}
+		return cell
+	})
+	cellsOf("", reflect.ValueOf(&c).Elem(), func(where string, cell capability.Cell) capability.Cell {
+		if cell.Grade != capability.E4 {
+			t.Errorf("%s of the contract itself is at %s", where, cell.Grade)
+		}
+		return cell
+	})
+	if again := limited.Limit(capability.E3); again.LoRA.Dynamic.Grade != capability.E1 {
+		t.Errorf("a limit has raised %s", again.LoRA.Dynamic.Grade)
+	}
+	none := c.Limit(capability.E0)
+	for what, n := range map[string]capability.Needs{"adapter": {Adapter: "a"}, "lowbit": {LowBit: "x"}, "lowbit of a model": {Model: "m", LowBit: "x"}} {
+		before, _ := c.Meets(n, nil)
+		if after, _ := none.Meets(n, nil); !before || after {
+			t.Errorf("%s: %t, and of what was only named %t", what, before, after)
+		}
 	}
 }

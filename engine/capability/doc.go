@@ -7,7 +7,8 @@
 // The promises, which the tests of this package hold against an oracle:
 //
 //   - [Contract.Meets] is true only if every need is met. What is not known is not met: a condition over a fact that the state lacks does
-//     not hold, a feature without a cell is missing, and a limit that is not known is no limit only where nobody asked for more than nothing.
+//     not hold, and a feature without a cell is missing. A limit that is not known does not bind; one that is, and whose condition cannot be
+//     decided, does.
 //   - A feature that is on a roadmap never meets a need, whatever else its cell says. Nor does one whose grade is E0: it was only named.
 //   - A cell is never believed above its grade ([Cell.Proven]).
 //   - A contract is a value without state. Whoever asks again with another [State] gets the answer for that state, so that a condition that

@@ -226,7 +226,7 @@ func (c *Contract) observeModels(models map[string]int, seen Evidence) []ModelCe
 	var out []ModelCells
 	for _, name := range slices.Sorted(maps.Keys(models)) {
 		if length := models[name]; length > 0 {
-			if f := c.Context.MaxIn; f.Known && f.When.IsZero() {
+			if f := c.Context.MaxIn; f.Known { // the new row hides it, whatever its condition
 				length = min(length, f.Value)
 			}
 			for _, m := range c.Models {
@@ -375,20 +375,31 @@ func (c Contract) Claim(features []Feature, source string) Contract {
 	return c
 }
 
-// Limit returns the contract with no grade above a bound: what rests on a document of grade g is known no better.
+// Limit returns the contract with no cell above a grade: what rests on a document is known no better than the document bears out.
 func (c Contract) Limit(most Grade) Contract {
-	limit := func(in map[Feature]Cell) map[Feature]Cell {
-		out := maps.Clone(in)
-		for f, cell := range out {
-			cell.Grade = min(cell.Grade, most)
-			out[f] = cell
-		}
-		return out
-	}
-	c.Features = limit(c.Features)
+	c.Features, c.LowBit, c.Spec = limited(c.Features, most), limited(c.LowBit, most), limited(c.Spec, most)
+	c.Exec.Modes, c.Context.Long = limited(c.Exec.Modes, most), limited(c.Context.Long, most)
 	c.Models = slices.Clone(c.Models)
 	for i := range c.Models {
-		c.Models[i].Features = limit(c.Models[i].Features)
+		m := &c.Models[i]
+		m.Features, m.LowBit = limited(m.Features, most), limited(m.LowBit, most)
+	}
+	for _, cell := range []*Cell{
+		&c.KV.PrefixCache, &c.KV.AnyPosition, &c.KV.Migrate, &c.Sched.Continuous, &c.Sched.ChunkedPrefill, &c.Sched.Priority, &c.Sched.Preempt,
+		&c.LoRA.Dynamic, &c.Modalities.EncoderCache, &c.Realtime.Interrupt, &c.Realtime.Resume,
+		&c.Ops.Metrics, &c.Ops.Traces, &c.Ops.Health, &c.Ops.Drain, &c.Ops.Rollback, &c.Ops.Canary,
+	} {
+		cell.Grade = min(cell.Grade, most)
 	}
 	return c
+}
+
+// limited returns cells with no grade above a bound. Those that it is given stay as they are.
+func limited[K comparable](cells map[K]Cell, most Grade) map[K]Cell {
+	out := maps.Clone(cells)
+	for k, cell := range out {
+		cell.Grade = min(cell.Grade, most)
+		out[k] = cell
+	}
+	return out
 }

@@ -256,14 +256,15 @@ func (r *run) demandCall(ctx context.Context, v *verdict, f capability.Feature) 
 		} else {
 			a, err = r.whole(ctx, b)
 		}
-		ok := false
+		ok, unseen := false, false
 		switch {
 		case err != nil:
 			v.fail(unusable(string(f), err))
 		case a.broken != "":
 			v.fail(fault.Say("conform.call", a.broken))
 		case len(a.calls) == 0 && r.prof.Claimed.Features[f].Fallback == capability.FallbackDiffers && r.prof.Stream.Finish[a.finish] != "tool_calls":
-			v.unseen(fault.Say("conform.no_call")) // the profile does not say that it always does
+			unseen = true // the profile does not say that it always does
+			v.unseen(fault.Say("conform.no_call"))
 		case len(a.calls) == 0:
 			v.fail(fault.Say("conform.no_call"))
 		case a.calls[0].name != "get_weather":
@@ -274,7 +275,9 @@ func (r *run) demandCall(ctx context.Context, v *verdict, f capability.Feature) 
 			ok = true
 		}
 		v.note("%s, stream %t: %d calls, finish %q", f, streamed, len(a.calls), r.reason(a.finish))
-		v.saw(ok, f, capability.Tools)
+		if !unseen {
+			v.saw(ok, f, capability.Tools)
+		}
 	}
 }
 

@@ -174,7 +174,7 @@ func (r *run) metrics(ctx context.Context) *verdict {
 		slowest = max(slowest, r.cfg.Now().Sub(began))
 	}
 	var after unified.Values
-	eventually(ctx, 5*time.Second, func() bool {
+	eventually(ctx, r.cfg.MovesWithin, func() bool {
 		after, err = r.peer.Metrics(ctx)
 		return err == nil && len(r.still(before, after)) == 0
 	})

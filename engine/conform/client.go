@@ -15,7 +15,6 @@ import (
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/engine/peer"
 	"github.com/sluice-project/sluice/engine/profile"
-	"github.com/sluice-project/sluice/engine/simulate"
 	"github.com/sluice-project/sluice/engine/unified"
 )
 
@@ -27,7 +26,7 @@ type client struct {
 	key       string
 	model     string
 	context   int         // the longest, 0 if not told
-	simulated atomic.Bool // it said so
+	simulated atomic.Bool // one of its answers said so, whatever it was asked
 }
 
 // body is a request under way.
@@ -135,9 +134,6 @@ func (c *client) post(ctx context.Context, path string, b any) (*http.Response, 
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, err
-	}
-	if resp.Header.Get(simulate.Header) != "" {
-		c.simulated.Store(true)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp, nil

@@ -51,15 +51,17 @@ type Config struct {
 	Hardware string
 	// Destructive permits cases that stop the engine (CP-15) or fill its queue (CP-11).
 	Destructive bool
-	// Adapter is the name of one that the engine has, for CP-14; "" lets the case look in the list of models.
+	// Adapter is the name of one that the engine has, for CP-14; without one the case does not apply.
 	Adapter string
 	Only    []Case        // empty: all
-	Timeout time.Duration // of one case; 0: two minutes
+	Timeout time.Duration // of one case, and of what is asked beside them; 0: two minutes
 	// FreeWithin is how soon the slot of an abandoned request has to be free (CP-9); 0: 5 seconds.
 	FreeWithin time.Duration
-	Load       int    // requests at once of CP-11; 0: 64
-	Software   string // the program that examines, with its version
-	Now        func() time.Time
+	// MovesWithin is how soon the page of metrics has to show what was done (CP-10); 0: 5 seconds.
+	MovesWithin time.Duration
+	Load        int    // requests at once of CP-11; 0: 64
+	Software    string // the program that examines, with its version
+	Now         func() time.Time
 }
 
 // Report is what a run found.

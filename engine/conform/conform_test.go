@@ -1,7 +1,11 @@
 package conform_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"testing"
@@ -12,6 +16,7 @@ import (
 	"github.com/sluice-project/sluice/engine/peer"
 	"github.com/sluice-project/sluice/engine/profile"
 	"github.com/sluice-project/sluice/engine/simulate"
+	"github.com/sluice-project/sluice/engine/unified"
 )
 
 func profiles(t *testing.T) *profile.Set {
@@ -44,7 +49,7 @@ func examine(t *testing.T, c simulate.Config, only ...conform.Case) conform.Repo
 	defer s.Close()
 	r, err := conform.Run(t.Context(), conform.Config{
 		Peer:  peer.Config{Profile: c.Profile, URL: server.URL, Management: server.URL, Metrics: server.URL},
-		Model: c.Model.Name, Adapter: "tuned", Destructive: true, Only: only, Timeout: 20 * time.Second, FreeWithin: 300 * time.Millisecond, Load: 32, Software: "test",
+		Model: c.Model.Name, Adapter: "tuned", Destructive: true, Only: only, Timeout: 20 * time.Second, FreeWithin: 300 * time.Millisecond, MovesWithin: 300 * time.Millisecond, Load: 32, Software: "test",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -148,8 +153,13 @@ func sane(p *profile.Profile, m simulate.Mutation) bool {
 		_, running := p.Metrics.Map["requests_running"]
 		_, batch := p.Metrics.Map["batch_size"]
 		return p.Cancel.Disconnect != nil && (running || batch)
-	case simulate.MutateMetricName, simulate.MutateMetricFrozen:
+	case simulate.MutateMetricName, simulate.MutateMetricPage:
 		return len(p.Metrics.Map) > 0
+	case simulate.MutateMetricFrozen:
+		return slices.ContainsFunc([]unified.Name{unified.PromptTokens, unified.OutputTokens, unified.RequestsDone, unified.FirstToken, unified.RequestTime}, func(n unified.Name) bool {
+			row, ok := p.Metrics.Map[n]
+			return ok && !row.Optional && row.Form != unified.Gauge
+		})
 	case simulate.MutateMetricUnit:
 		_, ttft := p.Metrics.Map["time_to_first_token_seconds"]
 		_, e2e := p.Metrics.Map["request_seconds"]
@@ -208,6 +218,94 @@ func TestMutationsAreFound(t *testing.T) {
 	for m := range simulate.Mutations() {
 		if tried[m] == 0 {
 			t.Errorf("%s was tried on no profile", m)
+		}
+	}
+}
+
+// TestSimulatorTells: whatever a simulator is asked, it is known for one, and a client that was handed in stays as it was.
+func TestSimulatorTells(t *testing.T) {
+	p, err := profiles(t).Get("vllm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := simulate.New(simulated(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(s)
+	defer server.Close()
+	defer s.Close()
+	for _, c := range []conform.Case{conform.Health, conform.Models, conform.Contract} {
+		client := &http.Client{}
+		r, err := conform.Run(t.Context(), conform.Config{Peer: peer.Config{Profile: p, URL: server.URL, Client: client}, Only: []conform.Case{c}, Hardware: "attested"})
+		if err != nil || r.Grade != capability.E2 || !r.Target.Simulated || client.Transport != nil {
+			t.Errorf("CP-%d bears %s: %+v, %v; %+v", c, r.Grade, r.Target, err, client)
+		}
+	}
+}
+
+// TestSilence: an engine that takes a question and never answers holds nobody up for longer than the time of a case.
+func TestSilence(t *testing.T) {
+	p, err := profiles(t).Get("vllm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/health" {
+			<-r.Context().Done()
+		}
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	c := conform.Config{Peer: peer.Config{Profile: p, URL: server.URL}, Model: "m", Only: []conform.Case{conform.Health}, Timeout: 100 * time.Millisecond}
+	r, err := conform.Run(ctx, c)
+	if err != nil || ctx.Err() != nil || outcome(r, conform.Health).Result != conform.Passed || r.Target.Version != "" {
+		t.Errorf("%+v, %v, %v", r, err, ctx.Err())
+	}
+	c.Model = ""
+	if _, err := conform.Run(ctx, c); err == nil || ctx.Err() != nil {
+		t.Errorf("without a model: %v, %v", err, ctx.Err())
+	}
+}
+
+// TestUnseenCalls: a model that talks instead of calling a tool, where the profile allows for it, proves nothing: neither that calls work nor that they do not.
+func TestUnseenCalls(t *testing.T) {
+	p, err := profiles(t).Get("llama.cpp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := simulate.New(simulated(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var doc map[string]any
+		if json.NewDecoder(r.Body).Decode(&doc) == nil { // the model does not hear of tools
+			delete(doc, "tools")
+			delete(doc, "tool_choice")
+		}
+		j, err := json.Marshal(doc)
+		if err != nil {
+			t.Error(err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(j))
+		s.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	defer s.Close()
+	r, err := conform.Run(t.Context(), conform.Config{Peer: peer.Config{Profile: p, URL: server.URL}, Only: []conform.Case{conform.ToolsAndReasoning}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := outcome(r, conform.ToolsAndReasoning)
+	if o.Result != conform.NotReported || len(o.Evidence) == 0 {
+		t.Errorf("%+v", o)
+	}
+	seen := p.Claimed.Observe(r.Observation("report"))
+	for _, f := range []capability.Feature{capability.Tools, capability.ToolsRequired, capability.ToolsNamed} {
+		if _, told := o.Features[f]; told || !p.Claims(f) || seen.Features[f].Proven() == capability.Roadmap {
+			t.Errorf("%s: %+v, and then %+v", f, o.Features, seen.Features[f])
 		}
 	}
 }

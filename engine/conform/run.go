@@ -1,16 +1,19 @@
 package conform
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-project/sluice/engine/capability"
 	"github.com/sluice-project/sluice/engine/peer"
 	"github.com/sluice-project/sluice/engine/profile"
+	"github.com/sluice-project/sluice/engine/simulate"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -92,8 +95,8 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		if ctx.Err() != nil {
 			return Report{}, fmt.Errorf("conform: %w", ctx.Err())
 		}
-		if c == Contract || report.Target.Version == "" {
-			report.Target.Version = cmpVersion(report.Target.Version, r.version(ctx))
+		if report.Target.Version == "" {
+			report.Target.Version = r.version(ctx)
 		}
 		out.Took = cfg.Now().Sub(began)
 		report.Cases = append(report.Cases, out)
@@ -104,14 +107,10 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return report, nil
 }
 
-func cmpVersion(have, now string) string {
-	if have != "" {
-		return have
-	}
-	return now
-}
-
+// version asks for the version within the time of a case; "" is one that it does not tell.
 func (r *run) version(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
 	v, err := r.peer.Version(ctx)
 	if err != nil {
 		return ""
@@ -150,16 +149,35 @@ func grade(p *profile.Profile, r Report) capability.Grade {
 	return capability.E3
 }
 
+// listener looks at the answers of an engine, on whatever path they come: one that calls itself a simulator is one.
+type listener struct {
+	http.RoundTripper
+
+	simulated *atomic.Bool
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l listener) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := l.RoundTripper.RoundTrip(req)
+	if err == nil && resp.Header.Get(simulate.Header) != "" {
+		l.simulated.Store(true)
+	}
+	return resp, err
+}
+
+// listening returns a client that is like another one and tells of simulators. The other one stays as it is.
+func listening(to *http.Client, simulated *atomic.Bool) *http.Client {
+	c := *to
+	if c.Transport == nil {
+		c.Transport = http.DefaultTransport
+	}
+	c.Transport = listener{c.Transport, simulated}
+	return &c
+}
+
 func prepare(ctx context.Context, cfg *Config) (*run, error) {
-	if cfg.Timeout == 0 {
-		cfg.Timeout = 2 * time.Minute
-	}
-	if cfg.FreeWithin == 0 {
-		cfg.FreeWithin = 5 * time.Second
-	}
-	if cfg.Load == 0 {
-		cfg.Load = 64
-	}
+	cfg.Timeout, cfg.Load = cmp.Or(cfg.Timeout, 2*time.Minute), cmp.Or(cfg.Load, 64)
+	cfg.FreeWithin, cfg.MovesWithin = cmp.Or(cfg.FreeWithin, 5*time.Second), cmp.Or(cfg.MovesWithin, 5*time.Second)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -169,28 +187,40 @@ func prepare(ctx context.Context, cfg *Config) (*run, error) {
 			Transport:     &http.Transport{MaxIdleConnsPerHost: cfg.Load, IdleConnTimeout: time.Minute},
 		}
 	}
-	p, err := peer.New(cfg.Peer)
-	if err != nil {
+	cl := &client{prof: cfg.Peer.Profile, key: cfg.Peer.Key, model: cfg.Model}
+	cfg.Peer.Client = listening(cfg.Peer.Client, &cl.simulated)
+	cl.http = cfg.Peer.Client
+	var err error
+	if cl.peer, err = peer.New(cfg.Peer); err != nil {
 		return nil, err
 	}
 	prof := cfg.Peer.Profile
 	if prof.Endpoints.Chat == "" && prof.Endpoints.Completions == "" && prof.Endpoints.Form != "tgi" && prof.Endpoints.Form != "v2" {
 		return nil, errors.New("the profile knows no way to ask for text that can be examined")
 	}
-	r := &run{cfg: *cfg, client: &client{prof: prof, peer: p, http: cfg.Peer.Client, key: cfg.Peer.Key, model: cfg.Model}}
-	list, err := p.Models(ctx)
-	if r.model == "" {
+	if err := cl.choose(ctx, cfg.Timeout); err != nil {
+		return nil, err
+	}
+	return &run{cfg: *cfg, client: cl}, nil
+}
+
+// choose settles which model is asked, and how long it may get.
+func (c *client) choose(ctx context.Context, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	list, err := c.peer.Models(ctx)
+	if c.model == "" {
 		if len(list) == 0 {
-			return nil, fmt.Errorf("no model was named, and the engine lists none (%w)", errors.Join(err, errors.New("an empty list")))
+			return fmt.Errorf("no model was named, and the engine lists none (%w)", errors.Join(err, errors.New("an empty list")))
 		}
-		r.model = list[0].ID
+		c.model = list[0].ID
 	}
 	for _, m := range list {
-		if m.ID == r.model {
-			r.context = m.Context
+		if m.ID == c.model {
+			c.context = m.Context
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // unusable is the reason of a request that got no usable answer.

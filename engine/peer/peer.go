@@ -120,7 +120,7 @@ type answer struct {
 	body   []byte
 }
 
-// ask asks a question without a body.
+// ask asks a question without a body. An answer of more than limit bytes is an error: what was cut off would pass for what was not told.
 func (p *Peer) ask(ctx context.Context, method string, port profile.Port, path string, limit int64) (answer, error) {
 	if method == "" {
 		method = http.MethodGet
@@ -138,9 +138,12 @@ func (p *Peer) ask(ctx context.Context, method string, port profile.Port, path s
 		return answer{}, fmt.Errorf("ask %s: %w", path, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, limit))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err != nil {
 		return answer{}, fmt.Errorf("ask %s: %w", path, err)
+	}
+	if int64(len(body)) > limit {
+		return answer{}, fmt.Errorf("ask %s: the answer has more than %d bytes", path, limit)
 	}
 	return answer{resp.StatusCode, resp.Header, body}, nil
 }

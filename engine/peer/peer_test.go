@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-project/sluice/engine/capability"
 	"github.com/sluice-project/sluice/engine/peer"
 	"github.com/sluice-project/sluice/engine/profile"
+	"github.com/sluice-project/sluice/engine/unified"
 )
 
 func profileOf(t *testing.T, name string) *profile.Profile {
@@ -126,6 +127,25 @@ func TestObserve(t *testing.T) {
 	}
 	if _, err := ask(t, "vllm", map[string]string{"/version": "{}"}).Observe(t.Context(), false); err == nil {
 		t.Error("no version was read")
+	}
+}
+
+// TestLongAnswers: an answer that is longer than what is read of it is an error, not one that tells less.
+func TestLongAnswers(t *testing.T) {
+	list := `{"data":[{"id":"a"}]}`
+	for n, want := range map[int]bool{4<<20 - len(list): true, 4<<20 - len(list) + 1: false} {
+		models, err := ask(t, "vllm", map[string]string{"/v1/models": list + strings.Repeat(" ", n)}).Models(t.Context())
+		if (err == nil) != want || (len(models) == 1) != want {
+			t.Errorf("%d bytes: %v, %v", len(list)+n, models, err)
+		}
+	}
+	running := "vllm:num_requests_running 3\n"
+	for n, want := range map[int]bool{unified.MaxPage - len(running): true, unified.MaxPage - len(running) + 1: false} {
+		page := running + "#" + strings.Repeat("-", n-2) + "\n"
+		v, err := ask(t, "vllm", map[string]string{"/metrics": page}).Metrics(t.Context())
+		if (err == nil) != want || (v[unified.RequestsRunning].Value == 3) != want {
+			t.Errorf("a page of %d bytes: %+v, %v", len(page), v, err)
+		}
 	}
 }
 

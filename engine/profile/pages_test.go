@@ -55,6 +55,13 @@ func TestPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if name == "vllm" { // the aliases of the contract are what its profile reads
+			for _, m := range unified.Metrics() {
+				if row := p.Metrics.Map[m.Name]; row.Name != m.VLLM {
+					t.Errorf("the alias of %s is %q, and vLLM's page has %q", m.Name, m.VLLM, row.Name)
+				}
+			}
+		}
 		seen := map[unified.Name]bool{}
 		for line := range strings.Lines(string(want)) {
 			f := strings.Fields(line)

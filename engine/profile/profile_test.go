@@ -144,10 +144,16 @@ func TestFurtherFiles(t *testing.T) {
 	for name, path := range map[string]string{
 		"taken": write("vllm.yaml", small), "misnamed": write("other.yaml", small), "dirty": write("dirty.yaml", strings.Replace(small, "profile: small", "profile: dirty", 1)+"rerank_scores: stars\n"),
 		"circle": write("circle.yaml", strings.NewReplacer("profile: small", "profile: circle", "extends: openai", "extends: circle").Replace(small)), "absent": filepath.Join(dir, "absent.yaml"),
+		"own parent": write("x.yaml", strings.NewReplacer("profile: small", "profile: y", "extends: openai", "extends: x").Replace(small)),
 	} {
 		if _, err := profile.New(path); err == nil {
 			t.Errorf("%s was taken", name)
 		}
+	}
+	a := write("a.yaml", strings.NewReplacer("profile: small", "profile: c", "extends: openai", "extends: b").Replace(small))
+	b := write("b.yaml", strings.NewReplacer("profile: small", "profile: d", "extends: openai", "extends: a").Replace(small))
+	if _, err := profile.New(a, b); err == nil || !strings.Contains(err.Error(), "extends itself") {
+		t.Errorf("two misnamed files that extend each other: %v", err)
 	}
 	for _, name := range []string{"../openai", "OPENAI", "", "no..dots"} {
 		if s.Has(name) {

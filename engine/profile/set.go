@@ -155,7 +155,8 @@ func own() []string {
 	return []string{"profile", "title", "extends", "basis", "systems", "about", "ran"}
 }
 
-// resolve reads a document and puts it over what it extends.
+// resolve reads a document and puts it over what it extends. below are the names under which the documents were found that led here: what a document calls
+// itself may be wrong.
 func (s *Set) resolve(data []byte, below []string) (*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
@@ -185,7 +186,7 @@ func (s *Set) resolve(data []byte, below []string) (*yaml.Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("extends: %w", err)
 	}
-	base, err := s.resolve(parent, append(below, alone.Name))
+	base, err := s.resolve(parent, append(below, alone.Extends))
 	if err != nil {
 		return nil, fmt.Errorf("extends %s: %w", alone.Extends, err)
 	}

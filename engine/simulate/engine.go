@@ -29,7 +29,7 @@ type job struct {
 	choice int
 	prompt int
 	plan   []piece
-	out    chan<- emission
+	out    chan<- emission // has room for all of its request's, so that nobody waits for a slow reader
 
 	filled, next            int // tokens of the prompt that are computed, tokens that are given out
 	linger                  time.Duration
@@ -87,10 +87,7 @@ func (c *core) run() {
 		}
 		_ = c.cfg.Clock.Sleep(context.Background(), took) // nothing ends it early
 		for _, e := range c.step() {
-			select {
-			case e.job.out <- e.emission:
-			case <-e.job.ctx.Done():
-			}
+			e.job.out <- e.emission
 		}
 	}
 }

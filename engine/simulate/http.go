@@ -198,7 +198,7 @@ func (s *Simulator) models(w http.ResponseWriter) {
 }
 
 func (s *Simulator) metrics(w http.ResponseWriter) {
-	if s.cfg.Mutation == MutateMetricFrozen {
+	if s.cfg.Mutation == MutateMetricPage {
 		http.NotFound(w, &http.Request{})
 		return
 	}
@@ -389,24 +389,26 @@ func (s *Simulator) begin(w http.ResponseWriter, r *http.Request, q *asked) (*an
 	if !ok {
 		return nil, false
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	context.AfterFunc(s.dead, cancel) //nolint:contextcheck // the death of the server, not of the request
-	out := make(chan emission, 16)
-	a := &answering{s: s, q: *q, nth: nth, out: out, ctx: ctx, cancel: cancel}
-	stuck, _ := s.fault(FaultStuck, nth)
-	var jobs []*job
-	for i := range q.choices {
-		p, err := s.plan(*q, i, nth)
-		if err != nil {
-			cancel()
+	plans, room := make([]plan, q.choices), 0
+	for i := range plans {
+		var err error
+		if plans[i], err = s.plan(*q, i, nth); err != nil {
 			s.refuse(w, "wrong_value", "the grammar or schema of response_format is wrong")
 			return nil, false
 		}
-		a.plans = append(a.plans, p)
+		room += max(1, len(plans[i].pieces)) // one that says nothing tells its end
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	stop := context.AfterFunc(s.dead, cancel) //nolint:contextcheck // the death of the server, not of the request
+	out := make(chan emission, room)
+	a := &answering{s: s, q: *q, nth: nth, plans: plans, out: out, ctx: ctx, cancel: func() { stop(); cancel() }}
+	stuck, _ := s.fault(FaultStuck, nth)
+	var jobs []*job
+	for i, p := range plans {
 		jobs = append(jobs, &job{ctx: ctx, choice: i, prompt: s.promptTokens(*q), plan: p.pieces, out: out, linger: stuck.Delay})
 	}
 	if err := s.core.submit(jobs); errors.Is(err, errOverloaded) { //nolint:contextcheck // each job holds its request's context
-		cancel()
+		a.cancel()
 		s.refuse(w, string(fault.CodeEngineOverloaded), "too many requests")
 		return nil, false
 	}

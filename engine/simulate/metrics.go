@@ -65,6 +65,9 @@ func (t tally) clone() tally {
 // page writes the figures as the engine would, under its own names and in its own units.
 func (s *Simulator) page() string {
 	figures := s.core.figures()
+	if s.cfg.Mutation == MutateMetricFrozen {
+		figures = nil
+	}
 	m := s.cfg.Profile.Metrics
 	if m.Format == unified.JSON {
 		return s.jsonPage(figures)

@@ -25,7 +25,8 @@ const (
 	MutateCancel         Mutation = "cancel-ignored"
 	MutateMetricName     Mutation = "metric-renamed"
 	MutateMetricUnit     Mutation = "metric-unit"
-	MutateMetricFrozen   Mutation = "metrics-page-404"
+	MutateMetricPage     Mutation = "metrics-page-404"
+	MutateMetricFrozen   Mutation = "metrics-frozen"
 	MutateOverload       Mutation = "overload-500"
 	MutateVersion        Mutation = "version-missing"
 	MutateVersionFlap    Mutation = "version-changes"
@@ -43,7 +44,7 @@ func Mutations() map[Mutation][]int {
 		MutateHealth: {1}, MutateFlap: {1}, MutateModels: {2}, MutateContext: {2}, MutateUsageMissing: {3}, MutateUsageWrong: {3}, MutateFinish: {3, 4},
 		MutateDone: {4}, MutateStreamUsage: {4}, MutateStreamFinish: {4}, MutateStreamJSON: {4}, MutateToolsText: {5}, MutateToolArguments: {5}, MutateReasoning: {5},
 		MutateFormat: {6}, MutateLogprobs: {7}, MutateSeed: {7}, MutateSampling: {7}, MutateErrorStatus: {8}, MutateErrorAccepted: {8}, MutateCancel: {9},
-		MutateMetricName: {10}, MutateMetricUnit: {10}, MutateMetricFrozen: {10}, MutateOverload: {11}, MutateVersion: {12}, MutateVersionFlap: {12},
+		MutateMetricName: {10}, MutateMetricUnit: {10}, MutateMetricPage: {10}, MutateMetricFrozen: {10}, MutateOverload: {11}, MutateVersion: {12}, MutateVersionFlap: {12},
 		MutateImage: {13}, MutateImageError: {13}, MutateAdapter: {14}, MutateAdapterUnknown: {14}, MutateDrain: {15}, MutateDrainOpen: {15},
 	}
 }

@@ -20,7 +20,7 @@ type Config struct {
 	Mutation Mutation
 	// Role is that of a part of a split fleet, as the metrics of some engines tell it.
 	Role string
-	// Key, if set, must come as a bearer token.
+	// Key, if set, must come as a bearer token with every POST. What is asked by GET needs none.
 	Key string
 }
 

@@ -8,10 +8,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/sluice-project/sluice/engine/profile"
 	"github.com/sluice-project/sluice/engine/simulate"
@@ -307,12 +309,102 @@ func TestEmbedAndRerank(t *testing.T) {
 	}
 }
 
-// TestKey: without the key nothing is answered.
+// TestKey: without the key no POST is answered; a GET needs none.
 func TestKey(t *testing.T) {
 	c := config(t, "vllm")
 	c.Key = "secret"
-	if status, _ := ask(t, start(t, c), "/v1/chat/completions", chat("")); status != 401 {
-		t.Errorf("%d", status)
+	s := start(t, c)
+	for _, q := range []struct {
+		method, path, key string
+		want              int
+	}{
+		{http.MethodPost, "/v1/chat/completions", "", 401},
+		{http.MethodPost, "/v1/chat/completions", "Bearer wrong", 401},
+		{http.MethodPost, "/v1/chat/completions", "Bearer secret", 200},
+		{http.MethodGet, "/health", "", 200},
+		{http.MethodGet, "/metrics", "", 200},
+	} {
+		r, w := httptest.NewRequestWithContext(t.Context(), q.method, q.path, strings.NewReader(chat(""))), httptest.NewRecorder()
+		r.Header.Set("Authorization", q.key)
+		if s.ServeHTTP(w, r); w.Code != q.want {
+			t.Errorf("%+v: %d", q, w.Code)
+		}
+	}
+}
+
+// stalled is a reader that takes nothing.
+type stalled struct {
+	http.ResponseWriter
+
+	reached chan<- struct{}
+	release <-chan struct{}
+}
+
+func (s *stalled) Write(b []byte) (int, error) {
+	select {
+	case s.reached <- struct{}{}:
+	default:
+	}
+	<-s.release
+	return len(b), nil
+}
+
+// TestStalledReader: while one client reads nothing of its answer, others get theirs.
+func TestStalledReader(t *testing.T) {
+	c := config(t, "vllm")
+	s := start(t, c)
+	long := strings.Replace(chat(`,"stream":true`), `"max_tokens":10`, `"max_tokens":600`, 1)
+	reached, release, ended := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	slow := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions", strings.NewReader(long))
+	go func() {
+		defer close(ended)
+		s.ServeHTTP(&stalled{httptest.NewRecorder(), reached, release}, slow)
+	}()
+	<-reached
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	func() {
+		defer func() {
+			if recover() != nil {
+				t.Error("another client waited in vain")
+			}
+		}()
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions", strings.NewReader(long)))
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "[DONE]") {
+			t.Errorf("%d %.300s", w.Code, w.Body)
+		}
+	}()
+	close(release)
+	<-ended
+}
+
+// TestRequestsAreForgotten: nothing holds a request that is over.
+func TestRequestsAreForgotten(t *testing.T) {
+	c := config(t, "vllm")
+	s := start(t, c)
+	type mark struct{ _ [64]byte } // too large for it to share its memory with others
+	var first weak.Pointer[mark]
+	for i := range 8 { // the newest may still be in somebody's hands
+		func() {
+			m := &mark{}
+			if i == 0 {
+				first = weak.Make(m)
+			}
+			ctx := context.WithValue(t.Context(), mark{}, m)
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions", strings.NewReader(chat(""))))
+			if w.Code != http.StatusOK {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+		}()
+	}
+	deadline := time.Now().Add(5 * time.Second)
+	for first.Value() != nil {
+		if time.Now().After(deadline) {
+			t.Fatal("a request that was answered is held")
+		}
+		runtime.GC()
 	}
 }
 

@@ -150,7 +150,7 @@ func choose(r *rand.Rand, mask []uint64, length int) (int32, bool) {
 	return open[r.IntN(len(open))], true
 }
 
-// tokens counts what a text has: a token for each word and each four of its bytes beyond.
+// tokens counts what a text has: of each word a token for its first eight bytes, and one for each further eight, begun or whole.
 func tokens(text string) int {
 	n := 0
 	for _, w := range strings.Fields(text) {

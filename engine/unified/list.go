@@ -46,7 +46,7 @@ func Metrics() []Metric {
 		{RequestsFailed, Requests, Counter, Experience, "requests that ended with an error", ""},
 		{PromptTokens, Tokens, Counter, Efficiency, "tokens of prompts", "vllm:prompt_tokens_total"},
 		{OutputTokens, Tokens, Counter, Efficiency, "tokens of answers", "vllm:generation_tokens_total"},
-		{CachedTokens, Tokens, Counter, State, "tokens of prompts whose keys and values were there", ""},
+		{CachedTokens, Tokens, Counter, State, "tokens of prompts whose keys and values were there", "vllm:prompt_tokens_cached_total"},
 		{PrefixQueried, Tokens, Counter, State, "tokens of prompts that were looked for in the prefix cache", "vllm:prefix_cache_queries_total"},
 		{PrefixHit, Tokens, Counter, State, "tokens of prompts that the prefix cache had", "vllm:prefix_cache_hits_total"},
 		{PrefixHitRatio, Ratio, Gauge, LoadBound, "share of looked-for tokens that the prefix cache had, as the engine tells it", ""},

@@ -39,6 +39,28 @@ func TestProfilesCommands(t *testing.T) {
 	}
 	r = runCommand(t.Context(), nil, "", "profiles", "show", "mine", "--profiles", good)
 	r.wants(t, exitOK)
+	heir := file(t, "heir.yaml", "profile: heir\ntitle: Heir\nextends: mine\nfamily: openai\nkind: engine\nbasis: family\n")
+	runCommand(t.Context(), nil, "", "profiles", "lint", heir).wants(t, exitFindings)
+	runCommand(t.Context(), nil, "", "profiles", "lint", heir, "--profiles", good).wants(t, exitOK)
+	proud := file(t, "proud.yaml", `profile: proud
+title: Proud
+extends: vllm
+family: vllm
+kind: engine
+basis: family
+contract:
+  features: {tools: {status: validated, grade: E3, owner: engine, source: vllm-docs}}
+  exec: {modes: {graph: {status: claimed, grade: E2, owner: engine, source: vllm-docs}}}
+  lora: {dynamic: {status: validated, grade: E3, owner: engine, source: vllm-docs}}
+  models: [{match: "q-*", features: {seed: {status: validated, grade: E4, owner: engine, source: vllm-docs}}}]
+`)
+	r = runCommand(t.Context(), nil, "", "profiles", "lint", proud)
+	r.wants(t, exitFindings)
+	for _, where := range []string{"contract.features.tools", "contract.exec.modes.graph", "contract.lora.dynamic", "contract.models[0].features.seed"} {
+		if !strings.Contains(r.out, proud+": "+where+": a file bears out no more than E1") {
+			t.Errorf("%s is not named:\n%s", where, r.out)
+		}
+	}
 }
 
 // lines is what a command prints, while it runs.
@@ -135,6 +157,9 @@ func TestConformCommand(t *testing.T) {
 	of := func(out string) string {
 		r := runCommand(t.Context(), nil, "", "conform", "--data", data, "--profile", "tgi", "--url", url[0], "--only", "1", "--out", out)
 		r.wants(t, exitOK)
+		if !strings.Contains(r.out, "grade E2") {
+			t.Errorf("asked for its health alone, a simulator gets %s", r.out)
+		}
 		return own.FindString(r.out)
 	}
 	signed := filepath.Join(dir, "own.json")

@@ -1,10 +1,11 @@
 package enginecmd
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -59,7 +60,7 @@ func (a *app) profilesCommand() *cobra.Command {
 	f := &profileFlags{}
 	cmd := &cobra.Command{Use: "profiles", Short: cli.Both("cli.profiles.short")}
 	f.register(cmd)
-	cmd.AddCommand(a.profilesList(f), a.profilesShow(f), a.profilesLint())
+	cmd.AddCommand(a.profilesList(f), a.profilesShow(f), a.profilesLint(f))
 	return cmd
 }
 
@@ -117,14 +118,14 @@ func (a *app) profilesShow(f *profileFlags) *cobra.Command {
 	return cmd
 }
 
-func (a *app) profilesLint() *cobra.Command {
+func (a *app) profilesLint(f *profileFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "lint FILE…", Short: cli.Both("cli.profiles_lint.short"), Args: cli.AtLeast(1), Long: message.Both("cli.profiles_lint.long", "\n"),
 		Example: "  sluice profiles lint my-engine.yaml",
 		RunE: func(_ *cobra.Command, args []string) error {
-			s, err := profile.New()
+			s, err := f.open()
 			if err != nil {
-				return cli.Failed("cli.profiles.unread", err)
+				return err
 			}
 			found := 0
 			for _, path := range args {
@@ -156,9 +157,26 @@ func lint(s *profile.Set, path string, data []byte) []error {
 	if name := strings.TrimSuffix(filepath.Base(path), ".yaml"); name != p.Name {
 		errs = append(errs, fmt.Errorf("profile: %q must be the name of its file", p.Name))
 	}
-	for f, c := range p.Contract().Features {
-		if c.Grade > capability.E1 { // cannot be, for what a file claims is a document
-			errs = append(errs, errors.New("contract.features."+string(f)+": a file bears out no more than E1"))
+	c := p.Claimed // Contract would have it at E1 already
+	errs = append(errs, overclaimed("contract.features", c.Features)...)
+	errs = append(errs, overclaimed("contract.lowbit", c.LowBit)...)
+	errs = append(errs, overclaimed("contract.exec.modes", c.Exec.Modes)...)
+	errs = append(errs, overclaimed("contract.spec", c.Spec)...)
+	errs = append(errs, overclaimed("contract.context.long_context_modes", c.Context.Long)...)
+	errs = append(errs, overclaimed("contract.lora", map[string]capability.Cell{"dynamic": c.LoRA.Dynamic})...)
+	for i, m := range c.Models {
+		errs = append(errs, overclaimed(fmt.Sprintf("contract.models[%d].features", i), m.Features)...)
+		errs = append(errs, overclaimed(fmt.Sprintf("contract.models[%d].lowbit", i), m.LowBit)...)
+	}
+	return errs
+}
+
+// overclaimed returns an error for each cell with a grade that a file cannot bear out: it is a document.
+func overclaimed[K ~string](where string, cells map[K]capability.Cell) []error {
+	var errs []error
+	for _, k := range slices.Sorted(maps.Keys(cells)) {
+		if cells[k].Grade > capability.E1 {
+			errs = append(errs, fmt.Errorf("%s.%s: a file bears out no more than E1", where, k))
 		}
 	}
 	return errs
