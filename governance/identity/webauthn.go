@@ -430,20 +430,13 @@ func (i *Identity) Factors(ctx context.Context, p Principal) ([]Factor, error) {
 	rows, err := i.store.activeFactors(ctx, p.ID)
 	out := make([]Factor, 0, len(rows))
 	for _, r := range rows {
-		f := Factor{ID: r.ID, Kind: r.Kind, Name: r.Name, Created: time.UnixMicro(r.ConfirmedAt).UTC(), LastUsed: moment(r.UsedAt), BackedUp: r.BackedUp != 0, Suspect: moment(r.SuspectAt)}
+		f := Factor{ID: r.ID, Kind: r.Kind, Name: r.Name, Created: time.UnixMicro(r.ConfirmedAt).UTC(), LastUsed: at(r.UsedAt), BackedUp: r.BackedUp != 0, Suspect: at(r.SuspectAt)}
 		if r.Kind == factorWebAuthn {
 			f.SignCount = r.LastStep
 		}
 		out = append(out, f)
 	}
 	return out, err
-}
-
-func moment(micros int64) time.Time {
-	if micros == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(micros).UTC()
 }
 
 // RemoveOneFactor removes one of the person's own second factors; the recovery codes go with the last. Errors: CodeNotFound; CodeDatabaseUnavailable.
