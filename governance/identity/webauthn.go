@@ -113,10 +113,10 @@ func newRelyingParty(cfg WebAuthn, name string) (relyingParty, error) {
 	return relyingParty{web: web}, err
 }
 
-// SecurityKeys says where security keys work: the origins of the pages, or why they do not work at all.
-func (i *Identity) SecurityKeys() (origins []string, off *fault.Phrase) {
+// SecurityKeys says where somebody can enrol security keys: the origins of the pages, or why he cannot at all.
+func (i *Identity) SecurityKeys(p Principal) (origins []string, off *fault.Phrase) {
 	switch {
-	case i.cfg.SecondFactor == SecondFactorsOff:
+	case !i.MayEnrol(p):
 		why := fault.Say("identity.factors_off")
 		return nil, &why
 	case i.party.web == nil:
@@ -211,7 +211,7 @@ func (i *Identity) StartKey(ctx context.Context, p Principal) (json.RawMessage, 
 	if p.Kind != "user" {
 		return nil, fault.New(fault.CodeInvalidSession)
 	}
-	if _, off := i.SecurityKeys(); off != nil {
+	if _, off := i.SecurityKeys(p); off != nil {
 		return nil, fault.New(fault.CodeConflict, *off)
 	}
 	rows, err := i.store.activeFactors(ctx, p.ID)
@@ -252,7 +252,7 @@ func (i *Identity) ConfirmKey(ctx context.Context, p Principal, name string, att
 	if p.Kind != "user" {
 		return nil, Session{}, fault.New(fault.CodeInvalidSession)
 	}
-	if _, off := i.SecurityKeys(); off != nil {
+	if _, off := i.SecurityKeys(p); off != nil {
 		return nil, Session{}, fault.New(fault.CodeConflict, *off)
 	}
 	made, err := i.verifyNew(ctx, p, attestation)

@@ -626,7 +626,7 @@ func TestWhereSecurityKeysWork(t *testing.T) {
 	s := signIn(t, i, "root", password)
 	_, err := i.StartKey(t.Context(), s.Principal)
 	wantCode(t, err, fault.CodeConflict)
-	if _, off := i.SecurityKeys(); off == nil || !strings.Contains(off.In(fault.English), "public_url") {
+	if _, off := i.SecurityKeys(s.Principal); off == nil || !strings.Contains(off.In(fault.English), "public_url") {
 		t.Errorf("%v", off)
 	}
 	// Who has one shows a recovery code where keys are off.
