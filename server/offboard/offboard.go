@@ -334,7 +334,8 @@ func (s *Service) Get(ctx context.Context, tenant string, by audit.Actor) (Offbo
 // everything is what the erasure of a tenant destroys, as far as holds go: whoever a hold is about may be among it.
 func everything() retention.Reach { return retention.Reach{Unknown: true} }
 
-// Decline notes that no export is wanted, and why. Errors: as of Begin; CodeConflict, too, where there is one already.
+// Decline notes that no export is wanted, and why. One that was made before another attempt broke off counts no more. Errors: as of Begin; CodeConflict, too,
+// where there is one already.
 func (s *Service) Decline(ctx context.Context, tenant, reason string, by identity.Principal) (Offboarding, error) {
 	if err := identity.CheckReason("reason", reason); err != nil {
 		return Offboarding{}, err
@@ -349,6 +350,7 @@ func (s *Service) Decline(ctx context.Context, tenant, reason string, by identit
 	now := s.now().UnixMicro()
 	return s.change(ctx, r, []State{Suspended, Exporting, Exported}, map[string]any{
 		"state": string(Exported), "exported": now, "exported_name": by.Name, "declined": strings.TrimSpace(reason), "changed": now,
+		"export_digest": "", "export_files": 0, "export_bytes": 0, // of one before an attempt that broke off
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -230,12 +231,83 @@ func (k *kit) late(tenant string) {
 	_, err := k.cfg.Audit.AppendWith(k.t.Context(), e, subject, audit.Text{Direction: "request", Form: "masked", Text: "late"})
 	k.must(err)
 	k.must(k.cfg.Audit.Flush(k.t.Context()))
-	if n := k.counts(tenant)["audit_contents"]; n != 1 {
-		k.t.Fatalf("%d texts", n)
+	k.must(k.db.Exec("INSERT INTO policy_documents (tenant, version, digest, name, source, canonical, created_at, created_by) VALUES (?, 1, 'd', 'n', 'schema: 2', '{}', 1, 'u')", tenant).Error)
+	if n := k.counts(tenant); n["audit_contents"] != 1 || n["policy_documents"] != 1 {
+		k.t.Fatalf("%v", n)
 	}
 	k.must(k.turn(k.t.Context(), new(time.Time)))
-	if n := k.counts(tenant)["audit_contents"]; n != 0 {
-		k.t.Errorf("%d texts stay", n)
+	if n := k.counts(tenant); n["audit_contents"] != 0 || n["policy_documents"] != 0 {
+		k.t.Errorf("this stays: %v", n)
+	}
+}
+
+// TestOldErasuresAreLeftAlone: a week after it a tenant costs nothing any more, neither a lease nor the caches of a process that starts.
+func TestOldErasuresAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, dbtest.SQLite(t))
+	k.must(k.attempt(t.Context(), k.decided("gone")))
+	asked := 0
+	k.cfg.Leads = func(context.Context) (bool, error) { asked++; return true, nil }
+	for _, c := range []struct {
+		age    time.Duration
+		forgot string
+		asked  int
+	}{{lateFor - time.Hour, "[gone]", 1}, {lateFor + time.Hour, "[]", 0}} {
+		asked, k.forgot, k.forgotten = 0, nil, map[string]int64{} // as after a restart
+		k.now = func() time.Time { return time.Now().Add(c.age) }
+		k.must(k.turn(t.Context(), new(time.Time)))
+		if fmt.Sprint(k.forgot) != c.forgot || asked != c.asked {
+			t.Errorf("after %s it forgets %v and asks for the lease %d times", c.age, k.forgot, asked)
+		}
+	}
+}
+
+// TestDeclinedAfterAnExport: who declines after an export, and a second one that broke off, has none: neither the answer nor the certificate names the first.
+func TestDeclinedAfterAnExport(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, dbtest.SQLite(t))
+	ctx := t.Context()
+	k.must(k.cfg.Identity.CreateTenant(ctx, identity.Tenant{ID: "acme", Name: "acme"}))
+	_, err := k.cfg.Audit.Append(ctx, audit.Event{Stage: audit.StageAction, Tenant: "acme", Actor: actor(), Action: "tenants.suspend", Decision: "allow", Outcome: "ok"})
+	k.must(err)
+	k.must(k.cfg.Audit.Flush(ctx)) // an export needs something that is sealed
+	_, _, err = k.cfg.Identity.SuspendTenant(ctx, "acme", "u1", "left")
+	k.must(err)
+	_, err = k.Begin(ctx, "acme", "left", boss)
+	k.must(err)
+	export := func() (Offboarding, error) {
+		f, err := os.Create(filepath.Join(t.TempDir(), "export.zip"))
+		k.must(err)
+		defer f.Close()
+		return k.Export(ctx, f, "acme", Wanted{}, boss)
+	}
+	o, err := export()
+	if err != nil || o.State != Exported || o.ExportDigest == "" || o.ExportFiles == 0 || o.ExportBytes == 0 {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	_, err = k.Decline(ctx, "acme", "none", boss)
+	k.wants("with an export", err, fault.CodeConflict)
+	k.faults.Set(func(op string) dbtest.Outcome {
+		if strings.Contains(op, "FROM billing_budgets") {
+			return dbtest.FailsBefore
+		}
+		return dbtest.Healthy
+	})
+	_, err = export()
+	k.faults.Set(nil)
+	k.wants("an export that breaks off", err, fault.CodeDatabaseUnavailable)
+	o, err = k.Decline(ctx, "acme", "the disk is full", boss)
+	if err != nil || o.State != Exported || o.ExportDigest != "" || o.ExportFiles != 0 || o.ExportBytes != 0 || o.Declined != "the disk is full" {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	_, err = k.Erase(ctx, "acme", o.Plan, "", actor())
+	k.must(err)
+	r, err := k.find(ctx, "acme")
+	k.must(err)
+	k.must(k.attempt(ctx, r))
+	said, _, _, err := k.Certificate(ctx, "acme")
+	if err != nil || said.ExportDigest != "" || said.Declined != "the disk is full" {
+		t.Errorf("%+v, %v", said, err)
 	}
 }
 

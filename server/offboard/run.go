@@ -82,8 +82,10 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 func (s *Service) turn(ctx context.Context, late *time.Time) error {
+	now := s.now()
 	var all []row
-	err := s.cfg.DB.WithContext(ctx).Select(columns()).Where("state IN ?", []State{Erasing, Erased}).Order("erasing").Find(&all).Error
+	err := s.cfg.DB.WithContext(ctx).Select(columns()).Where("state = ? OR state = ? AND erased > ?", string(Erasing), string(Erased), now.Add(-lateFor).UnixMicro()).
+		Order("erasing").Find(&all).Error
 	if err != nil || len(all) == 0 {
 		return database.Unavailable("look for offboardings", err)
 	}
@@ -94,7 +96,6 @@ func (s *Service) turn(ctx context.Context, late *time.Time) error {
 	if err != nil || !leads {
 		return err
 	}
-	now := s.now()
 	look := now.Sub(*late) >= lateEvery
 	var errs []error
 	for _, r := range all {
