@@ -67,14 +67,15 @@ type Config struct {
 	Ledger    *billing.Ledger
 	Keys      *keyring.Ring
 	Permitted Permitted
-	Forget    func(tenant string) // the tenant's part of the caches of this process
-	Leads     func(ctx context.Context) (bool, error)
-	Remote    bool // there are engines outside, which may keep what they were sent
-	Spill     bool // the engine has a spill file
+	Forget    func(tenant string)                     // the tenant's part of the caches of this process
+	Leads     func(ctx context.Context) (bool, error) // takes or prolongs the lead; concurrent calls
+	Remote    bool                                    // there are engines outside, which may keep what they were sent
+	Spill     bool                                    // the engine has a spill file
 	Log       *slog.Logger
 
-	Poll  time.Duration // between looks at what is to be done; 0: two seconds
-	Retry time.Duration // after an erasure broke off; 0: 30 seconds
+	Poll    time.Duration // between looks at what is to be done; 0: two seconds
+	Retry   time.Duration // after an erasure broke off; 0: 30 seconds
+	Prolong time.Duration // between turns that keep the lead while something is erased; 0: 20 seconds
 }
 
 // Service offboards tenants. It is safe for concurrent use.
@@ -101,6 +102,9 @@ func New(cfg Config) *Service {
 	}
 	if cfg.Retry == 0 {
 		cfg.Retry = 30 * time.Second
+	}
+	if cfg.Prolong == 0 {
+		cfg.Prolong = 20 * time.Second
 	}
 	if cfg.Forget == nil {
 		cfg.Forget = func(string) {}

@@ -2,13 +2,16 @@ package offboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gorm.io/gorm"
@@ -259,6 +262,110 @@ func TestOldErasuresAreLeftAlone(t *testing.T) {
 		if fmt.Sprint(k.forgot) != c.forgot || asked != c.asked {
 			t.Errorf("after %s it forgets %v and asks for the lease %d times", c.age, k.forgot, asked)
 		}
+	}
+}
+
+// TestTheLeadIsKept: while work goes on its lead is prolonged, whatever one turn fails with, and the work ends once another replica has the lead. Nothing is left
+// running.
+func TestTheLeadIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked, lost := 0, 0
+		s := New(Config{Log: slog.New(slog.DiscardHandler), Leads: func(context.Context) (bool, error) {
+			if asked++; asked == 2 {
+				return false, errors.New("the database is away")
+			}
+			return asked != lost, nil
+		}})
+		long := func(ctx context.Context) error {
+			select {
+			case <-time.After(5 * time.Minute):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if err := s.leading(t.Context(), long); err != nil || asked < 14 {
+			t.Errorf("five minutes with %d turns: %v", asked, err)
+		}
+		asked, lost = 0, 4
+		begun := time.Now()
+		if err := s.leading(t.Context(), long); !errors.Is(err, errNotLeading) || !errors.Is(err, context.Canceled) || time.Since(begun) != 80*time.Second {
+			t.Errorf("lost after %s: %v", time.Since(begun), err)
+		}
+		asked, lost = 0, 1 // too late to matter
+		if err := s.leading(t.Context(), func(context.Context) error { time.Sleep(time.Minute); return nil }); err != nil {
+			t.Errorf("done in spite of it: %v", err)
+		}
+		failed := errors.New("its own")
+		if err := s.leading(t.Context(), func(context.Context) error { return failed }); !errors.Is(err, failed) || errors.Is(err, errNotLeading) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestALostLeadStopsTheWork: a step that takes long is stopped when another replica goes on, in an erasure and in what is swept after it. That is no failure of the
+// erasure: the other one ends it.
+func TestALostLeadStopsTheWork(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, dbtest.SQLite(t))
+	k.cfg.Prolong = time.Millisecond
+	// stopped does something whose step that cleans the files ends with its context, since the lead is lost meanwhile.
+	stopped := func(what string, act func() error) {
+		t.Helper()
+		var cleaning atomic.Bool
+		work := make(chan context.Context, 1)
+		k.cfg.Leads = func(ctx context.Context) (bool, error) {
+			if !cleaning.Load() {
+				return true, nil
+			}
+			select {
+			case work <- ctx:
+			default:
+			}
+			return false, nil
+		}
+		k.faults.Set(func(op string) dbtest.Outcome {
+			if op == "VACUUM" {
+				cleaning.Store(true)
+				select {
+				case ctx := <-work:
+					<-ctx.Done()
+				case <-time.After(time.Minute):
+					t.Error("nobody asks for the lead meanwhile")
+				}
+			}
+			return dbtest.Healthy
+		})
+		err := act()
+		k.faults.Set(nil)
+		k.cfg.Leads = func(context.Context) (bool, error) { return true, nil }
+		if !errors.Is(err, errNotLeading) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	r := k.decided("gone")
+	stopped("an erasure", func() error { return k.attempt(t.Context(), r) })
+	r, err := k.find(t.Context(), "gone")
+	if err != nil || r.State != string(Erasing) || r.Failure != "" || r.Attempted != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	k.must(k.attempt(t.Context(), r))
+	k.ended("gone")
+	r, err = k.find(t.Context(), "gone")
+	k.must(err)
+	k.must(k.db.Exec("INSERT INTO billing_budgets (id, tenant, api_key, period, zone, limit_amount, updated_at) VALUES ('late', 'gone', '', 'month', 'UTC', 1, 1)").Error)
+	stopped("what came late", func() error { return k.sweep(t.Context(), r) })
+	k.must(k.sweep(t.Context(), r))
+	k.ended("gone")
+
+	k.decided("one")
+	k.decided("two")
+	k.cfg.Prolong = time.Hour
+	asked := 0
+	k.cfg.Leads = func(context.Context) (bool, error) { asked++; return asked == 1, nil }
+	if err := k.turn(t.Context(), new(time.Time)); !errors.Is(err, errNotLeading) || asked != 2 {
+		t.Errorf("a turn goes on without the lead, and asks for it %d times: %v", asked, err)
 	}
 }
 
