@@ -49,7 +49,8 @@ func Originals(ctx context.Context, db *gorm.DB, keys *keyring.Ring, tenant stri
 	return nil
 }
 
-// original reads one document. One that is replaced meanwhile is read again; one that is deleted is none.
+// original reads one document. One that is replaced meanwhile is read again; one that is deleted is none. Error: errChanged, too, for one that is there and
+// never whole, as one is that has lost chunks.
 func (s store) original(ctx context.Context, collection, id string, do func(Original) error) error {
 	for range 3 {
 		b, err := s.document(ctx, id)
@@ -64,5 +65,10 @@ func (s store) original(ctx context.Context, collection, id string, do func(Orig
 			CreatedAt: time.UnixMicro(b.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(b.UpdatedAt).UTC(),
 		}})
 	}
-	return nil
+	var there int64
+	err := s.db.WithContext(ctx).Model(&documentRow{}).Where("id = ?", id).Count(&there).Error
+	if err == nil && there > 0 {
+		return errChanged
+	}
+	return dbError("look for the document", err)
 }

@@ -160,7 +160,7 @@ func serviceAttacks() []attack {
 				s.t.Errorf("%v", statuses)
 			}
 		}},
-		{"SVC-08", "be a second person, make accounts and see what people wrote, as a program", "API5:2023", "ForPeople", func(_ *testing.T, s *scene) {
+		{"SVC-08", "be a second person, make accounts, see what people wrote, seal credentials for an emergency, review their use and erase a tenant, as a program", "API5:2023", "ForPeople", func(_ *testing.T, s *scene) {
 			_, security := s.programForge("overreaching", "security_admin", adminDoor)
 			token := security.with(nil, nil, nil)
 			for path, body := range map[string]any{
@@ -168,6 +168,8 @@ func serviceAttacks() []attack {
 				"/reveal/approvals/x/approve": nil, "/users": map[string]any{"name": "made", "password": longPassword, "roles": []string{"developer"}},
 				"/service-accounts": map[string]any{"name": "made", "roles": []string{"system_admin"}}, "/invitations": map[string]any{"name": "made", "roles": []string{"auditor"}},
 				"/users/" + s.other.id + "/disable": nil, "/policies": map[string]any{"yaml": "version: 1"}, "/keyring/rotate": nil, "/me/password": map[string]any{"current_password": "x", "new_password": longPassword},
+				"/break-glass/uses/x/review": map[string]any{"reason": "x"}, "/break-glass/seals": map[string]any{},
+				"/tenants/demo/offboarding/erase": map[string]any{"plan": "x"},
 			} {
 				s.want(path, s.send(http.MethodPost, "/api/v1"+path, token, body), http.StatusForbidden, http.StatusUnauthorized)
 			}

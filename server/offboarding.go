@@ -13,7 +13,7 @@ import (
 
 var errNotOffboarding = errors.New("another replica offboards")
 
-// offboardingLease keeps the erasure of tenants with one replica, which prolongs it with every step.
+// offboardingLease keeps the erasure of tenants with one replica, which prolongs it three times as often as it has to.
 func offboardingLease() audit.Lease {
 	return audit.Lease{Name: "offboarding", For: time.Minute, Taken: errNotOffboarding}
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -52,6 +53,8 @@ const parcelFormat = "sluice-parcel/1"
 type ParcelWriter struct {
 	zip      *zip.Writer
 	manifest ParcelManifest
+	names    map[string]bool // of its files
+	listed   int             // how long their list in the manifest becomes at most, in bytes
 	open     *parcelEntry
 }
 
@@ -71,20 +74,32 @@ func (e *parcelEntry) Write(p []byte) (int, error) {
 
 // NewParcelWriter returns a writer of a parcel of a kind, about what the members say.
 func NewParcelWriter(w io.Writer, kind string, about map[string]string, now time.Time) *ParcelWriter {
-	return &ParcelWriter{zip: zip.NewWriter(w), manifest: ParcelManifest{Format: parcelFormat, Kind: kind, About: about, Time: now.UTC(), Files: []ParcelFile{}}}
+	return &ParcelWriter{zip: zip.NewWriter(w), names: map[string]bool{}, manifest: ParcelManifest{Format: parcelFormat, Kind: kind, About: about, Time: now.UTC(), Files: []ParcelFile{}}}
 }
 
-// Create begins a file, which ends with the next one or with [ParcelWriter.Close]. Names are unique, relative and with slashes.
+// errParcelFull refuses a manifest that [VerifyParcel] would not read.
+var errParcelFull = errors.New("parcel: too many files for one manifest")
+
+// Create begins a file, which ends with the next one or with [ParcelWriter.Close]. Names are unique, relative and with slashes. Error: too, a file with
+// which the manifest would be too long to be read again.
 func (p *ParcelWriter) Create(name string) (io.Writer, error) {
 	p.end()
-	taken := slices.ContainsFunc(p.manifest.Files, func(f ParcelFile) bool { return f.Name == name })
-	if taken || !parcelName(name) {
+	if p.names[name] || !parcelName(name) {
 		return nil, fmt.Errorf("parcel: %q is no name for a file, or there is one of it", name)
+	}
+	longest, err := json.MarshalIndent(ParcelFile{Name: name, Bytes: math.MaxInt64, SHA256: strings.Repeat("0", 2*sha256.Size)}, "  ", " ")
+	if err != nil {
+		return nil, fmt.Errorf("parcel: %w", err)
+	}
+	listed := p.listed + len(longest) + len(",\n  ")
+	if listed > maxParcelManifest {
+		return nil, errParcelFull
 	}
 	w, err := p.zip.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate, Modified: p.manifest.Time})
 	if err != nil {
 		return nil, fmt.Errorf("parcel: %w", err)
 	}
+	p.names[name], p.listed = true, listed
 	p.manifest.Files = append(p.manifest.Files, ParcelFile{Name: name})
 	p.open = &parcelEntry{to: w, sum: sha256.New()}
 	return p.open, nil
@@ -110,12 +125,16 @@ func (p *ParcelWriter) end() {
 }
 
 // Close writes the manifest, has its digest signed, and ends the file. key is the public key of the log, which origin names. It returns the manifest and its digest.
+// A manifest that is too long to be read again, with what it is about, is refused.
 func (p *ParcelWriter) Close(origin, key string, sign func(text string) (string, error)) (m ParcelManifest, digest string, err error) {
 	p.end()
 	p.manifest.Origin = origin
 	raw, err := json.MarshalIndent(p.manifest, "", " ")
 	if err != nil {
 		return ParcelManifest{}, "", fmt.Errorf("parcel: %w", err)
+	}
+	if len(raw) > maxParcelManifest {
+		return ParcelManifest{}, "", errParcelFull
 	}
 	sum := sha256.Sum256(raw)
 	digest = hex.EncodeToString(sum[:])

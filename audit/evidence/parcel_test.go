@@ -3,6 +3,8 @@ package evidence
 import (
 	"archive/zip"
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -134,5 +136,34 @@ func TestParcels(t *testing.T) {
 	}
 	if _, err := VerifyParcel(strings.NewReader("PK"), 2, v); err == nil {
 		t.Error("two bytes are a file")
+	}
+}
+
+// TestParcelsAreReadAgain: a manifest that nobody could read again is refused, by the file that makes it too long and before it is signed.
+func TestParcelsAreReadAgain(t *testing.T) {
+	t.Parallel()
+	const length = 60_000
+	name := strings.Repeat("<", length) // six bytes each in JSON
+	p := NewParcelWriter(io.Discard, "tenant-export", nil, time.Unix(0, 0))
+	fit := 0
+	for ; ; fit++ {
+		_, err := p.Create(fmt.Sprint(fit, name))
+		if errors.Is(err, errParcelFull) {
+			break
+		}
+		if err != nil || fit > maxParcelManifest/(6*length) {
+			t.Fatalf("%d files: %v", fit, err)
+		}
+	}
+	if fit < maxParcelManifest/(6*length+1000) {
+		t.Errorf("only %d files", fit)
+	}
+	signed := errors.New("it is signed")
+	if _, _, err := p.Close("log.example/a", "key", func(string) (string, error) { return "", signed }); !errors.Is(err, signed) {
+		t.Errorf("what fits is refused: %v", err)
+	}
+	p = NewParcelWriter(io.Discard, "tenant-export", map[string]string{"tenant": strings.Repeat("x", maxParcelManifest)}, time.Unix(0, 0))
+	if _, _, err := p.Close("log.example/a", "key", func(string) (string, error) { return "", signed }); !errors.Is(err, errParcelFull) {
+		t.Error(err)
 	}
 }

@@ -234,3 +234,21 @@ func BenchmarkAllow(b *testing.B) {
 		}
 	}
 }
+
+// TestWhatProgramsNeverDo: a service account with a role that grants them is refused what a person has to answer for.
+func TestWhatProgramsNeverDo(t *testing.T) {
+	e := enforcer(t)
+	for _, perm := range []Permission{
+		ApprovalsGive, MaskingApprove, MaskingReveal, UsersWrite, KeyringRotate, AuditContent, AuditErase, AuditHold, KeysOwn, PlaygroundUse, BreakGlassSeal, BreakGlassReview, TenantsOffboard,
+	} {
+		p := holder("acme", identity.RolePlatformAdmin)
+		p.Operator = true
+		if err := e.Allow(p, perm, "acme"); err != nil {
+			t.Errorf("a person, %s: %v", perm, err)
+		}
+		p.Kind = "service"
+		if err := e.Allow(p, perm, "acme"); !fault.Is(err, fault.CodeNotAllowed) {
+			t.Errorf("a program, %s: %v", perm, err)
+		}
+	}
+}

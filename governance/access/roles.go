@@ -130,10 +130,12 @@ func OfOperator(role string, perm Permission) bool {
 }
 
 // ForPeople reports whether perm is for people only, whatever the roles of a service account say: to be the second person of somebody, to make and
-// change accounts, to replace wrapping keys, to see, erase or hold what people wrote, and what somebody does for himself.
+// change accounts, to replace wrapping keys, to see, erase or hold what people wrote, to make and revoke sealed credentials for an emergency and to judge
+// what they were used for, to let a tenant go, and what somebody does for himself.
 func ForPeople(perm Permission) bool {
 	return slices.Contains([]Permission{
 		ApprovalsGive, MaskingApprove, MaskingReveal, UsersWrite, KeyringRotate, AuditContent, AuditErase, AuditHold, KeysOwn, PlaygroundUse,
+		BreakGlassSeal, BreakGlassReview, TenantsOffboard,
 	}, perm)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -231,7 +230,7 @@ func (i *Identity) OpenEmergency(ctx context.Context, halves []string, reason, s
 	if err := CheckReason("reason", reason); err != nil { // it counts, too: each leaves a record
 		return refuse(err)
 	}
-	if networks, err := parseNetworks(cfg.Networks); err != nil || !reachable(networks, source) {
+	if networks, err := parseNetworks(cfg.Networks); err != nil || !within(networks, address(source)) {
 		return refuse(errors.Join(err, fault.New(fault.CodeConflict, fault.Say("identity.break_glass_network"))))
 	}
 	id, err := i.checkHalves(ctx, halves)
@@ -256,10 +255,6 @@ func (i *Identity) OpenEmergency(ctx context.Context, halves []string, reason, s
 	i.reload(ctx)
 	session, err := i.signEmergency(use, now)
 	return session, use.public(), err
-}
-
-func reachable(networks []netip.Prefix, source string) bool {
-	return len(networks) == 0 || within(networks, address(source))
 }
 
 // checkHalves returns the credential whose halves these are, all of them, without spending it. The work is the same for an unknown one.

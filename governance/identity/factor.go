@@ -28,7 +28,7 @@ type SecondFactors string
 
 // The choices.
 const (
-	SecondFactorsOff            SecondFactors = "off"            // who has enrolled one; nobody can enrol another
+	SecondFactorsOff            SecondFactors = "off"            // who has enrolled one; nobody can enrol another but who has to since another replica demands it
 	SecondFactorsOptional       SecondFactors = "optional"       // who has enrolled one
 	SecondFactorsAdministrators SecondFactors = "administrators" // they as well, and before they have enrolled one the management API lets them do nothing else
 )
@@ -117,16 +117,19 @@ func (i *Identity) HasSecondFactor(user string) bool {
 	return loaded && s.users[user].factor
 }
 
-// SecondFactors returns who shows a second factor.
-func (i *Identity) SecondFactors() SecondFactors { return i.cfg.SecondFactor }
+// MayEnrol reports whether this replica lets somebody enrol a second factor. Where they are off it lets whom another replica has enrol one: he could do
+// nothing else.
+func (i *Identity) MayEnrol(p Principal) bool {
+	return i.cfg.SecondFactor != SecondFactorsOff || p.MustEnrol
+}
 
 // StartTOTP returns a new secret for the person's own account, this once. It is not asked for before [Identity.ConfirmTOTP]; a factor that the
-// account has goes on until then. Errors: CodeConflict where second factors are off; CodeInvalidSession; CodeDatabaseUnavailable.
+// account has goes on until then. Errors: CodeConflict where second factors are off, unless [Principal.MustEnrol]; CodeInvalidSession; CodeDatabaseUnavailable.
 func (i *Identity) StartTOTP(ctx context.Context, p Principal) (TOTP, error) {
 	if p.Kind != "user" {
 		return TOTP{}, fault.New(fault.CodeInvalidSession)
 	}
-	if i.cfg.SecondFactor == SecondFactorsOff {
+	if !i.MayEnrol(p) {
 		return TOTP{}, fault.New(fault.CodeConflict, fault.Say("identity.factors_off"))
 	}
 	key, err := totp.Generate(totp.GenerateOpts{Issuer: i.cfg.Issuer, AccountName: p.Name, Period: totpPeriod})

@@ -13,6 +13,7 @@ import (
 	"github.com/pquerna/otp/hotp"
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/governance/identity/webauthntest"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/seal"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -445,6 +446,8 @@ func TestDemandHoldsOnEveryReplica(t *testing.T) {
 		newUser(t, lax, "audit", nil, RoleAuditor)
 		owner := newUser(t, lax, "dev", nil, RoleDeveloper, RoleAuditor)
 		newUser(t, lax, "plain", nil, RoleDeveloper)
+		newUser(t, lax, "app", nil, RoleCompliance)
+		newUser(t, lax, "key", nil, RoleCompliance)
 		_, credential, err := lax.CreateKey(t.Context(), NewKey{Tenant: "acme", Name: "own", Owner: owner.ID, CreatedBy: owner.ID})
 		if err != nil {
 			t.Fatal(err)
@@ -470,6 +473,9 @@ func TestDemandHoldsOnEveryReplica(t *testing.T) {
 				t.Errorf("a key of somebody who has to enrol first: %v", err)
 			}
 		}
+		enrolWhereTheyAreOff(t, db)
+		poll(t, lax)
+		poll(t, strict)
 		before, err := lax.store.version(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -495,4 +501,46 @@ func TestDemandHoldsOnEveryReplica(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// enrolWhereTheyAreOff has "app" and "key" enrol factors at a replica where they are off: they can do nothing else, since another replica demands it. Whoever need
+// not cannot.
+func enrolWhereTheyAreOff(t *testing.T, db *gorm.DB) {
+	t.Helper()
+	off, c := configured(t, db, SecondFactorsOff)
+	withKeys(t, off)
+	s := signIn(t, off, "app", password)
+	made, err := off.StartTOTP(t.Context(), s.Principal)
+	if err != nil || !s.Principal.MustEnrol {
+		t.Fatal(err)
+	}
+	_, s, err = off.ConfirmTOTP(t.Context(), s.Principal, codeAt(t, made.Secret, c.now()), "")
+	if err != nil || s.Principal.MustEnrol || !s.Principal.SecondFactor {
+		t.Fatalf("%+v, %v", s.Principal, err)
+	}
+	for _, p := range []Principal{s.Principal, signIn(t, off, "plain", password).Principal} {
+		_, err = off.StartTOTP(t.Context(), p)
+		wantCode(t, err, fault.CodeConflict)
+		if _, why := off.SecurityKeys(p); why == nil || why.In(fault.English) != fault.Say("identity.factors_off").In(fault.English) {
+			t.Errorf("keys are off since %v", why)
+		}
+		_, err = off.StartKey(t.Context(), p)
+		wantCode(t, err, fault.CodeConflict)
+		_, _, err = off.ConfirmKey(t.Context(), p, "desk", []byte("{}"))
+		wantCode(t, err, fault.CodeConflict)
+	}
+	s = signIn(t, off, "key", password)
+	if origins, why := off.SecurityKeys(s.Principal); why != nil || len(origins) != 1 {
+		t.Errorf("%v, %v", origins, why)
+	}
+	party := off.party
+	off.party = relyingParty{why: fault.Say("identity.keys_no_address")}
+	_, err = off.StartKey(t.Context(), s.Principal)
+	wantCode(t, err, fault.CodeConflict)
+	_, _, err = off.ConfirmKey(t.Context(), s.Principal, "desk", []byte("{}"))
+	wantCode(t, err, fault.CodeConflict)
+	off.party = party
+	if s, _ = enrolKey(t, off, off, s, webauthntest.New(site, origin)); s.Principal.MustEnrol {
+		t.Error("enrolling a key is not enough")
+	}
 }

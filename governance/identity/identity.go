@@ -330,8 +330,9 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 			i.log.Error("key row ignored", slog.String("key", row.ID), slog.Any("error", err))
 		}
 	}
+	keys := byAccount(all.serviceKeys)
 	for _, row := range all.services {
-		if err := s.addService(row, all.serviceKeys); err != nil {
+		if err := s.addService(row, keys[row.ID]); err != nil {
 			i.log.Error("service account row ignored", slog.String("account", row.ID), slog.Any("error", err))
 		}
 	}

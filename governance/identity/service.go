@@ -179,7 +179,7 @@ func (i *Identity) ListServiceAccounts(ctx context.Context, tenant string) ([]Se
 	rows, keys, err := i.store.listServices(ctx, tenant)
 	out := make([]ServiceAccount, len(rows))
 	for n, r := range rows {
-		out[n] = i.seenService(r, keys)
+		out[n] = i.seenService(r, keys[r.ID])
 	}
 	return out, err
 }
@@ -378,7 +378,7 @@ func (e serviceEntry) secretIs(digest string, now int64) bool {
 	return e.digest != "" && same(e.digest, digest) || e.former != "" && now < e.formerExpires && same(e.former, digest)
 }
 
-// addService adds a service account to the snapshot.
+// addService adds a service account with its keys to the snapshot.
 func (s *accounts) addService(row serviceRow, keys []serviceKeyRow) error {
 	p, err := row.principal(s)
 	if err != nil {
@@ -397,9 +397,6 @@ func (s *accounts) addService(row serviceRow, keys []serviceKeyRow) error {
 		suspended: !s.mayAnswerFor(row.Owner, row.Tenant, p.Roles), digest: row.Digest, former: row.FormerDigest, formerExpires: row.FormerExpiresAt,
 	}
 	for _, k := range keys {
-		if k.Account != row.ID {
-			continue
-		}
 		key, err := k.parse()
 		if err != nil {
 			return err

@@ -511,3 +511,77 @@ func failEachWrite(t *testing.T, f *dbtest.Faults, name string, act func() error
 		}
 	}
 }
+
+// TestServiceAccountsOfManyTenants: each has the keys that are its own, a list of one tenant reads no keys of another, and a use writes only where it can say
+// something.
+func TestServiceAccountsOfManyTenants(t *testing.T) {
+	all := signers(t)
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		f := &dbtest.Faults{}
+		i, c := withTenant(t, f.Over(db))
+		must(t, i.CreateTenant(t.Context(), Tenant{ID: "bank", Name: "Bank"}))
+		one, _ := newService(t, i, "one", all["EdDSA"].pem(t), RoleApplication)
+		two, _ := newService(t, i, "two", all["ES256"].pem(t)+all["RS256"].pem(t), RoleApplication)
+		owner, err := i.CreateUser(t.Context(), NewUser{Tenant: "bank", Name: "owner", Password: password, Roles: []string{RoleDeveloper}})
+		must(t, err)
+		three, _, err := i.CreateServiceAccount(t.Context(), NewServiceAccount{
+			Tenant: "bank", Name: "three", Roles: []string{RoleApplication}, Owner: owner.ID, PublicKeys: all["EdDSA"].pem(t), CreatedBy: "u1",
+		})
+		must(t, err)
+		for tenant, want := range map[string]map[string]int{
+			"acme": {one.ID: 1, two.ID: 2}, "bank": {three.ID: 1}, "none": {}, AllTenants: {one.ID: 1, two.ID: 2, three.ID: 1},
+		} {
+			_, keys, err := i.store.listServices(t.Context(), tenant)
+			got := map[string]int{}
+			for account, of := range keys {
+				got[account] = len(of)
+			}
+			if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%s: %v, want %v, %v", tenant, got, want, err)
+			}
+			list, err := i.ListServiceAccounts(t.Context(), tenant)
+			for _, a := range list {
+				if len(a.Keys) != want[a.ID] {
+					t.Errorf("%s has %d keys", a.ID, len(a.Keys))
+				}
+			}
+			if err != nil || len(list) != len(want) {
+				t.Errorf("%s: %+v, %v", tenant, list, err)
+			}
+		}
+		s, _ := i.accounts.Last()
+		for id, want := range map[string]int{one.ID: 1, two.ID: 2, three.ID: 1} {
+			if n := len(s.services[id].keys); n != want {
+				t.Errorf("%s has %d keys after a load", id, n)
+			}
+		}
+
+		key, _ := mustKey(t, i, NewKey{ExpiresAt: c.now().Add(time.Hour)})
+		for _, use := range []struct {
+			id     string
+			former bool
+			want   string
+		}{{one.ID, false, "[identity_service_accounts]"}, {key.ID, false, "[identity_keys]"}, {key.ID, true, "[identity_keys identity_keys]"}} {
+			c.advance(time.Second)
+			i.used.note(use.id, use.former, address("198.51.100.7"), c.now().UnixMicro())
+			var tables []string
+			f.Set(func(op string) dbtest.Outcome {
+				if words := strings.Fields(op); words[0] == "UPDATE" {
+					tables = append(tables, words[1])
+				}
+				return dbtest.Healthy
+			})
+			err := i.flushUses(t.Context())
+			f.Set(nil)
+			if err != nil || fmt.Sprint(tables) != use.want {
+				t.Errorf("%+v writes %v, %v", use, tables, err)
+			}
+		}
+		b, _ := replica(t, db)
+		a, err1 := b.ServiceAccount(t.Context(), "acme", one.ID)
+		k, err2 := b.Key(t.Context(), "acme", key.ID)
+		if err1 != nil || err2 != nil || !a.LastUsedAt.Equal(c.now().Add(-2*time.Second)) || !k.LastUsedAt.Equal(c.now()) || k.LastUsedFrom != "198.51.100.0/24" {
+			t.Errorf("%+v, %+v, %v, %v", a, k, err1, err2)
+		}
+	})
+}

@@ -76,6 +76,7 @@ func (r serviceRow) principal(s *accounts) (Principal, error) {
 	}, nil
 }
 
+// public returns the account with its keys, which are no other's.
 func (r serviceRow) public(keys []serviceKeyRow, now time.Time) ServiceAccount {
 	roles, _ := unpack(r.Roles)
 	labels, _ := unpack(r.Labels)
@@ -92,10 +93,8 @@ func (r serviceRow) public(keys []serviceKeyRow, now time.Time) ServiceAccount {
 		out.FormerExpiresAt = until
 	}
 	for _, k := range keys {
-		if k.Account == r.ID {
-			parsed, _ := k.parse() // what was written was parsed before
-			out.Keys = append(out.Keys, ServiceKey{ID: k.ID, Algorithm: parsed.algorithm, CreatedAt: at(k.CreatedAt), CreatedBy: k.CreatedBy})
-		}
+		parsed, _ := k.parse() // what was written was parsed before
+		out.Keys = append(out.Keys, ServiceKey{ID: k.ID, Algorithm: parsed.algorithm, CreatedAt: at(k.CreatedAt), CreatedBy: k.CreatedBy})
 	}
 	return out
 }
@@ -194,15 +193,27 @@ func (s store) service(ctx context.Context, tenant, id string) (serviceRow, []se
 	return row, keys, database.Unavailable("find service account", err)
 }
 
-func (s store) listServices(ctx context.Context, tenant string) ([]serviceRow, []serviceKeyRow, error) {
+// listServices returns the service accounts of a tenant, and their keys by account.
+func (s store) listServices(ctx context.Context, tenant string) ([]serviceRow, map[string][]serviceKeyRow, error) {
 	q := s.db.WithContext(ctx).Select(serviceColumns).Where("removed_at = 0").Order("created_at, id")
+	ofKeys := s.db.WithContext(ctx).Select(serviceKeyColumns).Order("created_at, id")
 	if tenant != AllTenants {
 		q = q.Where("tenant = ?", tenant)
+		ofKeys = ofKeys.Where("account IN (SELECT id FROM identity_service_accounts WHERE tenant = ?)", tenant)
 	}
 	var rows []serviceRow
 	var keys []serviceKeyRow
-	err := errors.Join(q.Find(&rows).Error, s.db.WithContext(ctx).Select(serviceKeyColumns).Order("created_at, id").Find(&keys).Error)
-	return rows, keys, database.Unavailable("list service accounts", err)
+	err := errors.Join(q.Find(&rows).Error, ofKeys.Find(&keys).Error)
+	return rows, byAccount(keys), database.Unavailable("list service accounts", err)
+}
+
+// byAccount groups keys by the account that has them, each in their order.
+func byAccount(keys []serviceKeyRow) map[string][]serviceKeyRow {
+	out := map[string][]serviceKeyRow{}
+	for _, k := range keys {
+		out[k.Account] = append(out[k.Account], k)
+	}
+	return out
 }
 
 // changeService reads a service account, lets fn alter the row, and writes what may change. The tokens of the account end with it.

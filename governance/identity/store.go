@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gorm.io/gorm"
 
@@ -516,22 +517,28 @@ func (s store) revokeKey(ctx context.Context, tenant, id string, now int64) erro
 	})
 }
 
-// touchKeys records last uses. It does not bump the counter: nobody decides by them.
+// touchKeys records last uses of keys and service accounts. It does not bump the counter: nobody decides by them.
 func (s store) touchKeys(ctx context.Context, uses map[string]lastUse) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		for id, u := range uses {
-			err := errors.Join(
-				tx.Exec("UPDATE identity_keys SET last_used_at = ?, last_used_from = ? WHERE id = ? AND last_used_at < ?", u.at, u.network(), id, u.at).Error,
-				tx.Exec("UPDATE identity_keys SET former_used_at = ? WHERE id = ? AND former_used_at < ?", u.formerAt, id, u.formerAt).Error,
-				tx.Exec("UPDATE identity_service_accounts SET last_used_at = ? WHERE id = ? AND last_used_at < ?", u.at, id, u.at).Error,
-			)
-			if err != nil {
+			if err := u.touch(tx, id); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	return database.Unavailable("record key use", err)
+}
+
+func (u lastUse) touch(tx *gorm.DB, id string) error {
+	if strings.HasPrefix(id, ServicePrefix) {
+		return tx.Exec("UPDATE identity_service_accounts SET last_used_at = ? WHERE id = ? AND last_used_at < ?", u.at, id, u.at).Error
+	}
+	err := tx.Exec("UPDATE identity_keys SET last_used_at = ?, last_used_from = ? WHERE id = ? AND last_used_at < ?", u.at, u.network(), id, u.at).Error
+	if err != nil || u.formerAt == 0 { // never with the secret before
+		return err
+	}
+	return tx.Exec("UPDATE identity_keys SET former_used_at = ? WHERE id = ? AND former_used_at < ?", u.formerAt, id, u.formerAt).Error
 }
 
 // queue puts a transaction in line with those of change, without a change: a password set or a user disabled at the same moment

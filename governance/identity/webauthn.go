@@ -113,10 +113,10 @@ func newRelyingParty(cfg WebAuthn, name string) (relyingParty, error) {
 	return relyingParty{web: web}, err
 }
 
-// SecurityKeys says where security keys work: the origins of the pages, or why they do not work at all.
-func (i *Identity) SecurityKeys() (origins []string, off *fault.Phrase) {
+// SecurityKeys says where somebody can enrol security keys: the origins of the pages, or why he cannot at all.
+func (i *Identity) SecurityKeys(p Principal) (origins []string, off *fault.Phrase) {
 	switch {
-	case i.cfg.SecondFactor == SecondFactorsOff:
+	case !i.MayEnrol(p):
 		why := fault.Say("identity.factors_off")
 		return nil, &why
 	case i.party.web == nil:
@@ -211,7 +211,7 @@ func (i *Identity) StartKey(ctx context.Context, p Principal) (json.RawMessage, 
 	if p.Kind != "user" {
 		return nil, fault.New(fault.CodeInvalidSession)
 	}
-	if _, off := i.SecurityKeys(); off != nil {
+	if _, off := i.SecurityKeys(p); off != nil {
 		return nil, fault.New(fault.CodeConflict, *off)
 	}
 	rows, err := i.store.activeFactors(ctx, p.ID)
@@ -252,7 +252,7 @@ func (i *Identity) ConfirmKey(ctx context.Context, p Principal, name string, att
 	if p.Kind != "user" {
 		return nil, Session{}, fault.New(fault.CodeInvalidSession)
 	}
-	if _, off := i.SecurityKeys(); off != nil {
+	if _, off := i.SecurityKeys(p); off != nil {
 		return nil, Session{}, fault.New(fault.CodeConflict, *off)
 	}
 	made, err := i.verifyNew(ctx, p, attestation)
@@ -430,20 +430,13 @@ func (i *Identity) Factors(ctx context.Context, p Principal) ([]Factor, error) {
 	rows, err := i.store.activeFactors(ctx, p.ID)
 	out := make([]Factor, 0, len(rows))
 	for _, r := range rows {
-		f := Factor{ID: r.ID, Kind: r.Kind, Name: r.Name, Created: time.UnixMicro(r.ConfirmedAt).UTC(), LastUsed: moment(r.UsedAt), BackedUp: r.BackedUp != 0, Suspect: moment(r.SuspectAt)}
+		f := Factor{ID: r.ID, Kind: r.Kind, Name: r.Name, Created: time.UnixMicro(r.ConfirmedAt).UTC(), LastUsed: at(r.UsedAt), BackedUp: r.BackedUp != 0, Suspect: at(r.SuspectAt)}
 		if r.Kind == factorWebAuthn {
 			f.SignCount = r.LastStep
 		}
 		out = append(out, f)
 	}
 	return out, err
-}
-
-func moment(micros int64) time.Time {
-	if micros == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(micros).UTC()
 }
 
 // RemoveOneFactor removes one of the person's own second factors; the recovery codes go with the last. Errors: CodeNotFound; CodeDatabaseUnavailable.

@@ -590,33 +590,35 @@ func TestKeysAtRest(t *testing.T) {
 }
 
 func TestWhereSecurityKeysWork(t *testing.T) {
+	noAddress, noName := fault.Say("identity.keys_no_address"), fault.Say("identity.keys_no_name", "10.0.0.7")
 	for _, c := range []struct {
-		cfg     WebAuthn
-		id, off string // the relying party's id, or why not; both empty: refused
+		cfg WebAuthn
+		id  string        // the relying party's
+		off *fault.Phrase // why there is none; with neither it is refused
 	}{
-		{WebAuthn{Address: "https://ai.bank.example/console"}, "ai.bank.example", ""},
-		{WebAuthn{Address: "https://ai.bank.example:8443"}, "ai.bank.example", ""},
-		{WebAuthn{Address: "http://localhost:8080"}, "localhost", ""},
-		{WebAuthn{Address: "http://ai.bank.example"}, "", "identity.keys_no_address"},
-		{WebAuthn{}, "", "identity.keys_no_address"},
-		{WebAuthn{Address: "https://10.0.0.7"}, "", "identity.keys_no_name"},
-		{WebAuthn{RPID: "bank.example", Address: "https://ai.bank.example"}, "bank.example", ""},
-		{WebAuthn{Origins: []string{"https://a.bank.example", "https://b.bank.example"}, RPID: "bank.example"}, "bank.example", ""},
-		{WebAuthn{Origins: []string{"https://a.bank.example"}}, "a.bank.example", ""},
-		{WebAuthn{RPID: "bank.example"}, "", ""},
-		{WebAuthn{RPID: "bank.example", Address: "https://bank.example.evil.test"}, "", ""},
-		{WebAuthn{RPID: "ank.example", Address: "https://bank.example"}, "", ""},
-		{WebAuthn{Origins: []string{"http://ai.bank.example"}}, "", ""},
-		{WebAuthn{Origins: []string{"https://ai.bank.example/console"}}, "", ""},
-		{WebAuthn{Origins: []string{"https://a.bank.example", "https://b.bank.example"}}, "", ""},
-		{WebAuthn{Origins: []string{"https://10.0.0.7"}}, "", ""},
+		{WebAuthn{Address: "https://ai.bank.example/console"}, "ai.bank.example", nil},
+		{WebAuthn{Address: "https://ai.bank.example:8443"}, "ai.bank.example", nil},
+		{WebAuthn{Address: "http://localhost:8080"}, "localhost", nil},
+		{WebAuthn{Address: "http://ai.bank.example"}, "", &noAddress},
+		{WebAuthn{}, "", &noAddress},
+		{WebAuthn{Address: "https://10.0.0.7"}, "", &noName},
+		{WebAuthn{RPID: "bank.example", Address: "https://ai.bank.example"}, "bank.example", nil},
+		{WebAuthn{Origins: []string{"https://a.bank.example", "https://b.bank.example"}, RPID: "bank.example"}, "bank.example", nil},
+		{WebAuthn{Origins: []string{"https://a.bank.example"}}, "a.bank.example", nil},
+		{WebAuthn{RPID: "bank.example"}, "", nil},
+		{WebAuthn{RPID: "bank.example", Address: "https://bank.example.evil.test"}, "", nil},
+		{WebAuthn{RPID: "ank.example", Address: "https://bank.example"}, "", nil},
+		{WebAuthn{Origins: []string{"http://ai.bank.example"}}, "", nil},
+		{WebAuthn{Origins: []string{"https://ai.bank.example/console"}}, "", nil},
+		{WebAuthn{Origins: []string{"https://a.bank.example", "https://b.bank.example"}}, "", nil},
+		{WebAuthn{Origins: []string{"https://10.0.0.7"}}, "", nil},
 	} {
 		id, _, why, err := c.cfg.origins()
-		if refused := c.id == "" && c.off == ""; id != c.id || refused != (err != nil) || refused != ((Config{WebAuthn: c.cfg}).Validate() != nil) {
+		if refused := c.id == "" && c.off == nil; id != c.id || refused != (err != nil) || refused != ((Config{WebAuthn: c.cfg}).Validate() != nil) {
 			t.Errorf("%+v: %q, %v", c.cfg, id, err)
 		}
-		if c.off != "" && why.In(fault.English) != fault.Say("identity.keys_no_address").In(fault.English) && c.off != "identity.keys_no_name" {
-			t.Errorf("%+v: %v", c.cfg, why)
+		if c.off != nil && why.In(fault.English) != c.off.In(fault.English) {
+			t.Errorf("%+v: %s, want %s", c.cfg, why.In(fault.English), c.off.In(fault.English))
 		}
 	}
 	i, _ := withTenant(t, dbtest.SQLite(t))
@@ -624,7 +626,7 @@ func TestWhereSecurityKeysWork(t *testing.T) {
 	s := signIn(t, i, "root", password)
 	_, err := i.StartKey(t.Context(), s.Principal)
 	wantCode(t, err, fault.CodeConflict)
-	if _, off := i.SecurityKeys(); off == nil || !strings.Contains(off.In(fault.English), "public_url") {
+	if _, off := i.SecurityKeys(s.Principal); off == nil || !strings.Contains(off.In(fault.English), "public_url") {
 		t.Errorf("%v", off)
 	}
 	// Who has one shows a recovery code where keys are off.

@@ -112,7 +112,7 @@ func (s store) suspects(ctx context.Context) ([]Suspect, error) {
 		JOIN identity_users u ON u.id = f.user_id WHERE f.suspect_at <> 0 ORDER BY f.id`).Scan(&rows).Error
 	out := make([]Suspect, 0, len(rows))
 	for _, r := range rows {
-		out = append(out, Suspect{r.Factor, r.Tenant, r.User, moment(r.Since)})
+		out = append(out, Suspect{r.Factor, r.Tenant, r.User, at(r.Since)})
 	}
 	return out, database.Unavailable("list suspect security keys", err)
 }

@@ -36,12 +36,12 @@ INSERT INTO audit_lease (name, holder, expires) VALUES ('offboarding', '', 0);
 -- A tenant that is closed can neither be resumed nor get anything new. Its row stays, so that nobody gets its id.
 ALTER TABLE identity_tenants ADD COLUMN closed_at BIGINT NOT NULL DEFAULT 0;
 
--- The policies of a tenant, and of its projects, stay as they were written until it is erased.
+-- The policies of a tenant, and of its projects, stay as they were written until it is erased; what comes of it later goes as well.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION policy_documents_immutable() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'DELETE' THEN
-        IF EXISTS (SELECT 1 FROM offboarding_tenants AS o WHERE o.state = 'erasing'
+        IF EXISTS (SELECT 1 FROM offboarding_tenants AS o WHERE o.state IN ('erasing', 'erased')
             AND (OLD.tenant = o.tenant OR substr(OLD.tenant, 1, length(o.tenant) + 1) = o.tenant || '/')) THEN
             RETURN OLD;
         END IF;

@@ -3502,7 +3502,7 @@ type SearchRequest struct {
 
 // SecondFactor defines model for SecondFactor.
 type SecondFactor struct {
-	// Available This installation has second factors
+	// Available The account can enrol one here
 	Available bool `json:"available"`
 
 	// Enrolled The account has one, which is asked for

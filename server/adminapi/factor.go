@@ -51,9 +51,9 @@ func nameFactors(p *Problem, err error) {
 // secondFactor says how the caller stands with second factors.
 func (s *Server) secondFactor(c *gin.Context, p identity.Principal) *SecondFactor {
 	out := &SecondFactor{
-		Available: s.deps.Identity.SecondFactors() != identity.SecondFactorsOff, Enrolled: p.SecondFactor, MustEnrol: p.MustEnrol, ShownAt: optionalTime(p.FactorAt),
+		Available: s.deps.Identity.MayEnrol(p), Enrolled: p.SecondFactor, MustEnrol: p.MustEnrol, ShownAt: optionalTime(p.FactorAt),
 	}
-	origins, off := s.deps.Identity.SecurityKeys()
+	origins, off := s.deps.Identity.SecurityKeys(p)
 	if off != nil {
 		why := off.In(language(c.GetHeader("Accept-Language")))
 		out.KeysOff = &why

@@ -67,14 +67,15 @@ type Config struct {
 	Ledger    *billing.Ledger
 	Keys      *keyring.Ring
 	Permitted Permitted
-	Forget    func(tenant string) // the tenant's part of the caches of this process
-	Leads     func(ctx context.Context) (bool, error)
-	Remote    bool // there are engines outside, which may keep what they were sent
-	Spill     bool // the engine has a spill file
+	Forget    func(tenant string)                     // the tenant's part of the caches of this process
+	Leads     func(ctx context.Context) (bool, error) // takes or prolongs the lead; concurrent calls
+	Remote    bool                                    // there are engines outside, which may keep what they were sent
+	Spill     bool                                    // the engine has a spill file
 	Log       *slog.Logger
 
-	Poll  time.Duration // between looks at what is to be done; 0: two seconds
-	Retry time.Duration // after an erasure broke off; 0: 30 seconds
+	Poll    time.Duration // between looks at what is to be done; 0: two seconds
+	Retry   time.Duration // after an erasure broke off; 0: 30 seconds
+	Prolong time.Duration // between turns that keep the lead while something is erased; 0: 20 seconds
 }
 
 // Service offboards tenants. It is safe for concurrent use.
@@ -101,6 +102,9 @@ func New(cfg Config) *Service {
 	}
 	if cfg.Retry == 0 {
 		cfg.Retry = 30 * time.Second
+	}
+	if cfg.Prolong == 0 {
+		cfg.Prolong = 20 * time.Second
 	}
 	if cfg.Forget == nil {
 		cfg.Forget = func(string) {}
@@ -334,7 +338,8 @@ func (s *Service) Get(ctx context.Context, tenant string, by audit.Actor) (Offbo
 // everything is what the erasure of a tenant destroys, as far as holds go: whoever a hold is about may be among it.
 func everything() retention.Reach { return retention.Reach{Unknown: true} }
 
-// Decline notes that no export is wanted, and why. Errors: as of Begin; CodeConflict, too, where there is one already.
+// Decline notes that no export is wanted, and why. One that was made before another attempt broke off counts no more. Errors: as of Begin; CodeConflict, too,
+// where there is one already.
 func (s *Service) Decline(ctx context.Context, tenant, reason string, by identity.Principal) (Offboarding, error) {
 	if err := identity.CheckReason("reason", reason); err != nil {
 		return Offboarding{}, err
@@ -349,6 +354,7 @@ func (s *Service) Decline(ctx context.Context, tenant, reason string, by identit
 	now := s.now().UnixMicro()
 	return s.change(ctx, r, []State{Suspended, Exporting, Exported}, map[string]any{
 		"state": string(Exported), "exported": now, "exported_name": by.Name, "declined": strings.TrimSpace(reason), "changed": now,
+		"export_digest": "", "export_files": 0, "export_bytes": 0, // of one before an attempt that broke off
 	})
 }
 

@@ -2,12 +2,16 @@ package offboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gorm.io/gorm"
@@ -230,12 +234,187 @@ func (k *kit) late(tenant string) {
 	_, err := k.cfg.Audit.AppendWith(k.t.Context(), e, subject, audit.Text{Direction: "request", Form: "masked", Text: "late"})
 	k.must(err)
 	k.must(k.cfg.Audit.Flush(k.t.Context()))
-	if n := k.counts(tenant)["audit_contents"]; n != 1 {
-		k.t.Fatalf("%d texts", n)
+	k.must(k.db.Exec("INSERT INTO policy_documents (tenant, version, digest, name, source, canonical, created_at, created_by) VALUES (?, 1, 'd', 'n', 'schema: 2', '{}', 1, 'u')", tenant).Error)
+	if n := k.counts(tenant); n["audit_contents"] != 1 || n["policy_documents"] != 1 {
+		k.t.Fatalf("%v", n)
 	}
 	k.must(k.turn(k.t.Context(), new(time.Time)))
-	if n := k.counts(tenant)["audit_contents"]; n != 0 {
-		k.t.Errorf("%d texts stay", n)
+	if n := k.counts(tenant); n["audit_contents"] != 0 || n["policy_documents"] != 0 {
+		k.t.Errorf("this stays: %v", n)
+	}
+}
+
+// TestOldErasuresAreLeftAlone: a week after it a tenant costs nothing any more, neither a lease nor the caches of a process that starts.
+func TestOldErasuresAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, dbtest.SQLite(t))
+	k.must(k.attempt(t.Context(), k.decided("gone")))
+	asked := 0
+	k.cfg.Leads = func(context.Context) (bool, error) { asked++; return true, nil }
+	for _, c := range []struct {
+		age    time.Duration
+		forgot string
+		asked  int
+	}{{lateFor - time.Hour, "[gone]", 1}, {lateFor + time.Hour, "[]", 0}} {
+		asked, k.forgot, k.forgotten = 0, nil, map[string]int64{} // as after a restart
+		k.now = func() time.Time { return time.Now().Add(c.age) }
+		k.must(k.turn(t.Context(), new(time.Time)))
+		if fmt.Sprint(k.forgot) != c.forgot || asked != c.asked {
+			t.Errorf("after %s it forgets %v and asks for the lease %d times", c.age, k.forgot, asked)
+		}
+	}
+}
+
+// TestTheLeadIsKept: while work goes on its lead is prolonged, whatever one turn fails with, and the work ends once another replica has the lead. Nothing is left
+// running.
+func TestTheLeadIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked, lost := 0, 0
+		s := New(Config{Log: slog.New(slog.DiscardHandler), Leads: func(context.Context) (bool, error) {
+			if asked++; asked == 2 {
+				return false, errors.New("the database is away")
+			}
+			return asked != lost, nil
+		}})
+		long := func(ctx context.Context) error {
+			select {
+			case <-time.After(5 * time.Minute):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if err := s.leading(t.Context(), long); err != nil || asked < 14 {
+			t.Errorf("five minutes with %d turns: %v", asked, err)
+		}
+		asked, lost = 0, 4
+		begun := time.Now()
+		if err := s.leading(t.Context(), long); !errors.Is(err, errNotLeading) || !errors.Is(err, context.Canceled) || time.Since(begun) != 80*time.Second {
+			t.Errorf("lost after %s: %v", time.Since(begun), err)
+		}
+		asked, lost = 0, 1 // too late to matter
+		if err := s.leading(t.Context(), func(context.Context) error { time.Sleep(time.Minute); return nil }); err != nil {
+			t.Errorf("done in spite of it: %v", err)
+		}
+		failed := errors.New("its own")
+		if err := s.leading(t.Context(), func(context.Context) error { return failed }); !errors.Is(err, failed) || errors.Is(err, errNotLeading) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestALostLeadStopsTheWork: a step that takes long is stopped when another replica goes on, in an erasure and in what is swept after it. That is no failure of the
+// erasure: the other one ends it.
+func TestALostLeadStopsTheWork(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, dbtest.SQLite(t))
+	k.cfg.Prolong = time.Millisecond
+	// stopped does something whose step that cleans the files ends with its context, since the lead is lost meanwhile.
+	stopped := func(what string, act func() error) {
+		t.Helper()
+		var cleaning atomic.Bool
+		work := make(chan context.Context, 1)
+		k.cfg.Leads = func(ctx context.Context) (bool, error) {
+			if !cleaning.Load() {
+				return true, nil
+			}
+			select {
+			case work <- ctx:
+			default:
+			}
+			return false, nil
+		}
+		k.faults.Set(func(op string) dbtest.Outcome {
+			if op == "VACUUM" {
+				cleaning.Store(true)
+				select {
+				case ctx := <-work:
+					<-ctx.Done()
+				case <-time.After(time.Minute):
+					t.Error("nobody asks for the lead meanwhile")
+				}
+			}
+			return dbtest.Healthy
+		})
+		err := act()
+		k.faults.Set(nil)
+		k.cfg.Leads = func(context.Context) (bool, error) { return true, nil }
+		if !errors.Is(err, errNotLeading) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	r := k.decided("gone")
+	stopped("an erasure", func() error { return k.attempt(t.Context(), r) })
+	r, err := k.find(t.Context(), "gone")
+	if err != nil || r.State != string(Erasing) || r.Failure != "" || r.Attempted != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	k.must(k.attempt(t.Context(), r))
+	k.ended("gone")
+	r, err = k.find(t.Context(), "gone")
+	k.must(err)
+	k.must(k.db.Exec("INSERT INTO billing_budgets (id, tenant, api_key, period, zone, limit_amount, updated_at) VALUES ('late', 'gone', '', 'month', 'UTC', 1, 1)").Error)
+	stopped("what came late", func() error { return k.sweep(t.Context(), r) })
+	k.must(k.sweep(t.Context(), r))
+	k.ended("gone")
+
+	k.decided("one")
+	k.decided("two")
+	k.cfg.Prolong = time.Hour
+	asked := 0
+	k.cfg.Leads = func(context.Context) (bool, error) { asked++; return asked == 1, nil }
+	if err := k.turn(t.Context(), new(time.Time)); !errors.Is(err, errNotLeading) || asked != 2 {
+		t.Errorf("a turn goes on without the lead, and asks for it %d times: %v", asked, err)
+	}
+}
+
+// TestDeclinedAfterAnExport: who declines after an export, and a second one that broke off, has none: neither the answer nor the certificate names the first.
+func TestDeclinedAfterAnExport(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, dbtest.SQLite(t))
+	ctx := t.Context()
+	k.must(k.cfg.Identity.CreateTenant(ctx, identity.Tenant{ID: "acme", Name: "acme"}))
+	_, err := k.cfg.Audit.Append(ctx, audit.Event{Stage: audit.StageAction, Tenant: "acme", Actor: actor(), Action: "tenants.suspend", Decision: "allow", Outcome: "ok"})
+	k.must(err)
+	k.must(k.cfg.Audit.Flush(ctx)) // an export needs something that is sealed
+	_, _, err = k.cfg.Identity.SuspendTenant(ctx, "acme", "u1", "left")
+	k.must(err)
+	_, err = k.Begin(ctx, "acme", "left", boss)
+	k.must(err)
+	export := func() (Offboarding, error) {
+		f, err := os.Create(filepath.Join(t.TempDir(), "export.zip"))
+		k.must(err)
+		defer f.Close()
+		return k.Export(ctx, f, "acme", Wanted{}, boss)
+	}
+	o, err := export()
+	if err != nil || o.State != Exported || o.ExportDigest == "" || o.ExportFiles == 0 || o.ExportBytes == 0 {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	_, err = k.Decline(ctx, "acme", "none", boss)
+	k.wants("with an export", err, fault.CodeConflict)
+	k.faults.Set(func(op string) dbtest.Outcome {
+		if strings.Contains(op, "FROM billing_budgets") {
+			return dbtest.FailsBefore
+		}
+		return dbtest.Healthy
+	})
+	_, err = export()
+	k.faults.Set(nil)
+	k.wants("an export that breaks off", err, fault.CodeDatabaseUnavailable)
+	o, err = k.Decline(ctx, "acme", "the disk is full", boss)
+	if err != nil || o.State != Exported || o.ExportDigest != "" || o.ExportFiles != 0 || o.ExportBytes != 0 || o.Declined != "the disk is full" {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	_, err = k.Erase(ctx, "acme", o.Plan, "", actor())
+	k.must(err)
+	r, err := k.find(ctx, "acme")
+	k.must(err)
+	k.must(k.attempt(ctx, r))
+	said, _, _, err := k.Certificate(ctx, "acme")
+	if err != nil || said.ExportDigest != "" || said.Declined != "the disk is full" {
+		t.Errorf("%+v, %v", said, err)
 	}
 }
 

@@ -38,6 +38,9 @@ const lateFor = 7 * 24 * time.Hour
 // lateEvery is how often that is.
 const lateEvery = time.Minute
 
+// errNotLeading ends work of a tenant that another replica does.
+var errNotLeading = errors.New("another replica goes on with it")
+
 // plan is what there was before anything went.
 type plan struct {
 	Counts map[string]int64 `json:"counts"`
@@ -82,8 +85,10 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 func (s *Service) turn(ctx context.Context, late *time.Time) error {
+	now := s.now()
 	var all []row
-	err := s.cfg.DB.WithContext(ctx).Select(columns()).Where("state IN ?", []State{Erasing, Erased}).Order("erasing").Find(&all).Error
+	err := s.cfg.DB.WithContext(ctx).Select(columns()).Where("state = ? OR state = ? AND erased > ?", string(Erasing), string(Erased), now.Add(-lateFor).UnixMicro()).
+		Order("erasing").Find(&all).Error
 	if err != nil || len(all) == 0 {
 		return database.Unavailable("look for offboardings", err)
 	}
@@ -94,15 +99,19 @@ func (s *Service) turn(ctx context.Context, late *time.Time) error {
 	if err != nil || !leads {
 		return err
 	}
-	now := s.now()
 	look := now.Sub(*late) >= lateEvery
 	var errs []error
 	for _, r := range all {
+		var err error
 		switch {
 		case r.State == string(Erasing) && (r.Failure == "" || now.Sub(at(r.Attempted)) >= s.cfg.Retry):
-			errs = append(errs, s.attempt(ctx, r))
-		case r.State == string(Erased) && look && now.Sub(at(r.Erased)) < lateFor:
-			errs = append(errs, s.sweep(ctx, r))
+			err = s.attempt(ctx, r)
+		case r.State == string(Erased) && look:
+			err = s.sweep(ctx, r)
+		}
+		errs = append(errs, err)
+		if errors.Is(err, errNotLeading) {
+			return errors.Join(errs...)
 		}
 	}
 	if look {
@@ -135,10 +144,51 @@ func (s *Service) note(tenant string, change func(p *Progress)) {
 	s.progress[tenant] = p
 }
 
-// attempt does all the steps of an erasure, and notes what it broke off with.
+// leading does work, and keeps the lead meanwhile: a step may take longer than the lease. The context of the work ends once another replica has the lead;
+// its error is errNotLeading then, too. A turn that cannot tell who has it changes nothing: the work goes on, and the next turn asks again.
+func (s *Service) leading(ctx context.Context, work func(ctx context.Context) error) error {
+	ctx, end := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.keepLead(ctx, end)
+	}()
+	defer func() {
+		end(nil)
+		<-ended
+	}()
+	err := work(ctx)
+	if err != nil && errors.Is(context.Cause(ctx), errNotLeading) {
+		err = fmt.Errorf("%w: %w", errNotLeading, err)
+	}
+	return err
+}
+
+// keepLead prolongs the lead until ctx ends, and ends it once another replica has the lead.
+func (s *Service) keepLead(ctx context.Context, end context.CancelCauseFunc) {
+	t := time.NewTicker(s.cfg.Prolong)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		leads, err := s.cfg.Leads(ctx)
+		if err == nil && !leads {
+			end(errNotLeading)
+			return
+		}
+		if err != nil && ctx.Err() == nil {
+			s.cfg.Log.Warn("the lead of offboardings was not prolonged; the next turn repeats it", slog.Any("error", err))
+		}
+	}
+}
+
+// attempt does all the steps of an erasure, and notes what it broke off with, unless another replica goes on.
 func (s *Service) attempt(ctx context.Context, r row) error {
-	err := s.erase(ctx, r)
-	if err == nil || ctx.Err() != nil {
+	err := s.leading(ctx, func(ctx context.Context) error { return s.erase(ctx, r) })
+	if err == nil || ctx.Err() != nil || errors.Is(err, errNotLeading) {
 		return err
 	}
 	now := s.now().UnixMicro()
@@ -193,7 +243,7 @@ func Goes(table string) bool {
 func (s *Service) enter(ctx context.Context, tenant, step string) error {
 	leads, err := s.cfg.Leads(ctx)
 	if err == nil && !leads {
-		err = errors.New("another replica goes on with it")
+		err = errNotLeading
 	}
 	if err != nil {
 		return err
@@ -408,7 +458,8 @@ func (s *Service) sweep(ctx context.Context, r row) error {
 	if len(detail) == 1 {
 		return nil
 	}
-	if err := s.destroy(ctx, r, func(string) error { return nil }); err != nil {
+	err = s.leading(ctx, func(ctx context.Context) error { return s.destroy(ctx, r, func(string) error { return nil }) })
+	if err != nil {
 		return err
 	}
 	_, err = s.cfg.Audit.Append(ctx, audit.Event{

@@ -2793,7 +2793,7 @@ export interface components {
             session: components["schemas"]["Session"];
         };
         SecondFactor: {
-            /** @description This installation has second factors */
+            /** @description The account can enrol one here */
             available: boolean;
             /** @description The account has one, which is asked for */
             enrolled: boolean;
