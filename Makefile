@@ -13,8 +13,9 @@ ARGS          ?=
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 OAPI_CODEGEN  := github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2
 
-# How many tests of a package run at once: many wait, for a poll, a record or a clock. Test servers make much garbage that lives briefly.
+# How many tests of a package run at once, and how many packages: many wait, for a poll, a record or a clock. Test servers make much garbage that lives briefly.
 PARALLEL      ?= 4
+PACKAGES      ?= 3
 TEST_ENV      := GOGC=300
 
 # Packages that are run under the race detector (which needs cgo and a C compiler), but for those without goroutines: detectors, samplers,
@@ -70,7 +71,7 @@ pull: ## fetch the default models and the Temporal CLI (checked against their di
 
 .PHONY: test
 test: ## run the tests (unit, contract, end to end) on SQLite and PostgreSQL
-	$(TEST_ENV) $(GO) test -parallel $(PARALLEL) -timeout 15m ./...
+	$(TEST_ENV) $(GO) test -p $(PACKAGES) -parallel $(PARALLEL) -timeout 15m ./...
 
 .PHONY: test-long
 test-long: ## run the tests with their long forms, then every fuzz target for a minute

@@ -16,8 +16,10 @@ import (
 // TestTextsOutliveRotations: what was shipped before a rotation, what waited in the write-ahead log of another replica through two of them, and what
 // came after is read, when the keys of before are destroyed. Who was erased stays so, also when the log brings the key again, and the log verifies.
 func TestTextsOutliveRotations(t *testing.T) {
+	t.Parallel() // it waits for a lease to end, twice
 	carol := Subject(testKeys(), "demo", "carol")
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		t.Parallel()
 		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		slow := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		ids := map[int]string{1: say(t, l, 1, alice).ID, 2: say(t, l, 2, bob).ID}
