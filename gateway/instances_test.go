@@ -138,7 +138,7 @@ func TestOthersModelsDoNotFit(t *testing.T) {
 	r.caller.Tenant = "acme"
 	for tenant, want := range map[string]bool{"acme": true, "other": false} {
 		m := engine.Model{CanGenerate: true, HasLogprobs: true, HasSampling: true, Audience: engine.AudienceOf([]string{tenant})}
-		if got := r.fits(&m); got != want {
+		if got := r.fits(pool.Offer{Model: &m}); got != want {
 			t.Errorf("for %s: %v", tenant, got)
 		}
 	}

@@ -1,12 +1,16 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"strconv"
+	"time"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/capability"
 	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -14,6 +18,7 @@ import (
 
 // route picks the version and its engine, which can do what is asked.
 func (r *run) route(ctx context.Context) error {
+	r.needs = r.asksFor()
 	ask := route.Ask{Model: string(r.call.Model), Unit: r.admission.conversation, Need: r.need, Fits: r.fits}
 	if r.call.parent != "" { // of the model that the index is made with, and of no other
 		ask = r.p.deps.Embedding
@@ -32,24 +37,51 @@ func (r *run) route(ctx context.Context) error {
 		return err
 	}
 	if choice.Instance == nil {
-		return fault.Wrap(errors.New("no instance can do all that is asked"), fault.CodeEngineUnavailable, string(r.call.Model))
+		return r.unmetNeed(nil)
 	}
 	return nil
 }
 
-// fits reports whether an instance can do all that is asked and is for the caller, by what it says of the model. It is asked once the texts are
-// masked, too.
-func (r *run) fits(m *engine.Model) bool {
+// fits reports whether an instance can do all that is asked and is for the caller: by what it lists of the model, and by what is known of it. It is
+// asked once the texts are masked, too.
+func (r *run) fits(o pool.Offer) bool {
 	c := r.received
 	if c == nil {
 		c = r.masked.call
 	}
-	return m.Audience.Has(r.caller.Tenant) && r.call.Action.Can(*m) && c.checkModel(r.need, *m) == nil
+	if !o.Model.Audience.Has(r.caller.Tenant) || !r.call.Action.Can(*o.Model) || c.checkModel(r.need, *o.Model) != nil {
+		return false
+	}
+	if o.Known == nil {
+		return true
+	}
+	ok, why := o.Known.Meets(&r.needs, o.Batch)
+	if !ok {
+		r.unmet = why
+	}
+	return ok
+}
+
+// unmetNeed refuses a request of which each instance that lists the model is known not to do something, and names what the last one does not.
+func (r *run) unmetNeed(cause error) error {
+	switch why := r.unmet; {
+	case why.Why == "":
+		return fault.Wrap(cmp.Or(cause, errors.New("no instance can do all that is asked")), fault.CodeEngineUnavailable, string(r.call.Model))
+	case why.Why == capability.WhyContext:
+		most, _ := strconv.Atoi(why.Detail)
+		return fault.Wrap(cause, fault.CodeContextLength, most, r.needs.PromptTokens+r.needs.OutputTokens).WithParam("messages")
+	case why.Passes(): // with what the instance runs now
+		return fault.Wrap(cause, fault.CodeEngineOverloaded, string(r.call.Model)).WithRetryAfter(time.Second)
+	default:
+		return fault.Wrap(cause, fault.CodeUnsupported, why.Parameter(), why.Phrase()).WithParam(why.Parameter())
+	}
 }
 
 // request is what the engine is asked; the version's defaults fill what the caller left unset.
-func (r *run) request() *engine.Request {
-	c, d, decision := r.masked.call, r.choice.Version.Defaults, r.admission.decision
+func (r *run) request() *engine.Request { return r.requestOf(r.masked.call) }
+
+func (r *run) requestOf(c *Call) *engine.Request {
+	d, decision := r.choice.Version.Defaults, r.admission.decision
 	out := &engine.Request{
 		Model: r.choice.Version.EngineModel, Messages: c.Messages, Prompt: c.Prompt, Choices: max(1, c.Choices),
 		Tools: c.Tools, ToolChoice: c.ToolChoice, ParallelTools: c.ParallelTools, Format: c.Format,
@@ -63,6 +95,22 @@ func (r *run) request() *engine.Request {
 		out.Deadline = r.call.Received.Add(c.FirstTokenTimeout)
 	}
 	return out
+}
+
+// asksFor is what the request, whose texts nobody has looked at yet, needs of an engine.
+func (r *run) asksFor() capability.Needs {
+	switch r.need {
+	case route.Embed:
+		return capability.Of(&engine.EmbedRequest{})
+	case route.Score:
+		return capability.Of(&engine.ScoreRequest{})
+	default:
+		n := capability.Of(r.requestOf(r.received))
+		if r.call.MaxTokens != nil {
+			n.OutputTokens = *r.call.MaxTokens
+		}
+		return n
+	}
 }
 
 // firstSet returns the first value that is set.
@@ -118,10 +166,21 @@ func (r *run) prepare(ctx context.Context) (prompt, error) {
 // prepareWork has the instance prepare some work.
 func (r *run) prepareWork(ctx context.Context, w engine.Work) (p *engine.Prompt, err error) {
 	err = r.onInstance(ctx, func(i *pool.Instance) (err error) {
-		p, err = i.Engine.Prepare(ctx, w)
-		return err
+		if p, err = i.Engine.Prepare(ctx, w); err != nil || !p.Exact || r.need != route.Generate {
+			return err
+		}
+		return r.fitsLength(i, p)
 	})
 	return p, err
+}
+
+// fitsLength refuses an instance that is known not to take a prompt of its length, which was not known when it was chosen.
+func (r *run) fitsLength(i *pool.Instance, p *engine.Prompt) error {
+	r.needs.PromptTokens = p.Tokens
+	if info := r.serving().Info; r.fits(i.Offer(&info)) {
+		return nil
+	}
+	return r.unmetNeed(engine.ErrNotReached)
 }
 
 // boundInputs bounds the texts of a part, which are prepared when the index asks for their vectors: a token has at least one byte; four mark

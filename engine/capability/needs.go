@@ -1,6 +1,9 @@
 package capability
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -46,6 +49,41 @@ type Reason struct {
 	Feature Feature   `json:"feature,omitempty"`
 	Detail  string    `json:"detail,omitempty"` // the condition, the grade, or the limit; never text of a request
 	When    Condition `json:"-"`
+}
+
+// Passes reports whether the reason lies in what the instance runs at the moment.
+func (r Reason) Passes() bool { return r.Why == WhyCondition && slices.Contains(r.When.Names(), "batch") }
+
+// Parameter is the member of a request by which it asked for what is not met, as the API of OpenAI names it.
+func (r Reason) Parameter() string {
+	switch r.Feature {
+	case Completions:
+		return "prompt"
+	case Embeddings, Rerank:
+		return "model"
+	case Stream:
+		return "stream"
+	case Tools, Reasoning:
+		return "tools"
+	case ToolsRequired, ToolsNamed:
+		return "tool_choice"
+	case ToolsParallel:
+		return "parallel_tool_calls"
+	case FormatObject, FormatSchema, FormatRegex, FormatGrammar, FormatChoice:
+		return "response_format"
+	case Logprobs:
+		return "logprobs"
+	case TopLogprobs:
+		return "top_logprobs"
+	case Choices:
+		return "n"
+	case Seed, Stop, Echo:
+		return string(r.Feature)
+	case TopK, MinP, MinTokens, RepetitionPenalty, FrequencyPenalty, PresencePenalty, LogitBias:
+		return strings.TrimPrefix(string(r.Feature), "sampling.")
+	default:
+		return "messages"
+	}
 }
 
 // Phrase says the reason to people.

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/capability"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -116,6 +117,12 @@ type Conditioned interface {
 	Condition() State
 }
 
+// Contracted is implemented by engines of which more is known than the models that they list.
+type Contracted interface {
+	// Capabilities returns what is known of a model at this moment, nil if nothing is. It asks nobody.
+	Capabilities(engine.ModelID) *capability.Verdicts
+}
+
 // Set is all pools of an installation. The zero value is empty and usable.
 type Set struct {
 	Now  func() time.Time // nil is time.Now
@@ -195,11 +202,18 @@ func (s *Set) Refresh(ctx context.Context) {
 	asked.Wait()
 }
 
+// Offer is what is known of a model of an instance.
+type Offer struct {
+	Model *engine.Model        // as the instance lists it; nobody changes it
+	Known *capability.Verdicts // nil: nothing but what it lists
+	Batch int                  // requests of this replica that the instance would run, this one among them
+}
+
 // Wanted is what a request demands of the instance that runs it.
 type Wanted struct {
 	Model engine.ModelID
-	// Fits reports whether an instance can run the request, by what it says of the model. It is called for each instance in turn.
-	Fits func(*engine.Model) bool
+	// Fits reports whether an instance can run the request. It is called for each instance in turn.
+	Fits func(Offer) bool
 	// Tried are instances that the request has been to.
 	Tried []*Instance
 }
@@ -226,7 +240,7 @@ func (s *Set) Choose(name string, w Wanted) (*Instance, *engine.Model, Nobody) {
 		switch open := i.open(); {
 		case !open:
 			c.know(m, false)
-		case !w.Fits(m):
+		case !w.Fits(i.Offer(m)):
 			c.know(m, true)
 		case i.works(now):
 			c.offer(i, m)
@@ -413,6 +427,19 @@ func (i *Instance) refresh(ctx context.Context) {
 		i.listed.Store(&models)
 	}
 	i.look()
+}
+
+// Offer returns what is known of a model as the instance lists it.
+func (i *Instance) Offer(m *engine.Model) Offer {
+	return Offer{m, i.Capabilities(m.ID), int(i.running.Load()) + 1}
+}
+
+// Capabilities returns what is known of a model of the instance at this moment, nil if nothing is but what it lists.
+func (i *Instance) Capabilities(id engine.ModelID) *capability.Verdicts {
+	if c, ok := i.Engine.(Contracted); ok {
+		return c.Capabilities(id)
+	}
+	return nil
 }
 
 // model returns what the engine said last of a model, nil if it has none.

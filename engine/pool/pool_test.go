@@ -75,7 +75,7 @@ func open(t *testing.T, weights ...int) *kit {
 
 func (k *kit) pass(d time.Duration) { k.now.Add(int64(d)) }
 
-func all(*engine.Model) bool { return true }
+func all(pool.Offer) bool { return true }
 
 func (k *kit) choose(tried ...*pool.Instance) string {
 	i, _, _ := k.Choose("p", pool.Wanted{Model: "m", Fits: all, Tried: tried})
@@ -221,7 +221,7 @@ func TestNobody(t *testing.T) {
 	k := open(t, 1, 1)
 	k.engines[1].set(func(l *lister) { l.models = []engine.Model{{ID: "m", CanEmbed: true}} })
 	k.Refresh(t.Context())
-	ask := func(id engine.ModelID, fits func(*engine.Model) bool) pool.Nobody {
+	ask := func(id engine.ModelID, fits func(pool.Offer) bool) pool.Nobody {
 		i, m, none := k.Choose("p", pool.Wanted{Model: id, Fits: fits})
 		if i != nil || m != nil {
 			t.Errorf("%+v %+v", i, m)
@@ -231,10 +231,10 @@ func TestNobody(t *testing.T) {
 	if got := ask("other", all); got != (pool.Nobody{}) {
 		t.Errorf("of a model that nobody has: %+v", got)
 	}
-	if got := ask("m", func(m *engine.Model) bool { return m.CanScore }); !got.Unfit || got.Known == nil || got.Known.ID != "m" {
+	if got := ask("m", func(o pool.Offer) bool { return o.Model.CanScore }); !got.Unfit || got.Known == nil || got.Known.ID != "m" {
 		t.Errorf("of what nobody can: %+v", got)
 	}
-	if i, m, _ := k.Choose("p", pool.Wanted{Model: "m", Fits: func(m *engine.Model) bool { return m.CanEmbed }}); i == nil || i.Name != "i1" || !m.CanEmbed {
+	if i, m, _ := k.Choose("p", pool.Wanted{Model: "m", Fits: func(o pool.Offer) bool { return o.Model.CanEmbed }}); i == nil || i.Name != "i1" || !m.CanEmbed {
 		t.Errorf("%+v %+v", i, m)
 	}
 	for _, e := range k.engines {

@@ -119,11 +119,11 @@ type Ask struct {
 	// Engine, if set, is the pool that the request goes to, and Model is the name there: neither versions nor rollouts divert it.
 	Engine string
 
-	// Fits reports whether an instance can run the request, by what it says of the model; nil: every one that meets Need can.
-	Fits func(*engine.Model) bool
+	// Fits reports whether an instance can run the request; nil: every one that meets Need can.
+	Fits func(pool.Offer) bool
 }
 
-func (a Ask) fits(m *engine.Model) bool { return a.Need.Met(*m) && (a.Fits == nil || a.Fits(m)) }
+func (a Ask) fits(o pool.Offer) bool { return a.Need.Met(*o.Model) && (a.Fits == nil || a.Fits(o)) }
 
 // Choice is where a request goes.
 type Choice struct {
@@ -307,7 +307,7 @@ func (r *Router) Again(c Choice, tried []*pool.Instance) (Choice, error) { retur
 func (r *Router) place(c Choice, tried ...*pool.Instance) (Choice, error) {
 	v := c.Version
 	i, info, none := r.pools.Choose(v.Engine, pool.Wanted{
-		Model: v.EngineModel, Tried: tried, Fits: func(m *engine.Model) bool { return !changed(v, m) && c.ask.fits(m) },
+		Model: v.EngineModel, Tried: tried, Fits: func(o pool.Offer) bool { return !changed(v, o.Model) && c.ask.fits(o) },
 	})
 	if i == nil {
 		return c.nobody(none)
@@ -372,7 +372,7 @@ func (r *Router) within(s *routes, a Ask) (Choice, error) {
 // info returns what an instance of a version says about its model, and why the version cannot run. Other weights than it was registered with are
 // described and not run.
 func (r *Router) info(v Version) (engine.Model, error) {
-	i, info, none := r.pools.Choose(v.Engine, pool.Wanted{Model: v.EngineModel, Fits: func(m *engine.Model) bool { return !changed(v, m) }})
+	i, info, none := r.pools.Choose(v.Engine, pool.Wanted{Model: v.EngineModel, Fits: func(o pool.Offer) bool { return !changed(v, o.Model) }})
 	switch {
 	case i != nil:
 		return *info, nil

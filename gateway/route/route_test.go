@@ -349,7 +349,7 @@ func TestInstancesOfAPool(t *testing.T) {
 	v := version("v1")
 	v.Engine, v.Digest = "chat", "sha256:aa"
 	ok(t, r.Register(t.Context(), v))
-	with := func(fits func(*engine.Model) bool) (names map[string]bool, last route.Choice, err error) {
+	with := func(fits func(pool.Offer) bool) (names map[string]bool, last route.Choice, err error) {
 		names = map[string]bool{}
 		for range 40 {
 			if last, err = r.Pick(route.Ask{Model: "chat", Need: route.Generate, Fits: fits}); err != nil || last.Instance == nil {
@@ -359,7 +359,7 @@ func TestInstancesOfAPool(t *testing.T) {
 		}
 		return names, last, nil
 	}
-	tools := func(m *engine.Model) bool { return m.HasTools }
+	tools := func(o pool.Offer) bool { return o.Model.HasTools }
 	if names, _, err := with(nil); err != nil || len(names) != 2 || names["other"] {
 		t.Errorf("%v, %v: other weights must not run, both others must", names, err)
 	}

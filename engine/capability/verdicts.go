@@ -1,0 +1,56 @@
+package capability
+
+import "strconv"
+
+// Verdicts answers [Contract.Meets] for one model of a contract, so fast that it is asked for every request: what holds whatever the state is decided
+// once. It is immutable and safe for concurrent use.
+type Verdicts struct {
+	contract *Contract
+	model    string
+	always   map[Feature]bool // what may be used in any state
+	limits   bool             // there is more to ask than features
+}
+
+// For returns the verdicts for a model, by the name that the engine knows it by. The contract must not change any more.
+func (c *Contract) For(model string) *Verdicts {
+	v := &Verdicts{contract: c, model: model, always: map[Feature]bool{}}
+	for _, f := range Features() {
+		if cell, ok := c.cell(model, f); ok { // what holds without a fact holds with any
+			_, v.always[f] = cell.Holds(E1, nil)
+		}
+	}
+	v.limits = c.Context.MaxIn.Known || c.Context.MaxOut.Known || c.Exec.Buckets.Known || c.Modalities.MaxImages.Known || c.Roles.Known || len(c.Demands) > 0
+	for i := range c.Models {
+		v.limits = v.limits || c.Models[i].MaxIn.Known && matches(c.Models[i].Match, model)
+	}
+	return v
+}
+
+// Contract returns what the verdicts rest on, which nobody changes.
+func (v *Verdicts) Contract() *Contract { return v.contract }
+
+// Model returns the name that the engine knows the model by.
+func (v *Verdicts) Model() string { return v.model }
+
+// Cell returns what is known of a feature of the model; ok is false if nothing is.
+func (v *Verdicts) Cell(f Feature) (cell Cell, ok bool) { return v.contract.cell(v.model, f) }
+
+// Meets reports whether a request with these needs may be sent to the instance while it runs a batch of so many requests, this one among them, and if
+// not, why. The model is that of the verdicts, whatever the needs name.
+func (v *Verdicts) Meets(n *Needs, batch int) (bool, Reason) {
+	if !v.limits && n.Adapter == "" && n.LowBit == "" && n.Role == "" && n.Least <= E1 && !n.Strict && v.allAlways(n.Features) {
+		return true, Reason{}
+	}
+	asked := *n
+	asked.Model = v.model
+	return v.contract.Meets(asked, State{"batch": strconv.Itoa(batch)})
+}
+
+func (v *Verdicts) allAlways(features []Feature) bool {
+	for _, f := range features {
+		if !v.always[f] {
+			return false
+		}
+	}
+	return true
+}
