@@ -2,11 +2,14 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/capability"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -138,7 +141,7 @@ func TestOthersModelsDoNotFit(t *testing.T) {
 	r.caller.Tenant = "acme"
 	for tenant, want := range map[string]bool{"acme": true, "other": false} {
 		m := engine.Model{CanGenerate: true, HasLogprobs: true, HasSampling: true, Audience: engine.AudienceOf([]string{tenant})}
-		if got := r.fits(pool.Offer{Model: &m}); got != want {
+		if got := (&demand{run: r}).fits(pool.Offer{Model: &m}); got != want {
 			t.Errorf("for %s: %v", tenant, got)
 		}
 	}
@@ -165,4 +168,159 @@ func TestFailingInstanceIsPassedOver(t *testing.T) {
 	if st := i.Status(); st.State != pool.StateSick || st.Cause == nil || st.Running != 0 {
 		t.Errorf("%+v", st)
 	}
+}
+
+// contracted is an instance of which a contract is known, which may change.
+type contracted struct {
+	engine.Engine
+
+	known atomic.Pointer[capability.Verdicts]
+	asked atomic.Int64
+}
+
+func (c *contracted) Capabilities(engine.ModelID) *capability.Verdicts { return c.known.Load() }
+
+func (c *contracted) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engine.Event, error] {
+	c.asked.Add(1)
+	return c.Engine.Generate(ctx, p)
+}
+
+func (c *contracted) knows(cells map[capability.Feature]capability.Cell) {
+	c.known.Store((&capability.Contract{Features: cells}).For("m"))
+}
+
+func claimed(features ...capability.Feature) map[capability.Feature]capability.Cell {
+	out := map[capability.Feature]capability.Cell{}
+	for _, f := range features {
+		out[f] = capability.Cell{Status: capability.Claimed, Grade: capability.E1, Owner: capability.OwnerEngine}
+	}
+	return out
+}
+
+// contractWorld is a world whose router places requests in a pool of instances with contracts.
+func contractWorld(t *testing.T, instances ...*contracted) *world {
+	t.Helper()
+	w, set := newWorld(t, nil), &pool.Set{}
+	var members []pool.Member
+	for n, c := range instances {
+		c.Engine = w.engine
+		members = append(members, pool.Member{Name: fmt.Sprint("i", n), Kind: pool.KindRemote, Engine: c})
+	}
+	set.Replace("p", members)
+	set.Refresh(t.Context())
+	w.deps.Router = placingRouter{w, set}
+	return w
+}
+
+// placingRouter chooses among the instances as the router does.
+type placingRouter struct {
+	*world
+
+	set *pool.Set
+}
+
+func (r placingRouter) Pick(a route.Ask) (route.Choice, error) {
+	c, err := r.world.Pick(a)
+	if err != nil {
+		return c, err
+	}
+	i, info, _ := r.set.Choose("p", pool.Wanted{Model: c.Info.ID, Fits: a.Fits})
+	if c.Instance = i; info != nil {
+		c.Info = *info
+	}
+	return c, nil
+}
+
+// TestNeedsAreMet: a request goes only where what it needs is known to be met; a contract that changes leads the next one elsewhere; what is on a roadmap
+// is not there; and a refusal names the member of the request.
+func TestNeedsAreMet(t *testing.T) {
+	plain, able := &contracted{}, &contracted{}
+	w := contractWorld(t, plain, able)
+	basic := []capability.Feature{capability.Chat, capability.Completions, capability.Stream, capability.Stop}
+	plain.knows(claimed(basic...))
+	able.knows(claimed(append(basic, capability.Seed)...))
+	ask := func(seed bool) error {
+		c := call("hello")
+		if seed {
+			n := uint64(7)
+			c.Seed = &n
+		}
+		r, err := w.Chat(t.Context(), c)
+		if err == nil {
+			_, err = r.Collect()
+		}
+		return err
+	}
+	for range 8 {
+		if err := ask(true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if plain.asked.Load() != 0 || able.asked.Load() != 8 {
+		t.Errorf("%d went where seeds are not known, %d where they are", plain.asked.Load(), able.asked.Load())
+	}
+	plain.knows(claimed(append(basic, capability.Seed)...))
+	able.knows(claimed(basic...))
+	if err := ask(true); err != nil || plain.asked.Load() != 1 {
+		t.Errorf("after the contracts have changed: %v, %d", err, plain.asked.Load())
+	}
+
+	announced := claimed(basic...)
+	announced[capability.Seed] = capability.Cell{Status: capability.Roadmap, Grade: capability.E4, Owner: capability.OwnerEngine}
+	plain.knows(announced)
+	before := len(w.log.events)
+	err := ask(true)
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Code() != fault.CodeUnsupported || f.Param() != "seed" || len(w.log.events) == before {
+		t.Errorf("%v: what is announced is not there, and the refusal is recorded", err)
+	}
+	if err := ask(false); err != nil {
+		t.Error(err)
+	}
+
+	busy := claimed(basic...)
+	busy[capability.Seed] = capability.Cell{Status: capability.Claimed, Grade: capability.E1, Owner: capability.OwnerEngine, When: condition(t, "batch > 5")}
+	plain.knows(busy)
+	if err := ask(true); !fault.Is(err, fault.CodeEngineOverloaded) {
+		t.Errorf("%v: it can, with another load", err)
+	}
+}
+
+func condition(t *testing.T, text string) capability.Condition {
+	t.Helper()
+	c, err := capability.ParseCondition(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestLongerInstanceServes: a prompt that is too long for one instance goes to one with more room; where none has it, the refusal is that of its length.
+func TestLongerInstanceServes(t *testing.T) {
+	short := &narrow{}
+	w, _ := pooledWorld(t, short, enginetest.NewScripted(nil))
+	short.Engine = w.engine
+	r, err := w.Chat(t.Context(), call("hello"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err := r.Collect(); err != nil || a.Choices[0].Text == "" || short.prepared != 1 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	w, _ = pooledWorld(t, short)
+	if _, err := w.Chat(t.Context(), call("hello")); !fault.Is(err, fault.CodeContextLength) || errors.Is(err, engine.ErrNotReached) {
+		t.Error(err)
+	}
+}
+
+// narrow is an engine for which every prompt is too long.
+type narrow struct {
+	engine.Engine
+
+	prepared int
+}
+
+func (n *narrow) Prepare(context.Context, engine.Work) (*engine.Prompt, error) {
+	n.prepared++
+	return nil, fault.New(fault.CodeContextLength, 4, 5)
 }

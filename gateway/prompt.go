@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -18,8 +17,8 @@ import (
 
 // route picks the version and its engine, which can do what is asked.
 func (r *run) route(ctx context.Context) error {
-	r.needs = r.asksFor()
-	ask := route.Ask{Model: string(r.call.Model), Unit: r.admission.conversation, Need: r.need, Fits: r.fits}
+	d := &demand{run: r, needs: r.asksFor()}
+	ask := route.Ask{Model: string(r.call.Model), Unit: r.admission.conversation, Need: r.need, Fits: d.fits}
 	if r.call.parent != "" { // of the model that the index is made with, and of no other
 		ask = r.p.deps.Embedding
 	}
@@ -37,14 +36,22 @@ func (r *run) route(ctx context.Context) error {
 		return err
 	}
 	if choice.Instance == nil {
-		return r.unmetNeed(nil)
+		return d.refusal()
 	}
 	return nil
 }
 
+// demand is what a request needs of an engine, with why the instances that were looked at do not meet it.
+type demand struct {
+	run   *run
+	needs capability.Needs
+	unmet capability.Reason // one that passes, else the last
+}
+
 // fits reports whether an instance can do all that is asked and is for the caller: by what it lists of the model, and by what is known of it. It is
 // asked once the texts are masked, too.
-func (r *run) fits(o pool.Offer) bool {
+func (d *demand) fits(o pool.Offer) bool {
+	r := d.run
 	c := r.received
 	if c == nil {
 		c = r.masked.call
@@ -55,46 +62,50 @@ func (r *run) fits(o pool.Offer) bool {
 	if o.Known == nil {
 		return true
 	}
-	ok, why := o.Known.Meets(&r.needs, o.Batch)
-	if !ok {
-		r.unmet = why
+	ok, why := o.Known.Meets(&d.needs, o.Batch)
+	if !ok && !d.unmet.Passes() {
+		d.unmet = why
 	}
 	return ok
 }
 
-// unmetNeed refuses a request of which each instance that lists the model is known not to do something, and names what the last one does not.
-func (r *run) unmetNeed(cause error) error {
-	switch why := r.unmet; {
+// refusal says why no instance that lists the model is known to do all that is asked, and names what it is.
+func (d *demand) refusal() error {
+	model := string(d.run.call.Model)
+	switch why := d.unmet; {
 	case why.Why == "":
-		return fault.Wrap(cmp.Or(cause, errors.New("no instance can do all that is asked")), fault.CodeEngineUnavailable, string(r.call.Model))
+		return fault.Wrap(errors.New("no instance can do all that is asked"), fault.CodeEngineUnavailable, model)
 	case why.Why == capability.WhyContext:
 		most, _ := strconv.Atoi(why.Detail)
-		return fault.Wrap(cause, fault.CodeContextLength, most, r.needs.PromptTokens+r.needs.OutputTokens).WithParam("messages")
-	case why.Passes(): // with what the instance runs now
-		return fault.Wrap(cause, fault.CodeEngineOverloaded, string(r.call.Model)).WithRetryAfter(time.Second)
+		return fault.New(fault.CodeContextLength, most, d.needs.PromptTokens+d.needs.OutputTokens).WithParam("messages")
+	case why.Passes():
+		return fault.New(fault.CodeEngineOverloaded, model).WithRetryAfter(time.Second)
 	default:
-		return fault.Wrap(cause, fault.CodeUnsupported, why.Parameter(), why.Phrase()).WithParam(why.Parameter())
+		return fault.New(fault.CodeUnsupported, why.Parameter(), why.Phrase()).WithParam(why.Parameter())
 	}
 }
 
 // request is what the engine is asked; the version's defaults fill what the caller left unset.
-func (r *run) request() *engine.Request { return r.requestOf(r.masked.call) }
-
-func (r *run) requestOf(c *Call) *engine.Request {
-	d, decision := r.choice.Version.Defaults, r.admission.decision
-	out := &engine.Request{
-		Model: r.choice.Version.EngineModel, Messages: c.Messages, Prompt: c.Prompt, Choices: max(1, c.Choices),
-		Tools: c.Tools, ToolChoice: c.ToolChoice, ParallelTools: c.ParallelTools, Format: c.Format,
-		ID: c.RequestID, Tenant: r.caller.Tenant, Class: r.class(), Priority: c.Priority, SharedPrefix: decision.SharesPrefixCache(),
-		NonStreaming: c.Blocking && c.Logprobs < 0 && decision.UpstreamNonStreaming(), // log-probabilities are large
-		Temperature:  firstSet(1, c.Temperature, d.Temperature), TopP: firstSet(1, c.TopP, d.TopP), Seed: c.Seed, Stop: c.Stop, Logprobs: c.Logprobs,
-		TopK: c.TopK, MinP: c.MinP, RepetitionPenalty: c.RepetitionPenalty, FrequencyPenalty: c.FrequencyPenalty,
-		PresencePenalty: c.PresencePenalty, LogitBias: c.LogitBias, MinTokens: c.MinTokens, Echo: c.Echo,
-	}
+func (r *run) request() *engine.Request {
+	c, decision := r.masked.call, r.admission.decision
+	out := c.request(r.choice.Version.Defaults)
+	out.Model, out.Tenant, out.Class, out.SharedPrefix = r.choice.Version.EngineModel, r.caller.Tenant, r.class(), decision.SharesPrefixCache()
+	out.NonStreaming = c.Blocking && c.Logprobs < 0 && decision.UpstreamNonStreaming() // log-probabilities are large
 	if c.FirstTokenTimeout > 0 {
 		out.Deadline = r.call.Received.Add(c.FirstTokenTimeout)
 	}
 	return out
+}
+
+// request is what the call says of the request to an engine.
+func (c *Call) request(d route.Defaults) *engine.Request {
+	return &engine.Request{
+		ID: c.RequestID, Messages: c.Messages, Prompt: c.Prompt, Choices: max(1, c.Choices), Priority: c.Priority,
+		Tools: c.Tools, ToolChoice: c.ToolChoice, ParallelTools: c.ParallelTools, Format: c.Format,
+		Temperature: firstSet(1, c.Temperature, d.Temperature), TopP: firstSet(1, c.TopP, d.TopP), Seed: c.Seed, Stop: c.Stop, Logprobs: c.Logprobs,
+		TopK: c.TopK, MinP: c.MinP, RepetitionPenalty: c.RepetitionPenalty, FrequencyPenalty: c.FrequencyPenalty,
+		PresencePenalty: c.PresencePenalty, LogitBias: c.LogitBias, MinTokens: c.MinTokens, Echo: c.Echo,
+	}
 }
 
 // asksFor is what the request, whose texts nobody has looked at yet, needs of an engine.
@@ -105,7 +116,7 @@ func (r *run) asksFor() capability.Needs {
 	case route.Score:
 		return capability.Of(&engine.ScoreRequest{})
 	default:
-		n := capability.Of(r.requestOf(r.received))
+		n := capability.Of(r.received.request(route.Defaults{}))
 		if r.call.MaxTokens != nil {
 			n.OutputTokens = *r.call.MaxTokens
 		}
@@ -166,21 +177,16 @@ func (r *run) prepare(ctx context.Context) (prompt, error) {
 // prepareWork has the instance prepare some work.
 func (r *run) prepareWork(ctx context.Context, w engine.Work) (p *engine.Prompt, err error) {
 	err = r.onInstance(ctx, func(i *pool.Instance) (err error) {
-		if p, err = i.Engine.Prepare(ctx, w); err != nil || !p.Exact || r.need != route.Generate {
-			return err
+		p, err = i.Engine.Prepare(ctx, w)
+		if fault.Is(err, fault.CodeContextLength) { // others may have more room
+			err = errors.Join(err, engine.ErrNotReached)
 		}
-		return r.fitsLength(i, p)
+		return err
 	})
-	return p, err
-}
-
-// fitsLength refuses an instance that is known not to take a prompt of its length, which was not known when it was chosen.
-func (r *run) fitsLength(i *pool.Instance, p *engine.Prompt) error {
-	r.needs.PromptTokens = p.Tokens
-	if info := r.serving().Info; r.fits(i.Offer(&info)) {
-		return nil
+	if f := (*fault.Error)(nil); errors.As(err, &f) {
+		return p, f
 	}
-	return r.unmetNeed(engine.ErrNotReached)
+	return p, err
 }
 
 // boundInputs bounds the texts of a part, which are prepared when the index asks for their vectors: a token has at least one byte; four mark

@@ -7,7 +7,6 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
-	"github.com/sluice-project/sluice/engine/capability"
 	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -33,8 +32,6 @@ type run struct {
 	caller    caller              // authenticate, and authorize
 	slot      slot                // limit
 	admission admission           // admit
-	needs     capability.Needs    // route: what the engine has to be able to do
-	unmet     capability.Reason   // route: why the last instance that was looked at cannot
 	choice    route.Choice        // route
 	sources   sources             // retrieve
 	document  *rag.ParsedDocument // retrieve, of a document that is taken in

@@ -52,7 +52,9 @@ type Reason struct {
 }
 
 // Passes reports whether the reason lies in what the instance runs at the moment.
-func (r Reason) Passes() bool { return r.Why == WhyCondition && slices.Contains(r.When.Names(), "batch") }
+func (r Reason) Passes() bool {
+	return r.Why == WhyCondition && slices.Contains(r.When.Names(), "batch")
+}
 
 // Parameter is the member of a request by which it asked for what is not met, as the API of OpenAI names it.
 func (r Reason) Parameter() string {

@@ -321,7 +321,8 @@ type Instance struct {
 	now        func() time.Time
 	attributes atomic.Pointer[Attributes]
 	running    atomic.Int64
-	paused     atomic.Int64 // unix nanoseconds until which it is passed over; 0: it is not
+	known      atomic.Pointer[map[engine.ModelID]*capability.Verdicts] // of our own engines
+	paused     atomic.Int64                                            // unix nanoseconds until which it is passed over; 0: it is not
 
 	mu       sync.Mutex // guards what follows
 	listed   atomic.Pointer[map[engine.ModelID]*engine.Model]
@@ -424,9 +425,22 @@ func (i *Instance) refresh(ctx context.Context) {
 		for n := range all {
 			models[all[n].ID] = &all[n]
 		}
+		i.learn(all)
 		i.listed.Store(&models)
 	}
 	i.look()
+}
+
+// learn notes what our own engines are known to do, by what they list.
+func (i *Instance) learn(all []engine.Model) {
+	if i.Kind != KindNative && i.Kind != KindWorker {
+		return
+	}
+	known := make(map[engine.ModelID]*capability.Verdicts, len(all))
+	for _, m := range all {
+		known[m.ID] = capability.Own(m).For(string(m.ID))
+	}
+	i.known.Store(&known)
 }
 
 // Offer returns what is known of a model as the instance lists it.
@@ -438,6 +452,9 @@ func (i *Instance) Offer(m *engine.Model) Offer {
 func (i *Instance) Capabilities(id engine.ModelID) *capability.Verdicts {
 	if c, ok := i.Engine.(Contracted); ok {
 		return c.Capabilities(id)
+	}
+	if known := i.known.Load(); known != nil {
+		return (*known)[id]
 	}
 	return nil
 }
