@@ -65,6 +65,10 @@ run: build ## build, fetch the default models and the Temporal CLI, and start ev
 	bin/sluice pull
 	exec bin/sluice up $(ARGS)
 
+.PHONY: demo-pool
+demo-pool: build pull ## three simulated engines and one native worker behind one name, in the console (needs python3; LISTEN=127.0.0.1:8080)
+	deploy/demo-pool/run.sh
+
 .PHONY: pull
 pull: ## fetch the default models and the Temporal CLI (checked against their digests)
 	$(GO) run ./server/cmd/sluice pull

@@ -22,21 +22,27 @@ type setup struct {
 	policy string // a document that is published before the load; "" keeps the one of a new installation
 	bounds bool   // rate limits and a budget, which are counted and never reached
 	binary string // the build; "" for the one that is measured
+	pool   int    // instances that the upstream is, each in the same pool; 0 means 1
 }
 
 // The setups that need no file of one's own.
 const (
 	setupGoverned  = "governed"
 	setupAuditOnly = "audit-only"
+	setupPool      = "pool-8" // governed, with the upstream as eight instances of a pool
 )
 
 // setups reads a list of names: governed has the policy of a new installation, audit-only its own and no bounds, any other is governed by the
-// document bench/policies/NAME.yaml, or that at a path.
+// document bench/policies/NAME.yaml, or that at a path; pool-8 is governed with eight instances.
 func setups(list string) ([]setup, error) {
 	var out []setup
 	for name := range strings.SplitSeq(list, ",") {
 		if name == setupGoverned {
 			out = append(out, setup{name: name, bounds: true})
+			continue
+		}
+		if name == setupPool {
+			out = append(out, setup{name: name, bounds: true, pool: 8})
 			continue
 		}
 		path := name
@@ -73,6 +79,7 @@ func startSetup(ctx context.Context, o gatewayOptions, su setup, dir, upstreamUR
 	}
 	config := fmt.Sprintf(`engines:
   native: {models: []}
+  registered: {networks: [127.0.0.1/32]}
   remote:
     - {name: scripted, base_url: "%s/v1", allow_private: [127.0.0.1/32], models: [{id: scripted}]}
 `, upstreamURL)
@@ -82,7 +89,7 @@ func startSetup(ctx context.Context, o gatewayOptions, su setup, dir, upstreamUR
 		return nil, err
 	}
 	in.name = su.name
-	if err := in.prepare(ctx, su); err != nil {
+	if err := in.prepare(ctx, su, upstreamURL); err != nil {
 		in.stop()
 		return nil, err
 	}
@@ -97,7 +104,7 @@ func bounds(requests, tokens bool) string {
 }
 
 // prepare gives a new installation the budget and the policy of a setup, and prints what its answers say of both prompts.
-func (in *instance) prepare(ctx context.Context, su setup) error {
+func (in *instance) prepare(ctx context.Context, su setup, upstreamURL string) error {
 	var session struct {
 		Token string `json:"access_token"`
 	}
@@ -112,6 +119,12 @@ func (in *instance) prepare(ctx context.Context, su setup) error {
 	if su.bounds {
 		budget := map[string]any{"period": "month", "limit_nano": int64(1e18)}
 		if err := in.call(ctx, http.MethodPut, "/api/v1/budgets", session.Token, budget, nil); err != nil {
+			return err
+		}
+	}
+	for n := 1; n < su.pool; n++ {
+		another := map[string]any{"name": fmt.Sprint("scripted-", n), "base_url": upstreamURL + "/v1", "models": []any{map[string]string{"id": "scripted"}}}
+		if err := in.call(ctx, http.MethodPost, "/api/v1/pools/scripted/instances", session.Token, another, nil); err != nil {
 			return err
 		}
 	}
