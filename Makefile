@@ -17,6 +17,7 @@ OAPI_CODEGEN  := github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2
 PARALLEL      ?= 4
 PACKAGES      ?= 3
 TEST_ENV      := GOGC=300
+TEST_FLAGS    ?=
 
 # Packages that are run under the race detector (which needs cgo and a C compiler), but for those without goroutines: detectors, samplers,
 # what checks and searches the log, and commands.
@@ -75,7 +76,7 @@ pull: ## fetch the default models and the Temporal CLI (checked against their di
 
 .PHONY: test
 test: ## run the tests (unit, contract, end to end) on SQLite and PostgreSQL
-	$(TEST_ENV) $(GO) test -p $(PACKAGES) -parallel $(PARALLEL) -timeout 15m ./...
+	$(TEST_ENV) $(GO) test $(TEST_FLAGS) -p $(PACKAGES) -parallel $(PARALLEL) -timeout 15m ./...
 
 .PHONY: test-long
 test-long: ## run the tests with their long forms, then every fuzz target for a minute
@@ -171,6 +172,7 @@ check-generated: generate ## fail when generated files differ from what is commi
 	@git diff --exit-code --stat -- server/adminapi web/src || { echo 'generated files are stale: run make generate and commit'; exit 1; }
 
 .PHONY: check
+check: TEST_FLAGS += -vet=off # `make vet` has done it
 check: check-fmt vet lint check-generated test-console build test test-pkcs11 test-emulated test-gates test-race e2e-browser ## everything CI checks
 
 .PHONY: clean

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -165,8 +166,8 @@ func lint(s *profile.Set, path string, data []byte) []error {
 	errs = append(errs, overclaimed("contract.context.long_context_modes", c.Context.Long)...)
 	errs = append(errs, overclaimed("contract.lora", map[string]capability.Cell{"dynamic": c.LoRA.Dynamic})...)
 	for i, m := range c.Models {
-		errs = append(errs, overclaimed(fmt.Sprintf("contract.models[%d].features", i), m.Features)...)
-		errs = append(errs, overclaimed(fmt.Sprintf("contract.models[%d].lowbit", i), m.LowBit)...)
+		at := "contract.models[" + strconv.Itoa(i) + "]."
+		errs = append(errs, append(overclaimed(at+"features", m.Features), overclaimed(at+"lowbit", m.LowBit)...)...)
 	}
 	return errs
 }
