@@ -30,7 +30,7 @@ until [ -s "$ready" ]; do
   sleep 0.2
 done
 python3 - "$ready" "http://$listen" <<'PY'
-import json, sys, urllib.error, urllib.request
+import json, secrets, sys, urllib.error, urllib.request
 
 started, base = json.load(open(sys.argv[1])), sys.argv[2]
 
@@ -47,6 +47,8 @@ def ask(method, path, token="", body=None):
 if not started["admin_password"]:
     sys.exit("this data directory was set up before; leave DATA unset, or sign in with the password of then")
 session = ask("POST", "/api/v1/session", body={"user": started["admin_user"], "password": started["admin_password"]})["access_token"]
+password = secrets.token_urlsafe(15)  # the first start demands a new one
+session = ask("POST", "/api/v1/me/password", session, {"current_password": started["admin_password"], "new_password": password})["access_token"]
 try:
     ask("POST", "/api/v1/model-versions", session, {"model": "pool", "version": "v1", "engine": "demo", "engine_model": "smollm2-135m-instruct"})
 except urllib.error.HTTPError as error:
@@ -57,7 +59,7 @@ for i in ask("GET", "/api/v1/instances", session)["items"]:
     if i["pool"] == "demo":
         print(f'{i["name"]:8} {i["kind"]:8} {i.get("profile", ""):8} {i["state"]:9} weight {i["weight"]}')
 print(f"""
-The pool answers as the model "pool@v1". Console: {base}, user {started["admin_user"]}, password {started["admin_password"]}
+The pool answers as the model "pool@v1". Console: {base}, user {started["admin_user"]}, password {password}
 API key: {started["api_key"]}
 Drain an instance on the page System, stop a simulator, and see who answers. Ctrl-C ends everything.""")
 PY
