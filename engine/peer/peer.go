@@ -150,31 +150,62 @@ func (p *Peer) ask(ctx context.Context, method string, port profile.Port, path s
 
 // errStatus is the error of an answer with an unexpected status.
 func errStatus(path string, status int) error {
-	return fmt.Errorf("ask %s: the engine answered %d", path, status)
+	err := fmt.Errorf("ask %s: the engine answered %d", path, status)
+	if withheld(status) {
+		return fmt.Errorf("%w: %w", errWithheld, err)
+	}
+	return err
+}
+
+// errWithheld is wrapped by the error of a question that is not answered to us, whatever the engine would say.
+var errWithheld = errors.New("the question is not answered here")
+
+// withheld reports whether a status says that there is no such path here, or that we may not ask: the profile does not fit, or a proxy stands in front
+// that lets some paths through.
+func withheld(status int) bool {
+	switch status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotImplemented:
+		return true
+	}
+	return false
 }
 
 // Health asks whether the engine is ready, or, where the profile knows no such question, whether it lives.
 func (p *Peer) Health(ctx context.Context) (State, error) {
-	check := p.cfg.Profile.Health.Ready
-	if check.Path == "" {
-		check = p.cfg.Profile.Health.Live
+	state, _, err := p.check(ctx, p.cfg.Profile.Health.Question())
+	return state, err
+}
+
+// Look is Health for somebody who sends requests by it: where the path is not there, or we may not ask (404, 405, 401, 403, 501), the answer says nothing of
+// the engine, and the error is ErrNotTold.
+func (p *Peer) Look(ctx context.Context) (State, error) {
+	state, status, err := p.check(ctx, p.cfg.Profile.Health.Question())
+	if err == nil && state == NotReady && withheld(status) {
+		return NotReady, ErrNotTold
 	}
-	return p.check(ctx, check)
+	return state, err
 }
 
 // Live asks whether the engine lives, ready or not.
 func (p *Peer) Live(ctx context.Context) (State, error) {
-	return p.check(ctx, p.cfg.Profile.Health.Live)
+	state, _, err := p.check(ctx, p.cfg.Profile.Health.Live)
+	return state, err
 }
 
-func (p *Peer) check(ctx context.Context, c profile.Check) (State, error) {
+// check asks a question of health and returns its status, too.
+func (p *Peer) check(ctx context.Context, c profile.Check) (State, int, error) {
 	if c.Path == "" {
-		return NotReady, ErrNotTold
+		return NotReady, 0, ErrNotTold
 	}
 	a, err := p.ask(ctx, c.Method, c.Port, c.Path, maxAnswer)
 	if err != nil {
-		return Unreachable, err
+		return Unreachable, 0, err
 	}
+	return read(c, a), a.status, nil
+}
+
+// read is what an answer to a question of health says.
+func read(c profile.Check, a answer) State {
 	ok := c.OK
 	if len(ok) == 0 {
 		ok = []int{http.StatusOK}
@@ -182,19 +213,19 @@ func (p *Peer) check(ctx context.Context, c profile.Check) (State, error) {
 	switch {
 	case slices.Contains(ok, a.status):
 	case slices.Contains(c.Loading, a.status):
-		return Loading, nil
+		return Loading
 	case slices.Contains(c.Standby, a.status):
-		return Standby, nil
+		return Standby
 	default:
-		return NotReady, nil
+		return NotReady
 	}
 	if c.Body != "" {
 		v, err := readMember(a.body, c.Body)
 		if err != nil || v != c.Is {
-			return NotReady, nil //nolint:nilerr // an answer that does not say yes says no
+			return NotReady // an answer that does not say yes says no
 		}
 	}
-	return Ready, nil
+	return Ready
 }
 
 // readMember returns the text at a path of members of a JSON value.
@@ -339,19 +370,19 @@ func (p *Peer) Drain(ctx context.Context) error {
 	return nil
 }
 
-// Observe asks for everything that narrows a contract. What the engine does not tell stays out; the grade is that of real software, unless simulated.
+// Observe asks for everything that narrows a contract. What the engine does not tell, or does not tell us, stays out; the grade is that of real software, unless simulated.
 func (p *Peer) Observe(ctx context.Context, simulated bool) (capability.Observation, error) {
 	o := capability.Observation{Grade: capability.E3, Source: "probe"}
 	if simulated {
 		o.Grade = capability.E2
 	}
 	v, err := p.Version(ctx)
-	if err != nil && !errors.Is(err, ErrNotTold) {
+	if err != nil && !untold(err) {
 		return o, err
 	}
 	o.Version = v
 	models, err := p.Models(ctx)
-	if err != nil && !errors.Is(err, ErrNotTold) {
+	if err != nil && !untold(err) {
 		return o, err
 	}
 	for _, m := range models {
@@ -362,3 +393,5 @@ func (p *Peer) Observe(ctx context.Context, simulated bool) (capability.Observat
 	}
 	return o, nil
 }
+
+func untold(err error) bool { return errors.Is(err, ErrNotTold) || errors.Is(err, errWithheld) }

@@ -11,6 +11,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/capability"
+	"github.com/sluice-project/sluice/engine/unified"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -121,6 +123,12 @@ type Conditioned interface {
 type Contracted interface {
 	// Capabilities returns what is known of a model at this moment, nil if nothing is. It asks nobody.
 	Capabilities(engine.ModelID) *capability.Verdicts
+}
+
+// Measured is implemented by engines that read what the software behind them reports of itself.
+type Measured interface {
+	// Metrics returns what its own page said last and when it was read; nil: it reports nothing. It asks nobody, and nobody changes the values.
+	Metrics() (unified.Values, time.Time)
 }
 
 // Set is all pools of an installation. The zero value is empty and usable.
@@ -352,6 +360,11 @@ type Status struct {
 	Cause   error     // of the last failure, while it is sick or gone
 	Running int       // requests of this replica
 	Models  []engine.Model
+	Version string // of what runs the models, as it was told last; "" if it is not known
+
+	// Metrics are what the instance's own page said last, read at MetricsAt; nil: it reports nothing.
+	Metrics   unified.Values
+	MetricsAt time.Time
 }
 
 // Status returns how the instance is now, for this replica.
@@ -369,6 +382,12 @@ func (i *Instance) Status() Status {
 		for _, id := range slices.Sorted(maps.Keys(*all)) {
 			st.Models = append(st.Models, *(*all)[id])
 		}
+	}
+	for _, m := range st.Models {
+		st.Version = cmp.Or(st.Version, m.EngineVersion)
+	}
+	if m, ok := i.Engine.(Measured); ok {
+		st.Metrics, st.MetricsAt = m.Metrics()
 	}
 	return st
 }

@@ -119,6 +119,15 @@ type Health struct {
 	Note  string `yaml:"note,omitempty" json:"note,omitempty"`
 }
 
+// Question is the one that tells whether it takes requests: whether it is ready, or, where there is no such question, whether it lives. Its path is empty
+// where the profile knows neither.
+func (h Health) Question() Check {
+	if h.Ready.Path != "" {
+		return h.Ready
+	}
+	return h.Live
+}
+
 // Check is a question whose answer's status says yes. A Body member, as a path of members, must have the value Is as well.
 type Check struct {
 	Method string `yaml:"method,omitempty" json:"method,omitempty"` // "" is GET

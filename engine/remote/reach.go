@@ -2,33 +2,51 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/sluice-project/sluice/engine/peer"
 )
 
 const (
-	lookAlive = 10 * time.Second // between looks at an upstream that answers
-	lookDead  = 2 * time.Second  // and at one that does not
-	deadAfter = 2                // looks in a row that failed: one may be a moment's trouble
+	lookAlive  = 10 * time.Second // between looks at an upstream that takes requests
+	lookDead   = 2 * time.Second  // and at one that does not
+	deadAfter  = 2                // looks in a row that failed: one may be a moment's trouble
+	learnEvery = 10 * time.Minute // between two times that an upstream is asked what it is
 )
 
-// reach knows whether connections to the upstream can be made. Nobody waits for a look: what the one before found holds until it is done. It
-// connects and says nothing, so that the upstream has no work and no line in its log.
+// errNotReady is why an upstream that answers gets no requests.
+var errNotReady = errors.New("the upstream says that it is not ready")
+
+// look says how the upstream is. An error is that it cannot be reached.
+type look func(context.Context) (peer.State, error)
+
+// dial connects.
+type dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// reach knows whether the upstream can be used. Nobody waits for a look: what the one before found holds until it is done.
 type reach struct {
-	dial    func(ctx context.Context, network, address string) (net.Conn, error)
-	address string
-	timeout time.Duration
-	closed  context.Context //nolint:containedctx // that of the engine
-	now     func() time.Time
+	ask    look
+	learn  func(context.Context) error           // what it is: asked before one that was away counts as ready
+	scrape func(ctx context.Context, ready bool) // its figures, after each look
+	closed context.Context                       //nolint:containedctx // that of the engine
+	now    func() time.Time
+
+	idle  atomic.Bool    // it answers, and takes no requests yet
+	looks sync.WaitGroup // those on their way
 
 	mu      sync.Mutex
 	looked  time.Time // when the newest look was begun
 	looking bool
 	failed  int // looks in a row
 	cause   error
+	served  bool      // it has been ready
+	learnt  time.Time // when it was asked what it is; zero: never, or it was away since
 }
 
 // hostPort is where the connections of a root go to.
@@ -44,17 +62,17 @@ func hostPort(base string) (string, error) {
 	return net.JoinHostPort(u.Hostname(), port), nil
 }
 
-// state returns why the upstream cannot be reached, nil if it can or nobody has looked, and looks again if it is time.
+// state returns why the upstream cannot be used, nil if it can, does not take requests yet, or nobody has looked, and looks again if it is time.
 func (r *reach) state() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pause := lookAlive
-	if r.failed > 0 {
+	if r.failed > 0 || r.idle.Load() {
 		pause = lookDead
 	}
 	if !r.looking && r.closed.Err() == nil && (r.looked.IsZero() || r.now().Sub(r.looked) >= pause) {
 		r.looking, r.looked = true, r.now()
-		go r.look()
+		r.looks.Go(r.look)
 	}
 	if r.failed < deadAfter {
 		return nil
@@ -62,28 +80,86 @@ func (r *reach) state() error {
 	return r.cause
 }
 
-// doubt has the next question look at once, since a request could not connect.
+// doubt has the next question look at once, since a request could not connect. What comes back may be something else.
 func (r *reach) doubt() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.learnt = time.Time{}
 	if r.failed == 0 {
 		r.looked = time.Time{}
 	}
 }
 
+// end waits for the looks that are on their way. The engine is closed: no more will begin.
+func (r *reach) end() {
+	r.mu.Lock()   // whoever is about to begin one has done so
+	r.mu.Unlock() //nolint:staticcheck // see above
+	r.looks.Wait()
+}
+
 func (r *reach) look() {
-	ctx, cancel := context.WithTimeout(r.closed, r.timeout)
-	defer cancel()
-	c, err := r.dial(ctx, "tcp", r.address)
-	if err == nil {
-		_ = c.Close()
+	state, err := r.ask(r.closed)
+	if err == nil && state == peer.NotReady {
+		err = errNotReady
 	}
+	ready := err == nil && state == peer.Ready
+	if ready {
+		r.relearn()
+	}
+	r.note(state, err)
+	r.scrape(r.closed, ready)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.looking = false
-	if err == nil {
-		r.failed, r.cause = 0, nil
+}
+
+// relearn asks what the upstream is, if it is time. What fails is asked again at the next look.
+func (r *reach) relearn() {
+	r.mu.Lock()
+	began, before := r.now(), r.learnt
+	r.mu.Unlock()
+	if !before.IsZero() && began.Sub(before) < learnEvery || r.learn(r.closed) != nil {
 		return
 	}
-	r.failed, r.cause = r.failed+1, fmt.Errorf("the upstream cannot be reached: %w", err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.learnt.Equal(before) { // nobody doubts it since
+		r.learnt = began
+	}
+}
+
+// note takes down what a look has found.
+func (r *reach) note(state peer.State, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err != nil:
+		r.failed, r.cause = r.failed+1, err
+		if state == peer.NotReady && !r.served { // there is no trouble of a moment to wait for
+			r.idle.Store(true)
+		}
+	case state == peer.Ready:
+		r.served = true
+		fallthrough
+	default:
+		r.failed, r.cause = 0, nil
+		r.idle.Store(state != peer.Ready)
+	}
+	if err != nil || state != peer.Ready {
+		r.learnt = time.Time{}
+	}
+}
+
+// connects looks whether a connection can be made, and says nothing: the upstream has no work and no line in its log.
+func connects(dial dial, address string, timeout time.Duration) look {
+	return func(ctx context.Context) (peer.State, error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		c, err := dial(ctx, "tcp", address)
+		if err != nil {
+			return peer.Unreachable, fmt.Errorf("the upstream cannot be reached: %w", err)
+		}
+		_ = c.Close()
+		return peer.Ready, nil
+	}
 }

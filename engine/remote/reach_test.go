@@ -15,7 +15,7 @@ func TestReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closed, end := context.WithCancel(t.Context())
 		looks, away := 0, false
-		r := &reach{address: "h:1", timeout: time.Second, closed: closed, now: time.Now, dial: func(ctx context.Context, _, address string) (net.Conn, error) {
+		dial := func(ctx context.Context, _, address string) (net.Conn, error) {
 			looks++
 			if address != "h:1" {
 				t.Errorf("looked at %s", address)
@@ -27,7 +27,11 @@ func TestReach(t *testing.T) {
 			c, other := net.Pipe()
 			_ = other.Close()
 			return c, nil
-		}}
+		}
+		r := &reach{
+			ask: connects(dial, "h:1", time.Second), learn: func(context.Context) error { return nil }, scrape: func(context.Context, bool) {},
+			closed: closed, now: time.Now,
+		}
 		ask := func(after time.Duration, dead bool, want int) {
 			t.Helper()
 			time.Sleep(after)

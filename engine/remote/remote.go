@@ -6,7 +6,12 @@
 // environment are not used, and no header of a caller is passed on. What an upstream says in an error reaches neither callers nor
 // the log; its status, type and code do.
 //
-// Models are what the configuration lists, not what the upstream offers.
+// Models are what the configuration lists, not what the upstream offers. What may be asked of them is in their contracts ([Engine.Capabilities]): what the
+// profile of the dialect claims, what the configuration vouches for, and what the upstream has said of itself.
+//
+// Every ten seconds somebody looks at the upstream, by the questions of the profile: whether it is ready, or loads yet; when it comes (back), and every ten
+// minutes, which version it is and how long its contexts are; and its page of metrics. Where the profile knows no question of health, or the upstream does not
+// answer it, a connection is made and nothing is said. None of this happens on the way of a request.
 //
 // What the server of llama.cpp (build 11549) does of the contract, as the suite of package enginetest finds it:
 //
@@ -36,10 +41,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/capability"
 	"github.com/sluice-project/sluice/engine/profile"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -165,7 +172,9 @@ type Engine struct {
 	client *http.Client
 	models []model // ordered by ID
 
-	reach *reach
+	reach   *reach
+	known   atomic.Pointer[known]
+	figures atomic.Pointer[figures] // nil: not reported
 
 	closed context.Context //nolint:containedctx // ends when the engine is closed
 	close  context.CancelFunc
@@ -233,12 +242,12 @@ func New(cfg Config) (*Engine, error) {
 	if e.models, err = withProfiles(cfg); err != nil {
 		return nil, fmt.Errorf("remote engine: %w", err)
 	}
+	e.judge(capability.Observation{})
 	e.closed, e.close = context.WithCancel(context.Background())
-	address, err := hostPort(e.base)
-	if err != nil {
+	if err := e.watch(dialer.DialContext); err != nil {
+		e.close()
 		return nil, fmt.Errorf("remote engine: %w", err)
 	}
-	e.reach = &reach{dial: dialer.DialContext, address: address, timeout: cfg.ConnectTimeout, closed: e.closed, now: time.Now}
 	return e, nil
 }
 
@@ -274,7 +283,7 @@ func public(a netip.Addr) bool {
 	return true
 }
 
-// Models implements engine.Engine. While no connection to the upstream can be made, there are none to ask for.
+// Models implements engine.Engine. While the upstream cannot be reached, or says that it is not ready, there are none to ask for.
 func (e *Engine) Models(ctx context.Context) ([]engine.Model, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -282,11 +291,12 @@ func (e *Engine) Models(ctx context.Context) ([]engine.Model, error) {
 	if err := e.reach.state(); err != nil { //nolint:contextcheck // a look outlives the question that began it
 		return nil, fault.Wrap(err, fault.CodeEngineUnavailable, e.models[0].ID)
 	}
+	version := e.version()
 	out := make([]engine.Model, len(e.models))
 	for i, m := range e.models {
 		out[i] = engine.Model{
 			ID: engine.ModelID(m.ID), Digest: m.Digest, Precision: m.Precision, ContextTokens: m.ContextTokens, EmbedDim: m.EmbedDim,
-			CanGenerate: m.task() == generates, CanEmbed: m.task() == embeds, CanScore: m.task() == reranks, Deterministic: m.Deterministic,
+			EngineVersion: version, CanGenerate: m.task() == generates, CanEmbed: m.task() == embeds, CanScore: m.task() == reranks, Deterministic: m.Deterministic,
 		}
 		if m.task() == generates {
 			out[i].NonStreaming = true
@@ -402,6 +412,7 @@ func promptBytes(req *engine.Request) int {
 func (e *Engine) Close() error {
 	e.once.Do(func() {
 		e.close()
+		e.reach.end()
 		e.client.CloseIdleConnections()
 	})
 	return nil
