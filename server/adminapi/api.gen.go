@@ -1885,10 +1885,16 @@ type Instance struct {
 	CreatedBy   *string      `json:"created_by,omitempty"`
 	Draining    bool         `json:"draining"`
 	Kind        InstanceKind `json:"kind"`
-	Models      []string     `json:"models"`
-	Name        string       `json:"name"`
-	Pool        string       `json:"pool"`
-	Power       *string      `json:"power,omitempty"`
+
+	// Metrics What the engine's own page reports, by unified names; what it does not report is absent. Of a histogram it is the mean since the engine began. No member at all: no page is read.
+	Metrics *map[string]float64 `json:"metrics,omitempty"`
+
+	// MetricsAt When the page was read
+	MetricsAt *time.Time `json:"metrics_at,omitempty"`
+	Models    []string   `json:"models"`
+	Name      string     `json:"name"`
+	Pool      string     `json:"pool"`
+	Power     *string    `json:"power,omitempty"`
 
 	// Profile The dialect of an upstream
 	Profile *string   `json:"profile,omitempty"`
@@ -1898,10 +1904,13 @@ type Instance struct {
 	Running int `json:"running"`
 
 	// Since Of the state, as far as this replica has seen it
-	Since  time.Time     `json:"since"`
-	State  InstanceState `json:"state"`
-	Weight int           `json:"weight"`
-	Zone   *string       `json:"zone,omitempty"`
+	Since time.Time     `json:"since"`
+	State InstanceState `json:"state"`
+
+	// Version Of the software that runs the models, as it says itself; absent = it does not tell
+	Version *string `json:"version,omitempty"`
+	Weight  int     `json:"weight"`
+	Zone    *string `json:"zone,omitempty"`
 }
 
 // InstanceKind defines model for Instance.Kind.

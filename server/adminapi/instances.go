@@ -1,12 +1,14 @@
 package adminapi
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/engine/pool"
+	"github.com/sluice-project/sluice/engine/unified"
 	"github.com/sluice-project/sluice/gateway/instances"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -92,7 +94,10 @@ func instanceView(d instances.Described) Instance {
 		Pool: d.Pool, Name: d.Name, Kind: InstanceKind(d.Kind), State: InstanceState(d.State), Since: d.Since.UTC(), Weight: max(1, d.Weight),
 		Draining: d.Draining, Configured: d.Configured, Running: d.Running, Models: []string{},
 		Profile: optional(d.Profile), BaseUrl: optional(d.BaseURL), Zone: optional(d.Zone), Power: optional(string(d.Power)), CreatedBy: optional(d.CreatedBy),
-		CreatedAt: optionalTime(d.CreatedAt),
+		CreatedAt: optionalTime(d.CreatedAt), Version: optional(d.Version),
+	}
+	if d.Metrics != nil {
+		out.Metrics, out.MetricsAt = new(numbers(d.Metrics)), optionalTime(d.MetricsAt)
 	}
 	for _, m := range d.Models {
 		out.Models = append(out.Models, string(m.ID))
@@ -105,6 +110,18 @@ func instanceView(d instances.Described) Instance {
 	}
 	if d.CostPerHour > 0 {
 		out.CostPerHour = &d.CostPerHour
+	}
+	return out
+}
+
+// numbers are the values of a page, each as one number. A histogram that has seen nothing has none.
+func numbers(all unified.Values) map[string]float64 {
+	out := map[string]float64{}
+	for name, v := range all {
+		n, ok := v.Mean()
+		if ok && !math.IsInf(n, 0) && !math.IsNaN(n) { // neither is a number of JSON
+			out[string(name)] = n
+		}
 	}
 	return out
 }

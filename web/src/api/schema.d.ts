@@ -4846,6 +4846,17 @@ export interface components {
             /** @description Requests of this replica */
             running: number;
             models: string[];
+            /** @description Of the software that runs the models, as it says itself; absent = it does not tell */
+            version?: string;
+            /** @description What the engine's own page reports, by unified names; what it does not report is absent. Of a histogram it is the mean since the engine began. No member at all: no page is read. */
+            metrics?: {
+                [key: string]: number;
+            };
+            /**
+             * Format: date-time
+             * @description When the page was read
+             */
+            metrics_at?: string;
             /** Format: date-time */
             created_at?: string;
             created_by?: string;

@@ -40,9 +40,9 @@ func (a *app) listInstancesCommand(flags *cli.RemoteFlags) *cobra.Command {
 
 func (a *app) printInstances(all []adminapi.Instance) error {
 	w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "POOL\tNAME\tKIND\tSTATE\tWEIGHT\tRUNNING\tZONE\tMODELS\tCAUSE")
+	fmt.Fprintln(w, "POOL\tNAME\tKIND\tSTATE\tWEIGHT\tRUNNING\tZONE\tVERSION\tMODELS\tCAUSE")
 	for _, i := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", i.Pool, i.Name, i.Kind, i.State, i.Weight, i.Running, valueOr(i.Zone), strings.Join(i.Models, ","), valueOr(i.Cause))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", i.Pool, i.Name, i.Kind, i.State, i.Weight, i.Running, valueOr(i.Zone), valueOr(i.Version), strings.Join(i.Models, ","), valueOr(i.Cause))
 	}
 	return w.Flush()
 }
