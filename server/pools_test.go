@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/engine/profile"
+	"github.com/sluice-project/sluice/engine/simulate"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
 
@@ -105,6 +107,7 @@ func TestPools(t *testing.T) {
 		}
 		return false
 	})
+	in.tellsOfItself()
 	acts := strings.Join(in.allRecords(in.session()), "\n")
 	for _, act := range []string{"admin.addInstance", "admin.changeInstance", "admin.removeInstance"} {
 		if !strings.Contains(acts, act) {
@@ -117,6 +120,47 @@ func TestPools(t *testing.T) {
 	if log := in.logs.String(); strings.Contains(log, "planted-key-of-a-pool") {
 		t.Error("a credential is logged")
 	}
+}
+
+// tellsOfItself registers a simulated engine, which has a version and a page of metrics.
+func (in *installation) tellsOfItself() {
+	in.t.Helper()
+	set, err := profile.New()
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	vllm, err := set.Get("vllm")
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	sim, err := simulate.New(simulate.Config{Profile: vllm, Model: simulate.DefaultModel(), Machine: simulate.DefaultMachine(), Version: "0.21.0"})
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	in.t.Cleanup(sim.Close)
+	s := httptest.NewServer(sim)
+	in.t.Cleanup(s.Close)
+	body := map[string]any{"name": "told", "base_url": s.URL + "/v1", "dialect": "vllm", "models": []any{map[string]any{"id": simulate.DefaultModel().Name}}}
+	if r := in.send(http.MethodPost, "/api/v1/pools/shown/instances", in.session(), body); r.status != http.StatusCreated {
+		in.t.Fatalf("%d %s", r.status, r.body)
+	}
+	eventually(in.t, "the engine to tell of itself", func() bool {
+		for _, i := range in.instances() {
+			if i.Name != "told" {
+				if i.Metrics != nil || i.Version != nil {
+					in.t.Errorf("%s tells nothing, and is said to: %+v", i.Name, i)
+				}
+				continue
+			}
+			if i.Version == nil || i.Metrics == nil || i.MetricsAt == nil {
+				return false
+			}
+			running, told := (*i.Metrics)["requests_running"]
+			_, first := (*i.Metrics)["time_to_first_token_seconds"] // nobody has asked anything
+			return *i.Version == "0.21.0" && told && running == 0 && !first
+		}
+		return false
+	})
 }
 
 // poolUpstream is an upstream that wants a credential.

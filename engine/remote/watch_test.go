@@ -25,6 +25,7 @@ import (
 type watched struct {
 	t      *testing.T
 	url    string
+	files  []string // of profiles
 	engine *Engine
 	pools  *pool.Set
 
@@ -99,6 +100,7 @@ func watch(t *testing.T, h http.Handler, dialect string, more ...string) *watche
 
 func (w *watched) open(dialect string, more ...string) {
 	w.t.Helper()
+	w.files = more
 	set, err := profile.New(more...)
 	if err != nil {
 		w.t.Fatal(err)
@@ -322,9 +324,13 @@ func TestOtherPorts(t *testing.T) {
 	if st := w.after(lookDead); st.State != pool.StateReady {
 		t.Errorf("its management is gone: %+v", st)
 	}
-	moved := watch(t, simulated(t, "mindie", nil), "mindie") // at a port of the test
-	if st := moved.after(0); st.State != pool.StateReady || moved.asked("/v2/health/ready") != 0 || moved.asked("/v1/models") == 0 {
-		t.Errorf("%+v: asked %v", st, moved.paths)
+	w, manager = managed(t, "standby: [503], ", http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(503) }))
+	moved := httptest.NewServer(w) // the same upstream at a port that is not the profile's
+	t.Cleanup(moved.Close)
+	w.url = moved.URL
+	w.open("split", w.files...)
+	if st := w.after(0); st.State != pool.StateReady || st.Version == "" || manager.asked("/ready") != 0 {
+		t.Errorf("at another port: %+v, asked %v", st, manager.paths)
 	}
 }
 
@@ -465,6 +471,9 @@ func TestClosedEngineLooksNoMore(t *testing.T) {
 	<-reached
 	if err := w.engine.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if w.engine.reach.looking { // not guarded: nobody looks any more
+		t.Error("somebody looks yet")
 	}
 	<-done
 	w.after(time.Hour)
