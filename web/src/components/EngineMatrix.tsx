@@ -74,7 +74,7 @@ function Table({ rows, features }: { rows: Row[]; features: string[] }) {
   const label = useLabel();
   const modes = [...new Set(rows.flatMap((r) => r.modes.map((m) => m.mode)))].sort();
   return (
-    <div className="matrix engines" role="region" aria-label={t('engines.title')} tabIndex={0}>
+    <div className="matrix engines" role="region" aria-label={t('engines.table')} tabIndex={0}>
       <table>
         <thead>
           <tr>

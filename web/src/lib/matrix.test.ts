@@ -10,7 +10,7 @@ const cell = (feature: string, more: Partial<Cell> = {}): Cell => ({ feature, st
 const row = (more: Partial<Row>): Row => ({ pool: 'chat', instance: 'a', kind: 'remote', state: 'ready', model: 'm', engine_model: 'm', evidence: 'contract', modes: [], cells: [], ...more });
 
 describe('the features of the program', () => {
-  const source = readFileSync(join(import.meta.dirname, '../../../engine/capability/fact.go'), 'utf8');
+  const source = readFileSync(join(import.meta.dirname, '../../../engine/capability/cell.go'), 'utf8');
   const features = [...source.matchAll(/^\t\w+ +Feature = "([^"]+)"/gm)].map((m) => m[1]!);
 
   it('have a name and a group each', () => {
