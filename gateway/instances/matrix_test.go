@@ -100,8 +100,8 @@ func everything(id engine.ModelID) engine.Model {
 	}
 }
 
-// TestMatrix: a row says what the contract says, with the evidence of the whole contract where a cell has none, and no status above its grade.
-func TestMatrix(t *testing.T) {
+// TestEngineMatrix: a row says what the contract says, with the evidence of the whole contract where a cell has none, and no status above its grade.
+func TestEngineMatrix(t *testing.T) {
 	t.Parallel()
 	e := &contracted{model: everything("qwen"), known: planted(t).For("org/qwen")}
 	e.model.HasHooks = false
@@ -140,8 +140,8 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// TestMatrixListed: an engine that nothing is known of but its list has what it lists, proven by nothing.
-func TestMatrixListed(t *testing.T) {
+// TestEngineMatrixListed: an engine that nothing is known of but its list has what it lists, proven by nothing.
+func TestEngineMatrixListed(t *testing.T) {
 	t.Parallel()
 	all := everything("m")
 	for name, m := range map[string]engine.Model{"all": all, "none": {ID: "m"}, "prompts": {ID: "m", CanGenerate: true, PromptOnly: true}} {
@@ -163,9 +163,9 @@ func TestMatrixListed(t *testing.T) {
 	}
 }
 
-// TestMatrixAgainstRouter: what the matrix calls usable the contract grants in every state, what it calls unusable in none, and of what depends there
+// TestEngineMatrixAgainstRouter: what the matrix calls usable the contract grants in every state, what it calls unusable in none, and of what depends there
 // are states of both kinds, unless a fact that nobody knows stands in its way.
-func TestMatrixAgainstRouter(t *testing.T) {
+func TestEngineMatrixAgainstRouter(t *testing.T) {
 	t.Parallel()
 	contract := planted(t)
 	contract.Demands = nil
