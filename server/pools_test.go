@@ -3,6 +3,7 @@ package server_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +34,7 @@ func TestPools(t *testing.T) {
 		}
 	}
 	in.admin(http.MethodPost, "/model-versions", map[string]any{"model": "pooled", "version": "v1", "engine": "fleet", "engine_model": "scripted"}, new(any))
+	in.hasMatrix("fleet", "a", "b")
 	served := func() string {
 		t.Helper()
 		r := in.chat(map[string]any{"model": "pooled", "messages": []any{map[string]any{"role": "user", "content": "hello"}}})
@@ -176,6 +178,32 @@ func (in *installation) poolUpstream(credential string) *httptest.Server {
 	}))
 	in.t.Cleanup(s.Close)
 	return s
+}
+
+// hasMatrix checks that the matrix has a row for each instance of a pool, with a cell for every feature, that each answers chats, and that none claims
+// what no scripted engine has.
+func (in *installation) hasMatrix(pool string, names ...string) {
+	in.t.Helper()
+	var out adminapi.EngineMatrix
+	in.admin(http.MethodGet, "/engine-matrix", nil, &out)
+	var seen []string
+	for _, r := range out.Rows {
+		if r.Pool != pool {
+			continue
+		}
+		seen = append(seen, r.Instance)
+		if r.Model != "scripted" || r.State != "ready" || r.ContextTokens == nil || *r.ContextTokens != 4096 || len(r.Cells) != len(out.Features) {
+			in.t.Errorf("%+v", r)
+		}
+		for i, c := range r.Cells {
+			if c.Feature != out.Features[i] || c.Feature == "chat" && c.Usable != "yes" || c.Feature == "rerank" && c.Usable != "no" {
+				in.t.Errorf("%s: %+v", r.Instance, c)
+			}
+		}
+	}
+	if !slices.Equal(seen, names) {
+		in.t.Errorf("%v, want %v", seen, names)
+	}
 }
 
 func (in *installation) instances() []adminapi.Instance {

@@ -130,16 +130,20 @@ func bound(f Fact[int], s State) (int, bool) {
 	return f.Value, f.Known && f.When.Eval(s) != No
 }
 
-func (c *Contract) meetsLimits(n Needs, s State) (Reason, bool) {
-	most, known := bound(c.Context.MaxIn, s)
+// maxIn returns the longest prompt and completion together that a model takes in a state: that of the first row of its own, or that of the contract.
+func (c *Contract) maxIn(model string, s State) (int, bool) {
 	for i := range c.Models {
-		if m := &c.Models[i]; matches(m.Match, n.Model) {
+		if m := &c.Models[i]; matches(m.Match, model) {
 			if v, ok := bound(m.MaxIn, s); ok {
-				most, known = v, true
-				break
+				return v, true
 			}
 		}
 	}
+	return bound(c.Context.MaxIn, s)
+}
+
+func (c *Contract) meetsLimits(n Needs, s State) (Reason, bool) {
+	most, known := c.maxIn(n.Model, s)
 	if known && n.PromptTokens+max(n.OutputTokens, 1) > most {
 		return Reason{Why: WhyContext, Detail: strconv.Itoa(most)}, false
 	}

@@ -35,6 +35,19 @@ func (v *Verdicts) Model() string { return v.model }
 // Cell returns what is known of a feature of the model; ok is false if nothing is.
 func (v *Verdicts) Cell(f Feature) (cell Cell, ok bool) { return v.contract.cell(v.model, f) }
 
+// State returns the facts that hold for every request: those of the contract, and the model.
+func (v *Verdicts) State() State {
+	s := v.contract.facts()
+	s["model"] = v.model
+	return s
+}
+
+// MaxTokens returns the longest prompt and completion together; ok is false if no bound is known.
+func (v *Verdicts) MaxTokens() (n int, ok bool) { return v.contract.maxIn(v.model, v.State()) }
+
+// Demanded returns the features that the model's maker demands of whoever runs it: every request needs them.
+func (v *Verdicts) Demanded() []Feature { return v.contract.needed(Needs{Model: v.model}) }
+
 // Meets reports whether a request with these needs may be sent to the instance while it runs a batch of so many requests, this one among them, and if
 // not, why. The model is that of the verdicts, whatever the needs name.
 func (v *Verdicts) Meets(n *Needs, batch int) (bool, Reason) {

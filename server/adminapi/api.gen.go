@@ -1565,6 +1565,100 @@ type DocumentPage struct {
 	Next  *string    `json:"next,omitempty"`
 }
 
+// EngineDevice defines model for EngineDevice.
+type EngineDevice struct {
+	Family     *string `json:"family,omitempty"`
+	Generation *string `json:"generation,omitempty"`
+	Vendor     *string `json:"vendor,omitempty"`
+}
+
+// EngineMatrix defines model for EngineMatrix.
+type EngineMatrix struct {
+	// Features Every feature, in order
+	Features []string          `json:"features"`
+	Rows     []EngineMatrixRow `json:"rows"`
+}
+
+// EngineMatrixCell defines model for EngineMatrixCell.
+type EngineMatrixCell struct {
+	// Fallback What becomes of it where its condition does not hold: refused, ignored, differs or same. Absent: not known
+	Fallback *string `json:"fallback,omitempty"`
+	Feature  string  `json:"feature"`
+
+	// Grade E0 named only, E1 documented, E2 a simulator of what is documented, E3 real software ran, E4 on the target hardware
+	Grade string  `json:"grade"`
+	Note  *string `json:"note,omitempty"`
+
+	// Owner Who guarantees it: platform, engine or control-plane
+	Owner  *string `json:"owner,omitempty"`
+	Source *string `json:"source,omitempty"`
+
+	// Status What the grade bears out: reproducible, validated, claimed, listed, roadmap or missing
+	Status string `json:"status"`
+
+	// Usable yes, no or depends
+	Usable string `json:"usable"`
+
+	// When The condition under which it holds
+	When *string `json:"when,omitempty"`
+
+	// Why Why not, or why it depends: missing, roadmap, grade, condition, unknown or listing
+	Why *string `json:"why,omitempty"`
+}
+
+// EngineMatrixMode defines model for EngineMatrixMode.
+type EngineMatrixMode struct {
+	Grade string `json:"grade"`
+
+	// Mode eager, graph or piecewise
+	Mode   string  `json:"mode"`
+	Source *string `json:"source,omitempty"`
+	Status string  `json:"status"`
+	When   *string `json:"when,omitempty"`
+}
+
+// EngineMatrixRow defines model for EngineMatrixRow.
+type EngineMatrixRow struct {
+	// Cells One for each feature, in their order
+	Cells []EngineMatrixCell `json:"cells"`
+
+	// ContextTokens The longest prompt and completion together
+	ContextTokens *int `json:"context_tokens,omitempty"`
+
+	// Demanded What the model's maker demands of whoever runs it
+	Demanded *[]string     `json:"demanded,omitempty"`
+	Device   *EngineDevice `json:"device,omitempty"`
+	Engine   *string       `json:"engine,omitempty"`
+
+	// EngineModel As the engine knows it
+	EngineModel string `json:"engine_model"`
+
+	// Evidence contract, or listed where nothing is known but what the engine lists
+	Evidence string `json:"evidence"`
+	Instance string `json:"instance"`
+
+	// Kind native, worker or remote
+	Kind string `json:"kind"`
+
+	// Licence An SPDX id, or proprietary
+	Licence *string `json:"licence,omitempty"`
+
+	// Model As the instance lists it
+	Model string             `json:"model"`
+	Modes []EngineMatrixMode `json:"modes"`
+	Pool  string             `json:"pool"`
+
+	// Profile The dialect of an upstream
+	Profile *string `json:"profile,omitempty"`
+
+	// Roles The parts of requests that it works on. Only one that works on all of a request, which is joint, is sent requests
+	Roles *[]string `json:"roles,omitempty"`
+
+	// State Of the instance: ready, or why it takes nothing
+	State   string  `json:"state"`
+	Version *string `json:"version,omitempty"`
+}
+
 // ErasedValues defines model for ErasedValues.
 type ErasedValues struct {
 	Override *ErasureOverride `json:"override,omitempty"`
@@ -5520,6 +5614,9 @@ type ServerInterface interface {
 	// SetCapacity Set the peak and valley schedule
 	// (PUT /capacity)
 	SetCapacity(c *gin.Context)
+	// GetEngineMatrix What each instance of every pool can do, as the router decides it
+	// (GET /engine-matrix)
+	GetEngineMatrix(c *gin.Context)
 	// ListAdapters Adapters that the native engine has loaded
 	// (GET /engine/adapters)
 	ListAdapters(c *gin.Context)
@@ -7351,6 +7448,19 @@ func (siw *ServerInterfaceWrapper) SetCapacity(c *gin.Context) {
 	}
 
 	siw.Handler.SetCapacity(c)
+}
+
+// GetEngineMatrix operation middleware
+func (siw *ServerInterfaceWrapper) GetEngineMatrix(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetEngineMatrix(c)
 }
 
 // ListAdapters operation middleware
@@ -10490,6 +10600,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/models", wrapper.ListModels)
 	router.POST(options.BaseURL+"/model-versions", wrapper.RegisterModelVersion)
 	router.GET(options.BaseURL+"/instances", wrapper.ListInstances)
+	router.GET(options.BaseURL+"/engine-matrix", wrapper.GetEngineMatrix)
 	router.POST(options.BaseURL+"/pools/:pool/instances", wrapper.AddInstance)
 	router.DELETE(options.BaseURL+"/pools/:pool/instances/:name", wrapper.RemoveInstance)
 	router.PATCH(options.BaseURL+"/pools/:pool/instances/:name", wrapper.ChangeInstance)

@@ -56,6 +56,7 @@ const words = {
     rollouts: 'Rollouts',
     knowledge: 'Knowledge bases',
     policies: 'Policies',
+    engines: 'Engines',
     system: 'System',
     approvals: 'Approvals',
     tenants: 'Tenants',
@@ -155,6 +156,7 @@ const words = {
     rollouts: '灰度发布',
     knowledge: '知识库',
     policies: '治理策略',
+    engines: '引擎',
     system: '系统',
     approvals: '审批',
     tenants: '租户',
@@ -507,7 +509,7 @@ async function others(page, w, tag) {
   await page.getByRole('img', { name: new RegExp(w.tokens) }).locator('canvas').waitFor();
   await page.getByRole('row').filter({ hasText: w.total }).waitFor();
   await page.getByRole('cell', { name: 'smollm2-135m-instruct' }).first().waitFor();
-  for (const name of /** @type {const} */ (['usage', 'rollouts', 'knowledge', 'policies', 'system', 'approvals', 'tenants', 'organisations'])) {
+  for (const name of /** @type {const} */ (['usage', 'rollouts', 'knowledge', 'policies', 'engines', 'system', 'approvals', 'tenants', 'organisations'])) {
     await open(page, w[name]);
     await heading(page, w[name]);
     await settled(page);
@@ -515,7 +517,25 @@ async function others(page, w, tag) {
     await picture(page, `${tag}-${name}`);
     await accessible(page, name);
     if (name === 'policies') await trial(page, w, tag);
+    if (name === 'engines') await engines(page, tag);
   }
+}
+
+/** The matrix has a cell for what the engine does; what is known of it opens, and a narrow window scrolls nothing but the table. @param {Page} page @param {string} tag */
+async function engines(page, tag) {
+  await page.locator('button.cell:not(.no)').first().click();
+  await page.locator('.cell-detail').waitFor();
+  await picture(page, `${tag}-engines-cell`);
+  await accessible(page, 'engines cell');
+  await page.keyboard.press('Escape');
+  await page.locator('.cell-detail').waitFor({ state: 'hidden' });
+  const before = page.viewportSize();
+  await page.setViewportSize({ width: 390, height: 844 });
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.ok(wide <= 0, `the page is ${wide} pixels too wide`);
+  await picture(page, `${tag}-engines-narrow`);
+  await accessible(page, 'engines, narrow');
+  if (before) await page.setViewportSize(before);
 }
 
 /**

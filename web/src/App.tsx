@@ -30,6 +30,7 @@ const ServiceAccounts = lazy(() => import('./pages/ServiceAccounts'));
 const Users = lazy(() => import('./pages/Users'));
 const Organisations = lazy(() => import('./pages/Organisations'));
 const Tenants = lazy(() => import('./pages/Tenants'));
+const Engines = lazy(() => import('./pages/Engines'));
 const System = lazy(() => import('./pages/System'));
 
 function newRouter() {
@@ -53,6 +54,7 @@ function newRouter() {
           { path: '/policies', element: <Policies /> },
           { path: '/rollouts', element: <Rollouts /> },
           { path: '/rollouts/:id', element: <Rollout /> },
+          { path: '/engines', element: <Engines /> },
           { path: '/system', element: <System /> },
           { path: '*', element: <Navigate to="/" replace /> },
         ],

@@ -2245,6 +2245,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/engine-matrix": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What each instance of every pool can do, as the router decides it
+         * @description One row for each pool, instance and model, from the capability contract of the engine, and from the engine's own list of models where there is none. It asks no engine. `usable` says whether a request that needs the feature is sent there: `depends` means that the condition speaks of the request, or of what the instance has to do.
+         */
+        get: operations["getEngineMatrix"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/pools/{pool}/instances": {
         parameters: {
             query?: never;
@@ -4863,6 +4883,73 @@ export interface components {
         };
         InstanceList: {
             items: components["schemas"]["Instance"][];
+        };
+        EngineMatrix: {
+            /** @description Every feature, in order */
+            features: string[];
+            rows: components["schemas"]["EngineMatrixRow"][];
+        };
+        EngineMatrixRow: {
+            pool: string;
+            instance: string;
+            /** @description native, worker or remote */
+            kind: string;
+            /** @description The dialect of an upstream */
+            profile?: string;
+            /** @description Of the instance: ready, or why it takes nothing */
+            state: string;
+            /** @description As the instance lists it */
+            model: string;
+            /** @description As the engine knows it */
+            engine_model: string;
+            /** @description contract, or listed where nothing is known but what the engine lists */
+            evidence: string;
+            engine?: string;
+            version?: string;
+            /** @description An SPDX id, or proprietary */
+            licence?: string;
+            device?: components["schemas"]["EngineDevice"];
+            /** @description The parts of requests that it works on. Only one that works on all of a request, which is joint, is sent requests */
+            roles?: string[];
+            /** @description The longest prompt and completion together */
+            context_tokens?: number;
+            /** @description What the model's maker demands of whoever runs it */
+            demanded?: string[];
+            modes: components["schemas"]["EngineMatrixMode"][];
+            /** @description One for each feature, in their order */
+            cells: components["schemas"]["EngineMatrixCell"][];
+        };
+        EngineDevice: {
+            vendor?: string;
+            family?: string;
+            generation?: string;
+        };
+        EngineMatrixMode: {
+            /** @description eager, graph or piecewise */
+            mode: string;
+            status: string;
+            grade: string;
+            when?: string;
+            source?: string;
+        };
+        EngineMatrixCell: {
+            feature: string;
+            /** @description What the grade bears out: reproducible, validated, claimed, listed, roadmap or missing */
+            status: string;
+            /** @description E0 named only, E1 documented, E2 a simulator of what is documented, E3 real software ran, E4 on the target hardware */
+            grade: string;
+            /** @description Who guarantees it: platform, engine or control-plane */
+            owner?: string;
+            /** @description The condition under which it holds */
+            when?: string;
+            /** @description What becomes of it where its condition does not hold: refused, ignored, differs or same. Absent: not known */
+            fallback?: string;
+            source?: string;
+            note?: string;
+            /** @description yes, no or depends */
+            usable: string;
+            /** @description Why not, or why it depends: missing, roadmap, grade, condition, unknown or listing */
+            why?: string;
         };
         NewAdapter: {
             /** @description What callers ask for */
@@ -8989,6 +9076,27 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["InstanceList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getEngineMatrix: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The matrix, by pool, instance and model */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EngineMatrix"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];

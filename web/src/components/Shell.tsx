@@ -6,6 +6,7 @@ import {
   BarChartOutlined,
   BranchesOutlined,
   CheckCircleOutlined,
+  ClusterOutlined,
   DashboardOutlined,
   EyeOutlined,
   FileProtectOutlined,
@@ -54,6 +55,7 @@ const entries = [
   { path: 'approvals', key: 'approvals', icon: <CheckCircleOutlined />, permission: 'approvals.give' },
   { path: 'policies', key: 'policies', icon: <FileProtectOutlined />, permission: 'policy.read' },
   { path: 'rollouts', key: 'rollouts', icon: <BranchesOutlined />, permission: 'rollout.read' },
+  { path: 'engines', key: 'engines', icon: <ClusterOutlined />, permission: 'system.read' },
   { path: 'system', key: 'system', icon: <SettingOutlined />, permission: 'system.read' },
 ] as const;
 

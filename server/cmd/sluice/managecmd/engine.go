@@ -23,7 +23,7 @@ func (a *app) engineCommand() *cobra.Command {
 	flags.Register(cmd, a.App)
 	adapters := &cobra.Command{Use: "adapters", Short: cli.Both("cli.engine_adapters.short")}
 	adapters.AddCommand(a.loadAdapterCommand(&flags), a.listAdaptersCommand(&flags), a.unloadAdapterCommand(&flags))
-	cmd.AddCommand(a.schedulerCommand(&flags), a.stepsCommand(&flags), adapters, a.instancesCommand(&flags))
+	cmd.AddCommand(a.schedulerCommand(&flags), a.stepsCommand(&flags), adapters, a.instancesCommand(&flags), a.matrixCommand(&flags))
 	return cmd
 }
 
