@@ -66,6 +66,9 @@ func (p *parts) member(in config.Instance) pool.Member {
 	if w := p.workers[in.Engine]; w != nil {
 		m.Kind, m.Engine = pool.KindWorker, workerInstance{w}
 	}
+	if i := slices.IndexFunc(p.cfg.Engines.Remote, func(r config.Remote) bool { return r.Name == in.Engine }); i >= 0 {
+		m.Profile = p.cfg.Engines.Remote[i].Dialect()
+	}
 	return m
 }
 

@@ -107,6 +107,9 @@ type ModelConfig struct {
 // dialectOpenAI is the profile of an upstream of which nothing more is known.
 const dialectOpenAI = "openai"
 
+// Dialect returns the profile that the upstream is looked at by, which is that of its first model.
+func (c Config) Dialect() string { return cmp.Or(c.Models[0].Dialect, dialectOpenAI) }
+
 // profiles returns the set that dialects are looked up in.
 func (c Config) profiles() (*profile.Set, error) {
 	if c.Profiles != nil {

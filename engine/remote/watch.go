@@ -38,11 +38,13 @@ func (e *Engine) watch(dial dial) error {
 		return err
 	}
 	connect := connects(dial, address, e.cfg.ConnectTimeout)
-	p := e.models[0].profile
-	for _, m := range e.models {
-		if m.ID == e.cfg.Models[0].ID {
-			p = m.profile
-		}
+	known, err := e.cfg.profiles()
+	if err != nil {
+		return err
+	}
+	p, err := known.Get(e.cfg.Dialect())
+	if err != nil {
+		return err
 	}
 	if p.Cloud {
 		p = &profile.Profile{Name: p.Name}
