@@ -291,7 +291,7 @@ func (e *Engine) Models(ctx context.Context) ([]engine.Model, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := e.reach.state(); err != nil { //nolint:contextcheck // a look outlives the question that began it
+	if err := e.reach.state(); err != nil {
 		return nil, fault.Wrap(err, fault.CodeEngineUnavailable, e.models[0].ID)
 	}
 	version := e.version()
