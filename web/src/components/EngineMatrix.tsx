@@ -173,7 +173,10 @@ function CellButton({ name, row, cell }: { name: string; row: Row; cell: Cell })
   const look = lookOf(cell);
   const grade = look === 'no' || look === 'listed' ? '' : ` ${cell.grade}`;
   return (
-    <Popover trigger="click" open={open} onOpenChange={setOpen} destroyOnHidden title={`${name} · ${nameOf(row)}`} content={<Detail row={row} cell={cell} />}>
+    <Popover
+      trigger="click" open={open} onOpenChange={setOpen} destroyOnHidden getPopupContainer={(b) => b.closest('main') ?? document.body}
+      title={`${name} · ${nameOf(row)}`} content={<Detail row={row} cell={cell} />}
+    >
       <button
         type="button" className={`cell ${look}`} aria-expanded={open} aria-label={`${name}, ${nameOf(row)}, ${row.model}: ${label('cellLook', look)}${grade}`}
         onKeyDown={(e) => e.key === 'Escape' && setOpen(false)}
@@ -195,7 +198,7 @@ function Detail({ row, cell }: { row: Row; cell: Cell }) {
     [t('engines.usable'), label('cellUsable', cell.usable)],
     [t('engines.why'), cell.why && label('cellWhy', cell.why)],
     [t('engines.status'), label('cellStatus', cell.status)],
-    [t('engines.grade'), label('grade', cell.grade)],
+    [t('engines.grade'), `${cell.grade} · ${label('grade', cell.grade)}`],
     [t('engines.fallback'), cell.when ? label('fallback', cell.fallback ?? 'unknown') : undefined],
     [t('engines.owner'), cell.owner && label('guarantor', cell.owner)],
     [t('engines.source'), cell.source],

@@ -77,7 +77,7 @@ describe('Engines', () => {
       expect(found).toBeTruthy();
       return found!;
     });
-    for (const text of ['batch <= 8', 'docs-tools', 'with its own parser', 'the engine', '0.11.0', 'it is dropped without a word', 'documented by its owner']) within(detail).getByText(text);
+    for (const text of ['batch <= 8', 'docs-tools', 'with its own parser', 'the engine', '0.11.0', 'it is dropped without a word', 'E1 · documented by its owner']) within(detail).getByText(text);
   });
 
   it('filters by pool and by what is usable now', async () => {
