@@ -116,11 +116,7 @@ func (r *run) asksFor() capability.Needs {
 	case route.Score:
 		return capability.Of(&engine.ScoreRequest{})
 	default:
-		n := capability.Of(r.received.request(route.Defaults{}))
-		if r.call.MaxTokens != nil {
-			n.OutputTokens = *r.call.MaxTokens
-		}
-		return n
+		return capability.Of(r.received.request(route.Defaults{})) // engines cut the completion to the room that there is
 	}
 }
 

@@ -8,7 +8,8 @@ type Verdicts struct {
 	contract *Contract
 	model    string
 	always   map[Feature]bool // what may be used in any state
-	limits   bool             // there is more to ask than features
+	most     int              // tokens in any state; 0: no bound
+	limits   bool             // there is more to ask
 }
 
 // For returns the verdicts for a model, by the name that the engine knows it by. The contract must not change any more.
@@ -19,9 +20,18 @@ func (c *Contract) For(model string) *Verdicts {
 			_, v.always[f] = cell.Holds(E1, nil)
 		}
 	}
-	v.limits = c.Context.MaxIn.Known || c.Context.MaxOut.Known || c.Exec.Buckets.Known || c.Modalities.MaxImages.Known || c.Roles.Known || len(c.Demands) > 0
+	most := c.Context.MaxIn
 	for i := range c.Models {
-		v.limits = v.limits || c.Models[i].MaxIn.Known && matches(c.Models[i].Match, model)
+		if m := c.Models[i].MaxIn; m.Known && matches(c.Models[i].Match, model) {
+			v.limits = v.limits || !m.When.IsZero() // which row counts depends on the state
+			most = m
+			break
+		}
+	}
+	v.limits = v.limits || most.Known && (!most.When.IsZero() || most.Value <= 0) ||
+		c.Context.MaxOut.Known || c.Exec.Buckets.Known || c.Modalities.MaxImages.Known || c.Roles.Known || len(c.Demands) > 0
+	if most.Known {
+		v.most = most.Value
 	}
 	return v
 }
@@ -51,7 +61,8 @@ func (v *Verdicts) Demanded() []Feature { return v.contract.needed(Needs{Model: 
 // Meets reports whether a request with these needs may be sent to the instance while it runs a batch of so many requests, this one among them, and if
 // not, why. The model is that of the verdicts, whatever the needs name.
 func (v *Verdicts) Meets(n *Needs, batch int) (bool, Reason) {
-	if !v.limits && n.Adapter == "" && n.LowBit == "" && n.Role == "" && n.Least <= E1 && !n.Strict && v.allAlways(n.Features) {
+	fits := v.most == 0 || n.PromptTokens+max(n.OutputTokens, 1) <= v.most
+	if fits && !v.limits && n.Adapter == "" && n.LowBit == "" && n.Role == "" && n.Least <= E1 && !n.Strict && v.allAlways(n.Features) {
 		return true, Reason{}
 	}
 	asked := *n

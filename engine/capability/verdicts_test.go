@@ -18,7 +18,7 @@ func TestVerdictsAgree(t *testing.T) {
 		conditions := map[string]made{}
 		c, needs, batch := randomContract(t, r, conditions), randomNeeds(r), r.IntN(4)
 		if n%2 == 0 { // those that ask for features alone are the ones that are decided beforehand
-			needs = capability.Needs{Features: needs.Features}
+			needs = capability.Needs{Features: needs.Features, PromptTokens: needs.PromptTokens, OutputTokens: needs.OutputTokens}
 		}
 		model := pick(r, "m", "other")
 		v := c.For(model)
@@ -46,7 +46,9 @@ func TestVerdictsAgree(t *testing.T) {
 
 // TestVerdictsAllocateNothing: they are asked for every request.
 func TestVerdictsAllocateNothing(t *testing.T) {
-	v := capability.Own(engine.Model{CanGenerate: true, HasTools: true, HasSampling: true}).For("m")
+	c := capability.Own(engine.Model{CanGenerate: true, HasTools: true, HasSampling: true})
+	c.Context.MaxIn = capability.Know(4096)
+	v := c.For("m")
 	n := &capability.Needs{Features: []capability.Feature{capability.Chat, capability.Stream, capability.Tools, capability.TopK}, OutputTokens: 100}
 	if got := testing.AllocsPerRun(100, func() {
 		if ok, why := v.Meets(n, 3); !ok {

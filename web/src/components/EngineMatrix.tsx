@@ -5,10 +5,10 @@ import { useTranslation } from 'react-i18next';
 import type { Schema } from '../api/client';
 import { useLabel, useLanguage } from '../i18n';
 import { count } from '../lib/format';
-import { type Cell, cellOf, type Filter, filterFeatures, filterRows, groupOf, groups, type Look, lookOf, modeCell, nameOf, type Row, rowKey } from '../lib/matrix';
+import { type Cell, cellOf, type Filter, filterFeatures, filterRows, groupOf, groups, type Shown, shownAs, modeCell, nameOf, type Row, rowKey } from '../lib/matrix';
 
 const nothing: Filter = { features: [], usable: false };
-const signs: Record<Look, string> = { measured: '✓', claimed: '○', listed: '◦', depends: '?', no: '–' };
+const signs: Record<Shown, string> = { measured: '✓', claimed: '○', listed: '◦', depends: '?', no: '–' };
 
 /** What each instance can do: features downwards, instances across, and in each cell how well it is known. */
 export function EngineMatrix({ matrix }: { matrix: Schema['EngineMatrix'] }) {
@@ -170,19 +170,19 @@ function Line({ name, id, rows, cell }: { name: string; id: string; rows: Row[];
 function CellButton({ name, row, cell }: { name: string; row: Row; cell: Cell }) {
   const label = useLabel();
   const [open, setOpen] = useState(false);
-  const look = lookOf(cell);
-  const grade = look === 'no' || look === 'listed' ? '' : ` ${cell.grade}`;
+  const shown = shownAs(cell);
+  const grade = shown === 'no' || shown === 'listed' ? '' : ` ${cell.grade}`;
   return (
     <Popover
       trigger="click" open={open} onOpenChange={setOpen} destroyOnHidden getPopupContainer={(b) => b.closest('main') ?? document.body}
       title={`${name} · ${nameOf(row)}`} content={<Detail row={row} cell={cell} />}
     >
       <button
-        type="button" className={`cell ${look}`} aria-expanded={open} aria-label={`${name}, ${nameOf(row)}, ${row.model}: ${label('cellLook', look)}${grade}`}
+        type="button" className={`cell ${shown}`} aria-expanded={open} aria-label={`${name}, ${nameOf(row)}, ${row.model}: ${label('cellShown', shown)}${grade}`}
         onKeyDown={(e) => e.key === 'Escape' && setOpen(false)}
       >
         <span aria-hidden>
-          {signs[look]}
+          {signs[shown]}
           {grade}
         </span>
       </button>
@@ -232,17 +232,17 @@ function Detail({ row, cell }: { row: Row; cell: Cell }) {
 function Legend() {
   const { t } = useTranslation();
   const label = useLabel();
-  const looks: Look[] = ['measured', 'claimed', 'listed', 'depends', 'no'];
+  const all: Shown[] = ['measured', 'claimed', 'listed', 'depends', 'no'];
   return (
     <details open>
       <summary>{t('engines.legend')}</summary>
       <ul className="legend">
-        {looks.map((l) => (
+        {all.map((l) => (
           <li key={l}>
             <span className={`cell ${l}`} aria-hidden>
               {signs[l]}
             </span>{' '}
-            {label('cellLookHelp', l)}
+            {label('cellShownHelp', l)}
           </li>
         ))}
       </ul>

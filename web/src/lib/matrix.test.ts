@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
 import en from '../locales/en.json';
-import { type Cell, filterFeatures, filterRows, groupOf, judge, lookOf, type Row } from './matrix';
+import { type Cell, filterFeatures, filterRows, groupOf, judge, shownAs, type Row } from './matrix';
 
 const cell = (feature: string, more: Partial<Cell> = {}): Cell => ({ feature, status: 'validated', grade: 'E3', usable: 'yes', ...more });
 const row = (more: Partial<Row>): Row => ({ pool: 'chat', instance: 'a', kind: 'remote', state: 'ready', model: 'm', engine_model: 'm', evidence: 'contract', modes: [], cells: [], ...more });
@@ -46,7 +46,7 @@ describe('a route', () => {
 
   it('is closed where a newer server gives a reason or an answer that this page does not know', () => {
     expect(judge(row({ cells: [cell('chat', { usable: 'no', why: 'moon' })] }), { features: ['chat'] }).no).toHaveLength(1);
-    expect(lookOf(cell('chat', { usable: 'perhaps' }))).toBe('no');
+    expect(shownAs(cell('chat', { usable: 'perhaps' }))).toBe('no');
   });
 });
 

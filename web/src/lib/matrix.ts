@@ -21,10 +21,10 @@ const placed: Partial<Record<string, Group>> = {
 /** Where a feature stands in the table. One that a newer server has stands under "other". */
 export const groupOf = (feature: string): Group => placed[feature.split('.')[0]!] ?? 'other';
 
-/** How a cell looks: measured and claimed may be used, listed is what the engine says and nobody else, depends asks a condition. */
-export type Look = 'measured' | 'claimed' | 'listed' | 'depends' | 'no';
+/** How a cell is shown: measured and claimed may be used, listed is what the engine says and nobody else, depends asks a condition. */
+export type Shown = 'measured' | 'claimed' | 'listed' | 'depends' | 'no';
 
-export function lookOf(cell: Cell): Look {
+export function shownAs(cell: Cell): Shown {
   if (cell.usable === 'depends') return 'depends';
   if (cell.usable !== 'yes') return 'no';
   if (cell.status === 'listed') return 'listed';

@@ -1,6 +1,7 @@
 package managecmd
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -104,13 +105,12 @@ func (a *app) addInstanceCommand(flags *cli.RemoteFlags) *cobra.Command {
 
 // readModels adds the models that a file lists. It refuses members that the API does not have: a misspelt ability would not be there.
 func readModels(path string, into *[]adminapi.InstanceModel) error {
-	f, err := os.Open(path)
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return cli.Failed("cli.instances_add.unread", err)
 	}
-	defer f.Close()
 	var more []adminapi.InstanceModel
-	d := json.NewDecoder(f)
+	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&more); err != nil {
 		return cli.Failed("cli.instances_add.unread", fmt.Errorf("%s: %w", path, err))
