@@ -94,7 +94,7 @@ const maxStale = 3
 func (x *httpCall) send(path string, body any) error {
 	for stale := 0; ; stale++ {
 		var kept, answered atomic.Bool
-		resp, err := x.do(path, body, &httptrace.ClientTrace{
+		resp, err := x.do(path, body, &httptrace.ClientTrace{ //nolint:bodyclose // end closes it
 			GotConn:              func(c httptrace.GotConnInfo) { kept.Store(c.Reused) },
 			WroteRequest:         func(httptrace.WroteRequestInfo) { x.sent.Store(true) },
 			GotFirstResponseByte: func() { answered.Store(true) },
@@ -131,7 +131,7 @@ func (x *httpCall) do(path string, body any, trace *httptrace.ClientTrace) (*htt
 	if key := x.e.cfg.APIKey.Reveal(); key != "" {
 		req.Header.Set("Authorization", "Bearer "+key)
 	}
-	return x.e.client.Do(req) //nolint:bodyclose // end closes it
+	return x.e.client.Do(req)
 }
 
 // accept takes the reply, which end closes.

@@ -15,7 +15,8 @@ func TestMatrixIsPrinted(t *testing.T) {
 	engine, version, vendor := "vllm", "0.11.0", "huawei"
 	rows := []adminapi.EngineMatrixRow{
 		{Pool: "chat", Instance: "gpu-1", Model: "qwen", State: "ready", Engine: &engine, Version: &version, Device: &adminapi.EngineDevice{Vendor: &vendor}, Cells: []adminapi.EngineMatrixCell{
-			{Feature: "chat", Status: "validated", Grade: "E3", Usable: "yes"}, {Feature: "tools", Status: "claimed", Grade: "E1", Usable: "depends"},
+			{Feature: "chat", Status: "validated", Grade: "E3", Usable: "yes"},
+			{Feature: "tools", Status: "claimed", Grade: "E1", Usable: "depends"},
 			{Feature: "echo", Status: "claimed", Grade: "E2", Usable: "no"},
 		}},
 		{Pool: "chat", Instance: "old", Model: "qwen", State: "sick", Cells: []adminapi.EngineMatrixCell{{Feature: "chat", Status: "listed", Grade: "E0", Usable: "yes"}}},
