@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // generate runs the prompt of a text on the instance that was chosen. While nothing that works on it has had it, another one gets it.
@@ -26,11 +27,14 @@ func (r *run) generateOnce(ctx context.Context, yield func(engine.Event, error) 
 	i.Begin()
 	ended := context.Canceled // by a consumer that stops or panics
 	defer func() { i.End(ended) }()
+	begun := false
 	for ev, err := range i.Engine.Generate(ctx, r.prompt.text) {
-		if errors.Is(err, engine.ErrNotReached) && r.moveOn(ctx) {
+		short := !begun && fault.Is(err, fault.CodeContextLength) // others may have more room
+		if (short || errors.Is(err, engine.ErrNotReached)) && r.moveOn(ctx) {
 			ended = err
 			return true
 		}
+		begun = begun || !ev.Empty()
 		if !yield(ev, err) {
 			if err != nil || ev.Usage != nil {
 				ended = err

@@ -198,7 +198,7 @@ func claimed(features ...capability.Feature) map[capability.Feature]capability.C
 }
 
 // contractWorld is a world whose router places requests in a pool of instances with contracts.
-func contractWorld(t *testing.T, instances ...*contracted) *world {
+func contractWorld(t *testing.T, instances ...*contracted) (*world, *pool.Set) {
 	t.Helper()
 	w, set := newWorld(t, nil), &pool.Set{}
 	var members []pool.Member
@@ -209,7 +209,7 @@ func contractWorld(t *testing.T, instances ...*contracted) *world {
 	set.Replace("p", members)
 	set.Refresh(t.Context())
 	w.deps.Router = placingRouter{w, set}
-	return w
+	return w, set
 }
 
 // placingRouter chooses among the instances as the router does.
@@ -235,7 +235,7 @@ func (r placingRouter) Pick(a route.Ask) (route.Choice, error) {
 // is not there; and a refusal names the member of the request.
 func TestNeedsAreMet(t *testing.T) {
 	plain, able := &contracted{}, &contracted{}
-	w := contractWorld(t, plain, able)
+	w, set := contractWorld(t, plain, able)
 	basic := []capability.Feature{capability.Chat, capability.Completions, capability.Stream, capability.Stop}
 	plain.knows(claimed(basic...))
 	able.knows(claimed(append(basic, capability.Seed)...))
@@ -279,10 +279,16 @@ func TestNeedsAreMet(t *testing.T) {
 	}
 
 	busy := claimed(basic...)
-	busy[capability.Seed] = capability.Cell{Status: capability.Claimed, Grade: capability.E1, Owner: capability.OwnerEngine, When: condition(t, "batch > 5")}
+	busy[capability.Seed] = capability.Cell{Status: capability.Claimed, Grade: capability.E1, Owner: capability.OwnerEngine, When: condition(t, "batch <= 1")}
 	plain.knows(busy)
+	other := set.Instances("p")[0]
+	other.Begin()
 	if err := ask(true); !fault.Is(err, fault.CodeEngineOverloaded) {
-		t.Errorf("%v: it can, with another load", err)
+		t.Errorf("%v: it can, with less to do", err)
+	}
+	other.End(nil)
+	if err := ask(true); err != nil {
+		t.Errorf("%v: it has nothing else to do", err)
 	}
 }
 
@@ -307,6 +313,13 @@ func TestLongerInstanceServes(t *testing.T) {
 	if a, err := r.Collect(); err != nil || a.Choices[0].Text == "" || short.prepared != 1 {
 		t.Errorf("%+v, %v", a, err)
 	}
+	w, _ = pooledWorld(t, &curt{}, enginetest.NewScripted(nil)) // one that says so when it is asked for the answer
+	if r, err = w.Chat(t.Context(), call("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := r.Collect(); err != nil || a.Choices[0].Text == "" {
+		t.Errorf("%+v, %v", a, err)
+	}
 	w, _ = pooledWorld(t, short)
 	if _, err := w.Chat(t.Context(), call("hello")); !fault.Is(err, fault.CodeContextLength) || errors.Is(err, engine.ErrNotReached) {
 		t.Error(err)
@@ -323,4 +336,15 @@ type narrow struct {
 func (n *narrow) Prepare(context.Context, engine.Work) (*engine.Prompt, error) {
 	n.prepared++
 	return nil, fault.New(fault.CodeContextLength, 4, 5)
+}
+
+// curt is an engine that prepares every prompt, and finds it too long when it runs.
+type curt struct{ engine.Engine }
+
+func (c *curt) Prepare(ctx context.Context, w engine.Work) (*engine.Prompt, error) {
+	return enginetest.NewScripted(nil).Prepare(ctx, w)
+}
+
+func (c *curt) Generate(context.Context, *engine.Prompt) iter.Seq2[engine.Event, error] {
+	return func(yield func(engine.Event, error) bool) { yield(engine.Event{}, fault.New(fault.CodeContextLength, 4, 5)) }
 }

@@ -45,7 +45,7 @@ func (r *run) route(ctx context.Context) error {
 type demand struct {
 	run   *run
 	needs capability.Needs
-	unmet capability.Reason // one that passes, else the last
+	unmet capability.Reason // of one that is busy, else of the last
 }
 
 // fits reports whether an instance can do all that is asked and is for the caller: by what it lists of the model, and by what is known of it. It is
@@ -63,7 +63,7 @@ func (d *demand) fits(o pool.Offer) bool {
 		return true
 	}
 	ok, why := o.Known.Meets(&d.needs, o.Batch)
-	if !ok && !d.unmet.Passes() {
+	if !ok && !d.unmet.Busy {
 		d.unmet = why
 	}
 	return ok
@@ -78,7 +78,7 @@ func (d *demand) refusal() error {
 	case why.Why == capability.WhyContext:
 		most, _ := strconv.Atoi(why.Detail)
 		return fault.New(fault.CodeContextLength, most, d.needs.PromptTokens+d.needs.OutputTokens).WithParam("messages")
-	case why.Passes():
+	case why.Busy:
 		return fault.New(fault.CodeEngineOverloaded, model).WithRetryAfter(time.Second)
 	default:
 		return fault.New(fault.CodeUnsupported, why.Parameter(), why.Phrase()).WithParam(why.Parameter())
@@ -116,7 +116,11 @@ func (r *run) asksFor() capability.Needs {
 	case route.Score:
 		return capability.Of(&engine.ScoreRequest{})
 	default:
-		return capability.Of(r.received.request(route.Defaults{})) // engines cut the completion to the room that there is
+		n := capability.Of(r.received.request(route.Defaults{}))
+		if r.call.MaxTokens != nil {
+			n.OutputTokens = *r.call.MaxTokens
+		}
+		return n
 	}
 }
 

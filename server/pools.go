@@ -45,7 +45,7 @@ func (p *parts) openInstance(s instances.Spec, networks []string, key keyring.Cr
 	for _, m := range s.Models {
 		cfg.Models = append(cfg.Models, remote.ModelConfig{
 			ID: m.ID, Upstream: m.Upstream, ContextTokens: m.ContextTokens, EmbedDim: m.EmbedDim, Digest: m.Digest, Precision: m.Precision,
-			Logprobs: m.Logprobs, Tools: m.Tools, Formats: m.Formats, Sampling: m.Sampling, Rerank: m.Rerank, Dialect: s.Dialect,
+			Logprobs: m.Logprobs, Tools: m.Tools, Formats: m.Formats, Sampling: m.Sampling, Seed: m.Seed, Choices: m.Choices, Rerank: m.Rerank, Dialect: s.Dialect,
 		})
 	}
 	if err := cfg.Validate(); err != nil {

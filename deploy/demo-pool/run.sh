@@ -2,6 +2,7 @@
 # Starts three simulated engines, one native worker and a gateway that puts them behind one name, asks it for a few answers, and goes on until Ctrl-C.
 # Needs bin/sluice and its models (make build pull). DATA names the data directory; without it, one that is removed in the end.
 set -euo pipefail
+[ -z "${DATA:-}" ] || { mkdir -p "$DATA"; DATA=$(realpath "$DATA"); }
 cd "$(dirname "$0")"
 sluice=$(cd ../..; pwd)/bin/sluice
 listen=${LISTEN:-127.0.0.1:8080}
@@ -18,7 +19,8 @@ end() {
 trap end EXIT
 trap 'exit 130' INT TERM
 
-sed "s#@DATA@#$DATA#" sluice.yaml > "$DATA/sluice.yaml"
+text=$(< sluice.yaml)
+printf '%s\n' "${text//@DATA@/"$DATA"}" > "$DATA/sluice.yaml"
 "$sluice" simulate --file fleet.yaml > "$DATA/simulators.log" 2>&1 & pids+=($!)
 "$sluice" engine serve --config worker.yaml --data "$DATA" > "$DATA/worker.log" 2>&1 & pids+=($!)
 ready=$DATA/ready.json
@@ -51,10 +53,10 @@ password = secrets.token_urlsafe(15)  # the first start demands a new one
 session = ask("POST", "/api/v1/me/password", session, {"current_password": started["admin_password"], "new_password": password})["access_token"]
 try:
     ask("POST", "/api/v1/model-versions", session, {"model": "pool", "version": "v1", "engine": "demo", "engine_model": "smollm2-135m-instruct"})
+    for n in range(8):
+        ask("POST", "/v1/chat/completions", started["api_key"], {"model": "pool@v1", "max_tokens": 8, "messages": [{"role": "user", "content": f"Say {n}."}]})
 except urllib.error.HTTPError as error:
-    sys.exit(f"register the version: {error.code} {error.read().decode()}")
-for n in range(8):
-    ask("POST", "/v1/chat/completions", started["api_key"], {"model": "pool@v1", "max_tokens": 8, "messages": [{"role": "user", "content": f"Say {n}."}]})
+    sys.exit(f"{error.url}: {error.code} {error.read().decode()}")
 for i in ask("GET", "/api/v1/instances", session)["items"]:
     if i["pool"] == "demo":
         print(f'{i["name"]:8} {i["kind"]:8} {i.get("profile", ""):8} {i["state"]:9} weight {i["weight"]}')

@@ -50,9 +50,14 @@ func (c *Contract) stateOf(n Needs, s State) State {
 	if n.Model != "" {
 		out["model"] = n.Model
 	}
-	out["prompt_tokens"], out["images"] = strconv.Itoa(n.PromptTokens), strconv.Itoa(n.Images)
+	out["images"] = strconv.Itoa(n.Images)
+	if n.PromptTokens > 0 {
+		out["prompt_tokens"] = strconv.Itoa(n.PromptTokens)
+	}
 	if n.OutputTokens > 0 {
 		out["output_tokens"] = strconv.Itoa(n.OutputTokens)
+	}
+	if n.PromptTokens > 0 && n.OutputTokens > 0 {
 		out["total_tokens"] = strconv.Itoa(n.PromptTokens + n.OutputTokens)
 	}
 	return out
@@ -291,7 +296,7 @@ func generation(q *engine.Request) Needs {
 	n := Needs{Model: string(q.Model), OutputTokens: q.MaxTokens}
 	calls := len(q.Tools) > 0
 	for _, m := range q.Messages {
-		calls = calls || len(m.ToolCalls) > 0 || m.ToolCallID != ""
+		calls = calls || len(m.ToolCalls) > 0
 	}
 	f := q.Format
 	if f == nil {

@@ -1,7 +1,6 @@
 package capability
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/sluice-project/sluice/engine"
@@ -12,7 +11,7 @@ import (
 type Needs struct {
 	Model    string    `json:"model"`
 	Features []Feature `json:"features,omitempty"` // each once
-	// PromptTokens is the length of the prompt, or a bound of it; OutputTokens is the longest completion, 0 if the request names none.
+	// PromptTokens is the length of the prompt, 0 if nobody has counted it yet; OutputTokens is the longest completion, 0 if the request names none.
 	PromptTokens int    `json:"prompt_tokens,omitempty"`
 	OutputTokens int    `json:"output_tokens,omitempty"`
 	Images       int    `json:"images,omitempty"`
@@ -49,11 +48,7 @@ type Reason struct {
 	Feature Feature   `json:"feature,omitempty"`
 	Detail  string    `json:"detail,omitempty"` // the condition, the grade, or the limit; never text of a request
 	When    Condition `json:"-"`
-}
-
-// Passes reports whether the reason lies in what the instance runs at the moment.
-func (r Reason) Passes() bool {
-	return r.Why == WhyCondition && slices.Contains(r.When.Names(), "batch")
+	Busy    bool      `json:"busy,omitempty"` // with less to do it would be met
 }
 
 // Parameter is the member of a request by which it asked for what is not met, as the API of OpenAI names it.

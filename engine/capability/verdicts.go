@@ -67,7 +67,11 @@ func (v *Verdicts) Meets(n *Needs, batch int) (bool, Reason) {
 	}
 	asked := *n
 	asked.Model = v.model
-	return v.contract.Meets(asked, State{"batch": strconv.Itoa(batch)})
+	ok, why := v.contract.Meets(asked, State{"batch": strconv.Itoa(batch)})
+	if !ok && batch > 1 {
+		why.Busy, _ = v.contract.Meets(asked, State{"batch": "1"})
+	}
+	return ok, why
 }
 
 func (v *Verdicts) allAlways(features []Feature) bool {

@@ -102,9 +102,17 @@ func TestReasonsNameParameters(t *testing.T) {
 			t.Errorf("%s: %s, want %s", f, got, want)
 		}
 	}
-	busy := capability.Reason{Why: capability.WhyCondition, When: parse(t, "batch <= 8 and mode == \"eager\"")}
-	other := capability.Reason{Why: capability.WhyCondition, When: parse(t, "mode == \"eager\"")}
-	if !busy.Passes() || other.Passes() {
-		t.Error("only what the instance runs passes")
+}
+
+// TestBusy: that an instance would meet the needs with less to do is told apart from that it would not.
+func TestBusy(t *testing.T) {
+	for when, want := range map[string]bool{"batch <= 8": true, `batch <= 8 and device.vendor == "huawei"`: false, "batch > 20": false} {
+		c := &capability.Contract{
+			Hardware: capability.Hardware{Vendor: capability.Know("nvidia")},
+			Features: map[capability.Feature]capability.Cell{capability.Seed: {Status: capability.Claimed, Grade: capability.E1, Owner: capability.OwnerEngine, When: parse(t, when)}},
+		}
+		if ok, why := c.For("m").Meets(&capability.Needs{Features: []capability.Feature{capability.Seed}}, 9); ok || why.Busy != want {
+			t.Errorf("%s: %t, busy %t", when, ok, why.Busy)
+		}
 	}
 }

@@ -116,7 +116,7 @@ func TestMixedLoad(t *testing.T) {
 	t.Error("the controller made no difference")
 }
 
-// A tenant with fifty open requests does not keep another one's single request waiting: hardly any of theirs is begun before it, of which 42 wait.
+// A tenant with fifty open requests does not keep another one's single request waiting: no more of theirs are begun before it than run at once, of which 42 wait.
 // How much longer its first token takes than on an idle engine is measured by make bench-serving, and simulated in sched.
 func TestOneAgainstFifty(t *testing.T) {
 	if testing.Short() {
@@ -141,7 +141,7 @@ func TestOneAgainstFifty(t *testing.T) {
 		}
 		leave()
 	}
-	if slices.Sort(overtook); overtook[2] > 4 {
+	if slices.Sort(overtook); overtook[2] > 8 {
 		t.Errorf("%v of the fifty were begun before the single ones", overtook)
 	}
 }

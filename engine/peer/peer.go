@@ -160,6 +160,9 @@ func errStatus(path string, status int) error {
 // errWithheld is wrapped by the error of a question that is not answered to us, whatever the engine would say.
 var errWithheld = errors.New("the question is not answered here")
 
+// silent reports whether a status says nothing of how the engine is: it is somebody else's, or says that we have asked in a wrong way.
+func silent(status int) bool { return status >= 300 && status < 500 || withheld(status) }
+
 // withheld reports whether a status says that there is no such path here, or that we may not ask: the profile does not fit, or a proxy stands in front
 // that lets some paths through.
 func withheld(status int) bool {
@@ -176,11 +179,11 @@ func (p *Peer) Health(ctx context.Context) (State, error) {
 	return state, err
 }
 
-// Look is Health for somebody who sends requests by it: where the path is not there, or we may not ask (404, 405, 401, 403, 501), the answer says nothing of
-// the engine, and the error is ErrNotTold.
+// Look is Health for somebody who sends requests by it: where the path is not there, or we may not ask (501 and what is between 300 and 499, but for what the
+// profile names), the answer says nothing of the engine, and the error is ErrNotTold.
 func (p *Peer) Look(ctx context.Context) (State, error) {
 	state, status, err := p.check(ctx, p.cfg.Profile.Health.Question())
-	if err == nil && state == NotReady && withheld(status) {
+	if err == nil && state == NotReady && silent(status) {
 		return NotReady, ErrNotTold
 	}
 	return state, err

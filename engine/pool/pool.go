@@ -7,7 +7,8 @@
 // says whether it works (passive). Who is not there gets no request. Who fails in a row is passed over for a while, unless nobody else is left:
 // the failures may be the requests' own.
 //
-// All of it is safe for concurrent use. Choosing runs no SQL, waits for nobody and allocates nothing.
+// All of it is safe for concurrent use. Choosing runs no SQL and waits for nobody; it allocates only where a
+// contract has conditions or bounds that depend on the load or the request.
 package pool
 
 import (

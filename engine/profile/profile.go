@@ -272,8 +272,10 @@ type Metrics struct {
 	Port   Port           `yaml:"port,omitempty" json:"port,omitempty"`
 	Format unified.Format `yaml:"format,omitempty" json:"format,omitempty"`
 	// Enable is what must be switched on for the page to be there.
-	Enable string      `yaml:"enable,omitempty" json:"enable,omitempty"`
-	Map    unified.Map `yaml:"map,omitempty" json:"map,omitempty"`
+	Enable string `yaml:"enable,omitempty" json:"enable,omitempty"`
+	// Consumed: what is read is gone for the next reader, so that nobody reads it but whom the operator has chosen.
+	Consumed bool        `yaml:"consumed,omitempty" json:"consumed,omitempty"`
+	Map      unified.Map `yaml:"map,omitempty" json:"map,omitempty"`
 	// Labels are labels that every series of the page has.
 	Labels map[string]string `yaml:"labels,omitempty" json:"labels,omitempty"`
 	Note   string            `yaml:"note,omitempty" json:"note,omitempty"`

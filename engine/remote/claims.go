@@ -82,12 +82,15 @@ func (m model) vouched() []capability.Feature {
 	if m.Tools {
 		out = append(out, capability.Tools)
 	}
+	if m.Choices {
+		out = append(out, capability.Choices)
+	}
 	for _, v := range []struct {
 		yes      bool
 		features []capability.Feature
 	}{
 		{m.Logprobs, []capability.Feature{capability.Logprobs, capability.TopLogprobs}},
-		{m.Deterministic, []capability.Feature{capability.Seed}},
+		{m.Seed || m.Deterministic, []capability.Feature{capability.Seed}},
 		{m.Formats, []capability.Feature{
 			capability.FormatObject, capability.FormatSchema, capability.FormatRegex, capability.FormatGrammar, capability.FormatChoice,
 		}},

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
@@ -96,16 +97,26 @@ func (x *httpCall) send(path string, body any) error {
 		var kept, answered atomic.Bool
 		resp, err := x.do(path, body, &httptrace.ClientTrace{ //nolint:bodyclose // end closes it
 			GotConn:              func(c httptrace.GotConnInfo) { kept.Store(c.Reused) },
-			WroteRequest:         func(httptrace.WroteRequestInfo) { x.sent.Store(true) },
+			WroteRequest:         func(w httptrace.WroteRequestInfo) { x.sent.Store(x.sent.Load() || w.Err == nil) },
 			GotFirstResponseByte: func() { answered.Store(true) },
 		})
 		switch {
 		case err == nil:
 			return x.accept(resp)
-		case !kept.Load() || answered.Load() || x.ctx.Err() != nil || stale == maxStale:
+		case !kept.Load() || answered.Load() || x.ctx.Err() != nil || stale == maxStale || !closedByPeer(err):
 			return x.failure(err)
 		}
 	}
+}
+
+// closedByPeer reports whether a connection was closed at the other end. Streams of HTTP/2 that are reset are none: the connection is there.
+func closedByPeer(err error) bool {
+	for _, is := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return strings.Contains(err.Error(), "server closed idle connection") // an error that net/http keeps for itself
 }
 
 // do makes the request, and carries it out once.
@@ -213,12 +224,12 @@ func (x *httpCall) failure(err error) error {
 	case x.caller.Err() != nil:
 		return fmt.Errorf("ask upstream: %w", x.caller.Err())
 	case errors.Is(cause, errClosed) && !x.sent.Load():
-		return fault.Wrap(fmt.Errorf("%w: %w", engine.ErrNotReached, cause), fault.CodeEngineUnavailable, x.model)
+		return fault.Wrap(fmt.Errorf("%w: %w", engine.ErrNotReached, cause), fault.CodeEngineUnavailable, x.model.ID)
 	case errors.Is(cause, errClosed):
 		return fault.Wrap(cause, fault.CodeEngineUnavailable, x.model.ID)
 	case errors.Is(cause, errNoFirstByte):
 		return fault.Wrap(cause, fault.CodeUpstreamTimeout, x.model.ID)
-	case errors.Is(err, errAddress):
+	case errors.Is(err, errAddress) && !x.sent.Load():
 		return fault.Wrap(fmt.Errorf("%w: %w", engine.ErrNotReached, err), fault.CodeEngineUnavailable, x.model.ID)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return fault.Wrap(err, fault.CodeUpstreamTimeout, x.model.ID)
@@ -226,6 +237,9 @@ func (x *httpCall) failure(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		x.e.reach.doubt()
+		if x.sent.Load() { // on a connection that was closed over it
+			return fault.Wrap(err, fault.CodeUpstreamFailed, x.model.ID)
+		}
 		return fault.Wrap(fmt.Errorf("%w: %w", engine.ErrNotReached, err), fault.CodeEngineUnavailable, x.model.ID).WithRetryAfter(time.Second)
 	}
 	return fault.Wrap(err, fault.CodeUpstreamFailed, x.model.ID)

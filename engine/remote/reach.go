@@ -99,7 +99,7 @@ func (r *reach) end() {
 
 func (r *reach) look() {
 	state, err := r.ask(r.closed)
-	if err == nil && state == peer.NotReady {
+	if err == nil && (state == peer.NotReady || state != peer.Ready && r.busy()) {
 		err = errNotReady
 	}
 	ready := err == nil && state == peer.Ready
@@ -111,6 +111,13 @@ func (r *reach) look() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.looking = false
+}
+
+// busy reports whether the upstream was ready at the look before: that it is not may be a moment's trouble.
+func (r *reach) busy() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.served && r.failed == 0 && !r.idle.Load()
 }
 
 // relearn asks what the upstream is, if it is time. What fails is asked again at the next look.

@@ -86,8 +86,11 @@ type ModelConfig struct {
 	EmbedDim      int    `koanf:"embed_dim"` // > 0 makes it an embedding model
 	Logprobs      bool   `koanf:"logprobs"`
 	Deterministic bool   `koanf:"deterministic"`
-	Digest        string `koanf:"digest"`
-	Precision     string `koanf:"precision"`
+	// Seed and Choices say that the upstream honours a seed, and answers n times, where its profile does not know.
+	Seed      bool   `koanf:"seed"`
+	Choices   bool   `koanf:"choices"`
+	Digest    string `koanf:"digest"`
+	Precision string `koanf:"precision"`
 
 	// Tools, Formats and Sampling say that the upstream honours tools, the shape of answers, and the sampling fields that not every
 	// server knows.

@@ -318,6 +318,63 @@ func TestClosedConnections(t *testing.T) {
 	}
 }
 
+// TestSentBeforeItWasLost: a request that was written on a kept connection which is closed over it has been there, though nobody takes it a second time.
+func TestSentBeforeItWasLost(t *testing.T) {
+	const reply = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		in := bufio.NewReader(conn)
+		for n := range 2 {
+			req, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, req.Body)
+			if n == 0 {
+				_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%s", len(reply), reply)
+			}
+		}
+		_ = listener.Close() // it falls over the second request
+	}()
+	e := open(t, config("http://"+listener.Addr().String()))
+	if text, _, err := ask(t, e, t.Context()); err != nil || text != "hi" {
+		t.Fatalf("%q, %v", text, err)
+	}
+	if _, _, err := ask(t, e, t.Context()); !fault.Is(err, fault.CodeUpstreamFailed) || errors.Is(err, engine.ErrNotReached) {
+		t.Errorf("%v: the upstream has had it", err)
+	}
+}
+
+// TestClosedWhileItConnects: what a closed engine has not sent was not reached, and the sentence names the model.
+func TestClosedWhileItConnects(t *testing.T) {
+	full, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0") // a TLS handshake that nobody answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = full.Close() }()
+	e := open(t, config("https://"+full.Addr().String()))
+	go func() {
+		if conn, err := full.Accept(); err == nil {
+			_ = e.Close()
+			_ = conn.Close()
+		}
+	}()
+	_, _, err = ask(t, e, t.Context())
+	f := (*fault.Error)(nil)
+	if !errors.As(err, &f) || !errors.Is(err, engine.ErrNotReached) || f.Code() != fault.CodeEngineUnavailable || strings.Contains(f.Message(fault.English), "%!") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestGivenUpBeforeItWasSent: of a request that is given up while it connects nothing can have been made.
 func TestGivenUpBeforeItWasSent(t *testing.T) {
 	asked := make(chan struct{}, 1)

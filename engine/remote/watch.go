@@ -1,11 +1,14 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +22,7 @@ import (
 )
 
 // answerTimeout bounds a question that the upstream is asked about itself. Some answer by computing a token.
-const answerTimeout = 10 * time.Second
+const answerTimeout = 5 * time.Second
 
 // figures is a page of metrics as it was read.
 type figures struct {
@@ -59,7 +62,7 @@ func (e *Engine) watch(dial dial) error {
 	}
 	e.reach = &reach{ask: connect, learn: e.learner(p, asked), scrape: e.scraper(p, asked), closed: e.closed, now: time.Now}
 	if q := p.Health.Question(); q.Path != "" {
-		e.reach.ask = health(asked, asked.URL(q.Port) == asked.URL(profile.PortMain), connect)
+		e.reach.ask = health(asked, asked.URL(q.Port) == asked.URL(profile.PortMain), connect, answerTimeout)
 	}
 	return nil
 }
@@ -102,16 +105,17 @@ func (k keyed) RoundTrip(req *http.Request) (*http.Response, error) {
 	return k.to.RoundTrip(req)
 }
 
-// health asks how the upstream is. One that does not tell is there if it has answered; where the question belongs to another port, if it can be connected to.
-func health(asked *peer.Peer, main bool, connect look) look {
+// health asks how the upstream is. One that does not tell is there if it has answered; one that has no time for the question, or whose
+// question belongs to another port, if it can be connected to.
+func health(asked *peer.Peer, main bool, connect look, patience time.Duration) look {
 	return func(ctx context.Context) (peer.State, error) {
-		limited, cancel := context.WithTimeout(ctx, answerTimeout)
+		limited, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		state, err := asked.Look(limited)
 		switch {
 		case err == nil:
 			return state, nil
-		case !main:
+		case !main, limited.Err() != nil: // whoever has no time for the question may still answer requests
 			return connect(ctx)
 		case errors.Is(err, peer.ErrNotTold):
 			return peer.Ready, nil
@@ -133,6 +137,9 @@ func (e *Engine) learner(p *profile.Profile, asked *peer.Peer) func(context.Cont
 			return err
 		}
 		seen.Version = plainVersion(seen.Version)
+		maps.DeleteFunc(seen.Models, func(name string, _ int) bool { // it may list any number of others
+			return !slices.ContainsFunc(e.models, func(m model) bool { return name == cmp.Or(m.Upstream, m.ID) })
+		})
 		e.judge(seen)
 		return nil
 	}
@@ -151,7 +158,7 @@ func plainVersion(s string) string {
 
 // scraper reads the page of metrics. What cannot be read is not reported, and no fault of the upstream.
 func (e *Engine) scraper(p *profile.Profile, asked *peer.Peer) func(context.Context, bool) {
-	if p.Metrics.Path == "" {
+	if p.Metrics.Path == "" || p.Metrics.Consumed {
 		return func(context.Context, bool) {}
 	}
 	return func(ctx context.Context, ready bool) {

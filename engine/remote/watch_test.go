@@ -1,6 +1,8 @@
 package remote
 
 import (
+	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/capability"
+	"github.com/sluice-project/sluice/engine/peer"
 	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/engine/profile"
 	"github.com/sluice-project/sluice/engine/simulate"
@@ -274,15 +277,83 @@ func TestFiguresOfUpstreams(t *testing.T) {
 	}
 }
 
+// TestMomentOfTrouble: one that was ready and loads, or has no time for the question, gets requests until it says so twice, or cannot be connected to.
+func TestMomentOfTrouble(t *testing.T) {
+	loads := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
+	w := watch(t, simulated(t, "sglang", nil), "sglang")
+	if st := w.after(0); st.State != pool.StateReady {
+		t.Fatal(st.State)
+	}
+	w.put(loads)
+	if st := w.after(lookAlive); st.State != pool.StateReady {
+		t.Errorf("once: %s", st.State)
+	}
+	if st := w.after(lookDead); st.State != pool.StateWarming {
+		t.Errorf("twice: %s", st.State)
+	}
+
+	held := make(chan struct{})
+	defer close(held)
+	slow := watch(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-held }), "vllm")
+	known, err := profile.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := known.Get("vllm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, err := peer.New(peer.Config{Profile: p, URL: slow.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []peer.State{peer.Ready, peer.Unreachable} {
+		connect := func(context.Context) (peer.State, error) { return want, nil }
+		if got, err := health(asked, true, connect, time.Millisecond)(t.Context()); err != nil || got != want {
+			t.Errorf("without time for the question: %s, %v, want what connecting finds: %s", got, err, want)
+		}
+	}
+}
+
+// TestOnlyItsModelsAreKept of all those that an upstream lists.
+func TestOnlyItsModelsAreKept(t *testing.T) {
+	const many = 10_000
+	w := watch(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/models":
+			list := []map[string]any{{"id": simulate.DefaultModel().Name, "max_model_len": 77}}
+			for n := range many {
+				list = append(list, map[string]any{"id": strconv.Itoa(n), "max_model_len": 5})
+			}
+			_ = json.NewEncoder(rw).Encode(map[string]any{"data": list})
+		case "/version":
+			_, _ = rw.Write([]byte(`{"version":"1.0"}`))
+		}
+	}), "vllm")
+	w.after(0)
+	c := w.engine.Capabilities("chat").Contract()
+	if n := len(c.Models); n == 0 || n > 10 || c.Models[0].MaxIn.Value != 77 {
+		t.Errorf("%d rows of models: %+v", n, c.Models[:min(n, 2)])
+	}
+}
+
+// TestConsumedPages: a page that reading empties is left to whom the operator has chosen.
+func TestConsumedPages(t *testing.T) {
+	w := watch(t, simulated(t, "trtllm", nil), "trtllm")
+	if st := w.after(0); st.State != pool.StateReady || st.Metrics != nil || w.asked("/metrics") != 0 {
+		t.Errorf("%s, %v, asked %d times", st.State, st.Metrics, w.asked("/metrics"))
+	}
+}
+
 // TestUntoldHealth: an upstream that does not answer the question of health is there as long as it answers something; one that says no is not.
 func TestUntoldHealth(t *testing.T) {
-	for _, status := range []int{404, 405, 401, 403, 501} {
+	for _, status := range []int{404, 405, 401, 403, 501, 302, 400, 429} {
 		w := watch(t, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(status) }), "vllm")
 		st := w.after(0)
 		if again := w.after(lookAlive); st.State != pool.StateReady || again.State != pool.StateReady || again.Metrics != nil || w.asked("/health") != 2 {
 			t.Errorf("%d: %s, then %+v", status, st.State, again)
 		}
-		if w.asked("/version") != 1 { // what is not told is not asked for at every look
+		if w.asked("/version") != 1 && !slices.Contains([]int{302, 400, 429}, status) { // what is not told is not asked for at every look
 			t.Errorf("%d: asked for the version %d times", status, w.asked("/version"))
 		}
 		w.put(nil)
@@ -422,6 +493,8 @@ func TestClaims(t *testing.T) {
 		{"vllm-triton-ct", ModelConfig{ID: "m", Tools: true, Deterministic: true}, []capability.Feature{capability.Chat, capability.Stream, capability.Tools, capability.Seed}, []capability.Feature{capability.TopK, capability.FormatRegex, capability.Choices, capability.Rerank}},
 		{"openai", ModelConfig{ID: "m", EmbedDim: 3}, []capability.Feature{capability.Embeddings}, []capability.Feature{capability.Rerank, capability.Seed}},
 		{"openai", ModelConfig{ID: "m", Rerank: true}, []capability.Feature{capability.Rerank}, nil},
+		{"trtllm", ModelConfig{ID: "m", Seed: true, Choices: true}, []capability.Feature{capability.Chat, capability.Seed, capability.Choices}, []capability.Feature{capability.Tools}},
+		{"trtllm", ModelConfig{ID: "m"}, []capability.Feature{capability.Chat}, []capability.Feature{capability.Seed, capability.Choices}},
 		{"lmdeploy", all, []capability.Feature{capability.Seed, capability.Choices, capability.FormatRegex}, []capability.Feature{capability.FormatGrammar}},
 	} {
 		c.model.Dialect = c.dialect

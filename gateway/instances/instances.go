@@ -86,6 +86,8 @@ type Model struct {
 	Tools         bool   `json:"tools,omitempty"`
 	Formats       bool   `json:"formats,omitempty"`
 	Sampling      bool   `json:"sampling,omitempty"`
+	Seed          bool   `json:"seed,omitempty"`
+	Choices       bool   `json:"choices,omitempty"`
 	Rerank        bool   `json:"rerank,omitempty"`
 }
 

@@ -364,7 +364,7 @@ func (r *Router) within(s *routes, a Ask) (Choice, error) {
 			}
 		}
 	}
-	c.Version.Model = a.Model // by which it is priced, billed and recorded
+	c.Version.Model, c.precision = a.Model, c.Version.Precision // by the name it is priced, billed and recorded
 	c.Version.Digest, c.Version.Precision = cmp.Or(c.Version.Digest, digest(info)), cmp.Or(c.Version.Precision, info.Precision)
 	return c, nil
 }

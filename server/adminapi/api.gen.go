@@ -2026,7 +2026,9 @@ type InstanceList struct {
 
 // InstanceModel defines model for InstanceModel.
 type InstanceModel struct {
-	ContextTokens *int `json:"context_tokens,omitempty"`
+	// Choices It answers n times; to be said where its profile does not know
+	Choices       *bool `json:"choices,omitempty"`
+	ContextTokens *int  `json:"context_tokens,omitempty"`
 
 	// Digest Of the weights; a version that was registered with others does not run on it
 	Digest *string `json:"digest,omitempty"`
@@ -2041,7 +2043,10 @@ type InstanceModel struct {
 	Precision *string `json:"precision,omitempty"`
 	Rerank    *bool   `json:"rerank,omitempty"`
 	Sampling  *bool   `json:"sampling,omitempty"`
-	Tools     *bool   `json:"tools,omitempty"`
+
+	// Seed It honours seeds; to be said where its profile does not know
+	Seed  *bool `json:"seed,omitempty"`
+	Tools *bool `json:"tools,omitempty"`
 
 	// Upstream The name at the upstream; absent = id
 	Upstream *string `json:"upstream,omitempty"`

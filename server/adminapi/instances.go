@@ -48,6 +48,7 @@ func instanceSpec(poolName string, in NewInstance) instances.Spec {
 		spec.Models = append(spec.Models, instances.Model{
 			ID: m.Id, Upstream: deref(m.Upstream), ContextTokens: deref(m.ContextTokens), EmbedDim: deref(m.EmbedDim), Digest: deref(m.Digest),
 			Precision: deref(m.Precision), Logprobs: deref(m.Logprobs), Tools: deref(m.Tools), Formats: deref(m.Formats), Sampling: deref(m.Sampling),
+			Seed: deref(m.Seed), Choices: deref(m.Choices),
 			Rerank: deref(m.Rerank),
 		})
 	}

@@ -4830,6 +4830,10 @@ export interface components {
             tools?: boolean;
             formats?: boolean;
             sampling?: boolean;
+            /** @description It honours seeds; to be said where its profile does not know */
+            seed?: boolean;
+            /** @description It answers n times; to be said where its profile does not know */
+            choices?: boolean;
             rerank?: boolean;
         };
         InstanceChange: {
