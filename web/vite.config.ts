@@ -28,5 +28,5 @@ export default defineConfig({
   plugins: [react(), precompress()],
   build: { outDir: 'dist', target: 'es2022', sourcemap: false, chunkSizeWarningLimit: 1200 },
   server: { proxy: { '/api': server, '/v1': server } },
-  test: { environment: 'jsdom', include: ['src/**/*.test.{ts,tsx}'], restoreMocks: true, testTimeout: 60_000 },
+  test: { environment: 'jsdom', include: ['src/**/*.test.{ts,tsx}'], restoreMocks: true, testTimeout: 60_000, maxWorkers: '100%' },
 });

@@ -47,10 +47,17 @@ export function server(answers: Record<string, (sent: Sent) => Response>): Sent[
   return sent;
 }
 
-/** Shows a page as the shell does, without its styles: looking them up takes most of the time of a query by role. The browser tests have them. */
+/** What is shown without its styles: looking them up takes most of the time of a query by role. The browser tests have them. */
+export const Unstyled = ({ children }: { children: ReactNode }) => (
+  <StyleProvider cache={createCache()} mock="server">
+    {children}
+  </StyleProvider>
+);
+
+/** Shows a page as the shell does, without its styles. */
 export function show(page: ReactNode) {
   return render(
-    <StyleProvider cache={createCache()} mock="server">
+    <Unstyled>
       <App>
         <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false } } })}>
           <MemoryRouter>
@@ -58,7 +65,7 @@ export function show(page: ReactNode) {
           </MemoryRouter>
         </QueryClientProvider>
       </App>
-    </StyleProvider>,
+    </Unstyled>,
   );
 }
 

@@ -6,6 +6,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vite
 import { session, type SessionState } from '../api/session';
 import { setUpLanguage } from '../i18n';
 import { outlook, type Schedule } from '../lib/schedule';
+import { Unstyled } from '../testkit';
 import { Capacity } from './Capacity';
 import { Models } from './Models';
 
@@ -24,7 +25,9 @@ afterEach(() => {
 });
 
 const shell = ({ children }: { children: ReactNode }) => (
-  <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false } } })}>{children}</QueryClientProvider>
+  <Unstyled>
+    <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false } } })}>{children}</QueryClientProvider>
+  </Unstyled>
 );
 
 const button = (name: string) => [...document.querySelectorAll('button')].reverse().find((b) => b.textContent === name);

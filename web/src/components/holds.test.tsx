@@ -5,6 +5,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vite
 
 import { type Me, session, type SessionState } from '../api/session';
 import { setUpLanguage } from '../i18n';
+import { Unstyled } from '../testkit';
 import { ErasuresModal } from './ErasuresModal';
 import { ExportModal } from './ExportModal';
 import { HoldsModal } from './HoldsModal';
@@ -25,7 +26,11 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-const withQueries = ({ children }: { children: ReactNode }) => <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false } } })}>{children}</QueryClientProvider>;
+const withQueries = ({ children }: { children: ReactNode }) => (
+  <Unstyled>
+    <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false } } })}>{children}</QueryClientProvider>
+  </Unstyled>
+);
 
 function signIn(...permissions: string[]) {
   const me: Me = { id: 'u', name: 'officer', kind: 'user', tenant: 'demo', roles: ['compliance'], labels: [], permissions };

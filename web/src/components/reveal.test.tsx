@@ -8,6 +8,7 @@ import type { Schema } from '../api/client';
 import { type Me, session, type SessionState } from '../api/session';
 import { setUpLanguage } from '../i18n';
 import Reveal from '../pages/Reveal';
+import { Unstyled } from '../testkit';
 import { Revealed } from './Revealed';
 
 const json = (status: number, body: unknown) => new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json' } });
@@ -65,14 +66,16 @@ const Address = () => <output data-testid="address">{useLocation().search}</outp
 
 function show(client = new QueryClient({ defaultOptions: { queries: { retry: false } } })) {
   const view = render(
-    <App>
-      <QueryClientProvider client={client}>
-        <MemoryRouter initialEntries={['/reveal?request=req_7']}>
-          <Reveal />
-          <Address />
-        </MemoryRouter>
-      </QueryClientProvider>
-    </App>,
+    <Unstyled>
+      <App>
+        <QueryClientProvider client={client}>
+          <MemoryRouter initialEntries={['/reveal?request=req_7']}>
+            <Reveal />
+            <Address />
+          </MemoryRouter>
+        </QueryClientProvider>
+      </App>
+    </Unstyled>,
   );
   return { client, ...view };
 }

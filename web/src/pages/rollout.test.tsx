@@ -8,6 +8,7 @@ import type { Schema } from '../api/client';
 import { session, type SessionState } from '../api/session';
 import { StartRollout } from '../components/StartRollout';
 import { setUpLanguage } from '../i18n';
+import { Unstyled } from '../testkit';
 import Rollout from './Rollout';
 
 const json = (status: number, body: unknown) => new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json' } });
@@ -47,15 +48,17 @@ function show(rollout: Schema['Rollout']) {
   vi.spyOn(session, 'subscribe').mockReturnValue(() => {});
   vi.spyOn(session, 'fetch').mockImplementation(async () => json(200, rollout));
   render(
-    <App>
-      <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false } } })}>
-        <MemoryRouter initialEntries={['/rollouts/r1']}>
-          <Routes>
-            <Route path="/rollouts/:id" element={<Rollout />} />
-          </Routes>
-        </MemoryRouter>
-      </QueryClientProvider>
-    </App>,
+    <Unstyled>
+      <App>
+        <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false } } })}>
+          <MemoryRouter initialEntries={['/rollouts/r1']}>
+            <Routes>
+              <Route path="/rollouts/:id" element={<Rollout />} />
+            </Routes>
+          </MemoryRouter>
+        </QueryClientProvider>
+      </App>
+    </Unstyled>,
   );
 }
 
