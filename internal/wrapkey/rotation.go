@@ -224,7 +224,8 @@ func (r *Rotator) renewSome(db *gorm.DB, k Kind, active int64) (open bool, err e
 	if p.Complete != 0 {
 		return false, nil
 	}
-	was, moved := p.Position, int64(0)
+	before, moved := p, int64(0)
+	was := before.Position
 	err = db.Transaction(func(tx *gorm.DB) error {
 		now, err := readRotation(tx, clause.LockingStrengthShare)
 		if err != nil {
@@ -251,8 +252,9 @@ func (r *Rotator) renewSome(db *gorm.DB, k Kind, active int64) (open bool, err e
 				p.Complete = 1
 			} // else somebody held a row: the next round begins with the first
 		}
-		res := tx.Exec("UPDATE wrapping_progress SET position = ?, done = ?, unreadable = ?, complete = ? WHERE kind = ? AND position = ? AND complete = 0",
-			p.Position, p.Done, p.Unreadable, p.Complete, p.Kind, was)
+		// The position alone does not tell that nobody has gone on: a round that left rows over is back where it began.
+		res := tx.Exec("UPDATE wrapping_progress SET position = ?, done = ?, unreadable = ?, complete = ? WHERE kind = ? AND position = ? AND done = ? AND unreadable = ? AND complete = 0",
+			p.Position, p.Done, p.Unreadable, p.Complete, p.Kind, was, before.Done, before.Unreadable)
 		if res.Error == nil && res.RowsAffected == 0 {
 			return errOvertaken
 		}
