@@ -346,5 +346,7 @@ func (c *curt) Prepare(ctx context.Context, w engine.Work) (*engine.Prompt, erro
 }
 
 func (c *curt) Generate(context.Context, *engine.Prompt) iter.Seq2[engine.Event, error] {
-	return func(yield func(engine.Event, error) bool) { yield(engine.Event{}, fault.New(fault.CodeContextLength, 4, 5)) }
+	return func(yield func(engine.Event, error) bool) {
+		yield(engine.Event{}, fault.New(fault.CodeContextLength, 4, 5))
+	}
 }

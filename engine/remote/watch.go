@@ -107,9 +107,9 @@ func (k keyed) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // health asks how the upstream is. One that does not tell is there if it has answered; one that has no time for the question, or whose
 // question belongs to another port, if it can be connected to.
-func health(asked *peer.Peer, main bool, connect look, patience time.Duration) look {
+func health(asked *peer.Peer, main bool, connect look, timeout time.Duration) look {
 	return func(ctx context.Context) (peer.State, error) {
-		limited, cancel := context.WithTimeout(ctx, patience)
+		limited, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		state, err := asked.Look(limited)
 		switch {
