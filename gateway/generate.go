@@ -29,8 +29,7 @@ func (r *run) generateOnce(ctx context.Context, yield func(engine.Event, error) 
 	defer func() { i.End(ended) }()
 	begun := false
 	for ev, err := range i.Engine.Generate(ctx, r.prompt.text) {
-		short := !begun && fault.Is(err, fault.CodeContextLength) // others may have more room
-		if (short || errors.Is(err, engine.ErrNotReached)) && r.moveOn(ctx) {
+		if !begun && movable(err) && r.moveOn(ctx) {
 			ended = err
 			return true
 		}
@@ -58,14 +57,19 @@ func (r *run) serving() route.Choice {
 	return r.choice
 }
 
-// onInstance asks the instance that was chosen. While nothing that works on it has had it, another one is asked.
+// onInstance asks the instance that was chosen. While it has not begun, another one is asked.
 func (r *run) onInstance(ctx context.Context, ask func(*pool.Instance) error) error {
 	for {
 		err := ask(r.serving().Instance)
-		if !errors.Is(err, engine.ErrNotReached) || !r.moveOn(ctx) {
+		if !movable(err) || !r.moveOn(ctx) {
 			return err
 		}
 	}
+}
+
+// movable reports whether another instance may do what one has not begun: nothing has reached it, or it has too little room.
+func movable(err error) bool {
+	return errors.Is(err, engine.ErrNotReached) || fault.Is(err, fault.CodeContextLength)
 }
 
 // work has an instance do some work, by whose end it is judged. What only prepares work is not: it says little of whether the work will succeed.

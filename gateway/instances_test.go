@@ -265,6 +265,17 @@ func TestNeedsAreMet(t *testing.T) {
 		t.Errorf("after the contracts have changed: %v, %d", err, plain.asked.Load())
 	}
 
+	bounded := &capability.Contract{Features: claimed(basic...), Context: capability.Context{MaxIn: capability.Know(8)}}
+	plain.known.Store(bounded.For("m"))
+	long := call("hello")
+	many := 100
+	long.MaxTokens = &many
+	if r, err := w.Chat(t.Context(), long); err != nil {
+		t.Errorf("%v: the engine cuts a long completion to its room", err)
+	} else if _, err := r.Collect(); err != nil {
+		t.Error(err)
+	}
+
 	announced := claimed(basic...)
 	announced[capability.Seed] = capability.Cell{Status: capability.Roadmap, Grade: capability.E4, Owner: capability.OwnerEngine}
 	plain.knows(announced)

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
@@ -75,9 +74,6 @@ func (d *demand) refusal() error {
 	switch why := d.unmet; {
 	case why.Why == "":
 		return fault.Wrap(errors.New("no instance can do all that is asked"), fault.CodeEngineUnavailable, model)
-	case why.Why == capability.WhyContext:
-		most, _ := strconv.Atoi(why.Detail)
-		return fault.New(fault.CodeContextLength, most, d.needs.PromptTokens+d.needs.OutputTokens).WithParam("messages")
 	case why.Busy:
 		return fault.New(fault.CodeEngineOverloaded, model).WithRetryAfter(time.Second)
 	default:
@@ -108,7 +104,8 @@ func (c *Call) request(d route.Defaults) *engine.Request {
 	}
 }
 
-// asksFor is what the request, whose texts nobody has looked at yet, needs of an engine.
+// asksFor is what the request, whose texts nobody has looked at yet, needs of an engine. It has no lengths: that of the prompt nobody knows, and engines cut
+// the completion to the room that is left.
 func (r *run) asksFor() capability.Needs {
 	switch r.need {
 	case route.Embed:
@@ -116,11 +113,7 @@ func (r *run) asksFor() capability.Needs {
 	case route.Score:
 		return capability.Of(&engine.ScoreRequest{})
 	default:
-		n := capability.Of(r.received.request(route.Defaults{}))
-		if r.call.MaxTokens != nil {
-			n.OutputTokens = *r.call.MaxTokens
-		}
-		return n
+		return capability.Of(r.received.request(route.Defaults{}))
 	}
 }
 
@@ -178,14 +171,8 @@ func (r *run) prepare(ctx context.Context) (prompt, error) {
 func (r *run) prepareWork(ctx context.Context, w engine.Work) (p *engine.Prompt, err error) {
 	err = r.onInstance(ctx, func(i *pool.Instance) (err error) {
 		p, err = i.Engine.Prepare(ctx, w)
-		if fault.Is(err, fault.CodeContextLength) { // others may have more room
-			err = errors.Join(err, engine.ErrNotReached)
-		}
 		return err
 	})
-	if f := (*fault.Error)(nil); errors.As(err, &f) {
-		return p, f
-	}
 	return p, err
 }
 
