@@ -267,6 +267,7 @@ func TestNeedsAreMet(t *testing.T) {
 
 	bounded := &capability.Contract{Features: claimed(basic...), Context: capability.Context{MaxIn: capability.Know(8)}}
 	plain.known.Store(bounded.For("m"))
+	able.known.Store(bounded.For("m"))
 	long := call("hello")
 	many := 100
 	long.MaxTokens = &many
@@ -276,6 +277,7 @@ func TestNeedsAreMet(t *testing.T) {
 		t.Error(err)
 	}
 
+	able.knows(claimed(basic...))
 	announced := claimed(basic...)
 	announced[capability.Seed] = capability.Cell{Status: capability.Roadmap, Grade: capability.E4, Owner: capability.OwnerEngine}
 	plain.knows(announced)
