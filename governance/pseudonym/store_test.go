@@ -215,7 +215,7 @@ func TestMovedRowsDoNotOpen(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := replica(t, db, Config{}, nil).Find(t.Context(), Target{Tenant: "acme", Name: "s"}, []string{"C8000", "C9001"})
-			if !fault.Is(err, fault.CodeVaultUnavailable) || got != nil || strings.Contains(err.Error(), "138") {
+			if !fault.Is(err, fault.CodeVaultUnavailable) || got != nil || strings.Contains(err.Error(), "13800138000") {
 				t.Errorf("%v, %v", got, err)
 			}
 		})

@@ -550,12 +550,12 @@ func TestLeavingShowsNothing(t *testing.T) {
 		<-m.ended
 	}
 	line, err := bufio.NewReader(resp.Body).ReadString('\n')
-	if err != nil || !strings.Contains(line, "好的") || strings.Contains(line, "139") {
+	if err != nil || !strings.Contains(line, "好的") || strings.Contains(line, "1391234") {
 		t.Fatalf("%q, %v", line, err)
 	}
 	leave()
 	<-m.ended
-	if e, kept := m.last(), strings.Join(m.texts(), "\n"); e.Outcome != "aborted" || strings.Contains(kept, "139") || !strings.Contains(kept, "好的") {
+	if e, kept := m.last(), strings.Join(m.texts(), "\n"); e.Outcome != "aborted" || strings.Contains(kept, "1391234") || !strings.Contains(kept, "好的") {
 		t.Errorf("%+v, kept %q", e, kept)
 	}
 }

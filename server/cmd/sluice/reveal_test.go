@@ -53,7 +53,7 @@ reveal:
 	_ = res.Body.Close()
 	seen := s.scripted.Requests()[0].Messages[0].Content
 	tokens := regexp.MustCompile(`⟦[^⟧]*⟧`).FindAllString(seen, -1)
-	if len(tokens) != 2 || strings.Contains(seen, "138") {
+	if len(tokens) != 2 || strings.Contains(seen, "13800138000") {
 		t.Fatalf("the engine saw %q", seen)
 	}
 
