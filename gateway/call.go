@@ -146,29 +146,6 @@ type Sampling struct {
 	Echo              bool
 }
 
-// field names the first field that asks for something, as the dialect spells it.
-func (s Sampling) field() string {
-	switch {
-	case s.TopK > 0:
-		return "top_k"
-	case s.MinP > 0:
-		return "min_p"
-	case s.RepetitionPenalty != 0 && s.RepetitionPenalty != 1:
-		return "repetition_penalty"
-	case s.FrequencyPenalty != 0:
-		return "frequency_penalty"
-	case s.PresencePenalty != 0:
-		return "presence_penalty"
-	case len(s.LogitBias) > 0:
-		return "logit_bias"
-	case s.MinTokens > 0:
-		return "min_tokens"
-	case s.Echo:
-		return "echo"
-	}
-	return ""
-}
-
 // RAG asks for passages.
 type RAG struct {
 	Collection string

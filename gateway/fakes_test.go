@@ -125,7 +125,11 @@ func (w *world) Pick(a route.Ask) (out route.Choice, _ error) {
 	if w.wrap != nil {
 		e = w.wrap(e)
 	}
-	return route.Choice{Version: v, Instance: pool.Alone(e), Info: info, Rollout: w.rollout[0], Arm: w.rollout[1]}, nil
+	out = route.Choice{Version: v, Info: info, Rollout: w.rollout[0], Arm: w.rollout[1]}
+	if a.Fits == nil || a.Fits(pool.Offer{Model: &info}) { // as a router does
+		out.Instance = pool.Alone(e)
+	}
+	return out, nil
 }
 
 func (w *world) Again(route.Choice, []*pool.Instance) (route.Choice, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/capability"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -60,18 +61,21 @@ func (r *run) models(ctx context.Context) []route.Model {
 
 // Can reports whether a model does what an action asks of it.
 func (a Action) Can(m engine.Model) bool {
+	var f capability.Feature
 	switch a {
 	case ActionChat:
-		return m.CanGenerate && !m.PromptOnly
+		f = capability.Chat
 	case ActionCompletion:
-		return m.CanGenerate
+		f = capability.Completions
 	case ActionEmbed, ActionIngest:
-		return m.CanEmbed
+		f = capability.Embeddings
 	case ActionRerank, ActionScore:
-		return m.CanScore
+		f = capability.Rerank
 	case ActionSearch, ActionPassage, ActionModels:
+		return false
 	}
-	return false
+	has, _ := capability.Listed(&m, f)
+	return has
 }
 
 // namedModels bounds the models that one sentence names.

@@ -31,7 +31,7 @@ func (r *run) route(ctx context.Context) error {
 	if r.choice = choice; err != nil {
 		return err
 	}
-	if err := r.received.checkModel(r.need, choice.Info); err != nil {
+	if err := r.received.checkDimensions(r.need, &choice.Info); err != nil {
 		return err
 	}
 	if choice.Instance == nil {
@@ -55,13 +55,10 @@ func (d *demand) fits(o pool.Offer) bool {
 	if c == nil {
 		c = r.masked.call
 	}
-	if !o.Model.Audience.Has(r.caller.Tenant) || !r.call.Action.Can(*o.Model) || c.checkModel(r.need, *o.Model) != nil {
+	if !o.Model.Audience.Has(r.caller.Tenant) || !r.call.Action.Can(*o.Model) || c.checkDimensions(r.need, o.Model) != nil {
 		return false
 	}
-	if o.Known == nil {
-		return true
-	}
-	ok, why := o.Known.Meets(&d.needs, o.Batch)
+	ok, why := o.Meets(&d.needs)
 	if !ok && !d.unmet.Busy {
 		d.unmet = why
 	}
@@ -77,7 +74,7 @@ func (d *demand) refusal() error {
 	case why.Busy:
 		return fault.New(fault.CodeEngineOverloaded, model).WithRetryAfter(time.Second)
 	default:
-		return fault.New(fault.CodeUnsupported, why.Parameter(), why.Phrase()).WithParam(why.Parameter())
+		return d.run.received.unsupported(why)
 	}
 }
 

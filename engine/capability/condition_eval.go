@@ -64,6 +64,24 @@ func (c Condition) Names() []string {
 	return slices.Compact(out)
 }
 
+// numbers returns what a fact is compared with.
+func (c Condition) numbers(name string) []float64 {
+	var out []float64
+	var walk func(n *node)
+	walk = func(n *node) {
+		if n == nil {
+			return
+		}
+		if n.name == name {
+			out = append(out, n.numbers...)
+		}
+		walk(n.left)
+		walk(n.right)
+	}
+	walk(c.root)
+	return out
+}
+
 func (n *node) eval(s State) Truth {
 	switch n.op {
 	case opTrue:

@@ -345,6 +345,8 @@ func (r Reason) phrase() fault.Phrase {
 	switch r.Why {
 	case WhyMissing:
 		return fault.Say("capability.missing", what)
+	case WhyListing:
+		return r.denied()
 	case WhyRoadmap:
 		return fault.Say("capability.roadmap", what)
 	case WhyGrade:
@@ -367,6 +369,26 @@ func (r Reason) phrase() fault.Phrase {
 		return fault.Say("capability.licence")
 	}
 	return fault.Say("capability.met")
+}
+
+// denied says what a model does not do whose engine does not list it.
+func (r Reason) denied() fault.Phrase {
+	switch r.Feature {
+	case Chat, Completions:
+		return fault.Say("model.no_generation")
+	case Embeddings:
+		return fault.Say("model.no_embedding")
+	case Rerank:
+		return fault.Say("model.no_scoring")
+	case Tools, ToolsRequired, ToolsNamed, ToolsParallel:
+		return fault.Say("model.no_tools")
+	case FormatObject, FormatSchema, FormatRegex, FormatGrammar, FormatChoice:
+		return fault.Say("model.no_formats")
+	case Logprobs, TopLogprobs:
+		return fault.Say("model.no_logprobs")
+	default:
+		return fault.Say("model.unsupported")
+	}
 }
 
 // Claim returns the contract with features that an operator vouches for: known at E1, guaranteed by the control plane. What a check has switched off, or a

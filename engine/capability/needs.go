@@ -30,6 +30,7 @@ type Why string
 // The kinds of reason.
 const (
 	WhyMissing   Why = "missing"   // no cell says that it has the feature
+	WhyListing   Why = "listing"   // the engine's list of models denies it
 	WhyRoadmap   Why = "roadmap"   // announced, or only named
 	WhyGrade     Why = "grade"     // less is known of it than is wanted
 	WhyCondition Why = "condition" // its condition does not hold

@@ -21,24 +21,21 @@ func Own(m engine.Model) *Contract {
 	if m.EngineVersion != "" {
 		c.Engine.Version = Know(m.EngineVersion)
 	}
-	for _, able := range []struct {
+	for _, f := range Features() {
+		if has, _ := Listed(&m, f); has {
+			c.Features[f] = validated()
+		}
+	}
+	for _, more := range []struct { // what no list speaks of
 		yes      bool
 		features []Feature
 	}{
-		{m.CanGenerate && !m.PromptOnly, []Feature{Chat}},
-		{m.CanGenerate, []Feature{Completions, Stream, Usage, Seed, Choices, Stop, Cancel, Drain, Salt}},
-		{m.CanEmbed, []Feature{Embeddings, Usage}},
-		{m.CanScore, []Feature{Rerank, Usage}},
-		{m.HasTools, []Feature{Tools, ToolsRequired, ToolsNamed, ToolsParallel}},
-		{m.HasFormats, []Feature{FormatObject, FormatSchema, FormatRegex, FormatGrammar, FormatChoice}},
-		{m.HasLogprobs, []Feature{Logprobs, TopLogprobs}},
-		{m.HasSampling, []Feature{TopK, MinP, MinTokens, RepetitionPenalty, FrequencyPenalty, PresencePenalty, LogitBias, Echo}},
-		{m.HasHooks, []Feature{Hook}},
-		{m.HasClasses, []Feature{Classes}},
+		{m.CanGenerate, []Feature{Usage, Cancel, Drain, Salt}},
+		{m.CanEmbed || m.CanScore, []Feature{Usage}},
 		{m.CanGenerate && m.Adapter != "", []Feature{Adapters}},
 	} {
-		for _, f := range able.features {
-			if able.yes {
+		for _, f := range more.features {
+			if more.yes {
 				c.Features[f] = validated()
 			}
 		}

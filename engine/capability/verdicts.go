@@ -1,6 +1,10 @@
 package capability
 
-import "strconv"
+import (
+	"math"
+	"slices"
+	"strconv"
+)
 
 // Verdicts answers [Contract.Meets] for one model of a contract, so fast that it is asked for every request: what holds whatever the state is decided
 // once. It is immutable and safe for concurrent use.
@@ -45,18 +49,46 @@ func (v *Verdicts) Model() string { return v.model }
 // Cell returns what is known of a feature of the model; ok is false if nothing is.
 func (v *Verdicts) Cell(f Feature) (cell Cell, ok bool) { return v.contract.cell(v.model, f) }
 
-// State returns the facts that hold for every request: those of the contract, and the model.
-func (v *Verdicts) State() State {
-	s := v.contract.facts()
-	s["model"] = v.model
-	return s
-}
-
 // MaxTokens returns the longest prompt and completion together; ok is false if no bound is known.
-func (v *Verdicts) MaxTokens() (n int, ok bool) { return v.contract.maxIn(v.model, v.State()) }
+func (v *Verdicts) MaxTokens() (n int, ok bool) {
+	return v.contract.maxIn(v.model, v.contract.stateOf(Needs{Model: v.model}, nil))
+}
 
 // Demanded returns the features that the model's maker demands of whoever runs it: every request needs them.
 func (v *Verdicts) Demanded() []Feature { return v.contract.needed(Needs{Model: v.model}) }
+
+// Batches returns sizes of a batch that decide for every other one: whatever is asked, Meets says of any batch what it says of the largest of these that
+// is not above it. The first is 1, and they rise.
+func (v *Verdicts) Batches() []int {
+	c, out := v.contract, []int{1}
+	add := func(when Condition) {
+		for _, x := range when.numbers("batch") {
+			if x = math.Floor(x); x >= 0 && x < math.MaxInt32 { // no instance runs more
+				out = append(out, max(1, int(x)), int(x)+1)
+			}
+		}
+	}
+	cells := func(all map[Feature]Cell) {
+		for _, cell := range all {
+			add(cell.When)
+		}
+	}
+	cells(c.Features)
+	for i := range c.Models {
+		cells(c.Models[i].Features)
+		add(c.Models[i].MaxIn.When)
+	}
+	for _, mode := range c.Exec.Modes {
+		add(mode.When)
+	}
+	for _, e := range []Evidence{
+		c.Context.MaxIn.Evidence, c.Context.MaxOut.Evidence, c.Exec.Buckets.Evidence, c.Exec.DynamicShape.Evidence, c.Modalities.MaxImages.Evidence, c.Roles.Evidence,
+	} {
+		add(e.When)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
 
 // Meets reports whether a request with these needs may be sent to the instance while it runs a batch of so many requests, this one among them, and if
 // not, why. The model is that of the verdicts, whatever the needs name.

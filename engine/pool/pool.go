@@ -218,6 +218,59 @@ type Offer struct {
 	Batch int                  // requests of this replica that the instance would run, this one among them
 }
 
+// Meets reports whether the instance may be sent a request with these needs, and if not, why: by what it lists of the model, and by what is known of it.
+// What neither speaks of it has not.
+func (o Offer) Meets(n *capability.Needs) (bool, capability.Reason) {
+	for _, f := range n.Features {
+		switch has, told := capability.Listed(o.Model, f); {
+		case has:
+		case told:
+			return false, capability.Reason{Why: capability.WhyListing, Feature: f}
+		case o.Known == nil:
+			return false, capability.Reason{Why: capability.WhyMissing, Feature: f}
+		}
+	}
+	if o.Known == nil {
+		return true, capability.Reason{}
+	}
+	return o.Known.Meets(n, o.Batch)
+}
+
+// Use says whether requests may need something of an instance, whatever it has to do.
+type Use string
+
+// The answers.
+const (
+	UseYes     Use = "yes"
+	UseDepends Use = "depends" // on what the instance has to do
+	UseNo      Use = "no"
+)
+
+// Use says what Meets says of a request that needs one feature, over all that an instance may have to do, with the reason of a refusal. Nothing else that is
+// not known now is known once there is a request: nobody has counted its tokens when it is routed. The reason is that of the least load that is refused.
+func (o Offer) Use(f capability.Feature) (Use, capability.Reason) {
+	batches := []int{1}
+	if o.Known != nil {
+		batches = o.Known.Batches()
+	}
+	var refusal capability.Reason
+	granted := 0
+	for _, o.Batch = range batches {
+		if ok, why := o.Meets(&capability.Needs{Features: []capability.Feature{f}}); ok {
+			granted++
+		} else if refusal.Why == "" {
+			refusal = why
+		}
+	}
+	switch granted {
+	case len(batches):
+		return UseYes, capability.Reason{}
+	case 0:
+		return UseNo, refusal
+	}
+	return UseDepends, refusal
+}
+
 // Wanted is what a request demands of the instance that runs it.
 type Wanted struct {
 	Model engine.ModelID

@@ -10,24 +10,14 @@ import (
 	"github.com/sluice-project/sluice/engine/pool"
 )
 
-// Usable says whether the router would send a request that needs a feature to an instance, as far as that feature decides.
-type Usable string
-
-// The answers.
-const (
-	UsableYes     Usable = "yes"
-	UsableDepends Usable = "depends" // on what the request is or what the instance has to do: its condition says on what
-	UsableNo      Usable = "no"
-)
-
 // StatusListed is the status of a feature of which nothing is known but that the engine lists it. StatusMissing is that of one that nobody claims.
 const (
 	StatusListed  capability.Status = "listed"
 	StatusMissing capability.Status = "missing"
 )
 
-// WhyListing is the reason where a contract has a feature and the engine's list of models does not.
-const WhyListing capability.Why = "listing"
+// WhyDemanded is the reason where every request is refused for want of what the model's maker demands of whoever runs it.
+const WhyDemanded capability.Why = "demanded"
 
 // MatrixRow is what is known of a model of an instance.
 type MatrixRow struct {
@@ -59,7 +49,7 @@ type MatrixCell struct {
 	Feature capability.Feature
 	capability.Cell
 
-	Usable Usable
+	Usable pool.Use       // what the router decides of a request that needs this feature and no other
 	Why    capability.Why // "" where it may be used
 }
 
@@ -71,9 +61,10 @@ func (r *Registry) Matrix() []MatrixRow {
 			s := i.Status()
 			for n := range s.Models {
 				row := MatrixRow{Pool: name, Instance: i.Name, Kind: i.Kind, Profile: i.Profile, State: s.State, Model: s.Models[n].ID}
-				row.listed(&s.Models[n])
-				if known := i.Capabilities(row.Model); known != nil {
-					row.known(known, &s.Models[n])
+				offer := i.Offer(&s.Models[n])
+				row.listed(offer)
+				if offer.Known != nil {
+					row.known(offer.Known)
 				}
 				out = append(out, row)
 			}
@@ -85,20 +76,26 @@ func (r *Registry) Matrix() []MatrixRow {
 	return out
 }
 
-// listed fills in what the engine lists, which is all that the router goes by where there is no contract.
-func (row *MatrixRow) listed(m *engine.Model) {
-	row.EngineModel, row.Version, row.ContextTokens = string(m.ID), m.EngineVersion, m.ContextTokens
+// listed fills in what the engine lists, and what the router decides of each feature.
+func (row *MatrixRow) listed(o pool.Offer) {
+	row.EngineModel, row.Version, row.ContextTokens = string(o.Model.ID), o.Model.EngineVersion, o.Model.ContextTokens
 	for _, f := range capability.Features() {
-		cell := MatrixCell{Feature: f, Cell: capability.Cell{Status: StatusMissing}, Usable: UsableNo, Why: capability.WhyMissing}
-		if has, _ := lists(m, f); has {
-			cell.Status, cell.Owner, cell.Usable, cell.Why = StatusListed, capability.OwnerEngine, UsableYes, ""
+		use, why := o.Use(f)
+		cell := MatrixCell{Feature: f, Cell: capability.Cell{Status: StatusMissing}, Usable: use, Why: why.Why}
+		if has, _ := capability.Listed(o.Model, f); has {
+			cell.Status, cell.Owner = StatusListed, capability.OwnerEngine
+		} else if o.Known == nil {
+			cell.Why = capability.WhyMissing
+		}
+		if why.Feature != "" && why.Feature != f {
+			cell.Why = WhyDemanded
 		}
 		row.Cells = append(row.Cells, cell)
 	}
 }
 
-// known fills in what a contract says. What the engine's list denies stays denied: the router asks both.
-func (row *MatrixRow) known(v *capability.Verdicts, m *engine.Model) {
+// known fills in what a contract says.
+func (row *MatrixRow) known(v *capability.Verdicts) {
 	c := v.Contract()
 	row.Contract, row.EngineModel = true, v.Model()
 	row.Engine, row.Version, row.Licence = c.Engine.Name.Value, cmp.Or(c.Engine.Version.Value, row.Version), c.Engine.Licence.Value
@@ -110,19 +107,13 @@ func (row *MatrixRow) known(v *capability.Verdicts, m *engine.Model) {
 	for _, mode := range slices.Sorted(maps.Keys(c.Exec.Modes)) {
 		row.Modes = append(row.Modes, MatrixMode{mode, shown(c, c.Exec.Modes[mode])})
 	}
-	state := v.State()
 	for i := range row.Cells {
 		cell := &row.Cells[i]
-		at, ok := v.Cell(cell.Feature)
-		if !ok {
-			*cell = MatrixCell{Feature: cell.Feature, Cell: capability.Cell{Status: StatusMissing}, Usable: UsableNo, Why: capability.WhyMissing}
-			continue
+		if at, ok := v.Cell(cell.Feature); ok {
+			cell.Cell = shown(c, at)
+		} else {
+			cell.Cell, cell.Why = capability.Cell{Status: StatusMissing}, capability.WhyMissing
 		}
-		cell.Usable, cell.Why = usable(at, state)
-		if has, told := lists(m, cell.Feature); told && !has && cell.Usable != UsableNo {
-			cell.Usable, cell.Why = UsableNo, WhyListing
-		}
-		cell.Cell = shown(c, at)
 	}
 }
 
@@ -131,53 +122,4 @@ func shown(c *capability.Contract, cell capability.Cell) capability.Cell {
 	cell.Status = cell.Proven()
 	cell.Owner, cell.Source = cmp.Or(cell.Owner, c.Defaults.Owner), cmp.Or(cell.Source, c.Defaults.Source)
 	return cell
-}
-
-// usable returns what the router decides of a cell while nothing is known of the request. More facts never turn what holds or fails already.
-func usable(cell capability.Cell, s capability.State) (Usable, capability.Why) {
-	why, ok := cell.Holds(capability.E1, s)
-	switch {
-	case ok:
-		return UsableYes, ""
-	case why == capability.WhyUnknown && slices.ContainsFunc(cell.When.Names(), ofRequests):
-		return UsableDepends, why
-	}
-	return UsableNo, why
-}
-
-// ofRequests reports whether a fact is known once there is a request. What else is not known now will not be then.
-func ofRequests(name string) bool {
-	return slices.Contains([]string{"batch", "prompt_tokens", "output_tokens", "total_tokens", "images"}, name)
-}
-
-// lists reports whether an engine lists a feature of a model; told is false where no member of its list speaks of the feature, and has then says
-// whether the router sends such requests to a model of which nothing else is known.
-func lists(m *engine.Model, f capability.Feature) (has, told bool) {
-	switch f {
-	case capability.Chat:
-		return m.CanGenerate && !m.PromptOnly, true
-	case capability.Completions:
-		return m.CanGenerate, true
-	case capability.Embeddings:
-		return m.CanEmbed, true
-	case capability.Rerank:
-		return m.CanScore, true
-	case capability.Tools, capability.ToolsRequired, capability.ToolsNamed, capability.ToolsParallel:
-		return m.HasTools, true
-	case capability.FormatObject, capability.FormatSchema, capability.FormatRegex, capability.FormatGrammar, capability.FormatChoice:
-		return m.HasFormats, true
-	case capability.Logprobs, capability.TopLogprobs:
-		return m.HasLogprobs, true
-	case capability.TopK, capability.MinP, capability.MinTokens, capability.RepetitionPenalty, capability.FrequencyPenalty, capability.PresencePenalty,
-		capability.LogitBias, capability.Echo:
-		return m.HasSampling, true
-	case capability.Hook:
-		return m.HasHooks, true
-	case capability.Classes:
-		return m.HasClasses, true
-	case capability.Stream, capability.Stop, capability.Choices, capability.Seed:
-		return m.CanGenerate, false
-	default:
-		return false, false
-	}
 }

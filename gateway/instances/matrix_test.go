@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -54,7 +55,7 @@ func planted(t *testing.T) *capability.Contract {
 		Models: []capability.ModelCells{
 			{Match: "org/q*", MaxIn: capability.Know(2048), Features: map[capability.Feature]capability.Cell{capability.Rerank: claimed("")}},
 		},
-		Demands: map[string][]capability.Feature{"org/*": {capability.Reasoning}},
+		Demands: map[string][]capability.Feature{"org/*": {capability.Chat}, "other": {capability.Reasoning}},
 		Features: map[capability.Feature]capability.Cell{
 			capability.Chat:         {Status: capability.Validated, Grade: capability.E3, Owner: capability.OwnerControl, Source: "report", Note: "ran here"},
 			capability.Stream:       {Status: capability.Validated, Grade: capability.E2},
@@ -68,18 +69,31 @@ func planted(t *testing.T) *capability.Contract {
 			capability.MinP:         {Status: capability.Claimed, Grade: capability.E0},
 			capability.Hook:         claimed(""),
 			capability.ImageIn:      claimed("images <= 2 and prompt_tokens <= 1000"),
+			capability.AudioIn:      claimed("images <= 2"),
+			// Nobody has counted the tokens when a request is routed, and no instance runs none.
+			capability.ToolsParallel: claimed("total_tokens < 4096 or output_tokens < 100"),
+			capability.Stop:          claimed("batch < 1"),
 		},
 	}
 }
 
 func matrixOf(t *testing.T, members ...pool.Member) []MatrixRow {
 	t.Helper()
-	pools := &pool.Set{}
-	r, err := New(Config{}, snapshot.Config{}, Deps{
-		DB: dbtest.SQLite(t), Pools: pools, Log: slog.New(slog.DiscardHandler), Configured: map[string][]pool.Member{"chat": members},
-	}, nil)
+	return matrixIn(t, newRegistry(t), members...)
+}
+
+func newRegistry(t *testing.T) *Registry {
+	t.Helper()
+	r, err := New(Config{}, snapshot.Config{}, Deps{DB: dbtest.SQLite(t), Pools: &pool.Set{}, Log: slog.New(slog.DiscardHandler)}, nil)
 	ok(t, err)
-	pools.Refresh(t.Context())
+	return r
+}
+
+// matrixIn is the matrix of a registry whose one pool has these members.
+func matrixIn(t *testing.T, r *Registry, members ...pool.Member) []MatrixRow {
+	t.Helper()
+	r.deps.Pools.Replace("chat", members)
+	r.deps.Pools.Refresh(t.Context())
 	return r.Matrix()
 }
 
@@ -114,7 +128,7 @@ func TestEngineMatrix(t *testing.T) {
 	}
 	row := rows[1]
 	if got := fmt.Sprint(row.Pool, row.Kind, row.Profile, row.State, row.Model, row.EngineModel, row.Contract, row.Engine, row.Version, row.Licence, row.Vendor,
-		row.Family, row.Generation, row.ContextTokens, row.Demanded); got != "chatremotevllmreadyqwenorg/qwentruevllm0.11.0Apache-2.0huaweiascend910b2048 [reasoning]" {
+		row.Family, row.Generation, row.ContextTokens, row.Demanded); got != "chatremotevllmreadyqwenorg/qwentruevllm0.11.0Apache-2.0huaweiascend910b2048 [chat]" {
 		t.Error(got)
 	}
 	if m := row.Modes; len(m) != 2 || m[0].Mode != capability.Eager || m[0].Status != capability.Validated || m[1].Status != capability.Claimed ||
@@ -129,7 +143,8 @@ func TestEngineMatrix(t *testing.T) {
 	}
 	for f, want := range map[capability.Feature]string{
 		capability.Chat: "yes", capability.Stream: "yes", capability.FormatSchema: "yes", capability.FormatRegex: "yes", capability.Rerank: "yes",
-		capability.Tools: "depends unknown", capability.ToolsNamed: "depends unknown", capability.ImageIn: "depends unknown",
+		capability.Tools: "depends condition", capability.ToolsNamed: "no unknown", capability.ImageIn: "no unknown", capability.AudioIn: "yes",
+		capability.ToolsParallel: "no unknown", capability.Stop: "no condition",
 		capability.FormatChoice: "no condition", capability.Logprobs: "no unknown", capability.TopK: "no roadmap", capability.MinP: "no roadmap",
 		capability.Hook: "no listing", capability.Seed: "no missing", capability.Embeddings: "no missing",
 	} {
@@ -150,45 +165,125 @@ func TestEngineMatrixListed(t *testing.T) {
 			t.Errorf("%s: %+v", name, row)
 		}
 		for _, c := range row.Cells {
-			if listed := c.Status == StatusListed; listed != (c.Usable == UsableYes) || c.Grade != capability.E0 || !listed && c.Status != StatusMissing {
+			if listed := c.Status == StatusListed; listed != (c.Usable == pool.UseYes) || c.Grade != capability.E0 || !listed && c.Status != StatusMissing {
 				t.Errorf("%s: %+v", name, c)
 			}
 		}
-		if got, want := row.cell(t, capability.Chat).Usable == UsableYes, name == "all"; got != want {
+		if got, want := row.cell(t, capability.Chat).Usable == pool.UseYes, name == "all"; got != want {
 			t.Errorf("%s: chat %v", name, got)
 		}
-		if got, want := row.cell(t, capability.Tools).Usable == UsableYes, name == "all"; got != want {
+		if got, want := row.cell(t, capability.Tools).Usable == pool.UseYes, name == "all"; got != want {
 			t.Errorf("%s: tools %v", name, got)
 		}
 	}
 }
 
-// TestEngineMatrixAgainstRouter: what the matrix calls usable the contract grants in every state, what it calls unusable in none, and of what depends there
-// are states of both kinds, unless a fact that nobody knows stands in its way.
+// TestEngineMatrixOfParts: an instance that gets no request at all, for want of what the maker of its model demands or since it works on parts of
+// requests, has no feature that may be used.
+func TestEngineMatrixOfParts(t *testing.T) {
+	t.Parallel()
+	all := capability.Contract{Features: map[capability.Feature]capability.Cell{}}
+	for _, f := range capability.Features() {
+		if f != capability.Reasoning {
+			all.Features[f] = capability.Cell{Status: capability.Validated, Grade: capability.E3}
+		}
+	}
+	demanding, part := all, all
+	demanding.Demands = map[string][]capability.Feature{"m": {capability.Reasoning}}
+	part.Roles = capability.Know([]capability.Role{capability.RolePrefill})
+	for why, contract := range map[capability.Why]*capability.Contract{WhyDemanded: &demanding, capability.WhyRole: &part} {
+		row := matrixOf(t, pool.Member{Name: "only", Engine: &contracted{model: everything("m"), known: contract.For("m")}})[0]
+		for _, c := range row.Cells {
+			if want := (capability.Why("missing")); c.Usable != pool.UseNo || c.Why != why && (c.Feature != capability.Reasoning || c.Why != want) {
+				t.Errorf("%s: %+v", why, c)
+			}
+		}
+	}
+}
+
+// anyCondition returns a condition over facts of every kind: what a load decides, what never changes, and what nobody knows when a request is routed.
+func anyCondition(r *rand.Rand, depth int) string {
+	if depth > 0 && r.IntN(3) > 0 {
+		a, b := anyCondition(r, depth-1), anyCondition(r, depth-1)
+		return []string{"(" + a + " and " + b + ")", "(" + a + " or " + b + ")", "not (" + a + ")"}[r.IntN(3)]
+	}
+	op := []string{"==", "!=", "<", "<=", ">", ">="}[r.IntN(6)]
+	number := []string{"0", "1", "2", "2.5", "7", "8", "11", "40"}[r.IntN(8)]
+	switch r.IntN(7) {
+	case 0, 1, 2:
+		return "batch " + op + " " + number
+	case 3:
+		return "batch in [" + number + ", 5]"
+	case 4:
+		return []string{"prompt_tokens", "output_tokens", "total_tokens", "images"}[r.IntN(4)] + " " + op + " " + number
+	case 5:
+		return []string{"version.engine", "version.cann"}[r.IntN(2)] + " " + op + ` "0.11.0"`
+	default:
+		return []string{`device.vendor == "huawei"`, `dtype == "bf16"`, `model == "m"`, `role == "joint"`}[r.IntN(4)]
+	}
+}
+
+// TestEngineMatrixAgainstRouter: over random contracts and lists, what a cell says is what the router decides of a request that needs the feature, whatever
+// the instance has to do. The load is the only fact that the router learns later.
 func TestEngineMatrixAgainstRouter(t *testing.T) {
 	t.Parallel()
-	contract := planted(t)
-	contract.Demands = nil
-	known := contract.For("org/qwen")
-	row := matrixOf(t, pool.Member{Name: "only", Engine: &contracted{model: everything("qwen"), known: known}})[0]
-	for _, c := range row.Cells {
-		granted, states := 0, 0
-		for _, batch := range []int{1, 8, 9, 500} {
-			for _, length := range []int{1, 1000, 1001, 2000} {
-				for images := range 4 {
-					states++
-					needs := capability.Needs{Features: []capability.Feature{c.Feature}, PromptTokens: length, Images: images, OutputTokens: 7}
-					if yes, _ := known.Meets(&needs, batch); yes {
-						granted++
-					}
+	r := rand.New(rand.NewPCG(1, 2))
+	maybe := func() capability.Condition {
+		if r.IntN(2) == 0 {
+			return capability.Condition{}
+		}
+		return condition(t, anyCondition(r, 2))
+	}
+	said, registry := map[pool.Use]int{}, newRegistry(t)
+	for range 200 {
+		contract := &capability.Contract{
+			Engine: capability.Engine{Version: capability.Know("0.11.0")}, Hardware: capability.Hardware{Vendor: capability.Know("huawei")},
+			Features: map[capability.Feature]capability.Cell{},
+		}
+		for _, f := range capability.Features() {
+			if status := []capability.Status{"", capability.Roadmap, capability.Claimed, capability.Validated}[r.IntN(4)]; status != "" {
+				contract.Features[f] = capability.Cell{
+					Status: status, Grade: capability.Grade(r.IntN(4)), When: maybe(),
+					Fallback: []capability.Fallback{"", capability.FallbackRefused, capability.FallbackSame}[r.IntN(3)],
 				}
 			}
 		}
-		switch {
-		case c.Usable == UsableYes && granted != states, c.Usable == UsableNo && granted != 0:
-			t.Errorf("%s is %s, and the router grants it in %d of %d states", c.Feature, c.Usable, granted, states)
-		case c.Usable == UsableDepends && (granted == states || granted == 0 && c.Feature != capability.ToolsNamed):
-			t.Errorf("%s depends, and the router grants it in %d of %d states", c.Feature, granted, states)
+		if r.IntN(4) == 0 {
+			contract.Roles = capability.Know([]capability.Role{capability.RoleDecode})
+			contract.Roles.When = maybe()
 		}
+		if r.IntN(4) == 0 {
+			contract.Demands = map[string][]capability.Feature{"m": {capability.Chat}}
+		}
+		model := everything("m")
+		model.HasTools, model.HasFormats, model.CanEmbed = r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0
+		e := &contracted{model: model}
+		if r.IntN(8) > 0 {
+			e.known = contract.For("m")
+		}
+		row := matrixIn(t, registry, pool.Member{Name: "only", Engine: e})[0]
+		for _, c := range row.Cells {
+			granted, loads := 0, 0
+			for load := 1; load <= 60; load++ {
+				loads++
+				offer := pool.Offer{Model: &model, Known: e.known, Batch: load}
+				if ok, _ := offer.Meets(&capability.Needs{Features: []capability.Feature{c.Feature}}); ok {
+					granted++
+				}
+			}
+			want := pool.UseDepends
+			switch granted {
+			case 0:
+				want = pool.UseNo
+			case loads:
+				want = pool.UseYes
+			}
+			if said[want]++; c.Usable != want || (c.Why == "") != (want == pool.UseYes) {
+				t.Fatalf("%s is %s (%s), and the router grants it at %d of %d loads: %+v", c.Feature, c.Usable, c.Why, granted, loads, contract.Features[c.Feature])
+			}
+		}
+	}
+	if said[pool.UseYes] < 100 || said[pool.UseNo] < 100 || said[pool.UseDepends] < 100 {
+		t.Errorf("the test tries too little: %v", said)
 	}
 }

@@ -1602,7 +1602,7 @@ type EngineMatrixCell struct {
 	// When The condition under which it holds
 	When *string `json:"when,omitempty"`
 
-	// Why Why not, or why it depends: missing, roadmap, grade, condition, unknown or listing
+	// Why Why not, or why it depends: missing, roadmap, grade, condition, unknown, listing, demanded (the maker of the model demands what the engine lacks) or role (it works on parts of requests)
 	Why *string `json:"why,omitempty"`
 }
 

@@ -2254,7 +2254,7 @@ export interface paths {
         };
         /**
          * What each instance of every pool can do, as the router decides it
-         * @description One row for each pool, instance and model, from the capability contract of the engine, and from the engine's own list of models where there is none. It asks no engine. `usable` says whether a request that needs the feature is sent there: `depends` means that the condition speaks of the request, or of what the instance has to do.
+         * @description One row for each pool, instance and model, from the capability contract of the engine, and from the engine's own list of models where there is none. It asks no engine. `usable` says whether a request that needs the feature is sent there: `depends` means that it follows from what the instance has to do: a condition speaks of `batch`, which is the requests that this replica has the instance run. Other replicas have theirs, and nobody adds them up. A condition on what nobody knows when a request is routed (`prompt_tokens`, `output_tokens`, `total_tokens`, a version that is not told) is `no`, as the router decides it.
          */
         get: operations["getEngineMatrix"];
         put?: never;
@@ -4952,7 +4952,7 @@ export interface components {
             note?: string;
             /** @description yes, no or depends */
             usable: string;
-            /** @description Why not, or why it depends: missing, roadmap, grade, condition, unknown or listing */
+            /** @description Why not, or why it depends: missing, roadmap, grade, condition, unknown, listing, demanded (the maker of the model demands what the engine lacks) or role (it works on parts of requests) */
             why?: string;
         };
         NewAdapter: {

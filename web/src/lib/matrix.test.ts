@@ -22,7 +22,7 @@ describe('the features of the program', () => {
 });
 
 describe('a route', () => {
-  const able = row({ context_tokens: 4096, cells: [cell('chat'), cell('tools', { grade: 'E1', status: 'claimed' }), cell('echo', { usable: 'depends', when: 'batch <= 8', why: 'unknown' })] });
+  const able = row({ context_tokens: 4096, cells: [cell('chat'), cell('tools', { grade: 'E1', status: 'claimed' }), cell('echo', { usable: 'depends', when: 'batch <= 8', why: 'condition' })] });
 
   it('is open where every need is met, and says what it depends on', () => {
     expect(judge(able, { features: ['chat', 'tools'], tokens: 4096, least: 'E1' })).toEqual({ no: [], depends: [] });
@@ -39,6 +39,9 @@ describe('a route', () => {
     expect(kinds({ ...able, roles: ['prefill', 'decode'] }, { features: [] })).toEqual(['role']);
     expect(kinds({ ...able, roles: ['joint'] }, { features: [] })).toEqual([]);
     expect(kinds({ ...able, state: 'draining' }, { features: [] })).toEqual(['state']);
+    const refused = (why: string) => [cell('chat', { usable: 'no', why }), cell('reasoning', { usable: 'no', why: 'missing' })];
+    expect(kinds(row({ cells: refused('demanded'), demanded: ['reasoning'] }), { features: ['chat'] })).toEqual(['missing']);
+    expect(kinds(row({ cells: refused('role'), roles: ['prefill'] }), { features: ['chat'] })).toEqual(['role']);
     for (const why of ['roadmap', 'condition', 'unknown', 'listing'] as const) {
       expect(kinds(row({ cells: [cell('chat', { usable: 'no', why })] }), { features: ['chat'] })).toEqual([why]);
     }

@@ -72,6 +72,7 @@ export function judge(row: Row, ask: Ask): Verdict {
 
 function judgeCell(cell: Cell, least: string | undefined, out: Verdict) {
   const at = { feature: cell.feature, detail: cell.when };
+  if (cell.why === 'demanded' || cell.why === 'role') return; // every cell says so, and the row's own demands and roles have said it already
   if (cell.usable === 'no') out.no.push({ ...at, kind: whys.find((w) => w === cell.why) ?? 'missing' });
   else if (least && cell.grade < least) out.no.push({ kind: 'grade', feature: cell.feature, detail: cell.grade });
   else if (cell.usable === 'depends') out.depends.push({ ...at, kind: 'depends' });

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-project/sluice/engine/capability"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/instances"
 	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
@@ -81,13 +82,13 @@ func matrixSign(cells []adminapi.EngineMatrixCell, feature string) string {
 	if i < 0 {
 		return "–"
 	}
-	switch c := cells[i]; instances.Usable(c.Usable) {
-	case instances.UsableYes:
+	switch c := cells[i]; pool.Use(c.Usable) {
+	case pool.UseYes:
 		if c.Status == string(instances.StatusListed) {
 			return c.Status
 		}
 		return c.Grade
-	case instances.UsableDepends:
+	case pool.UseDepends:
 		return c.Grade + "?"
 	default:
 		return "–"
