@@ -116,6 +116,15 @@ func (f flowRoutes) HasVersion(ctx context.Context, model, version string) (bool
 	return false, err
 }
 
+func (f flowRoutes) Abilities(ctx context.Context, model, version string) (have workflows.Abilities, seen bool, err error) {
+	a, err := f.router.Abilities(ctx, model, version)
+	for _, feature := range a.Features {
+		have.Features = append(have.Features, string(feature))
+	}
+	have.ContextTokens = a.ContextTokens
+	return have, a.Seen, err
+}
+
 // flowStats reads a rollout's evidence from the audit log.
 type flowStats struct{ log *audit.Log }
 

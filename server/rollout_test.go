@@ -64,11 +64,13 @@ func (r rollout) path() string {
 func TestRollouts(t *testing.T) {
 	binary := devtest.Binary(t)
 	info := func(id string) engine.Model {
-		return engine.Model{ID: engine.ModelID(id), Digest: "sha256:" + id, CanGenerate: true, ContextTokens: 4096}
+		return engine.Model{ID: engine.ModelID(id), Digest: "sha256:" + id, CanGenerate: true, HasLogprobs: true, ContextTokens: 4096}
 	}
+	able := func(id string) string { return "{id: " + id + ", context_tokens: 4096, logprobs: true}" }
 	soc := listen(t)
 	in := start(t, setup{
-		models: []engine.Model{info("steady"), info("faulty"), info("better")},
+		remote: "[" + able("steady") + ", " + able("faulty") + ", " + able("better") + ", {id: weaker, context_tokens: 2048}]",
+		models: []engine.Model{info("steady"), info("faulty"), info("better"), {ID: "weaker", Digest: "sha256:weaker", CanGenerate: true, ContextTokens: 2048}},
 		plan: func(_ int, req *engine.Request) enginetest.Plan {
 			if req.Model == "faulty" {
 				return enginetest.Plan{Err: fault.New(fault.CodeEngineUnavailable, "faulty")}
@@ -79,9 +81,10 @@ func TestRollouts(t *testing.T) {
 			"workflows: {enabled: true, namespace: trials, embedded: {binary: \"" + binary + "\"}}\n" + soc.config(),
 		overrides: map[string]any{"workflows.enabled": true},
 	})
-	for version, model := range map[string]string{"v2": "faulty", "v3": "better"} {
+	for version, model := range map[string]string{"v2": "faulty", "v3": "better", "v4": "weaker"} {
 		in.admin(http.MethodPost, "/model-versions", map[string]any{"model": "steady", "version": version, "engine": "upstream", "engine_model": model}, new(any))
 	}
+	in.checkLosses()
 	stopTraffic := in.traffic("steady", 4)
 	defer stopTraffic()
 
@@ -193,6 +196,31 @@ func (in *installation) checkAbort() {
 	if end.Reason != "seen enough" || end.ReasonCode != "" || end.Look == nil || end.Look.ReasonCode != "too_few_requests" || !r.Evidence.Kept || r.Evidence.Hash != end.Evidence {
 		in.t.Errorf("aborted as %+v with %+v", end, r.Evidence)
 	}
+}
+
+// checkLosses: a candidate that cannot do what stable does is refused with the names of what it lacks, until somebody accepts just that, which is recorded.
+func (in *installation) checkLosses() {
+	in.t.Helper()
+	weaker := map[string]any{"model": "steady", "candidate": "v4", "min_requests": 1_000_000}
+	for _, accepted := range [][]string{{}, {"logprobs", "context_tokens"}} {
+		weaker["accept_losses"] = accepted
+		got := in.send(http.MethodPost, "/api/v1/rollouts", in.token, weaker)
+		if text := string(got.body); got.status != http.StatusConflict || !strings.Contains(text, `"candidate_lacks"`) || !strings.Contains(text, "logprobs.top") ||
+			strings.Contains(text, "logprobs, logprobs.top, context_tokens") != (len(accepted) == 0) {
+			in.t.Errorf("accepting %v: %d %s", accepted, got.status, text)
+		}
+	}
+	weaker["accept_losses"] = []string{"logprobs", "logprobs.top", "context_tokens"}
+	var r rollout
+	in.admin(http.MethodPost, "/rollouts", weaker, &r)
+	in.admin(http.MethodPost, "/rollouts/"+r.ID+"/abort", map[string]any{"reason": "it was a test"}, nil)
+	eventually(in.t, "the abort", func() bool {
+		in.admin(http.MethodGet, "/rollouts/"+r.ID, nil, &r)
+		return r.Phase == "aborted"
+	})
+	eventually(in.t, "the record of what was accepted", func() bool {
+		return strings.Contains(string(in.send(http.MethodGet, "/api/v1/audit/records?action=admin.startRollout&stage=outcome", in.token, nil).body), "logprobs logprobs.top context_tokens")
+	})
 }
 
 // checkTransitions looks every transition's receipt up in the audit log.

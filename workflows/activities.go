@@ -44,6 +44,10 @@ type evaluateInput struct {
 	StableSince int64      `json:"stable_since"`
 	Thresholds  Thresholds `json:"thresholds"`
 	Record      bool       `json:"record"` // keep the evidence even if it decides nothing
+
+	Candidate    string     `json:"candidate,omitempty"`
+	Needed       *Abilities `json:"needed,omitempty"` // of the candidate
+	AcceptLosses []string   `json:"accept_losses,omitempty"`
 }
 
 type evaluateOutput struct {
@@ -95,7 +99,10 @@ func (a *activities) settle(ctx context.Context, in *transitionInput) error {
 	ev, d, at := st.Seen, st.Decision, time.UnixMicro(st.CheckedAt)
 	if ev == nil {
 		stage := in.Transition.From
-		now, err := a.gather(ctx, evaluateInput{Rollout: st.ID, Phase: stage, Since: st.EnteredAt, StableSince: stableSince(st)})
+		now, err := a.gather(ctx, evaluateInput{
+			Rollout: st.ID, Model: st.Model, Phase: stage, Since: st.EnteredAt, StableSince: stableSince(st),
+			Candidate: st.Candidate, Needed: st.Spec.Needed, AcceptLosses: st.Spec.AcceptLosses,
+		})
 		if err != nil {
 			a.log.LogAttrs(ctx, slog.LevelWarn, "a rollout goes back without evidence of its last step", slog.String("rollout", st.ID), slog.String("error", err.Error()))
 			return nil
@@ -222,7 +229,7 @@ func (a *activities) Evaluate(ctx context.Context, in evaluateInput) (evaluateOu
 	return evaluateOutput{Decision: d}, nil
 }
 
-// gather counts what both arms did.
+// gather counts what both arms did, and looks at what the candidate can do.
 func (a *activities) gather(ctx context.Context, in evaluateInput) (Evidence, error) {
 	ev := Evidence{Schema: evidenceSchema, Rollout: in.Rollout, Phase: in.Phase}
 	arms, err := a.deps.Stats.ArmStats(ctx, in.Rollout, in.Since)
@@ -236,6 +243,9 @@ func (a *activities) gather(ctx context.Context, in evaluateInput) (Evidence, er
 		}
 	}
 	ev.Stable = armOf(arms["stable"], in.StableSince)
+	if err := a.compare(ctx, in, &ev); err != nil {
+		return ev, fmt.Errorf("read abilities: %w", err)
+	}
 	return ev, nil
 }
 

@@ -9,13 +9,17 @@ import (
 	"slices"
 )
 
-// Evidence is everything a verdict rests on: what both arms did since the step began. It holds counts only, never text.
+// Evidence is everything a verdict rests on: what both arms did since the step began, and what the candidate cannot do. It holds counts and names of
+// features only, never text.
 type Evidence struct {
 	Schema    int    `json:"schema"`
 	Rollout   string `json:"rollout"`
 	Phase     string `json:"phase"`
 	Stable    Arm    `json:"stable"`
 	Candidate Arm    `json:"candidate"`
+	// Lost is what the candidate has to do and is not known to do any more; Unseen says that no instance of it could be looked at.
+	Lost   []string `json:"lost,omitempty"`
+	Unseen bool     `json:"unseen,omitempty"`
 }
 
 // Arm is what one version did since Since (UTC unix microseconds).

@@ -34,11 +34,13 @@ type world struct {
 	refuse   error // of every assignment that gives the candidate a share
 	versions []string
 	engine   []int
-	ceiling  int // of this engine's configuration, if it is another
+	ceiling  int                  // of this engine's configuration, if it is another
+	can      map[string]Abilities // of versions that an instance runs
 }
 
 func newWorld() *world {
 	w := &world{cur: Assignment{Model: "m", Stable: "v1"}, versions: []string{"v1", "v2"}}
+	w.can = map[string]Abilities{"v1": {[]string{"chat", "tools"}, 4096}, "v2": {[]string{"chat", "seed", "tools"}, 8192}}
 	w.stats = w.traffic(500, sim0, sim0)
 	return w
 }
@@ -92,6 +94,13 @@ func (w *world) SetAssignment(_ context.Context, a Assignment) error {
 
 func (w *world) HasVersion(_ context.Context, _, version string) (bool, error) {
 	return slices.Contains(w.versions, version), nil
+}
+
+func (w *world) Abilities(_ context.Context, _, version string) (Abilities, bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	have, seen := w.can[version]
+	return have, seen, w.fail.routes
 }
 
 func (w *world) ArmStats(_ context.Context, rollout string, since int64) (map[string]ArmStats, error) {

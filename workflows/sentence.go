@@ -126,6 +126,10 @@ func (d Decision) Sentence(th Thresholds) fault.Phrase {
 		return fault.Say("rollout.evidence_contradictory")
 	case unavailableEvidence:
 		return fault.Say("rollout.evidence_unreadable")
+	case lostAbilities:
+		return fault.Say("rollout.lost_abilities", strings.Join(d.Lost, ", "))
+	case unseenAbilities:
+		return fault.Say("rollout.candidate_absent")
 	}
 	baseline := d.Candidate == nil
 	switch {

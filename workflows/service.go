@@ -87,6 +87,9 @@ func (s *Service) StartRollout(ctx context.Context, spec Spec, starter Actor) (S
 	if err != nil {
 		return State{}, err
 	}
+	if spec.Needed, err = s.need(ctx, spec, cur.Stable); err != nil {
+		return State{}, err
+	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return State{}, fmt.Errorf("make rollout id: %w", err)

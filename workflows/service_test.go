@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -412,9 +413,15 @@ func TestStartRefuses(t *testing.T) {
 		"stable itself":      {func(s *Spec) { s.Candidate = "v1" }, nil, fault.CodeConflict},
 		"another is running": {func(*Spec) {}, func(w *world) { w.cur.Rollout = "r-0" }, fault.CodeConflict},
 		"nothing to compare": {func(*Spec) {}, func(w *world) { w.cur.Stable = "" }, fault.CodeConflict},
+		"no such feature":    {func(s *Spec) { s.AcceptLosses = []string{"tools", "moon"} }, nil, fault.CodeInvalidValue},
+		"a feature less":     {func(*Spec) {}, func(w *world) { w.can["v2"] = Abilities{[]string{"chat"}, 4096} }, fault.CodeCandidateLacks},
+		"shorter":            {func(*Spec) {}, func(w *world) { w.can["v2"] = Abilities{[]string{"chat", "tools"}, 4095} }, fault.CodeCandidateLacks},
+		"one loss too many":  {func(s *Spec) { s.AcceptLosses = []string{"tools"} }, func(w *world) { w.can["v2"] = Abilities{[]string{"chat"}, 0} }, fault.CodeCandidateLacks},
+		"no candidate there": {func(s *Spec) { s.AcceptLosses = []string{"tools"} }, func(w *world) { delete(w.can, "v2") }, fault.CodeConflict},
+		"no stable there":    {func(*Spec) {}, func(w *world) { delete(w.can, "v1") }, fault.CodeConflict},
 	}
 	for name, tt := range tests {
-		w.change(func() { w.cur = Assignment{Model: "m", Stable: "v1"} })
+		w.change(func() { w.cur, w.can = Assignment{Model: "m", Stable: "v1"}, newWorld().can })
 		if tt.world != nil {
 			w.change(func() { tt.world(w) })
 		}
@@ -423,6 +430,18 @@ func TestStartRefuses(t *testing.T) {
 		if _, err := s.StartRollout(t.Context(), spec, alice); !fault.Is(err, tt.want) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	w.change(func() { w.can["v2"] = Abilities{} })
+	if _, err := s.StartRollout(t.Context(), quick(), alice); !strings.Contains(fault.Public(err).Message(fault.English), "chat, tools, context_tokens") {
+		t.Errorf("the refusal does not name what is lost: %v", err)
+	}
+	accepting := quick()
+	accepting.AcceptLosses = []string{"chat", "tools", "context_tokens"}
+	if _, err := s.startable(t.Context(), accepting); err != nil {
+		t.Error(err)
+	}
+	if got, err := s.need(t.Context(), accepting, "v1"); err != nil || !reflect.DeepEqual(*got, w.can["v1"]) {
+		t.Errorf("what was accepted: %+v, %v", got, err)
 	}
 	w.change(func() { w.cur = Assignment{Model: "m", Stable: "v1"}; w.fail.routes = errors.New("down") })
 	if _, err := s.StartRollout(t.Context(), quick(), alice); err == nil {

@@ -34,6 +34,10 @@ type Spec struct {
 	// Poll is the time between two evaluations. Default 10 seconds.
 	Poll       time.Duration `json:"poll"`
 	Thresholds Thresholds    `json:"thresholds"`
+	// AcceptLosses are features that stable is known to have and the candidate need not have; "context_tokens" accepts a shorter context.
+	AcceptLosses []string `json:"accept_losses,omitempty"`
+	// Needed is what stable was known to do when the rollout was started. The service sets it.
+	Needed *Abilities `json:"needed,omitempty"`
 	// Reason says, for the audit record, why this is done.
 	Reason string `json:"reason,omitempty"`
 	// SecondPerson demands that approvals come from somebody else than the starter. The installation's configuration sets it.
@@ -137,6 +141,11 @@ func (s Spec) check() error {
 	for i, step := range s.RequireApproval {
 		if step != 0 && !slices.Contains(s.Steps, step) {
 			return bad(fmt.Sprintf("require_approval[%d]", i), fault.Say("rollout.approval_step"))
+		}
+	}
+	for i, name := range s.AcceptLosses {
+		if !losable(name) {
+			return bad(fmt.Sprintf("accept_losses[%d]", i), fault.Say("rollout.no_feature"))
 		}
 	}
 	if field, want := s.Thresholds.problem(); field != "" {

@@ -98,6 +98,8 @@ type Decision struct {
 	Stable    *Counts `json:"stable,omitempty"`
 	Candidate *Counts `json:"candidate,omitempty"` // nil on the baseline
 	Checks    []Check `json:"checks,omitempty"`
+	// Lost is what the candidate cannot do, if that is what decides.
+	Lost []string `json:"lost,omitempty"`
 }
 
 // Counts is how many requests an arm answered, and how many of them failed.
@@ -123,6 +125,9 @@ type Check struct {
 // requests are proof, one in one is not. The error probability AbortAlpha is shared evenly between the steps and the four rules,
 // so that it holds for the rollout as a whole. Pass needs proof that every limit is kept, each at PromoteAlpha; since all proofs
 // are needed, the probability of passing wrongly is at most PromoteAlpha without any sharing. What is neither is Inconclusive.
+//
+// A candidate that is not known any more to do what stable was known to do when the rollout began fails at once, whatever was counted. While no instance
+// of it can be looked at, nothing passes.
 func Verdict(ev Evidence, th Thresholds) Decision {
 	d := Decision{Evidence: ev.Hash(), Stable: ev.Stable.counts()}
 	if ev.Phase != PhaseBaseline {
@@ -134,8 +139,12 @@ func Verdict(ev Evidence, th Thresholds) Decision {
 	if !ev.Stable.sound() || !ev.Candidate.sound() {
 		return d.say(NoData, "evidence", th)
 	}
+	if len(ev.Lost) > 0 { // it is known, and more requests would not change it
+		d.Lost = ev.Lost
+		return d.say(Fail, lostAbilities, th)
+	}
 	if ev.Phase == PhaseBaseline {
-		return baselineVerdict(d, th)
+		return baselineVerdict(d, th).unless(ev.Unseen, th)
 	}
 	d.Checks = checks(ev, th)
 	for _, c := range d.Checks {
@@ -151,7 +160,15 @@ func Verdict(ev Evidence, th Thresholds) Decision {
 			return d.say(Inconclusive, c.Name, th)
 		}
 	}
-	return d.say(Pass, "healthy", th)
+	return d.say(Pass, "healthy", th).unless(ev.Unseen, th)
+}
+
+// unless holds a step that passes while nobody can tell what the candidate does.
+func (d Decision) unless(unseen bool, th Thresholds) Decision {
+	if unseen && d.Outcome == Pass {
+		return d.say(NoData, unseenAbilities, th)
+	}
+	return d
 }
 
 // AbortShare is what one rule of one step gets of AbortAlpha.
@@ -187,6 +204,8 @@ const (
 
 	tooFewRequests      = "too_few_requests"
 	unavailableEvidence = "unavailable"
+	lostAbilities       = "lost_abilities"
+	unseenAbilities     = "unseen_abilities"
 )
 
 func checks(ev Evidence, th Thresholds) []Check {

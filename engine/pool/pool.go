@@ -236,6 +236,17 @@ func (o Offer) Meets(n *capability.Needs) (bool, capability.Reason) {
 	return o.Known.Meets(n, o.Batch)
 }
 
+// ContextTokens is the longest prompt and completion together that the instance is known to take; 0 is not known.
+func (o Offer) ContextTokens() int {
+	n := o.Model.ContextTokens
+	if o.Known != nil {
+		if most, ok := o.Known.MaxTokens(); ok && (n == 0 || most < n) {
+			return most
+		}
+	}
+	return n
+}
+
 // Use says whether requests may need something of an instance, whatever it has to do.
 type Use string
 
@@ -519,6 +530,15 @@ func (i *Instance) learn(all []engine.Model) {
 // Offer returns what is known of a model as the instance lists it.
 func (i *Instance) Offer(m *engine.Model) Offer {
 	return Offer{m, i.Capabilities(m.ID), int(i.running.Load()) + 1}
+}
+
+// Open returns what is known of a model of the instance; ok is false if it has no such model, or takes no new requests.
+func (i *Instance) Open(id engine.ModelID) (o Offer, ok bool) {
+	m := i.model(id)
+	if m == nil || !i.open() {
+		return Offer{}, false
+	}
+	return i.Offer(m), true
 }
 
 // Capabilities returns what is known of a model of the instance at this moment, nil if nothing is but what it lists.

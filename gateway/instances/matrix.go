@@ -78,7 +78,7 @@ func (r *Registry) Matrix() []MatrixRow {
 
 // listed fills in what the engine lists, and what the router decides of each feature.
 func (row *MatrixRow) listed(o pool.Offer) {
-	row.EngineModel, row.Version, row.ContextTokens = string(o.Model.ID), o.Model.EngineVersion, o.Model.ContextTokens
+	row.EngineModel, row.Version, row.ContextTokens = string(o.Model.ID), o.Model.EngineVersion, o.ContextTokens()
 	for _, f := range capability.Features() {
 		use, why := o.Use(f)
 		cell := MatrixCell{Feature: f, Cell: capability.Cell{Status: StatusMissing}, Usable: use, Why: why.Why}
@@ -101,9 +101,6 @@ func (row *MatrixRow) known(v *capability.Verdicts) {
 	row.Engine, row.Version, row.Licence = c.Engine.Name.Value, cmp.Or(c.Engine.Version.Value, row.Version), c.Engine.Licence.Value
 	row.Vendor, row.Family, row.Generation = c.Hardware.Vendor.Value, c.Hardware.Family.Value, c.Hardware.Generation.Value
 	row.Roles, row.Demanded = c.Roles.Value, v.Demanded()
-	if most, ok := v.MaxTokens(); ok && (row.ContextTokens == 0 || most < row.ContextTokens) {
-		row.ContextTokens = most
-	}
 	for _, mode := range slices.Sorted(maps.Keys(c.Exec.Modes)) {
 		row.Modes = append(row.Modes, MatrixMode{mode, shown(c, c.Exec.Modes[mode])})
 	}

@@ -67,6 +67,7 @@ const (
 	CodePolicyChanged   Code = "policy_changed"
 	CodeConflictingRole Code = "conflicting_roles"
 	CodeHeld            Code = "legal_hold"
+	CodeCandidateLacks  Code = "candidate_lacks"
 
 	CodeBodyTooLarge Code = "request_too_large"
 	CodeTooDeep      Code = "nesting_too_deep"
@@ -173,6 +174,7 @@ var kinds = map[Code]Kind{
 	CodePolicyChanged:   Conflict,
 	CodeConflictingRole: Conflict,
 	CodeHeld:            Conflict,
+	CodeCandidateLacks:  Conflict,
 
 	CodeBodyTooLarge: TooLarge,
 	CodeTooDeep:      TooLarge,

@@ -2698,7 +2698,10 @@ type NewProject struct {
 type NewRollout struct {
 	// AbortAlpha Highest probability that the rollout is taken back although the candidate holds every limit. Default 0.01
 	AbortAlpha *float64 `json:"abort_alpha,omitempty"`
-	Candidate  string   `json:"candidate"`
+
+	// AcceptLosses Features that the stable version is known to have and the candidate need not have, as `GET /engine-matrix` names them; `context_tokens` accepts a shorter context. Any other loss refuses the start (409 candidate_lacks, which names them) and takes the rollout back
+	AcceptLosses *[]string `json:"accept_losses,omitempty"`
+	Candidate    string    `json:"candidate"`
 
 	// DeadlineSeconds Rolled back when a step is not decided by then
 	DeadlineSeconds *int `json:"deadline_seconds,omitempty"`
@@ -3341,6 +3344,9 @@ type RoleList struct {
 
 // Rollout defines model for Rollout.
 type Rollout struct {
+	// AcceptLosses Features of the stable version that the candidate need not have
+	AcceptLosses *[]string `json:"accept_losses,omitempty"`
+
 	// AwaitingApproval The evidence passes and a person must approve
 	AwaitingApproval *bool  `json:"awaiting_approval,omitempty"`
 	Candidate        string `json:"candidate"`
@@ -3369,7 +3375,7 @@ type Rollout struct {
 	// Reason The verdict of the last evaluation in words, in the language asked for
 	Reason *string `json:"reason,omitempty"`
 
-	// ReasonCode The same as a code: too_few_requests, healthy, baseline_unhealthy, evidence, or the name of the metric that decides
+	// ReasonCode The same as a code: too_few_requests, healthy, baseline_unhealthy, evidence, lost_abilities (the candidate is no longer known to do what stable did), unseen_abilities (no instance of it can be looked at), or the name of the metric that decides
 	ReasonCode *string `json:"reason_code,omitempty"`
 
 	// RequireApproval Steps, in percent, that a person must approve before they are left; 0 is the baseline

@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -58,7 +59,7 @@ func (s *Server) StartRollout(c *gin.Context) {
 	spec := workflows.Spec{
 		Model: in.Model, Candidate: in.Candidate, Steps: deref(in.Steps),
 		Dwell: seconds(in.DwellSeconds), Deadline: seconds(in.DeadlineSeconds), Poll: seconds(in.PollSeconds),
-		RequireApproval: deref(in.RequireApproval), Reason: deref(in.Reason),
+		RequireApproval: deref(in.RequireApproval), Reason: deref(in.Reason), AcceptLosses: deref(in.AcceptLosses),
 	}
 	spec.Thresholds = workflows.Thresholds{
 		MinRequests: int64(deref(in.MinRequests)), MaxErrorRate: float64(deref(in.MaxErrorRateBasis)) / basis,
@@ -71,7 +72,11 @@ func (s *Server) StartRollout(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	about(c, st.ID, map[string]string{"model": st.Model, "candidate": st.Candidate})
+	detail := map[string]string{"model": st.Model, "candidate": st.Candidate}
+	if len(st.Spec.AcceptLosses) > 0 {
+		detail["accept_losses"] = truncate(strings.Join(st.Spec.AcceptLosses, " "), maxResource)
+	}
+	about(c, st.ID, detail)
 	s.reply(c, http.StatusCreated, rolloutView(st, language(c.GetHeader("Accept-Language"))), nil)
 }
 
@@ -165,6 +170,9 @@ func rolloutView(st workflows.State, lang fault.Lang) Rollout {
 		ShareBasis: st.Share * 100, Steps: list(st.Spec.Steps), Thresholds: thresholdsView(th), DwellSeconds: &dwell, DeadlineSeconds: &deadline,
 		StartedAt: micros(st.StartedAt), StartedBy: name(st.Starter), ReasonCode: optional(st.Decision.Code), PollSeconds: &poll,
 		AwaitingApproval: &st.Awaiting, EnteredAt: optionalMicros(st.EnteredAt), CheckedAt: optionalMicros(st.CheckedAt), FinishedAt: optionalMicros(st.FinishedAt),
+	}
+	if len(st.Spec.AcceptLosses) > 0 {
+		out.AcceptLosses = &st.Spec.AcceptLosses
 	}
 	if len(st.Spec.RequireApproval) > 0 {
 		out.RequireApproval = &st.Spec.RequireApproval

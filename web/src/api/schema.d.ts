@@ -4991,6 +4991,8 @@ export interface components {
             poll_seconds?: number;
             /** @description Steps, in percent, that a person must approve before they are left; 0 is the baseline */
             require_approval?: number[];
+            /** @description Features that the stable version is known to have and the candidate need not have, as `GET /engine-matrix` names them; `context_tokens` accepts a shorter context. Any other loss refuses the start (409 candidate_lacks, which names them) and takes the rollout back */
+            accept_losses?: string[];
             /** @description Why it is done, for the audit record */
             reason?: string;
             /** @description Highest error rate of the candidate whatever stable does, 1 to 9999 of 10000. Default 1000 */
@@ -5032,6 +5034,8 @@ export interface components {
             poll_seconds?: number;
             /** @description Steps, in percent, that a person must approve before they are left; 0 is the baseline */
             require_approval?: number[];
+            /** @description Features of the stable version that the candidate need not have */
+            accept_losses?: string[];
             /** @description The evidence passes and a person must approve */
             awaiting_approval?: boolean;
             /** Format: date-time */
@@ -5053,7 +5057,7 @@ export interface components {
             verdict?: components["schemas"]["Verdict"];
             /** @description The verdict of the last evaluation in words, in the language asked for */
             reason?: string;
-            /** @description The same as a code: too_few_requests, healthy, baseline_unhealthy, evidence, or the name of the metric that decides */
+            /** @description The same as a code: too_few_requests, healthy, baseline_unhealthy, evidence, lost_abilities (the candidate is no longer known to do what stable did), unseen_abilities (no instance of it can be looked at), or the name of the metric that decides */
             reason_code?: string;
             history?: components["schemas"]["RolloutTransition"][];
         };

@@ -26,7 +26,7 @@ const numbers = {
 type Name = keyof typeof numbers;
 const names = Object.keys(numbers) as Name[];
 
-type Fields = Record<Name, number> & { model: string; candidate: string; steps: string; approval?: number[]; reason?: string };
+type Fields = Record<Name, number> & { model: string; candidate: string; steps: string; approval?: number[]; accept?: string[]; reason?: string };
 
 const stepsOf = (text: string) => text.split(/[\s,，、]+/).filter(Boolean).map(Number);
 const rising = (steps: number[]) => steps.length > 0 && steps.at(-1) === 100 && steps.every((s, i) => Number.isInteger(s) && s > (steps[i - 1] ?? 0) && s <= 100);
@@ -62,6 +62,7 @@ export function StartRollout({ onClose }: { onClose: () => void }) {
             promote_alpha: f.promote_percent / 100,
             abort_alpha: f.abort_percent / 100,
             require_approval: f.approval?.length ? f.approval : undefined,
+            accept_losses: f.accept?.length ? f.accept : undefined,
             reason: f.reason || undefined,
           },
         }),
@@ -92,6 +93,9 @@ export function StartRollout({ onClose }: { onClose: () => void }) {
         </Form.Item>
         <Form.Item name="approval" label={t('rollout.approval')} extra={t('rollout.approvalHelp')}>
           <Select mode="multiple" allowClear options={[{ value: 0, label: label('phase', 'baseline') }, ...(rising(steps) ? steps : []).map((s) => ({ value: s, label: `${s} %` }))]} />
+        </Form.Item>
+        <Form.Item name="accept" label={t('rollout.accept')} extra={t('rollout.acceptHelp')}>
+          <Select mode="tags" open={false} suffixIcon={null} tokenSeparators={[',', ' ', '，', '、']} />
         </Form.Item>
         <Numbers of={names.filter((n) => !numbers[n].advanced)} />
         <Collapse

@@ -153,10 +153,11 @@ describe('StartRollout', () => {
     };
     await choose('Model', 'm');
     await choose('Candidate version', 'v2');
+    fireEvent.change(screen.getByLabelText('Accepted losses'), { target: { value: 'tools, context_tokens,' } });
     fireEvent.change(document.querySelector('#margin_percent')!, { target: { value: '1.5' } });
     fireEvent.change(document.querySelector('#promote_percent')!, { target: { value: '0.1' } });
     fireEvent.click([...document.querySelectorAll('button')].find((b) => b.textContent === 'Start rollout')!);
     await waitFor(() => expect(sent.length).toBe(1));
-    expect(sent[0]).toMatchObject({ model: 'm', candidate: 'v2', min_requests: 50, max_error_rate_basis: 500, error_margin_basis: 150, max_latency_ratio_percent: 150, latency_quantile_basis: 9500, latency_floor_ms: 50, promote_alpha: 0.001, abort_alpha: 0.01, poll_seconds: 10 });
+    expect(sent[0]).toMatchObject({ model: 'm', candidate: 'v2', min_requests: 50, max_error_rate_basis: 500, error_margin_basis: 150, max_latency_ratio_percent: 150, latency_quantile_basis: 9500, latency_floor_ms: 50, promote_alpha: 0.001, abort_alpha: 0.01, poll_seconds: 10, accept_losses: ['tools', 'context_tokens'] });
   });
 });

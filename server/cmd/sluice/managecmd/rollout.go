@@ -27,11 +27,15 @@ func (a *app) rolloutCommand() *cobra.Command {
 
 func (a *app) startRolloutCommand(flags *cli.RemoteFlags) *cobra.Command {
 	var minRequests, dwell, deadline int
+	var accept []string
 	cmd := &cobra.Command{
 		Use: "start MODEL CANDIDATE", Short: cli.Both("cli.rollout_start.short"), Args: cli.Exactly(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in := adminapi.NewRollout{
 				Model: args[0], Candidate: args[1], MinRequests: ifPositive(minRequests), DwellSeconds: ifPositive(dwell), DeadlineSeconds: ifPositive(deadline),
+			}
+			if len(accept) > 0 {
+				in.AcceptLosses = &accept
 			}
 			var out adminapi.Rollout
 			if err := a.Ask(cmd.Context(), *flags, http.MethodPost, "/rollouts", in, &out); err != nil {
@@ -43,6 +47,7 @@ func (a *app) startRolloutCommand(flags *cli.RemoteFlags) *cobra.Command {
 	cmd.Flags().IntVar(&minRequests, "min-requests", 0, cli.Both("cli.rollout_start.min_requests"))
 	cmd.Flags().IntVar(&dwell, "dwell", 0, cli.Both("cli.rollout_start.dwell"))
 	cmd.Flags().IntVar(&deadline, "deadline", 0, cli.Both("cli.rollout_start.deadline"))
+	cmd.Flags().StringSliceVar(&accept, "accept-loss", nil, cli.Both("cli.rollout_start.accept_loss"))
 	return cmd
 }
 
