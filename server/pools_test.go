@@ -17,9 +17,12 @@ import (
 // registration leads nowhere that the configuration does not list.
 func TestPools(t *testing.T) {
 	t.Parallel()
-	in := start(t, setup{overrides: map[string]any{
+	in := start(t, setup{remote: "[{id: scripted, dialect: vllm}]", overrides: map[string]any{
 		"engines.registered.networks": []any{"127.0.0.0/8"}, "engines.registered.keys": []any{map[string]any{"name": "gpu", "secret": "planted-key-of-a-pool"}},
 	}})
+	if r := in.chat(map[string]any{"model": "scripted", "messages": []any{map[string]any{"role": "user", "content": "hello"}}}); r.status != http.StatusOK {
+		t.Errorf("the first request, to an upstream that is asked how it is: %d %s", r.status, r.body)
+	}
 	first, second := in.poolUpstream("Bearer planted-key-of-a-pool"), in.poolUpstream("Bearer planted-key-of-a-pool")
 	add := func(name, address string, more map[string]any) reply {
 		body := map[string]any{"name": name, "base_url": address + "/v1", "key": "gpu", "models": []any{map[string]any{"id": "scripted", "context_tokens": 4096}}}
@@ -143,7 +146,7 @@ func (in *installation) tellsOfItself() {
 	s := httptest.NewServer(sim)
 	in.t.Cleanup(s.Close)
 	body := map[string]any{"name": "told", "base_url": s.URL + "/v1", "dialect": "vllm", "models": []any{map[string]any{"id": simulate.DefaultModel().Name}}}
-	if r := in.send(http.MethodPost, "/api/v1/pools/shown/instances", in.session(), body); r.status != http.StatusCreated {
+	if r := in.send(http.MethodPost, "/api/v1/pools/shown/instances", in.session(), body); r.status != http.StatusCreated || !strings.Contains(string(r.body), `"state":"ready"`) {
 		in.t.Fatalf("%d %s", r.status, r.body)
 	}
 	eventually(in.t, "the engine to tell of itself", func() bool {

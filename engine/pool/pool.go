@@ -35,7 +35,7 @@ type State string
 
 // The states.
 const (
-	StateStarting State = "starting" // it has not been asked yet
+	StateStarting State = "starting" // it has not been asked yet, or has not told how it is
 	StateWarming  State = "warming"  // it answers, and does not take requests yet
 	StateReady    State = "ready"
 	StateDraining State = "draining" // somebody took it out: what runs goes on, nothing new comes
@@ -116,7 +116,7 @@ type Member struct {
 
 // Conditioned is implemented by engines that know more of their state than that they answer.
 type Conditioned interface {
-	// Condition returns StateWarming, StateReady or StateDraining, without asking anybody.
+	// Condition returns StateStarting, StateWarming, StateReady or StateDraining, without asking anybody.
 	Condition() State
 }
 

@@ -18,6 +18,7 @@ const (
 	lookDead   = 2 * time.Second  // and at one that does not
 	deadAfter  = 2                // looks in a row that failed: one may be a moment's trouble
 	learnEvery = 10 * time.Minute // between two times that an upstream is asked what it is
+	firstLook  = 2 * time.Second  // how long whoever asks for the models of a new upstream waits for the first look
 )
 
 // errNotReady is why an upstream that answers gets no requests.
@@ -38,6 +39,9 @@ type reach struct {
 	now    func() time.Time
 
 	idle  atomic.Bool    // it answers, and takes no requests yet
+	fresh atomic.Bool    // it can be asked how it is, and no look has found that out yet
+	first chan struct{}  // closed when the first look is over
+	until time.Time      // when nobody waits for that any more
 	looks sync.WaitGroup // those on their way
 
 	mu      sync.Mutex
@@ -80,6 +84,17 @@ func (r *reach) state() error {
 	return r.cause
 }
 
+// await waits for the end of the first look, which somebody has begun, until ctx ends or the time for that is over. Later looks nobody waits for.
+func (r *reach) await(ctx context.Context) {
+	ctx, cancel := context.WithDeadline(ctx, r.until)
+	defer cancel()
+	select {
+	case <-r.first:
+	case <-ctx.Done():
+	case <-r.closed.Done():
+	}
+}
+
 // doubt has the next question look at once, since a request could not connect. What comes back may be something else.
 func (r *reach) doubt() {
 	r.mu.Lock()
@@ -111,6 +126,11 @@ func (r *reach) look() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.looking = false
+	select {
+	case <-r.first:
+	default:
+		close(r.first)
+	}
 }
 
 // busy reports whether the upstream was ready at the look before: that it is not may be a moment's trouble.
@@ -151,6 +171,7 @@ func (r *reach) note(state peer.State, err error) {
 	default:
 		r.failed, r.cause = 0, nil
 		r.idle.Store(state != peer.Ready)
+		r.fresh.Store(false)
 	}
 	if err != nil || state != peer.Ready {
 		r.learnt = time.Time{}

@@ -30,7 +30,7 @@ func TestReach(t *testing.T) {
 		}
 		r := &reach{
 			ask: connects(dial, "h:1", time.Second), learn: func(context.Context) error { return nil }, scrape: func(context.Context, bool) {},
-			closed: closed, now: time.Now,
+			closed: closed, now: time.Now, first: make(chan struct{}),
 		}
 		ask := func(after time.Duration, dead bool, want int) {
 			t.Helper()

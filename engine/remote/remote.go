@@ -11,7 +11,8 @@
 //
 // Every ten seconds somebody looks at the upstream, by the questions of the profile: whether it is ready, or loads yet; when it comes (back), and every ten
 // minutes, which version it is and how long its contexts are; and its page of metrics. Where the profile knows no question of health, or the upstream does not
-// answer it, a connection is made and nothing is said. None of this happens on the way of a request.
+// answer it, a connection is made and nothing is said. None of this happens on the way of a request. An upstream that can be asked how it is gets no request
+// before it was asked once.
 //
 // What the server of llama.cpp (build 11549) does of the contract, as the suite of package enginetest finds it:
 //
@@ -289,12 +290,18 @@ func public(a netip.Addr) bool {
 	return true
 }
 
-// Models implements engine.Engine. While the upstream cannot be reached, or says that it is not ready, there are none to ask for.
+// Models implements engine.Engine. While the upstream cannot be reached, or says that it is not ready, there are none to ask for. The first question waits
+// for the first look, for two seconds after the engine was made at most, so that whoever starts knows how its upstreams are.
 func (e *Engine) Models(ctx context.Context) ([]engine.Model, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := e.reach.state(); err != nil {
+	err := e.reach.state()
+	if e.reach.fresh.Load() {
+		e.reach.await(ctx)
+		err = e.reach.state()
+	}
+	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeEngineUnavailable, e.models[0].ID)
 	}
 	version := e.version()

@@ -60,8 +60,12 @@ func (e *Engine) watch(dial dial) error {
 	if err != nil {
 		return err
 	}
-	e.reach = &reach{ask: connect, learn: e.learner(p, asked), scrape: e.scraper(p, asked), closed: e.closed, now: time.Now}
+	e.reach = &reach{
+		ask: connect, learn: e.learner(p, asked), scrape: e.scraper(p, asked), closed: e.closed, now: time.Now,
+		first: make(chan struct{}), until: time.Now().Add(firstLook),
+	}
 	if q := p.Health.Question(); q.Path != "" {
+		e.reach.fresh.Store(true)
 		e.reach.ask = health(asked, asked.URL(q.Port) == asked.URL(profile.PortMain), connect, answerTimeout)
 	}
 	return nil
@@ -177,10 +181,13 @@ func (e *Engine) scraper(p *profile.Profile, asked *peer.Peer) func(context.Cont
 	}
 }
 
-// Condition implements pool.Conditioned.
+// Condition implements pool.Conditioned. One that can be asked how it is has not started before it was found ready, and gets no request until then.
 func (e *Engine) Condition() pool.State {
-	if e.reach.idle.Load() {
+	switch {
+	case e.reach.idle.Load():
 		return pool.StateWarming
+	case e.reach.fresh.Load():
+		return pool.StateStarting
 	}
 	return pool.StateReady
 }

@@ -166,6 +166,63 @@ func TestUpstreamThatLoads(t *testing.T) {
 	}
 }
 
+// TestNewUpstreamStarts: until it has told how it is, an upstream that can be asked gets no request, whatever it lists; whoever asks for its models first
+// waits for that, and never longer than the time for it.
+func TestNewUpstreamStarts(t *testing.T) {
+	s := versioned(t, "vllm", "1.0")
+	held, told := make(chan struct{}), make(chan struct{}, 1)
+	w := watch(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/health" {
+			told <- struct{}{}
+			<-held
+		}
+		s.ServeHTTP(rw, r)
+	}), "vllm")
+	if c := w.engine.Condition(); c != pool.StateStarting {
+		t.Errorf("as it was made: %s", c)
+	}
+	w.engine.reach.until = time.Now() // the time is over
+	w.pools.Refresh(t.Context())
+	<-told
+	if st := w.pools.Instances("p")[0].Status(); st.State != pool.StateStarting || len(st.Models) != 1 || w.chosen(capability.Chat) {
+		t.Errorf("while it is asked: %+v", st)
+	}
+	w.engine.reach.until = time.Now().Add(time.Hour)
+	refreshed := make(chan struct{})
+	go func() { w.pools.Refresh(t.Context()); close(refreshed) }()
+	select {
+	case <-refreshed:
+		t.Error("nobody has waited for the first look")
+	case held <- struct{}{}:
+		<-refreshed
+	}
+	if st := w.pools.Instances("p")[0].Status(); st.State != pool.StateReady || st.Version != "1.0" || !w.chosen(capability.Chat) {
+		t.Errorf("as soon as it has told: %+v", st)
+	}
+	close(held)
+}
+
+// TestNewUpstreamIsAway: one failed look leaves a new upstream where it was, two make it sick. One that cannot be asked is taken for ready.
+func TestNewUpstreamIsAway(t *testing.T) {
+	w := watch(t, nil, "vllm")
+	if st := w.after(0); st.State != pool.StateStarting || w.chosen(capability.Chat) {
+		t.Errorf("after one look: %+v", st)
+	}
+	if st := w.after(lookDead); st.State != pool.StateSick || w.chosen(capability.Chat) {
+		t.Errorf("after two: %+v", st)
+	}
+	w.put(versioned(t, "vllm", "1.0"))
+	if st := w.after(lookDead); st.State != pool.StateReady || !w.chosen(capability.Chat) {
+		t.Errorf("it came: %+v", st)
+	}
+	w.open("openai")
+	w.engine.reach.until = time.Now()
+	w.pools.Refresh(t.Context())
+	if st := w.pools.Instances("p")[0].Status(); st.State != pool.StateReady || !w.chosen(capability.Chat) {
+		t.Errorf("nobody can ask it: %+v", st)
+	}
+}
+
 // TestUpstreamComesBack: one that is away twice in a row is sick; when it is back it is asked what it is before it counts as ready, and every ten minutes.
 func TestUpstreamComesBack(t *testing.T) {
 	w := watch(t, versioned(t, "vllm", "1.0"), "vllm")

@@ -42,6 +42,28 @@ func (k *knowing) with(t *testing.T, longest int, features map[capability.Featur
 	return k
 }
 
+// TestStartingInstances: who has not told yet how he is gets no request. While there is nobody else, callers are told to come again.
+func TestStartingInstances(t *testing.T) {
+	t.Parallel()
+	lists := engine.Model{ID: "m", CanGenerate: true}
+	first, second := &knowing{model: lists, state: pool.StateStarting}, &knowing{model: lists, state: pool.StateStarting}
+	set := &pool.Set{}
+	set.Replace("p", []pool.Member{{Name: "first", Engine: first}, {Name: "second", Engine: second}})
+	r, err := route.New(route.Config{}, dbtest.SQLite(t), set, discard(), nil)
+	ok(t, err)
+	ok(t, r.Load(t.Context()))
+	ok(t, r.Register(t.Context(), route.Version{Model: "chat", Version: "v1", Engine: "p", EngineModel: "m"}))
+	if c, err := r.Pick(route.Ask{Model: "chat"}); !fault.Is(err, fault.CodeEngineUnavailable) || fault.Public(err).RetryAfter() <= 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	second.state = pool.StateReady
+	for range 20 {
+		if c, err := r.Pick(route.Ask{Model: "chat"}); err != nil || c.Instance.Name != "second" {
+			t.Fatalf("%+v, %v", c, err)
+		}
+	}
+}
+
 // TestAbilities: a version can do what one of its instances is known to do that takes requests and has its weights, be it only at times.
 func TestAbilities(t *testing.T) {
 	t.Parallel()
