@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-project/sluice/internal/testmodel"
+	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/config"
 	"github.com/sluice-project/sluice/workflows/devserver/devtest"
 )
@@ -47,8 +48,10 @@ func TestScheduleIsRemoved(t *testing.T) {
 					Limit int `json:"concurrency_limit"`
 				}
 			}
+			var c struct{ Instances []adminapi.EngineInstance }
 			in.admin(http.MethodGet, "/engine/scheduler", nil, &s)
-			return len(s.Items) == 1 && s.Items[0].Limit == want
+			in.admin(http.MethodGet, "/capacity", nil, &c)
+			return len(s.Items) == 1 && s.Items[0].Limit == want && len(c.Instances) == 1 && *c.Instances[0].ConcurrencyLimit == want
 		})
 	}
 	free := capacity{Configured: 48, Concurrency: 48}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -16,7 +18,9 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/engine/worker"
+	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/config"
 )
 
@@ -111,7 +115,23 @@ func (p *parts) startEngine(ctx context.Context, s *worker.Server) error {
 func (p *parts) engineLoad() []worker.Load {
 	var out []worker.Load
 	for _, m := range p.native.Scheduler() {
-		out = append(out, worker.Load{Model: m.Model, Running: m.Running, Waiting: m.Waiting, Pages: m.Pages, PagesInUse: m.PagesInUse})
+		out = append(out, worker.Load{
+			Model: m.Model, Running: m.Running, Waiting: m.Waiting, Slots: m.Concurrency,
+			Pages: m.Pages, PagesInUse: m.PagesInUse, PageTokens: m.PageTokens, PageBytes: m.PageBytes,
+		})
+	}
+	return out
+}
+
+// localEngines are the engines of our own that this process knows: its native one and the workers that are configured, by name, as they were last.
+func (p *parts) localEngines() []adminapi.LocalEngine {
+	var out []adminapi.LocalEngine
+	if p.native != nil {
+		out = append(out, adminapi.LocalEngine{Name: nativeEngine, Kind: pool.KindNative, State: worker.Ready, Load: p.engineLoad()})
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.workers)) {
+		h := p.workers[name].Health()
+		out = append(out, adminapi.LocalEngine{Name: name, Kind: pool.KindWorker, State: h.State, Load: h.Load})
 	}
 	return out
 }

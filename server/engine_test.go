@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/sluice-project/sluice/internal/testmodel"
+	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/config"
 )
 
@@ -96,10 +97,15 @@ func TestEngineAPI(t *testing.T) {
 			Model   string
 			KVPages int `json:"kv_pages"`
 		}
+		Instances []adminapi.EngineInstance
 	}
 	in.admin(http.MethodGet, "/engine/scheduler", nil, &scheduler) // before anything was computed, too
 	if len(scheduler.Items) != 1 || scheduler.Items[0].Model != "chat" || scheduler.Items[0].KVPages == 0 {
 		t.Errorf("%+v", scheduler)
+	}
+	if i := scheduler.Instances; len(i) != 1 || i[0].Kind != "native" || i[0].State != "ready" || i[0].ConcurrencyLimit == nil || len(i[0].Models) != 1 ||
+		i[0].Models[0].Model != "chat" || i[0].Models[0].KvPages != scheduler.Items[0].KVPages || *i[0].Models[0].KvPageBytes <= 0 {
+		t.Errorf("%+v", i)
 	}
 	ask := func(model string) reply {
 		return in.chat(map[string]any{"model": model, "max_tokens": 8, "temperature": 0, "messages": []any{map[string]any{"role": "user", "content": "Name a canary-colour."}}})

@@ -54,7 +54,7 @@ func TestPools(t *testing.T) {
 		in.admin(http.MethodPatch, "/pools/fleet/instances/a", map[string]any{"draining": yes}, &out)
 		return out
 	}
-	if got := drain(true); got.State != adminapi.Draining {
+	if got := drain(true); got.State != adminapi.InstanceStateDraining {
 		t.Errorf("%+v", got)
 	}
 	for range 2 {
@@ -73,7 +73,7 @@ func TestPools(t *testing.T) {
 	eventually(t, "the dead one to be told", func() bool {
 		for _, i := range in.instances() {
 			if i.Name == "b" {
-				return i.State == adminapi.Sick && i.Cause != nil && *i.Cause != ""
+				return i.State == adminapi.InstanceStateSick && i.Cause != nil && *i.Cause != ""
 			}
 		}
 		return false

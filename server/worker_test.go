@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-project/sluice/internal/testmodel"
 	"github.com/sluice-project/sluice/server"
+	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/config"
 )
 
@@ -103,6 +104,12 @@ func TestWorker(t *testing.T) {
 	if r := in.admin(http.MethodGet, "/instances", nil, nil); !strings.Contains(string(r.body), `"kind":"worker"`) || !strings.Contains(string(r.body), `"state":"ready"`) {
 		t.Errorf("%s", r.body)
 	}
+	var has struct{ Instances []adminapi.EngineInstance }
+	in.admin(http.MethodGet, "/engine/scheduler", nil, &has)
+	if i := has.Instances; len(i) != 1 || i[0].Name != "apart" || i[0].Kind != "worker" || i[0].State != "ready" || i[0].ConcurrencyLimit == nil ||
+		*i[0].ConcurrencyLimit < 1 || len(i[0].Models) != 1 || i[0].Models[0].KvPages < 1 || i[0].Models[0].KvPageBytes == nil || i[0].Models[0].KvPagesInUse < 1 {
+		t.Errorf("what the worker may take: %+v", i)
+	}
 	load["path"] = "../law"
 	if r := in.admin(http.MethodPost, "/engine/adapters", load, nil); r.status != http.StatusBadRequest {
 		t.Errorf("a path that leads out: %d %s", r.status, r.body)
@@ -119,6 +126,9 @@ func TestWorker(t *testing.T) {
 	}
 	if r := in.admin(http.MethodGet, "/engine/adapters", nil, nil); r.status != http.StatusOK {
 		t.Errorf("adapters without the worker: %d %s", r.status, r.body)
+	}
+	if r := in.admin(http.MethodGet, "/engine/scheduler", nil, &has); len(has.Instances) != 1 || has.Instances[0].State != "unreachable" || len(has.Instances[0].Models) != 0 {
+		t.Errorf("a worker that is gone: %s", r.body)
 	}
 	stop = serve()
 	eventually(t, "the worker to be noticed", func() bool { return ask("chat").status == http.StatusOK })

@@ -30,13 +30,16 @@ const (
 	Unreachable State = "unreachable" // the client's word: the worker does not answer
 )
 
-// Load is what one model of a worker has to do.
+// Load is what one model of a worker has to do, and what it may take for that. What a worker does not report is zero.
 type Load struct {
 	Model      engine.ModelID `json:"model"`
 	Running    int            `json:"running_sequences"`
 	Waiting    int            `json:"waiting_sequences"`
+	Slots      int            `json:"concurrency_limit,omitzero"` // sequences of all models of the worker
 	Pages      int            `json:"kv_pages"`
 	PagesInUse int            `json:"kv_pages_in_use"`
+	PageTokens int            `json:"kv_page_tokens,omitzero"`
+	PageBytes  int            `json:"kv_page_bytes,omitzero"`
 }
 
 // Adapter describes an adapter that a worker has loaded.

@@ -535,7 +535,9 @@ func (s *store) Unload(id engine.ModelID) error {
 // TestManagement: adapters, load and metrics cross.
 func TestManagement(t *testing.T) {
 	b := Backend{
-		Engine: enginetest.NewScripted(nil), Adapters: &store{}, Load: func() []Load { return []Load{{Model: "scripted", Running: 3, Waiting: 2, Pages: 9, PagesInUse: 8}} },
+		Engine: enginetest.NewScripted(nil), Adapters: &store{}, Load: func() []Load {
+			return []Load{{Model: "scripted", Running: 3, Waiting: 2, Slots: 4, Pages: 9, PagesInUse: 8, PageTokens: 64, PageBytes: 7}}
+		},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }),
 	}
 	c := serve(t, b).connect(t)

@@ -187,6 +187,54 @@ func (e CapacityPhase) Valid() bool {
 	}
 }
 
+// Defines values for EngineInstanceKind.
+const (
+	EngineInstanceKindNative EngineInstanceKind = "native"
+	EngineInstanceKindWorker EngineInstanceKind = "worker"
+)
+
+// Valid indicates whether the value is a known member of the EngineInstanceKind enum.
+func (e EngineInstanceKind) Valid() bool {
+	switch e {
+	case EngineInstanceKindNative:
+		return true
+	case EngineInstanceKindWorker:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EngineInstanceState.
+const (
+	EngineInstanceStateDraining    EngineInstanceState = "draining"
+	EngineInstanceStateFailed      EngineInstanceState = "failed"
+	EngineInstanceStateReady       EngineInstanceState = "ready"
+	EngineInstanceStateStarting    EngineInstanceState = "starting"
+	EngineInstanceStateUnreachable EngineInstanceState = "unreachable"
+	EngineInstanceStateWarming     EngineInstanceState = "warming"
+)
+
+// Valid indicates whether the value is a known member of the EngineInstanceState enum.
+func (e EngineInstanceState) Valid() bool {
+	switch e {
+	case EngineInstanceStateDraining:
+		return true
+	case EngineInstanceStateFailed:
+		return true
+	case EngineInstanceStateReady:
+		return true
+	case EngineInstanceStateStarting:
+		return true
+	case EngineInstanceStateUnreachable:
+		return true
+	case EngineInstanceStateWarming:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ErasureApprovalKind.
 const (
 	ErasureApprovalKindPerson ErasureApprovalKind = "person"
@@ -297,28 +345,28 @@ func (e InstanceKind) Valid() bool {
 
 // Defines values for InstanceState.
 const (
-	Draining InstanceState = "draining"
-	Gone     InstanceState = "gone"
-	Ready    InstanceState = "ready"
-	Sick     InstanceState = "sick"
-	Starting InstanceState = "starting"
-	Warming  InstanceState = "warming"
+	InstanceStateDraining InstanceState = "draining"
+	InstanceStateGone     InstanceState = "gone"
+	InstanceStateReady    InstanceState = "ready"
+	InstanceStateSick     InstanceState = "sick"
+	InstanceStateStarting InstanceState = "starting"
+	InstanceStateWarming  InstanceState = "warming"
 )
 
 // Valid indicates whether the value is a known member of the InstanceState enum.
 func (e InstanceState) Valid() bool {
 	switch e {
-	case Draining:
+	case InstanceStateDraining:
 		return true
-	case Gone:
+	case InstanceStateGone:
 		return true
-	case Ready:
+	case InstanceStateReady:
 		return true
-	case Sick:
+	case InstanceStateSick:
 		return true
-	case Starting:
+	case InstanceStateStarting:
 		return true
-	case Warming:
+	case InstanceStateWarming:
 		return true
 	default:
 		return false
@@ -1389,6 +1437,9 @@ type Capacity struct {
 	// Configured The same by the configuration of the replica that answers, which holds while there is no schedule; absent without an engine of its own
 	Configured *int `json:"configured,omitempty"`
 
+	// Instances The engines whose slots there are, as the replica that answers sees them. A schedule changes those of kind native; a worker has the concurrency of its own configuration
+	Instances []EngineInstance `json:"instances"`
+
 	// Phase Absent without a schedule
 	Phase     *CapacityPhase    `json:"phase,omitempty"`
 	Schedule  *CapacitySchedule `json:"schedule,omitempty"`
@@ -1570,6 +1621,42 @@ type EngineDevice struct {
 	Family     *string `json:"family,omitempty"`
 	Generation *string `json:"generation,omitempty"`
 	Vendor     *string `json:"vendor,omitempty"`
+}
+
+// EngineInstance An engine of this product, in the process that answers or in one of its own, with what it reported last
+type EngineInstance struct {
+	// ConcurrencyLimit Slots: sequences of all its models that it runs at once, at most. Absent: not reported
+	ConcurrencyLimit *int               `json:"concurrency_limit,omitempty"`
+	Kind             EngineInstanceKind `json:"kind"`
+
+	// Models Those that generate; none while it does not answer
+	Models []EngineInstanceLoad `json:"models"`
+	Name   string               `json:"name"`
+	State  EngineInstanceState  `json:"state"`
+}
+
+// EngineInstanceKind defines model for EngineInstance.Kind.
+type EngineInstanceKind string
+
+// EngineInstanceState defines model for EngineInstance.State.
+type EngineInstanceState string
+
+// EngineInstanceLoad defines model for EngineInstanceLoad.
+type EngineInstanceLoad struct {
+	// KvPageBytes Memory of one page. Absent: not reported
+	KvPageBytes *int `json:"kv_page_bytes,omitempty"`
+
+	// KvPageTokens Absent: not reported
+	KvPageTokens *int `json:"kv_page_tokens,omitempty"`
+	KvPages      int  `json:"kv_pages"`
+
+	// KvPagesInUse By sequences, or kept for later
+	KvPagesInUse int    `json:"kv_pages_in_use"`
+	Model        string `json:"model"`
+
+	// RunningSequences Of every gateway that it serves
+	RunningSequences int `json:"running_sequences"`
+	WaitingSequences int `json:"waiting_sequences"`
 }
 
 // EngineMatrix defines model for EngineMatrix.
@@ -3555,6 +3642,10 @@ type RolloutTransition struct {
 
 // SchedulerList defines model for SchedulerList.
 type SchedulerList struct {
+	// Instances That engine and the workers
+	Instances []EngineInstance `json:"instances"`
+
+	// Items Of the engine in the process that answers
 	Items []SchedulerState `json:"items"`
 }
 

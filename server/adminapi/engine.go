@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -9,6 +10,8 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/engine/native/sched"
+	"github.com/sluice-project/sluice/engine/pool"
+	"github.com/sluice-project/sluice/engine/worker"
 )
 
 // itemList is an answer whose items need no translation: the engine's own types are those of the document, and a test holds them together.
@@ -16,13 +19,52 @@ type itemList[T any] struct {
 	Items []T `json:"items"`
 }
 
+// LocalEngine is an engine of our own, with what it reports of itself.
+type LocalEngine struct {
+	Name  string
+	Kind  pool.Kind
+	State worker.State
+	Load  []worker.Load // by model; none while it does not answer
+}
+
+// schedulers is a list of schedulers beside the engines that they and others belong to.
+type schedulers struct {
+	Items     []native.SchedulerState `json:"items"`
+	Instances []EngineInstance        `json:"instances"`
+}
+
 // GetScheduler implements GET /engine/scheduler.
 func (s *Server) GetScheduler(c *gin.Context) {
-	out := itemList[native.SchedulerState]{Items: []native.SchedulerState{}}
+	out := schedulers{Items: []native.SchedulerState{}, Instances: s.engineInstances()}
 	if s.deps.Native != nil {
 		out.Items = s.deps.Native.Scheduler()
 	}
 	s.reply(c, http.StatusOK, out, nil)
+}
+
+// engineInstances shows the slots and the memory of the engines of our own.
+func (s *Server) engineInstances() []EngineInstance {
+	out := []EngineInstance{}
+	for _, e := range s.deps.LocalEngines() {
+		view := EngineInstance{Name: e.Name, Kind: EngineInstanceKind(e.Kind), State: EngineInstanceState(e.State), Models: []EngineInstanceLoad{}}
+		for _, l := range e.Load {
+			view.Models = append(view.Models, EngineInstanceLoad{
+				Model: string(l.Model), RunningSequences: l.Running, WaitingSequences: l.Waiting, KvPages: l.Pages, KvPagesInUse: l.PagesInUse,
+				KvPageTokens: positive(l.PageTokens), KvPageBytes: positive(l.PageBytes),
+			})
+			view.ConcurrencyLimit = cmp.Or(view.ConcurrencyLimit, positive(l.Slots))
+		}
+		out = append(out, view)
+	}
+	return out
+}
+
+// positive is a figure that was reported.
+func positive(n int) *int {
+	if n <= 0 {
+		return nil
+	}
+	return &n
 }
 
 // defaultSteps is the length of a page of steps.

@@ -302,7 +302,7 @@ func (s *Server) GetCapacity(c *gin.Context) {
 		return
 	}
 	now, err := flows.Capacity(c.Request.Context())
-	s.reply(c, http.StatusOK, capacityView(now), err)
+	s.reply(c, http.StatusOK, s.capacityView(now), err)
 }
 
 // SetCapacity implements PUT /capacity.
@@ -322,7 +322,7 @@ func (s *Server) SetCapacity(c *gin.Context) {
 	}
 	about(c, "capacity", nil)
 	now, err := flows.SetCapacity(c.Request.Context(), plan, actorOf(c), "set through the management API")
-	s.reply(c, http.StatusOK, capacityView(now), err)
+	s.reply(c, http.StatusOK, s.capacityView(now), err)
 }
 
 // RemoveCapacity implements DELETE /capacity.
@@ -333,11 +333,11 @@ func (s *Server) RemoveCapacity(c *gin.Context) {
 	}
 	about(c, "capacity", nil)
 	now, err := flows.RemoveCapacity(c.Request.Context(), actorOf(c), "removed through the management API")
-	s.reply(c, http.StatusOK, capacityView(now), err)
+	s.reply(c, http.StatusOK, s.capacityView(now), err)
 }
 
-func capacityView(x workflows.Capacity) Capacity {
-	out := Capacity{Scheduled: !x.Plan.IsZero()}
+func (s *Server) capacityView(x workflows.Capacity) Capacity {
+	out := Capacity{Scheduled: !x.Plan.IsZero(), Instances: s.engineInstances()}
 	if x.Configured > 0 {
 		out.Configured = &x.Configured
 	}

@@ -63,6 +63,8 @@ type Deps struct {
 	RAG        *rag.Service
 	Workflows  *workflows.Service // nil when switched off
 	Native     *native.Engine     // nil without native models
+	// LocalEngines are the engines of our own: that of this process and its workers, as they were last. It asks nobody.
+	LocalEngines func() []LocalEngine
 	// Adapters, LoadAdapter and UnloadAdapter are about what the native engines of this process and of workers have; the latter two change the models
 	// that can be asked for with it. The path is what the request says.
 	Adapters      func(ctx context.Context) ([]native.Adapter, error)

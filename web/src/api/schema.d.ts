@@ -2318,7 +2318,7 @@ export interface paths {
         };
         /**
          * What the scheduler of the native engine sees and decided last
-         * @description One state for each model that generates. Figures only; no text and no tenant.
+         * @description One state for each model that generates, and the slots and memory of every engine of this product, workers among them. Figures only; no text and no tenant.
          */
         get: operations["getScheduler"];
         put?: never;
@@ -4751,7 +4751,35 @@ export interface components {
             draft_acceptance: number;
         };
         SchedulerList: {
+            /** @description Of the engine in the process that answers */
             items: components["schemas"]["SchedulerState"][];
+            /** @description That engine and the workers */
+            instances: components["schemas"]["EngineInstance"][];
+        };
+        /** @description An engine of this product, in the process that answers or in one of its own, with what it reported last */
+        EngineInstance: {
+            name: string;
+            /** @enum {string} */
+            kind: "native" | "worker";
+            /** @enum {string} */
+            state: "starting" | "warming" | "ready" | "draining" | "failed" | "unreachable";
+            /** @description Slots: sequences of all its models that it runs at once, at most. Absent: not reported */
+            concurrency_limit?: number;
+            /** @description Those that generate; none while it does not answer */
+            models: components["schemas"]["EngineInstanceLoad"][];
+        };
+        EngineInstanceLoad: {
+            model: string;
+            /** @description Of every gateway that it serves */
+            running_sequences: number;
+            waiting_sequences: number;
+            kv_pages: number;
+            /** @description By sequences, or kept for later */
+            kv_pages_in_use: number;
+            /** @description Absent: not reported */
+            kv_page_tokens?: number;
+            /** @description Memory of one page. Absent: not reported */
+            kv_page_bytes?: number;
         };
         StepShare: {
             /** @description Request id; empty for what the record has no room for */
@@ -5241,6 +5269,8 @@ export interface components {
         };
         Capacity: {
             scheduled: boolean;
+            /** @description The engines whose slots there are, as the replica that answers sees them. A schedule changes those of kind native; a worker has the concurrency of its own configuration */
+            instances: components["schemas"]["EngineInstance"][];
             schedule?: components["schemas"]["CapacitySchedule"];
             /**
              * @description Absent without a schedule
@@ -9196,7 +9226,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description States by model; none without a native engine */
+            /** @description States by model, none without a native engine, and instances by name */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -57,11 +57,33 @@ export function Capacity() {
                   { key: 'zone', label: t('capacity.zone'), children: schedule.timezone },
                 ]
               : [{ key: 'none', label: t('capacity.schedule'), children: t('capacity.none') }]),
+            ...c.instances.map((i) => ({ key: `engine ${i.name}`, label: t('capacity.engine', { name: i.name }), children: <Slots of={i} /> })),
           ]}
         />
       )}
       {editing && c && <EditSchedule capacity={c} onClose={() => setEditing(false)} />}
     </Panel>
+  );
+}
+
+/** What an engine of our own may take, and what it has taken. */
+function Slots({ of: i }: { of: Schema['EngineInstance'] }) {
+  const { t } = useTranslation();
+  const [language] = useLanguage();
+  const mebibytes = (n: number) => count(Math.round(n / 2 ** 20), language);
+  return (
+    <Flex vertical>
+      <span>
+        {t(`capacity.states.${i.state}`)}
+        {i.concurrency_limit !== undefined && ` · ${t('capacity.slots', { count: i.concurrency_limit, slots: count(i.concurrency_limit, language) })}`}
+      </span>
+      {i.models.map((m) => (
+        <Typography.Text key={m.model} type="secondary">
+          {t('capacity.load', { model: m.model, running: count(m.running_sequences, language), waiting: count(m.waiting_sequences, language), used: count(m.kv_pages_in_use, language), pages: count(m.kv_pages, language) })}
+          {m.kv_page_bytes !== undefined && ` · ${t('capacity.memory', { used: mebibytes(m.kv_pages_in_use * m.kv_page_bytes), all: mebibytes(m.kv_pages * m.kv_page_bytes) })}`}
+        </Typography.Text>
+      ))}
+    </Flex>
   );
 }
 

@@ -43,7 +43,7 @@ function open(answers: Record<string, unknown>) {
   vi.spyOn(session, 'fetch').mockImplementation(async (request) => {
     const text = await request.clone().text();
     sent.push({ method: request.method, body: text ? (JSON.parse(text) as Schedule) : undefined });
-    return json(200, answers[request.method]);
+    return json(200, { instances: [], ...(answers[request.method] as object) });
   });
   render(<Capacity />, { wrapper: shell });
   return sent;
@@ -52,6 +52,25 @@ function open(answers: Record<string, unknown>) {
 const office: Schedule = { timezone: 'Asia/Shanghai', peak: [{ days: [1, 2, 3, 4, 5], from: '08:00', to: '22:00' }], peak_concurrency: 64, valley_concurrency: 32 };
 
 describe('Capacity', () => {
+  it('shows the slots and the memory of each engine, as far as it reports them', async () => {
+    const load = { model: 'chat', running_sequences: 3, waiting_sequences: 1, kv_pages: 1000, kv_pages_in_use: 250 };
+    open({
+      GET: {
+        scheduled: false,
+        instances: [
+          { name: 'native', kind: 'native', state: 'ready', concurrency_limit: 64, models: [{ ...load, kv_page_bytes: 2 ** 20 }] },
+          { name: 'old', kind: 'worker', state: 'ready', models: [load] },
+          { name: 'gone', kind: 'worker', state: 'unreachable', models: [] },
+        ],
+      },
+    });
+    await screen.findByText('Ready · 64 slots');
+    await screen.findByText('chat: 3 running, 1 waiting, 250 of 1,000 KV pages · 250 of 1,000 MiB');
+    await screen.findByText('chat: 3 running, 1 waiting, 250 of 1,000 KV pages');
+    await screen.findByText('Does not answer');
+    for (const name of ['Engine native', 'Engine old', 'Engine gone']) await screen.findByText(name);
+  });
+
   it('begins with what holds now, and sends every day as no day', async () => {
     const sent = open({ GET: { scheduled: false, concurrency: 64, configured: 64 }, PUT: { scheduled: true, schedule: office, phase: 'peak', concurrency: 64, configured: 64 } });
     await screen.findByText('Set schedule');

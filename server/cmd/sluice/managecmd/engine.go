@@ -31,10 +31,14 @@ func (a *app) schedulerCommand(flags *cli.RemoteFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "scheduler", Short: cli.Both("cli.engine_scheduler.short"), Args: cli.Exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var out struct{ Items []native.SchedulerState }
+			var out struct {
+				Items     []native.SchedulerState
+				Instances []adminapi.EngineInstance
+			}
 			if err := a.Ask(cmd.Context(), *flags, http.MethodGet, "/engine/scheduler", nil, &out); err != nil {
 				return err
 			}
+			a.printEngines(out.Instances)
 			return a.printScheduler(out.Items)
 		},
 	}
@@ -109,6 +113,24 @@ func (a *app) unloadAdapterCommand(flags *cli.RemoteFlags) *cobra.Command {
 			fmt.Fprintln(a.Stdout, a.Say("cli.engine_unload.done", args[0]))
 			return nil
 		},
+	}
+}
+
+// printEngines prints the slots and the memory of each engine of our own.
+func (a *app) printEngines(all []adminapi.EngineInstance) {
+	for _, e := range all {
+		slots := "–"
+		if e.ConcurrencyLimit != nil {
+			slots = strconv.Itoa(*e.ConcurrencyLimit)
+		}
+		fmt.Fprintln(a.Stdout, a.Say("cli.engine_scheduler.instance", e.Name, string(e.Kind), string(e.State), slots))
+		for _, m := range e.Models {
+			mib := "–"
+			if m.KvPageBytes != nil {
+				mib = strconv.Itoa(m.KvPages * *m.KvPageBytes >> 20)
+			}
+			fmt.Fprintln(a.Stdout, "  "+a.Say("cli.engine_scheduler.memory", m.Model, m.RunningSequences, m.WaitingSequences, m.KvPagesInUse, m.KvPages, mib))
+		}
 	}
 }
 

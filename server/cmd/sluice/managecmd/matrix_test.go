@@ -51,3 +51,22 @@ func TestMatrixColumns(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestEnginesArePrinted: what an engine does not report is a dash and no zero.
+func TestEnginesArePrinted(t *testing.T) {
+	t.Parallel()
+	slots, page := 64, 1<<20
+	load := adminapi.EngineInstanceLoad{Model: "chat", RunningSequences: 3, WaitingSequences: 1, KvPages: 1000, KvPagesInUse: 250}
+	full := load
+	full.KvPageBytes = &page
+	var out bytes.Buffer
+	(&app{&cli.App{Stdout: &out}}).printEngines([]adminapi.EngineInstance{
+		{Name: "native", Kind: "native", State: "ready", ConcurrencyLimit: &slots, Models: []adminapi.EngineInstanceLoad{full}},
+		{Name: "apart", Kind: "worker", State: "ready", Models: []adminapi.EngineInstanceLoad{load}},
+	})
+	want := "native (native, ready): 64 slots\n  chat: 3 running, 1 waiting, 250 of 1000 pages in use (1000 MiB in all)\n" +
+		"apart (worker, ready): – slots\n  chat: 3 running, 1 waiting, 250 of 1000 pages in use (– MiB in all)\n"
+	if out.String() != want {
+		t.Errorf("%s", out.String())
+	}
+}
