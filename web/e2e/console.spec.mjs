@@ -57,6 +57,7 @@ const words = {
     knowledge: 'Knowledge bases',
     policies: 'Policies',
     engines: 'Engines',
+    registerInstance: 'Register instance',
     system: 'System',
     approvals: 'Approvals',
     tenants: 'Tenants',
@@ -157,6 +158,7 @@ const words = {
     knowledge: '知识库',
     policies: '治理策略',
     engines: '引擎',
+    registerInstance: '注册实例',
     system: '系统',
     approvals: '审批',
     tenants: '租户',
@@ -517,18 +519,28 @@ async function others(page, w, tag) {
     await picture(page, `${tag}-${name}`);
     await accessible(page, name);
     if (name === 'policies') await trial(page, w, tag);
-    if (name === 'engines') await engines(page, tag);
+    if (name === 'engines') await engines(page, w, tag);
   }
 }
 
-/** The matrix has a cell for what the engine does; what is known of it opens, and a narrow window scrolls nothing but the table. @param {Page} page @param {string} tag */
-async function engines(page, tag) {
+/** The matrix has a cell for what the engine does; what is known of it opens, and a narrow window scrolls nothing but the table. The
+ * dialog that registers an instance refuses what is empty. @param {Page} page @param {Words} w @param {string} tag */
+async function engines(page, w, tag) {
   await page.locator('button.cell:not(.no)').first().click();
   await page.locator('.cell-detail').waitFor();
   await picture(page, `${tag}-engines-cell`);
   await accessible(page, 'engines cell');
   await page.keyboard.press('Escape');
   await page.locator('.cell-detail').waitFor({ state: 'hidden' });
+  await page.getByRole('button', { name: w.registerInstance }).click();
+  const dialog = page.getByRole('dialog', { name: w.registerInstance });
+  await dialog.getByRole('button', { name: w.registerInstance }).click();
+  await dialog.locator('.ant-form-item-explain-error').first().waitFor();
+  await settled(page);
+  await picture(page, `${tag}-engines-register`);
+  await accessible(page, 'register an instance');
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'hidden' });
   const before = page.viewportSize();
   await page.setViewportSize({ width: 390, height: 844 });
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);

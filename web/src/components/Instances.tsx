@@ -1,5 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { App, Button, Flex, Tag, Typography } from 'antd';
+import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
@@ -9,6 +10,7 @@ import { useMay } from '../lib/me';
 import { type Column, DataTable } from './DataTable';
 import { Failure } from './Failure';
 import { Panel } from './Panel';
+import { RegisterInstance, WeighInstance } from './RegisterInstance';
 import { Time } from './Time';
 
 type Instance = Schema['Instance'];
@@ -22,6 +24,8 @@ export function Instances() {
   const mayWrite = useMay('models.write');
   const queries = useQueryClient();
   const { modal } = App.useApp();
+  const [registering, setRegistering] = useState(false);
+  const [weighed, setWeighed] = useState<Instance>();
   const list = useQuery({ queryKey: ['instances'], queryFn: () => call(api.GET('/instances')), refetchInterval: 5_000 });
   const act = async (title: string, change: () => Promise<unknown>) => {
     try {
@@ -71,6 +75,9 @@ export function Instances() {
       title: t('table.actions'),
       render: (r) => (
         <Flex gap={8}>
+          <Button size="small" onClick={() => setWeighed(r)} aria-label={t('instances.weighName', { name: `${r.pool}/${r.name}` })}>
+            {t('instances.weigh')}
+          </Button>
           <Button size="small" onClick={() => void drain(r)} aria-label={t(r.draining ? 'instances.resumeName' : 'instances.drainName', { name: `${r.pool}/${r.name}` })}>
             {t(r.draining ? 'instances.resume' : 'instances.drain')}
           </Button>
@@ -84,7 +91,16 @@ export function Instances() {
     });
   }
   return (
-    <Panel title={t('instances.title')}>
+    <Panel
+      title={t('instances.title')}
+      extra={
+        mayWrite && (
+          <Button size="small" onClick={() => setRegistering(true)}>
+            {t('instances.register')}
+          </Button>
+        )
+      }
+    >
       <Typography.Paragraph type="secondary">{t('instances.note')}</Typography.Paragraph>
       <DataTable
         name={t('instances.title')}
@@ -96,6 +112,8 @@ export function Instances() {
         reload={() => void list.refetch()}
         empty={t('instances.empty')}
       />
+      {registering && <RegisterInstance pools={[...new Set(list.data?.items.map((r) => r.pool))]} onClose={() => setRegistering(false)} />}
+      {weighed && <WeighInstance instance={weighed} onClose={() => setWeighed(undefined)} />}
     </Panel>
   );
 }

@@ -6,6 +6,7 @@ import { useTranslation } from 'react-i18next';
 import { api, call } from '../api/client';
 import { EngineMatrix } from '../components/EngineMatrix';
 import { Failure } from '../components/Failure';
+import { Instances } from '../components/Instances';
 import { Page, Panel } from '../components/Panel';
 import { RouteGuide } from '../components/RouteGuide';
 
@@ -26,6 +27,7 @@ export default function Engines() {
     >
       {matrix.error && <Failure error={matrix.error} retry={reload} />}
       <Panel title={t('engines.title')}>{matrix.data ? <EngineMatrix matrix={matrix.data} /> : !matrix.error && <Skeleton active />}</Panel>
+      <Instances />
       {matrix.data && matrix.data.rows.length > 0 && (
         <Panel title={t('engines.guide')}>
           <RouteGuide matrix={matrix.data} />

@@ -5,7 +5,6 @@ import { useTranslation } from 'react-i18next';
 import { api, call } from '../api/client';
 import { Capacity } from '../components/Capacity';
 import { Failure } from '../components/Failure';
-import { Instances } from '../components/Instances';
 import { Models } from '../components/Models';
 import { Page, Panel } from '../components/Panel';
 import { PartList } from '../components/PartList';
@@ -15,7 +14,6 @@ import { useMay } from '../lib/me';
 export default function System() {
   const { t } = useTranslation();
   const mayModels = useMay('models.read');
-  const maySystem = useMay('system.read');
   const mayCapacity = useMay('capacity.read');
   const system = useQuery({ queryKey: ['system'], queryFn: () => call(api.GET('/system')) });
   const s = system.data;
@@ -51,7 +49,6 @@ export default function System() {
           </Flex>
         </Col>
       </Row>
-      {maySystem && <Instances />}
       {mayModels && <Models />}
     </Page>
   );
