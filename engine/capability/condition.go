@@ -9,6 +9,9 @@ package capability
 // Names have a kind: numbers compare with numbers, texts with texts by == and != and in, versions by number and by word, release candidates below
 // their release. A wrong kind is an error of parsing, so that evaluation has no errors.
 //
+// What the router knows is less: batch as one replica has it (the requests that it has the instance run, with the new one), and no lengths. The pool's
+// Offer says so.
+//
 // Evaluation has three values: a comparison over a fact that is not known is [Unknown], and "and", "or" and "not" are Kleene's. The zero
 // Condition always holds. It marshals to its text.
 type Condition struct {

@@ -1686,7 +1686,7 @@ type EngineMatrixCell struct {
 	// Usable yes, no or depends
 	Usable string `json:"usable"`
 
-	// When The condition under which it holds
+	// When The condition under which it holds. `batch` in it is what the replica that answers has the instance run, with the new request; what others send there it does not know
 	When *string `json:"when,omitempty"`
 
 	// Why Why not, or why it depends: missing, roadmap, grade, condition, unknown, listing, demanded (the maker of the model demands what the engine lacks) or role (it works on parts of requests)

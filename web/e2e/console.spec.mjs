@@ -158,7 +158,7 @@ const words = {
     knowledge: '知识库',
     policies: '治理策略',
     engines: '引擎',
-    registerInstance: '注册实例',
+    registerInstance: '登记实例',
     system: '系统',
     approvals: '审批',
     tenants: '租户',

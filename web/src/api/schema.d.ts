@@ -4972,7 +4972,7 @@ export interface components {
             grade: string;
             /** @description Who guarantees it: platform, engine or control-plane */
             owner?: string;
-            /** @description The condition under which it holds */
+            /** @description The condition under which it holds. `batch` in it is what the replica that answers has the instance run, with the new request; what others send there it does not know */
             when?: string;
             /** @description What becomes of it where its condition does not hold: refused, ignored, differs or same. Absent: not known */
             fallback?: string;
