@@ -136,6 +136,7 @@ function Settings({ r }: { r: Schema['Rollout'] }) {
     ...(r.checked_at ? [{ key: 'checked', label: t('rollout.checked'), children: <span><Time at={r.checked_at} />{running(r.phase) && r.poll_seconds ? ` · ${t('rollout.everySeconds', { seconds: r.poll_seconds })}` : ''}</span> }] : []),
     ...(r.dwell_seconds !== undefined ? [{ key: 'dwell', label: t('rollout.dwell'), children: duration(r.dwell_seconds * 1e6, language) }] : []),
     ...(r.deadline_seconds !== undefined ? [{ key: 'deadline', label: t('rollout.set.deadline_minutes'), children: stretch(r.deadline_seconds * 1000, language) }] : []),
+    ...(r.accept_losses?.length ? [{ key: 'accept', label: t('rollout.accept'), children: r.accept_losses.join(', ') }] : []),
     ...(r.require_approval?.length ? [{ key: 'approval', label: t('rollout.approval'), children: r.require_approval.map((s) => (s === 0 ? label('phase', 'baseline') : `${s} %`)).join(', ') }] : []),
     ...(r.finished_at ? [{ key: 'finished', label: t('rollout.finished'), children: <Time at={r.finished_at} /> }] : []),
     ...thresholds,

@@ -75,7 +75,8 @@ describe('Rollout', () => {
   });
 
   it('shows the counts of the evaluation that was judged, every check with limit, state and forecast, and every threshold', async () => {
-    show(running);
+    show({ ...running, accept_losses: ['tools', 'context_tokens'] });
+    await screen.findByText('tools, context_tokens');
     const text = (await screen.findByRole('region', { name: 'Traffic' })).textContent!;
     expect(text).toContain('6 requests (4 needed), 0 failed (0%)');
     expect(text).toContain('5 requests (4 needed), 1 failed (20%)');
