@@ -154,7 +154,11 @@ func (k *kit) Pick(a route.Ask) (route.Choice, error) {
 	case a.Model == "plain" && a.Need == route.Generate: // does nothing but text
 		info := all[0]
 		info.HasFormats, info.HasTools, info.HasSampling, info.HasLogprobs = false, false, false, false
-		return route.Choice{Version: v, Instance: pool.Alone(k.engine), Info: info}, nil
+		choice := route.Choice{Version: v, Info: info}
+		if a.Fits(pool.Offer{Model: &info}) { // as a router does
+			choice.Instance = pool.Alone(k.engine)
+		}
+		return choice, nil
 	}
 	return route.Choice{}, fault.New(fault.CodeModelNotFound, a.Model).WithParam("model")
 }
