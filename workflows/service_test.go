@@ -431,7 +431,7 @@ func TestStartRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	w.change(func() { w.can["v2"] = Abilities{} })
+	w.change(func() { w.cur, w.can = Assignment{Model: "m", Stable: "v1"}, newWorld().can; w.can["v2"] = Abilities{} })
 	if _, err := s.StartRollout(t.Context(), quick(), alice); !strings.Contains(fault.Public(err).Message(fault.English), "chat, tools, context_tokens") {
 		t.Errorf("the refusal does not name what is lost: %v", err)
 	}
