@@ -71,6 +71,7 @@ const (
 
 	CodeBodyTooLarge Code = "request_too_large"
 	CodeTooDeep      Code = "nesting_too_deep"
+	CodeFileTooLarge Code = "file_too_large"
 
 	CodeRateLimited      Code = "rate_limit_exceeded"
 	CodeTokenRateLimited Code = "token_rate_limit_exceeded"
@@ -84,6 +85,7 @@ const (
 	CodeOrganisationBudget Code = "organisation_budget_exceeded"
 	CodeOverBudget         Code = "request_exceeds_budget"
 	CodeVaultFull          Code = "vault_full"
+	CodeFilesFull          Code = "files_full"
 
 	CodeAuditUnavailable    Code = "audit_unavailable"
 	CodePolicyUnavailable   Code = "policy_unavailable"
@@ -178,6 +180,7 @@ var kinds = map[Code]Kind{
 
 	CodeBodyTooLarge: TooLarge,
 	CodeTooDeep:      TooLarge,
+	CodeFileTooLarge: TooLarge,
 
 	CodeRateLimited:      RateLimited,
 	CodeTokenRateLimited: RateLimited,
@@ -191,6 +194,7 @@ var kinds = map[Code]Kind{
 	CodeOrganisationBudget: Quota,
 	CodeOverBudget:         Quota,
 	CodeVaultFull:          Quota,
+	CodeFilesFull:          Quota,
 
 	CodeAuditUnavailable:    Unavailable,
 	CodePolicyUnavailable:   Unavailable,
