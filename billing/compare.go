@@ -44,7 +44,7 @@ func Differences(db *gorm.DB, want []Usage) (map[string]string, error) {
 
 // differing names the columns that differ, but for the time of recording, and the organisation, which was looked up then: no record has it.
 func differenceQuery(have, should usageRow) []string {
-	should.RecordedAt, should.Organisation = have.RecordedAt, have.Organisation
+	should.RecordedAt, should.Organisation, should.once = have.RecordedAt, have.Organisation, have.once
 	var out []string
 	h, s := reflect.ValueOf(have), reflect.ValueOf(should)
 	for i := range h.NumField() {

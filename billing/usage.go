@@ -19,6 +19,9 @@ type Usage struct {
 	Energy                                                       int64 // microjoules
 	EnergyMethod                                                 string
 	Outcome                                                      string
+	// Once: the request may have been answered twice, because the first answer was lost when a process died. What is recorded first is billed,
+	// and what differs from it later changes nothing.
+	Once bool `json:"-"`
 }
 
 // check refuses for good what no retry mends: the audit log then ships the record unbooked instead of waiting for ever.

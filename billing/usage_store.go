@@ -40,6 +40,8 @@ type usageRow struct {
 	EnergyMethod string `gorm:"column:energy_method"`
 	Outcome      string `gorm:"column:outcome"`
 	RecordedAt   int64  `gorm:"column:recorded_at"`
+
+	once bool
 }
 
 func (usageRow) TableName() string { return "billing_usage" }
@@ -62,7 +64,7 @@ type dailyRow struct {
 func (dailyRow) TableName() string { return "billing_usage_daily" }
 
 // RecordUsage writes usages, their daily sums and what they spend of the budgets inside tx, which must be a transaction. The same usage again
-// changes nothing. Another payload for a request that has one is CodeConflict, a usage that means nothing Invalid: if there was only that
+// changes nothing. Another payload for a request that has one is CodeConflict, unless it is billed once, a usage that means nothing Invalid: if there was only that
 // usage, nothing is changed; else tx must be rolled back to where it was. Token counts that no engine can mean are recorded as they were
 // rated: bounded. If tx is rolled back, all of it is, and RecordUsage must be called again. It takes at most 10,000 usages at once.
 func (l *Ledger) RecordUsage(tx *gorm.DB, usages ...Usage) error {
@@ -145,7 +147,7 @@ func usageRows(usages []Usage, now time.Time) ([]usageRow, error) {
 	}
 	slices.SortStableFunc(rows, func(a, b usageRow) int { return strings.Compare(a.Request, b.Request) })
 	for i := 1; i < len(rows); i++ {
-		if rows[i].Request == rows[i-1].Request && rows[i].Digest != rows[i-1].Digest {
+		if rows[i].Request == rows[i-1].Request && rows[i].Digest != rows[i-1].Digest && !rows[i].once {
 			return nil, otherUsage(rows[i].Request)
 		}
 	}
@@ -163,7 +165,7 @@ func (u Usage) row(now time.Time) (usageRow, error) {
 		Request: u.Request, Digest: d, Tenant: u.Tenant, Project: u.Project, Key: u.Key, Actor: u.Actor, Action: u.Action,
 		Model: u.Model, Version: u.Version, At: u.At, Prompt: u.Tokens.Prompt, Cached: u.Tokens.Cached,
 		Completion: u.Tokens.Completion, Estimated: estimated, Cost: int64(u.Cost), Currency: u.Currency, PriceBook: u.PriceBook,
-		Energy: u.Energy, EnergyMethod: u.EnergyMethod, Outcome: u.Outcome, RecordedAt: now.UnixMicro(),
+		Energy: u.Energy, EnergyMethod: u.EnergyMethod, Outcome: u.Outcome, RecordedAt: now.UnixMicro(), once: u.Once,
 	}, err
 }
 
@@ -175,7 +177,7 @@ func insertUsage(tx *gorm.DB, rows []usageRow) (added map[string]bool, err error
 	digests := map[string]string{} // of those that are there
 	var ids []string
 	for _, r := range rows {
-		if !added[r.Request] {
+		if !added[r.Request] && !r.once {
 			ids, digests[r.Request] = append(ids, r.Request), r.Digest
 		}
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // authenticate finds who calls, and whether the route is open to them. It takes headers only.
 func (r *run) authenticate(ctx context.Context) error {
-	who, err := r.p.deps.Identity.Authenticate(ctx, r.call.Plane, r.received.Credential, r.call.Source)
+	who, err := r.identify(ctx)
 	if err != nil {
 		r.caller = caller{Principal: who, known: who.ID != ""}
 		return err
@@ -33,6 +34,13 @@ func (r *run) authenticate(ctx context.Context) error {
 	// What somebody asks with a key of his own he asks himself, unless he names another.
 	r.caller = caller{Principal: who, known: true, onBehalfOf: audit.Subject(r.p.deps.Keys, who.Tenant, cmp.Or(r.received.OnBehalfOf, who.Owner))}
 	return allowed
+}
+
+func (r *run) identify(ctx context.Context) (identity.Principal, error) {
+	if r.call.As != nil {
+		return r.p.deps.Identity.Act(ctx, *r.call.As, r.call.Source)
+	}
+	return r.p.deps.Identity.Authenticate(ctx, r.call.Plane, r.received.Credential, r.call.Source)
 }
 
 // authorize authenticates, again where the edge has done so before the body came: a key may have been revoked since. What the body names

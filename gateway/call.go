@@ -29,6 +29,14 @@ const (
 	ActionPassage    Action = "rag.passage"
 	ActionIngest     Action = "rag.ingest"
 	ActionModels     Action = "models.list"
+
+	ActionStoreFile   Action = "files.create"
+	ActionReadFiles   Action = "files.read"
+	ActionReadContent Action = "files.content"
+	ActionDeleteFile  Action = "files.delete"
+	ActionBatch       Action = "batches.create"
+	ActionReadBatches Action = "batches.read"
+	ActionCancelBatch Action = "batches.cancel"
 )
 
 // Call is one request, decoded from its dialect. The pipeline owns it from the moment it is handed over and leaves it as it came; masking works
@@ -36,6 +44,9 @@ const (
 type Call struct {
 	// Who asks, and where. The edge fills these.
 	Credential string
+	As         *identity.Acting // in whose name a line of a batch is asked, in the place of a credential; its class is always batch
+	Batch      string           // of which it is a line
+	Resource   string           // what an act of a caller is about
 	Plane      identity.Plane
 	Permission access.Permission // what the route declares; "" is refused
 	Tenant     string            // in which it is asked, if that is another than the caller's own: the permission must reach there

@@ -96,6 +96,8 @@ type (
 	authenticator interface {
 		// Authenticate may return a principal beside an error, for the record.
 		Authenticate(ctx context.Context, plane identity.Plane, credential, source string) (identity.Principal, error)
+		// Act is Authenticate for what somebody has left to be asked in his name.
+		Act(ctx context.Context, a identity.Acting, source string) (identity.Principal, error)
 		// Above returns the organisation of a tenant and the levels above its callers.
 		Above(tenant string) (organisation string, above []identity.Level)
 	}

@@ -83,6 +83,13 @@ func newWorld(t testing.TB, plan func(n int, req *engine.Request) enginetest.Pla
 
 func (w *world) Above(string) (string, []identity.Level) { return "", nil }
 
+func (w *world) Act(_ context.Context, a identity.Acting, _ string) (identity.Principal, error) {
+	if a.ID != w.principal.ID {
+		return identity.Principal{}, fault.New(fault.CodeInvalidKey)
+	}
+	return w.principal, w.fail["authenticate"]
+}
+
 func (w *world) Authenticate(_ context.Context, _ identity.Plane, credential, _ string) (identity.Principal, error) {
 	if credential != "good" {
 		return identity.Principal{}, fault.New(fault.CodeInvalidKey)

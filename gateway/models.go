@@ -71,7 +71,8 @@ func (a Action) Can(m engine.Model) bool {
 		f = capability.Embeddings
 	case ActionRerank, ActionScore:
 		f = capability.Rerank
-	case ActionSearch, ActionPassage, ActionModels:
+	case ActionSearch, ActionPassage, ActionModels,
+		ActionStoreFile, ActionReadFiles, ActionReadContent, ActionDeleteFile, ActionBatch, ActionReadBatches, ActionCancelBatch:
 		return false
 	}
 	has, _ := capability.Listed(&m, f)
@@ -122,7 +123,8 @@ func purpose(a Action) fault.Phrase {
 		return fault.Say("gateway.reranking")
 	case ActionScore:
 		return fault.Say("gateway.scores")
-	case ActionChat, ActionSearch, ActionPassage, ActionIngest, ActionModels:
+	case ActionChat, ActionSearch, ActionPassage, ActionIngest, ActionModels,
+		ActionStoreFile, ActionReadFiles, ActionReadContent, ActionDeleteFile, ActionBatch, ActionReadBatches, ActionCancelBatch:
 	}
 	return fault.Say("gateway.chat")
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -330,7 +331,10 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 	if r.call.parent != "" {
 		e.Detail["parent"] = r.call.parent
 	}
-	e.Resource = r.call.collection()
+	if r.call.Batch != "" {
+		e.Detail["batch"] = r.call.Batch // package reconcile goes by it
+	}
+	e.Resource = cmp.Or(r.call.Resource, r.call.collection())
 	passages, _ := r.citedPassages()
 	for _, p := range passages {
 		e.Documents = append(e.Documents, fmt.Sprintf("%s/%s@%s#%d", p.Collection, p.DocumentID, p.Version, p.Chunk))

@@ -141,6 +141,9 @@ func (p *Pipeline) newRun(c *Call, need route.Need) *run {
 	if described.Received.IsZero() {
 		described.Received = p.now()
 	}
+	if described.As != nil {
+		described.Class = engine.ClassBatch
+	}
 	r := c.authenticated
 	if c.authenticated = nil; r == nil {
 		return &run{p: p, need: need, call: described, received: c}

@@ -26,6 +26,8 @@ import (
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/engine/worker"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/batch"
+	"github.com/sluice-project/sluice/gateway/files"
 	"github.com/sluice-project/sluice/gateway/instances"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/reconcile"
@@ -80,6 +82,9 @@ type parts struct {
 	profiles   *profile.Set
 	instances  *instances.Registry
 	rag        *rag.Service // nil without an embedding model
+	files      *files.Store
+	batches    *batch.Service
+	askLine    batch.Ask // of the edge, which is built last
 	router     *route.Router
 	limits     *limit.Limiter
 	energy     energy.Model
@@ -124,6 +129,7 @@ func build(ctx context.Context, cfg *config.Config, keys *keyring.Ring, version 
 		{"offboardings", p.buildOffboard},
 		{"retrieval", p.buildRetrieval},
 		{"gateway", p.buildGateway},
+		{"batches", p.buildBatches},
 		{"workflows", p.buildWorkflows},
 		{"security monitoring", p.buildSIEM},
 		{"alerts", p.buildWatcher},
@@ -405,6 +411,8 @@ func (p *parts) loops() []loop {
 		{"reviews of access", p.reviews.Run},
 		{"wrapping keys", p.rotator.Run},
 		{"offboardings", p.offboard.Run},
+		{"files", p.files.Run},
+		{"batches", p.batches.Run},
 	}
 	if p.rag != nil {
 		out = append(out, loop{"retrieval", p.rag.Run})

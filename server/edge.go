@@ -69,7 +69,9 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 	if err != nil {
 		return nil, err
 	}
+	api.Keep(p.files, p.batches)
 	api.Register(engine)
+	p.askLine = api.Asker(engine)
 	if p.cfg.Operations.Listen != "" {
 		mux := e.mux(http.NotFoundHandler())
 		e.mountOperations(mux)

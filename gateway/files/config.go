@@ -91,7 +91,12 @@ func New(cfg Config) (*Store, error) {
 	return &Store{cfg: cfg, db: cfg.DB, keys: blobKeys(cfg.Keys), now: time.Now, metrics: newMetrics(cfg.Metrics)}, nil
 }
 
-func blobKeys(ring *keyring.Ring) *wrapkey.Keys { return wrapkey.New(ring, "files/blob/v1", "files/blob/sm4/v1") }
+// Limits returns the bounds that hold.
+func (s *Store) Limits() Limits { return s.cfg.Limits }
+
+func blobKeys(ring *keyring.Ring) *wrapkey.Keys {
+	return wrapkey.New(ring, "files/blob/v1", "files/blob/sm4/v1")
+}
 
 // Wrapped are the data keys of contents as a rotation of the wrapping keys sees them.
 func Wrapped(ring *keyring.Ring) wrapkey.Kind {

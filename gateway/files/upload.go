@@ -45,11 +45,15 @@ type Upload struct {
 
 // Begin starts a file. Its content is written to the upload, which ends with Commit, or with Abort, which does nothing after Commit. Errors:
 // CodeFilesFull where the tenant has as many files as it may.
-func (s *Store) Begin(ctx context.Context, owner Owner) (*Upload, error) { return s.begin(ctx, owner, false) }
+func (s *Store) Begin(ctx context.Context, owner Owner) (*Upload, error) {
+	return s.begin(ctx, owner, false)
+}
 
 // BeginResult is Begin for what the installation itself writes for the owner: it counts towards the bounds, and they do not stop it, since the work
 // is done and paid for.
-func (s *Store) BeginResult(ctx context.Context, owner Owner) (*Upload, error) { return s.begin(ctx, owner, true) }
+func (s *Store) BeginResult(ctx context.Context, owner Owner) (*Upload, error) {
+	return s.begin(ctx, owner, true)
+}
 
 func (s *Store) begin(ctx context.Context, owner Owner, own bool) (*Upload, error) {
 	raw := seal.Random(s.cfg.Suite.KeySize())

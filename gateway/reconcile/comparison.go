@@ -345,7 +345,7 @@ func (c *comparison) totals(ctx context.Context, h int64, tenant string, surplus
 			return books, records, err
 		}
 		for _, r := range rows {
-			u, billed := UsageOf(outcomes[r.Request])
+			u, billed := billedBy(outcomes[r.Request], r)
 			billed = billed && u.Tenant == tenant
 			if !billed && slices.ContainsFunc(c.pruned, func(w span) bool { return w.has(r.At) }) {
 				continue

@@ -83,7 +83,7 @@ func (c *comparison) persists(ctx context.Context, f findingRow) (bool, error) {
 			return false, err
 		}
 		outcomes, err := c.store.outcomes(ctx, []string{f.Item})
-		_, says := UsageOf(outcomes[f.Item])
+		_, says := billedBy(outcomes[f.Item], usageRow{})
 		return !says, err // a surplus whose time was pruned since stays open: it was wrong before
 	case kindSums:
 		text, tenant, _ := strings.Cut(f.Item, "/")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/billing/price"
 )
 
@@ -201,25 +202,35 @@ func (s store) billed(ctx context.Context, w span, tenant string, after usageRow
 	return rows, err
 }
 
-// outcomes returns the outcome record of each request: the one that says usage if there are several.
-func (s store) outcomes(ctx context.Context, requests []string) (map[string]audit.Event, error) {
+// outcomes returns the outcome records of each request. There are several where one was lost and written again, or a line of a batch was asked again.
+func (s store) outcomes(ctx context.Context, requests []string) (map[string][]audit.Event, error) {
 	var rows []payloadRow
 	err := s.db.WithContext(ctx).Raw("SELECT id, time, payload FROM audit_events WHERE request IN ? AND stage = ?", requests, string(audit.StageOutcome)).
 		Scan(&rows).Error
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[string]audit.Event, len(rows))
+	out := make(map[string][]audit.Event, len(rows))
 	for _, r := range rows {
 		e, err := record.Decode(r.Payload)
 		if err != nil {
 			return nil, fmt.Errorf("read audit record %s: %w", r.ID, err)
 		}
-		if have, ok := out[e.Request]; !ok || have.PriceBook == "" {
-			out[e.Request] = e
-		}
+		out[e.Request] = append(out[e.Request], e)
 	}
 	return out, nil
+}
+
+// billedBy returns the usage of the outcome record that an entry of the books stands for: of several the one that it agrees with.
+func billedBy(outcomes []audit.Event, r usageRow) (of billing.Usage, billed bool) {
+	for _, e := range outcomes {
+		u, says := UsageOf(e)
+		if !says || billed && (!u.Once || u.At != r.At || u.Tokens.Bounded().Prompt != r.Prompt || u.Tokens.Bounded().Completion != r.Completion || int64(u.Cost) != r.Cost) {
+			continue
+		}
+		of, billed = u, true
+	}
+	return of, billed
 }
 
 // isBilled reports whether the books have an entry of the request.

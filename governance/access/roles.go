@@ -16,6 +16,7 @@ const (
 	InferenceRerank   Permission = "inference.rerank"
 	ModelsRead        Permission = "models.read"
 	ModelsWrite       Permission = "models.write"
+	BatchesUse        Permission = "batches.use" // files, and batches of what else the caller may ask
 	RAGSearch         Permission = "rag.search"
 	RAGRead           Permission = "rag.read"
 	RAGWrite          Permission = "rag.write"
@@ -59,7 +60,7 @@ const (
 // Permissions returns every permission, in the order of the documentation.
 func Permissions() []Permission {
 	return []Permission{
-		InferenceGenerate, InferenceEmbed, InferenceRerank, ModelsRead, ModelsWrite, RAGSearch, RAGRead, RAGWrite, KeysRead, KeysWrite, KeysOwn, UsersRead,
+		InferenceGenerate, InferenceEmbed, InferenceRerank, BatchesUse, ModelsRead, ModelsWrite, RAGSearch, RAGRead, RAGWrite, KeysRead, KeysWrite, KeysOwn, UsersRead,
 		UsersWrite, TenantsRead, TenantsWrite, TenantsOffboard, PolicyRead, PolicyWrite, PriceRead, PriceWrite, BudgetRead, BudgetWrite, UsageRead,
 		BillingWrite, AuditRead, AuditVerify, AuditWitness, AuditContent, AuditErase, AuditHold, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, KeyringRotate, MaskingPreview,
 		MaskingReveal, MaskingApprove, PlaygroundUse, ApprovalsGive, BreakGlassSeal, BreakGlassReview,
@@ -93,13 +94,13 @@ func Roles() []Role {
 		}},
 		{identity.RoleWitness, []Permission{AuditWitness}},
 		{identity.RoleDeveloper, []Permission{
-			InferenceGenerate, InferenceEmbed, InferenceRerank, ModelsRead, RAGSearch, RAGRead, RAGWrite, KeysOwn, UsageRead, MaskingPreview, MaskingReveal, PlaygroundUse,
+			InferenceGenerate, InferenceEmbed, InferenceRerank, BatchesUse, ModelsRead, RAGSearch, RAGRead, RAGWrite, KeysOwn, UsageRead, MaskingPreview, MaskingReveal, PlaygroundUse,
 		}},
 		{identity.RoleBreakGlass, []Permission{ // of which the management API lets it do what brings people and service back, see x-break-glass
 			ModelsRead, ModelsWrite, KeysRead, KeysWrite, UsersRead, UsersWrite, TenantsRead, TenantsWrite, RolloutRead, RolloutWrite, SystemRead,
 		}},
 		{identity.RoleApplication, []Permission{
-			InferenceGenerate, InferenceEmbed, InferenceRerank, ModelsRead, RAGSearch,
+			InferenceGenerate, InferenceEmbed, InferenceRerank, BatchesUse, ModelsRead, RAGSearch,
 		}},
 	}
 }
@@ -143,9 +144,9 @@ func ForPeople(perm Permission) bool {
 func Scope(name string) []Permission {
 	switch name {
 	case identity.ScopeChat:
-		return []Permission{InferenceGenerate, ModelsRead}
+		return []Permission{InferenceGenerate, BatchesUse, ModelsRead}
 	case identity.ScopeEmbed:
-		return []Permission{InferenceEmbed, ModelsRead}
+		return []Permission{InferenceEmbed, BatchesUse, ModelsRead}
 	case identity.ScopeRerank:
 		return []Permission{InferenceRerank, ModelsRead}
 	case identity.ScopeSearch:

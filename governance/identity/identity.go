@@ -218,6 +218,7 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 type accounts struct {
 	operator      string // the tenant that runs the installation
 	keys          map[digest]keyEntry
+	keyIDs        map[string]keyEntry // by id, with the newest secret
 	users         map[string]userEntry
 	organisations map[string]organisationRow
 	tenants       map[string]tenantRow
@@ -289,7 +290,7 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 		return nil, err
 	}
 	s := &accounts{
-		keys:  make(map[digest]keyEntry, len(all.keys)),
+		keys: make(map[digest]keyEntry, len(all.keys)), keyIDs: make(map[string]keyEntry, len(all.keys)),
 		users: make(map[string]userEntry, len(all.users)), tenants: make(map[string]tenantRow, len(all.tenants)),
 		organisations: make(map[string]organisationRow, len(all.organisations)), projects: make(map[projectID]projectRow, len(all.projects)),
 		above: make(map[string][]Level, len(all.tenants)), ended: make(map[string]struct{}, len(all.revoked)), duties: all.duties,
@@ -359,8 +360,11 @@ func (s *accounts) addKey(row keyRow) error {
 		entry.suspended = !s.mayOwn(row.Owner, row.Tenant)
 		entry.principal.Labels = slices.DeleteFunc(p.Labels, func(l string) bool { return !slices.Contains(s.users[row.Owner].principal.Labels, l) })
 	}
-	if err := s.addSecret(row.Digest, entry); err != nil || row.FormerDigest == "" {
+	if err := s.addSecret(row.Digest, entry); err != nil {
 		return err
+	}
+	if s.keyIDs[row.ID] = entry; row.FormerDigest == "" {
+		return nil
 	}
 	entry.former, entry.expires = true, min(row.ExpiresAt, row.FormerExpiresAt)
 	return s.addSecret(row.FormerDigest, entry)
@@ -478,6 +482,11 @@ func (i *Identity) findKey(s *accounts, credential, source string) (keyEntry, er
 	if !wellFormed || !found || entry.principal.ID != id {
 		return keyEntry{}, fault.New(fault.CodeInvalidKey)
 	}
+	return i.openKey(s, entry, source)
+}
+
+// openKey returns a key that may be used now from where the caller is. Errors: as of Authenticate.
+func (i *Identity) openKey(s *accounts, entry keyEntry, source string) (keyEntry, error) {
 	from := address(source)
 	if !within(entry.networks, from) {
 		return entry, fault.New(fault.CodeKeyNetwork)
@@ -492,7 +501,7 @@ func (i *Identity) findKey(s *accounts, credential, source string) (keyEntry, er
 	if owner, own := s.users[entry.principal.Owner]; entry.suspended || own && i.mustEnrol(s, owner) {
 		return keyEntry{}, fault.New(fault.CodeSuspendedKey)
 	}
-	i.used.note(id, entry.former, from, now)
+	i.used.note(entry.principal.ID, entry.former, from, now)
 	return entry, nil
 }
 

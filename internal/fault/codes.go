@@ -79,6 +79,7 @@ const (
 	CodeBytesInFlight    Code = "bytes_in_flight_limit_exceeded"
 	CodeLoginThrottled   Code = "login_throttled"
 	CodeRevealLimited    Code = "reveal_limit_exceeded"
+	CodeBatchesFull      Code = "batch_limit_exceeded"
 
 	CodeTenantBudget       Code = "organization_spend_limit_exceeded"
 	CodeKeyBudget          Code = "project_spend_limit_exceeded"
@@ -188,6 +189,7 @@ var kinds = map[Code]Kind{
 	CodeBytesInFlight:    RateLimited,
 	CodeLoginThrottled:   RateLimited,
 	CodeRevealLimited:    RateLimited,
+	CodeBatchesFull:      RateLimited,
 
 	CodeTenantBudget:       Quota,
 	CodeKeyBudget:          Quota,

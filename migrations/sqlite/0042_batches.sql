@@ -45,6 +45,7 @@ CREATE TABLE batch_batches (
     scopes           TEXT   NOT NULL, -- JSON; what a token was narrowed to
     source           TEXT   NOT NULL,
     language         TEXT   NOT NULL,
+    purpose          TEXT   NOT NULL, -- what its lines are asked for
     endpoint         TEXT   NOT NULL,
     input_file       TEXT   NOT NULL,
     output_file      TEXT   NOT NULL,
@@ -56,7 +57,7 @@ CREATE TABLE batch_batches (
     suite            TEXT   NOT NULL,
     epoch            BIGINT NOT NULL,
     wrapped          BLOB   NOT NULL, -- the data key
-    metadata         BLOB   NOT NULL, -- sealed
+    metadata         BLOB   NOT NULL, -- sealed, with whom it is for
     problems         TEXT   NOT NULL, -- JSON: codes and lines
     total            BIGINT NOT NULL,
     completed        BIGINT NOT NULL,

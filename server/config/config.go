@@ -27,6 +27,8 @@ import (
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/engine/worker"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/batch"
+	"github.com/sluice-project/sluice/gateway/files"
 	"github.com/sluice-project/sluice/gateway/instances"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -80,6 +82,7 @@ type Config struct {
 	Route         route.Config
 	Engines       Engines
 	RAG           RAG
+	Batches       Batches
 	Workflows     Workflows
 	Notify        notify.Config
 	Offboarding   offboard.Permitted
@@ -162,6 +165,13 @@ type RAG struct {
 
 	// EmbeddingModel is the native model that embeds documents and queries; empty switches retrieval off.
 	EmbeddingModel string
+}
+
+// Batches bounds batches, and the files of callers.
+type Batches struct {
+	batch.Limits `koanf:",squash"`
+
+	Files files.Limits
 }
 
 // Workflows says where Temporal is.
@@ -347,6 +357,8 @@ func (c Config) Validate() error {
 	add("engines", c.Engines.validatePools())
 	add("engines.registered", c.Engines.Registered.Validate())
 	add("rag", c.RAG.Validate())
+	add("batches", c.Batches.Validate())
+	add("batches.files", c.Batches.Files.Validate())
 	if c.Workflows.Enabled {
 		w := c.Workflows.Config
 		if w.Address == "" {

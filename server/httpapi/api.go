@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/batch"
+	"github.com/sluice-project/sluice/gateway/files"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
@@ -56,6 +58,9 @@ func (c Config) Validate() error {
 	}
 	return nil
 }
+
+// BodyLimit is the most bytes that the body of a request may have.
+func (c Config) BodyLimit() int64 { return c.withDefaults().MaxBodyBytes }
 
 func (c Config) withDefaults() Config {
 	if c.MaxBodyBytes == 0 {
@@ -120,6 +125,15 @@ func table() []row {
 		{Route{http.MethodGet, "/v1/models/*id", access.ModelsRead}, gateway.ActionModels, (*API).model},
 		{Route{http.MethodPost, "/v1/rag/search", access.RAGSearch}, gateway.ActionSearch, (*API).search},
 		{Route{http.MethodPost, "/v1/rag/passages", access.RAGSearch}, gateway.ActionPassage, (*API).passage},
+		{Route{http.MethodPost, "/v1/files", access.BatchesUse}, gateway.ActionStoreFile, kept((*API).storeFile)},
+		{Route{http.MethodGet, "/v1/files", access.BatchesUse}, gateway.ActionReadFiles, kept((*API).listFiles)},
+		{Route{http.MethodGet, "/v1/files/:id", access.BatchesUse}, gateway.ActionReadFiles, kept((*API).showFile)},
+		{Route{http.MethodGet, "/v1/files/:id/content", access.BatchesUse}, gateway.ActionReadContent, kept((*API).fileContent)},
+		{Route{http.MethodDelete, "/v1/files/:id", access.BatchesUse}, gateway.ActionDeleteFile, kept((*API).deleteFile)},
+		{Route{http.MethodPost, "/v1/batches", access.BatchesUse}, gateway.ActionBatch, kept((*API).makeBatch)},
+		{Route{http.MethodGet, "/v1/batches", access.BatchesUse}, gateway.ActionReadBatches, kept((*API).listBatches)},
+		{Route{http.MethodGet, "/v1/batches/:id", access.BatchesUse}, gateway.ActionReadBatches, kept((*API).showBatch)},
+		{Route{http.MethodPost, "/v1/batches/:id/cancel", access.BatchesUse}, gateway.ActionCancelBatch, kept((*API).cancelBatch)},
 	}
 }
 
@@ -132,6 +146,8 @@ type pipeline interface {
 	Search(ctx context.Context, c *gateway.Call) (*gateway.SearchReply, error)
 	Passage(ctx context.Context, c *gateway.Call) (*gateway.SearchReply, error)
 	Models(ctx context.Context, c *gateway.Call) ([]gateway.Model, error)
+	Act(ctx context.Context, c *gateway.Call, do func(ctx context.Context, who identity.Principal) error) error
+	Look(ctx context.Context, c *gateway.Call, do func(ctx context.Context, who identity.Principal) error) error
 }
 
 // API serves the data plane. It is safe for concurrent use.
@@ -142,6 +158,8 @@ type API struct {
 	metrics  *metrics
 	bodies   *inflight.Limiter
 	now      func() time.Time
+	files    *files.Store   // nil: their routes are not there
+	batches  *batch.Service // the same
 }
 
 // New returns the edge of a pipeline. reg may be nil.
@@ -232,7 +250,9 @@ func truncate(s string) string {
 
 // call starts the gateway call of a request.
 func (a *API) call(c *gin.Context, perm access.Permission) *gateway.Call {
+	line := lineOf(c.Request.Context())
 	call := &gateway.Call{
+		As: line.as, Batch: line.batch,
 		Permission: perm, RequestID: c.GetString(keyRequestID), Source: c.ClientIP(), Dialect: "openai", Language: language(c),
 		Received: c.GetTime(keyReceived), Credential: bearer(c.Request), Logprobs: -1,
 	}

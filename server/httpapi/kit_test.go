@@ -122,6 +122,10 @@ func newEdge(t testing.TB, cfg Config, plan func(n int, req *engine.Request) eng
 
 func (k *kit) Above(string) (string, []identity.Level) { return "", nil }
 
+func (k *kit) Act(context.Context, identity.Acting, string) (identity.Principal, error) {
+	return identity.Principal{}, fault.New(fault.CodeInvalidKey)
+}
+
 func (k *kit) Authenticate(_ context.Context, _ identity.Plane, credential, _ string) (identity.Principal, error) {
 	if credential != goodKey {
 		return identity.Principal{}, fault.New(fault.CodeInvalidKey)

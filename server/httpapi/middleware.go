@@ -29,7 +29,10 @@ const (
 func (a *API) Middleware() gin.HandlerFunc {
 	return func(c *gin.Context) {
 		began := a.now()
-		id := uuid.Must(uuid.NewV7()).String()
+		id := lineOf(c.Request.Context()).request // of a line of a batch, which keeps its id
+		if id == "" {
+			id = uuid.Must(uuid.NewV7()).String()
+		}
 		c.Set(keyRequestID, id)
 		c.Set(keyReceived, began)
 		set := headerWriter{into: c.Writer.Header(), values: make([]string, 0, 5)}

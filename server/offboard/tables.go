@@ -12,6 +12,8 @@ const (
 	ofReviews    = "review IN (SELECT id FROM access_reviews WHERE tenant = ?)"
 	ofKeys       = "key_id IN (SELECT id FROM audit_subject_keys WHERE tenant = ?)"
 	ofScopes     = "scope IN (SELECT scope FROM vault_scopes WHERE tenant = ?)"
+	ofBatches    = "batch IN (SELECT id FROM batch_batches WHERE tenant = ?)"
+	ofBlobs      = "blob IN (SELECT id FROM file_blobs WHERE tenant = ?)"
 	ofCollection = "collection IN (SELECT id FROM rag_collections WHERE tenant = ?)"
 	// ofPolicies are those of the tenant and those of its projects, see [governance.ProjectScope].
 	ofPolicies  = "EXISTS (SELECT 1 FROM identity_tenants AS t WHERE t.id = ? AND (policy_documents.tenant = t.id OR substr(policy_documents.tenant, 1, length(t.id) + 1) = t.id || '/'))"
@@ -34,6 +36,12 @@ func kept() []part {
 // rows are the other tables whose rows go, each before those that its condition looks at.
 func rows() []part {
 	return []part{
+		{"batch_lines", ofBatches},
+		{"batch_batches", ofTenant},
+		{"file_files", ofTenant},
+		{"file_chunks", ofBlobs},
+		{"file_blobs", ofTenant},
+		{"file_tenants", ofTenant},
 		{"rag_chunks", ofDocuments},
 		{"rag_documents", ofCollection},
 		{"rag_collections", ofTenant},

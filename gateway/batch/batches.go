@@ -1,0 +1,217 @@
+package batch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/gateway/files"
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/seal"
+)
+
+// Batch is how a batch stands. Times are zero until they have come.
+type Batch struct {
+	ID, Endpoint, State                                                 string
+	InputFile, OutputFile, ErrorFile                                    string // "" until there is one
+	Window                                                              string
+	Metadata                                                            map[string]string
+	Problems                                                            []Problem
+	Total, Completed, Failed                                            int64
+	Created, Expires, InProgressAt, FinalizingAt, CancellingAt, EndedAt time.Time
+}
+
+// NewID returns the id of a batch that is to come.
+func NewID() string { return "batch_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "") }
+
+// NewBatch is what somebody wants done.
+type NewBatch struct {
+	ID         string // of NewID
+	Endpoint   string // one of [Endpoints]
+	InputFile  string
+	Metadata   map[string]string
+	OutputLife time.Duration // of the files of results; 0: they never expire
+	Source     string        // where it is asked
+	Language   string        // in which its lines are told errors
+
+	Purpose, OnBehalfOf string // of its lines
+}
+
+// sealedText is what of a batch is encrypted.
+type sealedText struct {
+	Metadata   map[string]string `json:"metadata"`
+	OnBehalfOf string            `json:"on_behalf_of,omitempty"`
+}
+
+// Create makes a batch in the name of by, and holds its input. Errors: CodeNotFound for a file that is not the caller's; CodeInvalidValue for one of
+// another purpose; CodeBatchesFull where the tenant has as many open batches as it may.
+func (s *Service) Create(ctx context.Context, by identity.Principal, n NewBatch) (Batch, error) {
+	if !slices.Contains(Endpoints(), n.Endpoint) {
+		return Batch{}, fault.New(fault.CodeInvalidValue, "endpoint", fault.Say("value.one_of", strings.Join(Endpoints(), ", "))).WithParam("endpoint")
+	}
+	b, err := s.newRow(by, n)
+	if err != nil {
+		return Batch{}, err
+	}
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return s.insert(tx, &b, sealedText{n.Metadata, n.OnBehalfOf}) })
+	if err != nil {
+		return Batch{}, database.Unavailable("make the batch", err)
+	}
+	s.rouse()
+	return b.public(n.Metadata)
+}
+
+func (s *Service) newRow(by identity.Principal, n NewBatch) (row, error) {
+	owner, as, now := files.OwnerOf(by), identity.ActingFor(by), s.now()
+	scopes, err := json.Marshal(as.Scopes)
+	return row{
+		ID: n.ID, Tenant: owner.Tenant, Project: owner.Project, Person: owner.Person, ActorKind: as.Kind, Actor: as.ID, Scopes: string(scopes), Source: n.Source,
+		Language: n.Language, Purpose: n.Purpose, Endpoint: n.Endpoint, InputFile: n.InputFile, State: Validating, WindowText: WindowText, OutputLife: int64(n.OutputLife / time.Second),
+		Problems: "[]", CreatedAt: now.UnixMicro(), ExpiresAt: now.Add(Window).UnixMicro(),
+	}, err
+}
+
+func (s *Service) insert(tx *gorm.DB, b *row, says sealedText) error {
+	input, err := s.cfg.Files.Hold(tx, b.owner(), b.InputFile) // which locks the files of the tenant, so that batches are counted one by one
+	if err != nil {
+		return err
+	}
+	if input.Purpose != files.PurposeBatch {
+		return fault.New(fault.CodeInvalidValue, "input_file_id", fault.Say("batch.purpose", input.Purpose)).WithParam("input_file_id")
+	}
+	var n int64
+	if err := tx.Model(&row{}).Where("tenant = ? AND state IN ?", b.Tenant, open()).Count(&n).Error; err != nil {
+		return err
+	}
+	if n >= s.cfg.MaxOpen {
+		return fault.New(fault.CodeBatchesFull, s.cfg.MaxOpen).WithRetryAfter(time.Minute)
+	}
+	raw := seal.Random(s.cfg.Suite.KeySize())
+	defer clear(raw)
+	e, err := s.keys.Seal(tx, s.cfg.Suite, raw, b.label())
+	if err != nil {
+		return err
+	}
+	key, err := seal.NewKey(s.cfg.Suite, raw)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(says)
+	if err != nil {
+		return err
+	}
+	b.Suite, b.Epoch, b.Wrapped, b.Metadata = string(e.Suite), e.Epoch, e.Sealed, key.Seal(text, metadataLabel(b.ID))
+	return tx.Create(b).Error
+}
+
+func (b row) public(metadata map[string]string) (Batch, error) {
+	out := Batch{
+		ID: b.ID, Endpoint: b.Endpoint, State: b.State, InputFile: b.InputFile, OutputFile: b.OutputFile, ErrorFile: b.ErrorFile, Window: b.WindowText, Metadata: metadata,
+		Total: b.Total, Completed: b.Completed, Failed: b.Failed, Created: at(b.CreatedAt), Expires: at(b.ExpiresAt), InProgressAt: at(b.InProgressAt),
+		FinalizingAt: at(b.FinalizingAt), CancellingAt: at(b.CancellingAt), EndedAt: at(b.EndedAt),
+	}
+	if err := json.Unmarshal([]byte(b.Problems), &out.Problems); err != nil {
+		return out, fmt.Errorf("read the problems of batch %s: %w", b.ID, err)
+	}
+	return out, nil
+}
+
+// shown opens what of a batch is sealed.
+func (s *Service) shown(db *gorm.DB, b row) (Batch, error) {
+	key, err := s.key(db, b)
+	if err != nil {
+		return Batch{}, err
+	}
+	says, err := b.openText(key)
+	if err != nil {
+		return Batch{}, err
+	}
+	return b.public(says.Metadata)
+}
+
+func (b row) openText(key seal.Key) (says sealedText, err error) {
+	text, err := key.Open(b.Metadata, metadataLabel(b.ID))
+	if err != nil {
+		return says, fmt.Errorf("batch %s: its metadata do not open: %w", b.ID, err)
+	}
+	if json.Unmarshal(text, &says) != nil {
+		return says, fmt.Errorf("batch %s: its metadata are not ours", b.ID) // the error of the decoder would quote them
+	}
+	return says, nil
+}
+
+// Get returns a batch. Error: CodeNotFound, also for a batch of somebody else.
+func (s *Service) Get(ctx context.Context, o files.Owner, id string) (out Batch, err error) {
+	err = database.Snapshot(ctx, s.db, func(tx *gorm.DB) error {
+		b, err := find(tx, o, id)
+		if err == nil {
+			out, err = s.shown(tx, b)
+		}
+		return err
+	})
+	return out, database.Unavailable("read the batch", err)
+}
+
+// List returns a page of batches behind the id after, the newest first, and whether there are more. Error: CodeNotFound for an after that is none.
+func (s *Service) List(ctx context.Context, o files.Owner, after string, limit int) (page []Batch, more bool, err error) {
+	err = database.Snapshot(ctx, s.db, func(tx *gorm.DB) error {
+		want := ofOwner(tx, o).Select(columns()).Order("created_at DESC, id DESC").Limit(limit + 1)
+		if after != "" {
+			last, err := find(tx, o, after)
+			if err != nil {
+				return err
+			}
+			want = want.Where("(created_at, id) < (?, ?)", last.CreatedAt, last.ID)
+		}
+		var rows []row
+		if err := want.Find(&rows).Error; err != nil {
+			return err
+		}
+		if more = len(rows) > limit; more {
+			rows = rows[:limit]
+		}
+		for _, b := range rows {
+			one, err := s.shown(tx, b)
+			if err != nil {
+				return err
+			}
+			page = append(page, one)
+		}
+		return nil
+	})
+	return page, more, database.Unavailable("list batches", err)
+}
+
+// Cancel ends a batch: nothing more of it is asked, and what is being asked is waited for. It returns the batch, which is cancelling. Errors: CodeNotFound;
+// CodeConflict for one that has ended or is about to.
+func (s *Service) Cancel(ctx context.Context, o files.Owner, id string) (Batch, error) {
+	db := s.db.WithContext(ctx)
+	res := ofOwner(db.Model(&row{}), o).Where("id = ? AND state IN ?", id, []string{Validating, InProgress}).
+		Updates(map[string]any{"state": Cancelling, "ending": Cancelled, "cancelling_at": s.now().UnixMicro()})
+	if res.Error != nil {
+		return Batch{}, database.Unavailable("cancel the batch", res.Error)
+	}
+	b, err := s.Get(ctx, o, id)
+	if err == nil && b.State != Cancelling && b.State != Cancelled {
+		err = fault.New(fault.CodeConflict, fault.Say("batch.over", b.State))
+	}
+	s.stopWork(id)
+	s.rouse()
+	return b, err
+}
+
+// rouse has the runner look for work at once.
+func (s *Service) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}

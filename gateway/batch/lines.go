@@ -1,0 +1,180 @@
+package batch
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Problem is why a batch failed: a line that nobody could ask, or the whole file.
+type Problem struct {
+	Code  string `json:"code"`
+	Line  int64  `json:"line,omitempty"` // counted from 1; 0: the file
+	Param string `json:"param,omitempty"`
+	Bound int64  `json:"bound,omitempty"` // what was exceeded
+	About string `json:"about,omitempty"` // the endpoint that the batch asks
+}
+
+// The codes of problems.
+const (
+	problemJSON      = "invalid_json_line"
+	problemMissing   = "missing_custom_id"
+	problemID        = "invalid_custom_id"
+	problemDuplicate = "duplicate_custom_id"
+	problemMethod    = "invalid_method"
+	problemURL       = "mismatched_url"
+	problemBody      = "invalid_body"
+	problemStream    = "streaming_not_supported"
+	problemLong      = "line_too_long"
+	problemMany      = "too_many_lines"
+	problemEmpty     = "empty_file"
+	problemInput     = "unreadable_input"
+)
+
+const (
+	maxCustomID = 512
+	// maxProblems bounds what is told of one file.
+	maxProblems = 100
+)
+
+// Message says the problem to people.
+func (p Problem) Message() fault.Phrase {
+	switch p.Code {
+	case problemJSON:
+		return fault.Say("batch.invalid_json_line")
+	case problemMissing:
+		return fault.Say("batch.missing_custom_id")
+	case problemID:
+		return fault.Say("batch.invalid_custom_id", p.Bound)
+	case problemDuplicate:
+		return fault.Say("batch.duplicate_custom_id")
+	case problemMethod:
+		return fault.Say("batch.invalid_method")
+	case problemURL:
+		return fault.Say("batch.mismatched_url", p.About)
+	case problemBody:
+		return fault.Say("batch.invalid_body")
+	case problemStream:
+		return fault.Say("batch.streaming")
+	case problemLong:
+		return fault.Say("batch.line_too_long", p.Bound)
+	case problemMany:
+		return fault.Say("batch.too_many_lines", p.Bound)
+	case problemEmpty:
+		return fault.Say("batch.empty_file")
+	default:
+		return fault.Say("batch.unreadable_input")
+	}
+}
+
+// line is one of the input.
+type line struct {
+	number   int64
+	customID string
+	body     []byte
+}
+
+// lines reads the lines of an input one by one. Empty ones are passed over, and count.
+type lines struct {
+	in     *bufio.Scanner
+	number int64
+}
+
+// errLong is a line that nobody reads to its end.
+var errLong = bufio.ErrTooLong
+
+func newLines(r io.Reader, maxLine int64) *lines {
+	in := bufio.NewScanner(r)
+	in.Buffer(make([]byte, 0, min(64<<10, maxLine)), int(maxLine))
+	return &lines{in: in}
+}
+
+// next returns the next line that is not empty, until the next call; nil at the end. Errors: errLong; those of the reader.
+func (l *lines) next() ([]byte, error) {
+	for l.in.Scan() {
+		l.number++
+		if raw := bytes.TrimSpace(l.in.Bytes()); len(raw) > 0 {
+			return raw, nil
+		}
+	}
+	return nil, l.in.Err()
+}
+
+// parse returns what a line asks, or what is wrong with it.
+func parse(raw []byte, number int64, endpoint string) (line, *Problem) {
+	wrong := func(code, param string) (line, *Problem) {
+		return line{}, &Problem{Code: code, Line: number, Param: param}
+	}
+	var in struct {
+		CustomID *string         `json:"custom_id"`
+		Method   string          `json:"method"`
+		URL      string          `json:"url"`
+		Body     json.RawMessage `json:"body"`
+	}
+	if json.Unmarshal(raw, &in) != nil {
+		return wrong(problemJSON, "")
+	}
+	switch {
+	case in.CustomID == nil:
+		return wrong(problemMissing, "custom_id")
+	case *in.CustomID == "" || len(*in.CustomID) > maxCustomID:
+		_, p := wrong(problemID, "custom_id")
+		p.Bound = maxCustomID
+		return line{}, p
+	case in.Method != "POST":
+		return wrong(problemMethod, "method")
+	case in.URL != endpoint:
+		_, p := wrong(problemURL, "url")
+		p.About = endpoint
+		return line{}, p
+	}
+	var body struct {
+		Stream json.RawMessage `json:"stream"`
+	}
+	if len(in.Body) == 0 || in.Body[0] != '{' || json.Unmarshal(in.Body, &body) != nil {
+		return wrong(problemBody, "body")
+	}
+	if string(body.Stream) == "true" {
+		return wrong(problemStream, "body.stream")
+	}
+	return line{number, *in.CustomID, in.Body}, nil
+}
+
+// check reads an input and returns how many lines it has, or what is wrong with it. Errors: of the reader.
+func check(r io.Reader, endpoint string, maxLine, most int64) (total int64, problems []Problem, err error) {
+	in, seen := newLines(r, maxLine), map[[16]byte]bool{}
+	for len(problems) < maxProblems {
+		raw, err := in.next()
+		if errors.Is(err, errLong) {
+			return total, append(problems, Problem{Code: problemLong, Line: in.number + 1, Bound: maxLine}), nil
+		}
+		if err != nil {
+			return total, nil, err
+		}
+		if raw == nil {
+			break
+		}
+		if total++; total > most {
+			return total, append(problems, Problem{Code: problemMany, Bound: most}), nil
+		}
+		l, p := parse(raw, in.number, endpoint)
+		sum := sha256.Sum256([]byte(l.customID))
+		if id := [16]byte(sum[:16]); p == nil && seen[id] {
+			p = &Problem{Code: problemDuplicate, Line: in.number, Param: "custom_id"}
+		} else if p == nil {
+			seen[id] = true
+		}
+		if p != nil {
+			problems = append(problems, *p)
+		}
+	}
+	if total == 0 {
+		problems = append(problems, Problem{Code: problemEmpty})
+	}
+	return total, problems, nil
+}

@@ -1,0 +1,175 @@
+package batch
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// wireResult is a line of the files that a batch writes, in the dialect.
+type wireResult struct {
+	ID       string        `json:"id"`
+	CustomID string        `json:"custom_id"`
+	Response *wireResponse `json:"response"`
+	Error    *wireError    `json:"error"`
+}
+
+type wireResponse struct {
+	StatusCode int             `json:"status_code"`
+	RequestID  string          `json:"request_id"`
+	Body       json.RawMessage `json:"body"`
+}
+
+type wireError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// result is what came of a line.
+type result struct {
+	line   int64
+	failed bool
+	state  string // for the metrics
+	text   []byte // a line of JSON, without its end
+}
+
+// resultID names a result in the files.
+func resultID(batch string, line int64) string {
+	sum := sha256.Sum256([]byte("batch result/" + requestID(batch, line)))
+	return "batch_req_" + hex.EncodeToString(sum[:16])
+}
+
+// answered makes the result of what a line was told.
+func answered(batch string, l line, r Response) (result, error) {
+	body := json.RawMessage(bytes.TrimSpace(r.Body))
+	if !json.Valid(body) {
+		quoted, err := json.Marshal(string(r.Body))
+		if err != nil {
+			return result{}, err
+		}
+		body = quoted
+	}
+	out := result{line: l.number, state: Completed}
+	if out.failed = r.Status < 200 || r.Status > 299; out.failed {
+		out.state = Failed
+	}
+	var err error
+	out.text, err = encode(wireResult{
+		ID: resultID(batch, l.number), CustomID: l.customID, Response: &wireResponse{r.Status, requestID(batch, l.number), body},
+	})
+	return out, err
+}
+
+// refused makes the result of a line that nobody was asked.
+func refused(batch string, l line, state, code, message string) (result, error) {
+	text, err := encode(wireResult{ID: resultID(batch, l.number), CustomID: l.customID, Error: &wireError{code, message}})
+	return result{l.number, true, state, text}, err
+}
+
+func encode(r wireResult) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(r); err != nil {
+		return nil, errors.New("encode a result") // the encoder's error may quote it
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
+
+// comeBack returns how long a line is to wait that was told to come back later.
+func comeBack(r Response) (wait time.Duration, again bool) {
+	if r.Status != http.StatusTooManyRequests && r.Status != http.StatusServiceUnavailable || r.Header.Get("X-Should-Retry") == "false" {
+		return 0, false
+	}
+	if ms, err := strconv.ParseInt(r.Header.Get("Retry-After-Ms"), 10, 64); err == nil && ms >= 0 {
+		return time.Duration(ms) * time.Millisecond, true
+	}
+	s, err := strconv.ParseInt(r.Header.Get("Retry-After"), 10, 64)
+	return time.Duration(s) * time.Second, err == nil && s >= 0
+}
+
+// errOver ends work on a batch whose row no longer waits for results.
+var errOver = errors.New("the batch takes no more results")
+
+// put stores results, those that are new, and counts them in the batch. It returns the state of the batch. Errors: errOver; of the database.
+func (s *Service) put(db *gorm.DB, w *work, results ...result) (state string, err error) {
+	rows := make([]lineRow, len(results))
+	for i, r := range results {
+		rows[i] = lineRow{Batch: w.id, Line: r.line, Sealed: w.key.Seal(r.text, lineLabel(w.id, r.line))}
+		if r.failed {
+			rows[i].Failed = 1
+		}
+	}
+	fresh := map[string]int{}
+	err = db.Transaction(func(tx *gorm.DB) error {
+		clear(fresh)
+		// The batch first: whoever changes its state waits, or has changed it before.
+		var now []row
+		err := tx.Select("state").Where("id = ?", w.id).Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Find(&now).Error
+		if err != nil {
+			return err
+		}
+		if len(now) == 0 || now[0].State != InProgress && now[0].State != Cancelling {
+			return errOver
+		}
+		state = now[0].State
+		var completed, failed int64
+		for i, r := range rows {
+			res := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&r)
+			if res.Error != nil {
+				return res.Error
+			}
+			if res.RowsAffected == 0 {
+				continue // it has its result
+			}
+			fresh[results[i].state]++
+			completed, failed = completed+1-r.Failed, failed+r.Failed
+		}
+		return tx.Model(&row{}).Where("id = ?", w.id).
+			Updates(map[string]any{"completed": gorm.Expr("completed + ?", completed), "failed": gorm.Expr("failed + ?", failed)}).Error
+	})
+	if err != nil && !errors.Is(err, errOver) {
+		return "", database.Unavailable("store a result", err)
+	}
+	if err == nil {
+		for state, n := range fresh {
+			s.metrics.lines.WithLabelValues(state).Add(float64(n))
+		}
+	}
+	return state, err
+}
+
+// done returns the lines that have their results.
+func (s *Service) done(db *gorm.DB, batch string) (map[int64]bool, error) {
+	var numbers []int64
+	if err := db.Model(&lineRow{}).Where("batch = ?", batch).Pluck("line", &numbers).Error; err != nil {
+		return nil, database.Unavailable("read which lines have results", err)
+	}
+	out := make(map[int64]bool, len(numbers))
+	for _, n := range numbers {
+		out[n] = true
+	}
+	return out, nil
+}
+
+// left returns what is written of lines that were not asked: the time was over, or somebody has ended the batch.
+func left(ending string) (code string, message fault.Phrase) {
+	if ending == Expired {
+		return "batch_expired", fault.Say("batch.line_expired", WindowText)
+	}
+	return "batch_cancelled", fault.Say("batch.line_cancelled")
+}
+
+func (p Problem) String() string { return fmt.Sprintf("%s at line %d", p.Code, p.Line) }
