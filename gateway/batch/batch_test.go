@@ -294,7 +294,7 @@ func TestInputs(t *testing.T) {
 		"no object": {swap("{}", "[]"), []Problem{{Code: problemBody, Line: 1, Param: "body"}}},
 		"a stream":  {swap("{}", `{"stream": true}`), []Problem{{Code: problemStream, Line: 1, Param: "body.stream"}}},
 		"long":      {good + "\n" + swap("{}", `{"x":"`+strings.Repeat("x", 1<<20)+`"}`), []Problem{{Code: problemLong, Line: 2, Bound: 1 << 20}}},
-		"many": {strings.Join([]string{swap(`"a"`, `"1"`), swap(`"a"`, `"2"`), swap(`"a"`, `"3"`), swap(`"a"`, `"4"`), swap(`"a"`, `"5"`)}, "\n"), []Problem{{Code: problemMany, Bound: 4}}},
+		"many":      {strings.Join([]string{swap(`"a"`, `"1"`), swap(`"a"`, `"2"`), swap(`"a"`, `"3"`), swap(`"a"`, `"4"`), swap(`"a"`, `"5"`)}, "\n"), []Problem{{Code: problemMany, Bound: 4}}},
 		"several":   {"x\n" + swap("POST", "GET"), []Problem{{Code: problemJSON, Line: 1}, {Code: problemMethod, Line: 2, Param: "method"}}},
 	} {
 		b := w.until(s, w.make(s, w.file(c.text)), "the end", in(Failed, Completed))

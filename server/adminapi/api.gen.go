@@ -471,8 +471,10 @@ func (e KeyringEpochState) Valid() bool {
 
 // Defines values for KeyringProgressKind.
 const (
+	KeyringProgressKindBatches       KeyringProgressKind = "batches"
 	KeyringProgressKindContentKeys   KeyringProgressKind = "content_keys"
 	KeyringProgressKindDocuments     KeyringProgressKind = "documents"
+	KeyringProgressKindFiles         KeyringProgressKind = "files"
 	KeyringProgressKindSecondFactors KeyringProgressKind = "second_factors"
 	KeyringProgressKindVaultKeys     KeyringProgressKind = "vault_keys"
 )
@@ -480,9 +482,13 @@ const (
 // Valid indicates whether the value is a known member of the KeyringProgressKind enum.
 func (e KeyringProgressKind) Valid() bool {
 	switch e {
+	case KeyringProgressKindBatches:
+		return true
 	case KeyringProgressKindContentKeys:
 		return true
 	case KeyringProgressKindDocuments:
+		return true
+	case KeyringProgressKindFiles:
 		return true
 	case KeyringProgressKindSecondFactors:
 		return true

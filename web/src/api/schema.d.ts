@@ -5504,7 +5504,7 @@ export interface components {
         };
         KeyringProgress: {
             /** @enum {string} */
-            kind: "vault_keys" | "content_keys" | "documents" | "second_factors";
+            kind: "vault_keys" | "content_keys" | "documents" | "second_factors" | "files" | "batches";
             /**
              * Format: int64
              * @description Rows of older keys when the last rotation began
