@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
@@ -170,6 +171,15 @@ func TestFilesAndBatches(t *testing.T) {
 			return enginetest.Plan{Texts: []string{"You said: " + last}}
 		},
 		extra: "batches: {concurrent_per_batch: 2, max_open: 3, files: {max_file_bytes: 20000, max_tenant_bytes: 45000, max_tenant_files: 30}}\nlimits: {key: {requests_per_minute: 0, concurrent: 0}}\n",
+	})
+	t.Cleanup(func() { // a test that has failed leaves nobody waiting
+		for {
+			select {
+			case gate <- struct{}{}:
+			case <-time.After(100 * time.Millisecond):
+				return
+			}
+		}
 	})
 	key := in.started.Welcome.APIKey.Reveal()
 	in.admin(http.MethodPost, "/tenants", map[string]any{"id": "bank", "name": "Bank"}, new(any))

@@ -407,6 +407,10 @@ func (s *Service) askOnce(ctx, halt context.Context, w *work, l line) (r *result
 		return nil, 0, nil
 	case s.slots <- struct{}{}:
 	}
+	if halt.Err() != nil { // it may have ended at the same time
+		<-s.slots
+		return nil, 0, nil
+	}
 	answer := s.cfg.Ask(ctx, Request{
 		ID: requestID(w.id, l.number), Batch: w.id, Endpoint: w.Endpoint, Body: l.body, As: as, Source: w.Source, Language: w.Language,
 		Purpose: w.Purpose, OnBehalfOf: w.says.OnBehalfOf,

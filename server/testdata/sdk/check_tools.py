@@ -174,4 +174,46 @@ def _():
     assert client.chat.completions.create(model=MODEL, messages=ASK).choices
 
 
+@check("files and batches")
+def _():
+    lines = [
+        {
+            "custom_id": f"line-{i}",
+            "method": "POST",
+            "url": "/v1/chat/completions",
+            "body": {"model": MODEL, "messages": ASK, "tools": [SEND]},
+        }
+        for i in range(3)
+    ]
+    lines.append({"custom_id": "wrong", "method": "POST", "url": "/v1/chat/completions", "body": {"model": MODEL}})
+    text = "\n".join(json.dumps(line) for line in lines).encode()
+    file = client.files.create(file=("night.jsonl", text), purpose="batch", expires_after={"anchor": "created_at", "seconds": 3600})
+    assert file.filename == "night.jsonl" and file.bytes == len(text) and file.purpose == "batch", file
+    assert file.id in [f.id for f in client.files.list(purpose="batch", limit=1)]
+    assert client.files.content(file.id).read() == text
+    batch = client.batches.create(
+        input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h", metadata={"what": "night"}
+    )
+    for _ in range(300):
+        batch = client.batches.retrieve(batch.id)
+        if batch.status in ("completed", "failed", "expired", "cancelled"):
+            break
+        time.sleep(0.1)
+    assert batch.status == "completed" and batch.request_counts.completed == 3 and batch.request_counts.failed == 1, batch
+    results = [json.loads(line) for line in client.files.content(batch.output_file_id).text.splitlines()]
+    assert [r["custom_id"] for r in results] == ["line-0", "line-1", "line-2"], results
+    call = results[0]["response"]["body"]["choices"][0]["message"]["tool_calls"][0]["function"]
+    assert PHONE in call["arguments"], call
+    failure = json.loads(client.files.content(batch.error_file_id).text)
+    assert failure["custom_id"] == "wrong" and failure["response"]["status_code"] == 400, failure
+    assert batch.id in [b.id for b in client.batches.list()]
+    try:
+        client.batches.cancel(batch.id)
+    except openai.ConflictError as e:
+        assert e.code == "conflict", e
+    else:
+        raise AssertionError("a batch that has ended was cancelled")
+    assert client.files.delete(file.id).deleted
+
+
 print("all checks passed")
