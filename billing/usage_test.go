@@ -37,6 +37,33 @@ func TestRecordUsageIsIdempotent(t *testing.T) {
 	})
 }
 
+// TestBilledOnce: of several usages of a request that is billed once the first counts, whether they come one by one or together.
+func TestBilledOnce(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		c := newClock()
+		l := replica(t, db, "n", c)
+		setBudget(t, l, Budget{Scope: Scope{Tenant: "acme"}, Period: Day, Limit: 1_000_000})
+		first := usage("b.1", c.now(), Tokens{Prompt: 5, Completion: 7}, Charge{Cost: 75, Currency: "CNY", PriceBook: "v2"})
+		first.Once = true
+		again := first
+		again.Cost, again.Tokens.Completion = 99, 9
+		mustRecord(t, l, first)
+		mustRecord(t, l, again)
+		other, twice := first, again
+		other.Request, twice.Request = "b.2", "b.2"
+		if err := db.Transaction(func(tx *gorm.DB) error { return l.RecordUsage(tx, other, twice) }); err != nil {
+			t.Fatal(err)
+		}
+		var rows []usageRow
+		if err := db.Order("request").Find(&rows).Error; err != nil || len(rows) != 2 || rows[0].Cost != 75 || rows[1].Cost != 75 {
+			t.Errorf("%+v, %v", rows, err)
+		}
+		if budgets, err := l.Budgets(t.Context(), "acme"); err != nil || len(budgets) != 1 || budgets[0].Spent != 150 {
+			t.Errorf("%+v, %v", budgets, err)
+		}
+	})
+}
+
 func TestConflictDoesNotSpoilTheTransaction(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		c := newClock()

@@ -587,3 +587,38 @@ func TestSpans(t *testing.T) {
 		}
 	}
 }
+
+// TestLinesAskedTwice: a line of a batch that was answered twice, since a process died in between, has two outcomes and one bill, whichever came first; that
+// is no finding, and a bill that agrees with neither still is one. Other requests are compared as ever.
+func TestLinesAskedTwice(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		r := newReplica(t, db, t.TempDir())
+		line := func(id string, ago time.Duration, tokens, cost int64) audit.Event {
+			e := request(id, ago, audit.StageOutcome)
+			e.Detail = map[string]string{"batch": "batch_1"}
+			e.Usage.CompletionTokens, e.Usage.Cost = tokens, cost
+			return e
+		}
+		for id, later := range map[string]int64{"batch_1.1": 9, "batch_1.2": 3, "batch_1.3": 5} {
+			r.append(request(id, 3*time.Hour, audit.StageAdmitted), line(id, 3*time.Hour, 5, 700))
+			r.append(request(id, 2*time.Hour, audit.StageAdmitted), line(id, 2*time.Hour, later, 100*later))
+			if n := r.count("SELECT COUNT(*) FROM billing_usage WHERE request = ? AND completion_tokens = 5 AND cost = 700", id); n != 1 {
+				t.Errorf("%s: the first usage is billed %d times", id, n)
+			}
+		}
+		if n := r.count("SELECT SUM(requests) FROM billing_usage_daily"); n != 3 {
+			t.Errorf("%d requests in the daily sums", n)
+		}
+		r.run()
+		r.want("lines asked twice")
+		r.mustVerify()
+		r.exec("UPDATE billing_usage SET cost = 701 WHERE request = 'batch_1.2'")
+		if report := r.verify(); report.OK {
+			t.Error("a bill that no record says was not noticed")
+		}
+		r.silence()
+		r.run()
+		r.want("a bill that no record says", "sums")
+	})
+}

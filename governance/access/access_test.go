@@ -114,8 +114,8 @@ func TestRefusals(t *testing.T) {
 func TestScopes(t *testing.T) {
 	e := enforcer(t)
 	want := map[string][]Permission{
-		"chat": {InferenceGenerate, ModelsRead}, "embed": {InferenceEmbed, ModelsRead}, "rerank": {InferenceRerank, ModelsRead}, "search": {RAGSearch},
-		"admin-read": {ModelsRead}, "": {InferenceGenerate, InferenceEmbed, InferenceRerank, ModelsRead, RAGSearch}, "PolicyWrite": nil,
+		"chat": {InferenceGenerate, BatchesUse, ModelsRead}, "embed": {InferenceEmbed, BatchesUse, ModelsRead}, "rerank": {InferenceRerank, ModelsRead}, "search": {RAGSearch},
+		"admin-read": {ModelsRead}, "": {InferenceGenerate, InferenceEmbed, InferenceRerank, BatchesUse, ModelsRead, RAGSearch}, "PolicyWrite": nil,
 	}
 	for scope, perms := range want {
 		p := holder("acme", identity.RoleApplication)

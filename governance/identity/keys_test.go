@@ -335,3 +335,72 @@ func altered(credential string) string {
 	}
 	return head + "x"
 }
+
+// TestActing: whoever has left something to be asked is looked up as he is now, and what refuses his credential refuses that, too.
+func TestActing(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		i, clock := withTenant(t, db)
+		key, credential := mustKey(t, i, NewKey{Networks: []string{"192.0.2.0/24"}, Scopes: []string{ScopeChat}})
+		who, err := i.Authenticate(t.Context(), DataPlane, credential, "192.0.2.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		as := ActingFor(who)
+		act := func(code fault.Code, source string) {
+			t.Helper()
+			p, err := i.Act(t.Context(), as, source)
+			if code != "" {
+				wantCode(t, err, code)
+			} else if err != nil || p.ID != key.ID || !slices.Equal(p.Scopes, who.Scopes) || p.Tenant != "acme" {
+				t.Errorf("%+v, %v", p, err)
+			}
+		}
+		act("", "192.0.2.1")
+		act(fault.CodeKeyNetwork, "198.51.100.7")
+		if _, _, err := i.RotateKey(t.Context(), "acme", key.ID, 0); err != nil { // another secret is the same key
+			t.Fatal(err)
+		}
+		act("", "192.0.2.1")
+		_, suspended, err := i.SuspendTenant(t.Context(), "acme", "u1", "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		act(fault.CodeTenantSuspended, "192.0.2.1")
+		if _, _, err := i.ResumeTenant(t.Context(), "acme", suspended.Suspension.Since); err != nil {
+			t.Fatal(err)
+		}
+		if err := i.RevokeKey(t.Context(), "acme", key.ID); err != nil {
+			t.Fatal(err)
+		}
+		act(fault.CodeExpiredKey, "192.0.2.1")
+		for _, nobody := range []Acting{{}, {Kind: "key", ID: "none"}, {Kind: "user", ID: "u1"}, {Kind: "service", ID: key.ID}} {
+			if p, err := i.Act(t.Context(), nobody, "192.0.2.1"); err == nil {
+				t.Errorf("%+v acts as %+v", nobody, p)
+			}
+		}
+
+		account, secret := newService(t, i, "night", "", RoleApplication)
+		clock.advance(time.Second)
+		ask := asks(account, secret)
+		ask.Scope = ScopeEmbed
+		service, err := i.Authenticate(t.Context(), DataPlane, tokenFor(t, i, ask), "192.0.2.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		as = ActingFor(service)
+		if p, err := i.Act(t.Context(), as, "192.0.2.1"); err != nil || !slices.Equal(p.Scopes, []string{ScopeEmbed}) || p.ID != account.ID {
+			t.Errorf("%+v, %v", p, err)
+		}
+		scopes := []string{ScopeChat}
+		if _, _, err := i.ChangeServiceAccount(t.Context(), "acme", account.ID, ServiceChange{Scopes: &scopes}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = i.Act(t.Context(), as, "192.0.2.1")
+		wantCode(t, err, fault.CodeKeyScope)
+		if _, err := i.DisableServiceAccount(t.Context(), "acme", account.ID); err != nil {
+			t.Fatal(err)
+		}
+		_, err = i.Act(t.Context(), as, "192.0.2.1")
+		wantCode(t, err, fault.CodeInvalidToken)
+	})
+}
