@@ -13,8 +13,9 @@ import (
 func (p *Pipeline) Act(ctx context.Context, c *Call, do func(ctx context.Context, who identity.Principal) error) error {
 	r := p.newRun(c, route.Embed)
 	err := r.runSteps(ctx, authorize, takeSlot)
+	receipt := ""
 	if err == nil {
-		err = r.recordAct(ctx)
+		receipt, err = r.recordAct(ctx)
 	}
 	if err != nil {
 		return r.refuse(ctx, err)
@@ -25,24 +26,24 @@ func (p *Pipeline) Act(ctx context.Context, c *Call, do func(ctx context.Context
 	if err := do(bounded, r.caller.Principal); err != nil {
 		err = r.failed(ctx, bounded, err)
 		r.finish(ctx, endingOf(err))
-		return r.refusal(err)
+		return &Refusal{Receipt: receipt, Rate: r.rate(), err: err}
 	}
 	r.finish(ctx, ending{outcome: outcomeOK})
 	return nil
 }
 
-// recordAct writes the record that the act is let through.
-func (r *run) recordAct(ctx context.Context) error {
+// recordAct writes the record that the act is let through, and returns its id.
+func (r *run) recordAct(ctx context.Context) (receipt string, err error) {
 	e := r.event(audit.StageAdmitted, nil)
 	e.Decision = decisionAllow
 	got, err := r.p.deps.Audit.AppendWith(ctx, e, "")
 	if err != nil {
-		return auditUnavailable(err)
+		return "", auditUnavailable(err)
 	}
 	if got.Kept() {
-		r.receipt.id = got.ID
+		receipt = got.ID
 	}
-	return nil
+	return receipt, nil
 }
 
 // Look is Act for what changes nothing and shows no content: it is not recorded, unless it is refused.

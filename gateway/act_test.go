@@ -32,7 +32,7 @@ func TestAct(t *testing.T) {
 		"broken":         {"", broken, fault.CodeInternal, "admitted outcome/failed", true},
 		"not authorized": {"authenticate", nil, fault.CodeInvalidKey, "", false},
 		"no slot":        {"limit", nil, fault.CodeRateLimited, "outcome/refused", false},
-		"no record":      {"", nil, fault.CodeAuditUnavailable, "outcome/failed", false},
+		"no record":      {"", nil, fault.CodeAuditUnavailable, "outcome/refused", false},
 	} {
 		w := newWorld(t, nil)
 		if c.fails != "" {

@@ -142,6 +142,9 @@ var dataBodies = map[string]any{
 	"/v1/score":            map[string]any{"model": "scripted", "text_1": "hello", "text_2": "hello"},
 	"/v1/rag/search":       map[string]any{"collection": "none", "query": "hello"},
 	"/v1/rag/passages":     map[string]any{"collection": "none", "document_id": "none", "version": "v1", "chunk": 0},
+
+	"/v1/files": nil, "/v1/files/:id": nil, "/v1/batches/:id/cancel": nil,
+	"/v1/batches": map[string]any{"input_file_id": "none", "endpoint": "/v1/embeddings", "completion_window": "24h"},
 }
 
 // signIn makes a user of the role and returns a session of theirs.
