@@ -178,8 +178,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_batches_running", Help: "Batches that this replica works on."}),
 		lines: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_batches_lines_total", Help: "Lines of batches that got their result on this replica, by state: completed, failed, expired or cancelled.",
-		}, []string{"state"}),
+			Name: "sluice_batches_lines_total", Help: "Lines of batches that got their result on this replica, by outcome: completed, failed, expired or cancelled.",
+		}, []string{"outcome"}),
 	}
 	if reg != nil {
 		reg.MustRegister(m.running, m.lines)

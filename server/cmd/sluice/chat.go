@@ -32,7 +32,7 @@ func (a *app) chatCommand() *cobra.Command {
 			if key == "" {
 				return cli.Misuse("cli.chat.no_key")
 			}
-			c := conversation{base: strings.TrimSuffix(base, "/"), key: key, lang: a.Language(), receipt: func(id string) string { return a.Say("cli.chat.receipt", id) }, request: openai.ChatRequest{
+			c := conversation{applicant: applicant{strings.TrimSuffix(base, "/"), key, a.Language()}, receipt: func(id string) string { return a.Say("cli.chat.receipt", id) }, request: openai.ChatRequest{
 				Model: model, MaxTokens: maxTokens, Stream: true, Temperature: 0.7,
 			}}
 			if !cmd.Flags().Changed("model") {
@@ -78,10 +78,14 @@ func (a *app) chat(ctx context.Context, c *conversation) error {
 
 // conversation keeps the turns, so that the session's pseudonyms and the rollout arm stay the same.
 type conversation struct {
-	base, key, lang string
-	receipt         func(id string) string // puts it into words
-	request         openai.ChatRequest
+	applicant
+
+	receipt func(id string) string // puts it into words
+	request openai.ChatRequest
 }
+
+// applicant calls the business API as the holder of a key.
+type applicant struct{ base, key, lang string }
 
 // chooseModel keeps the default model if the caller may use it, else takes the only one that chats.
 func (c *conversation) chooseModel(ctx context.Context) error {
@@ -116,12 +120,17 @@ func (c *conversation) chooseModel(ctx context.Context) error {
 }
 
 // send sends a request as the holder of the key. An answer other than 200 is an error with the server's sentence.
-func (c *conversation) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+func (c *applicant) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	return c.stream(ctx, method, path, "application/json", bytes.NewReader(body))
+}
+
+// stream is send for a body that need not be in memory.
+func (c *applicant) stream(ctx context.Context, method, path, kind string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Type", kind)
 	req.Header.Set("Authorization", "Bearer "+c.key)
 	req.Header.Set("Accept-Language", c.lang)
 	res, err := http.DefaultClient.Do(req)
