@@ -31,7 +31,7 @@ type leaving struct {
 // settled makes a tenant with accounts, keys, a policy, a budget, documents, and a conversation whose texts and values are kept.
 func (in *installation) settled(tenant, mobile string) leaving {
 	in.t.Helper()
-	l := leaving{tenant: tenant, plain: []string{mobile, tenant + "-key-canary", tenant + "-policy-canary", tenant + "-document-canary", tenant + "-text-canary", tenant + "-budget-canary", tenant + "-project-canary"}}
+	l := leaving{tenant: tenant, plain: []string{mobile, tenant + "-key-canary", tenant + "-policy-canary", tenant + "-document-canary", tenant + "-text-canary", tenant + "-budget-canary", tenant + "-project-canary", tenant + "-file-canary"}}
 	in.admin(http.MethodPost, "/tenants", map[string]string{"id": tenant, "name": "The " + tenant}, new(any))
 	in.newAccount(tenant+"-person", map[string]any{"tenant": tenant}, "developer")
 	in.newAccount(tenant+"-owner", map[string]any{"tenant": tenant}, "auditor")
@@ -49,6 +49,7 @@ func (in *installation) settled(tenant, mobile string) leaving {
 	if r.status != http.StatusOK {
 		in.t.Fatalf("%d %s", r.status, r.body)
 	}
+	in.makeBatch(l.key.secret, in.mustUpload(l.key.secret, tenant+"-file-canary").ID, "/v1/chat/completions") // which fails, and stays
 	in.admin(http.MethodPost, "/access-reviews", map[string]any{"tenant": tenant, "name": "autumn", "owner": tenant + "-owner", "due_at": time.Now().UTC().AddDate(0, 1, 0)}, new(any))
 	return l
 }
@@ -65,6 +66,7 @@ func (in *installation) sealedOf(tenant string) (found [][]byte) {
 		"wrapped": "vault_keys WHERE tenant = ?", "sealed": "vault_values WHERE scope IN (SELECT scope FROM vault_scopes WHERE tenant = ?)", "CAST(wrapped AS BLOB)": "audit_subject_keys WHERE tenant = ?",
 		"ciphertext": "audit_contents WHERE key_id IN (SELECT id FROM audit_subject_keys WHERE tenant = ?)", "CAST(password_hash AS BLOB)": "identity_users WHERE tenant = ?",
 		"CAST(digest AS BLOB)": "identity_keys WHERE tenant = ?", "CAST(rag_documents.sealed AS BLOB)": "rag_documents WHERE collection IN (SELECT id FROM rag_collections WHERE tenant = ?)",
+		"file_blobs.wrapped": "file_blobs WHERE tenant = ?", "file_chunks.sealed": "file_chunks WHERE blob IN (SELECT id FROM file_blobs WHERE tenant = ?)", "metadata": "batch_batches WHERE tenant = ?",
 		"vector": "rag_chunks WHERE document IN (SELECT d.id FROM rag_documents AS d JOIN rag_collections AS c ON c.id = d.collection WHERE c.tenant = ?)",
 	} {
 		var rows [][]byte
@@ -237,7 +239,7 @@ func (in *installation) checkErased(o adminapi.Offboarding, approval string) {
 	}
 	for table, least := range map[string]int64{
 		"audit_contents": 2, "audit_subject_keys": 1, "vault_keys": 1, "vault_values": 1, "rag_documents": 1, "rag_chunks": 1, "identity_users": 1, "identity_keys": 1, "identity_projects": 1, "policy_documents": 2, "billing_budgets": 2,
-		"access_reviews": 1, "erasure_approvals": 1, "identity_sessions": 1,
+		"access_reviews": 1, "erasure_approvals": 1, "identity_sessions": 1, "file_files": 1, "file_blobs": 1, "file_chunks": 1, "batch_batches": 1,
 	} {
 		if before[table] < least {
 			in.t.Errorf("%s: %d rows before", table, before[table])

@@ -194,7 +194,7 @@ func (a *app) printBatch(ctx context.Context, as func() (*applicant, error), met
 	}
 	if b.Errors != nil {
 		for _, p := range b.Errors.Data {
-			fmt.Fprintf(w, "line %d\t%s\t%s\n", p.Line, p.Code, p.Message)
+			fmt.Fprintf(w, "%s\t%s\t%s\n", a.Say("cli.batch_show.line", p.Line), p.Code, p.Message)
 		}
 	}
 	return w.Flush()

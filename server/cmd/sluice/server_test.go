@@ -53,6 +53,22 @@ func TestAgainstAServer(t *testing.T) {
 	s.run("key", "list").wants(t, exitOK, "revoked")
 	s.run("key", "revoke", "nothing").wants(t, exitFailed, "does not exist", "not_found")
 
+	night := filepath.Join(t.TempDir(), "night.jsonl")
+	if err := os.WriteFile(night, []byte(`{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"scripted","messages":[{"role":"user","content":"good night"}]}}
+{"custom_id":"b","method":"POST","url":"/v1/chat/completions","body":{"model":"scripted"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	batch := s.run("batch", "create", night)
+	batch.wants(t, exitOK, "batch_")
+	name := strings.TrimSpace(batch.out)
+	p.eventually("the batch to be completed", func() bool { return strings.Contains(s.run("batch", "show", name).out, "status     completed") })
+	s.run("batch", "list").wants(t, exitOK, "STATUS", name, "/v1/chat/completions")
+	s.run("batch", "results", name).wants(t, exitOK, `"custom_id":"a"`, "good night")
+	s.run("batch", "results", name, "--failed").wants(t, exitOK, `"custom_id":"b"`, "missing_required_parameter")
+	s.run("batch", "cancel", name).wants(t, exitFailed, "can no longer be cancelled")
+	s.run("batch", "create", night, "--endpoint", "/v1/rerank").wants(t, exitFailed, "/v1/embeddings")
+	s.run("batch", "show", "batch_none").wants(t, exitFailed, "does not exist")
+
 	lines := *s
 	lines.stdin = "first line\n\nsecond line\n"
 	lines.run("chat").wants(t, exitOK, "first line\n", "second line\n")
