@@ -577,8 +577,14 @@ func TestOutlivesRotations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.put(db, x, r); err != nil {
+		second, err := answered(id, line{1, "c1", nil}, Response{500, http.Header{}, []byte("2")})
+		if err != nil {
 			t.Fatal(err)
+		}
+		for _, one := range []result{r, second, r} { // whoever comes second changes nothing
+			if _, err := s.put(db, x, one); err != nil {
+				t.Fatal(err)
+			}
 		}
 		s.leave(x)
 		wrapkeytest.Rotate(t, db, ring(), Wrapped(ring()))
@@ -586,7 +592,7 @@ func TestOutlivesRotations(t *testing.T) {
 		w.start(next)
 		b := w.until(next, id, "the end", in(Completed, Failed))
 		_, good := w.results(b.OutputFile)
-		if b.State != Completed || b.Metadata["note"] != "canary-note" || string(good["c1"].Response.Body) != `{"echo":1}` || w.asked[id+".1"] != 0 {
+		if b.State != Completed || b.Completed != 3 || b.Failed != 0 || b.Metadata["note"] != "canary-note" || string(good["c1"].Response.Body) != `{"echo":1}` || w.asked[id+".1"] != 0 {
 			t.Errorf("%+v, %v", b, w.asked)
 		}
 	})

@@ -80,17 +80,17 @@ func (f *resultFile) commit(w *work) (string, error) {
 	return out.ID, err
 }
 
-func (f *resultFile) abort() {
+func (f *resultFile) abort(ctx context.Context) {
 	if f.upload != nil {
-		f.upload.Abort()
+		f.upload.Abort(ctx)
 	}
 }
 
 // assemble writes the results into files, in the order of the lines, and ends the batch. It may be repeated at any point.
 func (s *Service) assemble(ctx context.Context, w *work) error {
 	output, failures := &resultFile{kind: "output"}, &resultFile{kind: "error"}
-	defer output.abort()
-	defer failures.abort()
+	defer output.abort(ctx)
+	defer failures.abort(ctx)
 	for after := int64(0); ; {
 		var rows []lineRow
 		err := s.db.WithContext(ctx).Select("line", "failed", "sealed").Where("batch = ? AND line > ?", w.id, after).Order("line").Limit(pageLines).Find(&rows).Error

@@ -395,10 +395,12 @@ func (s *Service) askOnce(ctx, halt context.Context, w *work, l line) (r *result
 	if err != nil {
 		return nil, 0, err
 	}
-	if _, err := s.cfg.Act(ctx, as, w.Source); fault.KindOf(err) == fault.Unavailable && err != nil {
+	switch _, lost := s.cfg.Act(ctx, as, w.Source); {
+	case lost == nil:
+	case fault.KindOf(lost) == fault.Unavailable:
 		return nil, actorWait, nil
-	} else if err != nil {
-		p := fault.Public(err)
+	default:
+		p := fault.Public(lost)
 		out, err := refused(w.id, l, Failed, string(p.Code()), p.Message(w.lang()))
 		return &out, 0, err
 	}
@@ -407,7 +409,7 @@ func (s *Service) askOnce(ctx, halt context.Context, w *work, l line) (r *result
 		return nil, 0, nil
 	case s.slots <- struct{}{}:
 	}
-	if halt.Err() != nil { // it may have ended at the same time
+	if stopped := halt.Err() != nil; stopped { // it may have ended at the same time
 		<-s.slots
 		return nil, 0, nil
 	}

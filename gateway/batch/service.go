@@ -110,7 +110,8 @@ type Config struct {
 
 const (
 	// Window is the time that a batch has; there is no other one.
-	Window     = 24 * time.Hour
+	Window = 24 * time.Hour
+	// WindowText is how the dialect writes it.
 	WindowText = "24h"
 
 	poll     = time.Second      // between looks for batches

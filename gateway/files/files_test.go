@@ -39,7 +39,7 @@ func put(s *Store, o Owner, f NewFile, content string) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	defer u.Abort()
+	defer u.Abort(context.Background())
 	if _, err := io.Copy(u, strings.NewReader(content)); err != nil {
 		return File{}, err
 	}

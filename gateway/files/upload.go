@@ -5,8 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"hash"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -242,12 +242,12 @@ func (u *Upload) settle(tx *gorm.DB) (blobRow, seal.Key, error) {
 }
 
 // Abort removes what was written, unless it is a file by now. It also does so for a caller who has left.
-func (u *Upload) Abort() {
+func (u *Upload) Abort(ctx context.Context) {
 	if u.done {
 		return
 	}
 	u.done = true
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	err := u.s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := lockTenant(tx, u.owner.Tenant); err != nil {
@@ -256,6 +256,6 @@ func (u *Upload) Abort() {
 		return dropUnused(tx, u.blob.ID)
 	})
 	if err != nil { // the sweep removes it
-		u.s.cfg.Log.Warn("what had come of a file was not removed; a later sweep does it", "error", fmt.Sprint(err))
+		u.s.cfg.Log.Warn("what had come of a file was not removed; a later sweep does it", slog.Any("error", err))
 	}
 }

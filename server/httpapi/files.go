@@ -127,7 +127,7 @@ func (a *API) receive(ctx context.Context, form *multipart.Reader, owner files.O
 	var f fileForm
 	defer func() {
 		if f.upload != nil {
-			f.upload.Abort()
+			f.upload.Abort(ctx)
 		}
 	}()
 	for {

@@ -187,8 +187,15 @@ func (a *app) printBatch(ctx context.Context, as func() (*applicant, error), met
 	}
 	w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
 	for _, pair := range [][2]string{
-		{"id", b.ID}, {"status", b.Status}, {"endpoint", b.Endpoint}, {"lines", fmt.Sprint(b.Counts.Total)}, {"completed", fmt.Sprint(b.Counts.Completed)},
-		{"failed", fmt.Sprint(b.Counts.Failed)}, {"input", b.Input}, {"output", b.Output}, {"errors", b.Error},
+		{"id", b.ID},
+		{"status", b.Status},
+		{"endpoint", b.Endpoint},
+		{"lines", fmt.Sprint(b.Counts.Total)},
+		{"completed", fmt.Sprint(b.Counts.Completed)},
+		{"failed", fmt.Sprint(b.Counts.Failed)},
+		{"input", b.Input},
+		{"output", b.Output},
+		{"errors", b.Error},
 	} {
 		fmt.Fprintf(w, "%s\t%s\n", pair[0], pair[1])
 	}
