@@ -513,7 +513,7 @@ func TestWhenTheDatabaseFails(t *testing.T) {
 					return ok(string(q.Body))
 				}
 				s := w.replica("a", Limits{ConcurrentPerBatch: 1})
-				id := w.make(s, w.input(3))
+				id := w.make(s, w.input(2))
 				seen := 0
 				var mu sync.Mutex
 				w.faults.Set(func(string) dbtest.Outcome {
@@ -543,7 +543,7 @@ func TestWhenTheDatabaseFails(t *testing.T) {
 				b := w.until(s, id, "the end", in(Completed, Failed))
 				_, good := w.results(b.OutputFile)
 				_, bad := w.results(b.ErrorFile)
-				if b.State != Completed || len(good) != 2 || len(bad) != 1 || b.Completed != 2 || b.Failed != 1 {
+				if b.State != Completed || len(good) != 1 || len(bad) != 1 || b.Completed != 1 || b.Failed != 1 {
 					t.Fatalf("operation %d, %v: %+v, %v and %v", n, how, b, good, bad)
 				}
 				if seen < n {

@@ -409,9 +409,11 @@ func (s *Service) askOnce(ctx, halt context.Context, w *work, l line) (r *result
 		return nil, 0, nil
 	case s.slots <- struct{}{}:
 	}
-	if stopped := halt.Err() != nil; stopped { // it may have ended at the same time
+	select {
+	case <-halt.Done(): // it may have ended at the same time
 		<-s.slots
 		return nil, 0, nil
+	default:
 	}
 	answer := s.cfg.Ask(ctx, Request{
 		ID: requestID(w.id, l.number), Batch: w.id, Endpoint: w.Endpoint, Body: l.body, As: as, Source: w.Source, Language: w.Language,

@@ -327,7 +327,7 @@ func TestWhenTheDatabaseFails(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		var f dbtest.Faults
 		s, o := store(t, f.Over(db), Limits{}, seal.Intl), Owner{Tenant: "acme"}
-		text := long(5)
+		text := strings.Repeat("x", chunkBytes+10)
 		for _, how := range []dbtest.Outcome{dbtest.FailsBefore, dbtest.FailsAfter} {
 			eachFault(t, &f, how, func() error { _, err := put(s, o, NewFile{ID: "file-x", Name: "n"}, text); return err })
 			if got := content(t, s, o, "file-x"); got != text {
