@@ -265,7 +265,9 @@ type Event struct {
 	Calls     []ToolDelta    // new parts of tool calls
 	Logprobs  []TokenLogprob // of the tokens that ended in this event, when asked for
 	Finish    Finish         // set on the last event of a choice
-	Usage     *Usage         // set on the last event of the request
+	// StoppedBy tells with Finish which of Request.Stop ended the choice: 1 and its place there; 0 where none did or the engine does not tell.
+	StoppedBy int
+	Usage     *Usage // set on the last event of the request
 	// More says that another event is there already, or an error. Whoever sends events on may send this one together with it. It stays with the
 	// engine: an event that brings nothing, not even More, only ends the waiting.
 	More bool

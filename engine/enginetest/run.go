@@ -170,6 +170,7 @@ func (s *suite) request() *engine.Request {
 type result struct {
 	text     map[int]string
 	finish   map[int]engine.Finish
+	stopped  map[int]int // StoppedBy
 	logprobs map[int][]engine.TokenLogprob
 	calls    map[int][]engine.ToolCall
 	usage    *engine.Usage
@@ -191,7 +192,7 @@ func (s *suite) run(ctx context.Context, p *engine.Prompt) result {
 
 func (s *suite) read(req *engine.Request, events iter.Seq2[engine.Event, error]) result {
 	s.Helper()
-	r := result{text: map[int]string{}, finish: map[int]engine.Finish{}, logprobs: map[int][]engine.TokenLogprob{}, calls: map[int][]engine.ToolCall{}}
+	r := result{text: map[int]string{}, finish: map[int]engine.Finish{}, stopped: map[int]int{}, logprobs: map[int][]engine.TokenLogprob{}, calls: map[int][]engine.ToolCall{}}
 	more := false
 	defer func() {
 		if more {
@@ -224,7 +225,7 @@ func (s *suite) read(req *engine.Request, events iter.Seq2[engine.Event, error])
 		r.logprobs[ev.Choice] = append(r.logprobs[ev.Choice], ev.Logprobs...)
 		s.follow(r.calls, &ev)
 		if ev.Finish != engine.FinishNone {
-			r.finish[ev.Choice] = ev.Finish
+			r.finish[ev.Choice], r.stopped[ev.Choice] = ev.Finish, ev.StoppedBy
 		}
 		r.usage = ev.Usage
 	}
@@ -377,6 +378,9 @@ func (s *suite) stop() {
 		want := full[:strings.Index(full, stop)]
 		if r.text[0] != want || r.finish[0] != engine.FinishStop {
 			s.Errorf("stop %q: got %q (%s), want %q", stop, r.text[0], r.finish[0], want)
+		}
+		if by := r.stopped[0]; by != 0 && by != 2 { // many servers do not tell
+			s.Errorf("stop %q: stopped by %d, want 2", stop, by)
 		}
 	}
 }

@@ -327,6 +327,8 @@ type choice struct {
 	pieces []piece
 	tokens int
 	finish engine.Finish
+
+	stoppedBy int
 }
 
 // piece is what one event brings: text, or a part of a call.
@@ -392,7 +394,7 @@ func (g *generation) event(ctx context.Context, i, step int, c *choice, last boo
 			g.yield(engine.Event{}, g.plan.Err)
 			return false
 		}
-		ev.Finish = c.finish
+		ev.Finish, ev.StoppedBy = c.finish, c.stoppedBy
 	}
 	if last {
 		ev.Usage = usage
@@ -461,15 +463,15 @@ func (g *generation) answer(i int) choice {
 		}
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
-	for _, stop := range g.req.Stop {
+	c := choice{finish: engine.FinishStop}
+	for k, stop := range g.req.Stop {
 		if at := strings.Index(text, stop); stop != "" && at >= 0 {
-			text = text[:at]
+			text, c.stoppedBy = text[:at], 1+k
 		}
 	}
-	c := choice{finish: engine.FinishStop}
 	parts := tokens(text)
 	if limit := g.req.MaxTokens; len(parts) > limit {
-		parts, c.finish = parts[:limit], engine.FinishLength
+		parts, c.finish, c.stoppedBy = parts[:limit], engine.FinishLength, 0
 	}
 	c.tokens = len(parts)
 	if g.plan.Pieces != nil {
@@ -494,7 +496,7 @@ func (c *choice) add(k int, call engine.ToolCall, sizes []int) {
 	if sizes == nil {
 		sizes = []int{3}
 	}
-	c.finish = engine.FinishTools
+	c.finish, c.stoppedBy = engine.FinishTools, 0
 	c.tokens += 1 + len(tokens(call.Arguments))
 	c.pieces = append(c.pieces, piece{call: &engine.ToolDelta{Index: k, ID: call.ID, Name: call.Name}})
 	for _, part := range cut(call.Arguments, sizes) {

@@ -131,13 +131,13 @@ func (l *loop) push(m *generator, s *sequence, id int32, lp *engine.TokenLogprob
 	}
 	p := s.out.push(m.displayText(id, j), lp, step >= j.minTokens)
 	switch {
-	case p.stopped:
+	case p.stopped > 0:
 		l.finish(s, p, engine.FinishStop)
 	case s.matcher != nil && s.matcher.Done():
 		l.finish(s, join(p, s.out.close(false)), engine.FinishStop)
 	case step >= j.limit:
 		p = join(p, s.out.close(true))
-		if p.stopped {
+		if p.stopped > 0 {
 			l.finish(s, p, engine.FinishStop)
 		} else {
 			l.finish(s, p, engine.FinishLength)
@@ -171,13 +171,13 @@ func (l *loop) finish(s *sequence, p textPart, why engine.Finish) {
 }
 
 func join(a, b textPart) textPart {
-	return textPart{text: a.text + b.text, logprobs: append(a.logprobs, b.logprobs...), stopped: a.stopped || b.stopped}
+	return textPart{text: a.text + b.text, logprobs: append(a.logprobs, b.logprobs...), stopped: max(a.stopped, b.stopped)}
 }
 
 // deliver hands a piece to the caller, the calls in it as such; the last one of the job carries the usage.
 func (l *loop) deliver(s *sequence, p textPart, why engine.Finish) {
 	j := s.job
-	ev := engine.Event{Choice: s.choice, Text: p.text, Logprobs: p.logprobs, Finish: why}
+	ev := engine.Event{Choice: s.choice, Text: p.text, Logprobs: p.logprobs, Finish: why, StoppedBy: p.stopped}
 	if j.echo != "" && !s.echoed {
 		s.echoed = true
 		ev.Text, ev.Logprobs = j.echo+ev.Text, append(slices.Clone(j.echoed), ev.Logprobs...)

@@ -42,7 +42,7 @@ func (e *Engine) job(ctx context.Context, p *engine.Prompt) (*job, error) {
 		ctx: ctx, model: g, adapter: a, id: cmp.Or(req.ID, "request-"+strconv.FormatUint(e.numbers.Add(1), 10)), tenant: req.Tenant,
 		class: classOf(req.Class), priority: req.Priority, deadline: req.Deadline, prompt: ids, choices: max(1, req.Choices),
 		logprobs: req.Logprobs, signal: make(chan struct{}, 1),
-		stops: slices.DeleteFunc(slices.Clone(req.Stop), func(s string) bool { return s == "" }),
+		stops: req.Stop,
 	}
 	// Choices make room for one another by waiting, so one of them has to fit.
 	j.limit = req.MaxTokens

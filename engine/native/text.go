@@ -27,7 +27,7 @@ type tokenText struct {
 type textPart struct {
 	text     string
 	logprobs []engine.TokenLogprob
-	stopped  bool // a stop string was found; nothing more will come
+	stopped  int // 1 and the place of the stop string that was found, after which nothing comes; 0: none
 }
 
 // push adds a token. lp is nil when nobody asked for log-probabilities. Until armed, stop strings are text like any other.
@@ -42,8 +42,8 @@ func (o *output) push(token []byte, lp *engine.TokenLogprob, armed bool) textPar
 	if !armed {
 		return o.release(len(o.pending))
 	}
-	if cut := o.firstStop(len(o.pending) - len(text)); cut >= 0 {
-		return o.stopAt(cut)
+	if cut, stop := o.firstStop(len(o.pending) - len(text)); stop >= 0 {
+		return o.stopAt(cut, stop)
 	}
 	return o.release(len(o.pending) - o.held())
 }
@@ -57,8 +57,8 @@ func (o *output) close(cut bool) textPart {
 	}
 	o.pending += text
 	o.total += len(text)
-	if cut := o.firstStop(len(o.pending) - len(text)); cut >= 0 {
-		return o.stopAt(cut)
+	if cut, stop := o.firstStop(len(o.pending) - len(text)); stop >= 0 {
+		return o.stopAt(cut, stop)
 	}
 	p := o.release(len(o.pending))
 	for _, t := range o.tokens {
@@ -82,8 +82,8 @@ func (o *output) release(n int) textPart {
 	return p
 }
 
-// stopAt ends the text before the pending byte cut; a token that reaches over the cut still counts.
-func (o *output) stopAt(cut int) textPart {
+// stopAt ends the text before the pending byte cut, where a stop string begins; a token that reaches over the cut still counts.
+func (o *output) stopAt(cut, stop int) textPart {
 	end := o.total - len(o.pending) + cut
 	p := o.release(cut)
 	for _, t := range o.tokens {
@@ -91,15 +91,18 @@ func (o *output) stopAt(cut int) textPart {
 			p.logprobs = append(p.logprobs, t.logprob)
 		}
 	}
-	p.stopped = true
+	p.stopped = 1 + stop
 	o.tokens, o.pending = nil, ""
 	return p
 }
 
-// firstStop returns where the stop string begins that is complete first, or −1. Text before the byte fresh held none.
-func (o *output) firstStop(fresh int) int {
-	begin, end := -1, len(o.pending)+1
-	for _, s := range o.stops {
+// firstStop returns which stop string is complete first, or −1, and where it begins. Text before the byte fresh held none.
+func (o *output) firstStop(fresh int) (begin, stop int) {
+	stop, end := -1, len(o.pending)+1
+	for k, s := range o.stops {
+		if s == "" {
+			continue
+		}
 		from := max(0, fresh-len(s)+1)
 		i := strings.Index(o.pending[from:], s)
 		if i < 0 {
@@ -107,10 +110,10 @@ func (o *output) firstStop(fresh int) int {
 		}
 		i += from
 		if i+len(s) < end || i+len(s) == end && i < begin {
-			begin, end = i, i+len(s)
+			begin, end, stop = i, i+len(s), k
 		}
 	}
-	return begin
+	return begin, stop
 }
 
 // held returns the length of the longest ending of the pending text that begins a stop string.

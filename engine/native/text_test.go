@@ -19,7 +19,7 @@ func runOutput(stops []string, tokens [][]byte) (text string, stopped bool, show
 		for _, lp := range p.logprobs {
 			logprobs = append(logprobs, lp.Token)
 		}
-		stopped = stopped || p.stopped
+		stopped = stopped || p.stopped > 0
 	}
 	for _, tok := range tokens {
 		if add(o.push(tok, &engine.TokenLogprob{Token: string(tok)}, true)); stopped {
@@ -34,7 +34,7 @@ func runOutput(stops []string, tokens [][]byte) (text string, stopped bool, show
 func TestOutputCutByALimit(t *testing.T) {
 	o := output{stops: []string{"END"}}
 	p := o.push([]byte("E\xe9\x95"), nil, true)
-	if last := o.close(true); p.text+last.text != "E" || last.stopped {
+	if last := o.close(true); p.text+last.text != "E" || last.stopped > 0 {
 		t.Errorf("%q, then %q", p.text, last.text)
 	}
 }
@@ -113,4 +113,24 @@ func FuzzOutput(f *testing.F) {
 			t.Fatalf("log-probabilities spell %q", logprobs)
 		}
 	})
+}
+
+// TestWhichStopString: the one that is complete first, as the request lists them.
+func TestWhichStopString(t *testing.T) {
+	for text, want := range map[string]int{"一二三": 3, "一二丙": 2, "二三": 0, "xy": 1} {
+		o := output{stops: []string{"y", "二丙", "二三", "", "三"}}
+		if text == "二三" {
+			o.stops = []string{"", "甲"}
+		}
+		got := 0
+		for _, tok := range bytesOf(text) {
+			if p := o.push(tok, nil, true); p.stopped > 0 {
+				got = p.stopped
+				break
+			}
+		}
+		if got != want {
+			t.Errorf("%q stopped by %d, want %d", text, got, want)
+		}
+	}
 }

@@ -24,6 +24,9 @@ type chunkChoice struct {
 	Message      *delta          `json:"message"` // of a whole answer
 	Logprobs     json.RawMessage `json:"logprobs"`
 	FinishReason *string         `json:"finish_reason"`
+	// What stopped a choice: the text of a stop string, or the number of a token. Servers differ in its name.
+	StopReason  json.RawMessage `json:"stop_reason"`  // vLLM
+	MatchedStop json.RawMessage `json:"matched_stop"` // SGLang
 }
 
 // delta also holds what only some servers send: reasoning under its newer name, and a call as it was before there were several.
@@ -136,6 +139,12 @@ func (c *chunkChoice) read(s string) bool {
 			return have.take(16)
 		case `"finish_reason"`:
 			return have.take(32) && optional(v, &c.FinishReason)
+		case `"stop_reason"`:
+			c.StopReason = json.RawMessage(v)
+			return have.take(64)
+		case `"matched_stop"`:
+			c.MatchedStop = json.RawMessage(v)
+			return have.take(128)
 		}
 		return ignorable(name)
 	})

@@ -41,6 +41,8 @@ var chunks = []string{
 	`{"choices":[{"index":2,"delta":{"content":"a\n\u4f60\ud83d\ude00"}},{"index":11,"text":"b","logprobs":{"tokens":["b"]},"finish_reason":"length"}]}`,
 	`{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":3}}}`,
 	`{"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":null,"reasoning_content":"r","refusal":"no"},"finish_reason":"stop"}]}`,
+	`{"choices":[{"index":0,"text":"a","finish_reason":"stop","stop_reason":"。","matched_stop":null}]}`,
+	`{"choices":[{"index":0,"text":"a","finish_reason":"stop","matched_stop":151645}]}`,
 	`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}}]}`,
 	`{"choices":[{"index":0,"delta":{"function_call":{"name":"f","arguments":{"a":1}},"tool_calls":null}}]}`,
 	`{"choices":[{"Index":1,"DELTA":{"Content":"x"}}]}`, `{"choices":[{"index":1,"index":2,"text":"a","text":"b"}]}`,
@@ -89,4 +91,17 @@ func BenchmarkChunk(b *testing.B) {
 			_ = json.Unmarshal(data, &c)
 		}
 	})
+}
+
+// TestWhichStopString: servers name the stop string that ended a choice, or the number of a token, under names of their own.
+func TestWhichStopString(t *testing.T) {
+	stops := []string{"甲", "\n\n"}
+	for said, want := range map[string]int{
+		`"stop_reason":"\n\n"`: 2, `"matched_stop":"\u7532"`: 1, `"stop_reason":151645`: 0, `"stop_reason":null,"matched_stop":"甲"`: 1, `"stop_reason":"丙"`: 0, `"text":"x"`: 0,
+	} {
+		var c streamChunk
+		if err := c.decode([]byte(`{"choices":[{"finish_reason":"stop",` + said + `}]}`)); err != nil || c.Choices[0].stoppedBy(stops) != want {
+			t.Errorf("%s: %v, by %d, want %d", said, err, c.Choices[0].stoppedBy(stops), want)
+		}
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/engine/profile"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/rawjson"
 )
 
 // Generate implements engine.Engine. It reads the request of a prompt alone, so it takes that of another engine, too.
@@ -248,10 +249,20 @@ func (s *stream) choice(c *chunkChoice) (engine.Event, error) {
 		case len(s.calls[c.Index]) > 0: // many servers say "stop" when the function was named by the caller
 			ev.Finish = engine.FinishTools
 		default:
-			ev.Finish = engine.FinishStop
+			ev.Finish, ev.StoppedBy = engine.FinishStop, c.stoppedBy(s.req.Stop)
 		}
 	}
 	return ev, nil
+}
+
+// stoppedBy is 1 and the place of the stop string that the server says has stopped the choice, 0 if it names none.
+func (c *chunkChoice) stoppedBy(stops []string) int {
+	for _, said := range []json.RawMessage{c.StopReason, c.MatchedStop} {
+		if text, ok := rawjson.Text(string(said)); ok {
+			return 1 + slices.Index(stops, text)
+		}
+	}
+	return 0
 }
 
 // finishError is what profiles call a reason of an answer that is none.

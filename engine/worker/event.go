@@ -33,6 +33,7 @@ const (
 	hasUsage
 	hasUsed
 	hasMore
+	hasStoppedBy
 	hasAll // the first bit that means nothing
 )
 
@@ -48,6 +49,7 @@ func appendEvent(b []byte, ev *engine.Event) []byte {
 	fields := uint64(0)
 	for bit, has := range [...]bool{
 		ev.Text != "", ev.Reasoning != "", ev.Refusal != "", ev.Calls != nil, ev.Logprobs != nil, ev.Finish != "", ev.Usage != nil, ev.Used != nil, ev.More,
+		ev.StoppedBy != 0,
 	} {
 		if has {
 			fields |= 1 << bit
@@ -76,6 +78,9 @@ func appendEvent(b []byte, ev *engine.Event) []byte {
 		if u != nil {
 			b = appendUsage(b, u)
 		}
+	}
+	if ev.StoppedBy != 0 {
+		b = binary.AppendVarint(b, int64(ev.StoppedBy))
 	}
 	return b
 }
@@ -311,6 +316,9 @@ func parseEvent(body []byte) (engine.Event, error) {
 	}
 	if fields&hasUsed != 0 {
 		ev.Used = p.usage()
+	}
+	if fields&hasStoppedBy != 0 {
+		ev.StoppedBy = int(p.varint())
 	}
 	if err := p.end(); err != nil {
 		return engine.Event{}, err

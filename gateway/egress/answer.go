@@ -234,7 +234,7 @@ func (a *Answer) accept(ev *engine.Event) error {
 
 // release puts into d what may leave of an event.
 func (a *Answer) release(ev *engine.Event, d *outgoing) error {
-	d.Event = engine.Event{Choice: ev.Choice, Finish: ev.Finish, Usage: ev.Usage}
+	d.Event = engine.Event{Choice: ev.Choice, Finish: ev.Finish, StoppedBy: ev.StoppedBy, Usage: ev.Usage}
 	if err := a.releaseCalls(ev, d); err != nil {
 		return err
 	}
@@ -378,6 +378,7 @@ type eventMerger struct {
 	calls                    []engine.ToolDelta
 	arguments                []*strings.Builder // of calls
 	finish                   engine.Finish
+	stoppedBy                int
 }
 
 func (p *eventMerger) add(ev *engine.Event) {
@@ -393,7 +394,7 @@ func (p *eventMerger) add(ev *engine.Event) {
 		p.arguments[at].WriteString(d.Arguments)
 	}
 	if ev.Finish != engine.FinishNone {
-		p.finish = ev.Finish
+		p.finish, p.stoppedBy = ev.Finish, ev.StoppedBy
 	}
 }
 
@@ -403,6 +404,7 @@ func (p *eventMerger) join(choice int) engine.Event {
 	}
 	return engine.Event{
 		Choice: choice, Text: p.text.String(), Reasoning: p.reasoning.String(), Refusal: p.refusal.String(), Calls: p.calls, Finish: p.finish,
+		StoppedBy: p.stoppedBy,
 	}
 }
 
