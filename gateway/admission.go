@@ -64,7 +64,7 @@ func (r *run) authorize(ctx context.Context) error {
 // more than many minutes may: it would shut out all others for that time. Its requests and its work at one time are limited, and its cost is.
 func (r *run) limit(ctx context.Context) error {
 	tokens := r.estimate()
-	if r.call.Document != nil {
+	if r.call.Document != nil || r.call.Action == ActionCount {
 		tokens = 0
 	}
 	var err error

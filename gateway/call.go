@@ -29,6 +29,7 @@ const (
 	ActionPassage    Action = "rag.passage"
 	ActionIngest     Action = "rag.ingest"
 	ActionModels     Action = "models.list"
+	ActionCount      Action = "tokens.count"
 
 	ActionStoreFile   Action = "files.create"
 	ActionReadFiles   Action = "files.read"
@@ -66,6 +67,7 @@ type Call struct {
 	Action   Action
 	Model    AskedModel
 	Messages []engine.Message // chat
+	Places   []string         // what the dialect calls each of them, for errors; nil: messages[i]
 	Prompt   string           // completions
 	Input    []string         // embeddings
 	Role     engine.InputRole // what the inputs are
@@ -115,6 +117,14 @@ type Call struct {
 	Dimensions int // of the vectors, if the caller insists; 0 takes the model's
 
 	authenticated *run // of Authenticate: the run that follows takes its place in memory
+}
+
+// place is what the dialect calls the i-th message.
+func (c *Call) place(i int) string {
+	if i < len(c.Places) {
+		return c.Places[i]
+	}
+	return at("messages", i)
 }
 
 // withoutTexts returns the call without what it says, and without secrets.

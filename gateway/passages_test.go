@@ -21,7 +21,7 @@ func TestEveryTextBesideAnAnswerIsReleased(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
 		reflect.TypeFor[rag.Passage]():  "Collection Document DocumentID Version Title Section Chunk Text Start End Score Known Revision",
 		reflect.TypeFor[Citation]():     "Number Collection Document Title Section DocumentID Version Chunk Start End Score Text Truncated Withheld",
-		reflect.TypeFor[AnswerChoice](): "Text Reasoning Refusal Calls Logprobs Finish",
+		reflect.TypeFor[AnswerChoice](): "Text Reasoning Refusal Calls Logprobs Finish StoppedBy",
 	} {
 		var have []string
 		for i := range typ.NumField() {

@@ -42,6 +42,16 @@ func (p *Pipeline) Score(ctx context.Context, c *Call) (*ScoreReply, error) {
 	return answerOnce(ctx, r, r.score)
 }
 
+// Count says how many tokens the prompt of a chat or a completion has, as an engine would be given it: masked. Nothing is generated, so it costs
+// nothing; it is a request under the limits, and is recorded, like any other.
+func (p *Pipeline) Count(ctx context.Context, c *Call) (*CountReply, error) {
+	r := p.newRun(c, route.Generate)
+	if err := r.runSteps(ctx, authorize, takeSlot, admit, pickRoute, maskTexts, reserve, record); err != nil {
+		return nil, r.refuse(ctx, err)
+	}
+	return answerOnce(ctx, r, r.counted)
+}
+
 // Search answers a search for passages: what it shows passes the guard on the way out like a model's answer. The vectors of its question are a
 // call of their own, see childCall.
 func (p *Pipeline) Search(ctx context.Context, c *Call) (*SearchReply, error) { return p.read(ctx, c) }

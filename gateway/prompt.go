@@ -132,6 +132,9 @@ func (r *run) reserve(ctx context.Context) error {
 		return err
 	}
 	r.prompt = p
+	if r.call.Action == ActionCount { // nothing will run
+		return nil
+	}
 	if p.exact && r.slot.ticket != nil {
 		if r.prompt.rate, err = r.slot.ticket.Adjust(ctx, p.tokens+p.maxCompletion()); err != nil {
 			return err
@@ -147,6 +150,12 @@ func (r *run) reserve(ctx context.Context) error {
 	}
 	r.prompt.reservation, err = r.p.deps.Ledger.Reserve(ctx, ask)
 	return err
+}
+
+// counted says what was counted.
+func (r *run) counted(ctx context.Context) (*CountReply, error) {
+	r.finish(ctx, ending{outcome: outcomeOK})
+	return &CountReply{Head: r.head(), Summary: r.summary(), Tokens: r.prompt.tokens, Exact: r.prompt.exact, Context: r.serving().Info.ContextTokens}, nil
 }
 
 // prepare has the engine prepare what it will be given.
@@ -237,7 +246,7 @@ func (r *run) record(ctx context.Context) error {
 	if err := r.admission.decision.StoreValues(ctx); err != nil {
 		return err
 	}
-	if r.need == route.Generate || r.call.Action == ActionSearch { // numbers are not labelled
+	if r.need == route.Generate && r.call.Action != ActionCount || r.call.Action == ActionSearch { // numbers are not labelled
 		r.receipt.label = r.p.deps.Labels.Make(r.call.RequestID, r.caller.Tenant)
 		r.receipt.labelText, r.receipt.labelKey = r.receipt.label.HeaderValue(), r.p.deps.Labels.KeyID(r.caller.Tenant)
 	}

@@ -54,6 +54,8 @@ type Head struct {
 	Citations []Citation
 	Steps     audit.Steps   // before the engine was asked
 	Embedding time.Duration // of Steps.Retrieve: an engine's time for the vectors of the question, and the wait for it
+
+	PromptTokens int // as the engine has counted them before it began; 0 where it could not
 }
 
 // Overhead is the time that the call's own steps took before the engine was asked, without the time of engines, the one
@@ -123,6 +125,7 @@ type AnswerChoice struct {
 	Calls     []engine.ToolCall
 	Logprobs  []engine.TokenLogprob
 	Finish    engine.Finish
+	StoppedBy int // as in engine.Event
 }
 
 // Collect consumes the events into a whole answer. A blocking reply is what the events say; there is no second code path.
@@ -149,7 +152,7 @@ func (r *Reply) Collect() (*Answer, error) {
 			in.args[d.Index].WriteString(d.Arguments)
 		}
 		if ev.Finish != engine.FinishNone {
-			c.Finish = ev.Finish
+			c.Finish, c.StoppedBy = ev.Finish, ev.StoppedBy
 		}
 		if ev.Usage != nil {
 			a.Usage = *ev.Usage
@@ -170,6 +173,15 @@ type EmbedReply struct {
 	Head
 	Summary
 	Vectors [][]float32
+}
+
+// CountReply is how long the prompt of a call is.
+type CountReply struct {
+	Head
+	Summary
+	Tokens  int  // not less than there are
+	Exact   bool // Tokens is the number itself; an upstream that does not count leaves a bound
+	Context int  // of the model, in tokens; 0: unknown
 }
 
 // ScoreReply is the answer to a call for scores: one for each document, in order, and the places of the best ones.

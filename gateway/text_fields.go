@@ -54,7 +54,7 @@ func (c *Call) texts() (*texts, error) {
 		}
 	}
 	for i := range c.Messages {
-		m, path := &c.Messages[i], at("messages", i)
+		m, path := &c.Messages[i], c.place(i)
 		t.add(path+".content", &m.Content)
 		t.add(path+".name", &m.Name)
 		t.add(path+".tool_call_id", &m.ToolCallID)

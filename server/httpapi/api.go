@@ -117,6 +117,8 @@ func table() []row {
 	return []row{
 		{Route{http.MethodPost, "/v1/chat/completions", access.InferenceGenerate}, gateway.ActionChat, (*API).chat},
 		{Route{http.MethodPost, "/v1/completions", access.InferenceGenerate}, gateway.ActionCompletion, (*API).completion},
+		{Route{http.MethodPost, "/v1/messages", access.InferenceGenerate}, gateway.ActionChat, (*API).message},
+		{Route{http.MethodPost, "/v1/messages/count_tokens", access.InferenceGenerate}, gateway.ActionCount, (*API).countMessage},
 		{Route{http.MethodPost, "/v1/embeddings", access.InferenceEmbed}, gateway.ActionEmbed, (*API).embedding},
 		{Route{http.MethodPost, "/v1/rerank", access.InferenceRerank}, gateway.ActionRerank, (*API).rerank},
 		{Route{http.MethodPost, "/rerank", access.InferenceRerank}, gateway.ActionRerank, (*API).rerank}, // where clients of Jina and vLLM look for it
@@ -143,6 +145,7 @@ type pipeline interface {
 	Chat(ctx context.Context, c *gateway.Call) (*gateway.Reply, error)
 	Embed(ctx context.Context, c *gateway.Call) (*gateway.EmbedReply, error)
 	Score(ctx context.Context, c *gateway.Call) (*gateway.ScoreReply, error)
+	Count(ctx context.Context, c *gateway.Call) (*gateway.CountReply, error)
 	Search(ctx context.Context, c *gateway.Call) (*gateway.SearchReply, error)
 	Passage(ctx context.Context, c *gateway.Call) (*gateway.SearchReply, error)
 	Models(ctx context.Context, c *gateway.Call) ([]gateway.Model, error)
@@ -157,6 +160,7 @@ type API struct {
 	log      *slog.Logger
 	metrics  *metrics
 	bodies   *inflight.Limiter
+	dialects dialects
 	now      func() time.Time
 	files    *files.Store   // nil: their routes are not there
 	batches  *batch.Service // the same
@@ -171,6 +175,7 @@ func New(cfg Config, p pipeline, log *slog.Logger, reg prometheus.Registerer) (*
 	bodies := inflight.New(inflight.Config{All: cfg.MaxInFlightBytes, PerTenant: cfg.MaxInFlightPerTenant, PerCaller: cfg.MaxInFlightPerKey})
 	return &API{
 		cfg: cfg, pipeline: p, log: log.With(slog.String("component", "http")), metrics: newMetrics(reg, bodies), now: time.Now, bodies: bodies,
+		dialects: newDialects(),
 	}, nil
 }
 
@@ -222,7 +227,7 @@ func (a *API) Playground(fail func(*gin.Context, error)) gin.HandlerFunc {
 		call.Route = c.Request.Method + " " + c.FullPath()
 		call.Action = gateway.ActionChat
 		if err := a.answer(c, call, (*API).chat); err != nil && !a.gone(c, err) {
-			headersOf(c, err)
+			a.headersOf(c, err)
 			fail(c, err)
 		}
 	}
@@ -250,11 +255,15 @@ func truncate(s string) string {
 
 // call starts the gateway call of a request.
 func (a *API) call(c *gin.Context, perm access.Permission) *gateway.Call {
+	d := a.dialect(c)
+	if d.requestID != "" {
+		c.Header(d.requestID, c.GetString(keyRequestID))
+	}
 	line := lineOf(c.Request.Context())
 	call := &gateway.Call{
 		As: line.as, Batch: line.batch,
-		Permission: perm, RequestID: c.GetString(keyRequestID), Source: c.ClientIP(), Dialect: "openai", Language: language(c),
-		Received: c.GetTime(keyReceived), Credential: bearer(c.Request), Logprobs: -1,
+		Permission: perm, RequestID: c.GetString(keyRequestID), Source: c.ClientIP(), Dialect: d.name, Language: language(c),
+		Received: c.GetTime(keyReceived), Credential: d.credential(c.Request), Logprobs: -1,
 	}
 	for _, h := range []string{"X-Client-Request-Id", "X-Request-Id"} {
 		if id := c.GetHeader(h); validRequestID(id, 64) {

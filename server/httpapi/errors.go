@@ -36,17 +36,16 @@ func errorType(k fault.Kind) string {
 	return "server_error"
 }
 
-// errorBody renders an error with its four keys.
-func errorBody(err error, lang fault.Lang) openai.ErrorBody {
-	p := fault.Public(err)
+// openAIRefusal renders an error with its four keys.
+func openAIRefusal(p *fault.Error, lang fault.Lang, _ string) (int, any) {
 	d := openai.ErrorDetail{Message: p.Message(lang), Type: errorType(p.Kind()), Code: string(p.Code())}
 	if param := p.Param(); param != "" {
 		d.Param = &param
 	}
-	return openai.ErrorBody{Error: d}
+	return p.Kind().Status(), openai.ErrorBody{Error: d}
 }
 
-// WriteError renders a refusal in the OpenAI dialect: the caller gets the public sentence in the language of Accept-Language. The private text is
+// WriteError renders a refusal in the dialect of the request: the caller gets the public sentence in the language of Accept-Language. The private text is
 // logged here, once, where something of ours or an engine is to blame. A caller who has left gets nothing.
 func (a *API) WriteError(c *gin.Context, err error) {
 	if a.gone(c, err) {
@@ -56,8 +55,14 @@ func (a *API) WriteError(c *gin.Context, err error) {
 	if k := p.Kind(); k == fault.Internal || k == fault.Unavailable || k == fault.Timeout {
 		a.log.Warn("refused", slog.String("request", c.GetString(keyRequestID)), slog.String("code", string(p.Code())), slog.Any("error", err))
 	}
-	headersOf(c, err)
-	a.writeJSON(c, p.Kind().Status(), errorBody(err, language(c)))
+	a.headersOf(c, err)
+	status, body := a.refusal(c, err)
+	a.writeJSON(c, status, body)
+}
+
+// refusal renders an error in the dialect of the request.
+func (a *API) refusal(c *gin.Context, err error) (status int, body any) {
+	return a.dialect(c).refusal(fault.Public(err), language(c), c.GetString(keyRequestID))
 }
 
 // gone reports whether the error says that the caller has left; the access line then shows 499.
@@ -75,18 +80,18 @@ const statusClientGone = 499
 
 // headersOf adds the headers that belong to an error: where the caller's limits stand, the receipt of the refusal, and when to
 // come back. Waits are rounded up, so that whoever obeys is not early.
-func headersOf(c *gin.Context, err error) {
+func (a *API) headersOf(c *gin.Context, err error) {
 	h := c.Writer.Header()
 	var refusal *gateway.Refusal
 	if errors.As(err, &refusal) {
-		rateHeaders(h, refusal.Rate)
+		a.rateHeaders(c, refusal.Rate)
 		if refusal.Receipt != "" {
 			h.Set(headerReceipt, refusal.Receipt)
 		}
 	}
 	var admitted *withHead
 	if errors.As(err, &admitted) {
-		headHeaders(c, admitted.head)
+		a.headHeaders(c, admitted.head)
 	}
 	p := fault.Public(err)
 	if wait := p.RetryAfter(); wait > 0 {

@@ -43,7 +43,7 @@ func (f frames) send(out *sse, r renderer, ev engine.Event) bool {
 	have.chunk = append(have.chunk[:0], have.before...)
 	have.chunk = jsontext.AppendString(have.chunk, ev.Text)
 	have.chunk = append(have.chunk, have.after...)
-	return out.raw(have.chunk)
+	return out.raw("", have.chunk)
 }
 
 func newFrame(r renderer, choice int) *frame {

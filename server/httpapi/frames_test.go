@@ -20,8 +20,8 @@ import (
 func renderers() map[string]func(options) renderer {
 	reply := &gateway.Reply{Head: gateway.Head{Request: "0198-\"q\"", Created: time.Unix(1_700_000_000, 0), Model: `a "model"`}}
 	return map[string]func(options) renderer{
-		"chat":       func(o options) renderer { return chatShape{}.renderer(reply, o) },
-		"completion": func(o options) renderer { return completionShape{}.renderer(reply, o) },
+		"chat":       func(o options) renderer { return chatShape{}.writer(reply, o).(*chunkWriter).renderer },
+		"completion": func(o options) renderer { return completionShape{}.writer(reply, o).(*chunkWriter).renderer },
 	}
 }
 
@@ -30,6 +30,7 @@ func newSSE(t testing.TB, w http.ResponseWriter) *sse {
 	gin.SetMode(gin.ReleaseMode)
 	c, _ := gin.CreateTestContext(w)
 	a := &API{cfg: Config{KeepAlive: time.Hour, WriteTimeout: time.Minute}, log: slog.New(slog.DiscardHandler), now: time.Now}
+	c.Set(keyDialect, openAI())
 	s := a.stream(c, gateway.Head{})
 	t.Cleanup(s.close)
 	return s
@@ -129,7 +130,7 @@ func TestEventsLeaveTogether(t *testing.T) {
 	w := &countingWriter{ResponseRecorder: httptest.NewRecorder()}
 	out := newSSE(t, w)
 	for i := range 22 {
-		if !out.raw([]byte("{}")) || !out.flush(i != 20) {
+		if !out.raw("", []byte("{}")) || !out.flush(i != 20) {
 			t.Fatal(out.err)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/governance/identity"
@@ -46,43 +45,28 @@ func (a *API) generate(c *gin.Context, who identity.Principal, call *gateway.Cal
 	if err != nil {
 		return &withHead{reply.Head, err}
 	}
-	headHeaders(c, reply.Head)
-	a.writeJSON(c, http.StatusOK, s.whole(reply, answer))
+	a.headHeaders(c, reply.Head)
+	a.writeJSON(c, http.StatusOK, s.whole(reply, answer, opt))
 	return nil
 }
 
-// streamed renders the events as they come. The last chunk with choices carries our extension.
+// streamed writes the events as they come, in the form of their endpoint.
 func (a *API) streamed(c *gin.Context, reply *gateway.Reply, s shape, opt options) error {
 	out := a.stream(c, reply.Head)
 	defer out.close()
-	r := s.renderer(reply, opt)
-	frames := frames{}
+	w := s.writer(reply, opt)
 	for ev, err := range reply.Events() {
 		if err != nil {
-			return out.fail(&withHead{reply.Head, err})
+			return out.fail(&withHead{reply.Head, err}, w)
 		}
-		switch {
-		case onlyText(ev):
-			if !frames.send(out, r, ev) {
-				return nil
-			}
-		case ev.Empty(): // it only ends the waiting
-		case ev.Text != "" || ev.Reasoning != "" || ev.Refusal != "" || len(ev.Calls) > 0 || len(ev.Logprobs) > 0 || ev.Finish == engine.FinishNone:
-			if !out.send(r.text(ev)) {
-				return nil
-			}
-		}
-		if ev.Finish != engine.FinishNone && !out.send(r.finish(ev)) {
-			return nil
-		}
-		if ev.Usage != nil && opt.includeUsage && !out.send(r.usage(*ev.Usage)) {
+		if !w.event(out, ev) {
 			return nil
 		}
 		if ev.Usage == nil && !out.flush(ev.More) { // the end marker follows the last
 			return nil
 		}
 	}
-	_ = out.raw([]byte(openai.Done)) && out.flush(false)
+	_ = w.end(out) && out.flush(false)
 	return nil
 }
 
@@ -118,7 +102,7 @@ func (a *API) embedding(c *gin.Context, who identity.Principal, call *gateway.Ca
 	for i, v := range reply.Vectors {
 		out.Data[i] = openai.Embedding{Object: openai.ObjectEmbedding, Index: i, Embedding: vector(v, opt.base64)}
 	}
-	headHeaders(c, reply.Head)
+	a.headHeaders(c, reply.Head)
 	a.writeJSON(c, http.StatusOK, out)
 	return nil
 }
@@ -158,7 +142,7 @@ func (a *API) passage(c *gin.Context, who identity.Principal, call *gateway.Call
 	}
 	of := reply.Passages[0]
 	reply.Citations = nil // the pieces say it
-	headHeaders(c, reply.Head)
+	a.headHeaders(c, reply.Head)
 	a.writeJSON(c, http.StatusOK, struct {
 		Object     string     `json:"object"`
 		Collection string     `json:"collection"`
@@ -191,7 +175,7 @@ func (a *API) search(c *gin.Context, who identity.Principal, call *gateway.Call)
 		hits[i] = hit{Citation: reply.Citations[i], Text: p.Text}
 	}
 	reply.Citations = nil // the hits carry them
-	headHeaders(c, reply.Head)
+	a.headHeaders(c, reply.Head)
 	a.writeJSON(c, http.StatusOK, struct {
 		Object string     `json:"object"`
 		Data   []hit      `json:"data"`

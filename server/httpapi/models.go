@@ -19,6 +19,10 @@ func (a *API) models(c *gin.Context, _ identity.Principal, call *gateway.Call) e
 	if err != nil {
 		return err
 	}
+	if a.dialect(c).name == dialectAnthropic {
+		a.writeJSON(c, http.StatusOK, anthropicModels(all, call.Language))
+		return nil
+	}
 	out := openai.ModelList{Object: openai.ObjectList, Data: make([]openai.Model, len(all))}
 	for i, m := range all {
 		out.Data[i] = modelOf(m, call.Language)
@@ -36,7 +40,11 @@ func (a *API) model(c *gin.Context, _ identity.Principal, call *gateway.Call) er
 	id := strings.TrimPrefix(c.Param("id"), "/")
 	for _, m := range all {
 		if m.Name == id {
-			a.writeJSON(c, http.StatusOK, modelOf(m, call.Language))
+			if a.dialect(c).name == dialectAnthropic {
+				a.writeJSON(c, http.StatusOK, anthropicModelOf(m, call.Language))
+			} else {
+				a.writeJSON(c, http.StatusOK, modelOf(m, call.Language))
+			}
 			return nil
 		}
 	}

@@ -39,7 +39,7 @@ func (a *API) rerank(c *gin.Context, who identity.Principal, call *gateway.Call)
 			return err
 		}
 	}
-	headHeaders(c, reply.Head)
+	a.headHeaders(c, reply.Head)
 	a.writeJSON(c, http.StatusOK, out)
 	return nil
 }
@@ -65,7 +65,7 @@ func (a *API) score(c *gin.Context, who identity.Principal, call *gateway.Call) 
 	for i, score := range reply.Scores {
 		out.Data[i] = openai.Score{Index: i, Object: openai.ObjectScore, Score: finite(score)}
 	}
-	headHeaders(c, reply.Head)
+	a.headHeaders(c, reply.Head)
 	a.writeJSON(c, http.StatusOK, out)
 	return nil
 }

@@ -94,7 +94,7 @@ func extend(h gateway.Head, s gateway.Summary) *extension {
 }
 
 // headHeaders adds what is known before the first byte.
-func headHeaders(c *gin.Context, head gateway.Head) {
+func (a *API) headHeaders(c *gin.Context, head gateway.Head) {
 	set := headerWriter{into: c.Writer.Header(), values: make([]string, 0, 10)}
 	if head.Receipt != "" {
 		set.header(headerReceipt, head.Receipt)
@@ -105,6 +105,7 @@ func headHeaders(c *gin.Context, head gateway.Head) {
 	set.header(headerOverhead, milliseconds(head.Overhead().Microseconds()))
 	set.header("Server-Timing", timing(head))
 	set.rate(head.Rate)
+	a.ownLimits(c, &set, head.Rate)
 }
 
 // headerWriter sets headers whose values lie in one array.
@@ -157,9 +158,17 @@ func timing(head gateway.Head) string {
 }
 
 // rateHeaders adds the published rate headers; the resets are durations, not instants.
-func rateHeaders(h http.Header, s limit.State) {
-	set := headerWriter{into: h, values: make([]string, 0, 6)}
+func (a *API) rateHeaders(c *gin.Context, s limit.State) {
+	set := headerWriter{into: c.Writer.Header(), values: make([]string, 0, 6)}
 	set.rate(s)
+	a.ownLimits(c, &set, s)
+}
+
+// ownLimits adds the headers that only one dialect has.
+func (a *API) ownLimits(c *gin.Context, set *headerWriter, s limit.State) {
+	if d := a.dialect(c); d.limits != nil {
+		d.limits(set, s, a.now())
+	}
 }
 
 func (w *headerWriter) rate(s limit.State) {

@@ -24,7 +24,8 @@ func TestHeadersAsTheyAreSpelled(t *testing.T) {
 		t.Errorf("%s of no step", got)
 	}
 	h := http.Header{}
-	rateHeaders(h, limit.State{Tokens: limit.Level{Limit: 9, Remaining: 4, Reset: 1500*time.Millisecond + 3}})
+	set := headerWriter{into: h}
+	set.rate(limit.State{Tokens: limit.Level{Limit: 9, Remaining: 4, Reset: 1500*time.Millisecond + 3}})
 	want := map[string][]string{"X-Ratelimit-Limit-Tokens": {"9"}, "X-Ratelimit-Remaining-Tokens": {"4"}, "X-Ratelimit-Reset-Tokens": {"1.5s"}}
 	if fmt.Sprint(h) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", h, want)

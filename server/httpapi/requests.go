@@ -36,6 +36,7 @@ type options struct {
 	stream       bool
 	includeUsage bool
 	base64       bool
+	stops        []string // as the caller spells them
 }
 
 // chatCall decodes POST /v1/chat/completions.
@@ -44,16 +45,7 @@ func chatCall(f *fields, choices int, c *gateway.Call) (options, error) {
 	c.Messages = messages(f)
 	o := sampling(f, choices, c)
 	chatLogprobs(f, c)
-	if o, ok := f.object("rag"); ok {
-		c.RAG = &gateway.RAG{Collection: collection(o)}
-		if k := o.integer("top_k", 1, gateway.MaxTopK); k != nil {
-			c.RAG.TopK = int(*k)
-		}
-		if _, ok := o.raw("quotes"); ok {
-			c.RAG.OmitQuotes = !o.flag("quotes")
-		}
-		f.join(o)
-	}
+	ragOptions(f, c)
 	conversation(f, c)
 	sluiceOptions(f, c)
 	tools(f, c)
@@ -69,6 +61,22 @@ func chatCall(f *fields, choices int, c *gateway.Call) (options, error) {
 		f.text(field) // accepted, without effect on these models
 	}
 	return o, f.err
+}
+
+// ragOptions decodes which passages an answer is to cite.
+func ragOptions(f *fields, c *gateway.Call) {
+	o, ok := f.object("rag")
+	if !ok {
+		return
+	}
+	c.RAG = &gateway.RAG{Collection: collection(o)}
+	if k := o.integer("top_k", 1, gateway.MaxTopK); k != nil {
+		c.RAG.TopK = int(*k)
+	}
+	if _, ok := o.raw("quotes"); ok {
+		c.RAG.OmitQuotes = !o.flag("quotes")
+	}
+	f.join(o)
 }
 
 // completionCall decodes POST /v1/completions.

@@ -14,10 +14,7 @@ import (
 // sampling decodes what chat and completions share.
 func sampling(f *fields, choices int, c *gateway.Call) options {
 	c.Temperature = f.number("temperature", 0, 2)
-	c.TopP = f.number("top_p", 0, 1)
-	if c.TopP != nil && *c.TopP == 0 { // an empty nucleus still holds the likeliest token
-		*c.TopP = 1e-9
-	}
+	c.TopP = topP(f)
 	if s := f.integer("seed", -1<<63, 1<<63-1); s != nil {
 		u := uint64(*s) // a seed is bits, not a quantity
 		c.Seed = &u
@@ -26,12 +23,7 @@ func sampling(f *fields, choices int, c *gateway.Call) options {
 		c.Choices = int(*n)
 	}
 	tokenLimit(f, c)
-	c.Stop = f.strings("stop", fault.Say("type.strings"), maxStops)
-	for _, s := range c.Stop {
-		if s == "" || len(s) > maxStopBytes {
-			f.invalid("stop", fault.Say("httpapi.string_bytes", maxStopBytes))
-		}
-	}
+	c.Stop = stops(f, "stop", maxStops)
 	extras(f, c)
 	format(f, c)
 	c.Logprobs = -1
@@ -47,6 +39,26 @@ func sampling(f *fields, choices int, c *gateway.Call) options {
 	urgency(f, c)
 	onBehalfOf(f, c)
 	return o
+}
+
+// stops decodes a list of stop strings.
+func stops(f *fields, field string, limit int) []string {
+	out := f.strings(field, fault.Say("type.strings"), limit)
+	for _, s := range out {
+		if s == "" || len(s) > maxStopBytes {
+			f.invalid(field, fault.Say("httpapi.string_bytes", maxStopBytes))
+		}
+	}
+	return out
+}
+
+// topP decodes the nucleus. An empty one still holds the likeliest token.
+func topP(f *fields) *float64 {
+	p := f.number("top_p", 0, 1)
+	if p != nil && *p == 0 {
+		*p = 1e-9
+	}
+	return p
 }
 
 // extras decodes the sampling fields that not every model honours.
@@ -145,7 +157,7 @@ func responseFormat(rf *fields) *engine.Format {
 			rf.fail(fault.CodeMissing, "json_schema")
 			return nil
 		}
-		toolName(js, "name")
+		functionName(js, "name", maxNameBytes)
 		js.text("description")
 		js.flag("strict") // an answer is always held to its schema
 		schema := schemaOf(js, "schema")

@@ -10,16 +10,52 @@ import (
 
 // shape is the form of one endpoint's answers.
 type shape interface {
-	whole(r *gateway.Reply, a *gateway.Answer) any
-	renderer(r *gateway.Reply, opt options) renderer
+	whole(r *gateway.Reply, a *gateway.Answer, opt options) any
+	writer(r *gateway.Reply, opt options) eventWriter
 }
 
-// renderer turns the events of one stream into chunks.
+// eventWriter writes the events of one reply to its stream. Its methods report whether the client is still there.
+type eventWriter interface {
+	event(out *sse, ev engine.Event) bool
+	end(out *sse) bool             // after the last event
+	fail(out *sse, err error) bool // in place of what would have come, once something was sent
+}
+
+// renderer turns events into chunks, which the chats and completions of OpenAI consist of.
 type renderer interface {
 	text(ev engine.Event) any
 	finish(ev engine.Event) any // with the extension when ev ends the answer
 	usage(u engine.Usage) any   // the extra chunk without choices
 }
+
+// chunkWriter writes a stream of chunks. The last one with choices carries our extension.
+type chunkWriter struct {
+	renderer
+
+	frames       frames
+	includeUsage bool
+}
+
+func (w *chunkWriter) event(out *sse, ev engine.Event) bool {
+	switch {
+	case onlyText(ev):
+		return w.frames.send(out, w.renderer, ev)
+	case ev.Empty(): // it only ends the waiting
+		return true
+	case ev.HasOutput() || len(ev.Logprobs) > 0 || ev.Finish == engine.FinishNone:
+		if !out.send(w.text(ev)) {
+			return false
+		}
+	}
+	if ev.Finish != engine.FinishNone && !out.send(w.finish(ev)) {
+		return false
+	}
+	return ev.Usage == nil || !w.includeUsage || out.send(w.usage(*ev.Usage))
+}
+
+func (w *chunkWriter) end(out *sse) bool { return out.raw("", []byte(openai.Done)) }
+
+func (w *chunkWriter) fail(out *sse, err error) bool { return out.failure(err) }
 
 // noUsage is what other chunks carry when the caller asked for a usage chunk.
 func noUsage(opt options) json.RawMessage {
@@ -39,7 +75,7 @@ func rawUsage(u engine.Usage) json.RawMessage {
 
 type chatShape struct{}
 
-func (chatShape) whole(r *gateway.Reply, a *gateway.Answer) any {
+func (chatShape) whole(r *gateway.Reply, a *gateway.Answer, _ options) any {
 	out := openai.Chat{
 		ID: answerID("chatcmpl", r.Request), Object: openai.ObjectChat, Created: r.Created.Unix(), Model: string(r.Model),
 		Usage: usageOf(a.Usage), ServiceTier: tierOf(r.Class), SystemFingerprint: fingerprint(r.Head), Sluice: extend(r.Head, r.Summary()),
@@ -74,16 +110,15 @@ func some(s string) *string {
 	return &s
 }
 
-func (chatShape) renderer(r *gateway.Reply, opt options) renderer {
-	return &chatRenderer{r: r, opt: opt, spoken: map[int]bool{}, base: openai.ChatChunk{
+func (chatShape) writer(r *gateway.Reply, opt options) eventWriter {
+	return &chunkWriter{frames: frames{}, includeUsage: opt.includeUsage, renderer: &chatRenderer{r: r, spoken: map[int]bool{}, base: openai.ChatChunk{
 		ID: answerID("chatcmpl", r.Request), Object: openai.ObjectChatChunk, Created: r.Created.Unix(), Model: string(r.Model),
 		ServiceTier: tierOf(r.Class), SystemFingerprint: fingerprint(r.Head), Usage: noUsage(opt),
-	}}
+	}}}
 }
 
 type chatRenderer struct {
 	r      *gateway.Reply
-	opt    options
 	base   openai.ChatChunk
 	spoken map[int]bool // choices whose role was told
 }
@@ -136,7 +171,7 @@ func (c *chatRenderer) usage(u engine.Usage) any {
 
 type completionShape struct{}
 
-func (completionShape) whole(r *gateway.Reply, a *gateway.Answer) any {
+func (completionShape) whole(r *gateway.Reply, a *gateway.Answer, _ options) any {
 	out := openai.Completion{
 		ID: answerID("cmpl", r.Request), Object: openai.ObjectCompletion, Created: r.Created.Unix(), Model: string(r.Model),
 		Usage: rawUsage(a.Usage), SystemFingerprint: fingerprint(r.Head), Sluice: extend(r.Head, r.Summary()),
@@ -148,11 +183,11 @@ func (completionShape) whole(r *gateway.Reply, a *gateway.Answer) any {
 	return out
 }
 
-func (completionShape) renderer(r *gateway.Reply, opt options) renderer {
-	return &completionRenderer{r: r, offsets: map[int]*int{}, base: openai.Completion{
+func (completionShape) writer(r *gateway.Reply, opt options) eventWriter {
+	return &chunkWriter{frames: frames{}, includeUsage: opt.includeUsage, renderer: &completionRenderer{r: r, offsets: map[int]*int{}, base: openai.Completion{
 		ID: answerID("cmpl", r.Request), Object: openai.ObjectCompletion, Created: r.Created.Unix(), Model: string(r.Model),
 		SystemFingerprint: fingerprint(r.Head), Usage: noUsage(opt),
-	}}
+	}}}
 }
 
 type completionRenderer struct {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
 )
 
@@ -20,6 +19,7 @@ const maxHeld = 8
 type sse struct {
 	a    *API
 	c    *gin.Context
+	form *framing
 	head gateway.Head
 	buf  []byte
 
@@ -33,39 +33,42 @@ type sse struct {
 }
 
 func (a *API) stream(c *gin.Context, head gateway.Head) *sse {
-	s := &sse{a: a, c: c, head: head}
+	s := &sse{a: a, c: c, form: &a.dialect(c).stream, head: head}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer = time.AfterFunc(a.cfg.KeepAlive, s.keepAlive)
 	return s
 }
 
-// keepAlive writes a comment when nothing else was written for a while; proxies and clients then know that we live.
+// keepAlive writes what readers skip when nothing else was written for a while; proxies and clients then know that we live.
 func (s *sse) keepAlive() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.err != nil {
+	if s.closed || s.err != nil || s.form.keepAlive == nil {
 		return
 	}
-	s.write(openai.AppendComment(s.buf[:0], "keep-alive"))
+	s.write(s.form.keepAlive)
 	s.flushNow()
 	s.timer.Reset(s.a.cfg.KeepAlive)
 }
 
-// send writes v as one event, which leaves with the next flush. It reports whether the client is still there.
-func (s *sse) send(v any) bool {
+// send writes v as one event without a name, which leaves with the next flush. It reports whether the client is still there.
+func (s *sse) send(v any) bool { return s.named("", v) }
+
+// named writes v as one event, as send does.
+func (s *sse) named(name string, v any) bool {
 	j, err := encode(v)
 	if err != nil {
 		s.a.log.Error("encode event", slog.String("request", s.head.Request), slog.Any("error", err))
 		return false
 	}
-	return s.raw(j)
+	return s.raw(name, j)
 }
 
-func (s *sse) raw(data []byte) bool {
+func (s *sse) raw(name string, data []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.buf = openai.AppendEvent(s.buf[:0], data)
+	s.buf = s.form.event(s.buf[:0], name, data)
 	s.write(s.buf)
 	s.timer.Reset(s.a.cfg.KeepAlive)
 	return s.err == nil
@@ -95,10 +98,10 @@ func (s *sse) write(b []byte) {
 	if !s.started {
 		s.started = true
 		h := s.c.Writer.Header()
-		h.Set("Content-Type", "text/event-stream; charset=utf-8")
+		h.Set("Content-Type", s.form.contentType)
 		h.Set("Cache-Control", "no-cache, no-transform")
 		h.Set("X-Accel-Buffering", "no")
-		headHeaders(s.c, s.head)
+		s.a.headHeaders(s.c, s.head)
 		s.c.Writer.WriteHeader(http.StatusOK)
 	}
 	if s.held == 0 { // for all that leaves together
@@ -108,8 +111,8 @@ func (s *sse) write(b []byte) {
 	s.held++
 }
 
-// fail ends the stream with an error: with a status if nothing was sent, else with an event and without the end marker.
-func (s *sse) fail(err error) error {
+// fail ends the stream with an error: with a status if nothing was sent, else with what w writes and without the end marker.
+func (s *sse) fail(err error, w eventWriter) error {
 	s.mu.Lock()
 	started := s.started
 	s.closed = !started // a keep-alive must not get in before the status
@@ -119,9 +122,15 @@ func (s *sse) fail(err error) error {
 	}
 	if !s.a.gone(s.c, err) {
 		s.a.log.Warn("stream failed", slog.String("request", s.head.Request), slog.Any("error", err))
-		_ = s.send(errorBody(err, language(s.c))) && s.flush(false)
+		_ = w.fail(s, err) && s.flush(false)
 	}
 	return nil
+}
+
+// failure writes an error as the event that the dialect has for it.
+func (s *sse) failure(err error) bool {
+	_, body := s.a.refusal(s.c, err)
+	return s.named(s.form.failure, body)
 }
 
 // close stops the keep-alive; nothing is written after it returns.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/sluice-project/sluice/engine"
@@ -52,24 +53,31 @@ func tool(t *fields) engine.Tool {
 		t.fail(fault.CodeMissing, "function")
 		return engine.Tool{}
 	}
-	out := engine.Tool{Name: toolName(fn, "name"), Parameters: schemaOf(fn, "parameters"), Strict: fn.flag("strict")}
+	out := engine.Tool{Name: functionName(fn, "name", maxNameBytes), Parameters: parameters(fn, "parameters"), Strict: fn.flag("strict")}
 	out.Description, _ = fn.text("description")
-	if out.Parameters != nil {
-		p, _ := fn.object("parameters")
-		if kind, ok := p.raw("type"); ok && kind != `"object"` {
-			p.invalid("type", fault.Say("httpapi.parameters_object"))
-		}
-		fn.join(p)
-	}
 	t.join(fn)
 	return out
 }
 
-// toolName reads the name of a function or a schema.
-func toolName(f *fields, field string) string {
+// parameters decodes the schema of a function's arguments, which are an object.
+func parameters(f *fields, field string) json.RawMessage {
+	out := schemaOf(f, field)
+	if out == nil {
+		return nil
+	}
+	p, _ := f.object(field)
+	if kind, ok := p.raw("type"); ok && kind != `"object"` {
+		p.invalid("type", fault.Say("httpapi.parameters_object"))
+	}
+	f.join(p)
+	return out
+}
+
+// functionName reads the name of a function or a schema, of at most limit bytes.
+func functionName(f *fields, field string, limit int) string {
 	name := f.needText(field)
-	if len(name) > maxNameBytes || strings.Trim(name, nameLetters) != "" {
-		f.invalid(field, fault.Say("httpapi.function_name", maxNameBytes))
+	if len(name) > limit || strings.Trim(name, nameLetters) != "" {
+		f.invalid(field, fault.Say("httpapi.function_name", limit))
 	}
 	return name
 }
@@ -153,7 +161,7 @@ func toolCall(item *fields) engine.ToolCall {
 	if !ok {
 		item.fail(fault.CodeMissing, "function")
 	}
-	call.Name = toolName(fn, "name")
+	call.Name = functionName(fn, "name", maxNameBytes)
 	call.Arguments, ok = fn.text("arguments")
 	if !ok {
 		fn.fail(fault.CodeMissing, "arguments")
