@@ -175,9 +175,12 @@ type said struct {
 	Finish                      string
 }
 
-// whole reads an answer of either endpoint, streamed or not.
+// whole reads an answer of any endpoint, streamed or not.
 func whole(t testing.TB, body string) []said {
 	t.Helper()
+	if strings.HasPrefix(body, "event: ") || strings.Contains(body, `"type":"message"`) {
+		return wholeMessage(t, body)
+	}
 	chunks := []string{body}
 	if strings.HasPrefix(body, "data:") {
 		chunks = events(t, body)

@@ -82,6 +82,10 @@ func surfaces() map[string]surface {
 			_ = json.Unmarshal([]byte(s.Content), &object)
 			return object.Note
 		})},
+		"message":           {"/v1/messages", "", choice(`"delta":{"content":%s}`), content},
+		"message thinking":  {"/v1/messages", "", choice(`"delta":{"reasoning_content":%s}`), first(func(s said) string { return s.Reasoning })},
+		"message refusal":   {"/v1/messages", "", choice(`"delta":{"refusal":%s}`), first(func(s said) string { return s.Refusal })},
+		"message arguments": {"/v1/messages", `,"tools":[{"name":"dial","input_schema":{"type":"object"}}]`, call("dial"), argument},
 		"second of two choices": {chat, `,"n":2`, func(text string) []string {
 			out := pieces(`{"choices":[{"index":1,"delta":{"content":%s}},{"index":0,"delta":{"content":"139"}}]}`, text, 2)
 			return append(out, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":1,"delta":{},"finish_reason":"stop"}]}`)
@@ -101,6 +105,9 @@ func (s surface) request(streamed bool, more string) string {
 	body := `{"model":"chat","messages":[{"role":"user","content":"我的手机号是` + sentValue + `。"}]`
 	if s.path == "/v1/completions" {
 		body = `{"model":"chat","prompt":"我的手机号是` + sentValue + `。"`
+	}
+	if s.path == "/v1/messages" {
+		body, more = strings.Replace(body, `{`, `{"max_tokens":1000,`, 1), strings.Replace(more, `"stop":`, `"stop_sequences":`, 1)
 	}
 	return body + s.extra + more + fmt.Sprintf(`,"stream":%v}`, streamed)
 }
@@ -292,6 +299,10 @@ func TestEveryRequestField(t *testing.T) {
 		"stop":           {"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"stop":["` + v + `"]`},
 		"choices":        {"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"guided_choice":["` + v + `","b"]`},
 		"schema":         {"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"type":"object","properties":{"a":{"const":"` + v + `"}}}}}`},
+		"message":        {"/v1/messages", `{"max_tokens":9,"system":"` + v + `","messages":[{"role":"user","content":[{"type":"text","text":"1380013"},{"type":"text","text":"8000"}]}]`},
+		"tool use":       {"/v1/messages", `{"max_tokens":9,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"to":"` + v + `"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"` + v + `"}]}]`},
+		"tool":           {"/v1/messages", `{"max_tokens":9,"messages":[{"role":"user","content":"x"}],"stop_sequences":["` + v + `"],"metadata":{"user_id":"` + v + `"},"tools":[{"name":"f","description":"` + v + `","input_schema":{"type":"object"}}]`},
+		"document":       {"/v1/messages", `{"max_tokens":9,"messages":[{"role":"user","content":[{"type":"document","title":"` + v + `","source":{"type":"text","data":"` + v + `"}}]}]`},
 		"prompt":         {"/v1/completions", `{"prompt":"` + v + `"`},
 		"input":          {"/v1/embeddings", `{"input":["a ` + v + `","b"]`},
 		"one input":      {"/v1/embeddings", `{"input":"` + v + `"`},
@@ -470,7 +481,7 @@ func TestFailingRules(t *testing.T) {
 	for what, panics := range map[string]any{"error": nil, "panic": "quoting " + broughtValue, "runtime error": fmt.Errorf("index out of range %s", broughtValue)} {
 		m := newMasked(t, "redact", func(d *gateway.Deps) { d.Guard = failingGuard{d.Guard, panics} })
 		for name, s := range surfaces() {
-			if name == "name of a call" || name == "JSON" || name == "arguments" || name == "function_call" {
+			if name == "name of a call" || name == "JSON" || strings.HasSuffix(name, "arguments") || name == "function_call" {
 				continue // each string has rules of its own
 			}
 			for _, streamed := range []bool{true, false} {
