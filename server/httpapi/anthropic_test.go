@@ -136,7 +136,7 @@ func TestMessagesOfAnthropic(t *testing.T) {
 		"tool_choice":{"type":"any","disable_parallel_tool_use":true},
 		"messages":[{"role":"user","content":"one"},
 			{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s"},{"type":"text","text":"two"},{"type":"tool_use","id":"c1","name":"g","input":{"a": 1}}]},
-			{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"r"}],"is_error":true},{"type":"tool_result","tool_use_id":"c2"},{"type":"text","text":"three"},
+			{"role":"user","content":[{"type":"text","text":"first"},{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"r"}],"is_error":true},{"type":"tool_result","tool_use_id":"c2"},{"type":"text","text":"three"},
 				{"type":"document","title":"T","source":{"type":"text","media_type":"text/plain","data":"doc"}}]}]}`)
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("%d %s", resp.StatusCode, body)
@@ -146,6 +146,7 @@ func TestMessagesOfAnthropic(t *testing.T) {
 		{Role: "system", Content: "be\nkind"},
 		{Role: "user", Content: "one"},
 		{Role: "assistant", Content: "two", ToolCalls: []engine.ToolCall{{ID: "c1", Name: "g", Arguments: `{"a": 1}`}}},
+		{Role: "user", Content: "first"},
 		{Role: "tool", Content: "Error: r", ToolCallID: "c1"},
 		{Role: "tool", ToolCallID: "c2"},
 		{Role: "user", Content: "three\nT\ndoc"},
@@ -294,6 +295,7 @@ func TestCountTokens(t *testing.T) {
 	k := newKit(t, Config{}, nil)
 	_, body := k.post(t, "/v1/messages", ask+`,"system":"one two three"}`)
 	m := decode[anthropicMessage](t, body)
+	k.fail["reserve"] = fault.New(fault.CodeOverBudget, "1 CNY", "1 CNY") // what costs nothing needs no budget
 	_, body = k.post(t, "/v1/messages/count_tokens", `{"model":"chat","system":"one two three","messages":[{"role":"user","content":"hi"}]}`)
 	count := decode[struct {
 		InputTokens int `json:"input_tokens"`
@@ -331,6 +333,18 @@ func TestMessageEnds(t *testing.T) {
 				t.Errorf("the first event does not tell the prompt's length: %s", body)
 			}
 		}
+	}
+}
+
+// TestCachedTokensAreCountedApart, unlike in OpenAI's usage, where they are part of the prompt's.
+func TestCachedTokensAreCountedApart(t *testing.T) {
+	m := newMasked(t, "observe")
+	m.upstream.says(func(string) string {
+		return stream(`{"choices":[{"delta":{"content":"ok"},"finish_reason":"stop"}]}`, `{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":7}}}`)
+	})
+	_, body := m.post(t, "/v1/messages", ask+"}")
+	if u := decode[anthropicMessage](t, body).Usage; u.InputTokens != 3 || u.CacheRead != 7 || u.OutputTokens != 2 || u.CacheCreation != 0 {
+		t.Error(body)
 	}
 }
 
