@@ -130,6 +130,25 @@ func (in *installation) drive(python, script string, env ...string) {
 	}
 }
 
+// TestAnthropicSDK drives messages, tools, formats, counts and every class of error through the official Python SDK.
+func TestAnthropicSDK(t *testing.T) {
+	for _, sdk := range []string{"anthropic-0", "anthropic-2"} { // they send different versions of the dialect
+		t.Run(sdk, func(t *testing.T) {
+			python := testpython.Python(t, sdk, "python")
+			in := start(t, setup{plan: obliging, remote: "[{id: scripted, tools: true, formats: true, sampling: true, logprobs: true, dialect: vllm}]"})
+			dead, spent := in.newKey("dead"), in.newKey("spent")
+			in.admin(http.MethodPost, "/keys/"+dead.id+"/revoke", nil, new(any))
+			in.admin(http.MethodPut, "/budgets", map[string]any{"key": spent.id, "period": "day", "limit_nano": 0}, new(any))
+			in.drive(python, "testdata/sdk/check_anthropic.py", "MODEL=scripted", "DEAD_KEY="+dead.secret, "SPENT_KEY="+spent.secret)
+			for _, q := range in.scripted.Requests() {
+				if text := fmt.Sprintf("%+v", q); strings.Contains(text, "13800138000") {
+					t.Errorf("the engine was given %s", text)
+				}
+			}
+		})
+	}
+}
+
 // obliging answers with what a request asks for: an object for a format, a call of every tool with the last word of the question, a
 // sentence for a result.
 func obliging(_ int, req *engine.Request) enginetest.Plan {

@@ -154,7 +154,7 @@ func (u *Upstream) generate(w http.ResponseWriter, r *http.Request) {
 		u.whole(w, r, &q)
 		return
 	}
-	out := &upstreamStream{u: u, w: w, model: q.Model, chat: q.Prompt == nil}
+	out := &upstreamStream{u: u, w: w, model: q.Model, chat: q.Prompt == nil, stops: q.request().Stop}
 	for ev, err := range Ask(r.Context(), u.Engine, q.request()) {
 		if err != nil {
 			out.fail(err)
@@ -195,6 +195,8 @@ func (u *Upstream) whole(w http.ResponseWriter, r *http.Request, q *upstreamRequ
 		if ev.Finish != engine.FinishNone {
 			c.FinishReason = string(ev.Finish)
 			p.FinishReason = &c.FinishReason
+			c.StopReason = stopReason(ev.StoppedBy, q.request().Stop)
+			p.StopReason = c.StopReason
 		}
 		if ev.Usage != nil && !u.HideUsage {
 			used := usage(ev.Usage)
@@ -227,11 +229,20 @@ func usage(u *engine.Usage) openai.Usage {
 	}
 }
 
+// stopReason names the stop string that ended a choice, as vLLM does.
+func stopReason(stoppedBy int, stops []string) string {
+	if stoppedBy == 0 {
+		return ""
+	}
+	return stops[stoppedBy-1]
+}
+
 type upstreamStream struct {
 	u       *Upstream
 	w       http.ResponseWriter
 	model   string
 	chat    bool
+	stops   []string
 	started bool
 	sent    int
 	usage   json.RawMessage
@@ -247,7 +258,7 @@ func (s *upstreamStream) event(ev engine.Event) bool {
 		finish = &f
 	}
 	if s.chat {
-		c := openai.ChatChunkChoice{Index: ev.Choice, FinishReason: finish}
+		c := openai.ChatChunkChoice{Index: ev.Choice, FinishReason: finish, StopReason: stopReason(ev.StoppedBy, s.stops)}
 		if ev.Text != "" || len(ev.Calls) == 0 {
 			c.Delta.Content = &ev.Text
 		}
@@ -263,7 +274,7 @@ func (s *upstreamStream) event(ev engine.Event) bool {
 		}
 		s.send(openai.ChatChunk{Object: openai.ObjectChatChunk, Choices: []openai.ChatChunkChoice{c}})
 	} else {
-		c := openai.CompletionChoice{Index: ev.Choice, Text: ev.Text, FinishReason: finish}
+		c := openai.CompletionChoice{Index: ev.Choice, Text: ev.Text, FinishReason: finish, StopReason: stopReason(ev.StoppedBy, s.stops)}
 		if len(ev.Logprobs) > 0 {
 			c.Logprobs = columns(ev.Logprobs)
 		}

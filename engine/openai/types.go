@@ -98,6 +98,7 @@ type ChatChoice struct {
 	Message      AnswerMessage `json:"message"`
 	Logprobs     *ChatLogprobs `json:"logprobs"`
 	FinishReason string        `json:"finish_reason"`
+	StopReason   string        `json:"stop_reason,omitempty"`
 }
 
 // AnswerMessage is the message of a whole answer; refusal is always present, as clients expect, and null but for models that tell it
@@ -130,6 +131,7 @@ type ChatChunkChoice struct {
 	Delta        Delta         `json:"delta"`
 	Logprobs     *ChatLogprobs `json:"logprobs"`
 	FinishReason *string       `json:"finish_reason"`
+	StopReason   string        `json:"stop_reason,omitempty"` // vLLM's: the stop string that ended the choice
 }
 
 // Delta is what is new of a choice; the first of a choice carries the role, and with it the content, which may be null.
@@ -234,6 +236,7 @@ type CompletionChoice struct {
 	Text         string              `json:"text"`
 	Logprobs     *CompletionLogprobs `json:"logprobs"`
 	FinishReason *string             `json:"finish_reason"`
+	StopReason   string              `json:"stop_reason,omitempty"`
 }
 
 // CompletionLogprobs is the older, columnar form of log-probabilities. The first token of an echoed prompt has none: null, in both

@@ -116,10 +116,14 @@ func TestPins(t *testing.T) {
 // TestEnvironments makes what the tests use: the packages can be imported, and they are those that are pinned.
 func TestEnvironments(t *testing.T) {
 	for name, script := range map[string]string{
-		"openai-2": "import openai, httpx; assert openai.__version__.startswith('2.')",
-		"openai-3": "import openai, httpx2; assert openai.__version__.startswith('3.')",
-		"llamacpp": "import xllamacpp",
-		"report":   "import docx, pypdf",
+		"openai-2":    "import openai, httpx; assert openai.__version__.startswith('2.')",
+		"openai-3":    "import openai, httpx2; assert openai.__version__.startswith('3.')",
+		"anthropic-0": "import anthropic, httpx; assert anthropic.__version__.startswith('0.')",
+		"anthropic-2": "import anthropic, httpx2; assert anthropic.__version__.startswith('2.')",
+		"cohere":      "import cohere",
+		"ollama":      "import ollama",
+		"llamacpp":    "import xllamacpp",
+		"report":      "import docx, pypdf",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if os.Getenv(override) != "" {

@@ -20,7 +20,8 @@ const (
 	headerAnthropicKey     = "X-Api-Key"
 )
 
-// anthropicVersion is the version of the dialect that is spoken here. Its clients send it with every request.
+// anthropicVersion is the oldest version of the dialect that is spoken here: the one that brought streams of named events. Clients send theirs, a
+// date, with every request. What later ones have added does not change what is answered to older ones.
 const anthropicVersion = "2023-06-01"
 
 // statusOverloaded is what Anthropic's clients know an overloaded service by.
@@ -140,13 +141,17 @@ func (a *API) countMessage(c *gin.Context, who identity.Principal, call *gateway
 	a.writeJSON(c, http.StatusOK, struct {
 		InputTokens int        `json:"input_tokens"`
 		Sluice      *extension `json:"sluice"`
-	}{reply.Tokens, extend(reply.Head, reply.Summary)})
+	}{reply.Tokens, countExtension(reply)})
 	return nil
 }
 
-// knownVersion refuses another version of the dialect. A request that names none is taken for one of this version.
+// knownVersion refuses versions of the dialect that are too old. A request that names none is taken for one of a version that is not.
 func knownVersion(c *gin.Context) error {
-	if v := c.GetHeader(headerAnthropicVersion); v != "" && v != anthropicVersion {
+	v := c.GetHeader(headerAnthropicVersion)
+	if v == "" {
+		return nil
+	}
+	if _, err := time.Parse(time.DateOnly, v); err != nil || v < anthropicVersion {
 		return fault.New(fault.CodeInvalidValue, "anthropic-version", fault.Say("httpapi.anthropic_version", anthropicVersion)).WithParam("anthropic-version")
 	}
 	return nil

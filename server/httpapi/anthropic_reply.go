@@ -135,7 +135,7 @@ type messageWriter struct {
 	open    string // the type of the block that is open; "" for none
 	index   int    // of that block, or of the next
 	calls   []*streamedCall
-	current int // the call whose block is open, or is next
+	current int             // the call whose block is open, or is next
 	later   strings.Builder // text that came while a call was open
 	refused bool
 	why     engine.Finish

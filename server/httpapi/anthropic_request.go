@@ -84,7 +84,14 @@ type conversationOf struct {
 	places []string
 }
 
+// add adds a message. Turns of one side that follow each other are one turn, as Anthropic has it: many templates want the sides to take turns.
 func (m *conversationOf) add(place string, msg engine.Message) {
+	if n := len(m.out) - 1; n >= 0 && m.out[n].Role == msg.Role && (msg.Role == "user" || msg.Role == "assistant") {
+		last := &m.out[n]
+		last.Content = strings.Trim(last.Content+"\n"+msg.Content, "\n")
+		last.ToolCalls = append(last.ToolCalls, msg.ToolCalls...)
+		return
+	}
 	m.out, m.places = append(m.out, msg), append(m.places, place)
 }
 
@@ -158,10 +165,7 @@ func (m *conversationOf) user(f *fields) {
 
 // toolResult decodes what a call has returned. An error is told to the model in words, since templates know no other way.
 func toolResult(b *fields) engine.Message {
-	out := engine.Message{Role: "tool", ToolCallID: b.needText("tool_use_id")}
-	if len(out.ToolCallID) > maxIDBytes {
-		b.invalid("tool_use_id", fault.Say("value.bytes_at_most", maxIDBytes))
-	}
+	out := engine.Message{Role: "tool", ToolCallID: itemID(b, "tool_use_id")}
 	if _, ok := b.raw("content"); ok {
 		out.Content = blockTexts(b, "content")
 	}
@@ -194,10 +198,7 @@ func (m *conversationOf) assistant(f *fields) {
 }
 
 func toolUse(b *fields) engine.ToolCall {
-	out := engine.ToolCall{ID: b.needText("id"), Name: functionName(b, "name", maxToolName), Arguments: "{}"}
-	if len(out.ID) > maxIDBytes {
-		b.invalid("id", fault.Say("value.bytes_at_most", maxIDBytes))
-	}
+	out := engine.ToolCall{ID: itemID(b, "id"), Name: functionName(b, "name", maxToolName), Arguments: "{}"}
 	if _, ok := b.object("input"); ok {
 		out.Arguments, _ = b.raw("input")
 	}
@@ -221,15 +222,26 @@ func plainDocument(b *fields) string {
 	return text
 }
 
-// blockTexts decodes a text, or blocks of text, which it joins by line feeds: what a rule looks for is found across their border.
+// blockTexts decodes a text, or blocks of text.
 func blockTexts(f *fields, field string) string {
+	return joinTexts(f, field, fault.Say("httpapi.text_blocks"), func(b *fields, kind string) (string, bool) {
+		if kind != "text" {
+			return "", false
+		}
+		return blockText(b), true
+	})
+}
+
+// joinTexts decodes a text, or parts that read makes texts of, and joins them by line feeds: what a rule looks for is found across their border.
+// A part that read cannot make a text of is refused, for the reason given.
+func joinTexts(f *fields, field string, otherwise fault.Phrase, read func(b *fields, kind string) (string, bool)) string {
 	var texts []string
 	eachBlock(f, field, func(b *fields, kind string) {
-		if kind != "text" {
-			b.unsupported("type", fault.Say("httpapi.text_blocks"))
-			return
+		text, ok := read(b, kind)
+		if !ok {
+			b.unsupported("type", otherwise)
 		}
-		texts = append(texts, blockText(b))
+		texts = append(texts, text)
 	})
 	return strings.Join(texts, "\n")
 }
@@ -255,7 +267,7 @@ func eachBlock(f *fields, field string, do func(b *fields, kind string)) {
 		f.join(b)
 		return
 	}
-	items, _ := f.items(field, fault.Say("type.blocks"))
+	items, _ := f.items(field, fault.Say("type.parts"))
 	for i, item := range items {
 		b := f.item(field, i, item)
 		kind := b.needText("type")
@@ -270,27 +282,12 @@ func eachBlock(f *fields, field string, do func(b *fields, kind string)) {
 
 // messageTools decodes what the model may call. Their wire form is that of OpenAI without one level.
 func messageTools(f *fields, c *gateway.Call) {
-	items, _ := f.list("tools")
-	if len(items) > maxTools {
-		f.invalid("tools", fault.Say("value.item_count", maxTools))
-	}
-	seen := map[string]bool{}
-	for i, raw := range items {
-		t := f.item("tools", i, raw)
+	offered := eachTool(f, c, "name", func(t *fields) engine.Tool {
 		if kind, ok := t.text("type"); ok && kind != "custom" {
 			t.unsupported("type", fault.Say("httpapi.custom_tools"))
 		}
-		tool := engine.Tool{Name: functionName(t, "name", maxToolName), Parameters: parameters(t, "input_schema"), Strict: t.flag("strict")}
-		tool.Description, _ = t.text("description")
-		if seen[tool.Name] {
-			t.invalid("name", fault.Say("httpapi.used_twice"))
-		}
-		seen[tool.Name] = true
-		c.Tools = append(c.Tools, tool)
-		if f.join(t); f.err != nil {
-			return
-		}
-	}
+		return flatTool(t, "input_schema", maxToolName)
+	})
 	c.ParallelTools = true
 	choice, ok := f.object("tool_choice")
 	if !ok {
@@ -304,17 +301,14 @@ func messageTools(f *fields, c *gateway.Call) {
 	case "any":
 		c.ToolChoice.Mode = engine.ToolRequired
 	case "tool":
-		c.ToolChoice = engine.ToolChoice{Mode: engine.ToolFunction, Name: choice.needText("name")}
-		if choice.err == nil && !seen[c.ToolChoice.Name] {
-			choice.invalid("name", fault.Say("httpapi.unknown_tool"))
-		}
+		c.ToolChoice = engine.ToolChoice{Mode: engine.ToolFunction, Name: namedTool(choice, offered)}
 	default:
 		choice.invalid("type", fault.Say("httpapi.anthropic_tool_choice"))
 	}
-	if m := c.ToolChoice.Mode; (m == engine.ToolRequired || m == engine.ToolFunction) && len(seen) == 0 {
-		choice.fail(fault.CodeInvalidValue, "type", fault.Say("httpapi.needs_tools"))
-	}
 	f.join(choice)
+	if m := c.ToolChoice.Mode; m == engine.ToolRequired || m == engine.ToolFunction {
+		needsTools(f, offered)
+	}
 }
 
 // messageFormat decodes the schema that the answer is held to: in output_config, or where it stood before.

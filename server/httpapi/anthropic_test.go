@@ -134,7 +134,7 @@ func TestMessagesOfAnthropic(t *testing.T) {
 		"metadata":{"user_id":"u1"},"thinking":{"type":"enabled","budget_tokens":1024},"output_config":{"effort":"high"},"service_tier":"auto",
 		"tools":[{"name":"mcp__`+strings.Repeat("n", 100)+`","description":"d","input_schema":{"type":"object"}},{"type":"custom","name":"g","input_schema":{"type":"object"}}],
 		"tool_choice":{"type":"any","disable_parallel_tool_use":true},
-		"messages":[{"role":"user","content":"one"},
+		"messages":[{"role":"user","content":"zero"},{"role":"user","content":"one"},
 			{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s"},{"type":"text","text":"two"},{"type":"tool_use","id":"c1","name":"g","input":{"a": 1}}]},
 			{"role":"user","content":[{"type":"text","text":"first"},{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"r"}],"is_error":true},{"type":"tool_result","tool_use_id":"c2"},{"type":"text","text":"three"},
 				{"type":"document","title":"T","source":{"type":"text","media_type":"text/plain","data":"doc"}}]}]}`)
@@ -144,7 +144,7 @@ func TestMessagesOfAnthropic(t *testing.T) {
 	got := k.engine.Requests()[0]
 	want := []engine.Message{
 		{Role: "system", Content: "be\nkind"},
-		{Role: "user", Content: "one"},
+		{Role: "user", Content: "zero\none"},
 		{Role: "assistant", Content: "two", ToolCalls: []engine.ToolCall{{ID: "c1", Name: "g", Arguments: `{"a": 1}`}}},
 		{Role: "user", Content: "first"},
 		{Role: "tool", Content: "Error: r", ToolCallID: "c1"},
@@ -191,7 +191,7 @@ func TestAnthropicRefusesByName(t *testing.T) {
 		ask + `,"tools":[{"name":"a b","input_schema":{}}]}`:                              "invalid_value tools[0].name",
 		ask + `,"tools":[{"name":"a"},{"name":"a"}]}`:                                     "invalid_value tools[1].name",
 		ask + `,"tools":[{"name":"a","input_schema":{"type":"array"}}]}`:                  "invalid_value tools[0].input_schema.type",
-		ask + `,"tool_choice":{"type":"any"}}`:                                            "invalid_value tool_choice.type",
+		ask + `,"tool_choice":{"type":"any"}}`:                                            "invalid_value tool_choice",
 		ask + `,"tools":[{"name":"a"}],"tool_choice":{"type":"tool","name":"b"}}`:         "invalid_value tool_choice.name",
 		ask + `,"tool_choice":{"type":"sometimes"}}`:                                      "invalid_value tool_choice.type",
 		ask + `,"output_config":{"format":{"type":"json_object"}}}`:                       "invalid_value output_config.format.type",
@@ -208,7 +208,7 @@ func TestAnthropicRefusesByName(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", body, resp.StatusCode, got, want)
 		}
 	}
-	resp, got := k.do(t, http.MethodPost, "/v1/messages", strings.NewReader(ask+"}"), "Anthropic-Version", "2022-01-01")
+	resp, got := k.do(t, http.MethodPost, "/v1/messages", strings.NewReader(ask+"}"), "Anthropic-Version", "2023-01-01")
 	if e := decode[anthropicError](t, got); resp.StatusCode != http.StatusBadRequest || e.Error.Param != "anthropic-version" || e.Error.Type != "invalid_request_error" {
 		t.Errorf("another version: %d %s", resp.StatusCode, got)
 	}

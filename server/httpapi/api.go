@@ -117,6 +117,8 @@ func table() []row {
 	return []row{
 		{Route{http.MethodPost, "/v1/chat/completions", access.InferenceGenerate}, gateway.ActionChat, (*API).chat},
 		{Route{http.MethodPost, "/v1/completions", access.InferenceGenerate}, gateway.ActionCompletion, (*API).completion},
+		{Route{http.MethodPost, "/v1/responses", access.InferenceGenerate}, gateway.ActionChat, (*API).response},
+		{Route{http.MethodPost, "/v1/responses/input_tokens", access.InferenceGenerate}, gateway.ActionCount, (*API).countResponse},
 		{Route{http.MethodPost, "/v1/messages", access.InferenceGenerate}, gateway.ActionChat, (*API).message},
 		{Route{http.MethodPost, "/v1/messages/count_tokens", access.InferenceGenerate}, gateway.ActionCount, (*API).countMessage},
 		{Route{http.MethodPost, "/v1/embeddings", access.InferenceEmbed}, gateway.ActionEmbed, (*API).embedding},

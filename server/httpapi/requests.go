@@ -36,7 +36,8 @@ type options struct {
 	stream       bool
 	includeUsage bool
 	base64       bool
-	stops        []string // as the caller spells them
+	stops        []string       // as the caller spells them
+	asked        *responseAsked // of a response
 }
 
 // chatCall decodes POST /v1/chat/completions.
@@ -236,9 +237,7 @@ func message(m *fields) engine.Message {
 	}
 	out.ToolCalls = toolCalls(m, out.Role)
 	if out.Role == "tool" {
-		if out.ToolCallID = m.needText("tool_call_id"); len(out.ToolCallID) > maxIDBytes {
-			m.invalid("tool_call_id", fault.Say("value.bytes_at_most", maxIDBytes))
-		}
+		out.ToolCallID = itemID(m, "tool_call_id")
 	}
 	out.Name, _ = m.text("name")
 	if len(out.Name) > maxNameBytes {

@@ -157,19 +157,25 @@ func responseFormat(rf *fields) *engine.Format {
 			rf.fail(fault.CodeMissing, "json_schema")
 			return nil
 		}
-		functionName(js, "name", maxNameBytes)
-		js.text("description")
-		js.flag("strict") // an answer is always held to its schema
-		schema := schemaOf(js, "schema")
-		if schema == nil {
-			js.fail(fault.CodeMissing, "schema")
-		}
+		format := namedSchema(js)
 		rf.join(js)
-		return &engine.Format{JSONSchema: schema}
+		return format
 	default:
 		rf.invalid("type", fault.Say("httpapi.format_type"))
 		return nil
 	}
+}
+
+// namedSchema decodes a schema with its name. An answer is always held to it, strict or not.
+func namedSchema(f *fields) *engine.Format {
+	functionName(f, "name", maxNameBytes)
+	f.text("description")
+	f.flag("strict")
+	schema := schemaOf(f, "schema")
+	if schema == nil {
+		f.fail(fault.CodeMissing, "schema")
+	}
+	return &engine.Format{JSONSchema: schema}
 }
 
 // constraint decodes one of the other ways to hold an answer to a form.

@@ -178,7 +178,10 @@ type said struct {
 // whole reads an answer of any endpoint, streamed or not.
 func whole(t testing.TB, body string) []said {
 	t.Helper()
-	if strings.HasPrefix(body, "event: ") || strings.Contains(body, `"type":"message"`) {
+	switch {
+	case strings.HasPrefix(body, "event: response."), strings.Contains(body, `"object":"response"`):
+		return wholeResponse(t, body)
+	case strings.HasPrefix(body, "event: "), strings.Contains(body, `"type":"message"`):
 		return wholeMessage(t, body)
 	}
 	chunks := []string{body}

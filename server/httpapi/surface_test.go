@@ -82,10 +82,14 @@ func surfaces() map[string]surface {
 			_ = json.Unmarshal([]byte(s.Content), &object)
 			return object.Note
 		})},
-		"message":           {"/v1/messages", "", choice(`"delta":{"content":%s}`), content},
-		"message thinking":  {"/v1/messages", "", choice(`"delta":{"reasoning_content":%s}`), first(func(s said) string { return s.Reasoning })},
-		"message refusal":   {"/v1/messages", "", choice(`"delta":{"refusal":%s}`), first(func(s said) string { return s.Refusal })},
-		"message arguments": {"/v1/messages", `,"tools":[{"name":"dial","input_schema":{"type":"object"}}]`, call("dial"), argument},
+		"response":           {"/v1/responses", "", choice(`"delta":{"content":%s}`), content},
+		"response reasoning": {"/v1/responses", "", choice(`"delta":{"reasoning_content":%s}`), first(func(s said) string { return s.Reasoning })},
+		"response refusal":   {"/v1/responses", "", choice(`"delta":{"refusal":%s}`), first(func(s said) string { return s.Refusal })},
+		"response arguments": {"/v1/responses", `,"tools":[{"type":"function","name":"dial","parameters":{"type":"object"}}]`, call("dial"), argument},
+		"message":            {"/v1/messages", "", choice(`"delta":{"content":%s}`), content},
+		"message thinking":   {"/v1/messages", "", choice(`"delta":{"reasoning_content":%s}`), first(func(s said) string { return s.Reasoning })},
+		"message refusal":    {"/v1/messages", "", choice(`"delta":{"refusal":%s}`), first(func(s said) string { return s.Refusal })},
+		"message arguments":  {"/v1/messages", `,"tools":[{"name":"dial","input_schema":{"type":"object"}}]`, call("dial"), argument},
 		"second of two choices": {chat, `,"n":2`, func(text string) []string {
 			out := pieces(`{"choices":[{"index":1,"delta":{"content":%s}},{"index":0,"delta":{"content":"139"}}]}`, text, 2)
 			return append(out, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":1,"delta":{},"finish_reason":"stop"}]}`)
@@ -105,6 +109,9 @@ func (s surface) request(streamed bool, more string) string {
 	body := `{"model":"chat","messages":[{"role":"user","content":"我的手机号是` + sentValue + `。"}]`
 	if s.path == "/v1/completions" {
 		body = `{"model":"chat","prompt":"我的手机号是` + sentValue + `。"`
+	}
+	if s.path == "/v1/responses" {
+		body = `{"model":"chat","input":"我的手机号是` + sentValue + `。"`
 	}
 	if s.path == "/v1/messages" {
 		body, more = strings.Replace(body, `{`, `{"max_tokens":1000,`, 1), strings.Replace(more, `"stop":`, `"stop_sequences":`, 1)
@@ -299,6 +306,9 @@ func TestEveryRequestField(t *testing.T) {
 		"stop":           {"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"stop":["` + v + `"]`},
 		"choices":        {"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"guided_choice":["` + v + `","b"]`},
 		"schema":         {"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"type":"object","properties":{"a":{"const":"` + v + `"}}}}}`},
+		"response":       {"/v1/responses", `{"instructions":"` + v + `","input":[{"role":"user","content":[{"type":"input_text","text":"1380013"},{"type":"input_text","text":"8000"}]}],"metadata":{"a":"` + v + `"},"user":"` + v + `"`},
+		"response calls": {"/v1/responses", `{"input":[{"type":"function_call","call_id":"` + v + `","name":"f","arguments":` + args + `},{"type":"function_call_output","call_id":"` + v + `","output":"` + v + `"}]`},
+		"response tools": {"/v1/responses", `{"input":"x","tools":[{"type":"function","name":"f","description":"` + v + `","parameters":{"type":"object","properties":{"a":{"const":"` + v + `"}}}}],"text":{"format":{"type":"json_schema","name":"s","schema":{"type":"object","properties":{"a":{"const":"` + v + `"}}}}}`},
 		"message":        {"/v1/messages", `{"max_tokens":9,"system":"` + v + `","messages":[{"role":"user","content":[{"type":"text","text":"1380013"},{"type":"text","text":"8000"}]}]`},
 		"tool use":       {"/v1/messages", `{"max_tokens":9,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"to":"` + v + `"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"` + v + `"}]}]`},
 		"tool":           {"/v1/messages", `{"max_tokens":9,"messages":[{"role":"user","content":"x"}],"stop_sequences":["` + v + `"],"metadata":{"user_id":"` + v + `"},"tools":[{"name":"f","description":"` + v + `","input_schema":{"type":"object"}}]`},

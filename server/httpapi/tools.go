@@ -19,29 +19,37 @@ func tools(f *fields, c *gateway.Call) {
 	if raw, ok := f.raw("function_call"); ok && raw != `"none"` && raw != `"auto"` {
 		f.unsupported("function_call", useTools)
 	}
+	offered := eachTool(f, c, "function.name", tool)
+	c.ParallelTools = parallelTools(f)
+	c.ToolChoice = toolChoice(f, offered)
+}
+
+// eachTool decodes the tools of a request, each by itself, and returns their names. name is where a tool has its own.
+func eachTool(f *fields, c *gateway.Call, name string, decode func(*fields) engine.Tool) map[string]bool {
 	items, _ := f.list("tools")
 	if len(items) > maxTools {
 		f.invalid("tools", fault.Say("value.item_count", maxTools))
 	}
-	seen := map[string]bool{}
+	offered := map[string]bool{}
 	for i, raw := range items {
 		item := f.item("tools", i, raw)
-		t := tool(item)
-		if seen[t.Name] {
-			item.invalid("function.name", fault.Say("httpapi.used_twice"))
+		t := decode(item)
+		if offered[t.Name] {
+			item.invalid(name, fault.Say("httpapi.used_twice"))
 		}
-		seen[t.Name] = true
+		offered[t.Name] = true
 		c.Tools = append(c.Tools, t)
-		f.join(item)
-		if f.err != nil {
-			return
+		if f.join(item); f.err != nil {
+			break
 		}
 	}
-	c.ParallelTools = true
-	if _, ok := f.raw("parallel_tool_calls"); ok {
-		c.ParallelTools = f.flag("parallel_tool_calls")
-	}
-	c.ToolChoice = toolChoice(f, seen)
+	return offered
+}
+
+// parallelTools decodes whether the model may make several calls; it may unless the caller says no.
+func parallelTools(f *fields) bool {
+	_, said := f.raw("parallel_tool_calls")
+	return !said || f.flag("parallel_tool_calls")
 }
 
 func tool(t *fields) engine.Tool {
@@ -53,9 +61,15 @@ func tool(t *fields) engine.Tool {
 		t.fail(fault.CodeMissing, "function")
 		return engine.Tool{}
 	}
-	out := engine.Tool{Name: functionName(fn, "name", maxNameBytes), Parameters: parameters(fn, "parameters"), Strict: fn.flag("strict")}
-	out.Description, _ = fn.text("description")
+	out := flatTool(fn, "parameters", maxNameBytes)
 	t.join(fn)
+	return out
+}
+
+// flatTool decodes a function whose members are f's own, with its schema in a field and a name of at most limit bytes.
+func flatTool(f *fields, schema string, limit int) engine.Tool {
+	out := engine.Tool{Name: functionName(f, "name", limit), Parameters: parameters(f, schema), Strict: f.flag("strict")}
+	out.Description, _ = f.text("description")
 	return out
 }
 
@@ -90,22 +104,8 @@ func toolChoice(f *fields, offered map[string]bool) engine.ToolChoice {
 	if !ok {
 		return engine.ToolChoice{}
 	}
-	needs := func() {
-		if len(offered) == 0 {
-			f.invalid("tool_choice", fault.Say("httpapi.needs_tools"))
-		}
-	}
 	if raw[0] == '"' {
-		switch mode, _ := f.text("tool_choice"); engine.ToolMode(mode) {
-		case engine.ToolAuto, engine.ToolNone:
-			return engine.ToolChoice{Mode: engine.ToolMode(mode)}
-		case engine.ToolRequired:
-			needs()
-			return engine.ToolChoice{Mode: engine.ToolRequired}
-		default:
-			f.invalid("tool_choice", fault.Say("httpapi.tool_choice"))
-			return engine.ToolChoice{}
-		}
+		return toolMode(f, offered)
 	}
 	choice, ok := f.members("tool_choice", fault.Say("type.string_or_object"))
 	if !ok {
@@ -118,14 +118,39 @@ func toolChoice(f *fields, offered map[string]bool) engine.ToolChoice {
 	if !ok {
 		choice.fail(fault.CodeMissing, "function")
 	}
-	name := fn.needText("name")
-	if fn.err == nil && !offered[name] {
-		fn.invalid("name", fault.Say("httpapi.unknown_tool"))
-	}
+	name := namedTool(fn, offered)
 	choice.join(fn)
 	f.join(choice)
-	needs()
+	needsTools(f, offered)
 	return engine.ToolChoice{Mode: engine.ToolFunction, Name: name}
+}
+
+// toolMode decodes a choice that names no tool.
+func toolMode(f *fields, offered map[string]bool) engine.ToolChoice {
+	mode, _ := f.text("tool_choice")
+	switch engine.ToolMode(mode) {
+	case engine.ToolAuto, engine.ToolNone:
+	case engine.ToolRequired:
+		needsTools(f, offered)
+	default:
+		f.invalid("tool_choice", fault.Say("httpapi.tool_choice"))
+	}
+	return engine.ToolChoice{Mode: engine.ToolMode(mode)}
+}
+
+// namedTool decodes the name of one of the tools.
+func namedTool(f *fields, offered map[string]bool) string {
+	name := f.needText("name")
+	if f.err == nil && !offered[name] {
+		f.invalid("name", fault.Say("httpapi.unknown_tool"))
+	}
+	return name
+}
+
+func needsTools(f *fields, offered map[string]bool) {
+	if len(offered) == 0 {
+		f.invalid("tool_choice", fault.Say("httpapi.needs_tools"))
+	}
 }
 
 // toolCalls decodes the calls of an earlier turn.
@@ -150,10 +175,7 @@ func toolCalls(m *fields, role string) []engine.ToolCall {
 }
 
 func toolCall(item *fields) engine.ToolCall {
-	call := engine.ToolCall{ID: item.needText("id")}
-	if len(call.ID) > maxIDBytes {
-		item.invalid("id", fault.Say("value.bytes_at_most", maxIDBytes))
-	}
+	call := engine.ToolCall{ID: itemID(item, "id")}
 	if kind, ok := item.text("type"); ok && kind != "function" {
 		item.unsupported("type", fault.Say("httpapi.functions_only"))
 	}
@@ -162,18 +184,24 @@ func toolCall(item *fields) engine.ToolCall {
 		item.fail(fault.CodeMissing, "function")
 	}
 	call.Name = functionName(fn, "name", maxNameBytes)
-	call.Arguments, ok = fn.text("arguments")
-	if !ok {
-		fn.fail(fault.CodeMissing, "arguments")
-	}
-	if strings.TrimSpace(call.Arguments) == "" {
-		call.Arguments = "{}"
-	}
-	if fn.err == nil && !isObject(call.Arguments) {
-		fn.invalid("arguments", fault.Say("httpapi.arguments"))
-	}
+	call.Arguments = arguments(fn)
 	item.join(fn)
 	return call
+}
+
+// arguments decodes those of a call: the text of an object.
+func arguments(f *fields) string {
+	text, ok := f.text("arguments")
+	if !ok {
+		f.fail(fault.CodeMissing, "arguments")
+	}
+	if strings.TrimSpace(text) == "" {
+		text = "{}"
+	}
+	if f.err == nil && !isObject(text) {
+		f.invalid("arguments", fault.Say("httpapi.arguments"))
+	}
+	return text
 }
 
 // isObject reports whether a text is a JSON object.

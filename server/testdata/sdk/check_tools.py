@@ -216,4 +216,60 @@ def _():
     assert client.files.delete(file.id).deleted
 
 
+FLAT = {"type": "function", **SEND["function"]}
+
+
+@check("a response, and its count")
+def _():
+    r = client.responses.create(model=MODEL, input="Send a greeting to " + PHONE, instructions="Be kind.", metadata={"case": "1"})
+    assert r.object == "response" and r.status == "completed" and r.output_text == "No tool." and r.error is None, r
+    assert r.instructions == "Be kind." and r.metadata == {"case": "1"} and r.tools == [] and r.tool_choice == "auto", r
+    assert r.usage.total_tokens == r.usage.input_tokens + r.usage.output_tokens > 0, r.usage
+    n = client.responses.input_tokens.count(model=MODEL, input="Send a greeting to " + PHONE, instructions="Be kind.")
+    assert n.object == "response.input_tokens" and n.input_tokens >= r.usage.input_tokens, n
+
+
+@check("a response, streamed")
+def _():
+    with client.responses.stream(model=MODEL, input="Send a greeting to " + PHONE) as stream:
+        events = list(stream)
+        r = stream.get_final_response()
+    kinds = [e.type for e in events]
+    assert kinds[0] == "response.created" and kinds[-1] == "response.completed" and "response.output_text.done" in kinds, kinds
+    assert [e.sequence_number for e in events] == list(range(len(events))) and r.output_text == "No tool.", r
+    raw = client.responses.create(model=MODEL, input="hi", stream=True)
+    assert "".join(e.delta for e in raw if e.type == "response.output_text.delta") == "No tool."
+
+
+@check("calls of a response, and their results")
+def _():
+    question = [{"role": "user", "content": "Send a greeting to " + PHONE}]
+    r = client.responses.create(model=MODEL, input=question, tools=[FLAT])
+    (call,) = [i for i in r.output if i.type == "function_call"]
+    assert call.name == "send" and json.loads(call.arguments) == {"to": PHONE, "text": 'hi "you"'}, call
+    history = question + [i.model_dump(exclude_none=True) for i in r.output]
+    history.append({"type": "function_call_output", "call_id": call.call_id, "output": "sent to " + PHONE})
+    assert client.responses.create(model=MODEL, input=history, tools=[FLAT]).output_text == f"It was sent to {PHONE}."
+    with client.responses.stream(model=MODEL, input=question, tools=[FLAT, {"type": "function", "name": "log", "parameters": {"type": "object"}}]) as stream:
+        done = [e for e in stream if e.type == "response.function_call_arguments.done"]
+        final = stream.get_final_response()
+    assert [e.name for e in done] == ["send", "log"] and [i.name for i in final.output] == ["send", "log"], final
+
+
+@check("a response, parsed")
+def _():
+    r = client.responses.parse(model=MODEL, input="Send a greeting to " + PHONE, text_format=Person)
+    assert r.output_parsed.phones == [PHONE], r
+
+
+@check("a response is refused by name")
+def _():
+    try:
+        client.responses.create(model=MODEL, input="hi", tools=[{"type": "web_search"}])
+    except openai.BadRequestError as e:
+        assert (e.code, e.param) == ("unsupported_parameter", "tools[0].type"), e
+    else:
+        raise AssertionError("a tool that is none was taken")
+
+
 print("all checks passed")
