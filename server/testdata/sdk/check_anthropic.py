@@ -168,9 +168,9 @@ def _():
 @check("every class of error")
 def _():
     refused(anthropic.AuthenticationError, "authentication_error", "invalid_api_key", key="wrong")
-    refused(anthropic.AuthenticationError, "authentication_error", "invalid_api_key", key=os.environ["DEAD_KEY"])
+    refused(anthropic.AuthenticationError, "authentication_error", "expired_api_key", key=os.environ["DEAD_KEY"])
     refused(anthropic.NotFoundError, "not_found_error", "model_not_found", "model", model="nope")
-    refused(anthropic.BadRequestError, "invalid_request_error", "invalid_value", "temperature", temperature=3)
+    refused(anthropic.BadRequestError, "invalid_request_error", "invalid_value", "temperature", extra_body={"temperature": 3})
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
     refused(anthropic.BadRequestError, "invalid_request_error", "unsupported_parameter", "messages[0].content[0].type", messages=[{"role": "user", "content": [image]}])
     e = refused(anthropic.APIStatusError, "billing_error", "project_spend_limit_exceeded", key=os.environ["SPENT_KEY"])
