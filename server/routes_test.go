@@ -127,23 +127,27 @@ func TestRouteRoleMatrix(t *testing.T) {
 			t.Errorf("%s %s with a key: %d", route.Method, path, got)
 		}
 	}
-	if n := len(in.scripted.Requests()); n != 2 {
-		t.Errorf("the engine was asked %d times, want 2: once each for the key's chat and completion", n)
+	if n := len(in.scripted.Requests()); n != 4 {
+		t.Errorf("the engine was asked %d times, want 4: once each for the key's chat, completion, response and message", n)
 	}
 }
 
 // dataBodies are well-formed bodies: decoding, the first step, comes before the question who asks.
 var dataBodies = map[string]any{
-	"/v1/chat/completions": map[string]any{"model": "scripted", "messages": []any{map[string]any{"role": "user", "content": "hello"}}},
-	"/v1/completions":      map[string]any{"model": "scripted", "prompt": "hello"},
-	"/v1/embeddings":       map[string]any{"model": "scripted", "input": "hello"},
-	"/v1/rerank":           map[string]any{"model": "scripted", "query": "hello", "documents": []any{"hello"}},
-	"/rerank":              map[string]any{"model": "scripted", "query": "hello", "documents": []any{"hello"}},
-	"/v1/score":            map[string]any{"model": "scripted", "text_1": "hello", "text_2": "hello"},
-	"/v1/rag/search":       map[string]any{"collection": "none", "query": "hello"},
-	"/v1/rag/passages":     map[string]any{"collection": "none", "document_id": "none", "version": "v1", "chunk": 0},
+	"/v1/chat/completions":       map[string]any{"model": "scripted", "messages": []any{map[string]any{"role": "user", "content": "hello"}}},
+	"/v1/completions":            map[string]any{"model": "scripted", "prompt": "hello"},
+	"/v1/responses":              map[string]any{"model": "scripted", "input": "hello"},
+	"/v1/responses/input_tokens": map[string]any{"model": "scripted", "input": "hello"},
+	"/v1/messages":               map[string]any{"model": "scripted", "max_tokens": 9, "messages": []any{map[string]any{"role": "user", "content": "hello"}}},
+	"/v1/messages/count_tokens":  map[string]any{"model": "scripted", "messages": []any{map[string]any{"role": "user", "content": "hello"}}},
+	"/v1/embeddings":             map[string]any{"model": "scripted", "input": "hello"},
+	"/v1/rerank":                 map[string]any{"model": "scripted", "query": "hello", "documents": []any{"hello"}},
+	"/rerank":                    map[string]any{"model": "scripted", "query": "hello", "documents": []any{"hello"}},
+	"/v1/score":                  map[string]any{"model": "scripted", "text_1": "hello", "text_2": "hello"},
+	"/v1/rag/search":             map[string]any{"collection": "none", "query": "hello"},
+	"/v1/rag/passages":           map[string]any{"collection": "none", "document_id": "none", "version": "v1", "chunk": 0},
 
-	"/v1/files": nil, "/v1/files/:id": nil, "/v1/batches/:id/cancel": nil,
+	"/v1/responses/:id": nil, "/v1/files": nil, "/v1/files/:id": nil, "/v1/batches/:id/cancel": nil,
 	"/v1/batches": map[string]any{"input_file_id": "none", "endpoint": "/v1/embeddings", "completion_window": "24h"},
 }
 

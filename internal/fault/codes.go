@@ -7,17 +7,18 @@ type Code string
 const (
 	CodeInternal Code = "internal_error"
 
-	CodeInvalidJSON      Code = "invalid_json"
-	CodeInvalidUTF8      Code = "invalid_utf8"
-	CodeInvalidType      Code = "invalid_type"
-	CodeInvalidValue     Code = "invalid_value"
-	CodeMissing          Code = "missing_required_parameter"
-	CodeUnsupported      Code = "unsupported_parameter"
-	CodeContextLength    Code = "context_length_exceeded"
-	CodeModelNotCapable  Code = "model_not_capable"
-	CodeInvalidDocument  Code = "invalid_document"
-	CodeInvalidPolicy    Code = "invalid_policy"
-	CodeInvalidPriceBook Code = "invalid_price_book"
+	CodeInvalidJSON       Code = "invalid_json"
+	CodeInvalidUTF8       Code = "invalid_utf8"
+	CodeInvalidType       Code = "invalid_type"
+	CodeInvalidValue      Code = "invalid_value"
+	CodeMissing           Code = "missing_required_parameter"
+	CodeUnsupported       Code = "unsupported_parameter"
+	CodeContextLength     Code = "context_length_exceeded"
+	CodeModelNotCapable   Code = "model_not_capable"
+	CodeInvalidDocument   Code = "invalid_document"
+	CodeInvalidPolicy     Code = "invalid_policy"
+	CodeInvalidPriceBook  Code = "invalid_price_book"
+	CodeIdempotencyReused Code = "idempotency_key_reused"
 
 	CodeInvalidKey     Code = "invalid_api_key"
 	CodeExpiredKey     Code = "expired_api_key"
@@ -62,12 +63,13 @@ const (
 	CodeInvitation         Code = "invalid_invitation"
 	CodeMethodNotAllowed   Code = "method_not_allowed"
 
-	CodeConflict        Code = "conflict"
-	CodeExists          Code = "already_exists"
-	CodePolicyChanged   Code = "policy_changed"
-	CodeConflictingRole Code = "conflicting_roles"
-	CodeHeld            Code = "legal_hold"
-	CodeCandidateLacks  Code = "candidate_lacks"
+	CodeConflict          Code = "conflict"
+	CodeExists            Code = "already_exists"
+	CodePolicyChanged     Code = "policy_changed"
+	CodeConflictingRole   Code = "conflicting_roles"
+	CodeHeld              Code = "legal_hold"
+	CodeRequestInProgress Code = "request_in_progress"
+	CodeCandidateLacks    Code = "candidate_lacks"
 
 	CodeBodyTooLarge Code = "request_too_large"
 	CodeTooDeep      Code = "nesting_too_deep"
@@ -117,17 +119,18 @@ const (
 var kinds = map[Code]Kind{
 	CodeInternal: Internal,
 
-	CodeInvalidJSON:      Invalid,
-	CodeInvalidUTF8:      Invalid,
-	CodeInvalidType:      Invalid,
-	CodeInvalidValue:     Invalid,
-	CodeMissing:          Invalid,
-	CodeUnsupported:      Invalid,
-	CodeContextLength:    Invalid,
-	CodeModelNotCapable:  Invalid,
-	CodeInvalidDocument:  Invalid,
-	CodeInvalidPolicy:    Invalid,
-	CodeInvalidPriceBook: Invalid,
+	CodeInvalidJSON:       Invalid,
+	CodeInvalidUTF8:       Invalid,
+	CodeInvalidType:       Invalid,
+	CodeInvalidValue:      Invalid,
+	CodeMissing:           Invalid,
+	CodeUnsupported:       Invalid,
+	CodeContextLength:     Invalid,
+	CodeModelNotCapable:   Invalid,
+	CodeInvalidDocument:   Invalid,
+	CodeInvalidPolicy:     Invalid,
+	CodeInvalidPriceBook:  Invalid,
+	CodeIdempotencyReused: Invalid,
 
 	CodeInvalidKey:     Unauthenticated,
 	CodeExpiredKey:     Unauthenticated,
@@ -172,12 +175,13 @@ var kinds = map[Code]Kind{
 	CodeInvitation:         NotFound,
 	CodeMethodNotAllowed:   Method,
 
-	CodeConflict:        Conflict,
-	CodeExists:          Conflict,
-	CodePolicyChanged:   Conflict,
-	CodeConflictingRole: Conflict,
-	CodeHeld:            Conflict,
-	CodeCandidateLacks:  Conflict,
+	CodeConflict:          Conflict,
+	CodeExists:            Conflict,
+	CodePolicyChanged:     Conflict,
+	CodeConflictingRole:   Conflict,
+	CodeHeld:              Conflict,
+	CodeRequestInProgress: Conflict,
+	CodeCandidateLacks:    Conflict,
 
 	CodeBodyTooLarge: TooLarge,
 	CodeTooDeep:      TooLarge,
