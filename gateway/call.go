@@ -38,6 +38,9 @@ const (
 	ActionBatch       Action = "batches.create"
 	ActionReadBatches Action = "batches.read"
 	ActionCancelBatch Action = "batches.cancel"
+
+	ActionReadResponse   Action = "responses.read"
+	ActionDeleteResponse Action = "responses.delete"
 )
 
 // Call is one request, decoded from its dialect. The pipeline owns it from the moment it is handed over and leaves it as it came; masking works

@@ -69,6 +69,9 @@ func (c Config) MaxDuration() time.Duration {
 	return c.Timeout + c.SettleTimeout
 }
 
+// TotalTimeout is the most time that a request has.
+func (c Config) TotalTimeout() time.Duration { return c.withDefaults().Timeout }
+
 func (c Config) withDefaults() Config {
 	set := func(v *int, d int) {
 		if *v == 0 {

@@ -124,7 +124,8 @@ func purpose(a Action) fault.Phrase {
 	case ActionScore:
 		return fault.Say("gateway.scores")
 	case ActionChat, ActionCount, ActionSearch, ActionPassage, ActionIngest, ActionModels,
-		ActionStoreFile, ActionReadFiles, ActionReadContent, ActionDeleteFile, ActionBatch, ActionReadBatches, ActionCancelBatch:
+		ActionStoreFile, ActionReadFiles, ActionReadContent, ActionDeleteFile, ActionBatch, ActionReadBatches, ActionCancelBatch,
+		ActionReadResponse, ActionDeleteResponse:
 	}
 	return fault.Say("gateway.chat")
 }

@@ -55,7 +55,8 @@ type Head struct {
 	Steps     audit.Steps   // before the engine was asked
 	Embedding time.Duration // of Steps.Retrieve: an engine's time for the vectors of the question, and the wait for it
 
-	PromptTokens int // as the engine has counted them before it began; 0 where it could not
+	Subject      string // digest of the person whom the call is about
+	PromptTokens int    // as the engine has counted them before it began; 0 where it could not
 }
 
 // Overhead is the time that the call's own steps took before the engine was asked, without the time of engines, the one

@@ -31,6 +31,7 @@ import (
 	"github.com/sluice-project/sluice/gateway/instances"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/reconcile"
+	"github.com/sluice-project/sluice/gateway/replies"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
@@ -84,6 +85,7 @@ type parts struct {
 	rag        *rag.Service // nil without an embedding model
 	files      *files.Store
 	batches    *batch.Service
+	replies    *replies.Store
 	askLine    batch.Ask // of the edge, which is built last
 	router     *route.Router
 	limits     *limit.Limiter
@@ -238,6 +240,7 @@ func (p *parts) buildEraser(command bool) {
 		cfg.Forget = p.forget
 		p.audit.WhenErased(p.forget)
 	}
+	cfg.Beside = replies.EraseSubject
 	p.eraser = erasure.New(cfg)
 }
 
@@ -413,6 +416,7 @@ func (p *parts) loops() []loop {
 		{"offboardings", p.offboard.Run},
 		{"files", p.files.Run},
 		{"batches", p.batches.Run},
+		{"replies", p.replies.Run},
 	}
 	if p.rag != nil {
 		out = append(out, loop{"retrieval", p.rag.Run})

@@ -69,7 +69,7 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 	if err != nil {
 		return nil, err
 	}
-	api.Keep(p.files, p.batches)
+	api.Keep(p.files, p.batches, p.replies)
 	api.Register(engine)
 	p.askLine = api.Asker(engine)
 	if p.cfg.Operations.Listen != "" {

@@ -18,12 +18,11 @@ const retryAfter = time.Second
 
 // Attempt is a request that brings a key.
 type Attempt struct {
-	ID      string // of the request
-	Tenant  string
-	Caller  string // whose key it is: another caller's is another
-	Subject string // digest of the person it is for; "" for nobody known
-	Key     string // as the caller spells it
-	Asked   []byte // what is asked: the same key never stands for something else
+	ID     string // of the request
+	Tenant string
+	Caller string // whose key it is: another caller's is another
+	Key    string // as the caller spells it
+	Asked  []byte // what is asked: the same key never stands for something else
 }
 
 // Claim is the right to answer a request. It ends with Keep or Release.
@@ -37,7 +36,7 @@ type Claim struct {
 func (s *Store) Claim(ctx context.Context, a Attempt) (claim *Claim, answer []byte, err error) {
 	now := s.now()
 	mine := replyRow{
-		ID: "once_" + s.digest("replies/key/v1", a.Tenant, a.Caller, a.Key), Tenant: a.Tenant, Owner: a.Caller, Subject: a.Subject,
+		ID: "once_" + s.digest("replies/key/v1", a.Tenant, a.Caller, a.Key), Tenant: a.Tenant, Owner: a.Caller,
 		Request: s.digest("replies/request/v1", a.Tenant, string(a.Asked)), Claim: a.ID, Wrapped: []byte{}, Sealed: []byte{},
 		CreatedAt: now.UnixMicro(), ExpiresAt: now.Add(s.cfg.ClaimLife).UnixMicro(),
 	}
@@ -60,7 +59,8 @@ func (s *Store) Claim(ctx context.Context, a Attempt) (claim *Claim, answer []by
 	switch {
 	case errors.Is(err, gorm.ErrRecordNotFound): // it was removed meanwhile
 		return nil, nil, fault.New(fault.CodeRequestInProgress).WithRetryAfter(retryAfter)
-	case err != nil:
+	case err != nil: // it may have been carried out all the same, and nobody will answer
+		_ = (&Claim{s, mine}).Release(context.WithoutCancel(ctx))
 		return nil, nil, database.Unavailable("look for an earlier answer", err)
 	case there.ID == "":
 		return &Claim{s, mine}, nil, nil
@@ -79,15 +79,16 @@ func (s *Store) digest(label string, parts ...string) string {
 	return hex.EncodeToString(s.cfg.Keys.MAC(label, parts...)[:16])
 }
 
-// Keep keeps the answer. It is durable when Keep returns. An error leaves the claim to its time.
-func (c *Claim) Keep(ctx context.Context, answer []byte) error {
+// Keep keeps the answer, which was made for a person with this digest, "" for nobody known. It is durable when Keep returns. An error leaves the claim
+// to its time.
+func (c *Claim) Keep(ctx context.Context, subject string, answer []byte) error {
 	row := c.row
 	err := c.s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := c.s.seal(tx, &row, answer); err != nil {
 			return err
 		}
 		res := c.mine(tx).Updates(map[string]any{
-			"claim": "", "suite": row.Suite, "epoch": row.Epoch, "wrapped": row.Wrapped, "sealed": row.Sealed, "expires_at": c.s.now().Add(c.s.cfg.Life).UnixMicro(),
+			"claim": "", "subject": subject, "suite": row.Suite, "epoch": row.Epoch, "wrapped": row.Wrapped, "sealed": row.Sealed, "expires_at": c.s.now().Add(c.s.cfg.Life).UnixMicro(),
 		})
 		if res.Error == nil && res.RowsAffected == 0 {
 			return errors.New("the claim of the request is gone: it took too long, or the person or the tenant was erased")

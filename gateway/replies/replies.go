@@ -173,7 +173,9 @@ func (s *Store) Delete(ctx context.Context, o Owner, id string) error {
 	return database.Unavailable("remove an answer", err)
 }
 
-func notFound(id string) error { return fault.New(fault.CodeNotFound, id) }
+func notFound(id string) error {
+	return fault.New(fault.CodeNotFound, fault.Say("thing.response"), id)
+}
 
 // EraseSubject removes, in the transaction, all answers that were made for a person of a tenant, and returns how many there were.
 func EraseSubject(tx *gorm.DB, tenant, subject string) (int64, error) {

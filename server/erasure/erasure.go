@@ -49,11 +49,13 @@ type Config struct {
 	Values    *pseudonym.Store
 	Approvals *approval.Store
 	Keys      *keyring.Ring
-	Forget    func(tenant string) // the tenant's part of the caches in this process; nil if there are none
-	Remote    bool                // there are engines outside, which may keep what they were sent
-	Spill     bool                // the engine has a spill file
-	Log       bool                // the database has a log that is not ours to empty
-	Command   bool                // this is a command, and servers may run beside it
+	// Beside removes, in the transaction, what else was made for a person, and returns how much; nil if there is nothing.
+	Beside  func(tx *gorm.DB, tenant, subject string) (int64, error)
+	Forget  func(tenant string) // the tenant's part of the caches in this process; nil if there are none
+	Remote  bool                // there are engines outside, which may keep what they were sent
+	Spill   bool                // the engine has a spill file
+	Log     bool                // the database has a log that is not ours to empty
+	Command bool                // this is a command, and servers may run beside it
 	// Tenant refuses a tenant that is not there, with CodeNotFound.
 	Tenant func(ctx context.Context, id string) error
 }

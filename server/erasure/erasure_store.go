@@ -35,11 +35,22 @@ func (w *deletion) Destroy(tx *gorm.DB) (map[string]string, error) {
 	if err := w.removal.Delete(tx); err != nil {
 		return nil, err
 	}
-	var err error
+	answers, err := w.destroyBeside(tx)
+	if err != nil {
+		return nil, err
+	}
 	if w.stays, err = w.eraser.remainders(tx.Statement.Context, tx, w.target, w.records, w.removal.Found); err != nil {
 		return nil, err
 	}
-	return map[string]string{"values": number(w.removal.Found.Values), "conversations": number(w.removal.Found.Scopes), "stays": Codes(w.stays)}, nil
+	return map[string]string{"values": number(w.removal.Found.Values), "conversations": number(w.removal.Found.Scopes), "answers": number(answers), "stays": Codes(w.stays)}, nil
+}
+
+// destroyBeside removes what else was made for the person.
+func (w *deletion) destroyBeside(tx *gorm.DB) (int64, error) {
+	if w.target.Conversation != nil || w.eraser.cfg.Beside == nil {
+		return 0, nil
+	}
+	return w.eraser.cfg.Beside(tx, w.target.Tenant, w.target.Subject)
 }
 
 // destroy is Destroy where nobody certifies it.

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/batch"
 	"github.com/sluice-project/sluice/gateway/files"
+	"github.com/sluice-project/sluice/gateway/replies"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
@@ -40,13 +41,17 @@ type Config struct {
 	KeepAlive time.Duration `koanf:"keep_alive"`
 	// WriteTimeout is how long a client may take to accept one event or reply; 0 means 30 seconds.
 	WriteTimeout time.Duration `koanf:"write_timeout"`
+	// KeepAnswers is how long responses, and answers to requests with an idempotency key, are kept; 0 means 24 hours.
+	KeepAnswers time.Duration `koanf:"keep_answers"`
+	// ForgetResponses keeps no response, whatever the caller says of store: nothing can go on from one.
+	ForgetResponses bool `koanf:"forget_responses"`
 	// TrustedProxies lists addresses or networks whose X-Forwarded-For is believed; empty believes nobody.
 	TrustedProxies []string `koanf:"trusted_proxies"`
 }
 
 // Validate reports what is wrong with the configuration.
 func (c Config) Validate() error {
-	if c.MaxBodyBytes < 0 || c.MaxInFlightBytes < 0 || c.MaxInFlightPerTenant < 0 || c.MaxInFlightPerKey < 0 || c.MaxDepth < 0 || c.KeepAlive < 0 || c.WriteTimeout < 0 {
+	if c.MaxBodyBytes < 0 || c.MaxInFlightBytes < 0 || c.MaxInFlightPerTenant < 0 || c.MaxInFlightPerKey < 0 || c.MaxDepth < 0 || c.KeepAlive < 0 || c.WriteTimeout < 0 || c.KeepAnswers < 0 {
 		return errors.New("limits and times: must not be negative")
 	}
 	c = c.withDefaults()
@@ -62,7 +67,13 @@ func (c Config) Validate() error {
 // BodyLimit is the most bytes that the body of a request may have.
 func (c Config) BodyLimit() int64 { return c.withDefaults().MaxBodyBytes }
 
+// AnswerLife is how long answers are kept.
+func (c Config) AnswerLife() time.Duration { return c.withDefaults().KeepAnswers }
+
 func (c Config) withDefaults() Config {
+	if c.KeepAnswers == 0 {
+		c.KeepAnswers = 24 * time.Hour
+	}
 	if c.MaxBodyBytes == 0 {
 		c.MaxBodyBytes = 4 << 20
 	}
@@ -119,6 +130,9 @@ func table() []row {
 		{Route{http.MethodPost, "/v1/completions", access.InferenceGenerate}, gateway.ActionCompletion, (*API).completion},
 		{Route{http.MethodPost, "/v1/responses", access.InferenceGenerate}, gateway.ActionChat, (*API).response},
 		{Route{http.MethodPost, "/v1/responses/input_tokens", access.InferenceGenerate}, gateway.ActionCount, (*API).countResponse},
+		{Route{http.MethodGet, "/v1/responses/:id", access.InferenceGenerate}, gateway.ActionReadResponse, (*API).showResponse},
+		{Route{http.MethodGet, "/v1/responses/:id/input_items", access.InferenceGenerate}, gateway.ActionReadResponse, (*API).responseInput},
+		{Route{http.MethodDelete, "/v1/responses/:id", access.InferenceGenerate}, gateway.ActionDeleteResponse, (*API).deleteResponse},
 		{Route{http.MethodPost, "/v1/messages", access.InferenceGenerate}, gateway.ActionChat, (*API).message},
 		{Route{http.MethodPost, "/v1/messages/count_tokens", access.InferenceGenerate}, gateway.ActionCount, (*API).countMessage},
 		{Route{http.MethodPost, "/v1/embeddings", access.InferenceEmbed}, gateway.ActionEmbed, (*API).embedding},
@@ -166,6 +180,7 @@ type API struct {
 	now      func() time.Time
 	files    *files.Store   // nil: their routes are not there
 	batches  *batch.Service // the same
+	replies  *replies.Store // nil: no answer is kept
 }
 
 // New returns the edge of a pipeline. reg may be nil.
@@ -213,7 +228,13 @@ func (a *API) Register(r gin.IRouter) {
 			call.Plane = identity.DataPlane
 			call.Route = row.Method + " " + strings.TrimSuffix(row.Path, "/*id")
 			call.Action = row.action
-			if err := a.answer(c, call, row.handle); err != nil {
+			defer a.releaseClaim(c)
+			err := a.answer(c, call, row.handle)
+			var again *replayed
+			switch {
+			case errors.As(err, &again):
+				a.replay(c, again)
+			case err != nil:
 				a.WriteError(c, err)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // chat answers POST /v1/chat/completions.
@@ -32,6 +33,9 @@ func (a *API) generate(c *gin.Context, who identity.Principal, call *gateway.Cal
 	if err != nil {
 		return err
 	}
+	if opt.stream && claimOf(c) != nil {
+		return fault.New(fault.CodeUnsupported, headerIdempotencyKey, fault.Say("httpapi.idempotent_stream")).WithParam(headerIdempotencyKey)
+	}
 	call.Blocking = !opt.stream
 	reply, err := a.pipeline.Chat(c.Request.Context(), call)
 	if err != nil {
@@ -41,6 +45,7 @@ func (a *API) generate(c *gin.Context, who identity.Principal, call *gateway.Cal
 	if opt.stream {
 		return a.streamed(c, reply, s, opt)
 	}
+	c.Set(keySubject, reply.Subject)
 	answer, err := reply.Collect()
 	if err != nil {
 		return &withHead{reply.Head, err}

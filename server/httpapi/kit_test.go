@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -50,6 +51,7 @@ type kit struct {
 	logs   *lockedBuffer
 	fail   map[string]error
 	deny   access.Permission
+	tenant string // of the caller; "" is acme
 
 	mu     sync.Mutex
 	events []audit.Event
@@ -130,7 +132,7 @@ func (k *kit) Authenticate(_ context.Context, _ identity.Plane, credential, _ st
 	if credential != goodKey {
 		return identity.Principal{}, fault.New(fault.CodeInvalidKey)
 	}
-	return identity.Principal{Tenant: "acme", Kind: "key", ID: "k1"}, nil
+	return identity.Principal{Tenant: cmp.Or(k.tenant, "acme"), Kind: "key", ID: "k1"}, nil
 }
 
 func (k *kit) Allow(_ identity.Principal, perm access.Permission, _ string) error {

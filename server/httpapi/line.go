@@ -67,11 +67,12 @@ func serve(handler http.Handler, w http.ResponseWriter, r *http.Request) (err er
 
 // cut is what a line is told whose answer broke off.
 func (a *API) cut(q batch.Request, cause error) batch.Response {
-	body, err := encode(errorBody(fault.Wrap(cause, fault.CodeInternal), acceptLanguage(q.Language)))
+	status, refusal := openAIRefusal(fault.Public(fault.Wrap(cause, fault.CodeInternal)), acceptLanguage(q.Language), q.ID)
+	body, err := encode(refusal)
 	if err != nil {
 		body = []byte("{}")
 	}
-	return batch.Response{Status: http.StatusInternalServerError, Header: http.Header{}, Body: body}
+	return batch.Response{Status: status, Header: http.Header{}, Body: body}
 }
 
 // answerWriter keeps an answer in memory. It takes deadlines and needs none.

@@ -207,6 +207,9 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
+// contentJSON is the content type of replies.
+const contentJSON = "application/json; charset=utf-8"
+
 func (a *API) writeJSON(c *gin.Context, status int, v any) {
 	b, err := encode(v)
 	if err != nil { // every value rendered here can be encoded, so this is a bug of ours
@@ -214,8 +217,11 @@ func (a *API) writeJSON(c *gin.Context, status int, v any) {
 		c.Status(http.StatusInternalServerError)
 		return
 	}
+	if status == http.StatusOK {
+		a.keepAnswer(c, b)
+	}
 	a.deadline(c)
-	c.Data(status, "application/json; charset=utf-8", b)
+	c.Data(status, contentJSON, b)
 }
 
 // deadline gives the client a fresh time to accept what is written next.

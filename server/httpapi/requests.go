@@ -36,8 +36,9 @@ type options struct {
 	stream       bool
 	includeUsage bool
 	base64       bool
-	stops        []string       // as the caller spells them
-	asked        *responseAsked // of a response
+	stops        []string                           // as the caller spells them
+	asked        *responseAsked                     // of a response
+	keep         func(id string, response any) bool // the same; nil: it is not kept
 }
 
 // chatCall decodes POST /v1/chat/completions.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -78,6 +79,9 @@ type responsePart struct {
 	Logprobs    *[]openai.TokenLogprob `json:"logprobs,omitempty"`
 }
 
+// responseIDPrefix is what ids of responses begin with.
+const responseIDPrefix = "resp_"
+
 // The types of items and of their parts, and the states of items and of responses.
 const (
 	itemMessage      = "message"
@@ -110,6 +114,7 @@ func (responseShape) whole(r *gateway.Reply, a *gateway.Answer, opt options) any
 type responseBuilder struct {
 	reply *gateway.Reply
 	asked *responseAsked
+	keep  func(id string, response any) bool // nil: it is not kept
 	items []*builtItem
 	calls []*builtItem // those among the items
 }
@@ -135,7 +140,7 @@ type builtPart struct {
 }
 
 func newResponseBuilder(r *gateway.Reply, opt options) *responseBuilder {
-	return &responseBuilder{reply: r, asked: opt.asked}
+	return &responseBuilder{reply: r, asked: opt.asked, keep: opt.keep}
 }
 
 // last is the last item, if it is of the kind.
@@ -266,7 +271,7 @@ func (p *builtPart) render() responsePart {
 // object renders the response in a state, with its items.
 func (b *responseBuilder) object(status, itemStatus string) *responseObject {
 	out := &responseObject{
-		ID: "resp_" + strings.ReplaceAll(b.reply.Request, "-", ""), Object: "response", CreatedAt: b.reply.Created.Unix(), Status: status, Model: string(b.reply.Model),
+		ID: responseIDPrefix + strings.ReplaceAll(b.reply.Request, "-", ""), Object: "response", CreatedAt: b.reply.Created.Unix(), Status: status, Model: string(b.reply.Model),
 		Output: make([]responseItem, len(b.items)), ServiceTier: tierOf(b.reply.Class), responseAsked: b.asked,
 	}
 	for i, it := range b.items {
@@ -275,7 +280,7 @@ func (b *responseBuilder) object(status, itemStatus string) *responseObject {
 	return out
 }
 
-// ended renders the response whose answer has ended, with our extension.
+// ended renders the response whose answer has ended, with our extension, and keeps it where it is to be kept.
 func (b *responseBuilder) ended(why engine.Finish, u engine.Usage) *responseObject {
 	status, reason := endOf(why)
 	out := b.object(status, status)
@@ -283,6 +288,9 @@ func (b *responseBuilder) ended(why engine.Finish, u engine.Usage) *responseObje
 		out.IncompleteDetails = &incompleteDetails{reason}
 	}
 	out.Usage, out.Sluice = responseUsageOf(u), extend(b.reply.Head, b.reply.Summary())
+	if b.keep != nil && !b.keep(out.ID, out) {
+		out.Store = json.RawMessage("false")
+	}
 	return out
 }
 

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 
 	"github.com/gin-gonic/gin"
 
@@ -17,7 +18,16 @@ const includeLogprobs = `"message.output_text.logprobs"`
 
 // response answers POST /v1/responses.
 func (a *API) response(c *gin.Context, who identity.Principal, call *gateway.Call) error {
-	return a.generate(c, who, call, responseCall, responseShape{})
+	decode := func(f *fields, _ int, call *gateway.Call) (options, error) {
+		before := a.previous(c, who, f)
+		o := responseCall(f, before, call)
+		if f.err == nil {
+			o.keep = a.keeper(c, who, f, before)
+			o.asked.Store = json.RawMessage(strconv.FormatBool(o.keep != nil))
+		}
+		return o, f.err
+	}
+	return a.generate(c, who, call, decode, responseShape{})
 }
 
 // countResponse answers POST /v1/responses/input_tokens.
@@ -27,8 +37,9 @@ func (a *API) countResponse(c *gin.Context, who identity.Principal, call *gatewa
 	if err != nil {
 		return err
 	}
-	if err := countResponseCall(f, call); err != nil {
-		return err
+	responseBody(f, a.previous(c, who, f), call)
+	if f.err != nil {
+		return f.err
 	}
 	reply, err := a.pipeline.Count(c.Request.Context(), call)
 	if err != nil {
@@ -43,9 +54,9 @@ func (a *API) countResponse(c *gin.Context, who identity.Principal, call *gatewa
 	return nil
 }
 
-// responseCall decodes POST /v1/responses.
-func responseCall(f *fields, _ int, c *gateway.Call) (options, error) {
-	responseBody(f, c)
+// responseCall decodes POST /v1/responses, which goes on from items of earlier ones.
+func responseCall(f *fields, before []json.RawMessage, c *gateway.Call) options {
+	responseBody(f, before, c)
 	c.Temperature, c.TopP = f.number("temperature", 0, 2), topP(f)
 	if n := f.integer("max_output_tokens", 1, maxTokens); n != nil {
 		limit := int(*n)
@@ -59,22 +70,17 @@ func responseCall(f *fields, _ int, c *gateway.Call) (options, error) {
 		so.flag("include_obfuscation")
 		f.join(so)
 	}
-	return o, f.err
-}
-
-// countResponseCall decodes POST /v1/responses/input_tokens: a request without what only an answer needs.
-func countResponseCall(f *fields, c *gateway.Call) error {
-	responseBody(f, c)
-	return f.err
+	return o
 }
 
 // responseBody decodes what a response and its count share: all that becomes part of the prompt, and what cannot be honoured.
-func responseBody(f *fields, c *gateway.Call) {
+func responseBody(f *fields, before []json.RawMessage, c *gateway.Call) {
 	c.Model = model(f)
 	m := &conversationOf{}
 	if text, _ := f.text("instructions"); text != "" {
 		m.add("instructions", engine.Message{Role: "system", Content: text})
 	}
+	m.items(f, before)
 	m.input(f)
 	c.Messages, c.Places = m.out, m.places
 	responseTools(f, c)
@@ -93,7 +99,7 @@ func responseBody(f *fields, c *gateway.Call) {
 	if t, ok := f.text("truncation"); ok && t != "disabled" {
 		f.unsupported("truncation", fault.Say("httpapi.truncation"))
 	}
-	for _, field := range []string{"conversation", "prompt", "context_management", "previous_response_id"} {
+	for _, field := range []string{"conversation", "prompt", "context_management"} {
 		if _, ok := f.raw(field); ok {
 			f.unsupported(field, fault.Say("httpapi.leave_out"))
 		}

@@ -33,6 +33,7 @@ type sse struct {
 }
 
 func (a *API) stream(c *gin.Context, head gateway.Head) *sse {
+	c.Set(keySubject, head.Subject)
 	s := &sse{a: a, c: c, form: &a.dialect(c).stream, head: head}
 	s.mu.Lock()
 	defer s.mu.Unlock()

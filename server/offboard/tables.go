@@ -42,6 +42,7 @@ func rows() []part {
 		{"file_chunks", ofBlobs},
 		{"file_blobs", ofTenant},
 		{"file_tenants", ofTenant},
+		{"reply_replies", ofTenant},
 		{"rag_chunks", ofDocuments},
 		{"rag_documents", ofCollection},
 		{"rag_collections", ofTenant},
