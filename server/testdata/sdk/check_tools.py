@@ -272,4 +272,39 @@ def _():
         raise AssertionError("a tool that is none was taken")
 
 
+@check("a response goes on from an earlier one")
+def _():
+    first = client.responses.create(model=MODEL, input="Send a greeting to " + PHONE, tools=[FLAT])
+    (call,) = [i for i in first.output if i.type == "function_call"]
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": "sent to " + PHONE}
+    second = client.responses.create(model=MODEL, input=[result], previous_response_id=first.id)
+    assert second.output_text == f"It was sent to {PHONE}." and second.previous_response_id == first.id, second
+    assert client.responses.retrieve(second.id).output_text == second.output_text
+    items = client.responses.input_items.list(second.id).data
+    assert [i.type for i in items] == ["function_call_output"], items
+    client.responses.delete(second.id)
+    for act in (lambda: client.responses.retrieve(second.id), lambda: client.responses.create(model=MODEL, input="x", previous_response_id=second.id)):
+        try:
+            act()
+        except openai.NotFoundError as e:
+            assert e.code == "not_found", e
+        else:
+            raise AssertionError("a response that was deleted was found")
+    forgotten = client.responses.create(model=MODEL, input="hi", store=False)
+    try:
+        client.responses.retrieve(forgotten.id)
+    except openai.NotFoundError:
+        pass
+    else:
+        raise AssertionError("a response that was not to be stored was found")
+
+
+@check("one answer for one key")
+def _():
+    once = {"Idempotency-Key": "key-" + str(time.time())}
+    first = client.chat.completions.with_raw_response.create(model=MODEL, messages=ASK, extra_headers=once)
+    again = client.chat.completions.with_raw_response.create(model=MODEL, messages=ASK, extra_headers=once)
+    assert again.parse().id == first.parse().id and again.headers["idempotent-replayed"] == "true"
+
+
 print("all checks passed")
