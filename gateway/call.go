@@ -95,6 +95,9 @@ type Call struct {
 	ToolChoice    engine.ToolChoice
 	ParallelTools bool
 
+	// FieldNames is what the dialect calls fields of Sampling, for errors; those that it leaves out have their own names.
+	FieldNames map[string]string
+
 	// Format constrains the answer; FormatField is the field that asked for it, for errors.
 	Format      *engine.Format
 	FormatField string

@@ -25,6 +25,9 @@ func (c *Call) unsupported(why capability.Reason) error {
 	case capability.Tools:
 		field = c.toolsField()
 	default:
+		if name, ok := c.FieldNames[field]; ok {
+			field = name
+		}
 	}
 	return fault.New(fault.CodeUnsupported, field, why.Phrase()).WithParam(field)
 }
@@ -33,7 +36,7 @@ func (c *Call) unsupported(why capability.Reason) error {
 func (c *Call) toolsField() string {
 	for i := range c.Messages {
 		if len(c.Tools) == 0 && len(c.Messages[i].ToolCalls) > 0 {
-			return at("messages", i) + ".tool_calls"
+			return c.place(i) + ".tool_calls"
 		}
 	}
 	return "tools"

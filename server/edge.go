@@ -60,7 +60,7 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 	var admin *adminapi.Server
 	problem := func(c *gin.Context, err error) { admin.Fail(c, err) }
 	engine, err := api.NewEngine(func(c *gin.Context, err error) {
-		if strings.HasPrefix(c.Request.URL.Path, "/api/") { // whoever asks for it reads problem documents, on whichever listener
+		if path := c.Request.URL.Path; strings.HasPrefix(path, "/api/") && !httpapi.Serves(path) { // whoever asks for it reads problem documents, on whichever listener
 			problem(c, err)
 			return
 		}

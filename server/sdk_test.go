@@ -68,17 +68,36 @@ func TestOpenAISDKTools(t *testing.T) {
 			python := testpython.Python(t, sdk, "python")
 			in := start(t, setup{plan: obliging, remote: "[{id: scripted, tools: true, formats: true, sampling: true, logprobs: true, dialect: vllm}, {id: scripted-embed, embed_dim: 32}, {id: scripted-rerank, rerank: true}]"})
 			in.drive(python, "testdata/sdk/check_tools.py", "MODEL=scripted", "EMBED_MODEL=scripted-embed", "RERANK_MODEL=scripted-rerank")
-			for _, q := range in.scripted.Requests() {
-				if text := fmt.Sprintf("%+v", q); strings.Contains(text, "13800138000") {
-					t.Errorf("the engine was given %s", text)
-				}
-			}
-			for _, q := range in.scripted.Scores() {
-				if text := fmt.Sprintf("%+v", q); strings.Contains(text, "13800138000") {
-					t.Errorf("the engine was given %s", text)
-				}
-			}
+			in.heardNothingOf("13800138000")
 		})
+	}
+}
+
+// TestOllamaSDK drives the official Python SDK of Ollama against the scripted model, which is told nothing that is masked.
+func TestOllamaSDK(t *testing.T) {
+	python := testpython.Python(t, "ollama", "python")
+	in := start(t, setup{plan: obliging, remote: "[{id: scripted, tools: true, formats: true, sampling: true, logprobs: true, context_tokens: 4096}, {id: scripted-embed, embed_dim: 32}]"})
+	in.drive(python, "testdata/sdk/check_ollama.py", "MODEL=scripted", "EMBED_MODEL=scripted-embed")
+	in.heardNothingOf("13800138000")
+}
+
+// heardNothingOf fails if a value has reached the engine.
+func (in *installation) heardNothingOf(value string) {
+	in.t.Helper()
+	for _, q := range in.scripted.Requests() {
+		if text := fmt.Sprintf("%+v", q); strings.Contains(text, value) {
+			in.t.Errorf("the engine was given %s", text)
+		}
+	}
+	for _, q := range in.scripted.Inputs() {
+		if text := fmt.Sprintf("%+v", q); strings.Contains(text, value) {
+			in.t.Errorf("the engine was given %s", text)
+		}
+	}
+	for _, q := range in.scripted.Scores() {
+		if text := fmt.Sprintf("%+v", q); strings.Contains(text, value) {
+			in.t.Errorf("the engine was given %s", text)
+		}
 	}
 }
 

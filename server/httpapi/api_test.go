@@ -482,6 +482,8 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 		"/v1/rag/search": `{"collection":"docs","query":"x"}`, "/v1/rag/passages": `{"collection":"docs","document_id":"d1","version":"v1","chunk":2}`, "/v1/rerank": `{"model":"rank","query":"x","documents":["y"]}`,
 		"/rerank": `{"model":"rank","query":"x","documents":["y"]}`, "/v1/score": `{"model":"rank","text_1":"x","text_2":"y"}`,
 		"/v1/messages": `{"model":"chat","max_tokens":9,"messages":[{"role":"user","content":"x"}]}`, "/v1/responses": `{"model":"chat","input":"x"}`, "/v1/responses/input_tokens": `{"model":"chat","input":"x"}`, "/v1/messages/count_tokens": `{"model":"chat","messages":[{"role":"user","content":"x"}]}`,
+		"/api/chat": `{"model":"chat","messages":[{"role":"user","content":"x"}]}`, "/api/generate": `{"model":"chat","prompt":"x"}`, "/api/show": `{"model":"chat"}`,
+		"/api/embed": `{"model":"embed","input":"x"}`, "/api/embeddings": `{"model":"embed","prompt":"x"}`,
 	}
 	k := newKit(t, Config{}, nil)
 	for _, r := range Routes() {
@@ -511,7 +513,7 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 	if resp, body := k.do(t, http.MethodGet, "/v1/chat/completions", nil); resp.StatusCode != 405 || resp.Header.Get("Allow") != "POST" || !strings.Contains(body, "method_not_allowed") {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
-	if n := len(k.engine.Requests()); n != 4 {
+	if n := len(k.engine.Requests()); n != 6 {
 		t.Errorf("the engine was asked %d times", n)
 	}
 }

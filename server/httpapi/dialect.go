@@ -41,6 +41,7 @@ type framing struct {
 const (
 	dialectOpenAI    = "openai"
 	dialectAnthropic = "anthropic"
+	dialectOllama    = "ollama"
 )
 
 // openAI is the dialect of everybody who speaks no other.
@@ -67,11 +68,11 @@ const keyDialect = "dialect"
 
 // dialects are all there are.
 type dialects struct {
-	openAI, anthropic *dialect
+	openAI, anthropic, ollama *dialect
 }
 
 func newDialects() dialects {
-	return dialects{openAI: openAI(), anthropic: anthropic()}
+	return dialects{openAI: openAI(), anthropic: anthropic(), ollama: ollama()}
 }
 
 // of returns the dialect of a request: that of its path, or the one that its headers show where dialects share a path.
@@ -79,10 +80,15 @@ func (d *dialects) of(r *http.Request) *dialect {
 	switch path := r.URL.Path; {
 	case strings.HasPrefix(path, "/v1/messages"), strings.HasPrefix(path, "/v1/models") && r.Header.Get(headerAnthropicVersion) != "":
 		return d.anthropic
+	case ollamaPath(path):
+		return d.ollama
 	default:
 		return d.openAI
 	}
 }
+
+// Serves reports whether a path below /api/ is the data plane's. All others there are the management API's.
+func Serves(path string) bool { return ollamaPath(path) }
 
 // dialect is the dialect of the request in c.
 func (a *API) dialect(c *gin.Context) *dialect {

@@ -33,6 +33,11 @@ func (a *API) generate(c *gin.Context, who identity.Principal, call *gateway.Cal
 	if err != nil {
 		return err
 	}
+	return a.answered(c, call, s, opt)
+}
+
+// answered has a decoded call answered, in the form of its endpoint.
+func (a *API) answered(c *gin.Context, call *gateway.Call, s shape, opt options) error {
 	if opt.stream && claimOf(c) != nil {
 		return fault.New(fault.CodeUnsupported, headerIdempotencyKey, fault.Say("httpapi.idempotent_stream")).WithParam(headerIdempotencyKey)
 	}

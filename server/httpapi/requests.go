@@ -39,6 +39,7 @@ type options struct {
 	stops        []string                           // as the caller spells them
 	asked        *responseAsked                     // of a response
 	keep         func(id string, response any) bool // the same; nil: it is not kept
+	model        string                             // as the caller spells it, where that is not its name here
 }
 
 // chatCall decodes POST /v1/chat/completions.

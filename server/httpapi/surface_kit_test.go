@@ -184,6 +184,9 @@ func whole(t testing.TB, body string) []said {
 	case strings.HasPrefix(body, "event: "), strings.Contains(body, `"type":"message"`):
 		return wholeMessage(t, body)
 	}
+	if strings.Contains(body, `"created_at":"`) {
+		return wholeOllama(t, body)
+	}
 	chunks := []string{body}
 	if strings.HasPrefix(body, "data:") {
 		chunks = events(t, body)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -60,7 +61,7 @@ func surfaces() map[string]surface {
 				`{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}`)
 		}
 	}
-	return map[string]surface{
+	all := map[string]surface{
 		"content":           {chat, "", choice(`"delta":{"content":%s}`), content},
 		"reasoning_content": {chat, "", choice(`"delta":{"reasoning_content":%s}`), first(func(s said) string { return s.Reasoning })},
 		"reasoning":         {chat, "", choice(`"delta":{"reasoning":%s}`), first(func(s said) string { return s.Reasoning })},
@@ -102,12 +103,14 @@ func surfaces() map[string]surface {
 			return append(out, `{"choices":[{"delta":{},"finish_reason":"stop"}]}`)
 		}, first(func(s said) string { return s.Reasoning })},
 	}
+	maps.Copy(all, ollamaSurfaces(call, tools, argument))
+	return all
 }
 
 // request is a call that sends the value.
 func (s surface) request(streamed bool, more string) string {
 	body := `{"model":"chat","messages":[{"role":"user","content":"我的手机号是` + sentValue + `。"}]`
-	if s.path == "/v1/completions" {
+	if s.path == "/v1/completions" || s.path == "/api/generate" {
 		body = `{"model":"chat","prompt":"我的手机号是` + sentValue + `。"`
 	}
 	if s.path == "/v1/responses" {
@@ -292,7 +295,7 @@ func TestEveryRequestField(t *testing.T) {
 	m := newMasked(t, "redact")
 	const v = sentValue
 	args := `"{\"to\":\"` + v + `\",\"n\":` + v + `}"`
-	for name, c := range map[string]struct{ path, body string }{
+	requests := map[string]struct{ path, body string }{
 		"content":        {"/v1/chat/completions", `{"messages":[{"role":"user","content":"` + v + `"}]`},
 		"system":         {"/v1/chat/completions", `{"messages":[{"role":"system","content":"` + v + `"},{"role":"user","content":"x"}]`},
 		"parts":          {"/v1/chat/completions", `{"messages":[{"role":"user","content":[{"type":"text","text":"1380013"},{"type":"text","text":"8000"}]}]`},
@@ -320,9 +323,11 @@ func TestEveryRequestField(t *testing.T) {
 		"documents":      {"/v1/rerank", `{"query":"q","return_documents":true,"documents":["a ` + v + `",{"text":"b ` + v + `"}]`},
 		"pairs":          {"/v1/score", `{"text_1":["` + v + `","b"],"text_2":["c","` + v + `"]`},
 		"user, metadata": {"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"user":"` + v + `","safety_identifier":"` + v + `","metadata":{"a":"` + v + `"},"prompt_cache_key":"` + v + `"`},
-	} {
+	}
+	maps.Copy(requests, ollamaFields(v))
+	for name, c := range requests {
 		for _, streamed := range []bool{true, false} {
-			model, before := map[string]string{"/v1/embeddings": "embed", "/v1/rerank": "rank", "/v1/score": "rank"}[c.path], len(m.upstream.sent())
+			model, before := map[string]string{"/v1/embeddings": "embed", "/api/embed": "embed", "/api/embeddings": "embed", "/v1/rerank": "rank", "/v1/score": "rank"}[c.path], len(m.upstream.sent())
 			m.upstream.says(func(string) string {
 				switch {
 				case model == "embed":
@@ -509,8 +514,13 @@ func TestFailingRules(t *testing.T) {
 					}
 					continue
 				}
-				evs := events(t, body)
-				if last := evs[len(evs)-1]; !strings.Contains(last, `"error":{`) || !strings.Contains(last, `"internal_error"`) {
+				evs, mark := []string(nil), `"error":{`
+				if strings.HasPrefix(s.path, "/api/") {
+					evs, mark = strings.Split(strings.TrimSpace(body), "\n"), `{"error":"`
+				} else {
+					evs = events(t, body)
+				}
+				if last := evs[len(evs)-1]; !strings.Contains(last, mark) || !strings.Contains(last, `"internal_error"`) {
 					t.Errorf("%s, %s: the stream ends with %s", what, name, last)
 				}
 			}
@@ -526,7 +536,7 @@ func TestStreamsCutAnywhere(t *testing.T) {
 	if long() {
 		step = 1
 	}
-	for _, name := range []string{"content", "reasoning_content", "arguments", "text", "second of two choices"} {
+	for _, name := range []string{"content", "reasoning_content", "arguments", "text", "second of two choices", "ollama content", "ollama arguments", "ollama raw"} {
 		s := surfaces()[name]
 		size, want := 0, ""
 		for cut := 0; cut <= size; cut += step {
