@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 
@@ -82,10 +83,20 @@ func (s ollamaShape) reply(model, text, thinking string, calls []ollamaToolCall)
 func (s ollamaShape) loaded(model string, f *fields) any {
 	out := s.reply(model, "", "", nil)
 	out.Done, out.DoneReason = true, "load"
-	if raw, ok := f.raw("keep_alive"); ok && (raw == "0" || strings.HasPrefix(raw, `"0`)) {
+	if raw, ok := f.raw("keep_alive"); ok && noTime(raw) {
 		out.DoneReason = "unload"
 	}
 	return out
+}
+
+// noTime reports whether a time is zero: a number of seconds, or a text such as "0s".
+func noTime(raw string) bool {
+	if seconds, err := strconv.ParseFloat(raw, 64); err == nil {
+		return seconds == 0
+	}
+	text, _ := textOf(raw)
+	d, err := time.ParseDuration(text)
+	return err == nil && d == 0
 }
 
 // doneReason says why an answer ended. Calls of tools are an end like any other.

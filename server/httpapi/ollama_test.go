@@ -370,7 +370,7 @@ func TestOllamaModels(t *testing.T) {
 	if _, got := k.do(t, http.MethodGet, "/api/version", nil); decode[struct{ Version string }](t, got).Version != ollamaVersion {
 		t.Error(got)
 	}
-	for body, want := range map[string]string{`{"model":"chat"}`: "load", `{"model":"chat","keep_alive":"10m"}`: "load", `{"model":"chat","keep_alive":0}`: "unload", `{"model":"chat","keep_alive":"0s"}`: "unload"} {
+	for body, want := range map[string]string{`{"model":"chat"}`: "load", `{"model":"chat","keep_alive":"10m"}`: "load", `{"model":"chat","keep_alive":0}`: "unload", `{"model":"chat","keep_alive":0.0}`: "unload", `{"model":"chat","keep_alive":"0s"}`: "unload"} {
 		for _, path := range []string{"/api/chat", "/api/generate"} {
 			if _, got := k.post(t, path, body); decode[ollamaReply](t, got).DoneReason != want || !decode[ollamaReply](t, got).Done {
 				t.Errorf("%s %s: %s", path, body, got)
