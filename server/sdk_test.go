@@ -81,6 +81,17 @@ func TestOllamaSDK(t *testing.T) {
 	in.heardNothingOf("13800138000")
 }
 
+// TestCohereSDK drives the official Python SDK of Cohere against the scripted model, which is told nothing that is masked.
+func TestCohereSDK(t *testing.T) {
+	python := testpython.Python(t, "cohere", "python")
+	in := start(t, setup{remote: "[{id: scripted-rerank, rerank: true}]"})
+	dead, spent := in.newKey("dead"), in.newKey("spent")
+	in.admin(http.MethodPost, "/keys/"+dead.id+"/revoke", nil, new(any))
+	in.admin(http.MethodPut, "/budgets", map[string]any{"key": spent.id, "period": "day", "limit_nano": 0}, new(any))
+	in.drive(python, "testdata/sdk/check_cohere.py", "RERANK_MODEL=scripted-rerank", "DEAD_KEY="+dead.secret, "SPENT_KEY="+spent.secret)
+	in.heardNothingOf("13800138000")
+}
+
 // heardNothingOf fails if a value has reached the engine.
 func (in *installation) heardNothingOf(value string) {
 	in.t.Helper()

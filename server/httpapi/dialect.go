@@ -42,6 +42,7 @@ const (
 	dialectOpenAI    = "openai"
 	dialectAnthropic = "anthropic"
 	dialectOllama    = "ollama"
+	dialectCohere    = "cohere"
 )
 
 // openAI is the dialect of everybody who speaks no other.
@@ -68,11 +69,11 @@ const keyDialect = "dialect"
 
 // dialects are all there are.
 type dialects struct {
-	openAI, anthropic, ollama *dialect
+	openAI, anthropic, ollama, cohere *dialect
 }
 
 func newDialects() dialects {
-	return dialects{openAI: openAI(), anthropic: anthropic(), ollama: ollama()}
+	return dialects{openAI: openAI(), anthropic: anthropic(), ollama: ollama(), cohere: cohere()}
 }
 
 // of returns the dialect of a request: that of its path, or the one that its headers show where dialects share a path.
@@ -82,6 +83,8 @@ func (d *dialects) of(r *http.Request) *dialect {
 		return d.anthropic
 	case ollamaPath(path):
 		return d.ollama
+	case coherePath(path):
+		return d.cohere
 	default:
 		return d.openAI
 	}

@@ -42,6 +42,10 @@ func wholeOllama(t testing.TB, body string) []said {
 		out.Content += line.Message.Content
 		out.Reasoning += line.Message.Thinking
 		for _, call := range line.Message.ToolCalls {
+			var cut map[string]string
+			if json.Unmarshal(call.Function.Arguments, &cut) == nil && cut["_incomplete_arguments"] != "" {
+				call.Function.Arguments = json.RawMessage(cut["_incomplete_arguments"])
+			}
 			out.Calls = append(out.Calls, openai.ToolCall{ID: call.ID, Function: openai.FunctionCall{Name: call.Function.Name, Arguments: openai.Arguments(call.Function.Arguments)}})
 		}
 	}

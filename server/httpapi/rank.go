@@ -26,10 +26,14 @@ func (a *API) rerank(c *gin.Context, who identity.Principal, call *gateway.Call)
 	if err != nil {
 		return err
 	}
-	out := openai.Rerank{
+	out := struct {
+		openai.Rerank
+
+		Meta cohereMeta `json:"meta"`
+	}{openai.Rerank{
 		ID: answerID("rerank", reply.Request), Model: string(call.Model), Usage: scoreUsage(reply), Sluice: extend(reply.Head, reply.Summary),
 		Results: make([]openai.Ranked, len(reply.Best)),
-	}
+	}, cohereMetaOf("1", len(call.Documents), reply)}
 	for i, place := range reply.Best {
 		out.Results[i] = openai.Ranked{Index: place, Score: finite(reply.Scores[place])}
 		if reply.Documents == nil {
@@ -75,8 +79,19 @@ func scoreUsage(r *gateway.ScoreReply) openai.EmbeddingUsage {
 	return openai.EmbeddingUsage{PromptTokens: n, TotalTokens: n}
 }
 
-// rerankCall decodes POST /v1/rerank, in the forms of Jina, Cohere and vLLM.
+// rerankCall decodes POST /v1/rerank, in the forms of Jina, vLLM and Cohere's first version.
 func rerankCall(f *fields, c *gateway.Call) error {
+	ranking(f, c)
+	c.ReturnDocuments = f.flag("return_documents")
+	if names := f.strings("rank_fields", fault.Say("type.string_array"), maxDocuments); len(names) > 1 || len(names) == 1 && names[0] != "text" {
+		f.unsupported("rank_fields", fault.Say("httpapi.rank_fields"))
+	}
+	urgency(f, c)
+	return f.err
+}
+
+// ranking decodes what all forms of a rerank share.
+func ranking(f *fields, c *gateway.Call) {
 	c.Model = model(f)
 	c.Query = f.needText("query")
 	items, ok := f.list("documents")
@@ -96,11 +111,8 @@ func rerankCall(f *fields, c *gateway.Call) error {
 	if n := f.integer("top_n", 1, maxDocuments); n != nil {
 		c.TopN = int(*n)
 	}
-	c.ReturnDocuments = f.flag("return_documents")
 	sluiceOptions(f, c)
-	urgency(f, c)
 	onBehalfOf(f, c)
-	return f.err
 }
 
 // document reads a text, or an object that holds one.
