@@ -53,7 +53,9 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 	e := &edge{parts: p, version: version, addresses: a, startedAt: time.Now().UTC()}
 	e.health.check, e.health.now = e.checks, time.Now
 	p.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	api, err := httpapi.New(p.cfg.HTTP, p.pipeline, p.log, p.reg)
+	cfg := p.cfg.HTTP
+	cfg.Version = version
+	api, err := httpapi.New(cfg, p.pipeline, p.log, p.reg)
 	if err != nil {
 		return nil, err
 	}

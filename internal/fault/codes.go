@@ -62,6 +62,7 @@ const (
 	CodeNotFound           Code = "not_found"
 	CodeInvitation         Code = "invalid_invitation"
 	CodeMethodNotAllowed   Code = "method_not_allowed"
+	CodeNotOffered         Code = "not_offered"
 
 	CodeConflict          Code = "conflict"
 	CodeExists            Code = "already_exists"
@@ -174,6 +175,7 @@ var kinds = map[Code]Kind{
 	CodeNotFound:           NotFound,
 	CodeInvitation:         NotFound,
 	CodeMethodNotAllowed:   Method,
+	CodeNotOffered:         NotFound,
 
 	CodeConflict:          Conflict,
 	CodeExists:            Conflict,

@@ -47,6 +47,9 @@ type Config struct {
 	ForgetResponses bool `koanf:"forget_responses"`
 	// TrustedProxies lists addresses or networks whose X-Forwarded-For is believed; empty believes nobody.
 	TrustedProxies []string `koanf:"trusted_proxies"`
+
+	// Version is that of the server, which one dialect tells. It is no setting.
+	Version string `koanf:"-"`
 }
 
 // Validate reports what is wrong with the configuration.
@@ -150,6 +153,11 @@ func table() []row {
 		{Route{http.MethodPost, "/api/show", access.ModelsRead}, gateway.ActionModels, (*API).ollamaShow},
 		{Route{http.MethodGet, "/api/ps", access.ModelsRead}, gateway.ActionModels, (*API).ollamaRunning},
 		{Route{http.MethodGet, "/api/version", access.ModelsRead}, gateway.ActionModels, (*API).ollamaServer},
+		{Route{http.MethodGet, "/v2", access.ModelsRead}, gateway.ActionModels, (*API).inferenceServer},
+		{Route{http.MethodGet, "/v2/health/live", access.ModelsRead}, gateway.ActionModels, (*API).inferenceLive},
+		{Route{http.MethodGet, "/v2/health/ready", access.ModelsRead}, gateway.ActionModels, (*API).inferenceReady},
+		{Route{http.MethodGet, "/v2/models/*id", access.ModelsRead}, gateway.ActionModels, (*API).inferenceModel},
+		{Route{http.MethodPost, "/v2/models/*id", access.InferenceEmbed}, gateway.ActionEmbed, (*API).infer},
 		{Route{http.MethodPost, "/v1/rag/search", access.RAGSearch}, gateway.ActionSearch, (*API).search},
 		{Route{http.MethodPost, "/v1/rag/passages", access.RAGSearch}, gateway.ActionPassage, (*API).passage},
 		{Route{http.MethodPost, "/v1/files", access.BatchesUse}, gateway.ActionStoreFile, kept((*API).storeFile)},
@@ -248,6 +256,7 @@ func (a *API) Register(r gin.IRouter) {
 			}
 		})
 	}
+	a.registerElsewhere(r)
 }
 
 // Playground answers a chat on the admin plane, for a signed-in user. fail renders a refusal in the dialect of that plane; what

@@ -43,6 +43,8 @@ const (
 	dialectAnthropic = "anthropic"
 	dialectOllama    = "ollama"
 	dialectCohere    = "cohere"
+
+	dialectOpenInference = "open_inference"
 )
 
 // openAI is the dialect of everybody who speaks no other.
@@ -69,22 +71,24 @@ const keyDialect = "dialect"
 
 // dialects are all there are.
 type dialects struct {
-	openAI, anthropic, ollama, cohere *dialect
+	openAI, anthropic, ollama, cohere, inference *dialect
 }
 
 func newDialects() dialects {
-	return dialects{openAI: openAI(), anthropic: anthropic(), ollama: ollama(), cohere: cohere()}
+	return dialects{openAI: openAI(), anthropic: anthropic(), ollama: ollama(), cohere: cohere(), inference: openInference()}
 }
 
 // of returns the dialect of a request: that of its path, or the one that its headers show where dialects share a path.
 func (d *dialects) of(r *http.Request) *dialect {
 	switch path := r.URL.Path; {
-	case strings.HasPrefix(path, "/v1/messages"), strings.HasPrefix(path, "/v1/models") && r.Header.Get(headerAnthropicVersion) != "":
+	case strings.HasPrefix(path, "/v1/messages"), path == "/v1/complete", strings.HasPrefix(path, "/v1/models") && r.Header.Get(headerAnthropicVersion) != "":
 		return d.anthropic
 	case ollamaPath(path):
 		return d.ollama
 	case coherePath(path):
 		return d.cohere
+	case inferencePath(path):
+		return d.inference
 	default:
 		return d.openAI
 	}

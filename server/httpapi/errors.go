@@ -45,6 +45,18 @@ func openAIRefusal(p *fault.Error, lang fault.Lang, _ string) (int, any) {
 	return p.Kind().Status(), openai.ErrorBody{Error: d}
 }
 
+// plainError is the body of a refusal where clients look for one sentence. Code and param are ours.
+type plainError struct {
+	Error string     `json:"error"`
+	Code  fault.Code `json:"code"`
+	Param string     `json:"param,omitempty"`
+}
+
+// plainRefusal renders an error as Ollama and the Open Inference Protocol do.
+func plainRefusal(e *fault.Error, lang fault.Lang, _ string) (int, any) {
+	return e.Kind().Status(), plainError{Error: e.Message(lang), Code: e.Code(), Param: e.Param()}
+}
+
 // WriteError renders a refusal in the dialect of the request: the caller gets the public sentence in the language of Accept-Language. The private text is
 // logged here, once, where something of ours or an engine is to blame. A caller who has left gets nothing.
 func (a *API) WriteError(c *gin.Context, err error) {

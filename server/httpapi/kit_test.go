@@ -147,6 +147,7 @@ func (k *kit) Pick(a route.Ask) (route.Choice, error) {
 	if err != nil {
 		return route.Choice{}, err
 	}
+	a.Model = strings.TrimSuffix(a.Model, "@v1")
 	v := route.Version{Model: a.Model, Version: "v1", Engine: "native", EngineModel: "scripted", Precision: "q4"}
 	switch {
 	case a.Model == "chat" && a.Need == route.Generate:

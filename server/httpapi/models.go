@@ -38,17 +38,26 @@ func (a *API) model(c *gin.Context, _ identity.Principal, call *gateway.Call) er
 		return err
 	}
 	id := strings.TrimPrefix(c.Param("id"), "/")
+	m, err := findModel(all, gateway.AskedModel(id))
+	if err != nil {
+		return err
+	}
+	if a.dialect(c).name == dialectAnthropic {
+		a.writeJSON(c, http.StatusOK, anthropicModelOf(m, call.Language))
+	} else {
+		a.writeJSON(c, http.StatusOK, modelOf(m, call.Language))
+	}
+	return nil
+}
+
+// findModel returns the model of a name among those that the caller may use.
+func findModel(all []gateway.Model, name gateway.AskedModel) (gateway.Model, error) {
 	for _, m := range all {
-		if m.Name == id {
-			if a.dialect(c).name == dialectAnthropic {
-				a.writeJSON(c, http.StatusOK, anthropicModelOf(m, call.Language))
-			} else {
-				a.writeJSON(c, http.StatusOK, modelOf(m, call.Language))
-			}
-			return nil
+		if m.Name == string(name) {
+			return m, nil
 		}
 	}
-	return fault.New(fault.CodeModelNotFound, truncate(id)).WithParam("model")
+	return gateway.Model{}, fault.New(fault.CodeModelNotFound, truncate(string(name))).WithParam("model")
 }
 
 // modelExtension is the object "sluice" of a model: what it is for, what it takes and what it costs.

@@ -21,7 +21,7 @@ const ollamaLatest = ":latest"
 // ollama is the dialect of Ollama's own API. Its streams have no comments, since clients take every line for an event.
 func ollama() *dialect {
 	return &dialect{
-		name: dialectOllama, credential: bearer, refusal: ollamaRefusal,
+		name: dialectOllama, credential: bearer, refusal: plainRefusal,
 		stream: framing{contentType: "application/x-ndjson", event: jsonLine},
 	}
 }
@@ -33,21 +33,10 @@ func jsonLine(dst []byte, _ string, data []byte) []byte { return append(append(d
 func ollamaPath(path string) bool {
 	switch path {
 	case "/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/tags", "/api/show", "/api/version", "/api/ps",
-		"/api/pull", "/api/push", "/api/create", "/api/copy", "/api/delete":
+		"/api/pull", "/api/push", "/api/create", "/api/copy", "/api/delete", "/api/blobs":
 		return true
 	}
 	return strings.HasPrefix(path, "/api/blobs/")
-}
-
-// ollamaError is the body of a refusal. Its clients read the sentence; code and param are ours.
-type ollamaError struct {
-	Error string     `json:"error"`
-	Code  fault.Code `json:"code"`
-	Param string     `json:"param,omitempty"`
-}
-
-func ollamaRefusal(e *fault.Error, lang fault.Lang, _ string) (int, any) {
-	return e.Kind().Status(), ollamaError{Error: e.Message(lang), Code: e.Code(), Param: e.Param()}
 }
 
 // ollamaChat answers POST /api/chat.
@@ -82,7 +71,7 @@ func (a *API) ollamaAnswer(c *gin.Context, who identity.Principal, call *gateway
 
 // ollamaLoad answers a request that says nothing, by which clients load a model and let go of it. Models here are there or not.
 func (a *API) ollamaLoad(c *gin.Context, call *gateway.Call, all []gateway.Model, loaded any) error {
-	m, err := ollamaFind(all, call.Model)
+	m, err := findModel(all, call.Model)
 	if err == nil && m.Err != nil {
 		err = m.Err
 	}
@@ -123,15 +112,6 @@ func tagged(asked gateway.AskedModel, all []gateway.Model) gateway.AskedModel {
 		return gateway.AskedModel(other) // which the refusal then names
 	}
 	return found
-}
-
-func ollamaFind(all []gateway.Model, name gateway.AskedModel) (gateway.Model, error) {
-	for _, m := range all {
-		if m.Name == string(name) {
-			return m, nil
-		}
-	}
-	return gateway.Model{}, fault.New(fault.CodeModelNotFound, truncate(string(name))).WithParam("model")
 }
 
 // ollamaEmbed answers POST /api/embed.
@@ -265,7 +245,7 @@ func (a *API) ollamaShow(c *gin.Context, who identity.Principal, call *gateway.C
 	if f.err != nil {
 		return f.err
 	}
-	m, err := ollamaFind(all, tagged(gateway.AskedModel(asked), all))
+	m, err := findModel(all, tagged(gateway.AskedModel(asked), all))
 	if err != nil {
 		return err
 	}

@@ -279,12 +279,12 @@ func TestOllamaRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp, body := k.post(t, c.path, c.body)
-			got := decode[ollamaError](t, body)
+			got := decode[plainError](t, body)
 			if resp.StatusCode != c.status || string(got.Code) != c.code || got.Param != c.param || got.Error == "" || strings.Contains(got.Error, "%!") {
 				t.Errorf("%d %s", resp.StatusCode, body)
 			}
 			_, chinese := k.post(t, c.path, c.body, "Accept-Language", "zh-CN")
-			if m := decode[ollamaError](t, chinese).Error; m == got.Error || englishPhrase.MatchString(m) {
+			if m := decode[plainError](t, chinese).Error; m == got.Error || englishPhrase.MatchString(m) {
 				t.Errorf("in Chinese: %s", m)
 			}
 		})
@@ -303,7 +303,7 @@ func TestOllamaFailures(t *testing.T) {
 		})
 		resp, body := k.post(t, "/api/chat", ollamaHello+"}")
 		lines := strings.Split(strings.TrimSpace(body), "\n")
-		if last := decode[ollamaError](t, lines[len(lines)-1]); last.Code != "engine_overloaded" || last.Error == "" || strings.Contains(body, `"done":true`) {
+		if last := decode[plainError](t, lines[len(lines)-1]); last.Code != "engine_overloaded" || last.Error == "" || strings.Contains(body, `"done":true`) {
 			t.Errorf("%d: %s", at, body)
 		}
 		if want := map[int]int{0: 503, 1: 200}[at]; resp.StatusCode != want || len(lines) != at+1 {

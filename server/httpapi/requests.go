@@ -193,10 +193,15 @@ func collection(f *fields) string {
 
 func model(f *fields) gateway.AskedModel {
 	m := f.needText("model")
-	if len(m) > maxModelName || strings.ContainsFunc(m, func(r rune) bool { return r < ' ' }) {
+	printable(f, m)
+	return gateway.AskedModel(m)
+}
+
+// printable refuses what no model is called.
+func printable(f *fields, model string) {
+	if len(model) > maxModelName || strings.ContainsFunc(model, func(r rune) bool { return r < ' ' }) {
 		f.invalid("model", fault.Say("httpapi.printable", maxModelName))
 	}
-	return gateway.AskedModel(m)
 }
 
 // messages decodes a chat. Several text parts of one message are joined by line feeds, so that what a rule looks for is found

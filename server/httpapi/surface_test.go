@@ -324,6 +324,7 @@ func TestEveryRequestField(t *testing.T) {
 		"one input":      {"/v1/embeddings", `{"input":"` + v + `"`},
 		"query":          {"/v1/rerank", `{"query":"` + v + `","documents":["a","b"]`},
 		"query, Cohere":  {"/v2/rerank", `{"query":"` + v + `","documents":["a ` + v + `","b"]`},
+		"tensor":         {"/v2/models/embed/infer", `{"inputs":[{"name":"input","datatype":"BYTES","shape":[2],"data":["a ` + v + `","b"]}]`},
 		"documents":      {"/v1/rerank", `{"query":"q","return_documents":true,"documents":["a ` + v + `",{"text":"b ` + v + `"}]`},
 		"pairs":          {"/v1/score", `{"text_1":["` + v + `","b"],"text_2":["c","` + v + `"]`},
 		"user, metadata": {"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"user":"` + v + `","safety_identifier":"` + v + `","metadata":{"a":"` + v + `"},"prompt_cache_key":"` + v + `"`},
@@ -331,7 +332,7 @@ func TestEveryRequestField(t *testing.T) {
 	maps.Copy(requests, ollamaFields(v))
 	for name, c := range requests {
 		for _, streamed := range []bool{true, false} {
-			model, before := map[string]string{"/v1/embeddings": "embed", "/api/embed": "embed", "/api/embeddings": "embed", "/v1/rerank": "rank", "/v2/rerank": "rank", "/v1/score": "rank"}[c.path], len(m.upstream.sent())
+			model, before := map[string]string{"/v1/embeddings": "embed", "/api/embed": "embed", "/api/embeddings": "embed", "/v2/models/embed/infer": "embed", "/v1/rerank": "rank", "/v2/rerank": "rank", "/v1/score": "rank"}[c.path], len(m.upstream.sent())
 			m.upstream.says(func(string) string {
 				switch {
 				case model == "embed":

@@ -55,7 +55,7 @@ def _():
     refused(cohere.NotFoundError, 404, "model_not_found", model="nothing")
     refused(cohere.BadRequestError, 400, "invalid_value", documents=[])
     refused(cohere.UnauthorizedError, 401, "invalid_api_key", key="sk-sluice-nobody")
-    refused(cohere.UnauthorizedError, 401, "invalid_api_key", key=os.environ["DEAD_KEY"])
+    refused(cohere.UnauthorizedError, 401, "expired_api_key", key=os.environ["DEAD_KEY"])
     refused(cohere.core.ApiError, 402, "project_spend_limit_exceeded", key=os.environ["SPENT_KEY"])
 
 
