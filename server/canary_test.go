@@ -129,7 +129,9 @@ func TestCanariesAreNowhere(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		ask("/v1/chat/completions", map[string]any{"model": "scripted", "stream": stream, "messages": conversation})
 		ask("/v1/chat/completions", map[string]any{"model": "scripted", "stream": stream, "messages": conversation, "tools": tools})
+		ask("/api/generate", map[string]any{"model": "scripted", "stream": stream, "prompt": c.at("question to Ollama"), "system": c.at("instructions to Ollama")})
 	}
+	ask("/v2/models/scripted-embed/infer", map[string]any{"inputs": []any{map[string]any{"name": "input", "datatype": "BYTES", "shape": []int{1}, "data": []string{c.at("tensor")}}}})
 	ask("/v1/embeddings", map[string]any{"model": "scripted-embed", "input": []string{c.at("input of an embedding")}})
 
 	in.admin(http.MethodPost, "/rag/collections", map[string]string{"name": "kb"}, new(any))

@@ -88,11 +88,12 @@ models:
 	bodies := map[string]map[string]any{
 		"/v1/chat/completions": {"messages": words}, "/v1/completions": {"prompt": "hello"}, "/v1/embeddings": {"input": "hello"},
 		"/v1/rerank": {"query": "a", "documents": []string{"b"}}, "/rerank": {"query": "a", "documents": []string{"b"}},
+		"/api/chat": {"messages": words}, "/api/generate": {"prompt": "hello"}, "/api/embed": {"input": "hello"}, "/v2/rerank": {"query": "a", "documents": []string{"b"}},
 		"/v1/score": {"text_1": "a", "text_2": "b"}, "/api/v1/playground/chat/completions": {"messages": words},
 	}
 	for path, body := range bodies {
 		for _, model := range []string{"scripted", "scripted-embed", "scripted-rerank"} {
-			good := map[string]string{"/v1/embeddings": "scripted-embed", "/v1/rerank": "scripted-rerank", "/rerank": "scripted-rerank", "/v1/score": "scripted-rerank"}[path]
+			good := map[string]string{"/v1/embeddings": "scripted-embed", "/v1/rerank": "scripted-rerank", "/rerank": "scripted-rerank", "/v2/rerank": "scripted-rerank", "/api/embed": "scripted-embed", "/v1/score": "scripted-rerank"}[path]
 			if good == "" {
 				good = "scripted"
 			}
@@ -101,7 +102,7 @@ models:
 			}
 			for who, credential := range map[string]string{"first": key, "narrow": narrow} {
 				instead := "use one of: " + good
-				if strings.HasPrefix(path, "/api") {
+				if strings.HasPrefix(path, "/api/v1") {
 					credential = in.session()
 				} else if who == "narrow" {
 					if model == "scripted-embed" {
@@ -115,14 +116,14 @@ models:
 				r := in.send(http.MethodPost, path, credential, body)
 				code, message, param := refusalOf(t, r)
 				if r.status != http.StatusBadRequest || code != "model_not_capable" || param != "model" || !strings.Contains(message, "'"+model+"'") || !strings.Contains(message, instead) ||
-					who == "narrow" && !strings.HasPrefix(path, "/api") && (strings.Contains(message, "-embed") || strings.Contains(message, "-too")) {
+					who == "narrow" && !strings.HasPrefix(path, "/api/v1") && (strings.Contains(message, "-embed") || strings.Contains(message, "-too")) {
 					t.Errorf("%s of %s with the %s key: %d %s", path, model, who, r.status, r.body)
 				}
 			}
 		}
 		body["model"] = "nothing"
 		credential := key
-		if strings.HasPrefix(path, "/api") {
+		if strings.HasPrefix(path, "/api/v1") {
 			credential = in.session()
 		}
 		if r := in.send(http.MethodPost, path, credential, body); r.status != http.StatusNotFound {
@@ -131,7 +132,7 @@ models:
 		for _, name := range []string{"scripted-embed", "nothing"} { // one exists: nobody who may not use it can tell
 			body["model"] = name
 			a := in.send(http.MethodPost, path, narrow, body)
-			if strings.HasPrefix(path, "/api") {
+			if strings.HasPrefix(path, "/api/v1") {
 				continue
 			}
 			if code, message, _ := refusalOf(t, a); a.status != http.StatusForbidden || code != "model_not_allowed" || strings.Contains(message, "embeddings") {
@@ -148,15 +149,25 @@ models:
 func refusalOf(t *testing.T, r reply) (code, message, param string) {
 	t.Helper()
 	var body struct {
-		Code, Detail string
-		Errors       []struct{ Field string }
-		Error        struct{ Code, Message, Param string }
+		Code, Detail, Message, Param string
+		Errors                       []struct{ Field string }
+		Error                        json.RawMessage
 	}
 	if err := json.Unmarshal(r.body, &body); err != nil {
 		t.Fatalf("%d %s", r.status, r.body)
 	}
-	if body.Code == "" {
-		return body.Error.Code, body.Error.Message, body.Error.Param
+	switch {
+	case body.Message != "": // Cohere's
+		return body.Code, body.Message, body.Param
+	case len(body.Error) > 0 && body.Error[0] == '"': // Ollama's
+		_ = json.Unmarshal(body.Error, &message)
+		return body.Code, message, body.Param
+	case body.Code == "":
+		var e struct{ Code, Message, Param string }
+		if err := json.Unmarshal(body.Error, &e); err != nil {
+			t.Fatalf("%d %s", r.status, r.body)
+		}
+		return e.Code, e.Message, e.Param
 	}
 	if len(body.Errors) == 1 {
 		param = body.Errors[0].Field

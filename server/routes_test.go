@@ -127,8 +127,8 @@ func TestRouteRoleMatrix(t *testing.T) {
 			t.Errorf("%s %s with a key: %d", route.Method, path, got)
 		}
 	}
-	if n := len(in.scripted.Requests()); n != 4 {
-		t.Errorf("the engine was asked %d times, want 4: once each for the key's chat, completion, response and message", n)
+	if n := len(in.scripted.Requests()); n != 6 {
+		t.Errorf("the engine was asked %d times, want 6: once each for the key's chats, completions, responses and messages", n)
 	}
 }
 
@@ -152,6 +152,7 @@ var dataBodies = map[string]any{
 	"/api/embed":                 map[string]any{"model": "scripted", "input": "hello"},
 	"/api/embeddings":            map[string]any{"model": "scripted", "prompt": "hello"},
 	"/api/show":                  map[string]any{"model": "scripted"},
+	"/v2/models/*id":             map[string]any{"inputs": []any{map[string]any{"name": "input", "datatype": "BYTES", "shape": []int{1}, "data": []string{"hello"}}}},
 
 	"/v1/responses/:id": nil, "/v1/files": nil, "/v1/files/:id": nil, "/v1/batches/:id/cancel": nil,
 	"/v1/batches": map[string]any{"input_file_id": "none", "endpoint": "/v1/embeddings", "completion_window": "24h"},
@@ -232,6 +233,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 		{http.MethodDelete, "/v1/models/scripted", 405, false, "method_not_allowed", "GET"},
 		{http.MethodGet, "/api/v1/nothing", 404, true, "not_found", ""},
 		{http.MethodGet, "/api/v2/keys", 404, true, "not_found", ""},
+		{http.MethodGet, "/api/nothing", 404, true, "not_found", ""},
 		{http.MethodPut, "/api/v1/keys", 405, true, "method_not_allowed", "GET, POST"},
 		{http.MethodPatch, "/api/v1/session", 405, true, "method_not_allowed", "DELETE, POST"},
 	} {
@@ -282,8 +284,15 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 func TestAdminListener(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)
-	start(t, setup{overrides: map[string]any{"admin_listen": address}})
-	for _, c := range []struct{ path, kind string }{{"/v1/models", "application/problem+json"}, {"/api/v1/nothing", "application/problem+json"}} {
+	in := start(t, setup{overrides: map[string]any{"admin_listen": address}})
+	for _, path := range []string{"/api/tags", "/v2/health/live", "/v1/audio/speech"} {
+		if r := in.send(http.MethodGet, path, in.started.Welcome.APIKey.Reveal(), nil); r.status == http.StatusUnauthorized || strings.Contains(r.header.Get("Content-Type"), "problem") {
+			t.Errorf("%s of the business API: %d %s", path, r.status, r.body)
+		}
+	}
+	for _, c := range []struct{ path, kind string }{
+		{"/v1/models", "application/problem+json"}, {"/api/v1/nothing", "application/problem+json"}, {"/api/tags", "application/problem+json"}, {"/v2/health/live", "application/problem+json"}, {"/v1/audio/speech", "application/problem+json"},
+	} {
 		res, err := http.Get("http://" + address + c.path)
 		if err != nil {
 			t.Fatal(err)

@@ -13,7 +13,9 @@ import (
 // refusals are the shapes of errors, by dialect: what its clients read of a body.
 var refusals = map[string]func(body string) (code, message string){
 	dialectOpenAI: func(body string) (string, string) {
-		var e struct{ Error struct{ Code, Message, Type string } }
+		var e struct {
+			Error struct{ Code, Message, Type string }
+		}
 		if json.Unmarshal([]byte(body), &e) != nil || e.Error.Type == "" {
 			return "", ""
 		}
