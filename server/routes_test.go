@@ -269,6 +269,12 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 			}
 		}
 	}
+	for path, allowed := range map[string]string{"/api/chat": "POST", "/api/tags": "GET"} { // below /api, and not the management API's
+		r := in.send(http.MethodPut, path, "", nil)
+		if code, message, _ := refusalOf(t, r); r.status != http.StatusMethodNotAllowed || code != "method_not_allowed" || !strings.HasPrefix(string(r.body), `{"error":"`) || !strings.Contains(message, path) || r.header.Get("Allow") != allowed {
+			t.Errorf("PUT %s: %d %s", path, r.status, r.body)
+		}
+	}
 	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
 		if r := in.send(http.MethodPost, path, "", nil); r.status != http.StatusMethodNotAllowed || r.header.Get("Allow") != "GET, HEAD" {
 			t.Errorf("POST %s: %d, Allow %q", path, r.status, r.header.Get("Allow"))

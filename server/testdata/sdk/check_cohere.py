@@ -59,4 +59,20 @@ def _():
     refused(cohere.core.ApiError, 402, "project_spend_limit_exceeded", key=os.environ["SPENT_KEY"])
 
 
+@check("what is not offered")
+def _():
+    for ask in (
+        lambda: client.chat(model=MODEL, messages=[{"role": "user", "content": "hello"}]),
+        lambda: client.embed(model=MODEL, texts=["a"], input_type="search_query", embedding_types=["float"]),
+    ):
+        started = time.monotonic()
+        try:
+            ask()
+        except cohere.NotFoundError as e:
+            assert e.body["code"] == "not_offered" and "/v1/" in e.body["message"], e
+        else:
+            raise AssertionError("expected a refusal")
+        assert time.monotonic() - started < 1, "it was tried again"
+
+
 print("all checks passed")

@@ -130,6 +130,12 @@ def _():
     refused(401, "API key", lambda: stranger.list())
 
 
+@check("what is not offered")
+def _():
+    for ask in (client.pull, client.push, client.delete, lambda name: client.copy(name, "another")):
+        refused(404, "not offered here", lambda: ask(MODEL))
+
+
 @check("the asynchronous client")
 def _():
     async def ask():

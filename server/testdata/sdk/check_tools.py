@@ -165,6 +165,25 @@ def _():
     assert [d["score"] for d in s["data"]] == [1, 0], s
 
 
+@check("what is not offered is not tried again")
+def _():
+    started = time.monotonic()
+    for ask in (
+        lambda: client.audio.speech.create(model=MODEL, voice="alloy", input="hello"),
+        lambda: client.images.generate(prompt="a cat"),
+        lambda: client.moderations.create(input="hello"),
+        lambda: client.vector_stores.list(),
+        lambda: client.fine_tuning.jobs.list(),
+    ):
+        try:
+            ask()
+        except openai.NotFoundError as e:
+            assert e.code == "not_offered" and "not offered here" in e.message, e
+        else:
+            raise AssertionError("expected a refusal")
+    assert time.monotonic() - started < 2, "it was tried again"
+
+
 @check("refusals name the field")
 def _():
     refused(openai.BadRequestError, "invalid_value", "tools[0].function.name", tools=[{"type": "function", "function": {"name": "f g"}}])
