@@ -21,7 +21,6 @@ func ollamaChatCall(f *fields, c *gateway.Call) options {
 	}
 	c.Messages = t.out
 	tools(f, c)
-	ragOptions(f, c)
 	return ollamaCall(f, c)
 }
 
@@ -34,6 +33,11 @@ func ollamaGenerateCall(f *fields, c *gateway.Call) options {
 	case prompt == "":
 	case raw:
 		c.Action, c.Prompt = gateway.ActionCompletion, prompt
+		for _, field := range []string{"system", "rag"} {
+			if _, ok := f.raw(field); ok {
+				f.unsupported(field, fault.Say("httpapi.ollama_raw"))
+			}
+		}
 	default:
 		if system != "" {
 			c.Messages, c.Places = append(c.Messages, engine.Message{Role: "system", Content: system}), append(c.Places, "system")
@@ -68,6 +72,7 @@ func ollamaCall(f *fields, c *gateway.Call) options {
 	ollamaFormat(f, c)
 	ollamaSampling(f, c)
 	chatLogprobs(f, c)
+	ragOptions(f, c)
 	ollamaCommon(f, c)
 	return out
 }

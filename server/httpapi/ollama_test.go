@@ -139,6 +139,12 @@ func TestOllamaReplies(t *testing.T) {
 	if all := k.engine.Requests(); all[len(all)-1].Prompt != "as it is" || k.last().Action != "completions" {
 		t.Errorf("%+v", all[len(all)-1])
 	}
+	for _, body := range []string{ollamaHello, `{"model":"chat","prompt":"hello"`} {
+		path := map[bool]string{true: "/api/chat", false: "/api/generate"}[body == ollamaHello]
+		if _, got := k.post(t, path, body+`,"rag":{"collection":"docs"},"stream":false}`); len(decode[ollamaReply](t, got).Sluice.Citations) != 1 {
+			t.Errorf("%s with passages: %s", path, got)
+		}
+	}
 	resp, body := k.post(t, "/api/chat", ollamaHello+`,"options":{"num_predict":1}}`)
 	if got := wholeOllama(t, body); resp.StatusCode != http.StatusOK || got[0].Finish != "length" {
 		t.Errorf("%d %s", resp.StatusCode, body)
@@ -267,6 +273,8 @@ func TestOllamaRefusals(t *testing.T) {
 		"context":            {"/api/generate", `{"model":"chat","prompt":"x","context":[1,2]}`, 400, "unsupported_parameter", "context"},
 		"template":           {"/api/generate", `{"model":"chat","prompt":"x","template":"{{ .Prompt }}"}`, 400, "unsupported_parameter", "template"},
 		"suffix":             {"/api/generate", `{"model":"chat","prompt":"x","suffix":"y"}`, 400, "unsupported_parameter", "suffix"},
+		"raw and system":     {"/api/generate", `{"model":"chat","prompt":"x","raw":true,"system":"y"}`, 400, "unsupported_parameter", "system"},
+		"raw and passages":   {"/api/generate", `{"model":"chat","prompt":"x","raw":true,"rag":{"collection":"docs"}}`, 400, "unsupported_parameter", "rag"},
 		"no input":           {"/api/embed", `{"model":"embed"}`, 400, "missing_required_parameter", "input"},
 		"empty input":        {"/api/embed", `{"model":"embed","input":["a",""]}`, 400, "invalid_value", "input[1]"},
 		"list of prompts":    {"/api/embeddings", `{"model":"embed","prompt":["a","b"]}`, 400, "invalid_type", "prompt"},

@@ -57,6 +57,9 @@ func tokenizeCall(f *fields, c *gateway.Call) error {
 			f.unsupported(field, fault.Say("httpapi.tokenize"))
 		}
 	}
+	if _, ok := f.raw("rag"); ok {
+		f.unsupported("rag", fault.Say("httpapi.leave_out"))
+	}
 	sluiceOptions(f, c)
 	return f.err
 }

@@ -36,7 +36,7 @@ func TestTokenize(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"model":"chat"}`: `"param":"prompt"`, `{"prompt":"x"}`: `"param":"model"`, `{"model":"chat","prompt":"x","messages":[]}`: `"param":"prompt"`, `{"model":"chat","messages":[]}`: `"param":"messages"`,
 		`{"model":"chat","prompt":"x","return_token_strs":true}`: `"param":"return_token_strs"`, `{"model":"chat","prompt":"x","add_special_tokens":false}`: `"param":"add_special_tokens"`,
-		`{"model":"chat","prompt":"x","chat_template":"y"}`: `"param":"chat_template"`,
+		`{"model":"chat","prompt":"x","rag":{"collection":"docs"}}`: `"param":"rag"`, `{"model":"chat","prompt":"x","chat_template":"y"}`: `"param":"chat_template"`,
 	} {
 		if resp, got := k.post(t, "/v1/tokenize", body); resp.StatusCode != 400 || !strings.Contains(got, want) {
 			t.Errorf("%s: %d %s", body, resp.StatusCode, got)
