@@ -32,7 +32,9 @@ var openTo = map[string][]string{
 	"GET /v2/models/*id":   {"chat", "embed", "rerank", "admin-read"},
 	"POST /v2/models/*id":  {"embed"},
 
-	"/v1/messages/count_tokens": {"chat"},
+	"/v1/messages/count_tokens":  {"chat"},
+	"/v1/responses":              {"chat"},
+	"/v1/responses/input_tokens": {"chat"},
 
 	"/api/chat":        {"chat"},
 	"/api/generate":    {"chat"},

@@ -228,7 +228,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 		problem       bool
 		code, allowed string
 	}{
-		{http.MethodPost, "/v1/responses", 404, false, "not_found", ""},
+		{http.MethodPost, "/v1/nothing", 404, false, "not_found", ""},
 		{http.MethodGet, "/", 404, false, "not_found", ""}, // the console is off here
 		{http.MethodGet, "/v1/chat/completions", 405, false, "method_not_allowed", "POST"},
 		{http.MethodDelete, "/v1/models/scripted", 405, false, "method_not_allowed", "GET"},
