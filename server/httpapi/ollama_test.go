@@ -203,7 +203,9 @@ func TestOllamaDecode(t *testing.T) {
 			{"role":"tool","tool_name":"f","content":"1"},{"role":"tool","tool_call_id":"x","content":"2"},{"role":"tool","content":"3"}]}`, func(c *gateway.Call) {
 			c.Messages = []engine.Message{
 				{Role: "assistant", ToolCalls: []engine.ToolCall{{ID: "call_0", Name: "f", Arguments: `{"a":1}`}, {ID: "x", Name: "g", Arguments: "{}"}, {ID: "call_2", Name: "f", Arguments: "{}"}}},
-				{Role: "tool", ToolCallID: "call_0", Content: "1"}, {Role: "tool", ToolCallID: "x", Content: "2"}, {Role: "tool", ToolCallID: "call_2", Content: "3"},
+				{Role: "tool", ToolCallID: "call_0", Content: "1"},
+				{Role: "tool", ToolCallID: "x", Content: "2"},
+				{Role: "tool", ToolCallID: "call_2", Content: "3"},
 			}
 		}, true},
 		"tools": {ollamaHello + `,"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":` + schema + `}}]}`, func(c *gateway.Call) {

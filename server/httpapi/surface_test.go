@@ -519,12 +519,12 @@ func TestFailingRules(t *testing.T) {
 					}
 					continue
 				}
-				evs, mark := []string(nil), `"error":{`
+				mark := `"error":{`
 				if strings.HasPrefix(s.path, "/api/") {
-					evs, mark = strings.Split(strings.TrimSpace(body), "\n"), `{"error":"`
-				} else {
-					evs = events(t, body)
+					mark = `{"error":"`
+					body = "data: " + strings.ReplaceAll(strings.TrimSpace(body), "\n", "\n\ndata: ") + "\n\n" // the same events
 				}
+				evs := events(t, body)
 				if last := evs[len(evs)-1]; !strings.Contains(last, mark) || !strings.Contains(last, `"internal_error"`) {
 					t.Errorf("%s, %s: the stream ends with %s", what, name, last)
 				}
