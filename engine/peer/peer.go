@@ -228,7 +228,20 @@ func read(c profile.Check, a answer) State {
 			return NotReady // an answer that does not say yes says no
 		}
 	}
+	if c.Some != "" && !hasSome(a.body, c.Some) {
+		return NotReady
+	}
 	return Ready
+}
+
+// hasSome reports whether a member of a JSON value is a list with an entry.
+func hasSome(body []byte, path string) bool {
+	var doc any
+	if json.Unmarshal(body, &doc) != nil {
+		return false
+	}
+	list, _ := unified.Member(doc, path).([]any)
+	return len(list) > 0
 }
 
 // readMember returns the text at a path of members of a JSON value.

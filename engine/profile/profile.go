@@ -128,7 +128,8 @@ func (h Health) Question() Check {
 	return h.Live
 }
 
-// Check is a question whose answer's status says yes. A Body member, as a path of members, must have the value Is as well.
+// Check is a question whose answer's status says yes. A Body member, as a path of members, must have the value Is as well, and the member Some must be a
+// list with at least one entry.
 type Check struct {
 	Method string `yaml:"method,omitempty" json:"method,omitempty"` // "" is GET
 	Path   string `yaml:"path,omitempty" json:"path,omitempty"`
@@ -139,6 +140,7 @@ type Check struct {
 	Standby []int  `yaml:"standby,omitempty" json:"standby,omitempty"`
 	Body    string `yaml:"body,omitempty" json:"body,omitempty"`
 	Is      string `yaml:"is,omitempty" json:"is,omitempty"`
+	Some    string `yaml:"some,omitempty" json:"some,omitempty"`
 	Source  string `yaml:"source,omitempty" json:"source,omitempty"`
 }
 

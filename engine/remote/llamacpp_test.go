@@ -1,18 +1,14 @@
 package remote_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -27,65 +23,6 @@ import (
 	"github.com/sluice-project/sluice/internal/testpython"
 )
 
-// The server of llama.cpp itself, C++ and all, comes prebuilt in the PyPI package xllamacpp, which starts it inside Python. It ends with
-// its standard input. One thread, because those of OpenMP turn in circles when other tests want the processor.
-const llamaScript = `
-import sys, xllamacpp
-p = xllamacpp.CommonParams()
-p.model.path, task, template = sys.argv[1:4]
-p.hostnames, p.port, p.ui, p.warmup = ["127.0.0.1"], 0, False, False
-p.cpuparams.n_threads = p.cpuparams_batch.n_threads = 1
-p.endpoint_metrics = p.endpoint_slots = p.endpoint_props = True
-if task == "chat":
-    p.n_ctx, p.n_parallel, p.use_jinja = 4096, 4, True
-    p.chat_template = open(template).read()
-else:
-    p.embedding, p.n_parallel = True, 1
-    if task == "rank":
-        p.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_RANK
-server = xllamacpp.Server(p)
-print(server.listening_address, flush=True)
-sys.stdin.read()
-`
-
-// llamaServer starts a server and returns its address.
-func llamaServer(t *testing.T, model, task, template string) *url.URL {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), testpython.Python(t, "llamacpp", "llamacpp"), "-c", llamaScript, model, task, template)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	cmd.WaitDelay = 10 * time.Second
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("the server said:\n%s", said.String()[max(0, said.Len()-4000):])
-		}
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		_ = cmd.Wait()
-		t.Fatalf("the server did not start: %v\n%s", err, said.String())
-	}
-	go func() { _, _ = io.Copy(io.Discard, out) }()
-	address, err := url.Parse(strings.TrimSpace(line))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return address
-}
-
 // llamaConfig is what an administrator would write for such a server.
 func llamaConfig(address *url.URL, m remote.ModelConfig) remote.Config {
 	m.Dialect = "llama.cpp"
@@ -99,7 +36,7 @@ func TestConformanceOfLlamaServer(t *testing.T) {
 		t.Skip("takes a minute or two")
 	}
 	// A template that knows tools, since that of the file does not.
-	chat := llamaServer(t, testmodel.Path(t, testmodel.SmolLM2), "chat", filepath.Join("..", "chattemplate", "testdata", "templates", "qwen25.jinja"))
+	chat := testpython.LlamaServer(t, testmodel.Path(t, testmodel.SmolLM2), "chat", filepath.Join("..", "chattemplate", "testdata", "templates", "qwen25.jinja"))
 	encode := func(text string) []int32 {
 		body, _ := json.Marshal(map[string]string{"content": text})
 		reply, err := http.Post(chat.String()+"/tokenize", "application/json", bytes.NewReader(body))
@@ -130,7 +67,7 @@ func TestConformanceOfLlamaServer(t *testing.T) {
 		if err := os.WriteFile(path, file, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		address := llamaServer(t, path, task, "")
+		address := testpython.LlamaServer(t, path, task, "")
 		m := remote.ModelConfig{ID: task, ContextTokens: testmodel.EncoderContext, Rerank: task == "rank"}
 		opt := enginetest.Options{Score: "rank"}
 		if task == "embed" {

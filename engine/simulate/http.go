@@ -179,7 +179,7 @@ func (s *Simulator) models(w http.ResponseWriter) {
 	l := s.cfg.Profile.Models
 	list := []any{}
 	names := append([]string{s.cfg.Model.Name}, s.cfg.Model.Adapters...)
-	if s.cfg.Mutation == MutateModels {
+	if s.cfg.Mutation == MutateModels || !s.listed() {
 		names = nil
 	}
 	for i, name := range names {
@@ -195,6 +195,12 @@ func (s *Simulator) models(w http.ResponseWriter) {
 	doc := map[string]any{"object": "list"}
 	put(doc, cmp.Or(l.List, "data"), list)
 	reply(w, http.StatusOK, doc)
+}
+
+// listed reports whether its models are in the list: where that list tells that it is ready, only while it is.
+func (s *Simulator) listed() bool {
+	c := s.cfg.Profile.Health.Ready
+	return c.Some == "" || c.Path != s.cfg.Profile.Models.Path || s.health(c, true, map[string]any{}) == http.StatusOK
 }
 
 func (s *Simulator) metrics(w http.ResponseWriter) {
