@@ -49,6 +49,7 @@ func realPeers() []realPeer {
 	return []realPeer{
 		{"dynamo", "1.4.2", startDynamo},
 		{"litellm", "1.108.0", startLiteLLM},
+		{"ollama", ollamaVersion, startOllama},
 	}
 }
 
@@ -140,7 +141,8 @@ func becomeReady(t *testing.T, prof *profile.Profile, up running) {
 func holdToRecord(t *testing.T, prof *profile.Profile, p realPeer, up running) {
 	t.Helper()
 	r, err := conform.Run(t.Context(), conform.Config{
-		Peer: peer.Config{Profile: prof, URL: up.url, Key: up.key}, Timeout: 3 * time.Minute, FreeWithin: 20 * time.Second, MovesWithin: 20 * time.Second, Software: "test",
+		Peer: peer.Config{Profile: prof, URL: up.url, Key: up.key}, Timeout: 3 * time.Minute, FreeWithin: 20 * time.Second, MovesWithin: 20 * time.Second,
+		Destructive: true, Load: 16, Software: "test",
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -174,6 +174,9 @@ func (l *linter) facts() {
 			l.add("%s.source: what it says has no source", part.name)
 		}
 	}
+	if (p.NotRun.En == "") != (p.NotRun.Zh == "") {
+		l.add("not_run: must be set in both languages")
+	}
 	for i, q := range p.Quirks {
 		if q.Says.En == "" || q.Says.Zh == "" {
 			l.add("quirks[%d].says: must be set in both languages", i)

@@ -41,7 +41,7 @@ func parts(p *profile.Profile) []part {
 
 // words are the texts of the page.
 type words struct {
-	title, intro, head, none, known, unknown, metrics, sources, quirks, ran, features string
+	title, intro, head, none, known, unknown, metrics, sources, quirks, ran, notRun, features string
 	of                                                                                func(profile.Text) string
 	part                                                                              func(part) string
 }
@@ -53,7 +53,7 @@ func english() words {
 			"Grades: E0 named only, or the dialect is assumed; E1 documented by its owner; E2 a simulator of the documented dialect passes the conformance cases; E3 real\nsoftware was run here; E4 on the target hardware. What stands at E2 was never run: nothing of it is shown as working above its grade.\n\n" +
 			"Basis: `documented` – documents or code of the owner were read and are named; `family` – a build of, or plug-in for, an engine whose server answers; `assumed` –\nnothing usable was found: no feature of it is believed, unless an operator vouches for it.",
 		head: "| profile | engine | kind | basis | grade | known | not known |\n| --- | --- | --- | --- | --- | --- | --- |", none: "–", known: "Claims", unknown: "not known", metrics: "metrics reported",
-		sources: "Sources", quirks: "To know", ran: "Run", features: "claimed features",
+		sources: "Sources", quirks: "To know", ran: "Run", notRun: "Not run here", features: "claimed features",
 		of: func(t profile.Text) string { return t.En }, part: func(p part) string { return p.en },
 	}
 }
@@ -65,7 +65,7 @@ func chinese() words {
 			"等级：E0 仅被提及，或接口方言仅为假定；E1 有其所有者的文档；E2 按文档制作的模拟器通过符合性用例；E3 真实软件曾在此运行；E4 曾在目标硬件上运行。\n处于 E2 的引擎从未实际运行过：任何内容都不会被显示为高于其等级。\n\n" +
 			"依据：`documented` – 查阅过所有者的文档或代码并已注明；`family` – 某引擎的构建版本或插件，由该引擎的服务端应答；`assumed` – 未查到可用资料：\n除非运营者担保，否则不采信其任何特性。",
 		head: "| 档案 | 引擎 | 类型 | 依据 | 等级 | 已知 | 未知 |\n| --- | --- | --- | --- | --- | --- | --- |", none: "–", known: "声明", unknown: "未知", metrics: "报告的指标",
-		sources: "来源", quirks: "须知", ran: "运行", features: "声明的特性",
+		sources: "来源", quirks: "须知", ran: "运行", notRun: "未在此运行", features: "声明的特性",
 		of: func(t profile.Text) string { return t.Zh }, part: func(p part) string { return p.zh },
 	}
 }
@@ -126,6 +126,9 @@ func details(b *strings.Builder, p *profile.Profile, w words) {
 	fmt.Fprintf(b, "- %s: %s\n- %s: %s\n", w.features, list(features, w.none), w.metrics, list(metrics, w.unknown))
 	for _, r := range p.Ran {
 		fmt.Fprintf(b, "- %s: %s, %s, %s (`%s`)\n", w.ran, r.Grade, r.Version, r.Date, r.Test)
+	}
+	if p.NotRun.En != "" {
+		fmt.Fprintf(b, "- %s: %s\n", w.notRun, w.of(p.NotRun))
 	}
 	for _, q := range p.Quirks {
 		fmt.Fprintf(b, "- %s: %s\n", w.quirks, w.of(q.Says))

@@ -31,6 +31,8 @@ type Profile struct {
 	Sources map[string]Source `yaml:"sources,omitempty" json:"sources,omitempty"`
 	// Ran are runs of real software that a test or a report shows.
 	Ran []Run `yaml:"ran,omitempty" json:"ran,omitempty"`
+	// NotRun says why the real software does not run in TestRealPeers, where that was tried or looked into.
+	NotRun Text `yaml:"not_run,omitempty" json:"not_run,omitzero"`
 
 	// RerankScores is "logit" where reranking always answers with log-odds; else scores from 0 to 1 are taken for what they are.
 	RerankScores string `yaml:"rerank_scores,omitempty" json:"rerank_scores,omitempty"`

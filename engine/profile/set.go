@@ -152,7 +152,7 @@ func (p *Profile) Contract() capability.Contract {
 
 // own are the members that are not inherited.
 func own() []string {
-	return []string{"profile", "title", "extends", "basis", "systems", "about", "ran"}
+	return []string{"profile", "title", "extends", "basis", "systems", "about", "ran", "not_run"}
 }
 
 // resolve reads a document and puts it over what it extends. below are the names under which the documents were found that led here: what a document calls
