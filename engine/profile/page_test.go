@@ -42,8 +42,8 @@ func parts(p *profile.Profile) []part {
 // words are the texts of the page.
 type words struct {
 	title, intro, head, none, known, unknown, metrics, sources, quirks, ran, notRun, features string
-	of                                                                                func(profile.Text) string
-	part                                                                              func(part) string
+	of                                                                                        func(profile.Text) string
+	part                                                                                      func(part) string
 }
 
 func english() words {
