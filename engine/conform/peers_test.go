@@ -44,12 +44,11 @@ type running struct {
 	ended    <-chan struct{}
 }
 
-// realPeers are those that run on a machine without an accelerator, from package registries alone. docs/guides/engines.md says why others do not.
+// realPeers are those that run on a machine without an accelerator, from package registries alone. docs/engines.md says why others do not.
 func realPeers() []realPeer {
 	return []realPeer{
 		{"dynamo", "1.4.2", startDynamo},
 		{"litellm", "1.108.0", startLiteLLM},
-		{"ollama", ollamaVersion, startOllama},
 	}
 }
 
