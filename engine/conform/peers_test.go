@@ -80,7 +80,7 @@ func TestRealPeers(t *testing.T) {
 // launch starts a server that says what it does on its outputs. It ends with the test, and what it started with it.
 func launch(t *testing.T, env []string, program string, args ...string) running {
 	t.Helper()
-	cmd := exec.Command(program, args...) //nolint:noctx // the test's own arguments; Cleanup ends it
+	cmd := exec.Command(program, args...)
 	said := &bytes.Buffer{}
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = append(os.Environ(), env...), t.TempDir(), said, said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
