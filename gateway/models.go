@@ -72,7 +72,8 @@ func (a Action) Can(m engine.Model) bool {
 	case ActionRerank, ActionScore:
 		f = capability.Rerank
 	case ActionSearch, ActionPassage, ActionModels,
-		ActionStoreFile, ActionReadFiles, ActionReadContent, ActionDeleteFile, ActionBatch, ActionReadBatches, ActionCancelBatch:
+		ActionStoreFile, ActionReadFiles, ActionReadContent, ActionDeleteFile, ActionBatch, ActionReadBatches, ActionCancelBatch,
+		ActionReadResponse, ActionDeleteResponse:
 		return false
 	}
 	has, _ := capability.Listed(&m, f)

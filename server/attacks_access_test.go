@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/server/adminapi"
+	"github.com/sluice-project/sluice/server/httpapi"
 )
 
 // objectAttacks reach for what another tenant has. Whoever tries holds the role that opens the same thing in his own tenant.
@@ -412,8 +413,8 @@ func functionAttacks() []attack {
 			}
 		}},
 		{"FUN-11", "use a session of the management API on the business API", "API5:2023", "identity.Authenticate by plane", func(_ *testing.T, s *scene) {
-			for path, body := range dataBodies {
-				s.want(path, s.send(http.MethodPost, path, s.session(), body), http.StatusUnauthorized)
+			for _, r := range httpapi.Routes() {
+				s.want(r.Method+" "+r.Path, s.send(r.Method, r.Path, s.session(), dataBodies[r.Path]), http.StatusUnauthorized)
 			}
 		}},
 		{"FUN-12", "look for paths that other gateways have: configuration, proxies, debugging", "CVE-2026-35029; API9:2023", "httpapi.NewEngine without more routes", func(_ *testing.T, s *scene) {

@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/server/adminapi"
+	"github.com/sluice-project/sluice/server/httpapi"
 )
 
 // forge makes tokens as somebody does who has the signing key of the installation, so that nothing but what they say can refuse them.
@@ -361,9 +362,9 @@ func tokenAttacks() []attack {
 		}},
 		{"TOK-19", "a key beyond its scopes", "API2:2023", "scopes in Enforcer.Allow", func(_ *testing.T, s *scene) {
 			key := s.issueKey(map[string]any{"name": "embeds", "scopes": []string{"embed"}}).secret
-			for path, scopes := range openTo {
-				if body, known := dataBodies[path]; known && !slices.Contains(scopes, "embed") {
-					s.want(path, s.send(http.MethodPost, path, key, body), http.StatusForbidden)
+			for _, r := range httpapi.Routes() {
+				if !opens("embed", r) {
+					s.want(r.Method+" "+r.Path, s.send(r.Method, r.Path, key, dataBodies[r.Path]), http.StatusForbidden)
 				}
 			}
 		}},

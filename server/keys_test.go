@@ -36,6 +36,16 @@ var openTo = map[string][]string{
 	"/v1/responses":              {"chat"},
 	"/v1/responses/input_tokens": {"chat"},
 
+	"/v1/responses/:id":             {"chat"},
+	"/v1/responses/:id/input_items": {"chat"},
+
+	"/v1/files":              {"chat", "embed"},
+	"/v1/files/:id":          {"chat", "embed"},
+	"/v1/files/:id/content":  {"chat", "embed"},
+	"/v1/batches":            {"chat", "embed"},
+	"/v1/batches/:id":        {"chat", "embed"},
+	"/v1/batches/:id/cancel": {"chat", "embed"},
+
 	"/api/chat":        {"chat"},
 	"/api/generate":    {"chat"},
 	"/api/embed":       {"embed"},
@@ -48,6 +58,11 @@ var openTo = map[string][]string{
 	"/v1/rag/passages": {"search"},
 }
 
+// opens reports whether a scope opens a route.
+func opens(scope string, r httpapi.Route) bool {
+	return slices.Contains(openTo[r.Path], scope) || slices.Contains(openTo[r.Method+" "+r.Path], scope)
+}
+
 // TestScopesOverHTTP asks every route of the business API, and every reading one of the management API, with a key of each scope: what the
 // scope does not cover is refused with 403 key_scope and recorded under the key, what it covers is not.
 func TestScopesOverHTTP(t *testing.T) {
@@ -58,7 +73,7 @@ func TestScopesOverHTTP(t *testing.T) {
 		key := in.issueKey(map[string]any{"name": scope, "scopes": []string{scope}})
 		for _, route := range httpapi.Routes() {
 			r := in.send(route.Method, strings.ReplaceAll(route.Path, "*id", "scripted"), key.secret, dataBodies[route.Path])
-			if slices.Contains(openTo[route.Path], scope) || slices.Contains(openTo[route.Method+" "+route.Path], scope) {
+			if opens(scope, route) {
 				if r.status == http.StatusForbidden || r.status == http.StatusUnauthorized {
 					t.Errorf("%s, %s: %d %s", scope, route.Path, r.status, r.body)
 				}

@@ -475,6 +475,7 @@ const (
 	KeyringProgressKindContentKeys   KeyringProgressKind = "content_keys"
 	KeyringProgressKindDocuments     KeyringProgressKind = "documents"
 	KeyringProgressKindFiles         KeyringProgressKind = "files"
+	KeyringProgressKindReplies       KeyringProgressKind = "replies"
 	KeyringProgressKindSecondFactors KeyringProgressKind = "second_factors"
 	KeyringProgressKindVaultKeys     KeyringProgressKind = "vault_keys"
 )
@@ -489,6 +490,8 @@ func (e KeyringProgressKind) Valid() bool {
 	case KeyringProgressKindDocuments:
 		return true
 	case KeyringProgressKindFiles:
+		return true
+	case KeyringProgressKindReplies:
 		return true
 	case KeyringProgressKindSecondFactors:
 		return true

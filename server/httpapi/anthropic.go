@@ -60,9 +60,8 @@ type anthropicError struct {
 
 func anthropicRefusal(e *fault.Error, lang fault.Lang, request string) (int, any) {
 	out := anthropicError{Type: "error", RequestID: request}
-	status := 0
-	status, out.Error.Type = anthropicErrorType(e)
-	out.Error.Message, out.Error.Code, out.Error.Param = e.Message(lang), e.Code(), e.Param()
+	status, name := anthropicErrorType(e)
+	out.Error.Type, out.Error.Message, out.Error.Code, out.Error.Param = name, e.Message(lang), e.Code(), e.Param()
 	return status, out
 }
 

@@ -198,7 +198,7 @@ func (m *conversationOf) assistant(f *fields) {
 }
 
 func toolUse(b *fields) engine.ToolCall {
-	out := engine.ToolCall{ID: itemID(b, "id"), Name: functionName(b, "name", maxToolName), Arguments: "{}"}
+	out := engine.ToolCall{ID: itemID(b, "id"), Name: functionName(b, maxToolName), Arguments: "{}"}
 	if _, ok := b.object("input"); ok {
 		out.Arguments, _ = b.raw("input")
 	}

@@ -320,7 +320,7 @@ func TestMessageEnds(t *testing.T) {
 	} {
 		for _, streamed := range []bool{true, false} {
 			_, body := k.post(t, "/v1/messages", ask+extra+fmt.Sprintf(`,"stream":%v}`, streamed))
-			m := anthropicMessage{}
+			var m anthropicMessage
 			if streamed {
 				m = streamedMessage(t, body)
 			} else {

@@ -222,7 +222,7 @@ func (t *ollamaTurns) toolCall(item *fields) engine.ToolCall {
 	if !ok {
 		item.fail(fault.CodeMissing, "function")
 	}
-	call := engine.ToolCall{Name: functionName(fn, "name", maxToolName), Arguments: "{}"}
+	call := engine.ToolCall{Name: functionName(fn, maxToolName), Arguments: "{}"}
 	if _, ok := fn.object("arguments"); ok {
 		call.Arguments, _ = fn.raw("arguments")
 	}

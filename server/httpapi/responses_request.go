@@ -144,7 +144,7 @@ func (m *conversationOf) item(f *fields) {
 	case !ok || kind == "message":
 		m.inputMessage(f)
 	case kind == "function_call":
-		call := engine.ToolCall{ID: itemID(f, "call_id"), Name: functionName(f, "name", maxNameBytes)}
+		call := engine.ToolCall{ID: itemID(f, "call_id"), Name: functionName(f, maxNameBytes)}
 		call.Arguments = arguments(f)
 		m.add(f.path, engine.Message{Role: "assistant", ToolCalls: []engine.ToolCall{call}})
 	case kind == "function_call_output":

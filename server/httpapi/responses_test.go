@@ -165,9 +165,13 @@ func TestInputOfResponses(t *testing.T) {
 	}
 	got := k.engine.Requests()[0]
 	want := []engine.Message{
-		{Role: "system", Content: "be kind"}, {Role: "system", Content: "dev"}, {Role: "user", Content: "one\ntwo"},
+		{Role: "system", Content: "be kind"},
+		{Role: "system", Content: "dev"},
+		{Role: "user", Content: "one\ntwo"},
 		{Role: "assistant", Content: "three\nno", ToolCalls: []engine.ToolCall{{ID: "c1", Name: "g", Arguments: `{"a": 1}`}, {ID: "c2", Name: "g", Arguments: "{}"}}},
-		{Role: "tool", Content: "r", ToolCallID: "c1"}, {Role: "tool", Content: "s", ToolCallID: "c2"}, {Role: "user", Content: "four"},
+		{Role: "tool", Content: "r", ToolCallID: "c1"},
+		{Role: "tool", Content: "s", ToolCallID: "c2"},
+		{Role: "user", Content: "four"},
 	}
 	if !reflect.DeepEqual(got.Messages, want) {
 		t.Errorf("messages %+v", got.Messages)
@@ -241,7 +245,7 @@ func TestResponseEnds(t *testing.T) {
 	for extra, want := range map[string]string{``: "completed ", `,"max_output_tokens":1`: "incomplete max_output_tokens"} {
 		for _, streamed := range []bool{true, false} {
 			_, body := k.post(t, "/v1/responses", `{"model":"chat","input":"hi"`+extra+fmt.Sprintf(`,"stream":%v}`, streamed))
-			r := readResponse{}
+			var r readResponse
 			if streamed {
 				r = streamedResponse(t, body)
 			} else {

@@ -168,7 +168,7 @@ func responseFormat(rf *fields) *engine.Format {
 
 // namedSchema decodes a schema with its name. An answer is always held to it, strict or not.
 func namedSchema(f *fields) *engine.Format {
-	functionName(f, "name", maxNameBytes)
+	functionName(f, maxNameBytes)
 	f.text("description")
 	f.flag("strict")
 	schema := schemaOf(f, "schema")

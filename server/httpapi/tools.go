@@ -68,7 +68,7 @@ func tool(t *fields) engine.Tool {
 
 // flatTool decodes a function whose members are f's own, with its schema in a field and a name of at most limit bytes.
 func flatTool(f *fields, schema string, limit int) engine.Tool {
-	out := engine.Tool{Name: functionName(f, "name", limit), Parameters: parameters(f, schema), Strict: f.flag("strict")}
+	out := engine.Tool{Name: functionName(f, limit), Parameters: parameters(f, schema), Strict: f.flag("strict")}
 	out.Description, _ = f.text("description")
 	return out
 }
@@ -88,10 +88,10 @@ func parameters(f *fields, field string) json.RawMessage {
 }
 
 // functionName reads the name of a function or a schema, of at most limit bytes.
-func functionName(f *fields, field string, limit int) string {
-	name := f.needText(field)
+func functionName(f *fields, limit int) string {
+	name := f.needText("name")
 	if len(name) > limit || strings.Trim(name, nameLetters) != "" {
-		f.invalid(field, fault.Say("httpapi.function_name", limit))
+		f.invalid("name", fault.Say("httpapi.function_name", limit))
 	}
 	return name
 }
@@ -183,7 +183,7 @@ func toolCall(item *fields) engine.ToolCall {
 	if !ok {
 		item.fail(fault.CodeMissing, "function")
 	}
-	call.Name = functionName(fn, "name", maxNameBytes)
+	call.Name = functionName(fn, maxNameBytes)
 	call.Arguments = arguments(fn)
 	item.join(fn)
 	return call

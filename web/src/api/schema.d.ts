@@ -5504,7 +5504,7 @@ export interface components {
         };
         KeyringProgress: {
             /** @enum {string} */
-            kind: "vault_keys" | "content_keys" | "documents" | "second_factors" | "files" | "batches";
+            kind: "vault_keys" | "content_keys" | "documents" | "second_factors" | "files" | "batches" | "replies";
             /**
              * Format: int64
              * @description Rows of older keys when the last rotation began
