@@ -86,11 +86,11 @@ func TestUnseenCandidateHolds(t *testing.T) {
 	t.Parallel()
 	for back, want := range map[bool]string{true: "baseline canary-20 canary-40 canary-80 canary-100 completed", false: "baseline rolled_back"} {
 		w := newWorld()
-		can, looks := w.can["v2"], 0
+		can, evaluations := w.can["v2"], 0
 		healthy := w.stats
 		w.stats = func(id string, since int64) map[string]ArmStats {
 			delete(w.can, "v2")
-			if looks++; back && looks > 30 {
+			if evaluations++; back && evaluations > 30 {
 				w.can["v2"] = can
 			}
 			return healthy(id, since)
