@@ -91,7 +91,7 @@ func (c *Claim) Keep(ctx context.Context, subject string, answer []byte) error {
 			"claim": "", "subject": subject, "suite": row.Suite, "epoch": row.Epoch, "wrapped": row.Wrapped, "sealed": row.Sealed, "expires_at": c.s.now().Add(c.s.cfg.Life).UnixMicro(),
 		})
 		if res.Error == nil && res.RowsAffected == 0 {
-			return errors.New("the claim of the request is gone: it took too long, or the person or the tenant was erased")
+			return errors.New("the claim of the request is gone: it took too long, or the tenant was erased")
 		}
 		return res.Error
 	})

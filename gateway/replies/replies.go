@@ -115,7 +115,7 @@ func (r replyRow) envelope() wrapkey.Envelope {
 	return wrapkey.Envelope{Epoch: r.Epoch, Suite: seal.Suite(r.Suite), Sealed: r.Wrapped}
 }
 
-// Owner is whose an answer is: the keys of a project share it, or the keys of one person.
+// Owner is whose an answer is: the keys of a project share it, or the keys of one person. A key of neither has its own.
 type Owner struct{ Tenant, ID string }
 
 // OwnerOf returns whose the answers are that a caller gets.
@@ -123,7 +123,10 @@ func OwnerOf(p identity.Principal) Owner {
 	if p.Owner != "" {
 		return Owner{p.Tenant, "person/" + p.Owner}
 	}
-	return Owner{p.Tenant, "project/" + p.Project}
+	if p.Project != "" {
+		return Owner{p.Tenant, "project/" + p.Project}
+	}
+	return Owner{p.Tenant, p.Kind + "/" + p.ID}
 }
 
 // Reply is an answer that is kept.

@@ -137,6 +137,7 @@ type messageWriter struct {
 	calls   []*streamedCall
 	current int             // the call whose block is open, or is next
 	later   strings.Builder // text that came while a call was open
+	thought strings.Builder // what the model thought once something else had begun
 	refused bool
 	why     engine.Finish
 	by      int
@@ -165,7 +166,12 @@ func (w *messageWriter) event(out *sse, ev engine.Event) bool {
 	if ev.Empty() {
 		return true
 	}
-	if !w.begin(out) || !w.said(out, blockTypeThinking, ev.Reasoning) {
+	if !w.begin(out) {
+		return false
+	}
+	if w.index > 0 || w.open != "" && w.open != blockTypeThinking { // it would break the block that is open
+		w.thought.WriteString(ev.Reasoning)
+	} else if !w.said(out, blockTypeThinking, ev.Reasoning) {
 		return false
 	}
 	if text := ev.Text + ev.Refusal; w.open == blockTypeToolUse {
@@ -185,7 +191,7 @@ func (w *messageWriter) event(out *sse, ev engine.Event) bool {
 	}
 	if ev.Finish != engine.FinishNone {
 		w.why, w.by = ev.Finish, ev.StoppedBy
-		if !w.said(out, blockTypeText, w.later.String()) {
+		if !w.said(out, blockTypeText, w.later.String()) || !w.said(out, blockTypeThinking, w.thought.String()) {
 			return false
 		}
 	}
@@ -264,9 +270,13 @@ func (w *messageWriter) sendCalls(out *sse, ended bool) bool {
 			return false
 		}
 		c.sent = len(all)
-		more := w.current+1 < len(w.calls)
-		if _, err := rawjson.Check(all, schemaDepth); !ended && (!more || err != nil) {
-			return true
+		if !ended {
+			if w.current+1 == len(w.calls) { // nothing waits for its end
+				return true
+			}
+			if _, err := rawjson.Check(all, schemaDepth); err != nil {
+				return true
+			}
 		}
 		w.current++
 		if !w.closeBlock(out) {

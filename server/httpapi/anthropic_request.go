@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sluice-project/sluice/engine"
@@ -49,7 +50,15 @@ func messageCall(f *fields, _ int, c *gateway.Call) (options, error) {
 // countMessageCall decodes POST /v1/messages/count_tokens: a message without what only an answer needs.
 func countMessageCall(f *fields, c *gateway.Call) error {
 	messageBody(f, c)
+	noPassages(f, c)
 	return f.err
+}
+
+// noPassages refuses to count with passages, which are looked for only where they are used.
+func noPassages(f *fields, c *gateway.Call) {
+	if c.RAG != nil {
+		f.unsupported("rag", fault.Say("httpapi.leave_out"))
+	}
 }
 
 // messageBody decodes what a message and its count share: all that becomes part of the prompt.
@@ -58,7 +67,7 @@ func messageBody(f *fields, c *gateway.Call) {
 	m := &conversationOf{}
 	m.system(f)
 	m.messages(f)
-	c.Messages, c.Places = m.out, m.places
+	m.into(c)
 	messageTools(f, c)
 	messageFormat(f, c)
 	ragOptions(f, c)
@@ -78,21 +87,31 @@ func messageBody(f *fields, c *gateway.Call) {
 }
 
 // conversationOf collects the messages of a conversation, each with the name of the field that it came in: one message in Anthropic's form
-// can be several here.
+// can be several here, and several of one side that follow each other are one turn, as Anthropic has it. Many templates want the sides to take
+// turns.
 type conversationOf struct {
 	out    []engine.Message
 	places []string
+	pieces [][]string // of the contents, joined at the end
 }
 
-// add adds a message. Turns of one side that follow each other are one turn, as Anthropic has it: many templates want the sides to take turns.
 func (m *conversationOf) add(place string, msg engine.Message) {
 	if n := len(m.out) - 1; n >= 0 && m.out[n].Role == msg.Role && (msg.Role == "user" || msg.Role == "assistant") {
-		last := &m.out[n]
-		last.Content = strings.Trim(last.Content+"\n"+msg.Content, "\n")
-		last.ToolCalls = append(last.ToolCalls, msg.ToolCalls...)
+		m.pieces[n] = append(m.pieces[n], msg.Content)
+		m.out[n].ToolCalls = append(m.out[n].ToolCalls, msg.ToolCalls...)
 		return
 	}
-	m.out, m.places = append(m.out, msg), append(m.places, place)
+	m.out, m.places, m.pieces = append(m.out, msg), append(m.places, place), append(m.pieces, []string{msg.Content})
+}
+
+// into gives the conversation to a call.
+func (m *conversationOf) into(c *gateway.Call) {
+	for i, all := range m.pieces {
+		if len(all) > 1 {
+			m.out[i].Content = strings.Join(slices.DeleteFunc(all, func(s string) bool { return s == "" }), "\n")
+		}
+	}
+	c.Messages, c.Places = m.out, m.places
 }
 
 // system decodes the instructions, which come apart from the messages: a text, or blocks of text.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -365,6 +366,48 @@ func TestParallelToolUse(t *testing.T) {
 		if len(got.Calls) != 2 || got.Calls[0].Function.Arguments != `{"x":1}` || got.Calls[1].Function.Arguments != `{"y":2}` || got.Content != "I call. Done." || got.Finish != "tool_calls" {
 			t.Errorf("%+v: %s", got, body)
 		}
+	}
+}
+
+// TestLateThinking: what a model thinks while it speaks or calls breaks no block in two; it follows at the end.
+func TestLateThinking(t *testing.T) {
+	m := newMasked(t, "observe")
+	m.upstream.says(func(string) string {
+		return stream(`{"choices":[{"delta":{"reasoning_content":"Let me"}}]}`, `{"choices":[{"delta":{"content":"I "}}]}`, `{"choices":[{"delta":{"reasoning_content":" see."}}]}`, `{"choices":[{"delta":{"content":"call."}}]}`,
+			`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":"}}]}}]}`, `{"choices":[{"delta":{"reasoning_content":" Good."}}]}`,
+			`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]}}]}`, `{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}`)
+	})
+	_, body := m.post(t, "/v1/messages", ask+`,"stream":true,"tools":[{"name":"f","input_schema":{"type":"object"}}]}`)
+	var kinds []string
+	for _, b := range streamedMessage(t, body).Content {
+		kinds = append(kinds, b.Type)
+	}
+	if got := wholeMessage(t, body)[0]; strings.Join(kinds, " ") != "thinking text tool_use thinking" || len(got.Calls) != 1 || got.Content != "I call." || got.Reasoning != "Let me see. Good." {
+		t.Errorf("%v, %+v: %s", kinds, got, body)
+	}
+}
+
+// TestManyTurns: the memory that a conversation of many short turns takes grows with it, and no faster.
+func TestManyTurns(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"model":"chat","max_tokens":9,"messages":[`)
+	for range 50_000 {
+		b.WriteString(`{"role":"user","content":"some words of a turn"},`)
+	}
+	b.WriteString(`{"role":"user","content":"end"}]}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f, err := parse(b.String(), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &gateway.Call{}
+	if _, err := messageCall(f, 1, c); err != nil || len(c.Messages) != 1 || len(c.Messages[0].Content) != 50_000*21+3 {
+		t.Fatalf("%d messages, %v", len(c.Messages), err)
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 100<<20 {
+		t.Errorf("%d MiB for a body of %d", used>>20, b.Len()>>20)
 	}
 }
 

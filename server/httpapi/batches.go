@@ -121,8 +121,12 @@ func (a *API) makeBatch(c *gin.Context, who identity.Principal, call *gateway.Ca
 	}
 	n.ID, n.Source, n.Language, n.Purpose, n.OnBehalfOf = batch.NewID(), call.Source, languageTag(call.Language), call.Purpose, call.OnBehalfOf
 	call.Resource = n.ID
+	ctx, err := a.once(c, who, call)
+	if err != nil {
+		return err
+	}
 	var made batch.Batch
-	err = a.pipeline.Act(c.Request.Context(), call, func(ctx context.Context, who identity.Principal) error {
+	err = a.pipeline.Act(ctx, call, func(ctx context.Context, who identity.Principal) error {
 		made, err = a.batches.Create(ctx, who, n)
 		return err
 	})

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"crypto/sha256"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -11,7 +12,7 @@ import (
 )
 
 // body reads the request body of a known caller within its bounds and parses it. done gives its bytes back; the caller calls it when the
-// request has ended, since what masking makes of a body is as long. It is never nil. A request that was answered before ends here with *replayed.
+// request has ended, since what masking makes of a body is as long. It is never nil.
 func (a *API) body(c *gin.Context, who identity.Principal) (f *fields, done func(), err error) {
 	if enc := c.GetHeader("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		inflight.HangUp(c.Writer)
@@ -21,8 +22,9 @@ func (a *API) body(c *gin.Context, who identity.Principal) (f *fields, done func
 	if err != nil {
 		return nil, done, err
 	}
-	if f, err = parse(string(raw), a.cfg.MaxDepth); err == nil {
-		err = a.claim(c, who, raw)
+	if c.GetHeader(headerIdempotencyKey) != "" {
+		c.Set(keyAsked, sha256.Sum256(raw))
 	}
+	f, err = parse(string(raw), a.cfg.MaxDepth)
 	return f, done, err
 }

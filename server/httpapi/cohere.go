@@ -75,7 +75,11 @@ func (a *API) cohereRerank(c *gin.Context, who identity.Principal, call *gateway
 	if err := cohereRerankCall(f, call); err != nil {
 		return err
 	}
-	reply, err := a.pipeline.Score(c.Request.Context(), call)
+	ctx, err := a.once(c, who, call)
+	if err != nil {
+		return err
+	}
+	reply, err := a.pipeline.Score(ctx, call)
 	if err != nil {
 		return err
 	}

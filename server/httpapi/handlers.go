@@ -33,16 +33,20 @@ func (a *API) generate(c *gin.Context, who identity.Principal, call *gateway.Cal
 	if err != nil {
 		return err
 	}
-	return a.answered(c, call, s, opt)
+	return a.answered(c, who, call, s, opt)
 }
 
 // answered has a decoded call answered, in the form of its endpoint.
-func (a *API) answered(c *gin.Context, call *gateway.Call, s shape, opt options) error {
-	if opt.stream && claimOf(c) != nil {
+func (a *API) answered(c *gin.Context, who identity.Principal, call *gateway.Call, s shape, opt options) error {
+	if opt.stream && a.keyed(c, call) {
 		return fault.New(fault.CodeUnsupported, headerIdempotencyKey, fault.Say("httpapi.idempotent_stream")).WithParam(headerIdempotencyKey)
 	}
 	call.Blocking = !opt.stream
-	reply, err := a.pipeline.Chat(c.Request.Context(), call)
+	ctx, err := a.once(c, who, call)
+	if err != nil {
+		return err
+	}
+	reply, err := a.pipeline.Chat(ctx, call)
 	if err != nil {
 		return err
 	}
@@ -100,7 +104,11 @@ func (a *API) embedding(c *gin.Context, who identity.Principal, call *gateway.Ca
 	if err != nil {
 		return err
 	}
-	reply, err := a.pipeline.Embed(c.Request.Context(), call)
+	ctx, err := a.once(c, who, call)
+	if err != nil {
+		return err
+	}
+	reply, err := a.pipeline.Embed(ctx, call)
 	if err != nil {
 		return err
 	}

@@ -173,7 +173,11 @@ func (a *API) infer(c *gin.Context, who identity.Principal, call *gateway.Call) 
 	if f.err != nil {
 		return f.err
 	}
-	reply, err := a.pipeline.Embed(c.Request.Context(), call)
+	ctx, err := a.once(c, who, call)
+	if err != nil {
+		return err
+	}
+	reply, err := a.pipeline.Embed(ctx, call)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func (a *API) ollamaAnswer(c *gin.Context, who identity.Principal, call *gateway
 	if len(call.Messages) == 0 && call.Prompt == "" {
 		return a.ollamaLoad(c, call, all, s.loaded(opt.model, f))
 	}
-	return a.answered(c, call, s, opt)
+	return a.answered(c, who, call, s, opt)
 }
 
 // ollamaLoad answers a request that says nothing, by which clients load a model and let go of it. Models here are there or not.
@@ -159,7 +159,11 @@ func (a *API) ollamaVectors(c *gin.Context, who identity.Principal, call *gatewa
 	if f.err != nil {
 		return "", nil, done, f.err
 	}
-	reply, err = a.pipeline.Embed(c.Request.Context(), call)
+	ctx, err := a.once(c, who, call)
+	if err != nil {
+		return "", nil, done, err
+	}
+	reply, err = a.pipeline.Embed(ctx, call)
 	return asked, reply, done, err
 }
 

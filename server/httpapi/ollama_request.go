@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/sluice-project/sluice/engine"
@@ -213,7 +214,9 @@ func (t *ollamaTurns) toolCalls(f *fields) []engine.ToolCall {
 			return nil
 		}
 	}
-	t.pending = append(t.pending, out...)
+	if t.pending = append(t.pending, out...); len(t.pending) > maxTools { // without a result
+		f.invalid("tool_calls", fault.Say("value.item_count", maxTools))
+	}
 	return out
 }
 
@@ -246,7 +249,7 @@ func (t *ollamaTurns) result(f *fields, m *engine.Message) {
 			continue
 		}
 		m.ToolCallID = call.ID
-		t.pending = append(t.pending[:i:i], t.pending[i+1:]...)
+		t.pending = slices.Delete(t.pending, i, i+1)
 		return
 	}
 	f.invalid("role", fault.Say("httpapi.ollama_result"))

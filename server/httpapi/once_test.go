@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -9,10 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"gorm.io/gorm"
+
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway/replies"
+	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/seal"
@@ -20,22 +24,22 @@ import (
 )
 
 // newKeeping returns a kit that keeps answers.
-func newKeeping(t *testing.T, cfg Config, plan func(n int, req *engine.Request) enginetest.Plan) *kit {
+func newKeeping(t *testing.T, cfg Config, plan func(n int, req *engine.Request) enginetest.Plan) (*kit, *gorm.DB) {
 	t.Helper()
-	k := newKit(t, cfg, plan)
+	k, db := newKit(t, cfg, plan), dbtest.SQLite(t)
 	store, err := replies.New(replies.Config{
-		DB: dbtest.SQLite(t), Keys: keyring.FromBytes(bytes.Repeat([]byte{7}, 32)), Suite: seal.Intl, Log: slog.New(slog.DiscardHandler), Life: time.Hour, ClaimLife: time.Hour,
+		DB: db, Keys: keyring.FromBytes(bytes.Repeat([]byte{7}, 32)), Suite: seal.Intl, Log: slog.New(slog.DiscardHandler), Life: time.Hour, ClaimLife: time.Hour,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	k.api.Keep(nil, nil, store)
-	return k
+	return k, db
 }
 
 // TestOneAnswerForOneKey: a request that is sent again with its key gets the answer that it had, whatever the dialect, and the engine is asked once.
 func TestOneAnswerForOneKey(t *testing.T) {
-	k := newKeeping(t, Config{}, nil)
+	k, db := newKeeping(t, Config{}, nil)
 	asked := 0
 	for path, body := range map[string]string{
 		"/v1/chat/completions": hello + "}", "/v1/completions": `{"model":"chat","prompt":"x"}`, "/v1/messages": ask + "}", "/v1/responses": `{"model":"chat","input":"x"}`,
@@ -69,6 +73,13 @@ func TestOneAnswerForOneKey(t *testing.T) {
 	if n := len(k.engine.Requests()); n != asked {
 		t.Errorf("the engine was asked %d times, want %d", n, asked)
 	}
+	var kept, nobodys int64
+	if err := db.Table("reply_replies").Count(&kept).Error; err != nil || kept != 7 { // and the response itself
+		t.Errorf("%d answers are kept, %v", kept, err)
+	}
+	if err := db.Table("reply_replies").Where("subject = ''").Count(&nobodys).Error; err != nil || nobodys > 0 { // an erasure would not find them
+		t.Errorf("%d answers are for nobody known, %v", nobodys, err)
+	}
 	for _, key := range []string{strings.Repeat("k", 256), "a\tb", "键"} {
 		resp, body := k.do(t, http.MethodPost, "/v1/chat/completions", strings.NewReader(hello+"}"), "Idempotency-Key", key)
 		if resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"param":"Idempotency-Key"`) {
@@ -82,7 +93,7 @@ func TestFailedRequestsGiveTheirKeyBack(t *testing.T) {
 	hold := make(chan struct{})
 	plans := []enginetest.Plan{{Err: fault.New(fault.CodeEngineOverloaded, "chat")}, {Start: hold}}
 	begun := make(chan struct{}, 1)
-	k := newKeeping(t, Config{}, func(n int, _ *engine.Request) enginetest.Plan {
+	k, _ := newKeeping(t, Config{}, func(n int, _ *engine.Request) enginetest.Plan {
 		if n == 1 {
 			begun <- struct{}{}
 		}
@@ -119,7 +130,7 @@ func TestFailedRequestsGiveTheirKeyBack(t *testing.T) {
 
 // TestPreviousResponses: a response goes on from an earlier one, with all that came before, and shows what was kept.
 func TestPreviousResponses(t *testing.T) {
-	k := newKeeping(t, Config{}, func(n int, _ *engine.Request) enginetest.Plan {
+	k, _ := newKeeping(t, Config{}, func(n int, _ *engine.Request) enginetest.Plan {
 		return enginetest.Plan{Texts: []string{fmt.Sprintf("answer %d", n)}}
 	})
 	respond := func(body string) readResponse {
@@ -181,7 +192,7 @@ func TestForgottenResponses(t *testing.T) {
 		cfg   Config
 		extra string
 	}{"caller": {Config{}, `,"store":false`}, "installation": {Config{ForgetResponses: true}, `,"store":true`}, "too long": {Config{MaxBodyBytes: 1000}, `,"instructions":"` + strings.Repeat("x", 900) + `"`}} {
-		k := newKeeping(t, c.cfg, nil)
+		k, _ := newKeeping(t, c.cfg, nil)
 		resp, body := k.post(t, "/v1/responses", `{"model":"chat","input":"x"`+c.extra+`}`)
 		if resp.StatusCode != http.StatusOK || !strings.Contains(body, `"store":false`) {
 			t.Fatalf("%s: %d %s", name, resp.StatusCode, body)
@@ -189,5 +200,95 @@ func TestForgottenResponses(t *testing.T) {
 		if resp, body := k.do(t, http.MethodGet, "/v1/responses/"+decode[readResponse](t, body).ID, nil); resp.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: %d %s", name, resp.StatusCode, body)
 		}
+	}
+}
+
+// TestAnotherRequestWithAKey: where a request goes, and the headers that decide its answer or its record, are part of what its key stands for.
+func TestAnotherRequestWithAKey(t *testing.T) {
+	k, _ := newKeeping(t, Config{}, nil)
+	send := func(path string, headers ...string) (*http.Response, string) {
+		return k.do(t, http.MethodPost, path, strings.NewReader(hello+"}"), append([]string{"Idempotency-Key", "k"}, headers...)...)
+	}
+	if resp, body := send("/v1/chat/completions"); resp.StatusCode != http.StatusOK {
+		t.Fatal(body)
+	}
+	for name, headers := range map[string][]string{
+		"person": {"X-Sluice-On-Behalf-Of", "zhang"}, "purpose": {"X-Sluice-Purpose", "other"}, "session": {"X-Sluice-Session", "s"}, "class": {"X-Sluice-Class", "batch"},
+	} {
+		if resp, body := send("/v1/chat/completions", headers...); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, "idempotency_key_reused") {
+			t.Errorf("%s: %d %s", name, resp.StatusCode, body)
+		}
+	}
+	if resp, body := send("/v1/chat/completions?x=1"); resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("another query: %d %s", resp.StatusCode, body)
+	}
+	k.deny = access.InferenceGenerate
+	if resp, body := send("/v1/chat/completions"); resp.StatusCode != http.StatusForbidden {
+		t.Errorf("who may no longer ask: %d %s", resp.StatusCode, body)
+	}
+}
+
+// TestLostConnections: a request with a key is answered although its caller has left, so that it gets the answer when it asks again.
+func TestLostConnections(t *testing.T) {
+	hold, begun := make(chan struct{}), make(chan struct{}, 1)
+	k, _ := newKeeping(t, Config{}, func(int, *engine.Request) enginetest.Plan {
+		begun <- struct{}{}
+		return enginetest.Plan{Start: hold}
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, k.URL+"/v1/chat/completions", strings.NewReader(hello+"}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+goodKey)
+	req.Header.Set("Idempotency-Key", "k")
+	left := make(chan error)
+	go func() {
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		left <- err
+	}()
+	<-begun
+	leave()
+	if err := <-left; err == nil {
+		t.Fatal("the caller has not left")
+	}
+	close(hold)
+	<-k.ended
+	for { // the first one keeps its answer just after its outcome
+		resp, body := k.do(t, http.MethodPost, "/v1/chat/completions", strings.NewReader(hello+"}"), "Idempotency-Key", "k")
+		if resp.StatusCode == http.StatusConflict {
+			continue
+		}
+		if resp.Header.Get("Idempotent-Replayed") != "true" || resp.Header.Get("X-Sluice-Receipt") == "" || !strings.Contains(body, `"choices"`) {
+			t.Errorf("%d %v %s", resp.StatusCode, resp.Header, body)
+		}
+		break
+	}
+	if n := len(k.engine.Requests()); n != 1 || k.last().Outcome != "ok" {
+		t.Errorf("the engine was asked %d times, %+v", n, k.last())
+	}
+}
+
+// TestOtherPeoplesResponses: a conversation that goes on for another person is not stored, since an erasure of the first would not find it.
+func TestOtherPeoplesResponses(t *testing.T) {
+	k, _ := newKeeping(t, Config{}, nil)
+	respond := func(person, previous string) readResponse {
+		t.Helper()
+		_, body := k.do(t, http.MethodPost, "/v1/responses", strings.NewReader(`{"model":"chat","input":"x"`+previous+`}`), "X-Sluice-On-Behalf-Of", person)
+		return decode[readResponse](t, body)
+	}
+	first := respond("zhang", "")
+	same := respond("zhang", `,"previous_response_id":"`+first.ID+`"`)
+	other := respond("li", `,"previous_response_id":"`+first.ID+`"`)
+	for id, want := range map[string]int{first.ID: 200, same.ID: 200, other.ID: 404} {
+		if resp, body := k.do(t, http.MethodGet, "/v1/responses/"+id, nil); resp.StatusCode != want {
+			t.Errorf("%s: %d, want %d: %s", id, resp.StatusCode, want, body)
+		}
+	}
+	if other.Status != "completed" {
+		t.Errorf("%+v", other)
 	}
 }

@@ -22,7 +22,11 @@ func (a *API) rerank(c *gin.Context, who identity.Principal, call *gateway.Call)
 	if err := rerankCall(f, call); err != nil {
 		return err
 	}
-	reply, err := a.pipeline.Score(c.Request.Context(), call)
+	ctx, err := a.once(c, who, call)
+	if err != nil {
+		return err
+	}
+	reply, err := a.pipeline.Score(ctx, call)
 	if err != nil {
 		return err
 	}
@@ -58,7 +62,11 @@ func (a *API) score(c *gin.Context, who identity.Principal, call *gateway.Call) 
 	if err := scoreCall(f, call); err != nil {
 		return err
 	}
-	reply, err := a.pipeline.Score(c.Request.Context(), call)
+	ctx, err := a.once(c, who, call)
+	if err != nil {
+		return err
+	}
+	reply, err := a.pipeline.Score(ctx, call)
 	if err != nil {
 		return err
 	}

@@ -102,6 +102,7 @@ func countExtension(r *gateway.CountReply) *extension {
 
 // headHeaders adds what is known before the first byte.
 func (a *API) headHeaders(c *gin.Context, head gateway.Head) {
+	c.Set(keySubject, head.Subject)
 	set := headerWriter{into: c.Writer.Header(), values: make([]string, 0, 10)}
 	if head.Receipt != "" {
 		set.header(headerReceipt, head.Receipt)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -15,6 +16,7 @@ import (
 	"github.com/sluice-project/sluice/gateway/replies"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/inflight"
 	"github.com/sluice-project/sluice/internal/rawjson"
 )
 
@@ -25,41 +27,63 @@ type keptResponse struct {
 	Response json.RawMessage   `json:"response"`
 }
 
-// conversation returns all items up to the response's own.
+// maxKeptResponse bounds a response that is stored with its conversation, in bytes.
+const maxKeptResponse = 1 << 20
+
+// conversation returns all items up to the response's own that a prompt can have: what the model thought is left out of it, see [conversationOf.item].
 func (k *keptResponse) conversation() ([]json.RawMessage, error) {
 	var r struct{ Output []json.RawMessage }
 	if err := json.Unmarshal(k.Response, &r); err != nil {
 		return nil, fmt.Errorf("read a kept response: %w", err)
 	}
-	return append(append(k.Before, k.Input...), r.Output...), nil
+	return slices.Concat(k.Before, k.Input, withoutReasoning(r.Output)), nil
+}
+
+// withoutReasoning leaves out the items that are no part of a prompt.
+func withoutReasoning(items []json.RawMessage) []json.RawMessage {
+	return slices.DeleteFunc(items, func(raw json.RawMessage) bool {
+		m, ok := rawjson.Object(rawjson.Trim(string(raw)))
+		kind, _ := m.Get("type")
+		return ok && kind == `"`+itemReasoning+`"`
+	})
+}
+
+// earlier is the conversation that a response goes on from.
+type earlier struct {
+	items   []json.RawMessage
+	subject string // digest of the person whom it was made for
+	held    int64  // bytes that the limiter of bodies counts
 }
 
 // loadResponse reads a response of the owner. Error: CodeNotFound.
-func (a *API) loadResponse(ctx context.Context, who identity.Principal, id string) (*keptResponse, error) {
+func (a *API) loadResponse(ctx context.Context, who identity.Principal, id string) (k *keptResponse, subject string, size int64, err error) {
 	if a.replies == nil || !strings.HasPrefix(id, responseIDPrefix) || !validRequestID(id, maxNameBytes) {
-		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.response"), truncate(id))
+		return nil, "", 0, fault.New(fault.CodeNotFound, fault.Say("thing.response"), truncate(id))
 	}
 	r, err := a.replies.Load(ctx, replies.OwnerOf(who), id)
 	if err != nil {
-		return nil, err
+		return nil, "", 0, err
 	}
-	k := &keptResponse{}
+	k = &keptResponse{}
 	if err := json.Unmarshal(r.Body, k); err != nil {
-		return nil, fmt.Errorf("read a kept response: %w", err)
+		return nil, "", 0, fmt.Errorf("read a kept response: %w", err)
 	}
-	return k, nil
+	return k, r.Subject, int64(len(r.Body)), nil
 }
 
-// previous decodes which response a new one goes on from, and returns the items of its conversation.
-func (a *API) previous(c *gin.Context, who identity.Principal, f *fields) []json.RawMessage {
+// previous decodes which response a new one goes on from. What it reads counts as bytes of the request until letGo.
+func (a *API) previous(c *gin.Context, who identity.Principal, f *fields, into *earlier) {
 	id, ok := f.text("previous_response_id")
 	if !ok {
-		return nil
+		return
 	}
-	k, err := a.loadResponse(c.Request.Context(), who, id)
-	var items []json.RawMessage
+	k, subject, size, err := a.loadResponse(c.Request.Context(), who, id)
 	if err == nil {
-		items, err = k.conversation()
+		err = a.bodies.Acquire(inflight.Caller{Tenant: who.Tenant, ID: who.ID}, size)
+	}
+	if err == nil {
+		into.subject, into.held = subject, size
+		into.items, err = k.conversation()
 	}
 	if err != nil && f.err == nil {
 		f.err = err
@@ -67,18 +91,28 @@ func (a *API) previous(c *gin.Context, who identity.Principal, f *fields) []json
 	if fault.Is(err, fault.CodeNotFound) {
 		f.err = fault.New(fault.CodeNotFound, fault.Say("thing.response"), truncate(id)).WithParam("previous_response_id")
 	}
-	return items
+}
+
+// letGo gives back what previous has taken.
+func (a *API) letGo(who identity.Principal, e *earlier) {
+	if e.held > 0 {
+		a.bodies.Release(inflight.Caller{Tenant: who.Tenant, ID: who.ID}, e.held)
+	}
 }
 
 // keeper returns what keeps the response of a request, or nil where it is not to be kept: the caller has said so, or the installation does. It
-// reports whether the response is kept; one that cannot be is answered all the same, and says that it is not stored.
-func (a *API) keeper(c *gin.Context, who identity.Principal, f *fields, before []json.RawMessage) func(id string, response any) bool {
+// reports whether the response is kept; one that cannot be is answered all the same, and says that it is not stored. A conversation that goes on for
+// another person is not stored either: an erasure of the first one would not find it.
+func (a *API) keeper(c *gin.Context, who identity.Principal, f *fields, before *earlier) func(id string, response any) bool {
 	_, said := f.raw("store")
 	if a.replies == nil || a.cfg.ForgetResponses || said && !f.flag("store") {
 		return nil
 	}
-	k := keptResponse{Before: before, Input: inputItems(f)}
+	k := keptResponse{Before: before.items, Input: withoutReasoning(inputItems(f))}
 	return func(id string, response any) bool {
+		if before.held > 0 && before.subject != c.GetString(keySubject) {
+			return false
+		}
 		var err error
 		if k.Response, err = encode(response); err == nil {
 			err = a.keep(c, who, id, &k)
@@ -95,8 +129,8 @@ func (a *API) keep(c *gin.Context, who identity.Principal, id string, k *keptRes
 	if err != nil {
 		return err
 	}
-	if int64(len(body)) > a.cfg.MaxBodyBytes { // nothing could go on from it
-		return fmt.Errorf("the conversation has %d bytes, a request may have %d", len(body), a.cfg.MaxBodyBytes)
+	if limit := min(a.cfg.MaxBodyBytes, maxKeptResponse); int64(len(body)) > limit {
+		return fmt.Errorf("with its conversation it has %d bytes, %d may be kept", len(body), limit)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), releaseTimeout)
 	defer cancel()
@@ -144,7 +178,7 @@ func (a *API) keptAct(c *gin.Context, call *gateway.Call, do func(ctx context.Co
 func (a *API) showResponse(c *gin.Context, _ identity.Principal, call *gateway.Call) error {
 	var k *keptResponse
 	err := a.keptAct(c, call, func(ctx context.Context, who identity.Principal, id string) (err error) {
-		k, err = a.loadResponse(ctx, who, id)
+		k, _, _, err = a.loadResponse(ctx, who, id)
 		return err
 	})
 	if err == nil {
@@ -156,7 +190,7 @@ func (a *API) showResponse(c *gin.Context, _ identity.Principal, call *gateway.C
 // deleteResponse answers DELETE /v1/responses/{id}.
 func (a *API) deleteResponse(c *gin.Context, _ identity.Principal, call *gateway.Call) error {
 	err := a.keptAct(c, call, func(ctx context.Context, who identity.Principal, id string) error {
-		if _, err := a.loadResponse(ctx, who, id); err != nil {
+		if _, _, _, err := a.loadResponse(ctx, who, id); err != nil {
 			return err
 		}
 		return a.replies.Delete(ctx, replies.OwnerOf(who), id)
@@ -176,7 +210,7 @@ func (a *API) deleteResponse(c *gin.Context, _ identity.Principal, call *gateway
 func (a *API) responseInput(c *gin.Context, _ identity.Principal, call *gateway.Call) error {
 	var k *keptResponse
 	err := a.keptAct(c, call, func(ctx context.Context, who identity.Principal, id string) (err error) {
-		k, err = a.loadResponse(ctx, who, id)
+		k, _, _, err = a.loadResponse(ctx, who, id)
 		return err
 	})
 	if err != nil {

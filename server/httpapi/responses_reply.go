@@ -346,12 +346,8 @@ func (w *responseWriter) event(out *sse, ev engine.Event) bool {
 	if ev.Empty() {
 		return true
 	}
-	if w.number == 0 {
-		for _, kind := range []string{"response.created", "response.in_progress"} {
-			if !w.send(out, responseEvent{Type: kind, Response: w.object(statusInProgress, statusInProgress)}) {
-				return false
-			}
-		}
+	if !w.begin(out) {
+		return false
 	}
 	if it, at := w.reason(ev.Reasoning); it != nil && !w.piece(out, it, at, ev.Reasoning, nil) {
 		return false
@@ -371,6 +367,17 @@ func (w *responseWriter) event(out *sse, ev engine.Event) bool {
 		w.why = ev.Finish
 	}
 	return ev.Usage == nil || w.finish(out, *ev.Usage)
+}
+
+// begin writes the events that a stream begins with, once.
+func (w *responseWriter) begin(out *sse) bool {
+	for w.number < 2 {
+		kind := [...]string{"response.created", "response.in_progress"}[w.number]
+		if !w.send(out, responseEvent{Type: kind, Response: w.object(statusInProgress, statusInProgress)}) {
+			return false
+		}
+	}
+	return true
 }
 
 // piece writes a piece of an item's part, after the beginnings of both. What the model thought is over when something else begins.
@@ -467,7 +474,11 @@ func (w *responseWriter) end(*sse) bool { return true } // the last event has sa
 
 // fail writes the response as it was when it failed.
 func (w *responseWriter) fail(out *sse, err error) bool {
+	if !w.begin(out) {
+		return false
+	}
 	p := fault.Public(err)
+	w.asked.Store = json.RawMessage("false") // what has failed is not kept
 	failed := w.object(statusFailed, statusIncomplete)
 	failed.Error = &responseError{Code: string(p.Code()), Message: p.Message(language(out.c))}
 	return w.send(out, responseEvent{Type: "response.failed", Response: failed})

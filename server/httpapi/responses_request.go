@@ -18,9 +18,11 @@ const includeLogprobs = `"message.output_text.logprobs"`
 
 // response answers POST /v1/responses.
 func (a *API) response(c *gin.Context, who identity.Principal, call *gateway.Call) error {
+	before := &earlier{}
+	defer a.letGo(who, before)
 	decode := func(f *fields, _ int, call *gateway.Call) (options, error) {
-		before := a.previous(c, who, f)
-		o := responseCall(f, before, call)
+		a.previous(c, who, f, before)
+		o := responseCall(f, before.items, call)
 		if f.err == nil {
 			o.keep = a.keeper(c, who, f, before)
 			o.asked.Store = json.RawMessage(strconv.FormatBool(o.keep != nil))
@@ -37,8 +39,11 @@ func (a *API) countResponse(c *gin.Context, who identity.Principal, call *gatewa
 	if err != nil {
 		return err
 	}
-	responseBody(f, a.previous(c, who, f), call)
-	if f.err != nil {
+	before := &earlier{}
+	defer a.letGo(who, before)
+	a.previous(c, who, f, before)
+	responseBody(f, before.items, call)
+	if noPassages(f, call); f.err != nil {
 		return f.err
 	}
 	reply, err := a.pipeline.Count(c.Request.Context(), call)
@@ -82,7 +87,7 @@ func responseBody(f *fields, before []json.RawMessage, c *gateway.Call) {
 	}
 	m.items(f, before)
 	m.input(f)
-	c.Messages, c.Places = m.out, m.places
+	m.into(c)
 	responseTools(f, c)
 	responseFormatOf(f, c)
 	ragOptions(f, c)

@@ -3,8 +3,10 @@ package httpapi
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -303,6 +305,28 @@ func TestFailingResponses(t *testing.T) {
 	last := body[strings.LastIndex(strings.TrimSuffix(body, "\n\n"), "\n\n"):]
 	if resp.StatusCode != http.StatusOK || !strings.Contains(last, "event: response.failed") || !strings.Contains(last, `"code":"upstream_failed"`) || !strings.Contains(last, `"status":"failed"`) || strings.Contains(body, "[DONE]") {
 		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	hold := make(chan struct{})
+	plan = enginetest.Plan{Start: hold, Err: fault.New(fault.CodeUpstreamFailed, "chat")}
+	slow := newKit(t, Config{KeepAlive: time.Millisecond}, func(int, *engine.Request) enginetest.Plan { return plan })
+	silent, err := http.NewRequestWithContext(t.Context(), http.MethodPost, slow.URL+"/v1/responses", strings.NewReader(`{"model":"chat","input":"hi","stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent.Header.Set("Authorization", "Bearer "+goodKey)
+	answer, err := http.DefaultClient.Do(silent) // a comment has come
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	close(hold)
+	all, _ := io.ReadAll(answer.Body)
+	var kinds []string
+	for _, m := range regexp.MustCompile(`event: (\S+)`).FindAllStringSubmatch(string(all), -1) {
+		kinds = append(kinds, m[1])
+	}
+	if strings.Join(kinds, " ") != "response.created response.in_progress response.failed" {
+		t.Errorf("%s", all)
 	}
 	if e := k.last(); e.Outcome != "failed" || e.Action != string(gateway.ActionChat) {
 		t.Errorf("%+v", e)
