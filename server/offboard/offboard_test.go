@@ -174,6 +174,30 @@ func TestEveryTableIsClassified(t *testing.T) {
 	}
 }
 
+// TestWrappedKeysLeaveNoDeadRows: each table of a tenant whose rows hold a wrapped key is written anew, and nothing is that no erasure empties.
+func TestWrappedKeysLeaveNoDeadRows(t *testing.T) {
+	t.Parallel()
+	var wrapping []string
+	if err := dbtest.SQLite(t).Raw("SELECT m.name FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c WHERE m.type = 'table' AND c.name = 'wrapped'").Scan(&wrapping).Error; err != nil {
+		t.Fatal(err)
+	}
+	var erased []string
+	for _, p := range slices.Concat(kept(), rows()) {
+		erased = append(erased, p.table)
+		if slices.Contains(wrapping, p.table) && !slices.Contains(rewritten(), p.table) {
+			t.Errorf("dead rows of %s keep wrapped keys", p.table)
+		}
+	}
+	if !slices.Contains(wrapping, "vault_keys") || !slices.Contains(wrapping, "reply_replies") {
+		t.Errorf("tables with wrapped keys: %v", wrapping)
+	}
+	for _, table := range rewritten() {
+		if !slices.Contains(erased, table) {
+			t.Errorf("%s is written anew, and no row of it goes", table)
+		}
+	}
+}
+
 // TestEraseEverything: all that goes is gone, with a plan of before and a certificate whose figures are those; another tenant keeps its rows, and only an offboarding that
 // erases takes policies away.
 func TestEraseEverything(t *testing.T) {

@@ -381,11 +381,13 @@ func (s *Service) eraseRows(ctx context.Context, r row) error {
 }
 
 // rewritten are the tables that PostgreSQL writes anew at the end, while nobody else reads them: small ones, with names, digests of passwords and keys,
-// and wrapped keys. Dead rows of the others are ciphertexts, vectors and figures, whose pages it uses again.
+// and wrapped keys, without which the ciphertexts of dead rows are nothing. Those of the others are ciphertexts, vectors and figures, whose pages it uses
+// again.
 func rewritten() []string {
 	return []string{
 		"vault_keys", "audit_subject_keys", "identity_service_accounts", "identity_service_keys", "identity_invitations", "identity_users", "identity_keys", "identity_projects", "identity_sessions", "identity_factors", "identity_recovery_codes", "identity_passwords",
 		"identity_grants", "policy_documents", "billing_budgets", "access_reviews", "access_review_items", "act_approvals", "reveal_approvals", "erasure_approvals",
+		"file_blobs", "batch_batches", "reply_replies",
 	}
 }
 
