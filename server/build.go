@@ -240,8 +240,20 @@ func (p *parts) buildEraser(command bool) {
 		cfg.Forget = p.forget
 		p.audit.WhenErased(p.forget)
 	}
-	cfg.Beside = replies.EraseSubject
+	cfg.Beside, cfg.Files = replies.EraseSubject, p.filesStay
 	p.eraser = erasure.New(cfg)
+}
+
+// filesStay reports whether a tenant has files or batches, which no erasure of a person reaches.
+func (p *parts) filesStay(ctx context.Context, tx *gorm.DB, tenant string) (bool, error) {
+	if tx == nil {
+		tx = p.db
+	}
+	tx = tx.WithContext(ctx)
+	if has, err := files.Any(tx, tenant); has || err != nil {
+		return has, err
+	}
+	return batch.Any(tx, tenant)
 }
 
 // outside reports whether engines outside of this process may keep what they are given.

@@ -125,6 +125,10 @@ func TestErasureReachesValues(t *testing.T) {
 			if got := in.sees(officer, "s1", mine); got != "clear 13800138000" {
 				t.Errorf("a turn behind the erasure: %s", got)
 			}
+			in.mustUpload(in.started.Welcome.APIKey.Reveal(), `{"custom_id":"alice"}`)
+			if p := in.preview(officer, map[string]any{"subject": "alice"}); !slices.Equal(codes(p.Stays), slices.Insert(slices.Clone(stay), 2, "files")) {
+				t.Errorf("with a file: %v", codes(p.Stays))
+			}
 			if v := in.verify(); v.Status != "finished" || !v.Report.OK {
 				t.Errorf("%+v", v)
 			}

@@ -392,6 +392,33 @@ func TestCancel(t *testing.T) {
 }
 
 // TestExpiry: when the window ends, lines that wait to come back and lines that were not asked say so, and the rest keeps its results.
+// TestAny: a batch counts for its tenant, whatever became of its files, and nobody takes a failure for none.
+func TestAny(t *testing.T) {
+	db := dbtest.SQLite(t)
+	w := newWorld(t, db)
+	has := func(tenant string) bool {
+		t.Helper()
+		has, err := Any(db, tenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return has
+	}
+	if has("acme") {
+		t.Error("a batch before the first")
+	}
+	s := w.replica("a", Limits{})
+	w.make(s, w.input(1))
+	if !has("acme") || has("other") {
+		t.Error("the batch is not of its tenant alone")
+	}
+	faults := &dbtest.Faults{}
+	faults.Set(func(string) dbtest.Outcome { return dbtest.FailsBefore })
+	if _, err := Any(faults.Over(db), "acme"); !fault.Is(err, fault.CodeDatabaseUnavailable) {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestExpiry(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t))
 	w.answer = func(q Request, _ int) Response {

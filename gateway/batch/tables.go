@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-project/sluice/gateway/files"
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/seal"
 	"github.com/sluice-project/sluice/internal/wrapkey"
 )
@@ -145,4 +146,13 @@ func at(micros int64) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMicro(micros).UTC()
+}
+
+// Any reports whether a tenant has a batch. Errors: CodeDatabaseUnavailable.
+func Any(db *gorm.DB, tenant string) (bool, error) {
+	var found []int
+	if err := db.Model(&row{}).Where("tenant = ?", tenant).Limit(1).Select("1").Find(&found).Error; err != nil {
+		return false, database.Unavailable("look for batches", err)
+	}
+	return len(found) > 0, nil
 }

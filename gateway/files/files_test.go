@@ -251,6 +251,35 @@ func TestBounds(t *testing.T) {
 	})
 }
 
+// TestAny: content counts for its tenant while it is there, and nobody takes a failure for none.
+func TestAny(t *testing.T) {
+	db := dbtest.SQLite(t)
+	s := store(t, db, Limits{}, seal.Intl)
+	has := func(tenant string) bool {
+		t.Helper()
+		has, err := Any(db, tenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return has
+	}
+	if has("acme") {
+		t.Error("a file before the first")
+	}
+	f := mustPut(t, s, Owner{Tenant: "acme", Person: "alice"}, NewFile{}, "text")
+	if !has("acme") || has("other") {
+		t.Error("the file is not of its tenant alone")
+	}
+	if err := s.Delete(t.Context(), Owner{Tenant: "acme", Person: "alice"}, f.ID); err != nil || has("acme") {
+		t.Errorf("behind the last: %v", err)
+	}
+	faults := &dbtest.Faults{}
+	faults.Set(func(string) dbtest.Outcome { return dbtest.FailsBefore })
+	if _, err := Any(faults.Over(db), "acme"); !fault.Is(err, fault.CodeDatabaseUnavailable) {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestSweep: files go when their time has come and nobody reads them, and contents when they were given up; both are gone for their owner from the
 // moment on.
 func TestSweep(t *testing.T) {

@@ -118,3 +118,12 @@ func dropBlob(tx *gorm.DB, blob string) error {
 	}
 	return tx.Where("id = ?", blob).Delete(&blobRow{}).Error
 }
+
+// Any reports whether a tenant has a file, or content of one that is on its way. Errors: CodeDatabaseUnavailable.
+func Any(db *gorm.DB, tenant string) (bool, error) {
+	var found []int
+	if err := db.Model(&blobRow{}).Where("tenant = ?", tenant).Limit(1).Select("1").Find(&found).Error; err != nil {
+		return false, database.Unavailable("look for files", err)
+	}
+	return len(found) > 0, nil
+}

@@ -261,6 +261,7 @@ const (
 	ErasureStayCodeBackups      ErasureStayCode = "backups"
 	ErasureStayCodeCallers      ErasureStayCode = "callers"
 	ErasureStayCodeDocuments    ErasureStayCode = "documents"
+	ErasureStayCodeFiles        ErasureStayCode = "files"
 	ErasureStayCodeOthers       ErasureStayCode = "others"
 	ErasureStayCodePages        ErasureStayCode = "pages"
 	ErasureStayCodeRecords      ErasureStayCode = "records"
@@ -280,6 +281,8 @@ func (e ErasureStayCode) Valid() bool {
 	case ErasureStayCodeCallers:
 		return true
 	case ErasureStayCodeDocuments:
+		return true
+	case ErasureStayCodeFiles:
 		return true
 	case ErasureStayCodeOthers:
 		return true
@@ -1877,7 +1880,8 @@ type ErasurePreview struct {
 // ErasureStay defines model for ErasureStay.
 type ErasureStay struct {
 	// Code What stays. `records`: the audit records, with digests and counts, since they prove what happened. `texts`: of a conversation whose values are erased, the kept prompts and
-	// answers. `documents`: of knowledge bases, which somebody else is responsible for. `others`: what others wrote about the person in conversations of their own, which nobody can
+	// answers. `documents`: of knowledge bases, which somebody else is responsible for. `files`: files and batches of the tenant, which whoever
+	// sent them is responsible for, and which may hold what was asked and answered for the person; a batch keeps its metadata and whom it was for, encrypted. `others`: what others wrote about the person in conversations of their own, which nobody can
 	// tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `replicas`: write-ahead logs and caches of other servers of
 	// this installation, if there are any, until they next seal or start. `pages`: encrypted copies in free pages of the database, until these are used
 	// again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are
@@ -1889,7 +1893,8 @@ type ErasureStay struct {
 }
 
 // ErasureStayCode What stays. `records`: the audit records, with digests and counts, since they prove what happened. `texts`: of a conversation whose values are erased, the kept prompts and
-// answers. `documents`: of knowledge bases, which somebody else is responsible for. `others`: what others wrote about the person in conversations of their own, which nobody can
+// answers. `documents`: of knowledge bases, which somebody else is responsible for. `files`: files and batches of the tenant, which whoever
+// sent them is responsible for, and which may hold what was asked and answered for the person; a batch keeps its metadata and whom it was for, encrypted. `others`: what others wrote about the person in conversations of their own, which nobody can
 // tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `replicas`: write-ahead logs and caches of other servers of
 // this installation, if there are any, until they next seal or start. `pages`: encrypted copies in free pages of the database, until these are used
 // again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are

@@ -32,6 +32,7 @@ const (
 	StaysRecords      = "records"
 	StaysTexts        = "texts"
 	StaysDocuments    = "documents"
+	StaysFiles        = "files"
 	StaysOthers       = "others"
 	StaysUnattributed = "unattributed"
 	StaysPages        = "pages"
@@ -50,7 +51,10 @@ type Config struct {
 	Approvals *approval.Store
 	Keys      *keyring.Ring
 	// Beside removes, in the transaction, what else was made for a person, and returns how much; nil if there is nothing.
-	Beside  func(tx *gorm.DB, tenant, subject string) (int64, error)
+	Beside func(tx *gorm.DB, tenant, subject string) (int64, error)
+	// Files reports whether a tenant has files or batches, as tx sees them; tx may be nil. They stay: nobody knows whom their lines speak of. nil if there
+	// are none.
+	Files   func(ctx context.Context, tx *gorm.DB, tenant string) (bool, error)
 	Forget  func(tenant string) // the tenant's part of the caches in this process; nil if there are none
 	Remote  bool                // there are engines outside, which may keep what they were sent
 	Spill   bool                // the engine has a spill file
@@ -67,6 +71,9 @@ type Eraser struct{ cfg Config }
 func New(cfg Config) *Eraser {
 	if cfg.Forget == nil {
 		cfg.Forget = func(string) {}
+	}
+	if cfg.Files == nil {
+		cfg.Files = func(context.Context, *gorm.DB, string) (bool, error) { return false, nil }
 	}
 	return &Eraser{cfg}
 }
@@ -185,7 +192,15 @@ func (e *Eraser) remainders(ctx context.Context, tx *gorm.DB, t Target, records 
 	if t.Conversation != nil {
 		out = append(out, Remainder{Code: StaysTexts})
 	} else {
-		out = append(out, Remainder{Code: StaysDocuments}, Remainder{Code: StaysOthers})
+		out = append(out, Remainder{Code: StaysDocuments})
+		files, err := e.cfg.Files(ctx, tx, t.Tenant)
+		if err != nil {
+			return nil, err
+		}
+		if files {
+			out = append(out, Remainder{Code: StaysFiles})
+		}
+		out = append(out, Remainder{Code: StaysOthers})
 		u, err := e.cfg.Values.Unattributed(ctx, tx, t.Tenant)
 		if err != nil {
 			return nil, err

@@ -295,6 +295,43 @@ func TestStays(t *testing.T) {
 	}
 }
 
+// TestFilesStay: files and batches are named where the tenant has some, before and in the certificate; who cannot tell erases nothing.
+func TestFilesStay(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, dbtest.SQLite(t))
+	var has bool
+	var failure error
+	inside := 0
+	k.cfg.Files = func(_ context.Context, tx *gorm.DB, tenant string) (bool, error) {
+		if tx != nil {
+			inside++
+		}
+		return has && tenant == "demo", failure
+	}
+	for _, has = range []bool{false, true} {
+		k.says(1)
+		p, err := k.Preview(t.Context(), k.alice(), officer)
+		if err != nil || strings.Contains(Codes(p.Remainders), "documents files others") != has {
+			t.Errorf("%+v, %v", p.Remainders, err)
+		}
+		done, err := k.Erase(t.Context(), k.alice(), "", officer)
+		if err != nil || inside == 0 || strings.Contains(Codes(done.Stays), StaysFiles) != has {
+			t.Fatalf("%+v, %v", done, err)
+		}
+		if e, err := k.log.Get(t.Context(), done.Certificate); err != nil || strings.Contains(e.Detail["stays"], StaysFiles) != has {
+			t.Errorf("%+v, %v", e, err)
+		}
+	}
+	failure = fault.New(fault.CodeDatabaseUnavailable)
+	id := k.says(2)
+	if _, err := k.Erase(t.Context(), k.alice(), "", officer); !fault.Is(err, fault.CodeDatabaseUnavailable) {
+		t.Errorf("%v", err)
+	}
+	if text, value := k.there(id, 2); !text || !value {
+		t.Errorf("text %t, value %t", text, value)
+	}
+}
+
 // Logs and caches of others are told of an erasure by a command, and where another writer is known; in the certificate, too.
 func TestOtherServers(t *testing.T) {
 	t.Parallel()

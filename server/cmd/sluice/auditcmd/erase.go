@@ -225,6 +225,8 @@ func (a *app) why(code string) string {
 		return a.Say("cli.erase.stays_texts")
 	case erasure.StaysDocuments:
 		return a.Say("cli.erase.stays_documents")
+	case erasure.StaysFiles:
+		return a.Say("cli.erase.stays_files")
 	case erasure.StaysOthers:
 		return a.Say("cli.erase.stays_others")
 	case erasure.StaysUnattributed:
