@@ -126,6 +126,12 @@ type Contracted interface {
 	Capabilities(engine.ModelID) *capability.Verdicts
 }
 
+// Learning is implemented by engines that ask the software behind them what it is.
+type Learning interface {
+	// Learnt reports whether it has told once. Until then what is known of its models is what everybody knows: it may do more. It asks nobody.
+	Learnt() bool
+}
+
 // Measured is implemented by engines that read what the software behind them reports of itself.
 type Measured interface {
 	// Metrics returns what its own page said last and when it was read; nil: it reports nothing. It asks nobody, and nobody changes the values.
@@ -550,6 +556,12 @@ func (i *Instance) Capabilities(id engine.ModelID) *capability.Verdicts {
 		return (*known)[id]
 	}
 	return nil
+}
+
+// Learnt reports whether what is known of the instance is all that it has to tell, see [Learning].
+func (i *Instance) Learnt() bool {
+	l, ok := i.Engine.(Learning)
+	return !ok || l.Learnt()
 }
 
 // model returns what the engine said last of a model, nil if it has none.

@@ -40,6 +40,7 @@ type reach struct {
 
 	idle  atomic.Bool    // it answers, and takes no requests yet
 	fresh atomic.Bool    // it can be asked how it is, and no look has found that out yet
+	told  atomic.Bool    // it has said what it is, once at least, or there is nothing to ask
 	first chan struct{}  // closed when the first look is over
 	until time.Time      // when nobody waits for that any more
 	looks sync.WaitGroup // those on their way
@@ -148,6 +149,7 @@ func (r *reach) relearn() {
 	if !before.IsZero() && began.Sub(before) < learnEvery || r.learn(r.closed) != nil {
 		return
 	}
+	r.told.Store(true)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.learnt.Equal(before) { // nobody doubts it since

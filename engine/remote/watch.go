@@ -64,6 +64,7 @@ func (e *Engine) watch(dial dial) error {
 		ask: connect, learn: e.learner(p, asked), scrape: e.scraper(p, asked), closed: e.closed, now: time.Now,
 		first: make(chan struct{}), until: time.Now().Add(firstLook),
 	}
+	e.reach.told.Store(!tells(p))
 	if q := p.Health.Question(); q.Path != "" {
 		e.reach.fresh.Store(true)
 		e.reach.ask = health(asked, asked.URL(q.Port) == asked.URL(profile.PortMain), connect, answerTimeout)
@@ -128,9 +129,14 @@ func health(asked *peer.Peer, main bool, connect look, timeout time.Duration) lo
 	}
 }
 
+// tells reports whether the profile knows a question for what the upstream is.
+func tells(p *profile.Profile) bool {
+	return p.Version.Path != "" || p.Models.Context != "" || p.Models.ContextFrom.Path != ""
+}
+
 // learner asks which version answers and how long its contexts are. Where the profile knows no such question there is nothing to learn.
 func (e *Engine) learner(p *profile.Profile, asked *peer.Peer) func(context.Context) error {
-	if p.Version.Path == "" && p.Models.Context == "" && p.Models.ContextFrom.Path == "" {
+	if !tells(p) {
 		return func(context.Context) error { return nil }
 	}
 	return func(ctx context.Context) error {
@@ -191,6 +197,9 @@ func (e *Engine) Condition() pool.State {
 	}
 	return pool.StateReady
 }
+
+// Learnt implements pool.Learning. An upstream takes requests as soon as it is ready, also where it had no time to say what it is.
+func (e *Engine) Learnt() bool { return e.reach.told.Load() }
 
 // Metrics implements pool.Measured.
 func (e *Engine) Metrics() (unified.Values, time.Time) {

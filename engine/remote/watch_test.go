@@ -278,6 +278,36 @@ func TestProbeThatFails(t *testing.T) {
 	}
 }
 
+// TestFirstProbeThatFails: an upstream that is ready and has not told yet what it is takes requests, and says that there is more to learn. What it has told
+// once counts while later questions fail.
+func TestFirstProbeThatFails(t *testing.T) {
+	sound := versioned(t, "vllm", "2.0")
+	mute := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/version" {
+			rw.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		sound.ServeHTTP(rw, r)
+	})
+	w := watch(t, mute, "vllm")
+	upstream := func() *pool.Instance { return w.pools.Instances("p")[0] }
+	if st := w.after(0); st.State != pool.StateReady || upstream().Learnt() {
+		t.Errorf("%+v, learnt: %t", st, upstream().Learnt())
+	}
+	if o, ok := upstream().Open("chat"); !ok || o.ContextTokens() != 0 {
+		t.Errorf("%+v, %t", o, ok)
+	}
+	w.put(sound)
+	w.after(lookAlive)
+	if o, ok := upstream().Open("chat"); !ok || o.ContextTokens() == 0 || !upstream().Learnt() {
+		t.Errorf("%+v, %t, learnt: %t", o, ok, upstream().Learnt())
+	}
+	w.put(mute)
+	if w.after(learnEvery); !upstream().Learnt() {
+		t.Error("what was learnt is forgotten")
+	}
+}
+
 // TestConditionOverTheVersion: what a version can do follows the version that answers, from the next request on.
 func TestConditionOverTheVersion(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "made-up.yaml")
@@ -509,7 +539,7 @@ sources: {book: {url: "https://example.com/manual", date: "2026-11-26"}}
 		t.Fatal(err)
 	}
 	w := watch(t, simulated(t, "vllm", nil), "cloudy", file)
-	if st := w.after(0); st.State != pool.StateReady || len(w.paths) != 0 {
+	if st := w.after(0); st.State != pool.StateReady || len(w.paths) != 0 || !w.engine.Learnt() {
 		t.Errorf("%+v: asked %v", st, w.paths)
 	}
 }
