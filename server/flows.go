@@ -116,13 +116,19 @@ func (f flowRoutes) HasVersion(ctx context.Context, model, version string) (bool
 	return false, err
 }
 
-func (f flowRoutes) Abilities(ctx context.Context, model, version string) (have workflows.Abilities, seen bool, err error) {
+func (f flowRoutes) Abilities(ctx context.Context, model, version string) (have workflows.Abilities, sight workflows.Sight, err error) {
 	a, err := f.router.Abilities(ctx, model, version)
 	for _, feature := range a.Features {
 		have.Features = append(have.Features, string(feature))
 	}
 	have.ContextTokens = a.ContextTokens
-	return have, a.Seen, err
+	switch {
+	case a.Learning:
+		sight = workflows.Partial
+	case a.Seen:
+		sight = workflows.Whole
+	}
+	return have, sight, err
 }
 
 // flowStats reads a rollout's evidence from the audit log.

@@ -41,7 +41,7 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// TestCandidateThatLosesAFeatureGoesBack from where it is, at the next look, whatever was counted.
+// TestCandidateThatLosesAFeatureGoesBack from where it is, once two minutes of looks have found it missing, whatever was counted.
 func TestCandidateThatLosesAFeatureGoesBack(t *testing.T) {
 	t.Parallel()
 	for share, want := range map[int]string{0: "baseline rolled_back", 4000: "baseline canary-20 canary-40 rolled_back"} {
@@ -62,6 +62,149 @@ func TestCandidateThatLosesAFeatureGoesBack(t *testing.T) {
 		end := st.History[len(st.History)-1]
 		if !strings.HasSuffix(end.Reason, ": tools, context_tokens") || end.Cause == nil || end.Cause.Code != causeVerdict {
 			t.Errorf("%+v", end)
+		}
+	}
+}
+
+// each changes what versions can do before each look of which n is the number, from 1; a look at the last step counts twice.
+func (w *world) each(change func(n int)) {
+	healthy, n := w.stats, 0
+	w.stats = func(id string, since int64) map[string]ArmStats {
+		n++
+		change(n)
+		return healthy(id, since)
+	}
+}
+
+// TestLossOfAMoment: what is missing at looks for less than two minutes, however often, takes nothing back, and no step passes on such a look.
+func TestLossOfAMoment(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	whole, part := w.can["v2"], Abilities{Features: []string{"chat"}, ContextTokens: 2048}
+	w.each(func(n int) {
+		if w.can["v2"] = whole; n <= 30 && n%3 != 0 { // two looks in a row of three
+			w.can["v2"] = part
+		}
+	})
+	r := rehearse(t, w, needing)
+	r.RegisterDelayedCallback(func() {
+		if st, err := r.acts.store.get(t.Context(), "r-1"); err != nil || !st.Holding() || st.Decision.Code != missingAbilities || st.Seen == nil || len(st.Seen.Lacking) != 2 {
+			t.Errorf("it must hold: %+v, %v", st.Decision, err)
+		}
+	}, 10*time.Minute+30*time.Second) // the tenth look was due, and lacks it
+	if st := r.run(); st.Phase != PhaseCompleted {
+		t.Errorf("%s: %+v", path(st), st.Decision)
+	}
+}
+
+// TestUnlearntIsNotLost: what an instance has not told yet is not lost, however long that takes; nothing passes meanwhile, and at the deadline the candidate
+// goes back.
+func TestUnlearntIsNotLost(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		have     Abilities
+		learning bool
+		back     bool
+		want     string
+	}{
+		"a context nobody has learnt": {Abilities{Features: []string{"chat", "tools"}}, false, true, "baseline canary-20 canary-40 canary-80 canary-100 completed"},
+		"an instance that is new":     {Abilities{Features: []string{"chat"}, ContextTokens: 2048}, true, true, "baseline canary-20 canary-40 canary-80 canary-100 completed"},
+		"one that never tells":        {Abilities{Features: []string{"chat"}}, true, false, "baseline rolled_back"},
+	} {
+		w := newWorld()
+		whole := w.can["v2"]
+		w.each(func(n int) {
+			away := n <= 30 || !tt.back
+			if w.can["v2"], w.learning = whole, nil; away {
+				w.can["v2"], w.learning = tt.have, map[string]bool{"v2": tt.learning}
+			}
+		})
+		r := rehearse(t, w, needing)
+		r.RegisterDelayedCallback(func() {
+			if st, err := r.acts.store.get(t.Context(), "r-1"); err != nil || !st.Holding() || st.Decision.Code != missingAbilities {
+				t.Errorf("%s: it must hold: %+v, %v", name, st.Decision, err)
+			}
+		}, 20*time.Minute+30*time.Second)
+		if st := r.run(); path(st) != tt.want {
+			t.Errorf("%s: %s, want %s: %+v", name, path(st), tt.want, st.Decision)
+		}
+	}
+}
+
+// TestStableLosesItToo: what stable does not do any more either is no loss of the candidate, if stable can be seen; what only the candidate has lost is.
+func TestStableLosesItToo(t *testing.T) {
+	t.Parallel()
+	const through = "baseline canary-20 canary-40 canary-80 canary-100 completed"
+	for name, tt := range map[string]struct {
+		stable, candidate Abilities
+		change            func(w *world)
+		want              string
+	}{
+		"both": {Abilities{Features: []string{"chat"}, ContextTokens: 2048}, Abilities{Features: []string{"chat"}, ContextTokens: 2048}, nil, through},
+		"a context shorter than stable's": {
+			Abilities{Features: []string{"chat"}, ContextTokens: 2048}, Abilities{Features: []string{"chat"}, ContextTokens: 2047}, nil, "baseline rolled_back",
+		},
+		"another feature": {Abilities{Features: []string{"tools"}, ContextTokens: 4096}, Abilities{Features: []string{"tools"}, ContextTokens: 2048}, nil, "baseline rolled_back"},
+		"stable is away":  {Abilities{}, Abilities{Features: []string{"chat"}, ContextTokens: 4096}, func(w *world) { delete(w.can, "v1") }, "baseline rolled_back"},
+		"stable is new": {
+			Abilities{Features: []string{"chat"}, ContextTokens: 4096}, Abilities{Features: []string{"chat"}, ContextTokens: 4096},
+			func(w *world) { w.learning = map[string]bool{"v1": true} }, "baseline rolled_back",
+		},
+		"stable's context is not known": {
+			Abilities{Features: []string{"chat", "tools"}}, Abilities{Features: []string{"chat", "tools"}, ContextTokens: 2048}, nil, "baseline rolled_back",
+		},
+	} {
+		w := newWorld()
+		w.each(func(n int) {
+			if w.can["v1"], w.can["v2"] = tt.stable, tt.candidate; tt.change != nil {
+				tt.change(w)
+			}
+		})
+		r := rehearse(t, w, needing)
+		start := r.Now()
+		if st := r.run(); path(st) != tt.want || tt.want != through && (st.Decision.Code != lostAbilities || r.Now().Sub(start) > 4*time.Minute) {
+			t.Errorf("%s: %s after %s, want %s: %+v", name, path(st), r.Now().Sub(start), tt.want, st.Decision)
+		}
+	}
+}
+
+// TestALossHasToLast counts looks at which nothing else was found, by the clock that they are given.
+func TestALossHasToLast(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	r := rehearse(t, w, needing)
+	w.cur = Assignment{Model: "m", Stable: "v1", Candidate: "v2", Rollout: "r-1", Basis: 2000}
+	if err := r.acts.store.entered(t.Context(), "r-1", Transition{Seq: 1, To: "canary-20", Share: 20, At: 1}); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+	look := func(at time.Duration, features ...string) string {
+		t.Helper()
+		w.can["v2"] = Abilities{Features: features, ContextTokens: 8192}
+		in := evaluateInput{
+			Rollout: "r-1", Model: "m", Phase: "canary-20", Candidate: "v2", Needed: r.input.Spec.Needed, Thresholds: r.input.Spec.Thresholds, Now: begin.Add(at).UnixMicro(),
+		}
+		out, err := r.acts.Evaluate(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.Decision.Code + " " + strings.Join(out.Decision.Lost, " ")
+	}
+	for _, step := range []struct {
+		at       time.Duration
+		features []string
+		want     string
+	}{
+		{0, []string{"chat"}, "missing_abilities tools"},
+		{119 * time.Second, []string{"chat"}, "missing_abilities tools"},
+		{119 * time.Second, []string{"chat"}, "missing_abilities tools"}, // the same look again
+		{125 * time.Second, []string{"chat", "tools"}, "healthy "},
+		{130 * time.Second, []string{"chat"}, "missing_abilities tools"}, // counted anew
+		{131 * time.Second, nil, "missing_abilities chat tools"},
+		{130*time.Second + lasting, nil, "lost_abilities tools"},
+	} {
+		if got := look(step.at, step.features...); got != step.want {
+			t.Errorf("at %s: %q, want %q", step.at, got, step.want)
 		}
 	}
 }
@@ -117,18 +260,23 @@ func TestVerdictOnAbilities(t *testing.T) {
 		want Outcome
 		code string
 	}{
-		"lost":                   {Evidence{Phase: "canary-20", Stable: good, Candidate: good, Lost: []string{"tools"}}, Fail, lostAbilities},
-		"lost before a request":  {Evidence{Phase: PhaseBaseline, Lost: []string{"tools"}}, Fail, lostAbilities},
-		"lost and contradictory": {Evidence{Phase: "canary-20", Stable: Arm{Requests: -1}, Lost: []string{"tools"}}, NoData, "evidence"},
-		"unseen":                 {Evidence{Phase: "canary-20", Stable: good, Candidate: good, Unseen: true}, NoData, unseenAbilities},
-		"unseen baseline":        {Evidence{Phase: PhaseBaseline, Stable: good, Unseen: true}, NoData, unseenAbilities},
-		"unseen and failing":     {Evidence{Phase: "canary-20", Stable: good, Candidate: bad, Unseen: true}, Fail, "error_rate_cap"},
+		"lost":                     {Evidence{Phase: "canary-20", Stable: good, Candidate: good, Lost: []string{"tools"}}, Fail, lostAbilities},
+		"lost before a request":    {Evidence{Phase: PhaseBaseline, Lost: []string{"tools"}}, Fail, lostAbilities},
+		"lost and contradictory":   {Evidence{Phase: "canary-20", Stable: Arm{Requests: -1}, Lost: []string{"tools"}}, NoData, "evidence"},
+		"lacking":                  {Evidence{Phase: "canary-20", Stable: good, Candidate: good, Lacking: []Lack{{Name: "tools", Since: 1}}}, NoData, missingAbilities},
+		"lacking for the baseline": {Evidence{Phase: PhaseBaseline, Stable: good, Lacking: []Lack{{Name: "tools"}}}, NoData, missingAbilities},
+		"lacking and failing":      {Evidence{Phase: "canary-20", Stable: good, Candidate: bad, Lacking: []Lack{{Name: "tools"}}}, Fail, "error_rate_cap"},
+		"both, for a moment":       {Evidence{Phase: "canary-20", Stable: good, Candidate: good, Lacking: []Lack{{Name: "tools", Both: true}}}, NoData, missingAbilities},
+		"both, for good":           {Evidence{Phase: "canary-20", Stable: good, Candidate: good, Lacking: []Lack{{Name: "tools", Both: true, Lasts: true}}}, Pass, "healthy"},
+		"unseen":                   {Evidence{Phase: "canary-20", Stable: good, Candidate: good, Unseen: true}, NoData, unseenAbilities},
+		"unseen baseline":          {Evidence{Phase: PhaseBaseline, Stable: good, Unseen: true}, NoData, unseenAbilities},
+		"unseen and failing":       {Evidence{Phase: "canary-20", Stable: good, Candidate: bad, Unseen: true}, Fail, "error_rate_cap"},
 	} {
 		d := Verdict(tt.ev, th())
 		if d.Outcome != tt.want || d.Code != tt.code || d.Evidence != tt.ev.Hash() {
 			t.Errorf("%s: %+v", name, d)
 		}
-		if text := d.Sentence(th()); tt.code == lostAbilities && (!strings.Contains(text.In(fault.English), "tools") || !strings.Contains(text.In(fault.Chinese), "tools")) {
+		if text := d.Sentence(th()); (tt.code == lostAbilities || tt.code == missingAbilities) && (!strings.Contains(text.In(fault.English), "tools") || !strings.Contains(text.In(fault.Chinese), "tools")) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}

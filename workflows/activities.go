@@ -48,6 +48,7 @@ type evaluateInput struct {
 	Candidate    string     `json:"candidate,omitempty"`
 	Needed       *Abilities `json:"needed,omitempty"` // of the candidate
 	AcceptLosses []string   `json:"accept_losses,omitempty"`
+	Now          int64      `json:"now,omitempty"` // by the clock of the workflow; 0: by that of the activity
 }
 
 type evaluateOutput struct {

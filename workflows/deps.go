@@ -43,8 +43,8 @@ type routes interface {
 	Assignment(ctx context.Context, model string) (Assignment, error)
 	SetAssignment(ctx context.Context, a Assignment) error
 	HasVersion(ctx context.Context, model, version string) (bool, error)
-	// Abilities returns what a version is known to do at this moment; seen is false while no instance that takes requests has its model.
-	Abilities(ctx context.Context, model, version string) (have Abilities, seen bool, err error)
+	// Abilities returns what a version is known to do at this moment, and how much of it can be seen. Errors: CodeNotFound if there is no such version.
+	Abilities(ctx context.Context, model, version string) (have Abilities, sight Sight, err error)
 }
 
 type stats interface {

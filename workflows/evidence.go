@@ -17,9 +17,11 @@ type Evidence struct {
 	Phase     string `json:"phase"`
 	Stable    Arm    `json:"stable"`
 	Candidate Arm    `json:"candidate"`
-	// Lost is what the candidate has to do and is not known to do any more; Unseen says that no instance of it could be looked at.
+	// Lost is what the candidate has to do and, for some time, is not known to do any more; Unseen says that no instance of it could be looked at.
 	Lost   []string `json:"lost,omitempty"`
 	Unseen bool     `json:"unseen,omitempty"`
+	// Lacking is what it is not known to do at this look, what is lost among it. An earlier release knew no such thing: what it lacked was lost at once.
+	Lacking []Lack `json:"lacking,omitempty"`
 }
 
 // Arm is what one version did since Since (UTC unix microseconds).

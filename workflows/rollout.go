@@ -288,6 +288,7 @@ func (r *run) evaluate(ctx workflow.Context, record bool) (Decision, error) {
 		Rollout: r.in.ID, Model: r.in.Spec.Model, Phase: r.in.Spec.stageName(r.Stage), Since: r.State.EnteredAt,
 		StableSince: r.State.EnteredAt, Thresholds: r.in.Spec.Thresholds, Record: record,
 		Candidate: r.in.Spec.Candidate, Needed: r.in.Spec.Needed, AcceptLosses: r.in.Spec.AcceptLosses,
+		Now: workflow.Now(ctx).UnixMicro(),
 	}
 	if r.in.Spec.share(r.Stage) == 100 { // stable answers nothing any more: compare with what it did before
 		ask.StableSince = r.StableAt

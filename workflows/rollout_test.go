@@ -36,6 +36,7 @@ type world struct {
 	engine   []int
 	ceiling  int                  // of this engine's configuration, if it is another
 	can      map[string]Abilities // of versions that an instance runs
+	learning map[string]bool      // versions of which one has not told what it is
 }
 
 func newWorld() *world {
@@ -96,11 +97,18 @@ func (w *world) HasVersion(_ context.Context, _, version string) (bool, error) {
 	return slices.Contains(w.versions, version), nil
 }
 
-func (w *world) Abilities(_ context.Context, _, version string) (Abilities, bool, error) {
+func (w *world) Abilities(_ context.Context, _, version string) (Abilities, Sight, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	sight := Absent
 	have, seen := w.can[version]
-	return have, seen, w.fail.routes
+	if seen {
+		sight = Whole
+	}
+	if w.learning[version] {
+		sight = Partial
+	}
+	return have, sight, w.fail.routes
 }
 
 func (w *world) ArmStats(_ context.Context, rollout string, since int64) (map[string]ArmStats, error) {

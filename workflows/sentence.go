@@ -128,6 +128,8 @@ func (d Decision) Sentence(th Thresholds) fault.Phrase {
 		return fault.Say("rollout.evidence_unreadable")
 	case lostAbilities:
 		return fault.Say("rollout.lost_abilities", strings.Join(d.Lost, ", "))
+	case missingAbilities:
+		return fault.Say("rollout.missing_abilities", strings.Join(d.Lost, ", "))
 	case unseenAbilities:
 		return fault.Say("rollout.candidate_absent")
 	}

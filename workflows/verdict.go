@@ -98,7 +98,7 @@ type Decision struct {
 	Stable    *Counts `json:"stable,omitempty"`
 	Candidate *Counts `json:"candidate,omitempty"` // nil on the baseline
 	Checks    []Check `json:"checks,omitempty"`
-	// Lost is what the candidate cannot do, if that is what decides.
+	// Lost is what the candidate cannot do, or is not known to do yet, if that is what decides.
 	Lost []string `json:"lost,omitempty"`
 }
 
@@ -126,8 +126,8 @@ type Check struct {
 // so that it holds for the rollout as a whole. Pass needs proof that every limit is kept, each at PromoteAlpha; since all proofs
 // are needed, the probability of passing wrongly is at most PromoteAlpha without any sharing. What is neither is Inconclusive.
 //
-// A candidate that is not known any more to do what stable was known to do when the rollout began fails at once, whatever was counted. While no instance
-// of it can be looked at, nothing passes.
+// A candidate that for two minutes is not known any more to do what stable was known to do when the rollout began, and still does, fails, whatever was
+// counted. Before that, and while nobody can tell what the candidate does, nothing passes.
 func Verdict(ev Evidence, th Thresholds) Decision {
 	d := Decision{Evidence: ev.Hash(), Stable: ev.Stable.counts()}
 	if ev.Phase != PhaseBaseline {
@@ -144,7 +144,7 @@ func Verdict(ev Evidence, th Thresholds) Decision {
 		return d.say(Fail, lostAbilities, th)
 	}
 	if ev.Phase == PhaseBaseline {
-		return baselineVerdict(d, th).unless(ev.Unseen, th)
+		return baselineVerdict(d, th).unless(ev, th)
 	}
 	d.Checks = checks(ev, th)
 	for _, c := range d.Checks {
@@ -160,13 +160,19 @@ func Verdict(ev Evidence, th Thresholds) Decision {
 			return d.say(Inconclusive, c.Name, th)
 		}
 	}
-	return d.say(Pass, "healthy", th).unless(ev.Unseen, th)
+	return d.say(Pass, "healthy", th).unless(ev, th)
 }
 
 // unless holds a step that passes while nobody can tell what the candidate does.
-func (d Decision) unless(unseen bool, th Thresholds) Decision {
-	if unseen && d.Outcome == Pass {
+func (d Decision) unless(ev Evidence, th Thresholds) Decision {
+	if d.Outcome != Pass {
+		return d
+	}
+	if ev.Unseen {
 		return d.say(NoData, unseenAbilities, th)
+	}
+	if d.Lost = ev.unsettled(); len(d.Lost) > 0 {
+		return d.say(NoData, missingAbilities, th)
 	}
 	return d
 }
@@ -206,6 +212,7 @@ const (
 	unavailableEvidence = "unavailable"
 	lostAbilities       = "lost_abilities"
 	unseenAbilities     = "unseen_abilities"
+	missingAbilities    = "missing_abilities"
 )
 
 func checks(ev Evidence, th Thresholds) []Check {

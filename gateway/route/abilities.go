@@ -13,6 +13,7 @@ type Abilities struct {
 	Features      []capability.Feature // that at least one instance does, be it under a condition on its load; in their order
 	ContextTokens int                  // the longest prompt and completion that an instance is known to take; 0: not known
 	Seen          bool                 // an instance that takes requests has the model
+	Learning      bool                 // one of these has not told yet what it is, and may do more
 }
 
 // Abilities returns what a version of a model is known to do at this moment, as the router decides it. What is drained or does not answer counts for
@@ -34,6 +35,7 @@ func (r *Router) Abilities(ctx context.Context, model, version string) (Abilitie
 			continue
 		}
 		out.Seen, out.ContextTokens = true, max(out.ContextTokens, o.ContextTokens())
+		out.Learning = out.Learning || !i.Learnt()
 		for _, f := range capability.Features() {
 			if use, _ := o.Use(f); use != pool.UseNo {
 				can[f] = true

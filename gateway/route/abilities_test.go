@@ -22,6 +22,7 @@ type knowing struct {
 	known *capability.Verdicts
 	err   error
 	state pool.State
+	fresh bool // it has not told yet what it is
 }
 
 func (k *knowing) Models(context.Context) ([]engine.Model, error) {
@@ -29,6 +30,7 @@ func (k *knowing) Models(context.Context) ([]engine.Model, error) {
 }
 func (k *knowing) Capabilities(engine.ModelID) *capability.Verdicts { return k.known }
 func (k *knowing) Condition() pool.State                            { return k.state }
+func (k *knowing) Learnt() bool                                     { return !k.fresh }
 
 func (k *knowing) with(t *testing.T, longest int, features map[capability.Feature]string) *knowing {
 	t.Helper()
@@ -83,15 +85,22 @@ func TestAbilities(t *testing.T) {
 		t.Helper()
 		a, err := r.Abilities(t.Context(), "chat", "v1")
 		ok(t, err)
-		if got := fmt.Sprint(a.Seen, a.Features, a.ContextTokens); got != want {
+		got := fmt.Sprint(a.Seen, a.Features, a.ContextTokens)
+		if a.Learning {
+			got += " learning"
+		}
+		if got != want {
 			t.Errorf("%s: %s, want %s", what, got, want)
 		}
 	}
 	is("both", "true [chat stream seed] 8192")
+	second.fresh = true
+	is("the second has not told yet", "true [chat stream seed] 8192 learning")
 	drained := slices.Clone(both)
 	drained[1].Draining = true
 	members(drained...)
 	is("the second is drained", "true [chat stream] 4096")
+	second.fresh = false
 	members(both...)
 	second.state = pool.StateWarming
 	is("the second is warming", "true [chat stream] 4096")

@@ -3476,7 +3476,7 @@ type Rollout struct {
 	// Reason The verdict of the last evaluation in words, in the language asked for
 	Reason *string `json:"reason,omitempty"`
 
-	// ReasonCode The same as a code: too_few_requests, healthy, baseline_unhealthy, evidence, lost_abilities (the candidate is no longer known to do what stable did), unseen_abilities (no instance of it can be looked at), or the name of the metric that decides
+	// ReasonCode The same as a code: too_few_requests, healthy, baseline_unhealthy, evidence, lost_abilities (for two minutes the candidate is no longer known to do what stable did), missing_abilities (nobody can tell yet whether it does), unseen_abilities (no instance of it can be looked at), or the name of the metric that decides
 	ReasonCode *string `json:"reason_code,omitempty"`
 
 	// RequireApproval Steps, in percent, that a person must approve before they are left; 0 is the baseline

@@ -5086,7 +5086,7 @@ export interface components {
             verdict?: components["schemas"]["Verdict"];
             /** @description The verdict of the last evaluation in words, in the language asked for */
             reason?: string;
-            /** @description The same as a code: too_few_requests, healthy, baseline_unhealthy, evidence, lost_abilities (the candidate is no longer known to do what stable did), unseen_abilities (no instance of it can be looked at), or the name of the metric that decides */
+            /** @description The same as a code: too_few_requests, healthy, baseline_unhealthy, evidence, lost_abilities (for two minutes the candidate is no longer known to do what stable did), missing_abilities (nobody can tell yet whether it does), unseen_abilities (no instance of it can be looked at), or the name of the metric that decides */
             reason_code?: string;
             history?: components["schemas"]["RolloutTransition"][];
         };
