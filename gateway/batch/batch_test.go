@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -269,6 +270,43 @@ func TestBatch(t *testing.T) {
 		var sealed [][]byte
 		if err := db.Table("batch_batches").Pluck("metadata", &sealed).Error; err != nil || len(sealed) != 1 || bytes.Contains(sealed[0], []byte("canary")) {
 			t.Errorf("%q, %v", sealed, err)
+		}
+	})
+}
+
+// TestLargeResults: the files of results are written without that many large results are held at one time.
+func TestLargeResults(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		large := `"` + strings.Repeat("x", heldResults*2/3) + `"`
+		w.answer = func(q Request, _ int) Response {
+			if strings.HasSuffix(q.ID, "0") {
+				return ok(large)
+			}
+			return ok(string(q.Body))
+		}
+		s := w.replica("a", Limits{})
+		var most atomic.Int64
+		err := s.db.Callback().Query().After("gorm:query").Register("test:held", func(tx *gorm.DB) {
+			if rows, ok := tx.Statement.Dest.(*[]lineRow); ok {
+				var held int64
+				for _, r := range *rows {
+					held += int64(len(r.Sealed))
+				}
+				most.Store(max(most.Load(), held))
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.start(s)
+		b := w.until(s, w.make(s, w.input(40)), "the end", in(Completed, Failed))
+		order, all := w.results(b.OutputFile)
+		if len(order) != 40 || order[9] != "c10" || len(all["c30"].Response.Body) < len(large) {
+			t.Errorf("%+v, %v", b, order)
+		}
+		if n := most.Load(); n == 0 || n > heldResults {
+			t.Errorf("%d bytes of results were held at one time", n)
 		}
 	})
 }

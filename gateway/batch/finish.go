@@ -91,29 +91,15 @@ func (s *Service) assemble(ctx context.Context, w *work) error {
 	output, failures := &resultFile{kind: "output"}, &resultFile{kind: "error"}
 	defer output.abort(ctx)
 	defer failures.abort(ctx)
-	for after := int64(0); ; {
-		var rows []lineRow
-		err := s.db.WithContext(ctx).Select("line", "failed", "sealed").Where("batch = ? AND line > ?", w.id, after).Order("line").Limit(pageLines).Find(&rows).Error
-		if err != nil {
-			return database.Unavailable("read results", err)
+	err := s.eachResult(ctx, w, func(failed bool, text []byte) error {
+		to := output
+		if failed {
+			to = failures
 		}
-		if len(rows) == 0 {
-			break
-		}
-		for _, r := range rows {
-			text, err := w.key.Open(r.Sealed, lineLabel(w.id, r.Line))
-			if err != nil {
-				return fmt.Errorf("the result of line %d does not open: %w", r.Line, err)
-			}
-			to := output
-			if r.Failed != 0 {
-				to = failures
-			}
-			if err := to.write(ctx, s, w.owner(), text); err != nil {
-				return err
-			}
-			after = r.Line
-		}
+		return to.write(ctx, s, w.owner(), text)
+	})
+	if err != nil {
+		return err
 	}
 	outputID, err := output.commit(w)
 	if err != nil {
@@ -124,6 +110,63 @@ func (s *Service) assemble(ctx context.Context, w *work) error {
 		return err
 	}
 	return s.end(ctx, w, map[string]any{"state": w.Ending, "output_file": outputID, "error_file": failuresID})
+}
+
+// heldResults is how many bytes of results are read at one time; one that is larger comes alone.
+const heldResults = 4 << 20
+
+// place is where a result stands, and the bytes that it takes.
+type place struct{ Line, Size int64 }
+
+// eachResult calls do with each result in the order of the lines. It holds few of them at one time, since one can have many megabytes.
+func (s *Service) eachResult(ctx context.Context, w *work, do func(failed bool, text []byte) error) error {
+	for after := int64(0); ; {
+		var next []place
+		err := s.db.WithContext(ctx).Model(&lineRow{}).Select("line", "length(sealed) AS size").Where("batch = ? AND line > ?", w.id, after).
+			Order("line").Limit(pageLines).Find(&next).Error
+		if err != nil {
+			return database.Unavailable("look for results", err)
+		}
+		if len(next) == 0 {
+			return nil
+		}
+		for len(next) > 0 {
+			n := fits(next)
+			if err := s.someResults(ctx, w, next[0].Line, next[n-1].Line, do); err != nil {
+				return err
+			}
+			after, next = next[n-1].Line, next[n:]
+		}
+	}
+}
+
+// fits returns how many of the places, at least one, are read at one time.
+func fits(places []place) int {
+	held := places[0].Size
+	for n, p := range places[1:] {
+		if held += p.Size; held > heldResults {
+			return n + 1
+		}
+	}
+	return len(places)
+}
+
+func (s *Service) someResults(ctx context.Context, w *work, from, to int64, do func(failed bool, text []byte) error) error {
+	var rows []lineRow
+	err := s.db.WithContext(ctx).Select("line", "failed", "sealed").Where("batch = ? AND line BETWEEN ? AND ?", w.id, from, to).Order("line").Find(&rows).Error
+	if err != nil {
+		return database.Unavailable("read results", err)
+	}
+	for _, r := range rows {
+		text, err := w.key.Open(r.Sealed, lineLabel(w.id, r.Line))
+		if err != nil {
+			return fmt.Errorf("the result of line %d does not open: %w", r.Line, err)
+		}
+		if err := do(r.Failed != 0, text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fail ends a batch that nobody can ask.
