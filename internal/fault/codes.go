@@ -76,6 +76,8 @@ const (
 	CodeTooDeep      Code = "nesting_too_deep"
 	CodeFileTooLarge Code = "file_too_large"
 
+	CodeAnswerTooLarge Code = "answer_too_large"
+
 	CodeRateLimited      Code = "rate_limit_exceeded"
 	CodeTokenRateLimited Code = "token_rate_limit_exceeded"
 	CodeConcurrency      Code = "concurrency_limit_exceeded"
@@ -188,6 +190,8 @@ var kinds = map[Code]Kind{
 	CodeBodyTooLarge: TooLarge,
 	CodeTooDeep:      TooLarge,
 	CodeFileTooLarge: TooLarge,
+
+	CodeAnswerTooLarge: TooLarge,
 
 	CodeRateLimited:      RateLimited,
 	CodeTokenRateLimited: RateLimited,

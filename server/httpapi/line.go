@@ -44,7 +44,11 @@ func (a *API) Asker(handler http.Handler) batch.Ask {
 			}
 		}
 		w := &answerWriter{header: http.Header{}}
-		if err := serve(handler, w, r); err != nil {
+		err = serve(handler, w, r)
+		if w.over {
+			err = fault.New(fault.CodeAnswerTooLarge, maxLineAnswer)
+		}
+		if err != nil {
 			return a.cut(q, err)
 		}
 		return batch.Response{Status: w.status, Header: w.header, Body: w.body.Bytes()}
@@ -67,7 +71,8 @@ func serve(handler http.Handler, w http.ResponseWriter, r *http.Request) (err er
 
 // cut is what a line is told whose answer broke off.
 func (a *API) cut(q batch.Request, cause error) batch.Response {
-	status, refusal := openAIRefusal(fault.Public(fault.Wrap(cause, fault.CodeInternal)), acceptLanguage(q.Language), q.ID)
+	p := fault.Public(cause)
+	status, refusal := openAIRefusal(p, acceptLanguage(q.Language), q.ID)
 	body, err := encode(refusal)
 	if err != nil {
 		body = []byte("{}")
@@ -75,11 +80,15 @@ func (a *API) cut(q batch.Request, cause error) batch.Response {
 	return batch.Response{Status: status, Header: http.Header{}, Body: body}
 }
 
-// answerWriter keeps an answer in memory. It takes deadlines and needs none.
+// maxLineAnswer is how many bytes of the answer to a line are kept: all lines that are asked at one time hold theirs in memory.
+const maxLineAnswer = 64 << 20
+
+// answerWriter keeps an answer in memory, up to maxLineAnswer. It takes deadlines and needs none.
 type answerWriter struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
+	over   bool // more was written than is kept
 }
 
 func (w *answerWriter) Header() http.Header { return w.header }
@@ -92,6 +101,10 @@ func (w *answerWriter) WriteHeader(status int) {
 
 func (w *answerWriter) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
+	if w.over = w.over || w.body.Len()+len(p) > maxLineAnswer; w.over {
+		w.body = bytes.Buffer{}
+		return 0, fault.New(fault.CodeAnswerTooLarge, maxLineAnswer)
+	}
 	return w.body.Write(p)
 }
 
