@@ -246,11 +246,15 @@ func (l *Ledger) lease(key leaseKey, b *budget) *budgetLease {
 	return s
 }
 
+// inUseWait is after how long somebody may ask again with the id of a request that is not recorded yet.
+const inUseWait = time.Second
+
 func (l *Ledger) register(r *Reservation) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open[r.request] != nil {
-		return fault.New(fault.CodeConflict, fault.Say("billing.request_in_use"))
+		// It passes once its usage is recorded.
+		return fault.New(fault.CodeConflict, fault.Say("billing.request_in_use")).WithRetryAfter(inUseWait)
 	}
 	l.open[r.request] = r
 	l.metrics.open.Set(float64(len(l.open)))

@@ -73,8 +73,8 @@ func (s *Service) newRow(by identity.Principal, n NewBatch) (row, error) {
 	owner, as, now := files.OwnerOf(by), identity.ActingFor(by), s.now()
 	scopes, err := json.Marshal(as.Scopes)
 	return row{
-		ID: n.ID, Tenant: owner.Tenant, Project: owner.Project, Person: owner.Person, ActorKind: as.Kind, Actor: as.ID, Scopes: string(scopes), Source: n.Source,
-		Language: n.Language, Purpose: n.Purpose, Endpoint: n.Endpoint, InputFile: n.InputFile, State: Validating, WindowText: WindowText, OutputLife: int64(n.OutputLife / time.Second),
+		ID: n.ID, Tenant: owner.Tenant, Project: owner.Project, Person: owner.Person, ActorKind: as.Kind, Actor: as.ID, Scopes: string(scopes), Proof: as.Proof,
+		Source: n.Source, Language: n.Language, Purpose: n.Purpose, Endpoint: n.Endpoint, InputFile: n.InputFile, State: Validating, WindowText: WindowText, OutputLife: int64(n.OutputLife / time.Second),
 		Problems: "[]", CreatedAt: now.UnixMicro(), ExpiresAt: now.Add(Window).UnixMicro(),
 	}, err
 }

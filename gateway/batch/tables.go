@@ -39,6 +39,7 @@ type (
 		ActorKind    string
 		Actor        string
 		Scopes       string
+		Proof        string
 		Source       string
 		Language     string
 		Purpose      string
@@ -64,6 +65,7 @@ type (
 		FinalizingAt int64
 		CancellingAt int64
 		EndedAt      int64
+		Stored       int64 // bytes of results that are in no file yet
 		Holder       string
 		HeldUntil    int64
 	}
@@ -80,9 +82,9 @@ func (lineRow) TableName() string { return "batch_lines" }
 
 func columns() []string {
 	return []string{
-		"id", "tenant", "project", "person", "actor_kind", "actor", "scopes", "source", "language", "purpose", "endpoint", "input_file", "output_file", "error_file", "state", "ending",
+		"id", "tenant", "project", "person", "actor_kind", "actor", "scopes", "proof", "source", "language", "purpose", "endpoint", "input_file", "output_file", "error_file", "state", "ending",
 		"window_text", "output_life", "suite", "epoch", "wrapped", "metadata", "problems", "total", "completed", "failed", "created_at", "expires_at", "in_progress_at",
-		"finalizing_at", "cancelling_at", "ended_at", "holder", "held_until",
+		"finalizing_at", "cancelling_at", "ended_at", "stored", "holder", "held_until",
 	}
 }
 
@@ -98,7 +100,7 @@ func (b row) owner() files.Owner {
 }
 
 func (b row) acting() (identity.Acting, error) {
-	a := identity.Acting{Kind: b.ActorKind, ID: b.Actor}
+	a := identity.Acting{Kind: b.ActorKind, ID: b.Actor, Proof: b.Proof}
 	err := json.Unmarshal([]byte(b.Scopes), &a.Scopes)
 	return a, err
 }

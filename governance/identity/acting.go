@@ -10,12 +10,13 @@ import (
 // Acting names the caller in whose name the installation asks later what he has left it to ask, such as the lines of a batch.
 type Acting struct {
 	Kind, ID string   // of the principal
-	Scopes   []string // what its token was narrowed to, beside what the account is narrowed to now; of service accounts
+	Scopes   []string // what its token was narrowed to; of service accounts
+	Proof    string   // what its credential was compared with: the digest of the secret of a key, the epoch of a service account
 }
 
-// ActingFor returns what a caller is found again by.
+// ActingFor returns what a caller is found again by. p is of [Identity.Authenticate] or [Identity.Act].
 func ActingFor(p Principal) Acting {
-	a := Acting{Kind: p.Kind, ID: p.ID}
+	a := Acting{Kind: p.Kind, ID: p.ID, Proof: p.proof}
 	if p.Kind == "service" {
 		a.Scopes = p.Scopes
 	}
@@ -24,7 +25,8 @@ func ActingFor(p Principal) Acting {
 
 // Act returns the principal on the data plane in whose name something is asked, as it is now. source is where it was left to be asked from. What
 // would refuse a request with the credential of the principal refuses this one, with the same errors as [Identity.Authenticate]: nobody keeps through
-// it what he has lost since. It runs no SQL.
+// it what he has lost since. A secret of a key acts until its overlap with the next one is over; what ends the tokens of a service account ends what
+// it has left to be asked. It runs no SQL.
 func (i *Identity) Act(_ context.Context, a Acting, source string) (Principal, error) {
 	s, err := i.fresh()
 	if err != nil {
@@ -32,8 +34,8 @@ func (i *Identity) Act(_ context.Context, a Acting, source string) (Principal, e
 	}
 	switch a.Kind {
 	case "key":
-		entry, found := s.keyIDs[a.ID]
-		if !found {
+		entry, found := s.keyOf(a.Proof)
+		if !found || entry.principal.ID != a.ID {
 			return Principal{}, fault.New(fault.CodeInvalidKey)
 		}
 		entry, err := i.openKey(s, entry, source)
@@ -44,9 +46,16 @@ func (i *Identity) Act(_ context.Context, a Acting, source string) (Principal, e
 	return Principal{}, fault.New(fault.CodeInvalidKey)
 }
 
+// keyOf returns the key whose secret has this digest.
+func (s *accounts) keyOf(stored string) (keyEntry, bool) {
+	d, err := parseDigest(stored)
+	entry, found := s.keys[d]
+	return entry, found && err == nil
+}
+
 func (i *Identity) actService(s *accounts, a Acting, source string) (Principal, error) {
 	entry, found := s.services[a.ID]
-	if !found || planeOf(entry.principal.Roles) != DataPlane {
+	if !found || entry.principal.proof != a.Proof || planeOf(entry.principal.Roles) != DataPlane {
 		return Principal{}, fault.Wrap(errors.New("account unknown or changed since"), fault.CodeInvalidToken)
 	}
 	now := i.now()
@@ -58,27 +67,9 @@ func (i *Identity) actService(s *accounts, a Acting, source string) (Principal, 
 		return Principal{}, fault.Wrap(err, fault.CodeInvalidToken)
 	}
 	p := entry.principal
-	if p.Scopes, found = intersection(p.Scopes, a.Scopes); !found {
-		return p, fault.New(fault.CodeKeyScope)
+	if len(a.Scopes) > 0 { // which the account still has: it has not changed
+		p.Scopes = a.Scopes
 	}
 	i.used.note(p.ID, false, address(source), now.UnixMicro())
 	return p, nil
-}
-
-// intersection returns what two lists of scopes both open; an empty list opens everything. ok is false if that is nothing.
-func intersection(a, b []string) (both []string, ok bool) {
-	switch {
-	case len(a) == 0:
-		return b, true
-	case len(b) == 0:
-		return a, true
-	}
-	for _, x := range a {
-		for _, y := range b {
-			if x == y {
-				both = append(both, x)
-			}
-		}
-	}
-	return both, len(both) > 0
 }

@@ -218,7 +218,6 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 type accounts struct {
 	operator      string // the tenant that runs the installation
 	keys          map[digest]keyEntry
-	keyIDs        map[string]keyEntry // by id, with the newest secret
 	users         map[string]userEntry
 	organisations map[string]organisationRow
 	tenants       map[string]tenantRow
@@ -290,7 +289,7 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 		return nil, err
 	}
 	s := &accounts{
-		keys: make(map[digest]keyEntry, len(all.keys)), keyIDs: make(map[string]keyEntry, len(all.keys)),
+		keys:  make(map[digest]keyEntry, len(all.keys)),
 		users: make(map[string]userEntry, len(all.users)), tenants: make(map[string]tenantRow, len(all.tenants)),
 		organisations: make(map[string]organisationRow, len(all.organisations)), projects: make(map[projectID]projectRow, len(all.projects)),
 		above: make(map[string][]Level, len(all.tenants)), ended: make(map[string]struct{}, len(all.revoked)), duties: all.duties,
@@ -360,24 +359,31 @@ func (s *accounts) addKey(row keyRow) error {
 		entry.suspended = !s.mayOwn(row.Owner, row.Tenant)
 		entry.principal.Labels = slices.DeleteFunc(p.Labels, func(l string) bool { return !slices.Contains(s.users[row.Owner].principal.Labels, l) })
 	}
-	if err := s.addSecret(row.Digest, entry); err != nil {
+	entry.principal.proof = row.Digest
+	if err := s.addSecret(row.Digest, entry); err != nil || row.FormerDigest == "" {
 		return err
 	}
-	if s.keyIDs[row.ID] = entry; row.FormerDigest == "" {
-		return nil
-	}
-	entry.former, entry.expires = true, min(row.ExpiresAt, row.FormerExpiresAt)
+	entry.former, entry.expires, entry.principal.proof = true, min(row.ExpiresAt, row.FormerExpiresAt), row.FormerDigest
 	return s.addSecret(row.FormerDigest, entry)
 }
 
 func (s *accounts) addSecret(stored string, entry keyEntry) error {
-	var d digest
-	n, err := hex.Decode(d[:], []byte(stored))
-	if err != nil || n != len(d) {
-		return errors.Join(errors.New("unreadable digest"), err)
+	d, err := parseDigest(stored)
+	if err == nil {
+		s.keys[d] = entry
 	}
-	s.keys[d] = entry
-	return nil
+	return err
+}
+
+// parseDigest reads a digest as it is stored.
+func parseDigest(stored string) (d digest, err error) {
+	if len(stored) != hex.EncodedLen(len(d)) {
+		return d, errors.New("unreadable digest")
+	}
+	if _, err = hex.Decode(d[:], []byte(stored)); err != nil {
+		err = fmt.Errorf("unreadable digest: %w", err)
+	}
+	return d, err
 }
 
 // mayOwn reports whether a person can have keys of his own that work: he is there, and may have some, and has not got a password of somebody

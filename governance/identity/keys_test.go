@@ -357,9 +357,37 @@ func TestActing(t *testing.T) {
 		}
 		act("", "192.0.2.1")
 		act(fault.CodeKeyNetwork, "198.51.100.7")
-		if _, _, err := i.RotateKey(t.Context(), "acme", key.ID, 0); err != nil { // another secret is the same key
+		_, credential, err = i.RotateKey(t.Context(), "acme", key.ID, time.Hour)
+		if err != nil {
 			t.Fatal(err)
 		}
+		act("", "192.0.2.1") // the secret is still accepted
+		former := as
+		if who, err = i.Authenticate(t.Context(), DataPlane, credential, "192.0.2.1"); err != nil {
+			t.Fatal(err)
+		}
+		as = ActingFor(who)
+		act("", "192.0.2.1")
+		clock.advance(2 * time.Hour)
+		if err := i.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := i.Act(t.Context(), former, "192.0.2.1"); !fault.Is(err, fault.CodeExpiredKey) {
+			t.Errorf("when the overlap is over: %v", err)
+		}
+		act("", "192.0.2.1")
+		if _, _, err := i.RotateKey(t.Context(), "acme", key.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		act(fault.CodeExpiredKey, "192.0.2.1")
+		if _, credential, err = i.RotateKey(t.Context(), "acme", key.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		act(fault.CodeInvalidKey, "192.0.2.1")
+		if who, err = i.Authenticate(t.Context(), DataPlane, credential, "192.0.2.1"); err != nil {
+			t.Fatal(err)
+		}
+		as = ActingFor(who)
 		act("", "192.0.2.1")
 		_, suspended, err := i.SuspendTenant(t.Context(), "acme", "u1", "test")
 		if err != nil {
@@ -373,7 +401,7 @@ func TestActing(t *testing.T) {
 			t.Fatal(err)
 		}
 		act(fault.CodeExpiredKey, "192.0.2.1")
-		for _, nobody := range []Acting{{}, {Kind: "key", ID: "none"}, {Kind: "user", ID: "u1"}, {Kind: "service", ID: key.ID}} {
+		for _, nobody := range []Acting{{}, {Kind: "key", ID: "none"}, {Kind: "user", ID: "u1"}, {Kind: "service", ID: key.ID}, {Kind: "key", ID: key.ID}} {
 			if p, err := i.Act(t.Context(), nobody, "192.0.2.1"); err == nil {
 				t.Errorf("%+v acts as %+v", nobody, p)
 			}
@@ -391,12 +419,12 @@ func TestActing(t *testing.T) {
 		if p, err := i.Act(t.Context(), as, "192.0.2.1"); err != nil || !slices.Equal(p.Scopes, []string{ScopeEmbed}) || p.ID != account.ID {
 			t.Errorf("%+v, %v", p, err)
 		}
-		scopes := []string{ScopeChat}
-		if _, _, err := i.ChangeServiceAccount(t.Context(), "acme", account.ID, ServiceChange{Scopes: &scopes}); err != nil {
+		// What ends the tokens of an account ends what they have left to be asked.
+		if _, _, err := i.RotateServiceSecret(t.Context(), "acme", account.ID, 0); err != nil {
 			t.Fatal(err)
 		}
 		_, err = i.Act(t.Context(), as, "192.0.2.1")
-		wantCode(t, err, fault.CodeKeyScope)
+		wantCode(t, err, fault.CodeInvalidToken)
 		if _, err := i.DisableServiceAccount(t.Context(), "acme", account.ID); err != nil {
 			t.Fatal(err)
 		}

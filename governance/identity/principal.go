@@ -85,6 +85,8 @@ type Principal struct {
 	FactorAt     time.Time // when it was shown last; zero: not
 
 	SignedIn time.Time // when the password of that sign-in was given, however often it was renewed since; zero for keys
+
+	proof string // see Acting
 }
 
 // ProvedAt returns when somebody proved last that it is him, as well as his account can: by its second factor, or without one by the password.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -403,6 +404,7 @@ func (s *accounts) addService(row serviceRow, keys []serviceKeyRow) error {
 		}
 		entry.keys = append(entry.keys, key)
 	}
+	entry.principal.proof = strconv.FormatInt(row.Epoch, 10)
 	s.services[row.ID] = entry
 	return nil
 }
