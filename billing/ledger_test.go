@@ -65,6 +65,9 @@ func TestRefusals(t *testing.T) {
 	}
 	_, err = l.Reserve(t.Context(), other)
 	wantCode(t, err, fault.CodeConflict)
+	if wait := fault.Public(err).RetryAfter(); wait != time.Second { // it passes
+		t.Errorf("to come back after %s", wait)
+	}
 	r.Release()
 
 	foreign := ask("r", 1_000_000)
