@@ -500,6 +500,119 @@ func TestLostRights(t *testing.T) {
 	}
 }
 
+// TestComesBack: a refusal that passes brings a line back, after a pause that grows; what waiting does not mend is its result.
+func TestComesBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		header http.Header
+		wait   time.Duration
+		again  bool
+	}{
+		"a limit":             {429, http.Header{"Retry-After": {"7"}}, 7 * time.Second, true},
+		"in milliseconds":     {429, http.Header{"Retry-After": {"1"}, "Retry-After-Ms": {"40"}}, 40 * time.Millisecond, true},
+		"away":                {503, http.Header{}, 0, true},
+		"unreadable":          {503, http.Header{"Retry-After": {"-1"}}, 0, true},
+		"a quota":             {429, http.Header{"Retry-After": {"1"}, "X-Should-Retry": {"false"}}, 0, false},
+		"still at work":       {409, http.Header{"Retry-After": {"1"}}, time.Second, true},
+		"a conflict for good": {409, http.Header{}, 0, false},
+		"a failure":           {500, http.Header{"Retry-After": {"1"}}, 0, false},
+	} {
+		if wait, again := comeBack(Response{c.status, c.header, nil}); again != c.again || again && wait != c.wait {
+			t.Errorf("%s: %s, %v", name, wait, again)
+		}
+	}
+	var waits []time.Duration
+	for before := time.Duration(0); len(waits) < 7; waits = append(waits, before) {
+		before = pause(before, 0)
+	}
+	second := time.Second
+	if want := []time.Duration{second, 2 * second, 4 * second, 8 * second, 16 * second, 30 * second, 30 * second}; !slices.Equal(waits, want) {
+		t.Errorf("%v", waits)
+	}
+	if got := []time.Duration{pause(0, 1), pause(0, 9*second), pause(30*second, 60*second), pause(4*second, second)}; !slices.Equal(got, []time.Duration{shortWait, 9 * second, 60 * second, 8 * second}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestAnswersAreNotLost: an answer that the database does not take at once is stored a moment later; nobody is asked for it again.
+func TestAnswersAreNotLost(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t))
+	s := w.replica("a", Limits{})
+	var refused atomic.Int64
+	w.answer = func(q Request, _ int) Response {
+		w.faults.Set(func(op string) dbtest.Outcome {
+			if strings.Contains(op, "batch_lines") && strings.Contains(op, "INSERT") && refused.Add(1) <= 3 {
+				return dbtest.FailsBefore
+			}
+			return dbtest.Healthy
+		})
+		return ok(string(q.Body))
+	}
+	w.start(s)
+	id := w.make(s, w.input(1))
+	b := w.until(s, id, "the end", in(Completed, Failed))
+	if b.Completed != 1 || w.asked[id+".1"] != 1 || refused.Load() != 4 {
+		t.Errorf("%+v, asked %v, stored after %d tries", b, w.asked, refused.Load())
+	}
+}
+
+// begun returns work on a batch whose input is checked.
+func (w *world) begun(s *Service, id string) *work {
+	w.t.Helper()
+	if got, err := s.next(w.t.Context(), nil); err != nil || got != id {
+		w.t.Fatal(got, err)
+	}
+	x := s.enter(w.t.Context(), id)
+	w.t.Cleanup(func() { s.leave(x) })
+	if _, err := s.read(w.t.Context(), x); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := s.validate(w.t.Context(), x); err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := s.read(w.t.Context(), x); err != nil {
+		w.t.Fatal(err)
+	}
+	return x
+}
+
+// TestStops: nobody stops the batch of somebody else, and work that was stopped although its batch goes on ends, to begin anew.
+func TestStops(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t))
+	s := w.replica("a", Limits{})
+	id := w.make(s, w.input(2))
+	x := w.begun(s, id)
+	if _, err := s.Cancel(t.Context(), files.Owner{Tenant: "bank"}, id); !fault.Is(err, fault.CodeNotFound) || x.halt.Err() != nil {
+		t.Errorf("a foreign batch: %v, %v", err, x.halt.Err())
+	}
+	s.stopWork(id)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := s.work(ctx, x); !errors.Is(err, errHalted) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestWaitingEndsWithTheLease: a line that waits to come back does not outlive the work on its batch.
+func TestWaitingEndsWithTheLease(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t))
+	s := w.replica("a", Limits{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w.answer = func(Request, int) Response {
+		time.AfterFunc(20*time.Millisecond, cancel) // when the line waits
+		return later("600000")
+	}
+	x := w.begun(s, w.make(s, w.input(1)))
+	done := make(chan error, 1)
+	go func() { done <- s.askLines(ctx, x.halt, x) }()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Error("the line still waits")
+	}
+}
+
 // TestTakeover: while a replica lives nobody else runs its batch; when its lease has run out another one does, and asks the lines without results. The first
 // one, which comes back in the middle of a line, changes nothing.
 func TestTakeover(t *testing.T) {

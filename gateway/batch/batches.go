@@ -203,8 +203,10 @@ func (s *Service) Cancel(ctx context.Context, o files.Owner, id string) (Batch, 
 	if err == nil && b.State != Cancelling && b.State != Cancelled {
 		err = fault.New(fault.CodeConflict, fault.Say("batch.over", b.State))
 	}
-	s.stopWork(id)
-	s.rouse()
+	if res.RowsAffected > 0 {
+		s.stopWork(id)
+		s.rouse()
+	}
 	return b, err
 }
 

@@ -7,8 +7,8 @@
 //
 // A line is asked the way in which a client asks: [Ask] gives it to the data plane, in the name of whoever made the batch, who is looked up again for each
 // line. So policies, limits, budgets, masking, records and bills are those of a request, and whoever loses a right, loses it for the lines that are left.
-// Its class is batch. A line that is told to come back later (429 or 503 with Retry-After) does so until the window of the batch ends; any other answer
-// is its result.
+// Its class is batch. A line that is refused for the moment (429 or 503) comes back, each time after a longer pause, until the window of the batch
+// ends; any other answer is its result.
 //
 // # Exactly one result and one bill
 //

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/sleep"
 )
 
 // wireResult is a line of the files that a batch writes, in the dialect.
@@ -88,20 +90,51 @@ func encode(r wireResult) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// comeBack returns how long a line is to wait that was told to come back later.
+// comeBack returns whether a line is to be asked again later, and how long it was told to wait; 0: it was not told. Besides refusals that pass, that is
+// the conflict with itself of a line whose answer was lost, until its usage is recorded.
 func comeBack(r Response) (wait time.Duration, again bool) {
-	if r.Status != http.StatusTooManyRequests && r.Status != http.StatusServiceUnavailable || r.Header.Get("X-Should-Retry") == "false" {
+	ms, err := strconv.ParseInt(r.Header.Get("Retry-After-Ms"), 10, 64)
+	wait = time.Duration(ms) * time.Millisecond
+	if err != nil || ms < 0 {
+		var s int64
+		s, err = strconv.ParseInt(r.Header.Get("Retry-After"), 10, 64)
+		wait = time.Duration(s) * time.Second
+	}
+	told := err == nil && wait >= 0
+	if !told {
+		wait = 0
+	}
+	switch {
+	case r.Header.Get("X-Should-Retry") == "false":
 		return 0, false
+	case r.Status == http.StatusTooManyRequests, r.Status == http.StatusServiceUnavailable:
+		return wait, true
+	case r.Status == http.StatusConflict:
+		return wait, told
 	}
-	if ms, err := strconv.ParseInt(r.Header.Get("Retry-After-Ms"), 10, 64); err == nil && ms >= 0 {
-		return time.Duration(ms) * time.Millisecond, true
-	}
-	s, err := strconv.ParseInt(r.Header.Get("Retry-After"), 10, 64)
-	return time.Duration(s) * time.Second, err == nil && s >= 0
+	return 0, false
 }
 
 // errOver ends work on a batch whose row no longer waits for results.
 var errOver = errors.New("the batch takes no more results")
+
+const (
+	putTries = 7                     // of a result, after which the batch breaks off and the line is asked again
+	putWait  = 50 * time.Millisecond // after the first failure; it doubles
+)
+
+// store puts a result, and tries again for a while: an answer that is lost was computed for nothing. Errors: as of put.
+func (s *Service) store(ctx context.Context, w *work, r result) (state string, err error) {
+	for try, wait := 1, putWait; ; try, wait = try+1, 2*wait {
+		state, err = s.put(s.db.WithContext(ctx), w, r)
+		if err == nil || errors.Is(err, errOver) || try == putTries || fault.KindOf(err) != fault.Unavailable {
+			return state, err
+		}
+		if !sleep.For(ctx, wait) {
+			return "", err
+		}
+	}
+}
 
 // put stores results, those that are new, and counts them in the batch. It returns the state of the batch. Errors: errOver; of the database.
 func (s *Service) put(db *gorm.DB, w *work, results ...result) (state string, err error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/seal"
+	"github.com/sluice-project/sluice/internal/sleep"
 )
 
 // work is a batch that this replica runs. One goroutine uses it, but for stop.
@@ -145,6 +146,9 @@ func (s *Service) take(ctx context.Context, id string, now time.Time) (bool, err
 // errLost ends work on a batch that another replica has taken over.
 var errLost = errors.New("another replica runs the batch")
 
+// errHalted ends work that was told to ask nothing more, though its batch goes on: it begins anew.
+var errHalted = errors.New("the batch was stopped without an end")
+
 // keep prolongs the lease of a batch until ctx ends, and calls lost once another replica has it, or may have.
 func (s *Service) keep(ctx context.Context, w *work, lost func(error)) {
 	t := time.NewTicker(prolong)
@@ -188,12 +192,16 @@ func (s *Service) work(ctx context.Context, w *work) error {
 	defer stop()
 	kept.Go(func() { s.keep(keeping, w, end) })
 	for {
+		halted := w.halt.Err() != nil
 		over, err := s.read(bounded, w)
 		if over || err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
 			return s.release(bounded, w)
+		}
+		if halted && w.State == InProgress { // nobody has ended it after all
+			return errHalted
 		}
 		err = s.step(bounded, w)
 		switch {
@@ -303,6 +311,7 @@ func (s *Service) askLines(ctx, halt context.Context, w *work) error {
 	failed := make(chan error, 1)
 	halt, end := context.WithCancel(halt)
 	defer end()
+	defer context.AfterFunc(ctx, end)() // whoever waits for its turn does not outlive the lease
 	room := make(chan struct{}, s.cfg.ConcurrentPerBatch)
 	err := s.eachLeft(ctx, w, func(l line) bool {
 		select {
@@ -362,34 +371,41 @@ func (s *Service) eachLeft(ctx context.Context, w *work, do func(line) bool) err
 
 // ask asks a line until it has its result, or halt ends while it waits for its turn.
 func (s *Service) ask(ctx, halt context.Context, w *work, l line) error {
-	for {
+	for before := time.Duration(0); ; {
 		r, wait, err := s.askOnce(ctx, halt, w, l)
 		if err != nil {
 			return err
 		}
 		if r != nil {
-			state, err := s.put(s.db.WithContext(ctx), w, *r)
+			state, err := s.store(ctx, w, *r)
 			if state == Cancelling || errors.Is(err, errOver) {
 				w.stop()
 			}
 			return err
 		}
-		t := time.NewTimer(wait)
-		select {
-		case <-halt.Done():
-			t.Stop()
+		before = pause(before, wait)
+		if !sleep.For(halt, before) {
 			return nil
-		case <-t.C:
 		}
 	}
 }
 
 const (
-	shortWait = 20 * time.Millisecond // the least that a line waits that was told to come back
-	actorWait = time.Second           // while nobody knows who may ask
+	shortWait  = 20 * time.Millisecond // the least that a line waits that was told to come back
+	usualWait  = time.Second           // where it was not told how long
+	longerWait = 30 * time.Second      // up to which it waits twice as long each time, and longer only where it is told so
 )
 
-// askOnce asks a line in the name of whoever made the batch, as he is now. Without a result it is to be asked again after wait.
+// pause returns how long a line waits that waited for before the last time, and was told to wait for told; 0: it was not told.
+func pause(before, told time.Duration) time.Duration {
+	next := min(2*before, longerWait)
+	if before == 0 && told == 0 {
+		next = usualWait
+	}
+	return max(next, told, shortWait)
+}
+
+// askOnce asks a line in the name of whoever made the batch, as he is now. Without a result it is to be asked again, after wait if it was told that.
 func (s *Service) askOnce(ctx, halt context.Context, w *work, l line) (r *result, wait time.Duration, err error) {
 	as, err := w.acting()
 	if err != nil {
@@ -397,8 +413,8 @@ func (s *Service) askOnce(ctx, halt context.Context, w *work, l line) (r *result
 	}
 	switch _, lost := s.cfg.Act(ctx, as, w.Source); {
 	case lost == nil:
-	case fault.KindOf(lost) == fault.Unavailable:
-		return nil, actorWait, nil
+	case fault.KindOf(lost) == fault.Unavailable: // nobody knows who may ask
+		return nil, 0, nil
 	default:
 		p := fault.Public(lost)
 		out, err := refused(w.id, l, Failed, string(p.Code()), p.Message(w.lang()))
@@ -424,7 +440,7 @@ func (s *Service) askOnce(ctx, halt context.Context, w *work, l line) (r *result
 		return nil, 0, context.Cause(ctx)
 	}
 	if wait, again := comeBack(answer); again {
-		return nil, max(wait, shortWait), nil
+		return nil, wait, nil
 	}
 	out, err := answered(w.id, l, answer)
 	return &out, 0, err
