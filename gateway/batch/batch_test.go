@@ -655,27 +655,46 @@ func TestTakeover(t *testing.T) {
 	})
 }
 
-// TestFairness: a tenant with many batches leaves room for another one.
+// TestFairness: a tenant leaves room for another one, that has few batches and comes late, however many it has itself.
 func TestFairness(t *testing.T) {
-	w := newWorld(t, dbtest.SQLite(t))
-	s := w.replica("a", Limits{Running: 2})
-	first := w.make(s, w.input(1))
-	w.advance(time.Millisecond)
-	w.make(s, w.input(1))
-	w.advance(time.Millisecond)
-	other := w.make(s, w.input(1))
-	if err := w.db.Exec("UPDATE batch_batches SET tenant = 'bank' WHERE id = ?", other).Error; err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{first, other, ""} {
-		id, err := s.next(t.Context(), nil)
-		if err != nil || id != want {
-			t.Fatalf("%q, %v, want %q", id, err, want)
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		s := w.replica("a", Limits{Running: 3, MaxOpen: 5000})
+		input := w.input(1)
+		var many []string
+		for range 7 {
+			many = append(many, w.make(s, input))
+			w.advance(time.Millisecond)
 		}
-		if id != "" {
-			s.enter(t.Context(), id)
+		take := func(want string) {
+			t.Helper()
+			id, err := s.next(t.Context(), nil)
+			if err != nil || id != want {
+				t.Fatalf("%q, %v, want %q", id, err, want)
+			}
+			if id != "" {
+				s.enter(t.Context(), id)
+			}
 		}
-	}
+		take(many[0])
+		take(many[1])
+		take("") // the third place is for somebody else
+		err := db.Exec(`INSERT INTO batch_batches (`+strings.Join(columns(), ", ")+`) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+			SELECT 'extra' || n.i, `+strings.Join(columns()[1:], ", ")+` FROM batch_batches, n WHERE id = ?`, waitingAtOnce, many[6]).Error
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := w.make(s, input)
+		if err := db.Exec("UPDATE batch_batches SET tenant = 'bank' WHERE id = ?", other).Error; err != nil {
+			t.Fatal(err)
+		}
+		take(other)
+		take("")
+		one := w.replica("b", Limits{Running: 1})
+		if id, err := one.next(t.Context(), map[string]time.Time{many[2]: w.now.Add(time.Minute)}); err != nil || id != many[3] {
+			t.Errorf("the only place: %q, %v", id, err)
+		}
+	})
 }
 
 // TestWhenTheDatabaseFails: whichever operation fails, before or after it was carried out, the batch ends with one result for each line.

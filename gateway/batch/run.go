@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -100,32 +103,30 @@ func (s *Service) stopWork(id string) {
 // candidate is a batch that waits for somebody to run it.
 type candidate struct{ ID, Tenant string }
 
+// perTenant is how many batches of one tenant a replica runs at one time: one place is left for other tenants, since a batch can take a day.
+func (l Limits) perTenant() int64 { return int64(max(l.Running-1, 1)) }
+
 // next takes the lease of a batch that nobody runs and returns its id, "" if there is none or no room for one: of the tenants of which the fewest run here
-// first, and then the oldest.
+// first, and of these the oldest. resting is until when batches are left alone.
 func (s *Service) next(ctx context.Context, resting map[string]time.Time) (string, error) {
 	now := s.now()
-	var waiting []candidate
-	err := s.db.WithContext(ctx).Model(&row{}).Select("id", "tenant").
-		Where("state IN ? AND (holder = '' OR holder = ? OR held_until < ? OR held_until > ?)", open(), s.cfg.Node, now.UnixMicro(), now.Add(leaseFor+maxSkew).UnixMicro()).
-		Order("created_at, id").Limit(200).Find(&waiting).Error
-	if err != nil {
-		return "", database.Unavailable("look for batches", err)
-	}
-	perTenant := map[string]int{}
+	maps.DeleteFunc(resting, func(_ string, until time.Time) bool { return !now.Before(until) })
 	s.mu.Lock()
-	full := len(s.running) >= s.cfg.Running
-	here := func(c candidate) bool { return s.running[c.ID] != nil || now.Before(resting[c.ID]) }
-	for _, c := range waiting {
-		if s.running[c.ID] != nil {
-			perTenant[c.Tenant]++
-		}
-	}
-	waiting = slices.DeleteFunc(waiting, here)
+	running := slices.Collect(maps.Keys(s.running))
 	s.mu.Unlock()
-	if full {
+	if len(running) >= s.cfg.Running {
 		return "", nil
 	}
-	slices.SortStableFunc(waiting, func(a, b candidate) int { return cmp.Compare(perTenant[a.Tenant], perTenant[b.Tenant]) })
+	waiting, err := s.waiting(ctx, now, slices.AppendSeq(slices.Clone(running), maps.Keys(resting)))
+	if err != nil || len(waiting) == 0 {
+		return "", err
+	}
+	here, err := s.tenantsOf(ctx, running)
+	if err != nil {
+		return "", err
+	}
+	waiting = slices.DeleteFunc(waiting, func(c candidate) bool { return here[c.Tenant] >= s.cfg.perTenant() })
+	slices.SortStableFunc(waiting, func(a, b candidate) int { return cmp.Compare(here[a.Tenant], here[b.Tenant]) })
 	for _, c := range waiting {
 		if taken, err := s.take(ctx, c.ID, now); err != nil || taken {
 			return c.ID, err
@@ -134,11 +135,47 @@ func (s *Service) next(ctx context.Context, resting map[string]time.Time) (strin
 	return "", nil
 }
 
+const (
+	waitingPerTenant = 4    // how many batches of a tenant are looked at, the oldest ones
+	waitingAtOnce    = 1000 // how many of all
+)
+
+// waiting returns batches that this replica may run, but for those without: the oldest one of each tenant, then the second one of each, and so on.
+func (s *Service) waiting(ctx context.Context, now time.Time, without []string) (list []candidate, err error) {
+	db := s.db.WithContext(ctx)
+	each := free(db.Model(&row{}), s.cfg.Node, now).Select("id", "tenant", "created_at", "ROW_NUMBER() OVER (PARTITION BY tenant ORDER BY created_at, id) AS place")
+	if len(without) > 0 {
+		each = each.Where("id NOT IN ?", without)
+	}
+	err = db.Table("(?) AS each_batch", each).Select("id", "tenant").Where("place <= ?", waitingPerTenant).
+		Order("place, created_at, id").Limit(waitingAtOnce).Find(&list).Error
+	return list, database.Unavailable("look for batches", err)
+}
+
+// free are the batches that nobody else runs. A lease that ends later than any clock allows is none.
+func free(db *gorm.DB, node string, now time.Time) *gorm.DB {
+	return db.Where("state IN ? AND (holder = '' OR holder = ? OR held_until < ? OR held_until > ?)", open(), node, now.UnixMicro(), now.Add(leaseFor+maxSkew).UnixMicro())
+}
+
+// tenantsOf counts batches by tenant.
+func (s *Service) tenantsOf(ctx context.Context, ids []string) (map[string]int64, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	var tenants []string
+	if err := s.db.WithContext(ctx).Model(&row{}).Where("id IN ?", ids).Pluck("tenant", &tenants).Error; err != nil {
+		return nil, database.Unavailable("look whose batches run", err)
+	}
+	out := map[string]int64{}
+	for _, t := range tenants {
+		out[t]++
+	}
+	return out, nil
+}
+
 // take makes this replica the one that runs a batch, unless another one does.
 func (s *Service) take(ctx context.Context, id string, now time.Time) (bool, error) {
-	res := s.db.WithContext(ctx).Model(&row{}).
-		Where("id = ? AND state IN ? AND (holder = '' OR holder = ? OR held_until < ? OR held_until > ?)", id, open(), s.cfg.Node, now.UnixMicro(),
-			now.Add(leaseFor+maxSkew).UnixMicro()).
+	res := free(s.db.WithContext(ctx).Model(&row{}), s.cfg.Node, now).Where("id = ?", id).
 		Updates(map[string]any{"holder": s.cfg.Node, "held_until": now.Add(leaseFor).UnixMicro()})
 	return res.RowsAffected > 0, database.Unavailable("take a batch", res.Error)
 }

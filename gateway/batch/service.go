@@ -26,7 +26,7 @@ type Limits struct {
 	MaxLines int64 `koanf:"max_lines"`
 	// MaxOpen bounds the batches of a tenant that have not ended; 0 means 100.
 	MaxOpen int64 `koanf:"max_open"`
-	// Running bounds the batches that a replica works on at one time; 0 means 4.
+	// Running bounds the batches that a replica works on at one time; 0 means 4. One tenant has at most one less, and at least one.
 	Running int `koanf:"running"`
 	// Concurrent bounds the lines that a replica asks at one time, of all batches; 0 means 16.
 	Concurrent int `koanf:"concurrent"`
