@@ -48,9 +48,13 @@ type world struct {
 }
 
 func newWorld(t *testing.T, db *gorm.DB) *world {
+	return newWorldOf(t, db, files.Limits{})
+}
+
+func newWorldOf(t *testing.T, db *gorm.DB, l files.Limits) *world {
 	w := &world{t: t, db: db, asked: map[string]int{}, now: time.Now(), answer: func(q Request, _ int) Response { return ok(string(q.Body)) }}
 	var err error
-	w.files, err = files.New(files.Config{DB: w.faults.Over(db), Keys: ring(), Suite: seal.Intl, Log: slog.New(slog.DiscardHandler)})
+	w.files, err = files.New(files.Config{Limits: l, DB: w.faults.Over(db), Keys: ring(), Suite: seal.Intl, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -611,6 +615,35 @@ func TestWaitingEndsWithTheLease(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("the line still waits")
 	}
+}
+
+// TestQuota: when results and files of a tenant take as much as it may have, the lines that are left say so, and nobody is asked. What a batch has stored
+// counts until it is in files, and once.
+func TestQuota(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		w := newWorldOf(t, db, files.Limits{MaxFileBytes: 10_000, MaxTenantBytes: 20_000})
+		w.answer = func(Request, int) Response { return ok(`"` + strings.Repeat("x", 6000) + `"`) }
+		s := w.replica("a", Limits{ConcurrentPerBatch: 1})
+		w.start(s)
+		b := w.until(s, w.make(s, w.input(9)), "the end", in(Completed, Failed))
+		_, good := w.results(b.OutputFile)
+		_, bad := w.results(b.ErrorFile)
+		if b.Completed != 4 || len(good) != 4 || len(bad) != 5 || len(w.asked) != 4 || bad["c9"].Error == nil || bad["c9"].Error.Code != string(fault.CodeFilesFull) {
+			t.Errorf("%+v, %+v, asked %v", b, bad, w.asked)
+		}
+		if err := s.room(t.Context(), "acme"); !fault.Is(err, fault.CodeFilesFull) {
+			t.Errorf("the files of results do not count: %v", err)
+		}
+		if err := w.files.Delete(t.Context(), files.OwnerOf(caller()), b.OutputFile); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.room(t.Context(), "acme"); err != nil {
+			t.Errorf("results count twice: %v", err)
+		}
+		if err := s.room(t.Context(), "bank"); err != nil {
+			t.Errorf("another tenant: %v", err)
+		}
+	})
 }
 
 // TestTakeover: while a replica lives nobody else runs its batch; when its lease has run out another one does, and asks the lines without results. The first

@@ -180,7 +180,7 @@ func (s *Service) fail(ctx context.Context, w *work, problems ...Problem) error 
 
 // end ends a batch, if it has not ended, lets its input go and removes the rows of its results.
 func (s *Service) end(ctx context.Context, w *work, change map[string]any) error {
-	change["ended_at"], change["holder"], change["held_until"] = s.now().UnixMicro(), "", 0
+	change["ended_at"], change["holder"], change["held_until"], change["stored"] = s.now().UnixMicro(), "", 0, 0
 	from := []string{Validating, InProgress, Finalizing, Cancelling}
 	if change["state"] == Failed { // somebody may have ended it meanwhile
 		from = []string{w.State}

@@ -158,7 +158,7 @@ func (s *Service) put(db *gorm.DB, w *work, results ...result) (state string, er
 			return errOver
 		}
 		state = now[0].State
-		var completed, failed int64
+		var completed, failed, stored int64
 		for i, r := range rows {
 			res := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&r)
 			if res.Error != nil {
@@ -168,10 +168,11 @@ func (s *Service) put(db *gorm.DB, w *work, results ...result) (state string, er
 				continue // it has its result
 			}
 			fresh[results[i].state]++
-			completed, failed = completed+1-r.Failed, failed+r.Failed
+			completed, failed, stored = completed+1-r.Failed, failed+r.Failed, stored+int64(len(r.Sealed))
 		}
-		return tx.Model(&row{}).Where("id = ?", w.id).
-			Updates(map[string]any{"completed": gorm.Expr("completed + ?", completed), "failed": gorm.Expr("failed + ?", failed)}).Error
+		return tx.Model(&row{}).Where("id = ?", w.id).Updates(map[string]any{
+			"completed": gorm.Expr("completed + ?", completed), "failed": gorm.Expr("failed + ?", failed), "stored": gorm.Expr("stored + ?", stored),
+		}).Error
 	})
 	if err != nil && !errors.Is(err, errOver) {
 		return "", database.Unavailable("store a result", err)
@@ -182,6 +183,16 @@ func (s *Service) put(db *gorm.DB, w *work, results ...result) (state string, er
 		}
 	}
 	return state, err
+}
+
+// room reports whether a tenant may have another result: its files and the results of its batches that are in none yet are bounded. Error: CodeFilesFull.
+func (s *Service) room(ctx context.Context, tenant string) error {
+	var stored int64
+	err := s.db.WithContext(ctx).Model(&row{}).Where("tenant = ? AND state IN ?", tenant, open()).Select("COALESCE(SUM(stored), 0)").Scan(&stored).Error
+	if err != nil {
+		return database.Unavailable("look how much results take", err)
+	}
+	return s.cfg.Files.Room(ctx, tenant, stored+1)
 }
 
 // done returns the lines that have their results.

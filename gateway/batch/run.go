@@ -449,13 +449,16 @@ func (s *Service) askOnce(ctx, halt context.Context, w *work, l line) (r *result
 		return nil, 0, err
 	}
 	switch _, lost := s.cfg.Act(ctx, as, w.Source); {
-	case lost == nil:
-	case fault.KindOf(lost) == fault.Unavailable: // nobody knows who may ask
+	case lost != nil && fault.KindOf(lost) == fault.Unavailable: // nobody knows who may ask
 		return nil, 0, nil
-	default:
-		p := fault.Public(lost)
-		out, err := refused(w.id, l, Failed, string(p.Code()), p.Message(w.lang()))
-		return &out, 0, err
+	case lost != nil:
+		return w.refuse(l, lost)
+	}
+	switch full := s.room(ctx, w.Tenant); {
+	case fault.Is(full, fault.CodeFilesFull):
+		return w.refuse(l, full)
+	case full != nil:
+		return nil, 0, full
 	}
 	select {
 	case <-halt.Done():
@@ -480,6 +483,13 @@ func (s *Service) askOnce(ctx, halt context.Context, w *work, l line) (r *result
 		return nil, wait, nil
 	}
 	out, err := answered(w.id, l, answer)
+	return &out, 0, err
+}
+
+// refuse makes the result of a line that is not asked.
+func (w *work) refuse(l line, why error) (*result, time.Duration, error) {
+	p := fault.Public(why)
+	out, err := refused(w.id, l, Failed, string(p.Code()), p.Message(w.lang()))
 	return &out, 0, err
 }
 

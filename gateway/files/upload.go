@@ -50,7 +50,7 @@ func (s *Store) Begin(ctx context.Context, owner Owner) (*Upload, error) {
 }
 
 // BeginResult is Begin for what the installation itself writes for the owner: it counts towards the bounds, and they do not stop it, since the work
-// is done and paid for.
+// is done and paid for. Whoever has such work done asks [Store.Room] before.
 func (s *Store) BeginResult(ctx context.Context, owner Owner) (*Upload, error) {
 	return s.begin(ctx, owner, true)
 }
@@ -161,14 +161,23 @@ func (u *Upload) roomFor(tx *gorm.DB, n int64) error {
 	if u.own {
 		return nil
 	}
+	return u.s.room(tx, u.owner.Tenant, n)
+}
+
+func (s *Store) room(db *gorm.DB, tenant string, n int64) error {
 	var held int64
-	if err := tx.Model(&blobRow{}).Where("tenant = ?", u.owner.Tenant).Select("COALESCE(SUM(size), 0)").Scan(&held).Error; err != nil {
+	if err := db.Model(&blobRow{}).Where("tenant = ?", tenant).Select("COALESCE(SUM(size), 0)").Scan(&held).Error; err != nil {
 		return err
 	}
-	if held+n > u.s.cfg.MaxTenantBytes {
-		return fault.New(fault.CodeFilesFull, fault.Say("files.bytes", u.s.cfg.MaxTenantBytes))
+	if held+n > s.cfg.MaxTenantBytes {
+		return fault.New(fault.CodeFilesFull, fault.Say("files.bytes", s.cfg.MaxTenantBytes))
 	}
 	return nil
+}
+
+// Room reports whether the contents of a tenant have room for n bytes, of which none is there yet. Error: CodeFilesFull.
+func (s *Store) Room(ctx context.Context, tenant string, n int64) error {
+	return database.Unavailable("look for room", s.room(s.db.WithContext(ctx), tenant, n))
 }
 
 // Commit makes a file of what was written and returns it. A file with this id that is there already stays as it is and is returned: who does not know
