@@ -335,6 +335,7 @@ func TestInputs(t *testing.T) {
 		"other url": {swap("/v1/embeddings", "/v1/chat/completions"), []Problem{{Code: problemURL, Line: 1, Param: "url", About: "/v1/embeddings"}}},
 		"no object": {swap("{}", "[]"), []Problem{{Code: problemBody, Line: 1, Param: "body"}}},
 		"a stream":  {swap("{}", `{"stream": true}`), []Problem{{Code: problemStream, Line: 1, Param: "body.stream"}}},
+		"disguised": {swap("{}", `{"stream": true, "STREAM": false}`), []Problem{{Code: problemStream, Line: 1, Param: "body.stream"}}},
 		"long":      {good + "\n" + swap("{}", `{"x":"`+strings.Repeat("x", 1<<20)+`"}`), []Problem{{Code: problemLong, Line: 2, Bound: 1 << 20}}},
 		"many":      {strings.Join([]string{swap(`"a"`, `"1"`), swap(`"a"`, `"2"`), swap(`"a"`, `"3"`), swap(`"a"`, `"4"`), swap(`"a"`, `"5"`)}, "\n"), []Problem{{Code: problemMany, Bound: 4}}},
 		"several":   {"x\n" + swap("POST", "GET"), []Problem{{Code: problemJSON, Line: 1}, {Code: problemMethod, Line: 2, Param: "method"}}},
@@ -392,6 +393,25 @@ func TestCreateRefuses(t *testing.T) {
 	if err := w.files.Delete(t.Context(), files.OwnerOf(caller()), input); !fault.Is(err, fault.CodeConflict) {
 		t.Errorf("the input of a batch: %v", err)
 	}
+}
+
+// TestStrangeIDs: what no database takes as text is the id of nothing.
+func TestStrangeIDs(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		s, o := w.replica("a", Limits{}), files.OwnerOf(caller())
+		for _, id := range []string{"\x00", "batch_\xff"} {
+			_, err := s.Get(t.Context(), o, id)
+			_, err2 := s.Cancel(t.Context(), o, id)
+			_, _, err3 := s.List(t.Context(), o, id, 1)
+			_, err4 := s.Create(t.Context(), caller(), NewBatch{ID: NewID(), Endpoint: "/v1/embeddings", InputFile: id})
+			for _, err := range []error{err, err2, err3, err4} {
+				if !fault.Is(err, fault.CodeNotFound) {
+					t.Errorf("%q: %v", id, err)
+				}
+			}
+		}
+	})
 }
 
 // TestCancel: nothing more is asked, what is being asked keeps its answer, and the other lines say that they were cancelled.

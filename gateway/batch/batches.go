@@ -194,7 +194,7 @@ func (s *Service) List(ctx context.Context, o files.Owner, after string, limit i
 // CodeConflict for one that has ended or is about to.
 func (s *Service) Cancel(ctx context.Context, o files.Owner, id string) (Batch, error) {
 	db := s.db.WithContext(ctx)
-	res := ofOwner(db.Model(&row{}), o).Where("id = ? AND state IN ?", id, []string{Validating, InProgress}).
+	res := ofOwner(db.Model(&row{}), o).Where("id = ? AND state IN ?", text(id), []string{Validating, InProgress}).
 		Updates(map[string]any{"state": Cancelling, "ending": Cancelled, "cancelling_at": s.now().UnixMicro()})
 	if res.Error != nil {
 		return Batch{}, database.Unavailable("cancel the batch", res.Error)

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/rawjson"
 )
 
 // Problem is why a batch failed: a line that nobody could ask, or the whole file.
@@ -133,13 +134,11 @@ func parse(raw []byte, number int64, endpoint string) (line, *Problem) {
 		p.About = endpoint
 		return line{}, p
 	}
-	var body struct {
-		Stream json.RawMessage `json:"stream"`
-	}
-	if len(in.Body) == 0 || in.Body[0] != '{' || json.Unmarshal(in.Body, &body) != nil {
+	body, object := rawjson.Object(string(in.Body))
+	if !object {
 		return wrong(problemBody, "body")
 	}
-	if string(body.Stream) == "true" {
+	if stream, _ := body.Get("stream"); stream == "true" { // by its exact name, as the data plane reads it
 		return wrong(problemStream, "body.stream")
 	}
 	return line{number, *in.CustomID, in.Body}, nil

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -136,12 +137,15 @@ func ofOwner(db *gorm.DB, o files.Owner) *gorm.DB {
 // find returns the row of a batch of the owner. What is another's is not there.
 func find(db *gorm.DB, o files.Owner, id string) (row, error) {
 	var b row
-	err := ofOwner(db, o).Select(columns()).Where("id = ?", id).Take(&b).Error
+	err := ofOwner(db, o).Select(columns()).Where("id = ?", text(id)).Take(&b).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return b, notFound(id)
 	}
 	return b, err
 }
+
+// text is what a caller has said as a database takes it, which may refuse what is no UTF-8.
+func text(s string) string { return database.Text(strings.ToValidUTF8(s, "\uFFFD")) }
 
 func at(micros int64) time.Time {
 	if micros == 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -54,12 +55,15 @@ func (o Owner) where(db *gorm.DB) *gorm.DB {
 // find returns the row of a file of the owner. What is another's is not there.
 func find(db *gorm.DB, o Owner, id string) (fileRow, error) {
 	var r fileRow
-	err := o.where(db).Select(fileColumns()).Where("id = ?", id).Take(&r).Error
+	err := o.where(db).Select(fileColumns()).Where("id = ?", text(id)).Take(&r).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return r, notFound(id)
 	}
 	return r, err
 }
+
+// text is what a caller has said as a database takes it, which may refuse what is no UTF-8.
+func text(s string) string { return database.Text(strings.ToValidUTF8(s, "\uFFFD")) }
 
 func notFound(id string) error {
 	const shown = 80
@@ -142,7 +146,7 @@ func (s *Store) listed(tx *gorm.DB, o Owner, q Query) (rows []fileRow, err error
 	}
 	want := o.where(tx).Select(fileColumns()).Where("expires_at = 0 OR expires_at > ? OR holds > 0", s.now().UnixMicro()).Order(order).Limit(q.Limit + 1)
 	if q.Purpose != "" {
-		want = want.Where("purpose = ?", q.Purpose)
+		want = want.Where("purpose = ?", text(q.Purpose))
 	}
 	if q.After != "" {
 		last, err := find(tx, o, q.After)
@@ -188,7 +192,7 @@ func (s *Store) Hold(tx *gorm.DB, o Owner, id string) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	if err := tx.Model(&fileRow{}).Where("id = ?", id).Update("holds", gorm.Expr("holds + 1")).Error; err != nil {
+	if err := tx.Model(&fileRow{}).Where("id = ?", r.ID).Update("holds", gorm.Expr("holds + 1")).Error; err != nil {
 		return File{}, err
 	}
 	f, _, _, err := s.shown(tx, r)

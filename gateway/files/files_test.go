@@ -447,3 +447,44 @@ func TestDamage(t *testing.T) {
 		}
 	}
 }
+
+// TestStrangeNames: what no database takes as text is the name of nothing.
+func TestStrangeNames(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		s, o := store(t, db, Limits{}, seal.Intl), Owner{Tenant: "acme"}
+		mustPut(t, s, o, NewFile{Name: "x", Purpose: PurposeBatch}, "x")
+		for _, id := range []string{"\x00", "file-\x00x", "\xff", "file-\xc3("} {
+			_, err := s.Get(t.Context(), o, id)
+			wantCode(t, err, fault.CodeNotFound)
+			_, _, err = s.Open(t.Context(), o, id)
+			wantCode(t, err, fault.CodeNotFound)
+			wantCode(t, s.Delete(t.Context(), o, id), fault.CodeNotFound)
+			_, _, err = s.List(t.Context(), o, Query{After: id, Limit: 1})
+			wantCode(t, err, fault.CodeNotFound)
+			if page, _, err := s.List(t.Context(), o, Query{Purpose: id, Limit: 1}); err != nil || len(page) > 0 {
+				t.Errorf("%q: %v, %v", id, page, err)
+			}
+		}
+	})
+}
+
+// TestAbortAfterErasure: an upload that ends when its tenant was erased leaves nothing of the tenant.
+func TestAbortAfterErasure(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		s := store(t, db, Limits{}, seal.Intl)
+		u, err := s.Begin(t.Context(), Owner{Tenant: "acme"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range []string{"file_tenants", "file_blobs"} {
+			if err := db.Exec("DELETE FROM " + table).Error; err != nil {
+				t.Fatal(err)
+			}
+		}
+		u.Abort(t.Context())
+		var n int64
+		if err := db.Table("file_tenants").Count(&n).Error; err != nil || n != 0 {
+			t.Errorf("%d tenants, %v", n, err)
+		}
+	})
+}

@@ -79,6 +79,11 @@ func lockTenant(tx *gorm.DB, tenant string) error {
 	return tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Where("tenant = ?", tenant).Take(&tenantRow{}).Error
 }
 
+// lockIfThere is lockTenant that leaves nothing of a tenant that was erased.
+func lockIfThere(tx *gorm.DB, tenant string) error {
+	return tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Where("tenant = ?", tenant).Find(&[]tenantRow{}).Error
+}
+
 // key opens the data key of a blob.
 func (s *Store) key(db *gorm.DB, b blobRow) (seal.Key, error) {
 	raw, err := s.keys.Open(db, b.envelope(), b.label())

@@ -259,7 +259,7 @@ func (u *Upload) Abort(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	err := u.s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if err := lockTenant(tx, u.owner.Tenant); err != nil {
+		if err := lockIfThere(tx, u.owner.Tenant); err != nil {
 			return err
 		}
 		return dropUnused(tx, u.blob.ID)

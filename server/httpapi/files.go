@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -309,12 +310,16 @@ func (a *API) fileContent(c *gin.Context, _ identity.Principal, call *gateway.Ca
 		if err != nil {
 			return err
 		}
-		h := c.Writer.Header()
-		h.Set("Content-Type", "application/octet-stream")
-		h.Set("Content-Length", strconv.FormatInt(f.Bytes, 10))
-		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": f.Name}))
-		c.Status(http.StatusOK)
-		_, err = io.Copy(&patientWriter{a, c}, content)
+		head := sync.OnceFunc(func() { // not before there is something: a refusal has other ones
+			h := c.Writer.Header()
+			h.Set("Content-Type", "application/octet-stream")
+			h.Set("Content-Length", strconv.FormatInt(f.Bytes, 10))
+			h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": f.Name}))
+			c.Status(http.StatusOK)
+		})
+		if _, err = io.Copy(&patientWriter{a, c, head}, content); err == nil {
+			head() // of an empty file
+		}
 		return err
 	})
 	if err != nil && c.Writer.Written() {
@@ -325,11 +330,13 @@ func (a *API) fileContent(c *gin.Context, _ identity.Principal, call *gateway.Ca
 
 // patientWriter lets an answer take as long as it takes while the client accepts something.
 type patientWriter struct {
-	a *API
-	c *gin.Context
+	a    *API
+	c    *gin.Context
+	head func() // before anything is written
 }
 
 func (w *patientWriter) Write(p []byte) (int, error) {
+	w.head()
 	w.a.deadline(w.c)
 	return w.c.Writer.Write(p)
 }
