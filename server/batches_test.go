@@ -410,6 +410,15 @@ func (in *installation) testBatchEndings(key string, gate, waiting chan struct{}
 		t.Fatal(err)
 	}
 	defer func() { _ = database.Close(db) }()
+	// A content that does not open is refused as anything else is.
+	changed := in.mustUpload(key, "changed")
+	if err := db.Exec("UPDATE file_chunks SET sealed = zeroblob(99) WHERE blob = (SELECT blob FROM file_files WHERE id = ?)", changed.ID).Error; err != nil {
+		t.Fatal(err)
+	}
+	r := in.send(http.MethodGet, "/v1/files/"+changed.ID+"/content", key, nil)
+	if r.status != http.StatusInternalServerError || r.header.Get("Content-Disposition") != "" || !strings.HasPrefix(r.header.Get("Content-Type"), "application/json") || !json.Valid(r.body) {
+		t.Errorf("%d %v %s", r.status, r.header, r.body)
+	}
 	// A batch whose day is over when it begins.
 	if err := db.Exec("CREATE TRIGGER late AFTER INSERT ON batch_batches BEGIN UPDATE batch_batches SET expires_at = created_at WHERE id = NEW.id; END").Error; err != nil {
 		t.Fatal(err)
@@ -442,15 +451,22 @@ func (in *installation) testBatchLostRights(gate, waiting chan struct{}) {
 	if r := in.send(http.MethodGet, "/v1/files/"+input.ID, other.secret, nil); r.status != http.StatusOK {
 		t.Errorf("a key of the same project: %d %s", r.status, r.body)
 	}
-	b := in.makeBatch(lost.secret, input.ID, "/v1/chat/completions")
-	<-waiting
-	<-waiting
-	in.admin(http.MethodPost, "/keys/"+lost.id+"/revoke", nil, new(any))
-	gate <- struct{}{}
-	gate <- struct{}{}
-	b = in.untilBatch(other.secret, b.ID, "completed")
-	bad := in.results(other.secret, b.Error)
-	if b.Counts.Completed != 2 || len(bad) != 3 || bad["4"].Error == nil || bad["4"].Error.Code != "expired_api_key" {
-		t.Errorf("%+v, %+v", b, bad)
+	for _, taken := range []struct {
+		action string
+		body   any
+	}{{"rotate", map[string]any{"overlap_hours": 0}}, {"revoke", nil}} { // the secret, and then the key
+		b := in.makeBatch(lost.secret, input.ID, "/v1/chat/completions")
+		<-waiting
+		<-waiting
+		var newer struct{ Secret string }
+		in.admin(http.MethodPost, "/keys/"+lost.id+"/"+taken.action, taken.body, &newer)
+		gate <- struct{}{}
+		gate <- struct{}{}
+		b = in.untilBatch(other.secret, b.ID, "completed")
+		bad := in.results(other.secret, b.Error)
+		if b.Counts.Completed != 2 || len(bad) != 3 || bad["4"].Error == nil || bad["4"].Error.Code != "expired_api_key" {
+			t.Errorf("%s: %+v, %+v", taken.action, b, bad)
+		}
+		lost.secret = newer.Secret
 	}
 }
