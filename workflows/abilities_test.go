@@ -168,7 +168,7 @@ func TestStableLosesItToo(t *testing.T) {
 	}
 }
 
-// TestALossHasToLast counts looks at which nothing else was found, by the clock that they are given.
+// TestALossHasToLast counts evaluations at which nothing else was found, by the clock that they are given.
 func TestALossHasToLast(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -178,7 +178,7 @@ func TestALossHasToLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
-	look := func(at time.Duration, features ...string) string {
+	evaluate := func(at time.Duration, features ...string) string {
 		t.Helper()
 		w.can["v2"] = Abilities{Features: features, ContextTokens: 8192}
 		in := evaluateInput{
@@ -197,13 +197,13 @@ func TestALossHasToLast(t *testing.T) {
 	}{
 		{0, []string{"chat"}, "missing_abilities tools"},
 		{119 * time.Second, []string{"chat"}, "missing_abilities tools"},
-		{119 * time.Second, []string{"chat"}, "missing_abilities tools"}, // the same look again
+		{119 * time.Second, []string{"chat"}, "missing_abilities tools"}, // the same evaluation again
 		{125 * time.Second, []string{"chat", "tools"}, "healthy "},
 		{130 * time.Second, []string{"chat"}, "missing_abilities tools"}, // counted anew
 		{131 * time.Second, nil, "missing_abilities chat tools"},
 		{130*time.Second + lasting, nil, "lost_abilities tools"},
 	} {
-		if got := look(step.at, step.features...); got != step.want {
+		if got := evaluate(step.at, step.features...); got != step.want {
 			t.Errorf("at %s: %q, want %q", step.at, got, step.want)
 		}
 	}
