@@ -147,7 +147,8 @@ func TestStableLosesItToo(t *testing.T) {
 		"another feature": {Abilities{Features: []string{"tools"}, ContextTokens: 4096}, Abilities{Features: []string{"tools"}, ContextTokens: 2048}, nil, "baseline rolled_back"},
 		"stable is away":  {Abilities{}, Abilities{Features: []string{"chat"}, ContextTokens: 4096}, func(w *world) { delete(w.can, "v1") }, "baseline rolled_back"},
 		"stable is new": {
-			Abilities{Features: []string{"chat"}, ContextTokens: 4096}, Abilities{Features: []string{"chat"}, ContextTokens: 4096},
+			Abilities{Features: []string{"chat"}, ContextTokens: 4096},
+			Abilities{Features: []string{"chat"}, ContextTokens: 4096},
 			func(w *world) { w.learning = map[string]bool{"v1": true} }, "baseline rolled_back",
 		},
 		"stable's context is not known": {
