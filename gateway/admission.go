@@ -118,7 +118,7 @@ func (r *run) admit(ctx context.Context) error {
 		if r.call.Document == nil { // the records of one have nothing of its text
 			r.admission.recordForm = d.Record()
 		}
-		r.admission.class = engine.Class(d.Urgency(string(r.call.Class)))
+		r.admission.class = engine.Class(d.Urgency(string(cmp.Or(r.call.Class, engine.ClassStandard))))
 	}
 	if err == nil && r.call.RAG != nil && !d.AllowsCollection(r.call.RAG.Collection) {
 		err = r.noCollection()

@@ -31,9 +31,6 @@ func messageCall(f *fields, _ int, c *gateway.Call) (options, error) {
 		c.TopK = int(*k)
 	}
 	c.Stop = stops(f, "stop_sequences", maxMessageStops)
-	if c.Class == "" {
-		c.Class = engine.ClassStandard
-	}
 	switch tier, ok := f.text("service_tier"); {
 	case ok && tier != "auto" && tier != "standard_only":
 		f.invalid("service_tier", fault.Say("httpapi.anthropic_tier"))

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -439,5 +440,22 @@ func TestAnthropicLimits(t *testing.T) {
 	}
 	if resp, _ := k.post(t, "/v1/chat/completions", hello+"}"); resp.Header.Get("Anthropic-Ratelimit-Requests-Limit") != "" || resp.Header.Get("Request-Id") != "" {
 		t.Errorf("%v", resp.Header)
+	}
+}
+
+// TestPolicyOfUrgency: a request that says nothing of its class is an ordinary one, in every dialect, and no more urgent than the policy allows.
+func TestPolicyOfUrgency(t *testing.T) {
+	m := newMasked(t, "observe")
+	if _, err := m.guard.Publish(t.Context(), governance.EveryTenant, []byte(policyFor("observe")+"urgency: batch\n"), "test"); err != nil {
+		t.Fatal(err)
+	}
+	m.upstream.says(func(string) string { return stream(`{"choices":[{"delta":{"content":"ok"},"finish_reason":"stop"}]}`) })
+	for path, body := range map[string]string{
+		"/v1/messages": ask + "}", "/v1/responses": `{"model":"chat","input":"x"}`, "/v1/chat/completions": hello + "}", "/api/chat": `{"model":"chat","stream":false,"messages":[{"role":"user","content":"x"}]}`,
+		"/v1/messages/count_tokens": `{"model":"chat","messages":[{"role":"user","content":"x"}]}`,
+	} {
+		if resp, got := m.post(t, path, body); resp.StatusCode != http.StatusOK || m.last().Detail["class"] != "batch" {
+			t.Errorf("%s: %d %s, class %q", path, resp.StatusCode, got, m.last().Detail["class"])
+		}
 	}
 }

@@ -66,8 +66,8 @@ type wireProblem struct {
 
 func wireBatchOf(b batch.Batch, lang fault.Lang) wireBatch {
 	out := wireBatch{
-		ID: b.ID, Object: "batch", Endpoint: b.Endpoint, InputFileID: b.InputFile, CompletionWindow: b.Window, Status: b.State, OutputFileID: given(b.OutputFile),
-		ErrorFileID: given(b.ErrorFile), CreatedAt: b.Created.Unix(), InProgressAt: seconds(b.InProgressAt), ExpiresAt: b.Expires.Unix(), FinalizingAt: seconds(b.FinalizingAt),
+		ID: b.ID, Object: "batch", Endpoint: b.Endpoint, InputFileID: b.InputFile, CompletionWindow: b.Window, Status: b.State, OutputFileID: some(b.OutputFile),
+		ErrorFileID: some(b.ErrorFile), CreatedAt: b.Created.Unix(), InProgressAt: seconds(b.InProgressAt), ExpiresAt: b.Expires.Unix(), FinalizingAt: seconds(b.FinalizingAt),
 		CancellingAt: seconds(b.CancellingAt), RequestCounts: wireCounts{b.Total, b.Completed, b.Failed}, Metadata: b.Metadata,
 	}
 	switch ended := seconds(b.EndedAt); b.State {
@@ -84,20 +84,13 @@ func wireBatchOf(b batch.Batch, lang fault.Lang) wireBatch {
 		out.Errors = &wireProblems{Object: openai.ObjectList}
 	}
 	for _, p := range b.Problems {
-		w := wireProblem{Code: p.Code, Message: p.Message().In(lang), Param: given(p.Param)}
+		w := wireProblem{Code: p.Code, Message: p.Message().In(lang), Param: some(p.Param)}
 		if p.Line > 0 {
 			w.Line = &p.Line
 		}
 		out.Errors.Data = append(out.Errors.Data, w)
 	}
 	return out
-}
-
-func given(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 func seconds(t time.Time) *int64 {

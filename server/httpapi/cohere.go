@@ -5,7 +5,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -110,9 +109,6 @@ func cohereRerankCall(f *fields, c *gateway.Call) error {
 	}
 	if raw, ok := f.raw("relevant_spans"); ok && raw != "false" {
 		f.unsupported("relevant_spans", fault.Say("httpapi.leave_out"))
-	}
-	if c.Class == "" {
-		c.Class = engine.ClassStandard
 	}
 	return f.err
 }

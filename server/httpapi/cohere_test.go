@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -54,7 +53,7 @@ func TestCohereDecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := &gateway.Call{}
-	want := &gateway.Call{Model: "rank", Query: "q", Documents: []string{"a", "b"}, TopN: 1, Priority: -7, Class: engine.ClassStandard}
+	want := &gateway.Call{Model: "rank", Query: "q", Documents: []string{"a", "b"}, TopN: 1, Priority: -7}
 	if err := cohereRerankCall(f, got); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v\n got %+v\nwant %+v", err, got, want)
 	}

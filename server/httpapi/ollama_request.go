@@ -74,16 +74,8 @@ func ollamaCall(f *fields, c *gateway.Call) options {
 	ollamaSampling(f, c)
 	chatLogprobs(f, c)
 	ragOptions(f, c)
-	ollamaCommon(f, c)
-	return out
-}
-
-// ollamaCommon decodes what all requests share that ask an engine.
-func ollamaCommon(f *fields, c *gateway.Call) {
 	sluiceOptions(f, c)
-	if c.Class == "" {
-		c.Class = engine.ClassStandard
-	}
+	return out
 }
 
 // ollamaFormat decodes what the answer is held to: any object, or a schema.
@@ -159,7 +151,7 @@ func ollamaEmbedCall(f *fields, c *gateway.Call, field string) {
 		c.Dimensions = int(*d)
 	}
 	f.flag("truncate")
-	ollamaCommon(f, c)
+	sluiceOptions(f, c)
 }
 
 // noImages refuses pictures by name.

@@ -219,7 +219,7 @@ func TestOllamaDecode(t *testing.T) {
 		got := &gateway.Call{Logprobs: -1}
 		opt := ollamaChatCall(f, got)
 		want := &gateway.Call{
-			Model: "chat:latest", Messages: []engine.Message{{Role: "user", Content: "hello there"}}, Logprobs: -1, ParallelTools: true, Class: engine.ClassStandard,
+			Model: "chat:latest", Messages: []engine.Message{{Role: "user", Content: "hello there"}}, Logprobs: -1, ParallelTools: true,
 		}
 		c.want(want)
 		if f.err != nil || !reflect.DeepEqual(got, want) || opt.stream != c.stream {
