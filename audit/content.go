@@ -63,7 +63,7 @@ func (c *contents) seal(e *Event, subject string, texts []Text, now time.Time) (
 		return nil, errors.New("keep audit contents: the texts are nobody's, so they could not be erased")
 	}
 	// The owner goes through JSON into a database, so it must come out as it went in.
-	k, err := c.key(owner{database.Text(strings.ToValidUTF8(e.Tenant, "\uFFFD")), database.Text(strings.ToValidUTF8(subject, "\uFFFD"))}, now.UnixMicro())
+	k, err := c.key(owner{database.Text(e.Tenant), database.Text(subject)}, now.UnixMicro())
 	if err != nil {
 		return nil, err
 	}

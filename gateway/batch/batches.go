@@ -94,13 +94,7 @@ func (s *Service) insert(tx *gorm.DB, b *row, says sealedText) error {
 	if n >= s.cfg.MaxOpen {
 		return fault.New(fault.CodeBatchesFull, s.cfg.MaxOpen).WithRetryAfter(time.Minute)
 	}
-	raw := seal.Random(s.cfg.Suite.KeySize())
-	defer clear(raw)
-	e, err := s.keys.Seal(tx, s.cfg.Suite, raw, b.label())
-	if err != nil {
-		return err
-	}
-	key, err := seal.NewKey(s.cfg.Suite, raw)
+	key, e, err := s.keys.NewDataKey(tx, s.cfg.Suite, b.label())
 	if err != nil {
 		return err
 	}
@@ -194,7 +188,7 @@ func (s *Service) List(ctx context.Context, o files.Owner, after string, limit i
 // CodeConflict for one that has ended or is about to.
 func (s *Service) Cancel(ctx context.Context, o files.Owner, id string) (Batch, error) {
 	db := s.db.WithContext(ctx)
-	res := ofOwner(db.Model(&row{}), o).Where("id = ? AND state IN ?", text(id), []string{Validating, InProgress}).
+	res := ofOwner(db.Model(&row{}), o).Where("id = ? AND state IN ?", database.Text(id), []string{Validating, InProgress}).
 		Updates(map[string]any{"state": Cancelling, "ending": Cancelled, "cancelling_at": s.now().UnixMicro()})
 	if res.Error != nil {
 		return Batch{}, database.Unavailable("cancel the batch", res.Error)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -122,12 +121,7 @@ func requestID(batch string, line int64) string { return fmt.Sprintf("%s.%d", ba
 
 // key opens the data key of a batch.
 func (s *Service) key(db *gorm.DB, b row) (seal.Key, error) {
-	raw, err := s.keys.Open(db, b.envelope(), b.label())
-	if err != nil {
-		return seal.Key{}, fmt.Errorf("open the key of a batch: %w", err)
-	}
-	defer clear(raw)
-	return seal.NewKey(seal.Suite(b.Suite), raw)
+	return s.keys.OpenDataKey(db, b.envelope(), b.label())
 }
 
 func ofOwner(db *gorm.DB, o files.Owner) *gorm.DB {
@@ -137,15 +131,12 @@ func ofOwner(db *gorm.DB, o files.Owner) *gorm.DB {
 // find returns the row of a batch of the owner. What is another's is not there.
 func find(db *gorm.DB, o files.Owner, id string) (row, error) {
 	var b row
-	err := ofOwner(db, o).Select(columns()).Where("id = ?", text(id)).Take(&b).Error
+	err := ofOwner(db, o).Select(columns()).Where("id = ?", database.Text(id)).Take(&b).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return b, notFound(id)
 	}
 	return b, err
 }
-
-// text is what a caller has said as a database takes it, which may refuse what is no UTF-8.
-func text(s string) string { return database.Text(strings.ToValidUTF8(s, "\uFFFD")) }
 
 func at(micros int64) time.Time {
 	if micros == 0 {

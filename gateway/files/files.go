@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -55,15 +54,12 @@ func (o Owner) where(db *gorm.DB) *gorm.DB {
 // find returns the row of a file of the owner. What is another's is not there.
 func find(db *gorm.DB, o Owner, id string) (fileRow, error) {
 	var r fileRow
-	err := o.where(db).Select(fileColumns()).Where("id = ?", text(id)).Take(&r).Error
+	err := o.where(db).Select(fileColumns()).Where("id = ?", database.Text(id)).Take(&r).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return r, notFound(id)
 	}
 	return r, err
 }
-
-// text is what a caller has said as a database takes it, which may refuse what is no UTF-8.
-func text(s string) string { return database.Text(strings.ToValidUTF8(s, "\uFFFD")) }
 
 func notFound(id string) error {
 	const shown = 80
@@ -146,7 +142,7 @@ func (s *Store) listed(tx *gorm.DB, o Owner, q Query) (rows []fileRow, err error
 	}
 	want := o.where(tx).Select(fileColumns()).Where("expires_at = 0 OR expires_at > ? OR holds > 0", s.now().UnixMicro()).Order(order).Limit(q.Limit + 1)
 	if q.Purpose != "" {
-		want = want.Where("purpose = ?", text(q.Purpose))
+		want = want.Where("purpose = ?", database.Text(q.Purpose))
 	}
 	if q.After != "" {
 		last, err := find(tx, o, q.After)

@@ -7,7 +7,6 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/sluice-project/sluice/internal/database"
-	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/seal"
 	"github.com/sluice-project/sluice/internal/wrapkey"
 )
@@ -86,15 +85,7 @@ func lockIfThere(tx *gorm.DB, tenant string) error {
 
 // key opens the data key of a blob.
 func (s *Store) key(db *gorm.DB, b blobRow) (seal.Key, error) {
-	raw, err := s.keys.Open(db, b.envelope(), b.label())
-	if err != nil && fault.KindOf(err) != fault.Unavailable { // it is no failure of the database, which would pass
-		err = fault.Wrap(err, fault.CodeInternal)
-	}
-	if err != nil {
-		return seal.Key{}, fmt.Errorf("open the key of a file: %w", err)
-	}
-	defer clear(raw)
-	return seal.NewKey(seal.Suite(b.Suite), raw)
+	return s.keys.OpenDataKey(db, b.envelope(), b.label())
 }
 
 func findBlob(db *gorm.DB, id string) (blobRow, error) {

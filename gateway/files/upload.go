@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/seal"
+	"github.com/sluice-project/sluice/internal/wrapkey"
 )
 
 // NewID returns the id of a file that is to come.
@@ -56,14 +57,9 @@ func (s *Store) BeginResult(ctx context.Context, owner Owner) (*Upload, error) {
 }
 
 func (s *Store) begin(ctx context.Context, owner Owner, own bool) (*Upload, error) {
-	raw := seal.Random(s.cfg.Suite.KeySize())
-	defer clear(raw)
-	key, err := seal.NewKey(s.cfg.Suite, raw)
-	if err != nil {
-		return nil, err
-	}
+	var key seal.Key
 	b := blobRow{ID: uuid.NewString(), Tenant: owner.Tenant, TouchedAt: s.now().UnixMicro()}
-	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := lockTenant(tx, owner.Tenant); err != nil {
 			return err
 		}
@@ -72,8 +68,9 @@ func (s *Store) begin(ctx context.Context, owner Owner, own bool) (*Upload, erro
 				return err
 			}
 		}
-		e, err := s.keys.Seal(tx, s.cfg.Suite, raw, b.label())
-		if err != nil {
+		var e wrapkey.Envelope
+		var err error
+		if key, e, err = s.keys.NewDataKey(tx, s.cfg.Suite, b.label()); err != nil {
 			return err
 		}
 		b.Suite, b.Epoch, b.Wrapped = string(e.Suite), e.Epoch, e.Sealed

@@ -198,13 +198,7 @@ func remove(tx *gorm.DB, where string, args ...any) (int64, error) {
 
 // seal puts a body into a row, under a new data key.
 func (s *Store) seal(tx *gorm.DB, row *replyRow, body []byte) error {
-	raw := seal.Random(s.cfg.Suite.KeySize())
-	defer clear(raw)
-	key, err := seal.NewKey(s.cfg.Suite, raw)
-	if err != nil {
-		return err
-	}
-	e, err := s.keys.Seal(tx, s.cfg.Suite, raw, row.label())
+	key, e, err := s.keys.NewDataKey(tx, s.cfg.Suite, row.label())
 	if err != nil {
 		return err
 	}
@@ -213,15 +207,7 @@ func (s *Store) seal(tx *gorm.DB, row *replyRow, body []byte) error {
 }
 
 func (s *Store) open(db *gorm.DB, row replyRow) ([]byte, error) {
-	raw, err := s.keys.Open(db, row.envelope(), row.label())
-	if err != nil {
-		if fault.KindOf(err) != fault.Unavailable { // it is no failure of the database, which would pass
-			err = fault.Wrap(err, fault.CodeInternal)
-		}
-		return nil, fmt.Errorf("open the key of an answer: %w", err)
-	}
-	defer clear(raw)
-	key, err := seal.NewKey(seal.Suite(row.Suite), raw)
+	key, err := s.keys.OpenDataKey(db, row.envelope(), row.label())
 	if err != nil {
 		return nil, err
 	}

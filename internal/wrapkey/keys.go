@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/seal"
 )
@@ -109,6 +110,32 @@ func (k *Keys) Open(db *gorm.DB, e Envelope, label []byte) ([]byte, error) {
 		return nil, ErrDamaged
 	}
 	return text, nil
+}
+
+// NewDataKey makes a key for the contents of one row, and wraps it, as Seal does. Rotations then wrap the key anew and leave the contents.
+func (k *Keys) NewDataKey(tx *gorm.DB, suite seal.Suite, label []byte) (seal.Key, Envelope, error) {
+	raw := seal.Random(suite.KeySize())
+	defer clear(raw)
+	key, err := seal.NewKey(suite, raw)
+	if err != nil {
+		return seal.Key{}, Envelope{}, err
+	}
+	e, err := k.Seal(tx, suite, raw, label)
+	return key, e, err
+}
+
+// OpenDataKey returns a key that NewDataKey has made. Errors: those of Open that lie in the envelope with CodeInternal, since to try again would not help;
+// those of the database.
+func (k *Keys) OpenDataKey(db *gorm.DB, e Envelope, label []byte) (seal.Key, error) {
+	raw, err := k.Open(db, e, label)
+	if unreadable(err) {
+		err = fault.Wrap(err, fault.CodeInternal)
+	}
+	if err != nil {
+		return seal.Key{}, fmt.Errorf("open a data key: %w", err)
+	}
+	defer clear(raw)
+	return seal.NewKey(e.Suite, raw)
 }
 
 // unreadable reports whether err, of Open, lies in the envelope: trying again would not help.
