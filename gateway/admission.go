@@ -107,10 +107,10 @@ func (r *run) completion(d route.Defaults) int {
 
 // admit asks the policy. What identifies the conversation and the prompt is taken before the texts are masked.
 func (r *run) admit(ctx context.Context) error {
-	r.admission.conversation = r.conversation()
+	r.admission.conversation, r.admission.subject = r.conversation(), r.subjectDigest()
 	r.admission.promptDigest = audit.DigestSpelt(r.p.deps.Keys, r.caller.Tenant, r.received.spell)
 	d, err := r.p.deps.Guard.Admit(ctx, governance.AdmitRequest{
-		Request: r.call.RequestID, Tenant: r.caller.Tenant, Project: r.caller.Project, Session: r.admission.conversation, Name: r.received.Session, Subject: r.subjectDigest(), Action: string(r.call.Action),
+		Request: r.call.RequestID, Tenant: r.caller.Tenant, Project: r.caller.Project, Session: r.admission.conversation, Name: r.received.Session, Subject: r.admission.subject, Action: string(r.call.Action),
 		Model: string(r.call.Model), Purpose: r.call.Purpose, Known: r.received.Known, Ingest: r.call.Document != nil,
 	})
 	if d != nil {

@@ -394,7 +394,7 @@ func (r *run) head() Head {
 	return Head{
 		Request: r.call.RequestID, Created: r.call.Received, Model: r.asked(), Receipt: r.receipt.id, Policy: r.admission.policy.Version,
 		Class: class, Version: r.serving().Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.receipt.label, LabelText: r.receipt.labelText, Rate: r.rate(),
-		Citations: citations, Steps: r.steps, Embedding: r.sources.embedding, PromptTokens: counted, Subject: r.subjectDigest(),
+		Citations: citations, Steps: r.steps, Embedding: r.sources.embedding, PromptTokens: counted, Subject: r.admission.subject,
 	}
 }
 

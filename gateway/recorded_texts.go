@@ -21,7 +21,7 @@ func (r *run) contentSubject() string {
 	if r.admission.recordForm == "" {
 		return ""
 	}
-	return r.subjectDigest()
+	return r.admission.subject
 }
 
 // recordedPrompt is what the policy has kept of the prompt: as the caller sent it, or masked as the engine is given it, with the passages. Both

@@ -67,6 +67,7 @@ type admission struct {
 	recordForm   string // the form in which texts are kept
 	conversation string // the conversation
 	promptDigest string
+	subject      string // digest of the person whom it is about
 }
 
 // sources are the passages that the call uses.

@@ -3,7 +3,6 @@ package files
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -358,11 +357,11 @@ func TestWhenTheDatabaseFails(t *testing.T) {
 		s, o := store(t, f.Over(db), Limits{}, seal.Intl), Owner{Tenant: "acme"}
 		text := strings.Repeat("x", chunkBytes+10)
 		for _, how := range []dbtest.Outcome{dbtest.FailsBefore, dbtest.FailsAfter} {
-			eachFault(t, &f, how, func() error { _, err := put(s, o, NewFile{ID: "file-x", Name: "n"}, text); return err })
+			f.Each(t, how, func() error { _, err := put(s, o, NewFile{ID: "file-x", Name: "n"}, text); return err })
 			if got := content(t, s, o, "file-x"); got != text {
 				t.Errorf("%d bytes", len(got))
 			}
-			eachFault(t, &f, how, func() error {
+			f.Each(t, how, func() error {
 				if err := s.Delete(context.Background(), o, "file-x"); !fault.Is(err, fault.CodeNotFound) {
 					return err
 				}
@@ -370,44 +369,13 @@ func TestWhenTheDatabaseFails(t *testing.T) {
 			})
 			late := time.Now().Add(2 * abandonedAfter)
 			s.now = func() time.Time { return late }
-			eachFault(t, &f, how, func() error { return s.sweep(context.Background()) })
+			f.Each(t, how, func() error { return s.sweep(context.Background()) })
 			s.now = time.Now
 			if count(t, db, "file_chunks")+count(t, db, "file_blobs")+count(t, db, "file_files") != 0 {
 				t.Error("something is left")
 			}
 		}
 	})
-}
-
-// eachFault repeats an act, failing another operation each time, until it ends without meeting one.
-func eachFault(t *testing.T, f *dbtest.Faults, how dbtest.Outcome, act func() error) {
-	t.Helper()
-	defer f.Set(nil)
-	for n := 1; ; n++ {
-		var mu sync.Mutex
-		seen := 0
-		f.Set(func(string) dbtest.Outcome {
-			mu.Lock()
-			defer mu.Unlock()
-			if seen++; seen == n {
-				return how
-			}
-			return dbtest.Healthy
-		})
-		err := act()
-		mu.Lock()
-		met := seen >= n
-		mu.Unlock()
-		if !met {
-			if err != nil || n < 3 {
-				t.Fatalf("after %d faults: %v", n-1, err)
-			}
-			return
-		}
-		if err != nil && !fault.Is(err, fault.CodeDatabaseUnavailable) && !errors.Is(err, dbtest.ErrInjected) {
-			t.Fatalf("fault %d: %v", n, err)
-		}
-	}
 }
 
 // TestOutlivesRotations: the keys of contents move to the newest wrapping key, and everything opens.

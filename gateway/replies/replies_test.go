@@ -2,7 +2,6 @@ package replies
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -286,13 +285,13 @@ func TestWhenTheDatabaseFails(t *testing.T) {
 		s, c := store(t, f.Over(db), seal.Intl)
 		o := Owner{"acme", "p"}
 		for _, how := range []dbtest.Outcome{dbtest.FailsBefore, dbtest.FailsAfter} {
-			eachFault(t, &f, how, func() error { return s.Save(t.Context(), o, Reply{ID: "resp_1", Body: []byte("x")}) })
+			f.Each(t, how, func() error { return s.Save(t.Context(), o, Reply{ID: "resp_1", Body: []byte("x")}) })
 			if got, err := s.Load(t.Context(), o, "resp_1"); err != nil || string(got.Body) != "x" {
 				t.Errorf("%q, %v", got.Body, err)
 			}
 			attempts := 0
 			var claim *Claim
-			eachFault(t, &f, how, func() (err error) { // each time a request of its own, as a client sends it
+			f.Each(t, how, func() (err error) { // each time a request of its own, as a client sends it
 				if claim != nil {
 					must(t, claim.Release(t.Context()))
 				}
@@ -301,7 +300,7 @@ func TestWhenTheDatabaseFails(t *testing.T) {
 				return err
 			})
 			kept := false
-			eachFault(t, &f, how, func() error {
+			f.Each(t, how, func() error {
 				err := claim.Keep(t.Context(), "d1", []byte("answer"))
 				if err != nil && kept { // an earlier attempt has done it
 					return nil
@@ -314,41 +313,10 @@ func TestWhenTheDatabaseFails(t *testing.T) {
 				t.Error("no answer was kept")
 			}
 			c.pass(2 * time.Hour)
-			eachFault(t, &f, how, func() error { return s.sweep(t.Context()) })
+			f.Each(t, how, func() error { return s.sweep(t.Context()) })
 			if n := count(t, db); n != 0 {
 				t.Errorf("%d rows are left", n)
 			}
 		}
 	})
-}
-
-// eachFault repeats an act, failing another operation each time, until it ends without meeting one.
-func eachFault(t *testing.T, f *dbtest.Faults, how dbtest.Outcome, act func() error) {
-	t.Helper()
-	defer f.Set(nil)
-	for n := 1; ; n++ {
-		var mu sync.Mutex
-		seen := 0
-		f.Set(func(string) dbtest.Outcome {
-			mu.Lock()
-			defer mu.Unlock()
-			if seen++; seen == n {
-				return how
-			}
-			return dbtest.Healthy
-		})
-		err := act()
-		mu.Lock()
-		met := seen >= n
-		mu.Unlock()
-		if !met {
-			if err != nil || n < 3 {
-				t.Fatalf("after %d faults: %v", n-1, err)
-			}
-			return
-		}
-		if err != nil && !fault.Is(err, fault.CodeDatabaseUnavailable) && !errors.Is(err, dbtest.ErrInjected) {
-			t.Fatalf("fault %d: %v", n, err)
-		}
-	}
 }

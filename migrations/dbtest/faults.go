@@ -7,10 +7,14 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"testing"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // ErrInjected is what an operation that [Faults] fails returns.
@@ -53,6 +57,32 @@ func (f *Faults) next(op string) Outcome {
 		return Healthy
 	}
 	return plan(op)
+}
+
+// Each repeats an act, and fails another operation each time, until one ends without meeting it. The act fails with the injected error, or with that
+// of a database that is not available; the last one succeeds.
+func (f *Faults) Each(t testing.TB, how Outcome, act func() error) {
+	t.Helper()
+	defer f.Set(nil)
+	for n := int64(1); ; n++ {
+		var seen atomic.Int64
+		f.Set(func(string) Outcome {
+			if seen.Add(1) == n {
+				return how
+			}
+			return Healthy
+		})
+		err := act()
+		if seen.Load() < n {
+			if err != nil || n < 3 {
+				t.Fatalf("after %d faults: %v", n-1, err)
+			}
+			return
+		}
+		if err != nil && !fault.Is(err, fault.CodeDatabaseUnavailable) && !errors.Is(err, ErrInjected) {
+			t.Fatalf("fault %d: %v", n, err)
+		}
+	}
 }
 
 // Die ends the process as kill -9 does.

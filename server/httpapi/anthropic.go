@@ -124,24 +124,13 @@ func (a *API) countMessage(c *gin.Context, who identity.Principal, call *gateway
 	if err := knownVersion(c); err != nil {
 		return err
 	}
-	f, done, err := a.body(c, who)
-	defer done()
-	if err != nil {
-		return err
-	}
-	if err := countMessageCall(f, call); err != nil {
-		return err
-	}
-	reply, err := a.pipeline.Count(c.Request.Context(), call)
-	if err != nil {
-		return err
-	}
-	a.headHeaders(c, reply.Head)
-	a.writeJSON(c, http.StatusOK, struct {
-		InputTokens int        `json:"input_tokens"`
-		Sluice      *extension `json:"sluice"`
-	}{reply.Tokens, countExtension(reply)})
-	return nil
+	decode := func(f *fields) error { return countMessageCall(f, call) }
+	return a.counted(c, who, call, decode, func(reply *gateway.CountReply, x *extension) any {
+		return struct {
+			InputTokens int        `json:"input_tokens"`
+			Sluice      *extension `json:"sluice"`
+		}{reply.Tokens, x}
+	})
 }
 
 // knownVersion refuses versions of the dialect that are too old. A request that names none is taken for one of a version that is not.
@@ -168,18 +157,12 @@ type anthropicModel struct {
 
 // anthropicModels are the models as Anthropic's clients list them, on one page.
 func anthropicModels(all []gateway.Model, lang fault.Lang) any {
-	out := struct {
-		Data    []anthropicModel `json:"data"`
-		FirstID *string          `json:"first_id"`
-		LastID  *string          `json:"last_id"`
-		HasMore bool             `json:"has_more"`
-	}{Data: make([]anthropicModel, len(all))}
+	list := make([]anthropicModel, len(all))
 	for i, m := range all {
-		out.Data[i] = anthropicModelOf(m, lang)
+		list[i] = anthropicModelOf(m, lang)
 	}
-	if n := len(out.Data); n > 0 {
-		out.FirstID, out.LastID = &out.Data[0].ID, &out.Data[n-1].ID
-	}
+	out := newPage(list, false, func(m anthropicModel) string { return m.ID })
+	out.Object = "" // which Anthropic's lists have not
 	return out
 }
 

@@ -66,38 +66,23 @@ func cohereMetaOf(version string, documents int, r *gateway.ScoreReply) cohereMe
 
 // cohereRerank answers POST /v2/rerank.
 func (a *API) cohereRerank(c *gin.Context, who identity.Principal, call *gateway.Call) error {
-	f, done, err := a.body(c, who)
-	defer done()
-	if err != nil {
-		return err
-	}
-	if err := cohereRerankCall(f, call); err != nil {
-		return err
-	}
-	ctx, err := a.once(c, who, call)
-	if err != nil {
-		return err
-	}
-	reply, err := a.pipeline.Score(ctx, call)
-	if err != nil {
-		return err
-	}
 	type result struct {
 		Index int     `json:"index"`
 		Score float64 `json:"relevance_score"`
 	}
-	results := make([]result, len(reply.Best))
-	for i, place := range reply.Best {
-		results[i] = result{place, finite(reply.Scores[place])}
-	}
-	a.headHeaders(c, reply.Head)
-	a.writeJSON(c, http.StatusOK, struct {
-		ID      string     `json:"id"`
-		Results []result   `json:"results"`
-		Meta    cohereMeta `json:"meta"`
-		Sluice  *extension `json:"sluice"`
-	}{reply.Request, results, cohereMetaOf("2", len(call.Documents), reply), extend(reply.Head, reply.Summary)})
-	return nil
+	decode := func(f *fields) error { return cohereRerankCall(f, call) }
+	return a.scored(c, who, call, decode, func(reply *gateway.ScoreReply, x *extension) (any, error) {
+		results := make([]result, len(reply.Best))
+		for i, place := range reply.Best {
+			results[i] = result{place, finite(reply.Scores[place])}
+		}
+		return struct {
+			ID      string     `json:"id"`
+			Results []result   `json:"results"`
+			Meta    cohereMeta `json:"meta"`
+			Sluice  *extension `json:"sluice"`
+		}{reply.Request, results, cohereMetaOf("2", len(call.Documents), reply), x}, nil
+	})
 }
 
 // cohereRerankCall decodes POST /v2/rerank. Documents are never cut: one that is too long for the model is refused.

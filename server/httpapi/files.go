@@ -225,9 +225,16 @@ func fileLife(anchor, seconds, field string) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
+// wireDeleted says that something is gone, in the dialect.
+type wireDeleted struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Deleted bool   `json:"deleted"`
+}
+
 // wirePage is a page of a list in the dialect.
 type wirePage[T any] struct {
-	Object  string  `json:"object"`
+	Object  string  `json:"object,omitempty"`
 	Data    []T     `json:"data"`
 	FirstID *string `json:"first_id"`
 	LastID  *string `json:"last_id"`
@@ -351,10 +358,6 @@ func (a *API) deleteFile(c *gin.Context, _ identity.Principal, call *gateway.Cal
 	if err != nil {
 		return err
 	}
-	a.writeJSON(c, http.StatusOK, struct {
-		ID      string `json:"id"`
-		Object  string `json:"object"`
-		Deleted bool   `json:"deleted"`
-	}{id, "file", true})
+	a.writeJSON(c, http.StatusOK, wireDeleted{id, "file", true})
 	return nil
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -19,6 +20,65 @@ func (a *API) chat(c *gin.Context, who identity.Principal, call *gateway.Call) e
 // completion answers POST /v1/completions.
 func (a *API) completion(c *gin.Context, who identity.Principal, call *gateway.Call) error {
 	return a.generate(c, who, call, completionCall, completionShape{})
+}
+
+// inOnePiece answers a request whose answer is no stream: decode reads its body, and run has it answered and renders the answer.
+func (a *API) inOnePiece(c *gin.Context, who identity.Principal, call *gateway.Call, decode func(*fields) error, run func(context.Context) (gateway.Head, any, error)) error {
+	f, done, err := a.body(c, who)
+	defer done()
+	if err != nil {
+		return err
+	}
+	if err := decode(f); err != nil {
+		return err
+	}
+	ctx, err := a.once(c, who, call)
+	if err != nil {
+		return err
+	}
+	head, answer, err := run(ctx)
+	if err != nil {
+		return err
+	}
+	a.headHeaders(c, head)
+	a.writeJSON(c, http.StatusOK, answer)
+	return nil
+}
+
+// counted answers a question for the length of a prompt; render makes the answer of it.
+func (a *API) counted(c *gin.Context, who identity.Principal, call *gateway.Call, decode func(*fields) error, render func(*gateway.CountReply, *extension) any) error {
+	return a.inOnePiece(c, who, call, decode, func(ctx context.Context) (gateway.Head, any, error) {
+		reply, err := a.pipeline.Count(ctx, call)
+		if err != nil {
+			return gateway.Head{}, nil, err
+		}
+		x := extend(reply.Head, reply.Summary)
+		x.Estimated = !reply.Exact
+		return reply.Head, render(reply, x), nil
+	})
+}
+
+// scored answers a question for scores; render makes the answer of them.
+func (a *API) scored(c *gin.Context, who identity.Principal, call *gateway.Call, decode func(*fields) error, render func(*gateway.ScoreReply, *extension) (any, error)) error {
+	return a.inOnePiece(c, who, call, decode, func(ctx context.Context) (gateway.Head, any, error) {
+		reply, err := a.pipeline.Score(ctx, call)
+		if err != nil {
+			return gateway.Head{}, nil, err
+		}
+		answer, err := render(reply, extend(reply.Head, reply.Summary))
+		return reply.Head, answer, err
+	})
+}
+
+// embedded answers a question for vectors; render makes the answer of them.
+func (a *API) embedded(c *gin.Context, who identity.Principal, call *gateway.Call, decode func(*fields) error, render func(*gateway.EmbedReply, *extension) any) error {
+	return a.inOnePiece(c, who, call, decode, func(ctx context.Context) (gateway.Head, any, error) {
+		reply, err := a.pipeline.Embed(ctx, call)
+		if err != nil {
+			return gateway.Head{}, nil, err
+		}
+		return reply.Head, render(reply, extend(reply.Head, reply.Summary)), nil
+	})
 }
 
 type decoder func(f *fields, choices int, c *gateway.Call) (options, error)
@@ -95,34 +155,22 @@ func (w *withHead) Unwrap() error { return w.err }
 
 // embedding answers POST /v1/embeddings.
 func (a *API) embedding(c *gin.Context, who identity.Principal, call *gateway.Call) error {
-	f, done, err := a.body(c, who)
-	defer done()
-	if err != nil {
+	var opt options
+	decode := func(f *fields) (err error) {
+		opt, err = embeddingCall(f, call)
 		return err
 	}
-	opt, err := embeddingCall(f, call)
-	if err != nil {
-		return err
-	}
-	ctx, err := a.once(c, who, call)
-	if err != nil {
-		return err
-	}
-	reply, err := a.pipeline.Embed(ctx, call)
-	if err != nil {
-		return err
-	}
-	n := int(reply.Usage.PromptTokens)
-	out := openai.EmbeddingList{
-		Object: openai.ObjectList, Model: string(call.Model), Usage: openai.EmbeddingUsage{PromptTokens: n, TotalTokens: n},
-		Data: make([]openai.Embedding, len(reply.Vectors)), Sluice: extend(reply.Head, reply.Summary),
-	}
-	for i, v := range reply.Vectors {
-		out.Data[i] = openai.Embedding{Object: openai.ObjectEmbedding, Index: i, Embedding: vector(v, opt.base64)}
-	}
-	a.headHeaders(c, reply.Head)
-	a.writeJSON(c, http.StatusOK, out)
-	return nil
+	return a.embedded(c, who, call, decode, func(reply *gateway.EmbedReply, x *extension) any {
+		n := int(reply.Usage.PromptTokens)
+		out := openai.EmbeddingList{
+			Object: openai.ObjectList, Model: string(call.Model), Usage: openai.EmbeddingUsage{PromptTokens: n, TotalTokens: n},
+			Data: make([]openai.Embedding, len(reply.Vectors)), Sluice: x,
+		}
+		for i, v := range reply.Vectors {
+			out.Data[i] = openai.Embedding{Object: openai.ObjectEmbedding, Index: i, Embedding: vector(v, opt.base64)}
+		}
+		return out
+	})
 }
 
 // hit is one passage of a search reply.

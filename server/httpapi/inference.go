@@ -36,10 +36,7 @@ type tensor struct {
 }
 
 // inferenceServer answers GET /v2.
-func (a *API) inferenceServer(c *gin.Context, _ identity.Principal, call *gateway.Call) error {
-	if _, err := a.pipeline.Models(c.Request.Context(), call); err != nil {
-		return err
-	}
+func (a *API) inferenceServer(c *gin.Context, _ identity.Principal, _ *gateway.Call) error {
 	a.writeJSON(c, http.StatusOK, struct {
 		Name       string   `json:"name"`
 		Version    string   `json:"version"`
@@ -49,10 +46,7 @@ func (a *API) inferenceServer(c *gin.Context, _ identity.Principal, call *gatewa
 }
 
 // inferenceLive answers GET /v2/health/live.
-func (a *API) inferenceLive(c *gin.Context, _ identity.Principal, call *gateway.Call) error {
-	if _, err := a.pipeline.Models(c.Request.Context(), call); err != nil {
-		return err
-	}
+func (a *API) inferenceLive(c *gin.Context, _ identity.Principal, _ *gateway.Call) error {
 	a.writeJSON(c, http.StatusOK, map[string]bool{"live": true})
 	return nil
 }
@@ -160,36 +154,24 @@ func (a *API) infer(c *gin.Context, who identity.Principal, call *gateway.Call) 
 	if c.GetHeader(headerInferenceLength) != "" {
 		return fault.New(fault.CodeUnsupported, headerInferenceLength, fault.Say("httpapi.inference_json")).WithParam(headerInferenceLength)
 	}
-	f, done, err := a.body(c, who)
-	defer done()
-	if err != nil {
-		return err
-	}
 	call.Model = gateway.AskedModel(t.model)
 	if t.version != "" {
 		call.Model += gateway.AskedModel("@" + t.version)
 	}
-	id := inferCall(f, call)
-	if f.err != nil {
+	id := ""
+	decode := func(f *fields) error {
+		id = inferCall(f, call)
 		return f.err
 	}
-	ctx, err := a.once(c, who, call)
-	if err != nil {
-		return err
-	}
-	reply, err := a.pipeline.Embed(ctx, call)
-	if err != nil {
-		return err
-	}
-	a.headHeaders(c, reply.Head)
-	a.writeJSON(c, http.StatusOK, struct {
-		ID      string     `json:"id,omitempty"`
-		Model   string     `json:"model_name"`
-		Version string     `json:"model_version"`
-		Outputs []tensor   `json:"outputs"`
-		Sluice  *extension `json:"sluice"`
-	}{id, t.model, cmp.Or(t.version, reply.Version.Version), []tensor{vectorsTensor(reply.Vectors)}, extend(reply.Head, reply.Summary)})
-	return nil
+	return a.embedded(c, who, call, decode, func(reply *gateway.EmbedReply, x *extension) any {
+		return struct {
+			ID      string     `json:"id,omitempty"`
+			Model   string     `json:"model_name"`
+			Version string     `json:"model_version"`
+			Outputs []tensor   `json:"outputs"`
+			Sluice  *extension `json:"sluice"`
+		}{id, t.model, cmp.Or(t.version, reply.Version.Version), []tensor{vectorsTensor(reply.Vectors)}, x}
+	})
 }
 
 // headerInferenceLength says that a body has tensors in binary form behind its JSON.

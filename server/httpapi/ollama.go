@@ -116,55 +116,36 @@ func tagged(asked gateway.AskedModel, all []gateway.Model) gateway.AskedModel {
 
 // ollamaEmbed answers POST /api/embed.
 func (a *API) ollamaEmbed(c *gin.Context, who identity.Principal, call *gateway.Call) error {
-	asked, reply, done, err := a.ollamaVectors(c, who, call, "input")
-	defer done()
-	if err != nil {
-		return err
-	}
-	a.headHeaders(c, reply.Head)
-	a.writeJSON(c, http.StatusOK, struct {
-		Model      string      `json:"model"`
-		Embeddings [][]float32 `json:"embeddings"`
-		Total      int64       `json:"total_duration"`
-		Tokens     int64       `json:"prompt_eval_count"`
-		Sluice     *extension  `json:"sluice"`
-	}{asked, reply.Vectors, a.now().Sub(call.Received).Nanoseconds(), reply.Usage.PromptTokens, extend(reply.Head, reply.Summary)})
-	return nil
+	var asked string
+	return a.embedded(c, who, call, a.ollamaTexts(c, call, "input", &asked), func(reply *gateway.EmbedReply, x *extension) any {
+		return struct {
+			Model      string      `json:"model"`
+			Embeddings [][]float32 `json:"embeddings"`
+			Total      int64       `json:"total_duration"`
+			Tokens     int64       `json:"prompt_eval_count"`
+			Sluice     *extension  `json:"sluice"`
+		}{asked, reply.Vectors, a.now().Sub(call.Received).Nanoseconds(), reply.Usage.PromptTokens, x}
+	})
 }
 
 // ollamaEmbedding answers POST /api/embeddings, the older form: of one text.
 func (a *API) ollamaEmbedding(c *gin.Context, who identity.Principal, call *gateway.Call) error {
-	_, reply, done, err := a.ollamaVectors(c, who, call, "prompt")
-	defer done()
-	if err != nil {
-		return err
-	}
-	a.headHeaders(c, reply.Head)
-	a.writeJSON(c, http.StatusOK, struct {
-		Embedding []float32  `json:"embedding"`
-		Sluice    *extension `json:"sluice"`
-	}{reply.Vectors[0], extend(reply.Head, reply.Summary)})
-	return nil
+	return a.embedded(c, who, call, a.ollamaTexts(c, call, "prompt", new(string)), func(reply *gateway.EmbedReply, x *extension) any {
+		return struct {
+			Embedding []float32  `json:"embedding"`
+			Sluice    *extension `json:"sluice"`
+		}{reply.Vectors[0], x}
+	})
 }
 
-// ollamaVectors asks for the vectors of the texts in a field. done is as that of body.
-func (a *API) ollamaVectors(c *gin.Context, who identity.Principal, call *gateway.Call, field string) (asked string, reply *gateway.EmbedReply, done func(), err error) {
-	f, done, err := a.body(c, who)
-	if err != nil {
-		return "", nil, done, err
+// ollamaTexts decodes the texts in a field, whose vectors are wanted. asked becomes the model as the caller spells it.
+func (a *API) ollamaTexts(c *gin.Context, call *gateway.Call, field string, asked *string) func(*fields) error {
+	return func(f *fields) error {
+		all := a.ollamaModels(c, call)
+		ollamaEmbedCall(f, call, field)
+		*asked, call.Model = string(call.Model), tagged(call.Model, all)
+		return f.err
 	}
-	all := a.ollamaModels(c, call)
-	ollamaEmbedCall(f, call, field)
-	asked, call.Model = string(call.Model), tagged(call.Model, all)
-	if f.err != nil {
-		return "", nil, done, f.err
-	}
-	ctx, err := a.once(c, who, call)
-	if err != nil {
-		return "", nil, done, err
-	}
-	reply, err = a.pipeline.Embed(ctx, call)
-	return asked, reply, done, err
 }
 
 // ollamaTags answers GET /api/tags.
@@ -293,10 +274,7 @@ func ollamaShown(m gateway.Model, lang fault.Lang) any {
 }
 
 // ollamaServer answers GET /api/version.
-func (a *API) ollamaServer(c *gin.Context, _ identity.Principal, call *gateway.Call) error {
-	if _, err := a.pipeline.Models(c.Request.Context(), call); err != nil {
-		return err
-	}
+func (a *API) ollamaServer(c *gin.Context, _ identity.Principal, _ *gateway.Call) error {
 	a.writeJSON(c, http.StatusOK, map[string]string{"version": ollamaVersion})
 	return nil
 }

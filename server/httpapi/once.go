@@ -24,7 +24,7 @@ const (
 	headerIdempotencyKey = "Idempotency-Key"
 	headerReplayed       = "Idempotent-Replayed"
 	maxIdempotencyKey    = 255
-	releaseTimeout       = 10 * time.Second
+	keepTimeout          = 10 * time.Second
 )
 
 // In the gin context: the claim of a request with an idempotency key, the digest of its body, and the digest of the person that its answer is for.
@@ -132,11 +132,16 @@ func (a *API) keepAnswer(c *gin.Context, body []byte) {
 		return
 	}
 	c.Set(keyClaim, nil)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), releaseTimeout)
+	ctx, cancel := afterwards(c)
 	defer cancel()
 	if err := claim.Keep(ctx, c.GetString(keySubject), answer); err != nil {
 		a.log.Error("an answer was not kept for its idempotency key; sent again, the request is answered and billed anew", slog.String("request", c.GetString(keyRequestID)), slog.Any("error", err))
 	}
+}
+
+// afterwards is the context of what is written when an answer is there, whether its caller is or not.
+func afterwards(c *gin.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(c.Request.Context()), keepTimeout)
 }
 
 // releaseClaim lets the next request with the key run, where this one had no answer.
@@ -145,7 +150,7 @@ func (a *API) releaseClaim(c *gin.Context) {
 	if claim == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), releaseTimeout)
+	ctx, cancel := afterwards(c)
 	defer cancel()
 	if err := claim.Release(ctx); err != nil {
 		a.log.Warn("a claim was not given up; it ends by itself", slog.String("request", c.GetString(keyRequestID)), slog.Any("error", err))

@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"net/http"
-
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/engine/openai"
@@ -14,72 +12,42 @@ import (
 // rerank answers POST /v1/rerank: documents by how well they answer a query, best first. What is returned of a document is what the
 // caller sent, as the policy lets it out again.
 func (a *API) rerank(c *gin.Context, who identity.Principal, call *gateway.Call) error {
-	f, done, err := a.body(c, who)
-	defer done()
-	if err != nil {
-		return err
-	}
-	if err := rerankCall(f, call); err != nil {
-		return err
-	}
-	ctx, err := a.once(c, who, call)
-	if err != nil {
-		return err
-	}
-	reply, err := a.pipeline.Score(ctx, call)
-	if err != nil {
-		return err
-	}
-	out := struct {
-		openai.Rerank
+	decode := func(f *fields) error { return rerankCall(f, call) }
+	return a.scored(c, who, call, decode, func(reply *gateway.ScoreReply, x *extension) (any, error) {
+		out := struct {
+			openai.Rerank
 
-		Meta cohereMeta `json:"meta"`
-	}{openai.Rerank{
-		ID: answerID("rerank", reply.Request), Model: string(call.Model), Usage: scoreUsage(reply), Sluice: extend(reply.Head, reply.Summary),
-		Results: make([]openai.Ranked, len(reply.Best)),
-	}, cohereMetaOf("1", len(call.Documents), reply)}
-	for i, place := range reply.Best {
-		out.Results[i] = openai.Ranked{Index: place, Score: finite(reply.Scores[place])}
-		if reply.Documents == nil {
-			continue
+			Meta cohereMeta `json:"meta"`
+		}{openai.Rerank{
+			ID: answerID("rerank", reply.Request), Model: string(call.Model), Usage: scoreUsage(reply), Sluice: x, Results: make([]openai.Ranked, len(reply.Best)),
+		}, cohereMetaOf("1", len(call.Documents), reply)}
+		for i, place := range reply.Best {
+			out.Results[i] = openai.Ranked{Index: place, Score: finite(reply.Scores[place])}
+			if reply.Documents == nil {
+				continue
+			}
+			var err error
+			if out.Results[i].Document, err = encode(map[string]string{"text": reply.Documents[i]}); err != nil {
+				return nil, err
+			}
 		}
-		if out.Results[i].Document, err = encode(map[string]string{"text": reply.Documents[i]}); err != nil {
-			return err
-		}
-	}
-	a.headHeaders(c, reply.Head)
-	a.writeJSON(c, http.StatusOK, out)
-	return nil
+		return out, nil
+	})
 }
 
 // score answers POST /v1/score: how well pairs of texts fit.
 func (a *API) score(c *gin.Context, who identity.Principal, call *gateway.Call) error {
-	f, done, err := a.body(c, who)
-	defer done()
-	if err != nil {
-		return err
-	}
-	if err := scoreCall(f, call); err != nil {
-		return err
-	}
-	ctx, err := a.once(c, who, call)
-	if err != nil {
-		return err
-	}
-	reply, err := a.pipeline.Score(ctx, call)
-	if err != nil {
-		return err
-	}
-	out := openai.ScoreList{
-		ID: answerID("score", reply.Request), Object: openai.ObjectList, Created: reply.Created.Unix(), Model: string(call.Model),
-		Usage: scoreUsage(reply), Sluice: extend(reply.Head, reply.Summary), Data: make([]openai.Score, len(reply.Scores)),
-	}
-	for i, score := range reply.Scores {
-		out.Data[i] = openai.Score{Index: i, Object: openai.ObjectScore, Score: finite(score)}
-	}
-	a.headHeaders(c, reply.Head)
-	a.writeJSON(c, http.StatusOK, out)
-	return nil
+	decode := func(f *fields) error { return scoreCall(f, call) }
+	return a.scored(c, who, call, decode, func(reply *gateway.ScoreReply, x *extension) (any, error) {
+		out := openai.ScoreList{
+			ID: answerID("score", reply.Request), Object: openai.ObjectList, Created: reply.Created.Unix(), Model: string(call.Model),
+			Usage: scoreUsage(reply), Sluice: x, Data: make([]openai.Score, len(reply.Scores)),
+		}
+		for i, score := range reply.Scores {
+			out.Data[i] = openai.Score{Index: i, Object: openai.ObjectScore, Score: finite(score)}
+		}
+		return out, nil
+	})
 }
 
 func scoreUsage(r *gateway.ScoreReply) openai.EmbeddingUsage {

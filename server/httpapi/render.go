@@ -93,13 +93,6 @@ func extend(h gateway.Head, s gateway.Summary) *extension {
 	return e
 }
 
-// countExtension is the extension of a count.
-func countExtension(r *gateway.CountReply) *extension {
-	e := extend(r.Head, r.Summary)
-	e.Estimated = !r.Exact
-	return e
-}
-
 // headHeaders adds what is known before the first byte.
 func (a *API) headHeaders(c *gin.Context, head gateway.Head) {
 	c.Set(keySubject, head.Subject)

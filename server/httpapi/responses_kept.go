@@ -11,7 +11,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/replies"
 	"github.com/sluice-project/sluice/governance/identity"
@@ -132,7 +131,7 @@ func (a *API) keep(c *gin.Context, who identity.Principal, id string, k *keptRes
 	if limit := min(a.cfg.MaxBodyBytes, maxKeptResponse); int64(len(body)) > limit {
 		return fmt.Errorf("with its conversation it has %d bytes, %d may be kept", len(body), limit)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), releaseTimeout)
+	ctx, cancel := afterwards(c)
 	defer cancel()
 	return a.replies.Save(ctx, replies.OwnerOf(who), replies.Reply{ID: id, Subject: c.GetString(keySubject), Body: body})
 }
@@ -198,11 +197,7 @@ func (a *API) deleteResponse(c *gin.Context, _ identity.Principal, call *gateway
 	if err != nil {
 		return err
 	}
-	a.writeJSON(c, http.StatusOK, struct {
-		ID      string `json:"id"`
-		Object  string `json:"object"`
-		Deleted bool   `json:"deleted"`
-	}{c.Param("id"), "response", true})
+	a.writeJSON(c, http.StatusOK, wireDeleted{c.Param("id"), "response", true})
 	return nil
 }
 
@@ -220,22 +215,10 @@ func (a *API) responseInput(c *gin.Context, _ identity.Principal, call *gateway.
 	if err != nil {
 		return err
 	}
-	out := struct {
-		Object  string           `json:"object"`
-		Data    []map[string]any `json:"data"`
-		FirstID string           `json:"first_id"`
-		LastID  string           `json:"last_id"`
-		HasMore bool             `json:"has_more"`
-	}{Object: openai.ObjectList, Data: items}
 	if c.Query("order") != "asc" {
-		for i, j := 0, len(items)-1; i < j; i, j = i+1, j-1 {
-			items[i], items[j] = items[j], items[i]
-		}
+		slices.Reverse(items)
 	}
-	if len(items) > 0 {
-		out.FirstID, out.LastID = fmt.Sprint(items[0]["id"]), fmt.Sprint(items[len(items)-1]["id"])
-	}
-	a.writeJSON(c, http.StatusOK, out)
+	a.writeJSON(c, http.StatusOK, newPage(items, false, func(item map[string]any) string { return fmt.Sprint(item["id"]) }))
 	return nil
 }
 

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"encoding/json"
-	"net/http"
 	"strconv"
 
 	"github.com/gin-gonic/gin"
@@ -34,29 +33,21 @@ func (a *API) response(c *gin.Context, who identity.Principal, call *gateway.Cal
 
 // countResponse answers POST /v1/responses/input_tokens.
 func (a *API) countResponse(c *gin.Context, who identity.Principal, call *gateway.Call) error {
-	f, done, err := a.body(c, who)
-	defer done()
-	if err != nil {
-		return err
-	}
 	before := &earlier{}
 	defer a.letGo(who, before)
-	a.previous(c, who, f, before)
-	responseBody(f, before.items, call)
-	if noPassages(f, call); f.err != nil {
+	decode := func(f *fields) error {
+		a.previous(c, who, f, before)
+		responseBody(f, before.items, call)
+		noPassages(f, call)
 		return f.err
 	}
-	reply, err := a.pipeline.Count(c.Request.Context(), call)
-	if err != nil {
-		return err
-	}
-	a.headHeaders(c, reply.Head)
-	a.writeJSON(c, http.StatusOK, struct {
-		Object      string     `json:"object"`
-		InputTokens int        `json:"input_tokens"`
-		Sluice      *extension `json:"sluice"`
-	}{"response.input_tokens", reply.Tokens, countExtension(reply)})
-	return nil
+	return a.counted(c, who, call, decode, func(reply *gateway.CountReply, x *extension) any {
+		return struct {
+			Object      string     `json:"object"`
+			InputTokens int        `json:"input_tokens"`
+			Sluice      *extension `json:"sluice"`
+		}{"response.input_tokens", reply.Tokens, x}
+	})
 }
 
 // responseCall decodes POST /v1/responses, which goes on from items of earlier ones.

@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"net/http"
-
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/gateway"
@@ -12,25 +10,14 @@ import (
 
 // tokenize answers POST /v1/tokenize: how many tokens a prompt has, masked, and how many the model takes. Which they are, engines do not tell.
 func (a *API) tokenize(c *gin.Context, who identity.Principal, call *gateway.Call) error {
-	f, done, err := a.body(c, who)
-	defer done()
-	if err != nil {
-		return err
-	}
-	if err := tokenizeCall(f, call); err != nil {
-		return err
-	}
-	reply, err := a.pipeline.Count(c.Request.Context(), call)
-	if err != nil {
-		return err
-	}
-	a.headHeaders(c, reply.Head)
-	a.writeJSON(c, http.StatusOK, struct {
-		Count  int        `json:"count"`
-		Most   int        `json:"max_model_len"`
-		Sluice *extension `json:"sluice"`
-	}{reply.Tokens, reply.Context, countExtension(reply)})
-	return nil
+	decode := func(f *fields) error { return tokenizeCall(f, call) }
+	return a.counted(c, who, call, decode, func(reply *gateway.CountReply, x *extension) any {
+		return struct {
+			Count  int        `json:"count"`
+			Most   int        `json:"max_model_len"`
+			Sluice *extension `json:"sluice"`
+		}{reply.Tokens, reply.Context, x}
+	})
 }
 
 // tokenizeCall decodes a prompt, or messages with tools, in the form of vLLM.
@@ -57,7 +44,7 @@ func tokenizeCall(f *fields, c *gateway.Call) error {
 			f.unsupported(field, fault.Say("httpapi.tokenize"))
 		}
 	}
-	if _, ok := f.raw("rag"); ok {
+	if _, ok := f.raw("rag"); ok { // passages are looked for only where they are used
 		f.unsupported("rag", fault.Say("httpapi.leave_out"))
 	}
 	sluiceOptions(f, c)

@@ -543,6 +543,7 @@ async function engines(page, w, tag) {
   await dialog.waitFor({ state: 'hidden' });
   const before = page.viewportSize();
   await page.setViewportSize({ width: 390, height: 844 });
+  await settled(page); // the navigation folds
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   assert.ok(wide <= 0, `the page is ${wide} pixels too wide`);
   await picture(page, `${tag}-engines-narrow`);
