@@ -64,14 +64,14 @@ func (x *Keeper) Hold(ctx context.Context, h Hold) (Hold, error) {
 	refuse := func(param string, why fault.Phrase) (Hold, error) {
 		return Hold{}, fault.New(fault.CodeInvalidValue, param, why).WithParam(param)
 	}
-	h.Tenant, h.Request, h.Actor, h.Reason = database.Text(h.Tenant), database.Text(h.Request), database.Text(h.Actor), database.Text(strings.TrimSpace(h.Reason))
-	if h.Reason == "" {
-		return refuse("reason", fault.Say("audit.hold_reason"))
-	}
-	for param, text := range map[string]string{"tenant": h.Tenant, "request": h.Request, "actor": h.Actor, "reason": h.Reason} {
-		if len(text) > maxHoldText || !utf8.ValidString(text) {
+	for param, text := range map[string]*string{"tenant": &h.Tenant, "request": &h.Request, "actor": &h.Actor, "reason": &h.Reason} {
+		if len(*text) > maxHoldText || !utf8.ValidString(*text) {
 			return refuse(param, fault.Say("value.text_bytes", maxHoldText))
 		}
+		*text = database.Text(*text)
+	}
+	if h.Reason = strings.TrimSpace(h.Reason); h.Reason == "" {
+		return refuse("reason", fault.Say("audit.hold_reason"))
 	}
 	if h.Tenant == "" && h.Request == "" && h.Actor == "" && h.Subject == "" && h.From == 0 && h.To == 0 {
 		return refuse("tenant", fault.Say("audit.hold_selection"))
