@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -52,6 +51,7 @@ func spread(v []float64) string {
 type gatewayOptions struct {
 	binary, dir string // the built program; where its data lie, "" for the directory of temporary files
 	setups      []setup
+	dialects    []dialect // that each setup is asked in
 	peers       []string
 	connections []int
 	rounds      int
@@ -68,6 +68,16 @@ type gatewaySide struct {
 	pid  int
 	ours bool // its backlog of records counts
 	row  gatewayRow
+}
+
+// speaking is the installation as a side that is asked in a dialect, which its name tells unless it is that of the upstream.
+func (in *instance) speaking(d dialect) *gatewaySide {
+	t := in.target
+	t.dialect = d
+	if d.name != chat().name {
+		t.name += "/" + d.name
+	}
+	return &gatewaySide{target: t, pid: in.pid, ours: true}
 }
 
 // gatewayRow is what one side showed in the rounds of one row.
@@ -87,7 +97,7 @@ func (s *gatewaySide) measure(ctx context.Context, direct sample, connections in
 	if err != nil {
 		return err
 	}
-	got, err := load(ctx, s.target, connections, length, body(prompt, false), false)
+	got, err := load(ctx, s.target, connections, length, s.dialect.body(prompt, false), false)
 	if err != nil {
 		return err
 	}
@@ -161,7 +171,9 @@ func benchGateway(ctx context.Context, o gatewayOptions) error {
 			return fmt.Errorf("start %s: %w", su.name, err)
 		}
 		defer gw.stop()
-		sides = append(sides, &gatewaySide{target: gw.target, pid: gw.pid, ours: true})
+		for _, d := range o.dialects {
+			sides = append(sides, gw.speaking(d))
+		}
 	}
 	for _, name := range o.peers {
 		t, peer, stop, err := startPeer(ctx, name, up)
@@ -179,7 +191,7 @@ func benchGateway(ctx context.Context, o gatewayOptions) error {
 		return bars.report(os.Stdout)
 	}
 
-	direct := target{name: "upstream", url: up, key: "none"}
+	direct := target{name: "upstream", url: up, key: "none", dialect: chat()}
 	fmt.Printf("\none request of Sluice = HTTP + key + what its setup says + 2 durable audit records; peers: their key only, if any; upstream answers at once; %d rounds of %s\n", o.rounds, o.length)
 	headLoads(os.Stdout)
 	for _, connections := range o.connections {
@@ -208,7 +220,7 @@ func benchLoads(ctx context.Context, o gatewayOptions, dir string, direct target
 			}
 			disk = append(disk, ms(each))
 		}
-		d, err := load(ctx, direct, connections, o.length, body(prompt, false), false)
+		d, err := load(ctx, direct, connections, o.length, direct.dialect.body(prompt, false), false)
 		if err != nil {
 			return err
 		}
@@ -263,16 +275,6 @@ func backlog(ctx context.Context, t target) (waiting, error) {
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-func body(text string, stream bool) []byte {
-	raw, err := json.Marshal(map[string]any{
-		"model": "scripted", "stream": stream, "max_tokens": 64, "messages": []map[string]string{{"role": "user", "content": text}},
-	})
-	if err != nil {
-		panic(err)
-	}
-	return raw
-}
 
 func startUpstream(ctx context.Context) (string, func(), error) {
 	self, err := os.Executable()

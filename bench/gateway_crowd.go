@@ -55,7 +55,7 @@ func benchCrowd(ctx context.Context, o gatewayOptions, sides []*gatewaySide, bar
 				if err := resetPeak(s.pid); err != nil {
 					return err
 				}
-				got := rush(ctx, s.target, connections, o.length, body(text, false))
+				got := rush(ctx, s.target, connections, o.length, s.dialect.body(text, false))
 				_, peak, err := cpuSeconds(s.pid)
 				if err != nil {
 					return fmt.Errorf("%s is gone: %w; %v", s.name, err, got)
@@ -104,7 +104,7 @@ func rush(ctx context.Context, t target, connections int, length time.Duration, 
 // request is what goes over a connection.
 func request(t target, body []byte) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nAuthorization: Bearer %s\r\n", hostOf(t), t.key)
+	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nAuthorization: Bearer %s\r\n", t.dialect.path, hostOf(t), t.key)
 	for name, value := range t.headers {
 		fmt.Fprintf(&b, "%s: %s\r\n", name, value)
 	}

@@ -67,7 +67,7 @@ func startPeer(ctx context.Context, name, upstreamURL string) (target, int, func
 		_ = cmd.Wait()
 		_ = log.Close()
 	}
-	t := target{name: strings.TrimSuffix(filepath.Base(script), ".sh"), url: fmt.Sprintf("http://127.0.0.1:%d", port), key: peerKey, headers: headers}
+	t := target{name: strings.TrimSuffix(filepath.Base(script), ".sh"), url: fmt.Sprintf("http://127.0.0.1:%d", port), key: peerKey, headers: headers, dialect: chat()}
 	if err := answers(ctx, t); err != nil {
 		stop()
 		return target{}, 0, nil, fmt.Errorf("%w; see %s", err, log.Name())
@@ -79,7 +79,7 @@ func startPeer(ctx context.Context, name, upstreamURL string) (target, int, func
 func answers(ctx context.Context, t target) error {
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
-		_, err := once(ctx, http.DefaultClient, t, body(prompt, false))
+		_, err := once(ctx, http.DefaultClient, t, t.dialect.body(prompt, false))
 		if err == nil {
 			return nil
 		}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // profile loads a side of ours once more and keeps what its processor time and its allocations went to. Nothing of this load is reported:
@@ -24,10 +25,10 @@ func (s *gatewaySide) profile(ctx context.Context, o gatewayOptions, connections
 	for _, kind := range kinds {
 		go func() {
 			url := fmt.Sprintf("%s/debug/pprof/%s?seconds=%d", s.url, kind, int(o.length.Seconds()))
-			ended <- download(ctx, url, filepath.Join(o.profiles, fmt.Sprintf("%s-%d-%s.pb.gz", s.name, connections, kind)))
+			ended <- download(ctx, url, filepath.Join(o.profiles, fmt.Sprintf("%s-%d-%s.pb.gz", strings.ReplaceAll(s.name, "/", "-"), connections, kind)))
 		}()
 	}
-	got, err := load(ctx, s.target, connections, o.length, body(prompt, false), false)
+	got, err := load(ctx, s.target, connections, o.length, s.dialect.body(prompt, false), false)
 	for range kinds {
 		err = errors.Join(err, <-ended)
 	}

@@ -7,16 +7,16 @@ import (
 )
 
 func headLoads(w io.Writer) {
-	fmt.Fprintf(w, "%-12s %-14s %-24s %-24s %-30s %-22s %-20s\n",
+	fmt.Fprintf(w, "%-12s %-24s %-24s %-24s %-30s %-22s %-20s\n",
 		"connections", "side", "added p50 ms (min…max)", "added p99 ms (min…max)", "requests/s", "CPU s/1000", "peak MiB")
 }
 
 // reportLoads prints one row: every side, and how each setup of ours compares with each peer, round by round.
 func reportLoads(w io.Writer, connections int, alone, disk []float64, sides []*gatewaySide) {
-	fmt.Fprintf(w, "%-12d %-14s %-24s %-24s %-30s\n", connections, "upstream", "", "", spread(alone))
+	fmt.Fprintf(w, "%-12d %-24s %-24s %-24s %-30s\n", connections, "upstream", "", "", spread(alone))
 	for _, s := range sides {
 		r := s.row
-		fmt.Fprintf(w, "%-12d %-14s %-24s %-24s %-30s %-22s %-20s\n",
+		fmt.Fprintf(w, "%-12d %-24s %-24s %-24s %-30s %-22s %-20s\n",
 			connections, s.name, spread(r.p50.added), spread(r.p99.added), spread(r.rates), spread(r.cpu), wholes(r.peak))
 	}
 	for _, ours := range sides {

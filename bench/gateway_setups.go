@@ -144,7 +144,7 @@ func (in *instance) prepare(ctx context.Context, su setup, upstreamURL string) e
 				Findings []json.RawMessage `json:"findings"`
 			} `json:"sluice"`
 		}
-		if err := in.call(ctx, http.MethodPost, "/v1/chat/completions", in.key, json.RawMessage(body(p.text, false)), &answer); err != nil {
+		if err := in.call(ctx, http.MethodPost, "/v1/chat/completions", in.key, json.RawMessage(chat().body(p.text, false)), &answer); err != nil {
 			return err
 		}
 		if now := answer.Sluice.Policy; published.Name != "" && now != published.Name {

@@ -131,7 +131,7 @@ func TestRush(t *testing.T) {
 		replies[(n.Add(1)-1)%int64(len(replies))](w, r)
 	}))
 	defer s.Close()
-	to := target{url: s.URL, key: "key", headers: map[string]string{"X-Own": "1"}}
+	to := target{url: s.URL, dialect: chat(), key: "key", headers: map[string]string{"X-Own": "1"}}
 	got := crowd{seconds: 1}
 	for range replies {
 		got.add(send(t.Context(), hostOf(to), request(to, []byte("body")), nil))
@@ -161,7 +161,7 @@ func TestRushOfTheRefused(t *testing.T) {
 	defer s.Close()
 	ended := make(chan struct{})
 	close(ended) // nobody waits for an hour
-	to := target{url: s.URL}
+	to := target{url: s.URL, dialect: chat()}
 	if got := send(t.Context(), hostOf(to), request(to, make([]byte, 16<<20)), ended); got.limited != 1 || got.lost != 0 {
 		t.Errorf("%v", got)
 	}
@@ -175,5 +175,33 @@ func TestFiller(t *testing.T) {
 	}
 	if !strings.HasPrefix(filler(1), prompt) {
 		t.Error(filler(1))
+	}
+}
+
+// TestDialects: every dialect is asked for the same text and the same bound, and its path is one that Sluice has.
+func TestDialects(t *testing.T) {
+	t.Parallel()
+	all, err := dialectsOf("chat,messages,responses,responses-kept,ollama")
+	if err != nil || len(all) != len(dialects()) {
+		t.Fatalf("%d dialects, %v", len(all), err)
+	}
+	for _, d := range all {
+		for _, stream := range []bool{false, true} {
+			b := string(d.body("what is asked", stream))
+			for _, part := range []string{`"what is asked"`, `:64`, fmt.Sprintf(`"stream":%t`, stream), `"model":"scripted"`} {
+				if !strings.Contains(b, part) {
+					t.Errorf("%s: %s lacks %s", d.name, b, part)
+				}
+			}
+		}
+	}
+	for _, list := range []string{"", "chat,", "soap"} {
+		if _, err := dialectsOf(list); err == nil {
+			t.Errorf("%q was taken", list)
+		}
+	}
+	side := (&instance{target: target{name: setupGoverned}, pid: 7}).speaking(all[1])
+	if side.name != "governed/messages" || side.pid != 7 || !side.ours || side.dialect.path != "/v1/messages" {
+		t.Errorf("%+v", side.target)
 	}
 }

@@ -19,6 +19,7 @@ import (
 type target struct {
 	name, url, key string
 	headers        map[string]string // that every request has, besides the key
+	dialect        dialect
 }
 
 // sample is what one measurement saw.
@@ -94,7 +95,7 @@ func load(ctx context.Context, t target, connections int, length time.Duration, 
 
 // once sends one request, reads the answer whole and returns when its first byte of body came.
 func once(ctx context.Context, client *http.Client, t target, body []byte) (time.Time, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url+"/v1/chat/completions", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url+t.dialect.path, bytes.NewReader(body))
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -49,6 +49,7 @@ func main() {
 		peers  = flag.String("peers", "", "gateways to compare with, by their scripts in bench/peers, such as portkey,litellm")
 		model  = flag.String("model", defaultModel(), "GGUF file for the engine")
 		sides  = flag.String("setups", setupGoverned+","+setupAuditOnly, "ways in which Sluice is set up, by their policies in bench/policies")
+		forms  = flag.String("dialects", chat().name, "forms of requests that each setup is asked in: chat, messages, responses, responses-kept, ollama")
 		size   = flag.Int("body", 0, "bytes of each request to the gateway; then it is counted what becomes of them, as with -connections 1500 -body 150000")
 		dir    = flag.String("dir", "", "where the gateway keeps its data; empty: the directory of temporary files")
 		older  = flag.String("against", "", "another build of the binary, which takes turns in each setup of the gateway: what a change gains")
@@ -67,8 +68,12 @@ func main() {
 		if err != nil {
 			exit(err)
 		}
+		asked, err := dialectsOf(*forms)
+		if err != nil {
+			exit(err)
+		}
 		o := gatewayOptions{
-			binary: *binary, dir: *dir, setups: ours, peers: strings.FieldsFunc(*peers, func(r rune) bool { return r == ',' }),
+			binary: *binary, dir: *dir, setups: ours, dialects: asked, peers: strings.FieldsFunc(*peers, func(r rune) bool { return r == ',' }),
 			connections: at, rounds: *rounds, length: *length, body: *size, against: *older, profiles: *traces,
 		}
 		if err := benchGateway(ctx, o); err != nil {
