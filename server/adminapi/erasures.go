@@ -124,7 +124,7 @@ func (s *Server) PreviewErasure(c *gin.Context) {
 		return
 	}
 	if wait := s.lookups.wait(caller(c).ID, s.now()); in.Subject != nil && wait > 0 { // it says whether somebody is known
-		s.Fail(c, fault.New(fault.CodeRateLimited, lookupsPerMinute).WithRetryAfter(wait))
+		s.Fail(c, fault.New(fault.CodeRateLimited, fault.Say("level.caller"), lookupsPerMinute).WithRetryAfter(wait))
 		return
 	}
 	p, err := s.deps.Eraser.Preview(c.Request.Context(), t, actor(c))

@@ -28,7 +28,7 @@ func (s *Server) LookUpSubject(c *gin.Context) {
 	digest := s.deps.Audit.Subject(tenantOf(c), in.Subject)
 	about(c, digest, nil)
 	if wait := s.lookups.wait(caller(c).ID, s.now()); wait > 0 {
-		s.Fail(c, fault.New(fault.CodeRateLimited, lookupsPerMinute).WithRetryAfter(wait))
+		s.Fail(c, fault.New(fault.CodeRateLimited, fault.Say("level.caller"), lookupsPerMinute).WithRetryAfter(wait))
 		return
 	}
 	s.reply(c, http.StatusOK, SubjectDigest{Digest: digest}, nil)
