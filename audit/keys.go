@@ -16,6 +16,9 @@ const maxCheckpointKey = 64
 // VerifierKey returns the public key of the checkpoints as text, in the signed-note format.
 func (l *Log) VerifierKey() string { return l.key }
 
+// Origin is the name of the log.
+func (l *Log) Origin() string { return l.cfg.Origin }
+
 // VerifierKey returns the public keys that a log of this configuration and master key signs with or did, without opening it.
 func VerifierKey(cfg Config, keys *keyring.Ring) (string, error) {
 	s, err := allKeys(cfg.withDefaults(), keys)

@@ -29,6 +29,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/server/httpapi"
 )
@@ -116,7 +117,7 @@ func openHandler(e engine.Engine, log *slog.Logger) (http.Handler, error) {
 	}
 	p, err := gateway.New(gateway.Config{}, gateway.Deps{
 		Identity: openDoor{}, Access: openDoor{}, Limits: limits, Guard: openGuard{}, Router: openRouter{pool.Alone(e), models[0]}, Ledger: openLedger{},
-		Audit: openDoor{}, Energy: openDoor{}, Labels: openDoor{}, Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
+		Audit: openDoor{}, Energy: openDoor{}, Labels: openDoor{}, Signers: openDoor{}, Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
 	}, nil)
 	if err != nil {
 		return nil, err
@@ -153,6 +154,9 @@ func (openDoor) Attribute(time.Duration, int) int64 { return 0 }
 func (openDoor) Method() string                     { return "" }
 func (openDoor) KeyID(string) string                { return "" }
 func (openDoor) Make(string, string) label.Label    { return label.Label{} }
+func (openDoor) Signer(context.Context, string) (*signature.Signer, error) {
+	return nil, errors.New("nobody signs here")
+}
 
 type openRouter struct {
 	instance *pool.Instance
@@ -196,6 +200,7 @@ func (openAdmission) AllowsCollection(string) bool                    { return t
 func (openAdmission) SharesPrefixCache() bool                         { return false }
 func (openAdmission) UpstreamNonStreaming() bool                      { return true }
 func (openAdmission) RespondBeforeRecord() bool                       { return false }
+func (openAdmission) Signs() bool                                     { return false }
 func (openAdmission) Urgency(asked string) string                     { return asked }
 func (openAdmission) Record() string                                  { return "" }
 func (openAdmission) Redact(answer string) string                     { return answer }

@@ -109,6 +109,8 @@ type Call struct {
 
 	// Blocking: the caller gets the answer when it is complete.
 	Blocking bool
+	// Signed: the caller wants the answer signed. Calls that generate no text refuse it.
+	Signed bool
 
 	// How to generate; nil leaves it to the version's defaults.
 	MaxTokens   *int

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/rag"
 )
@@ -137,6 +138,10 @@ type (
 		Attribute(busy time.Duration, concurrent int) int64
 		Method() string
 	}
+	signers interface {
+		// Signer returns what signs for a tenant.
+		Signer(ctx context.Context, tenant string) (*signature.Signer, error)
+	}
 	labeler interface {
 		Make(request, tenant string) label.Label
 		KeyID(tenant string) string
@@ -165,6 +170,7 @@ type Decision interface {
 	SharesPrefixCache() bool
 	UpstreamNonStreaming() bool
 	RespondBeforeRecord() bool
+	Signs() bool // every answer is signed
 	Urgency(asked string) string
 	Record() string              // the form in which the texts are kept, "" for not at all
 	Redact(answer string) string // a masked answer, as it may be kept
@@ -193,6 +199,8 @@ type Deps struct {
 	Audit     recorder
 	Energy    meter
 	Labels    labeler
+	Signers   signers
+	Issuer    string // this installation, as signed results call it
 	Keys      *keyring.Ring
 	Log       *slog.Logger
 }
@@ -213,7 +221,7 @@ func New(cfg Config, deps Deps, reg prometheus.Registerer) (*Pipeline, error) {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	if deps.Identity == nil || deps.Access == nil || deps.Limits == nil || deps.Guard == nil || deps.Router == nil || deps.Ledger == nil ||
-		deps.Audit == nil || deps.Energy == nil || deps.Labels == nil || deps.Keys == nil || deps.Log == nil {
+		deps.Audit == nil || deps.Energy == nil || deps.Labels == nil || deps.Signers == nil || deps.Keys == nil || deps.Log == nil {
 		return nil, errors.New("gateway: a part is missing: without it requests would go on unchecked")
 	}
 	deps.Log = deps.Log.With(slog.String("component", "gateway"))

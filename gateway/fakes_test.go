@@ -25,6 +25,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/rag"
@@ -50,6 +51,8 @@ type world struct {
 	streams   bool // the policy wants streams of other servers
 	whole     bool // the model sends answers in one piece
 	answers   bool // the policy has answers first
+	signs     bool // the policy has all answers signed
+	signErr   error
 	wrap      func(engine.Engine) engine.Engine
 	patient   bool   // the policy allows nothing interactive
 	keep      string // the form in which the policy has texts kept
@@ -72,7 +75,7 @@ func newWorld(t testing.TB, plan func(n int, req *engine.Request) enginetest.Pla
 	}
 	w.Pipeline, err = New(Config{Timeout: time.Minute}, Deps{
 		Identity: w, Access: w, Limits: fakeLimits{w, limits}, Guard: w.guard, Router: w, Ledger: w.ledger, Retriever: w.rag, Embedding: route.Ask{Engine: "native", Model: "embed", Need: route.Embed},
-		Audit: w.log, Energy: fakeMeter{}, Labels: w, Keys: keyring.FromBytes(make([]byte, 32)),
+		Audit: w.log, Energy: fakeMeter{}, Labels: w, Signers: w, Issuer: "test.local/audit", Keys: keyring.FromBytes(make([]byte, 32)),
 		Log: slog.New(slog.DiscardHandler),
 	}, nil)
 	if err != nil {
@@ -218,6 +221,7 @@ func (a *fakeAdmission) AllowsCollection(n string) bool { return n != "forbidden
 func (a *fakeAdmission) SharesPrefixCache() bool        { return a.w.shares }
 func (a *fakeAdmission) UpstreamNonStreaming() bool     { return !a.w.streams }
 func (a *fakeAdmission) RespondBeforeRecord() bool      { return a.w != nil && a.w.answers }
+func (a *fakeAdmission) Signs() bool                    { return a.w != nil && a.w.signs }
 
 func (a *fakeAdmission) Urgency(asked string) string {
 	if a.w.patient && asked == "interactive" {
@@ -515,4 +519,13 @@ func (w *world) slotFree(t testing.TB) bool {
 	}
 	k.Release(context.Background(), 0)
 	return true
+}
+
+func (w *world) Signer(_ context.Context, tenant string) (*signature.Signer, error) {
+	if w.signErr != nil {
+		return nil, w.signErr
+	}
+	seed := make([]byte, signature.SeedSize)
+	copy(seed, tenant)
+	return signature.NewSigner(signature.EdDSA, seed)
 }

@@ -138,6 +138,10 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		found := r.findings()
 		e, subject, texts := r.outcomeEvent(end, u, priceBook, found), r.contentSubject(), r.recordedAnswer()
+		signed := ""
+		if end.outcome == outcomeOK && r.receipt.signing != nil {
+			signed = r.sign(&e)
+		}
 		if end.outcome == outcomeOK && r.respondBeforeRecord() {
 			r.p.writeBehind(caller, e, r.receipt.id, subject, texts...)
 		} else {
@@ -148,7 +152,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		r.observe(end, u)
 		r.outcome.mu.Lock()
-		r.outcome.summary = Summary{Usage: u, Findings: found, LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay}
+		r.outcome.summary = Summary{Usage: u, Findings: found, LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay, Signature: signed}
 		r.outcome.mu.Unlock()
 	})
 }

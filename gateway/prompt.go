@@ -250,6 +250,10 @@ func (r *run) record(ctx context.Context) error {
 		r.receipt.label = r.p.deps.Labels.Make(r.call.RequestID, r.caller.Tenant)
 		r.receipt.labelText, r.receipt.labelKey = r.receipt.label.HeaderValue(), r.p.deps.Labels.KeyID(r.caller.Tenant)
 	}
+	var err error
+	if r.receipt.signing, err = r.newSigning(ctx); err != nil {
+		return err
+	}
 	r.receipt.after = r.p.now().Sub(r.call.Received)
 	e := r.event(audit.StageAdmitted, r.findings())
 	e.Decision = decisionAllow

@@ -83,6 +83,7 @@ type Summary struct {
 	LogprobsWithheld bool // asked for, but they would have shown what the answer hides
 	Outcome          string
 	Replay           string // see engine.Usage; "" when the engine cannot promise the same answer again
+	Signature        string // of the answer, see package signature; "" if nobody wants it signed
 }
 
 // Reply is an admitted answer. Its events must be consumed or the reply closed; both settle it.

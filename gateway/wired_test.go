@@ -24,8 +24,11 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/signature"
+	"github.com/sluice-project/sluice/governance/signingkeys"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/seal"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 	"github.com/sluice-project/sluice/rag"
 )
@@ -92,10 +95,12 @@ func wire(t testing.TB, plan func(int, *engine.Request) enginetest.Plan) *wired 
 	w.rag = must(rag.New(rag.Config{}, w.db, keys, rag.Model{ID: "scripted-embed", Dim: 32}, log, nil))(t)
 	ok(t, w.rag.Load(ctx))
 
+	signers := must(signingkeys.New(signingkeys.Config{DB: w.db, Keys: keys, Suite: seal.Intl, Algorithm: signature.EdDSA, Log: log}))(t)
+	ok(t, signers.Load(ctx))
 	w.Pipeline = must(gateway.New(gateway.Config{}, gateway.Deps{
 		Identity: ids, Access: must(access.New())(t), Limits: must(limit.NewMemory(limit.Config{}, log))(t), Guard: gateway.FromGuard(w.guard),
 		Router: router, Ledger: gateway.FromLedger(w.ledger), Retriever: w.rag, Embedding: route.Ask{Engine: "native", Model: "scripted-embed", Need: route.Embed}, Audit: w.log,
-		Energy: must(energy.New(energy.Config{IdleMilliwatts: 10_000, BusyMilliwatts: 60_000}))(t), Labels: must(label.New(label.Config{}, keys))(t),
+		Energy: must(energy.New(energy.Config{IdleMilliwatts: 10_000, BusyMilliwatts: 60_000}))(t), Labels: must(label.New(label.Config{}, keys))(t), Signers: signers,
 		Keys: keys, Log: log,
 	}, nil))(t)
 	return w

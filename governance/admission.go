@@ -249,6 +249,9 @@ func (a *Admission) SharesPrefixCache() bool { return a.active.policy.Prefixes =
 // UpstreamNonStreaming reports whether other servers may be asked for blocking answers in one piece.
 func (a *Admission) UpstreamNonStreaming() bool { return a.active.policy.Upstream != upstreamStreaming }
 
+// Signs reports whether every answer is signed, asked or not.
+func (a *Admission) Signs() bool { return a.active.policy.Signature == signAlways }
+
 // RespondBeforeRecord reports whether a blocking reply may leave while its outcome record is being written.
 func (a *Admission) RespondBeforeRecord() bool { return a.active.policy.Durability == answerFirst }
 

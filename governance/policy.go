@@ -34,6 +34,9 @@ const (
 	outcomeFirst = "outcome-first"
 	answerFirst  = "answer-first"
 
+	signOnRequest = "on-request"
+	signAlways    = "always"
+
 	recordNothing = "none"
 
 	pseudonymsPerSession = "session"
@@ -83,6 +86,7 @@ type policy struct {
 	Durability string `json:"durability,omitempty"`
 	Urgency    string `json:"urgency,omitempty"`
 	Record     string `json:"record,omitempty"`
+	Signature  string `json:"signature,omitempty"`
 
 	Default  actions            `json:"default"`
 	Entities map[string]actions `json:"entities"` // also of custom classes
@@ -231,6 +235,7 @@ func parsePolicy(source []byte) (*policy, error) {
 		{"durability", false, choice(&p.Durability, outcomeFirst, answerFirst)},
 		{"urgency", false, choice(&p.Urgency, urgencies()...)},
 		{"record", false, choice(&p.Record, recordNothing, RecordMasked, RecordClear)},
+		{"signature", false, choice(&p.Signature, signOnRequest, signAlways)},
 		{"entities", true, p.readEntities},
 		{"custom", false, skipField},
 		{"allow", false, words(&p.Allow)},

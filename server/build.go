@@ -39,6 +39,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/signingkeys"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/notify"
@@ -91,6 +92,7 @@ type parts struct {
 	limits     *limit.Limiter
 	energy     energy.Model
 	labels     *label.Labeler
+	signing    *signingkeys.Store
 	pipeline   *gateway.Pipeline
 	flows      *workflows.Service // nil when switched off
 	temporal   *devserver.Server  // nil unless embedded
@@ -189,7 +191,10 @@ func (p *parts) buildGovernance(ctx context.Context) error {
 	if p.labels, err = label.New(p.cfg.Label, p.keys); err != nil {
 		return err
 	}
-	return p.guard.Load(ctx)
+	if err := p.guard.Load(ctx); err != nil {
+		return err
+	}
+	return p.buildSigning(ctx)
 }
 
 func (p *parts) buildBilling(ctx context.Context) error {
@@ -397,7 +402,7 @@ func (p *parts) buildGateway(ctx context.Context) error {
 	}
 	deps := gateway.Deps{
 		Identity: p.identity, Access: p.access, Limits: p.limits, Guard: gateway.FromGuard(p.guard), Router: p.router,
-		Ledger: gateway.FromLedger(p.ledger), Audit: p.audit, Energy: p.energy, Labels: p.labels, Keys: p.keys, Log: p.log,
+		Ledger: gateway.FromLedger(p.ledger), Audit: p.audit, Energy: p.energy, Labels: p.labels, Signers: p.signing, Issuer: p.audit.Origin(), Keys: p.keys, Log: p.log,
 	}
 	if p.rag != nil {
 		deps.Retriever, deps.Embedding = p.rag, route.Ask{Engine: nativeEngine, Model: p.cfg.RAG.EmbeddingModel, Need: route.Embed}
@@ -415,6 +420,7 @@ func (p *parts) loops() []loop {
 		{"identity", p.identity.Run},
 		{"policy", p.guard.Run},
 		{"pseudonyms", p.guard.Sweep},
+		{"signing keys", p.signing.Run},
 		{"billing", p.ledger.Run},
 		{"audit", p.audit.Run},
 		{"retention", p.audit.Retain},

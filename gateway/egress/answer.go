@@ -40,6 +40,8 @@ type Config struct {
 	CallID func(choice, index int) string
 	// Digest takes in what has left, as it is spelled; nil for no digest.
 	Digest Digest
+	// Released is told each event that leaves; nil for nobody.
+	Released func(engine.Event)
 }
 
 // Digest is of a text that comes in pieces.
@@ -246,6 +248,9 @@ func (a *Answer) release(ev *engine.Event, d *outgoing) error {
 
 // record adds an event to the transcripts.
 func (a *Answer) record(d *outgoing) {
+	if a.cfg.Released != nil {
+		a.cfg.Released(d.Event)
+	}
 	s := &a.sent[d.Choice]
 	first := d.Choice == 0
 	if first && a.cfg.Digest != nil {

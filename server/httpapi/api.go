@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/inflight"
 )
@@ -280,6 +281,9 @@ func (a *API) answer(c *gin.Context, call *gateway.Call, handle func(*API, *gin.
 	who, err := a.pipeline.Authenticate(c.Request.Context(), call)
 	if err == nil {
 		err = urgencyHeaders(c.GetHeader(headerClass), c.GetHeader(headerFirstTokenTimeout), call)
+	}
+	if err == nil {
+		err = signHeader(c.GetHeader(signature.Header), call)
 	}
 	if err != nil {
 		inflight.HangUp(c.Writer)

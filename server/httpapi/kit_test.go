@@ -31,6 +31,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/rag"
@@ -103,7 +104,7 @@ func newEdge(t testing.TB, cfg Config, plan func(n int, req *engine.Request) eng
 	}
 	deps := gateway.Deps{
 		Identity: k, Access: k, Limits: limits, Guard: kitGuard{k}, Router: k, Ledger: kitLedger{k}, Retriever: kitRAG{}, Audit: k,
-		Energy: kitMeter{}, Labels: kitLabels{}, Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
+		Energy: kitMeter{}, Labels: kitLabels{}, Signers: kitLabels{}, Issuer: "test.local/audit", Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
 	}
 	change(&deps)
 	p, err := gateway.New(gateway.Config{}, deps, nil)
@@ -231,6 +232,7 @@ func (a *kitAdmission) AllowsCollection(string) bool    { return true }
 func (a *kitAdmission) SharesPrefixCache() bool         { return false }
 func (a *kitAdmission) UpstreamNonStreaming() bool      { return true }
 func (a *kitAdmission) RespondBeforeRecord() bool       { return false }
+func (a *kitAdmission) Signs() bool                     { return false }
 func (a *kitAdmission) Urgency(asked string) string     { return asked }
 func (a *kitAdmission) Record() string                  { return "" }
 func (a *kitAdmission) Redact(answer string) string     { return answer }
@@ -330,6 +332,10 @@ func (kitMeter) Attribute(time.Duration, int) int64 { return 42 }
 func (kitMeter) Method() string                     { return "declared" }
 
 type kitLabels struct{}
+
+func (kitLabels) Signer(context.Context, string) (*signature.Signer, error) {
+	return signature.NewSigner(signature.EdDSA, make([]byte, signature.SeedSize))
+}
 
 func (kitLabels) KeyID(string) string { return "lk_1" }
 

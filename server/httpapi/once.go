@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-project/sluice/gateway/replies"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/seal"
 )
@@ -39,7 +40,7 @@ func answerHeaders() []string { return []string{headerReceipt, label.Header} }
 
 // askHeaders are those of a request that decide its answer or its record: with others it is another request.
 func askHeaders() []string {
-	return []string{headerClass, headerFirstTokenTimeout, "X-Sluice-On-Behalf-Of", "X-Sluice-Purpose", "X-Sluice-Session", headerAnthropicVersion}
+	return []string{headerClass, headerFirstTokenTimeout, signature.Header, "X-Sluice-On-Behalf-Of", "X-Sluice-Purpose", "X-Sluice-Session", headerAnthropicVersion}
 }
 
 // keptAnswer is an answer as it is stored.

@@ -49,6 +49,7 @@ type extension struct {
 	Estimated        bool               `json:"usage_estimated,omitempty"`
 	LogprobsWithheld bool               `json:"logprobs_withheld,omitempty"`
 	Replay           string             `json:"replay,omitempty"`
+	Signature        string             `json:"signature,omitempty"`
 }
 
 type modelInfo struct {
@@ -72,7 +73,7 @@ type energy struct {
 func extend(h gateway.Head, s gateway.Summary) *extension {
 	e := &extension{
 		RequestID: h.Request, Receipt: h.Receipt, Policy: h.Policy, Findings: s.Findings, Citations: h.Citations,
-		Estimated: s.Usage.Estimated, LogprobsWithheld: s.LogprobsWithheld, Replay: s.Replay,
+		Estimated: s.Usage.Estimated, LogprobsWithheld: s.LogprobsWithheld, Replay: s.Replay, Signature: s.Signature,
 	}
 	if h.Label != (label.Label{}) {
 		x := h.Label.Extension()

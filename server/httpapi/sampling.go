@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/rawjson"
 )
@@ -285,6 +286,15 @@ func urgencyHeaders(class, timeout string, c *gateway.Call) error {
 			fault.Say("httpapi.patience", maxFirstTokenTimeout)).WithParam(headerFirstTokenTimeout)
 	}
 	c.FirstTokenTimeout = time.Duration(ms) * time.Millisecond
+	return nil
+}
+
+// signHeader decodes the header that asks for a signed answer.
+func signHeader(form string, c *gateway.Call) error {
+	if form != "" && form != signature.HeaderJWS {
+		return fault.New(fault.CodeInvalidValue, signature.Header, fault.Say("httpapi.signature_form")).WithParam(signature.Header)
+	}
+	c.Signed = form != ""
 	return nil
 }
 

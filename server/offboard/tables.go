@@ -43,6 +43,7 @@ func rows() []part {
 		{"file_blobs", ofTenant},
 		{"file_tenants", ofTenant},
 		{"reply_replies", ofTenant},
+		{"signature_seeds", ofTenant},
 		{"rag_chunks", ofDocuments},
 		{"rag_documents", ofCollection},
 		{"rag_collections", ofTenant},
@@ -80,7 +81,7 @@ func stays() map[string][]part {
 	return map[string][]part{
 		StaysRecords: {{"audit_events", ofTenant}, {"audit_facets", ofTenant}, {"audit_terms", ofTenant}, {"audit_vault", ofTenant}, {"audit_findings", ofTenant}},
 		StaysProofs: {
-			{"audit_erasures", ofTenant}, {"audit_erased_keys", ofTenant}, {"audit_erasure_results", ofTenant}, {"audit_holds", ofTenant}, {"vault_erasures", ofTenant},
+			{"audit_erasures", ofTenant}, {"audit_erased_keys", ofTenant}, {"audit_erasure_results", ofTenant}, {"audit_holds", ofTenant}, {"vault_erasures", ofTenant}, {"signature_keys", ofTenant},
 		},
 		StaysBooks:  {{"billing_usage", ofTenant}, {"billing_usage_daily", ofTenant}, {"billing_statements", ofTenant}, {"billing_corrections", ofTenant}},
 		StaysTenant: {{"identity_tenants", "id = ?"}, {"offboarding_tenants", ofTenant}},

@@ -1,0 +1,252 @@
+package signature
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/sluice-project/sluice/governance/label"
+)
+
+func algorithms() []Algorithm { return []Algorithm{EdDSA, SM2SM3} }
+
+func seed(b byte) []byte { return bytes.Repeat([]byte{b}, SeedSize) }
+
+func signer(t testing.TB, a Algorithm, b byte) *Signer {
+	t.Helper()
+	s, err := NewSigner(a, seed(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// said is an answer with two alternatives; statement is about it.
+func said() []Answer {
+	return []Answer{
+		{Text: "The parcel has come.\n\n(AI-generated content)", Reasoning: "Think."},
+		{Refusal: "No.", Calls: []Call{{"find", `{"a":"<&>"}`}, {"tell", ""}}},
+	}
+}
+
+func statement(a Algorithm, answers []Answer) Statement {
+	x := Statement{
+		Schema: Schema, Issuer: "sluice.example/log", Tenant: "acme", Request: "r1", Receipt: "a1", Time: 1_795_000_000_000_000,
+		Model: Model{Name: "m", Version: "v1", Digest: "sha256:1"}, Policy: "p@3", Label: &label.Label{Label: "1", ContentProducer: "示例", ProduceID: "r1"},
+		Digest: a.Digest(),
+	}
+	for i, said := range answers {
+		d := digestsOf(a, said)
+		d.Finish = []string{"stop", "tool_calls"}[i%2]
+		x.Answers = append(x.Answers, d)
+	}
+	return x
+}
+
+func sign(t testing.TB, s *Signer, x Statement) string {
+	t.Helper()
+	text, err := s.Sign(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestSignatures(t *testing.T) {
+	for _, a := range algorithms() {
+		t.Run(string(a), func(t *testing.T) {
+			s, other := signer(t, a, 7), signer(t, a, 8)
+			x := statement(a, said())
+			text := sign(t, s, x)
+			if text != sign(t, signer(t, a, 7), x) {
+				t.Error("the same key signs the same in two ways")
+			}
+			got, err := Verify(" "+text+"\n", []Key{other.Key, s.Key})
+			if err != nil || got.Receipt != "a1" || *got.Label != *x.Label || !got.Matches(said()) {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			if id, err := KeyOf(text); err != nil || id != s.ID {
+				t.Errorf("%s, %v", id, err)
+			}
+			retired := s.Key
+			retired.Retired = time.Now()
+			if _, err := Verify(text, []Key{retired}); err != nil {
+				t.Errorf("a retired key: %v", err)
+			}
+			revoked := s.Key
+			revoked.Revoked = time.Now()
+			if got, err := Verify(text, []Key{revoked}); !errors.Is(err, ErrRevoked) || got.Request != "r1" {
+				t.Errorf("a revoked key: %+v, %v", got, err)
+			}
+			if _, err := Verify(text, []Key{other.Key}); !errors.Is(err, ErrUnknownKey) {
+				t.Errorf("another key: %v", err)
+			}
+			stolen := other.Key
+			stolen.ID = s.ID // somebody puts his key under our name
+			if _, err := Verify(text, []Key{stolen}); !errors.Is(err, ErrAltered) {
+				t.Errorf("another key under the name: %v", err)
+			}
+			mixed := s.Key
+			mixed.Algorithm = algorithms()[(slices.Index(algorithms(), a)+1)%2]
+			if _, err := Verify(text, []Key{mixed}); !errors.Is(err, ErrAltered) {
+				t.Errorf("another algorithm: %v", err)
+			}
+		})
+	}
+}
+
+// TestEveryByteCounts: whatever byte of a signature is changed, it proves nothing any more.
+func TestEveryByteCounts(t *testing.T) {
+	for _, a := range algorithms() {
+		s := signer(t, a, 7)
+		text := sign(t, s, statement(a, said()))
+		for i := range len(text) {
+			for _, b := range []byte{text[i] ^ 1, '.', 'A'} {
+				changed := text[:i] + string(rune(b)) + text[i+1:]
+				if changed == text {
+					continue
+				}
+				if _, err := Verify(changed, []Key{s.Key}); err == nil {
+					t.Fatalf("%s: byte %d may be %q", a, i, b)
+				}
+			}
+		}
+	}
+}
+
+// TestEveryByteOfAnAnswer: whatever byte of an answer is changed, dropped or doubled, the statement is about another one.
+func TestEveryByteOfAnAnswer(t *testing.T) {
+	for _, a := range algorithms() {
+		x := statement(a, said())
+		fields := func(answers []Answer) []*string {
+			return []*string{
+				&answers[0].Text, &answers[0].Reasoning, &answers[0].Refusal, &answers[1].Text, &answers[1].Refusal,
+				&answers[1].Calls[0].Name, &answers[1].Calls[0].Arguments, &answers[1].Calls[1].Name, &answers[1].Calls[1].Arguments,
+			}
+		}
+		for n, whole := range fields(said()) {
+			for i := 0; i <= len(*whole); i++ {
+				edits := []string{(*whole)[:i] + " " + (*whole)[i:]}
+				if i < len(*whole) {
+					edits = append(edits, (*whole)[:i]+(*whole)[i+1:], (*whole)[:i]+string((*whole)[i]^1)+(*whole)[i+1:])
+				}
+				for _, e := range edits {
+					answers := said()
+					*fields(answers)[n] = e
+					if x.Matches(answers) {
+						t.Fatalf("%s: field %d may be %q", a, n, e)
+					}
+				}
+			}
+		}
+		for name, answers := range map[string][]Answer{
+			"none": nil, "one": said()[:1], "swapped": {said()[1], said()[0]}, "three": append(said(), Answer{}),
+		} {
+			if x.Matches(answers) {
+				t.Errorf("%s: %s", a, name)
+			}
+		}
+		if x.MatchesText(said()[0].Text) != 0 || x.MatchesText("The parcel has come.") != -1 || x.MatchesText("") != -1 {
+			t.Error("the text of an alternative is not found")
+		}
+	}
+}
+
+// TestPieces: digests do not depend on how an answer came.
+func TestPieces(t *testing.T) {
+	for _, a := range algorithms() {
+		whole := digestsOf(a, Answer{Text: "两个字节 and more", Calls: []Call{{"f", `{"x":1}`}}})
+		d := NewDigester(a, 2)
+		for i := range len("两个字节 and more") {
+			d.Text(1, "两个字节 and more"[i:i+1])
+			d.Text(0, "x")
+		}
+		d.Call(1, 0, "f", "")
+		for i := range `{"x":1}` {
+			d.Call(1, 0, "", `{"x":1}`[i:i+1])
+		}
+		if got := d.Digests(1, ""); got != whole {
+			t.Errorf("%s: %+v, %+v", a, got, whole)
+		}
+	}
+}
+
+// TestTheirReader: what is signed with Ed25519 is a JSON Web Signature that a library checks which is not ours.
+func TestTheirReader(t *testing.T) {
+	s := signer(t, EdDSA, 7)
+	text := sign(t, s, statement(EdDSA, said()))
+	claims := jwt.MapClaims{}
+	got, err := jwt.NewParser(jwt.WithValidMethods([]string{"EdDSA"})).ParseWithClaims(text, claims, func(*jwt.Token) (any, error) {
+		return ed25519.PublicKey(s.Public), nil
+	})
+	if err != nil || !got.Valid || got.Header["kid"] != s.ID || claims["receipt"] != "a1" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestKeptForms holds the form to signatures that an earlier release made: results are kept for years.
+func TestKeptForms(t *testing.T) {
+	for a, want := range map[Algorithm]string{EdDSA: keptEdDSA, SM2SM3: keptSM2} {
+		s := signer(t, a, 7)
+		if got := sign(t, s, statement(a, said())); got != want {
+			t.Errorf("%s: the form has changed:\n%s", a, got)
+		}
+	}
+}
+
+func TestMalformed(t *testing.T) {
+	s := signer(t, EdDSA, 7)
+	text := sign(t, s, statement(EdDSA, said()))
+	part := strings.Split(text, ".")
+	coded := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+	for name, bad := range map[string]string{
+		"nothing": "", "dots": "..", "two parts": part[0] + "." + part[1], "four parts": text + ".x", "padding": text + "=",
+		"no header": "." + part[1] + "." + part[2], "another type": coded(`{"alg":"EdDSA","kid":"k","typ":"JWT"}`) + "." + part[1] + "." + part[2],
+		"none": coded(`{"alg":"none","kid":"k"}`) + "." + part[1] + ".", "another schema": part[0] + "." + coded(`{"schema":"sluice.result/2"}`) + "." + part[2],
+		"long": strings.Repeat("a", maxSize+1),
+	} {
+		if _, err := Verify(bad, []Key{s.Key}); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := NewSigner("HS256", seed(1)); err == nil {
+		t.Error("an unknown algorithm was taken")
+	}
+	if _, err := NewSigner(SM2SM3, make([]byte, SeedSize)); err == nil {
+		t.Error("the number 0 is an SM2 key")
+	}
+	if _, err := NewSigner(EdDSA, seed(1)[1:]); err == nil {
+		t.Error("a short seed was taken")
+	}
+}
+
+func FuzzVerify(f *testing.F) {
+	s, other := signer(f, EdDSA, 7), signer(f, SM2SM3, 8)
+	made := []string{sign(f, s, statement(EdDSA, said())), sign(f, other, statement(SM2SM3, said()))}
+	for _, text := range made {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if _, err := Verify(text, []Key{s.Key, other.Key}); err == nil && !slices.Contains(made, strings.TrimSpace(text)) {
+			t.Errorf("a signature that nobody made: %q", text)
+		}
+	})
+}
+
+func BenchmarkSign(b *testing.B) {
+	for _, a := range algorithms() {
+		b.Run(string(a), func(b *testing.B) {
+			s, x := signer(b, a, 7), statement(a, said())
+			for b.Loop() {
+				_, _ = s.Sign(x)
+			}
+		})
+	}
+}

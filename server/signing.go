@@ -1,0 +1,24 @@
+package server
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/sluice-project/sluice/governance/signature"
+	"github.com/sluice-project/sluice/governance/signingkeys"
+	"github.com/sluice-project/sluice/internal/seal"
+)
+
+// buildSigning opens the keys of signed results: SM2 where the suite of the audit log is the national one, else Ed25519.
+func (p *parts) buildSigning(ctx context.Context) (err error) {
+	suite, algorithm := cmp.Or(p.cfg.Audit.Suite, seal.Intl), signature.EdDSA
+	if suite == seal.GM {
+		algorithm = signature.SM2SM3
+	}
+	if p.signing, err = signingkeys.New(signingkeys.Config{
+		DB: p.db, Keys: p.keys, Suite: suite, Algorithm: algorithm, Log: p.log, Metrics: p.reg,
+	}); err != nil {
+		return err
+	}
+	return p.signing.Load(ctx)
+}
