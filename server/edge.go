@@ -27,6 +27,7 @@ import (
 	"github.com/sluice-project/sluice/server/config"
 	"github.com/sluice-project/sluice/server/httpapi"
 	"github.com/sluice-project/sluice/server/oauth"
+	"github.com/sluice-project/sluice/server/verifypage"
 	"github.com/sluice-project/sluice/web"
 )
 
@@ -74,6 +75,10 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 	api.Keep(p.files, p.batches, p.replies)
 	api.Register(engine)
 	p.askLine = api.Asker(engine)
+	check := verifypage.Deps{Keys: p.signing.Public, Bodies: api.Bodies(), Fail: api.WriteError}
+	if err := verifypage.Register(check, engine); err != nil {
+		return nil, err
+	}
 	if p.cfg.Operations.Listen != "" {
 		mux := e.mux(http.NotFoundHandler())
 		e.mountOperations(mux)
@@ -182,7 +187,7 @@ func (e *edge) mountAdmin(api *httpapi.API, playground gin.HandlerFunc, engine *
 			p.log.LogAttrs(ctx, slog.LevelWarn, "an emergency session has begun", slog.String("use", use.ID), slog.String("source", use.Source), slog.Time("expires", use.Expires))
 			p.notify.Notify(ctx, alerts.BreakGlassOpened(use))
 		},
-		AuditStatus: e.auditStatus, Reconciliation: p.reconciliation, Reconcile: p.reconciler.Trigger, Rotator: p.rotator,
+		AuditStatus: e.auditStatus, Reconciliation: p.reconciliation, Reconcile: p.reconciler.Trigger, Rotator: p.rotator, SigningKeys: p.signing,
 	}, engine, p.log)
 	if err != nil {
 		return nil, err

@@ -1,10 +1,10 @@
-// Package signature is a leaf: it signs results, and checks signed results without anything but public keys.
+// Package signature signs results, and checks signed results with nothing but public keys.
 //
 // # What is signed
 //
 // A [Statement] says that an installation gave an answer: to which request, when, by which model, under which policy, with which label, and with which
 // receipt in the audit log. It holds digests of the answer, never its text, so whoever keeps a signature keeps no content with it. Each alternative has up to four: of
-// its text, its reasoning, its refusal and its tool calls. Digests are over the exact bytes that left, the visible label included: one changed byte, a
+// its text, its reasoning, its refusal and its tool calls, whose arguments may have other spaces between their tokens. Digests are over the exact bytes that left, the visible label included: one changed byte, a
 // trimmed space too, and the text is another one.
 //
 // # Form

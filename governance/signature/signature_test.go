@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -248,5 +249,31 @@ func BenchmarkSign(b *testing.B) {
 				_, _ = s.Sign(x)
 			}
 		})
+	}
+}
+
+// TestKeySets: keys come back from their published form, with what is known of them.
+func TestKeySets(t *testing.T) {
+	now := time.Date(2026, 11, 27, 8, 0, 0, 0, time.UTC)
+	keys := []Key{signer(t, EdDSA, 7).Key, signer(t, SM2SM3, 8).Key}
+	keys[0].Created, keys[1].Created, keys[1].Retired, keys[1].Revoked = now, now, now.Add(time.Hour), now.Add(2*time.Hour)
+	text, err := MarshalKeys(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ParseKeys(text)
+	if err != nil || !reflect.DeepEqual(got, keys) {
+		t.Errorf("%+v, %v from %s", got, err, text)
+	}
+	if got, err := ParseKeys([]byte(`{"keys":[{"kty":"RSA","alg":"RS256"}]}`)); err != nil || len(got) > 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "[]", strings.Replace(string(text), keys[0].ID, keys[1].ID, 1), strings.Replace(string(text), `"x":"`, `"x":"A`, 1)} {
+		if _, err := ParseKeys([]byte(bad)); err == nil {
+			t.Errorf("%.60q was taken", bad)
+		}
+	}
+	if _, err := MarshalKeys([]Key{{Algorithm: "HS256"}}); err == nil {
+		t.Error("an unknown algorithm was written")
 	}
 }

@@ -141,7 +141,8 @@ func sum(h hash.Hash) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// sumCalls digests calls as a JSON array of their names and arguments, in this order, without space and without escapes that JSON does not need.
+// sumCalls digests calls as a JSON array of their names and arguments, in this order, without space and without escapes that JSON does not need. Arguments that are
+// JSON lose the spaces between their tokens before: dialects that have them as an object, not as a text, do not keep those.
 func (d *Digester) sumCalls(calls []Call) string {
 	if len(calls) == 0 {
 		return ""
@@ -149,7 +150,14 @@ func (d *Digester) sumCalls(calls []Call) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(calls) // strings always marshal
+	compact := make([]Call, len(calls))
+	for i, c := range calls {
+		var args bytes.Buffer
+		if compact[i] = c; json.Compact(&args, []byte(c.Arguments)) == nil {
+			compact[i].Arguments = args.String()
+		}
+	}
+	_ = e.Encode(compact) // strings always marshal
 	h := d.new()
 	_, _ = h.Write(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
 	return sum(h)

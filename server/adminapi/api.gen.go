@@ -480,6 +480,7 @@ const (
 	KeyringProgressKindFiles         KeyringProgressKind = "files"
 	KeyringProgressKindReplies       KeyringProgressKind = "replies"
 	KeyringProgressKindSecondFactors KeyringProgressKind = "second_factors"
+	KeyringProgressKindSigningKeys   KeyringProgressKind = "signing_keys"
 	KeyringProgressKindVaultKeys     KeyringProgressKind = "vault_keys"
 )
 
@@ -497,6 +498,8 @@ func (e KeyringProgressKind) Valid() bool {
 	case KeyringProgressKindReplies:
 		return true
 	case KeyringProgressKindSecondFactors:
+		return true
+	case KeyringProgressKindSigningKeys:
 		return true
 	case KeyringProgressKindVaultKeys:
 		return true
@@ -891,19 +894,37 @@ func (e ServiceAccountState) Valid() bool {
 
 // Defines values for ServiceKeyAlgorithm.
 const (
-	ES256 ServiceKeyAlgorithm = "ES256"
-	EdDSA ServiceKeyAlgorithm = "EdDSA"
-	RS256 ServiceKeyAlgorithm = "RS256"
+	ServiceKeyAlgorithmES256 ServiceKeyAlgorithm = "ES256"
+	ServiceKeyAlgorithmEdDSA ServiceKeyAlgorithm = "EdDSA"
+	ServiceKeyAlgorithmRS256 ServiceKeyAlgorithm = "RS256"
 )
 
 // Valid indicates whether the value is a known member of the ServiceKeyAlgorithm enum.
 func (e ServiceKeyAlgorithm) Valid() bool {
 	switch e {
-	case ES256:
+	case ServiceKeyAlgorithmES256:
 		return true
-	case EdDSA:
+	case ServiceKeyAlgorithmEdDSA:
 		return true
-	case RS256:
+	case ServiceKeyAlgorithmRS256:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SigningKeyAlgorithm.
+const (
+	SigningKeyAlgorithmEdDSA  SigningKeyAlgorithm = "EdDSA"
+	SigningKeyAlgorithmSM2SM3 SigningKeyAlgorithm = "SM2SM3"
+)
+
+// Valid indicates whether the value is a known member of the SigningKeyAlgorithm enum.
+func (e SigningKeyAlgorithm) Valid() bool {
+	switch e {
+	case SigningKeyAlgorithmEdDSA:
+		return true
+	case SigningKeyAlgorithmSM2SM3:
 		return true
 	default:
 		return false
@@ -3856,6 +3877,29 @@ type SignedStatement struct {
 	Statement map[string]interface{} `json:"statement"`
 }
 
+// SigningKey defines model for SigningKey.
+type SigningKey struct {
+	Algorithm SigningKeyAlgorithm `json:"algorithm"`
+	CreatedAt time.Time           `json:"created_at"`
+
+	// Id Digest of the public half
+	Id string `json:"id"`
+
+	// RetiredAt Since when it does not sign; absent while it does
+	RetiredAt *time.Time `json:"retired_at,omitempty"`
+
+	// RevokedAt Since when nothing is proved by it; absent if it was not revoked
+	RevokedAt *time.Time `json:"revoked_at,omitempty"`
+}
+
+// SigningKeyAlgorithm defines model for SigningKey.Algorithm.
+type SigningKeyAlgorithm string
+
+// SigningKeyList defines model for SigningKeyList.
+type SigningKeyList struct {
+	Items []SigningKey `json:"items"`
+}
+
 // StatementList defines model for StatementList.
 type StatementList struct {
 	Items []StatementSummary `json:"items"`
@@ -4828,6 +4872,24 @@ type RemoveServiceSecretParams struct {
 
 // RotateServiceSecretParams defines parameters for RotateServiceSecret.
 type RotateServiceSecretParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ListSigningKeysParams defines parameters for ListSigningKeys.
+type ListSigningKeysParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// RotateSigningKeyParams defines parameters for RotateSigningKey.
+type RotateSigningKeyParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// RevokeSigningKeyParams defines parameters for RevokeSigningKey.
+type RevokeSigningKeyParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
@@ -6009,6 +6071,15 @@ type ServerInterface interface {
 	// RefreshSession Renew the access token from the refresh cookie
 	// (POST /session/refresh)
 	RefreshSession(c *gin.Context)
+	// ListSigningKeys Keys that sign the results of a tenant, and those that did, newest first
+	// (GET /signing-keys)
+	ListSigningKeys(c *gin.Context, params ListSigningKeysParams)
+	// RotateSigningKey Have another key sign the results of a tenant
+	// (POST /signing-keys/rotate)
+	RotateSigningKey(c *gin.Context, params RotateSigningKeyParams)
+	// RevokeSigningKey Take its power to prove from a signing key
+	// (POST /signing-keys/{id}/revoke)
+	RevokeSigningKey(c *gin.Context, id IdPath, params RevokeSigningKeyParams)
 	// GetSystem Version, build and health of this installation
 	// (GET /system)
 	GetSystem(c *gin.Context)
@@ -9896,6 +9967,96 @@ func (siw *ServerInterfaceWrapper) RefreshSession(c *gin.Context) {
 	siw.Handler.RefreshSession(c)
 }
 
+// ListSigningKeys operation middleware
+func (siw *ServerInterfaceWrapper) ListSigningKeys(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSigningKeysParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListSigningKeys(c, params)
+}
+
+// RotateSigningKey operation middleware
+func (siw *ServerInterfaceWrapper) RotateSigningKey(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RotateSigningKeyParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RotateSigningKey(c, params)
+}
+
+// RevokeSigningKey operation middleware
+func (siw *ServerInterfaceWrapper) RevokeSigningKey(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RevokeSigningKeyParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RevokeSigningKey(c, id, params)
+}
+
 // GetSystem operation middleware
 func (siw *ServerInterfaceWrapper) GetSystem(c *gin.Context) {
 
@@ -10745,5 +10906,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/playground/chat/completions", wrapper.PlaygroundChat)
 	router.GET(options.BaseURL+"/keyring", wrapper.GetKeyring)
 	router.POST(options.BaseURL+"/keyring/rotate", wrapper.RotateKeyring)
+	router.GET(options.BaseURL+"/signing-keys", wrapper.ListSigningKeys)
+	router.POST(options.BaseURL+"/signing-keys/rotate", wrapper.RotateSigningKey)
+	router.POST(options.BaseURL+"/signing-keys/:id/revoke", wrapper.RevokeSigningKey)
 	router.GET(options.BaseURL+"/system", wrapper.GetSystem)
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/accessreview"
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/signingkeys"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/inflight"
 	"github.com/sluice-project/sluice/internal/wrapkey"
@@ -87,6 +88,8 @@ type Deps struct {
 	// Reconciliation says how the last one went, with a page of at most limit+1 findings: open ones, or all. Reconcile starts one.
 	Reconciliation func(ctx context.Context, all bool, offset, limit int) (Reconciliation, error)
 	Reconcile      func()
+	// SigningKeys are those of signed results.
+	SigningKeys *signingkeys.Store
 	// Rotator replaces the wrapping keys.
 	Rotator *wrapkey.Rotator
 	// Version is that of this program.

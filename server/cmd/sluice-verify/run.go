@@ -24,18 +24,23 @@ const (
 )
 
 const usage = `usage: sluice-verify [--key KEY | --key-file FILE] [--witness KEY]... [--json] BUNDLE.zip | PROOF.json | TENANT.zip
+       sluice-verify --keys KEYS.json [--signature FILE] [--json] ANSWER
 
 Checks an evidence bundle of a Sluice audit log: the signature of the manifest, every file, every record up to the root of the signed
 checkpoint, the order, gaps, the table, and the cosignatures of witnesses. Or the proof of one record, as the console downloads it: the
 record up to the root of the signed checkpoint, and the cosignatures; it prints the record. Or the export of a tenant: the signature of the manifest and every
-file; unpack audit/evidence.zip and check it, too. It needs no network and changes nothing.
+file; unpack audit/evidence.zip and check it, too. Or a signed answer: the whole body of one, or its text with the signature in a file of its own. It needs
+no network and changes nothing.
 校验 Sluice 审计日志的证据包：清单签名、每个文件、每条记录直至已签名检查点的树根、顺序、缺失、表格以及见证方的联署。也可校验控制台下载的
-单条记录证明：记录直至已签名检查点的树根以及联署，并显示该记录。也可校验租户的导出包：清单签名与每个文件；其中的 audit/evidence.zip 须解出后另行校验。无需网络，不做任何更改。
+单条记录证明：记录直至已签名检查点的树根以及联署，并显示该记录。也可校验租户的导出包：清单签名与每个文件；其中的 audit/evidence.zip 须解出后另行校验。也可校验已签名的回答：完整的回答正文，或其文字与另一文件中的签名。无需网络，不做任何更改。
 
   --key KEY        public key of the log (name+hash+base64), from its owner and not from the file; several with spaces between
                    日志的公钥，应取自日志所有者而非所校验的文件；可用空格分隔多个
   --key-file FILE  the same in a file / 同上，取自文件
   --witness KEY    public key of a witness that must have cosigned; may be repeated / 必须已联署的见证方公钥，可重复
+  --keys FILE      public keys of signed answers, as the server publishes them at /.well-known/sluice-signing-keys.json
+                   已签名回答的公钥，即服务器在上述地址公布的文件
+  --signature FILE the signature of a text / 文字的签名
   --json           print the report as JSON / 以 JSON 输出报告
 
 Without --key the key inside the file is used. That shows that the file is consistent, and not who made it.
@@ -52,7 +57,9 @@ Exit codes / 退出码:
 type options struct {
 	key, witnesses string
 	json           bool
-	file           string
+
+	keys, signature string // of a signed answer
+	file            string
 }
 
 func parse(args []string) (o options, err error) {
@@ -62,6 +69,8 @@ func parse(args []string) (o options, err error) {
 	keyFile := flags.String("key-file", "", "")
 	flags.Func("witness", "", func(s string) error { o.witnesses += " " + s; return nil })
 	flags.BoolVar(&o.json, "json", false, "")
+	flags.StringVar(&o.keys, "keys", "", "")
+	flags.StringVar(&o.signature, "signature", "", "")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -69,6 +78,9 @@ func parse(args []string) (o options, err error) {
 		return o, fmt.Errorf("want one bundle or proof, got %d; see --help / 需要一个证据包或证明", flags.NArg())
 	}
 	o.file = flags.Arg(0)
+	if o.signature != "" && o.keys == "" {
+		return o, errors.New("--signature needs --keys / --signature 须与 --keys 一同给出")
+	}
 	given := false
 	flags.Visit(func(f *flag.Flag) { given = given || f.Name == "key" })
 	if *keyFile == "" {
@@ -129,6 +141,9 @@ func check(ctx context.Context, o options, stderr io.Writer, terminal bool) (out
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no file / 不是文件", o.file)
+	}
+	if o.keys != "" {
+		return checkAnswer(f, o)
 	}
 	witnesses, err := checkpoint.NewWitnesses(o.witnesses)
 	if err != nil {

@@ -2670,6 +2670,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/signing-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Keys that sign the results of a tenant, and those that did, newest first
+         * @description The first one is made when the first result is signed. Their public halves are published at /.well-known/sluice-signing-keys.json.
+         */
+        get: operations["listSigningKeys"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/signing-keys/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Have another key sign the results of a tenant
+         * @description The private half of the one before is destroyed; what it has signed stays valid. Every replica signs with the new one within two seconds.
+         */
+        post: operations["rotateSigningKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/signing-keys/{id}/revoke": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take its power to prove from a signing key
+         * @description For a key that somebody else may have had. Whatever it has signed is no longer proved by it, on no date: the audit log has to tell what is authentic. If it signs, another one does from now on. 409 `conflict` if it was revoked before.
+         */
+        post: operations["revokeSigningKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/system": {
         parameters: {
             query?: never;
@@ -5478,6 +5538,27 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        SigningKey: {
+            /** @description Digest of the public half */
+            id: string;
+            /** @enum {string} */
+            algorithm: "EdDSA" | "SM2SM3";
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description Since when it does not sign; absent while it does
+             */
+            retired_at?: string;
+            /**
+             * Format: date-time
+             * @description Since when nothing is proved by it; absent if it was not revoked
+             */
+            revoked_at?: string;
+        };
+        SigningKeyList: {
+            items: components["schemas"]["SigningKey"][];
+        };
         Keyring: {
             /**
              * Format: int64
@@ -5505,7 +5586,7 @@ export interface components {
         };
         KeyringProgress: {
             /** @enum {string} */
-            kind: "vault_keys" | "content_keys" | "documents" | "second_factors" | "files" | "batches" | "replies";
+            kind: "vault_keys" | "content_keys" | "documents" | "second_factors" | "files" | "batches" | "replies" | "signing_keys";
             /**
              * Format: int64
              * @description Rows of older keys when the last rotation began
@@ -9816,6 +9897,81 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Keyring"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listSigningKeys: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The keys */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SigningKeyList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    rotateSigningKey: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The key that signs now */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SigningKey"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    revokeSigningKey: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The key as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SigningKey"];
                 };
             };
             202: components["responses"]["AskedAnswer"];
