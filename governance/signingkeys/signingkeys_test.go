@@ -119,6 +119,18 @@ func TestRevocation(t *testing.T) {
 		if now := signs(t, s, "acme"); now.ID == first.ID {
 			t.Error("it signs on")
 		}
+		second := signs(t, s, "acme")
+		_, err = s.Rotate(t.Context(), "acme")
+		must(t, err)
+		replica := store(t, db, signature.EdDSA)
+		_, err = s.Revoke(t.Context(), "acme", second.ID) // one that does not sign any more
+		must(t, err)
+		must(t, replica.public.Refresh(t.Context()))
+		keys, err = replica.Public()
+		must(t, err)
+		if _, err := signature.Verify(signed(t, second), keys); err != signature.ErrRevoked { //nolint:errorlint // exactly this
+			t.Errorf("on another replica: %v", err)
+		}
 	})
 }
 
