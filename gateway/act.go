@@ -15,6 +15,9 @@ func (p *Pipeline) Act(ctx context.Context, c *Call, do func(ctx context.Context
 	err := r.runSteps(ctx, authorize, takeSlot)
 	receipt := ""
 	if err == nil {
+		err = r.refuseSigning()
+	}
+	if err == nil {
 		receipt, err = r.recordAct(ctx)
 	}
 	if err != nil {
@@ -49,7 +52,11 @@ func (r *run) recordAct(ctx context.Context) (receipt string, err error) {
 // Look is Act for what changes nothing and shows no content: it is not recorded, unless it is refused.
 func (p *Pipeline) Look(ctx context.Context, c *Call, do func(ctx context.Context, who identity.Principal) error) error {
 	r := p.newRun(c, route.Embed)
-	if err := r.runSteps(ctx, authorize, takeSlot); err != nil {
+	err := r.runSteps(ctx, authorize, takeSlot)
+	if err == nil {
+		err = r.refuseSigning()
+	}
+	if err != nil {
 		return r.refuse(ctx, err)
 	}
 	defer r.slot.ticket.Release(context.WithoutCancel(ctx), 0)

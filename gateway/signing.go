@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 
 	"github.com/sluice-project/sluice/audit"
@@ -22,10 +23,7 @@ type signing struct {
 // newSigning gets the key by which the answer will be signed, before an engine works on what could not be delivered; nil if nobody wants that.
 func (r *run) newSigning(ctx context.Context) (*signing, error) {
 	if r.need != route.Generate || r.call.Action == ActionCount {
-		if r.call.Signed {
-			return nil, fault.New(fault.CodeInvalidValue, signature.Header, fault.Say("signature.no_answer")).WithParam(signature.Header)
-		}
-		return nil, nil //nolint:nilnil // nothing to sign
+		return nil, r.refuseSigning()
 	}
 	if !r.call.Signed && !r.admission.decision.Signs() {
 		return nil, nil //nolint:nilnil // nobody wants it
@@ -36,6 +34,14 @@ func (r *run) newSigning(ctx context.Context) (*signing, error) {
 	}
 	n := max(1, r.call.Choices)
 	return &signing{signer: signer, digests: signature.NewDigester(signer.Algorithm, n), finish: make([]engine.Finish, n)}, nil
+}
+
+// refuseSigning refuses the wish for a signature of a call that generates no answer.
+func (r *run) refuseSigning() error {
+	if r.call.Signed {
+		return fault.New(fault.CodeInvalidValue, signature.Header, fault.Say("signature.no_answer")).WithParam(signature.Header)
+	}
+	return nil
 }
 
 // released returns what takes in the events that leave; nil if nothing is signed.
@@ -68,7 +74,7 @@ func (r *run) sign(e *audit.Event) string {
 		Policy: r.admission.policy.Version, Digest: s.signer.Algorithm.Digest(),
 	}
 	if made := r.receipt.label; made != (label.Label{}) {
-		x.Label = &made
+		x.Label, _ = json.Marshal(made) // seven strings always marshal
 	}
 	for i, why := range s.finish {
 		x.Answers = append(x.Answers, s.digests.Digests(i, string(why)))

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/sluice-project/sluice/engine"
@@ -29,9 +30,14 @@ func TestSignedAnswers(t *testing.T) {
 		"texts": {Texts: []string{"Dear ⟦1⟧, yes.", "No."}},
 		"calls": {Texts: []string{"", "Wait."}, Calls: [][]engine.ToolCall{{{ID: "c", Name: "send", Arguments: `{"to":"⟦1⟧"}`}, {ID: "d", Name: "send", Arguments: `{}`}}}},
 	} {
-		for _, blocking := range []bool{false, true} {
+		for _, how := range []string{"stream", "blocking", "in one piece", "answer first"} {
+			blocking := how != "stream"
 			w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return plan })
 			w.principal.LabelMode = identity.LabelText
+			w.whole, w.answers = how == "in one piece", how == "answer first"
+			if w.whole {
+				w.wrap = func(e engine.Engine) engine.Engine { return onePiece{e} }
+			}
 			c := toolCall()
 			c.Choices, c.Signed, c.Blocking = 2, true, blocking
 			r, a := chat(t, w, c)
@@ -44,11 +50,12 @@ func TestSignedAnswers(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if !x.Matches(signedAnswers(a)) {
-				t.Errorf("%s, blocking %t: %+v is about another answer than %+v", name, blocking, x, a)
+				t.Errorf("%s, %s: %+v is about another answer than %+v", name, how, x, a)
 			}
+			w.Drain()
 			outcome := w.log.events[len(w.log.events)-1]
 			if x.Issuer != "test.local/audit" || x.Tenant != "acme" || x.Request != "req-1" || x.Receipt != r.Receipt || x.Time != outcome.Time ||
-				x.Model != (signature.Model{Name: "chat", Version: "v1", Digest: "sha256:w", Precision: "q4"}) || x.Label.ProduceID != "req-1" || x.Policy != r.Policy {
+				x.Model != (signature.Model{Name: "chat", Version: "v1", Digest: "sha256:w", Precision: "q4"}) || !strings.Contains(string(x.Label), `"ProduceID":"req-1"`) || x.Policy != r.Policy {
 				t.Errorf("%+v", x)
 			}
 			if outcome.Detail["signature_key"] != signer.ID {

@@ -269,6 +269,7 @@ func (p *parts) outside() bool {
 
 // forget has all engines of ours drop what they keep of a tenant's prompts and answers.
 func (p *parts) forget(tenant string) {
+	p.signing.Forget()
 	if p.native != nil {
 		p.native.Forget(tenant)
 	}

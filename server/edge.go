@@ -75,7 +75,7 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 	api.Keep(p.files, p.batches, p.replies)
 	api.Register(engine)
 	p.askLine = api.Asker(engine)
-	check := verifypage.Deps{Keys: p.signing.Public, Bodies: api.Bodies(), Fail: api.WriteError}
+	check := verifypage.Deps{Keys: p.signing.Public, Published: p.signing.Published, Fail: api.WriteError}
 	if err := verifypage.Register(check, engine); err != nil {
 		return nil, err
 	}

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/governance/signingkeys"
 	"github.com/sluice-project/sluice/internal/seal"
+	"github.com/sluice-project/sluice/internal/snapshot"
 )
 
 // buildSigning opens the keys of signed results: SM2 where the suite of the audit log is the national one, else Ed25519.
@@ -16,7 +18,8 @@ func (p *parts) buildSigning(ctx context.Context) (err error) {
 		algorithm = signature.SM2SM3
 	}
 	if p.signing, err = signingkeys.New(signingkeys.Config{
-		DB: p.db, Keys: p.keys, Suite: suite, Algorithm: algorithm, Log: p.log, Metrics: p.reg,
+		DB: p.db, Keys: p.keys, Suite: suite, Algorithm: algorithm, Freshness: snapshot.Config{MaxAge: p.cfg.MaxStale}, Log: p.log, Metrics: p.reg,
+		Exists: func(ctx context.Context, tenant string) error { return identity.TenantExists(ctx, p.db, tenant) },
 	}); err != nil {
 		return err
 	}

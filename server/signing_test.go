@@ -56,9 +56,10 @@ func signedResults(t *testing.T, s setup, algorithm signature.Algorithm) {
 	first := ""
 	for path, body := range bodies {
 		kept := signed(path, body).body
-		answers, text, ok := signature.FromBody(kept)
+		body, ok := signature.ParseBody(kept)
+		text := body.Signature
 		x, err := signature.Verify(text, keys())
-		if !ok || err != nil || !x.Matches(answers) || x.MatchesText(signedText) != 0 || len(in.records(x.Request, 2)) != 2 || x.Label == nil {
+		if !ok || err != nil || !x.MatchesBody(body) || x.MatchesText(signedText) != 0 || len(in.records(x.Request, 2)) != 2 || x.Label == nil {
 			t.Errorf("%s: %v, %+v of %s", path, err, x, kept)
 		}
 		if path == "/v1/chat/completions" {
@@ -92,7 +93,7 @@ func signedResults(t *testing.T, s setup, algorithm signature.Algorithm) {
 func (in *installation) verdicts(signed string) {
 	t := in.t
 	t.Helper()
-	forged := signed[:len(signed)-2] + map[bool]string{true: "AA", false: "BB"}[!strings.HasSuffix(signed, "AA")]
+	forged := signed[:len(signed)-2] + map[bool]string{true: "AA", false: "AQ"}[!strings.HasSuffix(signed, "AA")]
 	for want, q := range map[string][2]string{
 		"authentic": {signedText, signed}, "other_answer": {strings.TrimSpace(signedText), signed}, "altered": {signedText, forged}, "malformed": {signedText, "x"},
 	} {

@@ -93,7 +93,7 @@ func parse(text string) (h header, x Statement, signed string, sig []byte, err e
 	text = strings.TrimSpace(text)
 	cut := strings.LastIndexByte(text, '.')
 	first, second, ok := strings.Cut(text[:max(cut, 0)], ".")
-	if len(text) > maxSize || cut < 0 || !ok {
+	if len(text) > maxSize || cut < 0 || !ok || strings.ContainsAny(text, "\r\n") { // which decoders of base64 skip
 		return h, x, "", nil, ErrMalformed
 	}
 	// What decoders say of it quotes the input, so it stays here.
@@ -128,13 +128,13 @@ func (x Statement) Matches(answers []Answer) bool {
 	return true
 }
 
-// MatchesText returns the place of the first alternative whose text this is, -1 if there is none. What else the alternative has is not looked at.
+// MatchesText returns the place of the first alternative whose text, or refusal, this is, -1 if there is none. What else the alternative has is not looked at.
 func (x Statement) MatchesText(text string) int {
 	if text == "" {
 		return -1
 	}
 	have := digestsOf(x.algorithm(), Answer{Text: text}).Text
-	return slices.IndexFunc(x.Answers, func(d Digests) bool { return d.Text == have })
+	return slices.IndexFunc(x.Answers, func(d Digests) bool { return d.Text == have || d.Refusal == have })
 }
 
 func (x Statement) algorithm() Algorithm {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -52,7 +53,7 @@ func MarshalKeys(keys []Key) ([]byte, error) {
 	return json.Marshal(set)
 }
 
-// ParseKeys reads a JSON Web Key Set. Keys of other uses and algorithms are left out. A key whose name is not its digest is an error.
+// ParseKeys reads a JSON Web Key Set. Keys of other algorithms are left out. A key whose name is not its digest is an error, and so is one that is there twice.
 func ParseKeys(text []byte) ([]Key, error) {
 	var set jwks
 	if err := json.Unmarshal(text, &set); err != nil {
@@ -71,6 +72,9 @@ func ParseKeys(text []byte) ([]Key, error) {
 		}
 		if errors.Join(err1, err2) != nil || KeyID(k.Algorithm, k.Public) != k.ID {
 			return nil, fmt.Errorf("the key %.40q is another one than its name says", in.ID)
+		}
+		if slices.ContainsFunc(out, func(o Key) bool { return o.ID == k.ID }) {
+			return nil, fmt.Errorf("the key %.40q is there twice", in.ID)
 		}
 		out = append(out, k)
 	}

@@ -1,74 +1,137 @@
 package signature
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"strings"
 )
 
-// saved is what bodies of answers have in common, and what tells them apart.
-type saved struct {
-	Sluice  struct{ Signature string }
-	Choices []struct {
-		Text    string
-		Message *struct {
-			Content   string
-			Reasoning string `json:"reasoning_content"`
-			Refusal   string
-			ToolCalls []struct{ Function Call } `json:"tool_calls"`
-		}
-	}
-	Output []struct { // of a response
-		Type      string
-		Name      string
-		Arguments string
-		Content   []savedPart
-	}
-	Content []savedPart // of a message
+// Body is the body of an answer as a program has kept it.
+type Body struct {
+	Signature string
+
+	answers []Answer
+	joined  bool // the dialect has a refusal as a text
+}
+
+// savedBody is what bodies of answers have in common, and what tells them apart.
+type savedBody struct {
+	Sluice struct {
+		Signature string `json:"signature"`
+	} `json:"sluice"`
+	Choices []savedChoice `json:"choices"` // of chats and completions
+	Output  []savedItem   `json:"output"`  // of a response
+	Content []savedPart   `json:"content"` // of a message
+}
+
+type savedChoice struct {
+	Text    string `json:"text"`
+	Message *struct {
+		Content   string `json:"content"`
+		Reasoning string `json:"reasoning_content"`
+		Refusal   string `json:"refusal"`
+		ToolCalls []struct {
+			Function Call `json:"function"`
+		} `json:"tool_calls"`
+	} `json:"message"`
+}
+
+// savedItem is an item of a response.
+type savedItem struct {
+	Type      string      `json:"type"`
+	Name      string      `json:"name"`
+	Arguments string      `json:"arguments"`
+	Content   []savedPart `json:"content"`
 }
 
 // savedPart is a part of an item or of a message.
 type savedPart struct {
-	Type, Text, Thinking, Refusal, Name string
-	Input                               json.RawMessage
+	Type     string          `json:"type"`
+	Text     string          `json:"text"`
+	Thinking string          `json:"thinking"`
+	Refusal  string          `json:"refusal"`
+	Name     string          `json:"name"`
+	Input    json.RawMessage `json:"input"`
 }
 
-// FromBody reads the alternatives and the signature of an answer as a program has kept it: the whole body, of a chat completion, a completion, a
-// response or a message. ok is false for anything else.
-func FromBody(body []byte) (answers []Answer, signature string, ok bool) {
-	var s saved
-	if json.Unmarshal(body, &s) != nil || s.Sluice.Signature == "" {
-		return nil, "", false
+// incomplete is the member under which a message has arguments of a call that are no object.
+const incomplete = "_incomplete_arguments"
+
+// errUnclear is about a body that two readers might read in two ways, or of which a part is not understood: then a signature could be shown beside
+// something that it does not cover.
+var errUnclear = errors.New("the body is none of an answer, or not a clear one")
+
+// ParseBody reads the body of a chat completion, a completion, a response or a message. ok is false for anything else, also where it could be read in
+// two ways.
+func ParseBody(body []byte) (b Body, ok bool) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if err := clearValue(dec); err != nil {
+		return Body{}, false
 	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return Body{}, false
+	}
+	var s savedBody
+	if json.Unmarshal(body, &s) != nil {
+		return Body{}, false
+	}
+	kinds := 0
+	for _, has := range []bool{s.Choices != nil, s.Output != nil, s.Content != nil} {
+		if has {
+			kinds++
+		}
+	}
+	if kinds != 1 || s.Sluice.Signature == "" {
+		return Body{}, false
+	}
+	b = Body{Signature: s.Sluice.Signature, joined: s.Content != nil}
 	for _, c := range s.Choices {
 		a := Answer{Text: c.Text}
 		if m := c.Message; m != nil {
+			if c.Text != "" {
+				return Body{}, false
+			}
 			a = Answer{Text: m.Content, Reasoning: m.Reasoning, Refusal: m.Refusal}
 			for _, k := range m.ToolCalls {
 				a.Calls = append(a.Calls, k.Function)
 			}
 		}
-		answers = append(answers, a)
+		b.answers = append(b.answers, a)
 	}
-	if s.Choices != nil {
-		return answers, s.Sluice.Signature, true
+	if s.Choices == nil {
+		one, err := joinParts(s)
+		if err != nil {
+			return Body{}, false
+		}
+		b.answers = []Answer{one}
 	}
-	var one Answer
+	return b, true
+}
+
+// joinParts puts the parts of a response or of a message together.
+func joinParts(s savedBody) (one Answer, err error) {
 	parts := s.Content
 	for _, item := range s.Output {
-		if item.Type == "function_call" {
+		switch item.Type {
+		case "function_call":
 			one.Calls = append(one.Calls, Call{item.Name, item.Arguments})
-		}
-		if item.Type == "message" || item.Type == "reasoning" {
+		case "message", "reasoning":
 			parts = append(parts, item.Content...)
+		default:
+			return Answer{}, errUnclear
 		}
 	}
 	for _, p := range parts {
-		one.add(p)
+		if err := one.add(p); err != nil {
+			return Answer{}, err
+		}
 	}
-	return []Answer{one}, s.Sluice.Signature, s.Content != nil || s.Output != nil
+	return one, nil
 }
 
-func (a *Answer) add(p savedPart) {
+func (a *Answer) add(p savedPart) error {
 	switch p.Type {
 	case "text", "output_text":
 		a.Text += p.Text
@@ -79,6 +142,90 @@ func (a *Answer) add(p savedPart) {
 	case "refusal":
 		a.Refusal += p.Refusal
 	case "tool_use":
-		a.Calls = append(a.Calls, Call{p.Name, strings.TrimSpace(string(p.Input))})
+		arguments := string(p.Input)
+		var cut map[string]string
+		if json.Unmarshal(p.Input, &cut) == nil && len(cut) == 1 {
+			if text, ok := cut[incomplete]; ok {
+				arguments = text
+			}
+		}
+		a.Calls = append(a.Calls, Call{p.Name, arguments})
+	default:
+		return errUnclear
 	}
+	return nil
+}
+
+// clearValue reads one value, and refuses members of an object that are there twice, or whose names differ in case only from each other or from one that is
+// read here: decoders differ in which of them they take. What stands in the input of a call is compared whole and may have any names.
+func clearValue(dec *json.Decoder) error {
+	token, err := dec.Token()
+	if err != nil {
+		return err
+	}
+	switch token {
+	case json.Delim('['):
+		for dec.More() {
+			if err := clearValue(dec); err != nil {
+				return err
+			}
+		}
+	case json.Delim('{'):
+		if err := clearMembers(dec); err != nil {
+			return err
+		}
+	default:
+		return nil
+	}
+	_, err = dec.Token()
+	return err
+}
+
+func clearMembers(dec *json.Decoder) error {
+	seen := map[string]bool{}
+	for dec.More() {
+		token, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := token.(string) // of a member always
+		folded := strings.ToLower(name)
+		if seen[folded] || isRead(folded) && name != folded {
+			return errUnclear
+		}
+		if seen[folded] = true; name == "input" {
+			var whole json.RawMessage
+			err = dec.Decode(&whole)
+		} else {
+			err = clearValue(dec)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isRead reports whether a member of this name is read here.
+func isRead(name string) bool {
+	switch name {
+	case "sluice", "signature", "choices", "output", "content", "text", "message", "reasoning_content", "refusal", "tool_calls", "function",
+		"type", "name", "arguments", "thinking", "input":
+		return true
+	default:
+		return false
+	}
+}
+
+// MatchesBody reports whether the statement is about the answer in a body.
+func (x Statement) MatchesBody(b Body) bool {
+	if x.Matches(b.answers) {
+		return true
+	}
+	if !b.joined || len(b.answers) != 1 {
+		return false
+	}
+	refused := b.answers[0]
+	refused.Text, refused.Refusal = "", refused.Text
+	return x.Matches([]Answer{refused})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"reflect"
 	"slices"
@@ -12,8 +13,6 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-
-	"github.com/sluice-project/sluice/governance/label"
 )
 
 func algorithms() []Algorithm { return []Algorithm{EdDSA, SM2SM3} }
@@ -40,7 +39,7 @@ func said() []Answer {
 func statement(a Algorithm, answers []Answer) Statement {
 	x := Statement{
 		Schema: Schema, Issuer: "sluice.example/log", Tenant: "acme", Request: "r1", Receipt: "a1", Time: 1_795_000_000_000_000,
-		Model: Model{Name: "m", Version: "v1", Digest: "sha256:1"}, Policy: "p@3", Label: &label.Label{Label: "1", ContentProducer: "示例", ProduceID: "r1"},
+		Model: Model{Name: "m", Version: "v1", Digest: "sha256:1"}, Policy: "p@3", Label: json.RawMessage(`{"Label":"1","ContentProducer":"示例","ProduceID":"r1"}`),
 		Digest: a.Digest(),
 	}
 	for i, said := range answers {
@@ -70,7 +69,7 @@ func TestSignatures(t *testing.T) {
 				t.Error("the same key signs the same in two ways")
 			}
 			got, err := Verify(" "+text+"\n", []Key{other.Key, s.Key})
-			if err != nil || got.Receipt != "a1" || *got.Label != *x.Label || !got.Matches(said()) {
+			if err != nil || got.Receipt != "a1" || string(got.Label) != string(x.Label) || !got.Matches(said()) {
 				t.Fatalf("%+v, %v", got, err)
 			}
 			if id, err := KeyOf(text); err != nil || id != s.ID {
@@ -109,9 +108,9 @@ func TestEveryByteCounts(t *testing.T) {
 		s := signer(t, a, 7)
 		text := sign(t, s, statement(a, said()))
 		for i := range len(text) {
-			for _, b := range []byte{text[i] ^ 1, '.', 'A'} {
-				changed := text[:i] + string(rune(b)) + text[i+1:]
-				if changed == text {
+			for _, b := range []string{string(rune(text[i] ^ 1)), ".", "A", "", text[i:i+1] + "\n", text[i:i+1] + text[i:i+1]} {
+				changed := text[:i] + b + text[i+1:]
+				if strings.TrimSpace(changed) == text {
 					continue
 				}
 				if _, err := Verify(changed, []Key{s.Key}); err == nil {
@@ -139,6 +138,9 @@ func TestEveryByteOfAnAnswer(t *testing.T) {
 					edits = append(edits, (*whole)[:i]+(*whole)[i+1:], (*whole)[:i]+string((*whole)[i]^1)+(*whole)[i+1:])
 				}
 				for _, e := range edits {
+					if sameJSON(e, *whole) { // spaces between the tokens of arguments do not count
+						continue
+					}
 					answers := said()
 					*fields(answers)[n] = e
 					if x.Matches(answers) {
@@ -158,6 +160,11 @@ func TestEveryByteOfAnAnswer(t *testing.T) {
 			t.Error("the text of an alternative is not found")
 		}
 	}
+}
+
+func sameJSON(a, b string) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, []byte(a)) == nil && json.Compact(&y, []byte(b)) == nil && x.String() == y.String()
 }
 
 // TestPieces: digests do not depend on how an answer came.
@@ -211,7 +218,7 @@ func TestMalformed(t *testing.T) {
 		"nothing": "", "dots": "..", "two parts": part[0] + "." + part[1], "four parts": text + ".x", "padding": text + "=",
 		"no header": "." + part[1] + "." + part[2], "another type": coded(`{"alg":"EdDSA","kid":"k","typ":"JWT"}`) + "." + part[1] + "." + part[2],
 		"none": coded(`{"alg":"none","kid":"k"}`) + "." + part[1] + ".", "another schema": part[0] + "." + coded(`{"schema":"sluice.result/2"}`) + "." + part[2],
-		"long": strings.Repeat("a", maxSize+1),
+		"long": strings.Repeat("a", maxSize+1), "a line break in it": part[0] + "." + part[1][:9] + "\n" + part[1][9:] + "." + part[2], "and in its last part": part[0] + "." + part[1] + "." + part[2][:9] + "\r\n" + part[2][9:],
 	} {
 		if _, err := Verify(bad, []Key{s.Key}); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: %v", name, err)
@@ -275,5 +282,48 @@ func TestKeySets(t *testing.T) {
 	}
 	if _, err := MarshalKeys([]Key{{Algorithm: "HS256"}}); err == nil {
 		t.Error("an unknown algorithm was written")
+	}
+}
+
+// TestBodies: an answer is found in the body that a program has kept, in each dialect that has it whole.
+func TestBodies(t *testing.T) {
+	t.Parallel()
+	s := signer(t, EdDSA, 7)
+	for name, c := range map[string]struct {
+		body string
+		said []Answer
+	}{
+		"chat":       {`"choices":[{"message":{"content":"Yes.","reasoning_content":"Think."}},{"message":{"content":null,"refusal":"No.","tool_calls":[{"function":{"name":"f","arguments":"{ \"a\": 1 }"}}]}}]`, []Answer{{Text: "Yes.", Reasoning: "Think."}, {Refusal: "No.", Calls: []Call{{"f", `{"a":1}`}}}}},
+		"completion": {`"choices":[{"text":"Yes."}]`, []Answer{{Text: "Yes."}}},
+		"response":   {`"output":[{"type":"reasoning","content":[{"type":"reasoning_text","text":"Think."}]},{"type":"message","content":[{"type":"output_text","text":"Yes."},{"type":"refusal","refusal":"No."}]},{"type":"function_call","name":"f","arguments":"{}"}]`, []Answer{{Text: "Yes.", Reasoning: "Think.", Refusal: "No.", Calls: []Call{{"f", "{}"}}}}},
+		"message":    {`"content":[{"type":"thinking","thinking":"Think."},{"type":"text","text":"Yes."},{"type":"tool_use","name":"f","input":{"a": 1, "A": 2}}]`, []Answer{{Text: "Yes.", Reasoning: "Think.", Calls: []Call{{"f", `{"a":1,"A":2}`}}}}},
+		"refusal":    {`"content":[{"type":"text","text":"No."}]`, []Answer{{Refusal: "No."}}},
+		"cut off":    {`"content":[{"type":"tool_use","name":"f","input":{"_incomplete_arguments":"{\"a"}}]`, []Answer{{Calls: []Call{{"f", `{"a`}}}}},
+	} {
+		text := sign(t, s, statement(EdDSA, c.said))
+		b, ok := ParseBody([]byte(`{"id":"x",` + c.body + `,"sluice":{"signature":"` + text + `"}}`))
+		x, err := Verify(b.Signature, []Key{s.Key})
+		if !ok || err != nil || !x.MatchesBody(b) {
+			t.Errorf("%s: %t, %v, %+v", name, ok, err, b)
+		}
+	}
+}
+
+// TestUnclearBodies: nothing that two readers read in two ways passes for an answer that was signed.
+func TestUnclearBodies(t *testing.T) {
+	t.Parallel()
+	s := signer(t, EdDSA, 7)
+	sig := `"sluice":{"signature":"` + sign(t, s, statement(EdDSA, []Answer{{Text: "Yes."}})) + `"}`
+	for name, body := range map[string]string{
+		"names in another case": `{"choices":[{"message":{"content":"FAKE","Content":"Yes."}}],` + sig + `}`, "only in another case": `{"choices":[{"message":{"Content":"Yes."}}],` + sig + `}`,
+		"two kinds": `{"choices":[{"message":{"content":"Yes."}}],"output":[{"type":"message","content":[{"type":"output_text","text":"FAKE"}]}],` + sig + `}`,
+		"twice":     `{"choices":[{"message":{"content":"Yes."}}],"choices":[{"message":{"content":null}}],` + sig + `}`, "a part that nobody knows": `{"content":[{"type":"text","text":"Yes."},{"type":"html","text":"FAKE"}],` + sig + `}`,
+		"an item that nobody knows": `{"output":[{"type":"message","content":[{"type":"output_text","text":"Yes."}]},{"type":"custom","content":[]}],` + sig + `}`,
+		"a list of parts":           `{"choices":[{"message":{"content":[{"type":"text","text":"Yes."}]}}],` + sig + `}`, "something behind it": `{"choices":[{"message":{"content":"Yes."}}],` + sig + `} FAKE`,
+		"both texts": `{"choices":[{"text":"FAKE","message":{"content":"Yes."}}],` + sig + `}`, "none": `{` + sig + `}`, "no signature": `{"choices":[{"text":"Yes."}]}`, "no object": `[]`, "a text": `Yes.`,
+	} {
+		if b, ok := ParseBody([]byte(body)); ok {
+			t.Errorf("%s: %+v", name, b)
+		}
 	}
 }

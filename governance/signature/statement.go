@@ -9,8 +9,6 @@ import (
 	"hash"
 
 	"github.com/emmansun/gmsm/sm3"
-
-	"github.com/sluice-project/sluice/governance/label"
 )
 
 // Schema is what statements of this release say of themselves.
@@ -18,17 +16,17 @@ const Schema = "sluice.result/1"
 
 // Statement is what a signature says. Its JSON form is what is signed: never change it, raise the schema.
 type Statement struct {
-	Schema  string       `json:"schema"`
-	Issuer  string       `json:"issuer"` // the installation, as its audit log is called
-	Tenant  string       `json:"tenant"`
-	Request string       `json:"request"`
-	Receipt string       `json:"receipt,omitempty"` // id of the audit record of the admission; none where the policy of records takes best effort, and it failed
-	Time    int64        `json:"time_us"`           // when the answer was complete, in microseconds since 1970 UTC
-	Model   Model        `json:"model"`
-	Policy  string       `json:"policy"`
-	Label   *label.Label `json:"label,omitempty"`
-	Digest  string       `json:"digest"` // DigestSHA256 or DigestSM3
-	Answers []Digests    `json:"answers"`
+	Schema  string          `json:"schema"`
+	Issuer  string          `json:"issuer"` // the installation, as its audit log is called
+	Tenant  string          `json:"tenant"`
+	Request string          `json:"request"`
+	Receipt string          `json:"receipt,omitempty"` // id of the audit record of the admission; none where the policy of records takes best effort, and it failed
+	Time    int64           `json:"time_us"`           // when the answer was complete, in microseconds since 1970 UTC
+	Model   Model           `json:"model"`
+	Policy  string          `json:"policy"`
+	Label   json.RawMessage `json:"label,omitempty"` // the element AIGC of GB 45438, as the answer had it
+	Digest  string          `json:"digest"`          // DigestSHA256 or DigestSM3
+	Answers []Digests       `json:"answers"`
 }
 
 // Model is what answered.
@@ -88,7 +86,13 @@ type Digester struct {
 // parts are the digests of one alternative in progress; nil until there is something.
 type parts struct {
 	text, reasoning, refusal hash.Hash
-	calls                    []Call
+	calls                    []*call
+}
+
+// call is a call in progress.
+type call struct {
+	name      string
+	arguments []byte
 }
 
 // NewDigester returns a digester of answers with so many alternatives for an algorithm.
@@ -98,15 +102,16 @@ func NewDigester(a Algorithm, alternatives int) *Digester {
 	return &Digester{new: of, name: name, of: make([]parts, alternatives)}
 }
 
-// Text, Reasoning and Refusal add a piece to one of the texts of an alternative.
+// Text adds a piece to the text of an alternative.
 func (d *Digester) Text(alternative int, piece string) { d.add(&d.of[alternative].text, piece) }
 
-// Reasoning adds a piece to the reasoning.
+// Reasoning adds a piece to its reasoning.
 func (d *Digester) Reasoning(alternative int, piece string) {
 	d.add(&d.of[alternative].reasoning, piece)
 }
 
 // Refusal adds a piece to the refusal.
+// Refusal adds a piece to its refusal.
 func (d *Digester) Refusal(alternative int, piece string) { d.add(&d.of[alternative].refusal, piece) }
 
 func (d *Digester) add(h *hash.Hash, piece string) {
@@ -123,9 +128,9 @@ func (d *Digester) add(h *hash.Hash, piece string) {
 func (d *Digester) Call(alternative, index int, name, arguments string) {
 	p := &d.of[alternative]
 	if index == len(p.calls) {
-		p.calls = append(p.calls, Call{Name: name})
+		p.calls = append(p.calls, &call{name: name})
 	}
-	p.calls[index].Arguments += arguments
+	p.calls[index].arguments = append(p.calls[index].arguments, arguments...)
 }
 
 // Digests returns those of an alternative that ended for this reason.
@@ -143,7 +148,7 @@ func sum(h hash.Hash) string {
 
 // sumCalls digests calls as a JSON array of their names and arguments, in this order, without space and without escapes that JSON does not need. Arguments that are
 // JSON lose the spaces between their tokens before: dialects that have them as an object, not as a text, do not keep those.
-func (d *Digester) sumCalls(calls []Call) string {
+func (d *Digester) sumCalls(calls []*call) string {
 	if len(calls) == 0 {
 		return ""
 	}
@@ -153,7 +158,7 @@ func (d *Digester) sumCalls(calls []Call) string {
 	compact := make([]Call, len(calls))
 	for i, c := range calls {
 		var args bytes.Buffer
-		if compact[i] = c; json.Compact(&args, []byte(c.Arguments)) == nil {
+		if compact[i] = (Call{c.name, string(c.arguments)}); json.Compact(&args, c.arguments) == nil {
 			compact[i].Arguments = args.String()
 		}
 	}

@@ -30,16 +30,18 @@ type Config struct {
 	Suite     seal.Suite          // under which private halves are stored from now on
 	Algorithm signature.Algorithm // of keys that are made from now on
 	Freshness snapshot.Config
-	Log       *slog.Logger
-	Metrics   prometheus.Registerer // may be nil
+	// Exists refuses a tenant that there is not.
+	Exists  func(ctx context.Context, tenant string) error
+	Log     *slog.Logger
+	Metrics prometheus.Registerer // may be nil
 }
 
 // Store has the keys.
 type Store struct {
 	cfg     Config
 	keys    *wrapkey.Keys
-	public  *snapshot.Snapshot[[]keyRow]
-	signers sync.Map // by id of the key: as many as tenants that have signed since the start, and rotations
+	public  *snapshot.Snapshot[*keySet]
+	signers sync.Map // by id of the key, for a minute at most
 	now     func() time.Time
 }
 
@@ -50,7 +52,7 @@ func New(cfg Config) (*Store, error) {
 	}
 	s := &Store{cfg: cfg, keys: seedKeys(cfg.Keys), now: time.Now}
 	var err error
-	s.public, err = snapshot.New(cfg.Freshness, snapshot.Source[[]keyRow]{Name: "signing_keys", Version: s.version, Load: s.load}, cfg.Log, cfg.Metrics)
+	s.public, err = snapshot.New(cfg.Freshness, snapshot.Source[*keySet]{Name: "signing_keys", Version: s.version, Load: s.load}, cfg.Log, cfg.Metrics)
 	if err != nil {
 		return nil, fmt.Errorf("signing keys: %w", err)
 	}
@@ -60,11 +62,28 @@ func New(cfg Config) (*Store, error) {
 // Load reads the public keys.
 func (s *Store) Load(ctx context.Context) error { return s.public.Load(ctx) }
 
+// forgetEvery is how long a private half stays in memory at most.
+const forgetEvery = time.Minute
+
 // Run follows changes of other replicas until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
-	s.public.Run(ctx)
-	return nil
+	var following sync.WaitGroup
+	following.Go(func() { s.public.Run(ctx) })
+	defer following.Wait()
+	t := time.NewTicker(forgetEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+			s.Forget()
+		}
+	}
 }
+
+// Forget lets go of all private halves in memory; those that are still stored are read again when they are needed.
+func (s *Store) Forget() { s.signers.Clear() }
 
 func seedKeys(ring *keyring.Ring) *wrapkey.Keys {
 	return wrapkey.New(ring, "signature/seed/v1", "signature/seed/sm4/v1")
@@ -138,68 +157,87 @@ func (s *Store) version(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-func (s *Store) load(ctx context.Context) (rows []keyRow, err error) {
-	err = s.cfg.DB.WithContext(ctx).Select(keyColumns()).Order("tenant, number").Find(&rows).Error
-	return rows, err
+// keySet is all public keys. It is immutable.
+type keySet struct {
+	tenants   map[string][]keyRow // in the order of their numbers
+	all       []signature.Key     // by id, which says nothing of whose they are
+	published []byte
 }
 
-// known returns the rows in memory.
-func (s *Store) known() ([]keyRow, error) {
-	rows, err := s.public.Get()
+func (s *Store) load(ctx context.Context) (*keySet, error) {
+	var rows []keyRow
+	if err := s.cfg.DB.WithContext(ctx).Select(keyColumns()).Order("number").Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	set := &keySet{tenants: map[string][]keyRow{}}
+	current := map[string]bool{}
+	for _, r := range rows {
+		set.tenants[r.Tenant] = append(set.tenants[r.Tenant], r)
+		set.all = append(set.all, r.key())
+		current[r.ID] = r.RetiredAt == 0
+	}
+	slices.SortFunc(set.all, func(a, b signature.Key) int { return cmp.Compare(a.ID, b.ID) })
+	s.signers.Range(func(id, _ any) bool {
+		if !current[id.(string)] {
+			s.signers.Delete(id)
+		}
+		return true
+	})
+	var err error
+	set.published, err = signature.MarshalKeys(set.all)
+	return set, err
+}
+
+// known returns the keys in memory.
+func (s *Store) known() (*keySet, error) {
+	set, err := s.public.Get()
 	if err != nil {
-		return nil, fault.Wrap(fmt.Errorf("read the signing keys: %w", err), fault.CodeDatabaseUnavailable)
+		return &keySet{}, fault.Wrap(fmt.Errorf("read the signing keys: %w", err), fault.CodeDatabaseUnavailable)
 	}
-	return rows, nil
-}
-
-// ofTenant are the rows of a tenant, in the order of their numbers.
-func ofTenant(rows []keyRow, tenant string) []keyRow {
-	from, _ := slices.BinarySearchFunc(rows, tenant, func(r keyRow, tenant string) int { return cmp.Compare(r.Tenant, tenant) })
-	n := slices.IndexFunc(rows[from:], func(r keyRow) bool { return r.Tenant != tenant })
-	if n < 0 {
-		return rows[from:]
-	}
-	return rows[from : from+n]
+	return set, nil
 }
 
 // Public returns the public keys of all tenants. They must not be changed.
 func (s *Store) Public() ([]signature.Key, error) {
-	rows, err := s.known()
-	return keysOf(rows), err
+	set, err := s.known()
+	return set.all, err
+}
+
+// Published returns the same as [signature.MarshalKeys] writes them. It must not be changed.
+func (s *Store) Published() ([]byte, error) {
+	set, err := s.known()
+	return set.published, err
 }
 
 // List returns the keys that a tenant has and had, the newest first.
 func (s *Store) List(tenant string) ([]signature.Key, error) {
-	rows, err := s.known()
-	out := keysOf(ofTenant(rows, tenant))
-	slices.Reverse(out)
-	return out, err
-}
-
-func keysOf(rows []keyRow) []signature.Key {
-	out := make([]signature.Key, len(rows))
-	for i, r := range rows {
-		out[i] = r.key()
+	set, err := s.known()
+	var out []signature.Key
+	for _, r := range slices.Backward(set.tenants[tenant]) {
+		out = append(out, r.key())
 	}
-	return out
+	return out, err
 }
 
 // Signer returns what signs for a tenant. It asks the database only for the first result of a key.
 func (s *Store) Signer(ctx context.Context, tenant string) (*signature.Signer, error) {
-	rows, err := s.known()
+	for range 2 {
+		set, err := s.known()
+		if err != nil {
+			return nil, err
+		}
+		if signer, err := s.current(ctx, set.tenants[tenant]); signer != nil || err != nil {
+			return signer, err
+		}
+		if _, err := s.replace(ctx, tenant, int64(len(set.tenants[tenant]))); err != nil { // whoever made it
+			return nil, err
+		}
+	}
+	set, err := s.known()
 	if err != nil {
 		return nil, err
 	}
-	if signer, err := s.current(ctx, ofTenant(rows, tenant)); signer != nil || err != nil {
-		return signer, err
-	}
-	if err := s.replace(ctx, tenant, int64(len(ofTenant(rows, tenant)))); err != nil {
-		return nil, err
-	}
-	if rows, err = s.known(); err != nil {
-		return nil, err
-	}
-	signer, err := s.current(ctx, ofTenant(rows, tenant))
+	signer, err := s.current(ctx, set.tenants[tenant])
 	if signer == nil && err == nil {
 		err = fault.Wrap(errors.New("the new signing key is not there"), fault.CodeDatabaseUnavailable)
 	}
@@ -225,7 +263,7 @@ func (s *Store) current(ctx context.Context, rows []keyRow) (*signature.Signer, 
 	}
 	seed, err := s.keys.Open(db, seeds[0].envelope(), seeds[0].label())
 	if err != nil {
-		return nil, fmt.Errorf("open the signing key %s: %w", last.ID, err)
+		return nil, fault.Wrap(fmt.Errorf("open the signing key %s: %w", last.ID, err), fault.CodeDatabaseUnavailable)
 	}
 	defer clear(seed)
 	signer, err := signature.NewSigner(signature.Algorithm(last.Algorithm), seed)
@@ -233,40 +271,47 @@ func (s *Store) current(ctx context.Context, rows []keyRow) (*signature.Signer, 
 		err = fmt.Errorf("the signing key %s is another one than its public half", last.ID)
 	}
 	if err != nil {
-		return nil, err
+		return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 	}
 	s.signers.Store(last.ID, signer)
 	return signer, nil
 }
 
-// Rotate makes a new key for a tenant and returns it. The private half of the one before is destroyed.
+// Rotate makes a new key for a tenant and returns it. The private half of the one before is destroyed. Errors: CodeNotFound; CodeConflict if another rotation came first.
 func (s *Store) Rotate(ctx context.Context, tenant string) (signature.Key, error) {
-	rows, err := s.known()
-	if err == nil {
-		err = s.replace(ctx, tenant, int64(len(ofTenant(rows, tenant))))
-	}
-	if err == nil {
-		rows, err = s.known()
-	}
-	if rows = ofTenant(rows, tenant); err != nil || len(rows) == 0 {
+	if err := s.cfg.Exists(ctx, tenant); err != nil {
 		return signature.Key{}, err
 	}
-	return rows[len(rows)-1].key(), nil
+	rows, err := s.fresh(ctx, tenant)
+	if err != nil {
+		return signature.Key{}, err
+	}
+	made, err := s.replace(ctx, tenant, int64(len(rows)))
+	if err == nil && !made {
+		err = fault.New(fault.CodeConflict, fault.Say("signature.rotated_elsewhere"))
+	}
+	if err != nil {
+		return signature.Key{}, err
+	}
+	all, err := s.List(tenant)
+	if err != nil || len(all) == 0 {
+		return signature.Key{}, err
+	}
+	return all[0], nil
 }
 
 // Revoke takes its power to prove from a key of a tenant; if it signs, another one does from now on. Errors: CodeNotFound; CodeConflict if it was revoked before.
 func (s *Store) Revoke(ctx context.Context, tenant, id string) (signature.Key, error) {
-	rows, err := s.known()
+	rows, err := s.fresh(ctx, tenant)
 	if err != nil {
 		return signature.Key{}, err
 	}
-	rows = ofTenant(rows, tenant)
 	i := slices.IndexFunc(rows, func(r keyRow) bool { return r.ID == id })
 	if i < 0 {
 		return signature.Key{}, fault.New(fault.CodeNotFound, fault.Say("thing.signing_key"), id)
 	}
 	if rows[i].RetiredAt == 0 {
-		if err := s.replace(ctx, tenant, int64(len(rows))); err != nil {
+		if _, err := s.replace(ctx, tenant, int64(len(rows))); err != nil { // whoever made it, this one signs no more
 			return signature.Key{}, err
 		}
 	}
@@ -277,28 +322,33 @@ func (s *Store) Revoke(ctx context.Context, tenant, id string) (signature.Key, e
 	if res.RowsAffected == 0 {
 		return signature.Key{}, fault.New(fault.CodeConflict, fault.Say("signature.revoked_before"))
 	}
-	if err := s.reload(ctx); err != nil {
+	if rows, err = s.fresh(ctx, tenant); err != nil || i >= len(rows) {
 		return signature.Key{}, err
 	}
-	rows, err = s.known()
-	if i := slices.IndexFunc(rows, func(r keyRow) bool { return r.ID == id }); err == nil && i >= 0 {
-		return rows[i].key(), nil
-	}
-	return signature.Key{}, err
+	return rows[i].key(), nil
 }
 
-// replace makes the key of a tenant behind so many others, unless somebody else has made it, and reads the keys again.
-func (s *Store) replace(ctx context.Context, tenant string, after int64) error {
+// fresh reads the keys of a tenant anew.
+func (s *Store) fresh(ctx context.Context, tenant string) ([]keyRow, error) {
+	if err := s.reload(ctx); err != nil {
+		return nil, err
+	}
+	set, err := s.known()
+	return set.tenants[tenant], err
+}
+
+// replace makes the key of a tenant behind so many others, unless somebody else has made it, and reads the keys again. It reports whether it made one.
+func (s *Store) replace(ctx context.Context, tenant string, after int64) (made bool, err error) {
 	seed, signer, err := s.draw()
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer clear(seed)
 	now := s.now().UnixMicro()
 	row := keyRow{ID: signer.ID, Tenant: tenant, Number: after + 1, Algorithm: string(signer.Algorithm), Public: signer.Public, CreatedAt: now}
 	err = s.cfg.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		res := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
-		if res.Error != nil || res.RowsAffected == 0 {
+		if made = res.RowsAffected > 0; res.Error != nil || !made {
 			return res.Error
 		}
 		if err := tx.Model(&keyRow{}).Where("tenant = ? AND number <= ? AND retired_at = 0", tenant, after).Update("retired_at", now).Error; err != nil {
@@ -316,9 +366,9 @@ func (s *Store) replace(ctx context.Context, tenant string, after int64) error {
 		return tx.Create(&private).Error
 	})
 	if err != nil {
-		return database.Unavailable("make a signing key", err)
+		return false, database.Unavailable("make a signing key", err)
 	}
-	return s.reload(ctx)
+	return made, s.reload(ctx)
 }
 
 // draw returns a random seed and its signer. One of 2³² seeds is no key of SM2, so it is drawn again then.

@@ -22,12 +22,19 @@ func ring() *keyring.Ring { return keyring.FromBytes(bytes.Repeat([]byte{7}, 32)
 
 func store(t *testing.T, db *gorm.DB, a signature.Algorithm) *Store {
 	t.Helper()
-	s, err := New(Config{DB: db, Keys: ring(), Suite: seal.GM, Algorithm: a, Log: slog.New(slog.DiscardHandler)})
+	s, err := New(Config{DB: db, Keys: ring(), Suite: seal.GM, Algorithm: a, Exists: exists, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	must(t, s.Load(t.Context()))
 	return s
+}
+
+func exists(_ context.Context, tenant string) error {
+	if tenant == "nobody" {
+		return fault.New(fault.CodeNotFound, fault.Say("thing.tenant"), tenant)
+	}
+	return nil
 }
 
 func must(t *testing.T, err error) {
@@ -87,6 +94,13 @@ func TestRotation(t *testing.T) {
 			if _, err := signature.Verify(text, keys); err != nil {
 				t.Error(err)
 			}
+		}
+		if _, err := s.Rotate(t.Context(), "nobody"); !fault.Is(err, fault.CodeNotFound) {
+			t.Errorf("a key for a tenant that there is not: %v", err)
+		}
+		s.Forget()
+		if again := signs(t, s, "acme"); again == now || again.ID != now.ID {
+			t.Error("a private half stays in memory, or is lost")
 		}
 		list, err := s.List("acme")
 		if err != nil || len(list) != 2 || list[0].ID != now.ID || !list[0].Retired.IsZero() || list[1].Retired.IsZero() || list[1].Created.IsZero() {
@@ -176,7 +190,10 @@ func TestWhenTheDatabaseFails(t *testing.T) {
 					_, err := s.Signer(t.Context(), fmt.Sprint("tenant-", tenants))
 					return err
 				},
-				func(s *Store) error { _, err := s.Rotate(t.Context(), "acme"); return err },
+				func(s *Store) error {
+					_, err := s.Rotate(t.Context(), "acme")
+					return err
+				},
 				func(s *Store) error {
 					all, err := s.List("acme")
 					if err != nil || len(all) == 0 {

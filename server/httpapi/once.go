@@ -40,7 +40,7 @@ func answerHeaders() []string { return []string{headerReceipt, label.Header} }
 
 // askHeaders are those of a request that decide its answer or its record: with others it is another request.
 func askHeaders() []string {
-	return []string{headerClass, headerFirstTokenTimeout, signature.Header, "X-Sluice-On-Behalf-Of", "X-Sluice-Purpose", "X-Sluice-Session", headerAnthropicVersion}
+	return []string{headerClass, headerFirstTokenTimeout, "X-Sluice-On-Behalf-Of", "X-Sluice-Purpose", "X-Sluice-Session", headerAnthropicVersion}
 }
 
 // keptAnswer is an answer as it is stored.
@@ -94,6 +94,9 @@ func asks(c *gin.Context) []byte {
 	parts := []string{c.Request.Method, c.Request.URL.Path, c.Request.URL.RawQuery}
 	for _, h := range askHeaders() {
 		parts = append(parts, c.GetHeader(h))
+	}
+	if form := c.GetHeader(signature.Header); form != "" { // only then: answers that are kept were asked for before there was this header
+		parts = append(parts, signature.Header, form)
 	}
 	sum, _ := c.Value(keyAsked).([sha256.Size]byte)
 	return seal.Label(append(parts, string(sum[:]))...)

@@ -3,13 +3,16 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/engine"
@@ -17,6 +20,7 @@ import (
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway/replies"
 	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/seal"
@@ -290,5 +294,25 @@ func TestOtherPeoplesResponses(t *testing.T) {
 	}
 	if other.Status != "completed" {
 		t.Errorf("%+v", other)
+	}
+}
+
+// TestAsksStayWhatTheyAre: what is kept under a key was asked with the digest of an earlier release, which had no header for signatures.
+func TestAsksStayWhatTheyAre(t *testing.T) {
+	t.Parallel()
+	ask := func(header ...string) []byte {
+		c, _ := gin.CreateTestContext(httptest.NewRecorder())
+		c.Request = httptest.NewRequest(http.MethodPost, "/v1/chat/completions", nil)
+		for i := 0; i+1 < len(header); i += 2 {
+			c.Request.Header.Set(header[i], header[i+1])
+		}
+		return asks(c)
+	}
+	before := seal.Label("POST", "/v1/chat/completions", "", "", "", "", "", "", "", string(make([]byte, sha256.Size)))
+	if !bytes.Equal(ask(), before) {
+		t.Errorf("%q, and before it was %q", ask(), before)
+	}
+	if bytes.Equal(ask(signature.Header, signature.HeaderJWS), before) {
+		t.Error("an answer without a signature is given to who wants one")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -32,9 +33,10 @@ const (
 
 const (
 	maxBody    = 1 << 20
-	perMinute  = 30     // checks of one source
-	perSecond  = 20     // of all
-	maxSources = 10_000 // that are remembered at a time
+	maxHeld    = 16 << 20 // of all bodies at one time
+	perMinute  = 30       // checks of one source
+	perSecond  = 20       // of all
+	maxSources = 10_000   // that are remembered at a time
 
 	formType = "application/x-www-form-urlencoded"
 )
@@ -55,8 +57,9 @@ const (
 // Deps are what a page works with.
 type Deps struct {
 	// Keys returns the public keys of the installation.
-	Keys   func() ([]signature.Key, error)
-	Bodies *inflight.Limiter
+	Keys func() ([]signature.Key, error)
+	// Published returns the same, written out.
+	Published func() ([]byte, error)
 	// Fail answers with an error.
 	Fail func(c *gin.Context, err error)
 }
@@ -65,8 +68,9 @@ type Deps struct {
 var files embed.FS
 
 type page struct {
-	deps Deps
-	html *template.Template
+	deps   Deps
+	html   *template.Template
+	bodies *inflight.Limiter // of its own: strangers take nothing from those who pay
 
 	all     *rate.Limiter
 	mu      sync.Mutex // guards sources
@@ -79,7 +83,7 @@ func Register(deps Deps, r gin.IRouter) error {
 	if err != nil {
 		return err
 	}
-	p := &page{deps: deps, html: html, all: rate.NewLimiter(perSecond, 2*perSecond), sources: map[string]*rate.Limiter{}}
+	p := &page{deps: deps, html: html, bodies: inflight.New(inflight.Config{All: maxHeld, PerTenant: maxHeld, PerCaller: 2 * maxBody}), all: rate.NewLimiter(perSecond, 2*perSecond), sources: map[string]*rate.Limiter{}}
 	r.GET(Path, func(c *gin.Context) { p.show(c, http.StatusOK, "") })
 	r.POST(Path, p.check)
 	r.GET(KeysPath, p.keys)
@@ -90,15 +94,18 @@ func Register(deps Deps, r gin.IRouter) error {
 type question struct {
 	Text      string `json:"text"`
 	Signature string `json:"signature"`
+
+	asSent string // of a form: its text with the line breaks that it came with
 }
 
 func (p *page) check(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
-	if wait := p.wait(c.ClientIP(), time.Now()); wait > 0 {
-		p.deps.Fail(c, fault.New(fault.CodeRateLimited, fault.Say("verifypage.checks"), perMinute).WithRetryAfter(wait))
+	if err := p.wait(sourceOf(c.ClientIP()), time.Now()); err != nil {
+		inflight.HangUp(c.Writer)
+		p.deps.Fail(c, err)
 		return
 	}
-	body, release, err := p.deps.Bodies.Body(c.Writer, c.Request, inflight.Caller{ID: c.ClientIP()}, maxBody)
+	body, release, err := p.bodies.Body(c.Writer, c.Request, inflight.Caller{ID: sourceOf(c.ClientIP())}, maxBody)
 	defer release()
 	if err != nil {
 		p.deps.Fail(c, err)
@@ -123,20 +130,21 @@ func (p *page) check(c *gin.Context) {
 	c.JSON(http.StatusOK, map[string]Verdict{"verdict": v})
 }
 
-// parse reads a question. Forms bring every line break as two characters, of which answers have the second one.
+// parse reads a question. Forms bring every line break as two characters, of which most answers have the second one only.
 func parse(body []byte, form bool) (question, error) {
 	if !form {
 		q, err := strictjson.Decode[question](body)
-		if err != nil {
+		if err != nil || q.Text == "" || q.Signature == "" {
 			return question{}, fault.New(fault.CodeInvalidValue, "body", fault.Say("verifypage.members")).WithParam("body")
 		}
 		return q, nil
 	}
 	values, err := url.ParseQuery(string(body))
-	if err != nil {
+	text := values.Get("text")
+	if err != nil || text == "" || values.Get("signature") == "" {
 		return question{}, fault.New(fault.CodeInvalidValue, "body", fault.Say("verifypage.members")).WithParam("body")
 	}
-	return question{strings.ReplaceAll(values.Get("text"), "\r\n", "\n"), values.Get("signature")}, nil
+	return question{strings.ReplaceAll(text, "\r\n", "\n"), values.Get("signature"), text}, nil
 }
 
 func judge(q question, keys []signature.Key) Verdict {
@@ -150,15 +158,15 @@ func judge(q question, keys []signature.Key) Verdict {
 		return RevokedKey
 	case err != nil:
 		return Malformed
-	case x.MatchesText(q.Text) < 0:
+	case x.MatchesText(q.Text) < 0 && x.MatchesText(q.asSent) < 0:
 		return OtherAnswer
 	default:
 		return Authentic
 	}
 }
 
-// wait counts a check, or returns how long its source has to wait for the next.
-func (p *page) wait(source string, now time.Time) time.Duration {
+// wait counts a check of a source, or refuses it until later.
+func (p *page) wait(source string, now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of := p.sources[source]
@@ -170,12 +178,25 @@ func (p *page) wait(source string, now time.Time) time.Duration {
 		p.sources[source] = of
 	}
 	if !of.AllowN(now, 1) {
-		return time.Minute / perMinute
+		return fault.New(fault.CodeRateLimited, fault.Say("verifypage.checks"), perMinute).WithRetryAfter(time.Minute / perMinute)
 	}
 	if !p.all.AllowN(now, 1) {
-		return time.Second
+		return fault.New(fault.CodeOverloaded).WithRetryAfter(time.Second)
 	}
-	return 0
+	return nil
+}
+
+// sourceOf is what the checks of an address count for: the network of 64 bits that one customer has, where it is of the sixth version.
+func sourceOf(address string) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil || ip.Unmap().Is4() {
+		return address
+	}
+	network, err := ip.Prefix(64)
+	if err != nil {
+		return address
+	}
+	return network.String()
 }
 
 func (p *page) show(c *gin.Context, status int, v Verdict) {
@@ -190,14 +211,9 @@ func (p *page) show(c *gin.Context, status int, v Verdict) {
 }
 
 func (p *page) keys(c *gin.Context) {
-	keys, err := p.deps.Keys()
+	raw, err := p.deps.Published()
 	if err != nil {
 		p.deps.Fail(c, err)
-		return
-	}
-	raw, err := signature.MarshalKeys(keys)
-	if err != nil {
-		p.deps.Fail(c, fault.Wrap(err, fault.CodeInternal))
 		return
 	}
 	c.Header("Cache-Control", "public, max-age=60")

@@ -41,13 +41,14 @@ func checkAnswer(f io.Reader, o options) (outcome, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.keys, err)
 	}
-	answers, text, whole := signature.FromBody(body)
-	if o.signature != "" {
+	kept, whole := signature.ParseBody(body)
+	text := kept.Signature
+	if o.signature != "" { // then the file is the text itself, whatever it looks like
 		given, err := os.ReadFile(o.signature)
 		if err != nil {
 			return nil, err
 		}
-		text = string(given)
+		text, whole = string(given), false
 	}
 	if text == "" {
 		return nil, errors.New("the file has no signature in it; give it with --signature FILE / 文件中没有签名，请用 --signature 给出")
@@ -58,7 +59,7 @@ func checkAnswer(f io.Reader, o options) (outcome, error) {
 	if err == nil || errors.Is(err, signature.ErrRevoked) {
 		r.Statement = &x
 	}
-	if err == nil && !(whole && x.Matches(answers) || !whole && x.MatchesText(string(body)) >= 0) {
+	if err == nil && !(whole && x.MatchesBody(kept) || !whole && x.MatchesText(string(body)) >= 0) {
 		err = signature.ErrOtherAnswer
 	}
 	if err != nil {
@@ -92,7 +93,7 @@ func (r answerResult) text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	if r.OK {
-		line("OK: this is the answer that was signed, byte for byte\n通过：这正是签名时的回答，逐字节一致")
+		line("OK: these are the texts and calls that were signed, byte for byte\n通过：这正是签名时的文字与调用，逐字节一致")
 	} else {
 		line("FAILED: %s\n未通过：%s", r.Reason, r.chinese)
 	}
@@ -102,6 +103,11 @@ func (r answerResult) text() string {
 		line("request / 请求: %s", clean(x.Request))
 		line("receipt / 回执: %s", clean(x.Receipt))
 		line("model / 模型: %s %s %s", clean(x.Model.Name), clean(x.Model.Version), clean(x.Model.Digest))
+	}
+	if r.OK {
+		for _, a := range r.Statement.Answers {
+			line("ended / 结束原因: %s", clean(a.Finish))
+		}
 	}
 	line("key / 公钥: %s", clean(r.Key))
 	return b.String()

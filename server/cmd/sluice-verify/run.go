@@ -78,18 +78,19 @@ func parse(args []string) (o options, err error) {
 		return o, fmt.Errorf("want one bundle or proof, got %d; see --help / 需要一个证据包或证明", flags.NArg())
 	}
 	o.file = flags.Arg(0)
+	if o.keys != "" && (given(flags, "key") || given(flags, "key-file") || o.witnesses != "") {
+		return o, errors.New("--keys is for signed answers; leave --key, --key-file and --witness out / --keys 用于已签名的回答，不得同时给出其他公钥")
+	}
 	if o.signature != "" && o.keys == "" {
 		return o, errors.New("--signature needs --keys / --signature 须与 --keys 一同给出")
 	}
-	given := false
-	flags.Visit(func(f *flag.Flag) { given = given || f.Name == "key" })
 	if *keyFile == "" {
-		if given && strings.TrimSpace(o.key) == "" { // an unset variable in a script must not mean: trust the file
+		if given(flags, "key") && strings.TrimSpace(o.key) == "" { // an unset variable in a script must not mean: trust the file
 			return o, errors.New("--key is empty; leave it out to use the key inside the file / --key 为空")
 		}
 		return o, nil
 	}
-	if given {
+	if given(flags, "key") {
 		return o, errors.New("give --key or --key-file, not both / --key 与 --key-file 只能给出一个")
 	}
 	b, err := os.ReadFile(*keyFile)
@@ -100,6 +101,12 @@ func parse(args []string) (o options, err error) {
 		return o, fmt.Errorf("%s holds no key / 文件中没有公钥", *keyFile)
 	}
 	return o, nil
+}
+
+// given reports whether the command line has a flag.
+func given(flags *flag.FlagSet, name string) (yes bool) {
+	flags.Visit(func(f *flag.Flag) { yes = yes || f.Name == name })
+	return yes
 }
 
 // run checks one bundle or proof and returns the exit code.

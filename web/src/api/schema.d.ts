@@ -2701,7 +2701,7 @@ export interface paths {
         put?: never;
         /**
          * Have another key sign the results of a tenant
-         * @description The private half of the one before is destroyed; what it has signed stays valid. Every replica signs with the new one within two seconds.
+         * @description The private half of the one before is destroyed; what it has signed stays valid. Answers that begin two seconds later are signed with the new one on every replica. 404 for a tenant that there is not, 409 `conflict` if another rotation came first.
          */
         post: operations["rotateSigningKey"];
         delete?: never;
