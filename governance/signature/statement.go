@@ -110,7 +110,6 @@ func (d *Digester) Reasoning(alternative int, piece string) {
 	d.add(&d.of[alternative].reasoning, piece)
 }
 
-// Refusal adds a piece to the refusal.
 // Refusal adds a piece to its refusal.
 func (d *Digester) Refusal(alternative int, piece string) { d.add(&d.of[alternative].refusal, piece) }
 
