@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/internal/testmodel"
+	"github.com/sluice-project/sluice/internal/testnode"
 	"github.com/sluice-project/sluice/internal/testpython"
 	"github.com/sluice-project/sluice/server/config"
 )
@@ -144,11 +145,11 @@ func TestExamplesOfTheGuides(t *testing.T) {
 }
 
 // drive runs a script of an application against the server, and verifies the audit log after it.
-func (in *installation) drive(python, script string, env ...string) {
+func (in *installation) drive(interpreter, script string, env ...string) {
 	in.t.Helper()
 	ctx, cancel := context.WithTimeout(in.t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, python, script)
+	cmd := exec.CommandContext(ctx, interpreter, script)
 	cmd.Env = append(os.Environ(), append(env, "BASE_URL="+in.started.BaseURL, "API_KEY="+in.started.Welcome.APIKey.Reveal(), "no_proxy=127.0.0.1")...)
 	out, err := cmd.CombinedOutput()
 	in.t.Logf("%s", out)
@@ -177,6 +178,37 @@ func TestAnthropicSDK(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestJavaScriptSDKs drives the dialects of OpenAI and of Anthropic through the official SDKs for JavaScript, on a server of their own each. The model is
+// scripted and told nothing that is masked, and a stream that its reader leaves is not generated to its end.
+func TestJavaScriptSDKs(t *testing.T) {
+	for sdk, script := range map[string]string{"openai-6": "check_openai.mjs", "openai-7": "check_openai.mjs", "anthropic-1": "check_anthropic.mjs"} {
+		t.Run(sdk, func(t *testing.T) {
+			t.Parallel()
+			node, program := testnode.Script(t, sdk, "node", "testdata/sdk/"+script)
+			in := start(t, setup{plan: leisurely, remote: "[{id: scripted, tools: true, formats: true, sampling: true, logprobs: true, dialect: vllm}, {id: scripted-embed, embed_dim: 32}]"})
+			dead, spent := in.newKey("dead"), in.newKey("spent")
+			in.admin(http.MethodPost, "/keys/"+dead.id+"/revoke", nil, new(any))
+			in.admin(http.MethodPut, "/budgets", map[string]any{"key": spent.id, "period": "day", "limit_nano": 0}, new(any))
+			narrow := in.issueKey(map[string]any{"name": "narrow", "scopes": []string{"embed"}})
+			hurried := in.issueKey(map[string]any{"name": "hurried", "limits": map[string]any{"requests_per_minute": 1, "tokens_per_minute": 100_000, "concurrent": 4}})
+			in.drive(node, program, "MODEL=scripted", "EMBED_MODEL=scripted-embed", "DEAD_KEY="+dead.secret, "SPENT_KEY="+spent.secret, "NARROW_KEY="+narrow.secret, "HURRIED_KEY="+hurried.secret)
+			in.heardNothingOf("13800138000")
+			eventually(t, "the generation ends whose reader left", func() bool { return in.scripted.Aborted() > 0 })
+		})
+	}
+}
+
+// leisurely is obliging, and falls silent after two words where it is asked to be slow.
+func leisurely(n int, req *engine.Request) enginetest.Plan {
+	if len(req.Messages) == 0 || !strings.HasPrefix(req.Messages[len(req.Messages)-1].Content, "Slowly") {
+		return obliging(n, req)
+	}
+	step := make(chan struct{}, 2)
+	step <- struct{}{}
+	step <- struct{}{}
+	return enginetest.Plan{Texts: []string{"one two three four five six"}, Step: step}
 }
 
 // obliging answers with what a request asks for: an object for a format, a call of every tool with the last word of the question, a

@@ -4,18 +4,14 @@ package testpython
 
 import (
 	"context"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 
+	"github.com/sluice-project/sluice/internal/testcache"
 	"github.com/sluice-project/sluice/internal/testmodel"
 )
 
@@ -53,11 +49,11 @@ func Environment(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the pinned versions: %w", err)
 	}
-	cache, err := os.UserCacheDir()
+	root, err := testcache.Root("python")
 	if err != nil {
-		return "", fmt.Errorf("find the cache directory: %w", err)
+		return "", err
 	}
-	return environment(ctx, filepath.Join(cache, "sluice", "python"), "python3", name, wanted)
+	return environment(ctx, root, "python3", name, wanted)
 }
 
 // environment makes an environment below root. Other pins, and another Python, get one of their own.
@@ -66,60 +62,25 @@ func environment(ctx context.Context, root, base, name string, wanted []byte) (s
 	if err != nil {
 		return "", fmt.Errorf("start %s: %w", base, err)
 	}
-	sum := sha256.Sum256(append(about, wanted...))
-	dir := filepath.Join(root, name+"-"+hex.EncodeToString(sum[:6]))
-	if err := os.MkdirAll(root, 0o750); err != nil {
-		return "", fmt.Errorf("make the cache directory: %w", err)
-	}
-	unlock, err := lock(dir + ".lock")
+	dir, err := testcache.Folder(root, name, append(about, wanted...), func(dir string) error { return install(ctx, base, dir, name, wanted) })
 	if err != nil {
 		return "", err
 	}
-	defer unlock()
-	python, ready := filepath.Join(dir, "bin", "python"), filepath.Join(dir, "ready")
-	if _, err := os.Stat(ready); err == nil {
-		return python, nil
-	}
-	// What a process that was killed has left is begun anew.
-	if err := run(ctx, base, "-m", "venv", "--clear", dir); err != nil {
-		return "", fmt.Errorf("make a virtual environment (Debian: apt-get install python3-venv): %w", err)
+	return filepath.Join(dir, "bin", "python"), nil
+}
+
+// install makes an environment. What a process that was killed has left there is begun anew.
+func install(ctx context.Context, base, dir, name string, wanted []byte) error {
+	if err := testcache.Run(ctx, base, "-m", "venv", "--clear", dir); err != nil {
+		return fmt.Errorf("make a virtual environment (Debian: apt-get install python3-venv): %w", err)
 	}
 	list := filepath.Join(dir, "requirements.txt")
 	if err := os.WriteFile(list, wanted, 0o600); err != nil {
-		return "", fmt.Errorf("write the pinned versions: %w", err)
+		return fmt.Errorf("write the pinned versions: %w", err)
 	}
-	if err := run(ctx, python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--retries", "1", "--only-binary", ":all:", "-r", list); err != nil {
-		return "", fmt.Errorf("install %s: %w", name, err)
+	pip := []string{"-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--retries", "1", "--only-binary", ":all:", "-r", list}
+	if err := testcache.Run(ctx, filepath.Join(dir, "bin", "python"), pip...); err != nil {
+		return fmt.Errorf("install %s: %w", name, err)
 	}
-	if err := os.WriteFile(ready, nil, 0o600); err != nil {
-		return "", fmt.Errorf("mark the environment: %w", err)
-	}
-	return python, nil
-}
-
-// lock waits until no other process has the file locked.
-func lock(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the lock: %w", err)
-	}
-	for {
-		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX); !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
-	}
-	return func() { _ = f.Close() }, nil // closing unlocks
-}
-
-// run runs a command and returns the last of what it said if it fails.
-func run(ctx context.Context, name string, args ...string) error {
-	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
-	if err == nil {
-		return nil
-	}
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	return fmt.Errorf("%w: %s", err, lines[len(lines)-1])
+	return nil
 }

@@ -1,0 +1,87 @@
+// Package testnode makes the Node packages that tests use: a folder for each set of pinned packages, in the user's cache directory, so that what a
+// developer has installed changes nothing.
+package testnode
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/sluice-project/sluice/internal/testcache"
+	"github.com/sluice-project/sluice/internal/testmodel"
+)
+
+// pins are the lists of exact versions, with the digests of what is downloaded.
+//
+//go:embed packages/*/*.json
+var pins embed.FS
+
+// Script returns the interpreter, and a copy of the script (a module, or TypeScript's subset of it) that finds the packages of packages/NAME. Where they
+// are not there and cannot be fetched, the test is skipped; it fails if SLUICE_REQUIRE has "node", or the part that the test is about.
+func Script(t testing.TB, name, part, script string) (node, copied string) {
+	t.Helper()
+	root, err := testcache.Root("node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := packages(t.Context(), root, "npm", name)
+	switch {
+	case err == nil:
+	case testmodel.Required("node") || testmodel.Required(part):
+		t.Fatalf("the Node packages %s are required (SLUICE_REQUIRE): %v", name, err)
+	default:
+		t.Skipf("the Node packages %s are not there and cannot be fetched, so this test is skipped; install npm (Node 20) and connect to a package index once: %v", name, err)
+	}
+	text, err := os.ReadFile(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Modules are looked for beside the file that asks for them.
+	place := t.TempDir()
+	copied = filepath.Join(place, filepath.Base(script))
+	if err := os.WriteFile(copied, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(dir, "node_modules"), filepath.Join(place, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	return "node", copied
+}
+
+// packages returns the folder with the packages of packages/NAME, and makes it if it is not there yet. Other pins, and another Node, get one of their own.
+func packages(ctx context.Context, root, npm, name string) (string, error) {
+	about, err := exec.CommandContext(ctx, npm, "version", "--json").Output()
+	if err != nil {
+		return "", fmt.Errorf("start %s: %w", npm, err)
+	}
+	files := map[string][]byte{}
+	for _, f := range []string{"package.json", "package-lock.json"} {
+		if files[f], err = pins.ReadFile("packages/" + name + "/" + f); err != nil {
+			return "", fmt.Errorf("read the pinned versions: %w", err)
+		}
+		about = append(about, files[f]...)
+	}
+	return testcache.Folder(root, name, about, func(dir string) error { return install(ctx, npm, dir, name, files) })
+}
+
+// install fetches the packages: exactly those of the lock, no script of which runs.
+func install(ctx context.Context, npm, dir, name string, files map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("make the folder: %w", err)
+	}
+	for f, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, f), text, 0o600); err != nil {
+			return fmt.Errorf("write the pinned versions: %w", err)
+		}
+	}
+	// One of the packages asks for a newer Node than Debian has, and works with this one.
+	args := []string{"--prefix", dir, "ci", "--ignore-scripts", "--engine-strict=false", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1"}
+	if err := testcache.Run(ctx, npm, args...); err != nil {
+		return fmt.Errorf("install %s: %w", name, err)
+	}
+	return nil
+}
