@@ -200,6 +200,23 @@ func TestJavaScriptSDKs(t *testing.T) {
 	}
 }
 
+// TestFrameworks drives what applications are built with, on top of the SDKs, against the scripted model, which is told nothing that is masked. It installs
+// many packages, so it belongs to the long form.
+func TestFrameworks(t *testing.T) {
+	if os.Getenv("SLUICE_TEST_LONG") == "" {
+		t.Skip("set SLUICE_TEST_LONG to drive LangChain and LlamaIndex")
+	}
+	for _, framework := range []string{"langchain", "llamaindex"} {
+		t.Run(framework, func(t *testing.T) {
+			t.Parallel()
+			python := testpython.Python(t, framework, "python")
+			in := start(t, setup{plan: obliging, remote: "[{id: scripted, tools: true, formats: true, sampling: true, logprobs: true, context_tokens: 4096, dialect: vllm}, {id: scripted-embed, embed_dim: 32}]"})
+			in.drive(python, "testdata/sdk/check_"+framework+".py", "MODEL=scripted", "EMBED_MODEL=scripted-embed", "LANGSMITH_TRACING=false")
+			in.heardNothingOf("13800138000")
+		})
+	}
+}
+
 // leisurely is obliging, and falls silent after two words where it is asked to be slow.
 func leisurely(n int, req *engine.Request) enginetest.Plan {
 	if len(req.Messages) == 0 || !strings.HasPrefix(req.Messages[len(req.Messages)-1].Content, "Slowly") {

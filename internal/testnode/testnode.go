@@ -43,7 +43,7 @@ func Script(t testing.TB, name, part, script string) (node, copied string) {
 	// Modules are looked for beside the file that asks for them.
 	place := t.TempDir()
 	copied = filepath.Join(place, filepath.Base(script))
-	if err := os.WriteFile(copied, text, 0o600); err != nil {
+	if err := os.WriteFile(copied, text, 0o600); err != nil { //nolint:gosec // below a folder of the test's
 		t.Fatal(err)
 	}
 	if err := os.Symlink(filepath.Join(dir, "node_modules"), filepath.Join(place, "node_modules")); err != nil {
