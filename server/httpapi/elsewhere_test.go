@@ -76,6 +76,11 @@ func TestRefusalsOfPaths(t *testing.T) {
 		{dialectCohere, http.MethodPost, "/v1/chat", 404, fault.CodeNotOffered, ""},
 		{dialectOpenInference, http.MethodGet, "/v2/nothing", 404, fault.CodeNotFound, ""},
 		{dialectOpenInference, http.MethodPost, "/v2/health/live", 405, fault.CodeMethodNotAllowed, "GET"},
+		{dialectOpenInference, http.MethodGet, "/v2/models/embed/infer", 405, fault.CodeMethodNotAllowed, "POST"},
+		{dialectOpenInference, http.MethodPost, "/v2/models/embed/ready", 405, fault.CodeMethodNotAllowed, "GET"},
+		{dialectOpenAI, http.MethodPost, "/v1/models", 405, fault.CodeMethodNotAllowed, "GET"},
+		{dialectOpenAI, http.MethodPut, "/v1/files/file-1", 405, fault.CodeMethodNotAllowed, "GET, DELETE"},
+		{dialectAnthropic, http.MethodDelete, "/v1/messages/count_tokens", 405, fault.CodeMethodNotAllowed, "POST"},
 		{dialectOpenInference, http.MethodPost, "/v2/repository/index", 404, fault.CodeNotOffered, ""},
 	} {
 		sentence := ""
