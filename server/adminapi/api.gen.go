@@ -1611,7 +1611,10 @@ type CreatedKey struct {
 
 	// Curl A line to try the key with, which takes the secret from the environment as $SLUICE_API_KEY
 	Curl string `json:"curl"`
-	Key  Key    `json:"key"`
+
+	// FirstCalls Programs that ask once, in every dialect for which there is a model that the key may ask
+	FirstCalls []FirstCall `json:"first_calls"`
+	Key        Key         `json:"key"`
 
 	// Python The same with the OpenAI library for Python
 	Python string `json:"python"`
@@ -2049,6 +2052,18 @@ type Finding struct {
 
 	// Restored Only in replies: how often values that the engine has as tokens were put back for the caller; absent if never
 	Restored *int `json:"restored,omitempty"`
+}
+
+// FirstCall defines model for FirstCall.
+type FirstCall struct {
+	// Dialect openai, anthropic, ollama, cohere or open_inference
+	Dialect string `json:"dialect"`
+
+	// Language The usual ending of its files: sh (a line for a shell, with curl), py, go, ts or java
+	Language string `json:"language"`
+
+	// Text The whole program. It takes the secret from the environment as SLUICE_API_KEY
+	Text string `json:"text"`
 }
 
 // FormerSecret The secret before the last rotation, while it is still accepted

@@ -153,7 +153,12 @@ func (s *Server) CreateKey(c *gin.Context) {
 // withSecret shows a key with its secret, this once, and how to use it.
 func (s *Server) withSecret(c *gin.Context, k identity.Key, secret string) CreatedKey {
 	out := CreatedKey{Key: s.keyView(k), Secret: secret, BaseUrl: s.deps.BaseURL(c.Request)}
-	out.Curl, out.Python = examples(out.BaseUrl, s.exampleModel(c, k.Project))
+	model := s.exampleModel(c, k.Project, gateway.ActionChat)
+	if model == "" {
+		model = "MODEL"
+	}
+	out.Curl, out.Python = examples(out.BaseUrl, model)
+	out.FirstCalls = s.firstCalls(c, out.BaseUrl, k.Project)
 	return out
 }
 
@@ -194,18 +199,18 @@ func (s *Server) RetireSecret(c *gin.Context, id IdPath, _ RetireSecretParams) {
 	s.reply(c, http.StatusOK, s.keyView(k), err)
 }
 
-// exampleModel names a model that a key of the project may ask.
-func (s *Server) exampleModel(c *gin.Context, project string) string {
+// exampleModel names a model that a key of the project may ask for that; "" if there is none.
+func (s *Server) exampleModel(c *gin.Context, project string, action gateway.Action) string {
 	var names []string
 	for _, m := range s.deps.Router.Models() {
-		if m.Err == nil && gateway.ActionChat.Can(m.Info) {
+		if m.Err == nil && action.Can(m.Info) {
 			names = append(names, m.Name)
 		}
 	}
 	if allowed := s.deps.Guard.Models(c.Request.Context(), tenantOf(c), project, names); len(allowed) > 0 {
 		return allowed[0]
 	}
-	return "MODEL"
+	return ""
 }
 
 // examples shows how to use a key. The secret stands in the environment: a line that holds it ends up in histories.

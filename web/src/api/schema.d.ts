@@ -3625,6 +3625,16 @@ export interface components {
             curl: string;
             /** @description The same with the OpenAI library for Python */
             python: string;
+            /** @description Programs that ask once, in every dialect for which there is a model that the key may ask */
+            first_calls: components["schemas"]["FirstCall"][];
+        };
+        FirstCall: {
+            /** @description openai, anthropic, ollama, cohere or open_inference */
+            dialect: string;
+            /** @description The usual ending of its files: sh (a line for a shell, with curl), py, go, ts or java */
+            language: string;
+            /** @description The whole program. It takes the secret from the environment as SLUICE_API_KEY */
+            text: string;
         };
         KeyPage: {
             items: components["schemas"]["Key"][];

@@ -1,5 +1,6 @@
 import { useMutation } from '@tanstack/react-query';
-import { Alert, Button, Flex, Form, Modal, Typography } from 'antd';
+import { Alert, Button, Flex, Form, Modal, Select, Typography } from 'antd';
+import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
@@ -44,6 +45,7 @@ export function SecretOnce({ title, note, created, onClose }: { title: string; n
         <Snippet title={t('keys.baseUrl')} text={created.base_url} />
         <Snippet title={t('keys.tryCurl')} text={created.curl.replaceAll('$SLUICE_API_KEY', created.secret)} />
         <Snippet title={t('keys.tryPython')} text={withSecret(created)} />
+        <FirstCalls calls={created.first_calls} />
       </Flex>
     </Modal>
   );
@@ -52,6 +54,29 @@ export function SecretOnce({ title, note, created, onClose }: { title: string; n
 /** The Python example takes the secret from the environment; here it stands in it, ready to run. */
 function withSecret(created: Schema['CreatedKey']): string {
   return created.python.replace('import os\n', '').replace('os.environ["SLUICE_API_KEY"]', JSON.stringify(created.secret));
+}
+
+// Names that are the same in every language of the console.
+const dialects: Record<string, string> = { openai: 'OpenAI', anthropic: 'Anthropic', ollama: 'Ollama', cohere: 'Cohere', open_inference: 'Open Inference Protocol' };
+const languages: Record<string, string> = { sh: 'curl', py: 'Python', go: 'Go', ts: 'TypeScript', java: 'Java' };
+
+/** A program to copy, in the dialect and the language of one's choice. */
+function FirstCalls({ calls }: { calls: Schema['FirstCall'][] }) {
+  const { t } = useTranslation();
+  const [chosen, choose] = useState(0);
+  const call = calls[chosen];
+  if (!call) return null;
+  const title = (c: Schema['FirstCall']) => `${dialects[c.dialect] ?? c.dialect} · ${languages[c.language] ?? c.language}`;
+  return (
+    <Flex vertical gap={4}>
+      <Flex gap={8} align="center" wrap>
+        <Typography.Text strong>{t('keys.firstCalls')}</Typography.Text>
+        <Select value={chosen} onChange={choose} options={calls.map((c, i) => ({ value: i, label: title(c) }))} aria-label={t('keys.firstCalls')} style={{ minWidth: 260 }} />
+      </Flex>
+      <Typography.Text type="secondary">{t('keys.firstCallsHelp')}</Typography.Text>
+      <Snippet title={title(call)} text={call.text} />
+    </Flex>
+  );
 }
 
 function Snippet({ title, text }: { title: string; text: string }) {

@@ -23,6 +23,10 @@ const created: Schema['CreatedKey'] = {
   key: key({}), secret, base_url: defaults.base_url,
   curl: 'curl https://ai.example/v1/chat/completions -H "Authorization: Bearer $SLUICE_API_KEY"',
   python: 'import os\nfrom openai import OpenAI\n\nclient = OpenAI(base_url="https://ai.example/v1", api_key=os.environ["SLUICE_API_KEY"])\n',
+  first_calls: [
+    { dialect: 'openai', language: 'ts', text: 'import OpenAI from "openai";' },
+    { dialect: 'anthropic', language: 'java', text: 'public class FirstCall {}' },
+  ],
 };
 const admin = { permissions: ['keys.read', 'keys.write', 'keys.own'] };
 const developer = { permissions: ['keys.own'], labels: ['public', 'hr'] };
@@ -70,6 +74,10 @@ describe('API keys', () => {
     within(dialog).getByText(`curl https://ai.example/v1/chat/completions -H "Authorization: Bearer ${secret}"`);
     expect(dialog.textContent).toContain(`api_key="${secret}"`);
     expect(dialog.textContent).not.toContain('import os');
+    within(dialog).getByText('import OpenAI from "openai";');
+    fireEvent.mouseDown(within(dialog).getByRole('combobox', { name: 'In other languages and dialects' }));
+    fireEvent.click(await screen.findByText('Anthropic · Java'));
+    within(dialog).getByText('public class FirstCall {}');
     expect(sent.find((s) => s.method === 'POST')?.body).toEqual({ name: 'bot', label_mode: 'policy', limits: { requests_per_minute: 0, tokens_per_minute: 0, concurrent: 3 } });
     await press('I have stored it');
     await waitFor(() => expect(document.body.textContent).not.toContain(secret));
