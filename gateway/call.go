@@ -38,6 +38,8 @@ const (
 	ActionBatch       Action = "batches.create"
 	ActionReadBatches Action = "batches.read"
 	ActionCancelBatch Action = "batches.cancel"
+	ActionReadResults Action = "batches.results"
+	ActionDeleteBatch Action = "batches.delete"
 
 	ActionReadResponse   Action = "responses.read"
 	ActionDeleteResponse Action = "responses.delete"

@@ -72,7 +72,7 @@ func (a Action) Can(m engine.Model) bool {
 	case ActionRerank, ActionScore:
 		f = capability.Rerank
 	case ActionSearch, ActionPassage, ActionModels,
-		ActionStoreFile, ActionReadFiles, ActionReadContent, ActionDeleteFile, ActionBatch, ActionReadBatches, ActionCancelBatch,
+		ActionStoreFile, ActionReadFiles, ActionReadContent, ActionDeleteFile, ActionBatch, ActionReadBatches, ActionCancelBatch, ActionReadResults, ActionDeleteBatch,
 		ActionReadResponse, ActionDeleteResponse:
 		return false
 	}
@@ -125,7 +125,7 @@ func purpose(a Action) fault.Phrase {
 	case ActionScore:
 		return fault.Say("gateway.scores")
 	case ActionChat, ActionCount, ActionSearch, ActionPassage, ActionIngest, ActionModels,
-		ActionStoreFile, ActionReadFiles, ActionReadContent, ActionDeleteFile, ActionBatch, ActionReadBatches, ActionCancelBatch,
+		ActionStoreFile, ActionReadFiles, ActionReadContent, ActionDeleteFile, ActionBatch, ActionReadBatches, ActionCancelBatch, ActionReadResults, ActionDeleteBatch,
 		ActionReadResponse, ActionDeleteResponse:
 	}
 	return fault.Say("gateway.chat")

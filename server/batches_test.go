@@ -186,6 +186,7 @@ func TestFilesAndBatches(t *testing.T) {
 	foreign := in.keyOf("bank", "foreign")
 	t.Run("files", func(t *testing.T) { in := in.in(t); in.testFiles(key, foreign) })
 	t.Run("batch", func(t *testing.T) { in := in.in(t); in.testBatch(key, foreign) })
+	t.Run("messages", func(t *testing.T) { in := in.in(t); in.testMessageBatch(key, foreign, gate, waiting) })
 	t.Run("lost rights", func(t *testing.T) { in := in.in(t); in.testBatchLostRights(gate, waiting) })
 	t.Run("endings", func(t *testing.T) { in := in.in(t); in.testBatchEndings(key, gate, waiting) })
 	if v := in.verify(); !v.Report.OK {

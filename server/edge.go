@@ -55,7 +55,7 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 	e.health.check, e.health.now = e.checks, time.Now
 	p.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg := p.cfg.HTTP
-	cfg.Version = version
+	cfg.Version, cfg.BaseURL = version, e.baseURL
 	api, err := httpapi.New(cfg, p.pipeline, p.log, p.reg)
 	if err != nil {
 		return nil, err

@@ -32,7 +32,12 @@ var openTo = map[string][]string{
 	"GET /v2/models/*id":   {"chat", "embed", "rerank", "admin-read"},
 	"POST /v2/models/*id":  {"embed"},
 
-	"/v1/messages/count_tokens":  {"chat"},
+	"/v1/messages/count_tokens":        {"chat"},
+	"/v1/messages/batches":             {"chat", "embed"},
+	"/v1/messages/batches/:id":         {"chat", "embed"},
+	"/v1/messages/batches/:id/cancel":  {"chat", "embed"},
+	"/v1/messages/batches/:id/results": {"chat", "embed"},
+
 	"/v1/responses":              {"chat"},
 	"/v1/responses/input_tokens": {"chat"},
 

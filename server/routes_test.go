@@ -156,6 +156,7 @@ var dataBodies = map[string]any{
 	"/v2/models/*id":             map[string]any{"inputs": []any{map[string]any{"name": "input", "datatype": "BYTES", "shape": []int{1}, "data": []string{"hello"}}}},
 
 	"/v1/responses/:id": nil, "/v1/files": nil, "/v1/files/:id": nil, "/v1/batches/:id/cancel": nil,
+	"/v1/messages/batches": map[string]any{"requests": []any{}}, "/v1/messages/batches/:id": nil, "/v1/messages/batches/:id/cancel": nil,
 	"/v1/batches": map[string]any{"input_file_id": "none", "endpoint": "/v1/embeddings", "completion_window": "24h"},
 }
 

@@ -33,6 +33,9 @@ func caller() identity.Principal {
 	return identity.Principal{Tenant: "acme", Project: "p", Kind: "key", ID: "k1"}
 }
 
+// mine are the batches of files of the caller.
+func mine() Scope { return Scope{files.OwnerOf(caller()), Endpoints()} }
+
 // world is a database, and what the lines of its batches are told.
 type world struct {
 	t      *testing.T
@@ -157,9 +160,14 @@ func (w *world) make(s *Service, input string) string {
 // until waits for a state of a batch.
 func (w *world) until(s *Service, id string, what string, ok func(Batch) bool) Batch {
 	w.t.Helper()
+	return w.untilIn(s, mine(), id, what, ok)
+}
+
+func (w *world) untilIn(s *Service, o Scope, id string, what string, ok func(Batch) bool) Batch {
+	w.t.Helper()
 	deadline := time.After(30 * time.Second)
 	for {
-		b, err := s.Get(w.t.Context(), files.OwnerOf(caller()), id)
+		b, err := s.Get(w.t.Context(), o, id)
 		if err == nil && ok(b) {
 			return b
 		}
@@ -260,14 +268,19 @@ func TestBatch(t *testing.T) {
 		if err := w.files.Delete(t.Context(), files.OwnerOf(caller()), input); err != nil {
 			t.Errorf("the input is still held: %v", err)
 		}
-		for _, o := range []files.Owner{{Tenant: "bank"}, {Tenant: "acme", Project: "q"}, {Tenant: "acme", Project: "p", Person: "ada"}} {
+		for _, o := range []Scope{
+			{files.Owner{Tenant: "bank"}, Endpoints()},
+			{files.Owner{Tenant: "acme", Project: "q"}, Endpoints()},
+			{files.Owner{Tenant: "acme", Project: "p", Person: "ada"}, Endpoints()},
+			{files.OwnerOf(caller()), []string{MessagesEndpoint}},
+		} {
 			if _, err := s.Get(t.Context(), o, b.ID); !fault.Is(err, fault.CodeNotFound) {
 				t.Errorf("%+v: %v", o, err)
 			}
 			if _, err := s.Cancel(t.Context(), o, b.ID); !fault.Is(err, fault.CodeNotFound) {
 				t.Errorf("%+v: %v", o, err)
 			}
-			if page, _, err := s.List(t.Context(), o, "", 10); err != nil || len(page) > 0 {
+			if page, _, err := s.List(t.Context(), o, Page{Limit: 10}); err != nil || len(page) > 0 {
 				t.Errorf("%+v: %+v, %v", o, page, err)
 			}
 		}
@@ -399,11 +412,11 @@ func TestCreateRefuses(t *testing.T) {
 func TestStrangeIDs(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
-		s, o := w.replica("a", Limits{}), files.OwnerOf(caller())
+		s, o := w.replica("a", Limits{}), mine()
 		for _, id := range []string{"\x00", "batch_\xff"} {
 			_, err := s.Get(t.Context(), o, id)
 			_, err2 := s.Cancel(t.Context(), o, id)
-			_, _, err3 := s.List(t.Context(), o, id, 1)
+			_, _, err3 := s.List(t.Context(), o, Page{After: id, Limit: 1})
 			_, err4 := s.Create(t.Context(), caller(), NewBatch{ID: NewID(), Endpoint: "/v1/embeddings", InputFile: id})
 			for _, err := range []error{err, err2, err3, err4} {
 				if !fault.Is(err, fault.CodeNotFound) {
@@ -433,11 +446,11 @@ func TestCancel(t *testing.T) {
 		<-reached
 		<-reached
 		w.until(s, id, "the first result", func(b Batch) bool { return b.Completed == 1 })
-		b, err := s.Cancel(t.Context(), files.OwnerOf(caller()), id)
+		b, err := s.Cancel(t.Context(), mine(), id)
 		if err != nil || b.State != Cancelling || b.CancellingAt.IsZero() {
 			t.Fatalf("%+v, %v", b, err)
 		}
-		if _, err := s.Cancel(t.Context(), files.OwnerOf(caller()), id); err != nil {
+		if _, err := s.Cancel(t.Context(), mine(), id); err != nil {
 			t.Errorf("a second time: %v", err)
 		}
 		close(let)
@@ -447,7 +460,7 @@ func TestCancel(t *testing.T) {
 		if len(good) != 3 || len(bad) != 447 || b.Completed != 3 || b.Failed != 447 || b.Total != 450 || bad["c450"].Error == nil || bad["c450"].Error.Code != "batch_cancelled" {
 			t.Errorf("%d and %d results: %+v", len(good), len(bad), b)
 		}
-		if _, err := s.Cancel(t.Context(), files.OwnerOf(caller()), id); err != nil {
+		if _, err := s.Cancel(t.Context(), mine(), id); err != nil {
 			t.Errorf("after its end: %v", err)
 		}
 	})
@@ -606,7 +619,7 @@ func TestStops(t *testing.T) {
 	s := w.replica("a", Limits{})
 	id := w.make(s, w.input(2))
 	x := w.begun(s, id)
-	if _, err := s.Cancel(t.Context(), files.Owner{Tenant: "bank"}, id); !fault.Is(err, fault.CodeNotFound) || x.halt.Err() != nil {
+	if _, err := s.Cancel(t.Context(), Scope{files.Owner{Tenant: "bank"}, Endpoints()}, id); !fault.Is(err, fault.CodeNotFound) || x.halt.Err() != nil {
 		t.Errorf("a foreign batch: %v, %v", err, x.halt.Err())
 	}
 	s.stopWork(id)
@@ -702,7 +715,7 @@ func TestTakeover(t *testing.T) {
 		if len(good) != 30 || string(good["c7"].Response.Body) != `{"echo":{"n":7}}` || w.asked[id+".7"] != 2 || w.asked[id+".8"] != 1 {
 			t.Errorf("%d results, line 7: %s, asked %v", len(good), good["c7"].Response.Body, w.asked)
 		}
-		if again, err := two.Get(t.Context(), files.OwnerOf(caller()), id); err != nil || again.Completed != 30 || again.State != Completed {
+		if again, err := two.Get(t.Context(), mine(), id); err != nil || again.Completed != 30 || again.State != Completed {
 			t.Errorf("%+v, %v", again, err)
 		}
 	})

@@ -26,7 +26,16 @@ type Batch struct {
 	Metadata                                                            map[string]string
 	Problems                                                            []Problem
 	Total, Completed, Failed                                            int64
+	Expired, Cancelled                                                  int64     // of the failed ones: those that were not asked
+	ResultsGone                                                         time.Time // when the files of an ended batch go; zero: never
 	Created, Expires, InProgressAt, FinalizingAt, CancellingAt, EndedAt time.Time
+}
+
+// Scope is which batches somebody means: those of an owner that ask one of the endpoints. All others are not there.
+type Scope struct {
+	files.Owner
+
+	Endpoints []string
 }
 
 // NewID returns the id of a batch that is to come.
@@ -36,7 +45,7 @@ func NewID() string { return "batch_" + strings.ReplaceAll(uuid.Must(uuid.NewV7(
 type NewBatch struct {
 	ID         string // of NewID
 	Endpoint   string // one of [Endpoints]
-	InputFile  string
+	InputFile  string // "" where the requests come in an [Input]
 	Metadata   map[string]string
 	OutputLife time.Duration // of the files of results; 0: they never expire
 	Source     string        // where it is asked
@@ -51,7 +60,7 @@ type sealedText struct {
 	OnBehalfOf string            `json:"on_behalf_of,omitempty"`
 }
 
-// Create makes a batch in the name of by, and holds its input. Errors: CodeNotFound for a file that is not the caller's; CodeInvalidValue for one of
+// Create makes a batch of a file in the name of by, and holds the file. Errors: CodeNotFound for a file that is not the caller's; CodeInvalidValue for one of
 // another purpose; CodeBatchesFull where the tenant has as many open batches as it may.
 func (s *Service) Create(ctx context.Context, by identity.Principal, n NewBatch) (Batch, error) {
 	if !slices.Contains(Endpoints(), n.Endpoint) {
@@ -61,7 +70,11 @@ func (s *Service) Create(ctx context.Context, by identity.Principal, n NewBatch)
 	if err != nil {
 		return Batch{}, err
 	}
-	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return s.insert(tx, &b, sealedText{n.Metadata, n.OnBehalfOf}) })
+	return s.create(ctx, b, n)
+}
+
+func (s *Service) create(ctx context.Context, b row, n NewBatch) (Batch, error) {
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return s.insert(tx, &b, sealedText{n.Metadata, n.OnBehalfOf}) })
 	if err != nil {
 		return Batch{}, database.Unavailable("make the batch", err)
 	}
@@ -110,7 +123,10 @@ func (b row) public(metadata map[string]string) (Batch, error) {
 	out := Batch{
 		ID: b.ID, Endpoint: b.Endpoint, State: b.State, InputFile: b.InputFile, OutputFile: b.OutputFile, ErrorFile: b.ErrorFile, Window: b.WindowText, Metadata: metadata,
 		Total: b.Total, Completed: b.Completed, Failed: b.Failed, Created: at(b.CreatedAt), Expires: at(b.ExpiresAt), InProgressAt: at(b.InProgressAt),
-		FinalizingAt: at(b.FinalizingAt), CancellingAt: at(b.CancellingAt), EndedAt: at(b.EndedAt),
+		FinalizingAt: at(b.FinalizingAt), CancellingAt: at(b.CancellingAt), EndedAt: at(b.EndedAt), Expired: b.LinesExpired, Cancelled: b.LinesCancelled,
+	}
+	if b.ended() && b.OutputLife > 0 {
+		out.ResultsGone = out.EndedAt.Add(time.Duration(b.OutputLife) * time.Second)
 	}
 	if err := json.Unmarshal([]byte(b.Problems), &out.Problems); err != nil {
 		return out, fmt.Errorf("read the problems of batch %s: %w", b.ID, err)
@@ -143,7 +159,7 @@ func (b row) openText(key seal.Key) (says sealedText, err error) {
 }
 
 // Get returns a batch. Error: CodeNotFound, also for a batch of somebody else.
-func (s *Service) Get(ctx context.Context, o files.Owner, id string) (out Batch, err error) {
+func (s *Service) Get(ctx context.Context, o Scope, id string) (out Batch, err error) {
 	err = database.Snapshot(ctx, s.db, func(tx *gorm.DB) error {
 		b, err := find(tx, o, id)
 		if err == nil {
@@ -154,23 +170,25 @@ func (s *Service) Get(ctx context.Context, o files.Owner, id string) (out Batch,
 	return out, database.Unavailable("read the batch", err)
 }
 
-// List returns a page of batches behind the id after, the newest first, and whether there are more. Error: CodeNotFound for an after that is none.
-func (s *Service) List(ctx context.Context, o files.Owner, after string, limit int) (page []Batch, more bool, err error) {
+// Page says which part of a list is wanted: behind the id After, or before the id Before, or, where both are "", the newest ones.
+type Page struct {
+	After, Before string
+	Limit         int
+}
+
+// List returns a page of batches, the newest first, and whether there are more in its direction. Error: CodeNotFound for an id that is none.
+func (s *Service) List(ctx context.Context, o Scope, p Page) (page []Batch, more bool, err error) {
 	err = database.Snapshot(ctx, s.db, func(tx *gorm.DB) error {
-		want := ofOwner(tx, o).Select(columns()).Order("created_at DESC, id DESC").Limit(limit + 1)
-		if after != "" {
-			last, err := find(tx, o, after)
-			if err != nil {
-				return err
-			}
-			want = want.Where("(created_at, id) < (?, ?)", last.CreatedAt, last.ID)
-		}
-		var rows []row
-		if err := want.Find(&rows).Error; err != nil {
+		page = nil
+		rows, err := listed(tx, o, p)
+		if err != nil {
 			return err
 		}
-		if more = len(rows) > limit; more {
-			rows = rows[:limit]
+		if more = len(rows) > p.Limit; more {
+			rows = rows[:p.Limit]
+		}
+		if p.Before != "" {
+			slices.Reverse(rows)
 		}
 		for _, b := range rows {
 			one, err := s.shown(tx, b)
@@ -184,11 +202,28 @@ func (s *Service) List(ctx context.Context, o files.Owner, after string, limit i
 	return page, more, database.Unavailable("list batches", err)
 }
 
+// listed returns the rows of a page, the nearest to its id first, and one more.
+func listed(tx *gorm.DB, o Scope, p Page) (rows []row, err error) {
+	from, order, than := p.After, "created_at DESC, id DESC", "<"
+	if p.Before != "" {
+		from, order, than = p.Before, "created_at, id", ">"
+	}
+	want := within(tx, o).Select(columns()).Order(order).Limit(p.Limit + 1)
+	if from != "" {
+		at, err := find(tx, o, from)
+		if err != nil {
+			return nil, err
+		}
+		want = want.Where("(created_at, id) "+than+" (?, ?)", at.CreatedAt, at.ID)
+	}
+	return rows, want.Find(&rows).Error
+}
+
 // Cancel ends a batch: nothing more of it is asked, and what is being asked is waited for. It returns the batch, which is cancelling. Errors: CodeNotFound;
 // CodeConflict for one that has ended or is about to.
-func (s *Service) Cancel(ctx context.Context, o files.Owner, id string) (Batch, error) {
+func (s *Service) Cancel(ctx context.Context, o Scope, id string) (Batch, error) {
 	db := s.db.WithContext(ctx)
-	res := ofOwner(db.Model(&row{}), o).Where("id = ? AND state IN ?", database.Text(id), []string{Validating, InProgress}).
+	res := within(db.Model(&row{}), o).Where("id = ? AND state IN ?", database.Text(id), []string{Validating, InProgress}).
 		Updates(map[string]any{"state": Cancelling, "ending": Cancelled, "cancelling_at": s.now().UnixMicro()})
 	if res.Error != nil {
 		return Batch{}, database.Unavailable("cancel the batch", res.Error)
@@ -202,6 +237,28 @@ func (s *Service) Cancel(ctx context.Context, o files.Owner, id string) (Batch, 
 		s.rouse()
 	}
 	return b, err
+}
+
+// Delete removes a batch that has ended, with its input and the files that it has written. It may be repeated. Errors: CodeNotFound; CodeConflict for one
+// that has not ended.
+func (s *Service) Delete(ctx context.Context, o Scope, id string) error {
+	b, err := find(s.db.WithContext(ctx), o, id)
+	if err != nil {
+		return database.Unavailable("look for the batch", err)
+	}
+	if !b.ended() {
+		return fault.New(fault.CodeConflict, fault.Say("batch.not_over", b.State))
+	}
+	for _, file := range []string{b.InputFile, b.OutputFile, b.ErrorFile} { // before the row, which knows their names
+		if file == "" {
+			continue
+		}
+		if err := s.cfg.Files.Delete(ctx, o.Owner, file); err != nil && !fault.Is(err, fault.CodeNotFound) {
+			return err
+		}
+	}
+	err = within(s.db.WithContext(ctx), o).Where("id = ?", b.ID).Delete(&row{}).Error
+	return database.Unavailable("delete the batch", err)
 }
 
 // rouse has the runner look for work at once.

@@ -1,5 +1,8 @@
 // Package batch asks the requests of a file, each as its own request, when there is time for it.
 //
+// The file is there before the batch ([Service.Create]), or is made of requests that come with the wish for it ([Input], [Service.CreateFrom]). A batch of
+// the one kind and one of the other differ in what they may ask, and in nothing else; dialects render them.
+//
 // A batch goes validating → in_progress → finalizing → completed. A file that cannot be understood makes it failed; one whose time is over becomes
 // expired, and one that somebody ends goes through cancelling to cancelled. Both keep what was answered by then.
 //
@@ -7,7 +10,7 @@
 //
 // A line is asked the way in which a client asks: [Ask] gives it to the data plane, in the name of whoever made the batch, who is looked up again for each
 // line. So policies, limits, budgets, masking, records and bills are those of a request, and whoever loses a right, loses it for the lines that are left.
-// Its class is batch. A line that is refused for the moment (429 or 503) comes back, each time after a longer pause, until the window of the batch
+// Its class is batch. A line that is refused for the moment (429, 503 or 529) comes back, each time after a longer pause, until the window of the batch
 // ends; any other answer is its result.
 //
 // # Exactly one result and one bill

@@ -144,36 +144,63 @@ func parse(raw []byte, number int64, endpoint string) (line, *Problem) {
 	return line{number, *in.CustomID, in.Body}, nil
 }
 
+// checker looks at the lines of one input, one after the other.
+type checker struct {
+	endpoint      string
+	maxLine, most int64
+	total         int64
+	seen          map[[16]byte]bool // digests of ids
+}
+
+func newChecker(endpoint string, maxLine, most int64) *checker {
+	return &checker{endpoint: endpoint, maxLine: maxLine, most: most, seen: map[[16]byte]bool{}}
+}
+
+// take returns what is wrong with the next line, nil if it can be asked. last: no other line matters.
+func (c *checker) take(raw []byte, number int64) (p *Problem, last bool) {
+	if c.total++; c.total > c.most {
+		return &Problem{Code: problemMany, Bound: c.most}, true
+	}
+	if int64(len(raw)) > c.maxLine {
+		return &Problem{Code: problemLong, Line: number, Bound: c.maxLine}, true
+	}
+	l, p := parse(raw, number, c.endpoint)
+	if p != nil {
+		return p, false
+	}
+	sum := sha256.Sum256([]byte(l.customID))
+	id := [16]byte(sum[:16])
+	if c.seen[id] {
+		return &Problem{Code: problemDuplicate, Line: number, Param: "custom_id"}, false
+	}
+	c.seen[id] = true
+	return nil, false
+}
+
 // check reads an input and returns how many lines it has, or what is wrong with it. Errors: of the reader.
 func check(r io.Reader, endpoint string, maxLine, most int64) (total int64, problems []Problem, err error) {
-	in, seen := newLines(r, maxLine), map[[16]byte]bool{}
+	in, c := newLines(r, maxLine), newChecker(endpoint, maxLine, most)
 	for len(problems) < maxProblems {
 		raw, err := in.next()
 		if errors.Is(err, errLong) {
-			return total, append(problems, Problem{Code: problemLong, Line: in.number + 1, Bound: maxLine}), nil
+			return c.total, append(problems, Problem{Code: problemLong, Line: in.number + 1, Bound: maxLine}), nil
 		}
 		if err != nil {
-			return total, nil, err
+			return c.total, nil, err
 		}
 		if raw == nil {
 			break
 		}
-		if total++; total > most {
-			return total, append(problems, Problem{Code: problemMany, Bound: most}), nil
-		}
-		l, p := parse(raw, in.number, endpoint)
-		sum := sha256.Sum256([]byte(l.customID))
-		if id := [16]byte(sum[:16]); p == nil && seen[id] {
-			p = &Problem{Code: problemDuplicate, Line: in.number, Param: "custom_id"}
-		} else if p == nil {
-			seen[id] = true
-		}
+		p, last := c.take(raw, in.number)
 		if p != nil {
 			problems = append(problems, *p)
 		}
+		if last {
+			break
+		}
 	}
-	if total == 0 {
+	if c.total == 0 {
 		problems = append(problems, Problem{Code: problemEmpty})
 	}
-	return total, problems, nil
+	return c.total, problems, nil
 }

@@ -64,7 +64,7 @@ func answered(batch string, l line, r Response) (result, error) {
 		body = quoted
 	}
 	out := result{line: l.number, state: Completed}
-	if out.failed = r.Status < 200 || r.Status > 299; out.failed {
+	if out.failed = !succeeded(r.Status); out.failed {
 		out.state = Failed
 	}
 	var err error
@@ -90,6 +90,9 @@ func encode(r wireResult) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
+// statusOverloaded is what an endpoint says in the place of 503 whose clients know an overloaded service by it.
+const statusOverloaded = 529
+
 // comeBack returns whether a line is to be asked again later, and how long it was told to wait; 0: it was not told. Besides refusals that pass, that is
 // the conflict with itself of a line whose answer was lost, until its usage is recorded.
 func comeBack(r Response) (wait time.Duration, again bool) {
@@ -107,7 +110,7 @@ func comeBack(r Response) (wait time.Duration, again bool) {
 	switch {
 	case r.Header.Get("X-Should-Retry") == "false":
 		return 0, false
-	case r.Status == http.StatusTooManyRequests, r.Status == http.StatusServiceUnavailable:
+	case r.Status == http.StatusTooManyRequests, r.Status == http.StatusServiceUnavailable, r.Status == statusOverloaded:
 		return wait, true
 	case r.Status == http.StatusConflict:
 		return wait, told
@@ -172,6 +175,7 @@ func (s *Service) put(db *gorm.DB, w *work, results ...result) (state string, er
 		}
 		return tx.Model(&row{}).Where("id = ?", w.id).Updates(map[string]any{
 			"completed": gorm.Expr("completed + ?", completed), "failed": gorm.Expr("failed + ?", failed), "stored": gorm.Expr("stored + ?", stored),
+			"lines_expired": gorm.Expr("lines_expired + ?", fresh[Expired]), "lines_cancelled": gorm.Expr("lines_cancelled + ?", fresh[Cancelled]),
 		}).Error
 	})
 	if err != nil && !errors.Is(err, errOver) {
@@ -208,12 +212,21 @@ func (s *Service) done(db *gorm.DB, batch string) (map[int64]bool, error) {
 	return out, nil
 }
 
+// The codes of lines that were not asked.
+const (
+	codeExpired   = "batch_expired"
+	codeCancelled = "batch_cancelled"
+)
+
+// succeeded reports whether a status is an answer.
+func succeeded(status int) bool { return status >= 200 && status <= 299 }
+
 // left returns what is written of lines that were not asked: the time was over, or somebody has ended the batch.
 func left(ending string) (code string, message fault.Phrase) {
 	if ending == Expired {
-		return "batch_expired", fault.Say("batch.line_expired", WindowText)
+		return codeExpired, fault.Say("batch.line_expired", WindowText)
 	}
-	return "batch_cancelled", fault.Say("batch.line_cancelled")
+	return codeCancelled, fault.Say("batch.line_cancelled")
 }
 
 func (p Problem) String() string { return fmt.Sprintf("%s at line %d", p.Code, p.Line) }

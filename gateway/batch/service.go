@@ -122,7 +122,10 @@ const (
 	leaveFor = 5 * time.Second
 )
 
-// Endpoints are what a batch can ask. An endpoint of the data plane that is asked by POST with a JSON body and answers with JSON can join.
+// MessagesEndpoint is what batches ask that are made of an [Input].
+const MessagesEndpoint = "/v1/messages"
+
+// Endpoints are what a batch of a file can ask. An endpoint of the data plane that is asked by POST with a JSON body and answers with JSON can join.
 func Endpoints() []string {
 	return []string{"/v1/chat/completions", "/v1/completions", "/v1/embeddings"}
 }

@@ -32,42 +32,44 @@ func open() []string { return []string{Validating, InProgress, Finalizing, Cance
 
 type (
 	row struct {
-		ID           string
-		Tenant       string
-		Project      string
-		Person       string
-		ActorKind    string
-		Actor        string
-		Scopes       string
-		Proof        string
-		Source       string
-		Language     string
-		Purpose      string
-		Endpoint     string
-		InputFile    string
-		OutputFile   string
-		ErrorFile    string
-		State        string
-		Ending       string
-		WindowText   string
-		OutputLife   int64
-		Suite        string
-		Epoch        int64
-		Wrapped      []byte
-		Metadata     []byte
-		Problems     string
-		Total        int64
-		Completed    int64
-		Failed       int64
-		CreatedAt    int64 `gorm:"autoCreateTime:false"`
-		ExpiresAt    int64
-		InProgressAt int64
-		FinalizingAt int64
-		CancellingAt int64
-		EndedAt      int64
-		Stored       int64 // bytes of results that are in no file yet
-		Holder       string
-		HeldUntil    int64
+		ID             string
+		Tenant         string
+		Project        string
+		Person         string
+		ActorKind      string
+		Actor          string
+		Scopes         string
+		Proof          string
+		Source         string
+		Language       string
+		Purpose        string
+		Endpoint       string
+		InputFile      string
+		OutputFile     string
+		ErrorFile      string
+		State          string
+		Ending         string
+		WindowText     string
+		OutputLife     int64
+		Suite          string
+		Epoch          int64
+		Wrapped        []byte
+		Metadata       []byte
+		Problems       string
+		Total          int64
+		Completed      int64
+		Failed         int64
+		LinesExpired   int64
+		LinesCancelled int64
+		CreatedAt      int64 `gorm:"autoCreateTime:false"`
+		ExpiresAt      int64
+		InProgressAt   int64
+		FinalizingAt   int64
+		CancellingAt   int64
+		EndedAt        int64
+		Stored         int64 // bytes of results that are in no file yet
+		Holder         string
+		HeldUntil      int64
 	}
 	lineRow struct {
 		Batch  string
@@ -83,7 +85,7 @@ func (lineRow) TableName() string { return "batch_lines" }
 func columns() []string {
 	return []string{
 		"id", "tenant", "project", "person", "actor_kind", "actor", "scopes", "proof", "source", "language", "purpose", "endpoint", "input_file", "output_file", "error_file", "state", "ending",
-		"window_text", "output_life", "suite", "epoch", "wrapped", "metadata", "problems", "total", "completed", "failed", "created_at", "expires_at", "in_progress_at",
+		"window_text", "output_life", "suite", "epoch", "wrapped", "metadata", "problems", "total", "completed", "failed", "lines_expired", "lines_cancelled", "created_at", "expires_at", "in_progress_at",
 		"finalizing_at", "cancelling_at", "ended_at", "stored", "holder", "held_until",
 	}
 }
@@ -124,14 +126,14 @@ func (s *Service) key(db *gorm.DB, b row) (seal.Key, error) {
 	return s.keys.OpenDataKey(db, b.envelope(), b.label())
 }
 
-func ofOwner(db *gorm.DB, o files.Owner) *gorm.DB {
-	return db.Where("tenant = ? AND project = ? AND person = ?", o.Tenant, o.Project, o.Person)
+func within(db *gorm.DB, s Scope) *gorm.DB {
+	return db.Where("tenant = ? AND project = ? AND person = ? AND endpoint IN ?", s.Tenant, s.Project, s.Person, s.Endpoints)
 }
 
-// find returns the row of a batch of the owner. What is another's is not there.
-func find(db *gorm.DB, o files.Owner, id string) (row, error) {
+// find returns the row of a batch in the scope. Any other one is not there.
+func find(db *gorm.DB, o Scope, id string) (row, error) {
 	var b row
-	err := ofOwner(db, o).Select(columns()).Where("id = ?", database.Text(id)).Take(&b).Error
+	err := within(db, o).Select(columns()).Where("id = ?", database.Text(id)).Take(&b).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return b, notFound(id)
 	}

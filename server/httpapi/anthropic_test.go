@@ -262,7 +262,7 @@ func TestAnthropicKeys(t *testing.T) {
 	if e := decode[anthropicError](t, body); resp.StatusCode != 405 || resp.Header.Get("Allow") != "POST" || e.Error.Code != "method_not_allowed" {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
-	if resp, body := k.do(t, http.MethodGet, "/v1/messages/batches", nil); resp.StatusCode != 404 || decode[anthropicError](t, body).Error.Type != "not_found_error" {
+	if resp, body := k.do(t, http.MethodGet, "/v1/messages/nothing", nil); resp.StatusCode != 404 || decode[anthropicError](t, body).Error.Type != "not_found_error" {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 }

@@ -51,6 +51,8 @@ type Config struct {
 
 	// Version is that of the server, which one dialect tells. It is no setting.
 	Version string `koanf:"-"`
+	// BaseURL says under which address, with /v1, whoever sent a request reaches this API; nil: under a path without a host. It is no setting.
+	BaseURL func(*http.Request) string `koanf:"-"`
 }
 
 // Validate reports what is wrong with the configuration.
@@ -139,6 +141,12 @@ func table() []row {
 		{Route{http.MethodDelete, "/v1/responses/:id", access.InferenceGenerate}, gateway.ActionDeleteResponse, (*API).deleteResponse},
 		{Route{http.MethodPost, "/v1/messages", access.InferenceGenerate}, gateway.ActionChat, (*API).message},
 		{Route{http.MethodPost, "/v1/messages/count_tokens", access.InferenceGenerate}, gateway.ActionCount, (*API).countMessage},
+		{Route{http.MethodPost, "/v1/messages/batches", access.BatchesUse}, gateway.ActionBatch, kept(versioned((*API).makeMessageBatch))},
+		{Route{http.MethodGet, "/v1/messages/batches", access.BatchesUse}, gateway.ActionReadBatches, kept(versioned((*API).listMessageBatches))},
+		{Route{http.MethodGet, "/v1/messages/batches/:id", access.BatchesUse}, gateway.ActionReadBatches, kept(versioned((*API).showMessageBatch))},
+		{Route{http.MethodPost, "/v1/messages/batches/:id/cancel", access.BatchesUse}, gateway.ActionCancelBatch, kept(versioned((*API).cancelMessageBatch))},
+		{Route{http.MethodGet, "/v1/messages/batches/:id/results", access.BatchesUse}, gateway.ActionReadResults, kept(versioned((*API).messageBatchResults))},
+		{Route{http.MethodDelete, "/v1/messages/batches/:id", access.BatchesUse}, gateway.ActionDeleteBatch, kept(versioned((*API).deleteMessageBatch))},
 		{Route{http.MethodPost, "/v1/embeddings", access.InferenceEmbed}, gateway.ActionEmbed, (*API).embedding},
 		{Route{http.MethodPost, "/v1/rerank", access.InferenceRerank}, gateway.ActionRerank, (*API).rerank},
 		{Route{http.MethodPost, "/rerank", access.InferenceRerank}, gateway.ActionRerank, (*API).rerank}, // where clients of Jina and vLLM look for it

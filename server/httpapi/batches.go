@@ -112,8 +112,8 @@ func (a *API) makeBatch(c *gin.Context, who identity.Principal, call *gateway.Ca
 	if err != nil {
 		return err
 	}
-	n.ID, n.Source, n.Language, n.Purpose, n.OnBehalfOf = batch.NewID(), call.Source, languageTag(call.Language), call.Purpose, call.OnBehalfOf
-	call.Resource = n.ID
+	n.ID = batch.NewID()
+	asCalled(&n, call)
 	ctx, err := a.once(c, who, call)
 	if err != nil {
 		return err
@@ -128,6 +128,12 @@ func (a *API) makeBatch(c *gin.Context, who identity.Principal, call *gateway.Ca
 	}
 	a.writeJSON(c, http.StatusOK, wireBatchOf(made, call.Language))
 	return nil
+}
+
+// asCalled takes over what the request that makes a batch says of its lines.
+func asCalled(n *batch.NewBatch, call *gateway.Call) {
+	n.Source, n.Language, n.Purpose, n.OnBehalfOf = call.Source, languageTag(call.Language), call.Purpose, call.OnBehalfOf
+	call.Resource = n.ID
 }
 
 // newBatch decodes what a batch is to do.
@@ -174,31 +180,55 @@ func (a *API) listBatches(c *gin.Context, _ identity.Principal, call *gateway.Ca
 	if err != nil {
 		return err
 	}
-	out, more := []wireBatch(nil), false
-	err = a.pipeline.Look(c.Request.Context(), call, func(ctx context.Context, who identity.Principal) error {
-		var page []batch.Batch
-		if page, more, err = a.batches.List(ctx, files.OwnerOf(who), q.Get("after"), limit); err != nil {
-			return err
-		}
-		for _, b := range page {
-			out = append(out, wireBatchOf(b, call.Language))
-		}
-		return nil
-	})
+	page, more, err := a.lookForBatches(c, call, openAIBatches(), batch.Page{After: q.Get("after"), Limit: limit})
 	if err != nil {
 		return err
+	}
+	out := make([]wireBatch, len(page))
+	for i, b := range page {
+		out[i] = wireBatchOf(b, call.Language)
 	}
 	a.writeJSON(c, http.StatusOK, newPage(out, more, func(b wireBatch) string { return b.ID }))
 	return nil
 }
 
-// showBatch answers GET /v1/batches/{id}.
-func (a *API) showBatch(c *gin.Context, _ identity.Principal, call *gateway.Call) error {
-	var b batch.Batch
-	err := a.pipeline.Look(c.Request.Context(), call, func(ctx context.Context, who identity.Principal) (err error) {
-		b, err = a.batches.Get(ctx, files.OwnerOf(who), c.Param("id"))
+// dialectBatches are the batches that a dialect shows: those that were made in it, which their endpoints tell.
+type dialectBatches []string
+
+func openAIBatches() dialectBatches { return batch.Endpoints() }
+
+func (d dialectBatches) of(who identity.Principal) batch.Scope {
+	return batch.Scope{Owner: files.OwnerOf(who), Endpoints: d}
+}
+
+func (a *API) lookForBatches(c *gin.Context, call *gateway.Call, d dialectBatches, p batch.Page) (page []batch.Batch, more bool, err error) {
+	err = a.pipeline.Look(c.Request.Context(), call, func(ctx context.Context, who identity.Principal) (err error) {
+		page, more, err = a.batches.List(ctx, d.of(who), p)
 		return err
 	})
+	return page, more, err
+}
+
+func (a *API) lookAtBatch(c *gin.Context, call *gateway.Call, d dialectBatches) (b batch.Batch, err error) {
+	err = a.pipeline.Look(c.Request.Context(), call, func(ctx context.Context, who identity.Principal) (err error) {
+		b, err = a.batches.Get(ctx, d.of(who), c.Param("id"))
+		return err
+	})
+	return b, err
+}
+
+func (a *API) endBatch(c *gin.Context, call *gateway.Call, d dialectBatches) (b batch.Batch, err error) {
+	call.Resource = truncate(c.Param("id"))
+	err = a.pipeline.Act(c.Request.Context(), call, func(ctx context.Context, who identity.Principal) (err error) {
+		b, err = a.batches.Cancel(ctx, d.of(who), c.Param("id"))
+		return err
+	})
+	return b, err
+}
+
+// showBatch answers GET /v1/batches/{id}.
+func (a *API) showBatch(c *gin.Context, _ identity.Principal, call *gateway.Call) error {
+	b, err := a.lookAtBatch(c, call, openAIBatches())
 	if err != nil {
 		return err
 	}
@@ -208,12 +238,7 @@ func (a *API) showBatch(c *gin.Context, _ identity.Principal, call *gateway.Call
 
 // cancelBatch answers POST /v1/batches/{id}/cancel.
 func (a *API) cancelBatch(c *gin.Context, _ identity.Principal, call *gateway.Call) error {
-	call.Resource = truncate(c.Param("id"))
-	var b batch.Batch
-	err := a.pipeline.Act(c.Request.Context(), call, func(ctx context.Context, who identity.Principal) (err error) {
-		b, err = a.batches.Cancel(ctx, files.OwnerOf(who), c.Param("id"))
-		return err
-	})
+	b, err := a.endBatch(c, call, openAIBatches())
 	if err != nil {
 		return err
 	}

@@ -80,8 +80,15 @@ func newDialects() dialects {
 
 // of returns the dialect of a request: that of its path, or the one that its headers show where dialects share a path.
 func (d *dialects) of(r *http.Request) *dialect {
-	switch path := r.URL.Path; {
-	case strings.HasPrefix(path, "/v1/messages"), path == "/v1/complete", strings.HasPrefix(path, "/v1/models") && r.Header.Get(headerAnthropicVersion) != "":
+	if strings.HasPrefix(r.URL.Path, "/v1/models") && r.Header.Get(headerAnthropicVersion) != "" {
+		return d.anthropic
+	}
+	return d.ofPath(r.URL.Path)
+}
+
+func (d *dialects) ofPath(path string) *dialect {
+	switch {
+	case strings.HasPrefix(path, "/v1/messages"), path == "/v1/complete":
 		return d.anthropic
 	case ollamaPath(path):
 		return d.ollama

@@ -115,6 +115,10 @@ func (a *API) headersOf(c *gin.Context, err error) {
 		h.Set("WWW-Authenticate", `Bearer realm="sluice"`)
 	case fault.Quota: // a 429 that waiting does not mend
 		h.Set("X-Should-Retry", "false")
+	case fault.Conflict:
+		if p.RetryAfter() == 0 { // official clients try a 409 again, as if somebody held a lock for a moment
+			h.Set("X-Should-Retry", "false")
+		}
 	default:
 	}
 }

@@ -72,7 +72,7 @@ func serve(handler http.Handler, w http.ResponseWriter, r *http.Request) (err er
 // cut is what a line is told whose answer broke off.
 func (a *API) cut(q batch.Request, cause error) batch.Response {
 	p := fault.Public(cause)
-	status, refusal := openAIRefusal(p, acceptLanguage(q.Language), q.ID)
+	status, refusal := a.dialects.ofPath(q.Endpoint).refusal(p, acceptLanguage(q.Language), q.ID)
 	body, err := encode(refusal)
 	if err != nil {
 		body = []byte("{}")

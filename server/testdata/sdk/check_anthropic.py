@@ -178,6 +178,81 @@ def _():
     refused(anthropic.APIStatusError, "request_too_large", "request_too_large", messages=[{"role": "user", "content": "x" * (5 << 20)}])
 
 
+def ended(batch):
+    """Waits as applications do."""
+    deadline = time.monotonic() + 120
+    while batch.processing_status != "ended":
+        assert time.monotonic() < deadline, batch
+        time.sleep(0.2)
+        batch = client.messages.batches.retrieve(batch.id)
+    return batch
+
+
+def ask(custom_id, **params):
+    return {"custom_id": custom_id, "params": {"model": MODEL, "max_tokens": 50, "messages": ASK, **params}}
+
+
+@check("a batch, its results and its end")
+def _():
+    batch = client.messages.batches.create(requests=[ask("plain"), ask("tool", tools=[SEND]), ask("odd", model="nope")])
+    assert batch.type == "message_batch" and batch.processing_status == "in_progress" and batch.request_counts.processing == 3, batch
+    assert (batch.expires_at - batch.created_at).total_seconds() == 24 * 3600 and batch.results_url is None, batch
+    batch = ended(batch)
+    counts = batch.request_counts
+    assert (counts.succeeded, counts.errored, counts.canceled, counts.expired, counts.processing) == (2, 1, 0, 0, 0), batch
+    results = {r.custom_id: r.result for r in client.messages.batches.results(batch.id)}
+    assert results["plain"].type == "succeeded" and results["plain"].message.content[0].text == "No tool.", results
+    assert results["tool"].message.stop_reason == "tool_use" and results["tool"].message.content[0].input == WANT, results
+    assert results["odd"].type == "errored" and results["odd"].error.error.type == "not_found_error", results
+    gone = client.messages.batches.delete(batch.id)
+    assert gone.type == "message_batch_deleted" and gone.id == batch.id, gone
+    try:
+        client.messages.batches.retrieve(batch.id)
+    except anthropic.NotFoundError as e:
+        assert e.body["error"]["type"] == "not_found_error", e.body
+    else:
+        raise AssertionError("a batch that was deleted is there")
+
+
+@check("a batch that is cancelled")
+def _():
+    batch = client.messages.batches.create(requests=[ask(f"r{i}") for i in range(400)])
+    try:
+        client.messages.batches.delete(batch.id)
+    except anthropic.ConflictError as e:
+        assert e.body["error"]["type"] == "invalid_request_error", e.body
+    else:
+        raise AssertionError("a batch at work was deleted")
+    batch = client.messages.batches.cancel(batch.id)
+    assert batch.processing_status == "canceling" and batch.cancel_initiated_at, batch
+    batch = ended(batch)
+    counts = batch.request_counts
+    assert counts.canceled > 0 and counts.succeeded + counts.canceled == 400, batch
+    kinds = [r.result.type for r in client.messages.batches.results(batch.id)]
+    assert kinds.count("canceled") == counts.canceled and kinds.count("succeeded") == counts.succeeded, counts
+
+
+@check("a list of batches, page by page, in both directions")
+def _():
+    made = [client.messages.batches.create(requests=[ask("one")]).id for _ in range(5)]
+    ids = [b.id for b in client.messages.batches.list(limit=2)]
+    assert ids[:5] == made[::-1] and len(ids) == len(set(ids)) == 6, ids
+    newer = [b.id for b in client.messages.batches.list(limit=2, before_id=made[0])]
+    assert sorted(newer) == sorted(made[1:]), newer
+    assert [b.id for b in client.beta.messages.batches.list(limit=1000)] == ids
+
+
+@check("a batch that cannot be asked")
+def _():
+    for requests, param in (([ask("a"), ask("a")], "requests[1].custom_id"), ([], "requests"), ([ask("a", stream=True)], "requests[0].params.stream")):
+        try:
+            client.messages.batches.create(requests=requests)
+        except anthropic.BadRequestError as e:
+            assert (e.body["error"]["type"], e.body["error"]["param"]) == ("invalid_request_error", param), e.body
+        else:
+            raise AssertionError(requests)
+
+
 @check("a bearer token")
 def _():
     api = Anthropic(base_url=BASE, auth_token=os.environ["API_KEY"])

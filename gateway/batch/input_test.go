@@ -1,0 +1,254 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/gateway/files"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+)
+
+// messages are the batches of messages of the caller.
+func messages() Scope { return Scope{files.OwnerOf(caller()), []string{MessagesEndpoint}} }
+
+// makeFrom makes a batch of n requests that come with the wish for it.
+func (w *world) makeFrom(s *Service, n int) Batch {
+	w.t.Helper()
+	in, err := s.NewInput(w.t.Context(), files.OwnerOf(caller()))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer in.Abort(w.t.Context())
+	for i := range n {
+		if p, err := in.Add(fmt.Sprintf("c%d", i+1), fmt.Appendf(nil, "{\n\"n\": %d}", i+1)); p != nil || err != nil {
+			w.t.Fatal(p, err)
+		}
+	}
+	b, err := s.CreateFrom(w.t.Context(), caller(), NewBatch{ID: "msg" + NewID(), Source: "192.0.2.1", Language: "en", OutputLife: Window}, in)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return b
+}
+
+// untilOf waits until a batch of messages has ended.
+func (w *world) untilOf(s *Service, id string) (b Batch) {
+	w.t.Helper()
+	return w.untilIn(s, messages(), id, "the end", func(b Batch) bool { return !b.EndedAt.IsZero() })
+}
+
+func (w *world) outcomes(s *Service, id string) (order []string, all map[string]Outcome) {
+	w.t.Helper()
+	all = map[string]Outcome{}
+	err := s.Outcomes(w.t.Context(), messages(), id, func(o Outcome) error {
+		order, all[o.CustomID] = append(order, o.CustomID), o
+		return nil
+	})
+	if err != nil || len(all) != len(order) {
+		w.t.Errorf("%d outcomes of %d requests: %v", len(order), len(all), err)
+	}
+	return order, all
+}
+
+// TestInput: a batch of requests that come with the wish for it is in progress at once, is asked line by line by the same runner, and is shown to nobody who
+// looks for batches of files.
+func TestInput(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		w.answer = func(q Request, times int) Response {
+			switch {
+			case q.Endpoint != MessagesEndpoint:
+				t.Errorf("asked %s", q.Endpoint)
+			case strings.HasSuffix(q.ID, ".2"):
+				return Response{400, http.Header{}, []byte(`{"type":"error"}`)}
+			case strings.HasSuffix(q.ID, ".3") && times < 3:
+				return Response{statusOverloaded, http.Header{"Retry-After-Ms": {"1"}}, []byte(`{}`)}
+			}
+			return ok(string(q.Body))
+		}
+		s := w.replica("a", Limits{})
+		made := w.makeFrom(s, 5)
+		if made.State != InProgress || made.Total != 5 || made.InProgressAt.IsZero() || made.Endpoint != MessagesEndpoint || !made.ResultsGone.IsZero() {
+			t.Fatalf("%+v", made)
+		}
+		if _, err := s.Get(t.Context(), mine(), made.ID); !fault.Is(err, fault.CodeNotFound) {
+			t.Errorf("batches of files show it: %v", err)
+		}
+		if err := s.Delete(t.Context(), messages(), made.ID); !fault.Is(err, fault.CodeConflict) {
+			t.Errorf("deleted at work: %v", err)
+		}
+		if err := s.Outcomes(t.Context(), messages(), made.ID, nil); !fault.Is(err, fault.CodeConflict) {
+			t.Errorf("outcomes at work: %v", err)
+		}
+		stop := w.start(s)
+		b := w.untilOf(s, made.ID)
+		stop()
+		if b.State != Completed || b.Total != 5 || b.Completed != 4 || b.Failed != 1 || b.Expired+b.Cancelled != 0 || !b.ResultsGone.Equal(b.EndedAt.Add(Window)) {
+			t.Errorf("%+v", b)
+		}
+		order, all := w.outcomes(s, b.ID)
+		if strings.Join(order, " ") != "c1 c3 c4 c5 c2" || all["c3"].State != Completed || string(all["c3"].Answer) != `{"echo":{"n":3}}` || all["c2"].State != Failed || string(all["c2"].Answer) != `{"type":"error"}` {
+			t.Errorf("%v %+v", order, all)
+		}
+		broken := errors.New("the reader has left")
+		if err := s.Outcomes(t.Context(), messages(), b.ID, func(Outcome) error { return broken }); !errors.Is(err, broken) {
+			t.Errorf("%v", err)
+		}
+		for _, o := range []Scope{mine(), {files.Owner{Tenant: "bank"}, []string{MessagesEndpoint}}} {
+			if err := s.Delete(t.Context(), o, b.ID); !fault.Is(err, fault.CodeNotFound) {
+				t.Errorf("%+v: %v", o, err)
+			}
+			if err := s.Outcomes(t.Context(), o, b.ID, nil); !fault.Is(err, fault.CodeNotFound) {
+				t.Errorf("%+v: %v", o, err)
+			}
+		}
+		w.faults.Each(t, dbtest.FailsBefore, func() error { return s.Delete(t.Context(), messages(), b.ID) })
+		for table, n := range map[string]int64{"batch_batches": 0, "file_files": 0, "file_blobs": 0, "file_chunks": 0} {
+			if got := w.rows(table); got != n {
+				t.Errorf("%d rows of %s are left", got, table)
+			}
+		}
+	})
+}
+
+// TestInputRefuses: what nobody could ask is refused before there is a batch, and what was stored of it goes.
+func TestInputRefuses(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t))
+	s := w.replica("a", Limits{MaxLines: 2, MaxOpen: 1})
+	begin := func() *Input {
+		in, err := s.NewInput(t.Context(), files.OwnerOf(caller()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := in.Add("first", []byte(`{}`)); p != nil || err != nil {
+			t.Fatal(p, err)
+		}
+		return in
+	}
+	for want, c := range map[string]struct{ id, body string }{
+		problemDuplicate: {"first", `{}`}, problemID: {strings.Repeat("x", maxCustomID+1), `{}`}, problemBody: {"a", `[1]`}, problemStream: {"a", `{"stream": true}`},
+		problemLong: {"a", `{"x":"` + strings.Repeat("x", 1<<20) + `"}`},
+	} {
+		in := begin()
+		if p, err := in.Add(c.id, []byte(c.body)); err != nil || p == nil || p.Code != want {
+			t.Errorf("%s: %+v, %v", want, p, err)
+		}
+		in.Abort(t.Context())
+	}
+	many := begin()
+	_, _ = many.Add("second", []byte(`{}`))
+	if p, err := many.Add("third", []byte(`{}`)); err != nil || p == nil || p.Code != problemMany || p.Bound != 2 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	many.Abort(t.Context())
+	w.makeFrom(s, 1)
+	full := begin()
+	if _, err := s.CreateFrom(t.Context(), caller(), NewBatch{ID: "msg" + NewID()}, full); !fault.Is(err, fault.CodeBatchesFull) {
+		t.Errorf("%v", err)
+	}
+	if files, blobs := w.rows("file_files"), w.rows("file_blobs"); files != 1 || blobs != 1 {
+		t.Errorf("%d files and %d contents are left, of one batch", files, blobs)
+	}
+}
+
+// TestEndingsAreCounted: lines that the end of a batch has cut off are told apart from those that failed.
+func TestEndingsAreCounted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		for _, ending := range []string{Cancelled, Expired} {
+			w := newWorld(t, db)
+			reached, let := make(chan struct{}, 9), make(chan struct{})
+			w.answer = func(q Request, _ int) Response {
+				reached <- struct{}{}
+				<-let
+				if strings.HasSuffix(q.ID, ".1") {
+					return Response{400, http.Header{}, []byte(`{}`)}
+				}
+				return ok(string(q.Body))
+			}
+			s := w.replica("a", Limits{ConcurrentPerBatch: 2})
+			stop := w.start(s)
+			b := w.makeFrom(s, 7)
+			<-reached
+			<-reached
+			if ending == Cancelled {
+				if _, err := s.Cancel(t.Context(), messages(), b.ID); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := db.Exec("UPDATE batch_batches SET expires_at = created_at WHERE id = ?", b.ID).Error; err != nil {
+				t.Fatal(err)
+			} else { // whoever takes over finds it late
+				stopped := make(chan struct{})
+				go func() { stop(); close(stopped) }()
+				close(let)
+				<-stopped
+				s = w.replica("a", Limits{})
+				stop = w.start(s)
+			}
+			if ending == Cancelled {
+				close(let)
+			}
+			b = w.untilOf(s, b.ID)
+			cut := map[string]int64{Cancelled: b.Cancelled, Expired: b.Expired}
+			if b.State != ending || b.Completed != 1 || b.Failed != 6 || cut[ending] != 5 || b.Cancelled+b.Expired != 5 {
+				t.Errorf("%s: %+v", ending, b)
+			}
+			_, all := w.outcomes(s, b.ID)
+			if len(all) != 7 || all["c1"].State != Failed || all["c7"].State != ending || all["c7"].Message == "" || all["c7"].Answer != nil {
+				t.Errorf("%s: %+v", ending, all)
+			}
+			stop()
+		}
+	})
+}
+
+// TestPages: both directions show every batch once, the newest first.
+func TestPages(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		s := w.replica("a", Limits{})
+		var newest []string
+		for range 5 {
+			newest = append([]string{w.makeFrom(s, 1).ID}, newest...)
+			w.make(s, w.input(1)) // which is none of them
+		}
+		list := func(p Page) ([]string, bool) {
+			page, more, err := s.List(context.Background(), messages(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ids []string
+			for _, b := range page {
+				ids = append(ids, b.ID)
+			}
+			return ids, more
+		}
+		for name, c := range map[string]struct {
+			p    Page
+			want []string
+			more bool
+		}{
+			"all":               {Page{Limit: 9}, newest, false},
+			"the first ones":    {Page{Limit: 2}, newest[:2], true},
+			"behind one":        {Page{After: newest[1], Limit: 2}, newest[2:4], true},
+			"to the end":        {Page{After: newest[2], Limit: 2}, newest[3:], false},
+			"before one":        {Page{Before: newest[4], Limit: 2}, newest[2:4], true},
+			"to the beginning":  {Page{Before: newest[2], Limit: 2}, newest[:2], false},
+			"before the newest": {Page{Before: newest[0], Limit: 2}, nil, false},
+		} {
+			if got, more := list(c.p); !slices.Equal(got, c.want) || more != c.more {
+				t.Errorf("%s: %v, %v, want %v", name, got, more, c.want)
+			}
+		}
+		if _, _, err := s.List(t.Context(), messages(), Page{Before: "none", Limit: 1}); !fault.Is(err, fault.CodeNotFound) {
+			t.Errorf("%v", err)
+		}
+	})
+}
