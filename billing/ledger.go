@@ -125,6 +125,7 @@ type Ask struct {
 	PromptTokens, MaxCompletion int64
 	Choices                     int64 // answers that MaxCompletion is for, in equal parts; 0 means 1
 	Embed                       bool  // rate as embedding
+	Batch                       bool  // of the queue class batch, which a book may have prices of its own for
 }
 
 // Reserve sets the worst-case cost of the request aside in every budget that covers it. It refuses with CodeTenantBudget, or for a project and a key
@@ -197,6 +198,7 @@ func (l *Ledger) coverWorstCase(ctx context.Context, now *terms, r *Reservation,
 type Price struct {
 	price.Rate
 
+	Batch               *price.Rate // of the queue class batch; nil: it costs the same
 	Currency, PriceBook string
 }
 
@@ -211,12 +213,12 @@ func (l *Ledger) Price(model string, embed bool) (Price, bool) {
 	if !ok {
 		return Price{}, false
 	}
-	find := b.Generate
-	if embed {
-		find = b.Embed
+	r, name, ok := rate(b.Book, b.name(), model, embed, false)
+	p := Price{Rate: r, Currency: b.Currency, PriceBook: name}
+	if batch, has := b.Batch(r, model, embed); ok && has {
+		p.Batch = &batch
 	}
-	rate, ok := find(model)
-	return Price{Rate: rate, Currency: b.Currency, PriceBook: b.name()}, ok
+	return p, ok
 }
 
 // hold reserves amount in the lease of b for the period of at.

@@ -14,13 +14,14 @@ import (
 type ReportQuery struct {
 	Tenant, Project, Key, Model string
 	From, To                    int64    // Unix microseconds of the admission, To excluded; 0: open
-	GroupBy                     []string // of "tenant", "project", "key", "model", "day" (UTC)
+	GroupBy                     []string // of "tenant", "project", "key", "model", "day" (UTC), "price_book"
 }
 
 // Row is the exact sum of a group of requests. The fields it is not grouped by are empty.
 type Row struct {
 	Tenant, Project, Key, Model, Day string
-	Requests, Estimated              int64 // Estimated: those whose token counts are estimates
+	PriceBook                        string // with "/batch" behind it where its prices for batches were used
+	Requests, Estimated              int64  // Estimated: those whose token counts are estimates
 	Tokens                           Tokens
 	Cost                             Money // of the requests, and what corrections change
 	Energy                           int64 // microjoules
@@ -41,10 +42,10 @@ const maxRows = 10_000
 const dayMicros = 24 * 3600 * 1_000_000
 
 // dimensions are what a report can be grouped by.
-func dimensions() []string { return []string{"tenant", "project", "key", "model", "day"} }
+func dimensions() []string { return []string{"tenant", "project", "key", "model", "day", "price_book"} }
 
-// Report sums recorded usage. Totals are exact whatever the filter; a range of whole UTC days is answered from daily sums, which know no project. A
-// correction is of no project.
+// Report sums recorded usage. Totals are exact whatever the filter; a range of whole UTC days is answered from daily sums, which know neither projects nor price books. A
+// correction is of no project and of no price book.
 func (l *Ledger) Report(ctx context.Context, q ReportQuery) (Report, error) {
 	for _, g := range q.GroupBy {
 		if !slices.Contains(dimensions(), g) {
@@ -84,8 +85,8 @@ func (l *Ledger) Report(ctx context.Context, q ReportQuery) (Report, error) {
 
 // withCorrections adds corrections to the rows of their groups, or as rows of their own. They are in the same order.
 func withCorrections(rows, corrections []Row) ([]Row, error) {
-	group := func(r Row) [5]string { return [5]string{r.Tenant, r.Project, r.Key, r.Model, r.Day} }
-	at := make(map[[5]string]int, len(rows))
+	group := func(r Row) [6]string { return [6]string{r.Tenant, r.Project, r.Key, r.Model, r.Day, r.PriceBook} }
+	at := make(map[[6]string]int, len(rows))
 	for i, r := range rows {
 		at[group(r)] = i
 	}
@@ -102,7 +103,7 @@ func withCorrections(rows, corrections []Row) ([]Row, error) {
 	}
 	if alone {
 		slices.SortFunc(rows, func(a, b Row) int {
-			return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Day, b.Day))
+			return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Day, b.Day), cmp.Compare(a.PriceBook, b.PriceBook))
 		})
 	}
 	return rows, nil
@@ -134,7 +135,7 @@ func (t *Row) add(r Row) error {
 	return nil
 }
 
-// daily reports whether daily sums answer the query: the range begins and ends at UTC midnights, and no project is asked for.
+// daily reports whether daily sums answer the query: the range begins and ends at UTC midnights, and neither projects nor price books are asked for.
 func (q ReportQuery) daily() bool {
-	return q.From%dayMicros == 0 && q.To%dayMicros == 0 && q.Project == "" && !slices.Contains(q.GroupBy, "project")
+	return q.From%dayMicros == 0 && q.To%dayMicros == 0 && q.Project == "" && !slices.Contains(q.GroupBy, "project") && !slices.Contains(q.GroupBy, "price_book")
 }

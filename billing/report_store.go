@@ -15,6 +15,7 @@ import (
 type reportRow struct {
 	Daily   dailyRow `gorm:"embedded"`
 	Project string   `gorm:"column:project"`
+	Book    string   `gorm:"column:price_book"`
 }
 
 // report reads the sums, ordered by the grouping columns. More than maxRows rows are cut at one above it.
@@ -36,7 +37,12 @@ func (s store) report(ctx context.Context, q ReportQuery) ([]Row, error) {
 	}
 	var list []string
 	for _, c := range []struct{ name, column, expr string }{
-		{"tenant", "tenant", "tenant"}, {"project", "project", "project"}, {"key", "api_key", "api_key"}, {"model", "model", "model"}, {"day", "day", day},
+		{"tenant", "tenant", "tenant"},
+		{"project", "project", "project"},
+		{"key", "api_key", "api_key"},
+		{"model", "model", "model"},
+		{"day", "day", day},
+		{"price_book", "price_book", "price_book"},
 	} {
 		if !slices.Contains(q.GroupBy, c.name) {
 			list = append(list, "'' AS "+c.column)
@@ -67,7 +73,7 @@ func (s store) report(ctx context.Context, q ReportQuery) ([]Row, error) {
 			continue
 		}
 		out = append(out, Row{
-			Tenant: r.Tenant, Project: f.Project, Key: r.Key, Model: r.Model, Day: r.Day, Requests: r.Requests, Estimated: r.Estimated,
+			Tenant: r.Tenant, Project: f.Project, Key: r.Key, Model: r.Model, Day: r.Day, PriceBook: f.Book, Requests: r.Requests, Estimated: r.Estimated,
 			Tokens: Tokens{Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion}, Cost: Money(r.Cost), Energy: r.Energy,
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -161,21 +162,20 @@ func (l *Ledger) price(tx *gorm.DB, s *statement.Statement) error {
 			return fmt.Errorf("stored price book %s: %w", bookName(r.Version), err)
 		}
 		s.Currency = cmp.Or(s.Currency, b.Currency)
-		if !slices.ContainsFunc(s.Usage, func(u statement.Usage) bool { return u.Book == bookName(r.Version) }) {
+		if !slices.ContainsFunc(s.Usage, func(u statement.Usage) bool { return strings.TrimSuffix(u.Book, batchPrices) == bookName(r.Version) }) {
 			continue
 		}
 		books[bookName(r.Version)] = b
 		s.Books = append(s.Books, statement.Book{Version: bookName(r.Version), Digest: r.Digest, EffectiveFrom: time.UnixMicro(r.EffectiveFrom).UTC()})
 	}
-	return s.Complete(func(version, model string, embed bool) (price.Rate, bool) {
+	return s.Complete(func(name, model string, embed bool) (price.Rate, bool) {
+		version, batch := strings.CutSuffix(name, batchPrices)
 		b := books[version]
 		if b == nil {
 			return price.Rate{}, false
 		}
-		if embed {
-			return b.Embed(model)
-		}
-		return b.Generate(model)
+		r, _, ok := rate(b, version, model, embed, batch)
+		return r, ok
 	})
 }
 

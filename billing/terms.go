@@ -24,6 +24,23 @@ func (b book) name() string { return bookName(b.version) }
 
 func bookName(version int64) string { return fmt.Sprintf("v%d", version) }
 
+// batchPrices is behind the name of a book where it has rated with its prices for the queue class batch: so records, usage and statements say which.
+const batchPrices = "/batch"
+
+// rate returns what a book, by its name, charges for the tokens of a model, and the name for that.
+func rate(b *price.Book, name, model string, embed, batch bool) (r price.Rate, as string, ok bool) {
+	find := b.Generate
+	if embed {
+		find = b.Embed
+	}
+	if r, ok = find(model); ok && batch {
+		if own, has := b.Batch(r, model, embed); has {
+			return own, name + batchPrices, true
+		}
+	}
+	return r, name, ok
+}
+
 type budget struct {
 	id     string
 	scope  Scope
@@ -49,12 +66,12 @@ func (s *terms) quote(ask Ask) (*Reservation, error) {
 	if !ok {
 		return nil, unavailable(fmt.Errorf("no price book is in force at %s; publish one", ask.At.UTC().Format(time.RFC3339)))
 	}
-	find, purpose := b.Generate, "prompt, cached_prompt and completion"
-	if ask.Embed {
-		find, purpose = b.Embed, "embedding"
-	}
-	rate, ok := find(ask.Model)
+	rate, name, ok := rate(b.Book, b.name(), ask.Model, ask.Embed, ask.Batch)
 	if !ok {
+		purpose := "prompt, cached_prompt and completion"
+		if ask.Embed {
+			purpose = "embedding"
+		}
 		return nil, unavailable(fmt.Errorf("price book %s has no %s price for model %q; publish a book that has", b.name(), purpose, ask.Model))
 	}
 	worst, ok := rate.Worst(ask.PromptTokens, ask.MaxCompletion)
@@ -62,7 +79,7 @@ func (s *terms) quote(ask Ask) (*Reservation, error) {
 		return nil, fmt.Errorf("reserve: %d prompt and %d completion tokens are out of range", ask.PromptTokens, ask.MaxCompletion)
 	}
 	return &Reservation{
-		request: ask.Request, rate: rate, worstCase: Money(worst), quote: Charge{Currency: b.Currency, PriceBook: b.name()},
+		request: ask.Request, rate: rate, worstCase: Money(worst), quote: Charge{Currency: b.Currency, PriceBook: name},
 	}, nil
 }
 

@@ -143,7 +143,7 @@ func (r *run) reserve(ctx context.Context) error {
 	ask := billing.Ask{
 		Request: r.call.RequestID, Model: r.choice.Version.Model, At: r.call.Received,
 		Scope: billing.Scope{Organisation: r.caller.Organisation, Tenant: r.caller.Tenant, Project: r.caller.Project, Key: r.caller.ID},
-		Embed: r.need != route.Generate, PromptTokens: int64(p.tokens), MaxCompletion: int64(p.maxCompletion()),
+		Embed: r.need != route.Generate, Batch: r.class() == engine.ClassBatch, PromptTokens: int64(p.tokens), MaxCompletion: int64(p.maxCompletion()),
 	}
 	if req := p.request(); req != nil {
 		ask.Choices = int64(req.Choices)

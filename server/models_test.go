@@ -34,6 +34,11 @@ func TestModelsSayWhatTheyAreFor(t *testing.T) {
 				Prompt     float64  `json:"prompt_per_million"`
 				Cached     *float64 `json:"cached_prompt_per_million"`
 				Completion *float64 `json:"completion_per_million"`
+				Batch      *struct {
+					Prompt     float64 `json:"prompt_per_million"`
+					Cached     float64 `json:"cached_prompt_per_million"`
+					Completion float64 `json:"completion_per_million"`
+				}
 			}
 		}
 	}
@@ -50,7 +55,7 @@ func TestModelsSayWhatTheyAreFor(t *testing.T) {
 currency: CNY
 effective_from: 2026-01-01T00:00:00+08:00
 models:
-  - {model: "scripted", prompt: 2000, cached_prompt: 500, completion: 8001}
+  - {model: "scripted", prompt: 2000, cached_prompt: 500, completion: 8001, batch_percent: 50}
   - {model: "*-embed", embedding: 700}
 `}, new(any))
 	var models map[string]described
@@ -63,10 +68,11 @@ models:
 		!slices.Equal(chat.Sluice.Capabilities, []string{"chat", "completions", "streaming", "tools"}) || !slices.Equal(chat.Sluice.Formats, []string{"text"}) {
 		t.Errorf("%+v", chat)
 	}
-	if p := chat.Sluice.Price; p.Currency != "CNY" || p.PriceBook != "v2" || *p.Cached != 0.5 || *p.Completion != 8.001 {
+	if p := chat.Sluice.Price; p.Currency != "CNY" || p.PriceBook != "v2" || *p.Cached != 0.5 || *p.Completion != 8.001 || p.Batch == nil || p.Batch.Prompt != 1 || p.Batch.Cached != 0.25 || p.Batch.Completion != 4.001 {
 		t.Errorf("%+v", p)
 	}
-	if p := embed.Sluice.Price; !slices.Equal(embed.Sluice.Capabilities, []string{"embeddings"}) || embed.Sluice.Dimensions != 32 || p == nil || p.Prompt != 0.7 || p.Completion != nil {
+	in.whoCanWaitPaysLess(key)
+	if p := embed.Sluice.Price; !slices.Equal(embed.Sluice.Capabilities, []string{"embeddings"}) || embed.Sluice.Dimensions != 32 || p == nil || p.Prompt != 0.7 || p.Batch != nil || p.Completion != nil {
 		t.Errorf("%+v", embed)
 	}
 	if !slices.Equal(rerank.Sluice.Capabilities, []string{"rerank", "score"}) || rerank.Sluice.Price != nil || rerank.Sluice.Status != "unavailable" {
@@ -140,8 +146,8 @@ models:
 			}
 		}
 	}
-	if n := len(in.scripted.Requests()) + len(in.scripted.Scores()); n != 0 {
-		t.Errorf("the engine was asked %d times", n)
+	if n := len(in.scripted.Requests()) + len(in.scripted.Scores()); n != 2 {
+		t.Errorf("the engine was asked %d times, and 2 requests were right", n)
 	}
 }
 
@@ -173,4 +179,35 @@ func refusalOf(t *testing.T, r reply) (code, message, param string) {
 		param = body.Errors[0].Field
 	}
 	return body.Code, body.Detail, param
+}
+
+// whoCanWaitPaysLess: the same request is billed at the price for batches where its class is batch, and the reports tell both apart.
+func (in *installation) whoCanWaitPaysLess(key string) {
+	in.t.Helper()
+	for _, tier := range []string{"default", "flex"} {
+		in.send(http.MethodPost, "/v1/chat/completions", key, map[string]any{
+			"model": "scripted", "service_tier": tier, "messages": []any{map[string]string{"role": "user", "content": "hello"}},
+		}).decode(in.t, new(any))
+	}
+	type row struct {
+		PriceBook  string `json:"price_book"`
+		Requests   int64
+		Prompt     int64 `json:"prompt_tokens"`
+		Completion int64 `json:"completion_tokens"`
+		Cost       int64 `json:"cost_nano"`
+	}
+	var report struct{ Rows []row }
+	eventually(in.t, "both to be billed", func() bool {
+		report.Rows = nil
+		in.admin(http.MethodGet, "/usage?group_by=price_book", nil, &report)
+		return len(report.Rows) == 2
+	})
+	for i, want := range []struct {
+		book               string
+		prompt, completion int64
+	}{{"v2", 2000, 8001}, {"v2/batch", 1000, 4001}} {
+		if r := report.Rows[i]; r.PriceBook != want.book || r.Requests != 1 || r.Cost == 0 || r.Cost != r.Prompt*want.prompt+r.Completion*want.completion {
+			in.t.Errorf("%+v, want %+v", r, want)
+		}
+	}
 }

@@ -34,6 +34,7 @@ type document struct {
 	Schema        int     `yaml:"schema"`
 	Currency      string  `yaml:"currency"`
 	EffectiveFrom string  `yaml:"effective_from"`
+	BatchPercent  *unit   `yaml:"batch_percent"`
 	Models        []model `yaml:"models"`
 }
 
@@ -43,9 +44,11 @@ type model struct {
 	Cached     *unit  `yaml:"cached_prompt"`
 	Completion *unit  `yaml:"completion"`
 	Embedding  *unit  `yaml:"embedding"`
+
+	BatchPercent *unit `yaml:"batch_percent"`
 }
 
-// unit is a price of one token. Only a plain whole number is one: the YAML library would cut the fraction off a float.
+// unit is a price of one token, or a percentage. Only a plain whole number is one: the YAML library would cut the fraction off a float.
 type unit int64
 
 // notWhole is a price that is not a whole number.
@@ -144,9 +147,12 @@ func (d document) book() (*Book, error) {
 		return nil, &Error{"models", fault.Say("price.no_models")}
 	}
 	b := &Book{Currency: d.Currency, EffectiveFrom: from.UTC()}
+	if b.batch, err = percent(d.BatchPercent, whole, "batch_percent"); err != nil {
+		return nil, err
+	}
 	seen := map[string]bool{}
 	for i, m := range d.Models {
-		e, err := m.entry(fmt.Sprintf("models[%d]", i))
+		e, err := m.entry(fmt.Sprintf("models[%d]", i), b.batch)
 		if err != nil {
 			return nil, err
 		}
@@ -171,7 +177,19 @@ func isCurrency(s string) bool {
 	return true
 }
 
-func (m model) entry(path string) (entry, error) {
+// percent returns a percentage, other where it is absent.
+func percent(p *unit, other int64, path string) (int64, error) {
+	if p == nil {
+		return other, nil
+	}
+	if *p < 0 || *p > whole {
+		return 0, &Error{path, fault.Say("price.percent")}
+	}
+	return int64(*p), nil
+}
+
+// entry decodes a model of a book whose prices for batches are batch percent where it says nothing else.
+func (m model) entry(path string, batch int64) (entry, error) {
 	if m.Model == "" || len(m.Model) > 200 {
 		return entry{}, &Error{path + ".model", fault.Say("price.model_pattern")}
 	}
@@ -196,5 +214,6 @@ func (m model) entry(path string) (entry, error) {
 	if generate == 0 && m.Embedding == nil {
 		return entry{}, &Error{path, fault.Say("price.missing")}
 	}
-	return entry{m.Model, (*int64)(m.Prompt), (*int64)(m.Cached), (*int64)(m.Completion), (*int64)(m.Embedding)}, nil
+	batch, err := percent(m.BatchPercent, batch, path+".batch_percent")
+	return entry{m.Model, (*int64)(m.Prompt), (*int64)(m.Cached), (*int64)(m.Completion), (*int64)(m.Embedding), batch}, err
 }

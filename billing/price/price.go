@@ -24,13 +24,18 @@ type Tokens struct{ Prompt, Cached, Completion int64 }
 type Book struct {
 	Currency      string    // ISO 4217 code
 	EffectiveFrom time.Time // requests admitted at or after this instant are rated with the book, until a later one is in force
+	batch         int64     // percent, of models that say nothing else
 	models        []entry
 }
 
 type entry struct {
 	pattern                               string
 	prompt, cached, completion, embedding *int64
+	batch                                 int64 // percent
 }
+
+// whole is the percentage that changes nothing.
+const whole = 100
 
 // Rate holds the prices of one model for one purpose, in 10⁻⁹ currency unit per token.
 type Rate struct{ Prompt, Cached, Completion int64 }
@@ -53,6 +58,19 @@ func (b *Book) Embed(model string) (Rate, bool) {
 	}
 	return Rate{Prompt: *e.embedding, Cached: *e.embedding}, true
 }
+
+// Batch returns the rate r of a model for requests of the queue class batch, and whether the book has one of their own for it; embed as r was asked for. It is
+// never higher than r.
+func (b *Book) Batch(r Rate, model string, embed bool) (Rate, bool) {
+	e := b.find(model, func(e *entry) bool { return embed && e.embedding != nil || !embed && e.prompt != nil })
+	if e == nil || e.batch == whole {
+		return r, false
+	}
+	return Rate{Prompt: part(r.Prompt, e.batch), Cached: part(r.Cached, e.batch), Completion: part(r.Completion, e.batch)}, true
+}
+
+// part returns percent of the price of one token, rounded up to a whole one: so nothing is rounded when a request is rated.
+func part(unit, percent int64) int64 { return (unit*percent + whole - 1) / whole }
 
 // find prefers the entry that spells the model out, then the first pattern in document order.
 func (b *Book) find(model string, priced func(*entry) bool) *entry {

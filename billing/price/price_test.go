@@ -69,6 +69,36 @@ func TestCostNeverExceedsWorst(t *testing.T) {
 	}
 }
 
+// TestBatchPrices: a model costs the percentage of its own price, else of the book's, each price rounded up to a whole one; without a percentage nothing differs.
+func TestBatchPrices(t *testing.T) {
+	edit := func(old, new string) string { return strings.Replace(good, old, new, 1) }
+	for name, c := range map[string]struct {
+		doc, model string
+		embed, own bool
+		want       price.Rate
+	}{
+		"none":                     {good, "small-a", false, false, price.Rate{Prompt: 7, Cached: 2, Completion: 30}},
+		"the book's":               {edit("schema: 1", "schema: 1\nbatch_percent: 50"), "small-a", false, true, price.Rate{Prompt: 4, Cached: 1, Completion: 15}},
+		"the model's":              {edit("completion: 30", "completion: 30, batch_percent: 10"), "small-a", false, true, price.Rate{Prompt: 1, Cached: 1, Completion: 3}},
+		"the model's, not another": {edit("completion: 30", "completion: 30, batch_percent: 10"), "small-exact", false, false, price.Rate{Prompt: 1, Completion: 5}},
+		"the model's before":       {edit("schema: 1", "schema: 1\nbatch_percent: 50") + "  - {model: own, embedding: 9, batch_percent: 100}\n", "own", true, false, price.Rate{Prompt: 9, Cached: 9}},
+		"an embedding":             {edit("schema: 1", "schema: 1\nbatch_percent: 50"), "other", true, true, price.Rate{Prompt: 5, Cached: 5}},
+		"nothing":                  {edit("schema: 1", "schema: 1\nbatch_percent: 0"), "small-a", false, true, price.Rate{}},
+	} {
+		b, err := price.Parse([]byte(c.doc))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		r, ok := b.Generate(c.model)
+		if c.embed {
+			r, ok = b.Embed(c.model)
+		}
+		if got, own := b.Batch(r, c.model, c.embed); !ok || got != c.want || own != c.own {
+			t.Errorf("%s: %+v, %v", name, got, own)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	edit := func(old, new string) string { return strings.Replace(good, old, new, 1) }
 	for name, c := range map[string]struct{ doc, path string }{
@@ -92,6 +122,9 @@ func TestParseRefuses(t *testing.T) {
 		"no price":         {edit(", embedding: 9", ""), "models[2]"},
 		"no name":          {edit(`"*"`, `""`), "models[2].model"},
 		"repeated":         {edit("small-exact", "small-*"), "models[1].model"},
+		"above the whole":  {edit("schema: 1", "schema: 1\nbatch_percent: 101"), "batch_percent"},
+		"half a percent":   {edit("schema: 1", "schema: 1\nbatch_percent: 0.5"), "document"},
+		"below nothing":    {edit("prompt: 7", "batch_percent: -1, prompt: 7"), "models[0].batch_percent"},
 		"repeated key":     {edit("schema: 1", "schema: 1\nschema: 1"), "document"},
 		"beyond the limit": {good + "#" + strings.Repeat("x", price.MaxBytes), "document"},
 	} {

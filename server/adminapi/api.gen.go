@@ -1101,11 +1101,12 @@ func (e GetOffboardingCertificateParamsFormat) Valid() bool {
 
 // Defines values for ReportUsageParamsGroupBy.
 const (
-	ReportUsageParamsGroupByDay     ReportUsageParamsGroupBy = "day"
-	ReportUsageParamsGroupByKey     ReportUsageParamsGroupBy = "key"
-	ReportUsageParamsGroupByModel   ReportUsageParamsGroupBy = "model"
-	ReportUsageParamsGroupByProject ReportUsageParamsGroupBy = "project"
-	ReportUsageParamsGroupByTenant  ReportUsageParamsGroupBy = "tenant"
+	ReportUsageParamsGroupByDay       ReportUsageParamsGroupBy = "day"
+	ReportUsageParamsGroupByKey       ReportUsageParamsGroupBy = "key"
+	ReportUsageParamsGroupByModel     ReportUsageParamsGroupBy = "model"
+	ReportUsageParamsGroupByPriceBook ReportUsageParamsGroupBy = "price_book"
+	ReportUsageParamsGroupByProject   ReportUsageParamsGroupBy = "project"
+	ReportUsageParamsGroupByTenant    ReportUsageParamsGroupBy = "tenant"
 )
 
 // Valid indicates whether the value is a known member of the ReportUsageParamsGroupBy enum.
@@ -1116,6 +1117,8 @@ func (e ReportUsageParamsGroupBy) Valid() bool {
 	case ReportUsageParamsGroupByKey:
 		return true
 	case ReportUsageParamsGroupByModel:
+		return true
+	case ReportUsageParamsGroupByPriceBook:
 		return true
 	case ReportUsageParamsGroupByProject:
 		return true
@@ -4132,6 +4135,9 @@ type UsageRow struct {
 	// Labels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
 	Labels *LevelLabels `json:"labels,omitempty"`
 	Model  *string      `json:"model,omitempty"`
+
+	// PriceBook The version that rated the requests, with /batch behind it where its prices for the queue class batch were used; absent for corrections
+	PriceBook *string `json:"price_book,omitempty"`
 
 	// Project Empty for what keys of no project have used
 	Project *string `json:"project,omitempty"`

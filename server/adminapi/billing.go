@@ -233,7 +233,7 @@ func (s *Server) usageRow(r billing.Row, currency string) UsageRow {
 		method = s.deps.EnergyMethod
 	}
 	return UsageRow{
-		Tenant: optional(r.Tenant), Key: optional(r.Key), Model: optional(r.Model), Day: optional(r.Day), Requests: r.Requests,
+		Tenant: optional(r.Tenant), Key: optional(r.Key), Model: optional(r.Model), Day: optional(r.Day), PriceBook: optional(r.PriceBook), Requests: r.Requests,
 		PromptTokens: r.Tokens.Prompt, CachedTokens: r.Tokens.Cached, CompletionTokens: r.Tokens.Completion,
 		CostNano: int64(r.Cost), CorrectionsNano: int64(r.Corrections), Currency: currency, EnergyUj: r.Energy, EnergyMethod: method,
 	}

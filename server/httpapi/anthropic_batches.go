@@ -259,7 +259,8 @@ func (a *API) oneRequest(raw []byte, in *batch.Input) error {
 	default: // of the body
 		field += ".params" + strings.TrimPrefix(p.Param, "body")
 	}
-	return fault.New(fault.CodeInvalidValue, field, p.Message()).WithParam(field)
+	why := p.Message()
+	return fault.New(fault.CodeInvalidValue, field, why).WithParam(field)
 }
 
 // brokenRequests says what is wrong with a body that cannot be read, at is how much of it could.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sluice-project/sluice/billing/price"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
@@ -73,13 +74,30 @@ type modelExtension struct {
 	Precision    string      `json:"precision,omitempty"`
 }
 
-// modelPrice is in whole units of the currency for a million tokens. Books price a token in 10⁻⁹ units, so three decimals are exact.
+// modelPrice says what the tokens of a model cost.
 type modelPrice struct {
-	Currency   string   `json:"currency"`
-	PriceBook  string   `json:"price_book"`
+	Currency  string `json:"currency"`
+	PriceBook string `json:"price_book"`
+	tokenPrices
+
+	Batch *tokenPrices `json:"batch,omitempty"` // of requests of this queue class, where they cost less
+}
+
+// tokenPrices are in whole units of the currency for a million tokens. Books price a token in 10⁻⁹ units, so three decimals are exact.
+type tokenPrices struct {
 	Prompt     float64  `json:"prompt_per_million"`
 	Cached     *float64 `json:"cached_prompt_per_million,omitempty"`
 	Completion *float64 `json:"completion_per_million,omitempty"`
+}
+
+func tokenPricesOf(r price.Rate, generates bool) tokenPrices {
+	perMillion := func(unit int64) float64 { return float64(unit) / 1000 }
+	p := tokenPrices{Prompt: perMillion(r.Prompt)}
+	if generates {
+		cached, completion := perMillion(r.Cached), perMillion(r.Completion)
+		p.Cached, p.Completion = &cached, &completion
+	}
+	return p
 }
 
 const (
@@ -99,12 +117,11 @@ func modelOf(m gateway.Model, lang fault.Lang) openai.Model {
 			x.Formats = append(x.Formats, "json_object", "json_schema", "regex", "choice", "grammar")
 		}
 	}
-	perMillion := func(unit int64) float64 { return float64(unit) / 1000 }
 	if p := m.Price; p != nil {
-		x.Price = &modelPrice{Currency: p.Currency, PriceBook: p.PriceBook, Prompt: perMillion(p.Prompt)}
-		if m.Info.CanGenerate {
-			cached, completion := perMillion(p.Cached), perMillion(p.Completion)
-			x.Price.Cached, x.Price.Completion = &cached, &completion
+		x.Price = &modelPrice{Currency: p.Currency, PriceBook: p.PriceBook, tokenPrices: tokenPricesOf(p.Rate, m.Info.CanGenerate)}
+		if p.Batch != nil {
+			batch := tokenPricesOf(*p.Batch, m.Info.CanGenerate)
+			x.Price.Batch = &batch
 		}
 	}
 	switch {

@@ -3918,6 +3918,8 @@ export interface components {
             model?: string;
             /** @description YYYY-MM-DD in UTC */
             day?: string;
+            /** @description The version that rated the requests, with /batch behind it where its prices for the queue class batch were used; absent for corrections */
+            price_book?: string;
             /** Format: int64 */
             requests: number;
             /**
@@ -8281,7 +8283,7 @@ export interface operations {
                 /** @description First instant after the range */
                 to?: components["parameters"]["To"];
                 /** @description Dimensions of a row, comma separated. Days are UTC days. */
-                group_by?: ("tenant" | "project" | "key" | "model" | "day")[];
+                group_by?: ("tenant" | "project" | "key" | "model" | "day" | "price_book")[];
                 /** @description Project id, of the tenant */
                 project?: components["parameters"]["ProjectQuery"];
                 key?: string;

@@ -18,8 +18,8 @@ import { useFilters } from '../lib/url';
 const Chart = lazy(() => import('../components/Chart').then((m) => ({ default: m.Chart })));
 
 type Row = Schema['UsageRow'];
-type Dimension = 'tenant' | 'project' | 'key' | 'model' | 'day';
-const dimensions: Dimension[] = ['day', 'model', 'key', 'project', 'tenant'];
+type Dimension = 'tenant' | 'project' | 'key' | 'model' | 'day' | 'price_book';
+const dimensions: Dimension[] = ['day', 'model', 'key', 'project', 'tenant', 'price_book'];
 const utcDay = 'YYYY-MM-DD';
 const utcToday = () => dayjs(new Date().toISOString().slice(0, 10));
 
