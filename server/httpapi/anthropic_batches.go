@@ -26,6 +26,8 @@ const (
 	messageBatches = "/messages/batches/" // behind /v1
 	// maxMessagePage is the most that a page may be asked to have; it has maxBatchPage at most, and has_more.
 	maxMessagePage = 1000
+	// resultMemory is what a reader of results counts as; a longer answer counts more while it is written.
+	resultMemory = 1 << 20
 	// messageResultsLife is how long results of batches of messages are kept once these have ended, as Anthropic keeps them.
 	messageResultsLife = 29 * 24 * time.Hour
 )
@@ -354,8 +356,13 @@ type wireMessageResult struct {
 
 // messageBatchResults answers GET /v1/messages/batches/{id}/results. What fails once some of it is out ends the connection: nobody may take a part for the
 // whole.
-func (a *API) messageBatchResults(c *gin.Context, _ identity.Principal, call *gateway.Call) error {
+func (a *API) messageBatchResults(c *gin.Context, who identity.Principal, call *gateway.Call) error {
 	call.Resource = truncate(c.Param("id"))
+	as := inflight.Caller{Tenant: who.Tenant, ID: who.ID}
+	if err := a.bodies.Acquire(as, resultMemory); err != nil {
+		return err
+	}
+	defer a.bodies.Release(as, resultMemory)
 	head := sync.OnceFunc(func() {
 		c.Writer.Header().Set("Content-Type", "application/x-jsonl")
 		c.Status(http.StatusOK)
@@ -363,11 +370,15 @@ func (a *API) messageBatchResults(c *gin.Context, _ identity.Principal, call *ga
 	w := &patientWriter{a, c, head}
 	err := a.pipeline.Act(c.Request.Context(), call, func(ctx context.Context, who identity.Principal) error {
 		return a.batches.Outcomes(ctx, anthropicBatches().of(who), c.Param("id"), func(o batch.Outcome) error {
-			line, err := messageResult(o, call)
-			if err != nil {
+			long := max(int64(len(o.Answer))-resultMemory, 0)
+			if err := a.bodies.Acquire(as, long); err != nil {
 				return err
 			}
-			_, err = w.Write(line)
+			defer a.bodies.Release(as, long)
+			line, err := messageResult(o, call)
+			if err == nil {
+				_, err = w.Write(line)
+			}
 			return err
 		})
 	})

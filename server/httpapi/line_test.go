@@ -29,3 +29,15 @@ func TestLineAnswerIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestLineIsCutInItsDialect: a line whose answer breaks off is refused in the words of its endpoint.
+func TestLineIsCutInItsDialect(t *testing.T) {
+	k := newEdge(t, Config{}, nil, nothing)
+	ask := k.api.Asker(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	for endpoint, shape := range map[string]func(string) (string, string){"/v1/messages": refusals[dialectAnthropic], "/v1/chat/completions": refusals[dialectOpenAI]} {
+		r := ask(t.Context(), batch.Request{ID: "batch_1.1", Batch: "batch_1", Endpoint: endpoint, Source: "192.0.2.1", Language: "en"})
+		if code, _ := shape(string(r.Body)); code != "internal_error" || r.Status != http.StatusInternalServerError || strings.HasPrefix(string(r.Body), `{"type":"error"`) != (endpoint == "/v1/messages") {
+			t.Errorf("%s: %d %s", endpoint, r.Status, r.Body)
+		}
+	}
+}
