@@ -391,12 +391,13 @@ func (a *API) messageBatchResults(c *gin.Context, who identity.Principal, call *
 // messageResult renders an outcome as a line.
 func messageResult(o batch.Outcome, call *gateway.Call) ([]byte, error) {
 	out := wireMessageResult{CustomID: o.CustomID}
-	switch r := &out.Result; {
-	case o.State == batch.Completed:
+	r := &out.Result
+	switch o.State {
+	case batch.Completed:
 		r.Type, r.Message = "succeeded", o.Answer
-	case o.State == batch.Expired:
+	case batch.Expired:
 		r.Type = "expired"
-	case o.State == batch.Cancelled:
+	case batch.Cancelled:
 		r.Type = "canceled"
 	default:
 		r.Type, r.Error = "errored", o.Answer
