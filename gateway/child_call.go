@@ -36,9 +36,13 @@ type childCall struct {
 }
 
 func (r *run) newChildCall(question string) *childCall {
+	class := engine.ClassInteractive
+	if r.class() == engine.ClassBatch { // who can wait waits with all of it, and pays for it as for the rest
+		class = engine.ClassBatch
+	}
 	asked := &Call{
 		RequestID: r.call.RequestID + "." + partVectors, parent: r.call.RequestID, ClientID: r.call.ClientID, Purpose: r.call.Purpose, Source: r.call.Source,
-		Route: r.call.Route, Dialect: r.call.Dialect, Received: r.call.Received, Action: ActionEmbed, Class: engine.ClassInteractive,
+		Route: r.call.Route, Dialect: r.call.Dialect, Received: r.call.Received, Action: ActionEmbed, Class: class,
 		Input: []string{question}, RAG: r.call.RAG,
 	}
 	return &childCall{run: &run{

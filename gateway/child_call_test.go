@@ -119,6 +119,27 @@ func TestQuestionOfAChat(t *testing.T) {
 	}
 }
 
+// TestQuestionThatCanWait: the vectors of a chat that can wait wait like it, and are reserved at its prices.
+func TestQuestionThatCanWait(t *testing.T) {
+	for _, class := range []engine.Class{engine.ClassBatch, engine.ClassStandard} {
+		w, v := searching(t)
+		c := asking("who is SECRET1 anyway")
+		c.Class = class
+		r, err := w.Chat(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Collect(); err != nil {
+			t.Fatal(err)
+		}
+		w.idle(t)
+		waits := class == engine.ClassBatch
+		if len(v.asked) != 1 || (v.asked[0].Class == engine.ClassBatch) != waits || len(w.ledger.asks) != 2 || w.ledger.asks[0].Batch != waits || w.ledger.asks[1].Batch != waits {
+			t.Errorf("%s: the engine was asked %+v, reserved %+v", class, v.asked, w.ledger.asks)
+		}
+	}
+}
+
 // TestQuestionOfASearch: the same, where the caller is known to be admitted.
 func TestQuestionOfASearch(t *testing.T) {
 	w, v := searching(t)

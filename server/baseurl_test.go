@@ -9,7 +9,8 @@ import (
 )
 
 // TestBaseURL: what applications are told to use is the configured address, else where the request came to, and where the management API
-// has a listener of its own the business API's, on the host that the request names if it listens on every one.
+// has a listener of its own the business API's, on the host that the request names if it listens on every one. Whoever has come to the business API comes to it
+// where he came.
 func TestBaseURL(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -37,6 +38,13 @@ func TestBaseURL(t *testing.T) {
 		}
 		if got := e.baseURL(r); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		own := schemeOf(r) + "://10.1.2.3:9000/v1"
+		if c.public != "" {
+			own = c.want
+		}
+		if got := e.ownURL(r); got != own { // which a listener of the management API does not move
+			t.Errorf("%s: the business API is at %s, want %s", name, got, own)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 	e.health.check, e.health.now = e.checks, time.Now
 	p.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg := p.cfg.HTTP
-	cfg.Version, cfg.BaseURL = version, e.baseURL
+	cfg.Version, cfg.BaseURL = version, e.ownURL
 	api, err := httpapi.New(cfg, p.pipeline, p.log, p.reg)
 	if err != nil {
 		return nil, err
@@ -249,6 +249,14 @@ func (e *edge) baseURL(r *http.Request) string {
 		}
 	}
 	return e.addresses.main + "/v1"
+}
+
+// ownURL says where whoever has sent a request to the business API reaches it: at the configured address, else where the request came to.
+func (e *edge) ownURL(r *http.Request) string {
+	if public := e.parts.cfg.PublicURL; public != "" {
+		return strings.TrimSuffix(public, "/") + "/v1"
+	}
+	return schemeOf(r) + "://" + r.Host + "/v1"
 }
 
 func (e *edge) consoleURL() string {

@@ -38,8 +38,19 @@ type Scope struct {
 	Endpoints []string
 }
 
-// NewID returns the id of a batch that is to come.
-func NewID() string { return "batch_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "") }
+// NewID returns the id of a batch that is to come. Ids of one scope order as their batches came.
+func NewID() string { return idMark + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "") }
+
+const (
+	idMark   = "batch_"
+	idDigits = 32
+)
+
+// isID reports whether a batch could have an id. A dialect may have put something in front of what NewID has returned.
+func isID(id string) bool {
+	_, digits, ok := strings.Cut(id, idMark)
+	return ok && len(digits) == idDigits && strings.Trim(digits, "0123456789abcdef") == "" && database.Text(id) == id
+}
 
 // NewBatch is what somebody wants done.
 type NewBatch struct {
@@ -100,12 +111,8 @@ func (s *Service) insert(tx *gorm.DB, b *row, says sealedText) error {
 	if input.Purpose != files.PurposeBatch {
 		return fault.New(fault.CodeInvalidValue, "input_file_id", fault.Say("batch.purpose", input.Purpose)).WithParam("input_file_id")
 	}
-	var n int64
-	if err := tx.Model(&row{}).Where("tenant = ? AND state IN ?", b.Tenant, open()).Count(&n).Error; err != nil {
+	if err := s.roomForBatch(tx, b.Tenant); err != nil {
 		return err
-	}
-	if n >= s.cfg.MaxOpen {
-		return fault.New(fault.CodeBatchesFull, s.cfg.MaxOpen).WithRetryAfter(time.Minute)
 	}
 	key, e, err := s.keys.NewDataKey(tx, s.cfg.Suite, b.label())
 	if err != nil {
@@ -117,6 +124,18 @@ func (s *Service) insert(tx *gorm.DB, b *row, says sealedText) error {
 	}
 	b.Suite, b.Epoch, b.Wrapped, b.Metadata = string(e.Suite), e.Epoch, e.Sealed, key.Seal(text, metadataLabel(b.ID))
 	return tx.Create(b).Error
+}
+
+// roomForBatch refuses a batch more than the tenant may have open.
+func (s *Service) roomForBatch(db *gorm.DB, tenant string) error {
+	var n int64
+	if err := db.Model(&row{}).Where("tenant = ? AND state IN ?", tenant, open()).Count(&n).Error; err != nil {
+		return err
+	}
+	if n >= s.cfg.MaxOpen {
+		return fault.New(fault.CodeBatchesFull, s.cfg.MaxOpen).WithRetryAfter(time.Minute)
+	}
+	return nil
 }
 
 func (b row) public(metadata map[string]string) (Batch, error) {
@@ -176,7 +195,8 @@ type Page struct {
 	Limit         int
 }
 
-// List returns a page of batches, the newest first, and whether there are more in its direction. Error: CodeNotFound for an id that is none.
+// List returns a page of batches, the newest first, and whether there are more in its direction. The batches that the page names as its ends may be gone:
+// a caller can delete what it has read of a list and go on. Error: CodeNotFound for what is no id of a batch.
 func (s *Service) List(ctx context.Context, o Scope, p Page) (page []Batch, more bool, err error) {
 	err = database.Snapshot(ctx, s.db, func(tx *gorm.DB) error {
 		page = nil
@@ -204,17 +224,16 @@ func (s *Service) List(ctx context.Context, o Scope, p Page) (page []Batch, more
 
 // listed returns the rows of a page, the nearest to its id first, and one more.
 func listed(tx *gorm.DB, o Scope, p Page) (rows []row, err error) {
-	from, order, than := p.After, "created_at DESC, id DESC", "<"
+	from, order, than := p.After, "id DESC", "<"
 	if p.Before != "" {
-		from, order, than = p.Before, "created_at, id", ">"
+		from, order, than = p.Before, "id", ">"
 	}
 	want := within(tx, o).Select(columns()).Order(order).Limit(p.Limit + 1)
 	if from != "" {
-		at, err := find(tx, o, from)
-		if err != nil {
-			return nil, err
+		if !isID(from) {
+			return nil, notFound(from)
 		}
-		want = want.Where("(created_at, id) "+than+" (?, ?)", at.CreatedAt, at.ID)
+		want = want.Where("id "+than+" ?", from)
 	}
 	return rows, want.Find(&rows).Error
 }
@@ -257,7 +276,14 @@ func (s *Service) Delete(ctx context.Context, o Scope, id string) error {
 			return err
 		}
 	}
-	err = within(s.db.WithContext(ctx), o).Where("id = ?", b.ID).Delete(&row{}).Error
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if database.IsSQLite(tx) { // what is deleted is overwritten
+			if err := tx.Exec("PRAGMA secure_delete = ON").Error; err != nil {
+				return err
+			}
+		}
+		return within(tx, o).Where("id = ?", b.ID).Delete(&row{}).Error
+	})
 	return database.Unavailable("delete the batch", err)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-project/sluice/gateway/files"
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/database"
 )
 
 // Input takes the requests of a batch that come together with the wish for it, one by one. What a file would be refused for is refused here at once.
@@ -25,8 +26,12 @@ type inputLine struct {
 	Body     json.RawMessage `json:"body"`
 }
 
-// NewInput begins the input of a batch that asks [MessagesEndpoint]. Errors: as of [files.Store.Begin].
+// NewInput begins the input of a batch that asks [MessagesEndpoint]. Errors: as of [files.Store.Begin]; CodeBatchesFull where the tenant has as many open
+// batches as it may, which [Service.CreateFrom] decides for good.
 func (s *Service) NewInput(ctx context.Context, owner files.Owner) (*Input, error) {
+	if err := s.roomForBatch(s.db.WithContext(ctx), owner.Tenant); err != nil {
+		return nil, database.Unavailable("look for room for a batch", err)
+	}
 	upload, err := s.cfg.Files.Begin(ctx, owner)
 	if err != nil {
 		return nil, err

@@ -45,13 +45,27 @@ func (w *world) untilOf(s *Service, id string) (b Batch) {
 	return w.untilIn(s, messages(), id, "the end", func(b Batch) bool { return !b.EndedAt.IsZero() })
 }
 
+// roomy has room for everything.
+func roomy(int64) (func(), error) { return func() {}, nil }
+
 func (w *world) outcomes(s *Service, id string) (order []string, all map[string]Outcome) {
 	w.t.Helper()
 	all = map[string]Outcome{}
-	err := s.Outcomes(w.t.Context(), messages(), id, func(o Outcome) error {
+	var held, most int64
+	err := s.Outcomes(w.t.Context(), messages(), id, func(n int64) (func(), error) {
+		held += n
+		most = max(most, n)
+		return func() { held -= n }, nil
+	}, func(o Outcome) error {
+		if int64(len(o.Answer)) >= held {
+			w.t.Errorf("%d bytes of an answer, of a line of %d", len(o.Answer), held)
+		}
 		order, all[o.CustomID] = append(order, o.CustomID), o
 		return nil
 	})
+	if held != 0 || most == 0 {
+		w.t.Errorf("%d bytes of %d are held for ever", held, most)
+	}
 	if err != nil || len(all) != len(order) {
 		w.t.Errorf("%d outcomes of %d requests: %v", len(order), len(all), err)
 	}
@@ -85,7 +99,7 @@ func TestInput(t *testing.T) {
 		if err := s.Delete(t.Context(), messages(), made.ID); !fault.Is(err, fault.CodeConflict) || !strings.Contains(err.Error(), InProgress) {
 			t.Errorf("deleted at work: %v", err)
 		}
-		if err := s.Outcomes(t.Context(), messages(), made.ID, nil); !fault.Is(err, fault.CodeConflict) {
+		if err := s.Outcomes(t.Context(), messages(), made.ID, nil, nil); !fault.Is(err, fault.CodeConflict) {
 			t.Errorf("outcomes at work: %v", err)
 		}
 		stop := w.start(s)
@@ -99,14 +113,19 @@ func TestInput(t *testing.T) {
 			t.Errorf("%v %+v", order, all)
 		}
 		broken := errors.New("the reader has left")
-		if err := s.Outcomes(t.Context(), messages(), b.ID, func(Outcome) error { return broken }); !errors.Is(err, broken) {
-			t.Errorf("%v", err)
+		for name, err := range map[string]error{
+			"reader": s.Outcomes(t.Context(), messages(), b.ID, roomy, func(Outcome) error { return broken }),
+			"room":   s.Outcomes(t.Context(), messages(), b.ID, func(int64) (func(), error) { return nil, broken }, nil),
+		} {
+			if !errors.Is(err, broken) {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 		for _, o := range []Scope{mine(), {files.Owner{Tenant: "bank"}, []string{MessagesEndpoint}}} {
 			if err := s.Delete(t.Context(), o, b.ID); !fault.Is(err, fault.CodeNotFound) {
 				t.Errorf("%+v: %v", o, err)
 			}
-			if err := s.Outcomes(t.Context(), o, b.ID, nil); !fault.Is(err, fault.CodeNotFound) {
+			if err := s.Outcomes(t.Context(), o, b.ID, nil, nil); !fault.Is(err, fault.CodeNotFound) {
 				t.Errorf("%+v: %v", o, err)
 			}
 		}
@@ -149,8 +168,11 @@ func TestInputRefuses(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	many.Abort(t.Context())
-	w.makeFrom(s, 1)
 	full := begin()
+	w.makeFrom(s, 1)
+	if _, err := s.NewInput(t.Context(), files.OwnerOf(caller())); !fault.Is(err, fault.CodeBatchesFull) {
+		t.Errorf("the body would be taken for nothing: %v", err)
+	}
 	if _, err := s.CreateFrom(t.Context(), caller(), NewBatch{ID: "msg" + NewID()}, full); !fault.Is(err, fault.CodeBatchesFull) {
 		t.Errorf("%v", err)
 	}
@@ -178,6 +200,9 @@ func TestEndingsAreCounted(t *testing.T) {
 			b := w.makeFrom(s, 7)
 			<-reached
 			<-reached
+			s.mu.Lock()
+			x := s.running[b.ID]
+			s.mu.Unlock()
 			if ending == Cancelled {
 				if _, err := s.Cancel(t.Context(), messages(), b.ID); err != nil {
 					t.Fatal(err)
@@ -187,6 +212,7 @@ func TestEndingsAreCounted(t *testing.T) {
 			} else { // whoever takes over finds it late
 				stopped := make(chan struct{})
 				go func() { stop(); close(stopped) }()
+				<-x.halt.Done() // nothing more is asked
 				close(let)
 				<-stopped
 				s = w.replica("a", Limits{})
@@ -247,8 +273,150 @@ func TestPages(t *testing.T) {
 				t.Errorf("%s: %v, %v, want %v", name, got, more, c.want)
 			}
 		}
-		if _, _, err := s.List(t.Context(), messages(), Page{Before: "none", Limit: 1}); !fault.Is(err, fault.CodeNotFound) {
-			t.Errorf("%v", err)
+		for _, none := range []string{"none", newest[0] + "0", "batch_" + strings.Repeat("x", 32), "\x00" + newest[0]} {
+			if _, _, err := s.List(t.Context(), messages(), Page{Before: none, Limit: 1}); !fault.Is(err, fault.CodeNotFound) {
+				t.Errorf("%q: %v", none, err)
+			}
+		}
+		stop := w.start(s)
+		for _, id := range newest {
+			w.untilOf(s, id)
+		}
+		stop()
+		var read []string
+		for p, more := (Page{Limit: 2}), true; more; { // whoever deletes what he has read goes on behind it
+			var page []string
+			page, more = list(p)
+			for _, id := range page {
+				if err := s.Delete(t.Context(), messages(), id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			read, p.After = append(read, page...), page[len(page)-1]
+		}
+		if !slices.Equal(read, newest) {
+			t.Errorf("%v, want %v", read, newest)
+		}
+	})
+}
+
+// TestLongestLine: a request whose line is as long as one may be is asked, and one that is longer is refused before there is a batch; a file likewise.
+func TestLongestLine(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t))
+	w.answer = func(Request, int) Response { return ok(`1`) }
+	s := w.replica("a", Limits{})
+	w.start(s)
+	const most = 1 << 20
+	frame := len(`{"custom_id":"a","method":"POST","url":"/v1/messages","body":{"x":""}}`)
+	for over := -1; over <= 1; over++ {
+		in, err := s.NewInput(t.Context(), files.OwnerOf(caller()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := in.Add("short", []byte(`{}`)); p != nil || err != nil {
+			t.Fatal(p, err)
+		}
+		p, err := in.Add("a", []byte(`{"x":"`+strings.Repeat("x", most+over-frame)+`"}`))
+		if err != nil || (p != nil) != (over > 0) {
+			t.Fatalf("%d more: %+v, %v", over, p, err)
+		}
+		if p != nil {
+			in.Abort(t.Context())
+			continue
+		}
+		b, err := s.CreateFrom(t.Context(), caller(), NewBatch{ID: "msg" + NewID()}, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b = w.untilOf(s, b.ID); b.State != Completed || b.Completed != 2 {
+			t.Errorf("%d more: %+v", over, b)
+		}
+	}
+	const head, tail = `{"custom_id":"a","method":"POST","url":"/v1/messages","body":{"x":"`, `"}}`
+	for over := -1; over <= 1; over++ {
+		for _, end := range []string{"", "\n", "\n" + `{"custom_id":"b","method":"POST","url":"/v1/messages","body":{}}`} {
+			total, problems, err := check(strings.NewReader(head+strings.Repeat("x", 500+over-len(head+tail))+tail+end), MessagesEndpoint, 500, 9)
+			if err != nil || (len(problems) == 0) != (over <= 0) || over <= 0 && total != 1+int64(strings.Count(end, "{")/2) {
+				t.Errorf("a file, %d more: %d lines, %+v, %v", over, total, problems, err)
+			}
+		}
+	}
+}
+
+// TestLongOutcomes: results that are longer than any buffer come whole, and each waits for its room.
+func TestLongOutcomes(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t))
+	w.answer = func(q Request, _ int) Response {
+		n := map[string]int{"2": outcomeBuffer - 200, "3": outcomeBuffer, "4": 5 * outcomeBuffer}[q.ID[len(q.ID)-1:]]
+		return ok(`"` + strings.Repeat(q.ID[len(q.ID)-1:], n) + `"`)
+	}
+	s := w.replica("a", Limits{})
+	w.start(s)
+	b := w.untilOf(s, w.makeFrom(s, 5).ID)
+	_, all := w.outcomes(s, b.ID)
+	if len(all) != 5 || strings.Count(string(all["c4"].Answer), "4") != 5*outcomeBuffer || strings.Count(string(all["c3"].Answer), "3") != outcomeBuffer || string(all["c5"].Answer) != `{"echo":""}` {
+		t.Errorf("%d outcomes", len(all))
+	}
+}
+
+// TestOutcomesAreWhole: where one of two files of results is gone, nothing of the other is told.
+func TestOutcomesAreWhole(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t))
+	w.answer = func(q Request, _ int) Response {
+		if strings.HasSuffix(q.ID, ".2") {
+			return Response{400, http.Header{}, []byte(`{}`)}
+		}
+		return ok(string(q.Body))
+	}
+	s := w.replica("a", Limits{})
+	w.start(s)
+	b := w.untilOf(s, w.makeFrom(s, 2).ID)
+	if err := w.files.Delete(t.Context(), files.OwnerOf(caller()), b.ErrorFile); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Outcomes(t.Context(), messages(), b.ID, roomy, func(o Outcome) error { t.Errorf("told %+v", o); return nil })
+	if !fault.Is(err, fault.CodeNotFound) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCreateFromFails: where the database fails while requests become a batch, nothing is left of them; where only the answer of the database is lost, a batch
+// that is there has its input.
+func TestCreateFromFails(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		for _, how := range []dbtest.Outcome{dbtest.FailsBefore, dbtest.FailsAfter} {
+			w := newWorld(t, db)
+			s := w.replica("a", Limits{})
+			n := int64(0)
+			w.faults.Each(t, how, func() error {
+				n++
+				in, err := s.NewInput(t.Context(), files.OwnerOf(caller()))
+				if err != nil {
+					return err
+				}
+				if p, err := in.Add("c1", fmt.Appendf(nil, `{"n":%d}`, n)); p != nil || err != nil {
+					t.Fatal(p, err)
+				}
+				_, err = s.CreateFrom(t.Context(), caller(), NewBatch{ID: "msg" + NewID()}, in)
+				in.Abort(t.Context())
+				batches := w.rows("batch_batches")
+				if how == dbtest.FailsBefore && err != nil {
+					if files, blobs := w.rows("file_files"), w.rows("file_blobs"); batches+files+blobs != 0 {
+						t.Errorf("fault %d leaves %d batches, %d files and %d contents", n, batches, files, blobs)
+					}
+				}
+				var whole int64
+				if err := db.Raw("SELECT COUNT(*) FROM batch_batches b JOIN file_files f ON f.id = b.input_file AND f.holds = 1 JOIN file_blobs o ON o.id = f.blob AND o.digest <> ''").Scan(&whole).Error; err != nil {
+					t.Fatal(err)
+				}
+				if whole != batches {
+					t.Errorf("fault %d: %d of %d batches have their input", n, whole, batches)
+				}
+				return err
+			})
+			if b := w.rows("batch_batches"); b == 0 || how == dbtest.FailsBefore && b != 1 || n < 10 {
+				t.Errorf("%d batches of %d tries", b, n)
+			}
 		}
 	})
 }

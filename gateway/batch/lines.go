@@ -91,7 +91,7 @@ var errLong = bufio.ErrTooLong
 
 func newLines(r io.Reader, maxLine int64) *lines {
 	in := bufio.NewScanner(r)
-	in.Buffer(make([]byte, 0, min(64<<10, maxLine)), int(maxLine))
+	in.Buffer(make([]byte, 0, min(64<<10, maxLine)), int(maxLine)+1) // the end of a line beside it
 	return &lines{in: in}
 }
 

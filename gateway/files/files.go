@@ -224,6 +224,12 @@ func (s *Store) Open(ctx context.Context, o Owner, id string) (f File, content *
 	return f, content, database.Unavailable("open the file", err)
 }
 
+// Fork returns a reader of the same content that stands where r stands, and moves by itself from there.
+func (r *Reader) Fork() *Reader {
+	out := *r
+	return &out
+}
+
 // Read implements io.Reader.
 func (r *Reader) Read(p []byte) (int, error) {
 	if len(r.buf) == 0 {

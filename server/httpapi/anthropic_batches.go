@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -20,14 +22,17 @@ import (
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/inflight"
+	"github.com/sluice-project/sluice/internal/sleep"
 )
 
 const (
 	messageBatches = "/messages/batches/" // behind /v1
 	// maxMessagePage is the most that a page may be asked to have; it has maxBatchPage at most, and has_more.
 	maxMessagePage = 1000
-	// resultMemory is what a reader of results counts as; a longer answer counts more while it is written.
+	// resultMemory is what a reader of results counts as; a longer one counts more while it is written.
 	resultMemory = 1 << 20
+	// resultWait is how long a reader of results waits for room for a long one, and resultPoll how often it looks for it.
+	resultWait, resultPoll = 20 * time.Second, 50 * time.Millisecond
 	// messageResultsLife is how long results of batches of messages are kept once these have ended, as Anthropic keeps them.
 	messageResultsLife = 29 * 24 * time.Hour
 )
@@ -68,6 +73,10 @@ func (a *API) wireMessageBatchOf(c *gin.Context, b batch.Batch) wireMessageBatch
 		return out // the counts move when a batch has ended, and not before
 	}
 	out.ProcessingStatus = "ended"
+	if b.State == batch.Failed { // its results are gone, of whatever it had
+		out.RequestCounts = wireMessageCounts{Errored: b.Total}
+		return out
+	}
 	out.RequestCounts = wireMessageCounts{Succeeded: b.Completed, Canceled: b.Cancelled, Expired: b.Expired, Errored: b.Total - b.Completed - b.Cancelled - b.Expired}
 	if gone := b.ResultsGone; !gone.IsZero() && !a.now().Before(gone) {
 		out.ArchivedAt = instant(gone)
@@ -108,21 +117,24 @@ func (a *API) takeMessageBatch(c *gin.Context, who identity.Principal, call *gat
 	if err := a.inPieces(c); err != nil {
 		return made, err
 	}
-	as, held := inflight.Caller{Tenant: who.Tenant, ID: who.ID}, max(uploadMemory, a.cfg.MaxBodyBytes)
-	if err := a.bodies.Acquire(as, held); err != nil {
+	as := inflight.Caller{Tenant: who.Tenant, ID: who.ID}
+	if err := a.bodies.Acquire(as, uploadMemory); err != nil {
 		return made, err
 	}
-	defer a.bodies.Release(as, held)
+	defer a.bodies.Release(as, uploadMemory)
 	n := batch.NewBatch{ID: "msg" + batch.NewID(), OutputLife: messageResultsLife}
 	asCalled(&n, call)
-	body := &valueReader{from: &patientReader{http.MaxBytesReader(c.Writer, c.Request.Body, a.files.Limits().MaxFileBytes), http.NewResponseController(c.Writer), a.now}, most: a.cfg.MaxBodyBytes}
+	bounded := http.MaxBytesReader(c.Writer, c.Request.Body, a.files.Limits().MaxFileBytes)
+	body := &valueReader{from: &patientReader{bounded, http.NewResponseController(c.Writer), a.now}, most: a.cfg.MaxBodyBytes, in: a.bodies, who: as}
+	defer body.hold(0)
 	err = a.pipeline.Act(c.Request.Context(), call, func(ctx context.Context, who identity.Principal) error {
 		in, err := a.batches.NewInput(ctx, files.OwnerOf(who))
 		if err != nil {
 			return err
 		}
 		defer in.Abort(ctx)
-		if err := a.receiveRequests(body, in); err != nil {
+		take := func(place string, raw []byte) error { return a.oneRequest(in, place, raw) }
+		if err := a.newRequestReader(body, take).read(); err != nil {
 			return err
 		}
 		made, err = a.batches.CreateFrom(ctx, who, n, in)
@@ -145,97 +157,185 @@ func (a *API) inPieces(c *gin.Context) error {
 	return nil
 }
 
-// valueReader lets no more be read for one value than it may have, so that none has to be held which is longer.
+// valueFrame is how many bytes may stand around a value: commas and space.
+const valueFrame = 4 << 10
+
+// valueReader reads a body value by value. It lets not much more be read for one than it may have, so that none has to be held which is longer, and counts what
+// has come of the one that is being read: a client that sends little holds little.
 type valueReader struct {
 	from io.Reader
-	most int64
-	left int64
+	most int64 // bytes of a value
+	in   *inflight.Limiter
+	who  inflight.Caller
+
+	taken, begun int64 // of the body: what has come; where the value begins
+	held         int64
+	broke        error // of the connection
 }
 
 // errPiece ends the reading of a value that is too long.
 var errPiece = errors.New("a value is too long")
 
-func (p *valueReader) next() { p.left = p.most }
+// next begins a value at a place of the body, up to which nothing is held any more.
+func (p *valueReader) next(at int64) {
+	p.begun = at
+	p.hold(p.taken - at)
+}
+
+// hold gives back what is held beyond n bytes.
+func (p *valueReader) hold(n int64) {
+	if less := p.held - n; less > 0 {
+		p.in.Release(p.who, less)
+		p.held = n
+	}
+}
 
 func (p *valueReader) Read(b []byte) (int, error) {
-	if p.left == 0 {
+	left := p.begun + p.most + valueFrame - p.taken
+	if left <= 0 {
 		return 0, errPiece
 	}
-	n, err := p.from.Read(b[:min(int64(len(b)), p.left)])
-	p.left -= int64(n)
+	n, err := p.from.Read(b[:min(int64(len(b)), left)])
+	if err != nil && !errors.Is(err, io.EOF) {
+		p.broke = err
+	}
+	p.taken += int64(n)
+	if refused := p.in.Acquire(p.who, int64(n)); refused != nil {
+		return 0, refused
+	}
+	p.held += int64(n)
 	return n, err
 }
 
-// receiveRequests reads a body, {"requests": [...]}, to its end. Other members are passed over, as everywhere.
-func (a *API) receiveRequests(body *valueReader, in *batch.Input) error {
-	dec := json.NewDecoder(body)
-	broken := func(err error) error { return a.brokenRequests(err, dec.InputOffset(), in) }
-	body.next()
-	if t, err := dec.Token(); err != nil {
-		return broken(err)
+// requestReader reads a body, {"requests": [...]}, to its end. Other members are passed over, as everywhere.
+type requestReader struct {
+	a    *API
+	body *valueReader
+	dec  *json.Decoder // of body
+	take func(place string, raw []byte) error
+
+	n     int64  // requests that were taken
+	place string // what is being read, for errors
+}
+
+func (a *API) newRequestReader(body *valueReader, take func(place string, raw []byte) error) *requestReader {
+	return &requestReader{a: a, body: body, dec: json.NewDecoder(body), take: take}
+}
+
+// read returns what take has returned, or what is wrong with the body.
+func (r *requestReader) read() error {
+	if t, err := r.token(); err != nil {
+		return err
 	} else if t != json.Delim('{') {
 		return fault.New(fault.CodeInvalidType, "body", fault.Say("type.object"))
 	}
-	for seen := false; ; {
-		body.next()
-		name, err := dec.Token()
+	for listed := false; ; {
+		name, err := r.token()
 		switch {
 		case err != nil:
-			return broken(err)
+			return err
 		case name == json.Delim('}'):
-			if in.Total() == 0 {
-				return fault.New(fault.CodeMissing, "requests").WithParam("requests")
-			}
-			return broken(rest(dec))
+			return r.end()
 		case name != "requests":
-			err = dec.Decode(new(json.RawMessage))
-		case seen:
+			_, err = r.value(truncate(fmt.Sprint(name)))
+		case listed:
 			return fault.New(fault.CodeInvalidValue, "requests", fault.Say("httpapi.one_list")).WithParam("requests")
 		default:
-			seen = true
-			err = a.requestList(dec, body, in)
+			listed = true
+			err = r.list()
 		}
 		if err != nil {
-			return broken(err)
+			return err
 		}
 	}
 }
 
-// rest reports what stands behind a value that should be all.
-func rest(dec *json.Decoder) error {
-	_, err := dec.Token()
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	if err == nil {
-		err = &json.SyntaxError{}
-	}
-	return err
-}
-
-func (a *API) requestList(dec *json.Decoder, body *valueReader, in *batch.Input) error {
-	body.next()
-	if t, err := dec.Token(); err != nil {
+func (r *requestReader) list() error {
+	if t, err := r.token(); err != nil {
 		return err
 	} else if t != json.Delim('[') {
 		return fault.New(fault.CodeInvalidType, "requests", fault.Say("type.array")).WithParam("requests")
 	}
-	for body.next(); dec.More(); body.next() {
-		var raw json.RawMessage
-		if err := dec.Decode(&raw); err != nil {
+	for r.more() {
+		place := "requests[" + strconv.FormatInt(r.n, 10) + "]"
+		raw, err := r.value(place)
+		if err == nil {
+			err = r.take(place, raw)
+		}
+		if err != nil {
 			return err
 		}
-		if err := a.oneRequest(raw, in); err != nil {
-			return err
-		}
+		r.n++
 	}
-	_, err := dec.Token()
+	_, err := r.token()
 	return err
 }
 
+func (r *requestReader) more() bool {
+	r.body.next(r.dec.InputOffset())
+	return r.dec.More()
+}
+
+// end refuses a body without requests, and one that goes on behind its end.
+func (r *requestReader) end() error {
+	if r.n == 0 {
+		return fault.New(fault.CodeMissing, "requests").WithParam("requests")
+	}
+	r.body.next(r.dec.InputOffset())
+	switch _, err := r.dec.Token(); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err == nil:
+		return r.broken(&json.SyntaxError{})
+	default:
+		return r.broken(err)
+	}
+}
+
+func (r *requestReader) token() (json.Token, error) {
+	r.place = ""
+	r.body.next(r.dec.InputOffset())
+	t, err := r.dec.Token()
+	return t, r.broken(err)
+}
+
+func (r *requestReader) value(place string) (raw json.RawMessage, err error) {
+	r.place = place
+	r.body.next(r.dec.InputOffset())
+	if err := r.broken(r.dec.Decode(&raw)); err != nil {
+		return nil, err
+	}
+	if int64(len(raw)) > r.body.most {
+		return nil, r.tooLong()
+	}
+	return raw, nil
+}
+
+func (r *requestReader) tooLong() error {
+	place := cmp.Or(r.place, "body")
+	return fault.New(fault.CodeInvalidValue, place, fault.Say("batch.line_too_long", r.body.most)).WithParam(r.place)
+}
+
+// broken says why a body cannot be read.
+func (r *requestReader) broken(err error) error {
+	var coded *fault.Error
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == nil, errors.As(err, &coded), errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &tooLarge):
+		return fault.New(fault.CodeFileTooLarge, r.a.files.Limits().MaxFileBytes)
+	case errors.Is(err, errPiece):
+		return r.tooLong()
+	case r.body.broke != nil: // nobody reads this but the log
+		return fault.Wrap(r.body.broke, fault.CodeInvalidJSON, r.dec.InputOffset())
+	default: // the decoder's own words would quote the body
+		return fault.New(fault.CodeInvalidJSON, r.dec.InputOffset())
+	}
+}
+
 // oneRequest gives a request to the input of a batch.
-func (a *API) oneRequest(raw []byte, in *batch.Input) error {
-	place := "requests[" + strconv.FormatInt(in.Total(), 10) + "]"
+func (a *API) oneRequest(in *batch.Input, place string, raw []byte) error {
 	f, err := parse(string(raw), a.cfg.MaxDepth+1) // what it asks has the depth that it has alone
 	if err != nil {
 		return fault.Public(err).WithParam(place)
@@ -263,23 +363,6 @@ func (a *API) oneRequest(raw []byte, in *batch.Input) error {
 	}
 	why := p.Message()
 	return fault.New(fault.CodeInvalidValue, field, why).WithParam(field)
-}
-
-// brokenRequests says what is wrong with a body that cannot be read, at is how much of it could.
-func (a *API) brokenRequests(err error, at int64, in *batch.Input) error {
-	var coded *fault.Error
-	var tooLarge *http.MaxBytesError
-	switch {
-	case err == nil, errors.As(err, &coded), errors.Is(err, context.Canceled):
-		return err
-	case errors.As(err, &tooLarge):
-		return fault.New(fault.CodeFileTooLarge, a.files.Limits().MaxFileBytes)
-	case errors.Is(err, errPiece):
-		place := "requests[" + strconv.FormatInt(in.Total(), 10) + "]"
-		return fault.New(fault.CodeInvalidValue, place, fault.Say("batch.line_too_long", a.cfg.MaxBodyBytes)).WithParam(place)
-	default: // the decoder's own words would quote the body
-		return fault.New(fault.CodeInvalidJSON, at)
-	}
 }
 
 // listMessageBatches answers GET /v1/messages/batches.
@@ -369,12 +452,8 @@ func (a *API) messageBatchResults(c *gin.Context, who identity.Principal, call *
 	})
 	w := &patientWriter{a, c, head}
 	err := a.pipeline.Act(c.Request.Context(), call, func(ctx context.Context, who identity.Principal) error {
-		return a.batches.Outcomes(ctx, anthropicBatches().of(who), c.Param("id"), func(o batch.Outcome) error {
-			long := max(int64(len(o.Answer))-resultMemory, 0)
-			if err := a.bodies.Acquire(as, long); err != nil {
-				return err
-			}
-			defer a.bodies.Release(as, long)
+		room := func(n int64) (func(), error) { return a.roomForResult(ctx, as, n) }
+		return a.batches.Outcomes(ctx, anthropicBatches().of(who), c.Param("id"), room, func(o batch.Outcome) error {
 			line, err := messageResult(o, call)
 			if err == nil {
 				_, err = w.Write(line)
@@ -386,6 +465,22 @@ func (a *API) messageBatchResults(c *gin.Context, who identity.Principal, call *
 		panic(http.ErrAbortHandler)
 	}
 	return err
+}
+
+// roomForResult counts a result of n bytes, and waits for a while where there is no room for it: what is out of the answer would be lost. One that is longer than
+// the caller may hold at all counts as all of that. Errors: as of [inflight.Limiter.Acquire]; of ctx.
+func (a *API) roomForResult(ctx context.Context, as inflight.Caller, n int64) (release func(), err error) {
+	long := max(min(n, a.bodies.PerCaller())-resultMemory, 0)
+	waiting, stop := context.WithTimeout(ctx, resultWait)
+	defer stop()
+	for {
+		if err = a.bodies.Acquire(as, long); err == nil {
+			return func() { a.bodies.Release(as, long) }, nil
+		}
+		if !sleep.For(waiting, resultPoll) {
+			return nil, cmp.Or(ctx.Err(), err)
+		}
+	}
 }
 
 // messageResult renders an outcome as a line.

@@ -335,6 +335,9 @@ func (a *API) fileContent(c *gin.Context, _ identity.Principal, call *gateway.Ca
 	return err
 }
 
+// writeAtOnce is how many bytes a client has to accept until the next deadline.
+const writeAtOnce = 32 << 10
+
 // patientWriter lets an answer take as long as it takes while the client accepts something.
 type patientWriter struct {
 	a    *API
@@ -344,8 +347,15 @@ type patientWriter struct {
 
 func (w *patientWriter) Write(p []byte) (int, error) {
 	w.head()
-	w.a.deadline(w.c)
-	return w.c.Writer.Write(p)
+	written := 0
+	for len(p) > written {
+		w.a.deadline(w.c)
+		n, err := w.c.Writer.Write(p[written:min(len(p), written+writeAtOnce)])
+		if written += n; err != nil {
+			return written, err
+		}
+	}
+	return written, nil
 }
 
 // deleteFile answers DELETE /v1/files/{id}.

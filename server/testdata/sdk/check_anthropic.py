@@ -240,6 +240,14 @@ def _():
     newer = [b.id for b in client.messages.batches.list(limit=2, before_id=made[0])]
     assert sorted(newer) == sorted(made[1:]), newer
     assert [b.id for b in client.beta.messages.batches.list(limit=1000)] == ids
+    for batch in made:
+        ended(client.messages.batches.retrieve(batch))
+    read = []
+    for b in client.messages.batches.list(limit=2):  # whoever deletes while reading misses none
+        if b.id in made:
+            client.messages.batches.delete(b.id)
+            read.append(b.id)
+    assert read == made[::-1], (read, made)
 
 
 @check("a batch that cannot be asked")
