@@ -309,4 +309,27 @@ func TestAdminListener(t *testing.T) {
 			t.Errorf("%s: %d %s", c.path, res.StatusCode, res.Header.Get("Content-Type"))
 		}
 	}
+	in.testOwnAddress()
+}
+
+// testOwnAddress: whoever comes to the business API by another name is told addresses by that name, though it has another port than the management API.
+func (in *installation) testOwnAddress() {
+	key := in.started.Welcome.APIKey.Reveal()
+	var b messageBatch
+	in.send(http.MethodPost, "/v1/messages/batches", key, map[string]any{"requests": []any{message("a", "hi")}}).decode(in.t, &b)
+	in.untilEnded(key, b.ID)
+	req, err := http.NewRequestWithContext(in.t.Context(), http.MethodGet, in.started.BaseURL+"/messages/batches/"+b.ID, http.NoBody)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	req.Host = "ai.bank.example"
+	req.Header.Set("X-Api-Key", key)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if err := json.NewDecoder(res.Body).Decode(&b); err != nil || b.ResultsURL == nil || *b.ResultsURL != "http://ai.bank.example/v1/messages/batches/"+b.ID+"/results" {
+		in.t.Errorf("%+v, %v", b, err)
+	}
 }

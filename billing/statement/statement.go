@@ -59,7 +59,7 @@ type Statement struct {
 
 // Book is a price book that rated some of the usage.
 type Book struct {
-	Version       string    `json:"version"`
+	Version       string    `json:"version"` // such as v3; the price_book of usage and lines may have /batch behind it
 	Digest        string    `json:"digest"`
 	EffectiveFrom time.Time `json:"effective_from"`
 }
@@ -69,7 +69,7 @@ type Usage struct {
 	Month        string `json:"month,omitempty"` // of late usage
 	Action       string `json:"action"`
 	Model        string `json:"model"`
-	Book         string `json:"price_book"`
+	Book         string `json:"price_book"` // with /batch behind it where it rated at its prices for the queue class batch
 	EnergyMethod string `json:"energy_method"`
 
 	Requests   int64 `json:"requests"`

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"gorm.io/gorm"
@@ -419,4 +420,27 @@ func TestCreateFromFails(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDeletedIsOverwritten: what is deleted of a batch does not stay in the file of the database.
+func TestDeletedIsOverwritten(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t))
+	s := w.replica("a", Limits{})
+	stop := w.start(s)
+	b := w.untilOf(s, w.makeFrom(s, 1).ID)
+	stop()
+	var last string
+	var mu sync.Mutex
+	w.faults.Set(func(op string) dbtest.Outcome {
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.HasPrefix(op, "DELETE FROM `batch_batches`") && last != "PRAGMA secure_delete = ON" {
+			t.Errorf("deleted after %q", last)
+		}
+		last = op
+		return dbtest.Healthy
+	})
+	if err := s.Delete(t.Context(), messages(), b.ID); err != nil || w.rows("batch_batches") != 0 || last != "commit" {
+		t.Errorf("%q, %v", last, err)
+	}
 }

@@ -312,8 +312,7 @@ func (r *requestReader) value(place string) (raw json.RawMessage, err error) {
 }
 
 func (r *requestReader) tooLong() error {
-	place := cmp.Or(r.place, "body")
-	return fault.New(fault.CodeInvalidValue, place, fault.Say("batch.line_too_long", r.body.most)).WithParam(r.place)
+	return fault.New(fault.CodeInvalidValue, cmp.Or(r.place, "body"), fault.Say("value.bytes_at_most", r.body.most)).WithParam(r.place)
 }
 
 // broken says why a body cannot be read.
