@@ -48,6 +48,8 @@ type edge struct {
 	health health
 
 	main, admin, operations http.Handler // nil without a listener of its own
+
+	endSockets func() // has WebSockets end
 }
 
 func newEdge(p *parts, version string, a addresses) (*edge, error) {
@@ -74,6 +76,7 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 	}
 	api.Keep(p.files, p.batches, p.replies)
 	api.Register(engine)
+	e.endSockets = api.Drain
 	p.askLine = api.Asker(engine)
 	check := verifypage.Deps{Keys: p.signing.Public, Published: p.signing.Published, Fail: api.WriteError}
 	if err := verifypage.Register(check, engine); err != nil {
@@ -276,8 +279,11 @@ func (e *edge) exampleModel(context.Context) string {
 	return ""
 }
 
-// drain makes the readiness probe fail, so that load balancers send no more.
-func (e *edge) drain() { e.draining.Store(true) }
+// drain makes the readiness probe fail, so that load balancers send no more, and ends WebSockets that have nothing to do.
+func (e *edge) drain() {
+	e.draining.Store(true)
+	e.endSockets()
+}
 
 // system describes the installation for its administrators.
 func (e *edge) system(ctx context.Context) adminapi.System {

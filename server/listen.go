@@ -67,6 +67,9 @@ const settleTime = 15 * time.Second
 // when no handler runs any more, so that what they write on leaving finds the parts open.
 func serveHTTP(ctx context.Context, s *http.Server, l net.Listener, drain time.Duration) error {
 	var running atomic.Int64
+	base, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	s.BaseContext = func(net.Listener) context.Context { return base }
 	next := s.Handler
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		running.Add(1)
@@ -82,14 +85,31 @@ func serveHTTP(ctx context.Context, s *http.Server, l net.Listener, drain time.D
 	}
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
-	if err := s.Shutdown(deadline); err != nil {
+	err := s.Shutdown(deadline)
+	if err == nil {
+		err = settled(deadline, &running) // it knows nothing of connections that have become WebSockets
+	}
+	if err != nil {
 		_ = s.Close() // cut what did not finish
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for cut := time.Now(); running.Load() > 0 && time.Since(cut) < settleTime; {
-			<-tick.C
-		}
+		cut()
+		last, stop := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+		defer stop()
+		_ = settled(last, &running)
 		return fmt.Errorf("drain HTTP: %w: requests still ran after %s and were cut", err, drain)
+	}
+	return nil
+}
+
+// settled waits until nothing runs any more, or for the end of the context, which is its error.
+func settled(ctx context.Context, running *atomic.Int64) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for running.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -46,6 +47,10 @@ type Config struct {
 	KeepAnswers time.Duration `koanf:"keep_answers"`
 	// ForgetResponses keeps no response, whatever the caller says of store: nothing can go on from one.
 	ForgetResponses bool `koanf:"forget_responses"`
+	// SocketIdle is how long a WebSocket may be without a chat; 0 means 10 minutes.
+	SocketIdle time.Duration `koanf:"socket_idle"`
+	// SocketOrigins lists origins of web pages, such as https://chat.example, that may open WebSockets, beside those of this server.
+	SocketOrigins []string `koanf:"socket_origins"`
 	// TrustedProxies lists addresses or networks whose X-Forwarded-For is believed; empty believes nobody.
 	TrustedProxies []string `koanf:"trusted_proxies"`
 
@@ -57,8 +62,13 @@ type Config struct {
 
 // Validate reports what is wrong with the configuration.
 func (c Config) Validate() error {
-	if c.MaxBodyBytes < 0 || c.MaxInFlightBytes < 0 || c.MaxInFlightPerTenant < 0 || c.MaxInFlightPerKey < 0 || c.MaxDepth < 0 || c.KeepAlive < 0 || c.WriteTimeout < 0 || c.KeepAnswers < 0 {
+	if c.MaxBodyBytes < 0 || c.MaxInFlightBytes < 0 || c.MaxInFlightPerTenant < 0 || c.MaxInFlightPerKey < 0 || c.MaxDepth < 0 || c.KeepAlive < 0 || c.WriteTimeout < 0 || c.KeepAnswers < 0 || c.SocketIdle < 0 {
 		return errors.New("limits and times: must not be negative")
+	}
+	for _, o := range c.SocketOrigins {
+		if err := checkOrigin(o); err != nil {
+			return err
+		}
 	}
 	c = c.withDefaults()
 	if c.MaxChoices < 1 || c.MaxChoices > maxChoices {
@@ -101,6 +111,9 @@ func (c Config) withDefaults() Config {
 	if c.KeepAlive == 0 {
 		c.KeepAlive = 15 * time.Second
 	}
+	if c.SocketIdle == 0 {
+		c.SocketIdle = 10 * time.Minute
+	}
 	if c.WriteTimeout == 0 {
 		c.WriteTimeout = 30 * time.Second
 	}
@@ -133,6 +146,7 @@ type row struct {
 func table() []row {
 	return []row{
 		{Route{http.MethodPost, "/v1/chat/completions", access.InferenceGenerate}, gateway.ActionChat, (*API).chat},
+		{Route{http.MethodGet, socketPath, access.InferenceGenerate}, gateway.ActionChat, (*API).chatSocket},
 		{Route{http.MethodPost, "/v1/completions", access.InferenceGenerate}, gateway.ActionCompletion, (*API).completion},
 		{Route{http.MethodPost, "/v1/responses", access.InferenceGenerate}, gateway.ActionChat, (*API).response},
 		{Route{http.MethodPost, "/v1/responses/input_tokens", access.InferenceGenerate}, gateway.ActionCount, (*API).countResponse},
@@ -208,6 +222,10 @@ type API struct {
 	files    *files.Store   // nil: their routes are not there
 	batches  *batch.Service // the same
 	replies  *replies.Store // nil: no answer is kept
+	handler  http.Handler   // of the data plane, once its routes are registered
+
+	drain    sync.Once
+	draining chan struct{} // closed when the server stops
 }
 
 // New returns the edge of a pipeline. reg may be nil.
@@ -219,7 +237,7 @@ func New(cfg Config, p pipeline, log *slog.Logger, reg prometheus.Registerer) (*
 	bodies := inflight.New(inflight.Config{All: cfg.MaxInFlightBytes, PerTenant: cfg.MaxInFlightPerTenant, PerCaller: cfg.MaxInFlightPerKey})
 	return &API{
 		cfg: cfg, pipeline: p, log: log.With(slog.String("component", "http")), metrics: newMetrics(reg, bodies), now: time.Now, bodies: bodies,
-		dialects: newDialects(),
+		dialects: newDialects(cfg), draining: make(chan struct{}),
 	}, nil
 }
 
@@ -247,8 +265,12 @@ func (a *API) NewEngine(fail func(*gin.Context, error)) (*gin.Engine, error) {
 	return e, nil
 }
 
+// Drain has WebSockets end, each after the chat that runs: a server that stops does not know of them. It may be called again.
+func (a *API) Drain() { a.drain.Do(func() { close(a.draining) }) }
+
 // Register adds the data plane's routes.
-func (a *API) Register(r gin.IRouter) {
+func (a *API) Register(r *gin.Engine) {
+	a.handler = r
 	for _, row := range table() {
 		r.Handle(row.Method, row.Path, func(c *gin.Context) {
 			call := a.call(c, row.Permission)

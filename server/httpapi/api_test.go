@@ -496,6 +496,9 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 			path = strings.Replace(r.Path, "*id", "embed/infer", 1)
 		}
 		want := http.StatusOK
+		if r.Method+" "+r.Path == "GET /v1/chat/completions" { // without an upgrade
+			want = http.StatusMethodNotAllowed
+		}
 		if r.Permission == access.BatchesUse || strings.Contains(path, "/responses/:id") { // this edge keeps none; package server drives one that does
 			want = http.StatusNotFound
 		}

@@ -30,7 +30,7 @@ func endpoints() []endpoint {
 	const function = `,"tools":[{"type":"function","function":{"name":"dial","parameters":{"type":"object"}}}]`
 	const turns = `{"model":"chat","messages":[{"role":"user","content":"hello"}]`
 	const ranked = `{"results":[{"index":0,"relevance_score":0.5}],"usage":{"prompt_tokens":2311,"total_tokens":2311}}`
-	d := newDialects()
+	d := newDialects(Config{})
 	return []endpoint{
 		{"OpenAI chat", "/v1/chat/completions", turns + ``, `,"stop":["zzz"]`, function, true, d.openAI, ""},
 		{"OpenAI completions", "/v1/completions", `{"model":"chat","prompt":"hello"`, `,"stop":["zzz"]`, "", true, d.openAI, ""},

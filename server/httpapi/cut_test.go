@@ -32,6 +32,8 @@ func cutSurfaces() map[string]cutSurface {
 	schema := surface{path: "/v1/chat/completions", extra: `,"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"type":"object"}}}`}
 	return map[string]cutSurface{
 		"content":            {all["content"], "", delta("content"), "好的", content},
+		"socket content":     {all["socket content"], "", delta("content"), "好的", content},
+		"socket arguments":   {all["socket arguments"], call, more, `{"to":"拨`, arguments},
 		"reasoning_content":  {all["reasoning_content"], "", delta("reasoning_content"), "好的", reasoning},
 		"reasoning":          {all["reasoning"], "", delta("reasoning"), "好的", reasoning},
 		"refusal":            {all["refusal"], "", delta("refusal"), "好的", func(s said) string { return s.Refusal }},

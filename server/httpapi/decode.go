@@ -21,6 +21,8 @@ type fields struct {
 	path string          // "" or "messages[2]"
 	m    rawjson.Members // parts of the body
 	err  error
+
+	streams bool // the answer is a stream, without saying so
 }
 
 // parse checks a body (encoding, depth, syntax) and returns its members.

@@ -71,15 +71,18 @@ const keyDialect = "dialect"
 
 // dialects are all there are.
 type dialects struct {
-	openAI, anthropic, ollama, cohere, inference *dialect
+	openAI, socket, anthropic, ollama, cohere, inference *dialect
 }
 
-func newDialects() dialects {
-	return dialects{openAI: openAI(), anthropic: anthropic(), ollama: ollama(), cohere: cohere(), inference: openInference()}
+func newDialects(cfg Config) dialects {
+	return dialects{openAI: openAI(), socket: overSocket(cfg.SocketOrigins), anthropic: anthropic(), ollama: ollama(), cohere: cohere(), inference: openInference()}
 }
 
 // of returns the dialect of a request: that of its path, or the one that its headers show where dialects share a path.
 func (d *dialects) of(r *http.Request) *dialect {
+	if upgrades(r) {
+		return d.socket
+	}
 	if strings.HasPrefix(r.URL.Path, "/v1/models") && r.Header.Get(headerAnthropicVersion) != "" {
 		return d.anthropic
 	}

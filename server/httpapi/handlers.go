@@ -12,9 +12,13 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// chat answers POST /v1/chat/completions.
+// chat answers POST /v1/chat/completions, and the frames of a WebSocket.
 func (a *API) chat(c *gin.Context, who identity.Principal, call *gateway.Call) error {
-	return a.generate(c, who, call, chatCall, chatShape{})
+	decode := chatCall
+	if a.dialect(c) == a.dialects.socket {
+		decode = socketCall
+	}
+	return a.generate(c, who, call, decode, chatShape{})
 }
 
 // completion answers POST /v1/completions.

@@ -349,6 +349,9 @@ func (k *kit) post(t testing.TB, path, body string, headers ...string) (*http.Re
 
 func (k *kit) do(t testing.TB, method, path string, body io.Reader, headers ...string) (*http.Response, string) {
 	t.Helper()
+	if path == socketSurface {
+		return k.overSocket(t, body, headers...)
+	}
 	req, err := http.NewRequestWithContext(t.Context(), method, k.URL+path, body)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"net/http"
 	"strconv"
 	"time"
 
@@ -36,5 +37,8 @@ func newMetrics(reg prometheus.Registerer, bodies *inflight.Limiter) *metrics {
 
 func (m *metrics) observe(route string, status int, took time.Duration) {
 	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	if status == http.StatusSwitchingProtocols {
+		return // a WebSocket is no request; those that it brings are
+	}
 	m.duration.WithLabelValues(route).Observe(took.Seconds())
 }

@@ -28,7 +28,7 @@ func sampling(f *fields, choices int, c *gateway.Call) options {
 	extras(f, c)
 	format(f, c)
 	c.Logprobs = -1
-	o := options{stream: f.flag("stream")}
+	o := options{stream: f.flag("stream") || f.streams}
 	if so, ok := f.object("stream_options"); ok {
 		if !o.stream {
 			f.invalid("stream_options", fault.Say("httpapi.needs_stream"))

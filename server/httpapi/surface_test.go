@@ -103,6 +103,11 @@ func surfaces() map[string]surface {
 			return append(out, `{"choices":[{"delta":{},"finish_reason":"stop"}]}`)
 		}, first(func(s said) string { return s.Reasoning })},
 	}
+	for _, name := range []string{"content", "reasoning_content", "refusal", "arguments", "JSON", "second of two choices", "reasoning between content"} {
+		over := all[name]
+		over.path = socketSurface
+		all["socket "+name] = over
+	}
 	maps.Copy(all, ollamaSurfaces(call, tools, argument))
 	return all
 }
@@ -121,6 +126,9 @@ func (s surface) request(streamed bool, more string) string {
 	}
 	if stop, ok := strings.CutPrefix(more, `,"stop":`); ok && strings.HasPrefix(s.path, "/api/") {
 		more = `,"options":{"stop":` + stop + `}`
+	}
+	if s.path == socketSurface { // which knows only streams
+		streamed = true
 	}
 	return body + s.extra + more + fmt.Sprintf(`,"stream":%v}`, streamed)
 }
@@ -501,7 +509,7 @@ func TestFailingRules(t *testing.T) {
 	for what, panics := range map[string]any{"error": nil, "panic": "quoting " + broughtValue, "runtime error": fmt.Errorf("index out of range %s", broughtValue)} {
 		m := newMasked(t, "redact", func(d *gateway.Deps) { d.Guard = failingGuard{d.Guard, panics} })
 		for name, s := range surfaces() {
-			if name == "name of a call" || name == "JSON" || strings.HasSuffix(name, "arguments") || name == "function_call" {
+			if name == "name of a call" || strings.HasSuffix(name, "JSON") || strings.HasSuffix(name, "arguments") || name == "function_call" {
 				continue // each string has rules of its own
 			}
 			for _, streamed := range []bool{true, false} {
@@ -513,7 +521,7 @@ func TestFailingRules(t *testing.T) {
 				if e := m.last(); e.Outcome != "failed" {
 					t.Errorf("%s, %s: %+v", what, name, e)
 				}
-				if !streamed || name == "second of two choices" && resp.StatusCode != http.StatusOK {
+				if !streamed || strings.HasSuffix(name, "second of two choices") && resp.StatusCode != http.StatusOK {
 					if resp.StatusCode != http.StatusInternalServerError {
 						t.Errorf("%s, %s: %d %s", what, name, resp.StatusCode, body)
 					}
@@ -541,7 +549,7 @@ func TestStreamsCutAnywhere(t *testing.T) {
 	if long() {
 		step = 1
 	}
-	for _, name := range []string{"content", "reasoning_content", "arguments", "text", "second of two choices", "ollama content", "ollama arguments", "ollama raw"} {
+	for _, name := range []string{"content", "reasoning_content", "arguments", "text", "second of two choices", "socket content", "socket arguments", "ollama content", "ollama arguments", "ollama raw"} {
 		s := surfaces()[name]
 		size, want := 0, ""
 		for cut := 0; cut <= size; cut += step {
