@@ -211,6 +211,74 @@ func TestCancellationFreesTheSlot(t *testing.T) {
 	}
 }
 
+// TestCancellationTakesOneStep: a request that is cancelled in the middle of a step makes no token after that step, and its place and its pages are
+// free before the next.
+func TestCancellationTakesOneStep(t *testing.T) {
+	e := openTiny(t, noEnd(), Config{Concurrency: 1, QueueLimit: 1})
+	g := e.generators[tinyID]
+	tokens := &third{Tokenizer: g.tokens, held: make(chan struct{}), gate: make(chan struct{})}
+	g.tokens = tokens
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- collect(ctx, e, endless()).err }()
+	<-tokens.held
+	cancel()
+	close(tokens.gate)
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	settled(t, e)
+	if tokens.asked != 3 {
+		t.Errorf("%d tokens after the one of the step that ran", tokens.asked-3)
+	}
+	if g.tree.Clear(); len(e.loop.active) != 0 || g.pass.Pages().InUse() != 0 {
+		t.Errorf("%d sequences go on, with %d pages", len(e.loop.active), g.pass.Pages().InUse())
+	}
+}
+
+// third is a tokenizer that waits when the loop asks about the third token, and counts.
+type third struct {
+	tokenizer.Tokenizer
+
+	asked      int // of the loop's goroutine
+	held, gate chan struct{}
+}
+
+func (c *third) IsEOG(id int32) bool {
+	if c.asked++; c.asked == 3 {
+		close(c.held)
+		<-c.gate
+	}
+	return c.Tokenizer.IsEOG(id)
+}
+
+// TestNobodyReads: of an answer that nobody takes the engine keeps the text and no more, and others have their answers meanwhile.
+func TestNobodyReads(t *testing.T) {
+	e := openTiny(t, noEnd(), Config{Concurrency: 2, QueueLimit: 4})
+	next, stop := started(t, t.Context(), e, endless())
+	defer stop()
+	for range 5 {
+		if c := collect(t.Context(), e, endless()); c.err != nil || c.finishes[0] != engine.FinishLength {
+			t.Fatalf("%+v", c)
+		}
+	}
+	settled(t, e) // the one that nobody reads has ended, too, and holds no place
+	events := 0
+	for {
+		ev, err, ok := next()
+		if err != nil || !ok {
+			t.Fatal(err, ok)
+		}
+		if events++; ev.Usage != nil {
+			break
+		}
+	}
+	if events > 4 {
+		t.Errorf("%d events were kept for a reader who took none", events)
+	}
+}
+
 func TestCancelledWhileQueued(t *testing.T) {
 	e := openTiny(t, noEnd(), Config{Concurrency: 1, QueueLimit: 1})
 	held, release := hold(e)
