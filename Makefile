@@ -168,6 +168,11 @@ generate: ## regenerate the management API's Go and TypeScript types from openap
 	$(GO) run $(OAPI_CODEGEN) -config server/adminapi/oapi-codegen.yaml server/adminapi/openapi.yaml
 	@if [ -n '$(NPM)' ]; then cd web && { [ -d node_modules ] || npm ci --no-audit --no-fund; } && npm run generate; fi
 
+.PHONY: generate-protocol
+generate-protocol: ## regenerate the messages of the Open Inference Protocol from their .proto; needs protoc, such as that of the PyPI package grpcio-tools
+	mkdir -p bin && $(GO) build -o bin/protoc-gen-go google.golang.org/protobuf/cmd/protoc-gen-go
+	cd server/httpapi/inferencepb && PATH="$(CURDIR)/bin:$$PATH" $(or $(PROTOC),protoc) -I . --go_out=. --go_opt=paths=source_relative inference.proto
+
 .PHONY: check-generated
 check-generated: generate ## fail when generated files differ from what is committed
 	@git diff --exit-code --stat -- server/adminapi web/src || { echo 'generated files are stale: run make generate and commit'; exit 1; }

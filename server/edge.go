@@ -47,7 +47,7 @@ type edge struct {
 
 	health health
 
-	main, admin, operations http.Handler // nil without a listener of its own
+	main, admin, operations, inference http.Handler // nil without a listener of its own
 
 	endSockets func() // has WebSockets end
 }
@@ -77,6 +77,11 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 	api.Keep(p.files, p.batches, p.replies)
 	api.Register(engine)
 	e.endSockets = api.Drain
+	if p.cfg.InferenceListen != "" {
+		if e.inference, err = api.RPC(); err != nil {
+			return nil, err
+		}
+	}
 	p.askLine = api.Asker(engine)
 	check := verifypage.Deps{Keys: p.signing.Public, Published: p.signing.Published, Fail: api.WriteError}
 	if err := verifypage.Register(check, engine); err != nil {

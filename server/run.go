@@ -34,6 +34,7 @@ type Started struct {
 	ConsoleURL string // "" without the console
 	Welcome    Welcome
 	Model      string // a model to try, "" if none generates
+	Inference  string // address of the Open Inference Protocol over gRPC, "" without
 	Duties     identity.Duties
 }
 
@@ -47,11 +48,11 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
 		return err
 	}
 	defer func() { _ = main.Close() }()
-	var admin, operations net.Listener
+	var admin, operations, inference net.Listener
 	for _, own := range []struct {
 		address string
 		l       *net.Listener
-	}{{cfg.AdminListen, &admin}, {cfg.Operations.Listen, &operations}} {
+	}{{cfg.AdminListen, &admin}, {cfg.Operations.Listen, &operations}, {cfg.InferenceListen, &inference}} {
 		if own.address == "" {
 			continue
 		}
@@ -98,10 +99,15 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
 	if err != nil {
 		return err
 	}
-	served := []listener{{edge.main, main}, {edge.admin, admin}, {edge.operations, operations}}
+	served := []listener{{handler: edge.main, at: main}, {handler: edge.admin, at: admin}, {handler: edge.operations, at: operations}, {handler: edge.inference, at: inference, rpc: true}}
 	return p.serve(ctx, edge, served, func() error {
+		rpc := ""
+		if inference != nil {
+			rpc = inference.Addr().String()
+		}
 		return opts.Ready(Started{
-			BaseURL: edge.addresses.main + "/v1", ConsoleURL: edge.consoleURL(), Welcome: welcome, Model: edge.exampleModel(ctx), Duties: duties,
+			Inference: rpc,
+			BaseURL:   edge.addresses.main + "/v1", ConsoleURL: edge.consoleURL(), Welcome: welcome, Model: edge.exampleModel(ctx), Duties: duties,
 		})
 	})
 }
@@ -110,6 +116,7 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
 type listener struct {
 	handler http.Handler
 	at      net.Listener
+	rpc     bool // speaks HTTP/2 and nothing else, without TLS, too
 }
 
 // serve runs listeners and loops until ctx ends or one of them fails, then drains in order.
@@ -142,7 +149,13 @@ func (p *parts) serve(ctx context.Context, edge *edge, served []listener, ready 
 		}
 		listeners.Go(func() error {
 			defer stopServing()
-			return serveHTTP(serveCtx, httpServer(l.handler, p.log), l.at, p.cfg.DrainTimeout)
+			s := httpServer(l.handler, p.log)
+			if l.rpc {
+				s.Protocols = &http.Protocols{}
+				s.Protocols.SetHTTP2(true)
+				s.Protocols.SetUnencryptedHTTP2(true)
+			}
+			return serveHTTP(serveCtx, s, l.at, p.cfg.DrainTimeout)
 		})
 	}
 	context.AfterFunc(serveCtx, edge.drain)

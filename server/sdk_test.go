@@ -93,6 +93,17 @@ func TestCohereSDK(t *testing.T) {
 	in.heardNothingOf("13800138000")
 }
 
+// TestTritonClient drives Triton's client of the Open Inference Protocol over gRPC, which nobody here has written.
+func TestTritonClient(t *testing.T) {
+	python := testpython.Python(t, "triton", "python")
+	in := start(t, setup{remote: "[{id: scripted-embed, embed_dim: 32}]", overrides: map[string]any{"inference_listen": "127.0.0.1:0"}})
+	dead, spent := in.newKey("dead"), in.newKey("spent")
+	in.admin(http.MethodPost, "/keys/"+dead.id+"/revoke", nil, new(any))
+	in.admin(http.MethodPut, "/budgets", map[string]any{"key": spent.id, "period": "day", "limit_nano": 0}, new(any))
+	in.drive(python, "testdata/sdk/check_triton.py", "EMBED_MODEL=scripted-embed", "INFERENCE="+in.started.Inference, "DEAD_KEY="+dead.secret, "SPENT_KEY="+spent.secret)
+	in.heardNothingOf("13800138000")
+}
+
 // heardNothingOf fails if a value has reached the engine.
 func (in *installation) heardNothingOf(value string) {
 	in.t.Helper()

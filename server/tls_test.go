@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -29,7 +30,7 @@ func TestTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	in := start(t, setup{overrides: map[string]any{"tls.cert_file": filepath.Join(dir, "cert.pem"), "tls.key_file": filepath.Join(dir, "key.pem")}})
+	in := start(t, setup{overrides: map[string]any{"tls.cert_file": filepath.Join(dir, "cert.pem"), "tls.key_file": filepath.Join(dir, "key.pem"), "inference_listen": "127.0.0.1:0"}})
 	if !strings.HasPrefix(in.started.BaseURL, "https://127.0.0.1:") {
 		t.Fatalf("the address is %s", in.started.BaseURL)
 	}
@@ -52,6 +53,19 @@ func TestTLS(t *testing.T) {
 	}
 	if _, err := get(health, &tls.Config{RootCAs: trusted, MaxVersion: tls.VersionTLS11}); err == nil {
 		t.Error("TLS 1.1 was accepted")
+	}
+	two := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}, ForceAttemptHTTP2: true}}
+	defer two.CloseIdleConnections()
+	call, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+in.started.Inference+"/inference.GRPCInferenceService/ServerLive", bytes.NewReader(make([]byte, 5)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	call.Header.Set("Content-Type", "application/grpc")
+	call.Header.Set("Authorization", "Bearer "+in.started.Welcome.APIKey.Reveal())
+	if res, err := two.Do(call); err != nil || res.ProtoMajor != 2 || res.StatusCode != http.StatusOK {
+		t.Errorf("gRPC over TLS: %v, %v", res, err)
+	} else if said, err := io.ReadAll(res.Body); err != nil || !bytes.Equal(said, []byte{0, 0, 0, 0, 2, 8, 1}) || res.Trailer.Get("Grpc-Status") != "0" || res.Body.Close() != nil {
+		t.Errorf("gRPC over TLS: %x, %v, %v", said, res.Trailer, err)
 	}
 	if res, err := get(strings.Replace(health, "https:", "http:", 1), nil); err == nil && res.StatusCode == http.StatusOK {
 		t.Error("plain HTTP was answered")

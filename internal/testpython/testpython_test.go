@@ -121,6 +121,7 @@ func TestEnvironments(t *testing.T) {
 		"anthropic-0": "import anthropic, httpx; assert anthropic.__version__.startswith('0.')",
 		"anthropic-2": "import anthropic, httpx2; assert anthropic.__version__.startswith('2.')",
 		"cohere":      "import cohere",
+		"triton":      "import tritonclient.grpc",
 		"ollama":      "import ollama",
 		"llamacpp":    "import xllamacpp",
 		"report":      "import docx, pypdf",

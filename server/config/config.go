@@ -54,38 +54,39 @@ var Example string
 
 // Config is the tree.
 type Config struct {
-	Data          string // data directory
-	MasterKeyFile string // 64 hex digits, mode 0600; not there if the key is sealed
-	KeySource     keysource.Config
-	Downloads     string // where `sluice pull` puts models and programs
-	Listen        string // business API, and everything else unless AdminListen is set
-	AdminListen   string // management API and console on an address of their own
-	PublicURL     string // how browsers and applications reach Listen
-	AdminURL      string // how browsers reach AdminListen
-	DrainTimeout  time.Duration
-	MaxStale      time.Duration // how long what could not be refreshed from the database is trusted; 0: 5m
-	Console       bool
-	TLS           TLS
-	Log           Log
-	Metrics       Metrics
-	Operations    Operations
-	Database      database.Config
-	HTTP          httpapi.Config
-	Identity      identity.Config
-	Governance    governance.Config
-	Label         label.Config
-	Audit         Audit
-	Billing       billing.Config
-	Energy        energy.Config
-	Limits        Limits
-	Gateway       gateway.Config
-	Route         route.Config
-	Engines       Engines
-	RAG           RAG
-	Batches       Batches
-	Workflows     Workflows
-	Notify        notify.Config
-	Offboarding   offboard.Permitted
+	Data            string // data directory
+	MasterKeyFile   string // 64 hex digits, mode 0600; not there if the key is sealed
+	KeySource       keysource.Config
+	Downloads       string // where `sluice pull` puts models and programs
+	Listen          string // business API, and everything else unless AdminListen is set
+	AdminListen     string // management API and console on an address of their own
+	InferenceListen string // the Open Inference Protocol over gRPC; "": it is not there
+	PublicURL       string // how browsers and applications reach Listen
+	AdminURL        string // how browsers reach AdminListen
+	DrainTimeout    time.Duration
+	MaxStale        time.Duration // how long what could not be refreshed from the database is trusted; 0: 5m
+	Console         bool
+	TLS             TLS
+	Log             Log
+	Metrics         Metrics
+	Operations      Operations
+	Database        database.Config
+	HTTP            httpapi.Config
+	Identity        identity.Config
+	Governance      governance.Config
+	Label           label.Config
+	Audit           Audit
+	Billing         billing.Config
+	Energy          energy.Config
+	Limits          Limits
+	Gateway         gateway.Config
+	Route           route.Config
+	Engines         Engines
+	RAG             RAG
+	Batches         Batches
+	Workflows       Workflows
+	Notify          notify.Config
+	Offboarding     offboard.Permitted
 }
 
 // TLS names the certificate files of the listeners; both empty means plain HTTP.
@@ -296,7 +297,7 @@ func (c Config) Validate() error {
 		}
 	}
 	key("data", filepath.IsAbs(c.Data), "must be an absolute path")
-	for name, address := range map[string]string{"listen": c.Listen, "admin_listen": c.AdminListen, "operations.listen": c.Operations.Listen} {
+	for name, address := range map[string]string{"listen": c.Listen, "admin_listen": c.AdminListen, "inference_listen": c.InferenceListen, "operations.listen": c.Operations.Listen} {
 		if address == "" && name != "listen" {
 			continue
 		}

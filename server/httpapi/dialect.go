@@ -19,6 +19,8 @@ type dialect struct {
 	credential func(*http.Request) string
 	// refusal renders an error with a public sentence, of the request with this id, and the status that goes with it.
 	refusal func(e *fault.Error, lang fault.Lang, request string) (status int, body any)
+	// fail writes a refusal where that is no JSON; nil elsewhere.
+	fail func(c *gin.Context, e *fault.Error)
 	// requestID is another header for the id of a request, beside X-Request-Id; "" for none.
 	requestID string
 	// limits adds headers of its own about where the caller's limits stand, beside ours; nil for none.
@@ -71,11 +73,11 @@ const keyDialect = "dialect"
 
 // dialects are all there are.
 type dialects struct {
-	openAI, socket, anthropic, ollama, cohere, inference *dialect
+	openAI, socket, anthropic, ollama, cohere, inference, rpc *dialect
 }
 
 func newDialects(cfg Config) dialects {
-	return dialects{openAI: openAI(), socket: overSocket(cfg.SocketOrigins), anthropic: anthropic(), ollama: ollama(), cohere: cohere(), inference: openInference()}
+	return dialects{openAI: openAI(), socket: overSocket(cfg.SocketOrigins), anthropic: anthropic(), ollama: ollama(), cohere: cohere(), inference: openInference(), rpc: overRPC()}
 }
 
 // of returns the dialect of a request: that of its path, or the one that its headers show where dialects share a path.

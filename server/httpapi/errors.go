@@ -68,6 +68,10 @@ func (a *API) WriteError(c *gin.Context, err error) {
 		a.log.Warn("refused", slog.String("request", c.GetString(keyRequestID)), slog.String("code", string(p.Code())), slog.Any("error", err))
 	}
 	a.headersOf(c, err)
+	if d := a.dialect(c); d.fail != nil {
+		d.fail(c, p)
+		return
+	}
 	status, body := a.refusal(c, err)
 	a.writeJSON(c, status, body)
 }

@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -53,16 +55,18 @@ func (a *API) inferenceLive(c *gin.Context, _ identity.Principal, _ *gateway.Cal
 
 // inferenceReady answers GET /v2/health/ready: whether any model is there that the caller may use.
 func (a *API) inferenceReady(c *gin.Context, _ identity.Principal, call *gateway.Call) error {
-	all, err := a.pipeline.Models(c.Request.Context(), call)
+	ready, err := a.anyReady(c.Request.Context(), call)
 	if err != nil {
 		return err
 	}
-	ready := false
-	for _, m := range all {
-		ready = ready || m.Err == nil
-	}
 	a.writeJSON(c, readyStatus(ready), map[string]bool{"ready": ready})
 	return nil
+}
+
+// anyReady reports whether any model is there that the caller may use.
+func (a *API) anyReady(ctx context.Context, call *gateway.Call) (bool, error) {
+	all, err := a.pipeline.Models(ctx, call)
+	return slices.ContainsFunc(all, func(m gateway.Model) bool { return m.Err == nil }), err
 }
 
 // readyStatus is how the protocol says yes and no.
@@ -100,14 +104,7 @@ func (a *API) inferenceModel(c *gin.Context, _ identity.Principal, call *gateway
 	if t.verb == "infer" {
 		return notThisMethod(c, http.MethodPost)
 	}
-	all, err := a.pipeline.Models(c.Request.Context(), call)
-	if err != nil {
-		return err
-	}
-	m, err := findModel(all, gateway.AskedModel(t.model))
-	if err == nil && t.version != "" && t.version != m.Stable {
-		err = fault.New(fault.CodeModelNotFound, truncate(t.model+"@"+t.version)).WithParam("model")
-	}
+	m, err := a.inferenceFind(c.Request.Context(), call, t.model, t.version)
 	if err != nil {
 		return err
 	}
@@ -122,19 +119,36 @@ func (a *API) inferenceModel(c *gin.Context, _ identity.Principal, call *gateway
 	return nil
 }
 
+// inferenceFind returns a model that the caller may use, in the version that is in use.
+func (a *API) inferenceFind(ctx context.Context, call *gateway.Call, model, version string) (gateway.Model, error) {
+	all, err := a.pipeline.Models(ctx, call)
+	if err != nil {
+		return gateway.Model{}, err
+	}
+	m, err := findModel(all, gateway.AskedModel(model))
+	if err == nil && version != "" && version != m.Stable {
+		err = fault.New(fault.CodeModelNotFound, truncate(model+"@"+version)).WithParam("model")
+	}
+	return m, err
+}
+
 // notThisMethod refuses a method where the path decides after the router has.
 func notThisMethod(c *gin.Context, takes string) error {
 	c.Header("Allow", takes)
 	return fault.New(fault.CodeMethodNotAllowed, truncate(c.Request.URL.Path), truncate(c.Request.Method))
 }
 
+// tensorsOf are the tensors of a model.
+func tensorsOf(m gateway.Model) (inputs, outputs []tensor) {
+	if !m.Info.CanEmbed {
+		return []tensor{}, []tensor{}
+	}
+	return []tensor{{Name: tensorIn, Datatype: typeBytes, Shape: []int{-1}}}, []tensor{{Name: tensorOut, Datatype: typeFP32, Shape: []int{-1, m.Info.EmbedDim}}}
+}
+
 // inferenceMetadata describes a model. One that does something else than embed has no tensors: other dialects speak to it.
 func inferenceMetadata(m gateway.Model, lang fault.Lang) any {
-	inputs, outputs := []tensor{}, []tensor{}
-	if m.Info.CanEmbed {
-		inputs = append(inputs, tensor{Name: tensorIn, Datatype: typeBytes, Shape: []int{-1}})
-		outputs = append(outputs, tensor{Name: tensorOut, Datatype: typeFP32, Shape: []int{-1, m.Info.EmbedDim}})
-	}
+	inputs, outputs := tensorsOf(m)
 	return struct {
 		Name     string   `json:"name"`
 		Versions []string `json:"versions"`
@@ -154,10 +168,7 @@ func (a *API) infer(c *gin.Context, who identity.Principal, call *gateway.Call) 
 	if c.GetHeader(headerInferenceLength) != "" {
 		return fault.New(fault.CodeUnsupported, headerInferenceLength, fault.Say("httpapi.inference_json")).WithParam(headerInferenceLength)
 	}
-	call.Model = gateway.AskedModel(t.model)
-	if t.version != "" {
-		call.Model += gateway.AskedModel("@" + t.version)
-	}
+	call.Model = askedVersion(t.model, t.version)
 	id := ""
 	decode := func(f *fields) error {
 		id = inferCall(f, call)
@@ -172,6 +183,14 @@ func (a *API) infer(c *gin.Context, who identity.Principal, call *gateway.Call) 
 			Sluice  *extension `json:"sluice"`
 		}{id, t.model, cmp.Or(t.version, reply.Version.Version), []tensor{vectorsTensor(reply.Vectors)}, x}
 	})
+}
+
+// askedVersion names a model, and its version if the caller names one.
+func askedVersion(model, version string) gateway.AskedModel {
+	if version != "" {
+		model += "@" + version
+	}
+	return gateway.AskedModel(model)
 }
 
 // headerInferenceLength says that a body has tensors in binary form behind its JSON.
