@@ -184,6 +184,19 @@ def _():
     assert time.monotonic() - started < 2, "it was tried again"
 
 
+@check("what a text holds is told without an answer, in place of moderation")
+def _():
+    try:
+        client.moderations.create(input="hello")
+    except openai.NotFoundError as e:
+        assert e.code == "not_offered" and "/v1/tokenize" in e.message, e
+    else:
+        raise AssertionError("expected a refusal")
+    for text, classes in (("hello", []), ("call 13800138000", ["cn_mobile"])):
+        r = client.post("/tokenize", body={"model": MODEL, "prompt": text}, cast_to=object)
+        assert [f["class"] for f in r["sluice"]["findings"]] == classes and r["sluice"]["receipt"], r
+
+
 @check("refusals name the field")
 def _():
     refused(openai.BadRequestError, "invalid_value", "tools[0].function.name", tools=[{"type": "function", "function": {"name": "f g"}}])
