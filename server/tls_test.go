@@ -12,7 +12,42 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/coder/websocket"
 )
+
+// chatsOverSocket asks two chats over a WebSocket through client, and stops the server while the connection is open: that must not keep it.
+func (in *installation) chatsOverSocket(client *http.Client) {
+	in.t.Helper()
+	conn, _, err := websocket.Dial(in.t.Context(), strings.Replace(in.started.BaseURL, "http", "ws", 1)+"/chat/completions", &websocket.DialOptions{
+		HTTPClient: client, HTTPHeader: http.Header{"Authorization": {"Bearer " + in.started.Welcome.APIKey.Reveal()}},
+	})
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	for range 2 {
+		if err := conn.Write(in.t.Context(), websocket.MessageText, []byte(`{"model":"scripted","messages":[{"role":"user","content":"call 13800138000"}]}`)); err != nil {
+			in.t.Fatal(err)
+		}
+		said := ""
+		for !strings.HasSuffix(said, "[DONE]") {
+			_, frame, err := conn.Read(in.t.Context())
+			if err != nil {
+				in.t.Fatalf("after %s: %v", said, err)
+			}
+			said += string(frame)
+		}
+		if !strings.Contains(said, `"class":"cn_mobile"`) || !strings.Contains(said, `"receipt":"`) {
+			in.t.Errorf("%s", said)
+		}
+	}
+	in.heardNothingOf("13800138000")
+	go func() { _, _, _ = conn.Read(in.t.Context()) }() // as clients do
+	if err := in.stop(); err != nil {
+		in.t.Errorf("stop with an open WebSocket: %v", err)
+	}
+}
 
 // TestTLS: with certificate files the listener speaks HTTPS only, in a version of today, and says so in its address.
 func TestTLS(t *testing.T) {
@@ -70,4 +105,5 @@ func TestTLS(t *testing.T) {
 	if res, err := get(strings.Replace(health, "https:", "http:", 1), nil); err == nil && res.StatusCode == http.StatusOK {
 		t.Error("plain HTTP was answered")
 	}
+	in.chatsOverSocket(&http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}}})
 }
