@@ -194,7 +194,7 @@ func (a *API) writeRPC(c *gin.Context, m proto.Message) error {
 	if int64(len(b)) > math.MaxUint32 {
 		return fault.New(fault.CodeAnswerTooLarge, maxLineAnswer)
 	}
-	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-rpcHead)) //nolint:gosec // bounded above
+	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-rpcHead))
 	c.Header(http.TrailerPrefix+"Grpc-Status", "0")
 	a.deadline(c)
 	c.Data(http.StatusOK, contentRPC, b)

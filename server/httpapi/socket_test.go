@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -399,4 +400,22 @@ func TestSocketLives(t *testing.T) {
 	if code := closed(t, k.dial(t)); code != websocket.StatusGoingAway {
 		t.Errorf("idle: %v", code)
 	}
+}
+
+// TestSocketsAreCounted: each connection holds bytes of its key for as long as it is open, so that their number is bounded.
+func TestSocketsAreCounted(t *testing.T) {
+	k := newKit(t, Config{MaxBodyBytes: 1000, MaxInFlightPerKey: 2 * socketBytes}, nil)
+	first, _ := k.dial(t), k.dial(t)
+	if conn, resp, err := k.tryDial(t); err == nil || resp.StatusCode != http.StatusTooManyRequests {
+		t.Fatalf("a third: %v, %v", conn, resp)
+	}
+	if err := first.Close(websocket.StatusNormalClosure, ""); err != nil {
+		t.Error(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); k.api.bodies.Held() > socketBytes; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("what was closed is still counted")
+		}
+	}
+	k.dial(t)
 }
