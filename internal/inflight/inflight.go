@@ -123,11 +123,11 @@ func (l *Limiter) Body(w http.ResponseWriter, r *http.Request, c Caller, limit i
 	none := func() {}
 	size := max(r.ContentLength, 0)
 	if size > limit {
-		HangUp(w)
+		HangUp(w, r)
 		return nil, none, fault.New(fault.CodeBodyTooLarge, limit)
 	}
 	if err := l.Fits(c, size); err != nil { // what cannot fit need not arrive
-		HangUp(w)
+		HangUp(w, r)
 		return nil, none, err
 	}
 	in := &metered{from: http.MaxBytesReader(w, r.Body, limit), in: l, who: c}
@@ -139,10 +139,10 @@ func (l *Limiter) Body(w http.ResponseWriter, r *http.Request, c Caller, limit i
 	var refused *fault.Error
 	switch {
 	case errors.As(err, &refused):
-		HangUp(w)
+		HangUp(w, r)
 		return nil, release, err
 	case errors.As(err, &tooLarge):
-		HangUp(w)
+		HangUp(w, r)
 		return nil, release, fault.New(fault.CodeBodyTooLarge, limit)
 	case err != nil: // the connection broke; nobody reads this
 		return nil, release, fault.Wrap(err, fault.CodeInvalidJSON, raw.Len())
@@ -150,9 +150,12 @@ func (l *Limiter) Body(w http.ResponseWriter, r *http.Request, c Caller, limit i
 	return raw.Bytes(), release, nil
 }
 
-// HangUp closes the connection after the reply, so that nothing more of a body is waited for, nor of what a stranger sends next.
-func HangUp(w http.ResponseWriter) {
-	w.Header().Set("Connection", "close")
+// HangUp closes the connection after the reply, so that nothing more of a body is waited for, nor of what a stranger sends next. Over HTTP/2, where
+// others share the connection, it ends the stream alone.
+func HangUp(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor < 2 {
+		w.Header().Set("Connection", "close")
+	}
 	// The server reads what is left of a small body before it closes, to let the client see the reply; it gets a moment for that.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lastRead))
 }

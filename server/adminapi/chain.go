@@ -152,7 +152,7 @@ func (s *Server) mayAct(c *gin.Context, op operation, p identity.Principal, tena
 // hangUp closes the connection of a caller whose body is not read, if he sends one.
 func hangUp(c *gin.Context) {
 	if c.Request.ContentLength != 0 {
-		inflight.HangUp(c.Writer)
+		inflight.HangUp(c.Writer, c.Request)
 	}
 }
 

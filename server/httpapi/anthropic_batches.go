@@ -106,7 +106,7 @@ func instant(t time.Time) *string {
 func (a *API) makeMessageBatch(c *gin.Context, who identity.Principal, call *gateway.Call) error {
 	made, err := a.takeMessageBatch(c, who, call)
 	if err != nil {
-		inflight.HangUp(c.Writer)
+		inflight.HangUp(c.Writer, c.Request)
 		return err
 	}
 	a.writeJSON(c, http.StatusOK, a.wireMessageBatchOf(c, made))

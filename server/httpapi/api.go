@@ -316,7 +316,7 @@ func (a *API) answer(c *gin.Context, call *gateway.Call, handle func(*API, *gin.
 		err = signHeader(c.GetHeader(signature.Header), call)
 	}
 	if err != nil {
-		inflight.HangUp(c.Writer)
+		inflight.HangUp(c.Writer, c.Request)
 		return err
 	}
 	return handle(a, c, who, call)

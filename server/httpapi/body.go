@@ -15,7 +15,7 @@ import (
 // request has ended, since what masking makes of a body is as long. It is never nil.
 func (a *API) body(c *gin.Context, who identity.Principal) (f *fields, done func(), err error) {
 	if enc := c.GetHeader("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
-		inflight.HangUp(c.Writer)
+		inflight.HangUp(c.Writer, c.Request)
 		return nil, func() {}, fault.New(fault.CodeUnsupported, "Content-Encoding", fault.Say("httpapi.compressed")).WithParam("Content-Encoding")
 	}
 	raw, done, err := a.bodies.Body(c.Writer, c.Request, inflight.Caller{Tenant: who.Tenant, ID: who.ID}, a.cfg.MaxBodyBytes)

@@ -67,12 +67,12 @@ func wireFileOf(f files.File) wireFile {
 func (a *API) storeFile(c *gin.Context, who identity.Principal, call *gateway.Call) error {
 	form, err := a.form(c)
 	if err != nil {
-		inflight.HangUp(c.Writer)
+		inflight.HangUp(c.Writer, c.Request)
 		return err
 	}
 	as := inflight.Caller{Tenant: who.Tenant, ID: who.ID}
 	if err := a.bodies.Acquire(as, uploadMemory); err != nil {
-		inflight.HangUp(c.Writer)
+		inflight.HangUp(c.Writer, c.Request)
 		return err
 	}
 	defer a.bodies.Release(as, uploadMemory)
@@ -83,7 +83,7 @@ func (a *API) storeFile(c *gin.Context, who identity.Principal, call *gateway.Ca
 		return err
 	})
 	if err != nil {
-		inflight.HangUp(c.Writer)
+		inflight.HangUp(c.Writer, c.Request)
 		return err
 	}
 	a.writeJSON(c, http.StatusOK, wireFileOf(stored))

@@ -101,7 +101,7 @@ type question struct {
 func (p *page) check(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	if err := p.wait(sourceOf(c.ClientIP()), time.Now()); err != nil {
-		inflight.HangUp(c.Writer)
+		inflight.HangUp(c.Writer, c.Request)
 		p.deps.Fail(c, err)
 		return
 	}
