@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 const (
 	keyRequestID = "request_id" // the management API reads it too
 	keyReceived  = "received"
+	keyStatus    = "status" // of a refusal that HTTP tells by none
 )
 
 // Middleware gives every request its id, the security headers and an access line without any body, and turns a panic into an
@@ -69,10 +71,11 @@ func (a *API) finish(c *gin.Context, began time.Time, id string) {
 		path = "none"
 	}
 	took := a.now().Sub(began)
-	a.metrics.observe(path, c.Writer.Status(), took)
+	status := cmp.Or(c.GetInt(keyStatus), c.Writer.Status())
+	a.metrics.observe(path, status, took)
 	a.log.LogAttrs(c.Request.Context(), slog.LevelInfo, "request",
 		slog.String("request", id), slog.String("method", truncate(c.Request.Method)), slog.String("route", path),
-		slog.Int("status", c.Writer.Status()), slog.Int("bytes", c.Writer.Size()), slog.Duration("took", took),
+		slog.Int("status", status), slog.Int("bytes", c.Writer.Size()), slog.Duration("took", took),
 		slog.String("source", c.ClientIP()))
 }
 

@@ -10,7 +10,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/governance/access"
@@ -43,6 +45,12 @@ const (
 	rpcUnauthenticated   = 16
 )
 
+// headerEncoding says how messages are compressed.
+const headerEncoding = "grpc-encoding"
+
+// maxFields is the most fields that a message may have, in all messages within it: texts, and what stands beside them.
+const maxFields = maxInputs + 256
+
 // The metadata of a refusal: our code, and the field.
 const (
 	headerErrorCode  = "Sluice-Error-Code"
@@ -50,7 +58,7 @@ const (
 )
 
 func rpcCode(e *fault.Error) int {
-	if e.Code() == fault.CodeNotOffered {
+	if e.Code() == fault.CodeNotOffered || e.Param() == headerEncoding { // of which clients know by this code to send without
 		return rpcUnimplemented
 	}
 	switch e.Kind() {
@@ -84,8 +92,10 @@ func overRPC() *dialect {
 
 // failRPC writes a refusal: a status, its sentence, and our code and field as metadata.
 func failRPC(c *gin.Context, e *fault.Error) {
+	c.Set(keyStatus, e.Kind().Status())
 	h := c.Writer.Header()
 	h.Set("Content-Type", contentRPC)
+	h.Set("Grpc-Accept-Encoding", "identity")
 	h.Set("Grpc-Status", strconv.Itoa(rpcCode(e)))
 	h.Set("Grpc-Message", percentEncoded(e.Message(language(c))))
 	h.Set(headerErrorCode, string(e.Code()))
@@ -115,7 +125,13 @@ type rpc struct {
 	name       string
 	permission access.Permission
 	action     gateway.Action
-	answer     func(a *API, c *gin.Context, call *gateway.Call, message []byte) (proto.Message, error)
+	answer     func(a *API, c *gin.Context, call *gateway.Call, in rpcMessage) (proto.Message, error)
+}
+
+// rpcMessage is the message of a call, and whose it is.
+type rpcMessage struct {
+	raw  []byte
+	from inflight.Caller
 }
 
 func rpcs() []rpc {
@@ -163,7 +179,8 @@ func (a *API) answerRPC(c *gin.Context, who identity.Principal, call *gateway.Ca
 	if c.GetHeader(headerIdempotencyKey) != "" {
 		return fault.New(fault.CodeUnsupported, headerIdempotencyKey, fault.Say("httpapi.leave_out")).WithParam(headerIdempotencyKey)
 	}
-	raw, done, err := a.bodies.Body(c.Writer, c.Request, inflight.Caller{Tenant: who.Tenant, ID: who.ID}, a.cfg.MaxBodyBytes)
+	from := inflight.Caller{Tenant: who.Tenant, ID: who.ID}
+	raw, done, err := a.bodies.Body(c.Writer, c.Request, from, a.cfg.MaxBodyBytes)
 	defer done()
 	if err != nil {
 		return err
@@ -172,9 +189,9 @@ func (a *API) answerRPC(c *gin.Context, who identity.Principal, call *gateway.Ca
 	case len(raw) < rpcHead || int64(len(raw)-rpcHead) != int64(binary.BigEndian.Uint32(raw[1:rpcHead])):
 		return badMessage()
 	case raw[0] != 0:
-		return fault.New(fault.CodeUnsupported, "grpc-encoding", fault.Say("httpapi.compressed")).WithParam("grpc-encoding")
+		return fault.New(fault.CodeUnsupported, headerEncoding, fault.Say("httpapi.compressed")).WithParam(headerEncoding)
 	}
-	out, err := p.answer(a, c, call, raw[rpcHead:])
+	out, err := p.answer(a, c, call, rpcMessage{raw[rpcHead:], from})
 	if err != nil {
 		return err
 	}
@@ -201,42 +218,91 @@ func (a *API) writeRPC(c *gin.Context, m proto.Message) error {
 	return nil
 }
 
-// readRPC decodes a message.
+// readRPC decodes a message. Some that are short on the wire would be long in memory: their fields are counted before.
 func readRPC(raw []byte, m proto.Message) error {
-	if proto.Unmarshal(raw, m) != nil { // which quotes none of it, and says nothing that a caller needs
+	count := &fieldCount{left: maxFields}
+	if err := count.message(raw, m.ProtoReflect().Descriptor()); err != nil {
+		return err
+	}
+	if (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(raw, m) != nil { // which quotes none of it, and says nothing that a caller needs
 		return badMessage()
 	}
 	return nil
 }
 
-func (a *API) rpcLive(_ *gin.Context, _ *gateway.Call, raw []byte) (proto.Message, error) {
-	return &inferencepb.ServerLiveResponse{Live: true}, readRPC(raw, &inferencepb.ServerLiveRequest{})
+// fieldCount is how many fields more a message may have. Elements of a list count one each.
+type fieldCount struct{ left int }
+
+func (n *fieldCount) message(raw []byte, of protoreflect.MessageDescriptor) error {
+	for len(raw) > 0 {
+		number, kind, size := protowire.ConsumeField(raw)
+		if size < 0 {
+			return badMessage()
+		}
+		field := of.Fields().ByNumber(number)
+		if of.Name() == "InferTensorContents" && (field == nil || field.Name() != "bytes_contents") {
+			return fault.New(fault.CodeInvalidValue, "inputs[0].contents", fault.Say("httpapi.inference_bytes")).WithParam("inputs[0].contents")
+		}
+		var inside []byte
+		if kind == protowire.BytesType {
+			_, _, head := protowire.ConsumeTag(raw)
+			inside, _ = protowire.ConsumeBytes(raw[head:])
+		}
+		if err := n.field(field, inside); err != nil {
+			return err
+		}
+		raw = raw[size:]
+	}
+	return nil
 }
 
-func (a *API) rpcReady(c *gin.Context, call *gateway.Call, raw []byte) (proto.Message, error) {
-	if err := readRPC(raw, &inferencepb.ServerReadyRequest{}); err != nil {
+// field counts a field, and what is inside it if it has a length.
+func (n *fieldCount) field(field protoreflect.FieldDescriptor, inside []byte) error {
+	switch {
+	case field == nil || field.Kind() == protoreflect.BytesKind || field.Kind() == protoreflect.StringKind:
+		n.left--
+	case field.Message() != nil:
+		n.left--
+		if n.left >= 0 {
+			return n.message(inside, field.Message())
+		}
+	default:
+		n.left -= max(1, len(inside)) // each number in a row of them has at least one byte
+	}
+	if n.left < 0 {
+		return fault.New(fault.CodeInvalidValue, "message", fault.Say("httpapi.rpc_fields", maxFields)).WithParam("message")
+	}
+	return nil
+}
+
+func (a *API) rpcLive(_ *gin.Context, _ *gateway.Call, in rpcMessage) (proto.Message, error) {
+	return &inferencepb.ServerLiveResponse{Live: true}, readRPC(in.raw, &inferencepb.ServerLiveRequest{})
+}
+
+func (a *API) rpcReady(c *gin.Context, call *gateway.Call, in rpcMessage) (proto.Message, error) {
+	if err := readRPC(in.raw, &inferencepb.ServerReadyRequest{}); err != nil {
 		return nil, err
 	}
 	ready, err := a.anyReady(c.Request.Context(), call)
 	return &inferencepb.ServerReadyResponse{Ready: ready}, err
 }
 
-func (a *API) rpcServer(_ *gin.Context, _ *gateway.Call, raw []byte) (proto.Message, error) {
-	return &inferencepb.ServerMetadataResponse{Name: "sluice", Version: a.cfg.Version}, readRPC(raw, &inferencepb.ServerMetadataRequest{})
+func (a *API) rpcServer(_ *gin.Context, _ *gateway.Call, in rpcMessage) (proto.Message, error) {
+	return &inferencepb.ServerMetadataResponse{Name: "sluice", Version: a.cfg.Version}, readRPC(in.raw, &inferencepb.ServerMetadataRequest{})
 }
 
-func (a *API) rpcModelReady(c *gin.Context, call *gateway.Call, raw []byte) (proto.Message, error) {
+func (a *API) rpcModelReady(c *gin.Context, call *gateway.Call, in rpcMessage) (proto.Message, error) {
 	var q inferencepb.ModelReadyRequest
-	if err := readRPC(raw, &q); err != nil {
+	if err := readRPC(in.raw, &q); err != nil {
 		return nil, err
 	}
 	m, err := a.inferenceFind(c.Request.Context(), call, q.GetName(), q.GetVersion())
 	return &inferencepb.ModelReadyResponse{Ready: m.Err == nil}, err
 }
 
-func (a *API) rpcModel(c *gin.Context, call *gateway.Call, raw []byte) (proto.Message, error) {
+func (a *API) rpcModel(c *gin.Context, call *gateway.Call, in rpcMessage) (proto.Message, error) {
 	var q inferencepb.ModelMetadataRequest
-	if err := readRPC(raw, &q); err != nil {
+	if err := readRPC(in.raw, &q); err != nil {
 		return nil, err
 	}
 	m, err := a.inferenceFind(c.Request.Context(), call, q.GetName(), q.GetVersion())
@@ -266,14 +332,20 @@ func shape64(shape []int) []int64 {
 }
 
 // rpcInfer answers ModelInfer. The message becomes the JSON that the protocol has for it over HTTP, and that is decoded: there is one decoder.
-func (a *API) rpcInfer(c *gin.Context, call *gateway.Call, raw []byte) (proto.Message, error) {
+func (a *API) rpcInfer(c *gin.Context, call *gateway.Call, in rpcMessage) (proto.Message, error) {
 	var q inferencepb.ModelInferRequest
-	if err := readRPC(raw, &q); err != nil {
+	if err := readRPC(in.raw, &q); err != nil {
 		return nil, err
 	}
 	body, err := inferBody(&q)
 	if err != nil {
 		return nil, err
+	}
+	if more := int64(len(body) - len(in.raw)); more > 0 { // escapes: a byte of a message may be six of JSON
+		if err := a.bodies.Acquire(in.from, more); err != nil {
+			return nil, err
+		}
+		defer a.bodies.Release(in.from, more)
 	}
 	f, err := parse(body, a.cfg.MaxDepth)
 	if err != nil {
@@ -354,10 +426,11 @@ func inferBody(q *inferencepb.ModelInferRequest) (string, error) {
 	return string(b), nil
 }
 
-// splitTexts cuts raw contents, in which each text has its length before it; nil if they are no texts.
+// splitTexts cuts raw contents, in which each text has its length before it; nil if they are no texts. Of more texts than an input may have it cuts one
+// more, which is enough to refuse them.
 func splitTexts(raw []byte) [][]byte {
 	out := [][]byte{}
-	for len(raw) > 0 {
+	for len(raw) > 0 && len(out) <= maxInputs {
 		if len(raw) < 4 {
 			return nil
 		}

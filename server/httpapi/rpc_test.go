@@ -9,11 +9,14 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/url"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-project/sluice/governance/access"
@@ -211,6 +214,14 @@ func TestRPCIsGuarded(t *testing.T) {
 	if p := rpcs()[len(rpcs())-1]; p.name != "ModelInfer" || p.permission != access.InferenceEmbed {
 		t.Errorf("%+v", p)
 	}
+	for _, line := range []string{"status=401", "status=403", "status=400"} { // though HTTP says 200
+		if !strings.Contains(k.logs.String(), line) {
+			t.Errorf("no access line has %s", line)
+		}
+	}
+	if strings.Contains(k.logs.String(), "status=200") {
+		t.Error("an access line calls a refusal a success")
+	}
 	whole := framed(t, rpcInput("a"))
 	for name, c := range map[string]struct {
 		call    string
@@ -222,7 +233,7 @@ func TestRPCIsGuarded(t *testing.T) {
 		"nothing":         {"ModelInfer", nil, rpcInvalidArgument, "invalid_value", nil},
 		"cut":             {"ModelInfer", whole[:len(whole)-1], rpcInvalidArgument, "invalid_value", nil},
 		"two messages":    {"ModelInfer", append(bytes.Clone(whole), whole...), rpcInvalidArgument, "invalid_value", nil},
-		"compressed":      {"ModelInfer", append([]byte{1}, whole[1:]...), rpcInvalidArgument, "unsupported_parameter", nil},
+		"compressed":      {"ModelInfer", append([]byte{1}, whole[1:]...), rpcUnimplemented, "unsupported_parameter", nil},
 		"too long":        {"ModelInfer", framed(t, rpcInput(strings.Repeat("x", 1001))), rpcResourceExhausted, "request_too_large", nil},
 		"no text":         {"ModelInfer", framed(t, rpcInput("\xff")), rpcInvalidArgument, "invalid_utf8", nil},
 		"an unknown call": {"ModelStreamInfer", whole, rpcUnimplemented, "not_offered", nil},
@@ -248,6 +259,11 @@ func TestRPCIsGuarded(t *testing.T) {
 		},
 		"outputs[0].name": func(q *inferencepb.ModelInferRequest) {
 			q.Outputs = []*inferencepb.ModelInferRequest_InferRequestedOutputTensor{{Name: "logits"}}
+		},
+		"inputs[0].contents": func(q *inferencepb.ModelInferRequest) {
+			q.Inputs[0].Contents = &inferencepb.InferTensorContents{BytesContents: [][]byte{{'a'}}}
+			q.Inputs[0].Contents.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 2, protowire.VarintType), 7)) // int_contents
+			q.RawInputContents = nil
 		},
 		"raw_input_contents":          func(q *inferencepb.ModelInferRequest) { q.RawInputContents = [][]byte{{9, 0, 0, 0, 'x'}} },
 		"raw_input_contents ":         func(q *inferencepb.ModelInferRequest) { q.RawInputContents = [][]byte{{0, 0}} },
@@ -275,5 +291,81 @@ func TestRPCIsGuarded(t *testing.T) {
 	}
 	if resp, body := k.post(t, rpcPrefix+"ServerLive", ""); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("on the listener of HTTP: %d %s", resp.StatusCode, body)
+	}
+}
+
+// TestRPCBounds: what is short on the wire and long in memory is refused before it is there.
+func TestRPCBounds(t *testing.T) {
+	k := newRPC(t, Config{})
+	head := func(b []byte) []byte { return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(b))), b...) }
+	inside := func(b []byte, fields ...protowire.Number) []byte {
+		for _, f := range fields {
+			b = protowire.AppendBytes(protowire.AppendTag(nil, f, protowire.BytesType), b)
+		}
+		return b
+	}
+	const many = 2<<20 - 64
+	for name, body := range map[string][]byte{
+		"inputs":             bytes.Repeat([]byte("\x2a\x00"), many),
+		"outputs":            bytes.Repeat([]byte("\x32\x00"), many),
+		"raw":                bytes.Repeat([]byte("\x3a\x00"), many),
+		"parameters":         bytes.Repeat([]byte("\x22\x00"), many),
+		"contents":           inside(bytes.Repeat([]byte("\x42\x00"), many), 5, 5),
+		"shape":              inside(bytes.Repeat([]byte("\x01"), many), 3, 5),
+		"texts in raw":       inside(make([]byte, 2*many), 7),
+		"unknown":            bytes.Repeat([]byte("\xa0\x06\x01"), many/2),
+		"unknown in unknown": bytes.Repeat([]byte("\xa3\x06\xa4\x06"), many/2),
+	} {
+		if name == "texts in raw" {
+			body = append(framed(t, &inferencepb.ModelInferRequest{ModelName: "embed", Inputs: []*inferencepb.ModelInferRequest_InferInputTensor{{Name: "input", Datatype: "BYTES", Shape: []int64{1}}}})[rpcHead:], body...)
+		}
+		for _, call := range []string{"ModelInfer", "ModelReady"} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			a := k.send(t, call, head(body))
+			runtime.ReadMemStats(&after)
+			if made := (after.TotalAlloc - before.TotalAlloc) >> 20; call == "ModelInfer" && a.status != rpcInvalidArgument || made > 48 {
+				t.Errorf("%s, %s: %d MiB for %d MiB, %+v", name, call, made, len(body)>>20, a)
+			}
+		}
+	}
+	if n := len(k.engine.Inputs()); n != 0 {
+		t.Errorf("the engine was asked %d times", n)
+	}
+}
+
+// TestRPCSharesItsConnection: a refusal ends one call, and not the connection that others share.
+func TestRPCSharesItsConnection(t *testing.T) {
+	k := newRPC(t, Config{MaxBodyBytes: 1000})
+	for i := range 3 {
+		reused := false
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, k.server.URL+rpcPrefix+"ModelInfer", bytes.NewReader(make([]byte, 2000)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", contentRPC)
+		if i > 0 { // one of a stranger, others too long
+			r.Header.Set("Authorization", "Bearer "+goodKey)
+		}
+		resp, err := k.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.Header.Get("Grpc-Status") == "" || reused != (i > 0) {
+			t.Errorf("call %d: %v, on the same connection: %v", i, resp.Header, reused)
+		}
+	}
+}
+
+// TestRPCCountsItsJSON: what a message becomes counts among the bytes of bodies while it is there.
+func TestRPCCountsItsJSON(t *testing.T) {
+	k := newRPC(t, Config{MaxBodyBytes: 1000, MaxInFlightPerKey: 2000})
+	if a := k.send(t, "ModelInfer", framed(t, rpcInput(strings.Repeat("\x01", 500)))); a.status != rpcResourceExhausted || a.code != "bytes_in_flight_limit_exceeded" {
+		t.Errorf("%+v", a)
+	}
+	if n := k.api.bodies.Held(); n != 0 {
+		t.Errorf("%d bytes are held", n)
 	}
 }
