@@ -57,7 +57,7 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 	e.health.check, e.health.now = e.checks, time.Now
 	p.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg := p.cfg.HTTP
-	cfg.Version, cfg.BaseURL = version, e.ownURL
+	cfg.Version, cfg.BaseURL, cfg.PublicURL = version, e.ownURL, p.cfg.PublicURL
 	api, err := httpapi.New(cfg, p.pipeline, p.log, p.reg)
 	if err != nil {
 		return nil, err

@@ -58,6 +58,8 @@ type Config struct {
 	Version string `koanf:"-"`
 	// BaseURL says under which address, with /v1, whoever sent a request reaches this API; nil: under a path without a host. It is no setting.
 	BaseURL func(*http.Request) string `koanf:"-"`
+	// PublicURL is where the server is reached from outside, whose web pages may open WebSockets; "" if only the requests say. It is set elsewhere.
+	PublicURL string `koanf:"-"`
 }
 
 // Validate reports what is wrong with the configuration.
@@ -234,6 +236,7 @@ func New(cfg Config, p pipeline, log *slog.Logger, reg prometheus.Registerer) (*
 		return nil, fmt.Errorf("http: %w", err)
 	}
 	cfg = cfg.withDefaults()
+	cfg.SocketOrigins = cfg.pageOrigins()
 	bodies := inflight.New(inflight.Config{All: cfg.MaxInFlightBytes, PerTenant: cfg.MaxInFlightPerTenant, PerCaller: cfg.MaxInFlightPerKey})
 	return &API{
 		cfg: cfg, pipeline: p, log: log.With(slog.String("component", "http")), metrics: newMetrics(reg, bodies), now: time.Now, bodies: bodies,

@@ -93,7 +93,7 @@ func answerOf(t testing.TB, conn *websocket.Conn) (frames []string) {
 	for {
 		f := hear(t, conn)
 		frames = append(frames, f)
-		if f == openai.Done || strings.HasPrefix(f, errorFrame) || f == cancelledFrame {
+		if f == openai.Done || strings.HasPrefix(f, errorFrame) || strings.HasPrefix(f, cancelledFrame) {
 			return frames
 		}
 	}
@@ -114,15 +114,15 @@ func closed(t testing.TB, conn *websocket.Conn) websocket.StatusCode {
 func TestSocketSaysWhatTheStreamSays(t *testing.T) {
 	k := newKit(t, Config{}, nil)
 	const chat = `{"model":"chat","messages":[{"role":"user","content":"a SECRET1 and more"}],"stream_options":{"include_usage":true}`
-	_, body := k.post(t, socketPath, chat+`,"stream":true}`)
+	_, body := k.post(t, socketPath, chat+`,"stream":true}`, "X-Sluice-Session", "s-1")
 	<-k.ended
-	want := events(t, body)
+	want, session := events(t, body), k.last().Session
 	conn, ids := k.dial(t, "X-Sluice-Session", "s-1"), map[string]bool{}
 	for range 2 {
 		say(t, conn, chat+"}")
 		got := answerOf(t, conn)
 		<-k.ended
-		if e := k.last(); e.Action != "chat.completions" || e.Dialect != "openai" || e.Outcome != "ok" || ids[e.Request] {
+		if e := k.last(); e.Action != "chat.completions" || e.Dialect != "openai" || e.Outcome != "ok" || ids[e.Request] || e.Session != session || session == "" {
 			t.Errorf("%+v", e)
 		} else {
 			ids[e.Request] = true
@@ -199,7 +199,7 @@ func TestSocketRefusals(t *testing.T) {
 	if err := conn.Write(t.Context(), websocket.MessageBinary, []byte(hello+"}")); err != nil || closed(t, conn) != websocket.StatusUnsupportedData {
 		t.Errorf("a binary frame: %v", err)
 	}
-	conn = k.dial(t, "Idempotency-Key", "k1", "Accept-Language", "zh-CN")
+	conn = k.dial(t, "Accept-Language", "zh-CN")
 	say(t, conn, `{}`)
 	if got := answerOf(t, conn); englishPhrase.MatchString(decode[socketError](t, got[0]).Error.Message) {
 		t.Errorf("%q", got)
@@ -247,7 +247,7 @@ func TestSocketChecksTheKeyOfEachFrame(t *testing.T) {
 // TestSocketOrigins: a web page opens a WebSocket only from this server or from a listed origin, and only such a page may show its key in a
 // subprotocol; the key is never said back.
 func TestSocketOrigins(t *testing.T) {
-	k := newKit(t, Config{SocketOrigins: []string{"https://chat.example"}}, nil)
+	k := newKit(t, Config{SocketOrigins: []string{"https://chat.example"}, PublicURL: "https://Sluice.example:443/ai"}, nil)
 	asKey := socketProtocol + ", " + socketKeyProtocol + goodKey
 	for name, c := range map[string]struct {
 		headers []string
@@ -257,6 +257,7 @@ func TestSocketOrigins(t *testing.T) {
 		"a stranger":                      {[]string{"Authorization", ""}, 401},
 		"this server":                     {[]string{"Origin", k.URL}, 101},
 		"a listed page":                   {[]string{"Origin", "https://chat.example"}, 101},
+		"a page of the public address":    {[]string{"Origin", "https://sluice.example"}, 101},
 		"another page":                    {[]string{"Origin", "https://evil.example"}, 400},
 		"another scheme":                  {[]string{"Origin", "http://chat.example"}, 400},
 		"a page below":                    {[]string{"Origin", "https://chat.example.evil.example"}, 400},
@@ -290,9 +291,36 @@ func TestSocketOrigins(t *testing.T) {
 	if strings.Contains(k.logs.String(), goodKey) {
 		t.Error("the key is in the log")
 	}
-	for _, wrong := range []string{"*", "chat.example", "https://", "https://chat.example/", "https://*.example", "ws://chat.example"} {
-		if err := (Config{SocketOrigins: []string{wrong}}).Validate(); (err == nil) != (wrong == "https://*.example") {
-			t.Errorf("%s: %v", wrong, err)
+	for _, wrong := range []string{"*", "chat.example", "https://", "https://chat.example/", "https://*.example", "ws://chat.example", "https://chat.example:443", "http://chat.example:80"} {
+		if err := (Config{SocketOrigins: []string{wrong}}).Validate(); err == nil {
+			t.Errorf("%s is taken for an origin", wrong)
+		}
+	}
+	if err := (Config{SocketOrigins: []string{"https://chat.example:8443", "http://chat.example:443"}}).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSocketHandshake: what is no handshake of a WebSocket is refused as everything is, by the header that is wrong.
+func TestSocketHandshake(t *testing.T) {
+	k := newKit(t, Config{}, nil)
+	for name, c := range map[string]struct {
+		param   string
+		headers []string
+	}{
+		"no option":   {"Connection", []string{"Connection", "keep-alive"}},
+		"no version":  {"Sec-WebSocket-Version", []string{"Sec-WebSocket-Version", ""}},
+		"an old one":  {"Sec-WebSocket-Version", []string{"Sec-WebSocket-Version", "8"}},
+		"no key":      {"Sec-WebSocket-Key", []string{"Sec-WebSocket-Key", ""}},
+		"a short key": {"Sec-WebSocket-Key", []string{"Sec-WebSocket-Key", "c2hvcnQ="}},
+	} {
+		headers := append([]string{"Connection", "keep-alive, Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}, c.headers...)
+		resp, body := k.do(t, http.MethodGet, socketPath, nil, headers...)
+		if e := decode[socketError](t, body); resp.StatusCode != http.StatusBadRequest || e.Error.Code != "invalid_value" || deref(e.Error.Param) != c.param || e.Error.Message == "" {
+			t.Errorf("%s: %d %s", name, resp.StatusCode, body)
+		}
+		if v := resp.Header.Get("Sec-WebSocket-Version"); (c.param == "Sec-WebSocket-Version") != (v == "13") {
+			t.Errorf("%s: version %q", name, v)
 		}
 	}
 }
@@ -333,7 +361,13 @@ func TestSocketStops(t *testing.T) {
 		if name != "cancel" {
 			continue
 		}
-		if got := answerOf(t, conn); !slices.Equal(got, []string{cancelledFrame}) {
+		got := answerOf(t, conn)
+		end := decode[struct {
+			Request string          `json:"request_id"`
+			Receipt string          `json:"receipt"`
+			Label   json.RawMessage `json:"label"`
+		}](t, got[0])
+		if len(got) != 1 || end.Request != k.last().Request || !strings.HasPrefix(end.Receipt, "receipt-") || len(end.Label) == 0 {
 			t.Errorf("%q", got)
 		}
 		say(t, conn, alphabet)
