@@ -231,7 +231,8 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	}{
 		{http.MethodPost, "/v1/nothing", 404, false, "not_found", ""},
 		{http.MethodGet, "/", 404, false, "not_found", ""}, // the console is off here
-		{http.MethodGet, "/v1/chat/completions", 405, false, "method_not_allowed", "POST"},
+		{http.MethodGet, "/v1/embeddings", 405, false, "method_not_allowed", "POST"},
+		{http.MethodPut, "/v1/chat/completions", 405, false, "method_not_allowed", "GET, POST"}, // GET begins a WebSocket
 		{http.MethodDelete, "/v1/models/scripted", 405, false, "method_not_allowed", "GET"},
 		{http.MethodGet, "/api/v1/nothing", 404, true, "not_found", ""},
 		{http.MethodGet, "/api/v2/keys", 404, true, "not_found", ""},
