@@ -241,19 +241,15 @@ func secureCookies(cfg *config.Config, admin string) bool {
 // a listener of its own the business API has another port, on the same host if it listens on every address.
 func (e *edge) baseURL(r *http.Request) string {
 	cfg := e.parts.cfg
-	if cfg.PublicURL != "" {
-		return strings.TrimSuffix(cfg.PublicURL, "/") + "/v1"
-	}
-	scheme := schemeOf(r)
-	if cfg.AdminListen == "" {
-		return scheme + "://" + r.Host + "/v1"
+	if cfg.PublicURL != "" || cfg.AdminListen == "" {
+		return e.ownURL(r)
 	}
 	listens, _, err := net.SplitHostPort(cfg.Listen)
 	if ip := net.ParseIP(listens); err == nil && (listens == "" || ip != nil && ip.IsUnspecified()) {
 		main, err := url.Parse(e.addresses.main)
 		host := (&url.URL{Host: r.Host}).Hostname()
 		if err == nil && host != "" {
-			return scheme + "://" + net.JoinHostPort(host, main.Port()) + "/v1"
+			return schemeOf(r) + "://" + net.JoinHostPort(host, main.Port()) + "/v1"
 		}
 	}
 	return e.addresses.main + "/v1"

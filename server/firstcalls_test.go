@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-project/sluice/internal/testmodel"
 	"github.com/sluice-project/sluice/internal/testnode"
 	"github.com/sluice-project/sluice/internal/testpython"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -85,12 +84,7 @@ func firstCall(t *testing.T, call adminapi.FirstCall) *exec.Cmd {
 		cmd.Dir = filepath.Dir(file)
 		return cmd
 	case "java":
-		if _, err := exec.LookPath("javac"); err != nil {
-			if testmodel.Required("java") {
-				t.Fatal("a JDK is required (SLUICE_REQUIRE) but not installed")
-			}
-			t.Skip("there is no JDK, so the program is not compiled")
-		}
+		dbtest.Programs(t, "javac") // of a JDK: java alone does not compile
 		return exec.CommandContext(t.Context(), "java", file)
 	default:
 		dbtest.Programs(t, "sh", "curl")
