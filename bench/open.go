@@ -195,6 +195,8 @@ func (openAdmission) Release() egress.Release                         { return &
 func (openAdmission) ReleaseCitation() egress.Release                 { return &openRelease{} }
 func (openAdmission) Mask([]classify.Known, []governance.Field) error { return nil }
 func (openAdmission) MaskQuery(text string) (string, error)           { return text, nil }
+func (openAdmission) Examine(string) []governance.Finding             { return nil }
+func (openAdmission) Examined() []string                              { return nil }
 func (openAdmission) LabelMode(asked string) string                   { return asked }
 func (openAdmission) AllowsCollection(string) bool                    { return true }
 func (openAdmission) SharesPrefixCache() bool                         { return false }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"slices"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
@@ -64,7 +65,7 @@ func (r *run) authorize(ctx context.Context) error {
 // more than many minutes may: it would shut out all others for that time. Its requests and its work at one time are limited, and its cost is.
 func (r *run) limit(ctx context.Context) error {
 	tokens := r.estimate()
-	if r.call.Document != nil || r.call.Action == ActionCount {
+	if r.call.Document != nil || r.call.Action == ActionCount || r.call.Action == ActionModerate {
 		tokens = 0
 	}
 	var err error
@@ -115,7 +116,7 @@ func (r *run) admit(ctx context.Context) error {
 	})
 	if d != nil {
 		r.admission.decision, r.admission.policy = d, d.Policy()
-		if r.call.Document == nil { // the records of one have nothing of its text
+		if r.call.Document == nil && r.call.Action != ActionModerate { // the records of these have nothing of their texts
 			r.admission.recordForm = d.Record()
 		}
 		r.admission.class = engine.Class(d.Urgency(string(cmp.Or(r.call.Class, engine.ClassStandard))))
@@ -156,6 +157,27 @@ func (r *run) conversation() string {
 	}
 	parts := append([]string{r.caller.Tenant, r.caller.ID, kind}, text...)
 	return hex.EncodeToString(r.p.deps.Keys.MAC("gateway/conversation/v1", parts...)[:16])
+}
+
+// examine says what masking would come to, of each text by itself. Nobody is given any of them, masked or not.
+func (r *run) examine(context.Context) error {
+	d, out := r.admission.decision, examined{classes: r.admission.decision.Examined()}
+	for _, text := range r.received.Input {
+		out.texts = append(out.texts, examinedText(d.Examine(unescaped(text))))
+	}
+	r.examined, r.received = out, nil
+	return nil
+}
+
+// examinedText is what was found in a text.
+func examinedText(found []governance.Finding) ExaminedText {
+	return ExaminedText{Findings: findingsOf(found), Flagged: slices.ContainsFunc(found, governance.Finding.Hides)}
+}
+
+// moderated says what was found.
+func (r *run) moderated(ctx context.Context) (*ModerateReply, error) {
+	r.finish(ctx, ending{outcome: outcomeOK})
+	return &ModerateReply{Head: r.head(), Summary: r.summary(), Texts: r.examined.texts, Classes: r.examined.classes}, nil
 }
 
 // mask masks every text once: those of the call, on a copy of it, and the passages, with what their documents say is sensitive. All that comes

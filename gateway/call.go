@@ -30,6 +30,7 @@ const (
 	ActionIngest     Action = "rag.ingest"
 	ActionModels     Action = "models.list"
 	ActionCount      Action = "tokens.count"
+	ActionModerate   Action = "moderations"
 
 	ActionStoreFile   Action = "files.create"
 	ActionReadFiles   Action = "files.read"
@@ -74,7 +75,7 @@ type Call struct {
 	Messages []engine.Message // chat
 	Places   []string         // what the dialect calls each of them, for errors; nil: messages[i]
 	Prompt   string           // completions
-	Input    []string         // embeddings
+	Input    []string         // embeddings, and texts that are only examined
 	Role     engine.InputRole // what the inputs are
 	Query    string           // search, and what documents are scored against
 	RAG      *RAG             // search, chat that cites, and a passage that is opened

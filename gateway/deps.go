@@ -157,6 +157,9 @@ type Decision interface {
 	MaskQuery(text string) (string, error)
 	// Mask masks the fields of the request, once; known is what documents say is sensitive.
 	Mask(known []classify.Known, fields []governance.Field) error
+	// Examine says what masking would do to a text of the request, in the place of doing it.
+	Examine(text string) []governance.Finding
+	Examined() []string // the classes that are looked for in requests
 	MaskPassage(text string) (string, error)
 	// MaskDisplayed masks a passage that no engine is given, only the caller.
 	MaskDisplayed(text string) (string, error)

@@ -41,6 +41,8 @@
 // A search has no prompt, so its passages are its answer: it retrieves them after step 10, masks them with what their documents say is
 // sensitive, and lets them out as an answer leaves. What step 8 masks of it is the question.
 //
+// A moderation is given no engine and shows no text: in the place of masking, step 8 says what masking would come to.
+//
 // Nothing bypasses the path: vectors and scores take the same steps as text, and nobody else asks an engine. [Pipeline.Ingest] is a call for
 // the vectors of a document. A question that is searched with is a child call of its chat or search: routed, reserved, settled, billed and
 // recorded as an embedding of the same tenant and key, with "parent" in its records. It takes no slot and waits for no record, since its parent

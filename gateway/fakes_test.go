@@ -257,6 +257,16 @@ func (a *fakeAdmission) Mask(known []classify.Known, fields []governance.Field) 
 	return nil
 }
 
+// Examine counts what Mask would mask.
+func (a *fakeAdmission) Examine(s string) []governance.Finding {
+	before := a.masked
+	if a.mask(s); a.masked == before {
+		return nil
+	}
+	return []governance.Finding{{Direction: "request", Class: "secret", Action: "token", Count: a.masked - before}}
+}
+func (a *fakeAdmission) Examined() []string { return []string{"secret"} }
+
 func (a *fakeAdmission) MaskPassage(s string) (string, error) {
 	return a.mask(s), a.w.fail["mask passage"]
 }

@@ -71,7 +71,7 @@ func (a Action) Can(m engine.Model) bool {
 		f = capability.Embeddings
 	case ActionRerank, ActionScore:
 		f = capability.Rerank
-	case ActionSearch, ActionPassage, ActionModels,
+	case ActionSearch, ActionPassage, ActionModels, ActionModerate,
 		ActionStoreFile, ActionReadFiles, ActionReadContent, ActionDeleteFile, ActionBatch, ActionReadBatches, ActionCancelBatch, ActionReadResults, ActionDeleteBatch,
 		ActionReadResponse, ActionDeleteResponse:
 		return false
@@ -124,7 +124,7 @@ func purpose(a Action) fault.Phrase {
 		return fault.Say("gateway.reranking")
 	case ActionScore:
 		return fault.Say("gateway.scores")
-	case ActionChat, ActionCount, ActionSearch, ActionPassage, ActionIngest, ActionModels,
+	case ActionChat, ActionCount, ActionSearch, ActionPassage, ActionIngest, ActionModels, ActionModerate,
 		ActionStoreFile, ActionReadFiles, ActionReadContent, ActionDeleteFile, ActionBatch, ActionReadBatches, ActionCancelBatch, ActionReadResults, ActionDeleteBatch,
 		ActionReadResponse, ActionDeleteResponse:
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -374,7 +375,11 @@ func (r *run) findings() []Finding {
 	if r.admission.decision == nil {
 		return nil
 	}
-	all := r.admission.decision.Findings()
+	return findingsOf(r.admission.decision.Findings())
+}
+
+// findingsOf are findings as records and replies have them; nil if there are none.
+func findingsOf(all []governance.Finding) []Finding {
 	if len(all) == 0 {
 		return nil
 	}

@@ -52,6 +52,16 @@ func (p *Pipeline) Count(ctx context.Context, c *Call) (*CountReply, error) {
 	return answerOnce(ctx, r, r.counted)
 }
 
+// Moderate says what the policy would do to each text of the call if a chat sent it. No engine is asked, so it costs nothing; it is a request under the
+// limits, and is recorded, like any other. Nothing of the texts is kept, whatever the policy has kept of prompts.
+func (p *Pipeline) Moderate(ctx context.Context, c *Call) (*ModerateReply, error) {
+	r := p.newRun(c, route.Embed)
+	if err := r.runSteps(ctx, authorize, takeSlot, admit, examineTexts, record); err != nil {
+		return nil, r.refuse(ctx, err)
+	}
+	return answerOnce(ctx, r, r.moderated)
+}
+
 // Search answers a search for passages: what it shows passes the guard on the way out like a model's answer. The vectors of its question are a
 // call of their own, see childCall.
 func (p *Pipeline) Search(ctx context.Context, c *Call) (*SearchReply, error) { return p.read(ctx, c) }
@@ -109,6 +119,7 @@ var (
 	retrieve     = step{"retrieve", (*run).retrieve, func(s *audit.Steps) *int64 { return &s.Retrieve }}
 	readDocument = step{"retrieve", (*run).read, func(s *audit.Steps) *int64 { return &s.Retrieve }}
 	maskTexts    = step{"mask", (*run).mask, func(s *audit.Steps) *int64 { return &s.Policy }}
+	examineTexts = step{"mask", (*run).examine, func(s *audit.Steps) *int64 { return &s.Policy }}
 	reserve      = step{"reserve", (*run).reserve, func(s *audit.Steps) *int64 { return &s.Reserve }}
 	record       = step{"audit", (*run).record, func(s *audit.Steps) *int64 { return &s.Record }}
 )

@@ -243,8 +243,10 @@ func (r *run) prepareText(ctx context.Context) (prompt, error) {
 
 // record makes the admission durable. What people may see again is stored before anything says that the request went on.
 func (r *run) record(ctx context.Context) error {
-	if err := r.admission.decision.StoreValues(ctx); err != nil {
-		return err
+	if r.call.Action != ActionModerate { // of which nobody has seen a pseudonym
+		if err := r.admission.decision.StoreValues(ctx); err != nil {
+			return err
+		}
 	}
 	if r.need == route.Generate && r.call.Action != ActionCount || r.call.Action == ActionSearch { // numbers are not labelled
 		r.receipt.label = r.p.deps.Labels.Make(r.call.RequestID, r.caller.Tenant)

@@ -273,3 +273,25 @@ func TestStepsAreTimed(t *testing.T) {
 		t.Errorf("steps of a refusal: %+v", s)
 	}
 }
+
+// TestModerationKeepsNothing: of texts that are only examined nothing is kept, neither by a policy that keeps prompts nor as values behind pseudonyms; no
+// engine is asked and nothing is reserved.
+func TestModerationKeepsNothing(t *testing.T) {
+	for _, form := range []string{"clear", "masked"} {
+		w := newWorld(t, nil)
+		w.keep = form
+		c := call("")
+		c.Action, c.Messages, c.Model, c.Input = ActionModerate, nil, "", []string{"I am SECRET1", "hello"}
+		r, err := w.Moderate(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Texts) != 2 || !r.Texts[0].Flagged || r.Texts[1].Flagged || r.Texts[0].Findings[0].Count != 1 || len(r.Classes) != 1 {
+			t.Errorf("%+v", r)
+		}
+		events := w.log.of("req-1")
+		if len(w.log.kept) != 0 || w.kept != 0 || len(w.engine.Requests()) != 0 || len(events) != 2 || events[1].Outcome != "ok" || len(events[1].Findings) != 1 || events[1].PromptDigest == "" {
+			t.Errorf("%s: kept %q, %d values; %+v", form, w.log.texts(), w.kept, events)
+		}
+	}
+}

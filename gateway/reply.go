@@ -186,6 +186,20 @@ type CountReply struct {
 	Context int  // of the model, in tokens; 0: unknown
 }
 
+// ModerateReply is what the policy would do to each text of a call, in order.
+type ModerateReply struct {
+	Head
+	Summary
+	Texts   []ExaminedText
+	Classes []string // that were looked for, sorted
+}
+
+// ExaminedText is what the policy would do to a text.
+type ExaminedText struct {
+	Findings []Finding
+	Flagged  bool // a request with it would be refused, or go on without some of its values
+}
+
 // ScoreReply is the answer to a call for scores: one for each document, in order, and the places of the best ones.
 type ScoreReply struct {
 	Head

@@ -27,7 +27,7 @@ type run struct {
 	need route.Need
 
 	call     Call  // who asks for what; without its texts and secrets
-	received *Call // as it came; nil once it is masked, so that no later step can read it and its memory is free
+	received *Call // as it came; nil once it is masked, or examined, so that no later step can read it and its memory is free
 
 	caller    caller              // authenticate, and authorize
 	slot      slot                // limit
@@ -36,6 +36,7 @@ type run struct {
 	sources   sources             // retrieve
 	document  *rag.ParsedDocument // retrieve, of a document that is taken in
 	masked    masked              // mask
+	examined  examined            // mask, of texts that are only examined
 	prompt    prompt              // reserve
 	receipt   receipt             // record
 	answer    answer              // generate and egress
@@ -83,6 +84,12 @@ type masked struct {
 	call  *Call  // with masked texts; nil before
 	clear string // the prompt as the caller sent it, where it is kept so
 	maskedPassages
+}
+
+// examined is what the policy would do to texts that go nowhere.
+type examined struct {
+	texts   []ExaminedText
+	classes []string // that were looked for
 }
 
 type maskedPassages struct {

@@ -193,7 +193,7 @@ func TestStepTable(t *testing.T) {
 	if !slices.Equal(taken["Chat"], want) {
 		t.Errorf("a chat takes %q", taken["Chat"])
 	}
-	for _, fn := range []string{"Chat", "Embed", "Score", "read", "Authenticate", "Ingest", "embedQuestion", "Models"} {
+	for _, fn := range []string{"Chat", "Embed", "Score", "Moderate", "read", "Authenticate", "Ingest", "embedQuestion", "Models"} {
 		if len(taken[fn]) == 0 {
 			t.Errorf("%s takes no step, or is not read", fn)
 		}

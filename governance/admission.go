@@ -148,6 +148,35 @@ func (a *Admission) MaskQuery(text string) (string, error) {
 	return masked, nil
 }
 
+// Examine says what the policy would do to the values in a text if it were sent in a request: one finding for each class and action, sorted. Nothing is
+// masked, and no value is blocked: a text is only looked at. The findings count as those of the request.
+func (a *Admission) Examine(text string) []Finding {
+	_, spans := a.pseudonyms.Mask(a.rulesFor(DirectionRequest), text)
+	found := map[Finding]int{}
+	for _, s := range spans {
+		a.count(DirectionRequest, s.Class, s.Action, "")
+		found[findingOf(DirectionRequest, s.Class, s.Action)]++
+	}
+	out := make([]Finding, 0, len(found))
+	for f, n := range found {
+		f.Count = n
+		out = append(out, f)
+	}
+	return sorted(out)
+}
+
+// Examined returns the classes whose values are looked for in requests, sorted.
+func (a *Admission) Examined() []string {
+	var out []string
+	for _, t := range a.active.detectors.Types() {
+		if a.active.policy.action(a.channel, t.Class, DirectionRequest) != mask.ActionAllow {
+			out = append(out, string(t.Class))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // maskFields masks the fields of the request in place, or changes none.
 func (a *Admission) maskFields(fields []Field) error {
 	masked := make([]string, len(fields))
@@ -199,12 +228,17 @@ func effectiveAction(action mask.Action, shown bool) mask.Action {
 func (a *Admission) count(d Direction, c classify.Class, action mask.Action, code string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	f := Finding{Direction: string(d), Class: string(c), Detector: classify.Detector(c), Action: string(action)}
+	f := findingOf(d, c, action)
 	if action == mask.ActionToken && code != "" && !slices.Contains(a.findingsByCode[code], f) {
 		a.findingsByCode[code] = append(a.findingsByCode[code], f)
 	}
 	a.counts[f]++
 	a.guard.metrics.findings.WithLabelValues(string(d), classLabel(c), string(action)).Inc()
+}
+
+// findingOf is a finding without its counts.
+func findingOf(d Direction, c classify.Class, action mask.Action) Finding {
+	return Finding{Direction: string(d), Class: string(c), Detector: classify.Detector(c), Action: string(action)}
 }
 
 // classLabel is how metrics call a class: those of tenants are too many to be told apart.
@@ -298,11 +332,19 @@ func (a *Admission) Findings() []Finding {
 		f.Count, f.Restored = n, a.restored[f]
 		out = append(out, f)
 	}
-	slices.SortFunc(out, func(x, y Finding) int {
+	return sorted(out)
+}
+
+// sorted sorts findings by direction, class and action.
+func sorted(all []Finding) []Finding {
+	slices.SortFunc(all, func(x, y Finding) int {
 		return cmp.Or(cmp.Compare(x.Direction, y.Direction), cmp.Compare(x.Class, y.Class), cmp.Compare(x.Action, y.Action))
 	})
-	return out
+	return all
 }
+
+// Hides reports whether a request with the value goes on without it, or does not go on.
+func (f Finding) Hides() bool { return !mask.Action(f.Action).Leaves() }
 
 // Masked reports whether any value has a pseudonym.
 func (a *Admission) Masked() bool { return a.pseudonyms.Len() > 0 }

@@ -11,6 +11,7 @@ func channels() map[string]string {
 	return map[string]string{
 		"chat.completions": "chat", "completions": "completions", "embeddings": "embeddings", "rerank": "rerank", "score": "score", "rag.search": channelSearch,
 		"rag.passage": channelSearch, // what a search has found is opened
+		"moderations": "chat",        // who asks first wants to know what a chat would come to
 	}
 }
 

@@ -1,6 +1,8 @@
 package governance
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,5 +120,35 @@ func TestShownPassages(t *testing.T) {
 		if counted := counts(t, reg); found != want || counted["passage cn_mobile "+want] != 1 {
 			t.Errorf("%s is found as %q, counted as %v", action, found, counted)
 		}
+	}
+}
+
+// TestExamine: a text that is only looked at stays as it is and is never refused; what is found in each is told apart, and counted once.
+func TestExamine(t *testing.T) {
+	g := newGuard(t, dbtest.SQLite(t), nil)
+	publish(t, g, EveryTenant, "  default: {request: token, passage: token, answer: observe}\n  email: {request: block}\n  cn_mobile: {request: observe}\n  qq: {request: allow}")
+	q := ask()
+	q.Known = []classify.Known{{Class: classify.Person, Value: "星语呢喃"}}
+	a, err := g.Admit(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"hello": "", "13800138000 and 13900139000": "cn_mobile observe 2, ", "星语呢喃 at a@b.example": "email block 1, person token 1, ",
+	} {
+		got, hides := "", false
+		for _, f := range a.Examine(text) {
+			got += fmt.Sprint(f.Class, " ", f.Action, " ", f.Count, ", ")
+			hides = hides || f.Hides()
+		}
+		if got != want || hides != strings.Contains(want, "block") {
+			t.Errorf("%q: %s, hides %v", text, got, hides)
+		}
+	}
+	if all := a.Findings(); len(all) != 3 {
+		t.Errorf("%+v", all)
+	}
+	if classes := a.Examined(); slices.Contains(classes, "qq") || !slices.Contains(classes, "email") || !slices.IsSorted(classes) {
+		t.Errorf("%v", classes)
 	}
 }

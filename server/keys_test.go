@@ -21,6 +21,7 @@ var openTo = map[string][]string{
 	"/v1/rerank":           {"rerank"},
 	"/rerank":              {"rerank"},
 	"/v1/tokenize":         {"chat"},
+	"/v1/moderations":      {"chat"},
 	"/v2/rerank":           {"rerank"},
 	"/v1/score":            {"rerank"},
 	"/v1/models":           {"chat", "embed", "rerank", "admin-read"},

@@ -147,6 +147,7 @@ var dataBodies = map[string]any{
 	"/v1/rag/search":             map[string]any{"collection": "none", "query": "hello"},
 	"/v1/rag/passages":           map[string]any{"collection": "none", "document_id": "none", "version": "v1", "chunk": 0},
 	"/v1/tokenize":               map[string]any{"model": "scripted", "prompt": "hello"},
+	"/v1/moderations":            map[string]any{"input": "hello"},
 	"/v2/rerank":                 map[string]any{"model": "scripted", "query": "hello", "documents": []any{"hello"}},
 	"/api/chat":                  map[string]any{"model": "scripted:latest", "messages": []any{map[string]any{"role": "user", "content": "hello"}}},
 	"/api/generate":              map[string]any{"model": "scripted", "prompt": "hello"},

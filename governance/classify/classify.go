@@ -28,6 +28,9 @@ const version = 5
 // Detector names what looks for a class, with the version of its rules, as records do.
 func Detector(c Class) string { return string(c) + "@" + strconv.Itoa(version) }
 
+// Version names the rules of all detectors.
+func Version() string { return strconv.Itoa(version) }
+
 // Finding says that the bytes [Start, End) of a text hold a value of Class. Score in (0, 1] says how sure the detector is; where
 // findings overlapped, the range is their union and the class is that of the highest score.
 type Finding struct {

@@ -240,12 +240,7 @@ func plainDocument(b *fields) string {
 
 // blockTexts decodes a text, or blocks of text.
 func blockTexts(f *fields, field string) string {
-	return joinTexts(f, field, fault.Say("httpapi.text_blocks"), func(b *fields, kind string) (string, bool) {
-		if kind != "text" {
-			return "", false
-		}
-		return blockText(b), true
-	})
+	return joinTexts(f, field, fault.Say("httpapi.text_blocks"), textPart)
 }
 
 // joinTexts decodes a text, or parts that read makes texts of, and joins them by line feeds: what a rule looks for is found across their border.

@@ -167,6 +167,7 @@ func table() []row {
 		{Route{http.MethodPost, "/v1/rerank", access.InferenceRerank}, gateway.ActionRerank, (*API).rerank},
 		{Route{http.MethodPost, "/rerank", access.InferenceRerank}, gateway.ActionRerank, (*API).rerank}, // where clients of Jina and vLLM look for it
 		{Route{http.MethodPost, "/v1/tokenize", access.InferenceGenerate}, gateway.ActionCount, (*API).tokenize},
+		{Route{http.MethodPost, "/v1/moderations", access.InferenceGenerate}, gateway.ActionModerate, (*API).moderate},
 		{Route{http.MethodPost, "/v2/rerank", access.InferenceRerank}, gateway.ActionRerank, (*API).cohereRerank},
 		{Route{http.MethodPost, "/v1/score", access.InferenceRerank}, gateway.ActionScore, (*API).score},
 		{Route{http.MethodGet, "/v1/models", access.ModelsRead}, gateway.ActionModels, (*API).models},
@@ -205,6 +206,7 @@ type pipeline interface {
 	Embed(ctx context.Context, c *gateway.Call) (*gateway.EmbedReply, error)
 	Score(ctx context.Context, c *gateway.Call) (*gateway.ScoreReply, error)
 	Count(ctx context.Context, c *gateway.Call) (*gateway.CountReply, error)
+	Moderate(ctx context.Context, c *gateway.Call) (*gateway.ModerateReply, error)
 	Search(ctx context.Context, c *gateway.Call) (*gateway.SearchReply, error)
 	Passage(ctx context.Context, c *gateway.Call) (*gateway.SearchReply, error)
 	Models(ctx context.Context, c *gateway.Call) ([]gateway.Model, error)

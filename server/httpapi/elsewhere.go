@@ -33,7 +33,6 @@ func notOffered() []elsewhere {
 		{"/v1/threads", true, use("/v1/chat/completions")},
 		{"/v1/vector_stores", true, fault.Say("httpapi.instead_search")},
 		{"/v1/fine_tuning", true, fault.Say("httpapi.instead_adapters")},
-		{"/v1/moderations", false, fault.Say("httpapi.instead_policy")},
 		{"/tokenize", false, use("/v1/tokenize")},
 		{"/detokenize", false, fault.Say("httpapi.tokenize")},
 		{"/v1/detokenize", false, fault.Say("httpapi.tokenize")},

@@ -248,6 +248,22 @@ func (a *kitAdmission) Mask(_ []classify.Known, fields []governance.Field) error
 	}
 	return nil
 }
+
+// Examine flags the word that stands for a value, and notes another.
+func (a *kitAdmission) Examine(s string) []governance.Finding {
+	n := strings.Count(s, secret)
+	a.n += n
+	var out []governance.Finding
+	if strings.Contains(s, "seen") {
+		out = append(out, governance.Finding{Direction: "request", Class: "noted", Action: "observe", Count: 1})
+	}
+	if n > 0 {
+		out = append(out, governance.Finding{Direction: "request", Class: "secret", Detector: "secret@1", Action: "token", Count: n})
+	}
+	return out
+}
+func (a *kitAdmission) Examined() []string { return []string{"noted", "secret"} }
+
 func (a *kitAdmission) StoreValues(context.Context) error      { return nil }
 func (a *kitAdmission) MaskDisplayed(s string) (string, error) { return a.MaskPassage(s) }
 func (a *kitAdmission) MaskPassage(s string) (string, error) {

@@ -67,6 +67,16 @@ await check("chat, streamed, with usage", async () => {
   assert.ok(last.choices.length === 0 && last.usage.completion_tokens > 0 && chunks.slice(0, -1).every((c) => !c.usage), JSON.stringify(last));
 });
 
+await check("moderation: what the policy would do, and no category that nobody has examined", async () => {
+  const r = await client.moderations.create({ input: ["hello", "call " + PHONE] });
+  assert.deepEqual(r.results.map((x) => x.flagged), [false, true]);
+  assert.ok(r.model.startsWith("sluice-detectors@") && r.sluice.receipt && r.sluice.not_examined.includes("violence"), JSON.stringify(r));
+  for (const x of r.results) assert.ok(Object.keys(x.categories).length === 13 && Object.values(x.categories).every((told) => told === null), JSON.stringify(x));
+  assert.deepEqual(r.results[1].sluice.findings.map((f) => [f.class, f.action, f.count]), [["cn_mobile", "token", 1]]);
+  const picture = { type: "image_url", image_url: { url: "https://x.example/a.png" } };
+  await refused(OpenAI.BadRequestError, 400, "unsupported_parameter", "input[0].type", client.moderations.create({ input: [picture] }));
+});
+
 await check("two choices, in one piece and in a stream", async () => {
   const r = await chat({ n: 2 });
   assert.deepEqual(r.choices.map((c) => c.index), [0, 1]);

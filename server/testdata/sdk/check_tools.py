@@ -171,7 +171,6 @@ def _():
     for ask in (
         lambda: client.audio.speech.create(model=MODEL, voice="alloy", input="hello"),
         lambda: client.images.generate(prompt="a cat"),
-        lambda: client.moderations.create(input="hello"),
         lambda: client.vector_stores.list(),
         lambda: client.fine_tuning.jobs.list(),
     ):
@@ -184,17 +183,25 @@ def _():
     assert time.monotonic() - started < 2, "it was tried again"
 
 
-@check("what a text holds is told without an answer, in place of moderation")
+@check("moderation says what the policy would do, and that no category of OpenAI's was examined")
 def _():
-    try:
-        client.moderations.create(input="hello")
-    except openai.NotFoundError as e:
-        assert e.code == "not_offered" and "/v1/tokenize" in e.message, e
-    else:
-        raise AssertionError("expected a refusal")
-    for text, classes in (("hello", []), ("call 13800138000", ["cn_mobile"])):
-        r = client.post("/tokenize", body={"model": MODEL, "prompt": text}, cast_to=object)
-        assert [f["class"] for f in r["sluice"]["findings"]] == classes and r["sluice"]["receipt"], r
+    r = client.moderations.create(input=["hello", "call " + PHONE])
+    assert [x.flagged for x in r.results] == [False, True] and r.model.startswith("sluice-detectors@"), r
+    for x in r.results:
+        told = dict(x.categories)
+        assert len(told) == 13 and not any(told.values()), told
+        assert x.categories.harassment_threatening is None and x.category_scores.violence is None and x.category_applied_input_types.violence == [], x
+    found = r.results[1].model_extra["sluice"]["findings"]
+    assert [(f["class"], f["action"], f["count"]) for f in found] == [("cn_mobile", "token", 1)], found
+    sluice = r.model_extra["sluice"]
+    assert "cn_mobile" in sluice["examined"] and "violence/graphic" in sluice["not_examined"] and sluice["receipt"] and sluice["policy"], sluice
+    for wrong in ({"model": "omni-moderation-latest", "input": "hello"}, {"input": [{"type": "image_url", "image_url": {"url": "https://x.example/a.png"}}]}):
+        try:
+            client.moderations.create(**wrong)
+        except openai.BadRequestError as e:
+            assert e.param in ("model", "input[0].type"), e
+        else:
+            raise AssertionError("expected a refusal")
 
 
 @check("refusals name the field")
