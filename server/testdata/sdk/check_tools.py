@@ -189,7 +189,7 @@ def _():
     assert [x.flagged for x in r.results] == [False, True] and r.model.startswith("sluice-detectors@"), r
     for x in r.results:
         told = dict(x.categories)
-        assert len(told) == 13 and not any(told.values()), told
+        assert len(told) >= 13 and not any(told.values()), told
         assert x.categories.harassment_threatening is None and x.category_scores.violence is None and x.category_applied_input_types.violence == [], x
     found = r.results[1].model_extra["sluice"]["findings"]
     assert [(f["class"], f["action"], f["count"]) for f in found] == [("cn_mobile", "token", 1)], found
