@@ -24,6 +24,7 @@ var openTo = map[string][]string{
 	"/v1/moderations":      {"chat"},
 	"/v2/rerank":           {"rerank"},
 	"/v1/score":            {"rerank"},
+	"/v1/openapi.yaml":     {"chat", "embed", "rerank", "admin-read"},
 	"/v1/models":           {"chat", "embed", "rerank", "admin-read"},
 	"/v1/models/*id":       {"chat", "embed", "rerank", "admin-read"},
 	"/v1/messages":         {"chat"},

@@ -170,6 +170,7 @@ func table() []row {
 		{Route{http.MethodPost, "/v1/moderations", access.InferenceGenerate}, gateway.ActionModerate, (*API).moderate},
 		{Route{http.MethodPost, "/v2/rerank", access.InferenceRerank}, gateway.ActionRerank, (*API).cohereRerank},
 		{Route{http.MethodPost, "/v1/score", access.InferenceRerank}, gateway.ActionScore, (*API).score},
+		{Route{http.MethodGet, "/v1/openapi.yaml", access.ModelsRead}, gateway.ActionModels, (*API).showDocument},
 		{Route{http.MethodGet, "/v1/models", access.ModelsRead}, gateway.ActionModels, (*API).models},
 		{Route{http.MethodGet, "/v1/models/*id", access.ModelsRead}, gateway.ActionModels, (*API).model},
 		{Route{http.MethodPost, "/api/chat", access.InferenceGenerate}, gateway.ActionChat, (*API).ollamaChat},

@@ -385,6 +385,7 @@ func (k *kit) do(t testing.TB, method, path string, body io.Reader, headers ...s
 	if err != nil {
 		t.Fatal(err)
 	}
+	asDescribed(t, req, resp, b)
 	return resp, string(b)
 }
 
