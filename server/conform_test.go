@@ -13,6 +13,8 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
 	"github.com/sluice-project/sluice/server/adminapi"
+	"github.com/sluice-project/sluice/server/httpapi"
+	"github.com/sluice-project/sluice/server/httpapi/documenttest"
 )
 
 // described finds the operation of a management request in the API's document.
@@ -29,6 +31,9 @@ var described = sync.OnceValues(func() (routers.Router, error) {
 // the short one, leaves it out: the schema is compiled for every answer.
 func conform(t *testing.T, req *http.Request, res *http.Response, body []byte) {
 	t.Helper()
+	if !testing.Short() && !strings.HasPrefix(req.URL.Path, adminapi.Prefix+"/") {
+		conformData(t, req, res, body)
+	}
 	if testing.Short() || !strings.HasPrefix(req.URL.Path, adminapi.Prefix+"/") || res.StatusCode == http.StatusNotFound && len(body) == 0 {
 		return
 	}
@@ -53,5 +58,23 @@ func conform(t *testing.T, req *http.Request, res *http.Response, body []byte) {
 	input.SetBodyBytes(body)
 	if err := openapi3filter.ValidateResponse(req.Context(), input); err != nil {
 		t.Errorf("%s %s: the answer (%d) is not as described: %v\n%.400s", req.Method, req.URL.Path, res.StatusCode, err, body)
+	}
+}
+
+// describedData is the document of the business API.
+var describedData = sync.OnceValues(func() (*documenttest.Document, error) { return documenttest.Load(httpapi.Document()) })
+
+// conformData holds an answer of the business API to its document. Paths that are neither API's are nobody's.
+func conformData(t *testing.T, req *http.Request, res *http.Response, body []byte) {
+	t.Helper()
+	doc, err := describedData()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !doc.Has(req.URL.Path) {
+		return
+	}
+	if err := doc.Check(req, res, body); err != nil {
+		t.Error(err)
 	}
 }

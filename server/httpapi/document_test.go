@@ -61,7 +61,7 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 			want[r.Method+" "+path] = string(r.Permission) + " " + d.ofPath(path).name
 		}
 	}
-	errorsOf := map[string]string{"OpenAIError": dialectOpenAI, "OpenAIOrAnthropicError": dialectOpenAI, "AnthropicError": dialectAnthropic, "CohereError": dialectCohere, "PlainError": dialectOllama}
+	errorsOf := map[string]string{"OpenAIError": dialectOpenAI, "SocketError": dialectOpenAI, "OpenAIOrAnthropicError": dialectOpenAI, "AnthropicError": dialectAnthropic, "CohereError": dialectCohere, "PlainError": dialectOllama}
 	for path, item := range doc.T.Paths.Map() {
 		for method, op := range item.Operations() {
 			ref := op.Responses.Default().Ref

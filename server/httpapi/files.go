@@ -265,6 +265,15 @@ func pageLimit(q url.Values, usual, most int) (int, error) {
 	return n, nil
 }
 
+// pageOrder decodes whether the latest items come first, "desc", or last, "asc".
+func pageOrder(q url.Values) (string, error) {
+	order := cmp.Or(q.Get("order"), "desc")
+	if order != "asc" && order != "desc" {
+		return "", fault.New(fault.CodeInvalidValue, "order", fault.Say("value.one_of", "asc, desc")).WithParam("order")
+	}
+	return order, nil
+}
+
 // listFiles answers GET /v1/files.
 func (a *API) listFiles(c *gin.Context, _ identity.Principal, call *gateway.Call) error {
 	q := c.Request.URL.Query()
@@ -272,9 +281,9 @@ func (a *API) listFiles(c *gin.Context, _ identity.Principal, call *gateway.Call
 	if err != nil {
 		return err
 	}
-	order := cmp.Or(q.Get("order"), "desc")
-	if order != "asc" && order != "desc" {
-		return fault.New(fault.CodeInvalidValue, "order", fault.Say("value.one_of", "asc, desc")).WithParam("order")
+	order, err := pageOrder(q)
+	if err != nil {
+		return err
 	}
 	ask := files.Query{Purpose: q.Get("purpose"), After: q.Get("after"), Ascending: order == "asc", Limit: min(limit, maxFilePage)}
 	out, more := []wireFile(nil), false

@@ -68,7 +68,7 @@ func (a *API) moderate(c *gin.Context, who identity.Principal, call *gateway.Cal
 func moderationOf(r *gateway.ModerateReply) moderation {
 	out := moderation{
 		ID: answerID("modr", r.Request), Model: moderationVersion(), Results: make([]moderationResult, len(r.Texts)),
-		Sluice: moderationInfo{extend(r.Head, r.Summary), r.Classes, moderationCategories()},
+		Sluice: moderationInfo{extend(r.Head, r.Summary), append([]string{}, r.Classes...), moderationCategories()},
 	}
 	for i, text := range r.Texts {
 		out.Results[i] = moderationResult{

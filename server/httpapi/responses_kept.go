@@ -203,8 +203,12 @@ func (a *API) deleteResponse(c *gin.Context, _ identity.Principal, call *gateway
 
 // responseInput answers GET /v1/responses/{id}/input_items: all of them, the latest first as OpenAI has it unless order=asc.
 func (a *API) responseInput(c *gin.Context, _ identity.Principal, call *gateway.Call) error {
+	order, err := pageOrder(c.Request.URL.Query())
+	if err != nil {
+		return err
+	}
 	var k *keptResponse
-	err := a.keptAct(c, call, func(ctx context.Context, who identity.Principal, id string) (err error) {
+	err = a.keptAct(c, call, func(ctx context.Context, who identity.Principal, id string) (err error) {
 		k, _, _, err = a.loadResponse(ctx, who, id)
 		return err
 	})
@@ -215,7 +219,7 @@ func (a *API) responseInput(c *gin.Context, _ identity.Principal, call *gateway.
 	if err != nil {
 		return err
 	}
-	if c.Query("order") != "asc" {
+	if order == "desc" {
 		slices.Reverse(items)
 	}
 	a.writeJSON(c, http.StatusOK, newPage(items, false, func(item map[string]any) string { return fmt.Sprint(item["id"]) }))

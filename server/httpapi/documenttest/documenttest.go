@@ -3,7 +3,6 @@ package documenttest
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,20 +10,29 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // Document is a document that answers are held to. It is safe for concurrent use.
 type Document struct {
 	T *openapi3.T
 
-	paths []pattern
-	mu    sync.Mutex
-	seen  map[string]bool // shapes of answers that were held to it
+	paths  []pattern
+	values *regexp.Regexp // strings and numbers of a JSON text
+
+	mu       sync.Mutex
+	compiler *jsonschema.Compiler
+	schemas  map[string]*jsonschema.Schema // by their places
+	seen     map[string]bool               // forms of answers that were held to it
 }
+
+// at is where the document is for the compiler of schemas.
+const at = "document.json"
 
 // pattern finds the path of the document that a request goes to.
 type pattern struct {
@@ -38,7 +46,22 @@ func Load(document []byte) (*Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the document: %w", err)
 	}
-	d := &Document{T: doc, seen: map[string]bool{}}
+	raw, err := doc.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("spell the document: %w", err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("read the document: %w", err)
+	}
+	d := &Document{
+		T: doc, compiler: jsonschema.NewCompiler(), schemas: map[string]*jsonschema.Schema{}, seen: map[string]bool{},
+		values: regexp.MustCompile(`"(?:[^"\\]|\\.)*"(\s*:)?|-?[0-9][0-9.eE+-]*`),
+	}
+	d.compiler.DefaultDraft(jsonschema.Draft2020)
+	if err := d.compiler.AddResource(at, value); err != nil {
+		return nil, fmt.Errorf("read the document: %w", err)
+	}
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths.Map())) {
 		param := `[^/]+`
 		if strings.Contains(path, "/models/") { // names of models may have slashes
@@ -51,23 +74,28 @@ func Load(document []byte) (*Document, error) {
 	return d, nil
 }
 
-// Operation returns the operation of a request, and nil if the document has none.
-func (d *Document) Operation(method, path string) *openapi3.Operation {
+// Has reports whether the document has a path that a request goes to.
+func (d *Document) Has(path string) bool {
+	return slices.ContainsFunc(d.paths, func(p pattern) bool { return p.of.MatchString(path) })
+}
+
+// operation returns the operation of a request, with its path, and nil if the document has none.
+func (d *Document) operation(method, path string) (*openapi3.Operation, string) {
 	for _, p := range d.paths {
 		if !p.of.MatchString(path) {
 			continue
 		}
 		if op := d.T.Paths.Value(p.path).GetOperation(method); op != nil {
-			return op
+			return op, p.path
 		}
 	}
-	return nil
+	return nil, ""
 }
 
 // Check holds an answer to the document: status, media type, required headers, the body, and each event of a stream. Answers of a form that was seen already are
 // not looked at again, since there are thousands. What is answered where the document has no operation must be a refusal.
 func (d *Document) Check(req *http.Request, res *http.Response, body []byte) error {
-	op := d.Operation(req.Method, req.URL.Path)
+	op, path := d.operation(req.Method, req.URL.Path)
 	if op == nil {
 		if res.StatusCode < http.StatusBadRequest {
 			return fmt.Errorf("%s %s is answered with %d and described nowhere", req.Method, req.URL.Path, res.StatusCode)
@@ -77,20 +105,29 @@ func (d *Document) Check(req *http.Request, res *http.Response, body []byte) err
 	if !d.first(op.OperationID, res, body) {
 		return nil
 	}
-	answer := op.Responses.Status(res.StatusCode)
+	answer, status := op.Responses.Status(res.StatusCode), strconv.Itoa(res.StatusCode)
 	if answer == nil && res.StatusCode >= http.StatusBadRequest {
-		answer = op.Responses.Default()
+		answer, status = op.Responses.Default(), "default"
 	}
 	if answer == nil {
 		return fmt.Errorf("%s is answered with %d, which is described nowhere", op.OperationID, res.StatusCode)
 	}
-	if err := d.checkAnswer(answer.Value, res.Header, body); err != nil {
+	place := answer.Ref
+	if place == "" {
+		place = "#/paths/" + escaped(path) + "/" + strings.ToLower(req.Method) + "/responses/" + status
+	}
+	if err := d.checkAnswer(answer.Value, place, res.Header, body); err != nil {
 		return fmt.Errorf("%s is not answered (%d) as described: %w\n%.600s", op.OperationID, res.StatusCode, err, body)
 	}
 	return nil
 }
 
-func (d *Document) checkAnswer(answer *openapi3.Response, header http.Header, body []byte) error {
+// escaped is a name as pointers into JSON have it.
+func escaped(name string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(name)
+}
+
+func (d *Document) checkAnswer(answer *openapi3.Response, place string, header http.Header, body []byte) error {
 	for name, h := range answer.Headers {
 		if h.Value.Required && header.Get(name) == "" {
 			return fmt.Errorf("the header %s is missing", name)
@@ -108,7 +145,7 @@ func (d *Document) checkAnswer(answer *openapi3.Response, header http.Header, bo
 	case media == nil:
 		return fmt.Errorf("the content type is %s", kind)
 	case kind == "application/json":
-		return visit(media.Schema.Value, body)
+		return d.visit(place+"/content/application~1json/schema", body)
 	}
 	if names, ok := media.Extensions["x-events"].([]any); ok {
 		return d.checkEvents(names, body)
@@ -126,7 +163,7 @@ func (d *Document) checkEvents(names []any, body []byte) error {
 		}
 		var all []error
 		for _, name := range names {
-			err := visit(d.T.Components.Schemas[fmt.Sprint(name)].Value, data)
+			err := d.visit(fmt.Sprint("#/components/schemas/", name), data)
 			if err == nil {
 				all = nil
 				break
@@ -140,17 +177,25 @@ func (d *Document) checkEvents(names []any, body []byte) error {
 	return nil
 }
 
-func visit(s *openapi3.Schema, body []byte) error {
-	var v any
-	if err := json.Unmarshal(body, &v); err != nil {
+// visit holds a JSON text to the schema at a place of the document.
+func (d *Document) visit(place string, body []byte) error {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
 		return err
 	}
-	return s.VisitJSON(v, openapi3.EnableJSONSchema2020(), openapi3.MultiErrors())
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.schemas[place] == nil {
+		if d.schemas[place], err = d.compiler.Compile(at + place); err != nil {
+			return fmt.Errorf("the schema at %s: %w", place, err)
+		}
+	}
+	return d.schemas[place].Validate(v)
 }
 
 // first reports whether no answer of this form was seen: the same members with values of the same kinds.
 func (d *Document) first(operation string, res *http.Response, body []byte) bool {
-	form := fmt.Sprint(operation, res.StatusCode, res.Header.Get("Content-Type"), formOf(body))
+	form := fmt.Sprint(operation, res.StatusCode, res.Header.Get("Content-Type"), d.formOf(body))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before := d.seen[form]
@@ -159,8 +204,8 @@ func (d *Document) first(operation string, res *http.Response, body []byte) bool
 }
 
 // formOf is what a text has outside its strings, with the names of members, and without numbers.
-func formOf(body []byte) string {
-	text := regexp.MustCompile(`"(?:[^"\\]|\\.)*"(\s*:)?|-?[0-9][0-9.eE+-]*`).ReplaceAllFunc(body, func(m []byte) []byte {
+func (d *Document) formOf(body []byte) string {
+	text := d.values.ReplaceAllFunc(body, func(m []byte) []byte {
 		switch {
 		case bytes.HasSuffix(m, []byte(":")):
 			return m
