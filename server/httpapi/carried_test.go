@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -12,7 +14,11 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/server/httpapi/inferencepb"
 )
 
 // endpoint is an endpoint of a dialect.
@@ -24,26 +30,35 @@ type endpoint struct {
 	streams    bool
 	dialect    *dialect
 	answer     string // what the upstream says where it is no text
+	shown      string // how the page calls it; "" for the method and the path
 }
+
+// rpcSurface is the path by which tests ask over gRPC.
+const rpcSurface = "gRPC"
 
 func endpoints() []endpoint {
 	const function = `,"tools":[{"type":"function","function":{"name":"dial","parameters":{"type":"object"}}}]`
 	const turns = `{"model":"chat","messages":[{"role":"user","content":"hello"}]`
 	const ranked = `{"results":[{"index":0,"relevance_score":0.5}],"usage":{"prompt_tokens":2311,"total_tokens":2311}}`
+	const vectors = `{"data":[{"index":0,"embedding":[1,2]}],"usage":{"prompt_tokens":2311,"total_tokens":2311}}`
 	d := newDialects(Config{})
 	return []endpoint{
-		{"OpenAI chat", "/v1/chat/completions", turns + ``, `,"stop":["zzz"]`, function, true, d.openAI, ""},
-		{"OpenAI completions", "/v1/completions", `{"model":"chat","prompt":"hello"`, `,"stop":["zzz"]`, "", true, d.openAI, ""},
-		{"OpenAI responses", "/v1/responses", `{"model":"chat","input":"hello"`, "", `,"tools":[{"type":"function","name":"dial","parameters":{"type":"object"}}]`, true, d.openAI, ""},
-		{"Anthropic messages", "/v1/messages", `{"max_tokens":1000,"model":"chat","messages":[{"role":"user","content":"hello"}]`, `,"stop_sequences":["zzz"]`, `,"tools":[{"name":"dial","input_schema":{"type":"object"}}]`, true, d.anthropic, ""},
-		{"Ollama chat", "/api/chat", turns, `,"options":{"stop":["zzz"]}`, function, true, d.ollama, ""},
-		{"Ollama generate", "/api/generate", `{"model":"chat","prompt":"hello"`, `,"options":{"stop":["zzz"]}`, "", true, d.ollama, ""},
-		{"Rerank (Jina, vLLM, Cohere 1)", "/v1/rerank", `{"model":"rank","query":"q","documents":["a"]`, "", "", false, d.openAI, ranked},
-		{"Rerank (Cohere 2)", "/v2/rerank", `{"model":"rank","query":"q","documents":["a"]`, "", "", false, d.cohere, ranked},
+		{"OpenAI chat", "/v1/chat/completions", turns + ``, `,"stop":["zzz"]`, function, true, d.openAI, "", ""},
+		{"OpenAI chat over a WebSocket", socketSurface, turns, `,"stop":["zzz"]`, function, true, d.socket, "", "GET /v1/chat/completions, Upgrade: websocket"},
+		{"OpenAI completions", "/v1/completions", `{"model":"chat","prompt":"hello"`, `,"stop":["zzz"]`, "", true, d.openAI, "", ""},
+		{"OpenAI responses", "/v1/responses", `{"model":"chat","input":"hello"`, "", `,"tools":[{"type":"function","name":"dial","parameters":{"type":"object"}}]`, true, d.openAI, "", ""},
+		{"Anthropic messages", "/v1/messages", `{"max_tokens":1000,"model":"chat","messages":[{"role":"user","content":"hello"}]`, `,"stop_sequences":["zzz"]`, `,"tools":[{"name":"dial","input_schema":{"type":"object"}}]`, true, d.anthropic, "", ""},
+		{"Ollama chat", "/api/chat", turns, `,"options":{"stop":["zzz"]}`, function, true, d.ollama, "", ""},
+		{"Ollama generate", "/api/generate", `{"model":"chat","prompt":"hello"`, `,"options":{"stop":["zzz"]}`, "", true, d.ollama, "", ""},
+		{"Rerank (Jina, vLLM, Cohere 1)", "/v1/rerank", `{"model":"rank","query":"q","documents":["a"]`, "", "", false, d.openAI, ranked, ""},
+		{"Rerank (Cohere 2)", "/v2/rerank", `{"model":"rank","query":"q","documents":["a"]`, "", "", false, d.cohere, ranked, ""},
 		{
 			"Open Inference Protocol", "/v2/models/embed/infer", `{"inputs":[{"name":"input","datatype":"BYTES","shape":[1],"data":["hello"]}]`, "", "", false, d.inference,
-			`{"data":[{"index":0,"embedding":[1,2]}],"usage":{"prompt_tokens":2311,"total_tokens":2311}}`,
+			vectors, "",
 		},
+		{"Open Inference Protocol over gRPC", rpcSurface, "", "", "", false, d.rpc, vectors, "inference.GRPCInferenceService/ModelInfer"},
+		{"OpenAI embeddings", "/v1/embeddings", `{"model":"embed","input":"hello"`, "", "", false, d.openAI, vectors, ""},
+		{"OpenAI moderations", "/v1/moderations", `{"input":"hello"`, "", "", false, d.openAI, "", ""},
 	}
 }
 
@@ -65,6 +80,7 @@ const (
 type answered struct {
 	header http.Header
 	leaves []leaf
+	record map[string]string // what headers say, by the record of the call: not every answer has headers
 }
 
 // leaf is a value in a body. Its path has the name of its event in front, and no places in lists.
@@ -101,6 +117,7 @@ type trait struct {
 	says   []string                // of the upstream; nil: what plain answers are
 	field  func(*endpoint) *string // that the request needs; nil for none
 	find   func(with, plain answered) []string
+	header string // that asks for it, "Name: value"; "" for none. Whoever cannot do it refuses
 }
 
 func stopField(s *endpoint) *string { return &s.stop }
@@ -136,8 +153,7 @@ func whyItEnds(with, plain answered) []string {
 // same finds what equals a header, in headers and in the body.
 func same(header string) func(answered, answered) []string {
 	return func(with, _ answered) []string {
-		value := with.header.Get(header)
-		equal := func(_, v string) bool { return v == value }
+		equal := func(_, v string) bool { return v == with.record[header] }
 		return append(with.headers(equal), with.where(equal)...)
 	}
 }
@@ -153,6 +169,13 @@ func labels(with, _ answered) []string {
 	return out
 }
 
+// signatures finds what has the form of a JWS.
+func signatures(with, _ answered) []string {
+	return with.where(func(path, value string) bool {
+		return strings.HasSuffix(path, "signature") && strings.Count(value, ".") == 2
+	})
+}
+
 func limits(with, _ answered) []string {
 	return with.headers(func(name, _ string) bool {
 		return strings.Contains(name, "ratelimit") && strings.Contains(name, "remaining")
@@ -161,23 +184,24 @@ func limits(with, _ answered) []string {
 
 func traits() []trait {
 	return []trait{
-		{"text", "文本", nil, nil, func(with, _ answered) []string { return text("Plain words.")(with, answered{}) }},
-		{"reasoning", "推理过程", []string{saidThink, saidText, saidEnd}, nil, text("Thought words.")},
-		{"name of a call", "工具调用的名称", []string{saidCall, calledEnd}, toolField, value("dial")},
-		{"arguments of a call", "工具调用的参数", []string{saidCall, calledEnd}, toolField, text("dialled words")},
-		{"end by a call", "因工具调用结束", []string{saidCall, calledEnd}, toolField, whyItEnds},
-		{"refusal", "拒答", []string{saidRefuse, saidEnd}, nil, text("Refused words.")},
-		{"end by a refusal", "因拒答结束", []string{saidRefuse, saidEnd}, nil, whyItEnds},
-		{"end at the limit of tokens", "因 token 上限结束", []string{saidText, lengthEnd}, nil, whyItEnds},
-		{"end by a stop sequence", "因停止序列结束", []string{saidText, stopEnd}, stopField, whyItEnds},
-		{"tokens of the prompt", "提示的 token 数", nil, nil, value("2311")},
-		{"prompt without cached tokens", "不含缓存的提示 token 数", nil, nil, value("1298")},
-		{"tokens of the answer", "回答的 token 数", nil, nil, value("1507")},
-		{"cached tokens", "缓存命中的 token 数", nil, nil, value("1013")},
-		{"label of AI content", "AI 生成内容标识", nil, nil, labels},
-		{"receipt", "回执", nil, nil, same("X-Sluice-Receipt")},
-		{"request id", "请求 ID", nil, nil, same("X-Request-Id")},
-		{"rate limits", "限流余量", nil, nil, limits},
+		{"text", "文本", nil, nil, func(with, _ answered) []string { return text("Plain words.")(with, answered{}) }, ""},
+		{"reasoning", "推理过程", []string{saidThink, saidText, saidEnd}, nil, text("Thought words."), ""},
+		{"name of a call", "工具调用的名称", []string{saidCall, calledEnd}, toolField, value("dial"), ""},
+		{"arguments of a call", "工具调用的参数", []string{saidCall, calledEnd}, toolField, text("dialled words"), ""},
+		{"end by a call", "因工具调用结束", []string{saidCall, calledEnd}, toolField, whyItEnds, ""},
+		{"refusal", "拒答", []string{saidRefuse, saidEnd}, nil, text("Refused words."), ""},
+		{"end by a refusal", "因拒答结束", []string{saidRefuse, saidEnd}, nil, whyItEnds, ""},
+		{"end at the limit of tokens", "因 token 上限结束", []string{saidText, lengthEnd}, nil, whyItEnds, ""},
+		{"end by a stop sequence", "因停止序列结束", []string{saidText, stopEnd}, stopField, whyItEnds, ""},
+		{"tokens of the prompt", "提示的 token 数", nil, nil, value("2311"), ""},
+		{"prompt without cached tokens", "不含缓存的提示 token 数", nil, nil, value("1298"), ""},
+		{"tokens of the answer", "回答的 token 数", nil, nil, value("1507"), ""},
+		{"cached tokens", "缓存命中的 token 数", nil, nil, value("1013"), ""},
+		{"label of AI content", "AI 生成内容标识", nil, nil, labels, ""},
+		{"signature", "签名", nil, nil, signatures, signature.Header + ": " + signature.HeaderJWS},
+		{"receipt", "回执", nil, nil, same("X-Sluice-Receipt"), ""},
+		{"request id", "请求 ID", nil, nil, same("X-Request-Id"), ""},
+		{"rate limits", "限流余量", nil, nil, limits, ""},
 	}
 }
 
@@ -186,14 +210,16 @@ func (s endpoint) end(streamed bool) string {
 	switch {
 	case !s.streams:
 		return "}"
+	case s.path == socketSurface: // which has streams and nothing else
+		return `,"stream_options":{"include_usage":true}}`
 	case streamed && (s.path == "/v1/chat/completions" || s.path == "/v1/completions"):
 		return `,"stream":true,"stream_options":{"include_usage":true}}`
 	}
 	return fmt.Sprintf(`,"stream":%v}`, streamed)
 }
 
-// ask sends the request while the upstream says that, and reads the answer.
-func (s endpoint) ask(m *masked, field string, streamed bool, says []string) answered {
+// ask sends the request while the upstream says that, and reads the answer. ok: it was not refused for the header, "" for none.
+func (s endpoint) ask(m *masked, field, header string, streamed bool, says []string) (a answered, ok bool) {
 	m.t.Helper()
 	if s.path == "/v1/completions" {
 		says = slices.Clone(says)
@@ -207,11 +233,42 @@ func (s endpoint) ask(m *masked, field string, streamed bool, says []string) ans
 		}
 		return stream(says...)
 	})
-	resp, body := m.post(m.t, s.path, s.body+field+s.end(streamed))
+	var headers []string
+	if name, value, ok := strings.Cut(header, ": "); ok {
+		headers = []string{name, value}
+	}
+	if s.path == rpcSurface {
+		a, ok = m.askRPC(headers...)
+		a.record = m.recorded()
+		return a, ok
+	}
+	resp, body := m.post(m.t, s.path, s.body+field+s.end(streamed), headers...)
+	if header != "" && resp.StatusCode == http.StatusBadRequest {
+		return answered{}, false
+	}
 	if resp.StatusCode != http.StatusOK {
 		m.t.Fatalf("%s: %d %s", s.name, resp.StatusCode, body)
 	}
-	return answered{resp.Header, leavesOf(m.t, body)}
+	return answered{resp.Header, leavesOf(m.t, body), m.recorded()}, true
+}
+
+// recorded is what headers of the last answer say, by its records: the receipt is the id of the one before the last.
+func (m *masked) recorded() map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return map[string]string{"X-Sluice-Receipt": fmt.Sprintf("receipt-%d", len(m.events)-1), "X-Request-Id": m.events[len(m.events)-1].Request}
+}
+
+// askRPC asks for a vector over gRPC. What it reads of the answer is its JSON form. ok: it was not refused.
+func (m *masked) askRPC(headers ...string) (a answered, ok bool) {
+	m.t.Helper()
+	var out inferencepb.ModelInferResponse
+	got := m.rpc.call(m.t, "ModelInfer", rpcInput("hello"), &out, headers...)
+	text, err := protojson.Marshal(&out)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return answered{header: got.header, leaves: leavesOf(m.t, string(text))}, got.status == 0
 }
 
 // leavesOf reads JSON, lines of JSON, or events.
@@ -280,7 +337,15 @@ func (s endpoint) cells(m *masked, tr trait) (out [2][]string) {
 		if i == 1 && !s.streams {
 			break
 		}
-		out[i] = tr.find(s.ask(m, field, i == 1, says), s.ask(m, field, i == 1, plainly))
+		if i == 0 && s.path == socketSurface {
+			continue
+		}
+		with, ok := s.ask(m, field, tr.header, i == 1, says)
+		if !ok {
+			continue
+		}
+		plain, _ := s.ask(m, field, "", i == 1, plainly)
+		out[i] = tr.find(with, plain)
 		if i == 1 { // events repeat what was said; where it comes first is what readers wait for
 			body := slices.IndexFunc(out[i], func(c string) bool { return !strings.HasSuffix(c, ":") })
 			if body >= 0 {
@@ -291,12 +356,32 @@ func (s endpoint) cells(m *masked, tr trait) (out [2][]string) {
 	return out
 }
 
+// refused is what a stranger gets.
+func (s endpoint) refused(m *masked) answered {
+	m.t.Helper()
+	stranger := []string{"Authorization", "Bearer nobody's"}
+	switch s.path {
+	case rpcSurface:
+		a, _ := m.askRPC(stranger...)
+		return a
+	case socketSurface:
+		_, resp, _ := m.tryDial(m.t, stranger...)
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		return answered{header: resp.Header, leaves: leavesOf(m.t, string(body))}
+	}
+	resp, body := m.post(m.t, s.path, s.body+s.end(false), stranger...)
+	return answered{header: resp.Header, leaves: leavesOf(m.t, body)}
+}
+
 // failures are where an endpoint carries the code of an error, in one piece and in a stream that has begun, and what keeps a silent stream open.
 func (s endpoint) failures(m *masked) (out [2][]string, alive string) {
 	code := string(fault.CodeInvalidKey)
-	resp, body := m.post(m.t, s.path, s.body+s.end(false), "Authorization", "Bearer nobody's")
 	isCode := func(_, v string) bool { return v == code }
-	out[0] = answered{resp.Header, leavesOf(m.t, body)}.where(isCode)
+	refused := s.refused(m)
+	out[0] = append(refused.headers(isCode), refused.where(isCode)...)
 	if !s.streams {
 		return out, ""
 	}
@@ -304,12 +389,12 @@ func (s endpoint) failures(m *masked) (out [2][]string, alive string) {
 		said := strings.Repeat("data: "+saidText+"\n\ndata: "+saidPlain+"\n\n", 3)
 		return said + `data: {"error":{"message":"broken"}}` + "\n\n"
 	})
-	resp, body = m.post(m.t, s.path, s.body+s.end(true))
-	if resp.StatusCode != http.StatusOK {
+	resp, body := m.post(m.t, s.path, s.body+s.end(true))
+	if resp.StatusCode != http.StatusOK && s.path != socketSurface {
 		m.t.Fatalf("%s: %d %s", s.name, resp.StatusCode, body)
 	}
 	code = m.last().ErrorCode
-	out[1] = answered{resp.Header, leavesOf(m.t, body)}.where(isCode)
+	out[1] = answered{header: resp.Header, leaves: leavesOf(m.t, body)}.where(isCode)
 	alive, _, _ = strings.Cut(string(s.dialect.stream.keepAlive), "\n")
 	return out, alive
 }
@@ -318,6 +403,7 @@ func (s endpoint) failures(m *masked) (out [2][]string, alive string) {
 // was found: a dialect that loses something, or puts it elsewhere, changes the page. Rewrite it with -update and read the difference.
 func TestWhatDialectsCarry(t *testing.T) {
 	m := newMasked(t, "redact")
+	m.rpc = overHTTP2(t, m.kit)
 	all := endpoints()
 	rows, found := make([][2]string, 0, 20), [][][2][]string{}
 	for _, tr := range traits() {
@@ -368,7 +454,7 @@ func carriedPage(lang int, all []endpoint, rows [][2]string, found [][][2][]stri
 		b.WriteString("\n")
 	}
 	for j, s := range all {
-		fmt.Fprintf(&b, "\n## %s\n\n`POST %s`\n\n| | %s | %s |\n|---|---|---|\n", s.name, s.path, say("in one piece", "一次性回答"), say("in a stream, where it comes first", "流中首次出现处"))
+		fmt.Fprintf(&b, "\n## %s\n\n`%s`\n\n| | %s | %s |\n|---|---|---|\n", s.name, cmp.Or(s.shown, "POST "+s.path), say("in one piece", "一次性回答"), say("in a stream, where it comes first", "流中首次出现处"))
 		for i, row := range rows {
 			if len(found[i][j][0])+len(found[i][j][1]) > 0 {
 				fmt.Fprintf(&b, "| %s | %s | %s |\n", row[lang], cellOf(found[i][j][0]), cellOf(found[i][j][1]))

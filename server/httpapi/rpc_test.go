@@ -33,7 +33,12 @@ type rpcKit struct {
 
 func newRPC(t *testing.T, cfg Config) *rpcKit {
 	t.Helper()
-	k := newKit(t, cfg, nil)
+	return overHTTP2(t, newKit(t, cfg, nil))
+}
+
+// overHTTP2 serves a kit over gRPC, too.
+func overHTTP2(t *testing.T, k *kit) *rpcKit {
+	t.Helper()
 	h, err := k.api.RPC()
 	if err != nil {
 		t.Fatal(err)

@@ -36,6 +36,7 @@ type masked struct {
 	upstream *fakeUpstream
 	guard    *governance.Guard
 	rag      *fixedRAG
+	rpc      *rpcKit // of tests that ask over gRPC
 }
 
 // fakeUpstream answers with what the test scripts.
