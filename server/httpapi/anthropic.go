@@ -135,10 +135,11 @@ func (a *API) countMessage(c *gin.Context, who identity.Principal, call *gateway
 
 // knownVersion refuses versions of the dialect that are too old. A request that names none is taken for one of a version that is not.
 func knownVersion(c *gin.Context) error {
-	v := c.GetHeader(headerAnthropicVersion)
-	if v == "" {
+	all := c.Request.Header.Values(headerAnthropicVersion)
+	if len(all) == 0 {
 		return nil
 	}
+	v := all[0]
 	if _, err := time.Parse(time.DateOnly, v); err != nil || v < anthropicVersion {
 		return fault.New(fault.CodeInvalidValue, "anthropic-version", fault.Say("httpapi.anthropic_version", anthropicVersion)).WithParam("anthropic-version")
 	}

@@ -220,10 +220,9 @@ func (a *API) ollamaShow(c *gin.Context, who identity.Principal, call *gateway.C
 		return err
 	}
 	field := "model"
-	if _, ok := f.raw(field); !ok {
-		if _, ok := f.raw("name"); ok { // what it was called before
-			field = "name"
-		}
+	older, named := f.text("name") // what it was called before
+	if _, ok := f.raw(field); !ok && named && older != "" {
+		field = "name"
 	}
 	asked := f.needText(field)
 	f.flag("verbose")

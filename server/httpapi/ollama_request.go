@@ -173,6 +173,8 @@ func (t *ollamaTurns) message(f *fields) {
 	m := engine.Message{Role: f.needText("role")}
 	noImages(f)
 	f.text("thinking") // left out, as its template would
+	f.text("tool_call_id")
+	f.text("tool_name")
 	content, said := f.text("content")
 	m.Content = content
 	switch m.Role {

@@ -147,20 +147,22 @@ func format(f *fields, c *gateway.Call) {
 }
 
 func responseFormat(rf *fields) *engine.Format {
+	var schema *engine.Format
+	js, ok := rf.object("json_schema")
+	if ok { // what is wrong is refused, wanted or not
+		schema = namedSchema(js)
+		rf.join(js)
+	}
 	switch kind := rf.needText("type"); kind {
 	case "text":
 		return nil
 	case "json_object":
 		return &engine.Format{JSONObject: true}
 	case "json_schema":
-		js, ok := rf.object("json_schema")
 		if !ok {
 			rf.fail(fault.CodeMissing, "json_schema")
-			return nil
 		}
-		format := namedSchema(js)
-		rf.join(js)
-		return format
+		return schema
 	default:
 		rf.invalid("type", fault.Say("httpapi.format_type"))
 		return nil

@@ -203,9 +203,12 @@ func (d *Document) first(operation string, res *http.Response, body []byte) bool
 	return !before
 }
 
+// formBytes is how much of a text its form is taken from.
+const formBytes = 64 << 10
+
 // formOf is what a text has outside its strings, with the names of members, and without numbers.
 func (d *Document) formOf(body []byte) string {
-	text := d.values.ReplaceAllFunc(body, func(m []byte) []byte {
+	text := d.values.ReplaceAllFunc(body[:min(len(body), formBytes)], func(m []byte) []byte {
 		switch {
 		case bytes.HasSuffix(m, []byte(":")):
 			return m

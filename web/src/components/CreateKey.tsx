@@ -46,6 +46,7 @@ export function SecretOnce({ title, note, created, onClose }: { title: string; n
         <Snippet title={t('keys.tryCurl')} text={created.curl.replaceAll('$SLUICE_API_KEY', created.secret)} />
         <Snippet title={t('keys.tryPython')} text={withSecret(created)} />
         <FirstCalls calls={created.first_calls} />
+        <Snippet title={t('keys.document')} text={`${created.base_url}/openapi.yaml`} />
       </Flex>
     </Modal>
   );
