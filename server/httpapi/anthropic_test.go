@@ -210,9 +210,11 @@ func TestAnthropicRefusesByName(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", body, resp.StatusCode, got, want)
 		}
 	}
-	resp, got := k.do(t, http.MethodPost, "/v1/messages", strings.NewReader(ask+"}"), "Anthropic-Version", "2023-01-01")
-	if e := decode[anthropicError](t, got); resp.StatusCode != http.StatusBadRequest || e.Error.Param != "anthropic-version" || e.Error.Type != "invalid_request_error" {
-		t.Errorf("another version: %d %s", resp.StatusCode, got)
+	for _, version := range []string{"2023-01-01", "", "newest"} {
+		resp, got := k.do(t, http.MethodPost, "/v1/messages", strings.NewReader(ask+"}"), "Anthropic-Version", version)
+		if e := decode[anthropicError](t, got); resp.StatusCode != http.StatusBadRequest || e.Error.Param != "anthropic-version" || e.Error.Type != "invalid_request_error" {
+			t.Errorf("the version %q: %d %s", version, resp.StatusCode, got)
+		}
 	}
 }
 

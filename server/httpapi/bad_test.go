@@ -151,6 +151,7 @@ func TestBadInput(t *testing.T) {
 		{"no schema", chat, hello + `,"response_format":{"type":"json_schema","json_schema":{"name":"a"}}}`, 400, "missing_required_parameter", "response_format.json_schema.schema"},
 		{"a schema without name", chat, hello + `,"response_format":{"type":"json_schema","json_schema":{"schema":{}}}}`, 400, "missing_required_parameter", "response_format.json_schema.name"},
 		{"a schema that is text", chat, hello + `,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":"{}"}}}`, 400, "invalid_type", "response_format.json_schema.schema"},
+		{"a schema that is text, and not wanted", chat, hello + `,"response_format":{"type":"text","json_schema":{"name":"a","schema":"{}"}}}`, 400, "invalid_type", "response_format.json_schema.schema"},
 		{"two formats", chat, hello + `,"response_format":{"type":"json_object"},"guided_regex":"a"}`, 400, "invalid_value", "guided_regex"},
 		{"two formats in one", chat, hello + `,"structured_outputs":{"regex":"a","choice":["a"]}}`, 400, "invalid_value", "structured_outputs.choice"},
 		{"guided_json is a number", chat, hello + `,"guided_json":5}`, 400, "invalid_type", "guided_json"},

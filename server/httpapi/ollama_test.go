@@ -282,6 +282,8 @@ func TestOllamaRefusals(t *testing.T) {
 		"list of prompts":    {"/api/embeddings", `{"model":"embed","prompt":["a","b"]}`, 400, "invalid_type", "prompt"},
 		"dimensions":         {"/api/embed", `{"model":"embed","input":"a","dimensions":4000}`, 400, "unsupported_parameter", "dimensions"},
 		"show nothing":       {"/api/show", `{}`, 400, "missing_required_parameter", "model"},
+		"show a number":      {"/api/show", `{"model":"chat","name":1}`, 400, "invalid_type", "name"},
+		"an id of nothing":   {"/api/chat", `{"model":"chat","messages":[{"role":"user","content":"x","tool_call_id":1}]}`, 400, "invalid_type", "messages[0].tool_call_id"},
 		"show unknown":       {"/api/show", `{"name":"nope"}`, 404, "model_not_found", "model"},
 		"load unknown":       {"/api/generate", `{"model":"nope"}`, 404, "model_not_found", "model"},
 		"load one away":      {"/api/generate", `{"model":"away"}`, 503, "engine_unavailable", ""},

@@ -169,6 +169,9 @@ func TestPreviousResponses(t *testing.T) {
 	if !strings.Contains(listed, `"text":"three"`) || strings.Contains(listed, "one") || !strings.Contains(listed, `"has_more":false`) {
 		t.Error(listed)
 	}
+	if resp, got := k.do(t, http.MethodGet, "/v1/responses/"+third.ID+"/input_items?order=up", nil); resp.StatusCode != http.StatusBadRequest || !strings.Contains(got, `"param":"order"`) {
+		t.Errorf("an unknown order: %d %s", resp.StatusCode, got)
+	}
 	_, deleted := k.do(t, http.MethodDelete, "/v1/responses/"+first.ID, nil)
 	if !strings.Contains(deleted, `"deleted":true`) {
 		t.Error(deleted)
