@@ -30,6 +30,8 @@ const (
 	ActionIngest     Action = "rag.ingest"
 	ActionModels     Action = "models.list"
 	ActionCount      Action = "tokens.count"
+	ActionTokenize   Action = "tokens.encode"
+	ActionDetokenize Action = "tokens.decode"
 
 	ActionStoreFile   Action = "files.create"
 	ActionReadFiles   Action = "files.read"
@@ -44,6 +46,11 @@ const (
 	ActionReadResponse   Action = "responses.read"
 	ActionDeleteResponse Action = "responses.delete"
 )
+
+// runsNothing reports whether an action only has to do with the tokens of texts: no model computes anything for it.
+func (a Action) runsNothing() bool {
+	return a == ActionCount || a == ActionTokenize || a == ActionDetokenize
+}
 
 // Call is one request, decoded from its dialect. The pipeline owns it from the moment it is handed over and leaves it as it came; masking works
 // on a copy.
@@ -74,6 +81,7 @@ type Call struct {
 	Messages []engine.Message // chat
 	Places   []string         // what the dialect calls each of them, for errors; nil: messages[i]
 	Prompt   string           // completions
+	Tokens   []int32          // whose text is wanted
 	Input    []string         // embeddings
 	Role     engine.InputRole // what the inputs are
 	Query    string           // search, and what documents are scored against
@@ -96,6 +104,9 @@ type Call struct {
 	Tools         []engine.Tool
 	ToolChoice    engine.ToolChoice
 	ParallelTools bool
+
+	// OmitBegin leaves out the token that only begins a text; TokenTexts wants the text of each token. A model that tells no tokens refuses both.
+	OmitBegin, TokenTexts bool
 
 	// FieldNames is what the dialect calls fields of Sampling, for errors; those that it leaves out have their own names.
 	FieldNames map[string]string
@@ -141,7 +152,7 @@ func (c *Call) place(i int) string {
 func (c *Call) withoutTexts() Call {
 	out := *c
 	out.Credential, out.Session, out.OnBehalfOf = "", "", ""
-	out.Messages, out.Prompt, out.Stop, out.Known = nil, "", nil, nil
+	out.Messages, out.Prompt, out.Tokens, out.Stop, out.Known = nil, "", nil, nil, nil
 	out.Input, out.Query, out.Queries, out.Documents = nil, "", nil, nil
 	out.Tools, out.Format, out.authenticated = nil, nil, nil
 	return out

@@ -166,7 +166,10 @@ func table() []row {
 		{Route{http.MethodPost, "/v1/embeddings", access.InferenceEmbed}, gateway.ActionEmbed, (*API).embedding},
 		{Route{http.MethodPost, "/v1/rerank", access.InferenceRerank}, gateway.ActionRerank, (*API).rerank},
 		{Route{http.MethodPost, "/rerank", access.InferenceRerank}, gateway.ActionRerank, (*API).rerank}, // where clients of Jina and vLLM look for it
-		{Route{http.MethodPost, "/v1/tokenize", access.InferenceGenerate}, gateway.ActionCount, (*API).tokenize},
+		{Route{http.MethodPost, "/v1/tokenize", access.InferenceGenerate}, gateway.ActionTokenize, (*API).tokenize},
+		{Route{http.MethodPost, "/tokenize", access.InferenceGenerate}, gateway.ActionTokenize, (*API).tokenize}, // where clients of vLLM look for both
+		{Route{http.MethodPost, "/v1/detokenize", access.InferenceGenerate}, gateway.ActionDetokenize, (*API).detokenize},
+		{Route{http.MethodPost, "/detokenize", access.InferenceGenerate}, gateway.ActionDetokenize, (*API).detokenize},
 		{Route{http.MethodPost, "/v2/rerank", access.InferenceRerank}, gateway.ActionRerank, (*API).cohereRerank},
 		{Route{http.MethodPost, "/v1/score", access.InferenceRerank}, gateway.ActionScore, (*API).score},
 		{Route{http.MethodGet, "/v1/models", access.ModelsRead}, gateway.ActionModels, (*API).models},
@@ -205,6 +208,8 @@ type pipeline interface {
 	Embed(ctx context.Context, c *gateway.Call) (*gateway.EmbedReply, error)
 	Score(ctx context.Context, c *gateway.Call) (*gateway.ScoreReply, error)
 	Count(ctx context.Context, c *gateway.Call) (*gateway.CountReply, error)
+	Tokenize(ctx context.Context, c *gateway.Call) (*gateway.TokensReply, error)
+	Detokenize(ctx context.Context, c *gateway.Call) (*gateway.TextReply, error)
 	Search(ctx context.Context, c *gateway.Call) (*gateway.SearchReply, error)
 	Passage(ctx context.Context, c *gateway.Call) (*gateway.SearchReply, error)
 	Models(ctx context.Context, c *gateway.Call) ([]gateway.Model, error)
