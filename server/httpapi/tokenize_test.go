@@ -95,7 +95,7 @@ func TestDetokenize(t *testing.T) {
 		`{"model":"chat","tokens":[0,-1]}`: `"param":"tokens[1]"`, `{"model":"chat","tokens":[0,1.5]}`: `"param":"tokens[1]"`, `{"model":"chat","tokens":["0"]}`: `"param":"tokens[0]"`,
 		`{"model":"chat","tokens":[4294967296]}`: `"param":"tokens[0]"`, `{"model":"chat","tokens":[2147483647]}`: `"param":"tokens[0]"`,
 		`{"model":"chat","tokens":[` + strings.Repeat("0,", 4096) + `0]}`: `"context_length_exceeded"`,
-		`{"model":"plain","tokens":[0]}`: `"code":"unsupported_parameter"`, `{"model":"embed","tokens":[0]}`: `"param":"model"`,
+		`{"model":"plain","tokens":[0]}`:                                  `"code":"unsupported_parameter"`, `{"model":"embed","tokens":[0]}`: `"param":"model"`,
 	} {
 		if resp, got := k.post(t, "/detokenize", body); resp.StatusCode/100 != 4 || !strings.Contains(got, want) {
 			t.Errorf("%.60s: %d %s, want %s", body, resp.StatusCode, got, want)
