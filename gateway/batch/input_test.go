@@ -18,7 +18,9 @@ import (
 )
 
 // messages are the batches of messages of the caller.
-func messages() Scope { return Scope{Owner: files.OwnerOf(caller()), Endpoints: []string{MessagesEndpoint}} }
+func messages() Scope {
+	return Scope{Owner: files.OwnerOf(caller()), Endpoints: []string{MessagesEndpoint}}
+}
 
 // makeFrom makes a batch of n requests that come with the wish for it.
 func (w *world) makeFrom(s *Service, n int) Batch {
