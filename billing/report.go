@@ -83,6 +83,13 @@ func (l *Ledger) Report(ctx context.Context, q ReportQuery) (Report, error) {
 	return rep, nil
 }
 
+// CostOf returns what requests have cost whose ids begin alike, such as those of a batch, and their currency; "" where nothing is booked of them. It is what the
+// books have, without corrections. Error: CodeDatabaseUnavailable.
+func (l *Ledger) CostOf(ctx context.Context, tenant, prefix string) (Money, string, error) {
+	cost, currency, err := l.store.costOf(ctx, tenant, prefix)
+	return cost, currency, dbError("sum what requests cost", err)
+}
+
 // withCorrections adds corrections to the rows of their groups, or as rows of their own. They are in the same order.
 func withCorrections(rows, corrections []Row) ([]Row, error) {
 	group := func(r Row) [6]string { return [6]string{r.Tenant, r.Project, r.Key, r.Model, r.Day, r.PriceBook} }

@@ -333,3 +333,13 @@ func (s store) recorded(ctx context.Context, requests []string) (map[string]bool
 	}
 	return out, err
 }
+
+func (s store) costOf(ctx context.Context, tenant, prefix string) (Money, string, error) {
+	var sum struct {
+		Cost     int64
+		Currency string
+	}
+	err := s.db.WithContext(ctx).Model(&usageRow{}).Select("COALESCE(SUM(cost), 0) AS cost, COALESCE(MAX(currency), '') AS currency").
+		Where("request >= ? AND request < ? AND tenant = ?", prefix, prefix+"~", tenant).Scan(&sum).Error // ids are digits, letters and marks below it
+	return Money(sum.Cost), sum.Currency, err
+}

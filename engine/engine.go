@@ -50,6 +50,15 @@ type Engine interface {
 	// Score runs the prompt of a ScoreRequest. It says how well each document answers the query, in order.
 	Score(ctx context.Context, p *Prompt) (*Scores, error)
 
+	// Tokens tells the tokens of the prompt of a Request, as the model reads them. Nothing is computed for it. Of a model without HasTokens it is
+	// refused with CodeUnsupported.
+	Tokens(ctx context.Context, p *Prompt) (*TokenList, error)
+
+	// Detokenize returns the text of tokens: the opposite of Tokens. Control tokens are spelt by their names, and bytes that are no character become
+	// U+FFFD. A number that is no token of the model is refused with CodeInvalidValue, more tokens than its context holds with CodeContextLength,
+	// and a model without HasDetokenize with CodeUnsupported.
+	Detokenize(ctx context.Context, q *DetokenizeRequest) (string, error)
+
 	// Close releases the engine's resources. Requests in flight end with CodeEngineUnavailable.
 	Close() error
 }
@@ -89,6 +98,9 @@ type Model struct {
 	HasHooks    bool // honours Request.Hook
 	HasClasses  bool // honours Request.Class
 	HasSampling bool // honours TopK, MinP, MinTokens, the penalties, LogitBias and Echo
+	HasTokens   bool // tells the tokens of prompts, and honours Request.OmitBegin
+	// HasDetokenize: it makes texts of tokens. What the tokens say nobody has masked, so only engines have it that read them in a process of ours.
+	HasDetokenize bool
 	// NonStreaming: a request with Request.NonStreaming is answered in one event for each choice, and until then nothing tells how far it is.
 	NonStreaming bool
 	// Deterministic: the same request with the same seed gives the same text, whatever else the engine is doing.
@@ -126,6 +138,8 @@ type Request struct {
 	Model    ModelID
 	Messages []Message
 	Prompt   string // used when Messages is nil
+	// OmitBegin leaves out the token that only begins a text, unless the template itself writes it.
+	OmitBegin bool
 
 	// Segments are optional pieces of text that stand, in order, one after the other in front of the content of the last message of a user
 	// (of the last message, if none is a user's). Prepare keeps as many as fit, from the first. SegmentTokens is the most that all of
@@ -370,4 +384,18 @@ type Scores struct {
 	Scores       []float64 // of each document, in order: higher is better, from 0 to 1
 	PromptTokens int
 	Model        ReportedModel
+}
+
+// TokenList is a prompt as the model reads it.
+type TokenList struct {
+	IDs []int32
+	// Texts says of each what people read: the name of a control token, U+FFFD for bytes that are no character of their own.
+	Texts []string
+}
+
+// DetokenizeRequest asks for the text of tokens.
+type DetokenizeRequest struct {
+	Model  ModelID
+	Tokens []int32
+	Tenant string // whose adapters there are
 }

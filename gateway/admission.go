@@ -65,7 +65,7 @@ func (r *run) authorize(ctx context.Context) error {
 // more than many minutes may: it would shut out all others for that time. Its requests and its work at one time are limited, and its cost is.
 func (r *run) limit(ctx context.Context) error {
 	tokens := r.estimate()
-	if r.call.Document != nil || r.call.Action == ActionCount || r.call.Action == ActionModerate {
+	if r.call.Document != nil || r.call.Action.runsNothing() {
 		tokens = 0
 	}
 	var err error
@@ -183,14 +183,14 @@ func (r *run) moderated(ctx context.Context) (*ModerateReply, error) {
 // mask masks every text once: those of the call, on a copy of it, and the passages, with what their documents say is sensitive. All that comes
 // after it sees masked texts only.
 func (r *run) mask(_ context.Context) error {
-	d, given := r.admission.decision, r.received.cloneTexts()
+	d, given := r.admission.decision, r.received.cloneTexts(r.decoded.text)
 	texts, err := given.texts()
 	if err != nil {
 		return err
 	}
 	asSent := ""
 	if r.admission.recordForm == governance.RecordClear {
-		asSent = r.received.prompt()
+		asSent = given.prompt()
 	}
 	if err := d.Mask(r.sources.known, texts.fields); err != nil {
 		return err

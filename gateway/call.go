@@ -30,6 +30,8 @@ const (
 	ActionIngest     Action = "rag.ingest"
 	ActionModels     Action = "models.list"
 	ActionCount      Action = "tokens.count"
+	ActionTokenize   Action = "tokens.encode"
+	ActionDetokenize Action = "tokens.decode"
 	ActionModerate   Action = "moderations"
 
 	ActionStoreFile   Action = "files.create"
@@ -45,6 +47,11 @@ const (
 	ActionReadResponse   Action = "responses.read"
 	ActionDeleteResponse Action = "responses.delete"
 )
+
+// runsNothing reports whether an action asks nothing of a model: it has to do with texts, or their tokens, alone.
+func (a Action) runsNothing() bool {
+	return a == ActionCount || a == ActionTokenize || a == ActionDetokenize || a == ActionModerate
+}
 
 // Call is one request, decoded from its dialect. The pipeline owns it from the moment it is handed over and leaves it as it came; masking works
 // on a copy.
@@ -75,6 +82,7 @@ type Call struct {
 	Messages []engine.Message // chat
 	Places   []string         // what the dialect calls each of them, for errors; nil: messages[i]
 	Prompt   string           // completions
+	Tokens   []int32          // whose text is wanted
 	Input    []string         // embeddings, and texts that are only examined
 	Role     engine.InputRole // what the inputs are
 	Query    string           // search, and what documents are scored against
@@ -97,6 +105,9 @@ type Call struct {
 	Tools         []engine.Tool
 	ToolChoice    engine.ToolChoice
 	ParallelTools bool
+
+	// OmitBegin leaves out the token that only begins a text; TokenTexts wants the text of each token. A model that tells no tokens refuses both.
+	OmitBegin, TokenTexts bool
 
 	// FieldNames is what the dialect calls fields of Sampling, for errors; those that it leaves out have their own names.
 	FieldNames map[string]string
@@ -142,7 +153,7 @@ func (c *Call) place(i int) string {
 func (c *Call) withoutTexts() Call {
 	out := *c
 	out.Credential, out.Session, out.OnBehalfOf = "", "", ""
-	out.Messages, out.Prompt, out.Stop, out.Known = nil, "", nil, nil
+	out.Messages, out.Prompt, out.Tokens, out.Stop, out.Known = nil, "", nil, nil, nil
 	out.Input, out.Query, out.Queries, out.Documents = nil, "", nil, nil
 	out.Tools, out.Format, out.authenticated = nil, nil, nil
 	return out

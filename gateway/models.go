@@ -65,7 +65,7 @@ func (a Action) Can(m engine.Model) bool {
 	switch a {
 	case ActionChat:
 		f = capability.Chat
-	case ActionCompletion, ActionCount:
+	case ActionCompletion, ActionCount, ActionTokenize, ActionDetokenize:
 		f = capability.Completions
 	case ActionEmbed, ActionIngest:
 		f = capability.Embeddings
@@ -124,7 +124,7 @@ func purpose(a Action) fault.Phrase {
 		return fault.Say("gateway.reranking")
 	case ActionScore:
 		return fault.Say("gateway.scores")
-	case ActionChat, ActionCount, ActionSearch, ActionPassage, ActionIngest, ActionModels, ActionModerate,
+	case ActionChat, ActionCount, ActionTokenize, ActionDetokenize, ActionSearch, ActionPassage, ActionIngest, ActionModels, ActionModerate,
 		ActionStoreFile, ActionReadFiles, ActionReadContent, ActionDeleteFile, ActionBatch, ActionReadBatches, ActionCancelBatch, ActionReadResults, ActionDeleteBatch,
 		ActionReadResponse, ActionDeleteResponse:
 	}

@@ -311,7 +311,7 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 		},
 		Steps:  r.steps,
 		Policy: r.admission.policy.Version, PolicyDigest: r.admission.policy.Digest, Rollout: r.choice.Rollout, Arm: r.choice.Arm,
-		PromptDigest: r.admission.promptDigest,
+		PromptDigest: cmp.Or(r.decoded.digest, r.admission.promptDigest),
 		Latency:      audit.Latency{Admit: r.receipt.after.Microseconds()},
 	}
 	if r.receipt.label != (label.Label{}) {

@@ -62,6 +62,25 @@ func (p *Pipeline) Moderate(ctx context.Context, c *Call) (*ModerateReply, error
 	return answerOnce(ctx, r, r.moderated)
 }
 
+// Tokenize is Count that tells the tokens, too, where the model's engine does: those of the masked texts, which are all that an engine is given.
+func (p *Pipeline) Tokenize(ctx context.Context, c *Call) (*TokensReply, error) {
+	r := p.newRun(c, route.Generate)
+	if err := r.runSteps(ctx, authorize, takeSlot, admit, pickRoute, maskTexts, reserve, record); err != nil {
+		return nil, r.refuse(ctx, err)
+	}
+	return answerOnce(ctx, r, r.tokens)
+}
+
+// Detokenize makes a text of tokens. The text is the caller's own, written in numbers: so the policy judges and masks it like a prompt, and what leaves
+// of it leaves like an answer. Until then no engine has it but the one that spells it, in a process of ours.
+func (p *Pipeline) Detokenize(ctx context.Context, c *Call) (*TextReply, error) {
+	r := p.newRun(c, route.Generate)
+	if err := r.runSteps(ctx, authorize, takeSlot, admit, pickRoute, readTokens, maskTexts, record); err != nil {
+		return nil, r.refuse(ctx, err)
+	}
+	return answerOnce(ctx, r, r.spell)
+}
+
 // Search answers a search for passages: what it shows passes the guard on the way out like a model's answer. The vectors of its question are a
 // call of their own, see childCall.
 func (p *Pipeline) Search(ctx context.Context, c *Call) (*SearchReply, error) { return p.read(ctx, c) }
@@ -118,6 +137,7 @@ var (
 	pickRoute    = step{"route", (*run).route, func(s *audit.Steps) *int64 { return &s.Route }}
 	retrieve     = step{"retrieve", (*run).retrieve, func(s *audit.Steps) *int64 { return &s.Retrieve }}
 	readDocument = step{"retrieve", (*run).read, func(s *audit.Steps) *int64 { return &s.Retrieve }}
+	readTokens   = step{"retrieve", (*run).decode, func(s *audit.Steps) *int64 { return &s.Retrieve }}
 	maskTexts    = step{"mask", (*run).mask, func(s *audit.Steps) *int64 { return &s.Policy }}
 	examineTexts = step{"mask", (*run).examine, func(s *audit.Steps) *int64 { return &s.Policy }}
 	reserve      = step{"reserve", (*run).reserve, func(s *audit.Steps) *int64 { return &s.Reserve }}

@@ -93,7 +93,7 @@ func (r *run) request() *engine.Request {
 // request is what the call says of the request to an engine.
 func (c *Call) request(d route.Defaults) *engine.Request {
 	return &engine.Request{
-		ID: c.RequestID, Messages: c.Messages, Prompt: c.Prompt, Choices: max(1, c.Choices), Priority: c.Priority,
+		ID: c.RequestID, Messages: c.Messages, Prompt: c.Prompt, OmitBegin: c.OmitBegin, Choices: max(1, c.Choices), Priority: c.Priority,
 		Tools: c.Tools, ToolChoice: c.ToolChoice, ParallelTools: c.ParallelTools, Format: c.Format,
 		Temperature: firstSet(1, c.Temperature, d.Temperature), TopP: firstSet(1, c.TopP, d.TopP), Seed: c.Seed, Stop: c.Stop, Logprobs: c.Logprobs,
 		TopK: c.TopK, MinP: c.MinP, RepetitionPenalty: c.RepetitionPenalty, FrequencyPenalty: c.FrequencyPenalty,
@@ -110,7 +110,14 @@ func (r *run) asksFor() capability.Needs {
 	case route.Score:
 		return capability.Of(&engine.ScoreRequest{})
 	default:
-		return capability.Of(r.received.request(route.Defaults{}))
+		n := capability.Of(r.received.request(route.Defaults{}))
+		if r.received.OmitBegin || r.received.TokenTexts {
+			n.Features = append(n.Features, capability.Tokens)
+		}
+		if r.call.Action == ActionDetokenize {
+			n.Features = append(n.Features, capability.Detokenize)
+		}
+		return n
 	}
 }
 
@@ -132,7 +139,7 @@ func (r *run) reserve(ctx context.Context) error {
 		return err
 	}
 	r.prompt = p
-	if r.call.Action == ActionCount { // nothing will run
+	if r.call.Action.runsNothing() {
 		return nil
 	}
 	if p.exact && r.slot.ticket != nil {
@@ -150,12 +157,6 @@ func (r *run) reserve(ctx context.Context) error {
 	}
 	r.prompt.reservation, err = r.p.deps.Ledger.Reserve(ctx, ask)
 	return err
-}
-
-// counted says what was counted.
-func (r *run) counted(ctx context.Context) (*CountReply, error) {
-	r.finish(ctx, ending{outcome: outcomeOK})
-	return &CountReply{Head: r.head(), Summary: r.summary(), Tokens: r.prompt.tokens, Exact: r.prompt.exact, Context: r.serving().Info.ContextTokens}, nil
 }
 
 // prepare has the engine prepare what it will be given.
@@ -248,7 +249,7 @@ func (r *run) record(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.need == route.Generate && r.call.Action != ActionCount || r.call.Action == ActionSearch { // numbers are not labelled
+	if r.need == route.Generate && !r.call.Action.runsNothing() || r.call.Action == ActionSearch { // numbers are not labelled
 		r.receipt.label = r.p.deps.Labels.Make(r.call.RequestID, r.caller.Tenant)
 		r.receipt.labelText, r.receipt.labelKey = r.receipt.label.HeaderValue(), r.p.deps.Labels.KeyID(r.caller.Tenant)
 	}

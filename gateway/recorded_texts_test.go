@@ -66,6 +66,7 @@ func TestKeptClear(t *testing.T) {
 			c.Action, c.Messages, c.Prompt = ActionCompletion, nil, "say SECRET2"
 			chat(t, w, c)
 		},
+		"tokens": func(w *world) { detokenize(t, w, "say SECRET2") },
 		"json": func(w *world) {
 			c := call("I am SECRET1")
 			c.Format, c.FormatField = &engine.Format{JSONObject: true}, "response_format"
@@ -293,5 +294,38 @@ func TestModerationKeepsNothing(t *testing.T) {
 		if len(w.log.kept) != 0 || w.kept != 0 || len(w.engine.Requests()) != 0 || len(events) != 2 || events[1].Outcome != "ok" || len(events[1].Findings) != 1 || events[1].PromptDigest == "" {
 			t.Errorf("%s: kept %q, %d values; %+v", form, w.log.texts(), w.kept, events)
 		}
+	}
+}
+
+// detokenize asks for the text of the tokens of a text.
+func detokenize(t *testing.T, w *world, text string) *TextReply {
+	t.Helper()
+	p, err := w.engine.Prepare(t.Context(), &engine.Request{Model: "scripted", Prompt: text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, err := w.engine.Tokens(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := call("")
+	c.Action, c.Messages, c.Tokens = ActionDetokenize, nil, told.IDs
+	r, err := w.Detokenize(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestKeptTokens: what is kept of tokens is their text, masked, on both ways, and never the numbers that spell a value.
+func TestKeptTokens(t *testing.T) {
+	w := newWorld(t, nil)
+	w.keep = "masked"
+	if r := detokenize(t, w, "I am SECRET1"); r.Text != "I am SECRET1" {
+		t.Errorf("text %q", r.Text)
+	}
+	want := map[string]string{"admitted request/masked": "I am ⟦1⟧", "outcome answer/masked": "I am ⟦1⟧"}
+	if got := w.log.texts(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("kept %q\nwant %q", got, want)
 	}
 }

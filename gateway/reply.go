@@ -200,6 +200,20 @@ type ExaminedText struct {
 	Flagged  bool // a request with it would be refused, or go on without some of its values
 }
 
+// TokensReply is a prompt in tokens.
+type TokensReply struct {
+	CountReply
+	IDs   []int32  // nil: the engine does not tell them
+	Texts []string // of each; nil if they were not asked for
+}
+
+// TextReply is the text of tokens, as the caller may see it.
+type TextReply struct {
+	Head
+	Summary
+	Text string
+}
+
 // ScoreReply is the answer to a call for scores: one for each document, in order, and the places of the best ones.
 type ScoreReply struct {
 	Head

@@ -35,6 +35,7 @@ type run struct {
 	choice    route.Choice        // route
 	sources   sources             // retrieve
 	document  *rag.ParsedDocument // retrieve, of a document that is taken in
+	decoded   decoded             // retrieve, of tokens that are spelt
 	masked    masked              // mask
 	examined  examined            // mask, of texts that are only examined
 	prompt    prompt              // reserve
@@ -77,6 +78,12 @@ type sources struct {
 	passages  []rag.Passage // as they are stored
 	known     []classify.Known
 	embedding time.Duration // what the child call waited for its engine
+}
+
+// decoded is the text of tokens.
+type decoded struct {
+	text   string
+	digest string
 }
 
 // masked are the texts as an engine may read them.

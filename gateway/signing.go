@@ -22,7 +22,7 @@ type signing struct {
 
 // newSigning gets the key by which the answer will be signed, before an engine works on what could not be delivered; nil if nobody wants that.
 func (r *run) newSigning(ctx context.Context) (*signing, error) {
-	if r.need != route.Generate || r.call.Action == ActionCount {
+	if r.need != route.Generate || r.call.Action.runsNothing() {
 		return nil, r.refuseSigning()
 	}
 	if !r.call.Signed && !r.admission.decision.Signs() {

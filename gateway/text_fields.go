@@ -216,10 +216,13 @@ func (t *texts) apply() error {
 	return nil
 }
 
-// cloneTexts returns a copy of the call whose texts can be rewritten, without secrets.
-func (c *Call) cloneTexts() *Call {
+// cloneTexts returns a copy of the call whose texts can be rewritten, without secrets. In the place of tokens it has what they say.
+func (c *Call) cloneTexts(spelt string) *Call {
 	out := *c
 	out.Credential, out.Session, out.OnBehalfOf, out.Known = "", "", "", nil
+	if c.Tokens != nil {
+		out.Tokens, out.Prompt = nil, spelt
+	}
 	out.Messages = slices.Clone(c.Messages)
 	for i := range out.Messages {
 		out.Messages[i].ToolCalls = slices.Clone(out.Messages[i].ToolCalls)
@@ -236,7 +239,7 @@ func (c *Call) cloneTexts() *Call {
 
 // size is the number of bytes a model may have to read.
 func (c *Call) size() int {
-	n := len(c.Prompt) + len(c.Query)*max(1, len(c.Documents))
+	n := len(c.Prompt) + bytesPerToken*len(c.Tokens) + len(c.Query)*max(1, len(c.Documents))
 	if c.Document != nil {
 		n += len(c.Document.Body)
 	}
@@ -269,7 +272,8 @@ func (c *Call) prompt() string {
 
 // spell says the text of a call as its digest covers it: the one text of a call that has only one; roles and contents, and
 // inputs, each ended by a zero byte. A query comes before the documents that are scored against it. Names, calls and their results
-// follow the content of their message; tools and the shape of the answer follow everything, as JSON.
+// follow the content of their message; tools and the shape of the answer follow everything, as JSON. Tokens are numbers,
+// each ended likewise, until they are spelt.
 func (c *Call) spell(piece func(string)) {
 	ended := func(texts ...string) {
 		for _, s := range texts {
@@ -287,6 +291,9 @@ func (c *Call) spell(piece func(string)) {
 		return
 	case c.Messages == nil && c.Input == nil:
 		piece(c.Prompt)
+	}
+	for _, id := range c.Tokens {
+		ended(strconv.Itoa(int(id)))
 	}
 	for _, m := range c.Messages {
 		ended(m.Role, m.Content)

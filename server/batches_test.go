@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"mime/multipart"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/server/adminapi"
 )
 
 // storedFile is a file as the business API shows it.
@@ -188,6 +190,7 @@ func TestFilesAndBatches(t *testing.T) {
 	t.Run("batch", func(t *testing.T) { in := in.in(t); in.testBatch(key, foreign) })
 	t.Run("messages", func(t *testing.T) { in := in.in(t); in.testMessageBatch(key, foreign, gate, waiting) })
 	t.Run("lost rights", func(t *testing.T) { in := in.in(t); in.testBatchLostRights(gate, waiting) })
+	t.Run("of a person", func(t *testing.T) { in := in.in(t); in.testBatchOfAPerson(gate, waiting) })
 	t.Run("endings", func(t *testing.T) { in := in.in(t); in.testBatchEndings(key, gate, waiting) })
 	if v := in.verify(); !v.Report.OK {
 		t.Errorf("the log does not verify: %+v", v.Report.Problems)
@@ -431,6 +434,118 @@ func (in *installation) testBatchEndings(key string, gate, waiting chan struct{}
 	d = in.untilBatch(key, d.ID, "expired")
 	if bad := in.results(key, d.Error); d.Output != "" || len(bad) != 12 || bad["w3"].Error == nil || bad["w3"].Error.Code != "batch_expired" || d.Counts.Failed != 12 {
 		t.Errorf("%+v, %+v", d, bad)
+	}
+}
+
+// testBatchOfAPerson: somebody who is signed in has lines asked in his name, without his session, and until his account loses the right.
+func (in *installation) testBatchOfAPerson(gate, waiting chan struct{}) {
+	t := in.t
+	dev, other, auditor := in.newAccount("night.dev", nil, "developer"), in.newAccount("day.dev", nil, "developer"), in.newAccount("night.aud", nil, "auditor")
+	form := func(token string) reply {
+		var text strings.Builder
+		for i := range 4 {
+			text.WriteString(chatLine(fmt.Sprint(i), fmt.Sprint("wait ", i)))
+		}
+		var body bytes.Buffer
+		f := multipart.NewWriter(&body)
+		_ = f.WriteField("purpose", "batch")
+		w, _ := f.CreateFormFile("file", "night.jsonl")
+		_, _ = io.WriteString(w, text.String())
+		_ = f.Close()
+		return in.send(http.MethodPost, "/api/v1/batches/files", token, body.String(), "Content-Type", f.FormDataContentType())
+	}
+	wantProblem(t, "without a session", form(""), http.StatusUnauthorized, "invalid_session")
+	wantProblem(t, "with a cookie alone", in.send(http.MethodPost, "/api/v1/batches", "", map[string]any{"file": "x", "endpoint": "/v1/chat/completions"}, "Cookie", dev.cookie), http.StatusUnauthorized, "invalid_session")
+	wantProblem(t, "an auditor", form(auditor.token), http.StatusForbidden, "not_allowed")
+	wantProblem(t, "a session on the data plane", in.send(http.MethodGet, "/v1/batches", dev.token, nil), http.StatusUnauthorized, "invalid_api_key")
+	var file adminapi.BatchFile
+	form(dev.token).decode(t, &file)
+	start := func(token string) reply {
+		return in.send(http.MethodPost, "/api/v1/batches", token, map[string]any{"file": file.Id, "endpoint": "/v1/chat/completions"})
+	}
+	wantProblem(t, "somebody else's file", start(other.token), http.StatusNotFound, "not_found")
+	get := func(id string) (b adminapi.BatchDetail) {
+		in.send(http.MethodGet, "/api/v1/batches/"+id, dev.token, nil).decode(t, &b)
+		return b
+	}
+	until := func(id, state string) (b adminapi.BatchDetail) {
+		eventually(t, "batch "+id+" to be "+state, func() bool { b = get(id); return b.State == state })
+		return b
+	}
+
+	var b adminapi.Batch
+	start(dev.token).decode(t, &b)
+	<-waiting
+	<-waiting
+	in.send(http.MethodDelete, "/api/v1/session", "", nil, "Cookie", dev.cookie) // the sign-in is over, the batch is not
+	dev = account{id: dev.id, token: in.enter("night.dev", longPassword).token}
+	wantProblem(t, "somebody else's batch", in.send(http.MethodGet, "/api/v1/batches/"+b.Id, other.token, nil), http.StatusNotFound, "not_found")
+	wantProblem(t, "somebody else's cancel", in.send(http.MethodPost, "/api/v1/batches/"+b.Id+"/cancel", other.token, nil), http.StatusNotFound, "not_found")
+	for range 4 {
+		gate <- struct{}{}
+	}
+	<-waiting
+	<-waiting
+	done := until(b.Id, "completed")
+	if done.Completed != 4 || done.Failed != 0 || deref(done.Model) != "scripted" || done.Class != "batch" || !done.Output || done.Errors || done.EndedAt == nil {
+		t.Errorf("%+v", done)
+	}
+	eventually(t, "the cost of the batch", func() bool { return get(b.Id).Cost != nil && *get(b.Id).Cost > 0 })
+	answers := in.send(http.MethodGet, "/api/v1/batches/"+b.Id+"/files/output", dev.token, nil)
+	if answers.status != http.StatusOK || strings.Count(string(answers.body), "\n") != 4 || !strings.Contains(string(answers.body), "You said: wait 3") {
+		t.Errorf("%d %s", answers.status, answers.body)
+	}
+	wantProblem(t, "somebody else's answers", in.send(http.MethodGet, "/api/v1/batches/"+b.Id+"/files/output", other.token, nil), http.StatusNotFound, "not_found")
+	wantProblem(t, "a file that there is not", in.send(http.MethodGet, "/api/v1/batches/"+b.Id+"/files/errors", dev.token, nil), http.StatusNotFound, "not_found")
+	for _, e := range in.records(b.Id+".1", 2) {
+		if e.Actor.Kind != "user" || e.Actor.ID != dev.id || !strings.Contains(string(e.raw), b.Id) {
+			t.Errorf("%+v", e)
+		}
+	}
+
+	db, err := database.Open(t.Context(), database.Config{URL: keyring.Inline("sqlite:" + filepath.Join(in.dir, "data", "sluice.db"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = database.Close(db) }()
+	for code, take := range map[string]func(){
+		"not_allowed":     func() { in.admin(http.MethodPatch, "/users/"+dev.id, map[string]any{"roles": []string{"auditor"}}, new(any)) },
+		"invalid_session": func() { in.admin(http.MethodPost, "/users/"+dev.id+"/disable", nil, new(any)) },
+	} {
+		start(dev.token).decode(t, &b)
+		<-waiting
+		<-waiting
+		take()
+		gate <- struct{}{}
+		gate <- struct{}{}
+		give := map[string]func(){
+			"not_allowed":     func() { in.admin(http.MethodPatch, "/users/"+dev.id, map[string]any{"roles": []string{"developer"}}, new(any)) },
+			"invalid_session": func() { in.admin(http.MethodPost, "/users/"+dev.id+"/enable", nil, new(any)) },
+		}[code]
+		eventually(t, "the end of a batch that nobody may look at", func() bool {
+			var ended int64
+			return db.Raw("SELECT ended_at FROM batch_batches WHERE id = ?", b.Id).Scan(&ended).Error == nil && ended > 0
+		})
+		give()
+		dev.token = in.enter("night.dev", longPassword).token
+		got := get(b.Id)
+		if got.Completed != 2 || got.Failed != 2 || len(got.Failures) != 2 || got.Failures[0].Code != code || !got.Errors {
+			t.Errorf("%s: %+v", code, got)
+		}
+	}
+	var page adminapi.BatchPage
+	in.send(http.MethodGet, "/api/v1/batches?limit=2", dev.token, nil).decode(t, &page)
+	if len(page.Items) != 2 || page.Next == nil || page.Items[0].Id != b.Id {
+		t.Errorf("%+v", page)
+	}
+	start(dev.token).decode(t, &b)
+	<-waiting
+	<-waiting
+	in.send(http.MethodPost, "/api/v1/batches/"+b.Id+"/cancel", dev.token, nil).decode(t, &b)
+	gate <- struct{}{}
+	gate <- struct{}{}
+	if got := until(b.Id, "cancelled"); got.Completed != 2 || got.Failed != 2 || got.Failures[0].Code != "batch_cancelled" || got.Failures[0].Status != nil {
+		t.Errorf("%+v", got)
 	}
 }
 

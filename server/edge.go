@@ -94,7 +94,7 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 	}
 	mainMux := e.mux(engine)
 	if p.cfg.AdminListen == "" {
-		if admin, err = e.mountAdmin(api, api.Playground(problem), engine, mainMux); err != nil {
+		if admin, err = e.mountAdmin(api, problem, engine, mainMux); err != nil {
 			return nil, err
 		}
 		e.tokens(api, engine, a.main, identity.DataPlane, identity.AdminPlane)
@@ -106,7 +106,7 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 		return nil, err
 	}
 	adminMux := e.mux(adminEngine)
-	if admin, err = e.mountAdmin(api, api.Playground(problem), adminEngine, adminMux); err != nil {
+	if admin, err = e.mountAdmin(api, problem, adminEngine, adminMux); err != nil {
 		return nil, err
 	}
 	e.tokens(api, engine, a.main, identity.DataPlane)
@@ -172,7 +172,7 @@ func readOnly(next http.HandlerFunc) http.Handler {
 	})
 }
 
-func (e *edge) mountAdmin(api *httpapi.API, playground gin.HandlerFunc, engine *gin.Engine, mux *http.ServeMux) (*adminapi.Server, error) {
+func (e *edge) mountAdmin(api *httpapi.API, problem func(*gin.Context, error), engine *gin.Engine, mux *http.ServeMux) (*adminapi.Server, error) {
 	p := e.parts
 	admin, err := adminapi.New(adminapi.Config{
 		SecureCookies: secureCookies(p.cfg, e.addresses.admin),
@@ -180,7 +180,7 @@ func (e *edge) mountAdmin(api *httpapi.API, playground gin.HandlerFunc, engine *
 		BaseURL: e.baseURL, TokenURL: e.tokenURL, ConsoleURL: e.consoleAt,
 		Identity: p.identity, Access: p.access, Guard: p.guard, Audit: p.audit, Eraser: p.eraser, Reviews: p.reviews, Offboard: p.offboard, Ledger: p.ledger, Router: p.router, Instances: p.instances, RAG: p.rag,
 		Native: p.native, LocalEngines: p.localEngines, Adapters: p.adapters, LoadAdapter: p.loadAdapter, UnloadAdapter: p.unloadAdapter, Workflows: p.flows, Pipeline: p.pipeline, EnergyMethod: p.energy.Method(), System: e.system,
-		Playground: playground, Bodies: api.Bodies(), Version: e.version,
+		Playground: api.Playground(problem), StoreFile: api.StoreFile(problem), BatchFile: api.BatchFile(problem), Batches: p.batches, Bodies: api.Bodies(), Version: e.version,
 		Verify: func(ctx context.Context, progress func(done, total int64)) (verify.Report, error) {
 			report, err := verify.Run(ctx, VerifySource(p.cfg, p.db, p.audit.VerifierKey()), progress)
 			if err == nil && !report.OK {

@@ -58,6 +58,9 @@ const (
 	PresencePenalty   Feature = "sampling.presence_penalty"
 	LogitBias         Feature = "sampling.logit_bias"
 
+	Tokens     Feature = "tokens"      // tells the tokens of a prompt
+	Detokenize Feature = "tokens.text" // makes texts of tokens, in a process of ours
+
 	Hook     Feature = "hook"  // another program weighs tokens before they are drawn
 	Classes  Feature = "class" // urgency counts
 	Salt     Feature = "prefix.salt"
@@ -79,7 +82,7 @@ func Features() []Feature {
 	return []Feature{
 		Chat, Completions, Embeddings, Rerank, Stream, Usage, Tools, ToolsRequired, ToolsNamed, ToolsParallel, Reasoning,
 		FormatObject, FormatSchema, FormatRegex, FormatGrammar, FormatChoice, Logprobs, TopLogprobs, Seed, Choices, Stop, Echo,
-		TopK, MinP, MinTokens, RepetitionPenalty, FrequencyPenalty, PresencePenalty, LogitBias, Hook, Classes, Salt, Adapters,
+		TopK, MinP, MinTokens, RepetitionPenalty, FrequencyPenalty, PresencePenalty, LogitBias, Tokens, Detokenize, Hook, Classes, Salt, Adapters,
 		ImageIn, AudioIn, VideoIn, ImageOut, AudioOut, Cancel, Drain, Batches,
 	}
 }

@@ -22,6 +22,10 @@ func Listed(m *engine.Model, f Feature) (has, told bool) {
 		return m.HasLogprobs, true
 	case TopK, MinP, MinTokens, RepetitionPenalty, FrequencyPenalty, PresencePenalty, LogitBias, Echo:
 		return m.HasSampling, true
+	case Tokens:
+		return m.HasTokens, true
+	case Detokenize:
+		return m.HasDetokenize, true
 	case Hook:
 		return m.HasHooks, true
 	case Classes:

@@ -386,6 +386,10 @@ func (r Reason) denied() fault.Phrase {
 		return fault.Say("model.no_formats")
 	case Logprobs, TopLogprobs:
 		return fault.Say("model.no_logprobs")
+	case Tokens:
+		return fault.Say("model.no_tokens")
+	case Detokenize:
+		return fault.Say("model.no_detokenize")
 	default:
 		return fault.Say("model.unsupported")
 	}

@@ -57,7 +57,7 @@ func (r Reason) Parameter() string {
 	switch r.Feature {
 	case Completions:
 		return "prompt"
-	case Embeddings, Rerank:
+	case Embeddings, Rerank, Tokens, Detokenize:
 		return "model"
 	case Stream:
 		return "stream"

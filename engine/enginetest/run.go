@@ -101,6 +101,8 @@ func Run(t *testing.T, open func(t *testing.T) (engine.Engine, Options)) {
 		{"odd documents", (*suite).scoreOdd},
 		{"prepare inputs", (*suite).preparedInputs},
 		{"other work", (*suite).otherWork},
+		{"tokens", (*suite).tokenIDs},
+		{"text of tokens", (*suite).detokenize},
 		{"close", (*suite).close},
 	} {
 		t.Run(c.name, func(t *testing.T) {

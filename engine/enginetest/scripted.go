@@ -43,6 +43,8 @@ type Scripted struct {
 	inputs   []engine.EmbedRequest
 	scores   []engine.ScoreRequest
 	aborted  int
+	names    []string         // of the tokens that were told, by their number
+	ids      map[string]int32 // of them
 	closed   chan struct{}
 	once     sync.Once
 }
@@ -55,7 +57,7 @@ func NewScripted(plan func(n int, req *engine.Request) Plan, models ...engine.Mo
 		models = []engine.Model{
 			{
 				ID: "scripted", Digest: "sha256:" + strings.Repeat("0", 64), Precision: "none", ContextTokens: 4096,
-				CanGenerate: true, HasLogprobs: true, HasFormats: true, HasTools: true, HasSampling: true, HasClasses: true, Deterministic: true, Local: true,
+				CanGenerate: true, HasLogprobs: true, HasFormats: true, HasTools: true, HasSampling: true, HasClasses: true, HasTokens: true, HasDetokenize: true, Deterministic: true, Local: true,
 			},
 			{ID: "scripted-embed", ContextTokens: 512, EmbedDim: 32, CanEmbed: true, Deterministic: true, Local: true},
 			{ID: "scripted-rerank", ContextTokens: 512, CanScore: true, Deterministic: true, Local: true},
@@ -64,7 +66,7 @@ func NewScripted(plan func(n int, req *engine.Request) Plan, models ...engine.Mo
 	if plan == nil {
 		plan = func(int, *engine.Request) Plan { return Plan{} }
 	}
-	return &Scripted{models: models, plan: plan, closed: make(chan struct{})}
+	return &Scripted{models: models, plan: plan, names: []string{turnMark}, ids: map[string]int32{}, closed: make(chan struct{})}
 }
 
 // Requests returns copies of the generations asked for so far.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/openai"
@@ -24,7 +25,8 @@ type Upstream struct {
 	Cut int
 }
 
-// ServeHTTP implements http.Handler for the paths /v1/chat/completions, /v1/completions, /v1/embeddings and /v1/rerank.
+// ServeHTTP implements http.Handler for the paths /v1/chat/completions, /v1/completions, /v1/embeddings and /v1/rerank, and for /tokenize as vLLM has it
+// and as the server of llama.cpp has it, with its /apply-template.
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/v1/chat/completions", "/v1/completions":
@@ -33,6 +35,10 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		u.embed(w, r)
 	case "/v1/rerank":
 		u.rerank(w, r)
+	case "/tokenize":
+		u.tokenize(w, r)
+	case "/apply-template":
+		u.applyTemplate(w, r)
 	default:
 		writeError(w, http.StatusNotFound, "not_found", 0)
 	}
@@ -384,4 +390,55 @@ func (u *Upstream) rerank(w http.ResponseWriter, r *http.Request) {
 	slices.SortStableFunc(out.Results, func(a, b openai.Ranked) int { return cmp.Compare(b.Score, a.Score) })
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(out)
+}
+
+// tokenize answers both forms of the question for tokens.
+func (u *Upstream) tokenize(w http.ResponseWriter, r *http.Request) {
+	var q struct {
+		upstreamRequest
+
+		Content *string `json:"content"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+		writeError(w, http.StatusBadRequest, "bad_request", 0)
+		return
+	}
+	req := q.request()
+	if q.Content != nil { // by llama.cpp, which has one model
+		req.Model, req.Prompt = "scripted", *q.Content
+	}
+	p, err := u.Engine.Prepare(r.Context(), req)
+	var got *engine.TokenList
+	if err == nil {
+		got, err = u.Engine.Tokens(r.Context(), p)
+	}
+	if err != nil {
+		writeFault(w, err)
+		return
+	}
+	var out any = map[string]any{"count": len(got.IDs), "max_model_len": 4096, "tokens": got.IDs, "token_strs": got.Texts}
+	if q.Content != nil {
+		type token struct {
+			ID    int32  `json:"id"`
+			Piece string `json:"piece"`
+		}
+		all := make([]token, len(got.IDs))
+		for i, id := range got.IDs {
+			all[i] = token{id, got.Texts[i]}
+		}
+		out = map[string]any{"tokens": all}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(out)
+}
+
+// applyTemplate says the text of a chat.
+func (u *Upstream) applyTemplate(w http.ResponseWriter, r *http.Request) {
+	var q upstreamRequest
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+		writeError(w, http.StatusBadRequest, "bad_request", 0)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]string{"prompt": strings.Join(promptTexts(q.request()), "")})
 }

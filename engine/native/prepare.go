@@ -188,7 +188,10 @@ func (g *generator) begin(req *engine.Request, ids []int32) ([]int32, error) {
 	if add && req.Messages != nil && len(ids) > 0 && ids[0] == g.bos {
 		add = false // the template wrote it
 	}
-	if empty := req.Messages == nil && len(ids) == 0; add || empty && g.bos >= 0 {
+	if req.OmitBegin {
+		add = false
+	}
+	if empty := req.Messages == nil && len(ids) == 0; add || empty && g.bos >= 0 && !req.OmitBegin {
 		ids = slices.Insert(ids, 0, g.bos)
 	} else if empty {
 		return nil, fault.New(fault.CodeMissing, "prompt")

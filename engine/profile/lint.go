@@ -214,6 +214,7 @@ func (l *linter) words() {
 	}
 	l.oneOf("rerank_scores", p.RerankScores, "logit")
 	l.oneOf("tokenizer.from", p.Tokenizer.From, "endpoint", "huggingface", "gguf")
+	l.oneOf("tokenizer.form", p.Tokenizer.Form, TokensOfVLLM, TokensOfLlama)
 }
 
 func (l *linter) metrics() {
@@ -326,6 +327,12 @@ func (l *linter) claims() {
 		if p.Claims(f) && path == "" && p.Endpoints.Generate == "" {
 			l.add("contract.features.%s: it is claimed, and there is no endpoint for it", f)
 		}
+	}
+	if p.Claims(capability.Tokens) && (p.Endpoints.Tokenize == "" || p.Tokenizer.Form == "") {
+		l.add("contract.features.%s: it is claimed, and there is no endpoint for it, or no form", capability.Tokens)
+	}
+	if p.Claims(capability.Detokenize) {
+		l.add("contract.features.%s: only engines in processes of ours have it", capability.Detokenize)
 	}
 	if p.Claims(capability.Drain) && p.Drain.Path == "" && p.Drain.Signal == "" {
 		l.errs = append(l.errs, errors.New("contract.features.drain: it is claimed, and nothing says how"))

@@ -289,9 +289,17 @@ type Metrics struct {
 // Tokenizer is where prompts can be counted as the engine counts them.
 type Tokenizer struct {
 	// From is "endpoint", "huggingface" for the files beside the model, "gguf", or "" for not known.
-	From   string `yaml:"from,omitempty" json:"from,omitempty"`
+	From string `yaml:"from,omitempty" json:"from,omitempty"`
+	// Form is how the endpoint is asked: TokensOfVLLM or TokensOfLlama.
+	Form   string `yaml:"form,omitempty" json:"form,omitempty"`
 	Source string `yaml:"source,omitempty" json:"source,omitempty"`
 }
+
+// The forms in which the tokens of a prompt are asked for.
+const (
+	TokensOfVLLM  = "vllm"      // {"prompt" or "messages"} gives {"tokens", "token_strs"}
+	TokensOfLlama = "llama.cpp" // {"content"} gives {"tokens": [{"id", "piece"}]}, and /apply-template the content of a chat
+)
 
 // Adapters is how adapters are asked for and loaded.
 type Adapters struct {

@@ -59,6 +59,7 @@ func (m model) implied() []capability.Feature {
 	add(p.Endpoints.Completions != "", capability.Completions)
 	add(p.Stream.Usage != "none", capability.Usage)
 	add(m.Tools, capability.ToolsRequired, capability.ToolsNamed, capability.ToolsParallel)
+	add(m.tellsTokens(), capability.Tokens)
 	if m.plainProtocol() { // it is documented, and there is no engine whose documents could say more
 		add(true, capability.Choices)
 		add(p.Request.Seed.Name != "", capability.Seed)

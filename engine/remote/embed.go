@@ -65,7 +65,7 @@ func (e *Engine) Embed(ctx context.Context, p *engine.Prompt) (*engine.Embedding
 	if err != nil {
 		return nil, err
 	}
-	if err := e.ask(ctx, m, path, openai.EmbeddingRequest{Model: m.Upstream, Input: input, EncodingFormat: "float"}, size/4, maxEmbedReply, &reply); err != nil {
+	if err := e.ask(ctx, m, path, openai.EmbeddingRequest{Model: m.Upstream, Input: input, EncodingFormat: "float"}, apiCall{needs: size / 4}, maxEmbedReply, &reply); err != nil {
 		return nil, err
 	}
 	out := &engine.Embeddings{Vectors: make([][]float32, len(req.Input)), PromptTokens: reply.Usage.PromptTokens, Model: engine.ReportedModel(reply.Model)}

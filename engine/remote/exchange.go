@@ -48,6 +48,7 @@ type apiCall struct {
 	needs  int  // tokens it may need, for a context overflow
 	format bool // it asks for a format, which may be what is refused
 	whole  bool // it asks for a generated answer in one piece
+	root   bool // its path stands below the root of the server, and not below that of the dialect
 }
 
 // post sends body and returns the exchange once the upstream has answered 200.
@@ -70,9 +71,9 @@ func (x *httpCall) watchSilence(after time.Duration) {
 	x.watch = time.AfterFunc(after, func() { x.cancel(errNoFirstByte) })
 }
 
-// ask posts body, which may need so many tokens, and reads the whole reply, which is JSON of at most limit bytes.
-func (e *Engine) ask(ctx context.Context, m model, path string, body any, needs int, limit int64, reply any) error {
-	x, err := e.post(ctx, m, path, body, apiCall{needs: needs})
+// ask posts body and reads the whole reply, which is JSON of at most limit bytes.
+func (e *Engine) ask(ctx context.Context, m model, path string, body any, q apiCall, limit int64, reply any) error {
+	x, err := e.post(ctx, m, path, body, q)
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,11 @@ func (x *httpCall) do(path string, body any, trace *httptrace.ClientTrace) (*htt
 		return nil, err
 	}
 	ctx := httptrace.WithClientTrace(x.ctx, trace)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.e.base+path, encoded)
+	base := x.e.base
+	if x.root {
+		base = strings.TrimSuffix(base, x.model.profile.Endpoints.Base)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+path, encoded)
 	if err != nil {
 		return nil, fmt.Errorf("build upstream request: %w", err)
 	}

@@ -314,6 +314,7 @@ func (e *Engine) Models(ctx context.Context) ([]engine.Model, error) {
 		if m.task() == generates {
 			out[i].NonStreaming = true
 			out[i].HasLogprobs, out[i].HasTools, out[i].HasFormats, out[i].HasSampling = m.Logprobs, m.Tools, m.Formats, m.Sampling
+			out[i].HasTokens = m.tellsTokens()
 		}
 	}
 	return out, nil

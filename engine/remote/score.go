@@ -53,7 +53,7 @@ func (e *Engine) Score(ctx context.Context, p *engine.Prompt) (*engine.Scores, e
 	if err != nil {
 		return nil, err
 	}
-	if err := e.ask(ctx, m, path, openai.RerankRequest{Model: m.Upstream, Query: req.Query, Documents: req.Documents}, size/4, maxScoreReply, &reply); err != nil {
+	if err := e.ask(ctx, m, path, openai.RerankRequest{Model: m.Upstream, Query: req.Query, Documents: req.Documents}, apiCall{needs: size / 4}, maxScoreReply, &reply); err != nil {
 		return nil, err
 	}
 	if len(reply.Results) != len(req.Documents) {

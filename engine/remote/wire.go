@@ -14,6 +14,9 @@ func wire(m model, req *engine.Request) (path string, body any, err error) {
 	if req.Hook != nil {
 		return "", nil, unsupported("hook", fault.Say("remote.no_token_choice"))
 	}
+	if req.OmitBegin {
+		return "", nil, unsupported("add_special_tokens", fault.Say("remote.unsupported"))
+	}
 	more, err := extras(m, req)
 	if err != nil {
 		return "", nil, err

@@ -50,6 +50,7 @@ const (
 	maxHealth  = 16 << 20 // bytes of what a worker answers
 	maxReply   = 1 << 20
 	maxMetrics = 32 << 20
+	maxTokens  = 1 << 30 // bytes of a prompt's tokens, of which each has some in what comes back
 )
 
 // Client asks one worker. It is safe for concurrent use.
@@ -248,6 +249,34 @@ func (c *Client) Score(ctx context.Context, p *engine.Prompt) (*engine.Scores, e
 	return resultOf(x, parseScores)
 }
 
+// Tokens implements engine.Engine.
+func (c *Client) Tokens(ctx context.Context, p *engine.Prompt) (*engine.TokenList, error) {
+	if p.Request == nil {
+		return nil, engine.ErrOtherWork
+	}
+	x, err := c.run(ctx, "tokens", p, p.Request)
+	if err != nil {
+		return nil, err
+	}
+	var got tokensReply
+	if err := x.json(maxTokens, &got); err != nil {
+		return nil, err
+	}
+	out := engine.TokenList(got)
+	return &out, nil
+}
+
+// Detokenize implements engine.Engine.
+func (c *Client) Detokenize(ctx context.Context, q *engine.DetokenizeRequest) (string, error) {
+	if err := c.offers(q.Model); err != nil {
+		return "", err
+	}
+	asked := detokenizeWork(*q)
+	var got textReply
+	err := c.ask(ctx, "detokenize", &work{Detokenize: &asked}, maxTokens, &got)
+	return got.Text, err
+}
+
 func resultOf[T any](x *call, parse func([]byte) (*T, error)) (*T, error) {
 	defer x.end()
 	f := frames{r: x.reader()}
@@ -272,6 +301,11 @@ func (c *Client) ask(ctx context.Context, path string, order *work, limit int64,
 	if x == nil {
 		return fault.Wrap(errors.New("the worker does not know what it was sent"), fault.CodeUpstreamFailed, string(order.model()))
 	}
+	return x.json(limit, reply)
+}
+
+// json reads the JSON that answers a call, which ends.
+func (x *call) json(limit int64, reply any) error {
 	defer x.end()
 	raw, err := io.ReadAll(io.LimitReader(x.body, limit))
 	if err != nil {

@@ -109,6 +109,8 @@ func NewServer(log *slog.Logger) *Server {
 	s.mux.HandleFunc("POST "+prefix+"generate", s.working(s.generate))
 	s.mux.HandleFunc("POST "+prefix+"embed", s.working(s.embed))
 	s.mux.HandleFunc("POST "+prefix+"score", s.working(s.score))
+	s.mux.HandleFunc("POST "+prefix+"tokens", s.working(s.tokens))
+	s.mux.HandleFunc("POST "+prefix+"detokenize", s.working(s.detokenize))
 	s.mux.HandleFunc("POST "+prefix+"forget", s.forget)
 	s.mux.HandleFunc("GET "+prefix+"adapters", s.listAdapters)
 	s.mux.HandleFunc("POST "+prefix+"adapters", s.loadAdapter)
@@ -253,6 +255,8 @@ func (w *work) model() engine.ModelID {
 		return w.Embed.Model
 	case w.Score != nil:
 		return w.Score.Model
+	case w.Detokenize != nil:
+		return w.Detokenize.Model
 	}
 	return ""
 }
@@ -370,6 +374,34 @@ func (s *Server) score(x *exchange) {
 		out, err := x.engine.Score(x.r.Context(), p)
 		result(s, x, out, err, appendScores)
 	}
+}
+
+func (s *Server) tokens(x *exchange) {
+	p := s.prompt(x)
+	if p == nil {
+		return
+	}
+	got, err := x.engine.Tokens(x.r.Context(), p)
+	if err != nil {
+		s.refuse(x, err)
+		return
+	}
+	s.reply(x, tokensReply(*got))
+}
+
+func (s *Server) detokenize(x *exchange) {
+	q := x.work.Detokenize
+	if q == nil {
+		s.refuse(x, engine.ErrOtherWork)
+		return
+	}
+	asked := engine.DetokenizeRequest(*q)
+	text, err := x.engine.Detokenize(x.r.Context(), &asked)
+	if err != nil {
+		s.refuse(x, err)
+		return
+	}
+	s.reply(x, textReply{text})
 }
 
 func result[T any](s *Server, x *exchange, v *T, err error, form func([]byte, *T) []byte) {

@@ -20,12 +20,15 @@ type work struct {
 	Generate *textWork  `json:"generate,omitempty"`
 	Embed    *embedWork `json:"embed,omitempty"`
 	Score    *scoreWork `json:"score,omitempty"`
+
+	Detokenize *detokenizeWork `json:"detokenize,omitempty"`
 }
 
 type textWork struct {
 	Model             engine.ModelID   `json:"model,omitzero"`
 	Messages          []message        `json:"messages,omitzero"`
 	Prompt            string           `json:"prompt,omitzero"`
+	OmitBegin         bool             `json:"omit_begin,omitzero"`
 	Segments          []string         `json:"segments,omitzero"`
 	SegmentTokens     int              `json:"segment_tokens,omitzero"`
 	Tools             []tool           `json:"tools,omitzero"`
@@ -103,6 +106,22 @@ type scoreWork struct {
 	Class     engine.Class   `json:"class,omitzero"`
 }
 
+type detokenizeWork struct {
+	Model  engine.ModelID `json:"model,omitzero"`
+	Tokens []int32        `json:"tokens,omitzero"`
+	Tenant string         `json:"tenant,omitzero"`
+}
+
+// tokensReply is a prompt as the model reads it.
+type tokensReply struct {
+	IDs   []int32  `json:"ids"`
+	Texts []string `json:"texts"`
+}
+
+type textReply struct {
+	Text string `json:"text"`
+}
+
 // preparedReply is what a worker says of a prompt that it holds.
 type preparedReply struct {
 	Prompt       string `json:"prompt"`
@@ -141,6 +160,8 @@ type modelReply struct {
 	HasHooks      bool            `json:"has_hooks,omitzero"`
 	HasClasses    bool            `json:"has_classes,omitzero"`
 	HasSampling   bool            `json:"has_sampling,omitzero"`
+	HasTokens     bool            `json:"has_tokens,omitzero"`
+	HasDetokenize bool            `json:"has_detokenize,omitzero"`
 	NonStreaming  bool            `json:"non_streaming,omitzero"`
 	Deterministic bool            `json:"deterministic,omitzero"`
 }
@@ -236,7 +257,7 @@ func (w *work) work(now time.Time) (engine.Work, error) {
 
 func textOf(r *engine.Request, now time.Time) *textWork {
 	t := &textWork{
-		Model: r.Model, Prompt: r.Prompt, Segments: r.Segments, SegmentTokens: r.SegmentTokens,
+		Model: r.Model, Prompt: r.Prompt, OmitBegin: r.OmitBegin, Segments: r.Segments, SegmentTokens: r.SegmentTokens,
 		Messages: each(r.Messages, messageOf), Tools: each(r.Tools, toolOf), ToolMode: r.ToolChoice.Mode, ToolName: r.ToolChoice.Name, ParallelTools: r.ParallelTools,
 		ID: r.ID, Tenant: r.Tenant, Class: r.Class, Priority: r.Priority, SharedPrefix: r.SharedPrefix, NonStreaming: r.NonStreaming,
 		MaxTokens: r.MaxTokens, MinTokens: r.MinTokens, Choices: r.Choices, Echo: r.Echo,
@@ -256,7 +277,7 @@ func textOf(r *engine.Request, now time.Time) *textWork {
 
 func (t *textWork) request(now time.Time) *engine.Request {
 	r := &engine.Request{
-		Model: t.Model, Prompt: t.Prompt, Segments: t.Segments, SegmentTokens: t.SegmentTokens,
+		Model: t.Model, Prompt: t.Prompt, OmitBegin: t.OmitBegin, Segments: t.Segments, SegmentTokens: t.SegmentTokens,
 		Messages: each(t.Messages, message.message), Tools: each(t.Tools, tool.tool), ToolChoice: engine.ToolChoice{Mode: t.ToolMode, Name: t.ToolName},
 		ParallelTools: t.ParallelTools, ID: t.ID, Tenant: t.Tenant, Class: t.Class, Priority: t.Priority, SharedPrefix: t.SharedPrefix,
 		NonStreaming: t.NonStreaming, MaxTokens: t.MaxTokens, MinTokens: t.MinTokens, Choices: t.Choices, Echo: t.Echo,

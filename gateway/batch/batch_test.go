@@ -34,7 +34,7 @@ func caller() identity.Principal {
 }
 
 // mine are the batches of files of the caller.
-func mine() Scope { return Scope{files.OwnerOf(caller()), Endpoints()} }
+func mine() Scope { return Scope{Owner: files.OwnerOf(caller()), Endpoints: Endpoints()} }
 
 // world is a database, and what the lines of its batches are told.
 type world struct {
@@ -269,10 +269,10 @@ func TestBatch(t *testing.T) {
 			t.Errorf("the input is still held: %v", err)
 		}
 		for _, o := range []Scope{
-			{files.Owner{Tenant: "bank"}, Endpoints()},
-			{files.Owner{Tenant: "acme", Project: "q"}, Endpoints()},
-			{files.Owner{Tenant: "acme", Project: "p", Person: "ada"}, Endpoints()},
-			{files.OwnerOf(caller()), []string{MessagesEndpoint}},
+			{Owner: files.Owner{Tenant: "bank"}, Endpoints: Endpoints()},
+			{Owner: files.Owner{Tenant: "acme", Project: "q"}, Endpoints: Endpoints()},
+			{Owner: files.Owner{Tenant: "acme", Project: "p", Person: "ada"}, Endpoints: Endpoints()},
+			{Owner: files.OwnerOf(caller()), Endpoints: []string{MessagesEndpoint}},
 		} {
 			if _, err := s.Get(t.Context(), o, b.ID); !fault.Is(err, fault.CodeNotFound) {
 				t.Errorf("%+v: %v", o, err)
@@ -619,7 +619,7 @@ func TestStops(t *testing.T) {
 	s := w.replica("a", Limits{})
 	id := w.make(s, w.input(2))
 	x := w.begun(s, id)
-	if _, err := s.Cancel(t.Context(), Scope{files.Owner{Tenant: "bank"}, Endpoints()}, id); !fault.Is(err, fault.CodeNotFound) || x.halt.Err() != nil {
+	if _, err := s.Cancel(t.Context(), Scope{Owner: files.Owner{Tenant: "bank"}, Endpoints: Endpoints()}, id); !fault.Is(err, fault.CodeNotFound) || x.halt.Err() != nil {
 		t.Errorf("a foreign batch: %v, %v", err, x.halt.Err())
 	}
 	s.stopWork(id)

@@ -21,6 +21,7 @@ import (
 // Batch is how a batch stands. Times are zero until they have come.
 type Batch struct {
 	ID, Endpoint, State                                                 string
+	Project                                                             string
 	InputFile, OutputFile, ErrorFile                                    string // "" until there is one
 	Window                                                              string
 	Metadata                                                            map[string]string
@@ -35,7 +36,8 @@ type Batch struct {
 type Scope struct {
 	files.Owner
 
-	Endpoints []string
+	Endpoints  []string
+	AnyProject bool // those of the owner in all projects
 }
 
 // NewID returns the id of a batch that is to come. Ids of one scope order as their batches came.
@@ -140,7 +142,7 @@ func (s *Service) roomForBatch(db *gorm.DB, tenant string) error {
 
 func (b row) public(metadata map[string]string) (Batch, error) {
 	out := Batch{
-		ID: b.ID, Endpoint: b.Endpoint, State: b.State, InputFile: b.InputFile, OutputFile: b.OutputFile, ErrorFile: b.ErrorFile, Window: b.WindowText, Metadata: metadata,
+		ID: b.ID, Endpoint: b.Endpoint, State: b.State, Project: b.Project, InputFile: b.InputFile, OutputFile: b.OutputFile, ErrorFile: b.ErrorFile, Window: b.WindowText, Metadata: metadata,
 		Total: b.Total, Completed: b.Completed, Failed: b.Failed, Created: at(b.CreatedAt), Expires: at(b.ExpiresAt), InProgressAt: at(b.InProgressAt),
 		FinalizingAt: at(b.FinalizingAt), CancellingAt: at(b.CancellingAt), EndedAt: at(b.EndedAt), Expired: b.LinesExpired, Cancelled: b.LinesCancelled,
 	}

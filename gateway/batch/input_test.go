@@ -18,7 +18,9 @@ import (
 )
 
 // messages are the batches of messages of the caller.
-func messages() Scope { return Scope{files.OwnerOf(caller()), []string{MessagesEndpoint}} }
+func messages() Scope {
+	return Scope{Owner: files.OwnerOf(caller()), Endpoints: []string{MessagesEndpoint}}
+}
 
 // makeFrom makes a batch of n requests that come with the wish for it.
 func (w *world) makeFrom(s *Service, n int) Batch {
@@ -122,7 +124,7 @@ func TestInput(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		for _, o := range []Scope{mine(), {files.Owner{Tenant: "bank"}, []string{MessagesEndpoint}}} {
+		for _, o := range []Scope{mine(), {Owner: files.Owner{Tenant: "bank"}, Endpoints: []string{MessagesEndpoint}}} {
 			if err := s.Delete(t.Context(), o, b.ID); !fault.Is(err, fault.CodeNotFound) {
 				t.Errorf("%+v: %v", o, err)
 			}

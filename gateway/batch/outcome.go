@@ -19,6 +19,7 @@ type Outcome struct {
 	CustomID string
 	State    string // Completed or Failed; Expired or Cancelled: it was not asked
 	Answer   []byte // what it was told, JSON; nil: it was not asked
+	Status   int    // that a client would have got; 0: it was not asked
 	Code     string // why it was not asked, of package fault where State is Failed
 	Message  string // the same for people
 }
@@ -49,7 +50,7 @@ func (s *Service) Outcomes(ctx context.Context, o Scope, id string, room func(n 
 		contents = append(contents, content)
 	}
 	for _, content := range contents {
-		in := &outcomes{content, bufio.NewReaderSize(content, outcomeBuffer)}
+		in := newOutcomes(content)
 		for more := true; more; {
 			if more, err = in.next(room, do); err != nil {
 				return fmt.Errorf("results of batch %s: %w", b.ID, err)
@@ -66,6 +67,10 @@ const outcomeBuffer = 64 << 10
 type outcomes struct {
 	content *files.Reader
 	in      *bufio.Reader // of the content
+}
+
+func newOutcomes(content *files.Reader) *outcomes {
+	return &outcomes{content, bufio.NewReaderSize(content, outcomeBuffer)}
 }
 
 // next does the next line. more: there was one.
@@ -124,7 +129,7 @@ func outcomeOf(text []byte) (Outcome, error) {
 	out := Outcome{CustomID: r.CustomID, State: Failed}
 	switch {
 	case r.Response != nil:
-		out.Answer = r.Response.Body
+		out.Answer, out.Status = r.Response.Body, r.Response.StatusCode
 		if succeeded(r.Response.StatusCode) {
 			out.State = Completed
 		}

@@ -127,7 +127,11 @@ func (s *Service) key(db *gorm.DB, b row) (seal.Key, error) {
 }
 
 func within(db *gorm.DB, s Scope) *gorm.DB {
-	return db.Where("tenant = ? AND project = ? AND person = ? AND endpoint IN ?", s.Tenant, s.Project, s.Person, s.Endpoints)
+	db = db.Where("tenant = ? AND person = ? AND endpoint IN ?", s.Tenant, s.Person, s.Endpoints)
+	if s.AnyProject {
+		return db
+	}
+	return db.Where("project = ?", s.Project)
 }
 
 // find returns the row of a batch in the scope. Any other one is not there.

@@ -26,8 +26,13 @@ const (
 // Owner is whose a file is: the keys of a project share it, or the keys of one person.
 type Owner struct{ Tenant, Project, Person string }
 
-// OwnerOf returns whose the files are that a caller makes.
-func OwnerOf(p identity.Principal) Owner { return Owner{p.Tenant, p.Project, p.Owner} }
+// OwnerOf returns whose the files are that a caller makes: a person's, whether he is signed in or uses a key of his own, or those of a project.
+func OwnerOf(p identity.Principal) Owner {
+	if p.Kind == "user" {
+		return Owner{p.Tenant, p.Project, p.ID}
+	}
+	return Owner{p.Tenant, p.Project, p.Owner}
+}
 
 // File is a file without its content.
 type File struct {

@@ -11,7 +11,9 @@ import (
 type Acting struct {
 	Kind, ID string   // of the principal
 	Scopes   []string // what its token was narrowed to; of service accounts
-	Proof    string   // what its credential was compared with: the digest of the secret of a key, the epoch of a service account
+	// Proof is what its credential was compared with: the digest of the secret of a key, the epoch of a service account, and of a person when the password
+	// was set. It signs nobody in.
+	Proof string
 }
 
 // ActingFor returns what a caller is found again by. p is of [Identity.Authenticate] or [Identity.Act].
@@ -26,7 +28,9 @@ func ActingFor(p Principal) Acting {
 // Act returns the principal on the data plane in whose name something is asked, as it is now. source is where it was left to be asked from. What
 // would refuse a request with the credential of the principal refuses this one, with the same errors as [Identity.Authenticate]: nobody keeps through
 // it what he has lost since. A secret of a key acts until its overlap with the next one is over; what ends the tokens of a service account ends what
-// it has left to be asked. It runs no SQL.
+// it has left to be asked. A person acts with the rights that his account has now, whether he is signed in or not, and never as somebody who has shown a
+// second factor; a new password ends what was left before it, as it ends sign-ins, and what he has to do before anything else he has to do before this. It
+// runs no SQL.
 func (i *Identity) Act(_ context.Context, a Acting, source string) (Principal, error) {
 	s, err := i.fresh()
 	if err != nil {
@@ -42,6 +46,8 @@ func (i *Identity) Act(_ context.Context, a Acting, source string) (Principal, e
 		return entry.principal, err
 	case "service":
 		return i.actService(s, a, source)
+	case "user":
+		return i.actPerson(s, a)
 	}
 	return Principal{}, fault.New(fault.CodeInvalidKey)
 }
@@ -51,6 +57,24 @@ func (s *accounts) keyOf(stored string) (keyEntry, bool) {
 	d, err := parseDigest(stored)
 	entry, found := s.keys[d]
 	return entry, found && err == nil
+}
+
+func (i *Identity) actPerson(s *accounts, a Acting) (Principal, error) {
+	user, found := s.users[a.ID]
+	if !found || user.disabled || a.Proof == "" || user.proof() != a.Proof {
+		return Principal{}, fault.Wrap(errors.New("account unknown, disabled, or with another password since"), fault.CodeInvalidSession)
+	}
+	if err := s.refusal(user.principal.Tenant, ""); err != nil {
+		return user.principal, err
+	}
+	p := i.signedIn(s, user)
+	switch {
+	case p.MustChange:
+		return p, fault.New(fault.CodeChangePassword)
+	case p.MustEnrol:
+		return p, fault.New(fault.CodeEnrolFactor)
+	}
+	return p, nil
 }
 
 func (i *Identity) actService(s *accounts, a Acting, source string) (Principal, error) {

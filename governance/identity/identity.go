@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -247,10 +248,13 @@ type userEntry struct {
 	factor      bool // it has a second one, which is asked for
 }
 
+// proof is what a person who has left something to be asked is known by.
+func (u userEntry) proof() string { return strconv.FormatInt(u.passwordSet, 10) }
+
 // signedIn returns the principal of a person's sign-in: who has a password that is too old has to change it first, too.
 func (i *Identity) signedIn(s *accounts, u userEntry) Principal {
 	p := u.principal
-	p.SecondFactor, p.MustEnrol = u.factor, i.mustEnrol(s, u)
+	p.SecondFactor, p.MustEnrol, p.proof = u.factor, i.mustEnrol(s, u), u.proof()
 	if age := i.cfg.PasswordMaxAge; age > 0 && i.now().Sub(time.UnixMicro(u.passwordSet)) > age {
 		p.MustChange = true
 	}

@@ -3,6 +3,7 @@ package identity
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -334,6 +335,85 @@ func altered(credential string) string {
 		return head + "y"
 	}
 	return head + "x"
+}
+
+// TestActingForPeople: what a person has left to be asked is asked with the rights of his account as it is now, whether he is signed in or not, and what
+// ends or binds his sign-ins ends or binds it.
+func TestActingForPeople(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		i, clock := withTenant(t, db)
+		user := newUser(t, i, "dev", []string{"public"}, RoleDeveloper)
+		by := Administrator{}
+		session, err := i.Login(t.Context(), "dev", password, "", "192.0.2.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		who, err := i.Authenticate(t.Context(), AdminPlane, session.Access, "192.0.2.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		as := ActingFor(who)
+		if strings.Contains(session.Access+session.Refresh, as.Proof) || as.Kind != "user" || as.ID != user.ID {
+			t.Errorf("%+v", as)
+		}
+		act := func(code fault.Code, roles ...string) {
+			t.Helper()
+			p, err := i.Act(t.Context(), as, "198.51.100.7")
+			switch {
+			case code != "":
+				wantCode(t, err, code)
+			case err != nil || p.ID != user.ID || p.Tenant != "acme" || !slices.Equal(p.Roles, roles) || p.Session != "" || p.Factor != "" || !p.ProvedAt().IsZero():
+				t.Errorf("%+v, %v", p, err)
+			}
+		}
+		act("", RoleDeveloper)
+		clock.advance(48 * time.Hour) // the sign-in is over
+		if err := i.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		act("", RoleDeveloper)
+		change := func(roles ...string) {
+			t.Helper()
+			if _, _, err := i.ChangeUser(t.Context(), by, "acme", user.ID, UserChange{Roles: &roles}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		change(RoleAuditor) // who may do what is asked, package access says
+		act("", RoleAuditor)
+		change(RoleDeveloper)
+		_, suspended, err := i.SuspendTenant(t.Context(), "acme", "u1", "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		act(fault.CodeTenantSuspended)
+		if _, _, err := i.ResumeTenant(t.Context(), "acme", suspended.Suspension.Since); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := i.DisableUser(t.Context(), by, "acme", user.ID); err != nil {
+			t.Fatal(err)
+		}
+		act(fault.CodeInvalidSession)
+		if _, err := i.EnableUser(t.Context(), by, "acme", user.ID); err != nil {
+			t.Fatal(err)
+		}
+		act("", RoleDeveloper)
+		for _, nobody := range []Acting{{Kind: "user"}, {Kind: "user", ID: user.ID}, {Kind: "user", ID: user.ID, Proof: as.Proof + "0"}, {Kind: "user", ID: "none", Proof: as.Proof}, {Kind: KindEmergency, ID: user.ID, Proof: as.Proof}} {
+			if p, err := i.Act(t.Context(), nobody, "192.0.2.1"); err == nil {
+				t.Errorf("%+v acts as %+v", nobody, p)
+			}
+		}
+		clock.advance(time.Second)
+		if _, _, err := i.ResetPassword(t.Context(), by, "acme", user.ID); err != nil {
+			t.Fatal(err)
+		}
+		act(fault.CodeInvalidSession)
+		s, err := i.fresh()
+		if err != nil {
+			t.Fatal(err)
+		}
+		as.Proof = s.users[user.ID].proof() // as if it had been left with the new password
+		act(fault.CodeChangePassword)
+	})
 }
 
 // TestActing: whoever has left something to be asked is looked up as he is now, and what refuses his credential refuses that, too.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/oapi-codegen/runtime"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
 // Defines values for AccessReviewItemDecision.
@@ -646,6 +647,27 @@ func (e MonitoringDestinationFormat) Valid() bool {
 	}
 }
 
+// Defines values for NewBatchEndpoint.
+const (
+	V1chatcompletions NewBatchEndpoint = "/v1/chat/completions"
+	V1completions     NewBatchEndpoint = "/v1/completions"
+	V1embeddings      NewBatchEndpoint = "/v1/embeddings"
+)
+
+// Valid indicates whether the value is a known member of the NewBatchEndpoint enum.
+func (e NewBatchEndpoint) Valid() bool {
+	switch e {
+	case V1chatcompletions:
+		return true
+	case V1completions:
+		return true
+	case V1embeddings:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NewInstancePower.
 const (
 	Declared NewInstancePower = "declared"
@@ -1048,6 +1070,42 @@ func (e GetVerificationReportParamsFormat) Valid() bool {
 	}
 }
 
+// Defines values for StoreBatchFileMultipartBodyPurpose.
+const (
+	StoreBatchFileMultipartBodyPurposeBatch StoreBatchFileMultipartBodyPurpose = "batch"
+)
+
+// Valid indicates whether the value is a known member of the StoreBatchFileMultipartBodyPurpose enum.
+func (e StoreBatchFileMultipartBodyPurpose) Valid() bool {
+	switch e {
+	case StoreBatchFileMultipartBodyPurposeBatch:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReadBatchFileParamsFile.
+const (
+	Errors ReadBatchFileParamsFile = "errors"
+	Input  ReadBatchFileParamsFile = "input"
+	Output ReadBatchFileParamsFile = "output"
+)
+
+// Valid indicates whether the value is a known member of the ReadBatchFileParamsFile enum.
+func (e ReadBatchFileParamsFile) Valid() bool {
+	switch e {
+	case Errors:
+		return true
+	case Input:
+		return true
+	case Output:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GetStatementParamsFormat.
 const (
 	GetStatementParamsFormatCsv  GetStatementParamsFormat = "csv"
@@ -1409,6 +1467,115 @@ type AuditTrouble struct {
 
 // AuditTroubleCode database = it cannot be asked; device = no disk takes a record; rewritten = the database no longer extends the checkpoint; cosignature = a stored one does not hold
 type AuditTroubleCode string
+
+// Batch defines model for Batch.
+type Batch struct {
+	// Class Queue class of its lines
+	Class     string     `json:"class"`
+	Completed int64      `json:"completed"`
+	CreatedAt time.Time  `json:"created_at"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	Endpoint  string     `json:"endpoint"`
+
+	// Errors There is a file `errors`
+	Errors    bool      `json:"errors"`
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// Failed Lines without an answer
+	Failed int64  `json:"failed"`
+	Id     string `json:"id"`
+
+	// Input There is a file `input`
+	Input bool `json:"input"`
+
+	// Output There is a file `output`
+	Output bool `json:"output"`
+
+	// Project Of the key that it was made with
+	Project *string `json:"project,omitempty"`
+
+	// State validating, in_progress, finalizing, cancelling; at the end completed, failed, expired or cancelled
+	State string `json:"state"`
+
+	// Total Lines; 0 until they are counted
+	Total int64 `json:"total"`
+}
+
+// BatchDetail defines model for BatchDetail.
+type BatchDetail struct {
+	// Class Queue class of its lines
+	Class     string `json:"class"`
+	Completed int64  `json:"completed"`
+
+	// Cost So far
+	Cost      *int64     `json:"cost,omitempty"`
+	CreatedAt time.Time  `json:"created_at"`
+	Currency  *string    `json:"currency,omitempty"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	Endpoint  string     `json:"endpoint"`
+
+	// Errors There is a file `errors`
+	Errors    bool      `json:"errors"`
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// Failed Lines without an answer
+	Failed int64 `json:"failed"`
+
+	// Failures Lines that failed, at most 100, once the batch has ended
+	Failures []BatchFailure `json:"failures"`
+	Id       string         `json:"id"`
+
+	// Input There is a file `input`
+	Input bool `json:"input"`
+
+	// Model What the first line asks for
+	Model *string `json:"model,omitempty"`
+
+	// Output There is a file `output`
+	Output bool `json:"output"`
+
+	// Problems Why none of its lines was asked
+	Problems []BatchProblem `json:"problems"`
+
+	// Project Of the key that it was made with
+	Project *string `json:"project,omitempty"`
+
+	// State validating, in_progress, finalizing, cancelling; at the end completed, failed, expired or cancelled
+	State string `json:"state"`
+
+	// Total Lines; 0 until they are counted
+	Total int64 `json:"total"`
+}
+
+// BatchFailure defines model for BatchFailure.
+type BatchFailure struct {
+	Code     string `json:"code"`
+	CustomId string `json:"custom_id"`
+
+	// Status Absent for a line that was not asked
+	Status *int `json:"status,omitempty"`
+}
+
+// BatchFile defines model for BatchFile.
+type BatchFile struct {
+	Bytes    int64  `json:"bytes"`
+	Filename string `json:"filename"`
+	Id       string `json:"id"`
+}
+
+// BatchPage defines model for BatchPage.
+type BatchPage struct {
+	Items []Batch `json:"items"`
+	Next  *string `json:"next,omitempty"`
+}
+
+// BatchProblem defines model for BatchProblem.
+type BatchProblem struct {
+	Code   string  `json:"code"`
+	Detail string  `json:"detail"`
+	Line   *int64  `json:"line,omitempty"`
+	Param  *string `json:"param,omitempty"`
+}
 
 // BreakGlassList defines model for BreakGlassList.
 type BreakGlassList struct {
@@ -2611,6 +2778,18 @@ type NewAdapter struct {
 	// Tenants Who may use it; nobody named means everybody
 	Tenants *[]string `json:"tenants,omitempty"`
 }
+
+// NewBatch defines model for NewBatch.
+type NewBatch struct {
+	// Endpoint The `url` of its lines
+	Endpoint NewBatchEndpoint `json:"endpoint"`
+
+	// File Id of a file of `POST /batches/files`
+	File string `json:"file"`
+}
+
+// NewBatchEndpoint The `url` of its lines
+type NewBatchEndpoint string
 
 // NewBudget defines model for NewBudget.
 type NewBudget struct {
@@ -4571,6 +4750,31 @@ type GetVerificationReportParams struct {
 // GetVerificationReportParamsFormat defines parameters for GetVerificationReport.
 type GetVerificationReportParamsFormat string
 
+// ListBatchesParams defines parameters for ListBatches.
+type ListBatchesParams struct {
+	// Cursor `next` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// CreateBatchParams defines parameters for CreateBatch.
+type CreateBatchParams struct {
+	// XSluicePurpose What this is for, where the policy demands it. `Me.purposes` lists what it takes; without one of them the answer is 403 `purpose_required`.
+	XSluicePurpose *PurposeHeader `json:"X-Sluice-Purpose,omitempty"`
+}
+
+// StoreBatchFileMultipartBody defines parameters for StoreBatchFile.
+type StoreBatchFileMultipartBody struct {
+	File    openapi_types.File                 `json:"file"`
+	Purpose StoreBatchFileMultipartBodyPurpose `json:"purpose"`
+}
+
+// StoreBatchFileMultipartBodyPurpose defines parameters for StoreBatchFile.
+type StoreBatchFileMultipartBodyPurpose string
+
+// ReadBatchFileParamsFile defines parameters for ReadBatchFile.
+type ReadBatchFileParamsFile string
+
 // ListCorrectionsParams defines parameters for ListCorrections.
 type ListCorrectionsParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -5028,6 +5232,12 @@ type AddLogCosignatureTextRequestBody = AddLogCosignatureTextBody
 
 // LookUpSubjectJSONRequestBody defines body for LookUpSubject for application/json ContentType.
 type LookUpSubjectJSONRequestBody = SubjectLookup
+
+// CreateBatchJSONRequestBody defines body for CreateBatch for application/json ContentType.
+type CreateBatchJSONRequestBody = NewBatch
+
+// StoreBatchFileMultipartRequestBody defines body for StoreBatchFile for multipart/form-data ContentType.
+type StoreBatchFileMultipartRequestBody StoreBatchFileMultipartBody
 
 // CorrectUsageJSONRequestBody defines body for CorrectUsage for application/json ContentType.
 type CorrectUsageJSONRequestBody = NewCorrection
@@ -5765,6 +5975,24 @@ type ServerInterface interface {
 	// GetVerificationReport The report of a verification as a document
 	// (GET /audit/verifications/{id}/report)
 	GetVerificationReport(c *gin.Context, id IdPath, params GetVerificationReportParams)
+	// ListBatches Batches of the signed-in person, the newest first
+	// (GET /batches)
+	ListBatches(c *gin.Context, params ListBatchesParams)
+	// CreateBatch Have the lines of a file asked in the name of the signed-in person
+	// (POST /batches)
+	CreateBatch(c *gin.Context, params CreateBatchParams)
+	// StoreBatchFile Store a file for a batch
+	// (POST /batches/files)
+	StoreBatchFile(c *gin.Context)
+	// GetBatch A batch, with what it has cost and which lines have failed
+	// (GET /batches/{id})
+	GetBatch(c *gin.Context, id IdPath)
+	// CancelBatch Ask nothing more of a batch
+	// (POST /batches/{id}/cancel)
+	CancelBatch(c *gin.Context, id IdPath)
+	// ReadBatchFile The lines of a batch, their answers or their errors
+	// (GET /batches/{id}/files/{file})
+	ReadBatchFile(c *gin.Context, id IdPath, file ReadBatchFileParamsFile)
 	// ListCorrections List the corrections of a tenant, newest first
 	// (GET /billing/corrections)
 	ListCorrections(c *gin.Context, params ListCorrectionsParams)
@@ -7262,6 +7490,178 @@ func (siw *ServerInterfaceWrapper) GetVerificationReport(c *gin.Context) {
 	}
 
 	siw.Handler.GetVerificationReport(c, id, params)
+}
+
+// ListBatches operation middleware
+func (siw *ServerInterfaceWrapper) ListBatches(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBatchesParams
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListBatches(c, params)
+}
+
+// CreateBatch operation middleware
+func (siw *ServerInterfaceWrapper) CreateBatch(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateBatchParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Sluice-Purpose" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Sluice-Purpose")]; found {
+		var XSluicePurpose PurposeHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Sluice-Purpose, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Sluice-Purpose", valueList[0], &XSluicePurpose, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Sluice-Purpose: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XSluicePurpose = &XSluicePurpose
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateBatch(c, params)
+}
+
+// StoreBatchFile operation middleware
+func (siw *ServerInterfaceWrapper) StoreBatchFile(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.StoreBatchFile(c)
+}
+
+// GetBatch operation middleware
+func (siw *ServerInterfaceWrapper) GetBatch(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetBatch(c, id)
+}
+
+// CancelBatch operation middleware
+func (siw *ServerInterfaceWrapper) CancelBatch(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CancelBatch(c, id)
+}
+
+// ReadBatchFile operation middleware
+func (siw *ServerInterfaceWrapper) ReadBatchFile(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "file" -------------
+	var file ReadBatchFileParamsFile
+
+	err = runtime.BindStyledParameterWithOptions("simple", "file", c.Param("file"), &file, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter file: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ReadBatchFile(c, id, file)
 }
 
 // ListCorrections operation middleware
@@ -10925,6 +11325,12 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/rag/passages", wrapper.ReadPassage)
 	router.GET(options.BaseURL+"/playground/models", wrapper.ListPlaygroundModels)
 	router.POST(options.BaseURL+"/playground/chat/completions", wrapper.PlaygroundChat)
+	router.GET(options.BaseURL+"/batches", wrapper.ListBatches)
+	router.POST(options.BaseURL+"/batches", wrapper.CreateBatch)
+	router.POST(options.BaseURL+"/batches/files", wrapper.StoreBatchFile)
+	router.GET(options.BaseURL+"/batches/:id", wrapper.GetBatch)
+	router.POST(options.BaseURL+"/batches/:id/cancel", wrapper.CancelBatch)
+	router.GET(options.BaseURL+"/batches/:id/files/:file", wrapper.ReadBatchFile)
 	router.GET(options.BaseURL+"/keyring", wrapper.GetKeyring)
 	router.POST(options.BaseURL+"/keyring/rotate", wrapper.RotateKeyring)
 	router.GET(options.BaseURL+"/signing-keys", wrapper.ListSigningKeys)

@@ -275,7 +275,7 @@ const maxPublicBody = 16 << 10
 
 // readBody reads the bounded body and puts it back for the handler. release is called when that has ended.
 func (s *Server) readBody(c *gin.Context, op operation, p identity.Principal) (body []byte, release func(), err error) {
-	if c.Request.Body == nil || c.Request.Body == http.NoBody {
+	if c.Request.Body == nil || c.Request.Body == http.NoBody || op.streams {
 		return nil, func() {}, nil
 	}
 	who, limit := inflight.Caller{Tenant: p.Tenant, ID: p.ID}, min(s.cfg.MaxBodyBytes, s.deps.Bodies.PerCaller())
@@ -333,7 +333,7 @@ func (s *Server) validate(c *gin.Context, op operation, body []byte) error {
 		PathParams: params,
 		Route:      &routers.Route{Spec: s.doc, Path: op.path, PathItem: op.item, Method: c.Request.Method, Operation: op.op},
 		Options: &openapi3filter.Options{
-			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, SchemaValidationOptions: []openapi3.SchemaValidationOption{openapi3.WithStringFormatValidators(s.formats)},
+			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, ExcludeRequestBody: op.streams, SchemaValidationOptions: []openapi3.SchemaValidationOption{openapi3.WithStringFormatValidators(s.formats)},
 		},
 	}
 	err := openapi3filter.ValidateRequest(c.Request.Context(), in)

@@ -30,6 +30,7 @@ type operation struct {
 	secondPerson bool // while the duties of administrators are separated
 	breakGlass   bool // an emergency session may do it
 	stepUp       bool // a second factor that the caller has was shown a short time ago
+	streams      bool // its body goes to the handler as it comes, which reads and bounds it
 	late         bool // its handler writes them, since the first says what the act has found
 	item         *openapi3.PathItem
 	op           *openapi3.Operation
@@ -68,6 +69,7 @@ func loadDocument() (*openapi3.T, map[string]operation, error) {
 			o.secondPerson, _ = op.Extensions["x-second-person"].(bool)
 			stepUp, _ := op.Extensions["x-step-up"].(bool)
 			o.stepUp = stepUp || o.secondPerson
+			o.streams, _ = op.Extensions["x-stream-body"].(bool)
 			o.breakGlass, _ = op.Extensions["x-break-glass"].(bool)
 			authenticated, _ := op.Extensions["x-authenticated"].(bool)
 			if o.permission == "" && !o.public && !authenticated {
@@ -106,7 +108,7 @@ func hasProperty(s *openapi3.Schema, name string) bool {
 	return slices.ContainsFunc(slices.Concat(s.AllOf, s.AnyOf, s.OneOf), func(part *openapi3.SchemaRef) bool { return hasProperty(part.Value, name) })
 }
 
-// recorded decides which operations the interceptor writes to the audit log: writes, every read of the log, and who has taken which statement. The playground, the search and the reading of a passage record themselves: they
+// recorded decides which operations the interceptor writes to the audit log: writes, every read of the log, and who has taken which statement. The playground, the search, the reading of a passage, and files and batches record themselves: they
 // run the gateway's pipeline. Renewing a session every few minutes is not an act. A witness sees hashes only, and a record of its
 // looking would bring about the next checkpoint to look at; its cosignatures are kept as such. The state of the log holds no record, and
 // pages look at it all the time; so does whoever waits for an approval at the list of them, which names nobody. What a
@@ -115,6 +117,7 @@ func hasProperty(s *openapi3.Schema, name string) bool {
 func recorded(method string, o operation) bool {
 	if o.permission == access.AuditWitness || slices.Contains([]string{
 		"getAuditStatus", "listErasureApprovals", "sizeAuditExport", "playgroundChat", "previewSearch", "readPassage", "refreshSession", "showInvitation", "askSecurityKey",
+		"storeBatchFile", "createBatch", "cancelBatch",
 	}, o.id) {
 		return false
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/batch"
 	"github.com/sluice-project/sluice/gateway/instances"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
@@ -74,6 +75,9 @@ type Deps struct {
 	Pipeline      *gateway.Pipeline
 	Bodies        *inflight.Limiter
 	// Playground answers POST /v1/chat/completions on the admin plane.
+	StoreFile  gin.HandlerFunc // POST /batches/files
+	BatchFile  gin.HandlerFunc // GET /batches/{id}/files/{file}
+	Batches    *batch.Service
 	Playground gin.HandlerFunc
 	// BaseURL says where applications reach the OpenAI-compatible API, for somebody whose request came the way it did.
 	BaseURL func(r *http.Request) string

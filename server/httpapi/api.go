@@ -166,7 +166,10 @@ func table() []row {
 		{Route{http.MethodPost, "/v1/embeddings", access.InferenceEmbed}, gateway.ActionEmbed, (*API).embedding},
 		{Route{http.MethodPost, "/v1/rerank", access.InferenceRerank}, gateway.ActionRerank, (*API).rerank},
 		{Route{http.MethodPost, "/rerank", access.InferenceRerank}, gateway.ActionRerank, (*API).rerank}, // where clients of Jina and vLLM look for it
-		{Route{http.MethodPost, "/v1/tokenize", access.InferenceGenerate}, gateway.ActionCount, (*API).tokenize},
+		{Route{http.MethodPost, "/v1/tokenize", access.InferenceGenerate}, gateway.ActionTokenize, (*API).tokenize},
+		{Route{http.MethodPost, "/tokenize", access.InferenceGenerate}, gateway.ActionTokenize, (*API).tokenize}, // where clients of vLLM look for both
+		{Route{http.MethodPost, "/v1/detokenize", access.InferenceGenerate}, gateway.ActionDetokenize, (*API).detokenize},
+		{Route{http.MethodPost, "/detokenize", access.InferenceGenerate}, gateway.ActionDetokenize, (*API).detokenize},
 		{Route{http.MethodPost, "/v1/moderations", access.InferenceGenerate}, gateway.ActionModerate, (*API).moderate},
 		{Route{http.MethodPost, "/v2/rerank", access.InferenceRerank}, gateway.ActionRerank, (*API).cohereRerank},
 		{Route{http.MethodPost, "/v1/score", access.InferenceRerank}, gateway.ActionScore, (*API).score},
@@ -208,6 +211,8 @@ type pipeline interface {
 	Score(ctx context.Context, c *gateway.Call) (*gateway.ScoreReply, error)
 	Count(ctx context.Context, c *gateway.Call) (*gateway.CountReply, error)
 	Moderate(ctx context.Context, c *gateway.Call) (*gateway.ModerateReply, error)
+	Tokenize(ctx context.Context, c *gateway.Call) (*gateway.TokensReply, error)
+	Detokenize(ctx context.Context, c *gateway.Call) (*gateway.TextReply, error)
 	Search(ctx context.Context, c *gateway.Call) (*gateway.SearchReply, error)
 	Passage(ctx context.Context, c *gateway.Call) (*gateway.SearchReply, error)
 	Models(ctx context.Context, c *gateway.Call) ([]gateway.Model, error)
@@ -300,12 +305,26 @@ func (a *API) Register(r *gin.Engine) {
 // Playground answers a chat on the admin plane, for a signed-in user. fail renders a refusal in the dialect of that plane; what
 // fails after the first byte is an error event as everywhere.
 func (a *API) Playground(fail func(*gin.Context, error)) gin.HandlerFunc {
+	return a.onAdminPlane(access.PlaygroundUse, gateway.ActionChat, (*API).chat, fail)
+}
+
+// StoreFile takes a file on the admin plane, for a signed-in user, in the form of POST /v1/files.
+func (a *API) StoreFile(fail func(*gin.Context, error)) gin.HandlerFunc {
+	return a.onAdminPlane(access.BatchesUse, gateway.ActionStoreFile, kept((*API).storeFile), fail)
+}
+
+// BatchFile sends the content of a file of a batch on the admin plane, for a signed-in user. The route names the batch and which of its files.
+func (a *API) BatchFile(fail func(*gin.Context, error)) gin.HandlerFunc {
+	return a.onAdminPlane(access.BatchesUse, gateway.ActionReadContent, kept((*API).batchFile), fail)
+}
+
+func (a *API) onAdminPlane(perm access.Permission, action gateway.Action, handle func(*API, *gin.Context, identity.Principal, *gateway.Call) error, fail func(*gin.Context, error)) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		call := a.call(c, access.PlaygroundUse)
+		call := a.call(c, perm)
 		call.Plane = identity.AdminPlane
 		call.Route = c.Request.Method + " " + c.FullPath()
-		call.Action = gateway.ActionChat
-		if err := a.answer(c, call, (*API).chat); err != nil && !a.gone(c, err) {
+		call.Action = action
+		if err := a.answer(c, call, handle); err != nil && !a.gone(c, err) {
 			a.headersOf(c, err)
 			fail(c, err)
 		}

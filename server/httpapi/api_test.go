@@ -484,7 +484,7 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 		"/v1/messages": `{"model":"chat","max_tokens":9,"messages":[{"role":"user","content":"x"}]}`, "/v1/responses": `{"model":"chat","input":"x"}`, "/v1/responses/input_tokens": `{"model":"chat","input":"x"}`, "/v1/messages/count_tokens": `{"model":"chat","messages":[{"role":"user","content":"x"}]}`,
 		"/api/chat": `{"model":"chat","messages":[{"role":"user","content":"x"}]}`, "/api/generate": `{"model":"chat","prompt":"x"}`, "/api/show": `{"model":"chat"}`,
 		"/api/embed": `{"model":"embed","input":"x"}`, "/api/embeddings": `{"model":"embed","prompt":"x"}`,
-		"/v1/tokenize": `{"model":"chat","prompt":"x"}`, "/v1/moderations": `{"input":"x"}`, "/v2/rerank": `{"model":"rank","query":"x","documents":["y"]}`, "/v2/models/*id": `{"inputs":[{"name":"input","datatype":"BYTES","shape":[1],"data":["x"]}]}`,
+		"/v1/tokenize": `{"model":"chat","prompt":"x"}`, "/tokenize": `{"model":"chat","prompt":"x"}`, "/v1/detokenize": `{"model":"chat","tokens":[0]}`, "/detokenize": `{"model":"chat","tokens":[0]}`, "/v1/moderations": `{"input":"x"}`, "/v2/rerank": `{"model":"rank","query":"x","documents":["y"]}`, "/v2/models/*id": `{"inputs":[{"name":"input","datatype":"BYTES","shape":[1],"data":["x"]}]}`,
 	}
 	k := newKit(t, Config{}, nil)
 	for _, r := range Routes() {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/batch"
 	"github.com/sluice-project/sluice/gateway/files"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -318,11 +319,36 @@ func (a *API) showFile(c *gin.Context, _ identity.Principal, call *gateway.Call)
 	return nil
 }
 
-// fileContent answers GET /v1/files/{id}/content. What fails once some of it is out ends the connection: nobody may take a part for the whole.
+// fileContent answers GET /v1/files/{id}/content.
 func (a *API) fileContent(c *gin.Context, _ identity.Principal, call *gateway.Call) error {
+	return a.sendFile(c, call, func(_ context.Context, who identity.Principal) (files.Owner, string, error) {
+		return files.OwnerOf(who), c.Param("id"), nil
+	})
+}
+
+// batchFile sends a file of a batch, whose route calls it input, output or errors. Whoever made the batch with a key of his own may read it, too.
+func (a *API) batchFile(c *gin.Context, _ identity.Principal, call *gateway.Call) error {
+	return a.sendFile(c, call, func(ctx context.Context, who identity.Principal) (files.Owner, string, error) {
+		owner := files.OwnerOf(who)
+		b, err := a.batches.Get(ctx, batch.Scope{Owner: owner, Endpoints: append(batch.Endpoints(), batch.MessagesEndpoint), AnyProject: true}, c.Param("id"))
+		owner.Project = b.Project
+		id := map[string]string{"input": b.InputFile, "output": b.OutputFile, "errors": b.ErrorFile}[c.Param("file")]
+		if err == nil && id == "" {
+			err = fault.New(fault.CodeNotFound, fault.Say("thing.file"), truncate(c.Param("file")))
+		}
+		return owner, id, err
+	})
+}
+
+// sendFile sends the content of a file. What fails once some of it is out ends the connection: nobody may take a part for the whole.
+func (a *API) sendFile(c *gin.Context, call *gateway.Call, which func(context.Context, identity.Principal) (files.Owner, string, error)) error {
 	call.Resource = truncate(c.Param("id"))
 	err := a.pipeline.Act(c.Request.Context(), call, func(ctx context.Context, who identity.Principal) error {
-		f, content, err := a.files.Open(ctx, files.OwnerOf(who), c.Param("id"))
+		owner, id, err := which(ctx, who)
+		if err != nil {
+			return err
+		}
+		f, content, err := a.files.Open(ctx, owner, id)
 		if err != nil {
 			return err
 		}

@@ -161,7 +161,7 @@ func (k *kit) Pick(a route.Ask) (route.Choice, error) {
 		return route.Choice{Version: v, Instance: pool.Alone(k.engine), Info: all[2]}, nil
 	case a.Model == "plain" && a.Need == route.Generate: // does nothing but text
 		info := all[0]
-		info.HasFormats, info.HasTools, info.HasSampling, info.HasLogprobs = false, false, false, false
+		info.HasFormats, info.HasTools, info.HasSampling, info.HasLogprobs, info.HasTokens, info.HasDetokenize = false, false, false, false, false, false
 		choice := route.Choice{Version: v, Info: info}
 		if a.Fits(pool.Offer{Model: &info}) { // as a router does
 			choice.Instance = pool.Alone(k.engine)

@@ -17,6 +17,7 @@ import { Login } from './pages/Login';
 
 const Home = lazy(() => import('./pages/Home'));
 const Playground = lazy(() => import('./pages/Playground'));
+const Batches = lazy(() => import('./pages/Batches'));
 const Keys = lazy(() => import('./pages/Keys'));
 const Usage = lazy(() => import('./pages/Usage'));
 const Knowledge = lazy(() => import('./pages/Knowledge'));
@@ -41,6 +42,7 @@ function newRouter() {
         children: [
           { path: '/', element: <Home /> },
           { path: '/playground', element: <Playground /> },
+          { path: '/batches', element: <Batches /> },
           { path: '/keys', element: <Keys /> },
           { path: '/users', element: <Users /> },
           { path: '/service-accounts', element: <ServiceAccounts /> },

@@ -40,7 +40,7 @@ export function server(answers: Record<string, (sent: Sent) => Response>): Sent[
   vi.spyOn(session, 'fetch').mockImplementation(async (request) => {
     const url = new URL(request.url);
     const text = request.method === 'GET' ? '' : await request.text();
-    const s: Sent = { method: request.method, path: url.pathname.replace('/api/v1', ''), query: url.searchParams, headers: request.headers, body: text ? JSON.parse(text) : undefined };
+    const s: Sent = { method: request.method, path: url.pathname.replace('/api/v1', ''), query: url.searchParams, headers: request.headers, body: text && request.headers.get('content-type')?.startsWith('application/json') ? JSON.parse(text) : undefined };
     sent.push(s);
     return (answers[`${s.method} ${s.path}`] ?? (() => json(200, { items: [] })))(s);
   });

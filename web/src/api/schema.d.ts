@@ -2633,6 +2633,105 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/batches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Batches of the signed-in person, the newest first
+         * @description Those made here, and those made with keys of the person's own. Batches of other keys and of service accounts are their holders'.
+         */
+        get: operations["listBatches"];
+        put?: never;
+        /**
+         * Have the lines of a file asked in the name of the signed-in person
+         * @description Each line is a request of that person, with the rights that the account has when it is asked, signed in or not; it waits in the class `batch`. An account that is disabled or deleted, that has another password since,
+         *     or whose tenant is suspended has its other lines refused, each with the code that a request would get. No session is kept. For people only.
+         */
+        post: operations["createBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/batches/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Store a file for a batch
+         * @description A form with `purpose` (`batch`) and `file`, as of POST /v1/files. For people only.
+         */
+        post: operations["storeBatchFile"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/batches/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A batch, with what it has cost and which lines have failed */
+        get: operations["getBatch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/batches/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask nothing more of a batch
+         * @description What is being asked is waited for. 409 `conflict` for one that has ended.
+         */
+        post: operations["cancelBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/batches/{id}/files/{file}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The lines of a batch, their answers or their errors */
+        get: operations["readBatchFile"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/keyring": {
         parameters: {
             query?: never;
@@ -5467,6 +5566,86 @@ export interface components {
             text: string;
             /** @description It is the passage that was asked for */
             quoted: boolean;
+        };
+        NewBatch: {
+            /** @description Id of a file of `POST /batches/files` */
+            file: string;
+            /**
+             * @description The `url` of its lines
+             * @enum {string}
+             */
+            endpoint: "/v1/chat/completions" | "/v1/completions" | "/v1/embeddings";
+        };
+        BatchFile: {
+            id: string;
+            filename: string;
+            /** Format: int64 */
+            bytes: number;
+        };
+        BatchPage: {
+            items: components["schemas"]["Batch"][];
+            next?: string;
+        };
+        Batch: {
+            id: string;
+            endpoint: string;
+            /** @description validating, in_progress, finalizing, cancelling; at the end completed, failed, expired or cancelled */
+            state: string;
+            /** @description Queue class of its lines */
+            class: string;
+            /** @description Of the key that it was made with */
+            project?: string;
+            /**
+             * Format: int64
+             * @description Lines; 0 until they are counted
+             */
+            total: number;
+            /** Format: int64 */
+            completed: number;
+            /**
+             * Format: int64
+             * @description Lines without an answer
+             */
+            failed: number;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            expires_at: string;
+            /** Format: date-time */
+            ended_at?: string;
+            /** @description There is a file `input` */
+            input: boolean;
+            /** @description There is a file `output` */
+            output: boolean;
+            /** @description There is a file `errors` */
+            errors: boolean;
+        };
+        BatchDetail: components["schemas"]["Batch"] & {
+            /** @description What the first line asks for */
+            model?: string;
+            /**
+             * Format: int64
+             * @description So far
+             */
+            cost?: number;
+            currency?: string;
+            /** @description Why none of its lines was asked */
+            problems: components["schemas"]["BatchProblem"][];
+            /** @description Lines that failed, at most 100, once the batch has ended */
+            failures: components["schemas"]["BatchFailure"][];
+        };
+        BatchProblem: {
+            code: string;
+            detail: string;
+            /** Format: int64 */
+            line?: number;
+            param?: string;
+        };
+        BatchFailure: {
+            custom_id: string;
+            /** @description Absent for a line that was not asked */
+            status?: number;
+            code: string;
         };
         PlaygroundModelList: {
             items: string[];
@@ -9867,6 +10046,160 @@ export interface operations {
                 content: {
                     "text/event-stream": string;
                     "application/json": components["schemas"]["PlaygroundAnswer"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listBatches: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before */
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Batches */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchPage"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    createBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description What this is for, where the policy demands it. `Me.purposes` lists what it takes; without one of them the answer is 403 `purpose_required`. */
+                "X-Sluice-Purpose"?: components["parameters"]["PurposeHeader"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewBatch"];
+            };
+        };
+        responses: {
+            /** @description The batch */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Batch"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    storeBatchFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": {
+                    /** @enum {string} */
+                    purpose: "batch";
+                    /** Format: binary */
+                    file: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The file */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchFile"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getBatch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The batch */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchDetail"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    cancelBatch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The batch */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Batch"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    readBatchFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+                /** @description Which file of the batch */
+                file: "input" | "output" | "errors";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description JSON lines */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
                 };
             };
             default: components["responses"]["ProblemAnswer"];

@@ -16,6 +16,7 @@ import {
   LogoutOutlined,
   MenuOutlined,
   MessageOutlined,
+  OrderedListOutlined,
   ReadOutlined,
   SafetyOutlined,
   SettingOutlined,
@@ -43,6 +44,7 @@ import { StepUp } from './StepUp';
 const entries = [
   { path: '', key: 'home', icon: <DashboardOutlined />, permission: '' },
   { path: 'playground', key: 'playground', icon: <MessageOutlined />, permission: 'playground.use' },
+  { path: 'batches', key: 'batches', icon: <OrderedListOutlined />, permission: 'batches.use' },
   { path: 'keys', key: 'keys', icon: <KeyOutlined />, permission: 'keys.read', own: 'keys.own' },
   { path: 'users', key: 'users', icon: <TeamOutlined />, permission: 'users.read' },
   { path: 'service-accounts', key: 'services', icon: <ApiOutlined />, permission: 'users.read' },

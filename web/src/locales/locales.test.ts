@@ -78,7 +78,7 @@ describe('texts', () => {
 
   it('name every act that the management API records', () => {
     const doc = readFileSync(join(import.meta.dirname, '../../../server/adminapi/openapi.yaml'), 'utf8');
-    const unrecorded = ['refreshSession', 'playgroundChat', 'addLogCosignature', 'askSecurityKey'];
+    const unrecorded = ['refreshSession', 'playgroundChat', 'addLogCosignature', 'askSecurityKey', 'storeBatchFile', 'createBatch', 'cancelBatch']; // the pipeline records the last three
     const acts = [...doc.matchAll(/^ {4}(post|put|patch|delete):\n {6}operationId: (\w+)/gm)].map((m) => m[2]!).filter((id) => !unrecorded.includes(id));
     expect(acts.length).toBeGreaterThan(15);
     expect(acts.filter((id) => !english.has(`label.action.admin_${id}`))).toEqual([]);
