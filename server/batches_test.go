@@ -511,7 +511,9 @@ func (in *installation) testBatchOfAPerson(gate, waiting chan struct{}) {
 	}
 	defer func() { _ = database.Close(db) }()
 	for code, take := range map[string]func(){
-		"not_allowed":     func() { in.admin(http.MethodPatch, "/users/"+dev.id+"?tenant=bank", map[string]any{"roles": []string{"auditor"}}, new(any)) },
+		"not_allowed": func() {
+			in.admin(http.MethodPatch, "/users/"+dev.id+"?tenant=bank", map[string]any{"roles": []string{"auditor"}}, new(any))
+		},
 		"invalid_session": func() { in.admin(http.MethodPost, "/users/"+dev.id+"/disable?tenant=bank", nil, new(any)) },
 	} {
 		start(dev.token).decode(t, &b)
@@ -521,7 +523,9 @@ func (in *installation) testBatchOfAPerson(gate, waiting chan struct{}) {
 		gate <- struct{}{}
 		gate <- struct{}{}
 		give := map[string]func(){
-			"not_allowed":     func() { in.admin(http.MethodPatch, "/users/"+dev.id+"?tenant=bank", map[string]any{"roles": []string{"developer"}}, new(any)) },
+			"not_allowed": func() {
+				in.admin(http.MethodPatch, "/users/"+dev.id+"?tenant=bank", map[string]any{"roles": []string{"developer"}}, new(any))
+			},
 			"invalid_session": func() { in.admin(http.MethodPost, "/users/"+dev.id+"/enable?tenant=bank", nil, new(any)) },
 		}[code]
 		eventually(t, "the end of a batch that nobody may look at", func() bool {
