@@ -30,7 +30,7 @@ const (
 	ActionIngest     Action = "rag.ingest"
 	ActionModels     Action = "models.list"
 	ActionCount      Action = "tokens.count"
-	ActionTokenize   Action = "tokens.encode"
+	ActionTokenize   Action = "tokens.encode" //nolint:gosec // the name of an action
 	ActionDetokenize Action = "tokens.decode"
 	ActionModerate   Action = "moderations"
 

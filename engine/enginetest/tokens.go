@@ -45,7 +45,7 @@ func (s *Scripted) number(text string) int32 {
 	}
 	id, ok := s.ids[text]
 	if !ok {
-		id = int32(len(s.names)) //nolint:gosec // tests have few
+		id = int32(len(s.names))
 		s.ids[text], s.names = id, append(s.names, text)
 	}
 	return id

@@ -19,13 +19,14 @@ func (e *Engine) Tokens(ctx context.Context, p *engine.Prompt) (*engine.TokenLis
 	if err != nil {
 		return nil, err
 	}
-	if _, ids, err := g.own(ctx, p); err != nil {
+	_, ids, err := g.own(ctx, p)
+	if err != nil {
 		return nil, err
-	} else if err := ctx.Err(); err != nil {
-		return nil, cancelled(err)
-	} else {
-		return g.list(ids), nil
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, cancelled(err)
+	}
+	return g.list(ids), nil
 }
 
 // list says what tokens are.
