@@ -83,7 +83,7 @@ func (l *Ledger) Report(ctx context.Context, q ReportQuery) (Report, error) {
 	return rep, nil
 }
 
-// CostOf returns what requests have cost whose ids begin alike, such as those of a batch, and their currency; "" where nothing is booked of them. It is what the
+// CostOf returns what requests have cost whose ids begin alike, such as those of a batch, and their currency; "" where nothing is billed of them. It is what the
 // books have, without corrections. Error: CodeDatabaseUnavailable.
 func (l *Ledger) CostOf(ctx context.Context, tenant, prefix string) (Money, string, error) {
 	cost, currency, err := l.store.costOf(ctx, tenant, prefix)
