@@ -74,6 +74,7 @@ func (e *Engine) job(ctx context.Context, p *engine.Prompt) (*job, error) {
 	if err := g.constrain(ctx, j, req); err != nil {
 		return nil, err
 	}
+	j.prepareMarks(req)
 	return j, nil
 }
 

@@ -61,7 +61,7 @@ func fresh(change func(*Config)) *Answer {
 // TestEveryTextOfAnEventIsReleased: an event leaves with nothing but what is put there, so a new field has to be looked at.
 func TestEveryTextOfAnEventIsReleased(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
-		reflect.TypeFor[engine.Event]():        "Choice Text Reasoning Refusal Calls Logprobs Finish StoppedBy Usage More Used",
+		reflect.TypeFor[engine.Event]():        "Choice Text Reasoning Refusal Calls Logprobs Finish StoppedBy Usage Marking More Used",
 		reflect.TypeFor[engine.ToolDelta]():    "Index ID Name Arguments",
 		reflect.TypeFor[engine.TokenLogprob](): "Token Bytes Logprob Top",
 	} {

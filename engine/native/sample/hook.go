@@ -17,7 +17,7 @@ func (s *Sampler) hooked(r *Rules, best int32, at *Position, narrowed bool, u fl
 	s.candidates(narrowed)
 	s.draw.Choice, s.draw.Prompt, s.draw.Completion = at.Choice, at.Prompt, at.Completion
 	candidates := s.draw.Candidates
-	err := call(r.hook, &s.draw)
+	err := guarded(func() error { return r.hook(&s.draw) })
 	s.draw = engine.Draw{Candidates: candidates} // whatever the hook did to it
 	if err != nil {
 		return 0, fmt.Errorf("hook: %w", err)
@@ -39,7 +39,17 @@ func (s *Sampler) hooked(r *Rules, best int32, at *Position, narrowed bool, u fl
 	switch {
 	case total == 0:
 		return 0, errors.New("hook: it left no token with a weight above zero")
-	case r.temperature == 0:
+	}
+	if mark := at.Mark.at(r.temperature); mark != nil {
+		s.weighed = s.weighed[:0]
+		for _, c := range candidates {
+			s.weighed = append(s.weighed, c.Weight)
+		}
+		if id, marked, err := s.marked(mark, r, best, at, true, u); marked || err != nil {
+			return id, err
+		}
+	}
+	if r.temperature == 0 {
 		return candidates[heaviest].Token, nil
 	}
 	target := u * total
@@ -75,8 +85,8 @@ func (s *Sampler) candidates(narrowed bool) {
 	s.draw.Candidates = out
 }
 
-// call turns a panic of the hook into an error: it runs on the goroutine that computes everybody's tokens.
-func call(hook engine.Hook, d *engine.Draw) (err error) {
+// guarded turns a panic of somebody else's function into an error: it runs on the goroutine that computes everybody's tokens.
+func guarded(f func() error) (err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -86,5 +96,5 @@ func call(hook engine.Hook, d *engine.Draw) (err error) {
 			err = fmt.Errorf("it panicked with a %T", p) // the value may hold text of the request
 		}
 	}()
-	return hook(d)
+	return f()
 }

@@ -1,0 +1,189 @@
+package native
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/gguf"
+	"github.com/sluice-project/sluice/engine/native/sample"
+	"github.com/sluice-project/sluice/engine/toolcall"
+	"github.com/sluice-project/sluice/governance/watermark"
+)
+
+func markKey(t testing.TB, tenant string, p watermark.Params) *watermark.Key {
+	t.Helper()
+	k, err := watermark.NewKey(watermark.KeyConfig{Secret: []byte("a secret of thirty-two bytes, or"), Tenant: tenant, Epoch: 3, Params: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// markWith is the watermark of a key, as the engine gets it.
+func markWith(k *watermark.Key) *engine.Watermark {
+	return &engine.Watermark{
+		Scheme: string(k.Params().Scheme), Key: k.ID(), Epoch: k.Epoch(), Greedy: k.Greedy(),
+		Begin: func(seed uint64, choice int) engine.Marker { return k.Begin(seed, choice).Mark },
+	}
+}
+
+// A real model's text of 200 tokens is found by its key alone, from the text, and by no other key; without a mark nothing is found.
+func TestMarkedTextIsFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	e := openEngine(t, Config{Concurrency: 4, ContextTokens: 512})
+	k := markKey(t, "a", watermark.Params{})
+	mine, err1 := watermark.NewDetector(watermark.DetectorConfig{Keys: []*watermark.Key{k}})
+	other, err2 := watermark.NewDetector(watermark.DetectorConfig{Keys: []*watermark.Key{markKey(t, "b", watermark.Params{})}})
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	answers := make([]collected, 3)
+	var wg sync.WaitGroup
+	for i, c := range []struct {
+		w    *engine.Watermark
+		topP float64
+	}{{markWith(k), 1}, {markWith(k), 0.9}, {nil, 1}} {
+		wg.Go(func() {
+			answers[i] = collect(t.Context(), e, &engine.Request{
+				Model: smol, Messages: []engine.Message{{Role: "user", Content: "Tell me about the town where you were born."}},
+				Temperature: 1, TopP: c.topP, Seed: seed(11), MaxTokens: 200, MinTokens: 200, Logprobs: -1, Watermark: c.w,
+			})
+		})
+	}
+	wg.Wait()
+	for i, a := range answers {
+		if a.err != nil {
+			t.Fatal(a.err)
+		}
+		tokens := e.generators[smol].tokens.Encode(a.texts[0], false)
+		with, err1 := mine.Detect(t.Context(), tokens)
+		against, err2 := other.Detect(t.Context(), tokens)
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		t.Logf("answer %d: %d of %d tokens marked, p %.3g with the key, %.3g with another", i, a.tokensMarked(), a.usage.CompletionTokens, with.P, against.P)
+		if against.P < 1e-3 || i == 2 && with.P < 1e-3 {
+			t.Errorf("answer %d: p %v with another key, %v with the key", i, against.P, with.P)
+		}
+		if i == 2 {
+			continue
+		}
+		if with.P > 1e-6 || with.Best == nil || with.Best.Key != k {
+			t.Errorf("answer %d: %+v", i, with)
+		}
+		if m := a.marking; m == nil || !m.Applied || m.Tokens < 150 || m.Key != k.ID() || m.Epoch != 3 || m.Scheme != "gumbel" {
+			t.Errorf("%+v", m)
+		}
+	}
+	if answers[2].marking != nil {
+		t.Errorf("nobody asked for a watermark: %+v", answers[2].marking)
+	}
+}
+
+func (c collected) tokensMarked() int {
+	if c.marking == nil {
+		return 0
+	}
+	return c.marking.Tokens
+}
+
+// At temperature 0 and where a format shapes the answer there is no mark, and not a byte differs.
+func TestWatermarkLeavesAlone(t *testing.T) {
+	e := openTiny(t, newTiny(gguf.Q4_1), Config{})
+	w := markWith(markKey(t, "a", watermark.Params{}))
+	structured := *w
+	structured.Structured = true
+	kgw := markWith(markKey(t, "b", watermark.Params{Scheme: watermark.KGW, Context: 1, Gamma: 0.05, Delta: 20}))
+	free := &engine.Format{Regex: "[a-z]{40}"}
+	for name, c := range map[string]struct {
+		req    engine.Request
+		w      *engine.Watermark
+		same   bool
+		reason engine.MarkReason
+	}{
+		"temperature 0":         {engine.Request{MaxTokens: 40}, w, true, engine.MarkReasonTemperature},
+		"format":                {engine.Request{MaxTokens: 60, Temperature: 1, Format: free}, w, true, engine.MarkReasonStructured},
+		"short":                 {engine.Request{MaxTokens: 3, Temperature: 1}, w, true, engine.MarkReasonShort},
+		"text":                  {engine.Request{MaxTokens: 40, MinTokens: 40, Temperature: 1}, w, false, ""},
+		"format, asked for":     {engine.Request{MaxTokens: 60, Temperature: 1, Format: free}, &structured, false, ""},
+		"temperature 0 and KGW": {engine.Request{MaxTokens: 40, MinTokens: 40}, kgw, false, ""},
+	} {
+		c.req.Model, c.req.Prompt, c.req.Seed, c.req.Logprobs = tinyID, "something else ", seed(5), -1
+		plain := collect(t.Context(), e, &c.req)
+		c.req.Watermark = c.w
+		got := collect(t.Context(), e, &c.req)
+		if got.err != nil || plain.err != nil || got.marking == nil {
+			t.Fatalf("%s: %+v, %+v", name, got, plain)
+		}
+		if m := got.marking; (got.texts[0] == plain.texts[0]) != c.same || m.Reason != c.reason || m.Applied != (c.reason == "") || m.Applied != (m.Tokens > 0) || m.Key != c.w.Key {
+			t.Errorf("%s: %q, %+v, without a mark %q", name, got.texts, m, plain.texts)
+		}
+		if wants := strings.Contains(got.usage.Replay, "."+c.w.Scheme+"-"+c.w.Key+"-3."); wants == c.same && c.reason != engine.MarkReasonShort {
+			t.Errorf("%s: replay %q", name, got.usage.Replay)
+		}
+	}
+}
+
+// The same marked answer comes whatever is guessed ahead, how often it was asked and who is answered beside it.
+func TestMarkedAnswersReplay(t *testing.T) {
+	f := newTiny(gguf.Q4_1)
+	plain, guessing := openTiny(t, f, Config{NoSpeculation: true, Threads: 1, Concurrency: 1}), openTiny(t, f, Config{Concurrency: 6})
+	for _, w := range []*engine.Watermark{markWith(markKey(t, "a", watermark.Params{})), markWith(markKey(t, "a", watermark.Params{Scheme: watermark.KGW, Context: 2}))} {
+		for i := range 6 {
+			req := &engine.Request{
+				Model: tinyID, Prompt: strings.Repeat(fmt.Sprintf("line %d\n", i), 6), MaxTokens: 80, Seed: seed(uint64(i)), Logprobs: 1,
+				Temperature: []float64{0.2, 1}[i%2], Choices: 1 + i%3, Watermark: w, TopK: i % 3 * 20,
+			}
+			want := collect(t.Context(), plain, req)
+			if want.marking == nil || !want.marking.Applied {
+				t.Fatalf("%+v, %v", want.marking, want.err)
+			}
+			for range 3 { // the second time, whole answers are guessed
+				got := collect(t.Context(), guessing, req)
+				sameAnswers(t, fmt.Sprint(w.Scheme, i), got, want)
+				if *got.marking != *want.marking || got.usage.Replay != want.usage.Replay {
+					t.Errorf("%s %d: %+v %q, want %+v %q", w.Scheme, i, got.marking, got.usage.Replay, want.marking, want.usage.Replay)
+				}
+			}
+		}
+	}
+	settled(t, guessing)
+	accepted, proposed := 0, 0
+	for _, s := range guessing.StepPage(nil, stepLogSize) {
+		accepted, proposed = accepted+s.Accepted, proposed+s.Load.Drafts
+	}
+	t.Logf("%d of %d guesses were right", accepted, proposed)
+	if accepted < 100 || accepted == proposed {
+		t.Errorf("%d of %d guesses were right: the test shows nothing", accepted, proposed)
+	}
+}
+
+// The calls of an answer are not marked unless that is asked for.
+func TestCallsAreNotMarked(t *testing.T) {
+	j := &job{marks: []*sample.Mark{{}}, marking: &engine.Marking{Reason: engine.MarkReasonShort}}
+	s := &sequence{job: j, mark: j.marks[0], calls: toolcall.Hermes.Parser(toolcall.Options{Names: []string{"f"}})}
+	if s.marks() != s.mark || j.marked().Reason != engine.MarkReasonShort {
+		t.Error("text before a call is not marked")
+	}
+	s.calls.Write("I ask. <tool_call>\n{\"name\"")
+	if s.marks() != nil || j.marked().Reason != engine.MarkReasonStructured {
+		t.Errorf("a call is marked: %+v", j.marked())
+	}
+	s.calls.Write(": \"f\", \"arguments\": {}}\n</tool_call>\nAnd on.")
+	if s.marks() != s.mark {
+		t.Error("text behind a call is not marked")
+	}
+	s.calls.Write("<tool_call>")
+	if j.marksCalls = true; s.marks() != s.mark {
+		t.Error("a call is not marked, although that is asked for")
+	}
+	s.mark.Tokens = 2
+	if m := j.marked(); !m.Applied || m.Reason != "" || m.Tokens != 2 {
+		t.Errorf("%+v", m)
+	}
+}
