@@ -51,31 +51,23 @@ func named(tokens []int32, index int) int32 {
 	return tokens[index]
 }
 
-// drawWeighed draws among weights that somebody has changed. At temperature 0 the heaviest is taken: best if it is among the heaviest, else
-// the lowest id.
+// drawWeighed draws among weights that somebody has changed.
 func drawWeighed(tokens []int32, weights []float32, best int32, temperature, u float64) (int, error) {
-	total, heaviest := 0.0, -1
-	for i, weight := range weights {
-		w := float64(weight)
-		if !(w >= 0) || math.IsInf(w, 0) {
+	total := 0.0
+	for i, w := range weights {
+		if !(w >= 0 && w <= math.MaxFloat32) {
 			return 0, fmt.Errorf("watermark: the weight of token %d became %v; weights are numbers from 0 on", named(tokens, i), w)
 		}
-		total += w
-		switch id := named(tokens, i); {
-		case heaviest < 0 || weight > weights[heaviest]:
-			heaviest = i
-		case weight == weights[heaviest] && named(tokens, heaviest) != best && (id == best || id < named(tokens, heaviest)):
-			heaviest = i
-		}
+		total += float64(w)
 	}
 	switch {
 	case total == 0:
 		return 0, errors.New("watermark: it left no token with a weight above zero")
 	case temperature == 0:
-		return heaviest, nil
+		return heaviest(tokens, weights, best), nil
 	}
 	target := u * total
-	last, mass := heaviest, 0.0
+	last, mass := 0, 0.0
 	for i, w := range weights {
 		if w > 0 {
 			last = i
@@ -86,6 +78,18 @@ func drawWeighed(tokens []int32, weights []float32, best int32, temperature, u f
 		}
 	}
 	return last, nil
+}
+
+// heaviest returns the place of the heaviest token: of best if it is among them, else of the lowest id.
+func heaviest(tokens []int32, weights []float32, best int32) int {
+	at := 0
+	for i, w := range weights {
+		id, chosen := named(tokens, i), named(tokens, at)
+		if w > weights[at] || w == weights[at] && chosen != best && (id == best || id < chosen) {
+			at = i
+		}
+	}
+	return at
 }
 
 // Mark is the watermark of one choice.
