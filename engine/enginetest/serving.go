@@ -86,7 +86,11 @@ func (s *suite) watermarks() {
 		req.Temperature, req.Seed, req.MaxTokens, req.Watermark = 1, numbered(6), 8, w
 		change(req)
 		clear(drawn)
-		m := *s.ok(req).marking
+		r := s.ok(req)
+		if r.marking == nil {
+			s.Fatal("nothing says what came of the watermark")
+		}
+		m := *r.marking
 		if m.Scheme != "heaviest" || m.Key != "k-1" || m.Epoch != 7 || m.Applied != (m.Reason == "") || m.Applied != (m.Tokens > 0) {
 			s.Errorf("%+v", m)
 		}
@@ -104,6 +108,9 @@ func (s *suite) watermarks() {
 	req := s.longText()
 	req.Temperature, req.Seed, req.MaxTokens, req.Choices, req.Watermark = 1, numbered(6), 8, 2, w
 	got := s.ok(req)
+	if got.marking == nil {
+		s.Fatal("nothing says what came of the watermark")
+	}
 	if got.text[0] != want.text[0] || got.text[1] != want.text[1] || !got.marking.Applied || got.marking.Tokens != got.usage.CompletionTokens {
 		s.Errorf("the likeliest tokens, marked: %v, %+v, want %v", got.text, got.marking, want.text)
 	}

@@ -2,12 +2,14 @@ package native
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/gguf"
+	"github.com/sluice-project/sluice/engine/kernel"
 	"github.com/sluice-project/sluice/engine/native/sample"
 	"github.com/sluice-project/sluice/engine/toolcall"
 	"github.com/sluice-project/sluice/governance/watermark"
@@ -160,6 +162,51 @@ func TestMarkedAnswersReplay(t *testing.T) {
 	t.Logf("%d of %d guesses were right", accepted, proposed)
 	if accepted < 100 || accepted == proposed {
 		t.Errorf("%d of %d guesses were right: the test shows nothing", accepted, proposed)
+	}
+}
+
+// Over the keys, the sampler draws every token with the probability that it has without a mark, whatever narrows the choice.
+func TestMarkedTokensKeepTheirProbabilities(t *testing.T) {
+	const vocab, draws = 40, 20_000
+	logits := make([]float32, vocab)
+	for i := range logits {
+		logits[i] = float32(i%7) / 2
+	}
+	k := markKey(t, "a", watermark.Params{SubKeys: 1 << 16})
+	for name, req := range map[string]engine.Request{
+		"plain": {Temperature: 0.8}, "top-k": {Temperature: 1.3, TopK: 12}, "top-p and min-p": {Temperature: 1, TopP: 0.9, MinP: 0.1},
+		"penalties": {Temperature: 1, FrequencyPenalty: 1, LogitBias: map[int32]float64{6: 1}},
+	} {
+		rules, err := sample.NewRules(&req, 1, vocab)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := sample.New(kernel.Generic(), vocab)
+		text := []int32{1, 13, 13, 4}
+		var plain, marked [vocab]float64
+		for n := range draws {
+			at := &sample.Position{Step: n, Completion: text, History: sample.NewHistory(nil, text)}
+			id, err := s.Pick(logits, rules, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain[id]++
+			at.Mark = &sample.Mark{Marker: k.Begin(uint64(n), 0).Mark}
+			if id, err = s.Pick(logits, rules, at); err != nil || at.Mark.Tokens != 1 {
+				t.Fatal(at.Mark.Tokens, err)
+			}
+			marked[id]++
+		}
+		square, freedom := 0.0, -1.0
+		for id := range plain {
+			if both := plain[id] + marked[id]; both > 0 {
+				square += (plain[id] - marked[id]) * (plain[id] - marked[id]) / both
+				freedom++
+			}
+		}
+		if freedom < 5 || square > freedom+5*math.Sqrt(2*freedom) { // beyond five standard deviations
+			t.Errorf("%s: chi-square %.1f with %v degrees of freedom", name, square, freedom)
+		}
 	}
 }
 
