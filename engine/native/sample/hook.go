@@ -22,23 +22,9 @@ func (s *Sampler) hooked(r *Rules, best int32, at *Position, narrowed bool, u fl
 	if err != nil {
 		return 0, fmt.Errorf("hook: %w", err)
 	}
-	total, heaviest := 0.0, -1
-	for i, c := range candidates {
-		w := float64(c.Weight)
-		switch {
-		case c.Token != s.ids[i]:
-			return 0, errors.New("hook: it changed the token of a candidate; it may change weights only")
-		case !(w >= 0) || math.IsInf(w, 0):
-			return 0, fmt.Errorf("hook: the weight of token %d became %v; weights are numbers from 0 on", c.Token, w)
-		}
-		total += w
-		if heaviest < 0 || c.Weight > candidates[heaviest].Weight || c.Token == best && c.Weight == candidates[heaviest].Weight {
-			heaviest = i
-		}
-	}
-	switch {
-	case total == 0:
-		return 0, errors.New("hook: it left no token with a weight above zero")
+	total, heaviest, err := s.checked(candidates, best)
+	if err != nil {
+		return 0, err
 	}
 	if mark := at.Mark.at(r.temperature); mark != nil {
 		s.weighed = s.weighed[:0]
@@ -64,6 +50,28 @@ func (s *Sampler) hooked(r *Rules, best int32, at *Position, narrowed bool, u fl
 		}
 	}
 	return last, nil
+}
+
+// checked returns the sum of the weights that a hook has left, and the place of the heaviest.
+func (s *Sampler) checked(candidates []engine.Candidate, best int32) (total float64, heaviest int, err error) {
+	heaviest = -1
+	for i, c := range candidates {
+		w := float64(c.Weight)
+		switch {
+		case c.Token != s.ids[i]:
+			return 0, 0, errors.New("hook: it changed the token of a candidate; it may change weights only")
+		case !(w >= 0) || math.IsInf(w, 0):
+			return 0, 0, fmt.Errorf("hook: the weight of token %d became %v; weights are numbers from 0 on", c.Token, w)
+		}
+		total += w
+		if heaviest < 0 || c.Weight > candidates[heaviest].Weight || c.Token == best && c.Weight == candidates[heaviest].Weight {
+			heaviest = i
+		}
+	}
+	if total == 0 {
+		return 0, 0, errors.New("hook: it left no token with a weight above zero")
+	}
+	return total, heaviest, nil
 }
 
 // candidates prepares what the hook sees.
