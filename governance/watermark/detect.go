@@ -23,8 +23,8 @@ const (
 type DetectorConfig struct {
 	// Keys are all that are tried. How many there are weakens every finding: give those of the tenants and epochs that are in question.
 	Keys []*Key
-	// Attempts is how many detections are made of the same text, as with the tokenizers of several models: every p takes them all into
-	// account; 0 means 1.
+	// Attempts is how many detections are made of the same text, as with the tokenizers of several models, which are not independent of each other: every p
+	// is multiplied by it; 0 means 1.
 	Attempts int
 	// Found and Indication are the greatest p of these verdicts; 0 means 1e-9 and 3.2e-5.
 	Found, Indication float64
@@ -50,7 +50,7 @@ var ErrTooLong = errors.New("watermark: the text is too long")
 // Detector looks for marks. It is immutable, and safe for concurrent use.
 type Detector struct {
 	cfg   DetectorConfig
-	tries float64 // sub-keys of all keys, times attempts
+	subKeys float64 // of all keys
 }
 
 // NewDetector returns a detector.
@@ -69,19 +69,18 @@ func NewDetector(cfg DetectorConfig) (*Detector, error) {
 	}
 	d := &Detector{cfg: cfg}
 	for _, k := range cfg.Keys {
-		d.tries += float64(k.params.SubKeys)
+		d.subKeys += float64(k.params.SubKeys)
 	}
-	d.tries *= float64(cfg.Attempts)
 	return d, nil
 }
 
 // Result is what a detector says of a text.
 type Result struct {
 	Verdict Verdict
-	// P is how likely a text that was written without the keys scores as high, with everything taken into account that was tried; 0 when
-	// it is less than 1e-300. LogP is its natural logarithm. A text that is too short has P 1.
+	// P is how likely a text that was written without the keys scores as high, with everything taken into account that was tried; LogP is its natural
+	// logarithm, also where P is too small to be told from 0. A text that is too short has P 1.
 	P, LogP float64
-	// Counted is how many tokens of the whole text count.
+	// Counted is how many tokens of the whole text count: with the scheme of Best, or, without one, with that of which the most do.
 	Counted int
 	// Tries is how many sub-keys are taken into account, and Runs how many passages for each.
 	Tries float64
@@ -117,7 +116,7 @@ func (d *Detector) Detect(ctx stdctx.Context, tokens []int32, known ...[]int32) 
 	}
 	best := find{logP: 1}
 	counts := map[Params][]pair{}
-	res := Result{Tries: d.tries, Counted: math.MaxInt}
+	res := Result{Tries: d.subKeys * float64(d.cfg.Attempts)}
 	for _, k := range d.cfg.Keys {
 		kind := Params{Scheme: k.params.Scheme, Context: k.params.Context}
 		pairs, ok := counts[kind]
@@ -126,7 +125,7 @@ func (d *Detector) Detect(ctx stdctx.Context, tokens []int32, known ...[]int32) 
 			counts[kind] = pairs
 		}
 		runs := d.runs(len(pairs))
-		res.Counted, res.Runs = min(res.Counted, len(pairs)), max(res.Runs, runs.total)
+		res.Counted, res.Runs = max(res.Counted, len(pairs)), max(res.Runs, runs.total)
 		if len(pairs) < d.cfg.Least {
 			continue
 		}
@@ -137,6 +136,7 @@ func (d *Detector) Detect(ctx stdctx.Context, tokens []int32, known ...[]int32) 
 			}
 			if f := scorer.find(number, runs); f.logP < best.logP {
 				best = f
+				best.counted, best.runs = len(pairs), runs.total
 			}
 		}
 	}
@@ -149,7 +149,7 @@ func (d *Detector) judge(res *Result, best *find) {
 		res.Verdict, res.P = CannotSay, 1
 		return
 	}
-	res.LogP = anyOf(best.logP, d.tries)
+	res.LogP = min(0, anyOf(best.logP, d.subKeys)+math.Log(float64(d.cfg.Attempts)))
 	res.P = math.Exp(res.LogP)
 	switch {
 	case res.LogP <= math.Log(d.cfg.Found):
@@ -161,7 +161,7 @@ func (d *Detector) judge(res *Result, best *find) {
 		return
 	}
 	m := best.match
-	res.Best = &m
+	res.Best, res.Counted, res.Runs = &m, best.counted, best.runs
 }
 
 // pair is a token that counts, with its context and its place in the text.
@@ -233,8 +233,9 @@ func newScorer(k *Key, pairs []pair) *scorer {
 
 // find is a match, with the logarithm of p among all passages of one sub-key.
 type find struct {
-	logP  float64
-	match Match
+	logP          float64
+	match         Match
+	counted, runs int // of the whole text, with its scheme
 }
 
 // find scores a text with one sub-key.

@@ -36,7 +36,7 @@ type Params struct {
 
 	// Of KGW alone.
 	Context int     // tokens, 1 to 4; 0 means 4
-	Gamma   float64 // share of the tokens that weigh more, between 0 and 1; 0 means 0.25
+	Gamma   float64 // share of the tokens that weigh more, from 0.01 to 0.99; 0 means 0.25
 	Delta   float64 // natural logarithm of how much more, up to 20; 0 means 2
 }
 
@@ -50,6 +50,9 @@ func (p Params) filled() Params {
 	}
 	if p.Context == 0 {
 		p.Context = Context
+	}
+	if p.Gamma == 0 {
+		p.Gamma = 0 // −0 is the same key
 	}
 	if p.Scheme == KGW {
 		if p.Gamma == 0 {
@@ -75,8 +78,8 @@ func (p Params) Validate() error {
 		return errors.New("context, gamma and delta are parameters of kgw alone")
 	case p.Context < 1 || p.Context > Context:
 		return fmt.Errorf("context: %d is not from 1 to %d", p.Context, Context)
-	case kgw && !(p.Gamma > 0 && p.Gamma < 1):
-		return fmt.Errorf("gamma: %v is not between 0 and 1", p.Gamma)
+	case kgw && !(p.Gamma >= 0.01 && p.Gamma <= 0.99):
+		return fmt.Errorf("gamma: %v is not from 0.01 to 0.99", p.Gamma)
 	case kgw && !(p.Delta > 0 && p.Delta <= 20):
 		return fmt.Errorf("delta: %v is not above 0 and at most 20", p.Delta)
 	}
@@ -90,6 +93,12 @@ type KeyConfig struct {
 	Epoch  uint32
 	Params Params
 }
+
+// String and GoString hide the secret from whoever prints a configuration.
+func (c KeyConfig) String() string { return fmt.Sprintf("key of %s, epoch %d", c.Tenant, c.Epoch) }
+
+// GoString implements fmt.GoStringer.
+func (c KeyConfig) GoString() string { return c.String() }
 
 // Key marks texts and finds its marks. It is immutable, and safe for concurrent use.
 type Key struct {

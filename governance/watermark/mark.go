@@ -127,8 +127,9 @@ func (m *Marker) weigh(n numbers, tokens []int32, weights []float32) {
 			group = t >> 3
 			firsts = n.firsts(group)
 		}
+		// Hardly any token has the first byte of the bound: of all others it decides.
 		first := firsts >> (8 * (t & 7))
-		if first&0xff <= m.green>>56 && n.rest(t, first) < m.green {
+		if b := first & 0xff; b < m.green>>56 || b == m.green>>56 && n.rest(t, first) < m.green {
 			weights[i] *= m.factor
 		}
 	}
