@@ -200,18 +200,18 @@ type Format struct {
 }
 
 // Watermark marks an answer in the choice of its tokens. It is made of functions, since engines know neither schemes nor keys. The same
-// request with the same seed and a watermark of the same key and epoch has the same answer.
+// request with the same seed and a watermark of the same key and epoch has the same answer. What a format or a tool's schema shapes, and the calls of
+// tools, are never marked.
 type Watermark struct {
 	// What is told again in Marking: the scheme, a name of the key that gives nothing of it away, and the key's epoch.
 	Scheme string
 	Key    string
 	Epoch  uint32
 
-	Structured bool // marks what a format or a tool's schema shapes, too, and the calls of tools
-	Greedy     bool // marks at temperature 0, too: the marker changes weights, those at temperature 1, and the heaviest token is taken
+	Greedy bool // marks at temperature 0, too: the marker changes weights, those at temperature 1, and the heaviest token is taken
 
-	// Begin returns what marks one choice. The seed is the request's, or the random one drawn for it. It is called on the goroutine of
-	// whoever asks, and may be called several times, also at once.
+	// Begin returns what marks one choice, never nil. The seed is the request's, or the random one drawn for it. It is called on the goroutine of
+	// whoever asks, and may be called several times, also at once. Without it, the request ends with CodeInternal.
 	Begin func(seed uint64, choice int) Marker
 }
 
@@ -219,10 +219,10 @@ type Watermark struct {
 // same time. completion are the tokens of the choice so far. weights are those of the tokens that may be drawn, their probabilities but
 // for a common factor; weights[i] is that of tokens[i], or of token i where tokens is nil. All three are valid during the call.
 //
-// A marker that marks returns true, and the index of the token that is drawn, or −1 after changing weights in place: one is drawn from them
-// then. One that does not mark here changes nothing and returns −1 and false; the token is drawn as without a watermark. An index
-// outside or with no weight, and weights that are no numbers from 0 on, end the request with an error. It is called by the engine's own
-// goroutine, so it must be quick.
+// A marker that marks returns true, and the index of the token that is drawn, or any index below 0 after changing weights in place: one is drawn
+// from them then. One that does not mark here changes nothing and returns false; its index is not read, and the token is drawn as without a
+// watermark. An index behind the end or of no weight, and weights that are no numbers from 0 on, end the request with an error. A marker is called
+// by the engine's own goroutine, so it must be quick.
 type Marker func(completion, tokens []int32, weights []float32) (index int, marked bool)
 
 // Marking says what came of a Request.Watermark.
@@ -232,7 +232,7 @@ type Marking struct {
 	Scheme  string
 	Key     string
 	Epoch   uint32
-	Tokens  int // completion tokens that were marked, of all choices; only so many may show in the text
+	Tokens  int // completion tokens, of all choices, that a marker drew where there were two at least to draw from; only so many may show in the text
 }
 
 // MarkReason is why an answer has no mark.

@@ -43,7 +43,6 @@ type job struct {
 	drafts     bool
 	marks      []*sample.Mark  // of the choices; nil: none are marked
 	marking    *engine.Marking // nil: no watermark was asked for
-	marksCalls bool            // the watermark marks calls, too
 	shaped     bool            // a token was left out of the watermark for a call
 	adapter    *adapter
 	bytes      int // what it counts in the queue

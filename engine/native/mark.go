@@ -1,30 +1,42 @@
 package native
 
 import (
+	"errors"
+
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native/sample"
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// prepareMarks makes what marks the choices of a job whose grammar is known, or notes why nothing does.
-func (j *job) prepareMarks(req *engine.Request) {
+// prepareMarks makes what marks the choices of a job whose grammar is known, or notes why nothing does. What a grammar shapes is not marked:
+// which of its tokens are drawn, and which follow by themselves, differs with what else is asked for.
+func (j *job) prepareMarks(req *engine.Request) error {
 	w := req.Watermark
 	switch {
 	case w == nil:
 	case req.Temperature == 0 && !w.Greedy:
 		j.marking = req.Unmarked(engine.MarkReasonTemperature)
-	case j.grammar != nil && !w.Structured:
+	case j.grammar != nil:
 		j.marking = req.Unmarked(engine.MarkReasonStructured)
 	default:
-		j.marking, j.marksCalls = req.Unmarked(engine.MarkReasonShort), w.Structured
+		j.marking = req.Unmarked(engine.MarkReasonShort)
 		for choice := range j.choices {
-			j.marks = append(j.marks, &sample.Mark{Marker: w.Begin(j.rules.Seed(), choice), Greedy: w.Greedy})
+			mark := &sample.Mark{Greedy: w.Greedy}
+			if w.Begin != nil {
+				mark.Marker = w.Begin(j.rules.Seed(), choice)
+			}
+			if mark.Marker == nil {
+				return fault.Wrap(errors.New("the watermark has no marker"), fault.CodeInternal)
+			}
+			j.marks = append(j.marks, mark)
 		}
 	}
+	return nil
 }
 
-// marks returns the watermark of the next token, nil where none is to be.
+// marks returns the watermark of the next token, nil where none is to be: inside a call, or where the grammar of calls rules.
 func (s *sequence) marks() *sample.Mark {
-	if s.mark == nil || s.job.marksCalls || s.matcher == nil && (s.calls == nil || !s.calls.Calling()) {
+	if s.mark == nil || s.matcher == nil && (s.calls == nil || !s.calls.Calling()) {
 		return s.mark
 	}
 	s.job.shaped = true

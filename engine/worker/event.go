@@ -34,7 +34,6 @@ const (
 	hasUsed
 	hasMore
 	hasStoppedBy
-	hasMarking
 	hasAll // the first bit that means nothing
 )
 
@@ -50,7 +49,7 @@ func appendEvent(b []byte, ev *engine.Event) []byte {
 	fields := uint64(0)
 	for bit, has := range [...]bool{
 		ev.Text != "", ev.Reasoning != "", ev.Refusal != "", ev.Calls != nil, ev.Logprobs != nil, ev.Finish != "", ev.Usage != nil, ev.Used != nil, ev.More,
-		ev.StoppedBy != 0, ev.Marking != nil,
+		ev.StoppedBy != 0,
 	} {
 		if has {
 			fields |= 1 << bit
@@ -82,14 +81,6 @@ func appendEvent(b []byte, ev *engine.Event) []byte {
 	}
 	if ev.StoppedBy != 0 {
 		b = binary.AppendVarint(b, int64(ev.StoppedBy))
-	}
-	if m := ev.Marking; m != nil {
-		b = appendText(appendText(appendText(b, string(m.Reason)), m.Scheme), m.Key)
-		applied := uint64(0)
-		if m.Applied {
-			applied = 1
-		}
-		b = binary.AppendVarint(binary.AppendUvarint(binary.AppendUvarint(b, applied), uint64(m.Epoch)), int64(m.Tokens))
 	}
 	return b
 }
@@ -328,11 +319,6 @@ func parseEvent(body []byte) (engine.Event, error) {
 	}
 	if fields&hasStoppedBy != 0 {
 		ev.StoppedBy = int(p.varint())
-	}
-	if fields&hasMarking != 0 {
-		m := &engine.Marking{Reason: engine.MarkReason(p.text()), Scheme: p.text(), Key: p.text(), Applied: p.uvarint() != 0}
-		m.Epoch, m.Tokens = uint32(p.uvarint()), int(p.varint())
-		ev.Marking = m
 	}
 	if err := p.end(); err != nil {
 		return engine.Event{}, err

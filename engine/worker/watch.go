@@ -143,7 +143,7 @@ func (c *Client) read(got *healthReply) Health {
 			continue
 		}
 		info := engine.Model(m)
-		info.HasHooks, info.HasMarks, info.Local = false, false, c.cfg.Local
+		info.HasHooks, info.Local = false, c.cfg.Local
 		h.Models = append(h.Models, info)
 	}
 	slices.SortFunc(h.Models, func(a, b engine.Model) int { return cmp.Compare(a.ID, b.ID) })

@@ -41,10 +41,10 @@ const (
 	firstRun          = 64 // tokens of the shortest passages that are looked for
 )
 
-// MaxTokens is the longest text that is examined.
+// MaxTokens is how many tokens a text and what is known of it have together at most.
 const MaxTokens = 1 << 20
 
-// ErrTooLong says that a text has more than MaxTokens tokens.
+// ErrTooLong says that there are more than MaxTokens tokens.
 var ErrTooLong = errors.New("watermark: the text is too long")
 
 // Detector looks for marks. It is immutable, and safe for concurrent use.
@@ -102,17 +102,8 @@ type Match struct {
 // Detect says whether a text has a mark. known are texts of which nothing counts, such as templates, terms and the text of a question that an answer
 // may quote. Errors: ErrTooLong, a token below 0, and that of ctx.
 func (d *Detector) Detect(ctx stdctx.Context, tokens []int32, known ...[]int32) (Result, error) {
-	length := len(tokens)
-	for _, t := range append([][]int32{tokens}, known...) {
-		length = max(length, len(t))
-		for _, id := range t {
-			if id < 0 {
-				return Result{}, fmt.Errorf("watermark: %d is no token", id)
-			}
-		}
-	}
-	if length > MaxTokens {
-		return Result{}, ErrTooLong
+	if err := check(tokens, known); err != nil {
+		return Result{}, err
 	}
 	best := find{logP: 1}
 	counts := map[Params][]pair{}
@@ -142,6 +133,22 @@ func (d *Detector) Detect(ctx stdctx.Context, tokens []int32, known ...[]int32) 
 	}
 	d.judge(&res, &best)
 	return res, nil
+}
+
+// check refuses what is too long or holds no tokens.
+func check(tokens []int32, known [][]int32) error {
+	length := 0
+	for _, t := range append([][]int32{tokens}, known...) {
+		if length += len(t); length > MaxTokens {
+			return ErrTooLong
+		}
+		for _, id := range t {
+			if id < 0 {
+				return fmt.Errorf("watermark: %d is no token", id)
+			}
+		}
+	}
+	return nil
 }
 
 func (d *Detector) judge(res *Result, best *find) {

@@ -194,22 +194,34 @@ func TestPassages(t *testing.T) {
 	}
 }
 
-// Edits cost what they touch: a text of which a part was replaced, cut off at both ends and copied into another one is found.
+// Edits cost what they touch: a text of which a part was replaced, deleted or written in between, cut off at both ends and copied into another one is found.
 func TestEdits(t *testing.T) {
 	r, l, k := rand.New(rand.NewPCG(8, 1)), newLanguage(2000, 0.9), testKey(t, 1, Params{})
 	d := testDetector(t, DetectorConfig{Keys: []*Key{k}})
 	text := l.write(k.Begin(1, 0), r, 400)
-	for _, share := range []float64{0.05, 0.1, 0.2, 0.3} {
-		edited := slices.Clone(text)
-		for i := range edited {
-			if r.Float64() < share {
-				edited[i] = int32(r.IntN(2000))
+	other := func() int32 { return int32(r.IntN(2000)) }
+	for _, kind := range []struct {
+		what string
+		edit func(text []int32, token int32) []int32
+	}{
+		{"replaced", func(text []int32, _ int32) []int32 { return append(text, other()) }},
+		{"deleted", func(text []int32, _ int32) []int32 { return text }},
+		{"inserted", func(text []int32, token int32) []int32 { return append(text, other(), token) }},
+	} {
+		for _, share := range []float64{0.05, 0.1, 0.2, 0.3, 0.5} {
+			var edited []int32
+			for _, token := range text {
+				if r.Float64() < share {
+					edited = kind.edit(edited, token)
+				} else {
+					edited = append(edited, token)
+				}
 			}
-		}
-		res := detect(t, d, edited)
-		t.Logf("%2.0f %% of the tokens replaced: %s, p 1e%.0f", share*100, res.Verdict, res.LogP/math.Ln10)
-		if res.Verdict != Found {
-			t.Errorf("%v replaced: %+v", share, res)
+			res := detect(t, d, edited)
+			t.Logf("%2.0f %% of the tokens %s: %s, p 1e%.0f", share*100, kind.what, res.Verdict, res.LogP/math.Ln10)
+			if share <= 0.3 && res.Verdict != Found || res.Verdict == CannotSay {
+				t.Errorf("%v %s: %+v", share, kind.what, res)
+			}
 		}
 	}
 	if res := detect(t, d, text[31:250]); res.Verdict != Found {
@@ -280,6 +292,9 @@ func TestBadDetectors(t *testing.T) {
 	}
 	if _, err := d.Detect(t.Context(), nil, long); !errors.Is(err, ErrTooLong) {
 		t.Error(err)
+	}
+	if _, err := d.Detect(t.Context(), long[:1], long[:MaxTokens/2], long[:MaxTokens/2]); !errors.Is(err, ErrTooLong) {
+		t.Errorf("many known texts: %v", err)
 	}
 	for _, texts := range [][][]int32{{{1, 2, -3}, nil}, {{1, 2}, {1, -1}}} {
 		if _, err := d.Detect(t.Context(), texts[0], texts[1]); err == nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sluice-project/sluice/engine"
 )
@@ -23,6 +24,7 @@ func (s *Sampler) marked(mark *Mark, r *Rules, best int32, at *Position, listed 
 	if listed {
 		tokens, weights = s.ids, s.weighed
 	}
+	chosen := several(weights)
 	var index int
 	err = guarded(func() error {
 		index, marked = mark.Marker(at.Completion, tokens, weights)
@@ -40,8 +42,16 @@ func (s *Sampler) marked(mark *Mark, r *Rules, best int32, at *Position, listed 
 			return 0, false, err
 		}
 	}
-	mark.Tokens++
+	if chosen {
+		mark.Tokens++
+	}
 	return named(tokens, index), true, nil
+}
+
+// several reports whether there are two weights at least above 0.
+func several(weights []float32) bool {
+	first := slices.IndexFunc(weights, func(w float32) bool { return w > 0 })
+	return first >= 0 && slices.ContainsFunc(weights[first+1:], func(w float32) bool { return w > 0 })
 }
 
 func named(tokens []int32, index int) int32 {
@@ -96,7 +106,7 @@ func heaviest(tokens []int32, weights []float32, best int32) int {
 type Mark struct {
 	Marker engine.Marker
 	Greedy bool // marks at temperature 0, too
-	Tokens int  // that were marked so far
+	Tokens int  // that were marked so far where there was a choice
 }
 
 // at returns the mark where there is something to choose, else nil.

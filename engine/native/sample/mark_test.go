@@ -40,7 +40,7 @@ func TestMarkerSeesWhatMayBeDrawn(t *testing.T) {
 					seen[named(tokens, i)] = float64(w)
 				}
 			}
-			return -1, false
+			return -7, false
 		}}
 		s := New(kernel.Generic(), vocab)
 		at := &Position{Choice: 3, Prompt: prompt, Completion: completion, History: NewHistory(prompt, completion), Grammar: &set{ok: odd, size: vocab}}
@@ -119,6 +119,10 @@ func TestMarkerDecides(t *testing.T) {
 		if id != c.want || err != nil || mark.Tokens != c.tokens {
 			t.Errorf("%s: %d, %v, %d marked; want %d", name, id, err, mark.Tokens, c.want)
 		}
+	}
+	alone := &Mark{Marker: place(3)}
+	if id, err := s.Pick(logits, rules(t, &engine.Request{Temperature: 1, TopK: 1}, 1, 4), &Position{Mark: alone}); id != 3 || err != nil || alone.Tokens != 0 {
+		t.Errorf("of one token, %d came (%v), and %d count", id, err, alone.Tokens)
 	}
 	equal := &Mark{Greedy: true, Marker: func(_, _ []int32, weights []float32) (int, bool) {
 		for i := range weights {
