@@ -29,23 +29,23 @@ type job struct {
 	priority int
 	deadline time.Time
 
-	prompt     []int32
-	echo       string // text of the prompt that is to be repeated
-	choices    int
-	limit      int // completion tokens per choice
-	minTokens  int // before these no choice ends
-	rules      *sample.Rules
-	logprobs   int
-	stops      []string
-	grammar    *grammar.Grammar
-	calls      *toolcall.Options // nil: answers hold no calls
-	triggered  *grammar.Grammar  // of calls, once one has begun
-	drafts     bool
-	marks      []*sample.Mark  // of the choices; nil: none are marked
-	marking    *engine.Marking // nil: no watermark was asked for
-	shaped     bool            // a token was left out of the watermark for a call
-	adapter    *adapter
-	bytes      int // what it counts in the queue
+	prompt    []int32
+	echo      string // text of the prompt that is to be repeated
+	choices   int
+	limit     int // completion tokens per choice
+	minTokens int // before these no choice ends
+	rules     *sample.Rules
+	logprobs  int
+	stops     []string
+	grammar   *grammar.Grammar
+	calls     *toolcall.Options // nil: answers hold no calls
+	triggered *grammar.Grammar  // of calls, once one has begun
+	drafts    bool
+	marks     []*sample.Mark  // of the choices; nil: none are marked
+	marking   *engine.Marking // nil: no watermark was asked for
+	shaped    bool            // a token was left out of the watermark for a call
+	adapter   *adapter
+	bytes     int // what it counts in the queue
 
 	callerLeft atomic.Bool // the caller left
 

@@ -49,7 +49,7 @@ var ErrTooLong = errors.New("watermark: the text is too long")
 
 // Detector looks for marks. It is immutable, and safe for concurrent use.
 type Detector struct {
-	cfg   DetectorConfig
+	cfg     DetectorConfig
 	subKeys float64 // of all keys
 }
 
