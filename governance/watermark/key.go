@@ -40,8 +40,8 @@ type Params struct {
 	Delta   float64 // natural logarithm of how much more, up to 20; 0 means 2
 }
 
-// filled is p with its defaults.
-func (p Params) filled() Params {
+// WithDefaults fills the zero values.
+func (p Params) WithDefaults() Params {
 	if p.Scheme == "" {
 		p.Scheme = Gumbel
 	}
@@ -67,7 +67,7 @@ func (p Params) filled() Params {
 
 // Validate reports what is wrong with parameters.
 func (p Params) Validate() error {
-	p = p.filled()
+	p = p.WithDefaults()
 	kgw := p.Scheme == KGW
 	switch {
 	case p.Scheme != Gumbel && !kgw:
@@ -118,7 +118,7 @@ func NewKey(cfg KeyConfig) (*Key, error) {
 	if len(cfg.Secret) < 32 {
 		return nil, fmt.Errorf("watermark: a secret of %d bytes; it takes 32", len(cfg.Secret))
 	}
-	k := &Key{tenant: cfg.Tenant, epoch: cfg.Epoch, params: cfg.Params.filled()}
+	k := &Key{tenant: cfg.Tenant, epoch: cfg.Epoch, params: cfg.Params.WithDefaults()}
 	bits, err := hkdf.Key(sha256.New, cfg.Secret, nil, k.info(), 2*32+8)
 	if err != nil {
 		return nil, fmt.Errorf("watermark: derive a key: %w", err)
