@@ -152,7 +152,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		r.observe(end, u)
 		r.outcome.mu.Lock()
-		r.outcome.summary = Summary{Usage: u, Findings: found, LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay, Signature: signed}
+		r.outcome.summary = Summary{Usage: u, Findings: found, LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay, Signature: signed, Watermark: r.answer.marking}
 		r.outcome.mu.Unlock()
 	})
 }
@@ -297,7 +297,7 @@ func (r *run) observe(end ending, u audit.Usage) {
 }
 
 // event is everything known about the run at this moment, with what the policy found, as an audit record. Its session, and whom it is for, are digests: what callers
-// name their conversations and people by may be somebody's number. Safety and Watermark stay empty until something here makes them.
+// name their conversations and people by may be somebody's number. Safety stays empty until something here makes it.
 func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 	v := r.serving().Version
 	e := audit.Event{
@@ -356,6 +356,9 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 		e.Model.Reported, e.Model.Replay = recordedModel(string(r.answer.usage.Model), false), r.answer.usage.Replay
 		e.Latency.Queue = r.answer.usage.Queue.Microseconds()
 		e.Steps.Prefill, e.Steps.Decode = r.answer.usage.Prefill.Microseconds(), r.answer.usage.Decode.Microseconds()
+	}
+	if m := r.answer.marking; m != nil && m.Applied {
+		e.Watermark = m.Key
 	}
 	e.Latency.FirstToken = r.answer.firstToken.Microseconds()
 	// Time less Total is the admission time to the microsecond: the usage row of this record is filed under it, in the budget

@@ -1,0 +1,89 @@
+package governance
+
+import (
+	"strconv"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/sluice-project/sluice/governance/watermark"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+const (
+	watermarkOff      = "off"
+	watermarkOn       = "on"
+	watermarkRequired = "required"
+)
+
+// Watermarking says how a policy has answers marked.
+type Watermarking struct {
+	On bool
+	// Required: a model whose engine cannot mark is not asked.
+	Required bool
+	Params   watermark.Params
+	// Greedy: answers at temperature 0 are marked, too; of KGW alone.
+	Greedy bool
+}
+
+// watermarking is what a policy says of it; nil stands for off.
+type watermarking struct {
+	Mode    string           `json:"mode"`
+	Scheme  watermark.Scheme `json:"scheme,omitempty"`
+	Context int              `json:"context,omitempty"`
+	Gamma   float64          `json:"gamma,omitempty"`
+	Delta   float64          `json:"delta,omitempty"`
+	Greedy  bool             `json:"greedy,omitempty"`
+}
+
+func (w *watermarking) params() watermark.Params {
+	return watermark.Params{Scheme: w.Scheme, Context: w.Context, Gamma: w.Gamma, Delta: w.Delta}
+}
+
+// readWatermark reads a mode, or a mode with its scheme.
+func (p *policy) readWatermark(n *yaml.Node, path string) error {
+	w := watermarking{Mode: watermarkOff}
+	mode := choice(&w.Mode, watermarkOff, watermarkOn, watermarkRequired)
+	if n.Kind != yaml.MappingNode {
+		if err := mode(n, path); err != nil {
+			return err
+		}
+	} else if err := object(n, path, []field{
+		{"mode", true, mode},
+		{"scheme", false, choice((*string)(&w.Scheme), string(watermark.Gumbel), string(watermark.KGW))},
+		{"context", false, setting(func(s string) (err error) { w.Context, err = strconv.Atoi(s); return err })},
+		{"gamma", false, setting(func(s string) (err error) { w.Gamma, err = strconv.ParseFloat(s, 64); return err })},
+		{"delta", false, setting(func(s string) (err error) { w.Delta, err = strconv.ParseFloat(s, 64); return err })},
+		{"greedy", false, setting(func(s string) (err error) { w.Greedy, err = strconv.ParseBool(s); return err })},
+	}); err != nil {
+		return err
+	}
+	if w.params().Validate() != nil || w.Greedy && w.Scheme != watermark.KGW {
+		return errorAt(n, path, fault.Say("governance.watermark"))
+	}
+	if w.Mode != watermarkOff {
+		p.Watermark = &w
+	}
+	return nil
+}
+
+// setting reads a scalar of a watermark.
+func setting(read func(string) error) func(*yaml.Node, string) error {
+	return func(n *yaml.Node, path string) error {
+		if err := rejectAliases(n, path); err != nil {
+			return err
+		}
+		if n.Kind != yaml.ScalarNode || read(n.Value) != nil {
+			return errorAt(n, path, fault.Say("governance.watermark"))
+		}
+		return nil
+	}
+}
+
+// Watermark returns how answers are marked.
+func (a *Admission) Watermark() Watermarking {
+	w := a.active.policy.Watermark
+	if w == nil {
+		return Watermarking{}
+	}
+	return Watermarking{On: true, Required: w.Mode == watermarkRequired, Params: w.params(), Greedy: w.Greedy}
+}
