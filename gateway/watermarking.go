@@ -10,7 +10,7 @@ import (
 
 // watermarking is how the policy has the answer of the call marked: not at all, where none is generated.
 func (r *run) watermarking() governance.Watermarking {
-	if r.need != route.Generate || r.call.Action == ActionCount {
+	if r.need != route.Generate || r.call.Action == ActionCount || r.admission.decision == nil {
 		return governance.Watermarking{}
 	}
 	return r.admission.decision.Watermark()

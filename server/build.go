@@ -95,6 +95,7 @@ type parts struct {
 	labels     *label.Labeler
 	signing    *signingkeys.Store
 	marks      *tenantmark.Store
+	watermarks *tenantmark.Service
 	pipeline   *gateway.Pipeline
 	flows      *workflows.Service // nil when switched off
 	temporal   *devserver.Server  // nil unless embedded

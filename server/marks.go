@@ -18,5 +18,14 @@ func (p *parts) buildMarks(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
+	p.watermarks = tenantmark.NewService(tenantmark.ServiceConfig{Store: p.marks, Tokenizers: p.tokenizers})
 	return p.marks.Load(ctx)
+}
+
+// tokenizers are those of the models that mark.
+func (p *parts) tokenizers() []func(text string) []int32 {
+	if p.native == nil {
+		return nil
+	}
+	return p.native.Tokenizers()
 }

@@ -2,6 +2,8 @@ package native
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native/sample"
@@ -67,4 +69,15 @@ func (j *job) marked() *engine.Marking {
 		m.Reason = engine.MarkReasonStructured
 	}
 	return &m
+}
+
+// Tokenizers returns what makes the tokens of a model of texts, for each model that generates, in the order of their names. They are safe for concurrent
+// use, and hold no text.
+func (e *Engine) Tokenizers() []func(text string) []int32 {
+	var out []func(string) []int32
+	for _, id := range slices.Sorted(maps.Keys(e.generators)) {
+		g := e.generators[id]
+		out = append(out, func(text string) []int32 { return g.tokens.Encode(text, false) })
+	}
+	return out
 }
