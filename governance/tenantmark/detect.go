@@ -18,7 +18,7 @@ const MaxText = 64 << 10
 // LeastTokens is how many different tokens, with those before each, a text must have for a verdict. Its whole may be longer.
 const LeastTokens = 64
 
-// maxTime is how long a detection takes at most, its wait for others included.
+// maxTime is how long a detection computes at most, its wait for others included.
 const maxTime = 20 * time.Second
 
 // ServiceConfig is what a service works on.
@@ -72,9 +72,7 @@ func (s *Service) Detect(ctx context.Context, tenant, text string) (Finding, err
 	if len(text) > MaxText {
 		return Finding{}, fault.New(fault.CodeInvalidValue, "text", fault.Say("watermark.text_bytes", MaxText)).WithParam("text")
 	}
-	bounded, cancel := context.WithTimeout(ctx, s.max)
-	defer cancel()
-	keys, err := s.cfg.Store.Keys(bounded, tenant)
+	keys, err := s.cfg.Store.Keys(ctx, tenant)
 	if err != nil {
 		return Finding{}, err
 	}
@@ -88,6 +86,8 @@ func (s *Service) Detect(ctx context.Context, tenant, text string) (Finding, err
 		f.Reason = ReasonTokenizer
 		return f, nil
 	}
+	bounded, cancel := context.WithTimeout(ctx, s.max)
+	defer cancel()
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
