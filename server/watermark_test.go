@@ -90,7 +90,7 @@ func TestWatermarks(t *testing.T) {
 		t.Errorf("temperature 0: %q, %+v; without a mark %q", again, m, coldest)
 	}
 
-	first, m, r := in.markedChat(key, markQuestion(3, 110, ""))
+	first, m, r := in.markedChat(key, markQuestion(3, 96, ""))
 	if m == nil || !m.Applied || m.Scheme != "gumbel" || m.Tokens < 64 || m.Reason != "" {
 		t.Fatalf("%+v", m)
 	}
@@ -153,7 +153,7 @@ func (in *installation) found(t *testing.T, text, key string) {
 // streamsAlike: with a seed, a stream has the bytes of a blocking answer, and its last event tells the same.
 func (in *installation) streamsAlike(t *testing.T, key, want string, mark *toldMark) {
 	t.Helper()
-	r := in.send(http.MethodPost, "/v1/chat/completions", key, markQuestion(3, 110, `,"stream":true`))
+	r := in.send(http.MethodPost, "/v1/chat/completions", key, markQuestion(3, 96, `,"stream":true`))
 	text, told := "", (*toldMark)(nil)
 	for line := range strings.Lines(string(r.body)) {
 		data, ok := strings.CutPrefix(line, "data: {")
