@@ -72,8 +72,8 @@ func TestWatermarks(t *testing.T) {
 	})
 	key := in.started.Welcome.APIKey.Reveal()
 	shape := `,"response_format":{"type":"json_object"}`
-	cold := strings.Replace(markQuestion(3, 24, ""), `"temperature":1`, `"temperature":0`, 1)
-	shaped, none, _ := in.markedChat(key, markQuestion(3, 24, shape))
+	cold := strings.Replace(markQuestion(3, 12, ""), `"temperature":1`, `"temperature":0`, 1)
+	shaped, none, _ := in.markedChat(key, markQuestion(3, 12, shape))
 	coldest, _, _ := in.markedChat(key, cold)
 	if none != nil {
 		t.Errorf("nobody wants a watermark: %+v", none)
@@ -83,7 +83,7 @@ func TestWatermarks(t *testing.T) {
 		t.Errorf("before anything was marked: %+v", f)
 	}
 
-	if again, m, _ := in.markedChat(key, markQuestion(3, 24, shape)); again[0] != shaped[0] || m == nil || m.Applied || m.Reason != "structured" {
+	if again, m, _ := in.markedChat(key, markQuestion(3, 12, shape)); again[0] != shaped[0] || m == nil || m.Applied || m.Reason != "structured" {
 		t.Errorf("JSON: %q, %+v; without a mark %q", again, m, shaped)
 	}
 	if again, m, _ := in.markedChat(key, cold); again[0] != coldest[0] || m == nil || m.Applied || m.Reason != "temperature" {

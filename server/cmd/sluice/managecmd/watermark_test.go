@@ -53,8 +53,12 @@ func TestTextIsRead(t *testing.T) {
 		want  string
 		ok    bool
 	}{
-		{[]string{file}, "", "a letter", true}, {[]string{"-"}, "words", "words", true}, {nil, strings.Repeat("x", tenantmark.MaxText), strings.Repeat("x", tenantmark.MaxText), true},
-		{nil, "", "", false}, {nil, strings.Repeat("x", tenantmark.MaxText+1), "", false}, {[]string{file + "x"}, "", "", false},
+		{[]string{file}, "", "a letter", true},
+		{[]string{"-"}, "words", "words", true},
+		{nil, strings.Repeat("x", tenantmark.MaxText), strings.Repeat("x", tenantmark.MaxText), true},
+		{nil, "", "", false},
+		{nil, strings.Repeat("x", tenantmark.MaxText+1), "", false},
+		{[]string{file + "x"}, "", "", false},
 	} {
 		got, err := (&app{&cli.App{Stdin: strings.NewReader(c.stdin)}}).readText(c.args)
 		if got != c.want || (err == nil) != c.ok {
