@@ -38,7 +38,7 @@ func TestPassagesPayForAll(t *testing.T) {
 	t.Parallel()
 	l := newLanguage(500, 1)
 	k := testKey(t, 1, Params{SubKeys: 8})
-	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // a text that can be repeated
+	r := rand.New(rand.NewPCG(5, 6))
 	text := l.write(nil, r, 700)
 	text = append(text, l.write(k.marker(3), r, 140)...)
 	d := testDetector(t, DetectorConfig{Keys: []*Key{k}, Attempts: 3})
