@@ -27,9 +27,9 @@ type toldMark struct {
 
 const markedModel = "smollm2-135m-instruct"
 
-// markQuestion is a chat of which a seed decides the answer.
+// markQuestion is a chat of which a seed decides the answer, which has so many tokens. The temperature leaves so much choice that the mark is found by any key.
 func markQuestion(seed, tokens int, more string) string {
-	return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"Tell me about the town where you were born."}],"temperature":1,"seed":%d,"max_tokens":%d%s}`, markedModel, seed, tokens, more)
+	return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"Tell me about the town where you were born."}],"temperature":1.6,"seed":%d,"max_tokens":%d,"min_tokens":%d%s}`, markedModel, seed, tokens, tokens, more)
 }
 
 // asked returns the texts of a chat, and what it says of the watermark.
@@ -72,7 +72,7 @@ func TestWatermarks(t *testing.T) {
 	})
 	key := in.started.Welcome.APIKey.Reveal()
 	shape := `,"response_format":{"type":"json_object"}`
-	cold := strings.Replace(markQuestion(3, 12, ""), `"temperature":1`, `"temperature":0`, 1)
+	cold := strings.Replace(markQuestion(3, 12, ""), `"temperature":1.6`, `"temperature":0`, 1)
 	shaped, none, _ := in.markedChat(key, markQuestion(3, 12, shape))
 	coldest, _, _ := in.markedChat(key, cold)
 	if none != nil {
@@ -111,8 +111,8 @@ func TestWatermarks(t *testing.T) {
 	in.otherTenant(t, first[0])
 
 	in.publish(markPolicy("required"))
-	elsewhere := strings.Replace(markQuestion(3, 12, ""), markedModel, "scripted", 1)
-	if r := in.send(http.MethodPost, "/v1/chat/completions", key, elsewhere); r.status != http.StatusBadRequest || !strings.Contains(string(r.body), `"code":"unsupported_parameter"`) || len(in.scripted.Requests()) > 0 {
+	elsewhere := `{"model":"scripted","messages":[{"role":"user","content":"hello"}]}`
+	if r := in.send(http.MethodPost, "/v1/chat/completions", key, elsewhere); r.status != http.StatusBadRequest || !strings.Contains(string(r.body), `"code":"unsupported_parameter"`) || !strings.Contains(string(r.body), "watermark") || len(in.scripted.Requests()) > 0 {
 		t.Errorf("an engine that cannot mark: %d %s", r.status, r.body)
 	}
 	in.publish(markPolicy("on"))
@@ -120,7 +120,7 @@ func TestWatermarks(t *testing.T) {
 		t.Errorf("an engine that cannot mark: %q, %+v", texts, m)
 	}
 	in.publish(markPolicy("{mode: on, scheme: kgw, delta: 8, greedy: true}"))
-	_, m, _ = in.markedChat(key, strings.Replace(markQuestion(3, 12, ""), `"temperature":1`, `"temperature":0`, 1))
+	_, m, _ = in.markedChat(key, strings.Replace(markQuestion(3, 12, ""), `"temperature":1.6`, `"temperature":0`, 1))
 	if m == nil || !m.Applied || m.Scheme != "kgw" {
 		t.Errorf("%+v", m)
 	}
