@@ -211,7 +211,8 @@ type Watermark struct {
 	Greedy bool // marks at temperature 0, too: the marker changes weights, those at temperature 1, and the heaviest token is taken
 
 	// Begin returns what marks one choice, never nil. The seed is the request's, or the random one drawn for it. It is called on the goroutine of
-	// whoever asks, and may be called several times, also at once. Without it, the request ends with CodeInternal.
+	// whoever asks, and may be called several times, also at once. Without it, the request ends with CodeInternal; without it and Key, as where no engine
+	// that can mark was expected, it is answered without a mark, and the reason is MarkReasonEngine.
 	Begin func(seed uint64, choice int) Marker
 }
 
@@ -243,6 +244,7 @@ const (
 	MarkReasonEngine      MarkReason = "engine"      // it cannot mark
 	MarkReasonTemperature MarkReason = "temperature" // it is 0: there is nothing to choose
 	MarkReasonStructured  MarkReason = "structured"  // a format or a call shapes the answer
+	MarkReasonCertain     MarkReason = "certain"     // wherever a token could have been marked, one alone was left to draw
 	MarkReasonShort       MarkReason = "short"       // it ended before a token could be marked
 )
 

@@ -53,8 +53,12 @@ func (a *answer) miss(notReached bool) { a.notReached = notReached }
 // use notes what the call has used until now.
 func (a *answer) use(u *engine.Usage) { a.usage = u }
 
-// mark notes what came of the watermark.
-func (a *answer) mark(m *engine.Marking) { a.marking = m }
+// mark notes what came of the watermark that req asks for. An engine that says nothing of it cannot mark.
+func (a *answer) mark(m *engine.Marking, req *engine.Request) {
+	if a.marking = m; m == nil && req != nil {
+		a.marking = req.Unmarked(engine.MarkReasonEngine)
+	}
+}
 
 // useMore adds what an engine has read in some time.
 func (a *answer) useMore(model engine.ReportedModel, promptTokens int) {

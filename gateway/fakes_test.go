@@ -56,6 +56,9 @@ type world struct {
 	signErr   error
 	marks     governance.Watermarking // as the policy has it
 	markErr   error
+	canMark   bool            // the engine says so
+	closed    []*engine.Model // of instances that take no requests now
+	markKeys  int             // how many were asked for
 	wrap      func(engine.Engine) engine.Engine
 	patient   bool   // the policy allows nothing interactive
 	keep      string // the form in which the policy has texts kept
@@ -129,7 +132,7 @@ func (w *world) Pick(a route.Ask) (out route.Choice, _ error) {
 	case route.Score:
 		v.EngineModel, info = "scripted-rerank", all[2]
 	case route.Generate:
-		info.NonStreaming = w.whole
+		info.NonStreaming, info.HasMarks = w.whole, w.canMark
 		if w.plain {
 			info.HasFormats, info.HasTools, info.HasSampling, info.HasLogprobs = false, false, false, false
 		}
@@ -141,6 +144,8 @@ func (w *world) Pick(a route.Ask) (out route.Choice, _ error) {
 	out = route.Choice{Version: v, Info: info, Rollout: w.rollout[0], Arm: w.rollout[1]}
 	if a.Fits == nil || a.Fits(pool.Offer{Model: &info}) { // as a router does
 		out.Instance = pool.Alone(e)
+	} else {
+		out.Closed = w.closed
 	}
 	return out, nil
 }
@@ -541,6 +546,7 @@ func (w *world) Signer(_ context.Context, tenant string) (*signature.Signer, err
 }
 
 func (w *world) MarkKey(_ context.Context, tenant string, p watermark.Params) (*watermark.Key, error) {
+	w.markKeys++
 	if w.markErr != nil {
 		return nil, w.markErr
 	}

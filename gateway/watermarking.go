@@ -17,11 +17,14 @@ func (r *run) watermarking() governance.Watermarking {
 }
 
 // watermark returns what marks the answer, by the key that the tenant has now; nil if the policy wants none. Without the key no engine is asked: an answer
-// would leave unmarked.
-func (r *run) watermark(ctx context.Context) (*engine.Watermark, error) {
+// would leave unmarked. Where no mark is possible, the key is neither made nor read, and the engine only says why there is none.
+func (r *run) watermark(ctx context.Context, temperature float64) (*engine.Watermark, error) {
 	w := r.watermarking()
 	if !w.On {
 		return nil, nil //nolint:nilnil // nobody wants it
+	}
+	if !r.markable || temperature == 0 && !w.Greedy {
+		return &engine.Watermark{Scheme: string(w.Params.WithDefaults().Scheme)}, nil
 	}
 	k, err := r.p.deps.Marks.MarkKey(ctx, r.caller.Tenant, w.Params)
 	if err != nil {

@@ -39,7 +39,7 @@ func TestMarkedAnswers(t *testing.T) {
 	for _, how := range []string{"stream", "blocking", "in one piece", "log-probabilities", "answer first"} {
 		w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: []string{"yes", "no"}} })
 		marks := &marking{Engine: w.engine}
-		w.wrap = func(engine.Engine) engine.Engine { return marks }
+		w.wrap, w.canMark = func(engine.Engine) engine.Engine { return marks }, true
 		w.marks = governance.Watermarking{On: true, Params: watermark.Params{Scheme: watermark.KGW}, Greedy: true}
 		if w.whole, w.answers = how == "in one piece", how == "answer first"; w.whole {
 			w.wrap = func(engine.Engine) engine.Engine { return onePiece{marks} }
@@ -76,8 +76,20 @@ func TestUnmarkedAnswers(t *testing.T) {
 	}
 	w.marks = governance.Watermarking{On: true}
 	r, _ := chat(t, w, call("hello"))
-	if m := r.Summary().Watermark; m == nil || m.Applied || m.Reason != engine.MarkReasonEngine || m.Scheme != "gumbel" || m.Key == "" {
+	if m := r.Summary().Watermark; m == nil || m.Applied || m.Reason != engine.MarkReasonEngine || m.Scheme != "gumbel" || m.Key != "" {
 		t.Errorf("%+v", m)
+	}
+	w.canMark = true
+	cold := call("hello")
+	cold.Temperature = new(0.0)
+	r, _ = chat(t, w, cold)
+	if m := r.Summary().Watermark; m == nil || m.Applied || w.markKeys > 0 {
+		t.Errorf("where nothing can be marked, %d keys were asked for: %+v", w.markKeys, m)
+	}
+	w.wrap = func(e engine.Engine) engine.Engine { return silent{e} }
+	r, _ = chat(t, w, call("hello"))
+	if m := r.Summary().Watermark; m == nil || m.Applied || m.Reason != engine.MarkReasonEngine || m.Key == "" || w.markKeys != 1 {
+		t.Errorf("of an engine that says nothing of the mark: %+v", m)
 	}
 	if e := w.log.events[len(w.log.events)-1]; e.Watermark != "" {
 		t.Errorf("the record says %q", e.Watermark)
@@ -102,7 +114,11 @@ func TestMarkIsDemanded(t *testing.T) {
 	if _, err := w.Count(t.Context(), c); err != nil {
 		t.Errorf("a count: %v", err)
 	}
-	w.marks.Required = false
+	w.closed = []*engine.Model{{}, {HasMarks: true}}
+	if _, err := w.Chat(t.Context(), call("hello")); !fault.Is(err, fault.CodeEngineUnavailable) {
+		t.Errorf("while the engine that can mark warms up: %v", err)
+	}
+	w.marks.Required, w.canMark = false, true
 	if _, err := w.Chat(t.Context(), call("hello")); !fault.Is(err, fault.CodeDatabaseUnavailable) {
 		t.Errorf("a key that cannot be read: %v", err)
 	}
@@ -111,5 +127,47 @@ func TestMarkIsDemanded(t *testing.T) {
 	}
 	if !w.slotFree(t) {
 		t.Error("a slot is lost")
+	}
+}
+
+// silent is an engine that says nothing of watermarks.
+type silent struct{ engine.Engine }
+
+func (s silent) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engine.Event, error] {
+	return func(yield func(engine.Event, error) bool) {
+		for ev, err := range s.Engine.Generate(ctx, p) {
+			if ev.Marking = nil; !yield(ev, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestBrokenOffMarkedAnswers: the record of an answer that broke off notes the key by which what has left of it may be marked; the reply says nothing of it.
+func TestBrokenOffMarkedAnswers(t *testing.T) {
+	for _, can := range []bool{true, false} {
+		w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: []string{"one two three four five"}} })
+		w.marks, w.canMark = governance.Watermarking{On: true}, can
+		r, err := w.Chat(t.Context(), call("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ev := range r.Events() {
+			if ev.Text != "" {
+				break
+			}
+		}
+		w.Drain()
+		want := ""
+		if can {
+			k, err := w.MarkKey(t.Context(), "acme", w.marks.Params)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = k.ID()
+		}
+		if e := w.log.events[len(w.log.events)-1]; e.Outcome != outcomeAborted || e.Watermark != "" || e.Detail["watermark_key"] != want || r.Summary().Watermark != nil {
+			t.Errorf("the record says %s, %q, %q, want the key %q", e.Outcome, e.Watermark, e.Detail["watermark_key"], want)
+		}
 	}
 }

@@ -18,6 +18,8 @@ func (j *job) prepareMarks(req *engine.Request) error {
 	case w == nil:
 	case req.Temperature == 0 && !w.Greedy:
 		j.marking = req.Unmarked(engine.MarkReasonTemperature)
+	case w.Key == "" && w.Begin == nil: // it was to go to an engine that cannot mark, and has moved on to this one
+		j.marking = req.Unmarked(engine.MarkReasonEngine)
 	case j.grammar != nil:
 		j.marking = req.Unmarked(engine.MarkReasonStructured)
 	default:
@@ -59,14 +61,18 @@ func (j *job) marked() *engine.Marking {
 		return j.marking
 	}
 	m := *j.marking
+	certain := false
 	for _, mark := range j.marks {
 		m.Tokens += mark.Tokens
+		certain = certain || mark.Certain > 0
 	}
 	switch {
 	case m.Tokens > 0:
 		m.Applied, m.Reason = true, ""
 	case j.shaped:
 		m.Reason = engine.MarkReasonStructured
+	case certain:
+		m.Reason = engine.MarkReasonCertain
 	}
 	return &m
 }

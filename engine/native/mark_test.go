@@ -212,9 +212,27 @@ func TestMarkedTokensKeepTheirProbabilities(t *testing.T) {
 func TestWatermarkNeedsAMarker(t *testing.T) {
 	e := openTiny(t, newTiny(gguf.Q4_1), Config{})
 	for _, begin := range []func(uint64, int) engine.Marker{nil, func(uint64, int) engine.Marker { return nil }} {
-		req := &engine.Request{Model: tinyID, Prompt: "a", MaxTokens: 4, Temperature: 1, Logprobs: -1, Watermark: &engine.Watermark{Begin: begin}}
+		req := &engine.Request{Model: tinyID, Prompt: "a", MaxTokens: 4, Temperature: 1, Logprobs: -1, Watermark: &engine.Watermark{Key: "k", Begin: begin}}
 		if got := collect(t.Context(), e, req); !fault.Is(got.err, fault.CodeInternal) {
 			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// Where one candidate alone is left, the answer says so; where no engine that can mark was expected, that.
+func TestWhyThereIsNoMark(t *testing.T) {
+	e := openTiny(t, newTiny(gguf.Q4_1), Config{})
+	w := markWith(markKey(t, "a", watermark.Params{}))
+	for want, change := range map[engine.MarkReason]func(*engine.Request){
+		engine.MarkReasonCertain: func(r *engine.Request) { r.TopK = 1 },
+		engine.MarkReasonShort:   func(r *engine.Request) { r.MaxTokens = 3 },
+		engine.MarkReasonEngine:  func(r *engine.Request) { r.Watermark = &engine.Watermark{Scheme: "gumbel"} },
+	} {
+		req := &engine.Request{Model: tinyID, Prompt: "a", MaxTokens: 12, MinTokens: 3, Temperature: 1, TopP: 1, Seed: seed(3), Logprobs: -1, Watermark: w}
+		change(req)
+		got := collect(t.Context(), e, req)
+		if got.err != nil || got.marking == nil || got.marking.Applied || got.marking.Reason != want {
+			t.Errorf("%s: %+v, %v", want, got.marking, got.err)
 		}
 	}
 }
@@ -233,6 +251,12 @@ func TestCallsAreNotMarked(t *testing.T) {
 	s.calls.Write(": \"f\", \"arguments\": {}}\n</tool_call>\nAnd on.")
 	if s.marks() != s.mark {
 		t.Error("text behind a call is not marked")
+	}
+	if s.mark.Certain = 1; j.marked().Reason != engine.MarkReasonStructured {
+		t.Errorf("%+v", j.marked())
+	}
+	if j.shaped = false; j.marked().Reason != engine.MarkReasonCertain {
+		t.Errorf("of one candidate alone: %+v", j.marked())
 	}
 	s.mark.Tokens = 2
 	if m := j.marked(); !m.Applied || m.Reason != "" || m.Tokens != 2 {

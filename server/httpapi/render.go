@@ -57,9 +57,9 @@ type extension struct {
 type watermarkInfo struct {
 	Applied bool   `json:"applied"`
 	Scheme  string `json:"scheme"`
-	Key     string `json:"key"`              // its name; it tells nothing of the key
+	Key     string `json:"key,omitempty"`    // its name, which tells nothing of the key; "" where no mark was possible from the start
 	Tokens  int    `json:"tokens,omitempty"` // of all choices that carry it
-	Reason  string `json:"reason,omitempty"` // why it was not applied: engine, temperature, structured or short
+	Reason  string `json:"reason,omitempty"` // why it was not applied: see engine.MarkReason
 }
 
 type modelInfo struct {

@@ -44,6 +44,8 @@ func (s *Sampler) marked(mark *Mark, r *Rules, best int32, at *Position, listed 
 	}
 	if chosen {
 		mark.Tokens++
+	} else {
+		mark.Certain++
 	}
 	return named(tokens, index), true, nil
 }
@@ -107,6 +109,8 @@ type Mark struct {
 	Marker engine.Marker
 	Greedy bool // marks at temperature 0, too
 	Tokens int  // that were marked so far where there was a choice
+	// Certain is how many were drawn from one candidate alone, which no mark shows in.
+	Certain int
 }
 
 // at returns the mark where there is something to choose, else nil.
