@@ -23,7 +23,7 @@ func (p *parts) buildMarks(ctx context.Context) (err error) {
 }
 
 // tokenizers are those of the models that mark.
-func (p *parts) tokenizers() []func(text string) []int32 {
+func (p *parts) tokenizers() []func(text string) (tokens []int32, ends []int) {
 	if p.native == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native/sample"
+	"github.com/sluice-project/sluice/engine/tokenizer"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -77,13 +78,36 @@ func (j *job) marked() *engine.Marking {
 	return &m
 }
 
-// Tokenizers returns what makes the tokens of a model of texts, for each model that generates, in the order of their names. They are safe for concurrent
-// use, and hold no text.
-func (e *Engine) Tokenizers() []func(text string) []int32 {
-	var out []func(string) []int32
+// Tokenizers returns what makes the tokens of a model of texts, for each model that generates, in the order of their names, and where each token ends in the
+// text, in bytes; nil where the tokens are not the bytes of the text, as where it was normalised. They are safe for concurrent use. They keep no text;
+// its words may stay in the cache of a tokenizer until others need the room.
+func (e *Engine) Tokenizers() []func(text string) (tokens []int32, ends []int) {
+	var out []func(string) ([]int32, []int)
 	for _, id := range slices.Sorted(maps.Keys(e.generators)) {
 		g := e.generators[id]
-		out = append(out, func(text string) []int32 { return g.tokens.Encode(text, false) })
+		out = append(out, func(text string) ([]int32, []int) {
+			tokens := g.tokens.Encode(text, false)
+			return tokens, ends(g.tokens, tokens, text)
+		})
+	}
+	return out
+}
+
+// ends returns where tokens end in the text that they were made of; nil if that cannot be told. A space that the tokenizer put before it is none of it.
+func ends(t tokenizer.Tokenizer, tokens []int32, text string) []int {
+	out, joined := make([]int, 0, len(tokens)), make([]byte, 0, len(text)+1)
+	for _, id := range tokens {
+		joined = append(joined, t.Bytes(id)...)
+		out = append(out, len(joined))
+	}
+	if string(joined) == text {
+		return out
+	}
+	if string(joined) != " "+text {
+		return nil
+	}
+	for i := range out {
+		out[i]--
 	}
 	return out
 }

@@ -94,11 +94,10 @@ type KeyConfig struct {
 	Params Params
 }
 
-// String and GoString hide the secret from whoever prints a configuration.
-func (c KeyConfig) String() string { return fmt.Sprintf("key of %s, epoch %d", c.Tenant, c.Epoch) }
-
-// GoString implements fmt.GoStringer.
-func (c KeyConfig) GoString() string { return c.String() }
+// Format hides the secret from whoever prints a configuration, by any verb.
+func (c KeyConfig) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "key of %s, epoch %d", c.Tenant, c.Epoch)
+}
 
 // Key marks texts and finds its marks. It is immutable, and safe for concurrent use.
 type Key struct {
