@@ -3,6 +3,7 @@ package tenantmark
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -21,8 +22,8 @@ import (
 	"github.com/sluice-project/sluice/internal/wrapkey"
 )
 
-// MaxKeys is how many keys a tenant can have: each makes a detection slower and its p greater.
-const MaxKeys = 64
+// MaxTried is how many keys of a tenant a detection tries, the newest first: each makes it slower and its p greater. Older ones are tried when they are named.
+const MaxTried = 64
 
 // Config is what a store works on.
 type Config struct {
@@ -208,73 +209,121 @@ func (s *Store) List(tenant string) ([]Key, error) {
 // once in a minute.
 func (s *Store) MarkKey(ctx context.Context, tenant string, p watermark.Params) (*watermark.Key, error) {
 	params := store(p)
-	for range 2 {
+	for range 3 {
 		all, err := s.known.Get()
 		if err != nil {
 			return nil, unreadable(err)
 		}
-		if i := slices.IndexFunc(all[tenant], func(r row) bool { return r.RetiredAt == 0 && r.Params == params }); i >= 0 {
-			return s.open(ctx, all[tenant][i])
-		}
-		if err := s.change(ctx, tenant, func(rows []row) []string {
-			if slices.ContainsFunc(rows, func(r row) bool { return r.RetiredAt == 0 && r.Params == params }) {
-				return nil // another replica has made it
+		i := slices.IndexFunc(all[tenant], func(r row) bool { return r.RetiredAt == 0 && r.Params == params })
+		if i < 0 {
+			if err := s.first(ctx, tenant, params); err != nil {
+				return nil, err
 			}
-			return []string{params}
-		}); err != nil {
+			continue
+		}
+		k, retired, err := s.open(ctx, all[tenant][i].ID)
+		if err != nil || !retired {
+			return k, err
+		}
+		if err := s.refresh(ctx); err != nil { // another replica has put a key in its place
 			return nil, err
 		}
 	}
 	return nil, unreadable(fmt.Errorf("the new key of %s is not there", tenant))
 }
 
-// Keys returns all keys by which texts of a tenant may be marked, as they stand in the database now.
-func (s *Store) Keys(ctx context.Context, tenant string) ([]*watermark.Key, error) {
-	if err := s.reload(ctx); err != nil {
-		return nil, err
+// first makes the key of parameters, unless another replica has.
+func (s *Store) first(ctx context.Context, tenant, params string) error {
+	return s.change(ctx, tenant, func(rows []row) (string, bool) {
+		return params, !slices.ContainsFunc(rows, func(r row) bool { return r.RetiredAt == 0 && r.Params == params })
+	}, false)
+}
+
+// tried are keys to try.
+type tried struct {
+	keys       []*watermark.Key
+	left       int      // older ones
+	unreadable []string // ids of those whose secret does not open
+}
+
+// keysToTry returns the newest keys by which texts of a tenant may be marked, as they stand in the database now, or the one that is named. Keys that do not
+// open are left out, unless none does. Errors: CodeNotFound for a name that the tenant has not; CodeDatabaseUnavailable; that of ctx.
+func (s *Store) keysToTry(ctx context.Context, tenant, named string) (out tried, err error) {
+	if err := s.refresh(ctx); err != nil {
+		return out, err
 	}
 	all, err := s.known.Get()
 	if err != nil {
-		return nil, unreadable(err)
+		return out, unreadable(err)
 	}
-	var out []*watermark.Key
-	for _, r := range all[tenant] {
-		k, err := s.open(ctx, r)
-		if err != nil {
-			return nil, err
+	rows := slices.Clone(all[tenant])
+	slices.Reverse(rows)
+	if named != "" {
+		rows = slices.DeleteFunc(rows, func(r row) bool { return r.ID != named })
+		if len(rows) == 0 {
+			return out, fault.New(fault.CodeNotFound, fault.Say("thing.key"), named).WithParam("key")
 		}
-		out = append(out, k)
+	}
+	out.left = max(0, len(rows)-MaxTried)
+	var failed error
+	for _, r := range rows[:len(rows)-out.left] {
+		k, _, err := s.open(ctx, r.ID)
+		switch {
+		case err == nil:
+			out.keys = append(out.keys, k)
+		case errors.Is(err, errSecret):
+			failed = err
+			out.unreadable = append(out.unreadable, r.ID)
+			s.cfg.Log.Error("a watermark key does not open; texts are examined without it", slog.String("key", r.ID), slog.String("tenant", tenant), slog.Any("error", err))
+		default:
+			return out, err
+		}
+	}
+	if len(out.keys) == 0 && failed != nil {
+		return out, failed
 	}
 	return out, nil
 }
 
-// open returns the key of a row, whose secret is read unless it is in memory.
-func (s *Store) open(ctx context.Context, r row) (*watermark.Key, error) {
-	if k, ok := s.opened.Load(r.ID); ok {
-		return k.(*watermark.Key), nil
+// damaged reports whether the secret of a key is to blame, so that trying again would not help.
+func damaged(err error) bool {
+	return errors.Is(err, wrapkey.ErrDamaged) || errors.Is(err, wrapkey.ErrUnknown) || errors.Is(err, wrapkey.ErrDestroyed) || errors.Is(err, wrapkey.ErrSuite)
+}
+
+// errSecret says that what is stored of a key does not make that key.
+var errSecret = errors.New("the secret does not open")
+
+// open returns a key, whose secret is read unless it is in memory. retired says that it is read and marks no more.
+func (s *Store) open(ctx context.Context, id string) (_ *watermark.Key, retired bool, err error) {
+	if k, ok := s.opened.Load(id); ok {
+		return k.(*watermark.Key), false, nil
 	}
 	var sealed []row
 	db := s.cfg.DB.WithContext(ctx)
-	if err := db.Select(append(publicColumns(), secretColumns()...)).Where("id = ?", r.ID).Find(&sealed).Error; err != nil {
-		return nil, database.Unavailable("read a watermark key", err)
+	if err := db.Select(append(publicColumns(), secretColumns()...)).Where("id = ?", id).Find(&sealed).Error; err != nil {
+		return nil, false, failed(ctx, "read a watermark key", err)
 	}
 	if len(sealed) == 0 {
-		return nil, unreadable(fmt.Errorf("the watermark key %s is gone", r.ID))
+		return nil, false, unreadable(fmt.Errorf("the watermark key %s is gone", id))
 	}
-	secret, err := s.keys.Open(db, sealed[0].envelope(), sealed[0].label())
+	r := sealed[0]
+	secret, err := s.keys.Open(db, r.envelope(), r.label())
 	if err != nil {
-		return nil, unreadable(fmt.Errorf("open the watermark key %s: %w", r.ID, err))
+		if !damaged(err) {
+			return nil, false, failed(ctx, "open a watermark key", err)
+		}
+		return nil, false, unreadable(fmt.Errorf("the watermark key %s: %w: %w", id, errSecret, err))
 	}
 	defer clear(secret)
-	k, err := sealed[0].key(secret)
+	k, err := r.key(secret)
 	if err == nil && (k.ID() != r.ID || k.Tenant() != r.Tenant) {
-		err = fmt.Errorf("the watermark key %s is another one than its secret", r.ID)
+		err = errors.New("it is that of another key")
 	}
 	if err != nil {
-		return nil, unreadable(err)
+		return nil, false, unreadable(fmt.Errorf("the watermark key %s: %w: %w", id, errSecret, err))
 	}
-	s.opened.Store(r.ID, k)
-	return k, nil
+	s.opened.Store(id, k)
+	return k, r.RetiredAt != 0, nil
 }
 
 func (r row) key(secret []byte) (*watermark.Key, error) {
@@ -285,33 +334,29 @@ func (r row) key(secret []byte) (*watermark.Key, error) {
 	return watermark.NewKey(watermark.KeyConfig{Secret: secret, Tenant: r.Tenant, Epoch: uint32(r.Number), Params: p})
 }
 
-// Rotate has other keys mark the texts of a tenant and returns all of them; those before find what they have marked. Errors: CodeNotFound; CodeConflict
-// if the tenant has MaxKeys.
+// Rotate has another key mark the texts of a tenant, with the parameters that were asked for last, and returns all of them; those before find what they
+// have marked. Where a policy still wants other parameters, its next answer makes a key of them. Errors: CodeNotFound.
 func (s *Store) Rotate(ctx context.Context, tenant string) ([]Key, error) {
 	if err := s.cfg.Exists(ctx, tenant); err != nil {
 		return nil, err
 	}
-	err := s.change(ctx, tenant, func(rows []row) []string {
-		var params []string
-		for _, r := range rows {
+	err := s.change(ctx, tenant, func(rows []row) (string, bool) {
+		for _, r := range slices.Backward(rows) {
 			if r.RetiredAt == 0 {
-				params = append(params, r.Params)
+				return r.Params, true
 			}
 		}
-		if params == nil {
-			params = []string{store(watermark.Params{})}
-		}
-		return params
-	})
+		return store(watermark.Params{}), true
+	}, true)
 	if err != nil {
 		return nil, err
 	}
 	return s.List(tenant)
 }
 
-// change adds keys of the parameters that decide returns, given all keys of the tenant, retires those of the same parameters, and reads the keys again.
-// Changes take turns: the counter, which is written first, is locked until the end.
-func (s *Store) change(ctx context.Context, tenant string, decide func([]row) []string) error {
+// change adds a key of the parameters that decide returns, given all keys of the tenant, if it wants one, and reads the keys again; others retires all
+// that mark. Changes take turns: the counter, which is written first, is locked until the end.
+func (s *Store) change(ctx context.Context, tenant string, decide func([]row) (params string, wanted bool), others bool) error {
 	err := s.cfg.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := tx.Exec("UPDATE watermark_changes SET version = version + 1 WHERE name = 'watermark'").Error; err != nil {
 			return err
@@ -320,24 +365,25 @@ func (s *Store) change(ctx context.Context, tenant string, decide func([]row) []
 		if err := tx.Select(publicColumns()).Where("tenant = ?", tenant).Order("number").Find(&rows).Error; err != nil {
 			return err
 		}
-		for i, params := range decide(rows) {
-			number := int64(len(rows) + i + 1)
-			if number > MaxKeys {
-				return fault.New(fault.CodeConflict, fault.Say("watermark.too_many_keys", MaxKeys))
-			}
-			if err := s.add(tx, row{Tenant: tenant, Number: number, Params: params}); err != nil {
+		params, wanted := decide(rows)
+		if !wanted {
+			return nil
+		}
+		now := s.now().UnixMicro()
+		if others {
+			if err := tx.Model(&row{}).Where("tenant = ? AND retired_at = 0", tenant).Update("retired_at", now).Error; err != nil {
 				return err
 			}
 		}
-		return nil
+		return s.add(tx, row{Tenant: tenant, Number: int64(len(rows) + 1), Params: params, CreatedAt: now})
 	})
 	if err != nil {
-		return database.Unavailable("make a watermark key", err)
+		return failed(ctx, "make a watermark key", err)
 	}
-	return s.reload(ctx)
+	return s.refresh(ctx)
 }
 
-// add stores a new key in the place of that which marks with the same parameters.
+// add stores a new key.
 func (s *Store) add(tx *gorm.DB, r row) error {
 	secret := seal.Random(32)
 	defer clear(secret)
@@ -349,19 +395,23 @@ func (s *Store) add(tx *gorm.DB, r row) error {
 	if err != nil {
 		return err
 	}
-	now := s.now().UnixMicro()
-	if err := tx.Model(&row{}).Where("tenant = ? AND params = ? AND retired_at = 0", r.Tenant, r.Params).Update("retired_at", now).Error; err != nil {
-		return err
-	}
-	r.ID, r.Suite, r.Epoch, r.Wrapped, r.CreatedAt = k.ID(), string(e.Suite), e.Epoch, e.Sealed, now
+	r.ID, r.Suite, r.Epoch, r.Wrapped = k.ID(), string(e.Suite), e.Epoch, e.Sealed
 	return tx.Create(&r).Error
 }
 
-func (s *Store) reload(ctx context.Context) error {
-	if err := s.known.Load(ctx); err != nil {
-		return unreadable(err)
+func (s *Store) refresh(ctx context.Context) error {
+	if err := s.known.Refresh(ctx); err != nil {
+		return failed(ctx, "read the watermark keys", err)
 	}
 	return nil
+}
+
+// failed is the error of a step that broke: the departure of who asks is told apart from a failure.
+func failed(ctx context.Context, step string, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return fmt.Errorf("%s: %w", step, context.Canceled)
+	}
+	return database.Unavailable(step, err)
 }
 
 func unreadable(err error) error {

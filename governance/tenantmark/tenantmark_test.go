@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"gorm.io/gorm"
 
@@ -66,17 +69,18 @@ func TestRotation(t *testing.T) {
 		}
 		all, err := s.Rotate(t.Context(), "acme")
 		must(t, err)
-		if len(all) != 4 || all[0].Number != 4 || !all[0].Retired.IsZero() || !all[1].Retired.IsZero() || all[2].Retired.IsZero() || all[3].Retired.IsZero() || all[3].ID != first.ID() {
+		if len(all) != 3 || all[0].Number != 3 || !all[0].Retired.IsZero() || all[0].Params != heavy.Params() || all[1].Retired.IsZero() || all[2].Retired.IsZero() || all[2].ID != first.ID() {
 			t.Errorf("%+v", all)
 		}
 		must(t, replica.known.Refresh(t.Context()))
 		for _, at := range []*Store{s, replica} {
-			if now := marks(t, at, "acme", watermark.Params{}); now.ID() != all[1].ID || now.ID() == first.ID() {
+			if now := marks(t, at, "acme", kgw); now.ID() != all[0].ID {
 				t.Errorf("after a rotation %s marks", now.ID())
 			}
-			keys, err := at.Keys(t.Context(), "acme")
-			must(t, err)
-			if len(keys) != 4 || keys[0].ID() != first.ID() {
+			if now := marks(t, at, "acme", watermark.Params{}); now.ID() == first.ID() || now.Epoch() != 4 {
+				t.Errorf("after a rotation %s marks with parameters that were in use, too", now.ID())
+			}
+			if keys := keysOf(t, at, "acme"); len(keys) != 4 || keys[3].ID() != first.ID() {
 				t.Errorf("%d keys find", len(keys))
 			}
 		}
@@ -92,6 +96,21 @@ func TestRotation(t *testing.T) {
 		}
 		if _, err := s.Rotate(t.Context(), "nobody"); !fault.Is(err, fault.CodeNotFound) {
 			t.Error(err)
+		}
+	})
+}
+
+// TestRetiredElsewhere: a replica that has not heard of a rotation does not mark with a secret that it reads only then.
+func TestRetiredElsewhere(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		s := open(t, db)
+		marks(t, s, "acme", watermark.Params{})
+		replica := open(t, db)
+		all, err := s.Rotate(t.Context(), "acme")
+		must(t, err)
+		if k := marks(t, replica, "acme", watermark.Params{}); k.ID() != all[0].ID {
+			t.Errorf("the key %d marks", k.Epoch())
 		}
 	})
 }
@@ -131,14 +150,13 @@ func TestSecretsAreWrapped(t *testing.T) {
 		must(t, err)
 		wrapkeytest.Rotate(t, db, ring(), Wrapped(ring()))
 		s.Forget()
-		keys, err := s.Keys(t.Context(), "acme")
-		must(t, err)
-		if len(keys) != 2 || keys[0].ID() != first.ID() {
+		if keys := keysOf(t, s, "acme"); len(keys) != 2 || keys[1].ID() != first.ID() {
 			t.Errorf("%d keys", len(keys))
 		}
 		must(t, db.Model(&row{}).Where("id = ?", first.ID()).Update("tenant", "globex").Error)
+		must(t, db.Exec("UPDATE watermark_changes SET version = version + 1").Error)
 		s.Forget()
-		if _, err := s.Keys(t.Context(), "globex"); !fault.Is(err, fault.CodeDatabaseUnavailable) {
+		if _, err := s.keysToTry(t.Context(), "globex", ""); !fault.Is(err, fault.CodeDatabaseUnavailable) {
 			t.Errorf("the key of another tenant: %v", err)
 		}
 	})
@@ -152,8 +170,8 @@ func TestTenantLeaves(t *testing.T) {
 		first := marks(t, s, "acme", watermark.Params{})
 		must(t, db.Exec("UPDATE watermark_changes SET version = version + 1").Error)
 		must(t, db.Where("tenant = ?", "acme").Delete(&row{}).Error)
-		if keys, err := s.Keys(t.Context(), "acme"); err != nil || len(keys) != 0 {
-			t.Errorf("%d, %v", len(keys), err)
+		if keys := keysOf(t, s, "acme"); len(keys) != 0 {
+			t.Errorf("%d", len(keys))
 		}
 		if _, there := s.opened.Load(first.ID()); there {
 			t.Error("the secret is still in memory")
@@ -161,21 +179,52 @@ func TestTenantLeaves(t *testing.T) {
 	})
 }
 
-// TestMostKeys: a tenant has no more keys than findings bear.
-func TestMostKeys(t *testing.T) {
+// TestManyKeys: rotations go on without end. A detection tries the newest keys, says how many it leaves out, and tries an older one that is named; one that does
+// not open is named, and keeps nobody from trying the others.
+func TestManyKeys(t *testing.T) {
 	t.Parallel()
 	db := dbtest.SQLite(t)
 	s := open(t, db)
-	for range MaxKeys {
+	first := marks(t, s, "acme", watermark.Params{})
+	text := written(first, 80)
+	for range MaxTried {
 		_, err := s.Rotate(t.Context(), "acme")
 		must(t, err)
 	}
-	if _, err := s.Rotate(t.Context(), "acme"); !fault.Is(err, fault.CodeConflict) {
-		t.Error(err)
+	all, err := s.List("acme")
+	if err != nil || len(all) != MaxTried+1 || !all[0].Retired.IsZero() || all[1].Retired.IsZero() {
+		t.Fatalf("%d keys, %v", len(all), err)
 	}
-	if all, err := s.List("acme"); err != nil || len(all) != MaxKeys || !all[0].Retired.IsZero() {
-		t.Errorf("%d keys, %v", len(all), err)
+	must(t, db.Exec("UPDATE watermark_keys SET wrapped = x'00' WHERE id = ?", all[3].ID).Error)
+	v := service(s, words(5000))
+	f, err := v.Detect(t.Context(), Question{Tenant: "acme", Text: text})
+	if err != nil || f.Verdict != watermark.NotFound || f.Keys != MaxTried-1 || f.Untried != 1 || len(f.Unreadable) != 1 || f.Unreadable[0] != all[3].ID {
+		t.Errorf("%+v, %v", f, err)
 	}
+	f, err = v.Detect(t.Context(), Question{Tenant: "acme", Text: text, Key: first.ID()})
+	if err != nil || f.Verdict != watermark.Found || f.Key.ID != first.ID() || f.Keys != 1 || f.Untried != 0 {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if _, err := v.Detect(t.Context(), Question{Tenant: "acme", Text: text, Key: all[3].ID}); !fault.Is(err, fault.CodeDatabaseUnavailable) {
+		t.Errorf("a key that does not open: %v", err)
+	}
+	for _, tenant := range []string{"acme", "globex"} {
+		if _, err := v.Detect(t.Context(), Question{Tenant: tenant, Text: text, Key: "0123456789abcdef"}); !fault.Is(err, fault.CodeNotFound) {
+			t.Errorf("a key that %s has not: %v", tenant, err)
+		}
+	}
+	other := marks(t, s, "globex", watermark.Params{})
+	if _, err := v.Detect(t.Context(), Question{Tenant: "acme", Text: text, Key: other.ID()}); !fault.Is(err, fault.CodeNotFound) {
+		t.Errorf("a key of another tenant: %v", err)
+	}
+}
+
+// keysOf are the keys that find the texts of a tenant.
+func keysOf(t *testing.T, s *Store, tenant string) []*watermark.Key {
+	t.Helper()
+	out, err := s.keysToTry(t.Context(), tenant, "")
+	must(t, err)
+	return out.keys
 }
 
 // TestFaults: where the database fails, at any write, no key is made, and the code says so.
@@ -206,17 +255,19 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// words is a tokenizer: a word is a token.
-func words(vocab int32) func(string) []int32 {
-	return func(text string) (ids []int32) {
+// words is a tokenizer: a word is a token, with the space before it.
+func words(vocab int32) Tokenizer {
+	return func(text string) (ids []int32, ends []int) {
+		at := 0
 		for w := range strings.FieldsSeq(text) {
 			n := int32(0)
 			for _, r := range w {
 				n = (n*31 + r) % vocab
 			}
-			ids = append(ids, n)
+			at += strings.Index(text[at:], w) + len(w)
+			ids, ends = append(ids, n), append(ends, at)
 		}
-		return ids
+		return ids, ends
 	}
 }
 
@@ -230,7 +281,8 @@ func written(k *watermark.Key, n int) string {
 		for range 2 + r.IntN(8) {
 			w += string(rune('a' + r.IntN(26)))
 		}
-		byToken[tokens(w)[0]] = w
+		id, _ := tokens(w)
+		byToken[id[0]] = w
 	}
 	weights := make([]float32, vocab)
 	for id := range byToken {
@@ -249,8 +301,8 @@ func written(k *watermark.Key, n int) string {
 	return strings.Join(text, " ")
 }
 
-func service(s *Store, tokenizers ...func(string) []int32) *Service {
-	return NewService(ServiceConfig{Store: s, Tokenizers: func() []func(string) []int32 { return tokenizers }})
+func service(s *Store, tokenizers ...Tokenizer) *Service {
+	return NewService(ServiceConfig{Store: s, Tokenizers: func() []Tokenizer { return tokenizers }})
 }
 
 // TestDetect: a text is found by the keys of its tenant, by the right of several tokenizers, after a rotation too; and what cannot be said is said.
@@ -264,9 +316,9 @@ func TestDetect(t *testing.T) {
 	_, err = s.Rotate(t.Context(), "globex")
 	must(t, err)
 	right, wrong := words(5000), words(4999)
-	detect := func(tenant, text string, tokenizers ...func(string) []int32) Finding {
+	detect := func(tenant, text string, tokenizers ...Tokenizer) Finding {
 		t.Helper()
-		f, err := service(s, tokenizers...).Detect(t.Context(), tenant, text)
+		f, err := service(s, tokenizers...).Detect(t.Context(), Question{Tenant: tenant, Text: text})
 		must(t, err)
 		return f
 	}
@@ -275,6 +327,19 @@ func TestDetect(t *testing.T) {
 		if f.Verdict != watermark.Found || f.P > 1e-9 || f.Key == nil || f.Key.ID != mark.ID() || f.Key.Retired.IsZero() || f.Tokens != 120 || f.Counted != 116 || f.End <= f.Begin || f.Keys != 2 {
 			t.Errorf("%+v", f)
 		}
+	}
+	unknown := words(5000)
+	nowhere := func(text string) ([]int32, []int) {
+		ids, _ := unknown(text)
+		return ids, nil
+	}
+	before := ""
+	for n := range 200 {
+		before += fmt.Sprint("word", n, " ")
+	}
+	around := detect("acme", before+text, right)
+	if p := around.Passage; p == nil || p.Begin < len(before)/2 || p.End <= len(before)+len(text)/2 || p.End > len(before)+len(text) || alone.Passage == nil || *alone.Passage != (Passage{0, len(text)}) || detect("acme", text, nowhere).Passage != nil {
+		t.Errorf("the passage is %+v and %+v", around.Passage, alone.Passage)
 	}
 	if alone.Readings != 1 || both.Readings != 2 || both.Log10P <= alone.Log10P+0.3 || both.Log10P >= alone.Log10P+0.31 {
 		t.Errorf("p does not pay for a second reading: %+v, %+v", alone, both)
@@ -303,35 +368,74 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// TestDetectionsAreBounded: in length, in time, and in how many compute at once.
+// TestDetectionsAreBounded: in length, in work, in time, and in how many compute at once.
 func TestDetectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := open(t, dbtest.SQLite(t))
 	text := written(marks(t, s, "acme", watermark.Params{}), 80)
+	marks(t, s, "globex", watermark.Params{})
 	v := service(s, words(5000))
-	if _, err := v.Detect(t.Context(), "acme", strings.Repeat("x ", MaxText/2)+"x"); !fault.Is(err, fault.CodeInvalidValue) {
+	ask := func(text string) (Finding, error) { return v.Detect(t.Context(), Question{Tenant: "acme", Text: text}) }
+	if _, err := ask(strings.Repeat("x ", MaxText/2) + "x"); !fault.Is(err, fault.CodeInvalidValue) {
 		t.Error(err)
 	}
-	v.max = 0
+	v.maxWork = 80*256 - 1
+	if _, err := ask(text); !fault.Is(err, fault.CodeInvalidValue) {
+		t.Errorf("too much work: %v", err)
+	}
+	v.maxWork++
+	v.maxWait = 0
 	v.turn <- struct{}{}
-	if _, err := v.Detect(t.Context(), "acme", text); !fault.Is(err, fault.CodeConcurrency) {
+	if _, err := ask(text); !fault.Is(err, fault.CodeConcurrency) {
 		t.Errorf("while another computes: %v", err)
 	}
 	<-v.turn
-	for range 100 { // whether it is its turn or its time is over is decided at random
-		if _, err := v.Detect(t.Context(), "acme", text); fault.Is(err, fault.CodeInvalidValue) {
-			break
-		} else if !fault.Is(err, fault.CodeConcurrency) {
-			t.Fatalf("too slow: %v", err)
-		}
+	v.maxWait, v.maxTime = maxWait, 0
+	if _, err := ask(text); !fault.Is(err, fault.CodeInvalidValue) {
+		t.Errorf("too slow: %v", err)
 	}
-	v.max = maxTime
-	if f, err := v.Detect(t.Context(), "acme", text); err != nil || f.Verdict != watermark.Found {
+	v.maxTime = maxTime
+	if f, err := ask(text); err != nil || f.Verdict != watermark.Found {
 		t.Errorf("afterwards: %+v, %v", f, err)
 	}
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := v.Detect(ctx, "acme", text); !errors.Is(err, context.Canceled) && !fault.Is(err, fault.CodeDatabaseUnavailable) {
+	if _, err := v.Detect(ctx, Question{Tenant: "acme", Text: text}); !errors.Is(err, context.Canceled) || fault.Is(err, fault.CodeDatabaseUnavailable) {
 		t.Errorf("the caller left: %v", err)
 	}
+	if len(v.places) > 0 {
+		t.Errorf("%d places are kept", len(v.places))
+	}
+}
+
+// TestTurns: a tenant whose questions wait has one place among those of all tenants.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := NewService(ServiceConfig{})
+		done, err := v.wait(t.Context(), "initech")
+		must(t, err)
+		var order []string
+		ask := func(tenant string) {
+			go func() {
+				done, err := v.wait(t.Context(), tenant)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				order = append(order, tenant)
+				done()
+			}()
+			synctest.Wait()
+		}
+		for range 5 {
+			ask("acme")
+		}
+		ask("globex")
+		done()
+		synctest.Wait()
+		if at := slices.Index(order, "globex"); at != 1 || len(order) != 6 || len(v.places) > 0 {
+			t.Errorf("%v, %d places are kept", order, len(v.places))
+		}
+	})
 }
