@@ -4325,9 +4325,13 @@ type WatermarkFinding struct {
 	// Begin The tokens between which the mark is strongest
 	Begin *int `json:"begin,omitempty"`
 
+	// BeginByte The same in bytes of the text, where that can be told
+	BeginByte *int `json:"begin_byte,omitempty"`
+
 	// CountedTokens Those that count: repeats count once
 	CountedTokens int           `json:"counted_tokens"`
 	End           *int          `json:"end,omitempty"`
+	EndByte       *int          `json:"end_byte,omitempty"`
 	Key           *WatermarkKey `json:"key,omitempty"`
 
 	// Keys How many keys were tried
@@ -4344,9 +4348,15 @@ type WatermarkFinding struct {
 	Readings int `json:"readings"`
 
 	// Reason Of cannot_say
-	Reason  *WatermarkFindingReason `json:"reason,omitempty"`
-	Tokens  int                     `json:"tokens"`
-	Verdict WatermarkFindingVerdict `json:"verdict"`
+	Reason *WatermarkFindingReason `json:"reason,omitempty"`
+	Tokens int                     `json:"tokens"`
+
+	// UnreadableKeys Keys that could not be tried since their secrets do not open
+	UnreadableKeys *[]string `json:"unreadable_keys,omitempty"`
+
+	// UntriedKeys How many older keys were not
+	UntriedKeys int                     `json:"untried_keys"`
+	Verdict     WatermarkFindingVerdict `json:"verdict"`
 }
 
 // WatermarkFindingReason Of cannot_say
@@ -4386,6 +4396,9 @@ type WatermarkKeyList struct {
 
 // WatermarkQuestion defines model for WatermarkQuestion.
 type WatermarkQuestion struct {
+	// Key The only key that is tried, which makes p stronger
+	Key *string `json:"key,omitempty"`
+
 	// Text At most 64 KiB
 	Text string `json:"text"`
 }

@@ -22,7 +22,11 @@ func (s *Server) DetectWatermark(c *gin.Context, _ DetectWatermarkParams) {
 		s.Fail(c, fault.New(fault.CodeRateLimited, fault.Say("level.caller"), lookupsPerMinute).WithRetryAfter(wait))
 		return
 	}
-	f, err := s.deps.Watermarks.Detect(c.Request.Context(), tenantOf(c), in.Text)
+	q := tenantmark.Question{Tenant: tenantOf(c), Text: in.Text}
+	if in.Key != nil {
+		q.Key = *in.Key
+	}
+	f, err := s.deps.Watermarks.Detect(c.Request.Context(), q)
 	if err == nil {
 		detail := map[string]string{"verdict": string(f.Verdict), "bytes": strconv.Itoa(len(in.Text))}
 		if f.Key != nil {
@@ -42,7 +46,7 @@ func (s *Server) ListWatermarkKeys(c *gin.Context, _ ListWatermarkKeysParams) {
 // RotateWatermarkKeys implements POST /watermark/keys/rotate.
 func (s *Server) RotateWatermarkKeys(c *gin.Context, _ RotateWatermarkKeysParams) {
 	keys, err := s.deps.WatermarkKeys.Rotate(c.Request.Context(), tenantOf(c))
-	if err == nil {
+	if err == nil && len(keys) > 0 { // there is none if the tenant has left meanwhile
 		about(c, keys[0].ID, nil)
 	}
 	s.reply(c, http.StatusCreated, watermarkKeysView(keys), err)
@@ -51,13 +55,19 @@ func (s *Server) RotateWatermarkKeys(c *gin.Context, _ RotateWatermarkKeysParams
 func watermarkView(f tenantmark.Finding) WatermarkFinding {
 	out := WatermarkFinding{
 		Verdict: WatermarkFindingVerdict(f.Verdict), P: f.P, Log10P: f.Log10P, Tokens: f.Tokens, CountedTokens: f.Counted, LeastTokens: tenantmark.LeastTokens,
-		Keys: f.Keys, Readings: f.Readings,
+		Keys: f.Keys, UntriedKeys: f.Untried, Readings: f.Readings,
+	}
+	if len(f.Unreadable) > 0 {
+		out.UnreadableKeys = &f.Unreadable
 	}
 	if f.Reason != "" {
 		out.Reason = new(WatermarkFindingReason(f.Reason))
 	}
 	if f.Key != nil {
 		out.Key, out.Begin, out.End = new(watermarkKeyView(*f.Key)), &f.Begin, &f.End
+	}
+	if f.Passage != nil {
+		out.BeginByte, out.EndByte = &f.Passage.Begin, &f.Passage.End
 	}
 	return out
 }

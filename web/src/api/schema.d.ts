@@ -2741,7 +2741,7 @@ export interface paths {
         put?: never;
         /**
          * Say whether a text has the watermark of a tenant
-         * @description Tries all keys that the tenant has and had, by the tokens of each model of the native engine, and passages of the text as well as the whole. `p` is how likely a text that was written without the keys scores as high, with all of that taken into account; `found` takes 1e-9 at most, `indication` 3.2e-5. `not_found` is no proof that there was no mark: edits and paraphrases remove it. `cannot_say` has a `reason`: the text is too short (`least_tokens`), no answer of the tenant was ever marked, or there is no model by whose tokens it could be read. The text is kept nowhere; the record of the act has the verdict. Since whoever may ask can change words until a mark is gone, it is limited to 20 a minute for each caller. 400 `invalid_value` for a text that takes too long.
+         * @description Tries the newest 64 keys that the tenant has and had, or the one that is named (`key`), by the tokens of each model of the native engine, and passages of the text as well as the whole. `p` bounds how likely a text that was written without the keys scores as high, with all of that taken into account; `found` takes 1e-9 at most, `indication` 3.2e-5. `not_found` is no proof that there was no mark: edits and paraphrases remove it. `cannot_say` has a `reason`: the text is too short (`least_tokens`), the tenant has no key since no answer of it was to be marked, or there is no model by whose tokens it could be read. The text is kept nowhere; the record of the act has the verdict. Since whoever may ask can change words until a mark is gone, it is limited to 20 a minute for each caller. 400 `invalid_value` for a text that takes too long, 404 for a key that the tenant has not, 429 `concurrency_limit_exceeded` while others are examined.
          */
         post: operations["detectWatermark"];
         delete?: never;
@@ -2759,7 +2759,7 @@ export interface paths {
         };
         /**
          * Keys that mark the answers of a tenant, and those that did, newest first
-         * @description The first one is made when the first answer is marked. All of them find what they have marked.
+         * @description The first one is made when the first answer is to be marked. All of them find what they have marked.
          */
         get: operations["listWatermarkKeys"];
         put?: never;
@@ -2781,7 +2781,7 @@ export interface paths {
         put?: never;
         /**
          * Have other keys mark the answers of a tenant
-         * @description Those before stay, to find what they have marked. Answers that begin two seconds later are marked with the new ones on every replica. 404 for a tenant that there is not, 409 `conflict` if it has 64 keys.
+         * @description The parameters that were asked for last go on with a new key. All those before mark no more; they stay, to find what they have marked. Answers that begin two seconds later are marked with the new one on every replica that reaches the database. 404 for a tenant that there is not.
          */
         post: operations["rotateWatermarkKeys"];
         delete?: never;
@@ -5631,6 +5631,8 @@ export interface components {
         WatermarkQuestion: {
             /** @description At most 64 KiB */
             text: string;
+            /** @description The only key that is tried, which makes p stronger */
+            key?: string;
         };
         WatermarkFinding: {
             /** @enum {string} */
@@ -5656,8 +5658,15 @@ export interface components {
             /** @description The tokens between which the mark is strongest */
             begin?: number;
             end?: number;
+            /** @description The same in bytes of the text, where that can be told */
+            begin_byte?: number;
+            end_byte?: number;
             /** @description How many keys were tried */
             keys: number;
+            /** @description How many older keys were not */
+            untried_keys: number;
+            /** @description Keys that could not be tried since their secrets do not open */
+            unreadable_keys?: string[];
             /** @description How many ways to read the text were tried */
             readings: number;
         };
