@@ -334,7 +334,7 @@ func (r row) key(secret []byte) (*watermark.Key, error) {
 	return watermark.NewKey(watermark.KeyConfig{Secret: secret, Tenant: r.Tenant, Epoch: uint32(r.Number), Params: p})
 }
 
-// Rotate has another key mark the texts of a tenant, with the parameters that were asked for last, and returns all of them; those before find what they
+// Rotate has another key mark the texts of a tenant, with the parameters of its newest one that marks, and returns all of them; those before find what they
 // have marked. Where a policy still wants other parameters, its next answer makes a key of them. Errors: CodeNotFound.
 func (s *Store) Rotate(ctx context.Context, tenant string) ([]Key, error) {
 	if err := s.cfg.Exists(ctx, tenant); err != nil {
