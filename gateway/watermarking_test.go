@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,7 +147,9 @@ func (s silent) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engine
 // TestBrokenOffMarkedAnswers: the record of an answer that broke off notes the key by which what has left of it may be marked; the reply says nothing of it.
 func TestBrokenOffMarkedAnswers(t *testing.T) {
 	for _, can := range []bool{true, false} {
-		w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: []string{"one two three four five"}} })
+		w := newWorld(t, func(int, *engine.Request) enginetest.Plan {
+			return enginetest.Plan{Texts: []string{"one two three four five"}}
+		})
 		w.marks, w.canMark = governance.Watermarking{On: true}, can
 		r, err := w.Chat(t.Context(), call("hello"))
 		if err != nil {
@@ -169,5 +172,48 @@ func TestBrokenOffMarkedAnswers(t *testing.T) {
 		if e := w.log.events[len(w.log.events)-1]; e.Outcome != outcomeAborted || e.Watermark != "" || e.Detail["watermark_key"] != want || r.Summary().Watermark != nil {
 			t.Errorf("the record says %s, %q, %q, want the key %q", e.Outcome, e.Watermark, e.Detail["watermark_key"], want)
 		}
+	}
+}
+
+// canMark is an engine that lists that it marks.
+type canMark struct{ engine.Engine }
+
+func (c canMark) Models(ctx context.Context) ([]engine.Model, error) {
+	all, err := c.Engine.Models(ctx)
+	out := slices.Clone(all)
+	for i := range out {
+		out[i].HasMarks = true
+	}
+	return out, err
+}
+
+// TestMarksInAMixedPool: where the policy demands marks, only those of the instances are asked that can; where it only wants them, the key is there for whichever is.
+func TestMarksInAMixedPool(t *testing.T) {
+	plain, marker := enginetest.NewScripted(nil), enginetest.NewScripted(nil)
+	w, set := pooledWorld(t, plain, canMark{marker})
+	w.deps.Router = placingRouter{w, set}
+	set.Refresh(t.Context())
+	w.marks = governance.Watermarking{On: true, Required: true}
+	for range 8 {
+		chat(t, w, call("hello"))
+	}
+	if len(plain.Requests()) > 0 || len(marker.Requests()) != 8 {
+		t.Errorf("%d requests went to the engine that cannot mark, %d to the other one", len(plain.Requests()), len(marker.Requests()))
+	}
+	w.marks.Required = false
+	for range 8 {
+		chat(t, w, call("hello"))
+	}
+	for _, q := range append(plain.Requests(), marker.Requests()...) {
+		if q.Watermark == nil || q.Watermark.Key == "" {
+			t.Errorf("an engine got %+v", q.Watermark)
+		}
+	}
+	w, set = pooledWorld(t, plain)
+	w.deps.Router = placingRouter{w, set}
+	set.Refresh(t.Context())
+	w.marks = governance.Watermarking{On: true}
+	if chat(t, w, call("hello")); w.markKeys > 0 {
+		t.Error("a key was asked for where nothing marks")
 	}
 }

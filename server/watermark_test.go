@@ -79,15 +79,22 @@ func TestWatermarks(t *testing.T) {
 		t.Errorf("nobody wants a watermark: %+v", none)
 	}
 	in.publish(markPolicy("on"))
+	elsewhere := `{"model":"scripted","messages":[{"role":"user","content":"hello"}]}`
+	if texts, m, _ := in.markedChat(key, elsewhere); texts[0] != "from elsewhere" || m == nil || m.Applied || m.Reason != "engine" || m.Key != "" {
+		t.Errorf("an engine that cannot mark: %q, %+v", texts, m)
+	}
+	if again, m, _ := in.markedChat(key, cold); again[0] != coldest[0] || m == nil || m.Applied || m.Reason != "temperature" {
+		t.Errorf("temperature 0: %q, %+v; without a mark %q", again, m, coldest)
+	}
 	if f := in.detected("hello", ""); f.Verdict != "cannot_say" || *f.Reason != "key" {
-		t.Errorf("before anything was marked: %+v", f)
+		t.Errorf("nothing was to be marked: %+v", f)
 	}
 
 	if again, m, _ := in.markedChat(key, markQuestion(3, 12, shape)); again[0] != shaped[0] || m == nil || m.Applied || m.Reason != "structured" {
 		t.Errorf("JSON: %q, %+v; without a mark %q", again, m, shaped)
 	}
-	if again, m, _ := in.markedChat(key, cold); again[0] != coldest[0] || m == nil || m.Applied || m.Reason != "temperature" {
-		t.Errorf("temperature 0: %q, %+v; without a mark %q", again, m, coldest)
+	if _, m, _ := in.markedChat(key, markQuestion(3, 12, `,"top_k":1`)); m == nil || m.Applied || m.Reason != "certain" {
+		t.Errorf("one candidate: %+v", m)
 	}
 
 	first, m, r := in.markedChat(key, markQuestion(3, 96, ""))
@@ -111,13 +118,9 @@ func TestWatermarks(t *testing.T) {
 	in.otherTenant(t, first[0])
 
 	in.publish(markPolicy("required"))
-	elsewhere := `{"model":"scripted","messages":[{"role":"user","content":"hello"}]}`
-	if r := in.send(http.MethodPost, "/v1/chat/completions", key, elsewhere); r.status != http.StatusBadRequest || !strings.Contains(string(r.body), `"code":"unsupported_parameter"`) || !strings.Contains(string(r.body), "watermark") || len(in.scripted.Requests()) > 0 {
+	before := len(in.scripted.Requests())
+	if r := in.send(http.MethodPost, "/v1/chat/completions", key, elsewhere); r.status != http.StatusBadRequest || !strings.Contains(string(r.body), `"code":"unsupported_parameter"`) || !strings.Contains(string(r.body), "watermark") || len(in.scripted.Requests()) > before {
 		t.Errorf("an engine that cannot mark: %d %s", r.status, r.body)
-	}
-	in.publish(markPolicy("on"))
-	if texts, m, _ := in.markedChat(key, elsewhere); texts[0] != "from elsewhere" || m == nil || m.Applied || m.Reason != "engine" {
-		t.Errorf("an engine that cannot mark: %q, %+v", texts, m)
 	}
 	in.publish(markPolicy("{mode: on, scheme: kgw, delta: 8, greedy: true}"))
 	_, m, _ = in.markedChat(key, strings.Replace(markQuestion(3, 12, ""), `"temperature":1.6`, `"temperature":0`, 1))
@@ -132,7 +135,7 @@ func (in *installation) found(t *testing.T, text, key string) {
 	t.Helper()
 	f := adminapi.WatermarkFinding{}
 	r := in.admin(http.MethodPost, "/watermark/detect", map[string]string{"text": text}, &f)
-	if f.Verdict != "found" || f.P > 1e-9 || f.Key == nil || f.Key.Id != key || f.Key.Number != 1 || f.CountedTokens < f.LeastTokens || *f.End <= *f.Begin {
+	if f.Verdict != "found" || f.P > 1e-9 || f.Key == nil || f.Key.Id != key || f.Key.Number != 1 || f.CountedTokens < f.LeastTokens || *f.End <= *f.Begin || *f.BeginByte != 0 || *f.EndByte != len(text) {
 		t.Errorf("%+v", f)
 	}
 	e := in.eventsOf(r.header.Get("X-Request-Id"), 1)

@@ -87,14 +87,14 @@ func (e *Engine) Tokenizers() []func(text string) (tokens []int32, ends []int) {
 		g := e.generators[id]
 		out = append(out, func(text string) ([]int32, []int) {
 			tokens := g.tokens.Encode(text, false)
-			return tokens, ends(g.tokens, tokens, text)
+			return tokens, endsIn(g.tokens, tokens, text)
 		})
 	}
 	return out
 }
 
-// ends returns where tokens end in the text that they were made of; nil if that cannot be told. A space that the tokenizer put before it is none of it.
-func ends(t tokenizer.Tokenizer, tokens []int32, text string) []int {
+// endsIn returns where tokens end in the text that they were made of; nil if that cannot be told. A space that the tokenizer put before it is none of it.
+func endsIn(t tokenizer.Tokenizer, tokens []int32, text string) []int {
 	out, joined := make([]int, 0, len(tokens)), make([]byte, 0, len(text)+1)
 	for _, id := range tokens {
 		joined = append(joined, t.Bytes(id)...)

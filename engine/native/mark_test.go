@@ -237,6 +237,25 @@ func TestWhyThereIsNoMark(t *testing.T) {
 	}
 }
 
+// What makes tokens of texts says where they end in the text.
+func TestWhereTokensEnd(t *testing.T) {
+	e := openTiny(t, newTiny(gguf.Q4_1), Config{})
+	tokenize := e.Tokenizers()[0]
+	tokens, ends := tokenize("abba")
+	if len(tokens) == 0 || len(ends) != len(tokens) || ends[len(ends)-1] != 4 {
+		t.Errorf("%v end at %v", tokens, ends)
+	}
+	for i, joined := 0, 0; i < len(tokens); i++ {
+		if joined += len(e.generators[tinyID].tokens.Bytes(tokens[i])); joined != ends[i] {
+			t.Errorf("token %d ends at %d, not at %d", i, joined, ends[i])
+		}
+	}
+	g := e.generators[tinyID].tokens
+	if got := endsIn(g, g.Encode("abba", false), "abb"); got != nil {
+		t.Errorf("of another text: %v", got)
+	}
+}
+
 // The calls of an answer are not marked.
 func TestCallsAreNotMarked(t *testing.T) {
 	j := &job{marks: []*sample.Mark{{}}, marking: &engine.Marking{Reason: engine.MarkReasonShort}}
