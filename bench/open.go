@@ -30,6 +30,7 @@ import (
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/governance/signature"
+	"github.com/sluice-project/sluice/governance/watermark"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/server/httpapi"
 )
@@ -117,7 +118,7 @@ func openHandler(e engine.Engine, log *slog.Logger) (http.Handler, error) {
 	}
 	p, err := gateway.New(gateway.Config{}, gateway.Deps{
 		Identity: openDoor{}, Access: openDoor{}, Limits: limits, Guard: openGuard{}, Router: openRouter{pool.Alone(e), models[0]}, Ledger: openLedger{},
-		Audit: openDoor{}, Energy: openDoor{}, Labels: openDoor{}, Signers: openDoor{}, Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
+		Audit: openDoor{}, Energy: openDoor{}, Labels: openDoor{}, Signers: openDoor{}, Marks: openDoor{}, Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
 	}, nil)
 	if err != nil {
 		return nil, err
@@ -156,6 +157,10 @@ func (openDoor) KeyID(string) string                { return "" }
 func (openDoor) Make(string, string) label.Label    { return label.Label{} }
 func (openDoor) Signer(context.Context, string) (*signature.Signer, error) {
 	return nil, errors.New("nobody signs here")
+}
+
+func (openDoor) MarkKey(context.Context, string, watermark.Params) (*watermark.Key, error) {
+	return nil, errors.New("nobody marks here")
 }
 
 type openRouter struct {
@@ -203,6 +208,7 @@ func (openAdmission) SharesPrefixCache() bool                         { return f
 func (openAdmission) UpstreamNonStreaming() bool                      { return true }
 func (openAdmission) RespondBeforeRecord() bool                       { return false }
 func (openAdmission) Signs() bool                                     { return false }
+func (openAdmission) Watermark() governance.Watermarking              { return governance.Watermarking{} }
 func (openAdmission) Urgency(asked string) string                     { return asked }
 func (openAdmission) Record() string                                  { return "" }
 func (openAdmission) Redact(answer string) string                     { return answer }

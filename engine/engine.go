@@ -96,6 +96,7 @@ type Model struct {
 	HasFormats  bool // honours Request.Format
 	HasTools    bool // honours Request.Tools
 	HasHooks    bool // honours Request.Hook
+	HasMarks    bool // honours Request.Watermark
 	HasClasses  bool // honours Request.Class
 	HasSampling bool // honours TopK, MinP, MinTokens, the penalties, LogitBias and Echo
 	HasTokens   bool // tells the tokens of prompts, and honours Request.OmitBegin
@@ -172,7 +173,7 @@ type Request struct {
 	Echo      bool // the text begins with the prompt; needs Prompt
 
 	// Sampling, in this order: LogitBias and the penalties change logits; Format's grammar and MinTokens forbid tokens; then
-	// Temperature, TopK, TopP and MinP; then Hook; then one token is drawn.
+	// Temperature, TopK, TopP and MinP; then Hook; then one token is drawn, by Watermark where that marks.
 	Temperature       float64 // 0 is greedy
 	TopP              float64 // 0 means 1
 	TopK              int     // 0 means all
@@ -187,6 +188,10 @@ type Request struct {
 
 	Format *Format // nil: free text
 	Hook   Hook    // nil: none
+
+	// Watermark marks the answer; nil: none. An engine that cannot mark, or a request that is not to be marked, is answered without a mark:
+	// Event.Marking says so.
+	Watermark *Watermark
 }
 
 // Class is a queue class: how long a token may take.
@@ -206,6 +211,64 @@ type Format struct {
 	GBNF       string          // text of this grammar
 	Regex      string          // text that this expression (RE2 syntax) matches as a whole
 	Choice     []string        // one of these texts
+}
+
+// Watermark marks an answer in the choice of its tokens. It is made of functions, since engines know neither schemes nor keys. The same
+// request with the same seed and a watermark of the same key and epoch has the same answer. What a format or a tool's schema shapes, and the calls of
+// tools, are never marked.
+type Watermark struct {
+	// What is told again in Marking: the scheme, a name of the key that gives nothing of it away, and the key's epoch.
+	Scheme string
+	Key    string
+	Epoch  uint32
+
+	Greedy bool // marks at temperature 0, too: the marker changes weights, those at temperature 1, and the heaviest token is taken
+
+	// Begin returns what marks one choice, never nil. The seed is the request's, or the random one drawn for it. It is called on the goroutine of
+	// whoever asks, and may be called several times, also at once. Without it, the request ends with CodeInternal; without it and Key, as where no engine
+	// that can mark was expected, it is answered without a mark, and the reason is MarkReasonEngine.
+	Begin func(seed uint64, choice int) Marker
+}
+
+// Marker takes part in the draws of one choice, one after the other, each once: whatever is guessed ahead, computed again or asked at the
+// same time. completion are the tokens of the choice so far. weights are those of the tokens that may be drawn, their probabilities but
+// for a common factor; weights[i] is that of tokens[i], or of token i where tokens is nil. All three are valid during the call.
+//
+// A marker that marks returns true, and the index of the token that is drawn, or any index below 0 after changing weights in place: one is drawn
+// from them then. One that does not mark here changes nothing and returns false; its index is not read, and the token is drawn as without a
+// watermark. An index behind the end or of no weight, and weights that are no numbers from 0 on, end the request with an error. A marker is called
+// by the engine's own goroutine, so it must be quick.
+type Marker func(completion, tokens []int32, weights []float32) (index int, marked bool)
+
+// Marking says what came of a Request.Watermark.
+type Marking struct {
+	Applied bool       // at least one token was marked
+	Reason  MarkReason // why none was; "" if Applied
+	Scheme  string
+	Key     string
+	Epoch   uint32
+	Tokens  int // completion tokens, of all choices, that a marker drew where there were two at least to draw from; only so many may show in the text
+}
+
+// MarkReason is why an answer has no mark.
+type MarkReason string
+
+// The reasons.
+const (
+	MarkReasonEngine      MarkReason = "engine"      // it cannot mark
+	MarkReasonTemperature MarkReason = "temperature" // it is 0: there is nothing to choose
+	MarkReasonStructured  MarkReason = "structured"  // a format or a call shapes the answer
+	MarkReasonCertain     MarkReason = "certain"     // wherever a token could have been marked, one alone was left to draw
+	MarkReasonShort       MarkReason = "short"       // it ended before a token could be marked
+)
+
+// Unmarked is the Marking of an answer without a mark; nil if none was asked for.
+func (r *Request) Unmarked(why MarkReason) *Marking {
+	w := r.Watermark
+	if w == nil {
+		return nil
+	}
+	return &Marking{Reason: why, Scheme: w.Scheme, Key: w.Key, Epoch: w.Epoch}
 }
 
 // Hook sees the tokens of which one is about to be drawn and may change their weights: a watermark, for instance. An error ends the
@@ -282,6 +345,8 @@ type Event struct {
 	// StoppedBy tells with Finish which of Request.Stop ended the choice: 1 and its place there; 0 where none did or the engine does not tell.
 	StoppedBy int
 	Usage     *Usage // set on the last event of the request
+	// Marking is set with Usage where Request.Watermark was.
+	Marking *Marking
 	// More says that another event is there already, or an error. Whoever sends events on may send this one together with it. It stays with the
 	// engine: an event that brings nothing, not even More, only ends the waiting.
 	More bool

@@ -19,9 +19,10 @@ type answer struct {
 	serving     route.Choice     // where it runs, if not where its route led
 	tried       []*pool.Instance // that did not take it
 	usage       *engine.Usage
-	out         *egress.Answer // nil until the engine is asked for text
-	streaming   bool           // it comes in events
-	wholeEvents []engine.Event // of one that does not
+	marking     *engine.Marking // of a complete answer; nil: no watermark was wanted
+	out         *egress.Answer  // nil until the engine is asked for text
+	streaming   bool            // it comes in events
+	wholeEvents []engine.Event  // of one that does not
 	leavingBuf  [1]engine.Event
 
 	maskedPassages         // of a search
@@ -51,6 +52,13 @@ func (a *answer) miss(notReached bool) { a.notReached = notReached }
 
 // use notes what the call has used until now.
 func (a *answer) use(u *engine.Usage) { a.usage = u }
+
+// mark notes what came of the watermark that req asks for. An engine that says nothing of it cannot mark.
+func (a *answer) mark(m *engine.Marking, req *engine.Request) {
+	if a.marking = m; m == nil && req != nil {
+		a.marking = req.Unmarked(engine.MarkReasonEngine)
+	}
+}
 
 // useMore adds what an engine has read in some time.
 func (a *answer) useMore(model engine.ReportedModel, promptTokens int) {

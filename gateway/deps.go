@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/governance/signature"
+	"github.com/sluice-project/sluice/governance/watermark"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/rag"
 )
@@ -142,6 +143,10 @@ type (
 		// Signer returns what signs for a tenant.
 		Signer(ctx context.Context, tenant string) (*signature.Signer, error)
 	}
+	markers interface {
+		// MarkKey returns the key by which the answers of a tenant are marked with these parameters.
+		MarkKey(ctx context.Context, tenant string, p watermark.Params) (*watermark.Key, error)
+	}
 	labeler interface {
 		Make(request, tenant string) label.Label
 		KeyID(tenant string) string
@@ -174,6 +179,7 @@ type Decision interface {
 	UpstreamNonStreaming() bool
 	RespondBeforeRecord() bool
 	Signs() bool // every answer is signed
+	Watermark() governance.Watermarking
 	Urgency(asked string) string
 	Record() string              // the form in which the texts are kept, "" for not at all
 	Redact(answer string) string // a masked answer, as it may be kept
@@ -203,6 +209,7 @@ type Deps struct {
 	Energy    meter
 	Labels    labeler
 	Signers   signers
+	Marks     markers
 	Issuer    string // this installation, as signed results call it
 	Keys      *keyring.Ring
 	Log       *slog.Logger
@@ -224,7 +231,7 @@ func New(cfg Config, deps Deps, reg prometheus.Registerer) (*Pipeline, error) {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	if deps.Identity == nil || deps.Access == nil || deps.Limits == nil || deps.Guard == nil || deps.Router == nil || deps.Ledger == nil ||
-		deps.Audit == nil || deps.Energy == nil || deps.Labels == nil || deps.Signers == nil || deps.Keys == nil || deps.Log == nil {
+		deps.Audit == nil || deps.Energy == nil || deps.Labels == nil || deps.Signers == nil || deps.Marks == nil || deps.Keys == nil || deps.Log == nil {
 		return nil, errors.New("gateway: a part is missing: without it requests would go on unchecked")
 	}
 	deps.Log = deps.Log.With(slog.String("component", "gateway"))

@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/governance/signature"
+	"github.com/sluice-project/sluice/governance/watermark"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/rag"
@@ -53,6 +54,11 @@ type world struct {
 	answers   bool // the policy has answers first
 	signs     bool // the policy has all answers signed
 	signErr   error
+	marks     governance.Watermarking // as the policy has it
+	markErr   error
+	canMark   bool            // the engine says so
+	closed    []*engine.Model // of instances that take no requests now
+	markKeys  int             // how many were asked for
 	wrap      func(engine.Engine) engine.Engine
 	patient   bool   // the policy allows nothing interactive
 	keep      string // the form in which the policy has texts kept
@@ -75,7 +81,7 @@ func newWorld(t testing.TB, plan func(n int, req *engine.Request) enginetest.Pla
 	}
 	w.Pipeline, err = New(Config{Timeout: time.Minute}, Deps{
 		Identity: w, Access: w, Limits: fakeLimits{w, limits}, Guard: w.guard, Router: w, Ledger: w.ledger, Retriever: w.rag, Embedding: route.Ask{Engine: "native", Model: "embed", Need: route.Embed},
-		Audit: w.log, Energy: fakeMeter{}, Labels: w, Signers: w, Issuer: "test.local/audit", Keys: keyring.FromBytes(make([]byte, 32)),
+		Audit: w.log, Energy: fakeMeter{}, Labels: w, Signers: w, Marks: w, Issuer: "test.local/audit", Keys: keyring.FromBytes(make([]byte, 32)),
 		Log: slog.New(slog.DiscardHandler),
 	}, nil)
 	if err != nil {
@@ -126,7 +132,7 @@ func (w *world) Pick(a route.Ask) (out route.Choice, _ error) {
 	case route.Score:
 		v.EngineModel, info = "scripted-rerank", all[2]
 	case route.Generate:
-		info.NonStreaming = w.whole
+		info.NonStreaming, info.HasMarks = w.whole, w.canMark
 		if w.plain {
 			info.HasFormats, info.HasTools, info.HasSampling, info.HasLogprobs = false, false, false, false
 		}
@@ -138,6 +144,8 @@ func (w *world) Pick(a route.Ask) (out route.Choice, _ error) {
 	out = route.Choice{Version: v, Info: info, Rollout: w.rollout[0], Arm: w.rollout[1]}
 	if a.Fits == nil || a.Fits(pool.Offer{Model: &info}) { // as a router does
 		out.Instance = pool.Alone(e)
+	} else {
+		out.Closed = w.closed
 	}
 	return out, nil
 }
@@ -222,6 +230,13 @@ func (a *fakeAdmission) SharesPrefixCache() bool        { return a.w.shares }
 func (a *fakeAdmission) UpstreamNonStreaming() bool     { return !a.w.streams }
 func (a *fakeAdmission) RespondBeforeRecord() bool      { return a.w != nil && a.w.answers }
 func (a *fakeAdmission) Signs() bool                    { return a.w != nil && a.w.signs }
+
+func (a *fakeAdmission) Watermark() governance.Watermarking {
+	if a.w == nil {
+		return governance.Watermarking{}
+	}
+	return a.w.marks
+}
 
 func (a *fakeAdmission) Urgency(asked string) string {
 	if a.w.patient && asked == "interactive" {
@@ -538,4 +553,14 @@ func (w *world) Signer(_ context.Context, tenant string) (*signature.Signer, err
 	seed := make([]byte, signature.SeedSize)
 	copy(seed, tenant)
 	return signature.NewSigner(signature.EdDSA, seed)
+}
+
+func (w *world) MarkKey(_ context.Context, tenant string, p watermark.Params) (*watermark.Key, error) {
+	w.markKeys++
+	if w.markErr != nil {
+		return nil, w.markErr
+	}
+	secret := make([]byte, 32)
+	copy(secret, tenant)
+	return watermark.NewKey(watermark.KeyConfig{Secret: secret, Tenant: tenant, Epoch: 1, Params: p})
 }

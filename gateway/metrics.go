@@ -17,6 +17,7 @@ type metrics struct {
 	imitations prometheus.Counter
 	held       *prometheus.HistogramVec
 	wait       *prometheus.HistogramVec
+	watermarks *prometheus.CounterVec
 
 	// What every call counts is looked up by its labels once.
 	byStage                                      map[string]prometheus.Observer
@@ -77,11 +78,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Buckets: []float64{.0001, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"kind"}),
 	}
+	m.watermarks = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_gateway_watermarks_total", Help: "Complete answers that the policy wants marked, by what came of it: applied, or the reason why not.",
+	}, []string{"result"})
 	m.promptTokens, m.cachedTokens, m.completionTokens = m.tokens.WithLabelValues("prompt"), m.tokens.WithLabelValues("cached"), m.tokens.WithLabelValues("completion")
 	m.byStage = map[string]prometheus.Observer{}
 	for _, s := range []step{authenticate, authorize, takeSlot, admit, pickRoute, maskTexts, reserve, record} {
 		m.byStage[s.name] = m.stages.WithLabelValues(s.name)
 	}
-	reg.MustRegister(m.requests, m.refusals, m.stages, m.overhead, m.firstToken, m.duration, m.tokens, m.running, m.unrecorded, m.imitations, m.held, m.wait)
+	reg.MustRegister(m.requests, m.refusals, m.stages, m.overhead, m.firstToken, m.duration, m.tokens, m.running, m.unrecorded, m.imitations, m.held, m.wait, m.watermarks)
 	return m
 }

@@ -153,7 +153,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		r.observe(end, u)
 		r.outcome.mu.Lock()
-		r.outcome.summary = Summary{Usage: u, Findings: found, LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay, Signature: signed}
+		r.outcome.summary = Summary{Usage: u, Findings: found, LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay, Signature: signed, Watermark: r.answer.marking}
 		r.outcome.mu.Unlock()
 	})
 }
@@ -295,10 +295,13 @@ func (r *run) observe(end ending, u audit.Usage) {
 	m.promptTokens.Add(float64(u.PromptTokens - u.CachedTokens))
 	m.cachedTokens.Add(float64(u.CachedTokens))
 	m.completionTokens.Add(float64(u.CompletionTokens))
+	if mark := r.answer.marking; mark != nil {
+		m.watermarks.WithLabelValues(cmp.Or(string(mark.Reason), "applied")).Inc()
+	}
 }
 
 // event is everything known about the run at this moment, with what the policy found, as an audit record. Its session, and whom it is for, are digests: what callers
-// name their conversations and people by may be somebody's number. Safety and Watermark stay empty until something here makes them.
+// name their conversations and people by may be somebody's number. Safety stays empty until something here makes it.
 func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 	v := r.serving().Version
 	e := audit.Event{
@@ -358,6 +361,7 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 		e.Latency.Queue = r.answer.usage.Queue.Microseconds()
 		e.Steps.Prefill, e.Steps.Decode = r.answer.usage.Prefill.Microseconds(), r.answer.usage.Decode.Microseconds()
 	}
+	r.recordMark(&e)
 	e.Latency.FirstToken = r.answer.firstToken.Microseconds()
 	// Time less Total is the admission time to the microsecond: the usage row of this record is filed under it, in the budget
 	// period that the reservation was taken from.
@@ -368,6 +372,18 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 		e.Detail["logprobs"] = "withheld"
 	}
 	return e
+}
+
+// recordMark says by which key the answer is marked. Of one that broke off nobody said so: the key that its engine was given is noted, since what has left
+// of it may be marked.
+func (r *run) recordMark(e *audit.Event) {
+	req := r.prompt.request()
+	switch m := r.answer.marking; {
+	case m != nil && m.Applied:
+		e.Watermark = m.Key
+	case m == nil && req != nil && req.Watermark != nil && req.Watermark.Key != "" && r.serving().Info.HasMarks && !r.answer.askedAt.IsZero():
+		e.Detail["watermark_key"] = req.Watermark.Key
+	}
 }
 
 // findings are what the policy found so far.

@@ -180,6 +180,7 @@ func (r *run) answerStream(ctx context.Context, yield func(engine.Event, error) 
 			last := ev.Usage != nil
 			if last {
 				r.answer.use(ev.Usage)
+				r.answer.mark(ev.Marking, r.prompt.request())
 				r.finish(ctx, ending{outcome: outcomeOK})
 			}
 			if ev.Empty() {

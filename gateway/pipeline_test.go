@@ -299,6 +299,7 @@ func (o onePiece) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engi
 	return func(yield func(engine.Event, error) bool) {
 		events := make([]engine.Event, p.Request.Choices)
 		var used *engine.Usage
+		var marking *engine.Marking
 		for ev, err := range o.Engine.Generate(ctx, p) {
 			if err != nil {
 				yield(engine.Event{}, err)
@@ -309,7 +310,7 @@ func (o onePiece) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engi
 			if ev.Finish != engine.FinishNone {
 				e.Finish = ev.Finish
 			}
-			used = ev.Usage
+			used, marking = ev.Usage, ev.Marking
 		}
 		events[0].Used = used
 		for _, e := range events {
@@ -317,7 +318,7 @@ func (o onePiece) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engi
 				return
 			}
 		}
-		yield(engine.Event{Usage: used}, nil)
+		yield(engine.Event{Usage: used, Marking: marking}, nil)
 	}
 }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
@@ -45,6 +46,7 @@ type demand struct {
 	run   *run
 	needs capability.Needs
 	unmet capability.Reason // of one that is busy, else of the last
+	marks bool              // one could not write the watermark that the policy demands
 }
 
 // fits reports whether an instance can do all that is asked and is for the caller: by what it lists of the model, and by what is known of it. It is
@@ -58,6 +60,11 @@ func (d *demand) fits(o pool.Offer) bool {
 	if !o.Model.Audience.Has(r.caller.Tenant) || !r.call.Action.Can(*o.Model) || c.checkDimensions(r.need, o.Model) != nil {
 		return false
 	}
+	r.markable = r.markable || o.Model.HasMarks
+	if r.watermarking().Required && !o.Model.HasMarks {
+		d.marks = true
+		return false
+	}
 	ok, why := o.Meets(&d.needs)
 	if !ok && !d.unmet.Busy {
 		d.unmet = why
@@ -69,6 +76,10 @@ func (d *demand) fits(o pool.Offer) bool {
 func (d *demand) refusal() error {
 	model := string(d.run.call.Model)
 	switch why := d.unmet; {
+	case d.marks && why.Why == "" && d.markerWarms():
+		return fault.Wrap(errors.New("no instance that can mark takes requests"), fault.CodeEngineUnavailable, model).WithRetryAfter(time.Second)
+	case d.marks && why.Why == "":
+		return fault.New(fault.CodeUnsupported, "model", fault.Say("gateway.no_watermark")).WithParam("model")
 	case why.Why == "":
 		return fault.Wrap(errors.New("no instance can do all that is asked"), fault.CodeEngineUnavailable, model)
 	case why.Busy:
@@ -76,6 +87,11 @@ func (d *demand) refusal() error {
 	default:
 		return d.run.received.unsupported(why)
 	}
+}
+
+// markerWarms reports whether an instance that can mark has the model and takes no requests now.
+func (d *demand) markerWarms() bool {
+	return slices.ContainsFunc(d.run.choice.Closed, func(m *engine.Model) bool { return m.HasMarks })
 }
 
 // request is what the engine is asked; the version's defaults fill what the caller left unset.
@@ -216,6 +232,10 @@ func (r *run) prepareText(ctx context.Context) (prompt, error) {
 	req := r.request()
 	if req.MaxTokens = r.completion(r.choice.Version.Defaults); r.choice.Info.ContextTokens == 0 {
 		req.MaxTokens = min(req.MaxTokens, r.p.cfg.MaxTokens)
+	}
+	var err error
+	if req.Watermark, err = r.watermark(ctx, req.Temperature); err != nil {
+		return prompt{}, err
 	}
 	if len(r.masked.passages) > 0 {
 		tag, with := r.passageTag(), *req

@@ -82,8 +82,9 @@ type Summary struct {
 	Findings         []Finding
 	LogprobsWithheld bool // asked for, but they would have shown what the answer hides
 	Outcome          string
-	Replay           string // see engine.Usage; "" when the engine cannot promise the same answer again
-	Signature        string // of the answer, see package signature; "" if nobody wants it signed
+	Replay           string          // see engine.Usage; "" when the engine cannot promise the same answer again
+	Signature        string          // of the answer, see package signature; "" if nobody wants it signed
+	Watermark        *engine.Marking // what came of it; nil if the policy wants none, or the answer broke off
 }
 
 // Reply is an admitted answer. Its events must be consumed or the reply closed; both settle it.

@@ -33,6 +33,7 @@ type run struct {
 	slot      slot                // limit
 	admission admission           // admit
 	choice    route.Choice        // route
+	markable  bool                // route: an instance that can mark may serve the call
 	sources   sources             // retrieve
 	document  *rag.ParsedDocument // retrieve, of a document that is taken in
 	decoded   decoded             // retrieve, of tokens that are spelt

@@ -152,7 +152,7 @@ func TestEveryTextIsMasked(t *testing.T) {
 			q.Hook = nil
 			j, err := json.Marshal(struct {
 				engine.Request
-				Hook any
+				Hook, Watermark any
 			}{Request: q})
 			if err != nil || strings.Contains(string(j), "SECRET") || !strings.Contains(string(j), "⟦1⟧") {
 				t.Errorf("%s: the engine was given %s, %v", name, j, err)

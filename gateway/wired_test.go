@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/governance/signingkeys"
+	"github.com/sluice-project/sluice/governance/tenantmark"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/seal"
@@ -97,10 +98,12 @@ func wire(t testing.TB, plan func(int, *engine.Request) enginetest.Plan) *wired 
 
 	signers := must(signingkeys.New(signingkeys.Config{DB: w.db, Keys: keys, Suite: seal.Intl, Algorithm: signature.EdDSA, Log: log}))(t)
 	ok(t, signers.Load(ctx))
+	marks := must(tenantmark.New(tenantmark.Config{DB: w.db, Keys: keys, Suite: seal.Intl, Log: log}))(t)
+	ok(t, marks.Load(ctx))
 	w.Pipeline = must(gateway.New(gateway.Config{}, gateway.Deps{
 		Identity: ids, Access: must(access.New())(t), Limits: must(limit.NewMemory(limit.Config{}, log))(t), Guard: gateway.FromGuard(w.guard),
 		Router: router, Ledger: gateway.FromLedger(w.ledger), Retriever: w.rag, Embedding: route.Ask{Engine: "native", Model: "scripted-embed", Need: route.Embed}, Audit: w.log,
-		Energy: must(energy.New(energy.Config{IdleMilliwatts: 10_000, BusyMilliwatts: 60_000}))(t), Labels: must(label.New(label.Config{}, keys))(t), Signers: signers,
+		Energy: must(energy.New(energy.Config{IdleMilliwatts: 10_000, BusyMilliwatts: 60_000}))(t), Labels: must(label.New(label.Config{}, keys))(t), Signers: signers, Marks: marks,
 		Keys: keys, Log: log,
 	}, nil))(t)
 	return w

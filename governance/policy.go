@@ -88,6 +88,8 @@ type policy struct {
 	Record     string `json:"record,omitempty"`
 	Signature  string `json:"signature,omitempty"`
 
+	Watermark *watermarking `json:"watermark,omitempty"`
+
 	Default  actions            `json:"default"`
 	Entities map[string]actions `json:"entities"` // also of custom classes
 
@@ -236,6 +238,7 @@ func parsePolicy(source []byte) (*policy, error) {
 		{"urgency", false, choice(&p.Urgency, urgencies()...)},
 		{"record", false, choice(&p.Record, recordNothing, RecordMasked, RecordClear)},
 		{"signature", false, choice(&p.Signature, signOnRequest, signAlways)},
+		{"watermark", false, p.readWatermark},
 		{"entities", true, p.readEntities},
 		{"custom", false, skipField},
 		{"allow", false, words(&p.Allow)},

@@ -40,6 +40,7 @@ import (
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/governance/signingkeys"
+	"github.com/sluice-project/sluice/governance/tenantmark"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/notify"
@@ -93,6 +94,8 @@ type parts struct {
 	energy     energy.Model
 	labels     *label.Labeler
 	signing    *signingkeys.Store
+	marks      *tenantmark.Store
+	watermarks *tenantmark.Service
 	pipeline   *gateway.Pipeline
 	flows      *workflows.Service // nil when switched off
 	temporal   *devserver.Server  // nil unless embedded
@@ -194,7 +197,10 @@ func (p *parts) buildGovernance(ctx context.Context) error {
 	if err := p.guard.Load(ctx); err != nil {
 		return err
 	}
-	return p.buildSigning(ctx)
+	if err := p.buildSigning(ctx); err != nil {
+		return err
+	}
+	return p.buildMarks(ctx)
 }
 
 func (p *parts) buildBilling(ctx context.Context) error {
@@ -270,6 +276,7 @@ func (p *parts) outside() bool {
 // forget has all engines of ours drop what they keep of a tenant's prompts and answers.
 func (p *parts) forget(tenant string) {
 	p.signing.Forget()
+	p.marks.Forget()
 	if p.native != nil {
 		p.native.Forget(tenant)
 	}
@@ -403,7 +410,7 @@ func (p *parts) buildGateway(ctx context.Context) error {
 	}
 	deps := gateway.Deps{
 		Identity: p.identity, Access: p.access, Limits: p.limits, Guard: gateway.FromGuard(p.guard), Router: p.router,
-		Ledger: gateway.FromLedger(p.ledger), Audit: p.audit, Energy: p.energy, Labels: p.labels, Signers: p.signing, Issuer: p.audit.Origin(), Keys: p.keys, Log: p.log,
+		Ledger: gateway.FromLedger(p.ledger), Audit: p.audit, Energy: p.energy, Labels: p.labels, Signers: p.signing, Marks: p.marks, Issuer: p.audit.Origin(), Keys: p.keys, Log: p.log,
 	}
 	if p.rag != nil {
 		deps.Retriever, deps.Embedding = p.rag, route.Ask{Engine: nativeEngine, Model: p.cfg.RAG.EmbeddingModel, Need: route.Embed}
@@ -422,6 +429,7 @@ func (p *parts) loops() []loop {
 		{"policy", p.guard.Run},
 		{"pseudonyms", p.guard.Sweep},
 		{"signing keys", p.signing.Run},
+		{"watermark keys", p.marks.Run},
 		{"billing", p.ledger.Run},
 		{"audit", p.audit.Run},
 		{"retention", p.audit.Retain},

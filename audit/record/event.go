@@ -47,7 +47,7 @@ type Event struct {
 	Usage        Usage  `json:"usage"`
 	Label        string `json:"label"`
 	LabelKey     string `json:"label_key"`     // id of the key of its code
-	Watermark    string `json:"watermark"`     // reserved for the id of a key: nothing watermarks yet
+	Watermark    string `json:"watermark"`     // id of the key by which the answer is marked; "" where it is not, or broke off: then Detail has watermark_key
 	PromptDigest string `json:"prompt_digest"` // keyed
 	AnswerDigest string `json:"answer_digest"`
 

@@ -76,6 +76,7 @@ func Run(t *testing.T, open func(t *testing.T) (engine.Engine, Options)) {
 		{"turns of tools", (*suite).toolTurns},
 		{"forged tokens", (*suite).forged},
 		{"hooks", (*suite).hooks},
+		{"watermarks", (*suite).watermarks},
 		{"what is not promised", (*suite).unsupportedFields},
 		{"classes", (*suite).classes},
 		{"deadlines", (*suite).deadlines},
@@ -176,6 +177,7 @@ type result struct {
 	logprobs map[int][]engine.TokenLogprob
 	calls    map[int][]engine.ToolCall
 	usage    *engine.Usage
+	marking  *engine.Marking
 	events   int
 	err      error
 }
@@ -229,7 +231,10 @@ func (s *suite) read(req *engine.Request, events iter.Seq2[engine.Event, error])
 		if ev.Finish != engine.FinishNone {
 			r.finish[ev.Choice], r.stopped[ev.Choice] = ev.Finish, ev.StoppedBy
 		}
-		r.usage = ev.Usage
+		r.usage, r.marking = ev.Usage, ev.Marking
+		if has := req.Watermark != nil && ev.Usage != nil; has != (ev.Marking != nil) {
+			s.Errorf("the marking is %+v, the usage %v", ev.Marking, ev.Usage)
+		}
 	}
 	return r
 }

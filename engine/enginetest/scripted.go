@@ -399,7 +399,7 @@ func (g *generation) event(ctx context.Context, i, step int, c *choice, last boo
 		ev.Finish, ev.StoppedBy = c.finish, c.stoppedBy
 	}
 	if last {
-		ev.Usage = usage
+		ev.Usage, ev.Marking = usage, g.req.Unmarked(engine.MarkReasonEngine)
 	}
 	if ev.Text == "" && len(ev.Calls) == 0 && ev.Finish == engine.FinishNone && ev.Usage == nil {
 		return true

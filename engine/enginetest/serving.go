@@ -62,6 +62,69 @@ func (s *suite) hooks() {
 	s.ok(s.request())
 }
 
+// watermarks decide tokens where there is something to choose, and answers say what came of them. An engine that cannot mark says that.
+func (s *suite) watermarks() {
+	s.needGenerate()
+	drawn := map[int]int{} // tokens by choice
+	var mu sync.Mutex
+	w := &engine.Watermark{Scheme: "heaviest", Key: "k-1", Epoch: 7, Begin: func(seed uint64, choice int) engine.Marker {
+		if seed != 6 {
+			s.Errorf("seed %d", seed)
+		}
+		return func(completion, _ []int32, weights []float32) (int, bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(completion) != drawn[choice] {
+				s.Errorf("choice %d: the marker sees %d tokens after %d", choice, len(completion), drawn[choice])
+			}
+			drawn[choice]++
+			return slices.Index(weights, slices.Max(weights)), true
+		}
+	}}
+	asked := func(change func(*engine.Request)) engine.Marking {
+		req := s.longText()
+		req.Temperature, req.Seed, req.MaxTokens, req.Watermark = 1, numbered(6), 8, w
+		change(req)
+		clear(drawn)
+		r := s.ok(req)
+		if r.marking == nil {
+			s.Fatal("nothing says what came of the watermark")
+		}
+		m := *r.marking
+		if m.Scheme != "heaviest" || m.Key != "k-1" || m.Epoch != 7 || m.Applied != (m.Reason == "") || m.Applied != (m.Tokens > 0) {
+			s.Errorf("%+v", m)
+		}
+		return m
+	}
+	if !s.generate.HasMarks {
+		if m := asked(func(*engine.Request) {}); m.Reason != engine.MarkReasonEngine || len(drawn) > 0 {
+			s.Errorf("the model does not promise watermarks: %+v", m)
+		}
+		return
+	}
+	greedy := s.longText()
+	greedy.MaxTokens, greedy.Choices = 8, 2
+	want := s.ok(greedy)
+	req := s.longText()
+	req.Temperature, req.Seed, req.MaxTokens, req.Choices, req.Watermark = 1, numbered(6), 8, 2, w
+	got := s.ok(req)
+	if got.marking == nil {
+		s.Fatal("nothing says what came of the watermark")
+	}
+	if got.text[0] != want.text[0] || got.text[1] != want.text[1] || !got.marking.Applied || got.marking.Tokens != got.usage.CompletionTokens {
+		s.Errorf("the likeliest tokens, marked: %v, %+v, want %v", got.text, got.marking, want.text)
+	}
+	if m := asked(func(r *engine.Request) { r.Temperature = 0 }); m.Reason != engine.MarkReasonTemperature || len(drawn) > 0 {
+		s.Errorf("at temperature 0: %+v", m)
+	}
+	if s.generate.HasFormats {
+		shape := func(r *engine.Request) { r.Format = &engine.Format{Choice: []string{"yes", "no"}} }
+		if m := asked(shape); m.Reason != engine.MarkReasonStructured || len(drawn) > 0 {
+			s.Errorf("with a format: %+v", m)
+		}
+	}
+}
+
 // classes: who is more urgent may be answered sooner, and is answered the same.
 func (s *suite) classes() {
 	s.needGenerate()

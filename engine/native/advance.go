@@ -62,6 +62,7 @@ func (l *loop) next(m *generator, s *sequence, logits []float32) {
 	if s.matcher != nil {
 		at.Grammar = s.matcher
 	}
+	at.Mark = s.marks()
 	begin := time.Now()
 	id, err := m.sampler.Pick(logits, j.rules, &at)
 	if s.matcher != nil {
@@ -190,7 +191,7 @@ func (l *loop) deliver(s *sequence, p textPart, why engine.Finish) {
 	}
 	if j.open == 0 {
 		now := time.Now()
-		ev.Usage = j.usage(now)
+		ev.Usage, ev.Marking = j.usage(now), j.marked()
 		l.metrics.ended(j, ev.Usage, ev.Finish, now)
 	}
 	j.emit(ev)

@@ -14,7 +14,7 @@
 //     memory allow it; a more urgent one may send a less urgent one back to the queue (loop.go);
 //  2. makes one step of each model: the controller says how many sequences, prompt tokens and guessed tokens go in so that tokens come
 //     within the target of the most urgent class that waits; the rows go through the weights together (step.go);
-//  3. picks tokens (advance.go): sampling, masked by the grammar; tokens that the grammar leaves no choice about are taken at once; guesses
+//  3. picks tokens (advance.go): sampling, masked by the grammar and drawn by the watermark (mark.go); tokens that the grammar leaves no choice about are taken at once; guesses
 //     count as far as they are what would have been picked; text is cut at stop strings (text.go), calls are taken out of it (calls.go),
 //     and events go to the callers;
 //  4. lets embedding models and cross-encoders compute for a share of the time between two tokens (encode.go, encoder*.go).

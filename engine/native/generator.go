@@ -101,7 +101,7 @@ func (o *opener) generator(c *compiled, pool *exec.Pool) (*generator, error) {
 		}
 		g.info.Template = g.template.Digest()
 	}
-	g.info.CanGenerate, g.info.HasLogprobs, g.info.HasFormats, g.info.HasHooks, g.info.HasSampling, g.info.HasClasses = true, true, true, true, true, true
+	g.info.CanGenerate, g.info.HasLogprobs, g.info.HasFormats, g.info.HasHooks, g.info.HasMarks, g.info.HasSampling, g.info.HasClasses = true, true, true, true, true, true, true
 	g.info.HasTokens, g.info.HasDetokenize = true, true
 	g.info.HasTools, g.info.PromptOnly = g.dialect != toolcall.None, g.template == nil
 	return g, nil

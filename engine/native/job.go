@@ -41,6 +41,9 @@ type job struct {
 	calls     *toolcall.Options // nil: answers hold no calls
 	triggered *grammar.Grammar  // of calls, once one has begun
 	drafts    bool
+	marks     []*sample.Mark  // of the choices; nil: none are marked
+	marking   *engine.Marking // nil: no watermark was asked for
+	shaped    bool            // a token was left out of the watermark for a call
 	adapter   *adapter
 	bytes     int // what it counts in the queue
 
@@ -85,6 +88,7 @@ type sequence struct {
 	drafts  []int32 // guessed for the coming step
 	out     output
 	calls   *toolcall.Parser
+	mark    *sample.Mark
 
 	last       time.Time        // when its latest token came
 	lastStep   uint64           // in which it had a row
@@ -105,6 +109,9 @@ func newSequence(j *job, choice int) *sequence {
 		o := *j.calls
 		o.Choice = choice
 		s.calls = j.model.dialect.Parser(o)
+	}
+	if j.marks != nil {
+		s.mark = j.marks[choice]
 	}
 	if j.drafts {
 		s.drafter = draft.NewDrafter(j.model.texts, j.draftKey)
@@ -156,7 +163,7 @@ func (j *job) usage(now time.Time) *engine.Usage {
 		PromptTokens:     len(j.prompt),
 		CachedTokens:     j.cached,
 		CompletionTokens: j.generated,
-		Replay:           replayToken(j.model.info, j.adapter, j.rules.Seed()),
+		Replay:           replayToken(j.model.info, j.adapter, j.watermark(), j.rules.Seed()),
 		Queue:            j.admitted.Sub(j.submitted),
 		Prefill:          j.first.Sub(j.admitted),
 		Decode:           now.Sub(j.first),
@@ -170,7 +177,7 @@ func (j *job) emit(ev engine.Event) {
 		last := &j.events[n-1]
 		last.Text += ev.Text
 		last.Logprobs = append(last.Logprobs, ev.Logprobs...)
-		last.Finish, last.Usage = ev.Finish, ev.Usage
+		last.Finish, last.Usage, last.Marking = ev.Finish, ev.Usage, ev.Marking
 	} else {
 		j.events = append(j.events, ev)
 	}

@@ -29,6 +29,7 @@ type collected struct {
 	finishes []engine.Finish
 	logprobs [][]engine.TokenLogprob
 	usage    *engine.Usage
+	marking  *engine.Marking
 	err      error
 }
 
@@ -45,7 +46,7 @@ func collect(ctx context.Context, e engine.Engine, req *engine.Request) collecte
 		if ev.Finish != "" {
 			c.finishes[ev.Choice] = ev.Finish
 		}
-		c.usage = ev.Usage
+		c.usage, c.marking = ev.Usage, ev.Marking
 	}
 	return c
 }

@@ -74,6 +74,9 @@ func (e *Engine) job(ctx context.Context, p *engine.Prompt) (*job, error) {
 	if err := g.constrain(ctx, j, req); err != nil {
 		return nil, err
 	}
+	if err := j.prepareMarks(req); err != nil {
+		return nil, err
+	}
 	return j, nil
 }
 

@@ -16,6 +16,24 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
+// tinyMark is a watermark that tells choices and contexts apart, and marks no context twice.
+var tinyMark = &engine.Watermark{Scheme: "test", Key: "k", Begin: func(seed uint64, choice int) engine.Marker {
+	seen := map[[2]int32]bool{}
+	return func(completion, tokens []int32, weights []float32) (int, bool) {
+		n := len(completion)
+		if n < 2 || seen[[2]int32(completion[n-2:])] {
+			return -1, false
+		}
+		seen[[2]int32(completion[n-2:])] = true
+		r := rand.New(rand.NewPCG(seed+uint64(choice), uint64(completion[n-2])<<32|uint64(completion[n-1])))
+		for i := r.IntN(len(weights)); ; i = (i + 1) % len(weights) {
+			if weights[i] > 0.01 {
+				return i, true
+			}
+		}
+	}
+}}
+
 // variety makes different requests: prompts that begin alike, tenants, classes, choices, penalties, log-probabilities.
 func variety(n int) []*engine.Request {
 	r := rand.New(rand.NewPCG(5, 8))
@@ -37,6 +55,8 @@ func variety(n int) []*engine.Request {
 			req.TopK, req.MinP, req.MinTokens = 7, 0.01, min(3, req.MaxTokens)
 		case 3:
 			req.Echo = true
+		case 4:
+			req.Watermark, req.Choices = tinyMark, 2
 		}
 		out[i] = req
 	}

@@ -303,6 +303,8 @@ type Nobody struct {
 	Known  *engine.Model
 	Unfit  bool // there are instances for it, and none fits
 	Silent bool // no instance answers
+	// Closed is what the instances that take no requests now say of the model.
+	Closed []*engine.Model
 }
 
 // Choose returns the instance of a pool that a request goes to, with what it says of the model, which nobody changes: of those that are open, have the model and fit,
@@ -319,6 +321,7 @@ func (s *Set) Choose(name string, w Wanted) (*Instance, *engine.Model, Nobody) {
 		switch open := i.open(); {
 		case !open:
 			c.know(m, false)
+			c.none.Closed = append(c.none.Closed, m)
 		case !w.Fits(i.Offer(m)):
 			c.know(m, true)
 		case i.works(now):

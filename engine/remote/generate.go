@@ -301,7 +301,7 @@ func (s *stream) end(yield func(engine.Event, error) bool) {
 	}
 	// Queueing at the upstream cannot be told from its prefill.
 	u.Prefill, u.Decode = s.first.Sub(s.began), now.Sub(s.first)
-	yield(engine.Event{Usage: &u}, nil)
+	yield(engine.Event{Usage: &u, Marking: s.req.Unmarked(engine.MarkReasonEngine)}, nil)
 }
 
 // count is what the upstream reported, or an estimate: a token per piece or per four bytes of text, whichever is more, within the

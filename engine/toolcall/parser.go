@@ -93,6 +93,9 @@ func (p *Parser) Calls() int {
 // Open says that the answer ended inside a call that was passed on in part. Only a Guaranteed parser of an answer that was cut says so.
 func (p *Parser) Open() bool { return p.open }
 
+// Calling reports whether the parser stands in a call or between its parts. Text that may yet begin a call, and is held back for that, is text until it has.
+func (p *Parser) Calling() bool { return p.phase != inText }
+
 // Write takes a piece of the answer and returns what is certain with it.
 func (p *Parser) Write(piece string) (text string, deltas []Delta) {
 	if p.dialect == None {

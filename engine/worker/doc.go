@@ -26,7 +26,8 @@
 // A prompt that was prepared stays with the worker until it is run, or forgotten, or for a minute; [Client] sends its id and not its texts again.
 // One that the worker does not hold any more (410) is sent whole. The memory for them is bounded, and the oldest go first.
 //
-// Hooks do not cross: a request with one is refused, and no model of a worker says that it honours them.
+// Hooks do not cross: a request with one is refused, and no model of a worker says that it honours them. Watermarks do not cross either: the
+// answer has none, and its marking says so.
 //
 // # States
 //

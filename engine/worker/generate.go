@@ -27,12 +27,12 @@ func (c *Client) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engin
 			return
 		}
 		defer x.end()
-		x.stream(yield)
+		x.stream(p.Request.Unmarked(engine.MarkReasonEngine), yield)
 	}
 }
 
-// stream yields the events of an answer.
-func (x *call) stream(yield func(engine.Event, error) bool) {
+// stream yields the events of an answer, the last one with what there is to say of its watermark.
+func (x *call) stream(marking *engine.Marking, yield func(engine.Event, error) bool) {
 	f := frames{r: x.reader()}
 	for {
 		ev, err := x.event(&f)
@@ -41,7 +41,7 @@ func (x *call) stream(yield func(engine.Event, error) bool) {
 			return
 		}
 		if ev.Usage != nil {
-			ev.More = false
+			ev.More, ev.Marking = false, marking
 			x.whole()
 			yield(ev, nil)
 			return

@@ -158,6 +158,7 @@ type modelReply struct {
 	HasFormats    bool            `json:"has_formats,omitzero"`
 	HasTools      bool            `json:"has_tools,omitzero"`
 	HasHooks      bool            `json:"has_hooks,omitzero"`
+	HasMarks      bool            `json:"-"` // watermarks do not cross
 	HasClasses    bool            `json:"has_classes,omitzero"`
 	HasSampling   bool            `json:"has_sampling,omitzero"`
 	HasTokens     bool            `json:"has_tokens,omitzero"`

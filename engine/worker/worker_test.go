@@ -170,6 +170,27 @@ func TestHooksStay(t *testing.T) {
 	}
 }
 
+// TestWatermarksStay: no model of a worker promises watermarks, and an answer to a request with one says that it has none.
+func TestWatermarksStay(t *testing.T) {
+	s := enginetest.NewScripted(nil, engine.Model{ID: "scripted", CanGenerate: true, HasMarks: true, ContextTokens: 100})
+	c := serve(t, Backend{Engine: s}).connect(t)
+	if models, err := c.Models(t.Context()); err != nil || len(models) != 1 || models[0].HasMarks {
+		t.Errorf("%+v, %v", models, err)
+	}
+	req := question("x")
+	req.Watermark = &engine.Watermark{Scheme: "s", Key: "k"}
+	var marking *engine.Marking
+	for ev, err := range c.Generate(t.Context(), &engine.Prompt{Request: req}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		marking = ev.Marking
+	}
+	if want := (engine.Marking{Reason: engine.MarkReasonEngine, Scheme: "s", Key: "k"}); marking == nil || *marking != want {
+		t.Errorf("%+v", marking)
+	}
+}
+
 // TestKilledWorker: a process that dies in the middle of an answer ends the answer as unavailable, its models are gone, and a new process is noticed.
 func TestKilledWorker(t *testing.T) {
 	at := Endpoint{Address: unixPrefix + filepath.Join(t.TempDir(), "engine", "e.sock")}

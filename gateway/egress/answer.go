@@ -134,7 +134,7 @@ func (a *Answer) Pass(ctx context.Context, ev engine.Event) (out engine.Event, l
 	}
 	if a.awaitsUsage { // only usage can follow the last end
 		d, a.held, a.awaitsUsage = a.held, outgoing{}, false
-		d.Usage = ev.Usage
+		d.Usage, d.Marking = ev.Usage, ev.Marking
 	}
 	if a.open <= 0 && d.Usage == nil {
 		a.held, a.awaitsUsage = d, true
@@ -150,6 +150,7 @@ func (a *Answer) Pass(ctx context.Context, ev engine.Event) (out engine.Event, l
 func (a *Answer) Whole(ctx context.Context, events []engine.Event) (out []engine.Event, err error) {
 	defer recoverPanic(&err)
 	var usage *engine.Usage
+	var marking *engine.Marking
 	var leaving []outgoing
 	choices := make([]eventMerger, len(a.choices))
 	for i := 0; i < len(events) && usage == nil; i++ {
@@ -157,7 +158,7 @@ func (a *Answer) Whole(ctx context.Context, events []engine.Event) (out []engine
 		if err := a.accept(ev); err != nil {
 			return nil, err
 		}
-		if usage = ev.Usage; !a.cfg.Logprobs {
+		if usage, marking = ev.Usage, ev.Marking; !a.cfg.Logprobs {
 			choices[ev.Choice].add(ev)
 			continue
 		}
@@ -183,8 +184,8 @@ func (a *Answer) Whole(ctx context.Context, events []engine.Event) (out []engine
 	}
 	all := make([]engine.Event, len(leaving))
 	for i := range leaving {
-		if leaving[i].Usage = nil; i == len(leaving)-1 {
-			leaving[i].Usage = usage
+		if leaving[i].Usage, leaving[i].Marking = nil, nil; i == len(leaving)-1 {
+			leaving[i].Usage, leaving[i].Marking = usage, marking
 		}
 		a.record(&leaving[i])
 		all[i] = leaving[i].Event
@@ -236,7 +237,7 @@ func (a *Answer) accept(ev *engine.Event) error {
 
 // release puts into d what may leave of an event.
 func (a *Answer) release(ev *engine.Event, d *outgoing) error {
-	d.Event = engine.Event{Choice: ev.Choice, Finish: ev.Finish, StoppedBy: ev.StoppedBy, Usage: ev.Usage}
+	d.Event = engine.Event{Choice: ev.Choice, Finish: ev.Finish, StoppedBy: ev.StoppedBy, Usage: ev.Usage, Marking: ev.Marking}
 	if err := a.releaseCalls(ev, d); err != nil {
 		return err
 	}

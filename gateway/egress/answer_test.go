@@ -61,7 +61,7 @@ func fresh(change func(*Config)) *Answer {
 // TestEveryTextOfAnEventIsReleased: an event leaves with nothing but what is put there, so a new field has to be looked at.
 func TestEveryTextOfAnEventIsReleased(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
-		reflect.TypeFor[engine.Event]():        "Choice Text Reasoning Refusal Calls Logprobs Finish StoppedBy Usage More Used",
+		reflect.TypeFor[engine.Event]():        "Choice Text Reasoning Refusal Calls Logprobs Finish StoppedBy Usage Marking More Used",
 		reflect.TypeFor[engine.ToolDelta]():    "Index ID Name Arguments",
 		reflect.TypeFor[engine.TokenLogprob](): "Token Bytes Logprob Top",
 	} {
@@ -313,4 +313,32 @@ func playEvents(t *testing.T, script []byte, size int) (shown string, failed boo
 		}
 	}
 	return strings.Join(slices.Concat(texts[:], reasonings[:], refusals[:], arguments[:]), "\x00"), false
+}
+
+// TestMarkingLeaves: what the engine says of a watermark leaves with the usage, whichever way the answer goes.
+func TestMarkingLeaves(t *testing.T) {
+	mark, usage := &engine.Marking{Applied: true, Tokens: 3}, &engine.Usage{}
+	for name, events := range map[string][]engine.Event{
+		"with the end":   {{Text: "a"}, {Finish: engine.FinishStop, Usage: usage, Marking: mark}},
+		"behind the end": {{Text: "a"}, {Finish: engine.FinishStop}, {Usage: usage, Marking: mark}},
+	} {
+		a := fresh(func(*Config) {})
+		var last engine.Event
+		for _, ev := range events {
+			out, _, err := a.Pass(t.Context(), ev)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = out
+		}
+		if last.Usage != usage || last.Marking != mark {
+			t.Errorf("%s, a stream: %+v", name, last)
+		}
+		for _, logprobs := range []bool{false, true} {
+			all, err := fresh(func(c *Config) { c.Logprobs = logprobs }).Whole(t.Context(), events)
+			if err != nil || all[len(all)-1].Marking != mark {
+				t.Errorf("%s, in one piece, log-probabilities %v: %+v, %v", name, logprobs, all, err)
+			}
+		}
+	}
 }

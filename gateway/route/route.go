@@ -129,9 +129,10 @@ func (a Ask) fits(o pool.Offer) bool { return a.Need.Met(*o.Model) && (a.Fits ==
 type Choice struct {
 	Version  Version
 	Instance *pool.Instance
-	Info     engine.Model // what the instance says about the model
-	Rollout  string       // "" outside a rollout
-	Arm      string       // ArmStable or ArmCandidate during a rollout, else ""
+	Info     engine.Model    // what the instance says about the model
+	Rollout  string          // "" outside a rollout
+	Arm      string          // ArmStable or ArmCandidate during a rollout, else ""
+	Closed   []*engine.Model // without an instance: what those say about the model that take no requests now
 
 	ask       Ask
 	precision string // as the version was registered
@@ -319,7 +320,7 @@ func (r *Router) place(c Choice, tried ...*pool.Instance) (Choice, error) {
 
 // nobody returns why no instance runs a choice.
 func (c Choice) nobody(none pool.Nobody) (Choice, error) {
-	c.Instance, c.Info = nil, engine.Model{}
+	c.Instance, c.Info, c.Closed = nil, engine.Model{}, none.Closed
 	if none.Known != nil {
 		c.Info = *none.Known
 	}

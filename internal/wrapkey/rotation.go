@@ -217,10 +217,14 @@ var errOvertaken = errors.New("another replica has gone on with the rotation")
 
 // renewSome re-wraps the next rows of a kind, and reports whether there was something to do.
 func (r *Rotator) renewSome(db *gorm.DB, k Kind, active int64) (open bool, err error) {
-	var p progressRow
-	if err := db.Select(progressColumns()).Where("kind = ?", k.Name()).Take(&p).Error; err != nil {
+	var rows []progressRow
+	if err := db.Select(progressColumns()).Where("kind = ?", k.Name()).Find(&rows).Error; err != nil {
 		return false, database.Unavailable("read how far the rotation has come", err)
 	}
+	if len(rows) == 0 {
+		return true, r.takeIn(db, k, active)
+	}
+	p := rows[0]
 	if p.Complete != 0 {
 		return false, nil
 	}
@@ -268,6 +272,25 @@ func (r *Rotator) renewSome(db *gorm.DB, k Kind, active int64) (open bool, err e
 	}
 	r.metrics.done.WithLabelValues(p.Kind).Add(float64(moved))
 	return true, nil
+}
+
+// takeIn has the rotation re-wrap a kind, too, that the replica which has begun it did not know: it was of the release before. The grace begins anew.
+func (r *Rotator) takeIn(db *gorm.DB, k Kind, active int64) error {
+	err := db.Transaction(func(tx *gorm.DB) error {
+		now, err := readRotation(tx, clause.LockingStrengthUpdate)
+		if err != nil || now.Active != active || !now.running() { // the next step looks again
+			return err
+		}
+		n, err := k.Count(tx, 0, active-1)
+		if err != nil {
+			return err
+		}
+		if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&progressRow{Kind: k.Name(), Total: n}).Error; err != nil {
+			return err
+		}
+		return tx.Exec("UPDATE wrapping_rotation SET emptied = 0 WHERE name = 'rotation'").Error
+	})
+	return database.Unavailable("have the rotation take in another kind", err)
 }
 
 // The actions of the records of a rotation.

@@ -314,6 +314,24 @@ func TestBrokenOffAnywhere(t *testing.T) {
 	})
 }
 
+// TestAKindThatCameLater: a rotation that a replica has begun which does not know a kind takes it in, and waits for its grace anew.
+func TestAKindThatCameLater(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		r := newReplica(t, db, &recordLog{})
+		r.write(seven...)
+		_, err := r.rot.Begin(t.Context())
+		must(t, err)
+		must(t, db.Exec("DELETE FROM wrapping_progress").Error)
+		must(t, db.Exec("UPDATE wrapping_rotation SET emptied = 1").Error)
+		must(t, r.rot.work(t.Context()))
+		if s := r.status(); !s.Running || s.Kinds[0].Total != 7 || s.Kinds[0].Done != 7 || s.DestroyAfter.Before(r.now) {
+			t.Fatalf("%+v", s)
+		}
+		r.finish()
+		r.wantAll(1, seven...)
+	})
+}
+
 // TestTwoReplicasAtOnce: where both think that they lead, each row is still re-wrapped and counted once.
 func TestTwoReplicasAtOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {

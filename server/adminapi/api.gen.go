@@ -483,6 +483,7 @@ const (
 	KeyringProgressKindSecondFactors KeyringProgressKind = "second_factors"
 	KeyringProgressKindSigningKeys   KeyringProgressKind = "signing_keys"
 	KeyringProgressKindVaultKeys     KeyringProgressKind = "vault_keys"
+	KeyringProgressKindWatermarkKeys KeyringProgressKind = "watermark_keys"
 )
 
 // Valid indicates whether the value is a known member of the KeyringProgressKind enum.
@@ -503,6 +504,8 @@ func (e KeyringProgressKind) Valid() bool {
 	case KeyringProgressKindSigningKeys:
 		return true
 	case KeyringProgressKindVaultKeys:
+		return true
+	case KeyringProgressKindWatermarkKeys:
 		return true
 	default:
 		return false
@@ -1016,6 +1019,69 @@ func (e VerificationStatus) Valid() bool {
 	case VerificationStatusFinished:
 		return true
 	case VerificationStatusRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WatermarkFindingReason.
+const (
+	WatermarkFindingReasonKey       WatermarkFindingReason = "key"
+	WatermarkFindingReasonShort     WatermarkFindingReason = "short"
+	WatermarkFindingReasonTokenizer WatermarkFindingReason = "tokenizer"
+)
+
+// Valid indicates whether the value is a known member of the WatermarkFindingReason enum.
+func (e WatermarkFindingReason) Valid() bool {
+	switch e {
+	case WatermarkFindingReasonKey:
+		return true
+	case WatermarkFindingReasonShort:
+		return true
+	case WatermarkFindingReasonTokenizer:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WatermarkFindingVerdict.
+const (
+	CannotSay  WatermarkFindingVerdict = "cannot_say"
+	Found      WatermarkFindingVerdict = "found"
+	Indication WatermarkFindingVerdict = "indication"
+	NotFound   WatermarkFindingVerdict = "not_found"
+)
+
+// Valid indicates whether the value is a known member of the WatermarkFindingVerdict enum.
+func (e WatermarkFindingVerdict) Valid() bool {
+	switch e {
+	case CannotSay:
+		return true
+	case Found:
+		return true
+	case Indication:
+		return true
+	case NotFound:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WatermarkKeyScheme.
+const (
+	Gumbel WatermarkKeyScheme = "gumbel"
+	Kgw    WatermarkKeyScheme = "kgw"
+)
+
+// Valid indicates whether the value is a known member of the WatermarkKeyScheme enum.
+func (e WatermarkKeyScheme) Valid() bool {
+	switch e {
+	case Gumbel:
+		return true
+	case Kgw:
 		return true
 	default:
 		return false
@@ -4433,6 +4499,89 @@ type VerificationState struct {
 	Records    int64     `json:"records"`
 }
 
+// WatermarkFinding defines model for WatermarkFinding.
+type WatermarkFinding struct {
+	// Begin The tokens between which the mark is strongest
+	Begin *int `json:"begin,omitempty"`
+
+	// BeginByte The same in bytes of the text, where that can be told
+	BeginByte *int `json:"begin_byte,omitempty"`
+
+	// CountedTokens Those that count: repeats count once
+	CountedTokens int           `json:"counted_tokens"`
+	End           *int          `json:"end,omitempty"`
+	EndByte       *int          `json:"end_byte,omitempty"`
+	Key           *WatermarkKey `json:"key,omitempty"`
+
+	// Keys How many keys were tried
+	Keys int `json:"keys"`
+
+	// LeastTokens How many must count
+	LeastTokens int     `json:"least_tokens"`
+	Log10P      float64 `json:"log10_p"`
+
+	// P 0 where it is too small to be told from it
+	P float64 `json:"p"`
+
+	// Readings How many ways to read the text were tried
+	Readings int `json:"readings"`
+
+	// Reason Of cannot_say
+	Reason *WatermarkFindingReason `json:"reason,omitempty"`
+	Tokens int                     `json:"tokens"`
+
+	// UnreadableKeys Keys that could not be tried since their secrets do not open
+	UnreadableKeys *[]string `json:"unreadable_keys,omitempty"`
+
+	// UntriedKeys How many older keys were not
+	UntriedKeys int                     `json:"untried_keys"`
+	Verdict     WatermarkFindingVerdict `json:"verdict"`
+}
+
+// WatermarkFindingReason Of cannot_say
+type WatermarkFindingReason string
+
+// WatermarkFindingVerdict defines model for WatermarkFinding.Verdict.
+type WatermarkFindingVerdict string
+
+// WatermarkKey defines model for WatermarkKey.
+type WatermarkKey struct {
+	// Context Of kgw
+	Context   *int      `json:"context,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Delta Of kgw
+	Delta *float64 `json:"delta,omitempty"`
+
+	// Gamma Of kgw
+	Gamma *float64 `json:"gamma,omitempty"`
+	Id    string   `json:"id"`
+
+	// Number Of the epoch
+	Number int64 `json:"number"`
+
+	// RetiredAt Since then it only finds
+	RetiredAt *time.Time         `json:"retired_at,omitempty"`
+	Scheme    WatermarkKeyScheme `json:"scheme"`
+}
+
+// WatermarkKeyScheme defines model for WatermarkKey.Scheme.
+type WatermarkKeyScheme string
+
+// WatermarkKeyList defines model for WatermarkKeyList.
+type WatermarkKeyList struct {
+	Items []WatermarkKey `json:"items"`
+}
+
+// WatermarkQuestion defines model for WatermarkQuestion.
+type WatermarkQuestion struct {
+	// Key The only key that is tried, which makes p stronger
+	Key *string `json:"key,omitempty"`
+
+	// Text At most 64 KiB
+	Text string `json:"text"`
+}
+
 // WebauthnAssertion AuthenticationResponseJSON of W3C Web Authentication, as `PublicKeyCredential.toJSON` gives it
 type WebauthnAssertion struct {
 	AuthenticatorAttachment *string                 `json:"authenticatorAttachment,omitempty"`
@@ -5197,6 +5346,24 @@ type ResetSecondFactorParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// DetectWatermarkParams defines parameters for DetectWatermark.
+type DetectWatermarkParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ListWatermarkKeysParams defines parameters for ListWatermarkKeys.
+type ListWatermarkKeysParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// RotateWatermarkKeysParams defines parameters for RotateWatermarkKeys.
+type RotateWatermarkKeysParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // StartAccessReviewJSONRequestBody defines body for StartAccessReview for application/json ContentType.
 type StartAccessReviewJSONRequestBody = NewAccessReview
 
@@ -5421,6 +5588,9 @@ type CreateUserJSONRequestBody = NewUser
 
 // ChangeUserJSONRequestBody defines body for ChangeUser for application/json ContentType.
 type ChangeUserJSONRequestBody = UserChange
+
+// DetectWatermarkJSONRequestBody defines body for DetectWatermark for application/json ContentType.
+type DetectWatermarkJSONRequestBody = WatermarkQuestion
 
 // Getter for additional properties for Citation. Returns the specified
 // element and whether it was found
@@ -6395,6 +6565,15 @@ type ServerInterface interface {
 	// ResetSecondFactor Remove the second factors that a user has lost, and the recovery codes
 	// (POST /users/{id}/second-factor-reset)
 	ResetSecondFactor(c *gin.Context, id IdPath, params ResetSecondFactorParams)
+	// DetectWatermark Say whether a text has the watermark of a tenant
+	// (POST /watermark/detect)
+	DetectWatermark(c *gin.Context, params DetectWatermarkParams)
+	// ListWatermarkKeys Keys that mark the answers of a tenant, and those that did, newest first
+	// (GET /watermark/keys)
+	ListWatermarkKeys(c *gin.Context, params ListWatermarkKeysParams)
+	// RotateWatermarkKeys Have other keys mark the answers of a tenant
+	// (POST /watermark/keys/rotate)
+	RotateWatermarkKeys(c *gin.Context, params RotateWatermarkKeysParams)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -11136,6 +11315,87 @@ func (siw *ServerInterfaceWrapper) ResetSecondFactor(c *gin.Context) {
 	siw.Handler.ResetSecondFactor(c, id, params)
 }
 
+// DetectWatermark operation middleware
+func (siw *ServerInterfaceWrapper) DetectWatermark(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DetectWatermarkParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DetectWatermark(c, params)
+}
+
+// ListWatermarkKeys operation middleware
+func (siw *ServerInterfaceWrapper) ListWatermarkKeys(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListWatermarkKeysParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListWatermarkKeys(c, params)
+}
+
+// RotateWatermarkKeys operation middleware
+func (siw *ServerInterfaceWrapper) RotateWatermarkKeys(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RotateWatermarkKeysParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RotateWatermarkKeys(c, params)
+}
+
 // GinServerOptions provides options for the Gin server.
 type GinServerOptions struct {
 	BaseURL      string
@@ -11336,5 +11596,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/signing-keys", wrapper.ListSigningKeys)
 	router.POST(options.BaseURL+"/signing-keys/rotate", wrapper.RotateSigningKey)
 	router.POST(options.BaseURL+"/signing-keys/:id/revoke", wrapper.RevokeSigningKey)
+	router.POST(options.BaseURL+"/watermark/detect", wrapper.DetectWatermark)
+	router.GET(options.BaseURL+"/watermark/keys", wrapper.ListWatermarkKeys)
+	router.POST(options.BaseURL+"/watermark/keys/rotate", wrapper.RotateWatermarkKeys)
 	router.GET(options.BaseURL+"/system", wrapper.GetSystem)
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/sluice-project/sluice/governance/accessreview"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/signingkeys"
+	"github.com/sluice-project/sluice/governance/tenantmark"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/inflight"
 	"github.com/sluice-project/sluice/internal/wrapkey"
@@ -94,6 +95,9 @@ type Deps struct {
 	Reconcile      func()
 	// SigningKeys are those of signed results.
 	SigningKeys *signingkeys.Store
+	// WatermarkKeys are those of watermarks, and Watermarks finds them.
+	WatermarkKeys *tenantmark.Store
+	Watermarks    *tenantmark.Service
 	// Rotator replaces the wrapping keys.
 	Rotator *wrapkey.Rotator
 	// Version is that of this program.
@@ -115,7 +119,8 @@ type Server struct {
 	mu   sync.Mutex // guards jobs
 	jobs []*verification
 
-	lookups lookupLimiter
+	lookups    lookupLimiter
+	detections lookupLimiter
 }
 
 var _ ServerInterface = (*Server)(nil)

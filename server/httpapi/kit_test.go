@@ -32,6 +32,7 @@ import (
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/governance/signature"
+	"github.com/sluice-project/sluice/governance/watermark"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/rag"
@@ -104,7 +105,7 @@ func newEdge(t testing.TB, cfg Config, plan func(n int, req *engine.Request) eng
 	}
 	deps := gateway.Deps{
 		Identity: k, Access: k, Limits: limits, Guard: kitGuard{k}, Router: k, Ledger: kitLedger{k}, Retriever: kitRAG{}, Audit: k,
-		Energy: kitMeter{}, Labels: kitLabels{}, Signers: kitLabels{}, Issuer: "test.local/audit", Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
+		Energy: kitMeter{}, Labels: kitLabels{}, Signers: kitLabels{}, Marks: kitLabels{}, Issuer: "test.local/audit", Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
 	}
 	change(&deps)
 	p, err := gateway.New(gateway.Config{}, deps, nil)
@@ -226,13 +227,16 @@ type kitAdmission struct{ n int }
 func (a *kitAdmission) Policy() governance.PolicyRef {
 	return governance.PolicyRef{Version: "policy-7"}
 }
-func (a *kitAdmission) Masked() bool                    { return a.n > 0 }
-func (a *kitAdmission) LabelMode(m string) string       { return m }
-func (a *kitAdmission) AllowsCollection(string) bool    { return true }
-func (a *kitAdmission) SharesPrefixCache() bool         { return false }
-func (a *kitAdmission) UpstreamNonStreaming() bool      { return true }
-func (a *kitAdmission) RespondBeforeRecord() bool       { return false }
-func (a *kitAdmission) Signs() bool                     { return false }
+func (a *kitAdmission) Masked() bool                 { return a.n > 0 }
+func (a *kitAdmission) LabelMode(m string) string    { return m }
+func (a *kitAdmission) AllowsCollection(string) bool { return true }
+func (a *kitAdmission) SharesPrefixCache() bool      { return false }
+func (a *kitAdmission) UpstreamNonStreaming() bool   { return true }
+func (a *kitAdmission) RespondBeforeRecord() bool    { return false }
+func (a *kitAdmission) Signs() bool                  { return false }
+func (a *kitAdmission) Watermark() governance.Watermarking {
+	return governance.Watermarking{}
+}
 func (a *kitAdmission) Urgency(asked string) string     { return asked }
 func (a *kitAdmission) Record() string                  { return "" }
 func (a *kitAdmission) Redact(answer string) string     { return answer }
@@ -351,6 +355,10 @@ type kitLabels struct{}
 
 func (kitLabels) Signer(context.Context, string) (*signature.Signer, error) {
 	return signature.NewSigner(signature.EdDSA, make([]byte, signature.SeedSize))
+}
+
+func (kitLabels) MarkKey(_ context.Context, tenant string, p watermark.Params) (*watermark.Key, error) {
+	return watermark.NewKey(watermark.KeyConfig{Secret: make([]byte, 32), Tenant: tenant, Epoch: 1, Params: p})
 }
 
 func (kitLabels) KeyID(string) string { return "lk_1" }

@@ -50,6 +50,16 @@ type extension struct {
 	LogprobsWithheld bool               `json:"logprobs_withheld,omitempty"`
 	Replay           string             `json:"replay,omitempty"`
 	Signature        string             `json:"signature,omitempty"`
+	Watermark        *watermarkInfo     `json:"watermark,omitempty"` // none where the policy wants none
+}
+
+// watermarkInfo says what came of the mark that the policy wants.
+type watermarkInfo struct {
+	Applied bool   `json:"applied"`
+	Scheme  string `json:"scheme"`
+	Key     string `json:"key,omitempty"`    // its name, which tells nothing of the key; "" where no mark was possible from the start
+	Tokens  int    `json:"tokens,omitempty"` // of all choices that carry it
+	Reason  string `json:"reason,omitempty"` // why it was not applied: see engine.MarkReason
 }
 
 type modelInfo struct {
@@ -74,6 +84,9 @@ func extend(h gateway.Head, s gateway.Summary) *extension {
 	e := &extension{
 		RequestID: h.Request, Receipt: h.Receipt, Policy: h.Policy, Findings: s.Findings, Citations: h.Citations,
 		Estimated: s.Usage.Estimated, LogprobsWithheld: s.LogprobsWithheld, Replay: s.Replay, Signature: s.Signature,
+	}
+	if m := s.Watermark; m != nil {
+		e.Watermark = &watermarkInfo{Applied: m.Applied, Scheme: m.Scheme, Key: m.Key, Tokens: m.Tokens, Reason: string(m.Reason)}
 	}
 	if h.Label != (label.Label{}) {
 		x := h.Label.Extension()

@@ -44,6 +44,7 @@ func rows() []part {
 		{"file_tenants", ofTenant},
 		{"reply_replies", ofTenant},
 		{"signature_seeds", ofTenant},
+		{"watermark_keys", ofTenant},
 		{"rag_chunks", ofDocuments},
 		{"rag_documents", ofCollection},
 		{"rag_collections", ofTenant},
@@ -74,7 +75,7 @@ func rows() []part {
 }
 
 // counters are the change counters that replicas look at, of the concerns that rows is about.
-func counters() []string { return []string{"rag", "billing", "policy", "identity"} }
+func counters() []string { return []string{"rag", "billing", "policy", "identity", "watermark"} }
 
 // stays are the tables whose rows of the tenant stay, by the code that says why.
 func stays() map[string][]part {
@@ -92,7 +93,7 @@ func stays() map[string][]part {
 func nobodys() []string {
 	return []string{
 		"goose_db_version", "installation_settings", "installation_compatibility", "identity_changes", "identity_duties", "identity_factor_demand", "identity_organisations", "identity_assertions", "identity_break_glass", "identity_break_glass_uses", "policy_changes", "billing_changes", "billing_books",
-		"route_versions", "route_assignments", "route_changes", "route_instances", "rollout_rollouts", "rollout_transitions", "rollout_evidence", "rollout_capacity", "rag_changes",
+		"route_versions", "route_assignments", "route_changes", "route_instances", "rollout_rollouts", "rollout_transitions", "rollout_evidence", "rollout_capacity", "rag_changes", "watermark_changes",
 		"audit_leaves", "audit_hashes", "audit_checkpoints", "audit_cosignatures", "audit_unbooked", "audit_writers", "audit_lease", "audit_postings", "audit_prunings",
 		"audit_pruned", "audit_reconciliation", "audit_sources", "audit_siem", "vault_state", "wrapping_keys", "wrapping_rotation", "wrapping_progress",
 	}

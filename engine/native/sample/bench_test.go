@@ -101,5 +101,14 @@ func TestPickAllocatesNothing(t *testing.T) {
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
+		at.Mark = &Mark{Marker: func(_, tokens []int32, weights []float32) (int, bool) { return -1, len(tokens) > 20 }, Greedy: true}
+		if n := testing.AllocsPerRun(20, func() {
+			at.Step++
+			if _, err := s.Pick(logits, r, at); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s, marked: %v allocations", name, n)
+		}
 	}
 }

@@ -17,29 +17,25 @@ func (s *Sampler) hooked(r *Rules, best int32, at *Position, narrowed bool, u fl
 	s.candidates(narrowed)
 	s.draw.Choice, s.draw.Prompt, s.draw.Completion = at.Choice, at.Prompt, at.Completion
 	candidates := s.draw.Candidates
-	err := call(r.hook, &s.draw)
+	err := guarded(func() error { return r.hook(&s.draw) })
 	s.draw = engine.Draw{Candidates: candidates} // whatever the hook did to it
 	if err != nil {
 		return 0, fmt.Errorf("hook: %w", err)
 	}
-	total, heaviest := 0.0, -1
-	for i, c := range candidates {
-		w := float64(c.Weight)
-		switch {
-		case c.Token != s.ids[i]:
-			return 0, errors.New("hook: it changed the token of a candidate; it may change weights only")
-		case !(w >= 0) || math.IsInf(w, 0):
-			return 0, fmt.Errorf("hook: the weight of token %d became %v; weights are numbers from 0 on", c.Token, w)
+	total, heaviest, err := s.checked(candidates, best)
+	if err != nil {
+		return 0, err
+	}
+	if mark := at.Mark.at(r.temperature); mark != nil {
+		s.weighed = s.weighed[:0]
+		for _, c := range candidates {
+			s.weighed = append(s.weighed, c.Weight)
 		}
-		total += w
-		if heaviest < 0 || c.Weight > candidates[heaviest].Weight || c.Token == best && c.Weight == candidates[heaviest].Weight {
-			heaviest = i
+		if id, marked, err := s.marked(mark, r, best, at, true, u); marked || err != nil {
+			return id, err
 		}
 	}
-	switch {
-	case total == 0:
-		return 0, errors.New("hook: it left no token with a weight above zero")
-	case r.temperature == 0:
+	if r.temperature == 0 {
 		return candidates[heaviest].Token, nil
 	}
 	target := u * total
@@ -54,6 +50,28 @@ func (s *Sampler) hooked(r *Rules, best int32, at *Position, narrowed bool, u fl
 		}
 	}
 	return last, nil
+}
+
+// checked returns the sum of the weights that a hook has left, and the place of the heaviest.
+func (s *Sampler) checked(candidates []engine.Candidate, best int32) (total float64, heaviest int, err error) {
+	heaviest = -1
+	for i, c := range candidates {
+		w := float64(c.Weight)
+		switch {
+		case c.Token != s.ids[i]:
+			return 0, 0, errors.New("hook: it changed the token of a candidate; it may change weights only")
+		case !(w >= 0) || math.IsInf(w, 0):
+			return 0, 0, fmt.Errorf("hook: the weight of token %d became %v; weights are numbers from 0 on", c.Token, w)
+		}
+		total += w
+		if heaviest < 0 || c.Weight > candidates[heaviest].Weight || c.Token == best && c.Weight == candidates[heaviest].Weight {
+			heaviest = i
+		}
+	}
+	if total == 0 {
+		return 0, 0, errors.New("hook: it left no token with a weight above zero")
+	}
+	return total, heaviest, nil
 }
 
 // candidates prepares what the hook sees.
@@ -75,8 +93,8 @@ func (s *Sampler) candidates(narrowed bool) {
 	s.draw.Candidates = out
 }
 
-// call turns a panic of the hook into an error: it runs on the goroutine that computes everybody's tokens.
-func call(hook engine.Hook, d *engine.Draw) (err error) {
+// guarded turns a panic of somebody else's function into an error: it runs on the goroutine that computes everybody's tokens.
+func guarded(f func() error) (err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -86,5 +104,5 @@ func call(hook engine.Hook, d *engine.Draw) (err error) {
 			err = fmt.Errorf("it panicked with a %T", p) // the value may hold text of the request
 		}
 	}()
-	return hook(d)
+	return f()
 }

@@ -7,9 +7,20 @@ func (s *Sampler) random(x []float32, best int32, r *Rules, at *Position) (int32
 	sum := s.weights(x, best, r.temperature)
 	narrowed := s.narrow(r, best, sum)
 	u := uniform(r.seed, at.Choice, at.Step)
-	switch {
-	case r.hook != nil:
+	if r.hook != nil {
 		return s.hooked(r, best, at, narrowed, u)
+	}
+	if mark := at.Mark.at(r.temperature); mark != nil {
+		if narrowed {
+			s.list()
+		}
+		if id, marked, err := s.marked(mark, r, best, at, narrowed, u); marked || err != nil {
+			return id, err
+		}
+	}
+	switch {
+	case r.temperature == 0:
+		return best, nil
 	case narrowed:
 		return s.drawKey(best, u), nil
 	}
@@ -17,7 +28,7 @@ func (s *Sampler) random(x []float32, best int32, r *Rules, at *Position) (int32
 }
 
 // weights fills the scratch memory with the tokens' probabilities but for a common factor, and returns their sum. At temperature 0,
-// which a hook gets to see, they are those at temperature 1.
+// which a hook or a marker gets to see, they are those at temperature 1.
 func (s *Sampler) weights(x []float32, best int32, temperature float64) float32 {
 	inv := float32(1)
 	if temperature > 0 {

@@ -25,10 +25,11 @@ type Grammar interface {
 // Position is where in a choice a token is to be picked.
 type Position struct {
 	Choice, Step       int     // with the seed they decide the random number
-	Prompt, Completion []int32 // for the hook only
+	Prompt, Completion []int32 // for the hook and the marker
 	History            *History
 	Forbidden          []int32 // before the least number of tokens: those that would end the text
 	Grammar            Grammar // nil: free text
+	Mark               *Mark   // nil: none
 }
 
 // Sampler picks tokens. It owns scratch memory for one vocabulary; one goroutine uses it.
@@ -40,6 +41,7 @@ type Sampler struct {
 	spare   []uint64
 	buckets []float64
 	ids     []int32
+	weighed []float32 // of ids
 	draw    engine.Draw
 	top     []Logprob
 }
@@ -50,7 +52,7 @@ func New(k kernel.Kernels, vocab int) *Sampler {
 }
 
 // Pick returns the next token. At temperature 0 it is the likeliest, of equals the one with the lowest id; otherwise a random one.
-// The logits are not changed. Logits that are not numbers, a hook that fails or leaves no possible draw, a grammar that fails, and
+// The logits are not changed. Logits that are not numbers, a hook or marker that fails or leaves no possible draw, a grammar that fails, and
 // ErrNothingAllowed end the sequence: there is never a token that the rules do not give.
 func (s *Sampler) Pick(logits []float32, r *Rules, at *Position) (int32, error) {
 	if err := s.check(logits, r, at); err != nil {
@@ -60,7 +62,7 @@ func (s *Sampler) Pick(logits []float32, r *Rules, at *Position) (int32, error) 
 	if len(r.bias) > 0 || r.Counts() || len(at.Forbidden) > 0 {
 		x = s.adjusted(logits, r, at)
 	}
-	greedy := r.temperature == 0 && r.hook == nil
+	greedy := r.temperature == 0 && r.hook == nil && at.Mark.at(0) == nil
 	if greedy || at.Grammar == nil {
 		best, err := s.argmax(x)
 		switch {

@@ -2829,6 +2829,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/watermark/detect": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say whether a text has the watermark of a tenant
+         * @description Tries the newest 64 keys that the tenant has and had, or the one that is named (`key`), by the tokens of each model of the native engine, and passages of the text as well as the whole. `p` bounds how likely a text that was written without the keys scores as high, with all of that taken into account; `found` takes 1e-9 at most, `indication` 3.2e-5. `not_found` is no proof that there was no mark: edits and paraphrases remove it. `cannot_say` has a `reason`: the text is too short (`least_tokens`), the tenant has no key since no answer of it was to be marked, or there is no model by whose tokens it could be read. The text is kept nowhere; the record of the act has the verdict. Since whoever may ask can change words until a mark is gone, it is limited to 20 a minute for each caller. 400 `invalid_value` for a text that takes too long, 404 for a key that the tenant has not, 429 `concurrency_limit_exceeded` while others are examined.
+         */
+        post: operations["detectWatermark"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/watermark/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Keys that mark the answers of a tenant, and those that did, newest first
+         * @description The first one is made when the first answer is to be marked. All of them find what they have marked.
+         */
+        get: operations["listWatermarkKeys"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/watermark/keys/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Have other keys mark the answers of a tenant
+         * @description The new key has the parameters of the newest one that marks. All those before mark no more; they stay, to find what they have marked. Answers that begin two seconds later are marked with the new one on every replica that reaches the database. 404 for a tenant that there is not.
+         */
+        post: operations["rotateWatermarkKeys"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/system": {
         parameters: {
             query?: never;
@@ -5747,6 +5807,80 @@ export interface components {
              */
             revoked_at?: string;
         };
+        WatermarkQuestion: {
+            /** @description At most 64 KiB */
+            text: string;
+            /** @description The only key that is tried, which makes p stronger */
+            key?: string;
+        };
+        WatermarkFinding: {
+            /** @enum {string} */
+            verdict: "found" | "indication" | "not_found" | "cannot_say";
+            /**
+             * @description Of cannot_say
+             * @enum {string}
+             */
+            reason?: "short" | "key" | "tokenizer";
+            /**
+             * Format: double
+             * @description 0 where it is too small to be told from it
+             */
+            p: number;
+            /** Format: double */
+            log10_p: number;
+            tokens: number;
+            /** @description Those that count: repeats count once */
+            counted_tokens: number;
+            /** @description How many must count */
+            least_tokens: number;
+            key?: components["schemas"]["WatermarkKey"];
+            /** @description The tokens between which the mark is strongest */
+            begin?: number;
+            end?: number;
+            /** @description The same in bytes of the text, where that can be told */
+            begin_byte?: number;
+            end_byte?: number;
+            /** @description How many keys were tried */
+            keys: number;
+            /** @description How many older keys were not */
+            untried_keys: number;
+            /** @description Keys that could not be tried since their secrets do not open */
+            unreadable_keys?: string[];
+            /** @description How many ways to read the text were tried */
+            readings: number;
+        };
+        WatermarkKey: {
+            id: string;
+            /**
+             * Format: int64
+             * @description Of the epoch
+             */
+            number: number;
+            /** @enum {string} */
+            scheme: "gumbel" | "kgw";
+            /** @description Of kgw */
+            context?: number;
+            /**
+             * Format: double
+             * @description Of kgw
+             */
+            gamma?: number;
+            /**
+             * Format: double
+             * @description Of kgw
+             */
+            delta?: number;
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description Since then it only finds
+             */
+            retired_at?: string;
+        };
+        WatermarkKeyList: {
+            items: components["schemas"]["WatermarkKey"][];
+        };
         SigningKeyList: {
             items: components["schemas"]["SigningKey"][];
         };
@@ -5777,7 +5911,7 @@ export interface components {
         };
         KeyringProgress: {
             /** @enum {string} */
-            kind: "vault_keys" | "content_keys" | "documents" | "second_factors" | "files" | "batches" | "replies" | "signing_keys";
+            kind: "vault_keys" | "content_keys" | "documents" | "second_factors" | "files" | "batches" | "replies" | "signing_keys" | "watermark_keys";
             /**
              * Format: int64
              * @description Rows of older keys when the last rotation began
@@ -10320,6 +10454,82 @@ export interface operations {
                 };
             };
             202: components["responses"]["AskedAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    detectWatermark: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WatermarkQuestion"];
+            };
+        };
+        responses: {
+            /** @description What is said of the text */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WatermarkFinding"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listWatermarkKeys: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The keys */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WatermarkKeyList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    rotateWatermarkKeys: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All keys */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WatermarkKeyList"];
+                };
+            };
             default: components["responses"]["ProblemAnswer"];
         };
     };
