@@ -1,0 +1,501 @@
+package labelfile
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/zlib"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"image"
+	"image/jpeg"
+	"image/png"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/report"
+)
+
+const sentence = "本文件含人工智能生成的内容"
+
+func labeler(t testing.TB) *label.Labeler {
+	t.Helper()
+	l, err := label.New(label.Config{Producer: `示例"公司"(A&B)\`}, keyring.FromBytes(bytes.Repeat([]byte{9}, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func ours(t testing.TB) label.Label {
+	t.Helper()
+	return labeler(t).Make("0194b3c2-7e7b-7c2a-9d1f-3f1f5b8a0001", "acme")
+}
+
+// archive packs parts in their order.
+func archive(t testing.TB, parts ...string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := zip.NewWriter(&out)
+	for i := 0; i < len(parts); i += 2 {
+		w, err := z.Create(parts[i])
+		if err == nil {
+			_, err = io.WriteString(w, parts[i+1])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+const (
+	wordSpace = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+	mainRel   = `<Relationships xmlns="` + relationsSpace + `"><Relationship Id="rId1" Type="` + officeRelations + `officeDocument" Target="%s"/></Relationships>`
+)
+
+// workbook is an XLSX of one sheet, with a macro.
+func workbook(t testing.TB) []byte {
+	t.Helper()
+	return archive(
+		t,
+		contentTypes, `<?xml version="1.0"?><Types xmlns="`+typesSpace+`"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>`+
+			`<Default Extension="xml" ContentType="application/xml"/>`+
+			`<Override PartName="/xl/workbook.xml" ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/>`+
+			`<Override PartName="/xl/worksheets/sheet1.xml" ContentType="`+sheetType+`"/></Types>`,
+		packageRels, fmt.Sprintf(mainRel, "xl/workbook.xml"),
+		"xl/workbook.xml", `<workbook xmlns="`+sheetSpace+`" xmlns:r="`+strings.TrimSuffix(officeRelations, "/")+`"><sheets><sheet name="Data" sheetId="1" r:id="rId1"/></sheets></workbook>`,
+		"xl/_rels/workbook.xml.rels", `<Relationships xmlns="`+relationsSpace+`"><Relationship Id="rId1" Type="`+officeRelations+`worksheet" Target="worksheets/sheet1.xml"/></Relationships>`,
+		"xl/worksheets/sheet1.xml", `<worksheet xmlns="`+sheetSpace+`"><sheetData><row r="1"><c r="A1"><v>42</v></c></row></sheetData></worksheet>`,
+		"xl/vbaProject.bin", "macro",
+	)
+}
+
+func paper(t testing.TB, f report.Format) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	d := report.Document{Title: "Answer", Issuer: "Example", Created: time.Date(2026, 11, 24, 8, 30, 0, 0, time.UTC), Body: []report.Block{report.Paragraph("The weather is fine.")}}
+	if err := report.Write(&out, f, d); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func picture(t testing.TB, k Kind) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	err := png.Encode(&out, image.NewGray(image.Rect(0, 0, 8, 8)))
+	if k == JPEG {
+		out.Reset()
+		err = jpeg.Encode(&out, image.NewGray(image.Rect(0, 0, 8, 8)), nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// samples returns files of each kind as people have them.
+func samples(t testing.TB) map[string][]byte {
+	t.Helper()
+	return map[string][]byte{
+		"empty.json":  []byte(`{}`),
+		"full.json":   []byte("{\n  \"a\": [1, 2],\n  \"b\": \"AIGC\"\n}\n"),
+		"plain.md":    []byte("# Title\n\nThe weather is fine.\n"),
+		"front.md":    []byte("---\ntitle: \"x\" # a title\ntags: [a, b]\n---\n\n# Title\n"),
+		"windows.md":  []byte("---\r\ntitle: x\r\n---\r\nText\r\n"),
+		"rule.md":     []byte("---\n\nText\n\n---\n\nMore\n"),
+		"bom.md":      []byte("\xef\xbb\xbfText\n"),
+		"page.html":   []byte("<!DOCTYPE html>\n<html lang=zh><head><title>AI</title><script>'<body>'</script></head>\n<body class=x><p>天气</p></body></html>\n"),
+		"bare.html":   []byte("<!DOCTYPE html><title>x</title>Text"),
+		"none.html":   []byte("Text & more"),
+		"plain.txt":   []byte("The weather is fine."),
+		"empty.txt":   nil,
+		"report.docx": paper(t, report.DOCX),
+		"book.xlsx":   workbook(t),
+		"report.pdf":  paper(t, report.PDF),
+		"stream.pdf":  streamed(t),
+		"picture.png": picture(t, PNG),
+		"picture.jpg": picture(t, JPEG),
+	}
+}
+
+// TestRoundTrip writes a label into each kind, reads it back, proves it ours, and refuses a second one.
+func TestRoundTrip(t *testing.T) {
+	l, x := labeler(t), ours(t)
+	for name, data := range samples(t) {
+		t.Run(name, func(t *testing.T) {
+			k, err := Detect(name, data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, err := Read(k, data)
+			if err != nil || len(before.Marks) != 0 || before.Visible == VisibleYes {
+				t.Fatalf("before: %+v %v", before, err)
+			}
+			got, err := Write(k, data, x, sentence)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, err := Read(k, got.Data)
+			if err != nil || len(found.Marks) != 1 || !found.Marks[0].Whole || l.Verify(found.Marks[0].Label, "acme") != nil {
+				t.Fatalf("after: %+v %v\n%q", found, err, got.Data[:min(len(got.Data), 600)])
+			}
+			if seen := !slices.Contains([]Kind{PDF, PNG, JPEG}, k); got.Visible != seen || (found.Visible == VisibleYes) != seen {
+				t.Errorf("visible %v, read %s", got.Visible, found.Visible)
+			}
+			if again, err := Detect(name, got.Data); err != nil || again != k {
+				t.Errorf("the labelled file is %s: %v", again, err)
+			}
+			if _, err := Write(k, got.Data, x, sentence); !is(err, fault.CodeConflict) {
+				t.Errorf("a second label: %v", err)
+			}
+			passed, err := Propagate(k, got.Data, "平台", "p-1", "code")
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, err := Read(k, passed.Data)
+			if err != nil || len(after.Marks) != 1 || after.Marks[0].Label.ContentPropagator != "平台" || l.Verify(after.Marks[0].Label, "acme") != nil {
+				t.Errorf("passed on: %+v %v", after, err)
+			}
+			if _, err := Propagate(k, passed.Data, "another", "", ""); !is(err, fault.CodeConflict) {
+				t.Errorf("a second propagator: %v", err)
+			}
+			if silent, err := Write(k, data, x, ""); err != nil || silent.Visible {
+				t.Errorf("without a sentence: %v %v", silent.Visible, err)
+			}
+		})
+	}
+}
+
+func is(err error, code fault.Code) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && f.Code() == code
+}
+
+// TestContentStays: what is not the label is what it was.
+func TestContentStays(t *testing.T) {
+	x := ours(t)
+	write := func(name string, data []byte) []byte {
+		t.Helper()
+		k, err := Detect(name, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Write(k, data, x, sentence)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		return got.Data
+	}
+	all := samples(t)
+	for _, name := range []string{"report.docx", "book.xlsx"} {
+		before, after := parts(t, all[name]), parts(t, write(name, all[name]))
+		changed := 0
+		for part, bytes := range before {
+			if after[part] != bytes {
+				changed++
+			}
+		}
+		if want := map[string]int{"report.docx": 3, "book.xlsx": 4}[name]; changed != want { // types, relationships, the document or the workbook and its relationships
+			t.Errorf("%s: %d parts changed, want %d", name, changed, want)
+		}
+	}
+	for _, name := range []string{"report.pdf", "stream.pdf"} {
+		if got := write(name, all[name]); !bytes.HasPrefix(got, all[name]) {
+			t.Errorf("%s: the update changed bytes before it", name)
+		}
+	}
+	if _, err := png.Decode(bytes.NewReader(write("a.png", all["picture.png"]))); err != nil {
+		t.Error(err)
+	}
+	if _, err := jpeg.Decode(bytes.NewReader(write("a.jpg", all["picture.jpg"]))); err != nil {
+		t.Error(err)
+	}
+	var values map[string]any
+	if err := json.Unmarshal(write("full.json", all["full.json"]), &values); err != nil || values["b"] != "AIGC" || values[jsonNotice] != sentence {
+		t.Errorf("%v %v", values, err)
+	}
+	if got := string(write("front.md", all["front.md"])); !strings.Contains(got, "title: \"x\" # a title\ntags: [a, b]\n---\n\n"+sentence) && !strings.Contains(got, "title: \"x\" # a title") {
+		t.Error(got)
+	}
+	// A text that shows a label gets no second one.
+	if got := string(write("x.txt", []byte("Fine.\n\n(AI-generated content)\n"))); strings.Contains(got, sentence) {
+		t.Error(got)
+	}
+}
+
+// parts returns the compressed bytes of each part.
+func parts(t *testing.T, data []byte) map[string]string {
+	t.Helper()
+	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, f := range z.File {
+		r, err := f.OpenRaw()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[f.Name] = string(b)
+	}
+	return out
+}
+
+// packet is a PNG with an XMP packet.
+func withPacket(t testing.TB, packet string) []byte {
+	t.Helper()
+	data := picture(t, PNG)
+	const head = 8 + 25
+	return splice(data, head, head, string(newChunk("iTXt", []byte(pngKeyword+"\x00\x00\x00\x00"+packet))))
+}
+
+const rdf = `<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="` + rdfSpace + `">%s</rdf:RDF></x:xmpmeta>`
+
+// TestLabelsOfOthers: they are found in the forms that others write, whole or not, and stay.
+func TestLabelsOfOthers(t *testing.T) {
+	x := ours(t)
+	value := x.HeaderValue()
+	for name, data := range map[string][]byte{
+		"wrapped.json":    []byte(`{"AIGC":{"AIGC":` + value + `}}`),
+		"half.json":       []byte(`{"aigc":{"Label":"1"}}`),
+		"twice.json":      []byte(`{"AIGC":` + value + `,"AIGC":` + value + `}`),
+		"quoted.md":       []byte("---\nAIGC: '" + strings.ReplaceAll(value, "'", "''") + "'\n---\n"),
+		"half.md":         []byte("---\nAIGC:\n  Label: '1'\n---\n"),
+		"upper.html":      []byte(`<META CONTENT="{}" NAME=aigc>`),
+		"attribute.png":   withPacket(t, fmt.Sprintf(rdf, `<rdf:Description xmlns:T="`+labelSpace+`" T:AIGC="`+escapeXML(value)+`"/>`)),
+		"element.png":     withPacket(t, fmt.Sprintf(rdf, `<rdf:Description xmlns:T="`+labelSpace+`"><T:AIGC>{"Label":"1"}</T:AIGC></rdf:Description>`)),
+		"information.pdf": []byte(minimal("/Info 3 0 R", "<< /AIGC <FEFF007B007D> >>")),
+		"line.txt":        []byte("x\nAIGC: {\"Label\":\"1\"}\ny"),
+	} {
+		k, err := Detect(name, data)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		found, err := Read(k, data)
+		if whole := strings.Contains(name, "wrapped") || strings.Contains(name, "quoted") || strings.Contains(name, "attribute") || strings.Contains(name, "twice"); err != nil || len(found.Marks) == 0 || found.Marks[0].Whole != whole {
+			t.Errorf("%s: %+v %v", name, found, err)
+		}
+		if _, err := Write(k, data, x, sentence); !is(err, fault.CodeConflict) {
+			t.Errorf("%s: written over: %v", name, err)
+		}
+	}
+	other := withPacket(t, fmt.Sprintf(rdf, `<rdf:Description xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>Sun</dc:title></rdf:Description>`))
+	got, err := Write(PNG, other, x, "")
+	if err != nil || !bytes.Contains(got.Data, []byte("<dc:title>Sun</dc:title>")) || bytes.Count(got.Data, []byte(pngKeyword)) != 1 {
+		t.Errorf("a packet without a label: %v", err)
+	}
+}
+
+// minimal is a PDF with a classic table: its trailer and its third object can be chosen.
+func minimal(trailer, third string) string {
+	out := "%PDF-1.4\n"
+	var at []int
+	for i, o := range []string{"<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [] /Count 0 >>", third} {
+		at = append(at, len(out))
+		out += fmt.Sprintf("%d 0 obj\n%s\nendobj\n", i+1, o)
+	}
+	start := len(out)
+	out += "xref\n0 4\n0000000000 65535 f \n"
+	for _, n := range at {
+		out += fmt.Sprintf("%010d 00000 n \n", n)
+	}
+	return out + fmt.Sprintf("trailer\n<< /Size 4 /Root 1 0 R %s >>\nstartxref\n%d\n%%%%EOF\n", trailer, start)
+}
+
+// streamed is a PDF whose cross-references are a stream, and whose document information is in a stream of objects.
+func streamed(t testing.TB) []byte {
+	t.Helper()
+	out := "%PDF-1.5\n"
+	at := map[int]int{}
+	put := func(n int, body string) {
+		at[n] = len(out)
+		out += fmt.Sprintf("%d 0 obj\n%s\nendobj\n", n, body)
+	}
+	put(1, "<< /Type /Catalog /Pages 2 0 R >>")
+	put(2, "<< /Type /Pages /Kids [5 0 R] /Count 1 >>")
+	inside := "3 0 << /Title (Sun \\(1\\)) >>"
+	put(4, fmt.Sprintf("<< /Type /ObjStm /N 1 /First 4 /Length %d >>\nstream\n%s\nendstream", len(inside), inside))
+	put(5, "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 100 100] >>")
+	start := len(out)
+	rows := []byte{0, 0, 0, 0, 0, 0, 255, 255}
+	for n := 1; n <= 5; n++ {
+		if n == 3 {
+			rows = append(rows, 2, 0, 0, 0, 0, 4, 0, 0)
+			continue
+		}
+		rows = append(rows, row(at[n], 0)...)
+	}
+	rows = append(rows, row(start, 0)...)
+	return []byte(out + fmt.Sprintf("6 0 obj\n<< /Type /XRef /Size 7 /W [1 5 2] /Root 1 0 R /Info 3 0 R /Length %d >>\nstream\n%s\nendstream\nendobj\nstartxref\n%d\n%%%%EOF\n", len(rows), rows, start))
+}
+
+// TestRefusals: what is damaged, hostile, or would break by a label is refused, and quickly.
+func TestRefusals(t *testing.T) {
+	x := ours(t)
+	bomb := archive(t, contentTypes, "<Types xmlns='"+typesSpace+"'/>", packageRels, fmt.Sprintf(mainRel, "word/document.xml"), "word/document.xml", "<a>"+strings.Repeat(" ", maxPart+1)+"</a>")
+	entity := `<!DOCTYPE a [<!ENTITY e SYSTEM "file:///etc/passwd">]><document><body><p>&e;</p></body></document>`
+	good := picture(t, PNG)
+	wrongSum := bytes.Clone(good)
+	wrongSum[len(wrongSum)-1] ^= 1
+	huge := splice(good, 33, 37, "\x7f\xff\xff\xff")
+	loop := strings.Replace(minimal("/Prev 9", "<< >>"), "/Prev 9", "/Prev 1", 1)
+	for name, c := range map[string]struct {
+		kind Kind
+		data []byte
+	}{
+		"array":                 {JSON, []byte(`[1]`)},
+		"broken JSON":           {JSON, []byte(`{"a":`)},
+		"flow front matter":     {Markdown, []byte("---\n{a: 1}\n---\n")},
+		"broken front matter":   {Markdown, []byte("---\na: b: c\n---\n")},
+		"no UTF-8":              {HTML, []byte("<p>\xff</p>")},
+		"open tag":              {HTML, []byte("<p>x</p><a href=")},
+		"binary text":           {Text, []byte("a\x00b")},
+		"no archive":            {DOCX, []byte("PK\x03\x04xxxx")},
+		"bomb":                  {DOCX, bomb},
+		"entity":                {DOCX, archive(t, contentTypes, "<Types xmlns='"+typesSpace+"'/>", packageRels, fmt.Sprintf(mainRel, "word/document.xml"), "word/document.xml", entity)},
+		"two parts of one name": {XLSX, archive(t, contentTypes, "a", "A", "b", "a", "c")},
+		"signed document":       {DOCX, archive(t, contentTypes, "<Types/>", packageRels, "<Relationships/>", "_xmlsignatures/sig1.xml", "x")},
+		"part outside":          {DOCX, archive(t, contentTypes, "<Types/>", packageRels, fmt.Sprintf(mainRel, "../../etc/passwd"))},
+		"no cross-reference":    {PDF, []byte("%PDF-1.7\nhello")},
+		"far cross-reference":   {PDF, []byte("%PDF-1.7\nstartxref\n999999999\n%%EOF")},
+		"loop":                  {PDF, []byte(loop)},
+		"encrypted":             {PDF, []byte(minimal("/Encrypt 3 0 R", "<< >>"))},
+		"certified":             {PDF, []byte(strings.Replace(minimal("", "<< >>"), "/Pages 2 0 R >>", "/Perms <<>>     >>", 1))},
+		"not a PNG":             {PNG, []byte("\x89PNG\r\n\x1a\n")},
+		"wrong checksum":        {PNG, wrongSum},
+		"huge chunk":            {PNG, huge},
+		"credentials":           {PNG, splice(good, 33, 33, string(newChunk("caBX", []byte("x"))))},
+		"packed bomb":           {PNG, splice(good, 33, 33, string(newChunk("iTXt", append([]byte(pngKeyword+"\x01\x00\x00\x00"), zeros(t)...))))},
+		"entity in XMP":         {PNG, withPacket(t, `<!DOCTYPE a [<!ENTITY e "x">]>`+fmt.Sprintf(rdf, "&e;"))},
+		"cut JPEG":              {JPEG, picture(t, JPEG)[:40]},
+		"unknown":               {Kind("exe"), nil},
+		"too large":             {Text, make([]byte, MaxBytes+1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Write(c.kind, c.data, x, sentence); !is(err, fault.CodeInvalidValue) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	for _, bad := range []string{"a\nb", "\xff", "\ufffe", strings.Repeat("x", maxValue)} {
+		y := x
+		y.ContentProducer = bad
+		if _, err := Write(Text, nil, y, ""); !is(err, fault.CodeInvalidValue) {
+			t.Errorf("value %.10q: %v", bad, err)
+		}
+	}
+	if _, err := Write(Text, nil, x, "two\nlines"); !is(err, fault.CodeInvalidValue) {
+		t.Error(err)
+	}
+	for _, data := range []string{"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1old", "\x7fELF\x00"} {
+		if _, err := Detect("x", []byte(data)); !is(err, fault.CodeInvalidValue) {
+			t.Errorf("%q: %v", data, err)
+		}
+	}
+}
+
+// zeros is more than may be unpacked.
+func zeros(t *testing.T) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := newZlib(&out)
+	if _, err := z.Write(make([]byte, maxPart+1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestSignedPDF: a signature without a restriction is said, and its bytes stay.
+func TestSignedPDF(t *testing.T) {
+	data := []byte(minimal("", "<< /Type /Sig /ByteRange [0 1 2 3] >>"))
+	got, err := Write(PDF, data, ours(t), "")
+	if err != nil || !got.Signed || !bytes.HasPrefix(got.Data, data) {
+		t.Errorf("%+v %v", got.Signed, err)
+	}
+}
+
+// TestDetect tells kinds by their content, and by their name where that is text.
+func TestDetect(t *testing.T) {
+	for name, c := range map[string]struct {
+		data string
+		want Kind
+	}{
+		"answer":       {`{"a":1}`, JSON},
+		"note":         {"hello", Text},
+		"page":         {"<!doctype html><p>", HTML},
+		"front":        {"---\na: 1\n---\n", Markdown},
+		"fake.pdf":     {"hello", Text},
+		"readme.MD":    {"hello", Markdown},
+		"picture.json": {pngHead, PNG},
+	} {
+		if got, err := Detect(name, []byte(c.data)); err != nil || got != c.want {
+			t.Errorf("%s: %s %v", name, got, err)
+		}
+	}
+}
+
+// TestChecksum holds newChunk to the checksum of the standard library's reader.
+func TestChecksum(t *testing.T) {
+	c := newChunk("IEND", nil)
+	if crc32.ChecksumIEEE([]byte("IEND")) != 0xae426082 || string(c) != "\x00\x00\x00\x00IEND\xae\x42\x60\x82" {
+		t.Errorf("%x", c)
+	}
+}
+
+// FuzzRead: no file makes a reader fail otherwise than with a fault, and what takes a label has it once.
+func FuzzRead(f *testing.F) {
+	x := ours(f)
+	for name, data := range samples(f) {
+		k, err := Detect(name, data)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if len(data) > 100_000 {
+			continue
+		}
+		f.Add(string(k), data)
+		if got, err := Write(k, data, x, sentence); err == nil {
+			f.Add(string(k), got.Data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, kind string, data []byte) {
+		var known *fault.Error
+		if _, err := Detect(kind, data); err != nil && !errors.As(err, &known) {
+			t.Errorf("detect: %v", err)
+		}
+		if _, err := Read(Kind(kind), data); err != nil && !errors.As(err, &known) {
+			t.Errorf("read: %v", err)
+		}
+		got, err := Write(Kind(kind), data, x, sentence)
+		if err != nil {
+			if !errors.As(err, &known) {
+				t.Errorf("write: %v", err)
+			}
+			return
+		}
+		if found, err := Read(Kind(kind), got.Data); err != nil || len(found.Marks) != 1 || found.Marks[0].Label != x {
+			t.Errorf("read back: %+v %v", found, err)
+		}
+	})
+}
+
+func newZlib(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }

@@ -1,0 +1,579 @@
+package labelfile
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+const (
+	maxParts = 20_000
+
+	contentTypes = "[Content_Types].xml"
+	packageRels  = "_rels/.rels"
+
+	relationsSpace  = "http://schemas.openxmlformats.org/package/2006/relationships"
+	typesSpace      = "http://schemas.openxmlformats.org/package/2006/content-types"
+	officeRelations = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/"
+	strictRelations = "http://purl.oclc.org/ooxml/officeDocument/relationships/"
+	customSpace     = "http://schemas.openxmlformats.org/officeDocument/2006/custom-properties"
+	variantSpace    = "http://schemas.openxmlformats.org/officeDocument/2006/docPropsVTypes"
+	sheetSpace      = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+	customType      = "application/vnd.openxmlformats-officedocument.custom-properties+xml"
+	sheetType       = "application/vnd.openxmlformats-officedocument.spreadsheetml.worksheet+xml"
+	customFormat    = "{D5CDD505-2E9C-101B-9397-08002B2CF9AE}"
+
+	labelSheet     = "AIGC"
+	labelSheetPart = "aigc-label.xml"
+)
+
+// office is an archive of parts, of which few are unpacked.
+type office struct {
+	zip     *zip.Reader
+	parts   map[string]*zip.File
+	custom  string            // the part of custom properties, "" without one
+	main    string            // the document or the workbook
+	rewrite map[string]string // parts that are written anew
+	added   []string          // those of them that were not there
+}
+
+// officeKind tells a DOCX from an XLSX.
+func officeKind(data []byte) (Kind, error) {
+	o, err := openOffice(data)
+	if err != nil {
+		return "", err
+	}
+	kind := Kind("")
+	err = o.walk(o.main, func(t xml.Token, _ []string, _, _ int) error {
+		if s, ok := t.(xml.StartElement); ok && kind == "" {
+			kind = map[string]Kind{"document": DOCX, "workbook": XLSX}[s.Name.Local]
+			if kind == "" {
+				return refuse(fault.Say("labelfile.unknown_kind"))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return kind, nil
+}
+
+// openOffice reads the directory of an archive and finds its parts. It refuses what could be read in two ways.
+func openOffice(data []byte) (*office, error) {
+	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil || !bytes.HasPrefix(data, []byte("PK\x03\x04")) || len(z.File) > maxParts {
+		return nil, refuse(fault.Say("labelfile.archive"))
+	}
+	o := &office{zip: z, parts: map[string]*zip.File{}, rewrite: map[string]string{}}
+	var packed uint64
+	seen := map[string]bool{}
+	for _, f := range z.File {
+		// Names differ by more than capitals, and entries do not overlap: their sum fits into the file.
+		name := strings.ToLower(f.Name)
+		packed += f.CompressedSize64
+		if seen[name] || packed > uint64(len(data)) || f.Flags&1 != 0 || strings.HasPrefix(name, "_xmlsignatures/") {
+			return nil, refuse(officeProblem(f))
+		}
+		seen[name], o.parts[f.Name] = true, f
+	}
+	if o.parts[contentTypes] == nil || o.parts[packageRels] == nil {
+		return nil, refuse(fault.Say("labelfile.archive"))
+	}
+	if err := o.relations(packageRels, func(kind, target string) {
+		switch kind {
+		case "custom-properties", "customProperties":
+			o.custom = target
+		case "officeDocument":
+			o.main = target
+		}
+	}); err != nil {
+		return nil, err
+	}
+	if o.parts[o.main] == nil || o.custom != "" && o.parts[o.custom] == nil {
+		return nil, refuse(fault.Say("labelfile.archive"))
+	}
+	return o, nil
+}
+
+func officeProblem(f *zip.File) fault.Phrase {
+	switch {
+	case f.Flags&1 != 0:
+		return fault.Say("labelfile.encrypted")
+	case strings.HasPrefix(strings.ToLower(f.Name), "_xmlsignatures/"):
+		return fault.Say("labelfile.signed")
+	default:
+		return fault.Say("labelfile.archive")
+	}
+}
+
+// text returns a part, as it is written anew or as it is.
+func (o *office) text(name string) ([]byte, error) {
+	if s, ok := o.rewrite[name]; ok {
+		return []byte(s), nil
+	}
+	f := o.parts[name]
+	if f == nil || f.UncompressedSize64 > maxPart {
+		return nil, refuse(fault.Say("labelfile.archive"))
+	}
+	r, err := f.Open()
+	if err != nil {
+		return nil, refuse(fault.Say("labelfile.archive"))
+	}
+	defer func() { _ = r.Close() }()
+	b, err := io.ReadAll(io.LimitReader(r, maxPart+1))
+	if err != nil || len(b) > maxPart {
+		return nil, refuse(fault.Say("labelfile.archive"))
+	}
+	return b, nil
+}
+
+var errStop = errors.New("enough was read") //nolint:gochecknoglobals // a sentinel
+
+// walk reads a part.
+func (o *office) walk(name string, visit func(t xml.Token, path []string, from, to int) error) error {
+	b, err := o.text(name)
+	if err != nil {
+		return err
+	}
+	return walkXML(b, visit)
+}
+
+// walkXML calls visit for each token with the local names of the elements around it and its bytes. It refuses document types, with which entities come.
+func walkXML(b []byte, visit func(t xml.Token, path []string, from, to int) error) error {
+	d := xml.NewDecoder(bytes.NewReader(b))
+	var around []string
+	for {
+		from := int(d.InputOffset())
+		t, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return refuse(fault.Say("labelfile.xml"))
+		}
+		switch t.(type) {
+		case xml.Directive:
+			return refuse(fault.Say("labelfile.xml"))
+		case xml.EndElement:
+			around = around[:len(around)-1]
+		}
+		err = visit(t, around, from, int(d.InputOffset()))
+		if errors.Is(err, errStop) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if s, ok := t.(xml.StartElement); ok {
+			if len(around) > 200 {
+				return refuse(fault.Say("labelfile.xml"))
+			}
+			around = append(around, s.Name.Local)
+		}
+	}
+}
+
+// attribute returns an attribute without a namespace.
+func attribute(s xml.StartElement, name string) string {
+	for _, a := range s.Attr {
+		if a.Name.Space == "" && a.Name.Local == name {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// relations visits the relationships within the archive of a part.
+func (o *office) relations(name string, visit func(kind, target string)) error {
+	base := path.Dir(path.Dir(name))
+	return o.walk(name, func(t xml.Token, _ []string, _, _ int) error {
+		s, ok := t.(xml.StartElement)
+		if !ok || s.Name.Local != "Relationship" || attribute(s, "TargetMode") == "External" {
+			return nil
+		}
+		kind := attribute(s, "Type")
+		for _, space := range []string{officeRelations, strictRelations} {
+			if rest, ok := strings.CutPrefix(kind, space); ok {
+				visit(rest, strings.TrimPrefix(path.Join("/", base, relative(attribute(s, "Target"))), "/"))
+			}
+		}
+		return nil
+	})
+}
+
+// relative lets targets that begin at the root stand beside those that begin at the part.
+func relative(target string) string {
+	if strings.HasPrefix(target, "/") {
+		return "../../../.." + target
+	}
+	return target
+}
+
+// property is the label among the custom properties: its text, and where its element stands.
+type property struct {
+	value    string
+	from, to int
+}
+
+// properties returns the labels, and the largest number of a property.
+func (o *office) properties() (out []property, largest int, err error) {
+	largest = 1
+	if o.custom == "" {
+		return nil, largest, nil
+	}
+	var now *property
+	err = o.walk(o.custom, func(t xml.Token, around []string, from, to int) error {
+		switch e := t.(type) {
+		case xml.StartElement:
+			if len(around) == 1 && e.Name.Local == "property" {
+				if n, err := strconv.Atoi(attribute(e, "pid")); err == nil && n < 1<<30 {
+					largest = max(largest, n)
+				}
+				if strings.EqualFold(attribute(e, "name"), "AIGC") {
+					now = &property{from: from}
+				}
+			}
+		case xml.CharData:
+			if now != nil {
+				now.value += string(e)
+			}
+		case xml.EndElement:
+			if now != nil && len(around) == 1 {
+				now.to = to
+				out, now = append(out, *now), nil
+			}
+		}
+		return nil
+	})
+	return out, largest, err
+}
+
+func readOffice(k Kind, data []byte) (Found, error) {
+	o, err := openOffice(data)
+	if err != nil {
+		return Found{}, err
+	}
+	all, _, err := o.properties()
+	if err != nil {
+		return Found{}, err
+	}
+	out := Found{}
+	for _, p := range all {
+		out.Marks = append(out.Marks, mark("custom property", strings.TrimSpace(p.value)))
+	}
+	var yes bool
+	if k == DOCX {
+		yes, err = o.documentShows()
+	} else {
+		yes, err = o.sheetShows()
+	}
+	out.Visible = visible(yes)
+	return out, err
+}
+
+// documentShows looks at the first and the last paragraph with text.
+func (o *office) documentShows() (bool, error) {
+	var firstLine, line string
+	var now strings.Builder
+	err := o.walk(o.main, func(t xml.Token, around []string, _, _ int) error {
+		switch e := t.(type) {
+		case xml.CharData:
+			if len(around) > 0 && around[len(around)-1] == "t" && now.Len() < 1<<10 {
+				_, _ = now.Write(e)
+			}
+		case xml.EndElement:
+			if e.Name.Local == "p" && strings.TrimSpace(now.String()) != "" {
+				line = now.String()
+				if firstLine == "" {
+					firstLine = line
+				}
+				now.Reset()
+			}
+		}
+		return nil
+	})
+	return label.Seen(firstLine) || label.Seen(line), err
+}
+
+// sheetShows looks at the sheet of the label, and at the first cells of the first sheets where text stands in the cells themselves.
+func (o *office) sheetShows() (bool, error) {
+	var sheets []string
+	if err := o.relations(o.relationsOf(o.main), func(kind, target string) {
+		if kind == "worksheet" && len(sheets) < 64 {
+			sheets = append(sheets, target)
+		}
+	}); err != nil {
+		return false, err
+	}
+	for _, s := range sheets {
+		shows, err := o.cellShows(s)
+		if shows || err != nil {
+			return shows, err
+		}
+	}
+	return false, nil
+}
+
+// cellShows looks at the first text of a sheet that stands in a cell itself.
+func (o *office) cellShows(part string) (shows bool, err error) {
+	err = o.walk(part, func(t xml.Token, around []string, _, _ int) error {
+		text, ok := t.(xml.CharData)
+		if !ok || !slices.Contains(around, "is") {
+			return nil
+		}
+		shows = label.Seen(string(text))
+		return errStop
+	})
+	return shows, err
+}
+
+func (o *office) relationsOf(part string) string {
+	dir, name := path.Split(part)
+	return dir + "_rels/" + name + ".rels"
+}
+
+func writeOffice(k Kind, data []byte, value, sentence string) ([]byte, error) {
+	o, err := openOffice(data)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.setProperty(value); err != nil {
+		return nil, err
+	}
+	if sentence != "" {
+		if k == DOCX {
+			err = o.addParagraph(sentence)
+		} else {
+			err = o.addSheet(sentence)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return o.pack()
+}
+
+// setProperty writes the custom property.
+func (o *office) setProperty(value string) error {
+	all, largest, err := o.properties()
+	if err != nil {
+		return err
+	}
+	element := func(pid int) string {
+		return fmt.Sprintf(`<property xmlns="%s" fmtid="%s" pid="%d" name="AIGC"><vt:lpwstr xmlns:vt="%s">%s</vt:lpwstr></property>`,
+			customSpace, customFormat, pid, variantSpace, escapeXML(value))
+	}
+	if o.custom != "" {
+		if len(all) > 0 {
+			b, err := o.text(o.custom)
+			if err != nil {
+				return err
+			}
+			o.rewrite[o.custom] = string(splice(b, all[0].from, all[0].to, element(largest+1)))
+			return nil
+		}
+		return o.append(o.custom, "Properties", element(largest+1))
+	}
+	o.custom = "docProps/custom.xml"
+	if o.parts[o.custom] != nil {
+		return refuse(fault.Say("labelfile.archive"))
+	}
+	o.add(o.custom, `<Properties xmlns="`+customSpace+`">`+element(2)+`</Properties>`)
+	if err := o.relate(packageRels, officeRelations+"custom-properties", o.custom); err != nil {
+		return err
+	}
+	return o.declare(o.custom, customType)
+}
+
+// add has a new part written.
+func (o *office) add(name, text string) {
+	o.rewrite[name] = `<?xml version="1.0" encoding="UTF-8" standalone="yes"?>` + "\n" + text
+	o.added = append(o.added, name)
+}
+
+// append puts text at the end of the outermost element of a part.
+func (o *office) append(part, root, text string) error {
+	b, err := o.text(part)
+	if err != nil {
+		return err
+	}
+	at, open, name := -1, 0, ""
+	err = walkXML(b, func(t xml.Token, around []string, from, to int) error {
+		if _, ok := t.(xml.StartElement); ok && len(around) == 0 {
+			open = to
+			name = tagName(b[from:to])
+		}
+		if e, ok := t.(xml.EndElement); ok && len(around) == 0 && e.Name.Local == root {
+			at = from
+		}
+		return nil
+	})
+	if err != nil || at < 0 {
+		return refuse(fault.Say("labelfile.xml"))
+	}
+	if at == open && bytes.HasSuffix(b[:open], []byte("/>")) { // an element of one tag
+		o.rewrite[part] = string(splice(b, open-2, open, ">"+text+"</"+name+">"))
+		return nil
+	}
+	o.rewrite[part] = string(splice(b, at, at, text))
+	return nil
+}
+
+// tagName returns the name of a start tag, with its prefix.
+func tagName(tag []byte) string {
+	tag = bytes.TrimLeft(tag, "<")
+	if end := bytes.IndexAny(tag, " \t\r\n/>"); end > 0 {
+		return string(tag[:end])
+	}
+	return string(tag)
+}
+
+// relate adds a relationship, under an id that no other one has.
+func (o *office) relate(part, kind, target string) error {
+	_, err := o.relateAs(part, kind, target)
+	return err
+}
+
+func (o *office) relateAs(part, kind, target string) (string, error) {
+	taken := map[string]bool{}
+	err := o.walk(part, func(t xml.Token, _ []string, _, _ int) error {
+		if s, ok := t.(xml.StartElement); ok {
+			taken[attribute(s, "Id")] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	id := "rIdAIGC"
+	for i := 1; taken[id]; i++ {
+		id = fmt.Sprintf("rIdAIGC%d", i)
+	}
+	return id, o.append(part, "Relationships", fmt.Sprintf(`<Relationship xmlns="%s" Id="%s" Type="%s" Target="%s"/>`, relationsSpace, id, kind, target))
+}
+
+// declare says the type of a new part.
+func (o *office) declare(part, kind string) error {
+	return o.append(contentTypes, "Types", fmt.Sprintf(`<Override xmlns="%s" PartName="/%s" ContentType="%s"/>`, typesSpace, part, kind))
+}
+
+// addParagraph puts the sentence before everything in the body of a document.
+func (o *office) addParagraph(sentence string) error {
+	b, err := o.text(o.main)
+	if err != nil {
+		return err
+	}
+	at, space := -1, ""
+	err = walkXML(b, func(t xml.Token, around []string, _, to int) error {
+		if s, ok := t.(xml.StartElement); ok && len(around) == 1 && s.Name.Local == "body" && !bytes.HasSuffix(b[:to], []byte("/>")) {
+			at, space = to, s.Name.Space
+			return errStop
+		}
+		return nil
+	})
+	if err != nil || at < 0 {
+		return refuse(fault.Say("labelfile.xml"))
+	}
+	o.rewrite[o.main] = string(splice(b, at, at, `<w:p xmlns:w="`+escapeXML(space)+`"><w:r><w:t>`+escapeXML(sentence)+`</w:t></w:r></w:p>`))
+	return nil
+}
+
+// addSheet appends a sheet with the sentence. Sheets before it keep their numbers, by which names refer to them.
+func (o *office) addSheet(sentence string) error {
+	part := path.Join(path.Dir(o.main), "worksheets", labelSheetPart)
+	if o.parts[part] != nil {
+		return refuse(fault.Say("labelfile.sheet"))
+	}
+	id, err := o.relateAs(o.relationsOf(o.main), officeRelations+"worksheet", "worksheets/"+labelSheetPart)
+	if err != nil {
+		return err
+	}
+	b, err := o.text(o.main)
+	if err != nil {
+		return err
+	}
+	at, largest, space := -1, 0, ""
+	err = walkXML(b, func(t xml.Token, around []string, from, _ int) error {
+		switch e := t.(type) {
+		case xml.StartElement:
+			if len(around) == 2 && around[1] == "sheets" && e.Name.Local == "sheet" {
+				n, err := strconv.Atoi(attribute(e, "sheetId"))
+				if err != nil || n > 1<<30 || strings.EqualFold(attribute(e, "name"), labelSheet) {
+					return refuse(fault.Say("labelfile.sheet"))
+				}
+				largest = max(largest, n)
+			}
+		case xml.EndElement:
+			if len(around) == 1 && e.Name.Local == "sheets" {
+				at, space = from, e.Name.Space
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if at < 0 || largest == 0 || space != sheetSpace {
+		return refuse(fault.Say("labelfile.sheet"))
+	}
+	o.rewrite[o.main] = string(splice(b, at, at, fmt.Sprintf(`<sheet xmlns="%s" xmlns:r="%s" name="%s" sheetId="%d" r:id="%s"/>`,
+		sheetSpace, strings.TrimSuffix(officeRelations, "/"), labelSheet, largest+1, id)))
+	o.add(part, `<worksheet xmlns="`+sheetSpace+`"><sheetData><row r="1"><c r="A1" t="inlineStr"><is><t>`+escapeXML(sentence)+`</t></is></c></row></sheetData></worksheet>`)
+	return o.declare(part, sheetType)
+}
+
+// pack writes the archive. Parts that are not written anew keep their compressed bytes.
+func (o *office) pack() ([]byte, error) {
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for _, f := range o.zip.File {
+		text, ok := o.rewrite[f.Name]
+		if !ok {
+			if err := w.Copy(f); err != nil {
+				return nil, refuse(fault.Say("labelfile.archive"))
+			}
+			continue
+		}
+		if err := pack(w, &zip.FileHeader{Name: f.Name, Method: zip.Deflate, Modified: f.Modified}, text); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range o.added {
+		if err := pack(w, &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: o.parts[contentTypes].Modified}, o.rewrite[name]); err != nil {
+			return nil, err
+		}
+	}
+	if err := errors.Join(w.SetComment(o.zip.Comment), w.Close()); err != nil {
+		return nil, refuse(fault.Say("labelfile.archive"))
+	}
+	return out.Bytes(), nil
+}
+
+func pack(w *zip.Writer, h *zip.FileHeader, text string) error {
+	p, err := w.CreateHeader(h)
+	if err != nil {
+		return refuse(fault.Say("labelfile.archive"))
+	}
+	if _, err := io.WriteString(p, text); err != nil {
+		return refuse(fault.Say("labelfile.archive"))
+	}
+	return nil
+}
+
+// escapeXML writes a text for XML.
+func escapeXML(s string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(s)) // into memory
+	return b.String()
+}
