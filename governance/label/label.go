@@ -227,10 +227,10 @@ func (s *Sentence) Read(piece string) {
 }
 
 // Text returns the sentence, on a line of its own: in Chinese where the answer is mostly Chinese or has no letters at all, else in English.
-func (s *Sentence) Text() string {
+func (s *Sentence) Text() string { return "\n\n" + Wording(ChannelAPI, s.Chinese()) }
+
+// Chinese reports whether what was read is mostly Chinese, or has no letters at all.
+func (s *Sentence) Chinese() bool {
 	// A Han character carries about as much as a short word.
-	if s.han*4 >= s.letters && s.han > 0 || s.letters == 0 {
-		return "\n\n" + TextChinese
-	}
-	return "\n\n" + TextEnglish
+	return s.han*4 >= s.letters && s.han > 0 || s.letters == 0
 }
