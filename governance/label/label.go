@@ -103,9 +103,13 @@ func (l *Labeler) KeyID(tenant string) string {
 
 // code covers every field but the two codes, and the tenant, which the label does not name.
 func (l *Labeler) code(x Label, tenant string) string {
-	k := hmac.New(sha256.New, l.keys.MAC("governance/label/v1", tenant))
+	return l.mac("governance/label/v1", tenant, x.Label, x.ContentProducer, x.ProduceID)
+}
+
+func (l *Labeler) mac(purpose, tenant string, parts ...string) string {
+	k := hmac.New(sha256.New, l.keys.MAC(purpose, tenant))
 	covered := make([]byte, 0, 128)
-	for _, part := range [...]string{x.Label, x.ContentProducer, x.ProduceID} {
+	for _, part := range parts {
 		covered = append(append(append(strconv.AppendInt(covered, int64(len(part)), 10), ':'), part...), ',')
 	}
 	k.Write(covered)
@@ -122,6 +126,19 @@ func (l *Labeler) Verify(x Label, tenant string) error {
 		return ErrForeign
 	}
 	return nil
+}
+
+// Propagate returns a label with the fields of the propagator filled: this installation passes on, for a tenant, what somebody made. Its code covers the
+// six fields before it.
+func (l *Labeler) Propagate(x Label, id, tenant string) Label {
+	x.ContentPropagator, x.PropagateID = l.producer, id
+	x.ReservedCode2 = l.mac("governance/label/propagator/v1", tenant, x.Label, x.ContentProducer, x.ProduceID, x.ReservedCode1, x.ContentPropagator, x.PropagateID)
+	return x
+}
+
+// Propagated reports whether this installation passed a label on for a tenant.
+func (l *Labeler) Propagated(x Label, tenant string) bool {
+	return hmac.Equal([]byte(x.ReservedCode2), []byte(l.Propagate(x, x.PropagateID, tenant).ReservedCode2)) && x.ContentPropagator == l.producer
 }
 
 // HeaderValue returns the label as compact JSON in ASCII, safe in a header.

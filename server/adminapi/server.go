@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/accessreview"
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/governance/signingkeys"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/inflight"
@@ -72,6 +73,7 @@ type Deps struct {
 	LoadAdapter   func(ctx context.Context, cfg native.AdapterConfig) (native.Adapter, error)
 	UnloadAdapter func(ctx context.Context, id engine.ModelID) error
 	Pipeline      *gateway.Pipeline
+	Labels        *label.Labeler
 	Bodies        *inflight.Limiter
 	// Playground answers POST /v1/chat/completions on the admin plane.
 	Playground gin.HandlerFunc

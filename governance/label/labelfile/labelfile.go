@@ -99,6 +99,9 @@ type Mark struct {
 	Whole bool        // exactly the seven strings; else somebody wrote another form, and Label is empty
 }
 
+// MadeHere reports whether an installation made the label for a tenant, and nobody changed it.
+func (m Mark) MadeHere(l *label.Labeler, tenant string) bool { return m.Whole && l.Verify(m.Label, tenant) == nil }
+
 // Found is what a file says about how it was made.
 type Found struct {
 	Kind    Kind
@@ -237,9 +240,9 @@ func Write(k Kind, data []byte, x label.Label, sentence string) (Result, error) 
 	return put(k, data, x, sentence, found)
 }
 
-// Propagate fills the propagator's fields of the one label that a file has: who passes content of others on says so, and takes nothing away.
-// Errors: CodeInvalidValue; CodeConflict if the file has no whole label, several, or one whose propagator is named already.
-func Propagate(k Kind, data []byte, propagator, id, code string) (Result, error) {
+// Propagate fills the propagator's fields of the one label that a file has, as fill does: who passes content of others on says so, and takes
+// nothing away. Errors: CodeInvalidValue; CodeConflict if the file has no whole label, several, or one whose propagator is named already.
+func Propagate(k Kind, data []byte, fill func(label.Label) label.Label) (Result, error) {
 	found, err := Read(k, data)
 	if err != nil {
 		return Result{}, err
@@ -251,7 +254,8 @@ func Propagate(k Kind, data []byte, propagator, id, code string) (Result, error)
 	if x.ContentPropagator+x.PropagateID+x.ReservedCode2 != "" {
 		return Result{}, fault.New(fault.CodeConflict, fault.Say("labelfile.propagated"))
 	}
-	x.ContentPropagator, x.PropagateID, x.ReservedCode2 = propagator, id, code
+	filled := fill(x)
+	x.ContentPropagator, x.PropagateID, x.ReservedCode2 = filled.ContentPropagator, filled.PropagateID, filled.ReservedCode2
 	return put(k, data, x, "", found)
 }
 

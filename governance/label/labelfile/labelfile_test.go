@@ -133,6 +133,7 @@ func samples(t testing.TB) map[string][]byte {
 // TestRoundTrip writes a label into each kind, reads it back, proves it ours, and refuses a second one.
 func TestRoundTrip(t *testing.T) {
 	l, x := labeler(t), ours(t)
+	pass := func(x label.Label) label.Label { return l.Propagate(x, "p-1", "acme") }
 	for name, data := range samples(t) {
 		t.Run(name, func(t *testing.T) {
 			k, err := Detect(name, data)
@@ -160,15 +161,15 @@ func TestRoundTrip(t *testing.T) {
 			if _, err := Write(k, got.Data, x, sentence); !is(err, fault.CodeConflict) {
 				t.Errorf("a second label: %v", err)
 			}
-			passed, err := Propagate(k, got.Data, "平台", "p-1", "code")
+			passed, err := Propagate(k, got.Data, pass)
 			if err != nil {
 				t.Fatal(err)
 			}
 			after, err := Read(k, passed.Data)
-			if err != nil || len(after.Marks) != 1 || after.Marks[0].Label.ContentPropagator != "平台" || l.Verify(after.Marks[0].Label, "acme") != nil {
+			if err != nil || len(after.Marks) != 1 || after.Marks[0].Label.PropagateID != "p-1" || !after.Marks[0].MadeHere(l, "acme") || !l.Propagated(after.Marks[0].Label, "acme") || l.Propagated(after.Marks[0].Label, "other") {
 				t.Errorf("passed on: %+v %v", after, err)
 			}
-			if _, err := Propagate(k, passed.Data, "another", "", ""); !is(err, fault.CodeConflict) {
+			if _, err := Propagate(k, passed.Data, pass); !is(err, fault.CodeConflict) {
 				t.Errorf("a second propagator: %v", err)
 			}
 			if silent, err := Write(k, data, x, ""); err != nil || silent.Visible {
