@@ -54,7 +54,9 @@ func TestLabelledFiles(t *testing.T) {
 		}
 	}
 
-	mark := func(token string, body map[string]any) reply { return in.send(http.MethodPost, "/api/v1/labels/files", token, body) }
+	mark := func(token string, body map[string]any) reply {
+		return in.send(http.MethodPost, "/api/v1/labels/files", token, body)
+	}
 	marked := mark(dev.token, map[string]any{"name": "a.txt", "content": []byte("hello"), "label": x})
 	if marked.status != http.StatusOK {
 		t.Fatalf("%d %s", marked.status, marked.body)

@@ -100,7 +100,9 @@ type Mark struct {
 }
 
 // MadeHere reports whether an installation made the label for a tenant, and nobody changed it.
-func (m Mark) MadeHere(l *label.Labeler, tenant string) bool { return m.Whole && l.Verify(m.Label, tenant) == nil }
+func (m Mark) MadeHere(l *label.Labeler, tenant string) bool {
+	return m.Whole && l.Verify(m.Label, tenant) == nil
+}
 
 // Found is what a file says about how it was made.
 type Found struct {
