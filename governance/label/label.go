@@ -141,6 +141,18 @@ func (l *Labeler) Propagated(x Label, tenant string) bool {
 	return hmac.Equal([]byte(x.ReservedCode2), []byte(l.Propagate(x, x.PropagateID, tenant).ReservedCode2)) && x.ContentPropagator == l.producer
 }
 
+// VerifyWhole is Verify of all seven fields: those of the propagator are empty, or this installation filled them for the tenant. Who takes a label from
+// somebody and writes it into a file asks this: else the file would say that others passed it on.
+func (l *Labeler) VerifyWhole(x Label, tenant string) error {
+	if err := l.Verify(x, tenant); err != nil {
+		return err
+	}
+	if x.ContentPropagator+x.PropagateID+x.ReservedCode2 != "" && !l.Propagated(x, tenant) {
+		return ErrForeign
+	}
+	return nil
+}
+
 // HeaderValue returns the label as compact JSON in ASCII, safe in a header.
 func (x Label) HeaderValue() string {
 	if s, ok := x.plain(); ok {
@@ -193,7 +205,7 @@ func (x Label) plain() (string, bool) {
 	return string(append(out, '}')), true
 }
 
-// Parse reads a label from a header or extension object. It demands exactly the seven strings.
+// Parse reads a label from a header or extension object. It demands exactly the seven strings, each once: of two of a name, programs take one or the other.
 func Parse(text string) (Label, error) {
 	if len(text) > 8<<10 {
 		return Label{}, errors.New("label: too long")
@@ -214,10 +226,19 @@ func Parse(text string) (Label, error) {
 		}
 		*p = *v
 	}
-	if len(fields) != len(to) {
+	if len(fields) != len(to) || tokens(text) != 2*len(to)+2 {
 		return Label{}, errors.New("label: unknown fields")
 	}
 	return x, nil
+}
+
+// tokens counts the names, values and braces of JSON that was read.
+func tokens(text string) (n int) {
+	for d := json.NewDecoder(strings.NewReader(text)); ; n++ {
+		if _, err := d.Token(); err != nil {
+			return n
+		}
+	}
 }
 
 // Extension is the object added to response bodies: {"AIGC": {…}}.
