@@ -1,7 +1,9 @@
 // Package answerfile is a façade over the labels of files: makes files of answers, each with its label.
 //
 // A caller gives what was said and the label that the answer came with; there is no form in which a file comes without both parts of the label, so
-// that no template can drop it. The visible label stands first, in a PDF at the foot of every page too.
+// that no template can drop it. The visible label stands first, in a PDF at the foot of every page too, whatever the texts say themselves.
+//
+// That the texts are what the model said is for the caller to know: a label covers no content, and nobody here compares.
 package answerfile
 
 import (
@@ -12,8 +14,11 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/governance/label/labelfile"
@@ -42,9 +47,24 @@ func Kinds() []labelfile.Kind {
 	return []labelfile.Kind{labelfile.Markdown, labelfile.HTML, labelfile.Text, labelfile.JSON, labelfile.DOCX, labelfile.PDF, labelfile.XLSX}
 }
 
-// Make makes a file. An XLSX has the tables of the answers, one in each sheet. Errors: CodeInvalidValue for a kind that no file is made in, for an XLSX
-// of answers without a table, and for a label whose values no file can carry.
+// The bounds of what a file is made of. Those of a sheet are Excel's.
+const (
+	maxText   = 4 << 20   // bytes, of all texts
+	maxPaper  = 512 << 10 // the same for a PDF or a DOCX, which is set line by line
+	maxBars   = 256 << 10 // of tables in all, which bounds their cells
+	maxSheets = 255
+	maxRows   = 1 << 20
+	maxCells  = 1 << 14   // of a row
+	maxCell   = 1<<15 - 1 // characters of UTF-16
+)
+
+// Make makes a file. An XLSX has the tables of the answers, one in each sheet. Errors: CodeInvalidValue for a kind that no file is made in, for texts
+// or tables that are too large, for an XLSX of answers without a table, and for a label whose values no file can carry; CodeConflict and CodeInternal if the file
+// could not be labelled, which no text should bring about.
 func Make(k labelfile.Kind, c Conversation, x label.Label) (labelfile.Result, error) {
+	if err := c.bounded(k); err != nil {
+		return labelfile.Result{}, err
+	}
 	c = c.printable()
 	sentence := c.sentence()
 	var data []byte
@@ -70,7 +90,7 @@ func Make(k labelfile.Kind, c Conversation, x label.Label) (labelfile.Result, er
 	if err != nil {
 		return labelfile.Result{}, err
 	}
-	out, err := labelfile.Write(k, data, x, sentence)
+	out, err := labelfile.WriteShown(k, data, x, sentence)
 	if err != nil {
 		return labelfile.Result{}, err
 	}
@@ -83,6 +103,31 @@ func Make(k labelfile.Kind, c Conversation, x label.Label) (labelfile.Result, er
 	return out, nil
 }
 
+// bounded refuses texts that are too large, before anything is made of them.
+func (c Conversation) bounded(k labelfile.Kind) error {
+	size, bars, most := len(c.Title), 0, maxText
+	for _, t := range c.Turns {
+		size += len(t.Text)
+		if !t.Asked {
+			bars += strings.Count(t.Text, "|")
+		}
+	}
+	if k == labelfile.PDF || k == labelfile.DOCX {
+		most = maxPaper
+	}
+	if size > most {
+		return fault.New(fault.CodeInvalidValue, "turns", fault.Say("answerfile.too_large", most>>10)).WithParam("turns")
+	}
+	if k == labelfile.XLSX && bars > maxBars {
+		return tooLarge()
+	}
+	return nil
+}
+
+func tooLarge() error {
+	return fault.New(fault.CodeInvalidValue, "turns", fault.Say("answerfile.table_large")).WithParam("turns")
+}
+
 // printable returns the conversation with a title of one line, and the replacement character for what no text file has.
 func (c Conversation) printable() Conversation {
 	clean := func(s string) string {
@@ -93,7 +138,12 @@ func (c Conversation) printable() Conversation {
 			return r
 		}, strings.ToValidUTF8(s, "\ufffd"))
 	}
-	c.Title = clean(strings.Join(strings.Fields(c.Title), " "))
+	c.Title = clean(strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 { // they would turn what stands behind the title
+			return -1
+		}
+		return r
+	}, c.Title)), " "))
 	turns := make([]Turn, len(c.Turns))
 	for i, t := range c.Turns {
 		turns[i] = Turn{t.Asked, clean(t.Text)}
@@ -125,8 +175,10 @@ func (c Conversation) head(t Turn) string {
 	}
 }
 
+// markdown begins with a front matter of its own, so that a text that begins with one is text.
 func (c Conversation) markdown() []byte {
 	var b strings.Builder
+	_, _ = b.WriteString("---\n---\n\n")
 	if c.Title != "" {
 		_, _ = b.WriteString("# " + c.Title + "\n\n")
 	}
@@ -142,7 +194,7 @@ func (c Conversation) markdown() []byte {
 func (c Conversation) plain() []byte {
 	var b strings.Builder
 	if c.Title != "" {
-		_, _ = b.WriteString(c.Title + "\n\n")
+		_, _ = b.WriteString(inLines(c.Title) + "\n\n")
 	}
 	for _, t := range c.Turns {
 		if h := c.head(t); h != "" {
@@ -153,12 +205,16 @@ func (c Conversation) plain() []byte {
 	return []byte(b.String())
 }
 
-// inLines keeps a text from looking like the line of a label.
+// inLines keeps a text from looking like the line of a label: it quotes lines that begin like one.
 func inLines(s string) string {
-	if strings.HasPrefix(s, "AIGC: {") {
-		s = " " + s
+	lines := strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(s), "\n")
+	for i, line := range lines {
+		start := strings.TrimLeftFunc(line, func(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' })
+		if len(start) >= 4 && strings.EqualFold(start[:4], "AIGC") {
+			lines[i] = "> " + line
+		}
 	}
-	return strings.ReplaceAll(s, "\nAIGC: {", "\n AIGC: {")
+	return strings.Join(lines, "\n")
 }
 
 func (c Conversation) page() []byte {
@@ -289,6 +345,9 @@ func (c Conversation) tables() ([]byte, error) {
 	if len(all) == 0 {
 		return nil, fault.New(fault.CodeInvalidValue, "format", fault.Say("answerfile.no_table")).WithParam("format")
 	}
+	if !fits(all) {
+		return nil, tooLarge()
+	}
 	var types, names, rels strings.Builder
 	parts := [][2]string{{"", ""}, {"_rels/.rels", xmlHead + `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" Type="` + relations + `/officeDocument" Target="xl/workbook.xml"/></Relationships>`}}
 	for i, grid := range all {
@@ -321,6 +380,21 @@ func (c Conversation) tables() ([]byte, error) {
 		return nil, fmt.Errorf("write a workbook: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// fits reports whether tables are within the bounds of sheets.
+func fits(all [][][]string) bool {
+	for _, grid := range all {
+		for _, row := range grid {
+			if len(row) > maxCells || slices.ContainsFunc(row, func(cell string) bool { return len(cell) > maxCell && len(utf16.Encode([]rune(cell))) > maxCell }) {
+				return false
+			}
+		}
+		if len(grid) > maxRows {
+			return false
+		}
+	}
+	return len(all) <= maxSheets
 }
 
 func sheet(grid [][]string) string {

@@ -2,12 +2,9 @@ package labelfile
 
 import (
 	"bytes"
-	"compress/zlib"
 	"encoding/binary"
 	"encoding/xml"
 	"hash/crc32"
-	"io"
-	"strings"
 
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -23,34 +20,39 @@ const (
 	maxSegment = 0xffff - 2 // bytes of a JPEG segment behind its length
 )
 
-// xmpLabel is a label in an XMP packet: its text, and where its value stands. That of an attribute stands between the quotes.
+// xmpLabel is a label in an XMP packet: its text, and where its value stands.
 type xmpLabel struct {
-	value     string
-	from, to  int
-	attribute bool
+	value    text
+	from, to int
+	foreign  bool // an attribute, or a property of another name: it is read and not changed
 }
 
 // xmpLabels returns the labels of a packet, and where a description can be added.
-func xmpLabels(packet []byte) (out []xmpLabel, end int, err error) {
+func xmpLabels(packet []byte, r *room) (out []xmpLabel, end int, err error) {
+	if len(packet) > maxPacket {
+		return nil, 0, refuse(fault.Say("labelfile.unpacked"))
+	}
 	end = -1
 	var now *xmpLabel
-	err = walkXML(packet, func(t xml.Token, around []string, from, to int) error {
+	depth := 0
+	err = walkXML(packet, r, func(t xml.Token, around []string, from, to int) error {
 		switch e := t.(type) {
 		case xml.StartElement:
 			for _, a := range e.Attr {
-				if a.Name.Space == labelSpace && a.Name.Local == "AIGC" {
-					out = append(out, xmpLabel{value: a.Value, attribute: true})
+				if a.Name.Space != "xmlns" && namesLabel(a.Name.Local) {
+					out = append(out, xmpLabel{foreign: true})
+					out[len(out)-1].value.add(a.Value)
 				}
 			}
-			if e.Name.Space == labelSpace && e.Name.Local == "AIGC" && now == nil {
-				now = &xmpLabel{from: to}
+			if namesLabel(e.Name.Local) && now == nil {
+				now, depth = &xmpLabel{from: to, foreign: e.Name.Space != labelSpace || e.Name.Local != "AIGC"}, len(around)
 			}
 		case xml.CharData:
 			if now != nil {
-				now.value += string(e)
+				now.value.add(string(e))
 			}
 		case xml.EndElement:
-			if now != nil && e.Name.Space == labelSpace && e.Name.Local == "AIGC" {
+			if now != nil && len(around) == depth {
 				now.to = from
 				out, now = append(out, *now), nil
 			}
@@ -74,12 +76,12 @@ func labelled(packet []byte, value string) ([]byte, error) {
 		return []byte(`<?xpacket begin="` + "\ufeff" + `" id="W5M0MpCehiHzreSzNTczkc9d"?><x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="` + rdfSpace + `">` +
 			description(value) + `</rdf:RDF></x:xmpmeta><?xpacket end="w"?>`), nil
 	}
-	all, end, err := xmpLabels(packet)
+	all, end, err := xmpLabels(packet, newRoom())
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case len(all) > 0 && all[0].attribute:
+	case len(all) > 0 && all[0].foreign:
 		return nil, refuse(fault.Say("labelfile.xmp_attribute"))
 	case len(all) > 0:
 		return splice(packet, all[0].from, all[0].to, escapeXML(value)), nil
@@ -90,19 +92,16 @@ func labelled(packet []byte, value string) ([]byte, error) {
 	}
 }
 
-// xmpMarks reads the labels of packets.
-func xmpMarks(packets [][]byte) ([]Mark, error) {
-	var out []Mark
-	for _, p := range packets {
-		all, _, err := xmpLabels(p)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range all {
-			out = append(out, mark("XMP packet", strings.TrimSpace(l.value)))
-		}
+// xmpMarks reads the labels of a packet; nil is none.
+func xmpMarks(packet []byte, r *room) (out []Mark, err error) {
+	if packet == nil {
+		return nil, nil
 	}
-	return out, nil
+	all, _, err := xmpLabels(packet, r)
+	for _, l := range all {
+		out = append(out, l.value.mark("XMP packet"))
+	}
+	return out, err
 }
 
 // chunk is a part of a PNG: where it begins, and its data.
@@ -124,6 +123,9 @@ func chunks(data []byte) ([]chunk, error) {
 		if crc32.ChecksumIEEE(data[at+4:at+8+int(n)]) != binary.BigEndian.Uint32(data[c.to-4:]) {
 			return nil, refuse(fault.Say("labelfile.image"))
 		}
+		if len(out) == maxPieces {
+			return nil, refuse(fault.Say("labelfile.unpacked"))
+		}
 		if out = append(out, c); c.kind == "IEND" {
 			return out, nil
 		}
@@ -132,32 +134,65 @@ func chunks(data []byte) ([]chunk, error) {
 	return nil, refuse(fault.Say("labelfile.image"))
 }
 
-// readChunks checks that a PNG is one whose labels can be told.
-func readChunks(data []byte) (all []chunk, packets [][]byte, at []int, err error) {
-	if !bytes.HasPrefix(data, []byte(pngHead)) {
-		return nil, nil, nil, refuse(fault.Say("labelfile.image"))
-	}
-	if all, err = chunks(data); err != nil {
-		return nil, nil, nil, err
-	}
-	if all[0].kind != "IHDR" {
-		return nil, nil, nil, refuse(fault.Say("labelfile.image"))
-	}
-	for i, c := range all {
-		if c.kind != "iTXt" || !bytes.HasPrefix(c.data, []byte(pngKeyword)) {
-			continue
-		}
-		packet, err := internationalText(c.data[len(pngKeyword):])
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		packets, at = append(packets, packet), append(at, i)
-	}
-	return all, packets, at, nil
+// pngParts is what of a PNG concerns labels.
+type pngParts struct {
+	all    []chunk
+	packet []byte // nil for none
+	at     int    // the number of its chunk
+	marks  []Mark // in other places than the packet
 }
 
-// internationalText returns the text of an iTXt chunk behind its keyword.
-func internationalText(b []byte) ([]byte, error) {
+// readChunks checks that a PNG is one whose labels can be told: one with two packets is read in two ways.
+func readChunks(data []byte, r *room) (p pngParts, err error) {
+	if !bytes.HasPrefix(data, []byte(pngHead)) {
+		return p, refuse(fault.Say("labelfile.image"))
+	}
+	if p.all, err = chunks(data); err != nil {
+		return p, err
+	}
+	if p.all[0].kind != "IHDR" {
+		return p, refuse(fault.Say("labelfile.image"))
+	}
+	for i, c := range p.all {
+		keyword, rest, _ := bytes.Cut(c.data[:min(len(c.data), 80)], []byte{0})
+		rest = c.data[min(len(keyword)+1, len(c.data)):]
+		switch {
+		case c.kind == "iTXt" && string(keyword) == pngKeyword[:len(pngKeyword)-1]:
+			if p.packet != nil {
+				return p, refuse(fault.Say("labelfile.packets"))
+			}
+			if p.packet, err = internationalText(rest, r); err != nil {
+				return p, err
+			}
+			p.at = i
+		case namesLabel(string(keyword)) && (c.kind == "iTXt" || c.kind == "tEXt" || c.kind == "zTXt"):
+			p.marks = append(p.marks, textChunk(c.kind, rest, r))
+		case c.kind == "eXIf" && speaksOfLabel(c.data):
+			p.marks = append(p.marks, Mark{Place: "EXIF"})
+		}
+	}
+	return p, nil
+}
+
+// textChunk reads the label of a text chunk behind its keyword. What cannot be unpacked is a label that is not whole.
+func textChunk(kind string, b []byte, r *room) Mark {
+	var err error
+	switch {
+	case kind == "iTXt":
+		b, err = internationalText(b, r)
+	case kind == "zTXt" && len(b) > 0:
+		b, err = unpack(b[1:], maxPacket, r)
+	}
+	if err != nil {
+		b = nil
+	}
+	var t text
+	t.add(string(b))
+	return t.mark("text chunk")
+}
+
+// internationalText returns the text of an iTXt chunk behind its keyword; it is never nil.
+func internationalText(b []byte, r *room) ([]byte, error) {
 	if len(b) < 4 || b[0] > 1 || b[1] != 0 {
 		return nil, refuse(fault.Say("labelfile.image"))
 	}
@@ -173,49 +208,34 @@ func internationalText(b []byte) ([]byte, error) {
 	if !packed {
 		return b, nil
 	}
-	return unpack(b)
-}
-
-// unpack inflates what is not larger than a part may be.
-func unpack(b []byte) ([]byte, error) {
-	z, err := zlib.NewReader(bytes.NewReader(b))
-	if err != nil {
-		return nil, refuse(fault.Say("labelfile.compressed"))
-	}
-	out, err := io.ReadAll(io.LimitReader(z, maxPart+1))
-	if err != nil || len(out) > maxPart {
-		return nil, refuse(fault.Say("labelfile.compressed"))
-	}
-	return out, nil
+	return unpack(b, maxPacket, r)
 }
 
 func readPNG(data []byte) (Found, error) {
-	_, packets, _, err := readChunks(data)
+	r := newRoom()
+	p, err := readChunks(data, r)
 	if err != nil {
 		return Found{}, err
 	}
-	marks, err := xmpMarks(packets)
-	return Found{Marks: marks}, err
+	marks, err := xmpMarks(p.packet, r)
+	return Found{Marks: append(p.marks, marks...)}, err
 }
 
 func writePNG(data []byte, value, _ string) ([]byte, error) {
-	all, packets, at, err := readChunks(data)
+	p, err := readChunks(data, newRoom())
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range all {
+	for _, c := range p.all {
 		if c.kind == "caBX" { // content credentials (C2PA) cover the file's bytes
 			return nil, refuse(fault.Say("labelfile.credentials"))
 		}
 	}
-	if len(packets) > 1 {
-		return nil, refuse(fault.Say("labelfile.packets"))
+	from, to := p.all[0].to, p.all[0].to // behind the header
+	if p.packet != nil {
+		from, to = p.all[p.at].from, p.all[p.at].to
 	}
-	from, to, old := all[0].to, all[0].to, []byte(nil) // behind the header
-	if len(packets) == 1 {
-		from, to, old = all[at[0]].from, all[at[0]].to, packets[0]
-	}
-	packet, err := labelled(old, value)
+	packet, err := labelled(p.packet, value)
 	if err != nil {
 		return nil, err
 	}
@@ -254,6 +274,9 @@ func segments(data []byte) ([]segment, error) {
 		if n < 2 || at+2+n > len(data) {
 			break
 		}
+		if len(out) == maxPieces {
+			return nil, refuse(fault.Say("labelfile.unpacked"))
+		}
 		out = append(out, segment{marker, start, at + 2 + n, data[at+4 : at+2+n]})
 		if marker == 0xda {
 			return out, nil
@@ -263,14 +286,17 @@ func segments(data []byte) ([]segment, error) {
 	return nil, refuse(fault.Say("labelfile.image"))
 }
 
-// xmpSegments returns the numbers of the segments that have XMP.
-func xmpSegments(all []segment) (at []int, packets [][]byte) {
+// xmpSegment returns the number of the segment that has the XMP packet, and that; nil for none.
+func xmpSegment(all []segment) (at int, packet []byte, err error) {
 	for i, s := range all {
 		if s.marker == 0xe1 && bytes.HasPrefix(s.data, []byte(jpegXMP)) {
-			at, packets = append(at, i), append(packets, s.data[len(jpegXMP):])
+			if packet != nil {
+				return 0, nil, refuse(fault.Say("labelfile.packets"))
+			}
+			at, packet = i, s.data[len(jpegXMP):]
 		}
 	}
-	return at, packets
+	return at, packet, nil
 }
 
 func readJPEG(data []byte) (Found, error) {
@@ -278,8 +304,25 @@ func readJPEG(data []byte) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	_, packets := xmpSegments(all)
-	marks, err := xmpMarks(packets)
+	_, packet, err := xmpSegment(all)
+	if err != nil {
+		return Found{}, err
+	}
+	marks, err := xmpMarks(packet, newRoom())
+	for _, s := range all {
+		place := ""
+		switch {
+		case s.marker == 0xe1 && bytes.HasPrefix(s.data, []byte("Exif\x00")):
+			place = "EXIF"
+		case s.marker == 0xe1 && bytes.HasPrefix(s.data, []byte("http://ns.adobe.com/xmp/extension/\x00")):
+			place = "extended XMP"
+		case s.marker == 0xfe:
+			place = "comment"
+		}
+		if place != "" && speaksOfLabel(s.data) {
+			marks = append(marks, Mark{Place: place})
+		}
+	}
 	return Found{Marks: marks}, err
 }
 
@@ -298,13 +341,13 @@ func writeJPEG(data []byte, value, _ string) ([]byte, error) {
 			from = s.to
 		}
 	}
-	at, packets := xmpSegments(all)
-	if len(packets) > 1 {
-		return nil, refuse(fault.Say("labelfile.packets"))
+	at, old, err := xmpSegment(all)
+	if err != nil {
+		return nil, err
 	}
-	to, old := from, []byte(nil)
-	if len(packets) == 1 {
-		from, to, old = all[at[0]].from, all[at[0]].to, packets[0]
+	to := from
+	if old != nil {
+		from, to = all[at].from, all[at].to
 	}
 	packet, err := labelled(old, value)
 	if err != nil {

@@ -6,7 +6,7 @@
 //	kind      metadata                                                 visible sentence
 //	json      member "AIGC" of the outermost object                    member "AIGCNotice"
 //	md        key AIGC of the YAML front matter                        first paragraph
-//	html      <meta name="AIGC"> in the head                           first or last paragraph of the body
+//	html      <meta name="AIGC"> in the head                           first paragraph of the body, the last without a body tag
 //	txt       last line, "AIGC: {…}", which is visible too             first line
 //	docx      custom property AIGC (docProps/custom.xml)               first paragraph
 //	xlsx      custom property AIGC                                     a last sheet, "AIGC"
@@ -24,9 +24,15 @@
 // signatures, which cover the bytes before the update; programs will say that it was added to afterwards.
 //
 // Labels of others are theirs: Write refuses a file that has a label, also a broken one. Who passes such a file on fills the
-// fields of the propagator, by Propagate, if they are empty.
+// fields of the propagator, by Propagate, if they are empty. Labels of others are looked for under every name that contains AIGC, in capitals or not: members of the
+// outermost object of JSON and sluice.label.AIGC of a saved reply, keys of the front matter, meta elements, lines of plain text, custom properties, keys of the
+// document information, properties of the XMP packet also of a PDF, text chunks, Exif, extended XMP and comments of images. Nowhere else: not deeper in JSON, not in
+// attachments and pictures of a document. One that is found under another name than the table's is said and keeps its place.
 //
-// Files are hostile input. Sizes are bounded, archives are not unpacked beyond the parts that are read, document types and entities of XML are
+// A visible label is a line of the words that labels are made of, first or last in the text, and not marked as hidden: a comment of Markdown, an element with the
+// attribute hidden or a style that may hide it, hidden text of a DOCX, a hidden sheet. What style sheets hide is not known.
+//
+// Files are hostile input. Sizes are bounded, of one file no more than 64 MiB are unpacked, document types and entities of XML are
 // refused, and chunks, segments and cross-references are checked against the file. All errors are of package fault: CodeInvalidValue for a file
 // that cannot be read or labelled, CodeConflict for one whose label is not ours to change. No error quotes a file.
 //
@@ -36,7 +42,10 @@ package labelfile
 import (
 	"bytes"
 	"encoding/json"
+	"path"
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding/simplifiedchinese"
@@ -47,11 +56,6 @@ import (
 
 // MaxBytes is the size of the largest file that is read.
 const MaxBytes = 64 << 20
-
-const (
-	maxPart  = 32 << 20 // unpacked, of what is read of an archive or a compressed stream
-	maxValue = 8 << 10  // of a label's JSON
-)
 
 // Kind is a kind of file.
 type Kind string
@@ -71,16 +75,6 @@ const (
 
 // Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{JSON, Markdown, HTML, Text, DOCX, XLSX, PDF, PNG, JPEG} }
-
-// MediaType is the type of the kind for HTTP.
-func (k Kind) MediaType() string {
-	return map[Kind]string{
-		JSON: "application/json", Markdown: "text/markdown; charset=utf-8", HTML: "text/html; charset=utf-8", Text: "text/plain; charset=utf-8",
-		DOCX: "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-		XLSX: "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-		PDF:  "application/pdf", PNG: "image/png", JPEG: "image/jpeg",
-	}[k]
-}
 
 // Visible says whether a file has a visible label.
 type Visible string
@@ -104,12 +98,17 @@ func (m Mark) MadeHere(l *label.Labeler, tenant string) bool {
 	return m.Whole && l.Verify(m.Label, tenant) == nil
 }
 
+// PassedOnHere reports whether an installation passed the label on for a tenant, and nobody changed it since.
+func (m Mark) PassedOnHere(l *label.Labeler, tenant string) bool {
+	return m.Whole && l.Propagated(m.Label, tenant)
+}
+
 // Found is what a file says about how it was made.
 type Found struct {
 	Kind    Kind
 	Marks   []Mark
 	Visible Visible
-	Signed  bool // a PDF with a signature of somebody
+	Signed  bool // a PDF, DOCX or XLSX with a signature of somebody
 }
 
 // Result is a labelled file.
@@ -161,9 +160,12 @@ func refuse(why fault.Phrase) error {
 	return fault.New(fault.CodeInvalidValue, "file", why).WithParam("file")
 }
 
-// Detect finds out the kind of a file from its content, and where that is text from its name.
+// Detect finds out the kind of a file from its content, and where that is text from its name too: a line or a paragraph more breaks what is no plain
+// text. Errors: CodeInvalidValue for files that take no label.
 func Detect(name string, data []byte) (Kind, error) {
 	switch {
+	case len(data) > MaxBytes:
+		return "", refuse(fault.Say("labelfile.too_large", MaxBytes>>20))
 	case bytes.HasPrefix(data, []byte("%PDF-")):
 		return PDF, nil
 	case bytes.HasPrefix(data, []byte(pngHead)):
@@ -177,33 +179,54 @@ func Detect(name string, data []byte) (Kind, error) {
 	case !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0:
 		return "", refuse(fault.Say("labelfile.unknown_kind"))
 	}
-	return textKind(name, data), nil
+	kind := textKind(path.Ext(strings.ToLower(name)), data)
+	if kind == "" {
+		return "", refuse(fault.Say("labelfile.unknown_kind"))
+	}
+	return kind, nil
 }
 
-// textKind takes the ending of the name, and what the text begins with where that says nothing.
-func textKind(name string, data []byte) Kind {
-	ending := strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
-	switch ending {
-	case "json":
-		return JSON
-	case "md", "markdown":
-		return Markdown
-	case "html", "htm", "xhtml":
-		return HTML
-	case "txt", "log", "csv":
-		return Text
+// textKind takes the ending of the name, and what the text begins with where that says nothing; "" for text of other kinds.
+func textKind(ending string, data []byte) Kind {
+	start := bytes.ToLower(bytes.TrimLeft(data[:min(len(data), 512)], "\ufeff \t\r\n"))
+	begins := func(with ...string) bool {
+		return slices.ContainsFunc(with, func(s string) bool { return bytes.HasPrefix(start, []byte(s)) })
 	}
-	start := bytes.ToLower(bytes.TrimSpace(data[:min(len(data), 512)]))
-	switch {
-	case bytes.HasPrefix(start, []byte("{")) && json.Valid(data):
+	switch ending {
+	case ".json":
 		return JSON
-	case bytes.HasPrefix(start, []byte("<!doctype html")) || bytes.HasPrefix(start, []byte("<html")):
-		return HTML
-	case bytes.HasPrefix(start, []byte("---\n")) || bytes.HasPrefix(start, []byte("---\r\n")):
+	case ".md", ".markdown":
 		return Markdown
+	case ".html", ".htm", ".xhtml":
+		return HTML
+	case ".txt", ".log", "":
+	default:
+		return ""
+	}
+	switch {
+	case ending == "" && begins("{") && json.Valid(data):
+		return JSON
+	case ending == "" && begins("<!doctype html", "<html"):
+		return HTML
+	case ending == "" && begins("---\n", "---\r\n"):
+		return Markdown
+	case begins("<", "{\\rtf", "#!", "%pdf", "%!ps", "begin:v"), begins("{", "[") && startsJSON(data):
+		return ""
 	default:
 		return Text
 	}
+}
+
+// startsJSON reports whether the first line of a text ends with a value of JSON, as it does where there is one or one on each line: a line more would break it.
+func startsJSON(data []byte) bool {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	d := json.NewDecoder(bytes.NewReader(data))
+	var value json.RawMessage
+	if d.Decode(&value) != nil {
+		return false
+	}
+	rest := bytes.TrimLeft(data[d.InputOffset():], " \t")
+	return len(rest) == 0 || rest[0] == '\n' || rest[0] == '\r'
 }
 
 // Read finds the labels in a file. A file without one is no error. Errors: CodeInvalidValue.
@@ -227,19 +250,37 @@ func Read(k Kind, data []byte) (Found, error) {
 }
 
 // Write adds a label to a file that has none, with a visible sentence unless it is "". A file that shows a visible label already gets no
-// second one. Errors: CodeInvalidValue; CodeConflict if the file has a label.
+// second one. That the label is the one of this content is for the caller to know: a label covers none. Errors: CodeInvalidValue; CodeConflict if the file has a label.
 func Write(k Kind, data []byte, x label.Label, sentence string) (Result, error) {
-	found, err := Read(k, data)
+	found, err := unlabelled(k, data)
 	if err != nil {
 		return Result{}, err
-	}
-	if len(found.Marks) > 0 {
-		return Result{}, fault.New(fault.CodeConflict, fault.Say("labelfile.labelled"))
 	}
 	if found.Visible == VisibleYes {
 		sentence = ""
 	}
 	return put(k, data, x, sentence, found)
+}
+
+// WriteShown is Write with the sentence whatever the file shows already: for files whose text somebody else wrote, who may have written a label too.
+func WriteShown(k Kind, data []byte, x label.Label, sentence string) (Result, error) {
+	found, err := unlabelled(k, data)
+	if err != nil {
+		return Result{}, err
+	}
+	return put(k, data, x, sentence, found)
+}
+
+// unlabelled reads a file without a label.
+func unlabelled(k Kind, data []byte) (Found, error) {
+	found, err := Read(k, data)
+	if err != nil {
+		return Found{}, err
+	}
+	if len(found.Marks) > 0 {
+		return Found{}, fault.New(fault.CodeConflict, fault.Say("labelfile.labelled"))
+	}
+	return found, nil
 }
 
 // Propagate fills the propagator's fields of the one label that a file has, as fill does: who passes content of others on says so, and takes
@@ -304,13 +345,13 @@ func encode(x label.Label) (string, error) {
 	return value, nil
 }
 
-// printable reports whether a text has no control characters and is the same text after a way through GB 18030.
+// printable reports whether a text has no control characters, nor those that turn the text behind them, and is the same text after a way through GB 18030.
 func printable(s string) bool {
 	if !utf8.ValidString(s) {
 		return false
 	}
 	for _, r := range s {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == 0xfffe || r == 0xffff {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == 0xfffe || r == 0xffff {
 			return false
 		}
 	}
@@ -328,12 +369,21 @@ func mark(place, value string) Mark {
 		return Mark{Place: place, Label: x, Whole: true}
 	}
 	var wrapped map[string]json.RawMessage
-	if len(value) <= maxValue && json.Unmarshal([]byte(value), &wrapped) == nil && len(wrapped) == 1 {
+	if len(value) <= maxValue && json.Unmarshal([]byte(value), &wrapped) == nil && len(wrapped) == 1 && tokens(value) == 2*7+2+3 {
 		if x, err := label.Parse(string(wrapped["AIGC"])); err == nil {
 			return Mark{Place: place, Label: x, Whole: true}
 		}
 	}
 	return Mark{Place: place}
+}
+
+// tokens counts the names, values and braces of JSON that was read: of two members of one name, programs take one or the other.
+func tokens(value string) (n int) {
+	for d := json.NewDecoder(strings.NewReader(value)); ; n++ {
+		if _, err := d.Token(); err != nil {
+			return n
+		}
+	}
 }
 
 // visible says what is known of a text's visible label.

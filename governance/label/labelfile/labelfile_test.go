@@ -74,9 +74,9 @@ func workbook(t testing.TB) []byte {
 			`<Override PartName="/xl/workbook.xml" ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/>`+
 			`<Override PartName="/xl/worksheets/sheet1.xml" ContentType="`+sheetType+`"/></Types>`,
 		packageRels, fmt.Sprintf(mainRel, "xl/workbook.xml"),
-		"xl/workbook.xml", `<workbook xmlns="`+sheetSpace+`" xmlns:r="`+strings.TrimSuffix(officeRelations, "/")+`"><sheets><sheet name="Data" sheetId="1" r:id="rId1"/></sheets></workbook>`,
+		"xl/workbook.xml", `<workbook xmlns="`+transitional().sheet+`" xmlns:r="`+strings.TrimSuffix(officeRelations, "/")+`"><sheets><sheet name="Data" sheetId="1" r:id="rId1"/></sheets></workbook>`,
 		"xl/_rels/workbook.xml.rels", `<Relationships xmlns="`+relationsSpace+`"><Relationship Id="rId1" Type="`+officeRelations+`worksheet" Target="worksheets/sheet1.xml"/></Relationships>`,
-		"xl/worksheets/sheet1.xml", `<worksheet xmlns="`+sheetSpace+`"><sheetData><row r="1"><c r="A1"><v>42</v></c></row></sheetData></worksheet>`,
+		"xl/worksheets/sheet1.xml", `<worksheet xmlns="`+transitional().sheet+`"><sheetData><row r="1"><c r="A1"><v>42</v></c></row></sheetData></worksheet>`,
 		"xl/vbaProject.bin", "macro",
 	)
 }

@@ -14,11 +14,12 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// The bounds of a PDF: how deep objects nest, how many sections of cross-references and how many objects there are.
+// The bounds of a PDF: how deep objects nest, how many sections of cross-references there are, how many objects, and how many entries all sections have.
 const (
 	maxNesting  = 64
 	maxSections = 256
-	maxObjects  = 8 << 20 / 4
+	maxObjects  = 512 << 10
+	maxEntries  = 1 << 20
 )
 
 // pdf is what of a PDF is read: where its objects are, and its newest trailer.
@@ -29,6 +30,11 @@ type pdf struct {
 	start   int  // of the newest section
 	stream  bool // whether that is a stream
 	size    int
+	room    *room
+	freed   map[int]bool // objects that the section that is read calls free
+	beside  bool         // while the stream beside a table is read
+	entries int          // that were read
+	work    int          // bytes that may still be read: places may be read more than once, such as where sections overlap
 }
 
 // place is where an object is: at an offset, or in a stream of objects.
@@ -222,35 +228,9 @@ func openPDF(data []byte) (*pdf, error) {
 	if end < 0 {
 		return nil, refuse(fault.Say("labelfile.pdf"))
 	}
-	p := &pdf{data: data, objects: map[int]place{}, trailer: dict{}, start: n[0]}
-	seen := map[int]bool{}
-	for next := []int{n[0]}; len(next) > 0; {
-		at := next[0]
-		next = next[1:]
-		if seen[at] {
-			continue
-		}
-		if seen[at] = true; len(seen) > maxSections || at <= 0 || at >= len(data) {
-			return nil, refuse(fault.Say("labelfile.pdf"))
-		}
-		trailer, err := p.section(at)
-		if err != nil {
-			return nil, err
-		}
-		for _, key := range []string{"XRefStm", "Prev"} {
-			if v, ok := trailer[key]; ok {
-				n, ok := natural(v)
-				if !ok {
-					return nil, refuse(fault.Say("labelfile.pdf"))
-				}
-				next = append(next, n)
-			}
-		}
-		for k, v := range trailer {
-			if p.trailer[k] == nil {
-				p.trailer[k] = v
-			}
-		}
+	p := &pdf{data: data, objects: map[int]place{}, trailer: dict{}, start: n[0], room: newRoom(), work: 4*len(data) + maxPart}
+	if err := p.follow(n[0]); err != nil {
+		return nil, err
 	}
 	size, ok := natural(p.trailer["Size"])
 	if !ok || size > maxObjects || p.trailer["Root"] == nil {
@@ -262,9 +242,76 @@ func openPDF(data []byte) (*pdf, error) {
 	return p, nil
 }
 
+// follow reads the sections from the newest to the oldest.
+func (p *pdf) follow(at int) error {
+	for seen, more := map[int]bool{}, true; more; {
+		if twice := seen[at]; twice || len(seen) == maxSections || at <= 0 || at >= len(p.data) {
+			return refuse(fault.Say("labelfile.pdf"))
+		}
+		seen[at] = true
+		p.freed = map[int]bool{}
+		trailer, err := p.section(at)
+		if err != nil {
+			return err
+		}
+		hidden, hybrid, err := numberIn(trailer, "XRefStm")
+		if err == nil && hybrid {
+			err = p.hidden(hidden)
+		}
+		if err != nil {
+			return err
+		}
+		for k, v := range trailer {
+			if p.trailer[k] == nil {
+				p.trailer[k] = v
+			}
+		}
+		if at, more, err = numberIn(trailer, "Prev"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hidden reads the stream of cross-references beside a table. It has the objects that old programs are not to see, which the table calls free.
+func (p *pdf) hidden(at int) error {
+	if at <= 0 || at >= len(p.data) {
+		return refuse(fault.Say("labelfile.pdf"))
+	}
+	p.beside = true
+	defer func() { p.beside = false }()
+	_, err := p.crossStream(blanks(p.data, at))
+	return err
+}
+
+// numberIn returns a number of a trailer, and whether it is there.
+func numberIn(d dict, key string) (n int, there bool, err error) {
+	v, there := d[key]
+	if !there {
+		return 0, false, nil
+	}
+	n, ok := natural(v)
+	if !ok {
+		return 0, false, refuse(fault.Say("labelfile.pdf"))
+	}
+	return n, true, nil
+}
+
+// spend counts bytes that were read.
+func (p *pdf) spend(n int) error {
+	if p.work -= n; p.work < 0 {
+		return refuse(fault.Say("labelfile.unpacked"))
+	}
+	return nil
+}
+
 // section reads one section of cross-references and returns its trailer.
 func (p *pdf) section(at int) (dict, error) {
+	from := at
 	at = blanks(p.data, at)
+	if err := p.spend(at - from); err != nil {
+		return nil, err
+	}
 	if bytes.HasPrefix(p.data[at:], []byte("xref")) {
 		return p.table(at + len("xref"))
 	}
@@ -276,25 +323,31 @@ func (p *pdf) section(at int) (dict, error) {
 
 // enter notes where an object is, unless a newer section did.
 func (p *pdf) enter(number int, x place) error {
-	if number > maxObjects || len(p.objects) > maxObjects {
+	if p.entries++; p.entries > maxEntries {
+		return refuse(fault.Say("labelfile.unpacked"))
+	}
+	if number > maxObjects {
 		return refuse(fault.Say("labelfile.pdf"))
 	}
-	if _, ok := p.objects[number]; !ok {
+	if _, ok := p.objects[number]; !ok || p.beside && p.freed[number] {
 		p.objects[number] = x
+		if x.free && !p.beside {
+			p.freed[number] = true
+		}
 	}
 	return nil
 }
 
 // table reads a table of cross-references.
 func (p *pdf) table(at int) (dict, error) {
-	for {
+	for from := at; ; {
 		at = blanks(p.data, at)
 		if bytes.HasPrefix(p.data[at:], []byte("trailer")) {
-			d, _, ok := dictionary(p.data, blanks(p.data, at+len("trailer")))
+			d, end, ok := dictionary(p.data, blanks(p.data, at+len("trailer")))
 			if !ok {
 				return nil, refuse(fault.Say("labelfile.pdf"))
 			}
-			return d, nil
+			return d, p.spend(end - from)
 		}
 		head, end := numbers(p.data, at, 2)
 		if end < 0 || head[0] > maxObjects || head[1] > len(p.data)/10 {
@@ -336,11 +389,11 @@ func (p *pdf) indirect(at int) (number int, text []byte, end int, err error) {
 	if end < 0 {
 		return 0, nil, 0, refuse(fault.Say("labelfile.pdf"))
 	}
-	return n[0], p.data[from:end], end, nil
+	return n[0], p.data[from:end], end, p.spend(end - at)
 }
 
-// streamAt returns the dictionary and the unpacked data of a stream.
-func (p *pdf) streamAt(at int) (dict, []byte, error) {
+// streamAt returns the dictionary and the unpacked data of a stream, at most so many bytes.
+func (p *pdf) streamAt(at, most int) (dict, []byte, error) {
 	_, text, end, err := p.indirect(at)
 	if err != nil {
 		return nil, nil, err
@@ -367,12 +420,15 @@ func (p *pdf) streamAt(at int) (dict, []byte, error) {
 	if !ok || length > len(p.data)-end {
 		return nil, nil, refuse(fault.Say("labelfile.pdf"))
 	}
-	body, err := filtered(d, p.data[end:end+length])
+	if after := blanks(p.data, end+length); !bytes.HasPrefix(p.data[after:], []byte("endstream")) { // other programs would look for its end
+		return nil, nil, refuse(fault.Say("labelfile.pdf"))
+	}
+	body, err := p.filtered(d, p.data[end:end+length], most)
 	return d, body, err
 }
 
 // filtered undoes the one compression that cross-references, object streams and metadata have.
-func filtered(d dict, body []byte) ([]byte, error) {
+func (p *pdf) filtered(d dict, body []byte, most int) ([]byte, error) {
 	filter := strings.TrimSpace(strings.Trim(string(d["Filter"]), "[]"))
 	switch strings.TrimSpace(filter) {
 	case "":
@@ -381,7 +437,7 @@ func filtered(d dict, body []byte) ([]byte, error) {
 	default:
 		return nil, refuse(fault.Say("labelfile.pdf_filter"))
 	}
-	out, err := unpack(body)
+	out, err := unpack(body, most, p.room)
 	if err != nil {
 		return nil, err
 	}
@@ -456,7 +512,7 @@ func abs(n int) int { return max(n, -n) }
 
 // crossStream reads a stream of cross-references.
 func (p *pdf) crossStream(at int) (dict, error) {
-	d, body, err := p.streamAt(at)
+	d, body, err := p.streamAt(at, maxPart)
 	if err != nil {
 		return nil, err
 	}
@@ -546,7 +602,7 @@ func (p *pdf) packed(x place, number int) ([]byte, error) {
 	if !ok || holder.free || holder.in != 0 {
 		return nil, refuse(fault.Say("labelfile.pdf"))
 	}
-	d, body, err := p.streamAt(holder.offset)
+	d, body, err := p.streamAt(holder.offset, maxPart)
 	if err != nil {
 		return nil, err
 	}
@@ -659,18 +715,34 @@ func readPDF(data []byte) (Found, error) {
 		if err != nil {
 			return Found{}, err
 		}
-		if v, ok := d["AIGC"]; ok {
-			s, _ := textOf(v)
-			out.Marks = append(out.Marks, mark("document information", s))
+		if out.Marks, err = p.informationMarks(d); err != nil {
+			return Found{}, err
 		}
 	}
 	packet, err := p.metadata()
-	if err != nil || packet == nil {
-		return out, err
+	if err != nil {
+		return Found{}, err
 	}
-	marks, err := xmpMarks([][]byte{packet})
+	marks, err := xmpMarks(packet, p.room)
 	out.Marks = append(out.Marks, marks...)
 	return out, err
+}
+
+// informationMarks returns the labels of a document information.
+func (p *pdf) informationMarks(d dict) (out []Mark, err error) {
+	for key, v := range d {
+		if !namesLabel(key) {
+			continue
+		}
+		if number, _, ref := reference(v); ref > 0 {
+			if v, err = p.object(number, false); err != nil {
+				return nil, err
+			}
+		}
+		s, _ := textOf(v)
+		out = append(out, mark("document information", strings.TrimSpace(s)))
+	}
+	return out, nil
 }
 
 // metadata returns the XMP packet of the document, nil without one.
@@ -687,7 +759,7 @@ func (p *pdf) metadata() ([]byte, error) {
 	if !ok || x.free || x.in != 0 {
 		return nil, refuse(fault.Say("labelfile.pdf"))
 	}
-	_, packet, err := p.streamAt(x.offset)
+	_, packet, err := p.streamAt(x.offset, maxPacket)
 	return packet, err
 }
 
@@ -703,6 +775,11 @@ func writePDF(data []byte, v, _ string) ([]byte, error) {
 	}
 	if root["Perms"] != nil || bytes.Contains(data, []byte("/DocMDP")) {
 		return nil, refuse(fault.Say("labelfile.certified"))
+	}
+	for n, x := range p.objects {
+		if n >= p.size && !x.free { // other programs take it for missing; a new object of that number would be taken for it
+			return nil, refuse(fault.Say("labelfile.pdf"))
+		}
 	}
 	number, generation, text, err := p.information(v)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -17,8 +18,9 @@ import (
 
 // The names of the members of JSON.
 const (
-	jsonMember = "AIGC"
-	jsonNotice = "AIGCNotice"
+	jsonMember   = "AIGC"
+	jsonNotice   = "AIGCNotice"
+	jsonEnvelope = "sluice"
 )
 
 // member is a member of the outermost object of a JSON text: where its value stands.
@@ -47,12 +49,23 @@ func members(data []byte) (open int, out []member, empty bool, err error) {
 		if err := d.Decode(&value); err != nil {
 			return 0, nil, false, refuse(fault.Say("labelfile.no_json"))
 		}
-		if s, _ := name.(string); strings.EqualFold(s, jsonMember) || s == jsonNotice {
+		if s, _ := name.(string); namesLabel(s) || s == jsonEnvelope {
 			end := int(d.InputOffset())
 			out = append(out, member{s, end - len(value), end})
 		}
 	}
 	return open, out, empty, nil
+}
+
+// ofReply returns the label of a reply of our own API that somebody saved.
+func ofReply(envelope []byte) (Mark, bool) {
+	var reply struct {
+		Label struct{ AIGC json.RawMessage }
+	}
+	if json.Unmarshal(envelope, &reply) != nil || reply.Label.AIGC == nil {
+		return Mark{}, false
+	}
+	return mark("member sluice.label.AIGC", string(reply.Label.AIGC)), true
 }
 
 func readJSON(data []byte) (Found, error) {
@@ -63,6 +76,12 @@ func readJSON(data []byte) (Found, error) {
 	out := Found{Visible: VisibleNo}
 	for _, m := range all {
 		value := string(data[m.from:m.to])
+		if m.name == jsonEnvelope {
+			if reply, ok := ofReply([]byte(value)); ok {
+				out.Marks = append(out.Marks, reply)
+			}
+			continue
+		}
 		if m.name != jsonNotice {
 			out.Marks = append(out.Marks, mark("member AIGC", value))
 			continue
@@ -81,6 +100,9 @@ func writeJSON(data []byte, value, sentence string) ([]byte, error) {
 		return nil, err
 	}
 	for _, m := range all {
+		if m.name == jsonEnvelope {
+			continue
+		}
 		if m.name != jsonNotice {
 			return splice(data, m.from, m.to, value), nil
 		}
@@ -123,19 +145,22 @@ func frontMatter(data []byte) (front, error) {
 		return front{body: start}, nil
 	}
 	f := front{from: next}
-	for at := next; at < len(data) && at-next <= maxFront; {
+	for at := next; at < len(data) && !f.there; {
 		line, after := lineAt(data, at)
 		if line == "---" || line == "..." {
 			f.to, f.body, f.there = at, after, true
-			break
 		}
 		at = after
 	}
-	var doc yaml.Node
 	if !f.there {
 		return front{body: start}, nil
 	}
-	if err := yaml.Unmarshal(data[f.from:f.to], &doc); err != nil {
+	inner := data[f.from:f.to]
+	if len(inner) > maxFront || oddBreaks(inner) {
+		return front{}, refuse(fault.Say("labelfile.front_matter"))
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(inner, &doc); err != nil {
 		return front{}, refuse(fault.Say("labelfile.front_matter"))
 	}
 	if len(doc.Content) == 0 { // nothing, or comments
@@ -147,6 +172,11 @@ func frontMatter(data []byte) (front, error) {
 	}
 	f.entries = doc.Content[0]
 	return f, nil
+}
+
+// oddBreaks reports whether a text has line breaks that YAML counts and other programs do not.
+func oddBreaks(b []byte) bool {
+	return bytes.ContainsAny(bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")), "\r\u0085\u2028\u2029")
 }
 
 // lineAt returns a line without its end, and where the next one begins.
@@ -164,7 +194,7 @@ func labelsOf(f front) (out [][2]*yaml.Node) {
 		return nil
 	}
 	for i := 0; i+1 < len(f.entries.Content); i += 2 {
-		if strings.EqualFold(f.entries.Content[i].Value, "AIGC") {
+		if namesLabel(f.entries.Content[i].Value) {
 			out = append(out, [2]*yaml.Node{f.entries.Content[i], f.entries.Content[i+1]})
 		}
 	}
@@ -200,11 +230,21 @@ func readMarkdown(data []byte) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	out := Found{Visible: visible(label.Seen(string(data[f.body:])))}
+	out := Found{Visible: visible(showsMarkdown(string(data[f.body:])))}
 	for _, l := range labelsOf(f) {
 		out.Marks = append(out.Marks, yamlMark(l[1]))
 	}
 	return out, nil
+}
+
+// showsMarkdown reports whether the first line with text is a visible label, or the last one where no HTML before it can hide it. Comments and
+// definitions of links show nothing.
+func showsMarkdown(body string) bool {
+	html := strings.Contains(body, "<")
+	lines := strings.FieldsFunc(body, func(r rune) bool { return r == '\n' || r == '\r' })
+	lines = slices.DeleteFunc(lines, func(s string) bool { return strings.TrimSpace(s) == "" })
+	shows := func(line string) bool { return label.Marks(line) && !strings.Contains(line, "]:") }
+	return len(lines) > 0 && (shows(lines[0]) || !html && shows(lines[len(lines)-1]))
 }
 
 // yamlLines writes a label as front matter has it. Strings of JSON are strings of YAML.
@@ -249,7 +289,7 @@ func writeMarkdown(data []byte, value, sentence string) ([]byte, error) {
 			return nil, refuse(fault.Say("labelfile.front_matter"))
 		}
 		if there := labelsOf(f); len(there) > 0 {
-			inner = withoutEntry(inner, f.entries, there[0][0])
+			inner = withoutEntry(inner, there[0][0], there[0][1])
 		}
 		head, from = string(data[:f.from])+lines+inner+string(data[f.to:f.body]), 0
 	}
@@ -259,38 +299,55 @@ func writeMarkdown(data []byte, value, sentence string) ([]byte, error) {
 	return splice(data, from, to, head), nil
 }
 
-// withoutEntry returns the lines of a mapping without an entry, which ends where the next one begins.
-func withoutEntry(text string, m *yaml.Node, key *yaml.Node) string {
+// withoutEntry returns the lines of a mapping without an entry: the line of its key, and those behind it that belong to its value, being indented.
+// What stands between it and the next entry stays.
+func withoutEntry(text string, key, value *yaml.Node) string {
 	lines := strings.SplitAfter(text, "\n")
-	until := len(lines) + 1
-	for i := 0; i < len(m.Content); i += 2 {
-		if n := m.Content[i].Line; n > key.Line && n < until {
-			until = n
+	until := lastLine(value)
+	for i := until; i < len(lines); i++ {
+		full := strings.TrimSpace(lines[i]) != ""
+		if full && len(lines[i])-len(strings.TrimLeft(lines[i], " \t")) < key.Column {
+			break
+		}
+		if full {
+			until = i + 1
 		}
 	}
-	return strings.Join(lines[:key.Line-1], "") + strings.Join(lines[min(until-1, len(lines)):], "")
+	return strings.Join(lines[:key.Line-1], "") + strings.Join(lines[until:], "")
+}
+
+// lastLine returns the number of the last line on which a node of a value begins.
+func lastLine(n *yaml.Node) int {
+	out := n.Line
+	for _, inner := range n.Content {
+		out = max(out, lastLine(inner))
+	}
+	return out
 }
 
 // page is what concerns labels in an HTML text.
 type page struct {
-	metas      []string
+	metas      []text
 	spans      [][2]int // of the meta elements
 	head, body int      // behind the start tags, 0 without one
 	start      int      // behind the byte order mark, the document type and the html tag
-	text       strings.Builder
+	hidden     string   // the element whose text nobody sees, "" for none
+	depth      int      // how many elements of that name are open
+	line       func(text string)
 }
 
 // maxTag bounds the tokens of HTML: a script may be long.
 const maxTag = 16 << 20
 
-func readPage(data []byte) (*page, error) {
+// readPage reads a page and visits the pieces of text that are seen, without blanks around them. The rules of style sheets are not known here.
+func readPage(data []byte, line func(text string)) (*page, error) {
 	if !utf8.Valid(data) {
 		return nil, refuse(fault.Say("labelfile.no_utf8"))
 	}
-	p := &page{start: len(data) - len(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))}
+	p := &page{start: len(data) - len(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))), line: line}
 	z := nethtml.NewTokenizer(bytes.NewReader(data))
 	z.SetMaxBuf(maxTag)
-	for at, hidden := 0, ""; ; {
+	for at := 0; ; {
 		kind := z.Next()
 		if kind == nethtml.ErrorToken {
 			if at < len(data) { // not the end, but a token that is too long or is not closed
@@ -300,41 +357,71 @@ func readPage(data []byte) (*page, error) {
 		}
 		from := at
 		at += len(z.Raw())
-		hidden = p.token(z, kind, from, at, hidden)
+		p.token(z, kind, from, at)
 	}
 }
 
-// token takes a token; hidden is the element whose text nobody sees.
-func (p *page) token(z *nethtml.Tokenizer, kind nethtml.TokenType, from, to int, hidden string) string {
+func (p *page) token(z *nethtml.Tokenizer, kind nethtml.TokenType, from, to int) {
 	switch kind {
 	case nethtml.DoctypeToken:
 		p.start = to
 	case nethtml.TextToken:
-		if hidden == "" {
-			_, _ = p.text.WriteString(html.UnescapeString(string(z.Raw())) + "\n")
+		if s := strings.TrimSpace(html.UnescapeString(string(z.Raw()))); p.hidden == "" && s != "" {
+			p.line(s)
 		}
 	case nethtml.EndTagToken:
-		if name, _ := z.TagName(); string(name) == hidden {
-			return ""
-		}
-	case nethtml.StartTagToken, nethtml.SelfClosingTagToken:
-		name, more := z.TagName()
-		switch string(name) {
-		case "html":
-			p.start = max(p.start, to)
-		case "head":
-			p.head = first(p.head, to)
-		case "body":
-			p.body = first(p.body, to)
-		case "script", "style", "title", "noscript", "template":
-			if kind == nethtml.StartTagToken {
-				return string(name)
+		if name, _ := z.TagName(); string(name) == p.hidden {
+			if p.depth--; p.depth == 0 {
+				p.hidden = ""
 			}
-		case "meta":
-			p.meta(z, more, from, to)
+		}
+	case nethtml.StartTagToken, nethtml.SelfClosingTagToken: // the slash of a tag such as <script/> says nothing
+		p.tag(z, from, to)
+	}
+}
+
+// tag takes a start tag.
+func (p *page) tag(z *nethtml.Tokenizer, from, to int) {
+	b, more := z.TagName()
+	name, attributes := string(b), map[string]string{}
+	for more {
+		var k, v []byte
+		k, v, more = z.TagAttr()
+		if _, twice := attributes[string(k)]; !twice { // programs take the first
+			attributes[string(k)] = string(v)
 		}
 	}
-	return hidden
+	switch {
+	case p.hidden != "" && name == p.hidden:
+		p.depth++
+	case p.hidden == "" && hides(name, attributes):
+		p.hidden, p.depth = name, 1
+	case name == "html" && p.hidden == "":
+		p.start = max(p.start, to)
+	case name == "head" && p.hidden == "":
+		p.head = first(p.head, to)
+	case name == "body" && p.hidden == "":
+		p.body = first(p.body, to)
+	case name == "meta" && slices.ContainsFunc([]string{"name", "property", "itemprop", "http-equiv"}, func(k string) bool { return namesLabel(attributes[k]) }):
+		var t text
+		t.add(attributes["content"])
+		p.metas, p.spans = append(p.metas, t), append(p.spans, [2]int{from, to})
+	}
+}
+
+// hides reports whether nobody sees the text of an element, or whether that cannot be told.
+func hides(name string, attributes map[string]string) bool {
+	switch name {
+	case "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr": // they have no text
+		return false
+	case "script", "style", "title", "noscript", "template", "iframe", "noembed", "noframes", "textarea", "datalist", "object", "video", "audio", "canvas", "svg",
+		"math", "select", "dialog", "details":
+		return true
+	}
+	_, hidden := attributes["hidden"]
+	style := strings.ToLower(attributes["style"])
+	return hidden || slices.ContainsFunc([]string{"display", "visib", "opacity", "size", "clip", "position", "indent", "color", "height", "width", "overflow", "transform", "\\"},
+		func(s string) bool { return strings.Contains(style, s) })
 }
 
 // first keeps the first place.
@@ -345,37 +432,19 @@ func first(before, now int) int {
 	return now
 }
 
-func (p *page) meta(z *nethtml.Tokenizer, more bool, from, to int) {
-	var name, content string
-	for more {
-		var k, v []byte
-		k, v, more = z.TagAttr()
-		switch string(k) {
-		case "name":
-			name = string(v)
-		case "content":
-			content = string(v)
-		}
-	}
-	if strings.EqualFold(strings.TrimSpace(name), "AIGC") {
-		p.metas, p.spans = append(p.metas, content), append(p.spans, [2]int{from, to})
-	}
-}
-
 func readHTML(data []byte) (Found, error) {
-	p, err := readPage(data)
+	var first, last string
+	p, err := readPage(data, func(text string) {
+		if last = text; first == "" {
+			first = text
+		}
+	})
 	if err != nil {
 		return Found{}, err
 	}
-	var shown []string
-	for _, line := range strings.Split(p.text.String(), "\n") {
-		if line = strings.TrimSpace(line); line != "" {
-			shown = append(shown, line)
-		}
-	}
-	out := Found{Visible: visible(label.Seen(strings.Join(shown, "\n")))}
+	out := Found{Visible: visible(label.Marks(first) || label.Marks(last))}
 	for _, m := range p.metas {
-		out.Marks = append(out.Marks, mark("meta element", m))
+		out.Marks = append(out.Marks, m.mark("meta element"))
 	}
 	return out, nil
 }
@@ -394,7 +463,7 @@ func ascii(s string) string {
 }
 
 func writeHTML(data []byte, value, sentence string) ([]byte, error) {
-	p, err := readPage(data)
+	p, err := readPage(data, func(string) {})
 	if err != nil {
 		return nil, err
 	}
@@ -419,20 +488,37 @@ func writeHTML(data []byte, value, sentence string) ([]byte, error) {
 
 const textLine = "AIGC: "
 
-// textLabels returns where the lines with labels stand.
+// textLabels returns where the values of lines with labels stand. What looks like one to somebody is one: blanks, capitals and kinds of colons do not matter.
 func textLabels(data []byte) (out [][2]int) {
 	for at := 0; at < len(data); {
-		end := bytes.IndexByte(data[at:], '\n')
-		next := at + end + 1
+		end := bytes.IndexAny(data[at:], "\r\n")
 		if end < 0 {
-			end, next = len(data)-at, len(data)
+			end = len(data) - at
 		}
-		if bytes.HasPrefix(data[at:], []byte(textLine+"{")) {
-			out = append(out, [2]int{at + len(textLine), at + end})
+		if from := labelLine(data[at : at+end]); from > 0 {
+			out = append(out, [2]int{at + from, at + end})
 		}
-		at = next
+		at += end + 1
 	}
 	return out
+}
+
+// labelLine returns where the value of a line with a label stands, 0 if it has none.
+func labelLine(line []byte) int {
+	rest := bytes.TrimLeft(line, "\ufeff \t\v\f\u00a0\u3000")
+	if len(rest) < 4 || !strings.EqualFold(string(rest[:4]), "AIGC") {
+		return 0
+	}
+	rest = bytes.TrimLeft(rest[4:], " \t")
+	value, ok := bytes.CutPrefix(rest, []byte(":"))
+	if !ok {
+		value, ok = bytes.CutPrefix(rest, []byte("："))
+	}
+	value = bytes.TrimLeft(value, " \t")
+	if !ok || !bytes.HasPrefix(value, []byte("{")) {
+		return 0
+	}
+	return len(line) - len(value)
 }
 
 func readText(data []byte) (Found, error) {
@@ -442,7 +528,7 @@ func readText(data []byte) (Found, error) {
 	out, body := Found{}, data
 	for i, span := range textLabels(data) {
 		if i == 0 {
-			body = data[:span[0]-len(textLine)]
+			body = data[:1+bytes.LastIndexAny(data[:span[0]], "\r\n")]
 		}
 		out.Marks = append(out.Marks, mark("line AIGC", strings.TrimRight(string(data[span[0]:span[1]]), " \t\r")))
 	}
