@@ -267,7 +267,7 @@ func without(t *testing.T, k Kind, data []byte, x label.Label) []byte {
 	case PDF:
 		return data
 	}
-	if k != PDF && !bytes.Contains(data, []byte(value)) {
+	if !bytes.Contains(data, []byte(value)) {
 		t.Fatalf("%s: no label", k)
 	}
 	return bytes.Replace(data, []byte(value), nil, 1)
