@@ -2241,9 +2241,12 @@ type FoundLabel struct {
 	// Label The label of GB 45438-2025, seven strings
 	Label *AIGC `json:"label,omitempty"`
 
-	// MadeHere Made by this installation for the caller's tenant and unaltered
-	MadeHere bool   `json:"made_here"`
-	Place    string `json:"place"`
+	// MadeHere Made by this installation for the caller's tenant, and the fields of the producer are unaltered
+	MadeHere bool `json:"made_here"`
+
+	// PassedOnHere This installation filled the fields of the propagator for the caller's tenant; what stands in them otherwise is the word of whoever wrote it
+	PassedOnHere bool   `json:"passed_on_here"`
+	Place        string `json:"place"`
 
 	// Whole Exactly the seven strings
 	Whole bool `json:"whole"`
@@ -2589,7 +2592,7 @@ type LabelsFound struct {
 	Kind   string       `json:"kind"`
 	Labels []FoundLabel `json:"labels"`
 
-	// Signed A PDF with a signature of somebody
+	// Signed A PDF, DOCX or XLSX with a signature of somebody
 	Signed bool `json:"signed"`
 
 	// Visible Whether the file shows a visible label; nobody looks into the pages of a PDF or at the pixels of an image

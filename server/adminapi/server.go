@@ -114,6 +114,7 @@ type Server struct {
 	jobs []*verification
 
 	lookups lookupLimiter
+	files   chan struct{} // a place for each file that is labelled or read
 }
 
 var _ ServerInterface = (*Server)(nil)
@@ -127,7 +128,7 @@ func New(cfg Config, deps Deps, r gin.IRouter, log *slog.Logger) (*Server, error
 	if cfg.MaxBodyBytes == 0 {
 		cfg.MaxBodyBytes = 16 << 20
 	}
-	s := &Server{cfg: cfg, deps: deps, log: log.With(attr("component", "adminapi")), doc: doc, operations: ops, now: time.Now, formats: formatValidators()}
+	s := &Server{cfg: cfg, deps: deps, log: log.With(attr("component", "adminapi")), doc: doc, operations: ops, now: time.Now, formats: formatValidators(), files: make(chan struct{}, filesAtOnce)}
 	group := r.Group("", s.chain)
 	group.GET(Prefix+"/audit/log/tile/*path", s.GetLogTile)
 	RegisterHandlersWithOptions(group, s, GinServerOptions{

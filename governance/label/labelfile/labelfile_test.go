@@ -419,7 +419,7 @@ func TestRefusals(t *testing.T) {
 		"open tag":                {HTML, []byte("<p>x</p><a href=x>"), []byte("<p>x</p><a href="), "labelfile.no_html"},
 		"binary text":             {Text, []byte("ab"), []byte("a\x00b"), "labelfile.no_utf8"},
 		"no archive":              {DOCX, docx, docx[:len(docx)-4], "labelfile.archive"},
-		"many entries":            {DOCX, docx, append(bytes.Clone(docx), strings.Repeat("PK\x01\x02", maxParts)...), "labelfile.archive"},
+		"many entries":            {DOCX, docx, append(bytes.Clone(docx), strings.Repeat("PK\x01\x02", maxParts)...), "labelfile.unpacked"},
 		"bomb":                    {DOCX, docx, edited(t, docx, map[string]func(string) string{"word/document.xml": replace("<w:body>", strings.Repeat(" ", maxPart)+"<w:body>")}), "labelfile.unpacked"},
 		"entity":                  {DOCX, docx, edited(t, docx, map[string]func(string) string{"word/document.xml": replace("<w:document", `<!DOCTYPE a [<!ENTITY e "x">]><w:document`)}), "labelfile.xml"},
 		"two parts of one name":   {XLSX, xlsx, edited(t, xlsx, map[string]func(string) string{"XL/workbook.xml": whole("x")}), "labelfile.archive"},

@@ -87,7 +87,10 @@ func officeKind(data []byte) (Kind, error) {
 // openOffice reads the directory of an archive and finds its parts. It refuses what could be read in two ways.
 func openOffice(data []byte) (*office, error) {
 	// The archive's own count of its entries is no bound: the reader goes on as long as there are some.
-	if !bytes.HasPrefix(data, []byte("PK\x03\x04")) || bytes.Count(data, []byte("PK\x01\x02")) > maxParts {
+	if bytes.Count(data, []byte("PK\x01\x02")) > maxParts {
+		return nil, refuse(fault.Say("labelfile.unpacked"))
+	}
+	if !bytes.HasPrefix(data, []byte("PK\x03\x04")) {
 		return nil, refuse(fault.Say("labelfile.archive"))
 	}
 	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -19,21 +21,20 @@ import (
 )
 
 // labelling is what the command is told.
-type labelling struct{ tenant, request, label, out, text string }
+type labelling struct{ tenant, label, out, text string }
 
 func (a *app) labelCommand() *cobra.Command {
 	var in labelling
 	cmd := &cobra.Command{
 		Use: "label FILE", Short: cli.Both("cli.label.short"), Args: cli.Exactly(1),
 		Long: message.Both("cli.label.long", "\n"),
-		Example: `  sluice label --tenant demo --request 0194b3c2-7e7b-7c2a-9d1f-3f1f5b8a0001 answer.docx
+		Example: `  sluice label --tenant demo --label "$LABEL" answer.docx
   sluice label --tenant demo --label "$LABEL" --out marked.pdf answer.pdf
   sluice label read --tenant demo marked.pdf
   sluice label check --tenant demo "$LABEL"`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.label(cmd.Context(), args[0], in) },
 	}
 	cmd.Flags().StringVar(&in.tenant, "tenant", "", cli.Both("cli.label.tenant"))
-	cmd.Flags().StringVar(&in.request, "request", "", cli.Both("cli.label.request"))
 	cmd.Flags().StringVar(&in.label, "label", "", cli.Both("cli.label.label"))
 	cmd.Flags().StringVar(&in.out, "out", "", cli.Both("cli.label.out"))
 	cmd.Flags().StringVar(&in.text, "text", "", cli.Both("cli.label.text"))
@@ -54,36 +55,35 @@ func (a *app) labeler(ctx context.Context) (*label.Labeler, error) {
 	return l, err
 }
 
-// label writes the labelled file beside the other one, which stays as it is.
+// label writes the labelled file beside the other one, which stays as it is. It takes the label that an answer came with and makes none: whoever could have one made
+// for any text could say of any text that it was generated here.
 func (a *app) label(ctx context.Context, path string, in labelling) error {
 	if in.tenant == "" {
 		return cli.Misuse("cli.label.no_tenant")
 	}
-	if (in.request == "") == (in.label == "") {
-		return cli.Misuse("cli.label.no_request")
+	if in.label == "" {
+		return cli.Misuse("cli.label.none_given")
 	}
-	l, err := a.labeler(ctx)
+	x, err := label.Parse(in.label)
 	if err != nil {
-		return err
-	}
-	x := l.Make(in.request, in.tenant)
-	if in.label != "" {
-		if x, err = label.Parse(in.label); err != nil {
-			return cli.Misuse("cli.label.no_label", err)
-		}
-		if err := l.Verify(x, in.tenant); err != nil {
-			return cli.Failed("cli.label.foreign", in.tenant)
-		}
-	}
-	kind, data, err := a.fileOf(path)
-	if err != nil {
-		return err
+		return cli.Misuse("cli.label.no_label", err)
 	}
 	if in.text == "" {
 		in.text = label.Wording(label.ChannelExport, a.Lang() == message.Chinese)
 	}
 	if !label.Marks(in.text) {
 		return cli.Misuse("cli.label.no_marks")
+	}
+	l, err := a.labeler(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.VerifyWhole(x, in.tenant); err != nil {
+		return cli.Failed("cli.label.foreign", in.tenant)
+	}
+	kind, data, err := a.fileOf(path)
+	if err != nil {
+		return err
 	}
 	got, err := labelfile.Write(kind, data, x, in.text)
 	if err != nil {
@@ -112,14 +112,19 @@ func (a *app) label(ctx context.Context, path string, in labelling) error {
 
 // fileOf reads a file, no more of it than is looked at.
 func (a *app) fileOf(path string) (labelfile.Kind, []byte, error) {
-	info, err := os.Stat(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // nobody may ever write into a pipe
+	if err != nil {
+		return "", nil, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
 	if err != nil {
 		return "", nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > labelfile.MaxBytes {
 		return "", nil, cli.Failed("cli.label.too_large", path, labelfile.MaxBytes>>20)
 	}
-	data, err := os.ReadFile(path)
+	data, err := io.ReadAll(io.LimitReader(f, labelfile.MaxBytes+1))
 	if err != nil {
 		return "", nil, err
 	}
@@ -154,15 +159,16 @@ func (a *app) readLabel(ctx context.Context, path, tenant string) error {
 			return err
 		}
 	}
-	here := false
+	foreign := false
 	for _, m := range found.Marks {
+		here := l != nil && m.MadeHere(l, tenant)
+		foreign = foreign || !here
 		if !m.Whole {
 			fmt.Fprintln(a.Stdout, a.Say("cli.label_read.broken", m.Place))
 			continue
 		}
 		fmt.Fprintln(a.Stdout, a.Say("cli.label_read.found", m.Place, m.Label.HeaderValue()))
-		if l != nil && m.MadeHere(l, tenant) {
-			here = true
+		if here {
 			fmt.Fprintln(a.Stdout, a.Say("cli.label.ours", tenant, m.Label.ProduceID, l.KeyID(tenant)))
 		}
 	}
@@ -171,7 +177,7 @@ func (a *app) readLabel(ctx context.Context, path, tenant string) error {
 	case len(found.Marks) == 0:
 		fmt.Fprintln(a.Stdout, a.Say("cli.label_read.none"))
 		return cli.ErrFindings
-	case l != nil && !here:
+	case l != nil && foreign:
 		fmt.Fprintln(a.Stdout, a.Say("cli.label.foreign", tenant))
 		return cli.ErrFindings
 	}

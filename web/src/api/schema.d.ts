@@ -2606,8 +2606,9 @@ export interface paths {
         put?: never;
         /**
          * Make a labelled file of answers
-         * @description The label is the one that an answer came with (`sluice.label.AIGC`, or the header X-Sluice-AI-Label); the last answer's, if there are several. It must have been made here for the caller's tenant, else the
-         *     answer is 400 (`invalid_value`). Every file has it in its metadata and shows the visible label. An XLSX has the tables of the answers. Nothing of the texts is stored. The record names the request and the form.
+         * @description The label is the one that an answer came with (`sluice.label.AIGC`, or the header X-Sluice-AI-Label); the last answer's, if there are several. It must have been made here for the caller's tenant, and the
+         *     fields of the propagator must be empty or filled here, else the answer is 400 (`invalid_value`). That the texts are those of the answer is not checked: a label covers no content. Every file has it in its metadata and shows the visible label. An XLSX has the
+         *     tables of the answers. All texts together may have 4 MiB, for DOCX and PDF 512 KiB. Nothing of the texts is stored. The record names the request, the form, and the SHA-256 of the file.
          */
         post: operations["makeAnswerFile"];
         delete?: never;
@@ -2627,8 +2628,9 @@ export interface paths {
         put?: never;
         /**
          * Label a file that was made of an answer, or pass on one that has a label
-         * @description Its kind is found out from the content: JSON, Markdown, HTML, plain text, DOCX, XLSX, PDF, PNG or JPEG. With `label`, which must have been made here for the caller's tenant (400, `invalid_value`), a file without one gets it. With `propagate`
-         *     the label of a file stays, and the fields of the propagator are filled. A label of others is never replaced (409, `conflict`). Nothing of the file is stored. `X-Sluice-Label-Visible` says whether the file shows a visible label:
+         * @description Its kind is found out from the content: JSON, Markdown, HTML, plain text, DOCX, XLSX, PDF, PNG or JPEG. With `label`, which must have been made here for the caller's tenant and whose fields of the propagator must be empty or filled here (400, `invalid_value`), a file without one gets it; that
+         *     the content is that of the answer is not checked, since a label covers none. With `propagate` the label of a file stays, and the fields of the propagator are filled. A label of others is never replaced (409, `conflict`). Nothing of the file is stored; the record has the
+         *     SHA-256 of what was made. `X-Sluice-Label-Visible` says whether the file shows a visible label:
          *     into the pages of a PDF and the pixels of an image none is drawn (`no`).
          */
         post: operations["labelFile"];
@@ -2649,7 +2651,7 @@ export interface paths {
         put?: never;
         /**
          * Find the labels in a file, and whether they were made here
-         * @description Nothing of the file is stored.
+         * @description Says whether a label was made here, not whether the content is what was answered with it: a label covers none. Labels are looked for where this API writes them, and under every name with AIGC in it among the members of the outermost object of JSON (and in `sluice.label`), the keys of a front matter, meta elements, lines of plain text, custom properties, the document information, XMP packets, text chunks, Exif and comments. Nothing of the file is stored.
          */
         post: operations["readLabels"];
         delete?: never;
@@ -2885,7 +2887,7 @@ export interface components {
              * @enum {string}
              */
             visible: "yes" | "no" | "undecided";
-            /** @description A PDF with a signature of somebody */
+            /** @description A PDF, DOCX or XLSX with a signature of somebody */
             signed: boolean;
         };
         LabelWordings: {
@@ -2901,8 +2903,10 @@ export interface components {
             place: string;
             /** @description Exactly the seven strings */
             whole: boolean;
-            /** @description Made by this installation for the caller's tenant and unaltered */
+            /** @description Made by this installation for the caller's tenant, and the fields of the producer are unaltered */
             made_here: boolean;
+            /** @description This installation filled the fields of the propagator for the caller's tenant; what stands in them otherwise is the word of whoever wrote it */
+            passed_on_here: boolean;
             label?: components["schemas"]["AIGC"];
         };
         /** @description RFC 9457 problem document */
@@ -5815,6 +5819,8 @@ export interface components {
             headers: {
                 /** @description Whether it shows a visible label */
                 "X-Sluice-Label-Visible"?: "yes" | "no";
+                /** @description Whether it is a PDF with a signature of somebody, after which it was added to */
+                "X-Sluice-File-Signed"?: "yes" | "no";
                 [name: string]: unknown;
             };
             content: {
