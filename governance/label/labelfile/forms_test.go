@@ -108,6 +108,7 @@ func unpacked(t testing.TB, data []byte) map[string]string {
 func TestPlaces(t *testing.T) {
 	x := ours(t)
 	value := x.HeaderValue()
+	literal := "(" + strings.NewReplacer("(", `\(`, ")", `\)`, `\`, `\\`).Replace(value) + ")"
 	twice := strings.Replace(value, "{", `{"Label":"1",`, 1)
 	chunkOf := func(kind, body string) []byte {
 		return splice(picture(t, PNG), 33, 33, string(newChunk(kind, []byte(body))))
@@ -141,8 +142,8 @@ func TestPlaces(t *testing.T) {
 		"long line":             {Text, []byte("AIGC: {" + strings.Repeat("x", 2*maxValue)), false},
 		"property":              {DOCX, property("AIGC", escapeXML(value)), true},
 		"property in pieces":    {DOCX, property("MyAIGC", strings.Repeat("<![CDATA[x]]>", 2*maxValue)), false},
-		"PDF, other key":        {PDF, []byte(minimal("/Info 3 0 R", "<< /aigc ("+strings.NewReplacer("(", `\(`, ")", `\)`, `\`, `\\`).Replace(value)+") >>")), true},
-		"PDF, by reference":     {PDF, []byte(minimal("/Info << /AIGC 3 0 R >>", "({})")), false},
+		"PDF, other key":        {PDF, []byte(minimal("/Info 3 0 R", "<< /aigc "+literal+" >>")), true},
+		"PDF, by reference":     {PDF, []byte(minimal("/Info << /AIGC 3 0 R >>", literal)), true},
 		"text chunk":            {PNG, chunkOf("tEXt", "AIGC\x00"+value), true},
 		"international text":    {PNG, chunkOf("iTXt", "aigc\x00\x00\x00\x00\x00"+value), true},
 		"compressed text":       {PNG, chunkOf("zTXt", "AIGC\x00\x00"+string(deflated(t, []byte(value)))), true},

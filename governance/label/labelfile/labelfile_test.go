@@ -389,7 +389,7 @@ func whole(s string) func(string) string { return func(string) string { return s
 // TestRefusals: what is damaged, hostile, or would break by a label is refused for that reason, and the same file without it is labelled.
 func TestRefusals(t *testing.T) {
 	x, all := ours(t), samples(t)
-	docx, xlsx, stream := all["report.docx"], all["book.xlsx"], string(all["stream.pdf"])
+	docx, xlsx := all["report.docx"], all["book.xlsx"]
 	pngAt := func(chunks ...string) []byte { return splice(picture(t, PNG), 33, 33, strings.Join(chunks, "")) }
 	xmp := func(packet string) string {
 		return string(newChunk("iTXt", []byte(pngKeyword+"\x00\x00\x00\x00"+packet)))
@@ -434,7 +434,7 @@ func TestRefusals(t *testing.T) {
 		"encrypted":               {PDF, []byte(minimal("/Info 3 0 R", "<< >>")), []byte(minimal("/Encrypt 3 0 R", "<< >>")), "labelfile.encrypted"},
 		"certified":               {PDF, []byte(strings.Replace(classic, "/Pages 2 0 R >>", "/Perfs <<>>  >>", 1)), []byte(strings.Replace(classic, "/Pages 2 0 R >>", "/Perms <<>>  >>", 1)), "labelfile.certified"},
 		"wrong size":              {PDF, []byte(classic), []byte(strings.Replace(classic, "/Size 4", "/Size 3", 1)), "labelfile.pdf"},
-		"wrong length":            {PDF, []byte(stream), []byte(strings.Replace(stream, "/Length 28", "/Length 26", 1)), "labelfile.pdf"},
+		"wrong length":            {PDF, crossed(t, "0 4", 4), bytes.Replace(crossed(t, "0 4", 4), []byte("/Length 16"), []byte("/Length 20"), 1), "labelfile.pdf"},
 		"many entries of a PDF":   {PDF, crossed(t, "0 4", 4), crossed(t, many, 1100_000), "labelfile.unpacked"},
 		"not a PNG":               {PNG, picture(t, PNG), []byte(pngHead), "labelfile.image"},
 		"wrong checksum":          {PNG, picture(t, PNG), wrongSum, "labelfile.image"},

@@ -289,7 +289,7 @@ func writeMarkdown(data []byte, value, sentence string) ([]byte, error) {
 			return nil, refuse(fault.Say("labelfile.front_matter"))
 		}
 		if there := labelsOf(f); len(there) > 0 {
-			inner = withoutEntry(inner, there[0][0], there[0][1])
+			inner = withoutEntry(inner, there[0][0])
 		}
 		head, from = string(data[:f.from])+lines+inner+string(data[f.to:f.body]), 0
 	}
@@ -301,9 +301,9 @@ func writeMarkdown(data []byte, value, sentence string) ([]byte, error) {
 
 // withoutEntry returns the lines of a mapping without an entry: the line of its key, and those behind it that belong to its value, being indented.
 // What stands between it and the next entry stays.
-func withoutEntry(text string, key, value *yaml.Node) string {
+func withoutEntry(text string, key *yaml.Node) string {
 	lines := strings.SplitAfter(text, "\n")
-	until := lastLine(value)
+	until := key.Line
 	for i := until; i < len(lines); i++ {
 		full := strings.TrimSpace(lines[i]) != ""
 		if full && len(lines[i])-len(strings.TrimLeft(lines[i], " \t")) < key.Column {
@@ -314,15 +314,6 @@ func withoutEntry(text string, key, value *yaml.Node) string {
 		}
 	}
 	return strings.Join(lines[:key.Line-1], "") + strings.Join(lines[until:], "")
-}
-
-// lastLine returns the number of the last line on which a node of a value begins.
-func lastLine(n *yaml.Node) int {
-	out := n.Line
-	for _, inner := range n.Content {
-		out = max(out, lastLine(inner))
-	}
-	return out
 }
 
 // page is what concerns labels in an HTML text.
