@@ -1,7 +1,9 @@
 package server_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -62,11 +64,21 @@ func TestLabelledFiles(t *testing.T) {
 		t.Fatalf("%d %s", marked.status, marked.body)
 	}
 	wantProblem(t, "a second label", mark(dev.token, map[string]any{"name": "a.txt", "content": marked.body, "label": x}), http.StatusConflict, "conflict")
+	if name := marked.header.Get("Content-Disposition"); !strings.Contains(name, "a.txt") {
+		t.Errorf("the file is called %s", name)
+	}
 	passed := mark(other.token, map[string]any{"name": "a.txt", "content": marked.body, "propagate": true})
 	found, err := labelfile.Read(labelfile.Text, passed.body)
 	if err != nil || len(found.Marks) != 1 || found.Marks[0].Label.ContentPropagator != "Sluice" || found.Marks[0].Label.ProduceID != x.ProduceID {
 		t.Errorf("%d %+v %v", passed.status, found, err)
 	}
+	if abroad, home := read(other.token, "a.txt", passed.body).Labels[0], read(dev.token, "a.txt", passed.body).Labels[0]; abroad.MadeHere || !abroad.PassedOnHere || !home.MadeHere || home.PassedOnHere {
+		t.Errorf("passed on: %+v %+v", abroad, home)
+	}
+	invented := x
+	invented.ContentPropagator = "Example Bank"
+	wantProblem(t, "an invented propagator", mark(dev.token, map[string]any{"name": "a.txt", "content": []byte("hello"), "label": invented}), http.StatusBadRequest, "invalid_value")
+	wantProblem(t, "a text that is too large", in.send(http.MethodPost, "/api/v1/labels/answers", dev.token, map[string]any{"format": "docx", "turns": []map[string]string{{"role": "assistant", "text": strings.Repeat("x", 1<<20)}}, "label": x}), http.StatusBadRequest, "invalid_value")
 	wantProblem(t, "of another tenant", mark(other.token, map[string]any{"name": "a.txt", "content": []byte("hello"), "label": x}), http.StatusBadRequest, "invalid_value")
 	forged := x
 	forged.ProduceID = "0194b3c2-7e7b-7c2a-9d1f-3f1f5b8a0001"
@@ -76,6 +88,6 @@ func TestLabelledFiles(t *testing.T) {
 	wantProblem(t, "an auditor", mark(auditor.token, map[string]any{"name": "a.txt", "content": []byte("hello"), "label": x}), http.StatusForbidden, "not_allowed")
 	eventually(t, "the record", func() bool {
 		records := string(in.admin(http.MethodGet, "/audit/records?request="+marked.header.Get("X-Request-Id"), nil, nil).body)
-		return strings.Contains(records, "admin.labelFile") && strings.Contains(records, x.ProduceID)
+		return strings.Contains(records, "admin.labelFile") && strings.Contains(records, x.ProduceID) && strings.Contains(records, fmt.Sprintf("%x", sha256.Sum256(marked.body)))
 	})
 }
