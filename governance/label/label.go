@@ -141,7 +141,7 @@ func (l *Labeler) Propagated(x Label, tenant string) bool {
 	return hmac.Equal([]byte(x.ReservedCode2), []byte(l.Propagate(x, x.PropagateID, tenant).ReservedCode2)) && x.ContentPropagator == l.producer
 }
 
-// VerifyWhole is Verify of all seven fields: those of the propagator are empty, or this installation filled them for the tenant. Who takes a label from
+// VerifyWhole is Verify of all seven fields: those of the propagator are empty, or this installation filled them for the tenant. Whoever takes a label from
 // somebody and writes it into a file asks this: else the file would say that others passed it on.
 func (l *Labeler) VerifyWhole(x Label, tenant string) error {
 	if err := l.Verify(x, tenant); err != nil {

@@ -113,9 +113,6 @@ func TestPlaces(t *testing.T) {
 	chunkOf := func(kind, body string) []byte {
 		return splice(picture(t, PNG), 33, 33, string(newChunk(kind, []byte(body))))
 	}
-	segmentOf := func(marker byte, body string) []byte {
-		return splice(picture(t, JPEG), 2, 2, string([]byte{0xff, marker, byte((len(body) + 2) >> 8), byte(len(body) + 2)})+body)
-	}
 	property := func(name, value string) []byte {
 		return edited(t, paper(t, report.DOCX), map[string]func(string) string{
 			packageRels:           replace("</Relationships>", `<Relationship Id="c" Type="`+officeRelations+`custom-properties" Target="docProps/custom.xml"/></Relationships>`),
@@ -150,9 +147,9 @@ func TestPlaces(t *testing.T) {
 		"compressed rubbish":    {PNG, chunkOf("zTXt", "AIGC\x00\x00x"), false},
 		"Exif of a PNG":         {PNG, chunkOf("eXIf", "II*\x00A\x00I\x00G\x00C\x00"), false},
 		"other property of XMP": {PNG, withPacket(t, fmt.Sprintf(rdf, `<rdf:Description xmlns:a="a:b"><a:aigcLabel>`+escapeXML(value)+`</a:aigcLabel></rdf:Description>`)), true},
-		"Exif of a JPEG":        {JPEG, segmentOf(0xe1, "Exif\x00\x00AIGC"), false},
-		"extended XMP":          {JPEG, segmentOf(0xe1, "http://ns.adobe.com/xmp/extension/\x00AIGC"), false},
-		"comment of a JPEG":     {JPEG, segmentOf(0xfe, "AIGC"), false},
+		"Exif of a JPEG":        {JPEG, jpegWith(t, 0xe1, "Exif\x00\x00AIGC"), false},
+		"extended XMP":          {JPEG, jpegWith(t, 0xe1, "http://ns.adobe.com/xmp/extension/\x00AIGC"), false},
+		"comment of a JPEG":     {JPEG, jpegWith(t, 0xfe, "AIGC"), false},
 	} {
 		found, err := Read(c.kind, c.data)
 		if err != nil || len(found.Marks) != 1 || found.Marks[0].Whole != c.whole || c.whole && found.Marks[0].Label != x {
@@ -272,6 +269,18 @@ func without(t *testing.T, k Kind, data []byte, x label.Label) []byte {
 		t.Fatalf("%s: no label", k)
 	}
 	return bytes.Replace(data, []byte(value), nil, 1)
+}
+
+// TestWrappedStays: a label in an object of its own keeps that.
+func TestWrappedStays(t *testing.T) {
+	l := labeler(t)
+	y := l.Propagate(ours(t), "p", "acme")
+	for k, form := range map[Kind]string{JSON: `{"AIGC":{"AIGC":%s},"a":1}`, Text: "x\nAIGC: {\"AIGC\":%s}\n"} {
+		got, err := Propagate(k, fmt.Appendf(nil, form, ours(t).HeaderValue()), func(label.Label) label.Label { return y })
+		if err != nil || string(got.Data) != fmt.Sprintf(form, y.HeaderValue()) {
+			t.Errorf("%s: %v %s", k, err, got.Data)
+		}
+	}
 }
 
 // TestPDFForms: tables of several sections, and objects that only new programs see, are followed as programs follow them.

@@ -336,6 +336,9 @@ func writeJPEG(data []byte, value, _ string) ([]byte, error) {
 		if s.marker == 0xeb && bytes.Contains(s.data, []byte("jumb")) { // content credentials (C2PA) cover the file's bytes
 			return nil, refuse(fault.Say("labelfile.credentials"))
 		}
+		if s.marker == 0xe2 && bytes.HasPrefix(s.data, []byte("MPF\x00")) { // it says how large this image is, and where the others begin
+			return nil, refuse(fault.Say("labelfile.several_images"))
+		}
 		first := i < 2 && (s.marker == 0xe0 || s.marker == 0xe1 && bytes.HasPrefix(s.data, []byte("Exif\x00")))
 		if first { // JFIF and Exif want to be first
 			from = s.to

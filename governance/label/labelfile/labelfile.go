@@ -23,7 +23,7 @@
 // is refused: a signed DOCX, a certified PDF, an image with content credentials. A PDF that is signed without such a restriction keeps its
 // signatures, which cover the bytes before the update; programs will say that it was added to afterwards.
 //
-// Labels of others are theirs: Write refuses a file that has a label, also a broken one. Who passes such a file on fills the
+// Labels of others are theirs: Write refuses a file that has a label, also a broken one. Whoever passes such a file on fills the
 // fields of the propagator, by Propagate, if they are empty. Labels of others are looked for under every name that contains AIGC, in capitals or not: members of the
 // outermost object of JSON and sluice.label.AIGC of a saved reply, keys of the front matter, meta elements, lines of plain text, custom properties, keys of the
 // document information, properties of the XMP packet also of a PDF, text chunks, Exif, extended XMP and comments of images. Nowhere else: not deeper in JSON, not in
@@ -91,6 +91,8 @@ type Mark struct {
 	Place string      // where, such as "front matter" or "XMP packet"; a name of formats, the same in every language
 	Label label.Label // of a label that is whole
 	Whole bool        // exactly the seven strings; else somebody wrote another form, and Label is empty
+
+	wrapped bool // in an object AIGC, as some producers write them
 }
 
 // MadeHere reports whether an installation made the label for a tenant, and nobody changed it.
@@ -283,7 +285,7 @@ func unlabelled(k Kind, data []byte) (Found, error) {
 	return found, nil
 }
 
-// Propagate fills the propagator's fields of the one label that a file has, as fill does: who passes content of others on says so, and takes
+// Propagate fills the propagator's fields of the one label that a file has, as fill does: whoever passes content of others on says so, and takes
 // nothing away. Errors: CodeInvalidValue; CodeConflict if the file has no whole label, several, or one whose propagator is named already.
 func Propagate(k Kind, data []byte, fill func(label.Label) label.Label) (Result, error) {
 	found, err := Read(k, data)
@@ -311,6 +313,9 @@ func put(k Kind, data []byte, x label.Label, sentence string, before Found) (Res
 	value, err := encode(x)
 	if err != nil {
 		return Result{}, err
+	}
+	if len(before.Marks) == 1 && before.Marks[0].wrapped {
+		value = `{"AIGC":` + value + `}`
 	}
 	if strings.ContainsAny(sentence, "\r\n") || !utf8.ValidString(sentence) {
 		return Result{}, refuse(fault.Say("labelfile.sentence"))
@@ -371,7 +376,7 @@ func mark(place, value string) Mark {
 	var wrapped map[string]json.RawMessage
 	if len(value) <= maxValue && json.Unmarshal([]byte(value), &wrapped) == nil && len(wrapped) == 1 && tokens(value) == 2*7+2+3 {
 		if x, err := label.Parse(string(wrapped["AIGC"])); err == nil {
-			return Mark{Place: place, Label: x, Whole: true}
+			return Mark{Place: place, Label: x, Whole: true, wrapped: true}
 		}
 	}
 	return Mark{Place: place}

@@ -445,6 +445,7 @@ func TestRefusals(t *testing.T) {
 		"two packets":             {PNG, pngAt(xmp(plain)), pngAt(xmp(plain), xmp(plain)), "labelfile.packets"},
 		"entity in XMP":           {PNG, pngAt(xmp(plain)), pngAt(xmp(`<!DOCTYPE a [<!ENTITY e "x">]>` + plain)), "labelfile.xml"},
 		"cut JPEG":                {JPEG, picture(t, JPEG), picture(t, JPEG)[:40], "labelfile.image"},
+		"several images":          {JPEG, jpegWith(t, 0xe2, "ICC_PROFILE"), jpegWith(t, 0xe2, "MPF\x00II"), "labelfile.several_images"},
 		"unknown":                 {Kind("exe"), nil, []byte("x"), "labelfile.unknown_kind"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -469,6 +470,12 @@ func TestRefusals(t *testing.T) {
 	if _, err := Read(Text, make([]byte, MaxBytes+1)); err == nil || !strings.Contains(err.Error(), "MiB") {
 		t.Error(err)
 	}
+}
+
+// jpegWith is a JPEG with a segment.
+func jpegWith(t testing.TB, marker byte, body string) []byte {
+	t.Helper()
+	return splice(picture(t, JPEG), 2, 2, string([]byte{0xff, marker, byte((len(body) + 2) >> 8), byte(len(body) + 2)})+body)
 }
 
 // refused reports whether a file was refused for a reason.
