@@ -15,7 +15,7 @@ const (
 	maxPart     = 32 << 20 // of one part of an archive, or of one stream
 	maxPacket   = 1 << 20  // of an XMP packet
 	maxTokens   = 4 << 20  // of XML
-	maxPieces   = 64 << 10 // chunks of a PNG, segments of a JPEG
+	maxPieces   = 64 << 10 // chunks of a PNG, segments of a JPEG, attributes of a tag, keys of a dictionary
 	maxValue    = 8 << 10  // of a label's JSON
 )
 
@@ -44,6 +44,21 @@ func (r *room) token() error {
 		return refuse(fault.Say("labelfile.unpacked"))
 	}
 	return nil
+}
+
+// manyAttributes reports whether a tag of XML has more attributes than are read: all those of one are held at a time. The text behind a tag counts with it.
+func manyAttributes(b []byte) bool {
+	for len(b) > 0 {
+		next := 1 + bytes.IndexByte(b[1:], '<')
+		if next == 0 {
+			next = len(b)
+		}
+		if bytes.Count(b[:next], []byte("=")) > maxPieces {
+			return true
+		}
+		b = b[next:]
+	}
+	return false
 }
 
 // unpack inflates at most so many bytes; the result is never nil.

@@ -519,6 +519,19 @@ func TestBounds(t *testing.T) {
 	if err := walkXML([]byte("<a/>"), r, visit); !refused(err, "labelfile.unpacked") {
 		t.Errorf("more tokens than are left: %v", err)
 	}
+	for count, want := range map[int]bool{maxPieces: true, maxPieces + 1: false} {
+		var keys, attributes strings.Builder
+		for i := range count {
+			_, _ = fmt.Fprintf(&keys, "/%x 1", i)
+			_, _ = fmt.Fprintf(&attributes, ` a%d=""`, i)
+		}
+		if _, _, ok := dictionary([]byte("<<"+keys.String()+">>"), 0); ok != want {
+			t.Errorf("a dictionary of %d keys: %v", count, ok)
+		}
+		if err := walkXML([]byte("<a><b"+attributes.String()+"/></a>"), newRoom(), visit); (err == nil) != want {
+			t.Errorf("a tag of %d attributes: %v", count, err)
+		}
+	}
 	spent := pdf{work: 3}
 	if spent.spend(3) != nil || spent.spend(1) == nil {
 		t.Error("the work of a PDF is not bounded")
@@ -589,6 +602,7 @@ func FuzzRead(f *testing.F) {
 			f.Add(string(k), got.Data)
 		}
 	}
+	f.Add(string(PDF), bytes.ReplaceAll(crossed(f, "0 4", 4), []byte("/W "), []byte("/X "))) // it has no widths, which was a panic once
 	f.Fuzz(func(t *testing.T, kind string, data []byte) {
 		var known *fault.Error
 		if _, err := Detect(kind, data); err != nil && !errors.As(err, &known) {

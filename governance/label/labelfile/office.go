@@ -217,6 +217,9 @@ func (o *office) walk(name string, visit func(t xml.Token, path []string, from, 
 
 // walkXML calls visit for each token with the local names of the elements around it and its bytes. It refuses document types, with which entities come.
 func walkXML(b []byte, r *room, visit func(t xml.Token, path []string, from, to int) error) error {
+	if manyAttributes(b) {
+		return refuse(fault.Say("labelfile.unpacked"))
+	}
 	d := xml.NewDecoder(bytes.NewReader(b))
 	var around []string
 	for {

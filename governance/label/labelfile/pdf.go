@@ -148,9 +148,11 @@ func natural(b []byte) (int, bool) {
 // numbers reads natural numbers at a place.
 func numbers(b []byte, at, count int) (out []int, end int) {
 	for range count {
-		at = blanks(b, at)
+		if at = blanks(b, at); at >= len(b) {
+			return nil, -1
+		}
 		to := word(b, at)
-		n, ok := natural(b[min(at, len(b)):to])
+		n, ok := natural(b[at:to])
 		if !ok {
 			return nil, -1
 		}
@@ -192,7 +194,7 @@ func dictionary(b []byte, at int) (dict, int, bool) {
 		to := word(b, at+1)
 		key := nameOf(b[at+1 : to])
 		from := blanks(b, to)
-		if at = value(b, from, 1); at < 0 || out[key] != nil {
+		if at = value(b, from, 1); at < 0 || out[key] != nil || len(out) == maxPieces {
 			return nil, 0, false
 		}
 		out[key] = b[from:at]
@@ -608,7 +610,7 @@ func (p *pdf) packed(x place, number int) ([]byte, error) {
 	}
 	count, ok := natural(d["N"])
 	firstAt, ok2 := natural(d["First"])
-	if !ok || !ok2 || x.index >= count || count > len(body) || firstAt > len(body) {
+	if !ok || !ok2 || x.index >= count || count > maxPieces || count > len(body) || firstAt > len(body) {
 		return nil, refuse(fault.Say("labelfile.pdf"))
 	}
 	heads, end := numbers(body[:firstAt], 0, 2*count)

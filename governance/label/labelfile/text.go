@@ -327,8 +327,8 @@ type page struct {
 	line       func(text string)
 }
 
-// maxTag bounds the tokens of HTML: a script may be long.
-const maxTag = 16 << 20
+// maxTag bounds the tokens of HTML: a script may be long, and so may an image in an attribute.
+const maxTag = 4 << 20
 
 // readPage reads a page and visits the pieces of text that are seen, without blanks around them. The rules of style sheets are not known here.
 func readPage(data []byte, line func(text string)) (*page, error) {
@@ -378,7 +378,7 @@ func (p *page) tag(z *nethtml.Tokenizer, from, to int) {
 	for more {
 		var k, v []byte
 		k, v, more = z.TagAttr()
-		if _, twice := attributes[string(k)]; !twice { // programs take the first
+		if _, twice := attributes[string(k)]; !twice && len(k) <= 10 { // programs take the first; none that matters has a longer name
 			attributes[string(k)] = string(v)
 		}
 	}

@@ -24,21 +24,24 @@ import (
 type labelling struct{ tenant, label, out, text string }
 
 func (a *app) labelCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "label", Short: cli.Both("cli.label.short")}
+	cmd.AddCommand(a.writeLabelCommand(), a.readLabelCommand(), a.checkLabelCommand())
+	return cmd
+}
+
+func (a *app) writeLabelCommand() *cobra.Command {
 	var in labelling
 	cmd := &cobra.Command{
-		Use: "label FILE", Short: cli.Both("cli.label.short"), Args: cli.Exactly(1),
-		Long: message.Both("cli.label.long", "\n"),
-		Example: `  sluice label --tenant demo --label "$LABEL" answer.docx
-  sluice label --tenant demo --label "$LABEL" --out marked.pdf answer.pdf
-  sluice label read --tenant demo marked.pdf
-  sluice label check --tenant demo "$LABEL"`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.label(cmd.Context(), args[0], in) },
+		Use: "write FILE", Short: cli.Both("cli.label_write.short"), Args: cli.Exactly(1),
+		Long: message.Both("cli.label_write.long", "\n"),
+		Example: `  sluice label write --tenant demo --label "$LABEL" answer.docx
+  sluice label write --tenant demo --label "$LABEL" --out marked.pdf answer.pdf`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.writeLabel(cmd.Context(), args[0], in) },
 	}
 	cmd.Flags().StringVar(&in.tenant, "tenant", "", cli.Both("cli.label.tenant"))
 	cmd.Flags().StringVar(&in.label, "label", "", cli.Both("cli.label.label"))
 	cmd.Flags().StringVar(&in.out, "out", "", cli.Both("cli.label.out"))
 	cmd.Flags().StringVar(&in.text, "text", "", cli.Both("cli.label.text"))
-	cmd.AddCommand(a.readLabelCommand(), a.checkLabelCommand())
 	return cmd
 }
 
@@ -55,9 +58,9 @@ func (a *app) labeler(ctx context.Context) (*label.Labeler, error) {
 	return l, err
 }
 
-// label writes the labelled file beside the other one, which stays as it is. It takes the label that an answer came with and makes none: whoever could have one made
+// writeLabel writes the labelled file beside the other one, which stays as it is. It takes the label that an answer came with and makes none: whoever could have one made
 // for any text could say of any text that it was generated here.
-func (a *app) label(ctx context.Context, path string, in labelling) error {
+func (a *app) writeLabel(ctx context.Context, path string, in labelling) error {
 	if in.tenant == "" {
 		return cli.Misuse("cli.label.no_tenant")
 	}
