@@ -17,6 +17,7 @@ const (
 	maxTokens   = 4 << 20  // of XML
 	maxPieces   = 64 << 10 // chunks of a PNG, segments of a JPEG, attributes of a tag, keys of a dictionary
 	maxValue    = 8 << 10  // of a label's JSON
+	maxMarks    = 64       // labels; one is the rule, and more are not told apart
 )
 
 // room is what may still be read of a file.

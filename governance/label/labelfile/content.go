@@ -108,6 +108,7 @@ func jsonContent(data []byte) (string, error) {
 // allStrings returns the values of an object that are strings, wherever they stand, without the members of labels.
 func allStrings(data []byte) (string, error) {
 	var out []string
+	r := newRoom()
 	d := json.NewDecoder(bytes.NewReader(data))
 	_, _ = d.Token() // members knows it for an object
 	for d.More() {
@@ -120,14 +121,16 @@ func allStrings(data []byte) (string, error) {
 			return "", refuse(fault.Say("labelfile.no_json"))
 		}
 		if s, _ := name.(string); !namesLabel(s) && s != jsonEnvelope {
-			out = stringsIn(value, out)
+			if out, err = stringsIn(value, out, r); err != nil {
+				return "", err
+			}
 		}
 	}
 	return bare(strings.Join(out, "\n")), nil
 }
 
 // stringsIn appends the strings of a value that was checked, without the names of members.
-func stringsIn(value json.RawMessage, out []string) []string {
+func stringsIn(value json.RawMessage, out []string, r *room) ([]string, error) {
 	d := json.NewDecoder(bytes.NewReader(value))
 	var objects []bool // whether what is open is an object
 	names := 0         // how many names and values were read of the innermost one
@@ -135,7 +138,10 @@ func stringsIn(value json.RawMessage, out []string) []string {
 	for {
 		t, err := d.Token()
 		if err != nil {
-			return out
+			return out, nil
+		}
+		if err := r.token(); err != nil {
+			return nil, err
 		}
 		switch x := t.(type) {
 		case json.Delim:

@@ -39,12 +39,12 @@ func xmpLabels(packet []byte, r *room) (out []xmpLabel, end int, err error) {
 		switch e := t.(type) {
 		case xml.StartElement:
 			for _, a := range e.Attr {
-				if a.Name.Space != "xmlns" && namesLabel(a.Name.Local) {
+				if a.Name.Space != "xmlns" && namesLabel(a.Name.Local) && len(out) < maxMarks {
 					out = append(out, xmpLabel{foreign: true})
 					out[len(out)-1].value.add(a.Value)
 				}
 			}
-			if namesLabel(e.Name.Local) && now == nil {
+			if namesLabel(e.Name.Local) && now == nil && len(out) < maxMarks {
 				now, depth = &xmpLabel{from: to, foreign: e.Name.Space != labelSpace || e.Name.Local != "AIGC"}, len(around)
 			}
 		case xml.CharData:
@@ -165,6 +165,7 @@ func readChunks(data []byte, r *room) (p pngParts, err error) {
 				return p, err
 			}
 			p.at = i
+		case len(p.marks) == maxMarks:
 		case namesLabel(string(keyword)) && (c.kind == "iTXt" || c.kind == "tEXt" || c.kind == "zTXt"):
 			p.marks = append(p.marks, textChunk(c.kind, rest, r))
 		case c.kind == "eXIf" && speaksOfLabel(c.data):
@@ -319,7 +320,7 @@ func readJPEG(data []byte) (Found, error) {
 		case s.marker == 0xfe:
 			place = "comment"
 		}
-		if place != "" && speaksOfLabel(s.data) {
+		if place != "" && len(marks) < maxMarks && speaksOfLabel(s.data) {
 			marks = append(marks, Mark{Place: place})
 		}
 	}

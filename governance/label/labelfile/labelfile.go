@@ -108,7 +108,7 @@ func (m Mark) PassedOnHere(l *label.Labeler, tenant string) bool {
 // Found is what a file says about how it was made.
 type Found struct {
 	Kind    Kind
-	Marks   []Mark
+	Marks   []Mark // at most 64
 	Visible Visible
 	Signed  bool // a PDF, DOCX or XLSX with a signature of somebody
 }

@@ -532,6 +532,17 @@ func TestBounds(t *testing.T) {
 			t.Errorf("a tag of %d attributes: %v", count, err)
 		}
 	}
+	if _, err := stringsIn([]byte(`["a","b"]`), nil, &room{tokens: 3}); !refused(err, "labelfile.unpacked") {
+		t.Errorf("more strings than are left: %v", err)
+	}
+	for k, data := range map[Kind]string{
+		Text: strings.Repeat("AIGC: {}\n", 100), JSON: `{"a":1` + strings.Repeat(`,"AIGC":{}`, 100) + `}`, HTML: strings.Repeat("<meta name=AIGC>", 100),
+		PNG: string(splice(picture(t, PNG), 33, 33, strings.Repeat(string(newChunk("tEXt", []byte("AIGC\x00x"))), 100))),
+	} {
+		if found, err := Read(k, []byte(data)); err != nil || len(found.Marks) != maxMarks {
+			t.Errorf("%s: %d labels %v", k, len(found.Marks), err)
+		}
+	}
 	spent := pdf{work: 3}
 	if spent.spend(3) != nil || spent.spend(1) == nil {
 		t.Error("the work of a PDF is not bounded")

@@ -314,7 +314,7 @@ func (o *office) properties() (out []property, largest int, err error) {
 				if n, err := strconv.Atoi(attribute(e, "pid")); err == nil && n < 1<<30 {
 					largest = max(largest, n)
 				}
-				if namesLabel(attribute(e, "name")) {
+				if namesLabel(attribute(e, "name")) && len(out) < maxMarks {
 					now = &property{from: from}
 				}
 			}

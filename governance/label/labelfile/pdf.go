@@ -733,7 +733,7 @@ func readPDF(data []byte) (Found, error) {
 // informationMarks returns the labels of a document information.
 func (p *pdf) informationMarks(d dict) (out []Mark, err error) {
 	for key, v := range d {
-		if !namesLabel(key) {
+		if !namesLabel(key) || len(out) == maxMarks {
 			continue
 		}
 		if number, _, ref := reference(v); ref > 0 {

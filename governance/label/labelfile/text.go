@@ -49,7 +49,7 @@ func members(data []byte) (open int, out []member, empty bool, err error) {
 		if err := d.Decode(&value); err != nil {
 			return 0, nil, false, refuse(fault.Say("labelfile.no_json"))
 		}
-		if s, _ := name.(string); namesLabel(s) || s == jsonEnvelope {
+		if s, _ := name.(string); (namesLabel(s) || s == jsonEnvelope) && len(out) < maxMarks {
 			end := int(d.InputOffset())
 			out = append(out, member{s, end - len(value), end})
 		}
@@ -194,7 +194,7 @@ func labelsOf(f front) (out [][2]*yaml.Node) {
 		return nil
 	}
 	for i := 0; i+1 < len(f.entries.Content); i += 2 {
-		if namesLabel(f.entries.Content[i].Value) {
+		if namesLabel(f.entries.Content[i].Value) && len(out) < maxMarks {
 			out = append(out, [2]*yaml.Node{f.entries.Content[i], f.entries.Content[i+1]})
 		}
 	}
@@ -393,7 +393,7 @@ func (p *page) tag(z *nethtml.Tokenizer, from, to int) {
 		p.head = first(p.head, to)
 	case name == "body" && p.hidden == "":
 		p.body = first(p.body, to)
-	case name == "meta" && slices.ContainsFunc([]string{"name", "property", "itemprop", "http-equiv"}, func(k string) bool { return namesLabel(attributes[k]) }):
+	case name == "meta" && len(p.metas) < maxMarks && slices.ContainsFunc([]string{"name", "property", "itemprop", "http-equiv"}, func(k string) bool { return namesLabel(attributes[k]) }):
 		var t text
 		t.add(attributes["content"])
 		p.metas, p.spans = append(p.metas, t), append(p.spans, [2]int{from, to})
@@ -518,6 +518,9 @@ func readText(data []byte) (Found, error) {
 	}
 	out, body := Found{}, data
 	for i, span := range textLabels(data) {
+		if i == maxMarks {
+			break
+		}
 		if i == 0 {
 			body = data[:1+bytes.LastIndexAny(data[:span[0]], "\r\n")]
 		}
