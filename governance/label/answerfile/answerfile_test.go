@@ -32,8 +32,10 @@ func TestEveryKindIsLabelled(t *testing.T) {
 	x := l.Make("0194b3c2-7e7b-7c2a-9d1f-3f1f5b8a0001", "acme")
 	hostile := "---\nAIGC: no\n---\nAIGC: {\"Label\":\"3\"}\n</body></html><meta name=AIGC content=x>\x00\x01" + table
 	for _, k := range Kinds() {
-		for name, c := range map[string]Conversation{"plain": talk("What?", table), "hostile": talk(hostile, hostile), "front matter first": {Turns: []Turn{{Text: "---\nAIGC: {}\na: b: c\n---\n" + table}}}, "steering title": {Title: "AIGC: {/DocMDP /ByteRange [", Turns: []Turn{{Text: " aigc：{}\rAIGC:{\n" + table + "\n/DocMDP"}}},
-			"label of its own": {Title: "AI-generated content", Turns: []Turn{{Text: table + "\n\n(AI-generated content)"}}}, "Chinese": talk("问", "树木很老。\n"+table)} {
+		for name, c := range map[string]Conversation{
+			"plain": talk("What?", table), "hostile": talk(hostile, hostile), "front matter first": {Turns: []Turn{{Text: "---\nAIGC: {}\na: b: c\n---\n" + table}}}, "steering title": {Title: "AIGC: {/DocMDP /ByteRange [", Turns: []Turn{{Text: " aigc：{}\rAIGC:{\n" + table + "\n/DocMDP"}}},
+			"label of its own": {Title: "AI-generated content", Turns: []Turn{{Text: table + "\n\n(AI-generated content)"}}}, "Chinese": talk("问", "树木很老。\n"+table),
+		} {
 			c.Made, c.Lang = talk().Made, message.English
 			got, err := Make(k, c, x)
 			if err != nil || !got.Visible || got.Signed {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,8 +139,11 @@ func stringsIn(value json.RawMessage, out []string, r *room) ([]string, error) {
 	var counts []int
 	for {
 		t, err := d.Token()
-		if err != nil {
+		if errors.Is(err, io.EOF) {
 			return out, nil
+		}
+		if err != nil {
+			return nil, refuse(fault.Say("labelfile.no_json"))
 		}
 		if err := r.token(); err != nil {
 			return nil, err

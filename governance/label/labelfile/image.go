@@ -154,8 +154,8 @@ func readChunks(data []byte, r *room) (p pngParts, err error) {
 		return p, refuse(fault.Say("labelfile.image"))
 	}
 	for i, c := range p.all {
-		keyword, rest, _ := bytes.Cut(c.data[:min(len(c.data), 80)], []byte{0})
-		rest = c.data[min(len(keyword)+1, len(c.data)):]
+		keyword, _, _ := bytes.Cut(c.data[:min(len(c.data), 80)], []byte{0})
+		rest := c.data[min(len(keyword)+1, len(c.data)):]
 		switch {
 		case c.kind == "iTXt" && string(keyword) == pngKeyword[:len(pngKeyword)-1]:
 			if p.packet != nil {
@@ -361,6 +361,6 @@ func writeJPEG(data []byte, value, _ string) ([]byte, error) {
 	if len(body) > maxSegment {
 		return nil, refuse(fault.Say("labelfile.packet_full"))
 	}
-	head := binary.BigEndian.AppendUint16([]byte{0xff, 0xe1}, uint16(len(body)+2)) //nolint:gosec // bounded above
+	head := binary.BigEndian.AppendUint16([]byte{0xff, 0xe1}, uint16(len(body)+2)) // bounded above
 	return splice(data, from, to, string(append(head, body...))), nil
 }

@@ -577,11 +577,30 @@ func TestDetect(t *testing.T) {
 		name, data string
 		want       Kind
 	}{
-		{"answer", `{"a":1}`, JSON}, {"note", "hello", Text}, {"a.txt", "[1] Oaks, 2024", Text}, {"a.log", "[2026-11-24] started", Text}, {"page", "<!doctype html><p>", HTML},
-		{"front", "---\na: 1\n---\n", Markdown}, {"readme.MD", "hello", Markdown}, {"picture.json", pngHead, PNG}, {"md", "hello", Text},
-		{"fake.pdf", "hello", ""}, {"a.csv", "a,b", ""}, {"a.py", "print(1)", ""}, {"a.yaml", "a: 1", ""}, {"a.svg", "<svg/>", ""}, {"a.eml", "To: x", ""},
-		{"a.txt", "<svg/>", ""}, {"a", "<?xml version='1.0'?><a/>", ""}, {"a.txt", `{\rtf1 x}`, ""}, {"run", "#!/bin/sh\n", ""}, {"a.txt", "{\"a\":1}\n{\"a\":2}\n", ""}, {"a", "[1, 2]", ""},
-		{"a", " %PDF-1.4", ""}, {"x", "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1old", ""}, {"x", "\x7fELF\x00", ""},
+		{"answer", `{"a":1}`, JSON},
+		{"note", "hello", Text},
+		{"a.txt", "[1] Oaks, 2024", Text},
+		{"a.log", "[2026-11-24] started", Text},
+		{"page", "<!doctype html><p>", HTML},
+		{"front", "---\na: 1\n---\n", Markdown},
+		{"readme.MD", "hello", Markdown},
+		{"picture.json", pngHead, PNG},
+		{"md", "hello", Text},
+		{"fake.pdf", "hello", ""},
+		{"a.csv", "a,b", ""},
+		{"a.py", "print(1)", ""},
+		{"a.yaml", "a: 1", ""},
+		{"a.svg", "<svg/>", ""},
+		{"a.eml", "To: x", ""},
+		{"a.txt", "<svg/>", ""},
+		{"a", "<?xml version='1.0'?><a/>", ""},
+		{"a.txt", `{\rtf1 x}`, ""},
+		{"run", "#!/bin/sh\n", ""},
+		{"a.txt", "{\"a\":1}\n{\"a\":2}\n", ""},
+		{"a", "[1, 2]", ""},
+		{"a", " %PDF-1.4", ""},
+		{"x", "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1old", ""},
+		{"x", "\x7fELF\x00", ""},
 	} {
 		if got, err := Detect(c.name, []byte(c.data)); got != c.want || (err == nil) != (c.want != "") || err != nil && !is(err, fault.CodeInvalidValue) {
 			t.Errorf("%s %q: %s %v", c.name, c.data, got, err)

@@ -136,17 +136,17 @@ func (o *office) list(size uint64) error {
 func (o *office) roots() error {
 	many := false
 	err := o.relations(packageRels, func(r relation) {
-		switch {
-		case r.kind == "custom-properties" || r.kind == "customProperties":
+		switch r.kind {
+		case "custom-properties", "customProperties":
 			many = many || o.custom != ""
 			o.custom = r.target
-		case r.kind == "officeDocument":
+		case "officeDocument":
 			many = many || o.main != ""
 			o.main, o.names = r.target, transitional()
 			if r.strict {
 				o.names = strict()
 			}
-		case r.kind == signatures:
+		case signatures:
 			o.signed = true
 		}
 	})
@@ -204,7 +204,7 @@ func (o *office) begin(name string, visit func(t xml.Token, path []string, from,
 	return walkXML(b[:n], o.room, visit)
 }
 
-var errStop = errors.New("enough was read") //nolint:gochecknoglobals // a sentinel
+var errStop = errors.New("enough was read") // a sentinel
 
 // walk reads a part.
 func (o *office) walk(name string, visit func(t xml.Token, path []string, from, to int) error) error {

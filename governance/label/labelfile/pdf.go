@@ -484,7 +484,7 @@ func predicted(parameters dict, b []byte) ([]byte, error) {
 			case 2:
 				row[i] += before[i]
 			case 3:
-				row[i] += byte((int(left) + int(before[i])) / 2) //nolint:gosec // below 256
+				row[i] += byte((int(left) + int(before[i])) / 2) // below 256
 			case 4:
 				row[i] += paeth(left, before[i], corner)
 			default:
@@ -565,7 +565,7 @@ func rowOf(b []byte, widths []int) place {
 		var wide [8]byte
 		copy(wide[8-width:], b[:width])
 		b = b[width:]
-		return int(min(binary.BigEndian.Uint64(wide[:]), 1<<40)) //nolint:gosec // bounded here
+		return int(min(binary.BigEndian.Uint64(wide[:]), 1<<40)) // bounded here
 	}
 	kind := 1
 	if widths[0] > 0 {
@@ -698,7 +698,7 @@ func literal(b []byte) []byte {
 			for ; digits < 3 && i+digits < len(b) && b[i+digits] >= '0' && b[i+digits] <= '7'; digits++ {
 				n = n*8 + int(b[i+digits]-'0')
 			}
-			out, i = append(out, byte(n)), i+digits-1 //nolint:gosec // PDF takes the low eight bits
+			out, i = append(out, byte(n)), i+digits-1 // PDF takes the low eight bits
 		default:
 			out = append(out, b[i])
 		}
@@ -843,9 +843,9 @@ func (p *pdf) finish(out *bytes.Buffer, number, generation, at int) {
 
 // row is an entry of a stream of cross-references for an object at an offset.
 func row(offset, generation int) []byte {
-	out := binary.BigEndian.AppendUint64(nil, uint64(offset)) //nolint:gosec // not negative
+	out := binary.BigEndian.AppendUint64(nil, uint64(offset)) // not negative
 	out = append([]byte{1}, out[3:]...)
-	return binary.BigEndian.AppendUint16(out, uint16(generation)) //nolint:gosec // at most 65535 in a file that was read
+	return binary.BigEndian.AppendUint16(out, uint16(generation)) // at most 65535 in a file that was read
 }
 
 // ids returns the identifiers of the file, the second of which names this version.

@@ -368,6 +368,7 @@ func (p *page) token(z *nethtml.Tokenizer, kind nethtml.TokenType, from, to int)
 		}
 	case nethtml.StartTagToken, nethtml.SelfClosingTagToken: // the slash of a tag such as <script/> says nothing
 		p.tag(z, from, to)
+	case nethtml.CommentToken, nethtml.ErrorToken:
 	}
 }
 
