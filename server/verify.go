@@ -50,18 +50,13 @@ func VerifierKey(ctx context.Context, cfg *config.Config) (string, error) {
 	return audit.VerifierKey(cfg.Audit.Config, keys)
 }
 
-// VerifyLabel returns the id of the key by which a label of an answer to a tenant is proved. The error is [label.ErrForeign] if the label was not made
-// here for the tenant, or was altered, and [fs.ErrNotExist] if there is no master key.
-func VerifyLabel(ctx context.Context, cfg *config.Config, x label.Label, tenant string) (string, error) {
+// Labeler returns what makes and checks the labels of cfg's installation. The error is [fs.ErrNotExist] if there is no master key.
+func Labeler(ctx context.Context, cfg *config.Config) (*label.Labeler, error) {
 	keys, err := openKeys(ctx, cfg)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	labels, err := label.New(cfg.Label, keys)
-	if err != nil {
-		return "", err
-	}
-	return labels.KeyID(tenant), labels.Verify(x, tenant)
+	return label.New(cfg.Label, keys)
 }
 
 // DatabaseExists refuses to look at an SQLite database that does not exist: opening it would create it.

@@ -103,9 +103,13 @@ func (l *Labeler) KeyID(tenant string) string {
 
 // code covers every field but the two codes, and the tenant, which the label does not name.
 func (l *Labeler) code(x Label, tenant string) string {
-	k := hmac.New(sha256.New, l.keys.MAC("governance/label/v1", tenant))
+	return l.mac("governance/label/v1", tenant, x.Label, x.ContentProducer, x.ProduceID)
+}
+
+func (l *Labeler) mac(purpose, tenant string, parts ...string) string {
+	k := hmac.New(sha256.New, l.keys.MAC(purpose, tenant))
 	covered := make([]byte, 0, 128)
-	for _, part := range [...]string{x.Label, x.ContentProducer, x.ProduceID} {
+	for _, part := range parts {
 		covered = append(append(append(strconv.AppendInt(covered, int64(len(part)), 10), ':'), part...), ',')
 	}
 	k.Write(covered)
@@ -119,6 +123,31 @@ var ErrForeign = errors.New("label: not made by this installation for this tenan
 // the last three fields, is not covered.
 func (l *Labeler) Verify(x Label, tenant string) error {
 	if x.Label != generated || !hmac.Equal([]byte(x.ReservedCode1), []byte(l.code(x, tenant))) {
+		return ErrForeign
+	}
+	return nil
+}
+
+// Propagate returns a label with the fields of the propagator filled: this installation passes on, for a tenant, what somebody made. Its code covers the
+// six fields before it.
+func (l *Labeler) Propagate(x Label, id, tenant string) Label {
+	x.ContentPropagator, x.PropagateID = l.producer, id
+	x.ReservedCode2 = l.mac("governance/label/propagator/v1", tenant, x.Label, x.ContentProducer, x.ProduceID, x.ReservedCode1, x.ContentPropagator, x.PropagateID)
+	return x
+}
+
+// Propagated reports whether this installation passed a label on for a tenant.
+func (l *Labeler) Propagated(x Label, tenant string) bool {
+	return hmac.Equal([]byte(x.ReservedCode2), []byte(l.Propagate(x, x.PropagateID, tenant).ReservedCode2)) && x.ContentPropagator == l.producer
+}
+
+// VerifyWhole is Verify of all seven fields: those of the propagator are empty, or this installation filled them for the tenant. Whoever takes a label from
+// somebody and writes it into a file asks this: else the file would say that others passed it on.
+func (l *Labeler) VerifyWhole(x Label, tenant string) error {
+	if err := l.Verify(x, tenant); err != nil {
+		return err
+	}
+	if x.ContentPropagator+x.PropagateID+x.ReservedCode2 != "" && !l.Propagated(x, tenant) {
 		return ErrForeign
 	}
 	return nil
@@ -176,7 +205,7 @@ func (x Label) plain() (string, bool) {
 	return string(append(out, '}')), true
 }
 
-// Parse reads a label from a header or extension object. It demands exactly the seven strings.
+// Parse reads a label from a header or extension object. It demands exactly the seven strings, each once: of two of a name, programs take one or the other.
 func Parse(text string) (Label, error) {
 	if len(text) > 8<<10 {
 		return Label{}, errors.New("label: too long")
@@ -197,10 +226,19 @@ func Parse(text string) (Label, error) {
 		}
 		*p = *v
 	}
-	if len(fields) != len(to) {
+	if len(fields) != len(to) || tokens(text) != 2*len(to)+2 {
 		return Label{}, errors.New("label: unknown fields")
 	}
 	return x, nil
+}
+
+// tokens counts the names, values and braces of JSON that was read.
+func tokens(text string) (n int) {
+	for d := json.NewDecoder(strings.NewReader(text)); ; n++ {
+		if _, err := d.Token(); err != nil {
+			return n
+		}
+	}
 }
 
 // Extension is the object added to response bodies: {"AIGC": {…}}.
@@ -227,10 +265,10 @@ func (s *Sentence) Read(piece string) {
 }
 
 // Text returns the sentence, on a line of its own: in Chinese where the answer is mostly Chinese or has no letters at all, else in English.
-func (s *Sentence) Text() string {
+func (s *Sentence) Text() string { return "\n\n" + Wording(ChannelAPI, s.Chinese()) }
+
+// Chinese reports whether what was read is mostly Chinese, or has no letters at all.
+func (s *Sentence) Chinese() bool {
 	// A Han character carries about as much as a short word.
-	if s.han*4 >= s.letters && s.han > 0 || s.letters == 0 {
-		return "\n\n" + TextChinese
-	}
-	return "\n\n" + TextEnglish
+	return s.han*4 >= s.letters && s.han > 0 || s.letters == 0
 }

@@ -59,6 +59,57 @@ func (e AccessReviewKind) Valid() bool {
 	}
 }
 
+// Defines values for AnswerFileRequestFormat.
+const (
+	AnswerFileRequestFormatDocx AnswerFileRequestFormat = "docx"
+	AnswerFileRequestFormatHtml AnswerFileRequestFormat = "html"
+	AnswerFileRequestFormatJson AnswerFileRequestFormat = "json"
+	AnswerFileRequestFormatMd   AnswerFileRequestFormat = "md"
+	AnswerFileRequestFormatPdf  AnswerFileRequestFormat = "pdf"
+	AnswerFileRequestFormatTxt  AnswerFileRequestFormat = "txt"
+	AnswerFileRequestFormatXlsx AnswerFileRequestFormat = "xlsx"
+)
+
+// Valid indicates whether the value is a known member of the AnswerFileRequestFormat enum.
+func (e AnswerFileRequestFormat) Valid() bool {
+	switch e {
+	case AnswerFileRequestFormatDocx:
+		return true
+	case AnswerFileRequestFormatHtml:
+		return true
+	case AnswerFileRequestFormatJson:
+		return true
+	case AnswerFileRequestFormatMd:
+		return true
+	case AnswerFileRequestFormatPdf:
+		return true
+	case AnswerFileRequestFormatTxt:
+		return true
+	case AnswerFileRequestFormatXlsx:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AnswerTurnRole.
+const (
+	AnswerTurnRoleAssistant AnswerTurnRole = "assistant"
+	AnswerTurnRoleUser      AnswerTurnRole = "user"
+)
+
+// Valid indicates whether the value is a known member of the AnswerTurnRole enum.
+func (e AnswerTurnRole) Valid() bool {
+	switch e {
+	case AnswerTurnRoleAssistant:
+		return true
+	case AnswerTurnRoleUser:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AuditModeMode.
 const (
 	BestEffort AuditModeMode = "best-effort"
@@ -527,6 +578,57 @@ func (e LabelMode) Valid() bool {
 	case LabelModePolicy:
 		return true
 	case LabelModeText:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LabelWordingChannel.
+const (
+	Api    LabelWordingChannel = "api"
+	Email  LabelWordingChannel = "email"
+	Export LabelWordingChannel = "export"
+	Mark   LabelWordingChannel = "mark"
+	Sms    LabelWordingChannel = "sms"
+	Ui     LabelWordingChannel = "ui"
+)
+
+// Valid indicates whether the value is a known member of the LabelWordingChannel enum.
+func (e LabelWordingChannel) Valid() bool {
+	switch e {
+	case Api:
+		return true
+	case Email:
+		return true
+	case Export:
+		return true
+	case Mark:
+		return true
+	case Sms:
+		return true
+	case Ui:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LabelsFoundVisible.
+const (
+	No        LabelsFoundVisible = "no"
+	Undecided LabelsFoundVisible = "undecided"
+	Yes       LabelsFoundVisible = "yes"
+)
+
+// Valid indicates whether the value is a known member of the LabelsFoundVisible enum.
+func (e LabelsFoundVisible) Valid() bool {
+	switch e {
+	case No:
+		return true
+	case Undecided:
+		return true
+	case Yes:
 		return true
 	default:
 		return false
@@ -1253,6 +1355,17 @@ func (e ReportUsageParamsGroupBy) Valid() bool {
 	}
 }
 
+// AIGC The label of GB 45438-2025, seven strings
+type AIGC struct {
+	Label             string `json:"Label"`
+	ContentProducer   string `json:"ContentProducer"`
+	ProduceID         string `json:"ProduceID"`
+	ReservedCode1     string `json:"ReservedCode1"`
+	ContentPropagator string `json:"ContentPropagator"`
+	PropagateID       string `json:"PropagateID"`
+	ReservedCode2     string `json:"ReservedCode2"`
+}
+
 // AcceptedInvitation defines model for AcceptedInvitation.
 type AcceptedInvitation struct {
 	// Name To sign in with
@@ -1396,6 +1509,28 @@ type Adapter struct {
 type AdapterList struct {
 	Items []Adapter `json:"items"`
 }
+
+// AnswerFileRequest defines model for AnswerFileRequest.
+type AnswerFileRequest struct {
+	Format AnswerFileRequestFormat `json:"format"`
+
+	// Label The label of GB 45438-2025, seven strings
+	Label AIGC         `json:"label"`
+	Title *string      `json:"title,omitempty"`
+	Turns []AnswerTurn `json:"turns"`
+}
+
+// AnswerFileRequestFormat defines model for AnswerFileRequest.Format.
+type AnswerFileRequestFormat string
+
+// AnswerTurn defines model for AnswerTurn.
+type AnswerTurn struct {
+	Role AnswerTurnRole `json:"role"`
+	Text string         `json:"text"`
+}
+
+// AnswerTurnRole defines model for AnswerTurn.Role.
+type AnswerTurnRole string
 
 // Approval defines model for Approval.
 type Approval struct {
@@ -2271,6 +2406,30 @@ type FieldError struct {
 	Field string `json:"field"`
 }
 
+// FileToLabel defines model for FileToLabel.
+type FileToLabel struct {
+	// Content The file in base64
+	Content []byte `json:"content"`
+
+	// Label The label of GB 45438-2025, seven strings
+	Label *AIGC `json:"label,omitempty"`
+
+	// Name Its ending tells kinds of text from each other
+	Name string `json:"name"`
+
+	// Propagate The file has a label already and is passed on
+	Propagate *bool `json:"propagate,omitempty"`
+}
+
+// FileToRead defines model for FileToRead.
+type FileToRead struct {
+	// Content The file in base64
+	Content []byte `json:"content"`
+
+	// Name Its ending tells kinds of text from each other
+	Name string `json:"name"`
+}
+
 // Finding defines model for Finding.
 type Finding struct {
 	// Action What was done, in the words of policies: token, partial, redact, hash, block or observe. Of the class pseudonym, in answers: unknown (it stands for nothing, and stays)
@@ -2308,6 +2467,22 @@ type FormerSecret struct {
 
 	// LastUsedAt Absent if never
 	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
+}
+
+// FoundLabel defines model for FoundLabel.
+type FoundLabel struct {
+	// Label The label of GB 45438-2025, seven strings
+	Label *AIGC `json:"label,omitempty"`
+
+	// MadeHere Made by this installation for the caller's tenant, and the fields of the producer are unaltered
+	MadeHere bool `json:"made_here"`
+
+	// PassedOnHere This installation filled the fields of the propagator for the caller's tenant; what stands in them otherwise is the word of whoever wrote it
+	PassedOnHere bool   `json:"passed_on_here"`
+	Place        string `json:"place"`
+
+	// Whole Exactly the seven strings
+	Whole bool `json:"whole"`
 }
 
 // Hold defines model for Hold.
@@ -2629,6 +2804,36 @@ type KnownValue struct {
 
 // LabelMode How AI-generated answers are marked for this key: policy = as the policy of the tenant says; metadata = header and extension object; text = a visible sentence too
 type LabelMode string
+
+// LabelWording defines model for LabelWording.
+type LabelWording struct {
+	Channel LabelWordingChannel `json:"channel"`
+	En      string              `json:"en"`
+	Zh      string              `json:"zh"`
+}
+
+// LabelWordingChannel defines model for LabelWording.Channel.
+type LabelWordingChannel string
+
+// LabelWordings defines model for LabelWordings.
+type LabelWordings struct {
+	Items []LabelWording `json:"items"`
+}
+
+// LabelsFound defines model for LabelsFound.
+type LabelsFound struct {
+	Kind   string       `json:"kind"`
+	Labels []FoundLabel `json:"labels"`
+
+	// Signed A PDF, DOCX or XLSX with a signature of somebody
+	Signed bool `json:"signed"`
+
+	// Visible Whether the file shows a visible label; nobody looks into the pages of a PDF or at the pixels of an image
+	Visible LabelsFoundVisible `json:"visible"`
+}
+
+// LabelsFoundVisible Whether the file shows a visible label; nobody looks into the pages of a PDF or at the pixels of an image
+type LabelsFoundVisible string
 
 // LevelLabels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
 type LevelLabels map[string]string
@@ -5442,6 +5647,15 @@ type ChangeKeyJSONRequestBody = KeyChange
 // RotateKeyJSONRequestBody defines body for RotateKey for application/json ContentType.
 type RotateKeyJSONRequestBody = KeyRotation
 
+// MakeAnswerFileJSONRequestBody defines body for MakeAnswerFile for application/json ContentType.
+type MakeAnswerFileJSONRequestBody = AnswerFileRequest
+
+// LabelFileJSONRequestBody defines body for LabelFile for application/json ContentType.
+type LabelFileJSONRequestBody = FileToLabel
+
+// ReadLabelsJSONRequestBody defines body for ReadLabels for application/json ContentType.
+type ReadLabelsJSONRequestBody = FileToRead
+
 // PreviewMaskingJSONRequestBody defines body for PreviewMasking for application/json ContentType.
 type PreviewMaskingJSONRequestBody = MaskingRequest
 
@@ -6274,6 +6488,18 @@ type ServerInterface interface {
 	// RotateKey Give an API key another secret
 	// (POST /keys/{id}/rotate)
 	RotateKey(c *gin.Context, id IdPath, params RotateKeyParams)
+	// MakeAnswerFile Make a labelled file of answers
+	// (POST /labels/answers)
+	MakeAnswerFile(c *gin.Context)
+	// LabelFile Label a file that was made of an answer, or pass on one that has a label
+	// (POST /labels/files)
+	LabelFile(c *gin.Context)
+	// ReadLabels Find the labels in a file, and whether they were made here
+	// (POST /labels/read)
+	ReadLabels(c *gin.Context)
+	// ListLabelWordings Visible labels for the channels in which answers are shown
+	// (GET /labels/wordings)
+	ListLabelWordings(c *gin.Context)
 	// PreviewMasking What the policy in force would mask in a text
 	// (POST /masking/preview)
 	PreviewMasking(c *gin.Context)
@@ -8731,6 +8957,58 @@ func (siw *ServerInterfaceWrapper) RotateKey(c *gin.Context) {
 	}
 
 	siw.Handler.RotateKey(c, id, params)
+}
+
+// MakeAnswerFile operation middleware
+func (siw *ServerInterfaceWrapper) MakeAnswerFile(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.MakeAnswerFile(c)
+}
+
+// LabelFile operation middleware
+func (siw *ServerInterfaceWrapper) LabelFile(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.LabelFile(c)
+}
+
+// ReadLabels operation middleware
+func (siw *ServerInterfaceWrapper) ReadLabels(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ReadLabels(c)
+}
+
+// ListLabelWordings operation middleware
+func (siw *ServerInterfaceWrapper) ListLabelWordings(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListLabelWordings(c)
 }
 
 // PreviewMasking operation middleware
@@ -11583,6 +11861,10 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.DELETE(options.BaseURL+"/rag/collections/:collection/documents/:id", wrapper.DeleteDocument)
 	router.POST(options.BaseURL+"/rag/search", wrapper.PreviewSearch)
 	router.POST(options.BaseURL+"/rag/passages", wrapper.ReadPassage)
+	router.POST(options.BaseURL+"/labels/answers", wrapper.MakeAnswerFile)
+	router.POST(options.BaseURL+"/labels/files", wrapper.LabelFile)
+	router.POST(options.BaseURL+"/labels/read", wrapper.ReadLabels)
+	router.GET(options.BaseURL+"/labels/wordings", wrapper.ListLabelWordings)
 	router.GET(options.BaseURL+"/playground/models", wrapper.ListPlaygroundModels)
 	router.POST(options.BaseURL+"/playground/chat/completions", wrapper.PlaygroundChat)
 	router.GET(options.BaseURL+"/batches", wrapper.ListBatches)

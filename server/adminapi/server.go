@@ -27,6 +27,7 @@ import (
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/accessreview"
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/governance/signingkeys"
 	"github.com/sluice-project/sluice/governance/tenantmark"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -74,12 +75,13 @@ type Deps struct {
 	LoadAdapter   func(ctx context.Context, cfg native.AdapterConfig) (native.Adapter, error)
 	UnloadAdapter func(ctx context.Context, id engine.ModelID) error
 	Pipeline      *gateway.Pipeline
+	Labels        *label.Labeler
 	Bodies        *inflight.Limiter
 	// Playground answers POST /v1/chat/completions on the admin plane.
+	Playground gin.HandlerFunc
 	StoreFile  gin.HandlerFunc // POST /batches/files
 	BatchFile  gin.HandlerFunc // GET /batches/{id}/files/{file}
 	Batches    *batch.Service
-	Playground gin.HandlerFunc
 	// BaseURL says where applications reach the OpenAI-compatible API, for somebody whose request came the way it did.
 	BaseURL func(r *http.Request) string
 	// TokenURL says where service accounts get tokens for a plane.
@@ -121,6 +123,7 @@ type Server struct {
 
 	lookups    lookupLimiter
 	detections lookupLimiter
+	files      chan struct{} // a place for each file that is labelled or read
 }
 
 var _ ServerInterface = (*Server)(nil)
@@ -134,7 +137,7 @@ func New(cfg Config, deps Deps, r gin.IRouter, log *slog.Logger) (*Server, error
 	if cfg.MaxBodyBytes == 0 {
 		cfg.MaxBodyBytes = 16 << 20
 	}
-	s := &Server{cfg: cfg, deps: deps, log: log.With(attr("component", "adminapi")), doc: doc, operations: ops, now: time.Now, formats: formatValidators()}
+	s := &Server{cfg: cfg, deps: deps, log: log.With(attr("component", "adminapi")), doc: doc, operations: ops, now: time.Now, formats: formatValidators(), files: make(chan struct{}, filesAtOnce)}
 	group := r.Group("", s.chain)
 	group.GET(Prefix+"/audit/log/tile/*path", s.GetLogTile)
 	RegisterHandlersWithOptions(group, s, GinServerOptions{

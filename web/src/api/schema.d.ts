@@ -2595,6 +2595,91 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/labels/answers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a labelled file of answers
+         * @description The label is the one that an answer came with (`sluice.label.AIGC`, or the header X-Sluice-AI-Label); the last answer's, if there are several. It must have been made here for the caller's tenant, and the
+         *     fields of the propagator must be empty or filled here, else the answer is 400 (`invalid_value`). That the texts are those of the answer is not checked: a label covers no content. Every file has it in its metadata and shows the visible label. An XLSX has the
+         *     tables of the answers. All texts together may have 4 MiB, for DOCX and PDF 512 KiB. Nothing of the texts is stored. The record names the request, the form, and the SHA-256 of the file.
+         */
+        post: operations["makeAnswerFile"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/labels/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Label a file that was made of an answer, or pass on one that has a label
+         * @description Its kind is found out from the content: JSON, Markdown, HTML, plain text, DOCX, XLSX, PDF, PNG or JPEG. With `label`, which must have been made here for the caller's tenant and whose fields of the propagator must be empty or filled here (400, `invalid_value`), a file without one gets it; that
+         *     the content is that of the answer is not checked, since a label covers none. With `propagate` the label of a file stays, and the fields of the propagator are filled. A label of others is never replaced (409, `conflict`). Nothing of the file is stored; the record has the
+         *     SHA-256 of what was made. `X-Sluice-Label-Visible` says whether the file shows a visible label:
+         *     into the pages of a PDF and the pixels of an image none is drawn (`no`).
+         */
+        post: operations["labelFile"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/labels/read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Find the labels in a file, and whether they were made here
+         * @description Says whether a label was made here, not whether the content is what was answered with it: a label covers none. Labels are looked for where this API writes them, and under every name with AIGC in it among the members of the outermost object of JSON (and in `sluice.label`), the keys of a front matter, meta elements, lines of plain text, custom properties, the document information, XMP packets, text chunks, Exif and comments. Nothing of the file is stored.
+         */
+        post: operations["readLabels"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/labels/wordings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Visible labels for the channels in which answers are shown
+         * @description For whoever shows answers on a page, in short messages or in e-mails: a text with the two elements that GB 45438-2025 demands, in Chinese and in English. `mark` is the superscript form, in HTML.
+         */
+        get: operations["listLabelWordings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/playground/models": {
         parameters: {
             query?: never;
@@ -2910,6 +2995,79 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description The label of GB 45438-2025, seven strings */
+        AIGC: {
+            Label: string;
+            ContentProducer: string;
+            ProduceID: string;
+            ReservedCode1: string;
+            ContentPropagator: string;
+            PropagateID: string;
+            ReservedCode2: string;
+        };
+        AnswerFileRequest: {
+            /** @enum {string} */
+            format: "md" | "html" | "txt" | "json" | "docx" | "pdf" | "xlsx";
+            title?: string;
+            turns: components["schemas"]["AnswerTurn"][];
+            label: components["schemas"]["AIGC"];
+        };
+        AnswerTurn: {
+            /** @enum {string} */
+            role: "user" | "assistant";
+            text: string;
+        };
+        FileToLabel: {
+            /** @description Its ending tells kinds of text from each other */
+            name: string;
+            /**
+             * Format: byte
+             * @description The file in base64
+             */
+            content: string;
+            label?: components["schemas"]["AIGC"];
+            /** @description The file has a label already and is passed on */
+            propagate?: boolean;
+        };
+        FileToRead: {
+            /** @description Its ending tells kinds of text from each other */
+            name: string;
+            /**
+             * Format: byte
+             * @description The file in base64
+             */
+            content: string;
+        };
+        LabelsFound: {
+            kind: string;
+            labels: components["schemas"]["FoundLabel"][];
+            /**
+             * @description Whether the file shows a visible label; nobody looks into the pages of a PDF or at the pixels of an image
+             * @enum {string}
+             */
+            visible: "yes" | "no" | "undecided";
+            /** @description A PDF, DOCX or XLSX with a signature of somebody */
+            signed: boolean;
+        };
+        LabelWordings: {
+            items: components["schemas"]["LabelWording"][];
+        };
+        LabelWording: {
+            /** @enum {string} */
+            channel: "api" | "ui" | "export" | "sms" | "email" | "mark";
+            zh: string;
+            en: string;
+        };
+        FoundLabel: {
+            place: string;
+            /** @description Exactly the seven strings */
+            whole: boolean;
+            /** @description Made by this installation for the caller's tenant, and the fields of the producer are unaltered */
+            made_here: boolean;
+            /** @description This installation filled the fields of the propagator for the caller's tenant; what stands in them otherwise is the word of whoever wrote it */
+            passed_on_here: boolean;
+            label?: components["schemas"]["AIGC"];
+        };
         /** @description RFC 9457 problem document */
         Problem: {
             /** @description urn:sluice:problem:<code> */
@@ -5969,6 +6127,19 @@ export interface components {
         };
     };
     responses: {
+        /** @description The file */
+        LabelledFile: {
+            headers: {
+                /** @description Whether it shows a visible label */
+                "X-Sluice-Label-Visible"?: "yes" | "no";
+                /** @description Whether it is a PDF with a signature of somebody, after which it was added to */
+                "X-Sluice-File-Signed"?: "yes" | "no";
+                [name: string]: unknown;
+            };
+            content: {
+                "application/octet-stream": string;
+            };
+        };
         /** @description Asked for the approval of a second person, where the request says so; the approval that waits. Or the act is under way, where it takes its time */
         AskedAnswer: {
             headers: {
@@ -10130,6 +10301,86 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PassageView"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    makeAnswerFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AnswerFileRequest"];
+            };
+        };
+        responses: {
+            200: components["responses"]["LabelledFile"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    labelFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FileToLabel"];
+            };
+        };
+        responses: {
+            200: components["responses"]["LabelledFile"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    readLabels: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FileToRead"];
+            };
+        };
+        responses: {
+            /** @description What the file says */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabelsFound"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listLabelWordings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The texts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabelWordings"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];

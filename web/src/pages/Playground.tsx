@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { api, call } from '../api/client';
+import { ExportConversation } from '../components/ExportConversation';
 import { Failure } from '../components/Failure';
 import { MaskingPreview } from '../components/MaskingPreview';
 import { Page, Panel } from '../components/Panel';
@@ -78,9 +79,11 @@ export default function Playground() {
             <PurposeChoice purpose={purpose} failed={last?.error} />
             <InputNumber aria-label={t('playground.maxTokens')} prefix={t('playground.maxTokens')} min={1} precision={0} value={maxTokens} onChange={setMaxTokens} style={{ width: 140 }} />
             <InputNumber aria-label={t('playground.temperature')} prefix={t('playground.temperature')} min={0} max={2} step={0.1} value={temperature} onChange={setTemperature} style={{ width: 104 }} />
+            <span style={{ marginInlineStart: 'auto' }}>
+              <ExportConversation turns={turns} />
+            </span>
             <Button
               type="text"
-              style={{ marginInlineStart: 'auto' }}
               icon={<ClearOutlined aria-hidden />}
               aria-label={t('playground.clear')}
               title={t('playground.clear')}
