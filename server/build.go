@@ -50,6 +50,7 @@ import (
 	"github.com/sluice-project/sluice/server/config"
 	"github.com/sluice-project/sluice/server/erasure"
 	"github.com/sluice-project/sluice/server/offboard"
+	"github.com/sluice-project/sluice/server/provenance"
 	"github.com/sluice-project/sluice/workflows"
 	"github.com/sluice-project/sluice/workflows/devserver"
 )
@@ -93,6 +94,7 @@ type parts struct {
 	energy     energy.Model
 	labels     *label.Labeler
 	signing    *signingkeys.Store
+	provenance *provenance.Service
 	pipeline   *gateway.Pipeline
 	flows      *workflows.Service // nil when switched off
 	temporal   *devserver.Server  // nil unless embedded
@@ -134,6 +136,7 @@ func build(ctx context.Context, cfg *config.Config, keys *keyring.Ring, version 
 		{"retrieval", p.buildRetrieval},
 		{"gateway", p.buildGateway},
 		{"batches", p.buildBatches},
+		{"provenance", p.buildProvenance},
 		{"workflows", p.buildWorkflows},
 		{"security monitoring", p.buildSIEM},
 		{"alerts", p.buildWatcher},

@@ -33,6 +33,7 @@ import (
 	"github.com/sluice-project/sluice/rag"
 	"github.com/sluice-project/sluice/server/erasure"
 	"github.com/sluice-project/sluice/server/offboard"
+	"github.com/sluice-project/sluice/server/provenance"
 	"github.com/sluice-project/sluice/workflows"
 )
 
@@ -90,6 +91,8 @@ type Deps struct {
 	Reconcile      func()
 	// SigningKeys are those of signed results.
 	SigningKeys *signingkeys.Store
+	// Provenance says where texts come from.
+	Provenance *provenance.Service
 	// Rotator replaces the wrapping keys.
 	Rotator *wrapkey.Rotator
 	// Version is that of this program.
@@ -111,7 +114,8 @@ type Server struct {
 	mu   sync.Mutex // guards jobs
 	jobs []*verification
 
-	lookups lookupLimiter
+	lookups   lookupLimiter
+	questions lookupLimiter // of where a text comes from: whoever may ask without end can edit a text until no mark is left
 }
 
 var _ ServerInterface = (*Server)(nil)
