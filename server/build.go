@@ -51,6 +51,7 @@ import (
 	"github.com/sluice-project/sluice/server/config"
 	"github.com/sluice-project/sluice/server/erasure"
 	"github.com/sluice-project/sluice/server/offboard"
+	"github.com/sluice-project/sluice/server/provenance"
 	"github.com/sluice-project/sluice/workflows"
 	"github.com/sluice-project/sluice/workflows/devserver"
 )
@@ -96,6 +97,7 @@ type parts struct {
 	signing    *signingkeys.Store
 	marks      *tenantmark.Store
 	watermarks *tenantmark.Service
+	provenance *provenance.Service
 	pipeline   *gateway.Pipeline
 	flows      *workflows.Service // nil when switched off
 	temporal   *devserver.Server  // nil unless embedded
@@ -137,6 +139,7 @@ func build(ctx context.Context, cfg *config.Config, keys *keyring.Ring, version 
 		{"retrieval", p.buildRetrieval},
 		{"gateway", p.buildGateway},
 		{"batches", p.buildBatches},
+		{"provenance", p.buildProvenance},
 		{"workflows", p.buildWorkflows},
 		{"security monitoring", p.buildSIEM},
 		{"alerts", p.buildWatcher},

@@ -153,6 +153,12 @@ func (l *Labeler) VerifyWhole(x Label, tenant string) error {
 	return nil
 }
 
+// Claims reports whether a label says of itself that it was made here: it names this producer, and has a code like ours. If it does and
+// [Labeler.Verify] refuses it, it was altered or made up, or is another tenant's or of another master key.
+func (l *Labeler) Claims(x Label) bool {
+	return x.ContentProducer == l.producer && strings.HasPrefix(x.ReservedCode1, codePrefix)
+}
+
 // HeaderValue returns the label as compact JSON in ASCII, safe in a header.
 func (x Label) HeaderValue() string {
 	if s, ok := x.plain(); ok {

@@ -2,6 +2,7 @@ package signature
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -14,6 +15,15 @@ type Body struct {
 
 	answers []Answer
 	joined  bool // the dialect has a refusal as a text
+}
+
+// Texts returns the text, or the refusal, of each alternative.
+func (b Body) Texts() []string {
+	var out []string
+	for _, a := range b.answers {
+		out = append(out, cmp.Or(a.Text, a.Refusal))
+	}
+	return out
 }
 
 // savedBody is what bodies of answers have in common, and what tells them apart.

@@ -3741,6 +3741,98 @@ type ProjectPage struct {
 	Next  *string   `json:"next,omitempty"`
 }
 
+// ProvenanceMark defines model for ProvenanceMark.
+type ProvenanceMark struct {
+	// Confidence One of: public_key, secret_key, statistics, comparison, declaration, none
+	Confidence    string `json:"confidence"`
+	CountedTokens *int   `json:"counted_tokens,omitempty"`
+
+	// Key Id of the key
+	Key *string `json:"key,omitempty"`
+
+	// LeastTokens Of a watermark: how many it takes to judge
+	LeastTokens *int    `json:"least_tokens,omitempty"`
+	Model       *string `json:"model,omitempty"`
+
+	// P Of a watermark: the probability that chance alone makes such a finding, corrected for all that was tried
+	P *float64 `json:"p,omitempty"`
+
+	// Producer Of a label: who it says has made the content
+	Producer *string `json:"producer,omitempty"`
+
+	// Reason Why; a stable code
+	Reason   string    `json:"reason"`
+	Requests *[]string `json:"requests,omitempty"`
+
+	// Result One of: confirmed, partial, indicated, refuted, foreign, absent, cannot_say
+	Result string `json:"result"`
+
+	// Share Of the registry: the part of the text that stands in the best answer, between 0 and 1
+	Share *float64 `json:"share,omitempty"`
+}
+
+// ProvenanceQuestion A text, or a file by its name and content.
+type ProvenanceQuestion struct {
+	// Content The file, in base64; at most 8 MiB
+	Content *[]byte `json:"content,omitempty"`
+
+	// Name Of the file
+	Name *string `json:"name,omitempty"`
+
+	// Signature A signature (JWS) that came beside the text; the body of an answer has its own
+	Signature *string `json:"signature,omitempty"`
+
+	// Text The text, or the JSON body of an answer
+	Text *string `json:"text,omitempty"`
+}
+
+// ProvenanceRequest defines model for ProvenanceRequest.
+type ProvenanceRequest struct {
+	By    []string `json:"by"`
+	Id    string   `json:"id"`
+	Model *string  `json:"model,omitempty"`
+
+	// Records Ids of its records; empty where they are kept no more
+	Records []string   `json:"records"`
+	Time    *time.Time `json:"time,omitempty"`
+	Version *string    `json:"version,omitempty"`
+}
+
+// ProvenanceVerdict defines model for ProvenanceVerdict.
+type ProvenanceVerdict struct {
+	// Conclusion One of: unchanged, derived, wording, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory
+	Conclusion     string   `json:"conclusion"`
+	Contradictions []string `json:"contradictions"`
+	Issuer         string   `json:"issuer"`
+
+	// Limits What the verdict does not prove
+	Limits []string `json:"limits"`
+	Marks  struct {
+		Label     ProvenanceMark `json:"label"`
+		Registry  ProvenanceMark `json:"registry"`
+		Signature ProvenanceMark `json:"signature"`
+		Watermark ProvenanceMark `json:"watermark"`
+	} `json:"marks"`
+
+	// MoreRequests The text leads to others
+	MoreRequests bool `json:"more_requests"`
+
+	// Requests Those that marks lead to, the surest first
+	Requests []ProvenanceRequest `json:"requests"`
+	Schema   string              `json:"schema"`
+	Subject  struct {
+		Bytes      int     `json:"bytes"`
+		Characters int     `json:"characters"`
+		Kind       string  `json:"kind"`
+		Name       *string `json:"name,omitempty"`
+
+		// Sha256 Of the text in UTF-8, or of the file; hexadecimal
+		Sha256 string `json:"sha256"`
+	} `json:"subject"`
+	Tenant string    `json:"tenant"`
+	Time   time.Time `json:"time"`
+}
+
 // Reason defines model for Reason.
 type Reason struct {
 	Reason string `json:"reason"`
@@ -5011,6 +5103,18 @@ type ReleaseHoldParams struct {
 // AddLogCosignatureTextBody defines parameters for AddLogCosignature.
 type AddLogCosignatureTextBody = string
 
+// JudgeProvenanceParams defines parameters for JudgeProvenance.
+type JudgeProvenanceParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ExportProvenanceParams defines parameters for ExportProvenance.
+type ExportProvenanceParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // GetReconciliationParams defines parameters for GetReconciliation.
 type GetReconciliationParams struct {
 	// All Closed findings too
@@ -5601,6 +5705,12 @@ type ReleaseHoldJSONRequestBody = Reason
 
 // AddLogCosignatureTextRequestBody defines body for AddLogCosignature for text/plain ContentType.
 type AddLogCosignatureTextRequestBody = AddLogCosignatureTextBody
+
+// JudgeProvenanceJSONRequestBody defines body for JudgeProvenance for application/json ContentType.
+type JudgeProvenanceJSONRequestBody = ProvenanceQuestion
+
+// ExportProvenanceJSONRequestBody defines body for ExportProvenance for application/json ContentType.
+type ExportProvenanceJSONRequestBody = ProvenanceQuestion
 
 // LookUpSubjectJSONRequestBody defines body for LookUpSubject for application/json ContentType.
 type LookUpSubjectJSONRequestBody = SubjectLookup
@@ -6326,6 +6436,12 @@ type ServerInterface interface {
 	// AddLogCosignature Hand back a checkpoint with the cosignature of a witness
 	// (POST /audit/log/cosignatures)
 	AddLogCosignature(c *gin.Context)
+	// JudgeProvenance Where a text or a file comes from
+	// (POST /audit/provenance)
+	JudgeProvenance(c *gin.Context, params JudgeProvenanceParams)
+	// ExportProvenance The verdict on a text with its evidence
+	// (POST /audit/provenance/evidence)
+	ExportProvenance(c *gin.Context, params ExportProvenanceParams)
 	// GetReconciliation Where the audit log is incomplete, or says other than the books
 	// (GET /audit/reconciliation)
 	GetReconciliation(c *gin.Context, params GetReconciliationParams)
@@ -7438,6 +7554,60 @@ func (siw *ServerInterfaceWrapper) AddLogCosignature(c *gin.Context) {
 	}
 
 	siw.Handler.AddLogCosignature(c)
+}
+
+// JudgeProvenance operation middleware
+func (siw *ServerInterfaceWrapper) JudgeProvenance(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params JudgeProvenanceParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.JudgeProvenance(c, params)
+}
+
+// ExportProvenance operation middleware
+func (siw *ServerInterfaceWrapper) ExportProvenance(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportProvenanceParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ExportProvenance(c, params)
 }
 
 // GetReconciliation operation middleware
@@ -11824,6 +11994,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/audit/holds/:id/release", wrapper.ReleaseHold)
 	router.GET(options.BaseURL+"/audit/export", wrapper.ExportAudit)
 	router.GET(options.BaseURL+"/audit/export/size", wrapper.SizeAuditExport)
+	router.POST(options.BaseURL+"/audit/provenance", wrapper.JudgeProvenance)
+	router.POST(options.BaseURL+"/audit/provenance/evidence", wrapper.ExportProvenance)
 	router.GET(options.BaseURL+"/audit/checkpoint", wrapper.GetCheckpoint)
 	router.GET(options.BaseURL+"/audit/status", wrapper.GetAuditStatus)
 	router.GET(options.BaseURL+"/audit/reconciliation", wrapper.GetReconciliation)

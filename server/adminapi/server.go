@@ -36,6 +36,7 @@ import (
 	"github.com/sluice-project/sluice/rag"
 	"github.com/sluice-project/sluice/server/erasure"
 	"github.com/sluice-project/sluice/server/offboard"
+	"github.com/sluice-project/sluice/server/provenance"
 	"github.com/sluice-project/sluice/workflows"
 )
 
@@ -100,6 +101,8 @@ type Deps struct {
 	// WatermarkKeys are those of watermarks, and Watermarks finds them.
 	WatermarkKeys *tenantmark.Store
 	Watermarks    *tenantmark.Service
+	// Provenance says where texts come from.
+	Provenance *provenance.Service
 	// Rotator replaces the wrapping keys.
 	Rotator *wrapkey.Rotator
 	// Version is that of this program.
@@ -123,6 +126,7 @@ type Server struct {
 
 	lookups    lookupLimiter
 	detections lookupLimiter
+	questions  lookupLimiter // of where a text comes from: whoever may ask without end can edit a text until no mark is left
 	files      chan struct{} // a place for each file that is labelled or read
 }
 

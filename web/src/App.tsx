@@ -22,6 +22,7 @@ const Keys = lazy(() => import('./pages/Keys'));
 const Usage = lazy(() => import('./pages/Usage'));
 const Knowledge = lazy(() => import('./pages/Knowledge'));
 const Audit = lazy(() => import('./pages/Audit'));
+const Provenance = lazy(() => import('./pages/Provenance'));
 const Policies = lazy(() => import('./pages/Policies'));
 const Rollouts = lazy(() => import('./pages/Rollouts'));
 const Reveal = lazy(() => import('./pages/Reveal'));
@@ -51,6 +52,7 @@ function newRouter() {
           { path: '/usage', element: <Usage /> },
           { path: '/knowledge', element: <Knowledge /> },
           { path: '/audit', element: <Audit /> },
+          { path: '/provenance', element: <Provenance /> },
           { path: '/reveal', element: <Reveal /> },
           { path: '/approvals', element: <Approvals /> },
           { path: '/policies', element: <Policies /> },

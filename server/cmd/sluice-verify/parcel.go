@@ -9,9 +9,11 @@ import (
 	"github.com/sluice-project/sluice/audit/evidence"
 )
 
-// parcelResult is the report on the export of a tenant, with the key that it rests on.
+// parcelResult is the report on the export of a tenant or on the evidence of a verdict, with the key that it rests on.
 type parcelResult struct {
 	evidence.ParcelReport
+	Provenance *evidence.Provenance `json:"provenance,omitempty"` // of the evidence of a verdict
+
 	Key      string `json:"key"`
 	KeyGiven bool   `json:"key_given"` // false: it is the one inside the file
 }
@@ -29,8 +31,13 @@ func checkParcel(f io.ReaderAt, size int64, key, inside string) (outcome, error)
 	if err != nil {
 		return nil, err
 	}
-	report, err := evidence.VerifyParcel(f, size, verifier)
-	return parcelResult{ParcelReport: report, Key: key, KeyGiven: given}, err
+	r := parcelResult{Key: key, KeyGiven: given}
+	if r.ParcelReport, err = evidence.VerifyParcel(f, size, verifier); err != nil || !r.OK || r.Manifest.Kind != evidence.ProvenanceKind {
+		return r, err
+	}
+	p, err := evidence.VerifyProvenance(f, size, verifier, &r.ParcelReport)
+	r.Provenance = &p
+	return r, err
 }
 
 func (r parcelResult) code() int { return exitCode(r.OK, r.KeyGiven) }
@@ -51,8 +58,37 @@ func (r parcelResult) text() string {
 		line("files / 文件: %d", len(m.Files))
 		line("manifest / 清单: sha256 %s", r.Digest)
 	}
+	if p := r.Provenance; p != nil && r.OK {
+		line("conclusion / 结论: %s", conclusion(p.Conclusion))
+		line("text in question / 核验文本: sha256 %s", clean(p.Subject))
+		line("proven records / 已证明的记录: %d", len(p.Records))
+		for _, e := range p.Records {
+			line("record / 记录: %s", clean(e.ID))
+			told(line, e)
+		}
+	}
 	for _, key := range strings.Fields(r.Key) {
 		line("key / 公钥: %s", clean(key))
 	}
 	return b.String()
+}
+
+// conclusion says what a verdict on the origin of a text concludes.
+func conclusion(code string) string {
+	switch code {
+	case "unchanged":
+		return "the installation delivered exactly this text / 该安装输出的正是这段文本"
+	case "derived":
+		return "a part or an edited form of an answer of the installation / 该安装某一回答的节选或改动稿"
+	case "wording":
+		return "the wording of a model of the tenant; the answer is not known / 行文用词出自该租户的模型，具体回答不详"
+	case "contradictory":
+		return "the marks contradict each other: something was altered, made up or moved / 各标记相互矛盾：有被改动、伪造或移用者"
+	case "nothing_found", "too_little":
+		return "nothing was found, or nothing could be judged; this proves nothing / 未发现或无法判断，不构成证明"
+	case "hint", "labelled_here", "labelled_away":
+		return clean(code) + ": nothing proves that the text comes from the installation / 不足以证明该文本出自该安装"
+	default:
+		return clean(code)
+	}
 }

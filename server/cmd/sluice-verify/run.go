@@ -23,16 +23,18 @@ const (
 	exitProblems   = 3
 )
 
-const usage = `usage: sluice-verify [--key KEY | --key-file FILE] [--witness KEY]... [--json] BUNDLE.zip | PROOF.json | TENANT.zip
+const usage = `usage: sluice-verify [--key KEY | --key-file FILE] [--witness KEY]... [--json] BUNDLE.zip | PROOF.json | TENANT.zip | ORIGIN.zip
        sluice-verify --keys KEYS.json [--signature FILE] [--json] ANSWER
 
 Checks an evidence bundle of a Sluice audit log: the signature of the manifest, every file, every record up to the root of the signed
 checkpoint, the order, gaps, the table, and the cosignatures of witnesses. Or the proof of one record, as the console downloads it: the
 record up to the root of the signed checkpoint, and the cosignatures; it prints the record. Or the export of a tenant: the signature of the manifest and every
-file; unpack audit/evidence.zip and check it, too. Or a signed answer: the whole body of one, or its text with the signature in a file of its own. It needs
+file; unpack audit/evidence.zip and check it, too. Or the evidence of where a text
+comes from: the same, and each record that it rests on. Or a signed answer: the whole body of one, or its text with the signature in a file of its own. It needs
 no network and changes nothing.
 校验 Sluice 审计日志的证据包：清单签名、每个文件、每条记录直至已签名检查点的树根、顺序、缺失、表格以及见证方的联署。也可校验控制台下载的
-单条记录证明：记录直至已签名检查点的树根以及联署，并显示该记录。也可校验租户的导出包：清单签名与每个文件；其中的 audit/evidence.zip 须解出后另行校验。也可校验已签名的回答：完整的回答正文，或其文字与另一文件中的签名。无需网络，不做任何更改。
+单条记录证明：记录直至已签名检查点的树根以及联署，并显示该记录。也可校验租户的导出包：清单签名与每个文件；其中的 audit/evidence.zip 须解出后另行校验。也可校验
+文本来源核验的证据：同上，并校验其所依据的每条记录。也可校验已签名的回答：完整的回答正文，或其文字与另一文件中的签名。无需网络，不做任何更改。
 
   --key KEY        public key of the log (name+hash+base64), from its owner and not from the file; several with spaces between
                    日志的公钥，应取自日志所有者而非所校验的文件；可用空格分隔多个

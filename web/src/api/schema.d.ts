@@ -2006,6 +2006,49 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/audit/provenance": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Where a text or a file comes from
+         * @description One verdict from four marks: the label in a file, the signature that came with an answer, the watermark in the choice of words, and the registry of what was delivered. Each is answered with
+         *     its result, reason and confidence, also where it found nothing; `conclusion` says what they say together. The text is compared with what this tenant's requests were answered, and is kept
+         *     nowhere: the record of the act has its digest. One caller may ask 20 times a minute.
+         */
+        post: operations["judgeProvenance"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/audit/provenance/evidence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * The verdict on a text with its evidence
+         * @description A zip that the log signs, with the text or file, the verdict as JSON and as a PDF in both languages, the proof of each record of the requests that it leads to, and the keys of signed
+         *     results. Whoever has the public key of the log checks it offline with sluice-verify. Answers 409 while a record is not sealed yet. It counts as a question.
+         */
+        post: operations["exportProvenance"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/audit/checkpoint": {
         parameters: {
             query?: never;
@@ -5947,6 +5990,87 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** @description A text, or a file by its name and content. */
+        ProvenanceQuestion: {
+            /** @description The text, or the JSON body of an answer */
+            text?: string;
+            /** @description Of the file */
+            name?: string;
+            /**
+             * Format: byte
+             * @description The file, in base64; at most 8 MiB
+             */
+            content?: string;
+            /** @description A signature (JWS) that came beside the text; the body of an answer has its own */
+            signature?: string;
+        };
+        ProvenanceVerdict: {
+            schema: string;
+            issuer: string;
+            tenant: string;
+            /** Format: date-time */
+            time: string;
+            subject: {
+                name?: string;
+                kind: string;
+                bytes: number;
+                /** @description Of the text in UTF-8, or of the file; hexadecimal */
+                sha256: string;
+                characters: number;
+            };
+            /** @description One of: unchanged, derived, wording, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory */
+            conclusion: string;
+            contradictions: string[];
+            /** @description What the verdict does not prove */
+            limits: string[];
+            marks: {
+                label: components["schemas"]["ProvenanceMark"];
+                signature: components["schemas"]["ProvenanceMark"];
+                watermark: components["schemas"]["ProvenanceMark"];
+                registry: components["schemas"]["ProvenanceMark"];
+            };
+            /** @description Those that marks lead to, the surest first */
+            requests: components["schemas"]["ProvenanceRequest"][];
+            /** @description The text leads to others */
+            more_requests: boolean;
+        };
+        ProvenanceMark: {
+            /** @description One of: confirmed, partial, indicated, refuted, foreign, absent, cannot_say */
+            result: string;
+            /** @description Why; a stable code */
+            reason: string;
+            /** @description One of: public_key, secret_key, statistics, comparison, declaration, none */
+            confidence: string;
+            /**
+             * Format: double
+             * @description Of a watermark: the probability that chance alone makes such a finding, corrected for all that was tried
+             */
+            p?: number;
+            /**
+             * Format: double
+             * @description Of the registry: the part of the text that stands in the best answer, between 0 and 1
+             */
+            share?: number;
+            requests?: string[];
+            /** @description Id of the key */
+            key?: string;
+            model?: string;
+            /** @description Of a label: who it says has made the content */
+            producer?: string;
+            counted_tokens?: number;
+            /** @description Of a watermark: how many it takes to judge */
+            least_tokens?: number;
+        };
+        ProvenanceRequest: {
+            id: string;
+            by: string[];
+            /** Format: date-time */
+            time?: string;
+            model?: string;
+            version?: string;
+            /** @description Ids of its records; empty where they are kept no more */
+            records: string[];
+        };
         SigningKey: {
             /** @description Digest of the public half */
             id: string;
@@ -9394,6 +9518,62 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExportSize"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    judgeProvenance: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProvenanceQuestion"];
+            };
+        };
+        responses: {
+            /** @description The verdict */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProvenanceVerdict"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    exportProvenance: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProvenanceQuestion"];
+            };
+        };
+        responses: {
+            /** @description The evidence */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": string;
                 };
             };
             default: components["responses"]["ProblemAnswer"];

@@ -14,6 +14,7 @@ import { Time } from '../components/Time';
 import { Findings } from '../components/TurnView';
 import { useLanguage } from '../i18n';
 import { count } from '../lib/format';
+import { base64 } from '../lib/base64';
 import { useMay } from '../lib/me';
 import { usePurpose } from '../lib/purpose';
 import { useFilters } from '../lib/url';
@@ -191,13 +192,6 @@ function Documents({ collection, mayWrite, onDeleted }: { collection: Collection
       </Flex>
     </Panel>
   );
-}
-
-async function base64(file: File): Promise<string> {
-  const bytes = new Uint8Array(await file.arrayBuffer());
-  let binary = '';
-  for (let i = 0; i < bytes.length; i += 0x8000) binary += String.fromCharCode(...bytes.subarray(i, i + 0x8000));
-  return btoa(binary);
 }
 
 function TestSearch({ collection }: { collection: Collection }) {

@@ -1,0 +1,159 @@
+package provenance
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-project/sluice/internal/message"
+	"github.com/sluice-project/sluice/internal/report"
+)
+
+type translator func(id string, args ...any) string
+
+func words(l message.Lang) translator {
+	return func(id string, args ...any) string { return message.Say(message.ID("provenance."+id), args...).In(l) }
+}
+
+// Kind and its text, in the order of a report.
+type named struct {
+	kind string
+	Mark
+}
+
+func (m Marks) inOrder() []named {
+	return []named{{"label", m.Label}, {"signature", m.Signature}, {"watermark", m.Watermark}, {"registry", m.Registry}}
+}
+
+// Limits are the ids behind "provenance.limits_" of what the verdict does not prove, in a fixed order. A court asks for these first.
+func (v Verdict) Limits() []string {
+	var out []string
+	switch v.Conclusion {
+	case NothingFound, TooLittle, LabelledAway:
+		return []string{"person"}
+	case Derived, Wording, Hint:
+		out = append(out, "changes")
+	case Unchanged, LabelledHere, Contradictory:
+	}
+	found := func(m Mark) bool { return slices.Contains([]Result{Confirmed, Partial, Indicated}, m.Result) }
+	if found(v.Marks.Label) {
+		out = append(out, "label")
+	}
+	if found(v.Marks.Watermark) {
+		out = append(out, "watermark")
+	}
+	if found(v.Marks.Registry) && v.Marks.Signature.Result != Confirmed {
+		out = append(out, "registry")
+	}
+	return append(out, "truth")
+}
+
+// Document is the verdict for people. name is what the parcel is called that it lies in, "" if it lies in none.
+func (v Verdict) Document(l message.Lang, name string) report.Document {
+	in := words(l)
+	d := report.Document{
+		Lang: l, Title: in("title"), Subject: v.Subject.SHA256, Issuer: v.Issuer, Created: v.Time, Footer: "SHA-256 " + v.Subject.SHA256,
+		Body: []report.Block{report.Verdict{Outcome: v.outcome(), Text: in("conclusion_" + string(v.Conclusion))}},
+	}
+	if len(v.Contradictions) > 0 {
+		d.Body = append(d.Body, report.Heading{Level: 1, Text: in("contradictions")}, list(in, "contradiction_", v.Contradictions))
+	}
+	d.Body = append(d.Body, report.Heading{Level: 1, Text: in("limits")}, list(in, "limits_", v.Limits()),
+		report.Heading{Level: 1, Text: in("about")}, v.about(in), report.Heading{Level: 1, Text: in("marks")})
+	for _, m := range v.Marks.inOrder() {
+		d.Body = append(d.Body, report.Heading{Level: 2, Text: in("mark_" + m.kind)}, m.fields(in))
+	}
+	d.Body = append(d.Body, v.requests(in)...)
+	if name != "" {
+		d.Body = append(d.Body, report.List{Items: []string{in("check_parcel", name), in("check_subject", v.subjectName())}})
+	}
+	return d
+}
+
+func (v Verdict) outcome() report.Outcome {
+	switch {
+	case v.LeadsHere():
+		return report.Passed
+	case v.Conclusion == Contradictory:
+		return report.Failed
+	default:
+		return report.Neutral
+	}
+}
+
+func list[T ~string](in translator, prefix string, ids []T) report.List {
+	var out report.List
+	for _, id := range ids {
+		out.Items = append(out.Items, in(prefix+string(id)))
+	}
+	return out
+}
+
+func (v Verdict) about(in translator) report.Fields {
+	out := report.Fields{
+		{Name: in("installation"), Value: v.Issuer}, {Name: in("tenant"), Value: v.Tenant}, {Name: in("examined"), Value: v.Time.Format(time.RFC3339)},
+	}
+	if v.Subject.Name != "" {
+		out = append(out, report.Field{Name: in("file"), Value: v.Subject.Name})
+	}
+	return append(out, report.Field{Name: in("kind"), Value: v.Subject.Kind}, report.Field{Name: in("bytes"), Value: report.Count(int64(v.Subject.Bytes))},
+		report.Field{Name: in("characters"), Value: report.Count(int64(v.Subject.Characters))}, report.Field{Name: "SHA-256", Value: v.Subject.SHA256})
+}
+
+func (m Mark) fields(in translator) report.Fields {
+	out := report.Fields{
+		{Name: in("result"), Value: in("result_" + string(m.Result))},
+		{Name: in("reason"), Value: strings.Join(append([]string{in("reason_" + string(m.Reason))}, m.figures(in)...), " ")},
+		{Name: in("confidence"), Value: in("confidence_" + string(m.Confidence))},
+	}
+	for _, f := range []struct{ id, value string }{
+		{"producer", m.Producer}, {"model", m.Model}, {"key", m.Key}, {"request", strings.Join(m.Requests, ", ")},
+	} {
+		if f.value != "" {
+			out = append(out, report.Field{Name: in(f.id), Value: f.value})
+		}
+	}
+	return out
+}
+
+// figures are those of a mark, as sentences.
+func (m Mark) figures(in translator) []string {
+	var out []string
+	if m.P != nil {
+		out = append(out, in("probability", strconv.FormatFloat(*m.P, 'g', 2, 64)))
+	}
+	if m.Least > 0 {
+		out = append(out, in("counted", m.Counted, m.Least))
+	}
+	if m.Share != nil {
+		out = append(out, in("share", fmt.Sprintf("%.0f %%", 100**m.Share)))
+	}
+	return out
+}
+
+func (v Verdict) requests(in translator) []report.Block {
+	if len(v.Requests) == 0 {
+		return nil
+	}
+	out := []report.Block{report.Heading{Level: 1, Text: in("requests")}}
+	for _, r := range v.Requests {
+		var by []string
+		for _, kind := range r.By {
+			by = append(by, in("mark_"+kind))
+		}
+		records := strings.Join(r.Records, ", ")
+		f := report.Fields{{Name: in("request"), Value: r.ID}, {Name: in("confidence"), Value: strings.Join(by, ", ")}}
+		if len(r.Records) == 0 {
+			records = in("no_records")
+		} else {
+			f = append(f, report.Field{Name: in("time"), Value: r.Time.Format(time.RFC3339)}, report.Field{Name: in("model"), Value: strings.TrimSpace(r.Model + " " + r.Version)})
+		}
+		out = append(out, append(f, report.Field{Name: in("records"), Value: records}))
+	}
+	if v.MoreRequests {
+		out = append(out, report.Paragraph(in("more_requests")))
+	}
+	return out
+}

@@ -1,0 +1,138 @@
+package provenance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/signature"
+)
+
+// label judges the label of a file. A file has one: where several say different things, none counts.
+func (s *Service) label(x subject) Mark {
+	switch {
+	case x.content.Broken:
+		return Mark{Result: CannotSay, Reason: LabelBroken, Confidence: None}
+	case len(x.content.Labels) > 0:
+		m := s.labelMark(x.content.Labels[0], x.Tenant)
+		for _, l := range x.content.Labels[1:] {
+			if l != x.content.Labels[0] {
+				m = Mark{Result: CannotSay, Reason: LabelBroken, Confidence: None}
+			}
+		}
+		return m
+	case x.Name == "" && x.body == nil:
+		return Mark{Result: CannotSay, Reason: LabelBareText, Confidence: None}
+	default:
+		return Mark{Result: Absent, Reason: LabelNone, Confidence: None}
+	}
+}
+
+func (s *Service) labelMark(l label.Label, tenant string) Mark {
+	m := Mark{Producer: l.ContentProducer}
+	switch {
+	case s.deps.Labels.Verify(l, tenant) == nil:
+		m.Result, m.Reason, m.Confidence, m.Requests = Confirmed, LabelOwn, BySecretKey, []string{l.ProduceID}
+	case s.deps.Labels.Claims(l):
+		m.Result, m.Reason, m.Confidence = Refuted, LabelAltered, BySecretKey
+	default:
+		m.Result, m.Reason, m.Confidence = Foreign, LabelForeign, Declared
+	}
+	return m
+}
+
+// signature judges the signature that came with the text.
+func (s *Service) signature(x subject) (Mark, error) {
+	given := strings.TrimSpace(x.Signature)
+	if given == "" && x.body != nil {
+		given = x.body.Signature
+	}
+	if given == "" {
+		return Mark{Result: Absent, Reason: SignatureNone, Confidence: None}, nil
+	}
+	keys, err := s.deps.Keys(x.Tenant)
+	if err != nil {
+		return Mark{}, fmt.Errorf("read the keys of signed results: %w", err)
+	}
+	statement, err := signature.Verify(given, keys)
+	key, _ := signature.KeyOf(given)
+	m := Mark{Key: key, Confidence: ByPublicKey}
+	switch {
+	case errors.Is(err, signature.ErrUnknownKey):
+		m.Result, m.Reason, m.Confidence = Foreign, SignatureKey, Declared
+	case errors.Is(err, signature.ErrAltered):
+		m.Result, m.Reason = Refuted, SignatureCut
+	case errors.Is(err, signature.ErrRevoked):
+		m.Result, m.Reason, m.Confidence = CannotSay, SignatureGone, None
+	case err != nil:
+		m.Result, m.Reason, m.Confidence = CannotSay, SignatureBad, None
+	case statement.Tenant != x.Tenant:
+		m.Result, m.Reason, m.Confidence = Foreign, SignatureKey, Declared
+	default:
+		m.Requests, m.Model = []string{statement.Request}, strings.TrimSpace(statement.Model.Name+" "+statement.Model.Version)
+		m.Result, m.Reason = Refuted, SignatureText
+		if x.signedBy(statement) {
+			m.Result, m.Reason = Confirmed, SignatureOwn
+		}
+	}
+	return m, nil
+}
+
+// signedBy reports whether the statement is about what is asked.
+func (x subject) signedBy(statement signature.Statement) bool {
+	if x.body != nil && x.Signature == "" {
+		return statement.MatchesBody(*x.body)
+	}
+	// A text that was pasted has often lost the line break at its end, or got one; whoever wants it to the byte checks the file.
+	if x.Name != "" {
+		return statement.MatchesText(string(x.Data)) >= 0 || statement.MatchesText(x.content.Text) >= 0
+	}
+	text := x.content.Text
+	return statement.MatchesText(text) >= 0 || statement.MatchesText(strings.ReplaceAll(text, "\r\n", "\n")) >= 0
+}
+
+// watermark judges the wording.
+func (s *Service) watermark(ctx context.Context, x subject) (Mark, error) {
+	switch {
+	case s.deps.Watermark == nil:
+		return Mark{Result: CannotSay, Reason: WatermarkOff, Confidence: None}, nil
+	case strings.TrimSpace(x.content.Text) == "":
+		return Mark{Result: CannotSay, Reason: WatermarkNoText, Confidence: None}, nil
+	}
+	w, err := s.deps.Watermark(ctx, x.Tenant, x.content.Text)
+	if err != nil {
+		return Mark{}, fmt.Errorf("look for the watermark: %w", err)
+	}
+	m := Mark{Result: w.Result, Reason: w.Reason, Confidence: ByStatistics, P: &w.P, Key: w.Key, Model: w.Model, Counted: w.Tokens, Least: w.Least}
+	if w.Result == CannotSay {
+		m.P, m.Confidence = nil, None
+	}
+	return m, nil
+}
+
+// registry looks for the answer.
+func (s *Service) registry(ctx context.Context, x subject) (Mark, error) {
+	switch {
+	case s.deps.Registry == nil:
+		return Mark{Result: CannotSay, Reason: RegistryOff, Confidence: None}, nil
+	case strings.TrimSpace(x.content.Text) == "":
+		return Mark{Result: CannotSay, Reason: RegistryNoText, Confidence: None}, nil
+	}
+	t, err := s.deps.Registry(ctx, x.Tenant, x.content.Text)
+	if err != nil {
+		return Mark{}, fmt.Errorf("look into the registry: %w", err)
+	}
+	m := Mark{Result: t.Result, Reason: t.Reason, Confidence: ByComparison, more: t.More}
+	if t.Result == CannotSay {
+		m.Confidence = None
+	}
+	if len(t.Matches) > 0 {
+		m.Share = &t.Matches[0].Share
+	}
+	for _, x := range t.Matches {
+		m.Requests = append(m.Requests, x.Request)
+	}
+	return m, nil
+}

@@ -1,0 +1,321 @@
+package provenance
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/signature"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/message"
+	"github.com/sluice-project/sluice/internal/report"
+)
+
+const (
+	tenant = "acme"
+	answer = "The counter is open from nine to five on working days, and until noon on Saturdays."
+)
+
+// kit is a service over parts that answer what a test says.
+type kit struct {
+	*Service
+	labels *label.Labeler
+	signer *signature.Signer
+	deps   *Deps
+}
+
+func newKit(t *testing.T, change func(d *Deps)) *kit {
+	t.Helper()
+	labels, err := label.New(label.Config{Producer: "示例公司"}, keyring.FromBytes(make([]byte, 32)))
+	must(t, err)
+	signer, err := signature.NewSigner(signature.EdDSA, make([]byte, 32))
+	must(t, err)
+	d := Deps{
+		Issuer: "sluice.example", Labels: labels, Origin: "sluice.example/audit", Now: func() time.Time { return time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC) },
+		Read: func(_ string, data []byte) (Content, error) { return Content{Kind: "txt", Text: string(data)}, nil },
+		Keys: func(of string) ([]signature.Key, error) {
+			if of != tenant {
+				return nil, nil
+			}
+			return []signature.Key{{ID: signer.ID, Algorithm: signer.Algorithm, Public: signer.Public}}, nil
+		},
+		Watermark: func(context.Context, string, string) (Watermark, error) {
+			return Watermark{Result: Absent, Reason: WatermarkNone, P: 0.4, Tokens: 80, Least: 40}, nil
+		},
+		Registry: func(context.Context, string, string) (Trace, error) {
+			return Trace{Result: Absent, Reason: RegistryNone}, nil
+		},
+		Records: func(_ context.Context, _, request string) ([]Record, error) {
+			return []Record{{ID: request + "-1", Model: "m", Version: "1", Time: time.Unix(2, 0)}, {ID: request + "-2", Time: time.Unix(3, 0)}}, nil
+		},
+		Prove: func(context.Context, string) (evidence.ProofFile, error) {
+			return evidence.ProofFile{}, errors.New("not here")
+		},
+		Sign: func(text string) (string, error) { return text, nil },
+	}
+	if change != nil {
+		change(&d)
+	}
+	s, err := New(d)
+	must(t, err)
+	return &kit{s, labels, signer, &d}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sign signs a text as the answer to a request.
+func (k *kit) sign(t *testing.T, text, request string) string {
+	t.Helper()
+	digests := signature.NewDigester(signature.EdDSA, 1)
+	digests.Text(0, text)
+	out, err := k.signer.Sign(signature.Statement{
+		Schema: signature.Schema, Issuer: "sluice.example", Tenant: tenant, Request: request, Digest: signature.DigestSHA256, Model: signature.Model{Name: "m", Version: "1"},
+		Answers: []signature.Digests{digests.Digests(0, "stop")},
+	})
+	must(t, err)
+	return out
+}
+
+// found is a registry that leads to requests.
+func found(result Result, reason Reason, share float64, requests ...string) func(context.Context, string, string) (Trace, error) {
+	return func(context.Context, string, string) (Trace, error) {
+		x := Trace{Result: result, Reason: reason}
+		for _, r := range requests {
+			x.Matches = append(x.Matches, Match{Request: r, Share: share, Exact: result == Confirmed})
+		}
+		return x, nil
+	}
+}
+
+// TestConclusions: what the marks say together.
+func TestConclusions(t *testing.T) {
+	plain := newKit(t, nil)
+	own, other := plain.labels.Make("r1", tenant), plain.labels.Make("r2", tenant)
+	altered := own
+	altered.ProduceID = "r9"
+	foreign := label.Label{Label: "1", ContentProducer: "somebody", ProduceID: "x"}
+	part := found(Partial, RegistryPart, 0.9, "r1")
+	for name, c := range map[string]struct {
+		labels        []label.Label
+		signature     string
+		text          string
+		registry      func(context.Context, string, string) (Trace, error)
+		mark          Result
+		want          Conclusion
+		contradiction Contradiction
+		requests      []string
+	}{
+		"nothing":                      {want: NothingFound},
+		"signed":                       {signature: plain.sign(t, answer, "r1"), want: Unchanged, requests: []string{"r1"}},
+		"signed, line break at end":    {signature: plain.sign(t, answer+"\n", "r1"), text: answer + "\r\n", want: Unchanged, requests: []string{"r1"}},
+		"registered":                   {registry: found(Confirmed, RegistryExact, 1, "r1"), want: Unchanged, requests: []string{"r1"}},
+		"edited":                       {registry: part, want: Derived, requests: []string{"r1"}},
+		"edited, with its signature":   {registry: part, signature: plain.sign(t, "before", "r1"), want: Derived, requests: []string{"r1"}},
+		"edited, with its label":       {registry: part, labels: []label.Label{own}, want: Derived, requests: []string{"r1"}},
+		"marked":                       {mark: Confirmed, want: Wording},
+		"weakly marked":                {mark: Indicated, want: Hint},
+		"weakly registered":            {registry: found(Indicated, RegistryWeak, 0.1, "r1"), want: Hint, requests: []string{"r1"}},
+		"labelled":                     {labels: []label.Label{own}, want: LabelledHere, requests: []string{"r1"}},
+		"labelled elsewhere":           {labels: []label.Label{foreign}, want: LabelledAway},
+		"label altered":                {labels: []label.Label{altered}, want: Contradictory, contradiction: AlteredLabel},
+		"label twice, not the same":    {labels: []label.Label{own, other}, want: NothingFound},
+		"label of another answer":      {labels: []label.Label{other}, registry: part, want: Contradictory, contradiction: BorrowedLabel, requests: []string{"r1", "r2"}},
+		"signature of another answer":  {signature: plain.sign(t, "another", "r2"), want: Contradictory, contradiction: BorrowedSign, requests: []string{"r2"}},
+		"signature of another request": {signature: plain.sign(t, "another", "r2"), registry: part, want: Contradictory, contradiction: BorrowedSign, requests: []string{"r2", "r1"}},
+		"signature changed":            {signature: flip(plain.sign(t, answer, "r1")), want: Contradictory, contradiction: AlteredSignature},
+		"label and signature differ":   {signature: plain.sign(t, answer, "r1"), labels: []label.Label{other}, want: Contradictory, contradiction: TwoRequests, requests: []string{"r1", "r2"}},
+		"signature of nobody":          {signature: "a.b.c", want: NothingFound},
+		"cannot be judged": {
+			mark: CannotSay, registry: func(context.Context, string, string) (Trace, error) {
+				return Trace{Result: CannotSay, Reason: RegistryShort}, nil
+			}, want: TooLittle,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKit(t, func(d *Deps) {
+				d.Read = func(_ string, data []byte) (Content, error) {
+					return Content{Kind: "txt", Text: string(data), Labels: c.labels}, nil
+				}
+				if c.registry != nil {
+					d.Registry = c.registry
+				}
+				if c.mark != "" {
+					d.Watermark = func(context.Context, string, string) (Watermark, error) {
+						return Watermark{Result: c.mark, Reason: WatermarkFound, P: 1e-12}, nil
+					}
+				}
+			})
+			if c.text == "" {
+				c.text = answer
+			}
+			v, err := k.Judge(t.Context(), Question{Tenant: tenant, Name: "a.txt", Data: []byte(strings.ReplaceAll(c.text, "\r\n", "\n")), Signature: c.signature})
+			must(t, err)
+			var requests []string
+			for _, r := range v.Requests {
+				requests = append(requests, r.ID)
+				if len(r.Records) != 2 || r.Model != "m" || !r.Time.Equal(time.Unix(2, 0)) {
+					t.Errorf("request %+v", r)
+				}
+			}
+			if v.Conclusion != c.want || !slices.Equal(requests, c.requests) {
+				t.Errorf("%s, requests %v; want %s, %v\n%+v", v.Conclusion, requests, c.want, c.requests, v.Marks)
+			}
+			if c.contradiction == "" && len(v.Contradictions) > 0 || c.contradiction != "" && !slices.Equal(v.Contradictions, []Contradiction{c.contradiction}) {
+				t.Errorf("contradictions %v, want %v", v.Contradictions, c.contradiction)
+			}
+		})
+	}
+}
+
+// flip changes the last byte of a signature.
+func flip(jws string) string {
+	cut := strings.LastIndexByte(jws, '.') + 1
+	c := byte('A')
+	if jws[cut] == c {
+		c = 'B'
+	}
+	return jws[:cut] + string(c) + jws[cut+1:]
+}
+
+// TestTextsThatAreShared: a label of one of many equal answers contradicts nothing, though the registry does not name its request.
+func TestTextsThatAreShared(t *testing.T) {
+	k := newKit(t, func(d *Deps) {
+		d.Registry = func(context.Context, string, string) (Trace, error) {
+			return Trace{Result: Confirmed, Reason: RegistryExact, More: true, Matches: []Match{{Request: "r1", Share: 1, Exact: true}}}, nil
+		}
+	})
+	own := k.labels.Make("r7", tenant)
+	k.Service.deps.Read = func(_ string, data []byte) (Content, error) {
+		return Content{Kind: "txt", Text: string(data), Labels: []label.Label{own, own}}, nil
+	}
+	v, err := k.Judge(t.Context(), Question{Tenant: tenant, Name: "a.txt", Data: []byte(answer)})
+	must(t, err)
+	if v.Conclusion != Unchanged || !v.MoreRequests || len(v.Contradictions) > 0 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestOtherTenantsLearnNothing: what is signed and labelled for one tenant is nobody's that another one can check.
+func TestOtherTenantsLearnNothing(t *testing.T) {
+	k := newKit(t, nil)
+	v, err := k.Judge(t.Context(), Question{Tenant: "other", Data: []byte(answer), Signature: k.sign(t, answer, "r1")})
+	must(t, err)
+	if v.Marks.Signature.Result != Foreign || len(v.Requests) > 0 || v.Conclusion != LabelledAway {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestBodies: the body of an answer has its text and its signature.
+func TestBodies(t *testing.T) {
+	k := newKit(t, nil)
+	body, err := json.Marshal(map[string]any{
+		"choices": []any{map[string]any{"message": map[string]any{"content": answer}}}, "sluice": map[string]any{"signature": k.sign(t, answer, "r1")},
+	})
+	must(t, err)
+	v, err := k.Judge(t.Context(), Question{Tenant: tenant, Data: body})
+	must(t, err)
+	if v.Conclusion != Unchanged || v.Subject.Characters != len(answer) {
+		t.Errorf("%+v", v)
+	}
+	v, err = k.Judge(t.Context(), Question{Tenant: tenant, Data: []byte(strings.Replace(string(body), "nine", "ten", 1))})
+	must(t, err)
+	if v.Conclusion != Contradictory || !slices.Equal(v.Contradictions, []Contradiction{BorrowedSign}) {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestWhatIsNoQuestion(t *testing.T) {
+	k := newKit(t, nil)
+	for name, q := range map[string]Question{
+		"empty": {}, "space": {Data: []byte(" \n")}, "no UTF-8": {Data: []byte{0xff, 'a'}}, "large": {Data: []byte(strings.Repeat("a", MaxText+1))},
+		"large file": {Name: "a.bin", Data: make([]byte, MaxFile+1)},
+	} {
+		var f *fault.Error
+		if _, err := k.Judge(t.Context(), q); !errors.As(err, &f) || f.Code() != fault.CodeInvalidValue {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestHalfAVerdictIsNone: a part that cannot answer ends the verdict.
+func TestHalfAVerdictIsNone(t *testing.T) {
+	broken := errors.New("down")
+	for name, breakIt := range map[string]func(d *Deps){
+		"keys": func(d *Deps) { d.Keys = func(string) ([]signature.Key, error) { return nil, broken } },
+		"watermark": func(d *Deps) {
+			d.Watermark = func(context.Context, string, string) (Watermark, error) { return Watermark{}, broken }
+		},
+		"registry": func(d *Deps) {
+			d.Registry = func(context.Context, string, string) (Trace, error) { return Trace{}, broken }
+		},
+		"read": func(d *Deps) { d.Read = func(string, []byte) (Content, error) { return Content{}, broken } },
+		"records": func(d *Deps) {
+			d.Registry = found(Confirmed, RegistryExact, 1, "r1")
+			d.Records = func(context.Context, string, string) ([]Record, error) { return nil, broken }
+		},
+	} {
+		k := newKit(t, breakIt)
+		if v, err := k.Judge(t.Context(), Question{Tenant: tenant, Name: "a.txt", Data: []byte(answer), Signature: "a.b.c"}); !errors.Is(err, broken) || v.Conclusion != "" {
+			t.Errorf("%s: %v, %+v", name, err, v)
+		}
+	}
+}
+
+// TestEveryIDHasATextInBothLanguages: whatever a verdict says is in the catalogues, and its document can be written.
+func TestEveryIDHasATextInBothLanguages(t *testing.T) {
+	results := []Result{Confirmed, Partial, Indicated, Refuted, Foreign, Absent, CannotSay}
+	reasons := []Reason{
+		LabelOwn, LabelAltered, LabelForeign, LabelBroken, LabelNone, LabelBareText, SignatureOwn, SignatureText, SignatureCut, SignatureKey, SignatureGone, SignatureBad,
+		SignatureNone, WatermarkFound, WatermarkWeak, WatermarkNone, WatermarkShort, WatermarkNoKey, WatermarkNoText, WatermarkOff, RegistryExact, RegistryPart,
+		RegistryWeak, RegistryNone, RegistryShort, RegistryNoText, RegistryOff,
+	}
+	share, p := 0.5, 1e-12
+	v := Verdict{Issuer: "i", Time: time.Unix(1_800_000_000, 0), Subject: Subject{Name: "x.docx", SHA256: "00"}}
+	for _, c := range []Conclusion{Unchanged, Derived, Wording, Hint, LabelledHere, LabelledAway, NothingFound, TooLittle, Contradictory} {
+		for i, r := range reasons {
+			v.Conclusion, v.Contradictions = c, []Contradiction{AlteredLabel, AlteredSignature, BorrowedSign, BorrowedLabel, TwoRequests}
+			m := Mark{Result: results[i%len(results)], Reason: r, Confidence: []Confidence{ByPublicKey, BySecretKey, ByStatistics, ByComparison, Declared, None}[i%6], P: &p, Share: &share, Least: 4}
+			v.Marks = Marks{m, m, m, m}
+			v.Requests = []Request{{ID: "r", By: []string{"label", "signature", "registry"}, Records: []string{"a"}}, {ID: "s"}}
+			for _, l := range []message.Lang{message.English, message.Chinese} {
+				var text strings.Builder
+				must(t, report.Write(&text, report.Markdown, v.Document(l, "e.zip")))
+				if strings.Contains(text.String(), "provenance.") || strings.Contains(text.String(), "%!") {
+					t.Fatalf("a text is missing:\n%s", text.String())
+				}
+			}
+		}
+	}
+}
+
+// TestSubjectNames: a name that a caller chose becomes an ending at most.
+func TestSubjectNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"": "subject.txt", "a.DOCX": "subject.docx", "../../x.sh/": "subject.bin", "a.": "subject.bin", "a.b c": "subject.bin", "a": "subject.bin", "报告.pdf": "subject.pdf",
+	} {
+		if got := (Verdict{Subject: Subject{Name: name}}).subjectName(); got != want {
+			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+	sum := sha256.Sum256([]byte(answer))
+	k := newKit(t, nil)
+	v, err := k.Judge(t.Context(), Question{Tenant: tenant, Data: []byte(answer)})
+	must(t, err)
+	if v.Subject.SHA256 != hex.EncodeToString(sum[:]) {
+		t.Error(v.Subject.SHA256)
+	}
+}

@@ -1,0 +1,257 @@
+package provenance
+
+import (
+	"slices"
+	"time"
+)
+
+// Schema is what verdicts of this release say of themselves.
+const Schema = "sluice.provenance/1"
+
+// Verdict says where a text comes from. Its JSON form is what an evidence parcel has: never change it, raise the schema.
+type Verdict struct {
+	Schema     string     `json:"schema"`
+	Issuer     string     `json:"issuer"`
+	Tenant     string     `json:"tenant"`
+	Time       time.Time  `json:"time"`
+	Subject    Subject    `json:"subject"`
+	Conclusion Conclusion `json:"conclusion"`
+	// Contradictions are why Conclusion is Contradictory, in a fixed order; empty otherwise.
+	Contradictions []Contradiction `json:"contradictions"`
+	Marks          Marks           `json:"marks"`
+	// Requests are those that marks lead to, the surest first; at most maxRequests.
+	Requests []Request `json:"requests"`
+	// MoreRequests says that the text leads to others, too, as a text that many answers share.
+	MoreRequests bool `json:"more_requests"`
+}
+
+// Subject is what was asked about, which is not kept.
+type Subject struct {
+	Name       string `json:"name,omitempty"` // of the file
+	Kind       string `json:"kind"`
+	Bytes      int    `json:"bytes"`
+	SHA256     string `json:"sha256"` // of the text in UTF-8, or of the file; hexadecimal
+	Characters int    `json:"characters"`
+}
+
+// Marks are what was found of each mark.
+type Marks struct {
+	Label     Mark `json:"label"`
+	Signature Mark `json:"signature"`
+	Watermark Mark `json:"watermark"`
+	Registry  Mark `json:"registry"`
+}
+
+// Mark is what was found of one mark.
+type Mark struct {
+	Result     Result     `json:"result"`
+	Reason     Reason     `json:"reason"`
+	Confidence Confidence `json:"confidence"`
+	// P is the probability that chance alone makes such a finding, corrected for all that was tried; of a watermark.
+	P *float64 `json:"p,omitempty"`
+	// Share is the part of the text that stands in the best answer, between 0 and 1; of the registry.
+	Share *float64 `json:"share,omitempty"`
+	// Requests are those that the mark leads to, best first.
+	Requests []string `json:"requests,omitempty"`
+	Key      string   `json:"key,omitempty"`   // id of the key
+	Model    string   `json:"model,omitempty"` // of a signature and of a watermark
+	Producer string   `json:"producer,omitempty"`
+	Counted  int      `json:"counted_tokens,omitempty"` // of a watermark
+	Least    int      `json:"least_tokens,omitempty"`   // that it takes
+
+	more bool // requests than Requests has
+}
+
+// Result is what a mark says of the text.
+type Result string
+
+// The results.
+const (
+	Confirmed Result = "confirmed"  // this installation's, and it fits
+	Partial   Result = "partial"    // a part, or an edited form, of something of this installation
+	Indicated Result = "indicated"  // too weak to rest on
+	Refuted   Result = "refuted"    // it was altered, or belongs to something else
+	Foreign   Result = "foreign"    // somebody else's, which cannot be checked here
+	Absent    Result = "absent"     // not there
+	CannotSay Result = "cannot_say" // the mark cannot be judged on this text
+)
+
+// Reason is why a result is what it is: an id of the catalogues behind "provenance.reason_".
+type Reason string
+
+// The reasons.
+const (
+	LabelOwn      Reason = "label_own"      // issued here for a request of this tenant
+	LabelAltered  Reason = "label_altered"  // says that it is issued here, and its code does not fit
+	LabelForeign  Reason = "label_foreign"  // of another producer
+	LabelBroken   Reason = "label_broken"   // there, and unreadable
+	LabelNone     Reason = "label_none"     // the file has none
+	LabelBareText Reason = "label_bare"     // a text without a file has no place for one
+	SignatureOwn  Reason = "signature_own"  // authentic, for exactly these texts
+	SignatureText Reason = "signature_text" // authentic, for other texts
+	SignatureCut  Reason = "signature_cut"  // it does not belong to its statement
+	SignatureKey  Reason = "signature_key"  // by a key that is none of this tenant's
+	SignatureGone Reason = "signature_gone" // by a key that was revoked
+	SignatureBad  Reason = "signature_bad"  // no signature of a result
+	SignatureNone Reason = "signature_none" // none was given
+
+	WatermarkFound  Reason = "watermark_found"
+	WatermarkWeak   Reason = "watermark_weak"
+	WatermarkNone   Reason = "watermark_none"
+	WatermarkShort  Reason = "watermark_short"  // too few tokens
+	WatermarkNoKey  Reason = "watermark_no_key" // nothing of this tenant was ever marked
+	WatermarkNoText Reason = "watermark_no_text"
+	WatermarkOff    Reason = "watermark_off"
+
+	RegistryExact  Reason = "registry_exact"
+	RegistryPart   Reason = "registry_part"
+	RegistryWeak   Reason = "registry_weak"
+	RegistryNone   Reason = "registry_none"
+	RegistryShort  Reason = "registry_short"
+	RegistryNoText Reason = "registry_no_text"
+	RegistryOff    Reason = "registry_off"
+)
+
+// Confidence is what a result rests on.
+type Confidence string
+
+// The kinds of confidence.
+const (
+	ByPublicKey  Confidence = "public_key"  // anybody can check it with the public key
+	BySecretKey  Confidence = "secret_key"  // only this installation can check it
+	ByStatistics Confidence = "statistics"  // with the probability P of chance
+	ByComparison Confidence = "comparison"  // with the share that agrees, by keyed fingerprints that only this installation can compare
+	Declared     Confidence = "declaration" // somebody says so
+	None         Confidence = "none"
+)
+
+// Conclusion is what the marks say together: an id of the catalogues behind "provenance.conclusion_", whose texts say too what it does not prove.
+type Conclusion string
+
+// The conclusions, from the strongest.
+const (
+	Unchanged     Conclusion = "unchanged"     // this installation delivered exactly this text
+	Derived       Conclusion = "derived"       // a part or an edited form of what it delivered
+	Wording       Conclusion = "wording"       // the wording of one of this tenant's models
+	Hint          Conclusion = "hint"          // something points here, nothing proves it
+	LabelledHere  Conclusion = "labelled_here" // it carries a label of this installation, and nothing ties the label to the text
+	LabelledAway  Conclusion = "labelled_away" // it says of itself that somebody else's machine made it
+	NothingFound  Conclusion = "nothing_found"
+	TooLittle     Conclusion = "too_little" // it could not be judged
+	Contradictory Conclusion = "contradictory"
+)
+
+// Contradiction is one between marks, or of a mark with itself: an id of the catalogues behind "provenance.contradiction_".
+type Contradiction string
+
+// The contradictions.
+const (
+	AlteredLabel     Contradiction = "altered_label"     // somebody changed the label, or made it up
+	AlteredSignature Contradiction = "altered_signature" // somebody changed the signature, or made it up
+	BorrowedSign     Contradiction = "borrowed_sign"     // the signature is of another answer than the text comes from
+	BorrowedLabel    Contradiction = "borrowed_label"    // the label is of another answer than the text comes from
+	TwoRequests      Contradiction = "two_requests"      // label and signature name different requests
+)
+
+// Request is one that marks lead to.
+type Request struct {
+	ID      string    `json:"id"`
+	By      []string  `json:"by"` // the marks: label, signature, registry
+	Time    time.Time `json:"time,omitzero"`
+	Model   string    `json:"model,omitempty"`
+	Version string    `json:"version,omitempty"`
+	// Records are ids of its records in the audit log; empty where they are kept no more.
+	Records []string `json:"records"`
+}
+
+// LeadsHere reports whether the marks show, together, that this installation made the text or what it was made from.
+func (v Verdict) LeadsHere() bool {
+	return v.Conclusion == Unchanged || v.Conclusion == Derived || v.Conclusion == Wording
+}
+
+// maxRequests bounds the requests of a verdict.
+const maxRequests = 5
+
+// conclude draws the conclusion from the marks.
+func (v *Verdict) conclude() {
+	v.MoreRequests = v.Marks.Registry.more
+	v.Contradictions, v.Requests = v.contradictions(), []Request{}
+	m := v.Marks
+	content := []Result{m.Signature.Result, m.Registry.Result, m.Watermark.Result}
+	has := func(r Result) bool { return slices.Contains(content, r) }
+	switch {
+	case len(v.Contradictions) > 0:
+		v.Conclusion = Contradictory
+	case m.Signature.Result == Confirmed || m.Registry.Result == Confirmed:
+		v.Conclusion = Unchanged
+	case m.Registry.Result == Partial:
+		v.Conclusion = Derived
+	case m.Watermark.Result == Confirmed:
+		v.Conclusion = Wording
+	case has(Indicated):
+		v.Conclusion = Hint
+	case m.Label.Result == Confirmed:
+		v.Conclusion = LabelledHere
+	case m.Label.Result == Foreign || m.Signature.Result == Foreign:
+		v.Conclusion = LabelledAway
+	case m.Registry.Result == CannotSay && m.Watermark.Result == CannotSay:
+		v.Conclusion = TooLittle
+	default:
+		v.Conclusion = NothingFound
+	}
+	v.lead("signature", m.Signature)
+	v.lead("registry", m.Registry)
+	v.lead("label", m.Label)
+}
+
+// contradictions holds the marks against each other.
+func (v *Verdict) contradictions() []Contradiction {
+	out := []Contradiction{}
+	m := v.Marks
+	if m.Label.Result == Refuted {
+		out = append(out, AlteredLabel)
+	}
+	signature := m.Signature
+	if signature.Reason == SignatureCut {
+		out = append(out, AlteredSignature)
+	}
+	// A text that was edited no longer has its signature: that is no contradiction as long as it comes from the answer that was signed.
+	if signature.Reason == SignatureText && !v.leadsTo(signature.Requests) {
+		out = append(out, BorrowedSign)
+	}
+	if m.Label.Result != Confirmed {
+		return out
+	}
+	if named := signature.Requests; len(named) > 0 && !slices.Equal(named, m.Label.Requests) {
+		return append(out, TwoRequests)
+	}
+	found := m.Registry.Result == Confirmed || m.Registry.Result == Partial
+	if found && !v.MoreRequests && !v.leadsTo(m.Label.Requests) {
+		out = append(out, BorrowedLabel)
+	}
+	return out
+}
+
+// leadsTo reports whether the registry leads to one of the requests, or to so many that it is not told whether.
+func (v *Verdict) leadsTo(requests []string) bool {
+	r := v.Marks.Registry
+	if r.Result != Confirmed && r.Result != Partial && r.Result != Indicated {
+		return false
+	}
+	return v.MoreRequests || slices.ContainsFunc(r.Requests, func(id string) bool { return slices.Contains(requests, id) })
+}
+
+// lead adds the requests of a mark.
+func (v *Verdict) lead(kind string, m Mark) {
+	for _, id := range m.Requests {
+		if i := slices.IndexFunc(v.Requests, func(r Request) bool { return r.ID == id }); i >= 0 {
+			v.Requests[i].By = append(v.Requests[i].By, kind)
+			continue
+		}
+		if len(v.Requests) == maxRequests {
+			v.MoreRequests = true
+			continue
+		}
+		v.Requests = append(v.Requests, Request{ID: id, By: []string{kind}, Records: []string{}})
+	}
+}
