@@ -23,6 +23,7 @@ func (r *run) route(ctx context.Context) error {
 		ask = r.p.deps.Embedding
 	}
 	choice, err := r.p.deps.Router.Pick(ask)
+	r.markable = d.markable
 	if !choice.Info.Audience.Has(r.caller.Tenant) { // whoever may not use it does not learn that there is one
 		return fault.New(fault.CodeModelNotFound, string(r.call.Model)).WithParam("model")
 	}
@@ -47,6 +48,8 @@ type demand struct {
 	needs capability.Needs
 	unmet capability.Reason // of one that is busy, else of the last
 	marks bool              // one could not write the watermark that the policy demands
+
+	markable bool // one can mark
 }
 
 // fits reports whether an instance can do all that is asked and is for the caller: by what it lists of the model, and by what is known of it. It is
@@ -60,7 +63,7 @@ func (d *demand) fits(o pool.Offer) bool {
 	if !o.Model.Audience.Has(r.caller.Tenant) || !r.call.Action.Can(*o.Model) || c.checkDimensions(r.need, o.Model) != nil {
 		return false
 	}
-	r.markable = r.markable || o.Model.HasMarks
+	d.markable = d.markable || o.Model.HasMarks
 	if r.watermarking().Required && !o.Model.HasMarks {
 		d.marks = true
 		return false

@@ -37,10 +37,9 @@ func rotationAcross(t *testing.T, db *gorm.DB, running bool) {
 	if running {
 		finished = 0
 	}
-	for statement, args := range map[string][]any{
-		"UPDATE wrapping_rotation SET active = 2, begun = 5, emptied = 7, finished = ?": {finished},
-		// signing_keys: of a release that had them when it began
-		"INSERT INTO wrapping_progress (kind, position, total, done, unreadable, complete) VALUES ('documents', '', 4, 4, 0, 1), ('signing_keys', '', 3, 3, 0, 1)": nil,
+	for statement, args := range map[string][]any{ // signing_keys: of a release that had them when it began
+		"UPDATE wrapping_rotation SET active = 2, begun = 5, emptied = 7, finished = ?":                                                                                                    {finished},
+		"INSERT INTO wrapping_progress (kind, position, total, done, unreadable, complete) VALUES ('documents', '', 4, 4, 0, 1), ('signing_keys', '', 3, 3, 0, 1)":                         nil,
 		"INSERT INTO file_blobs (id, tenant, digest, size, chunks, suite, epoch, wrapped, touched_at) VALUES ('a', 't', '', 0, 0, 'gm', 1, 'x', 0), ('b', 't', '', 0, 0, 'gm', 2, 'x', 0)": nil,
 	} {
 		if err := db.Exec(statement, args...).Error; err != nil {
