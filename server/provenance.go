@@ -3,11 +3,12 @@ package server
 import (
 	"context"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/search"
-	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/governance/label/labelfile"
+	"github.com/sluice-project/sluice/governance/tenantmark"
+	"github.com/sluice-project/sluice/governance/watermark"
 	"github.com/sluice-project/sluice/server/provenance"
 )
 
@@ -18,7 +19,7 @@ func (p *parts) buildProvenance(context.Context) error {
 		return err
 	}
 	p.provenance, err = provenance.New(provenance.Deps{
-		Issuer: p.audit.Origin(), Labels: p.labels, Read: readContent, Keys: p.signing.List, Records: p.recordsOf, Prove: p.audit.ProofFile,
+		Issuer: p.audit.Origin(), Labels: p.labels, Read: readContent, Keys: p.signing.List, Watermark: p.watermarkOf, Records: p.recordsOf, Prove: p.audit.ProofFile,
 		Sign: p.audit.SignText, Origin: keys.Origin(), Key: p.audit.VerifierKey(),
 	})
 	return err
@@ -40,10 +41,56 @@ func (p *parts) recordsOf(ctx context.Context, tenant, request string) ([]proven
 	return out, nil
 }
 
-// readContent reads a file of a question.
-func readContent(_ string, data []byte) (provenance.Content, error) {
-	if !utf8.Valid(data) {
-		return provenance.Content{}, fault.New(fault.CodeInvalidValue, "content", fault.Say("provenance.no_text")).WithParam("content")
+// readContent reads a file of a question: its text, without the label, and its labels.
+func readContent(name string, data []byte) (provenance.Content, error) {
+	kind, err := labelfile.Detect(name, data)
+	if err != nil {
+		return provenance.Content{}, err
 	}
-	return provenance.Content{Kind: "text", Text: string(data)}, nil
+	found, err := labelfile.Read(kind, data)
+	if err != nil {
+		return provenance.Content{}, err
+	}
+	text, _, err := labelfile.Content(kind, data)
+	if err != nil {
+		return provenance.Content{}, err
+	}
+	c := provenance.Content{Kind: string(kind), Text: text}
+	for _, m := range found.Marks {
+		if m.Whole {
+			c.Labels = append(c.Labels, m.Label)
+		} else {
+			c.Broken = true
+		}
+	}
+	return c, nil
+}
+
+// watermarkOf looks for the tenant's watermark in a text.
+func (p *parts) watermarkOf(ctx context.Context, tenant, text string) (provenance.Watermark, error) {
+	if len(text) > tenantmark.MaxText {
+		return provenance.Watermark{Result: provenance.CannotSay, Reason: provenance.WatermarkLong, P: 1}, nil
+	}
+	f, err := p.watermarks.Detect(ctx, tenantmark.Question{Tenant: tenant, Text: text})
+	if err != nil {
+		return provenance.Watermark{}, err
+	}
+	w := provenance.Watermark{P: f.P, Tokens: f.Counted, Least: tenantmark.LeastTokens}
+	switch f.Verdict {
+	case watermark.Found:
+		w.Result, w.Reason = provenance.Confirmed, provenance.WatermarkFound
+	case watermark.Indication:
+		w.Result, w.Reason = provenance.Indicated, provenance.WatermarkWeak
+	case watermark.NotFound:
+		w.Result, w.Reason = provenance.Absent, provenance.WatermarkNone
+	default:
+		w.Result, w.Reason = provenance.CannotSay, provenance.WatermarkShort
+		if f.Reason != tenantmark.ReasonShort {
+			w.Reason, w.Least = provenance.WatermarkNoKey, 0
+		}
+	}
+	if f.Key != nil {
+		w.Key, w.Scheme = f.Key.ID, string(f.Key.Params.Scheme)
+	}
+	return w, nil
 }

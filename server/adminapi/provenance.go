@@ -26,6 +26,12 @@ func (s *Server) JudgeProvenance(c *gin.Context, _ JudgeProvenanceParams) {
 		s.Fail(c, err)
 		return
 	}
+	leave, err := s.enterQuestion(c, q)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	defer leave()
 	v, err := s.deps.Provenance.Judge(c.Request.Context(), q)
 	judged(c, v)
 	s.reply(c, http.StatusOK, verdictView{v, v.Limits()}, err)
@@ -38,6 +44,12 @@ func (s *Server) ExportProvenance(c *gin.Context, _ ExportProvenanceParams) {
 		s.Fail(c, err)
 		return
 	}
+	leave, err := s.enterQuestion(c, q)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	defer leave()
 	f, err := os.CreateTemp("", "sluice-provenance-*.zip")
 	if err != nil {
 		s.Fail(c, fmt.Errorf("write the evidence: %w", err))
@@ -60,6 +72,14 @@ func (s *Server) ExportProvenance(c *gin.Context, _ ExportProvenanceParams) {
 		return
 	}
 	c.DataFromReader(http.StatusOK, size, "application/zip", f, map[string]string{"Content-Disposition": `attachment; filename="` + name + `"`})
+}
+
+// enterQuestion waits for a place among the files that are read; a text needs none.
+func (s *Server) enterQuestion(c *gin.Context, q provenance.Question) (leave func(), err error) {
+	if q.Name == "" {
+		return func() {}, nil
+	}
+	return s.enterFiles(c)
 }
 
 // question reads what is asked about, and counts it.

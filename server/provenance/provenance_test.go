@@ -280,7 +280,7 @@ func TestEveryIDHasATextInBothLanguages(t *testing.T) {
 	results := []Result{Confirmed, Partial, Indicated, Refuted, Foreign, Absent, CannotSay}
 	reasons := []Reason{
 		LabelOwn, LabelAltered, LabelForeign, LabelBroken, LabelNone, LabelBareText, SignatureOwn, SignatureText, SignatureCut, SignatureKey, SignatureGone, SignatureBad,
-		SignatureNone, WatermarkFound, WatermarkWeak, WatermarkNone, WatermarkShort, WatermarkNoKey, WatermarkNoText, WatermarkOff, RegistryExact, RegistryPart,
+		SignatureNone, WatermarkFound, WatermarkWeak, WatermarkNone, WatermarkShort, WatermarkNoKey, WatermarkNoText, WatermarkLong, WatermarkOff, RegistryExact, RegistryPart,
 		RegistryWeak, RegistryNone, RegistryShort, RegistryNoText, RegistryOff,
 	}
 	share, p := 0.5, 1e-12

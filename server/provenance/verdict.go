@@ -101,6 +101,7 @@ const (
 	WatermarkShort  Reason = "watermark_short"  // too few tokens
 	WatermarkNoKey  Reason = "watermark_no_key" // nothing of this tenant was ever marked
 	WatermarkNoText Reason = "watermark_no_text"
+	WatermarkLong   Reason = "watermark_long" // more text than is examined
 	WatermarkOff    Reason = "watermark_off"
 
 	RegistryExact  Reason = "registry_exact"
