@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -32,9 +33,7 @@ type cell struct {
 	temperature             float64
 }
 
-func (c cell) String() string {
-	return fmt.Sprintf("%s, %s, %s, T %.1f", c.language, base(c.model), c.scheme, c.temperature)
-}
+func (c cell) short() string { return fmt.Sprintf("%s %s T %.1f", c.language, c.scheme, c.temperature) }
 
 // detect looks for the mark in texts that have it, whole, in part and edited.
 func detect(ctx context.Context, args []string) error {
@@ -84,23 +83,13 @@ func detect(ctx context.Context, args []string) error {
 	if len(cells) == 0 {
 		return errors.New("no texts")
 	}
-	order := slices.SortedFunc(keysOf(cells), func(a, b cell) int {
+	order := slices.SortedFunc(maps.Keys(cells), func(a, b cell) int {
 		return cmp.Or(cmp.Compare(a.language, b.language), cmp.Compare(a.scheme, b.scheme), cmp.Compare(a.temperature, b.temperature))
 	})
 	if err := o.lengths(ctx, order, cells); err != nil {
 		return err
 	}
 	return o.edited(ctx, order, cells)
-}
-
-func keysOf[K comparable, V any](m map[K]V) func(yield func(K) bool) {
-	return func(yield func(K) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // found is a text with its tokens and what looks for its mark.
@@ -118,10 +107,7 @@ func (o *detectOptions) prepare(s *sample) (*found, error) {
 		return nil, fmt.Errorf("there are texts of %s: name that file with -model", s.Model)
 	}
 	f := &found{sample: s, judge: j}
-	var err error
-	if f.tokens, err = encode(j.runner, s.Text); err != nil {
-		return nil, err
-	}
+	f.tokens = j.tokens.Encode(s.Text, false)
 	for _, d := range []struct {
 		tenant string
 		to     **watermark.Detector
@@ -130,7 +116,8 @@ func (o *detectOptions) prepare(s *sample) (*found, error) {
 		if err != nil {
 			return nil, err
 		}
-		if *d.to, err = watermark.NewDetector(watermark.DetectorConfig{Keys: []*watermark.Key{k}, Least: 32}); err != nil {
+		*d.to, err = watermark.NewDetector(watermark.DetectorConfig{Keys: []*watermark.Key{k}, Least: 32})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -155,47 +142,81 @@ func (s score) least(power float64) (n int) {
 	return n
 }
 
-// String is the share found at p ≤ 1e-6 and 1e-9, and the median of −log10 p with the quarters around it.
-func (s score) String() string {
-	if len(s) == 0 {
-		return "– | – | –"
+// A table has what was found of the conditions of its rows and columns.
+type table struct {
+	corner        string
+	rows, columns []string
+	cells         map[[2]string]score
+}
+
+func (t *table) put(row, column string, s score) {
+	if t.cells == nil {
+		t.cells = map[[2]string]score{}
 	}
-	return fmt.Sprintf("%s | %s | %.1f (%.1f…%.1f)", share(s.least(6), len(s)), share(s.least(9), len(s)), quantile(s, 0.5), quantile(s, 0.25), quantile(s, 0.75))
+	t.rows, t.columns = with(t.rows, row), with(t.columns, column)
+	t.cells[[2]string{row, column}] = s
+}
+
+// print prints it three times: what is found at two bounds, with intervals, and the medians.
+func (t *table) print() {
+	for _, what := range []struct {
+		name string
+		of   func(score) string
+	}{
+		{"Found at p ≤ 1e-6, with the interval of 95 % (Clopper–Pearson)", func(s score) string { return share(s.least(6), len(s)) }},
+		{"Found at p ≤ 1e-9", func(s score) string { return share(s.least(9), len(s)) }},
+		{"Median of −log₁₀ p, quarters, and number of texts", func(s score) string {
+			return fmt.Sprintf("%.1f (%.1f…%.1f), %d", quantile(s, 0.5), quantile(s, 0.25), quantile(s, 0.75), len(s))
+		}},
+	} {
+		fmt.Printf("\n%s:\n\n| %s | %s |\n|%s\n", what.name, t.corner, strings.Join(t.columns, " | "), strings.Repeat("---|", len(t.columns)+1))
+		for _, row := range t.rows {
+			fmt.Printf("| %s |", row)
+			for _, column := range t.columns {
+				if s := t.cells[[2]string{row, column}]; len(s) > 0 {
+					fmt.Printf(" %s |", what.of(s))
+				} else {
+					fmt.Print(" – |")
+				}
+			}
+			fmt.Println()
+		}
+	}
 }
 
 // lengths looks for the mark in the beginnings of texts.
 func (o *detectOptions) lengths(ctx context.Context, order []cell, cells map[cell][]*found) error {
-	sizes := []int{50, 100, 200, 400, 800}
 	c := &chart{
 		title: "Texts with a mark: how many are found at p ≤ 1e-9", x: "tokens of the text", y: "found",
 		xTicks: []tick{{math.Log(50), "50"}, {math.Log(100), "100"}, {math.Log(200), "200"}, {math.Log(400), "400"}, {math.Log(800), "800"}},
 		yTicks: []tick{{0, "0 %"}, {0.25, "25 %"}, {0.5, "50 %"}, {0.75, "75 %"}, {1, "100 %"}},
 	}
-	fmt.Print("By length: the first tokens of each text.\n\n| condition | nats a token | tokens | texts | found at 1e-6 | at 1e-9 | −log₁₀ p, median (quarters) |\n|---|---|---|---|---|---|---|\n")
+	t := &table{corner: "condition, entropy in nats a token"}
 	for _, at := range order {
 		entropy, err := o.entropy(cells[at])
 		if err != nil {
 			return err
 		}
-		l := line{name: fmt.Sprintf("%s %s T %.1f", at.language, at.scheme, at.temperature), dashed: at.scheme == string(watermark.KGW)}
-		for _, size := range sizes {
+		l := line{name: at.short(), dashed: at.scheme == string(watermark.KGW)}
+		for _, size := range []int{50, 100, 200, 400, 800} {
 			var s score
 			for _, f := range cells[at] {
 				if len(f.tokens)*20 < size*19 {
-					continue // cut into pieces otherwise, a text has some more or fewer
+					continue // cut into pieces again, a text has some more or fewer
 				}
 				if err := s.look(ctx, f.detector, f.tokens[:min(size, len(f.tokens))]); err != nil {
 					return err
 				}
 			}
-			if len(s) == 0 {
-				continue
+			if len(s) > 0 {
+				t.put(at.short()+", "+entropy, fmt.Sprint(size, " tokens"), s)
+				l.points = append(l.points, [2]float64{math.Log(float64(size)), float64(s.least(9)) / float64(len(s))})
 			}
-			fmt.Printf("| %s | %s | %d | %d | %s |\n", at, entropy, size, len(s), s)
-			l.points = append(l.points, [2]float64{math.Log(float64(size)), float64(s.least(9)) / float64(len(s))})
 		}
 		c.lines = append(c.lines, l)
 	}
+	fmt.Println("### By length: the first tokens of each text")
+	t.print()
 	fmt.Println()
 	return c.save(o.figures, "watermark-length.svg")
 }
@@ -221,11 +242,11 @@ func (o *detectOptions) entropy(texts []*found) (string, error) {
 func (o *detectOptions) edited(ctx context.Context, order []cell, cells map[cell][]*found) error {
 	const size = 400
 	c := &chart{
-		title: "Edited texts of 400 tokens: how many are found at p ≤ 1e-9 (Gumbel-max)", x: "share of the words, or of the sentences, that was edited", y: "found",
+		title: "Edited texts of 400 tokens, Gumbel-max: how many are found at p ≤ 1e-9", x: "share of the words, or of the sentences, that was edited", y: "found",
 		xTicks: []tick{{0, "0"}, {0.05, "5 %"}, {0.1, "10 %"}, {0.25, "25 %"}, {0.5, "50 %"}},
 		yTicks: []tick{{0, "0 %"}, {0.25, "25 %"}, {0.5, "50 %"}, {0.75, "75 %"}, {1, "100 %"}},
 	}
-	fmt.Printf("After edits, of texts of %d tokens.\n\n| condition | edit | texts | found at 1e-6 | at 1e-9 | −log₁₀ p, median (quarters) |\n|---|---|---|---|---|---|\n", size)
+	t := &table{corner: "edit"}
 	for _, at := range order {
 		if at.temperature < 0.7 || at.temperature > 1 {
 			continue
@@ -236,43 +257,57 @@ func (o *detectOptions) edited(ctx context.Context, order []cell, cells map[cell
 				texts = append(texts, f)
 			}
 		}
-		row := func(name string, s score) { fmt.Printf("| %s | %s | %d | %s |\n", at, name, len(s), s) }
-		whole, err := scored(ctx, texts, func(f *found) (*watermark.Detector, []int32, error) { return f.detector, f.tokens, nil })
+		if len(texts) == 0 {
+			continue
+		}
+		lines, err := o.edit(ctx, t, at, texts)
 		if err != nil {
 			return err
 		}
-		row("none", whole)
-		for _, e := range edits() {
-			l := line{name: fmt.Sprintf("%s, %s, T %.1f", e.name, at.language, at.temperature), points: [][2]float64{{0, float64(whole.least(9)) / float64(max(1, len(whole)))}}}
-			for _, part := range []float64{0.05, 0.1, 0.25, 0.5} {
-				s, err := scored(ctx, texts, func(f *found) (*watermark.Detector, []int32, error) {
-					r := rand.New(rand.NewPCG(uint64(f.Index), uint64(part*100))) //nolint:gosec // no secrets
-					tokens, err := encode(f.judge.runner, e.do(r, f.Text, part))
-					return f.detector, tokens, err
-				})
-				if err != nil {
-					return err
-				}
-				row(fmt.Sprintf("%s %.0f %%", e.name, part*100), s)
-				l.points = append(l.points, [2]float64{part, float64(s.least(9)) / float64(max(1, len(s)))})
-			}
-			if at.scheme == string(watermark.Gumbel) && at.language == "en" {
-				c.lines = append(c.lines, l)
-			}
-		}
-		for _, other := range o.others() {
-			s, err := scored(ctx, texts, other.of)
-			if err != nil {
-				return err
-			}
-			row(other.name, s)
+		if at.scheme == string(watermark.Gumbel) && at.language == "en" {
+			c.lines = append(c.lines, lines...)
 		}
 	}
+	fmt.Printf("### After edits, of texts of %d tokens\n", size)
+	t.print()
 	fmt.Println()
 	return c.save(o.figures, "watermark-edits.svg")
 }
 
-// view is a way to look at a text that is no edit of its words.
+// edit fills a column of the table and returns its curves.
+func (o *detectOptions) edit(ctx context.Context, t *table, at cell, texts []*found) (lines []line, err error) {
+	whole, err := scored(ctx, texts, func(f *found) (*watermark.Detector, []int32, error) { return f.detector, f.tokens, nil })
+	if err != nil {
+		return nil, err
+	}
+	t.put("none", at.short(), whole)
+	n := float64(len(whole))
+	for _, e := range edits() {
+		l := line{name: fmt.Sprintf("%s, T %.1f", e.name, at.temperature), points: [][2]float64{{0, float64(whole.least(9)) / n}}, dashed: at.temperature < 1}
+		for _, part := range []float64{0.05, 0.1, 0.25, 0.5} {
+			s, err := scored(ctx, texts, func(f *found) (*watermark.Detector, []int32, error) {
+				r := rand.New(rand.NewPCG(uint64(f.Index), uint64(part*100))) //nolint:gosec // no secrets
+				return f.detector, f.judge.tokens.Encode(e.do(r, f.Text, part), false), nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			t.put(fmt.Sprintf("%s %.0f %%", e.name, part*100), at.short(), s)
+			l.points = append(l.points, [2]float64{part, float64(s.least(9)) / n})
+		}
+		lines = append(lines, l)
+	}
+	for _, other := range o.others() {
+		s, err := scored(ctx, texts, other.of)
+		if err != nil {
+			return nil, err
+		}
+		t.put(other.name, at.short(), s)
+	}
+	return lines, nil
+}
+
+// A view is a way to look at a text that is no edit of its words.
 type view struct {
 	name string
 	of   func(f *found) (*watermark.Detector, []int32, error)
@@ -305,10 +340,7 @@ func (o *detectOptions) inside(f *found, size int) ([]int32, error) {
 		if len(text) < 12_000 {
 			continue
 		}
-		tokens, err := encode(f.judge.runner, text)
-		if err != nil {
-			return nil, err
-		}
+		tokens := f.judge.tokens.Encode(text, false)
 		if len(tokens) >= 2000 {
 			return slices.Concat(tokens[:1000], f.tokens[:min(size, len(f.tokens))], tokens[1000:2000]), nil
 		}

@@ -20,7 +20,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/engine/gguf"
+	"github.com/sluice-project/sluice/engine/tokenizer"
 	"github.com/sluice-project/sluice/governance/watermark"
 )
 
@@ -55,13 +56,17 @@ func key(tenant string, epoch int, p watermark.Params) (*watermark.Key, error) {
 	return watermark.NewKey(watermark.KeyConfig{Secret: secret[:], Tenant: tenant, Epoch: uint32(epoch), Params: p})
 }
 
-// openTokens opens the tokenizer of a model: only as much of the model as that takes would do, but nothing else offers it.
-func openTokens(model string) (*native.Runner, error) {
-	r, err := native.OpenRunner(native.RunnerConfig{Path: model, Threads: 1, Context: 64})
+// openTokens reads the tokenizer of a model.
+func openTokens(model string) (tokenizer.Tokenizer, error) {
+	f, err := gguf.Open(model)
 	if err != nil {
-		return nil, fmt.Errorf("open %s for its tokenizer: %w", model, err)
+		return nil, err
 	}
-	return r, nil
+	v, err := tokenizer.FromMetadata(f.Value)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	return tokenizer.New(v)
 }
 
 // numbers reads a list of numbers with commas between them.

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/engine/tokenizer"
 	"github.com/sluice-project/sluice/governance/watermark"
 )
 
@@ -23,7 +23,7 @@ type nullOptions struct {
 	window, most, letters            int
 	trials, every, tenants, epochs   int
 	manyEvery                        int
-	tokens                           *native.Runner
+	tokens                           tokenizer.Tokenizer
 	single, whole, passages, byShare *watermark.Detector // of one key: one sub-key; all, the whole text alone; all, with passages; the same by KGW
 	many                             *watermark.Detector // of the keys of many tenants and epochs
 }
@@ -58,9 +58,9 @@ func null(ctx context.Context, args []string) error {
 	}
 	c := &chart{
 		title: "Texts without a mark: how many have a p at most so small (one sub-key)", x: "p", y: "share of windows with such a p or a smaller one",
-		xTicks: powers(0, -6), yTicks: powers(-6.5, 0)[1:],
+		xTicks: []tick{{0, "1"}, {-1, "1e-1"}, {-2, "1e-2"}, {-3, "1e-3"}, {-4, "1e-4"}, {-5, "1e-5"}, {-6, "1e-6"}},
+		yTicks: []tick{{-6, "1e-6"}, {-5, "1e-5"}, {-4, "1e-4"}, {-3, "1e-3"}, {-2, "1e-2"}, {-1, "1e-1"}, {0, "1"}},
 	}
-	c.yTicks = []tick{{-6, "1e-6"}, {-5, "1e-5"}, {-4, "1e-4"}, {-3, "1e-3"}, {-2, "1e-2"}, {-1, "1e-1"}, {0, "1"}}
 	var results []*nullResult
 	for _, spec := range o.sets {
 		r, err := o.kept(ctx, spec)
@@ -74,19 +74,6 @@ func null(ctx context.Context, args []string) error {
 	c.lines = append(c.lines, line{name: "theory: p itself", dashed: true, points: [][2]float64{{0, 0}, {-6, -6}}})
 	report(&o, results)
 	return c.save(o.figures, "watermark-null.svg")
-}
-
-// powers are the ticks of an axis of powers of ten.
-func powers(from, to float64) []tick {
-	var out []tick
-	step := 1.0
-	if to < from {
-		step = -1
-	}
-	for v := from; step*v <= step*to; v += step {
-		out = append(out, tick{v, fmt.Sprintf("1e%.0f", v)})
-	}
-	return out
 }
 
 // open makes the detectors.
@@ -174,10 +161,7 @@ func (o *nullOptions) measure(ctx context.Context, spec string) (*nullResult, er
 	var windows [][]int32
 	every := max(1, len(set.texts)/150) // of the documents
 	for n, text := range set.texts {
-		tokens, err := encode(o.tokens, text)
-		if err != nil {
-			return nil, err
-		}
+		tokens := o.tokens.Encode(text, false)
 		r.Tokens += len(tokens)
 		windows = append(windows, cut(tokens, o.window)...)
 		if n%every == 0 && len(tokens) <= 20_000 {
@@ -255,15 +239,6 @@ func look(ctx context.Context, d *watermark.Detector, window []int32, to *[]floa
 	res, err := d.Detect(ctx, window)
 	*to = append(*to, res.P)
 	return err
-}
-
-// encode returns the tokens of a text, without one that the model wants in front of it.
-func encode(r *native.Runner, text string) ([]int32, error) {
-	tokens, err := r.Encode(text)
-	if first, ok := r.Begin(); err == nil && ok && len(tokens) > 0 && tokens[0] == first {
-		tokens = tokens[1:]
-	}
-	return tokens, err
 }
 
 // cut returns windows that follow each other, of which so many tokens count; what is left at the end is none.

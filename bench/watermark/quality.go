@@ -88,7 +88,7 @@ func (o *qualityOptions) judged(ctx context.Context, samples []sample) (map[stri
 			if _, done := losses[name]; done || s.Text == "" {
 				continue
 			}
-			if losses[name], _, err = j.read(s.Prompt, s.Text, 1, o.tokens); err != nil {
+			if losses[name], _, err = j.read(s.Prompt, s.Text, 0, o.tokens); err != nil {
 				return nil, err
 			}
 			if i%20 > 0 && i+1 < len(samples) && ctx.Err() == nil {
