@@ -210,7 +210,7 @@ func (o *generateOptions) ask(ctx context.Context, e engine.Engine, s *sample) e
 
 // readSamples reads a file of samples.
 func readSamples(name string) ([]sample, error) {
-	f, err := os.Open(name) //nolint:gosec // the person who measures names it
+	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}

@@ -133,7 +133,7 @@ func (o *nullOptions) kept(ctx context.Context, spec string) (*nullResult, error
 	what, _, _ := strings.Cut(spec, "=")
 	name := filepath.Join(o.keep, strings.ReplaceAll(what, "/", "-")+".json")
 	var r nullResult
-	data, err := os.ReadFile(name) //nolint:gosec // the person who measures names it
+	data, err := os.ReadFile(name)
 	if err == nil {
 		return &r, json.Unmarshal(data, &r)
 	}

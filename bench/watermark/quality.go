@@ -129,13 +129,12 @@ func compare(samples []sample, measures []measure) {
 	temperatures, schemes := []float64{}, []string{}
 	for i := range samples {
 		s := &samples[i]
-		switch {
-		case s.Scheme == unmarked:
-			plain[question{s.Temperature, s.Index}] = s
-			temperatures = with(temperatures, s.Temperature)
-		default:
+		if s.Scheme != unmarked {
 			schemes = with(schemes, s.Scheme)
+			continue
 		}
+		plain[question{s.Temperature, s.Index}] = s
+		temperatures = with(temperatures, s.Temperature)
 	}
 	fmt.Print("| T | measure | without a mark |")
 	for _, scheme := range schemes {

@@ -80,7 +80,7 @@ func (s *textSet) read(path string) error {
 	default:
 		return nil
 	}
-	data, err := os.ReadFile(path) //nolint:gosec // the person who measures names the folder
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
