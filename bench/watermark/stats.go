@@ -99,7 +99,7 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// estimate is a mean with its interval of 95 %, by Student's t of many degrees of freedom.
+// estimate is a mean, and half its interval of 95 % by Student's t (expanded in the degrees of freedom, which takes four values at least).
 func estimate(v []float64) (m, half float64) {
 	m = mean(v)
 	square := 0.0
@@ -107,7 +107,12 @@ func estimate(v []float64) (m, half float64) {
 		square += (x - m) * (x - m)
 	}
 	n := float64(len(v))
-	return m, (1.96 + 2.4/max(1, n-1)) * math.Sqrt(square/max(1, n-1)/n)
+	if n < 4 {
+		return m, math.NaN()
+	}
+	const z = 1.959964
+	t := z + (z*z*z+z)/(4*(n-1)) + (5*z*z*z*z*z+16*z*z*z+3*z)/(96*(n-1)*(n-1))
+	return m, t * math.Sqrt(square/(n-1)/n)
 }
 
 func quantile[T cmp.Ordered](v []T, q float64) T {
