@@ -84,6 +84,10 @@ test-long: ## run the tests with their long forms, then every fuzz target for a 
 	SLUICE_TEST_LONG=1 $(GO) test -timeout 60m ./...
 	$(MAKE) fuzz FUZZTIME=60s
 
+.PHONY: test-newest
+test-newest: ## run the clients of others in the newest versions of today, in place of the pinned ones
+	SLUICE_NEWEST=1 SLUICE_TEST_LONG=1 $(GO) test -count=1 -timeout 30m -run 'SDK|Frameworks|FirstCalls|TritonClient' ./server
+
 .PHONY: test-gates
 test-gates: ## hold every precision plan to its quality gates, on the whole evaluation text
 	SLUICE_TEST_LONG=1 $(GO) test -count=1 -timeout 30m ./engine/eval

@@ -340,6 +340,6 @@ func (s store) costOf(ctx context.Context, tenant, prefix string) (Money, string
 		Currency string
 	}
 	err := s.db.WithContext(ctx).Model(&usageRow{}).Select("COALESCE(SUM(cost), 0) AS cost, COALESCE(MAX(currency), '') AS currency").
-		Where("request >= ? AND request < ? AND tenant = ?", prefix, prefix+"~", tenant).Scan(&sum).Error // ids are digits, letters and marks below it
+		Where("request BETWEEN ? AND ? AND tenant = ?", prefix+"0", prefix+strings.Repeat("9", 19), tenant).Scan(&sum).Error // digits follow each other in every collation
 	return Money(sum.Cost), sum.Currency, err
 }

@@ -91,3 +91,19 @@ func TestLines(t *testing.T) {
 		t.Errorf("%d records, class %q", len(w.log.events), w.engine.Requests()[0].Class)
 	}
 }
+
+// TestWhatCallsAreJudgedAs: the texts whose tokens are counted or told meet the exceptions of what they are a prompt of.
+func TestWhatCallsAreJudgedAs(t *testing.T) {
+	chat := []engine.Message{{Role: "user", Content: "x"}}
+	for _, c := range []struct {
+		call Call
+		want Action
+	}{
+		{Call{Action: ActionTokenize, Messages: chat}, ActionChat}, {Call{Action: ActionTokenize, Prompt: "x"}, ActionCompletion}, {Call{Action: ActionCount, Messages: chat}, ActionChat},
+		{Call{Action: ActionEmbed}, ActionEmbed}, {Call{Action: ActionDetokenize}, ActionDetokenize},
+	} {
+		if got := c.call.judgedAs(); got != c.want {
+			t.Errorf("%s: %s, want %s", c.call.Action, got, c.want)
+		}
+	}
+}

@@ -111,7 +111,7 @@ func (r *run) admit(ctx context.Context) error {
 	r.admission.conversation, r.admission.subject = r.conversation(), r.subjectDigest()
 	r.admission.promptDigest = audit.DigestSpelt(r.p.deps.Keys, r.caller.Tenant, r.received.spell)
 	d, err := r.p.deps.Guard.Admit(ctx, governance.AdmitRequest{
-		Request: r.call.RequestID, Tenant: r.caller.Tenant, Project: r.caller.Project, Session: r.admission.conversation, Name: r.received.Session, Subject: r.admission.subject, Action: string(r.call.Action),
+		Request: r.call.RequestID, Tenant: r.caller.Tenant, Project: r.caller.Project, Session: r.admission.conversation, Name: r.received.Session, Subject: r.admission.subject, Action: string(r.call.judgedAs()),
 		Model: string(r.call.Model), Purpose: r.call.Purpose, Known: r.received.Known, Ingest: r.call.Document != nil,
 	})
 	if d != nil {
@@ -151,7 +151,7 @@ func (r *run) conversation() string {
 				break
 			}
 		}
-		if r.call.Action == ActionCompletion {
+		if r.call.Action == ActionCompletion || r.call.Action == ActionTokenize && len(r.received.Messages) == 0 {
 			text = []string{r.received.Prompt}
 		}
 	}

@@ -53,6 +53,18 @@ func (a Action) runsNothing() bool {
 	return a == ActionCount || a == ActionTokenize || a == ActionDetokenize || a == ActionModerate
 }
 
+// judgedAs is the action whose exceptions in the policy hold: what is counted, or told in tokens, is a prompt of a chat or of a completion, and an engine may get it.
+func (c *Call) judgedAs() Action {
+	switch {
+	case c.Action != ActionCount && c.Action != ActionTokenize:
+		return c.Action
+	case len(c.Messages) > 0:
+		return ActionChat
+	default:
+		return ActionCompletion
+	}
+}
+
 // Call is one request, decoded from its dialect. The pipeline owns it from the moment it is handed over and leaves it as it came; masking works
 // on a copy.
 type Call struct {

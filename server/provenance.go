@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
@@ -9,6 +11,7 @@ import (
 	"github.com/sluice-project/sluice/governance/label/labelfile"
 	"github.com/sluice-project/sluice/governance/tenantmark"
 	"github.com/sluice-project/sluice/governance/watermark"
+	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/server/provenance"
 )
 
@@ -35,7 +38,7 @@ func (p *parts) recordsOf(ctx context.Context, tenant, request string) ([]proven
 	for i := len(found.Events) - 1; i >= 0; i-- {
 		e := found.Events[i]
 		out = append(out, provenance.Record{
-			ID: e.ID, Stage: string(e.Stage), Outcome: e.Outcome, Model: e.Model.Asked, Version: e.Model.Version, Policy: e.Policy, Time: time.UnixMicro(e.Time),
+			ID: e.ID, Stage: string(e.Stage), Outcome: e.Outcome, Model: cmp.Or(e.Model.Routed, e.Model.Asked), Version: e.Model.Version, Policy: e.Policy, Time: time.UnixMicro(e.Time),
 		})
 	}
 	return out, nil
@@ -66,16 +69,20 @@ func readContent(name string, data []byte) (provenance.Content, error) {
 	return c, nil
 }
 
-// watermarkOf looks for the tenant's watermark in a text.
+// watermarkOf looks for the tenant's watermark in a text. That a text takes too long is no failure: nothing can be said of it.
 func (p *parts) watermarkOf(ctx context.Context, tenant, text string) (provenance.Watermark, error) {
+	long := provenance.Watermark{Result: provenance.CannotSay, Reason: provenance.WatermarkLong}
 	if len(text) > tenantmark.MaxText {
-		return provenance.Watermark{Result: provenance.CannotSay, Reason: provenance.WatermarkLong, P: 1}, nil
+		return long, nil
 	}
 	f, err := p.watermarks.Detect(ctx, tenantmark.Question{Tenant: tenant, Text: text})
+	if known := (*fault.Error)(nil); errors.As(err, &known) && known.Code() == fault.CodeInvalidValue {
+		return long, nil
+	}
 	if err != nil {
 		return provenance.Watermark{}, err
 	}
-	w := provenance.Watermark{P: f.P, Tokens: f.Counted, Least: tenantmark.LeastTokens}
+	w := provenance.Watermark{Log10P: f.Log10P, Tokens: f.Counted, Least: tenantmark.LeastTokens, Passage: (*provenance.Passage)(f.Passage)}
 	switch f.Verdict {
 	case watermark.Found:
 		w.Result, w.Reason = provenance.Confirmed, provenance.WatermarkFound
@@ -83,6 +90,9 @@ func (p *parts) watermarkOf(ctx context.Context, tenant, text string) (provenanc
 		w.Result, w.Reason = provenance.Indicated, provenance.WatermarkWeak
 	case watermark.NotFound:
 		w.Result, w.Reason = provenance.Absent, provenance.WatermarkNone
+		if f.Untried+len(f.Unreadable) > 0 {
+			w.Result, w.Reason = provenance.CannotSay, provenance.WatermarkKeys
+		}
 	default:
 		w.Result, w.Reason = provenance.CannotSay, provenance.WatermarkShort
 		if f.Reason != tenantmark.ReasonShort {
@@ -90,7 +100,7 @@ func (p *parts) watermarkOf(ctx context.Context, tenant, text string) (provenanc
 		}
 	}
 	if f.Key != nil {
-		w.Key, w.Scheme = f.Key.ID, string(f.Key.Params.Scheme)
+		w.Key = f.Key.ID
 	}
 	return w, nil
 }

@@ -48,7 +48,7 @@ func TestProvenance(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	forged := strings.Replace(signedText, "已", "未", 1)
-	if v := ask(map[string]any{"text": forged, "signature": body.Signature}); v.Conclusion != provenance.Contradictory {
+	if v := ask(map[string]any{"text": forged, "signature": body.Signature}); v.Conclusion != provenance.OtherText || len(v.Requests) > 0 {
 		t.Errorf("%+v", v)
 	}
 	t.Run("records", func(t *testing.T) {
@@ -97,7 +97,7 @@ func (in *installation) originEvidence(t *testing.T, token string, q map[string]
 	if err != nil || !report.OK || report.Manifest.Kind != bundle.ProvenanceKind {
 		t.Fatalf("%v %+v", err, report)
 	}
-	p, err := bundle.VerifyProvenance(f, int64(len(r.body)), keys, &report)
+	p, err := bundle.VerifyProvenance(f, int64(len(r.body)), keys, checkpoint.Witnesses{}, &report)
 	if err != nil || !report.OK || len(p.Records) != 2 || p.Records[0].Request != request {
 		t.Fatalf("%v %+v %+v", err, report, p)
 	}

@@ -231,6 +231,11 @@ func TestServiceAccounts(t *testing.T) {
 		if r := in.send(http.MethodPost, "/v1/chat/completions", token, question("hi")); r.status != http.StatusUnauthorized {
 			t.Errorf("the data plane: %d %s", r.status, r.body)
 		}
+		dev := accessOf(t, in.byProgram(in.newProgram("dev-bot", nil, "developer"), nil))
+		for _, route := range []string{"GET /batches", "GET /batches/batch_1", "POST /batches/batch_1/cancel", "GET /batches/batch_1/files/input", "POST /batches/files", "POST /batches"} {
+			method, path, _ := strings.Cut(route, " ") // what is there is people's own: no program sees the batches of its tenant
+			wantProblem(t, route, in.send(method, "/api/v1"+path, dev, nil), http.StatusForbidden, "person_required")
+		}
 		read := accessOf(t, in.byProgram(bot, map[string]string{"scope": "admin-read"}))
 		wantProblem(t, "a key with a token for reading", in.send(http.MethodPost, "/api/v1/keys", read, map[string]any{"name": "x"}), http.StatusForbidden, "key_scope")
 		in.admin(http.MethodPost, "/tenants", map[string]string{"id": "elsewhere", "name": "Elsewhere"}, new(any))

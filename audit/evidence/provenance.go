@@ -47,8 +47,8 @@ type provenanceVerdict struct {
 }
 
 // VerifyProvenance checks that a parcel that [VerifyParcel] has found good says one thing: that its verdict is about the subject inside, and that the log has proven each record that the
-// verdict names, as one of the tenant and of the request. The report's problems are added to r.
-func VerifyProvenance(f io.ReaderAt, size int64, v checkpoint.Verifier, r *ParcelReport) (Provenance, error) {
+// verdict names, as one of the tenant and of the request, under a checkpoint that the witnesses, if there are any, have cosigned. The report's problems are added to r.
+func VerifyProvenance(f io.ReaderAt, size int64, v checkpoint.Verifier, witnesses checkpoint.Witnesses, r *ParcelReport) (Provenance, error) {
 	z, err := zip.NewReader(f, size)
 	if err != nil {
 		return Provenance{}, fmt.Errorf("provenance: %w", err)
@@ -57,14 +57,14 @@ func VerifyProvenance(f io.ReaderAt, size int64, v checkpoint.Verifier, r *Parce
 		r.Problems = append(r.Problems, Problem{Kind: kind, Record: name, Index: -1, Cause: err.Error()})
 		r.OK = false
 	}
-	p, err := readProvenance(z, v, r.Manifest, problem)
+	p, err := readProvenance(z, v, witnesses, r.Manifest, problem)
 	if err != nil {
 		problem("verdict", "", err)
 	}
 	return p, nil
 }
 
-func readProvenance(z *zip.Reader, v checkpoint.Verifier, m ParcelManifest, problem func(kind, name string, err error)) (Provenance, error) {
+func readProvenance(z *zip.Reader, v checkpoint.Verifier, witnesses checkpoint.Witnesses, m ParcelManifest, problem func(kind, name string, err error)) (Provenance, error) {
 	raw, err := parcelRead(z, ProvenanceVerdict)
 	if err != nil {
 		return Provenance{}, err
@@ -83,7 +83,7 @@ func readProvenance(z *zip.Reader, v checkpoint.Verifier, m ParcelManifest, prob
 		if !strings.HasPrefix(f.Name, ProvenanceProofs) {
 			continue
 		}
-		e, err := provenRecord(z, f.Name, v)
+		e, err := provenRecord(z, f.Name, v, witnesses)
 		if err != nil {
 			problem("proof", f.Name, err)
 			continue
@@ -110,7 +110,7 @@ func readProvenance(z *zip.Reader, v checkpoint.Verifier, m ParcelManifest, prob
 	return p, nil
 }
 
-func provenRecord(z *zip.Reader, name string, v checkpoint.Verifier) (record.Event, error) {
+func provenRecord(z *zip.Reader, name string, v checkpoint.Verifier, witnesses checkpoint.Witnesses) (record.Event, error) {
 	raw, err := parcelRead(z, name)
 	if err != nil {
 		return record.Event{}, err
@@ -119,7 +119,7 @@ func provenRecord(z *zip.Reader, name string, v checkpoint.Verifier) (record.Eve
 	if err != nil {
 		return record.Event{}, err
 	}
-	r := VerifyProofFile(f, v, checkpoint.Witnesses{})
+	r := VerifyProofFile(f, v, witnesses)
 	if !r.OK {
 		return record.Event{}, errors.New(r.Problems[0].Cause)
 	}

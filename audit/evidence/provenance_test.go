@@ -73,7 +73,7 @@ func TestProvenance(t *testing.T) {
 			if !r.OK {
 				t.Fatalf("%+v", r.Problems)
 			}
-			got, err := VerifyProvenance(b, int64(out.Len()), signer.Verifier(), &r)
+			got, err := VerifyProvenance(b, int64(out.Len()), signer.Verifier(), checkpoint.Witnesses{}, &r)
 			must(t, err)
 			if c.want == "" && (!r.OK || len(got.Records) != 1 || got.Tenant != "demo") {
 				t.Errorf("%+v %+v", r, got)

@@ -128,7 +128,7 @@ func (s *Service) key(db *gorm.DB, b row) (seal.Key, error) {
 
 func within(db *gorm.DB, s Scope) *gorm.DB {
 	db = db.Where("tenant = ? AND person = ? AND endpoint IN ?", s.Tenant, s.Person, s.Endpoints)
-	if s.AnyProject {
+	if s.AnyProject && s.Person != "" { // else it would be everybody's
 		return db
 	}
 	return db.Where("project = ?", s.Project)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"unicode"
 )
 
 // Body is the body of an answer as a program has kept it.
@@ -76,6 +77,9 @@ var errUnclear = errors.New("the body is none of an answer, or not a clear one")
 // ParseBody reads the body of a chat completion, a completion, a response or a message. ok is false for anything else, also where it could be read in
 // two ways.
 func ParseBody(body []byte) (b Body, ok bool) {
+	if !json.Valid(body) { // nor is it nested so deeply that reading it ends the program
+		return Body{}, false
+	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	if err := clearValue(dec); err != nil {
 		return Body{}, false
@@ -199,8 +203,8 @@ func clearMembers(dec *json.Decoder) error {
 			return err
 		}
 		name, _ := token.(string) // of a member always
-		folded := strings.ToLower(name)
-		if seen[folded] || isRead(folded) && name != folded {
+		folded := strings.Map(fold, name)
+		if seen[folded] || readOtherwise(name) {
 			return errUnclear
 		}
 		if seen[folded] = true; name == "input" {
@@ -216,15 +220,28 @@ func clearMembers(dec *json.Decoder) error {
 	return nil
 }
 
-// isRead reports whether a member of this name is read here.
-func isRead(name string) bool {
-	switch name {
-	case "sluice", "signature", "choices", "output", "content", "text", "message", "reasoning_content", "refusal", "tool_calls", "function",
-		"type", "name", "arguments", "thinking", "input":
-		return true
-	default:
-		return false
+// fold returns the one character that stands for all that differ from it in case only, as encoding/json has it: for ſ as for s.
+func fold(r rune) rune {
+	for {
+		next := unicode.SimpleFold(r)
+		if next <= r {
+			return next
+		}
+		r = next
 	}
+}
+
+// readOtherwise reports whether a member is one that is read here, but for the case of its name.
+func readOtherwise(name string) bool {
+	for _, read := range [...]string{
+		"sluice", "signature", "choices", "output", "content", "text", "message", "reasoning_content", "refusal", "tool_calls", "function",
+		"type", "name", "arguments", "thinking", "input",
+	} {
+		if name != read && strings.EqualFold(name, read) {
+			return true
+		}
+	}
+	return false
 }
 
 // MatchesBody reports whether the statement is about the answer in a body.

@@ -320,7 +320,9 @@ func TestUnclearBodies(t *testing.T) {
 		"twice":     `{"choices":[{"message":{"content":"Yes."}}],"choices":[{"message":{"content":null}}],` + sig + `}`, "a part that nobody knows": `{"content":[{"type":"text","text":"Yes."},{"type":"html","text":"FAKE"}],` + sig + `}`,
 		"an item that nobody knows": `{"output":[{"type":"message","content":[{"type":"output_text","text":"Yes."}]},{"type":"custom","content":[]}],` + sig + `}`,
 		"a list of parts":           `{"choices":[{"message":{"content":[{"type":"text","text":"Yes."}]}}],` + sig + `}`, "something behind it": `{"choices":[{"message":{"content":"Yes."}}],` + sig + `} FAKE`,
-		"both texts": `{"choices":[{"text":"FAKE","message":{"content":"Yes."}}],` + sig + `}`, "none": `{` + sig + `}`, "no signature": `{"choices":[{"text":"Yes."}]}`, "no object": `[]`, "a text": `Yes.`,
+		"a letter that folds to one": `{"choices":[{"message":{"content":"FAKE"},"me\u017fſage":{"content":"Yes."}}],` + sig + `}`, "the list so": `{"choiceſ":[{"message":{"content":"Yes."}}],` + sig + `}`,
+		"nested without end": strings.Repeat("[", 8<<20),
+		"both texts":         `{"choices":[{"text":"FAKE","message":{"content":"Yes."}}],` + sig + `}`, "none": `{` + sig + `}`, "no signature": `{"choices":[{"text":"Yes."}]}`, "no object": `[]`, "a text": `Yes.`,
 	} {
 		if b, ok := ParseBody([]byte(body)); ok {
 			t.Errorf("%s: %+v", name, b)

@@ -5,15 +5,20 @@ package testnode
 import (
 	"context"
 	"embed"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/sluice-project/sluice/internal/testcache"
 	"github.com/sluice-project/sluice/internal/testmodel"
 )
+
+// newest asks for the newest versions of the day in place of the pinned ones.
+const newest = "SLUICE_NEWEST"
 
 // pins are the lists of exact versions, with the digests of what is downloaded.
 //
@@ -65,10 +70,38 @@ func packages(ctx context.Context, root, npm, name string) (string, error) {
 		}
 		about = append(about, files[f]...)
 	}
+	if os.Getenv(newest) != "" {
+		if err := unpin(files); err != nil {
+			return "", fmt.Errorf("read the pinned versions: %w", err)
+		}
+		about = append(about, "newest of "+time.Now().UTC().Format(time.DateOnly)...) // every day has a folder of its own
+	}
 	return testcache.Folder(root, name, about, func(dir string) error { return install(ctx, npm, dir, name, files) })
 }
 
-// install fetches the packages: exactly those of the lock, no script of which runs.
+// unpin has the list ask for the newest versions, and drops the lock.
+func unpin(files map[string][]byte) error {
+	var list struct {
+		Name         string            `json:"name"`
+		Private      bool              `json:"private"`
+		Dependencies map[string]string `json:"dependencies"`
+	}
+	if err := json.Unmarshal(files["package.json"], &list); err != nil {
+		return err
+	}
+	for name := range list.Dependencies {
+		list.Dependencies[name] = "latest"
+	}
+	raw, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	files["package.json"] = raw
+	delete(files, "package-lock.json")
+	return nil
+}
+
+// install fetches the packages: exactly those of the lock where there is one. No script of theirs runs.
 func install(ctx context.Context, npm, dir, name string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("make the folder: %w", err)
@@ -79,7 +112,11 @@ func install(ctx context.Context, npm, dir, name string, files map[string][]byte
 		}
 	}
 	// One of the packages asks for a newer Node than Debian has, and works with this one.
-	args := []string{"--prefix", dir, "ci", "--ignore-scripts", "--engine-strict=false", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1"}
+	how := "ci"
+	if files["package-lock.json"] == nil {
+		how = "install"
+	}
+	args := []string{"--prefix", dir, how, "--ignore-scripts", "--engine-strict=false", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1"}
 	if err := testcache.Run(ctx, npm, args...); err != nil {
 		return fmt.Errorf("install %s: %w", name, err)
 	}

@@ -3,6 +3,7 @@
 package testpython
 
 import (
+	"bytes"
 	"context"
 	"embed"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/sluice-project/sluice/internal/testcache"
 	"github.com/sluice-project/sluice/internal/testmodel"
@@ -17,6 +19,9 @@ import (
 
 // override names an interpreter that has every package, for whoever cannot reach a package index.
 const override = "SLUICE_TEST_PYTHON"
+
+// newest asks for the newest versions of the day in place of the pinned ones: what clients will have tomorrow.
+const newest = "SLUICE_NEWEST"
 
 // pins are files of exact versions, of what is wanted and of what it brings.
 //
@@ -49,11 +54,24 @@ func Environment(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the pinned versions: %w", err)
 	}
+	if os.Getenv(newest) != "" {
+		wanted = unpinned(wanted, time.Now())
+	}
 	root, err := testcache.Root("python")
 	if err != nil {
 		return "", err
 	}
 	return environment(ctx, root, "python3", name, wanted)
+}
+
+// unpinned is a list without its versions. The day is in it, so that every day has an environment of its own.
+func unpinned(wanted []byte, now time.Time) []byte {
+	out := []byte("# newest of " + now.UTC().Format(time.DateOnly) + "\n")
+	for line := range bytes.Lines(wanted) {
+		name, _, _ := bytes.Cut(line, []byte("=="))
+		out = append(append(out, bytes.TrimSpace(name)...), '\n')
+	}
+	return out
 }
 
 // environment makes an environment below root. Other pins, and another Python, get one of their own.

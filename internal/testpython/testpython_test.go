@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // fakeBase writes an interpreter whose venv module makes environments with a pip that notes its calls, and fails while there is a file
@@ -135,5 +136,13 @@ func TestEnvironments(t *testing.T) {
 				t.Errorf("%v: %s", err, out)
 			}
 		})
+	}
+}
+
+// TestUnpinned: the newest versions are asked for by name alone, and anew every day.
+func TestUnpinned(t *testing.T) {
+	got := string(unpinned([]byte("# The SDK.\nopenai==3.54.0\nh11==0.16.0\n"), time.Date(2026, 11, 27, 23, 0, 0, 0, time.UTC)))
+	if want := "# newest of 2026-11-27\n# The SDK.\nopenai\nh11\n"; got != want {
+		t.Errorf("%q", got)
 	}
 }

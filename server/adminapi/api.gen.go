@@ -3751,11 +3751,17 @@ type ProvenanceMark struct {
 	Key *string `json:"key,omitempty"`
 
 	// LeastTokens Of a watermark: how many it takes to judge
-	LeastTokens *int    `json:"least_tokens,omitempty"`
-	Model       *string `json:"model,omitempty"`
+	LeastTokens *int `json:"least_tokens,omitempty"`
 
-	// P Of a watermark: the probability that chance alone makes such a finding, corrected for all that was tried
-	P *float64 `json:"p,omitempty"`
+	// Log10P Of a watermark: decimal logarithm of a bound on how likely a text that was written without the key scores as high, all that was tried taken into account
+	Log10P *float64 `json:"log10_p,omitempty"`
+	Model  *string  `json:"model,omitempty"`
+
+	// Passage Of a watermark, where in the text it is strongest, in bytes of UTF-8
+	Passage *struct {
+		Begin int `json:"begin"`
+		End   int `json:"end"`
+	} `json:"passage,omitempty"`
 
 	// Producer Of a label: who it says has made the content
 	Producer *string `json:"producer,omitempty"`
@@ -3800,7 +3806,7 @@ type ProvenanceRequest struct {
 
 // ProvenanceVerdict defines model for ProvenanceVerdict.
 type ProvenanceVerdict struct {
-	// Conclusion One of: unchanged, derived, wording, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory
+	// Conclusion One of: unchanged, derived, wording, other_text, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory
 	Conclusion     string   `json:"conclusion"`
 	Contradictions []string `json:"contradictions"`
 	Issuer         string   `json:"issuer"`

@@ -2,6 +2,7 @@ package provenance
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,9 +34,9 @@ func (v Verdict) Limits() []string {
 	switch v.Conclusion {
 	case NothingFound, TooLittle, LabelledAway:
 		return []string{"person"}
-	case Derived, Wording, Hint:
+	case Derived, Wording, Hint, OtherText, Contradictory:
 		out = append(out, "changes")
-	case Unchanged, LabelledHere, Contradictory:
+	case Unchanged, LabelledHere:
 	}
 	found := func(m Mark) bool { return slices.Contains([]Result{Confirmed, Partial, Indicated}, m.Result) }
 	if found(v.Marks.Label) {
@@ -46,6 +47,9 @@ func (v Verdict) Limits() []string {
 	}
 	if found(v.Marks.Registry) && v.Marks.Signature.Result != Confirmed {
 		out = append(out, "registry")
+	}
+	if !v.LeadsHere() {
+		out = append(out, "person")
 	}
 	return append(out, "truth")
 }
@@ -76,7 +80,7 @@ func (v Verdict) outcome() report.Outcome {
 	switch {
 	case v.LeadsHere():
 		return report.Passed
-	case v.Conclusion == Contradictory:
+	case v.Conclusion == Contradictory || v.Conclusion == OtherText:
 		return report.Failed
 	default:
 		return report.Neutral
@@ -121,8 +125,11 @@ func (m Mark) fields(in translator) report.Fields {
 // figures are those of a mark, as sentences.
 func (m Mark) figures(in translator) []string {
 	var out []string
-	if m.P != nil {
-		out = append(out, in("probability", strconv.FormatFloat(*m.P, 'g', 2, 64)))
+	if m.Log10P != nil {
+		out = append(out, in("probability", probability(*m.Log10P)))
+	}
+	if m.Passage != nil {
+		out = append(out, in("passage", m.Passage.Begin, m.Passage.End))
 	}
 	if m.Least > 0 {
 		out = append(out, in("counted", m.Counted, m.Least))
@@ -131,6 +138,14 @@ func (m Mark) figures(in translator) []string {
 		out = append(out, in("share", fmt.Sprintf("%.0f %%", 100**m.Share)))
 	}
 	return out
+}
+
+// probability writes a bound by its logarithm, never as less than it is.
+func probability(log10 float64) string {
+	if log10 > -3 {
+		return strconv.FormatFloat(math.Ceil(1000*math.Pow(10, log10))/1000, 'g', -1, 64)
+	}
+	return fmt.Sprintf("10^%.0f", math.Ceil(log10))
 }
 
 func (v Verdict) requests(in translator) []report.Block {

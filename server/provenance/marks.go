@@ -35,8 +35,8 @@ func (s *Service) labelMark(l label.Label, tenant string) Mark {
 	switch {
 	case s.deps.Labels.Verify(l, tenant) == nil:
 		m.Result, m.Reason, m.Confidence, m.Requests = Confirmed, LabelOwn, BySecretKey, []string{l.ProduceID}
-	case s.deps.Labels.Claims(l):
-		m.Result, m.Reason, m.Confidence = Refuted, LabelAltered, BySecretKey
+	case s.deps.Labels.Claims(l): // other installations have the same name, and other tenants
+		m.Result, m.Reason, m.Confidence = Foreign, LabelUnproven, Declared
 	default:
 		m.Result, m.Reason, m.Confidence = Foreign, LabelForeign, Declared
 	}
@@ -65,32 +65,36 @@ func (s *Service) signature(x subject) (Mark, error) {
 	case errors.Is(err, signature.ErrAltered):
 		m.Result, m.Reason = Refuted, SignatureCut
 	case errors.Is(err, signature.ErrRevoked):
-		m.Result, m.Reason, m.Confidence = CannotSay, SignatureGone, None
+		m.Result, m.Reason, m.Confidence = Indicated, SignatureGone, None
 	case err != nil:
 		m.Result, m.Reason, m.Confidence = CannotSay, SignatureBad, None
 	case statement.Tenant != x.Tenant:
 		m.Result, m.Reason, m.Confidence = Foreign, SignatureKey, Declared
 	default:
 		m.Requests, m.Model = []string{statement.Request}, strings.TrimSpace(statement.Model.Name+" "+statement.Model.Version)
-		m.Result, m.Reason = Refuted, SignatureText
-		if x.signedBy(statement) {
-			m.Result, m.Reason = Confirmed, SignatureOwn
-		}
+		m.Result, m.Reason = x.signed(statement)
 	}
 	return m, nil
 }
 
-// signedBy reports whether the statement is about what is asked.
-func (x subject) signedBy(statement signature.Statement) bool {
-	if x.body != nil && x.Signature == "" {
-		return statement.MatchesBody(*x.body)
+// signed says what an authentic statement is to what is asked. Of a file whose text was read, more may be in it than the signature covers.
+func (x subject) signed(statement signature.Statement) (Result, Reason) {
+	switch {
+	case x.body != nil && statement.MatchesBody(*x.body), x.body == nil && matches(statement, string(x.Data)):
+		return Confirmed, SignatureOwn
+	case x.body == nil && x.Name != "" && matches(statement, x.content.Text):
+		return Partial, SignatureRead
+	case strings.TrimSpace(x.content.Text) == "":
+		return CannotSay, SignatureBare
+	default:
+		return Refuted, SignatureText
 	}
-	// A text that was pasted has often lost the line break at its end, or got one; whoever wants it to the byte checks the file.
-	if x.Name != "" {
-		return statement.MatchesText(string(x.Data)) >= 0 || statement.MatchesText(x.content.Text) >= 0
-	}
-	text := x.content.Text
-	return statement.MatchesText(text) >= 0 || statement.MatchesText(strings.ReplaceAll(text, "\r\n", "\n")) >= 0
+}
+
+// matches holds a statement against a text. Pasting and saving change how lines break, and whether the last one does.
+func matches(statement signature.Statement, text string) bool {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	return statement.MatchesText(text) >= 0 || statement.MatchesText(strings.TrimSuffix(text, "\n")) >= 0 || statement.MatchesText(text+"\n") >= 0
 }
 
 // watermark judges the wording.
@@ -105,9 +109,9 @@ func (s *Service) watermark(ctx context.Context, x subject) (Mark, error) {
 	if err != nil {
 		return Mark{}, fmt.Errorf("look for the watermark: %w", err)
 	}
-	m := Mark{Result: w.Result, Reason: w.Reason, Confidence: ByStatistics, P: &w.P, Key: w.Key, Model: w.Model, Counted: w.Tokens, Least: w.Least}
+	m := Mark{Result: w.Result, Reason: w.Reason, Confidence: ByStatistics, Log10P: &w.Log10P, Passage: w.Passage, Key: w.Key, Counted: w.Tokens, Least: w.Least}
 	if w.Result == CannotSay {
-		m.P, m.Confidence = nil, None
+		m.Log10P, m.Confidence = nil, None
 	}
 	return m, nil
 }

@@ -45,12 +45,12 @@ type Content struct {
 type Watermark struct {
 	Result Result // Confirmed, Indicated, Absent or CannotSay
 	Reason Reason
-	P      float64 // the probability of such a finding by chance, corrected for all that was tried; 1 for CannotSay
+	Log10P float64 // see [Mark]; 0 for CannotSay
 	Tokens int     // counted
 	Least  int     // tokens that are needed
 	Key    string  // id of the key of Confirmed and Indicated
-	Scheme string
-	Model  string // whose tokens these are
+	// Passage is where it is strongest; nil where that is not told.
+	Passage *Passage
 }
 
 // Trace is what the registry found of a text.
@@ -194,7 +194,7 @@ func (s *Service) addRecords(ctx context.Context, v *Verdict) error {
 		}
 		for _, one := range records {
 			r.Records = append(r.Records, one.ID)
-			if r.Model == "" {
+			if one.Model != "" { // the outcome says who answered in the end
 				r.Model, r.Version = one.Model, one.Version
 			}
 			if r.Time.IsZero() || one.Time.Before(r.Time) {

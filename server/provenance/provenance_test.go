@@ -49,7 +49,7 @@ func newKit(t *testing.T, change func(d *Deps)) *kit {
 			return []signature.Key{{ID: signer.ID, Algorithm: signer.Algorithm, Public: signer.Public}}, nil
 		},
 		Watermark: func(context.Context, string, string) (Watermark, error) {
-			return Watermark{Result: Absent, Reason: WatermarkNone, P: 0.4, Tokens: 80, Least: 40}, nil
+			return Watermark{Result: Absent, Reason: WatermarkNone, Log10P: -0.4, Tokens: 80, Least: 40}, nil
 		},
 		Registry: func(context.Context, string, string) (Trace, error) {
 			return Trace{Result: Absent, Reason: RegistryNone}, nil
@@ -121,8 +121,11 @@ func TestConclusions(t *testing.T) {
 	}{
 		"nothing":                      {want: NothingFound},
 		"signed":                       {signature: plain.sign(t, answer, "r1"), want: Unchanged, requests: []string{"r1"}},
-		"signed, line break at end":    {signature: plain.sign(t, answer+"\n", "r1"), text: answer + "\r\n", want: Unchanged, requests: []string{"r1"}},
-		"registered":                   {registry: found(Confirmed, RegistryExact, 1, "r1"), want: Unchanged, requests: []string{"r1"}},
+		"signed, line break lost":      {signature: plain.sign(t, answer+"\n", "r1"), want: Unchanged, requests: []string{"r1"}},
+		"signed, line break added":     {signature: plain.sign(t, answer, "r1"), text: answer + "\r\n", want: Unchanged, requests: []string{"r1"}},
+		"signed, other line breaks":    {signature: plain.sign(t, "a\nb", "r1"), text: "a\r\nb", want: Unchanged, requests: []string{"r1"}},
+		"signed, a space added":        {signature: plain.sign(t, answer, "r1"), text: answer + " ", want: OtherText},
+		"registered":                   {registry: found(Confirmed, RegistryExact, 1, "r1"), want: Derived, requests: []string{"r1"}},
 		"edited":                       {registry: part, want: Derived, requests: []string{"r1"}},
 		"edited, with its signature":   {registry: part, signature: plain.sign(t, "before", "r1"), want: Derived, requests: []string{"r1"}},
 		"edited, with its label":       {registry: part, labels: []label.Label{own}, want: Derived, requests: []string{"r1"}},
@@ -131,11 +134,12 @@ func TestConclusions(t *testing.T) {
 		"weakly registered":            {registry: found(Indicated, RegistryWeak, 0.1, "r1"), want: Hint, requests: []string{"r1"}},
 		"labelled":                     {labels: []label.Label{own}, want: LabelledHere, requests: []string{"r1"}},
 		"labelled elsewhere":           {labels: []label.Label{foreign}, want: LabelledAway},
-		"label altered":                {labels: []label.Label{altered}, want: Contradictory, contradiction: AlteredLabel},
+		"label of the same name":       {labels: []label.Label{altered}, want: LabelledAway},
+		"label altered":                {labels: []label.Label{altered}, signature: plain.sign(t, answer, "r1"), want: Contradictory, contradiction: AlteredLabel, requests: []string{"r1"}},
 		"label twice, not the same":    {labels: []label.Label{own, other}, want: NothingFound},
 		"label of another answer":      {labels: []label.Label{other}, registry: part, want: Contradictory, contradiction: BorrowedLabel, requests: []string{"r1", "r2"}},
-		"signature of another answer":  {signature: plain.sign(t, "another", "r2"), want: Contradictory, contradiction: BorrowedSign, requests: []string{"r2"}},
-		"signature of another request": {signature: plain.sign(t, "another", "r2"), registry: part, want: Contradictory, contradiction: BorrowedSign, requests: []string{"r2", "r1"}},
+		"signature of another text":    {signature: plain.sign(t, "another", "r2"), want: OtherText},
+		"signature of another request": {signature: plain.sign(t, "another", "r2"), registry: part, want: Contradictory, contradiction: BorrowedSign, requests: []string{"r1"}},
 		"signature changed":            {signature: flip(plain.sign(t, answer, "r1")), want: Contradictory, contradiction: AlteredSignature},
 		"label and signature differ":   {signature: plain.sign(t, answer, "r1"), labels: []label.Label{other}, want: Contradictory, contradiction: TwoRequests, requests: []string{"r1", "r2"}},
 		"signature of nobody":          {signature: "a.b.c", want: NothingFound},
@@ -155,14 +159,14 @@ func TestConclusions(t *testing.T) {
 				}
 				if c.mark != "" {
 					d.Watermark = func(context.Context, string, string) (Watermark, error) {
-						return Watermark{Result: c.mark, Reason: WatermarkFound, P: 1e-12}, nil
+						return Watermark{Result: c.mark, Reason: WatermarkFound, Log10P: -12}, nil
 					}
 				}
 			})
 			if c.text == "" {
 				c.text = answer
 			}
-			v, err := k.Judge(t.Context(), Question{Tenant: tenant, Name: "a.txt", Data: []byte(strings.ReplaceAll(c.text, "\r\n", "\n")), Signature: c.signature})
+			v, err := k.Judge(t.Context(), Question{Tenant: tenant, Name: "a.txt", Data: []byte(c.text), Signature: c.signature})
 			must(t, err)
 			var requests []string
 			for _, r := range v.Requests {
@@ -204,7 +208,7 @@ func TestTextsThatAreShared(t *testing.T) {
 	}
 	v, err := k.Judge(t.Context(), Question{Tenant: tenant, Name: "a.txt", Data: []byte(answer)})
 	must(t, err)
-	if v.Conclusion != Unchanged || !v.MoreRequests || len(v.Contradictions) > 0 {
+	if v.Conclusion != Derived || !v.MoreRequests || len(v.Contradictions) > 0 {
 		t.Errorf("%+v", v)
 	}
 }
@@ -233,8 +237,43 @@ func TestBodies(t *testing.T) {
 	}
 	v, err = k.Judge(t.Context(), Question{Tenant: tenant, Data: []byte(strings.Replace(string(body), "nine", "ten", 1))})
 	must(t, err)
-	if v.Conclusion != Contradictory || !slices.Equal(v.Contradictions, []Contradiction{BorrowedSign}) {
+	if v.Conclusion != OtherText || len(v.Requests) > 0 {
 		t.Errorf("%+v", v)
+	}
+	// A signature that came beside a body covers its calls, too.
+	forged := strings.Replace(string(body), `"message":{`, `"message":{"tool_calls":[{"function":{"name":"pay","arguments":"{}"}}],`, 1)
+	v, err = k.Judge(t.Context(), Question{Tenant: tenant, Data: []byte(forged), Signature: k.sign(t, answer, "r1")})
+	must(t, err)
+	if forged == string(body) || v.Conclusion != OtherText {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestWhatAFileHasBeside: a signature of the text that was read from a file does not speak for the rest of the file, and none is held against a file without text.
+func TestWhatAFileHasBeside(t *testing.T) {
+	text := answer
+	k := newKit(t, func(d *Deps) {
+		d.Read = func(string, []byte) (Content, error) { return Content{Kind: "docx", Text: text}, nil }
+	})
+	v, err := k.Judge(t.Context(), Question{Tenant: tenant, Name: "a.docx", Data: []byte("PK"), Signature: k.sign(t, answer, "r1")})
+	must(t, err)
+	if v.Conclusion != Derived || v.Marks.Signature.Reason != SignatureRead || len(v.Requests) != 1 {
+		t.Errorf("%+v", v)
+	}
+	text = ""
+	v, err = k.Judge(t.Context(), Question{Tenant: tenant, Name: "a.pdf", Data: []byte("%PDF"), Signature: k.sign(t, answer, "r1")})
+	must(t, err)
+	if v.Conclusion != TooLittle || v.Marks.Signature.Reason != SignatureBare {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestProbabilityIsRoundedUp: nobody is told that chance is less likely than it is.
+func TestProbabilityIsRoundedUp(t *testing.T) {
+	for log10, want := range map[float64]string{-9.6: "10^-9", -40.6: "10^-40", -400.2: "10^-400", 0: "1", -0.4: "0.399", -2: "0.01"} {
+		if got := probability(log10); got != want {
+			t.Errorf("%v: %s, want %s", log10, got, want)
+		}
 	}
 }
 
@@ -279,16 +318,16 @@ func TestHalfAVerdictIsNone(t *testing.T) {
 func TestEveryIDHasATextInBothLanguages(t *testing.T) {
 	results := []Result{Confirmed, Partial, Indicated, Refuted, Foreign, Absent, CannotSay}
 	reasons := []Reason{
-		LabelOwn, LabelAltered, LabelForeign, LabelBroken, LabelNone, LabelBareText, SignatureOwn, SignatureText, SignatureCut, SignatureKey, SignatureGone, SignatureBad,
-		SignatureNone, WatermarkFound, WatermarkWeak, WatermarkNone, WatermarkShort, WatermarkNoKey, WatermarkNoText, WatermarkLong, WatermarkOff, RegistryExact, RegistryPart,
+		LabelOwn, LabelUnproven, LabelForeign, LabelBroken, LabelNone, LabelBareText, SignatureOwn, SignatureRead, SignatureBare, SignatureText, SignatureCut, SignatureKey, SignatureGone, SignatureBad,
+		SignatureNone, WatermarkFound, WatermarkWeak, WatermarkNone, WatermarkShort, WatermarkNoKey, WatermarkNoText, WatermarkLong, WatermarkKeys, WatermarkOff, RegistryExact, RegistryPart,
 		RegistryWeak, RegistryNone, RegistryShort, RegistryNoText, RegistryOff,
 	}
-	share, p := 0.5, 1e-12
+	share, p := 0.5, -12.0
 	v := Verdict{Issuer: "i", Time: time.Unix(1_800_000_000, 0), Subject: Subject{Name: "x.docx", SHA256: "00"}}
-	for _, c := range []Conclusion{Unchanged, Derived, Wording, Hint, LabelledHere, LabelledAway, NothingFound, TooLittle, Contradictory} {
+	for _, c := range []Conclusion{Unchanged, Derived, Wording, OtherText, Hint, LabelledHere, LabelledAway, NothingFound, TooLittle, Contradictory} {
 		for i, r := range reasons {
 			v.Conclusion, v.Contradictions = c, []Contradiction{AlteredLabel, AlteredSignature, BorrowedSign, BorrowedLabel, TwoRequests}
-			m := Mark{Result: results[i%len(results)], Reason: r, Confidence: []Confidence{ByPublicKey, BySecretKey, ByStatistics, ByComparison, Declared, None}[i%6], P: &p, Share: &share, Least: 4}
+			m := Mark{Result: results[i%len(results)], Reason: r, Confidence: []Confidence{ByPublicKey, BySecretKey, ByStatistics, ByComparison, Declared, None}[i%6], Log10P: &p, Passage: &Passage{1, 2}, Share: &share, Least: 4}
 			v.Marks = Marks{m, m, m, m}
 			v.Requests = []Request{{ID: "r", By: []string{"label", "signature", "registry"}, Records: []string{"a"}}, {ID: "s"}}
 			for _, l := range []message.Lang{message.English, message.Chinese} {

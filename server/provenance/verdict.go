@@ -47,8 +47,11 @@ type Mark struct {
 	Result     Result     `json:"result"`
 	Reason     Reason     `json:"reason"`
 	Confidence Confidence `json:"confidence"`
-	// P is the probability that chance alone makes such a finding, corrected for all that was tried; of a watermark.
-	P *float64 `json:"p,omitempty"`
+	// Log10P is the decimal logarithm of a bound: so likely is it, at most, that a text which was written without the key scores as high, all that was tried
+	// taken into account; of a watermark.
+	Log10P *float64 `json:"log10_p,omitempty"`
+	// Passage is where in the text a watermark is strongest; absent where it is not told.
+	Passage *Passage `json:"passage,omitempty"`
 	// Share is the part of the text that stands in the best answer, between 0 and 1; of the registry.
 	Share *float64 `json:"share,omitempty"`
 	// Requests are those that the mark leads to, best first.
@@ -60,6 +63,12 @@ type Mark struct {
 	Least    int      `json:"least_tokens,omitempty"`   // that it takes
 
 	more bool // requests than Requests has
+}
+
+// Passage is a part of a text, in bytes of UTF-8, End excluded.
+type Passage struct {
+	Begin int `json:"begin"`
+	End   int `json:"end"`
 }
 
 // Result is what a mark says of the text.
@@ -82,13 +91,15 @@ type Reason string
 // The reasons.
 const (
 	LabelOwn      Reason = "label_own"      // issued here for a request of this tenant
-	LabelAltered  Reason = "label_altered"  // says that it is issued here, and its code does not fit
+	LabelUnproven Reason = "label_unproven" // names a producer of this name, and was not made here for this tenant
 	LabelForeign  Reason = "label_foreign"  // of another producer
 	LabelBroken   Reason = "label_broken"   // there, and unreadable
 	LabelNone     Reason = "label_none"     // the file has none
 	LabelBareText Reason = "label_bare"     // a text without a file has no place for one
 	SignatureOwn  Reason = "signature_own"  // authentic, for exactly these texts
+	SignatureRead Reason = "signature_read" // authentic, for the text that was read from the file
 	SignatureText Reason = "signature_text" // authentic, for other texts
+	SignatureBare Reason = "signature_bare" // there is no text to hold it against
 	SignatureCut  Reason = "signature_cut"  // it does not belong to its statement
 	SignatureKey  Reason = "signature_key"  // by a key that is none of this tenant's
 	SignatureGone Reason = "signature_gone" // by a key that was revoked
@@ -102,6 +113,7 @@ const (
 	WatermarkNoKey  Reason = "watermark_no_key" // nothing of this tenant was ever marked
 	WatermarkNoText Reason = "watermark_no_text"
 	WatermarkLong   Reason = "watermark_long" // more text than is examined
+	WatermarkKeys   Reason = "watermark_keys" // not found by the keys that were tried, and there are others
 	WatermarkOff    Reason = "watermark_off"
 
 	RegistryExact  Reason = "registry_exact"
@@ -131,9 +143,10 @@ type Conclusion string
 
 // The conclusions, from the strongest.
 const (
-	Unchanged     Conclusion = "unchanged"     // this installation delivered exactly this text
+	Unchanged     Conclusion = "unchanged"     // this installation delivered exactly this text, as its signature proves
 	Derived       Conclusion = "derived"       // a part or an edited form of what it delivered
-	Wording       Conclusion = "wording"       // the wording of one of this tenant's models
+	Wording       Conclusion = "wording"       // it, or a passage of it, has the wording of one of this tenant's models
+	OtherText     Conclusion = "other_text"    // its signature is authentic, and of another text
 	Hint          Conclusion = "hint"          // something points here, nothing proves it
 	LabelledHere  Conclusion = "labelled_here" // it carries a label of this installation, and nothing ties the label to the text
 	LabelledAway  Conclusion = "labelled_away" // it says of itself that somebody else's machine made it
@@ -147,7 +160,7 @@ type Contradiction string
 
 // The contradictions.
 const (
-	AlteredLabel     Contradiction = "altered_label"     // somebody changed the label, or made it up
+	AlteredLabel     Contradiction = "altered_label"     // the text leads here, and its label names this producer without being made here
 	AlteredSignature Contradiction = "altered_signature" // somebody changed the signature, or made it up
 	BorrowedSign     Contradiction = "borrowed_sign"     // the signature is of another answer than the text comes from
 	BorrowedLabel    Contradiction = "borrowed_label"    // the label is of another answer than the text comes from
@@ -183,10 +196,12 @@ func (v *Verdict) conclude() {
 	switch {
 	case len(v.Contradictions) > 0:
 		v.Conclusion = Contradictory
-	case m.Signature.Result == Confirmed || m.Registry.Result == Confirmed:
+	case m.Signature.Result == Confirmed:
 		v.Conclusion = Unchanged
-	case m.Registry.Result == Partial:
+	case has(Partial) || m.Registry.Result == Confirmed: // which compares letters and digits alone
 		v.Conclusion = Derived
+	case m.Signature.Reason == SignatureText:
+		v.Conclusion = OtherText
 	case m.Watermark.Result == Confirmed:
 		v.Conclusion = Wording
 	case has(Indicated):
@@ -209,24 +224,24 @@ func (v *Verdict) conclude() {
 func (v *Verdict) contradictions() []Contradiction {
 	out := []Contradiction{}
 	m := v.Marks
-	if m.Label.Result == Refuted {
+	tied := m.Signature.Result == Confirmed || m.Signature.Result == Partial || m.Registry.Result == Confirmed || m.Registry.Result == Partial
+	if m.Label.Reason == LabelUnproven && tied {
 		out = append(out, AlteredLabel)
 	}
-	signature := m.Signature
-	if signature.Reason == SignatureCut {
+	if m.Signature.Reason == SignatureCut {
 		out = append(out, AlteredSignature)
 	}
-	// A text that was edited no longer has its signature: that is no contradiction as long as it comes from the answer that was signed.
-	if signature.Reason == SignatureText && !v.leadsTo(signature.Requests) {
+	// A text that was edited no longer has its signature: that contradicts nothing unless the text comes from another answer.
+	found := m.Registry.Result == Confirmed || m.Registry.Result == Partial
+	if m.Signature.Reason == SignatureText && found && !v.leadsTo(m.Signature.Requests) {
 		out = append(out, BorrowedSign)
 	}
 	if m.Label.Result != Confirmed {
 		return out
 	}
-	if named := signature.Requests; len(named) > 0 && !slices.Equal(named, m.Label.Requests) {
+	if named := m.Signature.Requests; len(named) > 0 && !slices.Equal(named, m.Label.Requests) {
 		return append(out, TwoRequests)
 	}
-	found := m.Registry.Result == Confirmed || m.Registry.Result == Partial
 	if found && !v.MoreRequests && !v.leadsTo(m.Label.Requests) {
 		out = append(out, BorrowedLabel)
 	}
@@ -242,8 +257,11 @@ func (v *Verdict) leadsTo(requests []string) bool {
 	return v.MoreRequests || slices.ContainsFunc(r.Requests, func(id string) bool { return slices.Contains(requests, id) })
 }
 
-// lead adds the requests of a mark.
+// lead adds the requests of a mark that fits the text.
 func (v *Verdict) lead(kind string, m Mark) {
+	if m.Result == Refuted {
+		return
+	}
 	for _, id := range m.Requests {
 		if i := slices.IndexFunc(v.Requests, func(r Request) bool { return r.ID == id }); i >= 0 {
 			v.Requests[i].By = append(v.Requests[i].By, kind)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -19,7 +20,7 @@ type parcelResult struct {
 }
 
 // checkParcel checks the export of a tenant, with the key inside if none is given.
-func checkParcel(f io.ReaderAt, size int64, key, inside string) (outcome, error) {
+func checkParcel(f io.ReaderAt, size int64, key, inside string, witnesses checkpoint.Witnesses) (outcome, error) {
 	given := key != ""
 	if !given {
 		key = inside
@@ -32,10 +33,16 @@ func checkParcel(f io.ReaderAt, size int64, key, inside string) (outcome, error)
 		return nil, err
 	}
 	r := parcelResult{Key: key, KeyGiven: given}
-	if r.ParcelReport, err = evidence.VerifyParcel(f, size, verifier); err != nil || !r.OK || r.Manifest.Kind != evidence.ProvenanceKind {
+	if r.ParcelReport, err = evidence.VerifyParcel(f, size, verifier); err != nil || !r.OK {
 		return r, err
 	}
-	p, err := evidence.VerifyProvenance(f, size, verifier, &r.ParcelReport)
+	if r.Manifest.Kind != evidence.ProvenanceKind {
+		if len(witnesses.Names()) > 0 {
+			return nil, errors.New("--witness is for files with a checkpoint, and this has none / --witness 用于带检查点的文件")
+		}
+		return r, nil
+	}
+	p, err := evidence.VerifyProvenance(f, size, verifier, witnesses, &r.ParcelReport)
 	r.Provenance = &p
 	return r, err
 }
@@ -59,7 +66,7 @@ func (r parcelResult) text() string {
 		line("manifest / 清单: sha256 %s", r.Digest)
 	}
 	if p := r.Provenance; p != nil && r.OK {
-		line("conclusion / 结论: %s", conclusion(p.Conclusion))
+		line("the installation states / 该安装的陈述: %s", conclusion(p.Conclusion))
 		line("text in question / 核验文本: sha256 %s", clean(p.Subject))
 		line("proven records / 已证明的记录: %d", len(p.Records))
 		for _, e := range p.Records {
@@ -82,6 +89,8 @@ func conclusion(code string) string {
 		return "a part or an edited form of an answer of the installation / 该安装某一回答的节选或改动稿"
 	case "wording":
 		return "the wording of a model of the tenant; the answer is not known / 行文用词出自该租户的模型，具体回答不详"
+	case "other_text":
+		return "an authentic signature came with it, and is of another text / 所附签名真实，但属于另一文本"
 	case "contradictory":
 		return "the marks contradict each other: something was altered, made up or moved / 各标记相互矛盾：有被改动、伪造或移用者"
 	case "nothing_found", "too_little":

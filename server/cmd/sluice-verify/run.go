@@ -165,7 +165,7 @@ func check(ctx context.Context, o options, stderr io.Writer, terminal bool) (out
 		return checkProof(f, o.key, witnesses)
 	}
 	if inside, yes := evidence.IsParcel(f, info.Size()); yes {
-		return checkParcel(f, info.Size(), o.key, inside)
+		return checkParcel(f, info.Size(), o.key, inside, witnesses)
 	}
 	return checkBundle(ctx, f, info.Size(), o, witnesses, stderr, terminal)
 }

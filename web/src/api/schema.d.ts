@@ -6018,7 +6018,7 @@ export interface components {
                 sha256: string;
                 characters: number;
             };
-            /** @description One of: unchanged, derived, wording, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory */
+            /** @description One of: unchanged, derived, wording, other_text, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory */
             conclusion: string;
             contradictions: string[];
             /** @description What the verdict does not prove */
@@ -6043,9 +6043,14 @@ export interface components {
             confidence: string;
             /**
              * Format: double
-             * @description Of a watermark: the probability that chance alone makes such a finding, corrected for all that was tried
+             * @description Of a watermark: decimal logarithm of a bound on how likely a text that was written without the key scores as high, all that was tried taken into account
              */
-            p?: number;
+            log10_p?: number;
+            /** @description Of a watermark, where in the text it is strongest, in bytes of UTF-8 */
+            passage?: {
+                begin: number;
+                end: number;
+            };
             /**
              * Format: double
              * @description Of the registry: the part of the text that stands in the best answer, between 0 and 1

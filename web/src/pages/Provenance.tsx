@@ -21,7 +21,7 @@ type Question = Schema['ProvenanceQuestion'];
 const kinds = ['label', 'signature', 'watermark', 'registry'] as const;
 
 /** How a conclusion looks. The words say the same. */
-const tones: Record<string, 'success' | 'error' | 'warning' | 'info'> = { unchanged: 'success', derived: 'success', wording: 'success', contradictory: 'error', hint: 'warning' };
+const tones: Record<string, 'success' | 'error' | 'warning' | 'info'> = { unchanged: 'success', derived: 'success', wording: 'success', contradictory: 'error', other_text: 'error', hint: 'warning' };
 const colours: Record<string, string> = { confirmed: 'success', partial: 'success', indicated: 'warning', refuted: 'error', foreign: 'processing' };
 
 /** Says where a text comes from, by its four marks, and exports the evidence. Nothing of the text gets into the address. */
@@ -147,7 +147,8 @@ function MarkCard({ kind, mark }: { kind: (typeof kinds)[number]; mark: Mark }) 
   const [language] = useLanguage();
   const details = [
     mark.producer && t('provenance.producer', { name: mark.producer }),
-    mark.p !== undefined && t('provenance.p', { p: mark.p.toPrecision(2) }),
+    mark.log10_p !== undefined && t('provenance.p', { exponent: Math.ceil(mark.log10_p) }),
+    mark.passage && t('provenance.passage', { begin: count(mark.passage.begin, language), end: count(mark.passage.end, language) }),
     mark.least_tokens !== undefined && t('provenance.counted', { counted: count(mark.counted_tokens ?? 0, language), least: count(mark.least_tokens, language) }),
     mark.model,
   ].filter(Boolean);

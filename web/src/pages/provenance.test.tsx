@@ -22,7 +22,7 @@ const verdict: Schema['ProvenanceVerdict'] = {
   marks: {
     label: { result: 'cannot_say', reason: 'label_bare', confidence: 'none' },
     signature: { result: 'absent', reason: 'signature_none', confidence: 'none' },
-    watermark: { result: 'confirmed', reason: 'watermark_found', confidence: 'statistics', p: 3.2e-12, key: 'wk_1', model: 'qwen', counted_tokens: 140, least_tokens: 40 },
+    watermark: { result: 'confirmed', reason: 'watermark_found', confidence: 'statistics', log10_p: -11.5, key: 'wk_1', model: 'qwen', counted_tokens: 140, least_tokens: 40 },
     registry: { result: 'partial', reason: 'registry_part', confidence: 'comparison', share: 0.873, requests: ['req-1'] },
   },
   requests: [{ id: 'req-1', by: ['registry'], time: '2026-11-26T09:00:00Z', model: 'qwen', version: '1', records: ['a', 'b'] }], more_requests: false,
@@ -41,7 +41,7 @@ describe('Where a text comes from', () => {
     const registry = within(screen.getByTestId('mark-registry'));
     registry.getByText('87.3% of the text found');
     registry.getByText('found in part');
-    within(screen.getByTestId('mark-watermark')).getByText('Probability of chance: 3.2e-12');
+    within(screen.getByTestId('mark-watermark')).getByText('A text written without the key scores as high with a probability of at most 10^-11');
     expect(screen.getByRole('link', { name: 'Records' }).getAttribute('href')).toBe('/audit?request=req-1');
   });
 
@@ -52,7 +52,7 @@ describe('Where a text comes from', () => {
     await press('Where does it come from?');
     const box = await screen.findByTestId('conclusion');
     expect(box.textContent).toContain('contradict each other');
-    expect(box.textContent).toContain('was made for another answer');
+    expect(box.textContent).toContain('was made for another answer than this text');
   });
 
   it('sends a file, and says why evidence is not there yet', async () => {

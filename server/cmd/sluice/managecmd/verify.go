@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -21,7 +23,7 @@ import (
 	"github.com/sluice-project/sluice/server/provenance"
 )
 
-// leastText is how many characters an argument has that is taken for a text: what is shorter is the name of a file that is not there.
+// leastText is how many characters an argument has that is taken for a text.
 const leastText = 40
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -92,7 +94,7 @@ func (a *app) question(arg, signature string) (adminapi.ProvenanceQuestion, erro
 	}
 	f, err := os.Open(arg)
 	if errors.Is(err, fs.ErrNotExist) || err != nil && len(arg) > 255 {
-		if utf8.RuneCountInString(arg) < leastText {
+		if utf8.RuneCountInString(arg) < leastText || !strings.ContainsFunc(arg, func(r rune) bool { return r == ' ' || r > unicode.MaxASCII }) { // the name of a file that is not there
 			return q, cli.Misuse("cli.verify.no_file", arg, leastText)
 		}
 		q.Text = &arg
