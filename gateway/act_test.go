@@ -107,3 +107,14 @@ func TestWhatCallsAreJudgedAs(t *testing.T) {
 		}
 	}
 }
+
+// TestUntoldTokens: whether the count alone is told follows from what the engine says, and never hides that a caller left or time ran out.
+func TestUntoldTokens(t *testing.T) {
+	for err, want := range map[error]bool{
+		fault.New(fault.CodeUpstreamFailed, "m"): true, fault.New(fault.CodeModelNotFound, "m"): true, fault.New(fault.CodeTimeout): false, context.Canceled: false, nil: false,
+	} {
+		if untold(err) != want {
+			t.Errorf("%v: %t", err, !want)
+		}
+	}
+}

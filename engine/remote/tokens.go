@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// maxTokensReply bounds the reply to a question for the tokens of a prompt.
-const maxTokensReply = 256 << 20
+// tokensReply bounds the reply to a question for the tokens of a prompt of so many bytes, each of which may be a token of its own.
+func tokensReply(size int) int64 { return 256<<10 + 64*int64(size) }
 
 // tellsTokens reports whether the upstream says which tokens a prompt has, in a form that is known.
 func (m model) tellsTokens() bool {
@@ -145,5 +145,5 @@ func turns(m model, req *engine.Request) ([]openai.ChatMessage, []openai.Tool, e
 }
 
 func (e *Engine) askRoot(ctx context.Context, m model, path string, body any, size int, reply any) error {
-	return e.ask(ctx, m, path, body, apiCall{needs: size / 4, root: true}, maxTokensReply, reply)
+	return e.ask(ctx, m, path, body, apiCall{needs: size / 4, root: true}, tokensReply(size), reply)
 }
