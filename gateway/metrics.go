@@ -81,6 +81,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.watermarks = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_gateway_watermarks_total", Help: "Complete answers that the policy wants marked, by what came of it: applied, or the reason why not.",
 	}, []string{"result"})
+	m.watermarks.WithLabelValues("applied") // there from the start, so that a rate has a beginning
 	m.promptTokens, m.cachedTokens, m.completionTokens = m.tokens.WithLabelValues("prompt"), m.tokens.WithLabelValues("cached"), m.tokens.WithLabelValues("completion")
 	m.byStage = map[string]prometheus.Observer{}
 	for _, s := range []step{authenticate, authorize, takeSlot, admit, pickRoute, maskTexts, reserve, record} {

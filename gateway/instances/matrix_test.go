@@ -110,7 +110,7 @@ func (row MatrixRow) cell(t *testing.T, f capability.Feature) MatrixCell {
 func everything(id engine.ModelID) engine.Model {
 	return engine.Model{
 		ID: id, ContextTokens: 4096, CanGenerate: true, CanEmbed: true, CanScore: true, HasLogprobs: true, HasFormats: true, HasTools: true, HasHooks: true,
-		HasClasses: true, HasSampling: true, EngineVersion: "listed",
+		HasClasses: true, HasSampling: true, HasTokens: true, HasDetokenize: true, EngineVersion: "listed",
 	}
 }
 

@@ -317,11 +317,11 @@ func TestNumbersAreUniform(t *testing.T) {
 	if p := fit(pairs, slices.Repeat([]float64{1.0 / 256}, 256)); p < 1e-4 {
 		t.Errorf("neighbours: p %v", p)
 	}
-	n, along := sub.numbers(context{4, 3, 2, 1}), []float64{}
+	n, drawn := sub.numbers(context{4, 3, 2, 1}), []float64{}
 	for i := range int32(20_000) {
-		along = append(along, unit(n.bits(i)))
+		drawn = append(drawn, unit(n.bits(i)))
 	}
-	if p := uniformity(along); p < 1e-4 {
+	if p := uniformity(drawn); p < 1e-4 {
 		t.Errorf("over tokens: p %v", p)
 	}
 	if least, most := unit(0), unit(math.MaxUint64); !(least > 0) || !(most < 1) {

@@ -65,7 +65,8 @@ func TestDocument(t *testing.T) {
 		if problem := o.op.Responses.Value("default"); problem == nil || problem.Value.Content.Get("application/problem+json") == nil {
 			t.Errorf("%s: no default response of application/problem+json", key)
 		}
-		if writes := !strings.HasPrefix(key, "GET "); writes && !o.recorded && o.id != "playgroundChat" && o.id != "previewSearch" && o.id != "readPassage" && o.id != "refreshSession" && o.id != "showInvitation" && o.id != "askSecurityKey" && o.id != "addLogCosignature" {
+		elsewhere := o.id == "createBatch" || o.id == "storeBatchFile" || o.id == "cancelBatch" // the pipeline records these
+		if writes := !strings.HasPrefix(key, "GET "); writes && !o.recorded && !elsewhere && o.id != "playgroundChat" && o.id != "previewSearch" && o.id != "readPassage" && o.id != "refreshSession" && o.id != "showInvitation" && o.id != "askSecurityKey" && o.id != "addLogCosignature" {
 			t.Errorf("%s changes something and leaves no audit record", key)
 		}
 	}

@@ -12,12 +12,6 @@ import (
 	"github.com/sluice-project/sluice/internal/report"
 )
 
-type translator func(id string, args ...any) string
-
-func words(l message.Lang) translator {
-	return func(id string, args ...any) string { return message.Say(message.ID("provenance."+id), args...).In(l) }
-}
-
 // Kind and its text, in the order of a report.
 type named struct {
 	kind string
@@ -58,20 +52,20 @@ func (v Verdict) Limits() []string {
 func (v Verdict) Document(l message.Lang, name string) report.Document {
 	in := words(l)
 	d := report.Document{
-		Lang: l, Title: in("title"), Subject: v.Subject.SHA256, Issuer: v.Issuer, Created: v.Time, Footer: "SHA-256 " + v.Subject.SHA256,
-		Body: []report.Block{report.Verdict{Outcome: v.outcome(), Text: in("conclusion_" + string(v.Conclusion))}},
+		Lang: l, Title: in("provenance.title"), Subject: v.Subject.SHA256, Issuer: v.Issuer, Created: v.Time, Footer: "SHA-256 " + v.Subject.SHA256,
+		Body: []report.Block{report.Verdict{Outcome: v.outcome(), Text: in(conclusionID(v.Conclusion))}},
 	}
 	if len(v.Contradictions) > 0 {
-		d.Body = append(d.Body, report.Heading{Level: 1, Text: in("contradictions")}, list(in, "contradiction_", v.Contradictions))
+		d.Body = append(d.Body, report.Heading{Level: 1, Text: in("provenance.contradictions")}, list(in, contradictionID, v.Contradictions))
 	}
-	d.Body = append(d.Body, report.Heading{Level: 1, Text: in("limits")}, list(in, "limits_", v.Limits()),
-		report.Heading{Level: 1, Text: in("about")}, v.about(in), report.Heading{Level: 1, Text: in("marks")})
+	d.Body = append(d.Body, report.Heading{Level: 1, Text: in("provenance.limits")}, list(in, limitID, v.Limits()),
+		report.Heading{Level: 1, Text: in("provenance.about")}, v.about(in), report.Heading{Level: 1, Text: in("provenance.marks")})
 	for _, m := range v.Marks.inOrder() {
-		d.Body = append(d.Body, report.Heading{Level: 2, Text: in("mark_" + m.kind)}, m.fields(in))
+		d.Body = append(d.Body, report.Heading{Level: 2, Text: in(markID(m.kind))}, m.fields(in))
 	}
 	d.Body = append(d.Body, v.requests(in)...)
 	if name != "" {
-		d.Body = append(d.Body, report.List{Items: []string{in("check_parcel", name), in("check_subject", v.subjectName())}})
+		d.Body = append(d.Body, report.List{Items: []string{in("provenance.check_parcel", name), in("provenance.check_subject", v.subjectName())}})
 	}
 	return d
 }
@@ -87,33 +81,36 @@ func (v Verdict) outcome() report.Outcome {
 	}
 }
 
-func list[T ~string](in translator, prefix string, ids []T) report.List {
+func list[T ~string](in translator, text func(T) message.ID, codes []T) report.List {
 	var out report.List
-	for _, id := range ids {
-		out.Items = append(out.Items, in(prefix+string(id)))
+	for _, code := range codes {
+		out.Items = append(out.Items, in(text(code)))
 	}
 	return out
 }
 
 func (v Verdict) about(in translator) report.Fields {
 	out := report.Fields{
-		{Name: in("installation"), Value: v.Issuer}, {Name: in("tenant"), Value: v.Tenant}, {Name: in("examined"), Value: v.Time.Format(time.RFC3339)},
+		{Name: in("provenance.installation"), Value: v.Issuer}, {Name: in("provenance.tenant"), Value: v.Tenant}, {Name: in("provenance.examined"), Value: v.Time.Format(time.RFC3339)},
 	}
 	if v.Subject.Name != "" {
-		out = append(out, report.Field{Name: in("file"), Value: v.Subject.Name})
+		out = append(out, report.Field{Name: in("provenance.file"), Value: v.Subject.Name})
 	}
-	return append(out, report.Field{Name: in("kind"), Value: v.Subject.Kind}, report.Field{Name: in("bytes"), Value: report.Count(int64(v.Subject.Bytes))},
-		report.Field{Name: in("characters"), Value: report.Count(int64(v.Subject.Characters))}, report.Field{Name: "SHA-256", Value: v.Subject.SHA256})
+	return append(out, report.Field{Name: in("provenance.kind"), Value: v.Subject.Kind}, report.Field{Name: in("provenance.bytes"), Value: report.Count(int64(v.Subject.Bytes))},
+		report.Field{Name: in("provenance.characters"), Value: report.Count(int64(v.Subject.Characters))}, report.Field{Name: "SHA-256", Value: v.Subject.SHA256})
 }
 
 func (m Mark) fields(in translator) report.Fields {
 	out := report.Fields{
-		{Name: in("result"), Value: in("result_" + string(m.Result))},
-		{Name: in("reason"), Value: strings.Join(append([]string{in("reason_" + string(m.Reason))}, m.figures(in)...), " ")},
-		{Name: in("confidence"), Value: in("confidence_" + string(m.Confidence))},
+		{Name: in("provenance.result"), Value: in(resultID(m.Result))},
+		{Name: in("provenance.reason"), Value: strings.Join(append([]string{in(reasonID(m.Reason))}, m.figures(in)...), " ")},
+		{Name: in("provenance.confidence"), Value: in(confidenceID(m.Confidence))},
 	}
-	for _, f := range []struct{ id, value string }{
-		{"producer", m.Producer}, {"model", m.Model}, {"key", m.Key}, {"request", strings.Join(m.Requests, ", ")},
+	for _, f := range []struct {
+		id    message.ID
+		value string
+	}{
+		{"provenance.producer", m.Producer}, {"provenance.model", m.Model}, {"provenance.key", m.Key}, {"provenance.request", strings.Join(m.Requests, ", ")},
 	} {
 		if f.value != "" {
 			out = append(out, report.Field{Name: in(f.id), Value: f.value})
@@ -126,16 +123,16 @@ func (m Mark) fields(in translator) report.Fields {
 func (m Mark) figures(in translator) []string {
 	var out []string
 	if m.Log10P != nil {
-		out = append(out, in("probability", probability(*m.Log10P)))
+		out = append(out, in("provenance.probability", probability(*m.Log10P)))
 	}
 	if m.Passage != nil {
-		out = append(out, in("passage", m.Passage.Begin, m.Passage.End))
+		out = append(out, in("provenance.passage", m.Passage.Begin, m.Passage.End))
 	}
 	if m.Least > 0 {
-		out = append(out, in("counted", m.Counted, m.Least))
+		out = append(out, in("provenance.counted", m.Counted, m.Least))
 	}
 	if m.Share != nil {
-		out = append(out, in("share", fmt.Sprintf("%.0f %%", 100**m.Share)))
+		out = append(out, in("provenance.share", fmt.Sprintf("%.0f %%", 100**m.Share)))
 	}
 	return out
 }
@@ -152,23 +149,23 @@ func (v Verdict) requests(in translator) []report.Block {
 	if len(v.Requests) == 0 {
 		return nil
 	}
-	out := []report.Block{report.Heading{Level: 1, Text: in("requests")}}
+	out := []report.Block{report.Heading{Level: 1, Text: in("provenance.requests")}}
 	for _, r := range v.Requests {
 		var by []string
 		for _, kind := range r.By {
-			by = append(by, in("mark_"+kind))
+			by = append(by, in(markID(kind)))
 		}
 		records := strings.Join(r.Records, ", ")
-		f := report.Fields{{Name: in("request"), Value: r.ID}, {Name: in("confidence"), Value: strings.Join(by, ", ")}}
+		f := report.Fields{{Name: in("provenance.request"), Value: r.ID}, {Name: in("provenance.confidence"), Value: strings.Join(by, ", ")}}
 		if len(r.Records) == 0 {
-			records = in("no_records")
+			records = in("provenance.no_records")
 		} else {
-			f = append(f, report.Field{Name: in("time"), Value: r.Time.Format(time.RFC3339)}, report.Field{Name: in("model"), Value: strings.TrimSpace(r.Model + " " + r.Version)})
+			f = append(f, report.Field{Name: in("provenance.time"), Value: r.Time.Format(time.RFC3339)}, report.Field{Name: in("provenance.model"), Value: strings.TrimSpace(r.Model + " " + r.Version)})
 		}
-		out = append(out, append(f, report.Field{Name: in("records"), Value: records}))
+		out = append(out, append(f, report.Field{Name: in("provenance.records"), Value: records}))
 	}
 	if v.MoreRequests {
-		out = append(out, report.Paragraph(in("more_requests")))
+		out = append(out, report.Paragraph(in("provenance.more_requests")))
 	}
 	return out
 }

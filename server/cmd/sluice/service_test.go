@@ -39,7 +39,7 @@ func TestServiceAccountsOnTheCommandLine(t *testing.T) {
 	shown.wants(t, exitOK, "EdDSA")
 	key, _, _ := strings.Cut(shown.out, " ")
 	s.run("service-account", "show", "crm").wants(t, exitOK, "two until", key)
-	s.run("service-account", "remove-key", "crm", key).wants(t, exitOK, "removed the key "+key)
+	s.run("service-account", "remove-key", "--", "crm", key).wants(t, exitOK, "removed the key "+key)
 	s.run("service-account", "disable", "crm").wants(t, exitOK, "disabled crm")
 	s.run("service-account", "list").wants(t, exitOK, "disabled")
 	s.run("service-account", "enable", "crm").wants(t, exitOK, "enabled crm")

@@ -253,6 +253,7 @@ func (a *app) addServiceKeyCommand(flags *cli.RemoteFlags, tenant *string) *cobr
 func (a *app) removeServiceKeyCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Command {
 	return &cobra.Command{
 		Use: "remove-key NAME KEY", Short: cli.Both("cli.service_remove_key.short"), Args: cli.Exactly(2),
+		Example: "  sluice service-account remove-key -- crm -4A-096q4iHrHYI1djv9c7TCXOxrsSeckbSWs6N35tc", // an id may begin as flags do
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.onService(cmd.Context(), *flags, *tenant, args[0], http.MethodDelete, "/keys/"+url.PathEscape(args[1]), nil, nil); err != nil {
 				return err

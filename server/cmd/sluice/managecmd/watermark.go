@@ -2,7 +2,6 @@ package managecmd
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -67,7 +66,7 @@ func (a *app) watermarkCommand() *cobra.Command {
 					return err
 				}
 				if len(out.Items) == 0 {
-					return errors.New("the server lists no key")
+					return cli.Failed("cli.watermark_rotate.none")
 				}
 				fmt.Fprintln(a.Stdout, a.Say("cli.watermark_rotate.done", out.Items[0].Id))
 				return nil
