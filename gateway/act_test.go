@@ -99,8 +99,11 @@ func TestWhatCallsAreJudgedAs(t *testing.T) {
 		call Call
 		want Action
 	}{
-		{Call{Action: ActionTokenize, Messages: chat}, ActionChat}, {Call{Action: ActionTokenize, Prompt: "x"}, ActionCompletion}, {Call{Action: ActionCount, Messages: chat}, ActionChat},
-		{Call{Action: ActionEmbed}, ActionEmbed}, {Call{Action: ActionDetokenize}, ActionDetokenize},
+		{Call{Action: ActionTokenize, Messages: chat}, ActionChat},
+		{Call{Action: ActionTokenize, Prompt: "x"}, ActionCompletion},
+		{Call{Action: ActionCount, Messages: chat}, ActionChat},
+		{Call{Action: ActionEmbed}, ActionEmbed},
+		{Call{Action: ActionDetokenize}, ActionDetokenize},
 	} {
 		if got := c.call.judgedAs(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.call.Action, got, c.want)

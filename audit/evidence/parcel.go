@@ -193,12 +193,13 @@ func VerifyParcel(f io.ReaderAt, size int64, v checkpoint.Verifier) (ParcelRepor
 	if err != nil {
 		return ParcelReport{}, fmt.Errorf("parcel: %w", err)
 	}
-	if err := layout(f, size, z); err != nil {
-		return ParcelReport{Problems: []Problem{{Kind: "zip", Index: -1, Cause: err.Error()}}}, nil
-	}
 	r := ParcelReport{Problems: []Problem{}}
 	problem := func(kind, name string, err error) {
 		r.Problems = append(r.Problems, Problem{Kind: kind, Index: -1, Cause: strings.TrimPrefix(name+": "+err.Error(), ": ")})
+	}
+	if err := layout(f, size, z); err != nil {
+		problem("zip", "", err)
+		return r, nil
 	}
 	if r.Manifest, r.Digest, err = parcelManifestOf(z, v); err != nil {
 		problem("manifest", "", err)
