@@ -14,7 +14,7 @@ const placed: Partial<Record<string, Group>> = {
   seed: 'sampling',
   in: 'media',
   out: 'media',
-  ...Object.fromEntries(['chat', 'completions', 'embeddings', 'rerank', 'stream', 'usage', 'reasoning', 'choices', 'stop', 'echo'].map((f) => [f, 'conversation' as const])),
+  ...Object.fromEntries(['chat', 'completions', 'embeddings', 'rerank', 'stream', 'usage', 'tokens', 'reasoning', 'choices', 'stop', 'echo'].map((f) => [f, 'conversation' as const])),
   ...Object.fromEntries(['hook', 'class', 'prefix', 'adapter', 'cancel', 'drain', 'batches'].map((f) => [f, 'operation' as const])),
 };
 
