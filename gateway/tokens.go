@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
@@ -29,11 +28,11 @@ func (r *run) tokens(ctx context.Context) (*TokensReply, error) {
 		if got = nil; r.serving().Info.HasTokens {
 			got, err = i.Engine.Tokens(ctx, r.prompt.text)
 		}
-		if untold(err) && !asked.TokenTexts && !asked.OmitBegin { // whoever wants the count has the bound
-			got, err = nil, nil
-		}
 		return err
 	})
+	if untold(err) && !asked.TokenTexts && !asked.OmitBegin { // whoever wants the count has the bound
+		got, err = nil, nil
+	}
 	if err == nil && asked.TokenTexts && (got == nil || got.Texts == nil) {
 		err = fault.New(fault.CodeUnsupported, "model", fault.Say("model.no_tokens")).WithParam("model")
 	}
@@ -53,8 +52,7 @@ func (r *run) tokens(ctx context.Context) (*TokensReply, error) {
 
 // untold reports whether an engine that was said to tell tokens does not, as an upstream of which nothing but its /v1 can be reached.
 func untold(err error) bool {
-	var f *fault.Error
-	return errors.As(err, &f) && (f.Code() == fault.CodeUpstreamFailed || f.Code() == fault.CodeModelNotFound)
+	return fault.Is(err, fault.CodeUpstreamFailed) || fault.Is(err, fault.CodeModelNotFound)
 }
 
 // decode has the engine spell the tokens of the call, for the policy.

@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
@@ -38,7 +37,7 @@ func (p *parts) recordsOf(ctx context.Context, tenant, request string) ([]proven
 	for i := len(found.Events) - 1; i >= 0; i-- {
 		e := found.Events[i]
 		out = append(out, provenance.Record{
-			ID: e.ID, Stage: string(e.Stage), Outcome: e.Outcome, Model: cmp.Or(e.Model.Routed, e.Model.Asked), Version: e.Model.Version, Policy: e.Policy, Time: time.UnixMicro(e.Time),
+			ID: e.ID, Model: cmp.Or(e.Model.Routed, e.Model.Asked), Version: e.Model.Version, Time: time.UnixMicro(e.Time),
 		})
 	}
 	return out, nil
@@ -76,7 +75,7 @@ func (p *parts) watermarkOf(ctx context.Context, tenant, text string) (provenanc
 		return long, nil
 	}
 	f, err := p.watermarks.Detect(ctx, tenantmark.Question{Tenant: tenant, Text: text})
-	if known := (*fault.Error)(nil); errors.As(err, &known) && known.Code() == fault.CodeInvalidValue {
+	if fault.Is(err, fault.CodeInvalidValue) {
 		return long, nil
 	}
 	if err != nil {

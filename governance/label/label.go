@@ -185,11 +185,12 @@ func (x Label) escaped() string {
 	return out.String()
 }
 
-// plain is HeaderValue of a label without a character that JSON or a header spells in another way, as most are.
-func (x Label) plain() (string, bool) {
-	var room [512]byte
-	out := append(room[:0], '{')
-	for _, f := range [...]struct{ name, value string }{
+// Field is one of the seven.
+type Field struct{ Name, Value string }
+
+// Fields returns the fields in the order of the standard.
+func (x Label) Fields() [7]Field {
+	return [7]Field{
 		{"Label", x.Label},
 		{"ContentProducer", x.ContentProducer},
 		{"ProduceID", x.ProduceID},
@@ -197,16 +198,23 @@ func (x Label) plain() (string, bool) {
 		{"ContentPropagator", x.ContentPropagator},
 		{"PropagateID", x.PropagateID},
 		{"ReservedCode2", x.ReservedCode2},
-	} {
-		for i := range len(f.value) {
-			if c := f.value[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+	}
+}
+
+// plain is HeaderValue of a label without a character that JSON or a header spells in another way, as most are.
+func (x Label) plain() (string, bool) {
+	var room [512]byte
+	out := append(room[:0], '{')
+	for _, f := range x.Fields() {
+		for i := range len(f.Value) {
+			if c := f.Value[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
 				return "", false
 			}
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(append(append(append(out, '"'), f.name...), `":"`...), f.value...), '"')
+		out = append(append(append(append(append(out, '"'), f.Name...), `":"`...), f.Value...), '"')
 	}
 	return string(append(out, '}')), true
 }

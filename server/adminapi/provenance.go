@@ -13,12 +13,6 @@ import (
 	"github.com/sluice-project/sluice/server/provenance"
 )
 
-// verdictView is a verdict with what it does not prove.
-type verdictView struct {
-	provenance.Verdict
-	Limits []string `json:"limits"`
-}
-
 // JudgeProvenance implements POST /audit/provenance.
 func (s *Server) JudgeProvenance(c *gin.Context, _ JudgeProvenanceParams) {
 	q, err := s.question(c)
@@ -34,7 +28,7 @@ func (s *Server) JudgeProvenance(c *gin.Context, _ JudgeProvenanceParams) {
 	defer leave()
 	v, err := s.deps.Provenance.Judge(c.Request.Context(), q)
 	judged(c, v)
-	s.reply(c, http.StatusOK, verdictView{v, v.Limits()}, err)
+	s.reply(c, http.StatusOK, v, err)
 }
 
 // ExportProvenance implements POST /audit/provenance/evidence. The file is whole before the first byte leaves.
@@ -91,7 +85,7 @@ func (s *Server) question(c *gin.Context) (provenance.Question, error) {
 	if (in.Text == nil) == (in.Content == nil) || (in.Content == nil) != (in.Name == nil) {
 		return provenance.Question{}, fault.New(fault.CodeInvalidValue, "text", fault.Say("adminapi.text_or_content")).WithParam("text")
 	}
-	if wait := s.questions.wait(caller(c).ID, s.now()); wait > 0 {
+	if wait := s.detections.wait(caller(c).ID, s.now()); wait > 0 {
 		return provenance.Question{}, fault.New(fault.CodeRateLimited, fault.Say("level.caller"), lookupsPerMinute).WithRetryAfter(wait)
 	}
 	q := provenance.Question{Tenant: tenantOf(c), Name: deref(in.Name), Data: []byte(deref(in.Text)), Signature: deref(in.Signature)}

@@ -125,8 +125,7 @@ type Server struct {
 	jobs []*verification
 
 	lookups    lookupLimiter
-	detections lookupLimiter
-	questions  lookupLimiter // of where a text comes from: whoever may ask without end can edit a text until no mark is left
+	detections lookupLimiter // of marks, by themselves or all together: whoever may ask without end can edit a text until none is left
 	files      chan struct{} // a place for each file that is labelled or read
 }
 

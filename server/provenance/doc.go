@@ -6,7 +6,7 @@
 //     content: a label can be moved to another text.
 //   - The signature proves that this installation delivered exactly these texts. One changed character, and it proves that something was changed.
 //   - The watermark shows whose wording a text is, with an exact probability of chance. It survives small edits and says nothing of facts that were changed.
-//   - The registry leads a text, or a part of it, back to its request, by keyed fingerprints. It convinces who trusts this installation.
+//   - A registry of outputs leads a text, or a part of it, back to its request. It convinces whoever trusts this installation, which may have none.
 //
 // A [Verdict] has all four, also those that found nothing, each with its reason, and one [Conclusion]. Marks are held against each other: a label that names another
 // request than the text leads to was moved there, and the conclusion says that the marks contradict. That nothing was found never means that a person wrote the text.

@@ -22,8 +22,8 @@ func (m Marks) inOrder() []named {
 	return []named{{"label", m.Label}, {"signature", m.Signature}, {"watermark", m.Watermark}, {"registry", m.Registry}}
 }
 
-// Limits are the ids behind "provenance.limits_" of what the verdict does not prove, in a fixed order. A court asks for these first.
-func (v Verdict) Limits() []string {
+// limits returns what the verdict does not prove.
+func (v Verdict) limits() []string {
 	var out []string
 	switch v.Conclusion {
 	case NothingFound, TooLittle, LabelledAway:
@@ -58,7 +58,7 @@ func (v Verdict) Document(l message.Lang, name string) report.Document {
 	if len(v.Contradictions) > 0 {
 		d.Body = append(d.Body, report.Heading{Level: 1, Text: in("provenance.contradictions")}, list(in, contradictionID, v.Contradictions))
 	}
-	d.Body = append(d.Body, report.Heading{Level: 1, Text: in("provenance.limits")}, list(in, limitID, v.Limits()),
+	d.Body = append(d.Body, report.Heading{Level: 1, Text: in("provenance.limits")}, list(in, limitID, v.Limits),
 		report.Heading{Level: 1, Text: in("provenance.about")}, v.about(in), report.Heading{Level: 1, Text: in("provenance.marks")})
 	for _, m := range v.Marks.inOrder() {
 		d.Body = append(d.Body, report.Heading{Level: 2, Text: in(markID(m.kind))}, m.fields(in))

@@ -64,13 +64,10 @@ type Trace struct {
 // Match is one answer that a text comes from.
 type Match struct {
 	Request string
-	Choice  int
-	Time    time.Time
-	Exact   bool
 	Share   float64 // of the text in question that stands in this answer
 }
 
-// Deps are the parts that marks are checked by. Watermark and Registry are nil where they are switched off.
+// Deps are the parts that marks are checked by. Watermark and Registry are nil in an installation that has none.
 type Deps struct {
 	Issuer string
 	// Labels tells own labels of a tenant from others.
@@ -98,8 +95,8 @@ type Deps struct {
 
 // Record is one of the audit log.
 type Record struct {
-	ID, Stage, Outcome, Model, Version, Policy string
-	Time                                       time.Time
+	ID, Model, Version string
+	Time               time.Time
 }
 
 // Service gives verdicts. It is safe for concurrent use.

@@ -95,7 +95,7 @@ func found(result Result, reason Reason, share float64, requests ...string) func
 	return func(context.Context, string, string) (Trace, error) {
 		x := Trace{Result: result, Reason: reason}
 		for _, r := range requests {
-			x.Matches = append(x.Matches, Match{Request: r, Share: share, Exact: result == Confirmed})
+			x.Matches = append(x.Matches, Match{Request: r, Share: share})
 		}
 		return x, nil
 	}
@@ -199,7 +199,7 @@ func flip(jws string) string {
 func TestTextsThatAreShared(t *testing.T) {
 	k := newKit(t, func(d *Deps) {
 		d.Registry = func(context.Context, string, string) (Trace, error) {
-			return Trace{Result: Confirmed, Reason: RegistryExact, More: true, Matches: []Match{{Request: "r1", Share: 1, Exact: true}}}, nil
+			return Trace{Result: Confirmed, Reason: RegistryExact, More: true, Matches: []Match{{Request: "r1", Share: 1}}}, nil
 		}
 	})
 	own := k.labels.Make("r7", tenant)

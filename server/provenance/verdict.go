@@ -18,7 +18,9 @@ type Verdict struct {
 	Conclusion Conclusion `json:"conclusion"`
 	// Contradictions are why Conclusion is Contradictory, in a fixed order; empty otherwise.
 	Contradictions []Contradiction `json:"contradictions"`
-	Marks          Marks           `json:"marks"`
+	// Limits are what the verdict does not prove, ids of the catalogues behind "provenance.limits_", in a fixed order. A court asks for these first.
+	Limits []string `json:"limits"`
+	Marks  Marks    `json:"marks"`
 	// Requests are those that marks lead to, the surest first; at most maxRequests.
 	Requests []Request `json:"requests"`
 	// MoreRequests says that the text leads to others, too, as a text that many answers share.
@@ -215,6 +217,7 @@ func (v *Verdict) conclude() {
 	default:
 		v.Conclusion = NothingFound
 	}
+	v.Limits = v.limits()
 	v.lead("signature", m.Signature)
 	v.lead("registry", m.Registry)
 	v.lead("label", m.Label)

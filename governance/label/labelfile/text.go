@@ -254,20 +254,12 @@ func yamlLines(value string) (string, error) {
 		return "", refuse(fault.Say("labelfile.value"))
 	}
 	out := "AIGC:\n"
-	for _, f := range [...][2]string{
-		{"Label", x.Label},
-		{"ContentProducer", x.ContentProducer},
-		{"ProduceID", x.ProduceID},
-		{"ReservedCode1", x.ReservedCode1},
-		{"ContentPropagator", x.ContentPropagator},
-		{"PropagateID", x.PropagateID},
-		{"ReservedCode2", x.ReservedCode2},
-	} {
-		quoted, err := json.Marshal(f[1])
+	for _, f := range x.Fields() {
+		quoted, err := json.Marshal(f.Value)
 		if err != nil {
 			return "", refuse(fault.Say("labelfile.value"))
 		}
-		out += "  " + f[0] + ": " + string(quoted) + "\n"
+		out += "  " + f.Name + ": " + string(quoted) + "\n"
 	}
 	return out, nil
 }
