@@ -50,6 +50,10 @@ func tokenizeCall(f *fields, c *gateway.Call) error {
 		if _, said := f.raw("add_special_tokens"); said {
 			c.OmitBegin = !f.flag("add_special_tokens")
 		}
+		var beside gateway.Call // a prompt has no tools; what is there must still be what it says
+		if tools(f, &beside); len(beside.Tools) > 0 {
+			f.invalid("tools", fault.Say("httpapi.one_format", "prompt"))
+		}
 	}
 	c.TokenTexts = f.flag("return_token_strs")
 	for _, field := range []string{"continue_final_message", "chat_template"} {

@@ -45,6 +45,7 @@ func TestTokenize(t *testing.T) {
 	}
 	for body, want := range map[string]string{
 		`{"model":"chat"}`: `"param":"prompt"`, `{"prompt":"x"}`: `"param":"model"`, `{"model":"chat","prompt":"x","messages":[]}`: `"param":"prompt"`, `{"model":"chat","messages":[]}`: `"param":"messages"`,
+		`{"model":"chat","prompt":"x","tools":[{"type":"function","function":{"name":"send"}}]}`: `"param":"tools"`, `{"model":"chat","prompt":"x","tool_choice":{"type":"x"}}`: `"param":"tool_choice`, `{"model":"chat","prompt":"x","tools":7}`: `"param":"tools"`,
 		`{"model":"chat","prompt":"x","return_token_strs":1}`: `"param":"return_token_strs"`, `{"model":"chat","prompt":"x","add_special_tokens":"no"}`: `"param":"add_special_tokens"`,
 		`{"model":"plain","prompt":"x","return_token_strs":true}`: `"code":"unsupported_parameter"`, `{"model":"plain","prompt":"x","add_special_tokens":false}`: `"code":"unsupported_parameter"`,
 		`{"model":"chat","prompt":"x","rag":{"collection":"docs"}}`: `"param":"rag"`, `{"model":"chat","prompt":"x","chat_template":"y"}`: `"param":"chat_template"`,
