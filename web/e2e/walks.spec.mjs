@@ -109,6 +109,7 @@ async function developer(w) {
   await ownKey(w);
   await documents(w);
   await cited(w);
+  await batch(w);
   assert.equal(await page.getByRole('navigation').getByRole('link', { name: t('nav.users') }).count(), 0, 'a developer sees the users');
 }
 
@@ -139,6 +140,27 @@ async function ownKey(w) {
   await press(w, t('keys.save'));
   await row.getByText(`own-${tag} hotline`).waitFor();
   await look(w, 'keys');
+}
+
+/** A file is checked before it is sent, and its lines are answered in the person's name. @param {Walk} w */
+async function batch(w) {
+  const { page, t } = w;
+  const line = (/** @type {string} */ id, /** @type {string} */ model) => JSON.stringify({ custom_id: id, method: 'POST', url: '/v1/chat/completions', body: { model, max_tokens: 4, messages: [{ role: 'user', content: 'Hello.' }] } });
+  const file = (/** @type {string[]} */ ...lines) => ({ name: 'lines.jsonl', mimeType: 'application/jsonl', buffer: Buffer.from(lines.join('\n')) });
+  await visit(w, 'batches');
+  await button(page, t('batches.new')).click();
+  await dialog(page).locator('input[type=file]').setInputFiles(file('no line'));
+  await dialog(page).getByText(t('batches.wrongFile')).waitFor();
+  await dialog(page).locator('input[type=file]').setInputFiles(file(line('good', 'smollm2-135m-instruct'), line('bad', 'nobody')));
+  await dialog(page).getByText(t('batches.checked')).waitFor();
+  await look(w, 'new-batch');
+  await press(w, t('batches.start'));
+  await dialog(page).getByText(t('batches.counts', { completed: 1, failed: 1, total: 2 })).waitFor();
+  await dialog(page).getByRole('row').filter({ hasText: 'bad' }).getByText('model_not_found').waitFor();
+  await look(w, 'batch');
+  await page.keyboard.press('Escape');
+  await closed(page);
+  await look(w, 'batches');
 }
 
 /** A search shows what a document says, and says that it counted and showed it. @param {Walk} w */
@@ -412,6 +434,7 @@ async function compliance(w) {
   await page.getByRole('navigation').waitFor();
   const pseudonym = await proof(w, request);
   await revealed(w, session, pseudonym, phone);
+  await origin(w, key.secret);
   await hold(w, person);
   await erase(w, person);
   await revealed(w, session, pseudonym, '');
@@ -513,6 +536,34 @@ async function erase(w, person) {
   await press(w, t('holds.back'));
   await press(w, t('verify.close'));
   await closed(page);
+}
+
+/** A signed answer leads to its request, with evidence that checks itself elsewhere; one word changed, and it is another text. @param {Walk} w @param {string} key */
+async function origin(w, key) {
+  const { page, t } = w;
+  const reply = await fetch(new URL('/v1/chat/completions', base), {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'x-sluice-sign': 'jws' },
+    body: JSON.stringify({ model: 'smollm2-135m-instruct', max_tokens: 48, min_tokens: 24, messages: [{ role: 'user', content: 'Tell me about the harbour.' }] }),
+  });
+  const body = await reply.text();
+  assert.equal(reply.status, 200, body);
+  const request = reply.headers.get('x-request-id') ?? '';
+  await recorded(request, await token(admin));
+  const answer = JSON.parse(body);
+  await visit(w, 'provenance');
+  const ask = async (/** @type {string} */ text, /** @type {string} */ signature, /** @type {string} */ conclusion) => {
+    await page.getByLabel(t('provenance.text'), { exact: true }).fill(text);
+    await page.getByLabel(t('provenance.signature'), { exact: true }).fill(signature);
+    await button(page, t('provenance.ask')).click();
+    await page.getByTestId('conclusion').filter({ hasText: t(`label.provenanceConclusion.${conclusion}`) }).waitFor();
+  };
+  await ask(`${answer.choices[0].message.content} forged`, answer.sluice.signature, 'other_text');
+  await look(w, 'forged');
+  await ask(body, '', 'unchanged');
+  await look(w, 'origin');
+  const said = verified(await saved(w, () => button(page, t('provenance.evidence')).click()));
+  if (process.env.VERIFY) assert.ok(said.includes(request), `the evidence does not name the request: ${said}`);
 }
 
 /** The evidence of a period: how many records it has is said before, and what ships checks it. @param {Walk} w */

@@ -54,8 +54,8 @@ export default function Batches() {
       key: 'id',
       title: t('batches.id'),
       render: (b) => (
-        <Button type="link" size="small" style={{ padding: 0 }} onClick={() => setFilters({ batch: b.id })} aria-label={t('batches.openName', { id: b.id })}>
-          …{b.id.slice(-8)}
+        <Button type="link" size="small" style={{ padding: 0 }} onClick={() => setFilters({ batch: b.id })} title={b.id} aria-label={t('batches.openName', { id: b.id.slice(-8) })}>
+          {b.id.slice(-8)}
         </Button>
       ),
       csv: (b) => b.id,
