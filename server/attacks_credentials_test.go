@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -575,10 +576,13 @@ func sessionAttacks() []attack {
 			s := &scene{installation: start(t, setup{})}
 			s.newAccount("helper", nil, "developer")
 			s.newAccount("target", nil, "developer")
+			guess := func(i int) reply {
+				name := []string{"target", "TARGET", " target", "target ", "Target"}[i%5]
+				return s.send(http.MethodPost, "/api/v1/session", "", map[string]string{"user": name, "password": "wrong horse battery"}, "X-Forwarded-For", fmt.Sprintf("198.51.100.%d", i%250))
+			}
 			refused := false
 			for i := range 12 {
-				name := []string{"target", "TARGET", " target", "target ", "Target"}[i%5]
-				r := s.send(http.MethodPost, "/api/v1/session", "", map[string]string{"user": name, "password": "wrong horse battery"}, "X-Forwarded-For", fmt.Sprintf("198.51.100.%d", i))
+				r := guess(i)
 				if i%2 == 0 {
 					s.enter("helper", longPassword)
 				}
@@ -586,6 +590,16 @@ func sessionAttacks() []attack {
 			}
 			if !refused {
 				t.Error("twelve guesses were answered")
+			}
+			// Waits double from a second: guess on until one is long enough that a slow machine does not sit it out.
+			for i, deadline := 0, time.Now().Add(time.Minute); ; i++ {
+				r := guess(i)
+				if seconds, _ := strconv.Atoi(r.header.Get("Retry-After")); r.status == http.StatusTooManyRequests && seconds >= 5 {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatal("no guess had to wait for five seconds")
+				}
 			}
 			wantProblem(t, "the right password meanwhile", s.send(http.MethodPost, "/api/v1/session", "", map[string]string{"user": "target", "password": longPassword}), http.StatusTooManyRequests, "login_throttled")
 		}},
