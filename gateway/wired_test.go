@@ -72,7 +72,7 @@ func wire(t testing.TB, plan func(int, *engine.Request) enginetest.Plan) *wired 
 	w := &wired{db: dbtest.SQLite(t), engine: enginetest.NewScripted(plan), dir: t.TempDir()}
 	keys := keyring.FromBytes([]byte(strings.Repeat("k", 32)))
 
-	ids := must(identity.New(identity.Config{}, identity.Limits{}, w.db, keys, log, nil))(t)
+	ids := must(identity.New(identity.Config{PasswordCost: identity.PasswordCost{MemoryKiB: 64, Passes: 1}}, identity.Limits{}, w.db, keys, log, nil))(t)
 	ok(t, ids.Load(ctx))
 	ok(t, ids.CreateTenant(ctx, identity.Tenant{ID: "acme", Name: "Acme"}))
 	ok(t, ids.CreateProject(ctx, identity.Project{Tenant: "acme", ID: "p", Name: "P"}))

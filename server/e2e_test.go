@@ -19,6 +19,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/testmodel"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 	"github.com/sluice-project/sluice/server"
@@ -144,6 +145,7 @@ func (in *installation) restart() {
 func (in *installation) run(cfg *config.Config) {
 	in.t.Helper()
 	in.cfg = cfg
+	cfg.Identity.PasswordCost = identity.PasswordCost{MemoryKiB: 64, Passes: 1} // the product's would be a fifth of the time of all tests
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, done := make(chan server.Started, 1), make(chan error, 1)
 	go func() {

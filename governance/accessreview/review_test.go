@@ -32,7 +32,7 @@ type world struct {
 
 func newWorld(t *testing.T, db *gorm.DB) *world {
 	t.Helper()
-	ids, err := identity.New(identity.Config{}, identity.Limits{}, db, keyring.FromBytes([]byte("0123456789abcdef0123456789abcdef")), slog.New(slog.DiscardHandler), nil)
+	ids, err := identity.New(identity.Config{PasswordCost: identity.PasswordCost{MemoryKiB: 64, Passes: 1}}, identity.Limits{}, db, keyring.FromBytes([]byte("0123456789abcdef0123456789abcdef")), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

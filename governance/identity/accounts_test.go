@@ -119,7 +119,7 @@ func TestPasswordChangeMeetsAReset(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, sum := i.newRefresh()
-		err = i.store.renewPassword(t.Context(), checked, hashPassword(another), 0, i.signIn(checked, sum, "", c.now()), c.now().UnixMicro())
+		err = i.store.renewPassword(t.Context(), checked, i.cfg.PasswordCost.hash(another), 0, i.signIn(checked, sum, "", c.now()), c.now().UnixMicro())
 		wantCode(t, err, fault.CodeInvalidSession)
 		_, err = i.Login(t.Context(), "dev", another, "", "")
 		wantCode(t, err, fault.CodeInvalidLogin)

@@ -157,7 +157,7 @@ func (i *Identity) userRow(u NewUser) (userRow, error) {
 	}
 	now := i.now()
 	row := userRow{
-		ID: uuid.Must(uuid.NewV7()).String(), Tenant: u.Tenant, Name: name, PasswordHash: hashPassword(u.Password),
+		ID: uuid.Must(uuid.NewV7()).String(), Tenant: u.Tenant, Name: name, PasswordHash: i.cfg.PasswordCost.hash(u.Password),
 		Roles: pack(u.Roles), Labels: pack(u.Labels), Epoch: 1, CreatedAt: now.UnixMicro(), CreatedBy: u.CreatedBy, MustChange: flag(u.MustChange),
 		PasswordSetAt: now.UnixMicro(),
 	}
@@ -262,7 +262,7 @@ func (i *Identity) EnableUser(ctx context.Context, by Administrator, tenant, id 
 // it this once. Errors as of ChangeUser.
 func (i *Identity) ResetPassword(ctx context.Context, by Administrator, tenant, id string) (User, string, error) {
 	password := randomText(oneTimeSize)
-	hash := hashPassword(password)
+	hash := i.cfg.PasswordCost.hash(password)
 	_, after, err := i.changeUser(ctx, by, "reset password", tenant, id, true, func(row *userRow) error {
 		row.setOneTime(hash, i.now(), i.cfg.OneTimeTTL)
 		return nil
@@ -319,7 +319,7 @@ func (i *Identity) SetPassword(ctx context.Context, tenant, id, password string)
 	if err := checkPassword("password", password, "", tenant); err != nil {
 		return err
 	}
-	hash := hashPassword(password)
+	hash := i.cfg.PasswordCost.hash(password)
 	defer i.reload(ctx)
 	_, _, err := i.store.changeUser(ctx, "set password", "", tenant, id, i.now().UnixMicro(), true, func(row *userRow) error {
 		row.setOneTime(hash, i.now(), 0)

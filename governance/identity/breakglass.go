@@ -144,7 +144,7 @@ func (i *Identity) MakeSeals(ctx context.Context, by Principal, n int, whole boo
 		var shown, hashes []string
 		for _, p := range parts {
 			half := emergencyHead + row.ID + "-" + p + "-" + randomText(emergencySecret)
-			shown, hashes = append(shown, half), append(hashes, hashPassword(half))
+			shown, hashes = append(shown, half), append(hashes, i.cfg.PasswordCost.hash(half))
 		}
 		row.Halves = pack(hashes)
 		seal, err := row.public()

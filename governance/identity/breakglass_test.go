@@ -19,7 +19,7 @@ func emergencies(t *testing.T, db *gorm.DB, cfg BreakGlass) (*Identity, *clock, 
 	t.Helper()
 	faults := &dbtest.Faults{}
 	cfg.Enabled = true
-	i, err := New(Config{BreakGlass: cfg}, Limits{}, faults.Over(db), ring(), slog.New(slog.DiscardHandler), nil)
+	i, err := New(Config{BreakGlass: cfg, PasswordCost: quick}, Limits{}, faults.Over(db), ring(), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

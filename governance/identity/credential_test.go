@@ -66,17 +66,18 @@ func FuzzParseCredential(f *testing.F) {
 }
 
 func TestPasswordHashes(t *testing.T) {
-	h := hashPassword(password)
-	if !verifyPassword(h, password) || verifyPassword(h, password+"x") || h == hashPassword(password) {
+	cost := PasswordCost{}.withDefaults()
+	h := cost.hash(password)
+	if !verifyPassword(h, password) || verifyPassword(h, password+"x") || h == cost.hash(password) {
 		t.Error("hash of", h)
 	}
 	if verifyPassword(h, h) {
 		t.Error("the hash must not open the account")
 	}
-	if verifyPassword(unknownUserHash(), password) || verifyPassword(unknownUserHash(), "") {
+	if verifyPassword(cost.unknownUser(), password) || verifyPassword(cost.unknownUser(), "") {
 		t.Error("the unknown user has no password")
 	}
-	if a, b := strings.Split(h, "$"), strings.Split(unknownUserHash(), "$"); a[3] != b[3] {
+	if a, b := strings.Split(h, "$"), strings.Split(cost.unknownUser(), "$"); a[3] != b[3] {
 		t.Error("an unknown user must cost the same work")
 	}
 	for _, bad := range []string{

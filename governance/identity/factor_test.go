@@ -321,7 +321,7 @@ func TestSecondFactorsAtRest(t *testing.T) {
 // configured returns a replica with a choice of second factors.
 func configured(t *testing.T, db *gorm.DB, who SecondFactors) (*Identity, *clock) {
 	t.Helper()
-	i, err := New(Config{SecondFactor: who}, Limits{}, db, ring(), slog.New(slog.DiscardHandler), nil)
+	i, err := New(Config{SecondFactor: who, PasswordCost: quick}, Limits{}, db, ring(), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

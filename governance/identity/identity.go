@@ -49,7 +49,9 @@ type Config struct {
 	// BreakGlass lets sealed credentials open an emergency session.
 	BreakGlass BreakGlass `koanf:"break_glass"`
 	WebAuthn   WebAuthn   `koanf:"webauthn"`
-	Suite      seal.Suite `koanf:"-"` // that the secrets of second factors are encrypted with; seal.Intl
+	// PasswordCost is the work of new password hashes; the zero value is the product's. Only tests ask for less.
+	PasswordCost PasswordCost `koanf:"-"`
+	Suite        seal.Suite   `koanf:"-"` // that the secrets of second factors are encrypted with; seal.Intl
 
 	Poll     time.Duration `koanf:"poll"`      // between looks at the change counter; 1s, also the most
 	MaxStale time.Duration `koanf:"max_stale"` // how long to trust identities that cannot be refreshed; 5m
@@ -74,6 +76,7 @@ func (c Config) WithDefaults() Config {
 	if c.SecondFactor == "" {
 		c.SecondFactor = SecondFactorsOptional
 	}
+	c.PasswordCost = c.PasswordCost.withDefaults()
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
@@ -203,7 +206,7 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 		now:      time.Now,
 		throttle: newThrottle(),
 		hashing:  make(chan struct{}, 4),
-		nobody:   unknownUserHash(),
+		nobody:   cfg.WithDefaults().PasswordCost.unknownUser(),
 		used:     uses{keys: map[string]lastUse{}},
 	}
 	i.accounts, err = snapshot.New(i.cfg.freshness(), snapshot.Source[*accounts]{

@@ -37,10 +37,13 @@ func (c *clock) advance(d time.Duration) {
 	c.t = c.t.Add(d)
 }
 
+// quick makes hashes that are worth nothing: the tests make thousands.
+var quick = PasswordCost{MemoryKiB: 64, Passes: 1}
+
 // replica returns a loaded identity service over db with a clock of its own.
 func replica(t *testing.T, db *gorm.DB) (*Identity, *clock) {
 	t.Helper()
-	i, err := New(Config{}, Limits{}, db, ring(), slog.New(slog.DiscardHandler), nil)
+	i, err := New(Config{PasswordCost: quick}, Limits{}, db, ring(), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +208,7 @@ func TestNothingSecretIsStored(t *testing.T) {
 
 func TestNoSnapshotRefusesEverybody(t *testing.T) {
 	db := dbtest.SQLite(t)
-	i, err := New(Config{}, Limits{}, db, ring(), slog.New(slog.DiscardHandler), nil)
+	i, err := New(Config{PasswordCost: quick}, Limits{}, db, ring(), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +268,7 @@ func only(tb testing.TB, a *accounts) *snapshot.Snapshot[*accounts] {
 func TestRevocationReachesRunningReplica(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		a, _ := withTenant(t, db)
-		b, err := New(Config{}, Limits{}, db, ring(), slog.New(slog.DiscardHandler), nil)
+		b, err := New(Config{PasswordCost: quick}, Limits{}, db, ring(), slog.New(slog.DiscardHandler), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

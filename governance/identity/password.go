@@ -16,11 +16,17 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// Parameters of new password hashes (OWASP's first choice for argon2id). They are recorded in each hash, so raising them here
-// leaves stored ones valid.
+// PasswordCost is the work of an argon2id hash. It is recorded in each hash, so raising it leaves stored ones valid.
+type PasswordCost struct{ MemoryKiB, Passes uint32 }
+
+func (c PasswordCost) withDefaults() PasswordCost {
+	if c == (PasswordCost{}) {
+		return PasswordCost{19 * 1024, 2} // OWASP's first choice
+	}
+	return c
+}
+
 const (
-	argonMemory  = 19 * 1024 // KiB
-	argonTime    = 2
 	argonThreads = 1
 	argonSalt    = 16
 	argonKey     = 32
@@ -89,22 +95,24 @@ const (
 //go:embed common_passwords.txt
 var commonPasswords string
 
-func hashPassword(password string) string {
+func (c PasswordCost) hash(password string) string {
 	salt := make([]byte, argonSalt)
 	_, _ = rand.Read(salt) // never fails
-	key := argon2.IDKey([]byte(password), salt, argonTime, argonMemory, argonThreads, argonKey)
-	return encodeHash(salt, key)
+	key := argon2.IDKey([]byte(password), salt, c.Passes, c.MemoryKiB, argonThreads, argonKey)
+	return c.encode(salt, key)
 }
 
-func encodeHash(salt, key []byte) string {
+func (c PasswordCost) encode(salt, key []byte) string {
 	b64 := base64.RawStdEncoding
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonTime, argonThreads,
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, c.MemoryKiB, c.Passes, argonThreads,
 		b64.EncodeToString(salt), b64.EncodeToString(key))
 }
 
-// unknownUserHash is what the password of a user who does not exist is compared with: same work, never equal, since no password
+// unknownUser is what the password of a user who does not exist is compared with: same work, never equal, since no password
 // has an all-zero key.
-func unknownUserHash() string { return encodeHash(make([]byte, argonSalt), make([]byte, argonKey)) }
+func (c PasswordCost) unknownUser() string {
+	return c.encode(make([]byte, argonSalt), make([]byte, argonKey))
+}
 
 // verifyPassword reports whether password matches the stored hash. A hash it cannot read matches nothing.
 func verifyPassword(stored, password string) bool {

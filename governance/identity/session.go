@@ -148,7 +148,7 @@ func (i *Identity) ChangePassword(ctx context.Context, p Principal, current, pas
 	if p.Factor != "" {
 		next.Factor, next.FactorAt = p.Factor, p.FactorAt.UnixMicro()
 	}
-	if err := i.store.renewPassword(ctx, row, hashPassword(password), i.cfg.PasswordHistory, next, now.UnixMicro()); err != nil {
+	if err := i.store.renewPassword(ctx, row, i.cfg.PasswordCost.hash(password), i.cfg.PasswordHistory, next, now.UnixMicro()); err != nil {
 		return Session{}, err
 	}
 	i.reload(ctx)

@@ -46,7 +46,7 @@ func newKit(t *testing.T, db *gorm.DB) *kit {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cfg.Audit.Close() })
-	if cfg.Identity, err = identity.New(identity.Config{}, identity.Limits{}, faulty, keys, discard, nil); err != nil {
+	if cfg.Identity, err = identity.New(identity.Config{PasswordCost: identity.PasswordCost{MemoryKiB: 64, Passes: 1}}, identity.Limits{}, faulty, keys, discard, nil); err != nil {
 		t.Fatal(err)
 	}
 	if cfg.Guard, err = governance.New(governance.Config{}, governance.NewPolicyStore(faulty), keys, classify.New(classify.Classes()...), discard, nil); err != nil {
