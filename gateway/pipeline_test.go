@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/rag"
 )
@@ -718,6 +719,53 @@ func TestLabelText(t *testing.T) {
 		if a.Choices[i].Text != "hello\n\n(AI-generated content)" {
 			t.Errorf("choice %d: %q", i, a.Choices[i].Text)
 		}
+	}
+}
+
+// TestUnlabelledByAgreement: where an agreement is demanded, an answer has the visible label whatever its key says, unless one is in force for the caller; the
+// records name it. JSON takes none, and the record says so.
+func TestUnlabelledByAgreement(t *testing.T) {
+	json := &engine.Format{JSONObject: true}
+	for name, c := range map[string]struct {
+		mode, demands, agreement string
+		format                   *engine.Format
+		labelled                 bool
+		noted                    string // "label_agreement visible_label"
+	}{
+		"nobody demands one":        {noted: " "},
+		"in force, not demanded":    {agreement: "a1", noted: "a1 "},
+		"the policy demands one":    {demands: "policy", labelled: true, noted: " "},
+		"the installation does":     {demands: "installation", labelled: true, noted: " "},
+		"the key says metadata":     {mode: identity.LabelMetadata, demands: "policy", labelled: true, noted: " "},
+		"in force":                  {demands: "policy", agreement: "a1", noted: "a1 "},
+		"in force, installation":    {mode: identity.LabelMetadata, demands: "installation", agreement: "a1", noted: "a1 "},
+		"the key wants the label":   {mode: identity.LabelText, demands: "policy", agreement: "a1", labelled: true, noted: " "},
+		"JSON":                      {demands: "policy", format: json, noted: " impossible"},
+		"JSON, in force":            {demands: "policy", agreement: "a1", format: json, noted: "a1 "},
+		"JSON, nobody demands":      {format: json, noted: " "},
+		"JSON of a key with labels": {mode: identity.LabelText, format: json, noted: " "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: []string{`{"a":1}`}} })
+			w.principal.LabelMode, w.demands, w.agreement = c.mode, c.demands, c.agreement
+			ask := call("hello")
+			ask.Format = c.format
+			_, a := chat(t, w, ask)
+			if got := strings.HasSuffix(a.Choices[0].Text, label.TextEnglish) || strings.HasSuffix(a.Choices[0].Text, label.TextChinese); got != c.labelled {
+				t.Errorf("%q", a.Choices[0].Text)
+			}
+			for _, e := range w.log.events {
+				if got := e.Detail["label_agreement"] + " " + e.Detail["visible_label"]; got != c.noted {
+					t.Errorf("%s: noted %q", e.Stage, got)
+				}
+				if e.Label == "" {
+					t.Errorf("%s: the implicit label is gone", e.Stage)
+				}
+			}
+			if c.mode != identity.LabelText && w.agreementFor != "acme/p/k1" {
+				t.Errorf("asked for %q", w.agreementFor)
+			}
+		})
 	}
 }
 

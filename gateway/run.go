@@ -138,6 +138,7 @@ type receipt struct {
 	label     label.Label
 	labelText string // the label as a header says it
 	labelKey  string
+	visible   visibleLabel
 	signing   *signing      // nil: the answer is not signed
 	after     time.Duration // since the arrival
 }

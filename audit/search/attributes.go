@@ -79,9 +79,10 @@ func (a attributes) text() string {
 // term is a text that few records of a tenant have.
 type term struct{ Tenant, Text string }
 
-// termsOf returns the terms of a record without repetition: its resource, and its documents without the place in them.
-func termsOf(tenant, resource string, documents []string) []term {
-	texts := []string{resource}
+// termsOf returns the terms of a record without repetition: its resource, the agreement under which its answer has no visible label, and its documents
+// without the place in them.
+func termsOf(tenant, resource, agreement string, documents []string) []term {
+	texts := []string{resource, agreement}
 	for _, d := range documents {
 		whole, _, _ := strings.Cut(d, "#")
 		texts = append(texts, whole)
