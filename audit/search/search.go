@@ -218,7 +218,7 @@ type Deliveries struct{ Answers, First, Last int64 }
 // Deliveries returns what has gone out of a tenant without a visible label under an agreement, from a time until another, which is excluded: answers that
 // came to their end, and those that callers left. Records show here once they are shipped, and until they are pruned.
 func (r *Reader) Deliveries(ctx context.Context, tenant, agreement string, from, to int64) (out Deliveries, err error) {
-	id := term{value(tenant), value(fold(agreement))}.id()
+	id := term{value(tenant), value(fold(AgreementTerm(agreement)))}.id()
 	err = r.db.WithContext(ctx).Table("audit_postings AS p").Joins("JOIN audit_facets AS f ON f.id = p.facet").
 		Select("COUNT(*) AS answers, COALESCE(MIN(p.time), 0) AS first, COALESCE(MAX(p.time), 0) AS last").
 		Where("p.term = ? AND p.time >= ? AND p.time < ? AND f.stage = ? AND f.outcome IN ?", id, from, to, string(record.StageOutcome), []string{"ok", "aborted"}).

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/governance/agreement"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -160,7 +161,7 @@ func (s *Server) agreementRecord(c *gin.Context, from, to time.Time) (LabelAgree
 // recordsOf is where the records of what has gone out under an agreement are.
 func recordsOf(id string, of LabelAgreementRecord) string {
 	return Prefix + "/audit/records?" + url.Values{
-		"tenant": {of.Tenant}, "text": {id}, "stage": {"outcome"}, "from": {of.From.Format(time.RFC3339)}, "to": {of.To.Format(time.RFC3339)},
+		"tenant": {of.Tenant}, "text": {search.AgreementTerm(id)}, "stage": {"outcome"}, "from": {of.From.Format(time.RFC3339)}, "to": {of.To.Format(time.RFC3339)},
 	}.Encode()
 }
 

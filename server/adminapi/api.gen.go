@@ -16,22 +16,22 @@ import (
 
 // Defines values for AccessReviewItemDecision.
 const (
-	AccessReviewItemDecisionCancelled AccessReviewItemDecision = "cancelled"
-	AccessReviewItemDecisionConfirmed AccessReviewItemDecision = "confirmed"
-	AccessReviewItemDecisionEnded     AccessReviewItemDecision = "ended"
-	AccessReviewItemDecisionLapsed    AccessReviewItemDecision = "lapsed"
+	Cancelled AccessReviewItemDecision = "cancelled"
+	Confirmed AccessReviewItemDecision = "confirmed"
+	Ended     AccessReviewItemDecision = "ended"
+	Lapsed    AccessReviewItemDecision = "lapsed"
 )
 
 // Valid indicates whether the value is a known member of the AccessReviewItemDecision enum.
 func (e AccessReviewItemDecision) Valid() bool {
 	switch e {
-	case AccessReviewItemDecisionCancelled:
+	case Cancelled:
 		return true
-	case AccessReviewItemDecisionConfirmed:
+	case Confirmed:
 		return true
-	case AccessReviewItemDecisionEnded:
+	case Ended:
 		return true
-	case AccessReviewItemDecisionLapsed:
+	case Lapsed:
 		return true
 	default:
 		return false
@@ -580,31 +580,31 @@ func (e LabelAgreementRecordSchema) Valid() bool {
 
 // Defines values for LabelAgreementState.
 const (
-	LabelAgreementStateAsked    LabelAgreementState = "asked"
-	LabelAgreementStateComing   LabelAgreementState = "coming"
-	LabelAgreementStateDeclined LabelAgreementState = "declined"
-	LabelAgreementStateEnded    LabelAgreementState = "ended"
-	LabelAgreementStateInForce  LabelAgreementState = "in_force"
-	LabelAgreementStateLapsed   LabelAgreementState = "lapsed"
-	LabelAgreementStateRevoked  LabelAgreementState = "revoked"
+	AgreementAsked    LabelAgreementState = "asked"
+	AgreementComing   LabelAgreementState = "coming"
+	AgreementDeclined LabelAgreementState = "declined"
+	AgreementEnded    LabelAgreementState = "ended"
+	AgreementInForce  LabelAgreementState = "in_force"
+	AgreementLapsed   LabelAgreementState = "lapsed"
+	AgreementRevoked  LabelAgreementState = "revoked"
 )
 
 // Valid indicates whether the value is a known member of the LabelAgreementState enum.
 func (e LabelAgreementState) Valid() bool {
 	switch e {
-	case LabelAgreementStateAsked:
+	case AgreementAsked:
 		return true
-	case LabelAgreementStateComing:
+	case AgreementComing:
 		return true
-	case LabelAgreementStateDeclined:
+	case AgreementDeclined:
 		return true
-	case LabelAgreementStateEnded:
+	case AgreementEnded:
 		return true
-	case LabelAgreementStateInForce:
+	case AgreementInForce:
 		return true
-	case LabelAgreementStateLapsed:
+	case AgreementLapsed:
 		return true
-	case LabelAgreementStateRevoked:
+	case AgreementRevoked:
 		return true
 	default:
 		return false
