@@ -117,6 +117,44 @@ func TestArmStats(t *testing.T) {
 	})
 }
 
+// TestDeliveries: what has gone out of a tenant under an agreement is counted, and neither the agreement's own records nor what did not go out.
+func TestDeliveries(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		l := audittest.Open(t, db, nil)
+		add := func(n int, tenant, agreement, outcome string, at int64, stage record.Stage) {
+			e := recordtest.Sample(n)
+			e.Tenant, e.Outcome, e.Time, e.Stage, e.Resource = tenant, outcome, at, stage, ""
+			if agreement != "" {
+				e.Detail = map[string]string{record.LabelAgreement: agreement}
+			}
+			l.AppendEvent(e)
+		}
+		add(1, "acme", "A1", "ok", 100, record.StageOutcome)
+		add(2, "acme", "A1", "aborted", 199, record.StageOutcome)
+		add(3, "acme", "A1", "ok", 200, record.StageOutcome)
+		add(4, "acme", "A1", "ok", 99, record.StageOutcome)
+		add(5, "acme", "A1", "refused", 150, record.StageOutcome)
+		add(6, "acme", "A1", "failed", 150, record.StageOutcome)
+		add(7, "acme", "A1", "", 150, record.StageAdmitted)
+		add(8, "acme", "A2", "ok", 150, record.StageOutcome)
+		add(9, "globex", "A1", "ok", 150, record.StageOutcome)
+		add(10, "acme", "", "ok", 150, record.StageOutcome)
+		own := recordtest.Sample(11) // of the agreement itself
+		own.Tenant, own.Outcome, own.Time, own.Stage, own.Resource = "acme", "ok", 150, record.StageOutcome, "A1"
+		l.AppendEvent(own)
+		l.Flush()
+		if got, err := l.Deliveries(t.Context(), "acme", "A1", 100, 200); err != nil || got != (search.Deliveries{Answers: 2, First: 100, Last: 199}) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if got, err := l.Deliveries(t.Context(), "acme", "A3", 0, 1000); err != nil || got != (search.Deliveries{}) {
+			t.Errorf("of an agreement without answers: %+v, %v", got, err)
+		}
+		if ids := searchIDs(t, l.Reader, search.Query{Tenant: "acme", Text: search.AgreementTerm("A1")}); len(ids) != 7 {
+			t.Errorf("its records are %v", ids)
+		}
+	})
+}
+
 func searchIDs(t testing.TB, r *search.Reader, q search.Query) []string {
 	t.Helper()
 	var ids []string
