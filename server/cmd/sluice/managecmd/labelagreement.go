@@ -88,10 +88,22 @@ func (a *app) showAgreementCommand(flags *cli.RemoteFlags, tenant *string) *cobr
 			}
 			w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
 			for _, line := range [][2]string{
-				{"ID", x.Id}, {"STATE", string(x.State)}, {"TENANT", x.Tenant}, {"PROJECT", textOrDash(x.Project)}, {"KEY", textOrDash(x.Key)}, {"RECIPIENT", x.Recipient},
-				{"CONTACT", x.Contact}, {"REFERENCE", textOrDash(x.Reference)}, {"PURPOSE", x.Purpose}, {"FROM", timeText(&x.From)}, {"UNTIL", timeText(&x.Until)},
-				{"ASKED", x.AskedName + ", " + timeText(&x.AskedAt)}, {"APPROVED", textOrDash(x.ApprovedName) + ", " + timeText(x.ApprovedAt)},
-				{"REVOKED", textOrDash(x.RevokedName) + ", " + timeText(x.RevokedAt)}, {"REASON", textOrDash(x.Reason)}, {"TEXT SHA-256", x.TextDigest},
+				{"ID", x.Id},
+				{"STATE", string(x.State)},
+				{"TENANT", x.Tenant},
+				{"PROJECT", textOrDash(x.Project)},
+				{"KEY", textOrDash(x.Key)},
+				{"RECIPIENT", x.Recipient},
+				{"CONTACT", x.Contact},
+				{"REFERENCE", textOrDash(x.Reference)},
+				{"PURPOSE", x.Purpose},
+				{"FROM", timeText(&x.From)},
+				{"UNTIL", timeText(&x.Until)},
+				{"ASKED", x.AskedName + ", " + timeText(&x.AskedAt)},
+				{"APPROVED", textOrDash(x.ApprovedName) + ", " + timeText(x.ApprovedAt)},
+				{"REVOKED", textOrDash(x.RevokedName) + ", " + timeText(x.RevokedAt)},
+				{"REASON", textOrDash(x.Reason)},
+				{"TEXT SHA-256", x.TextDigest},
 			} {
 				fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
 			}
