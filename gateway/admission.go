@@ -124,7 +124,10 @@ func (r *run) admit(ctx context.Context) error {
 	if err == nil && r.call.RAG != nil && !d.AllowsCollection(r.call.RAG.Collection) {
 		err = r.noCollection()
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return r.decideLabel()
 }
 
 // noCollection says that the collection of the call does not exist for this caller, by the name of its field.

@@ -19,18 +19,12 @@ func (r *run) egress() *egress.Answer {
 	}
 	return egress.New(egress.Config{
 		Choices: r.prompt.text.Request.Choices, Model: string(c.Model), Tools: tools, Stop: c.Stop,
-		JSON:     r.structured() && !c.Echo,
+		JSON:     c.wantsJSON() && !c.Echo,
 		Logprobs: c.Logprobs >= 0, Masked: r.admission.decision.Masked(),
 		Label:      r.receipt.visible.sentence,
 		RecordForm: egress.RecordForm(r.admission.recordForm), Open: r.newRelease, StoreValues: r.admission.decision.StoreValues, CallID: r.callID,
 		Digest: audit.NewAnswerDigest(r.p.deps.Keys, r.caller.Tenant), Released: r.receipt.signing.released(),
 	})
-}
-
-// structured reports whether the answer is to be JSON.
-func (r *run) structured() bool {
-	f := r.masked.call.Format
-	return f != nil && (f.JSONObject || f.JSONSchema != nil)
 }
 
 // callID is an id of ours for a call: no text, no long number, nothing that the rules would change.

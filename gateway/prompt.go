@@ -276,9 +276,6 @@ func (r *run) record(ctx context.Context) error {
 		r.receipt.label = r.p.deps.Labels.Make(r.call.RequestID, r.caller.Tenant)
 		r.receipt.labelText, r.receipt.labelKey = r.receipt.label.HeaderValue(), r.p.deps.Labels.KeyID(r.caller.Tenant)
 	}
-	if r.need == route.Generate && !r.call.Action.runsNothing() {
-		r.receipt.visible = r.visibleLabel()
-	}
 	var err error
 	if r.receipt.signing, err = r.newSigning(ctx); err != nil {
 		return err
