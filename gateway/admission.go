@@ -124,10 +124,10 @@ func (r *run) admit(ctx context.Context) error {
 	if err == nil && r.call.RAG != nil && !d.AllowsCollection(r.call.RAG.Collection) {
 		err = r.noCollection()
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		r.admission.visible, err = r.visibleLabel()
 	}
-	return r.decideLabel()
+	return err
 }
 
 // noCollection says that the collection of the call does not exist for this caller, by the name of its field.

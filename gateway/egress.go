@@ -21,7 +21,7 @@ func (r *run) egress() *egress.Answer {
 		Choices: r.prompt.text.Request.Choices, Model: string(c.Model), Tools: tools, Stop: c.Stop,
 		JSON:     c.wantsJSON() && !c.Echo,
 		Logprobs: c.Logprobs >= 0, Masked: r.admission.decision.Masked(),
-		Label:      r.receipt.visible.sentence,
+		Label:      r.admission.visible.sentence,
 		RecordForm: egress.RecordForm(r.admission.recordForm), Open: r.newRelease, StoreValues: r.admission.decision.StoreValues, CallID: r.callID,
 		Digest: audit.NewAnswerDigest(r.p.deps.Keys, r.caller.Tenant), Released: r.receipt.signing.released(),
 	})

@@ -61,7 +61,7 @@ func TestEventsCostNoAllocation(t *testing.T) {
 	r.admission.decision = plainAdmission{}
 	r.masked.call = r.received
 	r.prompt.text = &engine.Prompt{Request: &engine.Request{Choices: 1}}
-	r.receipt.visible.sentence = true
+	r.admission.visible.sentence = true
 	r.answer.open(r.egress())
 	ctx, ev := t.Context(), engine.Event{Text: "token "}
 	if n := testing.AllocsPerRun(1000, func() {

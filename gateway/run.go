@@ -71,6 +71,7 @@ type admission struct {
 	conversation string // the conversation
 	promptDigest string
 	subject      string // digest of the person whom it is about
+	visible      visibleLabel
 }
 
 // sources are the passages that the call uses.
@@ -138,7 +139,6 @@ type receipt struct {
 	label     label.Label
 	labelText string // the label as a header says it
 	labelKey  string
-	visible   visibleLabel
 	signing   *signing      // nil: the answer is not signed
 	after     time.Duration // since the arrival
 }

@@ -18,18 +18,17 @@ type visibleLabel struct {
 	agreement string // under which there is none; "" where there is one, or nobody demands an agreement and none is in force
 }
 
-// decideLabel decides whether the answer has a sentence that says what it is. Where an agreement is demanded and none is in force, or nobody can tell, it has.
+// visibleLabel decides whether the answer has a sentence that says what it is. Where an agreement is demanded and none is in force, or nobody can tell, it has.
 // A sentence would break an answer that is held to a form, so such a call is then refused: else whoever asks for JSON had texts without a label. Error:
 // CodeUnsupported.
-func (r *run) decideLabel() error {
+func (r *run) visibleLabel() (visibleLabel, error) {
 	if r.need != route.Generate || r.call.Action.runsNothing() {
-		return nil
+		return visibleLabel{}, nil
 	}
 	form := r.received.Format
 	demanded := r.p.deps.Agreements.Demanded() || r.admission.decision.DemandsAgreement()
 	if r.admission.decision.LabelMode(r.caller.LabelMode) == identity.LabelText && (form == nil || !demanded && !r.received.wantsJSON()) {
-		r.receipt.visible = visibleLabel{sentence: true, demanded: demanded}
-		return nil
+		return visibleLabel{sentence: true, demanded: demanded}, nil
 	}
 	key := ""
 	if r.caller.Kind == "key" {
@@ -38,15 +37,16 @@ func (r *run) decideLabel() error {
 	id := r.p.deps.Agreements.InForce(r.caller.Tenant, r.caller.Project, key)
 	if id == "" && demanded && form != nil {
 		field := cmp.Or(r.call.FormatField, formatField)
-		return fault.New(fault.CodeUnsupported, field, fault.Say("gateway.no_visible_label")).WithParam(field)
+		return visibleLabel{}, fault.New(fault.CodeUnsupported, field, fault.Say("gateway.no_visible_label")).WithParam(field)
 	}
 	sentence := id == "" && demanded
-	r.receipt.visible = visibleLabel{sentence: sentence, demanded: sentence, agreement: id}
-	return nil
+	return visibleLabel{sentence: sentence, demanded: sentence, agreement: id}, nil
 }
 
 // wantsJSON reports whether the answer is to be JSON.
-func (c *Call) wantsJSON() bool { return c.Format != nil && (c.Format.JSONObject || c.Format.JSONSchema != nil) }
+func (c *Call) wantsJSON() bool {
+	return c.Format != nil && (c.Format.JSONObject || c.Format.JSONSchema != nil)
+}
 
 // noteAdmitted tells the record of an admission under which agreement the answer goes without a visible label.
 func (v visibleLabel) noteAdmitted(detail map[string]string) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-project/sluice/governance/agreement"
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/snapshot"
 )
 
@@ -19,7 +20,7 @@ func (p *parts) buildAgreements(ctx context.Context) (err error) {
 	return p.agreements.Load(ctx)
 }
 
-// labelScope refuses a tenant, a project or a key of it that there is not.
+// labelScope refuses a tenant, a project or a key of it that there is not, and a key of another project.
 func (p *parts) labelScope(ctx context.Context, tenant, project, key string) error {
 	if err := identity.TenantExists(ctx, p.db, tenant); err != nil {
 		return err
@@ -30,8 +31,12 @@ func (p *parts) labelScope(ctx context.Context, tenant, project, key string) err
 		}
 	}
 	if key != "" {
-		if _, err := p.identity.Key(ctx, tenant, key); err != nil {
+		k, err := p.identity.Key(ctx, tenant, key)
+		if err != nil {
 			return err
+		}
+		if project != "" && k.Project != project { // nobody would ever be meant
+			return fault.New(fault.CodeNotFound, fault.Say("thing.key"), key)
 		}
 	}
 	return nil

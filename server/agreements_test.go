@@ -102,6 +102,7 @@ func TestLabelAgreements(t *testing.T) {
 	if _, without := in.unlabelled(in.installation, ""); without {
 		t.Error("no agreement, and no visible label")
 	}
+	in.everyDialect(t)
 	wantProblem(t, "an officer asks", in.ask(in.officer.token, nil), http.StatusForbidden, "not_allowed")
 	wantProblem(t, "another text", in.ask(in.sec.token, map[string]any{"text_digest": strings.Repeat("0", 64)}), http.StatusConflict, "conflict")
 	wantProblem(t, "another key", in.ask(in.sec.token, map[string]any{"key": "nobody's"}), http.StatusNotFound, "not_found")
@@ -134,6 +135,28 @@ func TestLabelAgreements(t *testing.T) {
 		t.Errorf("another key: %s", r.body)
 	}
 	in.revokeAndExport(t, path, a)
+}
+
+// everyDialect holds each dialect to the rule where an agreement is demanded and none is in force: texts have the label, and a form that takes none is refused.
+func (in *agreements) everyDialect(t *testing.T) {
+	t.Helper()
+	const messages = `"model":"scripted","messages":[{"role":"user","content":"hello"}],"stream":false`
+	for path, c := range map[string]struct{ body, form, field string }{
+		"/v1/chat/completions": {messages, `"response_format":{"type":"json_object"}`, "response_format"},
+		"/v1/completions":      {`"model":"scripted","prompt":"hello"`, `"guided_choice":["a","b"]`, "guided_choice"},
+		"/v1/messages":         {messages + `,"max_tokens":99`, `"output_config":{"format":{"type":"json_schema","schema":{"type":"string"}}}`, "output_config.format"},
+		"/v1/responses":        {`"model":"scripted","input":"hello"`, `"text":{"format":{"type":"json_object"}}`, "text.format"},
+		"/api/chat":            {messages, `"format":"json"`, "format"},
+		"/api/generate":        {`"model":"scripted","prompt":"hello","stream":false`, `"format":"json"`, "format"},
+	} {
+		if r := in.send(http.MethodPost, path, in.key.secret, "{"+c.body+"}"); r.status != http.StatusOK || !strings.Contains(string(r.body), visibleLabel) {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+		r := in.send(http.MethodPost, path, in.key.secret, "{"+c.body+","+c.form+"}")
+		if r.status != http.StatusBadRequest || !strings.Contains(string(r.body), c.field) || !strings.Contains(string(r.body), "sluice label agreements") {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+	}
 }
 
 func (in *agreements) revokeAndExport(t *testing.T, path string, a adminapi.LabelAgreement) {

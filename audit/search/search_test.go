@@ -3,6 +3,7 @@ package search_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -130,11 +131,10 @@ func TestDeliveries(t *testing.T) {
 			l.AppendEvent(e)
 		}
 		add(1, "acme", "A1", "ok", 100, record.StageOutcome)
-		add(2, "acme", "A1", "aborted", 199, record.StageOutcome)
+		add(2, "acme", "A1", "failed", 199, record.StageOutcome)
 		add(3, "acme", "A1", "ok", 200, record.StageOutcome)
 		add(4, "acme", "A1", "ok", 99, record.StageOutcome)
-		add(5, "acme", "A1", "refused", 150, record.StageOutcome)
-		add(6, "acme", "A1", "failed", 150, record.StageOutcome)
+		add(5, "acme", "", "refused", 150, record.StageOutcome) // of which nothing has left
 		add(7, "acme", "A1", "", 150, record.StageAdmitted)
 		add(8, "acme", "A2", "ok", 150, record.StageOutcome)
 		add(9, "globex", "A1", "ok", 150, record.StageOutcome)
@@ -143,13 +143,21 @@ func TestDeliveries(t *testing.T) {
 		own.Tenant, own.Outcome, own.Time, own.Stage, own.Resource = "acme", "ok", 150, record.StageOutcome, "A1"
 		l.AppendEvent(own)
 		l.Flush()
-		if got, err := l.Deliveries(t.Context(), "acme", "A1", 100, 200); err != nil || got != (search.Deliveries{Answers: 2, First: 100, Last: 199}) {
+		want := map[string]search.Deliveries{"A1": {Answers: 2, First: 100, Last: 199}, "A2": {Answers: 1, First: 150, Last: 150}}
+		asked := append(make([]string, 150), "A1", "A2", "A3")
+		if got, err := l.Deliveries(t.Context(), "acme", asked, 100, 200); err != nil || !maps.Equal(got, want) {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if got, err := l.Deliveries(t.Context(), "acme", "A3", 0, 1000); err != nil || got != (search.Deliveries{}) {
-			t.Errorf("of an agreement without answers: %+v, %v", got, err)
+		if at, err := l.PrunedUntil(t.Context()); err != nil || at != 0 {
+			t.Errorf("pruned until %d, %v", at, err)
 		}
-		if ids := searchIDs(t, l.Reader, search.Query{Tenant: "acme", Text: search.AgreementTerm("A1")}); len(ids) != 7 {
+		if err := db.Exec("INSERT INTO audit_prunings (first_index, until_index, kept, root, oldest, newest, size, archive, digest, record, time, actor) VALUES (0, 5, 0, '', 0, 120, 10, '', '', '', 0, '')").Error; err != nil {
+			t.Fatal(err)
+		}
+		if at, err := l.PrunedUntil(t.Context()); err != nil || at != 120 {
+			t.Errorf("pruned until %d, %v", at, err)
+		}
+		if ids := searchIDs(t, l.Reader, search.Query{Tenant: "acme", Text: search.AgreementTerm("A1")}); len(ids) != 5 {
 			t.Errorf("its records are %v", ids)
 		}
 	})

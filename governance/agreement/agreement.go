@@ -27,9 +27,14 @@ import (
 // MaxDays is how long an agreement is in force at most. The records of who asked and approved stay for three years, so they outlive its end by more than six months.
 const MaxDays = 730
 
+// MaxBetween is of how many agreements [Store.Between] tells at most.
+const MaxBetween = 500
+
 const (
-	maxText = 32 << 10 // bytes of the text that is accepted
-	maxOpen = 1000     // agreements of a tenant that are asked for or in force
+	maxText  = 32 << 10 // bytes of the text that is accepted
+	maxOpen  = 1000     // agreements of a tenant that are asked for or in force
+	minTerm  = 24 * time.Hour
+	loadTime = 5 * time.Second // for reading after a change, whose caller may have gone
 )
 
 //go:embed responsibilities.txt
@@ -112,6 +117,7 @@ type Config struct {
 	// Demanded says that nobody gets answers without a visible label unless an agreement is in force, whatever policies say.
 	Demanded bool
 	// Exists refuses a tenant, a project or a key of it that there is not; the latter two may be "".
+	// The key has to be of the project, where both are named.
 	Exists func(ctx context.Context, tenant, project, key string) error
 	// Fresh refuses an approver who signed in too long ago.
 	Fresh   func(who identity.Principal) error
@@ -123,7 +129,7 @@ type Config struct {
 type Store struct {
 	cfg   Config
 	text  Text
-	known *snapshot.Snapshot[map[string][]Agreement] // by tenant: approved, not revoked, not over when they were read
+	known *snapshot.Snapshot[map[string][]term] // by tenant: approved, not revoked, not over when they were read
 	now   func() time.Time
 }
 
@@ -134,7 +140,7 @@ func New(cfg Config) (*Store, error) {
 	if s.text, err = readText(cfg.TextFile); err != nil {
 		return nil, fmt.Errorf("label agreements: %w", err)
 	}
-	s.known, err = snapshot.New(cfg.Freshness, snapshot.Source[map[string][]Agreement]{
+	s.known, err = snapshot.New(cfg.Freshness, snapshot.Source[map[string][]term]{
 		Name: "label_agreements", Version: s.version, Load: s.load, Now: func() time.Time { return s.now() },
 	}, cfg.Log, cfg.Metrics)
 	if err != nil {
@@ -182,24 +188,31 @@ func (s *Store) InForce(tenant, project, key string) string {
 	if err != nil { // the snapshot has logged it; the visible label stays in
 		return ""
 	}
-	now, best, rank := s.now(), "", -1
-	for _, a := range all[tenant] {
-		if a.State(now) != Active || a.Project != "" && a.Project != project || a.Key != "" && a.Key != key {
+	now, best, rank := s.now().UnixMicro(), "", -1
+	for i := range all[tenant] {
+		t := &all[tenant][i]
+		if now < t.from || now >= t.until || t.project != "" && t.project != project || t.key != "" && t.key != key {
 			continue
 		}
-		if r := a.rank(); r > rank {
-			best, rank = a.ID, r
+		if r := t.rank(); r > rank {
+			best, rank = t.id, r
 		}
 	}
 	return best
 }
 
+// term is when and for whom an agreement is in force.
+type term struct {
+	id, project, key string
+	from, until      int64
+}
+
 // rank is greater the fewer callers an agreement is for.
-func (a Agreement) rank() int {
+func (t *term) rank() int {
 	switch {
-	case a.Key != "":
+	case t.key != "":
 		return 2
-	case a.Project != "":
+	case t.project != "":
 		return 1
 	}
 	return 0
@@ -213,9 +226,13 @@ type NewAgreement struct {
 	From, Until                            time.Time // From may be zero, or over: then it is now
 }
 
-// Ask stores an agreement that waits for a second person. Errors: CodeMissing and CodeInvalidValue for what is said of the recipient and for the time;
-// CodeNotFound for the tenant, the project or the key; CodeConflict for a text that is not the one in use, and while too many wait or are in force.
+// Ask stores an agreement that waits for a second person. Errors: CodeNeedsPerson unless a person asks, since who owns a service account could approve what it
+// asks for; CodeMissing and CodeInvalidValue for what is said of the recipient and for the time, which is a day at least; CodeNotFound for the tenant, the
+// project or the key; CodeConflict for a text that is not the one in use, and while too many wait or are in force.
 func (s *Store) Ask(ctx context.Context, in NewAgreement, by identity.Principal) (Agreement, error) {
+	if by.Kind != "user" {
+		return Agreement{}, fault.New(fault.CodeNeedsPerson)
+	}
 	if err := s.check(in); err != nil {
 		return Agreement{}, err
 	}
@@ -252,7 +269,7 @@ func optional(param, value string) error {
 }
 
 func (s *Store) checkTime(in NewAgreement, now time.Time) error {
-	if !in.Until.After(later(in.From, now)) || in.Until.After(now.AddDate(0, 0, MaxDays)) {
+	if in.Until.Before(later(in.From, now).Add(minTerm)) || in.Until.After(now.AddDate(0, 0, MaxDays)) {
 		return fault.New(fault.CodeInvalidValue, "until", fault.Say("agreement.time", MaxDays)).WithParam("until")
 	}
 	return nil
@@ -275,9 +292,12 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// Approve puts an agreement in force that somebody else has asked for, not before its first day. Errors: CodeNotFound; CodeSecondPerson for the asker, and for
-// an account that is not independent of the asker's, see [approval.Independent]; CodeReauthenticate and CodeStepUp; CodeConflict unless it waits.
+// Approve puts an agreement in force that somebody else has asked for, not before its first day. Errors: CodeNotFound; CodeNeedsPerson unless a person
+// approves; CodeSecondPerson for the asker, and for an account that is not independent of the asker's, see [approval.Independent]; CodeReauthenticate and CodeStepUp; CodeConflict unless it waits.
 func (s *Store) Approve(ctx context.Context, tenant, id string, who identity.Principal) (Agreement, error) {
+	if who.Kind != "user" {
+		return Agreement{}, fault.New(fault.CodeNeedsPerson)
+	}
 	if err := s.cfg.Fresh(who); err != nil {
 		return Agreement{}, err
 	}
@@ -316,7 +336,28 @@ func (s *Store) Revoke(ctx context.Context, tenant, id, reason string, who ident
 }
 
 func conflict(state State) error {
-	return fault.New(fault.CodeConflict, fault.Say("agreement.state", string(state)))
+	return fault.New(fault.CodeConflict, fault.Say("agreement.state", state.phrase()))
+}
+
+// phrase says what an agreement is.
+func (s State) phrase() fault.Phrase {
+	switch s {
+	case Asked:
+		return fault.Say("agreement.state_asked")
+	case Coming:
+		return fault.Say("agreement.state_coming")
+	case Active:
+		return fault.Say("agreement.state_in_force")
+	case Ended:
+		return fault.Say("agreement.state_ended")
+	case Lapsed:
+		return fault.Say("agreement.state_lapsed")
+	case Declined:
+		return fault.Say("agreement.state_declined")
+	case Revoked:
+		return fault.Say("agreement.state_revoked")
+	}
+	return fault.Quote(string(s), string(s))
 }
 
 // only expects that one row has changed: changes take turns, so it is there.

@@ -136,8 +136,13 @@ func TestLife(t *testing.T) {
 		if got.State(c.now()) != Revoked || got.Reason != "the purpose has changed" || got.Text != s.text.Body || got.Recipient != "Example Press" || got.AskedName != "asker" || !got.End().Equal(c.Time) {
 			t.Errorf("the record says %+v", got)
 		}
-		if all, err := s.List(t.Context(), "acme"); err != nil || len(all) != 1 || all[0] != got {
-			t.Errorf("%+v, %v", all, err)
+		next, err := s.Ask(t.Context(), s.wanted(c), asker)
+		must(t, err)
+		got.Text, next.Text = "", ""
+		for offset, want := range []Agreement{next, got} {
+			if all, err := s.List(t.Context(), "acme", offset, 1); err != nil || len(all) != 1 || all[0] != want {
+				t.Errorf("from %d: %+v, %v", offset, all, err)
+			}
 		}
 	})
 }
@@ -247,6 +252,7 @@ func TestWhatIsAskedFor(t *testing.T) {
 		"a line feed":     {func(in *NewAgreement) { in.Reference = "a\nb" }, fault.CodeInvalidValue},
 		"over":            {func(in *NewAgreement) { in.Until = c.Time }, fault.CodeInvalidValue},
 		"before it began": {func(in *NewAgreement) { in.From = in.Until }, fault.CodeInvalidValue},
+		"too short":       {func(in *NewAgreement) { in.From, in.Until = c.Add(time.Hour), c.Add(25*time.Hour-1) }, fault.CodeInvalidValue},
 		"too long":        {func(in *NewAgreement) { in.Until = c.AddDate(0, 0, MaxDays).Add(1) }, fault.CodeInvalidValue},
 		"no tenant":       {func(in *NewAgreement) { in.Tenant = "nobody" }, fault.CodeNotFound},
 		"no project":      {func(in *NewAgreement) { in.Project = "nothing" }, fault.CodeNotFound},
@@ -256,6 +262,14 @@ func TestWhatIsAskedFor(t *testing.T) {
 		x.change(&in)
 		_, err := s.Ask(t.Context(), in, asker)
 		wantCode(t, name, err, x.code)
+	}
+	for _, kind := range []string{"service", "key"} {
+		program := asker
+		program.Kind = kind
+		_, err := s.Ask(t.Context(), s.wanted(c), program)
+		wantCode(t, "a "+kind+" asks", err, fault.CodeNeedsPerson)
+		_, err = s.Approve(t.Context(), "acme", "x", program)
+		wantCode(t, "a "+kind+" approves", err, fault.CodeNeedsPerson)
 	}
 	in := s.wanted(c)
 	in.From, in.Until = c.AddDate(-1, 0, 0), c.AddDate(0, 0, MaxDays)
@@ -381,11 +395,18 @@ func TestBetween(t *testing.T) {
 			must(t, err)
 		}
 		make(100 * day) // that nobody approves
+		never := s.wanted(c)
+		never.From = c.Add(50 * day)
+		coming, err := s.Ask(t.Context(), never, asker)
+		must(t, err)
 		short, revoked, late := make(10*day), make(100*day), make(100*day)
 		approve(short)
 		approve(revoked)
+		approve(coming.ID)
+		_, err = s.Revoke(t.Context(), "acme", coming.ID, "before its first day", officer)
+		must(t, err)
 		c.Time = begin.Add(20 * day)
-		_, err := s.Revoke(t.Context(), "acme", revoked, "over", officer)
+		_, err = s.Revoke(t.Context(), "acme", revoked, "over", officer)
 		must(t, err)
 		c.Time = begin.Add(30 * day)
 		approve(late)
@@ -410,6 +431,9 @@ func TestBetween(t *testing.T) {
 				t.Errorf("from %s to %s: %v, want %v", x.from, x.to, got, x.want)
 			}
 		}
+		must(t, db.Exec("INSERT INTO label_agreements SELECT id || '-' || n, tenant, project, key_id, recipient, contact, reference, purpose, text, digest, valid_from, valid_until, asked_at, asked_by, asked_name, approved_at, approved_by, approved_name, revoked_at, revoked_by, revoked_name, revoke_reason FROM label_agreements, (WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < ?) SELECT n FROM c) AS many WHERE id = ?", MaxBetween, late).Error)
+		_, err = s.Between(t.Context(), "acme", begin.Add(-day), begin.Add(200*day))
+		wantCode(t, "too many for a record", err, fault.CodeInvalidValue)
 		if all, err := s.Between(t.Context(), "globex", begin.Add(-day), begin.Add(day)); err != nil || len(all) > 0 {
 			t.Errorf("of another tenant: %v, %v", all, err)
 		}
@@ -428,7 +452,7 @@ func TestText(t *testing.T) {
 	c := start()
 	db := dbtest.SQLite(t)
 	builtIn := open(t, db, c).Text()
-	for _, duty := range []string{"第九条", "不少于六个月", "Article 9", "at least six months"} {
+	for _, duty := range []string{"第九条", "自提供之日起保存不少于六个月", "协议结束后保存不少于六个月", "Article 9", "the logs for at least six months from when content was provided", "at least six months after the agreement has ended"} {
 		if !strings.Contains(builtIn.Body, duty) {
 			t.Errorf("%s is missing", duty)
 		}

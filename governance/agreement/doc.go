@@ -5,9 +5,10 @@
 //
 // # Life
 //
-// Somebody asks ([Store.Ask]): for a tenant, or for one project or key of it, for two years at most, with the digest of the text that the recipient has
+// A person asks ([Store.Ask]): for a tenant, or for one project or key of it, for two years at most, with the digest of the text that the recipient has
 // accepted. A second person approves ([Store.Approve]), always, whatever the duties of administrators are. From then on, and not before its first day, it is in
-// force until its last day, or until somebody revokes it ([Store.Revoke]): at once on this replica, within two seconds on others. Nothing of an agreement
+// force until its last day, or until somebody revokes it ([Store.Revoke]): at once on this replica, within two seconds on others that
+// reach the database. Nothing of an agreement
 // changes otherwise, and nothing deletes one: not a pruning of the audit log, and not the erasure of its tenant.
 //
 // # In force

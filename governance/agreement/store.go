@@ -2,6 +2,8 @@ package agreement
 
 import (
 	"context"
+	"log/slog"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -63,13 +65,13 @@ func (s *Store) version(ctx context.Context) (n int64, err error) {
 }
 
 // load reads what is approved, not revoked and not over, without the texts.
-func (s *Store) load(ctx context.Context) (map[string][]Agreement, error) {
+func (s *Store) load(ctx context.Context) (map[string][]term, error) {
 	var rows []row
-	err := s.cfg.DB.WithContext(ctx).Select("id", "tenant", "project", "key_id", "valid_from", "valid_until", "approved_at").
+	err := s.cfg.DB.WithContext(ctx).Select("id", "tenant", "project", "key_id", "valid_from", "valid_until").
 		Where("approved_at > 0 AND revoked_at = 0 AND valid_until > ?", s.now().UnixMicro()).Order("asked_at, id").Find(&rows).Error
-	out := map[string][]Agreement{}
+	out := map[string][]term{}
 	for _, r := range rows {
-		out[r.Tenant] = append(out[r.Tenant], r.public())
+		out[r.Tenant] = append(out[r.Tenant], term{id: r.ID, project: r.Project, key: r.KeyID, from: r.ValidFrom, until: r.ValidUntil})
 	}
 	return out, err
 }
@@ -107,7 +109,7 @@ func (s *Store) change(ctx context.Context, step, tenant, id string, do func(tx 
 }
 
 // write changes the tables and reads them again. Writers take turns: the counter, which is written first, is locked until the end. When only the reading
-// fails, the poll repeats it.
+// fails, the change is done all the same: the poll repeats it.
 func (s *Store) write(ctx context.Context, step string, do func(tx *gorm.DB) error) error {
 	err := s.cfg.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := tx.Exec("UPDATE label_changes SET version = version + 1 WHERE name = 'agreements'").Error; err != nil {
@@ -118,7 +120,12 @@ func (s *Store) write(ctx context.Context, step string, do func(tx *gorm.DB) err
 	if err != nil {
 		return database.Unavailable(step, err)
 	}
-	return database.Unavailable(step, s.known.Load(ctx))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTime)
+	defer cancel()
+	if err := s.known.Load(ctx); err != nil {
+		s.cfg.Log.Error("reading label agreements after a change failed; the poll repeats it", slog.Any("error", err))
+	}
+	return nil
 }
 
 func find(db *gorm.DB, tenant, id string) (Agreement, error) {
@@ -138,19 +145,24 @@ func (s *Store) Get(ctx context.Context, tenant, id string) (Agreement, error) {
 	return a, database.Unavailable("read a label agreement", err)
 }
 
-// List returns the agreements of a tenant, whatever became of them, newest first.
-func (s *Store) List(ctx context.Context, tenant string) ([]Agreement, error) {
+// List returns agreements of a tenant, whatever became of them, newest first and without their texts: n at most, behind the first offset.
+func (s *Store) List(ctx context.Context, tenant string, offset, n int) ([]Agreement, error) {
 	var rows []row
-	err := s.cfg.DB.WithContext(ctx).Select(columns()).Where("tenant = ?", tenant).Order("asked_at DESC, id DESC").Find(&rows).Error
+	err := s.cfg.DB.WithContext(ctx).Select(slices.DeleteFunc(columns(), func(c string) bool { return c == "text" })).
+		Where("tenant = ?", tenant).Order("asked_at DESC, id DESC").Offset(offset).Limit(n).Find(&rows).Error
 	return public(rows), database.Unavailable("list label agreements", err)
 }
 
 // Between returns the agreements of a tenant that were in force at some time in a period, to excluded, in the order in which they were asked for.
+// Error: CodeInvalidValue for more than [MaxBetween].
 func (s *Store) Between(ctx context.Context, tenant string, from, to time.Time) ([]Agreement, error) {
 	var rows []row
 	err := s.cfg.DB.WithContext(ctx).Select(columns()).
-		Where("tenant = ? AND approved_at > 0 AND valid_from < ? AND approved_at < ? AND valid_until > ? AND (revoked_at = 0 OR revoked_at > ?)",
+		Where("tenant = ? AND approved_at > 0 AND valid_from < ? AND approved_at < ? AND valid_until > ? AND (revoked_at = 0 OR revoked_at > ? AND revoked_at > valid_from)",
 			tenant, to.UnixMicro(), to.UnixMicro(), from.UnixMicro(), from.UnixMicro()).
-		Order("asked_at, id").Find(&rows).Error
+		Order("asked_at, id").Limit(MaxBetween + 1).Find(&rows).Error
+	if len(rows) > MaxBetween {
+		return nil, fault.New(fault.CodeInvalidValue, "to", fault.Say("agreement.period", MaxBetween)).WithParam("to")
+	}
 	return public(rows), database.Unavailable("list label agreements", err)
 }

@@ -20,21 +20,28 @@ import (
 
 // ListLabelAgreements implements GET /labels/agreements.
 func (s *Server) ListLabelAgreements(c *gin.Context, params ListLabelAgreementsParams) {
-	all, err := s.deps.Agreements.List(c.Request.Context(), tenantOf(c))
+	offset, n, err := window(params.Cursor, params.Limit)
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
-	part, next, err := page(all, params.Cursor, params.Limit)
+	all, err := s.deps.Agreements.List(c.Request.Context(), tenantOf(c), offset, n+1)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	var next *string
+	if len(all) > n {
+		all, next = all[:n], cursorAt(offset+n)
+	}
 	out := LabelAgreementPage{Items: []LabelAgreement{}, Next: next, Labelling: s.labelling(tenantOf(c)), Text: LabelAgreementText(s.deps.Agreements.Text())}
-	for _, a := range part {
-		a.Text = ""
+	for _, a := range all {
 		out.Items = append(out.Items, s.agreementView(a))
 	}
-	s.reply(c, http.StatusOK, out, err)
+	s.reply(c, http.StatusOK, out, nil)
 }
 
-// labelling says how the visible label gets to the people of a tenant.
+// labelling says how the visible label gets to the people of a tenant, outside its projects that have a policy of their own.
 func (s *Server) labelling(tenant string) Labelling {
 	mode, demanded, err := s.deps.Guard.Labelling(tenant, "")
 	configuration := s.deps.Agreements.Demanded()
@@ -135,19 +142,37 @@ func (s *Server) ExportLabelAgreements(c *gin.Context, params ExportLabelAgreeme
 	c.Data(http.StatusOK, "text/csv; charset=utf-8", text)
 }
 
+// answersEnd is how long after the end of an agreement an answer that was admitted under it ends at most.
+const answersEnd = 24 * time.Hour
+
 func (s *Server) agreementRecord(c *gin.Context, from, to time.Time) (LabelAgreementRecord, error) {
 	out := LabelAgreementRecord{Schema: SluiceLabelAgreements1, Tenant: tenantOf(c), From: from, To: to, MadeAt: s.now().UTC(), Agreements: []LabelAgreementUse{}}
 	if !to.After(from) {
 		return out, fault.New(fault.CodeInvalidValue, "to", fault.Say("adminapi.period")).WithParam("to")
 	}
-	all, err := s.deps.Agreements.Between(c.Request.Context(), out.Tenant, from, to)
+	all, err := s.deps.Agreements.Between(c.Request.Context(), out.Tenant, from.Add(-answersEnd), to)
 	if err != nil {
 		return out, err
 	}
+	ids := make([]string, len(all))
+	for i := range all {
+		ids[i] = all[i].ID
+	}
+	counts, err := s.deps.Audit.Deliveries(c.Request.Context(), out.Tenant, ids, from.UnixMicro(), to.UnixMicro())
+	if err != nil {
+		return out, err
+	}
+	pruned, err := s.deps.Audit.PrunedUntil(c.Request.Context())
+	if err != nil {
+		return out, err
+	}
+	if pruned >= from.UnixMicro() {
+		out.CompleteSince = new(time.UnixMicro(pruned + 1).UTC())
+	}
 	for _, a := range all {
-		n, err := s.deps.Audit.Deliveries(c.Request.Context(), out.Tenant, a.ID, from.UnixMicro(), to.UnixMicro())
-		if err != nil {
-			return out, err
+		n := counts[a.ID]
+		if n.Answers == 0 && !a.End().After(from) {
+			continue
 		}
 		use := LabelAgreementUse{Agreement: s.agreementView(a), Answers: n.Answers, Records: recordsOf(a.ID, out)}
 		if n.Answers > 0 {
@@ -161,7 +186,7 @@ func (s *Server) agreementRecord(c *gin.Context, from, to time.Time) (LabelAgree
 // recordsOf is where the records of what has gone out under an agreement are.
 func recordsOf(id string, of LabelAgreementRecord) string {
 	return Prefix + "/audit/records?" + url.Values{
-		"tenant": {of.Tenant}, "text": {search.AgreementTerm(id)}, "stage": {"outcome"}, "from": {of.From.Format(time.RFC3339)}, "to": {of.To.Format(time.RFC3339)},
+		"tenant": {of.Tenant}, "text": {search.AgreementTerm(id)}, "stage": {"outcome"}, "from": {of.From.Format(time.RFC3339Nano)}, "to": {of.To.Format(time.RFC3339Nano)},
 	}.Encode()
 }
 
@@ -172,7 +197,7 @@ func (r LabelAgreementRecord) csv() ([]byte, error) {
 	w := csv.NewWriter(&b)
 	rows := [][]string{{
 		"agreement", "tenant", "project", "key", "recipient", "contact", "reference", "purpose", "text_sha256", "state", "from", "until", "asked_by", "asked_at", "approved_by", "approved_at",
-		"revoked_by", "revoked_at", "reason", "answers", "first_at", "last_at", "records",
+		"revoked_by", "revoked_at", "reason", "answers", "first_at", "last_at", "records", "complete_since",
 	}}
 	when := func(t *time.Time) string {
 		if t == nil {
@@ -185,7 +210,7 @@ func (r LabelAgreementRecord) csv() ([]byte, error) {
 		rows = append(rows, []string{
 			a.Id, a.Tenant, deref(a.Project), deref(a.Key), a.Recipient, a.Contact, deref(a.Reference), a.Purpose, a.TextDigest, string(a.State), when(&a.From), when(&a.Until),
 			a.AskedName, when(&a.AskedAt), deref(a.ApprovedName), when(a.ApprovedAt), deref(a.RevokedName), when(a.RevokedAt), deref(a.Reason),
-			strconv.FormatInt(u.Answers, 10), when(u.FirstAt), when(u.LastAt), u.Records,
+			strconv.FormatInt(u.Answers, 10), when(u.FirstAt), when(u.LastAt), u.Records, when(r.CompleteSince),
 		})
 	}
 	for _, row := range rows {

@@ -2955,7 +2955,7 @@ type LabelAgreement struct {
 type LabelAgreementPage struct {
 	Items []LabelAgreement `json:"items"`
 
-	// Labelling How the visible label gets to people, where the tenant has no agreement in force
+	// Labelling How the visible label gets to people, where the tenant has no agreement in force; not in projects that have a policy of their own
 	Labelling Labelling          `json:"labelling"`
 	Next      *string            `json:"next,omitempty"`
 	Text      LabelAgreementText `json:"text"`
@@ -2963,12 +2963,15 @@ type LabelAgreementPage struct {
 
 // LabelAgreementRecord defines model for LabelAgreementRecord.
 type LabelAgreementRecord struct {
-	Agreements []LabelAgreementUse        `json:"agreements"`
-	From       time.Time                  `json:"from"`
-	MadeAt     time.Time                  `json:"made_at"`
-	Schema     LabelAgreementRecordSchema `json:"schema"`
-	Tenant     string                     `json:"tenant"`
-	To         time.Time                  `json:"to"`
+	Agreements []LabelAgreementUse `json:"agreements"`
+
+	// CompleteSince Records of before were pruned, so that counts leave their answers out; absent if none of the period were
+	CompleteSince *time.Time                 `json:"complete_since,omitempty"`
+	From          time.Time                  `json:"from"`
+	MadeAt        time.Time                  `json:"made_at"`
+	Schema        LabelAgreementRecordSchema `json:"schema"`
+	Tenant        string                     `json:"tenant"`
+	To            time.Time                  `json:"to"`
 }
 
 // LabelAgreementRecordSchema defines model for LabelAgreementRecord.Schema.
@@ -3016,19 +3019,19 @@ type LabelWordings struct {
 	Items []LabelWording `json:"items"`
 }
 
-// Labelling How the visible label gets to people, where the tenant has no agreement in force
+// Labelling How the visible label gets to people, where the tenant has no agreement in force; not in projects that have a policy of their own
 type Labelling struct {
 	// RequiredBy Who demands agreements
 	RequiredBy *LabellingRequiredBy `json:"required_by,omitempty"`
 
-	// VisibleLabel `text`: answers have the sentence, unless a key leaves it out. `application`: whoever shows an answer to people puts it in, as Article 4 demands; this installation does not see whether he does. `agreement`: answers have the sentence unless an agreement is in force. `unknown`: no policy can be read.
+	// VisibleLabel `text`: answers have the sentence, unless a key leaves it out. `application`: whoever shows an answer to people puts it in, as Article 4 demands; this installation does not see whether he does. `agreement`: answers have the sentence unless an agreement is in force; calls whose form takes none are refused. `unknown`: no policy can be read.
 	VisibleLabel LabellingVisibleLabel `json:"visible_label"`
 }
 
 // LabellingRequiredBy Who demands agreements
 type LabellingRequiredBy string
 
-// LabellingVisibleLabel `text`: answers have the sentence, unless a key leaves it out. `application`: whoever shows an answer to people puts it in, as Article 4 demands; this installation does not see whether he does. `agreement`: answers have the sentence unless an agreement is in force. `unknown`: no policy can be read.
+// LabellingVisibleLabel `text`: answers have the sentence, unless a key leaves it out. `application`: whoever shows an answer to people puts it in, as Article 4 demands; this installation does not see whether he does. `agreement`: answers have the sentence unless an agreement is in force; calls whose form takes none are refused. `unknown`: no policy can be read.
 type LabellingVisibleLabel string
 
 // LabelsFound defines model for LabelsFound.
@@ -3464,7 +3467,7 @@ type NewLabelAgreement struct {
 	// TextDigest SHA-256 of the text that the recipient has accepted
 	TextDigest string `json:"text_digest"`
 
-	// Until Within 730 days
+	// Until A day or more behind the first, within 730 days
 	Until time.Time `json:"until"`
 }
 
@@ -5400,7 +5403,7 @@ type SearchAuditParams struct {
 	// Class Class of what was found in a text, such as email
 	Class *string `form:"class,omitempty" json:"class,omitempty"`
 
-	// Text Part of the id or name of the actor, the resource, action, model as asked or routed, error code, rollout, policy, or of a document as collection/document@version, in any case; or a whole request id
+	// Text Part of the id or name of the actor, the resource, action, model as asked or routed, error code, rollout, policy, or of a document as collection/document@version, in any case; or a whole request id; or label_agreement/ID for what has gone out under an agreement on answers without a visible label
 	Text *string `form:"text,omitempty" json:"text,omitempty"`
 
 	// OnBehalfOf Digest of a person for whom somebody acted, as POST /audit/subjects answers it

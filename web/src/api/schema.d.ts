@@ -2718,7 +2718,7 @@ export interface paths {
         put?: never;
         /**
          * Ask for an agreement on answers without a visible label
-         * @description It is in force once a second person has approved it, whatever the duties of administrators are, and not before `from`. `text_digest` is that of the text that the recipient has accepted, see the list: 409 (`conflict`) for another one.
+         * @description It is in force once a second person has approved it, whatever the duties of administrators are, and not before `from`. Only people ask: 403 (`person_required`) for a service account. A key has to be of the project, where both are named. `text_digest` is that of the text that the recipient has accepted, see the list: 409 (`conflict`) for another one.
          */
         post: operations["askLabelAgreement"];
         delete?: never;
@@ -2736,7 +2736,7 @@ export interface paths {
         };
         /**
          * The record of answers without a visible label, for the authorities
-         * @description Every agreement that was in force at some time in the period, with the recipient, who asked and who approved, what was accepted, and how many answers went out under it in the period. `records` finds each of them in the audit log: search for it as text. Counts are of records that are still kept, 190 days at least. Reading it leaves an audit record.
+         * @description Every agreement that was in force at some time in the period, or under which an answer ended in it, with the recipient, who asked and who approved, what was accepted, and how many answers went out under it in the period: those of which anything has left, whatever became of them then, by the time of their end. `records` finds each of them in the audit log. Counts are of records that are still kept, 190 days at least; `complete_since` says if some are not. 400 (`invalid_value`) for more than 500 agreements. Reading it leaves an audit record.
          */
         get: operations["exportLabelAgreements"];
         put?: never;
@@ -2795,7 +2795,7 @@ export interface paths {
         put?: never;
         /**
          * Revoke an agreement, or decline one that waits
-         * @description One person is enough: answers have a visible label again, at once on this replica, within two seconds on others. 409 (`conflict`) for one that has ended.
+         * @description One person is enough. Answers go without a visible label under it no longer: at once on this replica, within two seconds on others that reach the database, and within `max_stale` on any. Where no agreement is demanded, that changes no answer. 409 (`conflict`) for one that has ended.
          */
         post: operations["revokeLabelAgreement"];
         delete?: never;
@@ -3667,7 +3667,7 @@ export interface components {
             from?: string;
             /**
              * Format: date-time
-             * @description Within 730 days
+             * @description A day or more behind the first, within 730 days
              */
             until: string;
             /** @description SHA-256 of the text that the recipient has accepted */
@@ -3720,10 +3720,10 @@ export interface components {
             labelling: components["schemas"]["Labelling"];
             text: components["schemas"]["LabelAgreementText"];
         };
-        /** @description How the visible label gets to people, where the tenant has no agreement in force */
+        /** @description How the visible label gets to people, where the tenant has no agreement in force; not in projects that have a policy of their own */
         Labelling: {
             /**
-             * @description `text`: answers have the sentence, unless a key leaves it out. `application`: whoever shows an answer to people puts it in, as Article 4 demands; this installation does not see whether he does. `agreement`: answers have the sentence unless an agreement is in force. `unknown`: no policy can be read.
+             * @description `text`: answers have the sentence, unless a key leaves it out. `application`: whoever shows an answer to people puts it in, as Article 4 demands; this installation does not see whether he does. `agreement`: answers have the sentence unless an agreement is in force; calls whose form takes none are refused. `unknown`: no policy can be read.
              * @enum {string}
              */
             visible_label: "text" | "application" | "agreement" | "unknown";
@@ -3748,6 +3748,11 @@ export interface components {
             to: string;
             /** Format: date-time */
             made_at: string;
+            /**
+             * Format: date-time
+             * @description Records of before were pruned, so that counts leave their answers out; absent if none of the period were
+             */
+            complete_since?: string;
             agreements: components["schemas"]["LabelAgreementUse"][];
         };
         LabelAgreementUse: {
@@ -9294,7 +9299,7 @@ export interface operations {
                 rollout?: string;
                 /** @description Class of what was found in a text, such as email */
                 class?: string;
-                /** @description Part of the id or name of the actor, the resource, action, model as asked or routed, error code, rollout, policy, or of a document as collection/document@version, in any case; or a whole request id */
+                /** @description Part of the id or name of the actor, the resource, action, model as asked or routed, error code, rollout, policy, or of a document as collection/document@version, in any case; or a whole request id; or label_agreement/ID for what has gone out under an agreement on answers without a visible label */
                 text?: string;
                 /** @description Digest of a person for whom somebody acted, as POST /audit/subjects answers it */
                 on_behalf_of?: string;

@@ -1,6 +1,6 @@
 import { PlusOutlined } from '@ant-design/icons';
-import { useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query';
-import { Alert, App, Button, DatePicker, Descriptions, Flex, Form, Input, Modal, Tag, Typography } from 'antd';
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Alert, Button, DatePicker, Descriptions, Flex, Form, Input, Modal, Tag, Typography } from 'antd';
 import dayjs, { type Dayjs } from 'dayjs';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
@@ -29,8 +29,9 @@ export default function LabelAgreements() {
   const mayAsk = useMay('policy.write');
   const mayApprove = useMay('approvals.give');
   const queries = useQueryClient();
-  const { modal } = App.useApp();
   const [asking, setAsking] = useState(false);
+  const [shown, setShown] = useState<Agreement>();
+  const [approving, setApproving] = useState<Agreement>();
   const [revoking, setRevoking] = useState<Agreement>();
   const list = useInfiniteQuery({
     queryKey: ['label-agreements'],
@@ -44,8 +45,6 @@ export default function LabelAgreements() {
     await refresh();
     return a;
   });
-  const confirm = (a: Agreement) =>
-    modal.confirm({ title: t('agreements.confirm'), width: 640, content: <Details agreement={a} />, okText: t('agreements.approve'), onOk: () => approve.run.mutate(a.id) });
   const first = list.data?.pages[0];
   const columns: Column<Agreement>[] = [
     { key: 'state', title: t('agreements.state'), render: (a) => <Tag color={colors[a.state]}>{label('agreementState', a.state)}</Tag>, csv: (a) => a.state },
@@ -71,11 +70,11 @@ export default function LabelAgreements() {
       fixed: 'right',
       render: (a) => (
         <Flex gap={8}>
-          <Button size="small" onClick={() => modal.info({ title: a.recipient, width: 720, content: <Details agreement={a} /> })} aria-label={t('agreements.showName', { name: a.recipient })}>
+          <Button size="small" onClick={() => setShown(a)} aria-label={t('agreements.showName', { name: a.recipient })}>
             {t('agreements.show')}
           </Button>
           {mayApprove && a.state === 'asked' && a.asked_by !== me.id && (
-            <Button size="small" type="primary" onClick={() => confirm(a)} aria-label={t('agreements.approveName', { name: a.recipient })}>
+            <Button size="small" type="primary" onClick={() => setApproving(a)} aria-label={t('agreements.approveName', { name: a.recipient })}>
               {t('agreements.approve')}
             </Button>
           )}
@@ -126,15 +125,37 @@ export default function LabelAgreements() {
         </Flex>
       </Panel>
       {asking && first && <Ask text={first.text} onClose={() => setAsking(false)} onDone={refresh} />}
+      {shown && (
+        <Modal open width={720} title={shown.recipient} onCancel={() => setShown(undefined)} footer={null}>
+          <Details agreement={shown} />
+        </Modal>
+      )}
+      {approving && (
+        <Modal
+          open
+          width={720}
+          title={t('agreements.confirm')}
+          onCancel={() => setApproving(undefined)}
+          okText={t('agreements.approve')}
+          onOk={() => {
+            approve.run.mutate(approving.id);
+            setApproving(undefined);
+          }}
+        >
+          <Details agreement={approving} />
+        </Modal>
+      )}
       {revoking && <Revoke agreement={revoking} onClose={() => setRevoking(undefined)} onDone={refresh} />}
       {approve.dialog}
     </Page>
   );
 }
 
+/** What an agreement is, with the text that was accepted, which lists leave out. */
 function Details({ agreement: a }: { agreement: Agreement }) {
   const { t } = useTranslation();
   const label = useLabel();
+  const whole = useQuery({ queryKey: ['label-agreement', a.id], queryFn: () => call(api.GET('/labels/agreements/{id}', { params: { path: { id: a.id } } })) });
   const rows: [string, React.ReactNode][] = [
     [t('agreements.state'), label('agreementState', a.state)],
     [t('agreements.recipient'), a.recipient],
@@ -148,7 +169,17 @@ function Details({ agreement: a }: { agreement: Agreement }) {
     ...(a.revoked_name ? ([[t('agreements.revokedBy'), `${a.revoked_name}: ${a.reason ?? ''}`]] as [string, React.ReactNode][]) : []),
     [t('agreements.digest'), <Typography.Text key="digest" code style={{ overflowWrap: 'anywhere' }}>{a.text_digest}</Typography.Text>],
   ];
-  return <Descriptions column={1} size="small" bordered items={rows.map(([title, value]) => ({ key: title, label: title, children: value }))} />;
+  return (
+    <Flex vertical gap={12}>
+      <Descriptions column={1} size="small" bordered items={rows.map(([title, value]) => ({ key: title, label: title, children: value }))} />
+      {whole.error && <Failure error={whole.error} />}
+      {whole.data?.text && (
+        <pre tabIndex={0} aria-label={t('agreements.accepted')} style={{ maxHeight: 200, overflow: 'auto', whiteSpace: 'pre-wrap' }}>
+          {whole.data.text}
+        </pre>
+      )}
+    </Flex>
+  );
 }
 
 interface Fields {

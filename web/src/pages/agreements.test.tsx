@@ -39,6 +39,7 @@ describe('Label agreements', () => {
     let state: Schema['LabelAgreement']['state'] = 'asked';
     const sent = server({
       'GET /labels/agreements': () => json(200, list('agreement', { ...asked, state })),
+      'GET /labels/agreements/a1': () => json(200, { ...asked, state, text: 'the duties of then' }),
       'POST /labels/agreements/a1/approve': () => {
         state = 'in_force';
         return json(200, { ...asked, state });
@@ -47,7 +48,8 @@ describe('Label agreements', () => {
     });
     show(<LabelAgreements />);
     await press('Approve the agreement of Example Press');
-    await press('Approve', document.querySelector<HTMLElement>('.ant-modal-confirm')!);
+    await screen.findByText('the duties of then');
+    await press('Approve', document.querySelector<HTMLElement>('.ant-modal-footer')!);
     await screen.findByText('In force');
     await press('Revoke the agreement of Example Press');
     write('Reason', 'the purpose has changed');
