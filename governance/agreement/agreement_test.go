@@ -374,6 +374,51 @@ func TestWhenTheDatabaseFails(t *testing.T) {
 	})
 }
 
+// TestDoneThoughNotRead: what is stored is done, also where the reading behind it fails or the caller has hung up; the poll repeats the reading.
+func TestDoneThoughNotRead(t *testing.T) {
+	t.Parallel()
+	c := start()
+	db := dbtest.SQLite(t)
+	var faults dbtest.Faults
+	s := open(t, faults.Over(db), c)
+	asker, officer, _ := people(t, db)
+	stored := false
+	faults.Set(func(op string) dbtest.Outcome {
+		if stored && op != "begin" {
+			return dbtest.FailsBefore
+		}
+		stored = op == "commit"
+		return dbtest.Healthy
+	})
+	a, err := s.Ask(t.Context(), s.wanted(c), asker)
+	must(t, err)
+	stored = false
+	a, err = s.Approve(t.Context(), "acme", a.ID, officer)
+	must(t, err)
+	if a.State(c.now()) != Active || s.InForce("acme", "", "") != "" {
+		t.Errorf("%+v", a)
+	}
+	faults.Set(nil)
+	must(t, s.known.Refresh(t.Context()))
+	if s.InForce("acme", "", "") != a.ID {
+		t.Error("the poll does not read it")
+	}
+	gone, hangUp := context.WithCancel(t.Context())
+	stored = false
+	faults.Set(func(op string) dbtest.Outcome {
+		if stored {
+			hangUp()
+		}
+		stored = op == "commit"
+		return dbtest.Healthy
+	})
+	_, err = s.Revoke(gone, "acme", a.ID, "over", officer)
+	must(t, err)
+	if gone.Err() == nil || s.InForce("acme", "", "") != "" {
+		t.Error("revoked, and in force, since the caller has hung up")
+	}
+}
+
 // TestBetween: the record of a period has what was in force at some time in it, and nothing else.
 func TestBetween(t *testing.T) {
 	t.Parallel()
