@@ -789,6 +789,17 @@ func TestUnlabelledByAgreement(t *testing.T) {
 	}
 }
 
+// TestAgreementsOfKeys: an agreement for a key is for it alone, not for a person or a service account of the same id.
+func TestAgreementsOfKeys(t *testing.T) {
+	for kind, want := range map[string]string{"key": "acme/p/k1", "user": "acme/p/", "service": "acme/p/"} {
+		w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: []string{"hi"}} })
+		w.principal.Kind = kind
+		if chat(t, w, call("hello")); w.agreementFor != want {
+			t.Errorf("a %s: asked for %q, want %q", kind, w.agreementFor, want)
+		}
+	}
+}
+
 // TestBlockingIsTheCollectedStream: however the engine cuts its text, stream and blocking reply say the same, for every choice.
 func TestBlockingIsTheCollectedStream(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
