@@ -451,7 +451,7 @@ func TestDeliveredUnderAnAgreement(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range r.Events() { //nolint:revive // to the end
+			for range r.Events() {
 			}
 			first, last := w.log.events[0], w.log.events[len(w.log.events)-1]
 			if first.Detail["label_agreement"] != "a1" || (last.Detail["label_agreement"] == "a1") != c.left || last.Stage != audit.StageOutcome {
