@@ -30,6 +30,9 @@ type (
 	Stage = record.Stage
 )
 
+// LabelAgreement is the key of a detail; package record says of which.
+const LabelAgreement = record.LabelAgreement
+
 // The stages, which package record defines.
 const (
 	StageAdmitted = record.StageAdmitted

@@ -118,7 +118,7 @@ func openHandler(e engine.Engine, log *slog.Logger) (http.Handler, error) {
 	}
 	p, err := gateway.New(gateway.Config{}, gateway.Deps{
 		Identity: openDoor{}, Access: openDoor{}, Limits: limits, Guard: openGuard{}, Router: openRouter{pool.Alone(e), models[0]}, Ledger: openLedger{},
-		Audit: openDoor{}, Energy: openDoor{}, Labels: openDoor{}, Signers: openDoor{}, Marks: openDoor{}, Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
+		Audit: openDoor{}, Energy: openDoor{}, Labels: openDoor{}, Agreements: openDoor{}, Signers: openDoor{}, Marks: openDoor{}, Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
 	}, nil)
 	if err != nil {
 		return nil, err
@@ -154,6 +154,8 @@ func (openDoor) AppendWith(context.Context, audit.Event, string, ...audit.Text) 
 func (openDoor) Attribute(time.Duration, int) int64 { return 0 }
 func (openDoor) Method() string                     { return "" }
 func (openDoor) KeyID(string) string                { return "" }
+func (openDoor) InForce(_, _, _ string) string      { return "" }
+func (openDoor) Demanded() bool                     { return false }
 func (openDoor) Make(string, string) label.Label    { return label.Label{} }
 func (openDoor) Signer(context.Context, string) (*signature.Signer, error) {
 	return nil, errors.New("nobody signs here")
@@ -203,6 +205,7 @@ func (openAdmission) MaskQuery(text string) (string, error)           { return t
 func (openAdmission) Examine(string) []governance.Finding             { return nil }
 func (openAdmission) Examined() []string                              { return nil }
 func (openAdmission) LabelMode(asked string) string                   { return asked }
+func (openAdmission) DemandsAgreement() bool                          { return false }
 func (openAdmission) AllowsCollection(string) bool                    { return true }
 func (openAdmission) SharesPrefixCache() bool                         { return false }
 func (openAdmission) UpstreamNonStreaming() bool                      { return true }

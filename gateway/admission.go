@@ -124,6 +124,9 @@ func (r *run) admit(ctx context.Context) error {
 	if err == nil && r.call.RAG != nil && !d.AllowsCollection(r.call.RAG.Collection) {
 		err = r.noCollection()
 	}
+	if err == nil {
+		r.admission.visible, err = r.visibleLabel()
+	}
 	return err
 }
 

@@ -147,6 +147,12 @@ type (
 		// MarkKey returns the key by which the answers of a tenant are marked with these parameters.
 		MarkKey(ctx context.Context, tenant string, p watermark.Params) (*watermark.Key, error)
 	}
+	agreements interface {
+		// InForce returns the id of the agreement under which a caller gets answers without a visible label now; "" without one, and where nobody can tell.
+		InForce(tenant, project, key string) string
+		// Demanded reports whether the installation demands one of everybody.
+		Demanded() bool
+	}
 	labeler interface {
 		Make(request, tenant string) label.Label
 		KeyID(tenant string) string
@@ -174,6 +180,7 @@ type Decision interface {
 	// ReleaseCitation is Release for what is cited beside an answer.
 	ReleaseCitation() egress.Release
 	LabelMode(asked string) string
+	DemandsAgreement() bool // answers go without a visible label only under an agreement
 	AllowsCollection(name string) bool
 	SharesPrefixCache() bool
 	UpstreamNonStreaming() bool
@@ -208,11 +215,13 @@ type Deps struct {
 	Audit     recorder
 	Energy    meter
 	Labels    labeler
-	Signers   signers
-	Marks     markers
-	Issuer    string // this installation, as signed results call it
-	Keys      *keyring.Ring
-	Log       *slog.Logger
+	// Agreements are those on answers without a visible label.
+	Agreements agreements
+	Signers    signers
+	Marks      markers
+	Issuer     string // this installation, as signed results call it
+	Keys       *keyring.Ring
+	Log        *slog.Logger
 }
 
 // Pipeline answers calls. It is safe for concurrent use.
@@ -231,7 +240,7 @@ func New(cfg Config, deps Deps, reg prometheus.Registerer) (*Pipeline, error) {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	if deps.Identity == nil || deps.Access == nil || deps.Limits == nil || deps.Guard == nil || deps.Router == nil || deps.Ledger == nil ||
-		deps.Audit == nil || deps.Energy == nil || deps.Labels == nil || deps.Signers == nil || deps.Marks == nil || deps.Keys == nil || deps.Log == nil {
+		deps.Audit == nil || deps.Energy == nil || deps.Labels == nil || deps.Agreements == nil || deps.Signers == nil || deps.Marks == nil || deps.Keys == nil || deps.Log == nil {
 		return nil, errors.New("gateway: a part is missing: without it requests would go on unchecked")
 	}
 	deps.Log = deps.Log.With(slog.String("component", "gateway"))

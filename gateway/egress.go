@@ -8,23 +8,20 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway/egress"
-	"github.com/sluice-project/sluice/governance/identity"
 )
 
 // egress returns the way out of the answer.
 func (r *run) egress() *egress.Answer {
 	c := r.masked.call
-	structured := c.Format != nil && (c.Format.JSONObject || c.Format.JSONSchema != nil)
 	tools := make([]string, len(c.Tools))
 	for i, t := range c.Tools {
 		tools[i] = t.Name
 	}
 	return egress.New(egress.Config{
 		Choices: r.prompt.text.Request.Choices, Model: string(c.Model), Tools: tools, Stop: c.Stop,
-		JSON:     structured && !c.Echo,
+		JSON:     c.wantsJSON() && !c.Echo,
 		Logprobs: c.Logprobs >= 0, Masked: r.admission.decision.Masked(),
-		// A sentence behind JSON would break it.
-		Label:      !structured && r.admission.decision.LabelMode(r.caller.LabelMode) == identity.LabelText,
+		Label:      r.admission.visible.sentence,
 		RecordForm: egress.RecordForm(r.admission.recordForm), Open: r.newRelease, StoreValues: r.admission.decision.StoreValues, CallID: r.callID,
 		Digest: audit.NewAnswerDigest(r.p.deps.Keys, r.caller.Tenant), Released: r.receipt.signing.released(),
 	})

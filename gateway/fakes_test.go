@@ -64,6 +64,10 @@ type world struct {
 	keep      string // the form in which the policy has texts kept
 	kept      int    // calls of StoreValues
 	keepFails int    // which of them fails
+
+	agreement    string // on answers without a visible label
+	agreementFor string // whom the last question was about
+	demands      string // an agreement: "policy" or "installation"
 }
 
 func newWorld(t testing.TB, plan func(n int, req *engine.Request) enginetest.Plan) *world {
@@ -81,7 +85,7 @@ func newWorld(t testing.TB, plan func(n int, req *engine.Request) enginetest.Pla
 	}
 	w.Pipeline, err = New(Config{Timeout: time.Minute}, Deps{
 		Identity: w, Access: w, Limits: fakeLimits{w, limits}, Guard: w.guard, Router: w, Ledger: w.ledger, Retriever: w.rag, Embedding: route.Ask{Engine: "native", Model: "embed", Need: route.Embed},
-		Audit: w.log, Energy: fakeMeter{}, Labels: w, Signers: w, Marks: w, Issuer: "test.local/audit", Keys: keyring.FromBytes(make([]byte, 32)),
+		Audit: w.log, Energy: fakeMeter{}, Labels: w, Agreements: w, Signers: w, Marks: w, Issuer: "test.local/audit", Keys: keyring.FromBytes(make([]byte, 32)),
 		Log: slog.New(slog.DiscardHandler),
 	}, nil)
 	if err != nil {
@@ -225,6 +229,7 @@ func (a *fakeAdmission) Policy() governance.PolicyRef {
 }
 func (a *fakeAdmission) Masked() bool                   { return a.masked > 0 }
 func (a *fakeAdmission) LabelMode(m string) string      { return m }
+func (a *fakeAdmission) DemandsAgreement() bool         { return a.w != nil && a.w.demands == "policy" }
 func (a *fakeAdmission) AllowsCollection(n string) bool { return n != "forbidden" }
 func (a *fakeAdmission) SharesPrefixCache() bool        { return a.w.shares }
 func (a *fakeAdmission) UpstreamNonStreaming() bool     { return !a.w.streams }
@@ -554,6 +559,13 @@ func (w *world) Signer(_ context.Context, tenant string) (*signature.Signer, err
 	copy(seed, tenant)
 	return signature.NewSigner(signature.EdDSA, seed)
 }
+
+// InForce and Demanded are of the agreements on answers without a visible label.
+func (w *world) InForce(tenant, project, key string) string {
+	w.agreementFor = tenant + "/" + project + "/" + key
+	return w.agreement
+}
+func (w *world) Demanded() bool { return w.demands == "installation" }
 
 func (w *world) MarkKey(_ context.Context, tenant string, p watermark.Params) (*watermark.Key, error) {
 	w.markKeys++

@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/route"
-	"github.com/sluice-project/sluice/governance/identity"
 )
 
 // TestWindow: each piece of a stream is measured once, when its last character is out.
@@ -43,7 +42,6 @@ type plainAdmission struct{ Decision }
 func (plainAdmission) Release() egress.Release           { return &plainRelease{} }
 func (plainAdmission) Masked() bool                      { return false }
 func (plainAdmission) StoreValues(context.Context) error { return nil }
-func (plainAdmission) LabelMode(string) string           { return identity.LabelText }
 
 type plainRelease struct{ last string }
 
@@ -63,6 +61,7 @@ func TestEventsCostNoAllocation(t *testing.T) {
 	r.admission.decision = plainAdmission{}
 	r.masked.call = r.received
 	r.prompt.text = &engine.Prompt{Request: &engine.Request{Choices: 1}}
+	r.admission.visible.sentence = true
 	r.answer.open(r.egress())
 	ctx, ev := t.Context(), engine.Event{Text: "token "}
 	if n := testing.AllocsPerRun(1000, func() {

@@ -354,8 +354,10 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 		e.Findings[i] = f.Finding
 	}
 	if stage != audit.StageOutcome {
+		r.admission.visible.noteAdmitted(e.Detail)
 		return e
 	}
+	r.admission.visible.noteOutcome(e.Detail, r.outcome.tally)
 	if r.answer.usage != nil {
 		e.Model.Reported, e.Model.Replay = recordedModel(string(r.answer.usage.Model), false), r.answer.usage.Replay
 		e.Latency.Queue = r.answer.usage.Queue.Microseconds()

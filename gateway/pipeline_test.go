@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/rag"
 )
@@ -717,6 +718,84 @@ func TestLabelText(t *testing.T) {
 	for i := range a.Choices {
 		if a.Choices[i].Text != "hello\n\n(AI-generated content)" {
 			t.Errorf("choice %d: %q", i, a.Choices[i].Text)
+		}
+	}
+}
+
+// TestUnlabelledByAgreement: where an agreement is demanded, an answer has the visible label whatever its key says, unless one is in force for the caller; the
+// records name it. A call whose form takes none is refused.
+func TestUnlabelledByAgreement(t *testing.T) {
+	json, choice := &engine.Format{JSONObject: true}, &engine.Format{Choice: []string{`{"a":1}`, "no"}}
+	for name, c := range map[string]struct {
+		mode, demands, agreement string
+		format                   *engine.Format
+		labelled                 bool
+		noted                    string // "label_agreement visible_label"; "refused"
+	}{
+		"nobody demands one":        {noted: " "},
+		"in force, not demanded":    {agreement: "a1", noted: "a1 "},
+		"the policy demands one":    {demands: "policy", labelled: true, noted: " "},
+		"the installation does":     {demands: "installation", labelled: true, noted: " "},
+		"the key says metadata":     {mode: identity.LabelMetadata, demands: "policy", labelled: true, noted: " "},
+		"in force":                  {demands: "policy", agreement: "a1", noted: "a1 "},
+		"in force, installation":    {mode: identity.LabelMetadata, demands: "installation", agreement: "a1", noted: "a1 "},
+		"the key wants the label":   {mode: identity.LabelText, demands: "policy", agreement: "a1", labelled: true, noted: " "},
+		"JSON":                      {demands: "policy", format: json, noted: "refused"},
+		"JSON, installation":        {demands: "installation", format: json, noted: "refused"},
+		"a schema":                  {demands: "policy", format: &engine.Format{JSONSchema: []byte(`{"type":"string"}`)}, noted: "refused"},
+		"a choice":                  {demands: "policy", format: choice, noted: "refused"},
+		"an expression":             {demands: "policy", format: &engine.Format{Regex: ".*"}, noted: "refused"},
+		"a grammar":                 {demands: "policy", format: &engine.Format{GBNF: `root ::= "a"`}, noted: "refused"},
+		"a choice, in force":        {demands: "policy", agreement: "a1", format: choice, noted: "a1 "},
+		"JSON, the key wants it":    {mode: identity.LabelText, demands: "policy", format: json, noted: "refused"},
+		"JSON, wanted, in force":    {mode: identity.LabelText, demands: "policy", agreement: "a1", format: json, noted: "a1 "},
+		"JSON, wanted, for nothing": {mode: identity.LabelText, agreement: "a1", format: json, noted: "a1 "},
+		"a choice, nobody demands":  {mode: identity.LabelText, format: choice, labelled: true, noted: " "},
+		"JSON, in force":            {demands: "policy", agreement: "a1", format: json, noted: "a1 "},
+		"JSON, nobody demands":      {format: json, noted: " "},
+		"JSON of a key with labels": {mode: identity.LabelText, format: json, noted: " "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: []string{`{"a":1}`}} })
+			w.principal.LabelMode, w.demands, w.agreement = c.mode, c.demands, c.agreement
+			ask := call("hello")
+			ask.Format, ask.FormatField = c.format, "guided"
+			if c.noted == "refused" {
+				_, err := w.Chat(t.Context(), ask)
+				if p := fault.Public(err); p == nil || p.Code() != fault.CodeUnsupported || p.Param() != "guided" || p.Kind().Status() != 400 {
+					t.Errorf("%v", err)
+				}
+				if len(w.log.events) != 1 || w.log.events[0].Outcome != "refused" || w.log.events[0].Detail["label_agreement"] != "" {
+					t.Errorf("%+v", w.log.events)
+				}
+				return
+			}
+			_, a := chat(t, w, ask)
+			if got := strings.HasSuffix(a.Choices[0].Text, label.TextEnglish) || strings.HasSuffix(a.Choices[0].Text, label.TextChinese); got != c.labelled {
+				t.Errorf("%q", a.Choices[0].Text)
+			}
+			for _, e := range w.log.events {
+				if got := e.Detail["label_agreement"] + " " + e.Detail["visible_label"]; got != c.noted {
+					t.Errorf("%s: noted %q", e.Stage, got)
+				}
+				if e.Label == "" {
+					t.Errorf("%s: the implicit label is gone", e.Stage)
+				}
+			}
+			if c.mode != identity.LabelText && w.agreementFor != "acme/p/k1" {
+				t.Errorf("asked for %q", w.agreementFor)
+			}
+		})
+	}
+}
+
+// TestAgreementsOfKeys: an agreement for a key is for it alone, not for a person or a service account of the same id.
+func TestAgreementsOfKeys(t *testing.T) {
+	for kind, want := range map[string]string{"key": "acme/p/k1", "user": "acme/p/", "service": "acme/p/"} {
+		w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: []string{"hi"}} })
+		w.principal.Kind = kind
+		if chat(t, w, call("hello")); w.agreementFor != want {
+			t.Errorf("a %s: asked for %q, want %q", kind, w.agreementFor, want)
 		}
 	}
 }

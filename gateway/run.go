@@ -71,6 +71,7 @@ type admission struct {
 	conversation string // the conversation
 	promptDigest string
 	subject      string // digest of the person whom it is about
+	visible      visibleLabel
 }
 
 // sources are the passages that the call uses.

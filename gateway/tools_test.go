@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -10,10 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -379,25 +382,82 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// TestLabelsAreForReaders: a call is for a program; its turn gets no sentence, others do.
+// TestLabelsAreForReaders: a call is for a program and takes no sentence; a text beside it gets one, in a stream and in one piece. Where an agreement is
+// demanded, the outcome says what has left without.
 func TestLabelsAreForReaders(t *testing.T) {
-	w := newWorld(t, func(n int, _ *engine.Request) enginetest.Plan {
-		if n == 0 {
-			return enginetest.Plan{Texts: []string{"Text."}, Calls: [][]engine.ToolCall{{{ID: "a", Name: "f", Arguments: "{}"}}}}
-		}
-		return enginetest.Plan{Texts: []string{"Text."}}
-	})
+	calls := [][]engine.ToolCall{{{ID: "a", Name: "f", Arguments: "{}"}}}
+	for name, c := range map[string]struct {
+		plan     enginetest.Plan
+		labelled bool
+		noted    string
+	}{
+		"a text":                {plan: enginetest.Plan{Texts: []string{"Text."}}, labelled: true},
+		"a text and a call":     {plan: enginetest.Plan{Texts: []string{"Text."}, Calls: calls}, labelled: true},
+		"a blank one":           {plan: enginetest.Plan{Texts: []string{"\n\n"}, Calls: calls}, noted: "impossible"},
+		"only a call":           {plan: enginetest.Plan{Calls: calls}, noted: "impossible"},
+		"one that breaks off":   {plan: enginetest.Plan{Texts: []string{"Text. Text."}, Err: errors.New("broken"), FailAt: 2}, noted: "missing"},
+		"one that never begins": {plan: enginetest.Plan{Err: errors.New("broken")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return c.plan })
+			w.demands, w.streams = "policy", true
+			for _, blocking := range []bool{true, false} {
+				ask, text, broken := call("x"), "", false
+				ask.Blocking = blocking
+				r, err := w.Chat(t.Context(), ask)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for ev, err := range r.Events() {
+					text, broken = text+ev.Text, broken || err != nil
+				}
+				if strings.Contains(text, label.TextEnglish) != c.labelled || broken != (c.plan.Err != nil) {
+					t.Errorf("%q, broken: %t", text, broken)
+				}
+				if got := w.log.events[len(w.log.events)-1].Detail["visible_label"]; got != c.noted {
+					t.Errorf("blocking %t: noted %q", blocking, got)
+				}
+			}
+		})
+	}
+}
+
+// TestLabelsOfForms: whoever wants labels and asks for JSON gets JSON, where nobody demands more.
+func TestLabelsOfForms(t *testing.T) {
+	w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: []string{"{}"}} })
 	w.principal.LabelMode = identity.LabelText
-	if _, a := chat(t, w, call("x")); a.Choices[0].Text != "Text." {
-		t.Errorf("%q", a.Choices[0].Text)
-	}
-	if _, a := chat(t, w, call("x")); a.Choices[0].Text == "Text." {
-		t.Error("no label")
-	}
 	c := call("x")
 	c.Format = &engine.Format{JSONObject: true}
-	if _, a := chat(t, w, c); a.Choices[0].Text != "Text." {
+	if _, a := chat(t, w, c); a.Choices[0].Text != "{}" {
 		t.Errorf("behind JSON: %q", a.Choices[0].Text)
+	}
+}
+
+// TestDeliveredUnderAnAgreement: the outcome names the agreement if anything has left under it, whatever became of the answer, and else does not.
+func TestDeliveredUnderAnAgreement(t *testing.T) {
+	for name, c := range map[string]struct {
+		plan enginetest.Plan
+		left bool
+	}{
+		"an answer":             {plan: enginetest.Plan{Texts: []string{"Text."}}, left: true},
+		"only a call":           {plan: enginetest.Plan{Calls: [][]engine.ToolCall{{{ID: "a", Name: "f", Arguments: "{}"}}}}, left: true},
+		"one that breaks off":   {plan: enginetest.Plan{Texts: []string{"Text. Text."}, Err: errors.New("broken"), FailAt: 2}, left: true},
+		"one that never begins": {plan: enginetest.Plan{Err: errors.New("broken")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return c.plan })
+			w.demands, w.agreement = "policy", "a1"
+			r, err := w.Chat(t.Context(), call("x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range r.Events() {
+			}
+			first, last := w.log.events[0], w.log.events[len(w.log.events)-1]
+			if first.Detail["label_agreement"] != "a1" || (last.Detail["label_agreement"] == "a1") != c.left || last.Stage != audit.StageOutcome {
+				t.Errorf("admitted: %v, outcome: %v", first.Detail, last.Detail)
+			}
+		})
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/agreement"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
@@ -100,10 +101,12 @@ func wire(t testing.TB, plan func(int, *engine.Request) enginetest.Plan) *wired 
 	ok(t, signers.Load(ctx))
 	marks := must(tenantmark.New(tenantmark.Config{DB: w.db, Keys: keys, Suite: seal.Intl, Log: log}))(t)
 	ok(t, marks.Load(ctx))
+	agreed := must(agreement.New(agreement.Config{DB: w.db, Log: log}))(t)
+	ok(t, agreed.Load(ctx))
 	w.Pipeline = must(gateway.New(gateway.Config{}, gateway.Deps{
 		Identity: ids, Access: must(access.New())(t), Limits: must(limit.NewMemory(limit.Config{}, log))(t), Guard: gateway.FromGuard(w.guard),
 		Router: router, Ledger: gateway.FromLedger(w.ledger), Retriever: w.rag, Embedding: route.Ask{Engine: "native", Model: "scripted-embed", Need: route.Embed}, Audit: w.log,
-		Energy: must(energy.New(energy.Config{IdleMilliwatts: 10_000, BusyMilliwatts: 60_000}))(t), Labels: must(label.New(label.Config{}, keys))(t), Signers: signers, Marks: marks,
+		Energy: must(energy.New(energy.Config{IdleMilliwatts: 10_000, BusyMilliwatts: 60_000}))(t), Labels: must(label.New(label.Config{}, keys))(t), Agreements: agreed, Signers: signers, Marks: marks,
 		Keys: keys, Log: log,
 	}, nil))(t)
 	return w

@@ -272,6 +272,9 @@ func (a *Admission) LabelMode(mode string) string {
 	return a.active.policy.Label
 }
 
+// DemandsAgreement reports whether the policy has answers go without a visible label only under an agreement, whatever keys say.
+func (a *Admission) DemandsAgreement() bool { return a.active.policy.demandsAgreement() }
+
 // AllowsCollection reports whether the policy lets answers draw on a document collection.
 func (a *Admission) AllowsCollection(name string) bool {
 	return identity.Matches(a.active.policy.Collections, name)

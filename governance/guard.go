@@ -232,6 +232,16 @@ func (g *Guard) Purposes(tenant, project string) ([]string, error) {
 	return slices.Clone(active.policy.Purposes), nil
 }
 
+// Labelling says how the policy in force for a tenant, or for a project of it unless that is "", has answers labelled where the key does not choose: mode is that of
+// [Admission.LabelMode], and agreement what [Admission.DemandsAgreement] says. Error: CodePolicyUnavailable.
+func (g *Guard) Labelling(tenant, project string) (mode string, agreement bool, err error) {
+	active, err := g.policy(tenant, project)
+	if err != nil {
+		return "", false, err
+	}
+	return active.policy.Label, active.policy.demandsAgreement(), nil
+}
+
 // Validate checks a policy document. Error: CodeInvalidPolicy with the path of what is wrong.
 func (g *Guard) Validate(source []byte) error {
 	_, err := parsePolicy(source)

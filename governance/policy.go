@@ -34,6 +34,9 @@ const (
 	outcomeFirst = "outcome-first"
 	answerFirst  = "answer-first"
 
+	visibleByApplication = "application"
+	visibleByAgreement   = "agreement"
+
 	signOnRequest = "on-request"
 	signAlways    = "always"
 
@@ -87,6 +90,8 @@ type policy struct {
 	Urgency    string `json:"urgency,omitempty"`
 	Record     string `json:"record,omitempty"`
 	Signature  string `json:"signature,omitempty"`
+	// Absent, as in policies that are older than the key: application.
+	VisibleLabel string `json:"visible_label,omitempty"`
 
 	Watermark *watermarking `json:"watermark,omitempty"`
 
@@ -207,6 +212,8 @@ func (p *policy) classNames() []string {
 	return out
 }
 
+func (p *policy) demandsAgreement() bool { return p.VisibleLabel == visibleByAgreement }
+
 func (p *policy) allowsModel(model string) bool { return identity.Matches(p.Models, model) }
 
 // parsePolicy reads a document strictly. Errors are CodeInvalidPolicy with the path of the first thing that is wrong; they never
@@ -231,6 +238,7 @@ func parsePolicy(source []byte) (*policy, error) {
 		{"purposes", false, p.readPurposes},
 		{"pseudonyms", false, choice(&p.Pseudonyms, pseudonymsPerSession, pseudonymsPerRequest)},
 		{"label", false, choice(&p.Label, identity.LabelMetadata, identity.LabelText)},
+		{"visible_label", false, choice(&p.VisibleLabel, visibleByApplication, visibleByAgreement)},
 		{"collections", true, list(&p.Collections)},
 		{"prefixes", false, choice(&p.Prefixes, prefixesPrivate, prefixesShared)},
 		{"upstream", false, choice(&p.Upstream, upstreamNonStreaming, upstreamStreaming)},

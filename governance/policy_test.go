@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/mask"
 	"github.com/sluice-project/sluice/governance/reveal"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -225,6 +226,7 @@ func TestInvalidPoliciesNameThePath(t *testing.T) {
 		"models number":   {edit(`models: ["*"]`, "models: [a, 7]"), "models[1]"},
 		"pseudonyms":      {edit("pseudonyms: session", "pseudonyms: forever"), "pseudonyms"},
 		"label":           {edit("label: metadata", "label: none"), "label"},
+		"visible label":   {edit("visible_label: application", "visible_label: nobody"), "visible_label"},
 		"unknown class":   {edit("api_secret: {answer: redact}", "passport: {answer: redact}"), "entities"},
 		"unknown action":  {edit("api_secret: {answer: redact}", "api_secret: {answer: hide}"), "entities.api_secret.answer"},
 		"unknown way":     {edit("api_secret: {answer: redact}", "api_secret: {reply: redact}"), "entities.api_secret"},
@@ -240,6 +242,27 @@ func TestInvalidPoliciesNameThePath(t *testing.T) {
 		}
 		if m := fault.Public(err).Message(fault.Chinese); regexp.MustCompile(`[a-z]{2,} [a-z]{2,}`).MatchString(m) {
 			t.Errorf("in Chinese: %s", m)
+		}
+	}
+}
+
+// TestVisibleLabelOfPolicies: who puts the visible label in is what the policy says, whoever older policies without a word leave it to; a key changes the mode, not the rule.
+func TestVisibleLabelOfPolicies(t *testing.T) {
+	for text, demands := range map[string]bool{"": false, "visible_label: application": false, "visible_label: agreement": true} {
+		p, err := parsePolicy([]byte(strings.Replace(string(defaultPolicy), "\nvisible_label: application\n", "\n"+text+"\n", 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		canonical, digest := p.canonical()
+		back, err := readCanonical(canonical, digest)
+		if err != nil || strings.Contains(canonical, "visible_label") != (text != "") {
+			t.Errorf("%s: %s, %v", text, canonical, err)
+			continue
+		}
+		for _, p := range []*policy{p, back} {
+			if a := (&Admission{active: activePolicy{policy: p}}); a.DemandsAgreement() != demands || a.LabelMode(identity.LabelMetadata) != identity.LabelMetadata {
+				t.Errorf("%s: an agreement is demanded: %t", text, a.DemandsAgreement())
+			}
 		}
 	}
 }

@@ -498,7 +498,7 @@ func (s *scene) scanSchema(op string, schema *openapi3.Schema, depth int, found 
 }
 
 // harmlessDigests are digests of what is no credential: files, records, people.
-var harmlessDigests = []string{"digest", "prompt_digest", "answer_digest", "policy_digest", "hash", "hashes", "leaf_hash", "export_digest"}
+var harmlessDigests = []string{"digest", "text_digest", "prompt_digest", "answer_digest", "policy_digest", "hash", "hashes", "leaf_hash", "export_digest"}
 
 // sessionAttacks are about sign-ins.
 func sessionAttacks() []attack {

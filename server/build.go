@@ -36,6 +36,7 @@ import (
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/accessreview"
+	"github.com/sluice-project/sluice/governance/agreement"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
@@ -96,6 +97,7 @@ type parts struct {
 	labels     *label.Labeler
 	signing    *signingkeys.Store
 	marks      *tenantmark.Store
+	agreements *agreement.Store
 	watermarks *tenantmark.Service
 	provenance *provenance.Service
 	pipeline   *gateway.Pipeline
@@ -203,7 +205,10 @@ func (p *parts) buildGovernance(ctx context.Context) error {
 	if err := p.buildSigning(ctx); err != nil {
 		return err
 	}
-	return p.buildMarks(ctx)
+	if err := p.buildMarks(ctx); err != nil {
+		return err
+	}
+	return p.buildAgreements(ctx)
 }
 
 func (p *parts) buildBilling(ctx context.Context) error {
@@ -413,7 +418,7 @@ func (p *parts) buildGateway(ctx context.Context) error {
 	}
 	deps := gateway.Deps{
 		Identity: p.identity, Access: p.access, Limits: p.limits, Guard: gateway.FromGuard(p.guard), Router: p.router,
-		Ledger: gateway.FromLedger(p.ledger), Audit: p.audit, Energy: p.energy, Labels: p.labels, Signers: p.signing, Marks: p.marks, Issuer: p.audit.Origin(), Keys: p.keys, Log: p.log,
+		Ledger: gateway.FromLedger(p.ledger), Audit: p.audit, Energy: p.energy, Labels: p.labels, Agreements: p.agreements, Signers: p.signing, Marks: p.marks, Issuer: p.audit.Origin(), Keys: p.keys, Log: p.log,
 	}
 	if p.rag != nil {
 		deps.Retriever, deps.Embedding = p.rag, route.Ask{Engine: nativeEngine, Model: p.cfg.RAG.EmbeddingModel, Need: route.Embed}
@@ -433,6 +438,7 @@ func (p *parts) loops() []loop {
 		{"pseudonyms", p.guard.Sweep},
 		{"signing keys", p.signing.Run},
 		{"watermark keys", p.marks.Run},
+		{"label agreements", p.agreements.Run},
 		{"billing", p.ledger.Run},
 		{"audit", p.audit.Run},
 		{"retention", p.audit.Retain},

@@ -97,9 +97,15 @@ func (in *installation) originEvidence(t *testing.T, token string, q map[string]
 	if err != nil || !report.OK || report.Manifest.Kind != bundle.ProvenanceKind {
 		t.Fatalf("%v %+v", err, report)
 	}
-	p, err := bundle.VerifyProvenance(f, int64(len(r.body)), keys, checkpoint.Witnesses{}, &report)
+	p, err := bundle.VerifyProvenance(f, int64(len(r.body)), keys, checkpoint.Witnesses{}, func(subject []byte, beside string, keySet []byte) (bundle.ProvenanceSigned, error) {
+		x, err := signature.Inspect(subject, beside, keySet)
+		return bundle.ProvenanceSigned(x), err
+	}, &report)
 	if err != nil || !report.OK || len(p.Records) != 2 || p.Records[0].Request != request {
 		t.Fatalf("%v %+v %+v", err, report, p)
+	}
+	if text, _ := q["text"].(string); strings.Contains(text, `"signature"`) && (p.Signature.State != signature.Authentic || p.Signature.Request != request || !p.Signature.Covers) {
+		t.Errorf("the signature inside is %+v", p.Signature)
 	}
 	return r.body
 }

@@ -227,6 +227,9 @@ func TestServiceAccounts(t *testing.T) {
 			t.Errorf("%s", e.raw)
 		}
 		wantProblem(t, "what takes a second person", in.send(http.MethodPost, "/api/v1/policies", token, map[string]string{"yaml": "version: 1"}), http.StatusForbidden, "person_required")
+		wantProblem(t, "what its owner could approve", in.send(http.MethodPost, "/api/v1/labels/agreements", token, map[string]any{
+			"recipient": "x", "contact": "x", "purpose": "x", "until": time.Now().AddDate(0, 1, 0), "text_digest": "x",
+		}), http.StatusForbidden, "person_required")
 		wantProblem(t, "an account", in.send(http.MethodPost, "/api/v1/users/x/disable", token, nil), http.StatusForbidden, "not_allowed")
 		if r := in.send(http.MethodPost, "/v1/chat/completions", token, question("hi")); r.status != http.StatusUnauthorized {
 			t.Errorf("the data plane: %d %s", r.status, r.body)

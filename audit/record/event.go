@@ -62,6 +62,9 @@ type Event struct {
 	Detail    map[string]string `json:"detail,omitempty"`
 }
 
+// LabelAgreement is the key of a detail: the agreement under which an answer went without a visible label.
+const LabelAgreement = "label_agreement"
+
 // Actor is who acted, and for whom.
 type Actor struct {
 	Kind       string `json:"kind"` // "key", "user" or "system"

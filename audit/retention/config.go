@@ -34,7 +34,8 @@ type Config struct {
 	// RecordsDays is how long records stay [190].
 	RecordsDays int `koanf:"records_days"`
 	// SensitiveDays is how long records stay of personal data handed to a remote engine, of policy changes, exports and holds, of
-	// erasures asked for and of the reading of kept texts [1096].
+	// erasures asked for, of the reading of kept texts, and of agreements on answers without a visible label, which last for two years at most, so that these
+	// records stay for six months after their end and longer [1096].
 	SensitiveDays int `koanf:"sensitive_days"`
 	// TenantDays is how long all records of single tenants stay, where that is longer.
 	TenantDays map[string]int `koanf:"tenant_days"`
@@ -88,7 +89,7 @@ func retentionOf(e record.Event) string {
 	case ActionPrune, ActionErase, ActionErased, ActionTenantErased:
 		return classLasting
 	case "admin.publishPolicy", "admin.exportAudit", "admin.exportTenant", "admin.eraseTenant", "admin.createHold", "admin.releaseHold", "admin.eraseSubject", "admin.eraseValues", "admin.requestErasureApproval",
-		"admin.approveErasure", "admin.declineErasure", ActionErasureRefused, ActionErasureFailed, "admin.getAuditContent":
+		"admin.approveErasure", "admin.declineErasure", "admin.askLabelAgreement", "admin.approveLabelAgreement", "admin.revokeLabelAgreement", "admin.exportLabelAgreements", ActionErasureRefused, ActionErasureFailed, "admin.getAuditContent":
 		return classSensitive
 	}
 	if remoteEngine(e) && slices.ContainsFunc(e.Findings, func(f record.Finding) bool { return f.Done() == "observe" }) {

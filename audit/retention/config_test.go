@@ -38,6 +38,11 @@ func TestRetention(t *testing.T) {
 		"with its version": {record.Event{Model: record.Model{Engine: "native/3"}, Findings: []record.Finding{{Action: "passed"}}}, 190},
 		"a policy":         {record.Event{Action: "admin.publishPolicy"}, 1096},
 		"an export":        {record.Event{Action: "admin.exportAudit"}, 1096},
+		// Article 9 of the labelling measures: two years of an agreement at most, and six months.
+		"an agreement":          {record.Event{Action: "admin.askLabelAgreement"}, 1096},
+		"its second person":     {record.Event{Action: "admin.approveLabelAgreement"}, 1096},
+		"its revocation":        {record.Event{Action: "admin.revokeLabelAgreement"}, 1096},
+		"without visible label": {record.Event{Action: "chat.completions", Detail: map[string]string{record.LabelAgreement: "a"}}, 190},
 	} {
 		if until, _ := r.until(c.e); until != (time.Duration(c.days) * Day).Microseconds() {
 			t.Errorf("%s: %v days", name, time.Duration(until)*time.Microsecond/Day)

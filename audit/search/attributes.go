@@ -79,9 +79,13 @@ func (a attributes) text() string {
 // term is a text that few records of a tenant have.
 type term struct{ Tenant, Text string }
 
-// termsOf returns the terms of a record without repetition: its resource, and its documents without the place in them.
-func termsOf(tenant, resource string, documents []string) []term {
+// termsOf returns the terms of a record without repetition: its resource, the agreement under which its answer has no visible label, and its documents
+// without the place in them.
+func termsOf(tenant, resource, agreement string, documents []string) []term {
 	texts := []string{resource}
+	if agreement != "" {
+		texts = append(texts, AgreementTerm(agreement))
+	}
 	for _, d := range documents {
 		whole, _, _ := strings.Cut(d, "#")
 		texts = append(texts, whole)
@@ -95,6 +99,9 @@ func termsOf(tenant, resource string, documents []string) []term {
 	}
 	return out
 }
+
+// AgreementTerm is the text by which the records of what has gone out under an agreement are found, and those of the agreement itself are not.
+func AgreementTerm(agreement string) string { return record.LabelAgreement + "/" + agreement }
 
 // id names the term.
 func (t term) id() []byte { return digest("term", t.Tenant, t.Text) }

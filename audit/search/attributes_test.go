@@ -26,11 +26,11 @@ func TestAttributeSetsDifferInEveryvalue(t *testing.T) {
 }
 
 func TestTermsAreDocumentsAndResources(t *testing.T) {
-	got := termsOf("t", "Key-1", []string{"kb/A@1#3", "kb/A@1#4", "kb/B@2", ""})
-	if want := []term{{"t", "key-1"}, {"t", "kb/a@1"}, {"t", "kb/b@2"}}; !slices.Equal(got, want) {
+	got := termsOf("t", "Key-1", "Agreement", []string{"kb/A@1#3", "kb/A@1#4", "kb/B@2", ""})
+	if want := []term{{"t", "key-1"}, {"t", "label_agreement/agreement"}, {"t", "kb/a@1"}, {"t", "kb/b@2"}}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if termsOf("t", "", nil) != nil {
+	if termsOf("t", "", "", nil) != nil {
 		t.Error("nothing has terms")
 	}
 }

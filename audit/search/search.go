@@ -212,6 +212,49 @@ func (r *Reader) notFound(ctx context.Context, id string) error {
 	return fault.New(fault.CodeNotFound, fault.Say("audit.record_pruned", list), id)
 }
 
+// Deliveries sums up the answers that have gone out under an agreement. Times are unix microseconds, 0 without one.
+type Deliveries struct{ Answers, First, Last int64 }
+
+// deliveriesAtOnce is of how many agreements one statement counts the answers.
+const deliveriesAtOnce = 100
+
+// Deliveries returns what has gone out of a tenant without a visible label under agreements, by agreement, from a time until another, which is excluded: answers of
+// which anything has left, by the time of their end. One without any is not in it. Records show here once they are shipped, and until they are pruned, see
+// [Reader.PrunedUntil].
+func (r *Reader) Deliveries(ctx context.Context, tenant string, agreements []string, from, to int64) (map[string]Deliveries, error) {
+	out := map[string]Deliveries{}
+	for some := range slices.Chunk(agreements, deliveriesAtOnce) {
+		terms, of := make([][]byte, len(some)), map[string]string{}
+		for i, a := range some {
+			terms[i] = term{value(tenant), value(fold(AgreementTerm(a)))}.id()
+			of[string(terms[i])] = a
+		}
+		var rows []struct {
+			Term []byte
+			Deliveries
+		}
+		err := r.db.WithContext(ctx).Table("audit_postings AS p").Joins("JOIN audit_facets AS f ON f.id = p.facet").
+			Select("p.term, COUNT(*) AS answers, MIN(p.time) AS first, MAX(p.time) AS last").
+			Where("p.term IN ? AND p.time >= ? AND p.time < ? AND f.stage = ?", terms, from, to, string(record.StageOutcome)).Group("p.term").Scan(&rows).Error
+		if err != nil {
+			return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+		}
+		for _, x := range rows {
+			out[of[string(x.Term)]] = x.Deliveries
+		}
+	}
+	return out, nil
+}
+
+// PrunedUntil returns the time of the newest record that was pruned, in unix microseconds; 0 if none was. What lists and counts say of times after it is complete.
+func (r *Reader) PrunedUntil(ctx context.Context) (newest int64, err error) {
+	err = r.db.WithContext(ctx).Raw("SELECT COALESCE(MAX(newest), 0) FROM audit_prunings").Scan(&newest).Error
+	if err != nil {
+		return 0, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+	}
+	return newest, nil
+}
+
 // ArmStats sums up the outcomes of one arm of a rollout.
 type ArmStats struct {
 	Requests   int64   // that reached the engine: ok, failed or aborted by the caller; each once, also where it was asked again

@@ -3,6 +3,7 @@ package search_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -113,6 +114,51 @@ func TestArmStats(t *testing.T) {
 		}
 		if none, err := l.ArmStats(t.Context(), "unknown", 0); err != nil || len(none) != 0 {
 			t.Errorf("unknown rollout: %+v, %v", none, err)
+		}
+	})
+}
+
+// TestDeliveries: what has gone out of a tenant under an agreement is counted, and neither the agreement's own records nor what did not go out.
+func TestDeliveries(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		l := audittest.Open(t, db, nil)
+		add := func(n int, tenant, agreement, outcome string, at int64, stage record.Stage) {
+			e := recordtest.Sample(n)
+			e.Tenant, e.Outcome, e.Time, e.Stage, e.Resource = tenant, outcome, at, stage, ""
+			if agreement != "" {
+				e.Detail = map[string]string{record.LabelAgreement: agreement}
+			}
+			l.AppendEvent(e)
+		}
+		add(1, "acme", "A1", "ok", 100, record.StageOutcome)
+		add(2, "acme", "A1", "failed", 199, record.StageOutcome)
+		add(3, "acme", "A1", "ok", 200, record.StageOutcome)
+		add(4, "acme", "A1", "ok", 99, record.StageOutcome)
+		add(5, "acme", "", "refused", 150, record.StageOutcome) // of which nothing has left
+		add(7, "acme", "A1", "", 150, record.StageAdmitted)
+		add(8, "acme", "A2", "ok", 150, record.StageOutcome)
+		add(9, "globex", "A1", "ok", 150, record.StageOutcome)
+		add(10, "acme", "", "ok", 150, record.StageOutcome)
+		own := recordtest.Sample(11) // of the agreement itself
+		own.Tenant, own.Outcome, own.Time, own.Stage, own.Resource = "acme", "ok", 150, record.StageOutcome, "A1"
+		l.AppendEvent(own)
+		l.Flush()
+		want := map[string]search.Deliveries{"A1": {Answers: 2, First: 100, Last: 199}, "A2": {Answers: 1, First: 150, Last: 150}}
+		asked := append(make([]string, 150), "A1", "A2", "A3")
+		if got, err := l.Deliveries(t.Context(), "acme", asked, 100, 200); err != nil || !maps.Equal(got, want) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if at, err := l.PrunedUntil(t.Context()); err != nil || at != 0 {
+			t.Errorf("pruned until %d, %v", at, err)
+		}
+		if err := db.Exec("INSERT INTO audit_prunings (first_index, until_index, kept, root, oldest, newest, size, archive, digest, record, time, actor) VALUES (0, 5, 0, '', 0, 120, 10, '', '', '', 0, '')").Error; err != nil {
+			t.Fatal(err)
+		}
+		if at, err := l.PrunedUntil(t.Context()); err != nil || at != 120 {
+			t.Errorf("pruned until %d, %v", at, err)
+		}
+		if ids := searchIDs(t, l.Reader, search.Query{Tenant: "acme", Text: search.AgreementTerm("A1")}); len(ids) != 5 {
+			t.Errorf("its records are %v", ids)
 		}
 	})
 }

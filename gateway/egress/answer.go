@@ -27,7 +27,7 @@ type Config struct {
 	JSON bool
 	// Logprobs: log-probabilities were asked for. Masked: a value of the request has a pseudonym, so that none can leave.
 	Logprobs, Masked bool
-	// Label: a sentence behind each text says that it was generated; not behind calls.
+	// Label: a sentence behind each text says that it was generated; there is none where a choice has nothing but calls.
 	Label bool
 	// Recorded is the form in which the answer is kept.
 	RecordForm RecordForm
@@ -63,9 +63,13 @@ const (
 // Tally is what has left of an answer.
 type Tally struct {
 	Events   int    // of the engine's, with text
+	Left     bool   // anything has
 	Withheld bool   // log-probabilities were asked for and some have not left
 	Digest   string // of all that has left
 	Recorded string // the same in the form in which it is kept; "" if it is not
+
+	// Of an answer with labels: something of a choice has left without its sentence, because the answer broke off; a choice has only calls, which take none.
+	Unlabelled, OnlyCalls bool
 }
 
 // Answer releases one answer.
@@ -86,6 +90,7 @@ type outgoing struct {
 	engine.Event
 
 	masked    string
+	labelled  bool // the sentence is in Text
 	sideTexts [sideTextCount]string
 	arguments []string // of Calls
 }
@@ -95,6 +100,9 @@ type choice struct {
 	release   Release
 	sideTexts [sideTextCount]Release // nil until there is such a text
 	label     label.Sentence
+	text      bool // what has left of it is not blank
+	left      bool // something has
+	labelled  bool // its sentence has left, too
 	logprobs
 	stage int  // in which text the model is
 	ended bool // nothing may follow
@@ -199,6 +207,7 @@ func (a *Answer) Tally() Tally {
 		return a.tally
 	}
 	a.tallied = true
+	a.tallyLabels()
 	rest := a.sent.String()
 	switch a.cfg.RecordForm {
 	case RecordClear:
@@ -212,6 +221,20 @@ func (a *Answer) Tally() Tally {
 		a.tally.Digest = a.cfg.Digest.String()
 	}
 	return a.tally
+}
+
+// tallyLabels notes what has left, and what of it has no label.
+func (a *Answer) tallyLabels() {
+	for i := range a.choices {
+		c := &a.choices[i]
+		a.tally.Left = a.tally.Left || c.left
+		if !a.cfg.Label || !c.left || c.labelled {
+			continue
+		}
+		onlyCalls := c.ended && !c.text && len(c.calls) > 0
+		a.tally.OnlyCalls = a.tally.OnlyCalls || onlyCalls
+		a.tally.Unlabelled = a.tally.Unlabelled || !onlyCalls
+	}
 }
 
 // accept checks an event of the engine and updates the state of its choice.
@@ -252,6 +275,9 @@ func (a *Answer) record(d *outgoing) {
 	if a.cfg.Released != nil {
 		a.cfg.Released(d.Event)
 	}
+	c := &a.choices[d.Choice]
+	c.left = c.left || d.HasOutput()
+	c.labelled = c.labelled || d.labelled
 	s := &a.sent[d.Choice]
 	first := d.Choice == 0
 	if first && a.cfg.Digest != nil {
@@ -294,10 +320,13 @@ func (a *Answer) releaseText(ev *engine.Event, out *outgoing) error {
 	if !a.cfg.Label {
 		return nil
 	}
-	if c.label.Read(out.Text); last && len(c.calls) == 0 { // calls are for a program, not for a reader
+	c.label.Read(out.Text)
+	c.text = c.text || strings.TrimSpace(out.Text) != ""
+	if last && (c.text || len(c.calls) == 0) { // calls alone are for a program, not for a reader
 		sentence := c.label.Text()
 		out.Text += sentence
 		out.masked += sentence
+		out.labelled = true
 	}
 	return nil
 }

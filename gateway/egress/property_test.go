@@ -275,7 +275,7 @@ func (r *rules) check(t testing.TB, s *script, got *seen) {
 			spelled += "\x00" + call.Name + "\x00" + call.Arguments
 		}
 		text := c.Text
-		if s.label && !s.json && s.choices[i].calls == nil && c.Finish != engine.FinishNone {
+		if s.label && !s.json && c.Finish != engine.FinishNone && (len(c.Calls) == 0 || strings.TrimSpace(strings.TrimSuffix(strings.TrimSuffix(text, label.TextEnglish), label.TextChinese)) != "") {
 			bare, end, _ := strings.Cut(text, "\n\n"+label.TextEnglish)
 			if bare == text {
 				bare, end, _ = strings.Cut(text, "\n\n"+label.TextChinese)

@@ -41,6 +41,11 @@ const (
 type Config struct {
 	// Producer is the name or the 27-character code of the provider; "" means "Sluice".
 	Producer string `koanf:"producer"`
+	// RequireAgreement has the texts of all answers carry a visible label, and refuses calls for a form that takes none, unless an agreement on answers without
+	// one is in force; calls of tools without a text have none. Else policies decide.
+	RequireAgreement bool `koanf:"require_agreement"`
+	// AgreementText is a file with the responsibilities that recipients of such answers accept; "" means those that come with the program.
+	AgreementText string `koanf:"agreement_text"`
 }
 
 // Validate reports what is wrong with the configuration.

@@ -563,6 +563,54 @@ func (e KeyringProgressKind) Valid() bool {
 	}
 }
 
+// Defines values for LabelAgreementRecordSchema.
+const (
+	SluiceLabelAgreements1 LabelAgreementRecordSchema = "sluice.label-agreements/1"
+)
+
+// Valid indicates whether the value is a known member of the LabelAgreementRecordSchema enum.
+func (e LabelAgreementRecordSchema) Valid() bool {
+	switch e {
+	case SluiceLabelAgreements1:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LabelAgreementState.
+const (
+	AgreementAsked    LabelAgreementState = "asked"
+	AgreementComing   LabelAgreementState = "coming"
+	AgreementDeclined LabelAgreementState = "declined"
+	AgreementEnded    LabelAgreementState = "ended"
+	AgreementInForce  LabelAgreementState = "in_force"
+	AgreementLapsed   LabelAgreementState = "lapsed"
+	AgreementRevoked  LabelAgreementState = "revoked"
+)
+
+// Valid indicates whether the value is a known member of the LabelAgreementState enum.
+func (e LabelAgreementState) Valid() bool {
+	switch e {
+	case AgreementAsked:
+		return true
+	case AgreementComing:
+		return true
+	case AgreementDeclined:
+		return true
+	case AgreementEnded:
+		return true
+	case AgreementInForce:
+		return true
+	case AgreementLapsed:
+		return true
+	case AgreementRevoked:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for LabelMode.
 const (
 	LabelModeMetadata LabelMode = "metadata"
@@ -608,6 +656,48 @@ func (e LabelWordingChannel) Valid() bool {
 	case Sms:
 		return true
 	case Ui:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LabellingRequiredBy.
+const (
+	LabellingRequiredByConfiguration LabellingRequiredBy = "configuration"
+	LabellingRequiredByPolicy        LabellingRequiredBy = "policy"
+)
+
+// Valid indicates whether the value is a known member of the LabellingRequiredBy enum.
+func (e LabellingRequiredBy) Valid() bool {
+	switch e {
+	case LabellingRequiredByConfiguration:
+		return true
+	case LabellingRequiredByPolicy:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LabellingVisibleLabel.
+const (
+	LabellingVisibleLabelAgreement   LabellingVisibleLabel = "agreement"
+	LabellingVisibleLabelApplication LabellingVisibleLabel = "application"
+	LabellingVisibleLabelText        LabellingVisibleLabel = "text"
+	LabellingVisibleLabelUnknown     LabellingVisibleLabel = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the LabellingVisibleLabel enum.
+func (e LabellingVisibleLabel) Valid() bool {
+	switch e {
+	case LabellingVisibleLabelAgreement:
+		return true
+	case LabellingVisibleLabelApplication:
+		return true
+	case LabellingVisibleLabelText:
+		return true
+	case LabellingVisibleLabelUnknown:
 		return true
 	default:
 		return false
@@ -1295,6 +1385,24 @@ func (e GetStatementParamsFormat) Valid() bool {
 	case GetStatementParamsFormatMd:
 		return true
 	case GetStatementParamsFormatPdf:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ExportLabelAgreementsParamsFormat.
+const (
+	ExportLabelAgreementsParamsFormatCsv  ExportLabelAgreementsParamsFormat = "csv"
+	ExportLabelAgreementsParamsFormatJson ExportLabelAgreementsParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ExportLabelAgreementsParamsFormat enum.
+func (e ExportLabelAgreementsParamsFormat) Valid() bool {
+	switch e {
+	case ExportLabelAgreementsParamsFormatCsv:
+		return true
+	case ExportLabelAgreementsParamsFormatJson:
 		return true
 	default:
 		return false
@@ -2802,6 +2910,97 @@ type KnownValue struct {
 	Value string  `json:"value"`
 }
 
+// LabelAgreement defines model for LabelAgreement.
+type LabelAgreement struct {
+	ApprovedAt *time.Time `json:"approved_at,omitempty"`
+
+	// ApprovedBy User id
+	ApprovedBy   *string   `json:"approved_by,omitempty"`
+	ApprovedName *string   `json:"approved_name,omitempty"`
+	AskedAt      time.Time `json:"asked_at"`
+
+	// AskedBy User id
+	AskedBy   string    `json:"asked_by"`
+	AskedName string    `json:"asked_name"`
+	Contact   string    `json:"contact"`
+	From      time.Time `json:"from"`
+	Id        string    `json:"id"`
+	Key       *string   `json:"key,omitempty"`
+	Project   *string   `json:"project,omitempty"`
+	Purpose   string    `json:"purpose"`
+
+	// Reason Of the revocation
+	Reason    *string `json:"reason,omitempty"`
+	Recipient string  `json:"recipient"`
+	Reference *string `json:"reference,omitempty"`
+
+	// RevokedAt Or declined, if it was never approved
+	RevokedAt *time.Time `json:"revoked_at,omitempty"`
+
+	// RevokedBy User id
+	RevokedBy   *string             `json:"revoked_by,omitempty"`
+	RevokedName *string             `json:"revoked_name,omitempty"`
+	State       LabelAgreementState `json:"state"`
+	Tenant      string              `json:"tenant"`
+
+	// Text That was accepted; not in lists
+	Text *string `json:"text,omitempty"`
+
+	// TextDigest SHA-256 of the text, hex
+	TextDigest string    `json:"text_digest"`
+	Until      time.Time `json:"until"`
+}
+
+// LabelAgreementPage defines model for LabelAgreementPage.
+type LabelAgreementPage struct {
+	Items []LabelAgreement `json:"items"`
+
+	// Labelling How the visible label gets to people, where the tenant has no agreement in force; not in projects that have a policy of their own
+	Labelling Labelling          `json:"labelling"`
+	Next      *string            `json:"next,omitempty"`
+	Text      LabelAgreementText `json:"text"`
+}
+
+// LabelAgreementRecord defines model for LabelAgreementRecord.
+type LabelAgreementRecord struct {
+	Agreements []LabelAgreementUse `json:"agreements"`
+
+	// CompleteSince Records of before were pruned, so that counts leave their answers out; absent if none of the period were
+	CompleteSince *time.Time                 `json:"complete_since,omitempty"`
+	From          time.Time                  `json:"from"`
+	MadeAt        time.Time                  `json:"made_at"`
+	Schema        LabelAgreementRecordSchema `json:"schema"`
+	Tenant        string                     `json:"tenant"`
+	To            time.Time                  `json:"to"`
+}
+
+// LabelAgreementRecordSchema defines model for LabelAgreementRecord.Schema.
+type LabelAgreementRecordSchema string
+
+// LabelAgreementState defines model for LabelAgreementState.
+type LabelAgreementState string
+
+// LabelAgreementText defines model for LabelAgreementText.
+type LabelAgreementText struct {
+	Body string `json:"body"`
+
+	// Digest SHA-256, hex
+	Digest string `json:"digest"`
+}
+
+// LabelAgreementUse defines model for LabelAgreementUse.
+type LabelAgreementUse struct {
+	Agreement LabelAgreement `json:"agreement"`
+
+	// Answers Without a visible label in the period
+	Answers int64      `json:"answers"`
+	FirstAt *time.Time `json:"first_at,omitempty"`
+	LastAt  *time.Time `json:"last_at,omitempty"`
+
+	// Records Path of this API that lists their audit records
+	Records string `json:"records"`
+}
+
 // LabelMode How AI-generated answers are marked for this key: policy = as the policy of the tenant says; metadata = header and extension object; text = a visible sentence too
 type LabelMode string
 
@@ -2819,6 +3018,21 @@ type LabelWordingChannel string
 type LabelWordings struct {
 	Items []LabelWording `json:"items"`
 }
+
+// Labelling How the visible label gets to people, where the tenant has no agreement in force; not in projects that have a policy of their own
+type Labelling struct {
+	// RequiredBy Who demands agreements
+	RequiredBy *LabellingRequiredBy `json:"required_by,omitempty"`
+
+	// VisibleLabel `text`: answers have the sentence, unless a key leaves it out. `application`: whoever shows an answer to people puts it in, as Article 4 demands; this installation does not see whether he does. `agreement`: answers have the sentence unless an agreement is in force; calls whose form takes none are refused. `unknown`: no policy can be read.
+	VisibleLabel LabellingVisibleLabel `json:"visible_label"`
+}
+
+// LabellingRequiredBy Who demands agreements
+type LabellingRequiredBy string
+
+// LabellingVisibleLabel `text`: answers have the sentence, unless a key leaves it out. `application`: whoever shows an answer to people puts it in, as Article 4 demands; this installation does not see whether he does. `agreement`: answers have the sentence unless an agreement is in force; calls whose form takes none are refused. `unknown`: no policy can be read.
+type LabellingVisibleLabel string
 
 // LabelsFound defines model for LabelsFound.
 type LabelsFound struct {
@@ -3224,6 +3438,37 @@ type NewKey struct {
 	Project *string     `json:"project,omitempty"`
 	Scopes  *[]KeyScope `json:"scopes,omitempty"`
 	Tenant  *string     `json:"tenant,omitempty"`
+}
+
+// NewLabelAgreement defines model for NewLabelAgreement.
+type NewLabelAgreement struct {
+	// Contact Of the recipient
+	Contact string `json:"contact"`
+
+	// From Now if absent
+	From *time.Time `json:"from,omitempty"`
+
+	// Key Id of a key: only for it
+	Key *string `json:"key,omitempty"`
+
+	// Project Only for its callers
+	Project *string `json:"project,omitempty"`
+	Purpose string  `json:"purpose"`
+
+	// Recipient Who gets answers without a visible label
+	Recipient string `json:"recipient"`
+
+	// Reference Of the document that was signed
+	Reference *string `json:"reference,omitempty"`
+
+	// Tenant The caller's own if absent
+	Tenant *string `json:"tenant,omitempty"`
+
+	// TextDigest SHA-256 of the text that the recipient has accepted
+	TextDigest string `json:"text_digest"`
+
+	// Until A day or more behind the first, within 730 days
+	Until time.Time `json:"until"`
 }
 
 // NewModelVersion defines model for NewModelVersion.
@@ -5158,7 +5403,7 @@ type SearchAuditParams struct {
 	// Class Class of what was found in a text, such as email
 	Class *string `form:"class,omitempty" json:"class,omitempty"`
 
-	// Text Part of the id or name of the actor, the resource, action, model as asked or routed, error code, rollout, policy, or of a document as collection/document@version, in any case; or a whole request id
+	// Text Part of the id or name of the actor, the resource, action, model as asked or routed, error code, rollout, policy, or of a document as collection/document@version, in any case; or a whole request id; or label_agreement/ID for what has gone out under an agreement on answers without a visible label
 	Text *string `form:"text,omitempty" json:"text,omitempty"`
 
 	// OnBehalfOf Digest of a person for whom somebody acted, as POST /audit/subjects answers it
@@ -5351,6 +5596,48 @@ type RevokeKeyParams struct {
 
 // RotateKeyParams defines parameters for RotateKey.
 type RotateKeyParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ListLabelAgreementsParams defines parameters for ListLabelAgreements.
+type ListLabelAgreementsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Cursor `next` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// ExportLabelAgreementsParams defines parameters for ExportLabelAgreements.
+type ExportLabelAgreementsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+	From   time.Time    `form:"from" json:"from"`
+
+	// To Not included
+	To     time.Time                          `form:"to" json:"to"`
+	Format *ExportLabelAgreementsParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// ExportLabelAgreementsParamsFormat defines parameters for ExportLabelAgreements.
+type ExportLabelAgreementsParamsFormat string
+
+// GetLabelAgreementParams defines parameters for GetLabelAgreement.
+type GetLabelAgreementParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ApproveLabelAgreementParams defines parameters for ApproveLabelAgreement.
+type ApproveLabelAgreementParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// RevokeLabelAgreementParams defines parameters for RevokeLabelAgreement.
+type RevokeLabelAgreementParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
@@ -5762,6 +6049,12 @@ type ChangeKeyJSONRequestBody = KeyChange
 
 // RotateKeyJSONRequestBody defines body for RotateKey for application/json ContentType.
 type RotateKeyJSONRequestBody = KeyRotation
+
+// AskLabelAgreementJSONRequestBody defines body for AskLabelAgreement for application/json ContentType.
+type AskLabelAgreementJSONRequestBody = NewLabelAgreement
+
+// RevokeLabelAgreementJSONRequestBody defines body for RevokeLabelAgreement for application/json ContentType.
+type RevokeLabelAgreementJSONRequestBody = Reason
 
 // MakeAnswerFileJSONRequestBody defines body for MakeAnswerFile for application/json ContentType.
 type MakeAnswerFileJSONRequestBody = AnswerFileRequest
@@ -6610,6 +6903,24 @@ type ServerInterface interface {
 	// RotateKey Give an API key another secret
 	// (POST /keys/{id}/rotate)
 	RotateKey(c *gin.Context, id IdPath, params RotateKeyParams)
+	// ListLabelAgreements Agreements on answers without a visible label, newest first
+	// (GET /labels/agreements)
+	ListLabelAgreements(c *gin.Context, params ListLabelAgreementsParams)
+	// AskLabelAgreement Ask for an agreement on answers without a visible label
+	// (POST /labels/agreements)
+	AskLabelAgreement(c *gin.Context)
+	// ExportLabelAgreements The record of answers without a visible label, for the authorities
+	// (GET /labels/agreements/export)
+	ExportLabelAgreements(c *gin.Context, params ExportLabelAgreementsParams)
+	// GetLabelAgreement One agreement, with the text that was accepted
+	// (GET /labels/agreements/{id})
+	GetLabelAgreement(c *gin.Context, id IdPath, params GetLabelAgreementParams)
+	// ApproveLabelAgreement Approve an agreement that somebody else has asked for
+	// (POST /labels/agreements/{id}/approve)
+	ApproveLabelAgreement(c *gin.Context, id IdPath, params ApproveLabelAgreementParams)
+	// RevokeLabelAgreement Revoke an agreement, or decline one that waits
+	// (POST /labels/agreements/{id}/revoke)
+	RevokeLabelAgreement(c *gin.Context, id IdPath, params RevokeLabelAgreementParams)
 	// MakeAnswerFile Make a labelled file of answers
 	// (POST /labels/answers)
 	MakeAnswerFile(c *gin.Context)
@@ -9133,6 +9444,221 @@ func (siw *ServerInterfaceWrapper) RotateKey(c *gin.Context) {
 	}
 
 	siw.Handler.RotateKey(c, id, params)
+}
+
+// ListLabelAgreements operation middleware
+func (siw *ServerInterfaceWrapper) ListLabelAgreements(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListLabelAgreementsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListLabelAgreements(c, params)
+}
+
+// AskLabelAgreement operation middleware
+func (siw *ServerInterfaceWrapper) AskLabelAgreement(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.AskLabelAgreement(c)
+}
+
+// ExportLabelAgreements operation middleware
+func (siw *ServerInterfaceWrapper) ExportLabelAgreements(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportLabelAgreementsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Required query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "from", c.Request.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter from: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Required query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "to", c.Request.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter to: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", c.Request.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter format: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ExportLabelAgreements(c, params)
+}
+
+// GetLabelAgreement operation middleware
+func (siw *ServerInterfaceWrapper) GetLabelAgreement(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetLabelAgreementParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetLabelAgreement(c, id, params)
+}
+
+// ApproveLabelAgreement operation middleware
+func (siw *ServerInterfaceWrapper) ApproveLabelAgreement(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ApproveLabelAgreementParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ApproveLabelAgreement(c, id, params)
+}
+
+// RevokeLabelAgreement operation middleware
+func (siw *ServerInterfaceWrapper) RevokeLabelAgreement(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RevokeLabelAgreementParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RevokeLabelAgreement(c, id, params)
 }
 
 // MakeAnswerFile operation middleware
@@ -12042,6 +12568,12 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/labels/answers", wrapper.MakeAnswerFile)
 	router.POST(options.BaseURL+"/labels/files", wrapper.LabelFile)
 	router.POST(options.BaseURL+"/labels/read", wrapper.ReadLabels)
+	router.GET(options.BaseURL+"/labels/agreements", wrapper.ListLabelAgreements)
+	router.POST(options.BaseURL+"/labels/agreements", wrapper.AskLabelAgreement)
+	router.GET(options.BaseURL+"/labels/agreements/export", wrapper.ExportLabelAgreements)
+	router.GET(options.BaseURL+"/labels/agreements/:id", wrapper.GetLabelAgreement)
+	router.POST(options.BaseURL+"/labels/agreements/:id/approve", wrapper.ApproveLabelAgreement)
+	router.POST(options.BaseURL+"/labels/agreements/:id/revoke", wrapper.RevokeLabelAgreement)
 	router.GET(options.BaseURL+"/labels/wordings", wrapper.ListLabelWordings)
 	router.GET(options.BaseURL+"/playground/models", wrapper.ListPlaygroundModels)
 	router.POST(options.BaseURL+"/playground/chat/completions", wrapper.PlaygroundChat)

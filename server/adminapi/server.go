@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/accessreview"
+	"github.com/sluice-project/sluice/governance/agreement"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/governance/signingkeys"
@@ -100,7 +101,9 @@ type Deps struct {
 	SigningKeys *signingkeys.Store
 	// WatermarkKeys are those of watermarks, and Watermarks finds them.
 	WatermarkKeys *tenantmark.Store
-	Watermarks    *tenantmark.Service
+	// Agreements are those on answers without a visible label.
+	Agreements *agreement.Store
+	Watermarks *tenantmark.Service
 	// Provenance says where texts come from.
 	Provenance *provenance.Service
 	// Rotator replaces the wrapping keys.

@@ -105,7 +105,7 @@ func newEdge(t testing.TB, cfg Config, plan func(n int, req *engine.Request) eng
 	}
 	deps := gateway.Deps{
 		Identity: k, Access: k, Limits: limits, Guard: kitGuard{k}, Router: k, Ledger: kitLedger{k}, Retriever: kitRAG{}, Audit: k,
-		Energy: kitMeter{}, Labels: kitLabels{}, Signers: kitLabels{}, Marks: kitLabels{}, Issuer: "test.local/audit", Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
+		Energy: kitMeter{}, Labels: kitLabels{}, Agreements: kitLabels{}, Signers: kitLabels{}, Marks: kitLabels{}, Issuer: "test.local/audit", Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
 	}
 	change(&deps)
 	p, err := gateway.New(gateway.Config{}, deps, nil)
@@ -229,6 +229,7 @@ func (a *kitAdmission) Policy() governance.PolicyRef {
 }
 func (a *kitAdmission) Masked() bool                 { return a.n > 0 }
 func (a *kitAdmission) LabelMode(m string) string    { return m }
+func (a *kitAdmission) DemandsAgreement() bool       { return false }
 func (a *kitAdmission) AllowsCollection(string) bool { return true }
 func (a *kitAdmission) SharesPrefixCache() bool      { return false }
 func (a *kitAdmission) UpstreamNonStreaming() bool   { return true }
@@ -352,6 +353,9 @@ func (kitMeter) Attribute(time.Duration, int) int64 { return 42 }
 func (kitMeter) Method() string                     { return "declared" }
 
 type kitLabels struct{}
+
+func (kitLabels) InForce(string, string, string) string { return "" }
+func (kitLabels) Demanded() bool                        { return false }
 
 func (kitLabels) Signer(context.Context, string) (*signature.Signer, error) {
 	return signature.NewSigner(signature.EdDSA, make([]byte, signature.SeedSize))

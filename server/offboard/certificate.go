@@ -79,7 +79,7 @@ func (s *Service) report(ctx context.Context, r row, p plan) (Report, error) {
 // staysNow lists what stays, with how much that is and until when it is known to.
 func (s *Service) staysNow(ctx context.Context, rowsOf map[string]int64, now time.Time) ([]Stay, error) {
 	var out []Stay
-	for _, code := range []string{StaysRecords, StaysProofs, StaysBooks, StaysTenant} {
+	for _, code := range []string{StaysRecords, StaysProofs, StaysBooks, StaysAgreements, StaysTenant} {
 		x := Stay{Code: code}
 		for _, p := range stays()[code] {
 			x.Rows += rowsOf[p.table]
@@ -277,16 +277,17 @@ func (r Report) withStays(d report.Document, in func(message.Phrase) string, utc
 // StaysPhrase says what stays, and why.
 func StaysPhrase(code string) message.Phrase {
 	return map[string]message.Phrase{
-		StaysRecords:  message.Say("offboard.stays_records"),
-		StaysProofs:   message.Say("offboard.stays_proofs"),
-		StaysBooks:    message.Say("offboard.stays_books"),
-		StaysTenant:   message.Say("offboard.stays_tenant"),
-		StaysPages:    message.Say("offboard.stays_pages"),
-		StaysLog:      message.Say("offboard.stays_wal"),
-		StaysSpill:    message.Say("offboard.stays_spill"),
-		StaysBackups:  message.Say("offboard.stays_backups"),
-		StaysRemote:   message.Say("offboard.stays_remote"),
-		StaysCallers:  message.Say("offboard.stays_callers"),
-		StaysReplicas: message.Say("offboard.stays_replicas"),
+		StaysRecords:    message.Say("offboard.stays_records"),
+		StaysProofs:     message.Say("offboard.stays_proofs"),
+		StaysBooks:      message.Say("offboard.stays_books"),
+		StaysAgreements: message.Say("offboard.stays_agreements"),
+		StaysTenant:     message.Say("offboard.stays_tenant"),
+		StaysPages:      message.Say("offboard.stays_pages"),
+		StaysLog:        message.Say("offboard.stays_wal"),
+		StaysSpill:      message.Say("offboard.stays_spill"),
+		StaysBackups:    message.Say("offboard.stays_backups"),
+		StaysRemote:     message.Say("offboard.stays_remote"),
+		StaysCallers:    message.Say("offboard.stays_callers"),
+		StaysReplicas:   message.Say("offboard.stays_replicas"),
 	}[code]
 }

@@ -39,17 +39,18 @@ const (
 
 // The codes of what stays. They are in records and certificates, so they never change.
 const (
-	StaysRecords  = "records"  // of the audit log
-	StaysProofs   = "proofs"   // that something was erased or held
-	StaysBooks    = "books"    // usage, statements and corrections
-	StaysTenant   = "tenant"   // the id, so that nobody gets it
-	StaysPages    = "pages"    // of PostgreSQL, until they are used again
-	StaysLog      = "wal"      // of a database that is not ours to empty
-	StaysSpill    = "spill"    // of the engine
-	StaysBackups  = "backups"  // of the database
-	StaysRemote   = "remote"   // engines outside
-	StaysCallers  = "callers"  // who had the answers
-	StaysReplicas = "replicas" // whose logs they empty themselves, at the next sealing
+	StaysRecords    = "records"    // of the audit log
+	StaysProofs     = "proofs"     // that something was erased or held
+	StaysBooks      = "books"      // usage, statements and corrections
+	StaysAgreements = "agreements" // on answers without a visible label, and with whom
+	StaysTenant     = "tenant"     // the id, so that nobody gets it
+	StaysPages      = "pages"      // of PostgreSQL, until they are used again
+	StaysLog        = "wal"        // of a database that is not ours to empty
+	StaysSpill      = "spill"      // of the engine
+	StaysBackups    = "backups"    // of the database
+	StaysRemote     = "remote"     // engines outside
+	StaysCallers    = "callers"    // who had the answers
+	StaysReplicas   = "replicas"   // whose logs they empty themselves, at the next sealing
 )
 
 // Permitted says what an export may contain beside what is the tenant's in any case. Zero values permit nothing.

@@ -269,7 +269,7 @@ func (s *Service) count(ctx context.Context, tenant string) (out []Count, err er
 }
 
 func staying() (out []part) {
-	for _, code := range []string{StaysRecords, StaysProofs, StaysBooks, StaysTenant} {
+	for _, code := range []string{StaysRecords, StaysProofs, StaysBooks, StaysAgreements, StaysTenant} {
 		out = append(out, stays()[code]...)
 	}
 	return out

@@ -84,8 +84,9 @@ func stays() map[string][]part {
 		StaysProofs: {
 			{"audit_erasures", ofTenant}, {"audit_erased_keys", ofTenant}, {"audit_erasure_results", ofTenant}, {"audit_holds", ofTenant}, {"vault_erasures", ofTenant}, {"signature_keys", ofTenant},
 		},
-		StaysBooks:  {{"billing_usage", ofTenant}, {"billing_usage_daily", ofTenant}, {"billing_statements", ofTenant}, {"billing_corrections", ofTenant}},
-		StaysTenant: {{"identity_tenants", "id = ?"}, {"offboarding_tenants", ofTenant}},
+		StaysBooks:      {{"billing_usage", ofTenant}, {"billing_usage_daily", ofTenant}, {"billing_statements", ofTenant}, {"billing_corrections", ofTenant}},
+		StaysAgreements: {{"label_agreements", ofTenant}},
+		StaysTenant:     {{"identity_tenants", "id = ?"}, {"offboarding_tenants", ofTenant}},
 	}
 }
 
@@ -93,7 +94,7 @@ func stays() map[string][]part {
 func nobodys() []string {
 	return []string{
 		"goose_db_version", "installation_settings", "installation_compatibility", "identity_changes", "identity_duties", "identity_factor_demand", "identity_organisations", "identity_assertions", "identity_break_glass", "identity_break_glass_uses", "policy_changes", "billing_changes", "billing_books",
-		"route_versions", "route_assignments", "route_changes", "route_instances", "rollout_rollouts", "rollout_transitions", "rollout_evidence", "rollout_capacity", "rag_changes", "watermark_changes",
+		"route_versions", "route_assignments", "route_changes", "route_instances", "rollout_rollouts", "rollout_transitions", "rollout_evidence", "rollout_capacity", "rag_changes", "watermark_changes", "label_changes",
 		"audit_leaves", "audit_hashes", "audit_checkpoints", "audit_cosignatures", "audit_unbooked", "audit_writers", "audit_lease", "audit_postings", "audit_prunings",
 		"audit_pruned", "audit_reconciliation", "audit_sources", "audit_siem", "vault_state", "wrapping_keys", "wrapping_rotation", "wrapping_progress",
 	}

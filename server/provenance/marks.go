@@ -80,21 +80,15 @@ func (s *Service) signature(x subject) (Mark, error) {
 // signed says what an authentic statement is to what is asked. Of a file whose text was read, more may be in it than the signature covers.
 func (x subject) signed(statement signature.Statement) (Result, Reason) {
 	switch {
-	case x.body != nil && statement.MatchesBody(*x.body), x.body == nil && matches(statement, string(x.Data)):
+	case x.body != nil && statement.MatchesBody(*x.body), x.body == nil && statement.MatchesPasted(string(x.Data)):
 		return Confirmed, SignatureOwn
-	case x.body == nil && x.Name != "" && matches(statement, x.content.Text):
+	case x.body == nil && x.Name != "" && statement.MatchesPasted(x.content.Text):
 		return Partial, SignatureRead
 	case strings.TrimSpace(x.content.Text) == "":
 		return CannotSay, SignatureBare
 	default:
 		return Refuted, SignatureText
 	}
-}
-
-// matches holds a statement against a text. Pasting and saving change how lines break, and whether the last one does.
-func matches(statement signature.Statement, text string) bool {
-	text = strings.ReplaceAll(text, "\r\n", "\n")
-	return statement.MatchesText(text) >= 0 || statement.MatchesText(strings.TrimSuffix(text, "\n")) >= 0 || statement.MatchesText(text+"\n") >= 0
 }
 
 // watermark judges the wording.

@@ -62,6 +62,7 @@ const words = {
     approvals: 'Approvals',
     tenants: 'Tenants',
     organisations: 'Organisations',
+    agreements: 'Label agreements',
     preview: 'Masking preview',
     previewButton: 'Preview masking',
     text: 'Text to check',
@@ -163,6 +164,7 @@ const words = {
     approvals: '审批',
     tenants: '租户',
     organisations: '组织',
+    agreements: '标识协议',
     preview: '脱敏预览',
     previewButton: '预览脱敏',
     text: '待检查文本',
@@ -511,7 +513,7 @@ async function others(page, w, tag) {
   await page.getByRole('img', { name: new RegExp(w.tokens) }).locator('canvas').waitFor();
   await page.getByRole('row').filter({ hasText: w.total }).waitFor();
   await page.getByRole('cell', { name: 'smollm2-135m-instruct' }).first().waitFor();
-  for (const name of /** @type {const} */ (['usage', 'rollouts', 'knowledge', 'policies', 'engines', 'system', 'approvals', 'tenants', 'organisations'])) {
+  for (const name of /** @type {const} */ (['usage', 'rollouts', 'knowledge', 'policies', 'engines', 'system', 'approvals', 'tenants', 'organisations', 'agreements'])) {
     await open(page, w[name]);
     await heading(page, w[name]);
     await settled(page);

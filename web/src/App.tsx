@@ -22,6 +22,7 @@ const Keys = lazy(() => import('./pages/Keys'));
 const Usage = lazy(() => import('./pages/Usage'));
 const Knowledge = lazy(() => import('./pages/Knowledge'));
 const Audit = lazy(() => import('./pages/Audit'));
+const LabelAgreements = lazy(() => import('./pages/LabelAgreements'));
 const Provenance = lazy(() => import('./pages/Provenance'));
 const Policies = lazy(() => import('./pages/Policies'));
 const Rollouts = lazy(() => import('./pages/Rollouts'));
@@ -56,6 +57,7 @@ function newRouter() {
           { path: '/reveal', element: <Reveal /> },
           { path: '/approvals', element: <Approvals /> },
           { path: '/policies', element: <Policies /> },
+          { path: '/label-agreements', element: <LabelAgreements /> },
           { path: '/rollouts', element: <Rollouts /> },
           { path: '/rollouts/:id', element: <Rollout /> },
           { path: '/engines', element: <Engines /> },

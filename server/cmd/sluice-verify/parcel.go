@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/governance/signature"
 )
 
 // parcelResult is the report on the export of a tenant or on the evidence of a verdict, with the key that it rests on.
@@ -42,9 +43,15 @@ func checkParcel(f io.ReaderAt, size int64, key, inside string, witnesses checkp
 		}
 		return r, nil
 	}
-	p, err := evidence.VerifyProvenance(f, size, verifier, witnesses, &r.ParcelReport)
+	p, err := evidence.VerifyProvenance(f, size, verifier, witnesses, inspect, &r.ParcelReport)
 	r.Provenance = &p
 	return r, err
+}
+
+// inspect checks the signature of a result.
+func inspect(subject []byte, beside string, keySet []byte) (evidence.ProvenanceSigned, error) {
+	x, err := signature.Inspect(subject, beside, keySet)
+	return evidence.ProvenanceSigned(x), err
 }
 
 func (r parcelResult) code() int { return exitCode(r.OK, r.KeyGiven) }
@@ -68,6 +75,7 @@ func (r parcelResult) text() string {
 	if p := r.Provenance; p != nil && r.OK {
 		line("the installation states / 该安装的陈述: %s", conclusion(p.Conclusion))
 		line("text in question / 核验文本: sha256 %s", clean(p.Subject))
+		line("signature of the result / 结果签名: %s", signed(p.Signature))
 		line("proven records / 已证明的记录: %d", len(p.Records))
 		for _, e := range p.Records {
 			line("record / 记录: %s", clean(e.ID))
@@ -78,6 +86,26 @@ func (r parcelResult) text() string {
 		line("key / 公钥: %s", clean(key))
 	}
 	return b.String()
+}
+
+// signed says what was found of the signature inside, with the keys inside.
+func signed(s evidence.ProvenanceSigned) string {
+	switch {
+	case s.State == signature.Authentic && s.Covers:
+		return "checked here: authentic, of exactly this text, request / 已在此校验：真实，正是这段文本的签名，请求 " + clean(s.Request)
+	case s.State == signature.Authentic:
+		return "checked here: authentic, and not of these bytes, request / 已在此校验：真实，但并非对这些字节的签名，请求 " + clean(s.Request)
+	case s.State == signature.Unsigned:
+		return "none / 无"
+	case s.State == signature.Altered:
+		return "checked here: altered or made up, as the statement says / 已在此校验：被改动或伪造，与陈述一致"
+	case s.State == signature.UnknownKey:
+		return "by a key that is not among those inside, as the statement says / 所用密钥不在文件所附公钥之中，与陈述一致"
+	case s.State == signature.Revoked:
+		return "by a key that has been revoked, as the statement says / 所用密钥已被吊销，与陈述一致"
+	default:
+		return "it cannot be read, as the statement says / 无法读取，与陈述一致"
+	}
 }
 
 // conclusion says what a verdict on the origin of a text concludes.

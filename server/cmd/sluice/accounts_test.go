@@ -91,6 +91,7 @@ func TestAccountsOnTheCommandLine(t *testing.T) {
 	s.run("review", "keep", review, "key/none").wants(t, exitFailed, "no entry key/none")
 	s.run("review", "cancel", review).wants(t, exitUsage, "--reason")
 	s.run("review", "cancel", review, "--reason", "by mistake").wants(t, exitOK, "cancelled review "+review)
+	labelAgreements(t, s)
 	s.run("user", "disable", "wang.fang").wants(t, exitOK, "disabled wang.fang")
 	dev.run("key", "list").wants(t, exitFailed, "invalid_login")
 	if got := row(s.run("key", "list")); got[6] != "suspended" {
@@ -170,4 +171,28 @@ func TestTenantsOnTheCommandLine(t *testing.T) {
 	s.run("budget", "set", "5000", "--organisation", "group").wants(t, exitOK, "set: 5000 ")
 	s.run("budget", "list", "--organisation", "group").wants(t, exitOK, "group", "5000")
 	s.run("budget", "remove", "--organisation", "group").wants(t, exitOK, "removed")
+}
+
+// labelAgreements asks for an agreement on answers without a visible label, which nobody but a second person can approve, and takes it back.
+func labelAgreements(t *testing.T, s *site) {
+	t.Helper()
+	run := func(args ...string) result { return s.run(append([]string{"label", "agreements"}, args...)...) }
+	text := run("text")
+	text.wants(t, exitOK, "第九条", "Article 9", "SHA-256: ")
+	words := strings.Fields(text.out)
+	ask := []string{"ask", "--recipient", "Example Press", "--contact", "legal@example.com", "--purpose", "drafts", "--text-digest", words[len(words)-1]}
+	run(ask...).wants(t, exitUsage, "--until")
+	run(append(ask, "--until", "soon")...).wants(t, exitUsage, "--until")
+	asked := run(append(ask, "--until", time.Now().AddDate(0, 6, 0).Format(time.DateOnly))...)
+	asked.wants(t, exitOK, "asked for: ", "somebody else")
+	id := strings.TrimSuffix(strings.Fields(asked.out)[2], ".")
+	run("list").wants(t, exitOK, id, "asked", "Example Press", "application")
+	run("show", id).wants(t, exitOK, "legal@example.com", "第九条")
+	run("approve", id).wants(t, exitFailed, "second_person_required")
+	run("revoke", id).wants(t, exitUsage, "--reason")
+	run("revoke", id, "--reason", "by mistake").wants(t, exitOK, "revoked: "+id)
+	run("list").wants(t, exitOK, "declined")
+	run("export", "--from", "2026-01-01").wants(t, exitUsage, "--to")
+	run("export", "--from", "2026-01-01", "--to", "2026-02-01", "--format", "xml").wants(t, exitUsage, "csv or json")
+	run("export", "--from", "2026-01-01", "--to", "2026-02-01", "--format", "csv").wants(t, exitOK, "recipient", "answers")
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
+	"github.com/sluice-project/sluice/server/cmd/sluice/managecmd"
 )
 
 // labelling is what the command is told.
@@ -25,7 +26,7 @@ type labelling struct{ tenant, label, out, text string }
 
 func (a *app) labelCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "label", Short: cli.Both("cli.label.short")}
-	cmd.AddCommand(a.writeLabelCommand(), a.readLabelCommand(), a.checkLabelCommand())
+	cmd.AddCommand(a.writeLabelCommand(), a.readLabelCommand(), a.checkLabelCommand(), managecmd.LabelAgreements(a.App))
 	return cmd
 }
 

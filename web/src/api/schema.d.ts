@@ -2703,6 +2703,107 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/labels/agreements": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Agreements on answers without a visible label, newest first
+         * @description Article 9 of the Measures for Labelling AI-Generated Synthetic Content. With how answers of the tenant are labelled, and the text that recipients accept now.
+         */
+        get: operations["listLabelAgreements"];
+        put?: never;
+        /**
+         * Ask for an agreement on answers without a visible label
+         * @description It is in force once a second person has approved it, whatever the duties of administrators are, and not before `from`. Only people ask: 403 (`person_required`) for a service account. A key has to be of the project, where both are named. `text_digest` is that of the text that the recipient has accepted, see the list: 409 (`conflict`) for another one.
+         */
+        post: operations["askLabelAgreement"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/labels/agreements/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The record of answers without a visible label, for the authorities
+         * @description Every agreement that was in force at some time in the period, or under which an answer ended in it, with the recipient, who asked and who approved, what was accepted, and how many answers went out under it in the period: those of which anything has left, whatever became of them then, by the time of their end. `records` finds each of them in the audit log. Counts are of records that are still kept, 190 days at least; `complete_since` says if some are not. 400 (`invalid_value`) for more than 500 agreements. Reading it leaves an audit record.
+         */
+        get: operations["exportLabelAgreements"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/labels/agreements/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One agreement, with the text that was accepted */
+        get: operations["getLabelAgreement"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/labels/agreements/{id}/approve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Approve an agreement that somebody else has asked for
+         * @description At once on this replica, within two seconds on others. 403 (`second_person_required`) for whoever asked for it, and for an account that is not independent of his; 409 (`conflict`) unless it waits.
+         */
+        post: operations["approveLabelAgreement"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/labels/agreements/{id}/revoke": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Revoke an agreement, or decline one that waits
+         * @description One person is enough. Answers go without a visible label under it no longer: at once on this replica, within two seconds on others that reach the database, and within `max_stale` on any. Where no agreement is demanded, that changes no answer. 409 (`conflict`) for one that has ended.
+         */
+        post: operations["revokeLabelAgreement"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/labels/wordings": {
         parameters: {
             query?: never;
@@ -3544,6 +3645,129 @@ export interface components {
         TenantPage: {
             items: components["schemas"]["Tenant"][];
             next?: string;
+        };
+        NewLabelAgreement: {
+            /** @description The caller's own if absent */
+            tenant?: string;
+            /** @description Only for its callers */
+            project?: string;
+            /** @description Id of a key: only for it */
+            key?: string;
+            /** @description Who gets answers without a visible label */
+            recipient: string;
+            /** @description Of the recipient */
+            contact: string;
+            /** @description Of the document that was signed */
+            reference?: string;
+            purpose: string;
+            /**
+             * Format: date-time
+             * @description Now if absent
+             */
+            from?: string;
+            /**
+             * Format: date-time
+             * @description A day or more behind the first, within 730 days
+             */
+            until: string;
+            /** @description SHA-256 of the text that the recipient has accepted */
+            text_digest: string;
+        };
+        /** @enum {string} */
+        LabelAgreementState: "asked" | "coming" | "in_force" | "ended" | "lapsed" | "declined" | "revoked";
+        LabelAgreement: {
+            id: string;
+            tenant: string;
+            project?: string;
+            key?: string;
+            recipient: string;
+            contact: string;
+            reference?: string;
+            purpose: string;
+            /** @description That was accepted; not in lists */
+            text?: string;
+            /** @description SHA-256 of the text, hex */
+            text_digest: string;
+            state: components["schemas"]["LabelAgreementState"];
+            /** Format: date-time */
+            from: string;
+            /** Format: date-time */
+            until: string;
+            /** @description User id */
+            asked_by: string;
+            asked_name: string;
+            /** Format: date-time */
+            asked_at: string;
+            /** @description User id */
+            approved_by?: string;
+            approved_name?: string;
+            /** Format: date-time */
+            approved_at?: string;
+            /** @description User id */
+            revoked_by?: string;
+            revoked_name?: string;
+            /**
+             * Format: date-time
+             * @description Or declined, if it was never approved
+             */
+            revoked_at?: string;
+            /** @description Of the revocation */
+            reason?: string;
+        };
+        LabelAgreementPage: {
+            items: components["schemas"]["LabelAgreement"][];
+            next?: string;
+            labelling: components["schemas"]["Labelling"];
+            text: components["schemas"]["LabelAgreementText"];
+        };
+        /** @description How the visible label gets to people, where the tenant has no agreement in force; not in projects that have a policy of their own */
+        Labelling: {
+            /**
+             * @description `text`: answers have the sentence, unless a key leaves it out. `application`: whoever shows an answer to people puts it in, as Article 4 demands; this installation does not see whether he does. `agreement`: answers have the sentence unless an agreement is in force; calls whose form takes none are refused. `unknown`: no policy can be read.
+             * @enum {string}
+             */
+            visible_label: "text" | "application" | "agreement" | "unknown";
+            /**
+             * @description Who demands agreements
+             * @enum {string}
+             */
+            required_by?: "policy" | "configuration";
+        };
+        LabelAgreementText: {
+            body: string;
+            /** @description SHA-256, hex */
+            digest: string;
+        };
+        LabelAgreementRecord: {
+            /** @enum {string} */
+            schema: "sluice.label-agreements/1";
+            tenant: string;
+            /** Format: date-time */
+            from: string;
+            /** Format: date-time */
+            to: string;
+            /** Format: date-time */
+            made_at: string;
+            /**
+             * Format: date-time
+             * @description Records of before were pruned, so that counts leave their answers out; absent if none of the period were
+             */
+            complete_since?: string;
+            agreements: components["schemas"]["LabelAgreementUse"][];
+        };
+        LabelAgreementUse: {
+            agreement: components["schemas"]["LabelAgreement"];
+            /**
+             * Format: int64
+             * @description Without a visible label in the period
+             */
+            answers: number;
+            /** Format: date-time */
+            first_at?: string;
+            /** Format: date-time */
+            last_at?: string;
+            /** @description Path of this API that lists their audit records */
+            records: string;
         };
         NewAccessReview: {
             /** @description The caller's own if absent */
@@ -9075,7 +9299,7 @@ export interface operations {
                 rollout?: string;
                 /** @description Class of what was found in a text, such as email */
                 class?: string;
-                /** @description Part of the id or name of the actor, the resource, action, model as asked or routed, error code, rollout, policy, or of a document as collection/document@version, in any case; or a whole request id */
+                /** @description Part of the id or name of the actor, the resource, action, model as asked or routed, error code, rollout, policy, or of a document as collection/document@version, in any case; or a whole request id; or label_agreement/ID for what has gone out under an agreement on answers without a visible label */
                 text?: string;
                 /** @description Digest of a person for whom somebody acted, as POST /audit/subjects answers it */
                 on_behalf_of?: string;
@@ -10545,6 +10769,169 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LabelsFound"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listLabelAgreements: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description `next` of the page before */
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Agreements of a tenant, whatever became of them */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabelAgreementPage"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    askLabelAgreement: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewLabelAgreement"];
+            };
+        };
+        responses: {
+            /** @description It waits for a second person */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabelAgreement"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    exportLabelAgreements: {
+        parameters: {
+            query: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                from: string;
+                /** @description Not included */
+                to: string;
+                format?: "json" | "csv";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The record */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabelAgreementRecord"];
+                    "text/csv": string;
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getLabelAgreement: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The agreement */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabelAgreement"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    approveLabelAgreement: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The agreement */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabelAgreement"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    revokeLabelAgreement: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            /** @description The agreement */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabelAgreement"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];
