@@ -1,0 +1,248 @@
+package fingerprint
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/internal/seal"
+)
+
+func testKey(t testing.TB, suite seal.Suite, fill byte) *Key {
+	t.Helper()
+	k, err := NewKey(suite, bytes.Repeat([]byte{fill}, SecretSize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func printsOf(k *Key, pieces ...string) Prints {
+	p := k.NewPrinter(1 << 20)
+	for _, s := range pieces {
+		_, _ = p.WriteString(s)
+	}
+	return p.Prints()
+}
+
+// randomText has Latin, Han and full-width characters, a few of each so that grams repeat, punctuation and pieces of Markdown.
+func randomText(r *rand.Rand, n int) string {
+	alphabet := []string{"a", "b", "O", "l", "é", "ﬁ", "数", "据", "管", "理", "Ａ", "７", " ", "\n", "，", "**", "# ", "\u200b", "ß", "Σ"}
+	var b strings.Builder
+	for range n {
+		b.WriteString(alphabet[r.IntN(len(alphabet))])
+	}
+	return b.String()
+}
+
+// TestEveryExcerptShares: every excerpt of Shortest characters or more has its windows found in the text, wherever the cuts are.
+func TestEveryExcerptShares(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, suite := range []seal.Suite{seal.Intl, seal.GM} {
+		k := testKey(t, suite, 7)
+		for range 300 {
+			text := []rune(randomText(r, 60+r.IntN(600)))
+			kept := printsOf(k, string(text)).Selected
+			for range 20 {
+				from := r.IntN(len(text))
+				to := from + r.IntN(len(text)-from) + 1
+				q := k.Ask(string(text[from:to]))
+				if q.Characters < Shortest {
+					if len(q.Asked) > 0 {
+						t.Fatalf("%d characters ask for %v", q.Characters, q.Asked)
+					}
+					continue
+				}
+				if len(q.Asked) == 0 || q.Windows != q.Characters-Shortest+1 {
+					t.Fatalf("%d characters have %d windows, %d of them selected", q.Characters, q.Windows, len(q.Asked))
+				}
+				for _, a := range q.Asked {
+					if _, ok := slices.BinarySearch(kept, a.Print); !ok {
+						t.Fatalf("the excerpt from %d to %d asks for a gram at %d that the text does not have", from, to, a.At)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestPiecesDoNotMatter: an answer that comes in pieces of any bytes has the fingerprints of the whole.
+func TestPiecesDoNotMatter(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	k := testKey(t, seal.Intl, 7)
+	for range 200 {
+		text := randomText(r, 300)
+		var pieces []string
+		for rest := text; rest != ""; {
+			n := min(1+r.IntN(7), len(rest))
+			pieces, rest = append(pieces, rest[:n]), rest[n:]
+		}
+		whole, cut := printsOf(k, text), printsOf(k, pieces...)
+		if whole.Digest != cut.Digest || whole.Characters != cut.Characters || !slices.Equal(whole.Selected, cut.Selected) {
+			t.Fatalf("%q cut into %q", text, pieces)
+		}
+		if q := k.Ask(text); q.Digest != whole.Digest || q.Characters != whole.Characters {
+			t.Fatalf("%q is asked for as another text", text)
+		}
+	}
+}
+
+func TestNormalised(t *testing.T) {
+	k := testKey(t, seal.Intl, 7)
+	digest := func(s string) [DigestSize]byte { return printsOf(k, s).Digest }
+	for a, b := range map[string]string{
+		"Hello, **World**!\n": "hello world",
+		"ＡＢＣ１２３，。":            "abc123",
+		"eﬃcient café":        "efficient cafe",
+		"O0 Il1":              "oo iii",
+		"数据\u200b管理（草案）：「一」": "数据管理草案一",
+		"ΟΔΟΣ":                   "οδος",
+		"| a | b |\n|---|---|":   "ab",
+		"\xffab\xe6\x95":         "ab",
+		"e\u0301te\u0301":        "été",
+		"한국어 문장":                 "한국어문장",
+		"x² ½":                   "x2 1⁄2",
+		"&nbsp;no entity is one": "nbsp no entity is one",
+	} {
+		if digest(a) != digest(b) {
+			t.Errorf("%q is another text than %q", a, b)
+		}
+	}
+	for a, b := range map[string]string{"数据管理": "数据治理", "abc": "abd", "1234": "1243", "": "a"} {
+		if digest(a) == digest(b) {
+			t.Errorf("%q is the same text as %q", a, b)
+		}
+	}
+}
+
+// TestKeysHaveNothingInCommon: the fingerprints of one tenant say nothing in another one's index, nor do those of another suite.
+func TestKeysHaveNothingInCommon(t *testing.T) {
+	text := randomText(rand.New(rand.NewPCG(5, 6)), 5000)
+	seen := map[uint64]bool{}
+	digests := map[[DigestSize]byte]bool{}
+	for _, k := range []*Key{testKey(t, seal.Intl, 1), testKey(t, seal.Intl, 2), testKey(t, seal.GM, 1)} {
+		p := printsOf(k, text)
+		if digests[p.Digest] {
+			t.Error("two keys have one digest")
+		}
+		digests[p.Digest] = true
+		for _, x := range p.Selected {
+			if seen[x] {
+				t.Errorf("two keys have the fingerprint %x", x)
+			}
+			if seen[x] = true; x>>Bits != 0 {
+				t.Errorf("%x has more than %d bits", x, Bits)
+			}
+		}
+	}
+}
+
+func TestWrongKeys(t *testing.T) {
+	for suite, size := range map[seal.Suite]int{seal.Intl: 31, seal.GM: 16, "rot13": SecretSize} {
+		if _, err := NewKey(suite, make([]byte, size)); err == nil {
+			t.Errorf("%q took a secret of %d bytes", suite, size)
+		}
+	}
+}
+
+// TestBounds: a text of any length costs a bounded number of fingerprints, and its digest is still of all of it.
+func TestBounds(t *testing.T) {
+	k := testKey(t, seal.Intl, 7)
+	text := randomText(rand.New(rand.NewPCG(7, 8)), 20_000)
+	p := k.NewPrinter(100)
+	_, _ = p.WriteString(text)
+	if got := p.Prints(); len(got.Selected) > 100 || got.Digest != printsOf(k, text).Digest {
+		t.Errorf("%d fingerprints", len(got.Selected))
+	}
+	// One character over and over selects each gram anew, and all are one.
+	if got := printsOf(k, strings.Repeat("a", 10_000)); len(got.Selected) != 1 {
+		t.Errorf("%d fingerprints of one gram", len(got.Selected))
+	}
+}
+
+// TestUniform: fingerprints are even over their range, since the index finds them by their first bits.
+func TestUniform(t *testing.T) {
+	k := testKey(t, seal.Intl, 9)
+	r := rand.New(rand.NewPCG(9, 9))
+	var b strings.Builder
+	for range 200_000 {
+		b.WriteRune(rune('a' + r.IntN(26)))
+	}
+	selected := printsOf(k, b.String()).Selected
+	var buckets [16]int
+	for _, x := range selected {
+		buckets[x>>(Bits-4)]++
+	}
+	want := float64(len(selected)) / 16
+	chi := 0.0
+	for _, n := range buckets {
+		chi += (float64(n) - want) * (float64(n) - want) / want
+	}
+	if chi > 44 { // 1 in 10,000 for 15 degrees of freedom
+		t.Errorf("χ² %.1f: %v", chi, buckets)
+	}
+	if density := float64(len(selected)) / 200_000; density < 0.06 || density > 0.09 {
+		t.Errorf("%.3f fingerprints a character, expected are 2/26", density)
+	}
+}
+
+// TestPlaces: what a question says of places covers the text that it asks for.
+func TestPlaces(t *testing.T) {
+	k := testKey(t, seal.Intl, 7)
+	text := "**" + strings.Repeat("The quick brown fox jumps over the lazy dog. 敏捷的棕色狐狸跳过懒狗。", 4) + "**"
+	q := k.Ask(text)
+	if first, last := q.Asked[0], q.Asked[len(q.Asked)-1]; first.Start != 2 || last.End != utf8.RuneCountInString(text)-3 {
+		t.Errorf("from %d to %d of %d characters", first.Start, last.End, utf8.RuneCountInString(text))
+	}
+	for i, a := range q.Asked {
+		if a.Start >= a.End || i > 0 && (a.Start <= q.Asked[i-1].Start || a.Start > q.Asked[i-1].End) {
+			t.Errorf("%d: %+v behind %+v", i, a, q.Asked[max(0, i-1)])
+		}
+	}
+}
+
+func FuzzAsk(f *testing.F) {
+	f.Add("The quick brown fox jumps over the lazy dog and runs away.", 3)
+	f.Add("\xff数据管理\xe6", 1)
+	k := testKey(f, seal.Intl, 7)
+	f.Fuzz(func(t *testing.T, text string, cut int) {
+		if cut = min(max(cut, 0), len(text)); cut < 0 {
+			return
+		}
+		p, q := printsOf(k, text[:cut], text[cut:]), k.Ask(text)
+		if p.Digest != q.Digest || p.Characters != q.Characters {
+			t.Fatalf("%q is asked for as another text", text)
+		}
+		for _, a := range q.Asked {
+			if _, ok := slices.BinarySearch(p.Selected, a.Print); !ok {
+				t.Fatalf("%q does not have its own gram at %d", text, a.At)
+			}
+		}
+	})
+}
+
+func BenchmarkPrinter(b *testing.B) {
+	for name, text := range map[string]string{
+		"english": strings.Repeat("The committee approved the revised budget for the coming year, subject to conditions. ", 200),
+		"chinese": strings.Repeat("委员会批准了来年的修订预算，但须满足若干条件，并要求在三个月内提交执行情况报告。", 200),
+	} {
+		for _, suite := range []seal.Suite{seal.Intl, seal.GM} {
+			b.Run(name+"/"+string(suite), func(b *testing.B) {
+				k := testKey(b, suite, 7)
+				b.SetBytes(int64(len(text)))
+				for b.Loop() {
+					p := k.NewPrinter(1 << 20)
+					for rest := text; rest != ""; { // as an engine's events bring it
+						n := min(12, len(rest))
+						_, _ = p.WriteString(rest[:n])
+						rest = rest[n:]
+					}
+					p.Prints()
+				}
+			})
+		}
+	}
+}

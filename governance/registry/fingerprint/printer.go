@@ -1,0 +1,147 @@
+package fingerprint
+
+import (
+	"crypto/hmac"
+	"hash"
+	"slices"
+	"unicode/utf8"
+)
+
+const (
+	// Gram is how many characters one fingerprint is of.
+	Gram = 16
+	// Window is of how many grams in a row one is selected.
+	Window = 25
+	// Shortest is how many characters two texts must share to share a fingerprint for certain.
+	Shortest = Gram + Window - 1
+
+	pieceSize = 1 << 10 // bytes that the digest takes at once
+)
+
+// Prints is what is kept of a text.
+type Prints struct {
+	Digest     [DigestSize]byte
+	Characters int
+	Selected   []uint64 // ascending, each once
+}
+
+// Printer takes in a text in pieces.
+type Printer struct {
+	winnow
+	limit int // fingerprints
+	out   []uint64
+	mac   hash.Hash
+	piece []byte
+	torn  []byte // the beginning of a character that a piece ended in
+}
+
+// NewPrinter returns the printer of an empty text. Behind limit fingerprints no more are selected; the digest goes on.
+func (k *Key) NewPrinter(limit int) *Printer {
+	return &Printer{winnow: winnow{key: k}, limit: limit, mac: hmac.New(k.hash, k.whole)}
+}
+
+// WriteString takes in a piece. It never fails.
+func (p *Printer) WriteString(s string) (int, error) {
+	n := len(s)
+	for len(p.torn) > 0 && len(s) > 0 {
+		p.torn = append(p.torn, s[0])
+		s = s[1:]
+		if utf8.FullRune(p.torn) {
+			torn := string(p.torn)
+			p.torn = p.torn[:0]
+			p.take(torn)
+		}
+	}
+	p.take(s)
+	return n, nil
+}
+
+func (p *Printer) take(s string) {
+	for i, r := range s {
+		if r == utf8.RuneError && !utf8.FullRuneInString(s[i:]) {
+			p.torn = append(p.torn, s[i:]...)
+			return
+		}
+		if r >= hanFirst && r <= hanLast { // most of a Chinese text
+			p.add(r)
+			continue
+		}
+		eachForm(r, p.add)
+	}
+}
+
+// add takes in a character that is left.
+func (p *Printer) add(r rune) {
+	p.piece = utf8.AppendRune(p.piece, r)
+	if len(p.piece) >= pieceSize {
+		p.mac.Write(p.piece)
+		p.piece = p.piece[:0]
+	}
+	if p.next(r) && len(p.out) < p.limit {
+		p.out = append(p.out, p.print())
+	}
+}
+
+// Prints returns what is kept of all that was taken in. Nothing may be written behind it.
+func (p *Printer) Prints() Prints {
+	p.mac.Write(p.piece)
+	p.piece = p.piece[:0]
+	out := Prints{Characters: p.n, Selected: p.out}
+	copy(out.Digest[:], p.mac.Sum(nil))
+	slices.Sort(out.Selected)
+	out.Selected = slices.Compact(out.Selected)
+	return out
+}
+
+// winnow selects grams of a stream of characters.
+type winnow struct {
+	key     *Key
+	n       int    // characters so far
+	hash    uint64 // of the last Gram of them
+	last    [Gram]uint64
+	grams   [Window]uint64 // the hashes of the last Window grams, by place
+	least   int            // place of the selected one among all grams, from 0
+	scratch [16]byte
+}
+
+// next takes in a character. It reports whether a window has ended that selects another gram than the one before it.
+func (w *winnow) next(r rune) bool {
+	c := uint64(r) + 1
+	slot := w.n % Gram
+	gone := w.last[slot]
+	w.last[slot] = c
+	w.n++
+	w.hash = reduce(mul(w.hash, w.key.base) + c)
+	if w.n > Gram {
+		w.hash = reduce(w.hash + prime - mul(gone, w.key.top))
+	}
+	if w.n < Gram {
+		return false
+	}
+	return w.enter(w.n - Gram)
+}
+
+// enter has the gram at a place enter the window. Of equal hashes the last one is selected.
+func (w *winnow) enter(at int) bool {
+	w.grams[at%Window] = w.hash
+	if at < Window-1 {
+		return false
+	}
+	if at > Window-1 && at-w.least < Window {
+		if w.hash > w.grams[w.least%Window] {
+			return false
+		}
+		w.least = at
+		return true
+	}
+	w.least = at - Window + 1
+	for i := w.least + 1; i <= at; i++ {
+		if w.grams[i%Window] <= w.grams[w.least%Window] {
+			w.least = i
+		}
+	}
+	return true
+}
+
+// print is the fingerprint of the gram that was selected last.
+func (w *winnow) print() uint64 { return w.key.print(w.grams[w.least%Window], &w.scratch) }
