@@ -57,11 +57,20 @@ func (p *Printer) WriteString(s string) (int, error) {
 }
 
 func (p *Printer) take(s string) {
-	for i, r := range s {
+	for i := 0; i < len(s); {
+		if b := s[i]; b < utf8.RuneSelf {
+			i++
+			if f := asciiForms[b]; f != none {
+				p.add(f)
+			}
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
 		if r == utf8.RuneError && !utf8.FullRuneInString(s[i:]) {
 			p.torn = append(p.torn, s[i:]...)
 			return
 		}
+		i += n
 		if r >= hanFirst && r <= hanLast { // most of a Chinese text
 			p.add(r)
 			continue
@@ -93,13 +102,16 @@ func (p *Printer) Prints() Prints {
 	return out
 }
 
+// places is how many hashes of grams are held: a power of two, for speed, that is no less than Window.
+const places = 32
+
 // winnow selects grams of a stream of characters.
 type winnow struct {
 	key     *Key
 	n       int    // characters so far
 	hash    uint64 // of the last Gram of them
 	last    [Gram]uint64
-	grams   [Window]uint64 // the hashes of the last Window grams, by place
+	grams   [places]uint64 // the hashes of the last grams, by place
 	least   int            // place of the selected one among all grams, from 0
 	scratch [16]byte
 }
@@ -107,41 +119,41 @@ type winnow struct {
 // next takes in a character. It reports whether a window has ended that selects another gram than the one before it.
 func (w *winnow) next(r rune) bool {
 	c := uint64(r) + 1
-	slot := w.n % Gram
-	gone := w.last[slot]
-	w.last[slot] = c
+	slot := &w.last[uint(w.n)%Gram]
+	gone := *slot // 0 while there is none
+	*slot = c
 	w.n++
-	w.hash = reduce(mul(w.hash, w.key.base) + c)
-	if w.n > Gram {
-		w.hash = reduce(w.hash + prime - mul(gone, w.key.top))
-	}
-	if w.n < Gram {
+	w.hash = reduce(mul(w.hash, w.key.base) + c + prime - mul(gone, w.key.top))
+	at := w.n - Gram
+	if at < 0 {
 		return false
 	}
-	return w.enter(w.n - Gram)
-}
-
-// enter has the gram at a place enter the window. Of equal hashes the last one is selected.
-func (w *winnow) enter(at int) bool {
-	w.grams[at%Window] = w.hash
+	w.grams[uint(at)%places] = w.hash
 	if at < Window-1 {
 		return false
 	}
-	if at > Window-1 && at-w.least < Window {
-		if w.hash > w.grams[w.least%Window] {
+	if at >= Window && at-w.least < Window {
+		if w.hash > w.grams[uint(w.least)%places] {
 			return false
 		}
 		w.least = at
 		return true
 	}
-	w.least = at - Window + 1
-	for i := w.least + 1; i <= at; i++ {
-		if w.grams[i%Window] <= w.grams[w.least%Window] {
-			w.least = i
-		}
-	}
+	w.least = w.leastOf(at)
 	return true
 }
 
+// leastOf returns the place of the least hash of the window that ends at a place. Of equal ones the last is selected.
+func (w *winnow) leastOf(at int) int {
+	least := at - Window + 1
+	hash := w.grams[uint(least)%places]
+	for i := least + 1; i <= at; i++ {
+		if h := w.grams[uint(i)%places]; h <= hash {
+			least, hash = i, h
+		}
+	}
+	return least
+}
+
 // print is the fingerprint of the gram that was selected last.
-func (w *winnow) print() uint64 { return w.key.print(w.grams[w.least%Window], &w.scratch) }
+func (w *winnow) print() uint64 { return w.key.print(w.grams[uint(w.least)%places], &w.scratch) }

@@ -18,8 +18,8 @@ type Asked struct {
 	Print   uint64
 	Windows int // how many selected it
 	At      int // the normalised character that it begins at
-	Start   int // the first character of the text as it was asked that is in its windows
-	End     int // behind the last one
+	Start   int // its first character in the text as it was asked
+	End     int // behind its last one
 }
 
 // Ask returns the question for a text.
@@ -27,7 +27,7 @@ func (k *Key) Ask(text string) Question {
 	w := winnow{key: k}
 	m := hmac.New(k.hash, k.whole)
 	var q Question
-	var places []int // of the normalised characters
+	var from []int // which character each normalised one is of
 	piece := make([]byte, 0, utf8.UTFMax)
 	at := 0
 	for i, r := range text {
@@ -35,7 +35,7 @@ func (k *Key) Ask(text string) Question {
 			break // as a Printer leaves it out
 		}
 		eachForm(r, func(f rune) {
-			places = append(places, at)
+			from = append(from, at)
 			piece = utf8.AppendRune(piece[:0], f)
 			m.Write(piece)
 			if w.next(f) {
@@ -50,11 +50,9 @@ func (k *Key) Ask(text string) Question {
 	}
 	q.Characters = w.n
 	copy(q.Digest[:], m.Sum(nil))
-	first := 0 // window
 	for i := range q.Asked {
 		a := &q.Asked[i]
-		a.Start, a.End = places[first], places[first+a.Windows-1+Shortest-1]+1
-		first += a.Windows
+		a.Start, a.End = from[a.At], from[a.At+Gram-1]+1
 	}
 	return q
 }

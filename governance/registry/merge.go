@@ -1,0 +1,366 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/database"
+)
+
+const (
+	fanIn       = 8   // segments of a level that become one
+	readBuckets = 32  // blocks that are read at once from each segment
+	writeBlocks = 64  // blocks in one transaction
+	purgeBlocks = 512 // buckets whose blocks one transaction removes
+	prolong     = 10 * time.Second
+)
+
+var errLostLead = errors.New("another replica merges")
+
+// Merge merges what there is to merge, if this replica has the lead. What an earlier merge left behind is removed first. It returns when nothing is left to do.
+func (s *Service) Merge(ctx context.Context) error {
+	return s.leading(ctx, func(l *lead) error {
+		if err := s.clean(l); err != nil {
+			return err
+		}
+		for {
+			inputs, err := s.due(ctx)
+			if err != nil || len(inputs) == 0 {
+				return err
+			}
+			if err := s.merge(l, inputs, inputs[0].Level+1); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// Sweep writes segments anew that have lost half of their entries or more, and removes those without any.
+func (s *Service) Sweep(ctx context.Context) error {
+	return s.leading(ctx, func(l *lead) error {
+		var all []segmentRow
+		if err := s.db.WithContext(ctx).Select(segmentColumns()).Where("state = ?", live).Order("id").Find(&all).Error; err != nil {
+			return err
+		}
+		for _, seg := range all {
+			left, err := s.entriesOf(ctx, seg)
+			if err != nil {
+				return err
+			}
+			if 2*left > seg.Entries {
+				continue
+			}
+			if err := s.merge(l, []segmentRow{seg}, seg.Level); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// lead is the right to change segments, which is prolonged while it is used.
+type lead struct {
+	ctx   context.Context //nolint:containedctx // of one turn
+	take  func(context.Context) (bool, error)
+	until time.Time
+}
+
+// hold prolongs the lead from time to time. Error: somebody else has it.
+func (l *lead) hold() error {
+	now := time.Now()
+	if now.Before(l.until) {
+		return nil
+	}
+	ok, err := l.take(l.ctx)
+	if err == nil && !ok {
+		err = errLostLead
+	}
+	l.until = now.Add(prolong)
+	return err
+}
+
+func (s *Service) leading(ctx context.Context, do func(*lead) error) error {
+	l := &lead{ctx: ctx, take: s.cfg.Leads}
+	err := l.hold()
+	if err == nil {
+		err = do(l)
+	}
+	if errors.Is(err, errLostLead) {
+		return nil
+	}
+	return database.Unavailable("merge the registry", err)
+}
+
+// due returns the oldest segments of a tenant and level that are to become one, in order; none if there are too few of all.
+func (s *Service) due(ctx context.Context) (inputs []segmentRow, err error) {
+	db := s.db.WithContext(ctx)
+	var full []struct {
+		Tenant string
+		Level  int64
+	}
+	err = db.Model(&segmentRow{}).Select("tenant", "level").Where("state = ?", live).Group("tenant, level").Having("COUNT(*) >= ?", fanIn).Order("level, tenant").Limit(1).Scan(&full).Error
+	if err != nil || len(full) == 0 {
+		return nil, err
+	}
+	err = db.Select(segmentColumns()).Where("state = ? AND tenant = ? AND level = ?", live, full[0].Tenant, full[0].Level).Order("first").Limit(fanIn).Find(&inputs).Error
+	return inputs, err
+}
+
+// clean removes what nobody reads: segments that a merge has replaced, or never finished.
+func (s *Service) clean(l *lead) error {
+	var gone []segmentRow
+	if err := s.db.WithContext(l.ctx).Select(segmentColumns()).Where("state <> ?", live).Find(&gone).Error; err != nil {
+		return err
+	}
+	for _, seg := range gone {
+		if err := s.purge(l, seg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purge removes a segment that is not live, its blocks first. Whoever builds it notices at the end.
+func (s *Service) purge(l *lead, seg segmentRow) error {
+	db := s.db.WithContext(l.ctx)
+	if err := db.Model(&segmentRow{}).Where("id = ? AND state <> ?", seg.ID, live).Update("state", dead).Error; err != nil {
+		return err
+	}
+	for at := int64(0); at < 1<<seg.Bits; at += purgeBlocks {
+		if err := l.hold(); err != nil {
+			return err
+		}
+		if err := db.Where("segment = ? AND bucket >= ? AND bucket < ?", seg.ID, at, at+purgeBlocks).Delete(&blockRow{}).Error; err != nil {
+			return err
+		}
+	}
+	return db.Where("id = ? AND state = ?", seg.ID, dead).Delete(&segmentRow{}).Error
+}
+
+// merge makes one segment of several in order, puts it in their place and removes them. Cut off at any point, what was read stays what is read.
+func (s *Service) merge(l *lead, inputs []segmentRow, level int64) error {
+	out := segmentRow{ID: segmentID(s.now()), Tenant: inputs[0].Tenant, State: building, Level: level, First: inputs[0].First, Last: inputs[len(inputs)-1].Last}
+	expected := int64(0)
+	for _, in := range inputs {
+		out.Prints += in.Prints
+		expected += in.Entries
+	}
+	out.Bits = bucketBits(out.Prints)
+	if err := s.db.WithContext(l.ctx).Create(&out).Error; err != nil {
+		return err
+	}
+	left, err := s.entriesOf(l.ctx, out)
+	if err != nil {
+		return err
+	}
+	var alive *aliveSet // nil: all are
+	if left != expected {
+		if alive, err = s.aliveIn(l.ctx, out); err != nil {
+			return err
+		}
+	}
+	out.Entries = left
+	if out.Prints, err = s.build(l, inputs, out, alive); err != nil {
+		return err
+	}
+	if err := s.replace(l.ctx, inputs, out); err != nil {
+		return err
+	}
+	return s.clean(l)
+}
+
+// build writes the blocks of a segment, and returns how many fingerprints it has.
+func (s *Service) build(l *lead, inputs []segmentRow, out segmentRow, alive *aliveSet) (prints int64, err error) {
+	readers := make([]*reader, len(inputs))
+	for i, in := range inputs {
+		readers[i] = &reader{db: s.db.WithContext(l.ctx), seg: in}
+	}
+	w := writer{db: s.db.WithContext(l.ctx), seg: out, bucket: -1}
+	for {
+		if err := l.hold(); err != nil {
+			return 0, err
+		}
+		for range 1 << 12 {
+			p, err := least(readers)
+			if err != nil {
+				return 0, err
+			}
+			if p == nil {
+				return w.prints, w.end()
+			}
+			if alive.keep(p) {
+				if err := w.add(p); err != nil {
+					return 0, err
+				}
+			}
+		}
+	}
+}
+
+// replace puts a finished segment in the place of others. Nobody sees both, or neither.
+func (s *Service) replace(ctx context.Context, inputs []segmentRow, out segmentRow) error {
+	ids := make([]int64, len(inputs))
+	for i, in := range inputs {
+		ids[i] = in.ID
+	}
+	return s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		res := tx.Model(&segmentRow{}).Where("id IN ? AND state = ?", ids, live).Update("state", dead)
+		if res.Error == nil && res.RowsAffected != int64(len(ids)) {
+			return errLostLead
+		}
+		if res.Error != nil || out.Prints == 0 { // nothing is left of them: out goes with them
+			return res.Error
+		}
+		res = tx.Model(&segmentRow{}).Where("id = ? AND state = ?", out.ID, building).Updates(map[string]any{"state": live, "prints": out.Prints, "entries": out.Entries})
+		if res.Error == nil && res.RowsAffected != 1 {
+			return errLostLead
+		}
+		return res.Error
+	})
+}
+
+// entriesOf counts the entries that there still are of a segment.
+func (s *Service) entriesOf(ctx context.Context, seg segmentRow) (n int64, err error) {
+	err = s.db.WithContext(ctx).Model(&entryRow{}).Where("tenant = ? AND number BETWEEN ? AND ?", seg.Tenant, seg.First, seg.Last).Count(&n).Error
+	return n, err
+}
+
+// aliveSet says which of the entries of a segment there still are.
+type aliveSet struct {
+	first int64
+	bits  []uint64
+}
+
+const aliveAtOnce = 20_000
+
+func (s *Service) aliveIn(ctx context.Context, seg segmentRow) (*aliveSet, error) {
+	a := &aliveSet{first: seg.First, bits: make([]uint64, (seg.Last-seg.First)/64+1)}
+	for after := seg.First - 1; ; {
+		var numbers []int64
+		err := s.db.WithContext(ctx).Model(&entryRow{}).Where("tenant = ? AND number > ? AND number <= ?", seg.Tenant, after, seg.Last).
+			Order("number").Limit(aliveAtOnce).Pluck("number", &numbers).Error
+		if err != nil || len(numbers) == 0 {
+			return a, err
+		}
+		for _, n := range numbers {
+			a.bits[(n-a.first)/64] |= 1 << ((n - a.first) % 64)
+		}
+		after = numbers[len(numbers)-1]
+	}
+}
+
+// keep takes the entries that are gone out of a posting, and reports whether any are left.
+func (a *aliveSet) keep(p *posting) bool {
+	if a != nil {
+		before := len(p.numbers)
+		p.numbers = slices.DeleteFunc(p.numbers, func(n int64) bool {
+			i := n - a.first
+			return i < 0 || i/64 >= int64(len(a.bits)) || a.bits[i/64]>>(i%64)&1 == 0
+		})
+		p.total -= int64(before - len(p.numbers))
+	}
+	return len(p.numbers) > 0
+}
+
+// least takes the least fingerprint off the readers, with its entries in all of them; nil at their end.
+func least(readers []*reader) (*posting, error) {
+	var out *posting
+	for _, r := range readers {
+		p, err := r.peek()
+		if err != nil {
+			return nil, err
+		}
+		if p != nil && (out == nil || p.print < out.print) {
+			out = p
+		}
+	}
+	if out == nil {
+		return nil, nil //nolint:nilnil // the end
+	}
+	found := posting{print: out.print}
+	for _, r := range readers { // in the order of their entries
+		if p, _ := r.peek(); p != nil && p.print == found.print { // it has what it shows
+			found.add(p.total, p.numbers)
+			r.at++
+		}
+	}
+	return &found, nil
+}
+
+// reader reads the postings of a segment in order.
+type reader struct {
+	db     *gorm.DB
+	seg    segmentRow
+	bucket int64 // to be read next
+	held   []posting
+	at     int
+}
+
+// peek returns the next posting; nil at the end.
+func (r *reader) peek() (*posting, error) {
+	for r.at == len(r.held) {
+		if r.bucket >= 1<<r.seg.Bits {
+			return nil, nil //nolint:nilnil // the end
+		}
+		var rows []blockRow
+		err := r.db.Select("segment", "bucket", "data").Where("segment = ? AND bucket >= ? AND bucket < ?", r.seg.ID, r.bucket, r.bucket+readBuckets).Order("bucket").Find(&rows).Error
+		if err != nil {
+			return nil, err
+		}
+		r.held, r.at = r.held[:0], 0
+		for _, b := range rows {
+			err := decodeBlock(b.Data, b.Bucket, r.seg.Bits, r.seg.First, func(p posting) {
+				p.numbers = slices.Clone(p.numbers)
+				r.held = append(r.held, p)
+			})
+			if err != nil {
+				return nil, fmt.Errorf("segment %d: %w", r.seg.ID, err)
+			}
+		}
+		r.bucket += readBuckets
+	}
+	return &r.held[r.at], nil
+}
+
+// writer writes the postings of a segment in order.
+type writer struct {
+	db     *gorm.DB
+	seg    segmentRow
+	bucket int64 // of what is held
+	held   []posting
+	blocks []blockRow
+	prints int64
+}
+
+func (w *writer) add(p *posting) error {
+	if b := bucketOf(p.print, w.seg.Bits); b != w.bucket {
+		if err := w.close(writeBlocks); err != nil {
+			return err
+		}
+		w.bucket = b
+	}
+	w.held = append(w.held, *p)
+	w.prints++
+	return nil
+}
+
+// close closes a block, and writes those that there are if they are so many.
+func (w *writer) close(least int) error {
+	if len(w.held) > 0 {
+		w.blocks = append(w.blocks, blockRow{w.seg.ID, w.bucket, encodeBlock(nil, w.held, w.bucket, w.seg.Bits, w.seg.First)})
+		w.held = w.held[:0]
+	}
+	if len(w.blocks) < least {
+		return nil
+	}
+	err := w.db.Transaction(func(tx *gorm.DB) error { return database.Insert(tx, w.blocks, "") })
+	w.blocks = w.blocks[:0]
+	return err
+}
+
+func (w *writer) end() error { return w.close(0) }
