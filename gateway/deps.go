@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/registry/fingerprint"
 	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/governance/watermark"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -147,6 +148,10 @@ type (
 		// MarkKey returns the key by which the answers of a tenant are marked with these parameters.
 		MarkKey(ctx context.Context, tenant string, p watermark.Params) (*watermark.Key, error)
 	}
+	registered interface {
+		// Key returns that of the fingerprints of a tenant's answers.
+		Key(ctx context.Context, tenant string) (*fingerprint.Key, error)
+	}
 	labeler interface {
 		Make(request, tenant string) label.Label
 		KeyID(tenant string) string
@@ -193,7 +198,7 @@ type Reservation interface {
 	Release()
 }
 
-// Deps are the parts a pipeline joins. All must be set, except Retriever and Embedding in an installation without retrieval. They fit as they
+// Deps are the parts a pipeline joins. All must be set, except Retriever and Embedding in an installation without retrieval, and Registry. They fit as they
 // are, but for the guard and the ledger, which [FromGuard] and [FromLedger] adapt: what those return is an interface here, so
 // that tests can make it fail.
 type Deps struct {
@@ -210,7 +215,8 @@ type Deps struct {
 	Labels    labeler
 	Signers   signers
 	Marks     markers
-	Issuer    string // this installation, as signed results call it
+	Registry  registered // what remembers answers; nil for nothing
+	Issuer    string     // this installation, as signed results call it
 	Keys      *keyring.Ring
 	Log       *slog.Logger
 }

@@ -26,7 +26,7 @@ func (r *run) egress() *egress.Answer {
 		// A sentence behind JSON would break it.
 		Label:      !structured && r.admission.decision.LabelMode(r.caller.LabelMode) == identity.LabelText,
 		RecordForm: egress.RecordForm(r.admission.recordForm), Open: r.newRelease, StoreValues: r.admission.decision.StoreValues, CallID: r.callID,
-		Digest: audit.NewAnswerDigest(r.p.deps.Keys, r.caller.Tenant), Released: r.receipt.signing.released(),
+		Digest: audit.NewAnswerDigest(r.p.deps.Keys, r.caller.Tenant), Released: r.released(),
 	})
 }
 

@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/store"
+	"github.com/sluice-project/sluice/gateway/replies"
+	"github.com/sluice-project/sluice/governance/registry"
+	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/internal/seal"
+)
+
+var errNotMerging = errors.New("another replica merges the registry")
+
+// registryLease keeps the merging of the registry with one replica, which prolongs it while it works.
+func registryLease() audit.Lease {
+	return audit.Lease{Name: "registry", For: time.Minute, Taken: errNotMerging}
+}
+
+// buildRegistry opens what remembers answers. Commands need it as well: they store and remove records with what is kept beside them.
+func (p *parts) buildRegistry() (err error) {
+	suite := p.cfg.Audit.Suite
+	if suite == "" {
+		suite = seal.Intl
+	}
+	p.registry, err = registry.New(registry.Config{
+		DB: p.db, Keys: p.keys, Suite: suite, Log: p.log.With(slog.String("component", "registry")), Metrics: p.reg,
+		Leads: func(ctx context.Context) (bool, error) {
+			err := registryLease().Take(p.db.WithContext(ctx), p.audit.Writer(), time.Now())
+			if errors.Is(err, errNotMerging) {
+				return false, nil
+			}
+			return err == nil, database.Unavailable("take the lease of the registry", err)
+		},
+	})
+	return err
+}
+
+// auditConfig is the configuration of the audit log, with what is kept beside its records.
+func (p *parts) auditConfig() audit.Config {
+	cfg := p.cfg.Audit.Config
+	cfg.Beside = beside{p.registry}
+	return cfg
+}
+
+// beside keeps what the registry remembers with the records of the answers.
+type beside struct{ *registry.Service }
+
+// Keep implements store.Beside.
+func (b beside) Keep(tx *gorm.DB, marks []store.Mark) error {
+	all := make([]registry.Mark, len(marks))
+	for i, m := range marks {
+		all[i] = registry.Mark{Tenant: m.Tenant, Record: m.Record, Request: m.Request, Subject: m.Subject, Time: m.Time, Data: m.Data}
+	}
+	return b.Service.Keep(tx, all)
+}
+
+// Drop implements store.Beside.
+func (beside) Drop(tx *gorm.DB, records []string) error { return registry.Drop(tx, records) }
+
+// eraseBeside removes what else was made for a person: answers that are kept for a while, which it counts, and what the registry remembers of all.
+func eraseBeside(tx *gorm.DB, tenant, subject string) (answers int64, err error) {
+	if _, err := registry.EraseSubject(tx, tenant, subject); err != nil {
+		return 0, err
+	}
+	return replies.EraseSubject(tx, tenant, subject)
+}
