@@ -52,7 +52,9 @@ func (a *Answers) Reasoning(choice int, s string) { a.write(choice, inReasoning,
 func (a *Answers) Refusal(choice int, s string) { a.write(choice, inRefusal, s) }
 
 // Call takes in a piece of the arguments of a call.
-func (a *Answers) Call(choice, index int, arguments string) { a.write(choice, inCalls+index, arguments) }
+func (a *Answers) Call(choice, index int, arguments string) {
+	a.write(choice, inCalls+index, arguments)
+}
 
 func (a *Answers) write(choice, order int, s string) {
 	if s == "" {

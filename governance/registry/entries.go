@@ -210,4 +210,3 @@ func EraseSubject(tx *gorm.DB, tenant, subject string) (int64, error) {
 	res := tx.Where("tenant = ? AND subject = ?", database.Text(tenant), database.Text(subject)).Delete(&entryRow{})
 	return res.RowsAffected, res.Error
 }
-

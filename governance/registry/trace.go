@@ -261,7 +261,9 @@ func (t *trace) candidates(windows int, counts func(fingerprint.Asked) bool) []c
 			out = append(out, *c)
 		}
 	}
-	slices.SortFunc(out, func(a, b candidate) int { return cmp.Or(cmp.Compare(b.windows, a.windows), cmp.Compare(b.number, a.number)) })
+	slices.SortFunc(out, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.windows, a.windows), cmp.Compare(b.number, a.number))
+	})
 	return out[:min(len(out), maxRanked)]
 }
 
@@ -333,4 +335,3 @@ func (t *trace) joined(a, b int) bool {
 	}
 	return true
 }
-

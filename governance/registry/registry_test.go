@@ -1,0 +1,426 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/seal"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t testing.TB, db *gorm.DB) *Service {
+	t.Helper()
+	s, err := New(Config{DB: db, Keys: keyring.FromBytes(bytes.Repeat([]byte{3}, keyring.MasterSize)), Suite: seal.Intl, Log: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	return s
+}
+
+// mark is what is kept of an answer whose only alternative is a text.
+func mark(t testing.TB, s *Service, tenant string, n int, text string) Mark {
+	t.Helper()
+	key, err := s.Key(t.Context(), tenant)
+	must(t, err)
+	a := NewAnswers(key)
+	a.Text(0, text)
+	return Mark{Tenant: tenant, Record: fmt.Sprintf("record-%d", n), Request: fmt.Sprintf("request-%d", n), Subject: fmt.Sprintf("person-%d", n%3), Time: int64(1e15) + int64(n), Data: a.Data()}
+}
+
+func keep(t testing.TB, s *Service, marks ...Mark) {
+	t.Helper()
+	must(t, s.db.Transaction(func(tx *gorm.DB) error { return s.Keep(tx, marks) }))
+}
+
+// words makes texts of random words: no two of them share a gram but by chance.
+func words(r *rand.Rand, n int) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		for range 3 + r.IntN(7) {
+			b.WriteByte(byte('a' + r.IntN(26)))
+		}
+	}
+	return b.String()
+}
+
+func traced(t testing.TB, s *Service, tenant, text string) Trace {
+	t.Helper()
+	out, err := s.Trace(t.Context(), tenant, text)
+	must(t, err)
+	return out
+}
+
+func requests(x Trace) (out []string) {
+	for _, m := range x.Matches {
+		out = append(out, m.Request)
+	}
+	return out
+}
+
+// TestTrace: answers, excerpts and texts with changes are found, in unmerged and in merged segments, and nothing else is.
+func TestTrace(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		s := open(t, db)
+		r := rand.New(rand.NewPCG(1, 1))
+		texts := make([]string, 40)
+		for i := range texts {
+			texts[i] = words(r, 40+r.IntN(60))
+			keep(t, s, mark(t, s, "acme", i, texts[i]))
+			if i == 30 {
+				must(t, s.Merge(t.Context()))
+			}
+		}
+		for i, text := range texts {
+			want := []string{fmt.Sprintf("request-%d", i)}
+			whole := traced(t, s, "acme", "> **"+strings.ToUpper(text)+"**\n")
+			if !slices.Equal(requests(whole), want) || !whole.Matches[0].Exact || whole.Matches[0].Share != 1 || whole.More {
+				t.Fatalf("%d: %+v", i, whole)
+			}
+			from := r.IntN(len(text) - 60)
+			part := traced(t, s, "acme", text[from:from+60])
+			if !slices.Equal(requests(part), want) || part.Matches[0].Exact || part.Matches[0].Share != 1 || len(part.Matches[0].Spans) != 1 || part.Matches[0].Record != fmt.Sprintf("record-%d", i) {
+				t.Fatalf("%d: %+v", i, part)
+			}
+			edited := strings.Split(text, " ")
+			for k := 7; k < len(edited); k += 20 {
+				edited[k] = "changed"
+			}
+			some := traced(t, s, "acme", strings.Join(edited, " "))
+			if !slices.Equal(requests(some), want) || some.Matches[0].Exact || some.Matches[0].Share < 0.3 || some.Matches[0].Share == 1 {
+				t.Fatalf("%d: %+v", i, some)
+			}
+			if none := traced(t, s, "acme", words(r, 40)); len(none.Matches) > 0 {
+				t.Fatalf("another text comes from %+v", none)
+			}
+		}
+		if other := traced(t, s, "globex", texts[0]); len(other.Matches) > 0 {
+			t.Errorf("another tenant finds %+v", other)
+		}
+		keep(t, s, mark(t, s, "globex", 7, texts[1]))
+		if got := requests(traced(t, s, "globex", texts[1])); !slices.Equal(got, []string{"request-7"}) {
+			t.Errorf("%v", got)
+		}
+		if got := requests(traced(t, s, "acme", texts[1])); !slices.Equal(got, []string{"request-1"}) {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+func TestRefusedTexts(t *testing.T) {
+	s := open(t, dbtest.SQLite(t))
+	for _, text := range []string{"", strings.Repeat("a", 39), strings.Repeat("a, \n", 39) + "!", strings.Repeat("数", 39), strings.Repeat("a", MaxText+1)} {
+		if _, err := s.Trace(t.Context(), "acme", text); !fault.Is(err, fault.CodeInvalidValue) {
+			t.Errorf("%d bytes: %v", len(text), err)
+		}
+	}
+	if out, err := s.Trace(t.Context(), "acme", strings.Repeat("数", 40)); err != nil || len(out.Matches) > 0 {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// TestAlternatives: each alternative has its entry, and what was thought, refused or called is found, too.
+func TestAlternatives(t *testing.T) {
+	s := open(t, dbtest.SQLite(t))
+	key, err := s.Key(t.Context(), "acme")
+	must(t, err)
+	r := rand.New(rand.NewPCG(2, 2))
+	first, second, thought, refused, called := words(r, 20), words(r, 20), words(r, 20), words(r, 20), words(r, 20)
+	a := NewAnswers(key)
+	a.Text(1, second)
+	a.Call(1, 0, `{"body":"`+called[:50])
+	a.Text(0, first)
+	a.Call(1, 0, called[50:]+`"}`)
+	a.Reasoning(1, thought)
+	a.Refusal(2, refused)
+	a.Text(3, "")
+	a.Text(4, "?!")
+	keep(t, s, Mark{Tenant: "acme", Record: "r", Request: "q", Time: 1, Data: a.Data()})
+	for text, choice := range map[string]int{first: 0, second: 1, thought: 1, called: 1, refused: 2} {
+		out := traced(t, s, "acme", text)
+		if len(out.Matches) != 1 || out.Matches[0].Choice != choice || out.Matches[0].Share != 1 || out.Matches[0].Exact != (text == first || text == second || text == refused) {
+			t.Errorf("%+v", out)
+		}
+	}
+	var n int64
+	must(t, s.db.Model(&entryRow{}).Count(&n).Error)
+	if n != 3 {
+		t.Errorf("%d entries", n)
+	}
+	if NewAnswers(key).Data() != nil {
+		t.Error("nothing has data")
+	}
+}
+
+// TestCommonWording: what very many answers begin with names none of them, and does not hide which one has the rest.
+func TestCommonWording(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		s := open(t, db)
+		r := rand.New(rand.NewPCG(3, 3))
+		template := words(r, 60)
+		marks := make([]Mark, 300)
+		tails := make([]string, len(marks))
+		for i := range marks {
+			tails[i] = words(r, 20)
+			marks[i] = mark(t, s, "acme", i, template+" "+tails[i])
+		}
+		for part := range slices.Chunk(marks, 30) {
+			keep(t, s, part...)
+		}
+		must(t, s.Merge(t.Context()))
+		only := traced(t, s, "acme", template)
+		if only.Common < 0.99 || !only.More || len(only.Matches) != MaxMatches || !only.Matches[0].OnlyCommon {
+			t.Errorf("%+v", only)
+		}
+		both := traced(t, s, "acme", template+" "+tails[5])
+		if both.Matches[0].Request != "request-5" || !both.Matches[0].Exact || both.Common < 0.5 || both.Common > 0.9 {
+			t.Errorf("%+v", both)
+		}
+		part := traced(t, s, "acme", template[:200]+" Hello, "+tails[6])
+		if part.Matches[0].Request != "request-6" || part.Matches[0].OnlyCommon || part.Matches[0].Share < 0.6 {
+			t.Errorf("%+v", part)
+		}
+		for _, m := range slices.Concat(both.Matches[1:], part.Matches[1:]) { // a gram where the template ends may be one of a few tails
+			if m.Share > 0.5 {
+				t.Errorf("%+v", m)
+			}
+		}
+	})
+}
+
+// TestWhatGoes: entries go with their record, their person and their tenant, and what merges leave of the index does not name them.
+func TestWhatGoes(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		s := open(t, db)
+		r := rand.New(rand.NewPCG(4, 4))
+		texts := make([]string, 24)
+		for i := range texts {
+			texts[i] = words(r, 30)
+			keep(t, s, mark(t, s, "acme", i, texts[i]))
+		}
+		must(t, Drop(db, []string{"record-0", "record-none"}))
+		n, err := EraseSubject(db, "acme", "person-1")
+		if n != 8 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+		gone := func(i int) bool { return i == 0 || i%3 == 1 }
+		check := func(when string) {
+			t.Helper()
+			for i, text := range texts {
+				if got := traced(t, s, "acme", text); (len(got.Matches) == 0) != gone(i) {
+					t.Errorf("%s, %d: %+v", when, i, got)
+				}
+			}
+		}
+		check("before a merge")
+		must(t, s.Merge(t.Context()))
+		check("after it")
+		if p := postings(t, s); p[1] || p[2] || !p[3] {
+			t.Errorf("entries named after the merge: %v", p)
+		}
+		_, err = EraseSubject(db, "acme", "person-2")
+		must(t, err)
+		gone = func(i int) bool { return i == 0 || i%3 != 0 }
+		must(t, s.Sweep(t.Context()))
+		check("after a sweep")
+		for number := range postings(t, s) {
+			if gone(int(number) - 1) {
+				t.Errorf("the sweep has left entry %d", number)
+			}
+		}
+		_, err = EraseSubject(db, "acme", "person-0")
+		must(t, err)
+		must(t, s.Sweep(t.Context()))
+		for _, table := range []string{"registry_entries", "registry_segments", "registry_blocks"} {
+			if n := count(t, db, table); n != 0 {
+				t.Errorf("%d rows of %s of nothing", n, table)
+			}
+		}
+		// A tenant that has left: nothing of its late answers is kept, and its key is a new one if it comes again.
+		late := mark(t, s, "acme", 30, texts[0])
+		must(t, db.Exec("DELETE FROM registry_tenants").Error)
+		keep(t, s, late)
+		if n := count(t, db, "registry_entries"); n != 0 {
+			t.Errorf("%d entries of a tenant without a key", n)
+		}
+		must(t, s.forget(t.Context()))
+		if bytes.Equal(late.Data, mark(t, s, "acme", 30, texts[0]).Data) {
+			t.Error("the key is the old one")
+		}
+	})
+}
+
+// postings are the numbers of entries that the index names.
+func postings(t *testing.T, s *Service) map[int64]bool {
+	t.Helper()
+	var segs []segmentRow
+	must(t, s.db.Where("state = ?", live).Find(&segs).Error)
+	out := map[int64]bool{}
+	for _, seg := range segs {
+		var blocks []blockRow
+		must(t, s.db.Where("segment = ?", seg.ID).Find(&blocks).Error)
+		for _, b := range blocks {
+			must(t, decodeBlock(b.Data, b.Bucket, seg.Bits, seg.First, func(p posting) {
+				for _, n := range p.numbers {
+					out[n] = true
+				}
+			}))
+		}
+	}
+	return out
+}
+
+func count(t *testing.T, db *gorm.DB, table string) (n int64) {
+	t.Helper()
+	must(t, db.Table(table).Count(&n).Error)
+	return n
+}
+
+// TestMergesBreakAnywhere: whichever statement of a merge fails, or whenever the process dies, every answer is found once, and the next merge
+// leaves as many segments as if nothing had happened.
+func TestMergesBreakAnywhere(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		for _, how := range []dbtest.Outcome{dbtest.FailsBefore, dbtest.FailsAfter} {
+			var faulty dbtest.Faults
+			s, sound := open(t, faulty.Over(db)), open(t, db)
+			must(t, db.Exec("DELETE FROM registry_segments").Error)
+			must(t, db.Exec("DELETE FROM registry_blocks").Error)
+			must(t, db.Exec("DELETE FROM registry_entries").Error)
+			r := rand.New(rand.NewPCG(5, uint64(how)))
+			var texts []string
+			more := func() {
+				for range fanIn {
+					texts = append(texts, words(r, 30))
+					keep(t, sound, mark(t, sound, "acme", len(texts)-1, texts[len(texts)-1]))
+				}
+			}
+			faulty.Each(t, how, func() error {
+				if n := count(t, db, "registry_segments WHERE state = 'live' AND level = 0"); n == 0 {
+					more()
+				}
+				err := s.Merge(t.Context())
+				for i := len(texts) - fanIn; i < len(texts); i += fanIn - 1 {
+					text := texts[i]
+					if got := requests(traced(t, sound, "acme", text)); !slices.Equal(got, []string{fmt.Sprintf("request-%d", i)}) {
+						t.Fatalf("%d of %d after %v: %v", i, len(texts), err, got)
+					}
+				}
+				return err
+			})
+			must(t, s.Merge(t.Context()))
+			for i, text := range texts {
+				if got := requests(traced(t, sound, "acme", text)); !slices.Equal(got, []string{fmt.Sprintf("request-%d", i)}) {
+					t.Fatalf("%d of %d: %v", i, len(texts), got)
+				}
+			}
+			var states []string
+			must(t, db.Model(&segmentRow{}).Distinct().Pluck("state", &states).Error)
+			if !slices.Equal(states, []string{live}) {
+				t.Errorf("left are %v", states)
+			}
+			if n := count(t, db, "registry_blocks WHERE segment NOT IN (SELECT id FROM registry_segments)"); n != 0 {
+				t.Errorf("%d blocks of nothing", n)
+			}
+		}
+	})
+}
+
+// TestOneMerges: who loses the lead in the middle changes nothing that is read.
+func TestOneMerges(t *testing.T) {
+	s := open(t, dbtest.SQLite(t))
+	r := rand.New(rand.NewPCG(6, 6))
+	for i := range fanIn {
+		keep(t, s, mark(t, s, "acme", i, words(r, 30)))
+	}
+	s.cfg.Leads = func(context.Context) (bool, error) { return false, nil }
+	must(t, s.Merge(t.Context()))
+	if n := count(t, s.db, "registry_segments"); n != fanIn {
+		t.Errorf("%d segments without the lead", n)
+	}
+	var all []segmentRow
+	must(t, s.db.Order("first").Find(&all).Error)
+	out := segmentRow{ID: 1, Tenant: "acme", State: building, Level: 1, First: 1, Last: fanIn}
+	must(t, s.db.Create(&out).Error)
+	must(t, s.db.Model(&segmentRow{}).Where("id = ?", all[0].ID).Update("state", dead).Error) // another one has merged it
+	out.Prints = 1
+	if err := s.replace(t.Context(), all, out); !errors.Is(err, errLostLead) {
+		t.Errorf("replaced: %v", err)
+	}
+	if n := count(t, s.db, "registry_segments WHERE state = 'live'"); n != fanIn-1 {
+		t.Errorf("%d live segments", n)
+	}
+}
+
+// TestUnreadableData: what Answers has not made is refused, and nothing of it is stored.
+func TestUnreadableData(t *testing.T) {
+	s := open(t, dbtest.SQLite(t))
+	good := mark(t, s, "acme", 1, words(rand.New(rand.NewPCG(7, 7)), 30))
+	for n := range good.Data {
+		if n == 1 { // the version alone is an answer without alternatives
+			continue
+		}
+		bad := good
+		bad.Data = good.Data[:n]
+		if err := s.db.Transaction(func(tx *gorm.DB) error { return s.Keep(tx, []Mark{good, bad}) }); err == nil {
+			t.Fatalf("the first %d bytes were kept", n)
+		}
+	}
+	if n := count(t, s.db, "registry_entries"); n != 0 {
+		t.Errorf("%d entries", n)
+	}
+}
+
+// TestFalsePositives: texts that have nothing in common with an answer are not traced to it.
+func TestFalsePositives(t *testing.T) {
+	s := open(t, dbtest.SQLite(t))
+	r := rand.New(rand.NewPCG(8, 8))
+	var marks []Mark
+	for i := range 500 {
+		marks = append(marks, mark(t, s, "acme", i, words(r, 80)))
+	}
+	keep(t, s, marks...)
+	for range 500 {
+		if got := traced(t, s, "acme", words(r, 80)); len(got.Matches) > 0 {
+			t.Fatalf("%+v", got)
+		}
+	}
+}
+
+// TestRun merges what comes, and ends with its context.
+func TestRun(t *testing.T) {
+	s := open(t, dbtest.SQLite(t))
+	s.cfg.MergeEvery = time.Millisecond
+	r := rand.New(rand.NewPCG(9, 9))
+	for i := range fanIn {
+		keep(t, s, mark(t, s, "acme", i, words(r, 30)))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+	for count(t, s.db, "registry_segments") != 1 {
+		if t.Context().Err() != nil {
+			t.Fatal("nothing was merged")
+		}
+	}
+	stop()
+	must(t, <-ended)
+}
