@@ -530,6 +530,7 @@ const (
 	KeyringProgressKindContentKeys   KeyringProgressKind = "content_keys"
 	KeyringProgressKindDocuments     KeyringProgressKind = "documents"
 	KeyringProgressKindFiles         KeyringProgressKind = "files"
+	KeyringProgressKindRegistryKeys  KeyringProgressKind = "registry_keys"
 	KeyringProgressKindReplies       KeyringProgressKind = "replies"
 	KeyringProgressKindSecondFactors KeyringProgressKind = "second_factors"
 	KeyringProgressKindSigningKeys   KeyringProgressKind = "signing_keys"
@@ -547,6 +548,8 @@ func (e KeyringProgressKind) Valid() bool {
 	case KeyringProgressKindDocuments:
 		return true
 	case KeyringProgressKindFiles:
+		return true
+	case KeyringProgressKindRegistryKeys:
 		return true
 	case KeyringProgressKindReplies:
 		return true
@@ -4649,6 +4652,65 @@ type TotpSecret struct {
 	Uri string `json:"uri"`
 }
 
+// TraceMatch defines model for TraceMatch.
+type TraceMatch struct {
+	// Characters Letters and numerals of the answer
+	Characters int `json:"characters"`
+
+	// Choice Which alternative of the answer, from 0
+	Choice int `json:"choice"`
+
+	// Exact The text is the whole answer
+	Exact bool `json:"exact"`
+
+	// Longest Letters and numerals of the longest part
+	Longest int `json:"longest"`
+
+	// OnlyCommon It has only wording that very many answers have: each of these may be the one
+	OnlyCommon bool `json:"only_common"`
+
+	// Record Audit record of how the request ended
+	Record  string `json:"record"`
+	Request string `json:"request"`
+
+	// Share Part of the text, from 0 to 1, that this answer has; common wording does not count
+	Share float64 `json:"share"`
+
+	// Spans The parts of the text that the answer has
+	Spans []TraceSpan `json:"spans"`
+	Time  time.Time   `json:"time"`
+}
+
+// TraceQuestion defines model for TraceQuestion.
+type TraceQuestion struct {
+	Tenant *string `json:"tenant,omitempty"`
+	Text   string  `json:"text"`
+}
+
+// TraceResult defines model for TraceResult.
+type TraceResult struct {
+	// Characters Letters and numerals of the text
+	Characters int `json:"characters"`
+
+	// Common Part of the text, from 0 to 1, whose wording so many answers have that it names none of them
+	Common float64 `json:"common"`
+
+	// Matches The best first, ten at most
+	Matches []TraceMatch `json:"matches"`
+
+	// More Other answers match as well
+	More bool `json:"more"`
+}
+
+// TraceSpan defines model for TraceSpan.
+type TraceSpan struct {
+	// End Behind its last one
+	End int `json:"end"`
+
+	// Start Its first character, from 0
+	Start int `json:"start"`
+}
+
 // UsageReport defines model for UsageReport.
 type UsageReport struct {
 	AsOf time.Time  `json:"as_of"`
@@ -5913,6 +5975,9 @@ type ResumeTenantJSONRequestBody = Resumption
 // SuspendTenantJSONRequestBody defines body for SuspendTenant for application/json ContentType.
 type SuspendTenantJSONRequestBody = Reason
 
+// TraceTextJSONRequestBody defines body for TraceText for application/json ContentType.
+type TraceTextJSONRequestBody = TraceQuestion
+
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = NewUser
 
@@ -6889,6 +6954,9 @@ type ServerInterface interface {
 	// SuspendTenant Suspend a tenant
 	// (POST /tenants/{id}/suspend)
 	SuspendTenant(c *gin.Context, id IdPath)
+	// TraceText The requests that a text is the answer of
+	// (POST /trace)
+	TraceText(c *gin.Context)
 	// ReportUsage Usage, cost and energy with exact totals
 	// (GET /usage)
 	ReportUsage(c *gin.Context, params ReportUsageParams)
@@ -11458,6 +11526,19 @@ func (siw *ServerInterfaceWrapper) SuspendTenant(c *gin.Context) {
 	siw.Handler.SuspendTenant(c, id)
 }
 
+// TraceText operation middleware
+func (siw *ServerInterfaceWrapper) TraceText(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.TraceText(c)
+}
+
 // ReportUsage operation middleware
 func (siw *ServerInterfaceWrapper) ReportUsage(c *gin.Context) {
 
@@ -11985,6 +12066,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/billing/corrections", wrapper.CorrectUsage)
 	router.GET(options.BaseURL+"/audit/records", wrapper.SearchAudit)
 	router.POST(options.BaseURL+"/audit/subjects", wrapper.LookUpSubject)
+	router.POST(options.BaseURL+"/trace", wrapper.TraceText)
 	router.GET(options.BaseURL+"/audit/records/:id", wrapper.GetAuditEvent)
 	router.GET(options.BaseURL+"/audit/records/:id/proof", wrapper.ProveAuditEvent)
 	router.GET(options.BaseURL+"/audit/records/:id/content", wrapper.GetAuditContent)

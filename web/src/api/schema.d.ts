@@ -1756,6 +1756,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/trace": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * The requests that a text is the answer of
+         * @description Traces an answer, an excerpt of at least 40 letters and numerals, or a text with some characters changed, such as one read off a picture, to the audit records of the answers that have it. Case, spaces, punctuation, marks of Markdown and full-width forms do not matter. The text is not kept and not recorded; that somebody asked, and how long the text was, is. Limited to 60 a minute for each caller.
+         */
+        post: operations["traceText"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/audit/records/{id}": {
         parameters: {
             query?: never;
@@ -4405,6 +4425,53 @@ export interface components {
         SubjectDigest: {
             digest: string;
         };
+        TraceQuestion: {
+            tenant?: string;
+            text: string;
+        };
+        TraceResult: {
+            /** @description Letters and numerals of the text */
+            characters: number;
+            /**
+             * Format: double
+             * @description Part of the text, from 0 to 1, whose wording so many answers have that it names none of them
+             */
+            common: number;
+            /** @description Other answers match as well */
+            more: boolean;
+            /** @description The best first, ten at most */
+            matches: components["schemas"]["TraceMatch"][];
+        };
+        TraceMatch: {
+            /** @description Audit record of how the request ended */
+            record: string;
+            request: string;
+            /** @description Which alternative of the answer, from 0 */
+            choice: number;
+            /** Format: date-time */
+            time: string;
+            /** @description The text is the whole answer */
+            exact: boolean;
+            /**
+             * Format: double
+             * @description Part of the text, from 0 to 1, that this answer has; common wording does not count
+             */
+            share: number;
+            /** @description It has only wording that very many answers have: each of these may be the one */
+            only_common: boolean;
+            /** @description Letters and numerals of the longest part */
+            longest: number;
+            /** @description Letters and numerals of the answer */
+            characters: number;
+            /** @description The parts of the text that the answer has */
+            spans: components["schemas"]["TraceSpan"][];
+        };
+        TraceSpan: {
+            /** @description Its first character, from 0 */
+            start: number;
+            /** @description Behind its last one */
+            end: number;
+        };
         /** @enum {string} */
         AuditOutcome: "ok" | "refused" | "failed" | "aborted";
         /** @description The canonical record exactly as it was hashed. Text of prompts and answers is not in it. Fields without a value may be absent. */
@@ -6198,7 +6265,7 @@ export interface components {
         };
         KeyringProgress: {
             /** @enum {string} */
-            kind: "vault_keys" | "content_keys" | "documents" | "second_factors" | "files" | "batches" | "replies" | "signing_keys" | "watermark_keys";
+            kind: "vault_keys" | "content_keys" | "documents" | "second_factors" | "files" | "batches" | "replies" | "signing_keys" | "watermark_keys" | "registry_keys";
             /**
              * Format: int64
              * @description Rows of older keys when the last rotation began
@@ -9130,6 +9197,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SubjectDigest"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    traceText: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TraceQuestion"];
+            };
+        };
+        responses: {
+            /** @description Answers that have the text or parts of it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TraceResult"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];
