@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"math/bits"
@@ -13,8 +12,8 @@ import (
 const (
 	// common is how many entries of one fingerprint a segment names. A wording of more answers tells nobody where a text comes from.
 	common = 64
-	// blockPrints is how many fingerprints a block has, at most on average: it then takes some four KiB.
-	blockPrints = 512
+	// blockPrints is how many fingerprints a block has, at most on average. One that is looked up costs the reading of its block, which then takes a KiB or less.
+	blockPrints = 128
 )
 
 var errBlock = errors.New("a block of the registry does not read: it was changed")
@@ -64,40 +63,52 @@ func encodeBlock(b []byte, postings []posting, bucket, bits, first int64) []byte
 	return b
 }
 
-// decodeBlock calls use with each posting of a block; its numbers are valid until use returns.
-func decodeBlock(data []byte, bucket, bits, first int64, use func(posting)) error {
+// decodeBlock calls use with each posting of a block that wanted names, all if it is nil; its numbers are valid until use returns.
+func decodeBlock(data []byte, bucket, bits, first int64, wanted func(print uint64) bool, use func(posting)) error {
 	p := posting{print: uint64(bucket) << (fingerprint.Bits - bits)}
-	numbers := make([]int64, 0, common)
-	for r := bytes.NewReader(data); r.Len() > 0; {
-		d, err := binary.ReadUvarint(r)
-		if err != nil {
+	room := make([]int64, 0, common)
+	for len(data) > 0 {
+		var d uint64
+		var ok bool
+		if d, data, ok = cutUvarint(data); !ok {
 			return errBlock
 		}
 		p.print += d >> 1
 		total, n := uint64(1), uint64(1)
 		if d&1 != 0 {
-			if total, err = binary.ReadUvarint(r); err != nil {
+			if total, data, ok = cutUvarint(data); !ok {
 				return errBlock
 			}
-			if n, err = binary.ReadUvarint(r); err != nil || n > common {
+			if n, data, ok = cutUvarint(data); !ok || n > common {
 				return errBlock
 			}
 		}
+		p.total, p.numbers = int64(total), room[:0]
 		before := first
-		numbers = numbers[:0]
 		for range n {
-			d, err := binary.ReadUvarint(r)
-			if err != nil {
+			if d, data, ok = cutUvarint(data); !ok {
 				return errBlock
 			}
 			before += int64(d)
-			numbers = append(numbers, before)
+			p.numbers = append(p.numbers, before)
 		}
-		p.total, p.numbers = int64(total), numbers
 		if p.print >= 1<<fingerprint.Bits {
 			return errBlock
 		}
-		use(p)
+		if wanted == nil || wanted(p.print) {
+			use(p)
+		}
 	}
 	return nil
+}
+
+// cutUvarint takes a number off the beginning of b.
+func cutUvarint(b []byte) (n uint64, rest []byte, ok bool) {
+	for i, c := range b {
+		if c < 0x80 {
+			return n | uint64(c)<<(7*i), b[i+1:], i < 10
+		}
+		n |= uint64(c&0x7f) << (7 * i)
+	}
+	return 0, nil, false
 }

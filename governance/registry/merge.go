@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	fanIn       = 8   // segments of a level that become one
-	readBuckets = 32  // blocks that are read at once from each segment
-	writeBlocks = 64  // blocks in one transaction
-	purgeBlocks = 512 // buckets whose blocks one transaction removes
+	fanIn       = 8    // segments of a level that become one
+	readBuckets = 128  // blocks that are read at once from each segment
+	writeBlocks = 256  // blocks in one transaction
+	purgeBlocks = 2048 // buckets whose blocks one transaction removes
 	prolong     = 10 * time.Second
 )
 
@@ -314,7 +314,7 @@ func (r *reader) peek() (*posting, error) {
 		}
 		r.held, r.at = r.held[:0], 0
 		for _, b := range rows {
-			err := decodeBlock(b.Data, b.Bucket, r.seg.Bits, r.seg.First, func(p posting) {
+			err := decodeBlock(b.Data, b.Bucket, r.seg.Bits, r.seg.First, nil, func(p posting) {
 				p.numbers = slices.Clone(p.numbers)
 				r.held = append(r.held, p)
 			})

@@ -279,7 +279,7 @@ func postings(t *testing.T, s *Service) map[int64]bool {
 		var blocks []blockRow
 		must(t, s.db.Where("segment = ?", seg.ID).Find(&blocks).Error)
 		for _, b := range blocks {
-			must(t, decodeBlock(b.Data, b.Bucket, seg.Bits, seg.First, func(p posting) {
+			must(t, decodeBlock(b.Data, b.Bucket, seg.Bits, seg.First, nil, func(p posting) {
 				for _, n := range p.numbers {
 					out[n] = true
 				}

@@ -168,11 +168,7 @@ func (t *trace) lookUp(tx *gorm.DB) error {
 	}
 	for _, seg := range segs { // in the order of their entries
 		for _, b := range blocks[seg.ID] {
-			err := decodeBlock(b.Data, b.Bucket, seg.Bits, seg.First, func(p posting) {
-				if at := t.found[p.print]; at != nil {
-					at.add(p.total, p.numbers)
-				}
-			})
+			err := decodeBlock(b.Data, b.Bucket, seg.Bits, seg.First, t.wants, func(p posting) { t.found[p.print].add(p.total, p.numbers) })
 			if err != nil {
 				return fmt.Errorf("segment %d: %w", seg.ID, err)
 			}
@@ -180,6 +176,8 @@ func (t *trace) lookUp(tx *gorm.DB) error {
 	}
 	return nil
 }
+
+func (t *trace) wants(print uint64) bool { return t.found[print] != nil }
 
 func readBlocks(tx *gorm.DB, blocks map[int64][]blockRow, segment int64, buckets map[int64]bool) error {
 	ids := make([]int64, 0, len(buckets))

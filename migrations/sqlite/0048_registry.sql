@@ -21,7 +21,7 @@ CREATE TABLE registry_entries ( -- answers that left, one row for each alternati
     PRIMARY KEY (tenant, number)
 );
 CREATE INDEX registry_entries_record ON registry_entries (record);
-CREATE INDEX registry_entries_digest ON registry_entries (tenant, digest);
+CREATE INDEX registry_entries_digest ON registry_entries (tenant, digest, number);
 CREATE INDEX registry_entries_subject ON registry_entries (tenant, subject);
 CREATE TABLE registry_segments ( -- parts of the index from fingerprints to entries; their blocks never change
     id         BIGINT NOT NULL PRIMARY KEY,

@@ -130,7 +130,6 @@ type Server struct {
 	lookups    lookupLimiter
 	detections lookupLimiter // of marks, by themselves or all together: whoever may ask without end can edit a text until none is left
 	files      chan struct{} // a place for each file that is labelled or read
-	lookups    lookupLimiter
 	traces     lookupLimiter
 }
 
