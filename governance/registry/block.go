@@ -38,7 +38,7 @@ func (p *posting) add(total int64, numbers []int64) {
 func bucketBits(prints int64) int64 { return int64(bits.Len64(uint64(prints / blockPrints))) }
 
 // bucketOf is the block of a fingerprint.
-func bucketOf(print uint64, bits int64) int64 { return int64(print >> (fingerprint.Bits - bits)) }
+func bucketOf(p uint64, bits int64) int64 { return int64(p >> (fingerprint.Bits - bits)) }
 
 // encodeBlock writes postings in the order of their fingerprints, of one bucket, of entries from first on.
 func encodeBlock(b []byte, postings []posting, bucket, bits, first int64) []byte {
@@ -64,7 +64,7 @@ func encodeBlock(b []byte, postings []posting, bucket, bits, first int64) []byte
 }
 
 // decodeBlock calls use with each posting of a block that wanted names, all if it is nil; its numbers are valid until use returns.
-func decodeBlock(data []byte, bucket, bits, first int64, wanted func(print uint64) bool, use func(posting)) error {
+func decodeBlock(data []byte, bucket, bits, first int64, wanted func(uint64) bool, use func(posting)) error {
 	p := posting{print: uint64(bucket) << (fingerprint.Bits - bits)}
 	room := make([]int64, 0, common)
 	for len(data) > 0 {

@@ -177,7 +177,7 @@ func (t *trace) lookUp(tx *gorm.DB) error {
 	return nil
 }
 
-func (t *trace) wants(print uint64) bool { return t.found[print] != nil }
+func (t *trace) wants(p uint64) bool { return t.found[p] != nil }
 
 func readBlocks(tx *gorm.DB, blocks map[int64][]blockRow, segment int64, buckets map[int64]bool) error {
 	ids := make([]int64, 0, len(buckets))
