@@ -18,9 +18,10 @@ import (
 
 var errNotMerging = errors.New("another replica merges the registry")
 
-// registryLease keeps the merging of the registry with one replica, which prolongs it while it works.
+// registryLease keeps the merging of the registry with one replica, which prolongs it while it works. It is longer than the clocks of replicas may differ: else
+// one that is ahead takes it from one that prolongs it in time.
 func registryLease() audit.Lease {
-	return audit.Lease{Name: "registry", For: time.Minute, Taken: errNotMerging}
+	return audit.Lease{Name: "registry", For: 5 * time.Minute, Taken: errNotMerging}
 }
 
 // buildRegistry opens what remembers answers. Commands need it as well: they store and remove records with what is kept beside them.

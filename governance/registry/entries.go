@@ -71,6 +71,7 @@ func segmentColumns() []string {
 type blockRow struct {
 	Segment int64
 	Bucket  int64
+	Tenant  string
 	Data    []byte
 }
 
@@ -178,7 +179,7 @@ func addSegment(tx *gorm.DB, seg segmentRow, postings []posting) error {
 		if n < 0 {
 			n = len(postings)
 		}
-		blocks = append(blocks, blockRow{seg.ID, bucket, encodeBlock(nil, postings[:n], bucket, seg.Bits, seg.First)})
+		blocks = append(blocks, blockRow{seg.ID, bucket, seg.Tenant, encodeBlock(nil, postings[:n], bucket, seg.Bits, seg.First)})
 		postings = postings[n:]
 	}
 	if err := database.Insert(tx, []segmentRow{seg}, ""); err != nil {

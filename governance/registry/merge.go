@@ -59,7 +59,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 				return err
 			}
 		}
-		return nil
+		return s.orphans(l)
 	})
 }
 
@@ -125,21 +125,44 @@ func (s *Service) clean(l *lead) error {
 	return nil
 }
 
-// purge removes a segment that is not live, its blocks first. Whoever builds it notices at the end.
+// purge removes a segment that is not live, its blocks first. Whoever builds it notices at the end, or at its next blocks. One that has become live meanwhile stays:
+// a lease alone does not tell who builds. What is dead once stays dead.
 func (s *Service) purge(l *lead, seg segmentRow) error {
 	db := s.db.WithContext(l.ctx)
-	if err := db.Model(&segmentRow{}).Where("id = ? AND state <> ?", seg.ID, live).Update("state", dead).Error; err != nil {
-		return err
+	res := db.Model(&segmentRow{}).Where("id = ? AND state <> ?", seg.ID, live).Update("state", dead)
+	if res.Error != nil || res.RowsAffected == 0 {
+		return res.Error
 	}
 	for at := int64(0); at < 1<<seg.Bits; at += purgeBlocks {
 		if err := l.hold(); err != nil {
 			return err
 		}
-		if err := db.Where("segment = ? AND bucket >= ? AND bucket < ?", seg.ID, at, at+purgeBlocks).Delete(&blockRow{}).Error; err != nil {
+		err := db.Where("segment = ? AND bucket >= ? AND bucket < ? AND EXISTS (SELECT 1 FROM registry_segments WHERE id = ? AND state = ?)", seg.ID, at, at+purgeBlocks, seg.ID, dead).
+			Delete(&blockRow{}).Error
+		if err != nil {
 			return err
 		}
 	}
 	return db.Where("id = ? AND state = ?", seg.ID, dead).Delete(&segmentRow{}).Error
+}
+
+// orphans removes blocks without a segment. There are none, unless a tenant was erased by a release that did not know them, or somebody changed the tables.
+func (s *Service) orphans(l *lead) error {
+	db := s.db.WithContext(l.ctx)
+	for after := int64(-1); ; {
+		var next []int64
+		if err := db.Model(&blockRow{}).Where("segment > ?", after).Order("segment").Limit(1).Pluck("segment", &next).Error; err != nil || len(next) == 0 {
+			return err
+		}
+		after = next[0]
+		if err := l.hold(); err != nil {
+			return err
+		}
+		err := db.Where("segment = ? AND NOT EXISTS (SELECT 1 FROM registry_segments WHERE id = ?)", after, after).Delete(&blockRow{}).Error
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // merge makes one segment of several in order, puts it in their place and removes them. Cut off at any point, what was read stays what is read.
@@ -151,7 +174,7 @@ func (s *Service) merge(l *lead, inputs []segmentRow, level int64) error {
 		expected += in.Entries
 	}
 	out.Bits = bucketBits(out.Prints)
-	if err := s.db.WithContext(l.ctx).Create(&out).Error; err != nil {
+	if err := s.begin(l.ctx, &out); err != nil {
 		return err
 	}
 	left, err := s.entriesOf(l.ctx, out)
@@ -172,6 +195,20 @@ func (s *Service) merge(l *lead, inputs []segmentRow, level int64) error {
 		return err
 	}
 	return s.clean(l)
+}
+
+// begin adds the row of a segment that is built, unless the tenant has left: whoever erases it takes its row first.
+func (s *Service) begin(ctx context.Context, out *segmentRow) error {
+	return s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		res := tx.Exec("UPDATE registry_tenants SET next = next WHERE tenant = ?", out.Tenant)
+		if res.Error == nil && res.RowsAffected != 1 {
+			return errLostLead
+		}
+		if res.Error != nil {
+			return res.Error
+		}
+		return tx.Create(out).Error
+	})
 }
 
 // build writes the blocks of a segment, and returns how many fingerprints it has.
@@ -352,13 +389,22 @@ func (w *writer) add(p *posting) error {
 // close closes a block, and writes those that there are if they are so many.
 func (w *writer) close(least int) error {
 	if len(w.held) > 0 {
-		w.blocks = append(w.blocks, blockRow{w.seg.ID, w.bucket, encodeBlock(nil, w.held, w.bucket, w.seg.Bits, w.seg.First)})
+		w.blocks = append(w.blocks, blockRow{w.seg.ID, w.bucket, w.seg.Tenant, encodeBlock(nil, w.held, w.bucket, w.seg.Bits, w.seg.First)})
 		w.held = w.held[:0]
 	}
 	if len(w.blocks) < least {
 		return nil
 	}
-	err := w.db.Transaction(func(tx *gorm.DB) error { return database.Insert(tx, w.blocks, "") })
+	err := w.db.Transaction(func(tx *gorm.DB) error {
+		res := tx.Model(&segmentRow{}).Where("id = ? AND state = ?", w.seg.ID, building).Update("state", building) // holds off whoever removes it
+		if res.Error == nil && res.RowsAffected != 1 {
+			return errLostLead
+		}
+		if res.Error != nil {
+			return res.Error
+		}
+		return database.Insert(tx, w.blocks, "")
+	})
 	w.blocks = w.blocks[:0]
 	return err
 }

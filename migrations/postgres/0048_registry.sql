@@ -38,7 +38,9 @@ CREATE INDEX registry_segments_tenant ON registry_segments (tenant, state);
 CREATE TABLE registry_blocks (
     segment    BIGINT NOT NULL,
     bucket     BIGINT NOT NULL,
+    tenant     TEXT   NOT NULL,
     data       BYTEA NOT NULL,
     PRIMARY KEY (segment, bucket)
 );
+CREATE INDEX registry_blocks_tenant ON registry_blocks (tenant);
 INSERT INTO audit_lease (name, holder, expires) VALUES ('registry', '', 0);

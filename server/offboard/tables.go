@@ -14,7 +14,6 @@ const (
 	ofScopes     = "scope IN (SELECT scope FROM vault_scopes WHERE tenant = ?)"
 	ofBatches    = "batch IN (SELECT id FROM batch_batches WHERE tenant = ?)"
 	ofBlobs      = "blob IN (SELECT id FROM file_blobs WHERE tenant = ?)"
-	ofSegments   = "segment IN (SELECT id FROM registry_segments WHERE tenant = ?)"
 	ofCollection = "collection IN (SELECT id FROM rag_collections WHERE tenant = ?)"
 	// ofPolicies are those of the tenant and those of its projects, see [governance.ProjectScope].
 	ofPolicies  = "EXISTS (SELECT 1 FROM identity_tenants AS t WHERE t.id = ? AND (policy_documents.tenant = t.id OR substr(policy_documents.tenant, 1, length(t.id) + 1) = t.id || '/'))"
@@ -47,8 +46,8 @@ func rows() []part {
 		{"signature_seeds", ofTenant},
 		{"watermark_keys", ofTenant},
 		{"registry_tenants", ofTenant},
-		{"registry_blocks", ofSegments},
-		{"registry_segments", ofTenant},
+		{"registry_segments", ofTenant}, // before their blocks: whoever adds to them looks for their segment
+		{"registry_blocks", ofTenant},
 		{"registry_entries", ofTenant},
 		{"rag_chunks", ofDocuments},
 		{"rag_documents", ofCollection},
