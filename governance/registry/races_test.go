@@ -45,7 +45,7 @@ func TestPurgeSparesTheLiving(t *testing.T) {
 		must(t, other.purge(&lead{ctx: t.Context(), take: other.cfg.Leads}, seen[0]))
 		must(t, other.Merge(t.Context()))
 		for i, text := range texts {
-			if got := requests(traced(t, s, "acme", text)); len(got) != 1 || got[0] != fmt.Sprintf("request-%d", i) {
+			if got := requests(traced(t, s, "acme", text[20:100])); len(got) != 1 || got[0] != fmt.Sprintf("request-%d", i) {
 				t.Errorf("%d: %v", i, got)
 			}
 		}
