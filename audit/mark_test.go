@@ -1,16 +1,23 @@
 package audit
 
 import (
+	"bytes"
 	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/audit/store"
+	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -124,4 +131,188 @@ func TestMarksGoWithRecords(t *testing.T) {
 	if left != 0 {
 		t.Errorf("%d records stay without what is kept with them", left)
 	}
+}
+
+// TestMarksOfErasedPeople: an erasure covers what was made up to its time, of its tenant and person, and nothing else.
+func TestMarksOfErasedPeople(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		beside := &marked{}
+		cfg := testConfig(t.TempDir())
+		cfg.Beside = beside
+		l := openTest(t, cfg, db, nil, durable.OS{})
+		const at = int64(1_800_000_000_000_000)
+		for n, c := range []struct {
+			tenant, subject string
+			time            int64
+		}{{"demo", "alice", at - 1}, {"demo", "alice", at}, {"demo", "alice", at + 1}, {"other", "alice", at - 1}, {"demo", "bob", at - 1}, {"demo", "", at - 1}} {
+			e := recordtest.Sample(n)
+			e.Tenant, e.Time = c.tenant, c.time
+			_, err := l.AppendWith(t.Context(), e, c.subject, Text{Direction: DirectionMark, Text: strconv.Itoa(n)})
+			must(t, err)
+		}
+		must(t, db.Create(&store.ErasureRow{Record: "x", Tenant: "demo", Subject: "alice", Time: at}).Error) // between append and shipment
+		flush(t, l)
+		var kept []string
+		for _, m := range beside.kept {
+			kept = append(kept, string(m.Data))
+		}
+		if !slices.Equal(kept, []string{"2", "3", "4", "5"}) {
+			t.Errorf("kept are %v", kept)
+		}
+	})
+}
+
+// TestLargestMark: one that no reader takes is refused before anything is written.
+func TestLargestMark(t *testing.T) {
+	db := dbtest.SQLite(t)
+	beside := &marked{}
+	cfg := testConfig(t.TempDir())
+	cfg.Beside = beside
+	l := openTest(t, cfg, db, nil, durable.OS{})
+	add := func(n int) error {
+		_, err := l.AppendWith(t.Context(), recordtest.Sample(1), "", Text{Direction: DirectionMark, Text: strings.Repeat("m", n)})
+		return err
+	}
+	if err := add(wal.MaxMark); err == nil { // with the length of its person it is longer
+		t.Error("one that is too large was taken")
+	}
+	must(t, add(wal.MaxMark-1))
+	flush(t, l)
+	if len(beside.kept) != 1 || len(beside.kept[0].Data) != wal.MaxMark-1 || count(t, db, "audit_events") != 1 {
+		t.Errorf("%d marks, %d records", len(beside.kept), count(t, db, "audit_events"))
+	}
+}
+
+// TestTornMarks: wherever the process died within a record and its mark, both are gone, and what was durable before is there.
+func TestTornMarks(t *testing.T) {
+	db := dbtest.SQLite(t)
+	beside := &marked{}
+	cfg := testConfig(t.TempDir())
+	cfg.Beside = beside
+	l := openTest(t, cfg, db, nil, durable.OS{})
+	_, err := l.AppendWith(t.Context(), recordtest.Sample(1), "", Text{Direction: DirectionMark, Text: "whole"})
+	must(t, err)
+	path := l.wal.Segments()[0].Path
+	before, err := os.ReadFile(path)
+	must(t, err)
+	_, err = l.AppendWith(t.Context(), recordtest.Sample(2), "", Text{Direction: DirectionMark, Text: "torn"})
+	must(t, err)
+	after, err := os.ReadFile(path)
+	must(t, err)
+	must(t, l.Close())
+	for n := len(before) + 1; n < len(after); n += 7 {
+		img := wal.Parse(filepath.Base(path), after[:n])
+		if len(img.Records) != 1 || len(img.Records[0].Attached) != 1 {
+			t.Fatalf("of %d bytes: %d records", n, len(img.Records))
+		}
+	}
+	must(t, os.WriteFile(path, after[:len(before)+30], 0o600)) // in the mark of the second
+	l = openTest(t, cfg, db, nil, durable.OS{})
+	flush(t, l)
+	if len(beside.kept) != 1 || string(beside.kept[0].Data) != "whole" || count(t, db, "audit_events") != 1 {
+		t.Errorf("%+v, %d records", beside.kept, count(t, db, "audit_events"))
+	}
+	mustVerify(t, l, db)
+}
+
+// TestMarksAreRecovered: what a replica has not shipped before it died is kept with its records, once.
+func TestMarksAreRecovered(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		beside := &marked{}
+		cfg := testConfig(t.TempDir())
+		lost := openTest(t, cfg, db, nil, durable.OS{})
+		_, err := lost.AppendWith(t.Context(), recordtest.Sample(1), "alice", Text{Direction: DirectionMark, Text: "lost"})
+		must(t, err)
+		must(t, lost.Close())
+		if _, err := Recover(t.Context(), testConfig(""), cfg.Dir, db, testKeys(), nil, discard()); err == nil {
+			t.Error("recovered without a keeper of marks")
+		}
+		for range 2 {
+			with := testConfig("")
+			with.Beside = beside
+			_, err := Recover(t.Context(), with, cfg.Dir, db, testKeys(), nil, discard())
+			must(t, err)
+		}
+		if len(beside.kept) != 1 || string(beside.kept[0].Data) != "lost" || beside.kept[0].Subject != "alice" {
+			t.Errorf("%+v", beside.kept)
+		}
+	})
+}
+
+// TestLeave: what a process that ends in good order leaves on its disk, a release that knows nothing of marks reads.
+func TestLeave(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		cfg := testConfig(t.TempDir())
+		cfg.Beside = &marked{}
+		for run := range 2 {
+			l := openTest(t, cfg, db, nil, durable.OS{})
+			for n := range 3 {
+				_, err := l.AppendWith(t.Context(), recordtest.Sample(10*run+n), "", Text{Direction: DirectionMark, Text: "mark"})
+				must(t, err)
+			}
+			if len(markFiles(t, cfg.Dir)) == 0 {
+				t.Fatal("no file holds a mark")
+			}
+			must(t, l.Leave(t.Context()))
+			must(t, l.Close())
+			if left := markFiles(t, cfg.Dir); len(left) > 0 {
+				t.Errorf("run %d leaves marks in %v", run, left)
+			}
+		}
+		l := openTest(t, cfg, db, nil, durable.OS{})
+		flush(t, l)
+		mustVerify(t, l, db)
+	})
+}
+
+// markFiles names the files of a directory that hold a mark.
+func markFiles(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if bytes.Contains(b, []byte(wal.KindMark)) {
+			names = append(names, path)
+		}
+		return err
+	}))
+	return names
+}
+
+// TestMarksOfTheLongTermStore: what is kept with a record that a hold has kept stays with it, and goes with it when the longer time is over.
+func TestMarksOfTheLongTermStore(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		beside := &marked{}
+		cfg := testConfig(t.TempDir())
+		cfg.SegmentBytes, cfg.Beside = 1<<20, beside
+		cfg.Retention.ArchiveDir = filepath.Join(t.TempDir(), "archive")
+		g := growOn(t, openTest(t, cfg, db, nil, durable.OS{}), db, 600)
+		_, err := g.l.Prune(t.Context(), "test")
+		must(t, err)
+		var kept []string
+		must(t, db.Table("audit_vault").Pluck("id", &kept).Error)
+		if len(kept) == 0 || slices.ContainsFunc(kept, func(id string) bool { return slices.Contains(beside.dropped, id) }) {
+			t.Fatalf("%d records in the long-term store", len(kept))
+		}
+		beside.dropped = nil
+		g.l.now = func() time.Time { return time.Now().AddDate(5, 0, 0) }
+		e := recordtest.Sample(1)
+		e.Time = g.l.now().UnixMicro() // so that the log itself has come so far
+		_, err = g.l.Append(t.Context(), e)
+		must(t, err)
+		flush(t, g.l)
+		beside.fail = errors.New("no")
+		if err := g.l.expireLongTerm(t.Context(), "test"); err == nil {
+			t.Error("records went, and what is kept with them stayed")
+		}
+		beside.fail, beside.dropped = nil, nil
+		must(t, g.l.expireLongTerm(t.Context(), "test"))
+		for _, id := range kept {
+			if !slices.Contains(beside.dropped, id) {
+				t.Errorf("what is kept with %s stayed", id)
+			}
+		}
+	})
 }

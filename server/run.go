@@ -169,7 +169,7 @@ func (p *parts) serve(ctx context.Context, edge *edge, served []listener, ready 
 	p.log.LogAttrs(ctx, slog.LevelInfo, "requests drained, stopping")
 	flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := p.audit.Flush(flushCtx); err != nil {
+	if err := p.audit.Leave(flushCtx); err != nil {
 		p.log.LogAttrs(ctx, slog.LevelWarn, "records wait in the write-ahead log for the next start", slog.String("error", err.Error()))
 	}
 	stopLoops()

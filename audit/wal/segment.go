@@ -245,7 +245,7 @@ type Segment struct {
 	Size    int64  // durable bytes
 	Shipped int64  // offset behind the last record known to be in the database; 0 before the first
 	landed  uint64 // sequence of that record
-	keys    bool   // this run wrote wrapped keys into it
+	keys    bool   // this run wrote wrapped keys or marks into it
 }
 
 // Waiting reports whether the segment has durable records that are not known to be in the database. A segment may be a header
