@@ -16,7 +16,8 @@ type traced struct {
 	Matches    []struct {
 		Record, Request string
 		Choice          int
-		Exact           bool
+		Evidence        string
+		Verified        int
 		Share           float64
 		Spans           []struct{ Start, End int }
 	}
@@ -75,21 +76,21 @@ func TestTraceText(t *testing.T) {
 		in.records(id, 2)
 	}
 
-	if got := trace(own, "> "+strings.ToUpper(english)); len(got.Matches) != 1 || got.Matches[0].Request != first || !got.Matches[0].Exact || got.Matches[0].Record == "" {
+	if got := trace(own, "> "+strings.ToUpper(english)); len(got.Matches) != 1 || got.Matches[0].Request != first || got.Matches[0].Evidence != "exact" || got.Matches[0].Record == "" {
 		t.Errorf("the whole answer: %+v", got)
 	}
-	if got := trace(own, english[30:90]); len(got.Matches) != 1 || got.Matches[0].Request != first || got.Matches[0].Choice != 0 || got.Matches[0].Exact {
+	if got := trace(own, english[30:90]); len(got.Matches) != 1 || got.Matches[0].Request != first || got.Matches[0].Choice != 0 || got.Matches[0].Evidence == "exact" || got.Matches[0].Verified < 24 {
 		t.Errorf("an excerpt: %+v", got)
 	}
 	if got := trace(own, "nobody would take for the first one: the bridges are closed"); len(got.Matches) != 1 || got.Matches[0].Choice != 1 {
 		t.Errorf("the other alternative: %+v", got)
 	}
 	edited := strings.Replace(strings.Replace(english, "second", "third", 1), "river", "lake", 1)
-	if got := trace(own, edited); len(got.Matches) != 1 || got.Matches[0].Share < 0.2 || got.Matches[0].Share > 0.95 || got.Matches[0].Exact {
+	if got := trace(own, edited); len(got.Matches) != 1 || got.Matches[0].Share < 0.2 || got.Matches[0].Share > 0.95 || got.Matches[0].Evidence == "exact" {
 		t.Errorf("an edited answer: %+v", got)
 	}
 	picture := strings.NewReplacer("，", ",", "。", ".", "二楼", "二 楼", "报告", "报 告").Replace(chinese) + "\n- 7 -"
-	if got := trace(own, picture); len(got.Matches) != 2 || got.Matches[0].Share < 0.8 || got.Matches[0].Request != message || got.Matches[1].Request != streamed {
+	if got := trace(own, picture); len(got.Matches) != 2 || got.Matches[0].Share < 0.8 || got.Matches[0].Request != streamed || got.Matches[1].Request != message {
 		t.Errorf("off a picture: %+v", got)
 	}
 	if got := trace(own, "There is no answer of this installation that has any of these words in this order, and so none is named here."); len(got.Matches) != 0 || got.Characters < 40 {

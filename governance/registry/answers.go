@@ -68,7 +68,8 @@ func (a *Answers) write(choice, order int, s string) {
 	_, _ = a.parts[i].WriteString(s) // it takes everything
 }
 
-// Data returns what is kept of all that was taken in, nil for nothing; see [Service.Keep]. Nothing may follow.
+// Data returns what is kept of all that was taken in, nil for nothing; see [Service.Keep]. Of texts shorter than [fingerprint.Shortest] nothing is kept. The digest
+// of an alternative is that of its first text. Nothing may follow.
 func (a *Answers) Data() []byte {
 	slices.SortStableFunc(a.parts, func(x, y part) int {
 		if x.choice != y.choice {
@@ -80,7 +81,7 @@ func (a *Answers) Data() []byte {
 	left := maxPrints
 	for _, p := range a.parts {
 		got := p.Prints()
-		if got.Characters == 0 || p.choice > maxChoice {
+		if got.Characters < fingerprint.Shortest || p.choice > maxChoice { // so short that it could be guessed: not even its digest is kept
 			continue
 		}
 		got.Selected = got.Selected[:min(len(got.Selected), left)]

@@ -12,6 +12,8 @@ import (
 const (
 	// common is how many entries of one fingerprint a segment names. A wording of more answers tells nobody where a text comes from.
 	common = 64
+	// oldest is how many of these are the first that there were: whoever repeats an answer very often does not hide where it comes from.
+	oldest = 8
 	// blockPrints is how many fingerprints a block has, at most on average. One that is looked up costs the reading of its block, which then takes a KiB or less.
 	blockPrints = 128
 )
@@ -22,7 +24,7 @@ var errBlock = errors.New("a block of the registry does not read: it was changed
 type posting struct {
 	print   uint64
 	total   int64   // entries that there were
-	numbers []int64 // the newest of them, ascending
+	numbers []int64 // the oldest and the newest of them, ascending
 }
 
 // add adds entries with higher numbers.
@@ -30,7 +32,7 @@ func (p *posting) add(total int64, numbers []int64) {
 	p.total += total
 	p.numbers = append(p.numbers, numbers...)
 	if over := len(p.numbers) - common; over > 0 {
-		p.numbers = slices.Delete(p.numbers, 0, over)
+		p.numbers = slices.Delete(p.numbers, oldest, oldest+over)
 	}
 }
 

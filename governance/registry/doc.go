@@ -1,4 +1,4 @@
-// Package registry remembers every answer that has left by keyed fingerprints, and traces a text back to the request that it is the answer of.
+// Package registry remembers every answer that left, by keyed fingerprints, and traces a text back to the request that it is the answer of.
 //
 // # Promise
 //
@@ -10,13 +10,24 @@
 // there is no recorded answer without an entry, whatever crashes when. It goes when that record is pruned, when what is kept of its person is erased, and with
 // its tenant, whose key is destroyed. A legal hold that keeps the record keeps the entry.
 //
+// # What a match says
+//
+// [Exact] proves that the text is the answer. All else is evidence of some strength, by how many wordings are the same, with the number of characters that are:
+// see [Evidence]. Where nothing is found, no registered answer has [fingerprint.Shortest] characters of the text in a row, unless it is so long that it was
+// thinned, or so common that it tells nothing. Answers that are shorter are not registered: whoever could ask for them could guess them.
+//
 // # The index
 //
 // A segment maps fingerprints to numbers of entries, in blocks that are named by the first bits of a fingerprint: fingerprints are even over their range, so a
 // block is found without a directory. Each shipment of records adds a small segment; [Service.Run] merges eight of a level into one of the next, under a new id, in
 // small transactions, and one last transaction replaces the eight. Until then nobody reads it, and what a crash leaves of it is removed. A fingerprint
-// has at most [common] entries in a segment, the newest, and the number of all: wordings that occur everywhere cost a query no more than others. Numbers of entries that are gone are
+// has at most [common] entries in a segment, the oldest and the newest, and the number of all: wordings that occur everywhere cost a query no more than others. Numbers of entries that are gone are
 // passed over by queries and left out by the next merge.
+//
+// # What a match says
+//
+// [Exact] proves that the text is the answer. Everything else is evidence of another strength, graded by how many wordings are the same, and says how many
+// characters are: see [Evidence]. Who finds nothing knows that none of what was registered has the text word for word for [fingerprint.Shortest] characters, and no more.
 //
 // # Errors
 //

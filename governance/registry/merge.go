@@ -270,6 +270,7 @@ func (s *Service) entriesOf(ctx context.Context, seg segmentRow) (n int64, err e
 // aliveSet says which of the entries of a segment there still are.
 type aliveSet struct {
 	first int64
+	n     int64 // how many
 	bits  []uint64
 }
 
@@ -286,13 +287,17 @@ func (s *Service) aliveIn(ctx context.Context, seg segmentRow) (*aliveSet, error
 		}
 		for _, n := range numbers {
 			a.bits[(n-a.first)/64] |= 1 << ((n - a.first) % 64)
+			a.n++
 		}
 		after = numbers[len(numbers)-1]
 	}
 }
 
-// keep takes the entries that are gone out of a posting, and reports whether any are left.
+// keep takes the entries that are gone out of a posting, and reports whether any may be left: of those that it does not name nobody knows.
 func (a *aliveSet) keep(p *posting) bool {
+	if a != nil && a.n == 0 {
+		return false
+	}
 	if a != nil {
 		before := len(p.numbers)
 		p.numbers = slices.DeleteFunc(p.numbers, func(n int64) bool {
@@ -301,7 +306,7 @@ func (a *aliveSet) keep(p *posting) bool {
 		})
 		p.total -= int64(before - len(p.numbers))
 	}
-	return len(p.numbers) > 0
+	return p.total > 0
 }
 
 // least takes the least fingerprint off the readers, with its entries in all of them; nil at their end.

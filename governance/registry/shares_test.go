@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -123,4 +124,87 @@ func TestShares(t *testing.T) {
 			t.Logf("%d of %d other paragraphs are traced to one of these, all of them since they repeat a part of it, with a share of %.2f at most", same, len(all)/2, worst)
 		})
 	}
+}
+
+// runeCut is the end of the shortest beginning of a text that has n characters of a normalised text, in runes; 0 for none.
+func runeCut(runes []rune, n int) int {
+	for i, c := range runes {
+		if unicode.IsLetter(c) || unicode.IsNumber(c) {
+			if n--; n == 0 {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}
+
+// TestExcerpts: how often short excerpts of natural texts name a text that they are not of, what such a match claims, and that nothing is called
+// verified that was changed.
+func TestExcerpts(t *testing.T) {
+	for name, chinese := range map[string]bool{"english": false, "chinese": true} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, dbtest.SQLite(t))
+			r := rand.New(rand.NewPCG(16, 16))
+			all := paragraphs(t, chinese)
+			var marks []Mark
+			for i := 0; i < len(all); i += 2 {
+				marks = append(marks, mark(t, s, "acme", i, all[i]))
+			}
+			keep(t, s, marks...)
+			for _, length := range []int{40, 80, 120} {
+				asked, wrong := 0, 0
+				for i, p := range all {
+					runes := []rune(p)
+					from := r.IntN(len(runes) / 2)
+					end := runeCut(runes[from:], length)
+					if end == 0 {
+						continue
+					}
+					excerpt := string(runes[from : from+end])
+					got := traced(t, s, "acme", excerpt)
+					if i%2 == 0 {
+						if !slices.ContainsFunc(got.Matches, func(m Match) bool { return m.Record == marks[i/2].Record && m.Evidence != Exact }) {
+							t.Errorf("%q is not found", excerpt)
+						}
+						continue
+					}
+					asked++
+					if len(got.Matches) > 0 {
+						wrong++
+						if m := got.Matches[0]; !sharesGram(all[recordNumber(t, m.Record)], excerpt) || m.Evidence == Exact {
+							t.Errorf("%q has %+v", excerpt, m)
+						}
+					}
+				}
+				t.Logf("%d of %d excerpts of %d characters of other texts name one", wrong, asked, length)
+				if 10*wrong > asked { // the key decides which of the texts that repeat a sentence are found
+					t.Errorf("%d of %d", wrong, asked)
+				}
+			}
+			certain := 0
+			for i := 0; i < len(all); i += 2 {
+				runes := []rune(all[i])
+				at := runeCut(runes, 20+r.IntN(60)) - 1
+				runes[at] = 'ж'
+				for _, m := range traced(t, s, "acme", string(runes)).Matches {
+					if m.Evidence == Exact || slices.ContainsFunc(m.Spans, func(x Span) bool { return x.Start <= at && at < x.End }) {
+						t.Errorf("character %d was changed, and of %q is verified: %+v", at, string(runes), m)
+					}
+					if m.Evidence == Strong {
+						certain++
+					}
+				}
+			}
+			if certain == 0 {
+				t.Error("no evidence is strong")
+			}
+		})
+	}
+}
+
+func recordNumber(t *testing.T, record string) int {
+	t.Helper()
+	n, err := strconv.Atoi(strings.TrimPrefix(record, "record-"))
+	must(t, err)
+	return n
 }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -20,21 +21,39 @@ const (
 	MaxText = 256 << 10
 	// MaxMatches is how many answers a trace names.
 	MaxMatches = 10
-	// LeastShare is the part of a text that an answer must have to be named.
+	// LeastShare is the part of a text that an answer must have to be named for one wording alone.
 	LeastShare = 0.1
 
-	maxAsked   = 256 // grams that are looked up, evenly over a longer text
-	maxRanked  = 5 * MaxMatches
+	maxAsked   = 256 // grams that are looked up
+	rankedPage = 500 // candidates that are looked for at once
 	askAtOnce  = 400 // blocks in one statement
 	oneBlockAt = 400 // segments of one block in one statement
+	strong     = 4   // wordings, apart from each other, that make strong evidence
+)
+
+// Evidence says what a match proves.
+type Evidence string
+
+// The grades of evidence. Only the first proves that the text is the answer: it is a keyed digest of all of it. The others say that some wordings are the
+// same, [fingerprint.Gram] characters each, none of which overlaps another: one alone may be a sentence that both quote. None says that the wordings stand in the
+// answer in the order of the text, nor who wrote them first.
+const (
+	Exact    Evidence = "exact"
+	Strong   Evidence = "strong"   // four wordings or more
+	Moderate Evidence = "moderate" // two or three
+	Weak     Evidence = "weak"     // one, or only such as very many answers have
 )
 
 // Trace is where a text comes from.
 type Trace struct {
 	Characters int // of the normalised text
-	// Common is the part of the text whose wording so many answers have that it tells nothing, from 0 to 1.
+	// Common is the part of the text whose wording so many answers have that it tells nothing, from 0 to 1; an estimate.
 	Common float64
-	// Matches are answers that have the text or parts of it, the best first.
+	// Thinned: the text is so long that only some of its wordings were looked up, spread over all of it.
+	Thinned bool
+	// Since is since when answers of the tenant are registered; zero if none is. What left before is not found.
+	Since time.Time
+	// Matches are answers that have the text or parts of it, the best first, and of equal ones the oldest.
 	Matches []Match
 	// More: other answers match as well.
 	More bool
@@ -42,20 +61,22 @@ type Trace struct {
 
 // Match is an answer that has the text, or parts of it.
 type Match struct {
-	Record  string // audit record of its outcome
-	Request string
-	Choice  int
-	Time    time.Time
-	// Exact: the text is the whole answer, but for what normalising removes.
-	Exact bool
-	// Share is the part of the text that this answer has, from 0 to 1, of what is not common; of common wording only if OnlyCommon is set.
+	Record   string // audit record of its outcome
+	Request  string
+	Choice   int
+	Time     time.Time
+	Evidence Evidence
+	// Verified is how many normalised characters of the text stand in wordings that the answer has, word for word. Of what lies between them nothing is known.
+	Verified int
+	// Share estimates which part of the text this answer has, from 0 to 1, of what is not common; of common wording only if OnlyCommon is set. 1 does not say
+	// that the text is unchanged.
 	Share      float64
 	OnlyCommon bool
 	// Longest is the length of the longest part, in normalised characters.
 	Longest int
 	// Characters is the length of the answer, in normalised characters.
 	Characters int
-	// Spans are the parts of the text that the answer has, in order.
+	// Spans are the parts of the text that were verified, in order.
 	Spans []Span
 }
 
@@ -80,27 +101,15 @@ func (s *Service) Trace(ctx context.Context, tenant, text string) (Trace, error)
 			return Trace{}, fault.Wrap(err, fault.CodeInternal)
 		}
 	}
-	q := key.Ask(text)
+	q := key.Ask(text, maxAsked)
 	if q.Characters < fingerprint.Shortest {
 		return Trace{}, fault.New(fault.CodeInvalidValue, "text", fault.Say("registry.too_short", fingerprint.Shortest, q.Characters)).WithParam("text")
 	}
-	t := trace{Service: s, tenant: tenant, question: q, asked: evenly(q.Asked, maxAsked)}
+	t := trace{Service: s, tenant: tenant, question: q, asked: q.Asked}
 	if err = database.Snapshot(ctx, s.db, t.run); err != nil {
 		return Trace{}, database.Unavailable("trace a text", err)
 	}
 	return t.Trace, nil
-}
-
-// evenly returns at most n of what was asked, spread over all.
-func evenly(asked []fingerprint.Asked, n int) []fingerprint.Asked {
-	if len(asked) <= n {
-		return asked
-	}
-	out := make([]fingerprint.Asked, n)
-	for i := range out {
-		out[i] = asked[i*len(asked)/n]
-	}
-	return out
 }
 
 // trace is one question on its way.
@@ -115,26 +124,40 @@ type trace struct {
 }
 
 func (t *trace) run(tx *gorm.DB) error {
-	t.Trace, t.found = Trace{Characters: t.question.Characters, Matches: []Match{}}, map[uint64]*posting{}
-	var exact []entryRow
-	err := tx.Select(entryColumns()).Where("tenant = ? AND digest = ?", t.tenant, t.question.Digest[:]).Order("number DESC").Limit(MaxMatches + 1).Find(&exact).Error
+	t.Trace, t.found = Trace{Characters: t.question.Characters, Thinned: t.question.Thinned, Matches: []Match{}}, map[uint64]*posting{}
+	var begun []int64
+	if err := tx.Model(&tenantRow{}).Where("tenant = ?", t.tenant).Pluck("created_at", &begun).Error; err != nil {
+		return err
+	}
+	if len(begun) > 0 {
+		t.Since = time.UnixMicro(begun[0]).UTC()
+	}
+	exact, err := t.exact(tx)
 	if err != nil {
 		return err
 	}
 	if err := t.lookUp(tx); err != nil {
 		return err
 	}
-	ranked := t.rank()
-	numbers := make([]int64, len(ranked))
-	for i, c := range ranked {
-		numbers[i] = c.number
+	t.nameExact(exact)
+	return t.nameRanked(tx, exact, t.rank())
+}
+
+// exact returns the entries that are the whole text: the oldest and the newest if there are many, and then sets More.
+func (t *trace) exact(tx *gorm.DB) ([]entryRow, error) {
+	oldest, err := t.equal(tx, "number", MaxMatches+1)
+	if err != nil || len(oldest) <= MaxMatches {
+		return oldest, err
 	}
-	var rows []entryRow
-	if err := tx.Select(entryColumns()).Where("tenant = ? AND number IN ?", t.tenant, numbers).Find(&rows).Error; err != nil {
-		return err
-	}
-	t.name(exact, ranked, rows)
-	return nil
+	t.More = true
+	newest, err := t.equal(tx, "number DESC", MaxMatches/2)
+	slices.Reverse(newest)
+	return append(oldest[:MaxMatches-len(newest)], newest...), err
+}
+
+func (t *trace) equal(tx *gorm.DB, order string, n int) (rows []entryRow, err error) {
+	err = tx.Select(entryColumns()).Where("tenant = ? AND digest = ?", t.tenant, t.question.Digest[:]).Order(order).Limit(n).Find(&rows).Error
+	return rows, err
 }
 
 // lookUp finds the entries of all grams.
@@ -208,12 +231,16 @@ type candidate struct {
 	number     int64
 	has        []int // places in asked, ascending
 	windows    int   // that these stand for
+	apart      int   // how many of them there are, none of which overlaps another
 	share      float64
 	onlyCommon bool
 }
 
 // isCommon reports whether a gram is one of so many answers that its posting does not name them all.
-func (t *trace) isCommon(a fingerprint.Asked) bool { return t.found[a.Print].total > common }
+func (t *trace) isCommon(a fingerprint.Asked) bool {
+	p := t.found[a.Print]
+	return p.total > int64(len(p.numbers))
+}
 
 // rank returns the entries that have most of what is not common, else of what is.
 func (t *trace) rank() []candidate {
@@ -236,7 +263,7 @@ func (t *trace) rank() []candidate {
 	return out
 }
 
-// candidates ranks entries by the windows of the grams that count.
+// candidates ranks entries by the grams that count: by how many there are apart, then by the windows of these.
 func (t *trace) candidates(windows int, counts func(fingerprint.Asked) bool) []candidate {
 	byNumber := map[int64]*candidate{}
 	for i, a := range t.asked {
@@ -249,87 +276,102 @@ func (t *trace) candidates(windows int, counts func(fingerprint.Asked) bool) []c
 				c = &candidate{number: n}
 				byNumber[n] = c
 			}
+			if last := len(c.has) - 1; last >= 0 && c.has[last] == i { // named twice
+				continue
+			}
 			c.has = append(c.has, i)
 			c.windows += a.Windows
 		}
 	}
 	var out []candidate
 	for _, c := range byNumber {
-		if c.share = float64(c.windows) / float64(windows); c.share >= LeastShare {
+		c.apart, c.share = t.apart(c.has), float64(c.windows)/float64(max(windows, 1))
+		if c.share >= LeastShare || c.apart > 1 {
 			out = append(out, *c)
 		}
 	}
 	slices.SortFunc(out, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.windows, a.windows), cmp.Compare(b.number, a.number))
+		return cmp.Or(cmp.Compare(b.apart, a.apart), cmp.Compare(b.windows, a.windows), cmp.Compare(len(b.has), len(a.has)), cmp.Compare(a.number, b.number))
 	})
-	return out[:min(len(out), maxRanked)]
+	return out
 }
 
-// name fills in the matches: those that are the whole text, then those that have parts of it.
-func (t *trace) name(exact []entryRow, ranked []candidate, rows []entryRow) {
-	byNumber := map[int64]entryRow{}
-	for _, r := range rows {
-		byNumber[r.Number] = r
+// apart counts grams none of which overlaps another.
+func (t *trace) apart(has []int) (n int) {
+	end := 0
+	for _, i := range has {
+		if at := t.asked[i].At; at >= end {
+			n++
+			end = at + fingerprint.Gram
+		}
 	}
-	spans, longest := t.spans(allOf(t.asked))
+	return n
+}
+
+func (t *trace) nameExact(exact []entryRow) {
 	for _, r := range exact {
 		m := matchOf(r)
-		m.Exact, m.Share, m.Spans, m.Longest = true, 1, spans, longest
+		m.Evidence, m.Share, m.Verified, m.Longest, m.Spans = Exact, 1, t.Characters, t.Characters, []Span{{0, t.question.Length}}
 		t.Matches = append(t.Matches, m)
-		delete(byNumber, r.Number)
-	}
-	var parts []Match
-	for _, c := range ranked {
-		r, ok := byNumber[c.number]
-		if !ok { // it is gone, or exact
-			continue
-		}
-		m := matchOf(r)
-		m.Share, m.OnlyCommon = c.share, c.onlyCommon
-		m.Spans, m.Longest = t.spans(c.has)
-		parts = append(parts, m)
-	}
-	slices.SortStableFunc(parts, func(a, b Match) int {
-		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(b.Longest, a.Longest), b.Time.Compare(a.Time))
-	})
-	t.Matches = append(t.Matches, parts...)
-	if t.More = len(t.Matches) > MaxMatches; t.More {
-		t.Matches = t.Matches[:MaxMatches]
 	}
 }
 
-func allOf(asked []fingerprint.Asked) []int {
-	out := make([]int, len(asked))
-	for i := range out {
-		out[i] = i
+// nameRanked adds the best candidates that there still are.
+func (t *trace) nameRanked(tx *gorm.DB, exact []entryRow, ranked []candidate) error {
+	named := map[int64]bool{}
+	for _, r := range exact {
+		named[r.Number] = true
 	}
-	return out
+	for page := range slices.Chunk(ranked, rankedPage) {
+		numbers := make([]int64, len(page))
+		for i, c := range page {
+			numbers[i] = c.number
+		}
+		var rows []entryRow
+		if err := tx.Select(entryColumns()).Where("tenant = ? AND number IN ?", t.tenant, numbers).Find(&rows).Error; err != nil {
+			return err
+		}
+		byNumber := map[int64]entryRow{}
+		for _, r := range rows {
+			byNumber[r.Number] = r
+		}
+		for _, c := range page {
+			r, ok := byNumber[c.number]
+			if !ok || named[c.number] || bytes.Equal(r.Digest, t.question.Digest[:]) { // gone, or one of those that are equal
+				continue
+			}
+			if len(t.Matches) == MaxMatches {
+				t.More = true
+				return nil
+			}
+			t.Matches = append(t.Matches, t.matchOf(c, r))
+		}
+	}
+	return nil
 }
 
 func matchOf(r entryRow) Match {
 	return Match{Record: r.Record, Request: r.Request, Choice: int(r.Choice), Time: time.UnixMicro(r.Time).UTC(), Characters: int(r.Characters)}
 }
 
-// spans makes parts of the text of grams: those that follow each other are one part, and so are those with only common ones between them.
-func (t *trace) spans(has []int) (spans []Span, longest int) {
-	for i := 0; i < len(has); {
-		j := i
-		for j+1 < len(has) && t.joined(has[j], has[j+1]) {
-			j++
-		}
-		first, last := t.asked[has[i]], t.asked[has[j]]
-		spans = append(spans, Span{first.Start, last.End})
-		longest = max(longest, last.At+fingerprint.Gram-first.At)
-		i = j + 1
+func (t *trace) matchOf(c candidate, r entryRow) Match {
+	m := matchOf(r)
+	m.Share, m.OnlyCommon, m.Evidence = c.share, c.onlyCommon, Weak
+	switch {
+	case c.onlyCommon:
+	case c.apart >= strong:
+		m.Evidence = Strong
+	case c.apart > 1:
+		m.Evidence = Moderate
 	}
-	return spans, longest
-}
-
-func (t *trace) joined(a, b int) bool {
-	for i := a + 1; i < b; i++ {
-		if !t.isCommon(t.asked[i]) {
-			return false
+	for i := 0; i < len(c.has); {
+		first := t.asked[c.has[i]]
+		last := first
+		for i++; i < len(c.has) && t.asked[c.has[i]].At <= last.At+fingerprint.Gram; i++ { // nothing is between them
+			last = t.asked[c.has[i]]
 		}
+		length := last.At + fingerprint.Gram - first.At
+		m.Spans, m.Verified, m.Longest = append(m.Spans, Span{first.Start, last.End}), m.Verified+length, max(m.Longest, length)
 	}
-	return true
+	return m
 }

@@ -1085,6 +1085,30 @@ func (e SystemPartStatus) Valid() bool {
 	}
 }
 
+// Defines values for TraceMatchEvidence.
+const (
+	Exact    TraceMatchEvidence = "exact"
+	Moderate TraceMatchEvidence = "moderate"
+	Strong   TraceMatchEvidence = "strong"
+	Weak     TraceMatchEvidence = "weak"
+)
+
+// Valid indicates whether the value is a known member of the TraceMatchEvidence enum.
+func (e TraceMatchEvidence) Valid() bool {
+	switch e {
+	case Exact:
+		return true
+	case Moderate:
+		return true
+	case Strong:
+		return true
+	case Weak:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Verdict.
 const (
 	Better       Verdict = "better"
@@ -4660,8 +4684,8 @@ type TraceMatch struct {
 	// Choice Which alternative of the answer, from 0
 	Choice int `json:"choice"`
 
-	// Exact The text is the whole answer
-	Exact bool `json:"exact"`
+	// Evidence exact: the text is the whole of what the alternative says, and this alone is proof. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order.
+	Evidence TraceMatchEvidence `json:"evidence"`
 
 	// Longest Letters and numerals of the longest part
 	Longest int `json:"longest"`
@@ -4673,13 +4697,19 @@ type TraceMatch struct {
 	Record  string `json:"record"`
 	Request string `json:"request"`
 
-	// Share Part of the text, from 0 to 1, that this answer has; common wording does not count
+	// Share Estimated part of the text, from 0 to 1, that this answer has; common wording does not count. 1 does not say that the text is unchanged
 	Share float64 `json:"share"`
 
-	// Spans The parts of the text that the answer has
+	// Spans The parts of the text that were verified
 	Spans []TraceSpan `json:"spans"`
 	Time  time.Time   `json:"time"`
+
+	// Verified Letters and numerals of the text that stand in wordings that the answer has word for word; see spans. Of what lies between them nothing is known
+	Verified int `json:"verified"`
 }
+
+// TraceMatchEvidence exact: the text is the whole of what the alternative says, and this alone is proof. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order.
+type TraceMatchEvidence string
 
 // TraceQuestion defines model for TraceQuestion.
 type TraceQuestion struct {
@@ -4692,14 +4722,20 @@ type TraceResult struct {
 	// Characters Letters and numerals of the text
 	Characters int `json:"characters"`
 
-	// Common Part of the text, from 0 to 1, whose wording so many answers have that it names none of them
+	// Common Estimated part of the text, from 0 to 1, whose wording so many answers have that it names none of them
 	Common float64 `json:"common"`
 
-	// Matches The best first, ten at most
+	// Matches The best first, of equal ones the oldest; ten at most
 	Matches []TraceMatch `json:"matches"`
 
 	// More Other answers match as well
 	More bool `json:"more"`
+
+	// Since Since when answers of the tenant are registered; absent if none is. What left before is not found
+	Since *time.Time `json:"since,omitempty"`
+
+	// Thinned The text is so long that only some of its wordings were looked up, spread over all of it
+	Thinned bool `json:"thinned"`
 }
 
 // TraceSpan defines model for TraceSpan.
@@ -6954,7 +6990,7 @@ type ServerInterface interface {
 	// SuspendTenant Suspend a tenant
 	// (POST /tenants/{id}/suspend)
 	SuspendTenant(c *gin.Context, id IdPath)
-	// TraceText The requests that a text is the answer of
+	// TraceText Find the requests whose answers contain a text
 	// (POST /trace)
 	TraceText(c *gin.Context)
 	// ReportUsage Usage, cost and energy with exact totals

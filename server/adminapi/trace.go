@@ -29,14 +29,17 @@ func (s *Server) TraceText(c *gin.Context) {
 }
 
 func traceView(t registry.Trace) TraceResult {
-	out := TraceResult{Characters: t.Characters, Common: t.Common, More: t.More, Matches: []TraceMatch{}}
+	out := TraceResult{Characters: t.Characters, Common: t.Common, Thinned: t.Thinned, More: t.More, Matches: []TraceMatch{}}
+	if !t.Since.IsZero() {
+		out.Since = &t.Since
+	}
 	for _, m := range t.Matches {
 		spans := []TraceSpan{}
 		for _, x := range m.Spans {
 			spans = append(spans, TraceSpan{Start: x.Start, End: x.End})
 		}
 		out.Matches = append(out.Matches, TraceMatch{
-			Record: m.Record, Request: m.Request, Choice: m.Choice, Time: m.Time, Exact: m.Exact, Share: m.Share, OnlyCommon: m.OnlyCommon,
+			Record: m.Record, Request: m.Request, Choice: m.Choice, Time: m.Time, Evidence: TraceMatchEvidence(m.Evidence), Verified: m.Verified, Share: m.Share, OnlyCommon: m.OnlyCommon,
 			Longest: m.Longest, Characters: m.Characters, Spans: spans,
 		})
 	}

@@ -7,7 +7,7 @@
 // is left are a gram, and of every [Window] grams in a row the one with the least keyed hash is selected (winnowing: Schleimer, Wilkerson, Aiken 2003). So any
 // two texts that share [Shortest] characters share a fingerprint, for certain, wherever the cuts are.
 //
-// A fingerprint has 56 bits, from a block cipher under the [Key] over the hash of a gram. Who has fingerprints and no key learns which of them are equal, and nothing
+// A fingerprint has 56 bits, from a block cipher under the [Key] over the hash of a gram. Whoever has fingerprints and no key learns which of them are equal, and nothing
 // else. Fingerprints of two keys have nothing in common. A digest is an HMAC of the whole normalised text.
 //
 // # Units

@@ -48,7 +48,7 @@ func TestEveryExcerptShares(t *testing.T) {
 			for range 20 {
 				from := r.IntN(len(text))
 				to := from + r.IntN(len(text)-from) + 1
-				q := k.Ask(string(text[from:to]))
+				q := selectedOf(k.Ask(string(text[from:to]), 1<<20))
 				if q.Characters < Shortest {
 					if len(q.Asked) > 0 {
 						t.Fatalf("%d characters ask for %v", q.Characters, q.Asked)
@@ -83,8 +83,39 @@ func TestPiecesDoNotMatter(t *testing.T) {
 		if whole.Digest != cut.Digest || whole.Characters != cut.Characters || !slices.Equal(whole.Selected, cut.Selected) {
 			t.Fatalf("%q cut into %q", text, pieces)
 		}
-		if q := k.Ask(text); q.Digest != whole.Digest || q.Characters != whole.Characters {
+		if q := k.Ask(text, 8); q.Digest != whole.Digest || q.Characters != whole.Characters {
 			t.Fatalf("%q is asked for as another text", text)
+		}
+	}
+}
+
+// selectedOf leaves of a question what windows have selected.
+func selectedOf(q Question) Question {
+	q.Asked = slices.DeleteFunc(q.Asked, func(a Asked) bool { return a.Windows == 0 })
+	return q
+}
+
+// TestChosen: what is asked for is bounded, spread over the text, in order, and all of it if there is room.
+func TestChosen(t *testing.T) {
+	k := testKey(t, seal.Intl, 7)
+	text := randomText(rand.New(rand.NewPCG(10, 11)), 3000)
+	all := k.Ask(text, 1<<20)
+	if len(all.Asked) != all.Characters-Gram+1 || all.Thinned {
+		t.Fatalf("%d of %d characters", len(all.Asked), all.Characters)
+	}
+	selected := len(selectedOf(k.Ask(text, 1<<20)).Asked)
+	for _, most := range []int{10, selected - 1, selected, selected + 10, len(all.Asked)} {
+		q := k.Ask(text, most)
+		if len(q.Asked) != most || q.Thinned != (most < selected) || q.Windows != all.Windows || q.Digest != all.Digest {
+			t.Errorf("%d asked of at most %d", len(q.Asked), most)
+		}
+		if !slices.IsSortedFunc(q.Asked, func(a, b Asked) int { return a.At - b.At }) || q.Asked[0].At > all.Characters/5 || q.Asked[most-1].At < all.Characters/2 {
+			t.Errorf("at most %d: from %d to %d of %d", most, q.Asked[0].At, q.Asked[most-1].At, all.Characters)
+		}
+		for _, a := range q.Asked {
+			if b := all.Asked[a.At]; a != b {
+				t.Fatalf("%+v is %+v among all", a, b)
+			}
 		}
 	}
 }
@@ -183,8 +214,8 @@ func TestUniform(t *testing.T) {
 	if chi > 44 { // 1 in 10,000 for 15 degrees of freedom
 		t.Errorf("χ² %.1f: %v", chi, buckets)
 	}
-	if density := float64(len(selected)) / 200_000; density < 0.06 || density > 0.09 {
-		t.Errorf("%.3f fingerprints a character, expected are 2/26", density)
+	if density := float64(len(selected)) / 200_000; density < 0.10 || density > 0.125 {
+		t.Errorf("%.3f fingerprints a character, expected are 2/18", density)
 	}
 }
 
@@ -192,15 +223,18 @@ func TestUniform(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	k := testKey(t, seal.Intl, 7)
 	text := []rune("**" + strings.Repeat("The quick brown fox jumps over the lazy dog. 敏捷的棕色狐狸跳过懒狗。", 4) + "**")
-	q := k.Ask(string(text))
-	if len(q.Asked) < 5 {
-		t.Fatalf("%d grams", len(q.Asked))
+	q := k.Ask(string(text), 1<<20)
+	if len(q.Asked) < 100 || q.Length != len(text) {
+		t.Fatalf("%d grams of %d characters", len(q.Asked), q.Length)
 	}
 	for _, a := range q.Asked {
-		// A window of this gram alone, over and over, selects it.
 		gram := string(text[a.Start:a.End])
-		if again := k.Ask(strings.Repeat(gram, 4)); !slices.ContainsFunc(again.Asked, func(x Asked) bool { return x.Print == a.Print }) && printsOf(k, gram).Characters != Gram {
-			t.Errorf("%+v is %q", a, gram)
+		if printsOf(k, gram).Characters != Gram {
+			t.Fatalf("%+v is %q", a, gram)
+		}
+		// What begins there selects it if it is all that there is: a text of Shortest characters in which this gram comes again and again.
+		if again := k.Ask(gram+gram, 1<<20); again.Asked[0].Print != a.Print || again.Asked[0].At != 0 {
+			t.Fatalf("%+v is not %q", a, gram)
 		}
 	}
 }
@@ -210,10 +244,8 @@ func FuzzAsk(f *testing.F) {
 	f.Add("\xff数据管理\xe6", 1)
 	k := testKey(f, seal.Intl, 7)
 	f.Fuzz(func(t *testing.T, text string, cut int) {
-		if cut = min(max(cut, 0), len(text)); cut < 0 {
-			return
-		}
-		p, q := printsOf(k, text[:cut], text[cut:]), k.Ask(text)
+		cut = min(max(cut, 0), len(text))
+		p, q := printsOf(k, text[:cut], text[cut:]), selectedOf(k.Ask(text, 1<<20))
 		if p.Digest != q.Digest || p.Characters != q.Characters {
 			t.Fatalf("%q is asked for as another text", text)
 		}

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// Gram is how many characters one fingerprint is of.
-	Gram = 16
+	// Gram is how many characters one fingerprint is of. It is longer than Window: so the grams that are selected of a text overlap, and have all of it but its ends.
+	Gram = 24
 	// Window is of how many grams in a row one is selected.
-	Window = 25
+	Window = 17
 	// Shortest is how many characters two texts must share to share a fingerprint for certain.
 	Shortest = Gram + Window - 1
 

@@ -1766,8 +1766,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * The requests that a text is the answer of
-         * @description Traces an answer, an excerpt of at least 40 letters and numerals, or a text with some characters changed, such as one read off a picture, to the audit records of the answers that have it. Case, spaces, punctuation, marks of Markdown and full-width forms do not matter. The text is not kept and not recorded; that somebody asked, and how long the text was, is. Limited to 60 a minute for each caller.
+         * Find the requests whose answers contain a text
+         * @description Traces an answer, an excerpt of at least 40 letters and numerals, or a text with some characters changed, such as one read off a picture, to the audit records of the answers that have it. Case, spaces, punctuation, marks of Markdown and full-width forms do not matter. Only the evidence exact proves that the text is an answer; that nothing is found does not prove that it is none. The text is not kept and not recorded; that somebody asked, and how long the text was, is. Limited to 60 a minute for each caller on each replica.
          */
         post: operations["traceText"];
         delete?: never;
@@ -4434,12 +4434,19 @@ export interface components {
             characters: number;
             /**
              * Format: double
-             * @description Part of the text, from 0 to 1, whose wording so many answers have that it names none of them
+             * @description Estimated part of the text, from 0 to 1, whose wording so many answers have that it names none of them
              */
             common: number;
+            /** @description The text is so long that only some of its wordings were looked up, spread over all of it */
+            thinned: boolean;
+            /**
+             * Format: date-time
+             * @description Since when answers of the tenant are registered; absent if none is. What left before is not found
+             */
+            since?: string;
             /** @description Other answers match as well */
             more: boolean;
-            /** @description The best first, ten at most */
+            /** @description The best first, of equal ones the oldest; ten at most */
             matches: components["schemas"]["TraceMatch"][];
         };
         TraceMatch: {
@@ -4450,11 +4457,16 @@ export interface components {
             choice: number;
             /** Format: date-time */
             time: string;
-            /** @description The text is the whole answer */
-            exact: boolean;
+            /**
+             * @description exact: the text is the whole of what the alternative says, and this alone is proof. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order.
+             * @enum {string}
+             */
+            evidence: "exact" | "strong" | "moderate" | "weak";
+            /** @description Letters and numerals of the text that stand in wordings that the answer has word for word; see spans. Of what lies between them nothing is known */
+            verified: number;
             /**
              * Format: double
-             * @description Part of the text, from 0 to 1, that this answer has; common wording does not count
+             * @description Estimated part of the text, from 0 to 1, that this answer has; common wording does not count. 1 does not say that the text is unchanged
              */
             share: number;
             /** @description It has only wording that very many answers have: each of these may be the one */
@@ -4463,7 +4475,7 @@ export interface components {
             longest: number;
             /** @description Letters and numerals of the answer */
             characters: number;
-            /** @description The parts of the text that the answer has */
+            /** @description The parts of the text that were verified */
             spans: components["schemas"]["TraceSpan"][];
         };
         TraceSpan: {

@@ -73,16 +73,29 @@ func (a *app) printTrace(t adminapi.TraceResult) {
 		return
 	}
 	for _, m := range t.Matches {
-		how := a.Say("cli.audit_trace.part", int(100*m.Share))
-		switch {
-		case m.Exact:
-			how = a.Say("cli.audit_trace.exact")
-		case m.OnlyCommon:
-			how = a.Say("cli.audit_trace.only_common", int(100*m.Share))
-		}
-		fmt.Fprintln(a.Stdout, a.Say("cli.audit_trace.line", m.Time.Format(time.RFC3339), m.Request, m.Choice, how, m.Record))
+		fmt.Fprintln(a.Stdout, a.Say("cli.audit_trace.line", m.Time.Format(time.RFC3339), m.Request, m.Choice, a.evidence(m, t.Characters), m.Record))
+	}
+	if string(t.Matches[0].Evidence) != string(registry.Exact) {
+		fmt.Fprintln(a.Stdout, a.Say("cli.audit_trace.no_proof"))
 	}
 	if t.More {
 		fmt.Fprintln(a.Stdout, a.Say("cli.audit_trace.more"))
+	}
+}
+
+// evidence says what a match proves.
+func (a *app) evidence(m adminapi.TraceMatch, of int) string {
+	switch registry.Evidence(m.Evidence) {
+	case registry.Exact:
+		return a.Say("cli.audit_trace.exact")
+	case registry.Strong:
+		return a.Say("cli.audit_trace.strong", m.Verified, of)
+	case registry.Moderate:
+		return a.Say("cli.audit_trace.moderate", m.Verified, of)
+	default:
+		if m.OnlyCommon {
+			return a.Say("cli.audit_trace.only_common", m.Verified, of)
+		}
+		return a.Say("cli.audit_trace.weak", m.Verified, of)
 	}
 }
