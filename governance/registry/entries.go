@@ -52,6 +52,7 @@ type segmentRow struct {
 	Entries int64
 	Prints  int64
 	Bits    int64
+	Erased  int64
 }
 
 // The states of a segment.
@@ -64,7 +65,7 @@ const (
 func (segmentRow) TableName() string { return "registry_segments" }
 
 func segmentColumns() []string {
-	return []string{"id", "tenant", "state", "level", "first", "last", "entries", "prints", "bits"}
+	return []string{"id", "tenant", "state", "level", "first", "last", "entries", "prints", "bits", "erased"}
 }
 
 // blockRow is a block of a segment.
@@ -201,13 +202,24 @@ func Drop(tx *gorm.DB, records []string) error {
 	return nil
 }
 
-// EraseSubject removes, in the transaction, all entries of answers that were made for a person of a tenant, and returns how many there were. SQLite overwrites them.
+// EraseSubject removes, in the transaction, all entries of answers that were made for a person of a tenant, and returns how many there were. SQLite overwrites them. Their
+// fingerprints, which no longer say whose they are, go with the next [Service.Sweep] of the segments that have them.
 func EraseSubject(tx *gorm.DB, tenant, subject string) (int64, error) {
+	tenant, subject = database.Text(tenant), database.Text(subject)
 	if database.IsSQLite(tx) {
 		if err := tx.Exec("PRAGMA secure_delete = ON").Error; err != nil {
 			return 0, err
 		}
 	}
-	res := tx.Where("tenant = ? AND subject = ?", database.Text(tenant), database.Text(subject)).Delete(&entryRow{})
+	// A merge that begins now waits, and sees what is gone; one that has begun is marked.
+	if err := tx.Exec("UPDATE registry_tenants SET next = next WHERE tenant = ?", tenant).Error; err != nil {
+		return 0, err
+	}
+	err := tx.Exec(`UPDATE registry_segments SET erased = 1 WHERE tenant = ? AND state <> ? AND EXISTS
+		(SELECT 1 FROM registry_entries AS e WHERE e.tenant = ? AND e.subject = ? AND e.number BETWEEN registry_segments.first AND registry_segments.last)`, tenant, dead, tenant, subject).Error
+	if err != nil {
+		return 0, err
+	}
+	res := tx.Where("tenant = ? AND subject = ?", tenant, subject).Delete(&entryRow{})
 	return res.RowsAffected, res.Error
 }

@@ -40,11 +40,11 @@ func (s *Service) Merge(ctx context.Context) error {
 	})
 }
 
-// Sweep writes segments anew that have lost half of their entries or more, and removes those without any.
+// Sweep writes segments anew that have lost half of their entries or more, or any to an erasure, and removes those without any.
 func (s *Service) Sweep(ctx context.Context) error {
 	return s.leading(ctx, func(l *lead) error {
 		var all []segmentRow
-		if err := s.db.WithContext(ctx).Select(segmentColumns()).Where("state = ?", live).Order("id").Find(&all).Error; err != nil {
+		if err := s.db.WithContext(ctx).Select(segmentColumns()).Where("state = ?", live).Order("erased DESC, id").Find(&all).Error; err != nil {
 			return err
 		}
 		for _, seg := range all {
@@ -52,7 +52,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if 2*left > seg.Entries {
+			if 2*left > seg.Entries && seg.Erased == 0 {
 				continue
 			}
 			if err := s.merge(l, []segmentRow{seg}, seg.Level); err != nil {

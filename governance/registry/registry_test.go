@@ -497,3 +497,58 @@ func TestShortAnswersAreNotKept(t *testing.T) {
 		t.Errorf("%x", data)
 	}
 }
+
+// TestErasedFingerprintsGo: a sweep writes every segment anew of which an erasure took anything, however little, once, and no other; also one that a merge
+// was making meanwhile.
+func TestErasedFingerprintsGo(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		s := open(t, db)
+		r := rand.New(rand.NewPCG(17, 17))
+		for i := range 3 { // the last one has nothing of anna
+			var marks []Mark
+			for j := range 10 {
+				m := mark(t, s, "acme", 10*i+j, words(r, 30))
+				if m.Subject = "others"; j == 4 && i < 2 {
+					m.Subject = "anna"
+				}
+				marks = append(marks, m)
+			}
+			keep(t, s, marks...)
+		}
+		ids := func() (all []int64) {
+			must(t, db.Model(&segmentRow{}).Where("state = ?", live).Order("first").Pluck("id", &all).Error)
+			return all
+		}
+		before := ids()
+		must(t, s.Sweep(t.Context()))
+		if !slices.Equal(ids(), before) {
+			t.Error("a sweep without an erasure has written segments anew")
+		}
+		n, err := EraseSubject(db, "acme", "anna")
+		if n != 2 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+		if p := postings(t, s); !p[5] || !p[15] {
+			t.Fatalf("%v", p)
+		}
+		must(t, s.Sweep(t.Context()))
+		after := ids()
+		if p := postings(t, s); p[5] || p[15] || len(p) != 28 || after[0] == before[0] || after[1] == before[1] || after[2] != before[2] {
+			t.Errorf("%d entries are named in %v, which were %v", len(p), after, before)
+		}
+		must(t, s.Sweep(t.Context()))
+		if !slices.Equal(ids(), after) {
+			t.Error("the second sweep has written segments anew")
+		}
+		inputs, out := buildOf(t, s)
+		if n, err := EraseSubject(db, "acme", "others"); n != 28 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+		must(t, s.replace(t.Context(), inputs, out))
+		var seg segmentRow
+		must(t, db.Where("id = ? AND state = ?", out.ID, live).Take(&seg).Error)
+		if seg.Erased != 1 {
+			t.Error("an erasure during a merge is forgotten")
+		}
+	})
+}

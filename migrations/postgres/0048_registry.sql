@@ -32,7 +32,8 @@ CREATE TABLE registry_segments ( -- parts of the index from fingerprints to entr
     last       BIGINT NOT NULL,
     entries    BIGINT NOT NULL,
     prints     BIGINT NOT NULL, -- different fingerprints
-    bits       BIGINT NOT NULL  -- of a fingerprint that name its block
+    bits       BIGINT NOT NULL, -- of a fingerprint that name its block
+    erased     BIGINT NOT NULL  -- 1: an erasure took entries of it, whose fingerprints it still has
 );
 CREATE INDEX registry_segments_tenant ON registry_segments (tenant, state);
 CREATE TABLE registry_blocks (
@@ -44,3 +45,7 @@ CREATE TABLE registry_blocks (
 );
 CREATE INDEX registry_blocks_tenant ON registry_blocks (tenant);
 INSERT INTO audit_lease (name, holder, expires) VALUES ('registry', '', 0);
+-- A rotation of the wrapping keys that is under way takes these keys in, and its grace begins anew.
+INSERT INTO wrapping_progress (kind, position, total, done, unreadable, complete)
+    SELECT 'registry_keys', '', 0, 0, 0, 0 FROM wrapping_rotation WHERE begun <> 0 AND finished = 0;
+UPDATE wrapping_rotation SET emptied = 0 WHERE begun <> 0 AND finished = 0;
