@@ -65,10 +65,12 @@ func (b beside) Keep(tx *gorm.DB, marks []store.Mark) error {
 // Drop implements store.Beside.
 func (beside) Drop(tx *gorm.DB, records []string) error { return registry.Drop(tx, records) }
 
-// eraseBeside removes what else was made for a person: answers that are kept for a while, which it counts, and what the registry remembers of all.
-func eraseBeside(tx *gorm.DB, tenant, subject string) (answers int64, err error) {
-	if _, err := registry.EraseSubject(tx, tenant, subject); err != nil {
-		return 0, err
+// eraseBeside removes what else was made for a person: answers that are kept for a while, and what the registry remembers of all.
+func eraseBeside(tx *gorm.DB, tenant, subject string) (map[string]int64, error) {
+	registered, err := registry.EraseSubject(tx, tenant, subject)
+	if err != nil {
+		return nil, err
 	}
-	return replies.EraseSubject(tx, tenant, subject)
+	answers, err := replies.EraseSubject(tx, tenant, subject)
+	return map[string]int64{"answers": answers, "registered": registered}, err
 }

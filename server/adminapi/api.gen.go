@@ -314,6 +314,7 @@ const (
 	ErasureStayCodeCallers      ErasureStayCode = "callers"
 	ErasureStayCodeDocuments    ErasureStayCode = "documents"
 	ErasureStayCodeFiles        ErasureStayCode = "files"
+	ErasureStayCodeFingerprints ErasureStayCode = "fingerprints"
 	ErasureStayCodeOthers       ErasureStayCode = "others"
 	ErasureStayCodePages        ErasureStayCode = "pages"
 	ErasureStayCodeRecords      ErasureStayCode = "records"
@@ -335,6 +336,8 @@ func (e ErasureStayCode) Valid() bool {
 	case ErasureStayCodeDocuments:
 		return true
 	case ErasureStayCodeFiles:
+		return true
+	case ErasureStayCodeFingerprints:
 		return true
 	case ErasureStayCodeOthers:
 		return true
@@ -2304,7 +2307,8 @@ type ErasureStay struct {
 	// Code What stays. `records`: the audit records, with digests and counts, since they prove what happened. `texts`: of a conversation whose values are erased, the kept prompts and
 	// answers. `documents`: of knowledge bases, which somebody else is responsible for. `files`: files and batches of the tenant, which whoever
 	// sent them is responsible for, and which may hold what was asked and answered for the person; a batch keeps its metadata and whom it was for, encrypted. `others`: what others wrote about the person in conversations of their own, which nobody can
-	// tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `replicas`: write-ahead logs and caches of other servers of
+	// tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `fingerprints`: keyed fingerprints of answers that no longer
+	// say whose they are, until the registry of answers has put its index in order, within two hours. `replicas`: write-ahead logs and caches of other servers of
 	// this installation, if there are any, until they next seal or start. `pages`: encrypted copies in free pages of the database, until these are used
 	// again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are
 	// recycled, or in that of SQLite where a long read kept it from being emptied. `spill`: in the spill file of the native engine, what
@@ -2317,7 +2321,8 @@ type ErasureStay struct {
 // ErasureStayCode What stays. `records`: the audit records, with digests and counts, since they prove what happened. `texts`: of a conversation whose values are erased, the kept prompts and
 // answers. `documents`: of knowledge bases, which somebody else is responsible for. `files`: files and batches of the tenant, which whoever
 // sent them is responsible for, and which may hold what was asked and answered for the person; a batch keeps its metadata and whom it was for, encrypted. `others`: what others wrote about the person in conversations of their own, which nobody can
-// tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `replicas`: write-ahead logs and caches of other servers of
+// tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `fingerprints`: keyed fingerprints of answers that no longer
+// say whose they are, until the registry of answers has put its index in order, within two hours. `replicas`: write-ahead logs and caches of other servers of
 // this installation, if there are any, until they next seal or start. `pages`: encrypted copies in free pages of the database, until these are used
 // again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are
 // recycled, or in that of SQLite where a long read kept it from being emptied. `spill`: in the spill file of the native engine, what

@@ -4728,14 +4728,15 @@ export interface components {
              * @description What stays. `records`: the audit records, with digests and counts, since they prove what happened. `texts`: of a conversation whose values are erased, the kept prompts and
              *     answers. `documents`: of knowledge bases, which somebody else is responsible for. `files`: files and batches of the tenant, which whoever
              *     sent them is responsible for, and which may hold what was asked and answered for the person; a batch keeps its metadata and whom it was for, encrypted. `others`: what others wrote about the person in conversations of their own, which nobody can
-             *     tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `replicas`: write-ahead logs and caches of other servers of
+             *     tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `fingerprints`: keyed fingerprints of answers that no longer
+             *     say whose they are, until the registry of answers has put its index in order, within two hours. `replicas`: write-ahead logs and caches of other servers of
              *     this installation, if there are any, until they next seal or start. `pages`: encrypted copies in free pages of the database, until these are used
              *     again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are
              *     recycled, or in that of SQLite where a long read kept it from being emptied. `spill`: in the spill file of the native engine, what
              *     was computed from prompts, encrypted under a key in memory, until its place is used again. `backups`: copies made before, and the archives. `remote`: what other engines and their caches hold. `callers`: what applications got.
              * @enum {string}
              */
-            code: "records" | "texts" | "documents" | "files" | "others" | "unattributed" | "replicas" | "pages" | "wal" | "spill" | "backups" | "remote" | "callers";
+            code: "records" | "texts" | "documents" | "files" | "others" | "unattributed" | "fingerprints" | "replicas" | "pages" | "wal" | "spill" | "backups" | "remote" | "callers";
             /** Format: int64 */
             count?: number;
             /** Format: date-time */
