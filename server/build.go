@@ -288,6 +288,7 @@ func (p *parts) outside() bool {
 func (p *parts) forget(tenant string) {
 	p.signing.Forget()
 	p.marks.Forget()
+	p.registry.Forget(tenant)
 	if p.native != nil {
 		p.native.Forget(tenant)
 	}

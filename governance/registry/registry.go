@@ -101,7 +101,7 @@ func (r tenantRow) envelope() wrapkey.Envelope {
 	return wrapkey.Envelope{Epoch: r.Epoch, Suite: seal.Suite(r.Suite), Sealed: r.Wrapped}
 }
 
-// Load reads the keys of all tenants.
+// Load reads the keys of all tenants. One that does not open is said, and refused to its tenant alone, at each use.
 func (s *Service) Load(ctx context.Context) error {
 	var rows []tenantRow
 	db := s.db.WithContext(ctx)
@@ -110,7 +110,7 @@ func (s *Service) Load(ctx context.Context) error {
 	}
 	for _, r := range rows {
 		if _, err := s.open(db, r); err != nil {
-			return err
+			s.cfg.Log.Error("the key of a tenant's registered answers does not open; its answers are refused", slog.String("tenant", r.Tenant), slog.Any("error", err))
 		}
 	}
 	return nil
@@ -208,6 +208,9 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// Forget drops the key of a tenant that leaves from memory; those that other replicas hold go within a minute.
+func (s *Service) Forget(tenant string) { s.keys.Delete(tenant) }
 
 // forget drops the keys in memory that are no longer in the database.
 func (s *Service) forget(ctx context.Context) error {
