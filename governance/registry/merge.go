@@ -22,27 +22,49 @@ const (
 
 var errLostLead = errors.New("another replica merges")
 
-// Merge merges what there is to merge, if this replica has the lead. What an earlier merge left behind is removed first. It returns when nothing is left to do.
+// Merge merges what there is to merge, if this replica has the lead. What an earlier merge left behind is removed first. It returns when nothing is left to do. A tenant
+// with a block that does not read is left as it is, and does not hold up others; the error says so at the end.
 func (s *Service) Merge(ctx context.Context) error {
+	if idle, err := s.idle(ctx); idle || err != nil {
+		return database.Unavailable("look for what is to merge", err)
+	}
 	return s.leading(ctx, func(l *lead) error {
 		if err := s.clean(l); err != nil {
 			return err
 		}
+		spoiled := []string{""} // tenants; there is none without a name
+		var failed error
 		for {
-			inputs, err := s.due(ctx)
+			inputs, err := s.due(ctx, spoiled)
 			if err != nil || len(inputs) == 0 {
-				return err
+				return errors.Join(failed, err)
 			}
-			if err := s.merge(l, inputs, inputs[0].Level+1); err != nil {
+			err = s.merge(l, inputs, inputs[0].Level+1)
+			if errors.Is(err, errBlock) {
+				spoiled, failed = append(spoiled, inputs[0].Tenant), errors.Join(failed, err)
+				continue
+			}
+			if err != nil {
 				return err
 			}
 		}
 	})
 }
 
+// idle reports, without taking the lead, that there is nothing to do.
+func (s *Service) idle(ctx context.Context) (bool, error) {
+	var n int64
+	if err := s.db.WithContext(ctx).Model(&segmentRow{}).Where("state <> ?", live).Limit(1).Count(&n).Error; err != nil || n > 0 {
+		return false, err
+	}
+	inputs, err := s.due(ctx, []string{""})
+	return len(inputs) == 0, err
+}
+
 // Sweep writes segments anew that have lost half of their entries or more, or any to an erasure, and removes those without any.
 func (s *Service) Sweep(ctx context.Context) error {
 	return s.leading(ctx, func(l *lead) error {
+		var failed error
 		var all []segmentRow
 		if err := s.db.WithContext(ctx).Select(segmentColumns()).Where("state = ?", live).Order("erased DESC, id").Find(&all).Error; err != nil {
 			return err
@@ -55,11 +77,14 @@ func (s *Service) Sweep(ctx context.Context) error {
 			if 2*left > seg.Entries && seg.Erased == 0 {
 				continue
 			}
-			if err := s.merge(l, []segmentRow{seg}, seg.Level); err != nil {
+			err = s.merge(l, []segmentRow{seg}, seg.Level)
+			if errors.Is(err, errBlock) { // it does not hold up others
+				failed = errors.Join(failed, err)
+			} else if err != nil {
 				return err
 			}
 		}
-		return s.orphans(l)
+		return errors.Join(failed, s.orphans(l))
 	})
 }
 
@@ -96,14 +121,14 @@ func (s *Service) leading(ctx context.Context, do func(*lead) error) error {
 	return database.Unavailable("merge the registry", err)
 }
 
-// due returns the oldest segments of a tenant and level that are to become one, in order; none if there are too few of all.
-func (s *Service) due(ctx context.Context) (inputs []segmentRow, err error) {
+// due returns the oldest segments of a tenant and level that are to become one, in order; none if there are too few of all, but for some tenants.
+func (s *Service) due(ctx context.Context, without []string) (inputs []segmentRow, err error) {
 	db := s.db.WithContext(ctx)
 	var full []struct {
 		Tenant string
 		Level  int64
 	}
-	err = db.Model(&segmentRow{}).Select("tenant", "level").Where("state = ?", live).Group("tenant, level").Having("COUNT(*) >= ?", fanIn).Order("level, tenant").Limit(1).Scan(&full).Error
+	err = db.Model(&segmentRow{}).Select("tenant", "level").Where("state = ? AND tenant NOT IN ?", live, without).Group("tenant, level").Having("COUNT(*) >= ?", fanIn).Order("level, tenant").Limit(1).Scan(&full).Error
 	if err != nil || len(full) == 0 {
 		return nil, err
 	}

@@ -93,3 +93,24 @@ func TestOrphans(t *testing.T) {
 		}
 	})
 }
+
+// TestASpoiledBlockHoldsUpNobody: the segments of one tenant stay as they are, what is said is that a block does not read, and others are merged.
+func TestASpoiledBlockHoldsUpNobody(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		s := open(t, db)
+		r := rand.New(rand.NewPCG(64, 64))
+		for i := range fanIn {
+			keep(t, s, mark(t, s, "acme", i, words(r, 30)))
+			keep(t, s, mark(t, s, "globex", i, words(r, 30)))
+		}
+		must(t, db.Exec("UPDATE registry_blocks SET data = ? WHERE tenant = 'acme'", []byte{0xff}).Error)
+		for range 2 {
+			if err := s.Merge(t.Context()); !errors.Is(err, errBlock) {
+				t.Errorf("merged: %v", err)
+			}
+			if acme, globex := count(t, db, "registry_segments WHERE tenant = 'acme' AND state = 'live'"), count(t, db, "registry_segments WHERE tenant = 'globex'"); acme != fanIn || globex != 1 {
+				t.Errorf("%d and %d segments", acme, globex)
+			}
+		}
+	})
+}
