@@ -459,7 +459,7 @@ func (p *parts) loops() []loop {
 		{"files", p.files.Run},
 		{"batches", p.batches.Run},
 		{"replies", p.replies.Run},
-		{"registry", p.registry.Run},
+		{"registry", p.runRegistry},
 	}
 	if p.rag != nil {
 		out = append(out, loop{"retrieval", p.rag.Run})

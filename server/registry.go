@@ -43,6 +43,17 @@ func (p *parts) buildRegistry() (err error) {
 	return err
 }
 
+// runRegistry puts the registry in order until ctx ends, and lets others do so then.
+func (p *parts) runRegistry(ctx context.Context) error {
+	err := p.registry.Run(ctx)
+	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if rerr := registryLease().Release(p.db.WithContext(release), p.audit.Writer()); rerr != nil {
+		p.log.LogAttrs(release, slog.LevelWarn, "the lease of the registry stays until it expires", slog.String("error", rerr.Error()))
+	}
+	return err
+}
+
 // auditConfig is the configuration of the audit log, with what is kept beside its records.
 func (p *parts) auditConfig() audit.Config {
 	cfg := p.cfg.Audit.Config
