@@ -113,7 +113,7 @@ func testKillDuringStreams(t *testing.T, url string) {
 		url = "sqlite:" + filepath.Join(dir, "a.db")
 	}
 	scripted := enginetest.NewScripted(func(n int, _ *engine.Request) enginetest.Plan {
-		return enginetest.Plan{Texts: []string{strings.Repeat("word ", 5+n%40)}}
+		return enginetest.Plan{Texts: []string{strings.Repeat("word ", 10+n%40)}} // long enough to be registered
 	})
 	upstream := httptest.NewServer(&enginetest.Upstream{Engine: scripted})
 	defer upstream.Close()
