@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/governance/label/labelfile"
+	"github.com/sluice-project/sluice/governance/registry"
 	"github.com/sluice-project/sluice/governance/tenantmark"
 	"github.com/sluice-project/sluice/governance/watermark"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -21,7 +22,7 @@ func (p *parts) buildProvenance(context.Context) error {
 		return err
 	}
 	p.provenance, err = provenance.New(provenance.Deps{
-		Issuer: p.audit.Origin(), Labels: p.labels, Read: readContent, Keys: p.signing.List, Watermark: p.watermarkOf, Records: p.recordsOf, Prove: p.audit.ProofFile,
+		Issuer: p.audit.Origin(), Labels: p.labels, Read: readContent, Keys: p.signing.List, Watermark: p.watermarkOf, Registry: p.traceOf, Records: p.recordsOf, Prove: p.audit.ProofFile,
 		Sign: p.audit.SignText, Origin: keys.Origin(), Key: p.audit.VerifierKey(),
 	})
 	return err
@@ -102,4 +103,45 @@ func (p *parts) watermarkOf(ctx context.Context, tenant, text string) (provenanc
 		w.Key = f.Key.ID
 	}
 	return w, nil
+}
+
+// traceOf looks for the answers of a tenant that a text comes from. Where answers are registered no more, those that were are found still, and that none is found says nothing.
+func (p *parts) traceOf(ctx context.Context, tenant, text string) (provenance.Trace, error) {
+	if len(text) > registry.MaxText {
+		return provenance.Trace{Result: provenance.CannotSay, Reason: provenance.RegistryLong}, nil
+	}
+	found, err := p.registry.Trace(ctx, tenant, text)
+	if fault.Is(err, fault.CodeInvalidValue) { // it is not too long
+		return provenance.Trace{Result: provenance.CannotSay, Reason: provenance.RegistryShort}, nil
+	}
+	if err != nil {
+		return provenance.Trace{}, err
+	}
+	t := provenance.Trace{Result: provenance.Absent, Reason: provenance.RegistryNone, Since: found.Since, More: found.More, Letters: found.Characters}
+	switch {
+	case !p.cfg.Registry.Enabled:
+		t.Result, t.Reason = provenance.CannotSay, provenance.RegistryOff
+	case found.Since.IsZero():
+		t.Result, t.Reason = provenance.CannotSay, provenance.RegistryEmpty
+	}
+	for _, m := range found.Matches {
+		result, reason := traced(m.Evidence)
+		if len(t.Matches) == 0 {
+			t.Result, t.Reason = result, reason
+		}
+		t.Matches = append(t.Matches, provenance.Match{Result: result, Request: m.Request, Share: m.Share, Verified: m.Verified})
+	}
+	return t, nil
+}
+
+// traced is what evidence of the registry is to a verdict.
+func traced(e registry.Evidence) (provenance.Result, provenance.Reason) {
+	switch e {
+	case registry.Exact:
+		return provenance.Confirmed, provenance.RegistryExact
+	case registry.Strong, registry.Moderate:
+		return provenance.Partial, provenance.RegistryPart
+	default:
+		return provenance.Indicated, provenance.RegistryWeak
+	}
 }

@@ -3775,6 +3775,9 @@ type ProjectPage struct {
 
 // ProvenanceMark defines model for ProvenanceMark.
 type ProvenanceMark struct {
+	// ComparedLetters Of the registry: how many letters and numerals the text has
+	ComparedLetters *int `json:"compared_letters,omitempty"`
+
 	// Confidence One of: public_key, secret_key, statistics, comparison, declaration, none
 	Confidence    string `json:"confidence"`
 	CountedTokens *int   `json:"counted_tokens,omitempty"`
@@ -3805,8 +3808,14 @@ type ProvenanceMark struct {
 	// Result One of: confirmed, partial, indicated, refuted, foreign, absent, cannot_say
 	Result string `json:"result"`
 
-	// Share Of the registry: the part of the text that stands in the best answer, between 0 and 1
+	// Share Of the registry: an estimate of the part of the text that stands in the best answer, between 0 and 1
 	Share *float64 `json:"share,omitempty"`
+
+	// Since Of the registry: since when answers are registered
+	Since *time.Time `json:"since,omitempty"`
+
+	// VerifiedLetters Of the registry: how many letters and numerals of the text stand in the best answer, word for word
+	VerifiedLetters *int `json:"verified_letters,omitempty"`
 }
 
 // ProvenanceQuestion A text, or a file by its name and content.

@@ -55,19 +55,23 @@ type Watermark struct {
 
 // Trace is what the registry found of a text.
 type Trace struct {
-	Result  Result // Confirmed (the whole text), Partial, Indicated, Absent or CannotSay
+	Result  Result // that of the best match; without one Absent or CannotSay
 	Reason  Reason
-	Matches []Match // best first
-	More    bool    // there are others
+	Since   time.Time // since when answers of the tenant are registered; zero for none
+	Matches []Match   // best first
+	More    bool      // there are others
+	Letters int       // letters and numerals of the text, which are what is compared
 }
 
-// Match is one answer that a text comes from.
+// Match is one answer that a text may come from.
 type Match struct {
-	Request string
-	Share   float64 // of the text in question that stands in this answer
+	Result   Result // Confirmed: it says these very words; Partial: it has passages of them; Indicated: so little that it may be chance
+	Request  string
+	Share    float64 // estimate of which part of the text stands in this answer
+	Verified int     // letters and numerals of the text that do, word for word
 }
 
-// Deps are the parts that marks are checked by. Watermark and Registry are nil in an installation that has none.
+// Deps are the parts that marks are checked by. Watermark and Registry may be nil: then these marks cannot be judged.
 type Deps struct {
 	Issuer string
 	// Labels tells own labels of a tenant from others.

@@ -54,8 +54,12 @@ type Mark struct {
 	Log10P *float64 `json:"log10_p,omitempty"`
 	// Passage is where in the text a watermark is strongest; absent where it is not told.
 	Passage *Passage `json:"passage,omitempty"`
-	// Share is the part of the text that stands in the best answer, between 0 and 1; of the registry.
-	Share *float64 `json:"share,omitempty"`
+	// Share estimates which part of the text stands in the best answer, between 0 and 1; Verified of its Letters do so for certain, word for word. Both are of the registry, as is
+	// Since: what was answered before is not in it.
+	Share    *float64   `json:"share,omitempty"`
+	Verified int        `json:"verified_letters,omitempty"`
+	Letters  int        `json:"compared_letters,omitempty"`
+	Since    *time.Time `json:"since,omitempty"`
 	// Requests are those that the mark leads to, best first.
 	Requests []string `json:"requests,omitempty"`
 	Key      string   `json:"key,omitempty"`   // id of the key
@@ -64,7 +68,9 @@ type Mark struct {
 	Counted  int      `json:"counted_tokens,omitempty"` // of a watermark
 	Least    int      `json:"least_tokens,omitempty"`   // that it takes
 
-	more bool // requests than Requests has
+	more    bool     // requests than Requests has
+	related []string // requests of all answers that have any part of the text; there are others if untold is set
+	untold  bool
 }
 
 // Passage is a part of a text, in bytes of UTF-8, End excluded.
@@ -122,7 +128,9 @@ const (
 	RegistryPart   Reason = "registry_part"
 	RegistryWeak   Reason = "registry_weak"
 	RegistryNone   Reason = "registry_none"
+	RegistryEmpty  Reason = "registry_empty" // no answer of this tenant was ever registered
 	RegistryShort  Reason = "registry_short"
+	RegistryLong   Reason = "registry_long" // more text than is compared
 	RegistryNoText Reason = "registry_no_text"
 	RegistryOff    Reason = "registry_off"
 )
@@ -223,19 +231,21 @@ func (v *Verdict) conclude() {
 	v.lead("label", m.Label)
 }
 
+// mostly is the part of a text that an answer must have for other marks to be held against it: a file may quote an answer, and be somebody else's.
+const mostly = 0.5
+
 // contradictions holds the marks against each other.
 func (v *Verdict) contradictions() []Contradiction {
 	out := []Contradiction{}
 	m := v.Marks
-	tied := m.Signature.Result == Confirmed || m.Signature.Result == Partial || m.Registry.Result == Confirmed || m.Registry.Result == Partial
-	if m.Label.Reason == LabelUnproven && tied {
+	found := m.Registry.Result == Confirmed || m.Registry.Result == Partial && *m.Registry.Share >= mostly
+	if m.Label.Reason == LabelUnproven && (found || m.Signature.Result == Confirmed || m.Signature.Result == Partial) {
 		out = append(out, AlteredLabel)
 	}
 	if m.Signature.Reason == SignatureCut {
 		out = append(out, AlteredSignature)
 	}
 	// A text that was edited no longer has its signature: that contradicts nothing unless the text comes from another answer.
-	found := m.Registry.Result == Confirmed || m.Registry.Result == Partial
 	if m.Signature.Reason == SignatureText && found && !v.leadsTo(m.Signature.Requests) {
 		out = append(out, BorrowedSign)
 	}
@@ -245,19 +255,16 @@ func (v *Verdict) contradictions() []Contradiction {
 	if named := m.Signature.Requests; len(named) > 0 && !slices.Equal(named, m.Label.Requests) {
 		return append(out, TwoRequests)
 	}
-	if found && !v.MoreRequests && !v.leadsTo(m.Label.Requests) {
+	if found && !v.leadsTo(m.Label.Requests) {
 		out = append(out, BorrowedLabel)
 	}
 	return out
 }
 
-// leadsTo reports whether the registry leads to one of the requests, or to so many that it is not told whether.
+// leadsTo reports whether an answer to one of the requests has any part of the text, or so many answers have that it is not told whether.
 func (v *Verdict) leadsTo(requests []string) bool {
 	r := v.Marks.Registry
-	if r.Result != Confirmed && r.Result != Partial && r.Result != Indicated {
-		return false
-	}
-	return v.MoreRequests || slices.ContainsFunc(r.Requests, func(id string) bool { return slices.Contains(requests, id) })
+	return r.untold || slices.ContainsFunc(r.related, func(id string) bool { return slices.Contains(requests, id) })
 }
 
 // lead adds the requests of a mark that fits the text.

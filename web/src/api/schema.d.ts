@@ -6133,9 +6133,18 @@ export interface components {
             };
             /**
              * Format: double
-             * @description Of the registry: the part of the text that stands in the best answer, between 0 and 1
+             * @description Of the registry: an estimate of the part of the text that stands in the best answer, between 0 and 1
              */
             share?: number;
+            /** @description Of the registry: how many letters and numerals of the text stand in the best answer, word for word */
+            verified_letters?: number;
+            /** @description Of the registry: how many letters and numerals the text has */
+            compared_letters?: number;
+            /**
+             * Format: date-time
+             * @description Of the registry: since when answers are registered
+             */
+            since?: string;
             requests?: string[];
             /** @description Id of the key */
             key?: string;
