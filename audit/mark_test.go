@@ -314,3 +314,30 @@ func TestMarksOfTheLongTermStore(t *testing.T) {
 		}
 	})
 }
+
+// TestGoneMarks: marks of records that are gone, and of people who were erased later, are named, and no others.
+func TestGoneMarks(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
+		var marks []store.Mark
+		for n := range 4 {
+			e := recordtest.Sample(n)
+			r, err := l.AppendWith(t.Context(), e, "")
+			must(t, err)
+			marks = append(marks, store.Mark{Record: r.ID, Tenant: e.Tenant, Subject: "alice", Time: e.Time})
+		}
+		flush(t, l)
+		marks[3].Subject = ""
+		if gone, err := store.Gone(db, marks); err != nil || len(gone) > 0 {
+			t.Errorf("%+v, %v", gone, err)
+		}
+		must(t, db.Create(&store.ErasureRow{Record: "x", Tenant: marks[1].Tenant, Subject: "alice", Time: marks[1].Time}).Error)
+		must(t, db.Create(&store.ErasureRow{Record: "y", Tenant: "another", Subject: "alice", Time: marks[2].Time}).Error)
+		pruned := marks[0]
+		pruned.Record, pruned.Subject = "of a record that is gone", "bob"
+		want := []store.Mark{marks[0], marks[1], pruned}
+		if gone, err := store.Gone(db, append(marks, pruned)); err != nil || !slices.EqualFunc(gone, want, func(a, b store.Mark) bool { return a.Record == b.Record }) {
+			t.Errorf("%+v, %v", gone, err)
+		}
+	})
+}

@@ -32,6 +32,7 @@ func (p *parts) buildRegistry() (err error) {
 	}
 	p.registry, err = registry.New(registry.Config{
 		DB: p.db, Keys: p.keys, Suite: suite, Log: p.log.With(slog.String("component", "registry")), Metrics: p.reg,
+		Gone: goneBeside,
 		Leads: func(ctx context.Context) (bool, error) {
 			err := registryLease().Take(p.db.WithContext(ctx), p.audit.Writer(), time.Now())
 			if errors.Is(err, errNotMerging) {
@@ -71,6 +72,20 @@ func (b beside) Keep(tx *gorm.DB, marks []store.Mark) error {
 		all[i] = registry.Mark{Tenant: m.Tenant, Record: m.Record, Request: m.Request, Subject: m.Subject, Time: m.Time, Data: m.Data}
 	}
 	return b.Service.Keep(tx, all)
+}
+
+// goneBeside returns the records of entries that the release before left when it pruned or erased.
+func goneBeside(db *gorm.DB, of []registry.Mark) ([]string, error) {
+	marks := make([]store.Mark, len(of))
+	for i, m := range of {
+		marks[i] = store.Mark{Tenant: m.Tenant, Record: m.Record, Request: m.Request, Subject: m.Subject, Time: m.Time}
+	}
+	gone, err := store.Gone(db, marks)
+	records := make([]string, len(gone))
+	for i, m := range gone {
+		records[i] = m.Record
+	}
+	return records, err
 }
 
 // Drop implements store.Beside.

@@ -48,7 +48,6 @@ func decodeMark(b []byte) (subject string, data []byte, err error) {
 // keepMarks stores the marks of records that arrived, but for those about people who were erased meanwhile: the lock of erasures is held.
 func (s *Store) keepMarks(tx *gorm.DB, fresh []Arrival) error {
 	var marks []Mark
-	var subjects []string
 	for _, a := range fresh {
 		for _, x := range a.Attached {
 			if x.Kind != wal.KindMark {
@@ -60,9 +59,6 @@ func (s *Store) keepMarks(tx *gorm.DB, fresh []Arrival) error {
 			}
 			m := Mark{Record: a.Row.ID, Request: a.Row.Request, Tenant: a.Row.Tenant, Subject: database.Text(subject), Time: a.Row.Time, Data: data}
 			marks = append(marks, m)
-			if m.Subject != "" && !slices.Contains(subjects, m.Subject) {
-				subjects = append(subjects, m.Subject)
-			}
 		}
 	}
 	if len(marks) == 0 {
@@ -71,17 +67,63 @@ func (s *Store) keepMarks(tx *gorm.DB, fresh []Arrival) error {
 	if s.Beside == nil {
 		return errors.New("the write-ahead log holds marks, and nothing here keeps them")
 	}
-	var erasures []ErasureRow
-	if len(subjects) > 0 {
-		if err := tx.Select("record", "tenant", "subject", "time").Where("subject IN ?", subjects).Find(&erasures).Error; err != nil {
-			return err
-		}
+	erased, err := erasedOf(tx, marks)
+	if err != nil {
+		return err
 	}
-	marks = slices.DeleteFunc(marks, func(m Mark) bool {
-		return slices.ContainsFunc(erasures, func(e ErasureRow) bool { return e.Tenant == m.Tenant && e.Subject == m.Subject && m.Time <= e.Time })
-	})
-	if len(marks) == 0 {
+	if marks = slices.DeleteFunc(marks, erased); len(marks) == 0 {
 		return nil
 	}
 	return s.Beside.Keep(tx, marks)
+}
+
+// erasedOf returns what says of a mark whether what was kept of its person was erased later.
+func erasedOf(db *gorm.DB, marks []Mark) (func(Mark) bool, error) {
+	var subjects []string
+	for _, m := range marks {
+		if m.Subject != "" && !slices.Contains(subjects, m.Subject) {
+			subjects = append(subjects, m.Subject)
+		}
+	}
+	var erasures []ErasureRow
+	for part := range slices.Chunk(subjects, insertBatch) {
+		var found []ErasureRow
+		if err := db.Select("record", "tenant", "subject", "time").Where("subject IN ?", part).Find(&found).Error; err != nil {
+			return nil, err
+		}
+		erasures = append(erasures, found...)
+	}
+	return func(m Mark) bool {
+		return slices.ContainsFunc(erasures, func(e ErasureRow) bool { return e.Tenant == m.Tenant && e.Subject == m.Subject && m.Time <= e.Time })
+	}, nil
+}
+
+// Gone returns which marks should be kept no more, of any number: their records are gone, or what was kept of their people was erased. A release that knows no marks leaves
+// such behind when it prunes and erases.
+func Gone(db *gorm.DB, marks []Mark) ([]Mark, error) {
+	there := map[string]bool{}
+	for part := range slices.Chunk(marks, insertBatch) {
+		ids, oldest, newest := make([]string, len(part)), part[0].Time, part[0].Time
+		for i, m := range part {
+			ids[i], oldest, newest = m.Record, min(oldest, m.Time), max(newest, m.Time)
+		}
+		var found []string // the times say in which months PostgreSQL looks
+		if err := db.Table("audit_events").Where("id IN ? AND time BETWEEN ? AND ?", ids, oldest, newest).Pluck("id", &found).Error; err != nil {
+			return nil, fmt.Errorf("look for records: %w", err)
+		}
+		for _, id := range found {
+			there[id] = true
+		}
+	}
+	erased, err := erasedOf(db, marks)
+	if err != nil {
+		return nil, fmt.Errorf("look for erasures: %w", err)
+	}
+	var out []Mark
+	for _, m := range marks {
+		if !there[m.Record] || erased(m) {
+			out = append(out, m)
+		}
+	}
+	return out, nil
 }

@@ -205,7 +205,11 @@ func Drop(tx *gorm.DB, records []string) error {
 // EraseSubject removes, in the transaction, all entries of answers that were made for a person of a tenant, and returns how many there were. SQLite overwrites them. Their
 // fingerprints, which no longer say whose they are, go with the next [Service.Sweep] of the segments that have them.
 func EraseSubject(tx *gorm.DB, tenant, subject string) (int64, error) {
-	tenant, subject = database.Text(tenant), database.Text(subject)
+	return erase(tx, database.Text(tenant), "e.subject = ?", database.Text(subject))
+}
+
+// erase removes the entries e of a tenant for which a condition holds.
+func erase(tx *gorm.DB, tenant, condition string, value any) (int64, error) {
 	if database.IsSQLite(tx) {
 		if err := tx.Exec("PRAGMA secure_delete = ON").Error; err != nil {
 			return 0, err
@@ -216,10 +220,10 @@ func EraseSubject(tx *gorm.DB, tenant, subject string) (int64, error) {
 		return 0, err
 	}
 	err := tx.Exec(`UPDATE registry_segments SET erased = 1 WHERE tenant = ? AND state <> ? AND EXISTS
-		(SELECT 1 FROM registry_entries AS e WHERE e.tenant = ? AND e.subject = ? AND e.number BETWEEN registry_segments.first AND registry_segments.last)`, tenant, dead, tenant, subject).Error
+		(SELECT 1 FROM registry_entries AS e WHERE e.tenant = ? AND `+condition+` AND e.number BETWEEN registry_segments.first AND registry_segments.last)`, tenant, dead, tenant, value).Error
 	if err != nil {
 		return 0, err
 	}
-	res := tx.Where("tenant = ? AND subject = ?", tenant, subject).Delete(&entryRow{})
+	res := tx.Exec("DELETE FROM registry_entries AS e WHERE e.tenant = ? AND "+condition, tenant, value)
 	return res.RowsAffected, res.Error
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -61,10 +62,11 @@ func (s *Service) idle(ctx context.Context) (bool, error) {
 	return len(inputs) == 0, err
 }
 
-// Sweep writes segments anew that have lost half of their entries or more, or any to an erasure, and removes those without any.
+// Sweep writes segments anew that have lost half of their entries or more, or any to an erasure, and removes those without any. Before that it removes entries that
+// the release before left when it pruned or erased: it looks at [checkInTurn] of them, and goes on there in its next turn. One Sweep at a time.
 func (s *Service) Sweep(ctx context.Context) error {
 	return s.leading(ctx, func(l *lead) error {
-		var failed error
+		failed := s.check(l, checkAtOnce)
 		var all []segmentRow
 		if err := s.db.WithContext(ctx).Select(segmentColumns()).Where("state = ?", live).Order("erased DESC, id").Find(&all).Error; err != nil {
 			return err
@@ -86,6 +88,67 @@ func (s *Service) Sweep(ctx context.Context) error {
 		}
 		return errors.Join(failed, s.orphans(l))
 	})
+}
+
+const (
+	checkAtOnce = 1000
+	checkInTurn = 500_000
+)
+
+// check removes entries that should not be there any more, and looks at so many at once.
+func (s *Service) check(l *lead, atOnce int) error {
+	for range checkInTurn / atOnce {
+		if err := l.hold(); err != nil {
+			return err
+		}
+		var rows []entryRow
+		db := s.db.WithContext(l.ctx)
+		at := &s.checked
+		err := db.Select(entryColumns()).Where("tenant > ? OR tenant = ? AND number > ?", at.tenant, at.tenant, at.number).Order("tenant, number").Limit(atOnce).Find(&rows).Error
+		if err != nil {
+			return err
+		}
+		if err := s.dropGone(db, rows); err != nil {
+			return err
+		}
+		if len(rows) < atOnce {
+			at.tenant, at.number = "", 0
+			return nil
+		}
+		at.tenant, at.number = rows[len(rows)-1].Tenant, rows[len(rows)-1].Number
+	}
+	return nil
+}
+
+// dropGone removes those of the entries that should not be there any more, as [EraseSubject] does.
+func (s *Service) dropGone(db *gorm.DB, rows []entryRow) error {
+	marks := make([]Mark, len(rows))
+	for i, r := range rows {
+		marks[i] = Mark{Tenant: r.Tenant, Record: r.Record, Request: r.Request, Subject: r.Subject, Time: r.Time}
+	}
+	if len(marks) == 0 {
+		return nil
+	}
+	gone, err := s.cfg.Gone(db, marks)
+	if err != nil || len(gone) == 0 {
+		return err
+	}
+	numbers := map[string][]int64{}
+	for _, r := range rows {
+		if slices.Contains(gone, r.Record) {
+			numbers[r.Tenant] = append(numbers[r.Tenant], r.Number)
+		}
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(numbers)) {
+		err := db.Transaction(func(tx *gorm.DB) error {
+			_, err := erase(tx, tenant, "e.number IN ?", numbers[tenant])
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lead is the right to change segments, which is prolonged while it is used.

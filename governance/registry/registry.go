@@ -26,7 +26,9 @@ type Config struct {
 	Keys  *keyring.Ring
 	Suite seal.Suite // of keys that are made from now on
 	// Leads takes or prolongs the lead of merging; nil leads always.
-	Leads   func(ctx context.Context) (bool, error)
+	Leads func(ctx context.Context) (bool, error)
+	// Gone returns the records of those marks, without data, whose records are no more, or whose people's answers were erased; nil returns none.
+	Gone    func(db *gorm.DB, marks []Mark) (records []string, err error)
 	Log     *slog.Logger
 	Metrics prometheus.Registerer // may be nil
 
@@ -46,6 +48,11 @@ type Service struct {
 	now     func() time.Time
 	metrics *metrics
 
+	checked struct { // the entry that a sweep has looked at last; Run's
+		tenant string
+		number int64
+	}
+
 	keys   sync.Map   // *fingerprint.Key by tenant
 	making sync.Mutex // one key at a time
 }
@@ -57,6 +64,9 @@ func New(cfg Config) (*Service, error) {
 	}
 	if cfg.MergeEvery == 0 {
 		cfg.MergeEvery = 2 * time.Second
+	}
+	if cfg.Gone == nil {
+		cfg.Gone = func(*gorm.DB, []Mark) ([]string, error) { return nil, nil }
 	}
 	if cfg.Leads == nil {
 		cfg.Leads = func(context.Context) (bool, error) { return true, nil }

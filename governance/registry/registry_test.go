@@ -552,3 +552,40 @@ func TestErasedFingerprintsGo(t *testing.T) {
 		}
 	})
 }
+
+// TestTheReleaseBeforeLeftEntries: a sweep removes entries whose records are gone, in turns, with their fingerprints, and no others; and what fails is repeated.
+func TestTheReleaseBeforeLeftEntries(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		s := open(t, db)
+		r := rand.New(rand.NewPCG(3, 3))
+		var texts []string
+		for i := range 12 {
+			texts = append(texts, words(r, 30))
+			keep(t, s, mark(t, s, []string{"acme", "globex"}[i%2], i, texts[i]))
+		}
+		broken := errors.New("down")
+		s.cfg.Gone = func(*gorm.DB, []Mark) ([]string, error) { return nil, broken }
+		if err := s.Sweep(t.Context()); !errors.Is(err, broken) || count(t, db, "registry_entries") != 12 {
+			t.Errorf("%v, %d entries", err, count(t, db, "registry_entries"))
+		}
+		var asked []Mark
+		s.cfg.Gone = func(_ *gorm.DB, marks []Mark) ([]string, error) {
+			asked = append(asked, marks...)
+			return []string{"record-2", "record-3", "record-99"}, nil
+		}
+		must(t, s.leading(t.Context(), func(l *lead) error { return s.check(l, 5) }))
+		if len(asked) != 12 || asked[0].Tenant != "acme" || asked[0].Record != "record-0" || asked[0].Subject != "person-0" || asked[0].Time != 1e15 {
+			t.Errorf("asked of %+v", asked)
+		}
+		must(t, s.Sweep(t.Context()))
+		for i, text := range texts {
+			found := len(traced(t, s, []string{"acme", "globex"}[i%2], text).Matches)
+			if gone := i == 2 || i == 3; gone == (found > 0) {
+				t.Errorf("%d: %d matches", i, found)
+			}
+		}
+		if named := postings(t, s); len(named) != 5 || named[2] { // of both tenants
+			t.Errorf("entries %v have fingerprints", named)
+		}
+	})
+}
