@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
+	"unicode"
 
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/store"
 	"github.com/sluice-project/sluice/gateway/replies"
+	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/governance/registry"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/seal"
@@ -32,7 +35,7 @@ func (p *parts) buildRegistry() (err error) {
 	}
 	p.registry, err = registry.New(registry.Config{
 		DB: p.db, Keys: p.keys, Suite: suite, Log: p.log.With(slog.String("component", "registry")), Metrics: p.reg,
-		Gone: goneBeside,
+		Gone: goneBeside, Variants: variants,
 		Leads: func(ctx context.Context) (bool, error) {
 			err := registryLease().Take(p.db.WithContext(ctx), p.audit.Writer(), time.Now())
 			if errors.Is(err, errNotMerging) {
@@ -72,6 +75,15 @@ func (b beside) Keep(tx *gorm.DB, marks []store.Mark) error {
 		all[i] = registry.Mark{Tenant: m.Tenant, Record: m.Record, Request: m.Request, Subject: m.Subject, Time: m.Time, Data: m.Data}
 	}
 	return b.Service.Keep(tx, all)
+}
+
+// variants returns the forms in which a text may have been answered: its visible label, which the key or the policy adds as the last line, falls off where somebody copies a text.
+func variants(text string) []string {
+	text = strings.TrimRightFunc(text, unicode.IsSpace)
+	if i := strings.LastIndexAny(text, "\r\n"); i >= 0 && label.Marks(text[i+1:]) {
+		text = text[:i]
+	}
+	return []string{text, text + label.Wording(label.ChannelAPI, false), text + label.Wording(label.ChannelAPI, true)}
 }
 
 // goneBeside returns the records of entries that the release before left when it pruned or erased.

@@ -53,7 +53,7 @@ func (a *Answers) Refusal(choice int, s string) { a.write(choice, inRefusal, s) 
 
 // Call takes in a piece of the arguments of a call.
 func (a *Answers) Call(choice, index int, arguments string) {
-	a.write(choice, inCalls+index, arguments)
+	a.write(choice, inCalls+max(index, 0), arguments)
 }
 
 func (a *Answers) write(choice, order int, s string) {

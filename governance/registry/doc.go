@@ -12,8 +12,8 @@
 //
 // # What a match says
 //
-// [Exact] proves that the text is the answer. All else is evidence of some strength, by how many wordings are the same, with the number of characters that are:
-// see [Evidence]. Where nothing is found, no registered answer has [fingerprint.Shortest] characters of the text in a row, unless it is so long that it was
+// [Exact] says that the letters and numerals of the text are those of the answer. All else is evidence of some strength, by how many wordings are the same, with the number
+// of characters that are: see [Evidence]. Where nothing is found, no registered answer has [fingerprint.Shortest] characters of the text in a row, unless it is so long that it was
 // thinned, or so common that it tells nothing. Answers that are shorter are not registered: whoever could ask for them could guess them.
 //
 // # The index
@@ -23,11 +23,6 @@
 // small transactions, and one last transaction replaces the eight. Until then nobody reads it, and what a crash leaves of it is removed. A fingerprint
 // has at most [common] entries in a segment, the oldest and the newest, and the number of all: wordings that occur everywhere cost a query no more than others. Numbers of entries that are gone are
 // passed over by queries and left out by the next merge.
-//
-// # What a match says
-//
-// [Exact] proves that the text is the answer. Everything else is evidence of another strength, graded by how many wordings are the same, and says how many
-// characters are: see [Evidence]. Who finds nothing knows that none of what was registered has the text word for word for [fingerprint.Shortest] characters, and no more.
 //
 // # Errors
 //

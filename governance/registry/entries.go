@@ -2,6 +2,7 @@ package registry
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -91,15 +92,26 @@ func (s *Service) Keep(tx *gorm.DB, marks []Mark) error {
 		byTenant[tenant] = append(byTenant[tenant], m)
 	}
 	slices.Sort(tenants) // two replicas must not lock each other out
+	var new kept
 	for _, tenant := range tenants {
-		if err := s.keepOf(tx, tenant, byTenant[tenant]); err != nil {
+		if err := s.keepOf(tx, tenant, byTenant[tenant], &new); err != nil {
 			return fmt.Errorf("keep fingerprints: %w", err)
 		}
+	}
+	if err := errors.Join(database.Insert(tx, new.entries, ""), database.Insert(tx, new.segments, ""), database.Insert(tx, new.blocks, "")); err != nil {
+		return fmt.Errorf("keep fingerprints: %w", err)
 	}
 	return nil
 }
 
-func (s *Service) keepOf(tx *gorm.DB, tenant string, marks []Mark) error {
+// kept are the rows of new answers.
+type kept struct {
+	entries  []entryRow
+	segments []segmentRow
+	blocks   []blockRow
+}
+
+func (s *Service) keepOf(tx *gorm.DB, tenant string, marks []Mark, new *kept) error {
 	var rows []entryRow
 	var found []pair
 	for _, m := range marks {
@@ -117,6 +129,9 @@ func (s *Service) keepOf(tx *gorm.DB, tenant string, marks []Mark) error {
 			})
 		}
 	}
+	if len(rows) == 0 {
+		return nil
+	}
 	first, err := s.take(tx, tenant, int64(len(rows)))
 	if first == 0 || err != nil {
 		return err
@@ -124,28 +139,25 @@ func (s *Service) keepOf(tx *gorm.DB, tenant string, marks []Mark) error {
 	for i := range rows {
 		rows[i].Number = first + int64(i)
 	}
-	if err := database.Insert(tx, rows, ""); err != nil {
-		return err
-	}
 	seg := segmentRow{ID: segmentID(s.now()), Tenant: tenant, State: live, First: first, Last: first + int64(len(rows)) - 1, Entries: int64(len(rows))}
 	s.metrics.entries.Add(float64(len(rows)))
-	return addSegment(tx, seg, postingsOf(found, first))
+	seg, blocks := smallSegment(seg, postingsOf(found, first))
+	new.entries, new.segments, new.blocks = append(new.entries, rows...), append(new.segments, seg), append(new.blocks, blocks...)
+	return nil
 }
 
 // take reserves n numbers of a tenant for its entries, and returns the first; 0 for a tenant without a key. Whoever else adds entries waits for tx, so
 // that numbers become visible in their order.
 func (s *Service) take(tx *gorm.DB, tenant string, n int64) (int64, error) {
-	res := tx.Exec("UPDATE registry_tenants SET next = next + ? WHERE tenant = ?", n, tenant)
-	if res.Error != nil {
-		return 0, res.Error
+	var next []int64
+	if err := tx.Raw("UPDATE registry_tenants SET next = next + ? WHERE tenant = ? RETURNING next", n, tenant).Scan(&next).Error; err != nil {
+		return 0, err
 	}
-	if res.RowsAffected == 0 {
+	if len(next) == 0 {
 		s.metrics.gone.Add(float64(n))
 		return 0, nil
 	}
-	var row tenantRow
-	err := tx.Select("next").Where("tenant = ?", tenant).Take(&row).Error
-	return row.Next - n, err
+	return next[0] - n, nil
 }
 
 // segmentID is a new id, later ones higher. Two that are equal, of two replicas in one microsecond, are refused by the key of the table, and the transaction comes again.
@@ -170,8 +182,8 @@ func postingsOf(found []pair, first int64) []posting {
 	return out
 }
 
-// addSegment adds a segment in one transaction, for those that are small.
-func addSegment(tx *gorm.DB, seg segmentRow, postings []posting) error {
+// smallSegment makes a segment at once.
+func smallSegment(seg segmentRow, postings []posting) (segmentRow, []blockRow) {
 	seg.Prints, seg.Bits = int64(len(postings)), bucketBits(int64(len(postings)))
 	var blocks []blockRow
 	for len(postings) > 0 {
@@ -183,10 +195,7 @@ func addSegment(tx *gorm.DB, seg segmentRow, postings []posting) error {
 		blocks = append(blocks, blockRow{seg.ID, bucket, seg.Tenant, encodeBlock(nil, postings[:n], bucket, seg.Bits, seg.First)})
 		postings = postings[n:]
 	}
-	if err := database.Insert(tx, []segmentRow{seg}, ""); err != nil {
-		return err
-	}
-	return database.Insert(tx, blocks, "")
+	return seg, blocks
 }
 
 // deleteAtOnce is how many records one statement names.

@@ -18,12 +18,14 @@ const (
 	readBuckets = 128  // blocks that are read at once from each segment
 	writeBlocks = 256  // blocks in one transaction
 	purgeBlocks = 2048 // buckets whose blocks one transaction removes
+	mergesATurn = 64   // so that a turn ends, whatever comes
 	prolong     = 10 * time.Second
 )
 
 var errLostLead = errors.New("another replica merges")
 
-// Merge merges what there is to merge, if this replica has the lead. What an earlier merge left behind is removed first. It returns when nothing is left to do. A tenant
+// Merge merges what there is to merge, if this replica has the lead; what has waited longest comes first. What an earlier merge left behind is removed before. It returns when nothing is
+// left to do, or after [mergesATurn]. A tenant
 // with a block that does not read is left as it is, and does not hold up others; the error says so at the end.
 func (s *Service) Merge(ctx context.Context) error {
 	if idle, err := s.idle(ctx); idle || err != nil {
@@ -35,7 +37,7 @@ func (s *Service) Merge(ctx context.Context) error {
 		}
 		spoiled := []string{""} // tenants; there is none without a name
 		var failed error
-		for {
+		for range mergesATurn {
 			inputs, err := s.due(ctx, spoiled)
 			if err != nil || len(inputs) == 0 {
 				return errors.Join(failed, err)
@@ -49,6 +51,7 @@ func (s *Service) Merge(ctx context.Context) error {
 				return err
 			}
 		}
+		return failed
 	})
 }
 
@@ -184,14 +187,14 @@ func (s *Service) leading(ctx context.Context, do func(*lead) error) error {
 	return database.Unavailable("merge the registry", err)
 }
 
-// due returns the oldest segments of a tenant and level that are to become one, in order; none if there are too few of all, but for some tenants.
+// due returns the oldest segments of a tenant and level that are to become one, in order, of those groups that which has waited longest; none if there are too few of all, but for some tenants.
 func (s *Service) due(ctx context.Context, without []string) (inputs []segmentRow, err error) {
 	db := s.db.WithContext(ctx)
 	var full []struct {
 		Tenant string
 		Level  int64
 	}
-	err = db.Model(&segmentRow{}).Select("tenant", "level").Where("state = ? AND tenant NOT IN ?", live, without).Group("tenant, level").Having("COUNT(*) >= ?", fanIn).Order("level, tenant").Limit(1).Scan(&full).Error
+	err = db.Model(&segmentRow{}).Select("tenant", "level").Where("state = ? AND tenant NOT IN ?", live, without).Group("tenant, level").Having("COUNT(*) >= ?", fanIn).Order("MIN(id)").Limit(1).Scan(&full).Error
 	if err != nil || len(full) == 0 {
 		return nil, err
 	}

@@ -32,12 +32,15 @@ type Config struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer // may be nil
 
+	// Variants returns the other forms that a text may have been answered in, such as without its visible label; nil returns none. An answer that is one of them is equal.
+	Variants func(text string) []string
+
 	MergeEvery time.Duration // between looks at what can be merged; 0: two seconds
 }
 
 const (
-	forgetEvery = time.Minute // between looks at which tenants have left
-	sweepEvery  = time.Hour   // between looks at which segments have lost most of their entries
+	keysEvery  = time.Minute // between looks at which tenants have left, or come
+	sweepEvery = time.Hour   // between looks at which segments have lost most of their entries
 )
 
 // Service has the registry.
@@ -67,6 +70,9 @@ func New(cfg Config) (*Service, error) {
 	}
 	if cfg.Gone == nil {
 		cfg.Gone = func(*gorm.DB, []Mark) ([]string, error) { return nil, nil }
+	}
+	if cfg.Variants == nil {
+		cfg.Variants = func(string) []string { return nil }
 	}
 	if cfg.Leads == nil {
 		cfg.Leads = func(context.Context) (bool, error) { return true, nil }
@@ -196,9 +202,9 @@ func (s *Service) make(ctx context.Context, tenant string) error {
 
 // Run merges segments and lets go of the keys of tenants that have left, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	merge, forget, sweep := time.NewTicker(s.cfg.MergeEvery), time.NewTicker(forgetEvery), time.NewTicker(sweepEvery)
+	merge, keys, sweep := time.NewTicker(s.cfg.MergeEvery), time.NewTicker(keysEvery), time.NewTicker(sweepEvery)
 	defer merge.Stop()
-	defer forget.Stop()
+	defer keys.Stop()
 	defer sweep.Stop()
 	for {
 		var err error
@@ -207,8 +213,8 @@ func (s *Service) Run(ctx context.Context) error {
 			return nil
 		case <-merge.C:
 			err = s.Merge(ctx)
-		case <-forget.C:
-			err = s.forget(ctx)
+		case <-keys.C:
+			err = s.refresh(ctx)
 		case <-sweep.C:
 			err = s.Sweep(ctx)
 		}
@@ -222,8 +228,9 @@ func (s *Service) Run(ctx context.Context) error {
 // Forget drops the key of a tenant that leaves from memory; those that other replicas hold go within a minute.
 func (s *Service) Forget(tenant string) { s.keys.Delete(tenant) }
 
-// forget drops the keys in memory that are no longer in the database.
-func (s *Service) forget(ctx context.Context) error {
+// refresh drops the keys in memory that are no longer in the database, and reads those that other replicas have made: so that a tenant's answers are not refused while the
+// database is away. One that does not open is refused to its tenant alone.
+func (s *Service) refresh(ctx context.Context) error {
 	var tenants []string
 	if err := s.db.WithContext(ctx).Model(&tenantRow{}).Pluck("tenant", &tenants).Error; err != nil {
 		return database.Unavailable("look for tenants of the registry", err)
@@ -238,6 +245,11 @@ func (s *Service) forget(ctx context.Context) error {
 		}
 		return true
 	})
+	for _, t := range tenants {
+		if _, err := s.known(ctx, t, true); err != nil {
+			s.cfg.Log.Error("the key of a tenant's registered answers cannot be had; its answers are refused", slog.String("tenant", t), slog.Any("error", err))
+		}
+	}
 	return nil
 }
 

@@ -264,7 +264,7 @@ func TestWhatGoes(t *testing.T) {
 		if n := count(t, db, "registry_entries"); n != 0 {
 			t.Errorf("%d entries of a tenant without a key", n)
 		}
-		must(t, s.forget(t.Context()))
+		must(t, s.refresh(t.Context()))
 		if bytes.Equal(late.Data, mark(t, s, "acme", 30, texts[0]).Data) {
 			t.Error("the key is the old one")
 		}

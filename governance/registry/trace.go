@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -34,7 +35,7 @@ const (
 // Evidence says what a match proves.
 type Evidence string
 
-// The grades of evidence. Only the first proves that the text is the answer: it is a keyed digest of all of it. The others say that some wordings are the
+// The grades of evidence. Only the first is of all of the text, by a keyed digest: its letters and numerals are those of the answer. The others say that some wordings are the
 // same, [fingerprint.Gram] characters each, none of which overlaps another: one alone may be a sentence that both quote. None says that the wordings stand in the
 // answer in the order of the text, nor who wrote them first.
 const (
@@ -84,7 +85,8 @@ type Match struct {
 type Span struct{ Start, End int }
 
 // Trace looks for the answers of a tenant that a text, or a part of it, comes from. Equal wordings of several answers make several matches. Errors:
-// CodeInvalidValue for a text of less than [fingerprint.Shortest] letters and numerals, or of more than [MaxText] bytes; CodeDatabaseUnavailable.
+// CodeInvalidValue for a text of less than [fingerprint.Shortest] letters and numerals, or of more than [MaxText] bytes; CodeDatabaseUnavailable; CodeInternal for an index that
+// somebody changed.
 func (s *Service) Trace(ctx context.Context, tenant, text string) (Trace, error) {
 	begin := time.Now()
 	defer func() { s.metrics.traces.Observe(time.Since(begin).Seconds()) }()
@@ -106,10 +108,24 @@ func (s *Service) Trace(ctx context.Context, tenant, text string) (Trace, error)
 		return Trace{}, fault.New(fault.CodeInvalidValue, "text", fault.Say("registry.too_short", fingerprint.Shortest, q.Characters)).WithParam("text")
 	}
 	t := trace{Service: s, tenant: tenant, question: q, asked: q.Asked}
-	if err = database.Snapshot(ctx, s.db, t.run); err != nil {
+	for _, x := range append([]string{text}, s.cfg.Variants(text)...) {
+		t.equals = append(t.equals, digestOf(key, x))
+	}
+	err = database.Snapshot(ctx, s.db, t.run)
+	if errors.Is(err, errBlock) { // waiting mends nothing
+		return Trace{}, fault.Wrap(fmt.Errorf("trace a text: %w", err), fault.CodeInternal)
+	}
+	if err != nil {
 		return Trace{}, database.Unavailable("trace a text", err)
 	}
 	return t.Trace, nil
+}
+
+func digestOf(key *fingerprint.Key, text string) []byte {
+	p := key.NewPrinter(0)
+	_, _ = p.WriteString(text) // it takes everything
+	digest := p.Prints().Digest
+	return digest[:]
 }
 
 // trace is one question on its way.
@@ -119,6 +135,7 @@ type trace struct {
 
 	tenant   string
 	question fingerprint.Question
+	equals   [][]byte // digests of what is equal to the text
 	asked    []fingerprint.Asked
 	found    map[uint64]*posting
 }
@@ -156,8 +173,12 @@ func (t *trace) exact(tx *gorm.DB) ([]entryRow, error) {
 }
 
 func (t *trace) equal(tx *gorm.DB, order string, n int) (rows []entryRow, err error) {
-	err = tx.Select(entryColumns()).Where("tenant = ? AND digest = ?", t.tenant, t.question.Digest[:]).Order(order).Limit(n).Find(&rows).Error
+	err = tx.Select(entryColumns()).Where("tenant = ? AND digest IN ?", t.tenant, t.equals).Order(order).Limit(n).Find(&rows).Error
 	return rows, err
+}
+
+func (t *trace) isEqual(r entryRow) bool {
+	return slices.ContainsFunc(t.equals, func(digest []byte) bool { return bytes.Equal(r.Digest, digest) })
 }
 
 // lookUp finds the entries of all grams.
@@ -337,7 +358,7 @@ func (t *trace) nameRanked(tx *gorm.DB, exact []entryRow, ranked []candidate) er
 		}
 		for _, c := range page {
 			r, ok := byNumber[c.number]
-			if !ok || named[c.number] || bytes.Equal(r.Digest, t.question.Digest[:]) { // gone, or one of those that are equal
+			if !ok || named[c.number] || t.isEqual(r) { // gone, or one of those that are equal
 				continue
 			}
 			if len(t.Matches) == MaxMatches {

@@ -3847,7 +3847,7 @@ type ProvenanceRequest struct {
 
 // ProvenanceVerdict defines model for ProvenanceVerdict.
 type ProvenanceVerdict struct {
-	// Conclusion One of: unchanged, derived, wording, other_text, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory
+	// Conclusion One of: unchanged, other_text, derived, wording, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory
 	Conclusion     string   `json:"conclusion"`
 	Contradictions []string `json:"contradictions"`
 	Issuer         string   `json:"issuer"`

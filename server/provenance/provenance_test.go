@@ -133,7 +133,7 @@ func TestConclusions(t *testing.T) {
 		"signed, a space added":      {signature: plain.sign(t, answer, "r1"), text: answer + " ", want: OtherText},
 		"registered":                 {registry: found(Confirmed, RegistryExact, 1, "r1"), want: Derived, requests: []string{"r1"}},
 		"edited":                     {registry: part, want: Derived, requests: []string{"r1"}},
-		"edited, with its signature": {registry: part, signature: plain.sign(t, "before", "r1"), want: Derived, requests: []string{"r1"}},
+		"edited, with its signature": {registry: part, signature: plain.sign(t, "before", "r1"), want: OtherText, requests: []string{"r1"}},
 		"edited, with its label":     {registry: part, labels: []label.Label{own}, want: Derived, requests: []string{"r1"}},
 		"marked":                     {mark: Confirmed, want: Wording},
 		"weakly marked":              {mark: Indicated, want: Hint},

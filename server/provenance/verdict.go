@@ -154,9 +154,9 @@ type Conclusion string
 // The conclusions, from the strongest.
 const (
 	Unchanged     Conclusion = "unchanged"     // this installation delivered exactly this text, as its signature proves
+	OtherText     Conclusion = "other_text"    // its signature is authentic, and of another text
 	Derived       Conclusion = "derived"       // a part or an edited form of what it delivered
 	Wording       Conclusion = "wording"       // it, or a passage of it, has the wording of one of this tenant's models
-	OtherText     Conclusion = "other_text"    // its signature is authentic, and of another text
 	Hint          Conclusion = "hint"          // something points here, nothing proves it
 	LabelledHere  Conclusion = "labelled_here" // it carries a label of this installation, and nothing ties the label to the text
 	LabelledAway  Conclusion = "labelled_away" // it says of itself that somebody else's machine made it
@@ -208,10 +208,10 @@ func (v *Verdict) conclude() {
 		v.Conclusion = Contradictory
 	case m.Signature.Result == Confirmed:
 		v.Conclusion = Unchanged
+	case m.Signature.Reason == SignatureText: // whoever shows a signature beside a text that was changed does not hear that it leads here, though its requests are named
+		v.Conclusion = OtherText
 	case has(Partial) || m.Registry.Result == Confirmed: // which compares letters and digits alone
 		v.Conclusion = Derived
-	case m.Signature.Reason == SignatureText:
-		v.Conclusion = OtherText
 	case m.Watermark.Result == Confirmed:
 		v.Conclusion = Wording
 	case has(Indicated):

@@ -28,11 +28,12 @@ type Prints struct {
 // Printer takes in a text in pieces.
 type Printer struct {
 	winnow
-	limit int // fingerprints
-	out   []uint64
-	mac   hash.Hash
-	piece []byte
-	torn  []byte // the beginning of a character that a piece ended in
+	limit  int // fingerprints
+	out    []uint64
+	newest uint64 // hash of the gram that was selected last
+	mac    hash.Hash
+	piece  []byte
+	torn   []byte // the beginning of a character that a piece ended in
 }
 
 // NewPrinter returns the printer of an empty text. Behind limit fingerprints no more are selected; the digest goes on.
@@ -86,7 +87,11 @@ func (p *Printer) add(r rune) {
 		p.mac.Write(p.piece)
 		p.piece = p.piece[:0]
 	}
-	if p.next(r) && len(p.out) < p.limit {
+	if !p.next(r) || len(p.out) == p.limit {
+		return
+	}
+	if gram := p.selected(); len(p.out) == 0 || gram != p.newest { // of a run of one character every gram is selected, and all are the same
+		p.newest = gram
 		p.out = append(p.out, p.print())
 	}
 }
@@ -155,5 +160,8 @@ func (w *winnow) leastOf(at int) int {
 	return least
 }
 
+// selected is the hash of the gram that was selected last.
+func (w *winnow) selected() uint64 { return w.grams[uint(w.least)%places] }
+
 // print is the fingerprint of the gram that was selected last.
-func (w *winnow) print() uint64 { return w.key.print(w.grams[uint(w.least)%places], &w.scratch) }
+func (w *winnow) print() uint64 { return w.key.print(w.selected(), &w.scratch) }

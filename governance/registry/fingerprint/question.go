@@ -67,7 +67,7 @@ func (r *asking) take(f rune) {
 	if r.n >= Gram {
 		r.hashes = append(r.hashes, r.hash)
 	}
-	if fresh {
+	if last := len(r.selected) - 1; fresh && (last < 0 || r.hashes[r.selected[last].At] != r.winnow.selected()) {
 		r.selected = append(r.selected, Asked{At: r.least})
 	}
 	if last := len(r.selected) - 1; last >= 0 {

@@ -6098,7 +6098,7 @@ export interface components {
                 sha256: string;
                 characters: number;
             };
-            /** @description One of: unchanged, derived, wording, other_text, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory */
+            /** @description One of: unchanged, other_text, derived, wording, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory */
             conclusion: string;
             contradictions: string[];
             /** @description What the verdict does not prove */
