@@ -119,7 +119,7 @@ func (p *parts) traceOf(ctx context.Context, tenant, text string) (provenance.Tr
 	}
 	t := provenance.Trace{Result: provenance.Absent, Reason: provenance.RegistryNone, Since: found.Since, More: found.More, Letters: found.Characters}
 	switch {
-	case !p.cfg.Registry.Enabled:
+	case !found.Enabled:
 		t.Result, t.Reason = provenance.CannotSay, provenance.RegistryOff
 	case found.Since.IsZero():
 		t.Result, t.Reason = provenance.CannotSay, provenance.RegistryEmpty

@@ -34,7 +34,7 @@ func (p *parts) buildRegistry() (err error) {
 		suite = seal.Intl
 	}
 	p.registry, err = registry.New(registry.Config{
-		DB: p.db, Keys: p.keys, Suite: suite, Log: p.log.With(slog.String("component", "registry")), Metrics: p.reg,
+		DB: p.db, Keys: p.keys, Suite: suite, Enabled: p.cfg.Registry.Enabled, Log: p.log.With(slog.String("component", "registry")), Metrics: p.reg,
 		Gone: goneBeside, Variants: variants,
 		Leads: func(ctx context.Context) (bool, error) {
 			err := registryLease().Take(p.db.WithContext(ctx), p.audit.Writer(), time.Now())

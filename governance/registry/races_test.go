@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -104,6 +105,9 @@ func TestASpoiledBlockHoldsUpNobody(t *testing.T) {
 			keep(t, s, mark(t, s, "globex", i, words(r, 30)))
 		}
 		must(t, db.Exec("UPDATE registry_blocks SET data = ? WHERE tenant = 'acme'", []byte{0xff}).Error)
+		if _, err := s.Trace(t.Context(), "acme", words(r, 30)); !fault.Is(err, fault.CodeInternal) || !errors.Is(err, errBlock) {
+			t.Errorf("traced: %v", err)
+		}
 		for range 2 {
 			if err := s.Merge(t.Context()); !errors.Is(err, errBlock) {
 				t.Errorf("merged: %v", err)

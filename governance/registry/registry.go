@@ -25,6 +25,8 @@ type Config struct {
 	DB    *gorm.DB
 	Keys  *keyring.Ring
 	Suite seal.Suite // of keys that are made from now on
+	// Enabled says that answers are registered now, as a trace tells whoever finds nothing.
+	Enabled bool
 	// Leads takes or prolongs the lead of merging; nil leads always.
 	Leads func(ctx context.Context) (bool, error)
 	// Gone returns the records of those marks, without data, whose records are no more, or whose people's answers were erased; nil returns none.

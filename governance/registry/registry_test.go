@@ -377,7 +377,13 @@ func TestUnreadableData(t *testing.T) {
 	s := open(t, dbtest.SQLite(t))
 	good := mark(t, s, "acme", 1, words(rand.New(rand.NewPCG(7, 7)), 30))
 	for n := range good.Data {
-		if n == 1 { // the version alone is an answer without alternatives
+		if n == 1 { // the version alone is an answer without alternatives, of which nothing is kept
+			empty := good
+			empty.Data = good.Data[:1]
+			keep(t, s, empty)
+			if n := count(t, s.db, "registry_segments"); n != 0 {
+				t.Errorf("%d segments of nothing", n)
+			}
 			continue
 		}
 		bad := good
@@ -551,6 +557,53 @@ func TestErasedFingerprintsGo(t *testing.T) {
 			t.Error("an erasure during a merge is forgotten")
 		}
 	})
+}
+
+// TestVariants: a text is an answer as well in another of its forms, and in no other form.
+func TestVariants(t *testing.T) {
+	s := open(t, dbtest.SQLite(t))
+	text := words(rand.New(rand.NewPCG(31, 31)), 30)
+	keep(t, s, mark(t, s, "acme", 1, text+" made by a machine"), mark(t, s, "acme", 2, text), mark(t, s, "acme", 3, text+" and so on"))
+	s.cfg.Variants = func(text string) []string { return []string{text + " made by a machine"} }
+	got := traced(t, s, "acme", text)
+	if len(got.Matches) != 3 || got.Matches[0].Evidence != Exact || got.Matches[1].Evidence != Exact || got.Matches[2].Evidence != Strong || got.Matches[2].Request != "request-3" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestKeysOfOthers: a replica has the keys that others made before it needs them, and goes on with them while the database is away.
+func TestKeysOfOthers(t *testing.T) {
+	db := dbtest.SQLite(t)
+	a, b := open(t, db), open(t, db)
+	made, err := a.Key(t.Context(), "acme")
+	must(t, err)
+	must(t, b.refresh(t.Context()))
+	must(t, db.Migrator().RenameTable("registry_tenants", "away"))
+	if had, err := b.Key(t.Context(), "acme"); err != nil || !bytes.Equal(digestOf(had, "x"), digestOf(made, "x")) {
+		t.Errorf("%v", err)
+	}
+	if _, err := b.Key(t.Context(), "globex"); !fault.Is(err, fault.CodeDatabaseUnavailable) {
+		t.Errorf("a tenant without a key: %v", err)
+	}
+}
+
+// TestEveryTenantHasItsTurn: what has waited longest is merged first, however much another tenant has.
+func TestEveryTenantHasItsTurn(t *testing.T) {
+	s := open(t, dbtest.SQLite(t))
+	r := rand.New(rand.NewPCG(32, 32))
+	for i := range fanIn {
+		keep(t, s, mark(t, s, "globex", i, words(r, 30)))
+	}
+	for i := range 2 * fanIn {
+		keep(t, s, mark(t, s, "acme", i, words(r, 30)))
+	}
+	for _, want := range []string{"globex", "acme", "acme"} {
+		inputs, err := s.due(t.Context(), []string{""})
+		if err != nil || len(inputs) != fanIn || inputs[0].Tenant != want {
+			t.Fatalf("%v, %d of %+v, want %s", err, len(inputs), inputs, want)
+		}
+		must(t, s.leading(t.Context(), func(l *lead) error { return s.merge(l, inputs, 1) }))
+	}
 }
 
 // TestTheReleaseBeforeLeftEntries: a sweep removes entries whose records are gone, in turns, with their fingerprints, and no others; and what fails is repeated.

@@ -52,6 +52,8 @@ type Trace struct {
 	Common float64
 	// Thinned: the text is so long that only some of its wordings were looked up, spread over all of it.
 	Thinned bool
+	// Enabled: answers are registered now.
+	Enabled bool
 	// Since is since when answers of the tenant are registered; zero if none is. What left before is not found.
 	Since time.Time
 	// Matches are answers that have the text or parts of it, the best first, and of equal ones the oldest.
@@ -141,7 +143,7 @@ type trace struct {
 }
 
 func (t *trace) run(tx *gorm.DB) error {
-	t.Trace, t.found = Trace{Characters: t.question.Characters, Thinned: t.question.Thinned, Matches: []Match{}}, map[uint64]*posting{}
+	t.Trace, t.found = Trace{Enabled: t.cfg.Enabled, Characters: t.question.Characters, Thinned: t.question.Thinned, Matches: []Match{}}, map[uint64]*posting{}
 	var begun []int64
 	if err := tx.Model(&tenantRow{}).Where("tenant = ?", t.tenant).Pluck("created_at", &begun).Error; err != nil {
 		return err

@@ -1090,22 +1090,22 @@ func (e SystemPartStatus) Valid() bool {
 
 // Defines values for TraceMatchEvidence.
 const (
-	Exact    TraceMatchEvidence = "exact"
-	Moderate TraceMatchEvidence = "moderate"
-	Strong   TraceMatchEvidence = "strong"
-	Weak     TraceMatchEvidence = "weak"
+	TraceExact    TraceMatchEvidence = "exact"
+	TraceModerate TraceMatchEvidence = "moderate"
+	TraceStrong   TraceMatchEvidence = "strong"
+	TraceWeak     TraceMatchEvidence = "weak"
 )
 
 // Valid indicates whether the value is a known member of the TraceMatchEvidence enum.
 func (e TraceMatchEvidence) Valid() bool {
 	switch e {
-	case Exact:
+	case TraceExact:
 		return true
-	case Moderate:
+	case TraceModerate:
 		return true
-	case Strong:
+	case TraceStrong:
 		return true
-	case Weak:
+	case TraceWeak:
 		return true
 	default:
 		return false
@@ -4698,7 +4698,7 @@ type TraceMatch struct {
 	// Choice Which alternative of the answer, from 0
 	Choice int `json:"choice"`
 
-	// Evidence exact: the text is the whole of what the alternative says, and this alone is proof. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order.
+	// Evidence exact: the letters and numerals of the text are those that the alternative says, signs such as a decimal point and a visible label aside. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order.
 	Evidence TraceMatchEvidence `json:"evidence"`
 
 	// Longest Letters and numerals of the longest part
@@ -4722,13 +4722,15 @@ type TraceMatch struct {
 	Verified int `json:"verified"`
 }
 
-// TraceMatchEvidence exact: the text is the whole of what the alternative says, and this alone is proof. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order.
+// TraceMatchEvidence exact: the letters and numerals of the text are those that the alternative says, signs such as a decimal point and a visible label aside. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order.
 type TraceMatchEvidence string
 
 // TraceQuestion defines model for TraceQuestion.
 type TraceQuestion struct {
 	Tenant *string `json:"tenant,omitempty"`
-	Text   string  `json:"text"`
+
+	// Text At most 262144 bytes of UTF-8
+	Text string `json:"text"`
 }
 
 // TraceResult defines model for TraceResult.
@@ -4738,6 +4740,9 @@ type TraceResult struct {
 
 	// Common Estimated part of the text, from 0 to 1, whose wording so many answers have that it names none of them
 	Common float64 `json:"common"`
+
+	// Enabled Answers are registered now
+	Enabled bool `json:"enabled"`
 
 	// Matches The best first, of equal ones the oldest; ten at most
 	Matches []TraceMatch `json:"matches"`

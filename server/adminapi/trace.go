@@ -29,7 +29,7 @@ func (s *Server) TraceText(c *gin.Context) {
 }
 
 func traceView(t registry.Trace) TraceResult {
-	out := TraceResult{Characters: t.Characters, Common: t.Common, Thinned: t.Thinned, More: t.More, Matches: []TraceMatch{}}
+	out := TraceResult{Characters: t.Characters, Common: t.Common, Thinned: t.Thinned, Enabled: t.Enabled, More: t.More, Matches: []TraceMatch{}}
 	if !t.Since.IsZero() {
 		out.Since = &t.Since
 	}

@@ -99,7 +99,7 @@ function verified(path) {
   return assert.fail(`${path} proves itself without a key`);
 }
 
-/** What sluice-verify says of a file to somebody who has nothing but it and the public key of the log, in a folder of his own. @param {string} path @param {0 | 1} expected */
+/** What sluice-verify says of a file to somebody who has nothing but it and the public key of the log, in a folder of his own. @param {string} path @param {0 | 3} expected what it ends with: 3 for what is not what the log signed */
 function elsewhere(path, expected) {
   if (!process.env.VERIFY || !process.env.LOG_KEY) return '';
   const cwd = mkdtempSync(join(tmpdir(), 'sluice-elsewhere-'));
@@ -601,7 +601,7 @@ async function edited(w, ask, answer, request) {
   forged.writeUInt8(forged.readUInt8(middle) ^ 1, middle);
   const copy = path.replace(/\.zip$/, '-forged.zip');
   writeFileSync(copy, forged);
-  elsewhere(copy, 1);
+  elsewhere(copy, 3);
 }
 
 /** The evidence of a period: how many records it has is said before, and what ships checks it. @param {Walk} w */

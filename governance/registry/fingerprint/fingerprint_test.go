@@ -191,6 +191,16 @@ func TestBounds(t *testing.T) {
 	if got := printsOf(k, strings.Repeat("a", 10_000)); len(got.Selected) != 1 {
 		t.Errorf("%d fingerprints of one gram", len(got.Selected))
 	}
+	// It does not use up what there is for the others, nor hide them from whoever asks.
+	flood := strings.Repeat("a", 10_000)
+	p = k.NewPrinter(200)
+	_, _ = p.WriteString(flood + text[:500])
+	if got := p.Prints(); len(got.Selected) < 20 {
+		t.Errorf("%d fingerprints behind a flood", len(got.Selected))
+	}
+	if q := k.Ask(flood+text[:500], 200); q.Thinned || len(selectedOf(q).Asked) < 20 {
+		t.Errorf("%d grams behind a flood", len(q.Asked))
+	}
 }
 
 // TestUniform: fingerprints are even over their range, since the index finds them by their first bits.

@@ -1767,7 +1767,7 @@ export interface paths {
         put?: never;
         /**
          * Find the requests whose answers contain a text
-         * @description Traces an answer, an excerpt of at least 40 letters and numerals, or a text with some characters changed, such as one read off a picture, to the audit records of the answers that have it. Case, spaces, punctuation, marks of Markdown and full-width forms do not matter. Only the evidence exact proves that the text is an answer; that nothing is found does not prove that it is none. The text is not kept and not recorded; that somebody asked, and how long the text was, is. Limited to 60 a minute for each caller on each replica.
+         * @description Traces an answer, an excerpt of at least 40 letters and numerals, or a text with some characters changed, such as one read off a picture, to the audit records of the answers that have it. Case, spaces, punctuation, marks of Markdown and full-width forms do not matter. Only the evidence exact is of the whole text, whose signs are not compared; that nothing is found does not prove that it is no answer. The text is not kept and not recorded; that somebody asked, and how long the text was, is. Limited to 60 a minute for each caller on each replica.
          */
         post: operations["traceText"];
         delete?: never;
@@ -4427,6 +4427,7 @@ export interface components {
         };
         TraceQuestion: {
             tenant?: string;
+            /** @description At most 262144 bytes of UTF-8 */
             text: string;
         };
         TraceResult: {
@@ -4439,6 +4440,8 @@ export interface components {
             common: number;
             /** @description The text is so long that only some of its wordings were looked up, spread over all of it */
             thinned: boolean;
+            /** @description Answers are registered now */
+            enabled: boolean;
             /**
              * Format: date-time
              * @description Since when answers of the tenant are registered; absent if none is. What left before is not found
@@ -4458,7 +4461,7 @@ export interface components {
             /** Format: date-time */
             time: string;
             /**
-             * @description exact: the text is the whole of what the alternative says, and this alone is proof. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order.
+             * @description exact: the letters and numerals of the text are those that the alternative says, signs such as a decimal point and a visible label aside. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order.
              * @enum {string}
              */
             evidence: "exact" | "strong" | "moderate" | "weak";

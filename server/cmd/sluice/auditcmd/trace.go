@@ -69,7 +69,14 @@ func (a *app) textToTrace(args []string) (string, error) {
 
 func (a *app) printTrace(t adminapi.TraceResult) {
 	if len(t.Matches) == 0 {
-		fmt.Fprintln(a.Stdout, a.Say("cli.audit_trace.none", t.Characters))
+		if t.Since == nil {
+			fmt.Fprintln(a.Stdout, a.Say("cli.audit_trace.none_yet", t.Characters))
+		} else {
+			fmt.Fprintln(a.Stdout, a.Say("cli.audit_trace.none", t.Characters, t.Since.Format(time.RFC3339)))
+		}
+		if !t.Enabled {
+			fmt.Fprintln(a.Stdout, a.Say("cli.audit_trace.off"))
+		}
 		return
 	}
 	for _, m := range t.Matches {
