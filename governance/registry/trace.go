@@ -140,7 +140,10 @@ type trace struct {
 	equals   [][]byte // digests of what is equal to the text
 	asked    []fingerprint.Asked
 	found    map[uint64]*posting
+	sieve    [sieveWords]uint64 // a bit for the low bits of each fingerprint that is in found
 }
+
+const sieveWords = 1 << 10
 
 func (t *trace) run(tx *gorm.DB) error {
 	t.Trace, t.found = Trace{Enabled: t.cfg.Enabled, Characters: t.question.Characters, Thinned: t.question.Thinned, Matches: []Match{}}, map[uint64]*posting{}
@@ -154,6 +157,9 @@ func (t *trace) run(tx *gorm.DB) error {
 	exact, err := t.exact(tx)
 	if err != nil {
 		return err
+	}
+	if len(exact) > 0 { // the text was not changed: what else has 40 characters of it in a row shares what windows have selected
+		t.asked = slices.DeleteFunc(t.asked, func(a fingerprint.Asked) bool { return a.Windows == 0 })
 	}
 	if err := t.lookUp(tx); err != nil {
 		return err
@@ -187,6 +193,7 @@ func (t *trace) isEqual(r entryRow) bool {
 func (t *trace) lookUp(tx *gorm.DB) error {
 	for _, a := range t.asked {
 		t.found[a.Print] = &posting{print: a.Print}
+		t.sieve[a.Print>>6%sieveWords] |= 1 << (a.Print % 64)
 	}
 	var segs []segmentRow
 	if err := tx.Select(segmentColumns()).Where("tenant = ? AND state = ?", t.tenant, live).Order("first").Find(&segs).Error; err != nil {
@@ -223,7 +230,10 @@ func (t *trace) lookUp(tx *gorm.DB) error {
 	return nil
 }
 
-func (t *trace) wants(p uint64) bool { return t.found[p] != nil }
+// wants reports whether a fingerprint is one that was asked for. Of the many that blocks have, few reach the map.
+func (t *trace) wants(p uint64) bool {
+	return t.sieve[p>>6%sieveWords]>>(p%64)&1 == 1 && t.found[p] != nil
+}
 
 func readBlocks(tx *gorm.DB, blocks map[int64][]blockRow, segment int64, buckets map[int64]bool) error {
 	ids := make([]int64, 0, len(buckets))
@@ -239,14 +249,19 @@ func readBlocks(tx *gorm.DB, blocks map[int64][]blockRow, segment int64, buckets
 }
 
 func collect(q *gorm.DB, blocks map[int64][]blockRow) error {
-	var rows []blockRow
-	if err := q.Select("segment", "bucket", "data").Find(&rows).Error; err != nil {
+	rows, err := q.Model(&blockRow{}).Select("segment", "bucket", "data").Rows()
+	if err != nil {
 		return err
 	}
-	for _, b := range rows {
+	defer rows.Close() //nolint:errcheck // Err says what went wrong
+	for rows.Next() {
+		var b blockRow
+		if err := rows.Scan(&b.Segment, &b.Bucket, &b.Data); err != nil {
+			return err
+		}
 		blocks[b.Segment] = append(blocks[b.Segment], b)
 	}
-	return nil
+	return rows.Err()
 }
 
 // candidate is an entry that has some of the grams.
