@@ -203,7 +203,7 @@ func registered(t *testing.T, url string) (requests []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer database.Close(db) //nolint:errcheck // read only
+	defer database.Close(db)
 	if err := db.Table("registry_entries").Pluck("request", &requests).Error; err != nil {
 		t.Fatal(err)
 	}

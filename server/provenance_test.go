@@ -107,7 +107,7 @@ func (in *installation) originOfEdited(t *testing.T, key, auditor string, ask fu
 	}{
 		strings.ToUpper("> " + minutes): {provenance.Confirmed, provenance.RegistryExact, provenance.Derived},
 		edited:                          {provenance.Partial, provenance.RegistryPart, provenance.Derived},
-		"They wrote that it has leaked since the storm of last November":                                           {provenance.Indicated, provenance.RegistryWeak, provenance.Hint},
+		"They wrote of one which has leaked since the storm of last November":                                      {provenance.Indicated, provenance.RegistryWeak, provenance.Hint},
 		"There is no answer of this installation that has any of these words in this order, and so none is named.": {provenance.Absent, provenance.RegistryNone, provenance.NothingFound},
 		"Too short to be looked for.":                   {provenance.CannotSay, provenance.RegistryShort, provenance.TooLittle},
 		strings.Repeat("The counter is open. ", 15_000): {provenance.CannotSay, provenance.RegistryLong, provenance.TooLittle},

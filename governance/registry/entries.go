@@ -92,13 +92,13 @@ func (s *Service) Keep(tx *gorm.DB, marks []Mark) error {
 		byTenant[tenant] = append(byTenant[tenant], m)
 	}
 	slices.Sort(tenants) // two replicas must not lock each other out
-	var new kept
+	var fresh kept
 	for _, tenant := range tenants {
-		if err := s.keepOf(tx, tenant, byTenant[tenant], &new); err != nil {
+		if err := s.keepOf(tx, tenant, byTenant[tenant], &fresh); err != nil {
 			return fmt.Errorf("keep fingerprints: %w", err)
 		}
 	}
-	if err := errors.Join(database.Insert(tx, new.entries, ""), database.Insert(tx, new.segments, ""), database.Insert(tx, new.blocks, "")); err != nil {
+	if err := errors.Join(database.Insert(tx, fresh.entries, ""), database.Insert(tx, fresh.segments, ""), database.Insert(tx, fresh.blocks, "")); err != nil {
 		return fmt.Errorf("keep fingerprints: %w", err)
 	}
 	return nil
@@ -111,7 +111,7 @@ type kept struct {
 	blocks   []blockRow
 }
 
-func (s *Service) keepOf(tx *gorm.DB, tenant string, marks []Mark, new *kept) error {
+func (s *Service) keepOf(tx *gorm.DB, tenant string, marks []Mark, fresh *kept) error {
 	var rows []entryRow
 	var found []pair
 	for _, m := range marks {
@@ -142,7 +142,7 @@ func (s *Service) keepOf(tx *gorm.DB, tenant string, marks []Mark, new *kept) er
 	seg := segmentRow{ID: segmentID(s.now()), Tenant: tenant, State: live, First: first, Last: first + int64(len(rows)) - 1, Entries: int64(len(rows))}
 	s.metrics.entries.Add(float64(len(rows)))
 	seg, blocks := smallSegment(seg, postingsOf(found, first))
-	new.entries, new.segments, new.blocks = append(new.entries, rows...), append(new.segments, seg), append(new.blocks, blocks...)
+	fresh.entries, fresh.segments, fresh.blocks = append(fresh.entries, rows...), append(fresh.segments, seg), append(fresh.blocks, blocks...)
 	return nil
 }
 
