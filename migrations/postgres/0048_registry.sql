@@ -49,3 +49,5 @@ INSERT INTO audit_lease (name, holder, expires) VALUES ('registry', '', 0);
 INSERT INTO wrapping_progress (kind, position, total, done, unreadable, complete)
     SELECT 'registry_keys', '', 0, 0, 0, 0 FROM wrapping_rotation WHERE begun <> 0 AND finished = 0;
 UPDATE wrapping_rotation SET emptied = 0 WHERE begun <> 0 AND finished = 0;
+-- Binaries of before would destroy a wrapping key that these keys still need, and then every answer of the tenant would be refused.
+UPDATE installation_compatibility SET floor = 48;
