@@ -69,7 +69,7 @@ func (a *Answers) write(choice, order int, s string) {
 }
 
 // Data returns what is kept of all that was taken in, nil for nothing; see [Service.Keep]. Of texts shorter than [fingerprint.Shortest] nothing is kept. The digest
-// of an alternative is that of its first text. Nothing may follow.
+// of an alternative is that of what it says; if that is nothing, or too short, it has none. Nothing may follow.
 func (a *Answers) Data() []byte {
 	slices.SortStableFunc(a.parts, func(x, y part) int {
 		if x.choice != y.choice {
@@ -90,6 +90,9 @@ func (a *Answers) Data() []byte {
 			all[last].Characters += got.Characters
 			all[last].Selected = append(all[last].Selected, got.Selected...)
 			continue
+		}
+		if p.order != inText { // an answer is what is said: whoever shows how it was thought does not show the answer
+			got.Digest = [fingerprint.DigestSize]byte{}
 		}
 		all = append(all, choicePrints{p.choice, got})
 	}

@@ -217,12 +217,18 @@ func EraseSubject(tx *gorm.DB, tenant, subject string) (int64, error) {
 	return erase(tx, database.Text(tenant), "e.subject = ?", database.Text(subject))
 }
 
+// secureDelete has SQLite overwrite what tx deletes.
+func secureDelete(tx *gorm.DB) error {
+	if !database.IsSQLite(tx) {
+		return nil
+	}
+	return tx.Exec("PRAGMA secure_delete = ON").Error
+}
+
 // erase removes the entries e of a tenant for which a condition holds.
 func erase(tx *gorm.DB, tenant, condition string, value any) (int64, error) {
-	if database.IsSQLite(tx) {
-		if err := tx.Exec("PRAGMA secure_delete = ON").Error; err != nil {
-			return 0, err
-		}
+	if err := secureDelete(tx); err != nil {
+		return 0, err
 	}
 	// A merge that begins now waits, and sees what is gone; one that has begun is marked.
 	if err := tx.Exec("UPDATE registry_tenants SET next = next WHERE tenant = ?", tenant).Error; err != nil {

@@ -70,6 +70,9 @@ func (s *Service) idle(ctx context.Context) (bool, error) {
 func (s *Service) Sweep(ctx context.Context) error {
 	return s.leading(ctx, func(l *lead) error {
 		failed := s.check(l, checkAtOnce)
+		if errors.Is(failed, errLostLead) {
+			return failed
+		}
 		var all []segmentRow
 		if err := s.db.WithContext(ctx).Select(segmentColumns()).Where("state = ?", live).Order("erased DESC, id").Find(&all).Error; err != nil {
 			return err
@@ -171,7 +174,9 @@ func (l *lead) hold() error {
 	if err == nil && !ok {
 		err = errLostLead
 	}
-	l.until = now.Add(prolong)
+	if err == nil {
+		l.until = now.Add(prolong)
+	}
 	return err
 }
 
@@ -217,7 +222,7 @@ func (s *Service) clean(l *lead) error {
 }
 
 // purge removes a segment that is not live, its blocks first. Whoever builds it notices at the end, or at its next blocks. One that has become live meanwhile stays:
-// a lease alone does not tell who builds. What is dead once stays dead.
+// a lease alone does not tell who builds. What is dead once stays dead. SQLite overwrites the blocks.
 func (s *Service) purge(l *lead, seg segmentRow) error {
 	db := s.db.WithContext(l.ctx)
 	res := db.Model(&segmentRow{}).Where("id = ? AND state <> ?", seg.ID, live).Update("state", dead)
@@ -228,13 +233,25 @@ func (s *Service) purge(l *lead, seg segmentRow) error {
 		if err := l.hold(); err != nil {
 			return err
 		}
-		err := db.Where("segment = ? AND bucket >= ? AND bucket < ? AND EXISTS (SELECT 1 FROM registry_segments WHERE id = ? AND state = ?)", seg.ID, at, at+purgeBlocks, seg.ID, dead).
-			Delete(&blockRow{}).Error
+		err := overwriting(db, func(tx *gorm.DB) error {
+			return tx.Where("segment = ? AND bucket >= ? AND bucket < ? AND EXISTS (SELECT 1 FROM registry_segments WHERE id = ? AND state = ?)", seg.ID, at, at+purgeBlocks, seg.ID, dead).
+				Delete(&blockRow{}).Error
+		})
 		if err != nil {
 			return err
 		}
 	}
 	return db.Where("id = ? AND state = ?", seg.ID, dead).Delete(&segmentRow{}).Error
+}
+
+// overwriting does in a transaction what deletes rows, of which SQLite then leaves nothing in free pages.
+func overwriting(db *gorm.DB, do func(*gorm.DB) error) error {
+	return db.Transaction(func(tx *gorm.DB) error {
+		if err := secureDelete(tx); err != nil {
+			return err
+		}
+		return do(tx)
+	})
 }
 
 // orphans removes blocks without a segment. There are none, unless a tenant was erased by a release that did not know them, or somebody changed the tables.
@@ -249,7 +266,9 @@ func (s *Service) orphans(l *lead) error {
 		if err := l.hold(); err != nil {
 			return err
 		}
-		err := db.Where("segment = ? AND NOT EXISTS (SELECT 1 FROM registry_segments WHERE id = ?)", after, after).Delete(&blockRow{}).Error
+		err := overwriting(db, func(tx *gorm.DB) error {
+			return tx.Where("segment = ? AND NOT EXISTS (SELECT 1 FROM registry_segments WHERE id = ?)", after, after).Delete(&blockRow{}).Error
+		})
 		if err != nil {
 			return err
 		}

@@ -156,16 +156,19 @@ func TestAlternatives(t *testing.T) {
 	a.Text(3, "")
 	a.Text(4, "?!")
 	a.Text(5, first[:40]) // less than can be traced
+	approved := words(r, 20)
+	a.Text(6, "Approved.")
+	a.Reasoning(6, approved)
 	keep(t, s, Mark{Tenant: "acme", Record: "r", Request: "q", Time: 1, Data: a.Data()})
-	for text, choice := range map[string]int{first: 0, second: 1, thought: 1, called: 1, refused: 2} {
+	for text, choice := range map[string]int{first: 0, second: 1, thought: 1, called: 1, refused: 2, approved: 6} {
 		out := traced(t, s, "acme", text)
-		if len(out.Matches) != 1 || out.Matches[0].Choice != choice || out.Matches[0].Share != 1 || (out.Matches[0].Evidence == Exact) != (text == first || text == second || text == refused) {
+		if len(out.Matches) != 1 || out.Matches[0].Choice != choice || out.Matches[0].Share != 1 || (out.Matches[0].Evidence == Exact) != (text == first || text == second) {
 			t.Errorf("%+v", out)
 		}
 	}
 	var n int64
 	must(t, s.db.Model(&entryRow{}).Count(&n).Error)
-	if n != 3 {
+	if n != 4 {
 		t.Errorf("%d entries", n)
 	}
 	if NewAnswers(key).Data() != nil {
