@@ -8,7 +8,9 @@
 // two texts that share [Shortest] characters share a fingerprint, for certain, wherever the cuts are.
 //
 // A fingerprint has 56 bits, from a block cipher under the [Key] over the hash of a gram. Whoever has fingerprints and no key learns which of them are equal, and nothing
-// else. Fingerprints of two keys have nothing in common. A digest is an HMAC of the whole normalised text.
+// else. Fingerprints of two keys have nothing in common. A digest is an HMAC of the whole text as it is read:
+// white space of any length is one space, characters that are composed or of full width are what they look like, and nothing else is made equal. So what changes a number or a
+// word changes the digest, though not always a fingerprint.
 //
 // # Units
 //

@@ -1,8 +1,6 @@
 package fingerprint
 
 import (
-	"crypto/hmac"
-	"hash"
 	"slices"
 	"unicode/utf8"
 )
@@ -14,13 +12,11 @@ const (
 	Window = 17
 	// Shortest is how many characters two texts must share to share a fingerprint for certain.
 	Shortest = Gram + Window - 1
-
-	pieceSize = 1 << 10 // bytes that the digest takes at once
 )
 
 // Prints is what is kept of a text.
 type Prints struct {
-	Digest     [DigestSize]byte
+	Digest     [DigestSize]byte // of the text as it is read
 	Characters int
 	Selected   []uint64 // ascending, each once
 }
@@ -31,14 +27,13 @@ type Printer struct {
 	limit  int // fingerprints
 	out    []uint64
 	newest uint64 // hash of the gram that was selected last
-	mac    hash.Hash
-	piece  []byte
+	exact  *exact
 	torn   []byte // the beginning of a character that a piece ended in
 }
 
 // NewPrinter returns the printer of an empty text. Behind limit fingerprints no more are selected; the digest goes on.
 func (k *Key) NewPrinter(limit int) *Printer {
-	return &Printer{winnow: winnow{key: k}, limit: limit, mac: hmac.New(k.hash, k.whole)}
+	return &Printer{winnow: winnow{key: k}, limit: limit, exact: k.newExact()}
 }
 
 // WriteString takes in a piece. It never fails.
@@ -61,6 +56,7 @@ func (p *Printer) take(s string) {
 	for i := 0; i < len(s); {
 		if b := s[i]; b < utf8.RuneSelf {
 			i++
+			p.exact.add(rune(b))
 			if f := asciiForms[b]; f != none {
 				p.add(f)
 			}
@@ -72,6 +68,9 @@ func (p *Printer) take(s string) {
 			return
 		}
 		i += n
+		if r != utf8.RuneError || n > 1 {
+			p.exact.add(r)
+		}
 		if r >= hanFirst && r <= hanLast { // most of a Chinese text
 			p.add(r)
 			continue
@@ -82,11 +81,6 @@ func (p *Printer) take(s string) {
 
 // add takes in a character that is left.
 func (p *Printer) add(r rune) {
-	p.piece = utf8.AppendRune(p.piece, r)
-	if len(p.piece) >= pieceSize {
-		p.mac.Write(p.piece)
-		p.piece = p.piece[:0]
-	}
 	if !p.next(r) || len(p.out) == p.limit {
 		return
 	}
@@ -98,10 +92,8 @@ func (p *Printer) add(r rune) {
 
 // Prints returns what is kept of all that was taken in. Nothing may be written behind it.
 func (p *Printer) Prints() Prints {
-	p.mac.Write(p.piece)
-	p.piece = p.piece[:0]
 	out := Prints{Characters: p.n, Selected: p.out}
-	copy(out.Digest[:], p.mac.Sum(nil))
+	p.exact.sum(out.Digest[:])
 	slices.Sort(out.Selected)
 	out.Selected = slices.Compact(out.Selected)
 	return out

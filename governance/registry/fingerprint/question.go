@@ -2,14 +2,12 @@ package fingerprint
 
 import (
 	"cmp"
-	"crypto/hmac"
 	"slices"
 	"unicode/utf8"
 )
 
 // Question is a text that is looked for.
 type Question struct {
-	Digest     [DigestSize]byte
 	Characters int // of the normalised text
 	Length     int // of the text as it was asked, in characters
 	Windows    int
@@ -32,21 +30,14 @@ type Asked struct {
 // spread over all of the text.
 func (k *Key) Ask(text string, most int) Question {
 	r := asking{winnow: winnow{key: k}}
-	m := hmac.New(k.hash, k.whole)
-	piece := make([]byte, 0, utf8.UTFMax)
 	for i, c := range text {
 		if c == utf8.RuneError && !utf8.FullRuneInString(text[i:]) {
 			break // as a Printer leaves it out
 		}
-		eachForm(c, func(f rune) {
-			piece = utf8.AppendRune(piece[:0], f)
-			m.Write(piece)
-			r.take(f)
-		})
+		eachForm(c, r.take)
 		r.length++
 	}
 	q := Question{Characters: r.n, Length: r.length, Windows: r.windows, Thinned: len(r.selected) > most}
-	copy(q.Digest[:], m.Sum(nil))
 	q.Asked = r.choose(most)
 	return q
 }
