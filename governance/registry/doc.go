@@ -12,7 +12,7 @@
 //
 // # What a match says
 //
-// [Exact] says that the letters and numerals of the text are those of the answer. All else is evidence of some strength, by how many wordings are the same, with the number
+// [Exact] says that the text is what the answer says, but for white space and the width of characters. All else is evidence of some strength, by how many wordings are the same, with the number
 // of characters that are: see [Evidence]. Where nothing is found, no registered answer has [fingerprint.Shortest] characters of the text in a row, unless it is so long that it was
 // thinned, or so common that it tells nothing. Answers that are shorter are not registered: whoever could ask for them could guess them.
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +44,8 @@ type Config struct {
 const (
 	keysEvery  = time.Minute // between looks at which tenants have left, or come
 	sweepEvery = time.Hour   // between looks at which segments have lost most of their entries
+
+	tenantsAtOnce = 500 // in one statement
 )
 
 // Service has the registry.
@@ -58,8 +61,9 @@ type Service struct {
 		number int64
 	}
 
-	keys   sync.Map   // *fingerprint.Key by tenant
-	making sync.Mutex // one key at a time
+	keys    sync.Map   // *fingerprint.Key by tenant
+	refused sync.Map   // tenants whose key does not open, which was said
+	making  sync.Mutex // one key at a time
 }
 
 // New returns a service over migrated tables. It starts nothing.
@@ -127,9 +131,7 @@ func (s *Service) Load(ctx context.Context) error {
 		return database.Unavailable("read the keys of the registry", err)
 	}
 	for _, r := range rows {
-		if _, err := s.open(db, r); err != nil {
-			s.cfg.Log.Error("the key of a tenant's registered answers does not open; its answers are refused", slog.String("tenant", r.Tenant), slog.Any("error", err))
-		}
+		s.tryOpen(db, r)
 	}
 	return nil
 }
@@ -247,12 +249,30 @@ func (s *Service) refresh(ctx context.Context) error {
 		}
 		return true
 	})
-	for _, t := range tenants {
-		if _, err := s.known(ctx, t, true); err != nil {
-			s.cfg.Log.Error("the key of a tenant's registered answers cannot be had; its answers are refused", slog.String("tenant", t), slog.Any("error", err))
+	tenants = slices.DeleteFunc(tenants, func(t string) bool { _, ok := s.keys.Load(t); return ok })
+	for part := range slices.Chunk(tenants, tenantsAtOnce) {
+		var rows []tenantRow
+		db := s.db.WithContext(ctx)
+		if err := db.Select(tenantColumns()).Where("tenant IN ?", part).Find(&rows).Error; err != nil {
+			return database.Unavailable("read keys of the registry", err)
+		}
+		for _, r := range rows {
+			s.tryOpen(db, r)
 		}
 	}
 	return nil
+}
+
+// tryOpen opens the key of a tenant, and says once that it does not open.
+func (s *Service) tryOpen(db *gorm.DB, r tenantRow) {
+	_, err := s.open(db, r)
+	if err == nil {
+		s.refused.Delete(r.Tenant)
+		return
+	}
+	if _, said := s.refused.Swap(r.Tenant, true); !said {
+		s.cfg.Log.Error("the key of a tenant's registered answers does not open; its answers are refused", slog.String("tenant", r.Tenant), slog.Any("error", err))
+	}
 }
 
 // metrics counts.

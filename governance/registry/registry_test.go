@@ -93,9 +93,13 @@ func TestTrace(t *testing.T) {
 		}
 		for i, text := range texts {
 			want := []string{fmt.Sprintf("request-%d", i)}
-			whole := traced(t, s, "acme", "> **"+strings.ToUpper(text)+"**\n")
+			whole := traced(t, s, "acme", strings.ReplaceAll(text, " ", "\r\n ")+"\n")
 			if !slices.Equal(requests(whole), want) || whole.Matches[0].Evidence != Exact || whole.Matches[0].Share != 1 || whole.More {
 				t.Fatalf("%d: %+v", i, whole)
+			}
+			loud := traced(t, s, "acme", "> **"+strings.ToUpper(text)+"**\n")
+			if !slices.Equal(requests(loud), want) || loud.Matches[0].Evidence != Strong || loud.Matches[0].Share != 1 {
+				t.Fatalf("%d: %+v", i, loud)
 			}
 			from := r.IntN(len(text) - 60)
 			part := traced(t, s, "acme", text[from:from+60])

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -22,22 +24,21 @@ const (
 	MaxText = 256 << 10
 	// MaxMatches is how many answers a trace names.
 	MaxMatches = 10
-	// LeastShare is the part of a text that an answer must have to be named for one wording alone.
+	// LeastShare is the part of a text that an answer must have to be named for one wording alone, if others have more.
 	LeastShare = 0.1
 
 	maxAsked   = 256 // grams that are looked up
 	rankedPage = 500 // candidates that are looked for at once
 	askAtOnce  = 400 // blocks in one statement
-	oneBlockAt = 400 // segments of one block in one statement
 	strong     = 4   // wordings, apart from each other, that make strong evidence
 )
 
 // Evidence says what a match proves.
 type Evidence string
 
-// The grades of evidence. Only the first is of all of the text, by a keyed digest: its letters and numerals are those of the answer. The others say that some wordings are the
+// The grades of evidence. Only the first is of all of the text, by a keyed digest: white space and width of characters aside, it is what the answer says. The others say that some wordings are the
 // same, [fingerprint.Gram] characters each, none of which overlaps another: one alone may be a sentence that both quote. None says that the wordings stand in the
-// answer in the order of the text, nor who wrote them first.
+// answer in the order of the text, and none, the first included, who wrote them first.
 const (
 	Exact    Evidence = "exact"
 	Strong   Evidence = "strong"   // four wordings or more
@@ -54,7 +55,7 @@ type Trace struct {
 	Thinned bool
 	// Enabled: answers are registered now.
 	Enabled bool
-	// Since is since when answers of the tenant are registered; zero if none is. What left before is not found.
+	// Since is when the first answer of the tenant was registered; zero if none was. What left before is not found, nor what left while answers were not registered.
 	Since time.Time
 	// Matches are answers that have the text or parts of it, the best first, and of equal ones the oldest.
 	Matches []Match
@@ -170,19 +171,32 @@ func (t *trace) run(tx *gorm.DB) error {
 
 // exact returns the entries that are the whole text: the oldest and the newest if there are many, and then sets More.
 func (t *trace) exact(tx *gorm.DB) ([]entryRow, error) {
-	oldest, err := t.equal(tx, "number", MaxMatches+1)
+	oldest, err := t.equal(tx, false, MaxMatches+1)
 	if err != nil || len(oldest) <= MaxMatches {
 		return oldest, err
 	}
 	t.More = true
-	newest, err := t.equal(tx, "number DESC", MaxMatches/2)
+	newest, err := t.equal(tx, true, MaxMatches/2)
 	slices.Reverse(newest)
 	return append(oldest[:MaxMatches-len(newest)], newest...), err
 }
 
-func (t *trace) equal(tx *gorm.DB, order string, n int) (rows []entryRow, err error) {
-	err = tx.Select(entryColumns()).Where("tenant = ? AND digest IN ?", t.tenant, t.equals).Order(order).Limit(n).Find(&rows).Error
-	return rows, err
+// equal returns so many entries with one of the digests, the oldest first, or the newest. An index has those of one digest in order.
+func (t *trace) equal(tx *gorm.DB, newest bool, n int) (rows []entryRow, err error) {
+	order, sign := "number", 1
+	if newest {
+		order, sign = "number DESC", -1
+	}
+	for _, digest := range t.equals {
+		var some []entryRow
+		if err := tx.Select(entryColumns()).Where("tenant = ? AND digest = ?", t.tenant, digest).Order(order).Limit(n).Find(&some).Error; err != nil {
+			return nil, err
+		}
+		rows = append(rows, some...)
+	}
+	slices.SortFunc(rows, func(a, b entryRow) int { return sign * cmp.Compare(a.Number, b.Number) })
+	rows = slices.CompactFunc(rows, func(a, b entryRow) bool { return a.Number == b.Number }) // variants may be equal
+	return rows[:min(len(rows), n)], nil
 }
 
 func (t *trace) isEqual(r entryRow) bool {
@@ -199,25 +213,9 @@ func (t *trace) lookUp(tx *gorm.DB) error {
 	if err := tx.Select(segmentColumns()).Where("tenant = ? AND state = ?", t.tenant, live).Order("first").Find(&segs).Error; err != nil {
 		return err
 	}
-	blocks := map[int64][]blockRow{}
-	var small []int64
-	for _, seg := range segs {
-		if seg.Bits == 0 {
-			small = append(small, seg.ID)
-			continue
-		}
-		buckets := map[int64]bool{}
-		for print := range t.found {
-			buckets[bucketOf(print, seg.Bits)] = true
-		}
-		if err := readBlocks(tx, blocks, seg.ID, buckets); err != nil {
-			return err
-		}
-	}
-	for part := range slices.Chunk(small, oneBlockAt) {
-		if err := collect(tx.Where("segment IN ? AND bucket = 0", part), blocks); err != nil {
-			return err
-		}
+	blocks, err := t.readBlocks(tx, segs)
+	if err != nil {
+		return err
 	}
 	for _, seg := range segs { // in the order of their entries
 		for _, b := range blocks[seg.ID] {
@@ -235,17 +233,46 @@ func (t *trace) wants(p uint64) bool {
 	return t.sieve[p>>6%sieveWords]>>(p%64)&1 == 1 && t.found[p] != nil
 }
 
-func readBlocks(tx *gorm.DB, blocks map[int64][]blockRow, segment int64, buckets map[int64]bool) error {
-	ids := make([]int64, 0, len(buckets))
-	for b := range buckets {
-		ids = append(ids, b)
-	}
-	for part := range slices.Chunk(ids, askAtOnce) {
-		if err := collect(tx.Where("segment = ? AND bucket IN ?", segment, part), blocks); err != nil {
-			return err
+// readBlocks reads the blocks that may have a fingerprint that was asked for, those of many small segments in one statement.
+func (t *trace) readBlocks(tx *gorm.DB, segs []segmentRow) (map[int64][]blockRow, error) {
+	blocks := map[int64][]blockRow{}
+	var some blockQuery
+	for _, seg := range segs {
+		buckets := map[int64]bool{}
+		for print := range t.found {
+			buckets[bucketOf(print, seg.Bits)] = true
+		}
+		for part := range slices.Chunk(slices.Collect(maps.Keys(buckets)), askAtOnce) {
+			if some.n+len(part) > askAtOnce {
+				if err := some.read(tx, blocks); err != nil {
+					return nil, err
+				}
+			}
+			some.add(seg.ID, part)
 		}
 	}
-	return nil
+	return blocks, some.read(tx, blocks)
+}
+
+// blockQuery asks for blocks of several segments at once.
+type blockQuery struct {
+	where []string
+	args  []any
+	n     int // blocks
+}
+
+func (q *blockQuery) add(segment int64, buckets []int64) {
+	q.where, q.args, q.n = append(q.where, "segment = ? AND bucket IN ?"), append(q.args, segment, buckets), q.n+len(buckets)
+}
+
+// read reads what was added, and begins anew.
+func (q *blockQuery) read(tx *gorm.DB, blocks map[int64][]blockRow) error {
+	if q.n == 0 {
+		return nil
+	}
+	where, args := strings.Join(q.where, " OR "), q.args
+	*q = blockQuery{}
+	return collect(tx.Where(where, args...), blocks)
 }
 
 func collect(q *gorm.DB, blocks map[int64][]blockRow) error {
@@ -291,11 +318,27 @@ func (t *trace) rank() []candidate {
 	if windows > 0 {
 		t.Common = float64(commonWindows) / float64(windows)
 	}
-	out := t.candidates(windows-commonWindows, func(a fingerprint.Asked) bool { return !t.isCommon(a) })
-	if len(out) == 0 && commonWindows > 0 {
-		out = t.candidates(windows, func(fingerprint.Asked) bool { return true })
-		for i := range out {
-			out[i].onlyCommon = true
+	rare := t.candidates(windows-commonWindows, func(a fingerprint.Asked) bool { return !t.isCommon(a) })
+	if out := namely(rare); len(out) > 0 {
+		return out
+	}
+	if commonWindows > 0 {
+		all := namely(t.candidates(windows, func(fingerprint.Asked) bool { return true }))
+		for i := range all {
+			all[i].onlyCommon = true
+		}
+		if len(all) > 0 {
+			return all
+		}
+	}
+	return slices.DeleteFunc(rare, func(c candidate) bool { return c.windows == 0 }) // less than a window may be a phrase
+}
+
+// namely leaves out who has one wording alone that is little of the text. He is named if nobody has more.
+func namely(all []candidate) (out []candidate) {
+	for _, c := range all {
+		if c.share >= LeastShare || c.apart > 1 {
+			out = append(out, c)
 		}
 	}
 	return out
@@ -324,9 +367,7 @@ func (t *trace) candidates(windows int, counts func(fingerprint.Asked) bool) []c
 	var out []candidate
 	for _, c := range byNumber {
 		c.apart, c.share = t.apart(c.has), float64(c.windows)/float64(max(windows, 1))
-		if c.share >= LeastShare || c.apart > 1 {
-			out = append(out, *c)
-		}
+		out = append(out, *c)
 	}
 	slices.SortFunc(out, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.apart, a.apart), cmp.Compare(b.windows, a.windows), cmp.Compare(len(b.has), len(a.has)), cmp.Compare(a.number, b.number))
@@ -405,7 +446,7 @@ func (t *trace) matchOf(c candidate, r entryRow) Match {
 	for i := 0; i < len(c.has); {
 		first := t.asked[c.has[i]]
 		last := first
-		for i++; i < len(c.has) && t.asked[c.has[i]].At <= last.At+fingerprint.Gram; i++ { // nothing is between them
+		for i++; i < len(c.has) && t.asked[c.has[i]].At < last.At+fingerprint.Gram; i++ { // they overlap: those that only touch may stand apart in the answer
 			last = t.asked[c.has[i]]
 		}
 		length := last.At + fingerprint.Gram - first.At
