@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
@@ -105,7 +106,8 @@ func (p *parts) watermarkOf(ctx context.Context, tenant, text string) (provenanc
 	return w, nil
 }
 
-// traceOf looks for the answers of a tenant that a text comes from. Where answers are registered no more, those that were are found still, and that none is found says nothing.
+// traceOf looks for the answers of a tenant that a text comes from. Where answers are registered no more, those that were are found still, and that none is found says nothing. A registry
+// that cannot be read says nothing either: the other marks do not need it.
 func (p *parts) traceOf(ctx context.Context, tenant, text string) (provenance.Trace, error) {
 	if len(text) > registry.MaxText {
 		return provenance.Trace{Result: provenance.CannotSay, Reason: provenance.RegistryLong}, nil
@@ -114,10 +116,14 @@ func (p *parts) traceOf(ctx context.Context, tenant, text string) (provenance.Tr
 	if fault.Is(err, fault.CodeInvalidValue) { // it is not too long
 		return provenance.Trace{Result: provenance.CannotSay, Reason: provenance.RegistryShort}, nil
 	}
+	if err != nil && ctx.Err() == nil {
+		p.log.LogAttrs(ctx, slog.LevelError, "a text was judged without the registry of answers", slog.String("tenant", tenant), slog.String("error", err.Error()))
+		return provenance.Trace{Result: provenance.CannotSay, Reason: provenance.RegistryDown}, nil
+	}
 	if err != nil {
 		return provenance.Trace{}, err
 	}
-	t := provenance.Trace{Result: provenance.Absent, Reason: provenance.RegistryNone, Since: found.Since, More: found.More, Letters: found.Characters}
+	t := provenance.Trace{Result: provenance.Absent, Reason: provenance.RegistryNone, Since: found.Since, More: found.More, Common: found.Common, Letters: found.Characters}
 	switch {
 	case !found.Enabled:
 		t.Result, t.Reason = provenance.CannotSay, provenance.RegistryOff
@@ -125,7 +131,10 @@ func (p *parts) traceOf(ctx context.Context, tenant, text string) (provenance.Tr
 		t.Result, t.Reason = provenance.CannotSay, provenance.RegistryEmpty
 	}
 	for _, m := range found.Matches {
-		result, reason := traced(m.Evidence)
+		result, reason := traced(m)
+		if m.Evidence != registry.Exact && !m.OnlyCommon { // the estimate is of what is not common
+			m.Share *= 1 - found.Common
+		}
 		if len(t.Matches) == 0 {
 			t.Result, t.Reason = result, reason
 		}
@@ -134,12 +143,14 @@ func (p *parts) traceOf(ctx context.Context, tenant, text string) (provenance.Tr
 	return t, nil
 }
 
-// traced is what evidence of the registry is to a verdict.
-func traced(e registry.Evidence) (provenance.Result, provenance.Reason) {
-	switch e {
-	case registry.Exact:
+// traced is what a match of the registry is to a verdict.
+func traced(m registry.Match) (provenance.Result, provenance.Reason) {
+	switch {
+	case m.Evidence == registry.Exact:
 		return provenance.Confirmed, provenance.RegistryExact
-	case registry.Strong, registry.Moderate:
+	case m.OnlyCommon:
+		return provenance.Indicated, provenance.RegistryCommon
+	case m.Evidence == registry.Strong, m.Evidence == registry.Moderate:
 		return provenance.Partial, provenance.RegistryPart
 	default:
 		return provenance.Indicated, provenance.RegistryWeak

@@ -117,6 +117,9 @@ func (s *Service) watermark(ctx context.Context, x subject) (Mark, error) {
 	return m, nil
 }
 
+// muchCommon is the part of a text that has common wording from which on it is not told which other answers have it.
+const muchCommon = 0.1
+
 // registry looks for the answer.
 func (s *Service) registry(ctx context.Context, x subject) (Mark, error) {
 	switch {
@@ -129,7 +132,7 @@ func (s *Service) registry(ctx context.Context, x subject) (Mark, error) {
 	if err != nil {
 		return Mark{}, fmt.Errorf("look into the registry: %w", err)
 	}
-	m := Mark{Result: t.Result, Reason: t.Reason, Confidence: ByComparison, untold: t.More}
+	m := Mark{Result: t.Result, Reason: t.Reason, Confidence: ByComparison, untold: t.More || t.Result != Confirmed && t.Common >= muchCommon}
 	if t.Result == CannotSay {
 		m.Confidence = None
 	}

@@ -57,18 +57,19 @@ type Watermark struct {
 type Trace struct {
 	Result  Result // that of the best match; without one Absent or CannotSay
 	Reason  Reason
-	Since   time.Time // since when answers of the tenant are registered; zero for none
+	Since   time.Time // when the first answer of the tenant was registered; zero for none
 	Matches []Match   // best first
 	More    bool      // there are others
+	Common  float64   // part of the text whose wording so many answers have that they are not named
 	Letters int       // letters and numerals of the text, which are what is compared
 }
 
 // Match is one answer that a text may come from.
 type Match struct {
-	Result   Result // Confirmed: it says these very words; Partial: it has passages of them; Indicated: so little that it may be chance
+	Result   Result // Confirmed: it is this very text; Partial: it has passages of them; Indicated: so little that it may be chance
 	Request  string
-	Share    float64 // estimate of which part of the text stands in this answer
-	Verified int     // letters and numerals of the text that do, word for word
+	Share    float64 // estimate of which part of the text stands in this answer; of what is not common unless it is Confirmed, or all is common
+	Verified int     // letters and numerals of the text that do, letter for letter
 }
 
 // Deps are the parts that marks are checked by. Watermark and Registry may be nil: then these marks cannot be judged.

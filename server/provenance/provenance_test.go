@@ -110,6 +110,11 @@ func TestConclusions(t *testing.T) {
 	foreign := label.Label{Label: "1", ContentProducer: "somebody", ProduceID: "x"}
 	part := found(Partial, RegistryPart, 0.9, "r1")
 	quoted := found(Partial, RegistryPart, 0.3, "r1")
+	common := func(result Result, reason Reason, share float64) func(context.Context, string, string) (Trace, error) {
+		return func(context.Context, string, string) (Trace, error) {
+			return Trace{Result: result, Reason: reason, Common: 0.4, Matches: []Match{{Result: result, Request: "r1", Share: share}}}, nil
+		}
+	}
 	mixed := func(more bool, first Result, then ...Match) func(context.Context, string, string) (Trace, error) {
 		return func(context.Context, string, string) (Trace, error) {
 			return Trace{Result: first, Reason: RegistryPart, Matches: append([]Match{{Result: first, Request: "r1", Share: 0.9}}, then...), More: more}, nil
@@ -138,8 +143,10 @@ func TestConclusions(t *testing.T) {
 		"marked":                     {mark: Confirmed, want: Wording},
 		"weakly marked":              {mark: Indicated, want: Hint},
 		"weakly registered":          {registry: found(Indicated, RegistryWeak, 0.1, "r1"), want: Hint, requests: []string{"r1"}},
-		"quoted, labelled by a copy": {registry: quoted, labels: []label.Label{altered}, want: Derived, requests: []string{"r1"}},
-		"quoted, with its own label": {registry: quoted, labels: []label.Label{other}, want: Derived, requests: []string{"r1", "r2"}},
+		"quoted, labelled by a copy": {registry: quoted, labels: []label.Label{altered}, want: Hint, requests: []string{"r1"}},
+		"quoted, and signed before":  {registry: quoted, signature: plain.sign(t, "before", "r1"), want: OtherText, requests: []string{"r1"}},
+		"quoted, and marked":         {registry: quoted, mark: Confirmed, want: Wording, requests: []string{"r1"}},
+		"quoted, with its own label": {registry: quoted, labels: []label.Label{other}, want: Hint, requests: []string{"r1", "r2"}},
 		"registered, and a label of a copy": {
 			registry: found(Confirmed, RegistryExact, 1, "r1"), labels: []label.Label{altered}, want: Contradictory, contradiction: AlteredLabel, requests: []string{"r1"},
 		},
@@ -147,6 +154,8 @@ func TestConclusions(t *testing.T) {
 		"what others say besides":        {registry: mixed(false, Confirmed, Match{Result: Partial, Request: "r2", Share: 0.5}), want: Derived, requests: []string{"r1"}},
 		"label of what others say":       {registry: mixed(false, Partial, Match{Result: Indicated, Request: "r2", Share: 0.1}), labels: []label.Label{other}, want: Derived, requests: []string{"r1", "r2"}},
 		"label of what may be not named": {registry: mixed(true, Partial, Match{Result: Indicated, Request: "r3", Share: 0.1}), labels: []label.Label{other}, want: Derived, requests: []string{"r1", "r2"}},
+		"label of what may be common":    {registry: common(Partial, RegistryPart, 0.6), labels: []label.Label{other}, want: Derived, requests: []string{"r1", "r2"}},
+		"one of what is mostly common":   {registry: common(Confirmed, RegistryExact, 1), labels: []label.Label{other}, want: Contradictory, contradiction: BorrowedLabel, requests: []string{"r1", "r2"}},
 		"labelled":                       {labels: []label.Label{own}, want: LabelledHere, requests: []string{"r1"}},
 		"labelled elsewhere":             {labels: []label.Label{foreign}, want: LabelledAway},
 		"label of the same name":         {labels: []label.Label{altered}, want: LabelledAway},

@@ -54,8 +54,8 @@ type Mark struct {
 	Log10P *float64 `json:"log10_p,omitempty"`
 	// Passage is where in the text a watermark is strongest; absent where it is not told.
 	Passage *Passage `json:"passage,omitempty"`
-	// Share estimates which part of the text stands in the best answer, between 0 and 1; Verified of its Letters do so for certain, word for word. Both are of the registry, as is
-	// Since: what was answered before is not in it.
+	// Share estimates which part of the text stands in the best answer, between 0 and 1, where wording that very many answers have does not count unless the answer is the whole text; Verified of its
+	// Letters do so for certain, letter for letter. Both are of the registry, as is Since: what was answered before is not in it.
 	Share    *float64   `json:"share,omitempty"`
 	Verified int        `json:"verified_letters,omitempty"`
 	Letters  int        `json:"compared_letters,omitempty"`
@@ -127,12 +127,14 @@ const (
 	RegistryExact  Reason = "registry_exact"
 	RegistryPart   Reason = "registry_part"
 	RegistryWeak   Reason = "registry_weak"
+	RegistryCommon Reason = "registry_common" // only wording that very many answers have
 	RegistryNone   Reason = "registry_none"
 	RegistryEmpty  Reason = "registry_empty" // no answer of this tenant was ever registered
 	RegistryShort  Reason = "registry_short"
 	RegistryLong   Reason = "registry_long" // more text than is compared
 	RegistryNoText Reason = "registry_no_text"
 	RegistryOff    Reason = "registry_off"
+	RegistryDown   Reason = "registry_unavailable"
 )
 
 // Confidence is what a result rests on.
@@ -155,7 +157,7 @@ type Conclusion string
 const (
 	Unchanged     Conclusion = "unchanged"     // this installation delivered exactly this text, as its signature proves
 	OtherText     Conclusion = "other_text"    // its signature is authentic, and of another text
-	Derived       Conclusion = "derived"       // a part or an edited form of what it delivered
+	Derived       Conclusion = "derived"       // most of it, or all, is in what it delivered; which was written first is not told
 	Wording       Conclusion = "wording"       // it, or a passage of it, has the wording of one of this tenant's models
 	Hint          Conclusion = "hint"          // something points here, nothing proves it
 	LabelledHere  Conclusion = "labelled_here" // it carries a label of this installation, and nothing ties the label to the text
@@ -188,7 +190,7 @@ type Request struct {
 	Records []string `json:"records"`
 }
 
-// LeadsHere reports whether the marks show, together, that this installation made the text or what it was made from.
+// LeadsHere reports whether the marks show, together, that this installation delivered the text, most of it, or its wording.
 func (v Verdict) LeadsHere() bool {
 	return v.Conclusion == Unchanged || v.Conclusion == Derived || v.Conclusion == Wording
 }
@@ -210,11 +212,11 @@ func (v *Verdict) conclude() {
 		v.Conclusion = Unchanged
 	case m.Signature.Reason == SignatureText: // whoever shows a signature beside a text that was changed does not hear that it leads here, though its requests are named
 		v.Conclusion = OtherText
-	case has(Partial) || m.Registry.Result == Confirmed: // which compares letters and digits alone
+	case m.Signature.Result == Partial || m.mostlyFound():
 		v.Conclusion = Derived
 	case m.Watermark.Result == Confirmed:
 		v.Conclusion = Wording
-	case has(Indicated):
+	case has(Indicated) || m.Registry.Result == Partial: // a file may quote an answer, and an answer may quote what the file does
 		v.Conclusion = Hint
 	case m.Label.Result == Confirmed:
 		v.Conclusion = LabelledHere
@@ -231,14 +233,19 @@ func (v *Verdict) conclude() {
 	v.lead("label", m.Label)
 }
 
-// mostly is the part of a text that an answer must have for other marks to be held against it: a file may quote an answer, and be somebody else's.
+// mostly is the part of a text that an answer must have for the text to come from it, and for other marks to be held against it.
 const mostly = 0.5
+
+// mostlyFound reports whether an answer has most of the text.
+func (m Marks) mostlyFound() bool {
+	return m.Registry.Result == Confirmed || m.Registry.Result == Partial && *m.Registry.Share >= mostly
+}
 
 // contradictions holds the marks against each other.
 func (v *Verdict) contradictions() []Contradiction {
 	out := []Contradiction{}
 	m := v.Marks
-	found := m.Registry.Result == Confirmed || m.Registry.Result == Partial && *m.Registry.Share >= mostly
+	found := m.mostlyFound()
 	if m.Label.Reason == LabelUnproven && (found || m.Signature.Result == Confirmed || m.Signature.Result == Partial) {
 		out = append(out, AlteredLabel)
 	}

@@ -35,12 +35,12 @@ describe('Where a text comes from', () => {
     write('Text', 'a paragraph that was edited a little');
     write('Signature that came with it (optional)', ' a.b.c ');
     await press('Where does it come from?');
-    expect((await screen.findByTestId('conclusion')).textContent).toContain('a part or an edited form');
+    expect((await screen.findByTestId('conclusion')).textContent).toContain('Most of the text, or all of it');
     expect(sent[0]?.body).toEqual({ text: 'a paragraph that was edited a little', signature: 'a.b.c' });
     screen.getByText(/Numbers, names and negations/);
     const registry = within(screen.getByTestId('mark-registry'));
     registry.getByText('130 of 160 letters and numerals found word for word: about 87.3% of the text');
-    registry.getByText(/^Answers are registered since .*2026/);
+    registry.getByText(/^The first answer was registered at .*2026/);
     registry.getByText('found in part');
     within(screen.getByTestId('mark-watermark')).getByText('A text written without the key scores as high with a probability of at most 10^-11');
     expect(screen.getByRole('link', { name: 'Records' }).getAttribute('href')).toBe('/audit?request=req-1');

@@ -82,9 +82,7 @@ func (a *app) printTrace(t adminapi.TraceResult) {
 	for _, m := range t.Matches {
 		fmt.Fprintln(a.Stdout, a.Say("cli.audit_trace.line", m.Time.Format(time.RFC3339), m.Request, m.Choice, a.evidence(m, t.Characters), m.Record))
 	}
-	if string(t.Matches[0].Evidence) != string(registry.Exact) {
-		fmt.Fprintln(a.Stdout, a.Say("cli.audit_trace.no_proof"))
-	}
+	fmt.Fprintln(a.Stdout, a.Say("cli.audit_trace.no_proof"))
 	if t.More {
 		fmt.Fprintln(a.Stdout, a.Say("cli.audit_trace.more"))
 	}
