@@ -83,7 +83,7 @@ func variants(text string) []string {
 	if i := strings.LastIndexAny(text, "\r\n"); i >= 0 && label.Marks(text[i+1:]) {
 		text = text[:i]
 	}
-	return []string{text, text + label.Wording(label.ChannelAPI, false), text + label.Wording(label.ChannelAPI, true)}
+	return []string{text, text + "\n\n" + label.Wording(label.ChannelAPI, false), text + "\n\n" + label.Wording(label.ChannelAPI, true)}
 }
 
 // goneBeside returns the records of entries that the release before left when it pruned or erased.

@@ -2,6 +2,8 @@ package server
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -28,7 +30,7 @@ func TestVariants(t *testing.T) {
 		for i, x := range got {
 			got[i] = strings.TrimRight(x, "\r\n")
 		}
-		if want := []string{tracedAnswer, tracedAnswer + label.Wording(label.ChannelAPI, false), tracedAnswer + label.Wording(label.ChannelAPI, true)}; !slices.Equal(got[:1], want[:1]) || len(got) != 3 || !strings.HasSuffix(got[1], want[1][len(tracedAnswer):]) || !strings.HasSuffix(got[2], want[2][len(tracedAnswer):]) {
+		if want := []string{tracedAnswer, tracedAnswer + "\n\n" + label.Wording(label.ChannelAPI, false), tracedAnswer + "\n\n" + label.Wording(label.ChannelAPI, true)}; !slices.Equal(got[:1], want[:1]) || len(got) != 3 || !strings.HasSuffix(got[1], want[1][len(tracedAnswer):]) || !strings.HasSuffix(got[2], want[2][len(tracedAnswer):]) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -40,16 +42,7 @@ func TestVariants(t *testing.T) {
 // TestTraceOf: what the registry says is what the verdict says, also where answers are registered no more.
 func TestTraceOf(t *testing.T) {
 	db := dbtest.SQLite(t)
-	open := func(enabled bool) *parts {
-		r, err := registry.New(registry.Config{
-			DB: db, Keys: keyring.FromBytes(bytes.Repeat([]byte{3}, keyring.MasterSize)), Suite: seal.Intl, Log: slog.New(slog.DiscardHandler), Enabled: enabled, Variants: variants,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &parts{registry: r}
-	}
-	on, off := open(true), open(false)
+	on, off := registryParts(t, db, true), registryParts(t, db, false)
 	check := func(p *parts, text string, result provenance.Result, reason provenance.Reason) {
 		t.Helper()
 		got, err := p.traceOf(t.Context(), "acme", text)
@@ -77,6 +70,55 @@ func TestTraceOf(t *testing.T) {
 		check(p, "short", provenance.CannotSay, provenance.RegistryShort)
 		check(p, strings.Repeat("long ", registry.MaxText/4), provenance.CannotSay, provenance.RegistryLong)
 	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := on.traceOf(ended, "acme", tracedAnswer); err == nil {
+		t.Error("a question that was given up has an answer")
+	}
 	check(on, other, provenance.Absent, provenance.RegistryNone)
 	check(off, other, provenance.CannotSay, provenance.RegistryOff)
+	if err := db.Exec("DROP TABLE registry_segments").Error; err != nil {
+		t.Fatal(err)
+	}
+	check(on, tracedAnswer, provenance.CannotSay, provenance.RegistryDown)
+}
+
+// TestTraceOfCommonWording: what very many answers have does not count for the share of a text, and is said to tell nothing where there is nothing else.
+func TestTraceOfCommonWording(t *testing.T) {
+	db := dbtest.SQLite(t)
+	p := registryParts(t, db, true)
+	key, err := p.registry.Key(t.Context(), "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ending := "Yours, officer %d of the department that looks after bridge number %[1]d and the sluice beside it"
+	var marks []registry.Mark
+	for i := range 100 {
+		answer := registry.NewAnswers(key)
+		answer.Text(0, tracedAnswer+" "+fmt.Sprintf(ending, 1000+i*i))
+		marks = append(marks, registry.Mark{Tenant: "acme", Record: fmt.Sprint("r", i), Request: fmt.Sprint("q", i), Time: int64(i), Data: answer.Data()})
+	}
+	if err := db.Transaction(func(tx *gorm.DB) error { return p.registry.Keep(tx, marks) }); err != nil {
+		t.Fatal(err)
+	}
+	only, err := p.traceOf(t.Context(), "acme", tracedAnswer)
+	if err != nil || only.Result != provenance.Indicated || only.Reason != provenance.RegistryCommon || only.Common < 0.9 {
+		t.Errorf("%v %+v", err, only)
+	}
+	most, err := p.traceOf(t.Context(), "acme", "Good morning! "+tracedAnswer+" "+fmt.Sprintf(ending, 1049))
+	if err != nil || most.Matches[0].Request != "q7" || most.Common < 0.3 || most.Matches[0].Share > 1-most.Common {
+		t.Errorf("%v %+v", err, most)
+	}
+}
+
+// registryParts are parts that have a registry and nothing else.
+func registryParts(t *testing.T, db *gorm.DB, enabled bool) *parts {
+	t.Helper()
+	r, err := registry.New(registry.Config{
+		DB: db, Keys: keyring.FromBytes(bytes.Repeat([]byte{3}, keyring.MasterSize)), Suite: seal.Intl, Log: slog.New(slog.DiscardHandler), Enabled: enabled, Variants: variants,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &parts{registry: r, log: slog.New(slog.DiscardHandler)}
 }

@@ -3808,13 +3808,13 @@ type ProvenanceMark struct {
 	// Result One of: confirmed, partial, indicated, refuted, foreign, absent, cannot_say
 	Result string `json:"result"`
 
-	// Share Of the registry: an estimate of the part of the text that stands in the best answer, between 0 and 1
+	// Share Of the registry: an estimate of the part of the text that stands in the best answer, between 0 and 1. Wording that very many answers have does not count, unless the answer is the whole text
 	Share *float64 `json:"share,omitempty"`
 
-	// Since Of the registry: since when answers are registered
+	// Since Of the registry: when the first answer was registered. There may be gaps
 	Since *time.Time `json:"since,omitempty"`
 
-	// VerifiedLetters Of the registry: how many letters and numerals of the text stand in the best answer, word for word
+	// VerifiedLetters Of the registry: how many letters and numerals of the text stand in the best answer, letter for letter; signs and accents are not compared
 	VerifiedLetters *int `json:"verified_letters,omitempty"`
 }
 
@@ -4698,7 +4698,7 @@ type TraceMatch struct {
 	// Choice Which alternative of the answer, from 0
 	Choice int `json:"choice"`
 
-	// Evidence exact: the letters and numerals of the text are those that the alternative says, signs such as a decimal point and a visible label aside. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order.
+	// Evidence exact: the text is what the alternative says, white space, full-width forms and a visible label aside. Reasoning, refusals and calls are no such text. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order, and none, exact included, who wrote them first.
 	Evidence TraceMatchEvidence `json:"evidence"`
 
 	// Longest Letters and numerals of the longest part
@@ -4718,11 +4718,11 @@ type TraceMatch struct {
 	Spans []TraceSpan `json:"spans"`
 	Time  time.Time   `json:"time"`
 
-	// Verified Letters and numerals of the text that stand in wordings that the answer has word for word; see spans. Of what lies between them nothing is known
+	// Verified Letters and numerals of the text that stand in wordings that the answer has letter for letter; see spans. Of what lies between them nothing is known
 	Verified int `json:"verified"`
 }
 
-// TraceMatchEvidence exact: the letters and numerals of the text are those that the alternative says, signs such as a decimal point and a visible label aside. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order.
+// TraceMatchEvidence exact: the text is what the alternative says, white space, full-width forms and a visible label aside. Reasoning, refusals and calls are no such text. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order, and none, exact included, who wrote them first.
 type TraceMatchEvidence string
 
 // TraceQuestion defines model for TraceQuestion.
@@ -4750,7 +4750,7 @@ type TraceResult struct {
 	// More Other answers match as well
 	More bool `json:"more"`
 
-	// Since Since when answers of the tenant are registered; absent if none is. What left before is not found
+	// Since When the first answer of the tenant was registered; absent if none was. What left before is not found, and there may be gaps: registering may have been switched off, and answers pruned or erased
 	Since *time.Time `json:"since,omitempty"`
 
 	// Thinned The text is so long that only some of its wordings were looked up, spread over all of it

@@ -1767,7 +1767,7 @@ export interface paths {
         put?: never;
         /**
          * Find the requests whose answers contain a text
-         * @description Traces an answer, an excerpt of at least 40 letters and numerals, or a text with some characters changed, such as one read off a picture, to the audit records of the answers that have it. Case, spaces, punctuation, marks of Markdown and full-width forms do not matter. Only the evidence exact is of the whole text, whose signs are not compared; that nothing is found does not prove that it is no answer. The text is not kept and not recorded; that somebody asked, and how long the text was, is. Limited to 60 a minute for each caller on each replica.
+         * @description Traces an answer, an excerpt of at least 40 letters and numerals, or a text with some characters changed, such as one read off a picture, to the audit records of the answers that have it. Of passages, letters and numerals alone are compared: case, spaces, signs, accents, raised figures and fractions do not matter, nor do o and 0, or i, l and 1. Only the evidence exact is of the whole text and tells these apart. No match tells who wrote the words first: the answer may have them from the question; that nothing is found does not prove that it is no answer. The text is not kept and not recorded; that somebody asked, and how long the text was, is. Limited to 60 a minute for each caller on each replica.
          */
         post: operations["traceText"];
         delete?: never;
@@ -4444,7 +4444,7 @@ export interface components {
             enabled: boolean;
             /**
              * Format: date-time
-             * @description Since when answers of the tenant are registered; absent if none is. What left before is not found
+             * @description When the first answer of the tenant was registered; absent if none was. What left before is not found, and there may be gaps: registering may have been switched off, and answers pruned or erased
              */
             since?: string;
             /** @description Other answers match as well */
@@ -4461,11 +4461,11 @@ export interface components {
             /** Format: date-time */
             time: string;
             /**
-             * @description exact: the letters and numerals of the text are those that the alternative says, signs such as a decimal point and a visible label aside. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order.
+             * @description exact: the text is what the alternative says, white space, full-width forms and a visible label aside. Reasoning, refusals and calls are no such text. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order, and none, exact included, who wrote them first.
              * @enum {string}
              */
             evidence: "exact" | "strong" | "moderate" | "weak";
-            /** @description Letters and numerals of the text that stand in wordings that the answer has word for word; see spans. Of what lies between them nothing is known */
+            /** @description Letters and numerals of the text that stand in wordings that the answer has letter for letter; see spans. Of what lies between them nothing is known */
             verified: number;
             /**
              * Format: double
@@ -6136,16 +6136,16 @@ export interface components {
             };
             /**
              * Format: double
-             * @description Of the registry: an estimate of the part of the text that stands in the best answer, between 0 and 1
+             * @description Of the registry: an estimate of the part of the text that stands in the best answer, between 0 and 1. Wording that very many answers have does not count, unless the answer is the whole text
              */
             share?: number;
-            /** @description Of the registry: how many letters and numerals of the text stand in the best answer, word for word */
+            /** @description Of the registry: how many letters and numerals of the text stand in the best answer, letter for letter; signs and accents are not compared */
             verified_letters?: number;
             /** @description Of the registry: how many letters and numerals the text has */
             compared_letters?: number;
             /**
              * Format: date-time
-             * @description Of the registry: since when answers are registered
+             * @description Of the registry: when the first answer was registered. There may be gaps
              */
             since?: string;
             requests?: string[];
