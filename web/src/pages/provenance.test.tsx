@@ -39,7 +39,7 @@ describe('Where a text comes from', () => {
     expect(sent[0]?.body).toEqual({ text: 'a paragraph that was edited a little', signature: 'a.b.c' });
     screen.getByText(/Numbers, names and negations/);
     const registry = within(screen.getByTestId('mark-registry'));
-    registry.getByText('130 of 160 letters and numerals found word for word: about 87.3% of the text');
+    registry.getByText('130 of 160 letters and numerals found letter for letter: about 87.3% of the text, without wording that very many answers have');
     registry.getByText(/^The first answer was registered at .*2026/);
     registry.getByText('found in part');
     within(screen.getByTestId('mark-watermark')).getByText('A text written without the key scores as high with a probability of at most 10^-11');
