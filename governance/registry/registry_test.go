@@ -649,3 +649,47 @@ func TestTheReleaseBeforeLeftEntries(t *testing.T) {
 		}
 	})
 }
+
+// TestShortPassages: 40 letters of an answer within a long text are named, as weak evidence, but not beside an answer that has more of it.
+func TestShortPassages(t *testing.T) {
+	s := open(t, dbtest.SQLite(t))
+	r := rand.New(rand.NewPCG(21, 21))
+	few, much := words(r, 60), words(r, 60)
+	keep(t, s, mark(t, s, "acme", 0, few), mark(t, s, "acme", 1, much))
+	letters := strings.ReplaceAll(few, " ", "")
+	page := words(r, 70) + " " + letters[30:70] + " " + words(r, 70)
+	got := traced(t, s, "acme", page)
+	if !slices.Equal(requests(got), []string{"request-0"}) || got.Matches[0].Evidence != Weak || got.Matches[0].Share >= LeastShare || got.Matches[0].Verified < fingerprint.Gram {
+		t.Errorf("%+v", got)
+	}
+	if got := traced(t, s, "acme", page+" "+much[:200]); !slices.Equal(requests(got), []string{"request-1"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestOverwritten: SQLite overwrites the blocks that merges and sweeps replace.
+func TestOverwritten(t *testing.T) {
+	var faulty dbtest.Faults
+	s := open(t, faulty.Over(dbtest.SQLite(t)))
+	r := rand.New(rand.NewPCG(22, 22))
+	for i := range fanIn {
+		keep(t, s, mark(t, s, "acme", i, words(r, 30)))
+	}
+	must(t, s.db.Exec("INSERT INTO registry_blocks (segment, bucket, tenant, data) VALUES (1, 0, 'acme', x'00')").Error)
+	removed, last := 0, ""
+	faulty.Set(func(op string) dbtest.Outcome {
+		if strings.HasPrefix(op, "DELETE FROM `registry_blocks`") {
+			removed++
+			if last != "PRAGMA secure_delete = ON" {
+				t.Errorf("%s comes before %s", last, op)
+			}
+		}
+		last = op
+		return dbtest.Healthy
+	})
+	must(t, s.Merge(t.Context()))
+	must(t, s.Sweep(t.Context()))
+	if removed < fanIn+1 {
+		t.Errorf("%d removals", removed)
+	}
+}
