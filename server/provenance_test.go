@@ -108,7 +108,7 @@ func (in *installation) originOfEdited(t *testing.T, key, auditor string, ask fu
 		strings.ReplaceAll(minutes, " ", "\r\n"): {provenance.Confirmed, provenance.RegistryExact, provenance.Derived},
 		strings.ToUpper("> " + minutes):          {provenance.Partial, provenance.RegistryPart, provenance.Derived},
 		"A page of another hand, in which one sentence is quoted. It has its own opinions on harbours and budgets, more of them than the quotation has words, and nobody would call it an answer. " +
-			"It says: Three members asked for a written report on the sluice at the northern harbour. All else here was written by somebody who has never asked a model for anything at all.": {provenance.Partial, provenance.RegistryPart, provenance.Hint},
+			"It says: Three members asked for a written report on the sluice at the northern harbour, which has leaked since the storm of last November. All else, about bridges and rivers and what they cost, here was written by somebody who has never asked a model for anything at all.": {provenance.Partial, provenance.RegistryPart, provenance.Hint},
 		edited: {provenance.Partial, provenance.RegistryPart, provenance.Derived},
 		"They wrote of one which has leaked since the storm of last November":                                      {provenance.Indicated, provenance.RegistryWeak, provenance.Hint},
 		"There is no answer of this installation that has any of these words in this order, and so none is named.": {provenance.Absent, provenance.RegistryNone, provenance.NothingFound},
