@@ -147,6 +147,10 @@ bench-audit: ## measure the audit log: durable records, sealing, verification (A
 bench-audit-query: ## measure searches among generated audit records in SQLite and PostgreSQL (ROWS=10000000, BASE=sqlite or postgres)
 	SLUICE_BENCH_ROWS=$(or $(ROWS),1000000) SLUICE_BENCH_DATABASE=$(BASE) $(GO) test ./audit/search -run TestQueryTimes -v -timeout 0 -count 1
 
+.PHONY: bench-registry
+bench-registry: ## measure tracing texts among generated answers in SQLite and PostgreSQL (ROWS=10000000, BASE=sqlite or postgres)
+	SLUICE_BENCH_ROWS=$(or $(ROWS),1000000) SLUICE_BENCH_DATABASE=$(BASE) $(GO) test ./governance/registry -run TestTraceTimes -v -timeout 0 -count 1
+
 .PHONY: fmt
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files '*.go')

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-project/sluice/audit/content"
 	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/retention"
+	"github.com/sluice-project/sluice/audit/store"
 )
 
 // Config says where the log lives and how often it works. Zero values mean the defaults in brackets.
@@ -20,6 +21,8 @@ type Config struct {
 	Dir string `koanf:"dir"`
 	// Files is what the log in Dir is written through [the operating system's]; a test gives it a disk that fails or hangs.
 	Files durable.Files `koanf:"-"`
+	// Beside keeps marks with records; it must be there if any are appended.
+	Beside store.Beside `koanf:"-"`
 	// SpoolDir is a second directory, best on another disk: records of tenants whose mode is spool go there when Dir takes none [none].
 	SpoolDir string `koanf:"spool_dir"`
 	// Mode says what happens to requests whose record cannot be made durable [strict]; Modes says it for single tenants.

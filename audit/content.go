@@ -55,9 +55,18 @@ func newContents(keys *keyring.Ring, suite content.Suite, limit int) (*contents,
 // seal encrypts texts for e, fills its Contents and returns what goes before it in the write-ahead log.
 func (c *contents) seal(e *Event, subject string, texts []Text, now time.Time) ([]wal.Attachment, error) {
 	e.Contents = nil
-	texts = slices.DeleteFunc(slices.Clone(texts), func(t Text) bool { return t.Text == "" })
+	var marks []wal.Attachment
+	texts = slices.DeleteFunc(slices.Clone(texts), func(t Text) bool {
+		if t.Direction == DirectionMark && t.Text != "" {
+			marks = append(marks, wal.Attachment{Kind: wal.KindMark, Payload: store.EncodeMark(subject, t.Text)})
+		}
+		return t.Text == "" || t.Direction == DirectionMark
+	})
+	if len(marks) > 1 || len(marks) == 1 && len(marks[0].Payload) > wal.MaxMark {
+		return nil, errors.New("keep a mark: there are several, or it is too large")
+	}
 	if len(texts) == 0 {
-		return nil, nil
+		return marks, nil
 	}
 	if subject == "" {
 		return nil, errors.New("keep audit contents: the texts are nobody's, so they could not be erased")
@@ -67,7 +76,7 @@ func (c *contents) seal(e *Event, subject string, texts []Text, now time.Time) (
 	if err != nil {
 		return nil, err
 	}
-	attached := []wal.Attachment{{Kind: wal.KindKey, Payload: k.encoded}}
+	attached := append(marks, wal.Attachment{Kind: wal.KindKey, Payload: k.encoded})
 	for _, t := range texts {
 		if t.Direction != "request" && t.Direction != "answer" {
 			return nil, fmt.Errorf("keep audit contents: direction %q is neither request nor answer", t.Direction)

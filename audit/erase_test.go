@@ -375,7 +375,7 @@ func TestCertifiedOnce(t *testing.T) {
 // TestCutRecordsAreErased removes what recovery kept for inspection when it may hold a key.
 func TestCutRecordsAreErased(t *testing.T) {
 	l := openTest(t, testConfig(t.TempDir()), dbtest.SQLite(t), nil, durable.OS{})
-	for name, b := range map[string]string{"a.log.cut": "..SLWK..", "b.log.cut": "..SLWF.."} {
+	for name, b := range map[string]string{"a.log.cut": "..SLWK..", "b.log.cut": "..SLWF..", "c.log.cut": "..SLWM.."} {
 		must(t, os.WriteFile(filepath.Join(l.wal.Dir, name), []byte(b), 0o600))
 	}
 	if _, err := l.Erase(t.Context(), retention.Order{Tenant: "demo", Subject: alice, By: officer}); err != nil {

@@ -67,10 +67,14 @@ type Log struct {
 
 // Text is a prompt or an answer to keep beside its record. A record keeps at most one of each direction.
 type Text struct {
-	Direction string // "request" or "answer"
+	Direction string // "request" or "answer", or DirectionMark
 	Form      string // "masked" or "clear"
 	Text      string
 }
+
+// DirectionMark is that of a text that is none: what [Config.Beside] keeps with the record, as it is. Its subject may be nobody; with a
+// subject it is not stored once what was kept of that person up to then is erased.
+const DirectionMark = "mark"
 
 // Append makes e durable in the local write-ahead log and returns its receipt. It fills Schema and ID, and Time if zero. Every
 // error has the code audit_unavailable, except an event too large to record: the caller must refuse the request. A cancelled

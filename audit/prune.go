@@ -157,7 +157,7 @@ func (l *Log) pruneStep(ctx context.Context, by string) (Pruning, error) {
 		return Pruning{}, err
 	}
 	p.Record = row.Record
-	err = retention.Remove(ctx, l.store.DB, l.wal.Writer, row, stays, plan.Holds)
+	err = retention.Remove(ctx, l.store.DB, l.wal.Writer, row, stays, plan.Holds, l.cfg.Beside)
 	l.store.Months.Forget()
 	return p, err
 }
@@ -207,7 +207,7 @@ func (l *Log) expireLongTerm(ctx context.Context, by string) error {
 			if _, err := l.recordPruning(ctx, retention.LongTermResource, by, detail); err != nil {
 				return err
 			}
-			if err := retention.Expire(ctx, l.store.DB, l.wal.Writer, due, holds); err != nil {
+			if err := retention.Expire(ctx, l.store.DB, l.wal.Writer, due, holds, l.cfg.Beside); err != nil {
 				return err
 			}
 			l.metrics.pruned.Add(float64(len(due)))

@@ -6,9 +6,11 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,10 +23,14 @@ import (
 	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/audit/export"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/store"
 	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/engine/enginebench"
+	"github.com/sluice-project/sluice/governance/registry"
+	"github.com/sluice-project/sluice/governance/registry/fingerprint"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/seal"
 	"github.com/sluice-project/sluice/migrations"
 )
 
@@ -91,7 +97,7 @@ func benchAppends(ctx context.Context, dir string, rounds int, length time.Durat
 }
 
 // appendFor has so many callers append for a while and returns how long each append took, sorted.
-func appendFor(ctx context.Context, l *audit.Log, callers int, length time.Duration) ([]time.Duration, time.Duration, error) {
+func appendFor(ctx context.Context, l *benchLog, callers int, length time.Duration) ([]time.Duration, time.Duration, error) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var all []time.Duration
@@ -104,7 +110,7 @@ func appendFor(ctx context.Context, l *audit.Log, callers int, length time.Durat
 			var err error
 			for time.Since(begin) < length && err == nil {
 				start := time.Now()
-				_, err = l.Append(ctx, recordtest.Sample(int(n.Add(1))))
+				err = l.add(ctx, int(n.Add(1)))
 				own = append(own, time.Since(start))
 			}
 			mu.Lock()
@@ -156,7 +162,7 @@ func benchSealing(ctx context.Context, dir string, rounds int) error {
 		for i := range 64 {
 			wg.Go(func() {
 				for n := i; n < sealedAtOnce; n += 64 {
-					if _, err := l.Append(ctx, recordtest.Sample(records+n)); err != nil {
+					if err := l.add(ctx, records+n); err != nil {
 						failed.Store(&err)
 						return
 					}
@@ -182,7 +188,7 @@ func benchSealing(ctx context.Context, dir string, rounds int) error {
 			return fmt.Errorf("the log does not verify: %+v", r.Problems)
 		}
 		verified = append(verified, float64(r.Records)/time.Since(begin).Seconds())
-		b, err := benchBundle(ctx, l, filepath.Join(dir, "bundle.zip"))
+		b, err := benchBundle(ctx, l.Log, filepath.Join(dir, "bundle.zip"))
 		if err != nil {
 			return err
 		}
@@ -247,7 +253,7 @@ func sizeOf(ctx context.Context, db *gorm.DB) (float64, error) {
 	return mean, err
 }
 
-func openBenchLog(ctx context.Context, dir string) (*audit.Log, *gorm.DB, func(), error) {
+func openBenchLog(ctx context.Context, dir string) (*benchLog, *gorm.DB, func(), error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, nil, err
 	}
@@ -258,10 +264,60 @@ func openBenchLog(ctx context.Context, dir string) (*audit.Log, *gorm.DB, func()
 	if _, err := migrations.Apply(ctx, db); err != nil {
 		return nil, nil, nil, errors.Join(err, database.Close(db))
 	}
-	cfg := audit.Config{Dir: filepath.Join(dir, "audit"), MaxBytes: 8 << 30}
-	l, err := audit.Open(cfg, db, keyring.FromBytes(make([]byte, 32)), nil, slog.New(slog.DiscardHandler), nil)
+	l, err := newBenchLog(ctx, audit.Config{Dir: filepath.Join(dir, "audit"), MaxBytes: 8 << 30}, db)
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, database.Close(db))
 	}
 	return l, db, func() { _ = errors.Join(l.Close(), database.Close(db)) }, nil //nolint:contextcheck // closing goes on when the context has ended
 }
+
+// benchLog is a log that keeps the fingerprints of answers with every second record, as the outcomes of requests do.
+type benchLog struct {
+	*audit.Log
+	key *fingerprint.Key
+}
+
+func newBenchLog(ctx context.Context, cfg audit.Config, db *gorm.DB) (*benchLog, error) {
+	keys, log := keyring.FromBytes(make([]byte, 32)), slog.New(slog.DiscardHandler)
+	answers, err := registry.New(registry.Config{DB: db, Keys: keys, Suite: seal.Intl, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	key, err := answers.Key(ctx, recordtest.Sample(1).Tenant)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Beside = benchAnswers{answers}
+	l, err := audit.Open(cfg, db, keys, nil, log, nil)
+	return &benchLog{l, key}, err
+}
+
+// add appends a record; with every second one the fingerprints of an answer of some 1,200 characters.
+func (l *benchLog) add(ctx context.Context, n int) error {
+	var kept []audit.Text
+	if n%2 == 1 {
+		r := rand.New(rand.NewPCG(uint64(n), 1)) //nolint:gosec // no secret
+		a := registry.NewAnswers(l.key)
+		for range 200 {
+			a.Text(0, strconv.FormatUint(r.Uint64N(1<<25), 36)+" ")
+		}
+		kept = []audit.Text{{Direction: audit.DirectionMark, Text: string(a.Data())}}
+	}
+	_, err := l.AppendWith(ctx, recordtest.Sample(n), "", kept...)
+	return err
+}
+
+// benchAnswers keeps the fingerprints.
+type benchAnswers struct{ *registry.Service }
+
+// Keep implements store.Beside.
+func (b benchAnswers) Keep(tx *gorm.DB, marks []store.Mark) error {
+	all := make([]registry.Mark, len(marks))
+	for i, m := range marks {
+		all[i] = registry.Mark{Tenant: m.Tenant, Record: m.Record, Request: m.Request, Subject: m.Subject, Time: m.Time, Data: m.Data}
+	}
+	return b.Service.Keep(tx, all)
+}
+
+// Drop implements store.Beside.
+func (benchAnswers) Drop(tx *gorm.DB, records []string) error { return registry.Drop(tx, records) }

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/registry/fingerprint"
 	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/governance/watermark"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -153,6 +154,10 @@ type (
 		// Demanded reports whether the installation demands one of everybody.
 		Demanded() bool
 	}
+	registered interface {
+		// Key returns that of the fingerprints of a tenant's answers.
+		Key(ctx context.Context, tenant string) (*fingerprint.Key, error)
+	}
 	labeler interface {
 		Make(request, tenant string) label.Label
 		KeyID(tenant string) string
@@ -200,7 +205,7 @@ type Reservation interface {
 	Release()
 }
 
-// Deps are the parts a pipeline joins. All must be set, except Retriever and Embedding in an installation without retrieval. They fit as they
+// Deps are the parts a pipeline joins. All must be set, except Retriever and Embedding in an installation without retrieval, and Registry. They fit as they
 // are, but for the guard and the ledger, which [FromGuard] and [FromLedger] adapt: what those return is an interface here, so
 // that tests can make it fail.
 type Deps struct {
@@ -219,7 +224,8 @@ type Deps struct {
 	Agreements agreements
 	Signers    signers
 	Marks      markers
-	Issuer     string // this installation, as signed results call it
+	Registry   registered // what remembers answers; nil for nothing
+	Issuer     string     // this installation, as signed results call it
 	Keys       *keyring.Ring
 	Log        *slog.Logger
 }

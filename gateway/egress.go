@@ -23,7 +23,7 @@ func (r *run) egress() *egress.Answer {
 		Logprobs: c.Logprobs >= 0, Masked: r.admission.decision.Masked(),
 		Label:      r.admission.visible.sentence,
 		RecordForm: egress.RecordForm(r.admission.recordForm), Open: r.newRelease, StoreValues: r.admission.decision.StoreValues, CallID: r.callID,
-		Digest: audit.NewAnswerDigest(r.p.deps.Keys, r.caller.Tenant), Released: r.receipt.signing.released(),
+		Digest: audit.NewAnswerDigest(r.p.deps.Keys, r.caller.Tenant), Released: r.released(),
 	})
 }
 

@@ -138,7 +138,7 @@ func (r *run) finish(caller context.Context, end ending) {
 			r.slot.ticket.Release(ctx, int(u.PromptTokens+u.CompletionTokens))
 		}
 		found := r.findings()
-		e, subject, texts := r.outcomeEvent(end, u, priceBook, found), r.contentSubject(), r.recordedAnswer()
+		e, subject, texts := r.outcomeEvent(end, u, priceBook, found), r.admission.subject, append(r.recordedAnswer(), r.registeredMark()...)
 		signed := ""
 		if end.outcome == outcomeOK && r.receipt.signing != nil {
 			signed = r.sign(&e)

@@ -280,6 +280,9 @@ func (r *run) record(ctx context.Context) error {
 	if r.receipt.signing, err = r.newSigning(ctx); err != nil {
 		return err
 	}
+	if r.receipt.registered, err = r.newRegistered(ctx); err != nil {
+		return err
+	}
 	r.receipt.after = r.p.now().Sub(r.call.Received)
 	e := r.event(audit.StageAdmitted, r.findings())
 	e.Decision = decisionAllow
@@ -290,7 +293,7 @@ func (r *run) record(ctx context.Context) error {
 		e.Usage = audit.Usage{PromptTokens: t.Prompt, Cost: int64(c.Cost), Currency: c.Currency, Estimated: true}
 		e.PriceBook = c.PriceBook
 	}
-	got, err := r.p.deps.Audit.AppendWith(ctx, e, r.contentSubject(), r.recordedPrompt()...)
+	got, err := r.p.deps.Audit.AppendWith(ctx, e, r.admission.subject, r.recordedPrompt()...)
 	if err != nil {
 		return auditUnavailable(err)
 	}

@@ -16,14 +16,6 @@ func (r *run) subjectDigest() string {
 	return audit.Subject(r.p.deps.Keys, r.caller.Tenant, r.caller.ID)
 }
 
-// contentSubject is the person whose texts the records of the run keep; "" if they keep none.
-func (r *run) contentSubject() string {
-	if r.admission.recordForm == "" {
-		return ""
-	}
-	return r.admission.subject
-}
-
 // recordedPrompt is what the policy has kept of the prompt: as the caller sent it, or masked as the engine is given it, with the passages. Both
 // are spelled as the digest of a prompt covers it. A call that is refused keeps none.
 func (r *run) recordedPrompt() []audit.Text {

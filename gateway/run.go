@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/registry"
 	"github.com/sluice-project/sluice/rag"
 )
 
@@ -139,8 +140,10 @@ type receipt struct {
 	label     label.Label
 	labelText string // the label as a header says it
 	labelKey  string
-	signing   *signing      // nil: the answer is not signed
-	after     time.Duration // since the arrival
+	signing   *signing // nil: the answer is not signed
+	// registered takes in the answer for the registry; nil: it enters none.
+	registered *registry.Answers
+	after      time.Duration // since the arrival
 }
 
 // outcome is how the call ended.

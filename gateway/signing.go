@@ -44,14 +44,6 @@ func (r *run) refuseSigning() error {
 	return nil
 }
 
-// released returns what takes in the events that leave; nil if nothing is signed.
-func (s *signing) released() func(engine.Event) {
-	if s == nil {
-		return nil
-	}
-	return s.take
-}
-
 func (s *signing) take(ev engine.Event) {
 	s.digests.Text(ev.Choice, ev.Text)
 	s.digests.Reasoning(ev.Choice, ev.Reasoning)

@@ -47,7 +47,7 @@ func rotationAcross(t *testing.T, db *gorm.DB, running bool) {
 		}
 	}
 	st, err := migrations.Apply(t.Context(), db)
-	if err != nil || st.Floor < 47 {
+	if err != nil || st.Floor < 48 {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	var kinds []string
@@ -60,7 +60,7 @@ func rotationAcross(t *testing.T, db *gorm.DB, running bool) {
 	}
 	want := []string{"documents", "signing_keys"}
 	if running {
-		want = []string{"batches", "documents", "files", "replies", "signing_keys", "watermark_keys"}
+		want = []string{"batches", "documents", "files", "registry_keys", "replies", "signing_keys", "watermark_keys"}
 	}
 	if slices.Sort(kinds); !slices.Equal(kinds, want) || (files.Emptied == 0) != running || files.Complete != 0 || running != (files.Total == 1) {
 		t.Errorf("running %v: %v, %+v", running, kinds, files)

@@ -51,7 +51,7 @@ func inBrowser(t *testing.T, script string) {
 	cmd := exec.CommandContext(ctx, "npm", "run", "--silent", script)
 	cmd.Dir = "../web"
 	cmd.Env = append(os.Environ(), "CONSOLE_URL="+in.started.ConsoleURL, "ADMIN_USER="+in.started.Welcome.AdminUser,
-		"ADMIN_PASSWORD="+in.started.Welcome.AdminPassword.Reveal(), "CHROMIUM="+chromium, "VERIFY="+verify)
+		"ADMIN_PASSWORD="+in.started.Welcome.AdminPassword.Reveal(), "CHROMIUM="+chromium, "VERIFY="+verify, "LOG_KEY="+in.logKey())
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {

@@ -40,6 +40,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/registry"
 	"github.com/sluice-project/sluice/governance/signingkeys"
 	"github.com/sluice-project/sluice/governance/tenantmark"
 	"github.com/sluice-project/sluice/internal/database"
@@ -100,6 +101,7 @@ type parts struct {
 	agreements *agreement.Store
 	watermarks *tenantmark.Service
 	provenance *provenance.Service
+	registry   *registry.Service
 	pipeline   *gateway.Pipeline
 	flows      *workflows.Service // nil when switched off
 	temporal   *devserver.Server  // nil unless embedded
@@ -235,9 +237,15 @@ func (p *parts) buildBilling(ctx context.Context) error {
 }
 
 // buildAudit opens the log. Recovery of what a crash left behind happens here, before any request is answered.
-func (p *parts) buildAudit(context.Context) error {
-	var err error
-	if p.audit, err = audit.Open(p.cfg.Audit.Config, p.db, p.keys, reconcile.Sink(p.ledger), p.log, p.reg); err != nil {
+func (p *parts) buildAudit(ctx context.Context) error {
+	err := p.buildRegistry()
+	if err == nil {
+		err = p.registry.Load(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if p.audit, err = audit.Open(p.auditConfig(), p.db, p.keys, reconcile.Sink(p.ledger), p.log, p.reg); err != nil {
 		return err
 	}
 	p.closers = append(p.closers, p.audit.Close)
@@ -259,7 +267,7 @@ func (p *parts) buildEraser(command bool) {
 		cfg.Forget = p.forget
 		p.audit.WhenErased(p.forget)
 	}
-	cfg.Beside, cfg.Files = replies.EraseSubject, p.filesStay
+	cfg.Beside, cfg.Files = eraseBeside, p.filesStay
 	p.eraser = erasure.New(cfg)
 }
 
@@ -285,6 +293,7 @@ func (p *parts) outside() bool {
 func (p *parts) forget(tenant string) {
 	p.signing.Forget()
 	p.marks.Forget()
+	p.registry.Forget(tenant)
 	if p.native != nil {
 		p.native.Forget(tenant)
 	}
@@ -420,6 +429,9 @@ func (p *parts) buildGateway(ctx context.Context) error {
 		Identity: p.identity, Access: p.access, Limits: p.limits, Guard: gateway.FromGuard(p.guard), Router: p.router,
 		Ledger: gateway.FromLedger(p.ledger), Audit: p.audit, Energy: p.energy, Labels: p.labels, Agreements: p.agreements, Signers: p.signing, Marks: p.marks, Issuer: p.audit.Origin(), Keys: p.keys, Log: p.log,
 	}
+	if p.cfg.Registry.Enabled {
+		deps.Registry = p.registry
+	}
 	if p.rag != nil {
 		deps.Retriever, deps.Embedding = p.rag, route.Ask{Engine: nativeEngine, Model: p.cfg.RAG.EmbeddingModel, Need: route.Embed}
 	}
@@ -453,6 +465,7 @@ func (p *parts) loops() []loop {
 		{"files", p.files.Run},
 		{"batches", p.batches.Run},
 		{"replies", p.replies.Run},
+		{"registry", p.runRegistry},
 	}
 	if p.rag != nil {
 		out = append(out, loop{"retrieval", p.rag.Run})

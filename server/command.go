@@ -57,7 +57,10 @@ func withKeys(ctx context.Context, cfg *config.Config, keys *keyring.Ring, log *
 // openCommandLog opens the log for a command: in a directory of its own, since a server holds that of the installation. sink takes what goes
 // with a record; nil for a command that records nothing to be billed.
 func (p *parts) openCommandLog(sink audit.Sink) (err error) {
-	own := p.cfg.Audit.Config
+	if err := p.buildRegistry(); err != nil {
+		return err
+	}
+	own := p.auditConfig()
 	own.Dir, own.SpoolDir, own.Mode, own.Modes = filepath.Join(own.Dir, "cli"), "", audit.ModeStrict, nil
 	p.audit, err = audit.Open(own, p.db, p.keys, sink, p.log, nil)
 	if used := (*durable.InUseError)(nil); errors.As(err, &used) {

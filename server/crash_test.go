@@ -25,6 +25,7 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/gateway/reconcile"
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/config"
@@ -112,7 +113,7 @@ func testKillDuringStreams(t *testing.T, url string) {
 		url = "sqlite:" + filepath.Join(dir, "a.db")
 	}
 	scripted := enginetest.NewScripted(func(n int, _ *engine.Request) enginetest.Plan {
-		return enginetest.Plan{Texts: []string{strings.Repeat("word ", 5+n%40)}}
+		return enginetest.Plan{Texts: []string{strings.Repeat("word ", 10+n%40)}} // long enough to be registered
 	})
 	upstream := httptest.NewServer(&enginetest.Upstream{Engine: scripted})
 	defer upstream.Close()
@@ -171,6 +172,20 @@ limits: {key: {concurrent: 0}}
 			t.Errorf("request %s has %d outcomes", id, n)
 		}
 	}
+	entries := map[string]int{} // of the registry, which become durable with the outcome
+	for _, id := range registered(t, url) {
+		entries[id]++
+	}
+	for id := range answered {
+		if entries[id] != 1 {
+			t.Errorf("request %s was answered and has %d entries in the registry", id, entries[id])
+		}
+	}
+	for id, n := range entries {
+		if n != 1 || charged[id] != 1 {
+			t.Errorf("request %s has %d entries in the registry and %d outcomes", id, n, charged[id])
+		}
+	}
 	total := in.usage("")
 	if total.Requests != int64(len(charged)) || total.CostNano != cost {
 		t.Errorf("usage says %d requests for %d, the audit log says %d for %d", total.Requests, total.CostNano, len(charged), cost)
@@ -179,6 +194,20 @@ limits: {key: {concurrent: 0}}
 		t.Errorf("the log does not verify: %+v", v.Report.Problems)
 	}
 	t.Logf("%d answers ended before %d kills, %d outcomes in all", len(answered), rounds, len(charged))
+}
+
+// registered are the requests that the registry has entries of, once for each.
+func registered(t *testing.T, url string) (requests []string) {
+	t.Helper()
+	db, err := database.Open(t.Context(), database.Config{URL: keyring.Inline(url)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer database.Close(db)
+	if err := db.Table("registry_entries").Pluck("request", &requests).Error; err != nil {
+		t.Fatal(err)
+	}
+	return requests
 }
 
 // TestKillAfterAnswerFirst kills the server with -9 between an answer and its outcome record, where the policy has answers first: its disk hangs from

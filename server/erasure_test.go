@@ -76,9 +76,9 @@ func TestErasureReachesValues(t *testing.T) {
 			in := start(t, setup{database: database(t)})
 			in.publish(revealPolicy(20, usualRules))
 			officer := in.signIn("compliance")
-			stay := []string{"records", "documents", "others", "backups", "remote", "callers"}
+			stay := []string{"records", "documents", "others", "fingerprints", "backups", "remote", "callers"}
 			if name == "postgres" {
-				stay = slices.Insert(stay, 3, "wal")
+				stay = slices.Insert(stay, 4, "wal")
 			}
 			mine := in.saidAs("alice", "s1", "我的手机是13800138000。")
 			his := in.saidAs("bob", "s2", "我的手机是13900139001。")

@@ -3,11 +3,13 @@ package server
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/governance/label/labelfile"
+	"github.com/sluice-project/sluice/governance/registry"
 	"github.com/sluice-project/sluice/governance/tenantmark"
 	"github.com/sluice-project/sluice/governance/watermark"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -21,7 +23,7 @@ func (p *parts) buildProvenance(context.Context) error {
 		return err
 	}
 	p.provenance, err = provenance.New(provenance.Deps{
-		Issuer: p.audit.Origin(), Labels: p.labels, Read: readContent, Keys: p.signing.List, Watermark: p.watermarkOf, Records: p.recordsOf, Prove: p.audit.ProofFile,
+		Issuer: p.audit.Origin(), Labels: p.labels, Read: readContent, Keys: p.signing.List, Watermark: p.watermarkOf, Registry: p.traceOf, Records: p.recordsOf, Prove: p.audit.ProofFile,
 		Sign: p.audit.SignText, Origin: keys.Origin(), Key: p.audit.VerifierKey(),
 	})
 	return err
@@ -102,4 +104,55 @@ func (p *parts) watermarkOf(ctx context.Context, tenant, text string) (provenanc
 		w.Key = f.Key.ID
 	}
 	return w, nil
+}
+
+// traceOf looks for the answers of a tenant that a text comes from. Where answers are registered no more, those that were are found still, and that none is found says nothing. A registry
+// that cannot be read says nothing either: the other marks do not need it.
+func (p *parts) traceOf(ctx context.Context, tenant, text string) (provenance.Trace, error) {
+	if len(text) > registry.MaxText {
+		return provenance.Trace{Result: provenance.CannotSay, Reason: provenance.RegistryLong}, nil
+	}
+	found, err := p.registry.Trace(ctx, tenant, text)
+	if fault.Is(err, fault.CodeInvalidValue) { // it is not too long
+		return provenance.Trace{Result: provenance.CannotSay, Reason: provenance.RegistryShort}, nil
+	}
+	if err != nil && ctx.Err() == nil {
+		p.log.LogAttrs(ctx, slog.LevelError, "a text was judged without the registry of answers", slog.String("tenant", tenant), slog.String("error", err.Error()))
+		return provenance.Trace{Result: provenance.CannotSay, Reason: provenance.RegistryDown}, nil
+	}
+	if err != nil {
+		return provenance.Trace{}, err
+	}
+	t := provenance.Trace{Result: provenance.Absent, Reason: provenance.RegistryNone, Since: found.Since, More: found.More, Common: found.Common, Letters: found.Characters}
+	switch {
+	case !found.Enabled:
+		t.Result, t.Reason = provenance.CannotSay, provenance.RegistryOff
+	case found.Since.IsZero():
+		t.Result, t.Reason = provenance.CannotSay, provenance.RegistryEmpty
+	}
+	for _, m := range found.Matches {
+		result, reason := traced(m)
+		if m.Evidence != registry.Exact && !m.OnlyCommon { // the estimate is of what is not common
+			m.Share *= 1 - found.Common
+		}
+		if len(t.Matches) == 0 {
+			t.Result, t.Reason = result, reason
+		}
+		t.Matches = append(t.Matches, provenance.Match{Result: result, Request: m.Request, Share: m.Share, Verified: m.Verified})
+	}
+	return t, nil
+}
+
+// traced is what a match of the registry is to a verdict.
+func traced(m registry.Match) (provenance.Result, provenance.Reason) {
+	switch {
+	case m.Evidence == registry.Exact:
+		return provenance.Confirmed, provenance.RegistryExact
+	case m.OnlyCommon:
+		return provenance.Indicated, provenance.RegistryCommon
+	case m.Evidence == registry.Strong, m.Evidence == registry.Moderate:
+		return provenance.Partial, provenance.RegistryPart
+	default:
+		return provenance.Indicated, provenance.RegistryWeak
+	}
 }

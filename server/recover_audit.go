@@ -23,5 +23,8 @@ func RecoverAudit(ctx context.Context, cfg *config.Config, dir string, log *slog
 	if err := p.openBooks(ctx); err != nil {
 		return 0, err
 	}
-	return audit.Recover(ctx, cfg.Audit.Config, dir, p.db, p.keys, reconcile.Sink(p.ledger), p.log)
+	if err := p.buildRegistry(); err != nil {
+		return 0, err
+	}
+	return audit.Recover(ctx, p.auditConfig(), dir, p.db, p.keys, reconcile.Sink(p.ledger), p.log)
 }

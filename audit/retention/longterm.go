@@ -156,7 +156,7 @@ func (x *Keeper) Overdue(ctx context.Context, r Config, now time.Time, from int6
 }
 
 // Expire empties the proofs of these records and removes them.
-func Expire(ctx context.Context, db *gorm.DB, holder string, due []store.RecordRow, holds []Hold) error {
+func Expire(ctx context.Context, db *gorm.DB, holder string, due []store.RecordRow, holds []Hold, beside store.Beside) error {
 	err := db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := stillPruner(tx, holder, holds); err != nil {
 			return err
@@ -174,7 +174,7 @@ func Expire(ctx context.Context, db *gorm.DB, holder string, due []store.RecordR
 		if res.Error != nil {
 			return res.Error
 		}
-		if err := removeDerived(tx, rows); err != nil {
+		if err := removeDerived(tx, beside, rows); err != nil {
 			return err
 		}
 		if err := removeRecords(tx, rows); err != nil {

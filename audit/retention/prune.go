@@ -165,12 +165,12 @@ func stillPruner(tx *gorm.DB, holder string, holds []Hold) error {
 }
 
 // Remove removes the records of a range that are not in the long-term store, in one transaction with the row that says so.
-func Remove(ctx context.Context, db *gorm.DB, holder string, row store.PruningRow, stays string, holds []Hold) error {
+func Remove(ctx context.Context, db *gorm.DB, holder string, row store.PruningRow, stays string, holds []Hold, beside store.Beside) error {
 	err := db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := stillPruner(tx, holder, holds); err != nil {
 			return err
 		}
-		return pruneIn(tx, row, stays)
+		return pruneIn(tx, row, stays, beside)
 	})
 	if err != nil {
 		return fmt.Errorf("prune audit records: %w", err)
@@ -178,7 +178,7 @@ func Remove(ctx context.Context, db *gorm.DB, holder string, row store.PruningRo
 	return nil
 }
 
-func pruneIn(tx *gorm.DB, row store.PruningRow, stays string) error {
+func pruneIn(tx *gorm.DB, row store.PruningRow, stays string, beside store.Beside) error {
 	least, err := store.Least(tx)
 	if err != nil {
 		return err
@@ -204,7 +204,7 @@ func pruneIn(tx *gorm.DB, row store.PruningRow, stays string) error {
 	}
 	removed := int64(0)
 	for at := row.FirstIndex; at < row.UntilIndex; at += pruneBatch {
-		n, err := removeBeside(tx, months, at, min(at+pruneBatch, row.UntilIndex))
+		n, err := removeBeside(tx, beside, months, at, min(at+pruneBatch, row.UntilIndex))
 		if err != nil {
 			return err
 		}
@@ -240,12 +240,12 @@ func going(tx *gorm.DB, lo, hi int64) ([]store.EventRow, error) {
 }
 
 // removeBeside removes the records of the positions from lo to hi with what belongs to them. Those in months are left to be dropped with them.
-func removeBeside(tx *gorm.DB, months []wholeMonth, lo, hi int64) (int64, error) {
+func removeBeside(tx *gorm.DB, beside store.Beside, months []wholeMonth, lo, hi int64) (int64, error) {
 	rows, err := going(tx, lo, hi)
 	if err != nil {
 		return 0, err
 	}
-	if err := removeDerived(tx, rows); err != nil {
+	if err := removeDerived(tx, beside, rows); err != nil {
 		return 0, err
 	}
 	var single []store.EventRow
@@ -281,8 +281,8 @@ func removeRecords(tx *gorm.DB, rows []store.EventRow) error {
 	return nil
 }
 
-// removeDerived removes what was stored beside records: the texts that were kept with them and what they are found by.
-func removeDerived(tx *gorm.DB, rows []store.EventRow) error {
+// removeDerived removes what was stored beside records: the texts that were kept with them, what another concern keeps, and what they are found by.
+func removeDerived(tx *gorm.DB, beside store.Beside, rows []store.EventRow) error {
 	var ids []string
 	var events []record.Event
 	for _, r := range rows {
@@ -291,6 +291,11 @@ func removeDerived(tx *gorm.DB, rows []store.EventRow) error {
 			return fmt.Errorf("read record %s: %w", r.ID, err)
 		}
 		ids, events = append(ids, r.ID), append(events, e)
+	}
+	if beside != nil {
+		if err := beside.Drop(tx, ids); err != nil {
+			return err
+		}
 	}
 	for part := range slices.Chunk(ids, readBatch) {
 		if err := tx.Exec("DELETE FROM audit_contents WHERE record IN ?", part).Error; err != nil {

@@ -120,6 +120,9 @@ func (s *Store) keep(tx *gorm.DB, fresh []Arrival) (erased []string, err error) 
 			return nil, fmt.Errorf("record %s/%d: %w", a.Row.Writer, a.Row.Seq, err)
 		}
 	}
+	if len(keys) == 0 { // nothing but marks
+		return nil, nil
+	}
 	if erased, err = s.keepKeys(tx, keys); err != nil {
 		return nil, err
 	}
@@ -135,6 +138,9 @@ func Unpack(a Arrival, rows []ContentRow, keys map[string]content.Key) ([]Conten
 	mine := map[string]bool{}
 	ciphertexts := map[string][]byte{}
 	for _, x := range a.Attached {
+		if x.Kind == wal.KindMark {
+			continue
+		}
 		if x.Kind == wal.KindContent {
 			ciphertexts[content.Digest(x.Payload)] = x.Payload
 			continue

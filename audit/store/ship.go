@@ -28,6 +28,7 @@ type Store struct {
 	DB     *gorm.DB
 	Sink   Sink
 	Wrap   func(tx *gorm.DB, keys []content.Key) error // wraps data keys for the database; nil keeps them as they come
+	Beside Beside                                      // keeps marks; nil for a log without any
 	Months Partitions
 }
 
@@ -115,6 +116,9 @@ func (s *Store) shipIn(tx *gorm.DB, writer string, arrived batch, book func(*gor
 		}
 	}
 	if done.Erased, err = s.keep(tx, fresh.arrivals); err != nil {
+		return done, err
+	}
+	if err := s.keepMarks(tx, fresh.arrivals); err != nil {
 		return done, err
 	}
 	if s.Sink != nil && len(fresh.events) > 0 {

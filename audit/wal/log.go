@@ -143,8 +143,8 @@ func (w *Log) Probe() {
 	}
 }
 
-// Turn begins a new segment if wrapped keys are in the one that takes records, so that it can be retired. It returns the segments that hold
-// keys, by path; those of earlier runs count, since nobody looked.
+// Turn begins a new segment if wrapped keys or marks are in the one that takes records, so that it can be retired. It returns the segments that hold
+// some, by path; those of earlier runs count, since nobody looked.
 func (w *Log) Turn() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -518,7 +518,7 @@ func (w *Log) Drained() []string {
 	return out
 }
 
-// DropCuts removes what recovery cut off a segment if it may hold a wrapped key.
+// DropCuts removes what recovery cut off a segment if it may hold a wrapped key or a mark.
 func (w *Log) DropCuts() error {
 	paths, err := filepath.Glob(filepath.Join(w.Dir, "*.cut"))
 	if err != nil {
@@ -526,7 +526,7 @@ func (w *Log) DropCuts() error {
 	}
 	for _, path := range paths {
 		b, err := os.ReadFile(path)
-		if err == nil && bytes.Contains(b, []byte(KindKey)) {
+		if err == nil && (bytes.Contains(b, []byte(KindKey)) || bytes.Contains(b, []byte(KindMark))) {
 			err = w.Files.Remove(path)
 		}
 		if err != nil && !errors.Is(err, os.ErrNotExist) {

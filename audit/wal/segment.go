@@ -21,7 +21,7 @@ import (
 //	frame:  "SLWF" | payload length u32 | sequence u64 | checksum u32 over length, sequence, payload | payload
 //
 // What a record keeps encrypted stands directly before it, in frames of its sequence whose checksum covers the magic too: "SLWK" holds a
-// wrapped key, "SLWC" a ciphertext. A record counts only with all that stands before it.
+// wrapped key, "SLWC" a ciphertext, "SLWM" a mark, which another concern keeps with the record. A record counts only with all that stands before it.
 //
 // The checksum of the header covers the file name, so swapped or renamed segments show. The frame magic lets a reader find good
 // frames behind a bad one: that is how a torn tail (nothing readable follows) is told from damage in the middle.
@@ -30,10 +30,13 @@ const (
 	frameMagic  = "SLWF"
 	KindKey     = "SLWK"
 	KindContent = "SLWC"
+	KindMark    = "SLWM"
 	anyMagic    = "SLW" // what all frames begin with
 	headerSize  = 8 + 8 + 4
 	frameHead   = 4 + 4 + 8 + 4
-	// maxAttached bounds what stands before a record: a key and a text of each direction, with room for later kinds.
+	// MaxMark bounds a mark.
+	MaxMark = 4 << 20
+	// maxAttached bounds what stands before a record: a key, a text of each direction and a mark, with room for later kinds.
 	maxAttached = 8
 )
 
@@ -94,6 +97,8 @@ func maxFrame(magic string) int64 {
 		return content.MaxKey
 	case KindContent:
 		return content.MaxText + content.Overhead
+	case KindMark:
+		return MaxMark
 	default:
 		return 0
 	}
@@ -240,7 +245,7 @@ type Segment struct {
 	Size    int64  // durable bytes
 	Shipped int64  // offset behind the last record known to be in the database; 0 before the first
 	landed  uint64 // sequence of that record
-	keys    bool   // this run wrote wrapped keys into it
+	keys    bool   // this run wrote wrapped keys or marks into it
 }
 
 // Waiting reports whether the segment has durable records that are not known to be in the database. A segment may be a header

@@ -314,6 +314,7 @@ const (
 	ErasureStayCodeCallers      ErasureStayCode = "callers"
 	ErasureStayCodeDocuments    ErasureStayCode = "documents"
 	ErasureStayCodeFiles        ErasureStayCode = "files"
+	ErasureStayCodeFingerprints ErasureStayCode = "fingerprints"
 	ErasureStayCodeOthers       ErasureStayCode = "others"
 	ErasureStayCodePages        ErasureStayCode = "pages"
 	ErasureStayCodeRecords      ErasureStayCode = "records"
@@ -335,6 +336,8 @@ func (e ErasureStayCode) Valid() bool {
 	case ErasureStayCodeDocuments:
 		return true
 	case ErasureStayCodeFiles:
+		return true
+	case ErasureStayCodeFingerprints:
 		return true
 	case ErasureStayCodeOthers:
 		return true
@@ -530,6 +533,7 @@ const (
 	KeyringProgressKindContentKeys   KeyringProgressKind = "content_keys"
 	KeyringProgressKindDocuments     KeyringProgressKind = "documents"
 	KeyringProgressKindFiles         KeyringProgressKind = "files"
+	KeyringProgressKindRegistryKeys  KeyringProgressKind = "registry_keys"
 	KeyringProgressKindReplies       KeyringProgressKind = "replies"
 	KeyringProgressKindSecondFactors KeyringProgressKind = "second_factors"
 	KeyringProgressKindSigningKeys   KeyringProgressKind = "signing_keys"
@@ -547,6 +551,8 @@ func (e KeyringProgressKind) Valid() bool {
 	case KeyringProgressKindDocuments:
 		return true
 	case KeyringProgressKindFiles:
+		return true
+	case KeyringProgressKindRegistryKeys:
 		return true
 	case KeyringProgressKindReplies:
 		return true
@@ -1166,6 +1172,30 @@ func (e SystemPartStatus) Valid() bool {
 	case SystemPartStatusOff:
 		return true
 	case SystemPartStatusOk:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TraceMatchEvidence.
+const (
+	TraceExact    TraceMatchEvidence = "exact"
+	TraceModerate TraceMatchEvidence = "moderate"
+	TraceStrong   TraceMatchEvidence = "strong"
+	TraceWeak     TraceMatchEvidence = "weak"
+)
+
+// Valid indicates whether the value is a known member of the TraceMatchEvidence enum.
+func (e TraceMatchEvidence) Valid() bool {
+	switch e {
+	case TraceExact:
+		return true
+	case TraceModerate:
+		return true
+	case TraceStrong:
+		return true
+	case TraceWeak:
 		return true
 	default:
 		return false
@@ -2385,7 +2415,8 @@ type ErasureStay struct {
 	// Code What stays. `records`: the audit records, with digests and counts, since they prove what happened. `texts`: of a conversation whose values are erased, the kept prompts and
 	// answers. `documents`: of knowledge bases, which somebody else is responsible for. `files`: files and batches of the tenant, which whoever
 	// sent them is responsible for, and which may hold what was asked and answered for the person; a batch keeps its metadata and whom it was for, encrypted. `others`: what others wrote about the person in conversations of their own, which nobody can
-	// tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `replicas`: write-ahead logs and caches of other servers of
+	// tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `fingerprints`: keyed fingerprints of answers that no longer
+	// say whose they are, until the registry of answers has put its index in order, within two hours. `replicas`: write-ahead logs and caches of other servers of
 	// this installation, if there are any, until they next seal or start. `pages`: encrypted copies in free pages of the database, until these are used
 	// again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are
 	// recycled, or in that of SQLite where a long read kept it from being emptied. `spill`: in the spill file of the native engine, what
@@ -2398,7 +2429,8 @@ type ErasureStay struct {
 // ErasureStayCode What stays. `records`: the audit records, with digests and counts, since they prove what happened. `texts`: of a conversation whose values are erased, the kept prompts and
 // answers. `documents`: of knowledge bases, which somebody else is responsible for. `files`: files and batches of the tenant, which whoever
 // sent them is responsible for, and which may hold what was asked and answered for the person; a batch keeps its metadata and whom it was for, encrypted. `others`: what others wrote about the person in conversations of their own, which nobody can
-// tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `replicas`: write-ahead logs and caches of other servers of
+// tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `fingerprints`: keyed fingerprints of answers that no longer
+// say whose they are, until the registry of answers has put its index in order, within two hours. `replicas`: write-ahead logs and caches of other servers of
 // this installation, if there are any, until they next seal or start. `pages`: encrypted copies in free pages of the database, until these are used
 // again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are
 // recycled, or in that of SQLite where a long read kept it from being emptied. `spill`: in the spill file of the native engine, what
@@ -3988,6 +4020,9 @@ type ProjectPage struct {
 
 // ProvenanceMark defines model for ProvenanceMark.
 type ProvenanceMark struct {
+	// ComparedLetters Of the registry: how many letters and numerals the text has
+	ComparedLetters *int `json:"compared_letters,omitempty"`
+
 	// Confidence One of: public_key, secret_key, statistics, comparison, declaration, none
 	Confidence    string `json:"confidence"`
 	CountedTokens *int   `json:"counted_tokens,omitempty"`
@@ -4018,8 +4053,14 @@ type ProvenanceMark struct {
 	// Result One of: confirmed, partial, indicated, refuted, foreign, absent, cannot_say
 	Result string `json:"result"`
 
-	// Share Of the registry: the part of the text that stands in the best answer, between 0 and 1
+	// Share Of the registry: an estimate of the part of the text that stands in the best answer, between 0 and 1. Wording that very many answers have does not count, unless the answer is the whole text
 	Share *float64 `json:"share,omitempty"`
+
+	// Since Of the registry: when the first answer was registered. There may be gaps
+	Since *time.Time `json:"since,omitempty"`
+
+	// VerifiedLetters Of the registry: how many letters and numerals of the text stand in the best answer, letter for letter; signs and accents are not compared
+	VerifiedLetters *int `json:"verified_letters,omitempty"`
 }
 
 // ProvenanceQuestion A text, or a file by its name and content.
@@ -4051,7 +4092,7 @@ type ProvenanceRequest struct {
 
 // ProvenanceVerdict defines model for ProvenanceVerdict.
 type ProvenanceVerdict struct {
-	// Conclusion One of: unchanged, derived, wording, other_text, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory
+	// Conclusion One of: unchanged, other_text, derived, wording, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory
 	Conclusion     string   `json:"conclusion"`
 	Contradictions []string `json:"contradictions"`
 	Issuer         string   `json:"issuer"`
@@ -4892,6 +4933,82 @@ type TotpSecret struct {
 
 	// Uri otpauth://, for a QR code. Shown once
 	Uri string `json:"uri"`
+}
+
+// TraceMatch defines model for TraceMatch.
+type TraceMatch struct {
+	// Characters Letters and numerals of the answer
+	Characters int `json:"characters"`
+
+	// Choice Which alternative of the answer, from 0
+	Choice int `json:"choice"`
+
+	// Evidence exact: the text is what the alternative says, white space, full-width forms and a visible label aside. Reasoning, refusals and calls are no such text. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order, and none, exact included, who wrote them first.
+	Evidence TraceMatchEvidence `json:"evidence"`
+
+	// Longest Letters and numerals of the longest part
+	Longest int `json:"longest"`
+
+	// OnlyCommon It has only wording that very many answers have: each of these may be the one
+	OnlyCommon bool `json:"only_common"`
+
+	// Record Audit record of how the request ended
+	Record  string `json:"record"`
+	Request string `json:"request"`
+
+	// Share Estimated part of the text, from 0 to 1, that this answer has; common wording does not count. 1 does not say that the text is unchanged
+	Share float64 `json:"share"`
+
+	// Spans The parts of the text that were verified
+	Spans []TraceSpan `json:"spans"`
+	Time  time.Time   `json:"time"`
+
+	// Verified Letters and numerals of the text that stand in wordings that the answer has letter for letter; see spans. Of what lies between them nothing is known
+	Verified int `json:"verified"`
+}
+
+// TraceMatchEvidence exact: the text is what the alternative says, white space, full-width forms and a visible label aside. Reasoning, refusals and calls are no such text. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order, and none, exact included, who wrote them first.
+type TraceMatchEvidence string
+
+// TraceQuestion defines model for TraceQuestion.
+type TraceQuestion struct {
+	Tenant *string `json:"tenant,omitempty"`
+
+	// Text At most 262144 bytes of UTF-8
+	Text string `json:"text"`
+}
+
+// TraceResult defines model for TraceResult.
+type TraceResult struct {
+	// Characters Letters and numerals of the text
+	Characters int `json:"characters"`
+
+	// Common Estimated part of the text, from 0 to 1, whose wording so many answers have that it names none of them
+	Common float64 `json:"common"`
+
+	// Enabled Answers are registered now
+	Enabled bool `json:"enabled"`
+
+	// Matches The best first, of equal ones the oldest; ten at most
+	Matches []TraceMatch `json:"matches"`
+
+	// More Other answers match as well
+	More bool `json:"more"`
+
+	// Since When the first answer of the tenant was registered; absent if none was. What left before is not found, and there may be gaps: registering may have been switched off, and answers pruned or erased
+	Since *time.Time `json:"since,omitempty"`
+
+	// Thinned The text is so long that only some of its wordings were looked up, spread over all of it
+	Thinned bool `json:"thinned"`
+}
+
+// TraceSpan defines model for TraceSpan.
+type TraceSpan struct {
+	// End Behind its last one
+	End int `json:"end"`
+
+	// Start Its first character, from 0
+	Start int `json:"start"`
 }
 
 // UsageReport defines model for UsageReport.
@@ -6206,6 +6323,9 @@ type ResumeTenantJSONRequestBody = Resumption
 // SuspendTenantJSONRequestBody defines body for SuspendTenant for application/json ContentType.
 type SuspendTenantJSONRequestBody = Reason
 
+// TraceTextJSONRequestBody defines body for TraceText for application/json ContentType.
+type TraceTextJSONRequestBody = TraceQuestion
+
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = NewUser
 
@@ -7200,6 +7320,9 @@ type ServerInterface interface {
 	// SuspendTenant Suspend a tenant
 	// (POST /tenants/{id}/suspend)
 	SuspendTenant(c *gin.Context, id IdPath)
+	// TraceText Find the requests whose answers contain a text
+	// (POST /trace)
+	TraceText(c *gin.Context)
 	// ReportUsage Usage, cost and energy with exact totals
 	// (GET /usage)
 	ReportUsage(c *gin.Context, params ReportUsageParams)
@@ -11984,6 +12107,19 @@ func (siw *ServerInterfaceWrapper) SuspendTenant(c *gin.Context) {
 	siw.Handler.SuspendTenant(c, id)
 }
 
+// TraceText operation middleware
+func (siw *ServerInterfaceWrapper) TraceText(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.TraceText(c)
+}
+
 // ReportUsage operation middleware
 func (siw *ServerInterfaceWrapper) ReportUsage(c *gin.Context) {
 
@@ -12511,6 +12647,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/billing/corrections", wrapper.CorrectUsage)
 	router.GET(options.BaseURL+"/audit/records", wrapper.SearchAudit)
 	router.POST(options.BaseURL+"/audit/subjects", wrapper.LookUpSubject)
+	router.POST(options.BaseURL+"/trace", wrapper.TraceText)
 	router.GET(options.BaseURL+"/audit/records/:id", wrapper.GetAuditEvent)
 	router.GET(options.BaseURL+"/audit/records/:id/proof", wrapper.ProveAuditEvent)
 	router.GET(options.BaseURL+"/audit/records/:id/content", wrapper.GetAuditContent)

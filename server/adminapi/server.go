@@ -29,6 +29,7 @@ import (
 	"github.com/sluice-project/sluice/governance/agreement"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/registry"
 	"github.com/sluice-project/sluice/governance/signingkeys"
 	"github.com/sluice-project/sluice/governance/tenantmark"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -106,6 +107,8 @@ type Deps struct {
 	Watermarks *tenantmark.Service
 	// Provenance says where texts come from.
 	Provenance *provenance.Service
+	// Registry traces texts to the answers that have them.
+	Registry *registry.Service
 	// Rotator replaces the wrapping keys.
 	Rotator *wrapkey.Rotator
 	// Version is that of this program.
@@ -130,6 +133,7 @@ type Server struct {
 	lookups    lookupLimiter
 	detections lookupLimiter // of marks, by themselves or all together: whoever may ask without end can edit a text until none is left
 	files      chan struct{} // a place for each file that is labelled or read
+	traces     lookupLimiter
 }
 
 var _ ServerInterface = (*Server)(nil)

@@ -15,6 +15,8 @@ const (
 	lookupsPerMinute = 20
 	// maxLookups bounds the callers remembered.
 	maxLookups = 10_000
+	// tracesPerMinute is how many texts one caller may trace. It is for people, and for the few programs that ask in their name.
+	tracesPerMinute = 60
 )
 
 // LookUpSubject implements POST /audit/subjects. The name comes in a body, since addresses end up in logs and histories; the record of the
@@ -47,6 +49,11 @@ type lookupCount struct {
 
 // wait counts a look-up, or returns how long the caller has to wait for the next.
 func (l *lookupLimiter) wait(caller string, now time.Time) time.Duration {
+	return l.waitOf(caller, lookupsPerMinute, now)
+}
+
+// waitOf is wait with another number of look-ups a minute.
+func (l *lookupLimiter) waitOf(caller string, most int, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.callers[caller]
@@ -54,7 +61,7 @@ func (l *lookupLimiter) wait(caller string, now time.Time) time.Duration {
 	if age >= time.Minute || age < 0 { // the clock may have been set back
 		at = lookupCount{since: now}
 	}
-	if at.n >= lookupsPerMinute {
+	if at.n >= most {
 		return time.Minute - age
 	}
 	at.n++

@@ -85,8 +85,14 @@ type Config struct {
 	RAG             RAG
 	Batches         Batches
 	Workflows       Workflows
+	Registry        Registry
 	Notify          notify.Config
 	Offboarding     offboard.Permitted
+}
+
+// Registry says whether answers are remembered by fingerprints.
+type Registry struct {
+	Enabled bool
 }
 
 // TLS names the certificate files of the listeners; both empty means plain HTTP.
@@ -210,6 +216,7 @@ func Default() Config {
 		}}},
 		RAG:       RAG{EmbeddingModel: "all-minilm-l6-v2"},
 		Workflows: Workflows{Enabled: true},
+		Registry:  Registry{Enabled: true},
 	}
 }
 

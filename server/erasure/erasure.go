@@ -42,6 +42,7 @@ const (
 	StaysRemote       = "remote"
 	StaysCallers      = "callers"
 	StaysReplicas     = "replicas"
+	StaysFingerprints = "fingerprints"
 )
 
 // Config is what an eraser works on.
@@ -50,8 +51,9 @@ type Config struct {
 	Values    *pseudonym.Store
 	Approvals *approval.Store
 	Keys      *keyring.Ring
-	// Beside removes, in the transaction, what else was made for a person, and returns how much; nil if there is nothing.
-	Beside func(tx *gorm.DB, tenant, subject string) (int64, error)
+	// Beside removes, in the transaction, what else was made for a person, among it the entries of answers by which texts are traced, and returns how much of
+	// what, as the certificate says it; nil if there is nothing.
+	Beside func(tx *gorm.DB, tenant, subject string) (map[string]int64, error)
 	// Files reports whether a tenant has files or batches, as tx sees them; tx may be nil. They stay: nobody knows whom their lines speak of. nil if there
 	// are none.
 	Files   func(ctx context.Context, tx *gorm.DB, tenant string) (bool, error)
@@ -201,6 +203,9 @@ func (e *Eraser) remainders(ctx context.Context, tx *gorm.DB, t Target, records 
 			out = append(out, Remainder{Code: StaysFiles})
 		}
 		out = append(out, Remainder{Code: StaysOthers})
+		if e.cfg.Beside != nil {
+			out = append(out, Remainder{Code: StaysFingerprints})
+		}
 		u, err := e.cfg.Values.Unattributed(ctx, tx, t.Tenant)
 		if err != nil {
 			return nil, err

@@ -35,20 +35,24 @@ func (w *deletion) Destroy(tx *gorm.DB) (map[string]string, error) {
 	if err := w.removal.Delete(tx); err != nil {
 		return nil, err
 	}
-	answers, err := w.destroyBeside(tx)
+	beside, err := w.destroyBeside(tx)
 	if err != nil {
 		return nil, err
 	}
 	if w.stays, err = w.eraser.remainders(tx.Statement.Context, tx, w.target, w.records, w.removal.Found); err != nil {
 		return nil, err
 	}
-	return map[string]string{"values": number(w.removal.Found.Values), "conversations": number(w.removal.Found.Scopes), "answers": number(answers), "stays": Codes(w.stays)}, nil
+	out := map[string]string{"values": number(w.removal.Found.Values), "conversations": number(w.removal.Found.Scopes), "answers": "0", "stays": Codes(w.stays)}
+	for what, n := range beside {
+		out[what] = number(n)
+	}
+	return out, nil
 }
 
 // destroyBeside removes what else was made for the person.
-func (w *deletion) destroyBeside(tx *gorm.DB) (int64, error) {
+func (w *deletion) destroyBeside(tx *gorm.DB) (map[string]int64, error) {
 	if w.target.Conversation != nil || w.eraser.cfg.Beside == nil {
-		return 0, nil
+		return nil, nil //nolint:nilnil // there is nothing
 	}
 	return w.eraser.cfg.Beside(tx, w.target.Tenant, w.target.Subject)
 }

@@ -45,6 +45,10 @@ func rows() []part {
 		{"reply_replies", ofTenant},
 		{"signature_seeds", ofTenant},
 		{"watermark_keys", ofTenant},
+		{"registry_tenants", ofTenant},
+		{"registry_segments", ofTenant}, // before their blocks: whoever adds to them looks for their segment
+		{"registry_blocks", ofTenant},
+		{"registry_entries", ofTenant},
 		{"rag_chunks", ofDocuments},
 		{"rag_documents", ofCollection},
 		{"rag_collections", ofTenant},

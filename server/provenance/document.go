@@ -132,7 +132,10 @@ func (m Mark) figures(in translator) []string {
 		out = append(out, in("provenance.counted", m.Counted, m.Least))
 	}
 	if m.Share != nil {
-		out = append(out, in("provenance.share", fmt.Sprintf("%.0f %%", 100**m.Share)))
+		out = append(out, in("provenance.share", m.Verified, m.Letters, fmt.Sprintf("%.0f %%", math.Floor(100**m.Share))))
+	}
+	if m.Since != nil {
+		out = append(out, in("provenance.since", m.Since.Format(time.RFC3339)))
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluice-project/sluice/governance/label"
@@ -110,6 +111,9 @@ func (s *Service) watermark(ctx context.Context, x subject) (Mark, error) {
 	return m, nil
 }
 
+// muchCommon is the part of a text that has common wording from which on it is not told which other answers have it.
+const muchCommon = 0.1
+
 // registry looks for the answer.
 func (s *Service) registry(ctx context.Context, x subject) (Mark, error) {
 	switch {
@@ -122,15 +126,23 @@ func (s *Service) registry(ctx context.Context, x subject) (Mark, error) {
 	if err != nil {
 		return Mark{}, fmt.Errorf("look into the registry: %w", err)
 	}
-	m := Mark{Result: t.Result, Reason: t.Reason, Confidence: ByComparison, more: t.More}
+	m := Mark{Result: t.Result, Reason: t.Reason, Confidence: ByComparison, untold: t.More || t.Result != Confirmed && t.Common >= muchCommon}
 	if t.Result == CannotSay {
 		m.Confidence = None
 	}
-	if len(t.Matches) > 0 {
-		m.Share = &t.Matches[0].Share
+	if !t.Since.IsZero() {
+		m.Since = &t.Since
 	}
+	if len(t.Matches) == 0 {
+		return m, nil
+	}
+	best, last := t.Matches[0], t.Matches[len(t.Matches)-1]
+	m.Share, m.Verified, m.Letters, m.more = &best.Share, best.Verified, t.Letters, t.More && last.Result == best.Result
 	for _, x := range t.Matches {
-		m.Requests = append(m.Requests, x.Request)
+		m.related = append(m.related, x.Request)
+		if x.Result == best.Result && !slices.Contains(m.Requests, x.Request) { // alternatives of one answer may be equal
+			m.Requests = append(m.Requests, x.Request)
+		}
 	}
 	return m, nil
 }

@@ -55,19 +55,24 @@ type Watermark struct {
 
 // Trace is what the registry found of a text.
 type Trace struct {
-	Result  Result // Confirmed (the whole text), Partial, Indicated, Absent or CannotSay
+	Result  Result // that of the best match; without one Absent or CannotSay
 	Reason  Reason
-	Matches []Match // best first
-	More    bool    // there are others
+	Since   time.Time // when the first answer of the tenant was registered; zero for none
+	Matches []Match   // best first
+	More    bool      // there are others
+	Common  float64   // part of the text whose wording so many answers have that they are not named
+	Letters int       // letters and numerals of the text, which are what is compared
 }
 
-// Match is one answer that a text comes from.
+// Match is one answer that a text may come from.
 type Match struct {
-	Request string
-	Share   float64 // of the text in question that stands in this answer
+	Result   Result // Confirmed: it is this very text; Partial: it has passages of them; Indicated: so little that it may be chance
+	Request  string
+	Share    float64 // estimate of which part of the text stands in this answer; of what is not common unless it is Confirmed, or all is common
+	Verified int     // letters and numerals of the text that do, letter for letter
 }
 
-// Deps are the parts that marks are checked by. Watermark and Registry are nil in an installation that has none.
+// Deps are the parts that marks are checked by. Watermark and Registry may be nil: then these marks cannot be judged.
 type Deps struct {
 	Issuer string
 	// Labels tells own labels of a tenant from others.

@@ -95,7 +95,7 @@ func found(result Result, reason Reason, share float64, requests ...string) func
 	return func(context.Context, string, string) (Trace, error) {
 		x := Trace{Result: result, Reason: reason}
 		for _, r := range requests {
-			x.Matches = append(x.Matches, Match{Request: r, Share: share})
+			x.Matches = append(x.Matches, Match{Result: result, Request: r, Share: share, Verified: 40})
 		}
 		return x, nil
 	}
@@ -109,6 +109,17 @@ func TestConclusions(t *testing.T) {
 	altered.ProduceID = "r9"
 	foreign := label.Label{Label: "1", ContentProducer: "somebody", ProduceID: "x"}
 	part := found(Partial, RegistryPart, 0.9, "r1")
+	quoted := found(Partial, RegistryPart, 0.3, "r1")
+	common := func(result Result, reason Reason, share float64) func(context.Context, string, string) (Trace, error) {
+		return func(context.Context, string, string) (Trace, error) {
+			return Trace{Result: result, Reason: reason, Common: 0.4, Matches: []Match{{Result: result, Request: "r1", Share: share}}}, nil
+		}
+	}
+	mixed := func(more bool, first Result, then ...Match) func(context.Context, string, string) (Trace, error) {
+		return func(context.Context, string, string) (Trace, error) {
+			return Trace{Result: first, Reason: RegistryPart, Matches: append([]Match{{Result: first, Request: "r1", Share: 0.9}}, then...), More: more}, nil
+		}
+	}
 	for name, c := range map[string]struct {
 		labels        []label.Label
 		signature     string
@@ -119,30 +130,43 @@ func TestConclusions(t *testing.T) {
 		contradiction Contradiction
 		requests      []string
 	}{
-		"nothing":                      {want: NothingFound},
-		"signed":                       {signature: plain.sign(t, answer, "r1"), want: Unchanged, requests: []string{"r1"}},
-		"signed, line break lost":      {signature: plain.sign(t, answer+"\n", "r1"), want: Unchanged, requests: []string{"r1"}},
-		"signed, line break added":     {signature: plain.sign(t, answer, "r1"), text: answer + "\r\n", want: Unchanged, requests: []string{"r1"}},
-		"signed, other line breaks":    {signature: plain.sign(t, "a\nb", "r1"), text: "a\r\nb", want: Unchanged, requests: []string{"r1"}},
-		"signed, a space added":        {signature: plain.sign(t, answer, "r1"), text: answer + " ", want: OtherText},
-		"registered":                   {registry: found(Confirmed, RegistryExact, 1, "r1"), want: Derived, requests: []string{"r1"}},
-		"edited":                       {registry: part, want: Derived, requests: []string{"r1"}},
-		"edited, with its signature":   {registry: part, signature: plain.sign(t, "before", "r1"), want: Derived, requests: []string{"r1"}},
-		"edited, with its label":       {registry: part, labels: []label.Label{own}, want: Derived, requests: []string{"r1"}},
-		"marked":                       {mark: Confirmed, want: Wording},
-		"weakly marked":                {mark: Indicated, want: Hint},
-		"weakly registered":            {registry: found(Indicated, RegistryWeak, 0.1, "r1"), want: Hint, requests: []string{"r1"}},
-		"labelled":                     {labels: []label.Label{own}, want: LabelledHere, requests: []string{"r1"}},
-		"labelled elsewhere":           {labels: []label.Label{foreign}, want: LabelledAway},
-		"label of the same name":       {labels: []label.Label{altered}, want: LabelledAway},
-		"label altered":                {labels: []label.Label{altered}, signature: plain.sign(t, answer, "r1"), want: Contradictory, contradiction: AlteredLabel, requests: []string{"r1"}},
-		"label twice, not the same":    {labels: []label.Label{own, other}, want: NothingFound},
-		"label of another answer":      {labels: []label.Label{other}, registry: part, want: Contradictory, contradiction: BorrowedLabel, requests: []string{"r1", "r2"}},
-		"signature of another text":    {signature: plain.sign(t, "another", "r2"), want: OtherText},
-		"signature of another request": {signature: plain.sign(t, "another", "r2"), registry: part, want: Contradictory, contradiction: BorrowedSign, requests: []string{"r1"}},
-		"signature changed":            {signature: flip(plain.sign(t, answer, "r1")), want: Contradictory, contradiction: AlteredSignature},
-		"label and signature differ":   {signature: plain.sign(t, answer, "r1"), labels: []label.Label{other}, want: Contradictory, contradiction: TwoRequests, requests: []string{"r1", "r2"}},
-		"signature of nobody":          {signature: "a.b.c", want: NothingFound},
+		"nothing":                    {want: NothingFound},
+		"signed":                     {signature: plain.sign(t, answer, "r1"), want: Unchanged, requests: []string{"r1"}},
+		"signed, line break lost":    {signature: plain.sign(t, answer+"\n", "r1"), want: Unchanged, requests: []string{"r1"}},
+		"signed, line break added":   {signature: plain.sign(t, answer, "r1"), text: answer + "\r\n", want: Unchanged, requests: []string{"r1"}},
+		"signed, other line breaks":  {signature: plain.sign(t, "a\nb", "r1"), text: "a\r\nb", want: Unchanged, requests: []string{"r1"}},
+		"signed, a space added":      {signature: plain.sign(t, answer, "r1"), text: answer + " ", want: OtherText},
+		"registered":                 {registry: found(Confirmed, RegistryExact, 1, "r1"), want: Derived, requests: []string{"r1"}},
+		"edited":                     {registry: part, want: Derived, requests: []string{"r1"}},
+		"edited, with its signature": {registry: part, signature: plain.sign(t, "before", "r1"), want: OtherText, requests: []string{"r1"}},
+		"edited, with its label":     {registry: part, labels: []label.Label{own}, want: Derived, requests: []string{"r1"}},
+		"marked":                     {mark: Confirmed, want: Wording},
+		"weakly marked":              {mark: Indicated, want: Hint},
+		"weakly registered":          {registry: found(Indicated, RegistryWeak, 0.1, "r1"), want: Hint, requests: []string{"r1"}},
+		"quoted, labelled by a copy": {registry: quoted, labels: []label.Label{altered}, want: Hint, requests: []string{"r1"}},
+		"quoted, and signed before":  {registry: quoted, signature: plain.sign(t, "before", "r1"), want: OtherText, requests: []string{"r1"}},
+		"quoted, and marked":         {registry: quoted, mark: Confirmed, want: Wording, requests: []string{"r1"}},
+		"quoted, with its own label": {registry: quoted, labels: []label.Label{other}, want: Hint, requests: []string{"r1", "r2"}},
+		"registered, and a label of a copy": {
+			registry: found(Confirmed, RegistryExact, 1, "r1"), labels: []label.Label{altered}, want: Contradictory, contradiction: AlteredLabel, requests: []string{"r1"},
+		},
+		"equal alternatives":             {registry: mixed(false, Confirmed, Match{Result: Confirmed, Request: "r1", Share: 1}), want: Derived, requests: []string{"r1"}},
+		"what others say besides":        {registry: mixed(false, Confirmed, Match{Result: Partial, Request: "r2", Share: 0.5}), want: Derived, requests: []string{"r1"}},
+		"label of what others say":       {registry: mixed(false, Partial, Match{Result: Indicated, Request: "r2", Share: 0.1}), labels: []label.Label{other}, want: Derived, requests: []string{"r1", "r2"}},
+		"label of what may be not named": {registry: mixed(true, Partial, Match{Result: Indicated, Request: "r3", Share: 0.1}), labels: []label.Label{other}, want: Derived, requests: []string{"r1", "r2"}},
+		"label of what may be common":    {registry: common(Partial, RegistryPart, 0.6), labels: []label.Label{other}, want: Derived, requests: []string{"r1", "r2"}},
+		"one of what is mostly common":   {registry: common(Confirmed, RegistryExact, 1), labels: []label.Label{other}, want: Contradictory, contradiction: BorrowedLabel, requests: []string{"r1", "r2"}},
+		"labelled":                       {labels: []label.Label{own}, want: LabelledHere, requests: []string{"r1"}},
+		"labelled elsewhere":             {labels: []label.Label{foreign}, want: LabelledAway},
+		"label of the same name":         {labels: []label.Label{altered}, want: LabelledAway},
+		"label altered":                  {labels: []label.Label{altered}, signature: plain.sign(t, answer, "r1"), want: Contradictory, contradiction: AlteredLabel, requests: []string{"r1"}},
+		"label twice, not the same":      {labels: []label.Label{own, other}, want: NothingFound},
+		"label of another answer":        {labels: []label.Label{other}, registry: part, want: Contradictory, contradiction: BorrowedLabel, requests: []string{"r1", "r2"}},
+		"signature of another text":      {signature: plain.sign(t, "another", "r2"), want: OtherText},
+		"signature of another request":   {signature: plain.sign(t, "another", "r2"), registry: part, want: Contradictory, contradiction: BorrowedSign, requests: []string{"r1"}},
+		"signature changed":              {signature: flip(plain.sign(t, answer, "r1")), want: Contradictory, contradiction: AlteredSignature},
+		"label and signature differ":     {signature: plain.sign(t, answer, "r1"), labels: []label.Label{other}, want: Contradictory, contradiction: TwoRequests, requests: []string{"r1", "r2"}},
+		"signature of nobody":            {signature: "a.b.c", want: NothingFound},
 		"cannot be judged": {
 			mark: CannotSay, registry: func(context.Context, string, string) (Trace, error) {
 				return Trace{Result: CannotSay, Reason: RegistryShort}, nil
@@ -199,7 +223,7 @@ func flip(jws string) string {
 func TestTextsThatAreShared(t *testing.T) {
 	k := newKit(t, func(d *Deps) {
 		d.Registry = func(context.Context, string, string) (Trace, error) {
-			return Trace{Result: Confirmed, Reason: RegistryExact, More: true, Matches: []Match{{Request: "r1", Share: 1}}}, nil
+			return Trace{Result: Confirmed, Reason: RegistryExact, More: true, Matches: []Match{{Result: Confirmed, Request: "r1", Share: 1}}}, nil
 		}
 	})
 	own := k.labels.Make("r7", tenant)
@@ -320,14 +344,14 @@ func TestEveryIDHasATextInBothLanguages(t *testing.T) {
 	reasons := []Reason{
 		LabelOwn, LabelUnproven, LabelForeign, LabelBroken, LabelNone, LabelBareText, SignatureOwn, SignatureRead, SignatureBare, SignatureText, SignatureCut, SignatureKey, SignatureGone, SignatureBad,
 		SignatureNone, WatermarkFound, WatermarkWeak, WatermarkNone, WatermarkShort, WatermarkNoKey, WatermarkNoText, WatermarkLong, WatermarkKeys, WatermarkOff, RegistryExact, RegistryPart,
-		RegistryWeak, RegistryNone, RegistryShort, RegistryNoText, RegistryOff,
+		RegistryWeak, RegistryNone, RegistryEmpty, RegistryShort, RegistryLong, RegistryNoText, RegistryOff,
 	}
 	share, p := 0.5, -12.0
 	v := Verdict{Issuer: "i", Time: time.Unix(1_800_000_000, 0), Subject: Subject{Name: "x.docx", SHA256: "00"}}
 	for _, c := range []Conclusion{Unchanged, Derived, Wording, OtherText, Hint, LabelledHere, LabelledAway, NothingFound, TooLittle, Contradictory} {
 		for i, r := range reasons {
 			v.Conclusion, v.Contradictions = c, []Contradiction{AlteredLabel, AlteredSignature, BorrowedSign, BorrowedLabel, TwoRequests}
-			m := Mark{Result: results[i%len(results)], Reason: r, Confidence: []Confidence{ByPublicKey, BySecretKey, ByStatistics, ByComparison, Declared, None}[i%6], Log10P: &p, Passage: &Passage{1, 2}, Share: &share, Least: 4}
+			m := Mark{Result: results[i%len(results)], Reason: r, Confidence: []Confidence{ByPublicKey, BySecretKey, ByStatistics, ByComparison, Declared, None}[i%6], Log10P: &p, Passage: &Passage{1, 2}, Share: &share, Verified: 3, Letters: 6, Since: &v.Time, Least: 4}
 			v.Marks = Marks{m, m, m, m}
 			v.Requests = []Request{{ID: "r", By: []string{"label", "signature", "registry"}, Records: []string{"a"}}, {ID: "s"}}
 			for _, l := range []message.Lang{message.English, message.Chinese} {

@@ -54,8 +54,12 @@ type Mark struct {
 	Log10P *float64 `json:"log10_p,omitempty"`
 	// Passage is where in the text a watermark is strongest; absent where it is not told.
 	Passage *Passage `json:"passage,omitempty"`
-	// Share is the part of the text that stands in the best answer, between 0 and 1; of the registry.
-	Share *float64 `json:"share,omitempty"`
+	// Share estimates which part of the text stands in the best answer, between 0 and 1, where wording that very many answers have does not count unless the answer is the whole text; Verified of its
+	// Letters do so for certain, letter for letter. Both are of the registry, as is Since: what was answered before is not in it.
+	Share    *float64   `json:"share,omitempty"`
+	Verified int        `json:"verified_letters,omitempty"`
+	Letters  int        `json:"compared_letters,omitempty"`
+	Since    *time.Time `json:"since,omitempty"`
 	// Requests are those that the mark leads to, best first.
 	Requests []string `json:"requests,omitempty"`
 	Key      string   `json:"key,omitempty"`   // id of the key
@@ -64,7 +68,9 @@ type Mark struct {
 	Counted  int      `json:"counted_tokens,omitempty"` // of a watermark
 	Least    int      `json:"least_tokens,omitempty"`   // that it takes
 
-	more bool // requests than Requests has
+	more    bool     // requests than Requests has
+	related []string // requests of all answers that have any part of the text; there are others if untold is set
+	untold  bool
 }
 
 // Passage is a part of a text, in bytes of UTF-8, End excluded.
@@ -121,10 +127,14 @@ const (
 	RegistryExact  Reason = "registry_exact"
 	RegistryPart   Reason = "registry_part"
 	RegistryWeak   Reason = "registry_weak"
+	RegistryCommon Reason = "registry_common" // only wording that very many answers have
 	RegistryNone   Reason = "registry_none"
+	RegistryEmpty  Reason = "registry_empty" // no answer of this tenant was ever registered
 	RegistryShort  Reason = "registry_short"
+	RegistryLong   Reason = "registry_long" // more text than is compared
 	RegistryNoText Reason = "registry_no_text"
 	RegistryOff    Reason = "registry_off"
+	RegistryDown   Reason = "registry_unavailable"
 )
 
 // Confidence is what a result rests on.
@@ -146,9 +156,9 @@ type Conclusion string
 // The conclusions, from the strongest.
 const (
 	Unchanged     Conclusion = "unchanged"     // this installation delivered exactly this text, as its signature proves
-	Derived       Conclusion = "derived"       // a part or an edited form of what it delivered
-	Wording       Conclusion = "wording"       // it, or a passage of it, has the wording of one of this tenant's models
 	OtherText     Conclusion = "other_text"    // its signature is authentic, and of another text
+	Derived       Conclusion = "derived"       // most of it, or all, is in what it delivered; which was written first is not told
+	Wording       Conclusion = "wording"       // it, or a passage of it, has the wording of one of this tenant's models
 	Hint          Conclusion = "hint"          // something points here, nothing proves it
 	LabelledHere  Conclusion = "labelled_here" // it carries a label of this installation, and nothing ties the label to the text
 	LabelledAway  Conclusion = "labelled_away" // it says of itself that somebody else's machine made it
@@ -180,7 +190,7 @@ type Request struct {
 	Records []string `json:"records"`
 }
 
-// LeadsHere reports whether the marks show, together, that this installation made the text or what it was made from.
+// LeadsHere reports whether the marks show, together, that this installation delivered the text, most of it, or its wording.
 func (v Verdict) LeadsHere() bool {
 	return v.Conclusion == Unchanged || v.Conclusion == Derived || v.Conclusion == Wording
 }
@@ -200,13 +210,13 @@ func (v *Verdict) conclude() {
 		v.Conclusion = Contradictory
 	case m.Signature.Result == Confirmed:
 		v.Conclusion = Unchanged
-	case has(Partial) || m.Registry.Result == Confirmed: // which compares letters and digits alone
-		v.Conclusion = Derived
-	case m.Signature.Reason == SignatureText:
+	case m.Signature.Reason == SignatureText: // whoever shows a signature beside a text that was changed does not hear that it leads here, though its requests are named
 		v.Conclusion = OtherText
+	case m.Signature.Result == Partial || m.mostlyFound():
+		v.Conclusion = Derived
 	case m.Watermark.Result == Confirmed:
 		v.Conclusion = Wording
-	case has(Indicated):
+	case has(Indicated) || m.Registry.Result == Partial: // a file may quote an answer, and an answer may quote what the file does
 		v.Conclusion = Hint
 	case m.Label.Result == Confirmed:
 		v.Conclusion = LabelledHere
@@ -223,19 +233,26 @@ func (v *Verdict) conclude() {
 	v.lead("label", m.Label)
 }
 
+// mostly is the part of a text that an answer must have for the text to come from it, and for other marks to be held against it.
+const mostly = 0.5
+
+// mostlyFound reports whether an answer has most of the text.
+func (m Marks) mostlyFound() bool {
+	return m.Registry.Result == Confirmed || m.Registry.Result == Partial && *m.Registry.Share >= mostly
+}
+
 // contradictions holds the marks against each other.
 func (v *Verdict) contradictions() []Contradiction {
 	out := []Contradiction{}
 	m := v.Marks
-	tied := m.Signature.Result == Confirmed || m.Signature.Result == Partial || m.Registry.Result == Confirmed || m.Registry.Result == Partial
-	if m.Label.Reason == LabelUnproven && tied {
+	found := m.mostlyFound()
+	if m.Label.Reason == LabelUnproven && (found || m.Signature.Result == Confirmed || m.Signature.Result == Partial) {
 		out = append(out, AlteredLabel)
 	}
 	if m.Signature.Reason == SignatureCut {
 		out = append(out, AlteredSignature)
 	}
 	// A text that was edited no longer has its signature: that contradicts nothing unless the text comes from another answer.
-	found := m.Registry.Result == Confirmed || m.Registry.Result == Partial
 	if m.Signature.Reason == SignatureText && found && !v.leadsTo(m.Signature.Requests) {
 		out = append(out, BorrowedSign)
 	}
@@ -245,19 +262,16 @@ func (v *Verdict) contradictions() []Contradiction {
 	if named := m.Signature.Requests; len(named) > 0 && !slices.Equal(named, m.Label.Requests) {
 		return append(out, TwoRequests)
 	}
-	if found && !v.MoreRequests && !v.leadsTo(m.Label.Requests) {
+	if found && !v.leadsTo(m.Label.Requests) {
 		out = append(out, BorrowedLabel)
 	}
 	return out
 }
 
-// leadsTo reports whether the registry leads to one of the requests, or to so many that it is not told whether.
+// leadsTo reports whether an answer to one of the requests has any part of the text, or so many answers have that it is not told whether.
 func (v *Verdict) leadsTo(requests []string) bool {
 	r := v.Marks.Registry
-	if r.Result != Confirmed && r.Result != Partial && r.Result != Indicated {
-		return false
-	}
-	return v.MoreRequests || slices.ContainsFunc(r.Requests, func(id string) bool { return slices.Contains(requests, id) })
+	return r.untold || slices.ContainsFunc(r.related, func(id string) bool { return slices.Contains(requests, id) })
 }
 
 // lead adds the requests of a mark that fits the text.

@@ -1,9 +1,10 @@
 // Three people use the console of a running server, each under the roles of his own and in both languages: a developer, an administrator and a
 // compliance officer. Each walk goes where using the product once went wrong. Words are read from the locales, so that the walks are about
-// what happens; harness.mjs says what they need. VERIFY names the program sluice-verify; without it the downloads are not checked.
+// what happens; harness.mjs says what they need. VERIFY names the program sluice-verify, and LOG_KEY is the public key of the log; without them the downloads
+// are not checked.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -96,6 +97,15 @@ function verified(path) {
     return stdout;
   }
   return assert.fail(`${path} proves itself without a key`);
+}
+
+/** What sluice-verify says of a file to somebody who has nothing but it and the public key of the log, in a folder of his own. @param {string} path @param {0 | 3} expected what it ends with: 3 for what is not what the log signed */
+function elsewhere(path, expected) {
+  if (!process.env.VERIFY || !process.env.LOG_KEY) return '';
+  const cwd = mkdtempSync(join(tmpdir(), 'sluice-elsewhere-'));
+  const { status, stdout, stderr } = spawnSync(process.env.VERIFY, ['--key', process.env.LOG_KEY, path], { encoding: 'utf8', cwd, env: {} });
+  assert.equal(status, expected, `${path}: ${stdout} ${stderr}`);
+  return stdout;
 }
 
 // ---------------------------------------------------------------- developer
@@ -544,7 +554,7 @@ async function origin(w, key) {
   const reply = await fetch(new URL('/v1/chat/completions', base), {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'x-sluice-sign': 'jws' },
-    body: JSON.stringify({ model: 'smollm2-135m-instruct', max_tokens: 48, min_tokens: 24, messages: [{ role: 'user', content: 'Tell me about the harbour.' }] }),
+    body: JSON.stringify({ model: 'smollm2-135m-instruct', max_tokens: 80, min_tokens: 64, messages: [{ role: 'user', content: 'Tell me about the harbour.' }] }),
   });
   const body = await reply.text();
   assert.equal(reply.status, 200, body);
@@ -564,6 +574,34 @@ async function origin(w, key) {
   await look(w, 'origin');
   const said = verified(await saved(w, () => button(page, t('provenance.evidence')).click()));
   if (process.env.VERIFY) assert.ok(said.includes(request), `the evidence does not name the request: ${said}`);
+  await edited(w, ask, answer.choices[0].message.content, request);
+}
+
+/**
+ * A paragraph that lost its signature, and was edited a little, is found by the registry of answers. The evidence convinces whoever has the public key of the log, and convinces
+ * nobody once it was changed.
+ * @param {Walk} w @param {(text: string, signature: string, conclusion: string) => Promise<void>} ask @param {string} answer @param {string} request
+ */
+async function edited(w, ask, answer, request) {
+  const { page, t } = w;
+  const kept = answer.split(' ');
+  kept.splice(1, 1, 'another');
+  const text = kept.slice(0, -2).join('  ').replaceAll(', ', '，');
+  await ask(text, '', 'derived');
+  const registry = page.getByTestId('mark-registry');
+  await registry.getByText(t('label.provenanceResult.partial'), { exact: true }).waitFor();
+  await registry.getByText(t('label.provenanceReason.registry_part')).waitFor();
+  await look(w, 'edited');
+  const path = await saved(w, () => button(page, t('provenance.evidence')).click());
+  if (!process.env.VERIFY || !process.env.LOG_KEY) return;
+  const said = elsewhere(path, 0);
+  assert.ok(said.includes(request), `the evidence does not name the request: ${said}`);
+  const forged = readFileSync(path);
+  const middle = forged.length >> 1;
+  forged.writeUInt8(forged.readUInt8(middle) ^ 1, middle);
+  const copy = path.replace(/\.zip$/, '-forged.zip');
+  writeFileSync(copy, forged);
+  elsewhere(copy, 3);
 }
 
 /** The evidence of a period: how many records it has is said before, and what ships checks it. @param {Walk} w */

@@ -114,7 +114,7 @@ func conclusion(code string) string {
 	case "unchanged":
 		return "the installation delivered exactly this text / 该安装输出的正是这段文本"
 	case "derived":
-		return "a part or an edited form of an answer of the installation / 该安装某一回答的节选或改动稿"
+		return "most of the text, or all of it, stands in an answer of the installation; this does not say which was written first / 文本的大部分或全部见于该安装的某一回答，但不表明孰先写成"
 	case "wording":
 		return "the wording of a model of the tenant; the answer is not known / 行文用词出自该租户的模型，具体回答不详"
 	case "other_text":

@@ -1756,6 +1756,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/trace": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Find the requests whose answers contain a text
+         * @description Traces an answer, an excerpt of at least 40 letters and numerals, or a text with some characters changed, such as one read off a picture, to the audit records of the answers that have it. Of passages, letters and numerals alone are compared: case, spaces, signs, accents, raised figures and fractions do not matter, nor do o and 0, or i, l and 1. Only the evidence exact is of the whole text and tells these apart. No match tells who wrote the words first: the answer may have them from the question; that nothing is found does not prove that it is no answer. The text is not kept and not recorded; that somebody asked, and how long the text was, is. Limited to 60 a minute for each caller on each replica.
+         */
+        post: operations["traceText"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/audit/records/{id}": {
         parameters: {
             query?: never;
@@ -4629,6 +4649,68 @@ export interface components {
         SubjectDigest: {
             digest: string;
         };
+        TraceQuestion: {
+            tenant?: string;
+            /** @description At most 262144 bytes of UTF-8 */
+            text: string;
+        };
+        TraceResult: {
+            /** @description Letters and numerals of the text */
+            characters: number;
+            /**
+             * Format: double
+             * @description Estimated part of the text, from 0 to 1, whose wording so many answers have that it names none of them
+             */
+            common: number;
+            /** @description The text is so long that only some of its wordings were looked up, spread over all of it */
+            thinned: boolean;
+            /** @description Answers are registered now */
+            enabled: boolean;
+            /**
+             * Format: date-time
+             * @description When the first answer of the tenant was registered; absent if none was. What left before is not found, and there may be gaps: registering may have been switched off, and answers pruned or erased
+             */
+            since?: string;
+            /** @description Other answers match as well */
+            more: boolean;
+            /** @description The best first, of equal ones the oldest; ten at most */
+            matches: components["schemas"]["TraceMatch"][];
+        };
+        TraceMatch: {
+            /** @description Audit record of how the request ended */
+            record: string;
+            request: string;
+            /** @description Which alternative of the answer, from 0 */
+            choice: number;
+            /** Format: date-time */
+            time: string;
+            /**
+             * @description exact: the text is what the alternative says, white space, full-width forms and a visible label aside. Reasoning, refusals and calls are no such text. Else how many wordings of 24 letters and numerals, apart from each other, are the same: strong for four or more, moderate for two or three, weak for one, which may be a sentence that both quote, and for common wording. None says that they stand in the answer in this order, and none, exact included, who wrote them first.
+             * @enum {string}
+             */
+            evidence: "exact" | "strong" | "moderate" | "weak";
+            /** @description Letters and numerals of the text that stand in wordings that the answer has letter for letter; see spans. Of what lies between them nothing is known */
+            verified: number;
+            /**
+             * Format: double
+             * @description Estimated part of the text, from 0 to 1, that this answer has; common wording does not count. 1 does not say that the text is unchanged
+             */
+            share: number;
+            /** @description It has only wording that very many answers have: each of these may be the one */
+            only_common: boolean;
+            /** @description Letters and numerals of the longest part */
+            longest: number;
+            /** @description Letters and numerals of the answer */
+            characters: number;
+            /** @description The parts of the text that were verified */
+            spans: components["schemas"]["TraceSpan"][];
+        };
+        TraceSpan: {
+            /** @description Its first character, from 0 */
+            start: number;
+            /** @description Behind its last one */
+            end: number;
+        };
         /** @enum {string} */
         AuditOutcome: "ok" | "refused" | "failed" | "aborted";
         /** @description The canonical record exactly as it was hashed. Text of prompts and answers is not in it. Fields without a value may be absent. */
@@ -4873,14 +4955,15 @@ export interface components {
              * @description What stays. `records`: the audit records, with digests and counts, since they prove what happened. `texts`: of a conversation whose values are erased, the kept prompts and
              *     answers. `documents`: of knowledge bases, which somebody else is responsible for. `files`: files and batches of the tenant, which whoever
              *     sent them is responsible for, and which may hold what was asked and answered for the person; a batch keeps its metadata and whom it was for, encrypted. `others`: what others wrote about the person in conversations of their own, which nobody can
-             *     tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `replicas`: write-ahead logs and caches of other servers of
+             *     tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `fingerprints`: keyed fingerprints of answers that no longer
+             *     say whose they are, until the registry of answers has put its index in order, within two hours. `replicas`: write-ahead logs and caches of other servers of
              *     this installation, if there are any, until they next seal or start. `pages`: encrypted copies in free pages of the database, until these are used
              *     again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are
              *     recycled, or in that of SQLite where a long read kept it from being emptied. `spill`: in the spill file of the native engine, what
              *     was computed from prompts, encrypted under a key in memory, until its place is used again. `backups`: copies made before, and the archives. `remote`: what other engines and their caches hold. `callers`: what applications got.
              * @enum {string}
              */
-            code: "records" | "texts" | "documents" | "files" | "others" | "unattributed" | "replicas" | "pages" | "wal" | "spill" | "backups" | "remote" | "callers";
+            code: "records" | "texts" | "documents" | "files" | "others" | "unattributed" | "fingerprints" | "replicas" | "pages" | "wal" | "spill" | "backups" | "remote" | "callers";
             /** Format: int64 */
             count?: number;
             /** Format: date-time */
@@ -6242,7 +6325,7 @@ export interface components {
                 sha256: string;
                 characters: number;
             };
-            /** @description One of: unchanged, derived, wording, other_text, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory */
+            /** @description One of: unchanged, other_text, derived, wording, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory */
             conclusion: string;
             contradictions: string[];
             /** @description What the verdict does not prove */
@@ -6277,9 +6360,18 @@ export interface components {
             };
             /**
              * Format: double
-             * @description Of the registry: the part of the text that stands in the best answer, between 0 and 1
+             * @description Of the registry: an estimate of the part of the text that stands in the best answer, between 0 and 1. Wording that very many answers have does not count, unless the answer is the whole text
              */
             share?: number;
+            /** @description Of the registry: how many letters and numerals of the text stand in the best answer, letter for letter; signs and accents are not compared */
+            verified_letters?: number;
+            /** @description Of the registry: how many letters and numerals the text has */
+            compared_letters?: number;
+            /**
+             * Format: date-time
+             * @description Of the registry: when the first answer was registered. There may be gaps
+             */
+            since?: string;
             requests?: string[];
             /** @description Id of the key */
             key?: string;
@@ -6422,7 +6514,7 @@ export interface components {
         };
         KeyringProgress: {
             /** @enum {string} */
-            kind: "vault_keys" | "content_keys" | "documents" | "second_factors" | "files" | "batches" | "replies" | "signing_keys" | "watermark_keys";
+            kind: "vault_keys" | "content_keys" | "documents" | "second_factors" | "files" | "batches" | "replies" | "signing_keys" | "watermark_keys" | "registry_keys";
             /**
              * Format: int64
              * @description Rows of older keys when the last rotation began
@@ -9354,6 +9446,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SubjectDigest"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    traceText: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TraceQuestion"];
+            };
+        };
+        responses: {
+            /** @description Answers that have the text or parts of it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TraceResult"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];

@@ -12,7 +12,7 @@ import { Time } from '../components/Time';
 import { useLabel, useLanguage } from '../i18n';
 import { base64 } from '../lib/base64';
 import { download } from '../lib/csv';
-import { bytes, count, percent } from '../lib/format';
+import { bytes, count, percent, time } from '../lib/format';
 
 type Verdict = Schema['ProvenanceVerdict'];
 type Mark = Schema['ProvenanceMark'];
@@ -145,11 +145,13 @@ function MarkCard({ kind, mark }: { kind: (typeof kinds)[number]; mark: Mark }) 
   const { t } = useTranslation();
   const label = useLabel();
   const [language] = useLanguage();
+  const shared = (share: number) => t('provenance.share', { share: percent(share, language), verified: count(mark.verified_letters ?? 0, language), letters: count(mark.compared_letters ?? 0, language) });
   const details = [
     mark.producer && t('provenance.producer', { name: mark.producer }),
     mark.log10_p !== undefined && t('provenance.p', { exponent: Math.ceil(mark.log10_p) }),
     mark.passage && t('provenance.passage', { begin: count(mark.passage.begin, language), end: count(mark.passage.end, language) }),
     mark.least_tokens !== undefined && t('provenance.counted', { counted: count(mark.counted_tokens ?? 0, language), least: count(mark.least_tokens, language) }),
+    mark.since && t('provenance.since', { at: time(mark.since, language) }),
     mark.model,
   ].filter(Boolean);
   return (
@@ -158,8 +160,8 @@ function MarkCard({ kind, mark }: { kind: (typeof kinds)[number]; mark: Mark }) 
         <span>{label('provenanceReason', mark.reason)}</span>
         {mark.share !== undefined && (
           <div>
-            <Progress percent={Math.floor(mark.share * 100)} showInfo={false} size="small" aria-label={t('provenance.share', { share: percent(mark.share, language) })} />
-            <span>{t('provenance.share', { share: percent(mark.share, language) })}</span>
+            <Progress percent={Math.floor(mark.share * 100)} showInfo={false} size="small" aria-label={shared(mark.share)} />
+            <span>{shared(mark.share)}</span>
           </div>
         )}
         {details.map((d) => (

@@ -23,7 +23,7 @@ const verdict: Schema['ProvenanceVerdict'] = {
     label: { result: 'cannot_say', reason: 'label_bare', confidence: 'none' },
     signature: { result: 'absent', reason: 'signature_none', confidence: 'none' },
     watermark: { result: 'confirmed', reason: 'watermark_found', confidence: 'statistics', log10_p: -11.5, key: 'wk_1', model: 'qwen', counted_tokens: 140, least_tokens: 40 },
-    registry: { result: 'partial', reason: 'registry_part', confidence: 'comparison', share: 0.873, requests: ['req-1'] },
+    registry: { result: 'partial', reason: 'registry_part', confidence: 'comparison', share: 0.873, verified_letters: 130, compared_letters: 160, since: '2026-01-05T08:00:00Z', requests: ['req-1'] },
   },
   requests: [{ id: 'req-1', by: ['registry'], time: '2026-11-26T09:00:00Z', model: 'qwen', version: '1', records: ['a', 'b'] }], more_requests: false,
 };
@@ -35,11 +35,12 @@ describe('Where a text comes from', () => {
     write('Text', 'a paragraph that was edited a little');
     write('Signature that came with it (optional)', ' a.b.c ');
     await press('Where does it come from?');
-    expect((await screen.findByTestId('conclusion')).textContent).toContain('a part or an edited form');
+    expect((await screen.findByTestId('conclusion')).textContent).toContain('Most of the text, or all of it');
     expect(sent[0]?.body).toEqual({ text: 'a paragraph that was edited a little', signature: 'a.b.c' });
     screen.getByText(/Numbers, names and negations/);
     const registry = within(screen.getByTestId('mark-registry'));
-    registry.getByText('87.3% of the text found');
+    registry.getByText('130 of 160 letters and numerals found letter for letter: about 87.3% of the text, without wording that very many answers have');
+    registry.getByText(/^The first answer was registered at .*2026/);
     registry.getByText('found in part');
     within(screen.getByTestId('mark-watermark')).getByText('A text written without the key scores as high with a probability of at most 10^-11');
     expect(screen.getByRole('link', { name: 'Records' }).getAttribute('href')).toBe('/audit?request=req-1');

@@ -24,7 +24,7 @@ func Audit(shared *cli.App) *cobra.Command {
 	a := &app{shared}
 	cmd := &cobra.Command{Use: "audit", Short: cli.Both("cli.audit.short")}
 	cmd.AddCommand(
-		a.verifyCommand(), a.verifierKeyCommand(), a.exportCommand(), a.proofCommand(), a.reconcileCommand(), a.eraseCommand(), a.pruneCommand(), a.holdCommand(), a.adoptCommand(), a.witnessCommand(), a.siemCommand(),
+		a.verifyCommand(), a.verifierKeyCommand(), a.exportCommand(), a.proofCommand(), a.traceCommand(), a.reconcileCommand(), a.eraseCommand(), a.pruneCommand(), a.holdCommand(), a.adoptCommand(), a.witnessCommand(), a.siemCommand(),
 	)
 	return cmd
 }

@@ -233,6 +233,8 @@ func (a *app) why(code string) string {
 		return a.Say("cli.erase.stays_unattributed")
 	case erasure.StaysReplicas:
 		return a.Say("cli.erase.stays_replicas")
+	case erasure.StaysFingerprints:
+		return a.Say("cli.erase.stays_fingerprints")
 	case erasure.StaysPages:
 		return a.Say("cli.erase.stays_pages")
 	case erasure.StaysLog:
