@@ -154,7 +154,7 @@ func (openDoor) AppendWith(context.Context, audit.Event, string, ...audit.Text) 
 func (openDoor) Attribute(time.Duration, int) int64 { return 0 }
 func (openDoor) Method() string                     { return "" }
 func (openDoor) KeyID(string) string                { return "" }
-func (openDoor) InForce(_, _, _ string) string      { return "" }
+func (openDoor) Effective(_, _, _ string) string    { return "" }
 func (openDoor) Demanded() bool                     { return false }
 func (openDoor) Make(string, string) label.Label    { return label.Label{} }
 func (openDoor) Signer(context.Context, string) (*signature.Signer, error) {

@@ -149,8 +149,8 @@ type (
 		MarkKey(ctx context.Context, tenant string, p watermark.Params) (*watermark.Key, error)
 	}
 	agreements interface {
-		// InForce returns the id of the agreement under which a caller gets answers without a visible label now; "" without one, and where nobody can tell.
-		InForce(tenant, project, key string) string
+		// Effective returns the id of the agreement under which a caller gets answers without a visible label now; "" without one, and where nobody can tell.
+		Effective(tenant, project, key string) string
 		// Demanded reports whether the installation demands one of everybody.
 		Demanded() bool
 	}

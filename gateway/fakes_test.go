@@ -560,8 +560,8 @@ func (w *world) Signer(_ context.Context, tenant string) (*signature.Signer, err
 	return signature.NewSigner(signature.EdDSA, seed)
 }
 
-// InForce and Demanded are of the agreements on answers without a visible label.
-func (w *world) InForce(tenant, project, key string) string {
+// Effective and Demanded are of the agreements on answers without a visible label.
+func (w *world) Effective(tenant, project, key string) string {
 	w.agreementFor = tenant + "/" + project + "/" + key
 	return w.agreement
 }

@@ -34,7 +34,7 @@ func (r *run) visibleLabel() (visibleLabel, error) {
 	if r.caller.Kind == "key" {
 		key = r.caller.ID
 	}
-	id := r.p.deps.Agreements.InForce(r.caller.Tenant, r.caller.Project, key)
+	id := r.p.deps.Agreements.Effective(r.caller.Tenant, r.caller.Project, key)
 	if id == "" && demanded && form != nil {
 		field := cmp.Or(r.call.FormatField, formatField)
 		return visibleLabel{}, fault.New(fault.CodeUnsupported, field, fault.Say("gateway.no_visible_label")).WithParam(field)

@@ -115,7 +115,7 @@ func TestLabelAgreements(t *testing.T) {
 		t.Errorf("nobody has approved it: %+v", a)
 	}
 	in.send(http.MethodPost, path+"/approve", in.officer.token, nil).decode(t, &a)
-	if a.State != adminapi.AgreementInForce || *a.ApprovedName != "officer" || a.AskedName != "sec" {
+	if a.State != adminapi.AgreementActive || *a.ApprovedName != "officer" || a.AskedName != "sec" {
 		t.Errorf("%+v", a)
 	}
 	request, without := in.unlabelled(in.installation, "")

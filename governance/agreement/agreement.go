@@ -181,9 +181,9 @@ func (s *Store) Text() Text { return s.text }
 // Demanded reports whether the installation demands an agreement of everybody.
 func (s *Store) Demanded() bool { return s.cfg.Demanded }
 
-// InForce returns the id of the agreement under which a caller may get answers without a visible label now, "" without one: the one for its key before those
+// Effective returns the id of the agreement under which a caller may get answers without a visible label now, "" without one: the one for its key before those
 // for its project, and these before those for its tenant. key and project are "" where the caller has none.
-func (s *Store) InForce(tenant, project, key string) string {
+func (s *Store) Effective(tenant, project, key string) string {
 	all, err := s.known.Get()
 	if err != nil { // the snapshot has logged it; the visible label stays in
 		return ""

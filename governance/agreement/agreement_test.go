@@ -89,7 +89,7 @@ func TestLife(t *testing.T) {
 		asker, officer, creature := people(t, db)
 		a, err := s.Ask(t.Context(), s.wanted(c), asker)
 		must(t, err)
-		if a.State(c.now()) != Asked || s.InForce("acme", "p", "k") != "" || !a.End().IsZero() {
+		if a.State(c.now()) != Asked || s.Effective("acme", "p", "k") != "" || !a.End().IsZero() {
 			t.Errorf("asked for: %+v", a)
 		}
 		for what, who := range map[string]identity.Principal{"the asker": asker, "whom the asker has made": creature} {
@@ -105,16 +105,16 @@ func TestLife(t *testing.T) {
 		c.Time = c.Add(time.Hour)
 		a, err = s.Approve(t.Context(), "acme", a.ID, officer)
 		must(t, err)
-		if a.State(c.now()) != Active || !a.Approved.Equal(c.Time) || a.ApprovedBy != "officer" || s.InForce("acme", "p", "k") != a.ID || s.InForce("globex", "", "") != "" {
+		if a.State(c.now()) != Active || !a.Approved.Equal(c.Time) || a.ApprovedBy != "officer" || s.Effective("acme", "p", "k") != a.ID || s.Effective("globex", "", "") != "" {
 			t.Errorf("approved: %+v", a)
 		}
 		_, err = s.Approve(t.Context(), "acme", a.ID, officer)
 		wantCode(t, "approved twice", err, fault.CodeConflict)
-		if replica.InForce("acme", "", "") != "" {
+		if replica.Effective("acme", "", "") != "" {
 			t.Error("a replica knows without asking")
 		}
 		must(t, replica.known.Refresh(t.Context()))
-		if replica.InForce("acme", "", "") != a.ID {
+		if replica.Effective("acme", "", "") != a.ID {
 			t.Error("a replica does not hear of it")
 		}
 		_, err = s.Revoke(t.Context(), "acme", a.ID, " ", officer)
@@ -122,11 +122,11 @@ func TestLife(t *testing.T) {
 		if _, err = s.Revoke(t.Context(), "acme", a.ID, "the purpose has changed", asker); err != nil {
 			t.Fatal(err)
 		}
-		if s.InForce("acme", "p", "k") != "" {
+		if s.Effective("acme", "p", "k") != "" {
 			t.Error("revoked, and in force")
 		}
 		must(t, replica.known.Refresh(t.Context()))
-		if replica.InForce("acme", "", "") != "" {
+		if replica.Effective("acme", "", "") != "" {
 			t.Error("a replica does not hear of the revocation")
 		}
 		_, err = s.Revoke(t.Context(), "acme", a.ID, "again", officer)
@@ -176,7 +176,7 @@ func TestStates(t *testing.T) {
 				if got := a.State(c.now()); got != want[i] {
 					t.Errorf("%d is %s, want %s", i, got, want[i])
 				}
-				if got := s.InForce("acme", "", "") == id; got != (want[i] == Active) {
+				if got := s.Effective("acme", "", "") == id; got != (want[i] == Active) {
 					t.Errorf("%d, %s: in force %t", i, want[i], got)
 				}
 			}
@@ -216,7 +216,7 @@ func TestWhomItIsFor(t *testing.T) {
 	ofKey, ofProject, ofBoth := approved("", "k1"), approved("p1", ""), approved("p2", "k2")
 	check := func(project, key, want string) {
 		t.Helper()
-		if got := s.InForce("acme", project, key); got != want {
+		if got := s.Effective("acme", project, key); got != want {
 			t.Errorf("%s/%s: %q, want %q", project, key, got, want)
 		}
 	}
@@ -292,21 +292,21 @@ func TestWhenNobodyCanTell(t *testing.T) {
 	must(t, err)
 	fresh, err := New(s.cfg)
 	must(t, err)
-	if fresh.InForce("acme", "", "") != "" {
+	if fresh.Effective("acme", "", "") != "" {
 		t.Error("in force before anything is known")
 	}
 	faults.Set(func(string) dbtest.Outcome { return dbtest.FailsBefore })
 	c.Time = c.Add(time.Minute)
-	if s.known.Refresh(t.Context()) == nil || s.InForce("acme", "", "") != a.ID {
+	if s.known.Refresh(t.Context()) == nil || s.Effective("acme", "", "") != a.ID {
 		t.Error("an outage of a minute ends an agreement")
 	}
 	c.Time = c.Add(time.Second)
-	if s.InForce("acme", "", "") != "" {
+	if s.Effective("acme", "", "") != "" {
 		t.Error("in force, though nobody can tell")
 	}
 	faults.Set(nil)
 	must(t, s.known.Refresh(t.Context()))
-	if s.InForce("acme", "", "") != a.ID {
+	if s.Effective("acme", "", "") != a.ID {
 		t.Error("the database is back")
 	}
 }
@@ -358,7 +358,7 @@ func TestWhenTheDatabaseFails(t *testing.T) {
 					stored, gerr := plain.Get(t.Context(), "acme", id)
 					must(t, gerr)
 					must(t, s.Load(t.Context()))
-					if in := s.InForce("acme", "", "") == id; in != (stored.State(c.now()) == Active) {
+					if in := s.Effective("acme", "", "") == id; in != (stored.State(c.now()) == Active) {
 						t.Errorf("%s: stored as %s, in force %t", name, stored.State(c.now()), in)
 					}
 					return err
@@ -395,12 +395,12 @@ func TestDoneThoughNotRead(t *testing.T) {
 	stored = false
 	a, err = s.Approve(t.Context(), "acme", a.ID, officer)
 	must(t, err)
-	if a.State(c.now()) != Active || s.InForce("acme", "", "") != "" {
+	if a.State(c.now()) != Active || s.Effective("acme", "", "") != "" {
 		t.Errorf("%+v", a)
 	}
 	faults.Set(nil)
 	must(t, s.known.Refresh(t.Context()))
-	if s.InForce("acme", "", "") != a.ID {
+	if s.Effective("acme", "", "") != a.ID {
 		t.Error("the poll does not read it")
 	}
 	gone, hangUp := context.WithCancel(t.Context())
@@ -414,7 +414,7 @@ func TestDoneThoughNotRead(t *testing.T) {
 	})
 	_, err = s.Revoke(gone, "acme", a.ID, "over", officer)
 	must(t, err)
-	if gone.Err() == nil || s.InForce("acme", "", "") != "" {
+	if gone.Err() == nil || s.Effective("acme", "", "") != "" {
 		t.Error("revoked, and in force, since the caller has hung up")
 	}
 }

@@ -13,7 +13,7 @@
 //
 // # In force
 //
-// [Store.InForce] reads a snapshot and never blocks. What cannot be confirmed is not in force: before the first load, and once the database was away for longer
+// [Store.Effective] reads a snapshot and never blocks. What cannot be confirmed is not in force: before the first load, and once the database was away for longer
 // than the snapshot may be old. Its caller then leaves the visible label in, which is the safe side.
 //
 // A [Store] is safe for concurrent use, on any number of replicas. Times are UTC, stored as microseconds. Errors are those of package fault; a database that

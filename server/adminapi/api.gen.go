@@ -586,11 +586,11 @@ func (e LabelAgreementRecordSchema) Valid() bool {
 
 // Defines values for LabelAgreementState.
 const (
+	AgreementActive   LabelAgreementState = "in_force"
 	AgreementAsked    LabelAgreementState = "asked"
 	AgreementComing   LabelAgreementState = "coming"
 	AgreementDeclined LabelAgreementState = "declined"
 	AgreementEnded    LabelAgreementState = "ended"
-	AgreementInForce  LabelAgreementState = "in_force"
 	AgreementLapsed   LabelAgreementState = "lapsed"
 	AgreementRevoked  LabelAgreementState = "revoked"
 )
@@ -598,6 +598,8 @@ const (
 // Valid indicates whether the value is a known member of the LabelAgreementState enum.
 func (e LabelAgreementState) Valid() bool {
 	switch e {
+	case AgreementActive:
+		return true
 	case AgreementAsked:
 		return true
 	case AgreementComing:
@@ -605,8 +607,6 @@ func (e LabelAgreementState) Valid() bool {
 	case AgreementDeclined:
 		return true
 	case AgreementEnded:
-		return true
-	case AgreementInForce:
 		return true
 	case AgreementLapsed:
 		return true

@@ -354,7 +354,7 @@ func (kitMeter) Method() string                     { return "declared" }
 
 type kitLabels struct{}
 
-func (kitLabels) InForce(string, string, string) string { return "" }
+func (kitLabels) Effective(string, string, string) string { return "" }
 func (kitLabels) Demanded() bool                        { return false }
 
 func (kitLabels) Signer(context.Context, string) (*signature.Signer, error) {
