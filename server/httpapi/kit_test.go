@@ -355,7 +355,7 @@ func (kitMeter) Method() string                     { return "declared" }
 type kitLabels struct{}
 
 func (kitLabels) Effective(string, string, string) string { return "" }
-func (kitLabels) Demanded() bool                        { return false }
+func (kitLabels) Demanded() bool                          { return false }
 
 func (kitLabels) Signer(context.Context, string) (*signature.Signer, error) {
 	return signature.NewSigner(signature.EdDSA, make([]byte, signature.SeedSize))
