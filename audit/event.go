@@ -30,8 +30,11 @@ type (
 	Stage = record.Stage
 )
 
-// LabelAgreement is the key of a detail; package record says of which.
-const LabelAgreement = record.LabelAgreement
+// Keys of details; package record says of which.
+const (
+	LabelAgreement = record.LabelAgreement
+	VisibleLabel   = record.VisibleLabel
+)
 
 // The stages, which package record defines.
 const (

@@ -96,7 +96,7 @@ func testPausedSealer(t *testing.T, db *gorm.DB, table string) {
 // machine under load is silent for as long without being paused.
 func passUntil(t *testing.T, l *Log, faulty *dbtest.Faults, paused <-chan struct{}) <-chan error {
 	t.Helper()
-	faulty.Rewrite = strings.NewReplacer("idle_in_transaction_session_timeout = 10000", "idle_in_transaction_session_timeout = 1000")
+	faulty.Rewrite = strings.NewReplacer("idle_in_transaction_session_timeout = 10000", "idle_in_transaction_session_timeout = 3000")
 	done := make(chan error, 1)
 	go func() { done <- l.pass(t.Context(), true) }()
 	select {

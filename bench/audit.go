@@ -297,7 +297,7 @@ func (l *benchLog) add(ctx context.Context, n int) error {
 	var kept []audit.Text
 	if n%2 == 1 {
 		r := rand.New(rand.NewPCG(uint64(n), 1)) //nolint:gosec // no secret
-		a := registry.NewAnswers(l.key)
+		a := registry.NewAnswers(l.key, "")
 		for range 200 {
 			a.Text(0, strconv.FormatUint(r.Uint64N(1<<25), 36)+" ")
 		}

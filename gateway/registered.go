@@ -6,19 +6,24 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/governance/registry"
 )
 
 // newRegistered gets the key of the tenant's fingerprints, before an engine works on what could not be remembered; nil if there is nothing to remember.
 func (r *run) newRegistered(ctx context.Context) (*registry.Answers, error) {
-	if r.p.deps.Registry == nil || r.need != route.Generate || r.call.Action == ActionCount {
+	if r.p.deps.Registry == nil || r.need != route.Generate || r.call.Action.runsNothing() {
 		return nil, nil //nolint:nilnil // there is no answer, or nobody remembers it
 	}
 	key, err := r.p.deps.Registry.Key(ctx, r.caller.Tenant)
 	if err != nil {
 		return nil, err
 	}
-	return registry.NewAnswers(key), nil
+	known := ""
+	if r.admission.visible.sentence {
+		known = label.Wording(label.ChannelAPI, false) // the longer of the two
+	}
+	return registry.NewAnswers(key, known), nil
 }
 
 // released returns what takes in the events that leave; nil if nobody does.

@@ -32,7 +32,7 @@ func expected(t *testing.T, a *Answer) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := registry.NewAnswers(key)
+	all := registry.NewAnswers(key, "")
 	for i, c := range a.Choices {
 		all.Text(i, c.Text)
 		all.Reasoning(i, c.Reasoning)
@@ -75,6 +75,24 @@ func TestRegisteredAnswers(t *testing.T) {
 	}
 }
 
+// TestLabelsLengthenNothing: an answer that is too short to be kept, because it could be guessed, is not kept for the sentence behind it.
+func TestLabelsLengthenNothing(t *testing.T) {
+	for text, want := range map[string]bool{"Approved by the directors.": false, "Approved by the directors, all of whom were there.": true} {
+		w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: []string{text}} })
+		w.deps.Registry = fakeRegistry{}
+		w.principal.LabelMode = identity.LabelText
+		chat(t, w, call("hello"))
+		w.Drain()
+		kept := false
+		for _, x := range w.log.kept {
+			kept = kept || x.form == audit.DirectionMark+"/" && x.text != ""
+		}
+		if kept != want {
+			t.Errorf("%q is kept: %t", text, kept)
+		}
+	}
+}
+
 // TestUnregistered: an answer that could not be registered is not asked for; without a registry nothing is kept.
 func TestUnregistered(t *testing.T) {
 	w := newWorld(t, nil)
@@ -87,6 +105,11 @@ func TestUnregistered(t *testing.T) {
 	w.deps.Registry = fakeRegistry{fault.New(fault.CodeDatabaseUnavailable)}
 	if _, err := w.Chat(t.Context(), call("hello")); !fault.Is(err, fault.CodeDatabaseUnavailable) {
 		t.Errorf("%v", err)
+	}
+	count := call("hello")
+	count.Action = ActionTokenize
+	if _, err := w.Tokenize(t.Context(), count); fault.Is(err, fault.CodeDatabaseUnavailable) {
+		t.Errorf("tokens are no answer: %v", err)
 	}
 	if n := len(w.engine.Requests()); n != 1 {
 		t.Errorf("the engine was asked %d times", n)

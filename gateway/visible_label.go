@@ -62,8 +62,8 @@ func (v visibleLabel) noteOutcome(detail map[string]string, left egress.Tally) {
 	case v.agreement != "" && left.Left:
 		detail[audit.LabelAgreement] = v.agreement
 	case v.demanded && left.Unlabelled:
-		detail["visible_label"] = "missing"
+		detail[audit.VisibleLabel] = "missing"
 	case v.demanded && left.OnlyCalls:
-		detail["visible_label"] = "impossible"
+		detail[audit.VisibleLabel] = "impossible"
 	}
 }

@@ -118,10 +118,11 @@ func TestLabelAgreements(t *testing.T) {
 	if a.State != adminapi.AgreementActive || *a.ApprovedName != "officer" || a.AskedName != "sec" {
 		t.Errorf("%+v", a)
 	}
-	request, without := in.unlabelled(in.installation, "")
-	if !without {
-		t.Error("in force, and a visible label")
-	}
+	var request string
+	eventually(t, "the agreement to be in force", func() (without bool) {
+		request, without = in.unlabelled(in.installation, "")
+		return without
+	})
 	events := in.eventsOf(request, 2)
 	if len(events) != 2 || events[0].Detail["label_agreement"] != a.Id || events[1].Detail["label_agreement"] != a.Id || events[1].Label == "" {
 		t.Errorf("the records say %+v", events)
@@ -163,9 +164,10 @@ func (in *agreements) revokeAndExport(t *testing.T, path string, a adminapi.Labe
 	t.Helper()
 	wantProblem(t, "without a reason", in.send(http.MethodPost, path+"/revoke", in.officer.token, map[string]string{"reason": " "}), http.StatusBadRequest, "missing_required_parameter")
 	revoked := in.send(http.MethodPost, path+"/revoke", in.officer.token, map[string]string{"reason": "the purpose has changed"})
-	if _, without := in.unlabelled(in.installation, ""); without || revoked.status != http.StatusOK {
+	if revoked.status != http.StatusOK {
 		t.Errorf("revoked: %d %s", revoked.status, revoked.body)
 	}
+	eventually(t, "the agreement to be revoked", func() bool { _, without := in.unlabelled(in.installation, ""); return !without })
 	eventually(t, "the other replica to know", func() bool { _, without := in.unlabelled(in.replica, ""); return !without })
 	for r, action := range map[string]string{revoked.header.Get("X-Request-Id"): "admin.revokeLabelAgreement"} {
 		if e := in.eventsOf(r, 2); e[len(e)-1].Action != action || e[len(e)-1].Resource != a.Id || e[len(e)-1].Detail["reason"] != "the purpose has changed" {

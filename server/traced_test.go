@@ -56,7 +56,7 @@ func TestTraceOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer := registry.NewAnswers(key)
+	answer := registry.NewAnswers(key, "")
 	answer.Text(0, tracedAnswer+"\n\n"+label.Wording(label.ChannelAPI, false))
 	mark := registry.Mark{Tenant: "acme", Record: "r", Request: "q", Time: 1, Data: answer.Data()}
 	if err := db.Transaction(func(tx *gorm.DB) error { return on.registry.Keep(tx, []registry.Mark{mark}) }); err != nil {
@@ -94,7 +94,7 @@ func TestTraceOfCommonWording(t *testing.T) {
 	ending := "Yours, officer %d of the department that looks after bridge number %[1]d and the sluice beside it"
 	var marks []registry.Mark
 	for i := range 100 {
-		answer := registry.NewAnswers(key)
+		answer := registry.NewAnswers(key, "")
 		answer.Text(0, tracedAnswer+" "+fmt.Sprintf(ending, 1000+i*i))
 		marks = append(marks, registry.Mark{Tenant: "acme", Record: fmt.Sprint("r", i), Request: fmt.Sprint("q", i), Time: int64(i), Data: answer.Data()})
 	}

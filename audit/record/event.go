@@ -65,6 +65,9 @@ type Event struct {
 // LabelAgreement is the key of a detail: the agreement under which an answer went without a visible label.
 const LabelAgreement = "label_agreement"
 
+// VisibleLabel is the key of a detail: why an answer went without a visible label that was demanded, "impossible" or "missing".
+const VisibleLabel = "visible_label"
+
 // Actor is who acted, and for whom.
 type Actor struct {
 	Kind       string `json:"kind"` // "key", "user" or "system"

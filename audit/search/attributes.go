@@ -79,12 +79,15 @@ func (a attributes) text() string {
 // term is a text that few records of a tenant have.
 type term struct{ Tenant, Text string }
 
-// termsOf returns the terms of a record without repetition: its resource, the agreement under which its answer has no visible label, and its documents
-// without the place in them.
-func termsOf(tenant, resource, agreement string, documents []string) []term {
+// termsOf returns the terms of a record without repetition: its resource, the agreement under which its answer has no visible label, or why it has none all the
+// same, and its documents without the place in them.
+func termsOf(tenant, resource string, detail map[string]string, documents []string) []term {
 	texts := []string{resource}
-	if agreement != "" {
+	if agreement := detail[record.LabelAgreement]; agreement != "" {
 		texts = append(texts, AgreementTerm(agreement))
+	}
+	if why := detail[record.VisibleLabel]; why != "" {
+		texts = append(texts, record.VisibleLabel+"/"+why)
 	}
 	for _, d := range documents {
 		whole, _, _ := strings.Cut(d, "#")

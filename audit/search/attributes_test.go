@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/audit/record"
 )
 
 func TestAttributeSetsDifferInEveryvalue(t *testing.T) {
@@ -26,11 +28,11 @@ func TestAttributeSetsDifferInEveryvalue(t *testing.T) {
 }
 
 func TestTermsAreDocumentsAndResources(t *testing.T) {
-	got := termsOf("t", "Key-1", "Agreement", []string{"kb/A@1#3", "kb/A@1#4", "kb/B@2", ""})
-	if want := []term{{"t", "key-1"}, {"t", "label_agreement/agreement"}, {"t", "kb/a@1"}, {"t", "kb/b@2"}}; !slices.Equal(got, want) {
+	got := termsOf("t", "Key-1", map[string]string{record.LabelAgreement: "Agreement", record.VisibleLabel: "missing", "other": "x"}, []string{"kb/A@1#3", "kb/A@1#4", "kb/B@2", ""})
+	if want := []term{{"t", "key-1"}, {"t", "label_agreement/agreement"}, {"t", "visible_label/missing"}, {"t", "kb/a@1"}, {"t", "kb/b@2"}}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if termsOf("t", "", "", nil) != nil {
+	if termsOf("t", "", nil, nil) != nil {
 		t.Error("nothing has terms")
 	}
 }

@@ -210,7 +210,7 @@ func (g *generator) templates(t *testing.T) {
 	var termRows []map[string]any
 	for tenant := range 50 {
 		for n := range 100 {
-			term := termsOf(fmt.Sprintf("tenant-%02d", tenant), "", "", []string{fmt.Sprintf("handbook/chapter-%d-%d@3#1", tenant, n)})[0]
+			term := termsOf(fmt.Sprintf("tenant-%02d", tenant), "", nil, []string{fmt.Sprintf("handbook/chapter-%d-%d@3#1", tenant, n)})[0]
 			terms[string(term.id())] = &termRow{Head: head{ID: term.id()}, Tenant: term.Tenant, Text: term.Text}
 			termRows = append(termRows, map[string]any{"tenant": term.Tenant, "n": n, "id": term.id()})
 		}

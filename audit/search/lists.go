@@ -109,7 +109,7 @@ func ListsOf(e *record.Event) Lists {
 	if source := database.Text(e.Source); source != "" {
 		l.sources = []sourceRow{{Head: of(append(hex.AppendEncode(nil, id), source...)), Source: source, Set: id}}
 	}
-	for _, t := range termsOf(e.Tenant, e.Resource, e.Detail[record.LabelAgreement], e.Documents) {
+	for _, t := range termsOf(e.Tenant, e.Resource, e.Detail, e.Documents) {
 		term := t.id()
 		l.terms = append(l.terms, termRow{Head: of(term), Tenant: t.Tenant, Text: t.Text})
 		l.postings = append(l.postings, postingRow{Term: term, Time: e.Time, ID: database.Text(e.ID), Set: id})

@@ -7,7 +7,7 @@
 //
 // A person asks ([Store.Ask]): for a tenant, or for one project or key of it, for two years at most, with the digest of the text that the recipient has
 // accepted. A second person approves ([Store.Approve]), always, whatever the duties of administrators are. From then on, and not before its first day, it is in
-// force until its last day, or until somebody revokes it ([Store.Revoke]): at once on this replica, within two seconds on others that
+// force until its last day, or until somebody revokes it ([Store.Revoke]): at once on this replica (at the next poll if it could not be read back), within two seconds on others that
 // reach the database. Nothing of an agreement
 // changes otherwise, and nothing deletes one: not a pruning of the audit log, and not the erasure of its tenant.
 //

@@ -23,6 +23,7 @@ var errMarks = errors.New("the fingerprints of an answer do not read: the write-
 // Answers takes in the alternatives of an answer as they leave. It belongs to one goroutine.
 type Answers struct {
 	key   *fingerprint.Key
+	least int // letters and numerals of a text that is kept
 	parts []part
 }
 
@@ -39,8 +40,17 @@ const (
 	inCalls
 )
 
-// NewAnswers returns what takes in an answer under the key of its tenant.
-func NewAnswers(key *fingerprint.Key) *Answers { return &Answers{key: key} }
+// NewAnswers returns what takes in an answer under the key of its tenant. known is what texts end with whatever was asked, "" for nothing: it does not make
+// them long enough to be kept.
+func NewAnswers(key *fingerprint.Key, known string) *Answers {
+	a := &Answers{key: key, least: fingerprint.Shortest}
+	if known != "" {
+		p := key.NewPrinter(0)
+		_, _ = p.WriteString(known) // it takes everything
+		a.least += p.Prints().Characters
+	}
+	return a
+}
 
 // Text takes in a piece of what an alternative says.
 func (a *Answers) Text(choice int, s string) { a.write(choice, inText, s) }
@@ -68,7 +78,7 @@ func (a *Answers) write(choice, order int, s string) {
 	_, _ = a.parts[i].WriteString(s) // it takes everything
 }
 
-// Data returns what is kept of all that was taken in, nil for nothing; see [Service.Keep]. Of texts shorter than [fingerprint.Shortest] nothing is kept. The digest
+// Data returns what is kept of all that was taken in, nil for nothing; see [Service.Keep]. Of texts shorter than [fingerprint.Shortest], without what they end with anyway, nothing is kept. The digest
 // of an alternative is that of what it says; if that is nothing, or too short, it has none. Nothing may follow.
 func (a *Answers) Data() []byte {
 	slices.SortStableFunc(a.parts, func(x, y part) int {
@@ -81,7 +91,7 @@ func (a *Answers) Data() []byte {
 	left := maxPrints
 	for _, p := range a.parts {
 		got := p.Prints()
-		if got.Characters < fingerprint.Shortest || p.choice > maxChoice { // so short that it could be guessed: not even its digest is kept
+		if got.Characters < a.least || p.choice > maxChoice { // so short that it could be guessed: not even its digest is kept
 			continue
 		}
 		got.Selected = got.Selected[:min(len(got.Selected), left)]

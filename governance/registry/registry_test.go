@@ -40,7 +40,7 @@ func mark(t testing.TB, s *Service, tenant string, n int, text string) Mark {
 	t.Helper()
 	key, err := s.Key(t.Context(), tenant)
 	must(t, err)
-	a := NewAnswers(key)
+	a := NewAnswers(key, "")
 	a.Text(0, text)
 	return Mark{Tenant: tenant, Record: fmt.Sprintf("record-%d", n), Request: fmt.Sprintf("request-%d", n), Subject: fmt.Sprintf("person-%d", n%3), Time: int64(1e15) + int64(n), Data: a.Data()}
 }
@@ -150,7 +150,7 @@ func TestAlternatives(t *testing.T) {
 	must(t, err)
 	r := rand.New(rand.NewPCG(2, 2))
 	first, second, thought, refused, called := words(r, 20), words(r, 20), words(r, 20), words(r, 20), words(r, 20)
-	a := NewAnswers(key)
+	a := NewAnswers(key, "")
 	a.Text(1, second)
 	a.Call(1, 0, `{"body":"`+called[:50])
 	a.Text(0, first)
@@ -175,7 +175,7 @@ func TestAlternatives(t *testing.T) {
 	if n != 4 {
 		t.Errorf("%d entries", n)
 	}
-	if NewAnswers(key).Data() != nil {
+	if NewAnswers(key, "").Data() != nil {
 		t.Error("nothing has data")
 	}
 }
@@ -415,8 +415,12 @@ func TestRun(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Run(ctx) }()
+	deadline, tick := time.After(time.Minute), time.NewTicker(5*time.Millisecond)
+	defer tick.Stop()
 	for count(t, s.db, "registry_segments") != 1 {
-		if t.Context().Err() != nil {
+		select {
+		case <-tick.C:
+		case <-deadline:
 			t.Fatal("nothing was merged")
 		}
 	}
@@ -494,13 +498,13 @@ func TestShortAnswersAreNotKept(t *testing.T) {
 	s := open(t, dbtest.SQLite(t))
 	key, err := s.Key(t.Context(), "acme")
 	must(t, err)
-	a := NewAnswers(key)
+	a := NewAnswers(key, "")
 	a.Text(0, "Yes.")
 	a.Text(1, strings.Repeat("ab ", 19)+"c")
 	if data := a.Data(); data != nil {
 		t.Errorf("%x", data)
 	}
-	a = NewAnswers(key)
+	a = NewAnswers(key, "")
 	a.Text(0, "Yes.")
 	a.Reasoning(0, words(rand.New(rand.NewPCG(15, 15)), 30))
 	short := key.NewPrinter(1)

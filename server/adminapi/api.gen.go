@@ -5520,7 +5520,7 @@ type SearchAuditParams struct {
 	// Class Class of what was found in a text, such as email
 	Class *string `form:"class,omitempty" json:"class,omitempty"`
 
-	// Text Part of the id or name of the actor, the resource, action, model as asked or routed, error code, rollout, policy, or of a document as collection/document@version, in any case; or a whole request id; or label_agreement/ID for what has gone out under an agreement on answers without a visible label
+	// Text Part of the id or name of the actor, the resource, action, model as asked or routed, error code, rollout, policy, or of a document as collection/document@version, in any case; or a whole request id; or label_agreement/ID for what has gone out under an agreement on answers without a visible label, or visible_label/missing and visible_label/impossible for what has gone out without one though it was demanded
 	Text *string `form:"text,omitempty" json:"text,omitempty"`
 
 	// OnBehalfOf Digest of a person for whom somebody acted, as POST /audit/subjects answers it

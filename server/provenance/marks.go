@@ -111,7 +111,8 @@ func (s *Service) watermark(ctx context.Context, x subject) (Mark, error) {
 	return m, nil
 }
 
-// muchCommon is the part of a text that has common wording from which on it is not told which other answers have it.
+// muchCommon is the part of a text that has common wording from which on it is not told which other answers have it, and the part that an answer has of it
+// below which a weak match names no request.
 const muchCommon = 0.1
 
 // registry looks for the answer.
@@ -138,9 +139,10 @@ func (s *Service) registry(ctx context.Context, x subject) (Mark, error) {
 	}
 	best, last := t.Matches[0], t.Matches[len(t.Matches)-1]
 	m.Share, m.Verified, m.Letters, m.more = &best.Share, best.Verified, t.Letters, t.More && last.Result == best.Result
+	slight := best.Result == Indicated && best.Share < muchCommon // a phrase in a long text leads to nobody
 	for _, x := range t.Matches {
 		m.related = append(m.related, x.Request)
-		if x.Result == best.Result && !slices.Contains(m.Requests, x.Request) { // alternatives of one answer may be equal
+		if !slight && x.Result == best.Result && !slices.Contains(m.Requests, x.Request) { // alternatives of one answer may be equal
 			m.Requests = append(m.Requests, x.Request)
 		}
 	}

@@ -143,6 +143,7 @@ func TestConclusions(t *testing.T) {
 		"marked":                     {mark: Confirmed, want: Wording},
 		"weakly marked":              {mark: Indicated, want: Hint},
 		"weakly registered":          {registry: found(Indicated, RegistryWeak, 0.1, "r1"), want: Hint, requests: []string{"r1"}},
+		"one phrase registered":      {registry: found(Indicated, RegistryWeak, 0.05, "r1"), want: Hint},
 		"quoted, labelled by a copy": {registry: quoted, labels: []label.Label{altered}, want: Hint, requests: []string{"r1"}},
 		"quoted, and signed before":  {registry: quoted, signature: plain.sign(t, "before", "r1"), want: OtherText, requests: []string{"r1"}},
 		"quoted, and marked":         {registry: quoted, mark: Confirmed, want: Wording, requests: []string{"r1"}},

@@ -9391,7 +9391,7 @@ export interface operations {
                 rollout?: string;
                 /** @description Class of what was found in a text, such as email */
                 class?: string;
-                /** @description Part of the id or name of the actor, the resource, action, model as asked or routed, error code, rollout, policy, or of a document as collection/document@version, in any case; or a whole request id; or label_agreement/ID for what has gone out under an agreement on answers without a visible label */
+                /** @description Part of the id or name of the actor, the resource, action, model as asked or routed, error code, rollout, policy, or of a document as collection/document@version, in any case; or a whole request id; or label_agreement/ID for what has gone out under an agreement on answers without a visible label, or visible_label/missing and visible_label/impossible for what has gone out without one though it was demanded */
                 text?: string;
                 /** @description Digest of a person for whom somebody acted, as POST /audit/subjects answers it */
                 on_behalf_of?: string;

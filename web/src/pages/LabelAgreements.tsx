@@ -239,7 +239,7 @@ function Ask({ text, onClose, onDone }: { text: Schema['LabelAgreementText']; on
             <Input maxLength={64} autoComplete="off" />
           </Form.Item>
           <Form.Item name="until" label={t('agreements.until')} rules={needed} initialValue={dayjs().add(6, 'month')}>
-            <DatePicker style={{ width: '100%' }} minDate={dayjs()} maxDate={dayjs().add(longestDays - 1, 'day')} />
+            <DatePicker style={{ width: '100%' }} minDate={dayjs().add(1, 'day')} maxDate={dayjs().add(longestDays - 1, 'day')} />
           </Form.Item>
         </Form>
       </Flex>
