@@ -46,7 +46,7 @@ describe('Batches', () => {
     show(<Batches />);
     await screen.findByText('1 answered, 1 failed, of 4');
     expect(screen.getByText('50%')).toBeTruthy();
-    await press(`Cancel ${batch.id}`);
+    await press(`Cancel batch ${batch.id}`);
     await press('Cancel batch');
     await waitFor(() => expect(sent.some((s) => s.method === 'POST')).toBe(true));
   });
