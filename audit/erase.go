@@ -207,15 +207,6 @@ func (l *Log) heedErasures(ctx context.Context) error {
 	return nil
 }
 
-// Leave flushes like [Log.Flush], and retires every segment that holds more than records, before the process ends: what it leaves, a release that knows no marks
-// reads as well. Error: as of Flush; then what waits is for this release, or for one that is newer.
-func (l *Log) Leave(ctx context.Context) error {
-	if err := l.Flush(ctx); err != nil {
-		return err
-	}
-	return l.emptySegments(ctx)
-}
-
 // emptySegments waits until every segment of the write-ahead log that holds wrapped keys or marks now is retired.
 func (l *Log) emptySegments(ctx context.Context) error {
 	var paths []string

@@ -167,21 +167,21 @@ func (p *parts) serve(ctx context.Context, edge *edge, served []listener, ready 
 	lerr := errors.Join(readyErr, listeners.Wait())
 	p.pipeline.Drain() // records that nobody waited for
 	p.log.LogAttrs(ctx, slog.LevelInfo, "requests drained, stopping")
-	left := p.leaveLog(ctx)
+	flushed := p.flushAudit(ctx)
 	stopLoops()
 	lerr = errors.Join(lerr, loops.Wait())
-	if left { // batches have asked on until then
+	if flushed { // batches have asked on until then
 		p.pipeline.Drain()
-		p.leaveLog(ctx)
+		p.flushAudit(ctx)
 	}
 	return lerr
 }
 
-// leaveLog brings what waits in the write-ahead log into the database, and reports whether that is done.
-func (p *parts) leaveLog(ctx context.Context) bool {
+// flushAudit brings what waits in the write-ahead log into the database, and reports whether that is done.
+func (p *parts) flushAudit(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	err := p.audit.Leave(ctx)
+	err := p.audit.Flush(ctx)
 	if err != nil {
 		p.log.LogAttrs(ctx, slog.LevelWarn, "records wait in the write-ahead log for the next start", slog.String("error", err.Error()))
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-project/sluice/internal/csvcell"
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/internal/report"
 )
@@ -100,7 +101,7 @@ func writeCSV(w io.Writer, s Statement) error {
 	out.UseCRLF = true
 	row := func(section, month, kind, model, book, quantity, unit, price string, amount int64, note string) {
 		_ = out.Write([]string{
-			s.Number, string(s.State), s.Tenant, s.Month, s.Zone, section, month, kind, plainCell(model), book, quantity, unit, price, decimal(amount), s.Currency, plainCell(note),
+			s.Number, string(s.State), s.Tenant, s.Month, s.Zone, section, month, kind, csvcell.Plain(model), book, quantity, unit, price, decimal(amount), s.Currency, csvcell.Plain(note),
 		}) // the writer keeps its first error
 	}
 	_ = out.Write([]string{
@@ -130,14 +131,6 @@ func writeLines(row func(section, month, kind, model, book, quantity, unit, pric
 		}
 		row(section, l.Month, l.Kind, l.Model, l.Book, strconv.FormatInt(l.Quantity, 10), "tokens", price, l.Amount, "")
 	}
-}
-
-// plainCell keeps a spreadsheet from taking a text for a formula.
-func plainCell(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
-	}
-	return text
 }
 
 // decimal writes 10⁻⁹ units exactly and without trailing zeros.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -15,6 +14,7 @@ import (
 	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/governance/agreement"
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/csvcell"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -215,21 +215,13 @@ func (r LabelAgreementRecord) csv() ([]byte, error) {
 	}
 	for _, row := range rows {
 		for i, cell := range row {
-			row[i] = plainCell(cell)
+			row[i] = csvcell.Plain(cell)
 		}
 	}
 	if err := w.WriteAll(rows); err != nil {
 		return nil, fmt.Errorf("write the record of label agreements: %w", err)
 	}
 	return b.Bytes(), nil
-}
-
-// plainCell keeps a spreadsheet from taking what somebody has written for a formula.
-func plainCell(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
-		return "'" + s
-	}
-	return s
 }
 
 func (s *Server) agreementView(a agreement.Agreement) LabelAgreement {

@@ -78,7 +78,7 @@ func TestAccountsOnTheCommandLine(t *testing.T) {
 	auditor := as("wang.fang", password)
 	due := time.Now().AddDate(0, 1, 0).Format(time.DateOnly)
 	s.run("review", "start", "--name", "autumn", "--owner", "wang.fang").wants(t, exitUsage, "--due")
-	s.run("review", "start", "--name", "autumn", "--owner", "wang.fang", "--due", "tomorrow").wants(t, exitUsage, "2026-12-31")
+	s.run("review", "start", "--name", "autumn", "--owner", "wang.fang", "--due", "tomorrow").wants(t, exitUsage, `--due "tomorrow"`, "2026-11-22T08:00:00+08:00")
 	begun := s.run("review", "start", "--name", "autumn", "--owner", "wang.fang", "--due", due)
 	begun.wants(t, exitOK, "decided by wang.fang until")
 	review := strings.Fields(begun.out)[1]

@@ -79,7 +79,7 @@ export default function LabelAgreements() {
             </Button>
           )}
           {mayApprove && open.includes(a.state) && (
-            <Button size="small" danger onClick={() => setRevoking(a)} aria-label={t('agreements.revokeName', { name: a.recipient })}>
+            <Button size="small" danger onClick={() => setRevoking(a)} aria-label={t(a.state === 'asked' ? 'agreements.declineName' : 'agreements.revokeName', { name: a.recipient })}>
               {t(a.state === 'asked' ? 'agreements.decline' : 'agreements.revoke')}
             </Button>
           )}

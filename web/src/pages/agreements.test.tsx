@@ -47,6 +47,7 @@ describe('Label agreements', () => {
       'POST /labels/agreements/a1/revoke': () => json(200, { ...asked, state: 'revoked' }),
     });
     show(<LabelAgreements />);
+    await screen.findByRole('button', { name: 'Decline the agreement of Example Press' });
     await press('Approve the agreement of Example Press');
     await screen.findByText('the duties of then');
     await press('Approve', document.querySelector<HTMLElement>('.ant-modal-footer')!);

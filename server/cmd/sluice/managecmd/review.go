@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,12 +35,9 @@ func (a *app) startReviewCommand(flags *cli.RemoteFlags, tenant *string) *cobra.
 			if name == "" || owner == "" || due == "" {
 				return cli.Misuse("cli.review_start.needs")
 			}
-			at, err := time.Parse(time.RFC3339, due)
+			at, err := readTime("due", due)
 			if err != nil {
-				at, err = time.ParseInLocation(time.DateOnly, due, time.Local)
-			}
-			if err != nil {
-				return cli.Misuse("cli.review_start.due_unreadable", due)
+				return err
 			}
 			var out adminapi.AccessReview
 			in := adminapi.NewAccessReview{Tenant: cli.IfGiven(*tenant), Name: name, Owner: owner, DueAt: at}
