@@ -26,9 +26,13 @@ const newest = "SLUICE_NEWEST"
 var pins embed.FS
 
 // Script returns the interpreter, and a copy of the script (a module, or TypeScript's subset of it) that finds the packages of packages/NAME. Where they
-// are not there and cannot be fetched, the test is skipped; it fails if SLUICE_REQUIRE has "node", or the part that the test is about.
+// are not there and cannot be fetched, the test is skipped; it fails if SLUICE_REQUIRE has "node", or the part that the test is about. In the
+// short form it is skipped, as Python's are.
 func Script(t testing.TB, name, part, script string) (node, copied string) {
 	t.Helper()
+	if testing.Short() {
+		t.Skipf("the Node packages %s are not run in the short form", name)
+	}
 	root, err := testcache.Root("node")
 	if err != nil {
 		t.Fatal(err)

@@ -29,9 +29,13 @@ const newest = "SLUICE_NEWEST"
 var pins embed.FS
 
 // Python returns the interpreter of the environment with the packages of requirements/NAME.txt. Where it is not there and cannot be made,
-// the test is skipped; it fails if SLUICE_REQUIRE has "python", or the part that the test is about.
+// the test is skipped; it fails if SLUICE_REQUIRE has "python", or the part that the test is about. In the short form, which is the race
+// detector's, it is skipped: programs of others find no races that our own clients do not find, and wait for a server ten times as slow.
 func Python(t testing.TB, name, part string) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skipf("the Python packages %s are not run in the short form", name)
+	}
 	python, err := Environment(t.Context(), name)
 	switch {
 	case err == nil:

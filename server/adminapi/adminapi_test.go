@@ -46,12 +46,12 @@ func TestRoutesMatchDocument(t *testing.T) {
 
 // TestDocument holds the document to the rules its readers rely on.
 func TestDocument(t *testing.T) {
-	_, ops, err := loadDocument()
+	api, err := described()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ids := map[string]string{}
-	for key, o := range ops {
+	for key, o := range api.operations {
 		if other := ids[o.id]; other != "" || o.id == "" {
 			t.Errorf("%s: operationId %q is missing or also that of %s", key, o.id, other)
 		}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -47,12 +48,19 @@ type Route struct {
 
 var pathParam = regexp.MustCompile(`\{([^}]+)\}`)
 
-// loadDocument parses the embedded document and indexes its operations by "METHOD gin-path".
-func loadDocument() (*openapi3.T, map[string]operation, error) {
-	loader := openapi3.NewLoader()
-	doc, err := loader.LoadFromData(document)
+// description is the embedded document, with its operations by "METHOD gin-path". Nothing changes it once it is read.
+type description struct {
+	doc        *openapi3.T
+	operations map[string]operation
+}
+
+// described reads the document once for all servers of the process: it takes a tenth of a second.
+var described = sync.OnceValues(readDocument)
+
+func readDocument() (*description, error) {
+	doc, err := openapi3.NewLoader().LoadFromData(document)
 	if err != nil {
-		return nil, nil, fmt.Errorf("load openapi.yaml: %w", err)
+		return nil, fmt.Errorf("load openapi.yaml: %w", err)
 	}
 	ops := map[string]operation{}
 	for path, item := range doc.Paths.Map() {
@@ -73,7 +81,7 @@ func loadDocument() (*openapi3.T, map[string]operation, error) {
 			o.breakGlass, _ = op.Extensions["x-break-glass"].(bool)
 			authenticated, _ := op.Extensions["x-authenticated"].(bool)
 			if o.permission == "" && !o.public && !authenticated {
-				return nil, nil, fmt.Errorf("load openapi.yaml: %s %s declares neither x-permission, x-authenticated nor x-public", method, path)
+				return nil, fmt.Errorf("load openapi.yaml: %s %s declares neither x-permission, x-authenticated nor x-public", method, path)
 			}
 			o.recorded, o.late = recorded(method, o), o.id == "reveal" || o.id == "eraseValues"
 			o.namesTenant = namesTenant(op)
@@ -85,7 +93,7 @@ func loadDocument() (*openapi3.T, map[string]operation, error) {
 			ops[method+" "+route] = o
 		}
 	}
-	return doc, ops, nil
+	return &description{doc, ops}, nil
 }
 
 // namesTenant reports whether the body of an operation may name the tenant that it is about.
@@ -126,12 +134,12 @@ func recorded(method string, o operation) bool {
 
 // Routes lists every operation of the document.
 func Routes() ([]Route, error) {
-	_, ops, err := loadDocument()
+	api, err := described()
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Route, 0, len(ops))
-	for key, o := range ops {
+	out := make([]Route, 0, len(api.operations))
+	for key, o := range api.operations {
 		method, path, _ := strings.Cut(key, " ")
 		out = append(out, Route{Method: method, Path: path, Operation: o.id, Permission: o.permission, Own: o.own, Public: o.public})
 	}

@@ -140,14 +140,14 @@ var _ ServerInterface = (*Server)(nil)
 
 // New checks that routes and document agree and registers the API on r.
 func New(cfg Config, deps Deps, r gin.IRouter, log *slog.Logger) (*Server, error) {
-	doc, ops, err := loadDocument()
+	api, err := described()
 	if err != nil {
 		return nil, err
 	}
 	if cfg.MaxBodyBytes == 0 {
 		cfg.MaxBodyBytes = 16 << 20
 	}
-	s := &Server{cfg: cfg, deps: deps, log: log.With(attr("component", "adminapi")), doc: doc, operations: ops, now: time.Now, formats: formatValidators(), files: make(chan struct{}, filesAtOnce)}
+	s := &Server{cfg: cfg, deps: deps, log: log.With(attr("component", "adminapi")), doc: api.doc, operations: api.operations, now: time.Now, formats: formatValidators(), files: make(chan struct{}, filesAtOnce)}
 	group := r.Group("", s.chain)
 	group.GET(Prefix+"/audit/log/tile/*path", s.GetLogTile)
 	RegisterHandlersWithOptions(group, s, GinServerOptions{
