@@ -129,6 +129,7 @@ func (l *library) Search(ctx context.Context, q Query) ([]Passage, error) {
 
 // Ingest reads and stores a document.
 func (l *library) Ingest(ctx context.Context, d Document) (IngestResult, error) {
+	d.MayChangeAccess = true
 	draft, err := l.Read(ctx, d)
 	if err != nil {
 		return IngestResult{}, err
