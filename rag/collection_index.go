@@ -141,6 +141,9 @@ func (ci *collectionIndex) show(b *indexedDocument) (dropped []*indexedVersion, 
 	if old != nil {
 		dropped = ci.hide(old, b)
 	}
+	if namesake := ci.byName[b.Name]; namesake != "" && namesake != b.ID { // it was deleted: see place
+		dropped = append(dropped, ci.forget(namesake)...)
+	}
 	for _, v := range b.versions {
 		if v.broken {
 			continue
@@ -187,8 +190,14 @@ func (ci *collectionIndex) hide(b, next *indexedDocument) (dropped []*indexedVer
 // remove deletes a document. Searches no longer find it even if the index fails to delete its vectors.
 func (ci *collectionIndex) remove(ctx context.Context, id string) error {
 	ci.mu.Lock()
+	dropped := ci.forget(id)
+	ci.mu.Unlock()
+	return ci.drop(ctx, dropped)
+}
+
+// forget takes a document out of memory and returns its versions. The caller holds mu.
+func (ci *collectionIndex) forget(id string) (dropped []*indexedVersion) {
 	old := ci.docs[id]
-	var dropped []*indexedVersion
 	if old != nil {
 		dropped = ci.hide(old, nil)
 		if ci.byName[old.Name] == id { // else another has the name by now
@@ -204,8 +213,7 @@ func (ci *collectionIndex) remove(ctx context.Context, id string) error {
 			ci.newest = max(ci.newest, d.Revision)
 		}
 	}
-	ci.mu.Unlock()
-	return ci.drop(ctx, dropped)
+	return dropped
 }
 
 // drop deletes hidden versions from the indexes and frees their numbers.

@@ -327,8 +327,15 @@ func (s *Service) place(ctx context.Context, ci *collectionIndex, b *indexedDocu
 	s.changeMu.Lock()
 	defer s.changeMu.Unlock()
 	ci.mu.RLock()
-	old := ci.docs[b.ID]
+	old, namesake := ci.docs[b.ID], ci.docs[ci.byName[b.Name]]
 	ci.mu.RUnlock()
+	if namesake != nil && namesake.ID != b.ID { // names are unique in the tables: the one of them that was read earlier is deleted by now
+		if namesake.Revision > b.Revision {
+			return false
+		}
+		ci.gone[namesake.ID] = b.Revision
+		delete(ci.pending, namesake.ID)
+	}
 	switch {
 	case always:
 	case old != nil && old.Revision >= b.Revision || ci.gone[b.ID] >= b.Revision:
