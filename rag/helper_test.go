@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/testmodel"
+	"github.com/sluice-project/sluice/rag/index"
 )
 
 var errInjected = errors.New("injected fault")
@@ -188,4 +189,20 @@ func wantTexts(t *testing.T, got []Passage, want ...string) {
 			t.Errorf("passage %d is %q, want %q", i, got[i].Text, w)
 		}
 	}
+}
+
+// holding is an index whose next insertion waits.
+type holding struct {
+	index.Index
+
+	held, let chan struct{}
+	once      sync.Once
+}
+
+func (h *holding) Upsert(ctx context.Context, entries []index.Entry) error {
+	h.once.Do(func() {
+		close(h.held)
+		<-h.let
+	})
+	return h.Index.Upsert(ctx, entries)
 }
