@@ -160,6 +160,12 @@ func (s *Service) apply(ctx context.Context, ci *collectionIndex, state document
 			v.name = b.Name
 			err = ci.prepare(ctx, v)
 		}
+		if errors.Is(err, errChanged) { // somebody else has changed the document since: what it is now is read as a whole
+			if err = errors.Join(ci.drop(ctx, loaded), s.follow(ctx)); errors.Is(err, errBehind) {
+				err = nil
+			}
+			return err
+		}
 		if err != nil {
 			return errors.Join(err, ci.drop(ctx, loaded))
 		}
