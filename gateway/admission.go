@@ -25,6 +25,7 @@ func (r *run) authenticate(ctx context.Context) error {
 	}
 	tenant := cmp.Or(r.call.Tenant, who.Tenant)
 	allowed := r.p.deps.Access.Allow(who, r.call.Permission, tenant)
+	changesAccess := r.call.Document != nil && r.p.deps.Access.Allow(who, access.RAGAccess, tenant) == nil // at home, before who is the tenant's
 	if allowed == nil {
 		if tenant != who.Tenant {
 			who.Organisation, who.Above = r.p.deps.Identity.Above(tenant)
@@ -33,7 +34,7 @@ func (r *run) authenticate(ctx context.Context) error {
 		who.Tenant = tenant // a refusal is recorded at home
 	}
 	// What somebody asks with a key of his own he asks himself, unless he names another.
-	r.caller = caller{Principal: who, known: true, onBehalfOf: audit.Subject(r.p.deps.Keys, who.Tenant, cmp.Or(r.received.OnBehalfOf, who.Owner))}
+	r.caller = caller{Principal: who, known: true, onBehalfOf: audit.Subject(r.p.deps.Keys, who.Tenant, cmp.Or(r.received.OnBehalfOf, who.Owner)), changesAccess: changesAccess}
 	return allowed
 }
 

@@ -204,8 +204,9 @@ type Sampling struct {
 // RAG asks for passages.
 type RAG struct {
 	Collection string
-	TopK       int  // 0 means Config.TopK
-	OmitQuotes bool // of a chat: citations say where passages stand and not what they say
+	TopK       int       // 0 means Config.TopK
+	AsOf       time.Time // what was in effect then is searched; zero: now
+	OmitQuotes bool      // of a chat: citations say where passages stand and not what they say
 }
 
 // Passage names a passage of the collection as a citation does.

@@ -115,6 +115,7 @@ func (r *run) read(ctx context.Context) error {
 	}
 	d := *r.call.Document
 	d.Tenant = r.caller.Tenant
+	d.MayChangeAccess = r.caller.changesAccess
 	var err error
 	r.document, err = r.p.deps.Retriever.Read(ctx, d)
 	return err

@@ -336,6 +336,9 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 	if r.admission.policy.Purpose != "" {
 		e.Detail["purpose"] = r.admission.policy.Purpose
 	}
+	if r.call.RAG != nil && !r.call.RAG.AsOf.IsZero() {
+		e.Detail["as_of"] = r.call.RAG.AsOf.UTC().Format(time.RFC3339Nano)
+	}
 	if r.call.parent != "" {
 		e.Detail["parent"] = r.call.parent
 	}

@@ -57,14 +57,24 @@ func (r *run) maskQuestion(ctx context.Context) (string, error) {
 	return masked, err
 }
 
-// searchPassages searches with the caller's labels. The question is masked.
+// principals name the caller in access rules: as what it is, and as the person whose own key it is.
+func (r *run) principals() []string {
+	out := []string{r.caller.Kind + ":" + r.caller.ID}
+	if r.caller.Owner != "" {
+		out = append(out, "user:"+r.caller.Owner)
+	}
+	return out
+}
+
+// searchPassages searches with what the caller is and may see. The purpose is one that the policy takes: what else a caller states opens nothing. The
+// question is masked.
 func (r *run) searchPassages(ctx context.Context, question string) (sources, error) {
 	c := r.newChildCall(question)
 	defer c.end(ctx, ending{}) // of a panic
 	out, err := r.fetchPassages(ctx, question, func(from retriever) ([]rag.Passage, error) {
 		return from.Search(ctx, rag.Query{
-			Tenant: r.caller.Tenant, Collection: r.call.RAG.Collection, Labels: r.caller.Labels, Text: question, TopK: cmp.Or(r.call.RAG.TopK, r.p.cfg.TopK),
-			Embed: c.embedQuestion,
+			Tenant: r.caller.Tenant, Collection: r.call.RAG.Collection, Labels: r.caller.Labels, Principals: r.principals(), Roles: r.caller.Roles,
+			Purpose: r.admission.policy.Purpose, AsOf: r.call.RAG.AsOf, Text: question, TopK: cmp.Or(r.call.RAG.TopK, r.p.cfg.TopK), Embed: c.embedQuestion,
 		})
 	})
 	out.embedding = c.answer.engineTime
@@ -75,13 +85,13 @@ func (r *run) searchPassages(ctx context.Context, question string) (sources, err
 	return out, err
 }
 
-// readPassage reads the passage that the call names, and those around it, with the caller's labels.
+// readPassage reads the passage that the call names, and those around it, as a search would find them for the caller.
 func (r *run) readPassage(ctx context.Context) (sources, error) {
 	q := r.call.Passage
 	return r.fetchPassages(ctx, "", func(from retriever) ([]rag.Passage, error) {
 		return from.Passages(ctx, rag.PassageRef{
-			Tenant: r.caller.Tenant, Collection: r.call.RAG.Collection, Labels: r.caller.Labels,
-			DocumentID: q.DocumentID, Version: q.Version, Chunk: q.Chunk, Context: q.Context,
+			Tenant: r.caller.Tenant, Collection: r.call.RAG.Collection, Labels: r.caller.Labels, Principals: r.principals(), Roles: r.caller.Roles,
+			Purpose: r.admission.policy.Purpose, AsOf: r.call.RAG.AsOf, DocumentID: q.DocumentID, Version: q.Version, Chunk: q.Chunk, Context: q.Context,
 		})
 	})
 }

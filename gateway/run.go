@@ -55,6 +55,8 @@ type caller struct {
 
 	known      bool
 	onBehalfOf string // digest of the person
+
+	changesAccess bool // of who brings a document: he may say who sees one that is there
 }
 
 // slot is what the limits have granted.

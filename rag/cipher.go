@@ -32,11 +32,11 @@ func documentKeys(ring *keyring.Ring) *wrapkey.Keys {
 
 // Wrapped are the documents as a rotation of the wrapping keys sees them: their texts are encrypted anew.
 func Wrapped(ring *keyring.Ring) wrapkey.Kind {
-	return wrapkey.Table[documentRow]{
-		Kind: "documents", Keys: documentKeys(ring), Table: documentRow{}.TableName(), Sealed: "sealed", Limit: 4,
-		Columns: []string{"id", "collection", "version", "suite", "epoch", "sealed"},
-		Label:   func(d documentRow) []byte { return d.label() },
-		Row:     func(d documentRow) (string, wrapkey.Envelope) { return d.ID, d.envelope() },
+	return wrapkey.Table[versionRow]{
+		Kind: "documents", Keys: documentKeys(ring), Table: versionRow{}.TableName(), Sealed: "sealed", Limit: 4,
+		Columns: []string{"id", "collection", "document", "version", "suite", "epoch", "sealed"},
+		Label:   func(d versionRow) []byte { return d.label() },
+		Row:     func(d versionRow) (string, wrapkey.Envelope) { return d.ID, d.envelope() },
 	}
 }
 
@@ -50,16 +50,16 @@ type sealedText struct {
 }
 
 // label binds a ciphertext to the version of the document that it is of.
-func (d *documentRow) label() []byte {
-	return seal.Label("rag document", d.Collection, d.ID, fmt.Sprint(d.Version))
+func (d *versionRow) label() []byte {
+	return seal.Label("rag document", d.Collection, d.Document, fmt.Sprint(d.Version))
 }
 
-func (d *documentRow) envelope() wrapkey.Envelope {
+func (d *versionRow) envelope() wrapkey.Envelope {
 	return wrapkey.Envelope{Epoch: d.Epoch, Suite: seal.Suite(d.Suite), Sealed: d.Sealed}
 }
 
 // seal returns the rows of a document as the transaction tx is to store them.
-func (c *documentCipher) seal(tx *gorm.DB, doc documentRow, chunks []chunkRow) (documentRow, []chunkRow, error) {
+func (c *documentCipher) seal(tx *gorm.DB, doc versionRow, chunks []chunkRow) (versionRow, []chunkRow, error) {
 	text := sealedText{Title: doc.Title, Digest: doc.Digest, Content: doc.Content, Known: doc.Known, Sections: make([]string, len(chunks))}
 	stored := make([]chunkRow, len(chunks))
 	for i, row := range chunks {
@@ -68,19 +68,19 @@ func (c *documentCipher) seal(tx *gorm.DB, doc documentRow, chunks []chunkRow) (
 	}
 	plain, err := json.Marshal(text)
 	if err != nil {
-		return documentRow{}, nil, fmt.Errorf("encrypt document: %w", err)
+		return versionRow{}, nil, fmt.Errorf("encrypt document: %w", err)
 	}
 	doc.Title, doc.Digest, doc.Content, doc.Known = "", "", "", ""
 	e, err := c.keys.Seal(tx, c.suite, plain, doc.label())
 	if err != nil {
-		return documentRow{}, nil, fmt.Errorf("encrypt document: %w", err)
+		return versionRow{}, nil, fmt.Errorf("encrypt document: %w", err)
 	}
 	doc.Suite, doc.Epoch, doc.Sealed = string(e.Suite), e.Epoch, e.Sealed
 	return doc, stored, nil
 }
 
 // open puts what a document says back into its rows. A document that a release before has stored in clear stays as it is.
-func (c *documentCipher) open(db *gorm.DB, doc *documentRow, chunks []chunkRow) error {
+func (c *documentCipher) open(db *gorm.DB, doc *versionRow, chunks []chunkRow) error {
 	if doc.Suite == "" {
 		return nil
 	}

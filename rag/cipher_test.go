@@ -19,7 +19,7 @@ const secretText = "# Wang Fang's case\n\nThe heating of flat 1301 costs 4711 yu
 // inClear lists what of a document the tables tell whoever reads them.
 func inClear(t *testing.T, db *gorm.DB) string {
 	t.Helper()
-	var docs []documentRow
+	var docs []versionRow
 	var chunks []chunkRow
 	if err := db.Find(&docs).Error; err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestTablesTellNothingOfDocuments(t *testing.T) {
 			}
 		}
 		refused("another master key", keys(2))
-		if err := db.Exec("UPDATE rag_documents SET sealed = (SELECT d.sealed FROM rag_documents d WHERE d.id = ?), suite = 'gm' WHERE id = ?", ids[1], ids[0]).Error; err != nil {
+		if err := db.Exec("UPDATE rag_versions SET sealed = (SELECT d.sealed FROM rag_versions d WHERE d.document = ?), suite = 'gm' WHERE document = ?", ids[1], ids[0]).Error; err != nil {
 			t.Fatal(err)
 		}
 		refused("the text of another document", keys(1))
@@ -115,20 +115,20 @@ func TestDocumentsOfBeforeAreSealed(t *testing.T) {
 			ingest(t, s, "kb", name, secretText+name)
 		}
 		var ids []string
-		if err := db.Model(&documentRow{}).Order("id").Pluck("id", &ids).Error; err != nil {
+		if err := db.Model(&versionRow{}).Order("id").Pluck("id", &ids).Error; err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range ids { // as that release had it
-			b, err := s.store.document(t.Context(), id)
+			b, err := s.store.content(t.Context(), id)
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = db.Model(&documentRow{}).Where("id = ?", id).Updates(map[string]any{
-				"title": b.Title, "digest": b.Digest, "content": b.Content, "known": b.documentRow.Known, "sealed": nil, "suite": "",
+			err = db.Model(&versionRow{}).Where("id = ?", id).Updates(map[string]any{
+				"title": b.Title, "digest": b.Digest, "content": b.Content, "known": b.Known, "sealed": nil, "suite": "",
 			}).Error
 			for _, c := range b.chunks {
 				if err == nil {
-					err = db.Model(&chunkRow{}).Where("document = ? AND chunk = ?", id, c.Chunk).Update("section", c.Section).Error
+					err = db.Model(&chunkRow{}).Where("document = ? AND chunk = ?", b.Document, c.Chunk).Update("section", c.Section).Error
 				}
 			}
 			if err != nil {

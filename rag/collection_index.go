@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -23,18 +24,31 @@ type collectionIndex struct {
 	title    string
 	labels   []string
 	embedder string // the model that made the vectors
-	revision int64  // up to which the tables were followed; guarded by Service.changeMu
 	created  int64
+	rules    ruleKeeper
+	now      func() time.Time
+
+	// Guarded by Service.changeMu.
+	revision int64            // of the collection, up to which documents were followed; the heavy part, too
+	light    int64            // of the collection, up to which access and deletions were followed
+	followed int64            // change counter of the tables at that time: what is not in memory at it is deleted, unless it is pending
+	pending  map[string]bool  // documents that are stored and not in memory yet
+	gone     map[string]int64 // documents that were deleted here since, and the revision of that
 
 	behindSince atomic.Int64 // when following the tables began to fail, UTC unix µs; 0 while it works
 
 	mu          sync.RWMutex
+	row         collectionRow               // with its settings
 	docs        map[string]*indexedDocument // by id
+	byName      map[string]string           // id by name
 	newest      int64                       // revision of the document that changed last
-	groups      map[groupKey]*group
+	sets        attributeSets
+	times       *validity
 	chunks      []chunkRef // by number
 	freeNumbers []uint32
-	unreadable  map[string]bool // documents that are stored and cannot be read
+	unreadable  map[string]bool // documents whose labels cannot be read
+	broken      map[string]bool // documents with a version that cannot be read
+	closed      bool
 	keywords    *lexical.Index
 	vectors     index.Index
 }
@@ -42,125 +56,180 @@ type collectionIndex struct {
 // indexedDocument is a document of a collection. It is immutable.
 type indexedDocument struct {
 	documentRow
-	labels  []string
-	known   []Known
-	chunks  []chunkRow
-	numbers []uint32 // of its chunks; set by put
+	accessAt int64 // revision at which labels and rule were read
+	labels   []string
+	rule     Rule
+	damaged  bool           // its rule cannot be read: nobody sees it
+	versions []datedVersion // by number
 }
 
-// groupKey decides whether a search may find the chunks of a document: its labels and the model of its vectors.
-type groupKey struct{ labels, embedder string }
+// datedVersion is a version, and when it is in effect.
+type datedVersion struct {
+	*indexedVersion
 
-type group struct {
-	labels  []string
-	numbers *roaring.Bitmap
+	from, until int64 // until is 0 for no end
+	broken      bool  // it cannot be read: at a time when it is in effect searches fail
+}
+
+func (v datedVersion) in(at int64) bool { return v.from <= at && at < until0(v.until) }
+
+// indexedVersion is what a version of a document says. It is immutable; its dates are not used, see datedVersion.
+type indexedVersion struct {
+	versionRow
+
+	name    string // of the document
+	known   []Known
+	chunks  []chunkRow
+	numbers []uint32 // of its chunks; set by prepare
 }
 
 type chunkRef struct {
-	document *indexedDocument
-	chunk    int
+	version *indexedVersion
+	chunk   int
 }
 
-func newCollectionIndex(row collectionRow, embedder string, near index.Index) (*collectionIndex, error) {
+func newCollectionIndex(row collectionRow, embedder string, near index.Index, rules ruleKeeper, now func() time.Time) (*collectionIndex, error) {
 	labels, err := decodeLabels(row.Labels)
 	if err != nil {
 		return nil, fmt.Errorf("collection %s: %w", row.ID, err)
 	}
 	return &collectionIndex{
-		id: row.ID, key: collectionKey{row.Tenant, row.Name}, title: row.Title, labels: labels, created: row.CreatedAt, embedder: embedder,
-		unreadable: map[string]bool{}, docs: map[string]*indexedDocument{}, groups: map[groupKey]*group{}, keywords: lexical.New(), vectors: near,
+		id: row.ID, key: collectionKey{row.Tenant, row.Name}, title: row.Title, labels: labels, created: row.CreatedAt, embedder: embedder, rules: rules, now: now, row: row,
+		pending: map[string]bool{}, gone: map[string]int64{}, unreadable: map[string]bool{}, broken: map[string]bool{}, docs: map[string]*indexedDocument{}, byName: map[string]string{}, sets: newAttributeSets(), times: newValidity(),
+		keywords: lexical.New(), vectors: near,
 	}, nil
 }
 
-// put replaces the last version of a document. Searches see one version or the other and continue while put indexes the new one:
-// the filter hides its numbers until they are in a group. Only one change runs at a time.
-func (ci *collectionIndex) put(ctx context.Context, b *indexedDocument) error {
-	numbers := ci.take(len(b.chunks))
-	entries := make([]index.Entry, len(b.chunks))
-	for i, c := range b.chunks {
+// prepare indexes what a version says. No search finds it before a document with it is shown. It may take long, and needs no lock.
+func (ci *collectionIndex) prepare(ctx context.Context, v *indexedVersion) error {
+	numbers := ci.take(len(v.chunks))
+	entries := make([]index.Entry, len(v.chunks))
+	for i, c := range v.chunks {
 		entries[i] = index.Entry{ID: numbers[i], Vector: decodeVector(c.Vector)}
 	}
-	if b.Embedder != ci.embedder {
-		entries = nil // not comparable, perhaps of another dimension; searches that may see the document fail
+	if v.Embedder != ci.embedder {
+		entries = nil // not comparable, perhaps of another dimension; searches that may see the version fail
 	}
 	if err := ci.vectors.Upsert(ctx, entries); err != nil {
 		ci.free(numbers)
-		return fmt.Errorf("index document %s: %w", b.ID, err)
+		return fmt.Errorf("index version %s: %w", v.ID, err)
 	}
 	for i, n := range numbers {
-		ci.keywords.Add(n, b.indexText(i))
-		b.chunks[i].Vector = nil // the index has it
+		ci.keywords.Add(n, v.indexText(i))
 	}
-	b.numbers = numbers
-	return ci.drop(ctx, ci.swap(b))
+	v.numbers = numbers
+	return nil
 }
 
-// swap makes a document visible in place of its last version and returns that version.
-func (ci *collectionIndex) swap(b *indexedDocument) *indexedDocument {
+// forgetVectors releases what the index has, once the tables have it too.
+func (v *indexedVersion) forgetVectors() {
+	for i := range v.chunks {
+		v.chunks[i].Vector = nil
+	}
+}
+
+// show makes a document what it is from now on, in place of what it was, and returns the versions that are no longer of it. All of its versions are
+// prepared. shown is false if the collection is gone.
+func (ci *collectionIndex) show(b *indexedDocument) (dropped []*indexedVersion, shown bool) {
 	ci.mu.Lock()
 	defer ci.mu.Unlock()
-	for i, n := range b.numbers {
-		ci.chunks[n] = chunkRef{b, i}
+	if ci.closed {
+		return nil, false
 	}
+	ci.times.advance(ci.now().UnixMicro())
 	old := ci.docs[b.ID]
-	ci.hide(old)
-	g := ci.groups[b.group()]
-	if g == nil {
-		g = &group{b.labels, roaring.New()}
-		ci.groups[b.group()] = g
+	if old != nil {
+		dropped = ci.hide(old, b)
 	}
-	g.numbers.AddMany(b.numbers)
-	ci.docs[b.ID] = b
+	if namesake := ci.byName[b.Name]; namesake != "" && namesake != b.ID { // it was deleted: see place
+		dropped = append(dropped, ci.forget(namesake)...)
+	}
+	for _, v := range b.versions {
+		if v.broken {
+			continue
+		}
+		for i, n := range v.numbers {
+			ci.chunks[n] = chunkRef{v.indexedVersion, i}
+		}
+		for _, p := range b.parts(v.indexedVersion, ci.rules) {
+			ci.sets.add(p, v.Embedder, v.numbers)
+		}
+		ci.times.set(v.numbers, v.from, v.until)
+	}
+	ci.docs[b.ID], ci.byName[b.Name] = b, b.ID
 	ci.newest = max(ci.newest, b.Revision)
 	delete(ci.unreadable, b.ID)
-	return old
+	delete(ci.broken, b.ID)
+	if slices.ContainsFunc(b.versions, func(v datedVersion) bool { return v.broken }) {
+		ci.broken[b.ID] = true
+	}
+	return dropped, true
+}
+
+// hide takes a document out of what searches find, and returns its versions that are not of next, which may be nil. The caller holds mu.
+func (ci *collectionIndex) hide(b, next *indexedDocument) (dropped []*indexedVersion) {
+	for _, v := range b.versions {
+		if v.broken {
+			continue
+		}
+		for _, p := range b.parts(v.indexedVersion, ci.rules) {
+			ci.sets.remove(p, v.Embedder, v.numbers)
+		}
+		if next != nil && slices.ContainsFunc(next.versions, func(n datedVersion) bool { return n.indexedVersion == v.indexedVersion }) {
+			continue
+		}
+		ci.times.clear(v.numbers)
+		for _, n := range v.numbers {
+			ci.chunks[n] = chunkRef{}
+		}
+		dropped = append(dropped, v.indexedVersion)
+	}
+	return dropped
 }
 
 // remove deletes a document. Searches no longer find it even if the index fails to delete its vectors.
 func (ci *collectionIndex) remove(ctx context.Context, id string) error {
 	ci.mu.Lock()
+	dropped := ci.forget(id)
+	ci.mu.Unlock()
+	return ci.drop(ctx, dropped)
+}
+
+// forget takes a document out of memory and returns its versions. The caller holds mu.
+func (ci *collectionIndex) forget(id string) (dropped []*indexedVersion) {
 	old := ci.docs[id]
-	ci.hide(old)
+	if old != nil {
+		dropped = ci.hide(old, nil)
+		if ci.byName[old.Name] == id { // else another has the name by now
+			delete(ci.byName, old.Name)
+		}
+	}
 	delete(ci.docs, id)
 	delete(ci.unreadable, id)
+	delete(ci.broken, id)
 	if old != nil && old.Revision == ci.newest {
 		ci.newest = 0
 		for _, d := range ci.docs {
 			ci.newest = max(ci.newest, d.Revision)
 		}
 	}
-	ci.mu.Unlock()
-	return ci.drop(ctx, old)
+	return dropped
 }
 
-// hide takes a document out of its group. The caller holds mu.
-func (ci *collectionIndex) hide(b *indexedDocument) {
-	if b == nil {
-		return
+// drop deletes hidden versions from the indexes and frees their numbers.
+func (ci *collectionIndex) drop(ctx context.Context, all []*indexedVersion) error {
+	var failed error
+	for _, v := range all {
+		for _, n := range v.numbers {
+			ci.keywords.Remove(n)
+		}
+		if err := ci.vectors.Delete(context.WithoutCancel(ctx), v.numbers); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("forget version %s: %w", v.ID, err)) // the numbers stay taken: their vectors may still be there
+			continue
+		}
+		ci.free(v.numbers)
 	}
-	g := ci.groups[b.group()]
-	for _, n := range b.numbers {
-		g.numbers.Remove(n)
-		ci.chunks[n] = chunkRef{}
-	}
-	if g.numbers.IsEmpty() {
-		delete(ci.groups, b.group())
-	}
-}
-
-// drop deletes a hidden document from the indexes and frees its numbers.
-func (ci *collectionIndex) drop(ctx context.Context, b *indexedDocument) error {
-	if b == nil {
-		return nil
-	}
-	for _, n := range b.numbers {
-		ci.keywords.Remove(n)
-	}
-	if err := ci.vectors.Delete(context.WithoutCancel(ctx), b.numbers); err != nil {
-		return fmt.Errorf("forget document %s: %w", b.ID, err) // the numbers stay taken: their vectors may still be there
-	}
-	ci.free(b.numbers)
-	return nil
+	return failed
 }
 
 // take returns n numbers that nothing uses.
@@ -180,17 +249,17 @@ func (ci *collectionIndex) take(n int) []uint32 {
 func (ci *collectionIndex) free(numbers []uint32) {
 	ci.mu.Lock()
 	defer ci.mu.Unlock()
-	ci.freeNumbers = append(ci.freeNumbers, numbers...)
+	if !ci.closed {
+		ci.freeNumbers = append(ci.freeNumbers, numbers...)
+	}
 }
-
-func (b *indexedDocument) group() groupKey { return groupKey{b.Labels, b.Embedder} }
 
 // indexText returns what the indexes get for a chunk: its title and section, then its text.
-func (b *indexedDocument) indexText(i int) string {
-	return withContext(b.Title, b.chunks[i].Section, b.text(i))
+func (v *indexedVersion) indexText(i int) string {
+	return withContext(v.Title, v.chunks[i].Section, v.text(i))
 }
 
-func (b *indexedDocument) text(i int) string { return b.Content[b.chunks[i].Start:b.chunks[i].End] }
+func (v *indexedVersion) text(i int) string { return v.Content[v.chunks[i].Start:v.chunks[i].End] }
 
 func withContext(title, section, text string) string {
 	var head []string
@@ -206,23 +275,51 @@ func withContext(title, section, text string) string {
 	return strings.Join(head, " > ") + "\n" + text
 }
 
-// allowed returns the chunks that a principal with these labels may see. EmbedFunc of another model cannot be compared with the
-// query's; leaving them out would hide documents, so they are an error. The caller holds mu.
-func (ci *collectionIndex) allowed(labels []string) (*roaring.Bitmap, error) {
-	if len(ci.unreadable) > 0 {
+// rlock takes mu for reading, when what is in effect now is known. It returns now.
+func (ci *collectionIndex) rlock() int64 {
+	now := ci.now().UnixMicro()
+	for {
+		ci.mu.RLock()
+		if !ci.times.due(now) {
+			return max(now, ci.times.at)
+		}
+		ci.mu.RUnlock()
+		ci.mu.Lock()
+		ci.times.advance(now)
+		ci.mu.Unlock()
+	}
+}
+
+// allowed returns the chunks that a viewer may see of what is in effect at a time; 0 is now, as rlock says it. Vectors of another model cannot
+// be compared with the query's; leaving them out would hide documents, so they are an error, as what cannot be read is. The caller holds mu.
+func (ci *collectionIndex) allowed(v viewer, at, now int64) (*roaring.Bitmap, error) {
+	if len(ci.unreadable) > 0 || ci.brokenAt(cmp.Or(at, now)) {
 		return nil, errDamaged
 	}
-	out := roaring.New()
-	for key, g := range ci.groups {
-		if !permits(g.labels, labels) {
-			continue
+	sets := ci.sets.permitted(v)
+	numbers := make([]*roaring.Bitmap, len(sets))
+	var foreign []*roaring.Bitmap
+	for i, set := range sets {
+		numbers[i] = set.numbers
+		if set.embedder != ci.embedder {
+			foreign = append(foreign, set.numbers)
 		}
-		if key.embedder != ci.embedder {
-			return nil, errForeignVectors
-		}
-		out.Or(g.numbers)
+	}
+	out := ci.times.allowedAt(roaring.FastOr(numbers...), at)
+	if slices.ContainsFunc(foreign, out.Intersects) {
+		return nil, errForeignVectors
 	}
 	return out, nil
+}
+
+// brokenAt reports whether a version that cannot be read is in effect.
+func (ci *collectionIndex) brokenAt(at int64) bool {
+	for id := range ci.broken {
+		if b := ci.docs[id]; b != nil && slices.ContainsFunc(b.versions, func(v datedVersion) bool { return v.broken && v.in(at) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // markUnreadable records that a stored document cannot be read, and reports whether that is new. Searches fail until the document is
@@ -239,7 +336,9 @@ func (ci *collectionIndex) markUnreadable(id string) bool {
 func (ci *collectionIndex) clear() error {
 	ci.mu.Lock()
 	defer ci.mu.Unlock()
-	ci.docs, ci.groups, ci.unreadable = map[string]*indexedDocument{}, map[groupKey]*group{}, map[string]bool{}
+	ci.closed = true
+	ci.docs, ci.sets, ci.times = map[string]*indexedDocument{}, newAttributeSets(), newValidity()
+	ci.unreadable, ci.broken, ci.byName = map[string]bool{}, map[string]bool{}, map[string]string{}
 	ci.chunks, ci.freeNumbers, ci.keywords = nil, nil, lexical.New()
 	return ci.vectors.Close()
 }
@@ -253,11 +352,11 @@ const (
 
 var errForeignVectors = errors.New("documents were embedded by another model; ingest them again or configure that model")
 
-// search returns the best passages among those visible with labels.
-func (ci *collectionIndex) search(ctx context.Context, text string, vector []float32, labels []string, topK int) ([]Passage, error) {
-	ci.mu.RLock()
+// search returns the best passages among those that the viewer may see of what is in effect at a time; 0 is now.
+func (ci *collectionIndex) search(ctx context.Context, text string, vector []float32, v viewer, at int64, topK int) ([]Passage, error) {
+	now := ci.rlock()
 	defer ci.mu.RUnlock()
-	allowed, err := ci.allowed(labels)
+	allowed, err := ci.allowed(v, at, now)
 	if err != nil || allowed.IsEmpty() {
 		return nil, err
 	}
@@ -314,10 +413,10 @@ func hybridScore(bm25, best, cosine float64) float64 {
 }
 
 func (ci *collectionIndex) passage(p chunkRef) Passage {
-	c := p.document.chunks[p.chunk]
+	c := p.version.chunks[p.chunk]
 	return Passage{
-		Collection: ci.key.name, Document: p.document.Name, DocumentID: p.document.ID, Version: versionName(p.document.Version),
-		Title: p.document.Title, Section: c.Section, Chunk: c.Chunk, Text: p.document.text(p.chunk), Start: c.Start, End: c.End, Known: p.document.known,
+		Collection: ci.key.name, Document: p.version.name, DocumentID: p.version.Document, Version: versionName(p.version.Version),
+		Title: p.version.Title, Section: c.Section, Chunk: c.Chunk, Text: p.version.text(p.chunk), Start: c.Start, End: c.End, Known: p.version.known,
 		Revision: ci.newest,
 	}
 }

@@ -19,6 +19,7 @@ type Collection struct {
 	Tenant, Name, Title string
 	Labels              []string // a principal needs one of these; empty: every principal of the tenant
 	Documents           int      // set by lists
+	Retention           Retention
 	CreatedAt           time.Time
 }
 
@@ -37,32 +38,58 @@ func (s *Service) CreateCollection(ctx context.Context, c Collection) error {
 	if err != nil {
 		return err
 	}
-	s.changeMu.Lock()
-	defer s.changeMu.Unlock()
+	if err := c.Retention.check(); err != nil {
+		return err
+	}
 	row, err := s.store.createCollection(ctx, c, encodeLabels(labels), s.now())
 	if err != nil {
 		return err
 	}
-	ci, err := newCollectionIndex(row, s.model.ID, s.newIndex(s.model.Dim))
+	ci, err := newCollectionIndex(row, s.model.ID, s.newIndex(s.model.Dim), s.store.rules, s.now)
 	if err != nil {
 		return err
 	}
-	ci.revision = row.Revision
+	ci.revision, ci.light, ci.followed = row.Revision, row.Revision, row.Revision
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	if old := (*s.collections.Load())[ci.key]; old != nil && old.id == ci.id { // followed already
+		return ci.clear()
+	}
 	s.replace(ci.key, ci)
 	return nil
 }
 
-// Collections returns those of the tenant that a principal with these labels may see, by name.
-func (s *Service) Collections(_ context.Context, tenant string, labels []string) ([]Collection, error) {
-	return s.listCollections(tenant, func(ci *collectionIndex) bool { return permits(ci.labels, labels) }, func(b *indexedDocument) bool { return permits(b.labels, labels) })
+// Reader is who asks, beside the tenant: what the access of collections, documents and passages is compared with.
+type Reader struct {
+	Labels     []string
+	Principals []string // such as user:ID and key:ID
+	Roles      []string
+	Purpose    string // that a policy has taken; "" for none
 }
 
-// AllCollections returns all of the tenant, by name, for those who manage them.
-func (s *Service) AllCollections(_ context.Context, tenant string) ([]Collection, error) {
-	return s.listCollections(tenant, func(*collectionIndex) bool { return true }, func(*indexedDocument) bool { return true })
+func (r Reader) viewer() viewer {
+	return viewer{labels: r.Labels, principals: r.Principals, roles: r.Roles, purpose: r.Purpose}
 }
 
-func (s *Service) listCollections(tenant string, seen func(*collectionIndex) bool, counted func(*indexedDocument) bool) ([]Collection, error) {
+// Collections returns those of the tenant that a reader may see, by name, with the documents that he may see now.
+func (s *Service) Collections(_ context.Context, tenant string, r Reader) ([]Collection, error) {
+	v := r.viewer()
+	return s.listCollections(tenant, func(ci *collectionIndex) bool { return permits(ci.labels, r.Labels) }, func(b *indexedDocument, now int64, keep ruleKeeper) bool {
+		return b.sees(v, now, keep)
+	})
+}
+
+// AllCollections returns all of the tenant, by name, for those who manage them. Documents are counted as [Service.Documents] lists them.
+func (s *Service) AllCollections(_ context.Context, tenant string, reader *Reader) ([]Collection, error) {
+	listed := func(*indexedDocument, int64, ruleKeeper) bool { return true }
+	if reader != nil {
+		v := reader.viewer()
+		listed = func(b *indexedDocument, now int64, keep ruleKeeper) bool { return !b.ruled() || b.sees(v, now, keep) }
+	}
+	return s.listCollections(tenant, func(*collectionIndex) bool { return true }, listed)
+}
+
+func (s *Service) listCollections(tenant string, seen func(*collectionIndex) bool, counted func(*indexedDocument, int64, ruleKeeper) bool) ([]Collection, error) {
 	all := s.collections.Load()
 	if all == nil {
 		return nil, fault.Wrap(s.Ready(), fault.CodeDatabaseUnavailable)
@@ -75,15 +102,33 @@ func (s *Service) listCollections(tenant string, seen func(*collectionIndex) boo
 		c := Collection{
 			Tenant: key.tenant, Name: key.name, Title: ci.title, Labels: slices.Clone(ci.labels), CreatedAt: time.UnixMicro(ci.created).UTC(),
 		}
-		for _, b := range ci.documents() {
-			if counted(b) {
-				c.Documents++
-			}
-		}
+		c.Documents, c.Retention = ci.count(counted)
 		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b Collection) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
+}
+
+// count returns how many documents counted counts, and the settings.
+func (ci *collectionIndex) count(counted func(*indexedDocument, int64, ruleKeeper) bool) (n int, r Retention) {
+	now := ci.rlock()
+	defer ci.mu.RUnlock()
+	for _, b := range ci.docs {
+		if counted(b, now, ci.rules) {
+			n++
+		}
+	}
+	return n, Retention{KeepVersions: int(ci.row.KeepVersions), KeepDays: int(ci.row.KeepDays), Revision: ci.row.Settings}
+}
+
+// sees reports whether a viewer may see any passage of what is in effect at a time.
+func (b *indexedDocument) sees(v viewer, at int64, keep ruleKeeper) bool {
+	return slices.ContainsFunc(b.versions, func(d datedVersion) bool { return !d.broken && d.in(at) && b.shows(d.indexedVersion, v, keep) })
+}
+
+// shows reports whether a viewer may see any passage of a version.
+func (b *indexedDocument) shows(of *indexedVersion, v viewer, keep ruleKeeper) bool {
+	return slices.ContainsFunc(b.parts(of, keep), func(p attributed) bool { return (&attributeSet{conditions: p.conditions}).permits(v) })
 }
 
 // DeleteCollection deletes a collection with all its documents. The next search does not find it.
@@ -92,57 +137,110 @@ func (s *Service) DeleteCollection(ctx context.Context, tenant, name string) err
 	if err != nil {
 		return err
 	}
-	s.changeMu.Lock()
-	defer s.changeMu.Unlock()
 	if err := s.store.deleteCollection(ctx, ci.id); err != nil {
 		return err
 	}
-	s.replace(ci.key, nil)
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	s.deleted[ci.id] = true
+	if now := (*s.collections.Load())[ci.key]; now != nil && now.id == ci.id {
+		s.replace(ci.key, nil)
+	}
 	if err := ci.clear(); err != nil {
 		s.log.Warn("rag: closing the index of a deleted collection failed", slog.Any("error", err))
 	}
 	return nil
 }
 
-// DocumentInfo describes a document.
+// DocumentInfo describes a document by the version that is in effect; by its last one if none is.
 type DocumentInfo struct {
 	ID, Name, Title, MIME, Version string
 	Labels                         []string
-	Chunks, Bytes                  int // Bytes of the extracted text
+	Restricted                     bool // it, or a part of it, has a rule
+	Chunks, Bytes                  int  // Bytes of the extracted text
 	Digest                         string
 	CreatedAt, UpdatedAt           time.Time
+	ValidFrom, ValidUntil          time.Time // ValidUntil is zero for no end
+	InEffect                       bool
+	Versions                       int
+	Revision                       int64 // grows with every change of the document
 }
 
-// Documents returns all documents of a collection, by name, for those who manage them.
-func (s *Service) Documents(ctx context.Context, tenant, collection string) ([]DocumentInfo, error) {
+// Documents returns the documents of a collection, by name. Those who manage it see all of them, if reader is nil; a reader sees which of the documents
+// with a rule let him in.
+func (s *Service) Documents(ctx context.Context, tenant, collection string, reader *Reader) ([]DocumentInfo, error) {
 	ci, err := s.findFresh(ctx, tenant, collection)
 	if err != nil {
 		return nil, err
 	}
-	var out []DocumentInfo
-	for _, b := range ci.documents() {
-		out = append(out, DocumentInfo{
-			ID: b.ID, Name: b.Name, Title: b.Title, MIME: b.MIME, Version: versionName(b.Version), Labels: slices.Clone(b.labels),
-			Chunks: len(b.chunks), Bytes: len(b.Content), Digest: b.Digest,
-			CreatedAt: time.UnixMicro(b.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(b.UpdatedAt).UTC(),
-		})
-	}
-	slices.SortFunc(out, func(a, b DocumentInfo) int { return strings.Compare(a.Name, b.Name) })
-	return out, nil
+	return ci.infos(reader), nil
 }
 
-// DeleteDocument deletes a document by name, with its text and vectors. The next search does not find it.
+func (ci *collectionIndex) infos(reader *Reader) []DocumentInfo {
+	now := ci.rlock()
+	defer ci.mu.RUnlock()
+	var out []DocumentInfo
+	for _, b := range ci.docs {
+		if reader == nil || !b.ruled() || b.sees(reader.viewer(), now, ci.rules) {
+			out = append(out, b.info(now))
+		}
+	}
+	slices.SortFunc(out, func(a, b DocumentInfo) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+func (b *indexedDocument) ruled() bool { return b.damaged || !b.rule.none() }
+
+func (b *indexedDocument) info(now int64) DocumentInfo {
+	out := DocumentInfo{
+		ID: b.ID, Name: b.Name, Labels: slices.Clone(b.labels), Restricted: b.ruled(), CreatedAt: time.UnixMicro(b.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(b.UpdatedAt).UTC(),
+		Versions: len(b.versions), Revision: b.Revision,
+	}
+	if len(b.versions) == 0 {
+		return out
+	}
+	v := b.last()
+	for _, d := range b.versions {
+		if d.in(now) {
+			v, out.InEffect = d, true
+		}
+	}
+	out.Title, out.MIME, out.Version, out.Chunks, out.Bytes, out.Digest = v.Title, v.MIME, versionName(v.Version), v.Chunks, len(v.Content), v.Digest
+	out.ValidFrom, out.ValidUntil = times(v.from, v.until)
+	return out
+}
+
+// times are how dates are shown.
+func times(from, until int64) (f, u time.Time) {
+	if f = time.UnixMicro(from).UTC(); until != 0 {
+		u = time.UnixMicro(until).UTC()
+	}
+	return f, u
+}
+
+// DeleteDocument deletes a document by name, with the texts and vectors of all its versions. The next search does not find it.
 func (s *Service) DeleteDocument(ctx context.Context, tenant, collection, name string) error {
+	return s.deleteDocument(ctx, tenant, collection, name, "")
+}
+
+// DeleteDocumentID deletes a document by its id.
+func (s *Service) DeleteDocumentID(ctx context.Context, tenant, collection, id string) error {
+	return s.deleteDocument(ctx, tenant, collection, "", id)
+}
+
+func (s *Service) deleteDocument(ctx context.Context, tenant, collection, name, id string) error {
 	ci, err := s.findFresh(ctx, tenant, collection)
+	if err != nil {
+		return err
+	}
+	id, revision, err := s.store.deleteDocument(ctx, ci.id, name, id)
 	if err != nil {
 		return err
 	}
 	s.changeMu.Lock()
 	defer s.changeMu.Unlock()
-	id, err := s.store.deleteDocument(ctx, ci.id, name)
-	if err != nil {
-		return err
-	}
+	ci.gone[id] = revision
+	delete(ci.pending, id)
 	if err := ci.remove(ctx, id); err != nil {
 		s.log.Warn("rag: removing a document from the index failed", slog.Any("error", err))
 	}

@@ -7,6 +7,14 @@
 // labels on a document those of the collection. The filter is applied before anything is scored. A collection that does not exist
 // and one that the principal may not see give the same answer, as does a request without a tenant.
 //
+// A document may also have a [Rule], for itself and for parts of it, by principal, role, label and purpose. Chunks with the same conditions share one set,
+// and a search joins the sets that let its reader in: see attributeSets. Whoever may only write documents cannot open one that is there.
+//
+// # When
+//
+// Versions are kept, each with the time in which it is in effect. Searches see what is in effect now, without any change of the tables when a time comes, or
+// at a time of the past.
+//
 // # Search
 //
 // BM25 and vectors propose candidates, which reciprocal rank fusion (k = 60) merges. The score of a candidate is the mean of its

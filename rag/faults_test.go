@@ -141,11 +141,13 @@ func TestErrorsAreNotEmptyAnswers(t *testing.T) {
 	_, err = s.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.txt", Body: []byte("second words")})
 	wantCode(t, err, fault.CodeRetrievalFailed)
 	wantTexts(t, find(t, s, "kb", "words"), "first words")
+	wantTexts(t, find(t, service(t, db, e), "kb", "words"), "first words") // nothing is stored that cannot be indexed
+	ingest(t, service(t, db, e), "kb", "a.txt", "second words")
 	if err := s.follow(t.Context()); err == nil {
 		t.Error("following succeeded without the index")
 	}
 	f.set(&f.upsert, false)
-	follow(t, s) // the table has the new version
+	follow(t, s)
 	wantTexts(t, find(t, s, "kb", "words"), "second words")
 
 	f.set(&f.remove, true) // the index keeps the vectors; the document is gone all the same
@@ -304,7 +306,8 @@ func TestConcurrentUse(t *testing.T) {
 // refused, and searched again when it has caught up. An index that fails alone is refused alone.
 func TestStaleCollectionsAreNotSearched(t *testing.T) {
 	var faults dbtest.Faults
-	s := service(t, faults.Over(dbtest.SQLite(t)), newHashed())
+	db := dbtest.SQLite(t)
+	s := service(t, faults.Over(db), newHashed())
 	now := time.Now()
 	s.now = func() time.Time { return now }
 	f := &failing{Index: flat.New(128)}
@@ -338,8 +341,7 @@ func TestStaleCollectionsAreNotSearched(t *testing.T) {
 	searched()
 
 	f.set(&f.upsert, true)
-	_, err := s.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.txt", Body: []byte("second words")})
-	wantCode(t, err, fault.CodeRetrievalFailed)
+	ingest(t, service(t, db, newHashed()), "kb", "a.txt", "second words")
 	searched() // it is behind from now on
 	now = now.Add(snapshot.DefaultMaxAge + time.Second)
 	if err := errors.Join(s.freshness.Refresh(t.Context()), search("other")); err != nil {

@@ -1,10 +1,14 @@
 package rag
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+
+	"github.com/sluice-project/sluice/internal/sleep"
 )
 
 // followOthers follows the tables. What fails for one collection does not count against the others: it notes since when it is behind.
@@ -21,26 +25,15 @@ func (s *Service) followOthers(ctx context.Context) (struct{}, error) {
 var errBehind = errors.New("collections are behind")
 
 // follow brings memory up to date with the tables: collections and documents whose revision differs are read again, those that are
-// gone are removed. What one collection fails at does not keep the others behind, and is tried again next time.
+// gone are removed. What one collection fails at does not keep the others behind, and is tried again next time. Who may see what, and what is gone, comes
+// first; [Service.watchAccess] does not wait for the rest either.
 func (s *Service) follow(ctx context.Context) error {
-	s.changeMu.Lock()
-	defer s.changeMu.Unlock()
-	version, err := s.store.version(ctx) // first: a change in between is seen next time
-	if err != nil {
-		return err
+	s.followMu.Lock()
+	defer s.followMu.Unlock()
+	version, rows, failed := s.followAccess(ctx, s.version, s.collections.Load() == nil)
+	if rows == nil {
+		return failed
 	}
-	if s.collections.Load() != nil && version == s.version {
-		return nil
-	}
-	rows, err := s.store.collections(ctx)
-	if err != nil {
-		return err
-	}
-	if s.collections.Load() == nil {
-		s.collections.Store(&collectionIndexes{})
-	}
-	s.removeGone(rows)
-	var failed error
 	for _, row := range rows {
 		if err := s.followCollection(ctx, row); err != nil {
 			failed = errors.Join(failed, errBehind, fmt.Errorf("collection %s: %w", row.ID, err))
@@ -53,6 +46,132 @@ func (s *Service) follow(ctx context.Context) error {
 		s.version = version
 	}
 	return failed
+}
+
+// followAccess follows what is light, and what revokes: collections and documents that are gone, and who may see the others. It returns the change counter,
+// and the collections as they are; no collections if the counter is still seen, unless always.
+func (s *Service) followAccess(ctx context.Context, seen int64, always bool) (int64, []collectionRow, error) {
+	version, err := s.store.version(ctx) // first: a change in between is seen next time
+	if err != nil {
+		return 0, nil, err
+	}
+	if !always && version == seen {
+		return version, nil, nil
+	}
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	if version, err = s.store.version(ctx); err != nil { // again: nothing that is changed here meanwhile may seem to be gone
+		return 0, nil, err
+	}
+	rows, err := s.store.collections(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	if s.collections.Load() == nil {
+		s.collections.Store(&collectionIndexes{})
+	}
+	s.removeGone(rows)
+	var failed error
+	for _, row := range rows {
+		ci := (*s.collections.Load())[collectionKey{row.Tenant, row.Name}]
+		if ci == nil {
+			continue
+		}
+		if err := s.followLight(ctx, ci, row, version); err != nil {
+			ci.behindSince.CompareAndSwap(0, s.now().UnixMicro())
+			failed = errors.Join(failed, errBehind, fmt.Errorf("access of collection %s: %w", row.ID, err))
+		}
+	}
+	if rows == nil {
+		rows = []collectionRow{}
+	}
+	return version, rows, failed
+}
+
+// followLight follows one collection in memory. The caller holds changeMu.
+func (s *Service) followLight(ctx context.Context, ci *collectionIndex, row collectionRow, version int64) error {
+	if ci.light == row.Revision {
+		ci.followed = version
+		return nil
+	}
+	revisions, order, err := s.store.revisions(ctx, ci.id)
+	if err != nil {
+		return err
+	}
+	for _, id := range ci.documentIDs() {
+		if _, ok := revisions[id]; !ok {
+			if err := ci.remove(ctx, id); err != nil {
+				s.log.Warn("rag: removing a document from the index failed", slog.Any("error", err))
+			}
+		}
+	}
+	have, changed := map[string]int64{}, []string(nil)
+	for _, b := range ci.documents() {
+		have[b.ID] = b.accessAt
+	}
+	pending := map[string]bool{}
+	for _, id := range order {
+		at, ok := have[id]
+		if !ok {
+			pending[id] = true
+		}
+		if ok && at < revisions[id] {
+			changed = append(changed, id)
+		}
+	}
+	rows, err := s.store.documentRows(ctx, changed)
+	if err != nil {
+		return err
+	}
+	for _, d := range rows {
+		s.showAccess(ci, d)
+	}
+	ci.mu.Lock()
+	ci.row = row
+	ci.mu.Unlock()
+	ci.light, ci.followed, ci.pending, ci.gone = row.Revision, version, pending, map[string]int64{}
+	return nil
+}
+
+// showAccess makes it so that those see a document who may, whatever else of it is still to be read. The caller holds changeMu.
+func (s *Service) showAccess(ci *collectionIndex, d documentRow) {
+	ci.mu.RLock()
+	old := ci.docs[d.ID]
+	ci.mu.RUnlock()
+	if old == nil || old.accessAt >= d.Revision {
+		return
+	}
+	next := *old
+	next.Labels, next.Rule, next.accessAt = d.Labels, d.Rule, d.Revision
+	if err := s.readAccess(&next); err != nil {
+		s.markUnreadable(ci, d.ID, err)
+		return
+	}
+	if old.Labels != next.Labels || old.Rule != next.Rule {
+		_, _ = ci.show(&next)
+		return
+	}
+	ci.mu.Lock()
+	ci.docs[d.ID] = &next
+	ci.mu.Unlock()
+}
+
+// readAccess reads who may see a document out of its row. A rule that is damaged lets nobody in; labels that are damaged are an error.
+func (s *Service) readAccess(b *indexedDocument) (err error) {
+	if b.labels, err = decodeLabels(b.Labels); err != nil {
+		return err
+	}
+	b.rule, err = s.store.rules.decode(b.ID, b.documentRow.Rule)
+	if b.damaged = err != nil; b.damaged {
+		s.log.Error("rag: the access rule of a document is damaged; nobody sees the document", slog.String("document", b.ID))
+	}
+	return nil
+}
+
+func (s *Service) markUnreadable(ci *collectionIndex, id string, err error) {
+	if ci.markUnreadable(id) {
+		s.log.Error("rag: a stored document cannot be read; its collection cannot be searched", slog.String("document", id), slog.Any("error", err))
+	}
 }
 
 func (s *Service) removeGone(rows []collectionRow) {
@@ -74,29 +193,42 @@ func (s *Service) removeGone(rows []collectionRow) {
 func (s *Service) followCollection(ctx context.Context, row collectionRow) error {
 	key := collectionKey{row.Tenant, row.Name}
 	ci := (*s.collections.Load())[key]
-	if ci != nil && ci.revision == row.Revision {
+	if ci != nil && s.upTo(ci) == row.Revision {
 		ci.behindSince.Store(0)
 		return nil
 	}
 	fresh := ci == nil
 	if fresh {
 		var err error
-		if ci, err = newCollectionIndex(row, s.model.ID, s.newIndex(s.model.Dim)); err != nil {
+		if ci, err = newCollectionIndex(row, s.model.ID, s.newIndex(s.model.Dim), s.store.rules, s.now); err != nil {
 			return err
 		}
 	}
-	if err := s.followDocuments(ctx, ci); err != nil {
+	if err := s.followDocuments(ctx, ci, fresh); err != nil {
 		return err
 	}
-	ci.revision = row.Revision
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	ci.revision = max(ci.revision, row.Revision)
 	ci.behindSince.Store(0)
-	if fresh {
-		s.replace(key, ci)
+	if !fresh {
+		return nil
 	}
+	if s.deleted[ci.id] || (*s.collections.Load())[key] != nil { // meanwhile it was deleted, or created, here
+		return ci.clear()
+	}
+	s.replace(key, ci)
 	return nil
 }
 
-func (s *Service) followDocuments(ctx context.Context, ci *collectionIndex) error {
+// upTo is the revision up to which a collection was followed.
+func (s *Service) upTo(ci *collectionIndex) int64 {
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	return ci.revision
+}
+
+func (s *Service) followDocuments(ctx context.Context, ci *collectionIndex, fresh bool) error {
 	revisions, order, err := s.store.revisions(ctx, ci.id)
 	if err != nil {
 		return err
@@ -105,30 +237,151 @@ func (s *Service) followDocuments(ctx context.Context, ci *collectionIndex) erro
 	for _, b := range ci.documents() {
 		have[b.ID] = b.Revision
 	}
-	for _, id := range ci.documentIDs() {
-		if _, ok := revisions[id]; !ok {
-			if err := ci.remove(ctx, id); err != nil {
-				return err
-			}
-		}
-	}
 	for _, id := range order {
 		if have[id] == revisions[id] {
 			continue
 		}
-		b, err := s.store.document(ctx, id)
-		if errors.Is(err, errDamaged) {
-			if ci.markUnreadable(id) {
-				s.log.Error("rag: a stored document cannot be read; its collection cannot be searched", slog.String("document", id), slog.Any("error", err))
-			}
-			continue
-		}
+		b, loaded, err := s.load(ctx, ci, id)
 		if err != nil { // errChanged: the change counter has moved on, the next turn sees it
 			return err
 		}
-		if err := ci.put(ctx, b); err != nil {
-			return err
+		if b == nil {
+			continue
+		}
+		if !s.place(ctx, ci, b, loaded, fresh) {
+			if err := ci.drop(ctx, loaded); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// load reads a document, and what those of its versions say that memory does not have, which are indexed and returned. b is nil if its labels cannot be
+// read.
+func (s *Service) load(ctx context.Context, ci *collectionIndex, id string) (b *indexedDocument, loaded []*indexedVersion, err error) {
+	d, found, err := s.store.state(ctx, id)
+	if err != nil || !found {
+		return nil, nil, cmp.Or(err, errChanged)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, ci.drop(ctx, loaded))
+		}
+	}()
+	b, missing, err := s.assemble(ci, d)
+	if err != nil {
+		s.markUnreadable(ci, id, err)
+		return nil, nil, nil
+	}
+	for _, i := range missing {
+		v, err := s.store.content(ctx, b.versions[i].ID)
+		if errors.Is(err, errDamaged) {
+			s.log.Error("rag: a stored document cannot be read; its collection cannot be searched while it is in effect", slog.String("version", b.versions[i].ID), slog.Any("error", err))
+			b.versions[i].broken = true
+			continue
+		}
+		if err != nil {
+			return nil, loaded, err
+		}
+		v.name = b.Name
+		if err := ci.prepare(ctx, v); err != nil {
+			return nil, loaded, err
+		}
+		v.forgetVectors()
+		b.versions[i].indexedVersion = v
+		loaded = append(loaded, v)
+	}
+	return b, loaded, nil
+}
+
+// assemble makes a document of its state and of what memory knows of its versions; missing are the positions of those that it does not. Error: the labels
+// cannot be read.
+func (s *Service) assemble(ci *collectionIndex, d documentState) (b *indexedDocument, missing []int, err error) {
+	b = &indexedDocument{documentRow: d.documentRow, accessAt: d.Revision}
+	if err := s.readAccess(b); err != nil {
+		return nil, nil, err
+	}
+	ci.mu.RLock()
+	old := ci.docs[d.ID]
+	ci.mu.RUnlock()
+	for i, row := range d.versions {
+		v := datedVersion{indexedVersion: &indexedVersion{versionRow: row}, from: row.ValidFrom, until: row.ValidUntil}
+		at := -1
+		if old != nil {
+			at = slices.IndexFunc(old.versions, func(o datedVersion) bool { return o.ID == row.ID && !o.broken })
+		}
+		if at >= 0 {
+			v.indexedVersion = old.versions[at].indexedVersion
+		} else {
+			missing = append(missing, i)
+		}
+		b.versions = append(b.versions, v)
+	}
+	return b, missing, nil
+}
+
+// place shows a document unless memory has a newer state of it, or it was deleted meanwhile. loaded are those of its versions that memory did not have.
+// always is for a collection that nobody else knows yet.
+func (s *Service) place(ctx context.Context, ci *collectionIndex, b *indexedDocument, loaded []*indexedVersion, always bool) bool {
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	ci.mu.RLock()
+	old, namesake := ci.docs[b.ID], ci.docs[ci.byName[b.Name]]
+	ci.mu.RUnlock()
+	if namesake != nil && namesake.ID != b.ID { // names are unique in the tables: the one of them that was read earlier is deleted by now
+		if namesake.Revision > b.Revision {
+			return false
+		}
+		ci.gone[namesake.ID] = b.Revision
+		delete(ci.pending, namesake.ID)
+	}
+	switch {
+	case always:
+	case old != nil && old.Revision >= b.Revision || ci.gone[b.ID] >= b.Revision:
+		return false
+	case old == nil && b.Revision <= ci.followed && !ci.pending[b.ID]:
+		return false
+	}
+	for _, v := range b.versions { // numbers of a version that memory has dropped may be others' by now
+		if !v.broken && !slices.Contains(loaded, v.indexedVersion) && (old == nil || !slices.ContainsFunc(old.versions, func(o datedVersion) bool { return o.indexedVersion == v.indexedVersion })) {
+			return false
+		}
+	}
+	if old != nil { // what others loaded meanwhile
+		for i, v := range b.versions {
+			if at := slices.IndexFunc(old.versions, func(o datedVersion) bool { return o.ID == v.ID && !o.broken }); at >= 0 && old.versions[at].indexedVersion != v.indexedVersion {
+				b.versions[i].indexedVersion, b.versions[i].broken = old.versions[at].indexedVersion, false
+				if err := ci.drop(ctx, []*indexedVersion{v.indexedVersion}); err != nil {
+					s.log.Warn("rag: forgetting a version in the index failed", slog.Any("error", err))
+				}
+			}
+		}
+		if old.accessAt > b.accessAt {
+			b.labels, b.rule, b.damaged, b.Labels, b.documentRow.Rule, b.accessAt = old.labels, old.rule, old.damaged, old.Labels, old.documentRow.Rule, old.accessAt
+		}
+	}
+	dropped, shown := ci.show(b)
+	delete(ci.pending, b.ID)
+	if err := ci.drop(ctx, dropped); err != nil {
+		s.log.Warn("rag: forgetting a version in the index failed", slog.Any("error", err))
+	}
+	return shown
+}
+
+// watchAccess follows who may see what, and what is gone, until ctx ends. It does not wait for documents that are being read and indexed: a right that is
+// taken away ends here within the poll interval, however much comes in.
+func (s *Service) watchAccess(ctx context.Context) {
+	var seen int64
+	for ctx.Err() == nil {
+		if s.collections.Load() != nil {
+			version, _, err := s.followAccess(ctx, seen, false)
+			if err != nil {
+				s.log.Warn("rag: following access failed; will be tried again", slog.Any("error", err))
+			} else {
+				seen = version
+			}
+		}
+		sleep.For(ctx, s.cfg.Poll)
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/testmodel"
+	"github.com/sluice-project/sluice/rag/index"
 )
 
 var errInjected = errors.New("injected fault")
@@ -129,6 +130,7 @@ func (l *library) Search(ctx context.Context, q Query) ([]Passage, error) {
 
 // Ingest reads and stores a document.
 func (l *library) Ingest(ctx context.Context, d Document) (IngestResult, error) {
+	d.MayChangeAccess = true
 	draft, err := l.Read(ctx, d)
 	if err != nil {
 		return IngestResult{}, err
@@ -187,4 +189,20 @@ func wantTexts(t *testing.T, got []Passage, want ...string) {
 			t.Errorf("passage %d is %q, want %q", i, got[i].Text, w)
 		}
 	}
+}
+
+// holding is an index whose next insertion waits.
+type holding struct {
+	index.Index
+
+	held, let chan struct{}
+	once      sync.Once
+}
+
+func (h *holding) Upsert(ctx context.Context, entries []index.Entry) error {
+	h.once.Do(func() {
+		close(h.held)
+		<-h.let
+	})
+	return h.Index.Upsert(ctx, entries)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/sluice-project/sluice/internal/fault"
@@ -17,10 +18,19 @@ import (
 // Document is a file to take in.
 type Document struct {
 	Tenant, Collection, Name string
-	MIME                     string   // text/plain, text/markdown or text/html; empty: by the ending of the name
-	Labels                   []string // a principal needs one of these, and one of the collection's; empty: those of the collection
-	Body                     []byte
-	Known                    []Known // values that are sensitive wherever they stand, such as the names of the parties; at most MaxKnown
+	MIME                     string // text/plain, text/markdown or text/html; empty: by the ending of the name
+	// Labels: a principal needs one of these, and one of the collection's; empty: those of the collection. nil: as they are.
+	Labels []string
+	// Rule says who else may see it; nil: as it is. Parts may name sections by their headings.
+	Rule *Rule
+	// MayChangeAccess allows to change labels and rule of a document that is there. Whoever may only write documents cannot open one to others.
+	MayChangeAccess bool
+	// ValidFrom is when the version comes into effect; zero: now. Until then the last one is.
+	ValidFrom time.Time
+	// ValidUntil is when it ends; zero: when the next one begins, of those that are dated later.
+	ValidUntil time.Time
+	Body       []byte
+	Known      []Known // values that are sensitive wherever they stand, such as the names of the parties; at most MaxKnown
 }
 
 // Known is a value that is sensitive, as whoever brings a document says. Its class is one of the rules'.
@@ -44,7 +54,8 @@ type ParsedDocument struct {
 	Texts []string
 
 	collection *collectionIndex
-	document   *indexedDocument
+	stored     *IngestResult // of what is there already
+	version    newVersion
 }
 
 // Read reads a document for [Service.Store]. CodeInvalidDocument says why one cannot be read.
@@ -61,73 +72,130 @@ func (s *Service) parse(ctx context.Context, d Document) (*ParsedDocument, error
 	if err != nil {
 		return nil, err
 	}
-	b, err := s.read(d)
+	n, err := s.read(d)
 	if err != nil {
 		return nil, err
 	}
-	if ci.same(b) != nil {
+	n.row.Collection = ci.id
+	v := &indexedVersion{versionRow: n.row, name: n.name, chunks: n.chunks}
+	if _, same := s.same(ci, v, n); same {
 		if err := s.follow(ctx); err != nil { // another replica may have replaced it
 			return nil, err
 		}
-		if old := ci.same(b); old != nil {
-			return &ParsedDocument{collection: ci, document: old}, nil
+		if b, same := s.same(ci, v, n); same {
+			out := IngestResult{ID: b.ID, Version: versionName(b.last().Version), MIME: b.last().MIME, Chunks: b.last().Chunks}
+			return &ParsedDocument{collection: ci, stored: &out, version: n}, nil
 		}
 	}
-	texts := make([]string, len(b.chunks))
-	for i := range b.chunks {
-		texts[i] = b.indexText(i)
+	texts := make([]string, len(n.chunks))
+	for i := range n.chunks {
+		texts[i] = v.indexText(i)
 	}
-	return &ParsedDocument{Texts: texts, collection: ci, document: b}, nil
+	return &ParsedDocument{Texts: texts, collection: ci, version: n}, nil
 }
 
 // Store stores a document that has been read, as a new version if the collection has one of that name that differs from it. The next
-// search finds the new version and not the old one; if anything fails, the old one and nothing of the new.
+// search finds the version that is in effect, and none that it replaces; if anything fails, the old one and nothing of the new. Errors: CodeNotAllowed for
+// labels or a rule that only who may change access can give; CodeConflict where the document has lost a part that its rule restricts.
 func (s *Service) Store(ctx context.Context, d *ParsedDocument, vectors EmbedFunc) (IngestResult, error) {
-	out, err := s.place(ctx, d, vectors)
+	out, err := s.storeVersion(ctx, d, vectors)
 	s.metrics.ingested(err)
 	return out, err
 }
 
-func (s *Service) place(ctx context.Context, d *ParsedDocument, vectors EmbedFunc) (IngestResult, error) {
-	b := d.document
-	if len(d.Texts) == 0 {
-		return b.result(), nil
+func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors EmbedFunc) (IngestResult, error) {
+	ci, n := d.collection, &d.version
+	if d.stored != nil {
+		return *d.stored, nil
 	}
-	got, err := s.embed(ctx, vectors, d.Texts, false) // may take long: before the lock
+	got, err := s.embed(ctx, vectors, d.Texts, false)
 	if err != nil {
-		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, d.collection.key.name)
+		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
 	for i, v := range got {
-		b.chunks[i].Vector = encodeVector(v)
+		n.chunks[i].Vector = encodeVector(v)
 	}
-
-	s.changeMu.Lock()
-	defer s.changeMu.Unlock()
-	b.Collection = d.collection.id
-	if err := s.store.saveDocument(ctx, &b.documentRow, b.chunks, s.now()); err != nil {
+	v := &indexedVersion{versionRow: n.row, name: n.name, chunks: n.chunks}
+	if v.known, err = decodeKnown(n.row.Known); err != nil {
 		return IngestResult{}, err
 	}
-	if err := d.collection.put(context.WithoutCancel(ctx), b); err != nil { // stored, but not searchable: following the tables tries again
-		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, d.collection.key.name)
+	if err := ci.prepare(context.WithoutCancel(ctx), v); err != nil {
+		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
-	return b.result(), nil
+	state, err := s.store.saveVersion(ctx, n, s.now())
+	if err != nil { // perhaps it is stored all the same: then following the tables finds it
+		return IngestResult{}, errors.Join(err, ci.drop(ctx, []*indexedVersion{v}))
+	}
+	v.versionRow = n.row
+	v.forgetVectors()
+	if err := s.apply(context.WithoutCancel(ctx), ci, state, v); err != nil {
+		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
+	}
+	s.prune(context.WithoutCancel(ctx), ci)
+	return IngestResult{ID: v.Document, Version: versionName(v.Version), MIME: v.MIME, Chunks: len(v.chunks)}, nil
 }
 
-func (b *indexedDocument) result() IngestResult {
-	return IngestResult{ID: b.ID, Version: versionName(b.Version), MIME: b.MIME, Chunks: len(b.chunks)}
-}
-
-// same returns the stored document that equals b in file, labels, text, passages and model, nil if there is none.
-func (ci *collectionIndex) same(b *indexedDocument) *indexedDocument {
-	ci.mu.RLock()
-	defer ci.mu.RUnlock()
-	for _, old := range ci.docs {
-		if old.Name == b.Name && old.Digest == b.Digest && old.MIME == b.MIME && old.Title == b.Title && old.Labels == b.Labels &&
-			old.Embedder == b.Embedder && old.documentRow.Known == b.documentRow.Known && old.Content == b.Content && slices.EqualFunc(old.chunks, b.chunks, sameRange) {
-			return old
+// apply shows what a document is after a change made here. made is a version that came with it, and is indexed; nil for none. Versions that memory does not
+// have are read first. Error: one of them cannot be.
+func (s *Service) apply(ctx context.Context, ci *collectionIndex, state documentState, made *indexedVersion) error {
+	var loaded []*indexedVersion
+	if made != nil {
+		loaded = append(loaded, made)
+	}
+	b, missing, err := s.assemble(ci, state)
+	if err != nil {
+		return errors.Join(err, ci.drop(ctx, loaded))
+	}
+	for _, i := range missing {
+		if made != nil && b.versions[i].ID == made.ID {
+			b.versions[i].indexedVersion = made
+			continue
 		}
+		v, err := s.store.content(ctx, b.versions[i].ID)
+		if errors.Is(err, errDamaged) {
+			b.versions[i].broken = true
+			continue
+		}
+		if err == nil {
+			v.name = b.Name
+			err = ci.prepare(ctx, v)
+		}
+		if errors.Is(err, errChanged) { // somebody else has changed the document since: what it is now is read as a whole
+			if err = errors.Join(ci.drop(ctx, loaded), s.follow(ctx)); errors.Is(err, errBehind) {
+				err = nil
+			}
+			return err
+		}
+		if err != nil {
+			return errors.Join(err, ci.drop(ctx, loaded))
+		}
+		v.forgetVectors()
+		b.versions[i].indexedVersion = v
+		loaded = append(loaded, v)
+	}
+	if !s.place(ctx, ci, b, loaded, false) {
+		return ci.drop(ctx, loaded)
 	}
 	return nil
+}
+
+func (b *indexedDocument) last() datedVersion { return b.versions[len(b.versions)-1] }
+
+// same returns the document whose last version equals v in file, text, passages, dates and model, if nothing else is asked for with it.
+func (s *Service) same(ci *collectionIndex, v *indexedVersion, n newVersion) (*indexedDocument, bool) {
+	now := ci.rlock()
+	defer ci.mu.RUnlock()
+	id, known := ci.byName[n.name]
+	b := ci.docs[id]
+	if !known || b == nil || len(b.versions) == 0 || n.rule != nil || n.labels != "" && n.labels != b.Labels {
+		return nil, false
+	}
+	old := b.last()
+	if old.broken || until0(old.until) <= now || n.from != 0 && n.from != old.from || n.until != 0 && n.until != old.until {
+		return nil, false
+	}
+	return b, old.Digest == v.Digest && old.MIME == v.MIME && old.Title == v.Title && old.Embedder == v.Embedder && old.Known == v.Known &&
+		old.Content == v.Content && slices.EqualFunc(old.chunks, v.chunks, sameRange)
 }
 
 func sameRange(a, b chunkRow) bool {
@@ -138,52 +206,82 @@ func sameRange(a, b chunkRow) bool {
 const maxChunks = 20_000
 
 // read extracts and splits the text.
-func (s *Service) read(d Document) (*indexedDocument, error) {
+func (s *Service) read(d Document) (n newVersion, err error) {
 	if strings.TrimSpace(d.Name) == "" || !validName(d.Name, 200, func(r rune) bool { return unicode.IsPrint(r) && r != '#' && r != '@' }) {
-		return nil, fault.New(fault.CodeInvalidValue, "name", fault.Say("rag.document_name")).WithParam("name")
+		return n, fault.New(fault.CodeInvalidValue, "name", fault.Say("rag.document_name")).WithParam("name")
 	}
-	labels, err := cleanLabels(d.Labels)
-	if err != nil {
-		return nil, err
+	n.name, n.mayChangeAccess = d.Name, d.MayChangeAccess
+	if d.Labels != nil {
+		labels, err := cleanLabels(d.Labels)
+		if err != nil {
+			return n, err
+		}
+		n.labels = encodeLabels(labels)
+	}
+	if d.Rule != nil {
+		rule, err := cleanRule(*d.Rule)
+		if err != nil {
+			return n, err
+		}
+		n.rule = &rule
+	}
+	if n.from, n.until, err = period(d.ValidFrom, d.ValidUntil); err != nil {
+		return n, err
 	}
 	known, err := encodeKnown(d.Known)
 	if err != nil {
-		return nil, err
+		return n, err
 	}
 	if len(d.Body) > s.cfg.MaxBytes {
-		return nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.too_large", s.cfg.MaxBytes))
+		return n, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.too_large", s.cfg.MaxBytes))
 	}
 	kind, err := parse.Kind(d.MIME, d.Name)
 	if err != nil {
-		return nil, unreadable(d.Name, err)
+		return n, unreadable(d.Name, err)
 	}
 	text, err := parse.Parse(kind, d.Body)
 	if err != nil {
-		return nil, unreadable(d.Name, err)
+		return n, unreadable(d.Name, err)
 	}
 	sum := sha256.Sum256(d.Body)
-	b := &indexedDocument{
-		documentRow: documentRow{
-			Name: d.Name, MIME: kind, Title: text.Title, Labels: encodeLabels(labels), Digest: hex.EncodeToString(sum[:]),
-			Embedder: s.model.ID, Content: text.Text, Known: known,
-		},
-		labels: labels, known: d.Known,
-	}
+	n.row = versionRow{MIME: kind, Title: text.Title, Digest: hex.EncodeToString(sum[:]), Embedder: s.model.ID, Content: text.Text, Known: known}
 	var headings []chunk.Heading
 	for _, h := range text.Headings {
 		headings = append(headings, chunk.Heading(h))
 	}
 	for i, c := range chunk.Split(text.Text, headings, s.cfg.chunks()) {
-		b.chunks = append(b.chunks, chunkRow{Chunk: i, Section: c.Section, Start: c.Start, End: c.End})
+		n.chunks = append(n.chunks, chunkRow{Chunk: i, Section: c.Section, Start: c.Start, End: c.End})
 	}
-	if len(b.chunks) > maxChunks {
-		return nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.too_many_passages", len(b.chunks), maxChunks))
+	if len(n.chunks) > maxChunks {
+		return n, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.too_many_passages", len(n.chunks), maxChunks))
 	}
-	if len(b.chunks) == 0 {
-		return nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.no_text"))
+	if len(n.chunks) == 0 {
+		return n, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.no_text"))
 	}
-	return b, nil
+	return n, nil
 }
+
+// period reads when something is in effect; zero times are 0. Error: CodeInvalidValue for an end that does not lie behind the beginning.
+func period(from, until time.Time) (f, u int64, err error) {
+	if !from.IsZero() {
+		f = from.UnixMicro()
+	}
+	if !until.IsZero() {
+		u = until.UnixMicro()
+	}
+	for field, at := range map[string]int64{"valid_from": f, "valid_until": u} {
+		if at < 0 || at > lastTime {
+			return 0, 0, fault.New(fault.CodeInvalidValue, field, fault.Say("rag.validity_range")).WithParam(field)
+		}
+	}
+	if u != 0 && f != 0 && u <= f {
+		return 0, 0, fault.New(fault.CodeInvalidValue, "valid_until", fault.Say("rag.validity_order")).WithParam("valid_until")
+	}
+	return f, u, nil
+}
+
+// lastTime is the end of the year 9999.
+const lastTime = 253402300799999999
 
 func unreadable(name string, err error) error {
 	var e *parse.Error

@@ -47,10 +47,10 @@ func TestDocumentsNameValues(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		if err := db.Exec("UPDATE rag_documents SET suite = '', known = '{星语呢喃'").Error; err != nil { // as a release before had it, in clear
+		if err := db.Exec("UPDATE rag_versions SET suite = '', known = '{星语呢喃'").Error; err != nil { // as a release before had it, in clear
 			t.Fatal(err)
 		}
-		if _, err := s.store.document(t.Context(), first.ID); err == nil || strings.Contains(err.Error(), "星语") {
+		if _, err := s.store.content(t.Context(), versionID(first.ID, 2)); err == nil || strings.Contains(err.Error(), "星语") {
 			t.Errorf("damaged: %v", err)
 		}
 	})

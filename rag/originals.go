@@ -19,14 +19,14 @@ type Original struct {
 	Text string
 }
 
-// Originals calls do with every document of a tenant, by collection and id, one at a time. It needs no service: a server that has no embedding model
+// Originals calls do with every version of every document of a tenant, by collection, id and version, one at a time. It needs no service: a server that has no embedding model
 // has documents of an earlier configuration. It ends with the first error of do. Errors: of a document that cannot be read; CodeDatabaseUnavailable.
 func Originals(ctx context.Context, db *gorm.DB, keys *keyring.Ring, tenant string, do func(Original) error) error {
 	cipher, err := newDocumentCipher(keys, seal.Intl) // it only reads: every row names its own suite
 	if err != nil {
 		return err
 	}
-	s := store{db: db, cipher: cipher}
+	s := store{db: db, cipher: cipher, rules: ruleKeeper{keys}}
 	all, err := s.collections(ctx)
 	if err != nil {
 		return err
@@ -49,21 +49,47 @@ func Originals(ctx context.Context, db *gorm.DB, keys *keyring.Ring, tenant stri
 	return nil
 }
 
-// original reads one document. One that is replaced meanwhile is read again; one that is deleted is none. Error: errChanged, too, for one that is there and
-// never whole, as one is that has lost chunks.
+// original reads one document with its versions. One that changes meanwhile is read again, without the versions that were read; one that is deleted is none.
+// Error: errChanged, too, for one that is there and never whole, as one is that has lost chunks.
 func (s store) original(ctx context.Context, collection, id string, do func(Original) error) error {
+	done := map[string]bool{}
 	for range 3 {
-		b, err := s.document(ctx, id)
+		d, found, err := s.state(ctx, id)
 		if errors.Is(err, errChanged) {
 			continue
 		}
-		if err != nil {
+		if err != nil || !found {
 			return err
 		}
-		return do(Original{Collection: collection, Text: b.Content, DocumentInfo: DocumentInfo{
-			ID: b.ID, Name: b.Name, Title: b.Title, MIME: b.MIME, Version: versionName(b.Version), Labels: b.labels, Chunks: b.Chunks, Bytes: len(b.Content), Digest: b.Digest,
-			CreatedAt: time.UnixMicro(b.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(b.UpdatedAt).UTC(),
-		}})
+		labels, err := decodeLabels(d.Labels)
+		if err != nil {
+			return errors.Join(errDamaged, err)
+		}
+		for _, row := range d.versions {
+			if done[row.ID] {
+				continue
+			}
+			v, verr := s.content(ctx, row.ID)
+			if errors.Is(verr, errChanged) {
+				err = verr
+				break
+			}
+			if verr != nil {
+				return verr
+			}
+			out := Original{Collection: collection, Text: v.Content, DocumentInfo: DocumentInfo{
+				ID: d.ID, Name: d.Name, Title: v.Title, MIME: v.MIME, Version: versionName(v.Version), Labels: labels, Restricted: d.documentRow.Rule != "", Chunks: v.Chunks,
+				Bytes: len(v.Content), Digest: v.Digest, CreatedAt: time.UnixMicro(d.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(v.CreatedAt).UTC(), Versions: len(d.versions), Revision: d.Revision,
+			}}
+			out.ValidFrom, out.ValidUntil = times(row.ValidFrom, row.ValidUntil)
+			if err := do(out); err != nil {
+				return err
+			}
+			done[row.ID] = true
+		}
+		if err == nil {
+			return nil
+		}
 	}
 	var there int64
 	err := s.db.WithContext(ctx).Model(&documentRow{}).Where("id = ?", id).Count(&there).Error

@@ -1,11 +1,14 @@
 package rag
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -14,6 +17,9 @@ import (
 type PassageRef struct {
 	Tenant, Collection  string
 	Labels              []string // the principal's
+	Principals, Roles   []string // see Reader
+	Purpose             string
+	AsOf                time.Time // the version was in effect then; zero: it is now
 	DocumentID, Version string
 	Chunk               int
 	Context             int // how many passages before it, and after it, are wanted too
@@ -22,43 +28,86 @@ type PassageRef struct {
 // MaxContext is the most passages that may be asked for on either side of a quoted one.
 const MaxContext = 3
 
-// Passages returns the quoted passage with those around it, in the order of the document. It is never of another version than the quoted
-// one, and nobody sees here what a search would not find for him. Errors: CodeCollectionNotFound, CodeNotFound (document, passage),
-// CodePassageReplaced, CodeRetrievalFailed for a document that is damaged.
+// Passages returns the quoted passage with those around it that the reader may see, in the order of the document. It is never of another version than the
+// quoted one, and nobody sees here what a search would not find for him: what he may not see is answered like what is not there. Errors:
+// CodeCollectionNotFound, CodeNotFound (document, version, passage), CodePassageReplaced for a version that is not in effect at the time,
+// CodeRetrievalFailed for one that is damaged.
 func (s *Service) Passages(_ context.Context, q PassageRef) ([]Passage, error) {
 	ci, err := s.visible(q.Tenant, q.Collection, q.Labels)
 	if err != nil {
 		return nil, err
 	}
-	return ci.passagesAround(q)
+	at, err := s.asOf(q.AsOf)
+	if err != nil {
+		return nil, err
+	}
+	return ci.passagesAround(q, at)
 }
 
-func (ci *collectionIndex) passagesAround(q PassageRef) ([]Passage, error) {
-	ci.mu.RLock()
+func (ci *collectionIndex) passagesAround(q PassageRef, at int64) ([]Passage, error) {
+	now := ci.rlock()
 	defer ci.mu.RUnlock()
 	if ci.unreadable[q.DocumentID] {
 		return nil, fault.Wrap(errDamaged, fault.CodeRetrievalFailed, q.Collection)
 	}
+	at = cmp.Or(at, now)
+	who := viewer{labels: q.Labels, principals: q.Principals, roles: q.Roles, purpose: q.Purpose}
 	b := ci.docs[q.DocumentID]
-	if b == nil || !permits(b.labels, q.Labels) {
+	// Whoever sees nothing of it that is or was in effect does not learn that it is there.
+	if b == nil || !slices.ContainsFunc(b.versions, func(d datedVersion) bool { return d.from <= now && d.reveals(b, who, ci.rules) }) {
 		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.document"), q.DocumentID).WithParam("document_id")
 	}
-	version, err := versionNumber(q.Version)
-	if err != nil || version > b.Version {
+	number, err := versionNumber(q.Version)
+	i := slices.IndexFunc(b.versions, func(d datedVersion) bool { return d.Version == number })
+	// One that was deleted is answered like one that has ended.
+	if err != nil || i < 0 && number > b.Version || i >= 0 && b.versions[i].from > now {
 		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.version"), q.Version).WithParam("version")
 	}
-	if version < b.Version {
-		return nil, fault.New(fault.CodePassageReplaced, q.Version, q.DocumentID, versionName(b.Version)).WithParam("version")
+	if i < 0 || !b.versions[i].in(at) {
+		return nil, replaced(b, q, at)
 	}
-	if q.Chunk < 0 || q.Chunk >= len(b.chunks) {
+	d := b.versions[i]
+	if d.broken {
+		return nil, fault.Wrap(errDamaged, fault.CodeRetrievalFailed, q.Collection)
+	}
+	visible := make([]bool, len(d.chunks))
+	for _, p := range b.parts(d.indexedVersion, ci.rules) {
+		if (&attributeSet{conditions: p.conditions}).permits(who) {
+			for _, c := range p.chunks {
+				visible[c] = true
+			}
+		}
+	}
+	if q.Chunk < 0 || q.Chunk >= len(d.chunks) || !visible[q.Chunk] {
 		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.passage"), strconv.Itoa(q.Chunk)).WithParam("chunk")
 	}
 	around := max(0, min(q.Context, MaxContext))
 	var out []Passage
-	for i := max(0, q.Chunk-around); i <= min(len(b.chunks)-1, q.Chunk+around); i++ {
-		out = append(out, ci.passage(chunkRef{b, i}))
+	for i := max(0, q.Chunk-around); i <= min(len(d.chunks)-1, q.Chunk+around); i++ {
+		if visible[i] {
+			out = append(out, ci.passage(chunkRef{d.indexedVersion, i}))
+		}
 	}
 	return out, nil
+}
+
+// reveals reports whether a viewer may see any passage of the version. One that cannot be read is judged by what holds for the whole document.
+func (d datedVersion) reveals(b *indexedDocument, who viewer, keep ruleKeeper) bool {
+	if d.broken {
+		return (&attributeSet{conditions: b.conditions()}).permits(who)
+	}
+	return b.shows(d.indexedVersion, who, keep)
+}
+
+// replaced says which version is in effect instead, if one is.
+func replaced(b *indexedDocument, q PassageRef, at int64) error {
+	instead := fault.Say("rag.no_version")
+	for _, d := range b.versions {
+		if d.in(at) {
+			instead = fault.Say("rag.version_in_effect", versionName(d.Version))
+		}
+	}
+	return fault.New(fault.CodePassageReplaced, q.Version, q.DocumentID, instead).WithParam("version")
 }
 
 // versionNumber reads what versionName writes.

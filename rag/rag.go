@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,10 +99,12 @@ type Service struct {
 	now      func() time.Time
 	newIndex func(dim int) index.Index
 
-	// changeMu is held while tables and memory change together: by every change made here, and while following others'. Without it
-	// a reader of the tables could bring back what was deleted meanwhile.
+	// changeMu is held while memory changes, shortly: never while texts are embedded, indexed or stored. What is read of the tables under it
+	// is newer than what memory has, so that no reader of the tables brings back what was deleted meanwhile; what is read before comes with its revision.
 	changeMu sync.Mutex
-	version  int64 // change counter of the tables when they were last followed; guarded by changeMu
+	deleted  map[string]bool // ids of collections that were deleted here; guarded by changeMu
+	followMu sync.Mutex      // held while the tables are followed
+	version  int64           // change counter of the tables when they were last followed; guarded by followMu
 
 	// The indexes are large and follow the tables in place; freshness knows how old they are.
 	freshness   *snapshot.Snapshot[struct{}]
@@ -133,7 +134,8 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 		return nil, fmt.Errorf("rag: %w", err)
 	}
 	s := &Service{
-		cfg: cfg.withDefaults(), store: store{db, cipher}, model: model, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
+		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, model: model, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
+		deleted:  map[string]bool{},
 		newIndex: func(dim int) index.Index { return flat.New(dim) },
 	}
 	s.freshness, err = snapshot.New(cfg.freshness(), snapshot.Source[struct{}]{
@@ -161,11 +163,14 @@ func (s *Service) Ready() error {
 	return nil
 }
 
-// Run follows the changes of other replicas until ctx ends, and encrypts what a release before has stored in clear.
+// Run follows the changes of other replicas until ctx ends, deletes versions that their collections keep no longer, and encrypts what a release before
+// has stored in clear.
 func (s *Service) Run(ctx context.Context) error {
-	var sealing sync.WaitGroup
-	sealing.Go(func() { s.sealStored(ctx) })
-	defer sealing.Wait()
+	var beside sync.WaitGroup
+	beside.Go(func() { s.sealStored(ctx) })
+	defer beside.Wait()
+	beside.Go(func() { s.watchAccess(ctx) })
+	beside.Go(func() { s.pruneVersions(ctx) })
 	s.freshness.Run(ctx)
 	return nil
 }
@@ -246,11 +251,9 @@ func (s *Service) visible(tenant, name string, labels []string) (*collectionInde
 }
 
 // permits reports whether a principal with the labels have may see what needs one of the labels want.
-func permits(want, have []string) bool {
-	return len(want) == 0 || slices.ContainsFunc(want, func(l string) bool { return slices.Contains(have, l) })
-}
+func permits(want, have []string) bool { return meets(want, have) }
 
-// replace publishes a view in which one collection is set, or removed if sh is nil. The caller holds changing.
+// replace publishes a view in which one collection is set, or removed if sh is nil. The caller holds changeMu.
 func (s *Service) replace(key collectionKey, ci *collectionIndex) {
 	next := collectionIndexes{}
 	if old := s.collections.Load(); old != nil {

@@ -53,7 +53,7 @@ func TestIngestSearchDelete(t *testing.T) {
 				t.Errorf("the old version is found: %+v", p)
 			}
 		}
-		docs, err := s.Documents(t.Context(), "acme", "kb")
+		docs, err := s.Documents(t.Context(), "acme", "kb", nil)
 		if err != nil || len(docs) != 2 || docs[1].Version != "v2" || docs[1].Title != "户籍" || docs[1].Chunks != 1 {
 			t.Errorf("documents %+v, %v", docs, err)
 		}
@@ -94,7 +94,7 @@ func TestUnchangedDocumentsStay(t *testing.T) {
 		for i, c := range []struct {
 			body   string
 			labels []string
-		}{{"# one\n\ntext.", []string{"x", "y"}}, {"# one\n\ntext.", nil}, {"# two\n\ntext.", nil}} {
+		}{{"# one\n\ntext.", []string{"x", "y"}}, {"# one\n\ntext.", []string{}}, {"# two\n\ntext.", nil}} {
 			if in := ingest(t, s, "kb", "a.md", c.body, c.labels...); in.Version != versionName(int64(i+2)) {
 				t.Errorf("change %d gave %+v", i, in)
 			}
@@ -136,12 +136,12 @@ func TestRestartFindsTheSame(t *testing.T) {
 				t.Errorf("%q: %d passages before, %d after, or they differ", q, len(before), len(after))
 			}
 		}
-		a, err1 := s.Documents(t.Context(), "acme", "kb")
-		b, err2 := restarted.Documents(t.Context(), "acme", "kb")
+		a, err1 := s.Documents(t.Context(), "acme", "kb", nil)
+		b, err2 := restarted.Documents(t.Context(), "acme", "kb", nil)
 		if err1 != nil || err2 != nil || !reflect.DeepEqual(a, b) || len(a) != 24 {
 			t.Errorf("%d documents, %v, differ from %d, %v", len(a), err1, len(b), err2)
 		}
-		cols, err := restarted.Collections(t.Context(), "acme", []string{"staff"})
+		cols, err := restarted.Collections(t.Context(), "acme", Reader{Labels: []string{"staff"}})
 		if err != nil || len(cols) != 1 || cols[0].Documents != 24 || cols[0].Title != "T kb" {
 			t.Errorf("collections %+v, %v", cols, err)
 		}
@@ -179,7 +179,7 @@ func TestOffsetsPointAtTheText(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, b := range ci.documents() {
-		contents[b.ID] = b.Content
+		contents[b.ID] = b.last().Content
 	}
 	seen := 0
 	for range 60 {
@@ -215,13 +215,13 @@ func TestUnknownAndForbiddenLookTheSame(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	if cols, err := s.Collections(t.Context(), "acme", nil); err != nil || len(cols) != 0 {
+	if cols, err := s.Collections(t.Context(), "acme", Reader{}); err != nil || len(cols) != 0 {
 		t.Errorf("lists %+v, %v", cols, err)
 	}
-	if cols, err := s.AllCollections(t.Context(), "acme"); err != nil || len(cols) != 1 {
+	if cols, err := s.AllCollections(t.Context(), "acme", nil); err != nil || len(cols) != 1 {
 		t.Errorf("lists %+v, %v", cols, err)
 	}
-	if cols, err := s.AllCollections(t.Context(), ""); err != nil || len(cols) != 0 {
+	if cols, err := s.AllCollections(t.Context(), "", nil); err != nil || len(cols) != 0 {
 		t.Errorf("lists %+v, %v", cols, err)
 	}
 	wantTexts(t, find(t, s, "secret", "merger", "staff", "board"), "merger plans")

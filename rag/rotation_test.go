@@ -31,7 +31,7 @@ func TestDocumentsOutliveRotations(t *testing.T) {
 		finish()
 		wrapkeytest.Begin(t, db, ring, Wrapped(ring))()
 		var epochs []int64
-		if err := db.Model(&documentRow{}).Distinct().Pluck("epoch", &epochs).Error; err != nil || len(epochs) != 1 || epochs[0] != 2 {
+		if err := db.Model(&versionRow{}).Distinct().Pluck("epoch", &epochs).Error; err != nil || len(epochs) != 1 || epochs[0] != 2 {
 			t.Errorf("documents are of epochs %v, %v", epochs, err)
 		}
 		want := []string{"Flat 4 heats with coal."}

@@ -18,9 +18,27 @@ import (
 type Query struct {
 	Tenant, Collection string
 	Labels             []string // the principal's
+	Principals, Roles  []string // see Reader
+	Purpose            string
+	AsOf               time.Time // what was in effect then; zero: now. It does not lie in the future
 	Text               string
 	TopK               int // from 1 to Config.MaxTopK
 	Embed              EmbedFunc
+}
+
+func (q Query) viewer() viewer {
+	return viewer{labels: q.Labels, principals: q.Principals, roles: q.Roles, purpose: q.Purpose}
+}
+
+// asOf reads a time of the past; 0 is now. What comes into effect later is nobody's to read before: a time in the future is CodeInvalidValue.
+func (s *Service) asOf(at time.Time) (int64, error) {
+	if at.IsZero() {
+		return 0, nil
+	}
+	if at.After(s.now()) || at.UnixMicro() <= 0 {
+		return 0, fault.New(fault.CodeInvalidValue, "as_of", fault.Say("rag.as_of")).WithParam("as_of")
+	}
+	return at.UnixMicro(), nil
 }
 
 // Passage is a chunk of a document: its text and its position.
@@ -61,11 +79,15 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 	if len(q.Text) > maxQuery || !utf8.ValidString(q.Text) {
 		return nil, fault.New(fault.CodeInvalidValue, "query", fault.Say("value.utf8_text", maxQuery)).WithParam("query")
 	}
+	at, err := s.asOf(q.AsOf)
+	if err != nil {
+		return nil, err
+	}
 	vectors, err := s.embed(ctx, q.Embed, []string{q.Text}, true)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, q.Collection)
 	}
-	out, err := ci.search(ctx, q.Text, vectors[0], q.Labels, q.TopK)
+	out, err := ci.search(ctx, q.Text, vectors[0], q.viewer(), at, q.TopK)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, q.Collection)
 	}

@@ -1,12 +1,14 @@
 package rag
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,6 +23,7 @@ import (
 type store struct {
 	db     *gorm.DB
 	cipher *documentCipher
+	rules  ruleKeeper
 }
 
 type changeRow struct {
@@ -31,30 +34,51 @@ type changeRow struct {
 func (changeRow) TableName() string { return "rag_changes" }
 
 type collectionRow struct {
-	ID        string `gorm:"column:id"`
-	Tenant    string `gorm:"column:tenant"`
-	Name      string `gorm:"column:name"`
-	Title     string `gorm:"column:title"`
-	Labels    string `gorm:"column:labels"`
-	Revision  int64  `gorm:"column:revision"`
-	CreatedAt int64  `gorm:"column:created_at;autoCreateTime:false"`
+	ID           string `gorm:"column:id"`
+	Tenant       string `gorm:"column:tenant"`
+	Name         string `gorm:"column:name"`
+	Title        string `gorm:"column:title"`
+	Labels       string `gorm:"column:labels"`
+	Revision     int64  `gorm:"column:revision"`
+	CreatedAt    int64  `gorm:"column:created_at;autoCreateTime:false"`
+	KeepVersions int64  `gorm:"column:keep_versions"`
+	KeepDays     int64  `gorm:"column:keep_days"`
+	Settings     int64  `gorm:"column:settings"` // version of these two
 }
 
 func (collectionRow) TableName() string { return "rag_collections" }
 
 func (collectionRow) columns() []string {
-	return []string{"id", "tenant", "name", "title", "labels", "revision", "created_at"}
+	return []string{"id", "tenant", "name", "title", "labels", "revision", "created_at", "keep_versions", "keep_days", "settings"}
 }
 
+// documentRow is what holds for all versions of a document.
 type documentRow struct {
 	ID         string `gorm:"column:id"`
 	Collection string `gorm:"column:collection"`
 	Name       string `gorm:"column:name"`
+	Labels     string `gorm:"column:labels"`
+	Rule       string `gorm:"column:rule"`    // see ruleKeeper
+	Version    int64  `gorm:"column:version"` // the last number that was given, also if that version is deleted
+	Revision   int64  `gorm:"column:revision"`
+	CreatedAt  int64  `gorm:"column:created_at;autoCreateTime:false"`
+	UpdatedAt  int64  `gorm:"column:updated_at;autoUpdateTime:false"`
+}
+
+func (documentRow) TableName() string { return "rag_documents" }
+
+func (documentRow) columns() []string {
+	return []string{"id", "collection", "name", "labels", "rule", "version", "revision", "created_at", "updated_at"}
+}
+
+// versionRow is a version of a document. What it says does not change; when it is in effect may.
+type versionRow struct {
+	ID         string `gorm:"column:id"`
+	Collection string `gorm:"column:collection"`
+	Document   string `gorm:"column:document"`
+	Version    int64  `gorm:"column:version"`
 	MIME       string `gorm:"column:mime"`
 	Title      string `gorm:"column:title"`
-	Labels     string `gorm:"column:labels"`
-	Version    int64  `gorm:"column:version"`
-	Revision   int64  `gorm:"column:revision"`
 	Digest     string `gorm:"column:digest"`
 	Embedder   string `gorm:"column:embedder"`
 	Content    string `gorm:"column:content"`
@@ -63,18 +87,26 @@ type documentRow struct {
 	Suite      string `gorm:"column:suite"` // of Sealed; "": stored in clear by a release before
 	Epoch      int64  `gorm:"column:epoch"` // of Sealed
 	Chunks     int    `gorm:"column:chunks"`
+	ValidFrom  int64  `gorm:"column:valid_from"`
+	ValidUntil int64  `gorm:"column:valid_until"` // 0: no end
 	CreatedAt  int64  `gorm:"column:created_at;autoCreateTime:false"`
-	UpdatedAt  int64  `gorm:"column:updated_at;autoUpdateTime:false"`
 }
 
-func (documentRow) TableName() string { return "rag_documents" }
+func (versionRow) TableName() string { return "rag_versions" }
 
-func (documentRow) columns() []string {
-	return []string{
-		"id", "collection", "name", "mime", "title", "labels", "version", "revision", "digest", "embedder", "content", "known", "sealed", "suite", "epoch", "chunks",
-		"created_at", "updated_at",
-	}
+func (versionRow) columns() []string {
+	return append(versionRow{}.dates(), "content", "sealed", "suite", "epoch", "title", "digest", "known")
 }
+
+// dates are the columns that say when a version is in effect, and not what it says.
+func (versionRow) dates() []string {
+	return []string{"id", "collection", "document", "version", "mime", "embedder", "chunks", "valid_from", "valid_until", "created_at"}
+}
+
+func versionID(document string, n int64) string { return document + "." + versionName(n) }
+
+// in reports whether the version is in effect at a time.
+func (r *versionRow) in(at int64) bool { return r.ValidFrom <= at && at < until0(r.ValidUntil) }
 
 type chunkRow struct {
 	Document string `gorm:"column:document"`
@@ -116,7 +148,7 @@ func forUpdate(tx *gorm.DB) *gorm.DB { return tx.Clauses(clause.Locking{Strength
 
 func (s store) createCollection(ctx context.Context, c Collection, labels string, now time.Time) (collectionRow, error) {
 	row := collectionRow{
-		ID: uuid.NewString(), Tenant: c.Tenant, Name: c.Name, Title: c.Title, Labels: labels, CreatedAt: now.UnixMicro(),
+		ID: uuid.NewString(), Tenant: c.Tenant, Name: c.Name, Title: c.Title, Labels: labels, CreatedAt: now.UnixMicro(), Settings: 1,
 	}
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {
 		if row.Revision, err = bump(tx); err != nil {
@@ -145,6 +177,9 @@ func (s store) deleteCollection(ctx context.Context, id string) error {
 		if err := tx.Where("document IN (?)", docs).Delete(&chunkRow{}).Error; err != nil {
 			return err
 		}
+		if err := tx.Where("collection = ?", id).Delete(&versionRow{}).Error; err != nil {
+			return err
+		}
 		if err := tx.Where("collection = ?", id).Delete(&documentRow{}).Error; err != nil {
 			return err
 		}
@@ -166,64 +201,246 @@ func touch(tx *gorm.DB, collection string) (int64, error) {
 	return revision, res.Error
 }
 
-// saveDocument stores a document in place of its last version, and completes doc and chunks.
-func (s store) saveDocument(ctx context.Context, doc *documentRow, chunks []chunkRow, now time.Time) error {
-	doc.Chunks, doc.CreatedAt, doc.UpdatedAt = len(chunks), now.UnixMicro(), now.UnixMicro()
-	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {
-		if doc.Revision, err = touch(tx, doc.Collection); err != nil {
-			return err
-		}
-		doc.ID, doc.Version = uuid.NewString(), 1
-		var old []documentRow
-		err = forUpdate(tx).Select("id", "version", "created_at").Where("collection = ? AND name = ?", doc.Collection, doc.Name).Find(&old).Error
+// documentState is a document as the tables have it, without what its versions say.
+type documentState struct {
+	documentRow
+	versions []versionRow // by number
+}
+
+// state reads a document, which the transaction has locked or changed; found is false if there is none.
+func state(tx *gorm.DB, id string) (out documentState, found bool, err error) {
+	var rows []documentRow
+	if err := tx.Select(documentRow{}.columns()).Where("id = ?", id).Find(&rows).Error; err != nil || len(rows) == 0 {
+		return out, false, err
+	}
+	out.documentRow = rows[0]
+	err = tx.Select(versionRow{}.dates()).Where("document = ?", id).Order("version").Find(&out.versions).Error
+	return out, true, err
+}
+
+// changeDocument has change change a document in a transaction of its own, and returns what it is afterwards. want is the revision that it must have;
+// 0 for any. Errors: CodeNotFound; CodeConflict for another revision.
+func (s store) changeDocument(ctx context.Context, collection, id string, want int64, now time.Time, change func(tx *gorm.DB, d *documentState) error) (out documentState, err error) {
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		revision, err := touch(tx, collection)
 		if err != nil {
 			return err
 		}
-		if len(old) > 0 {
-			doc.ID, doc.Version, doc.CreatedAt = old[0].ID, old[0].Version+1, old[0].CreatedAt
-			if err := deleteRows(tx, doc.ID); err != nil {
+		d, found, err := state(tx, id)
+		if err != nil {
+			return err
+		}
+		if !found || d.Collection != collection {
+			return fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
+		}
+		if want != 0 && d.Revision != want {
+			return fault.New(fault.CodeConflict, fault.Say("rag.changed_meanwhile")).WithParam("revision")
+		}
+		if err := change(tx, &d); err != nil {
+			return err
+		}
+		err = tx.Model(&documentRow{}).Where("id = ?", id).Updates(map[string]any{
+			"revision": revision, "updated_at": now.UnixMicro(), "labels": d.Labels, "rule": d.Rule, "version": d.Version,
+		}).Error
+		if err != nil {
+			return err
+		}
+		out, _, err = state(tx, id)
+		return err
+	})
+	return out, dbError("change document", err)
+}
+
+// newVersion is a version to be stored, and what is asked for with it.
+type newVersion struct {
+	row             versionRow
+	chunks          []chunkRow
+	name            string
+	labels          string // "": as they are; none for a new document
+	rule            *Rule  // in canonical form, with ids of sections, or with headings; nil: as it is
+	mayChangeAccess bool
+	from, until     int64 // 0: by default
+}
+
+// saveVersion stores a version of a document, which is new if the collection has none of that name. It completes n, and returns what the document is
+// afterwards. Errors: CodeNotAllowed for a change of access without the right to; CodeInvalidValue; CodeConflict.
+func (s store) saveVersion(ctx context.Context, n *newVersion, now time.Time) (out documentState, err error) {
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		revision, err := touch(tx, n.row.Collection)
+		if err != nil {
+			return err
+		}
+		var ids []string
+		if err := forUpdate(tx.Model(&documentRow{})).Where("collection = ? AND name = ?", n.row.Collection, n.name).Pluck("id", &ids).Error; err != nil {
+			return err
+		}
+		d := documentState{documentRow: documentRow{ID: uuid.NewString(), Collection: n.row.Collection, Name: n.name, Labels: encodeLabels(nil), CreatedAt: now.UnixMicro()}}
+		isNew := len(ids) == 0
+		if !isNew {
+			if d, _, err = state(tx, ids[0]); err != nil {
 				return err
 			}
 		}
-		for i := range chunks {
-			chunks[i].Document, chunks[i].Version = doc.ID, doc.Version
+		d.Version++
+		d.Revision, d.UpdatedAt = revision, now.UnixMicro()
+		n.row.ID, n.row.Document, n.row.Version = versionID(d.ID, d.Version), d.ID, d.Version
+		n.row.Chunks, n.row.CreatedAt = len(n.chunks), now.UnixMicro()
+		if err := s.access(&d.documentRow, n, isNew); err != nil {
+			return err
 		}
-		sealed, stored, err := s.cipher.seal(tx, *doc, chunks)
+		if err := date(tx, d.versions, n, now.UnixMicro()); err != nil {
+			return err
+		}
+		for i := range n.chunks {
+			n.chunks[i].Document, n.chunks[i].Version = d.ID, d.Version
+		}
+		sealed, stored, err := s.cipher.seal(tx, n.row, n.chunks)
+		if err != nil {
+			return err
+		}
+		if isNew {
+			err = tx.Create(&d.documentRow).Error
+		} else {
+			err = tx.Model(&documentRow{}).Where("id = ?", d.ID).Updates(map[string]any{
+				"labels": d.Labels, "rule": d.Rule, "version": d.Version, "revision": d.Revision, "updated_at": d.UpdatedAt,
+			}).Error
+		}
 		if err != nil {
 			return err
 		}
 		if err := tx.Create(&sealed).Error; err != nil {
 			return err
 		}
-		return tx.CreateInBatches(stored, 200).Error
+		if err := tx.CreateInBatches(stored, 200).Error; err != nil {
+			return err
+		}
+		out, _, err = state(tx, d.ID)
+		return err
 	})
-	return dbError("save document", err)
+	return out, dbError("save document", err)
+}
+
+// access decides who may see a document that gets a version. Whoever writes documents cannot open one to others: only who may change access changes what
+// a document has, and a version that has lost a part that is restricted is refused.
+func (s store) access(d *documentRow, n *newVersion, isNew bool) error {
+	may := isNew || n.mayChangeAccess
+	if n.labels != "" && n.labels != d.Labels {
+		if !may {
+			return fault.New(fault.CodeNotAllowed, accessPermission)
+		}
+		d.Labels = n.labels
+	}
+	of := &indexedVersion{versionRow: n.row, chunks: n.chunks}
+	if n.rule != nil {
+		rule, err := s.rules.resolve(d.ID, *n.rule, []*indexedVersion{of})
+		if err != nil {
+			return err
+		}
+		stored, err := s.rules.encode(d.ID, rule)
+		if err != nil {
+			return err
+		}
+		if stored != d.Rule && !may {
+			return fault.New(fault.CodeNotAllowed, accessPermission)
+		}
+		d.Rule = stored
+	}
+	rule, err := s.rules.decode(d.ID, d.Rule)
+	if err != nil {
+		return fault.Wrap(err, fault.CodeConflict, fault.Say("rag.rule_damaged"))
+	}
+	if n.rule != nil && may {
+		return nil // it was made for this version
+	}
+	for _, p := range rule.Parts {
+		if p.Version != "" || !s.rules.has(d.ID, of, p.Section) {
+			return fault.New(fault.CodeConflict, fault.Say("rag.rule_lost"))
+		}
+	}
+	return nil
+}
+
+// accessPermission is what a refused change of access lacks.
+const accessPermission = "rag.access"
+
+// date decides when a new version is in effect, and ends those that it replaces, so that at no time two are. Errors: CodeInvalidValue.
+func date(tx *gorm.DB, others []versionRow, n *newVersion, now int64) error {
+	from, until := n.from, n.until
+	if from == 0 {
+		from = now
+		for _, o := range others {
+			if o.ValidFrom <= o.CreatedAt { // not dated ahead: the clock of another replica may be ahead
+				from = max(from, o.ValidFrom)
+			}
+		}
+	}
+	for _, o := range others {
+		if o.ValidFrom <= from || o.ValidUntil != 0 && o.ValidUntil <= o.ValidFrom {
+			continue
+		}
+		if n.until == 0 && o.ValidFrom < until0(until) {
+			until = o.ValidFrom
+		}
+		if n.until != 0 && o.ValidFrom < n.until {
+			return fault.New(fault.CodeInvalidValue, "valid_until", fault.Say("rag.validity_overlaps", versionName(o.Version))).WithParam("valid_until")
+		}
+	}
+	if until != 0 && until <= from {
+		return fault.New(fault.CodeInvalidValue, "valid_until", fault.Say("rag.validity_order")).WithParam("valid_until")
+	}
+	n.row.ValidFrom, n.row.ValidUntil = from, until
+	for _, o := range others {
+		if o.ValidFrom <= from && until0(o.ValidUntil) > from {
+			if err := tx.Model(&versionRow{}).Where("id = ?", o.ID).Update("valid_until", from).Error; err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func deleteRows(tx *gorm.DB, document string) error {
 	if err := tx.Where("document = ?", document).Delete(&chunkRow{}).Error; err != nil {
 		return err
 	}
+	if err := tx.Where("document = ?", document).Delete(&versionRow{}).Error; err != nil {
+		return err
+	}
 	return tx.Where("id = ?", document).Delete(&documentRow{}).Error
 }
 
-// deleteDocument returns the id that the document had.
-func (s store) deleteDocument(ctx context.Context, collection, name string) (id string, err error) {
-	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if _, err := touch(tx, collection); err != nil {
+// deleteVersions deletes versions of a document within a change of it.
+func deleteVersions(tx *gorm.DB, document string, numbers []int64) error {
+	if err := tx.Where("document = ? AND version IN ?", document, numbers).Delete(&chunkRow{}).Error; err != nil {
+		return err
+	}
+	return tx.Where("document = ? AND version IN ?", document, numbers).Delete(&versionRow{}).Error
+}
+
+// deleteDocument deletes a document by its name, or by its id if name is empty, with all its versions. It returns its id and the revision of the
+// deletion.
+func (s store) deleteDocument(ctx context.Context, collection, name, id string) (_ string, revision int64, err error) {
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {
+		if revision, err = touch(tx, collection); err != nil {
 			return err
 		}
+		find := tx.Select("id").Where("collection = ?", collection)
+		if name != "" {
+			find = find.Where("name = ?", name)
+		} else {
+			find = find.Where("id = ?", id)
+		}
 		var rows []documentRow
-		if err := tx.Select("id").Where("collection = ? AND name = ?", collection, name).Find(&rows).Error; err != nil {
+		if err := find.Find(&rows).Error; err != nil {
 			return err
 		}
 		if len(rows) == 0 {
-			return fault.New(fault.CodeNotFound, fault.Say("thing.document"), name)
+			return fault.New(fault.CodeNotFound, fault.Say("thing.document"), cmp.Or(name, id))
 		}
 		id = rows[0].ID
 		return deleteRows(tx, id)
 	})
-	return id, dbError("delete document", err)
+	return id, revision, dbError("delete document", err)
 }
 
 // revisions returns the revision of every document of a collection, and their ids in order.
@@ -240,55 +457,81 @@ func (s store) revisions(ctx context.Context, collection string) (map[string]int
 	return out, order, nil
 }
 
+// documentRows reads rows of documents by id.
+func (s store) documentRows(ctx context.Context, ids []string) (out []documentRow, err error) {
+	for part := range slices.Chunk(ids, 500) {
+		var rows []documentRow
+		if err := s.db.WithContext(ctx).Select(documentRow{}.columns()).Where("id IN ?", part).Find(&rows).Error; err != nil {
+			return nil, dbError("read documents", err)
+		}
+		out = append(out, rows...)
+	}
+	return out, nil
+}
+
+// state reads a document; found is false if there is none. Error: errChanged if it changed meanwhile.
+func (s store) state(ctx context.Context, id string) (documentState, bool, error) {
+	db := s.db.WithContext(ctx)
+	out, found, err := state(db, id)
+	if err != nil || !found {
+		return out, found, dbError("read document", err)
+	}
+	var again documentRow
+	if err := db.Select("revision").Where("id = ?", id).Find(&again).Error; err != nil {
+		return out, false, dbError("read document", err)
+	}
+	if again.Revision != out.Revision {
+		return out, false, errChanged
+	}
+	return out, true, nil
+}
+
 var (
 	errChanged = errors.New("document changed while it was read")
 	errDamaged = errors.New("stored document is damaged; ingest it again, or delete it")
 )
 
-// document reads one document with its chunks.
-func (s store) document(ctx context.Context, id string) (*indexedDocument, error) {
+// content reads what one version says. Errors: errChanged if it is not there, or not whole; errDamaged.
+func (s store) content(ctx context.Context, id string) (*indexedVersion, error) {
 	db := s.db.WithContext(ctx)
-	var rows []documentRow
-	if err := db.Select(documentRow{}.columns()).Where("id = ?", id).Find(&rows).Error; err != nil {
-		return nil, dbError("read document", err)
+	var rows []versionRow
+	if err := db.Select(versionRow{}.columns()).Where("id = ?", id).Find(&rows).Error; err != nil {
+		return nil, dbError("read version", err)
 	}
 	if len(rows) == 0 {
 		return nil, errChanged
 	}
-	b := &indexedDocument{documentRow: rows[0]}
+	v := &indexedVersion{versionRow: rows[0]}
 	err := db.Select("document", "version", "chunk", "section", "start_at", "end_at", "vector").
-		Where("document = ? AND version = ?", id, b.Version).Order("chunk").Find(&b.chunks).Error
+		Where("document = ? AND version = ?", v.Document, v.Version).Order("chunk").Find(&v.chunks).Error
 	if err != nil {
 		return nil, dbError("read chunks", err)
 	}
-	if len(b.chunks) != b.Chunks {
+	if len(v.chunks) != v.Chunks {
 		return nil, errChanged
 	}
-	if err := s.cipher.open(db, &b.documentRow, b.chunks); err != nil {
+	if err := s.cipher.open(db, &v.versionRow, v.chunks); err != nil {
 		if fault.Is(err, fault.CodeDatabaseUnavailable) || errors.Is(err, wrapkey.ErrDestroyed) { // the row was is fine: read again
 			return nil, err
 		}
 		return nil, errors.Join(errDamaged, err)
 	}
-	if b.labels, err = decodeLabels(b.Labels); err != nil {
+	if v.known, err = decodeKnown(v.Known); err != nil {
 		return nil, errors.Join(errDamaged, err)
 	}
-	if b.known, err = decodeKnown(b.Known); err != nil {
-		return nil, errors.Join(errDamaged, err)
-	}
-	for _, c := range b.chunks {
-		if c.Start < 0 || c.Start > c.End || c.End > len(b.Content) || len(c.Vector)%4 != 0 {
+	for _, c := range v.chunks {
+		if c.Start < 0 || c.Start > c.End || c.End > len(v.Content) || len(c.Vector)%4 != 0 {
 			return nil, fmt.Errorf("%w: chunk %d", errDamaged, c.Chunk)
 		}
 	}
-	return b, nil
+	return v, nil
 }
 
-// sealOne encrypts one document that a release before has stored in clear; found is false when there is none left. The index in memory is the same
+// sealOne encrypts one version that a release before has stored in clear; found is false when there is none left. The index in memory is the same
 // before and after, so no revision changes.
 func (s store) sealOne(ctx context.Context) (found bool, err error) {
 	var ids []string // looked for without a lock: nearly always there is none
-	if err := s.db.WithContext(ctx).Model(&documentRow{}).Where("suite = ''").Order("id").Limit(1).Pluck("id", &ids).Error; err != nil || len(ids) == 0 {
+	if err := s.db.WithContext(ctx).Model(&versionRow{}).Where("suite = ''").Order("id").Limit(1).Pluck("id", &ids).Error; err != nil || len(ids) == 0 {
 		return false, dbError("look for documents in clear", err)
 	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
@@ -296,27 +539,68 @@ func (s store) sealOne(ctx context.Context) (found bool, err error) {
 		if err := tx.Model(&changeRow{}).Where("name = ?", "rag").Update("version", gorm.Expr("version")).Error; err != nil {
 			return err
 		}
-		var rows []documentRow
-		if err := tx.Select(documentRow{}.columns()).Where("id = ? AND suite = ''", ids[0]).Find(&rows).Error; err != nil || len(rows) == 0 {
+		var rows []versionRow
+		if err := tx.Select(versionRow{}.columns()).Where("id = ? AND suite = ''", ids[0]).Find(&rows).Error; err != nil || len(rows) == 0 {
 			return err
 		}
 		var chunks []chunkRow
-		if err := tx.Select("document", "version", "chunk", "section").Where("document = ? AND version = ?", rows[0].ID, rows[0].Version).Order("chunk").Find(&chunks).Error; err != nil {
+		if err := tx.Select("document", "version", "chunk", "section").Where("document = ? AND version = ?", rows[0].Document, rows[0].Version).Order("chunk").Find(&chunks).Error; err != nil {
 			return err
 		}
 		doc, _, err := s.cipher.seal(tx, rows[0], chunks)
 		if err != nil {
 			return err
 		}
-		err = tx.Model(&documentRow{}).Where("id = ?", doc.ID).Updates(map[string]any{
+		err = tx.Model(&versionRow{}).Where("id = ?", doc.ID).Updates(map[string]any{
 			"title": "", "digest": "", "content": "", "known": "", "sealed": doc.Sealed, "suite": doc.Suite, "epoch": doc.Epoch,
 		}).Error
 		if err != nil {
 			return err
 		}
-		return tx.Model(&chunkRow{}).Where("document = ?", doc.ID).Update("section", "").Error
+		return tx.Model(&chunkRow{}).Where("document = ? AND version = ?", doc.Document, doc.Version).Update("section", "").Error
 	})
 	return err == nil, dbError("encrypt document", err)
+}
+
+// surplus returns the versions of a collection that are kept no longer, by document.
+func (s store) surplus(ctx context.Context, c collectionRow, now time.Time) (map[string][]int64, error) {
+	var rows []versionRow
+	err := s.db.WithContext(ctx).Select("document", "version", "valid_until").Where("collection = ? AND valid_until <> 0 AND valid_until <= ?", c.ID, now.UnixMicro()).
+		Order("document, version DESC").Find(&rows).Error
+	if err != nil {
+		return nil, dbError("look for versions that have ended", err)
+	}
+	out, kept, document := map[string][]int64{}, int64(0), ""
+	oldest := now.AddDate(0, 0, -int(c.KeepDays)).UnixMicro()
+	for _, r := range rows {
+		if r.Document != document {
+			document, kept = r.Document, 0
+		}
+		if kept++; c.KeepVersions > 0 && kept > c.KeepVersions || c.KeepDays > 0 && r.ValidUntil < oldest {
+			out[r.Document] = append(out[r.Document], r.Version)
+		}
+	}
+	return out, nil
+}
+
+// setRetention changes how long a collection keeps what is no longer in effect. Error: CodeConflict for another version of the settings than want.
+func (s store) setRetention(ctx context.Context, id string, keepVersions, keepDays, want int64) (out collectionRow, err error) {
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if _, err := touch(tx, id); err != nil {
+			return err
+		}
+		res := tx.Model(&collectionRow{}).Where("id = ? AND settings = ?", id, want).Updates(map[string]any{
+			"keep_versions": keepVersions, "keep_days": keepDays, "settings": gorm.Expr("settings + 1"),
+		})
+		if res.Error == nil && res.RowsAffected == 0 {
+			return fault.New(fault.CodeConflict, fault.Say("rag.changed_meanwhile")).WithParam("revision")
+		}
+		if res.Error != nil {
+			return res.Error
+		}
+		return tx.Select(collectionRow{}.columns()).Where("id = ?", id).Take(&out).Error
+	})
+	return out, dbError("change collection", err)
 }
 
 func encodeLabels(labels []string) string {

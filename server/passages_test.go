@@ -168,7 +168,7 @@ func TestCitedPassages(t *testing.T) {
 	document["text"] = "# Trees\n\nNo tree may be felled.\n"
 	in.admin(http.MethodPost, "/rag/collections/open/documents", document, new(any))
 	r = in.admin(http.MethodPost, "/rag/passages", mine, nil)
-	if code, sentence, param := refusalOf(t, r); r.status != http.StatusNotFound || code != "passage_replaced" || param != "version" || !strings.Contains(sentence, "version v2 is in force") || strings.Contains(string(r.body), "felled") {
+	if code, sentence, param := refusalOf(t, r); r.status != http.StatusNotFound || code != "passage_replaced" || param != "version" || !strings.Contains(sentence, "version v2 is in effect") || strings.Contains(string(r.body), "felled") {
 		t.Errorf("a replaced document: %d %s", r.status, r.body)
 	}
 	in.admin(http.MethodDelete, "/rag/collections/open/documents/"+shown[0].ID, nil, nil)

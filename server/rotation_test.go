@@ -107,12 +107,12 @@ func rotating(t *testing.T, s setup) {
 	if len(k.Epochs) != 3 || k.Epochs[1].State != adminapi.KeyringEpochStateDestroyed || k.Epochs[1].DestroyedAt == nil || k.Epochs[2].State != adminapi.KeyringEpochStateActive {
 		t.Errorf("%+v", k)
 	}
-	for _, table := range []string{"vault_keys", "audit_subject_keys", "rag_documents"} {
+	for _, table := range []string{"vault_keys", "audit_subject_keys", "rag_versions"} {
 		var rows, older int64
 		if err := db.Raw("SELECT COUNT(*), COALESCE(SUM(CASE WHEN epoch < 2 THEN 1 ELSE 0 END), 0) FROM "+table).Row().Scan(&rows, &older); err != nil || older != 0 {
 			t.Errorf("%s: %d of %d rows are of older keys, %v", table, older, rows, err)
 		}
-		if rows == 0 && table != "rag_documents" {
+		if rows == 0 && table != "rag_versions" {
 			t.Errorf("%s is empty", table)
 		}
 	}

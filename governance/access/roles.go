@@ -20,6 +20,7 @@ const (
 	RAGSearch         Permission = "rag.search"
 	RAGRead           Permission = "rag.read"
 	RAGWrite          Permission = "rag.write"
+	RAGAccess         Permission = "rag.access" // to say who may see documents that are there, and to see why somebody does not
 	KeysRead          Permission = "keys.read"
 	KeysWrite         Permission = "keys.write"
 	KeysOwn           Permission = "keys.own" // to see, make, change and revoke one's own
@@ -60,7 +61,7 @@ const (
 // Permissions returns every permission, in the order of the documentation.
 func Permissions() []Permission {
 	return []Permission{
-		InferenceGenerate, InferenceEmbed, InferenceRerank, BatchesUse, ModelsRead, ModelsWrite, RAGSearch, RAGRead, RAGWrite, KeysRead, KeysWrite, KeysOwn, UsersRead,
+		InferenceGenerate, InferenceEmbed, InferenceRerank, BatchesUse, ModelsRead, ModelsWrite, RAGSearch, RAGRead, RAGWrite, RAGAccess, KeysRead, KeysWrite, KeysOwn, UsersRead,
 		UsersWrite, TenantsRead, TenantsWrite, TenantsOffboard, PolicyRead, PolicyWrite, PriceRead, PriceWrite, BudgetRead, BudgetWrite, UsageRead,
 		BillingWrite, AuditRead, AuditVerify, AuditWitness, AuditContent, AuditErase, AuditHold, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, KeyringRotate, MaskingPreview,
 		MaskingReveal, MaskingApprove, PlaygroundUse, ApprovalsGive, BreakGlassSeal, BreakGlassReview,
@@ -82,7 +83,7 @@ func Roles() []Role {
 			BudgetWrite, UsageRead, BillingWrite, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, ApprovalsGive,
 		}},
 		{identity.RoleSecurityAdmin, []Permission{
-			ModelsRead, RAGRead, KeysRead, KeysWrite, UsersRead, UsersWrite, TenantsRead, PolicyRead, PolicyWrite, MaskingPreview,
+			ModelsRead, RAGRead, RAGWrite, RAGAccess, KeysRead, KeysWrite, UsersRead, UsersWrite, TenantsRead, PolicyRead, PolicyWrite, MaskingPreview,
 			MaskingReveal, MaskingApprove, ApprovalsGive, KeyringRotate, BreakGlassSeal, BreakGlassReview,
 		}},
 		{identity.RoleAuditor, []Permission{
@@ -126,7 +127,7 @@ func OfOperator(role string, perm Permission) bool {
 		return true
 	}
 	return slices.Contains([]string{identity.RoleSystemAdmin, identity.RoleSecurityAdmin, identity.RoleAuditor, identity.RoleBreakGlass}, role) && !slices.Contains([]Permission{
-		RAGRead, RAGWrite, AuditRead, MaskingPreview, MaskingReveal, MaskingApprove,
+		RAGRead, RAGWrite, RAGAccess, AuditRead, MaskingPreview, MaskingReveal, MaskingApprove,
 	}, perm)
 }
 

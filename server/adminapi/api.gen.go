@@ -239,6 +239,42 @@ func (e CapacityPhase) Valid() bool {
 	}
 }
 
+// Defines values for DocumentExplanationReasons.
+const (
+	CollectionLabels DocumentExplanationReasons = "collection_labels"
+	DocumentLabels   DocumentExplanationReasons = "document_labels"
+	NotInEffect      DocumentExplanationReasons = "not_in_effect"
+	OtherModel       DocumentExplanationReasons = "other_model"
+	Parts            DocumentExplanationReasons = "parts"
+	Rule             DocumentExplanationReasons = "rule"
+	RuleDamaged      DocumentExplanationReasons = "rule_damaged"
+	Unreadable       DocumentExplanationReasons = "unreadable"
+)
+
+// Valid indicates whether the value is a known member of the DocumentExplanationReasons enum.
+func (e DocumentExplanationReasons) Valid() bool {
+	switch e {
+	case CollectionLabels:
+		return true
+	case DocumentLabels:
+		return true
+	case NotInEffect:
+		return true
+	case OtherModel:
+		return true
+	case Parts:
+		return true
+	case Rule:
+		return true
+	case RuleDamaged:
+		return true
+	case Unreadable:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EngineInstanceKind.
 const (
 	EngineInstanceKindNative EngineInstanceKind = "native"
@@ -1512,6 +1548,19 @@ type AcceptedInvitation struct {
 	Tenant string   `json:"tenant"`
 }
 
+// AccessAllowance Lets in who meets all that it names; one of the values of a list is enough. It names something
+type AccessAllowance struct {
+	// Labels Access labels, which are the groups of the platform
+	Labels *[]string `json:"labels,omitempty"`
+
+	// Principals user:ID, key:ID or service:ID; a person is let in with keys of his own, too
+	Principals *[]string `json:"principals,omitempty"`
+
+	// Purposes Purposes that the policy of the caller lists
+	Purposes *[]string `json:"purposes,omitempty"`
+	Roles    *[]string `json:"roles,omitempty"`
+}
+
 // AccessDecision defines model for AccessDecision.
 type AccessDecision struct {
 	// Holds Of what is kept: what it was shown to hold
@@ -1524,6 +1573,19 @@ type AccessDecision struct {
 
 	// Reason Needed to end something
 	Reason *string `json:"reason,omitempty"`
+}
+
+// AccessPart A section with all below it, or passages of one version. Whoever may not see the document does not see the part
+type AccessPart struct {
+	// Allow Empty: nobody
+	Allow []AccessAllowance `json:"allow"`
+
+	// Chunks Others that share text with them are restricted like them
+	Chunks *[]int `json:"chunks,omitempty"`
+
+	// Section The id of a section, or when it is sent also its headings, joined by " > ", as the document has them
+	Section *string `json:"section,omitempty"`
+	Version *string `json:"version,omitempty"`
 }
 
 // AccessReview defines model for AccessReview.
@@ -1596,6 +1658,15 @@ type AccessReviewKind string
 type AccessReviewPage struct {
 	Items []AccessReview `json:"items"`
 	Next  *string        `json:"next,omitempty"`
+}
+
+// AccessRule defines model for AccessRule.
+type AccessRule struct {
+	Allow *[]AccessAllowance `json:"allow,omitempty"`
+	Parts *[]AccessPart      `json:"parts,omitempty"`
+
+	// Restricted Only those see the document whom allow lets in: nobody if it is empty
+	Restricted bool `json:"restricted"`
 }
 
 // ActApproval defines model for ActApproval.
@@ -2044,7 +2115,10 @@ type Collection struct {
 	// Labels Readers need one of these; empty = every reader of the tenant
 	Labels []string `json:"labels"`
 	Name   string   `json:"name"`
-	Title  string   `json:"title"`
+
+	// Retention How long versions that are no longer in effect are kept; 0 is for good
+	Retention Retention `json:"retention"`
+	Title     string    `json:"title"`
 }
 
 // CollectionList defines model for CollectionList.
@@ -2149,16 +2223,87 @@ type Document struct {
 	Collection string    `json:"collection"`
 	CreatedAt  time.Time `json:"created_at"`
 	Id         string    `json:"id"`
+	InEffect   *bool     `json:"in_effect,omitempty"`
 	Labels     []string  `json:"labels"`
 	Mime       string    `json:"mime"`
 	Name       string    `json:"name"`
-	Version    string    `json:"version"`
+
+	// Restricted It or a part of it has an access rule
+	Restricted *bool `json:"restricted,omitempty"`
+
+	// Revision Grows with every change of the document
+	Revision  *int64     `json:"revision,omitempty"`
+	ValidFrom *time.Time `json:"valid_from,omitempty"`
+
+	// ValidUntil Absent for no end
+	ValidUntil *time.Time `json:"valid_until,omitempty"`
+
+	// Version The one that is in effect, the last one if none is
+	Version string `json:"version"`
+
+	// Versions How many there are
+	Versions *int `json:"versions,omitempty"`
 }
+
+// DocumentAccess defines model for DocumentAccess.
+type DocumentAccess struct {
+	Labels   []string   `json:"labels"`
+	Revision int64      `json:"revision"`
+	Rule     AccessRule `json:"rule"`
+
+	// Sections Without their headings, which are text of the document
+	Sections []DocumentSection `json:"sections"`
+}
+
+// DocumentExplanation defines model for DocumentExplanation.
+type DocumentExplanation struct {
+	Passages int                          `json:"passages"`
+	Reasons  []DocumentExplanationReasons `json:"reasons"`
+	Shown    int                          `json:"shown"`
+
+	// Version In effect at that time
+	Version *string `json:"version,omitempty"`
+}
+
+// DocumentExplanationReasons defines model for DocumentExplanation.Reasons.
+type DocumentExplanationReasons string
 
 // DocumentPage defines model for DocumentPage.
 type DocumentPage struct {
 	Items []Document `json:"items"`
 	Next  *string    `json:"next,omitempty"`
+}
+
+// DocumentSection defines model for DocumentSection.
+type DocumentSection struct {
+	// First The number of its first passage
+	First   int    `json:"first"`
+	Id      string `json:"id"`
+	Last    int    `json:"last"`
+	Version string `json:"version"`
+}
+
+// DocumentVersion defines model for DocumentVersion.
+type DocumentVersion struct {
+	Chunks    int       `json:"chunks"`
+	CreatedAt time.Time `json:"created_at"`
+	Damaged   *bool     `json:"damaged,omitempty"`
+	InEffect  bool      `json:"in_effect"`
+	Mime      string    `json:"mime"`
+
+	// Revision Of the document
+	Revision  int64     `json:"revision"`
+	ValidFrom time.Time `json:"valid_from"`
+
+	// ValidUntil Absent for no end
+	ValidUntil *time.Time `json:"valid_until,omitempty"`
+	Version    string     `json:"version"`
+}
+
+// DocumentVersionPage defines model for DocumentVersionPage.
+type DocumentVersionPage struct {
+	Items []DocumentVersion `json:"items"`
+	Next  *string           `json:"next,omitempty"`
 }
 
 // EngineDevice defines model for EngineDevice.
@@ -3347,17 +3492,35 @@ type NewCorrection struct {
 
 // NewDocument defines model for NewDocument.
 type NewDocument struct {
+	Access *AccessRule `json:"access,omitempty"`
+
 	// Content The file in base64
 	Content *[]byte `json:"content,omitempty"`
 
 	// Known Values that are sensitive wherever they stand, such as the names of a patient or of parties: they are masked in passages of this document, and in questions and answers that draw on it.
-	Known  *[]KnownValue `json:"known,omitempty"`
-	Labels *[]string     `json:"labels,omitempty"`
+	Known *[]KnownValue `json:"known,omitempty"`
+
+	// Labels Readers need one of these; absent = as the document has them
+	Labels *[]string `json:"labels,omitempty"`
 
 	// Mime text/plain, text/markdown or text/html; guessed from the name if absent
 	Mime *string `json:"mime,omitempty"`
 	Name string  `json:"name"`
 	Text *string `json:"text,omitempty"`
+
+	// ValidFrom When the version comes into effect; now if absent
+	ValidFrom *time.Time `json:"valid_from,omitempty"`
+
+	// ValidUntil When it ends; if absent, when the next one begins that is dated later
+	ValidUntil *time.Time `json:"valid_until,omitempty"`
+}
+
+// NewDocumentAccess defines model for NewDocumentAccess.
+type NewDocumentAccess struct {
+	// Labels Readers need one of these; empty = every reader of the collection
+	Labels   []string   `json:"labels"`
+	Revision int64      `json:"revision"`
+	Rule     AccessRule `json:"rule"`
 }
 
 // NewErasure defines model for NewErasure.
@@ -3850,6 +4013,9 @@ type PassagePiece struct {
 
 // PassageRequest defines model for PassageRequest.
 type PassageRequest struct {
+	// AsOf The version was in effect then
+	AsOf *time.Time `json:"as_of,omitempty"`
+
 	// Chunk The number of the passage in the document
 	Chunk      int    `json:"chunk"`
 	Collection string `json:"collection"`
@@ -4125,6 +4291,15 @@ type ProvenanceVerdict struct {
 	Time   time.Time `json:"time"`
 }
 
+// Reader Of whom it is asked; the caller himself if nothing but a time is named
+type Reader struct {
+	AsOf       *time.Time `json:"as_of,omitempty"`
+	Labels     *[]string  `json:"labels,omitempty"`
+	Principals *[]string  `json:"principals,omitempty"`
+	Purpose    *string    `json:"purpose,omitempty"`
+	Roles      *[]string  `json:"roles,omitempty"`
+}
+
 // Reason defines model for Reason.
 type Reason struct {
 	Reason string `json:"reason"`
@@ -4188,6 +4363,18 @@ type ReconciliationState struct {
 type Resumption struct {
 	// Since When the suspension began that is to end
 	Since time.Time `json:"since"`
+}
+
+// Retention How long versions that are no longer in effect are kept; 0 is for good
+type Retention struct {
+	// KeepDays How many days after their end
+	KeepDays int `json:"keep_days"`
+
+	// KeepVersions How many of each document, the newest of them
+	KeepVersions int `json:"keep_versions"`
+
+	// Revision Grows with every change of these settings
+	Revision int64 `json:"revision"`
 }
 
 // RetentionState defines model for RetentionState.
@@ -4586,10 +4773,12 @@ type SealedCredentials struct {
 
 // SearchRequest defines model for SearchRequest.
 type SearchRequest struct {
-	Collection string  `json:"collection"`
-	Tenant     *string `json:"tenant,omitempty"`
-	Text       string  `json:"text"`
-	TopK       *int    `json:"top_k,omitempty"`
+	// AsOf What was in effect then is searched; now if absent. It must not lie in the future
+	AsOf       *time.Time `json:"as_of,omitempty"`
+	Collection string     `json:"collection"`
+	Tenant     *string    `json:"tenant,omitempty"`
+	Text       string     `json:"text"`
+	TopK       *int       `json:"top_k,omitempty"`
 }
 
 // SecondFactor defines model for SecondFactor.
@@ -5091,6 +5280,15 @@ type UserPage struct {
 	Next  *string `json:"next,omitempty"`
 }
 
+// Validity defines model for Validity.
+type Validity struct {
+	// NoEnd The end is taken away
+	NoEnd      *bool      `json:"no_end,omitempty"`
+	Revision   int64      `json:"revision"`
+	ValidFrom  *time.Time `json:"valid_from,omitempty"`
+	ValidUntil *time.Time `json:"valid_until,omitempty"`
+}
+
 // ValueErasure defines model for ValueErasure.
 type ValueErasure struct {
 	// Approval Id of an approval
@@ -5316,6 +5514,9 @@ type CollectionPath = string
 
 // Cursor defines model for Cursor.
 type Cursor = string
+
+// DocumentVersionPath defines model for DocumentVersionPath.
+type DocumentVersionPath = string
 
 // From defines model for From.
 type From = time.Time
@@ -5840,6 +6041,12 @@ type DeleteCollectionParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// SetRetentionParams defines parameters for SetRetention.
+type SetRetentionParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // ListDocumentsParams defines parameters for ListDocuments.
 type ListDocumentsParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -5858,6 +6065,46 @@ type IngestDocumentParams struct {
 
 // DeleteDocumentParams defines parameters for DeleteDocument.
 type DeleteDocumentParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// GetDocumentAccessParams defines parameters for GetDocumentAccess.
+type GetDocumentAccessParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// SetDocumentAccessParams defines parameters for SetDocumentAccess.
+type SetDocumentAccessParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ExplainDocumentParams defines parameters for ExplainDocument.
+type ExplainDocumentParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ListDocumentVersionsParams defines parameters for ListDocumentVersions.
+type ListDocumentVersionsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Cursor `next` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// DeleteDocumentVersionParams defines parameters for DeleteDocumentVersion.
+type DeleteDocumentVersionParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// DateDocumentVersionParams defines parameters for DateDocumentVersion.
+type DateDocumentVersionParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
@@ -6245,8 +6492,20 @@ type SuspendProjectJSONRequestBody = Reason
 // CreateCollectionJSONRequestBody defines body for CreateCollection for application/json ContentType.
 type CreateCollectionJSONRequestBody = NewCollection
 
+// SetRetentionJSONRequestBody defines body for SetRetention for application/json ContentType.
+type SetRetentionJSONRequestBody = Retention
+
 // IngestDocumentJSONRequestBody defines body for IngestDocument for application/json ContentType.
 type IngestDocumentJSONRequestBody = NewDocument
+
+// SetDocumentAccessJSONRequestBody defines body for SetDocumentAccess for application/json ContentType.
+type SetDocumentAccessJSONRequestBody = NewDocumentAccess
+
+// ExplainDocumentJSONRequestBody defines body for ExplainDocument for application/json ContentType.
+type ExplainDocumentJSONRequestBody = Reader
+
+// DateDocumentVersionJSONRequestBody defines body for DateDocumentVersion for application/json ContentType.
+type DateDocumentVersionJSONRequestBody = Validity
 
 // ReadPassageJSONRequestBody defines body for ReadPassage for application/json ContentType.
 type ReadPassageJSONRequestBody = PassageRequest
@@ -7170,6 +7429,9 @@ type ServerInterface interface {
 	// DeleteCollection Delete a knowledge base with its documents
 	// (DELETE /rag/collections/{collection})
 	DeleteCollection(c *gin.Context, collection CollectionPath, params DeleteCollectionParams)
+	// SetRetention Change how long a knowledge base keeps versions that are no longer in effect
+	// (PUT /rag/collections/{collection})
+	SetRetention(c *gin.Context, collection CollectionPath, params SetRetentionParams)
 	// ListDocuments List documents of a knowledge base
 	// (GET /rag/collections/{collection}/documents)
 	ListDocuments(c *gin.Context, collection CollectionPath, params ListDocumentsParams)
@@ -7179,6 +7441,24 @@ type ServerInterface interface {
 	// DeleteDocument Delete a document
 	// (DELETE /rag/collections/{collection}/documents/{id})
 	DeleteDocument(c *gin.Context, collection CollectionPath, id IdPath, params DeleteDocumentParams)
+	// GetDocumentAccess Who may see a document
+	// (GET /rag/collections/{collection}/documents/{id}/access)
+	GetDocumentAccess(c *gin.Context, collection CollectionPath, id IdPath, params GetDocumentAccessParams)
+	// SetDocumentAccess Change who may see a document
+	// (PUT /rag/collections/{collection}/documents/{id}/access)
+	SetDocumentAccess(c *gin.Context, collection CollectionPath, id IdPath, params SetDocumentAccessParams)
+	// ExplainDocument Why somebody does not see a document
+	// (POST /rag/collections/{collection}/documents/{id}/explain)
+	ExplainDocument(c *gin.Context, collection CollectionPath, id IdPath, params ExplainDocumentParams)
+	// ListDocumentVersions List the versions of a document, the newest first
+	// (GET /rag/collections/{collection}/documents/{id}/versions)
+	ListDocumentVersions(c *gin.Context, collection CollectionPath, id IdPath, params ListDocumentVersionsParams)
+	// DeleteDocumentVersion Delete one version of a document, with its text and vectors
+	// (DELETE /rag/collections/{collection}/documents/{id}/versions/{version})
+	DeleteDocumentVersion(c *gin.Context, collection CollectionPath, id IdPath, version DocumentVersionPath, params DeleteDocumentVersionParams)
+	// DateDocumentVersion Change when a version is in effect
+	// (PATCH /rag/collections/{collection}/documents/{id}/versions/{version})
+	DateDocumentVersion(c *gin.Context, collection CollectionPath, id IdPath, version DocumentVersionPath, params DateDocumentVersionParams)
 	// ReadPassage Open a passage that an answer has cited
 	// (POST /rag/passages)
 	ReadPassage(c *gin.Context, params ReadPassageParams)
@@ -10715,6 +10995,42 @@ func (siw *ServerInterfaceWrapper) DeleteCollection(c *gin.Context) {
 	siw.Handler.DeleteCollection(c, collection, params)
 }
 
+// SetRetention operation middleware
+func (siw *ServerInterfaceWrapper) SetRetention(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "collection" -------------
+	var collection CollectionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "collection", c.Param("collection"), &collection, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter collection: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SetRetentionParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SetRetention(c, collection, params)
+}
+
 // ListDocuments operation middleware
 func (siw *ServerInterfaceWrapper) ListDocuments(c *gin.Context) {
 
@@ -10846,6 +11162,310 @@ func (siw *ServerInterfaceWrapper) DeleteDocument(c *gin.Context) {
 	}
 
 	siw.Handler.DeleteDocument(c, collection, id, params)
+}
+
+// GetDocumentAccess operation middleware
+func (siw *ServerInterfaceWrapper) GetDocumentAccess(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "collection" -------------
+	var collection CollectionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "collection", c.Param("collection"), &collection, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter collection: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetDocumentAccessParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetDocumentAccess(c, collection, id, params)
+}
+
+// SetDocumentAccess operation middleware
+func (siw *ServerInterfaceWrapper) SetDocumentAccess(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "collection" -------------
+	var collection CollectionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "collection", c.Param("collection"), &collection, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter collection: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SetDocumentAccessParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SetDocumentAccess(c, collection, id, params)
+}
+
+// ExplainDocument operation middleware
+func (siw *ServerInterfaceWrapper) ExplainDocument(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "collection" -------------
+	var collection CollectionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "collection", c.Param("collection"), &collection, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter collection: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExplainDocumentParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ExplainDocument(c, collection, id, params)
+}
+
+// ListDocumentVersions operation middleware
+func (siw *ServerInterfaceWrapper) ListDocumentVersions(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "collection" -------------
+	var collection CollectionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "collection", c.Param("collection"), &collection, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter collection: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListDocumentVersionsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListDocumentVersions(c, collection, id, params)
+}
+
+// DeleteDocumentVersion operation middleware
+func (siw *ServerInterfaceWrapper) DeleteDocumentVersion(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "collection" -------------
+	var collection CollectionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "collection", c.Param("collection"), &collection, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter collection: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "version" -------------
+	var version DocumentVersionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "version", c.Param("version"), &version, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter version: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteDocumentVersionParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeleteDocumentVersion(c, collection, id, version, params)
+}
+
+// DateDocumentVersion operation middleware
+func (siw *ServerInterfaceWrapper) DateDocumentVersion(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "collection" -------------
+	var collection CollectionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "collection", c.Param("collection"), &collection, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter collection: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "version" -------------
+	var version DocumentVersionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "version", c.Param("version"), &version, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter version: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DateDocumentVersionParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DateDocumentVersion(c, collection, id, version, params)
 }
 
 // ReadPassage operation middleware
@@ -12697,9 +13317,16 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/rag/collections", wrapper.ListCollections)
 	router.POST(options.BaseURL+"/rag/collections", wrapper.CreateCollection)
 	router.DELETE(options.BaseURL+"/rag/collections/:collection", wrapper.DeleteCollection)
+	router.PUT(options.BaseURL+"/rag/collections/:collection", wrapper.SetRetention)
 	router.GET(options.BaseURL+"/rag/collections/:collection/documents", wrapper.ListDocuments)
 	router.POST(options.BaseURL+"/rag/collections/:collection/documents", wrapper.IngestDocument)
 	router.DELETE(options.BaseURL+"/rag/collections/:collection/documents/:id", wrapper.DeleteDocument)
+	router.GET(options.BaseURL+"/rag/collections/:collection/documents/:id/access", wrapper.GetDocumentAccess)
+	router.PUT(options.BaseURL+"/rag/collections/:collection/documents/:id/access", wrapper.SetDocumentAccess)
+	router.POST(options.BaseURL+"/rag/collections/:collection/documents/:id/explain", wrapper.ExplainDocument)
+	router.GET(options.BaseURL+"/rag/collections/:collection/documents/:id/versions", wrapper.ListDocumentVersions)
+	router.DELETE(options.BaseURL+"/rag/collections/:collection/documents/:id/versions/:version", wrapper.DeleteDocumentVersion)
+	router.PATCH(options.BaseURL+"/rag/collections/:collection/documents/:id/versions/:version", wrapper.DateDocumentVersion)
 	router.POST(options.BaseURL+"/rag/search", wrapper.PreviewSearch)
 	router.POST(options.BaseURL+"/rag/passages", wrapper.ReadPassage)
 	router.POST(options.BaseURL+"/labels/answers", wrapper.MakeAnswerFile)

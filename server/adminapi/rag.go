@@ -1,9 +1,12 @@
 package adminapi
 
 import (
+	"cmp"
+	"encoding/base64"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -20,7 +23,7 @@ import (
 
 // ListCollections implements GET /rag/collections.
 func (s *Server) ListCollections(c *gin.Context, _ ListCollectionsParams) {
-	found, err := s.deps.RAG.AllCollections(c.Request.Context(), tenantOf(c))
+	found, err := s.deps.RAG.AllCollections(c.Request.Context(), tenantOf(c), s.reader(c))
 	out := CollectionList{Items: []Collection{}}
 	for _, x := range found {
 		out.Items = append(out.Items, collectionView(x))
@@ -29,7 +32,53 @@ func (s *Server) ListCollections(c *gin.Context, _ ListCollectionsParams) {
 }
 
 func collectionView(x rag.Collection) Collection {
-	return Collection{Name: x.Name, Title: x.Title, Labels: list(x.Labels), Documents: int64(x.Documents), CreatedAt: x.CreatedAt.UTC()}
+	return Collection{Name: x.Name, Title: x.Title, Labels: list(x.Labels), Documents: int64(x.Documents), CreatedAt: x.CreatedAt.UTC(), Retention: Retention{
+		KeepVersions: x.Retention.KeepVersions, KeepDays: x.Retention.KeepDays, Revision: max(1, x.Retention.Revision),
+	}}
+}
+
+// reader is whose rights lists of documents with an access rule go by: nobody's for those who write or open documents, and so have to see all there are.
+func (s *Server) reader(c *gin.Context) *rag.Reader {
+	who, tenant := caller(c), tenantOf(c)
+	if s.deps.Access.Allow(who, access.RAGWrite, tenant) == nil || s.deps.Access.Allow(who, access.RAGAccess, tenant) == nil {
+		return nil
+	}
+	r := readerOf(who)
+	return &r
+}
+
+// readerOf is somebody as access rules see him, without a purpose.
+func readerOf(who identity.Principal) rag.Reader {
+	r := rag.Reader{Labels: who.Labels, Principals: []string{who.Kind + ":" + who.ID}, Roles: who.Roles}
+	if who.Owner != "" {
+		r.Principals = append(r.Principals, "user:"+who.Owner)
+	}
+	return r
+}
+
+// SetRetention implements PUT /rag/collections/{collection}.
+func (s *Server) SetRetention(c *gin.Context, collection CollectionPath, _ SetRetentionParams) {
+	in, err := decode[Retention](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	about(c, collection, map[string]string{"keep_versions": strconv.Itoa(in.KeepVersions), "keep_days": strconv.Itoa(in.KeepDays)})
+	ctx := c.Request.Context()
+	if err := s.deps.RAG.SetRetention(ctx, tenantOf(c), collection, rag.Retention{KeepVersions: in.KeepVersions, KeepDays: in.KeepDays, Revision: in.Revision}); err != nil {
+		s.Fail(c, err)
+		return
+	}
+	found, err := s.deps.RAG.AllCollections(ctx, tenantOf(c), nil)
+	i := slices.IndexFunc(found, func(x rag.Collection) bool { return x.Name == collection })
+	if err == nil && i < 0 {
+		err = fault.New(fault.CodeCollectionNotFound, collection).WithParam("collection")
+	}
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	s.reply(c, http.StatusOK, collectionView(found[i]), nil)
 }
 
 // CreateCollection implements POST /rag/collections.
@@ -59,19 +108,45 @@ func (s *Server) DeleteCollection(c *gin.Context, collection CollectionPath, _ D
 
 // ListDocuments implements GET /rag/collections/{collection}/documents.
 func (s *Server) ListDocuments(c *gin.Context, collection CollectionPath, params ListDocumentsParams) {
-	found, err := s.deps.RAG.Documents(c.Request.Context(), tenantOf(c), collection)
+	found, err := s.deps.RAG.Documents(c.Request.Context(), tenantOf(c), collection, s.reader(c))
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
-	part, next, err := page(found, params.Cursor, params.Limit)
+	part, next, err := pageBehind(found, params.Cursor, params.Limit, func(d rag.DocumentInfo) string { return d.Name }, strings.Compare)
 	out := DocumentPage{Items: []Document{}, Next: next}
 	for _, d := range part {
-		out.Items = append(out.Items, Document{
-			Id: d.ID, Collection: collection, Name: d.Name, Mime: d.MIME, Version: d.Version, Chunks: d.Chunks, Labels: list(d.Labels), CreatedAt: d.UpdatedAt.UTC(),
-		})
+		out.Items = append(out.Items, documentView(collection, d))
 	}
 	s.reply(c, http.StatusOK, out, err)
+}
+
+func documentView(collection string, d rag.DocumentInfo) Document {
+	return Document{
+		Id: d.ID, Collection: collection, Name: d.Name, Mime: d.MIME, Version: d.Version, Chunks: d.Chunks, Labels: list(d.Labels), CreatedAt: d.UpdatedAt.UTC(),
+		Restricted: &d.Restricted, InEffect: &d.InEffect, ValidFrom: &d.ValidFrom, ValidUntil: optionalTime(d.ValidUntil), Versions: &d.Versions, Revision: &d.Revision,
+	}
+}
+
+// pageBehind returns the items behind the one whose key the cursor has, in the order of compare: whatever comes and goes meanwhile, none is shown twice and
+// none of the others left out.
+func pageBehind[T any](items []T, cursor *string, limit *int, key func(T) string, compare func(a, b string) int) (out []T, next *string, err error) {
+	n := 50
+	if limit != nil {
+		n = *limit
+	}
+	if cursor != nil {
+		last, err := base64.RawURLEncoding.DecodeString(*cursor)
+		if err != nil {
+			return nil, nil, fault.Wrap(err, fault.CodeInvalidValue, "cursor", fault.Say("adminapi.cursor")).WithParam("cursor")
+		}
+		items = slices.DeleteFunc(slices.Clone(items), func(x T) bool { return compare(key(x), string(last)) <= 0 })
+	}
+	if len(items) <= n {
+		return items, nil, nil
+	}
+	c := base64.RawURLEncoding.EncodeToString([]byte(key(items[n-1])))
+	return items[:n], &c, nil
 }
 
 // IngestDocument implements POST /rag/collections/{collection}/documents. The act has its records; the work of the embedding model takes the
@@ -95,20 +170,187 @@ func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ Ing
 		s.Fail(c, err)
 		return
 	}
+	var rule *rag.Rule
+	if in.Access != nil {
+		r := ruleOf(*in.Access)
+		rule = &r
+	}
 	token, _ := bearer(c)
 	d, err := s.deps.Pipeline.Ingest(c.Request.Context(), &gateway.Call{
 		Credential: token, Plane: identity.AdminPlane, Permission: access.RAGWrite, Tenant: tenantOf(c), RequestID: c.GetString(KeyRequestID), Source: c.ClientIP(),
 		Route: c.Request.Method + " " + c.FullPath(), Dialect: "admin", Action: gateway.ActionIngest,
-		Document: &rag.Document{Collection: collection, Name: in.Name, MIME: deref(in.Mime), Labels: deref(in.Labels), Body: body, Known: known},
+		Document: &rag.Document{Collection: collection, Name: in.Name, MIME: deref(in.Mime), Labels: deref(in.Labels), Rule: rule, ValidFrom: deref(in.ValidFrom), ValidUntil: deref(in.ValidUntil), Body: body, Known: known},
 	})
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
 	about(c, collection+"/"+d.ID, map[string]string{"version": d.Version})
-	s.reply(c, http.StatusCreated, Document{
+	out := Document{
 		Id: d.ID, Collection: collection, Name: in.Name, Mime: d.MIME, Version: d.Version, Chunks: d.Chunks, Labels: list(deref(in.Labels)), CreatedAt: s.now().UTC(),
-	}, nil)
+	}
+	if all, err := s.deps.RAG.Documents(c.Request.Context(), tenantOf(c), collection, nil); err == nil {
+		if i := slices.IndexFunc(all, func(x rag.DocumentInfo) bool { return x.ID == d.ID }); i >= 0 {
+			out = documentView(collection, all[i])
+			out.Version, out.Chunks, out.Mime = d.Version, d.Chunks, d.MIME // of what came, also if it is dated later
+		}
+	}
+	s.reply(c, http.StatusCreated, out, nil)
+}
+
+// ruleOf reads an access rule.
+func ruleOf(in AccessRule) rag.Rule {
+	out := rag.Rule{Restricted: in.Restricted, Allow: allowsOf(deref(in.Allow))}
+	for _, p := range deref(in.Parts) {
+		out.Parts = append(out.Parts, rag.PartRule{Section: deref(p.Section), Version: deref(p.Version), Chunks: deref(p.Chunks), Allow: allowsOf(p.Allow)})
+	}
+	return out
+}
+
+func allowsOf(in []AccessAllowance) []rag.Allow {
+	var out []rag.Allow
+	for _, a := range in {
+		out = append(out, rag.Allow{Principals: deref(a.Principals), Roles: deref(a.Roles), Labels: deref(a.Labels), Purposes: deref(a.Purposes)})
+	}
+	return out
+}
+
+func ruleView(r rag.Rule) AccessRule {
+	allow, parts := allowsView(r.Allow), []AccessPart{}
+	for _, p := range r.Parts {
+		v := AccessPart{Section: optional(p.Section), Version: optional(p.Version), Allow: allowsView(p.Allow)}
+		if len(p.Chunks) > 0 {
+			v.Chunks = &p.Chunks
+		}
+		parts = append(parts, v)
+	}
+	return AccessRule{Restricted: r.Restricted, Allow: &allow, Parts: &parts}
+}
+
+func allowsView(in []rag.Allow) []AccessAllowance {
+	out := []AccessAllowance{}
+	some := func(values []string) *[]string {
+		if len(values) == 0 {
+			return nil
+		}
+		return &values
+	}
+	for _, a := range in {
+		out = append(out, AccessAllowance{Principals: some(a.Principals), Roles: some(a.Roles), Labels: some(a.Labels), Purposes: some(a.Purposes)})
+	}
+	return out
+}
+
+// GetDocumentAccess implements GET /rag/collections/{collection}/documents/{id}/access.
+func (s *Server) GetDocumentAccess(c *gin.Context, collection CollectionPath, id IdPath, _ GetDocumentAccessParams) {
+	s.replyAccess(c, collection, id)
+}
+
+func (s *Server) replyAccess(c *gin.Context, collection, id string) {
+	ctx := c.Request.Context()
+	a, err := s.deps.RAG.DocumentAccess(ctx, tenantOf(c), collection, id)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	sections, err := s.deps.RAG.Sections(ctx, tenantOf(c), collection, id)
+	out := DocumentAccess{Labels: list(a.Labels), Rule: ruleView(a.Rule), Revision: a.Revision, Sections: []DocumentSection{}}
+	for _, x := range sections {
+		out.Sections = append(out.Sections, DocumentSection{Id: x.ID, Version: x.Version, First: x.First, Last: x.Last})
+	}
+	s.reply(c, http.StatusOK, out, err)
+}
+
+// SetDocumentAccess implements PUT /rag/collections/{collection}/documents/{id}/access. Its record has digests, and nothing of the rule.
+func (s *Server) SetDocumentAccess(c *gin.Context, collection CollectionPath, id IdPath, _ SetDocumentAccessParams) {
+	in, err := decode[NewDocumentAccess](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	about(c, collection+"/"+id, nil)
+	changed, err := s.deps.RAG.SetAccess(c.Request.Context(), tenantOf(c), collection, id, rag.Access{Labels: in.Labels, Rule: ruleOf(in.Rule), Revision: in.Revision})
+	if changed.Before != "" { // also if it is stored and an index failed
+		about(c, collection+"/"+id, map[string]string{"before": changed.Before, "after": changed.After})
+	}
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	s.replyAccess(c, collection, id)
+}
+
+// ExplainDocument implements POST /rag/collections/{collection}/documents/{id}/explain.
+func (s *Server) ExplainDocument(c *gin.Context, collection CollectionPath, id IdPath, _ ExplainDocumentParams) {
+	in, err := decode[Reader](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	r := rag.Reader{Labels: deref(in.Labels), Principals: deref(in.Principals), Roles: deref(in.Roles), Purpose: deref(in.Purpose)}
+	if in.Labels == nil && in.Principals == nil && in.Roles == nil {
+		r = readerOf(caller(c))
+		r.Purpose = deref(in.Purpose)
+	}
+	about(c, collection+"/"+id, nil)
+	found, err := s.deps.RAG.Explain(c.Request.Context(), tenantOf(c), collection, id, r, deref(in.AsOf))
+	out := DocumentExplanation{Reasons: []DocumentExplanationReasons{}, Version: optional(found.Version), Passages: found.Passages, Shown: found.Shown}
+	for _, why := range found.Reasons {
+		out.Reasons = append(out.Reasons, DocumentExplanationReasons(why))
+	}
+	s.reply(c, http.StatusOK, out, err)
+}
+
+// ListDocumentVersions implements GET /rag/collections/{collection}/documents/{id}/versions.
+func (s *Server) ListDocumentVersions(c *gin.Context, collection CollectionPath, id IdPath, params ListDocumentVersionsParams) {
+	ctx := c.Request.Context()
+	found, err := s.deps.RAG.Documents(ctx, tenantOf(c), collection, s.reader(c))
+	if err == nil && !slices.ContainsFunc(found, func(d rag.DocumentInfo) bool { return d.ID == id }) {
+		err = fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
+	}
+	var all []rag.VersionInfo
+	if err == nil {
+		all, err = s.deps.RAG.Versions(ctx, tenantOf(c), collection, id)
+	}
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	part, next, err := pageBehind(all, params.Cursor, params.Limit, func(v rag.VersionInfo) string { return v.Version }, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(b, a)) // the newest first
+	})
+	out := DocumentVersionPage{Items: []DocumentVersion{}, Next: next}
+	for _, v := range part {
+		out.Items = append(out.Items, documentVersionView(v))
+	}
+	s.reply(c, http.StatusOK, out, err)
+}
+
+func documentVersionView(v rag.VersionInfo) DocumentVersion {
+	return DocumentVersion{
+		Version: v.Version, Mime: v.MIME, Chunks: v.Chunks, CreatedAt: v.CreatedAt, ValidFrom: v.ValidFrom, ValidUntil: optionalTime(v.ValidUntil), InEffect: v.InEffect, Damaged: &v.Damaged,
+		Revision: v.Revision,
+	}
+}
+
+// DateDocumentVersion implements PATCH /rag/collections/{collection}/documents/{id}/versions/{version}.
+func (s *Server) DateDocumentVersion(c *gin.Context, collection CollectionPath, id IdPath, version DocumentVersionPath, _ DateDocumentVersionParams) {
+	in, err := decode[Validity](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	about(c, collection+"/"+id, map[string]string{"version": version})
+	v, err := s.deps.RAG.SetValidity(c.Request.Context(), tenantOf(c), collection, id, version, in.Revision, rag.Validity{
+		From: deref(in.ValidFrom), Until: deref(in.ValidUntil), NoEnd: deref(in.NoEnd),
+	})
+	s.reply(c, http.StatusOK, documentVersionView(v), err)
+}
+
+// DeleteDocumentVersion implements DELETE /rag/collections/{collection}/documents/{id}/versions/{version}.
+func (s *Server) DeleteDocumentVersion(c *gin.Context, collection CollectionPath, id IdPath, version DocumentVersionPath, _ DeleteDocumentVersionParams) {
+	about(c, collection+"/"+id, map[string]string{"version": version})
+	s.reply(c, http.StatusNoContent, nil, s.deps.RAG.DeleteVersion(c.Request.Context(), tenantOf(c), collection, id, version))
 }
 
 // knownValues are the values that a document names, each of a class of the rules.
@@ -130,16 +372,7 @@ func knownValues(in []KnownValue) ([]rag.Known, error) {
 
 // DeleteDocument implements DELETE /rag/collections/{collection}/documents/{id}.
 func (s *Server) DeleteDocument(c *gin.Context, collection CollectionPath, id IdPath, _ DeleteDocumentParams) {
-	ctx := c.Request.Context()
-	found, err := s.deps.RAG.Documents(ctx, tenantOf(c), collection)
-	i := slices.IndexFunc(found, func(d rag.DocumentInfo) bool { return d.ID == id })
-	if err == nil && i < 0 {
-		err = fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
-	}
-	if err == nil {
-		err = s.deps.RAG.DeleteDocument(ctx, tenantOf(c), collection, found[i].Name)
-	}
-	s.reply(c, http.StatusNoContent, nil, err)
+	s.reply(c, http.StatusNoContent, nil, s.deps.RAG.DeleteDocumentID(c.Request.Context(), tenantOf(c), collection, id))
 }
 
 // PreviewSearch implements POST /rag/search. It is the gateway's own search, with its limits, policy and records: the management
@@ -155,7 +388,7 @@ func (s *Server) PreviewSearch(c *gin.Context, params PreviewSearchParams) {
 		s.Fail(c, err)
 		return
 	}
-	call.Query, call.RAG.TopK = in.Text, 5
+	call.Query, call.RAG.TopK, call.RAG.AsOf = in.Text, 5, deref(in.AsOf)
 	if in.TopK != nil {
 		call.RAG.TopK = *in.TopK
 	}
@@ -206,6 +439,7 @@ func (s *Server) ReadPassage(c *gin.Context, params ReadPassageParams) {
 		s.Fail(c, err)
 		return
 	}
+	call.RAG.AsOf = deref(in.AsOf)
 	call.Passage = &gateway.Passage{DocumentID: in.DocumentId, Version: in.Version, Chunk: in.Chunk, Context: 1}
 	if in.Neighbours != nil {
 		call.Passage.Context = *in.Neighbours

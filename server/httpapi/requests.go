@@ -3,6 +3,7 @@ package httpapi
 import (
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -79,6 +80,7 @@ func ragOptions(f *fields, c *gateway.Call) {
 	if _, ok := o.raw("quotes"); ok {
 		c.RAG.OmitQuotes = !o.flag("quotes")
 	}
+	c.RAG.AsOf = asOf(o)
 	f.join(o)
 }
 
@@ -152,12 +154,26 @@ func searchCall(f *fields, c *gateway.Call) error {
 	if k := f.integer("top_k", 1, gateway.MaxTopK); k != nil {
 		c.RAG.TopK = int(*k)
 	}
+	c.RAG.AsOf = asOf(f)
 	return f.err
+}
+
+// asOf reads the time of which passages are wanted; zero for now.
+func asOf(f *fields) time.Time {
+	text, ok := f.text("as_of")
+	if !ok {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil || at.IsZero() {
+		f.invalid("as_of", fault.Say("value.time"))
+	}
+	return at
 }
 
 // passageCall decodes POST /v1/rag/passages. Audit records repeat what names the passage, so nothing but such names passes.
 func passageCall(f *fields, c *gateway.Call) error {
-	c.RAG = &gateway.RAG{Collection: collection(f)}
+	c.RAG = &gateway.RAG{Collection: collection(f), AsOf: asOf(f)}
 	c.Passage = &gateway.Passage{DocumentID: name(f, "document_id"), Version: name(f, "version")}
 	if n := f.integer("chunk", 0, 1<<31-1); n != nil {
 		c.Passage.Chunk = int(*n)

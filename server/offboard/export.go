@@ -278,16 +278,17 @@ func (x *exporter) documents(ctx context.Context) error {
 	type about struct {
 		File, Collection, Name, Title, MIME, Version, SHA256 string
 		Labels                                               []string
-		Created, Updated                                     time.Time
+		Restricted                                           bool
+		From, Until, Created, Updated                        time.Time
 	}
 	var list []about
 	err := rag.Originals(ctx, x.cfg.DB, x.cfg.Keys, x.tenant, func(o rag.Original) error {
-		name := "documents/" + o.ID + ".txt"
+		name := "documents/" + o.ID + "." + o.Version + ".txt"
 		w, err := x.create(name)
 		if err == nil {
 			_, err = io.WriteString(w, o.Text)
 		}
-		list = append(list, about{name, o.Collection, o.Name, o.Title, o.MIME, o.Version, o.Digest, o.Labels, o.CreatedAt, o.UpdatedAt})
+		list = append(list, about{name, o.Collection, o.Name, o.Title, o.MIME, o.Version, o.Digest, o.Labels, o.Restricted, o.ValidFrom, o.ValidUntil, o.CreatedAt, o.UpdatedAt})
 		return err
 	})
 	if err != nil {
@@ -295,10 +296,14 @@ func (x *exporter) documents(ctx context.Context) error {
 	}
 	enc, err := x.lines("documents.jsonl")
 	for _, d := range list {
-		err = errors.Join(err, enc.Encode(map[string]any{
+		row := map[string]any{
 			"file": d.File, "collection": d.Collection, "name": d.Name, "title": d.Title, "mime": d.MIME, "version": d.Version, "digest": d.SHA256, "labels": d.Labels,
-			"created_at": d.Created, "updated_at": d.Updated,
-		}))
+			"restricted": d.Restricted, "valid_from": d.From, "created_at": d.Created, "updated_at": d.Updated,
+		}
+		if !d.Until.IsZero() {
+			row["valid_until"] = d.Until
+		}
+		err = errors.Join(err, enc.Encode(row))
 	}
 	return err
 }

@@ -303,7 +303,7 @@ func (s *Service) writePlan(ctx context.Context, r row) (p plan, err error) {
 		p.Keys = append(p.Keys, keys...)
 	}
 	var documents []struct{ Epoch, N int64 }
-	if err := db.Raw("SELECT epoch, COUNT(*) AS n FROM rag_documents WHERE "+ofCollection+" GROUP BY epoch", r.Tenant).Scan(&documents).Error; err != nil {
+	if err := db.Raw("SELECT epoch, COUNT(*) AS n FROM rag_versions WHERE "+ofCollection+" GROUP BY epoch", r.Tenant).Scan(&documents).Error; err != nil {
 		return plan{}, database.Unavailable("list the documents", err)
 	}
 	for _, d := range documents {

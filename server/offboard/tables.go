@@ -50,6 +50,7 @@ func rows() []part {
 		{"registry_blocks", ofTenant},
 		{"registry_entries", ofTenant},
 		{"rag_chunks", ofDocuments},
+		{"rag_versions", ofCollection},
 		{"rag_documents", ofCollection},
 		{"rag_collections", ofTenant},
 		{"reveal_uses", ofPeople},

@@ -2573,7 +2573,11 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        put?: never;
+        /**
+         * Change how long a knowledge base keeps versions that are no longer in effect
+         * @description What is kept no longer is deleted, with text and vectors. `revision` is the one of the settings that were read: if they were changed meanwhile, the answer is 409 `conflict`.
+         */
+        put: operations["setRetention"];
         post?: never;
         /** Delete a knowledge base with its documents */
         delete: operations["deleteCollection"];
@@ -2594,7 +2598,8 @@ export interface paths {
         put?: never;
         /**
          * Add a document or a new version of it
-         * @description Send exactly one of `text` and `content`.
+         * @description Send exactly one of `text` and `content`. A new version keeps the labels and the access rule of the document: others need the permission `rag.access` (403). A version that lacks a section that the rule restricts, or any of a document with a rule on single passages, is refused (409) unless the rule comes
+         *     along. The version is in effect from `valid_from` on, which is now by default; the one before it ends then.
          */
         post: operations["ingestDocument"];
         delete?: never;
@@ -2618,6 +2623,85 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/rag/collections/{collection}/documents/{id}/access": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who may see a document */
+        get: operations["getDocumentAccess"];
+        /**
+         * Change who may see a document
+         * @description The next search goes by it, on other replicas within the poll interval (`rag.poll`). `revision` is that of the document that was read; if it has another by now, the answer is 409 `conflict`; 0 is any, and repairs a damaged rule. The record has keyed digests of what was and what is, and nothing of the rule.
+         */
+        put: operations["setDocumentAccess"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/rag/collections/{collection}/documents/{id}/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Why somebody does not see a document */
+        post: operations["explainDocument"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/rag/collections/{collection}/documents/{id}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the versions of a document, the newest first */
+        get: operations["listDocumentVersions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/rag/collections/{collection}/documents/{id}/versions/{version}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete one version of a document, with its text and vectors
+         * @description The version before it does not come back. The only version is not deleted by itself (409).
+         */
+        delete: operations["deleteDocumentVersion"];
+        options?: never;
+        head?: never;
+        /**
+         * Change when a version is in effect
+         * @description A version that has ended is not found any more, by searches that do not ask for an earlier time. Two versions are never in effect at once (400). `revision` is that of the document that was read (409 `conflict` for another).
+         */
+        patch: operations["dateDocumentVersion"];
         trace?: never;
     };
     "/rag/search": {
@@ -2649,7 +2733,7 @@ export interface paths {
         /**
          * Open a passage that an answer has cited
          * @description The passage comes with those around it, masked and recorded like what a search shows, for whom a search would show it too. It is always
-         *     of the version that was cited: if another is in force, the answer is 404 `passage_replaced`.
+         *     of the version that was cited: if another is in effect, the answer is 404 `passage_replaced`.
          */
         post: operations["readPassage"];
         delete?: never;
@@ -6029,8 +6113,21 @@ export interface components {
             labels: string[];
             /** Format: int64 */
             documents: number;
+            retention: components["schemas"]["Retention"];
             /** Format: date-time */
             created_at: string;
+        };
+        /** @description How long versions that are no longer in effect are kept; 0 is for good */
+        Retention: {
+            /** @description How many of each document, the newest of them */
+            keep_versions: number;
+            /** @description How many days after their end */
+            keep_days: number;
+            /**
+             * Format: int64
+             * @description Grows with every change of these settings
+             */
+            revision: number;
         };
         NewCollection: {
             tenant?: string;
@@ -6045,7 +6142,19 @@ export interface components {
             name: string;
             /** @description text/plain, text/markdown or text/html; guessed from the name if absent */
             mime?: string;
+            /** @description Readers need one of these; absent = as the document has them */
             labels?: string[];
+            access?: components["schemas"]["AccessRule"];
+            /**
+             * Format: date-time
+             * @description When the version comes into effect; now if absent
+             */
+            valid_from?: string;
+            /**
+             * Format: date-time
+             * @description When it ends; if absent, when the next one begins that is dated later
+             */
+            valid_until?: string;
             text?: string;
             /**
              * Format: byte
@@ -6068,7 +6177,25 @@ export interface components {
             collection: string;
             name: string;
             mime: string;
+            /** @description The one that is in effect, the last one if none is */
             version: string;
+            /** @description It or a part of it has an access rule */
+            restricted?: boolean;
+            in_effect?: boolean;
+            /** Format: date-time */
+            valid_from?: string;
+            /**
+             * Format: date-time
+             * @description Absent for no end
+             */
+            valid_until?: string;
+            /** @description How many there are */
+            versions?: number;
+            /**
+             * Format: int64
+             * @description Grows with every change of the document
+             */
+            revision?: number;
             chunks: number;
             labels: string[];
             /** Format: date-time */
@@ -6078,12 +6205,116 @@ export interface components {
             items: components["schemas"]["Document"][];
             next?: string;
         };
+        /** @description Lets in who meets all that it names; one of the values of a list is enough. It names something */
+        AccessAllowance: {
+            /** @description user:ID, key:ID or service:ID; a person is let in with keys of his own, too */
+            principals?: string[];
+            roles?: string[];
+            /** @description Access labels, which are the groups of the platform */
+            labels?: string[];
+            /** @description Purposes that the policy of the caller lists */
+            purposes?: string[];
+        };
+        /** @description A section with all below it, or passages of one version. Whoever may not see the document does not see the part */
+        AccessPart: {
+            /** @description The id of a section, or when it is sent also its headings, joined by " > ", as the document has them */
+            section?: string;
+            version?: string;
+            /** @description Others that share text with them are restricted like them */
+            chunks?: number[];
+            /** @description Empty: nobody */
+            allow: components["schemas"]["AccessAllowance"][];
+        };
+        AccessRule: {
+            /** @description Only those see the document whom allow lets in: nobody if it is empty */
+            restricted: boolean;
+            allow?: components["schemas"]["AccessAllowance"][];
+            parts?: components["schemas"]["AccessPart"][];
+        };
+        NewDocumentAccess: {
+            /** @description Readers need one of these; empty = every reader of the collection */
+            labels: string[];
+            rule: components["schemas"]["AccessRule"];
+            /** Format: int64 */
+            revision: number;
+        };
+        DocumentAccess: {
+            labels: string[];
+            rule: components["schemas"]["AccessRule"];
+            /** Format: int64 */
+            revision: number;
+            /** @description Without their headings, which are text of the document */
+            sections: components["schemas"]["DocumentSection"][];
+        };
+        DocumentSection: {
+            id: string;
+            version: string;
+            /** @description The number of its first passage */
+            first: number;
+            last: number;
+        };
+        /** @description Of whom it is asked; the caller himself if nothing but a time is named */
+        Reader: {
+            principals?: string[];
+            roles?: string[];
+            labels?: string[];
+            purpose?: string;
+            /** Format: date-time */
+            as_of?: string;
+        };
+        DocumentExplanation: {
+            reasons: ("collection_labels" | "document_labels" | "rule" | "rule_damaged" | "parts" | "not_in_effect" | "other_model" | "unreadable")[];
+            /** @description In effect at that time */
+            version?: string;
+            passages: number;
+            shown: number;
+        };
+        Validity: {
+            /** Format: date-time */
+            valid_from?: string;
+            /** Format: date-time */
+            valid_until?: string;
+            /** @description The end is taken away */
+            no_end?: boolean;
+            /** Format: int64 */
+            revision: number;
+        };
+        DocumentVersion: {
+            version: string;
+            mime: string;
+            chunks: number;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            valid_from: string;
+            /**
+             * Format: date-time
+             * @description Absent for no end
+             */
+            valid_until?: string;
+            in_effect: boolean;
+            damaged?: boolean;
+            /**
+             * Format: int64
+             * @description Of the document
+             */
+            revision: number;
+        };
+        DocumentVersionPage: {
+            items: components["schemas"]["DocumentVersion"][];
+            next?: string;
+        };
         SearchRequest: {
             tenant?: string;
             collection: string;
             text: string;
             /** @default 5 */
             top_k: number;
+            /**
+             * Format: date-time
+             * @description What was in effect then is searched; now if absent. It must not lie in the future
+             */
+            as_of?: string;
         };
         Passage: {
             collection: string;
@@ -6113,6 +6344,11 @@ export interface components {
              * @default 1
              */
             neighbours: number;
+            /**
+             * Format: date-time
+             * @description The version was in effect then
+             */
+            as_of?: string;
         };
         PassageView: {
             collection: string;
@@ -6620,6 +6856,7 @@ export interface components {
         InstancePath: string;
         /** @description What this is for, where the policy demands it. `Me.purposes` lists what it takes; without one of them the answer is 403 `purpose_required`. */
         PurposeHeader: string;
+        DocumentVersionPath: string;
         IdPath: string;
         KeyPath: string;
         CollectionPath: string;
@@ -10668,6 +10905,36 @@ export interface operations {
             default: components["responses"]["ProblemAnswer"];
         };
     };
+    setRetention: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                collection: components["parameters"]["CollectionPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Retention"];
+            };
+        };
+        responses: {
+            /** @description The knowledge base */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Collection"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
     deleteCollection: {
         parameters: {
             query?: {
@@ -10772,6 +11039,183 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getDocumentAccess: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                collection: components["parameters"]["CollectionPath"];
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Labels, rule, and the sections that a part of the rule can name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DocumentAccess"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    setDocumentAccess: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                collection: components["parameters"]["CollectionPath"];
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewDocumentAccess"];
+            };
+        };
+        responses: {
+            /** @description As it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DocumentAccess"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    explainDocument: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                collection: components["parameters"]["CollectionPath"];
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reader"];
+            };
+        };
+        responses: {
+            /** @description The reasons; none if he sees all of it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DocumentExplanation"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listDocumentVersions: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description `next` of the page before */
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                collection: components["parameters"]["CollectionPath"];
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Versions */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DocumentVersionPage"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    deleteDocumentVersion: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                collection: components["parameters"]["CollectionPath"];
+                id: components["parameters"]["IdPath"];
+                version: components["parameters"]["DocumentVersionPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    dateDocumentVersion: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                collection: components["parameters"]["CollectionPath"];
+                id: components["parameters"]["IdPath"];
+                version: components["parameters"]["DocumentVersionPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Validity"];
+            };
+        };
+        responses: {
+            /** @description The version */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DocumentVersion"];
+                };
             };
             default: components["responses"]["ProblemAnswer"];
         };

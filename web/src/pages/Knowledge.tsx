@@ -6,6 +6,7 @@ import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
 import { type Column, DataTable } from '../components/DataTable';
+import { DocumentDrawer, instant } from '../components/DocumentDrawer';
 import { Failure } from '../components/Failure';
 import { LinkButton } from '../components/LinkButton';
 import { Page, Panel } from '../components/Panel';
@@ -87,6 +88,7 @@ function Documents({ collection, mayWrite, onDeleted }: { collection: Collection
   const { t } = useTranslation();
   const { modal } = App.useApp();
   const queries = useQueryClient();
+  const [opened, setOpened] = useState<Schema['Document']>();
   const documents = useInfiniteQuery({
     queryKey: ['documents', collection.name],
     queryFn: ({ pageParam }) =>
@@ -114,7 +116,7 @@ function Documents({ collection, mayWrite, onDeleted }: { collection: Collection
       onOk: () => remove().then(refresh, (error: unknown) => void modal.error({ title, content: <Failure error={error} /> })),
     });
   const columns: Column<Schema['Document']>[] = [
-    { key: 'name', title: t('knowledge.document'), render: (d) => d.name, csv: (d) => d.name },
+    { key: 'name', title: t('knowledge.document'), render: (d) => <LinkButton title={t('knowledge.open')} onClick={() => setOpened(d)}>{d.name}</LinkButton>, csv: (d) => d.name },
     { key: 'chunks', title: t('knowledge.chunks'), align: 'right', render: (d) => d.chunks, csv: (d) => d.chunks },
     { key: 'version', title: t('knowledge.version'), render: (d) => <Typography.Text code>{d.version.slice(0, 12)}</Typography.Text>, csv: (d) => d.version },
     { key: 'created', title: t('knowledge.added'), render: (d) => <Time at={d.created_at} />, csv: (d) => d.created_at },
@@ -189,6 +191,7 @@ function Documents({ collection, mayWrite, onDeleted }: { collection: Collection
             {t('table.more')}
           </Button>
         )}
+        {opened && <DocumentDrawer collection={collection.name} document={opened} onClose={() => setOpened(undefined)} />}
       </Flex>
     </Panel>
   );
@@ -197,8 +200,9 @@ function Documents({ collection, mayWrite, onDeleted }: { collection: Collection
 function TestSearch({ collection }: { collection: Collection }) {
   const { t } = useTranslation();
   const purpose = usePurpose();
+  const [asOf, setAsOf] = useState('');
   const search = useMutation({
-    mutationFn: (text: string) => call(api.POST('/rag/search', { params: { header: purpose.header }, body: { collection: collection.name, text, top_k: 5 } })),
+    mutationFn: (text: string) => call(api.POST('/rag/search', { params: { header: purpose.header }, body: { collection: collection.name, text, top_k: 5, as_of: instant(asOf) } })),
   });
   return (
     <Panel title={t('knowledge.test')}>
@@ -214,6 +218,7 @@ function TestSearch({ collection }: { collection: Collection }) {
           }
           onSearch={(text) => text.trim() && purpose.ready && search.mutate(text.trim())}
         />
+        <Input type="datetime-local" step={1} aria-label={t('knowledge.asOf')} addonBefore={t('knowledge.asOf')} value={asOf} onChange={(e) => setAsOf(e.target.value)} />
         {search.error && <Failure error={search.error} />}
         {search.isPending && <Skeleton active />}
         {search.data?.items.length === 0 && <Typography.Text type="secondary">{t('knowledge.nothingFound')}</Typography.Text>}

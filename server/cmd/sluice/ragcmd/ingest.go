@@ -25,7 +25,7 @@ import (
 
 func (a *app) ragIngestCommand(f *ragFlags) *cobra.Command {
 	var create bool
-	var known string
+	var known, from, until string
 	cmd := &cobra.Command{
 		Use: "ingest PATH…", Short: cli.Both("cli.rag_ingest.short"), Args: cli.AtLeast(1),
 		Long: message.Both("cli.rag_ingest.long", "\n\n"),
@@ -42,6 +42,12 @@ func (a *app) ragIngestCommand(f *ragFlags) *cobra.Command {
 					return err
 				}
 			}
+			if f.from, err = instant("valid-from", from); err != nil {
+				return err
+			}
+			if f.until, err = instant("valid-until", until); err != nil {
+				return err
+			}
 			r, err := a.Login(cmd.Context(), f.RemoteFlags)
 			if err != nil {
 				return err
@@ -57,6 +63,8 @@ func (a *app) ragIngestCommand(f *ragFlags) *cobra.Command {
 	f.collectionFlag(cmd)
 	cmd.Flags().StringSliceVar(&f.labels, "label", nil, cli.Both("cli.rag_ingest.label"))
 	cmd.Flags().StringVar(&known, "known", "", cli.Both("cli.rag_ingest.known"))
+	cmd.Flags().StringVar(&from, "valid-from", "", cli.Both("cli.rag_ingest.valid_from"))
+	cmd.Flags().StringVar(&until, "valid-until", "", cli.Both("cli.rag_ingest.valid_until"))
 	cmd.Flags().BoolVar(&create, "create", false, cli.Both("cli.rag_ingest.create"))
 	return cmd
 }
@@ -247,7 +255,7 @@ func add(ctx context.Context, r *cli.Remote, f *ragFlags, file source) (adminapi
 	if err != nil {
 		return adminapi.Document{}, err
 	}
-	in := adminapi.NewDocument{Name: file.name, Content: &content}
+	in := adminapi.NewDocument{Name: file.name, Content: &content, ValidFrom: f.from, ValidUntil: f.until}
 	if len(f.labels) > 0 {
 		in.Labels = &f.labels
 	}

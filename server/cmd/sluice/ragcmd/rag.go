@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +25,7 @@ type ragFlags struct {
 	tenant, collection string
 	labels             []string
 	known              []adminapi.KnownValue
+	from, until        *time.Time
 }
 
 func (f *ragFlags) collectionFlag(cmd *cobra.Command) {
@@ -49,7 +51,8 @@ func RAG(shared *cli.App) *cobra.Command {
 	cmd := &cobra.Command{Use: "rag", Short: cli.Both("cli.rag.short")}
 	f.Register(cmd, a.App)
 	cmd.PersistentFlags().StringVar(&f.tenant, "tenant", "", cli.Both("cli.shared.tenant"))
-	cmd.AddCommand(a.ragCreateCommand(f), a.ragIngestCommand(f), a.ragListCommand(f), a.ragSearchCommand(f), a.ragDeleteCommand(f))
+	cmd.AddCommand(a.ragCreateCommand(f), a.ragIngestCommand(f), a.ragListCommand(f), a.ragSearchCommand(f), a.ragDeleteCommand(f),
+		a.ragAccessCommand(f), a.ragExplainCommand(f), a.ragVersionsCommand(f), a.ragDateCommand(f))
 	return cmd
 }
 
@@ -123,6 +126,7 @@ func dash(labels []string) string {
 
 func (a *app) ragSearchCommand(f *ragFlags) *cobra.Command {
 	var topK int
+	var asOf string
 	cmd := &cobra.Command{
 		Use: "search QUERY", Short: cli.Both("cli.rag_search.short"), Args: cli.Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -130,8 +134,12 @@ func (a *app) ragSearchCommand(f *ragFlags) *cobra.Command {
 				return cli.Misuse("cli.rag.no_collection")
 			}
 			in := adminapi.SearchRequest{Collection: f.collection, Text: args[0], TopK: &topK, Tenant: cli.IfGiven(f.tenant)}
+			var err error
+			if in.AsOf, err = instant("as-of", asOf); err != nil {
+				return err
+			}
 			var out adminapi.PassageList
-			err := a.Ask(cmd.Context(), f.RemoteFlags, http.MethodPost, "/rag/search", in, &out)
+			err = a.Ask(cmd.Context(), f.RemoteFlags, http.MethodPost, "/rag/search", in, &out)
 			if p := (*cli.ProblemError)(nil); errors.As(err, &p) && p.Code == string(fault.CodeCollectionNotFound) {
 				return cli.Failed("cli.shared.and_remedy", err, message.Say("cli.rag_search.labels"))
 			}
@@ -149,6 +157,7 @@ func (a *app) ragSearchCommand(f *ragFlags) *cobra.Command {
 	}
 	f.collectionFlag(cmd)
 	cmd.Flags().IntVar(&topK, "top", 5, cli.Both("cli.rag_search.top"))
+	cmd.Flags().StringVar(&asOf, "as-of", "", cli.Both("cli.rag_search.as_of"))
 	return cmd
 }
 

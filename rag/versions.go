@@ -1,0 +1,408 @@
+package rag
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/sleep"
+)
+
+// VersionInfo describes a version of a document.
+type VersionInfo struct {
+	Version, Title, MIME, Digest string
+	Chunks, Bytes                int
+	CreatedAt                    time.Time
+	ValidFrom, ValidUntil        time.Time // ValidUntil is zero for no end
+	InEffect                     bool
+	Damaged                      bool  // it cannot be read
+	Revision                     int64 // of the document
+}
+
+// known returns a document, also if another replica has changed it a moment ago. Error: CodeNotFound.
+func (s *Service) known(ctx context.Context, tenant, collection, id string) (*collectionIndex, *indexedDocument, error) {
+	ci, err := s.findFresh(ctx, tenant, collection)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.follow(ctx); err != nil && !errors.Is(err, errBehind) {
+		return nil, nil, err
+	}
+	ci.mu.RLock()
+	defer ci.mu.RUnlock()
+	if b := ci.docs[id]; b != nil {
+		return ci, b, nil
+	}
+	return nil, nil, fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
+}
+
+// Versions returns the versions of a document, the newest first, for those who manage it. Errors: CodeCollectionNotFound, CodeNotFound.
+func (s *Service) Versions(ctx context.Context, tenant, collection, id string) ([]VersionInfo, error) {
+	ci, b, err := s.known(ctx, tenant, collection, id)
+	if err != nil {
+		return nil, err
+	}
+	now := ci.rlock()
+	defer ci.mu.RUnlock()
+	var out []VersionInfo
+	for _, d := range slices.Backward(b.versions) {
+		v := VersionInfo{
+			Version: versionName(d.Version), Title: d.Title, MIME: d.MIME, Digest: d.Digest, Chunks: d.Chunks, Bytes: len(d.Content),
+			CreatedAt: time.UnixMicro(d.CreatedAt).UTC(), InEffect: d.in(now), Damaged: d.broken, Revision: b.Revision,
+		}
+		v.ValidFrom, v.ValidUntil = times(d.from, d.until)
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// Validity is when a version is in effect. The zero value of a field leaves it as it is.
+type Validity struct {
+	From, Until time.Time
+	NoEnd       bool // Until is taken away
+}
+
+// SetValidity changes when a version is in effect, if the document still has that revision. What has ended is not found from the next search on. Errors:
+// CodeNotFound; CodeConflict for another revision; CodeInvalidValue for an end before the beginning, or where two versions would be in effect at once.
+func (s *Service) SetValidity(ctx context.Context, tenant, collection, id, version string, revision int64, to Validity) (VersionInfo, error) {
+	ci, err := s.findFresh(ctx, tenant, collection)
+	if err != nil {
+		return VersionInfo{}, err
+	}
+	from, until, err := period(to.From, to.Until)
+	if err != nil {
+		return VersionInfo{}, err
+	}
+	number, err := versionNumber(version)
+	if err != nil {
+		return VersionInfo{}, noVersion(version)
+	}
+	now := s.now()
+	state, err := s.store.changeDocument(ctx, ci.id, id, revision, now, func(tx *gorm.DB, d *documentState) error {
+		i := slices.IndexFunc(d.versions, func(v versionRow) bool { return v.Version == number })
+		if i < 0 {
+			return noVersion(version)
+		}
+		v := &d.versions[i]
+		if from != 0 {
+			v.ValidFrom = from
+		}
+		if until != 0 || to.NoEnd {
+			v.ValidUntil = until
+		}
+		if v.ValidUntil != 0 && v.ValidUntil <= v.ValidFrom {
+			return fault.New(fault.CodeInvalidValue, "valid_until", fault.Say("rag.validity_order")).WithParam("valid_until")
+		}
+		for j, o := range d.versions {
+			if j != i && o.ValidFrom < until0(o.ValidUntil) && o.ValidFrom < until0(v.ValidUntil) && v.ValidFrom < until0(o.ValidUntil) {
+				return fault.New(fault.CodeInvalidValue, "valid_until", fault.Say("rag.validity_overlaps", versionName(o.Version))).WithParam("valid_until")
+			}
+		}
+		return tx.Model(&versionRow{}).Where("id = ?", v.ID).Updates(map[string]any{"valid_from": v.ValidFrom, "valid_until": v.ValidUntil}).Error
+	})
+	if err != nil {
+		return VersionInfo{}, err
+	}
+	if err := s.apply(context.WithoutCancel(ctx), ci, state, nil); err != nil {
+		return VersionInfo{}, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
+	}
+	s.prune(context.WithoutCancel(ctx), ci)
+	all, err := s.Versions(ctx, tenant, collection, id)
+	if i := slices.IndexFunc(all, func(v VersionInfo) bool { return v.Version == version }); i >= 0 {
+		return all[i], err
+	}
+	return VersionInfo{}, errors.Join(err, noVersion(version))
+}
+
+func noVersion(name string) error {
+	return fault.New(fault.CodeNotFound, fault.Say("thing.version"), name).WithParam("version")
+}
+
+// DeleteVersion deletes one version, with its text and vectors. The one before does not come back. Errors: CodeNotFound; CodeConflict for the only one: the
+// document is deleted as a whole.
+func (s *Service) DeleteVersion(ctx context.Context, tenant, collection, id, version string) error {
+	ci, err := s.findFresh(ctx, tenant, collection)
+	if err != nil {
+		return err
+	}
+	number, err := versionNumber(version)
+	if err != nil {
+		return noVersion(version)
+	}
+	return s.deleteVersions(ctx, ci, id, func(d *documentState) ([]int64, error) {
+		if !slices.ContainsFunc(d.versions, func(v versionRow) bool { return v.Version == number }) {
+			return nil, noVersion(version)
+		}
+		if len(d.versions) == 1 {
+			return nil, fault.New(fault.CodeConflict, fault.Say("rag.only_version"))
+		}
+		return []int64{number}, nil
+	})
+}
+
+func (s *Service) deleteVersions(ctx context.Context, ci *collectionIndex, id string, which func(*documentState) ([]int64, error)) error {
+	state, err := s.store.changeDocument(ctx, ci.id, id, 0, s.now(), func(tx *gorm.DB, d *documentState) error {
+		numbers, err := which(d)
+		if err != nil || len(numbers) == 0 {
+			return err
+		}
+		return deleteVersions(tx, id, numbers)
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.apply(context.WithoutCancel(ctx), ci, state, nil); err != nil {
+		return fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
+	}
+	return nil
+}
+
+// Retention says how long a collection keeps versions that are no longer in effect. The zero value keeps all of them for good.
+type Retention struct {
+	KeepVersions int   // of each document, the newest of them; 0: all
+	KeepDays     int   // after their end; 0: for good
+	Revision     int64 // of these settings; set by lists
+}
+
+func (r Retention) check() error {
+	if r.KeepVersions < 0 || r.KeepVersions > 10_000 {
+		return fault.New(fault.CodeInvalidValue, "keep_versions", fault.Say("value.between", 0, 10_000)).WithParam("keep_versions")
+	}
+	if r.KeepDays < 0 || r.KeepDays > 36_500 {
+		return fault.New(fault.CodeInvalidValue, "keep_days", fault.Say("value.between", 0, 36_500)).WithParam("keep_days")
+	}
+	return nil
+}
+
+// SetRetention changes how long a collection keeps versions, if its settings still have the revision of r. What is kept no longer is deleted at once here.
+// Errors: CodeCollectionNotFound, CodeInvalidValue, CodeConflict.
+func (s *Service) SetRetention(ctx context.Context, tenant, collection string, r Retention) error {
+	ci, err := s.findFresh(ctx, tenant, collection)
+	if err != nil {
+		return err
+	}
+	if err := r.check(); err != nil {
+		return err
+	}
+	row, err := s.store.setRetention(ctx, ci.id, int64(r.KeepVersions), int64(r.KeepDays), r.Revision)
+	if err != nil {
+		return err
+	}
+	ci.mu.Lock()
+	if row.Settings > ci.row.Settings {
+		ci.row.KeepVersions, ci.row.KeepDays, ci.row.Settings = row.KeepVersions, row.KeepDays, row.Settings
+	}
+	ci.mu.Unlock()
+	s.prune(context.WithoutCancel(ctx), ci)
+	return nil
+}
+
+// prune deletes the versions of a collection that are kept no longer. What fails is tried again by pruneVersions.
+func (s *Service) prune(ctx context.Context, ci *collectionIndex) {
+	ci.mu.RLock()
+	row := ci.row
+	ci.mu.RUnlock()
+	if row.KeepVersions == 0 && row.KeepDays == 0 {
+		return
+	}
+	victims, err := s.store.surplus(ctx, row, s.now())
+	for document, numbers := range victims {
+		last := false
+		derr := s.deleteVersions(ctx, ci, document, func(d *documentState) ([]int64, error) {
+			out := slices.DeleteFunc(slices.Clone(numbers), func(n int64) bool { // its dates may have changed
+				return !slices.ContainsFunc(d.versions, func(v versionRow) bool {
+					return v.Version == n && v.ValidUntil != 0 && v.ValidUntil <= s.now().UnixMicro()
+				})
+			})
+			if last = len(out) == len(d.versions); last {
+				return nil, nil
+			}
+			return out, nil
+		})
+		if derr == nil && last { // nothing of it is left
+			derr = s.deleteDocument(ctx, ci.key.tenant, ci.key.name, "", document)
+		}
+		if !fault.Is(derr, fault.CodeNotFound) {
+			err = errors.Join(err, derr)
+		}
+	}
+	if err != nil {
+		s.log.Warn("rag: deleting versions that are kept no longer failed; will be tried again", slog.String("collection", ci.id), slog.Any("error", err))
+	}
+}
+
+// pruneEvery is how often collections are looked at for versions that are kept no longer.
+const pruneEvery = 10 * time.Minute
+
+func (s *Service) pruneVersions(ctx context.Context) {
+	for ctx.Err() == nil {
+		if all := s.collections.Load(); all != nil {
+			for _, ci := range *all {
+				s.prune(ctx, ci)
+			}
+		}
+		sleep.For(ctx, pruneEvery)
+	}
+}
+
+// DocumentAccess returns who may see a document. Errors: CodeCollectionNotFound, CodeNotFound; CodeConflict for a rule that is damaged.
+func (s *Service) DocumentAccess(ctx context.Context, tenant, collection, id string) (Access, error) {
+	_, b, err := s.known(ctx, tenant, collection, id)
+	if err != nil {
+		return Access{}, err
+	}
+	if b.damaged {
+		return Access{}, fault.New(fault.CodeConflict, fault.Say("rag.rule_damaged"))
+	}
+	return Access{Labels: slices.Clone(b.labels), Rule: b.rule, Revision: b.Revision}, nil
+}
+
+// SetAccess replaces who may see a document, if it still has the revision of a; 0 is any, which repairs a damaged rule. The next search here goes by it, and
+// within the poll interval those of other replicas. Parts may name sections by headings or ids. Errors: CodeCollectionNotFound, CodeNotFound,
+// CodeInvalidValue, CodeConflict for another revision.
+func (s *Service) SetAccess(ctx context.Context, tenant, collection, id string, a Access) (AccessChange, error) {
+	ci, b, err := s.known(ctx, tenant, collection, id)
+	if err != nil {
+		return AccessChange{}, err
+	}
+	labels, err := cleanLabels(a.Labels)
+	if err != nil {
+		return AccessChange{}, err
+	}
+	rule, err := cleanRule(a.Rule)
+	if err != nil {
+		return AccessChange{}, err
+	}
+	var versions []*indexedVersion
+	for _, d := range b.versions {
+		versions = append(versions, d.indexedVersion)
+	}
+	if rule, err = s.store.rules.resolve(id, rule, versions); err != nil {
+		return AccessChange{}, err
+	}
+	stored, err := s.store.rules.encode(id, rule)
+	if err != nil {
+		return AccessChange{}, err
+	}
+	out := AccessChange{Document: id}
+	state, err := s.store.changeDocument(ctx, ci.id, id, a.Revision, s.now(), func(_ *gorm.DB, d *documentState) error {
+		out.Before = s.store.rules.digest(id, d.Labels, d.Rule)
+		d.Labels, d.Rule = encodeLabels(labels), stored
+		out.After = s.store.rules.digest(id, d.Labels, d.Rule)
+		return nil
+	})
+	if err != nil {
+		return AccessChange{}, err
+	}
+	out.Revision = state.Revision
+	s.changeMu.Lock()
+	s.showAccess(ci, state.documentRow) // at once, whatever the rest takes
+	s.changeMu.Unlock()
+	if err := s.apply(context.WithoutCancel(ctx), ci, state, nil); err != nil {
+		return out, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
+	}
+	return out, nil
+}
+
+// Section is a section of a version, by its id: headings are text of the document, which only a search shows, masked as the policy says.
+type Section struct {
+	ID, Version string
+	First, Last int // its passages
+}
+
+// Sections returns the sections of a document, by version, the newest first, and by passage.
+func (s *Service) Sections(ctx context.Context, tenant, collection, id string) ([]Section, error) {
+	_, b, err := s.known(ctx, tenant, collection, id)
+	if err != nil {
+		return nil, err
+	}
+	var out []Section
+	for _, d := range slices.Backward(b.versions) {
+		for i, c := range d.chunks {
+			if c.Section == "" {
+				continue
+			}
+			section := s.store.rules.section(id, c.Section)
+			if n := len(out) - 1; n >= 0 && out[n].ID == section && out[n].Version == versionName(d.Version) && out[n].Last == i-1 {
+				out[n].Last = i
+				continue
+			}
+			out = append(out, Section{section, versionName(d.Version), i, i})
+		}
+	}
+	return out, nil
+}
+
+// The reasons why a reader does not see a document, or all of it.
+const (
+	HiddenByCollection = "collection_labels" // the reader has none of the collection's labels
+	HiddenByLabels     = "document_labels"   // none of the document's
+	HiddenByRule       = "rule"              // its rule does not let him in
+	HiddenByDamage     = "rule_damaged"      // its rule cannot be read: nobody sees it
+	HiddenParts        = "parts"             // some of its passages are for others
+	HiddenByTime       = "not_in_effect"     // no version is in effect at that time
+	HiddenByModel      = "other_model"       // its vectors are another model's
+	HiddenUnreadable   = "unreadable"        // what is stored cannot be read
+)
+
+// Explanation says why a reader does not see a document. Without reasons he sees it, and it depends on the question whether it is found.
+type Explanation struct {
+	Reasons         []string
+	Version         string // in effect at that time; "" for none
+	Passages, Shown int    // of that version; shown to him
+}
+
+// Explain says why a reader does not see a document at a time; zero is now. It is for those who manage access: it tells of rules. Errors:
+// CodeCollectionNotFound, CodeNotFound, CodeInvalidValue.
+func (s *Service) Explain(ctx context.Context, tenant, collection, id string, r Reader, asOf time.Time) (Explanation, error) {
+	ci, b, err := s.known(ctx, tenant, collection, id)
+	if err != nil {
+		return Explanation{}, err
+	}
+	at, err := s.asOf(asOf)
+	if err != nil {
+		return Explanation{}, err
+	}
+	return ci.explain(b, r.viewer(), at), nil
+}
+
+func (ci *collectionIndex) explain(b *indexedDocument, v viewer, at int64) (out Explanation) {
+	now := ci.rlock()
+	defer ci.mu.RUnlock()
+	if at == 0 {
+		at = now
+	}
+	because := func(reason string, is bool) {
+		if is {
+			out.Reasons = append(out.Reasons, reason)
+		}
+	}
+	because(HiddenByCollection, !permits(ci.labels, v.labels))
+	because(HiddenByLabels, !permits(b.labels, v.labels))
+	because(HiddenByDamage, b.damaged)
+	because(HiddenByRule, !b.damaged && b.rule.Restricted && !oneLets(b.rule.Allow, v))
+	i := slices.IndexFunc(b.versions, func(d datedVersion) bool { return d.in(at) })
+	because(HiddenByTime, i < 0)
+	if i < 0 {
+		return out
+	}
+	d := b.versions[i]
+	out.Version, out.Passages = versionName(d.Version), len(d.chunks)
+	because(HiddenUnreadable, d.broken || ci.unreadable[b.ID])
+	because(HiddenByModel, d.Embedder != ci.embedder)
+	if d.broken {
+		return out
+	}
+	for _, p := range b.parts(d.indexedVersion, ci.rules) {
+		if permits(ci.labels, v.labels) && (&attributeSet{conditions: p.conditions}).permits(v) {
+			out.Shown += len(p.chunks)
+		}
+	}
+	because(HiddenParts, len(out.Reasons) == 0 && out.Shown < out.Passages)
+	return out
+}
