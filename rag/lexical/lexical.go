@@ -20,11 +20,6 @@ const (
 	b  = 0.4
 )
 
-// Hit is a document and its score.
-type Hit struct {
-	ID    uint32
-	Score float64
-}
 
 // Index scores documents. It is safe for concurrent use. Use small ids without large gaps: memory is needed up to the largest.
 type Index struct {
@@ -108,9 +103,9 @@ func (x *Index) Len() int {
 
 // Rank scores the documents of allowed; nil allows none. It is as if the others did not exist: they are not scored, and how often
 // terms occur and how long documents are is taken from those allowed.
-func (x *Index) Rank(query string, allowed *roaring.Bitmap) Ranking {
+func (x *Index) Rank(query string, allowed *roaring.Bitmap) oldRanking {
 	if allowed == nil {
-		return Ranking{}
+		return oldRanking{}
 	}
 	counts := map[string]int{}
 	for _, t := range Tokens(query) {
@@ -146,14 +141,14 @@ func (x *Index) Rank(query string, allowed *roaring.Bitmap) Ranking {
 			}
 		}
 	}
-	return Ranking{scores}
+	return oldRanking{scores}
 }
 
-// Ranking is what a query found.
-type Ranking struct{ scores []float64 } // by id
+// oldRanking is what a query found.
+type oldRanking struct{ scores []float64 } // by id
 
 // Score returns the score of a document, 0 if it shares no term with the query or was not allowed.
-func (r Ranking) Score(id uint32) float64 {
+func (r oldRanking) Score(id uint32) float64 {
 	if int(id) >= len(r.scores) {
 		return 0
 	}
@@ -162,7 +157,7 @@ func (r Ranking) Score(id uint32) float64 {
 
 // Best returns the n documents that match best: highest score first, equal scores by id. Documents that share no term with the
 // query do not match.
-func (r Ranking) Best(n int) []Hit {
+func (r oldRanking) Best(n int) []Hit {
 	if n <= 0 {
 		return nil
 	}
