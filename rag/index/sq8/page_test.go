@@ -112,3 +112,48 @@ func TestCandidatesAreBounded(t *testing.T) {
 		t.Errorf("hits %v", hits)
 	}
 }
+
+// Rows that were written and restored elsewhere score to the bit as before.
+func TestRestore(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	const dim, n = 33, 1500
+	x, y := New(dim, kernel.Generic()), New(dim, kernel.Generic())
+	var rows []byte
+	q, allowed := make([]float32, dim), roaring.New()
+	for id := range uint32(n) {
+		for i := range q {
+			q[i] = float32(rng.NormFloat64())
+		}
+		if err := x.Upsert(t.Context(), []index.Entry{{ID: id, Vector: q}}); err != nil {
+			t.Fatal(err)
+		}
+		rows, _ = x.AppendRow(rows, id)
+		allowed.Add(id + 700)
+	}
+	if _, ok := x.AppendRow(nil, n); ok || len(rows) != n*RowBytes(dim) {
+		t.Fatalf("%d bytes", len(rows))
+	}
+	if err := y.Restore(700, rows); err != nil {
+		t.Fatal(err)
+	}
+	for name, bad := range map[string]error{"half a row": y.Restore(0, rows[1:]), "beyond the last id": y.Restore(1<<32-2, rows)} {
+		if bad == nil {
+			t.Errorf("%s was restored", name)
+		}
+	}
+	all := roaring.New()
+	all.AddRange(0, n)
+	want, err := x.Search(t.Context(), index.Query{Vector: q, Allowed: all, TopK: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := y.Search(t.Context(), index.Query{Vector: q, Allowed: allowed, TopK: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range want {
+		if got[i].ID != h.ID+700 || got[i].Score != h.Score {
+			t.Fatalf("hit %d is %v instead of %v", i, got[i], h)
+		}
+	}
+}

@@ -21,6 +21,7 @@ package sq8
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math"
@@ -62,15 +63,7 @@ func (x *Index) Upsert(ctx context.Context, entries []index.Entry) error {
 		return err
 	}
 	for _, e := range entries {
-		number := e.ID / pageRows
-		p := x.pages[number]
-		if p == nil {
-			p = newPage(x.dim)
-			x.pages[number] = p
-			at, _ := slices.BinarySearch(x.order, number)
-			x.order = slices.Insert(x.order, at, number)
-		}
-		p.set(e.ID%pageRows, e.Vector)
+		x.page(e.ID/pageRows).set(e.ID%pageRows, e.Vector)
 	}
 	return nil
 }
@@ -171,4 +164,66 @@ func integers(dst []int16, v []float32, limit float64) ([]int16, float64) {
 		square += w * w
 	}
 	return dst, math.Sqrt(float64(square))
+}
+
+// RowBytes is the length of a stored vector of dim components in [Index.AppendRow].
+func RowBytes(dim int) int { return 2*padded(dim) + 12 }
+
+// AppendRow appends what is stored of id to dst, as [Index.Restore] reads it; false if nothing is.
+func (x *Index) AppendRow(dst []byte, id uint32) ([]byte, bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	p, row := x.pages[id/pageRows], id%pageRows
+	if p == nil || !p.has(row) {
+		return dst, false
+	}
+	for _, of := range [][]int8{p.row(p.codes, row), p.row(p.rests, row)} {
+		for _, c := range of {
+			dst = append(dst, byte(c))
+		}
+	}
+	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(p.scales[row]))
+	return binary.LittleEndian.AppendUint32(dst, math.Float32bits(p.errors[row])), true
+}
+
+// Restore stores rows of [Index.AppendRow], one after the other, under successive ids from first on. It trusts them: whoever reads
+// them from a disk has authenticated them. It fails if their length fits no number of rows.
+func (x *Index) Restore(first uint32, rows []byte) error {
+	size, n := RowBytes(x.dim), padded(x.dim)
+	if len(rows)%size != 0 || uint64(first)+uint64(len(rows)/size) > 1<<32 {
+		return fmt.Errorf("%w: %d bytes from %d on are no rows of %d components", index.ErrVector, len(rows), first, x.dim)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		return index.ErrClosed
+	}
+	for id := first; len(rows) > 0; id, rows = id+1, rows[size:] {
+		p, row := x.page(id/pageRows), id%pageRows
+		for i, c := range rows[:n] {
+			p.codes[int(row)*n+i] = int8(c)
+		}
+		for i, c := range rows[n : 2*n] {
+			p.rests[int(row)*n+i] = int8(c)
+		}
+		p.scales[row] = math.Float64frombits(binary.LittleEndian.Uint64(rows[2*n:]))
+		p.errors[row] = math.Float32frombits(binary.LittleEndian.Uint32(rows[2*n+8:]))
+		if !p.has(row) {
+			p.stored.add(row)
+			p.count++
+		}
+	}
+	return nil
+}
+
+// page returns a page, which it makes if there is none. The caller holds mu to write.
+func (x *Index) page(number uint32) *page {
+	p := x.pages[number]
+	if p == nil {
+		p = newPage(x.dim)
+		x.pages[number] = p
+		at, _ := slices.BinarySearch(x.order, number)
+		x.order = slices.Insert(x.order, at, number)
+	}
+	return p
 }
