@@ -61,7 +61,9 @@ type Passage struct {
 const maxChange = 256 << 20
 
 func (c *Change) check(dim int, newest int64) error {
-	bad := func(format string, args ...any) error { return fmt.Errorf("%w: "+format, append([]any{ErrChange}, args...)...) }
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: "+format, append([]any{ErrChange}, args...)...)
+	}
 	if c.Revision < newest {
 		return bad("revision %d is before %d", c.Revision, newest)
 	}

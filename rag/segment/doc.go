@@ -36,9 +36,9 @@ import "errors"
 
 // The errors of a store, in the chain of what it returns.
 var (
-	ErrDamaged = errors.New("stored passages are damaged")                                  // or encrypted under another key
-	ErrForeign = errors.New("stored passages are of another model or release")              // make them again
-	ErrInUse   = errors.New("stored passages are used by another process")                  //
+	ErrDamaged = errors.New("stored passages are damaged")                                   // or encrypted under another key
+	ErrForeign = errors.New("stored passages are of another model or release")               // make them again
+	ErrInUse   = errors.New("stored passages are used by another process")                   //
 	ErrSpoiled = errors.New("stored passages cannot be changed until they are opened again") // after a failed write
 	ErrClosed  = errors.New("stored passages are closed")
 	ErrChange  = errors.New("bad change") // nothing of it was stored

@@ -39,6 +39,7 @@ type segmentEntry struct {
 	IndexBytes  int64
 	TextBytes   int64
 	Docs, Rows  int
+	SpanBytes   int64
 	VectorBytes int64
 	WordBytes   int64
 	Changed     []docChange `json:",omitempty"`
