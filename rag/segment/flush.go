@@ -79,7 +79,7 @@ func (s *Store) flush(ctx context.Context, all bool) error {
 		s.mu.Lock()
 		if len(s.frozen) == 0 {
 			s.mu.Unlock()
-			return nil
+			return s.removeStale()
 		}
 		f := s.frozen[0]
 		s.mu.Unlock()
