@@ -87,8 +87,14 @@ func (ci *collectionIndex) put(ctx context.Context, b *indexedDocument) error {
 		ci.free(numbers)
 		return fmt.Errorf("index document %s: %w", b.ID, err)
 	}
+	texts := make([]lexical.Document, len(numbers))
 	for i, n := range numbers {
-		ci.keywords.Add(n, b.indexText(i))
+		texts[i] = lexical.Document{ID: n, Text: b.indexText(i)}
+	}
+	if err := ci.keywords.Add(texts...); err != nil {
+		return fmt.Errorf("index document %s: %w", b.ID, err) // the numbers stay taken: their vectors are there
+	}
+	for i := range b.chunks {
 		b.chunks[i].Vector = nil // the index has it
 	}
 	b.numbers = numbers
@@ -153,8 +159,8 @@ func (ci *collectionIndex) drop(ctx context.Context, b *indexedDocument) error {
 	if b == nil {
 		return nil
 	}
-	for _, n := range b.numbers {
-		ci.keywords.Remove(n)
+	if err := ci.keywords.Remove(b.numbers...); err != nil {
+		return fmt.Errorf("forget document %s: %w", b.ID, err)
 	}
 	if err := ci.vectors.Delete(context.WithoutCancel(ctx), b.numbers); err != nil {
 		return fmt.Errorf("forget document %s: %w", b.ID, err) // the numbers stay taken: their vectors may still be there
@@ -261,8 +267,14 @@ func (ci *collectionIndex) search(ctx context.Context, text string, vector []flo
 	if err != nil || allowed.IsEmpty() {
 		return nil, err
 	}
-	ranking := ci.keywords.Rank(text, allowed)
-	words := ranking.Best(maxCandidates)
+	ranking, err := ci.keywords.Rank(text, allowed)
+	if err != nil {
+		return nil, fmt.Errorf("search words: %w", err)
+	}
+	words, err := ranking.Best(maxCandidates)
+	if err != nil {
+		return nil, fmt.Errorf("search words: %w", err)
+	}
 	near, err := ci.vectors.Search(ctx, index.Query{Vector: vector, Allowed: allowed, TopK: maxCandidates})
 	if err != nil {
 		return nil, fmt.Errorf("search vectors: %w", err)
@@ -277,9 +289,18 @@ func (ci *collectionIndex) search(ctx context.Context, text string, vector []flo
 	if len(words) > 0 {
 		best = words[0].Score
 	}
-	scores := make(map[uint32]float64, len(near))
+	ids := chosen.ToArray()
+	bm25, err := ranking.Scores(ids)
+	if err != nil {
+		return nil, fmt.Errorf("search words: %w", err)
+	}
+	cosines := make(map[uint32]float64, len(near))
 	for _, h := range near {
-		scores[h.ID] = hybridScore(ranking.Score(h.ID), best, float64(h.Score))
+		cosines[h.ID] = float64(h.Score)
+	}
+	scores := make(map[uint32]float64, len(ids))
+	for i, id := range ids {
+		scores[id] = hybridScore(bm25[i], best, cosines[id])
 	}
 	out := ci.passages(scores)
 	return out[:min(topK, len(out))], nil
