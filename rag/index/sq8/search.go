@@ -52,8 +52,8 @@ func newSearch(k kernel.Kernels, query []int16, norm float64, topK int) *search 
 
 // scan compares the query with rows of a page, whose first id is first.
 func (s *search) scan(first uint32, p *page, rows *rowSet) {
-	gather := rows.count() < gatherBelow
-	if gather {
+	factor := step * s.scale
+	if rows.count() < gatherBelow {
 		s.at = s.at[:0]
 		for i, w := range rows {
 			for ; w != 0; w &= w - 1 {
@@ -61,21 +61,21 @@ func (s *search) scan(first uint32, p *page, rows *rowSet) {
 			}
 		}
 		s.kernel.ScanRowsAt(s.sums[:len(s.at)], p.codes, s.query, s.at)
-	} else {
-		s.kernel.ScanRows(s.sums[:], p.codes, s.query)
-	}
-	n, factor := 0, step*s.scale
-	for i, w := range rows {
-		for ; w != 0; w &= w - 1 {
-			row := uint32(64*i + bits.TrailingZeros64(w))
-			sum := s.sums[row]
-			if gather {
-				sum = s.sums[n]
-				n++
+		for i, row := range s.at {
+			if score := float32(float64(s.sums[i]) * factor * p.scales[row]); score+p.errors[row] >= s.floor {
+				s.keep(candidate{p, first + row, s.sums[i], score})
 			}
-			score := float32(float64(sum) * factor * p.scales[row])
-			if score+p.errors[row] >= s.floor {
-				s.keep(candidate{p, first + row, sum, score})
+		}
+		return
+	}
+	s.kernel.ScanRows(s.sums[:], p.codes, s.query)
+	for i, w := range rows {
+		// Arrays of 64, so that the loop checks no bounds.
+		sums, scales, errors := (*[64]int32)(s.sums[64*i:]), (*[64]float64)(p.scales[64*i:]), (*[64]float32)(p.errors[64*i:])
+		for ; w != 0; w &= w - 1 {
+			j := bits.TrailingZeros64(w) & 63
+			if score := float32(float64(sums[j]) * factor * scales[j]); score+errors[j] >= s.floor {
+				s.keep(candidate{p, first + uint32(64*i+j), sums[j], score})
 			}
 		}
 	}
