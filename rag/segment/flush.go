@@ -133,7 +133,7 @@ func (s *Store) save(f frozen) error {
 	p.touched.Clear()
 	s.mu.Unlock()
 	if len(p.docs) == 0 {
-		return s.replace(f.log, f.revision, nil, nil, func() { s.frozen = s.frozen[1:] })
+		return s.replace(f.log, f.revision, []*part{p}, nil, func() { s.frozen = s.frozen[1:] })
 	}
 	c := &contents{docs: p.docs, rows: p.rows, groups: groups, spans: spans, vectors: p.vectors, texts: func(w io.Writer) error {
 		_, err := w.Write(p.texts.Load().memory)
