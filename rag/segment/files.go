@@ -41,10 +41,10 @@ func (s *Store) writeSegment(c *contents) (e segmentEntry, err error) {
 		VectorBytes: int64(len(c.rows)) * int64(sq8.RowBytes(s.cfg.Dim)), WordBytes: int64(len(c.words)),
 	}
 	// The texts first: what merges segments learns only from them where its documents and rows are.
-	if e.TextBytes, err = writeSealed(s.cfg.Files, s.cfg.Dir, s.vault, textsName(e.Name), c.texts); err != nil {
+	if e.TextBytes, err = writeSealed(s.cfg.Files, s.cfg.Dir, s.sealer, textsName(e.Name), c.texts); err != nil {
 		return e, err
 	}
-	e.IndexBytes, err = writeSealed(s.cfg.Files, s.cfg.Dir, s.vault, indexName(e.Name), func(w io.Writer) error { return writeIndex(w, c) })
+	e.IndexBytes, err = writeSealed(s.cfg.Files, s.cfg.Dir, s.sealer, indexName(e.Name), func(w io.Writer) error { return writeIndex(w, c) })
 	if err == nil {
 		err = s.cfg.Files.SyncDir(s.cfg.Dir)
 	}
@@ -154,7 +154,7 @@ func (s *Store) loadSegment(e segmentEntry) (*state, error) {
 		e.IndexBytes != docs*(docBytes+4+4)+rows*rowBytes+e.SpanBytes+e.VectorBytes+e.WordBytes {
 		return nil, damaged(path, 0, "the manifest describes no segment")
 	}
-	f, err := openSealed(s.cfg.Dir, s.vault, indexName(e.Name), e.IndexBytes)
+	f, err := openSealed(s.cfg.Dir, s.sealer, indexName(e.Name), e.IndexBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (s *Store) loadSegment(e segmentEntry) (*state, error) {
 		d.place(c.D, c.G, span{c.F, c.U})
 		p.dirty.Add(c.D)
 	}
-	texted, err := openSealed(s.cfg.Dir, s.vault, textsName(e.Name), e.TextBytes)
+	texted, err := openSealed(s.cfg.Dir, s.sealer, textsName(e.Name), e.TextBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -100,7 +100,7 @@ func (s *Store) freeze(all bool) error {
 	if !all && len(tail.rows) < s.cfg.TailPassages {
 		return nil
 	}
-	next, err := createWAL(s.cfg.Files, s.cfg.Dir, s.vault, s.log.number+1)
+	next, err := createWAL(s.cfg.Files, s.cfg.Dir, s.sealer, s.log.number+1)
 	if err != nil {
 		return s.spoil(err)
 	}
@@ -187,7 +187,7 @@ func (s *Store) write(c *contents, sources []lexical.Source) (*merged, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := openSealed(s.cfg.Dir, s.vault, textsName(e.Name), e.TextBytes)
+	file, err := openSealed(s.cfg.Dir, s.sealer, textsName(e.Name), e.TextBytes)
 	if err != nil {
 		return nil, errors.Join(err, s.removeFiles(e.Name))
 	}
@@ -246,7 +246,7 @@ func (s *Store) replace(log, revision int64, old []*part, next *merged, then fun
 	s.mu.Unlock()
 
 	// Changes go on: they are in the log from m.Log on, and doing them twice does no harm.
-	err := m.write(s.cfg.Files, s.cfg.Dir, s.vault)
+	err := m.write(s.cfg.Files, s.cfg.Dir, s.sealer)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()

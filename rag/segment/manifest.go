@@ -52,7 +52,7 @@ type docChange struct {
 	F, U int64  `json:",omitempty"`
 }
 
-func (m *manifest) write(files durable.Files, dir string, v vault) error {
+func (m *manifest) write(files durable.Files, dir string, v sealer) error {
 	plain, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("write manifest: %w", err)
@@ -68,35 +68,35 @@ func (m *manifest) write(files durable.Files, dir string, v vault) error {
 	return nil
 }
 
-// readManifest returns the manifest of a directory and the vault of its store; nil if there is none.
-func readManifest(dir string, key seal.Key) (*manifest, vault, error) {
+// readManifest returns the manifest of a directory and the sealer of its store; nil if there is none.
+func readManifest(dir string, key seal.Key) (*manifest, sealer, error) {
 	path := filepath.Join(dir, manifestName)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, vault{}, nil
+		return nil, sealer{}, nil
 	}
 	if err != nil {
-		return nil, vault{}, fmt.Errorf("read manifest: %w", err)
+		return nil, sealer{}, fmt.Errorf("read manifest: %w", err)
 	}
 	if info.Size() > maxManifest {
-		return nil, vault{}, damaged(path, 0, "it has %d bytes", info.Size())
+		return nil, sealer{}, damaged(path, 0, "it has %d bytes", info.Size())
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, vault{}, fmt.Errorf("read manifest: %w", err)
+		return nil, sealer{}, fmt.Errorf("read manifest: %w", err)
 	}
 	const head = len(manifestMagic) + 16
 	if len(b) < head || string(b[:len(manifestMagic)]) != manifestMagic {
-		return nil, vault{}, damaged(path, 0, "not a manifest of passages")
+		return nil, sealer{}, damaged(path, 0, "not a manifest of passages")
 	}
-	v := vault{key, hex.EncodeToString(b[len(manifestMagic):head])}
+	v := sealer{key, hex.EncodeToString(b[len(manifestMagic):head])}
 	plain, err := key.Open(b[head:], v.label(manifestName, 0))
 	if err != nil {
-		return nil, vault{}, damaged(path, 0, "it does not open: it was changed, or the key is another")
+		return nil, sealer{}, damaged(path, 0, "it does not open: it was changed, or the key is another")
 	}
 	m := &manifest{}
 	if err := json.Unmarshal(plain, m); err != nil {
-		return nil, vault{}, damaged(path, 0, "not a manifest of passages")
+		return nil, sealer{}, damaged(path, 0, "not a manifest of passages")
 	}
 	return m, v, nil
 }

@@ -15,13 +15,13 @@ import (
 // pageBytes is how much of a file one page has in clear: small enough to read a passage, large enough that the tags do not count.
 const pageBytes = 16 << 10
 
-// vault encrypts the parts of one store.
-type vault struct {
+// sealer encrypts the parts of one store.
+type sealer struct {
 	key   seal.Key
 	store string // its random id: what is of another store does not open
 }
 
-func (v vault) label(file string, position int64) []byte {
+func (v sealer) label(file string, position int64) []byte {
 	return seal.Label("rag/segment", v.store, file, strconv.FormatInt(position, 10))
 }
 
@@ -32,12 +32,12 @@ func damaged(path string, offset int64, format string, args ...any) error {
 
 // pageWriter writes a file of pages. Its size is that of what was written to it, in clear.
 type pageWriter struct {
-	vault vault
-	name  string
-	f     durable.File
-	page  []byte
-	out   []byte // sealed pages that are not written yet
-	size  int64
+	sealer sealer
+	name   string
+	f      durable.File
+	page   []byte
+	out    []byte // sealed pages that are not written yet
+	size   int64
 }
 
 // Write implements [io.Writer].
@@ -59,7 +59,7 @@ func (w *pageWriter) Write(b []byte) (int, error) {
 
 func (w *pageWriter) seal() error {
 	number := (w.size - 1) / pageBytes
-	w.out = append(w.out, w.vault.key.Seal(w.page, w.vault.label(w.name, number))...)
+	w.out = append(w.out, w.sealer.key.Seal(w.page, w.sealer.label(w.name, number))...)
 	w.page = w.page[:0]
 	if len(w.out) < 1<<20 {
 		return nil
@@ -78,13 +78,13 @@ func (w *pageWriter) flush() error {
 
 // writeSealed makes the file name in dir with what fill writes, durably but for its name, and returns its size in clear. A file that could not be
 // written is removed.
-func writeSealed(files durable.Files, dir string, v vault, name string, fill func(io.Writer) error) (size int64, err error) {
+func writeSealed(files durable.Files, dir string, v sealer, name string, fill func(io.Writer) error) (size int64, err error) {
 	path := filepath.Join(dir, name)
 	f, err := files.Create(path)
 	if err != nil {
 		return 0, fmt.Errorf("write %s: %w", path, err)
 	}
-	w := &pageWriter{vault: v, name: name, f: f}
+	w := &pageWriter{sealer: v, name: name, f: f}
 	err = fill(w)
 	if err == nil && len(w.page) > 0 {
 		err = w.seal()
@@ -103,14 +103,14 @@ func writeSealed(files durable.Files, dir string, v vault, name string, fill fun
 
 // sealedFile reads a file of pages. It is safe for concurrent use.
 type sealedFile struct {
-	vault vault
-	name  string
-	f     *os.File
-	size  int64 // in clear
+	sealer sealer
+	name   string
+	f      *os.File
+	size   int64 // in clear
 }
 
 // openSealed opens a file that must have size bytes in clear.
-func openSealed(dir string, v vault, name string, size int64) (*sealedFile, error) {
+func openSealed(dir string, v sealer, name string, size int64) (*sealedFile, error) {
 	path := filepath.Join(dir, name)
 	f, err := os.Open(path)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *sealedFile) page(number int64) ([]byte, error) {
 	if _, err := s.f.ReadAt(b, offset); err != nil {
 		return nil, damaged(s.f.Name(), offset, "%w", err)
 	}
-	out, err := s.vault.key.Open(b, s.vault.label(s.name, number))
+	out, err := s.sealer.key.Open(b, s.sealer.label(s.name, number))
 	if err != nil {
 		return nil, damaged(s.f.Name(), offset, "page %d does not open", number)
 	}

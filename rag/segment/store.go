@@ -41,7 +41,7 @@ type Config struct {
 // Store is the passages of one collection. It is safe for concurrent use: changes wait for one another, searches wait for nobody.
 type Store struct {
 	cfg     Config
-	vault   vault
+	sealer  sealer
 	lock    *os.File
 	lexicon lexicon
 	view    atomic.Pointer[View]
@@ -150,7 +150,7 @@ func (s *Store) load(ctx context.Context) error {
 	if err := m.check(s.cfg.Model, s.cfg.Dim); err != nil {
 		return err
 	}
-	s.vault, s.revision, s.floor, s.floorRevision = v, m.Revision, m.Log, m.Revision
+	s.sealer, s.revision, s.floor, s.floorRevision = v, m.Revision, m.Log, m.Revision
 	for _, g := range m.Groups {
 		s.number(g)
 	}
@@ -189,7 +189,7 @@ func (s *Store) load(ctx context.Context) error {
 
 // create makes an empty store. Its log comes first: a manifest names a log that is there.
 func (s *Store) create() (err error) {
-	s.vault = vault{s.cfg.Key, fmt.Sprintf("%x", seal.Random(16))}
+	s.sealer = sealer{s.cfg.Key, fmt.Sprintf("%x", seal.Random(16))}
 	names, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {
 		return err
@@ -204,11 +204,11 @@ func (s *Store) create() (err error) {
 			return damaged(filepath.Join(s.cfg.Dir, manifestName), 0, "it is not there, and %s is", name)
 		}
 	}
-	if s.log, err = createWAL(s.cfg.Files, s.cfg.Dir, s.vault, 1); err != nil {
+	if s.log, err = createWAL(s.cfg.Files, s.cfg.Dir, s.sealer, 1); err != nil {
 		return err
 	}
 	s.addTail()
-	if err := s.manifest(1, 0).write(s.cfg.Files, s.cfg.Dir, s.vault); err != nil {
+	if err := s.manifest(1, 0).write(s.cfg.Files, s.cfg.Dir, s.sealer); err != nil {
 		return err
 	}
 	s.floor, s.floorRevision = 1, 0

@@ -22,14 +22,14 @@ func walName(number int64) string { return fmt.Sprintf("wal-%08d", number) }
 
 // wal is the log that is written.
 type wal struct {
-	vault  vault
+	sealer sealer
 	number int64
 	f      durable.File
 	size   int64
 }
 
 // createWAL begins a log, durably.
-func createWAL(files durable.Files, dir string, v vault, number int64) (*wal, error) {
+func createWAL(files durable.Files, dir string, v sealer, number int64) (*wal, error) {
 	f, err := files.Create(filepath.Join(dir, walName(number)))
 	if err != nil {
 		return nil, fmt.Errorf("begin log: %w", err)
@@ -46,7 +46,7 @@ func createWAL(files durable.Files, dir string, v vault, number int64) (*wal, er
 
 // append makes a record durable.
 func (w *wal) append(plain []byte) error {
-	sealed := w.vault.key.Seal(plain, w.vault.label(walName(w.number), w.size))
+	sealed := w.sealer.key.Seal(plain, w.sealer.label(walName(w.number), w.size))
 	record := make([]byte, walHeader, walHeader+len(sealed))
 	binary.LittleEndian.PutUint32(record, uint32(len(sealed)))
 	binary.LittleEndian.PutUint32(record[4:], headerSum(record[:4], w.number, w.size))
@@ -66,7 +66,7 @@ func headerSum(length []byte, number, offset int64) uint32 {
 // readWAL calls replay for each record of a log and returns how much of it is whole. If last, it may end torn: in a record that is shorter than
 // it says, or in zeros, which a file system leaves where it did not come to write. Everything else is damage, since a record that is there in
 // full was stored.
-func readWAL(dir string, v vault, number int64, last bool, replay func(plain []byte) error) (whole int64, err error) {
+func readWAL(dir string, v sealer, number int64, last bool, replay func(plain []byte) error) (whole int64, err error) {
 	path := filepath.Join(dir, walName(number))
 	f, err := os.Open(path)
 	if err != nil {
@@ -157,7 +157,7 @@ func restIsZero(f *os.File, from, to int64) bool {
 }
 
 // continueWAL goes on with a log of which whole bytes are good; what follows is cut off.
-func continueWAL(files durable.Files, dir string, v vault, number, whole int64) (*wal, error) {
+func continueWAL(files durable.Files, dir string, v sealer, number, whole int64) (*wal, error) {
 	path := filepath.Join(dir, walName(number))
 	if whole < int64(len(walMagic)) { // not even its beginning: it has no record
 		if err := files.Remove(path); err != nil {
