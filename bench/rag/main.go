@@ -93,7 +93,7 @@ func (c config) run(ctx context.Context) (err error) {
 	opened := time.Since(began)
 	debug.FreeOSMemory()
 	fmt.Printf("open %.2f s, resident %d MB (%d MB before), on disk %d MB, %d segments of words\n\n", opened.Seconds(), resident()>>20, before>>20, size(c.dir)>>20,
-		len(s.View().Words(s.View().Filter(everyone(), 0))))
+		len(s.View().Filter(everyone(), 0).Words()))
 	return c.measure(ctx, s.View())
 }
 
@@ -248,12 +248,12 @@ func search(ctx context.Context, v *segment.View, groups *roaring.Bitmap, query 
 	}
 	f := v.Filter(groups, began.UnixMicro())
 	lap(&s.filter)
-	near, err := v.Near(ctx, f, of, candidates)
+	near, err := f.Near(ctx, of, candidates)
 	if err != nil {
 		return s, err
 	}
 	lap(&s.near)
-	ranking, err := lexical.Rank(lexical.Parse(question), v.Words(f))
+	ranking, err := lexical.Rank(lexical.Parse(question), f.Words())
 	if err != nil {
 		return s, err
 	}
@@ -264,14 +264,14 @@ func search(ctx context.Context, v *segment.View, groups *roaring.Bitmap, query 
 	lap(&s.words)
 	chosen := fuse(near, best)
 	// Both scores of what only one of the two found.
-	if _, err := v.Near(ctx, f.Only(chosen), of, len(chosen)); err != nil {
+	if _, err := f.Only(chosen).Near(ctx, of, len(chosen)); err != nil {
 		return s, err
 	}
 	if _, err := ranking.Scores(chosen); err != nil {
 		return s, err
 	}
 	lap(&s.fuse)
-	if _, err := v.Passages(f, chosen[:min(10, len(chosen))]); err != nil {
+	if _, err := f.Passages(chosen[:min(10, len(chosen))]); err != nil {
 		return s, err
 	}
 	lap(&s.texts)

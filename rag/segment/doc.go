@@ -29,7 +29,7 @@
 //
 // Decrypted in memory, as long as the store is open, are: codes of the vectors, postings of the lexical index, hashes of document ids, numbers, rules of
 // groups and periods of validity; of the tail, at most some [Config.TailPassages] passages, their texts too. Texts of segments are read and decrypted a page at
-// a time when [View.Passages] asks. This memory can be in a core dump or in swap space: switch both off where that matters.
+// a time when [Filter.Passages] asks. This memory can be in a core dump or in swap space: switch both off where that matters.
 package segment
 
 import "errors"

@@ -35,21 +35,21 @@ type contents struct {
 }
 
 // writeSegment makes the files of a segment, durably. They count when a manifest names them; after an error none is left, if the disk allows.
-func (s *Store) writeSegment(c *contents) (e segmentEntry, err error) {
+func (s *Store) writeSegment(ctx context.Context, c *contents) (e segmentEntry, err error) {
 	e = segmentEntry{
 		Name: fmt.Sprintf("seg-%x", seal.Random(8)), Docs: len(c.docs), Rows: len(c.rows), SpanBytes: int64(dates(c.spans) * spanBytes),
 		VectorBytes: int64(len(c.rows)) * int64(sq8.RowBytes(s.cfg.Dim)), WordBytes: int64(len(c.words)),
 	}
 	// The texts first: what merges segments learns only from them where its documents and rows are.
-	if e.TextBytes, err = writeSealed(s.cfg.Files, s.cfg.Dir, s.sealer, textsName(e.Name), c.texts); err != nil {
-		return e, err
+	if e.TextBytes, err = writeSealed(ctx, s.cfg.Files, s.cfg.Dir, s.sealer, textsName(e.Name), c.texts); err != nil {
+		return e, errors.Join(err, s.discard(e.Name))
 	}
-	e.IndexBytes, err = writeSealed(s.cfg.Files, s.cfg.Dir, s.sealer, indexName(e.Name), func(w io.Writer) error { return writeIndex(w, c) })
+	e.IndexBytes, err = writeSealed(ctx, s.cfg.Files, s.cfg.Dir, s.sealer, indexName(e.Name), func(w io.Writer) error { return writeIndex(w, c) })
 	if err == nil {
 		err = s.cfg.Files.SyncDir(s.cfg.Dir)
 	}
 	if err != nil {
-		return e, errors.Join(err, s.removeFiles(e.Name))
+		return e, errors.Join(err, s.discard(e.Name))
 	}
 	return e, nil
 }
@@ -65,12 +65,16 @@ func dates(all []span) int {
 	return n
 }
 
-func (s *Store) removeFiles(segment string) error {
+// discard removes the files of a segment that no manifest names; if that fails, the next merge or flush tries again.
+func (s *Store) discard(segment string) error {
 	var all []error
 	for _, name := range []string{indexName(segment), textsName(segment)} {
 		path := filepath.Join(s.cfg.Dir, name)
 		if err := s.cfg.Files.Remove(path); err != nil && exists(path) {
 			all = append(all, err)
+			s.mu.Lock()
+			s.stale = append(s.stale, name)
+			s.mu.Unlock()
 		}
 	}
 	return errors.Join(all...)

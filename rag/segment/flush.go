@@ -1,40 +1,69 @@
 package segment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/sluice-project/sluice/rag/index/sq8"
 	"github.com/sluice-project/sluice/rag/lexical"
 )
 
-// Run writes segments and merges them as changes come, until ctx ends or the store is spoiled. Searches and changes go on meanwhile. Without it
-// changes write segments themselves when they must, and nothing is merged.
+// Run writes segments and merges them as changes come, until ctx ends, or the store is spoiled or closed, which are errors. Searches and changes go on
+// meanwhile. Without it only changes with passages write segments, when they must, and nothing is merged.
 func (s *Store) Run(ctx context.Context) error {
+	ctx, done := s.during(ctx)
+	defer done()
+	var wg sync.WaitGroup
+	var flushed, merged error
+	// Beside one another: small segments do not wait for a merge of large ones.
+	wg.Go(func() {
+		flushed = s.repeat(ctx, s.wakeFlush, func() error { return s.flush(ctx, false) })
+	})
+	wg.Go(func() { merged = s.repeat(ctx, s.wakeMerge, func() error { return s.mergeAll(ctx) }) })
+	wg.Wait()
+	if err := cmp.Or(flushed, merged); err != nil {
+		return fmt.Errorf("write segments: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) repeat(ctx context.Context, wake <-chan struct{}, work func() error) error {
 	for {
+		err := work()
+		switch {
+		case errors.Is(err, ErrSpoiled) || errors.Is(err, ErrClosed):
+			return err
+		case err != nil && ctx.Err() == nil:
+			s.cfg.Log.Error("segments of passages cannot be written; the next change tries again", slog.String("dir", s.cfg.Dir), slog.Any("error", err))
+		}
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-s.wake:
-		}
-		if err := s.tidy(ctx); err != nil && ctx.Err() == nil {
-			if errors.Is(err, ErrSpoiled) || errors.Is(err, ErrClosed) {
-				return fmt.Errorf("write segments: %w", err)
+			if err := context.Cause(ctx); errors.Is(err, ErrClosed) {
+				return err
 			}
-			s.cfg.Log.Error("segments of passages cannot be written; the next change tries again", slog.String("dir", s.cfg.Dir), slog.Any("error", err))
+			return nil
+		case <-wake:
 		}
 	}
 }
 
-func (s *Store) tidy(ctx context.Context) error {
-	if err := s.flush(ctx, false); err != nil {
-		return err
-	}
+// during returns a context that ends with ctx and with the store.
+func (s *Store) during(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// mergeAll merges as long as something is worth it.
+func (s *Store) mergeAll(ctx context.Context) error {
 	for {
 		again, err := s.mergeSome(ctx, s.due)
 		if err != nil || !again {
@@ -43,32 +72,44 @@ func (s *Store) tidy(ctx context.Context) error {
 	}
 }
 
-// Purge writes and merges until nothing of what was deleted is left in any file of the store.
+// Purge writes and merges until nothing of what was deleted before it was called is left in any file of the store.
 func (s *Store) Purge(ctx context.Context) error {
-	if err := s.flush(ctx, true); err != nil {
-		return fmt.Errorf("purge: %w", err)
-	}
-	for {
-		again, err := s.mergeSome(ctx, s.unclean)
-		if err != nil {
-			return fmt.Errorf("purge: %w", err)
-		}
-		if !again {
-			break
-		}
-	}
-	s.work.Lock()
-	defer s.work.Unlock()
-	if err := s.removeStale(); err != nil {
+	ctx, done := s.during(ctx)
+	defer done()
+	if err := s.purge(ctx); err != nil {
 		return fmt.Errorf("purge: %w", err)
 	}
 	return nil
 }
 
-// flush makes segments of the tails. all takes one that is small, too, and begins a new log in any case.
+func (s *Store) purge(ctx context.Context) error {
+	if err := s.flush(ctx, true); err != nil {
+		return err
+	}
+	// Nobody else merges meanwhile. So each segment that has something of it now, and only these, must be written again, once.
+	if err := s.merging.enter(ctx); err != nil {
+		return err
+	}
+	defer s.merging.leave()
+	s.mu.Lock()
+	old := s.unclean()
+	s.mu.Unlock()
+	for _, p := range old {
+		if err := s.mergeParts(ctx, []*part{p}); err != nil {
+			return err
+		}
+	}
+	return s.removeStale()
+}
+
+// flush makes segments of the tails. all takes one that is small, too, and begins a new log.
 func (s *Store) flush(ctx context.Context, all bool) error {
-	s.work.Lock()
-	defer s.work.Unlock()
+	ctx, done := s.during(ctx)
+	defer done()
+	if err := s.flushing.enter(ctx); err != nil {
+		return err
+	}
+	defer s.flushing.leave()
 	if err := s.freeze(all); err != nil {
 		return err
 	}
@@ -83,30 +124,31 @@ func (s *Store) flush(ctx context.Context, all bool) error {
 		}
 		f := s.frozen[0]
 		s.mu.Unlock()
-		if err := s.save(f); err != nil {
+		if err := s.save(ctx, f); err != nil {
 			return err
 		}
 	}
 }
 
-// freeze begins a new log and with it a new tail. The caller holds work.
+// freeze begins a new log and with it a new tail. The caller holds flushing.
 func (s *Store) freeze(all bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(); err != nil {
 		return err
 	}
-	tail := s.tail().part
-	if !all && len(tail.rows) < s.cfg.TailPassages {
+	if !s.full() && (!all || s.log.size == int64(walBegin) && len(s.tail().part.docs) == 0) {
 		return nil
 	}
-	next, err := createWAL(s.cfg.Files, s.cfg.Dir, s.sealer, s.log.number+1)
+	end := mark{s.log.number + 1, s.revision, s.log.last}
+	next, err := createWAL(s.cfg.Files, s.cfg.Dir, s.sealer, end.log, end.before)
 	if err != nil {
 		return s.spoil(err)
 	}
 	before := s.log
 	s.log = next
-	s.frozen = append(s.frozen, frozen{tail, s.revision, next.number})
+	s.frozen = append(s.frozen, frozen{s.tail().part, s.pending, end})
+	s.pending = pending{bytes: next.size}
 	s.addTail()
 	s.publish()
 	if err := before.f.Close(); err != nil {
@@ -124,8 +166,8 @@ func (s *Store) stateOf(p *part) (int, *state) {
 	return i, s.states[i]
 }
 
-// save writes the oldest frozen tail, and then the manifest that has it in place of its log. The caller holds work.
-func (s *Store) save(f frozen) error {
+// save writes the oldest frozen tail, and then the manifest that has it in place of its log. The caller holds flushing.
+func (s *Store) save(ctx context.Context, f frozen) error {
 	p := f.part
 	s.mu.Lock()
 	_, st := s.stateOf(p)
@@ -133,7 +175,7 @@ func (s *Store) save(f frozen) error {
 	p.touched.Clear()
 	s.mu.Unlock()
 	if len(p.docs) == 0 {
-		return s.replace(f.log, f.revision, []*part{p}, nil, func() { s.frozen = s.frozen[1:] })
+		return s.replace([]*part{p}, nil, &f)
 	}
 	c := &contents{docs: p.docs, rows: p.rows, groups: groups, spans: spans, vectors: p.vectors, texts: func(w io.Writer) error {
 		_, err := w.Write(p.texts.Load().memory)
@@ -143,11 +185,11 @@ func (s *Store) save(f frozen) error {
 	for i, w := range st.words {
 		sources[i].Segment = w
 	}
-	next, err := s.newPart(c, sources, p)
+	next, err := s.newPart(ctx, c, sources, p)
 	if err != nil {
 		return err
 	}
-	return s.replace(f.log, f.revision, []*part{p}, next, func() { s.frozen = s.frozen[1:] })
+	return s.replace([]*part{p}, next, &f)
 }
 
 // merged is a part in files that is to take the place of others, and where their documents are in it.
@@ -157,8 +199,8 @@ type merged struct {
 }
 
 // newPart writes contents and returns them as a part in which documents of from have the same numbers.
-func (s *Store) newPart(c *contents, sources []lexical.Source, from *part) (*merged, error) {
-	m, err := s.write(c, sources)
+func (s *Store) newPart(ctx context.Context, c *contents, sources []lexical.Source, from *part) (*merged, error) {
+	m, err := s.write(ctx, c, sources)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +212,7 @@ func (s *Store) newPart(c *contents, sources []lexical.Source, from *part) (*mer
 	return m, nil
 }
 
-func (s *Store) write(c *contents, sources []lexical.Source) (*merged, error) {
+func (s *Store) write(ctx context.Context, c *contents, sources []lexical.Source) (*merged, error) {
 	var words []*lexical.Segment
 	if len(sources) > 0 {
 		var err error
@@ -183,13 +225,13 @@ func (s *Store) write(c *contents, sources []lexical.Source) (*merged, error) {
 		}
 		words = []*lexical.Segment{w}
 	}
-	e, err := s.writeSegment(c)
+	e, err := s.writeSegment(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	file, err := openSealed(s.cfg.Dir, s.sealer, textsName(e.Name), e.TextBytes)
 	if err != nil {
-		return nil, errors.Join(err, s.removeFiles(e.Name))
+		return nil, errors.Join(err, s.discard(e.Name))
 	}
 	p := newTail(c.vectors)
 	p.docs, p.rows, p.order, p.byKey, p.entry = c.docs, c.rows, sorted(c.docs), nil, e
@@ -226,17 +268,27 @@ func (m *merged) catchUp() {
 	}
 }
 
-// replace puts a part, or none, in the place of others, on the disk and then in memory. Views see one or the other. The caller holds work.
-func (s *Store) replace(log, revision int64, old []*part, next *merged, then func()) error {
+// replace puts a part, or none, in the place of others, on the disk and then in memory: of segments, or of the oldest frozen tail. Views see one or the
+// other. What it could not put there is removed.
+func (s *Store) replace(old []*part, next *merged, tail *frozen) error {
+	s.manifests.Lock()
+	defer s.manifests.Unlock()
+	from := s.floor
+	if tail != nil {
+		from = tail.end
+	}
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
 		s.mu.Unlock()
+		if next != nil {
+			err = errors.Join(err, s.discard(next.state.part.entry.Name))
+		}
 		return err
 	}
 	if next != nil {
 		next.catchUp()
 	}
-	m := s.manifest(log, revision)
+	m := s.manifest(from)
 	m.Segments = slices.DeleteFunc(m.Segments, func(e segmentEntry) bool {
 		return slices.ContainsFunc(old, func(p *part) bool { return p.entry.Name == e.Name })
 	})
@@ -253,7 +305,15 @@ func (s *Store) replace(log, revision int64, old []*part, next *merged, then fun
 	if err != nil {
 		return s.spoil(err) // the disk has the old manifest or the new one, and the files of both
 	}
-	s.floor, s.floorRevision = log, revision
+	for _, p := range old {
+		if name := p.entry.Name; name != "" {
+			s.stale = append(s.stale, indexName(name), textsName(name))
+		}
+	}
+	for ; s.floor.log < from.log; s.floor.log++ {
+		s.stale = append(s.stale, walName(s.floor.log))
+	}
+	s.floor = from
 	if next != nil {
 		next.catchUp()
 	}
@@ -267,8 +327,9 @@ func (s *Store) replace(log, revision int64, old []*part, next *merged, then fun
 		states = slices.Insert(states, max(0, len(states)-1-len(s.frozenLeft(old))), next.state)
 	}
 	s.states = states
-	if then != nil {
-		then()
+	s.stir() // there may be more to merge
+	if tail != nil {
+		s.frozen = s.frozen[1:]
 	}
 	s.publish()
 	return nil
@@ -279,20 +340,32 @@ func (s *Store) frozenLeft(old []*part) []frozen {
 	return slices.DeleteFunc(slices.Clone(s.frozen), func(f frozen) bool { return slices.Contains(old, f.part) })
 }
 
-// removeStale removes the files that the manifest on the disk does not name. The caller holds work.
+// removeStale removes the files that are to be, and tries again what failed before.
 func (s *Store) removeStale() error {
+	s.manifests.Lock() // Close waits for it: what is removed later could be another process's
+	defer s.manifests.Unlock()
 	s.mu.Lock()
-	if err := s.usable(); err != nil {
-		s.mu.Unlock()
+	names, err := s.stale, s.usable()
+	if err == nil {
+		s.stale = nil
+	}
+	s.mu.Unlock()
+	if err != nil || len(names) == 0 {
 		return err
 	}
-	m := s.manifest(s.floor, s.floorRevision)
-	s.mu.Unlock()
-	_, err := s.collect(m)
-	if err == nil {
-		err = s.cfg.Files.SyncDir(s.cfg.Dir)
+	for _, name := range names {
+		path := filepath.Join(s.cfg.Dir, name)
+		if failed := s.cfg.Files.Remove(path); failed != nil && exists(path) {
+			err = errors.Join(err, failed)
+		}
 	}
-	return err
+	if err = errors.Join(err, s.cfg.Files.SyncDir(s.cfg.Dir)); err != nil {
+		s.mu.Lock()
+		s.stale = append(s.stale, names...)
+		s.mu.Unlock()
+		return fmt.Errorf("remove what is not needed: %w", err)
+	}
+	return nil
 }
 
 // tierParts is how many segments of about the same size are merged into one.
@@ -325,26 +398,44 @@ func (s *Store) due() []*part {
 	return nil
 }
 
-// unclean returns a part that has deleted documents. The caller holds mu.
+// unclean returns the parts in files that have deleted documents. The caller holds mu.
 func (s *Store) unclean() []*part {
+	var out []*part
 	for _, st := range s.states {
 		if st.part.entry.Name != "" && slices.Contains(st.part.current, gone) {
-			return []*part{st.part}
+			out = append(out, st.part)
 		}
 	}
-	return nil
+	return out
 }
 
-// mergeSome merges the parts that choose returns, and reports whether there were some.
+// mergeSome merges the parts in files that choose returns, and reports whether there were some.
 func (s *Store) mergeSome(ctx context.Context, choose func() []*part) (bool, error) {
-	s.work.Lock()
-	defer s.work.Unlock()
+	ctx, done := s.during(ctx)
+	defer done()
+	if err := s.merging.enter(ctx); err != nil {
+		return false, err
+	}
+	defer s.merging.leave()
+	s.mu.Lock()
+	old := choose()
+	s.mu.Unlock()
+	if len(old) == 0 {
+		return false, s.removeStale()
+	}
+	if err := s.mergeParts(ctx, old); err != nil {
+		return false, err
+	}
+	return true, s.removeStale()
+}
+
+// mergeParts puts one part in the place of some in files. The caller holds merging, so that nobody else replaces them.
+func (s *Store) mergeParts(ctx context.Context, old []*part) error {
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
 		s.mu.Unlock()
-		return false, err
+		return err
 	}
-	old := choose()
 	var all []snapshot
 	for _, p := range old {
 		_, st := s.stateOf(p)
@@ -352,17 +443,14 @@ func (s *Store) mergeSome(ctx context.Context, choose func() []*part) (bool, err
 		p.touched.Clear()
 	}
 	s.mu.Unlock()
-	if len(old) == 0 {
-		return false, s.removeStale()
-	}
 	next, err := s.merge(ctx, all)
+	if err == nil {
+		err = s.replace(old, next, nil)
+	}
 	if err != nil {
-		return false, fmt.Errorf("merge segments: %w", err)
+		return fmt.Errorf("merge segments: %w", err)
 	}
-	if err := s.replace(s.floor, s.floorRevision, old, next, nil); err != nil {
-		return false, fmt.Errorf("merge segments: %w", err)
-	}
-	return true, s.removeStale()
+	return nil
 }
 
 // snapshot is a part when a merge began.
@@ -394,7 +482,7 @@ func (s *Store) merge(ctx context.Context, all []snapshot) (*merged, error) {
 			c.docs, c.groups, c.spans = append(c.docs, meta), append(c.groups, from.current[doc]), append(c.spans, from.spans[doc])
 		}
 		docs[from.part] = numbers
-		if err := copyVectors(c.vectors, from.part.vectors, rows); err != nil {
+		if err := copyVectors(ctx, c.vectors, from.part.vectors, rows); err != nil {
 			return nil, err
 		}
 		for _, w := range from.words {
@@ -407,8 +495,8 @@ func (s *Store) merge(ctx context.Context, all []snapshot) (*merged, error) {
 	if len(c.rows) == 0 {
 		sources = nil
 	}
-	c.texts = func(w io.Writer) error { return copyTexts(ctx, w, c, all, docs) }
-	m, err := s.write(c, sources)
+	c.texts = func(w io.Writer) error { return copyTexts(w, c, all, docs) }
+	m, err := s.write(ctx, c, sources)
 	if err != nil {
 		return nil, err
 	}
@@ -417,10 +505,13 @@ func (s *Store) merge(ctx context.Context, all []snapshot) (*merged, error) {
 }
 
 // copyVectors stores those rows of from that have a number in to, which rise.
-func copyVectors(to, from *sq8.Index, numbers []uint32) error {
+func copyVectors(ctx context.Context, to, from *sq8.Index, numbers []uint32) error {
 	var b []byte
 	first, next := uint32(0), uint32(0)
 	flush := func() error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		err := to.Restore(first, b)
 		b = b[:0]
 		return err
@@ -446,7 +537,7 @@ func copyVectors(to, from *sq8.Index, numbers []uint32) error {
 }
 
 // copyTexts writes the records of the documents that have a number, with their passages, and enters where they are now.
-func copyTexts(ctx context.Context, w io.Writer, c *contents, all []snapshot, docs map[*part][]uint32) error {
+func copyTexts(w io.Writer, c *contents, all []snapshot, docs map[*part][]uint32) error {
 	offset := int64(0)
 	for _, from := range all {
 		texts := from.part.texts.Load().reader()
@@ -463,9 +554,6 @@ func copyTexts(ctx context.Context, w io.Writer, c *contents, all []snapshot, do
 		for doc, to := range docs[from.part] {
 			if to == gone {
 				continue
-			}
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
 			}
 			if err := move(&c.docs[to].offset, c.docs[to].length); err != nil {
 				return err

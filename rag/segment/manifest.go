@@ -28,7 +28,8 @@ type manifest struct {
 	Model    string
 	Dim      int
 	Revision int64
-	Log      int64 // number of the first log to read
+	Log      int64  // number of the first log to read
+	Before   []byte // link of the record before it
 	Groups   [][]byte
 	Segments []segmentEntry
 }
@@ -108,6 +109,8 @@ func (m *manifest) check(model string, dim int) error {
 		return fmt.Errorf("%w: format %d", ErrForeign, m.Format)
 	case m.Analyzer != lexical.AnalyzerVersion:
 		return fmt.Errorf("%w: analyzer %d", ErrForeign, m.Analyzer)
+	case len(m.Before) != len(link{}):
+		return fmt.Errorf("%w: no link of a log", ErrForeign)
 	case m.Model != model || m.Dim != dim:
 		return fmt.Errorf("%w: vectors of %q with %d components", ErrForeign, m.Model, m.Dim)
 	}

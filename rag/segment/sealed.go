@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,8 +22,8 @@ type sealer struct {
 	store string // its random id: what is of another store does not open
 }
 
-func (v sealer) label(file string, position int64) []byte {
-	return seal.Label("rag/segment", v.store, file, strconv.FormatInt(position, 10))
+func (v sealer) label(file string, position int64, more ...string) []byte {
+	return seal.Label(append([]string{"rag/segment", v.store, file, strconv.FormatInt(position, 10)}, more...)...)
 }
 
 // damaged is the error of what a file has at offset.
@@ -32,6 +33,7 @@ func damaged(path string, offset int64, format string, args ...any) error {
 
 // pageWriter writes a file of pages. Its size is that of what was written to it, in clear.
 type pageWriter struct {
+	ctx    context.Context //nolint:containedctx // of what writes the file, which is one call
 	sealer sealer
 	name   string
 	f      durable.File
@@ -58,6 +60,9 @@ func (w *pageWriter) Write(b []byte) (int, error) {
 }
 
 func (w *pageWriter) seal() error {
+	if w.ctx.Err() != nil {
+		return context.Cause(w.ctx)
+	}
 	number := (w.size - 1) / pageBytes
 	w.out = append(w.out, w.sealer.key.Seal(w.page, w.sealer.label(w.name, number))...)
 	w.page = w.page[:0]
@@ -78,13 +83,15 @@ func (w *pageWriter) flush() error {
 
 // writeSealed makes the file name in dir with what fill writes, durably but for its name, and returns its size in clear. A file that could not be
 // written is removed.
-func writeSealed(files durable.Files, dir string, v sealer, name string, fill func(io.Writer) error) (size int64, err error) {
+func writeSealed(ctx context.Context, files durable.Files, dir string, v sealer, name string, fill func(io.Writer) error) (
+	size int64, err error,
+) {
 	path := filepath.Join(dir, name)
 	f, err := files.Create(path)
 	if err != nil {
 		return 0, fmt.Errorf("write %s: %w", path, err)
 	}
-	w := &pageWriter{sealer: v, name: name, f: f}
+	w := &pageWriter{ctx: ctx, sealer: v, name: name, f: f}
 	err = fill(w)
 	if err == nil && len(w.page) > 0 {
 		err = w.seal()

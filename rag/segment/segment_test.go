@@ -14,6 +14,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/engine/kernel"
 	"github.com/sluice-project/sluice/internal/seal"
 	"github.com/sluice-project/sluice/rag/lexical"
@@ -138,7 +139,7 @@ func (m model) check(t testing.TB, v *View, rng *rand.Rand) {
 			if len(all) != len(want) || f.Len() != len(want) {
 				t.Fatalf("groups %v at %d: %d passages (%d) instead of %d", names, at, len(all), f.Len(), len(want))
 			}
-			found, err := v.Passages(f, all)
+			found, err := f.Passages(all)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -166,11 +167,11 @@ func (m model) check(t testing.TB, v *View, rng *rand.Rand) {
 					p = q
 				}
 			}
-			near, err := v.Near(t.Context(), f, p.Vector, 3)
+			near, err := f.Near(t.Context(), p.Vector, 3)
 			if err != nil || len(near) == 0 || near[0].ID != byText[text] || near[0].Score < 0.9999 {
 				t.Fatalf("the vector of %q found %v (%v), not %d", text, near, err, byText[text])
 			}
-			ranking, err := lexical.Rank(lexical.Parse(d.ID), v.Words(f))
+			ranking, err := lexical.Rank(lexical.Parse(d.ID), f.Words())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -258,7 +259,7 @@ func TestStoreEqualsModel(t *testing.T) {
 						t.Fatal(err)
 					}
 				case 1:
-					if err := s.tidy(t.Context()); err != nil {
+					if err := errors.Join(s.flush(t.Context(), false), s.mergeAll(t.Context())); err != nil {
 						t.Fatal(err)
 					}
 				case 2:
@@ -342,12 +343,12 @@ func TestPassagesNeedTheirFilter(t *testing.T) {
 	v := s.View()
 	mine, all := v.Filter(groups(v, "g0"), 1), v.Filter(groups(v), 1)
 	for _, id := range ids(all) {
-		_, err := v.Passages(mine, []uint32{id})
+		_, err := mine.Passages([]uint32{id})
 		if allowed := slices.Contains(ids(mine), id); allowed != (err == nil) {
 			t.Errorf("passage %d: %v", id, err)
 		}
 	}
-	if _, err := v.Passages(all, []uint32{77}); err == nil {
+	if _, err := all.Passages([]uint32{77}); err == nil {
 		t.Error("a passage that is not there was read")
 	}
 	if got := ids(all.Only([]uint32{1, 77})); !slices.Equal(got, []uint32{1}) {
@@ -376,7 +377,11 @@ func plain(t testing.TB, cfg Config) map[string]string {
 			if _, err := fmt.Sscanf(name, "wal-%d", &number); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := readWAL(cfg.Dir, v, number, true, func(p []byte) error { b.Write(p); return nil }); err != nil {
+			w, err := loadWAL(cfg.Dir, v, number)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := w.read(true, link(m.Before), func(p []byte) error { b.Write(p); return nil }); err != nil {
 				t.Fatal(err)
 			}
 		case strings.HasPrefix(name, "seg-"):
@@ -455,12 +460,263 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	if len(files) != 5 { // lock, manifest, a log, two files of a segment
 		t.Errorf("files %v", slices.Sorted(maps.Keys(files)))
 	}
-	for range 5 {
+	number := s.log.number
+	for range 10 {
 		if err := s.Purge(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if len(s.states) != 2 || s.log.number != number {
+		t.Errorf("%d parts, log %d after log %d", len(s.states), s.log.number, number)
+	}
 	if v := s.View(); v.Len() != 3 || len(v.parts) != 2 || len(files) != len(plain(t, cfg)) {
 		t.Errorf("%d passages in %d parts", v.Len(), len(v.parts))
+	}
+}
+
+// run does what Run does, where the test can see it.
+func run(t *testing.T, s *Store) {
+	t.Helper()
+	for {
+		select {
+		case <-s.wakeFlush:
+			if err := s.flush(t.Context(), false); err != nil {
+				t.Fatal(err)
+			}
+		case <-s.wakeMerge:
+			if err := s.mergeAll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			return
+		}
+	}
+}
+
+// Changes that bring no passages begin new logs, too, and those that bring long ones begin them earlier.
+func TestLogsAreBounded(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	long := document(rng, "long", 1, Rule{}, 1)
+	long.Passages[0].Text = strings.Repeat("x", 20_000)
+	for name, next := range map[string]func(i int) Change{
+		"moves":   func(i int) Change { return Change{Move: []Move{{Name{ID: "a"}, Rule{Group: []byte{byte(i % 5)}}}}} },
+		"deletes": func(int) Change { return Change{Delete: []Name{{ID: "nobody"}}} },
+		"empty":   func(int) Change { return Change{Put: []Document{{Name: Name{"e", 1}}}} },
+		"bytes":   func(int) Change { return Change{Put: []Document{long}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := config(t, t.TempDir())
+			cfg.Files = unsynced{}
+			cfg.TailBytes = 64 << 10
+			s := opened(t, cfg)
+			apply(t, s, Change{Revision: 1, Put: []Document{document(rand.New(rand.NewPCG(1, 2)), "a", 1, Rule{}, 3)}})
+			for i := range 500 {
+				c := next(i)
+				c.Revision = int64(i + 2)
+				apply(t, s, c)
+				run(t, s)
+			}
+			size, logs := int64(0), 0
+			for _, f := range files(t, cfg.Dir) {
+				info, err := os.Stat(filepath.Join(cfg.Dir, f))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if strings.HasPrefix(f, "wal-") {
+					size, logs = size+info.Size(), logs+1
+				}
+			}
+			if logs != 1 || size > cfg.TailBytes {
+				t.Errorf("%d logs with %d bytes", logs, size)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if s = opened(t, cfg); s.Revision() != 501 || s.pending.changes > cfg.TailPassages {
+				t.Errorf("revision %d, %d changes to do again", s.Revision(), s.pending.changes)
+			}
+		})
+	}
+}
+
+// Deleting is reason enough to merge.
+func TestDeletesLeadToAMerge(t *testing.T) {
+	cfg := config(t, t.TempDir())
+	s := opened(t, cfg)
+	rng := rand.New(rand.NewPCG(1, 2))
+	apply(t, s, Change{Revision: 1, Put: []Document{document(rng, "a", 1, Rule{}, 20), document(rng, "b", 1, Rule{}, 20)}})
+	run(t, s)
+	if n := len(s.View().parts[0].rows); n != 40 || s.states[0].part.entry.Name == "" {
+		t.Fatalf("%d rows, not in files", n)
+	}
+	apply(t, s, Change{Revision: 2, Delete: []Name{{ID: "b"}}})
+	run(t, s)
+	if n := len(s.View().parts[0].rows); n != 20 {
+		t.Errorf("%d rows are left", n)
+	}
+}
+
+// whenWritten calls then before each segment.
+type whenWritten struct {
+	unsynced
+	then func()
+}
+
+func (w *whenWritten) Create(path string) (durable.File, error) {
+	if strings.HasSuffix(path, ".texts") {
+		w.then()
+	}
+	return w.unsynced.Create(path)
+}
+
+// A purge ends, also where something is deleted all the time: it writes each segment once.
+func TestPurgeEnds(t *testing.T) {
+	disk := &whenWritten{then: func() {}}
+	cfg := config(t, t.TempDir())
+	cfg.Files = disk
+	s := opened(t, cfg)
+	rng := rand.New(rand.NewPCG(1, 2))
+	c := Change{Revision: 1}
+	for i := range 10 {
+		c.Put = append(c.Put, document(rng, fmt.Sprintf("d%d", i), 1, Rule{}, 1))
+	}
+	apply(t, s, c)
+	if err := s.flush(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, Change{Revision: 2, Delete: []Name{{ID: "d0"}}})
+	written := 0
+	disk.then = func() {
+		written++
+		apply(t, s, Change{Revision: 2, Delete: []Name{{ID: fmt.Sprintf("d%d", written)}}})
+	}
+	if err := s.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.View().Len(); written != 1 || n != 8 {
+		t.Errorf("%d segments written, %d passages", written, n)
+	}
+}
+
+// With an older manifest the store does not open, and loses nothing more.
+func TestOlderManifestDestroysNothing(t *testing.T) {
+	cfg := config(t, t.TempDir())
+	s := opened(t, cfg)
+	rng := rand.New(rand.NewPCG(1, 2))
+	path := filepath.Join(cfg.Dir, manifestName)
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, Change{Revision: 1, Put: []Document{document(rng, "a", 1, Rule{}, 2)}})
+	if err := errors.Join(s.Purge(t.Context()), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	newest, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), cfg); !errors.Is(err, ErrDamaged) {
+		t.Errorf("with an older manifest: %v", err)
+	}
+	if err := os.WriteFile(path, newest, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n := opened(t, cfg).View().Len(); n != 2 {
+		t.Errorf("%d passages", n)
+	}
+}
+
+// A log fits only what it was written behind: no record of another history, and no log that lost its end.
+func TestLogIsAChain(t *testing.T) {
+	dir := t.TempDir()
+	v := sealer{testKey(t, seal.Intl, 7), "store"}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(number int64, last bool, before link) (*walFile, int64, link, error) {
+		w, err := loadWAL(dir, v, number)
+		must(err)
+		whole, end, err := w.read(last, before, func([]byte) error { return nil })
+		return w, whole, end, err
+	}
+	one, err := createWAL(durable.OS{}, dir, v, 1, link{})
+	must(err)
+	must(one.append([]byte("first")))
+	kept, keptEnd := one.size, one.last
+	must(one.append([]byte("other")))
+	other, err := loadWAL(dir, v, 1)
+	must(err)
+	must(one.f.Close())
+	one, err = (&walFile{v, other.path, 1, other.b}).resume(durable.OS{}, kept, keptEnd)
+	must(err)
+	must(one.append([]byte("again")))
+	must(one.append([]byte("third")))
+	two, err := createWAL(durable.OS{}, dir, v, 2, one.last)
+	must(err)
+	must(errors.Join(one.f.Close(), two.f.Close()))
+	_, _, end, err := read(1, false, link{})
+	must(err)
+	if _, _, _, err := read(2, true, end); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := read(2, true, keptEnd); !errors.Is(err, ErrDamaged) {
+		t.Errorf("the log before lacks two records: %v", err)
+	}
+	w, whole, _, err := read(1, false, link{})
+	must(err)
+	mixed := slices.Clone(w.b[:whole])
+	copy(mixed[kept:], other.b[kept:])
+	must(os.WriteFile(w.path, mixed, 0o600))
+	if _, _, _, err := read(1, true, link{}); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a record of another history: %v", err)
+	}
+}
+
+// What of the last record did not reach the disk, in whatever order, is cut; zeros before a record that did are damage.
+func TestTornRecords(t *testing.T) {
+	dir := t.TempDir()
+	v := sealer{testKey(t, seal.Intl, 7), "store"}
+	l, err := createWAL(durable.OS{}, dir, v, 1, link{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var starts []int64
+	for range 3 {
+		starts = append(starts, l.size)
+		if err := l.append(make([]byte, 3000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := loadWAL(dir, v, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from := int64(0); from < l.size; from += 512 {
+		w := *whole
+		w.b = slices.Clone(whole.b)
+		lost := w.b[max(from, int64(walBegin)):min(from+512, l.size)]
+		if from < starts[2] && from+512 > starts[2] {
+			lost = w.b[starts[2]:min(from+512, l.size)]
+		}
+		clear(lost)
+		got, _, err := w.read(true, link{}, func([]byte) error { return nil })
+		if from+512 > starts[2] {
+			if err != nil || got != starts[2] {
+				t.Errorf("zeros at %d: %d bytes are whole, %v", from, got, err)
+			}
+		} else if !errors.Is(err, ErrDamaged) {
+			t.Errorf("zeros at %d, before what was stored: %v", from, err)
+		}
 	}
 }

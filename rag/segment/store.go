@@ -32,8 +32,10 @@ type Config struct {
 	Kernels kernel.Kernels
 	Log     *slog.Logger  // nil discards
 	Files   durable.Files // nil is the operating system
-	// TailPassages is how many passages lie in memory and in the log before they become a segment; 0 means 16,384.
+	// TailPassages is how many passages, or changes to documents, lie in memory and in the log before they become a segment; 0 means 16,384.
 	TailPassages int
+	// TailBytes is how many bytes of them do; 0 means 64 MiB.
+	TailBytes int64
 	// SegmentPassages is how many a merged segment has at most; 0 means 524,288. A merge needs memory for one more such segment.
 	SegmentPassages int
 }
@@ -45,12 +47,16 @@ type Store struct {
 	lock    *os.File
 	lexicon lexicon
 	view    atomic.Pointer[View]
-	wake    chan struct{}
+	ctx     context.Context //nolint:containedctx // it lasts until Close
+	stop    context.CancelCauseFunc
+	// wakeFlush and wakeMerge tell Run that there is something to do.
+	wakeFlush, wakeMerge chan struct{}
 
-	// work is held by whoever writes segments and the manifest, before mu. The manifest on the disk has the log from floor on.
-	work          sync.Mutex
-	floor         int64
-	floorRevision int64
+	// What is slow never waits for what is slower: flushing is held by whoever makes a segment of a tail, merging by whoever merges segments, each for
+	// as long as that takes; manifests by whoever replaces the manifest, which has the log from floor on. They are taken before mu.
+	flushing, merging gate
+	manifests         sync.Mutex
+	floor             mark
 
 	mu       sync.Mutex
 	states   []*state // of segments, of tails that are not in files yet, of the tail
@@ -58,16 +64,46 @@ type Store struct {
 	numbers  map[string]uint32 // of groups
 	revision int64
 	log      *wal
+	pending  pending // what is in the tail
 	frozen   []frozen
+	stale    []string // files that are to be removed
+	cut      int64
 	spoiled  error
 	closed   bool
 }
 
+// mark is a place between two logs.
+type mark struct {
+	log      int64 // the one behind it
+	revision int64 // of the last change before it
+	before   link
+}
+
+// pending is what a tail and its logs have.
+type pending struct {
+	bytes   int64 // in the logs
+	changes int   // documents put, moved and deleted
+}
+
+// gate is a mutex that is not waited for longer than a context lasts.
+type gate chan struct{}
+
+func (g gate) enter(ctx context.Context) error {
+	select {
+	case g <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (g gate) leave() { <-g }
+
 // frozen is a tail that grows no more and is not in files yet.
 type frozen struct {
-	part     *part
-	revision int64
-	log      int64 // the log that begins after it
+	part *part
+	has  pending
+	end  mark
 }
 
 // lexicon is what the store needs of package lexical. Tests let it fail.
@@ -106,6 +142,7 @@ func open(ctx context.Context, cfg Config, lx lexicon) (_ *Store, err error) {
 		cfg.Files = durable.OS{}
 	}
 	cfg.TailPassages = cmp.Or(cfg.TailPassages, 16<<10)
+	cfg.TailBytes = cmp.Or(cfg.TailBytes, 64<<20)
 	cfg.SegmentPassages = cmp.Or(cfg.SegmentPassages, 512<<10)
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open passages: %w", err)
@@ -114,7 +151,10 @@ func open(ctx context.Context, cfg Config, lx lexicon) (_ *Store, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open passages: %w", err)
 	}
-	s := &Store{cfg: cfg, lock: lock, lexicon: lx, wake: make(chan struct{}, 1), numbers: map[string]uint32{}}
+	s := &Store{
+		cfg: cfg, lock: lock, lexicon: lx, wakeFlush: make(chan struct{}, 1), wakeMerge: make(chan struct{}, 1), flushing: make(gate, 1), merging: make(gate, 1), numbers: map[string]uint32{},
+	}
+	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	if err := s.load(ctx); err != nil {
 		if s.log != nil {
 			err = errors.Join(err, s.log.f.Close())
@@ -150,7 +190,7 @@ func (s *Store) load(ctx context.Context) error {
 	if err := m.check(s.cfg.Model, s.cfg.Dim); err != nil {
 		return err
 	}
-	s.sealer, s.revision, s.floor, s.floorRevision = v, m.Revision, m.Log, m.Revision
+	s.sealer, s.revision, s.floor = v, m.Revision, mark{m.Log, m.Revision, link(m.Before)}
 	for _, g := range m.Groups {
 		s.number(g)
 	}
@@ -158,32 +198,58 @@ func (s *Store) load(ctx context.Context) error {
 		return err
 	}
 	s.addTail()
-	logs, err := s.collect(m)
+	logs, stale, err := s.sort(m)
 	if err != nil {
 		return err
 	}
+	if err := s.loadLogs(ctx, logs); err != nil {
+		return err
+	}
+	s.publish()
+	s.stir()
+	// Only now nothing is missing; and the directory was synced, so that what the manifest does not name it will not name again.
+	s.stale = stale
+	return s.removeStale()
+}
+
+// loadLogs does again what the logs say, and goes on with the last.
+func (s *Store) loadLogs(ctx context.Context, logs []int64) error {
+	before := s.floor.before
 	for i, number := range logs {
-		if number != m.Log+int64(i) {
-			return damaged(filepath.Join(s.cfg.Dir, walName(m.Log+int64(i))), 0, "it is not there")
+		if number != s.floor.log+int64(i) {
+			break
 		}
-		last := i == len(logs)-1
-		whole, err := readWAL(s.cfg.Dir, v, number, last, s.replay)
+		w, err := loadWAL(s.cfg.Dir, s.sealer, number)
 		if err != nil {
 			return err
 		}
+		last := i == len(logs)-1
+		whole, end, err := w.read(last, before, s.replay)
+		if err != nil {
+			return err
+		}
+		before = end
 		if last {
-			if s.log, err = continueWAL(s.cfg.Files, s.cfg.Dir, v, number, whole); err != nil {
+			if s.log, err = w.resume(s.cfg.Files, whole, end); err != nil {
 				return err
 			}
+			if s.cut = int64(len(w.b)) - whole; s.cut > 0 {
+				s.cfg.Log.Warn("the end of the log of stored passages was not whole and was cut: what it lacks must be there in the tables",
+					slog.String("path", w.path), slog.Int64("offset", whole), slog.Int64("bytes", s.cut), slog.Int64("revision", s.revision))
+			}
 		}
+		s.pending.bytes += whole
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}
 	if s.log == nil {
-		return damaged(filepath.Join(s.cfg.Dir, walName(m.Log)), 0, "it is not there")
+		missing := s.floor.log
+		for slices.Contains(logs, missing) {
+			missing++
+		}
+		return damaged(filepath.Join(s.cfg.Dir, walName(missing)), 0, "it is not there")
 	}
-	s.publish()
 	return nil
 }
 
@@ -196,7 +262,7 @@ func (s *Store) create() (err error) {
 	}
 	for _, n := range names {
 		switch name := n.Name(); {
-		case name == walName(1) && empty(n): // of a creation that did not end
+		case strings.TrimSuffix(name, ".new") == walName(1) && empty(n): // of a creation that did not end
 			if err := s.cfg.Files.Remove(filepath.Join(s.cfg.Dir, name)); err != nil {
 				return err
 			}
@@ -204,51 +270,45 @@ func (s *Store) create() (err error) {
 			return damaged(filepath.Join(s.cfg.Dir, manifestName), 0, "it is not there, and %s is", name)
 		}
 	}
-	if s.log, err = createWAL(s.cfg.Files, s.cfg.Dir, s.sealer, 1); err != nil {
+	s.floor.log = 1
+	if s.log, err = createWAL(s.cfg.Files, s.cfg.Dir, s.sealer, s.floor.log, s.floor.before); err != nil {
 		return err
 	}
 	s.addTail()
-	if err := s.manifest(1, 0).write(s.cfg.Files, s.cfg.Dir, s.sealer); err != nil {
+	if err := s.manifest(s.floor).write(s.cfg.Files, s.cfg.Dir, s.sealer); err != nil {
 		return err
 	}
-	s.floor, s.floorRevision = 1, 0
 	s.publish()
 	return nil
 }
 
 func empty(n os.DirEntry) bool {
 	info, err := n.Info()
-	return err == nil && info.Size() <= int64(len(walMagic))
+	return err == nil && info.Size() <= int64(walBegin)
 }
 
-// collect removes files that nothing names any more, which a crash has left, and returns the numbers of the logs from the first one on.
-func (s *Store) collect(m *manifest) ([]int64, error) {
-	names, err := os.ReadDir(s.cfg.Dir)
+// sort returns the numbers of the logs from the first one on, and the names of the files that nothing names any more, which a crash has left.
+func (s *Store) sort(m *manifest) (logs []int64, stale []string, err error) {
+	entries, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var logs []int64
-	for _, n := range names {
+	for _, n := range entries {
 		name := n.Name()
-		if number, ok := strings.CutPrefix(name, "wal-"); ok {
-			i, err := strconv.ParseInt(number, 10, 64)
-			if err != nil || name != walName(i) {
-				continue // not ours
-			}
-			if i >= m.Log {
-				logs = append(logs, i)
-				continue
-			}
-		} else if segment, _, ok := strings.Cut(name, "."); !ok || !strings.HasPrefix(name, "seg-") && name != manifestName+".new" ||
-			slices.ContainsFunc(m.Segments, func(e segmentEntry) bool { return e.Name == segment }) {
+		base, ext, _ := strings.Cut(name, ".")
+		number, isLog := strings.CutPrefix(base, "wal-")
+		i, err := strconv.ParseInt(number, 10, 64)
+		if isLog = isLog && err == nil && base == walName(i); isLog && ext == "" && i >= m.Log {
+			logs = append(logs, i)
 			continue
 		}
-		if err := s.cfg.Files.Remove(filepath.Join(s.cfg.Dir, name)); err != nil {
-			return nil, fmt.Errorf("remove what a crash has left: %w", err)
+		named := slices.ContainsFunc(m.Segments, func(e segmentEntry) bool { return e.Name == base })
+		if isLog && (ext == "" || ext == "new") || base == manifestName && ext == "new" || strings.HasPrefix(base, "seg-") && ext != "" && !named {
+			stale = append(stale, name)
 		}
 	}
 	slices.Sort(logs)
-	return logs, nil
+	return logs, stale, nil
 }
 
 func (s *Store) replay(plain []byte) error {
@@ -302,8 +362,11 @@ func (s *Store) wordsOf(c *Change) (*lexical.Segment, error) {
 	return s.lexicon.open(data)
 }
 
-// Apply makes a change, which is on the disk and in every view from then on when it returns without an error. Errors: [ErrChange], of which nothing is
-// stored, [ErrSpoiled] and [ErrClosed]; after any other the store is spoiled, and the change is stored or not.
+// Apply makes a change, which is on the disk and in every view from then on when it returns without an error. A change with passages waits, at most
+// until ctx ends, while many more lie in memory than segments are made of; one that only deletes and moves waits for no segment.
+//
+// Errors: [ErrChange], [ErrSpoiled], [ErrClosed], the one of ctx and one that says that there was no room, after which nothing of the change is stored;
+// after any other the store is spoiled, and the change is stored or not.
 func (s *Store) Apply(ctx context.Context, c Change) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
@@ -312,7 +375,7 @@ func (s *Store) Apply(ctx context.Context, c Change) error {
 	if len(plain) > maxChange {
 		return fmt.Errorf("%w: it has %d bytes, more than %d", ErrChange, len(plain), maxChange)
 	}
-	if s.behind() {
+	if len(c.Put) > 0 && s.behind() {
 		if err := s.flush(ctx, false); err != nil {
 			return fmt.Errorf("make room for a change: %w", err)
 		}
@@ -336,24 +399,39 @@ func (s *Store) Apply(ctx context.Context, c Change) error {
 		return s.spoil(err)
 	}
 	s.publish()
-	if len(s.tail().part.rows) >= s.cfg.TailPassages {
+	s.pending.bytes += int64(len(plain)) + walHeader + seal.Overhead
+	s.stir()
+	return nil
+}
+
+// stir wakes Run if there is something to do, or no more. The caller holds mu, or nobody else has the store yet.
+func (s *Store) stir() {
+	for wake, need := range map[chan struct{}]bool{s.wakeFlush: s.full(), s.wakeMerge: len(s.due()) > 0} {
+		if !need && s.spoiled == nil {
+			continue
+		}
 		select {
-		case s.wake <- struct{}{}:
+		case wake <- struct{}{}:
 		default:
 		}
 	}
-	return nil
+}
+
+// full reports whether the tail is large enough for a segment. The caller holds mu.
+func (s *Store) full() bool {
+	return len(s.tail().part.rows) >= s.cfg.TailPassages || s.pending.changes >= s.cfg.TailPassages || s.pending.bytes >= s.cfg.TailBytes
 }
 
 // behind reports whether segments are written more slowly than changes come.
 func (s *Store) behind() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := len(s.tail().part.rows)
+	rows, bytes := len(s.tail().part.rows), s.pending.bytes
 	for _, f := range s.frozen {
-		n += len(f.part.rows)
+		rows += len(f.part.rows)
+		bytes += f.has.bytes
 	}
-	return n >= 4*s.cfg.TailPassages
+	return rows >= 4*s.cfg.TailPassages || bytes >= 4*s.cfg.TailBytes
 }
 
 func (s *Store) usable() error {
@@ -371,6 +449,7 @@ func (s *Store) spoil(err error) error {
 	if s.spoiled == nil {
 		s.spoiled = err
 		s.cfg.Log.Error("stored passages cannot be changed until they are opened again", slog.String("dir", s.cfg.Dir), slog.Any("error", err))
+		s.stir()
 	}
 	return err
 }
@@ -436,6 +515,7 @@ func (s *Store) commit(c *Change, w *lexical.Segment) error {
 		s.states[i] = d.done()
 	}
 	s.revision = c.Revision
+	s.pending.changes += len(c.Delete) + len(c.Move) + len(c.Put)
 	return s.fold()
 }
 
@@ -494,10 +574,16 @@ func (s *Store) View() *View { return s.view.Load() }
 // Revision returns the revision of the last change.
 func (s *Store) Revision() int64 { return s.View().revision }
 
-// Close ends changes and lets another process open the store. Views that were taken go on.
+// Cut returns how many bytes at the end of the log were no whole record when the store was opened. 0 does not say that nothing is missing; what says
+// that is [Store.Revision].
+func (s *Store) Cut() int64 { return s.cut }
+
+// Close ends changes and lets another process open the store. It waits for a manifest that is being replaced, but for no merge: that ends by itself
+// soon after, without effect. Views that were taken go on.
 func (s *Store) Close() error {
-	s.work.Lock()
-	defer s.work.Unlock()
+	s.stop(ErrClosed)
+	s.manifests.Lock()
+	defer s.manifests.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -507,11 +593,11 @@ func (s *Store) Close() error {
 	return errors.Join(s.log.f.Close(), s.lock.Close())
 }
 
-// manifest describes the store with its log from number on; revision is that of the last change before this log. The caller holds mu.
-func (s *Store) manifest(log, revision int64) *manifest {
+// manifest describes the store with its log from a mark on. The caller holds mu.
+func (s *Store) manifest(from mark) *manifest {
 	m := &manifest{
-		Format: formatVersion, Analyzer: lexical.AnalyzerVersion, Model: s.cfg.Model, Dim: s.cfg.Dim, Revision: revision, Log: log,
-		Groups: slices.Clip(s.groups),
+		Format: formatVersion, Analyzer: lexical.AnalyzerVersion, Model: s.cfg.Model, Dim: s.cfg.Dim, Revision: from.revision, Log: from.log,
+		Before: from.before[:], Groups: slices.Clip(s.groups),
 	}
 	for _, st := range s.states {
 		if st.part.entry.Name != "" {

@@ -42,19 +42,19 @@ func (v *View) Len() int {
 	return int(n)
 }
 
-// Filter is a set of passages of a view. It is immutable.
+// Filter is a set of passages of a view, and the way to them: who has none reads none. It is immutable.
 type Filter struct {
 	view *View
 	rows []*roaring.Bitmap // of each part
 }
 
-// Filter returns the passages of documents that are in these groups and valid at a time, in UTC unix µs.
+// Filter returns the passages of documents that are in these groups and valid at a time, in UTC unix µs; nil groups have none.
 func (v *View) Filter(groups *roaring.Bitmap, at int64) *Filter {
 	f := &Filter{v, make([]*roaring.Bitmap, len(v.parts))}
 	for i, p := range v.parts {
 		var some []*roaring.Bitmap
 		for number, rows := range p.groups {
-			if groups.Contains(number) {
+			if groups != nil && groups.Contains(number) {
 				some = append(some, rows)
 			}
 		}
@@ -106,11 +106,11 @@ func (v *View) locate(id uint32) (part int, row uint32, ok bool) {
 	return i, id - v.parts[i].base, true
 }
 
-// Near returns the n passages of a filter whose vectors are nearest to one: highest score first, equal scores by id. The answer is exact: see
+// Near returns the n passages whose vectors are nearest to one: highest score first, equal scores by id. The answer is exact: see
 // rag/index/sq8.
-func (v *View) Near(ctx context.Context, f *Filter, vector []float32, n int) ([]index.Hit, error) {
+func (f *Filter) Near(ctx context.Context, vector []float32, n int) ([]index.Hit, error) {
 	var all []index.Hit
-	for i, p := range v.parts {
+	for i, p := range f.view.parts {
 		if f.rows[i].IsEmpty() {
 			continue
 		}
@@ -126,10 +126,10 @@ func (v *View) Near(ctx context.Context, f *Filter, vector []float32, n int) ([]
 	return all[:min(max(n, 0), len(all))], nil
 }
 
-// Words returns what [lexical.Rank] ranks for a filter; the ids of its hits are those of the view.
-func (v *View) Words(f *Filter) []lexical.Part {
+// Words returns what [lexical.Rank] ranks; the ids of its hits are those of the view.
+func (f *Filter) Words() []lexical.Part {
 	var out []lexical.Part
-	for i, p := range v.parts {
+	for i, p := range f.view.parts {
 		for _, w := range p.words {
 			out = append(out, lexical.Part{Segment: w, Allowed: f.rows[i], Base: p.base})
 		}
@@ -148,8 +148,8 @@ type Found struct {
 
 // Passages returns what the passages with these ids say, in their order. Ids that the filter does not have are an error: whoever may not see a
 // passage cannot read it.
-func (v *View) Passages(f *Filter, ids []uint32) ([]Found, error) {
-	out := make([]Found, len(ids))
+func (f *Filter) Passages(ids []uint32) ([]Found, error) {
+	v, out := f.view, make([]Found, len(ids))
 	readers := map[int]*textReader{}
 	for n, id := range ids {
 		i, row, ok := v.locate(id)

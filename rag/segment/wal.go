@@ -12,11 +12,16 @@ import (
 	"github.com/sluice-project/sluice/internal/seal"
 )
 
-// A log begins with walMagic. A record is its length and a checksum of that and its place, then the sealed change.
+// A log begins with walMagic and a record without a change. A record is its length and a checksum of that and its place, then the sealed change.
 const (
 	walMagic  = "SLUICEW1"
 	walHeader = 8
+	walBegin  = len(walMagic) + walHeader + seal.Overhead
 )
+
+// link is the tag of a record, to which the next one is bound, also if that is the first of the next log: a log that lacks records at its end
+// fits no later log, and a record of another history fits nowhere.
+type link [16]byte
 
 func walName(number int64) string { return fmt.Sprintf("wal-%08d", number) }
 
@@ -26,35 +31,54 @@ type wal struct {
 	number int64
 	f      durable.File
 	size   int64
+	last   link
 }
 
-// createWAL begins a log, durably.
-func createWAL(files durable.Files, dir string, v sealer, number int64) (*wal, error) {
+// record returns a change as it stands in a log at offset behind another record, and its own link.
+func (v sealer) record(plain []byte, number, offset int64, before link) ([]byte, link) {
+	sealed := v.key.Seal(plain, v.recordLabel(number, offset, before))
+	out := make([]byte, walHeader, walHeader+len(sealed))
+	binary.LittleEndian.PutUint32(out, uint32(len(sealed)))
+	binary.LittleEndian.PutUint32(out[4:], headerSum(out[:4], number, offset))
+	return append(out, sealed...), linkOf(sealed)
+}
+
+func (v sealer) recordLabel(number, offset int64, before link) []byte {
+	return v.label(walName(number), offset, string(before[:]))
+}
+
+func linkOf(sealed []byte) link { return link(sealed[len(sealed)-len(link{}):]) }
+
+// begin returns what a log begins with.
+func (v sealer) begin(number int64, before link) ([]byte, link) {
+	b, own := v.record(nil, number, int64(len(walMagic)), before)
+	return append([]byte(walMagic), b...), own
+}
+
+// createWAL begins a log behind a record of the one before, durably.
+func createWAL(files durable.Files, dir string, v sealer, number int64, before link) (*wal, error) {
 	f, err := files.Create(filepath.Join(dir, walName(number)))
 	if err != nil {
 		return nil, fmt.Errorf("begin log: %w", err)
 	}
-	err = durable.WriteSync(f, []byte(walMagic))
+	b, own := v.begin(number, before)
+	err = durable.WriteSync(f, b)
 	if err == nil {
 		err = files.SyncDir(dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("begin log: %w", errors.Join(err, f.Close()))
 	}
-	return &wal{v, number, f, int64(len(walMagic))}, nil
+	return &wal{v, number, f, int64(len(b)), own}, nil
 }
 
 // append makes a record durable.
 func (w *wal) append(plain []byte) error {
-	sealed := w.sealer.key.Seal(plain, w.sealer.label(walName(w.number), w.size))
-	record := make([]byte, walHeader, walHeader+len(sealed))
-	binary.LittleEndian.PutUint32(record, uint32(len(sealed)))
-	binary.LittleEndian.PutUint32(record[4:], headerSum(record[:4], w.number, w.size))
-	record = append(record, sealed...)
+	record, own := w.sealer.record(plain, w.number, w.size, w.last)
 	if err := durable.WriteSync(w.f, record); err != nil {
 		return fmt.Errorf("write log: %w", err)
 	}
-	w.size += int64(len(record))
+	w.size, w.last = w.size+int64(len(record)), own
 	return nil
 }
 
@@ -63,76 +87,115 @@ func headerSum(length []byte, number, offset int64) uint32 {
 	return crc32.ChecksumIEEE(binary.LittleEndian.AppendUint64(b, uint64(offset)))
 }
 
-// readWAL calls replay for each record of a log and returns how much of it is whole. If last, it may end torn: in a record that is shorter than
-// it says, or in zeros, which a file system leaves where it did not come to write. Everything else is damage, since a record that is there in
-// full was stored.
-func readWAL(dir string, v sealer, number int64, last bool, replay func(plain []byte) error) (whole int64, err error) {
-	path := filepath.Join(dir, walName(number))
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, damaged(path, 0, "%w", err)
+// walFile is a log as it was found.
+type walFile struct {
+	sealer sealer
+	path   string
+	number int64
+	b      []byte
+}
+
+func loadWAL(dir string, v sealer, number int64) (*walFile, error) {
+	w := &walFile{sealer: v, path: filepath.Join(dir, walName(number)), number: number}
+	var err error
+	if w.b, err = os.ReadFile(w.path); err != nil {
+		return nil, damaged(w.path, 0, "%w", err)
 	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return 0, damaged(path, 0, "%w", err)
-	}
-	size := info.Size()
-	torn := func(at int64) (int64, error) {
-		if !last {
-			return 0, damaged(path, at, "it ends in the middle of a record, and is not the last log")
-		}
-		return at, nil
-	}
-	head := make([]byte, min(size, int64(len(walMagic))))
-	if _, err := f.ReadAt(head, 0); err != nil && size > 0 {
-		return 0, damaged(path, 0, "%w", err)
-	}
+	return w, nil
+}
+
+// read calls replay for each change. It returns how much of the log is whole, and the link of the last record, or before if there is none. If last, the
+// log may end torn, which means that its end was never stored: see isTorn. Everything else is damage.
+func (w *walFile) read(last bool, before link, replay func(plain []byte) error) (whole int64, end link, err error) {
+	size, at := int64(len(w.b)), int64(len(walMagic))
+	head := w.b[:min(size, at)]
 	if string(head) != walMagic {
-		if string(head) == walMagic[:len(head)] || zeros(head) && size == int64(len(head)) {
-			return torn(0)
+		if last && (string(head) == walMagic[:len(head)] || zeros(w.b)) {
+			return 0, before, nil
 		}
-		return 0, damaged(path, 0, "not a log of passages")
+		return 0, before, damaged(w.path, 0, "not a log of passages")
 	}
-	at := int64(len(walMagic))
-	for at < size {
-		header := make([]byte, min(walHeader, size-at))
-		if _, err := f.ReadAt(header, at); err != nil {
-			return 0, damaged(path, at, "%w", err)
-		}
-		if len(header) < walHeader {
-			return torn(at)
-		}
-		length := int64(binary.LittleEndian.Uint32(header))
-		if binary.LittleEndian.Uint32(header[4:]) != headerSum(header[:4], number, at) {
-			if zeros(header) && restIsZero(f, at, size) {
-				return torn(at)
-			}
-			return 0, damaged(path, at, "the header of a record is not ours")
-		}
-		if length < seal.Overhead || length > maxChange+seal.Overhead {
-			return 0, damaged(path, at, "a record of %d bytes", length)
-		}
-		if size-at-walHeader < length {
-			return torn(at)
-		}
-		sealed := make([]byte, length)
-		if _, err := f.ReadAt(sealed, at+walHeader); err != nil {
-			return 0, damaged(path, at, "%w", err)
-		}
-		plain, err := v.key.Open(sealed, v.label(walName(number), at))
+	end = before
+	for at < size || whole == 0 {
+		plain, next, err := w.open(at, end)
 		if err != nil {
-			if restIsZero(f, at+walHeader, size) {
-				return torn(at)
+			if last && w.isTorn(at) {
+				return whole, end, nil
 			}
-			return 0, damaged(path, at, "a record does not open")
+			return 0, before, damaged(w.path, at, "%w", err)
 		}
-		if err := replay(plain); err != nil {
-			return 0, damaged(path, at, "%w", err)
+		if at == int64(len(walMagic)) {
+			if len(plain) > 0 {
+				return 0, before, damaged(w.path, at, "a log does not begin so")
+			}
+		} else if err := replay(plain); err != nil {
+			return 0, before, damaged(w.path, at, "%w", err)
 		}
-		at += walHeader + length
+		at += walHeader + int64(len(plain)) + seal.Overhead
+		whole, end = at, next
 	}
-	return at, nil
+	return whole, end, nil
+}
+
+// length returns the length of the sealed change of a record; false if there is no header.
+func (w *walFile) length(at int64) (int64, bool) {
+	if int64(len(w.b))-at < walHeader {
+		return 0, false
+	}
+	header := w.b[at:]
+	n := int64(binary.LittleEndian.Uint32(header))
+	return n, binary.LittleEndian.Uint32(header[4:]) == headerSum(header[:4], w.number, at) && n >= seal.Overhead && n <= maxChange+seal.Overhead
+}
+
+// open returns the change of a record, and its link.
+func (w *walFile) open(at int64, before link) ([]byte, link, error) {
+	n, ok := w.length(at)
+	if !ok {
+		return nil, link{}, errors.New("there is no header of a record")
+	}
+	if int64(len(w.b))-at-walHeader < n {
+		return nil, link{}, errors.New("it ends in the middle of a record")
+	}
+	sealed := w.b[at+walHeader:][:n]
+	plain, err := w.sealer.key.Open(sealed, w.sealer.recordLabel(w.number, at, before))
+	if err != nil {
+		return nil, link{}, errors.New("a record does not open")
+	}
+	return plain, linkOf(sealed), nil
+}
+
+// isTorn reports whether the record at this offset, which does not open, was never stored: it ends too early, or the file system did not come to
+// write some block of it, in whatever order, and left zeros there. What was stored before something else was, is not torn.
+func (w *walFile) isTorn(at int64) bool {
+	size := int64(len(w.b))
+	n, ok := w.length(at)
+	if size-at < walHeader || ok && size-at-walHeader < n {
+		return true
+	}
+	if !w.hasZeroBlock(at) {
+		return false
+	}
+	for later := at + walHeader + seal.Overhead; later < size; later++ {
+		if n, ok := w.length(later); ok && later+walHeader+n <= size {
+			if _, _, err := w.open(later, link(w.b[later-int64(len(link{})):])); err == nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// hasZeroBlock reports whether what a block of the disk has of the file from at on is zeros.
+func (w *walFile) hasZeroBlock(at int64) bool {
+	const block = 512
+	for size := int64(len(w.b)); at < size; {
+		end := min((at/block+1)*block, size)
+		if zeros(w.b[at:end]) {
+			return true
+		}
+		at = end
+	}
+	return false
 }
 
 func zeros(b []byte) bool {
@@ -144,39 +207,19 @@ func zeros(b []byte) bool {
 	return true
 }
 
-func restIsZero(f *os.File, from, to int64) bool {
-	b := make([]byte, 64<<10)
-	for from < to {
-		n, err := f.ReadAt(b[:min(int64(len(b)), to-from)], from)
-		if err != nil || !zeros(b[:n]) {
-			return false
-		}
-		from += int64(n)
+// resume goes on with a log of which whole bytes are good. It writes them again: what was read may lie in the memory of the operating system
+// alone, and after a failed fsync nothing that is done to the old file brings it to the disk.
+func (w *walFile) resume(files durable.Files, whole int64, end link) (*wal, error) {
+	b := w.b[:whole]
+	if whole == 0 {
+		b, end = w.sealer.begin(w.number, end)
 	}
-	return true
-}
-
-// continueWAL goes on with a log of which whole bytes are good; what follows is cut off.
-func continueWAL(files durable.Files, dir string, v sealer, number, whole int64) (*wal, error) {
-	path := filepath.Join(dir, walName(number))
-	if whole < int64(len(walMagic)) { // not even its beginning: it has no record
-		if err := files.Remove(path); err != nil {
-			return nil, fmt.Errorf("begin log: %w", err)
-		}
-		return createWAL(files, dir, v, number)
+	if err := durable.Replace(files, w.path, b); err != nil {
+		return nil, fmt.Errorf("continue log: %w", err)
 	}
-	info, err := os.Stat(path)
+	f, err := files.Open(w.path, os.O_APPEND)
 	if err != nil {
 		return nil, fmt.Errorf("continue log: %w", err)
 	}
-	if info.Size() > whole {
-		if err := durable.Truncate(files, path, whole); err != nil {
-			return nil, fmt.Errorf("cut log: %w", err)
-		}
-	}
-	f, err := files.Open(path, os.O_APPEND)
-	if err != nil {
-		return nil, fmt.Errorf("continue log: %w", err)
-	}
-	return &wal{v, number, f, whole}, nil
+	return &wal{w.sealer, w.number, f, int64(len(b)), end}, nil
 }
