@@ -139,6 +139,10 @@ bench-serving: build ## compare serving many clients with llama.cpp's server (AR
 bench-masking: ## hold the detectors against Presidio's pattern recognisers on the gate set (needs python3; ARGS='-documents 500')
 	$(GO) run ./bench/masking $(ARGS)
 
+.PHONY: bench-rag
+bench-rag: ## measure retrieval over made passages: taking in, opening, memory, each stage of a search (ARGS='-n 2100000 -dir /var/tmp/passages')
+	$(GO) run ./bench/rag $(ARGS)
+
 .PHONY: bench-audit
 bench-audit: ## measure the audit log: durable records, sealing, verification (ARGS='-dir /mnt/disk'; see bench/README.md)
 	$(GO) run ./bench audit $(ARGS)

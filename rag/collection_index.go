@@ -114,8 +114,12 @@ func (ci *collectionIndex) prepare(ctx context.Context, v *indexedVersion) error
 		ci.free(numbers)
 		return fmt.Errorf("index version %s: %w", v.ID, err)
 	}
+	texts := make([]lexical.Document, len(numbers))
 	for i, n := range numbers {
-		ci.keywords.Add(n, v.indexText(i))
+		texts[i] = lexical.Document{ID: n, Text: v.indexText(i)}
+	}
+	if err := ci.keywords.Add(texts...); err != nil {
+		return fmt.Errorf("index version %s: %w", v.ID, err) // the numbers stay taken: their vectors are there
 	}
 	v.numbers = numbers
 	return nil
@@ -220,8 +224,9 @@ func (ci *collectionIndex) forget(id string) (dropped []*indexedVersion) {
 func (ci *collectionIndex) drop(ctx context.Context, all []*indexedVersion) error {
 	var failed error
 	for _, v := range all {
-		for _, n := range v.numbers {
-			ci.keywords.Remove(n)
+		if err := ci.keywords.Remove(v.numbers...); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("forget version %s: %w", v.ID, err))
+			continue
 		}
 		if err := ci.vectors.Delete(context.WithoutCancel(ctx), v.numbers); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("forget version %s: %w", v.ID, err)) // the numbers stay taken: their vectors may still be there
@@ -360,8 +365,14 @@ func (ci *collectionIndex) search(ctx context.Context, text string, vector []flo
 	if err != nil || allowed.IsEmpty() {
 		return nil, err
 	}
-	ranking := ci.keywords.Rank(text, allowed)
-	words := ranking.Best(maxCandidates)
+	ranking, err := ci.keywords.Rank(text, allowed)
+	if err != nil {
+		return nil, fmt.Errorf("search words: %w", err)
+	}
+	words, err := ranking.Best(maxCandidates)
+	if err != nil {
+		return nil, fmt.Errorf("search words: %w", err)
+	}
 	near, err := ci.vectors.Search(ctx, index.Query{Vector: vector, Allowed: allowed, TopK: maxCandidates})
 	if err != nil {
 		return nil, fmt.Errorf("search vectors: %w", err)
@@ -376,9 +387,18 @@ func (ci *collectionIndex) search(ctx context.Context, text string, vector []flo
 	if len(words) > 0 {
 		best = words[0].Score
 	}
-	scores := make(map[uint32]float64, len(near))
+	ids := chosen.ToArray()
+	bm25, err := ranking.Scores(ids)
+	if err != nil {
+		return nil, fmt.Errorf("search words: %w", err)
+	}
+	cosines := make(map[uint32]float64, len(near))
 	for _, h := range near {
-		scores[h.ID] = hybridScore(ranking.Score(h.ID), best, float64(h.Score))
+		cosines[h.ID] = float64(h.Score)
+	}
+	scores := make(map[uint32]float64, len(ids))
+	for i, id := range ids {
+		scores[id] = hybridScore(bm25[i], best, cosines[id])
 	}
 	out := ci.passages(scores)
 	return out[:min(topK, len(out))], nil

@@ -24,6 +24,8 @@
 //
 // Term statistics are those of the documents that the principal sees: scores do not show what is hidden either.
 //
+// Vectors are compared exactly, after rounding to 16 bits a component: index/sq8.
+//
 // # Storage
 //
 // Tables hold everything; memory holds what searching needs, so that no search runs SQL. [Service.Load] builds it and

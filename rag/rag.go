@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/engine/kernel"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/seal"
@@ -20,7 +21,7 @@ import (
 	"github.com/sluice-project/sluice/internal/snapshot"
 	"github.com/sluice-project/sluice/rag/chunk"
 	"github.com/sluice-project/sluice/rag/index"
-	"github.com/sluice-project/sluice/rag/index/flat"
+	"github.com/sluice-project/sluice/rag/index/sq8"
 )
 
 // Model says whose vectors a service has: ID names the model and everything else that changes them, Dim is their length.
@@ -133,10 +134,11 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	if err != nil {
 		return nil, fmt.Errorf("rag: %w", err)
 	}
+	kernels := kernel.Detect(log)
 	s := &Service{
 		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, model: model, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
 		deleted:  map[string]bool{},
-		newIndex: func(dim int) index.Index { return flat.New(dim) },
+		newIndex: func(dim int) index.Index { return sq8.New(dim, kernels) },
 	}
 	s.freshness, err = snapshot.New(cfg.freshness(), snapshot.Source[struct{}]{
 		Name: "retrieval", Load: s.followOthers, Now: func() time.Time { return s.now() },

@@ -73,6 +73,7 @@ var chinese = map[string]string{
 	"engine/enginetest/":        "prompts of the suite",
 	"rag/lexical/":              "letters that are no words",
 	"web/web.go":                "a page in both languages",
+	"bench/rag/":                "entries of a hotline that are made to be searched",
 	"bench/watermark/":          "letters that are made, on which nothing may be found; figures in both languages",
 	"audit/evidence/":           "a file in both languages",
 	"server/cmd/sluice-verify/": "a report in both languages: the verifier stands alone, without the catalogues",

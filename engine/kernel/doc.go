@@ -15,6 +15,7 @@
 //   - Reductions over vectors (sum of squares, sum of exponentials) have sixteen accumulators: element i goes to accumulator
 //     i mod 16; they are folded by halves, 16 to 8, 4, 2, 1.
 //   - Attention has one accumulator per output: scores over the dimensions in order, sums of values over the positions in order.
+//   - Scans (scan.go) are sums of integers, exact modulo 2³².
 //   - fma rounds once. Everything else rounds after each operation, to nearest, ties to even.
 //   - Exponentials use the polynomial in vec_ref.go, with a relative error below 2e-7.
 //
@@ -23,7 +24,7 @@
 // # One package
 //
 // Its files are many and are one room: assembly can only be called where it is declared, the tier is chosen once for all operations, and a
-// test walks operations × tiers × sizes. Names begin with what they compute (mul, attention, vec, quantize); the suffix names the tier.
+// test walks operations × tiers × sizes. Names begin with what they compute (mul, attention, scan, vec, quantize); the suffix names the tier.
 //
 // # Layout
 //

@@ -85,3 +85,9 @@ func dotPageNEON(args *pageArgs)
 
 //go:noescape
 func dotPageNEONDot(args *pageArgs)
+
+//go:noescape
+func scanRowsNEON(dst *int32, rows *int8, query *int16, groups, stride int)
+
+//go:noescape
+func scanRowsAtNEON(dst *int32, rows *int8, query *int16, groups, stride int, at *uint32)

@@ -25,14 +25,16 @@ func scaleMulNEON(*float32, *float32, *float32, int, float32)      { panic(unrea
 func shiftScaleMulNEON(*float32, *float32, *float32, *float32, int, float32, float32) {
 	panic(unreachable)
 }
-func quantizeBlocksNEON(*int8, *blockScale, *float32, int) { panic(unreachable) }
-func codesNEON(*int8, *float32, int, float32, *[8]int32)   { panic(unreachable) }
-func scaleNEON(*float32, *float32, int, float32)           { panic(unreachable) }
-func toHalfNEON(*uint16, *float32, int)                    { panic(unreachable) }
-func fromHalfNEON(*float32, *uint16, int)                  { panic(unreachable) }
-func ropePairsNEON(*float32, int, int, int, *float32)      { panic(unreachable) }
-func ropeHalvesNEON(*float32, int, int, int, *float32)     { panic(unreachable) }
-func halfPageNEON(*pageArgs)                               { panic(unreachable) }
-func bytePageNEON(*pageArgs)                               { panic(unreachable) }
-func dotPageNEON(*pageArgs)                                { panic(unreachable) }
-func dotPageNEONDot(*pageArgs)                             { panic(unreachable) }
+func quantizeBlocksNEON(*int8, *blockScale, *float32, int)    { panic(unreachable) }
+func codesNEON(*int8, *float32, int, float32, *[8]int32)      { panic(unreachable) }
+func scaleNEON(*float32, *float32, int, float32)              { panic(unreachable) }
+func toHalfNEON(*uint16, *float32, int)                       { panic(unreachable) }
+func fromHalfNEON(*float32, *uint16, int)                     { panic(unreachable) }
+func ropePairsNEON(*float32, int, int, int, *float32)         { panic(unreachable) }
+func ropeHalvesNEON(*float32, int, int, int, *float32)        { panic(unreachable) }
+func halfPageNEON(*pageArgs)                                  { panic(unreachable) }
+func bytePageNEON(*pageArgs)                                  { panic(unreachable) }
+func dotPageNEON(*pageArgs)                                   { panic(unreachable) }
+func dotPageNEONDot(*pageArgs)                                { panic(unreachable) }
+func scanRowsNEON(*int32, *int8, *int16, int, int)            { panic(unreachable) }
+func scanRowsAtNEON(*int32, *int8, *int16, int, int, *uint32) { panic(unreachable) }

@@ -26,6 +26,7 @@ func (p *probe) run(k Kernels) {
 	p.products(k)
 	p.vectors(k)
 	p.pages(k)
+	p.scans(k)
 }
 
 // products runs a tile of every width in every format, in several panels.
@@ -129,5 +130,24 @@ func (p *probe) superBlocks6(w *Matrix, r int) {
 	for b := range w.cols / 256 {
 		q, scales := [256]int8(p.integers(256, r, -32, 31)), [16]int8(p.integers(16, r/2, -128, 127))
 		w.SetQ6K(r, b, toHalf(p.half()), &scales, &q)
+	}
+}
+
+// scans runs the scan kernels on whole groups and a rest.
+func (p *probe) scans(k Kernels) {
+	const n, dim = 4*2 + 3, 96
+	rows, query, at := make([]int8, n*dim), make([]int16, dim), []uint32{10, 0, 3, 3, 7}
+	for r := range n {
+		copy(rows[r*dim:], p.integers(dim, r, -128, 127))
+	}
+	for i := range query {
+		query[i] = int16(p.next() * 32767)
+	}
+	dst := make([]int32, n)
+	for _, run := range []func(){func() { k.ScanRows(dst, rows, query) }, func() { k.ScanRowsAt(dst[:len(at)], rows, query, at) }} {
+		run()
+		for _, v := range dst {
+			p.out = append(p.out, float32(v>>16), float32(v&0xffff)) // both exact
+		}
 	}
 }

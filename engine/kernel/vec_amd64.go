@@ -107,6 +107,18 @@ func scaleMulAVX2(dst, x, w *float32, blocks int, s float32)
 func scaleMulAVX512(dst, x, w *float32, blocks int, s float32)
 
 //go:noescape
+func scanRowsAVX2(dst *int32, rows *int8, query *int16, groups, stride int)
+
+//go:noescape
+func scanRowsAVX512(dst *int32, rows *int8, query *int16, groups, stride int)
+
+//go:noescape
+func scanRowsAtAVX2(dst *int32, rows *int8, query *int16, groups, stride int, at *uint32)
+
+//go:noescape
+func scanRowsAtAVX512(dst *int32, rows *int8, query *int16, groups, stride int, at *uint32)
+
+//go:noescape
 func shiftScaleMulAVX2(dst, x, w, b *float32, blocks int, mean, s float32)
 
 //go:noescape

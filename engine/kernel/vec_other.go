@@ -38,6 +38,10 @@ func ropePairsAVX2(*float32, int, int, int, *float32)           { panic(unreacha
 func scaleAVX2(*float32, *float32, int, float32)                { panic(unreachable) }
 func scaleMulAVX2(*float32, *float32, *float32, int, float32)   { panic(unreachable) }
 func scaleMulAVX512(*float32, *float32, *float32, int, float32) { panic(unreachable) }
+func scanRowsAVX2(*int32, *int8, *int16, int, int)              { panic(unreachable) }
+func scanRowsAVX512(*int32, *int8, *int16, int, int)            { panic(unreachable) }
+func scanRowsAtAVX2(*int32, *int8, *int16, int, int, *uint32)   { panic(unreachable) }
+func scanRowsAtAVX512(*int32, *int8, *int16, int, int, *uint32) { panic(unreachable) }
 func shiftScaleMulAVX2(*float32, *float32, *float32, *float32, int, float32, float32) {
 	panic(unreachable)
 }

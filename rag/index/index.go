@@ -1,4 +1,4 @@
-// Package index is a contract: what a vector index promises. index/flat implements it, and index/indextest holds every
+// Package index is a contract: what a vector index promises. index/sq8 and index/flat implement it; index/indextest holds every
 // implementation to it.
 package index
 

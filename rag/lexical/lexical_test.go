@@ -55,6 +55,33 @@ func TestTokensDoNotDependOnForm(t *testing.T) {
 	}
 }
 
+func add(t testing.TB, x *lexical.Index, id uint32, text string) {
+	t.Helper()
+	if err := x.Add(lexical.Document{ID: id, Text: text}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t testing.TB, x *lexical.Index, id uint32) {
+	t.Helper()
+	if err := x.Remove(id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func best(t testing.TB, x *lexical.Index, query string, allowed *roaring.Bitmap, n int) []lexical.Hit {
+	t.Helper()
+	ranking, err := x.Rank(query, allowed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hits, err := ranking.Best(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hits
+}
+
 func all(n uint32) *roaring.Bitmap {
 	b := roaring.New()
 	b.AddRange(0, uint64(n))
@@ -65,9 +92,9 @@ func all(n uint32) *roaring.Bitmap {
 func TestScoresAreBM25(t *testing.T) {
 	x := lexical.New()
 	for i, s := range []string{"cat dog", "cat bird cat, cat", "fish"} {
-		x.Add(uint32(i), s)
+		add(t, x, uint32(i), s)
 	}
-	got := x.Rank("cat bird", all(3)).Best(10)
+	got := best(t, x, "cat bird", all(3), 10)
 	idf := func(df float64) float64 { return math.Log(1 + (3-df+0.5)/(df+0.5)) }
 	part := func(tf, length float64) float64 { return tf * 1.9 / (tf + 0.9*(0.6+0.4*length/(7.0/3))) }
 	want := []float64{idf(2)*part(3, 4) + idf(1)*part(1, 4), idf(2) * part(1, 2)}
@@ -79,7 +106,7 @@ func TestScoresAreBM25(t *testing.T) {
 func TestFilterAndTies(t *testing.T) {
 	x := lexical.New()
 	for i := range uint32(9) {
-		x.Add(i, "same words")
+		add(t, x, i, "same words")
 	}
 	ids := func(hits []lexical.Hit) (out []uint32) {
 		for _, h := range hits {
@@ -87,10 +114,10 @@ func TestFilterAndTies(t *testing.T) {
 		}
 		return out
 	}
-	if got := ids(x.Rank("words", roaring.BitmapOf(7, 3, 5, 100)).Best(2)); !slices.Equal(got, []uint32{3, 5}) {
+	if got := ids(best(t, x, "words", roaring.BitmapOf(7, 3, 5, 100), 2)); !slices.Equal(got, []uint32{3, 5}) {
 		t.Errorf("got %v", got)
 	}
-	for _, hits := range [][]lexical.Hit{x.Rank("words", nil).Best(5), x.Rank("words", roaring.New()).Best(5), x.Rank("words", all(9)).Best(0), x.Rank("none", all(9)).Best(5), x.Rank("", all(9)).Best(5)} {
+	for _, hits := range [][]lexical.Hit{best(t, x, "words", nil, 5), best(t, x, "words", roaring.New(), 5), best(t, x, "words", all(9), 0), best(t, x, "none", all(9), 5), best(t, x, "", all(9), 5)} {
 		if len(hits) != 0 {
 			t.Errorf("got %v", hits)
 		}
@@ -112,23 +139,23 @@ func TestChangesLeaveNoTrace(t *testing.T) {
 	for range 600 {
 		id := rng.Uint32N(40)
 		if rng.IntN(3) == 0 {
-			x.Remove(id)
+			remove(t, x, id)
 			delete(live, id)
 			continue
 		}
 		live[id] = text()
-		x.Add(id, live[id])
+		add(t, x, id, live[id])
 	}
 	fresh := lexical.New()
 	for id, s := range live {
-		fresh.Add(id, s)
+		add(t, fresh, id, s)
 	}
 	if x.Len() != len(live) {
 		t.Errorf("%d documents, want %d", x.Len(), len(live))
 	}
 	for range 100 {
 		q, n := text(), 1+rng.IntN(50)
-		if a, b := x.Rank(q, all(40)).Best(n), fresh.Rank(q, all(40)).Best(n); !reflect.DeepEqual(a, b) {
+		if a, b := best(t, x, q, all(40), n), best(t, fresh, q, all(40), n); !reflect.DeepEqual(a, b) {
 			t.Fatalf("%q: %v, fresh %v", q, a, b)
 		}
 	}
@@ -144,13 +171,13 @@ func FuzzTokens(f *testing.F) {
 			}
 		}
 		x := lexical.New()
-		x.Add(1, s)
-		x.Add(1, s+" more")
-		if hits := x.Rank(s+" more", all(2)).Best(3); len(hits) != 1 {
+		add(t, x, 1, s)
+		add(t, x, 1, s+" more")
+		if hits := best(t, x, s+" more", all(2), 3); len(hits) != 1 {
 			t.Fatalf("a text does not match itself: %v", hits)
 		}
-		x.Remove(1)
-		if hits := x.Rank(s+" more", all(2)).Best(3); len(hits) != 0 || x.Len() != 0 {
+		remove(t, x, 1)
+		if hits := best(t, x, s+" more", all(2), 3); len(hits) != 0 || x.Len() != 0 {
 			t.Fatalf("removed text matches: %v", hits)
 		}
 	})
@@ -165,10 +192,10 @@ func BenchmarkSearch(b *testing.B) {
 		for range 60 {
 			fmt.Fprintf(&s, "%c", rune(0x4e00+int(rng.ExpFloat64()*300)))
 		}
-		x.Add(i, s.String())
+		add(b, x, i, s.String())
 	}
 	allowed := all(n)
 	for b.Loop() {
-		x.Rank("一个二十字左右的问题如何办理户口迁移手续", allowed).Best(100)
+		best(b, x, "一个二十字左右的问题如何办理户口迁移手续", allowed, 100)
 	}
 }

@@ -1,4 +1,4 @@
-// Command _gen writes the assembly of the attention and vector kernels: one description per kernel, for AVX2 (two registers of
+// Command _gen writes the assembly of the attention, scan and vector kernels: one description per kernel, for AVX2 (two registers of
 // eight lanes) and AVX-512 (one of sixteen), so that both tiers have the same order of operations by construction.
 //
 //	go generate ./engine/kernel
@@ -20,7 +20,7 @@ func main() {
 	files := map[string]string{}
 	var all []declaration
 	for _, w := range []width{avx2, avx512} {
-		for name, emit := range map[string]func(*asm){"attention": attention, "vec": vectors} {
+		for name, emit := range map[string]func(*asm){"attention": attention, "scan": scans, "vec": vectors} {
 			a := &asm{width: w}
 			a.header()
 			emit(a)

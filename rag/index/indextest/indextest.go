@@ -22,11 +22,16 @@ type Config struct {
 	New func(t *testing.T, dim int) index.Index
 	// Recall is the share of the true neighbours that must be found; 1 for an exact index.
 	Recall float64
+	// Tolerance is how far a score may be from the true cosine; 0 means 1e-5.
+	Tolerance float64
 }
 
 // Run runs the suite.
 func Run(t *testing.T, cfg Config) {
 	t.Helper()
+	if cfg.Tolerance == 0 {
+		cfg.Tolerance = 1e-5
+	}
 	for name, test := range map[string]func(*testing.T, Config){
 		"nearest":     nearest,
 		"filter":      filter,
@@ -41,9 +46,6 @@ func Run(t *testing.T, cfg Config) {
 		t.Run(name, func(t *testing.T) { test(t, cfg) })
 	}
 }
-
-// tolerance is how far a score may be from the true cosine.
-const tolerance = 1e-5
 
 func vector(rng *rand.Rand, dim int) []float32 {
 	v := make([]float32, dim)
@@ -111,7 +113,7 @@ func search(t *testing.T, x index.Index, q index.Query) []index.Hit {
 }
 
 // compare checks hits against the truth and returns how many of its ids were found.
-func compare(t *testing.T, entries map[uint32][]float32, q index.Query, hits []index.Hit) (found, want int) {
+func compare(t *testing.T, cfg Config, entries map[uint32][]float32, q index.Query, hits []index.Hit) (found, want int) {
 	t.Helper()
 	if len(hits) > q.TopK {
 		t.Fatalf("%d hits instead of %d", len(hits), q.TopK)
@@ -120,7 +122,7 @@ func compare(t *testing.T, entries map[uint32][]float32, q index.Query, hits []i
 		if !q.Allowed.Contains(h.ID) {
 			t.Fatalf("hit %d is not allowed", h.ID)
 		}
-		if s := cosine(q.Vector, entries[h.ID]); math.Abs(float64(h.Score-s)) > tolerance {
+		if s := cosine(q.Vector, entries[h.ID]); math.Abs(float64(h.Score-s)) > cfg.Tolerance {
 			t.Fatalf("score of %d is %g, its cosine %g", h.ID, h.Score, s)
 		}
 		if i > 0 && (hits[i-1].Score < h.Score || hits[i-1].Score == h.Score && hits[i-1].ID >= h.ID) {
@@ -129,7 +131,7 @@ func compare(t *testing.T, entries map[uint32][]float32, q index.Query, hits []i
 	}
 	best := truth(entries, q)
 	for _, b := range best {
-		if slices.ContainsFunc(hits, func(h index.Hit) bool { return h.ID == b.ID || math.Abs(float64(h.Score-b.Score)) < tolerance/10 }) {
+		if slices.ContainsFunc(hits, func(h index.Hit) bool { return h.ID == b.ID || math.Abs(float64(h.Score-b.Score)) < cfg.Tolerance/10 }) {
 			found++
 		}
 	}
@@ -153,7 +155,7 @@ func nearest(t *testing.T, cfg Config) {
 		found, want := 0, 0
 		for _, k := range []int{1, 5, 100, 1000} {
 			q := index.Query{Vector: vector(rng, dim), Allowed: allowed, TopK: k}
-			f, w := compare(t, all, q, search(t, x, q))
+			f, w := compare(t, cfg, all, q, search(t, x, q))
 			found, want = found+f, want+w
 		}
 		recall(t, cfg, found, want)
@@ -177,7 +179,7 @@ func filter(t *testing.T, cfg Config) {
 			}
 			allowed.Add(1) // in the filter, not in the index
 			q := index.Query{Vector: vector(rng, dim), Allowed: allowed, TopK: 10}
-			f, w := compare(t, all, q, search(t, x, q))
+			f, w := compare(t, cfg, all, q, search(t, x, q))
 			found, want = found+f, want+w
 		}
 	}
@@ -232,7 +234,7 @@ func changes(t *testing.T, cfg Config) {
 		if hits := search(t, x, q); len(hits) != len(all) {
 			t.Fatalf("%d entries found of %d", len(hits), len(all))
 		} else {
-			compare(t, all, q, hits)
+			compare(t, cfg, all, q, hits)
 		}
 	}
 }
@@ -259,8 +261,8 @@ func extremes(t *testing.T, cfg Config) {
 	const big, small = 3e38, 1e-30
 	upsert(t, x, index.Entry{ID: 1, Vector: []float32{big, big}}, index.Entry{ID: 2, Vector: []float32{small, 0}}, index.Entry{ID: 3, Vector: []float32{0, 0}})
 	hits := search(t, x, index.Query{Vector: []float32{big, 0}, Allowed: roaring.BitmapOf(1, 2, 3), TopK: 3})
-	if len(hits) != 3 || hits[0].ID != 2 || math.Abs(float64(hits[0].Score-1)) > tolerance || hits[1].ID != 1 ||
-		math.Abs(float64(hits[1].Score)-math.Sqrt2/2) > tolerance || hits[2].Score != 0 {
+	if len(hits) != 3 || hits[0].ID != 2 || math.Abs(float64(hits[0].Score-1)) > cfg.Tolerance || hits[1].ID != 1 ||
+		math.Abs(float64(hits[1].Score)-math.Sqrt2/2) > cfg.Tolerance || hits[2].Score != 0 {
 		t.Errorf("got %v", hits)
 	}
 	for _, h := range search(t, x, index.Query{Vector: []float32{0, 0}, Allowed: roaring.BitmapOf(1, 2, 3), TopK: 3}) {

@@ -1,4 +1,4 @@
-// Command neon writes the arm64 assembly: matrix products, attention and vector kernels for NEON, the products and the dots of
+// Command neon writes the arm64 assembly: matrix products, attention, scan and vector kernels for NEON, the products and the dots of
 // attention in two forms, with the dot product of ARMv8.2 (SDOT) and without (SMULL, SMLAL, SADALP).
 //
 //	go run ./_gen/neon
@@ -42,6 +42,9 @@ func main() {
 	}
 	v := &asm{suffix: "NEON"}
 	v.vectors()
+	sc := &asm{suffix: "NEON"}
+	sc.scans()
+	write("scan_neon_arm64.s", head+"#include \"textflag.h\"\n"+sc.b.String())
 	write("vec_neon_arm64.s", head+"#include \"textflag.h\"\n"+v.b.String())
 	write("mul_tiles_arm64.go", head+"package kernel\n"+dispatch(mul))
 }
@@ -88,31 +91,33 @@ type shape struct {
 
 // Instructions with three vectors, the last like the second.
 var (
-	fadd   = shape{"fadd", 0x4E20D400, "4s", "4s"}
-	fsub   = shape{"fsub", 0x4EA0D400, "4s", "4s"}
-	fmul   = shape{"fmul", 0x6E20DC00, "4s", "4s"}
-	fdiv   = shape{"fdiv", 0x6E20FC00, "4s", "4s"}
-	fmla   = shape{"fmla", 0x4E20CC00, "4s", "4s"}
-	fmls   = shape{"fmls", 0x4EA0CC00, "4s", "4s"}
-	fmax   = shape{"fmax", 0x4E20F400, "4s", "4s"}
-	fmin   = shape{"fmin", 0x4EA0F400, "4s", "4s"}
-	fcmge  = shape{"fcmge", 0x6E20E400, "4s", "4s"}
-	fcmgt  = shape{"fcmgt", 0x6EA0E400, "4s", "4s"}
-	smull  = shape{"smull", 0x0E20C000, "8h", "8b"}
-	smull2 = shape{"smull2", 0x4E20C000, "8h", "16b"}
-	smlal  = shape{"smlal", 0x0E208000, "8h", "8b"}
-	smlal2 = shape{"smlal2", 0x4E208000, "8h", "16b"}
-	addp4  = shape{"addp", 0x4EA0BC00, "4s", "4s"}
-	addp8  = shape{"addp", 0x4E60BC00, "8h", "8h"}
-	add4   = shape{"add", 0x4EA08400, "4s", "4s"}
-	sub16  = shape{"sub", 0x6E208400, "16b", "16b"}
-	mul4   = shape{"mul", 0x4EA09C00, "4s", "4s"}
-	mla4   = shape{"mla", 0x4EA09400, "4s", "4s"}
-	and16  = shape{"and", 0x4E201C00, "16b", "16b"}
-	orr16  = shape{"orr", 0x4EA01C00, "16b", "16b"}
-	eor16  = shape{"eor", 0x6E201C00, "16b", "16b"}
-	bsl16  = shape{"bsl", 0x6E601C00, "16b", "16b"}
-	bit16  = shape{"bit", 0x6EA01C00, "16b", "16b"}
+	fadd    = shape{"fadd", 0x4E20D400, "4s", "4s"}
+	fsub    = shape{"fsub", 0x4EA0D400, "4s", "4s"}
+	fmul    = shape{"fmul", 0x6E20DC00, "4s", "4s"}
+	fdiv    = shape{"fdiv", 0x6E20FC00, "4s", "4s"}
+	fmla    = shape{"fmla", 0x4E20CC00, "4s", "4s"}
+	fmls    = shape{"fmls", 0x4EA0CC00, "4s", "4s"}
+	fmax    = shape{"fmax", 0x4E20F400, "4s", "4s"}
+	fmin    = shape{"fmin", 0x4EA0F400, "4s", "4s"}
+	fcmge   = shape{"fcmge", 0x6E20E400, "4s", "4s"}
+	fcmgt   = shape{"fcmgt", 0x6EA0E400, "4s", "4s"}
+	smull   = shape{"smull", 0x0E20C000, "8h", "8b"}
+	smull2  = shape{"smull2", 0x4E20C000, "8h", "16b"}
+	smlal   = shape{"smlal", 0x0E208000, "8h", "8b"}
+	smlal2  = shape{"smlal2", 0x4E208000, "8h", "16b"}
+	smlal4  = shape{"smlal", 0x0E608000, "4s", "4h"}
+	smlal24 = shape{"smlal2", 0x4E608000, "4s", "8h"}
+	addp4   = shape{"addp", 0x4EA0BC00, "4s", "4s"}
+	addp8   = shape{"addp", 0x4E60BC00, "8h", "8h"}
+	add4    = shape{"add", 0x4EA08400, "4s", "4s"}
+	sub16   = shape{"sub", 0x6E208400, "16b", "16b"}
+	mul4    = shape{"mul", 0x4EA09C00, "4s", "4s"}
+	mla4    = shape{"mla", 0x4EA09400, "4s", "4s"}
+	and16   = shape{"and", 0x4E201C00, "16b", "16b"}
+	orr16   = shape{"orr", 0x4EA01C00, "16b", "16b"}
+	eor16   = shape{"eor", 0x6E201C00, "16b", "16b"}
+	bsl16   = shape{"bsl", 0x6E601C00, "16b", "16b"}
+	bit16   = shape{"bit", 0x6EA01C00, "16b", "16b"}
 )
 
 func (a *asm) v3(s shape, d, n, m int) {
