@@ -68,6 +68,7 @@ type rankedPart struct {
 	Part
 
 	docs    int           // allowed
+	few     []uint32      // what is allowed, as ids from the first, where that is less than half
 	lists   []queriedList // those that exist
 	visible []uint64      // bits of what is allowed, by id from the first; nil: everything
 }
@@ -91,6 +92,9 @@ func Rank(q Query, parts []Part) (Ranking, error) {
 			continue
 		}
 		part := rankedPart{Part: p, docs: some.docs, visible: some.visible}
+		if !some.hidden {
+			part.few = some.few
+		}
 		docs += some.docs
 		length += some.length
 		for i, t := range q.terms {
