@@ -7,7 +7,6 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/sluice-project/sluice/rag/index"
-	"github.com/sluice-project/sluice/rag/lexical"
 	"github.com/sluice-project/sluice/rag/rank"
 )
 
@@ -29,6 +28,10 @@ func (ci *collectionIndex) score(ctx context.Context, m rank.Model, text string,
 	near, err := ci.vectors.Search(ctx, index.Query{Vector: vector, Allowed: allowed, TopK: maxCandidates})
 	if err != nil {
 		return nil, fmt.Errorf("search vectors: %w", err)
+	}
+	farthest := 0.0
+	if len(near) > 0 {
+		farthest = float64(near[len(near)-1].Score)
 	}
 	byWords, byVector := make([]uint32, len(words)), make([]uint32, len(near))
 	for i, h := range words {
@@ -53,15 +56,12 @@ func (ci *collectionIndex) score(ctx context.Context, m rank.Model, text string,
 	if err != nil {
 		return nil, fmt.Errorf("search words: %w", err)
 	}
-	return ci.weigh(m, text, ranking.Terms(), chosen, bm25, byWords, cosines), nil
+	question := rank.NewQuestion(text, ranking.Terms(), words, maxCandidates, cosines, farthest)
+	return ci.weigh(m, question, chosen, bm25, cosines), nil
 }
 
 // weigh returns the final scores of the chosen chunks.
-func (ci *collectionIndex) weigh(m rank.Model, text string, terms []lexical.Term, chosen []uint32, bm25 []float64, byWords []uint32, cosines map[uint32]float64) map[uint32]float64 {
-	seen := make([]float64, len(byWords))
-	for i, id := range byWords {
-		seen[i] = cosines[id]
-	}
+func (ci *collectionIndex) weigh(m rank.Model, q rank.Question, chosen []uint32, bm25 []float64, cosines map[uint32]float64) map[uint32]float64 {
 	candidates := make([]rank.Candidate, len(chosen))
 	for i, id := range chosen {
 		c := ci.chunks[id]
@@ -71,7 +71,7 @@ func (ci *collectionIndex) weigh(m rank.Model, text string, terms []lexical.Term
 		}
 	}
 	out := make(map[uint32]float64, len(chosen))
-	for i, s := range m.Scores(rank.Question{Text: text, Terms: terms, Agreement: rank.Agreement(seen)}, candidates) {
+	for i, s := range m.Scores(q, candidates) {
 		out[chosen[i]] = s
 	}
 	return out

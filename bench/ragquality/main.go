@@ -30,6 +30,7 @@ import (
 const (
 	listed  = 200 // candidates of each search
 	kept    = 100 // after fusion
+	learnt  = 30  // candidates of each question to learn from, and the answers
 	folds   = 5
 	penalty = 1e-4
 )
@@ -48,6 +49,7 @@ func run(ctx context.Context) error {
 		dir    = flag.String("sets", "", "folder of sets")
 		only   = flag.String("only", "", "names of sets, with commas; empty: all")
 		models = flag.String("models", "", "embedders as NAME=PATH, with commas")
+		sample = flag.Int("questions", 0, "how many questions of each set to use with vectors; 0: all")
 		cache  = flag.String("vectors", os.TempDir(), "folder where vectors are kept for the next run")
 		learn  = flag.String("learn", "", "file for weights that are learned of all sets")
 	)
@@ -76,7 +78,7 @@ func run(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("%s with %s: %w", set.Name, name, err)
 			}
-			all = append(all, t.with(name, v))
+			all = append(all, t.with(name, v, *sample))
 		}
 	}
 	if len(all) == 0 {
@@ -146,9 +148,16 @@ func newTrial(set ragsets.Set) (*trial, error) {
 }
 
 // with searches the same set with vectors as well, and looks at what both found.
-func (t *trial) with(embedder string, v vectors) *trial {
-	out := &trial{Set: t.Set, embedder: embedder, words: t.words, rankings: t.rankings}
-	for i, q := range t.Questions {
+func (t *trial) with(embedder string, v vectors, sample int) *trial {
+	out := &trial{Set: t.Set, embedder: embedder}
+	out.Questions = nil
+	step := 1
+	if sample > 0 {
+		step = max(1, len(t.Questions)/sample)
+	}
+	for i := 0; i < len(t.Questions); i += step {
+		q := t.Questions[i]
+		out.Questions, out.words = append(out.Questions, q), append(out.words, t.words[i])
 		cosines := make([]float64, len(t.Passages))
 		order := make([]int, 0, len(t.Passages))
 		for p := range t.Passages {
@@ -158,23 +167,23 @@ func (t *trial) with(embedder string, v vectors) *trial {
 			}
 		}
 		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(cosines[b], cosines[a]) })
-		near := order[:min(listed, len(order))]
+		nearest := order[:min(listed, len(order))]
 		words := numbers(t.words[i])
-		fused := rank.Fuse(kept, ids(words), ids(near))
+		fused := rank.Fuse(kept, ids(words), ids(nearest))
 		bm25, err := t.rankings[i].Scores(fused)
 		if err != nil {
 			panic(err) // the segment is in memory and was checked
 		}
-		var seen []float64
-		for _, p := range words {
-			seen = append(seen, cosines[p])
+		near := make(map[uint32]float64, len(order))
+		for p, c := range cosines {
+			near[uint32(p)] = c
 		}
-		question := rank.Question{Text: q.Text, Terms: t.rankings[i].Terms(), Agreement: rank.Agreement(seen)}
+		question := rank.NewQuestion(q.Text, t.rankings[i].Terms(), t.words[i], listed, near, cosines[nearest[len(nearest)-1]])
 		candidates := make([]rank.Candidate, len(fused))
 		for j, p := range fused {
 			candidates[j] = rank.Candidate{Heading: t.Passages[p].Title, Text: t.Passages[p].Text, BM25: bm25[j], Cosine: cosines[p]}
 		}
-		out.near, out.fused = append(out.near, near), append(out.fused, numbersOf(fused))
+		out.near, out.fused = append(out.near, nearest), append(out.fused, numbersOf(fused))
 		out.features = append(out.features, rank.FeaturesOf(question, candidates))
 	}
 	return out
@@ -241,9 +250,11 @@ func examples(all []*trial, use func(t *trial, question int) bool) (out []rank.E
 			if !use(t, i) {
 				continue
 			}
-			e := rank.Example{Features: t.features[i], Answers: make([]bool, len(t.fused[i]))}
+			var e rank.Example
 			for j, p := range t.fused[i] {
-				e.Answers[j] = q.Grades[p] > 0
+				if answers := q.Grades[p] > 0; answers || j < learnt {
+					e.Features, e.Answers = append(e.Features, t.features[i][j]), append(e.Answers, answers)
+				}
 			}
 			out = append(out, e)
 		}

@@ -15,7 +15,7 @@ type Example struct {
 // logistic regression), less a penalty of the squared weights; the bias then makes scores probabilities of being an answer. Examples without
 // an answer among their candidates teach nothing. The same examples give the same model.
 func Learn(examples []Example, penalty float64) (Model, error) {
-	const rounds = 600
+	const rounds = 200
 	var w, speed Features
 	for round := range rounds {
 		gradient, n := Features{}, 0

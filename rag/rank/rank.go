@@ -44,8 +44,41 @@ func Fuse(n int, lists ...[]uint32) []uint32 {
 type Question struct {
 	Text  string
 	Terms []lexical.Term // with what each is worth among the visible passages
-	// Agreement is how far the vectors' order agrees with that of the words, see Agreement.
-	Agreement float64
+
+	agreement float64 // see Agreement
+	low       float64 // the cosine of a passage that is not near
+}
+
+// NewQuestion returns a question with what its answer says about the vectors. Words are the hits of BM25, at most limit of them; cosines
+// has theirs; farthest is the lowest cosine among the hits of the vectors. What it finds does not depend on the ids of equal hits.
+func NewQuestion(text string, terms []lexical.Term, words []lexical.Hit, limit int, cosines map[uint32]float64, farthest float64) Question {
+	q := Question{Text: text, Terms: terms, low: farthest}
+	if len(words) == limit { // which of the last equals are there depends on their ids
+		last := words[len(words)-1].Score
+		if first := slices.IndexFunc(words, func(h lexical.Hit) bool { return h.Score == last }); first > 0 {
+			words = words[:first]
+		}
+	}
+	seen := make([]float64, len(words))
+	for i := 0; i < len(words); {
+		sum, j := 0.0, i // equals count with their mean
+		var equals []float64
+		for ; j < len(words) && words[j].Score == words[i].Score; j++ {
+			equals = append(equals, cosines[words[j].ID])
+		}
+		slices.Sort(equals)
+		for _, c := range equals {
+			sum += c
+		}
+		for ; i < j; i++ {
+			seen[i] = sum / float64(len(equals))
+		}
+	}
+	if len(seen) > 0 {
+		q.low = slices.Min(seen)
+	}
+	q.agreement = Agreement(seen)
+	return q
 }
 
 // Candidate is a passage that may answer.
@@ -88,7 +121,7 @@ func Agreement(cosines []float64) float64 {
 // The features, in the order of the weights.
 const (
 	featureBM25     = iota // as a share of the highest
-	featureNear            // where the cosine lies between the lowest and the highest, times the agreement
+	featureNear            // where the cosine lies between one that is not near and the highest, times the agreement
 	featureCosine          // the cosine itself, 0 if negative
 	featureCoverage        // share of the question's words, by what they are worth, that the passage has
 	featureHeading         // the same of its heading
@@ -109,15 +142,15 @@ type Features [features]float64
 // maxPhrase bounds how much of a question is sought as a run, in characters.
 const maxPhrase = 96
 
-// stretch is the difference of cosines below which all passages are equally near.
+// stretch is the difference of cosines up to which all passages are equally near.
 const stretch = 0.01
 
 // FeaturesOf returns the features of each candidate.
 func FeaturesOf(q Question, candidates []Candidate) []Features {
 	out := make([]Features, len(candidates))
-	best, low, high := 0.0, math.Inf(1), math.Inf(-1)
+	best, low, high := 0.0, q.low, math.Inf(-1)
 	for _, c := range candidates {
-		best, low, high = max(best, c.BM25), min(low, c.Cosine), max(high, c.Cosine)
+		best, high = max(best, c.BM25), max(high, c.Cosine)
 	}
 	question := []rune(lexical.Fold(q.Text))
 	question = question[:min(maxPhrase, len(question))]
@@ -148,7 +181,7 @@ func FeaturesOf(q Question, candidates []Candidate) []Features {
 			f[featureBM25] = c.BM25 / best
 		}
 		if high-low >= stretch {
-			f[featureNear] = q.Agreement * (c.Cosine - low) / (high - low)
+			f[featureNear] = q.agreement * max(0, c.Cosine-low) / (high - low)
 		}
 		f[featureCosine] = max(0, min(1, c.Cosine))
 		heading := shared(terms, c.Heading)
