@@ -139,6 +139,14 @@ bench-serving: build ## compare serving many clients with llama.cpp's server (AR
 bench-masking: ## hold the detectors against Presidio's pattern recognisers on the gate set (needs python3; ARGS='-documents 500')
 	$(GO) run ./bench/masking $(ARGS)
 
+.PHONY: bench-rag-quality
+bench-rag-quality: ## measure retrieval on public sets (ARGS='-sets DIR -models NAME=PATH'; see bench/README.md)
+	$(GO) run ./bench/ragquality $(ARGS)
+
+.PHONY: bench-rag-lexical
+bench-rag-lexical: ## measure BM25 at 2.1 million short Chinese entries (ARGS='-set DIR/cmrc'; see bench/README.md)
+	$(GO) run ./bench/raglexical $(ARGS)
+
 .PHONY: bench-audit
 bench-audit: ## measure the audit log: durable records, sealing, verification (ARGS='-dir /mnt/disk'; see bench/README.md)
 	$(GO) run ./bench audit $(ARGS)
