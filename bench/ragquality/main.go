@@ -28,11 +28,10 @@ import (
 )
 
 const (
-	listed  = 200 // candidates of each search
-	kept    = 100 // after fusion
-	learnt  = 30  // candidates of each question to learn from, and the answers
-	folds   = 5
-	penalty = 1e-4
+	listed = 200 // candidates of each search
+	kept   = 100 // after fusion
+	learnt = 30  // candidates of each question to learn from, and the answers
+	folds  = 5
 )
 
 func main() {
@@ -51,6 +50,7 @@ func run(ctx context.Context) error {
 		models = flag.String("models", "", "embedders as NAME=PATH, with commas")
 		sample = flag.Int("questions", 0, "how many questions of each set to use with vectors; 0: all")
 		cache  = flag.String("vectors", os.TempDir(), "folder where vectors are kept for the next run")
+		weigh  = flag.Float64("penalty", 0.003, "how much weights that differ from what is expected cost")
 		learn  = flag.String("learn", "", "file for weights that are learned of all sets")
 	)
 	flag.Parse()
@@ -90,14 +90,14 @@ func run(ctx context.Context) error {
 	}
 	fmt.Printf("\n| set | embedder | measure | BM25 | vectors | RRF | shipped weights | five folds | other sets |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, t := range all {
-		if err := t.report(shipped, all); err != nil {
+		if err := t.report(shipped, all, *weigh); err != nil {
 			return err
 		}
 	}
 	if *learn == "" {
 		return nil
 	}
-	m, err := rank.Learn(examples(all, func(*trial, int) bool { return true }), penalty)
+	m, err := rank.Learn(examples(all, func(*trial, int) bool { return true }), *weigh)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (t *trial) topic() string {
 }
 
 // report prints a row for each measure.
-func (t *trial) report(shipped rank.Model, all []*trial) error {
+func (t *trial) report(shipped rank.Model, all []*trial, penalty float64) error {
 	without := make([]rank.Model, folds)
 	for f := range without {
 		var err error
@@ -278,7 +278,7 @@ func write(file string, m rank.Model, all []*trial) error {
 	}
 	out["learned_from"], out["command"] = from, "go run ./bench/ragquality -sets DIR -models NAME=PATH,... -learn rag/rank/weights.json"
 	data, err := json.MarshalIndent(out, "", "  ")
-	return errors.Join(err, os.WriteFile(file, append(data, '\n'), 0o644))
+	return errors.Join(err, os.WriteFile(file, append(data, '\n'), 0o600))
 }
 
 func numbers(hits []lexical.Hit) []int {
