@@ -143,6 +143,14 @@ bench-masking: ## hold the detectors against Presidio's pattern recognisers on t
 bench-rag: ## measure retrieval over made passages: taking in, opening, memory, each stage of a search (ARGS='-n 2100000 -dir /var/tmp/passages')
 	$(GO) run ./bench/rag $(ARGS)
 
+.PHONY: bench-rag-quality
+bench-rag-quality: ## measure retrieval on public sets (ARGS='-sets DIR -models NAME=PATH'; see bench/README.md)
+	$(GO) run ./bench/ragquality $(ARGS)
+
+.PHONY: bench-rag-lexical
+bench-rag-lexical: ## measure BM25 at 2.1 million short Chinese entries (ARGS='-set DIR/cmrc'; see bench/README.md)
+	$(GO) run ./bench/raglexical $(ARGS)
+
 .PHONY: bench-audit
 bench-audit: ## measure the audit log: durable records, sealing, verification (ARGS='-dir /mnt/disk'; see bench/README.md)
 	$(GO) run ./bench audit $(ARGS)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-project/sluice/rag/index"
 	"github.com/sluice-project/sluice/rag/lexical"
+	"github.com/sluice-project/sluice/rag/rank"
 )
 
 // collectionIndex is one collection in memory. The indexes know chunks by numbers; a number is reused after its document is deleted.
@@ -348,88 +349,22 @@ func (ci *collectionIndex) clear() error {
 	return ci.vectors.Close()
 }
 
-const (
-	maxCandidates = 200 // per ranking, before fusion
-	maxFused      = 100 // after fusion
-	rrfK          = 60
-	denseShare    = 0.5
-)
-
 var errForeignVectors = errors.New("documents were embedded by another model; ingest them again or configure that model")
 
-// search returns the best passages among those that the viewer may see of what is in effect at a time; 0 is now.
-func (ci *collectionIndex) search(ctx context.Context, text string, vector []float32, v viewer, at int64, topK int) ([]Passage, error) {
+// search returns the best passages among those that the viewer may see of what is in effect at a time, as the model orders them; a time of 0 is now.
+func (ci *collectionIndex) search(ctx context.Context, m rank.Model, text string, vector []float32, v viewer, at int64, topK int) ([]Passage, error) {
 	now := ci.rlock()
 	defer ci.mu.RUnlock()
 	allowed, err := ci.allowed(v, at, now)
 	if err != nil || allowed.IsEmpty() {
 		return nil, err
 	}
-	ranking, err := ci.keywords.Rank(text, allowed)
+	scores, err := ci.score(ctx, m, text, vector, allowed)
 	if err != nil {
-		return nil, fmt.Errorf("search words: %w", err)
-	}
-	words, err := ranking.Best(maxCandidates)
-	if err != nil {
-		return nil, fmt.Errorf("search words: %w", err)
-	}
-	near, err := ci.vectors.Search(ctx, index.Query{Vector: vector, Allowed: allowed, TopK: maxCandidates})
-	if err != nil {
-		return nil, fmt.Errorf("search vectors: %w", err)
-	}
-	chosen := fuse(words, near)
-	// Both scores of every fused candidate, also of those that only one ranking proposed.
-	near, err = ci.vectors.Search(ctx, index.Query{Vector: vector, Allowed: chosen, TopK: maxFused})
-	if err != nil {
-		return nil, fmt.Errorf("search vectors: %w", err)
-	}
-	best := 0.0
-	if len(words) > 0 {
-		best = words[0].Score
-	}
-	ids := chosen.ToArray()
-	bm25, err := ranking.Scores(ids)
-	if err != nil {
-		return nil, fmt.Errorf("search words: %w", err)
-	}
-	cosines := make(map[uint32]float64, len(near))
-	for _, h := range near {
-		cosines[h.ID] = float64(h.Score)
-	}
-	scores := make(map[uint32]float64, len(ids))
-	for i, id := range ids {
-		scores[id] = hybridScore(bm25[i], best, cosines[id])
+		return nil, err
 	}
 	out := ci.passages(scores)
 	return out[:min(topK, len(out))], nil
-}
-
-// fuse returns the maxFused candidates with the highest sum of reciprocal ranks.
-func fuse(words []lexical.Hit, near []index.Hit) *roaring.Bitmap {
-	sum := map[uint32]float64{}
-	for i, h := range words {
-		sum[h.ID] += 1 / float64(rrfK+i+1)
-	}
-	for i, h := range near {
-		sum[h.ID] += 1 / float64(rrfK+i+1)
-	}
-	ids := make([]uint32, 0, len(sum))
-	for id := range sum {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Or(cmp.Compare(sum[b], sum[a]), cmp.Compare(a, b)) })
-	return roaring.BitmapOf(ids[:min(maxFused, len(ids))]...)
-}
-
-// hybridScore returns the score of a passage from its BM25 score, the highest BM25 score of all, and the cosine of its vector with the
-// query's. The cosine counts as it is: stretched over the candidates, differences that mean nothing would decide whenever the model
-// does not understand the language.
-func hybridScore(bm25, best, cosine float64) float64 {
-	score := denseShare * max(0, min(1, cosine))
-	if best > 0 {
-		score += (1 - denseShare) * bm25 / best
-	}
-	return score
 }
 
 func (ci *collectionIndex) passage(p chunkRef) Passage {

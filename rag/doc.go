@@ -17,10 +17,9 @@
 //
 // # Search
 //
-// BM25 and vectors propose candidates, which reciprocal rank fusion (k = 60) merges. The score of a candidate is the mean of its
-// BM25 score, as a share of the highest, and of its cosine, 0 if negative; equal scores are ordered by document id and chunk. The
-// cosine is not stretched over the candidates, so that a model which finds everything equally near, as an English model finds
-// Chinese, leaves the order to BM25.
+// BM25 and vectors propose 200 candidates each, of which reciprocal rank fusion (k = 60) keeps 100. Their final order is by features of question
+// and passage with learned weights (package rag/rank); equal scores are ordered by document id and chunk. Vectors count as far as they
+// agree with the words, so that a model which finds everything equally near, as an English model finds Chinese, leaves the order to BM25.
 //
 // Term statistics are those of the documents that the principal sees: scores do not show what is hidden either.
 //

@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-project/sluice/rag/chunk"
 	"github.com/sluice-project/sluice/rag/index"
 	"github.com/sluice-project/sluice/rag/index/sq8"
+	"github.com/sluice-project/sluice/rag/rank"
 )
 
 // Model says whose vectors a service has: ID names the model and everything else that changes them, Dim is their length.
@@ -95,6 +96,7 @@ type Service struct {
 	cfg      Config
 	store    store
 	model    Model
+	order    rank.Model // of what a search found
 	log      *slog.Logger
 	metrics  *metrics
 	now      func() time.Time
@@ -134,9 +136,13 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	if err != nil {
 		return nil, fmt.Errorf("rag: %w", err)
 	}
+	order, err := rank.Learned()
+	if err != nil {
+		return nil, fmt.Errorf("rag: %w", err)
+	}
 	kernels := kernel.Detect(log)
 	s := &Service{
-		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, model: model, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
+		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, model: model, order: order, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
 		deleted:  map[string]bool{},
 		newIndex: func(dim int) index.Index { return sq8.New(dim, kernels) },
 	}

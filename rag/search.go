@@ -87,7 +87,7 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, q.Collection)
 	}
-	out, err := ci.search(ctx, q.Text, vectors[0], q.viewer(), at, q.TopK)
+	out, err := ci.search(ctx, s.order, q.Text, vectors[0], q.viewer(), at, q.TopK)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, q.Collection)
 	}

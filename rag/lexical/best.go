@@ -19,7 +19,11 @@ func (r Ranking) Best(n int) ([]Hit, error) {
 	var sums [window]int64
 	for i := range r.parts {
 		p := partSearch{ranking: r, part: &r.parts[i], top: &top, sums: &sums}
-		if err := p.run(); err != nil {
+		search := p.run
+		if part := p.part; part.few != nil && part.docs*gatherShare < int(part.Segment.span) {
+			search = p.gather
+		}
+		if err := search(); err != nil {
 			return nil, err
 		}
 	}
@@ -29,6 +33,54 @@ func (r Ranking) Best(n int) ([]Hit, error) {
 		out[i] = Hit{h.id, float64(h.score) / unit}
 	}
 	return out, nil
+}
+
+// gatherShare is how many times the visible documents must fit a segment for them to be looked up one by one.
+const gatherShare = 16
+
+// gather scores the few documents that are visible, one by one.
+func (p *partSearch) gather() error {
+	s, few := p.part.Segment, p.part.few
+	sums := make([]int64, len(few))
+	for _, q := range p.part.lists {
+		weight, c := p.ranking.terms[q.term].Weight, s.cursor(q.list)
+		add := func(i int) { sums[i] += p.ranking.norms.part(weight, c.count(c.pos), s.stored(few[i])-1) }
+		if len(few)*seekCost < int(q.docs) {
+			for i, id := range few {
+				if !c.seek(id) {
+					break
+				}
+				if c.ids[c.pos] == id {
+					add(i)
+				}
+			}
+		} else {
+			for i := 0; i < len(few) && c.open(); c.block++ {
+				for c.pos = 0; i < len(few) && c.pos < c.n; {
+					switch id := c.ids[c.pos]; {
+					case id < few[i]:
+						c.pos++
+					case id > few[i]:
+						i++
+					default:
+						add(i)
+						i++
+						c.pos++
+					}
+				}
+			}
+		}
+		if c.bad {
+			return errChanged()
+		}
+	}
+	first := s.first + p.part.Base
+	for i, sum := range sums {
+		if sum > 0 {
+			p.top.offer(scored{sum, first + few[i]})
+		}
+	}
+	return nil
 }
 
 // partSearch finds the best of one part.

@@ -68,6 +68,7 @@ type rankedPart struct {
 	Part
 
 	docs    int           // allowed
+	few     []uint32      // what is allowed, as ids from the first, where that is less than half
 	lists   []queriedList // those that exist
 	visible []uint64      // bits of what is allowed, by id from the first; nil: everything
 }
@@ -91,6 +92,9 @@ func Rank(q Query, parts []Part) (Ranking, error) {
 			continue
 		}
 		part := rankedPart{Part: p, docs: some.docs, visible: some.visible}
+		if !some.hidden {
+			part.few = some.few
+		}
 		docs += some.docs
 		length += some.length
 		for i, t := range q.terms {
@@ -272,7 +276,7 @@ func (n *norms) compute(length float64) float64 { return k1 * (1 - b + b*length/
 
 // part returns what a term adds to the score of a document that has it count times.
 func (n *norms) part(weight float64, count, length uint32) int64 {
-	norm := 0.0
+	var norm float64
 	if length < uint32(len(n.short)) {
 		norm = n.short[length]
 	} else {

@@ -24,6 +24,18 @@ func Tokens(text string) []string {
 	return out
 }
 
+// Fold returns the letters and digits of a text as terms have them, without anything between them: texts that differ in case, width,
+// script, blanks or punctuation only are equal then.
+func Fold(text string) string {
+	folds := folding()
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.Is(unicode.M, r) {
+			return -1
+		}
+		return folds.fold(r)
+	}, norm.NFKC.String(strings.ToValidUTF8(text, " ")))
+}
+
 // analyze hands the terms of a text to emit, which must not keep them.
 func analyze(text string, emit func(term []byte)) {
 	t, folds := tokenizer{emit: emit}, folding()

@@ -1,0 +1,16 @@
+package main
+
+import (
+	"syscall"
+	"time"
+)
+
+// threadTime returns how long this thread has been on a processor.
+func threadTime() time.Duration {
+	const thisThread = 1 // RUSAGE_THREAD
+	var u syscall.Rusage
+	if err := syscall.Getrusage(thisThread, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
