@@ -300,7 +300,7 @@ func TestPowerLoss(t *testing.T) {
 	for first := 1; first <= operations; first++ {
 		for second := 1; second <= operations; second++ {
 			// Soon after the start is where it matters most.
-			if !long && rng.IntN(2*operations) > 0 && (second > 3 || (first+second)%8 > 0) {
+			if !long && rng.IntN(6*operations) > 0 && (second > 3 || (first+second)%12 > 0) {
 				continue
 			}
 			lose(t, rng, first, fault(rng.IntN(2)), second, rng.IntN(2) == 0)
