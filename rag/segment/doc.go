@@ -23,7 +23,7 @@
 // end. That a whole directory was put back to an earlier state is seen by its revision, and not otherwise.
 //
 // What is deleted leaves the disk when its segment is merged and its log removed: [Store.Purge] does both at once. What a file
-// system keeps of removed files stays encrypted. Rules of groups stay.
+// system keeps of removed files stays encrypted.
 //
 // # In memory
 //

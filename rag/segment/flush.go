@@ -288,6 +288,7 @@ func (s *Store) replace(old []*part, next *merged, tail *frozen) error {
 	if next != nil {
 		next.catchUp()
 	}
+	s.forget()
 	m := s.manifest(from)
 	m.Segments = slices.DeleteFunc(m.Segments, func(e segmentEntry) bool {
 		return slices.ContainsFunc(old, func(p *part) bool { return p.entry.Name == e.Name })
