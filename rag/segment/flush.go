@@ -137,7 +137,7 @@ func (s *Store) freeze(all bool) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	if !s.full() && (!all || s.log.size == int64(walBegin) && len(s.tail().part.docs) == 0) {
+	if !s.full() && (!all || s.pending.changes == 0) {
 		return nil
 	}
 	end := mark{s.log.number + 1, s.revision, s.log.last}

@@ -771,3 +771,27 @@ func TestNilGroupsAllowNothing(t *testing.T) {
 		t.Errorf("%d passages", n)
 	}
 }
+
+// A purge takes the logs, too, of which an earlier process began the next without more.
+func TestPurgeTakesLogsOfBefore(t *testing.T) {
+	cfg := config(t, t.TempDir())
+	s := opened(t, cfg)
+	apply(t, s, Change{Revision: 1, Put: []Document{document(rand.New(rand.NewPCG(1, 2)), "a", 1, Rule{}, 2)}})
+	if err := s.flush(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range []string{"quokka", "g1"} {
+		apply(t, s, Change{Revision: 2, Move: []Move{{Name{ID: "a"}, Rule{Group: []byte(g)}}}})
+	}
+	if err := errors.Join(s.freeze(true), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := opened(t, cfg).Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range plain(t, cfg) {
+		if strings.Contains(text, "quokka") {
+			t.Errorf("%s still has it", name)
+		}
+	}
+}

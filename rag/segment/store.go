@@ -549,7 +549,7 @@ func (s *Store) commit(c *Change, w *lexical.Segment) error {
 		s.states[i] = d.done()
 	}
 	s.revision = c.Revision
-	s.pending.changes += len(c.Delete) + len(c.Move) + len(c.Put)
+	s.pending.changes += max(1, len(c.Delete)+len(c.Move)+len(c.Put))
 	return s.fold()
 }
 
