@@ -429,7 +429,7 @@ func (s *Store) Apply(ctx context.Context, c Change) error {
 	if err := s.log.append(plain); err != nil {
 		return s.spoil(err)
 	}
-	if err := s.commit(&c, w); err != nil {
+	if err := s.commit(&c, w); err != nil { //nolint:contextcheck // what is in the log is not to be given up
 		return s.spoil(err)
 	}
 	s.publish()

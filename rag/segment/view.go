@@ -99,7 +99,8 @@ func (v *View) locate(id uint32) (part int, row uint32, ok bool) {
 	if !found {
 		i--
 	}
-	for ; found && i+1 < len(v.parts) && v.parts[i+1].base == id; i++ { // parts without rows
+	for found && i+1 < len(v.parts) && v.parts[i+1].base == id { // parts without rows
+		i++
 	}
 	if i < 0 || int(id-v.parts[i].base) >= len(v.parts[i].rows) {
 		return 0, 0, false
