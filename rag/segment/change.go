@@ -10,7 +10,8 @@ import (
 
 // Change is what happens to a store at once, in this order: documents are deleted, then moved, then put.
 type Change struct {
-	// Revision of the tables up to which the store is complete with this change. It never falls.
+	// Revision of the tables up to which the store is complete with this change. It never falls. If that takes several changes, those before the last
+	// carry the revision before, or a crash between them shows a revision that is not complete.
 	Revision int64
 	Delete   []Name
 	Move     []Move

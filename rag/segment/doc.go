@@ -18,17 +18,23 @@
 // manifest names the segments that count, what became of their documents since, and the first log to read; it is replaced as a whole.
 //
 // Everything but the lengths of things is encrypted and authenticated, bound to its store, its file and its place there: a page, a
-// record or a file that is changed, cut, moved or of another store is an error that names the file and the offset ([ErrDamaged]). A log
-// that ends in the middle of a record is cut there, since nobody was told that this record was stored; only the last log may, and only at its very
-// end. That a whole directory was put back to an earlier state is seen by its revision, and not otherwise.
+// record or a file that is changed, moved or of another store is an error that names the file and the offset ([ErrDamaged]); so is one that was cut
+// or is missing, but for the end of the last log.
+//
+// The end of the last log is what a crash leaves torn: a record that is too short, or of which some block never came to the disk and is zeros. It is
+// cut there, since nobody was told that this record was stored, which a warning and [Store.Cut] say. Whoever cuts more of the last log, removes it or
+// puts a whole directory back to an earlier state undoes changes, deletions too, without an error. Only [Store.Revision] shows it: compare it with
+// that of the tables before the store is used. Of changes that share a revision only the last may carry it.
+//
+// A log that is found is written again before the store is open: what can be read of it may lie in the memory of the operating system alone.
 //
 // What is deleted leaves the disk when its segment is merged and its log removed: [Store.Purge] does both at once. What a file
-// system keeps of removed files stays encrypted. Rules of groups stay.
+// system keeps of removed files stays encrypted.
 //
 // # In memory
 //
-// Decrypted in memory, as long as the store is open, are: codes of the vectors, postings of the lexical index, hashes of document ids, numbers, rules of
-// groups and periods of validity; of the tail, at most some [Config.TailPassages] passages, their texts too. Texts of segments are read and decrypted a page at
+// Decrypted in memory, as long as the store is open, are: vectors of 16 bits a component, from which texts can be guessed, postings of the lexical index, hashes of
+// document ids, numbers, names of groups and periods of validity; of the tail, at most some times [Config.TailPassages] passages and [Config.TailBytes], their ids, details and texts too. Texts of segments are read and decrypted a page at
 // a time when [Filter.Passages] asks. This memory can be in a core dump or in swap space: switch both off where that matters.
 package segment
 

@@ -137,7 +137,7 @@ func (s *Store) freeze(all bool) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	if !s.full() && (!all || s.log.size == int64(walBegin) && len(s.tail().part.docs) == 0) {
+	if !s.full() && (!all || s.pending.changes == 0) {
 		return nil
 	}
 	end := mark{s.log.number + 1, s.revision, s.log.last}
@@ -158,19 +158,15 @@ func (s *Store) freeze(all bool) error {
 }
 
 // stateOf returns the state of a part. The caller holds mu.
-func (s *Store) stateOf(p *part) (int, *state) {
-	i := slices.IndexFunc(s.states, func(st *state) bool { return st.part == p })
-	if i < 0 {
-		return -1, nil
-	}
-	return i, s.states[i]
+func (s *Store) stateOf(p *part) *state {
+	return s.states[slices.IndexFunc(s.states, func(st *state) bool { return st.part == p })]
 }
 
 // save writes the oldest frozen tail, and then the manifest that has it in place of its log. The caller holds flushing.
 func (s *Store) save(ctx context.Context, f frozen) error {
 	p := f.part
 	s.mu.Lock()
-	_, st := s.stateOf(p)
+	st := s.stateOf(p)
 	groups, spans := slices.Clone(p.current), slices.Clone(p.spans)
 	p.touched.Clear()
 	s.mu.Unlock()
@@ -288,6 +284,7 @@ func (s *Store) replace(old []*part, next *merged, tail *frozen) error {
 	if next != nil {
 		next.catchUp()
 	}
+	s.forget()
 	m := s.manifest(from)
 	m.Segments = slices.DeleteFunc(m.Segments, func(e segmentEntry) bool {
 		return slices.ContainsFunc(old, func(p *part) bool { return p.entry.Name == e.Name })
@@ -438,7 +435,7 @@ func (s *Store) mergeParts(ctx context.Context, old []*part) error {
 	}
 	var all []snapshot
 	for _, p := range old {
-		_, st := s.stateOf(p)
+		st := s.stateOf(p)
 		all = append(all, snapshot{st, slices.Clone(p.current), slices.Clone(p.spans)})
 		p.touched.Clear()
 	}
@@ -571,6 +568,6 @@ func copyTexts(w io.Writer, c *contents, all []snapshot, docs map[*part][]uint32
 }
 
 func exists(path string) bool {
-	_, err := os.Lstat(path)
+	_, err := os.Lstat(path) //nolint:gosec // a name of ours in the directory of the store
 	return err == nil || !os.IsNotExist(err)
 }

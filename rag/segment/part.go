@@ -172,7 +172,7 @@ type datedRows struct {
 // datedDocs is how many documents lie in one [dated] at most: what a change of one copies.
 const datedDocs = 1024
 
-// hidden are the rows that are not valid at any time from from until before until.
+// hidden are the rows that are not valid at any time of a period, at until no more.
 type hidden struct {
 	from, until int64
 	rows        *roaring.Bitmap

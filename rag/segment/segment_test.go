@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -384,6 +385,8 @@ func plain(t testing.TB, cfg Config) map[string]string {
 			if _, _, err := w.read(true, link(m.Before), func(p []byte) error { b.Write(p); return nil }); err != nil {
 				t.Fatal(err)
 			}
+		case name == manifestName:
+			b.Write(bytes.Join(m.Groups, []byte(" ")))
 		case strings.HasPrefix(name, "seg-"):
 			for _, e := range m.Segments {
 				size := e.TextBytes
@@ -423,12 +426,12 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	s := opened(t, cfg)
 	rng := rand.New(rand.NewPCG(3, 4))
 	secret := func(id string) Document {
-		d := document(rng, id, 1, Rule{}, 2)
+		d := document(rng, id, 1, Rule{Group: []byte("quokkagroup of " + id)}, 2)
 		d.Detail = []byte("quokkadetail")
 		d.Passages[0].Text, d.Passages[0].Words, d.Passages[1].Section = "quokkatext", "quokkaword", "quokkasection"
 		return d
 	}
-	apply(t, s, Change{Revision: 1, Put: []Document{secret("early"), document(rng, "kept", 1, Rule{}, 3)}})
+	apply(t, s, Change{Revision: 1, Put: []Document{secret("early"), document(rng, "kept", 1, Rule{Group: []byte("quokkaroom")}, 3)}})
 	if err := s.flush(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
@@ -444,10 +447,10 @@ func TestPurgeLeavesNothing(t *testing.T) {
 			t.Errorf("%s has it in clear", name)
 		}
 	}
-	if before < 8 {
+	if before < 11 {
 		t.Fatalf("the test sees %d places of what it deletes", before)
 	}
-	apply(t, s, Change{Revision: 3, Delete: []Name{{ID: "early"}, {ID: "late"}}})
+	apply(t, s, Change{Revision: 3, Delete: []Name{{ID: "early"}, {ID: "late"}}, Move: []Move{{Name{ID: "kept"}, Rule{Group: []byte("g1")}}}})
 	if err := s.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -717,6 +720,78 @@ func TestTornRecords(t *testing.T) {
 			}
 		} else if !errors.Is(err, ErrDamaged) {
 			t.Errorf("zeros at %d, before what was stored: %v", from, err)
+		}
+	}
+}
+
+// Names of groups that nobody is in are forgotten, and their places are used again, but not in a store that is open.
+func TestGroupsDoNotPileUp(t *testing.T) {
+	cfg := config(t, t.TempDir())
+	rng := rand.New(rand.NewPCG(1, 2))
+	doc := document(rng, "a", 1, Rule{Group: []byte("g0")}, 2)
+	want, revision := model{}, int64(0)
+	for range 5 {
+		s := opened(t, cfg)
+		seen := map[int]string{}
+		for range 4 {
+			revision++
+			c := Change{Revision: revision, Move: []Move{{Name{ID: "a"}, Rule{Group: fmt.Appendf(nil, "g%d", revision)}}}}
+			if revision == 1 {
+				c.Put = []Document{doc}
+			}
+			apply(t, s, c)
+			want.apply(c)
+			if err := s.flush(t.Context(), true); err != nil {
+				t.Fatal(err)
+			}
+			want.check(t, s.View(), rng)
+			for i, g := range s.View().Groups() {
+				if g != nil && seen[i] != "" && seen[i] != string(g) {
+					t.Errorf("group %d was %q and is %q", i, seen[i], g)
+				}
+				if g != nil {
+					seen[i] = string(g)
+				}
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all := opened(t, cfg).View().Groups(); len(all) > 8 {
+		t.Errorf("%d groups", len(all))
+	}
+}
+
+// Nil groups are none.
+func TestNilGroupsAllowNothing(t *testing.T) {
+	s := opened(t, config(t, t.TempDir()))
+	apply(t, s, Change{Revision: 1, Put: []Document{document(rand.New(rand.NewPCG(1, 2)), "a", 1, Rule{}, 2)}})
+	if n := s.View().Filter(nil, 0).Len(); n != 0 {
+		t.Errorf("%d passages", n)
+	}
+}
+
+// A purge takes the logs, too, of which an earlier process began the next without more.
+func TestPurgeTakesLogsOfBefore(t *testing.T) {
+	cfg := config(t, t.TempDir())
+	s := opened(t, cfg)
+	apply(t, s, Change{Revision: 1, Put: []Document{document(rand.New(rand.NewPCG(1, 2)), "a", 1, Rule{}, 2)}})
+	if err := s.flush(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range []string{"quokka", "g1"} {
+		apply(t, s, Change{Revision: 2, Move: []Move{{Name{ID: "a"}, Rule{Group: []byte(g)}}}})
+	}
+	if err := errors.Join(s.freeze(true), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := opened(t, cfg).Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range plain(t, cfg) {
+		if strings.Contains(text, "quokka") {
+			t.Errorf("%s still has it", name)
 		}
 	}
 }

@@ -59,9 +59,10 @@ type Store struct {
 	floor             mark
 
 	mu       sync.Mutex
-	states   []*state // of segments, of tails that are not in files yet, of the tail
-	groups   [][]byte
+	states   []*state          // of segments, of tails that are not in files yet, of the tail
+	groups   [][]byte          // nil where no document is any more
 	numbers  map[string]uint32 // of groups
+	free     []uint32          // places in groups that may be used again
 	revision int64
 	log      *wal
 	pending  pending // what is in the tail
@@ -191,9 +192,14 @@ func (s *Store) load(ctx context.Context) error {
 		return err
 	}
 	s.sealer, s.revision, s.floor = v, m.Revision, mark{m.Log, m.Revision, link(m.Before)}
-	for _, g := range m.Groups {
-		s.number(g)
+	for i, g := range m.Groups {
+		if g == nil {
+			s.free = append(s.free, uint32(i)) // no view of ours knows it
+		} else {
+			s.numbers[string(g)] = uint32(i)
+		}
 	}
+	s.groups = m.Groups
 	if err := s.loadSegments(ctx, m.Segments); err != nil {
 		return err
 	}
@@ -336,12 +342,40 @@ func (s *Store) tail() *state { return s.states[len(s.states)-1] }
 // number returns the number of a group. The caller holds mu.
 func (s *Store) number(group []byte) uint32 {
 	n, ok := s.numbers[string(group)]
-	if !ok {
-		n = uint32(len(s.groups))
-		s.numbers[string(group)] = n
-		s.groups = append(s.groups, slices.Clone(group))
+	if ok {
+		return n
 	}
+	group = append([]byte{}, group...)
+	if last := len(s.free) - 1; last >= 0 {
+		n, s.free = s.free[last], s.free[:last]
+		s.groups = slices.Clone(s.groups) // views have the old ones
+		s.groups[n] = group
+	} else {
+		n = uint32(len(s.groups))
+		s.groups = append(s.groups, group)
+	}
+	s.numbers[string(group)] = n
 	return n
+}
+
+// forget drops the names of groups in which no document is, so that they do not pile up, and leave the disk. Their numbers are not used again as
+// long as the store is open, since callers may have kept them. The caller holds mu.
+func (s *Store) forget() {
+	used := make([]bool, len(s.groups))
+	for _, st := range s.states {
+		for _, g := range st.part.current {
+			if g != gone {
+				used[g] = true
+			}
+		}
+	}
+	s.groups = slices.Clone(s.groups)
+	for n, g := range s.groups {
+		if g != nil && !used[n] {
+			delete(s.numbers, string(g))
+			s.groups[n] = nil
+		}
+	}
 }
 
 // wordsOf indexes the passages of a change under the numbers that they are to have; nil if there are none.
@@ -395,7 +429,7 @@ func (s *Store) Apply(ctx context.Context, c Change) error {
 	if err := s.log.append(plain); err != nil {
 		return s.spoil(err)
 	}
-	if err := s.commit(&c, w); err != nil {
+	if err := s.commit(&c, w); err != nil { //nolint:contextcheck // what is in the log is not to be given up
 		return s.spoil(err)
 	}
 	s.publish()
@@ -515,7 +549,7 @@ func (s *Store) commit(c *Change, w *lexical.Segment) error {
 		s.states[i] = d.done()
 	}
 	s.revision = c.Revision
-	s.pending.changes += len(c.Delete) + len(c.Move) + len(c.Put)
+	s.pending.changes += max(1, len(c.Delete)+len(c.Move)+len(c.Put))
 	return s.fold()
 }
 

@@ -28,7 +28,8 @@ type viewPart struct {
 // Revision is the one of the last change.
 func (v *View) Revision() int64 { return v.revision }
 
-// Groups returns all groups that documents ever had; a group's number is its place. Later views have the same and more. The caller changes none.
+// Groups returns the groups of documents; a group's number is its place. In later views of an open store a number is of the same group, or of none,
+// which is nil. The caller changes none.
 func (v *View) Groups() [][]byte { return v.groups }
 
 // Len returns the number of passages.
@@ -98,7 +99,8 @@ func (v *View) locate(id uint32) (part int, row uint32, ok bool) {
 	if !found {
 		i--
 	}
-	for ; found && i+1 < len(v.parts) && v.parts[i+1].base == id; i++ { // parts without rows
+	for found && i+1 < len(v.parts) && v.parts[i+1].base == id { // parts without rows
+		i++
 	}
 	if i < 0 || int(id-v.parts[i].base) >= len(v.parts[i].rows) {
 		return 0, 0, false

@@ -25,20 +25,39 @@ func (s *rowSet) count() int {
 	return n
 }
 
-// page holds the vectors of successive ids, one a row; those that nobody stored are zeros.
+// page holds the vectors of successive ids, one a row; those that nobody stored are zeros. It has room for as many rows as it needs, doubled from
+// leastRows on: a small index is not to pay for a large one.
 type page struct {
 	dim    int
-	codes  []int8            // c of each row, padded with zeros
-	rests  []int8            // r of each row, likewise
-	scales [pageRows]float64 // 1/‖w‖, 0 without direction
-	errors [pageRows]float32 // at least ‖r‖/‖w‖ and what the scan rounds
+	codes  []int8    // c of each row, padded with zeros
+	rests  []int8    // r of each row, likewise
+	scales []float64 // 1/‖w‖, 0 without direction
+	errors []float32 // at least ‖r‖/‖w‖ and what the scan rounds
 	stored rowSet
 	count  int
 }
 
-func newPage(dim int) *page {
-	n := pageRows * padded(dim)
-	return &page{dim: dim, codes: make([]int8, n), rests: make([]int8, n)}
+// leastRows is one word of a rowSet.
+const leastRows = 64
+
+func newPage(dim int) *page { return &page{dim: dim} }
+
+// reach makes room for a row.
+func (p *page) reach(row uint32) {
+	if int(row) < len(p.scales) {
+		return
+	}
+	rows := max(leastRows, 1<<bits.Len32(row))
+	p.codes, p.rests = moved(p.codes, rows*padded(p.dim)), moved(p.rests, rows*padded(p.dim))
+	p.scales, p.errors = moved(p.scales, rows), moved(p.errors, rows)
+}
+
+// moved returns a longer copy and overwrites what it copied.
+func moved[T any](from []T, n int) []T {
+	to := make([]T, n)
+	copy(to, from)
+	clear(from)
+	return to
 }
 
 func (p *page) has(row uint32) bool { return p.stored.has(row) }
@@ -50,6 +69,7 @@ func (p *page) row(of []int8, row uint32) []int8 {
 
 // set stores v, which [index.Check] passed.
 func (p *page) set(row uint32, v []float32) {
+	p.reach(row)
 	if !p.stored.has(row) {
 		p.stored.add(row)
 		p.count++

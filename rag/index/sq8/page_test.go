@@ -1,6 +1,7 @@
 package sq8
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -155,5 +156,35 @@ func TestRestore(t *testing.T) {
 		if got[i].ID != h.ID+700 || got[i].Score != h.Score {
 			t.Fatalf("hit %d is %v instead of %v", i, got[i], h)
 		}
+	}
+}
+
+// A page has room for what it holds, and where it was nothing stays.
+func TestPagesGrow(t *testing.T) {
+	const dim = 40
+	x := New(dim, kernel.Generic())
+	v := make([]float32, dim)
+	v[5] = 1
+	for _, step := range []struct{ id, rows uint32 }{{0, 64}, {63, 64}, {64, 128}, {100, 128}, {500, 512}, {1023, 1024}} {
+		var before []int8
+		if p := x.pages[0]; p != nil {
+			before = p.codes
+		}
+		if err := x.Upsert(t.Context(), []index.Entry{{ID: step.id, Vector: v}}); err != nil {
+			t.Fatal(err)
+		}
+		p := x.pages[0]
+		if rows := uint32(len(p.scales)); rows != step.rows || len(p.errors) != len(p.scales) || len(p.codes) != int(rows)*64 || len(p.rests) != len(p.codes) {
+			t.Errorf("with id %d: %d rows, %d codes", step.id, rows, len(p.codes))
+		}
+		for _, c := range before {
+			if len(before) != len(p.codes) && c != 0 {
+				t.Fatal("a vector stays where it was")
+			}
+		}
+	}
+	hits, err := x.Search(t.Context(), index.Query{Vector: v, Allowed: roaring.BitmapOf(0, 1, 63, 64, 100, 500, 1023, 1024), TopK: math.MaxInt})
+	if err != nil || len(hits) != 6 {
+		t.Errorf("%v, %v", hits, err)
 	}
 }

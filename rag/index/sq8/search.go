@@ -68,8 +68,11 @@ func (s *search) scan(first uint32, p *page, rows *rowSet) {
 		}
 		return
 	}
-	s.kernel.ScanRows(s.sums[:], p.codes, s.query)
+	s.kernel.ScanRows(s.sums[:len(p.scales)], p.codes, s.query)
 	for i, w := range rows {
+		if w == 0 {
+			continue // perhaps there is no room for them
+		}
 		// Arrays of 64, so that the loop checks no bounds.
 		sums, scales, errors := (*[64]int32)(s.sums[64*i:]), (*[64]float64)(p.scales[64*i:]), (*[64]float32)(p.errors[64*i:])
 		for ; w != 0; w &= w - 1 {

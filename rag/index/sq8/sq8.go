@@ -5,7 +5,12 @@
 //
 // A vector becomes the integers w = 255·c + r nearest to it, scaled so that its largest component is ±32,512; c and r are bytes
 // between −127 and 127. Its score with a query, which is rounded likewise, is the cosine of the two integer vectors: the same bits
-// on every processor, at most 1, and of vectors of 64 components or more within 10⁻⁵ of the cosine of the vectors as they came.
+// on every processor, and at most 1.
+//
+// From the cosine of the vectors as they came it differs by at most about √d/2L for each of the two, where d is the dimension and L the largest
+// integer: 32,512 for what is stored, and the smaller of that and 2²⁴/d for a query. So much it is where one component is large and all others
+// are tiny: 1.7·10⁻⁴ at d = 128 for what is stored. Of vectors whose components are of like size, as models make them, the errors cancel
+// out: below 2·10⁻⁵ up to d = 4,096, and below 10⁻⁴ with one component of 20 times the usual size.
 //
 // # Why the answer is exact
 //
@@ -15,8 +20,8 @@
 //
 // # Memory
 //
-// 2·d + 8 bytes a vector, where d is the dimension rounded up to a multiple of 32, in pages of 1,024 successive ids: ids that lie
-// close together waste nothing. Deleting overwrites.
+// 2·d + 12 bytes a vector, where d is the dimension rounded up to a multiple of 32, in pages of up to 1,024 successive ids, which grow by doubling
+// from 64 on: ids that lie close together waste less than half, an index of one vector has room for 64. Deleting overwrites.
 package sq8
 
 import (
@@ -45,8 +50,11 @@ type Index struct {
 
 var _ index.Index = (*Index)(nil)
 
-// New returns an empty index for vectors of dim components, 1 to 65,536, that computes with k.
+// New returns an empty index for vectors of dim components, 1 to 65,536, that computes with k. It panics for others, whose sums wrap.
 func New(dim int, k kernel.Kernels) *Index {
+	if dim < 1 || dim > 1<<16 {
+		panic(fmt.Sprintf("sq8: vectors of %d components", dim))
+	}
 	return &Index{dim: dim, kernel: k, pages: map[uint32]*page{}}
 }
 
@@ -97,16 +105,16 @@ func (x *Index) Search(ctx context.Context, q index.Query) ([]index.Hit, error) 
 		return nil, fmt.Errorf("search: %w", err)
 	}
 	words, norm := integers(make([]int16, padded(x.dim)), q.Vector, queryLimit(x.dim))
-	s := newSearch(x.kernel, words, norm, q.TopK)
 
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if err := x.usable(ctx); err != nil {
 		return nil, err
 	}
-	if q.Allowed == nil || q.TopK <= 0 {
+	if q.Allowed == nil || q.Allowed.IsEmpty() || q.TopK <= 0 {
 		return nil, nil
 	}
+	s := newSearch(x.kernel, words, norm, int(min(uint64(q.TopK), q.Allowed.GetCardinality()))) // no sum with it overflows
 	for first, p := range x.allowed(q.Allowed) {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("search: %w", context.Cause(ctx))
@@ -200,6 +208,7 @@ func (x *Index) Restore(first uint32, rows []byte) error {
 	}
 	for id := first; len(rows) > 0; id, rows = id+1, rows[size:] {
 		p, row := x.page(id/pageRows), id%pageRows
+		p.reach(row)
 		for i, c := range rows[:n] {
 			p.codes[int(row)*n+i] = int8(c)
 		}

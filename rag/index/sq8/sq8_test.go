@@ -57,7 +57,11 @@ func cosine(a, b []float64) float32 {
 	return float32(ab * ((1 / math.Sqrt(bb)) * (1 / math.Sqrt(aa))))
 }
 
-// kinds of vectors: far apart, in tight clusters that the codes do not tell apart, all alike, and with zeros between.
+// limit is the largest integer of a query.
+func limit(dim int) float64 { return math.Floor(min(32512, math.MaxInt32/(128*float64(dim)))) }
+
+// kinds of vectors: far apart, in tight clusters that the codes do not tell apart, all alike, with zeros between; and the worst for the rounding: with
+// one component far above the others, with the others almost nothing, with every component at its limit, so that sums are as large as they get.
 func kinds(rng *rand.Rand, dim int) map[string]func(i int) []float32 {
 	normal := func() []float32 {
 		v := make([]float32, dim)
@@ -79,6 +83,32 @@ func kinds(rng *rand.Rand, dim int) map[string]func(i int) []float32 {
 		"clusters": func(i int) []float32 { return near(centres[i%3], 1e-4) },
 		"alike":    func(int) []float32 { return centres[0] },
 		"one way":  func(int) []float32 { return near(centres[1], 0.3) },
+		"outlier": func(int) []float32 {
+			v := normal()
+			v[rng.IntN(dim)] = 20
+			return v
+		},
+		"one hot": func(i int) []float32 {
+			v := normal()
+			for j := range v {
+				v[j] *= 1.5e-5
+			}
+			if i%5 > 0 {
+				v[i%3%dim] = 1
+			}
+			return v
+		},
+		"extreme": func(i int) []float32 {
+			v := normal()
+			for j := range v {
+				if v[j] = float32(math.Copysign(1, float64(v[j]))); i%7 == 1 {
+					v[j] = 1
+				} else if i%7 == 2 {
+					v[j] = -1
+				}
+			}
+			return v
+		},
 		"zeros": func(i int) []float32 {
 			if i%2 == 0 {
 				return make([]float32, dim)
@@ -91,8 +121,8 @@ func kinds(rng *rand.Rand, dim int) map[string]func(i int) []float32 {
 // The hits are those of comparing everything, to the bit, whatever the vectors, the filter and k are.
 func TestSearchIsExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 15))
-	const n = 6000 // several pages, and more than what a search keeps at a time
-	for _, dim := range []int{3, 100} {
+	// Several pages, and more than what a search keeps at a time; and dimensions for which queries are rounded more.
+	for dim, n := range map[int]int{3: 6000, 100: 6000, 517: 600, 1536: 300, 1 << 16: 40} {
 		made := kinds(rng, dim)
 		for name, vector := range made {
 			t.Run(fmt.Sprintf("%s/%d", name, dim), func(t *testing.T) {
@@ -109,7 +139,7 @@ func TestSearchIsExact(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i, q := range [][]float32{vector(1), make([]float32, dim)} {
-					words := levels(q, 32512)
+					words := levels(q, limit(dim))
 					var all []index.Hit
 					for id, v := range stored {
 						all = append(all, index.Hit{ID: id, Score: cosine(v, words)})
@@ -186,6 +216,53 @@ func TestRecallAgainstFloat32(t *testing.T) {
 	}
 	if recall := float64(found) / (queries * k); recall < 0.999 || worst > 1e-5 {
 		t.Errorf("recall@%d %.4f, worst difference of a score %g", k, recall, worst)
+	}
+}
+
+// Scores are as near to the cosine of the vectors as they came as the package says: for the worst vectors, and for usual ones.
+func TestScoreError(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 7))
+	for _, dim := range []int{64, 128, 517, 1536, 4096} {
+		bound := math.Sqrt(float64(dim)) / 2 * (1.0/32512 + 1/limit(dim)) * 1.01
+		for name, vector := range kinds(rng, dim) {
+			usual, seen := 2e-5, 0.0
+			if name == "one hot" || name == "outlier" {
+				usual = 1e-4
+			}
+			x := sq8.New(dim, detect())
+			for i := range 60 {
+				v, q := vector(i), vector(i+1)
+				if err := x.Upsert(t.Context(), []index.Entry{{ID: 1, Vector: v}}); err != nil {
+					t.Fatal(err)
+				}
+				hits, err := x.Search(t.Context(), index.Query{Vector: q, Allowed: roaring.BitmapOf(1), TopK: 1})
+				if err != nil || len(hits) != 1 {
+					t.Fatal(hits, err)
+				}
+				var vq, vv, qq float64
+				for j := range v {
+					vq, vv, qq = vq+float64(v[j])*float64(q[j]), vv+float64(v[j])*float64(v[j]), qq+float64(q[j])*float64(q[j])
+				}
+				if vv > 0 && qq > 0 {
+					seen = max(seen, math.Abs(float64(hits[0].Score)-vq/math.Sqrt(vv*qq)))
+				}
+			}
+			t.Logf("%d components, %s: %.1e of at most %.1e", dim, name, seen, bound)
+			if seen > min(bound, usual) {
+				t.Errorf("%d components, %s: %g", dim, name, seen)
+			}
+		}
+	}
+	// The worst: what is stored loses all components but one, and these are all that the query has.
+	v, q := slices.Repeat([]float32{1.5e-5}, 128), slices.Repeat([]float32{1}, 128)
+	v[0], q[0] = 1, 0
+	x := sq8.New(128, detect())
+	if err := x.Upsert(t.Context(), []index.Entry{{ID: 1, Vector: v}}); err != nil {
+		t.Fatal(err)
+	}
+	hits, err := x.Search(t.Context(), index.Query{Vector: q, Allowed: roaring.BitmapOf(1), TopK: 1})
+	if err != nil || hits[0].Score != 0 { // the cosine is 1.7·10⁻⁴
+		t.Errorf("%v, %v", hits, err)
 	}
 }
 
