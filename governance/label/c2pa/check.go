@@ -515,13 +515,13 @@ func (k *check) reached() Code {
 func (b box) references() (alg string, out []hashedURI) {
 	for _, name := range []string{claimLabel, claimLabelOld} {
 		var x readClaim
-		if c, ok := b.child(name); ok && decode(c.content("cbor"), &x) == nil {
+		if c, ok := b.child(name); ok && decode(c.value(), &x) == nil {
 			alg = x.Alg
 		}
 	}
 	all, _ := b.child(assertionsLabel)
 	for _, a := range all.children {
-		switch data := a.content("cbor"); nameOf(a.label) {
+		switch data := a.value(); nameOf(a.label) {
 		case earlierAssertion:
 			var more []hashedURI
 			if decode(data, &more) == nil && len(more) <= maxReferences {
