@@ -58,10 +58,10 @@ const (
 	maxCell   = 1<<15 - 1 // characters of UTF-16
 )
 
-// Make makes a file. An XLSX has the tables of the answers, one in each sheet. Errors: CodeInvalidValue for a kind that no file is made in, for texts
+// Make makes a file, labelled by a writer. An XLSX has the tables of the answers, one in each sheet. Errors: CodeInvalidValue for a kind that no file is made in, for texts
 // or tables that are too large, for an XLSX of answers without a table, and for a label whose values no file can carry; CodeConflict and CodeInternal if the file
 // could not be labelled, which no text should bring about.
-func Make(k labelfile.Kind, c Conversation, x label.Label) (labelfile.Result, error) {
+func Make(w labelfile.Writer, k labelfile.Kind, c Conversation, x label.Label) (labelfile.Result, error) {
 	if err := c.bounded(k); err != nil {
 		return labelfile.Result{}, err
 	}
@@ -90,7 +90,7 @@ func Make(k labelfile.Kind, c Conversation, x label.Label) (labelfile.Result, er
 	if err != nil {
 		return labelfile.Result{}, err
 	}
-	out, err := labelfile.WriteShown(k, data, x, sentence)
+	out, err := w.WriteShown(k, data, x, sentence)
 	if err != nil {
 		return labelfile.Result{}, err
 	}

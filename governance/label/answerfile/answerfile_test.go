@@ -37,7 +37,7 @@ func TestEveryKindIsLabelled(t *testing.T) {
 			"label of its own": {Title: "AI-generated content", Turns: []Turn{{Text: table + "\n\n(AI-generated content)"}}}, "Chinese": talk("问", "树木很老。\n"+table),
 		} {
 			c.Made, c.Lang = talk().Made, message.English
-			got, err := Make(k, c, x)
+			got, err := Make(labelfile.Writer{}, k, c, x)
 			if err != nil || !got.Visible || got.Signed {
 				t.Errorf("%s %s: %+v %v", k, name, got.Signed, err)
 				continue
@@ -60,7 +60,7 @@ func TestEveryKindIsLabelled(t *testing.T) {
 			}
 		}
 	}
-	got, err := Make(labelfile.Text, talk("问", "树木很老"), x)
+	got, err := Make(labelfile.Writer{}, labelfile.Text, talk("问", "树木很老"), x)
 	if err != nil || !strings.HasPrefix(string(got.Data), "本文件") || !strings.Contains(string(got.Data), "Question:\n问\n\nAnswer:\n树木很老\n") {
 		t.Errorf("%s %v", got.Data, err)
 	}
@@ -83,14 +83,14 @@ func TestRefused(t *testing.T) {
 		"cell":      {labelfile.XLSX, talk("", row(1)+strings.Repeat("长", maxCell-1)), talk("", row(1)+strings.Repeat("长", maxCell)), fault.Say("answerfile.table_large")},
 		"sheets":    {labelfile.XLSX, talk("", strings.Repeat(row(1)+"\n\n", maxSheets)), talk("", strings.Repeat(row(1)+"\n\n", maxSheets+1)), fault.Say("answerfile.table_large")},
 	} {
-		if _, err := Make(c.kind, c.good, label.Label{}); err != nil {
+		if _, err := Make(labelfile.Writer{}, c.kind, c.good, label.Label{}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		kind := c.kind
 		if name == "no format" {
 			kind = labelfile.PNG
 		}
-		_, err := Make(kind, c.bad, label.Label{})
+		_, err := Make(labelfile.Writer{}, kind, c.bad, label.Label{})
 		if want := fault.New(fault.CodeInvalidValue, fault.Public(err).Param(), c.why).Message(fault.English); !fault.Is(err, fault.CodeInvalidValue) || fault.Public(err).Message(fault.English) != want {
 			t.Errorf("%s: %v", name, err)
 		}

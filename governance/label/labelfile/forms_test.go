@@ -63,11 +63,11 @@ func TestVisible(t *testing.T) {
 			if name == "notice" { // a foreign one is not replaced
 				return
 			}
-			got, err := Write(c.kind, c.data, ours(t), sentence)
+			got, err := unsigned().Write(c.kind, c.data, ours(t), sentence)
 			if err != nil || !got.Visible || visibleTwice(t, c.kind, got.Data) != (c.want == VisibleNo) {
 				t.Errorf("written: %v %v", got.Visible, err)
 			}
-			if forced, err := WriteShown(c.kind, c.data, ours(t), sentence); err != nil || !visibleTwice(t, c.kind, forced.Data) {
+			if forced, err := unsigned().WriteShown(c.kind, c.data, ours(t), sentence); err != nil || !visibleTwice(t, c.kind, forced.Data) {
 				t.Errorf("forced: %v", err)
 			}
 		})
@@ -155,7 +155,7 @@ func TestPlaces(t *testing.T) {
 		if err != nil || len(found.Marks) != 1 || found.Marks[0].Whole != c.whole || c.whole && found.Marks[0].Label != x {
 			t.Errorf("%s: %+v %v", name, found, err)
 		}
-		if _, err := Write(c.kind, c.data, x, sentence); !is(err, fault.CodeConflict) {
+		if _, err := unsigned().Write(c.kind, c.data, x, sentence); !is(err, fault.CodeConflict) {
 			t.Errorf("%s: written over: %v", name, err)
 		}
 	}
@@ -168,7 +168,7 @@ func TestOfficeForms(t *testing.T) {
 		return strings.NewReplacer(a.relations, b.relations, strings.TrimSuffix(a.relations, "/"), strings.TrimSuffix(b.relations, "/"), a.sheet, b.sheet).Replace(s)
 	}
 	book := edited(t, workbook(t), map[string]func(string) string{packageRels: toStrict, "xl/workbook.xml": toStrict, "xl/_rels/workbook.xml.rels": toStrict, "xl/worksheets/sheet1.xml": toStrict})
-	got, err := Write(XLSX, book, ours(t), sentence)
+	got, err := unsigned().Write(XLSX, book, ours(t), sentence)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestOfficeForms(t *testing.T) {
 	}
 	override := `<Override PartName="/docprops/custom.xml" ContentType="` + customType + `"/>`
 	declared := edited(t, workbook(t), map[string]func(string) string{contentTypes: replace("</Types>", override+"</Types>")})
-	if got, err = Write(XLSX, declared, ours(t), sentence); err != nil || strings.Count(unpacked(t, got.Data)[contentTypes], customType) != 1 {
+	if got, err = unsigned().Write(XLSX, declared, ours(t), sentence); err != nil || strings.Count(unpacked(t, got.Data)[contentTypes], customType) != 1 {
 		t.Errorf("declared twice: %v", err)
 	}
 	signed := edited(t, workbook(t), map[string]func(string) string{"_xmlsignatures/x.xml": whole("x")})
@@ -199,7 +199,7 @@ func TestFrontMatterStays(t *testing.T) {
 	quoted := "'" + ours(t).HeaderValue() + "'"
 	for name, entry := range map[string]string{"scalar": "AIGC: " + quoted + "\n", "below": "AIGC:\n  " + quoted + "\n", "block": "AIGC: |\n  " + ours(t).HeaderValue() + "\n"} {
 		const before, after = "title: x # a title\n# about\n", "# a comment\n\nmore:\n  - a\n"
-		got, err := Propagate(Markdown, []byte("---\n"+before+entry+after+"---\nText\n"), fill)
+		got, err := unsigned().Propagate(Markdown, []byte("---\n"+before+entry+after+"---\nText\n"), fill)
 		if err != nil || !strings.HasSuffix(string(got.Data), "\n"+before+after+"---\nText\n") {
 			t.Errorf("%s: %v\n%s", name, err, got.Data)
 		}
@@ -214,11 +214,11 @@ func TestPropagateKeepsBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		marked, err := Write(k, data, ours(t), sentence)
+		marked, err := unsigned().Write(k, data, ours(t), sentence)
 		if err != nil {
 			t.Fatal(err)
 		}
-		passed, err := Propagate(k, marked.Data, func(x label.Label) label.Label { return l.Propagate(x, "p", "acme") })
+		passed, err := unsigned().Propagate(k, marked.Data, func(x label.Label) label.Label { return l.Propagate(x, "p", "acme") })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +276,7 @@ func TestWrappedStays(t *testing.T) {
 	l := labeler(t)
 	y := l.Propagate(ours(t), "p", "acme")
 	for k, form := range map[Kind]string{JSON: `{"AIGC":{"AIGC":%s},"a":1}`, Text: "x\nAIGC: {\"AIGC\":%s}\n"} {
-		got, err := Propagate(k, fmt.Appendf(nil, form, ours(t).HeaderValue()), func(label.Label) label.Label { return y })
+		got, err := unsigned().Propagate(k, fmt.Appendf(nil, form, ours(t).HeaderValue()), func(label.Label) label.Label { return y })
 		if err != nil || string(got.Data) != fmt.Sprintf(form, y.HeaderValue()) {
 			t.Errorf("%s: %v %s", k, err, got.Data)
 		}
@@ -313,7 +313,7 @@ func TestPDFForms(t *testing.T) {
 	at := len(later(0))
 	body := later(at+len("1 0 obj\n(x)\nendobj\n")) + "1 0 obj\n(x)\nendobj\n"
 	linear := body + fmt.Sprintf("xref\n0 2\n0000000000 65535 f \n%010d 00000 n \ntrailer\n<< /Size 3 >>\nstartxref\n%d\n%%%%EOF\n", at, first)
-	got, err := Write(PDF, []byte(linear), x, "")
+	got, err := unsigned().Write(PDF, []byte(linear), x, "")
 	if err != nil || !strings.HasPrefix(string(got.Data), linear) || !strings.Contains(string(got.Data[len(linear):]), "3 0 obj") {
 		t.Errorf("linearised: %v", err)
 	}
@@ -345,7 +345,7 @@ func TestContent(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		marked, err := Write(k, data, ours(t), sentence)
+		marked, err := unsigned().Write(k, data, ours(t), sentence)
 		if err != nil {
 			t.Fatal(name, err)
 		}

@@ -227,11 +227,6 @@ func writePNG(data []byte, value, _ string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range p.all {
-		if c.kind == "caBX" { // content credentials (C2PA) cover the file's bytes
-			return nil, refuse(fault.Say("labelfile.credentials"))
-		}
-	}
 	from, to := p.all[0].to, p.all[0].to // behind the header
 	if p.packet != nil {
 		from, to = p.all[p.at].from, p.all[p.at].to
@@ -334,9 +329,6 @@ func writeJPEG(data []byte, value, _ string) ([]byte, error) {
 	}
 	from := 2
 	for i, s := range all {
-		if s.marker == 0xeb && bytes.Contains(s.data, []byte("jumb")) { // content credentials (C2PA) cover the file's bytes
-			return nil, refuse(fault.Say("labelfile.credentials"))
-		}
 		if s.marker == 0xe2 && bytes.HasPrefix(s.data, []byte("MPF\x00")) { // it says how large this image is, and where the others begin
 			return nil, refuse(fault.Say("labelfile.several_images"))
 		}

@@ -18,10 +18,14 @@
 // the label of JSON, HTML and plain text is: a member, a meta element and a line are this package's reading. Plain text has no metadata at all,
 // so that its line can be deleted as easily as it is read.
 //
-// The promise of [Write] and [Propagate]: the result was read back, and has the label once and whole. What does not concern the label keeps its
+// The promise of [Writer.Write] and [Writer.Propagate]: the result was read back, and has the label once and whole. What does not concern the label keeps its
 // bytes: other parts of a DOCX or XLSX even their compressed form, so macros are untouched. What cannot be labelled without breaking something of somebody else
-// is refused: a signed DOCX, a certified PDF, an image with content credentials. A PDF that is signed without such a restriction keeps its
+// is refused: a signed DOCX, a certified PDF. A PDF that is signed without such a restriction keeps its
 // signatures, which cover the bytes before the update; programs will say that it was added to afterwards.
+//
+// PNG, JPEG and PDF get content credentials (C2PA, see package c2pa) behind the label, which cover it and every other byte; a PDF that somebody signed gets none. They stand in
+// the chunk caBX of a PNG, in segments APP11 of a JPEG, and in a file that belongs to a PDF (AFRelationship C2PA_Manifest), by a second update. Credentials that a file has already stay in it as
+// the parent of the new ones; a writer that writes none refuses such a file, since a label breaks them.
 //
 // Labels of others are theirs: Write refuses a file that has a label, also a broken one. Whoever passes such a file on fills the
 // fields of the propagator, by Propagate, if they are empty. Labels of others are looked for under every name that contains AIGC, in capitals or not: members of the
@@ -51,6 +55,7 @@ import (
 	"golang.org/x/text/encoding/simplifiedchinese"
 
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/label/c2pa"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -118,6 +123,8 @@ type Result struct {
 	Data    []byte
 	Visible bool // whether the sentence stands in it
 	Signed  bool // whether it has a signature of somebody, after which it was added to
+	// Credentials says whether it has content credentials of this installation, and if not, why.
+	Credentials Credentials
 }
 
 // carrier is what a kind of file can do.
@@ -251,9 +258,17 @@ func Read(k Kind, data []byte) (Found, error) {
 	return found, nil
 }
 
+// Writer writes labels into files, and content credentials behind them. The zero value writes labels only, and refuses files with content credentials, which a label breaks.
+type Writer struct {
+	// Authority signs content credentials; nil for none.
+	Authority *c2pa.Authority
+	// Left says why there is no authority; "" means CredentialsOff.
+	Left Credentials
+}
+
 // Write adds a label to a file that has none, with a visible sentence unless it is "". A file that shows a visible label already gets no
 // second one. That the label is the one of this content is for the caller to know: a label covers none. Errors: CodeInvalidValue; CodeConflict if the file has a label.
-func Write(k Kind, data []byte, x label.Label, sentence string) (Result, error) {
+func (w Writer) Write(k Kind, data []byte, x label.Label, sentence string) (Result, error) {
 	found, err := unlabelled(k, data)
 	if err != nil {
 		return Result{}, err
@@ -261,16 +276,16 @@ func Write(k Kind, data []byte, x label.Label, sentence string) (Result, error) 
 	if found.Visible == VisibleYes {
 		sentence = ""
 	}
-	return put(k, data, x, sentence, found)
+	return w.put(k, data, x, sentence, found)
 }
 
 // WriteShown is Write with the sentence whatever the file shows already: for files whose text somebody else wrote, who may have written a label too.
-func WriteShown(k Kind, data []byte, x label.Label, sentence string) (Result, error) {
+func (w Writer) WriteShown(k Kind, data []byte, x label.Label, sentence string) (Result, error) {
 	found, err := unlabelled(k, data)
 	if err != nil {
 		return Result{}, err
 	}
-	return put(k, data, x, sentence, found)
+	return w.put(k, data, x, sentence, found)
 }
 
 // unlabelled reads a file without a label.
@@ -287,7 +302,7 @@ func unlabelled(k Kind, data []byte) (Found, error) {
 
 // Propagate fills the propagator's fields of the one label that a file has, as fill does: whoever passes content of others on says so, and takes
 // nothing away. Errors: CodeInvalidValue; CodeConflict if the file has no whole label, several, or one whose propagator is named already.
-func Propagate(k Kind, data []byte, fill func(label.Label) label.Label) (Result, error) {
+func (w Writer) Propagate(k Kind, data []byte, fill func(label.Label) label.Label) (Result, error) {
 	found, err := Read(k, data)
 	if err != nil {
 		return Result{}, err
@@ -301,12 +316,16 @@ func Propagate(k Kind, data []byte, fill func(label.Label) label.Label) (Result,
 	}
 	filled := fill(x)
 	x.ContentPropagator, x.PropagateID, x.ReservedCode2 = filled.ContentPropagator, filled.PropagateID, filled.ReservedCode2
-	return put(k, data, x, "", found)
+	return w.put(k, data, x, "", found)
 }
 
 // put writes and reads back.
-func put(k Kind, data []byte, x label.Label, sentence string, before Found) (Result, error) {
+func (w Writer) put(k Kind, data []byte, x label.Label, sentence string, found Found) (Result, error) {
 	c, err := carrierOf(k)
+	if err != nil {
+		return Result{}, err
+	}
+	before, err := w.credentialed(k, data, found)
 	if err != nil {
 		return Result{}, err
 	}
@@ -331,7 +350,9 @@ func put(k Kind, data []byte, x label.Label, sentence string, before Found) (Res
 	if err != nil || len(after.Marks) != 1 || after.Marks[0].Label != x || sentence != "" && after.Visible != VisibleYes {
 		return Result{}, refuse(fault.Say("labelfile.not_read_back"))
 	}
-	return Result{Data: out, Visible: after.Visible == VisibleYes, Signed: before.Signed}, nil
+	result := Result{Visible: after.Visible == VisibleYes, Signed: before.Signed}
+	result.Data, result.Credentials, err = w.credential(k, out, x, before)
+	return result, err
 }
 
 // encode returns the JSON of a label. It refuses values that other programs could not read: GB 45438-2025 wants characters of GB 18030.

@@ -146,7 +146,7 @@ func TestRoundTrip(t *testing.T) {
 			if err != nil || len(before.Marks) != 0 || before.Visible == VisibleYes {
 				t.Fatalf("before: %+v %v", before, err)
 			}
-			got, err := Write(k, data, x, sentence)
+			got, err := unsigned().Write(k, data, x, sentence)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,10 +160,10 @@ func TestRoundTrip(t *testing.T) {
 			if again, err := Detect(name, got.Data); err != nil || again != k {
 				t.Errorf("the labelled file is %s: %v", again, err)
 			}
-			if _, err := Write(k, got.Data, x, sentence); !is(err, fault.CodeConflict) {
+			if _, err := unsigned().Write(k, got.Data, x, sentence); !is(err, fault.CodeConflict) {
 				t.Errorf("a second label: %v", err)
 			}
-			passed, err := Propagate(k, got.Data, pass)
+			passed, err := unsigned().Propagate(k, got.Data, pass)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,10 +171,10 @@ func TestRoundTrip(t *testing.T) {
 			if err != nil || len(after.Marks) != 1 || after.Marks[0].Label.PropagateID != "p-1" || !after.Marks[0].MadeHere(l, "acme") || !l.Propagated(after.Marks[0].Label, "acme") || l.Propagated(after.Marks[0].Label, "other") {
 				t.Errorf("passed on: %+v %v", after, err)
 			}
-			if _, err := Propagate(k, passed.Data, pass); !is(err, fault.CodeConflict) {
+			if _, err := unsigned().Propagate(k, passed.Data, pass); !is(err, fault.CodeConflict) {
 				t.Errorf("a second propagator: %v", err)
 			}
-			if silent, err := Write(k, data, x, ""); err != nil || silent.Visible {
+			if silent, err := unsigned().Write(k, data, x, ""); err != nil || silent.Visible {
 				t.Errorf("without a sentence: %v %v", silent.Visible, err)
 			}
 		})
@@ -195,7 +195,7 @@ func TestContentStays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Write(k, data, x, sentence)
+		got, err := unsigned().Write(k, data, x, sentence)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -294,12 +294,12 @@ func TestLabelsOfOthers(t *testing.T) {
 		if whole := strings.Contains(name, "wrapped") || strings.Contains(name, "quoted") || strings.Contains(name, "attribute") || strings.Contains(name, "twice"); err != nil || len(found.Marks) == 0 || found.Marks[0].Whole != whole {
 			t.Errorf("%s: %+v %v", name, found, err)
 		}
-		if _, err := Write(k, data, x, sentence); !is(err, fault.CodeConflict) {
+		if _, err := unsigned().Write(k, data, x, sentence); !is(err, fault.CodeConflict) {
 			t.Errorf("%s: written over: %v", name, err)
 		}
 	}
 	other := withPacket(t, fmt.Sprintf(rdf, `<rdf:Description xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>Sun</dc:title></rdf:Description>`))
-	got, err := Write(PNG, other, x, "")
+	got, err := unsigned().Write(PNG, other, x, "")
 	if err != nil || !bytes.Contains(got.Data, []byte("<dc:title>Sun</dc:title>")) || bytes.Count(got.Data, []byte(pngKeyword)) != 1 {
 		t.Errorf("a packet without a label: %v", err)
 	}
@@ -449,10 +449,10 @@ func TestRefusals(t *testing.T) {
 		"unknown":                 {Kind("exe"), nil, []byte("x"), "labelfile.unknown_kind"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Write(c.kind, c.good, x, sentence); len(c.good) > 0 && err != nil {
+			if _, err := unsigned().Write(c.kind, c.good, x, sentence); len(c.good) > 0 && err != nil {
 				t.Errorf("without it: %v", err)
 			}
-			if _, err := Write(c.kind, c.bad, x, sentence); !refused(err, c.why) {
+			if _, err := unsigned().Write(c.kind, c.bad, x, sentence); !refused(err, c.why) {
 				t.Errorf("%v, want %s", err, c.why)
 			}
 		})
@@ -460,11 +460,11 @@ func TestRefusals(t *testing.T) {
 	for _, bad := range []string{"a\nb", "\xff", "\ufffe", "a\u202eb", strings.Repeat("x", maxValue)} {
 		y := x
 		y.ContentProducer = bad
-		if _, err := Write(Text, nil, y, ""); !refused(err, "labelfile.value") {
+		if _, err := unsigned().Write(Text, nil, y, ""); !refused(err, "labelfile.value") {
 			t.Errorf("value %.10q: %v", bad, err)
 		}
 	}
-	if _, err := Write(Text, nil, x, "two\nlines"); !refused(err, "labelfile.sentence") {
+	if _, err := unsigned().Write(Text, nil, x, "two\nlines"); !refused(err, "labelfile.sentence") {
 		t.Error(err)
 	}
 	if _, err := Read(Text, make([]byte, MaxBytes+1)); err == nil || !strings.Contains(err.Error(), "MiB") {
@@ -565,7 +565,7 @@ func deflated(t testing.TB, b []byte) []byte {
 // TestSignedPDF: a signature without a restriction is said, and its bytes stay.
 func TestSignedPDF(t *testing.T) {
 	data := []byte(minimal("", "<< /Type /Sig /ByteRange [0 1 2 3] >>"))
-	got, err := Write(PDF, data, ours(t), "")
+	got, err := unsigned().Write(PDF, data, ours(t), "")
 	if err != nil || !got.Signed || !bytes.HasPrefix(got.Data, data) {
 		t.Errorf("%+v %v", got.Signed, err)
 	}
@@ -628,7 +628,7 @@ func FuzzRead(f *testing.F) {
 			continue
 		}
 		f.Add(string(k), data)
-		if got, err := Write(k, data, x, sentence); err == nil {
+		if got, err := unsigned().Write(k, data, x, sentence); err == nil {
 			f.Add(string(k), got.Data)
 		}
 	}
@@ -641,7 +641,7 @@ func FuzzRead(f *testing.F) {
 		if _, err := Read(Kind(kind), data); err != nil && !errors.As(err, &known) {
 			t.Errorf("read: %v", err)
 		}
-		got, err := Write(Kind(kind), data, x, sentence)
+		got, err := unsigned().Write(Kind(kind), data, x, sentence)
 		if err != nil {
 			if !errors.As(err, &known) {
 				t.Errorf("write: %v", err)
@@ -653,3 +653,6 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// unsigned writes labels only.
+func unsigned() Writer { return Writer{} }

@@ -396,14 +396,24 @@ func (p *pdf) indirect(at int) (number int, text []byte, end int, err error) {
 
 // streamAt returns the dictionary and the unpacked data of a stream, at most so many bytes.
 func (p *pdf) streamAt(at, most int) (dict, []byte, error) {
-	_, text, end, err := p.indirect(at)
+	d, from, to, err := p.rawStream(at)
 	if err != nil {
 		return nil, nil, err
+	}
+	body, err := p.filtered(d, p.data[from:to], most)
+	return d, body, err
+}
+
+// rawStream returns the dictionary of a stream, and where its data stand as they are.
+func (p *pdf) rawStream(at int) (d dict, from, to int, err error) {
+	_, text, end, err := p.indirect(at)
+	if err != nil {
+		return nil, 0, 0, err
 	}
 	d, _, ok := dictionary(text, 0)
 	end = blanks(p.data, end)
 	if !ok || !bytes.HasPrefix(p.data[min(end, len(p.data)):], []byte("stream")) {
-		return nil, nil, refuse(fault.Say("labelfile.pdf"))
+		return nil, 0, 0, refuse(fault.Say("labelfile.pdf"))
 	}
 	end += len("stream")
 	if bytes.HasPrefix(p.data[end:], []byte("\r\n")) {
@@ -415,18 +425,17 @@ func (p *pdf) streamAt(at, most int) (dict, []byte, error) {
 	if number, _, ref := reference(d["Length"]); ref > 0 {
 		text, err := p.object(number, true)
 		if err != nil {
-			return nil, nil, err
+			return nil, 0, 0, err
 		}
 		length, ok = natural(bytes.TrimSpace(text))
 	}
 	if !ok || length > len(p.data)-end {
-		return nil, nil, refuse(fault.Say("labelfile.pdf"))
+		return nil, 0, 0, refuse(fault.Say("labelfile.pdf"))
 	}
 	if after := blanks(p.data, end+length); !bytes.HasPrefix(p.data[after:], []byte("endstream")) { // other programs would look for its end
-		return nil, nil, refuse(fault.Say("labelfile.pdf"))
+		return nil, 0, 0, refuse(fault.Say("labelfile.pdf"))
 	}
-	body, err := p.filtered(d, p.data[end:end+length], most)
-	return d, body, err
+	return d, end, end + length, nil
 }
 
 // filtered undoes the one compression that cross-references, object streams and metadata have.
@@ -771,30 +780,60 @@ func writePDF(data []byte, v, _ string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := p.dictOf(p.trailer["Root"])
-	if err != nil {
+	if err := p.changeable(); err != nil {
 		return nil, err
-	}
-	if root["Perms"] != nil || bytes.Contains(data, []byte("/DocMDP")) {
-		return nil, refuse(fault.Say("labelfile.certified"))
-	}
-	for n, x := range p.objects {
-		if n >= p.size && !x.free { // other programs take it for missing; a new object of that number would be taken for it
-			return nil, refuse(fault.Say("labelfile.pdf"))
-		}
 	}
 	number, generation, text, err := p.information(v)
 	if err != nil {
 		return nil, err
 	}
-	out := bytes.NewBuffer(append([]byte(nil), data...))
-	if data[len(data)-1] != '\n' {
+	out, _ := p.update(written{number: number, generation: generation, text: text, information: true})
+	return out, nil
+}
+
+// changeable refuses a document that an update would break.
+func (p *pdf) changeable() error {
+	root, err := p.dictOf(p.trailer["Root"])
+	if err != nil {
+		return err
+	}
+	if root["Perms"] != nil || bytes.Contains(p.data, []byte("/DocMDP")) {
+		return refuse(fault.Say("labelfile.certified"))
+	}
+	for n, x := range p.objects {
+		if n >= p.size && !x.free { // other programs take it for missing; a new object of that number would be taken for it
+			return refuse(fault.Say("labelfile.pdf"))
+		}
+	}
+	return nil
+}
+
+// written is an object of an update.
+type written struct {
+	number, generation int
+	text               string
+	stream             []byte // nil for none
+	information        bool   // it is the document information
+}
+
+// update returns the file with objects appended, in the order of their numbers, and where the data of the last stream begin.
+func (p *pdf) update(objects ...written) (file []byte, stream int) {
+	out := bytes.NewBuffer(append([]byte(nil), p.data...))
+	if p.data[len(p.data)-1] != '\n' {
 		_ = out.WriteByte('\n')
 	}
-	at := out.Len()
-	_, _ = fmt.Fprintf(out, "%d %d obj\n%s\nendobj\n", number, generation, text)
-	p.finish(out, number, generation, at)
-	return out.Bytes(), nil
+	places := make([]place, len(objects))
+	for i, o := range objects {
+		places[i] = place{offset: out.Len(), generation: o.generation}
+		_, _ = fmt.Fprintf(out, "%d %d obj\n%s\n", o.number, o.generation, o.text)
+		if o.stream != nil {
+			stream = out.Len() + len("stream\n")
+			_, _ = fmt.Fprintf(out, "stream\n%s\nendstream\n", o.stream)
+		}
+		_, _ = out.WriteString("endobj\n")
+	}
+	p.finish(out, objects, places)
+	return out.Bytes(), stream
 }
 
 // information returns the number of the document information and its new text.
@@ -826,19 +865,36 @@ func (p *pdf) information(v string) (number, generation int, text string, err er
 }
 
 // finish writes the cross-references of the update, in the form that the newest section has.
-func (p *pdf) finish(out *bytes.Buffer, number, generation, at int) {
-	here, size := out.Len(), max(p.size, number+1)
-	trailer := fmt.Sprintf("/Root %s /Info %d %d R /Prev %d%s", p.trailer["Root"], number, generation, p.start, p.ids(out.Bytes()))
+func (p *pdf) finish(out *bytes.Buffer, objects []written, places []place) {
+	here, size, info := out.Len(), p.size, p.trailer["Info"]
+	for _, o := range objects {
+		size = max(size, o.number+1)
+		if o.information {
+			info = fmt.Appendf(nil, "%d %d R", o.number, o.generation)
+		}
+	}
+	trailer := fmt.Sprintf("/Root %s /Prev %d%s", p.trailer["Root"], p.start, p.ids(objects))
+	if info != nil {
+		trailer = fmt.Sprintf("/Info %s %s", info, trailer)
+	}
 	if !p.stream {
-		_, _ = fmt.Fprintf(out, "xref\n%d 1\n%010d %05d n \ntrailer\n<< /Size %d %s >>\nstartxref\n%d\n%%%%EOF\n", number, at, generation, size, trailer, here)
+		_, _ = out.WriteString("xref\n")
+		for i, o := range objects {
+			_, _ = fmt.Fprintf(out, "%d 1\n%010d %05d n \n", o.number, places[i].offset, places[i].generation)
+		}
+		_, _ = fmt.Fprintf(out, "trailer\n<< /Size %d %s >>\nstartxref\n%d\n%%%%EOF\n", size, trailer, here)
 		return
 	}
 	// The stream of cross-references is an object too, and has an entry for itself.
-	own := size
-	rows := row(at, generation)
+	own, index := size, ""
+	var rows []byte
+	for i, o := range objects {
+		rows = append(rows, row(places[i].offset, places[i].generation)...)
+		index += fmt.Sprintf("%d 1 ", o.number)
+	}
 	rows = append(rows, row(here, 0)...)
-	_, _ = fmt.Fprintf(out, "%d 0 obj\n<< /Type /XRef /Size %d /W [1 5 2] /Index [%d 1 %d 1] /Length %d %s >>\nstream\n%s\nendstream\nendobj\nstartxref\n%d\n%%%%EOF\n",
-		own, own+1, number, own, len(rows), trailer, rows, here)
+	_, _ = fmt.Fprintf(out, "%d 0 obj\n<< /Type /XRef /Size %d /W [1 5 2] /Index [%s%d 1] /Length %d %s >>\nstream\n%s\nendstream\nendobj\nstartxref\n%d\n%%%%EOF\n",
+		own, own+1, index, own, len(rows), trailer, rows, here)
 }
 
 // row is an entry of a stream of cross-references for an object at an offset.
@@ -848,8 +904,9 @@ func row(offset, generation int) []byte {
 	return binary.BigEndian.AppendUint16(out, uint16(generation)) // at most 65535 in a file that was read
 }
 
-// ids returns the identifiers of the file, the second of which names this version.
-func (p *pdf) ids(data []byte) string {
+// ids returns the identifiers of the file, the second of which names this version: it is over all but the data of new streams, since content credentials are such data, and
+// cover the identifiers.
+func (p *pdf) ids(objects []written) string {
 	text := p.trailer["ID"]
 	if len(text) < 2 {
 		return ""
@@ -859,6 +916,10 @@ func (p *pdf) ids(data []byte) string {
 	if to < 0 || text[from] != '<' && text[from] != '(' {
 		return ""
 	}
-	sum := sha256.Sum256(data)
-	return fmt.Sprintf(" /ID [%s <%x>]", text[from:to], sum[:16])
+	h := sha256.New()
+	_, _ = h.Write(p.data)
+	for _, o := range objects {
+		_, _ = fmt.Fprintf(h, "%d %d %s", o.number, o.generation, o.text)
+	}
+	return fmt.Sprintf(" /ID [%s <%x>]", text[from:to], h.Sum(nil)[:16])
 }

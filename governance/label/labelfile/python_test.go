@@ -54,7 +54,7 @@ func TestOtherReaders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Write(k, all[name], ours(t), sentence)
+		got, err := unsigned().Write(k, all[name], ours(t), sentence)
 		if err != nil {
 			t.Fatal(err)
 		}

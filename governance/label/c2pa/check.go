@@ -1,0 +1,454 @@
+package c2pa
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/x509"
+	"encoding/asn1"
+	"hash"
+	"slices"
+	"strings"
+
+	"github.com/fxamacker/cbor/v2"
+	"github.com/veraison/go-cose"
+
+	"github.com/sluice-project/sluice/governance/label"
+)
+
+// State is what a check of content credentials comes to.
+type State string
+
+// The states.
+const (
+	// Trusted: everything holds, and the signer's certificate leads to one of those that the caller trusts.
+	Trusted State = "trusted"
+	// UnknownSigner: everything holds, and who signed says himself who he is.
+	UnknownSigner State = "unknown_signer"
+	// Broken: something does not hold; the code says what.
+	Broken State = "broken"
+	// Unjudged: this release cannot check it; the code says why.
+	Unjudged State = "unjudged"
+)
+
+// Code says what does not hold, in the words of the standard.
+type Code string
+
+// The codes of C2PA that a check may give.
+const (
+	CodeMalformed         Code = "claim.malformed"
+	CodeNoSignature       Code = "claimSignature.missing"
+	CodeSignature         Code = "claimSignature.mismatch"
+	CodeCredential        Code = "signingCredential.invalid"
+	CodeUntrusted         Code = "signingCredential.untrusted"
+	CodeAlgorithm         Code = "algorithm.unsupported"
+	CodeAssertionMissing  Code = "assertion.missing"
+	CodeAssertionChanged  Code = "assertion.hashedURI.mismatch"
+	CodeAssertionUnnamed  Code = "assertion.undeclared"
+	CodeNoBinding         Code = "claim.hardBindings.missing"
+	CodeBindings          Code = "assertion.multipleHardBindings"
+	CodeFileChanged       Code = "assertion.dataHash.mismatch"
+	CodeHashMalformed     Code = "assertion.dataHash.malformed"
+	CodeExclusions        Code = "assertion.dataHash.additionalExclusionsPresent"
+	CodeIngredientChanged Code = "ingredient.manifest.mismatch"
+	CodeIngredientMissing Code = "ingredient.manifest.missing"
+)
+
+// Report is what a check found. Everything but State and Code is what the manifest says of itself; where the state is Broken, none of it is to be believed.
+type Report struct {
+	State State
+	Code  Code // of Broken and Unjudged; [CodeUntrusted] of UnknownSigner; "" of Trusted
+	// Signer is the organisation that the certificate names, or its common name. It was not checked unless the state is Trusted.
+	Signer string
+	// Generated says that the manifest calls the content that of a trained model.
+	Generated bool
+	// Label is the label in the manifest, nil for none.
+	Label *label.Label
+	// Earlier is how many manifests the file had before, which are kept.
+	Earlier int
+}
+
+// Carried is a manifest store in a file.
+type Carried struct {
+	Store []byte
+	At    Range // what of the file the store takes, with what the format puts around it
+}
+
+// Check checks the active manifest of a file: its signature, its assertions, and that the file is the one that was signed.
+func Check(file []byte, c Carried, anchors []*x509.Certificate) Report {
+	s, err := parseStore(c.Store)
+	if err != nil || c.At.From < 0 || c.At.To < c.At.From || c.At.To > len(file) {
+		return Report{State: Broken, Code: CodeMalformed}
+	}
+	k := &check{store: s, manifest: s.active(), file: file, at: c.At}
+	k.report.Earlier = len(s.manifests) - 1
+	if k.manifest.kind == kindUpdate { // it speaks of another manifest, and not of the file
+		return Report{State: Unjudged, Code: CodeNoBinding, Earlier: k.report.Earlier}
+	}
+	for _, step := range []func() Code{k.claimed, k.signed, k.assertions, k.bound} {
+		if code := step(); code != "" {
+			k.report.Code = code
+			break
+		}
+	}
+	switch {
+	case slices.Contains([]Code{CodeAlgorithm, CodeExclusions}, k.report.Code) || k.report.Code == CodeNoBinding && k.otherBinding:
+		k.report.State = Unjudged
+	case k.report.Code != "":
+		k.report.State = Broken
+	case k.leads(anchors):
+		k.report.State = Trusted
+	default:
+		k.report.State, k.report.Code = UnknownSigner, CodeUntrusted
+	}
+	return k.report
+}
+
+// check is one that is under way.
+type check struct {
+	store    store
+	manifest box
+	file     []byte
+	at       Range
+	report   Report
+
+	claim        readClaim
+	text         []byte // of the claim
+	certificates []*x509.Certificate
+	otherBinding bool // the file is bound by an assertion that this release does not know
+}
+
+// readClaim is what of claims is read, of both versions.
+type readClaim struct {
+	Signature string      `cbor:"signature"`
+	Old       []hashedURI `cbor:"assertions"`
+	Created   []hashedURI `cbor:"created_assertions"`
+	Gathered  []hashedURI `cbor:"gathered_assertions"`
+	Alg       string      `cbor:"alg"`
+}
+
+// The bounds of what is read of CBOR.
+const (
+	maxLevels = 16
+	maxItems  = 16 << 10
+)
+
+// decode reads one value of CBOR, and nothing behind it.
+func decode(data []byte, into any) error {
+	mode, err := cbor.DecOptions{DupMapKey: cbor.DupMapKeyEnforcedAPF, MaxNestedLevels: maxLevels, MaxArrayElements: maxItems, MaxMapPairs: maxItems}.DecMode()
+	if err != nil {
+		panic("c2pa: " + err.Error()) // constant options
+	}
+	return mode.Unmarshal(data, into)
+}
+
+// claimed reads the claim.
+func (k *check) claimed() Code {
+	b, ok := k.manifest.child(claimLabel)
+	old, oldOK := k.manifest.child(claimLabelOld)
+	if ok == oldOK { // none, or both
+		return CodeMalformed
+	}
+	if oldOK {
+		b = old
+	}
+	if k.text = b.content("cbor"); k.text == nil || decode(k.text, &k.claim) != nil {
+		return CodeMalformed
+	}
+	return ""
+}
+
+// message is a COSE_Sign1 with or without its tag.
+func message(b []byte) (*cose.Sign1Message, error) {
+	var m cose.Sign1Message
+	err := m.UnmarshalCBOR(b)
+	if err == nil {
+		return &m, nil
+	}
+	var plain cose.UntaggedSign1Message
+	if plain.UnmarshalCBOR(b) != nil {
+		return nil, err
+	}
+	m = cose.Sign1Message(plain)
+	return &m, nil
+}
+
+// signed checks the signature over the claim.
+func (k *check) signed() Code {
+	own, ok := k.manifest.child(signatureLabel)
+	named, found := k.store.resolve(k.claim.Signature, k.manifest)
+	if !ok || !found || !bytes.Equal(own.data, named.data) {
+		return CodeNoSignature
+	}
+	m, err := message(own.content("cbor"))
+	if err != nil || m.Payload != nil {
+		return CodeSignature
+	}
+	algorithm, err := m.Headers.Protected.Algorithm()
+	if err != nil {
+		return CodeAlgorithm
+	}
+	if k.certificates = chain(m.Headers); len(k.certificates) == 0 {
+		return CodeCredential
+	}
+	leaf := k.certificates[0]
+	k.report.Signer = leaf.Subject.CommonName
+	if len(leaf.Subject.Organization) > 0 {
+		k.report.Signer = leaf.Subject.Organization[0]
+	}
+	if !suitable(leaf) {
+		return CodeCredential
+	}
+	verifier, err := cose.NewVerifier(algorithm, leaf.PublicKey)
+	if err != nil {
+		return CodeAlgorithm
+	}
+	m.Payload = k.text
+	if m.Verify(nil, verifier) != nil {
+		return CodeSignature
+	}
+	return ""
+}
+
+// maxChain is how many certificates of a signer are read.
+const maxChain = 8
+
+// chain returns the certificates of a signer, its own first. Earlier versions of the standard have them unprotected, and under a name.
+func chain(h cose.Headers) []*x509.Certificate {
+	var value any
+	for _, header := range []map[any]any{h.Protected, h.Unprotected} {
+		for _, key := range []any{cose.HeaderLabelX5Chain, "x5chain"} {
+			if value == nil {
+				value = header[key]
+			}
+		}
+	}
+	var raw []any
+	switch v := value.(type) {
+	case []byte:
+		raw = []any{v}
+	case []any:
+		raw = v
+	}
+	if len(raw) > maxChain {
+		return nil
+	}
+	var out []*x509.Certificate
+	for _, one := range raw {
+		der, _ := one.([]byte)
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// suitable reports whether a certificate is one for signing claims: of no authority, for signatures, and for the purposes of the standard only.
+func suitable(c *x509.Certificate) bool {
+	purposes := c.UnknownExtKeyUsage
+	signs := slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageEmailProtection) || slices.ContainsFunc(purposes, func(id asn1.ObjectIdentifier) bool {
+		return id.Equal(documentSigning) || id.Equal(claimSigning) || id.Equal(microsoftC2PA)
+	})
+	other := slices.ContainsFunc(c.ExtKeyUsage, func(u x509.ExtKeyUsage) bool {
+		return u == x509.ExtKeyUsageAny || u == x509.ExtKeyUsageTimeStamping || u == x509.ExtKeyUsageOCSPSigning
+	})
+	return c.Version == 3 && !c.IsCA && c.KeyUsage&x509.KeyUsageDigitalSignature != 0 && signs && !other
+}
+
+// leads reports whether the signer's certificate leads to one of the anchors. That it has run out does not count: its times are for programs that have a time stamp to hold
+// against them, and an anchor is trusted until it is taken away.
+func (k *check) leads(anchors []*x509.Certificate) bool {
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	for _, a := range anchors {
+		roots.AddCert(a)
+	}
+	for _, c := range k.certificates[1:] {
+		between.AddCert(c)
+	}
+	_, err := k.certificates[0].Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: between, CurrentTime: k.certificates[0].NotBefore, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	})
+	return err == nil
+}
+
+// hasher is the hash of a name; nil for one that the standard does not have.
+func hasher(name string) hash.Hash {
+	switch name {
+	case algSHA256:
+		return sha256.New()
+	case "sha384":
+		return sha512.New384()
+	case "sha512":
+		return sha512.New()
+	default:
+		return nil
+	}
+}
+
+// first returns the first text that is not empty.
+func first(texts ...string) string {
+	for _, s := range texts {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// matches holds a box against a reference; ok is false for an algorithm that is not known.
+func (k *check) matches(r hashedURI, b box) (yes, ok bool) {
+	h := hasher(first(r.Alg, k.claim.Alg, algSHA256))
+	if h == nil {
+		return false, false
+	}
+	_, _ = h.Write(b.hashed())
+	return bytes.Equal(h.Sum(nil), r.Hash), true
+}
+
+// assertions checks that the assertions of the manifest are those that the claim names, unchanged, and reads those that are known here.
+func (k *check) assertions() Code {
+	all, ok := k.manifest.child(assertionsLabel)
+	if !ok {
+		return CodeMalformed
+	}
+	named := map[string]bool{}
+	for _, r := range slices.Concat(k.claim.Old, k.claim.Created, k.claim.Gathered) {
+		b, ok := k.store.resolve(r.URL, k.manifest)
+		own, inside := all.child(b.label)
+		if !ok || !inside || !bytes.Equal(own.data, b.data) {
+			return CodeAssertionMissing
+		}
+		same, known := k.matches(r, b)
+		if !known {
+			return CodeAlgorithm
+		}
+		if !same {
+			return CodeAssertionChanged
+		}
+		named[b.label] = true
+	}
+	for _, b := range all.children {
+		if b.name == "jumb" && !named[b.label] {
+			return CodeAssertionUnnamed
+		}
+	}
+	for _, b := range all.children {
+		if code := k.read(b); code != "" {
+			return code
+		}
+	}
+	return ""
+}
+
+// nameOf is the name of an assertion without the number that tells those of one name apart.
+func nameOf(label string) string {
+	name, _, _ := strings.Cut(label, "__")
+	return name
+}
+
+// read takes what is known from an assertion.
+func (k *check) read(b box) Code {
+	data := b.content("cbor")
+	switch nameOf(b.label) {
+	case actionsAssertion, "c2pa.actions":
+		var x struct {
+			Actions []struct {
+				Source string `cbor:"digitalSourceType"`
+			} `cbor:"actions"`
+		}
+		if decode(data, &x) != nil {
+			return CodeMalformed
+		}
+		for _, a := range x.Actions {
+			k.report.Generated = k.report.Generated || a.Source == trainedMedia
+		}
+	case LabelAssertion:
+		var fields map[string]string
+		if decode(data, &fields) != nil || len(fields) != len(label.Label{}.Fields()) {
+			return CodeMalformed
+		}
+		k.report.Label = &label.Label{
+			Label: fields["Label"], ContentProducer: fields["ContentProducer"], ProduceID: fields["ProduceID"], ReservedCode1: fields["ReservedCode1"],
+			ContentPropagator: fields["ContentPropagator"], PropagateID: fields["PropagateID"], ReservedCode2: fields["ReservedCode2"],
+		}
+	case ingredientAssertion:
+		return k.kept(data)
+	case dataHashAssertion:
+	default:
+		k.otherBinding = k.otherBinding || strings.HasPrefix(b.label, "c2pa.hash.")
+	}
+	return ""
+}
+
+// kept checks that the manifest of an ingredient is the one that was there.
+func (k *check) kept(data []byte) Code {
+	var x struct {
+		ActiveManifest *hashedURI `cbor:"activeManifest"`
+	}
+	if decode(data, &x) != nil {
+		return CodeMalformed
+	}
+	if x.ActiveManifest == nil {
+		return ""
+	}
+	b, ok := k.store.resolve(x.ActiveManifest.URL, k.manifest)
+	if !ok {
+		return CodeIngredientMissing
+	}
+	same, known := k.matches(*x.ActiveManifest, b)
+	switch {
+	case !known:
+		return CodeAlgorithm
+	case !same:
+		return CodeIngredientChanged
+	}
+	return ""
+}
+
+// bound checks that the file is the one that was signed.
+func (k *check) bound() Code {
+	all, _ := k.manifest.child(assertionsLabel)
+	var found []box
+	for _, b := range all.children {
+		if nameOf(b.label) == dataHashAssertion {
+			found = append(found, b)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return CodeNoBinding
+	case len(found) > 1 || k.otherBinding:
+		return CodeBindings
+	}
+	var x struct {
+		Exclusions []exclusion `cbor:"exclusions"`
+		Alg        string      `cbor:"alg"`
+		Hash       []byte      `cbor:"hash"`
+	}
+	if decode(found[0].content("cbor"), &x) != nil {
+		return CodeHashMalformed
+	}
+	h := hasher(first(x.Alg, k.claim.Alg, algSHA256))
+	if h == nil {
+		return CodeAlgorithm
+	}
+	at, beyond, size := uint64(0), false, uint64(len(k.file))
+	for _, e := range x.Exclusions {
+		if e.Start < at || e.Start > size || e.Length > size-e.Start {
+			return CodeFileChanged // what was left out is not there: the file was another one
+		}
+		_, _ = h.Write(k.file[at:e.Start])
+		at = e.Start + e.Length
+		beyond = beyond || e.Length > 0 && (e.Start < uint64(k.at.From) || at > uint64(k.at.To)) //nolint:gosec // not negative
+	}
+	_, _ = h.Write(k.file[at:])
+	switch {
+	case !bytes.Equal(h.Sum(nil), x.Hash):
+		return CodeFileChanged
+	case beyond:
+		return CodeExclusions
+	}
+	return ""
+}

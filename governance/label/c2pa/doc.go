@@ -1,0 +1,27 @@
+// Package c2pa is a leaf over label: writes content credentials, and checks those of any signer.
+//
+// Content credentials are a manifest of the Coalition for Content Provenance and Authenticity (C2PA, specification 2.x): a signed statement in a file about how
+// its content came about, bound to the bytes of the file by a hash. A label says that a machine made the content and covers none of it; a manifest covers every byte, and
+// whoever has the certificate of the installation can check it with any program that knows the standard.
+//
+// # What is written
+//
+// A manifest of this package has three assertions. c2pa.actions.v2 says that the content was created by a trained model (c2pa.created, trainedAlgorithmicMedia), or that a file with
+// a manifest was opened and its metadata edited. c2pa.hash.data is the SHA-256 of the whole file except the manifest itself. [LabelAssertion] has the seven fields of the label. Nothing else
+// is in it: no tenant, no user, no prompt, no title, no time.
+//
+// A manifest that is in the file already is never lost: it stays in the store as it is, and the new one names it as its parent (c2pa.ingredient.v3) with what a check of it said.
+//
+// # Keys
+//
+// An [Authority] derives its keys from the master key: a certificate authority for as long as there is an installation, and a signer for each calendar year, of which a
+// generation can be raised at any time. So nothing is stored, every replica and the command line have the same certificates, byte for byte, and what an earlier signer has signed
+// stays valid, because its certificate lies in the manifest and leads to the same authority. All are Ed25519. There is no time stamp of others: an installation may have no network.
+//
+// # What is checked
+//
+// [Check] verifies the signature of the active manifest, the hash of every assertion that it names, and the hash of the file. It does not ask the network: no revocation, no list of
+// trusted signers, no time stamps. Manifests are hostile input: their sizes, depths and numbers are bounded, and what cannot be read is said.
+//
+// All functions are safe for concurrent use.
+package c2pa
