@@ -105,7 +105,8 @@ func (a *Authority) signer() (ed25519.PrivateKey, []byte, error) {
 		// The month before is for clocks that differ, and so that the last hours of a year have no certificate of the future.
 		NotBefore: time.Date(year-1, 12, 1, 0, 0, 0, 0, time.UTC), NotAfter: earlier(time.Date(year+signerYears, 1, 1, 0, 0, 0, 0, time.UTC), rootUntil),
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
-		UnknownExtKeyUsage: []asn1.ObjectIdentifier{documentSigning, claimSigning}, SubjectKeyId: keyID(public),
+		// Programs that have their purposes from earlier versions of the standard know the signing of e-mail only.
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection}, UnknownExtKeyUsage: []asn1.ObjectIdentifier{claimSigning, documentSigning}, SubjectKeyId: keyID(public),
 	}
 	der, err := x509.CreateCertificate(nil, template, a.root, public, a.key)
 	if err != nil {

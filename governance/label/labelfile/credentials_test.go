@@ -2,19 +2,27 @@ package labelfile
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/governance/label/c2pa"
+	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 )
 
-// authority is that of an installation with a master key of one byte's repetition.
-func authority(t testing.TB, master byte, generation int) *c2pa.Authority {
+// authority is that of an installation with a master key of one byte, repeated.
+func authority(t testing.TB, master byte, year, generation int) *c2pa.Authority {
 	t.Helper()
 	a, err := c2pa.NewAuthority(c2pa.Config{
-		Keys: keyring.FromBytes(bytes.Repeat([]byte{master}, 32)), Producer: `示例"公司"(A&B)\`, Generation: generation,
-		Now: func() time.Time { return time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC) },
+		Keys: keyring.FromBytes(bytes.Repeat([]byte{master}, 32)), Producer: ours(t).ContentProducer, Generation: generation,
+		Now: func() time.Time { return time.Date(year, 7, 1, 0, 0, 0, 0, time.UTC) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -23,4 +31,284 @@ func authority(t testing.TB, master byte, generation int) *c2pa.Authority {
 }
 
 // signing writes labels and content credentials.
-func signing(t testing.TB) Writer { return Writer{Authority: authority(t, 9, 1)} }
+func signing(t testing.TB) Writer {
+	t.Helper()
+	return Writer{Authority: authority(t, 9, 2026, 1)}
+}
+
+// credentialled are the kinds with content credentials, by the names of samples.
+func credentialled() []string {
+	return []string{"picture.png", "picture.jpg", "report.pdf", "stream.pdf"}
+}
+
+// checked checks the content credentials of a file.
+func checked(t testing.TB, name string, data []byte, a *c2pa.Authority) (c2pa.Report, *c2pa.Carried, error) {
+	t.Helper()
+	k, err := Detect(name, data)
+	if err != nil {
+		return c2pa.Report{}, nil, err
+	}
+	carried, err := FindCredentials(k, data)
+	if err != nil || carried == nil {
+		return c2pa.Report{}, nil, err
+	}
+	return c2pa.Check(data, *carried, a.Anchors()), carried, nil
+}
+
+func signedSample(t testing.TB, name string) (Kind, []byte) {
+	t.Helper()
+	data := samples(t)[name]
+	k, err := Detect(name, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := signing(t).Write(k, data, ours(t), "")
+	if err != nil || got.Credentials != CredentialsWritten {
+		t.Fatalf("%s: %q %v", name, got.Credentials, err)
+	}
+	return k, got.Data
+}
+
+// TestContentCredentials: what is labelled has credentials that this installation proves, whichever of its signers made them, and no other installation; they say what the label says, and
+// nothing of the tenant.
+func TestContentCredentials(t *testing.T) {
+	t.Parallel()
+	for _, name := range credentialled() {
+		_, data := signedSample(t, name)
+		for _, c := range []struct {
+			by   *c2pa.Authority
+			want c2pa.State
+		}{
+			{authority(t, 9, 2026, 1), c2pa.Trusted}, {authority(t, 9, 2026, 2), c2pa.Trusted}, {authority(t, 9, 2044, 1), c2pa.Trusted}, {authority(t, 8, 2026, 1), c2pa.UnknownSigner},
+		} {
+			got, carried, err := checked(t, name, data, c.by)
+			if err != nil || got.State != c.want || got.Label == nil || *got.Label != ours(t) || !got.Generated || got.Earlier != 0 || got.Signer != ours(t).ContentProducer {
+				t.Errorf("%s: %+v %v", name, got, err)
+			}
+			if carried == nil || bytes.Contains(carried.Store, []byte("acme")) {
+				t.Errorf("%s: the credentials name the tenant", name)
+			}
+		}
+	}
+}
+
+// TestEveryByteIsBound: whatever byte of a file with credentials changes, they no longer hold, or say exactly what they said, as they do where the byte is one of their wrapping.
+func TestEveryByteIsBound(t *testing.T) {
+	t.Parallel()
+	for _, name := range credentialled() {
+		_, data := signedSample(t, name)
+		a := authority(t, 9, 2026, 1)
+		whole, carried, err := checked(t, name, data, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inert := 0
+		for i := range data {
+			b := bytes.Clone(data)
+			b[i] ^= 1
+			got, _, err := checked(t, name, b, a)
+			if err != nil || got.State != c2pa.Trusted && got.State != c2pa.UnknownSigner {
+				continue
+			}
+			if inert++; i < carried.At.From || i >= carried.At.To || !reflect.DeepEqual(got, whole) {
+				t.Errorf("%s: byte %d: %+v", name, i, got)
+			}
+		}
+		if inert > 64 {
+			t.Errorf("%s: %d bytes can be changed", name, inert)
+		}
+	}
+}
+
+// repaint changes a byte of what people see, and keeps the file readable.
+func repaint(t testing.TB, name string, data []byte) []byte {
+	t.Helper()
+	b := bytes.Clone(data)
+	switch k, _ := Detect(name, data); k {
+	case PNG:
+		all, err := chunks(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range all {
+			if c.kind == "IDAT" {
+				c.data[len(c.data)/2] ^= 1
+				binary.BigEndian.PutUint32(b[c.to-4:], crc32.ChecksumIEEE(b[c.from+4:c.to-4]))
+			}
+		}
+	case JPEG:
+		b[len(b)-4] ^= 1
+	default:
+		at := bytes.Index(b, []byte("MediaBox"))
+		b[at+bytes.IndexAny(b[at:], "0123456789")] ^= 1
+	}
+	return b
+}
+
+// TestChangedPicture: a file whose content was changed says so in the words of the standard.
+func TestChangedPicture(t *testing.T) {
+	t.Parallel()
+	for _, name := range credentialled() {
+		_, data := signedSample(t, name)
+		if got, _, err := checked(t, name, repaint(t, name, data), authority(t, 9, 2026, 1)); err != nil || got.State != c2pa.Broken || got.Code != c2pa.CodeFileChanged {
+			t.Errorf("%s: %+v %v", name, got, err)
+		}
+	}
+}
+
+// TestEarlierCredentialsAreKept: what is passed on keeps the credentials that it had, as the parent of new ones; without an authority it is refused, since a label would break them.
+func TestEarlierCredentialsAreKept(t *testing.T) {
+	t.Parallel()
+	l := labeler(t)
+	pass := func(x label.Label) label.Label { return l.Propagate(x, "p-1", "acme") }
+	for _, name := range credentialled() {
+		k, data := signedSample(t, name)
+		_, before, err := checked(t, name, data, authority(t, 9, 2026, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := before.Store[8+len("xxxxjumd")+17+len("c2pa")+1:] // the manifest in the store
+		if _, err := unsigned().Propagate(k, data, pass); !refused(err, "labelfile.credentials") {
+			t.Errorf("%s without an authority: %v", name, err)
+		}
+		got, err := signing(t).Propagate(k, data, pass)
+		if err != nil || got.Credentials != CredentialsWritten {
+			t.Fatalf("%s: %+v %v", name, got.Credentials, err)
+		}
+		report, carried, err := checked(t, name, got.Data, authority(t, 9, 2026, 1))
+		if err != nil || report.State != c2pa.Trusted || report.Earlier != 1 || *report.Label != pass(ours(t)) || !bytes.Contains(carried.Store, old) {
+			t.Errorf("%s: %+v %v", name, report, err)
+		}
+		broken, err := signing(t).Propagate(k, repaint(t, name, data), pass) // it says of its parent that it was broken
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, carried, err = checked(t, name, broken.Data, authority(t, 9, 2026, 1))
+		if err != nil || report.State != c2pa.Trusted || !bytes.Contains(carried.Store, []byte(c2pa.CodeFileChanged)) {
+			t.Errorf("%s, changed before: %+v %v", name, report, err)
+		}
+	}
+}
+
+// TestWhyThereAreNoCredentials: a file without content credentials says why.
+func TestWhyThereAreNoCredentials(t *testing.T) {
+	t.Parallel()
+	signedPDF := append(streamed(t), "% /ByteRange\n"...)
+	for name, c := range map[string]struct {
+		w    Writer
+		k    Kind
+		data []byte
+		want Credentials
+	}{
+		"off":    {Writer{}, PNG, picture(t, PNG), CredentialsOff},
+		"suite":  {Writer{Left: CredentialsSuite}, PNG, picture(t, PNG), CredentialsSuite},
+		"text":   {signing(t), Text, []byte("text"), CredentialsNoPlace},
+		"signed": {signing(t), PDF, signedPDF, CredentialsSigned},
+	} {
+		got, err := c.w.Write(c.k, c.data, ours(t), "")
+		if err != nil || got.Credentials != c.want {
+			t.Errorf("%s: %q %v", name, got.Credentials, err)
+		}
+		if carried, err := FindCredentials(c.k, got.Data); err != nil || carried != nil {
+			t.Errorf("%s: %v %v", name, carried, err)
+		}
+	}
+}
+
+// TestCredentialsThatCannotBeProved are not given out: here those of a clock behind the end of the authority.
+func TestCredentialsThatCannotBeProved(t *testing.T) {
+	t.Parallel()
+	w := Writer{Authority: authority(t, 9, 2090, 1)}
+	if got, err := w.Write(PNG, picture(t, PNG), ours(t), ""); !refused(err, "labelfile.not_read_back") || got.Data != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestForeignStores: what cannot be kept is refused and stays as it is, and a file with two stores, too.
+func TestForeignStores(t *testing.T) {
+	t.Parallel()
+	one := func(chunks ...string) []byte {
+		data := picture(t, PNG)
+		var all strings.Builder
+		for _, c := range chunks {
+			_, _ = all.Write(newChunk(pngStore, []byte(c)))
+		}
+		return splice(data, 33, 33, all.String())
+	}
+	for name, c := range map[string]struct {
+		data []byte
+		why  string
+	}{
+		"damaged": {one("no boxes"), "labelfile.credentials_kept"},
+		"two":     {one("x", "y"), "labelfile.several_credentials"},
+	} {
+		_, err := signing(t).Write(PNG, c.data, ours(t), "")
+		if !refused(err, c.why) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// attachedTo is a PDF with a file and more in its catalog.
+func attachedTo(catalog string) []byte {
+	out, rows := "%PDF-1.7\n", ""
+	for i, body := range []string{
+		"<< /Type /Catalog /Pages 2 0 R " + catalog + " >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 >>", "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 100 100] >>",
+		"<< /Type /Filespec /F (a.txt) /AFRelationship /Data >>",
+	} {
+		rows += fmt.Sprintf("%010d 00000 n \n", len(out))
+		out += fmt.Sprintf("%d 0 obj\n%s\nendobj\n", i+1, body)
+	}
+	return []byte(out + fmt.Sprintf("xref\n0 5\n0000000000 65535 f \n%strailer\n<< /Size 5 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n", rows, len(out)))
+}
+
+// TestAttachmentsStay: a PDF keeps the files that it has, also those in its list of names, in the order that viewers search.
+func TestAttachmentsStay(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ catalog, want string }{
+		"none":   {"", "/Names << /EmbeddedFiles << /Names [(content_credential.c2pa) 6 0 R] >> >>"},
+		"before": {"/AF [4 0 R] /Names << /Dests 9 0 R /EmbeddedFiles << /Names [(a.txt) 4 0 R] >> >>", "/EmbeddedFiles << /Names [(a.txt) 4 0 R (content_credential.c2pa) 6 0 R] >>"},
+		"after":  {"/Names << /EmbeddedFiles << /Names [(z.txt) 4 0 R] >> >>", "[(content_credential.c2pa) 6 0 R (z.txt) 4 0 R]"},
+		"tree":   {"/Names << /EmbeddedFiles << /Kids [4 0 R] >> >>", "/Kids [4 0 R]"},
+	} {
+		data := attachedTo(c.catalog)
+		got, err := signing(t).Write(PDF, data, ours(t), "")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if rest := string(got.Data[len(data):]); !strings.Contains(rest, c.want) || strings.Contains(c.catalog, "/AF") && !strings.Contains(rest, "/AF [4 0 R 6 0 R]") {
+			t.Errorf("%s:\n%s", name, rest)
+		}
+	}
+}
+
+// FuzzCredentials reads and labels whatever is there: nothing ends the process, and what was labelled can be proved.
+func FuzzCredentials(f *testing.F) {
+	for _, name := range credentialled() {
+		k, data := signedSample(f, name)
+		f.Add(string(k), data)
+		f.Add(string(k), samples(f)[name])
+	}
+	f.Fuzz(func(t *testing.T, kind string, data []byte) {
+		a := authority(t, 9, 2026, 1)
+		carried, err := FindCredentials(Kind(kind), data)
+		if err == nil && carried != nil {
+			if r := c2pa.Check(data, *carried, a.Anchors()); r.State == "" {
+				t.Error("no state")
+			}
+		}
+		w := Writer{Authority: a}
+		got, err := w.Write(Kind(kind), data, ours(t), "")
+		var known *fault.Error
+		if err != nil && !errors.As(err, &known) {
+			t.Errorf("%v", err)
+		}
+		if err != nil || got.Credentials != CredentialsWritten {
+			return
+		}
+		if again, err := FindCredentials(Kind(kind), got.Data); err != nil || c2pa.Check(got.Data, *again, a.Anchors()).State != c2pa.Trusted {
+			t.Errorf("it cannot be proved: %v", err)
+		}
+	})
+}
