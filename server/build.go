@@ -40,6 +40,8 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/label/c2pa"
+	"github.com/sluice-project/sluice/governance/label/labelfile"
 	"github.com/sluice-project/sluice/governance/registry"
 	"github.com/sluice-project/sluice/governance/signingkeys"
 	"github.com/sluice-project/sluice/governance/tenantmark"
@@ -96,6 +98,8 @@ type parts struct {
 	limits     *limit.Limiter
 	energy     energy.Model
 	labels     *label.Labeler
+	authority  *c2pa.Authority
+	marker     labelfile.Writer
 	signing    *signingkeys.Store
 	marks      *tenantmark.Store
 	agreements *agreement.Store
@@ -199,6 +203,9 @@ func (p *parts) buildGovernance(ctx context.Context) error {
 	}
 	p.closers = append(p.closers, p.guard.Close)
 	if p.labels, err = label.New(p.cfg.Label, p.keys); err != nil {
+		return err
+	}
+	if p.authority, p.marker, err = contentCredentials(p.cfg, p.keys); err != nil {
 		return err
 	}
 	if err := p.guard.Load(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/governance/label/c2pa"
 	"github.com/sluice-project/sluice/governance/label/labelfile"
 	"github.com/sluice-project/sluice/governance/registry"
 	"github.com/sluice-project/sluice/governance/tenantmark"
@@ -23,7 +24,7 @@ func (p *parts) buildProvenance(context.Context) error {
 		return err
 	}
 	p.provenance, err = provenance.New(provenance.Deps{
-		Issuer: p.audit.Origin(), Labels: p.labels, Read: readContent, Keys: p.signing.List, Watermark: p.watermarkOf, Registry: p.traceOf, Records: p.recordsOf, Prove: p.audit.ProofFile,
+		Issuer: p.audit.Origin(), Labels: p.labels, Read: p.readContent, Keys: p.signing.List, Watermark: p.watermarkOf, Registry: p.traceOf, Records: p.recordsOf, Prove: p.audit.ProofFile,
 		Sign: p.audit.SignText, Origin: keys.Origin(), Key: p.audit.VerifierKey(),
 	})
 	return err
@@ -45,8 +46,8 @@ func (p *parts) recordsOf(ctx context.Context, tenant, request string) ([]proven
 	return out, nil
 }
 
-// readContent reads a file of a question: its text, without the label, and its labels.
-func readContent(name string, data []byte) (provenance.Content, error) {
+// readContent reads a file of a question: its text, without the label, its labels, and its content credentials.
+func (p *parts) readContent(name string, data []byte) (provenance.Content, error) {
 	kind, err := labelfile.Detect(name, data)
 	if err != nil {
 		return provenance.Content{}, err
@@ -59,7 +60,15 @@ func readContent(name string, data []byte) (provenance.Content, error) {
 	if err != nil {
 		return provenance.Content{}, err
 	}
-	c := provenance.Content{Kind: string(kind), Text: text}
+	c := provenance.Content{Kind: string(kind), Text: text, Bindable: labelfile.HasCredentials(kind)}
+	carried, err := labelfile.FindCredentials(kind, data)
+	if err != nil {
+		return provenance.Content{}, err
+	}
+	if carried != nil {
+		r := c2pa.Check(data, *carried, p.authority.Anchors())
+		c.Credentials = &r
+	}
 	for _, m := range found.Marks {
 		if m.Whole {
 			c.Labels = append(c.Labels, m.Label)

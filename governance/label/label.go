@@ -7,6 +7,7 @@
 package label
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -14,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,13 +48,37 @@ type Config struct {
 	RequireAgreement bool `koanf:"require_agreement"`
 	// AgreementText is a file with the responsibilities that recipients of such answers accept; "" means those that come with the program.
 	AgreementText string `koanf:"agreement_text"`
+	// ContentCredentials says whether PNG, JPEG and PDF files get content credentials (C2PA) behind their label: "auto" and "" unless the audit log has the national
+	// suite, whose algorithms the standard does not know; "always"; "never".
+	ContentCredentials string `koanf:"content_credentials"`
+	// CredentialsKey is the number of the key that signs them within a year. Whoever raises it has another key sign from then on.
+	CredentialsKey int `koanf:"credentials_key"`
 }
+
+// The values of ContentCredentials.
+const (
+	CredentialsAuto   = "auto"
+	CredentialsAlways = "always"
+	CredentialsNever  = "never"
+)
+
+// maxCredentialsKey bounds the number of a key.
+const maxCredentialsKey = 1000
+
+// Name is how labels name the producer.
+func (c Config) Name() string { return cmp.Or(c.Producer, "Sluice") }
 
 // Validate reports what is wrong with the configuration.
 func (c Config) Validate() error {
 	if utf8.RuneCountInString(c.Producer) > maxValue || !utf8.ValidString(c.Producer) ||
 		strings.ContainsFunc(c.Producer, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return fmt.Errorf("producer: use at most %d printable characters", maxValue)
+	}
+	if !slices.Contains([]string{"", CredentialsAuto, CredentialsAlways, CredentialsNever}, c.ContentCredentials) {
+		return fmt.Errorf("content_credentials: use %s, %s or %s", CredentialsAuto, CredentialsAlways, CredentialsNever)
+	}
+	if c.CredentialsKey < 0 || c.CredentialsKey > maxCredentialsKey {
+		return fmt.Errorf("credentials_key: use a number from 0 to %d", maxCredentialsKey)
 	}
 	return nil
 }
@@ -80,10 +106,7 @@ func New(cfg Config, keys *keyring.Ring) (*Labeler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("label: %w", err)
 	}
-	if cfg.Producer == "" {
-		cfg.Producer = "Sluice"
-	}
-	return &Labeler{producer: cfg.Producer, keys: keys}, nil
+	return &Labeler{producer: cfg.Name(), keys: keys}, nil
 }
 
 // Make returns the label of the answer to a request of a tenant. ProduceID is the request id, which is what the audit log is

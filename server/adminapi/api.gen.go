@@ -239,6 +239,30 @@ func (e CapacityPhase) Valid() bool {
 	}
 }
 
+// Defines values for ContentCredentialsState.
+const (
+	ContentCredentialsStateBroken        ContentCredentialsState = "broken"
+	ContentCredentialsStateTrusted       ContentCredentialsState = "trusted"
+	ContentCredentialsStateUnjudged      ContentCredentialsState = "unjudged"
+	ContentCredentialsStateUnknownSigner ContentCredentialsState = "unknown_signer"
+)
+
+// Valid indicates whether the value is a known member of the ContentCredentialsState enum.
+func (e ContentCredentialsState) Valid() bool {
+	switch e {
+	case ContentCredentialsStateBroken:
+		return true
+	case ContentCredentialsStateTrusted:
+		return true
+	case ContentCredentialsStateUnjudged:
+		return true
+	case ContentCredentialsStateUnknownSigner:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EngineInstanceKind.
 const (
 	EngineInstanceKindNative EngineInstanceKind = "native"
@@ -1018,22 +1042,22 @@ func (e RevealedValueShown) Valid() bool {
 
 // Defines values for RolloutCheckState.
 const (
-	Broken        RolloutCheckState = "broken"
-	Holds         RolloutCheckState = "holds"
-	TooLittleData RolloutCheckState = "too_little_data"
-	Unproven      RolloutCheckState = "unproven"
+	RolloutCheckStateBroken        RolloutCheckState = "broken"
+	RolloutCheckStateHolds         RolloutCheckState = "holds"
+	RolloutCheckStateTooLittleData RolloutCheckState = "too_little_data"
+	RolloutCheckStateUnproven      RolloutCheckState = "unproven"
 )
 
 // Valid indicates whether the value is a known member of the RolloutCheckState enum.
 func (e RolloutCheckState) Valid() bool {
 	switch e {
-	case Broken:
+	case RolloutCheckStateBroken:
 		return true
-	case Holds:
+	case RolloutCheckStateHolds:
 		return true
-	case TooLittleData:
+	case RolloutCheckStateTooLittleData:
 		return true
-	case Unproven:
+	case RolloutCheckStateUnproven:
 		return true
 	default:
 		return false
@@ -2059,6 +2083,24 @@ type ConfirmedFactor struct {
 	Session       Session  `json:"session"`
 }
 
+// ContentCredentials Those of a PNG, JPEG or PDF (C2PA), and what a check of them found. Absent where the file has none
+type ContentCredentials struct {
+	// Code What does not hold, in the words of the standard
+	Code *string `json:"code,omitempty"`
+
+	// Earlier How many others the file had before and keeps
+	Earlier int `json:"earlier"`
+
+	// Signer Whom the certificate names; proven where the state is trusted
+	Signer *string `json:"signer,omitempty"`
+
+	// State trusted: signed by this installation, and not one byte of the file has changed since. unknown_signer: the same, signed by somebody whom nobody here knows. unjudged: this release cannot check them
+	State ContentCredentialsState `json:"state"`
+}
+
+// ContentCredentialsState trusted: signed by this installation, and not one byte of the file has changed since. unknown_signer: the same, signed by somebody whom nobody here knows. unjudged: this release cannot check them
+type ContentCredentialsState string
+
 // Correction defines model for Correction.
 type Correction struct {
 	Actor string `json:"actor"`
@@ -3068,8 +3110,10 @@ type LabellingVisibleLabel string
 
 // LabelsFound defines model for LabelsFound.
 type LabelsFound struct {
-	Kind   string       `json:"kind"`
-	Labels []FoundLabel `json:"labels"`
+	// ContentCredentials Those of a PNG, JPEG or PDF (C2PA), and what a check of them found. Absent where the file has none
+	ContentCredentials *ContentCredentials `json:"content_credentials,omitempty"`
+	Kind               string              `json:"kind"`
+	Labels             []FoundLabel        `json:"labels"`
 
 	// Signed A PDF, DOCX or XLSX with a signature of somebody
 	Signed bool `json:"signed"`
@@ -4020,6 +4064,9 @@ type ProjectPage struct {
 
 // ProvenanceMark defines model for ProvenanceMark.
 type ProvenanceMark struct {
+	// Code Of content credentials: what does not hold, in the words of the standard
+	Code *string `json:"code,omitempty"`
+
 	// ComparedLetters Of the registry: how many letters and numerals the text has
 	ComparedLetters *int `json:"compared_letters,omitempty"`
 
@@ -4043,7 +4090,7 @@ type ProvenanceMark struct {
 		End   int `json:"end"`
 	} `json:"passage,omitempty"`
 
-	// Producer Of a label: who it says has made the content
+	// Producer Of a label: who it says has made the content. Of content credentials: whom the certificate names
 	Producer *string `json:"producer,omitempty"`
 
 	// Reason Why; a stable code
@@ -4092,7 +4139,7 @@ type ProvenanceRequest struct {
 
 // ProvenanceVerdict defines model for ProvenanceVerdict.
 type ProvenanceVerdict struct {
-	// Conclusion One of: unchanged, other_text, derived, wording, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory
+	// Conclusion One of: unchanged, other_text, derived, wording, issued_here, other_file, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory
 	Conclusion     string   `json:"conclusion"`
 	Contradictions []string `json:"contradictions"`
 	Issuer         string   `json:"issuer"`
@@ -4100,10 +4147,11 @@ type ProvenanceVerdict struct {
 	// Limits What the verdict does not prove
 	Limits []string `json:"limits"`
 	Marks  struct {
-		Label     ProvenanceMark `json:"label"`
-		Registry  ProvenanceMark `json:"registry"`
-		Signature ProvenanceMark `json:"signature"`
-		Watermark ProvenanceMark `json:"watermark"`
+		Credentials ProvenanceMark `json:"credentials"`
+		Label       ProvenanceMark `json:"label"`
+		Registry    ProvenanceMark `json:"registry"`
+		Signature   ProvenanceMark `json:"signature"`
+		Watermark   ProvenanceMark `json:"watermark"`
 	} `json:"marks"`
 
 	// MoreRequests The text leads to others
@@ -7044,6 +7092,9 @@ type ServerInterface interface {
 	// MakeAnswerFile Make a labelled file of answers
 	// (POST /labels/answers)
 	MakeAnswerFile(c *gin.Context)
+	// GetCredentialsCertificate The certificate that proves the content credentials (C2PA) of this installation
+	// (GET /labels/certificate)
+	GetCredentialsCertificate(c *gin.Context)
 	// LabelFile Label a file that was made of an answer, or pass on one that has a label
 	// (POST /labels/files)
 	LabelFile(c *gin.Context)
@@ -9795,6 +9846,19 @@ func (siw *ServerInterfaceWrapper) MakeAnswerFile(c *gin.Context) {
 	}
 
 	siw.Handler.MakeAnswerFile(c)
+}
+
+// GetCredentialsCertificate operation middleware
+func (siw *ServerInterfaceWrapper) GetCredentialsCertificate(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetCredentialsCertificate(c)
 }
 
 // LabelFile operation middleware
@@ -12711,6 +12775,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/labels/agreements/:id", wrapper.GetLabelAgreement)
 	router.POST(options.BaseURL+"/labels/agreements/:id/approve", wrapper.ApproveLabelAgreement)
 	router.POST(options.BaseURL+"/labels/agreements/:id/revoke", wrapper.RevokeLabelAgreement)
+	router.GET(options.BaseURL+"/labels/certificate", wrapper.GetCredentialsCertificate)
 	router.GET(options.BaseURL+"/labels/wordings", wrapper.ListLabelWordings)
 	router.GET(options.BaseURL+"/playground/models", wrapper.ListPlaygroundModels)
 	router.POST(options.BaseURL+"/playground/chat/completions", wrapper.PlaygroundChat)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/governance/label/answerfile"
+	"github.com/sluice-project/sluice/governance/label/c2pa"
 	"github.com/sluice-project/sluice/governance/label/labelfile"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -60,7 +61,7 @@ func (s *Server) MakeAnswerFile(c *gin.Context) {
 	for _, t := range in.Turns {
 		talk.Turns = append(talk.Turns, answerfile.Turn{Asked: t.Role == AnswerTurnRoleUser, Text: t.Text})
 	}
-	s.sendFile(c, x.ProduceID, "answer."+string(kind), kind, func() (labelfile.Result, error) { return answerfile.Make(kind, talk, x) })
+	s.sendFile(c, x.ProduceID, "answer."+string(kind), kind, func() (labelfile.Result, error) { return answerfile.Make(s.deps.Files, kind, talk, x) })
 }
 
 // LabelFile implements POST /labels/files.
@@ -90,7 +91,7 @@ func (s *Server) LabelFile(c *gin.Context) {
 	}
 	chinese := language(c.GetHeader("Accept-Language")) == fault.Chinese
 	s.sendFile(c, x.ProduceID, in.Name, kind, func() (labelfile.Result, error) {
-		return labelfile.Write(kind, in.Content, x, label.Wording(label.ChannelExport, chinese))
+		return s.deps.Files.Write(kind, in.Content, x, label.Wording(label.ChannelExport, chinese))
 	})
 }
 
@@ -112,7 +113,7 @@ func (s *Server) passOn(c *gin.Context, kind labelfile.Kind, in FileToLabel) {
 		return
 	}
 	s.sendFile(c, id.String(), in.Name, kind, func() (labelfile.Result, error) {
-		return labelfile.Propagate(kind, in.Content, func(x label.Label) label.Label { return s.deps.Labels.Propagate(x, id.String(), tenantOf(c)) })
+		return s.deps.Files.Propagate(kind, in.Content, func(x label.Label) label.Label { return s.deps.Labels.Propagate(x, id.String(), tenantOf(c)) })
 	})
 }
 
@@ -135,6 +136,7 @@ func (s *Server) sendFile(c *gin.Context, resource, name string, kind labelfile.
 	yes := map[bool]string{true: "yes", false: "no"}
 	c.Header("X-Sluice-Label-Visible", yes[file.Visible])
 	c.Header("X-Sluice-File-Signed", yes[file.Signed])
+	c.Header("X-Sluice-Content-Credentials", string(file.Credentials))
 	c.Header("Content-Disposition", attachment(name))
 	c.Data(http.StatusOK, "application/octet-stream", file.Data)
 }
@@ -168,6 +170,9 @@ func (s *Server) ReadLabels(c *gin.Context) {
 	}
 	found, err := labelfile.Read(kind, in.Content)
 	out := LabelsFound{Kind: string(kind), Visible: LabelsFoundVisible(found.Visible), Signed: found.Signed, Labels: []FoundLabel{}}
+	if err == nil {
+		out.ContentCredentials, err = s.credentialsIn(kind, in.Content)
+	}
 	for _, m := range found.Marks {
 		view := FoundLabel{Place: m.Place, Whole: m.Whole, MadeHere: m.MadeHere(s.deps.Labels, tenantOf(c)), PassedOnHere: m.PassedOnHere(s.deps.Labels, tenantOf(c))}
 		if m.Whole {
@@ -177,6 +182,30 @@ func (s *Server) ReadLabels(c *gin.Context) {
 		out.Labels = append(out.Labels, view)
 	}
 	s.reply(c, http.StatusOK, out, err)
+}
+
+// credentialsIn checks the content credentials of a file; nil for none.
+func (s *Server) credentialsIn(kind labelfile.Kind, data []byte) (*ContentCredentials, error) {
+	carried, err := labelfile.FindCredentials(kind, data)
+	if err != nil || carried == nil {
+		return nil, err
+	}
+	r := c2pa.Check(data, *carried, s.deps.Credentials.Anchors())
+	out := &ContentCredentials{State: ContentCredentialsState(r.State), Earlier: r.Earlier}
+	if r.Code != "" {
+		code := string(r.Code)
+		out.Code = &code
+	}
+	if r.Signer != "" {
+		out.Signer = &r.Signer
+	}
+	return out, nil
+}
+
+// GetCredentialsCertificate implements GET /labels/certificate.
+func (s *Server) GetCredentialsCertificate(c *gin.Context) {
+	c.Header("Content-Disposition", attachment("content-credentials.pem"))
+	c.Data(http.StatusOK, "application/x-pem-file", s.deps.Credentials.CertificatePEM())
 }
 
 // ListLabelWordings implements GET /labels/wordings.

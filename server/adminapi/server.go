@@ -29,6 +29,8 @@ import (
 	"github.com/sluice-project/sluice/governance/agreement"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/label/c2pa"
+	"github.com/sluice-project/sluice/governance/label/labelfile"
 	"github.com/sluice-project/sluice/governance/registry"
 	"github.com/sluice-project/sluice/governance/signingkeys"
 	"github.com/sluice-project/sluice/governance/tenantmark"
@@ -79,6 +81,8 @@ type Deps struct {
 	UnloadAdapter func(ctx context.Context, id engine.ModelID) error
 	Pipeline      *gateway.Pipeline
 	Labels        *label.Labeler
+	Credentials   *c2pa.Authority
+	Files         labelfile.Writer
 	Bodies        *inflight.Limiter
 	// Playground answers POST /v1/chat/completions on the admin plane.
 	Playground gin.HandlerFunc

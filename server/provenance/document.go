@@ -19,7 +19,7 @@ type named struct {
 }
 
 func (m Marks) inOrder() []named {
-	return []named{{"label", m.Label}, {"signature", m.Signature}, {"watermark", m.Watermark}, {"registry", m.Registry}}
+	return []named{{"label", m.Label}, {"credentials", m.Credentials}, {"signature", m.Signature}, {"watermark", m.Watermark}, {"registry", m.Registry}}
 }
 
 // limits returns what the verdict does not prove.
@@ -28,13 +28,16 @@ func (v Verdict) limits() []string {
 	switch v.Conclusion {
 	case NothingFound, TooLittle, LabelledAway:
 		return []string{"person"}
-	case Derived, Wording, Hint, OtherText, Contradictory:
+	case Derived, Wording, Hint, OtherText, OtherFile, Contradictory:
 		out = append(out, "changes")
-	case Unchanged, LabelledHere:
+	case Unchanged, IssuedHere, LabelledHere:
 	}
 	found := func(m Mark) bool { return slices.Contains([]Result{Confirmed, Partial, Indicated}, m.Result) }
 	if found(v.Marks.Label) {
 		out = append(out, "label")
+	}
+	if found(v.Marks.Credentials) {
+		out = append(out, "credentials")
 	}
 	if found(v.Marks.Watermark) {
 		out = append(out, "watermark")
@@ -74,7 +77,7 @@ func (v Verdict) outcome() report.Outcome {
 	switch {
 	case v.LeadsHere():
 		return report.Passed
-	case v.Conclusion == Contradictory || v.Conclusion == OtherText:
+	case v.Conclusion == Contradictory || v.Conclusion == OtherText || v.Conclusion == OtherFile:
 		return report.Failed
 	default:
 		return report.Neutral
@@ -110,7 +113,7 @@ func (m Mark) fields(in translator) report.Fields {
 		id    message.ID
 		value string
 	}{
-		{"provenance.producer", m.Producer}, {"provenance.model", m.Model}, {"provenance.key", m.Key}, {"provenance.request", strings.Join(m.Requests, ", ")},
+		{"provenance.producer", m.Producer}, {"provenance.model", m.Model}, {"provenance.code", m.Code}, {"provenance.key", m.Key}, {"provenance.request", strings.Join(m.Requests, ", ")},
 	} {
 		if f.value != "" {
 			out = append(out, report.Field{Name: in(f.id), Value: f.value})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/label/c2pa"
 	"github.com/sluice-project/sluice/governance/signature"
 )
 
@@ -40,6 +41,33 @@ func (s *Service) labelMark(l label.Label, tenant string) Mark {
 		m.Result, m.Reason, m.Confidence = Foreign, LabelUnproven, Declared
 	default:
 		m.Result, m.Reason, m.Confidence = Foreign, LabelForeign, Declared
+	}
+	return m
+}
+
+// credentials judges the content credentials of a file. Whose label is in them decides whose file it is: all tenants of an installation have one certificate.
+func (s *Service) credentials(x subject) Mark {
+	r := x.content.Credentials
+	switch {
+	case r == nil && x.content.Bindable:
+		return Mark{Result: Absent, Reason: CredentialsNone, Confidence: None}
+	case r == nil:
+		return Mark{Result: CannotSay, Reason: CredentialsNoPlace, Confidence: None}
+	}
+	m := Mark{Result: Refuted, Confidence: ByPublicKey, Producer: r.Signer, Code: string(r.Code)}
+	switch {
+	case r.State == c2pa.Trusted && r.Label != nil && s.deps.Labels.Verify(*r.Label, x.Tenant) == nil:
+		m.Result, m.Reason, m.Requests = Confirmed, CredentialsOwn, []string{r.Label.ProduceID}
+	case r.State == c2pa.Trusted:
+		m.Result, m.Reason = Foreign, CredentialsPassed
+	case r.State == c2pa.UnknownSigner:
+		m.Result, m.Reason, m.Confidence = Foreign, CredentialsUnknown, Declared
+	case r.State == c2pa.Unjudged:
+		m.Result, m.Reason, m.Confidence = CannotSay, CredentialsUnjudged, None
+	case r.Proven && r.Code == c2pa.CodeFileChanged:
+		m.Reason = CredentialsChanged
+	default:
+		m.Reason, m.Confidence = CredentialsBroken, Declared
 	}
 	return m
 }

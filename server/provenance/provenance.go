@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/label/c2pa"
 	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -39,6 +40,9 @@ type Content struct {
 	Labels []label.Label
 	// Broken says that a label is there and cannot be read.
 	Broken bool
+	// Bindable says that files of the kind may have content credentials (C2PA), and Credentials is what a check of them found; nil where there are none.
+	Bindable    bool
+	Credentials *c2pa.Report
 }
 
 // Watermark is what the detector found in a text.
@@ -148,7 +152,7 @@ func (s *Service) Judge(ctx context.Context, q Question) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, err
 	}
-	v.Marks = Marks{Label: s.label(x), Signature: signed, Watermark: watermark, Registry: traced}
+	v.Marks = Marks{Label: s.label(x), Credentials: s.credentials(x), Signature: signed, Watermark: watermark, Registry: traced}
 	v.conclude()
 	if err := s.addRecords(ctx, &v); err != nil {
 		return Verdict{}, err

@@ -38,10 +38,12 @@ type Subject struct {
 
 // Marks are what was found of each mark.
 type Marks struct {
-	Label     Mark `json:"label"`
-	Signature Mark `json:"signature"`
-	Watermark Mark `json:"watermark"`
-	Registry  Mark `json:"registry"`
+	Label Mark `json:"label"`
+	// Credentials are the content credentials (C2PA) of a file, which bind its label to its bytes.
+	Credentials Mark `json:"credentials"`
+	Signature   Mark `json:"signature"`
+	Watermark   Mark `json:"watermark"`
+	Registry    Mark `json:"registry"`
 }
 
 // Mark is what was found of one mark.
@@ -65,6 +67,7 @@ type Mark struct {
 	Key      string   `json:"key,omitempty"`   // id of the key
 	Model    string   `json:"model,omitempty"` // of a signature and of a watermark
 	Producer string   `json:"producer,omitempty"`
+	Code     string   `json:"code,omitempty"`           // of content credentials: what does not hold, in the words of the standard
 	Counted  int      `json:"counted_tokens,omitempty"` // of a watermark
 	Least    int      `json:"least_tokens,omitempty"`   // that it takes
 
@@ -104,6 +107,16 @@ const (
 	LabelBroken   Reason = "label_broken"   // there, and unreadable
 	LabelNone     Reason = "label_none"     // the file has none
 	LabelBareText Reason = "label_bare"     // a text without a file has no place for one
+
+	CredentialsOwn      Reason = "credentials_own"      // signed here for this tenant, and not one byte has changed
+	CredentialsPassed   Reason = "credentials_passed"   // signed here, with a label that was not made for this tenant
+	CredentialsUnknown  Reason = "credentials_unknown"  // they hold, and nobody here knows who signed
+	CredentialsChanged  Reason = "credentials_changed"  // signed here, for other bytes
+	CredentialsBroken   Reason = "credentials_broken"   // they do not hold
+	CredentialsUnjudged Reason = "credentials_unjudged" // this release cannot check them
+	CredentialsNone     Reason = "credentials_none"
+	CredentialsNoPlace  Reason = "credentials_no_place" // no file of a kind that has them
+
 	SignatureOwn  Reason = "signature_own"  // authentic, for exactly these texts
 	SignatureRead Reason = "signature_read" // authentic, for the text that was read from the file
 	SignatureText Reason = "signature_text" // authentic, for other texts
@@ -159,6 +172,8 @@ const (
 	OtherText     Conclusion = "other_text"    // its signature is authentic, and of another text
 	Derived       Conclusion = "derived"       // most of it, or all, is in what it delivered; which was written first is not told
 	Wording       Conclusion = "wording"       // it, or a passage of it, has the wording of one of this tenant's models
+	IssuedHere    Conclusion = "issued_here"   // this installation labelled exactly this file, as its content credentials prove; what is in it was not compared with an answer
+	OtherFile     Conclusion = "other_file"    // its content credentials are this installation's, and of another file
 	Hint          Conclusion = "hint"          // something points here, nothing proves it
 	LabelledHere  Conclusion = "labelled_here" // it carries a label of this installation, and nothing ties the label to the text
 	LabelledAway  Conclusion = "labelled_away" // it says of itself that somebody else's machine made it
@@ -182,7 +197,7 @@ const (
 // Request is one that marks lead to.
 type Request struct {
 	ID      string    `json:"id"`
-	By      []string  `json:"by"` // the marks: label, signature, registry
+	By      []string  `json:"by"` // the marks: label, credentials, signature, registry
 	Time    time.Time `json:"time,omitzero"`
 	Model   string    `json:"model,omitempty"`
 	Version string    `json:"version,omitempty"`
@@ -216,11 +231,15 @@ func (v *Verdict) conclude() {
 		v.Conclusion = Derived
 	case m.Watermark.Result == Confirmed:
 		v.Conclusion = Wording
+	case m.Credentials.Result == Confirmed:
+		v.Conclusion = IssuedHere
+	case m.Credentials.Reason == CredentialsChanged:
+		v.Conclusion = OtherFile
 	case has(Indicated) || m.Registry.Result == Partial: // a file may quote an answer, and an answer may quote what the file does
 		v.Conclusion = Hint
 	case m.Label.Result == Confirmed:
 		v.Conclusion = LabelledHere
-	case m.Label.Result == Foreign || m.Signature.Result == Foreign:
+	case m.Label.Result == Foreign || m.Signature.Result == Foreign || m.Credentials.Result == Foreign:
 		v.Conclusion = LabelledAway
 	case m.Registry.Result == CannotSay && m.Watermark.Result == CannotSay:
 		v.Conclusion = TooLittle
@@ -230,6 +249,7 @@ func (v *Verdict) conclude() {
 	v.Limits = v.limits()
 	v.lead("signature", m.Signature)
 	v.lead("registry", m.Registry)
+	v.lead("credentials", m.Credentials)
 	v.lead("label", m.Label)
 }
 

@@ -14,9 +14,11 @@ func conclusionID(code Conclusion) message.ID {
 		"contradictory": "provenance.conclusion_contradictory",
 		"derived":       "provenance.conclusion_derived",
 		"hint":          "provenance.conclusion_hint",
+		"issued_here":   "provenance.conclusion_issued_here",
 		"labelled_away": "provenance.conclusion_labelled_away",
 		"labelled_here": "provenance.conclusion_labelled_here",
 		"nothing_found": "provenance.conclusion_nothing_found",
+		"other_file":    "provenance.conclusion_other_file",
 		"other_text":    "provenance.conclusion_other_text",
 		"too_little":    "provenance.conclusion_too_little",
 		"unchanged":     "provenance.conclusion_unchanged",
@@ -36,6 +38,14 @@ func contradictionID(code Contradiction) message.ID {
 
 func reasonID(code Reason) message.ID {
 	return map[Reason]message.ID{
+		"credentials_broken":   "provenance.reason_credentials_broken",
+		"credentials_changed":  "provenance.reason_credentials_changed",
+		"credentials_no_place": "provenance.reason_credentials_no_place",
+		"credentials_none":     "provenance.reason_credentials_none",
+		"credentials_own":      "provenance.reason_credentials_own",
+		"credentials_passed":   "provenance.reason_credentials_passed",
+		"credentials_unjudged": "provenance.reason_credentials_unjudged",
+		"credentials_unknown":  "provenance.reason_credentials_unknown",
 		"label_bare":           "provenance.reason_label_bare",
 		"label_broken":         "provenance.reason_label_broken",
 		"label_foreign":        "provenance.reason_label_foreign",
@@ -99,20 +109,22 @@ func confidenceID(code Confidence) message.ID {
 
 func limitID(code string) message.ID {
 	return map[string]message.ID{
-		"changes":   "provenance.limits_changes",
-		"label":     "provenance.limits_label",
-		"person":    "provenance.limits_person",
-		"registry":  "provenance.limits_registry",
-		"truth":     "provenance.limits_truth",
-		"watermark": "provenance.limits_watermark",
+		"changes":     "provenance.limits_changes",
+		"credentials": "provenance.limits_credentials",
+		"label":       "provenance.limits_label",
+		"person":      "provenance.limits_person",
+		"registry":    "provenance.limits_registry",
+		"truth":       "provenance.limits_truth",
+		"watermark":   "provenance.limits_watermark",
 	}[code]
 }
 
 func markID(code string) message.ID {
 	return map[string]message.ID{
-		"label":     "provenance.mark_label",
-		"registry":  "provenance.mark_registry",
-		"signature": "provenance.mark_signature",
-		"watermark": "provenance.mark_watermark",
+		"credentials": "provenance.mark_credentials",
+		"label":       "provenance.mark_label",
+		"registry":    "provenance.mark_registry",
+		"signature":   "provenance.mark_signature",
+		"watermark":   "provenance.mark_watermark",
 	}[code]
 }

@@ -58,7 +58,9 @@ const (
 type Report struct {
 	State State
 	Code  Code // of Broken and Unjudged; [CodeUntrusted] of UnknownSigner; "" of Trusted
-	// Signer is the organisation that the certificate names, or its common name. It was not checked unless the state is Trusted.
+	// Proven says that the signature over the claim holds and that its certificate leads to one of those that the caller trusts, whatever else does not hold.
+	Proven bool
+	// Signer is the organisation that the certificate names, or its common name. It was not checked unless Proven is set.
 	Signer string
 	// Generated says that the manifest calls the content that of a trained model.
 	Generated bool
@@ -91,12 +93,13 @@ func Check(file []byte, c Carried, anchors []*x509.Certificate) Report {
 			break
 		}
 	}
+	k.report.Proven = k.authentic && k.leads(anchors)
 	switch {
 	case slices.Contains([]Code{CodeAlgorithm, CodeExclusions}, k.report.Code) || k.report.Code == CodeNoBinding && k.otherBinding:
 		k.report.State = Unjudged
 	case k.report.Code != "":
 		k.report.State = Broken
-	case k.leads(anchors):
+	case k.report.Proven:
 		k.report.State = Trusted
 	default:
 		k.report.State, k.report.Code = UnknownSigner, CodeUntrusted
@@ -115,6 +118,7 @@ type check struct {
 	claim        readClaim
 	text         []byte // of the claim
 	certificates []*x509.Certificate
+	authentic    bool // the signature holds
 	otherBinding bool // the file is bound by an assertion that this release does not know
 }
 
@@ -204,7 +208,7 @@ func (k *check) signed() Code {
 		return CodeAlgorithm
 	}
 	m.Payload = k.text
-	if m.Verify(nil, verifier) != nil {
+	if k.authentic = m.Verify(nil, verifier) == nil; !k.authentic {
 		return CodeSignature
 	}
 	return ""

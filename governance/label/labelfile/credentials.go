@@ -46,6 +46,12 @@ func credentialsOf(k Kind) (credentials, bool) {
 	}
 }
 
+// HasCredentials reports whether files of a kind may have content credentials.
+func HasCredentials(k Kind) bool {
+	_, ok := credentialsOf(k)
+	return ok
+}
+
 // FindCredentials returns the content credentials of a file, nil without any; only PNG, JPEG and PDF have them. They are checked by [c2pa.Check]. Errors: CodeInvalidValue for a
 // file that has several, or cannot be read.
 func FindCredentials(k Kind, data []byte) (*c2pa.Carried, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/label/c2pa"
 	"github.com/sluice-project/sluice/governance/label/labelfile"
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server"
@@ -26,7 +28,7 @@ type labelling struct{ tenant, label, out, text string }
 
 func (a *app) labelCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "label", Short: cli.Both("cli.label.short")}
-	cmd.AddCommand(a.writeLabelCommand(), a.readLabelCommand(), a.checkLabelCommand(), managecmd.LabelAgreements(a.App))
+	cmd.AddCommand(a.writeLabelCommand(), a.readLabelCommand(), a.checkLabelCommand(), a.certificateCommand(), managecmd.LabelAgreements(a.App))
 	return cmd
 }
 
@@ -59,6 +61,44 @@ func (a *app) labeler(ctx context.Context) (*label.Labeler, error) {
 	return l, err
 }
 
+// credentials opens what signs and proves content credentials: nothing has to run.
+func (a *app) credentials(ctx context.Context) (*c2pa.Authority, labelfile.Writer, error) {
+	cfg, err := a.Load(nil)
+	if err != nil {
+		return nil, labelfile.Writer{}, err
+	}
+	authority, w, err := server.Credentials(ctx, cfg)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, labelfile.Writer{}, cli.Failed("cli.label.no_master_key", cfg.MasterKeyFile)
+	}
+	return authority, w, err
+}
+
+func (a *app) certificateCommand() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use: "certificate", Short: cli.Both("cli.label_certificate.short"), Args: cli.Exactly(0),
+		Long:    message.Both("cli.label_certificate.long", "\n"),
+		Example: `  sluice label certificate --out content-credentials.pem`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			authority, _, err := a.credentials(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				_, err = a.Stdout.Write(authority.CertificatePEM())
+				return err
+			}
+			return cli.WriteNew(out, func(f *os.File) error {
+				_, err := f.Write(authority.CertificatePEM())
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", cli.Both("cli.label_certificate.out"))
+	return cmd
+}
+
 // writeLabel writes the labelled file beside the other one, which stays as it is. It takes the label that an answer came with and makes none: whoever could have one made
 // for any text could say of any text that it was generated here.
 func (a *app) writeLabel(ctx context.Context, path string, in labelling) error {
@@ -85,11 +125,15 @@ func (a *app) writeLabel(ctx context.Context, path string, in labelling) error {
 	if err := l.VerifyWhole(x, in.tenant); err != nil {
 		return cli.Failed("cli.label.foreign", in.tenant)
 	}
+	_, w, err := a.credentials(ctx)
+	if err != nil {
+		return err
+	}
 	kind, data, err := a.fileOf(path)
 	if err != nil {
 		return err
 	}
-	got, err := labelfile.Write(kind, data, x, in.text)
+	got, err := w.Write(kind, data, x, in.text)
 	if err != nil {
 		return err
 	}
@@ -110,6 +154,15 @@ func (a *app) writeLabel(ctx context.Context, path string, in labelling) error {
 	}
 	if got.Signed {
 		fmt.Fprintln(a.Stdout, a.Say("cli.label.was_signed"))
+	}
+	switch got.Credentials {
+	case labelfile.CredentialsWritten:
+		fmt.Fprintln(a.Stdout, a.Say("cli.label.credentials_written"))
+	case labelfile.CredentialsSuite:
+		fmt.Fprintln(a.Stdout, a.Say("cli.label.credentials_suite"))
+	case labelfile.CredentialsSigned:
+		fmt.Fprintln(a.Stdout, a.Say("cli.label.credentials_signed"))
+	case labelfile.CredentialsOff, labelfile.CredentialsNoPlace: // as it was asked for; as it is
 	}
 	return nil
 }
@@ -177,6 +230,10 @@ func (a *app) readLabel(ctx context.Context, path, tenant string) error {
 		}
 	}
 	fmt.Fprintln(a.Stdout, a.Say("cli.label_read.visible", a.visibleText(found.Visible)))
+	broken, err := a.readCredentials(ctx, kind, data, tenant != "")
+	if err != nil {
+		return err
+	}
 	switch {
 	case len(found.Marks) == 0:
 		fmt.Fprintln(a.Stdout, a.Say("cli.label_read.none"))
@@ -184,8 +241,38 @@ func (a *app) readLabel(ctx context.Context, path, tenant string) error {
 	case l != nil && foreign:
 		fmt.Fprintln(a.Stdout, a.Say("cli.label.foreign", tenant))
 		return cli.ErrFindings
+	case broken:
+		return cli.ErrFindings
 	}
 	return nil
+}
+
+// readCredentials says what the content credentials of a file prove, where it has any. Where the key may be missing and is, nobody's are known.
+func (a *app) readCredentials(ctx context.Context, kind labelfile.Kind, data []byte, key bool) (broken bool, err error) {
+	carried, err := labelfile.FindCredentials(kind, data)
+	if err != nil || carried == nil {
+		return false, err
+	}
+	authority, _, err := a.credentials(ctx)
+	if err != nil && key {
+		return false, err
+	}
+	var anchors []*x509.Certificate
+	if err == nil {
+		anchors = authority.Anchors()
+	}
+	r := c2pa.Check(data, *carried, anchors)
+	switch r.State {
+	case c2pa.Trusted:
+		fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_trusted"))
+	case c2pa.UnknownSigner:
+		fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_unknown", r.Signer))
+	case c2pa.Broken:
+		fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_broken", string(r.Code)))
+	case c2pa.Unjudged:
+		fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_unjudged", string(r.Code)))
+	}
+	return r.State == c2pa.Broken, nil
 }
 
 // visibleText says whether a visible label was seen.

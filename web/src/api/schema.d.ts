@@ -2824,6 +2824,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/labels/certificate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The certificate that proves the content credentials (C2PA) of this installation
+         * @description For lists of trusted signers: whoever trusts it finds the files that were labelled here trusted, in any program that knows the standard. It is the installation's own, signed by itself, and does not change.
+         */
+        get: operations["getCredentialsCertificate"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/labels/wordings": {
         parameters: {
             query?: never;
@@ -3212,6 +3232,21 @@ export interface components {
             visible: "yes" | "no" | "undecided";
             /** @description A PDF, DOCX or XLSX with a signature of somebody */
             signed: boolean;
+            content_credentials?: components["schemas"]["ContentCredentials"];
+        };
+        /** @description Those of a PNG, JPEG or PDF (C2PA), and what a check of them found. Absent where the file has none */
+        ContentCredentials: {
+            /**
+             * @description trusted: signed by this installation, and not one byte of the file has changed since. unknown_signer: the same, signed by somebody whom nobody here knows. unjudged: this release cannot check them
+             * @enum {string}
+             */
+            state: "trusted" | "unknown_signer" | "broken" | "unjudged";
+            /** @description What does not hold, in the words of the standard */
+            code?: string;
+            /** @description Whom the certificate names; proven where the state is trusted */
+            signer?: string;
+            /** @description How many others the file had before and keeps */
+            earlier: number;
         };
         LabelWordings: {
             items: components["schemas"]["LabelWording"][];
@@ -6325,13 +6360,14 @@ export interface components {
                 sha256: string;
                 characters: number;
             };
-            /** @description One of: unchanged, other_text, derived, wording, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory */
+            /** @description One of: unchanged, other_text, derived, wording, issued_here, other_file, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory */
             conclusion: string;
             contradictions: string[];
             /** @description What the verdict does not prove */
             limits: string[];
             marks: {
                 label: components["schemas"]["ProvenanceMark"];
+                credentials: components["schemas"]["ProvenanceMark"];
                 signature: components["schemas"]["ProvenanceMark"];
                 watermark: components["schemas"]["ProvenanceMark"];
                 registry: components["schemas"]["ProvenanceMark"];
@@ -6376,8 +6412,10 @@ export interface components {
             /** @description Id of the key */
             key?: string;
             model?: string;
-            /** @description Of a label: who it says has made the content */
+            /** @description Of a label: who it says has made the content. Of content credentials: whom the certificate names */
             producer?: string;
+            /** @description Of content credentials: what does not hold, in the words of the standard */
+            code?: string;
             counted_tokens?: number;
             /** @description Of a watermark: how many it takes to judge */
             least_tokens?: number;
@@ -6577,6 +6615,8 @@ export interface components {
             headers: {
                 /** @description Whether it shows a visible label */
                 "X-Sluice-Label-Visible"?: "yes" | "no";
+                /** @description Whether it has content credentials (C2PA) of this installation; else why not: off by the configuration, the national suite, no place for them in files of this kind, or a PDF that somebody signed */
+                "X-Sluice-Content-Credentials"?: "written" | "off" | "suite" | "no_place" | "signed";
                 /** @description Whether it is a PDF with a signature of somebody, after which it was added to */
                 "X-Sluice-File-Signed"?: "yes" | "no";
                 [name: string]: unknown;
@@ -11049,6 +11089,27 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LabelAgreement"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getCredentialsCertificate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The certificate, in PEM */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-pem-file": string;
                 };
             };
             default: components["responses"]["ProblemAnswer"];

@@ -18,13 +18,13 @@ type Verdict = Schema['ProvenanceVerdict'];
 type Mark = Schema['ProvenanceMark'];
 type Question = Schema['ProvenanceQuestion'];
 
-const kinds = ['label', 'signature', 'watermark', 'registry'] as const;
+const kinds = ['label', 'credentials', 'signature', 'watermark', 'registry'] as const;
 
 /** How a conclusion looks. The words say the same. */
-const tones: Record<string, 'success' | 'error' | 'warning' | 'info'> = { unchanged: 'success', derived: 'success', wording: 'success', contradictory: 'error', other_text: 'error', hint: 'warning' };
+const tones: Record<string, 'success' | 'error' | 'warning' | 'info'> = { unchanged: 'success', derived: 'success', wording: 'success', contradictory: 'error', other_text: 'error', other_file: 'error', hint: 'warning' };
 const colours: Record<string, string> = { confirmed: 'success', partial: 'success', indicated: 'warning', refuted: 'error', foreign: 'processing' };
 
-/** Says where a text comes from, by its four marks, and exports the evidence. Nothing of the text gets into the address. */
+/** Says where a text comes from, by its five marks, and exports the evidence. Nothing of the text gets into the address. */
 export default function Provenance() {
   const { t } = useTranslation();
   const [text, setText] = useState('');
@@ -147,6 +147,7 @@ function MarkCard({ kind, mark }: { kind: (typeof kinds)[number]; mark: Mark }) 
   const [language] = useLanguage();
   const shared = (share: number) => t('provenance.share', { share: percent(share, language), verified: count(mark.verified_letters ?? 0, language), letters: count(mark.compared_letters ?? 0, language) });
   const details = [
+    mark.code && t('provenance.code', { code: mark.code }),
     mark.producer && t('provenance.producer', { name: mark.producer }),
     mark.log10_p !== undefined && t('provenance.p', { exponent: Math.ceil(mark.log10_p) }),
     mark.passage && t('provenance.passage', { begin: count(mark.passage.begin, language), end: count(mark.passage.end, language) }),
