@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-project/sluice/governance/label/c2pa"
 	"github.com/sluice-project/sluice/governance/label/labelfile"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
@@ -41,6 +43,7 @@ func TestLabelledFiles(t *testing.T) {
 		}
 		return found
 	}
+	var pdf []byte
 	for _, format := range []string{"md", "html", "txt", "json", "docx", "pdf", "xlsx"} {
 		r := in.send(http.MethodPost, "/api/v1/labels/answers", dev.token, map[string]any{"format": format, "title": "Trees", "turns": turns, "label": x})
 		if r.status != http.StatusOK || r.header.Get("X-Sluice-Label-Visible") != "yes" {
@@ -51,9 +54,44 @@ func TestLabelledFiles(t *testing.T) {
 		if found.Kind != format || len(found.Labels) != 1 || !found.Labels[0].MadeHere || *found.Labels[0].Label != x {
 			t.Errorf("%s: %+v", format, found)
 		}
+		switch credentials := r.header.Get("X-Sluice-Content-Credentials"); {
+		case format == "pdf":
+			if c := found.ContentCredentials; credentials != "written" || c == nil || c.State != "trusted" || *c.Signer != "Sluice" || c.Earlier != 0 {
+				t.Errorf("content credentials: %q %+v", credentials, c)
+			}
+			pdf = r.body
+		case credentials != "no_place" || found.ContentCredentials != nil:
+			t.Errorf("%s: content credentials %q", format, credentials)
+		}
 		if abroad := read(other.token, "answer."+format, r.body); abroad.Labels[0].MadeHere {
 			t.Errorf("%s: made for another tenant", format)
 		}
+	}
+
+	// The verdict says that this very file was labelled here, and of a file of which one byte was changed that it is another one.
+	judge := func(token string, content []byte) adminapi.ProvenanceVerdict {
+		t.Helper()
+		r := in.send(http.MethodPost, "/api/v1/audit/provenance", token, map[string]any{"name": "answer.pdf", "content": content})
+		var v adminapi.ProvenanceVerdict
+		if err := json.Unmarshal(r.body, &v); err != nil || r.status != http.StatusOK {
+			t.Fatalf("%d %s", r.status, r.body)
+		}
+		return v
+	}
+	if v := judge(auditor.token, pdf); v.Marks.Credentials.Reason != "credentials_own" || v.Conclusion != "issued_here" && v.Conclusion != "derived" || v.Requests[0].Id != x.ProduceID {
+		t.Errorf("%+v", v)
+	}
+	changed := bytes.Clone(pdf)
+	changed[bytes.Index(changed, []byte("stream"))+16] ^= 1
+	if v := judge(auditor.token, changed); v.Marks.Credentials.Reason != "credentials_changed" || *v.Marks.Credentials.Code != "assertion.dataHash.mismatch" {
+		t.Errorf("%+v", v.Marks.Credentials)
+	}
+	root, err := c2pa.ParseCertificates(in.send(http.MethodGet, "/api/v1/labels/certificate", dev.token, nil).body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if carried, err := labelfile.FindCredentials(labelfile.PDF, pdf); err != nil || carried == nil || c2pa.Check(pdf, *carried, root).State != c2pa.Trusted {
+		t.Errorf("the published certificate does not prove the file: %v", err)
 	}
 
 	mark := func(token string, body map[string]any) reply {

@@ -239,30 +239,6 @@ func (e CapacityPhase) Valid() bool {
 	}
 }
 
-// Defines values for ContentCredentialsState.
-const (
-	ContentCredentialsStateBroken        ContentCredentialsState = "broken"
-	ContentCredentialsStateTrusted       ContentCredentialsState = "trusted"
-	ContentCredentialsStateUnjudged      ContentCredentialsState = "unjudged"
-	ContentCredentialsStateUnknownSigner ContentCredentialsState = "unknown_signer"
-)
-
-// Valid indicates whether the value is a known member of the ContentCredentialsState enum.
-func (e ContentCredentialsState) Valid() bool {
-	switch e {
-	case ContentCredentialsStateBroken:
-		return true
-	case ContentCredentialsStateTrusted:
-		return true
-	case ContentCredentialsStateUnjudged:
-		return true
-	case ContentCredentialsStateUnknownSigner:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for EngineInstanceKind.
 const (
 	EngineInstanceKindNative EngineInstanceKind = "native"
@@ -1042,22 +1018,22 @@ func (e RevealedValueShown) Valid() bool {
 
 // Defines values for RolloutCheckState.
 const (
-	RolloutCheckStateBroken        RolloutCheckState = "broken"
-	RolloutCheckStateHolds         RolloutCheckState = "holds"
-	RolloutCheckStateTooLittleData RolloutCheckState = "too_little_data"
-	RolloutCheckStateUnproven      RolloutCheckState = "unproven"
+	Broken        RolloutCheckState = "broken"
+	Holds         RolloutCheckState = "holds"
+	TooLittleData RolloutCheckState = "too_little_data"
+	Unproven      RolloutCheckState = "unproven"
 )
 
 // Valid indicates whether the value is a known member of the RolloutCheckState enum.
 func (e RolloutCheckState) Valid() bool {
 	switch e {
-	case RolloutCheckStateBroken:
+	case Broken:
 		return true
-	case RolloutCheckStateHolds:
+	case Holds:
 		return true
-	case RolloutCheckStateTooLittleData:
+	case TooLittleData:
 		return true
-	case RolloutCheckStateUnproven:
+	case Unproven:
 		return true
 	default:
 		return false
@@ -2094,12 +2070,9 @@ type ContentCredentials struct {
 	// Signer Whom the certificate names; proven where the state is trusted
 	Signer *string `json:"signer,omitempty"`
 
-	// State trusted: signed by this installation, and not one byte of the file has changed since. unknown_signer: the same, signed by somebody whom nobody here knows. unjudged: this release cannot check them
-	State ContentCredentialsState `json:"state"`
+	// State One of trusted, unknown_signer, broken, unjudged. trusted: signed by this installation, and not one byte of the file has changed since. unknown_signer: the same, signed by somebody whom nobody here knows. unjudged: this release cannot check them
+	State string `json:"state"`
 }
-
-// ContentCredentialsState trusted: signed by this installation, and not one byte of the file has changed since. unknown_signer: the same, signed by somebody whom nobody here knows. unjudged: this release cannot check them
-type ContentCredentialsState string
 
 // Correction defines model for Correction.
 type Correction struct {

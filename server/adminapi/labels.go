@@ -191,7 +191,7 @@ func (s *Server) credentialsIn(kind labelfile.Kind, data []byte) (*ContentCreden
 		return nil, err
 	}
 	r := c2pa.Check(data, *carried, s.deps.Credentials.Anchors())
-	out := &ContentCredentials{State: ContentCredentialsState(r.State), Earlier: r.Earlier}
+	out := &ContentCredentials{State: string(r.State), Earlier: r.Earlier}
 	if r.Code != "" {
 		code := string(r.Code)
 		out.Code = &code
@@ -205,7 +205,7 @@ func (s *Server) credentialsIn(kind labelfile.Kind, data []byte) (*ContentCreden
 // GetCredentialsCertificate implements GET /labels/certificate.
 func (s *Server) GetCredentialsCertificate(c *gin.Context) {
 	c.Header("Content-Disposition", attachment("content-credentials.pem"))
-	c.Data(http.StatusOK, "application/x-pem-file", s.deps.Credentials.CertificatePEM())
+	c.Data(http.StatusOK, "text/plain; charset=utf-8", s.deps.Credentials.CertificatePEM())
 }
 
 // ListLabelWordings implements GET /labels/wordings.

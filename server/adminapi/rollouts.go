@@ -266,7 +266,7 @@ func metricView(l workflows.Evaluation, check workflows.Check, lang fault.Lang) 
 func estimateRequestsNeeded(metrics []RolloutMetric, l workflows.Evaluation) {
 	for i := range metrics {
 		m := &metrics[i]
-		if m.State != RolloutCheckStateUnproven && m.State != RolloutCheckStateTooLittleData {
+		if m.State != Unproven && m.State != TooLittleData {
 			continue
 		}
 		if stable, candidate, ok := l.RequestsNeeded(m.Name); ok {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/governance/label/c2pa"
 	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -122,6 +123,7 @@ func TestConclusions(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		labels        []label.Label
+		credentials   *c2pa.Report
 		signature     string
 		text          string
 		registry      func(context.Context, string, string) (Trace, error)
@@ -157,6 +159,15 @@ func TestConclusions(t *testing.T) {
 		"label of what may be not named": {registry: mixed(true, Partial, Match{Result: Indicated, Request: "r3", Share: 0.1}), labels: []label.Label{other}, want: Derived, requests: []string{"r1", "r2"}},
 		"label of what may be common":    {registry: common(Partial, RegistryPart, 0.6), labels: []label.Label{other}, want: Derived, requests: []string{"r1", "r2"}},
 		"one of what is mostly common":   {registry: common(Confirmed, RegistryExact, 1), labels: []label.Label{other}, want: Contradictory, contradiction: BorrowedLabel, requests: []string{"r1", "r2"}},
+		"issued":                         {labels: []label.Label{own}, credentials: &c2pa.Report{State: c2pa.Trusted, Proven: true, Label: &own}, want: IssuedHere, requests: []string{"r1"}},
+		"issued, and found in part":      {registry: part, credentials: &c2pa.Report{State: c2pa.Trusted, Proven: true, Label: &own}, want: Derived, requests: []string{"r1"}},
+		"issued, and quoting":            {registry: quoted, credentials: &c2pa.Report{State: c2pa.Trusted, Proven: true, Label: &other}, want: IssuedHere, requests: []string{"r1", "r2"}},
+		"issued for somebody else":       {credentials: &c2pa.Report{State: c2pa.Trusted, Proven: true, Label: &foreign}, want: LabelledAway},
+		"issued without a label":         {credentials: &c2pa.Report{State: c2pa.Trusted, Proven: true}, want: LabelledAway},
+		"issued, and changed":            {labels: []label.Label{own}, credentials: &c2pa.Report{State: c2pa.Broken, Proven: true, Code: c2pa.CodeFileChanged, Label: &own}, want: OtherFile, requests: []string{"r1"}},
+		"changed, signed elsewhere":      {credentials: &c2pa.Report{State: c2pa.Broken, Code: c2pa.CodeFileChanged, Label: &own}, want: NothingFound},
+		"credentials of nobody":          {labels: []label.Label{own}, credentials: &c2pa.Report{State: c2pa.UnknownSigner, Label: &own}, want: LabelledHere, requests: []string{"r1"}},
+		"credentials unread":             {credentials: &c2pa.Report{State: c2pa.Unjudged, Code: c2pa.CodeAlgorithm}, want: NothingFound},
 		"labelled":                       {labels: []label.Label{own}, want: LabelledHere, requests: []string{"r1"}},
 		"labelled elsewhere":             {labels: []label.Label{foreign}, want: LabelledAway},
 		"label of the same name":         {labels: []label.Label{altered}, want: LabelledAway},
@@ -177,7 +188,7 @@ func TestConclusions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := newKit(t, func(d *Deps) {
 				d.Read = func(_ string, data []byte) (Content, error) {
-					return Content{Kind: "txt", Text: string(data), Labels: c.labels}, nil
+					return Content{Kind: "txt", Text: string(data), Labels: c.labels, Bindable: true, Credentials: c.credentials}, nil
 				}
 				if c.registry != nil {
 					d.Registry = c.registry
@@ -343,18 +354,18 @@ func TestHalfAVerdictIsNone(t *testing.T) {
 func TestEveryIDHasATextInBothLanguages(t *testing.T) {
 	results := []Result{Confirmed, Partial, Indicated, Refuted, Foreign, Absent, CannotSay}
 	reasons := []Reason{
-		LabelOwn, LabelUnproven, LabelForeign, LabelBroken, LabelNone, LabelBareText, SignatureOwn, SignatureRead, SignatureBare, SignatureText, SignatureCut, SignatureKey, SignatureGone, SignatureBad,
+		LabelOwn, LabelUnproven, LabelForeign, LabelBroken, LabelNone, LabelBareText, CredentialsOwn, CredentialsPassed, CredentialsUnknown, CredentialsChanged, CredentialsBroken, CredentialsUnjudged, CredentialsNone, CredentialsNoPlace, SignatureOwn, SignatureRead, SignatureBare, SignatureText, SignatureCut, SignatureKey, SignatureGone, SignatureBad,
 		SignatureNone, WatermarkFound, WatermarkWeak, WatermarkNone, WatermarkShort, WatermarkNoKey, WatermarkNoText, WatermarkLong, WatermarkKeys, WatermarkOff, RegistryExact, RegistryPart,
 		RegistryWeak, RegistryNone, RegistryEmpty, RegistryShort, RegistryLong, RegistryNoText, RegistryOff,
 	}
 	share, p := 0.5, -12.0
 	v := Verdict{Issuer: "i", Time: time.Unix(1_800_000_000, 0), Subject: Subject{Name: "x.docx", SHA256: "00"}}
-	for _, c := range []Conclusion{Unchanged, Derived, Wording, OtherText, Hint, LabelledHere, LabelledAway, NothingFound, TooLittle, Contradictory} {
+	for _, c := range []Conclusion{Unchanged, Derived, Wording, IssuedHere, OtherText, OtherFile, Hint, LabelledHere, LabelledAway, NothingFound, TooLittle, Contradictory} {
 		for i, r := range reasons {
 			v.Conclusion, v.Contradictions = c, []Contradiction{AlteredLabel, AlteredSignature, BorrowedSign, BorrowedLabel, TwoRequests}
 			m := Mark{Result: results[i%len(results)], Reason: r, Confidence: []Confidence{ByPublicKey, BySecretKey, ByStatistics, ByComparison, Declared, None}[i%6], Log10P: &p, Passage: &Passage{1, 2}, Share: &share, Verified: 3, Letters: 6, Since: &v.Time, Least: 4}
-			v.Marks = Marks{m, m, m, m}
-			v.Requests = []Request{{ID: "r", By: []string{"label", "signature", "registry"}, Records: []string{"a"}}, {ID: "s"}}
+			v.Marks = Marks{m, m, m, m, m}
+			v.Requests = []Request{{ID: "r", By: []string{"label", "credentials", "signature", "registry"}, Records: []string{"a"}}, {ID: "s"}}
 			for _, l := range []message.Lang{message.English, message.Chinese} {
 				var text strings.Builder
 				must(t, report.Write(&text, report.Markdown, v.Document(l, "e.zip")))

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"image"
+	"image/png"
 	"io"
 	"os"
 	"path/filepath"
@@ -42,6 +46,17 @@ func TestLabelCommand(t *testing.T) {
 	s.run("label", "write", "--tenant", "demo", "--label", got, marked).wants(t, exitFailed, "has a label already")
 	s.run("label", "read", "--tenant", "demo", marked).wants(t, exitOK, "front matter: ", "made here for tenant demo", "visible label: yes")
 	s.run("label", "read", "--tenant", "acme", marked).wants(t, exitFindings, "not ours")
+	picture := filepath.Join(t.TempDir(), "picture.png")
+	var drawn bytes.Buffer
+	if err := errors.Join(png.Encode(&drawn, image.NewGray(image.Rect(0, 0, 8, 8))), os.WriteFile(picture, drawn.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	issued := strings.Replace(picture, ".png", ".labelled.png", 1)
+	s.run("label", "write", "--tenant", "demo", "--label", got, picture).wants(t, exitOK, issued+" is labelled", "content credentials")
+	s.run("label", "read", "--tenant", "demo", issued).wants(t, exitOK, "this installation's, and not one byte")
+	s.run("label", "read", issued).wants(t, exitOK, "this installation's, and not one byte")
+	newSite(t, nil, quiet).run("label", "read", issued).wants(t, exitOK, "does not know and who says to be: Sluice")
+	s.run("label", "certificate").wants(t, exitOK, "BEGIN CERTIFICATE")
 	both := filepath.Join(t.TempDir(), "both.txt")
 	if err := os.WriteFile(both, []byte("AIGC: "+got+"\nAIGC: {}\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -3236,11 +3236,8 @@ export interface components {
         };
         /** @description Those of a PNG, JPEG or PDF (C2PA), and what a check of them found. Absent where the file has none */
         ContentCredentials: {
-            /**
-             * @description trusted: signed by this installation, and not one byte of the file has changed since. unknown_signer: the same, signed by somebody whom nobody here knows. unjudged: this release cannot check them
-             * @enum {string}
-             */
-            state: "trusted" | "unknown_signer" | "broken" | "unjudged";
+            /** @description One of trusted, unknown_signer, broken, unjudged. trusted: signed by this installation, and not one byte of the file has changed since. unknown_signer: the same, signed by somebody whom nobody here knows. unjudged: this release cannot check them */
+            state: string;
             /** @description What does not hold, in the words of the standard */
             code?: string;
             /** @description Whom the certificate names; proven where the state is trusted */
@@ -11109,7 +11106,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/x-pem-file": string;
+                    "text/plain": string;
                 };
             };
             default: components["responses"]["ProblemAnswer"];
