@@ -1,9 +1,8 @@
-// Command sluice-verify checks an evidence bundle of an audit log, the proof of one record, a signed answer, or the content
-// credentials of a file. It needs that file and the public key of the log, no
+// Command sluice-verify checks an evidence bundle of an audit log, or the proof of one record. It needs that file and the public key of the log, no
 // installation, no network and no configuration; `sluice-verify --help` says how.
 //
-// It has its own few texts, both languages side by side: auditors take it along and read its source, so it stays small. The readers of
-// PNG, JPEG and PDF files are those of the server, with its messages for files that cannot be read.
+// It has its own few texts, both languages side by side: auditors take it along and read its source, so it stays small and without the
+// catalogues.
 package main
 
 import (

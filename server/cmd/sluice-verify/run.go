@@ -25,18 +25,16 @@ const (
 
 const usage = `usage: sluice-verify [--key KEY | --key-file FILE] [--witness KEY]... [--json] BUNDLE.zip | PROOF.json | TENANT.zip | ORIGIN.zip
        sluice-verify --keys KEYS.json [--signature FILE] [--json] ANSWER
-       sluice-verify --certificate SIGNERS.pem [--json] PICTURE.png | PICTURE.jpg | DOCUMENT.pdf
 
 Checks an evidence bundle of a Sluice audit log: the signature of the manifest, every file, every record up to the root of the signed
 checkpoint, the order, gaps, the table, and the cosignatures of witnesses. Or the proof of one record, as the console downloads it: the
 record up to the root of the signed checkpoint, and the cosignatures; it prints the record. Or the export of a tenant: the signature of the manifest and every
 file; unpack audit/evidence.zip and check it, too. Or the evidence of where a text
-comes from: the same, and each record that it rests on. Or a signed answer: the whole body of one, or its text with the signature in a file of its own. Or the content
-credentials (C2PA) of a file: who signed it, and that not one byte has changed since. It needs
+comes from: the same, and each record that it rests on. Or a signed answer: the whole body of one, or its text with the signature in a file of its own. It needs
 no network and changes nothing.
 校验 Sluice 审计日志的证据包：清单签名、每个文件、每条记录直至已签名检查点的树根、顺序、缺失、表格以及见证方的联署。也可校验控制台下载的
 单条记录证明：记录直至已签名检查点的树根以及联署，并显示该记录。也可校验租户的导出包：清单签名与每个文件；其中的 audit/evidence.zip 须解出后另行校验。也可校验
-文本来源核验的证据：同上，并校验其所依据的每条记录。也可校验已签名的回答：完整的回答正文，或其文字与另一文件中的签名。也可校验文件的内容凭证（C2PA）：由谁签署，以及此后未有任何字节改动。无需网络，不做任何更改。
+文本来源核验的证据：同上，并校验其所依据的每条记录。也可校验已签名的回答：完整的回答正文，或其文字与另一文件中的签名。无需网络，不做任何更改。
 
   --key KEY        public key of the log (name+hash+base64), from its owner and not from the file; several with spaces between
                    日志的公钥，应取自日志所有者而非所校验的文件；可用空格分隔多个
@@ -45,7 +43,6 @@ no network and changes nothing.
   --keys FILE      public keys of signed answers, as the server publishes them at /.well-known/sluice-signing-keys.json
                    已签名回答的公钥，即服务器在上述地址公布的文件
   --signature FILE the signature of a text / 文字的签名
-  --certificate FILE certificates of trusted signers, in PEM, as "sluice label certificate" prints them / 可信签署者的证书（PEM）
   --json           print the report as JSON / 以 JSON 输出报告
 
 Without --key the key inside the file is used. That shows that the file is consistent, and not who made it.
@@ -64,7 +61,6 @@ type options struct {
 	json           bool
 
 	keys, signature string // of a signed answer
-	certificate     string // of the signers of content credentials
 	file            string
 }
 
@@ -77,7 +73,6 @@ func parse(args []string) (o options, err error) {
 	flags.BoolVar(&o.json, "json", false, "")
 	flags.StringVar(&o.keys, "keys", "", "")
 	flags.StringVar(&o.signature, "signature", "", "")
-	flags.StringVar(&o.certificate, "certificate", "", "")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -90,12 +85,6 @@ func parse(args []string) (o options, err error) {
 	}
 	if o.signature != "" && o.keys == "" {
 		return o, errors.New("--signature needs --keys / --signature 须与 --keys 一同给出")
-	}
-	if o.certificate != "" && (o.keys != "" || given(flags, "key") || given(flags, "key-file") || o.witnesses != "") {
-		return o, errors.New("--certificate is for content credentials; leave other keys out / --certificate 用于内容凭证，不得同时给出其他公钥")
-	}
-	if given(flags, "certificate") && o.certificate == "" { // an unset variable in a script
-		return o, errors.New("--certificate is empty / --certificate 为空")
 	}
 	if *keyFile == "" {
 		if given(flags, "key") && strings.TrimSpace(o.key) == "" { // an unset variable in a script must not mean: trust the file
@@ -164,9 +153,6 @@ func check(ctx context.Context, o options, stderr io.Writer, terminal bool) (out
 	}
 	if o.keys != "" {
 		return checkAnswer(f, o)
-	}
-	if o.certificate != "" {
-		return checkFile(f, o)
 	}
 	witnesses, err := checkpoint.NewWitnesses(o.witnesses)
 	if err != nil {

@@ -190,18 +190,19 @@ func (a *app) fileOf(path string) (labelfile.Kind, []byte, error) {
 }
 
 func (a *app) readLabelCommand() *cobra.Command {
-	var tenant string
+	var tenant, certificate string
 	cmd := &cobra.Command{
 		Use: "read FILE", Short: cli.Both("cli.label_read.short"), Args: cli.Exactly(1),
 		Long:    message.Both("cli.label_read.long", "\n"),
 		Example: `  sluice label read --tenant demo answer.docx`,
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.readLabel(cmd.Context(), args[0], tenant) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.readLabel(cmd.Context(), args[0], tenant, certificate) },
 	}
 	cmd.Flags().StringVar(&tenant, "tenant", "", cli.Both("cli.label_read.tenant"))
+	cmd.Flags().StringVar(&certificate, "certificate", "", cli.Both("cli.label_read.certificate"))
 	return cmd
 }
 
-func (a *app) readLabel(ctx context.Context, path, tenant string) error {
+func (a *app) readLabel(ctx context.Context, path, tenant, certificate string) error {
 	kind, data, err := a.fileOf(path)
 	if err != nil {
 		return err
@@ -230,7 +231,7 @@ func (a *app) readLabel(ctx context.Context, path, tenant string) error {
 		}
 	}
 	fmt.Fprintln(a.Stdout, a.Say("cli.label_read.visible", a.visibleText(found.Visible)))
-	broken, err := a.readCredentials(ctx, kind, data, tenant != "")
+	broken, err := a.readCredentials(ctx, kind, data, tenant != "", certificate)
 	if err != nil {
 		return err
 	}
@@ -247,24 +248,43 @@ func (a *app) readLabel(ctx context.Context, path, tenant string) error {
 	return nil
 }
 
-// readCredentials says what the content credentials of a file prove, where it has any. Where the key may be missing and is, nobody's are known.
-func (a *app) readCredentials(ctx context.Context, kind labelfile.Kind, data []byte, key bool) (broken bool, err error) {
+// anchors are the certificates that prove content credentials: those of a file, else this installation's. Where the key may be missing and is, nobody's are known.
+func (a *app) anchors(ctx context.Context, key bool, certificate string) ([]*x509.Certificate, error) {
+	if certificate != "" {
+		text, err := os.ReadFile(certificate)
+		if err != nil {
+			return nil, err
+		}
+		out, err := c2pa.ParseCertificates(text)
+		if err != nil {
+			return nil, cli.Failed("cli.label_read.no_certificate", certificate)
+		}
+		return out, nil
+	}
+	authority, _, err := a.credentials(ctx)
+	if err != nil && key {
+		return nil, err
+	}
+	if err != nil {
+		return nil, nil
+	}
+	return authority.Anchors(), nil
+}
+
+// readCredentials says what the content credentials of a file prove, where it has any.
+func (a *app) readCredentials(ctx context.Context, kind labelfile.Kind, data []byte, key bool, certificate string) (broken bool, err error) {
 	carried, err := labelfile.FindCredentials(kind, data)
 	if err != nil || carried == nil {
 		return false, err
 	}
-	authority, _, err := a.credentials(ctx)
-	if err != nil && key {
+	anchors, err := a.anchors(ctx, key, certificate)
+	if err != nil {
 		return false, err
-	}
-	var anchors []*x509.Certificate
-	if err == nil {
-		anchors = authority.Anchors()
 	}
 	r := c2pa.Check(data, *carried, anchors)
 	switch r.State {
 	case c2pa.Trusted:
-		fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_trusted"))
+		fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_trusted", r.Signer))
 	case c2pa.UnknownSigner:
 		fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_unknown", r.Signer))
 	case c2pa.Broken:

@@ -53,10 +53,14 @@ func TestLabelCommand(t *testing.T) {
 	}
 	issued := strings.Replace(picture, ".png", ".labelled.png", 1)
 	s.run("label", "write", "--tenant", "demo", "--label", got, picture).wants(t, exitOK, issued+" is labelled", "content credentials")
-	s.run("label", "read", "--tenant", "demo", issued).wants(t, exitOK, "this installation's, and not one byte")
-	s.run("label", "read", issued).wants(t, exitOK, "this installation's, and not one byte")
-	newSite(t, nil, quiet).run("label", "read", issued).wants(t, exitOK, "does not know and who says to be: Sluice")
+	s.run("label", "read", "--tenant", "demo", issued).wants(t, exitOK, "proven: Sluice")
+	s.run("label", "read", issued).wants(t, exitOK, "proven: Sluice")
+	newSite(t, nil, quiet).run("label", "read", issued).wants(t, exitOK, "none of the known certificates")
 	s.run("label", "certificate").wants(t, exitOK, "BEGIN CERTIFICATE")
+	certificate := filepath.Join(t.TempDir(), "signers.pem")
+	s.run("label", "certificate", "--out", certificate).wants(t, exitOK)
+	newSite(t, nil, quiet).run("label", "read", "--certificate", certificate, issued).wants(t, exitOK, "proven: Sluice")
+	s.run("label", "read", "--certificate", issued, issued).wants(t, exitFailed, "no certificate")
 	both := filepath.Join(t.TempDir(), "both.txt")
 	if err := os.WriteFile(both, []byte("AIGC: "+got+"\nAIGC: {}\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ const verdict: Schema['ProvenanceVerdict'] = {
   conclusion: 'derived', contradictions: [], limits: ['changes', 'registry', 'truth'],
   marks: {
     label: { result: 'cannot_say', reason: 'label_bare', confidence: 'none' },
+    credentials: { result: 'refuted', reason: 'credentials_changed', confidence: 'public_key', code: 'assertion.dataHash.mismatch' },
     signature: { result: 'absent', reason: 'signature_none', confidence: 'none' },
     watermark: { result: 'confirmed', reason: 'watermark_found', confidence: 'statistics', log10_p: -11.5, key: 'wk_1', model: 'qwen', counted_tokens: 140, least_tokens: 40 },
     registry: { result: 'partial', reason: 'registry_part', confidence: 'comparison', share: 0.873, verified_letters: 130, compared_letters: 160, since: '2026-01-05T08:00:00Z', requests: ['req-1'] },
@@ -38,6 +39,7 @@ describe('Where a text comes from', () => {
     expect((await screen.findByTestId('conclusion')).textContent).toContain('Most of the text, or all of it');
     expect(sent[0]?.body).toEqual({ text: 'a paragraph that was edited a little', signature: 'a.b.c' });
     screen.getByText(/Numbers, names and negations/);
+    expect(screen.getByTestId('mark-credentials').textContent).toContain('What does not hold: assertion.dataHash.mismatch');
     const registry = within(screen.getByTestId('mark-registry'));
     registry.getByText('130 of 160 letters and numerals found letter for letter: about 87.3% of the text, without wording that very many answers have');
     registry.getByText(/^The first answer was registered at .*2026/);

@@ -1,0 +1,145 @@
+package c2pa
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/internal/keyring"
+)
+
+func authority(t testing.TB, year, generation int) *Authority {
+	t.Helper()
+	a, err := NewAuthority(Config{
+		Keys: keyring.FromBytes(make([]byte, 32)), Producer: "示例公司", Generation: generation,
+		Now: func() time.Time { return time.Date(year, 12, 31, 23, 59, 59, 0, time.UTC) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// file is a format of the test: a store between two texts.
+func file(store []byte) ([]byte, Range, error) {
+	head := []byte("head of the file ")
+	out := append(append(bytes.Clone(head), store...), " and its end"...)
+	return out, Range{len(head), len(head) + len(store)}, nil
+}
+
+func embedded(t testing.TB, a *Authority) ([]byte, Carried) {
+	t.Helper()
+	out, err := a.Embed(Content{Label: label.Label{Label: "1", ContentProducer: "示例公司", ProduceID: "r1"}, Format: "image/png"}, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := Range{len("head of the file "), len(out) - len(" and its end")}
+	return out, Carried{Store: out[at.From:at.To], At: at}
+}
+
+// TestCertificatesStayTheSame: the certificate that outsiders have trusted is the same one after a restart, on every replica and in every release; signers of other years and generations
+// are others, and valid from before their first file.
+func TestCertificatesStayTheSame(t *testing.T) {
+	t.Parallel()
+	root := authority(t, 2026, 0).root
+	if sum := sha256.Sum256(root.Raw); hex.EncodeToString(sum[:]) != rootDigest {
+		t.Errorf("the certificate of the authority is another one: %x", sum)
+	}
+	seen := map[string]bool{}
+	for _, c := range []struct{ year, generation int }{{2026, 0}, {2026, 1}, {2027, 0}} {
+		_, der, err := authority(t, c.year, c.generation).signer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, again, _ := authority(t, c.year, c.generation).signer()
+		one, err := x509.ParseCertificate(der)
+		if err != nil || !bytes.Equal(der, again) || seen[string(one.RawSubjectPublicKeyInfo)] || one.CheckSignatureFrom(root) != nil {
+			t.Errorf("%v: %v", c, err)
+		}
+		seen[string(one.RawSubjectPublicKeyInfo)] = true
+		if first := time.Date(c.year, 1, 1, 0, 0, 0, 0, time.UTC); !one.NotBefore.Before(first) || one.NotAfter.Year() != c.year+signerYears {
+			t.Errorf("%v: %v to %v", c, one.NotBefore, one.NotAfter)
+		}
+	}
+}
+
+// TestPlacesThatMove: a format in which the store moves, or has another length than was said, gives no file.
+func TestPlacesThatMove(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	broken := errors.New("no room")
+	for name, place := range map[string]Place{
+		"moves": func(store []byte) ([]byte, Range, error) {
+			calls++
+			out, at, _ := file(store)
+			return append(make([]byte, calls), out...), Range{at.From + calls, at.To + calls}, nil
+		},
+		"fails": func([]byte) ([]byte, Range, error) { return nil, Range{}, broken },
+	} {
+		if _, err := authority(t, 2026, 0).Embed(Content{Label: label.Label{Label: "1"}}, place); err == nil || name == "fails" && !errors.Is(err, broken) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestExclusionsBeyondTheStore: a signer may leave parts of a file out; what a signature does not cover is not called proved.
+func TestExclusionsBeyondTheStore(t *testing.T) {
+	t.Parallel()
+	a := authority(t, 2026, 0)
+	out, c := embedded(t, a)
+	if got := Check(out, c, a.Anchors()); got.State != Trusted || !got.Proven {
+		t.Fatalf("%+v", got)
+	}
+	c.At.From += 100 // the same, seen from a format that has the store elsewhere
+	if got := Check(out, c, a.Anchors()); got.State != Unjudged || got.Code != CodeExclusions {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestHostileStores: boxes that lie about their length, nest without an end or are too many, and values that claim to be large, are refused at once.
+func TestHostileStores(t *testing.T) {
+	t.Parallel()
+	deep := boxOf("free")
+	for range 100 {
+		deep = superbox(kindManifest, "x", deep)
+	}
+	long := boxOf("jumb", []byte("x"))
+	binary.BigEndian.PutUint32(long, 1<<31)
+	wide := boxOf("jumb", []byte("12345678"))
+	binary.BigEndian.PutUint32(wide, 1)
+	for name, b := range map[string][]byte{
+		"nothing": nil, "zeros": make([]byte, 100), "deep": superbox(kindStore, "c2pa", deep), "long": long, "wide": wide,
+		"many":      superbox(kindStore, "c2pa", bytes.Repeat(boxOf("free"), maxBoxes)),
+		"large":     make([]byte, MaxStore+1),
+		"no claim":  superbox(kindStore, "c2pa", superbox(kindManifest, "m")),
+		"two alike": superbox(kindStore, "c2pa", superbox(kindManifest, "m"), superbox(kindManifest, "m")),
+		"an array":  superbox(kindStore, "c2pa", superbox(kindManifest, "m", superbox(kindClaim, claimLabel, boxOf("cbor", []byte("\x9a\xff\xff\xff\xff"))))),
+		"nested":    superbox(kindStore, "c2pa", superbox(kindManifest, "m", superbox(kindClaim, claimLabel, boxOf("cbor", bytes.Repeat([]byte{0x81}, 1<<20))))),
+	} {
+		if got := Check(b, Carried{Store: b, At: Range{0, len(b)}}, nil); got.State != Broken || got.Code != CodeMalformed {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// FuzzCheck checks any store: nothing ends the process, and nothing but what the authority signed is proved.
+func FuzzCheck(f *testing.F) {
+	a := authority(f, 2026, 0)
+	out, c := embedded(f, a)
+	f.Add(c.Store)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		data, at, _ := file(b)
+		if got := Check(data, Carried{b, at}, a.Anchors()); got.State == Trusted && (got.Label == nil || got.Label.ProduceID != "r1" || len(b) < len(c.Store)-64) {
+			t.Errorf("%+v of %d bytes, not %d", got, len(data), len(out))
+		}
+	})
+}
+
+// rootDigest is the SHA-256 of the certificate of a master key of zeros.
+const rootDigest = "2cb371d2000d091ff53d74a36084fa6d55dd6b3432b8713130172999b060b8f2"
