@@ -195,7 +195,9 @@ func (a *app) readLabelCommand() *cobra.Command {
 		Use: "read FILE", Short: cli.Both("cli.label_read.short"), Args: cli.Exactly(1),
 		Long:    message.Both("cli.label_read.long", "\n"),
 		Example: `  sluice label read --tenant demo answer.docx`,
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.readLabel(cmd.Context(), args[0], tenant, certificate) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.readLabel(cmd.Context(), args[0], tenant, certificate)
+		},
 	}
 	cmd.Flags().StringVar(&tenant, "tenant", "", cli.Both("cli.label_read.tenant"))
 	cmd.Flags().StringVar(&certificate, "certificate", "", cli.Both("cli.label_read.certificate"))
