@@ -135,7 +135,7 @@ func FuzzCheck(f *testing.F) {
 	f.Add(c.Store)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		data, at, _ := file(b)
-		if got := Check(data, Carried{b, at}, a.Anchors()); got.State == Trusted && (got.Label == nil || got.Label.ProduceID != "r1" || len(b) < len(c.Store)-64) {
+		if got := Check(data, Carried{Store: b, At: at}, a.Anchors()); got.State == Trusted && (got.Label == nil || got.Label.ProduceID != "r1" || len(b) < len(c.Store)-64) {
 			t.Errorf("%+v of %d bytes, not %d", got, len(data), len(out))
 		}
 	})
@@ -143,3 +143,63 @@ func FuzzCheck(f *testing.F) {
 
 // rootDigest is the SHA-256 of the certificate of a master key of zeros.
 const rootDigest = "2cb371d2000d091ff53d74a36084fa6d55dd6b3432b8713130172999b060b8f2"
+
+// TestNothingInTheStoreIsLoose: the hash of a file leaves the store out, so what no manifest binds there is not called proved: manifests that nothing names, other boxes, bytes behind them.
+func TestNothingInTheStoreIsLoose(t *testing.T) {
+	t.Parallel()
+	a := authority(t, 2026, 0)
+	_, c := embedded(t, a)
+	s, err := parseStore(c.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, junk := s.active().bytes(), superbox(kindManifest, "urn:junk", boxOf("free", []byte("pay 100")))
+	for name, x := range map[string]struct {
+		store   []byte
+		anchors bool
+		state   State
+		code    Code
+	}{
+		"a manifest, ours":   {superbox(kindStore, "c2pa", junk, own), true, Broken, CodeUnreferenced},
+		"a manifest":         {superbox(kindStore, "c2pa", junk, own), false, Unjudged, CodeUnreferenced},
+		"a box":              {superbox(kindStore, "c2pa", boxOf("free", []byte("pay")), own), true, Broken, CodeUnreferenced},
+		"bytes behind":       {append(superbox(kindStore, "c2pa", own), "pay"...), true, Broken, CodeUnreferenced},
+		"zeros behind":       {append(superbox(kindStore, "c2pa", own), 0, 0), true, Broken, CodeUnreferenced},
+		"a compressed one":   {superbox(kindStore, "c2pa", own, superbox("c2cm", "urn:z", boxOf("brob", []byte("x")))), true, Unjudged, CodeUnread},
+		"only compressed":    {superbox(kindStore, "c2pa", superbox("c2cm", "urn:z", boxOf("brob", []byte("x")))), true, Unjudged, CodeUnread},
+		"nothing of it, own": {superbox(kindStore, "c2pa", own), true, Trusted, ""},
+	} {
+		data, at, _ := file(x.store)
+		// The signed range has the length of the store that was signed: it is signed again for this one.
+		data, at = resigned(t, a, x.store, own, data, at)
+		anchors := a.Anchors()
+		if !x.anchors {
+			anchors = nil
+		}
+		if got := Check(data, Carried{Store: data[at.From:at.To], At: at}, anchors); got.State != x.state || got.Code != x.code {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// resigned puts, in place of the manifest old of a store, one that is signed for a file with that store: what somebody with a key could make, and this package does not write.
+func resigned(t testing.TB, a *Authority, whole, old, data []byte, at Range) ([]byte, Range) {
+	t.Helper()
+	if !bytes.Contains(whole, old) {
+		return data, at
+	}
+	m, err := a.begin(Content{Label: label.Label{Label: "1", ContentProducer: "示例公司", ProduceID: "r1"}, Format: "image/png"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := m.store(at, sumWithout(data, at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := parseStore(made)
+	if err != nil || len(s.active().bytes()) != len(old) {
+		t.Fatal("it has another length")
+	}
+	out, at, _ := file(bytes.Replace(whole, old, s.active().bytes(), 1))
+	return out, at
+}

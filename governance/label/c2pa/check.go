@@ -52,6 +52,8 @@ const (
 	CodeExclusions        Code = "assertion.dataHash.additionalExclusionsPresent"
 	CodeIngredientChanged Code = "ingredient.manifest.mismatch"
 	CodeIngredientMissing Code = "ingredient.manifest.missing"
+	CodeUnreferenced      Code = "manifest.unreferenced" // something in the store is bound by nothing
+	CodeUnread            Code = "manifest.inaccessible"
 )
 
 // Report is what a check found. Everything but State and Code is what the manifest says of itself; where the state is Broken, none of it is to be believed.
@@ -74,20 +76,25 @@ type Report struct {
 type Carried struct {
 	Store []byte
 	At    Range // what of the file the store takes, with what the format puts around it
+	// Entered says that the file refers to bytes within At as to parts of its own content, which no honest file does: signatures leave those bytes out.
+	Entered bool
 }
 
 // Check checks the active manifest of a file: its signature, its assertions, and that the file is the one that was signed.
 func Check(file []byte, c Carried, anchors []*x509.Certificate) Report {
 	s, err := parseStore(c.Store)
-	if err != nil || c.At.From < 0 || c.At.To < c.At.From || c.At.To > len(file) {
+	if err != nil || c.Entered || c.At.From < 0 || c.At.To < c.At.From || c.At.To > len(file) {
 		return Report{State: Broken, Code: CodeMalformed}
 	}
-	k := &check{store: s, manifest: s.active(), file: file, at: c.At}
+	if s.unread { // the newest manifest may be one of those that are not read
+		return Report{State: Unjudged, Code: CodeUnread, Earlier: max(0, len(s.manifests)-1)}
+	}
+	k := &check{store: s, manifest: s.active(), file: file, at: c.At, sums: map[sumOf][]byte{}}
 	k.report.Earlier = len(s.manifests) - 1
 	if k.manifest.kind == kindUpdate { // it speaks of another manifest, and not of the file
 		return Report{State: Unjudged, Code: CodeNoBinding, Earlier: k.report.Earlier}
 	}
-	for _, step := range []func() Code{k.claimed, k.signed, k.assertions, k.bound} {
+	for _, step := range []func() Code{k.claimed, k.signed, k.assertions, k.bound, k.reached} {
 		if code := step(); code != "" {
 			k.report.Code = code
 			break
@@ -95,7 +102,7 @@ func Check(file []byte, c Carried, anchors []*x509.Certificate) Report {
 	}
 	k.report.Proven = k.authentic && k.leads(anchors)
 	switch {
-	case slices.Contains([]Code{CodeAlgorithm, CodeExclusions}, k.report.Code) || k.report.Code == CodeNoBinding && k.otherBinding:
+	case slices.Contains([]Code{CodeAlgorithm, CodeExclusions}, k.report.Code) || k.report.Code == CodeUnreferenced && !k.report.Proven || k.report.Code == CodeNoBinding && k.otherBinding:
 		k.report.State = Unjudged
 	case k.report.Code != "":
 		k.report.State = Broken
@@ -120,6 +127,7 @@ type check struct {
 	certificates []*x509.Certificate
 	authentic    bool // the signature holds
 	otherBinding bool // the file is bound by an assertion that this release does not know
+	sums         map[sumOf][]byte
 }
 
 // readClaim is what of claims is read, of both versions.
@@ -133,8 +141,9 @@ type readClaim struct {
 
 // The bounds of what is read of CBOR.
 const (
-	maxLevels = 16
-	maxItems  = 16 << 10
+	maxLevels     = 16
+	maxItems      = 16 << 10
+	maxReferences = 256 // to assertions, and to earlier manifests
 )
 
 // decode reads one value of CBOR, and nothing behind it.
@@ -301,14 +310,28 @@ func first(texts ...string) string {
 	return ""
 }
 
+// sumOf names a hash of a box.
+type sumOf struct {
+	box *byte // its first
+	alg string
+}
+
 // matches holds a box against a reference; ok is false for an algorithm that is not known.
-func (k *check) matches(r hashedURI, b box) (yes, ok bool) {
-	h := hasher(first(r.Alg, k.claim.Alg, algSHA256))
-	if h == nil {
+func (k *check) matches(r hashedURI, b box) (yes, ok bool) { return k.matchesBy(r, b, k.claim.Alg) }
+
+// matchesBy is matches for a reference of another manifest, whose claim names another algorithm.
+func (k *check) matchesBy(r hashedURI, b box, alg string) (yes, ok bool) {
+	alg = first(r.Alg, alg, algSHA256)
+	h := hasher(alg)
+	if h == nil || len(b.data) == 0 {
 		return false, false
 	}
-	_, _ = h.Write(b.hashed())
-	return bytes.Equal(h.Sum(nil), r.Hash), true
+	name := sumOf{&b.data[0], alg}
+	if k.sums[name] == nil {
+		_, _ = h.Write(b.hashed())
+		k.sums[name] = h.Sum(nil)
+	}
+	return bytes.Equal(k.sums[name], r.Hash), true
 }
 
 // assertions checks that the assertions of the manifest are those that the claim names, unchanged, and reads those that are known here.
@@ -379,6 +402,8 @@ func (k *check) read(b box) Code {
 		}
 	case ingredientAssertion:
 		return k.kept(data)
+	case earlierAssertion:
+		return k.keptAll(data)
 	case dataHashAssertion:
 	default:
 		k.otherBinding = k.otherBinding || strings.HasPrefix(b.label, "c2pa.hash.")
@@ -397,11 +422,29 @@ func (k *check) kept(data []byte) Code {
 	if x.ActiveManifest == nil {
 		return ""
 	}
-	b, ok := k.store.resolve(x.ActiveManifest.URL, k.manifest)
+	return k.keptOne(*x.ActiveManifest)
+}
+
+// keptAll checks the manifests that a file of this project had before.
+func (k *check) keptAll(data []byte) Code {
+	var all []hashedURI
+	if decode(data, &all) != nil {
+		return CodeMalformed
+	}
+	for _, r := range all {
+		if code := k.keptOne(r); code != "" {
+			return code
+		}
+	}
+	return ""
+}
+
+func (k *check) keptOne(r hashedURI) Code {
+	b, ok := k.store.resolve(r.URL, k.manifest)
 	if !ok {
 		return CodeIngredientMissing
 	}
-	same, known := k.matches(*x.ActiveManifest, b)
+	same, known := k.matches(r, b)
 	switch {
 	case !known:
 		return CodeAlgorithm
@@ -409,6 +452,64 @@ func (k *check) kept(data []byte) Code {
 		return CodeIngredientChanged
 	}
 	return ""
+}
+
+// reached checks that all that is in the store is bound by the active manifest, or by one that it binds. The hash of the file leaves the store out.
+func (k *check) reached() Code {
+	if k.store.loose {
+		return CodeUnreferenced
+	}
+	reached := map[string]bool{k.manifest.label: true}
+	for queue := []box{k.manifest}; len(queue) > 0; queue = queue[1:] {
+		alg, all := queue[0].references()
+		for _, r := range all {
+			b, ok := k.store.resolve(r.URL, queue[0])
+			if !ok || b.kind != kindManifest && b.kind != kindUpdate || reached[b.label] {
+				continue
+			}
+			if same, _ := k.matchesBy(r, b, alg); same {
+				reached[b.label], queue = true, append(queue, b)
+			}
+		}
+	}
+	if len(reached) < len(k.store.manifests) {
+		return CodeUnreferenced
+	}
+	return ""
+}
+
+// references returns what a manifest says of other manifests of its store, in the forms of all versions, and the algorithm of its claim. What cannot be read refers to nothing.
+func (b box) references() (alg string, out []hashedURI) {
+	for _, name := range []string{claimLabel, claimLabelOld} {
+		var x readClaim
+		if c, ok := b.child(name); ok && decode(c.content("cbor"), &x) == nil {
+			alg = x.Alg
+		}
+	}
+	all, _ := b.child(assertionsLabel)
+	for _, a := range all.children {
+		switch data := a.content("cbor"); nameOf(a.label) {
+		case earlierAssertion:
+			var more []hashedURI
+			if decode(data, &more) == nil {
+				out = append(out, more...)
+			}
+		case ingredientAssertion, "c2pa.ingredient.v2", "c2pa.ingredient":
+			var x struct {
+				Active *hashedURI `cbor:"activeManifest"`
+				Old    *hashedURI `cbor:"c2pa_manifest"`
+			}
+			if decode(data, &x) != nil {
+				continue
+			}
+			for _, r := range []*hashedURI{x.Active, x.Old} {
+				if r != nil {
+					out = append(out, *r)
+				}
+			}
+		}
+	}
+	return alg, out
 }
 
 // bound checks that the file is the one that was signed.

@@ -11,6 +11,7 @@
 // is in it: no tenant, no user, no prompt, no title, no time.
 //
 // A manifest that is in the file already is never lost: it stays in the store as it is, and the new one names it as its parent (c2pa.ingredient.v3) with what a check of it said.
+// The hash of a file leaves the store out. So a list of references binds every manifest in it, also those that the parent does not name, and a store with anything else in it is not kept.
 //
 // # Keys
 //
@@ -20,7 +21,8 @@
 //
 // # What is checked
 //
-// [Check] verifies the signature of the active manifest, the hash of every assertion that it names, and the hash of the file. It does not ask the network: no revocation, no list of
+// [Check] verifies the signature of the active manifest, the hash of every assertion that it names, the hash of the file, and that
+// nothing in the store is bound by nothing. It does not ask the network: no revocation, no list of
 // trusted signers, no time stamps. Manifests are hostile input: their sizes, depths and numbers are bounded, and what cannot be read is said.
 //
 // All functions are safe for concurrent use.

@@ -18,6 +18,9 @@ const (
 	// LabelAssertion has the seven fields of a label (GB 45438-2025). Its name is the project's, as the standard wants for assertions that it does not know.
 	LabelAssertion = "io.github.sluice-project.aigc"
 
+	// earlierAssertion refers to each manifest that the file had before: the hash of the file leaves them out, and the parent binds only those that it came from.
+	earlierAssertion = "io.github.sluice-project.earlier"
+
 	actionsAssertion    = "c2pa.actions.v2"
 	dataHashAssertion   = "c2pa.hash.data"
 	ingredientAssertion = "c2pa.ingredient.v3"
@@ -167,6 +170,7 @@ type manifest struct {
 	label     string
 	instance  string
 	before    [][]byte // the manifests of the parent's store
+	earlier   []hashedURI
 	fixed     []assertion
 }
 
@@ -214,7 +218,11 @@ func (a *Authority) begin(c Content) (*manifest, error) {
 		if err != nil {
 			return nil, err
 		}
-		m.fixed = append(m.fixed, parent)
+		all, err := encoded(earlierAssertion, m.earlier)
+		if err != nil {
+			return nil, err
+		}
+		m.fixed = append(m.fixed, parent, all)
 		what.Actions = []action{
 			{Action: "c2pa.opened", Parameters: &actionIngredients{[]hashedURI{parent.reference()}}},
 			{Action: "c2pa.edited.metadata", Agent: &generator{c.Label.ContentProducer}},
@@ -236,11 +244,13 @@ func (a *Authority) begin(c Content) (*manifest, error) {
 // keep takes over the manifests of a file, the last one as the parent.
 func (m *manifest) keep(c Content) (assertion, error) {
 	s, err := parseStore(c.Parent)
-	if err != nil {
+	if err != nil || s.unread || s.loose && !s.padded || len(s.manifests) > maxReferences {
 		return assertion{}, ErrParent
 	}
 	for _, one := range s.manifests {
+		sum := sha256.Sum256(one.hashed())
 		m.before = append(m.before, one.bytes())
+		m.earlier = append(m.earlier, hashedURI{URL: uriHead + "/c2pa/" + one.label, Alg: algSHA256, Hash: sum[:]})
 	}
 	parent := s.active()
 	signature, ok := parent.child(signatureLabel)

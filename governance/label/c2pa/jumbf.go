@@ -155,25 +155,31 @@ func (p *parser) describe(b *box, depth int) error {
 }
 
 // store is the content of a file's manifest store.
-type store struct{ manifests []box }
+type store struct {
+	manifests []box
+	loose     bool // there is more than manifests in it, which no manifest can bind: other boxes, or bytes behind its box
+	padded    bool // what is loose are zeros at its end
+	unread    bool // it has manifests of kinds that are not known here, such as compressed ones
+}
 
-// parseStore reads a store. What stands behind its box, such as zeros, is not looked at.
+// parseStore reads a store. One that has manifests of unknown kinds only has none.
 func parseStore(b []byte) (store, error) {
 	if len(b) > MaxStore {
 		return store{}, errBox
 	}
 	p := &parser{left: maxBoxes}
-	top, _, err := p.next(b, 0)
+	top, rest, err := p.next(b, 0)
 	if err != nil {
 		return store{}, err
 	}
 	if top.name != "jumb" || top.kind != kindStore || top.label != "c2pa" {
 		return store{}, errBox
 	}
-	var s store
+	s := store{loose: len(rest) > 0, padded: len(bytes.Trim(rest, "\x00")) == 0}
 	labels := map[string]bool{}
 	for _, m := range top.children {
 		if m.name != "jumb" || m.kind != kindManifest && m.kind != kindUpdate {
+			s.loose, s.padded, s.unread = true, false, s.unread || m.name == "jumb"
 			continue
 		}
 		if m.label == "" || strings.Contains(m.label, "/") || labels[m.label] {
@@ -182,7 +188,7 @@ func parseStore(b []byte) (store, error) {
 		labels[m.label] = true
 		s.manifests = append(s.manifests, m)
 	}
-	if len(s.manifests) == 0 {
+	if len(s.manifests) == 0 && !s.unread {
 		return store{}, errBox
 	}
 	return s, nil

@@ -202,7 +202,7 @@ func findInJPEG(data []byte) (*c2pa.Carried, error) {
 		out = &c2pa.Carried{Store: slices.Clone(all[i].data[jumbfHead:]), At: c2pa.Range{From: all[i].from, To: all[i].to}}
 		for ; i+1 < len(all); i++ {
 			n, next, ok := all[i+1].jumbf()
-			if !ok || n != instance || next != part+1 {
+			if !ok || n != instance || next != part+1 || !bytes.Equal(all[i+1].data[jumbfHead:jumbfHead+boxHead], out.Store[:boxHead]) {
 				break
 			}
 			part = next
@@ -345,7 +345,17 @@ func findInPDF(data []byte) (*c2pa.Carried, error) {
 		return nil, err
 	}
 	store, err := p.filtered(d, data[from:to], c2pa.MaxStore)
-	return &c2pa.Carried{Store: store, At: c2pa.Range{From: from, To: to}}, err
+	return &c2pa.Carried{Store: store, At: c2pa.Range{From: from, To: to}, Entered: p.enters(from, to)}, err
+}
+
+// enters reports whether an object or a section of cross-references begins in a range.
+func (p *pdf) enters(from, to int) bool {
+	for _, x := range p.objects {
+		if x.in == 0 && !x.free && x.offset >= from && x.offset < to {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.sections, func(at int) bool { return at >= from && at < to })
 }
 
 // placeInPDF appends an update with the store as a file that belongs to the document. A store that is there already stays where it is, in the bytes before the update,

@@ -97,26 +97,34 @@ func TestEveryByteIsBound(t *testing.T) {
 	t.Parallel()
 	for _, name := range credentialled() {
 		_, data := signedSample(t, name)
-		a := authority(t, 9, 2026, 1)
-		whole, carried, err := checked(t, name, data, a)
-		if err != nil {
-			t.Fatal(err)
+		everyByteIsBound(t, name, data, c2pa.Range{To: len(data)})
+		_, _, data = withEarlier(t, name, []byte("earlier"))
+		_, carried, _ := checked(t, name, data, authority(t, 9, 2026, 1))
+		everyByteIsBound(t, name, data, carried.At) // the others are bound as they were
+	}
+}
+
+func everyByteIsBound(t *testing.T, name string, data []byte, in c2pa.Range) {
+	t.Helper()
+	a := authority(t, 9, 2026, 1)
+	whole, carried, err := checked(t, name, data, a)
+	if err != nil || whole.State != c2pa.Trusted {
+		t.Fatal(whole, err)
+	}
+	inert := 0
+	for i := in.From; i < in.To; i++ {
+		b := bytes.Clone(data)
+		b[i] ^= 1
+		got, _, err := checked(t, name, b, a)
+		if err != nil || got.State != c2pa.Trusted && got.State != c2pa.UnknownSigner {
+			continue
 		}
-		inert := 0
-		for i := range data {
-			b := bytes.Clone(data)
-			b[i] ^= 1
-			got, _, err := checked(t, name, b, a)
-			if err != nil || got.State != c2pa.Trusted && got.State != c2pa.UnknownSigner {
-				continue
-			}
-			if inert++; i < carried.At.From || i >= carried.At.To || !reflect.DeepEqual(got, whole) {
-				t.Errorf("%s: byte %d: %+v", name, i, got)
-			}
+		if inert++; i < carried.At.From || i >= carried.At.To || !reflect.DeepEqual(got, whole) {
+			t.Errorf("%s: byte %d: %+v", name, i, got)
 		}
-		if inert > 64 {
-			t.Errorf("%s: %d bytes can be changed", name, inert)
-		}
+	}
+	if inert > 64 {
+		t.Errorf("%s: %d bytes can be changed", name, inert)
 	}
 }
 
@@ -311,4 +319,98 @@ func FuzzCredentials(f *testing.F) {
 			t.Errorf("it cannot be proved: %v", err)
 		}
 	})
+}
+
+// The boxes of manifest stores, as others write them.
+func storeBox(name string, parts ...[]byte) []byte {
+	n := 8
+	for _, p := range parts {
+		n += len(p)
+	}
+	out := append(binary.BigEndian.AppendUint32(nil, uint32(n)), name...)
+	return append(out, bytes.Join(parts, nil)...)
+}
+
+func superBox(kind, label string, parts ...[]byte) []byte {
+	description := append([]byte(kind+"\x00\x11\x00\x10\x80\x00\x00\xaa\x00\x38\x9b\x71\x03"+label), 0)
+	return storeBox("jumb", append([][]byte{storeBox("jumd", description)}, parts...)...)
+}
+
+// twoEarlier is a store of somebody with two manifests, neither of which names the other.
+func twoEarlier(content []byte) []byte {
+	return superBox("c2pa", "c2pa", superBox("c2ma", "urn:junk", storeBox("free", content)),
+		superBox("c2ma", "urn:parent", superBox("c2cs", "c2pa.signature", storeBox("cbor", []byte{0xf6}))))
+}
+
+// withEarlier is a labelled file that had two manifests.
+func withEarlier(t testing.TB, name string, content []byte) (k Kind, foreign, signed []byte) {
+	t.Helper()
+	data := samples(t)[name]
+	k, err := Detect(name, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	how, _ := credentialsOf(k)
+	if foreign, _, err = how.place(data, twoEarlier(content)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := signing(t).Write(k, foreign, ours(t), "")
+	if err != nil || got.Credentials != CredentialsWritten {
+		t.Fatalf("%s: %q %v", name, got.Credentials, err)
+	}
+	return k, foreign, got.Data
+}
+
+// TestEarlierManifestsAreBound: what a file had before lies where the hash of the file does not reach; none of it can be changed or taken away unseen.
+func TestEarlierManifestsAreBound(t *testing.T) {
+	t.Parallel()
+	for _, name := range credentialled() {
+		_, _, data := withEarlier(t, name, []byte("PAY 100 EUR"))
+		a := authority(t, 9, 2026, 1)
+		if got, _, err := checked(t, name, data, a); err != nil || got.State != c2pa.Trusted || got.Earlier != 2 {
+			t.Fatalf("%s: %+v %v", name, got, err)
+		}
+		changed := bytes.Clone(data)
+		copy(changed[bytes.LastIndex(changed, []byte("PAY 100 EUR")):], "PAY 999 EUR")
+		if name == "picture.png" {
+			all, err := chunks(data) // they stand at the same places
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range all {
+				binary.BigEndian.PutUint32(changed[c.to-4:], crc32.ChecksumIEEE(changed[c.from+4:c.to-4]))
+			}
+		}
+		if got, _, err := checked(t, name, changed, a); err != nil || got.State != c2pa.Broken || got.Code != c2pa.CodeIngredientChanged {
+			t.Errorf("%s: %+v %v", name, got, err)
+		}
+	}
+}
+
+// TestPagesInTheStore: no object of a PDF may stand in its content credentials, where a reader would see it and the hash of the file does not.
+func TestPagesInTheStore(t *testing.T) {
+	t.Parallel()
+	page := "4 0 obj\n<< /Length 44 >>\nstream\nBT /F1 24 Tf 10 50 Td (PAY 100 EUR  ) Tj ET     \nendstream\nendobj\n"
+	pointed := func(data []byte, to int) []byte {
+		out := bytes.Clone(data)
+		copy(out[bytes.Index(out, []byte("xref\n0 5\n"))+len("xref\n0 5\n")+4*20:], fmt.Sprintf("%010d", to))
+		return out
+	}
+	pdf := attachedTo("")
+	foreign, _, err := placeInPDF(pdf, twoEarlier([]byte(page)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := signing(t).Write(PDF, foreign, ours(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.LastIndex(got.Data, []byte("4 0 obj"))
+	if _, err := signing(t).Write(PDF, pointed(foreign, at), ours(t), ""); !refused(err, "labelfile.pdf") {
+		t.Errorf("a file that refers to what is written later: %v", err)
+	}
+	carried, err := FindCredentials(PDF, pointed(got.Data, at))
+	if err != nil || !carried.Entered || c2pa.Check(pointed(got.Data, at), *carried, nil).Code != c2pa.CodeMalformed {
+		t.Errorf("a file whose page lies in the store is not refused: %v", err)
+	}
 }

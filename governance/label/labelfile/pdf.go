@@ -24,17 +24,18 @@ const (
 
 // pdf is what of a PDF is read: where its objects are, and its newest trailer.
 type pdf struct {
-	data    []byte
-	objects map[int]place
-	trailer dict // of the newest section; entries of older ones where it lacks them
-	start   int  // of the newest section
-	stream  bool // whether that is a stream
-	size    int
-	room    *room
-	freed   map[int]bool // objects that the section that is read calls free
-	beside  bool         // while the stream beside a table is read
-	entries int          // that were read
-	work    int          // bytes that may still be read: places may be read more than once, such as where sections overlap
+	data     []byte
+	objects  map[int]place
+	trailer  dict  // of the newest section; entries of older ones where it lacks them
+	start    int   // of the newest section
+	sections []int // where all of them begin
+	stream   bool  // whether that is a stream
+	size     int
+	room     *room
+	freed    map[int]bool // objects that the section that is read calls free
+	beside   bool         // while the stream beside a table is read
+	entries  int          // that were read
+	work     int          // bytes that may still be read: places may be read more than once, such as where sections overlap
 }
 
 // place is where an object is: at an offset, or in a stream of objects.
@@ -251,6 +252,7 @@ func (p *pdf) follow(at int) error {
 			return refuse(fault.Say("labelfile.pdf"))
 		}
 		seen[at] = true
+		p.sections = append(p.sections, at)
 		p.freed = map[int]bool{}
 		trailer, err := p.section(at)
 		if err != nil {
@@ -280,6 +282,7 @@ func (p *pdf) hidden(at int) error {
 	if at <= 0 || at >= len(p.data) {
 		return refuse(fault.Say("labelfile.pdf"))
 	}
+	p.sections = append(p.sections, at)
 	p.beside = true
 	defer func() { p.beside = false }()
 	_, err := p.crossStream(blanks(p.data, at))
@@ -801,6 +804,9 @@ func (p *pdf) changeable() error {
 		return refuse(fault.Say("labelfile.certified"))
 	}
 	for n, x := range p.objects {
+		if x.in == 0 && !x.free && x.offset >= len(p.data) { // it would be what the update puts there
+			return refuse(fault.Say("labelfile.pdf"))
+		}
 		if n >= p.size && !x.free { // other programs take it for missing; a new object of that number would be taken for it
 			return refuse(fault.Say("labelfile.pdf"))
 		}
