@@ -9,6 +9,8 @@ import (
 	"hash"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/fxamacker/cbor/v2"
 	"github.com/veraison/go-cose"
@@ -62,7 +64,8 @@ type Report struct {
 	Code  Code // of Broken and Unjudged; [CodeUntrusted] of UnknownSigner; "" of Trusted
 	// Proven says that the signature over the claim holds and that its certificate leads to one of those that the caller trusts, whatever else does not hold.
 	Proven bool
-	// Signer is the organisation that the certificate names, or its common name. It was not checked unless Proven is set.
+	// Signer is the organisation that the certificate names, or its common name: printable characters only, the first 64 of them, "" where there are others. It was not checked unless
+	// Proven is set.
 	Signer string
 	// Generated says that the manifest calls the content that of a trained model.
 	Generated bool
@@ -82,17 +85,23 @@ type Carried struct {
 
 // Check checks the active manifest of a file: its signature, its assertions, and that the file is the one that was signed.
 func Check(file []byte, c Carried, anchors []*x509.Certificate) Report {
+	r, _ := checkCounted(file, c, anchors)
+	return r
+}
+
+// checkCounted is Check, and says how many bytes of boxes it hashed.
+func checkCounted(file []byte, c Carried, anchors []*x509.Certificate) (r Report, hashed int) {
 	s, err := parseStore(c.Store)
 	if err != nil || c.Entered || c.At.From < 0 || c.At.To < c.At.From || c.At.To > len(file) {
-		return Report{State: Broken, Code: CodeMalformed}
+		return Report{State: Broken, Code: CodeMalformed}, 0
 	}
 	if s.unread { // the newest manifest may be one of those that are not read
-		return Report{State: Unjudged, Code: CodeUnread, Earlier: max(0, len(s.manifests)-1)}
+		return Report{State: Unjudged, Code: CodeUnread, Earlier: max(0, len(s.manifests)-1)}, 0
 	}
 	k := &check{store: s, manifest: s.active(), file: file, at: c.At, sums: map[sumOf][]byte{}}
 	k.report.Earlier = len(s.manifests) - 1
 	if k.manifest.kind == kindUpdate { // it speaks of another manifest, and not of the file
-		return Report{State: Unjudged, Code: CodeNoBinding, Earlier: k.report.Earlier}
+		return Report{State: Unjudged, Code: CodeNoBinding, Earlier: k.report.Earlier}, 0
 	}
 	for _, step := range []func() Code{k.claimed, k.signed, k.assertions, k.bound, k.reached} {
 		if code := step(); code != "" {
@@ -111,7 +120,7 @@ func Check(file []byte, c Carried, anchors []*x509.Certificate) Report {
 	default:
 		k.report.State, k.report.Code = UnknownSigner, CodeUntrusted
 	}
-	return k.report
+	return k.report, k.hashed
 }
 
 // check is one that is under way.
@@ -128,6 +137,7 @@ type check struct {
 	authentic    bool // the signature holds
 	otherBinding bool // the file is bound by an assertion that this release does not know
 	sums         map[sumOf][]byte
+	hashed       int // bytes of boxes, each of which is hashed once
 }
 
 // readClaim is what of claims is read, of both versions.
@@ -141,9 +151,11 @@ type readClaim struct {
 
 // The bounds of what is read of CBOR.
 const (
-	maxLevels     = 16
-	maxItems      = 16 << 10
-	maxReferences = 256 // to assertions, and to earlier manifests
+	maxLevels      = 16
+	maxItems       = 16 << 10
+	maxReferences  = 256 // of a claim to assertions, and to earlier manifests
+	maxIngredients = 64  // of a manifest
+	maxSigner      = 64  // characters of a name that are told
 )
 
 // decode reads one value of CBOR, and nothing behind it.
@@ -190,7 +202,7 @@ func message(b []byte) (*cose.Sign1Message, error) {
 func (k *check) signed() Code {
 	own, ok := k.manifest.child(signatureLabel)
 	named, found := k.store.resolve(k.claim.Signature, k.manifest)
-	if !ok || !found || !bytes.Equal(own.data, named.data) {
+	if !ok || !found || !own.same(named) {
 		return CodeNoSignature
 	}
 	m, err := message(own.content("cbor"))
@@ -205,10 +217,7 @@ func (k *check) signed() Code {
 		return CodeCredential
 	}
 	leaf := k.certificates[0]
-	k.report.Signer = leaf.Subject.CommonName
-	if len(leaf.Subject.Organization) > 0 {
-		k.report.Signer = leaf.Subject.Organization[0]
-	}
+	k.report.Signer = signerOf(leaf)
 	if !suitable(leaf) {
 		return CodeCredential
 	}
@@ -256,6 +265,22 @@ func chain(h cose.Headers) []*x509.Certificate {
 		out = append(out, c)
 	}
 	return out
+}
+
+// signerOf is the name in a certificate, as far as it can be shown to people: a certificate of somebody may have a name that writes over other lines of a terminal, or megabytes of it.
+func signerOf(c *x509.Certificate) string {
+	name := c.Subject.CommonName
+	if len(c.Subject.Organization) > 0 {
+		name = c.Subject.Organization[0]
+	}
+	letters := []rune(name[:min(len(name), 4*maxSigner)])
+	letters = letters[:min(len(letters), maxSigner)]
+	for _, r := range letters {
+		if !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) || r == utf8.RuneError {
+			return ""
+		}
+	}
+	return string(letters)
 }
 
 // suitable reports whether a certificate is one for signing claims: of no authority, for signatures, and for the purposes of the standard only.
@@ -329,6 +354,7 @@ func (k *check) matchesBy(r hashedURI, b box, alg string) (yes, ok bool) {
 	name := sumOf{&b.data[0], alg}
 	if k.sums[name] == nil {
 		_, _ = h.Write(b.hashed())
+		k.hashed += len(b.hashed())
 		k.sums[name] = h.Sum(nil)
 	}
 	return bytes.Equal(k.sums[name], r.Hash), true
@@ -340,12 +366,19 @@ func (k *check) assertions() Code {
 	if !ok {
 		return CodeMalformed
 	}
+	references := slices.Concat(k.claim.Old, k.claim.Created, k.claim.Gathered)
+	if len(references) > maxReferences {
+		return CodeMalformed
+	}
 	named := map[string]bool{}
-	for _, r := range slices.Concat(k.claim.Old, k.claim.Created, k.claim.Gathered) {
+	for _, r := range references {
 		b, ok := k.store.resolve(r.URL, k.manifest)
 		own, inside := all.child(b.label)
-		if !ok || !inside || !bytes.Equal(own.data, b.data) {
+		if !ok || !inside || !own.same(b) {
 			return CodeAssertionMissing
+		}
+		if named[b.label] { // no honest claim names one twice, and each is hashed
+			return CodeMalformed
 		}
 		same, known := k.matches(r, b)
 		if !known {
@@ -361,7 +394,13 @@ func (k *check) assertions() Code {
 			return CodeAssertionUnnamed
 		}
 	}
+	ingredients := 0
 	for _, b := range all.children {
+		if strings.HasPrefix(b.label, "c2pa.ingredient") {
+			if ingredients++; ingredients > maxIngredients {
+				return CodeMalformed
+			}
+		}
 		if code := k.read(b); code != "" {
 			return code
 		}
@@ -396,6 +435,11 @@ func (k *check) read(b box) Code {
 		if decode(data, &fields) != nil || len(fields) != len(label.Label{}.Fields()) {
 			return CodeMalformed
 		}
+		for _, f := range (label.Label{}).Fields() {
+			if _, ok := fields[f.Name]; !ok {
+				return CodeMalformed
+			}
+		}
 		k.report.Label = &label.Label{
 			Label: fields["Label"], ContentProducer: fields["ContentProducer"], ProduceID: fields["ProduceID"], ReservedCode1: fields["ReservedCode1"],
 			ContentPropagator: fields["ContentPropagator"], PropagateID: fields["PropagateID"], ReservedCode2: fields["ReservedCode2"],
@@ -428,7 +472,7 @@ func (k *check) kept(data []byte) Code {
 // keptAll checks the manifests that a file of this project had before.
 func (k *check) keptAll(data []byte) Code {
 	var all []hashedURI
-	if decode(data, &all) != nil {
+	if decode(data, &all) != nil || len(all) > maxReferences {
 		return CodeMalformed
 	}
 	for _, r := range all {
@@ -491,7 +535,7 @@ func (b box) references() (alg string, out []hashedURI) {
 		switch data := a.content("cbor"); nameOf(a.label) {
 		case earlierAssertion:
 			var more []hashedURI
-			if decode(data, &more) == nil {
+			if decode(data, &more) == nil && len(more) <= maxReferences {
 				out = append(out, more...)
 			}
 		case ingredientAssertion, "c2pa.ingredient.v2", "c2pa.ingredient":
@@ -499,7 +543,7 @@ func (b box) references() (alg string, out []hashedURI) {
 				Active *hashedURI `cbor:"activeManifest"`
 				Old    *hashedURI `cbor:"c2pa_manifest"`
 			}
-			if decode(data, &x) != nil {
+			if len(out) > maxReferences+maxIngredients || decode(data, &x) != nil {
 				continue
 			}
 			for _, r := range []*hashedURI{x.Active, x.Old} {
