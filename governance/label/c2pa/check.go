@@ -67,8 +67,6 @@ type Report struct {
 	// Signer is the organisation that the certificate names, or its common name: printable characters only, the first 64 of them, "" where there are others. It was not checked unless
 	// Proven is set.
 	Signer string
-	// Generated says that the manifest calls the content that of a trained model.
-	Generated bool
 	// Label is the label in the manifest, nil for none.
 	Label *label.Label
 	// Earlier is how many manifests the file had before, which are kept.
@@ -418,18 +416,6 @@ func nameOf(label string) string {
 func (k *check) read(b box) Code {
 	data := b.content("cbor")
 	switch nameOf(b.label) {
-	case actionsAssertion, "c2pa.actions":
-		var x struct {
-			Actions []struct {
-				Source string `cbor:"digitalSourceType"`
-			} `cbor:"actions"`
-		}
-		if decode(data, &x) != nil {
-			return CodeMalformed
-		}
-		for _, a := range x.Actions {
-			k.report.Generated = k.report.Generated || a.Source == trainedMedia
-		}
 	case LabelAssertion:
 		var fields map[string]string
 		if decode(data, &fields) != nil || len(fields) != len(label.Label{}.Fields()) {

@@ -1,13 +1,14 @@
 // Package c2pa is a leaf over label: writes content credentials, and checks those of any signer.
 //
-// Content credentials are a manifest of the Coalition for Content Provenance and Authenticity (C2PA, specification 2.x): a signed statement in a file about how
-// its content came about, bound to the bytes of the file by a hash. A label says that a machine made the content and covers none of it; a manifest covers every byte, and
+// Content credentials are a manifest of the Coalition for Content Provenance and Authenticity (C2PA, specification 2.x): a signed statement in a file about what was
+// done to it, bound to the bytes of the file by a hash. A label says that a machine made the content and covers none of it; a manifest covers every byte, and
 // whoever has the certificate of the installation can check it with any program that knows the standard.
 //
 // # What is written
 //
-// A manifest of this package has three assertions. c2pa.actions.v2 says that the content was created by a trained model (c2pa.created, trainedAlgorithmicMedia), or that a file with
-// a manifest was opened and its metadata edited. c2pa.hash.data is the SHA-256 of the whole file except the manifest itself. [LabelAssertion] has the seven fields of the label. Nothing else
+// A manifest says what the signer knows: that it opened a file and put a label on it (c2pa.actions.v2: c2pa.opened, c2pa.edited.metadata, by the producer of the installation). It does
+// not say how the content came about, and never that a model made it: whoever has a file labelled chose what is in it. That the file is generated is what the label says, for those that read
+// it: [LabelAssertion] has its seven fields, as an assertion of the signer where the label was made here, else as a gathered one, for which a signer does not answer. c2pa.hash.data is the SHA-256 of the whole file except the manifests. Nothing else
 // is in it: no tenant, no user, no prompt, no title, no time.
 //
 // A manifest that is in the file already is never lost: it stays in the store as it is, and the new one names it as its parent (c2pa.ingredient.v3) with what a check of it said.

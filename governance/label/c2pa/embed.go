@@ -30,9 +30,6 @@ const (
 	assertionsLabel     = "c2pa.assertions"
 )
 
-// trainedMedia is how IPTC names content of a trained model.
-const trainedMedia = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia"
-
 const algSHA256 = "sha256"
 
 // hashedURI refers to a box by its hash.
@@ -51,14 +48,14 @@ type claim struct {
 	InstanceID string      `cbor:"instanceID"`
 	Generator  generator   `cbor:"claim_generator_info"`
 	Signature  string      `cbor:"signature"`
-	Created    []hashedURI `cbor:"created_assertions"`
+	Created    []hashedURI `cbor:"created_assertions"`            // what the signer says
+	Gathered   []hashedURI `cbor:"gathered_assertions,omitempty"` // what the signer found, and says nothing of
 	Alg        string      `cbor:"alg"`
 }
 
 type action struct {
 	Action     string             `cbor:"action"`
 	Agent      *generator         `cbor:"softwareAgent,omitempty"`
-	Source     string             `cbor:"digitalSourceType,omitempty"`
 	Parameters *actionIngredients `cbor:"parameters,omitempty"`
 }
 
@@ -99,17 +96,19 @@ type validation struct {
 }
 
 type ingredient struct {
-	Format         string     `cbor:"dc:format"`
-	Relationship   string     `cbor:"relationship"`
-	Results        validation `cbor:"validationResults"`
-	ActiveManifest hashedURI  `cbor:"activeManifest"`
-	ClaimSignature hashedURI  `cbor:"claimSignature"`
+	Format         string      `cbor:"dc:format"`
+	Relationship   string      `cbor:"relationship"`
+	Results        *validation `cbor:"validationResults,omitempty"`
+	ActiveManifest *hashedURI  `cbor:"activeManifest,omitempty"`
+	ClaimSignature *hashedURI  `cbor:"claimSignature,omitempty"`
 }
 
 // Content is what a manifest says.
 type Content struct {
 	Label  label.Label
 	Format string // media type of the file
+	// Foreign says that somebody else's label was found in the file: the manifest has it as gathered, not as said by the signer.
+	Foreign bool
 	// Parent is the store that the file has already, nil for none, and ParentReport what [Check] said of it before anything of the file was changed.
 	Parent       []byte
 	ParentReport Report
@@ -172,6 +171,7 @@ type manifest struct {
 	before    [][]byte // the manifests of the parent's store
 	earlier   []hashedURI
 	fixed     []assertion
+	gathered  []assertion
 }
 
 // assertion is one with its box.
@@ -212,23 +212,23 @@ func (a *Authority) begin(c Content) (*manifest, error) {
 		return nil, fmt.Errorf("c2pa: name a manifest: %w", err)
 	}
 	m := &manifest{authority: a, label: "urn:c2pa:" + id.String(), instance: "urn:uuid:" + id.String()}
-	what := actions{[]action{{Action: "c2pa.created", Agent: &generator{c.Label.ContentProducer}, Source: trainedMedia}}}
-	if c.Parent != nil {
-		parent, err := m.keep(c)
-		if err != nil {
-			return nil, err
-		}
+	parent, err := m.opened(c)
+	if err != nil {
+		return nil, err
+	}
+	m.fixed = append(m.fixed, parent)
+	if len(m.earlier) > 0 {
 		all, err := encoded(earlierAssertion, m.earlier)
 		if err != nil {
 			return nil, err
 		}
-		m.fixed = append(m.fixed, parent, all)
-		what.Actions = []action{
-			{Action: "c2pa.opened", Parameters: &actionIngredients{[]hashedURI{parent.reference()}}},
-			{Action: "c2pa.edited.metadata", Agent: &generator{c.Label.ContentProducer}},
-		}
+		m.fixed = append(m.fixed, all)
 	}
-	done, err := encoded(actionsAssertion, what)
+	// Whoever has a file labelled chose what is in it: that it was created here, or by a model, is not known, and not said.
+	done, err := encoded(actionsAssertion, actions{[]action{
+		{Action: "c2pa.opened", Parameters: &actionIngredients{[]hashedURI{parent.reference()}}},
+		{Action: "c2pa.edited.metadata", Agent: &generator{a.cfg.Producer}},
+	}})
 	if err != nil {
 		return nil, err
 	}
@@ -237,12 +237,20 @@ func (a *Authority) begin(c Content) (*manifest, error) {
 		fields[f.Name] = f.Value
 	}
 	marked, err := encoded(LabelAssertion, fields)
-	m.fixed = append(m.fixed, done, marked)
+	m.fixed = append(m.fixed, done)
+	if c.Foreign {
+		m.gathered = append(m.gathered, marked)
+	} else {
+		m.fixed = append(m.fixed, marked)
+	}
 	return m, err
 }
 
-// keep takes over the manifests of a file, the last one as the parent.
-func (m *manifest) keep(c Content) (assertion, error) {
+// opened names the file as it was before. It takes over the manifests that it had, the last one as the parent.
+func (m *manifest) opened(c Content) (assertion, error) {
+	if c.Parent == nil {
+		return encoded(ingredientAssertion, ingredient{Format: c.Format, Relationship: "parentOf"})
+	}
 	s, err := parseStore(c.Parent)
 	if err != nil || s.unread || s.loose && !s.padded || len(s.manifests) > maxReferences {
 		return assertion{}, ErrParent
@@ -260,9 +268,9 @@ func (m *manifest) keep(c Content) (assertion, error) {
 	at := uriHead + "/c2pa/" + parent.label
 	whole, signed := sha256.Sum256(parent.hashed()), sha256.Sum256(signature.hashed())
 	out := ingredient{
-		Format: c.Format, Relationship: "parentOf", Results: validation{statuses{Success: []status{}, Informational: []status{}, Failure: []status{}}},
-		ActiveManifest: hashedURI{URL: at, Alg: algSHA256, Hash: whole[:]},
-		ClaimSignature: hashedURI{URL: at + "/" + signatureLabel, Alg: algSHA256, Hash: signed[:]},
+		Format: c.Format, Relationship: "parentOf", Results: &validation{statuses{Success: []status{}, Informational: []status{}, Failure: []status{}}},
+		ActiveManifest: &hashedURI{URL: at, Alg: algSHA256, Hash: whole[:]},
+		ClaimSignature: &hashedURI{URL: at + "/" + signatureLabel, Alg: algSHA256, Hash: signed[:]},
 	}
 	list := &out.Results.ActiveManifest
 	switch r := c.ParentReport; r.State {
@@ -301,6 +309,10 @@ func (m *manifest) store(at Range, sum []byte) ([]byte, error) {
 	var assertions [][]byte
 	for _, x := range all {
 		claimed.Created = append(claimed.Created, x.reference())
+		assertions = append(assertions, x.box())
+	}
+	for _, x := range m.gathered {
+		claimed.Gathered = append(claimed.Gathered, x.reference())
 		assertions = append(assertions, x.box())
 	}
 	text, err := encoding().Marshal(claimed)

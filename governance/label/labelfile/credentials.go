@@ -68,8 +68,9 @@ func FindCredentials(k Kind, data []byte) (*c2pa.Carried, error) {
 // before is what a file had before it was labelled.
 type before struct {
 	Found
-	store  *c2pa.Carried
-	report c2pa.Report
+	store   *c2pa.Carried
+	report  c2pa.Report
+	foreign bool // the label that it gets was in it
 }
 
 // credential writes content credentials into a labelled file, and reads them back.
@@ -85,7 +86,7 @@ func (w Writer) credential(k Kind, data []byte, x label.Label, old before) ([]by
 	case old.Signed:
 		return data, CredentialsSigned, nil
 	}
-	content := c2pa.Content{Label: x, Format: how.media, ParentReport: old.report}
+	content := c2pa.Content{Label: x, Format: how.media, ParentReport: old.report, Foreign: old.foreign}
 	if old.store != nil {
 		content.Parent = old.store.Store
 	}

@@ -82,7 +82,7 @@ func TestContentCredentials(t *testing.T) {
 			{authority(t, 9, 2026, 1), c2pa.Trusted}, {authority(t, 9, 2026, 2), c2pa.Trusted}, {authority(t, 9, 2044, 1), c2pa.Trusted}, {authority(t, 8, 2026, 1), c2pa.UnknownSigner},
 		} {
 			got, carried, err := checked(t, name, data, c.by)
-			if err != nil || got.State != c.want || got.Label == nil || *got.Label != ours(t) || !got.Generated || got.Earlier != 0 || got.Signer != ours(t).ContentProducer {
+			if err != nil || got.State != c.want || got.Label == nil || *got.Label != ours(t) || got.Earlier != 0 || got.Signer != ours(t).ContentProducer {
 				t.Errorf("%s: %+v %v", name, got, err)
 			}
 			if carried == nil || bytes.Contains(carried.Store, []byte("acme")) {
@@ -412,5 +412,56 @@ func TestPagesInTheStore(t *testing.T) {
 	carried, err := FindCredentials(PDF, pointed(got.Data, at))
 	if err != nil || !carried.Entered || c2pa.Check(pointed(got.Data, at), *carried, nil).Code != c2pa.CodeMalformed {
 		t.Errorf("a file whose page lies in the store is not refused: %v", err)
+	}
+}
+
+// TestNothingIsClaimedThatIsNotKnown: whoever has a file labelled chose what is in it, and who it says has made it. The manifest says of that only that the label was there.
+func TestNothingIsClaimedThatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	press := label.Label{ContentProducer: "X Corp", ProduceID: "x-1"}
+	pass := func(x label.Label) label.Label { return labeler(t).Propagate(x, "p-1", "acme") }
+	for _, name := range credentialled() {
+		data := samples(t)[name]
+		k, err := Detect(name, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		type way struct {
+			foreign bool
+			write   func() (Result, error)
+		}
+		ways := map[string]way{
+			"write": {false, func() (Result, error) { return signing(t).Write(k, data, ours(t), "") }},
+			"shown": {false, func() (Result, error) { return signing(t).WriteShown(k, data, ours(t), "") }},
+		}
+		for _, level := range []string{"1", "2", "3"} {
+			press.Label = level
+			labelled, err := unsigned().Write(k, data, press, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ways["propagate "+level] = way{true, func() (Result, error) { return signing(t).Propagate(k, labelled.Data, pass) }}
+		}
+		for path, w := range ways {
+			got, err := w.write()
+			if err != nil || got.Credentials != CredentialsWritten {
+				t.Fatalf("%s, %s: %q %v", name, path, got.Credentials, err)
+			}
+			_, carried, err := checked(t, name, got.Data, authority(t, 9, 2026, 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, claim := range []string{"trainedAlgorithmicMedia", "digitalSourceType", "c2pa.created"} {
+				if bytes.Contains(carried.Store, []byte(claim)) {
+					t.Errorf("%s, %s: it says %s", name, path, claim)
+				}
+			}
+			if agent := "softwareAgent\xa1dname"; !bytes.Contains(carried.Store, []byte(agent)) || bytes.Contains(carried.Store, []byte(agent+"fX Corp")) {
+				t.Errorf("%s, %s: the agent is not this installation", name, path)
+			}
+			if bytes.Contains(carried.Store, []byte("gathered_assertions")) != w.foreign {
+				t.Errorf("%s, %s: the signer answers for the label of somebody, or not for his own", name, path)
+			}
+		}
 	}
 }

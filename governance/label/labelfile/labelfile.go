@@ -276,7 +276,7 @@ func (w Writer) Write(k Kind, data []byte, x label.Label, sentence string) (Resu
 	if found.Visible == VisibleYes {
 		sentence = ""
 	}
-	return w.put(k, data, x, sentence, found)
+	return w.put(k, data, x, sentence, found, false)
 }
 
 // WriteShown is Write with the sentence whatever the file shows already: for files whose text somebody else wrote, who may have written a label too.
@@ -285,7 +285,7 @@ func (w Writer) WriteShown(k Kind, data []byte, x label.Label, sentence string) 
 	if err != nil {
 		return Result{}, err
 	}
-	return w.put(k, data, x, sentence, found)
+	return w.put(k, data, x, sentence, found, false)
 }
 
 // unlabelled reads a file without a label.
@@ -316,11 +316,11 @@ func (w Writer) Propagate(k Kind, data []byte, fill func(label.Label) label.Labe
 	}
 	filled := fill(x)
 	x.ContentPropagator, x.PropagateID, x.ReservedCode2 = filled.ContentPropagator, filled.PropagateID, filled.ReservedCode2
-	return w.put(k, data, x, "", found)
+	return w.put(k, data, x, "", found, true)
 }
 
-// put writes and reads back.
-func (w Writer) put(k Kind, data []byte, x label.Label, sentence string, found Found) (Result, error) {
+// put writes and reads back. A foreign label is one that was found in the file.
+func (w Writer) put(k Kind, data []byte, x label.Label, sentence string, found Found, foreign bool) (Result, error) {
 	c, err := carrierOf(k)
 	if err != nil {
 		return Result{}, err
@@ -329,6 +329,7 @@ func (w Writer) put(k Kind, data []byte, x label.Label, sentence string, found F
 	if err != nil {
 		return Result{}, err
 	}
+	before.foreign = foreign
 	value, err := encode(x)
 	if err != nil {
 		return Result{}, err
