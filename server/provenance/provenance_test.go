@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -392,5 +393,33 @@ func TestSubjectNames(t *testing.T) {
 	must(t, err)
 	if v.Subject.SHA256 != hex.EncodeToString(sum[:]) {
 		t.Error(v.Subject.SHA256)
+	}
+}
+
+// TestLimitsDeny: in Chinese each limit says by itself what is not proved. Without those words it would say the opposite, under a heading that a reader may miss.
+func TestLimitsDeny(t *testing.T) {
+	t.Parallel()
+	catalogue, err := os.ReadFile("../../internal/message/zh.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	console, err := os.ReadFile("../../web/src/locales/zh.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const denial = "不能证明"
+	seen := 0
+	for line := range strings.Lines(string(catalogue)) {
+		if id, text, _ := strings.Cut(line, ": "); strings.HasPrefix(id, "provenance.limits_") {
+			if seen++; !strings.HasPrefix(text, denial) {
+				t.Errorf("%s: %s", id, text)
+			}
+			if !strings.Contains(string(console), strings.TrimSpace(text)) {
+				t.Errorf("%s: the console says something else", id)
+			}
+		}
+	}
+	if seen < 7 {
+		t.Errorf("%d limits", seen)
 	}
 }
