@@ -8,7 +8,6 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/search"
-	"github.com/sluice-project/sluice/governance/label/c2pa"
 	"github.com/sluice-project/sluice/governance/label/labelfile"
 	"github.com/sluice-project/sluice/governance/registry"
 	"github.com/sluice-project/sluice/governance/tenantmark"
@@ -60,15 +59,7 @@ func (p *parts) readContent(name string, data []byte) (provenance.Content, error
 	if err != nil {
 		return provenance.Content{}, err
 	}
-	c := provenance.Content{Kind: string(kind), Text: text, Bindable: labelfile.HasCredentials(kind)}
-	carried, err := labelfile.FindCredentials(kind, data)
-	if err != nil {
-		return provenance.Content{}, err
-	}
-	if carried != nil {
-		r := c2pa.Check(data, *carried, p.authority.Anchors())
-		c.Credentials = &r
-	}
+	c := provenance.Content{Kind: string(kind), Text: text, Bindable: labelfile.HasCredentials(kind), Credentials: labelfile.CheckCredentials(kind, data, p.authority.Anchors())}
 	for _, m := range found.Marks {
 		if m.Whole {
 			c.Labels = append(c.Labels, m.Label)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/governance/label/answerfile"
-	"github.com/sluice-project/sluice/governance/label/c2pa"
 	"github.com/sluice-project/sluice/governance/label/labelfile"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -171,7 +170,7 @@ func (s *Server) ReadLabels(c *gin.Context) {
 	found, err := labelfile.Read(kind, in.Content)
 	out := LabelsFound{Kind: string(kind), Visible: LabelsFoundVisible(found.Visible), Signed: found.Signed, Labels: []FoundLabel{}}
 	if err == nil {
-		out.ContentCredentials, err = s.credentialsIn(kind, in.Content)
+		out.ContentCredentials = s.credentialsIn(kind, in.Content)
 	}
 	for _, m := range found.Marks {
 		view := FoundLabel{Place: m.Place, Whole: m.Whole, MadeHere: m.MadeHere(s.deps.Labels, tenantOf(c)), PassedOnHere: m.PassedOnHere(s.deps.Labels, tenantOf(c))}
@@ -185,12 +184,11 @@ func (s *Server) ReadLabels(c *gin.Context) {
 }
 
 // credentialsIn checks the content credentials of a file; nil for none.
-func (s *Server) credentialsIn(kind labelfile.Kind, data []byte) (*ContentCredentials, error) {
-	carried, err := labelfile.FindCredentials(kind, data)
-	if err != nil || carried == nil {
-		return nil, err
+func (s *Server) credentialsIn(kind labelfile.Kind, data []byte) *ContentCredentials {
+	r := labelfile.CheckCredentials(kind, data, s.deps.Credentials.Anchors())
+	if r == nil {
+		return nil
 	}
-	r := c2pa.Check(data, *carried, s.deps.Credentials.Anchors())
 	out := &ContentCredentials{State: string(r.State), Earlier: r.Earlier}
 	if r.Code != "" {
 		code := string(r.Code)
@@ -199,7 +197,7 @@ func (s *Server) credentialsIn(kind labelfile.Kind, data []byte) (*ContentCreden
 	if r.Signer != "" {
 		out.Signer = &r.Signer
 	}
-	return out, nil
+	return out
 }
 
 // GetCredentialsCertificate implements GET /labels/certificate.

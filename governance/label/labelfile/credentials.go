@@ -2,6 +2,7 @@ package labelfile
 
 import (
 	"bytes"
+	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -63,6 +64,20 @@ func FindCredentials(k Kind, data []byte) (*c2pa.Carried, error) {
 		return nil, refuse(fault.Say("labelfile.too_large", MaxBytes>>20))
 	}
 	return how.find(data)
+}
+
+// CheckCredentials finds the content credentials of a file and checks them; nil without any. What a file has in a form that cannot be taken apart, or twice, is [c2pa.Unjudged]: whoever reads
+// a file is told of everything else in it.
+func CheckCredentials(k Kind, data []byte, anchors []*x509.Certificate) *c2pa.Report {
+	carried, err := FindCredentials(k, data)
+	switch {
+	case err != nil:
+		return &c2pa.Report{State: c2pa.Unjudged, Code: c2pa.CodeUnread}
+	case carried == nil:
+		return nil
+	}
+	r := c2pa.Check(data, *carried, anchors)
+	return &r
 }
 
 // before is what a file had before it was labelled.

@@ -465,3 +465,20 @@ func TestNothingIsClaimedThatIsNotKnown(t *testing.T) {
 		}
 	}
 }
+
+// TestTwoStoresAreToldOf: whoever adds a second store hides nothing else that is in a file.
+func TestTwoStoresAreToldOf(t *testing.T) {
+	t.Parallel()
+	_, data := signedSample(t, "picture.png")
+	two := splice(data, 33, 33, string(newChunk(pngStore, []byte("x"))))
+	found, err := Read(PNG, two)
+	if err != nil || len(found.Marks) != 1 {
+		t.Fatalf("%+v %v", found, err)
+	}
+	if r := CheckCredentials(PNG, two, authority(t, 9, 2026, 1).Anchors()); r == nil || r.State != c2pa.Unjudged || r.Code != c2pa.CodeUnread {
+		t.Errorf("%+v", r)
+	}
+	if r := CheckCredentials(PNG, picture(t, PNG), nil); r != nil {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -233,7 +234,7 @@ func (a *app) readLabel(ctx context.Context, path, tenant, certificate string) e
 		}
 	}
 	fmt.Fprintln(a.Stdout, a.Say("cli.label_read.visible", a.visibleText(found.Visible)))
-	broken, err := a.readCredentials(ctx, kind, data, tenant != "", certificate)
+	doubtful, err := a.readCredentials(ctx, kind, data, tenant != "", certificate)
 	if err != nil {
 		return err
 	}
@@ -244,13 +245,13 @@ func (a *app) readLabel(ctx context.Context, path, tenant, certificate string) e
 	case l != nil && foreign:
 		fmt.Fprintln(a.Stdout, a.Say("cli.label.foreign", tenant))
 		return cli.ErrFindings
-	case broken:
+	case doubtful:
 		return cli.ErrFindings
 	}
 	return nil
 }
 
-// anchors are the certificates that prove content credentials: those of a file, else this installation's. Where the key may be missing and is, nobody's are known.
+// anchors are the certificates that prove content credentials: those of a file, else this installation's; none where the key may be missing, and is.
 func (a *app) anchors(ctx context.Context, key bool, certificate string) ([]*x509.Certificate, error) {
 	if certificate != "" {
 		text, err := os.ReadFile(certificate)
@@ -263,38 +264,53 @@ func (a *app) anchors(ctx context.Context, key bool, certificate string) ([]*x50
 		}
 		return out, nil
 	}
-	authority, _, err := a.credentials(ctx)
-	if err != nil && key {
+	cfg, err := a.Load(nil)
+	if err != nil {
 		return nil, err
 	}
-	if err != nil {
+	authority, _, err := server.Credentials(ctx, cfg)
+	if errors.Is(err, fs.ErrNotExist) {
+		if key {
+			return nil, cli.Failed("cli.label.no_master_key", cfg.MasterKeyFile)
+		}
 		return nil, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	return authority.Anchors(), nil
 }
 
-// readCredentials says what the content credentials of a file prove, where it has any.
-func (a *app) readCredentials(ctx context.Context, kind labelfile.Kind, data []byte, key bool, certificate string) (broken bool, err error) {
-	carried, err := labelfile.FindCredentials(kind, data)
-	if err != nil || carried == nil {
-		return false, err
+// readCredentials says what the content credentials of a file prove. Doubtful are those that do not hold, and, where a tenant or a certificate says who is to have signed, all that do not prove it.
+func (a *app) readCredentials(ctx context.Context, kind labelfile.Kind, data []byte, key bool, certificate string) (doubtful bool, err error) {
+	if !labelfile.HasCredentials(kind) {
+		return false, nil
 	}
 	anchors, err := a.anchors(ctx, key, certificate)
 	if err != nil {
 		return false, err
 	}
-	r := c2pa.Check(data, *carried, anchors)
+	r := labelfile.CheckCredentials(kind, data, anchors)
+	if r == nil {
+		fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_none"))
+		return false, nil
+	}
+	signer := cmp.Or(r.Signer, "-")
 	switch r.State {
 	case c2pa.Trusted:
-		fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_trusted", r.Signer))
+		fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_trusted", signer))
 	case c2pa.UnknownSigner:
-		fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_unknown", r.Signer))
+		if len(anchors) == 0 {
+			fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_unheld", signer))
+		} else {
+			fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_unknown", signer))
+		}
 	case c2pa.Broken:
 		fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_broken", string(r.Code)))
 	case c2pa.Unjudged:
 		fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_unjudged", string(r.Code)))
 	}
-	return r.State == c2pa.Broken, nil
+	return r.State == c2pa.Broken || r.State != c2pa.Trusted && (key || certificate != ""), nil
 }
 
 // visibleText says whether a visible label was seen.

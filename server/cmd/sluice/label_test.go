@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"image"
 	"image/png"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -55,12 +58,30 @@ func TestLabelCommand(t *testing.T) {
 	s.run("label", "write", "--tenant", "demo", "--label", got, picture).wants(t, exitOK, issued+" is labelled", "content credentials")
 	s.run("label", "read", "--tenant", "demo", issued).wants(t, exitOK, "proven: Sluice")
 	s.run("label", "read", issued).wants(t, exitOK, "proven: Sluice")
-	newSite(t, nil, quiet).run("label", "read", issued).wants(t, exitOK, "none of the known certificates")
+	newSite(t, nil, quiet).run("label", "read", issued).wants(t, exitOK, "not held against this installation")
 	s.run("label", "certificate").wants(t, exitOK, "BEGIN CERTIFICATE")
 	certificate := filepath.Join(t.TempDir(), "signers.pem")
 	s.run("label", "certificate", "--out", certificate).wants(t, exitOK)
 	newSite(t, nil, quiet).run("label", "read", "--certificate", certificate, issued).wants(t, exitOK, "proven: Sluice")
 	s.run("label", "read", "--certificate", issued, issued).wants(t, exitFailed, "no certificate")
+	whole, err := os.ReadFile(issued)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A second chunk of credentials: what else is in the file is told, and that nothing is proved.
+	two := filepath.Join(t.TempDir(), "two.png")
+	if err := os.WriteFile(two, slices.Concat(whole[:33], secondStore(), whole[33:]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.run("label", "read", two).wants(t, exitOK, got, "cannot be checked here")
+	s.run("label", "read", "--tenant", "demo", two).wants(t, exitFindings, "made here for tenant demo", "cannot be checked here")
+	s.run("label", "read", "--certificate", certificate, two).wants(t, exitFindings, "cannot be checked here")
+	s.run("label", "read", picture).wants(t, exitFindings, "no content credentials")
+	elsewhere := filepath.Join(t.TempDir(), "key.yaml")
+	if err := os.WriteFile(elsewhere, []byte("no: key\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.run("label", "read", "--config", elsewhere, issued).wants(t, exitFailed, "") // a configuration that cannot be read is no installation without a key
 	both := filepath.Join(t.TempDir(), "both.txt")
 	if err := os.WriteFile(both, []byte("AIGC: "+got+"\nAIGC: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -72,4 +93,10 @@ func TestLabelCommand(t *testing.T) {
 	// The master key is enough: nothing has to run. Another installation has another one, or none.
 	s.run("label", "check", "--tenant", "demo", got).wants(t, exitOK, "unaltered")
 	newSite(t, nil, quiet).run("label", "check", "--tenant", "demo", got).wants(t, exitFailed, "no master key")
+}
+
+// secondStore is a chunk of a PNG that has a second manifest store.
+func secondStore() []byte {
+	chunk := append([]byte{0, 0, 0, 1}, "caBXx"...)
+	return binary.BigEndian.AppendUint32(chunk, crc32.ChecksumIEEE(chunk[4:]))
 }
