@@ -64,7 +64,7 @@ type Report struct {
 	Code  Code // of Broken and Unjudged; [CodeUntrusted] of UnknownSigner; "" of Trusted
 	// Proven says that the signature over the claim holds and that its certificate leads to one of those that the caller trusts, whatever else does not hold.
 	Proven bool
-	// Signer is the organisation that the certificate names, or its common name: printable characters only, the first 64 of them, "" where there are others. It was not checked unless
+	// Signer is, where the signature holds, the organisation that the certificate names, or its common name: printable characters only, the first 64 of them, "" where there are others. It was not checked unless
 	// Proven is set.
 	Signer string
 	// Label is the label in the manifest, nil for none.
@@ -215,7 +215,6 @@ func (k *check) signed() Code {
 		return CodeCredential
 	}
 	leaf := k.certificates[0]
-	k.report.Signer = signerOf(leaf)
 	if !suitable(leaf) {
 		return CodeCredential
 	}
@@ -227,6 +226,7 @@ func (k *check) signed() Code {
 	if k.authentic = m.Verify(nil, verifier) == nil; !k.authentic {
 		return CodeSignature
 	}
+	k.report.Signer = signerOf(leaf)
 	return ""
 }
 
