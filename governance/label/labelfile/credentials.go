@@ -307,7 +307,7 @@ func (p *pdf) resolved(text []byte) ([]byte, error) {
 // attached returns the files that belong to the document, and the number of the one that has content credentials, -1 for none.
 func (p *pdf) attached() (files [][]byte, at int, err error) {
 	root, err := p.dictOf(p.trailer["Root"])
-	if err != nil || root["AF"] == nil {
+	if err != nil || root["AF"] == nil || string(root["AF"]) == "null" {
 		return nil, -1, err
 	}
 	text, err := p.resolved(root["AF"])
@@ -320,11 +320,15 @@ func (p *pdf) attached() (files [][]byte, at int, err error) {
 	}
 	at = -1
 	for i, f := range files {
-		d, err := p.dictOf(f)
-		if err != nil {
-			return nil, -1, err
+		if number, _, ref := reference(f); ref > 0 {
+			if x, there := p.objects[number]; !there || x.free { // a reference to nothing is null: no file of ours
+				continue
+			}
+			if f, err = p.object(number, false); err != nil {
+				return nil, -1, err
+			}
 		}
-		if string(d["AFRelationship"]) != pdfRelation {
+		if d, _, ok := dictionary(f, 0); !ok || string(d["AFRelationship"]) != pdfRelation {
 			continue
 		}
 		if at >= 0 {
@@ -351,12 +355,18 @@ func findInPDF(data []byte) (*c2pa.Carried, error) {
 	if d, err = p.dictOf(d["EF"]); err != nil {
 		return nil, err
 	}
-	number, _, ref := reference(d["F"])
-	x, ok := p.objects[number]
-	if ref == 0 || !ok || x.free || x.in != 0 {
+	stream := d["F"]
+	if stream == nil {
+		stream = d["UF"]
+	}
+	number, _, ref := reference(stream)
+	if ref == 0 {
 		return nil, refuse(fault.Say("labelfile.pdf"))
 	}
-	d, from, to, err := p.rawStream(x.offset)
+	if _, err := p.object(number, true); err != nil { // the number there is looked at, too: programs differ in what they take else
+		return nil, err
+	}
+	d, from, to, err := p.rawStream(p.objects[number].offset)
 	if err != nil {
 		return nil, err
 	}
