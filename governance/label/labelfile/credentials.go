@@ -2,7 +2,6 @@ package labelfile
 
 import (
 	"bytes"
-	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -68,7 +67,7 @@ func FindCredentials(k Kind, data []byte) (*c2pa.Carried, error) {
 
 // CheckCredentials finds the content credentials of a file and checks them; nil without any. What a file has in a form that cannot be taken apart, or twice, is [c2pa.Unjudged]: whoever reads
 // a file is told of everything else in it.
-func CheckCredentials(k Kind, data []byte, anchors []*x509.Certificate) *c2pa.Report {
+func CheckCredentials(k Kind, data []byte, anchors c2pa.Anchors) *c2pa.Report {
 	carried, err := FindCredentials(k, data)
 	switch {
 	case err != nil:
