@@ -208,7 +208,7 @@ func findInJPEG(data []byte) (*c2pa.Carried, error) {
 	var out *c2pa.Carried
 	for i := 0; i < len(all); i++ {
 		instance, part, ok := all[i].jumbf()
-		if !ok || part != 1 || !bytes.Contains(all[i].data[:min(len(all[i].data), 64)], []byte("jumdc2pa")) {
+		if !ok || !bytes.Contains(all[i].data[:min(len(all[i].data), 64)], []byte("jumdc2pa")) {
 			continue
 		}
 		if out != nil {
