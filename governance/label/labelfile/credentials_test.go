@@ -538,3 +538,39 @@ func TestOrdinaryAttachments(t *testing.T) {
 		}
 	}
 }
+
+// TestForeignFormsOfCredentials: what others write in another way is found, and not broken by a label.
+func TestForeignFormsOfCredentials(t *testing.T) {
+	t.Parallel()
+	for name, k := range map[string]Kind{"report.docx": DOCX, "book.xlsx": XLSX} {
+		data := edited(t, samples(t)[name], map[string]func(string) string{"META-INF/content_credential.c2pa": whole("x")})
+		if _, err := signing(t).Write(k, data, ours(t), ""); !refused(err, "labelfile.credentials") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, data := signedSample(t, "picture.jpg")
+	all, err := segments(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zero := bytes.Clone(data) // the same, with parts that are counted from 0
+	for _, s := range all {
+		if _, part, ok := s.jumbf(); ok {
+			binary.BigEndian.PutUint32(zero[s.to-len(s.data)+4:], part-1)
+		}
+	}
+	if carried, err := FindCredentials(JPEG, zero); err != nil || carried == nil || bytes.Equal(zero, data) {
+		t.Errorf("%v %v", carried, err)
+	}
+	compressed := superBox("c2pa", "c2pa", superBox("c2ma", "urn:a", storeBox("free", nil)), superBox("c2cm", "urn:b", storeBox("brob", []byte("x"))))
+	foreign, _, err := placeInPNG(picture(t, PNG), compressed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := signing(t).Write(PNG, foreign, ours(t), ""); !refused(err, "labelfile.credentials_kept") {
+		t.Errorf("a compressed manifest: %v", err)
+	}
+	if r := CheckCredentials(PNG, foreign, c2pa.Anchors{}); r.State != c2pa.Unjudged {
+		t.Errorf("%+v", r)
+	}
+}
