@@ -48,7 +48,7 @@ type Config struct {
 	RequireAgreement bool `koanf:"require_agreement"`
 	// AgreementText is a file with the responsibilities that recipients of such answers accept; "" means those that come with the program.
 	AgreementText string `koanf:"agreement_text"`
-	// ContentCredentials says whether PNG, JPEG and PDF files get content credentials (C2PA) behind their label: "auto" and "" unless the audit log has the national
+	// ContentCredentials says whether PNG, JPEG and PDF files get content credentials (C2PA) behind their label: "" unless the audit log has the national
 	// suite, whose algorithms the standard does not know; "always"; "never".
 	ContentCredentials string `koanf:"content_credentials"`
 	// CredentialsKey is the number of the key that signs them within a year. Whoever raises it has another key sign from then on.
@@ -59,7 +59,6 @@ type Config struct {
 
 // The values of ContentCredentials.
 const (
-	CredentialsAuto   = "auto"
 	CredentialsAlways = "always"
 	CredentialsNever  = "never"
 )
@@ -76,8 +75,8 @@ func (c Config) Validate() error {
 		strings.ContainsFunc(c.Producer, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return fmt.Errorf("producer: use at most %d printable characters", maxValue)
 	}
-	if !slices.Contains([]string{"", CredentialsAuto, CredentialsAlways, CredentialsNever}, c.ContentCredentials) {
-		return fmt.Errorf("content_credentials: use %s, %s or %s", CredentialsAuto, CredentialsAlways, CredentialsNever)
+	if !slices.Contains([]string{"", CredentialsAlways, CredentialsNever}, c.ContentCredentials) {
+		return fmt.Errorf("content_credentials: use %s or %s, or leave it empty", CredentialsAlways, CredentialsNever)
 	}
 	if c.CredentialsKey < 0 || c.CredentialsKey > maxCredentialsKey {
 		return fmt.Errorf("credentials_key: use a number from 0 to %d", maxCredentialsKey)

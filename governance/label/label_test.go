@@ -226,3 +226,26 @@ func TestVerifyWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestConfigOfContentCredentials: a value that nobody knows is no way to switch them on or off.
+func TestConfigOfContentCredentials(t *testing.T) {
+	for _, c := range []struct {
+		cfg Config
+		ok  bool
+	}{
+		{Config{}, true},
+		{Config{ContentCredentials: CredentialsAlways, CredentialsKey: maxCredentialsKey}, true},
+		{Config{ContentCredentials: CredentialsNever}, true},
+		{Config{ContentCredentials: "off"}, false},
+		{Config{CredentialsKey: -1}, false},
+		{Config{CredentialsRevoked: []string{"2026-0", "2027-12"}}, true},
+		{Config{CredentialsRevoked: []string{"2026"}}, false},
+		{Config{CredentialsRevoked: []string{"2026-00"}}, false},
+		{Config{CredentialsRevoked: []string{"2026-1001"}}, false},
+		{Config{CredentialsKey: maxCredentialsKey + 1}, false},
+	} {
+		if err := c.cfg.Validate(); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c.cfg, err)
+		}
+	}
+}

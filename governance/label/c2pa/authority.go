@@ -51,10 +51,8 @@ type Anchors struct {
 var ErrClock = errors.New("c2pa: the clock of this computer is wrong: content credentials are signed in the years 2026 to 2074")
 
 // The authority's certificate has fixed times, so that it is always the same one.
-var (
-	rootFrom  = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
-	rootUntil = time.Date(2075, 1, 1, 0, 0, 0, 0, time.UTC)
-)
+func rootFrom() time.Time  { return time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC) }
+func rootUntil() time.Time { return time.Date(2075, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // signerYears is how long the certificate of a signer is valid, and with it, for programs that ask, its manifests: they have no time stamp.
 const signerYears = 10
@@ -63,11 +61,15 @@ const signerYears = 10
 const maxOrganisation = 64
 
 // Purposes of a signer's certificate. The standard wants one that names the signing of documents or claims.
-var (
-	documentSigning = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 36}    // RFC 9336
-	claimSigning    = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 62558, 2, 1} // C2PA
-	microsoftC2PA   = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 311, 76, 59, 1, 9}
-)
+func documentSigning() asn1.ObjectIdentifier {
+	return asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 36}
+} // RFC 9336
+func claimSigning() asn1.ObjectIdentifier {
+	return asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 62558, 2, 1}
+}
+func microsoftC2PA() asn1.ObjectIdentifier {
+	return asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 311, 76, 59, 1, 9}
+}
 
 // NewAuthority derives the authority of an installation.
 func NewAuthority(cfg Config) (*Authority, error) {
@@ -83,7 +85,7 @@ func NewAuthority(cfg Config) (*Authority, error) {
 	template := &x509.Certificate{
 		SerialNumber: serial("authority", public),
 		Subject:      pkix.Name{Organization: []string{"Sluice"}, CommonName: "Sluice content credentials " + hex.EncodeToString(id[:8])},
-		NotBefore:    rootFrom, NotAfter: rootUntil,
+		NotBefore:    rootFrom(), NotAfter: rootUntil(),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, SubjectKeyId: id,
 	}
@@ -127,7 +129,7 @@ func (a *Authority) CertificatePEM() []byte {
 // signer returns the key that signs now, and its certificate.
 func (a *Authority) signer() (ed25519.PrivateKey, []byte, error) {
 	year, generation := a.cfg.Now().UTC().Year(), strconv.Itoa(a.cfg.Generation)
-	if year <= rootFrom.Year() || year >= rootUntil.Year() { // its certificate begins in the year before
+	if year <= rootFrom().Year() || year >= rootUntil().Year() { // its certificate begins in the year before
 		return nil, nil, ErrClock
 	}
 	key := a.signerKey(strconv.Itoa(year), generation)
@@ -140,10 +142,10 @@ func (a *Authority) signer() (ed25519.PrivateKey, []byte, error) {
 			CommonName:   fmt.Sprintf("Sluice content credentials %d-%s", year, generation),
 		},
 		// The month before is for clocks that differ, and so that the last hours of a year have no certificate of the future.
-		NotBefore: time.Date(year-1, 12, 1, 0, 0, 0, 0, time.UTC), NotAfter: earlier(time.Date(year+signerYears, 1, 1, 0, 0, 0, 0, time.UTC), rootUntil),
+		NotBefore: time.Date(year-1, 12, 1, 0, 0, 0, 0, time.UTC), NotAfter: earlier(time.Date(year+signerYears, 1, 1, 0, 0, 0, 0, time.UTC), rootUntil()),
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
 		// Programs that have their purposes from earlier versions of the standard know the signing of e-mail only.
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection}, UnknownExtKeyUsage: []asn1.ObjectIdentifier{claimSigning, documentSigning}, SubjectKeyId: keyID(public),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection}, UnknownExtKeyUsage: []asn1.ObjectIdentifier{claimSigning(), documentSigning()}, SubjectKeyId: keyID(public),
 	}
 	der, err := x509.CreateCertificate(nil, template, a.root, public, a.key)
 	if err != nil {

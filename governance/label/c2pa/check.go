@@ -182,7 +182,7 @@ func (k *check) claimed() Code {
 	if oldOK {
 		b = old
 	}
-	if k.text = b.content("cbor"); k.text == nil || decode(k.text, &k.claim) != nil {
+	if k.text = b.value(); k.text == nil || decode(k.text, &k.claim) != nil {
 		return CodeMalformed
 	}
 	return ""
@@ -210,7 +210,7 @@ func (k *check) signed() Code {
 	if !ok || !found || !own.same(named) {
 		return CodeNoSignature
 	}
-	m, err := message(own.content("cbor"))
+	m, err := message(own.value())
 	if err != nil || m.Payload != nil {
 		return CodeSignature
 	}
@@ -292,7 +292,7 @@ func signerOf(c *x509.Certificate) string {
 func suitable(c *x509.Certificate) bool {
 	purposes := c.UnknownExtKeyUsage
 	signs := slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageEmailProtection) || slices.ContainsFunc(purposes, func(id asn1.ObjectIdentifier) bool {
-		return id.Equal(documentSigning) || id.Equal(claimSigning) || id.Equal(microsoftC2PA)
+		return id.Equal(documentSigning()) || id.Equal(claimSigning()) || id.Equal(microsoftC2PA())
 	})
 	other := slices.ContainsFunc(c.ExtKeyUsage, func(u x509.ExtKeyUsage) bool {
 		return u == x509.ExtKeyUsageAny || u == x509.ExtKeyUsageTimeStamping || u == x509.ExtKeyUsageOCSPSigning
@@ -348,6 +348,9 @@ func hasher(name string) hash.Hash {
 		return nil
 	}
 }
+
+// labelFields is how many fields a label has.
+const labelFields = 7
 
 // first returns the first text that is not empty.
 func first(texts ...string) string {
@@ -440,11 +443,11 @@ func nameOf(label string) string {
 
 // read takes what is known from an assertion.
 func (k *check) read(b box) Code {
-	data := b.content("cbor")
+	data := b.value()
 	switch nameOf(b.label) {
 	case LabelAssertion:
 		var fields map[string]string
-		if decode(data, &fields) != nil || len(fields) != len(label.Label{}.Fields()) {
+		if decode(data, &fields) != nil || len(fields) != labelFields {
 			return CodeMalformed
 		}
 		for _, f := range (label.Label{}).Fields() {
@@ -538,13 +541,13 @@ func (k *check) reached() Code {
 func (b box) references() (alg string, out []hashedURI) {
 	for _, name := range []string{claimLabel, claimLabelOld} {
 		var x readClaim
-		if c, ok := b.child(name); ok && decode(c.content("cbor"), &x) == nil {
+		if c, ok := b.child(name); ok && decode(c.value(), &x) == nil {
 			alg = x.Alg
 		}
 	}
 	all, _ := b.child(assertionsLabel)
 	for _, a := range all.children {
-		switch data := a.content("cbor"); nameOf(a.label) {
+		switch data := a.value(); nameOf(a.label) {
 		case earlierAssertion:
 			var more []hashedURI
 			if decode(data, &more) == nil && len(more) <= maxReferences {
@@ -588,7 +591,7 @@ func (k *check) bound() Code {
 		Alg        string      `cbor:"alg"`
 		Hash       []byte      `cbor:"hash"`
 	}
-	if decode(found[0].content("cbor"), &x) != nil {
+	if decode(found[0].value(), &x) != nil {
 		return CodeHashMalformed
 	}
 	h := hasher(first(x.Alg, k.claim.Alg, algSHA256))
@@ -602,7 +605,7 @@ func (k *check) bound() Code {
 		}
 		_, _ = h.Write(k.file[at:e.Start])
 		at = e.Start + e.Length
-		beyond = beyond || e.Length > 0 && (e.Start < uint64(k.at.From) || at > uint64(k.at.To)) //nolint:gosec // not negative
+		beyond = beyond || e.Length > 0 && (e.Start < uint64(k.at.From) || at > uint64(k.at.To))
 	}
 	_, _ = h.Write(k.file[at:])
 	switch {

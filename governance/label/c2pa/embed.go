@@ -290,7 +290,7 @@ const maxInteger = 5
 
 // store writes the store with a hash of the file. Its length does not depend on the range: what numbers are shorter, the padding is longer.
 func (m *manifest) store(at Range, sum []byte) ([]byte, error) {
-	hash := dataHash{Exclusions: []exclusion{{uint64(at.From), uint64(at.To - at.From)}}, Alg: algSHA256, Hash: sum} //nolint:gosec // ranges are not negative
+	hash := dataHash{Exclusions: []exclusion{{uint64(at.From), uint64(at.To - at.From)}}, Alg: algSHA256, Hash: sum}
 	used := 0
 	for _, n := range []uint64{hash.Exclusions[0].Start, hash.Exclusions[0].Length} {
 		b, err := encoding().Marshal(n)

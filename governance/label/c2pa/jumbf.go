@@ -51,11 +51,11 @@ func (b box) same(as box) bool {
 // bytes writes a box again.
 func (b box) bytes() []byte { return boxOf(b.name, b.data) }
 
-// content returns the data of the only child of a kind; nil without one.
-func (b box) content(name string) []byte {
+// value returns the CBOR of the only child that has some; nil without one.
+func (b box) value() []byte {
 	var out []byte
 	for _, c := range b.children {
-		if c.name == name {
+		if c.name == "cbor" {
 			if out != nil {
 				return nil
 			}
@@ -85,7 +85,7 @@ func boxOf(name string, parts ...[]byte) []byte {
 		n += len(p)
 	}
 	out := make([]byte, 0, n)
-	out = append(binary.BigEndian.AppendUint32(out, uint32(n)), name...) //nolint:gosec // stores are bounded
+	out = append(binary.BigEndian.AppendUint32(out, uint32(n)), name...)
 	for _, p := range parts {
 		out = append(out, p...)
 	}
@@ -125,7 +125,7 @@ func (p *parser) next(b []byte, depth int) (one box, rest []byte, err error) {
 	case n == 1 && len(b) >= 16:
 		head, n = 16, binary.BigEndian.Uint64(b[8:])
 	}
-	if n < uint64(head) || n > uint64(len(b)) { //nolint:gosec // 8 or 16
+	if n < uint64(head) || n > uint64(len(b)) {
 		return box{}, nil, errBox
 	}
 	one = box{name: string(b[4:8]), data: b[head:n]}

@@ -260,7 +260,7 @@ func placeInJPEG(data, store []byte) ([]byte, c2pa.Range, error) {
 	for part := uint32(1); len(body) > 0; part++ {
 		n := min(len(body), maxJUMBF)
 		piece = append(piece, 0xff, jumbfMarker)
-		piece = binary.BigEndian.AppendUint16(piece, uint16(2+jumbfHead+boxHead+n)) //nolint:gosec // bounded above
+		piece = binary.BigEndian.AppendUint16(piece, uint16(2+jumbfHead+boxHead+n))
 		piece = append(piece, "JP"...)
 		piece = binary.BigEndian.AppendUint16(piece, instance)
 		piece = binary.BigEndian.AppendUint32(piece, part)
