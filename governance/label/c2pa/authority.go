@@ -61,12 +61,14 @@ const signerYears = 10
 const maxOrganisation = 64
 
 // Purposes of a signer's certificate. The standard wants one that names the signing of documents or claims.
-func documentSigning() asn1.ObjectIdentifier {
+func documentSigning() asn1.ObjectIdentifier { // RFC 9336
 	return asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 36}
-} // RFC 9336
+}
+
 func claimSigning() asn1.ObjectIdentifier {
 	return asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 62558, 2, 1}
 }
+
 func microsoftC2PA() asn1.ObjectIdentifier {
 	return asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 311, 76, 59, 1, 9}
 }
