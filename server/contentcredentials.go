@@ -22,7 +22,7 @@ func Credentials(ctx context.Context, cfg *config.Config) (*c2pa.Authority, labe
 }
 
 func contentCredentials(cfg *config.Config, keys *keyring.Ring) (*c2pa.Authority, labelfile.Writer, error) {
-	a, err := c2pa.NewAuthority(c2pa.Config{Keys: keys, Producer: cfg.Label.Name(), Generation: cfg.Label.CredentialsKey})
+	a, err := c2pa.NewAuthority(c2pa.Config{Keys: keys, Producer: cfg.Label.Name(), Generation: cfg.Label.CredentialsKey, Revoked: cfg.Label.CredentialsRevoked})
 	if err != nil {
 		return nil, labelfile.Writer{}, err
 	}

@@ -29,7 +29,7 @@ func TestWhoGetsContentCredentials(t *testing.T) {
 		cfg := &config.Config{}
 		cfg.Label.ContentCredentials, cfg.Audit.Suite = c.mode, c.suite
 		a, w, err := contentCredentials(cfg, keyring.FromBytes(make([]byte, 32)))
-		if err != nil || len(a.Anchors()) != 1 || (w.Authority != nil) != c.signs || w.Left != c.reason {
+		if err != nil || len(a.Anchors().Certificates) != 1 || (w.Authority != nil) != c.signs || w.Left != c.reason {
 			t.Errorf("%+v: %+v %v", c, w, err)
 		}
 	}

@@ -90,7 +90,7 @@ func TestLabelledFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if carried, err := labelfile.FindCredentials(labelfile.PDF, pdf); err != nil || carried == nil || c2pa.Check(pdf, *carried, root).State != c2pa.Trusted {
+	if carried, err := labelfile.FindCredentials(labelfile.PDF, pdf); err != nil || carried == nil || c2pa.Check(pdf, *carried, c2pa.Anchors{Certificates: root}).State != c2pa.Trusted {
 		t.Errorf("the published certificate does not prove the file: %v", err)
 	}
 

@@ -53,6 +53,8 @@ type Config struct {
 	ContentCredentials string `koanf:"content_credentials"`
 	// CredentialsKey is the number of the key that signs them within a year. Whoever raises it has another key sign from then on.
 	CredentialsKey int `koanf:"credentials_key"`
+	// CredentialsRevoked are the keys that others know, as "2026-0": year and number. What they signed is not trusted here any more.
+	CredentialsRevoked []string `koanf:"credentials_revoked"`
 }
 
 // The values of ContentCredentials.
@@ -78,6 +80,14 @@ func (c Config) Validate() error {
 	}
 	if c.CredentialsKey < 0 || c.CredentialsKey > maxCredentialsKey {
 		return fmt.Errorf("credentials_key: use a number from 0 to %d", maxCredentialsKey)
+	}
+	for _, name := range c.CredentialsRevoked {
+		year, number, _ := strings.Cut(name, "-")
+		y, err := strconv.Atoi(year)
+		n, err2 := strconv.Atoi(number)
+		if err != nil || err2 != nil || n < 0 || n > maxCredentialsKey || y < 2000 || name != fmt.Sprintf("%d-%d", y, n) {
+			return fmt.Errorf("credentials_revoked: %q is no year and number of a key, such as 2026-0", name)
+		}
 	}
 	return nil
 }

@@ -238,6 +238,10 @@ func TestConfigOfContentCredentials(t *testing.T) {
 		{Config{ContentCredentials: CredentialsNever}, true},
 		{Config{ContentCredentials: "off"}, false},
 		{Config{CredentialsKey: -1}, false},
+		{Config{CredentialsRevoked: []string{"2026-0", "2027-12"}}, true},
+		{Config{CredentialsRevoked: []string{"2026"}}, false},
+		{Config{CredentialsRevoked: []string{"2026-00"}}, false},
+		{Config{CredentialsRevoked: []string{"2026-1001"}}, false},
 		{Config{CredentialsKey: maxCredentialsKey + 1}, false},
 	} {
 		if err := c.cfg.Validate(); (err == nil) != c.ok {

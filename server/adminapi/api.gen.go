@@ -4229,7 +4229,7 @@ type ProvenanceMark struct {
 		End   int `json:"end"`
 	} `json:"passage,omitempty"`
 
-	// Producer Of a label: who it says has made the content. Of content credentials: whom the certificate names
+	// Producer Of a label: who it says has made the content
 	Producer *string `json:"producer,omitempty"`
 
 	// Reason Why; a stable code
@@ -4241,6 +4241,9 @@ type ProvenanceMark struct {
 
 	// Share Of the registry: an estimate of the part of the text that stands in the best answer, between 0 and 1. Wording that very many answers have does not count, unless the answer is the whole text
 	Share *float64 `json:"share,omitempty"`
+
+	// Signer Of content credentials whose signature holds: whom the certificate names, which proves nothing by itself
+	Signer *string `json:"signer,omitempty"`
 
 	// Since Of the registry: when the first answer was registered. There may be gaps
 	Since *time.Time `json:"since,omitempty"`
@@ -4278,7 +4281,7 @@ type ProvenanceRequest struct {
 
 // ProvenanceVerdict defines model for ProvenanceVerdict.
 type ProvenanceVerdict struct {
-	// Conclusion One of: unchanged, other_text, derived, wording, issued_here, other_file, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory
+	// Conclusion One of: unchanged, other_text, derived, wording, issued_here, signed_here, other_file, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory
 	Conclusion     string   `json:"conclusion"`
 	Contradictions []string `json:"contradictions"`
 	Issuer         string   `json:"issuer"`

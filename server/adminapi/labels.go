@@ -131,7 +131,11 @@ func (s *Server) sendFile(c *gin.Context, resource, name string, kind labelfile.
 		s.Fail(c, err)
 		return
 	}
-	about(c, resource, map[string]string{"format": string(kind), "sha256": fmt.Sprintf("%x", sha256.Sum256(file.Data))})
+	what := map[string]string{"format": string(kind), "sha256": fmt.Sprintf("%x", sha256.Sum256(file.Data))}
+	if file.Credentials == labelfile.CredentialsWritten {
+		what["credentials_key"] = s.deps.Credentials.Signer()
+	}
+	about(c, resource, what)
 	yes := map[bool]string{true: "yes", false: "no"}
 	c.Header("X-Sluice-Label-Visible", yes[file.Visible])
 	c.Header("X-Sluice-File-Signed", yes[file.Signed])

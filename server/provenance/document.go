@@ -30,7 +30,7 @@ func (v Verdict) limits() []string {
 		return []string{"person"}
 	case Derived, Wording, Hint, OtherText, OtherFile, Contradictory:
 		out = append(out, "changes")
-	case Unchanged, IssuedHere, LabelledHere:
+	case Unchanged, IssuedHere, SignedHere, LabelledHere:
 	}
 	found := func(m Mark) bool { return slices.Contains([]Result{Confirmed, Partial, Indicated}, m.Result) }
 	if found(v.Marks.Label) {
@@ -113,7 +113,7 @@ func (m Mark) fields(in translator) report.Fields {
 		id    message.ID
 		value string
 	}{
-		{"provenance.producer", m.Producer}, {"provenance.model", m.Model}, {"provenance.code", m.Code}, {"provenance.key", m.Key}, {"provenance.request", strings.Join(m.Requests, ", ")},
+		{"provenance.producer", m.Producer}, {"provenance.signer", m.Signer}, {"provenance.model", m.Model}, {"provenance.code", m.Code}, {"provenance.key", m.Key}, {"provenance.request", strings.Join(m.Requests, ", ")},
 	} {
 		if f.value != "" {
 			out = append(out, report.Field{Name: in(f.id), Value: f.value})

@@ -54,17 +54,19 @@ func (s *Service) credentials(x subject) Mark {
 	case r == nil:
 		return Mark{Result: CannotSay, Reason: CredentialsNoPlace, Confidence: None}
 	}
-	m := Mark{Result: Refuted, Confidence: ByPublicKey, Producer: r.Signer, Code: string(r.Code)}
+	m := Mark{Result: Refuted, Confidence: ByPublicKey, Signer: r.Signer, Code: string(r.Code)}
 	switch {
 	case r.State == c2pa.Trusted && r.Label != nil && s.deps.Labels.Verify(*r.Label, x.Tenant) == nil:
 		m.Result, m.Reason, m.Requests = Confirmed, CredentialsOwn, []string{r.Label.ProduceID}
-	case r.State == c2pa.Trusted:
-		m.Result, m.Reason = Foreign, CredentialsPassed
+	case r.State == c2pa.Trusted && r.Label != nil && s.deps.Labels.Propagated(*r.Label, x.Tenant):
+		m.Result, m.Reason = Confirmed, CredentialsPassed
+	case r.State == c2pa.Trusted: // tenants learn that the installation signed, which the certificate says to anybody, and not for whom
+		m.Result, m.Reason = Confirmed, CredentialsOther
 	case r.State == c2pa.UnknownSigner:
 		m.Result, m.Reason, m.Confidence = Foreign, CredentialsUnknown, Declared
 	case r.State == c2pa.Unjudged:
 		m.Result, m.Reason, m.Confidence = CannotSay, CredentialsUnjudged, None
-	case r.Proven && r.Code == c2pa.CodeFileChanged:
+	case r.Proven:
 		m.Reason = CredentialsChanged
 	default:
 		m.Reason, m.Confidence = CredentialsBroken, Declared

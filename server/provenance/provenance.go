@@ -82,6 +82,7 @@ type Deps struct {
 	// Labels tells own labels of a tenant from others.
 	Labels interface {
 		Verify(x label.Label, tenant string) error
+		Propagated(x label.Label, tenant string) bool
 		// Claims reports whether a label says of itself that it was made here: it names this producer and has a code like ours.
 		Claims(x label.Label) bool
 	}

@@ -110,6 +110,7 @@ func TestConclusions(t *testing.T) {
 	altered := own
 	altered.ProduceID = "r9"
 	foreign := label.Label{Label: "1", ContentProducer: "somebody", ProduceID: "x"}
+	passed := plain.labels.Propagate(foreign, "p1", tenant)
 	part := found(Partial, RegistryPart, 0.9, "r1")
 	quoted := found(Partial, RegistryPart, 0.3, "r1")
 	common := func(result Result, reason Reason, share float64) func(context.Context, string, string) (Trace, error) {
@@ -163,9 +164,13 @@ func TestConclusions(t *testing.T) {
 		"issued":                         {labels: []label.Label{own}, credentials: &c2pa.Report{State: c2pa.Trusted, Proven: true, Label: &own}, want: IssuedHere, requests: []string{"r1"}},
 		"issued, and found in part":      {registry: part, credentials: &c2pa.Report{State: c2pa.Trusted, Proven: true, Label: &own}, want: Derived, requests: []string{"r1"}},
 		"issued, and quoting":            {registry: quoted, credentials: &c2pa.Report{State: c2pa.Trusted, Proven: true, Label: &other}, want: IssuedHere, requests: []string{"r1", "r2"}},
-		"issued for somebody else":       {credentials: &c2pa.Report{State: c2pa.Trusted, Proven: true, Label: &foreign}, want: LabelledAway},
-		"issued without a label":         {credentials: &c2pa.Report{State: c2pa.Trusted, Proven: true}, want: LabelledAway},
+		"issued for somebody else":       {credentials: &c2pa.Report{State: c2pa.Trusted, Proven: true, Label: &foreign}, want: SignedHere},
+		"passed on for this tenant":      {credentials: &c2pa.Report{State: c2pa.Trusted, Proven: true, Label: &passed}, want: SignedHere},
+		"issued without a label":         {credentials: &c2pa.Report{State: c2pa.Trusted, Proven: true}, want: SignedHere},
 		"issued, and changed":            {labels: []label.Label{own}, credentials: &c2pa.Report{State: c2pa.Broken, Proven: true, Code: c2pa.CodeFileChanged, Label: &own}, want: OtherFile, requests: []string{"r1"}},
+		"issued, changed, and found":     {registry: part, credentials: &c2pa.Report{State: c2pa.Broken, Proven: true, Code: c2pa.CodeFileChanged, Label: &own}, want: OtherFile, requests: []string{"r1"}},
+		"issued, its history changed":    {labels: []label.Label{own}, credentials: &c2pa.Report{State: c2pa.Broken, Proven: true, Code: c2pa.CodeUnreferenced, Label: &own}, want: OtherFile, requests: []string{"r1"}},
+		"issued for another answer":      {registry: part, credentials: &c2pa.Report{State: c2pa.Trusted, Proven: true, Label: &other}, want: Contradictory, contradiction: BorrowedCreds, requests: []string{"r1", "r2"}},
 		"changed, signed elsewhere":      {credentials: &c2pa.Report{State: c2pa.Broken, Code: c2pa.CodeFileChanged, Label: &own}, want: NothingFound},
 		"credentials of nobody":          {labels: []label.Label{own}, credentials: &c2pa.Report{State: c2pa.UnknownSigner, Label: &own}, want: LabelledHere, requests: []string{"r1"}},
 		"credentials unread":             {credentials: &c2pa.Report{State: c2pa.Unjudged, Code: c2pa.CodeAlgorithm}, want: NothingFound},
@@ -355,13 +360,13 @@ func TestHalfAVerdictIsNone(t *testing.T) {
 func TestEveryIDHasATextInBothLanguages(t *testing.T) {
 	results := []Result{Confirmed, Partial, Indicated, Refuted, Foreign, Absent, CannotSay}
 	reasons := []Reason{
-		LabelOwn, LabelUnproven, LabelForeign, LabelBroken, LabelNone, LabelBareText, CredentialsOwn, CredentialsPassed, CredentialsUnknown, CredentialsChanged, CredentialsBroken, CredentialsUnjudged, CredentialsNone, CredentialsNoPlace, SignatureOwn, SignatureRead, SignatureBare, SignatureText, SignatureCut, SignatureKey, SignatureGone, SignatureBad,
+		LabelOwn, LabelUnproven, LabelForeign, LabelBroken, LabelNone, LabelBareText, CredentialsOwn, CredentialsPassed, CredentialsOther, CredentialsUnknown, CredentialsChanged, CredentialsBroken, CredentialsUnjudged, CredentialsNone, CredentialsNoPlace, SignatureOwn, SignatureRead, SignatureBare, SignatureText, SignatureCut, SignatureKey, SignatureGone, SignatureBad,
 		SignatureNone, WatermarkFound, WatermarkWeak, WatermarkNone, WatermarkShort, WatermarkNoKey, WatermarkNoText, WatermarkLong, WatermarkKeys, WatermarkOff, RegistryExact, RegistryPart,
 		RegistryWeak, RegistryNone, RegistryEmpty, RegistryShort, RegistryLong, RegistryNoText, RegistryOff,
 	}
 	share, p := 0.5, -12.0
 	v := Verdict{Issuer: "i", Time: time.Unix(1_800_000_000, 0), Subject: Subject{Name: "x.docx", SHA256: "00"}}
-	for _, c := range []Conclusion{Unchanged, Derived, Wording, IssuedHere, OtherText, OtherFile, Hint, LabelledHere, LabelledAway, NothingFound, TooLittle, Contradictory} {
+	for _, c := range []Conclusion{Unchanged, Derived, Wording, IssuedHere, SignedHere, OtherText, OtherFile, Hint, LabelledHere, LabelledAway, NothingFound, TooLittle, Contradictory} {
 		for i, r := range reasons {
 			v.Conclusion, v.Contradictions = c, []Contradiction{AlteredLabel, AlteredSignature, BorrowedSign, BorrowedLabel, TwoRequests}
 			m := Mark{Result: results[i%len(results)], Reason: r, Confidence: []Confidence{ByPublicKey, BySecretKey, ByStatistics, ByComparison, Declared, None}[i%6], Log10P: &p, Passage: &Passage{1, 2}, Share: &share, Verified: 3, Letters: 6, Since: &v.Time, Least: 4}
@@ -421,5 +426,20 @@ func TestLimitsDeny(t *testing.T) {
 	}
 	if seen < 7 {
 		t.Errorf("%d limits", seen)
+	}
+}
+
+// TestWhoseCredentials: what this tenant passed on says so, and what another had signed does not say that there is another; a name is told where the signature holds.
+func TestWhoseCredentials(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, nil)
+	foreign := label.Label{Label: "1", ContentProducer: "somebody", ProduceID: "x"}
+	mine, other := k.labels.Propagate(foreign, "p1", "acme"), k.labels.Propagate(foreign, "p2", "other")
+	for want, l := range map[Reason]*label.Label{CredentialsPassed: &mine, CredentialsOther: &other} {
+		r := &c2pa.Report{State: c2pa.Trusted, Proven: true, Label: l, Signer: "Sluice"}
+		m := k.credentials(subject{Question: Question{Tenant: "acme"}, content: Content{Bindable: true, Credentials: r}})
+		if m.Reason != want || m.Result != Confirmed || m.Signer != "Sluice" || m.Producer != "" || len(m.Requests) > 0 {
+			t.Errorf("%s: %+v", want, m)
+		}
 	}
 }

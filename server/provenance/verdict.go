@@ -67,6 +67,7 @@ type Mark struct {
 	Key      string   `json:"key,omitempty"`   // id of the key
 	Model    string   `json:"model,omitempty"` // of a signature and of a watermark
 	Producer string   `json:"producer,omitempty"`
+	Signer   string   `json:"signer,omitempty"`         // of content credentials whose signature holds: whom the certificate names
 	Code     string   `json:"code,omitempty"`           // of content credentials: what does not hold, in the words of the standard
 	Counted  int      `json:"counted_tokens,omitempty"` // of a watermark
 	Least    int      `json:"least_tokens,omitempty"`   // that it takes
@@ -109,7 +110,8 @@ const (
 	LabelBareText Reason = "label_bare"     // a text without a file has no place for one
 
 	CredentialsOwn      Reason = "credentials_own"      // signed here for this tenant, and not one byte has changed
-	CredentialsPassed   Reason = "credentials_passed"   // signed here, with a label that was not made for this tenant
+	CredentialsPassed   Reason = "credentials_passed"   // signed here, when this tenant passed the file on
+	CredentialsOther    Reason = "credentials_other"    // signed here, with a label of none of this tenant's requests; for whom is not told
 	CredentialsUnknown  Reason = "credentials_unknown"  // they hold, and nobody here knows who signed
 	CredentialsChanged  Reason = "credentials_changed"  // signed here, for other bytes
 	CredentialsBroken   Reason = "credentials_broken"   // they do not hold
@@ -173,6 +175,7 @@ const (
 	Derived       Conclusion = "derived"       // most of it, or all, is in what it delivered; which was written first is not told
 	Wording       Conclusion = "wording"       // it, or a passage of it, has the wording of one of this tenant's models
 	IssuedHere    Conclusion = "issued_here"   // this installation labelled exactly this file, as its content credentials prove; what is in it was not compared with an answer
+	SignedHere    Conclusion = "signed_here"   // this installation signed exactly this file, with a label of none of this tenant's answers
 	OtherFile     Conclusion = "other_file"    // its content credentials are this installation's, and of another file
 	Hint          Conclusion = "hint"          // something points here, nothing proves it
 	LabelledHere  Conclusion = "labelled_here" // it carries a label of this installation, and nothing ties the label to the text
@@ -187,11 +190,12 @@ type Contradiction string
 
 // The contradictions.
 const (
-	AlteredLabel     Contradiction = "altered_label"     // the text leads here, and its label names this producer without being made here
-	AlteredSignature Contradiction = "altered_signature" // somebody changed the signature, or made it up
-	BorrowedSign     Contradiction = "borrowed_sign"     // the signature is of another answer than the text comes from
-	BorrowedLabel    Contradiction = "borrowed_label"    // the label is of another answer than the text comes from
-	TwoRequests      Contradiction = "two_requests"      // label and signature name different requests
+	AlteredLabel     Contradiction = "altered_label"        // the text leads here, and its label names this producer without being made here
+	AlteredSignature Contradiction = "altered_signature"    // somebody changed the signature, or made it up
+	BorrowedSign     Contradiction = "borrowed_sign"        // the signature is of another answer than the text comes from
+	BorrowedLabel    Contradiction = "borrowed_label"       // the label is of another answer than the text comes from
+	BorrowedCreds    Contradiction = "borrowed_credentials" // the content credentials are of another answer than the text comes from
+	TwoRequests      Contradiction = "two_requests"         // label and signature name different requests
 )
 
 // Request is one that marks lead to.
@@ -227,14 +231,16 @@ func (v *Verdict) conclude() {
 		v.Conclusion = Unchanged
 	case m.Signature.Reason == SignatureText: // whoever shows a signature beside a text that was changed does not hear that it leads here, though its requests are named
 		v.Conclusion = OtherText
+	case m.Credentials.Reason == CredentialsChanged: // the same of a file
+		v.Conclusion = OtherFile
 	case m.Signature.Result == Partial || m.mostlyFound():
 		v.Conclusion = Derived
 	case m.Watermark.Result == Confirmed:
 		v.Conclusion = Wording
-	case m.Credentials.Result == Confirmed:
+	case m.Credentials.Reason == CredentialsOwn:
 		v.Conclusion = IssuedHere
-	case m.Credentials.Reason == CredentialsChanged:
-		v.Conclusion = OtherFile
+	case m.Credentials.Result == Confirmed:
+		v.Conclusion = SignedHere
 	case has(Indicated) || m.Registry.Result == Partial: // a file may quote an answer, and an answer may quote what the file does
 		v.Conclusion = Hint
 	case m.Label.Result == Confirmed:
@@ -275,6 +281,9 @@ func (v *Verdict) contradictions() []Contradiction {
 	// A text that was edited no longer has its signature: that contradicts nothing unless the text comes from another answer.
 	if m.Signature.Reason == SignatureText && found && !v.leadsTo(m.Signature.Requests) {
 		out = append(out, BorrowedSign)
+	}
+	if m.Credentials.Reason == CredentialsOwn && found && !v.leadsTo(m.Credentials.Requests) {
+		out = append(out, BorrowedCreds)
 	}
 	if m.Label.Result != Confirmed {
 		return out

@@ -18,6 +18,7 @@ func conclusionID(code Conclusion) message.ID {
 		"labelled_away": "provenance.conclusion_labelled_away",
 		"labelled_here": "provenance.conclusion_labelled_here",
 		"nothing_found": "provenance.conclusion_nothing_found",
+		"signed_here":   "provenance.conclusion_signed_here",
 		"other_file":    "provenance.conclusion_other_file",
 		"other_text":    "provenance.conclusion_other_text",
 		"too_little":    "provenance.conclusion_too_little",
@@ -28,11 +29,12 @@ func conclusionID(code Conclusion) message.ID {
 
 func contradictionID(code Contradiction) message.ID {
 	return map[Contradiction]message.ID{
-		"altered_label":     "provenance.contradiction_altered_label",
-		"altered_signature": "provenance.contradiction_altered_signature",
-		"borrowed_label":    "provenance.contradiction_borrowed_label",
-		"borrowed_sign":     "provenance.contradiction_borrowed_sign",
-		"two_requests":      "provenance.contradiction_two_requests",
+		"altered_label":        "provenance.contradiction_altered_label",
+		"altered_signature":    "provenance.contradiction_altered_signature",
+		"borrowed_credentials": "provenance.contradiction_borrowed_credentials",
+		"borrowed_label":       "provenance.contradiction_borrowed_label",
+		"borrowed_sign":        "provenance.contradiction_borrowed_sign",
+		"two_requests":         "provenance.contradiction_two_requests",
 	}[code]
 }
 
@@ -43,6 +45,7 @@ func reasonID(code Reason) message.ID {
 		"credentials_no_place": "provenance.reason_credentials_no_place",
 		"credentials_none":     "provenance.reason_credentials_none",
 		"credentials_own":      "provenance.reason_credentials_own",
+		"credentials_other":    "provenance.reason_credentials_other",
 		"credentials_passed":   "provenance.reason_credentials_passed",
 		"credentials_unjudged": "provenance.reason_credentials_unjudged",
 		"credentials_unknown":  "provenance.reason_credentials_unknown",

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math/big"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -25,7 +26,9 @@ type Config struct {
 	Producer string
 	// Generation is the number of the signer within its year. Whoever raises it has another key sign from then on.
 	Generation int
-	Now        func() time.Time // nil means time.Now
+	// Revoked are the signers whose keys are known to others, as "2026-0": year and generation. What they signed proves nothing any more.
+	Revoked []string
+	Now     func() time.Time // nil means time.Now
 }
 
 // Authority is the certificate authority of an installation, and its signers.
@@ -33,7 +36,19 @@ type Authority struct {
 	cfg  Config
 	root *x509.Certificate
 	key  ed25519.PrivateKey
+	// revoked are the public keys of revoked signers.
+	revoked map[string]bool
 }
+
+// Anchors are whom a check trusts. The zero value trusts nobody.
+type Anchors struct {
+	Certificates []*x509.Certificate
+	revoked      map[string]bool // public keys
+	now          func() time.Time
+}
+
+// ErrClock says that the clock shows a time for which the authority of an installation has no certificates.
+var ErrClock = errors.New("c2pa: the clock of this computer is wrong: content credentials are signed in the years 2026 to 2074")
 
 // The authority's certificate has fixed times, so that it is always the same one.
 func rootFrom() time.Time  { return time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC) }
@@ -46,12 +61,14 @@ const signerYears = 10
 const maxOrganisation = 64
 
 // Purposes of a signer's certificate. The standard wants one that names the signing of documents or claims.
-func documentSigning() asn1.ObjectIdentifier {
+func documentSigning() asn1.ObjectIdentifier { // RFC 9336
 	return asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 36}
-} // RFC 9336
+}
+
 func claimSigning() asn1.ObjectIdentifier {
 	return asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 62558, 2, 1}
 }
+
 func microsoftC2PA() asn1.ObjectIdentifier {
 	return asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 311, 76, 59, 1, 9}
 }
@@ -81,11 +98,30 @@ func NewAuthority(cfg Config) (*Authority, error) {
 	if a.root, err = x509.ParseCertificate(der); err != nil {
 		return nil, fmt.Errorf("c2pa: read the authority's certificate: %w", err)
 	}
+	a.revoked = map[string]bool{}
+	for _, name := range cfg.Revoked {
+		year, generation, ok := strings.Cut(name, "-")
+		if !ok {
+			return nil, fmt.Errorf("c2pa: %q names no signer: it takes a year and a number", name)
+		}
+		a.revoked[string(a.signerKey(year, generation).Public().(ed25519.PublicKey))] = true
+	}
 	return a, nil
 }
 
 // Anchors are the certificates that prove manifests of this installation, for [Check].
-func (a *Authority) Anchors() []*x509.Certificate { return []*x509.Certificate{a.root} }
+func (a *Authority) Anchors() Anchors {
+	return Anchors{[]*x509.Certificate{a.root}, a.revoked, a.cfg.Now}
+}
+
+// Signer names the signer of this year, as [Config] does.
+func (a *Authority) Signer() string {
+	return fmt.Sprintf("%d-%d", a.cfg.Now().UTC().Year(), a.cfg.Generation)
+}
+
+func (a *Authority) signerKey(year, generation string) ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(a.cfg.Keys.MAC("governance/label/c2pa/signer/v1", year, generation))
+}
 
 // CertificatePEM is the certificate of the authority for lists of trusted signers.
 func (a *Authority) CertificatePEM() []byte {
@@ -95,7 +131,10 @@ func (a *Authority) CertificatePEM() []byte {
 // signer returns the key that signs now, and its certificate.
 func (a *Authority) signer() (ed25519.PrivateKey, []byte, error) {
 	year, generation := a.cfg.Now().UTC().Year(), strconv.Itoa(a.cfg.Generation)
-	key := ed25519.NewKeyFromSeed(a.cfg.Keys.MAC("governance/label/c2pa/signer/v1", strconv.Itoa(year), generation))
+	if year <= rootFrom().Year() || year >= rootUntil().Year() { // its certificate begins in the year before
+		return nil, nil, ErrClock
+	}
+	key := a.signerKey(strconv.Itoa(year), generation)
 	public := key.Public().(ed25519.PublicKey)
 	organisation := []rune(a.cfg.Producer)
 	template := &x509.Certificate{

@@ -122,7 +122,7 @@ func TestHostileStores(t *testing.T) {
 		"an array":  superbox(kindStore, "c2pa", superbox(kindManifest, "m", superbox(kindClaim, claimLabel, boxOf("cbor", []byte("\x9a\xff\xff\xff\xff"))))),
 		"nested":    superbox(kindStore, "c2pa", superbox(kindManifest, "m", superbox(kindClaim, claimLabel, boxOf("cbor", bytes.Repeat([]byte{0x81}, 1<<20))))),
 	} {
-		if got := Check(b, Carried{Store: b, At: Range{0, len(b)}}, nil); got.State != Broken || got.Code != CodeMalformed {
+		if got := Check(b, Carried{Store: b, At: Range{0, len(b)}}, Anchors{}); got.State != Broken || got.Code != CodeMalformed {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -174,7 +174,7 @@ func TestNothingInTheStoreIsLoose(t *testing.T) {
 		data, at = resigned(t, a, x.store, own, data, at)
 		anchors := a.Anchors()
 		if !x.anchors {
-			anchors = nil
+			anchors = Anchors{}
 		}
 		if got := Check(data, Carried{Store: data[at.From:at.To], At: at}, anchors); got.State != x.state || got.Code != x.code {
 			t.Errorf("%s: %+v", name, got)
@@ -202,4 +202,38 @@ func resigned(t testing.TB, a *Authority, whole, old, data []byte, at Range) ([]
 	}
 	out, at, _ := file(bytes.Replace(whole, old, s.active().bytes(), 1))
 	return out, at
+}
+
+// TestSignersThatAreNotTrusted: a signer that was revoked, and one of a year that has not come, prove nothing; others go on.
+func TestSignersThatAreNotTrusted(t *testing.T) {
+	t.Parallel()
+	data, c := embedded(t, authority(t, 2026, 1))
+	for name, x := range map[string]struct {
+		revoked []string
+		year    int
+		state   State
+		code    Code
+	}{
+		"trusted": {nil, 2026, Trusted, ""}, "revoked": {[]string{"2026-1"}, 2026, Broken, CodeRevoked}, "another revoked": {[]string{"2026-0", "2027-1"}, 2027, Trusted, ""}, "not yet": {nil, 2024, Broken, CodeNotYet},
+	} {
+		a, err := NewAuthority(Config{
+			Keys: keyring.FromBytes(make([]byte, 32)), Producer: "示例公司", Revoked: x.revoked, Now: func() time.Time { return time.Date(x.year, 6, 1, 0, 0, 0, 0, time.UTC) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Check(data, c, a.Anchors()); got.State != x.state || got.Code != x.code || got.Proven != (x.state == Trusted) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestClock: an authority signs nothing in years for which nobody would take its certificates.
+func TestClock(t *testing.T) {
+	t.Parallel()
+	for year, want := range map[int]error{1970: ErrClock, 2025: ErrClock, 2026: nil, 2074: nil, 2075: ErrClock} {
+		if _, _, err := authority(t, year, 0).signer(); !errors.Is(err, want) {
+			t.Errorf("%d: %v", year, err)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package c2pa
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"crypto/sha512"
 	"crypto/x509"
@@ -9,6 +10,7 @@ import (
 	"hash"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -43,6 +45,8 @@ const (
 	CodeSignature         Code = "claimSignature.mismatch"
 	CodeCredential        Code = "signingCredential.invalid"
 	CodeUntrusted         Code = "signingCredential.untrusted"
+	CodeRevoked           Code = "signingCredential.revoked"
+	CodeNotYet            Code = "signingCredential.expired" // in the words of the standard, also of one whose time has not come
 	CodeAlgorithm         Code = "algorithm.unsupported"
 	CodeAssertionMissing  Code = "assertion.missing"
 	CodeAssertionChanged  Code = "assertion.hashedURI.mismatch"
@@ -64,7 +68,7 @@ type Report struct {
 	Code  Code // of Broken and Unjudged; [CodeUntrusted] of UnknownSigner; "" of Trusted
 	// Proven says that the signature over the claim holds and that its certificate leads to one of those that the caller trusts, whatever else does not hold.
 	Proven bool
-	// Signer is the organisation that the certificate names, or its common name: printable characters only, the first 64 of them, "" where there are others. It was not checked unless
+	// Signer is, where the signature holds, the organisation that the certificate names, or its common name: printable characters only, the first 64 of them, "" where there are others. It was not checked unless
 	// Proven is set.
 	Signer string
 	// Label is the label in the manifest, nil for none.
@@ -82,13 +86,13 @@ type Carried struct {
 }
 
 // Check checks the active manifest of a file: its signature, its assertions, and that the file is the one that was signed.
-func Check(file []byte, c Carried, anchors []*x509.Certificate) Report {
+func Check(file []byte, c Carried, anchors Anchors) Report {
 	r, _ := checkCounted(file, c, anchors)
 	return r
 }
 
 // checkCounted is Check, and says how many bytes of boxes it hashed.
-func checkCounted(file []byte, c Carried, anchors []*x509.Certificate) (r Report, hashed int) {
+func checkCounted(file []byte, c Carried, anchors Anchors) (r Report, hashed int) {
 	s, err := parseStore(c.Store)
 	if err != nil || c.Entered || c.At.From < 0 || c.At.To < c.At.From || c.At.To > len(file) {
 		return Report{State: Broken, Code: CodeMalformed}, 0
@@ -108,6 +112,9 @@ func checkCounted(file []byte, c Carried, anchors []*x509.Certificate) (r Report
 		}
 	}
 	k.report.Proven = k.authentic && k.leads(anchors)
+	if code := anchors.refuses(k.certificates); k.report.Proven && code != "" {
+		k.report.Proven, k.report.Code = false, code
+	}
 	switch {
 	case slices.Contains([]Code{CodeAlgorithm, CodeExclusions}, k.report.Code) || k.report.Code == CodeUnreferenced && !k.report.Proven || k.report.Code == CodeNoBinding && k.otherBinding:
 		k.report.State = Unjudged
@@ -215,7 +222,6 @@ func (k *check) signed() Code {
 		return CodeCredential
 	}
 	leaf := k.certificates[0]
-	k.report.Signer = signerOf(leaf)
 	if !suitable(leaf) {
 		return CodeCredential
 	}
@@ -227,6 +233,7 @@ func (k *check) signed() Code {
 	if k.authentic = m.Verify(nil, verifier) == nil; !k.authentic {
 		return CodeSignature
 	}
+	k.report.Signer = signerOf(leaf)
 	return ""
 }
 
@@ -295,9 +302,9 @@ func suitable(c *x509.Certificate) bool {
 
 // leads reports whether the signer's certificate leads to one of the anchors. That it has run out does not count: its times are for programs that have a time stamp to hold
 // against them, and an anchor is trusted until it is taken away.
-func (k *check) leads(anchors []*x509.Certificate) bool {
+func (k *check) leads(anchors Anchors) bool {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
-	for _, a := range anchors {
+	for _, a := range anchors.Certificates {
 		roots.AddCert(a)
 	}
 	for _, c := range k.certificates[1:] {
@@ -307,6 +314,25 @@ func (k *check) leads(anchors []*x509.Certificate) bool {
 		Roots: roots, Intermediates: between, CurrentTime: k.certificates[0].NotBefore, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 	})
 	return err == nil
+}
+
+// clockSkew is how far in the future a certificate of ours may begin: clocks differ, and those of this package begin a month before.
+const clockSkew = 24 * time.Hour
+
+// refuses says why a signer that leads to the anchors is not trusted: its key was revoked, or its time has not come, so that whoever has the key made it for later.
+func (a Anchors) refuses(chain []*x509.Certificate) Code {
+	if len(chain) == 0 {
+		return ""
+	}
+	key, _ := chain[0].PublicKey.(ed25519.PublicKey)
+	switch {
+	case a.revoked[string(key)]:
+		return CodeRevoked
+	case a.now != nil && chain[0].NotBefore.After(a.now().Add(clockSkew)):
+		return CodeNotYet
+	default:
+		return ""
+	}
 }
 
 // hasher is the hash of a name; nil for one that the standard does not have.

@@ -2,7 +2,6 @@ package labelfile
 
 import (
 	"bytes"
-	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -68,7 +67,7 @@ func FindCredentials(k Kind, data []byte) (*c2pa.Carried, error) {
 
 // CheckCredentials finds the content credentials of a file and checks them; nil without any. What a file has in a form that cannot be taken apart, or twice, is [c2pa.Unjudged]: whoever reads
 // a file is told of everything else in it.
-func CheckCredentials(k Kind, data []byte, anchors []*x509.Certificate) *c2pa.Report {
+func CheckCredentials(k Kind, data []byte, anchors c2pa.Anchors) *c2pa.Report {
 	carried, err := FindCredentials(k, data)
 	switch {
 	case err != nil:
@@ -209,7 +208,7 @@ func findInJPEG(data []byte) (*c2pa.Carried, error) {
 	var out *c2pa.Carried
 	for i := 0; i < len(all); i++ {
 		instance, part, ok := all[i].jumbf()
-		if !ok || part != 1 || !bytes.Contains(all[i].data[:min(len(all[i].data), 64)], []byte("jumdc2pa")) {
+		if !ok || !bytes.Contains(all[i].data[:min(len(all[i].data), 64)], []byte("jumdc2pa")) {
 			continue
 		}
 		if out != nil {
@@ -307,7 +306,7 @@ func (p *pdf) resolved(text []byte) ([]byte, error) {
 // attached returns the files that belong to the document, and the number of the one that has content credentials, -1 for none.
 func (p *pdf) attached() (files [][]byte, at int, err error) {
 	root, err := p.dictOf(p.trailer["Root"])
-	if err != nil || root["AF"] == nil {
+	if err != nil || root["AF"] == nil || string(root["AF"]) == "null" {
 		return nil, -1, err
 	}
 	text, err := p.resolved(root["AF"])
@@ -320,11 +319,15 @@ func (p *pdf) attached() (files [][]byte, at int, err error) {
 	}
 	at = -1
 	for i, f := range files {
-		d, err := p.dictOf(f)
-		if err != nil {
-			return nil, -1, err
+		if number, _, ref := reference(f); ref > 0 {
+			if x, there := p.objects[number]; !there || x.free { // a reference to nothing is null: no file of ours
+				continue
+			}
+			if f, err = p.object(number, false); err != nil {
+				return nil, -1, err
+			}
 		}
-		if string(d["AFRelationship"]) != pdfRelation {
+		if d, _, ok := dictionary(f, 0); !ok || string(d["AFRelationship"]) != pdfRelation {
 			continue
 		}
 		if at >= 0 {
@@ -351,12 +354,18 @@ func findInPDF(data []byte) (*c2pa.Carried, error) {
 	if d, err = p.dictOf(d["EF"]); err != nil {
 		return nil, err
 	}
-	number, _, ref := reference(d["F"])
-	x, ok := p.objects[number]
-	if ref == 0 || !ok || x.free || x.in != 0 {
+	stream := d["F"]
+	if stream == nil {
+		stream = d["UF"]
+	}
+	number, _, ref := reference(stream)
+	if ref == 0 {
 		return nil, refuse(fault.Say("labelfile.pdf"))
 	}
-	d, from, to, err := p.rawStream(x.offset)
+	if _, err := p.object(number, true); err != nil { // the number there is looked at, too: programs differ in what they take else
+		return nil, err
+	}
+	d, from, to, err := p.rawStream(p.objects[number].offset)
 	if err != nil {
 		return nil, err
 	}

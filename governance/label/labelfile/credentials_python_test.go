@@ -120,7 +120,7 @@ func TestReferenceReadsOurCredentials(t *testing.T) {
 			t.Errorf("%s, signed elsewhere: %+v %v", name, report, err)
 			continue
 		}
-		if got := c2pa.Check(data, *carried, theirs); got.State != c2pa.Trusted {
+		if got := c2pa.Check(data, *carried, c2pa.Anchors{Certificates: theirs}); got.State != c2pa.Trusted {
 			t.Errorf("%s, signed elsewhere, with their certificate: %+v", name, got)
 		}
 		if report, _, err = checked(t, name, repaint(t, name, data), a); err != nil || report.Code != c2pa.CodeFileChanged {

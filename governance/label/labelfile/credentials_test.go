@@ -2,6 +2,7 @@ package labelfile
 
 import (
 	"bytes"
+	"compress/zlib"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -227,7 +228,7 @@ func TestWhyThereAreNoCredentials(t *testing.T) {
 func TestCredentialsThatCannotBeProved(t *testing.T) {
 	t.Parallel()
 	w := Writer{Authority: authority(t, 9, 2090, 1)}
-	if got, err := w.Write(PNG, picture(t, PNG), ours(t), ""); !refused(err, "labelfile.not_read_back") || got.Data != nil {
+	if got, err := w.Write(PNG, picture(t, PNG), ours(t), ""); !errors.Is(err, c2pa.ErrClock) || got.Data != nil {
 		t.Errorf("%v", err)
 	}
 }
@@ -410,7 +411,7 @@ func TestPagesInTheStore(t *testing.T) {
 		t.Errorf("a file that refers to what is written later: %v", err)
 	}
 	carried, err := FindCredentials(PDF, pointed(got.Data, at))
-	if err != nil || !carried.Entered || c2pa.Check(pointed(got.Data, at), *carried, nil).Code != c2pa.CodeMalformed {
+	if err != nil || !carried.Entered || c2pa.Check(pointed(got.Data, at), *carried, c2pa.Anchors{}).Code != c2pa.CodeMalformed {
 		t.Errorf("a file whose page lies in the store is not refused: %v", err)
 	}
 }
@@ -478,7 +479,98 @@ func TestTwoStoresAreToldOf(t *testing.T) {
 	if r := CheckCredentials(PNG, two, authority(t, 9, 2026, 1).Anchors()); r == nil || r.State != c2pa.Unjudged || r.Code != c2pa.CodeUnread {
 		t.Errorf("%+v", r)
 	}
-	if r := CheckCredentials(PNG, picture(t, PNG), nil); r != nil {
+	if r := CheckCredentials(PNG, picture(t, PNG), c2pa.Anchors{}); r != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+// manyAttached is a PDF with so many files, whose descriptions are in one stream of objects of a megabyte.
+func manyAttached(t testing.TB, count int) []byte {
+	t.Helper()
+	out, at := "%PDF-1.7\n", map[int]int{}
+	put := func(n int, body string) {
+		at[n] = len(out)
+		out += fmt.Sprintf("%d 0 obj\n%s\nendobj\n", n, body)
+	}
+	const first = 5
+	var heads, inside, files strings.Builder
+	for i := range count {
+		_, _ = fmt.Fprintf(&heads, "%d %d ", first+i, inside.Len())
+		_, _ = inside.WriteString("<< /Type /Filespec /F (a.txt) /AFRelationship /Data >>\n")
+		_, _ = fmt.Fprintf(&files, "%d 0 R ", first+i)
+	}
+	var packed bytes.Buffer
+	z := zlib.NewWriter(&packed)
+	_, _ = z.Write([]byte(heads.String() + inside.String() + strings.Repeat(" ", 1<<20)))
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	put(1, "<< /Type /Catalog /Pages 2 0 R /AF [ "+files.String()+"] >>")
+	put(2, "<< /Type /Pages /Kids [3 0 R] /Count 1 >>")
+	put(3, "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 100 100] >>")
+	put(4, fmt.Sprintf("<< /Type /ObjStm /N %d /First %d /Filter /FlateDecode /Length %d >>\nstream\n%s\nendstream", count, heads.Len(), packed.Len(), packed.String()))
+	rows := []byte{0, 0, 0, 0, 0, 0, 255, 255}
+	for n := 1; n < first; n++ {
+		rows = append(rows, row(at[n], 0)...)
+	}
+	for i := range count {
+		rows = append(rows, 2, 0, 0, 0, 0, 4)
+		rows = binary.BigEndian.AppendUint16(rows, uint16(i))
+	}
+	start, own := len(out), first+count
+	rows = append(rows, row(start, 0)...)
+	return []byte(out + fmt.Sprintf("%d 0 obj\n<< /Type /XRef /Size %d /W [1 5 2] /Root 1 0 R /Length %d >>\nstream\n%s\nendstream\nendobj\nstartxref\n%d\n%%%%EOF\n", own, own+1, len(rows), rows, start))
+}
+
+// TestOrdinaryAttachments: a PDF is labelled that has many files, or names one that is not there, or something else among them.
+func TestOrdinaryAttachments(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string][]byte{
+		"many": manyAttached(t, 200), "missing": attachedTo("/AF [9 0 R 4 0 R]"), "free": attachedTo("/AF [0 0 R 4 0 R]"), "no dictionary": attachedTo("/AF [(a) null 4 0 R]"), "null": attachedTo("/AF null"),
+	} {
+		got, err := signing(t).Write(PDF, data, ours(t), "")
+		if err != nil || got.Credentials != CredentialsWritten {
+			t.Errorf("%s: %q %v", name, got.Credentials, err)
+			continue
+		}
+		if r, _, err := checked(t, "a.pdf", got.Data, authority(t, 9, 2026, 1)); err != nil || r.State != c2pa.Trusted {
+			t.Errorf("%s: %+v %v", name, r, err)
+		}
+	}
+}
+
+// TestForeignFormsOfCredentials: what others write in another way is found, and not broken by a label.
+func TestForeignFormsOfCredentials(t *testing.T) {
+	t.Parallel()
+	for name, k := range map[string]Kind{"report.docx": DOCX, "book.xlsx": XLSX} {
+		data := edited(t, samples(t)[name], map[string]func(string) string{"META-INF/content_credential.c2pa": whole("x")})
+		if _, err := signing(t).Write(k, data, ours(t), ""); !refused(err, "labelfile.credentials") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, data := signedSample(t, "picture.jpg")
+	all, err := segments(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zero := bytes.Clone(data) // the same, with parts that are counted from 0
+	for _, s := range all {
+		if _, part, ok := s.jumbf(); ok {
+			binary.BigEndian.PutUint32(zero[s.to-len(s.data)+4:], part-1)
+		}
+	}
+	if carried, err := FindCredentials(JPEG, zero); err != nil || carried == nil || bytes.Equal(zero, data) {
+		t.Errorf("%v %v", carried, err)
+	}
+	compressed := superBox("c2pa", "c2pa", superBox("c2ma", "urn:a", storeBox("free", nil)), superBox("c2cm", "urn:b", storeBox("brob", []byte("x"))))
+	foreign, _, err := placeInPNG(picture(t, PNG), compressed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := signing(t).Write(PNG, foreign, ours(t), ""); !refused(err, "labelfile.credentials_kept") {
+		t.Errorf("a compressed manifest: %v", err)
+	}
+	if r := CheckCredentials(PNG, foreign, c2pa.Anchors{}); r.State != c2pa.Unjudged {
 		t.Errorf("%+v", r)
 	}
 }

@@ -59,6 +59,7 @@ type office struct {
 	custom  string            // the part of custom properties, "" without one
 	main    string            // the document or the workbook
 	signed  bool              // by somebody
+	bound   bool              // it has content credentials (C2PA), which cover all of the archive
 	rewrite map[string]string // parts that are written anew
 	added   []string          // those of them that were not there
 }
@@ -123,6 +124,7 @@ func (o *office) list(size uint64) error {
 		if seen[name] || packed > size {
 			return refuse(fault.Say("labelfile.archive"))
 		}
+		o.bound = o.bound || name == "meta-inf/content_credential.c2pa" || f.Name == "META-INF/content_credential.c2pa"
 		o.signed = o.signed || strings.HasPrefix(name, "_xmlsignatures/")
 		seen[name], o.parts[f.Name] = true, f
 	}
@@ -476,6 +478,9 @@ func writeOffice(k Kind, data []byte, value, sentence string) ([]byte, error) {
 	}
 	if o.signed {
 		return nil, refuse(fault.Say("labelfile.signed"))
+	}
+	if o.bound {
+		return nil, refuse(fault.Say("labelfile.credentials"))
 	}
 	if err := o.setProperty(value); err != nil {
 		return nil, err

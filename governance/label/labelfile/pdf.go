@@ -32,6 +32,7 @@ type pdf struct {
 	stream   bool  // whether that is a stream
 	size     int
 	room     *room
+	unpacked map[int]objectStream
 	freed    map[int]bool // objects that the section that is read calls free
 	beside   bool         // while the stream beside a table is read
 	entries  int          // that were read
@@ -231,7 +232,7 @@ func openPDF(data []byte) (*pdf, error) {
 	if end < 0 {
 		return nil, refuse(fault.Say("labelfile.pdf"))
 	}
-	p := &pdf{data: data, objects: map[int]place{}, trailer: dict{}, start: n[0], room: newRoom(), work: 4*len(data) + maxPart}
+	p := &pdf{data: data, objects: map[int]place{}, trailer: dict{}, start: n[0], room: newRoom(), unpacked: map[int]objectStream{}, work: 4*len(data) + maxPart}
 	if err := p.follow(n[0]); err != nil {
 		return nil, err
 	}
@@ -616,25 +617,48 @@ func (p *pdf) packed(x place, number int) ([]byte, error) {
 	if !ok || holder.free || holder.in != 0 {
 		return nil, refuse(fault.Say("labelfile.pdf"))
 	}
-	d, body, err := p.streamAt(holder.offset, maxPart)
+	s, err := p.streamOfObjects(x.in, holder.offset)
 	if err != nil {
 		return nil, err
 	}
-	count, ok := natural(d["N"])
-	firstAt, ok2 := natural(d["First"])
-	if !ok || !ok2 || x.index >= count || count > maxPieces || count > len(body) || firstAt > len(body) {
+	if x.index >= len(s.heads)/2 || s.heads[2*x.index] != number || s.heads[2*x.index+1] > len(s.body) {
 		return nil, refuse(fault.Say("labelfile.pdf"))
 	}
-	heads, end := numbers(body[:firstAt], 0, 2*count)
-	if end < 0 || heads[2*x.index] != number || heads[2*x.index+1] > len(body)-firstAt {
-		return nil, refuse(fault.Say("labelfile.pdf"))
-	}
-	from := blanks(body, firstAt+heads[2*x.index+1])
-	to := value(body, from, 0)
+	from := blanks(s.body, s.heads[2*x.index+1])
+	to := value(s.body, from, 0)
 	if to < 0 {
 		return nil, refuse(fault.Say("labelfile.pdf"))
 	}
-	return body[from:to], nil
+	return s.body[from:to], p.spend(to - from)
+}
+
+// objectStream is a stream of objects, unpacked: the numbers and places of the objects, in turn, and their texts.
+type objectStream struct {
+	heads []int
+	body  []byte
+}
+
+// streamOfObjects unpacks a stream of objects once, however many of them are asked for.
+func (p *pdf) streamOfObjects(number, offset int) (objectStream, error) {
+	if s, ok := p.unpacked[number]; ok {
+		return s, nil
+	}
+	d, body, err := p.streamAt(offset, maxPart)
+	if err != nil {
+		return objectStream{}, err
+	}
+	count, ok := natural(d["N"])
+	firstAt, ok2 := natural(d["First"])
+	if !ok || !ok2 || count > maxPieces || count > len(body) || firstAt > len(body) {
+		return objectStream{}, refuse(fault.Say("labelfile.pdf"))
+	}
+	heads, end := numbers(body[:firstAt], 0, 2*count)
+	if end < 0 {
+		return objectStream{}, refuse(fault.Say("labelfile.pdf"))
+	}
+	s := objectStream{heads, body[firstAt:]}
+	p.unpacked[number] = s
+	return s, nil
 }
 
 // dictOf returns a dictionary that stands directly or by reference.

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -252,31 +251,31 @@ func (a *app) readLabel(ctx context.Context, path, tenant, certificate string) e
 }
 
 // anchors are the certificates that prove content credentials: those of a file, else this installation's; none where the key may be missing, and is.
-func (a *app) anchors(ctx context.Context, key bool, certificate string) ([]*x509.Certificate, error) {
+func (a *app) anchors(ctx context.Context, key bool, certificate string) (c2pa.Anchors, error) {
 	if certificate != "" {
 		text, err := os.ReadFile(certificate)
 		if err != nil {
-			return nil, err
+			return c2pa.Anchors{}, err
 		}
 		out, err := c2pa.ParseCertificates(text)
 		if err != nil {
-			return nil, cli.Failed("cli.label_read.no_certificate", certificate)
+			return c2pa.Anchors{}, cli.Failed("cli.label_read.no_certificate", certificate)
 		}
-		return out, nil
+		return c2pa.Anchors{Certificates: out}, nil
 	}
 	cfg, err := a.Load(nil)
 	if err != nil {
-		return nil, err
+		return c2pa.Anchors{}, err
 	}
 	authority, _, err := server.Credentials(ctx, cfg)
 	if errors.Is(err, fs.ErrNotExist) {
 		if key {
-			return nil, cli.Failed("cli.label.no_master_key", cfg.MasterKeyFile)
+			return c2pa.Anchors{}, cli.Failed("cli.label.no_master_key", cfg.MasterKeyFile)
 		}
-		return nil, nil
+		return c2pa.Anchors{}, nil
 	}
 	if err != nil {
-		return nil, err
+		return c2pa.Anchors{}, err
 	}
 	return authority.Anchors(), nil
 }
@@ -300,7 +299,7 @@ func (a *app) readCredentials(ctx context.Context, kind labelfile.Kind, data []b
 	case c2pa.Trusted:
 		fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_trusted", signer))
 	case c2pa.UnknownSigner:
-		if len(anchors) == 0 {
+		if len(anchors.Certificates) == 0 {
 			fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_unheld", signer))
 		} else {
 			fmt.Fprintln(a.Stdout, a.Say("cli.label_read.credentials_unknown", signer))

@@ -6593,7 +6593,7 @@ export interface components {
                 sha256: string;
                 characters: number;
             };
-            /** @description One of: unchanged, other_text, derived, wording, issued_here, other_file, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory */
+            /** @description One of: unchanged, other_text, derived, wording, issued_here, signed_here, other_file, hint, labelled_here, labelled_away, nothing_found, too_little, contradictory */
             conclusion: string;
             contradictions: string[];
             /** @description What the verdict does not prove */
@@ -6645,8 +6645,10 @@ export interface components {
             /** @description Id of the key */
             key?: string;
             model?: string;
-            /** @description Of a label: who it says has made the content. Of content credentials: whom the certificate names */
+            /** @description Of a label: who it says has made the content */
             producer?: string;
+            /** @description Of content credentials whose signature holds: whom the certificate names, which proves nothing by itself */
+            signer?: string;
             /** @description Of content credentials: what does not hold, in the words of the standard */
             code?: string;
             counted_tokens?: number;

@@ -149,6 +149,7 @@ function MarkCard({ kind, mark }: { kind: (typeof kinds)[number]; mark: Mark }) 
   const details = [
     mark.code && t('provenance.code', { code: mark.code }),
     mark.producer && t('provenance.producer', { name: mark.producer }),
+    mark.signer && t('provenance.signer', { name: mark.signer }),
     mark.log10_p !== undefined && t('provenance.p', { exponent: Math.ceil(mark.log10_p) }),
     mark.passage && t('provenance.passage', { begin: count(mark.passage.begin, language), end: count(mark.passage.end, language) }),
     mark.least_tokens !== undefined && t('provenance.counted', { counted: count(mark.counted_tokens ?? 0, language), least: count(mark.least_tokens, language) }),
