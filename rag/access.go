@@ -231,26 +231,66 @@ func (k ruleKeeper) has(document string, v *indexedVersion, section string) bool
 	return false
 }
 
-// resolve turns headings into ids, and refuses parts that none of the versions has: a rule that restricts nothing would be taken for one that does.
-func (k ruleKeeper) resolve(document string, r Rule, versions []*indexedVersion) (Rule, error) {
+// resolve turns headings into ids, and refuses parts that none of the versions has, and that the rule of before does not have either: a rule that restricts
+// nothing would be taken for one that does.
+func (k ruleKeeper) resolve(document string, r, was Rule, versions []*indexedVersion) (Rule, error) {
 	out := r
 	out.Parts = nil
 	for _, p := range r.Parts {
 		if p.Section != "" {
-			id := strings.TrimSpace(p.Section)
-			if !strings.HasPrefix(id, sectionPrefix) {
-				id = k.section(document, id)
+			if p.Section = strings.TrimSpace(p.Section); !strings.HasPrefix(p.Section, sectionPrefix) {
+				p.Section = k.section(document, p.Section)
 			}
-			if !slices.ContainsFunc(versions, func(v *indexedVersion) bool { return k.has(document, v, id) }) {
-				return Rule{}, invalidRule(fault.Say("rag.rule_unknown_part"))
-			}
-			p.Section = id
-		} else if !slices.ContainsFunc(versions, func(v *indexedVersion) bool {
-			return versionName(v.Version) == p.Version && p.Chunks[0] >= 0 && p.Chunks[len(p.Chunks)-1] < len(v.chunks)
-		}) {
+		}
+		known := slices.ContainsFunc(versions, func(v *indexedVersion) bool { return k.partOf(document, p, v) }) || slices.ContainsFunc(was.Parts, p.same)
+		if !known {
 			return Rule{}, invalidRule(fault.Say("rag.rule_unknown_part"))
 		}
 		out.Parts = append(out.Parts, p)
 	}
+	sortParts(out.Parts)
 	return out, nil
+}
+
+func sortParts(parts []PartRule) {
+	slices.SortStableFunc(parts, func(a, b PartRule) int { return strings.Compare(fmt.Sprintf("%+v", a), fmt.Sprintf("%+v", b)) })
+}
+
+// same reports whether both restrict the same part, to whomever.
+func (p PartRule) same(o PartRule) bool {
+	return p.Section == o.Section && p.Version == o.Version && slices.Equal(p.Chunks, o.Chunks)
+}
+
+// partOf reports whether a version has a part, which is resolved.
+func (k ruleKeeper) partOf(document string, p PartRule, v *indexedVersion) bool {
+	if p.Section != "" {
+		return k.has(document, v, p.Section)
+	}
+	return versionName(v.Version) == p.Version && p.Chunks[0] >= 0 && p.Chunks[len(p.Chunks)-1] < len(v.chunks)
+}
+
+// carry returns a rule that comes with a new version, together with the parts of the rule of before that only earlier versions have: they can be read with
+// a time, and nobody has spoken of opening them. A part of which the new rule says itself to whom it is open is replaced.
+func (k ruleKeeper) carry(document string, r, was Rule, of *indexedVersion) (Rule, error) {
+	for _, p := range was.Parts {
+		if k.partOf(document, p, of) {
+			continue
+		}
+		given := map[int]bool{}
+		for _, n := range r.Parts {
+			for _, c := range n.Chunks {
+				given[c] = given[c] || n.Version == p.Version
+			}
+		}
+		replaced := p.Section == "" && !slices.ContainsFunc(p.Chunks, func(c int) bool { return !given[c] }) ||
+			p.Section != "" && slices.ContainsFunc(r.Parts, p.same)
+		if !replaced {
+			r.Parts = append(r.Parts, p)
+		}
+	}
+	if len(r.Parts) > maxParts {
+		return Rule{}, invalidRule(fault.Say("value.item_count", maxParts))
+	}
+	sortParts(r.Parts)
+	return r, nil
 }

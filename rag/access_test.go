@@ -548,3 +548,77 @@ func TestRuleStorage(t *testing.T) {
 		}
 	}
 }
+
+// TestNewVersionsKeepTheOldOnesRestricted: a rule that comes with a version, by whoever may change access, opens nothing of the versions before, which are
+// read with a time; also if another replica has stored them a moment ago.
+func TestNewVersionsKeepTheOldOnesRestricted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		a, b := service(t, db, newHashed()), service(t, db, newHashed())
+		clock := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+		now := func() time.Time { return clock }
+		a.now, b.now = now, now
+		create(t, a, "acme", "kb")
+		put := func(s *library, body string, r *Rule, may bool) (IngestResult, error) {
+			clock = clock.Add(time.Hour)
+			draft, err := s.Read(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.md", Body: []byte(body), Rule: r, MayChangeAccess: may})
+			if err != nil {
+				return IngestResult{}, err
+			}
+			return s.Store(t.Context(), draft, s.from.Embed)
+		}
+		board := []Allow{{Roles: []string{"board"}}}
+		in, err := put(a, "# Open\n\nopen words\n\n# Salaries\n\nsalary words\n\n# Plans\n\nplan words", &Rule{Parts: []PartRule{{Section: "Salaries", Allow: board}, {Version: "v1", Chunks: []int{2}, Allow: board}}}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := clock
+		_, err = put(b, "# Open\n\nopen words of two\n\n# Fees\n\nfee words", nil, false)
+		wantCode(t, err, fault.CodeConflict) // it has lost both parts
+		if _, err := put(b, "# Open\n\nopen words of two\n\n# Fees\n\nfee words", &Rule{Parts: []PartRule{{Section: "Fees", Allow: board}}}, true); err != nil {
+			t.Fatal(err)
+		}
+		follow(t, a)
+		for n, s := range []*library{a, b, service(t, db, newHashed())} {
+			s.now = now
+			for want, r := range map[int]Reader{1: {}, 3: {Roles: []string{"board"}}} {
+				got, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words", TopK: 9, Roles: r.Roles, AsOf: before})
+				if err != nil || len(got) != want {
+					t.Errorf("replica %d: %+v reads %d of version 1: %+v, %v", n, r, want, got, err)
+				}
+			}
+			if got := find(t, s, "kb", "words"); len(got) != 1 || got[0].Version != "v2" {
+				t.Errorf("replica %d: %+v", n, got)
+			}
+			for chunk := range 2 {
+				_, err := s.Passages(t.Context(), PassageRef{Tenant: "acme", Collection: "kb", DocumentID: in.ID, Version: "v1", Chunk: chunk + 1, AsOf: before})
+				wantCode(t, err, fault.CodeNotFound)
+			}
+		}
+		// Who may only write goes on from what was decided, and cannot lose what the last version has.
+		if in, err := put(a, "# Open\n\nopen words of three\n\n# Fees\n\nfee words", nil, false); err != nil || in.Version != "v3" {
+			t.Fatalf("%+v, %v", in, err)
+		}
+		_, err = put(a, "# Open\n\nopen words of three\n\n# Fee\n\nfee words", nil, false)
+		wantCode(t, err, fault.CodeConflict)
+		// A part of an earlier version may be named with a new one, and be given to others.
+		all := []Allow{{Roles: []string{"developer"}}}
+		if _, err := put(a, "# Open\n\nopen words of four", &Rule{Parts: []PartRule{{Section: "Salaries", Allow: all}, {Version: "v1", Chunks: []int{2}, Allow: all}}}, true); err != nil {
+			t.Fatal(err)
+		}
+		got, err := a.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words", TopK: 9, Roles: []string{"developer"}, AsOf: before})
+		if err != nil || len(got) != 3 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		// What GET says can be given back, also of versions that are gone.
+		if err := a.DeleteVersion(t.Context(), "acme", "kb", in.ID, "v1"); err != nil {
+			t.Fatal(err)
+		}
+		is, err := a.DocumentAccess(t.Context(), "acme", "kb", in.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same, err := a.SetAccess(t.Context(), "acme", "kb", in.ID, is); err != nil || same.Before != same.After {
+			t.Errorf("%+v, %v", same, err)
+		}
+	})
+}

@@ -122,6 +122,7 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 	if err := ci.prepare(context.WithoutCancel(ctx), v); err != nil {
 		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
+	n.inMemory = ci.versionsOf(n.name)
 	state, err := s.store.saveVersion(ctx, n, s.now())
 	if err != nil { // perhaps it is stored all the same: then following the tables finds it
 		return IngestResult{}, errors.Join(err, ci.drop(ctx, []*indexedVersion{v}))
@@ -177,6 +178,21 @@ func (s *Service) apply(ctx context.Context, ci *collectionIndex, state document
 		return ci.drop(ctx, loaded)
 	}
 	return nil
+}
+
+// versionsOf returns what memory has of the versions of a document, by id.
+func (ci *collectionIndex) versionsOf(name string) map[string]*indexedVersion {
+	ci.mu.RLock()
+	defer ci.mu.RUnlock()
+	out := map[string]*indexedVersion{}
+	if b := ci.docs[ci.byName[name]]; b != nil {
+		for _, v := range b.versions {
+			if !v.broken {
+				out[v.ID] = v.indexedVersion
+			}
+		}
+	}
+	return out
 }
 
 func (b *indexedDocument) last() datedVersion { return b.versions[len(b.versions)-1] }

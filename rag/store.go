@@ -259,7 +259,8 @@ type newVersion struct {
 	labels          string // "": as they are; none for a new document
 	rule            *Rule  // in canonical form, with ids of sections, or with headings; nil: as it is
 	mayChangeAccess bool
-	from, until     int64 // 0: by default
+	from, until     int64                      // 0: by default
+	inMemory        map[string]*indexedVersion // by id; others are read of the tables where a rule has to be held to them
 }
 
 // saveVersion stores a version of a document, which is new if the collection has none of that name. It completes n, and returns what the document is
@@ -285,7 +286,7 @@ func (s store) saveVersion(ctx context.Context, n *newVersion, now time.Time) (o
 		d.Revision, d.UpdatedAt = revision, now.UnixMicro()
 		n.row.ID, n.row.Document, n.row.Version = versionID(d.ID, d.Version), d.ID, d.Version
 		n.row.Chunks, n.row.CreatedAt = len(n.chunks), now.UnixMicro()
-		if err := s.access(&d.documentRow, n, isNew); err != nil {
+		if err := s.access(tx, &d, n, isNew); err != nil {
 			return err
 		}
 		if err := date(tx, d.versions, n, now.UnixMicro()); err != nil {
@@ -321,8 +322,9 @@ func (s store) saveVersion(ctx context.Context, n *newVersion, now time.Time) (o
 }
 
 // access decides who may see a document that gets a version. Whoever writes documents cannot open one to others: only who may change access changes what
-// a document has, and a version that has lost a part that is restricted is refused.
-func (s store) access(d *documentRow, n *newVersion, isNew bool) error {
+// a document has, and a version that has lost a part that is restricted is refused. A rule that comes with a version holds for the earlier ones too, and
+// what it does not speak of, because only they have it, stays as restricted as it was: see [ruleKeeper.carry].
+func (s store) access(tx *gorm.DB, d *documentState, n *newVersion, isNew bool) error {
 	may := isNew || n.mayChangeAccess
 	if n.labels != "" && n.labels != d.Labels {
 		if !may {
@@ -330,10 +332,24 @@ func (s store) access(d *documentRow, n *newVersion, isNew bool) error {
 		}
 		d.Labels = n.labels
 	}
+	was, err := s.rules.decode(d.ID, d.Rule)
+	if err != nil {
+		return fault.Wrap(err, fault.CodeConflict, fault.Say("rag.rule_damaged"))
+	}
+	if n.rule == nil && len(was.Parts) == 0 {
+		return nil
+	}
+	earlier, err := s.readable(tx, d.versions, n.inMemory)
+	if err != nil {
+		return err
+	}
 	of := &indexedVersion{versionRow: n.row, chunks: n.chunks}
 	if n.rule != nil {
-		rule, err := s.rules.resolve(d.ID, *n.rule, []*indexedVersion{of})
+		rule, err := s.rules.resolve(d.ID, *n.rule, was, append(slices.Clone(earlier), of))
 		if err != nil {
+			return err
+		}
+		if rule, err = s.rules.carry(d.ID, rule, was, of); err != nil {
 			return err
 		}
 		stored, err := s.rules.encode(d.ID, rule)
@@ -344,20 +360,36 @@ func (s store) access(d *documentRow, n *newVersion, isNew bool) error {
 			return fault.New(fault.CodeNotAllowed, accessPermission)
 		}
 		d.Rule = stored
-	}
-	rule, err := s.rules.decode(d.ID, d.Rule)
-	if err != nil {
-		return fault.Wrap(err, fault.CodeConflict, fault.Say("rag.rule_damaged"))
-	}
-	if n.rule != nil && may {
-		return nil // it was made for this version
-	}
-	for _, p := range rule.Parts {
-		if p.Version != "" || !s.rules.has(d.ID, of, p.Section) {
-			return fault.New(fault.CodeConflict, fault.Say("rag.rule_lost"))
+		if may {
+			return nil // it was made for this version
 		}
 	}
+	// What the last version has lost, somebody who may change access has decided about.
+	lost := func(p PartRule) bool { return !s.rules.partOf(d.ID, p, of) }
+	if i := len(earlier) - 1; i >= 0 && earlier[i].ID == d.versions[len(d.versions)-1].ID {
+		last := earlier[i]
+		lost = func(p PartRule) bool { return s.rules.partOf(d.ID, p, last) && !s.rules.partOf(d.ID, p, of) }
+	}
+	if slices.ContainsFunc(was.Parts, lost) {
+		return fault.New(fault.CodeConflict, fault.Say("rag.rule_lost"))
+	}
 	return nil
+}
+
+// readable returns versions by number with their passages, out of memory or of the tables. Those that are damaged are left out.
+func (s store) readable(tx *gorm.DB, rows []versionRow, inMemory map[string]*indexedVersion) (out []*indexedVersion, err error) {
+	for _, r := range rows {
+		v := inMemory[r.ID]
+		if v == nil {
+			if v, err = (store{tx, s.cipher, s.rules}).content(tx.Statement.Context, r.ID); errors.Is(err, errDamaged) {
+				continue
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, v)
+	}
+	return out, nil
 }
 
 // accessPermission is what a refused change of access lacks.

@@ -282,7 +282,7 @@ func (s *Service) SetAccess(ctx context.Context, tenant, collection, id string, 
 	for _, d := range b.versions {
 		versions = append(versions, d.indexedVersion)
 	}
-	if rule, err = s.store.rules.resolve(id, rule, versions); err != nil {
+	if rule, err = s.store.rules.resolve(id, rule, b.rule, versions); err != nil {
 		return AccessChange{}, err
 	}
 	stored, err := s.store.rules.encode(id, rule)
