@@ -422,6 +422,87 @@ func TestRevocationReachesReplicas(t *testing.T) {
 	})
 }
 
+// TestWhatIsLightDoesNotWait: while a replica indexes a large document, it follows at once what ends, what is replaced and what is deleted elsewhere, and
+// carries out what it is asked itself: nobody who revokes waits for documents that come in.
+func TestWhatIsLightDoesNotWait(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		a, b := service(t, db, newHashed()), service(t, db, newHashed())
+		create(t, a, "acme", "kb")
+		ids := map[string]string{}
+		for _, name := range []string{"ended", "replaced", "shrunk", "ruled", "dated here", "shrunk here"} {
+			if strings.HasPrefix(name, "shrunk") {
+				ingest(t, a, "kb", name+".txt", "first words")
+			}
+			ids[name] = ingest(t, a, "kb", name+".txt", "words "+name).ID
+		}
+		follow(t, b)
+		all := find(t, b, "kb", "words")
+		if len(all) != len(ids) {
+			t.Fatalf("%+v", all)
+		}
+		at := time.Now()
+		ingest(t, a, "kb", "large.txt", "large words")
+		held, let := make(chan struct{}), make(chan struct{})
+		ci, err := b.collection("acme", "kb")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ci.vectors = &holding{Index: ci.vectors, held: held, let: let}
+		done := make(chan error, 1)
+		go func() { done <- b.follow(context.Background()) }()
+		<-held
+		until := func(s *library, name, version string) {
+			t.Helper()
+			got, err := s.SetValidity(t.Context(), "acme", "kb", ids[name], version, 0, Validity{Until: time.Now()})
+			if err != nil || got.InEffect || got.ValidUntil.IsZero() || got.Digest == "" {
+				t.Fatalf("%+v, %v", got, err)
+			}
+		}
+		until(a, "ended", "v1")
+		ingest(t, a, "kb", "replaced.txt", "other words")
+		if err := a.DeleteVersion(t.Context(), "acme", "kb", ids["shrunk"], "v2"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := b.followAccess(t.Context(), 0, false); err != nil { // what watchAccess does each poll
+			t.Fatal(err)
+		}
+		until(b, "dated here", "v1")
+		if err := b.DeleteVersion(t.Context(), "acme", "kb", ids["shrunk here"], "v2"); err != nil {
+			t.Fatal(err)
+		}
+		is, err := b.DocumentAccess(t.Context(), "acme", "kb", ids["ruled"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		is.Rule = Rule{Restricted: true}
+		if _, err := b.SetAccess(t.Context(), "acme", "kb", ids["ruled"], is); err != nil {
+			t.Fatal(err)
+		}
+		if got := find(t, b, "kb", "words"); len(got) != 0 {
+			t.Errorf("still found: %+v", got)
+		}
+		got, err := b.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words", TopK: 9, AsOf: at})
+		if err != nil || len(got) != 3 {
+			t.Errorf("with a time before: %+v, %v", got, err)
+		}
+		close(let)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		follow(t, b)
+		texts := func(s *library) (out []string) {
+			for _, p := range find(t, s, "kb", "words") {
+				out = append(out, p.Document+p.Version+p.Text)
+			}
+			slices.Sort(out)
+			return out
+		}
+		if got, want := texts(b), texts(service(t, db, newHashed())); len(want) != 2 || !slices.Equal(got, want) {
+			t.Errorf("afterwards it finds %q, another replica %q", got, want)
+		}
+	})
+}
+
 // TestAccessIsWatched: the loop that serves does it by itself, within a second.
 func TestAccessIsWatched(t *testing.T) {
 	db := dbtest.Postgres(t)

@@ -56,11 +56,43 @@ type collectionIndex struct {
 // indexedDocument is a document of a collection. It is immutable.
 type indexedDocument struct {
 	documentRow
-	accessAt int64 // revision at which labels and rule were read
+	accessAt int64  // revision at which labels, rule and spans were read; that of the row is of the last version that was read
+	spans    []span // of all its versions, also of those that memory does not have yet
 	labels   []string
 	rule     Rule
 	damaged  bool           // its rule cannot be read: nobody sees it
 	versions []datedVersion // by number
+}
+
+// span is when a version is in effect.
+type span struct {
+	id          string
+	from, until int64
+}
+
+func spansOf(rows []versionRow) []span {
+	out := make([]span, len(rows))
+	for i, r := range rows {
+		out[i] = span{r.ID, r.ValidFrom, r.ValidUntil}
+	}
+	return out
+}
+
+// within returns those of the versions that are there, with their dates; complete reports whether these are all, and readable.
+func within(versions []datedVersion, spans []span) (out []datedVersion, complete bool) {
+	complete = true
+	for _, is := range spans {
+		i := slices.IndexFunc(versions, func(v datedVersion) bool { return v.ID == is.id })
+		if i < 0 {
+			complete = false
+			continue
+		}
+		v := versions[i]
+		v.from, v.until = is.from, is.until
+		complete = complete && !v.broken
+		out = append(out, v)
+	}
+	return out, complete
 }
 
 // datedVersion is a version, and when it is in effect.
@@ -185,6 +217,12 @@ func (ci *collectionIndex) hide(b, next *indexedDocument) (dropped []*indexedVer
 		dropped = append(dropped, v.indexedVersion)
 	}
 	return dropped
+}
+
+func (ci *collectionIndex) document(id string) *indexedDocument {
+	ci.mu.RLock()
+	defer ci.mu.RUnlock()
+	return ci.docs[id]
 }
 
 // remove deletes a document. Searches no longer find it even if the index fails to delete its vectors.

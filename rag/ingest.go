@@ -136,19 +136,21 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 	return IngestResult{ID: v.Document, Version: versionName(v.Version), MIME: v.MIME, Chunks: len(v.chunks)}, nil
 }
 
-// apply shows what a document is after a change made here. made is a version that came with it, and is indexed; nil for none. Versions that memory does not
-// have are read first. Error: one of them cannot be.
-func (s *Service) apply(ctx context.Context, ci *collectionIndex, state documentState, made *indexedVersion) error {
-	var loaded []*indexedVersion
-	if made != nil {
-		loaded = append(loaded, made)
-	}
+// apply shows what a document is with a version that was made here and is indexed. Other versions that memory does not have are read first. Error: one of
+// them cannot be; then what the new one ends has ended all the same.
+func (s *Service) apply(ctx context.Context, ci *collectionIndex, state documentState, made *indexedVersion) (err error) {
+	loaded := []*indexedVersion{made}
+	defer func() {
+		if err != nil {
+			s.showChange(ctx, ci, state)
+		}
+	}()
 	b, missing, err := s.assemble(ci, state)
 	if err != nil {
 		return errors.Join(err, ci.drop(ctx, loaded))
 	}
 	for _, i := range missing {
-		if made != nil && b.versions[i].ID == made.ID {
+		if b.versions[i].ID == made.ID {
 			b.versions[i].indexedVersion = made
 			continue
 		}

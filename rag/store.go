@@ -168,6 +168,15 @@ func (s store) collections(ctx context.Context) ([]collectionRow, error) {
 	return rows, dbError("read collections", err)
 }
 
+// collection reads one collection; found is false if there is none of that id.
+func (s store) collection(ctx context.Context, id string) (row collectionRow, found bool, err error) {
+	var rows []collectionRow
+	if err := s.db.WithContext(ctx).Select(collectionRow{}.columns()).Where("id = ?", id).Find(&rows).Error; err != nil || len(rows) == 0 {
+		return row, false, dbError("read collection", err)
+	}
+	return rows[0], true, nil
+}
+
 func (s store) deleteCollection(ctx context.Context, id string) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if _, err := bump(tx); err != nil {
@@ -497,6 +506,22 @@ func (s store) documentRows(ctx context.Context, ids []string) (out []documentRo
 			return nil, dbError("read documents", err)
 		}
 		out = append(out, rows...)
+	}
+	return out, nil
+}
+
+// spans reads when the versions of documents are in effect, by document.
+func (s store) spans(ctx context.Context, ids []string) (map[string][]span, error) {
+	out := make(map[string][]span, len(ids))
+	for part := range slices.Chunk(ids, 500) {
+		var rows []versionRow
+		err := s.db.WithContext(ctx).Select("id", "document", "version", "valid_from", "valid_until").Where("document IN ?", part).Order("document, version").Find(&rows).Error
+		if err != nil {
+			return nil, dbError("read versions", err)
+		}
+		for _, r := range rows {
+			out[r.Document] = append(out[r.Document], span{r.ID, r.ValidFrom, r.ValidUntil})
+		}
 	}
 	return out, nil
 }

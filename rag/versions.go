@@ -24,26 +24,47 @@ type VersionInfo struct {
 	Revision                     int64 // of the document
 }
 
-// known returns a document, also if another replica has changed it a moment ago. Error: CodeNotFound.
-func (s *Service) known(ctx context.Context, tenant, collection, id string) (*collectionIndex, *indexedDocument, error) {
+// known returns a document, also if another replica has changed it a moment ago. It does not wait for what is read of other documents. Without whole,
+// versions may be missing that memory does not have yet. Errors: CodeCollectionNotFound, CodeNotFound.
+func (s *Service) known(ctx context.Context, tenant, collection, id string, whole bool) (*collectionIndex, *indexedDocument, error) {
 	ci, err := s.findFresh(ctx, tenant, collection)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := s.follow(ctx); err != nil && !errors.Is(err, errBehind) {
+	if err := s.followOne(ctx, ci); err != nil {
 		return nil, nil, err
 	}
-	ci.mu.RLock()
-	defer ci.mu.RUnlock()
-	if b := ci.docs[id]; b != nil {
-		return ci, b, nil
+	b := ci.document(id)
+	for range 3 { // while others change it
+		if b != nil && (!whole || b.Revision >= b.accessAt) {
+			return ci, b, nil
+		}
+		if err := s.loadOne(ctx, ci, id); err != nil && !errors.Is(err, errChanged) {
+			return nil, nil, err
+		}
+		b = ci.document(id)
 	}
-	return nil, nil, fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
+	if b == nil {
+		return nil, nil, fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
+	}
+	return ci, b, nil
+}
+
+// loadOne reads one document before its turn. Error: errChanged if it is not there, or was changed meanwhile.
+func (s *Service) loadOne(ctx context.Context, ci *collectionIndex, id string) error {
+	b, loaded, err := s.load(ctx, ci, id)
+	if err != nil || b == nil {
+		return err
+	}
+	if !s.place(ctx, ci, b, loaded, false) {
+		return ci.drop(ctx, loaded)
+	}
+	return nil
 }
 
 // Versions returns the versions of a document, the newest first, for those who manage it. Errors: CodeCollectionNotFound, CodeNotFound.
 func (s *Service) Versions(ctx context.Context, tenant, collection, id string) ([]VersionInfo, error) {
-	ci, b, err := s.known(ctx, tenant, collection, id)
+	ci, b, err := s.known(ctx, tenant, collection, id, true)
 	if err != nil {
 		return nil, err
 	}
@@ -51,14 +72,21 @@ func (s *Service) Versions(ctx context.Context, tenant, collection, id string) (
 	defer ci.mu.RUnlock()
 	var out []VersionInfo
 	for _, d := range slices.Backward(b.versions) {
-		v := VersionInfo{
-			Version: versionName(d.Version), Title: d.Title, MIME: d.MIME, Digest: d.Digest, Chunks: d.Chunks, Bytes: len(d.Content),
-			CreatedAt: time.UnixMicro(d.CreatedAt).UTC(), InEffect: d.in(now), Damaged: d.broken, Revision: b.Revision,
-		}
-		v.ValidFrom, v.ValidUntil = times(d.from, d.until)
-		out = append(out, v)
+		v := d.indexedVersion.versionRow
+		v.ValidFrom, v.ValidUntil = d.from, d.until
+		out = append(out, v.info(now, d.broken, b.accessAt))
 	}
 	return out, nil
+}
+
+// info describes a version as it is at a time.
+func (r *versionRow) info(now int64, damaged bool, revision int64) VersionInfo {
+	out := VersionInfo{
+		Version: versionName(r.Version), Title: r.Title, MIME: r.MIME, Digest: r.Digest, Chunks: r.Chunks, Bytes: len(r.Content),
+		CreatedAt: time.UnixMicro(r.CreatedAt).UTC(), InEffect: r.in(now), Damaged: damaged, Revision: revision,
+	}
+	out.ValidFrom, out.ValidUntil = times(r.ValidFrom, r.ValidUntil)
+	return out
 }
 
 // Validity is when a version is in effect. The zero value of a field leaves it as it is.
@@ -108,15 +136,23 @@ func (s *Service) SetValidity(ctx context.Context, tenant, collection, id, versi
 	if err != nil {
 		return VersionInfo{}, err
 	}
-	if err := s.apply(context.WithoutCancel(ctx), ci, state, nil); err != nil {
-		return VersionInfo{}, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
+	s.showChange(ctx, ci, state)
+	return s.versionInfo(ci, state, number)
+}
+
+// versionInfo describes a version after a change of its document. What it says is told if memory has it.
+func (s *Service) versionInfo(ci *collectionIndex, state documentState, number int64) (VersionInfo, error) {
+	i := slices.IndexFunc(state.versions, func(v versionRow) bool { return v.Version == number })
+	if i < 0 {
+		return VersionInfo{}, noVersion(versionName(number))
 	}
-	s.prune(context.WithoutCancel(ctx), ci)
-	all, err := s.Versions(ctx, tenant, collection, id)
-	if i := slices.IndexFunc(all, func(v VersionInfo) bool { return v.Version == version }); i >= 0 {
-		return all[i], err
+	row, broken := state.versions[i], false
+	if b := ci.document(state.ID); b != nil {
+		if j := slices.IndexFunc(b.versions, func(v datedVersion) bool { return v.ID == row.ID }); j >= 0 {
+			row.Title, row.Digest, row.Content, broken = b.versions[j].Title, b.versions[j].Digest, b.versions[j].Content, b.versions[j].broken
+		}
 	}
-	return VersionInfo{}, errors.Join(err, noVersion(version))
+	return row.info(s.now().UnixMicro(), broken, state.Revision), nil
 }
 
 func noVersion(name string) error {
@@ -156,9 +192,7 @@ func (s *Service) deleteVersions(ctx context.Context, ci *collectionIndex, id st
 	if err != nil {
 		return err
 	}
-	if err := s.apply(context.WithoutCancel(ctx), ci, state, nil); err != nil {
-		return fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
-	}
+	s.showChange(ctx, ci, state)
 	return nil
 }
 
@@ -252,21 +286,21 @@ func (s *Service) pruneVersions(ctx context.Context) {
 
 // DocumentAccess returns who may see a document. Errors: CodeCollectionNotFound, CodeNotFound; CodeConflict for a rule that is damaged.
 func (s *Service) DocumentAccess(ctx context.Context, tenant, collection, id string) (Access, error) {
-	_, b, err := s.known(ctx, tenant, collection, id)
+	_, b, err := s.known(ctx, tenant, collection, id, false)
 	if err != nil {
 		return Access{}, err
 	}
 	if b.damaged {
 		return Access{}, fault.New(fault.CodeConflict, fault.Say("rag.rule_damaged"))
 	}
-	return Access{Labels: slices.Clone(b.labels), Rule: b.rule, Revision: b.Revision}, nil
+	return Access{Labels: slices.Clone(b.labels), Rule: b.rule, Revision: b.accessAt}, nil
 }
 
 // SetAccess replaces who may see a document, if it still has the revision of a; 0 is any, which repairs a damaged rule. The next search here goes by it, and
 // within the poll interval those of other replicas. Parts may name sections by headings or ids. Errors: CodeCollectionNotFound, CodeNotFound,
 // CodeInvalidValue, CodeConflict for another revision.
 func (s *Service) SetAccess(ctx context.Context, tenant, collection, id string, a Access) (AccessChange, error) {
-	ci, b, err := s.known(ctx, tenant, collection, id)
+	ci, b, err := s.known(ctx, tenant, collection, id, false)
 	if err != nil {
 		return AccessChange{}, err
 	}
@@ -278,14 +312,17 @@ func (s *Service) SetAccess(ctx context.Context, tenant, collection, id string, 
 	if err != nil {
 		return AccessChange{}, err
 	}
-	var versions []*indexedVersion
-	for _, d := range b.versions {
-		versions = append(versions, d.indexedVersion)
+	resolved, err := s.store.rules.resolve(id, rule, b.rule, b.undated())
+	if err != nil && b.Revision < b.accessAt { // a version may have it that memory does not have yet
+		if ci, b, err = s.known(ctx, tenant, collection, id, true); err != nil {
+			return AccessChange{}, err
+		}
+		resolved, err = s.store.rules.resolve(id, rule, b.rule, b.undated())
 	}
-	if rule, err = s.store.rules.resolve(id, rule, b.rule, versions); err != nil {
+	if err != nil {
 		return AccessChange{}, err
 	}
-	stored, err := s.store.rules.encode(id, rule)
+	stored, err := s.store.rules.encode(id, resolved)
 	if err != nil {
 		return AccessChange{}, err
 	}
@@ -300,13 +337,16 @@ func (s *Service) SetAccess(ctx context.Context, tenant, collection, id string, 
 		return AccessChange{}, err
 	}
 	out.Revision = state.Revision
-	s.changeMu.Lock()
-	s.showAccess(ci, state.documentRow) // at once, whatever the rest takes
-	s.changeMu.Unlock()
-	if err := s.apply(context.WithoutCancel(ctx), ci, state, nil); err != nil {
-		return out, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
-	}
+	s.showChange(ctx, ci, state)
 	return out, nil
+}
+
+// undated are the versions that memory has.
+func (b *indexedDocument) undated() (out []*indexedVersion) {
+	for _, d := range b.versions {
+		out = append(out, d.indexedVersion)
+	}
+	return out
 }
 
 // Section is a section of a version, by its id: headings are text of the document, which only a search shows, masked as the policy says.
@@ -317,7 +357,7 @@ type Section struct {
 
 // Sections returns the sections of a document, by version, the newest first, and by passage.
 func (s *Service) Sections(ctx context.Context, tenant, collection, id string) ([]Section, error) {
-	_, b, err := s.known(ctx, tenant, collection, id)
+	_, b, err := s.known(ctx, tenant, collection, id, true)
 	if err != nil {
 		return nil, err
 	}
@@ -360,7 +400,7 @@ type Explanation struct {
 // Explain says why a reader does not see a document at a time; zero is now. It is for those who manage access: it tells of rules. Errors:
 // CodeCollectionNotFound, CodeNotFound, CodeInvalidValue.
 func (s *Service) Explain(ctx context.Context, tenant, collection, id string, r Reader, asOf time.Time) (Explanation, error) {
-	ci, b, err := s.known(ctx, tenant, collection, id)
+	ci, b, err := s.known(ctx, tenant, collection, id, true)
 	if err != nil {
 		return Explanation{}, err
 	}
