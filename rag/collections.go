@@ -237,6 +237,12 @@ func (s *Service) deleteDocument(ctx context.Context, tenant, collection, name, 
 	if err != nil {
 		return err
 	}
+	s.forgetDocument(ctx, ci, id, revision)
+	return nil
+}
+
+// forgetDocument takes a document out of memory that was deleted here.
+func (s *Service) forgetDocument(ctx context.Context, ci *collectionIndex, id string, revision int64) {
 	s.changeMu.Lock()
 	defer s.changeMu.Unlock()
 	ci.gone[id] = revision
@@ -244,7 +250,6 @@ func (s *Service) deleteDocument(ctx context.Context, tenant, collection, name, 
 	if err := ci.remove(ctx, id); err != nil {
 		s.log.Warn("rag: removing a document from the index failed", slog.Any("error", err))
 	}
-	return nil
 }
 
 func (ci *collectionIndex) documents() []*indexedDocument {

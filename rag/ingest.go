@@ -132,7 +132,9 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 	if err := s.apply(context.WithoutCancel(ctx), ci, state, v); err != nil {
 		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
-	s.prune(context.WithoutCancel(ctx), ci)
+	if ci.prunes() {
+		s.pruneDocument(context.WithoutCancel(ctx), ci, v.Document)
+	}
 	return IngestResult{ID: v.Document, Version: versionName(v.Version), MIME: v.MIME, Chunks: len(v.chunks)}, nil
 }
 

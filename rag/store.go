@@ -214,6 +214,7 @@ func touch(tx *gorm.DB, collection string) (int64, error) {
 type documentState struct {
 	documentRow
 	versions []versionRow // by number
+	gone     bool         // a change has deleted the document
 }
 
 // state reads a document, which the transaction has locked or changed; found is false if there is none.
@@ -228,7 +229,7 @@ func state(tx *gorm.DB, id string) (out documentState, found bool, err error) {
 }
 
 // changeDocument has change change a document in a transaction of its own, and returns what it is afterwards. want is the revision that it must have;
-// 0 for any. Errors: CodeNotFound; CodeConflict for another revision.
+// 0 for any. A change that returns errUnchanged leaves everything as it is, the revision too. Errors: CodeNotFound; CodeConflict for another revision.
 func (s store) changeDocument(ctx context.Context, collection, id string, want int64, now time.Time, change func(tx *gorm.DB, d *documentState) error) (out documentState, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		revision, err := touch(tx, collection)
@@ -248,6 +249,10 @@ func (s store) changeDocument(ctx context.Context, collection, id string, want i
 		if err := change(tx, &d); err != nil {
 			return err
 		}
+		if d.gone {
+			d.Revision, out = revision, d
+			return nil
+		}
 		err = tx.Model(&documentRow{}).Where("id = ?", id).Updates(map[string]any{
 			"revision": revision, "updated_at": now.UnixMicro(), "labels": d.Labels, "rule": d.Rule, "version": d.Version,
 		}).Error
@@ -257,8 +262,13 @@ func (s store) changeDocument(ctx context.Context, collection, id string, want i
 		out, _, err = state(tx, id)
 		return err
 	})
+	if errors.Is(err, errUnchanged) {
+		return out, errUnchanged
+	}
 	return out, dbError("change document", err)
 }
+
+var errUnchanged = errors.New("nothing to change")
 
 // newVersion is a version to be stored, and what is asked for with it.
 type newVersion struct {
@@ -619,25 +629,45 @@ func (s store) sealOne(ctx context.Context) (found bool, err error) {
 	return err == nil, dbError("encrypt document", err)
 }
 
-// surplus returns the versions of a collection that are kept no longer, by document.
-func (s store) surplus(ctx context.Context, c collectionRow, now time.Time) (map[string][]int64, error) {
-	var rows []versionRow
-	err := s.db.WithContext(ctx).Select("document", "version", "valid_until").Where("collection = ? AND valid_until <> 0 AND valid_until <= ?", c.ID, now.UnixMicro()).
-		Order("document, version DESC").Find(&rows).Error
-	if err != nil {
-		return nil, dbError("look for versions that have ended", err)
-	}
-	out, kept, document := map[string][]int64{}, int64(0), ""
-	oldest := now.AddDate(0, 0, -int(c.KeepDays)).UnixMicro()
-	for _, r := range rows {
-		if r.Document != document {
-			document, kept = r.Document, 0
+// ended returns the documents of a collection that have versions that have ended.
+func (s store) ended(ctx context.Context, collection string, now time.Time) (ids []string, err error) {
+	err = s.db.WithContext(ctx).Model(&versionRow{}).Distinct("document").
+		Where("collection = ? AND valid_until <> 0 AND valid_until <= ?", collection, now.UnixMicro()).Order("document").Pluck("document", &ids).Error
+	return ids, dbError("look for versions that have ended", err)
+}
+
+// surplus returns which versions of a document, in order, its collection keeps no longer.
+func (r collectionRow) surplus(versions []versionRow, now time.Time) (out []int64) {
+	kept, oldest := int64(0), now.AddDate(0, 0, -int(r.KeepDays)).UnixMicro()
+	for _, v := range slices.Backward(versions) {
+		if v.ValidUntil == 0 || v.ValidUntil > now.UnixMicro() {
+			continue
 		}
-		if kept++; c.KeepVersions > 0 && kept > c.KeepVersions || c.KeepDays > 0 && r.ValidUntil < oldest {
-			out[r.Document] = append(out[r.Document], r.Version)
+		if kept++; r.KeepVersions > 0 && kept > r.KeepVersions || r.KeepDays > 0 && v.ValidUntil < oldest {
+			out = append(out, v.Version)
 		}
 	}
-	return out, nil
+	return out
+}
+
+// pruneDocument deletes the versions of a document that its collection keeps no longer; the document, if none is left. What is judged is what is deleted:
+// a version that comes in meanwhile waits until it is. Errors: errUnchanged, CodeNotFound.
+func (s store) pruneDocument(ctx context.Context, collection, id string, now time.Time) (documentState, error) {
+	return s.changeDocument(ctx, collection, id, 0, now, func(tx *gorm.DB, d *documentState) error {
+		var settings collectionRow
+		if err := tx.Select(collectionRow{}.columns()).Where("id = ?", collection).Take(&settings).Error; err != nil {
+			return err
+		}
+		numbers := settings.surplus(d.versions, now)
+		switch len(numbers) {
+		case 0:
+			return errUnchanged
+		case len(d.versions):
+			d.gone = true
+			return deleteRows(tx, id)
+		}
+		return deleteVersions(tx, id, numbers)
+	})
 }
 
 // setRetention changes how long a collection keeps what is no longer in effect. Error: CodeConflict for another version of the settings than want.

@@ -230,6 +230,64 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+// TestRetentionSparesWhatComesIn: a version that another replica stores after retention has looked for documents is not deleted with those that have ended,
+// and a document of which there is nothing to delete stays at its revision.
+func TestRetentionSparesWhatComesIn(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		a, b := service(t, db, newHashed()), service(t, db, newHashed())
+		clock := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+		a.now, b.now = func() time.Time { return clock }, func() time.Time { return clock }
+		create(t, a, "acme", "kb")
+		if err := a.SetRetention(t.Context(), "acme", "kb", Retention{KeepDays: 7, Revision: 1}); err != nil {
+			t.Fatal(err)
+		}
+		in, err := a.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.txt", Body: []byte("words one"), ValidUntil: clock.Add(time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		follow(t, b)
+		clock = clock.AddDate(0, 0, 9)
+		ci, err := a.collection("acme", "kb")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cb, err := b.collection("acme", "kb")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cb.mu.Lock()
+		cb.row.KeepDays = 0 // b has not followed the settings: it leaves the deletion to a
+		cb.mu.Unlock()
+		ids, err := a.store.ended(t.Context(), ci.id, clock) // a has looked, and is about to delete
+		if err != nil || len(ids) != 1 {
+			t.Fatal(ids, err)
+		}
+		if in, err := b.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.txt", Body: []byte("words two")}); err != nil || in.Version != "v2" {
+			t.Fatalf("%+v, %v", in, err)
+		}
+		for range 2 {
+			a.pruneDocument(t.Context(), ci, in.ID)
+			follow(t, a)
+			follow(t, b)
+			for _, s := range []*library{a, b} {
+				wantTexts(t, find(t, s, "kb", "words"), "words two")
+				all, err := s.Versions(t.Context(), "acme", "kb", in.ID)
+				if err != nil || len(all) != 1 || all[0].Version != "v2" {
+					t.Errorf("%+v, %v", all, err)
+				}
+			}
+		}
+		before, err := a.DocumentAccess(t.Context(), "acme", "kb", in.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.prune(t.Context(), ci)
+		if after, err := a.DocumentAccess(t.Context(), "acme", "kb", in.ID); err != nil || after.Revision != before.Revision {
+			t.Errorf("%+v became %+v, %v", before, after, err)
+		}
+	})
+}
+
 // TestFailedChanges lets each operation of each change fail, before it is carried out and after: nothing is half done, this replica is never more open than
 // the tables, and both agree as soon as the tables are followed.
 func TestFailedChanges(t *testing.T) {

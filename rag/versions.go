@@ -238,35 +238,36 @@ func (s *Service) SetRetention(ctx context.Context, tenant, collection string, r
 
 // prune deletes the versions of a collection that are kept no longer. What fails is tried again by pruneVersions.
 func (s *Service) prune(ctx context.Context, ci *collectionIndex) {
-	ci.mu.RLock()
-	row := ci.row
-	ci.mu.RUnlock()
-	if row.KeepVersions == 0 && row.KeepDays == 0 {
+	if !ci.prunes() {
 		return
 	}
-	victims, err := s.store.surplus(ctx, row, s.now())
-	for document, numbers := range victims {
-		last := false
-		derr := s.deleteVersions(ctx, ci, document, func(d *documentState) ([]int64, error) {
-			out := slices.DeleteFunc(slices.Clone(numbers), func(n int64) bool { // its dates may have changed
-				return !slices.ContainsFunc(d.versions, func(v versionRow) bool {
-					return v.Version == n && v.ValidUntil != 0 && v.ValidUntil <= s.now().UnixMicro()
-				})
-			})
-			if last = len(out) == len(d.versions); last {
-				return nil, nil
-			}
-			return out, nil
-		})
-		if derr == nil && last { // nothing of it is left
-			derr = s.deleteDocument(ctx, ci.key.tenant, ci.key.name, "", document)
-		}
-		if !fault.Is(derr, fault.CodeNotFound) {
-			err = errors.Join(err, derr)
-		}
-	}
+	ids, err := s.store.ended(ctx, ci.id, s.now())
 	if err != nil {
-		s.log.Warn("rag: deleting versions that are kept no longer failed; will be tried again", slog.String("collection", ci.id), slog.Any("error", err))
+		s.log.Warn("rag: looking for versions that are kept no longer failed; will be tried again", slog.String("collection", ci.id), slog.Any("error", err))
+	}
+	for _, id := range ids {
+		s.pruneDocument(ctx, ci, id)
+	}
+}
+
+// prunes reports whether the collection does not keep everything.
+func (ci *collectionIndex) prunes() bool {
+	ci.mu.RLock()
+	defer ci.mu.RUnlock()
+	return ci.row.KeepVersions != 0 || ci.row.KeepDays != 0
+}
+
+// pruneDocument deletes the versions of one document that are kept no longer.
+func (s *Service) pruneDocument(ctx context.Context, ci *collectionIndex, id string) {
+	state, err := s.store.pruneDocument(ctx, ci.id, id, s.now())
+	switch {
+	case errors.Is(err, errUnchanged) || fault.Is(err, fault.CodeNotFound):
+	case err != nil:
+		s.log.Warn("rag: deleting versions that are kept no longer failed; will be tried again", slog.String("document", id), slog.Any("error", err))
+	case state.gone:
+		s.forgetDocument(ctx, ci, id, state.Revision)
+	default:
+		s.showChange(ctx, ci, state)
 	}
 }
 
