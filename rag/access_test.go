@@ -213,7 +213,7 @@ func TestRulesDoNotLeak(t *testing.T) {
 		}
 		seen += len(found)
 		if asOf.IsZero() {
-			if got, _ := ci.count(func(b *indexedDocument, now int64, keep ruleKeeper) bool { return b.sees(r.viewer(), now, keep) }); got != counted {
+			if got, _ := ci.count(func(b *indexedDocument, now int64) bool { return b.sees(r.viewer(), now) }); got != counted {
 				t.Fatalf("%+v counts %d of %d", r, got, counted)
 			}
 		}
@@ -702,4 +702,42 @@ func TestNewVersionsKeepTheOldOnesRestricted(t *testing.T) {
 			t.Errorf("%+v, %v", same, err)
 		}
 	})
+}
+
+// TestHiddenCostsNoMoreThanAbsent: who asks for a document that is hidden from him, of many passages, versions and parts or of few, has as much worked out as
+// for one that is not there.
+func TestHiddenCostsNoMoreThanAbsent(t *testing.T) {
+	s := service(t, dbtest.SQLite(t), newHashed())
+	create(t, s, "acme", "kb")
+	small := ingest(t, s, "kb", "small.txt", "small words").ID
+	var large string
+	for n := range 3 {
+		large = ingest(t, s, "kb", "large.md", strings.Repeat("# One\n\nwords\n\n## Two\n\nmore words\n\n", 20+n)).ID
+	}
+	board := []Allow{{Roles: []string{"board"}}}
+	for id, r := range map[string]Rule{
+		small: {Restricted: true, Allow: board},
+		large: {Restricted: true, Allow: board, Parts: []PartRule{{Section: "One", Allow: board}, {Version: "v2", Chunks: []int{0, 3}, Allow: []Allow{{Principals: []string{"user:1"}}}}}},
+	} {
+		if _, err := s.SetAccess(t.Context(), "acme", "kb", id, Access{Rule: r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ci, err := s.collection("acme", "kb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := ci.rlock()
+	defer ci.mu.RUnlock()
+	want := 0
+	for _, id := range []string{"absent", small, large} {
+		shown, lookups := ci.reveals(ci.docs[id], viewer{roles: []string{"developer"}}, now)
+		if shown || lookups == 0 || want != 0 && lookups != want {
+			t.Errorf("%s: %v after %d look-ups, %d for others", id, shown, lookups, want)
+		}
+		want = lookups
+		if shown, _ := ci.reveals(ci.docs[id], viewer{roles: []string{"board"}}, now); shown != (id != "absent") {
+			t.Errorf("%s: %v", id, shown)
+		}
+	}
 }

@@ -43,6 +43,7 @@ type collectionIndex struct {
 	byName      map[string]string           // id by name
 	newest      int64                       // revision of the document that changed last
 	sets        attributeSets
+	mostParts   int // the most that a document has had
 	times       *validity
 	chunks      []chunkRef // by number
 	freeNumbers []uint32
@@ -99,8 +100,9 @@ func within(versions []datedVersion, spans []span) (out []datedVersion, complete
 type datedVersion struct {
 	*indexedVersion
 
-	from, until int64 // until is 0 for no end
-	broken      bool  // it cannot be read: at a time when it is in effect searches fail
+	from, until int64        // until is 0 for no end
+	broken      bool         // it cannot be read: at a time when it is in effect searches fail
+	parts       []attributed // by what is needed; set when it is shown
 }
 
 func (v datedVersion) in(at int64) bool { return v.from <= at && at < until0(v.until) }
@@ -161,33 +163,39 @@ func (v *indexedVersion) forgetVectors() {
 }
 
 // show makes a document what it is from now on, in place of what it was, and returns the versions that are no longer of it. All of its versions are
-// prepared. shown is false if the collection is gone.
+// prepared. shown is false if the collection is gone. The caller holds Service.changeMu, or is alone.
 func (ci *collectionIndex) show(b *indexedDocument) (dropped []*indexedVersion, shown bool) {
+	old := ci.document(b.ID)
+	b.decide(old, ci.rules)
 	ci.mu.Lock()
 	defer ci.mu.Unlock()
 	if ci.closed {
 		return nil, false
 	}
 	ci.times.advance(ci.now().UnixMicro())
-	old := ci.docs[b.ID]
 	if old != nil {
 		dropped = ci.hide(old, b)
 	}
 	if namesake := ci.byName[b.Name]; namesake != "" && namesake != b.ID { // it was deleted: see place
 		dropped = append(dropped, ci.forget(namesake)...)
 	}
+	parts := 0
 	for _, v := range b.versions {
+		parts += len(v.parts)
+		if !old.keeps(v) {
+			for i := range v.parts {
+				ci.sets.add(&v.parts[i], v.Embedder, v.numbers)
+			}
+		}
 		if v.broken {
 			continue
 		}
 		for i, n := range v.numbers {
 			ci.chunks[n] = chunkRef{v.indexedVersion, i}
 		}
-		for _, p := range b.parts(v.indexedVersion, ci.rules) {
-			ci.sets.add(p, v.Embedder, v.numbers)
-		}
 		ci.times.set(v.numbers, v.from, v.until)
 	}
+	ci.mostParts = max(ci.mostParts, parts)
 	ci.docs[b.ID], ci.byName[b.Name] = b, b.ID
 	ci.newest = max(ci.newest, b.Revision)
 	delete(ci.unreadable, b.ID)
@@ -201,11 +209,13 @@ func (ci *collectionIndex) show(b *indexedDocument) (dropped []*indexedVersion, 
 // hide takes a document out of what searches find, and returns its versions that are not of next, which may be nil. The caller holds mu.
 func (ci *collectionIndex) hide(b, next *indexedDocument) (dropped []*indexedVersion) {
 	for _, v := range b.versions {
+		if !next.keeps(v) {
+			for i := range v.parts {
+				ci.sets.remove(&v.parts[i], v.Embedder, v.numbers)
+			}
+		}
 		if v.broken {
 			continue
-		}
-		for _, p := range b.parts(v.indexedVersion, ci.rules) {
-			ci.sets.remove(p, v.Embedder, v.numbers)
 		}
 		if next != nil && slices.ContainsFunc(next.versions, func(n datedVersion) bool { return n.indexedVersion == v.indexedVersion }) {
 			continue
@@ -223,6 +233,13 @@ func (ci *collectionIndex) document(id string) *indexedDocument {
 	ci.mu.RLock()
 	defer ci.mu.RUnlock()
 	return ci.docs[id]
+}
+
+// keeps reports whether the document, which may be nil, has a version with the same needs.
+func (b *indexedDocument) keeps(v datedVersion) bool {
+	return b != nil && slices.ContainsFunc(b.versions, func(o datedVersion) bool {
+		return o.indexedVersion == v.indexedVersion && len(o.parts) > 0 && len(v.parts) > 0 && &o.parts[0] == &v.parts[0]
+	})
 }
 
 // remove deletes a document. Searches no longer find it even if the index fails to delete its vectors.

@@ -445,6 +445,35 @@ func TestDocumentsOutliveTheUpgrade(t *testing.T) {
 	}
 }
 
+// TestBoundariesStayFew: documents that come, change and go leave nothing behind in what waits for its time.
+func TestBoundariesStayFew(t *testing.T) {
+	x := newValidity()
+	numbers := []uint32{0, 1, 2, 3}
+	for n := range int64(10_000) {
+		x.set(numbers, 1, 1_000_000+n)
+		x.clear(numbers)
+	}
+	x.set(numbers, 1, 2_000_000)
+	all := 0
+	for _, b := range x.boundaries {
+		all += len(b.numbers)
+	}
+	if all > 2000 || all != x.listed {
+		t.Errorf("%d numbers wait, %d are counted", all, x.listed)
+	}
+	x.advance(1_999_999)
+	if !x.active.Contains(3) {
+		t.Error("ended too early")
+	}
+	if !x.due(2_000_000) {
+		t.Fatal("an end was forgotten")
+	}
+	x.advance(2_000_000)
+	if !x.active.IsEmpty() {
+		t.Error("not ended")
+	}
+}
+
 // TestValidityFollowsItsColumns holds the set that moves on with time to a scan of all, while versions come, change, go and the clock does too.
 func TestValidityFollowsItsColumns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
@@ -486,13 +515,13 @@ func TestBitmapsComeFast(t *testing.T) {
 	var distinct []attributed
 	for i := range 1000 {
 		c := [][]Allow{{{Roles: []string{fmt.Sprint("role", i%50)}}, {Principals: []string{fmt.Sprint("user:", i)}}}}
-		distinct = append(distinct, attributed{conditionsKey(c), c, []int{0}})
+		distinct = append(distinct, attributed{key: conditionsKey(c), conditions: c, chunks: []int{0}})
 	}
 	now := time.Now().UnixMicro()
 	ci.times.advance(now)
 	ci.times.from, ci.times.until = make([]int64, passages), make([]int64, passages)
 	for n := range passages {
-		ci.sets.add(distinct[rng.IntN(1000)], "m", []uint32{uint32(n)})
+		ci.sets.add(&distinct[rng.IntN(1000)], "m", []uint32{uint32(n)})
 		ci.times.from[n], ci.times.until[n] = now-rng.Int64N(1e12), never
 	}
 	ci.times.active = ci.times.scan(now)

@@ -439,9 +439,9 @@ func (ci *collectionIndex) explain(b *indexedDocument, v viewer, at int64) (out 
 	if d.broken {
 		return out
 	}
-	for _, p := range b.parts(d.indexedVersion, ci.rules) {
-		if permits(ci.labels, v.labels) && (&attributeSet{conditions: p.conditions}).permits(v) {
-			out.Shown += len(p.chunks)
+	for _, p := range d.parts {
+		if permits(ci.labels, v.labels) && permitted(p.conditions, v) {
+			out.Shown += p.count(len(d.chunks))
 		}
 	}
 	because(HiddenParts, len(out.Reasons) == 0 && out.Shown < out.Passages)
