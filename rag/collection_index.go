@@ -71,7 +71,7 @@ type datedVersion struct {
 	broken      bool  // it cannot be read: at a time when it is in effect searches fail
 }
 
-func (v datedVersion) in(at int64) bool { return v.from <= at && at < until0(v.until) }
+func (d datedVersion) in(at int64) bool { return d.from <= at && at < until0(d.until) }
 
 // indexedVersion is what a version of a document says. It is immutable; its dates are not used, see datedVersion.
 type indexedVersion struct {
