@@ -105,7 +105,7 @@ type datedVersion struct {
 	parts       []attributed // by what is needed; set when it is shown
 }
 
-func (v datedVersion) in(at int64) bool { return v.from <= at && at < until0(v.until) }
+func (d datedVersion) in(at int64) bool { return d.from <= at && at < until0(d.until) }
 
 // indexedVersion is what a version of a document says. It is immutable; its dates are not used, see datedVersion.
 type indexedVersion struct {

@@ -105,9 +105,6 @@ func (versionRow) dates() []string {
 
 func versionID(document string, n int64) string { return document + "." + versionName(n) }
 
-// in reports whether the version is in effect at a time.
-func (r *versionRow) in(at int64) bool { return r.ValidFrom <= at && at < until0(r.ValidUntil) }
-
 type chunkRow struct {
 	Document string `gorm:"column:document"`
 	Version  int64  `gorm:"column:version"`
@@ -228,7 +225,7 @@ func state(tx *gorm.DB, id string) (out documentState, found bool, err error) {
 	return out, true, err
 }
 
-// changeDocument has change change a document in a transaction of its own, and returns what it is afterwards. want is the revision that it must have;
+// changeDocument has a function change a document in a transaction of its own, and returns what it is afterwards. want is the revision that it must have;
 // 0 for any. A change that returns errUnchanged leaves everything as it is, the revision too. Errors: CodeNotFound; CodeConflict for another revision.
 func (s store) changeDocument(ctx context.Context, collection, id string, want int64, now time.Time, change func(tx *gorm.DB, d *documentState) error) (out documentState, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {

@@ -83,7 +83,7 @@ func (s *Service) Versions(ctx context.Context, tenant, collection, id string) (
 func (r *versionRow) info(now int64, damaged bool, revision int64) VersionInfo {
 	out := VersionInfo{
 		Version: versionName(r.Version), Title: r.Title, MIME: r.MIME, Digest: r.Digest, Chunks: r.Chunks, Bytes: len(r.Content),
-		CreatedAt: time.UnixMicro(r.CreatedAt).UTC(), InEffect: r.in(now), Damaged: damaged, Revision: revision,
+		CreatedAt: time.UnixMicro(r.CreatedAt).UTC(), InEffect: r.ValidFrom <= now && now < until0(r.ValidUntil), Damaged: damaged, Revision: revision,
 	}
 	out.ValidFrom, out.ValidUntil = times(r.ValidFrom, r.ValidUntil)
 	return out

@@ -23,7 +23,7 @@ func TestDocumentAccess(t *testing.T) {
 	in.admin(http.MethodPost, "/policies", map[string]string{"yaml": strings.Replace(openPolicy, "purposes: []", "purposes: [service, care]", 1)}, new(any))
 	in.admin(http.MethodPost, "/rag/collections", map[string]string{"name": "kb"}, new(any))
 	const documents = "/rag/collections/kb/documents"
-	var open, board adminapi.DocumentResult
+	var open, board adminapi.Document
 	in.admin(http.MethodPost, documents, map[string]string{"name": "open.txt", "text": "The fee is public."}, &open)
 	in.admin(http.MethodPost, documents, map[string]string{"name": "board.txt", "text": "The fee of the board."}, &board)
 	alice, bob := in.newAccount("alice", nil, "developer"), in.newAccount("bob", nil, "developer")
