@@ -153,18 +153,19 @@ func invalidRule(why fault.Phrase) error {
 	return fault.New(fault.CodeInvalidValue, "access", why).WithParam("access")
 }
 
-// ruleKeeper writes and reads the stored form of rules. Under a keyed digest, nobody who can write the tables can widen one that is there, or give it to
-// another document.
+// ruleKeeper writes and reads the stored form of rules. A keyed digest over document, labels and rule finds out who edits a rule that is there, or the labels
+// beside it, in the tables, or gives it to another document. It does not find out who takes a rule away altogether, widens labels of a document without
+// one, or puts back a rule that the document once had: it does not know which is the last.
 type ruleKeeper struct{ ring *keyring.Ring }
 
 const ruleDigest = 32 // hex digits
 
-func (k ruleKeeper) mac(document, rule string) string {
-	return hex.EncodeToString(k.ring.MAC("rag/rule/v1", document, rule))[:ruleDigest]
+func (k ruleKeeper) mac(document, labels, rule string) string {
+	return hex.EncodeToString(k.ring.MAC("rag/rule/v1", document, labels, rule))[:ruleDigest]
 }
 
-// encode returns the stored form of a rule in canonical form, "" for one that restricts nothing.
-func (k ruleKeeper) encode(document string, r Rule) (string, error) {
+// encode returns the stored form of a rule in canonical form, beside labels as they are stored, "" for one that restricts nothing.
+func (k ruleKeeper) encode(document, labels string, r Rule) (string, error) {
 	if r.none() {
 		return "", nil
 	}
@@ -172,15 +173,15 @@ func (k ruleKeeper) encode(document string, r Rule) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode rule: %w", err)
 	}
-	return k.mac(document, string(raw)) + string(raw), nil
+	return k.mac(document, labels, string(raw)) + string(raw), nil
 }
 
-// decode fails on everything but what encode has written for that document.
-func (k ruleKeeper) decode(document, stored string) (Rule, error) {
+// decode fails on everything but what encode has written for that document and its labels.
+func (k ruleKeeper) decode(document, labels, stored string) (Rule, error) {
 	if stored == "" {
 		return Rule{}, nil
 	}
-	if len(stored) <= ruleDigest || !hmac.Equal([]byte(stored[:ruleDigest]), []byte(k.mac(document, stored[ruleDigest:]))) {
+	if len(stored) <= ruleDigest || !hmac.Equal([]byte(stored[:ruleDigest]), []byte(k.mac(document, labels, stored[ruleDigest:]))) {
 		return Rule{}, errors.New("the access rule is damaged")
 	}
 	d := json.NewDecoder(strings.NewReader(stored[ruleDigest:]))

@@ -348,9 +348,12 @@ func TestDamagedRulesLetNobodyIn(t *testing.T) {
 		"edited": "UPDATE rag_documents SET rule = replace(rule, 'board', 'developer') WHERE name = 'a.txt'",
 		"moved":  "UPDATE rag_documents SET rule = (SELECT rule FROM rag_documents WHERE name = 'c.txt') WHERE name = 'a.txt'",
 		"cut":    "UPDATE rag_documents SET rule = substr(rule, 1, 40) WHERE name = 'a.txt'",
+		"labels": "UPDATE rag_documents SET labels = '[]' WHERE name = 'a.txt'",
 		"noise":  "UPDATE rag_documents SET rule = 'x' WHERE name = 'a.txt'",
 	} {
-		set(in.ID, Rule{Restricted: true, Allow: []Allow{{Roles: []string{"board"}}}})
+		if _, err := s.SetAccess(t.Context(), "acme", "kb", in.ID, Access{Labels: []string{"staff"}, Rule: Rule{Restricted: true, Allow: []Allow{{Roles: []string{"board"}}}}}); err != nil {
+			t.Fatal(err)
+		}
 		if err := db.Exec(sql).Error; err != nil {
 			t.Fatal(err)
 		}
@@ -616,15 +619,15 @@ func TestRuleStorage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stored, err := k.encode("d", r)
+		stored, err := k.encode("d", "[]", r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := k.decode("d", stored)
-		if again, _ := k.encode("d", back); err != nil || again != stored {
+		back, err := k.decode("d", "[]", stored)
+		if again, _ := k.encode("d", "[]", back); err != nil || again != stored {
 			t.Fatalf("%+v became %+v, %v", r, back, err)
 		}
-		if _, err := k.decode("e", stored); err == nil {
+		if _, err := k.decode("e", "[]", stored); err == nil {
 			t.Fatal("the rule of another document was read")
 		}
 	}
@@ -740,4 +743,26 @@ func TestHiddenCostsNoMoreThanAbsent(t *testing.T) {
 			t.Errorf("%s: %v", id, shown)
 		}
 	}
+}
+
+// TestPublishedNowIsInEffectNow: a text that is dated ahead and is published now comes into effect now; one that comes again with the rule that it has stays
+// as it is.
+func TestPublishedNowIsInEffectNow(t *testing.T) {
+	s := service(t, dbtest.SQLite(t), newHashed())
+	create(t, s, "acme", "kb")
+	d := Document{Tenant: "acme", Collection: "kb", Name: "a.md", Body: []byte("# Fees\n\nnew words"), ValidFrom: time.Now().Add(time.Hour), Rule: &Rule{Parts: []PartRule{{Section: "Fees", Allow: []Allow{{Roles: []string{"board"}}}}}}}
+	put := func(version string, changed bool) {
+		t.Helper()
+		in, err := s.Ingest(t.Context(), d)
+		if err != nil || in.Version != version || (in.Access.Before != in.Access.After) != changed {
+			t.Errorf("%+v, %v, want %s", in, err, version)
+		}
+	}
+	put("v1", true)
+	d.ValidFrom = time.Time{}
+	put("v2", false)
+	put("v2", false) // with the rule that it has
+	d.Rule = &Rule{}
+	put("v3", true)
+	wantTexts(t, find(t, s, "kb", "words"), "Fees\n\nnew words")
 }

@@ -201,7 +201,7 @@ func (s *Service) readAccess(b *indexedDocument) (err error) {
 	if b.labels, err = decodeLabels(b.Labels); err != nil {
 		return err
 	}
-	b.rule, err = s.store.rules.decode(b.ID, b.documentRow.Rule)
+	b.rule, err = s.store.rules.decode(b.ID, b.Labels, b.documentRow.Rule)
 	if b.damaged = err != nil; b.damaged {
 		s.log.Error("rag: the access rule of a document is damaged; nobody sees the document", slog.String("document", b.ID))
 	}

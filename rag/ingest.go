@@ -46,6 +46,7 @@ const MaxKnown = 200
 type IngestResult struct {
 	ID, Version, MIME string
 	Chunks            int
+	Access            AccessChange // digests are empty if it is as it was
 }
 
 // ParsedDocument is a document that has been read and waits for its vectors.
@@ -135,7 +136,7 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 	if ci.prunes() {
 		s.pruneDocument(context.WithoutCancel(ctx), ci, v.Document)
 	}
-	return IngestResult{ID: v.Document, Version: versionName(v.Version), MIME: v.MIME, Chunks: len(v.chunks)}, nil
+	return IngestResult{ID: v.Document, Version: versionName(v.Version), MIME: v.MIME, Chunks: len(v.chunks), Access: n.access}, nil
 }
 
 // apply shows what a document is with a version that was made here and is indexed. Other versions that memory does not have are read first. Error: one of
@@ -207,10 +208,22 @@ func (s *Service) same(ci *collectionIndex, v *indexedVersion, n newVersion) (*i
 	defer ci.mu.RUnlock()
 	id, known := ci.byName[n.name]
 	b := ci.docs[id]
-	if !known || b == nil || len(b.versions) == 0 || n.rule != nil || n.labels != "" && n.labels != b.Labels {
+	if !known || b == nil || len(b.versions) == 0 || n.labels != "" && n.labels != b.Labels {
 		return nil, false
 	}
 	old := b.last()
+	if n.from == 0 && !old.in(now) { // what is published now is in effect now
+		return nil, false
+	}
+	if n.rule != nil {
+		rule, err := s.store.rules.resolve(b.ID, *n.rule, b.rule, b.undated())
+		if err == nil {
+			rule, err = s.store.rules.carry(b.ID, rule, b.rule, old.indexedVersion)
+		}
+		if stored, err2 := s.store.rules.encode(b.ID, b.Labels, rule); err != nil || err2 != nil || stored != b.documentRow.Rule {
+			return nil, false
+		}
+	}
 	if old.broken || until0(old.until) <= now || n.from != 0 && n.from != old.from || n.until != 0 && n.until != old.until {
 		return nil, false
 	}

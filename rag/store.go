@@ -276,6 +276,7 @@ type newVersion struct {
 	rule            *Rule  // in canonical form, with ids of sections, or with headings; nil: as it is
 	mayChangeAccess bool
 	from, until     int64                      // 0: by default
+	access          AccessChange               // what it has changed of who may see the document
 	inMemory        map[string]*indexedVersion // by id; others are read of the tables where a rule has to be held to them
 }
 
@@ -341,19 +342,27 @@ func (s store) saveVersion(ctx context.Context, n *newVersion, now time.Time) (o
 // a document has, and a version that has lost a part that is restricted is refused. A rule that comes with a version holds for the earlier ones too, and
 // what it does not speak of, because only they have it, stays as restricted as it was: see [ruleKeeper.carry].
 func (s store) access(tx *gorm.DB, d *documentState, n *newVersion, isNew bool) error {
-	may := isNew || n.mayChangeAccess
+	may, before := isNew || n.mayChangeAccess, d.documentRow
+	defer func() {
+		n.access = AccessChange{Document: d.ID, Revision: d.Revision}
+		if d.Labels != before.Labels || d.Rule != before.Rule || isNew {
+			n.access.Before, n.access.After = s.rules.digest(d.ID, before.Labels, before.Rule), s.rules.digest(d.ID, d.Labels, d.Rule)
+		}
+	}()
 	if n.labels != "" && n.labels != d.Labels {
 		if !may {
 			return fault.New(fault.CodeNotAllowed, accessPermission)
 		}
 		d.Labels = n.labels
 	}
-	was, err := s.rules.decode(d.ID, d.Rule)
+	was, err := s.rules.decode(d.ID, before.Labels, d.Rule)
 	if err != nil {
 		return fault.Wrap(err, fault.CodeConflict, fault.Say("rag.rule_damaged"))
 	}
-	if n.rule == nil && len(was.Parts) == 0 {
-		return nil
+	if n.rule == nil {
+		if d.Rule, err = s.rules.encode(d.ID, d.Labels, was); err != nil || len(was.Parts) == 0 {
+			return err
+		}
 	}
 	earlier, err := s.readable(tx, d.versions, n.inMemory)
 	if err != nil {
@@ -368,7 +377,7 @@ func (s store) access(tx *gorm.DB, d *documentState, n *newVersion, isNew bool) 
 		if rule, err = s.rules.carry(d.ID, rule, was, of); err != nil {
 			return err
 		}
-		stored, err := s.rules.encode(d.ID, rule)
+		stored, err := s.rules.encode(d.ID, d.Labels, rule)
 		if err != nil {
 			return err
 		}

@@ -20,8 +20,9 @@ type VersionInfo struct {
 	CreatedAt                    time.Time
 	ValidFrom, ValidUntil        time.Time // ValidUntil is zero for no end
 	InEffect                     bool
-	Damaged                      bool  // it cannot be read
-	Revision                     int64 // of the document
+	Damaged                      bool      // it cannot be read
+	Revision                     int64     // of the document
+	WasFrom, WasUntil            time.Time // before a change of its dates; set by SetValidity
 }
 
 // known returns a document, also if another replica has changed it a moment ago. It does not wait for what is read of other documents. Without whole,
@@ -111,12 +112,14 @@ func (s *Service) SetValidity(ctx context.Context, tenant, collection, id, versi
 		return VersionInfo{}, noVersion(version)
 	}
 	now := s.now()
+	var was versionRow
 	state, err := s.store.changeDocument(ctx, ci.id, id, revision, now, func(tx *gorm.DB, d *documentState) error {
 		i := slices.IndexFunc(d.versions, func(v versionRow) bool { return v.Version == number })
 		if i < 0 {
 			return noVersion(version)
 		}
 		v := &d.versions[i]
+		was = *v
 		if from != 0 {
 			v.ValidFrom = from
 		}
@@ -137,7 +140,9 @@ func (s *Service) SetValidity(ctx context.Context, tenant, collection, id, versi
 		return VersionInfo{}, err
 	}
 	s.showChange(ctx, ci, state)
-	return s.versionInfo(ci, state, number)
+	out, err := s.versionInfo(ci, state, number)
+	out.WasFrom, out.WasUntil = times(was.ValidFrom, was.ValidUntil)
+	return out, err
 }
 
 // versionInfo describes a version after a change of its document. What it says is told if memory has it.
@@ -265,8 +270,10 @@ func (s *Service) pruneDocument(ctx context.Context, ci *collectionIndex, id str
 	case err != nil:
 		s.log.Warn("rag: deleting versions that are kept no longer failed; will be tried again", slog.String("document", id), slog.Any("error", err))
 	case state.gone:
+		s.log.Info("rag: a document of which nothing is kept any longer is deleted", slog.String("collection", ci.id), slog.String("document", id))
 		s.forgetDocument(ctx, ci, id, state.Revision)
 	default:
+		s.log.Info("rag: versions that are kept no longer are deleted", slog.String("document", id), slog.Int("left", len(state.versions)))
 		s.showChange(ctx, ci, state)
 	}
 }
@@ -323,7 +330,7 @@ func (s *Service) SetAccess(ctx context.Context, tenant, collection, id string, 
 	if err != nil {
 		return AccessChange{}, err
 	}
-	stored, err := s.store.rules.encode(id, resolved)
+	stored, err := s.store.rules.encode(id, encodeLabels(labels), resolved)
 	if err != nil {
 		return AccessChange{}, err
 	}
