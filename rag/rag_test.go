@@ -87,7 +87,7 @@ func TestUnchangedDocumentsStay(t *testing.T) {
 		follow(t, other)
 		first := ingest(t, s, "kb", "a.md", "# one\n\ntext", "x", "y")
 		first.Access = AccessChange{} // the same again changes none
-		e.failAt(1) // embedding would fail
+		e.failAt(1)                   // embedding would fail
 		if again := ingest(t, s, "kb", "a.md", "# one\n\ntext", "y", "x"); again != first {
 			t.Errorf("the same again is %+v, was %+v", again, first)
 		}

@@ -445,6 +445,25 @@ func TestDocumentsOutliveTheUpgrade(t *testing.T) {
 	}
 }
 
+// TestPlannedVersionsAreCancelled: a version that is deleted before it begins ends nothing.
+func TestPlannedVersionsAreCancelled(t *testing.T) {
+	s := service(t, dbtest.SQLite(t), newHashed())
+	create(t, s, "acme", "kb")
+	in := ingest(t, s, "kb", "a.txt", "words one")
+	if _, err := s.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.txt", Body: []byte("words two"), ValidFrom: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := s.Versions(t.Context(), "acme", "kb", in.ID); err != nil || all[1].ValidUntil.IsZero() {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if err := s.DeleteVersion(t.Context(), "acme", "kb", in.ID, "v2"); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := s.Versions(t.Context(), "acme", "kb", in.ID); err != nil || len(all) != 1 || !all[0].ValidUntil.IsZero() || !all[0].InEffect {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
 // TestBoundariesStayFew: documents that come, change and go leave nothing behind in what waits for its time.
 func TestBoundariesStayFew(t *testing.T) {
 	x := newValidity()

@@ -164,7 +164,8 @@ func noVersion(name string) error {
 	return fault.New(fault.CodeNotFound, fault.Say("thing.version"), name).WithParam("version")
 }
 
-// DeleteVersion deletes one version, with its text and vectors. The one before does not come back. Errors: CodeNotFound; CodeConflict for the only one: the
+// DeleteVersion deletes one version, with its text and vectors. The one before does not come back; but one that it would have ended, as it has not begun,
+// lasts as long as both. Errors: CodeNotFound; CodeConflict for the only one: the
 // document is deleted as a whole.
 func (s *Service) DeleteVersion(ctx context.Context, tenant, collection, id, version string) error {
 	ci, err := s.findFresh(ctx, tenant, collection)
@@ -175,20 +176,27 @@ func (s *Service) DeleteVersion(ctx context.Context, tenant, collection, id, ver
 	if err != nil {
 		return noVersion(version)
 	}
-	return s.deleteVersions(ctx, ci, id, func(d *documentState) ([]int64, error) {
-		if !slices.ContainsFunc(d.versions, func(v versionRow) bool { return v.Version == number }) {
+	return s.deleteVersions(ctx, ci, id, func(tx *gorm.DB, d *documentState) ([]int64, error) {
+		i := slices.IndexFunc(d.versions, func(v versionRow) bool { return v.Version == number })
+		if i < 0 {
 			return nil, noVersion(version)
 		}
 		if len(d.versions) == 1 {
 			return nil, fault.New(fault.CodeConflict, fault.Say("rag.only_version"))
 		}
+		if planned := d.versions[i]; planned.ValidFrom > s.now().UnixMicro() {
+			err := tx.Model(&versionRow{}).Where("document = ? AND version <> ? AND valid_until = ?", id, number, planned.ValidFrom).Update("valid_until", planned.ValidUntil).Error
+			if err != nil {
+				return nil, err
+			}
+		}
 		return []int64{number}, nil
 	})
 }
 
-func (s *Service) deleteVersions(ctx context.Context, ci *collectionIndex, id string, which func(*documentState) ([]int64, error)) error {
+func (s *Service) deleteVersions(ctx context.Context, ci *collectionIndex, id string, which func(*gorm.DB, *documentState) ([]int64, error)) error {
 	state, err := s.store.changeDocument(ctx, ci.id, id, 0, s.now(), func(tx *gorm.DB, d *documentState) error {
-		numbers, err := which(d)
+		numbers, err := which(tx, d)
 		if err != nil || len(numbers) == 0 {
 			return err
 		}
