@@ -46,7 +46,7 @@ const MaxKnown = 200
 type IngestResult struct {
 	ID, Version, MIME string
 	Chunks            int
-	Access            AccessChange // digests are empty if it is as it was
+	Access            AccessChange // zero if that is as it was
 }
 
 // ParsedDocument is a document that has been read and waits for its vectors.

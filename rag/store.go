@@ -344,9 +344,11 @@ func (s store) saveVersion(ctx context.Context, n *newVersion, now time.Time) (o
 func (s store) access(tx *gorm.DB, d *documentState, n *newVersion, isNew bool) error {
 	may, before := isNew || n.mayChangeAccess, d.documentRow
 	defer func() {
-		n.access = AccessChange{Document: d.ID, Revision: d.Revision}
-		if d.Labels != before.Labels || d.Rule != before.Rule || isNew {
-			n.access.Before, n.access.After = s.rules.digest(d.ID, before.Labels, before.Rule), s.rules.digest(d.ID, d.Labels, d.Rule)
+		if d.Labels != before.Labels || d.Rule != before.Rule {
+			n.access = AccessChange{
+				Document: d.ID, Revision: d.Revision,
+				Before: s.rules.digest(d.ID, before.Labels, before.Rule), After: s.rules.digest(d.ID, d.Labels, d.Rule),
+			}
 		}
 	}()
 	if n.labels != "" && n.labels != d.Labels {
