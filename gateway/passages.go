@@ -225,13 +225,17 @@ const (
 	emptySearchZH = "知识库中没有与用户问题相关的资料。请直接说明，不要猜测。"
 )
 
-// passageTag names the tags around passages. Nobody who writes documents can guess it: it is keyed by the tenant, what the caller may see, the
+// passageTag names the tags around passages. Nobody who writes documents can guess it: it is keyed by the tenant, all that decides what the caller may see, the
 // collection and its revision, so that a document that has learnt it changes it by coming in. It stays the same from one question to the
 // next, so that prompts begin alike.
 func (r *run) passageTag() string {
-	labels := slices.Sorted(slices.Values(r.caller.Labels))
+	var rights []string
+	for _, field := range [][]string{r.caller.Labels, r.principals(), r.caller.Roles, {r.admission.policy.Purpose}} {
+		rights = append(rights, strconv.Itoa(len(field)))
+		rights = append(rights, slices.Sorted(slices.Values(field))...)
+	}
 	revision := strconv.FormatInt(r.sources.passages[0].Revision, 10)
-	sum := r.p.deps.Keys.MAC("gateway/passage/v1", append([]string{r.caller.Tenant, r.call.RAG.Collection, revision}, labels...)...)
+	sum := r.p.deps.Keys.MAC("gateway/passage/v1", append([]string{r.caller.Tenant, r.call.RAG.Collection, revision}, rights...)...)
 	return "passage-" + hex.EncodeToString(sum[:6])
 }
 

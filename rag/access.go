@@ -153,18 +153,19 @@ func invalidRule(why fault.Phrase) error {
 	return fault.New(fault.CodeInvalidValue, "access", why).WithParam("access")
 }
 
-// ruleKeeper writes and reads the stored form of rules. Under a keyed digest, nobody who can write the tables can widen one that is there, or give it to
-// another document.
+// ruleKeeper writes and reads the stored form of rules. A keyed digest over document, labels and rule finds out who edits a rule that is there, or the labels
+// beside it, in the tables, or gives it to another document. It does not find out who takes a rule away altogether, widens labels of a document without
+// one, or puts back a rule that the document once had: it does not know which is the last.
 type ruleKeeper struct{ ring *keyring.Ring }
 
 const ruleDigest = 32 // hex digits
 
-func (k ruleKeeper) mac(document, rule string) string {
-	return hex.EncodeToString(k.ring.MAC("rag/rule/v1", document, rule))[:ruleDigest]
+func (k ruleKeeper) mac(document, labels, rule string) string {
+	return hex.EncodeToString(k.ring.MAC("rag/rule/v1", document, labels, rule))[:ruleDigest]
 }
 
-// encode returns the stored form of a rule in canonical form, "" for one that restricts nothing.
-func (k ruleKeeper) encode(document string, r Rule) (string, error) {
+// encode returns the stored form of a rule in canonical form, beside labels as they are stored, "" for one that restricts nothing.
+func (k ruleKeeper) encode(document, labels string, r Rule) (string, error) {
 	if r.none() {
 		return "", nil
 	}
@@ -172,15 +173,15 @@ func (k ruleKeeper) encode(document string, r Rule) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode rule: %w", err)
 	}
-	return k.mac(document, string(raw)) + string(raw), nil
+	return k.mac(document, labels, string(raw)) + string(raw), nil
 }
 
-// decode fails on everything but what encode has written for that document.
-func (k ruleKeeper) decode(document, stored string) (Rule, error) {
+// decode fails on everything but what encode has written for that document and its labels.
+func (k ruleKeeper) decode(document, labels, stored string) (Rule, error) {
 	if stored == "" {
 		return Rule{}, nil
 	}
-	if len(stored) <= ruleDigest || !hmac.Equal([]byte(stored[:ruleDigest]), []byte(k.mac(document, stored[ruleDigest:]))) {
+	if len(stored) <= ruleDigest || !hmac.Equal([]byte(stored[:ruleDigest]), []byte(k.mac(document, labels, stored[ruleDigest:]))) {
 		return Rule{}, errors.New("the access rule is damaged")
 	}
 	d := json.NewDecoder(strings.NewReader(stored[ruleDigest:]))
@@ -231,26 +232,66 @@ func (k ruleKeeper) has(document string, v *indexedVersion, section string) bool
 	return false
 }
 
-// resolve turns headings into ids, and refuses parts that none of the versions has: a rule that restricts nothing would be taken for one that does.
-func (k ruleKeeper) resolve(document string, r Rule, versions []*indexedVersion) (Rule, error) {
+// resolve turns headings into ids, and refuses parts that none of the versions has, and that the rule of before does not have either: a rule that restricts
+// nothing would be taken for one that does.
+func (k ruleKeeper) resolve(document string, r, was Rule, versions []*indexedVersion) (Rule, error) {
 	out := r
 	out.Parts = nil
 	for _, p := range r.Parts {
 		if p.Section != "" {
-			id := strings.TrimSpace(p.Section)
-			if !strings.HasPrefix(id, sectionPrefix) {
-				id = k.section(document, id)
+			if p.Section = strings.TrimSpace(p.Section); !strings.HasPrefix(p.Section, sectionPrefix) {
+				p.Section = k.section(document, p.Section)
 			}
-			if !slices.ContainsFunc(versions, func(v *indexedVersion) bool { return k.has(document, v, id) }) {
-				return Rule{}, invalidRule(fault.Say("rag.rule_unknown_part"))
-			}
-			p.Section = id
-		} else if !slices.ContainsFunc(versions, func(v *indexedVersion) bool {
-			return versionName(v.Version) == p.Version && p.Chunks[0] >= 0 && p.Chunks[len(p.Chunks)-1] < len(v.chunks)
-		}) {
+		}
+		known := slices.ContainsFunc(versions, func(v *indexedVersion) bool { return k.partOf(document, p, v) }) || slices.ContainsFunc(was.Parts, p.same)
+		if !known {
 			return Rule{}, invalidRule(fault.Say("rag.rule_unknown_part"))
 		}
 		out.Parts = append(out.Parts, p)
 	}
+	sortParts(out.Parts)
 	return out, nil
+}
+
+func sortParts(parts []PartRule) {
+	slices.SortStableFunc(parts, func(a, b PartRule) int { return strings.Compare(fmt.Sprintf("%+v", a), fmt.Sprintf("%+v", b)) })
+}
+
+// same reports whether both restrict the same part, to whomever.
+func (p PartRule) same(o PartRule) bool {
+	return p.Section == o.Section && p.Version == o.Version && slices.Equal(p.Chunks, o.Chunks)
+}
+
+// partOf reports whether a version has a part, which is resolved.
+func (k ruleKeeper) partOf(document string, p PartRule, v *indexedVersion) bool {
+	if p.Section != "" {
+		return k.has(document, v, p.Section)
+	}
+	return versionName(v.Version) == p.Version && p.Chunks[0] >= 0 && p.Chunks[len(p.Chunks)-1] < len(v.chunks)
+}
+
+// carry returns a rule that comes with a new version, together with the parts of the rule of before that only earlier versions have: they can be read with
+// a time, and nobody has spoken of opening them. A part of which the new rule says itself to whom it is open is replaced.
+func (k ruleKeeper) carry(document string, r, was Rule, of *indexedVersion) (Rule, error) {
+	for _, p := range was.Parts {
+		if k.partOf(document, p, of) {
+			continue
+		}
+		given := map[int]bool{}
+		for _, n := range r.Parts {
+			for _, c := range n.Chunks {
+				given[c] = given[c] || n.Version == p.Version
+			}
+		}
+		replaced := p.Section == "" && !slices.ContainsFunc(p.Chunks, func(c int) bool { return !given[c] }) ||
+			p.Section != "" && slices.ContainsFunc(r.Parts, p.same)
+		if !replaced {
+			r.Parts = append(r.Parts, p)
+		}
+	}
+	if len(r.Parts) > maxParts {
+		return Rule{}, invalidRule(fault.Say("value.item_count", maxParts))
+	}
+	sortParts(r.Parts)
+	return r, nil
 }

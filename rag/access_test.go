@@ -213,7 +213,7 @@ func TestRulesDoNotLeak(t *testing.T) {
 		}
 		seen += len(found)
 		if asOf.IsZero() {
-			if got, _ := ci.count(func(b *indexedDocument, now int64, keep ruleKeeper) bool { return b.sees(r.viewer(), now, keep) }); got != counted {
+			if got, _ := ci.count(func(b *indexedDocument, now int64) bool { return b.sees(r.viewer(), now) }); got != counted {
 				t.Fatalf("%+v counts %d of %d", r, got, counted)
 			}
 		}
@@ -348,9 +348,12 @@ func TestDamagedRulesLetNobodyIn(t *testing.T) {
 		"edited": "UPDATE rag_documents SET rule = replace(rule, 'board', 'developer') WHERE name = 'a.txt'",
 		"moved":  "UPDATE rag_documents SET rule = (SELECT rule FROM rag_documents WHERE name = 'c.txt') WHERE name = 'a.txt'",
 		"cut":    "UPDATE rag_documents SET rule = substr(rule, 1, 40) WHERE name = 'a.txt'",
+		"labels": "UPDATE rag_documents SET labels = '[]' WHERE name = 'a.txt'",
 		"noise":  "UPDATE rag_documents SET rule = 'x' WHERE name = 'a.txt'",
 	} {
-		set(in.ID, Rule{Restricted: true, Allow: []Allow{{Roles: []string{"board"}}}})
+		if _, err := s.SetAccess(t.Context(), "acme", "kb", in.ID, Access{Labels: []string{"staff"}, Rule: Rule{Restricted: true, Allow: []Allow{{Roles: []string{"board"}}}}}); err != nil {
+			t.Fatal(err)
+		}
 		if err := db.Exec(sql).Error; err != nil {
 			t.Fatal(err)
 		}
@@ -418,6 +421,87 @@ func TestRevocationReachesReplicas(t *testing.T) {
 		<-done
 		if got := find(t, b, "kb", "large words"); len(got) != 0 {
 			t.Errorf("a document that was deleted while it was indexed is found: %+v", got)
+		}
+	})
+}
+
+// TestWhatIsLightDoesNotWait: while a replica indexes a large document, it follows at once what ends, what is replaced and what is deleted elsewhere, and
+// carries out what it is asked itself: nobody who revokes waits for documents that come in.
+func TestWhatIsLightDoesNotWait(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		a, b := service(t, db, newHashed()), service(t, db, newHashed())
+		create(t, a, "acme", "kb")
+		ids := map[string]string{}
+		for _, name := range []string{"ended", "replaced", "shrunk", "ruled", "dated here", "shrunk here"} {
+			if strings.HasPrefix(name, "shrunk") {
+				ingest(t, a, "kb", name+".txt", "first words")
+			}
+			ids[name] = ingest(t, a, "kb", name+".txt", "words "+name).ID
+		}
+		follow(t, b)
+		all := find(t, b, "kb", "words")
+		if len(all) != len(ids) {
+			t.Fatalf("%+v", all)
+		}
+		at := time.Now()
+		ingest(t, a, "kb", "large.txt", "large words")
+		held, let := make(chan struct{}), make(chan struct{})
+		ci, err := b.collection("acme", "kb")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ci.vectors = &holding{Index: ci.vectors, held: held, let: let}
+		done := make(chan error, 1)
+		go func() { done <- b.follow(context.Background()) }()
+		<-held
+		until := func(s *library, name, version string) {
+			t.Helper()
+			got, err := s.SetValidity(t.Context(), "acme", "kb", ids[name], version, 0, Validity{Until: time.Now()})
+			if err != nil || got.InEffect || got.ValidUntil.IsZero() || got.Digest == "" {
+				t.Fatalf("%+v, %v", got, err)
+			}
+		}
+		until(a, "ended", "v1")
+		ingest(t, a, "kb", "replaced.txt", "other words")
+		if err := a.DeleteVersion(t.Context(), "acme", "kb", ids["shrunk"], "v2"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := b.followAccess(t.Context(), 0, false); err != nil { // what watchAccess does each poll
+			t.Fatal(err)
+		}
+		until(b, "dated here", "v1")
+		if err := b.DeleteVersion(t.Context(), "acme", "kb", ids["shrunk here"], "v2"); err != nil {
+			t.Fatal(err)
+		}
+		is, err := b.DocumentAccess(t.Context(), "acme", "kb", ids["ruled"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		is.Rule = Rule{Restricted: true}
+		if _, err := b.SetAccess(t.Context(), "acme", "kb", ids["ruled"], is); err != nil {
+			t.Fatal(err)
+		}
+		if got := find(t, b, "kb", "words"); len(got) != 0 {
+			t.Errorf("still found: %+v", got)
+		}
+		got, err := b.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words", TopK: 9, AsOf: at})
+		if err != nil || len(got) != 3 {
+			t.Errorf("with a time before: %+v, %v", got, err)
+		}
+		close(let)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		follow(t, b)
+		texts := func(s *library) (out []string) {
+			for _, p := range find(t, s, "kb", "words") {
+				out = append(out, p.Document+p.Version+p.Text)
+			}
+			slices.Sort(out)
+			return out
+		}
+		if got, want := texts(b), texts(service(t, db, newHashed())); len(want) != 2 || !slices.Equal(got, want) {
+			t.Errorf("afterwards it finds %q, another replica %q", got, want)
 		}
 	})
 }
@@ -535,16 +619,150 @@ func TestRuleStorage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stored, err := k.encode("d", r)
+		stored, err := k.encode("d", "[]", r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := k.decode("d", stored)
-		if again, _ := k.encode("d", back); err != nil || again != stored {
+		back, err := k.decode("d", "[]", stored)
+		if again, _ := k.encode("d", "[]", back); err != nil || again != stored {
 			t.Fatalf("%+v became %+v, %v", r, back, err)
 		}
-		if _, err := k.decode("e", stored); err == nil {
+		if _, err := k.decode("e", "[]", stored); err == nil {
 			t.Fatal("the rule of another document was read")
 		}
 	}
+}
+
+// TestNewVersionsKeepTheOldOnesRestricted: a rule that comes with a version, by whoever may change access, opens nothing of the versions before, which are
+// read with a time; also if another replica has stored them a moment ago.
+func TestNewVersionsKeepTheOldOnesRestricted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		a, b := service(t, db, newHashed()), service(t, db, newHashed())
+		clock := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+		now := func() time.Time { return clock }
+		a.now, b.now = now, now
+		create(t, a, "acme", "kb")
+		put := func(s *library, body string, r *Rule, may bool) (IngestResult, error) {
+			clock = clock.Add(time.Hour)
+			draft, err := s.Read(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.md", Body: []byte(body), Rule: r, MayChangeAccess: may})
+			if err != nil {
+				return IngestResult{}, err
+			}
+			return s.Store(t.Context(), draft, s.from.Embed)
+		}
+		board := []Allow{{Roles: []string{"board"}}}
+		in, err := put(a, "# Open\n\nopen words\n\n# Salaries\n\nsalary words\n\n# Plans\n\nplan words", &Rule{Parts: []PartRule{{Section: "Salaries", Allow: board}, {Version: "v1", Chunks: []int{2}, Allow: board}}}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := clock
+		_, err = put(b, "# Open\n\nopen words of two\n\n# Fees\n\nfee words", nil, false)
+		wantCode(t, err, fault.CodeConflict) // it has lost both parts
+		if _, err := put(b, "# Open\n\nopen words of two\n\n# Fees\n\nfee words", &Rule{Parts: []PartRule{{Section: "Fees", Allow: board}}}, true); err != nil {
+			t.Fatal(err)
+		}
+		follow(t, a)
+		for n, s := range []*library{a, b, service(t, db, newHashed())} {
+			s.now = now
+			for want, r := range map[int]Reader{1: {}, 3: {Roles: []string{"board"}}} {
+				got, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words", TopK: 9, Roles: r.Roles, AsOf: before})
+				if err != nil || len(got) != want {
+					t.Errorf("replica %d: %+v reads %d of version 1: %+v, %v", n, r, want, got, err)
+				}
+			}
+			if got := find(t, s, "kb", "words"); len(got) != 1 || got[0].Version != "v2" {
+				t.Errorf("replica %d: %+v", n, got)
+			}
+			for chunk := range 2 {
+				_, err := s.Passages(t.Context(), PassageRef{Tenant: "acme", Collection: "kb", DocumentID: in.ID, Version: "v1", Chunk: chunk + 1, AsOf: before})
+				wantCode(t, err, fault.CodeNotFound)
+			}
+		}
+		// Who may only write goes on from what was decided, and cannot lose what the last version has.
+		if in, err := put(a, "# Open\n\nopen words of three\n\n# Fees\n\nfee words", nil, false); err != nil || in.Version != "v3" {
+			t.Fatalf("%+v, %v", in, err)
+		}
+		_, err = put(a, "# Open\n\nopen words of three\n\n# Fee\n\nfee words", nil, false)
+		wantCode(t, err, fault.CodeConflict)
+		// A part of an earlier version may be named with a new one, and be given to others.
+		all := []Allow{{Roles: []string{"developer"}}}
+		if _, err := put(a, "# Open\n\nopen words of four", &Rule{Parts: []PartRule{{Section: "Salaries", Allow: all}, {Version: "v1", Chunks: []int{2}, Allow: all}}}, true); err != nil {
+			t.Fatal(err)
+		}
+		got, err := a.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words", TopK: 9, Roles: []string{"developer"}, AsOf: before})
+		if err != nil || len(got) != 3 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		// What GET says can be given back, also of versions that are gone.
+		if err := a.DeleteVersion(t.Context(), "acme", "kb", in.ID, "v1"); err != nil {
+			t.Fatal(err)
+		}
+		is, err := a.DocumentAccess(t.Context(), "acme", "kb", in.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same, err := a.SetAccess(t.Context(), "acme", "kb", in.ID, is); err != nil || same.Before != same.After {
+			t.Errorf("%+v, %v", same, err)
+		}
+	})
+}
+
+// TestHiddenCostsNoMoreThanAbsent: who asks for a document that is hidden from him, of many passages, versions and parts or of few, has as much worked out as
+// for one that is not there.
+func TestHiddenCostsNoMoreThanAbsent(t *testing.T) {
+	s := service(t, dbtest.SQLite(t), newHashed())
+	create(t, s, "acme", "kb")
+	small := ingest(t, s, "kb", "small.txt", "small words").ID
+	var large string
+	for n := range 3 {
+		large = ingest(t, s, "kb", "large.md", strings.Repeat("# One\n\nwords\n\n## Two\n\nmore words\n\n", 20+n)).ID
+	}
+	board := []Allow{{Roles: []string{"board"}}}
+	for id, r := range map[string]Rule{
+		small: {Restricted: true, Allow: board},
+		large: {Restricted: true, Allow: board, Parts: []PartRule{{Section: "One", Allow: board}, {Version: "v2", Chunks: []int{0, 3}, Allow: []Allow{{Principals: []string{"user:1"}}}}}},
+	} {
+		if _, err := s.SetAccess(t.Context(), "acme", "kb", id, Access{Rule: r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ci, err := s.collection("acme", "kb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := ci.rlock()
+	defer ci.mu.RUnlock()
+	want := 0
+	for _, id := range []string{"absent", small, large} {
+		shown, lookups := ci.reveals(ci.docs[id], viewer{roles: []string{"developer"}}, now)
+		if shown || lookups == 0 || want != 0 && lookups != want {
+			t.Errorf("%s: %v after %d look-ups, %d for others", id, shown, lookups, want)
+		}
+		want = lookups
+		if shown, _ := ci.reveals(ci.docs[id], viewer{roles: []string{"board"}}, now); shown != (id != "absent") {
+			t.Errorf("%s: %v", id, shown)
+		}
+	}
+}
+
+// TestPublishedNowIsInEffectNow: a text that is dated ahead and is published now comes into effect now; one that comes again with the rule that it has stays
+// as it is.
+func TestPublishedNowIsInEffectNow(t *testing.T) {
+	s := service(t, dbtest.SQLite(t), newHashed())
+	create(t, s, "acme", "kb")
+	d := Document{Tenant: "acme", Collection: "kb", Name: "a.md", Body: []byte("# Fees\n\nnew words"), ValidFrom: time.Now().Add(time.Hour), Rule: &Rule{Parts: []PartRule{{Section: "Fees", Allow: []Allow{{Roles: []string{"board"}}}}}}}
+	put := func(version string, changed bool) {
+		t.Helper()
+		in, err := s.Ingest(t.Context(), d)
+		if err != nil || in.Version != version || (in.Access.Before != in.Access.After) != changed {
+			t.Errorf("%+v, %v, want %s", in, err, version)
+		}
+	}
+	put("v1", true)
+	d.ValidFrom = time.Time{}
+	put("v2", false)
+	put("v2", false) // with the rule that it has
+	d.Rule = &Rule{}
+	put("v3", true)
+	wantTexts(t, find(t, s, "kb", "words"), "Fees\n\nnew words")
 }

@@ -1,6 +1,7 @@
 package rag
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -14,32 +15,52 @@ type attributeSet struct {
 	conditions [][]Allow // one of each is needed
 	embedder   string
 	numbers    *roaring.Bitmap
+	users      int // parts of versions that have it
 }
 
-func (a *attributeSet) permits(v viewer) bool {
-	return !slices.ContainsFunc(a.conditions, func(c []Allow) bool { return !oneLets(c, v) })
+func (a *attributeSet) permits(v viewer) bool { return permitted(a.conditions, v) }
+
+// permitted reports whether a viewer meets one of each of the conditions.
+func permitted(conditions [][]Allow, v viewer) bool {
+	return !slices.ContainsFunc(conditions, func(c []Allow) bool { return !oneLets(c, v) })
 }
 
-// subjects are the values of one of which a viewer has to have at least one, as tokens; "" stands for everybody. None: nobody is let in.
+// subjects are the values of one of which a viewer has to have at least one, as tokens; "" stands for everybody. None: nobody is let in. They are those of
+// the condition that the fewest meet: a label of many would lead each of them to the sets of every other.
 func (a *attributeSet) subjects() []string {
 	if len(a.conditions) == 0 {
 		return []string{""}
 	}
 	var out []string
-	for _, c := range a.conditions[0] {
+	for _, e := range slices.MinFunc(a.conditions, func(a, b []Allow) int { return cmp.Compare(width(a), width(b)) }) {
 		switch {
-		case len(c.Principals) > 0:
-			out = append(out, tokens('p', c.Principals)...)
-		case len(c.Labels) > 0:
-			out = append(out, tokens('l', c.Labels)...)
-		case len(c.Roles) > 0:
-			out = append(out, tokens('r', c.Roles)...)
+		case len(e.Principals) > 0:
+			out = append(out, tokens('p', e.Principals)...)
+		case len(e.Labels) > 0:
+			out = append(out, tokens('l', e.Labels)...)
+		case len(e.Roles) > 0:
+			out = append(out, tokens('r', e.Roles)...)
 		default:
-			out = append(out, tokens('u', c.Purposes)...)
+			out = append(out, tokens('u', e.Purposes)...)
 		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// width says how many may meet a condition: nobody, those who are named, those with a label, or everybody with a role or purpose.
+func width(condition []Allow) (out int) {
+	for _, e := range condition {
+		switch {
+		case len(e.Principals) > 0:
+			out = max(out, 1)
+		case len(e.Labels) > 0:
+			out = max(out, 2)
+		default:
+			out = max(out, 3)
+		}
+	}
+	return out
 }
 
 func tokens(kind byte, values []string) []string {
@@ -73,14 +94,36 @@ func newAttributeSets() attributeSets {
 type attributed struct {
 	key        string
 	conditions [][]Allow
-	chunks     []int
+	all        bool          // of the version
+	chunks     []int         // if not all
+	set        *attributeSet // while they are shown; guarded by the collection's mutex
 }
 
-func (s *attributeSets) add(p attributed, embedder string, numbers []uint32) {
+// of returns the numbers of the chunks.
+func (p *attributed) of(numbers []uint32) []uint32 {
+	if p.all {
+		return numbers
+	}
+	out := make([]uint32, len(p.chunks))
+	for i, c := range p.chunks {
+		out[i] = numbers[c]
+	}
+	return out
+}
+
+// count returns how many chunks they are, of a version with n.
+func (p *attributed) count(n int) int {
+	if p.all {
+		return n
+	}
+	return len(p.chunks)
+}
+
+func (s *attributeSets) add(p *attributed, embedder string, numbers []uint32) {
 	key := p.key + "\x00" + embedder
 	set := s.byKey[key]
 	if set == nil {
-		set = &attributeSet{p.conditions, embedder, roaring.New()}
+		set = &attributeSet{conditions: p.conditions, embedder: embedder, numbers: roaring.New()}
 		s.byKey[key] = set
 		for _, t := range set.subjects() {
 			if s.bySubject[t] == nil {
@@ -89,21 +132,21 @@ func (s *attributeSets) add(p attributed, embedder string, numbers []uint32) {
 			s.bySubject[t][set] = struct{}{}
 		}
 	}
-	for _, c := range p.chunks {
-		set.numbers.Add(numbers[c])
-	}
+	set.users++
+	set.numbers.AddMany(p.of(numbers))
+	p.set = set
 }
 
-func (s *attributeSets) remove(p attributed, embedder string, numbers []uint32) {
+func (s *attributeSets) remove(p *attributed, embedder string, numbers []uint32) {
 	key := p.key + "\x00" + embedder
 	set := s.byKey[key]
 	if set == nil {
 		return
 	}
-	for _, c := range p.chunks {
-		set.numbers.Remove(numbers[c])
+	for _, n := range p.of(numbers) {
+		set.numbers.Remove(n)
 	}
-	if !set.numbers.IsEmpty() {
+	if set.users--; set.users > 0 {
 		return
 	}
 	delete(s.byKey, key)
@@ -142,23 +185,43 @@ func (b *indexedDocument) conditions() [][]Allow {
 	return out
 }
 
-// parts returns the chunks of a version by what they need.
-func (b *indexedDocument) parts(v *indexedVersion, keep ruleKeeper) []attributed {
-	base := b.conditions()
-	if b.damaged || len(b.rule.Parts) == 0 {
-		all := make([]int, len(v.chunks))
-		for i := range all {
-			all[i] = i
+// decide works out what the versions of a document need, once for each: those of old that need the same have the same slice. It takes long for a large
+// document with parts, and needs no lock.
+func (b *indexedDocument) decide(old *indexedDocument, keep ruleKeeper) {
+	same := old != nil && b.Labels == old.Labels && b.documentRow.Rule == old.documentRow.Rule && b.damaged == old.damaged
+	for i := range b.versions {
+		v := &b.versions[i]
+		v.parts = nil
+		if same {
+			if at := slices.IndexFunc(old.versions, func(o datedVersion) bool { return o.indexedVersion == v.indexedVersion && o.broken == v.broken }); at >= 0 {
+				v.parts = old.versions[at].parts
+			}
 		}
-		return []attributed{{conditionsKey(base), base, all}}
+		if v.parts == nil {
+			v.parts = b.parts(v, keep)
+		}
+	}
+}
+
+// parts returns the chunks of a version by what they need. One that cannot be read is judged by what holds for the whole document.
+func (b *indexedDocument) parts(v *datedVersion, keep ruleKeeper) []attributed {
+	base := b.conditions()
+	if b.damaged || v.broken || len(b.rule.Parts) == 0 {
+		return []attributed{{key: conditionsKey(base), conditions: base, all: true}}
 	}
 	index := map[string]int{}
+	sections := map[string][]string{} // by headings
 	var out []attributed
 	for i := range v.chunks {
 		conditions := slices.Clone(base)
-		sections := keep.sections(b.ID, v.chunks[i].Section)
+		headings := v.chunks[i].Section
+		ids, known := sections[headings]
+		if !known {
+			ids = keep.sections(b.ID, headings)
+			sections[headings] = ids
+		}
 		for _, p := range b.rule.Parts {
-			if p.covers(v, i, sections) {
+			if p.covers(v.indexedVersion, i, ids) {
 				conditions = append(conditions, p.Allow)
 			}
 		}
@@ -167,7 +230,7 @@ func (b *indexedDocument) parts(v *indexedVersion, keep ruleKeeper) []attributed
 		if !known {
 			at = len(out)
 			index[key] = at
-			out = append(out, attributed{key, conditions, nil})
+			out = append(out, attributed{key: key, conditions: conditions})
 		}
 		out[at].chunks = append(out[at].chunks, i)
 	}

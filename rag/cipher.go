@@ -50,12 +50,12 @@ type sealedText struct {
 }
 
 // label binds a ciphertext to the version of the document that it is of.
-func (d *versionRow) label() []byte {
-	return seal.Label("rag document", d.Collection, d.Document, fmt.Sprint(d.Version))
+func (r *versionRow) label() []byte {
+	return seal.Label("rag document", r.Collection, r.Document, fmt.Sprint(r.Version))
 }
 
-func (d *versionRow) envelope() wrapkey.Envelope {
-	return wrapkey.Envelope{Epoch: d.Epoch, Suite: seal.Suite(d.Suite), Sealed: d.Sealed}
+func (r *versionRow) envelope() wrapkey.Envelope {
+	return wrapkey.Envelope{Epoch: r.Epoch, Suite: seal.Suite(r.Suite), Sealed: r.Sealed}
 }
 
 // seal returns the rows of a document as the transaction tx is to store them.

@@ -44,6 +44,7 @@ type collectionIndex struct {
 	byName      map[string]string           // id by name
 	newest      int64                       // revision of the document that changed last
 	sets        attributeSets
+	mostParts   int // the most that a document has had
 	times       *validity
 	chunks      []chunkRef // by number
 	freeNumbers []uint32
@@ -57,22 +58,55 @@ type collectionIndex struct {
 // indexedDocument is a document of a collection. It is immutable.
 type indexedDocument struct {
 	documentRow
-	accessAt int64 // revision at which labels and rule were read
+	accessAt int64  // revision at which labels, rule and spans were read; that of the row is of the last version that was read
+	spans    []span // of all its versions, also of those that memory does not have yet
 	labels   []string
 	rule     Rule
 	damaged  bool           // its rule cannot be read: nobody sees it
 	versions []datedVersion // by number
 }
 
+// span is when a version is in effect.
+type span struct {
+	id          string
+	from, until int64
+}
+
+func spansOf(rows []versionRow) []span {
+	out := make([]span, len(rows))
+	for i, r := range rows {
+		out[i] = span{r.ID, r.ValidFrom, r.ValidUntil}
+	}
+	return out
+}
+
+// within returns those of the versions that are there, with their dates; complete reports whether these are all, and readable.
+func within(versions []datedVersion, spans []span) (out []datedVersion, complete bool) {
+	complete = true
+	for _, is := range spans {
+		i := slices.IndexFunc(versions, func(v datedVersion) bool { return v.ID == is.id })
+		if i < 0 {
+			complete = false
+			continue
+		}
+		v := versions[i]
+		v.from, v.until = is.from, is.until
+		complete = complete && !v.broken
+		out = append(out, v)
+	}
+	return out, complete
+}
+
 // datedVersion is a version, and when it is in effect.
 type datedVersion struct {
 	*indexedVersion
 
-	from, until int64 // until is 0 for no end
-	broken      bool  // it cannot be read: at a time when it is in effect searches fail
+	from, until int64        // until is 0 for no end
+	broken      bool         // it cannot be read: at a time when it is in effect searches fail
+	parts       []attributed // by what is needed; set when it is shown
 }
 
-func (v datedVersion) in(at int64) bool { return v.from <= at && at < until0(v.until) }
+func (d datedVersion) in(at int64) bool { return d.from <= at && at < until0(d.until) }
 
 // indexedVersion is what a version of a document says. It is immutable; its dates are not used, see datedVersion.
 type indexedVersion struct {
@@ -134,33 +168,39 @@ func (v *indexedVersion) forgetVectors() {
 }
 
 // show makes a document what it is from now on, in place of what it was, and returns the versions that are no longer of it. All of its versions are
-// prepared. shown is false if the collection is gone.
+// prepared. shown is false if the collection is gone. The caller holds Service.changeMu, or is alone.
 func (ci *collectionIndex) show(b *indexedDocument) (dropped []*indexedVersion, shown bool) {
+	old := ci.document(b.ID)
+	b.decide(old, ci.rules)
 	ci.mu.Lock()
 	defer ci.mu.Unlock()
 	if ci.closed {
 		return nil, false
 	}
 	ci.times.advance(ci.now().UnixMicro())
-	old := ci.docs[b.ID]
 	if old != nil {
 		dropped = ci.hide(old, b)
 	}
 	if namesake := ci.byName[b.Name]; namesake != "" && namesake != b.ID { // it was deleted: see place
 		dropped = append(dropped, ci.forget(namesake)...)
 	}
+	parts := 0
 	for _, v := range b.versions {
+		parts += len(v.parts)
+		if !old.keeps(v) {
+			for i := range v.parts {
+				ci.sets.add(&v.parts[i], v.Embedder, v.numbers)
+			}
+		}
 		if v.broken {
 			continue
 		}
 		for i, n := range v.numbers {
 			ci.chunks[n] = chunkRef{v.indexedVersion, i}
 		}
-		for _, p := range b.parts(v.indexedVersion, ci.rules) {
-			ci.sets.add(p, v.Embedder, v.numbers)
-		}
 		ci.times.set(v.numbers, v.from, v.until)
 	}
+	ci.mostParts = max(ci.mostParts, parts)
 	ci.docs[b.ID], ci.byName[b.Name] = b, b.ID
 	ci.newest = max(ci.newest, b.Revision)
 	delete(ci.unreadable, b.ID)
@@ -174,11 +214,13 @@ func (ci *collectionIndex) show(b *indexedDocument) (dropped []*indexedVersion, 
 // hide takes a document out of what searches find, and returns its versions that are not of next, which may be nil. The caller holds mu.
 func (ci *collectionIndex) hide(b, next *indexedDocument) (dropped []*indexedVersion) {
 	for _, v := range b.versions {
+		if !next.keeps(v) {
+			for i := range v.parts {
+				ci.sets.remove(&v.parts[i], v.Embedder, v.numbers)
+			}
+		}
 		if v.broken {
 			continue
-		}
-		for _, p := range b.parts(v.indexedVersion, ci.rules) {
-			ci.sets.remove(p, v.Embedder, v.numbers)
 		}
 		if next != nil && slices.ContainsFunc(next.versions, func(n datedVersion) bool { return n.indexedVersion == v.indexedVersion }) {
 			continue
@@ -190,6 +232,19 @@ func (ci *collectionIndex) hide(b, next *indexedDocument) (dropped []*indexedVer
 		dropped = append(dropped, v.indexedVersion)
 	}
 	return dropped
+}
+
+func (ci *collectionIndex) document(id string) *indexedDocument {
+	ci.mu.RLock()
+	defer ci.mu.RUnlock()
+	return ci.docs[id]
+}
+
+// keeps reports whether the document, which may be nil, has a version with the same needs.
+func (b *indexedDocument) keeps(v datedVersion) bool {
+	return b != nil && slices.ContainsFunc(b.versions, func(o datedVersion) bool {
+		return o.indexedVersion == v.indexedVersion && len(o.parts) > 0 && len(v.parts) > 0 && &o.parts[0] == &v.parts[0]
+	})
 }
 
 // remove deletes a document. Searches no longer find it even if the index fails to delete its vectors.

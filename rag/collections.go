@@ -74,22 +74,22 @@ func (r Reader) viewer() viewer {
 // Collections returns those of the tenant that a reader may see, by name, with the documents that he may see now.
 func (s *Service) Collections(_ context.Context, tenant string, r Reader) ([]Collection, error) {
 	v := r.viewer()
-	return s.listCollections(tenant, func(ci *collectionIndex) bool { return permits(ci.labels, r.Labels) }, func(b *indexedDocument, now int64, keep ruleKeeper) bool {
-		return b.sees(v, now, keep)
+	return s.listCollections(tenant, func(ci *collectionIndex) bool { return permits(ci.labels, r.Labels) }, func(b *indexedDocument, now int64) bool {
+		return b.sees(v, now)
 	})
 }
 
 // AllCollections returns all of the tenant, by name, for those who manage them. Documents are counted as [Service.Documents] lists them.
 func (s *Service) AllCollections(_ context.Context, tenant string, reader *Reader) ([]Collection, error) {
-	listed := func(*indexedDocument, int64, ruleKeeper) bool { return true }
+	listed := func(*indexedDocument, int64) bool { return true }
 	if reader != nil {
 		v := reader.viewer()
-		listed = func(b *indexedDocument, now int64, keep ruleKeeper) bool { return !b.ruled() || b.sees(v, now, keep) }
+		listed = func(b *indexedDocument, now int64) bool { return !b.ruled() || b.sees(v, now) }
 	}
 	return s.listCollections(tenant, func(*collectionIndex) bool { return true }, listed)
 }
 
-func (s *Service) listCollections(tenant string, seen func(*collectionIndex) bool, counted func(*indexedDocument, int64, ruleKeeper) bool) ([]Collection, error) {
+func (s *Service) listCollections(tenant string, seen func(*collectionIndex) bool, counted func(*indexedDocument, int64) bool) ([]Collection, error) {
 	all := s.collections.Load()
 	if all == nil {
 		return nil, fault.Wrap(s.Ready(), fault.CodeDatabaseUnavailable)
@@ -110,11 +110,11 @@ func (s *Service) listCollections(tenant string, seen func(*collectionIndex) boo
 }
 
 // count returns how many documents counted counts, and the settings.
-func (ci *collectionIndex) count(counted func(*indexedDocument, int64, ruleKeeper) bool) (n int, r Retention) {
+func (ci *collectionIndex) count(counted func(*indexedDocument, int64) bool) (n int, r Retention) {
 	now := ci.rlock()
 	defer ci.mu.RUnlock()
 	for _, b := range ci.docs {
-		if counted(b, now, ci.rules) {
+		if counted(b, now) {
 			n++
 		}
 	}
@@ -122,13 +122,10 @@ func (ci *collectionIndex) count(counted func(*indexedDocument, int64, ruleKeepe
 }
 
 // sees reports whether a viewer may see any passage of what is in effect at a time.
-func (b *indexedDocument) sees(v viewer, at int64, keep ruleKeeper) bool {
-	return slices.ContainsFunc(b.versions, func(d datedVersion) bool { return !d.broken && d.in(at) && b.shows(d.indexedVersion, v, keep) })
-}
-
-// shows reports whether a viewer may see any passage of a version.
-func (b *indexedDocument) shows(of *indexedVersion, v viewer, keep ruleKeeper) bool {
-	return slices.ContainsFunc(b.parts(of, keep), func(p attributed) bool { return (&attributeSet{conditions: p.conditions}).permits(v) })
+func (b *indexedDocument) sees(v viewer, at int64) bool {
+	return slices.ContainsFunc(b.versions, func(d datedVersion) bool {
+		return !d.broken && d.in(at) && slices.ContainsFunc(d.parts, func(p attributed) bool { return permitted(p.conditions, v) })
+	})
 }
 
 // DeleteCollection deletes a collection with all its documents. The next search does not find it.
@@ -181,7 +178,7 @@ func (ci *collectionIndex) infos(reader *Reader) []DocumentInfo {
 	defer ci.mu.RUnlock()
 	var out []DocumentInfo
 	for _, b := range ci.docs {
-		if reader == nil || !b.ruled() || b.sees(reader.viewer(), now, ci.rules) {
+		if reader == nil || !b.ruled() || b.sees(reader.viewer(), now) {
 			out = append(out, b.info(now))
 		}
 	}
@@ -194,7 +191,7 @@ func (b *indexedDocument) ruled() bool { return b.damaged || !b.rule.none() }
 func (b *indexedDocument) info(now int64) DocumentInfo {
 	out := DocumentInfo{
 		ID: b.ID, Name: b.Name, Labels: slices.Clone(b.labels), Restricted: b.ruled(), CreatedAt: time.UnixMicro(b.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(b.UpdatedAt).UTC(),
-		Versions: len(b.versions), Revision: b.Revision,
+		Versions: len(b.spans), Revision: b.accessAt,
 	}
 	if len(b.versions) == 0 {
 		return out
@@ -237,6 +234,12 @@ func (s *Service) deleteDocument(ctx context.Context, tenant, collection, name, 
 	if err != nil {
 		return err
 	}
+	s.forgetDocument(ctx, ci, id, revision)
+	return nil
+}
+
+// forgetDocument takes a document out of memory that was deleted here.
+func (s *Service) forgetDocument(ctx context.Context, ci *collectionIndex, id string, revision int64) {
 	s.changeMu.Lock()
 	defer s.changeMu.Unlock()
 	ci.gone[id] = revision
@@ -244,7 +247,6 @@ func (s *Service) deleteDocument(ctx context.Context, tenant, collection, name, 
 	if err := ci.remove(ctx, id); err != nil {
 		s.log.Warn("rag: removing a document from the index failed", slog.Any("error", err))
 	}
-	return nil
 }
 
 func (ci *collectionIndex) documents() []*indexedDocument {

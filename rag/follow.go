@@ -48,7 +48,8 @@ func (s *Service) follow(ctx context.Context) error {
 	return failed
 }
 
-// followAccess follows what is light, and what revokes: collections and documents that are gone, and who may see the others. It returns the change counter,
+// followAccess follows what is light, and what revokes: collections, documents and versions that are gone, who may see the others, and when they are in
+// effect. It returns the change counter,
 // and the collections as they are; no collections if the counter is still seen, unless always.
 func (s *Service) followAccess(ctx context.Context, seen int64, always bool) (int64, []collectionRow, error) {
 	version, err := s.store.version(ctx) // first: a change in between is seen next time
@@ -123,8 +124,12 @@ func (s *Service) followLight(ctx context.Context, ci *collectionIndex, row coll
 	if err != nil {
 		return err
 	}
+	spans, err := s.store.spans(ctx, changed) // after the rows: dates are never older than the revision that they come with
+	if err != nil {
+		return err
+	}
 	for _, d := range rows {
-		s.showAccess(ci, d)
+		s.showLight(ctx, ci, d, spans[d.ID])
 	}
 	ci.mu.Lock()
 	ci.row = row
@@ -133,27 +138,62 @@ func (s *Service) followLight(ctx context.Context, ci *collectionIndex, row coll
 	return nil
 }
 
-// showAccess makes it so that those see a document who may, whatever else of it is still to be read. The caller holds changeMu.
-func (s *Service) showAccess(ci *collectionIndex, d documentRow) {
-	ci.mu.RLock()
-	old := ci.docs[d.ID]
-	ci.mu.RUnlock()
+// followOne follows what is light of one collection, for those who manage it. It waits for nothing that is being read or indexed. Error:
+// CodeCollectionNotFound.
+func (s *Service) followOne(ctx context.Context, ci *collectionIndex) error {
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	return s.followNow(ctx, ci)
+}
+
+// followNow is followOne for a caller that holds changeMu.
+func (s *Service) followNow(ctx context.Context, ci *collectionIndex) error {
+	version, err := s.store.version(ctx)
+	if err != nil {
+		return err
+	}
+	row, found, err := s.store.collection(ctx, ci.id)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return noCollection(ci.key.name)
+	}
+	return s.followLight(ctx, ci, row, version)
+}
+
+// showLight makes it so that those see a document who may, and that its versions are in effect when they are; versions that are gone are no longer found.
+// Nothing is read for it: versions that memory does not have come with the next turn of [Service.follow]. The caller holds changeMu.
+func (s *Service) showLight(ctx context.Context, ci *collectionIndex, d documentRow, spans []span) {
+	old := ci.document(d.ID)
 	if old == nil || old.accessAt >= d.Revision {
 		return
 	}
 	next := *old
-	next.Labels, next.Rule, next.accessAt = d.Labels, d.Rule, d.Revision
+	next.documentRow, next.accessAt, next.spans = d, d.Revision, spans
+	var complete bool
+	if next.versions, complete = within(old.versions, spans); !complete {
+		next.Revision = old.Revision
+	}
 	if err := s.readAccess(&next); err != nil {
 		s.markUnreadable(ci, d.ID, err)
 		return
 	}
-	if old.Labels != next.Labels || old.Rule != next.Rule {
-		_, _ = ci.show(&next)
-		return
+	dropped, _ := ci.show(&next)
+	s.forgetVersions(ctx, ci, dropped)
+}
+
+// showChange is showLight for a change that was made here.
+func (s *Service) showChange(ctx context.Context, ci *collectionIndex, state documentState) {
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	s.showLight(context.WithoutCancel(ctx), ci, state.documentRow, spansOf(state.versions))
+}
+
+func (s *Service) forgetVersions(ctx context.Context, ci *collectionIndex, dropped []*indexedVersion) {
+	if err := ci.drop(ctx, dropped); err != nil {
+		s.log.Warn("rag: forgetting a version in the index failed", slog.Any("error", err))
 	}
-	ci.mu.Lock()
-	ci.docs[d.ID] = &next
-	ci.mu.Unlock()
 }
 
 // readAccess reads who may see a document out of its row. A rule that is damaged lets nobody in; labels that are damaged are an error.
@@ -161,7 +201,7 @@ func (s *Service) readAccess(b *indexedDocument) (err error) {
 	if b.labels, err = decodeLabels(b.Labels); err != nil {
 		return err
 	}
-	b.rule, err = s.store.rules.decode(b.ID, b.documentRow.Rule)
+	b.rule, err = s.store.rules.decode(b.ID, b.Labels, b.documentRow.Rule)
 	if b.damaged = err != nil; b.damaged {
 		s.log.Error("rag: the access rule of a document is damaged; nobody sees the document", slog.String("document", b.ID))
 	}
@@ -216,6 +256,9 @@ func (s *Service) followCollection(ctx context.Context, row collectionRow) error
 	}
 	if s.deleted[ci.id] || (*s.collections.Load())[key] != nil { // meanwhile it was deleted, or created, here
 		return ci.clear()
+	}
+	if err := s.followNow(ctx, ci); err != nil { // it may have taken long, and nobody followed what is light of it
+		return errors.Join(err, ci.clear())
 	}
 	s.replace(key, ci)
 	return nil
@@ -298,7 +341,7 @@ func (s *Service) load(ctx context.Context, ci *collectionIndex, id string) (b *
 // assemble makes a document of its state and of what memory knows of its versions; missing are the positions of those that it does not. Error: the labels
 // cannot be read.
 func (s *Service) assemble(ci *collectionIndex, d documentState) (b *indexedDocument, missing []int, err error) {
-	b = &indexedDocument{documentRow: d.documentRow, accessAt: d.Revision}
+	b = &indexedDocument{documentRow: d.documentRow, accessAt: d.Revision, spans: spansOf(d.versions)}
 	if err := s.readAccess(b); err != nil {
 		return nil, nil, err
 	}
@@ -343,6 +386,17 @@ func (s *Service) place(ctx context.Context, ci *collectionIndex, b *indexedDocu
 	case old == nil && b.Revision <= ci.followed && !ci.pending[b.ID]:
 		return false
 	}
+	if old != nil && old.accessAt > b.accessAt { // what is light was followed meanwhile
+		revision, all := b.Revision, b.versions
+		b.documentRow, b.labels, b.rule, b.damaged, b.accessAt, b.spans = old.documentRow, old.labels, old.rule, old.damaged, old.accessAt, old.spans
+		b.Revision = revision
+		b.versions, _ = within(all, old.spans)
+		for _, v := range all {
+			if slices.Contains(loaded, v.indexedVersion) && !slices.ContainsFunc(b.versions, func(o datedVersion) bool { return o.indexedVersion == v.indexedVersion }) {
+				s.forgetVersions(ctx, ci, []*indexedVersion{v.indexedVersion})
+			}
+		}
+	}
 	for _, v := range b.versions { // numbers of a version that memory has dropped may be others' by now
 		if !v.broken && !slices.Contains(loaded, v.indexedVersion) && (old == nil || !slices.ContainsFunc(old.versions, func(o datedVersion) bool { return o.indexedVersion == v.indexedVersion })) {
 			return false
@@ -352,24 +406,17 @@ func (s *Service) place(ctx context.Context, ci *collectionIndex, b *indexedDocu
 		for i, v := range b.versions {
 			if at := slices.IndexFunc(old.versions, func(o datedVersion) bool { return o.ID == v.ID && !o.broken }); at >= 0 && old.versions[at].indexedVersion != v.indexedVersion {
 				b.versions[i].indexedVersion, b.versions[i].broken = old.versions[at].indexedVersion, false
-				if err := ci.drop(ctx, []*indexedVersion{v.indexedVersion}); err != nil {
-					s.log.Warn("rag: forgetting a version in the index failed", slog.Any("error", err))
-				}
+				s.forgetVersions(ctx, ci, []*indexedVersion{v.indexedVersion})
 			}
-		}
-		if old.accessAt > b.accessAt {
-			b.labels, b.rule, b.damaged, b.Labels, b.documentRow.Rule, b.accessAt = old.labels, old.rule, old.damaged, old.Labels, old.documentRow.Rule, old.accessAt
 		}
 	}
 	dropped, shown := ci.show(b)
 	delete(ci.pending, b.ID)
-	if err := ci.drop(ctx, dropped); err != nil {
-		s.log.Warn("rag: forgetting a version in the index failed", slog.Any("error", err))
-	}
+	s.forgetVersions(ctx, ci, dropped)
 	return shown
 }
 
-// watchAccess follows who may see what, and what is gone, until ctx ends. It does not wait for documents that are being read and indexed: a right that is
+// watchAccess follows who may see what, what is in effect, and what is gone, until ctx ends. It does not wait for documents that are being read and indexed: a right that is
 // taken away ends here within the poll interval, however much comes in.
 func (s *Service) watchAccess(ctx context.Context) {
 	var seen int64

@@ -46,6 +46,7 @@ const MaxKnown = 200
 type IngestResult struct {
 	ID, Version, MIME string
 	Chunks            int
+	Access            AccessChange // zero if that is as it was
 }
 
 // ParsedDocument is a document that has been read and waits for its vectors.
@@ -122,6 +123,7 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 	if err := ci.prepare(context.WithoutCancel(ctx), v); err != nil {
 		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
+	n.inMemory = ci.versionsOf(n.name)
 	state, err := s.store.saveVersion(ctx, n, s.now())
 	if err != nil { // perhaps it is stored all the same: then following the tables finds it
 		return IngestResult{}, errors.Join(err, ci.drop(ctx, []*indexedVersion{v}))
@@ -131,23 +133,27 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 	if err := s.apply(context.WithoutCancel(ctx), ci, state, v); err != nil {
 		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
-	s.prune(context.WithoutCancel(ctx), ci)
-	return IngestResult{ID: v.Document, Version: versionName(v.Version), MIME: v.MIME, Chunks: len(v.chunks)}, nil
+	if ci.prunes() {
+		s.pruneDocument(context.WithoutCancel(ctx), ci, v.Document)
+	}
+	return IngestResult{ID: v.Document, Version: versionName(v.Version), MIME: v.MIME, Chunks: len(v.chunks), Access: n.access}, nil
 }
 
-// apply shows what a document is after a change made here. made is a version that came with it, and is indexed; nil for none. Versions that memory does not
-// have are read first. Error: one of them cannot be.
-func (s *Service) apply(ctx context.Context, ci *collectionIndex, state documentState, made *indexedVersion) error {
-	var loaded []*indexedVersion
-	if made != nil {
-		loaded = append(loaded, made)
-	}
+// apply shows what a document is with a version that was made here and is indexed. Other versions that memory does not have are read first. Error: one of
+// them cannot be; then what the new one ends has ended all the same.
+func (s *Service) apply(ctx context.Context, ci *collectionIndex, state documentState, made *indexedVersion) (err error) {
+	loaded := []*indexedVersion{made}
+	defer func() {
+		if err != nil {
+			s.showChange(ctx, ci, state)
+		}
+	}()
 	b, missing, err := s.assemble(ci, state)
 	if err != nil {
 		return errors.Join(err, ci.drop(ctx, loaded))
 	}
 	for _, i := range missing {
-		if made != nil && b.versions[i].ID == made.ID {
+		if b.versions[i].ID == made.ID {
 			b.versions[i].indexedVersion = made
 			continue
 		}
@@ -179,6 +185,21 @@ func (s *Service) apply(ctx context.Context, ci *collectionIndex, state document
 	return nil
 }
 
+// versionsOf returns what memory has of the versions of a document, by id.
+func (ci *collectionIndex) versionsOf(name string) map[string]*indexedVersion {
+	ci.mu.RLock()
+	defer ci.mu.RUnlock()
+	out := map[string]*indexedVersion{}
+	if b := ci.docs[ci.byName[name]]; b != nil {
+		for _, v := range b.versions {
+			if !v.broken {
+				out[v.ID] = v.indexedVersion
+			}
+		}
+	}
+	return out
+}
+
 func (b *indexedDocument) last() datedVersion { return b.versions[len(b.versions)-1] }
 
 // same returns the document whose last version equals v in file, text, passages, dates and model, if nothing else is asked for with it.
@@ -187,10 +208,22 @@ func (s *Service) same(ci *collectionIndex, v *indexedVersion, n newVersion) (*i
 	defer ci.mu.RUnlock()
 	id, known := ci.byName[n.name]
 	b := ci.docs[id]
-	if !known || b == nil || len(b.versions) == 0 || n.rule != nil || n.labels != "" && n.labels != b.Labels {
+	if !known || b == nil || len(b.versions) == 0 || n.labels != "" && n.labels != b.Labels {
 		return nil, false
 	}
 	old := b.last()
+	if n.from == 0 && !old.in(now) { // what is published now is in effect now
+		return nil, false
+	}
+	if n.rule != nil {
+		rule, err := s.store.rules.resolve(b.ID, *n.rule, b.rule, b.undated())
+		if err == nil {
+			rule, err = s.store.rules.carry(b.ID, rule, b.rule, old.indexedVersion)
+		}
+		if stored, err2 := s.store.rules.encode(b.ID, b.Labels, rule); err != nil || err2 != nil || stored != b.documentRow.Rule {
+			return nil, false
+		}
+	}
 	if old.broken || until0(old.until) <= now || n.from != 0 && n.from != old.from || n.until != 0 && n.until != old.until {
 		return nil, false
 	}

@@ -54,7 +54,7 @@ func (ci *collectionIndex) passagesAround(q PassageRef, at int64) ([]Passage, er
 	who := viewer{labels: q.Labels, principals: q.Principals, roles: q.Roles, purpose: q.Purpose}
 	b := ci.docs[q.DocumentID]
 	// Whoever sees nothing of it that is or was in effect does not learn that it is there.
-	if b == nil || !slices.ContainsFunc(b.versions, func(d datedVersion) bool { return d.from <= now && d.reveals(b, who, ci.rules) }) {
+	if shown, _ := ci.reveals(b, who, now); !shown {
 		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.document"), q.DocumentID).WithParam("document_id")
 	}
 	number, err := versionNumber(q.Version)
@@ -71,11 +71,15 @@ func (ci *collectionIndex) passagesAround(q PassageRef, at int64) ([]Passage, er
 		return nil, fault.Wrap(errDamaged, fault.CodeRetrievalFailed, q.Collection)
 	}
 	visible := make([]bool, len(d.chunks))
-	for _, p := range b.parts(d.indexedVersion, ci.rules) {
-		if (&attributeSet{conditions: p.conditions}).permits(who) {
-			for _, c := range p.chunks {
-				visible[c] = true
-			}
+	for _, p := range d.parts {
+		if !permitted(p.conditions, who) {
+			continue
+		}
+		for _, c := range p.chunks {
+			visible[c] = true
+		}
+		for c := range visible {
+			visible[c] = visible[c] || p.all
 		}
 	}
 	if q.Chunk < 0 || q.Chunk >= len(d.chunks) || !visible[q.Chunk] {
@@ -91,12 +95,31 @@ func (ci *collectionIndex) passagesAround(q PassageRef, at int64) ([]Passage, er
 	return out, nil
 }
 
-// reveals reports whether a viewer may see any passage of the version. One that cannot be read is judged by what holds for the whole document.
-func (d datedVersion) reveals(b *indexedDocument, who viewer, keep ruleKeeper) bool {
-	if d.broken {
-		return (&attributeSet{conditions: b.conditions()}).permits(who)
+// reveals reports whether a viewer may see any passage of a version that has begun; b is nil for a document that is not there. It does the same work for
+// one that is hidden, however large, and for none: rules are evaluated as for a search, whichever document is asked for, and then looked up as often as
+// for the document of the collection that needs it most. It returns the number of these look-ups. The caller holds mu.
+func (ci *collectionIndex) reveals(b *indexedDocument, who viewer, now int64) (shown bool, lookups int) {
+	sets := map[*attributeSet]bool{}
+	for _, set := range ci.sets.permitted(who) {
+		sets[set] = true
 	}
-	return b.shows(d.indexedVersion, who, keep)
+	if b == nil {
+		b = &indexedDocument{}
+	}
+	for _, d := range b.versions {
+		for _, p := range d.parts {
+			lookups++
+			if sets[p.set] && d.from <= now {
+				shown = true
+			}
+		}
+	}
+	for ; lookups < ci.mostParts; lookups++ {
+		if sets[nil] { // none is
+			shown = false
+		}
+	}
+	return shown, lookups
 }
 
 // replaced says which version is in effect instead, if one is.

@@ -105,9 +105,6 @@ func (versionRow) dates() []string {
 
 func versionID(document string, n int64) string { return document + "." + versionName(n) }
 
-// in reports whether the version is in effect at a time.
-func (r *versionRow) in(at int64) bool { return r.ValidFrom <= at && at < until0(r.ValidUntil) }
-
 type chunkRow struct {
 	Document string `gorm:"column:document"`
 	Version  int64  `gorm:"column:version"`
@@ -168,6 +165,15 @@ func (s store) collections(ctx context.Context) ([]collectionRow, error) {
 	return rows, dbError("read collections", err)
 }
 
+// collection reads one collection; found is false if there is none of that id.
+func (s store) collection(ctx context.Context, id string) (row collectionRow, found bool, err error) {
+	var rows []collectionRow
+	if err := s.db.WithContext(ctx).Select(collectionRow{}.columns()).Where("id = ?", id).Find(&rows).Error; err != nil || len(rows) == 0 {
+		return row, false, dbError("read collection", err)
+	}
+	return rows[0], true, nil
+}
+
 func (s store) deleteCollection(ctx context.Context, id string) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if _, err := bump(tx); err != nil {
@@ -205,6 +211,7 @@ func touch(tx *gorm.DB, collection string) (int64, error) {
 type documentState struct {
 	documentRow
 	versions []versionRow // by number
+	gone     bool         // a change has deleted the document
 }
 
 // state reads a document, which the transaction has locked or changed; found is false if there is none.
@@ -218,8 +225,8 @@ func state(tx *gorm.DB, id string) (out documentState, found bool, err error) {
 	return out, true, err
 }
 
-// changeDocument has change change a document in a transaction of its own, and returns what it is afterwards. want is the revision that it must have;
-// 0 for any. Errors: CodeNotFound; CodeConflict for another revision.
+// changeDocument has a function change a document in a transaction of its own, and returns what it is afterwards. want is the revision that it must have;
+// 0 for any. A change that returns errUnchanged leaves everything as it is, the revision too. Errors: CodeNotFound; CodeConflict for another revision.
 func (s store) changeDocument(ctx context.Context, collection, id string, want int64, now time.Time, change func(tx *gorm.DB, d *documentState) error) (out documentState, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		revision, err := touch(tx, collection)
@@ -239,6 +246,10 @@ func (s store) changeDocument(ctx context.Context, collection, id string, want i
 		if err := change(tx, &d); err != nil {
 			return err
 		}
+		if d.gone {
+			d.Revision, out = revision, d
+			return nil
+		}
 		err = tx.Model(&documentRow{}).Where("id = ?", id).Updates(map[string]any{
 			"revision": revision, "updated_at": now.UnixMicro(), "labels": d.Labels, "rule": d.Rule, "version": d.Version,
 		}).Error
@@ -248,8 +259,13 @@ func (s store) changeDocument(ctx context.Context, collection, id string, want i
 		out, _, err = state(tx, id)
 		return err
 	})
+	if errors.Is(err, errUnchanged) {
+		return out, errUnchanged
+	}
 	return out, dbError("change document", err)
 }
+
+var errUnchanged = errors.New("nothing to change")
 
 // newVersion is a version to be stored, and what is asked for with it.
 type newVersion struct {
@@ -259,7 +275,9 @@ type newVersion struct {
 	labels          string // "": as they are; none for a new document
 	rule            *Rule  // in canonical form, with ids of sections, or with headings; nil: as it is
 	mayChangeAccess bool
-	from, until     int64 // 0: by default
+	from, until     int64                      // 0: by default
+	access          AccessChange               // what it has changed of who may see the document
+	inMemory        map[string]*indexedVersion // by id; others are read of the tables where a rule has to be held to them
 }
 
 // saveVersion stores a version of a document, which is new if the collection has none of that name. It completes n, and returns what the document is
@@ -285,7 +303,7 @@ func (s store) saveVersion(ctx context.Context, n *newVersion, now time.Time) (o
 		d.Revision, d.UpdatedAt = revision, now.UnixMicro()
 		n.row.ID, n.row.Document, n.row.Version = versionID(d.ID, d.Version), d.ID, d.Version
 		n.row.Chunks, n.row.CreatedAt = len(n.chunks), now.UnixMicro()
-		if err := s.access(&d.documentRow, n, isNew); err != nil {
+		if err := s.access(tx, &d, n, isNew); err != nil {
 			return err
 		}
 		if err := date(tx, d.versions, n, now.UnixMicro()); err != nil {
@@ -321,22 +339,47 @@ func (s store) saveVersion(ctx context.Context, n *newVersion, now time.Time) (o
 }
 
 // access decides who may see a document that gets a version. Whoever writes documents cannot open one to others: only who may change access changes what
-// a document has, and a version that has lost a part that is restricted is refused.
-func (s store) access(d *documentRow, n *newVersion, isNew bool) error {
-	may := isNew || n.mayChangeAccess
+// a document has, and a version that has lost a part that is restricted is refused. A rule that comes with a version holds for the earlier ones too, and
+// what it does not speak of, because only they have it, stays as restricted as it was: see [ruleKeeper.carry].
+func (s store) access(tx *gorm.DB, d *documentState, n *newVersion, isNew bool) error {
+	may, before := isNew || n.mayChangeAccess, d.documentRow
+	defer func() {
+		if d.Labels != before.Labels || d.Rule != before.Rule {
+			n.access = AccessChange{
+				Document: d.ID, Revision: d.Revision,
+				Before: s.rules.digest(d.ID, before.Labels, before.Rule), After: s.rules.digest(d.ID, d.Labels, d.Rule),
+			}
+		}
+	}()
 	if n.labels != "" && n.labels != d.Labels {
 		if !may {
 			return fault.New(fault.CodeNotAllowed, accessPermission)
 		}
 		d.Labels = n.labels
 	}
+	was, err := s.rules.decode(d.ID, before.Labels, d.Rule)
+	if err != nil {
+		return fault.Wrap(err, fault.CodeConflict, fault.Say("rag.rule_damaged"))
+	}
+	if n.rule == nil {
+		if d.Rule, err = s.rules.encode(d.ID, d.Labels, was); err != nil || len(was.Parts) == 0 {
+			return err
+		}
+	}
+	earlier, err := s.readable(tx, d.versions, n.inMemory)
+	if err != nil {
+		return err
+	}
 	of := &indexedVersion{versionRow: n.row, chunks: n.chunks}
 	if n.rule != nil {
-		rule, err := s.rules.resolve(d.ID, *n.rule, []*indexedVersion{of})
+		rule, err := s.rules.resolve(d.ID, *n.rule, was, append(slices.Clone(earlier), of))
 		if err != nil {
 			return err
 		}
-		stored, err := s.rules.encode(d.ID, rule)
+		if rule, err = s.rules.carry(d.ID, rule, was, of); err != nil {
+			return err
+		}
+		stored, err := s.rules.encode(d.ID, d.Labels, rule)
 		if err != nil {
 			return err
 		}
@@ -344,20 +387,36 @@ func (s store) access(d *documentRow, n *newVersion, isNew bool) error {
 			return fault.New(fault.CodeNotAllowed, accessPermission)
 		}
 		d.Rule = stored
-	}
-	rule, err := s.rules.decode(d.ID, d.Rule)
-	if err != nil {
-		return fault.Wrap(err, fault.CodeConflict, fault.Say("rag.rule_damaged"))
-	}
-	if n.rule != nil && may {
-		return nil // it was made for this version
-	}
-	for _, p := range rule.Parts {
-		if p.Version != "" || !s.rules.has(d.ID, of, p.Section) {
-			return fault.New(fault.CodeConflict, fault.Say("rag.rule_lost"))
+		if may {
+			return nil // it was made for this version
 		}
 	}
+	// What the last version has lost, somebody who may change access has decided about.
+	lost := func(p PartRule) bool { return !s.rules.partOf(d.ID, p, of) }
+	if i := len(earlier) - 1; i >= 0 && earlier[i].ID == d.versions[len(d.versions)-1].ID {
+		last := earlier[i]
+		lost = func(p PartRule) bool { return s.rules.partOf(d.ID, p, last) && !s.rules.partOf(d.ID, p, of) }
+	}
+	if slices.ContainsFunc(was.Parts, lost) {
+		return fault.New(fault.CodeConflict, fault.Say("rag.rule_lost"))
+	}
 	return nil
+}
+
+// readable returns versions by number with their passages, out of memory or of the tables. Those that are damaged are left out.
+func (s store) readable(tx *gorm.DB, rows []versionRow, inMemory map[string]*indexedVersion) (out []*indexedVersion, err error) {
+	for _, r := range rows {
+		v := inMemory[r.ID]
+		if v == nil {
+			if v, err = (store{tx, s.cipher, s.rules}).content(tx.Statement.Context, r.ID); errors.Is(err, errDamaged) {
+				continue
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, v)
+	}
+	return out, nil
 }
 
 // accessPermission is what a refused change of access lacks.
@@ -469,6 +528,22 @@ func (s store) documentRows(ctx context.Context, ids []string) (out []documentRo
 	return out, nil
 }
 
+// spans reads when the versions of documents are in effect, by document.
+func (s store) spans(ctx context.Context, ids []string) (map[string][]span, error) {
+	out := make(map[string][]span, len(ids))
+	for part := range slices.Chunk(ids, 500) {
+		var rows []versionRow
+		err := s.db.WithContext(ctx).Select("id", "document", "version", "valid_from", "valid_until").Where("document IN ?", part).Order("document, version").Find(&rows).Error
+		if err != nil {
+			return nil, dbError("read versions", err)
+		}
+		for _, r := range rows {
+			out[r.Document] = append(out[r.Document], span{r.ID, r.ValidFrom, r.ValidUntil})
+		}
+	}
+	return out, nil
+}
+
 // state reads a document; found is false if there is none. Error: errChanged if it changed meanwhile.
 func (s store) state(ctx context.Context, id string) (documentState, bool, error) {
 	db := s.db.WithContext(ctx)
@@ -562,25 +637,45 @@ func (s store) sealOne(ctx context.Context) (found bool, err error) {
 	return err == nil, dbError("encrypt document", err)
 }
 
-// surplus returns the versions of a collection that are kept no longer, by document.
-func (s store) surplus(ctx context.Context, c collectionRow, now time.Time) (map[string][]int64, error) {
-	var rows []versionRow
-	err := s.db.WithContext(ctx).Select("document", "version", "valid_until").Where("collection = ? AND valid_until <> 0 AND valid_until <= ?", c.ID, now.UnixMicro()).
-		Order("document, version DESC").Find(&rows).Error
-	if err != nil {
-		return nil, dbError("look for versions that have ended", err)
-	}
-	out, kept, document := map[string][]int64{}, int64(0), ""
-	oldest := now.AddDate(0, 0, -int(c.KeepDays)).UnixMicro()
-	for _, r := range rows {
-		if r.Document != document {
-			document, kept = r.Document, 0
+// ended returns the documents of a collection that have versions that have ended.
+func (s store) ended(ctx context.Context, collection string, now time.Time) (ids []string, err error) {
+	err = s.db.WithContext(ctx).Model(&versionRow{}).Distinct("document").
+		Where("collection = ? AND valid_until <> 0 AND valid_until <= ?", collection, now.UnixMicro()).Order("document").Pluck("document", &ids).Error
+	return ids, dbError("look for versions that have ended", err)
+}
+
+// surplus returns which versions of a document, in order, its collection keeps no longer.
+func (r collectionRow) surplus(versions []versionRow, now time.Time) (out []int64) {
+	kept, oldest := int64(0), now.AddDate(0, 0, -int(r.KeepDays)).UnixMicro()
+	for _, v := range slices.Backward(versions) {
+		if v.ValidUntil == 0 || v.ValidUntil > now.UnixMicro() {
+			continue
 		}
-		if kept++; c.KeepVersions > 0 && kept > c.KeepVersions || c.KeepDays > 0 && r.ValidUntil < oldest {
-			out[r.Document] = append(out[r.Document], r.Version)
+		if kept++; r.KeepVersions > 0 && kept > r.KeepVersions || r.KeepDays > 0 && v.ValidUntil < oldest {
+			out = append(out, v.Version)
 		}
 	}
-	return out, nil
+	return out
+}
+
+// pruneDocument deletes the versions of a document that its collection keeps no longer; the document, if none is left. What is judged is what is deleted:
+// a version that comes in meanwhile waits until it is. Errors: errUnchanged, CodeNotFound.
+func (s store) pruneDocument(ctx context.Context, collection, id string, now time.Time) (documentState, error) {
+	return s.changeDocument(ctx, collection, id, 0, now, func(tx *gorm.DB, d *documentState) error {
+		var settings collectionRow
+		if err := tx.Select(collectionRow{}.columns()).Where("id = ?", collection).Take(&settings).Error; err != nil {
+			return err
+		}
+		numbers := settings.surplus(d.versions, now)
+		switch len(numbers) {
+		case 0:
+			return errUnchanged
+		case len(d.versions):
+			d.gone = true
+			return deleteRows(tx, id)
+		}
+		return deleteVersions(tx, id, numbers)
+	})
 }
 
 // setRetention changes how long a collection keeps what is no longer in effect. Error: CodeConflict for another version of the settings than want.

@@ -24,6 +24,7 @@ type validity struct {
 	active      *roaring.Bitmap
 	at          int64      // for which active holds
 	boundaries  []boundary // after at, in order; some may have lost their meaning
+	listed      int        // numbers in boundaries
 }
 
 // boundary is a time at which chunks may begin or end.
@@ -83,8 +84,36 @@ func (x *validity) expect(at int64, numbers []uint32) {
 	if at <= x.at || at == never {
 		return
 	}
-	i, _ := slices.BinarySearchFunc(x.boundaries, at, func(b boundary, at int64) int { return cmp.Compare(b.at, at) })
-	x.boundaries = slices.Insert(x.boundaries, i, boundary{at, numbers})
+	x.listed += len(numbers)
+	if x.listed > 4*len(x.from)+1024 { // most have lost their meaning: what is in the columns is not more than twice as many
+		x.relist()
+		return
+	}
+	i, there := slices.BinarySearchFunc(x.boundaries, at, func(b boundary, at int64) int { return cmp.Compare(b.at, at) })
+	if there {
+		x.boundaries[i].numbers = append(x.boundaries[i].numbers, numbers...)
+		return
+	}
+	x.boundaries = slices.Insert(x.boundaries, i, boundary{at, slices.Clone(numbers)})
+}
+
+// relist makes the boundaries anew of the columns.
+func (x *validity) relist() {
+	at := map[int64][]uint32{}
+	x.listed = 0
+	for n := range x.from {
+		for _, t := range []int64{x.from[n], x.until[n]} {
+			if t > x.at && t != never {
+				at[t] = append(at[t], uint32(n))
+				x.listed++
+			}
+		}
+	}
+	x.boundaries = nil
+	for t, numbers := range at {
+		x.boundaries = append(x.boundaries, boundary{t, numbers})
+	}
+	slices.SortFunc(x.boundaries, func(a, b boundary) int { return cmp.Compare(a.at, b.at) })
 }
 
 // due reports whether active no longer holds at a time.
@@ -95,19 +124,15 @@ func (x *validity) due(now int64) bool {
 // advance makes active hold at a time. One that lies a little before that of the last call is taken for that.
 func (x *validity) advance(now int64) {
 	if now < x.at-clockBack { // the clock was wrong
-		x.at, x.boundaries, x.active = now, nil, x.scan(now)
-		for n := range x.from {
-			numbers := []uint32{uint32(n)}
-			x.boundaries = append(x.boundaries, boundary{x.from[n], numbers}, boundary{x.until[n], numbers})
-		}
-		x.boundaries = slices.DeleteFunc(x.boundaries, func(b boundary) bool { return b.at <= now || b.at == never })
-		slices.SortFunc(x.boundaries, func(a, b boundary) int { return cmp.Compare(a.at, b.at) })
+		x.at, x.active = now, x.scan(now)
+		x.relist()
 		return
 	}
 	x.at = max(x.at, now)
 	passed := 0
 	for passed < len(x.boundaries) && x.boundaries[passed].at <= x.at {
 		x.judge(x.boundaries[passed].numbers)
+		x.listed -= len(x.boundaries[passed].numbers)
 		passed++
 	}
 	x.boundaries = x.boundaries[passed:]
@@ -117,10 +142,9 @@ func (x *validity) advance(now int64) {
 func (x *validity) scan(at int64) *roaring.Bitmap {
 	words := make([]uint64, (len(x.from)+63)/64)
 	until := x.until[:len(x.from)]
-	for i, from := range x.from {
-		if from <= at && at < until[i] {
-			words[i>>6] |= 1 << (i & 63)
-		}
+	for i, from := range x.from { // without a branch that nobody can predict: the sign of each difference says on which side it lies; no time is negative
+		outside := uint64((at-from)|(until[i]-1-at)) >> 63
+		words[i>>6] |= (outside ^ 1) << (i & 63)
 	}
 	return roaring.FromDense(words, false)
 }

@@ -230,6 +230,64 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+// TestRetentionSparesWhatComesIn: a version that another replica stores after retention has looked for documents is not deleted with those that have ended,
+// and a document of which there is nothing to delete stays at its revision.
+func TestRetentionSparesWhatComesIn(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		a, b := service(t, db, newHashed()), service(t, db, newHashed())
+		clock := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+		a.now, b.now = func() time.Time { return clock }, func() time.Time { return clock }
+		create(t, a, "acme", "kb")
+		if err := a.SetRetention(t.Context(), "acme", "kb", Retention{KeepDays: 7, Revision: 1}); err != nil {
+			t.Fatal(err)
+		}
+		in, err := a.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.txt", Body: []byte("words one"), ValidUntil: clock.Add(time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		follow(t, b)
+		clock = clock.AddDate(0, 0, 9)
+		ci, err := a.collection("acme", "kb")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cb, err := b.collection("acme", "kb")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cb.mu.Lock()
+		cb.row.KeepDays = 0 // b has not followed the settings: it leaves the deletion to a
+		cb.mu.Unlock()
+		ids, err := a.store.ended(t.Context(), ci.id, clock) // a has looked, and is about to delete
+		if err != nil || len(ids) != 1 {
+			t.Fatal(ids, err)
+		}
+		if in, err := b.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.txt", Body: []byte("words two")}); err != nil || in.Version != "v2" {
+			t.Fatalf("%+v, %v", in, err)
+		}
+		for range 2 {
+			a.pruneDocument(t.Context(), ci, in.ID)
+			follow(t, a)
+			follow(t, b)
+			for _, s := range []*library{a, b} {
+				wantTexts(t, find(t, s, "kb", "words"), "words two")
+				all, err := s.Versions(t.Context(), "acme", "kb", in.ID)
+				if err != nil || len(all) != 1 || all[0].Version != "v2" {
+					t.Errorf("%+v, %v", all, err)
+				}
+			}
+		}
+		before, err := a.DocumentAccess(t.Context(), "acme", "kb", in.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.prune(t.Context(), ci)
+		if after, err := a.DocumentAccess(t.Context(), "acme", "kb", in.ID); err != nil || after.Revision != before.Revision {
+			t.Errorf("%+v became %+v, %v", before, after, err)
+		}
+	})
+}
+
 // TestFailedChanges lets each operation of each change fail, before it is carried out and after: nothing is half done, this replica is never more open than
 // the tables, and both agree as soon as the tables are followed.
 func TestFailedChanges(t *testing.T) {
@@ -387,6 +445,54 @@ func TestDocumentsOutliveTheUpgrade(t *testing.T) {
 	}
 }
 
+// TestPlannedVersionsAreCancelled: a version that is deleted before it begins ends nothing.
+func TestPlannedVersionsAreCancelled(t *testing.T) {
+	s := service(t, dbtest.SQLite(t), newHashed())
+	create(t, s, "acme", "kb")
+	in := ingest(t, s, "kb", "a.txt", "words one")
+	if _, err := s.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.txt", Body: []byte("words two"), ValidFrom: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := s.Versions(t.Context(), "acme", "kb", in.ID); err != nil || all[1].ValidUntil.IsZero() {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if err := s.DeleteVersion(t.Context(), "acme", "kb", in.ID, "v2"); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := s.Versions(t.Context(), "acme", "kb", in.ID); err != nil || len(all) != 1 || !all[0].ValidUntil.IsZero() || !all[0].InEffect {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// TestBoundariesStayFew: documents that come, change and go leave nothing behind in what waits for its time.
+func TestBoundariesStayFew(t *testing.T) {
+	x := newValidity()
+	numbers := []uint32{0, 1, 2, 3}
+	for n := range int64(10_000) {
+		x.set(numbers, 1, 1_000_000+n)
+		x.clear(numbers)
+	}
+	x.set(numbers, 1, 2_000_000)
+	all := 0
+	for _, b := range x.boundaries {
+		all += len(b.numbers)
+	}
+	if all > 2000 || all != x.listed {
+		t.Errorf("%d numbers wait, %d are counted", all, x.listed)
+	}
+	x.advance(1_999_999)
+	if !x.active.Contains(3) {
+		t.Error("ended too early")
+	}
+	if !x.due(2_000_000) {
+		t.Fatal("an end was forgotten")
+	}
+	x.advance(2_000_000)
+	if !x.active.IsEmpty() {
+		t.Error("not ended")
+	}
+}
+
 // TestValidityFollowsItsColumns holds the set that moves on with time to a scan of all, while versions come, change, go and the clock does too.
 func TestValidityFollowsItsColumns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
@@ -428,13 +534,13 @@ func TestBitmapsComeFast(t *testing.T) {
 	var distinct []attributed
 	for i := range 1000 {
 		c := [][]Allow{{{Roles: []string{fmt.Sprint("role", i%50)}}, {Principals: []string{fmt.Sprint("user:", i)}}}}
-		distinct = append(distinct, attributed{conditionsKey(c), c, []int{0}})
+		distinct = append(distinct, attributed{key: conditionsKey(c), conditions: c, chunks: []int{0}})
 	}
 	now := time.Now().UnixMicro()
 	ci.times.advance(now)
 	ci.times.from, ci.times.until = make([]int64, passages), make([]int64, passages)
 	for n := range passages {
-		ci.sets.add(distinct[rng.IntN(1000)], "m", []uint32{uint32(n)})
+		ci.sets.add(&distinct[rng.IntN(1000)], "m", []uint32{uint32(n)})
 		ci.times.from[n], ci.times.until[n] = now-rng.Int64N(1e12), never
 	}
 	ci.times.active = ci.times.scan(now)

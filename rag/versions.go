@@ -20,30 +20,52 @@ type VersionInfo struct {
 	CreatedAt                    time.Time
 	ValidFrom, ValidUntil        time.Time // ValidUntil is zero for no end
 	InEffect                     bool
-	Damaged                      bool  // it cannot be read
-	Revision                     int64 // of the document
+	Damaged                      bool      // it cannot be read
+	Revision                     int64     // of the document
+	WasFrom, WasUntil            time.Time // before a change of its dates; set by SetValidity
 }
 
-// known returns a document, also if another replica has changed it a moment ago. Error: CodeNotFound.
-func (s *Service) known(ctx context.Context, tenant, collection, id string) (*collectionIndex, *indexedDocument, error) {
+// known returns a document, also if another replica has changed it a moment ago. It does not wait for what is read of other documents. Without whole,
+// versions may be missing that memory does not have yet. Errors: CodeCollectionNotFound, CodeNotFound.
+func (s *Service) known(ctx context.Context, tenant, collection, id string, whole bool) (*collectionIndex, *indexedDocument, error) {
 	ci, err := s.findFresh(ctx, tenant, collection)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := s.follow(ctx); err != nil && !errors.Is(err, errBehind) {
+	if err := s.followOne(ctx, ci); err != nil {
 		return nil, nil, err
 	}
-	ci.mu.RLock()
-	defer ci.mu.RUnlock()
-	if b := ci.docs[id]; b != nil {
-		return ci, b, nil
+	b := ci.document(id)
+	for range 3 { // while others change it
+		if b != nil && (!whole || b.Revision >= b.accessAt) {
+			return ci, b, nil
+		}
+		if err := s.loadOne(ctx, ci, id); err != nil && !errors.Is(err, errChanged) {
+			return nil, nil, err
+		}
+		b = ci.document(id)
 	}
-	return nil, nil, fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
+	if b == nil {
+		return nil, nil, fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
+	}
+	return ci, b, nil
+}
+
+// loadOne reads one document before its turn. Error: errChanged if it is not there, or was changed meanwhile.
+func (s *Service) loadOne(ctx context.Context, ci *collectionIndex, id string) error {
+	b, loaded, err := s.load(ctx, ci, id)
+	if err != nil || b == nil {
+		return err
+	}
+	if !s.place(ctx, ci, b, loaded, false) {
+		return ci.drop(ctx, loaded)
+	}
+	return nil
 }
 
 // Versions returns the versions of a document, the newest first, for those who manage it. Errors: CodeCollectionNotFound, CodeNotFound.
 func (s *Service) Versions(ctx context.Context, tenant, collection, id string) ([]VersionInfo, error) {
-	ci, b, err := s.known(ctx, tenant, collection, id)
+	ci, b, err := s.known(ctx, tenant, collection, id, true)
 	if err != nil {
 		return nil, err
 	}
@@ -51,14 +73,21 @@ func (s *Service) Versions(ctx context.Context, tenant, collection, id string) (
 	defer ci.mu.RUnlock()
 	var out []VersionInfo
 	for _, d := range slices.Backward(b.versions) {
-		v := VersionInfo{
-			Version: versionName(d.Version), Title: d.Title, MIME: d.MIME, Digest: d.Digest, Chunks: d.Chunks, Bytes: len(d.Content),
-			CreatedAt: time.UnixMicro(d.CreatedAt).UTC(), InEffect: d.in(now), Damaged: d.broken, Revision: b.Revision,
-		}
-		v.ValidFrom, v.ValidUntil = times(d.from, d.until)
-		out = append(out, v)
+		v := d.indexedVersion.versionRow
+		v.ValidFrom, v.ValidUntil = d.from, d.until
+		out = append(out, v.info(now, d.broken, b.accessAt))
 	}
 	return out, nil
+}
+
+// info describes a version as it is at a time.
+func (r *versionRow) info(now int64, damaged bool, revision int64) VersionInfo {
+	out := VersionInfo{
+		Version: versionName(r.Version), Title: r.Title, MIME: r.MIME, Digest: r.Digest, Chunks: r.Chunks, Bytes: len(r.Content),
+		CreatedAt: time.UnixMicro(r.CreatedAt).UTC(), InEffect: r.ValidFrom <= now && now < until0(r.ValidUntil), Damaged: damaged, Revision: revision,
+	}
+	out.ValidFrom, out.ValidUntil = times(r.ValidFrom, r.ValidUntil)
+	return out
 }
 
 // Validity is when a version is in effect. The zero value of a field leaves it as it is.
@@ -83,12 +112,14 @@ func (s *Service) SetValidity(ctx context.Context, tenant, collection, id, versi
 		return VersionInfo{}, noVersion(version)
 	}
 	now := s.now()
+	var was versionRow
 	state, err := s.store.changeDocument(ctx, ci.id, id, revision, now, func(tx *gorm.DB, d *documentState) error {
 		i := slices.IndexFunc(d.versions, func(v versionRow) bool { return v.Version == number })
 		if i < 0 {
 			return noVersion(version)
 		}
 		v := &d.versions[i]
+		was = *v
 		if from != 0 {
 			v.ValidFrom = from
 		}
@@ -108,22 +139,33 @@ func (s *Service) SetValidity(ctx context.Context, tenant, collection, id, versi
 	if err != nil {
 		return VersionInfo{}, err
 	}
-	if err := s.apply(context.WithoutCancel(ctx), ci, state, nil); err != nil {
-		return VersionInfo{}, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
+	s.showChange(ctx, ci, state)
+	out, err := s.versionInfo(ci, state, number)
+	out.WasFrom, out.WasUntil = times(was.ValidFrom, was.ValidUntil)
+	return out, err
+}
+
+// versionInfo describes a version after a change of its document. What it says is told if memory has it.
+func (s *Service) versionInfo(ci *collectionIndex, state documentState, number int64) (VersionInfo, error) {
+	i := slices.IndexFunc(state.versions, func(v versionRow) bool { return v.Version == number })
+	if i < 0 {
+		return VersionInfo{}, noVersion(versionName(number))
 	}
-	s.prune(context.WithoutCancel(ctx), ci)
-	all, err := s.Versions(ctx, tenant, collection, id)
-	if i := slices.IndexFunc(all, func(v VersionInfo) bool { return v.Version == version }); i >= 0 {
-		return all[i], err
+	row, broken := state.versions[i], false
+	if b := ci.document(state.ID); b != nil {
+		if j := slices.IndexFunc(b.versions, func(v datedVersion) bool { return v.ID == row.ID }); j >= 0 {
+			row.Title, row.Digest, row.Content, broken = b.versions[j].Title, b.versions[j].Digest, b.versions[j].Content, b.versions[j].broken
+		}
 	}
-	return VersionInfo{}, errors.Join(err, noVersion(version))
+	return row.info(s.now().UnixMicro(), broken, state.Revision), nil
 }
 
 func noVersion(name string) error {
 	return fault.New(fault.CodeNotFound, fault.Say("thing.version"), name).WithParam("version")
 }
 
-// DeleteVersion deletes one version, with its text and vectors. The one before does not come back. Errors: CodeNotFound; CodeConflict for the only one: the
+// DeleteVersion deletes one version, with its text and vectors. The one before does not come back; but one that it would have ended, as it has not begun,
+// lasts as long as both. Errors: CodeNotFound; CodeConflict for the only one: the
 // document is deleted as a whole.
 func (s *Service) DeleteVersion(ctx context.Context, tenant, collection, id, version string) error {
 	ci, err := s.findFresh(ctx, tenant, collection)
@@ -134,20 +176,27 @@ func (s *Service) DeleteVersion(ctx context.Context, tenant, collection, id, ver
 	if err != nil {
 		return noVersion(version)
 	}
-	return s.deleteVersions(ctx, ci, id, func(d *documentState) ([]int64, error) {
-		if !slices.ContainsFunc(d.versions, func(v versionRow) bool { return v.Version == number }) {
+	return s.deleteVersions(ctx, ci, id, func(tx *gorm.DB, d *documentState) ([]int64, error) {
+		i := slices.IndexFunc(d.versions, func(v versionRow) bool { return v.Version == number })
+		if i < 0 {
 			return nil, noVersion(version)
 		}
 		if len(d.versions) == 1 {
 			return nil, fault.New(fault.CodeConflict, fault.Say("rag.only_version"))
 		}
+		if planned := d.versions[i]; planned.ValidFrom > s.now().UnixMicro() {
+			err := tx.Model(&versionRow{}).Where("document = ? AND version <> ? AND valid_until = ?", id, number, planned.ValidFrom).Update("valid_until", planned.ValidUntil).Error
+			if err != nil {
+				return nil, err
+			}
+		}
 		return []int64{number}, nil
 	})
 }
 
-func (s *Service) deleteVersions(ctx context.Context, ci *collectionIndex, id string, which func(*documentState) ([]int64, error)) error {
+func (s *Service) deleteVersions(ctx context.Context, ci *collectionIndex, id string, which func(*gorm.DB, *documentState) ([]int64, error)) error {
 	state, err := s.store.changeDocument(ctx, ci.id, id, 0, s.now(), func(tx *gorm.DB, d *documentState) error {
-		numbers, err := which(d)
+		numbers, err := which(tx, d)
 		if err != nil || len(numbers) == 0 {
 			return err
 		}
@@ -156,9 +205,7 @@ func (s *Service) deleteVersions(ctx context.Context, ci *collectionIndex, id st
 	if err != nil {
 		return err
 	}
-	if err := s.apply(context.WithoutCancel(ctx), ci, state, nil); err != nil {
-		return fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
-	}
+	s.showChange(ctx, ci, state)
 	return nil
 }
 
@@ -204,35 +251,38 @@ func (s *Service) SetRetention(ctx context.Context, tenant, collection string, r
 
 // prune deletes the versions of a collection that are kept no longer. What fails is tried again by pruneVersions.
 func (s *Service) prune(ctx context.Context, ci *collectionIndex) {
-	ci.mu.RLock()
-	row := ci.row
-	ci.mu.RUnlock()
-	if row.KeepVersions == 0 && row.KeepDays == 0 {
+	if !ci.prunes() {
 		return
 	}
-	victims, err := s.store.surplus(ctx, row, s.now())
-	for document, numbers := range victims {
-		last := false
-		derr := s.deleteVersions(ctx, ci, document, func(d *documentState) ([]int64, error) {
-			out := slices.DeleteFunc(slices.Clone(numbers), func(n int64) bool { // its dates may have changed
-				return !slices.ContainsFunc(d.versions, func(v versionRow) bool {
-					return v.Version == n && v.ValidUntil != 0 && v.ValidUntil <= s.now().UnixMicro()
-				})
-			})
-			if last = len(out) == len(d.versions); last {
-				return nil, nil
-			}
-			return out, nil
-		})
-		if derr == nil && last { // nothing of it is left
-			derr = s.deleteDocument(ctx, ci.key.tenant, ci.key.name, "", document)
-		}
-		if !fault.Is(derr, fault.CodeNotFound) {
-			err = errors.Join(err, derr)
-		}
-	}
+	ids, err := s.store.ended(ctx, ci.id, s.now())
 	if err != nil {
-		s.log.Warn("rag: deleting versions that are kept no longer failed; will be tried again", slog.String("collection", ci.id), slog.Any("error", err))
+		s.log.Warn("rag: looking for versions that are kept no longer failed; will be tried again", slog.String("collection", ci.id), slog.Any("error", err))
+	}
+	for _, id := range ids {
+		s.pruneDocument(ctx, ci, id)
+	}
+}
+
+// prunes reports whether the collection does not keep everything.
+func (ci *collectionIndex) prunes() bool {
+	ci.mu.RLock()
+	defer ci.mu.RUnlock()
+	return ci.row.KeepVersions != 0 || ci.row.KeepDays != 0
+}
+
+// pruneDocument deletes the versions of one document that are kept no longer.
+func (s *Service) pruneDocument(ctx context.Context, ci *collectionIndex, id string) {
+	state, err := s.store.pruneDocument(ctx, ci.id, id, s.now())
+	switch {
+	case errors.Is(err, errUnchanged) || fault.Is(err, fault.CodeNotFound):
+	case err != nil:
+		s.log.Warn("rag: deleting versions that are kept no longer failed; will be tried again", slog.String("document", id), slog.Any("error", err))
+	case state.gone:
+		s.log.Info("rag: a document of which nothing is kept any longer is deleted", slog.String("collection", ci.id), slog.String("document", id))
+		s.forgetDocument(ctx, ci, id, state.Revision)
+	default:
+		s.log.Info("rag: versions that are kept no longer are deleted", slog.String("document", id), slog.Int("left", len(state.versions)))
+		s.showChange(ctx, ci, state)
 	}
 }
 
@@ -252,21 +302,21 @@ func (s *Service) pruneVersions(ctx context.Context) {
 
 // DocumentAccess returns who may see a document. Errors: CodeCollectionNotFound, CodeNotFound; CodeConflict for a rule that is damaged.
 func (s *Service) DocumentAccess(ctx context.Context, tenant, collection, id string) (Access, error) {
-	_, b, err := s.known(ctx, tenant, collection, id)
+	_, b, err := s.known(ctx, tenant, collection, id, false)
 	if err != nil {
 		return Access{}, err
 	}
 	if b.damaged {
 		return Access{}, fault.New(fault.CodeConflict, fault.Say("rag.rule_damaged"))
 	}
-	return Access{Labels: slices.Clone(b.labels), Rule: b.rule, Revision: b.Revision}, nil
+	return Access{Labels: slices.Clone(b.labels), Rule: b.rule, Revision: b.accessAt}, nil
 }
 
 // SetAccess replaces who may see a document, if it still has the revision of a; 0 is any, which repairs a damaged rule. The next search here goes by it, and
 // within the poll interval those of other replicas. Parts may name sections by headings or ids. Errors: CodeCollectionNotFound, CodeNotFound,
 // CodeInvalidValue, CodeConflict for another revision.
 func (s *Service) SetAccess(ctx context.Context, tenant, collection, id string, a Access) (AccessChange, error) {
-	ci, b, err := s.known(ctx, tenant, collection, id)
+	ci, b, err := s.known(ctx, tenant, collection, id, false)
 	if err != nil {
 		return AccessChange{}, err
 	}
@@ -278,14 +328,17 @@ func (s *Service) SetAccess(ctx context.Context, tenant, collection, id string, 
 	if err != nil {
 		return AccessChange{}, err
 	}
-	var versions []*indexedVersion
-	for _, d := range b.versions {
-		versions = append(versions, d.indexedVersion)
+	resolved, err := s.store.rules.resolve(id, rule, b.rule, b.undated())
+	if err != nil && b.Revision < b.accessAt { // a version may have it that memory does not have yet
+		if ci, b, err = s.known(ctx, tenant, collection, id, true); err != nil {
+			return AccessChange{}, err
+		}
+		resolved, err = s.store.rules.resolve(id, rule, b.rule, b.undated())
 	}
-	if rule, err = s.store.rules.resolve(id, rule, versions); err != nil {
+	if err != nil {
 		return AccessChange{}, err
 	}
-	stored, err := s.store.rules.encode(id, rule)
+	stored, err := s.store.rules.encode(id, encodeLabels(labels), resolved)
 	if err != nil {
 		return AccessChange{}, err
 	}
@@ -300,13 +353,16 @@ func (s *Service) SetAccess(ctx context.Context, tenant, collection, id string, 
 		return AccessChange{}, err
 	}
 	out.Revision = state.Revision
-	s.changeMu.Lock()
-	s.showAccess(ci, state.documentRow) // at once, whatever the rest takes
-	s.changeMu.Unlock()
-	if err := s.apply(context.WithoutCancel(ctx), ci, state, nil); err != nil {
-		return out, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
-	}
+	s.showChange(ctx, ci, state)
 	return out, nil
+}
+
+// undated are the versions that memory has.
+func (b *indexedDocument) undated() (out []*indexedVersion) {
+	for _, d := range b.versions {
+		out = append(out, d.indexedVersion)
+	}
+	return out
 }
 
 // Section is a section of a version, by its id: headings are text of the document, which only a search shows, masked as the policy says.
@@ -317,7 +373,7 @@ type Section struct {
 
 // Sections returns the sections of a document, by version, the newest first, and by passage.
 func (s *Service) Sections(ctx context.Context, tenant, collection, id string) ([]Section, error) {
-	_, b, err := s.known(ctx, tenant, collection, id)
+	_, b, err := s.known(ctx, tenant, collection, id, true)
 	if err != nil {
 		return nil, err
 	}
@@ -360,7 +416,7 @@ type Explanation struct {
 // Explain says why a reader does not see a document at a time; zero is now. It is for those who manage access: it tells of rules. Errors:
 // CodeCollectionNotFound, CodeNotFound, CodeInvalidValue.
 func (s *Service) Explain(ctx context.Context, tenant, collection, id string, r Reader, asOf time.Time) (Explanation, error) {
-	ci, b, err := s.known(ctx, tenant, collection, id)
+	ci, b, err := s.known(ctx, tenant, collection, id, true)
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -398,9 +454,9 @@ func (ci *collectionIndex) explain(b *indexedDocument, v viewer, at int64) (out 
 	if d.broken {
 		return out
 	}
-	for _, p := range b.parts(d.indexedVersion, ci.rules) {
-		if permits(ci.labels, v.labels) && (&attributeSet{conditions: p.conditions}).permits(v) {
-			out.Shown += len(p.chunks)
+	for _, p := range d.parts {
+		if permits(ci.labels, v.labels) && permitted(p.conditions, v) {
+			out.Shown += p.count(len(d.chunks))
 		}
 	}
 	because(HiddenParts, len(out.Reasons) == 0 && out.Shown < out.Passages)

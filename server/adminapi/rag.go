@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -185,7 +186,11 @@ func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ Ing
 		s.Fail(c, err)
 		return
 	}
-	about(c, collection+"/"+d.ID, map[string]string{"version": d.Version})
+	detail := map[string]string{"version": d.Version}
+	if d.Access.After != "" {
+		detail["before"], detail["after"] = d.Access.Before, d.Access.After
+	}
+	about(c, collection+"/"+d.ID, detail)
 	out := Document{
 		Id: d.ID, Collection: collection, Name: in.Name, Mime: d.MIME, Version: d.Version, Chunks: d.Chunks, Labels: list(deref(in.Labels)), CreatedAt: s.now().UTC(),
 	}
@@ -344,7 +349,20 @@ func (s *Server) DateDocumentVersion(c *gin.Context, collection CollectionPath, 
 	v, err := s.deps.RAG.SetValidity(c.Request.Context(), tenantOf(c), collection, id, version, in.Revision, rag.Validity{
 		From: deref(in.ValidFrom), Until: deref(in.ValidUntil), NoEnd: deref(in.NoEnd),
 	})
+	if err == nil {
+		detail := map[string]string{"version": version, "was": dates(v.WasFrom, v.WasUntil), "is": dates(v.ValidFrom, v.ValidUntil)}
+		about(c, collection+"/"+id, detail)
+	}
 	s.reply(c, http.StatusOK, documentVersionView(v), err)
+}
+
+// dates are those of a version as records have them: ISO 8601's interval, open without an end.
+func dates(from, until time.Time) string {
+	end := ".."
+	if !until.IsZero() {
+		end = until.UTC().Format(time.RFC3339Nano)
+	}
+	return from.UTC().Format(time.RFC3339Nano) + "/" + end
 }
 
 // DeleteDocumentVersion implements DELETE /rag/collections/{collection}/documents/{id}/versions/{version}.

@@ -101,18 +101,13 @@ function Versions(of: Of) {
           layout="inline"
           style={{ marginTop: 12 }}
           initialValues={{ from: local(chosen.valid_from), until: local(chosen.valid_until) }}
-          onFinish={(v: { from?: string; until?: string }) =>
-            date.mutate({
-              version: chosen.version,
-              body: { revision: chosen.revision, valid_from: instant(v.from), valid_until: instant(v.until), no_end: v.until ? undefined : true },
-            })
-          }
+          onFinish={(v: { from?: string; until?: string }) => date.mutate({ version: chosen.version, body: datedAs(chosen, v) })}
         >
           <Form.Item name="from" label={`${chosen.version}, ${t('access.from')}`}>
-            <Input type="datetime-local" step={1} />
+            <Input type="datetime-local" step={0.001} />
           </Form.Item>
           <Form.Item name="until" label={t('access.until')}>
-            <Input type="datetime-local" step={1} />
+            <Input type="datetime-local" step={0.001} />
           </Form.Item>
           <Button htmlType="submit" type="primary" loading={date.isPending}>
             {t('access.save')}
@@ -123,15 +118,29 @@ function Versions(of: Of) {
   );
 }
 
-/** A time as the browser's field has it, and back; nothing stays nothing. */
-function local(at?: string): string {
+/** A time as the browser's field has it, to the millisecond, and back; nothing stays nothing. */
+export function local(at?: string): string {
   if (!at) return '';
   const d = new Date(at);
-  return new Date(d.getTime() - d.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+  return new Date(d.getTime() - d.getTimezoneOffset() * 60_000).toISOString().slice(0, 23);
 }
 
 export function instant(text?: string): string | undefined {
   return text ? new Date(text).toISOString() : undefined;
+}
+
+/**
+ * What to ask of a version whose dates were edited: only what was changed. Versions follow each other to the microsecond, which the field does not show:
+ * sent back, a beginning that nobody touched would lie before the end of the version before.
+ */
+export function datedAs(is: Schema['DocumentVersion'], edited: { from?: string; until?: string }): Schema['Validity'] {
+  const body: Schema['Validity'] = { revision: is.revision };
+  if (edited.from && edited.from !== local(is.valid_from)) body.valid_from = instant(edited.from);
+  if ((edited.until ?? '') !== local(is.valid_until)) {
+    if (edited.until) body.valid_until = instant(edited.until);
+    else body.no_end = true;
+  }
+  return body;
 }
 
 type Allowance = Schema['AccessAllowance'];
