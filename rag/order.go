@@ -65,9 +65,10 @@ func (ci *collectionIndex) weigh(m rank.Model, q rank.Question, chosen []uint32,
 	candidates := make([]rank.Candidate, len(chosen))
 	for i, id := range chosen {
 		c := ci.chunks[id]
+		cosine, ok := cosines[id]
 		candidates[i] = rank.Candidate{
 			Heading: withContext(c.document.Title, c.document.chunks[c.chunk].Section, ""), Text: c.document.text(c.chunk),
-			BM25: bm25[i], Cosine: cosines[id],
+			BM25: bm25[i], Cosine: cosine, HasCosine: ok,
 		}
 	}
 	out := make(map[uint32]float64, len(chosen))

@@ -2,6 +2,7 @@ package rank
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 )
 
@@ -13,7 +14,7 @@ type Example struct {
 
 // Learn fits a model: the weights maximise the likelihood that an answer is chosen among the candidates of its question (conditional
 // logistic regression), less a penalty of the squared weights; the bias then makes scores probabilities of being an answer. Examples without
-// an answer among their candidates teach nothing. The same examples give the same model.
+// an answer among their candidates teach nothing; if no other is there, that is an error. The same examples give the same model.
 func Learn(examples []Example, penalty float64) (Model, error) {
 	const rounds = 200
 	var w, speed Features
@@ -23,7 +24,7 @@ func Learn(examples []Example, penalty float64) (Model, error) {
 			n += e.pull(w, &gradient)
 		}
 		if n == 0 {
-			break
+			return Model{}, errors.New("no example has an answer")
 		}
 		rate := 2 / (1 + float64(round)/100)
 		for i := range w {
@@ -96,11 +97,35 @@ func dot(w, f Features) float64 {
 	return sum
 }
 
-// MarshalJSON writes what Learned reads.
-func (m Model) MarshalJSON() ([]byte, error) {
-	weights := map[string]float64{}
+// Provenance is where weights come from.
+type Provenance struct {
+	Command   string   `json:"command"`
+	Date      string   `json:"date"`
+	Sets      []Source `json:"sets"`
+	Embedders []Source `json:"embedders"`
+}
+
+// Source is a set or an embedder that weights were learned with.
+type Source struct {
+	Name      string `json:"name"`
+	Licence   string `json:"licence,omitempty"`
+	SHA256    string `json:"sha256"`
+	Questions int    `json:"questions,omitempty"`
+}
+
+// file is weights.json.
+type file struct {
+	Weights map[string]float64 `json:"weights"`
+	Bias    float64            `json:"bias"`
+	Provenance
+}
+
+// Encode returns what [Learned] reads. Weights are rounded to three decimals.
+func Encode(m Model, from Provenance) ([]byte, error) {
+	out := file{Weights: map[string]float64{}, Bias: math.Round(m.bias*1000) / 1000, Provenance: from}
 	for i, name := range names() {
-		weights[name] = math.Round(m.weights[i]*1000) / 1000
+		out.Weights[name] = math.Round(m.weights[i]*1000) / 1000
 	}
-	return json.Marshal(map[string]any{"weights": weights, "bias": math.Round(m.bias*1000) / 1000})
+	data, err := json.MarshalIndent(out, "", "  ")
+	return append(data, '\n'), err
 }

@@ -1,18 +1,18 @@
 // Package rank is a leaf: it merges candidates of several searches and orders them by features of question and passage.
 //
 // [Fuse] chooses candidates by reciprocal ranks, which needs no scores that can be compared. [Model.Scores] gives each its final score: the
-// logistic function of a weighted sum of what is known about the pair. The weights were learned on public sets (weights.json says on
-// which, and how well that went); bench/ragquality learns them again.
+// logistic function of a weighted sum of what is known about the pair. The weights are what bench/ragquality has learned and written:
+// weights.json says from which sets and embedders, when and by which command, and bench/README.md how well they do on others.
 //
-// A cosine says something only if the model understands the language, and whether it does is seen in each answer: then passages that share
-// words with the question are nearer than others ([Agreement]). A model that finds everything equally near, or near at random, changes
-// little or nothing in the order.
+// A cosine says something only if the model understands the language, and whether it does is seen in each answer: then the passages that
+// BM25 finds best are nearer than those it finds next ([Agreement]). Vectors count only as far as that is beyond chance. A model that finds
+// everything equally near, or near at random, breaks ties and no more; so does any model where BM25 finds too few passages to tell.
+// Only where a cosine lies among those of the question counts, so that embedders of any range of cosines are treated alike.
 package rank
 
 import (
 	"cmp"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,6 +21,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/sluice-project/sluice/internal/strictjson"
 	"github.com/sluice-project/sluice/rag/lexical"
 )
 
@@ -50,7 +51,8 @@ type Question struct {
 }
 
 // NewQuestion returns a question with what its answer says about the vectors. Words are the hits of BM25, at most limit of them; cosines
-// has theirs; farthest is the lowest cosine among the hits of the vectors. What it finds does not depend on the ids of equal hits.
+// has theirs, and what it lacks has no vector that can be compared and says nothing; farthest is the lowest cosine among the hits of the
+// vectors. What it finds does not depend on the ids of equal hits.
 func NewQuestion(text string, terms []lexical.Term, words []lexical.Hit, limit int, cosines map[uint32]float64, farthest float64) Question {
 	q := Question{Text: text, Terms: terms, low: farthest}
 	if len(words) == limit { // which of the last equals are there depends on their ids
@@ -59,19 +61,22 @@ func NewQuestion(text string, terms []lexical.Term, words []lexical.Hit, limit i
 			words = words[:first]
 		}
 	}
-	seen := make([]float64, len(words))
+	var seen []float64
 	for i := 0; i < len(words); {
-		sum, j := 0.0, i // equals count with their mean
+		score := words[i].Score
 		var equals []float64
-		for ; j < len(words) && words[j].Score == words[i].Score; j++ {
-			equals = append(equals, cosines[words[j].ID])
+		for ; i < len(words) && words[i].Score == score; i++ {
+			if c, ok := cosines[words[i].ID]; ok {
+				equals = append(equals, c)
+			}
 		}
 		slices.Sort(equals)
+		sum := 0.0
 		for _, c := range equals {
 			sum += c
 		}
-		for ; i < j; i++ {
-			seen[i] = sum / float64(len(equals))
+		for range equals { // equals count with their mean
+			seen = append(seen, sum/float64(len(equals)))
 		}
 	}
 	if len(seen) > 0 {
@@ -87,18 +92,26 @@ type Candidate struct {
 	Text    string  // without them
 	BM25    float64 // of heading and text together
 	Cosine  float64
+	// HasCosine says that the passage has a vector that can be compared with the question's. One that has none, as while another model's
+	// are made again, is taken to be as near as the median of the other candidates: it neither gains nor loses.
+	HasCosine bool
 }
 
-// Agreement returns how much the vectors' order may be trusted, 0…1, from the cosines of the passages that BM25 found, best first. It is
-// how much likelier than by chance the best tenth is nearer to the question than another passage. With few passages to tell from, it stays
-// near a half.
+// leastTrust is how far vectors are trusted if nothing speaks for them: enough to order what is equal otherwise.
+const leastTrust = 0.001
+
+// Agreement returns how much the vectors' order may be trusted, 0…1, from the cosines of the passages that BM25 found, best first: how much
+// likelier than by chance the best tenth is nearer to the question than another passage, less two standard errors of what chance does. A
+// random order of any spread is hardly trusted, and no order of fewer than ten passages is.
 func Agreement(cosines []float64) float64 {
 	n := len(cosines)
 	head := max(1, min(10, n/4))
-	pairs, nearer := 0, 0.0
-	for _, h := range cosines[:min(head, n)] {
+	if n <= head {
+		return leastTrust
+	}
+	nearer := 0.0
+	for _, h := range cosines[:head] {
 		for _, o := range cosines[head:] {
-			pairs++
 			switch {
 			case h > o:
 				nearer++
@@ -106,26 +119,19 @@ func Agreement(cosines []float64) float64 {
 				nearer += 0.5
 			}
 		}
-		if n <= head {
-			break
-		}
 	}
-	trust := 0.5
-	if pairs > 0 {
-		trust = max(0, 2*nearer/float64(pairs)-1)
-	}
-	const prior = 10 // passages that say nothing either way
-	return (float64(n)*trust + prior*0.5) / (float64(n) + prior)
+	pairs := float64(head * (n - head))
+	chance := math.Sqrt(float64(n+1) / (12 * pairs)) // the standard error of nearer/pairs in a random order
+	return max(leastTrust, 2*(nearer/pairs-2*chance)-1)
 }
 
 // The features, in the order of the weights.
 const (
 	featureBM25     = iota // as a share of the highest
 	featureNear            // where the cosine lies between one that is not near and the highest, times the agreement
-	featureCosine          // the cosine itself, 0 if negative
 	featureCoverage        // share of the question's words, by what they are worth, that the passage has
 	featureHeading         // the same of its heading
-	featurePhrase          // the longest run of the question's letters that the passage has, as a share of the question
+	featurePhrase          // the longest run of the question's letters that the passage has, as a share of the question; 0 if they share no word
 	featureExact           // 1 if the passage or its heading has the whole question
 	featureNumbers         // share of the question's numbers and codes that the passage lacks, negative
 	features
@@ -133,7 +139,7 @@ const (
 
 // names are those of weights.json.
 func names() [features]string {
-	return [features]string{"bm25", "near", "cosine", "coverage", "heading", "phrase", "exact", "numbers"}
+	return [features]string{"bm25", "near", "coverage", "heading", "phrase", "exact", "numbers"}
 }
 
 // Features are what is known about a question and a passage, each 0…1 except the last, which is -1…0.
@@ -142,15 +148,13 @@ type Features [features]float64
 // maxPhrase bounds how much of a question is sought as a run, in characters.
 const maxPhrase = 96
 
-// stretch is the difference of cosines up to which all passages are equally near.
-const stretch = 0.01
-
 // FeaturesOf returns the features of each candidate.
 func FeaturesOf(q Question, candidates []Candidate) []Features {
 	out := make([]Features, len(candidates))
+	cosines := neutral(candidates)
 	best, low, high := 0.0, q.low, math.Inf(-1)
-	for _, c := range candidates {
-		best, high = max(best, c.BM25), max(high, c.Cosine)
+	for i, c := range candidates {
+		best, high = max(best, c.BM25), max(high, cosines[i])
 	}
 	question := []rune(lexical.Fold(q.Text))
 	question = question[:min(maxPhrase, len(question))]
@@ -180,16 +184,15 @@ func FeaturesOf(q Question, candidates []Candidate) []Features {
 		if best > 0 {
 			f[featureBM25] = c.BM25 / best
 		}
-		if high-low >= stretch {
-			f[featureNear] = q.agreement * max(0, c.Cosine-low) / (high - low)
+		if high > low {
+			f[featureNear] = q.agreement * max(0, cosines[i]-low) / (high - low)
 		}
-		f[featureCosine] = max(0, min(1, c.Cosine))
 		heading := shared(terms, c.Heading)
 		f[featureHeading] = share(heading)
 		all := shared(terms, c.Text)
 		maps.Copy(all, heading)
 		f[featureCoverage] = share(all)
-		if len(question) > 0 {
+		if len(question) > 0 && len(all) > 0 {
 			run := max(longestRun(question, []rune(lexical.Fold(c.Text))), longestRun(question, []rune(lexical.Fold(c.Heading))))
 			f[featurePhrase] = float64(run) / float64(len(question))
 			if run == len(question) {
@@ -204,6 +207,27 @@ func FeaturesOf(q Question, candidates []Candidate) []Features {
 		}
 		if len(codes) > 0 {
 			f[featureNumbers] = -float64(lacks) / float64(len(codes))
+		}
+	}
+	return out
+}
+
+// neutral returns the cosine of each candidate, the median of the others for those that have none.
+func neutral(candidates []Candidate) []float64 {
+	var known []float64
+	for _, c := range candidates {
+		if c.HasCosine {
+			known = append(known, c.Cosine)
+		}
+	}
+	slices.Sort(known)
+	out := make([]float64, len(candidates))
+	for i, c := range candidates {
+		switch {
+		case c.HasCosine:
+			out[i] = c.Cosine
+		case len(known) > 0:
+			out[i] = known[len(known)/2]
 		}
 	}
 	return out
@@ -270,24 +294,22 @@ func NewModel(weights Features, bias float64) (Model, error) {
 //go:embed weights.json
 var learned []byte
 
-// Learned returns the model that comes with the product.
-func Learned() (Model, error) {
-	var in struct {
-		Weights map[string]float64 `json:"weights"`
-		Bias    float64            `json:"bias"`
-	}
-	if err := json.Unmarshal(learned, &in); err != nil {
-		return Model{}, fmt.Errorf("read weights: %w", err)
+// Learned returns the model that comes with the product, and where it comes from.
+func Learned() (Model, Provenance, error) {
+	in, err := strictjson.Decode[file](learned)
+	if err != nil {
+		return Model{}, Provenance{}, fmt.Errorf("read weights: %w", err)
 	}
 	var w Features
 	for i, name := range names() {
 		v, ok := in.Weights[name]
-		if !ok {
-			return Model{}, fmt.Errorf("read weights: %s has none", name)
+		if !ok || len(in.Weights) != len(w) {
+			return Model{}, Provenance{}, fmt.Errorf("read weights: not one for each feature, or none for %s", name)
 		}
 		w[i] = v
 	}
-	return NewModel(w, in.Bias)
+	m, err := NewModel(w, in.Bias)
+	return m, in.Provenance, err
 }
 
 // Scores returns the score of each candidate, 0…1: higher answers better. Scores can be compared within one question.
