@@ -253,38 +253,43 @@ func (ci *collectionIndex) clear() error {
 
 var errForeignVectors = errors.New("documents were embedded by another model; ingest them again or configure that model")
 
-// search returns the best passages among those visible with labels, as the model orders them.
+// search returns the best passages among those visible with labels, as the model orders them. Ordering reads the texts of all candidates:
+// it is done without the lock, so that no change waits for it.
 func (ci *collectionIndex) search(ctx context.Context, m rank.Model, text string, vector []float32, labels []string, topK int) ([]Passage, error) {
+	found, err := ci.findVisible(ctx, text, vector, labels, max(maxFused, topK))
+	if err != nil {
+		return nil, err
+	}
+	out := ci.passages(found, found.scores(m))
+	return out[:min(topK, len(out))], nil
+}
+
+func (ci *collectionIndex) findVisible(ctx context.Context, text string, vector []float32, labels []string, n int) (found, error) {
 	ci.mu.RLock()
 	defer ci.mu.RUnlock()
 	allowed, err := ci.allowed(labels)
 	if err != nil || allowed.IsEmpty() {
-		return nil, err
+		return found{}, err
 	}
-	scores, err := ci.score(ctx, m, text, vector, allowed)
-	if err != nil {
-		return nil, err
-	}
-	out := ci.passages(scores)
-	return out[:min(topK, len(out))], nil
+	return ci.find(ctx, text, vector, allowed, n)
 }
 
-func (ci *collectionIndex) passage(p chunkRef) Passage {
+// passage returns a chunk. Revision is the newest of its collection.
+func (ci *collectionIndex) passage(p chunkRef, revision int64) Passage {
 	c := p.document.chunks[p.chunk]
 	return Passage{
 		Collection: ci.key.name, Document: p.document.Name, DocumentID: p.document.ID, Version: versionName(p.document.Version),
 		Title: p.document.Title, Section: c.Section, Chunk: c.Chunk, Text: p.document.text(p.chunk), Start: c.Start, End: c.End, Known: p.document.known,
-		Revision: ci.newest,
+		Revision: revision,
 	}
 }
 
-// passages returns the chunks with these scores, best first.
-func (ci *collectionIndex) passages(scores map[uint32]float64) []Passage {
-	out := make([]Passage, 0, len(scores))
-	for n, score := range scores {
-		found := ci.passage(ci.chunks[n])
-		found.Score = score
-		out = append(out, found)
+// passages returns what was found with its scores, best first.
+func (ci *collectionIndex) passages(f found, scores []float64) []Passage {
+	out := make([]Passage, len(f.chunks))
+	for i, p := range f.chunks {
+		out[i] = ci.passage(p, f.newest)
+		out[i].Score = scores[i]
 	}
 	slices.SortFunc(out, func(a, b Passage) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.DocumentID, b.DocumentID), cmp.Compare(a.Chunk, b.Chunk))

@@ -56,7 +56,7 @@ func (ci *collectionIndex) passagesAround(q PassageRef) ([]Passage, error) {
 	around := max(0, min(q.Context, MaxContext))
 	var out []Passage
 	for i := max(0, q.Chunk-around); i <= min(len(b.chunks)-1, q.Chunk+around); i++ {
-		out = append(out, ci.passage(chunkRef{b, i}))
+		out = append(out, ci.passage(chunkRef{b, i}, ci.newest))
 	}
 	return out, nil
 }

@@ -250,7 +250,7 @@ func (t *trial) with(embedder string, v vectors, sample int) *trial {
 		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(cosines[b], cosines[a]) })
 		nearest := order[:min(listed, len(order))]
 		words := numbers(t.words[i])
-		fused := rank.Fuse(kept, ids(words), ids(nearest))
+		fused := rank.Fuse(kept, cmp.Compare[uint32], ids(words), ids(nearest))
 		bm25, err := t.rankings[i].Scores(fused)
 		if err != nil {
 			panic(err) // the segment is in memory and was checked

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/internal/strictjson"
 	"github.com/sluice-project/sluice/rag/lexical"
@@ -28,8 +29,9 @@ import (
 // fuseK is the constant of reciprocal rank fusion.
 const fuseK = 60
 
-// Fuse returns the n ids with the highest sum of reciprocal ranks over the lists, which have the best first; equal sums by id.
-func Fuse(n int, lists ...[]uint32) []uint32 {
+// Fuse returns the n ids with the highest sum of reciprocal ranks over the lists, which have the best first; equal sums as order has
+// them.
+func Fuse(n int, order func(a, b uint32) int, lists ...[]uint32) []uint32 {
 	sum := map[uint32]float64{}
 	for _, l := range lists {
 		for i, id := range l {
@@ -37,7 +39,7 @@ func Fuse(n int, lists ...[]uint32) []uint32 {
 		}
 	}
 	ids := slices.Collect(maps.Keys(sum))
-	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Or(cmp.Compare(sum[b], sum[a]), cmp.Compare(a, b)) })
+	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Or(cmp.Compare(sum[b], sum[a]), order(a, b)) })
 	return ids[:min(n, len(ids))]
 }
 
@@ -100,9 +102,10 @@ type Candidate struct {
 // leastTrust is how far vectors are trusted if nothing speaks for them: enough to order what is equal otherwise.
 const leastTrust = 0.001
 
-// Agreement returns how much the vectors' order may be trusted, 0…1, from the cosines of the passages that BM25 found, best first: how much
-// likelier than by chance the best tenth is nearer to the question than another passage, less two standard errors of what chance does. A
-// random order of any spread is hardly trusted, and no order of fewer than ten passages is.
+// Agreement returns how much the vectors' order may be trusted, 0…1, from the cosines of the passages that BM25 found, best first: the square
+// of how much likelier than by chance the best tenth is nearer to the question than another passage. Up to 1.5 standard errors of what chance does
+// that counts as chance, from 3 on it counts whole. A random order of any spread is hardly trusted, and no order of fewer than eight
+// passages is.
 func Agreement(cosines []float64) float64 {
 	n := len(cosines)
 	head := max(1, min(10, n/4))
@@ -122,7 +125,9 @@ func Agreement(cosines []float64) float64 {
 	}
 	pairs := float64(head * (n - head))
 	chance := math.Sqrt(float64(n+1) / (12 * pairs)) // the standard error of nearer/pairs in a random order
-	return max(leastTrust, 2*(nearer/pairs-2*chance)-1)
+	beyond := (nearer/pairs - 0.5) / chance
+	likelier := 2*nearer/pairs - 1
+	return max(leastTrust, likelier*likelier*max(0, min(1, beyond/1.5-1)))
 }
 
 // The features, in the order of the weights.
@@ -148,7 +153,10 @@ type Features [features]float64
 // maxPhrase bounds how much of a question is sought as a run, in characters.
 const maxPhrase = 96
 
-// FeaturesOf returns the features of each candidate.
+// MaxText is how much of a passage's text its features are taken from, in bytes; BM25 and cosine are of all of it.
+const MaxText = 8 << 10
+
+// FeaturesOf returns the features of each candidate. What it costs goes with the text of all candidates, up to [MaxText] of each.
 func FeaturesOf(q Question, candidates []Candidate) []Features {
 	out := make([]Features, len(candidates))
 	cosines := neutral(candidates)
@@ -156,60 +164,125 @@ func FeaturesOf(q Question, candidates []Candidate) []Features {
 	for i, c := range candidates {
 		best, high = max(best, c.BM25), max(high, cosines[i])
 	}
-	question := []rune(lexical.Fold(q.Text))
-	question = question[:min(maxPhrase, len(question))]
-	terms, worth, codes := map[string]bool{}, 0.0, map[string]bool{}
-	han := strings.ContainsFunc(q.Text, func(r rune) bool { return unicode.Is(unicode.Han, r) })
-	for _, t := range q.Terms {
-		terms[t.Text] = true
-		worth += t.Weight
-		if code(t.Text, han) {
-			codes[t.Text] = true
-		}
-	}
-	share := func(have map[string]bool) float64 {
-		sum := 0.0
-		for _, t := range q.Terms { // in order: sums of floating-point numbers depend on it
-			if have[t.Text] {
-				sum += t.Weight
-			}
-		}
-		if worth == 0 {
-			return 0
-		}
-		return sum / worth
-	}
+	asked := newAsked(q)
+	heading, all := make([]bool, len(q.Terms)), make([]bool, len(q.Terms))
 	for i, c := range candidates {
-		f := &out[i]
+		f, text := &out[i], start(c.Text, MaxText)
 		if best > 0 {
 			f[featureBM25] = c.BM25 / best
 		}
 		if high > low {
 			f[featureNear] = q.agreement * max(0, cosines[i]-low) / (high - low)
 		}
-		heading := shared(terms, c.Heading)
-		f[featureHeading] = share(heading)
-		all := shared(terms, c.Text)
-		maps.Copy(all, heading)
-		f[featureCoverage] = share(all)
-		if len(question) > 0 && len(all) > 0 {
-			run := max(longestRun(question, []rune(lexical.Fold(c.Text))), longestRun(question, []rune(lexical.Fold(c.Heading))))
-			f[featurePhrase] = float64(run) / float64(len(question))
-			if run == len(question) {
+		clear(heading)
+		asked.mark(heading, c.Heading)
+		f[featureHeading] = asked.share(heading)
+		copy(all, heading)
+		asked.mark(all, text)
+		f[featureCoverage] = asked.share(all)
+		if n := len(asked.letters); n > 0 && slices.Contains(all, true) {
+			run := max(asked.longestRun(text), asked.longestRun(c.Heading))
+			f[featurePhrase] = float64(run) / float64(n)
+			if run == n {
 				f[featureExact] = 1
 			}
 		}
 		lacks := 0
-		for t := range codes {
+		for _, t := range asked.codes {
 			if !all[t] {
 				lacks++
 			}
 		}
-		if len(codes) > 0 {
-			f[featureNumbers] = -float64(lacks) / float64(len(codes))
+		if len(asked.codes) > 0 {
+			f[featureNumbers] = -float64(lacks) / float64(len(asked.codes))
 		}
 	}
 	return out
+}
+
+// start returns the first bytes of a text, whole characters only.
+func start(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+// asked is a question as passages are held against it.
+type asked struct {
+	terms   []lexical.Term
+	numbers map[string]int // of terms
+	worth   float64        // of all terms
+	codes   []int          // terms that are codes
+	letters []rune         // of the question, at most maxPhrase
+	places  map[rune][]int // of letters, from 1
+	before  []int          // scratch of longestRun: by place, the run that ends there; 0 between calls
+	now     []int
+}
+
+func newAsked(q Question) *asked {
+	a := &asked{terms: q.Terms, numbers: map[string]int{}, letters: []rune(lexical.Fold(q.Text)), places: map[rune][]int{}}
+	a.letters = a.letters[:min(maxPhrase, len(a.letters))]
+	for i, r := range a.letters {
+		a.places[r] = append(a.places[r], i+1)
+	}
+	a.before, a.now = make([]int, len(a.letters)+1), make([]int, len(a.letters)+1)
+	han := strings.ContainsFunc(q.Text, func(r rune) bool { return unicode.Is(unicode.Han, r) })
+	for i, t := range q.Terms {
+		a.numbers[t.Text] = i
+		a.worth += t.Weight
+		if code(t.Text, han) {
+			a.codes = append(a.codes, i)
+		}
+	}
+	return a
+}
+
+// mark notes which terms a text has.
+func (a *asked) mark(have []bool, text string) {
+	lexical.EachTerm(text, func(term []byte) {
+		if i, ok := a.numbers[string(term)]; ok {
+			have[i] = true
+		}
+	})
+}
+
+// share returns what the terms that are there are worth, as a share of all.
+func (a *asked) share(have []bool) float64 {
+	if a.worth == 0 {
+		return 0
+	}
+	sum := 0.0
+	for i, t := range a.terms {
+		if have[i] {
+			sum += t.Weight
+		}
+	}
+	return sum / a.worth
+}
+
+// longestRun returns the length of the longest run of the question's letters that a text has.
+func (a *asked) longestRun(text string) int {
+	longest := 0
+	var last []int
+	for _, r := range lexical.Fold(text) {
+		places := a.places[r]
+		for _, i := range places {
+			a.now[i] = a.before[i-1] + 1
+			longest = max(longest, a.now[i])
+		}
+		for _, i := range last {
+			a.before[i] = 0
+		}
+		a.before, a.now, last = a.now, a.before, places
+	}
+	for _, i := range last {
+		a.before[i] = 0
+	}
+	return longest
 }
 
 // neutral returns the cosine of each candidate, the median of the others for those that have none.
@@ -243,33 +316,6 @@ func code(term string, han bool) bool {
 		letter = letter || r < 0x250 && unicode.IsLetter(r)
 	}
 	return han && letter
-}
-
-// shared returns which terms of a question a text has.
-func shared(terms map[string]bool, text string) map[string]bool {
-	have := map[string]bool{}
-	for _, t := range lexical.Tokens(text) {
-		if terms[t] {
-			have[t] = true
-		}
-	}
-	return have
-}
-
-// longestRun returns the length of the longest run of a that b has.
-func longestRun(a, b []rune) int {
-	before, now, longest := make([]int, len(a)+1), make([]int, len(a)+1), 0
-	for _, r := range b {
-		for i, x := range a {
-			now[i+1] = 0
-			if x == r {
-				now[i+1] = before[i] + 1
-				longest = max(longest, now[i+1])
-			}
-		}
-		before, now = now, before
-	}
-	return longest
 }
 
 // Model is what features are worth. It is immutable.
