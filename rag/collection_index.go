@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-project/sluice/rag/rank"
 )
 
-// collectionIndex is one collection in memory. The indexes know chunks by numbers; a number is reused after its document is deleted.
+// collectionIndex is one collection in memory. The indexes know chunks by numbers; a number may be reused after its document is deleted, see take.
 type collectionIndex struct {
 	id       string
 	key      collectionKey
@@ -33,8 +33,9 @@ type collectionIndex struct {
 	docs        map[string]*indexedDocument // by id
 	newest      int64                       // revision of the document that changed last
 	groups      map[groupKey]*group
-	chunks      []chunkRef // by number
-	freeNumbers []uint32
+	chunks      []chunkRef      // by number
+	freeNumbers []uint32        // of deleted documents
+	reused      []uint32        // to be taken again, in order
 	unreadable  map[string]bool // documents that are stored and cannot be read
 	keywords    *lexical.Index
 	vectors     index.Index
@@ -170,15 +171,23 @@ func (ci *collectionIndex) drop(ctx context.Context, b *indexedDocument) error {
 	return nil
 }
 
-// take returns n numbers that nothing uses.
+// take returns n numbers that nothing uses, in order. What is taken one after the other lies together, as the segments of the words want it:
+// freed numbers are kept until they are half of all, then taken again from the lowest on.
 func (ci *collectionIndex) take(n int) []uint32 {
 	ci.mu.Lock()
 	defer ci.mu.Unlock()
-	reused := min(n, len(ci.freeNumbers))
-	out := slices.Clone(ci.freeNumbers[len(ci.freeNumbers)-reused:])
-	ci.freeNumbers = ci.freeNumbers[:len(ci.freeNumbers)-reused]
-	for len(out) < n {
-		out = append(out, uint32(len(ci.chunks)))
+	if len(ci.reused) < n && len(ci.freeNumbers) > len(ci.chunks)/2 {
+		ci.reused, ci.freeNumbers = append(ci.reused, ci.freeNumbers...), nil
+		slices.Sort(ci.reused)
+	}
+	if len(ci.reused) >= n {
+		out := slices.Clone(ci.reused[:n])
+		ci.reused = ci.reused[n:]
+		return out
+	}
+	out := make([]uint32, n)
+	for i := range out {
+		out[i] = uint32(len(ci.chunks))
 		ci.chunks = append(ci.chunks, chunkRef{})
 	}
 	return out
@@ -247,7 +256,7 @@ func (ci *collectionIndex) clear() error {
 	ci.mu.Lock()
 	defer ci.mu.Unlock()
 	ci.docs, ci.groups, ci.unreadable = map[string]*indexedDocument{}, map[groupKey]*group{}, map[string]bool{}
-	ci.chunks, ci.freeNumbers, ci.keywords = nil, nil, lexical.New()
+	ci.chunks, ci.freeNumbers, ci.reused, ci.keywords = nil, nil, nil, lexical.New()
 	return ci.vectors.Close()
 }
 

@@ -3,6 +3,8 @@ package rag
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/sluice-project/sluice/rag/index/flat"
@@ -84,5 +86,40 @@ func TestFewAreOrdered(t *testing.T) {
 	}
 	if got, err := ci.search(t.Context(), m, "red fox", v[0], nil, 60); err != nil || len(got) != 60 {
 		t.Errorf("%d passages of 60, %v", len(got), err)
+	}
+}
+
+// TestNumbersLieTogether: documents that replace others all over a collection get numbers that are near each other, and no more
+// numbers are in use than the documents need twice over.
+func TestNumbersLieTogether(t *testing.T) {
+	t.Parallel()
+	const documents, chunks = 2000, 3 // chunks of a document in the mean
+	var ci collectionIndex
+	rng, held, most := rand.New(rand.NewPCG(1, 2)), make([][]uint32, documents), uint32(0)
+	for i := range held {
+		held[i] = ci.take(1 + rng.IntN(2*chunks-1))
+	}
+	span := 0
+	const changes = 20_000
+	for range changes {
+		i := rng.IntN(documents)
+		taken := ci.take(1 + rng.IntN(2*chunks-1))
+		ci.free(held[i])
+		held[i] = taken
+		most = max(most, slices.Max(taken))
+		span += int(slices.Max(taken) - slices.Min(taken) + 1)
+	}
+	if mean := float64(span) / changes; mean > 30*chunks {
+		t.Errorf("the numbers of a document of %d chunks span %v", chunks, mean)
+	}
+	if most > 4*documents*chunks {
+		t.Errorf("numbers go up to %d for %d chunks", most, documents*chunks)
+	}
+	used := map[uint32]bool{}
+	for _, n := range slices.Concat(held...) {
+		if used[n] {
+			t.Fatalf("%d is in use twice", n)
+		}
+		used[n] = true
 	}
 }
