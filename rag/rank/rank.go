@@ -29,18 +29,25 @@ import (
 // fuseK is the constant of reciprocal rank fusion.
 const fuseK = 60
 
-// Fuse returns the n ids with the highest sum of reciprocal ranks over the lists, which have the best first; equal sums as order has
-// them.
+// Fuse returns n ids of lists that have the best first: the first of each list, n/2 in all, so that a list that means nothing crowds
+// out the best of no other, and of the rest those with the highest sums of reciprocal ranks. They come by that sum, equal ones as order has them.
 func Fuse(n int, order func(a, b uint32) int, lists ...[]uint32) []uint32 {
-	sum := map[uint32]float64{}
+	sum, first := map[uint32]float64{}, map[uint32]bool{}
 	for _, l := range lists {
 		for i, id := range l {
 			sum[id] += 1 / float64(fuseK+i+1)
+			if i < n/(2*len(lists)) {
+				first[id] = true
+			}
 		}
 	}
-	ids := slices.Collect(maps.Keys(sum))
-	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Or(cmp.Compare(sum[b], sum[a]), order(a, b)) })
-	return ids[:min(n, len(ids))]
+	bySum := func(a, b uint32) int { return cmp.Or(cmp.Compare(sum[b], sum[a]), order(a, b)) }
+	rest := slices.Collect(maps.Keys(sum))
+	rest = slices.DeleteFunc(rest, func(id uint32) bool { return first[id] })
+	slices.SortFunc(rest, bySum)
+	out := append(slices.Collect(maps.Keys(first)), rest[:min(n-len(first), len(rest))]...)
+	slices.SortFunc(out, bySum)
+	return out
 }
 
 // Question is what was asked.

@@ -28,6 +28,25 @@ func TestFuse(t *testing.T) {
 	}
 }
 
+// TestFuseKeepsTheBest: a list in random order does not crowd out the best of the other.
+func TestFuseKeepsTheBest(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(6, 6))
+	words, random := make([]uint32, 200), make([]uint32, 200)
+	for i := range words {
+		words[i], random[i] = uint32(i), uint32(i)
+	}
+	for range 50 {
+		rng.Shuffle(len(random), func(i, j int) { random[i], random[j] = random[j], random[i] })
+		got := rank.Fuse(50, cmp.Compare[uint32], words, random)
+		for _, id := range slices.Concat(words[:12], random[:12]) {
+			if !slices.Contains(got, id) || len(got) != 50 {
+				t.Fatalf("%d is not among %d: %v", id, len(got), got)
+			}
+		}
+	}
+}
+
 func learned(t *testing.T) rank.Model {
 	t.Helper()
 	m, _, err := rank.Learned()
