@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
+	"log/slog"
 	"strings"
 	"unicode"
 
@@ -85,6 +86,9 @@ func (s *Service) parse(ctx context.Context, d Document) (*ParsedDocument, error
 func (s *Service) Store(ctx context.Context, d *ParsedDocument, vectors EmbedFunc) (IngestResult, error) {
 	out, err := s.place(ctx, d, vectors)
 	s.metrics.ingested(err)
+	if err == nil {
+		s.compact(d.collection)
+	}
 	return out, err
 }
 
@@ -111,6 +115,17 @@ func (s *Service) place(ctx context.Context, d *ParsedDocument, vectors EmbedFun
 		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, d.collection.key.name)
 	}
 	return b.result(), nil
+}
+
+// compact merges the segments of a collection that have become many. It may take seconds in a large one, and nothing waits for it but its
+// caller: the document is found already.
+func (s *Service) compact(ci *collectionIndex) {
+	ci.mu.RLock()
+	words := ci.keywords
+	ci.mu.RUnlock()
+	if err := words.Compact(); err != nil {
+		s.log.Error("rag: merging segments failed; searches go on with the old ones", slog.String("collection", ci.id), slog.Any("error", err))
+	}
 }
 
 func (b *indexedDocument) result() IngestResult {
