@@ -55,13 +55,14 @@ func (ci *collectionIndex) find(ctx context.Context, text string, vector []float
 	slices.SortFunc(words, func(a, b lexical.Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), order(a.ID, b.ID)) })
 	slices.SortFunc(near, func(a, b index.Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), order(a.ID, b.ID)) })
 	byWords, byVector := make([]uint32, len(words)), make([]uint32, len(near))
+	wordScores, nearScores := make([]float64, len(words)), make([]float64, len(near))
 	for i, h := range words {
-		byWords[i] = h.ID
+		byWords[i], wordScores[i] = h.ID, h.Score
 	}
 	for i, h := range near {
-		byVector[i] = h.ID
+		byVector[i], nearScores[i] = h.ID, float64(h.Score)
 	}
-	chosen := rank.Fuse(n, order, byWords, byVector)
+	chosen := rank.Fuse(n, order, byWords[:certain(wordScores, n)], byVector[:certain(nearScores, n)])
 	// Both scores of every candidate, also of those that only one search proposed, and how near what the words found is.
 	wanted := roaring.BitmapOf(chosen...)
 	wanted.AddMany(byWords)
@@ -97,4 +98,13 @@ func (f *found) scores(m rank.Model) []float64 {
 		}
 	}
 	return m.Scores(f.question, candidates)
+}
+
+// certain returns how many of the best hits are the same whatever the numbers of documents are: of the last equals of a full list it depends
+// on their numbers which are there. It is n at least, if there are so many.
+func certain(scores []float64, n int) int {
+	if len(scores) < maxCandidates {
+		return len(scores)
+	}
+	return max(min(n, len(scores)), slices.Index(scores, scores[len(scores)-1]))
 }
