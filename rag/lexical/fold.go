@@ -11,7 +11,7 @@ import (
 var simplifiedText string
 
 // folding maps traditional characters to simplified ones. It is made once and never changes.
-var folding = sync.OnceValue(func() *foldTable {
+var folding = sync.OnceValue(func() *foldTable { //nolint:gochecknoglobals // a table
 	t := &foldTable{basic: make([]rune, 0xa000), rest: map[rune]rune{}}
 	for line := range strings.Lines(simplifiedText) {
 		pair := []rune(strings.TrimSpace(line))

@@ -290,7 +290,7 @@ func (n *norms) compute(length float64) float64 { return k1 * (1 - b + b*length/
 
 // part returns what a term adds to the score of a document that has it count times.
 func (n *norms) part(weight float64, count, length uint32) int64 {
-	norm := 0.0
+	var norm float64
 	if length < uint32(len(n.short)) {
 		norm = n.short[length]
 	} else {

@@ -17,7 +17,7 @@ type Example struct {
 // an answer among their candidates teach nothing; if no other is there, that is an error. The same examples give the same model.
 func Learn(examples []Example, penalty float64) (Model, error) {
 	const rounds = 200
-	var w, speed Features
+	w, speed := Expected(), Features{}
 	for round := range rounds {
 		gradient, n := Features{}, 0
 		for _, e := range examples {
@@ -28,7 +28,7 @@ func Learn(examples []Example, penalty float64) (Model, error) {
 		}
 		rate := 2 / (1 + float64(round)/100)
 		for i := range w {
-			g := gradient[i]/float64(n) - penalty*w[i]
+			g := gradient[i]/float64(n) - penalty*(w[i]-Expected()[i])
 			speed[i] = 0.9*speed[i] + rate*g
 			if w[i] += speed[i]; w[i] < 0 {
 				w[i], speed[i] = 0, 0
@@ -36,6 +36,14 @@ func Learn(examples []Example, penalty float64) (Model, error) {
 		}
 	}
 	return NewModel(w, fitBias(examples, w))
+}
+
+// Expected are the weights that learning begins with: BM25 leads, the vectors add about as much where they agree with it, and the other
+// features decide among passages that both like equally.
+func Expected() Features {
+	return Features{
+		featureBM25: 8, featureNear: 4, featureCosine: 4, featureCoverage: 1, featureHeading: 0.5, featurePhrase: 1, featureExact: 1, featureNumbers: 1,
+	}
 }
 
 // pull adds the gradient of an example's likelihood and returns how many answers it has.
