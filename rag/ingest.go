@@ -5,8 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"slices"
 	"log/slog"
+	"slices"
 	"strings"
 	"unicode"
 

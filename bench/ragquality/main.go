@@ -37,10 +37,11 @@ import (
 )
 
 const (
-	listed  = 200 // candidates of each search
-	kept    = 50  // after fusion
-	folds   = 5
-	penalty = 1e-4
+	listed = 200 // candidates of each search
+	kept   = 50  // after fusion
+	folds  = 5
+	// penalty is what weights cost that differ from what is expected.
+	penalty = 0.003
 )
 
 func main() {
@@ -341,7 +342,7 @@ func write(file, command string, m rank.Model, pupils []*trial, embedders map[st
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, data, 0o644)
+	return os.WriteFile(file, data, 0o600)
 }
 
 func numbers(hits []lexical.Hit) []int {
