@@ -12,6 +12,14 @@ import (
 // lost, nothing comes back, and scores are those of an index that was built at once.
 func TestChangesGoOnWhileSegmentsMerge(t *testing.T) {
 	t.Parallel()
+	for _, rewritten := range []bool{false, true} {
+		changesWhileMerging(t, rewritten)
+	}
+}
+
+// changesWhileMerging has a change write one of the sources again, or not.
+func changesWhileMerging(t *testing.T, rewritten bool) {
+	t.Helper()
 	x, texts := New(), map[uint32]string{}
 	must := func(err error) {
 		t.Helper()
@@ -37,8 +45,10 @@ func TestChangesGoOnWhileSegmentsMerge(t *testing.T) {
 	}
 	merged, err := mergeParts(some...)
 	must(err)
-	add(0, 200, "grey")              // replaced
-	add(5*step, 5*step+400, "white") // so much that the change writes what is left again
+	add(0, 200, "grey") // replaced
+	if rewritten {
+		add(5*step, 5*step+400, "white") // so much that the change writes what is left again
+	}
 	for id := uint32(2 * step); id < 3*step; id++ {
 		delete(texts, id) // a whole segment
 		must(x.Remove(id))
