@@ -38,10 +38,10 @@ func Learn(examples []Example, penalty float64) (Model, error) {
 	return NewModel(w, fitBias(examples, w))
 }
 
-// Expected are the weights that learning begins with: BM25 leads, the vectors add as much where they agree with it, and the other
+// Expected are the weights that learning begins with: BM25 leads, the vectors add about as much where they agree with it, and the other
 // features decide among passages that both like equally.
 func Expected() Features {
-	return Features{featureBM25: 8, featureNear: 8, featureCoverage: 1, featureHeading: 0.5, featurePhrase: 1, featureExact: 1, featureNumbers: 1}
+	return Features{featureBM25: 8, featureNear: 4, featureCosine: 4, featureCoverage: 1, featureHeading: 0.5, featurePhrase: 1, featureExact: 1, featureNumbers: 1}
 }
 
 // pull adds the gradient of an example's likelihood and returns how many answers it has.

@@ -4,10 +4,9 @@
 // logistic function of a weighted sum of what is known about the pair. The weights are what bench/ragquality has learned and written:
 // weights.json says from which sets and embedders, when and by which command, and bench/README.md how well they do on others.
 //
-// A cosine says something only if the model understands the language, and whether it does is seen in each answer: then the passages that
-// BM25 finds best are nearer than those it finds next ([Agreement]). Vectors count only as far as that is beyond chance. A model that finds
-// everything equally near, or near at random, breaks ties and no more; so does any model where BM25 finds too few passages to tell.
-// Only where a cosine lies among those of the question counts, so that embedders of any range of cosines are treated alike.
+// A cosine says something only if the model understands the language, and whether it does is seen in each answer: then passages that share
+// words with the question are nearer than others ([Agreement]). A model that finds everything equally near changes nothing in the order,
+// one that finds passages near at random little of it.
 package rank
 
 import (
@@ -106,41 +105,36 @@ type Candidate struct {
 	HasCosine bool
 }
 
-// leastTrust is how far vectors are trusted if nothing speaks for them: enough to order what is equal otherwise.
-const leastTrust = 0.001
-
-// Agreement returns how much the vectors' order may be trusted, 0…1, from the cosines of the passages that BM25 found, best first: the square
-// of how much likelier than by chance the best tenth is nearer to the question than another passage. Up to 1.5 standard errors of what chance does
-// that counts as chance, from 3 on it counts whole. A random order of any spread is hardly trusted, and no order of fewer than eight
-// passages is.
+// Agreement returns how much the vectors' order may be trusted, 0…1, from the cosines of the passages that BM25 found, best first. It is
+// how much likelier than by chance the best tenth is nearer to the question than another passage. With few passages to tell from, it stays
+// near a half.
 func Agreement(cosines []float64) float64 {
 	n := len(cosines)
 	head := max(1, min(10, n/4))
-	if n <= head {
-		return leastTrust
-	}
-	nearer := 0.0
-	for _, h := range cosines[:head] {
-		for _, o := range cosines[head:] {
-			switch {
-			case h > o:
-				nearer++
-			case h == o:
-				nearer += 0.5
+	trust := 0.5
+	if n > head {
+		nearer := 0.0
+		for _, h := range cosines[:head] {
+			for _, o := range cosines[head:] {
+				switch {
+				case h > o:
+					nearer++
+				case h == o:
+					nearer += 0.5
+				}
 			}
 		}
+		trust = max(0, 2*nearer/float64(head*(n-head))-1)
 	}
-	pairs := float64(head * (n - head))
-	chance := math.Sqrt(float64(n+1) / (12 * pairs)) // the standard error of nearer/pairs in a random order
-	beyond := (nearer/pairs - 0.5) / chance
-	likelier := 2*nearer/pairs - 1
-	return max(leastTrust, likelier*likelier*max(0, min(1, beyond/1.5-1)))
+	const prior = 10 // passages that say nothing either way
+	return (float64(n)*trust + prior*0.5) / (float64(n) + prior)
 }
 
 // The features, in the order of the weights.
 const (
 	featureBM25     = iota // as a share of the highest
 	featureNear            // where the cosine lies between one that is not near and the highest, times the agreement
+	featureCosine          // the cosine itself, 0 if negative
 	featureCoverage        // share of the question's words, by what they are worth, that the passage has
 	featureHeading         // the same of its heading
 	featurePhrase          // the longest run of the question's letters that the passage has, as a share of the question; 0 if they share no word
@@ -151,7 +145,7 @@ const (
 
 // names are those of weights.json.
 func names() [features]string {
-	return [features]string{"bm25", "near", "coverage", "heading", "phrase", "exact", "numbers"}
+	return [features]string{"bm25", "near", "cosine", "coverage", "heading", "phrase", "exact", "numbers"}
 }
 
 // Features are what is known about a question and a passage, each 0…1 except the last, which is -1…0.
@@ -159,6 +153,9 @@ type Features [features]float64
 
 // maxPhrase bounds how much of a question is sought as a run, in characters.
 const maxPhrase = 96
+
+// stretch is the difference of cosines up to which all passages are equally near.
+const stretch = 0.01
 
 // MaxText is how much of a passage's text its features are taken from, in bytes; BM25 and cosine are of all of it.
 const MaxText = 8 << 10
@@ -178,7 +175,8 @@ func FeaturesOf(q Question, candidates []Candidate) []Features {
 		if best > 0 {
 			f[featureBM25] = c.BM25 / best
 		}
-		if high > low {
+		f[featureCosine] = max(0, min(1, cosines[i]))
+		if high-low >= stretch {
 			f[featureNear] = q.agreement * max(0, cosines[i]-low) / (high - low)
 		}
 		clear(heading)
