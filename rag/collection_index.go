@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-project/sluice/rag/rank"
 )
 
-// collectionIndex is one collection in memory. The indexes know chunks by numbers; a number is reused after its document is deleted.
+// collectionIndex is one collection in memory. The indexes know chunks by numbers; a number may be reused after its document is deleted, see take.
 type collectionIndex struct {
 	id       string
 	key      collectionKey
@@ -46,8 +46,9 @@ type collectionIndex struct {
 	sets        attributeSets
 	mostParts   int // the most that a document has had
 	times       *validity
-	chunks      []chunkRef // by number
-	freeNumbers []uint32
+	chunks      []chunkRef      // by number
+	freeNumbers []uint32        // of deleted documents
+	reused      []uint32        // to be taken again, in order
 	unreadable  map[string]bool // documents whose labels cannot be read
 	broken      map[string]bool // documents with a version that cannot be read
 	closed      bool
@@ -293,15 +294,23 @@ func (ci *collectionIndex) drop(ctx context.Context, all []*indexedVersion) erro
 	return failed
 }
 
-// take returns n numbers that nothing uses.
+// take returns n numbers that nothing uses, in order. What is taken one after the other lies together, as the segments of the words want it:
+// freed numbers are kept until they are half of all, then taken again from the lowest on.
 func (ci *collectionIndex) take(n int) []uint32 {
 	ci.mu.Lock()
 	defer ci.mu.Unlock()
-	reused := min(n, len(ci.freeNumbers))
-	out := slices.Clone(ci.freeNumbers[len(ci.freeNumbers)-reused:])
-	ci.freeNumbers = ci.freeNumbers[:len(ci.freeNumbers)-reused]
-	for len(out) < n {
-		out = append(out, uint32(len(ci.chunks)))
+	if len(ci.reused) < n && len(ci.freeNumbers) > len(ci.chunks)/2 {
+		ci.reused, ci.freeNumbers = append(ci.reused, ci.freeNumbers...), nil
+		slices.Sort(ci.reused)
+	}
+	if len(ci.reused) >= n {
+		out := slices.Clone(ci.reused[:n])
+		ci.reused = ci.reused[n:]
+		return out
+	}
+	out := make([]uint32, n)
+	for i := range out {
+		out[i] = uint32(len(ci.chunks))
 		ci.chunks = append(ci.chunks, chunkRef{})
 	}
 	return out
@@ -400,44 +409,49 @@ func (ci *collectionIndex) clear() error {
 	ci.closed = true
 	ci.docs, ci.sets, ci.times = map[string]*indexedDocument{}, newAttributeSets(), newValidity()
 	ci.unreadable, ci.broken, ci.byName = map[string]bool{}, map[string]bool{}, map[string]string{}
-	ci.chunks, ci.freeNumbers, ci.keywords = nil, nil, lexical.New()
+	ci.chunks, ci.freeNumbers, ci.reused, ci.keywords = nil, nil, nil, lexical.New()
 	return ci.vectors.Close()
 }
 
 var errForeignVectors = errors.New("documents were embedded by another model; ingest them again or configure that model")
 
 // search returns the best passages among those that the viewer may see of what is in effect at a time, as the model orders them; a time of 0 is now.
+// Ordering reads the texts of all candidates: it is done without the lock, so that no change waits for it.
 func (ci *collectionIndex) search(ctx context.Context, m rank.Model, text string, vector []float32, v viewer, at int64, topK int) ([]Passage, error) {
+	found, err := ci.findVisible(ctx, text, vector, v, at, max(maxFused, topK))
+	if err != nil {
+		return nil, err
+	}
+	out := ci.passages(found, found.scores(m))
+	return out[:min(topK, len(out))], nil
+}
+
+func (ci *collectionIndex) findVisible(ctx context.Context, text string, vector []float32, v viewer, at int64, n int) (found, error) {
 	now := ci.rlock()
 	defer ci.mu.RUnlock()
 	allowed, err := ci.allowed(v, at, now)
 	if err != nil || allowed.IsEmpty() {
-		return nil, err
+		return found{}, err
 	}
-	scores, err := ci.score(ctx, m, text, vector, allowed)
-	if err != nil {
-		return nil, err
-	}
-	out := ci.passages(scores)
-	return out[:min(topK, len(out))], nil
+	return ci.find(ctx, text, vector, allowed, n)
 }
 
-func (ci *collectionIndex) passage(p chunkRef) Passage {
+// passage returns a chunk. Revision is the newest of its collection.
+func (ci *collectionIndex) passage(p chunkRef, revision int64) Passage {
 	c := p.version.chunks[p.chunk]
 	return Passage{
 		Collection: ci.key.name, Document: p.version.name, DocumentID: p.version.Document, Version: versionName(p.version.Version),
 		Title: p.version.Title, Section: c.Section, Chunk: c.Chunk, Text: p.version.text(p.chunk), Start: c.Start, End: c.End, Known: p.version.known,
-		Revision: ci.newest,
+		Revision: revision,
 	}
 }
 
-// passages returns the chunks with these scores, best first.
-func (ci *collectionIndex) passages(scores map[uint32]float64) []Passage {
-	out := make([]Passage, 0, len(scores))
-	for n, score := range scores {
-		found := ci.passage(ci.chunks[n])
-		found.Score = score
-		out = append(out, found)
+// passages returns what was found with its scores, best first.
+func (ci *collectionIndex) passages(f found, scores []float64) []Passage {
+	out := make([]Passage, len(f.chunks))
+	for i, p := range f.chunks {
+		out[i] = ci.passage(p, f.newest)
+		out[i].Score = scores[i]
 	}
 	slices.SortFunc(out, func(a, b Passage) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.DocumentID, b.DocumentID), cmp.Compare(a.Chunk, b.Chunk))

@@ -17,9 +17,11 @@
 //
 // # Search
 //
-// BM25 and vectors propose 200 candidates each, of which reciprocal rank fusion (k = 60) keeps 100. Their final order is by features of question
-// and passage with learned weights (package rag/rank); equal scores are ordered by document id and chunk. Vectors count as far as they
-// agree with the words, so that a model which finds everything equally near, as an English model finds Chinese, leaves the order to BM25.
+// BM25 and vectors propose 200 candidates each, of which 50 are kept: the first of each, and those with the highest sums of reciprocal
+// ranks (k = 60). Their final order is by features of question and passage with learned weights (package rag/rank); equal scores are
+// ordered by document id and chunk. Vectors count as far as they agree with the words beyond chance, so that a model which finds
+// everything equally near, or near at random, as an English model finds Chinese, leaves the order to BM25. A passage without a vector that
+// can be compared counts as near as the median.
 //
 // Term statistics are those of the documents that the principal sees: scores do not show what is hidden either.
 //

@@ -14,6 +14,11 @@ import (
 // followOthers follows the tables. What fails for one collection does not count against the others: it notes since when it is behind.
 func (s *Service) followOthers(ctx context.Context) (struct{}, error) {
 	err := s.follow(ctx)
+	if all := s.collections.Load(); all != nil {
+		for _, ci := range *all {
+			s.compact(ci)
+		}
+	}
 	if errors.Is(err, errBehind) {
 		s.log.Warn("rag: some collections cannot follow their tables; will be tried again", slog.Any("error", err))
 		err = nil

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -101,6 +102,9 @@ func (s *Service) parse(ctx context.Context, d Document) (*ParsedDocument, error
 func (s *Service) Store(ctx context.Context, d *ParsedDocument, vectors EmbedFunc) (IngestResult, error) {
 	out, err := s.storeVersion(ctx, d, vectors)
 	s.metrics.ingested(err)
+	if err == nil {
+		s.compact(d.collection)
+	}
 	return out, err
 }
 
@@ -137,6 +141,17 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 		s.pruneDocument(context.WithoutCancel(ctx), ci, v.Document)
 	}
 	return IngestResult{ID: v.Document, Version: versionName(v.Version), MIME: v.MIME, Chunks: len(v.chunks), Access: n.access}, nil
+}
+
+// compact merges the segments of a collection that have become many. It may take seconds in a large one, and nothing waits for it but its
+// caller: the document is found already.
+func (s *Service) compact(ci *collectionIndex) {
+	ci.mu.RLock()
+	words := ci.keywords
+	ci.mu.RUnlock()
+	if err := words.Compact(); err != nil {
+		s.log.Error("rag: merging segments failed; searches go on with the old ones", slog.String("collection", ci.id), slog.Any("error", err))
+	}
 }
 
 // apply shows what a document is with a version that was made here and is indexed. Other versions that memory does not have are read first. Error: one of

@@ -89,7 +89,7 @@ func (ci *collectionIndex) passagesAround(q PassageRef, at int64) ([]Passage, er
 	var out []Passage
 	for i := max(0, q.Chunk-around); i <= min(len(d.chunks)-1, q.Chunk+around); i++ {
 		if visible[i] {
-			out = append(out, ci.passage(chunkRef{d.indexedVersion, i}))
+			out = append(out, ci.passage(chunkRef{d.indexedVersion, i}, ci.newest))
 		}
 	}
 	return out, nil

@@ -136,7 +136,7 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	if err != nil {
 		return nil, fmt.Errorf("rag: %w", err)
 	}
-	order, err := rank.Learned()
+	order, _, err := rank.Learned()
 	if err != nil {
 		return nil, fmt.Errorf("rag: %w", err)
 	}

@@ -2,23 +2,32 @@
 //
 //	go run ./bench/ragquality -sets DIR                          BM25 alone
 //	go run ./bench/ragquality -sets DIR -models NAME=PATH,...    with vectors of these models
-//	go run ./bench/ragquality -sets DIR -models ... -learn FILE  learns the weights again and writes them
+//	go run ./bench/ragquality -sets DIR -models ... -learn FILE -learn-from SET,...
 //
-// Every folder of DIR is a set, see ragsets.Load. The weights are cross-validated: "five folds" has each question ordered by weights that
-// were learned without it and a fifth of the others, "other sets" by weights that never saw its set in any language or model.
+// Every folder of DIR is a set, see ragsets.Load.
+//
+// The last form learns the weights again and writes them with where they come from. It learns only from sets whose licence lets what was
+// learned be shipped (see trainable), and from no set that it reports: the table "learned from" has these in folds of their documents, each
+// question ordered by weights that were learned without its document in any language or model; the table "not learned from" has
+// the others, ordered by the weights that ship.
 package main
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
+	"crypto/sha256"
+	"encoding/hex"
 	"flag"
 	"fmt"
+	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -29,9 +38,10 @@ import (
 
 const (
 	listed = 200 // candidates of each search
-	kept   = 100 // after fusion
-	learnt = 30  // candidates of each question to learn from, and the answers
+	kept   = 50  // after fusion
 	folds  = 5
+	// penalty is what weights cost that differ from what is expected.
+	penalty = 0.003
 )
 
 func main() {
@@ -50,8 +60,8 @@ func run(ctx context.Context) error {
 		models = flag.String("models", "", "embedders as NAME=PATH, with commas")
 		sample = flag.Int("questions", 0, "how many questions of each set to use with vectors; 0: all")
 		cache  = flag.String("vectors", os.TempDir(), "folder where vectors are kept for the next run")
-		weigh  = flag.Float64("penalty", 0.003, "how much weights that differ from what is expected cost")
-		learn  = flag.String("learn", "", "file for weights that are learned of all sets")
+		learn  = flag.String("learn", "", "file for weights that are learned from the sets of -learn-from")
+		from   = flag.String("learn-from", "", "names of sets to learn from, with commas")
 	)
 	flag.Parse()
 	sets, err := ragsets.Load(*dir)
@@ -61,7 +71,30 @@ func run(ctx context.Context) error {
 	if *only != "" {
 		sets = slices.DeleteFunc(sets, func(s ragsets.Set) bool { return !slices.Contains(strings.Split(*only, ","), s.Name) })
 	}
+	model, shipped, err := rank.Learned()
+	if err != nil {
+		return err
+	}
+	// A set is known by what it holds, not by its name.
+	taught := map[string]bool{}
+	if *learn == "" {
+		for _, s := range shipped.Sets {
+			taught[s.SHA256] = true
+		}
+	} else {
+		for _, name := range strings.Split(*from, ",") {
+			i := slices.IndexFunc(sets, func(s ragsets.Set) bool { return s.Name == name })
+			if i < 0 {
+				return fmt.Errorf("-learn-from: there is no set %q", name)
+			}
+			if _, ok := trainable()[sets[i].SHA256]; !ok {
+				return fmt.Errorf("-learn-from: what is learned from %s may not be shipped, or it is not known (SHA-256 %s)", name, sets[i].SHA256)
+			}
+			taught[sets[i].SHA256] = true
+		}
+	}
 	var all []*trial
+	embedders := map[string]rank.Source{}
 	for _, set := range sets {
 		t, err := newTrial(set)
 		if err != nil {
@@ -78,30 +111,79 @@ func run(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("%s with %s: %w", set.Name, name, err)
 			}
+			if embedders[name].SHA256 == "" {
+				sum, err := digest(path)
+				if err != nil {
+					return err
+				}
+				embedders[name] = rank.Source{Name: name, SHA256: sum}
+			}
 			all = append(all, t.with(name, v, *sample))
 		}
 	}
-	if len(all) == 0 {
-		return nil
-	}
-	shipped, err := rank.Learned()
-	if err != nil {
-		return err
-	}
-	fmt.Printf("\n| set | embedder | measure | BM25 | vectors | RRF | shipped weights | five folds | other sets |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	var pupils, others []*trial
 	for _, t := range all {
-		if err := t.report(shipped, all, *weigh); err != nil {
+		if taught[t.SHA256] {
+			pupils = append(pupils, t)
+		} else {
+			others = append(others, t)
+		}
+	}
+	if len(pupils) > 0 {
+		var without [folds]rank.Model
+		for f := range without {
+			if without[f], err = rank.Learn(examples(pupils, func(t *trial, i int) bool { return t.fold(i) != f }), penalty); err != nil {
+				return err
+			}
+		}
+		table("learned from", "by features, folds", pupils, func(t *trial, i int) []int { return t.order(without[t.fold(i)], i) })
+	}
+	if *learn != "" {
+		if model, err = rank.Learn(examples(pupils, func(*trial, int) bool { return true }), penalty); err != nil {
+			return err
+		}
+		var named []string // paths are of this machine
+		for _, m := range strings.Split(*models, ",") {
+			name, path, _ := strings.Cut(m, "=")
+			named = append(named, name+"="+filepath.Base(path))
+		}
+		command := fmt.Sprintf("go run ./bench/ragquality -sets DIR -questions %d -models %s -learn rag/rank/weights.json -learn-from %s", *sample, strings.Join(named, ","), *from)
+		if err := write(*learn, command, model, pupils, embedders); err != nil {
 			return err
 		}
 	}
-	if *learn == "" {
-		return nil
+	if len(others) > 0 {
+		table("not learned from", "by features", others, func(t *trial, i int) []int { return t.order(model, i) })
 	}
-	m, err := rank.Learn(examples(all, func(*trial, int) bool { return true }), *weigh)
-	if err != nil {
+	return nil
+}
+
+// trainable has the sets that weights may be learned from, by the SHA-256 of their files: their licence lets results be shipped, and they are
+// no test sets of what is reported. Other sets are measured only.
+func trainable() map[string]string {
+	const shareAlike = "CC BY-SA 4.0"
+	return map[string]string{
+		"e4c57d1c9143aaa1c5d265ba5987a65f4e69528d2a98f29d6e75019b10344f29": shareAlike, // XQuAD, English
+		"691d0b3359bc6b8faa8de931dfdfe21d50a65861ae348e32a0d1a0190b0c8835": shareAlike, // XQuAD, Chinese
+	}
+}
+
+// digest returns the SHA-256 of a model: of its file, or of the files of its folder one after the other.
+func digest(path string) (string, error) {
+	h := sha256.New()
+	err := filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		_, err = io.Copy(h, f)
 		return err
-	}
-	return write(*learn, m, all)
+	})
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 // trial is a set as one embedder sees it.
@@ -169,7 +251,7 @@ func (t *trial) with(embedder string, v vectors, sample int) *trial {
 		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(cosines[b], cosines[a]) })
 		nearest := order[:min(listed, len(order))]
 		words := numbers(t.words[i])
-		fused := rank.Fuse(kept, ids(words), ids(nearest))
+		fused := rank.Fuse(kept, cmp.Compare[uint32], ids(words), ids(nearest))
 		bm25, err := t.rankings[i].Scores(fused)
 		if err != nil {
 			panic(err) // the segment is in memory and was checked
@@ -181,7 +263,7 @@ func (t *trial) with(embedder string, v vectors, sample int) *trial {
 		question := rank.NewQuestion(q.Text, t.rankings[i].Terms(), t.words[i], listed, near, cosines[nearest[len(nearest)-1]])
 		candidates := make([]rank.Candidate, len(fused))
 		for j, p := range fused {
-			candidates[j] = rank.Candidate{Heading: t.Passages[p].Title, Text: t.Passages[p].Text, BM25: bm25[j], Cosine: cosines[p]}
+			candidates[j] = rank.Candidate{Heading: t.Passages[p].Title, Text: t.Passages[p].Text, BM25: bm25[j], Cosine: cosines[p], HasCosine: true}
 		}
 		out.near, out.fused = append(out.near, nearest), append(out.fused, numbersOf(fused))
 		out.features = append(out.features, rank.FeaturesOf(question, candidates))
@@ -200,47 +282,32 @@ func (t *trial) order(m rank.Model, i int) []int {
 	return out
 }
 
-// topic is a set's name without what follows the first hyphen: translations of one set share it.
-func (t *trial) topic() string {
-	name, _, _ := strings.Cut(t.Name, "-")
-	return name
+// fold returns the fold of a question, which is that of the document that answers it.
+func (t *trial) fold(question int) int {
+	return t.Passages[slices.Min(slices.Collect(maps.Keys(t.Questions[question].Grades)))].Document % folds
 }
 
-// report prints a row for each measure.
-func (t *trial) report(shipped rank.Model, all []*trial, penalty float64) error {
-	without := make([]rank.Model, folds)
-	for f := range without {
-		var err error
-		if without[f], err = rank.Learn(examples(all, func(o *trial, i int) bool { return o.topic() != t.topic() || i%folds != f }), penalty); err != nil {
-			return err
+// table prints two rows for each trial, the last column ordered by last.
+func table(title, column string, trials []*trial, last func(t *trial, i int) []int) {
+	fmt.Printf("\n%s:\n\n| set | embedder | questions | measure | BM25 | vectors | RRF | %s |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n", title, column)
+	for _, t := range trials {
+		columns := []ragsets.Quality{
+			ragsets.Measure(t.Questions, func(i int) []int { return numbers(t.words[i]) }),
+			ragsets.Measure(t.Questions, func(i int) []int { return t.near[i] }),
+			ragsets.Measure(t.Questions, func(i int) []int { return t.fused[i] }),
+			ragsets.Measure(t.Questions, func(i int) []int { return last(t, i) }),
+		}
+		for _, m := range []struct {
+			name string
+			of   func(ragsets.Quality) float64
+		}{{"nDCG@10", func(q ragsets.Quality) float64 { return q.NDCG }}, {"MRR@10", func(q ragsets.Quality) float64 { return q.MRR }}} {
+			fmt.Printf("| %s | %s | %d | %s |", t.Name, t.embedder, len(t.Questions), m.name)
+			for _, c := range columns {
+				fmt.Printf(" %.4f |", m.of(c))
+			}
+			fmt.Println()
 		}
 	}
-	others := examples(all, func(o *trial, _ int) bool { return o.topic() != t.topic() })
-	foreign, err := rank.Learn(others, penalty)
-	if err != nil {
-		return err
-	}
-	columns := []ragsets.Quality{
-		ragsets.Measure(t.Questions, func(i int) []int { return numbers(t.words[i]) }),
-		ragsets.Measure(t.Questions, func(i int) []int { return t.near[i] }),
-		ragsets.Measure(t.Questions, func(i int) []int { return t.fused[i] }),
-		ragsets.Measure(t.Questions, func(i int) []int { return t.order(shipped, i) }),
-		ragsets.Measure(t.Questions, func(i int) []int { return t.order(without[i%folds], i) }),
-	}
-	if len(others) > 0 {
-		columns = append(columns, ragsets.Measure(t.Questions, func(i int) []int { return t.order(foreign, i) }))
-	}
-	for _, m := range []struct {
-		name string
-		of   func(ragsets.Quality) float64
-	}{{"nDCG@10", func(q ragsets.Quality) float64 { return q.NDCG }}, {"MRR@10", func(q ragsets.Quality) float64 { return q.MRR }}} {
-		fmt.Printf("| %s | %s | %s |", t.Name, t.embedder, m.name)
-		for _, c := range columns {
-			fmt.Printf(" %.4f |", m.of(c))
-		}
-		fmt.Println()
-	}
-	return nil
 }
 
 // examples returns the questions that use takes, to learn from.
@@ -252,9 +319,7 @@ func examples(all []*trial, use func(t *trial, question int) bool) (out []rank.E
 			}
 			var e rank.Example
 			for j, p := range t.fused[i] {
-				if answers := q.Grades[p] > 0; answers || j < learnt {
-					e.Features, e.Answers = append(e.Features, t.features[i][j]), append(e.Answers, answers)
-				}
+				e.Features, e.Answers = append(e.Features, t.features[i][j]), append(e.Answers, q.Grades[p] > 0)
 			}
 			out = append(out, e)
 		}
@@ -263,22 +328,21 @@ func examples(all []*trial, use func(t *trial, question int) bool) (out []rank.E
 }
 
 // write writes weights with where they come from.
-func write(file string, m rank.Model, all []*trial) error {
-	inner, err := json.Marshal(m)
+func write(file, command string, m rank.Model, pupils []*trial, embedders map[string]rank.Source) error {
+	from := rank.Provenance{Date: time.Now().UTC().Format(time.DateOnly), Command: command}
+	for _, t := range pupils {
+		if s := (rank.Source{Name: t.Name, Licence: trainable()[t.SHA256], SHA256: t.SHA256, Questions: len(t.Questions)}); !slices.Contains(from.Sets, s) {
+			from.Sets = append(from.Sets, s)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(embedders)) {
+		from.Embedders = append(from.Embedders, embedders[name])
+	}
+	data, err := rank.Encode(m, from)
 	if err != nil {
 		return err
 	}
-	out := map[string]any{}
-	if err := json.Unmarshal(inner, &out); err != nil {
-		return err
-	}
-	var from []string
-	for _, t := range all {
-		from = append(from, fmt.Sprintf("%s with %s, %d questions", t.Name, t.embedder, len(t.Questions)))
-	}
-	out["learned_from"], out["command"] = from, "go run ./bench/ragquality -sets DIR -models NAME=PATH,... -learn rag/rank/weights.json"
-	data, err := json.MarshalIndent(out, "", "  ")
-	return errors.Join(err, os.WriteFile(file, append(data, '\n'), 0o600))
+	return os.WriteFile(file, data, 0o600)
 }
 
 func numbers(hits []lexical.Hit) []int {

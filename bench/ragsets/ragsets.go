@@ -4,6 +4,8 @@ package ragsets
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,12 +21,17 @@ import (
 // Set is a collection of passages and questions about it.
 type Set struct {
 	Name      string
+	SHA256    string // of its files, one after the other
 	Passages  []Passage
 	Questions []Question
 }
 
 // Passage is a passage.
-type Passage struct{ ID, Title, Text string }
+type Passage struct {
+	ID, Title, Text string
+	// Document is the number of the document that the passage is from, in the set. Translations of a set number alike.
+	Document int
+}
 
 // Question is a question and how well passages answer it, by their number in the set; a passage that is not there does not.
 type Question struct {
@@ -59,7 +66,8 @@ func Load(dir string) ([]Set, error) {
 func LoadSet(dir string) (Set, error) {
 	s := Set{Name: filepath.Base(dir)}
 	if _, err := os.Stat(filepath.Join(dir, "corpus.jsonl")); err == nil {
-		return s, s.readBEIR(dir)
+		err = errors.Join(s.readBEIR(dir), s.digest(filepath.Join(dir, "corpus.jsonl"), filepath.Join(dir, "queries.jsonl"), filepath.Join(dir, "qrels", "test.tsv")))
+		return s, err
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
@@ -73,7 +81,20 @@ func LoadSet(dir string) (Set, error) {
 			return s, fmt.Errorf("%s: %w", filepath.Base(f), err)
 		}
 	}
-	return s, nil
+	return s, s.digest(files...)
+}
+
+func (s *Set) digest(files ...string) error {
+	h := sha256.New()
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		h.Write(data)
+	}
+	s.SHA256 = hex.EncodeToString(h.Sum(nil))
+	return nil
 }
 
 func (s *Set) readSQuAD(file string) error {
@@ -93,17 +114,17 @@ func (s *Set) readSQuAD(file string) error {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
-	known := map[string]int{}
+	known, documents := map[string]int{}, 0
 	for i, p := range s.Passages {
-		known[p.Text] = i
+		known[p.Text], documents = i, max(documents, p.Document+1)
 	}
-	for _, d := range in.Data {
+	for i, d := range in.Data {
 		for _, p := range d.Paragraphs {
 			n, ok := known[p.Context]
 			if !ok {
 				n = len(s.Passages)
 				known[p.Context] = n
-				s.Passages = append(s.Passages, Passage{ID: p.ID, Text: p.Context}) // a title would give the article away
+				s.Passages = append(s.Passages, Passage{ID: p.ID, Text: p.Context, Document: documents + i}) // a title would give the article away
 			}
 			for _, q := range p.QAs {
 				s.Questions = append(s.Questions, Question{Text: q.Question, Grades: map[int]float64{n: 1}, Self: -1})
@@ -126,7 +147,7 @@ func (s *Set) readBEIR(dir string) error {
 			return err
 		}
 		numbers[r.ID] = len(s.Passages)
-		s.Passages = append(s.Passages, Passage(r))
+		s.Passages = append(s.Passages, Passage{ID: r.ID, Title: r.Title, Text: r.Text, Document: len(s.Passages)})
 		return nil
 	})
 	if err != nil {

@@ -31,12 +31,12 @@ type growingList struct {
 }
 
 // Add appends a document. Ids must rise; a gap costs as much as a document's length, one to four bytes. An error says that id does not
-// rise, lies [MaxSpan] or more above the first, or that the text has 16 million terms; nothing was added then.
+// rise, is above [MaxID], lies [MaxSpan] or more above the first, or that the text has 16 million terms; nothing was added then.
 func (b *Builder) Add(id uint32, text string) error {
 	if b.docs == 0 {
-		b.first = id
+		b.first, b.lengths = id, nil
 	}
-	if id < b.first+uint32(len(b.lengths)) && b.docs > 0 || id-b.first >= MaxSpan {
+	if uint64(id) < uint64(b.first)+uint64(len(b.lengths)) || id-b.first >= MaxSpan || id > MaxID {
 		return fmt.Errorf("document %d does not follow those from %d", id, b.first)
 	}
 	if b.terms == nil {

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"math/bits"
 	"slices"
 	"sync"
@@ -22,10 +23,11 @@ import (
 // ids without large gaps.
 //
 // Changes make new segments, and segments of about one size become one when there are several, so that a document is written a
-// few times in all. The terms of a removed document stay in memory until its segment is next written, which is when half of it is gone at the
-// latest; no search reads them.
+// few times in all. A change itself writes small segments only; large ones wait for [Index.Compact]. The terms of a removed document stay in
+// memory until its segment is next written, which is when half of it is gone at the latest; no search reads them.
 type Index struct {
-	change sync.Mutex // one change at a time
+	compacting sync.Mutex // one Compact at a time; locked before change
+	change     sync.Mutex // one change at a time
 
 	mu    sync.RWMutex
 	parts []indexPart // replaced, never changed
@@ -106,60 +108,112 @@ func (x *Index) without(ids *roaring.Bitmap) []indexPart {
 	return out
 }
 
-// replace compacts parts and makes them the index. The caller holds change.
+// replace compacts small parts and makes all the index. The caller holds change.
 func (x *Index) replace(parts []indexPart) error {
-	parts, err := compact(parts)
-	if err != nil {
-		return err
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.parts = parts
-	return nil
-}
-
-// fanIn is how many segments of about one size become one. A higher number writes less and searches more segments.
-const fanIn = 8
-
-// compact merges segments of one size class if there are fanIn of them, and rewrites those that are half empty.
-func compact(parts []indexPart) ([]indexPart, error) {
-	type class struct{ span, size int }
-	for i, p := range parts {
-		if 2*int(p.live.GetCardinality()) <= p.segment.Len() {
-			merged, err := mergeParts(p)
-			if err != nil {
-				return nil, err
-			}
-			parts[i] = merged
-		}
-	}
 	for {
-		classes := map[class][]int{}
-		var full []int
-		for i, p := range parts {
-			c := class{int(p.segment.first / MaxSpan), bits.Len(uint(p.segment.Len())) / bits.Len(fanIn-1)}
-			classes[c] = append(classes[c], i)
-			if len(classes[c]) == fanIn {
-				full = classes[c]
-				break
-			}
-		}
-		if full == nil {
-			return parts, nil
-		}
-		var some []indexPart
-		for _, i := range full {
-			some = append(some, parts[i])
+		some := due(parts, smallDocs)
+		if some == nil {
+			break
 		}
 		merged, err := mergeParts(some...)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for _, i := range slices.Backward(full) {
-			parts = slices.Delete(parts, i, i+1)
-		}
-		parts = append(parts, merged)
+		parts = exchange(parts, some, merged)
 	}
+	x.set(parts)
+	return nil
+}
+
+func (x *Index) set(parts []indexPart) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.parts = parts
+}
+
+// Compact merges large segments until none is due. Searches and changes go on meanwhile; a second Compact returns at once while
+// one runs. Call it after changes, where nothing waits.
+func (x *Index) Compact() error {
+	if !x.compacting.TryLock() {
+		return nil
+	}
+	defer x.compacting.Unlock()
+	for {
+		some := due(x.snapshot(), math.MaxInt)
+		if some == nil {
+			return nil
+		}
+		merged, err := mergeParts(some...)
+		if err != nil {
+			return err
+		}
+		x.takeOver(some, merged)
+	}
+}
+
+// takeOver puts a merged part in place of its sources, without what was removed from them since. If a change has written one of them again
+// meanwhile, as it does with small ones, nothing is put: what is due then is merged anew.
+func (x *Index) takeOver(some []indexPart, merged indexPart) {
+	x.change.Lock()
+	defer x.change.Unlock()
+	live, rewritten := roaring.New(), roaring.New()
+	for _, p := range x.parts {
+		if slices.ContainsFunc(some, func(o indexPart) bool { return o.segment == p.segment }) {
+			live.Or(p.live)
+		} else {
+			rewritten.Or(p.live)
+		}
+	}
+	for _, o := range some { // documents of a source that is gone are removed, or in a part that a change made
+		if !slices.ContainsFunc(x.parts, func(p indexPart) bool { return o.segment == p.segment }) && o.live.Intersects(rewritten) {
+			return
+		}
+	}
+	merged.live = roaring.And(merged.live, live)
+	x.set(exchange(x.parts, some, merged))
+}
+
+// exchange returns parts with one in place of some of them; nothing is left of it if it is empty.
+func exchange(parts, some []indexPart, merged indexPart) []indexPart {
+	out := make([]indexPart, 0, len(parts))
+	for _, p := range parts {
+		if !slices.ContainsFunc(some, func(o indexPart) bool { return o.segment == p.segment }) {
+			out = append(out, p)
+		}
+	}
+	if !merged.live.IsEmpty() {
+		out = append(out, merged)
+	}
+	return out
+}
+
+const (
+	fanIn     = 8    // how many segments of about one size become one; a higher number writes less and searches more segments
+	smallDocs = 4096 // documents of a merge that a change does itself
+)
+
+// due returns the parts that are to be merged next, with at most so many documents: fanIn of one size class, or one that is half
+// empty; nil if there are none.
+func due(parts []indexPart, most int) []indexPart {
+	type class struct{ span, size int }
+	classes := map[class][]indexPart{}
+	docs := map[class]int{}
+	for _, p := range parts {
+		n := int(p.live.GetCardinality())
+		if 2*n <= p.segment.Len() && p.segment.Len() <= most {
+			return []indexPart{p}
+		}
+		c := class{int(p.segment.first / MaxSpan), bits.Len(uint(p.segment.Len())) / bits.Len(fanIn-1)}
+		classes[c] = append(classes[c], p)
+		if docs[c] += n; len(classes[c]) == fanIn {
+			if docs[c] <= most {
+				return classes[c]
+			}
+			delete(classes, c)
+			docs[c] = 0
+		}
+	}
+	return nil
 }
 
 func mergeParts(parts ...indexPart) (indexPart, error) {

@@ -119,7 +119,7 @@ func (src Source) numbers() ([]uint32, error) {
 		switch {
 		case !keep:
 			continue
-		case id == 1<<32-1 || id+1 <= last:
+		case id > MaxID || id+1 <= last:
 			return nil, errors.New("new ids do not keep the order")
 		}
 		out[at], last = id+1, id+1

@@ -20,10 +20,23 @@ type Query struct {
 	counts []int    // how often the text has each
 }
 
-// Parse makes a query of a text, with the analyzer of the documents.
+// What a query has at most. No sum of scores overflows then, and a query costs a bounded number of lists.
+const (
+	MaxTerms = 1024 // terms that differ
+	maxCount = 16   // of one term
+)
+
+// Parse makes a query of a text, with the analyzer of the documents. Of a text with more than [MaxTerms] terms that differ it takes the
+// first ones; a term counts at most 16 times.
 func Parse(text string) Query {
 	counts := map[string]int{}
-	analyze(text, func(term []byte) { counts[string(term)]++ })
+	analyze(text, func(term []byte) {
+		if n := counts[string(term)]; n > 0 {
+			counts[string(term)] = min(n+1, maxCount)
+		} else if len(counts) < MaxTerms {
+			counts[string(term)] = 1
+		}
+	})
 	q := Query{terms: slices.Sorted(maps.Keys(counts))}
 	for _, t := range q.terms {
 		q.counts = append(q.counts, counts[t])
@@ -97,8 +110,9 @@ func Rank(q Query, parts []Part) (Ranking, error) {
 		}
 		docs += some.docs
 		length += some.length
+		find := finder{segment: p.Segment}
 		for i, t := range q.terms {
-			l, found, err := p.Segment.find(t)
+			l, found, err := find.next(t)
 			if err != nil {
 				return Ranking{}, err
 			}
@@ -254,8 +268,8 @@ func (r Ranking) Scores(ids []uint32) ([]float64, error) {
 	return out, nil
 }
 
-// unit is 1 in the fixed-point numbers that scores are sums of. A query has at most 2^15 terms of weights below 2^5, so that no sum
-// overflows.
+// unit is 1 in the fixed-point numbers that scores are sums of. A query has at most MaxTerms terms that count maxCount times, each worth
+// less than 2^5 at a time, so that sums stay below 2^20 units and do not overflow.
 const unit = 1 << 42
 
 // norms is what the length of a document does to its scores.

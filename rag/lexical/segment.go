@@ -15,6 +15,9 @@ import (
 // another one: terms of two versions do not meet.
 const AnalyzerVersion = 2
 
+// MaxID is the highest id of a document.
+const MaxID = 1<<32 - 2
+
 // MaxSpan is the highest difference of two ids in one segment, plus one.
 const MaxSpan = 1 << maxBits
 
@@ -79,7 +82,7 @@ func layOut(data []byte) (*Segment, error) {
 	}}
 	h := s.header
 	switch {
-	case h.width != 1 && h.width != 2 && h.width != 4, h.span > MaxSpan, h.docs > h.span, uint64(h.first)+uint64(h.span) > 1<<32:
+	case h.width != 1 && h.width != 2 && h.width != 4, h.span > MaxSpan, h.docs > h.span, uint64(h.first)+uint64(h.span) > MaxID+1:
 		return nil, bad("impossible documents")
 	case uint64(h.blocks) != (uint64(h.terms)+termsPerBlock-1)/termsPerBlock, h.dictionary > uint64(len(data)), h.postings > uint64(len(data)):
 		return nil, bad("impossible sections")
@@ -229,7 +232,7 @@ func (s *Segment) readTerms() *termReader { return &termReader{segment: s} }
 
 // block returns a reader of one block of the dictionary, or false if the block is not where it should be.
 func (s *Segment) block(n uint32) (termReader, bool) {
-	row := s.blocks[n*blockRow:]
+	row := s.blocks[int(n)*blockRow:]
 	t := termReader{segment: s, at: int(binary.LittleEndian.Uint32(row)), number: n * termsPerBlock, offset: binary.LittleEndian.Uint64(row[4:])}
 	return t, t.at <= len(s.dictionary) && t.offset <= s.header.postings
 }
@@ -273,13 +276,20 @@ func (t *termReader) next() bool {
 	return true
 }
 
-// find returns the list of a term.
-func (s *Segment) find(term string) (list, bool, error) {
-	var damaged bool
-	after := sort.Search(int(s.header.blocks), func(i int) bool { // the first block that begins above the term
-		t, ok := s.block(uint32(i))
-		damaged = damaged || !ok || !t.next()
-		return string(t.term) > term
+// finder finds lists of terms that come in order.
+type finder struct {
+	segment *Segment
+	from    int // no term that is still to come lies in a block before
+}
+
+// next returns the list of a term, which is none before the last one asked for.
+func (f *finder) next(term string) (list, bool, error) {
+	s := f.segment
+	damaged := false
+	after := f.from + sort.Search(int(s.header.blocks)-f.from, func(i int) bool { // the first block that begins above the term
+		head, ok := s.head(uint32(f.from + i))
+		damaged = damaged || !ok
+		return string(head) > term
 	})
 	if damaged {
 		return list{}, false, errChanged()
@@ -287,7 +297,8 @@ func (s *Segment) find(term string) (list, bool, error) {
 	if after == 0 {
 		return list{}, false, nil
 	}
-	t, ok := s.block(uint32(after - 1))
+	f.from = after - 1
+	t, ok := s.block(uint32(f.from))
 	if !ok {
 		return list{}, false, errChanged()
 	}
@@ -300,4 +311,17 @@ func (s *Segment) find(term string) (list, bool, error) {
 		}
 	}
 	return list{}, false, t.err
+}
+
+// head returns the first term of a block of the dictionary in place.
+func (s *Segment) head(n uint32) ([]byte, bool) {
+	t, ok := s.block(n)
+	if !ok {
+		return nil, false
+	}
+	rest := s.dictionary[t.at:]
+	if len(rest) < 2 || rest[0] != 0 || rest[1] > maxToken || int(rest[1]) > len(rest)-2 {
+		return nil, false
+	}
+	return rest[2 : 2+rest[1]], true
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"math"
 	"math/rand/v2"
@@ -264,6 +265,80 @@ func TestBuilderRefuses(t *testing.T) {
 	}
 	if err := b.Add(6+lexical.MaxSpan, "x"); err != nil || b.Len() != 2 {
 		t.Errorf("%v, %d documents", err, b.Len())
+	}
+}
+
+// TestHighestID: builder, merge and open agree on the highest id.
+func TestHighestID(t *testing.T) {
+	t.Parallel()
+	var b lexical.Builder
+	if err := b.Add(lexical.MaxID-1, "one"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Add(lexical.MaxID, "two"); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []uint32{lexical.MaxID + 1, lexical.MaxID, lexical.MaxID - 1, 0} {
+		if err := b.Add(id, "three"); err == nil {
+			t.Errorf("%d may follow the highest", id)
+		}
+	}
+	var above lexical.Builder
+	if err := above.Add(lexical.MaxID+1, "x"); err == nil || above.Len() != 0 {
+		t.Errorf("%v, %d documents", err, above.Len())
+	}
+	if err := above.Add(3, "x"); err != nil {
+		t.Error(err)
+	}
+	data := b.Build()
+	merged, err := lexical.Merge(lexical.Source{Segment: open(t, data)})
+	if err != nil || !bytes.Equal(merged, data) {
+		t.Errorf("merged: %v", err)
+	}
+	beyond := bytes.Clone(data[:len(data)-4])
+	binary.LittleEndian.PutUint32(beyond[16:], lexical.MaxID)
+	if _, err := lexical.Open(seal(beyond)); !errors.Is(err, lexical.ErrSegment) {
+		t.Errorf("a segment beyond the highest id: %v", err)
+	}
+}
+
+// TestLongQueriesDoNotOverflow: characters that NFKC makes six of, any number of them, find the one passage that has them.
+func TestLongQueriesDoNotOverflow(t *testing.T) {
+	t.Parallel()
+	const docs = 9000
+	var b lexical.Builder
+	for id := range uint32(docs) {
+		text := "a b c d e f g h i j k"
+		if id == 17 {
+			text = "キロメートル"
+		}
+		if err := b.Add(id, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, b.Build())
+	parts := []lexical.Part{{Segment: s, Allowed: s.Docs()}}
+	ranking, err := lexical.Rank(lexical.Parse(strings.Repeat("㌖", 32<<10)), parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hits, err := ranking.Best(10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(hits) != 1 || hits[0].ID != 17 || hits[0].Score <= 0 {
+		t.Errorf("found %v", hits)
+	}
+	// More words than a query may have: those after are left out.
+	var long strings.Builder
+	for i := range 3 * lexical.MaxTerms {
+		fmt.Fprintf(&long, "w%d ", i)
+	}
+	if ranking, err = lexical.Rank(lexical.Parse(long.String()), parts); err != nil {
+		t.Fatal(err)
+	}
+	if terms := ranking.Terms(); len(terms) != lexical.MaxTerms {
+		t.Errorf("%d terms", len(terms))
 	}
 }
 

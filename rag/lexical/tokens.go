@@ -24,6 +24,9 @@ func Tokens(text string) []string {
 	return out
 }
 
+// EachTerm hands the terms of a text to each, in order, as [Tokens] has them. The bytes are only valid during the call.
+func EachTerm(text string, each func(term []byte)) { analyze(text, each) }
+
 // Fold returns the letters and digits of a text as terms have them, without anything between them: texts that differ in case, width,
 // script, blanks or punctuation only are equal then.
 func Fold(text string) string {

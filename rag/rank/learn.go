@@ -2,6 +2,7 @@ package rank
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 )
 
@@ -12,8 +13,8 @@ type Example struct {
 }
 
 // Learn fits a model: the weights maximise the likelihood that an answer is chosen among the candidates of its question (conditional
-// logistic regression), less a penalty of their squared distance from those of Expected, because public sets are not what a tenant keeps; the bias then makes scores probabilities of being an answer. Examples without
-// an answer among their candidates teach nothing. The same examples give the same model.
+// logistic regression), less a penalty of the squared weights; the bias then makes scores probabilities of being an answer. Examples without
+// an answer among their candidates teach nothing; if no other is there, that is an error. The same examples give the same model.
 func Learn(examples []Example, penalty float64) (Model, error) {
 	const rounds = 200
 	w, speed := Expected(), Features{}
@@ -23,7 +24,7 @@ func Learn(examples []Example, penalty float64) (Model, error) {
 			n += e.pull(w, &gradient)
 		}
 		if n == 0 {
-			break
+			return Model{}, errors.New("no example has an answer")
 		}
 		rate := 2 / (1 + float64(round)/100)
 		for i := range w {
@@ -40,9 +41,7 @@ func Learn(examples []Example, penalty float64) (Model, error) {
 // Expected are the weights that learning begins with: BM25 leads, the vectors add about as much where they agree with it, and the other
 // features decide among passages that both like equally.
 func Expected() Features {
-	return Features{
-		featureBM25: 8, featureNear: 4, featureCosine: 4, featureCoverage: 1, featureHeading: 0.5, featurePhrase: 1, featureExact: 1, featureNumbers: 1,
-	}
+	return Features{featureBM25: 8, featureNear: 4, featureCosine: 4, featureCoverage: 1, featureHeading: 0.5, featurePhrase: 1, featureExact: 1, featureNumbers: 1}
 }
 
 // pull adds the gradient of an example's likelihood and returns how many answers it has.
@@ -104,11 +103,35 @@ func dot(w, f Features) float64 {
 	return sum
 }
 
-// MarshalJSON writes what Learned reads.
-func (m Model) MarshalJSON() ([]byte, error) {
-	weights := map[string]float64{}
+// Provenance is where weights come from.
+type Provenance struct {
+	Command   string   `json:"command"`
+	Date      string   `json:"date"`
+	Sets      []Source `json:"sets"`
+	Embedders []Source `json:"embedders"`
+}
+
+// Source is a set or an embedder that weights were learned with.
+type Source struct {
+	Name      string `json:"name"`
+	Licence   string `json:"licence,omitempty"`
+	SHA256    string `json:"sha256"`
+	Questions int    `json:"questions,omitempty"`
+}
+
+// file is weights.json.
+type file struct {
+	Weights map[string]float64 `json:"weights"`
+	Bias    float64            `json:"bias"`
+	Provenance
+}
+
+// Encode returns what [Learned] reads. Weights are rounded to three decimals.
+func Encode(m Model, from Provenance) ([]byte, error) {
+	out := file{Weights: map[string]float64{}, Bias: math.Round(m.bias*1000) / 1000, Provenance: from}
 	for i, name := range names() {
-		weights[name] = math.Round(m.weights[i]*1000) / 1000
+		out.Weights[name] = math.Round(m.weights[i]*1000) / 1000
 	}
-	return json.Marshal(map[string]any{"weights": weights, "bias": math.Round(m.bias*1000) / 1000})
+	data, err := json.MarshalIndent(out, "", "  ")
+	return append(data, '\n'), err
 }

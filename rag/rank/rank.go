@@ -1,18 +1,17 @@
 // Package rank is a leaf: it merges candidates of several searches and orders them by features of question and passage.
 //
 // [Fuse] chooses candidates by reciprocal ranks, which needs no scores that can be compared. [Model.Scores] gives each its final score: the
-// logistic function of a weighted sum of what is known about the pair. The weights were learned on public sets (weights.json says on
-// which, and how well that went); bench/ragquality learns them again.
+// logistic function of a weighted sum of what is known about the pair. The weights are what bench/ragquality has learned and written:
+// weights.json says from which sets and embedders, when and by which command, and bench/README.md how well they do on others.
 //
 // A cosine says something only if the model understands the language, and whether it does is seen in each answer: then passages that share
-// words with the question are nearer than others ([Agreement]). A model that finds everything equally near, or near at random, changes
-// little or nothing in the order.
+// words with the question are nearer than others ([Agreement]). A model that finds everything equally near changes nothing in the order,
+// one that finds passages near at random little of it.
 package rank
 
 import (
 	"cmp"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,24 +19,34 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
+	"github.com/sluice-project/sluice/internal/strictjson"
 	"github.com/sluice-project/sluice/rag/lexical"
 )
 
 // fuseK is the constant of reciprocal rank fusion.
 const fuseK = 60
 
-// Fuse returns the n ids with the highest sum of reciprocal ranks over the lists, which have the best first; equal sums by id.
-func Fuse(n int, lists ...[]uint32) []uint32 {
-	sum := map[uint32]float64{}
+// Fuse returns n ids of lists that have the best first: the first of each list, n/2 in all, so that a list that means nothing crowds
+// out the best of no other, and of the rest those with the highest sums of reciprocal ranks. They come by that sum, equal ones as order has them.
+func Fuse(n int, order func(a, b uint32) int, lists ...[]uint32) []uint32 {
+	sum, first := map[uint32]float64{}, map[uint32]bool{}
 	for _, l := range lists {
 		for i, id := range l {
 			sum[id] += 1 / float64(fuseK+i+1)
+			if i < n/(2*len(lists)) {
+				first[id] = true
+			}
 		}
 	}
-	ids := slices.Collect(maps.Keys(sum))
-	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Or(cmp.Compare(sum[b], sum[a]), cmp.Compare(a, b)) })
-	return ids[:min(n, len(ids))]
+	bySum := func(a, b uint32) int { return cmp.Or(cmp.Compare(sum[b], sum[a]), order(a, b)) }
+	rest := slices.Collect(maps.Keys(sum))
+	rest = slices.DeleteFunc(rest, func(id uint32) bool { return first[id] })
+	slices.SortFunc(rest, bySum)
+	out := append(slices.Collect(maps.Keys(first)), rest[:min(n-len(first), len(rest))]...)
+	slices.SortFunc(out, bySum)
+	return out
 }
 
 // Question is what was asked.
@@ -50,7 +59,8 @@ type Question struct {
 }
 
 // NewQuestion returns a question with what its answer says about the vectors. Words are the hits of BM25, at most limit of them; cosines
-// has theirs; farthest is the lowest cosine among the hits of the vectors. What it finds does not depend on the ids of equal hits.
+// has theirs, and what it lacks has no vector that can be compared and says nothing; farthest is the lowest cosine among the hits of the
+// vectors. What it finds does not depend on the ids of equal hits.
 func NewQuestion(text string, terms []lexical.Term, words []lexical.Hit, limit int, cosines map[uint32]float64, farthest float64) Question {
 	q := Question{Text: text, Terms: terms, low: farthest}
 	if len(words) == limit { // which of the last equals are there depends on their ids
@@ -59,19 +69,22 @@ func NewQuestion(text string, terms []lexical.Term, words []lexical.Hit, limit i
 			words = words[:first]
 		}
 	}
-	seen := make([]float64, len(words))
+	var seen []float64
 	for i := 0; i < len(words); {
-		sum, j := 0.0, i // equals count with their mean
+		score := words[i].Score
 		var equals []float64
-		for ; j < len(words) && words[j].Score == words[i].Score; j++ {
-			equals = append(equals, cosines[words[j].ID])
+		for ; i < len(words) && words[i].Score == score; i++ {
+			if c, ok := cosines[words[i].ID]; ok {
+				equals = append(equals, c)
+			}
 		}
 		slices.Sort(equals)
+		sum := 0.0
 		for _, c := range equals {
 			sum += c
 		}
-		for ; i < j; i++ {
-			seen[i] = sum / float64(len(equals))
+		for range equals { // equals count with their mean
+			seen = append(seen, sum/float64(len(equals)))
 		}
 	}
 	if len(seen) > 0 {
@@ -87,6 +100,9 @@ type Candidate struct {
 	Text    string  // without them
 	BM25    float64 // of heading and text together
 	Cosine  float64
+	// HasCosine says that the passage has a vector that can be compared with the question's. One that has none, as while another model's
+	// are made again, is taken to be as near as the median of the other candidates: it neither gains nor loses.
+	HasCosine bool
 }
 
 // Agreement returns how much the vectors' order may be trusted, 0…1, from the cosines of the passages that BM25 found, best first. It is
@@ -95,24 +111,20 @@ type Candidate struct {
 func Agreement(cosines []float64) float64 {
 	n := len(cosines)
 	head := max(1, min(10, n/4))
-	pairs, nearer := 0, 0.0
-	for _, h := range cosines[:min(head, n)] {
-		for _, o := range cosines[head:] {
-			pairs++
-			switch {
-			case h > o:
-				nearer++
-			case h == o:
-				nearer += 0.5
+	trust := 0.5
+	if n > head {
+		nearer := 0.0
+		for _, h := range cosines[:head] {
+			for _, o := range cosines[head:] {
+				switch {
+				case h > o:
+					nearer++
+				case h == o:
+					nearer += 0.5
+				}
 			}
 		}
-		if n <= head {
-			break
-		}
-	}
-	trust := 0.5
-	if pairs > 0 {
-		trust = max(0, 2*nearer/float64(pairs)-1)
+		trust = max(0, 2*nearer/float64(head*(n-head))-1)
 	}
 	const prior = 10 // passages that say nothing either way
 	return (float64(n)*trust + prior*0.5) / (float64(n) + prior)
@@ -125,7 +137,7 @@ const (
 	featureCosine          // the cosine itself, 0 if negative
 	featureCoverage        // share of the question's words, by what they are worth, that the passage has
 	featureHeading         // the same of its heading
-	featurePhrase          // the longest run of the question's letters that the passage has, as a share of the question
+	featurePhrase          // the longest run of the question's letters that the passage has, as a share of the question; 0 if they share no word
 	featureExact           // 1 if the passage or its heading has the whole question
 	featureNumbers         // share of the question's numbers and codes that the passage lacks, negative
 	features
@@ -145,65 +157,155 @@ const maxPhrase = 96
 // stretch is the difference of cosines up to which all passages are equally near.
 const stretch = 0.01
 
-// FeaturesOf returns the features of each candidate.
+// MaxText is how much of a passage's text its features are taken from, in bytes; BM25 and cosine are of all of it.
+const MaxText = 8 << 10
+
+// FeaturesOf returns the features of each candidate. What it costs goes with the text of all candidates, up to [MaxText] of each.
 func FeaturesOf(q Question, candidates []Candidate) []Features {
 	out := make([]Features, len(candidates))
+	cosines := neutral(candidates)
 	best, low, high := 0.0, q.low, math.Inf(-1)
-	for _, c := range candidates {
-		best, high = max(best, c.BM25), max(high, c.Cosine)
-	}
-	question := []rune(lexical.Fold(q.Text))
-	question = question[:min(maxPhrase, len(question))]
-	terms, worth, codes := map[string]bool{}, 0.0, map[string]bool{}
-	han := strings.ContainsFunc(q.Text, func(r rune) bool { return unicode.Is(unicode.Han, r) })
-	for _, t := range q.Terms {
-		terms[t.Text] = true
-		worth += t.Weight
-		if code(t.Text, han) {
-			codes[t.Text] = true
-		}
-	}
-	share := func(have map[string]bool) float64 {
-		sum := 0.0
-		for _, t := range q.Terms { // in order: sums of floating-point numbers depend on it
-			if have[t.Text] {
-				sum += t.Weight
-			}
-		}
-		if worth == 0 {
-			return 0
-		}
-		return sum / worth
-	}
 	for i, c := range candidates {
-		f := &out[i]
+		best, high = max(best, c.BM25), max(high, cosines[i])
+	}
+	asked := newAsked(q)
+	heading, all := make([]bool, len(q.Terms)), make([]bool, len(q.Terms))
+	for i, c := range candidates {
+		f, text := &out[i], start(c.Text, MaxText)
 		if best > 0 {
 			f[featureBM25] = c.BM25 / best
 		}
+		f[featureCosine] = max(0, min(1, cosines[i]))
 		if high-low >= stretch {
-			f[featureNear] = q.agreement * max(0, c.Cosine-low) / (high - low)
+			f[featureNear] = q.agreement * max(0, cosines[i]-low) / (high - low)
 		}
-		f[featureCosine] = max(0, min(1, c.Cosine))
-		heading := shared(terms, c.Heading)
-		f[featureHeading] = share(heading)
-		all := shared(terms, c.Text)
-		maps.Copy(all, heading)
-		f[featureCoverage] = share(all)
-		if len(question) > 0 {
-			run := max(longestRun(question, []rune(lexical.Fold(c.Text))), longestRun(question, []rune(lexical.Fold(c.Heading))))
-			f[featurePhrase] = float64(run) / float64(len(question))
-			if run == len(question) {
+		clear(heading)
+		asked.mark(heading, c.Heading)
+		f[featureHeading] = asked.share(heading)
+		copy(all, heading)
+		asked.mark(all, text)
+		f[featureCoverage] = asked.share(all)
+		if n := len(asked.letters); n > 0 && slices.Contains(all, true) {
+			run := max(asked.longestRun(text), asked.longestRun(c.Heading))
+			f[featurePhrase] = float64(run) / float64(n)
+			if run == n {
 				f[featureExact] = 1
 			}
 		}
 		lacks := 0
-		for t := range codes {
+		for _, t := range asked.codes {
 			if !all[t] {
 				lacks++
 			}
 		}
-		if len(codes) > 0 {
-			f[featureNumbers] = -float64(lacks) / float64(len(codes))
+		if len(asked.codes) > 0 {
+			f[featureNumbers] = -float64(lacks) / float64(len(asked.codes))
+		}
+	}
+	return out
+}
+
+// start returns the first bytes of a text, whole characters only.
+func start(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+// asked is a question as passages are held against it.
+type asked struct {
+	terms   []lexical.Term
+	numbers map[string]int // of terms
+	worth   float64        // of all terms
+	codes   []int          // terms that are codes
+	letters []rune         // of the question, at most maxPhrase
+	places  map[rune][]int // of letters, from 1
+	before  []int          // scratch of longestRun: by place, the run that ends there; 0 between calls
+	now     []int
+}
+
+func newAsked(q Question) *asked {
+	a := &asked{terms: q.Terms, numbers: map[string]int{}, letters: []rune(lexical.Fold(q.Text)), places: map[rune][]int{}}
+	a.letters = a.letters[:min(maxPhrase, len(a.letters))]
+	for i, r := range a.letters {
+		a.places[r] = append(a.places[r], i+1)
+	}
+	a.before, a.now = make([]int, len(a.letters)+1), make([]int, len(a.letters)+1)
+	han := strings.ContainsFunc(q.Text, func(r rune) bool { return unicode.Is(unicode.Han, r) })
+	for i, t := range q.Terms {
+		a.numbers[t.Text] = i
+		a.worth += t.Weight
+		if code(t.Text, han) {
+			a.codes = append(a.codes, i)
+		}
+	}
+	return a
+}
+
+// mark notes which terms a text has.
+func (a *asked) mark(have []bool, text string) {
+	lexical.EachTerm(text, func(term []byte) {
+		if i, ok := a.numbers[string(term)]; ok {
+			have[i] = true
+		}
+	})
+}
+
+// share returns what the terms that are there are worth, as a share of all.
+func (a *asked) share(have []bool) float64 {
+	if a.worth == 0 {
+		return 0
+	}
+	sum := 0.0
+	for i, t := range a.terms {
+		if have[i] {
+			sum += t.Weight
+		}
+	}
+	return sum / a.worth
+}
+
+// longestRun returns the length of the longest run of the question's letters that a text has.
+func (a *asked) longestRun(text string) int {
+	longest := 0
+	var last []int
+	for _, r := range lexical.Fold(text) {
+		places := a.places[r]
+		for _, i := range places {
+			a.now[i] = a.before[i-1] + 1
+			longest = max(longest, a.now[i])
+		}
+		for _, i := range last {
+			a.before[i] = 0
+		}
+		a.before, a.now, last = a.now, a.before, places
+	}
+	for _, i := range last {
+		a.before[i] = 0
+	}
+	return longest
+}
+
+// neutral returns the cosine of each candidate, the median of the others for those that have none.
+func neutral(candidates []Candidate) []float64 {
+	var known []float64
+	for _, c := range candidates {
+		if c.HasCosine {
+			known = append(known, c.Cosine)
+		}
+	}
+	slices.Sort(known)
+	out := make([]float64, len(candidates))
+	for i, c := range candidates {
+		switch {
+		case c.HasCosine:
+			out[i] = c.Cosine
+		case len(known) > 0:
+			out[i] = known[len(known)/2]
 		}
 	}
 	return out
@@ -219,33 +321,6 @@ func code(term string, han bool) bool {
 		letter = letter || r < 0x250 && unicode.IsLetter(r)
 	}
 	return han && letter
-}
-
-// shared returns which terms of a question a text has.
-func shared(terms map[string]bool, text string) map[string]bool {
-	have := map[string]bool{}
-	for _, t := range lexical.Tokens(text) {
-		if terms[t] {
-			have[t] = true
-		}
-	}
-	return have
-}
-
-// longestRun returns the length of the longest run of a that b has.
-func longestRun(a, b []rune) int {
-	before, now, longest := make([]int, len(a)+1), make([]int, len(a)+1), 0
-	for _, r := range b {
-		for i, x := range a {
-			now[i+1] = 0
-			if x == r {
-				now[i+1] = before[i] + 1
-				longest = max(longest, now[i+1])
-			}
-		}
-		before, now = now, before
-	}
-	return longest
 }
 
 // Model is what features are worth. It is immutable.
@@ -270,24 +345,22 @@ func NewModel(weights Features, bias float64) (Model, error) {
 //go:embed weights.json
 var learned []byte
 
-// Learned returns the model that comes with the product.
-func Learned() (Model, error) {
-	var in struct {
-		Weights map[string]float64 `json:"weights"`
-		Bias    float64            `json:"bias"`
-	}
-	if err := json.Unmarshal(learned, &in); err != nil {
-		return Model{}, fmt.Errorf("read weights: %w", err)
+// Learned returns the model that comes with the product, and where it comes from.
+func Learned() (Model, Provenance, error) {
+	in, err := strictjson.Decode[file](learned)
+	if err != nil {
+		return Model{}, Provenance{}, fmt.Errorf("read weights: %w", err)
 	}
 	var w Features
 	for i, name := range names() {
 		v, ok := in.Weights[name]
-		if !ok {
-			return Model{}, fmt.Errorf("read weights: %s has none", name)
+		if !ok || len(in.Weights) != len(w) {
+			return Model{}, Provenance{}, fmt.Errorf("read weights: not one for each feature, or none for %s", name)
 		}
 		w[i] = v
 	}
-	return NewModel(w, in.Bias)
+	m, err := NewModel(w, in.Bias)
+	return m, in.Provenance, err
 }
 
 // Scores returns the score of each candidate, 0…1: higher answers better. Scores can be compared within one question.
