@@ -99,6 +99,9 @@ func (d truth) shows(v truthVersion, chunk int, r Reader, at int64) bool {
 // judge beside: nothing is shown that may not be seen, nothing that may is left out, and what is not there is answered like what is not theirs.
 func TestRulesDoNotLeak(t *testing.T) {
 	pairs := 20_000
+	if testing.Short() { // under the race detector each takes ten times as long
+		pairs = 2_000
+	}
 	if os.Getenv("SLUICE_TEST_LONG") != "" {
 		pairs = 1_000_000
 	}

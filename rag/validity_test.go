@@ -525,6 +525,9 @@ func TestValidityFollowsItsColumns(t *testing.T) {
 
 // TestBitmapsComeFast makes the sets of 2.1 million passages and asks for those that a reader may see, now and at a time before.
 func TestBitmapsComeFast(t *testing.T) {
+	if testing.Short() {
+		t.Skip("times nothing under the race detector")
+	}
 	passages := 210_000
 	if os.Getenv("SLUICE_TEST_LONG") != "" {
 		passages = 2_100_000

@@ -47,9 +47,18 @@ func play(ctx context.Context, s *Store, all []Change) (acknowledged int, err er
 	return len(all), s.Purge(ctx)
 }
 
+// onceEnough skips a test in the short form, which is the race detector's: its store has one user at a time, and many stores.
+func onceEnough(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one goroutine uses each store, which the race detector makes slow and finds nothing in")
+	}
+}
+
 // Every operation on the disk fails once, in every way, and the file system stays as that leaves it. No change that was acknowledged is lost,
 // none is there in part, a spoiled store says so, and the next start goes on.
 func TestEveryWriteFails(t *testing.T) {
+	onceEnough(t)
 	for _, op := range []string{"create", "open", "write", "sync", "rename", "syncdir", "remove", "close"} {
 		for _, mode := range []durabletest.Mode{durabletest.FailsBefore, durabletest.FailsAfter, durabletest.FailsShort, durabletest.FailsHalf} {
 			if op != "write" && mode > durabletest.FailsAfter {
@@ -219,6 +228,7 @@ func files(t *testing.T, dir string) []string {
 }
 
 func TestTruncationAtEveryByte(t *testing.T) {
+	onceEnough(t)
 	cfg := config(t, t.TempDir())
 	_, revisions := small(t, cfg)
 	seen := 0
@@ -250,6 +260,7 @@ func TestTruncationAtEveryByte(t *testing.T) {
 }
 
 func TestFlippedBytes(t *testing.T) {
+	onceEnough(t)
 	cfg := config(t, t.TempDir())
 	_, revisions := small(t, cfg)
 	rng := rand.New(rand.NewPCG(2, 3))
@@ -391,6 +402,7 @@ func TestChild(t *testing.T) {
 
 // A process that is killed while it ingests loses nothing that it acknowledged, and leaves no change in part.
 func TestKilled(t *testing.T) {
+	onceEnough(t)
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(9, 9))
 	last := 0

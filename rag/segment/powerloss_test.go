@@ -305,6 +305,7 @@ func (u unsynced) Open(path string, flag int) (durable.File, error) {
 
 // The power goes at any moment, also soon after a process was killed or a disk failed: a change that was acknowledged is there, whole.
 func TestPowerLoss(t *testing.T) {
+	onceEnough(t)
 	t.Parallel()
 	m := newMedium()
 	cfg := config(t, t.TempDir())
