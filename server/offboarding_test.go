@@ -65,7 +65,7 @@ func (in *installation) sealedOf(tenant string) (found [][]byte) {
 	for column, from := range map[string]string{
 		"wrapped": "vault_keys WHERE tenant = ?", "sealed": "vault_values WHERE scope IN (SELECT scope FROM vault_scopes WHERE tenant = ?)", "CAST(wrapped AS BLOB)": "audit_subject_keys WHERE tenant = ?",
 		"ciphertext": "audit_contents WHERE key_id IN (SELECT id FROM audit_subject_keys WHERE tenant = ?)", "CAST(password_hash AS BLOB)": "identity_users WHERE tenant = ?",
-		"CAST(digest AS BLOB)": "identity_keys WHERE tenant = ?", "CAST(rag_documents.sealed AS BLOB)": "rag_documents WHERE collection IN (SELECT id FROM rag_collections WHERE tenant = ?)",
+		"CAST(digest AS BLOB)": "identity_keys WHERE tenant = ?", "CAST(rag_versions.sealed AS BLOB)": "rag_versions WHERE collection IN (SELECT id FROM rag_collections WHERE tenant = ?)",
 		"file_blobs.wrapped": "file_blobs WHERE tenant = ?", "file_chunks.sealed": "file_chunks WHERE blob IN (SELECT id FROM file_blobs WHERE tenant = ?)", "metadata": "batch_batches WHERE tenant = ?",
 		"vector": "rag_chunks WHERE document IN (SELECT d.id FROM rag_documents AS d JOIN rag_collections AS c ON c.id = d.collection WHERE c.tenant = ?)",
 	} {
@@ -238,7 +238,7 @@ func (in *installation) checkErased(o adminapi.Offboarding, approval string) {
 		before[c.Table] = c.Before
 	}
 	for table, least := range map[string]int64{
-		"audit_contents": 2, "audit_subject_keys": 1, "vault_keys": 1, "vault_values": 1, "rag_documents": 1, "rag_chunks": 1, "identity_users": 1, "identity_keys": 1, "identity_projects": 1, "policy_documents": 2, "billing_budgets": 2,
+		"audit_contents": 2, "audit_subject_keys": 1, "vault_keys": 1, "vault_values": 1, "rag_documents": 1, "rag_versions": 1, "rag_chunks": 1, "identity_users": 1, "identity_keys": 1, "identity_projects": 1, "policy_documents": 2, "billing_budgets": 2,
 		"access_reviews": 1, "erasure_approvals": 1, "identity_sessions": 1, "file_files": 1, "file_blobs": 1, "file_chunks": 1, "batch_batches": 1,
 	} {
 		if before[table] < least {

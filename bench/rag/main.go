@@ -42,7 +42,7 @@ const (
 )
 
 // shares are the parts of the store that a principal may see; each entry is in the group of the smallest that it belongs to.
-var shares = []float64{1, 0.5, 0.1, 0.01, 0.001, 0.0001}
+var shares = []float64{1, 0.5, 0.1, 0.01, 0.001, 0.0001} //nolint:gochecknoglobals // a constant table
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -158,6 +158,7 @@ func vector(rng *rand.Rand, centre int) []float32 {
 	return v
 }
 
+//nolint:gochecknoglobals // constant tables
 var (
 	places  = strings.Fields("东城区 西城区 朝阳区 海淀区 丰台区 通州区 顺义区 昌平区 大兴区 房山区 建国路 中山路 人民路 解放路 和平里 望京 亦庄 回龙观 天通苑 五棵松")
 	offices = strings.Fields("社保局 公积金中心 不动产登记中心 派出所 街道办 居委会 供热公司 自来水公司 燃气集团 城管局 交通委 教育局 卫生局 税务局 市场监管局 住建委")

@@ -83,7 +83,7 @@ func Roles() []Role {
 			BudgetWrite, UsageRead, BillingWrite, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, ApprovalsGive,
 		}},
 		{identity.RoleSecurityAdmin, []Permission{
-			ModelsRead, RAGRead, RAGWrite, RAGAccess, KeysRead, KeysWrite, UsersRead, UsersWrite, TenantsRead, PolicyRead, PolicyWrite, MaskingPreview,
+			ModelsRead, RAGRead, RAGAccess, KeysRead, KeysWrite, UsersRead, UsersWrite, TenantsRead, PolicyRead, PolicyWrite, MaskingPreview,
 			MaskingReveal, MaskingApprove, ApprovalsGive, KeyringRotate, BreakGlassSeal, BreakGlassReview,
 		}},
 		{identity.RoleAuditor, []Permission{

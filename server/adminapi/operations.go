@@ -55,7 +55,7 @@ type description struct {
 }
 
 // described reads the document once for all servers of the process: it takes a tenth of a second.
-var described = sync.OnceValues(readDocument)
+var described = sync.OnceValues(readDocument) //nolint:gochecknoglobals // what is embedded, read once and never changed
 
 func readDocument() (*description, error) {
 	doc, err := openapi3.NewLoader().LoadFromData(document)

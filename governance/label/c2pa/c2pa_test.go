@@ -35,7 +35,7 @@ func file(store []byte) ([]byte, Range, error) {
 
 func embedded(t testing.TB, a *Authority) ([]byte, Carried) {
 	t.Helper()
-	out, err := a.Embed(Content{Label: label.Label{Label: "1", ContentProducer: "示例公司", ProduceID: "r1"}, Format: "image/png"}, file)
+	out, err := a.Attach(Content{Label: label.Label{Label: "1", ContentProducer: "示例公司", ProduceID: "r1"}, Format: "image/png"}, file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestPlacesThatMove(t *testing.T) {
 		},
 		"fails": func([]byte) ([]byte, Range, error) { return nil, Range{}, broken },
 	} {
-		if _, err := authority(t, 2026, 0).Embed(Content{Label: label.Label{Label: "1"}}, place); err == nil || name == "fails" && !errors.Is(err, broken) {
+		if _, err := authority(t, 2026, 0).Attach(Content{Label: label.Label{Label: "1"}}, place); err == nil || name == "fails" && !errors.Is(err, broken) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -121,8 +121,8 @@ type Range struct{ From, To int }
 // it must not depend on the store.
 type Place func(store []byte) (file []byte, at Range, err error)
 
-// Embed signs a manifest and returns the file with it. Errors: those of place, and [ErrParent].
-func (a *Authority) Embed(c Content, place Place) ([]byte, error) {
+// Attach signs a manifest and returns the file with it. Errors: those of place, and [ErrParent].
+func (a *Authority) Attach(c Content, place Place) ([]byte, error) {
 	m, err := a.begin(c)
 	if err != nil {
 		return nil, err

@@ -104,7 +104,7 @@ func (w Writer) credential(k Kind, data []byte, x label.Label, old before) ([]by
 	if old.store != nil {
 		content.Parent = old.store.Store
 	}
-	out, err := w.Authority.Embed(content, func(store []byte) ([]byte, c2pa.Range, error) { return how.place(data, store) })
+	out, err := w.Authority.Attach(content, func(store []byte) ([]byte, c2pa.Range, error) { return how.place(data, store) })
 	if errors.Is(err, c2pa.ErrParent) {
 		return nil, "", refuse(fault.Say("labelfile.credentials_kept"))
 	}
