@@ -118,8 +118,17 @@ func kinds(rng *rand.Rand, dim int) map[string]func(i int) []float32 {
 	}
 }
 
+// alone skips what one goroutine does in the race detector's short form.
+func alone(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
+}
+
 // The hits are those of comparing everything, to the bit, whatever the vectors, the filter and k are.
 func TestSearchIsExact(t *testing.T) {
+	alone(t)
 	rng := rand.New(rand.NewPCG(8, 15))
 	// Several pages, and more than what a search keeps at a time; and dimensions for which queries are rounded more.
 	for dim, n := range map[int]int{3: 6000, 100: 6000, 517: 600, 1536: 300, 1 << 16: 40} {
@@ -180,6 +189,7 @@ func differ(a, b []index.Hit) [2]index.Hit {
 
 // Against vectors of float32: the same ten in all but what lies within the rounding.
 func TestRecallAgainstFloat32(t *testing.T) {
+	alone(t)
 	rng := rand.New(rand.NewPCG(23, 42))
 	const n, dim, k = 10_000, 128, 10
 	x, exact := sq8.New(dim, detect()), flat.New(dim)
@@ -221,6 +231,7 @@ func TestRecallAgainstFloat32(t *testing.T) {
 
 // Scores are as near to the cosine of the vectors as they came as the package says: for the worst vectors, and for usual ones.
 func TestScoreError(t *testing.T) {
+	alone(t)
 	rng := rand.New(rand.NewPCG(2, 7))
 	for _, dim := range []int{64, 128, 517, 1536, 4096} {
 		bound := math.Sqrt(float64(dim)) / 2 * (1.0/32512 + 1/limit(dim)) * 1.01
