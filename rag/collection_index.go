@@ -3,7 +3,6 @@ package rag
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,7 +80,7 @@ func (ci *collectionIndex) put(ctx context.Context, b *indexedDocument) error {
 		entries[i] = index.Entry{ID: numbers[i], Vector: decodeVector(c.Vector)}
 	}
 	if b.Embedder != ci.embedder {
-		entries = nil // not comparable, perhaps of another dimension; searches that may see the document fail
+		entries = nil // not comparable, perhaps of another dimension: the document is found by its words
 	}
 	if err := ci.vectors.Upsert(ctx, entries); err != nil {
 		ci.free(numbers)
@@ -206,21 +205,16 @@ func withContext(title, section, text string) string {
 	return strings.Join(head, " > ") + "\n" + text
 }
 
-// allowed returns the chunks that a principal with these labels may see. EmbedFunc of another model cannot be compared with the
-// query's; leaving them out would hide documents, so they are an error. The caller holds mu.
+// allowed returns the chunks that a principal with these labels may see, also those whose vectors are another model's. The caller holds mu.
 func (ci *collectionIndex) allowed(labels []string) (*roaring.Bitmap, error) {
 	if len(ci.unreadable) > 0 {
 		return nil, errDamaged
 	}
 	out := roaring.New()
-	for key, g := range ci.groups {
-		if !permits(g.labels, labels) {
-			continue
+	for _, g := range ci.groups {
+		if permits(g.labels, labels) {
+			out.Or(g.numbers)
 		}
-		if key.embedder != ci.embedder {
-			return nil, errForeignVectors
-		}
-		out.Or(g.numbers)
 	}
 	return out, nil
 }
@@ -251,8 +245,6 @@ const (
 	denseShare    = 0.5
 )
 
-var errForeignVectors = errors.New("documents were embedded by another model; ingest them again or configure that model")
-
 // search returns the best passages among those visible with labels.
 func (ci *collectionIndex) search(ctx context.Context, text string, vector []float32, labels []string, topK int) ([]Passage, error) {
 	ci.mu.RLock()
@@ -277,12 +269,35 @@ func (ci *collectionIndex) search(ctx context.Context, text string, vector []flo
 	if len(words) > 0 {
 		best = words[0].Score
 	}
-	scores := make(map[uint32]float64, len(near))
-	for _, h := range near {
-		scores[h.ID] = hybridScore(ranking.Score(h.ID), best, float64(h.Score))
+	cosines := ci.cosines(chosen, near)
+	scores := make(map[uint32]float64, len(cosines))
+	for id, cosine := range cosines {
+		scores[id] = hybridScore(ranking.Score(id), best, cosine)
 	}
 	out := ci.passages(scores)
 	return out[:min(topK, len(out))], nil
+}
+
+// cosines returns the cosine of every candidate. One whose vector is another model's gets the median of the others': some models find all
+// texts near, so that nothing would count as far. The caller holds mu.
+func (ci *collectionIndex) cosines(candidates *roaring.Bitmap, near []index.Hit) map[uint32]float64 {
+	out := make(map[uint32]float64, len(near))
+	for _, h := range near {
+		out[h.ID] = float64(h.Score)
+	}
+	if uint64(len(out)) == candidates.GetCardinality() {
+		return out
+	}
+	median := 0.0
+	if len(near) > 0 {
+		median = float64(near[len(near)/2].Score)
+	}
+	for it := candidates.Iterator(); it.HasNext(); {
+		if id := it.Next(); ci.chunks[id].document.Embedder != ci.embedder {
+			out[id] = median
+		}
+	}
+	return out
 }
 
 // fuse returns the maxFused candidates with the highest sum of reciprocal ranks.
@@ -318,7 +333,7 @@ func (ci *collectionIndex) passage(p chunkRef) Passage {
 	return Passage{
 		Collection: ci.key.name, Document: p.document.Name, DocumentID: p.document.ID, Version: versionName(p.document.Version),
 		Title: p.document.Title, Section: c.Section, Chunk: c.Chunk, Text: p.document.text(p.chunk), Start: c.Start, End: c.End, Known: p.document.known,
-		Revision: ci.newest,
+		Revision: ci.newest, ByWords: p.document.Embedder != ci.embedder,
 	}
 }
 

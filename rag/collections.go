@@ -19,6 +19,7 @@ type Collection struct {
 	Tenant, Name, Title string
 	Labels              []string // a principal needs one of these; empty: every principal of the tenant
 	Documents           int      // set by lists
+	Pending             int      // set by lists: of these, whose vectors another model made and that are found by their words until they are made anew
 	CreatedAt           time.Time
 }
 
@@ -78,6 +79,9 @@ func (s *Service) listCollections(tenant string, seen func(*collectionIndex) boo
 		for _, b := range ci.documents() {
 			if counted(b) {
 				c.Documents++
+				if b.Embedder != ci.embedder {
+					c.Pending++
+				}
 			}
 		}
 		out = append(out, c)

@@ -35,7 +35,7 @@ type hashed struct {
 
 func newHashed() *hashed { return &hashed{dim: 128, model: "hashed-128"} }
 
-func (h *hashed) Model() Model { return Model{h.model, h.dim} }
+func (h *hashed) Model() Model { return Model{ID: h.model, Dim: h.dim} }
 
 // failAt makes the n-th call from now fail.
 func (h *hashed) failAt(n int) {
@@ -87,7 +87,7 @@ func miniLM(t *testing.T) encoder {
 	return encoder{e}
 }
 
-func (encoder) Model() Model { return Model{testmodel.MiniLM, 384} }
+func (encoder) Model() Model { return Model{ID: testmodel.MiniLM, Dim: 384} }
 
 func (e encoder) Embed(ctx context.Context, texts []string, _ bool) ([][]float32, error) {
 	out, err := enginetest.Embed(ctx, e.Engine, &engine.EmbedRequest{Model: testmodel.MiniLM, Input: texts})

@@ -22,12 +22,23 @@ import (
 	"github.com/sluice-project/sluice/rag/chunk"
 	"github.com/sluice-project/sluice/rag/index"
 	"github.com/sluice-project/sluice/rag/index/flat"
+	"github.com/sluice-project/sluice/rag/reduce"
 )
 
-// Model says whose vectors a service has: ID names the model and everything else that changes them, Dim is their length.
+// Model says whose vectors a service has: ID names the model and everything else that changes them, Dim is their length. Where Reduce is set,
+// they are made shorter before they are stored or compared.
 type Model struct {
-	ID  string
-	Dim int
+	ID     string
+	Dim    int
+	Reduce *reduce.Reduction // for vectors of Dim components; nil: they stay as they are
+}
+
+// stored is the model of what is stored and compared: another map makes other vectors.
+func (m Model) stored() Model {
+	if m.Reduce == nil {
+		return m
+	}
+	return Model{ID: m.ID + "+" + m.Reduce.ID(), Dim: m.Reduce.To()}
 }
 
 // EmbedFunc turns texts into vectors of the service's [Model], one for each. Questions and passages are different texts to some models, and
@@ -94,7 +105,10 @@ func (c Config) chunks() chunk.Config {
 type Service struct {
 	cfg      Config
 	store    store
-	model    Model
+	model    Model // of what is stored
+	embedder Model // as it was configured: what whoever asks brings
+	again    *Reembedding
+	started  time.Time
 	log      *slog.Logger
 	metrics  *metrics
 	now      func() time.Time
@@ -124,6 +138,9 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	if model.ID == "" || model.Dim <= 0 {
 		return nil, errors.New("rag: no model for the vectors")
 	}
+	if r := model.Reduce; r != nil && r.From() != model.Dim {
+		return nil, fmt.Errorf("rag: the map %s is for vectors of %d components, not %d", r.ID(), r.From(), model.Dim)
+	}
 	cipher, err := newDocumentCipher(keys, cmp.Or(cfg.Suite, seal.Intl))
 	if err != nil {
 		return nil, fmt.Errorf("rag: %w", err)
@@ -133,7 +150,7 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 		return nil, fmt.Errorf("rag: %w", err)
 	}
 	s := &Service{
-		cfg: cfg.withDefaults(), store: store{db, cipher}, model: model, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
+		cfg: cfg.withDefaults(), store: store{db, cipher}, model: model.stored(), embedder: model, started: time.Now(), log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
 		newIndex: func(dim int) index.Index { return flat.New(dim) },
 	}
 	s.freshness, err = snapshot.New(cfg.freshness(), snapshot.Source[struct{}]{
@@ -161,10 +178,12 @@ func (s *Service) Ready() error {
 	return nil
 }
 
-// Run follows the changes of other replicas until ctx ends, and encrypts what a release before has stored in clear.
+// Run follows the changes of other replicas until ctx ends, encrypts what a release before has stored in clear, and embeds again what another
+// model has embedded.
 func (s *Service) Run(ctx context.Context) error {
 	var sealing sync.WaitGroup
 	sealing.Go(func() { s.sealStored(ctx) })
+	sealing.Go(func() { s.reembedStored(ctx) })
 	defer sealing.Wait()
 	s.freshness.Run(ctx)
 	return nil

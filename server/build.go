@@ -49,6 +49,7 @@ import (
 	"github.com/sluice-project/sluice/internal/wrapkey"
 	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/rag"
+	"github.com/sluice-project/sluice/rag/reduce"
 	"github.com/sluice-project/sluice/server/alerts"
 	"github.com/sluice-project/sluice/server/config"
 	"github.com/sluice-project/sluice/server/erasure"
@@ -408,9 +409,10 @@ func (p *parts) buildRetrieval(ctx context.Context) error {
 		return fmt.Errorf("rag.embedding_model: no native model %q can embed", p.cfg.RAG.EmbeddingModel)
 	}
 	// Vectors of other weights are not comparable, so the index goes by the digest of the weights.
-	if p.rag, err = rag.New(p.cfg.RAG.Config, p.db, p.keys, rag.Model{ID: models[i].Digest, Dim: models[i].EmbedDim}, p.log, p.reg); err != nil {
+	if p.rag, err = rag.New(p.cfg.RAG.Config, p.db, p.keys, rag.Model{ID: models[i].Digest, Dim: models[i].EmbedDim, Reduce: reduce.For(models[i].Digest)}, p.log, p.reg); err != nil {
 		return err
 	}
+	p.rag.Reembed(rag.Reembedding{Embed: p.embedStored(models[i].ID), Record: p.recordReembedding})
 	return p.rag.Load(ctx)
 }
 

@@ -2009,6 +2009,8 @@ type Checkpoint struct {
 
 // Citation defines model for Citation.
 type Citation struct {
+	// ByWords It was found by its words only: its vectors are another model's, until they are made anew
+	ByWords    *bool   `json:"by_words,omitempty"`
 	Chunk      *int    `json:"chunk,omitempty"`
 	Collection *string `json:"collection,omitempty"`
 	Document   string  `json:"document"`
@@ -2044,7 +2046,10 @@ type Collection struct {
 	// Labels Readers need one of these; empty = every reader of the tenant
 	Labels []string `json:"labels"`
 	Name   string   `json:"name"`
-	Title  string   `json:"title"`
+
+	// PendingDocuments Of these, those that another model embedded. They are found by their words only, until the system has embedded them again
+	PendingDocuments *int64 `json:"pending_documents,omitempty"`
+	Title            string `json:"title"`
 }
 
 // CollectionList defines model for CollectionList.
@@ -3813,6 +3818,8 @@ type OrganisationPage struct {
 
 // Passage defines model for Passage.
 type Passage struct {
+	// ByWords It was found by its words only: its vectors are another model's, until they are made anew
+	ByWords    *bool   `json:"by_words,omitempty"`
 	Chunk      int     `json:"chunk"`
 	Collection string  `json:"collection"`
 	Document   string  `json:"document"`
@@ -6360,6 +6367,14 @@ func (a *Citation) UnmarshalJSON(b []byte) error {
 		return err
 	}
 
+	if raw, found := object["by_words"]; found {
+		err = json.Unmarshal(raw, &a.ByWords)
+		if err != nil {
+			return fmt.Errorf("error reading 'by_words': %w", err)
+		}
+		delete(object, "by_words")
+	}
+
 	if raw, found := object["chunk"]; found {
 		err = json.Unmarshal(raw, &a.Chunk)
 		if err != nil {
@@ -6490,6 +6505,13 @@ func (a *Citation) UnmarshalJSON(b []byte) error {
 func (a Citation) MarshalJSON() ([]byte, error) {
 	var err error
 	object := make(map[string]json.RawMessage)
+
+	if a.ByWords != nil {
+		object["by_words"], err = json.Marshal(a.ByWords)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'by_words': %w", err)
+		}
+	}
 
 	if a.Chunk != nil {
 		object["chunk"], err = json.Marshal(a.Chunk)

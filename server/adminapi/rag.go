@@ -29,7 +29,12 @@ func (s *Server) ListCollections(c *gin.Context, _ ListCollectionsParams) {
 }
 
 func collectionView(x rag.Collection) Collection {
-	return Collection{Name: x.Name, Title: x.Title, Labels: list(x.Labels), Documents: int64(x.Documents), CreatedAt: x.CreatedAt.UTC()}
+	out := Collection{Name: x.Name, Title: x.Title, Labels: list(x.Labels), Documents: int64(x.Documents), CreatedAt: x.CreatedAt.UTC()}
+	if x.Pending > 0 {
+		pending := int64(x.Pending)
+		out.PendingDocuments = &pending
+	}
+	return out
 }
 
 // CreateCollection implements POST /rag/collections.
@@ -173,10 +178,14 @@ func (s *Server) PreviewSearch(c *gin.Context, params PreviewSearchParams) {
 		out.Findings = append(out.Findings, view)
 	}
 	for _, p := range found.Passages {
-		out.Items = append(out.Items, Passage{
+		view := Passage{
 			Collection: p.Collection, Document: p.Document, DocumentId: p.DocumentID, Version: p.Version, Chunk: p.Chunk, Text: p.Text,
 			Start: p.Start, End: p.End, Score: p.Score,
-		})
+		}
+		if p.ByWords {
+			view.ByWords = &p.ByWords
+		}
+		out.Items = append(out.Items, view)
 	}
 	s.reply(c, http.StatusOK, out, nil)
 }

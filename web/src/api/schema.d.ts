@@ -6029,6 +6029,11 @@ export interface components {
             labels: string[];
             /** Format: int64 */
             documents: number;
+            /**
+             * Format: int64
+             * @description Of these, those that another model embedded. They are found by their words only, until the system has embedded them again
+             */
+            pending_documents?: number;
             /** Format: date-time */
             created_at: string;
         };
@@ -6097,6 +6102,8 @@ export interface components {
             end: number;
             /** Format: double */
             score: number;
+            /** @description It was found by its words only: its vectors are another model's, until they are made anew */
+            by_words?: boolean;
         };
         PassageList: {
             items: components["schemas"]["Passage"][];
@@ -6294,6 +6301,8 @@ export interface components {
             end?: number;
             /** Format: double */
             score?: number;
+            /** @description It was found by its words only: its vectors are another model's, until they are made anew */
+            by_words?: boolean;
         } & {
             [key: string]: unknown;
         };

@@ -1,0 +1,343 @@
+package rag
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+	"github.com/sluice-project/sluice/rag/reduce"
+)
+
+// acts collects what re-embedding records.
+type acts struct {
+	mu   sync.Mutex
+	list []ReembedRecord
+	fail error
+	told chan struct{} // gets one for each
+}
+
+func newActs() *acts { return &acts{told: make(chan struct{}, 100)} }
+
+func (a *acts) record(_ context.Context, r ReembedRecord) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.fail != nil {
+		return a.fail
+	}
+	a.list = append(a.list, r)
+	a.told <- struct{}{}
+	return nil
+}
+
+// other is a model of another dimension.
+func other() *hashed { return &hashed{dim: 64, model: "hashed-64"} }
+
+// again is a service with another model, ready to make vectors anew.
+func again(t *testing.T, db *gorm.DB, e embedder) (*library, *acts) {
+	t.Helper()
+	s, a := service(t, db, e), newActs()
+	s.Reembed(Reembedding{Embed: e.Embed, Record: a.record})
+	if err := s.store.claimVectors(t.Context(), s.model.ID, s.started); err != nil {
+		t.Fatal(err)
+	}
+	return s, a
+}
+
+func byWords(t *testing.T, found []Passage) (names []string) {
+	t.Helper()
+	for _, p := range found {
+		if p.ByWords {
+			names = append(names, p.Document)
+		}
+	}
+	return names
+}
+
+// TestDocumentsOfAnotherModelAreFoundByTheirWords: a search goes on, says which passages it found by their words alone, and hides nothing.
+func TestDocumentsOfAnotherModelAreFoundByTheirWords(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		s := service(t, db, newHashed())
+		create(t, s, "acme", "kb")
+		ingest(t, s, "kb", "a.txt", "opening hours of the library")
+		ingest(t, s, "kb", "b.txt", "library board minutes", "board")
+		s, _ = again(t, db, other())
+		ingest(t, s, "kb", "c.txt", "the swimming pool")
+		if got := byWords(t, find(t, s, "kb", "library hours", "board")); !slices.Equal(got, []string{"a.txt", "b.txt"}) {
+			t.Errorf("found by words: %v", got)
+		}
+		if got := find(t, s, "kb", "library hours"); len(got) != 2 || got[0].Document != "a.txt" || got[1].ByWords {
+			t.Errorf("without the label: %+v", got)
+		}
+		// What has no vector is not put behind what has one, as it would be with a cosine of zero.
+		ingest(t, s, "kb", "d.txt", "library hours, library hours and other words so that it is not the best")
+		if got := find(t, s, "kb", "opening hours of the library"); got[0].Document != "a.txt" {
+			t.Errorf("%+v", got)
+		}
+		list, err := s.AllCollections(t.Context(), "acme")
+		if err != nil || list[0].Documents != 4 || list[0].Pending != 2 {
+			t.Errorf("%+v, %v", list, err)
+		}
+		if list, err = s.Collections(t.Context(), "acme", nil); err != nil || list[0].Pending != 1 { // of those that may be seen
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+// TestVectorsAreMadeAnew: all documents get the vectors of the new model, as versions that they are, once, with records before and after, and
+// another replica sees it.
+func TestVectorsAreMadeAnew(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		s := service(t, db, newHashed())
+		create(t, s, "acme", "kb")
+		first := ingest(t, s, "kb", "a.txt", long("library"), "staff")
+		ingest(t, s, "kb", "b.md", "# Parking\n\n12 yuan an hour")
+		e := other()
+		s, recorded := again(t, db, e)
+		replica := service(t, db, e)
+		if err := s.reembedPending(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		whole := find(t, s, "kb", "library parking", "staff")
+		if got := byWords(t, whole); len(got) != 0 {
+			t.Errorf("by words: %v", got)
+		}
+		fresh := service(t, dbtest.SQLite(t), e)
+		create(t, fresh, "acme", "kb")
+		ingest(t, fresh, "kb", "a.txt", long("library"), "staff")
+		ingest(t, fresh, "kb", "b.md", "# Parking\n\n12 yuan an hour")
+		scores := func(found []Passage) (out []string) {
+			for _, p := range found {
+				out = append(out, fmt.Sprintf("%s %d %s %s %.6f", p.Document, p.Chunk, p.Section, p.Version, p.Score))
+			}
+			slices.Sort(out)
+			return out
+		}
+		if a, b := scores(whole), scores(find(t, fresh, "kb", "library parking", "staff")); !slices.Equal(a, b) {
+			t.Errorf("made anew:\n%v\nas if new:\n%v", a, b)
+		}
+		want := []ReembedRecord{
+			{Tenant: "acme", Collection: "kb", Documents: 2, Model: "hashed-64"},
+			{Tenant: "acme", Collection: "kb", Documents: 2, Model: "hashed-64", Done: true},
+		}
+		if !slices.Equal(recorded.list, want) {
+			t.Errorf("recorded %+v", recorded.list)
+		}
+		if err := s.reembedPending(t.Context()); err != nil || len(recorded.list) != 2 {
+			t.Errorf("a second time: %v, %+v", err, recorded.list)
+		}
+		follow(t, replica)
+		if got := find(t, replica, "kb", "library parking", "staff"); !slices.Equal(scores(got), scores(whole)) {
+			t.Error("another replica finds something else")
+		}
+		if again := ingest(t, s, "kb", "a.txt", long("library"), "staff"); again != first {
+			t.Errorf("the same again is %+v, was %+v", again, first)
+		}
+	})
+}
+
+// TestReembeddingGoesOnAfterFailures: whatever fails, a document has all vectors of one model or of the other, and the next turn does the rest.
+func TestReembeddingGoesOnAfterFailures(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		s := service(t, db, newHashed())
+		create(t, s, "acme", "kb")
+		for i := range 4 {
+			ingest(t, s, "kb", fmt.Sprintf("%d.txt", i), long("word"))
+		}
+		e := other()
+		s, recorded := again(t, db, e)
+		whole := func(left int) {
+			t.Helper()
+			var mixed, old int64
+			if err := db.Raw(`SELECT COUNT(*) FROM rag_documents d JOIN rag_chunks c ON c.document = d.id AND c.version = d.version
+				WHERE LENGTH(c.vector) <> CASE d.embedder WHEN 'hashed-64' THEN 256 ELSE 512 END`).Row().Scan(&mixed); err != nil || mixed != 0 {
+				t.Errorf("%d passages have vectors that are not their document's model's: %v", mixed, err)
+			}
+			if err := db.Raw("SELECT COUNT(*) FROM rag_documents WHERE embedder <> 'hashed-64'").Row().Scan(&old); err != nil || old != int64(left) {
+				t.Errorf("%d documents are left, want %d: %v", old, left, err)
+			}
+			if n := len(s.byName()[0].foreign()); n != left {
+				t.Errorf("%d documents are left in memory, want %d", n, left)
+			}
+			if n := len(find(t, s, "kb", "word")); n != 50 {
+				t.Errorf("%d passages are found", n)
+			}
+		}
+		recorded.fail = errInjected
+		if err := s.reembedPending(t.Context()); err == nil {
+			t.Error("without a record it goes on")
+		}
+		whole(4)
+		recorded.fail = nil
+		e.failAt(2) // in the middle of the first document
+		if err := s.reembedPending(t.Context()); err == nil {
+			t.Error("no error of the engine")
+		}
+		whole(1) // the others did not wait for it
+		updates, name := 0, "test:fail"
+		if err := db.Callback().Update().Before("gorm:update").Register(name, func(tx *gorm.DB) {
+			if tx.Statement.Table == "rag_chunks" {
+				if updates++; updates == 20 {
+					_ = tx.AddError(errInjected)
+				}
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.reembedPending(t.Context()); !fault.Is(err, fault.CodeDatabaseUnavailable) || updates != 20 {
+			t.Errorf("after %d updates: %v", updates, err)
+		}
+		whole(1)
+		if err := db.Callback().Update().Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		s, _ = again(t, db, e) // as after a crash
+		if err := s.reembedPending(t.Context()); err != nil {
+			t.Error(err)
+		}
+		whole(0)
+	})
+}
+
+// TestReembeddingYieldsToChanges: a document that is replaced, or deleted, while its vectors are being made keeps what was done to it.
+func TestReembeddingYieldsToChanges(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		old := service(t, db, newHashed())
+		create(t, old, "acme", "kb")
+		ingest(t, old, "kb", "a.txt", "first words")
+		ingest(t, old, "kb", "b.txt", "other words")
+		e := other()
+		s, _ := again(t, db, e)
+		meanwhile := func(ctx context.Context, texts []string, question bool) ([][]float32, error) {
+			switch {
+			case strings.Contains(texts[0], "first"):
+				ingest(t, old, "kb", "a.txt", "second words")
+			default:
+				if err := old.DeleteDocument(t.Context(), "acme", "kb", "b.txt"); err != nil {
+					return nil, err
+				}
+			}
+			return e.Embed(ctx, texts, question)
+		}
+		s.again.Embed = meanwhile
+		for _, id := range s.byName()[0].foreign() {
+			if done, err := s.reembedDocument(t.Context(), s.byName()[0], id); done || err != nil {
+				t.Errorf("%t, %v", done, err)
+			}
+		}
+		follow(t, s)
+		wantTexts(t, find(t, s, "kb", "words"), "second words")
+		s.again.Embed = e.Embed
+		if err := s.reembedPending(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := find(t, s, "kb", "words"); len(got) != 1 || got[0].ByWords || got[0].Version != "v2" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestTheReplicaStartedLastDecides: two replicas with different models do not undo each other's work.
+func TestTheReplicaStartedLastDecides(t *testing.T) {
+	db := dbtest.SQLite(t)
+	e := newHashed()
+	older, recorded := again(t, db, e)
+	create(t, older, "acme", "kb")
+	ingest(t, older, "kb", "a.txt", "some words")
+	newer, _ := again(t, db, other())
+	if err := newer.reembedPending(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	follow(t, older)
+	if err := older.reembedPending(t.Context()); err != nil || len(recorded.list) != 0 {
+		t.Errorf("the older one: %v, %+v", err, recorded.list)
+	}
+	if got := byWords(t, find(t, older, "kb", "words")); len(got) != 1 {
+		t.Error("the older one has undone it")
+	}
+	back, recorded := again(t, db, e) // somebody went back
+	if err := back.reembedPending(t.Context()); err != nil || len(recorded.list) != 2 {
+		t.Errorf("%v, %+v", err, recorded.list)
+	}
+}
+
+// TestRunReembeds: it begins by itself, and ends with its context.
+func TestRunReembeds(t *testing.T) {
+	db := dbtest.SQLite(t)
+	s := service(t, db, newHashed())
+	create(t, s, "acme", "kb")
+	ingest(t, s, "kb", "a.txt", "some words")
+	s, recorded := again(t, db, other())
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	for range 2 {
+		select {
+		case <-recorded.told:
+		case <-time.After(20 * time.Second):
+			t.Fatal("nothing was done")
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if got := find(t, s, "kb", "words"); got[0].ByWords {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestVectorsAreMadeShorter: with a map, what is stored and compared has its dimension, and its name stands beside the vectors.
+func TestVectorsAreMadeShorter(t *testing.T) {
+	rows := make([][]float64, 16)
+	for i := range rows {
+		rows[i] = make([]float64, 128)
+		for j := range rows[i] {
+			rows[i][j] = float64((i*37+j*11)%23) - 11
+		}
+	}
+	short, err := reduce.Parse(reduce.Encode([32]byte{1}, rows, make([]float64, 16)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, e := dbtest.SQLite(t), newHashed()
+	ring := keyring.FromBytes(bytes.Repeat([]byte{7}, 32))
+	whole := service(t, db, e)
+	create(t, whole, "acme", "kb")
+	ingest(t, whole, "kb", "a.txt", "opening hours")
+	s, err := New(Config{}, db, ring, Model{ID: e.model, Dim: e.dim, Reduce: short}, whole.log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l := &library{s, e}
+	if got := byWords(t, find(t, l, "kb", "opening hours")); len(got) != 1 {
+		t.Error("vectors of another dimension were compared")
+	}
+	ingest(t, l, "kb", "a.txt", "opening hours")
+	var vector []byte
+	var model string
+	if err := db.Raw("SELECT c.vector, d.embedder FROM rag_chunks c, rag_documents d").Row().Scan(&vector, &model); err != nil || len(vector) != 4*16 || model != e.model+"+"+short.ID() {
+		t.Errorf("%d bytes by %q: %v", len(vector), model, err)
+	}
+	if got := find(t, l, "kb", "opening hours"); len(got) != 1 || got[0].ByWords || got[0].Score < 0.99 {
+		t.Errorf("%+v", got)
+	}
+	if _, err := New(Config{}, db, ring, Model{ID: e.model, Dim: 64, Reduce: short}, whole.log, nil); err == nil {
+		t.Error("a map for vectors of another length is taken")
+	}
+	if bytes.Equal(vector, make([]byte, len(vector))) {
+		t.Error("the vector is empty")
+	}
+}
