@@ -14,6 +14,9 @@
 // cosine is not stretched over the candidates, so that a model which finds everything equally near, as an English model finds
 // Chinese, leaves the order to BM25.
 //
+// A document whose vectors another model made is found by its words, with the median cosine of the candidates in place of its own, and its
+// passages say so. [Service.Run] makes its vectors anew ([Service.Reembed]).
+//
 // Term statistics are those of the documents that the principal sees: scores do not show what is hidden either.
 //
 // # Storage
