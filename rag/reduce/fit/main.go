@@ -40,7 +40,7 @@ func main() {
 
 type options struct {
 	model, out, cache string
-	to                int
+	to, threads       int
 	centred           bool
 	whiten            float64
 	sweep             bool
@@ -55,13 +55,14 @@ func run(ctx context.Context) error {
 	flag.IntVar(&o.to, "to", 128, "components after")
 	flag.BoolVar(&o.centred, "centred", true, "take the mean off")
 	flag.Float64Var(&o.whiten, "whiten", 0, "weigh components by their variance to the power of minus half of this, from 0 to 1")
+	flag.IntVar(&o.threads, "threads", 0, "threads that embed; 0: all processors")
 	flag.BoolVar(&o.sweep, "sweep", false, "measure ways to fit instead of one")
 	flag.Func("eval", "NAME=FILE[,FILE…] or NAME=FOLDER: a set to evaluate, as often as wanted", func(s string) error {
 		o.sets = append(o.sets, s)
 		return nil
 	})
 	flag.Parse()
-	e, err := openEmbedder(o.model, o.cache)
+	e, err := openEmbedder(o.model, o.cache, o.threads)
 	if err != nil {
 		return err
 	}
@@ -148,8 +149,8 @@ type embedder struct {
 
 const modelID = "embedder"
 
-func openEmbedder(path, cache string) (*embedder, error) {
-	e, err := native.New(native.Config{Models: []native.ModelConfig{{ID: modelID, Path: path}}}, slog.New(slog.DiscardHandler), nil)
+func openEmbedder(path, cache string, threads int) (*embedder, error) {
+	e, err := native.New(native.Config{Threads: threads, Models: []native.ModelConfig{{ID: modelID, Path: path}}}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return nil, err
 	}
