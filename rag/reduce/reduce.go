@@ -5,14 +5,14 @@
 //
 // # The map
 //
-// The vectors of texts lie in a narrow cone: most of each is what all have in common. The map takes the mean of the fitted vectors off,
-// projects on their principal components, weighs each component by a power of its variance, and scales the result to length one.
+// The vectors of texts lie in a narrow cone: most of each is what all have in common. The map scales a vector to length one, takes the mean of
+// the fitted vectors off, projects on their principal components, weighs each component by a power of its variance, and scales the result to length one.
 //
 // # Files
 //
 // A map is one file, little-endian: the magic, the SHA-256 of the model's weights, the number of components before and after as uint16, then
 // for each component after: a float32 scale, a float32 offset, and int16 weights. Component i of the result is
-// scale·Σ weight·x − offset, before the scaling to length one.
+// scale·Σ weight·x − offset of a vector x of length one, before the scaling to length one.
 package reduce
 
 import (
@@ -117,20 +117,26 @@ func (r *Reduction) From() int { return r.from }
 // To is the number of components after.
 func (r *Reduction) To() int { return r.to }
 
-// Apply returns v made shorter, of length one, or zeros if nothing is left of it. v must have From components; it is not changed. The same v
-// gives the same bits everywhere.
+// Apply returns v made shorter, of length one, or zeros if nothing is left of it or v has no direction. v must have From components; its length
+// does not count, and it is not changed.
 func (r *Reduction) Apply(v []float32) ([]float32, error) {
 	if len(v) != r.from {
 		return nil, fmt.Errorf("reduce: a vector has %d components instead of %d", len(v), r.from)
 	}
 	out := make([]float32, r.to)
-	square := 0.0
+	length, square := 0.0, 0.0
+	for _, x := range v {
+		length += float64(x) * float64(x)
+	}
+	if length = math.Sqrt(length); length == 0 {
+		return out, nil
+	}
 	for i := range out {
 		row, sum := r.weights[i*r.from:(i+1)*r.from], 0.0
 		for j, w := range row {
-			sum += float64(w * v[j])
+			sum += float64(w) * float64(v[j])
 		}
-		sum -= float64(r.offsets[i])
+		sum = sum/length - float64(r.offsets[i])
 		out[i] = float32(sum)
 		square += sum * sum
 	}
@@ -138,9 +144,9 @@ func (r *Reduction) Apply(v []float32) ([]float32, error) {
 		clear(out)
 		return out, nil
 	}
-	length := math.Sqrt(square)
+	square = math.Sqrt(square)
 	for i, x := range out {
-		out[i] = float32(float64(x) / length)
+		out[i] = float32(float64(x) / square)
 	}
 	return out, nil
 }

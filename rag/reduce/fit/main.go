@@ -5,7 +5,7 @@
 //
 // Texts are in the format of SQuAD (.json: its contexts are passages, its questions questions) or of Universal Dependencies (.conllu: each
 // sentence a passage). Sets to evaluate are in the format of SQuAD, or folders in that of BEIR (corpus.jsonl, queries.jsonl, qrels/test.tsv).
-// A text that is also in a set to evaluate is left out of the fit, and counted. The same model and texts give the same file.
+// A file with a text of a set to evaluate is refused. The same model and texts give the same file.
 package main
 
 import (
@@ -41,8 +41,7 @@ func main() {
 type options struct {
 	model, out, cache string
 	to, threads       int
-	centred           bool
-	whiten            float64
+	pairs, whiten     float64
 	sweep             bool
 	sets              []string
 }
@@ -53,8 +52,8 @@ func run(ctx context.Context) error {
 	flag.StringVar(&o.out, "out", "", "where the map is written; empty: nowhere")
 	flag.StringVar(&o.cache, "cache", "", "a folder that keeps the vectors for the next run")
 	flag.IntVar(&o.to, "to", 128, "components after")
-	flag.BoolVar(&o.centred, "centred", true, "take the mean off")
-	flag.Float64Var(&o.whiten, "whiten", 0, "weigh components by their variance to the power of minus half of this, from 0 to 1")
+	flag.Float64Var(&o.pairs, "pairs", 0.4, "share of the covariance of questions with their answers, from 0 to 1; the rest is that within groups")
+	flag.Float64Var(&o.whiten, "whiten", 0.5, "weigh components by their variance to the power of minus half of this, from 0 to 1")
 	flag.IntVar(&o.threads, "threads", 0, "threads that embed; 0: all processors")
 	flag.BoolVar(&o.sweep, "sweep", false, "measure ways to fit instead of one")
 	flag.Func("eval", "NAME=FILE[,FILE…] or NAME=FOLDER: a set to evaluate, as often as wanted", func(s string) error {
@@ -79,7 +78,7 @@ func run(ctx context.Context) error {
 			known[text] = true
 		}
 	}
-	samples, err := e.samples(ctx, flag.Args(), known)
+	fitted, err := e.samples(ctx, flag.Args(), known)
 	if err != nil {
 		return err
 	}
@@ -88,16 +87,19 @@ func run(ctx context.Context) error {
 			return err
 		}
 	}
-	p := analyse(samples)
 	if o.sweep {
-		return sweep(e, p, sets)
+		return sweep(e, fitted, sets)
 	}
-	file := p.encode(e.digest, o.to, o.centred, o.whiten)
+	p := analyse(fitted, o.pairs)
+	if o.to < 1 || o.to > len(p.direction) {
+		return fmt.Errorf("-to: from 1 to %d", len(p.direction))
+	}
+	file := p.encode(e.digest, o.to, o.whiten)
 	r, err := reduce.Parse(file)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: %d vectors, %d → %d components, %.1f %% of the variance, %d bytes\n", r.ID(), len(samples), r.From(), r.To(), 100*p.kept(o.to), len(file))
+	fmt.Printf("%s: %d → %d components, %.1f %% of the variance within groups, %d bytes\n", r.ID(), r.From(), r.To(), 100*p.kept(o.to), len(file))
 	for _, s := range sets {
 		before, after := s.measure(nil), s.measure(r)
 		fmt.Printf("%-10s %5d passages, %5d questions: %s %.4f with %d, %.4f with %d: %+.4f\n", s.name, len(s.passages), len(s.questions), s.metric(), before, r.From(), after, r.To(), after-before)
@@ -108,31 +110,27 @@ func run(ctx context.Context) error {
 	return os.WriteFile(o.out, file, 0o644) //nolint:gosec // public data
 }
 
-func sweep(e *embedder, p *components, sets []*set) error {
-	fmt.Printf("%-34s", "")
-	for _, s := range sets {
-		fmt.Printf(" %10s", s.name)
+func sweep(e *embedder, fitted *samples, sets []*set) error {
+	row := func(name string, r *reduce.Reduction) {
+		fmt.Printf("%-40s", name)
+		for _, s := range sets {
+			fmt.Printf(" %s %s %.4f", s.name, s.metric(), s.measure(r))
+		}
+		fmt.Println()
 	}
-	fmt.Printf("\n%-34s", "as the model makes them")
-	for _, s := range sets {
-		fmt.Printf(" %10.4f", s.measure(nil))
-	}
-	fmt.Println()
-	for _, to := range []int{64, 96, 128, 192, 256, 384} {
-		for _, centred := range []bool{false, true} {
+	row("as the model makes them", nil)
+	for _, share := range []float64{0, 0.2, 0.4, 0.7, 1} {
+		p := analyse(fitted, share)
+		for _, to := range []int{96, 128, 160, 192, 256} {
 			for _, whiten := range []float64{0, 0.25, 0.5, 0.75, 1} {
-				if to != 128 && (!centred || whiten != 0.5) {
+				if to != 128 && whiten != 0.5 {
 					continue
 				}
-				r, err := reduce.Parse(p.encode(e.digest, to, centred, whiten))
+				r, err := reduce.Parse(p.encode(e.digest, to, whiten))
 				if err != nil {
 					return err
 				}
-				fmt.Printf("%-34s", fmt.Sprintf("%d, centred %t, whitened %.2f", to, centred, whiten))
-				for _, s := range sets {
-					fmt.Printf(" %10.4f", s.measure(r))
-				}
-				fmt.Println()
+				row(fmt.Sprintf("%d components, pairs %.1f, whitened %.2f", to, share, whiten), r)
 			}
 		}
 	}
@@ -234,107 +232,166 @@ func (e *embedder) embedSome(ctx context.Context, texts []string, role engine.In
 	return out, nil
 }
 
-// samples embeds what the map is fitted to. Each file counts in full; texts of a set to evaluate are left out.
-func (e *embedder) samples(ctx context.Context, files []string, known map[string]bool) ([][]float32, error) {
-	var out [][]float32
+// samples is what a map is fitted to.
+type samples struct {
+	groups [][][]float32 // texts of one file and one role; each counts the same
+	pairs  []pairs
+}
+
+// pairs are questions of a file and the passages that answer them.
+type pairs struct{ questions, passages [][]float32 }
+
+// samples embeds what the map is fitted to. Texts of a set to evaluate are left out.
+func (e *embedder) samples(ctx context.Context, files []string, known map[string]bool) (*samples, error) {
+	out := &samples{}
 	for _, path := range files {
-		passages, questions, err := texts(path)
+		passages, questions, answers, err := texts(path)
 		if err != nil {
 			return nil, err
 		}
-		n := len(passages) + len(questions)
-		without := func(s string) bool { return known[s] }
-		passages, questions = slices.DeleteFunc(passages, without), slices.DeleteFunc(questions, without)
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
-		fmt.Printf("%x %s: %d passages, %d questions, %d left out\n", sha256.Sum256(raw), filepath.Base(path), len(passages), len(questions), n-len(passages)-len(questions))
-		for _, part := range []struct {
-			role  engine.InputRole
-			texts []string
-		}{{engine.RolePassage, passages}, {engine.RoleQuery, questions}} {
-			got, err := e.embed(ctx, part.texts, part.role)
-			if err != nil {
-				return nil, err
+		left := 0
+		for _, text := range slices.Concat(passages, questions) {
+			if known[text] {
+				left++
 			}
-			out = append(out, got...)
 		}
+		fmt.Printf("%x %s: %d passages, %d questions, %d of them in a set to evaluate\n", sha256.Sum256(raw), filepath.Base(path), len(passages), len(questions), left)
+		if left > 0 {
+			return nil, fmt.Errorf("%s has texts of a set to evaluate", path)
+		}
+		pv, err := e.embed(ctx, passages, engine.RolePassage)
+		if err != nil {
+			return nil, err
+		}
+		out.groups = append(out.groups, units(pv))
+		if len(questions) == 0 {
+			continue
+		}
+		qv, err := e.embed(ctx, questions, engine.RoleQuery)
+		if err != nil {
+			return nil, err
+		}
+		out.groups = append(out.groups, units(qv))
+		p := pairs{questions: units(qv)}
+		for _, a := range answers {
+			p.passages = append(p.passages, unit(pv[a]))
+		}
+		out.pairs = append(out.pairs, p)
 	}
-	if len(out) < e.dim {
-		return nil, fmt.Errorf("%d texts are too few to fit %d components", len(out), e.dim)
+	if len(out.groups) == 0 {
+		return nil, errors.New("there are no texts to fit to")
 	}
 	return out, nil
 }
 
-// components are the principal components of some vectors, about their mean and about zero.
-type components struct {
-	mean []float64
-	// For both: variances, largest first, and their directions.
-	variance  [2][]float64
-	direction [2][][]float64
+func units(list [][]float32) [][]float32 {
+	out := make([][]float32, len(list))
+	for i, v := range list {
+		out[i] = unit(v)
+	}
+	return out
 }
 
-func analyse(vectors [][]float32) *components {
-	dim := len(vectors[0])
+// components are the directions of a map: those of the largest variance within groups, or in which questions vary as their answers do, or of
+// both by a share. What tells a question from a passage, or Chinese from English, finds nothing, so means of groups are taken off before.
+type components struct {
+	mean      []float64 // of the means of the groups
+	variance  []float64 // within groups, of each direction
+	direction [][]float64
+	all       float64 // the variance of all directions
+}
+
+// analyse takes share of the covariance of questions with answers, and the rest of that within groups.
+func analyse(s *samples, share float64) *components {
+	dim := len(s.groups[0][0])
 	p := &components{mean: make([]float64, dim)}
-	moment := make([][]float64, dim)
-	for i := range moment {
-		moment[i] = make([]float64, dim)
+	within, pair := square(dim), square(dim)
+	for _, g := range s.groups {
+		m := mean(g)
+		for i, x := range m {
+			p.mean[i] += x / float64(len(s.groups))
+		}
+		add(within, g, m, g, m, 1/float64(len(s.groups)))
 	}
-	for _, v := range vectors {
-		for i, x := range v {
-			p.mean[i] += float64(x) / float64(len(vectors))
-			for j := range i + 1 {
-				moment[i][j] += float64(x) * float64(v[j]) / float64(len(vectors))
+	for _, x := range s.pairs {
+		add(pair, x.questions, mean(x.questions), x.passages, mean(x.passages), 1/float64(len(s.pairs)))
+	}
+	mixed := square(dim)
+	for i := range mixed {
+		for j := range mixed {
+			mixed[i][j] = (1-share)*within[i][j] + share*(pair[i][j]+pair[j][i])/2
+		}
+		p.all += within[i][i]
+	}
+	_, p.direction = eigen(mixed)
+	for _, d := range p.direction {
+		v := 0.0
+		for i, x := range d {
+			for j, y := range d {
+				v += x * within[i][j] * y
 			}
 		}
-	}
-	for centred := range 2 {
-		m := make([][]float64, dim)
-		for i := range m {
-			m[i] = make([]float64, dim)
-		}
-		for i := range dim {
-			for j := range i + 1 {
-				m[i][j] = moment[i][j]
-				if centred == 1 {
-					m[i][j] -= p.mean[i] * p.mean[j]
-				}
-				m[j][i] = m[i][j]
-			}
-		}
-		p.variance[centred], p.direction[centred] = eigen(m)
+		p.variance = append(p.variance, max(v, 1e-12))
 	}
 	return p
 }
 
-// kept is the share of the variance that the first components have.
-func (p *components) kept(to int) float64 {
-	sum, all := 0.0, 0.0
-	for i, v := range p.variance[1] {
-		all += v
-		if i < to {
-			sum += v
-		}
+func square(n int) [][]float64 {
+	out := make([][]float64, n)
+	for i := range out {
+		out[i] = make([]float64, n)
 	}
-	return sum / all
+	return out
 }
 
-func (p *components) encode(digest [sha256.Size]byte, to int, centred bool, whiten float64) []byte {
-	which := 0
-	if centred {
-		which = 1
+func mean(list [][]float32) []float64 {
+	out := make([]float64, len(list[0]))
+	for _, v := range list {
+		for i, x := range v {
+			out[i] += float64(x) / float64(len(list))
+		}
 	}
+	return out
+}
+
+// add adds weight times the covariance of a with b, in pairs.
+func add(to [][]float64, a [][]float32, ma []float64, b [][]float32, mb []float64, weight float64) {
+	weight /= float64(len(a))
+	y := make([]float64, len(mb))
+	for k := range a {
+		for j, x := range b[k] {
+			y[j] = float64(x) - mb[j]
+		}
+		for i, x := range a[k] {
+			row, x := to[i], weight*(float64(x)-ma[i])
+			for j := range row {
+				row[j] += x * y[j]
+			}
+		}
+	}
+}
+
+// kept is the share of the variance within groups that the first components have.
+func (p *components) kept(to int) (sum float64) {
+	for _, v := range p.variance[:to] {
+		sum += v / p.all
+	}
+	return sum
+}
+
+func (p *components) encode(digest [sha256.Size]byte, to int, whiten float64) []byte {
+	most := slices.Max(p.variance)
 	rows, offsets := make([][]float64, to), make([]float64, to)
 	for i := range to {
-		weight := math.Pow(p.variance[which][i]/p.variance[which][0], -whiten/2)
+		weight := math.Pow(p.variance[i]/most, -whiten/2)
 		rows[i] = make([]float64, len(p.mean))
-		for j, x := range p.direction[which][i] {
+		for j, x := range p.direction[i] {
 			rows[i][j] = weight * x
-			if centred {
-				offsets[i] += weight * x * p.mean[j]
-			}
+			offsets[i] += weight * x * p.mean[j]
 		}
 	}
 	return reduce.Encode(digest, rows, offsets)

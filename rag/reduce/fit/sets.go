@@ -60,11 +60,14 @@ func openSet(arg string) (*set, error) {
 	return s, nil
 }
 
-// texts reads what is fitted to.
-func texts(path string) (passages, questions []string, err error) {
+// texts reads what is fitted to; answers are the places of the passages that answer the questions.
+func texts(path string) (passages, questions []string, answers []int, err error) {
 	switch filepath.Ext(path) {
 	case ".json":
 		err = squad(path, func(context string, asked []string) {
+			for range asked {
+				answers = append(answers, len(passages))
+			}
 			passages, questions = append(passages, context), append(questions, asked...)
 		})
 	case ".conllu":
@@ -77,7 +80,7 @@ func texts(path string) (passages, questions []string, err error) {
 	default:
 		err = fmt.Errorf("%s: %w", path, errFormat)
 	}
-	return passages, questions, err
+	return passages, questions, answers, err
 }
 
 // squad calls each for every paragraph of a file.
