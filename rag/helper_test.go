@@ -93,7 +93,11 @@ func e5(t *testing.T) encoder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return encoder{e, Model{ID: models[0].Digest, Dim: models[0].EmbedDim, Reduce: reduce.For(models[0].Digest)}}
+	shorter, err := reduce.For(models[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoder{e, Model{ID: models[0].Digest, Dim: models[0].EmbedDim, Reduce: shorter}}
 }
 
 func (e encoder) Model() Model { return e.model }

@@ -408,8 +408,12 @@ func (p *parts) buildRetrieval(ctx context.Context) error {
 	if i < 0 {
 		return fmt.Errorf("rag.embedding_model: no native model %q can embed", p.cfg.RAG.EmbeddingModel)
 	}
+	shorter, err := reduce.For(models[i].Digest)
+	if err != nil {
+		return err
+	}
 	// Vectors of other weights are not comparable, so the index goes by the digest of the weights.
-	if p.rag, err = rag.New(p.cfg.RAG.Config, p.db, p.keys, rag.Model{ID: models[i].Digest, Dim: models[i].EmbedDim, Reduce: reduce.For(models[i].Digest)}, p.log, p.reg); err != nil {
+	if p.rag, err = rag.New(p.cfg.RAG.Config, p.db, p.keys, rag.Model{ID: models[i].Digest, Dim: models[i].EmbedDim, Reduce: shorter}, p.log, p.reg); err != nil {
 		return err
 	}
 	p.rag.Reembed(rag.Reembedding{Embed: p.embedStored(models[i].ID), Record: p.recordReembedding})

@@ -44,13 +44,19 @@ const most = 8192
 //go:embed multilingual-e5-small-128.bin
 var e5 []byte
 
-// For returns the map that is shipped for the model whose weights have this digest ("sha256:" and hexadecimal); nil if there is none.
-func For(digest string) *Reduction {
-	r, err := Parse(e5)
-	if err != nil || r.model != digest { // a test excludes the error
-		return nil
+// For returns the map that is shipped for the model whose weights have this digest ("sha256:" and hexadecimal); nil if there is none. A map that
+// cannot be read is an error: without it vectors of another length would be stored, and all of them made anew once it is mended.
+func For(digest string) (*Reduction, error) { return from(e5, digest) }
+
+func from(file []byte, digest string) (*Reduction, error) {
+	r, err := Parse(file)
+	if err != nil {
+		return nil, fmt.Errorf("the map that is shipped: %w", err)
 	}
-	return r
+	if r.model != digest {
+		return nil, nil //nolint:nilnil // no map is no failure
+	}
+	return r, nil
 }
 
 // Parse reads a file.
@@ -138,7 +144,7 @@ func (r *Reduction) Apply(v []float32) ([]float32, error) {
 		}
 		sum = sum/length - float64(r.offsets[i])
 		out[i] = float32(sum)
-		square += sum * sum
+		square += float64(sum * sum) // rounded before it is added, on every processor
 	}
 	if square == 0 || math.IsInf(square, 0) || math.IsNaN(square) {
 		clear(out)

@@ -3,7 +3,9 @@ package reduce
 import (
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -99,15 +101,37 @@ func TestAnotherFileIsAnotherMap(t *testing.T) {
 // TestShipped: the map for the default model can be read, is small, and is for no other model.
 func TestShipped(t *testing.T) {
 	const model = "sha256:1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
-	r := For(model)
-	if r == nil || r.From() != 384 || r.To() != 128 || len(e5) > 200<<10 {
+	r, err := For(model)
+	if err != nil || r == nil || r.From() != 384 || r.To() != 128 || len(e5) > 200<<10 {
 		t.Fatalf("%+v of %d bytes", r, len(e5))
 	}
-	if For("sha256:53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db") != nil {
-		t.Error("it is applied to another model's vectors")
+	if other, err := For("sha256:53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"); other != nil || err != nil {
+		t.Errorf("for another model: %+v, %v", other, err)
 	}
 	if got, err := r.Apply(make([]float32, 384)); err != nil || len(got) != 128 {
 		t.Errorf("%d components, %v", len(got), err)
+	}
+}
+
+// TestADamagedMapIsAnError: an empty or a cut file never means that vectors stay as long as they are.
+func TestADamagedMapIsAnError(t *testing.T) {
+	const model = "sha256:1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
+	for _, file := range [][]byte{nil, e5[:header], e5[:len(e5)-1]} {
+		if r, err := from(file, model); r != nil || err == nil {
+			t.Errorf("%d bytes: %+v, %v", len(file), r, err)
+		}
+	}
+}
+
+// TestThePapersAreOfTheMap: README.md has the figures of the map that is shipped, not of one before.
+func TestThePapersAreOfTheMap(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := For("sha256:1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f")
+	if err != nil || !strings.Contains(string(text), r.ID()) {
+		t.Errorf("README.md does not name the map: %v", err)
 	}
 }
 

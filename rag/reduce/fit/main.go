@@ -52,7 +52,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&o.out, "out", "", "where the map is written; empty: nowhere")
 	flag.StringVar(&o.cache, "cache", "", "a folder that keeps the vectors for the next run")
 	flag.IntVar(&o.to, "to", 128, "components after")
-	flag.Float64Var(&o.pairs, "pairs", 0.4, "share of the covariance of questions with their answers, from 0 to 1; the rest is that within groups")
+	flag.Float64Var(&o.pairs, "pairs", 0, "share of the covariance of questions with their answers, from 0 to 1; the rest is that within groups")
 	flag.Float64Var(&o.whiten, "whiten", 0.5, "weigh components by their variance to the power of minus half of this, from 0 to 1")
 	flag.IntVar(&o.threads, "threads", 0, "threads that embed; 0: all processors")
 	flag.BoolVar(&o.sweep, "sweep", false, "measure ways to fit instead of one")
@@ -90,6 +90,9 @@ func run(ctx context.Context) error {
 	if o.sweep {
 		return sweep(e, fitted, sets)
 	}
+	if o.pairs < 0 || o.pairs > 1 || o.pairs > 0 && len(fitted.pairs) == 0 {
+		return errors.New("-pairs: from 0 to 1, and above 0 only with questions among the texts")
+	}
 	p := analyse(fitted, o.pairs)
 	if o.to < 1 || o.to > len(p.direction) {
 		return fmt.Errorf("-to: from 1 to %d", len(p.direction))
@@ -119,7 +122,11 @@ func sweep(e *embedder, fitted *samples, sets []*set) error {
 		fmt.Println()
 	}
 	row("as the model makes them", nil)
-	for _, share := range []float64{0, 0.2, 0.4, 0.7, 1} {
+	shares := []float64{0, 0.2, 0.4, 0.7, 1}
+	if len(fitted.pairs) == 0 {
+		shares = shares[:1]
+	}
+	for _, share := range shares {
 		p := analyse(fitted, share)
 		for _, to := range []int{96, 128, 160, 192, 256} {
 			for _, whiten := range []float64{0, 0.25, 0.5, 0.75, 1} {
@@ -216,10 +223,11 @@ func (e *embedder) embedSome(ctx context.Context, texts []string, role engine.In
 		if err != nil {
 			return nil, err
 		}
-		for i, x := range parts[1] {
-			parts[0][i] += x
+		sum := unit(parts[0]) // of directions, as rag does: a half that was halved itself counts once
+		for i, x := range unit(parts[1]) {
+			sum[i] += x
 		}
-		return parts[:1], nil
+		return [][]float32{unit(sum)}, nil
 	}
 	var out [][]float32
 	for _, half := range [][]string{texts[:len(texts)/2], texts[len(texts)/2:]} {
