@@ -98,11 +98,11 @@ func (ci *collectionIndex) put(ctx context.Context, b *indexedDocument) error {
 func (ci *collectionIndex) swap(b *indexedDocument) *indexedDocument {
 	ci.mu.Lock()
 	defer ci.mu.Unlock()
+	old := ci.docs[b.ID]
+	ci.hide(old) // first: both may have the same numbers
 	for i, n := range b.numbers {
 		ci.chunks[n] = chunkRef{b, i}
 	}
-	old := ci.docs[b.ID]
-	ci.hide(old)
 	g := ci.groups[b.group()]
 	if g == nil {
 		g = &group{b.labels, roaring.New()}

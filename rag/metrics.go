@@ -32,7 +32,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "sluice_rag_reembedded_total", Help: "Documents whose vectors were made anew for another model, by outcome: ok, skipped (somebody else was faster), or the kind of the error.",
 		}, []string{"outcome"}),
 		left: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "sluice_rag_pending_documents", Help: "Documents that are found by their words only, until their vectors are made anew.",
+			Name: "sluice_rag_pending_documents", Help: "Documents that are found by their words only, until their vectors are made anew; 0 on all replicas but the one that does that.",
 		}),
 	}
 	for _, c := range []prometheus.Collector{m.search, m.ingest, m.again, m.left} {

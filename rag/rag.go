@@ -107,8 +107,7 @@ type Service struct {
 	store    store
 	model    Model // of what is stored
 	embedder Model // as it was configured: what whoever asks brings
-	again    *Reembedding
-	started  time.Time
+	again    *reembedder
 	log      *slog.Logger
 	metrics  *metrics
 	now      func() time.Time
@@ -150,7 +149,7 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 		return nil, fmt.Errorf("rag: %w", err)
 	}
 	s := &Service{
-		cfg: cfg.withDefaults(), store: store{db, cipher}, model: model.stored(), embedder: model, started: time.Now(), log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
+		cfg: cfg.withDefaults(), store: store{db, cipher}, model: model.stored(), embedder: model, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
 		newIndex: func(dim int) index.Index { return flat.New(dim) },
 	}
 	s.freshness, err = snapshot.New(cfg.freshness(), snapshot.Source[struct{}]{

@@ -6,110 +6,296 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/sleep"
+	"github.com/sluice-project/sluice/internal/wrapkey"
+	"github.com/sluice-project/sluice/rag/index"
 )
 
 // Reembedding is how a service makes the vectors of documents anew that were embedded by another model than its own.
 type Reembedding struct {
 	// Embed is on nobody's bill, and lets everybody else's texts go first.
 	Embed EmbedFunc
+	// Leads reports whether this replica is the one of all that embeds, and goes on being it for longer than [leadFor]. Whoever is stays it as long
+	// as it asks, so that of replicas with different models one decides and none undoes what another did. nil: always.
+	Leads func(context.Context) (bool, error)
 	// Record writes down that it begins with a collection, before anything of it changes, and that it is done. Without the first one
 	// nothing is changed.
 	Record func(context.Context, ReembedRecord) error
 }
 
-// ReembedRecord is one act of re-embedding.
+// ReembedRecord is one act of re-embedding. There is one that begins and one that is done for each collection, whichever replicas work on it.
 type ReembedRecord struct {
 	Tenant, Collection string
-	Documents          int    // that it is about: those to do, or those that were done
+	Documents          int    // that had vectors of another model when it began
 	Model              string // of the new vectors
 	Done               bool
 }
 
-// reembedLook is how often the collections are looked through for vectors of another model. A replica of a release before may still store some.
-const reembedLook = 10 * time.Second
+const (
+	reembedEvery = 10 * time.Second // between looks at the change counter, and after a first failure
+	reembedMost  = time.Hour        // that what fails waits, at most; it doubles from a first sealAgain
+	reembedPage  = 256              // documents that are asked for at once
+	leadFor      = 30 * time.Second // after which it is asked again whether this replica leads
+)
 
 // Reembed has [Service.Run] make the vectors of documents anew that another model embedded. Call it before Run. Until a document's turn comes,
 // it is found by its words. Each document changes at once, in one transaction, and what is done is done: after a crash it goes on with the
-// next one. Of replicas that are set up with different models the one started last decides.
-func (s *Service) Reembed(r Reembedding) { s.again = &r }
+// next one, on this replica or another.
+func (s *Service) Reembed(r Reembedding) { s.again = &reembedder{Reembedding: r, service: s} }
 
-// reembedStored works until ctx ends.
+// reembedder is used by one goroutine.
+type reembedder struct {
+	Reembedding
+
+	service     *Service
+	ledAt       time.Time               // when it was last said that this replica leads
+	seen        int64                   // change counter when everything was looked at
+	collections map[string]*reembedding // by id
+	failing     map[string]*retry       // documents, by id
+}
+
+// reembedding is what is known of a collection.
+type reembedding struct {
+	revision int64 // at which it was looked at
+	pending  int
+	again    time.Time // when what failed is tried again; zero: nothing failed
+}
+
+// retry is a document that cannot be done for now.
+type retry struct {
+	wait  time.Duration
+	until time.Time
+}
+
+var errNotLeading = errors.New("another replica embeds documents again")
+
+// reembedStored works until ctx ends. It waits the longer, the more often it fails in a row.
 func (s *Service) reembedStored(ctx context.Context) {
 	if s.again == nil {
 		return
 	}
-	for claimed := false; ctx.Err() == nil; {
-		err := error(nil)
-		if !claimed {
-			err = s.store.claimVectors(ctx, s.model.ID, s.started)
-			claimed = err == nil
-		}
-		if err == nil {
-			err = s.reembedPending(ctx)
-		}
-		wait := reembedLook
-		if err != nil && ctx.Err() == nil {
+	for wait := reembedEvery; ctx.Err() == nil; {
+		err := s.reembedPending(ctx)
+		switch {
+		case err == nil || errors.Is(err, errNotLeading):
+			wait = reembedEvery
+		case ctx.Err() == nil:
 			s.log.Warn("rag: some documents still have the vectors of another model; will be tried again", slog.Any("error", err))
-			wait = sealAgain
+			wait = min(2*wait, reembedMost)
 		}
 		sleep.For(ctx, wait)
 	}
 }
 
-// reembedPending makes all vectors anew that are another model's, a collection at a time. What one document fails at does not keep the others.
+// reembedPending makes all vectors anew that are another model's, a collection at a time, on the replica that leads. A document that cannot be done
+// waits and does not keep the others; whatever else fails ends the turn.
 func (s *Service) reembedPending(ctx context.Context) error {
-	var failed error
-	for _, ci := range s.byName() {
-		pending := ci.foreign()
-		s.metrics.pendingDocuments(s.foreignDocuments())
-		if len(pending) == 0 {
-			continue
+	r := s.again
+	if err := r.lead(ctx); err != nil {
+		r.seen, r.collections = 0, nil // another one works: what this one knows ages
+		s.metrics.pendingDocuments(0)
+		if errors.Is(err, errNotLeading) {
+			return nil
 		}
-		charge, err := s.store.vectorsBy(ctx)
-		if err != nil {
-			return err
+		return err
+	}
+	version, err := s.store.version(ctx)
+	if err != nil || version == r.seen && !r.due() {
+		return err
+	}
+	rows, err := s.store.collections(ctx)
+	if err != nil {
+		return err
+	}
+	begun, err := s.store.begunReembeddings(ctx, s.model.ID)
+	if err != nil {
+		return err
+	}
+	known := map[string]*reembedding{}
+	for _, row := range rows {
+		if known[row.ID] = r.collections[row.ID]; known[row.ID] == nil {
+			known[row.ID] = &reembedding{}
 		}
-		if charge != s.model.ID {
-			s.log.Warn("rag: a replica that was started later embeds with another model; this one leaves the stored vectors alone")
-			return failed
-		}
-		record := ReembedRecord{Tenant: ci.key.tenant, Collection: ci.key.name, Documents: len(pending), Model: s.model.ID}
-		if err := s.again.Record(ctx, record); err != nil {
-			return fmt.Errorf("record the re-embedding of collection %s: %w", ci.id, err)
-		}
-		s.log.Info("rag: documents were embedded by another model; embedding them again", slog.String("collection", ci.id), slog.Int("documents", len(pending)))
-		n := 0
-		for _, id := range pending {
-			done, err := s.reembedDocument(ctx, ci, id)
-			s.metrics.reembed(done, err)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if err != nil {
-				failed = errors.Join(failed, fmt.Errorf("document %s: %w", id, err))
-			}
-			if done {
-				n++
-				s.metrics.pendingDocuments(s.foreignDocuments())
-			}
-		}
-		s.log.Info("rag: documents embedded again", slog.String("collection", ci.id), slog.Int("documents", n), slog.Int("left", len(ci.foreign())))
-		if len(ci.foreign()) == 0 {
-			record.Documents, record.Done = n, true
-			if err := s.again.Record(ctx, record); err != nil {
-				return fmt.Errorf("record the re-embedding of collection %s: %w", ci.id, err)
+	}
+	r.collections = known
+	for id := range begun {
+		if known[id] == nil { // the collection was deleted meanwhile
+			if err := s.store.endReembedding(ctx, id, s.model.ID); err != nil {
+				return err
 			}
 		}
 	}
-	return failed
+	whole := true
+	for _, row := range rows {
+		ci, err := s.collection(row.Tenant, row.Name)
+		if err != nil || ci.id != row.ID { // not followed yet
+			whole = false
+			continue
+		}
+		if err := r.collection(ctx, row, ci, begun); err != nil {
+			return err
+		}
+	}
+	if whole {
+		r.seen = version
+	}
+	return nil
+}
+
+// lead returns errNotLeading if another replica does.
+func (r *reembedder) lead(ctx context.Context) error {
+	now := r.service.now()
+	if r.Leads == nil || !r.ledAt.IsZero() && now.Sub(r.ledAt) < leadFor && !now.Before(r.ledAt) {
+		return nil
+	}
+	r.ledAt = time.Time{}
+	leads, err := r.Leads(ctx)
+	if err != nil {
+		return fmt.Errorf("ask who embeds documents again: %w", err)
+	}
+	if !leads {
+		return errNotLeading
+	}
+	r.ledAt = now
+	return nil
+}
+
+// due reports whether something that failed is to be tried again.
+func (r *reembedder) due() bool {
+	for _, c := range r.collections {
+		if !c.again.IsZero() && !r.service.now().Before(c.again) {
+			return true
+		}
+	}
+	return false
+}
+
+// collection does what is left of a collection, unless it was looked at as it is now.
+func (r *reembedder) collection(ctx context.Context, row collectionRow, ci *collectionIndex, begun map[string]int) error {
+	s, c := r.service, r.collections[row.ID]
+	n, recorded := begun[row.ID]
+	if c.revision == row.Revision && (c.again.IsZero() || s.now().Before(c.again)) {
+		return nil
+	}
+	pending, err := s.store.countForeign(ctx, row.ID, s.model.ID)
+	if err != nil {
+		return err
+	}
+	r.left(c, pending)
+	c.again = time.Time{}
+	record := ReembedRecord{Tenant: row.Tenant, Collection: row.Name, Documents: cmp.Or(n, pending), Model: s.model.ID}
+	for after := ""; pending > 0; {
+		ids, err := s.store.foreign(ctx, row.ID, s.model.ID, after, reembedPage)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if f := r.failing[id]; f != nil && s.now().Before(f.until) {
+				c.waits(f)
+				continue
+			}
+			if err := r.lead(ctx); err != nil {
+				return err
+			}
+			if !recorded {
+				if err := r.Record(ctx, record); err != nil {
+					return fmt.Errorf("record the re-embedding of collection %s: %w", row.ID, err)
+				}
+				if err := s.store.beginReembedding(ctx, row.ID, s.model.ID, pending); err != nil {
+					return err
+				}
+				recorded = true
+				s.log.Info("rag: documents were embedded by another model; embedding them again", slog.String("collection", row.ID), slog.Int("documents", pending))
+			}
+			if err := r.document(ctx, c, ci, id); err != nil {
+				return err
+			}
+		}
+		if len(ids) < reembedPage {
+			break
+		}
+		after = ids[len(ids)-1]
+	}
+	left := 0
+	if pending > 0 {
+		if left, err = s.store.countForeign(ctx, row.ID, s.model.ID); err != nil {
+			return err
+		}
+		r.left(c, left)
+	}
+	if recorded && left == 0 {
+		record.Done = true
+		if err := r.Record(ctx, record); err != nil {
+			return fmt.Errorf("record the re-embedding of collection %s: %w", row.ID, err)
+		}
+		if err := s.store.endReembedding(ctx, row.ID, s.model.ID); err != nil {
+			return err
+		}
+		s.log.Info("rag: documents embedded again", slog.String("collection", row.ID), slog.Int("documents", record.Documents))
+	}
+	c.revision = row.Revision
+	return nil
+}
+
+// document does one document, and returns an error that would meet the next one, too.
+func (r *reembedder) document(ctx context.Context, c *reembedding, ci *collectionIndex, id string) error {
+	s := r.service
+	done, err := s.reembedDocument(ctx, ci, id)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, errNotLeading) {
+		return err
+	}
+	s.metrics.reembed(done, err)
+	if err == nil {
+		delete(r.failing, id)
+		if done {
+			r.left(c, c.pending-1)
+		}
+		return nil
+	}
+	f := r.failing[id]
+	if f == nil {
+		f = &retry{wait: sealAgain / 2}
+		if r.failing == nil {
+			r.failing = map[string]*retry{}
+		}
+		r.failing[id] = f
+	}
+	f.wait = min(2*f.wait, reembedMost)
+	f.until = s.now().Add(f.wait)
+	c.waits(f)
+	err = fmt.Errorf("document %s: %w", id, err)
+	if !errors.Is(err, errDamaged) && !errors.Is(err, wrapkey.ErrDestroyed) && !fault.Is(err, fault.CodeContextLength) {
+		return err
+	}
+	s.log.Warn("rag: a document cannot be embedded again; it is found by its words", slog.Any("error", err), slog.Duration("retry", f.wait))
+	return nil
+}
+
+// waits notes that a document of the collection is to be tried again.
+func (c *reembedding) waits(f *retry) {
+	if c.again.IsZero() || f.until.Before(c.again) {
+		c.again = f.until
+	}
+}
+
+// left notes how many documents of a collection are pending.
+func (r *reembedder) left(c *reembedding, n int) {
+	c.pending = n
+	sum := 0
+	for _, c := range r.collections {
+		sum += c.pending
+	}
+	r.service.metrics.pendingDocuments(sum)
 }
 
 // reembedDocument gives a document as it is stored now the vectors of this service's model. One that somebody else has changed, deleted or done
@@ -126,7 +312,13 @@ func (s *Service) reembedDocument(ctx context.Context, ci *collectionIndex, id s
 	for i := range b.chunks {
 		texts[i] = b.indexText(i)
 	}
-	vectors, err := s.embed(ctx, s.again.Embed, texts, false) // may take long: before the lock
+	embed := func(ctx context.Context, texts []string, question bool) ([][]float32, error) {
+		if err := s.again.lead(ctx); err != nil { // a long document takes longer than it leads without asking
+			return nil, err
+		}
+		return s.again.Embed(ctx, texts, question)
+	}
+	vectors, err := s.embed(ctx, embed, texts, false) // may take long: before the lock
 	if err != nil {
 		return false, err
 	}
@@ -144,39 +336,27 @@ func (s *Service) reembedDocument(ctx context.Context, ci *collectionIndex, id s
 	if err != nil {
 		return false, err
 	}
-	if ci.document(id) == nil { // deleted here meanwhile: following the tables knows better
-		return false, nil
-	}
-	return true, ci.put(context.WithoutCancel(ctx), b)
+	return true, ci.setVectors(context.WithoutCancel(ctx), b)
 }
 
-// byName returns the collections in a fixed order.
-func (s *Service) byName() []*collectionIndex {
-	all := s.collections.Load()
-	if all == nil {
+// setVectors gives a document, of which only the vectors are new, these: its words stay indexed as they are. One that is not there, or is another
+// version, is left to the next turn of following, which knows better. The caller holds Service.changeMu.
+func (ci *collectionIndex) setVectors(ctx context.Context, b *indexedDocument) error {
+	old := ci.document(b.ID)
+	if old == nil || old.Version != b.Version || len(old.numbers) != len(b.chunks) {
 		return nil
 	}
-	return slices.SortedFunc(maps.Values(*all), func(a, b *collectionIndex) int { return cmp.Compare(a.id, b.id) })
-}
-
-func (s *Service) foreignDocuments() (n int) {
-	for _, ci := range s.byName() {
-		n += len(ci.foreign())
+	entries := make([]index.Entry, len(b.chunks))
+	for i, c := range b.chunks {
+		entries[i] = index.Entry{ID: old.numbers[i], Vector: decodeVector(c.Vector)}
+		b.chunks[i].Vector = nil // the index has it
 	}
-	return n
-}
-
-// foreign returns the documents whose vectors are another model's, in a fixed order.
-func (ci *collectionIndex) foreign() (ids []string) {
-	ci.mu.RLock()
-	defer ci.mu.RUnlock()
-	for id, b := range ci.docs {
-		if b.Embedder != ci.embedder {
-			ids = append(ids, id)
-		}
+	if err := ci.vectors.Upsert(ctx, entries); err != nil {
+		return fmt.Errorf("index document %s: %w", b.ID, err)
 	}
-	slices.Sort(ids)
-	return ids
+	b.numbers = old.numbers
+	ci.swap(b)
+	return nil
 }
 
 func (ci *collectionIndex) document(id string) *indexedDocument {
@@ -185,31 +365,59 @@ func (ci *collectionIndex) document(id string) *indexedDocument {
 	return ci.docs[id]
 }
 
-// vectorsPrefix begins the names of the counters that say when a replica was last started with a model.
-const vectorsPrefix = "vectors "
+// reembedPrefix begins the names of the counters that say that re-embedding a collection was recorded as begun, with how many documents.
+const reembedPrefix = "reembed "
 
-// claimVectors notes that a replica was started with a model, UTC, so that of several models the newest decides.
-func (s store) claimVectors(ctx context.Context, model string, started time.Time) error {
-	row := changeRow{Name: vectorsPrefix + model, Version: started.UnixMicro()}
-	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{
-		Columns: []clause.Column{{Name: "name"}}, DoUpdates: clause.AssignmentColumns([]string{"version"}),
-	}).Create(&row).Error
-	return dbError("note the model of the vectors", err)
-}
+func reembedName(collection, model string) string { return reembedPrefix + collection + " " + model }
 
-// vectorsBy returns the model that the replica started last has.
-func (s store) vectorsBy(ctx context.Context) (string, error) {
+// begunReembeddings returns the collections whose re-embedding for a model is recorded as begun and not as done.
+func (s store) begunReembeddings(ctx context.Context, model string) (map[string]int, error) {
 	var rows []changeRow
-	err := s.db.WithContext(ctx).Select("name", "version").Where("name LIKE ?", vectorsPrefix+"%").Order("version DESC, name").Limit(1).Find(&rows).Error
-	if err != nil || len(rows) == 0 {
-		return "", dbError("read the model of the vectors", err)
+	if err := s.db.WithContext(ctx).Select("name", "version").Where("name LIKE ?", reembedPrefix+"%").Find(&rows).Error; err != nil {
+		return nil, dbError("read what is embedded again", err)
 	}
-	return rows[0].Name[len(vectorsPrefix):], nil
+	out := map[string]int{}
+	for _, r := range rows {
+		if id, of, ok := strings.Cut(r.Name[len(reembedPrefix):], " "); ok && of == model {
+			out[id] = int(r.Version)
+		}
+	}
+	return out, nil
 }
+
+func (s store) beginReembedding(ctx context.Context, collection, model string, documents int) error {
+	row := changeRow{Name: reembedName(collection, model), Version: int64(documents)}
+	return dbError("note what is embedded again", s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error)
+}
+
+func (s store) endReembedding(ctx context.Context, collection, model string) error {
+	err := s.db.WithContext(ctx).Where("name = ?", reembedName(collection, model)).Delete(&changeRow{}).Error
+	return dbError("note what was embedded again", err)
+}
+
+// countForeign returns how many documents of a collection have vectors of another model.
+func (s store) countForeign(ctx context.Context, collection, model string) (int, error) {
+	var n int64
+	err := s.db.WithContext(ctx).Model(&documentRow{}).Where("collection = ? AND embedder <> ?", collection, model).Count(&n).Error
+	return int(n), dbError("count documents of another model", err)
+}
+
+// foreign returns the ids behind after of documents with vectors of another model, in order, at most n.
+func (s store) foreign(ctx context.Context, collection, model, after string, n int) (ids []string, err error) {
+	err = s.db.WithContext(ctx).Model(&documentRow{}).Where("collection = ? AND embedder <> ? AND id > ?", collection, model, after).Order("id").Limit(n).Pluck("id", &ids).Error
+	return ids, dbError("look for documents of another model", err)
+}
+
+// vectorBatch is how many vectors a statement stores.
+const vectorBatch = 200
 
 // saveVectors stores other vectors of a document, and completes doc. It returns errChanged and stores nothing unless the document still is the
 // version that doc is, with the vectors of the model before. Its version stays: it says what it said.
 func (s store) saveVectors(ctx context.Context, doc *documentRow, chunks []chunkRow, before string) error {
+	rows := make([]chunkRow, len(chunks))
+	for i, c := range chunks {
+		rows[i] = chunkRow{Document: doc.ID, Version: doc.Version, Chunk: c.Chunk, Vector: c.Vector}
+	}
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {
 		if doc.Revision, err = touch(tx, doc.Collection); err != nil {
 			return err
@@ -219,13 +427,13 @@ func (s store) saveVectors(ctx context.Context, doc *documentRow, chunks []chunk
 		if res.Error != nil || res.RowsAffected == 0 {
 			return cmp.Or(res.Error, errChanged)
 		}
-		for _, c := range chunks {
-			res := tx.Model(&chunkRow{}).Where("document = ? AND version = ? AND chunk = ?", doc.ID, doc.Version, c.Chunk).Update("vector", c.Vector)
-			if res.Error != nil || res.RowsAffected == 0 {
-				return cmp.Or(res.Error, errChanged)
-			}
+		if len(rows) == 0 {
+			return nil
 		}
-		return nil
+		// The rows are there, since the document is: each conflicts, and only its vector changes. The counter's row is locked, so statements are few.
+		return tx.Clauses(clause.OnConflict{
+			Columns: []clause.Column{{Name: "document"}, {Name: "version"}, {Name: "chunk"}}, DoUpdates: clause.AssignmentColumns([]string{"vector"}),
+		}).CreateInBatches(rows, vectorBatch).Error
 	})
 	if errors.Is(err, errChanged) {
 		return err

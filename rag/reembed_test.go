@@ -3,6 +3,7 @@ package rag
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,10 +48,45 @@ func again(t *testing.T, db *gorm.DB, e embedder) (*library, *acts) {
 	t.Helper()
 	s, a := service(t, db, e), newActs()
 	s.Reembed(Reembedding{Embed: e.Embed, Record: a.record})
-	if err := s.store.claimVectors(t.Context(), s.model.ID, s.started); err != nil {
+	return s, a
+}
+
+// foreignOf returns the documents of the only collection that have vectors of another model.
+func foreignOf(t *testing.T, s *library) []string {
+	t.Helper()
+	rows, err := s.store.collections(t.Context())
+	if err != nil || len(rows) != 1 {
+		t.Fatal(rows, err)
+	}
+	ids, err := s.store.foreign(t.Context(), rows[0].ID, s.model.ID, "", 1000)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return s, a
+	return ids
+}
+
+// after has a turn of re-embedding at a later time.
+func after(t *testing.T, s *library, d time.Duration) error {
+	t.Helper()
+	before := s.now
+	defer func() { s.now = before }()
+	s.now = func() time.Time { return before().Add(d) }
+	return s.reembedPending(t.Context())
+}
+
+// queries counts the queries of each table until the test ends.
+func queries(t *testing.T, db *gorm.DB) map[string]int {
+	t.Helper()
+	n := map[string]int{}
+	if err := db.Callback().Query().Before("gorm:query").Register("test:count", func(tx *gorm.DB) {
+		if tx.Statement.Parse(tx.Statement.Model) == nil {
+			n[tx.Statement.Schema.Table]++
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Callback().Query().Remove("test:count") })
+	return n
 }
 
 func byWords(t *testing.T, found []Passage) (names []string) {
@@ -165,8 +201,9 @@ func TestReembeddingGoesOnAfterFailures(t *testing.T) {
 			if err := db.Raw("SELECT COUNT(*) FROM rag_documents WHERE embedder <> 'hashed-64'").Row().Scan(&old); err != nil || old != int64(left) {
 				t.Errorf("%d documents are left, want %d: %v", old, left, err)
 			}
-			if n := len(s.byName()[0].foreign()); n != left {
-				t.Errorf("%d documents are left in memory, want %d", n, left)
+			list, err := s.AllCollections(t.Context(), "acme")
+			if err != nil || list[0].Pending != left {
+				t.Errorf("%d documents are left in memory, want %d: %v", list[0].Pending, left, err)
 			}
 			if n := len(find(t, s, "kb", "word")); n != 50 {
 				t.Errorf("%d passages are found", n)
@@ -182,22 +219,25 @@ func TestReembeddingGoesOnAfterFailures(t *testing.T) {
 		if err := s.reembedPending(t.Context()); err == nil {
 			t.Error("no error of the engine")
 		}
-		whole(1) // the others did not wait for it
-		updates, name := 0, "test:fail"
-		if err := db.Callback().Update().Before("gorm:update").Register(name, func(tx *gorm.DB) {
+		whole(4) // what is not the document's own fault ends the turn
+		if err := s.reembedPending(t.Context()); err != nil {
+			t.Error(err)
+		}
+		whole(1) // the others do not wait for it
+		creates, name := 0, "test:fail"
+		if err := db.Callback().Create().Before("gorm:create").Register(name, func(tx *gorm.DB) {
 			if tx.Statement.Table == "rag_chunks" {
-				if updates++; updates == 20 {
-					_ = tx.AddError(errInjected)
-				}
+				creates++
+				_ = tx.AddError(errInjected)
 			}
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.reembedPending(t.Context()); !fault.Is(err, fault.CodeDatabaseUnavailable) || updates != 20 {
-			t.Errorf("after %d updates: %v", updates, err)
+		if err := after(t, s, time.Minute); !fault.Is(err, fault.CodeDatabaseUnavailable) || creates != 1 {
+			t.Errorf("after %d statements: %v", creates, err)
 		}
 		whole(1)
-		if err := db.Callback().Update().Remove(name); err != nil {
+		if err := db.Callback().Create().Remove(name); err != nil {
 			t.Fatal(err)
 		}
 		s, _ = again(t, db, e) // as after a crash
@@ -229,8 +269,12 @@ func TestReembeddingYieldsToChanges(t *testing.T) {
 			return e.Embed(ctx, texts, question)
 		}
 		s.again.Embed = meanwhile
-		for _, id := range s.byName()[0].foreign() {
-			if done, err := s.reembedDocument(t.Context(), s.byName()[0], id); done || err != nil {
+		ci, err := s.collection("acme", "kb")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range foreignOf(t, s) {
+			if done, err := s.reembedDocument(t.Context(), ci, id); done || err != nil {
 				t.Errorf("%t, %v", done, err)
 			}
 		}
@@ -246,27 +290,217 @@ func TestReembeddingYieldsToChanges(t *testing.T) {
 	})
 }
 
-// TestTheReplicaStartedLastDecides: two replicas with different models do not undo each other's work.
-func TestTheReplicaStartedLastDecides(t *testing.T) {
+// TestOneReplicaReembeds: of replicas with different models only the one that leads changes vectors, the next one goes on where it stopped, and both
+// together leave one record that begins and one that is done.
+func TestOneReplicaReembeds(t *testing.T) {
 	db := dbtest.SQLite(t)
-	e := newHashed()
-	older, recorded := again(t, db, e)
+	older, undone := again(t, db, newHashed())
 	create(t, older, "acme", "kb")
-	ingest(t, older, "kb", "a.txt", "some words")
-	newer, _ := again(t, db, other())
-	if err := newer.reembedPending(t.Context()); err != nil {
+	for i := range 3 {
+		ingest(t, older, "kb", fmt.Sprintf("%d.txt", i), "some words")
+	}
+	newer, recorded := again(t, db, other())
+	twin, _ := again(t, db, other())
+	twin.again.Record = recorded.record
+	var leader *library
+	leads := func(s *library) {
+		s.again.Leads = func(context.Context) (bool, error) { return leader == s, nil }
+	}
+	leads(older)
+	leads(newer)
+	leads(twin)
+	turn := func(s *library, pending int) {
+		t.Helper()
+		s.again.ledAt = time.Time{}
+		follow(t, s)
+		if err := s.reembedPending(t.Context()); err != nil && !errors.Is(err, errNotLeading) {
+			t.Error(err)
+		}
+		if got := len(foreignOf(t, newer)); got != pending {
+			t.Errorf("%d documents are left, want %d", got, pending)
+		}
+	}
+	leader = older
+	turn(newer, 3)
+	turn(older, 3)
+	leader = newer
+	embed := newer.again.Embed
+	newer.again.Embed = func(ctx context.Context, texts []string, question bool) ([][]float32, error) {
+		leader, newer.again.ledAt = twin, time.Time{} // it stops leading after the first document
+		return embed(ctx, texts, question)
+	}
+	turn(newer, 2)
+	turn(older, 2)
+	turn(twin, 0)
+	turn(older, 0)
+	want := []ReembedRecord{
+		{Tenant: "acme", Collection: "kb", Documents: 3, Model: "hashed-64"},
+		{Tenant: "acme", Collection: "kb", Documents: 3, Model: "hashed-64", Done: true},
+	}
+	if !slices.Equal(recorded.list, want) || len(undone.list) != 0 {
+		t.Errorf("recorded %+v and %+v", recorded.list, undone.list)
+	}
+	leader = older // somebody goes back: the newer ones have stopped
+	turn(older, 3)
+	if len(undone.list) != 2 {
+		t.Errorf("recorded %+v", undone.list)
+	}
+}
+
+// TestWhatCannotBeDoneWaits: a document that fails by its own fault is tried ever more seldom, keeps no other, and is recorded once.
+func TestWhatCannotBeDoneWaits(t *testing.T) {
+	db := dbtest.SQLite(t)
+	old := service(t, db, newHashed())
+	create(t, old, "acme", "kb")
+	ingest(t, old, "kb", "a.txt", "bad words")
+	ingest(t, old, "kb", "b.txt", "good words")
+	e := other()
+	s, recorded := again(t, db, e)
+	bad, tries := true, 0
+	s.again.Embed = func(ctx context.Context, texts []string, question bool) ([][]float32, error) {
+		if bad && strings.ContainsAny(texts[0], "bad") && !strings.Contains(texts[0], "good") {
+			if strings.HasSuffix(texts[0], "bad words") { // the whole text, not a half of it
+				tries++
+			}
+			return nil, fault.New(fault.CodeContextLength, 0, 1)
+		}
+		return e.Embed(ctx, texts, question)
+	}
+	for i := range 60 { // ten minutes of looking every ten seconds
+		if err := after(t, s, time.Duration(i)*reembedEvery); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := foreignOf(t, s); len(got) != 1 || tries != 4 { // at 0, 1, 3 and 7 minutes
+		t.Errorf("%d documents are left after %d tries", len(got), tries)
+	}
+	if len(recorded.list) != 1 {
+		t.Errorf("recorded %+v", recorded.list)
+	}
+	bad = false
+	recorded.fail = errInjected
+	if err := after(t, s, 2*time.Hour); err == nil {
+		t.Error("what is done needs no record")
+	}
+	recorded.fail = nil
+	if err := after(t, s, 2*time.Hour); err != nil || len(recorded.list) != 2 || !recorded.list[1].Done || recorded.list[1].Documents != 2 {
+		t.Errorf("%v, %+v", err, recorded.list)
+	}
+}
+
+// TestAnEngineThatIsDownEndsTheTurn: it is asked once, not once for each document.
+func TestAnEngineThatIsDownEndsTheTurn(t *testing.T) {
+	db := dbtest.SQLite(t)
+	old := service(t, db, newHashed())
+	create(t, old, "acme", "kb")
+	for i := range 5 {
+		ingest(t, old, "kb", fmt.Sprintf("%d.txt", i), "some words")
+	}
+	s, _ := again(t, db, other())
+	asked := 0
+	s.again.Embed = func(context.Context, []string, bool) ([][]float32, error) {
+		asked++
+		return nil, fault.New(fault.CodeEngineUnavailable, "embedder")
+	}
+	if err := s.reembedPending(t.Context()); !fault.Is(err, fault.CodeEngineUnavailable) || asked != 1 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+}
+
+// TestIdleReembeddingAsksForTheCounter: nothing else is read while nothing changes, and then only of the collection that changed.
+func TestIdleReembeddingAsksForTheCounter(t *testing.T) {
+	db := dbtest.SQLite(t)
+	s, _ := again(t, db, newHashed())
+	for _, name := range []string{"one", "two", "three"} {
+		create(t, s, "acme", name)
+		ingest(t, s, name, "a.txt", "some words")
+	}
+	if err := s.reembedPending(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	follow(t, older)
-	if err := older.reembedPending(t.Context()); err != nil || len(recorded.list) != 0 {
-		t.Errorf("the older one: %v, %+v", err, recorded.list)
+	n := queries(t, db)
+	for range 3 {
+		if err := s.reembedPending(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if got := byWords(t, find(t, older, "kb", "words")); len(got) != 1 {
-		t.Error("the older one has undone it")
+	if n["rag_changes"] != 3 || n["rag_documents"]+n["rag_collections"]+n["rag_chunks"] != 0 {
+		t.Errorf("three turns without a change read %v", n)
 	}
-	back, recorded := again(t, db, e) // somebody went back
-	if err := back.reembedPending(t.Context()); err != nil || len(recorded.list) != 2 {
-		t.Errorf("%v, %+v", err, recorded.list)
+	ingest(t, s, "two", "b.txt", "more words")
+	clear(n)
+	for range 3 {
+		if err := s.reembedPending(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n["rag_documents"] != 1 || n["rag_collections"] != 1 {
+		t.Errorf("after one change three turns read %v", n)
+	}
+}
+
+// TestVectorsAreReadWithTheirModel: a document that gets other vectors between the reading of its row and of its passages is not taken for one of the
+// model before.
+func TestVectorsAreReadWithTheirModel(t *testing.T) {
+	db := dbtest.SQLite(t)
+	old := service(t, db, newHashed())
+	create(t, old, "acme", "kb")
+	ingest(t, old, "kb", "a.txt", "some words")
+	s, _ := again(t, db, other())
+	id, once := foreignOf(t, s)[0], true
+	if err := db.Callback().Query().Before("gorm:query").Register("test:between", func(tx *gorm.DB) {
+		if tx.Statement.Parse(tx.Statement.Dest) == nil && tx.Statement.Schema.Table == "rag_chunks" && once {
+			once = false
+			if err := s.reembedPending(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := old.store.document(t.Context(), id)
+	if !errors.Is(err, errChanged) || once {
+		t.Errorf("vectors of %d bytes by %+v, %v", len(b.chunks[0].Vector), b.Embedder, err)
+	}
+	follow(t, old)
+	if got := byWords(t, find(t, old, "kb", "words")); len(got) != 1 {
+		t.Error("vectors of another model are compared")
+	}
+}
+
+// TestNewVectorsAreStoredAtOnce: the lock that all changes need is held for few statements, and words stay indexed as they are.
+func TestNewVectorsAreStoredAtOnce(t *testing.T) {
+	db := dbtest.SQLite(t)
+	old := service(t, db, newHashed())
+	create(t, old, "acme", "kb")
+	ingest(t, old, "kb", "a.txt", strings.Repeat(long("library"), 3))
+	s, _ := again(t, db, other())
+	ci, err := s.collection("acme", "kb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := foreignOf(t, s)[0]
+	before, statements := ci.document(id), 0
+	count := func(*gorm.DB) { statements++ }
+	for _, err := range []error{
+		db.Callback().Create().Before("gorm:create").Register("test:count", count), db.Callback().Update().Before("gorm:update").Register("test:count", count),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if done, err := s.reembedDocument(t.Context(), ci, id); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	chunks := len(before.chunks)
+	if most := 3 + 1 + (chunks+vectorBatch-1)/vectorBatch; statements > most || chunks < 20 {
+		t.Errorf("%d passages in %d statements, want %d", chunks, statements, most)
+	}
+	if now := ci.document(id); !slices.Equal(now.numbers, before.numbers) || now.Embedder != s.model.ID {
+		t.Errorf("the document is indexed anew: %v by %s", now.numbers, now.Embedder)
+	}
+	if got := find(t, s, "kb", "library"); len(got) < 20 || got[0].ByWords {
+		t.Errorf("%d passages, by words %t", len(got), got[0].ByWords)
 	}
 }
 

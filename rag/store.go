@@ -256,8 +256,10 @@ func (s store) document(ctx context.Context, id string) (*indexedDocument, error
 		return nil, errChanged
 	}
 	b := &indexedDocument{documentRow: rows[0]}
+	// Vectors change while a version stays, so one statement reads them only of the revision that was read.
+	same := s.db.WithContext(ctx).Model(&documentRow{}).Select("1").Where("id = ? AND revision = ?", id, b.Revision)
 	err := db.Select("document", "version", "chunk", "section", "start_at", "end_at", "vector").
-		Where("document = ? AND version = ?", id, b.Version).Order("chunk").Find(&b.chunks).Error
+		Where("document = ? AND version = ? AND EXISTS (?)", id, b.Version, same).Order("chunk").Find(&b.chunks).Error
 	if err != nil {
 		return nil, dbError("read chunks", err)
 	}

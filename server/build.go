@@ -416,7 +416,7 @@ func (p *parts) buildRetrieval(ctx context.Context) error {
 	if p.rag, err = rag.New(p.cfg.RAG.Config, p.db, p.keys, rag.Model{ID: models[i].Digest, Dim: models[i].EmbedDim, Reduce: shorter}, p.log, p.reg); err != nil {
 		return err
 	}
-	p.rag.Reembed(rag.Reembedding{Embed: p.embedStored(models[i].ID), Record: p.recordReembedding})
+	p.rag.Reembed(rag.Reembedding{Embed: p.embedStored(models[i].ID), Leads: p.leadsReembedding, Record: p.recordReembedding})
 	return p.rag.Load(ctx)
 }
 
@@ -474,7 +474,7 @@ func (p *parts) loops() []loop {
 		{"registry", p.runRegistry},
 	}
 	if p.rag != nil {
-		out = append(out, loop{"retrieval", p.rag.Run})
+		out = append(out, loop{"retrieval", p.runRetrieval})
 	}
 	if p.siem != nil {
 		out = append(out, loop{"security monitoring", p.siem.Run})

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
+	"time"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/rag"
 )
 
@@ -25,6 +28,41 @@ func (p *parts) embedStored(model engine.ModelID) rag.EmbedFunc {
 		}
 		return out.Vectors, nil
 	}
+}
+
+var errNotReembedding = errors.New("another replica embeds documents again")
+
+// reembedLease keeps embedding stored passages again with one replica, which prolongs it as long as it runs: of replicas with different models one
+// decides. It is longer than the clocks of replicas may differ.
+func reembedLease() audit.Lease {
+	return audit.Lease{Name: "reembed", For: 5 * time.Minute, Taken: errNotReembedding}
+}
+
+// leadsReembedding reports whether this replica holds that lease.
+func (p *parts) leadsReembedding(ctx context.Context) (bool, error) {
+	db := p.db.WithContext(ctx)
+	err := reembedLease().Take(db, p.audit.Writer(), time.Now())
+	if errors.Is(err, errNotReembedding) {
+		// A first time on this database there is no row yet.
+		if err := db.Exec("INSERT INTO audit_lease (name, holder, expires) VALUES (?, '', 0) ON CONFLICT (name) DO NOTHING", reembedLease().Name).Error; err != nil {
+			return false, database.Unavailable("make the lease of re-embedding", err)
+		}
+		if err = reembedLease().Take(db, p.audit.Writer(), time.Now()); errors.Is(err, errNotReembedding) {
+			return false, nil
+		}
+	}
+	return err == nil, database.Unavailable("take the lease of re-embedding", err)
+}
+
+// runRetrieval runs retrieval until ctx ends, and lets another replica embed again then.
+func (p *parts) runRetrieval(ctx context.Context) error {
+	err := p.rag.Run(ctx)
+	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if rerr := reembedLease().Release(p.db.WithContext(release), p.audit.Writer()); rerr != nil {
+		p.log.LogAttrs(release, slog.LevelWarn, "the lease of re-embedding stays until it expires", slog.String("error", rerr.Error()))
+	}
+	return err
 }
 
 const actionReembedded = "rag.reembed"
