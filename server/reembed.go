@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"gorm.io/gorm"
+
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/internal/database"
@@ -40,14 +42,17 @@ func reembedLease() audit.Lease {
 
 // leadsReembedding reports whether this replica holds that lease.
 func (p *parts) leadsReembedding(ctx context.Context) (bool, error) {
-	db := p.db.WithContext(ctx)
-	err := reembedLease().Take(db, p.audit.Writer(), time.Now())
+	return takeReembedding(p.db.WithContext(ctx), p.audit.Writer(), time.Now())
+}
+
+func takeReembedding(db *gorm.DB, holder string, now time.Time) (bool, error) {
+	err := reembedLease().Take(db, holder, now)
 	if errors.Is(err, errNotReembedding) {
 		// A first time on this database there is no row yet.
 		if err := db.Exec("INSERT INTO audit_lease (name, holder, expires) VALUES (?, '', 0) ON CONFLICT (name) DO NOTHING", reembedLease().Name).Error; err != nil {
 			return false, database.Unavailable("make the lease of re-embedding", err)
 		}
-		if err = reembedLease().Take(db, p.audit.Writer(), time.Now()); errors.Is(err, errNotReembedding) {
+		if err = reembedLease().Take(db, holder, now); errors.Is(err, errNotReembedding) {
 			return false, nil
 		}
 	}
