@@ -61,7 +61,7 @@ func run(ctx context.Context) error {
 		return nil
 	})
 	flag.Parse()
-	e, err := openEmbedder(o.model, o.cache, o.threads)
+	e, err := openEmbedder(ctx, o.model, o.cache, o.threads)
 	if err != nil {
 		return err
 	}
@@ -154,12 +154,12 @@ type embedder struct {
 
 const modelID = "embedder"
 
-func openEmbedder(path, cache string, threads int) (*embedder, error) {
+func openEmbedder(ctx context.Context, path, cache string, threads int) (*embedder, error) {
 	e, err := native.New(native.Config{Threads: threads, Models: []native.ModelConfig{{ID: modelID, Path: path}}}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return nil, err
 	}
-	models, err := e.Models(context.Background())
+	models, err := e.Models(ctx)
 	if err != nil {
 		return nil, err
 	}
