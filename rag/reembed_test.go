@@ -554,7 +554,7 @@ func TestVectorsAreMadeShorter(t *testing.T) {
 			rows[i][j] = float64((i*37+j*11)%23) - 11
 		}
 	}
-	short, err := reduce.Parse(reduce.Encode([32]byte{1}, rows, make([]float64, 16)))
+	short, err := reduce.Parse(reduce.Encode([32]byte{1}, rows))
 	if err != nil {
 		t.Fatal(err)
 	}
