@@ -365,9 +365,9 @@ func (ci *collectionIndex) rlock() int64 {
 	}
 }
 
-// allowed returns the chunks that a viewer may see of what is in effect at a time; 0 is now, as rlock says it. comparable are those of them with
+// allowed returns the chunks that a viewer may see of what is in effect at a time; 0 is now, as rlock says it. withVectors are those of them with
 // vectors of the index's model: the others are found by their words. What cannot be read is an error. The caller holds mu.
-func (ci *collectionIndex) allowed(v viewer, at, now int64) (out, comparable *roaring.Bitmap, err error) {
+func (ci *collectionIndex) allowed(v viewer, at, now int64) (out, withVectors *roaring.Bitmap, err error) {
 	if len(ci.unreadable) > 0 || ci.brokenAt(cmp.Or(at, now)) {
 		return nil, nil, errDamaged
 	}
@@ -432,11 +432,11 @@ func (ci *collectionIndex) search(ctx context.Context, m rank.Model, text string
 func (ci *collectionIndex) findVisible(ctx context.Context, text string, vector []float32, v viewer, at int64, n int) (found, error) {
 	now := ci.rlock()
 	defer ci.mu.RUnlock()
-	allowed, comparable, err := ci.allowed(v, at, now)
+	allowed, withVectors, err := ci.allowed(v, at, now)
 	if err != nil || allowed.IsEmpty() {
 		return found{}, err
 	}
-	return ci.find(ctx, text, vector, allowed, comparable, n)
+	return ci.find(ctx, text, vector, allowed, withVectors, n)
 }
 
 // passage returns a chunk. Revision is the newest of its collection.

@@ -648,11 +648,11 @@ func TestPastVersionsAreEmbeddedAgain(t *testing.T) {
 			if !at.IsZero() {
 				micros = at.UnixMicro()
 			}
-			_, comparable, err := ci.allowed(viewer{labels: []string{"staff"}}, micros, now)
+			_, withVectors, err := ci.allowed(viewer{labels: []string{"staff"}}, micros, now)
 			if err != nil {
 				t.Fatal(err)
 			}
-			hits, err := ci.vectors.Search(t.Context(), index.Query{Vector: vector[0], Allowed: comparable, TopK: 10})
+			hits, err := ci.vectors.Search(t.Context(), index.Query{Vector: vector[0], Allowed: withVectors, TopK: 10})
 			if err != nil {
 				t.Fatal(err)
 			}
