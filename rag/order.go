@@ -29,7 +29,8 @@ type found struct {
 	newest   int64  // of the collection
 }
 
-// find searches the allowed chunks for words, withVectors, which are those of them that have some, for vectors, and fuses the best n of both. The caller holds mu.
+// find searches the allowed chunks for words, those of them that have vectors of the index's model for vectors, and fuses the best n of both. The caller
+// holds mu.
 func (ci *collectionIndex) find(ctx context.Context, text string, vector []float32, allowed, withVectors *roaring.Bitmap, n int) (found, error) {
 	ranking, err := ci.keywords.Rank(text, allowed)
 	if err != nil {
