@@ -216,7 +216,7 @@ func TestRulesDoNotLeak(t *testing.T) {
 		}
 		seen += len(found)
 		if asOf.IsZero() {
-			if got, _ := ci.count(func(b *indexedDocument, now int64) bool { return b.sees(r.viewer(), now) }); got != counted {
+			if got, _, _ := ci.count(func(b *indexedDocument, now int64) bool { return b.sees(r.viewer(), now) }); got != counted {
 				t.Fatalf("%+v counts %d of %d", r, got, counted)
 			}
 		}

@@ -67,21 +67,23 @@ type indexedDocument struct {
 	versions []datedVersion // by number
 }
 
-// span is when a version is in effect.
+// span is when a version is in effect, and whose vectors it has.
 type span struct {
 	id          string
 	from, until int64
+	embedder    string
 }
 
 func spansOf(rows []versionRow) []span {
 	out := make([]span, len(rows))
 	for i, r := range rows {
-		out[i] = span{r.ID, r.ValidFrom, r.ValidUntil}
+		out[i] = span{r.ID, r.ValidFrom, r.ValidUntil, r.Embedder}
 	}
 	return out
 }
 
-// within returns those of the versions that are there, with their dates; complete reports whether these are all, and readable.
+// within returns those of the versions that are there, with their dates; complete reports whether these are all, readable, and with the vectors that they
+// have in the tables.
 func within(versions []datedVersion, spans []span) (out []datedVersion, complete bool) {
 	complete = true
 	for _, is := range spans {
@@ -92,24 +94,27 @@ func within(versions []datedVersion, spans []span) (out []datedVersion, complete
 		}
 		v := versions[i]
 		v.from, v.until = is.from, is.until
-		complete = complete && !v.broken
+		complete = complete && !v.broken && v.embedder == is.embedder
 		out = append(out, v)
 	}
 	return out, complete
 }
 
-// datedVersion is a version, and when it is in effect.
+// datedVersion is a version, when it is in effect, and which model made its vectors.
 type datedVersion struct {
 	*indexedVersion
 
 	from, until int64        // until is 0 for no end
+	embedder    string       // of the vectors that the index has; of another model than the index's: it has none that count
+	stale       bool         // the tables have vectors of another model than embedder; see Service.readVersion
+	vectors     [][]float32  // for the index, in place of those that it has; nil: they stay. Only until it is shown
 	broken      bool         // it cannot be read: at a time when it is in effect searches fail
 	parts       []attributed // by what is needed; set when it is shown
 }
 
 func (d datedVersion) in(at int64) bool { return d.from <= at && at < until0(d.until) }
 
-// indexedVersion is what a version of a document says. It is immutable; its dates are not used, see datedVersion.
+// indexedVersion is what a version of a document says. It is immutable; its dates and its embedder are as they were when it was read, see datedVersion.
 type indexedVersion struct {
 	versionRow
 
@@ -144,7 +149,7 @@ func (ci *collectionIndex) prepare(ctx context.Context, v *indexedVersion) error
 		entries[i] = index.Entry{ID: numbers[i], Vector: decodeVector(c.Vector)}
 	}
 	if v.Embedder != ci.embedder {
-		entries = nil // not comparable, perhaps of another dimension; searches that may see the version fail
+		entries = nil // not comparable, perhaps of another dimension: the version is found by its words
 	}
 	if err := ci.vectors.Upsert(ctx, entries); err != nil {
 		ci.free(numbers)
@@ -190,7 +195,7 @@ func (ci *collectionIndex) show(b *indexedDocument) (dropped []*indexedVersion, 
 		parts += len(v.parts)
 		if !old.keeps(v) {
 			for i := range v.parts {
-				ci.sets.add(&v.parts[i], v.Embedder, v.numbers)
+				ci.sets.add(&v.parts[i], v.embedder, v.numbers)
 			}
 		}
 		if v.broken {
@@ -217,7 +222,7 @@ func (ci *collectionIndex) hide(b, next *indexedDocument) (dropped []*indexedVer
 	for _, v := range b.versions {
 		if !next.keeps(v) {
 			for i := range v.parts {
-				ci.sets.remove(&v.parts[i], v.Embedder, v.numbers)
+				ci.sets.remove(&v.parts[i], v.embedder, v.numbers)
 			}
 		}
 		if v.broken {
@@ -241,10 +246,10 @@ func (ci *collectionIndex) document(id string) *indexedDocument {
 	return ci.docs[id]
 }
 
-// keeps reports whether the document, which may be nil, has a version with the same needs.
+// keeps reports whether the document, which may be nil, has a version with the same needs and vectors of the same model.
 func (b *indexedDocument) keeps(v datedVersion) bool {
 	return b != nil && slices.ContainsFunc(b.versions, func(o datedVersion) bool {
-		return o.indexedVersion == v.indexedVersion && len(o.parts) > 0 && len(v.parts) > 0 && &o.parts[0] == &v.parts[0]
+		return o.indexedVersion == v.indexedVersion && o.embedder == v.embedder && len(o.parts) > 0 && len(v.parts) > 0 && &o.parts[0] == &v.parts[0]
 	})
 }
 
@@ -360,11 +365,11 @@ func (ci *collectionIndex) rlock() int64 {
 	}
 }
 
-// allowed returns the chunks that a viewer may see of what is in effect at a time; 0 is now, as rlock says it. Vectors of another model cannot
-// be compared with the query's; leaving them out would hide documents, so they are an error, as what cannot be read is. The caller holds mu.
-func (ci *collectionIndex) allowed(v viewer, at, now int64) (*roaring.Bitmap, error) {
+// allowed returns the chunks that a viewer may see of what is in effect at a time; 0 is now, as rlock says it. withVectors are those of them with
+// vectors of the index's model: the others are found by their words. What cannot be read is an error. The caller holds mu.
+func (ci *collectionIndex) allowed(v viewer, at, now int64) (out, withVectors *roaring.Bitmap, err error) {
 	if len(ci.unreadable) > 0 || ci.brokenAt(cmp.Or(at, now)) {
-		return nil, errDamaged
+		return nil, nil, errDamaged
 	}
 	sets := ci.sets.permitted(v)
 	numbers := make([]*roaring.Bitmap, len(sets))
@@ -375,11 +380,11 @@ func (ci *collectionIndex) allowed(v viewer, at, now int64) (*roaring.Bitmap, er
 			foreign = append(foreign, set.numbers)
 		}
 	}
-	out := ci.times.allowedAt(roaring.FastOr(numbers...), at)
-	if slices.ContainsFunc(foreign, out.Intersects) {
-		return nil, errForeignVectors
+	out = ci.times.allowedAt(roaring.FastOr(numbers...), at)
+	if len(foreign) == 0 {
+		return out, out, nil
 	}
-	return out, nil
+	return out, roaring.AndNot(out, roaring.FastOr(foreign...)), nil
 }
 
 // brokenAt reports whether a version that cannot be read is in effect.
@@ -413,8 +418,6 @@ func (ci *collectionIndex) clear() error {
 	return ci.vectors.Close()
 }
 
-var errForeignVectors = errors.New("documents were embedded by another model; ingest them again or configure that model")
-
 // search returns the best passages among those that the viewer may see of what is in effect at a time, as the model orders them; a time of 0 is now.
 // Ordering reads the texts of all candidates: it is done without the lock, so that no change waits for it.
 func (ci *collectionIndex) search(ctx context.Context, m rank.Model, text string, vector []float32, v viewer, at int64, topK int) ([]Passage, error) {
@@ -429,11 +432,11 @@ func (ci *collectionIndex) search(ctx context.Context, m rank.Model, text string
 func (ci *collectionIndex) findVisible(ctx context.Context, text string, vector []float32, v viewer, at int64, n int) (found, error) {
 	now := ci.rlock()
 	defer ci.mu.RUnlock()
-	allowed, err := ci.allowed(v, at, now)
+	allowed, withVectors, err := ci.allowed(v, at, now)
 	if err != nil || allowed.IsEmpty() {
 		return found{}, err
 	}
-	return ci.find(ctx, text, vector, allowed, n)
+	return ci.find(ctx, text, vector, allowed, withVectors, n)
 }
 
 // passage returns a chunk. Revision is the newest of its collection.
@@ -451,7 +454,7 @@ func (ci *collectionIndex) passages(f found, scores []float64) []Passage {
 	out := make([]Passage, len(f.chunks))
 	for i, p := range f.chunks {
 		out[i] = ci.passage(p, f.newest)
-		out[i].Score = scores[i]
+		out[i].Score, out[i].ByWords = scores[i], !f.known[i]
 	}
 	slices.SortFunc(out, func(a, b Passage) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.DocumentID, b.DocumentID), cmp.Compare(a.Chunk, b.Chunk))

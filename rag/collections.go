@@ -19,6 +19,7 @@ type Collection struct {
 	Tenant, Name, Title string
 	Labels              []string // a principal needs one of these; empty: every principal of the tenant
 	Documents           int      // set by lists
+	Pending             int      // set by lists: of these, with a version whose vectors are another model's, which is found by its words until they are made anew
 	Retention           Retention
 	CreatedAt           time.Time
 }
@@ -102,23 +103,26 @@ func (s *Service) listCollections(tenant string, seen func(*collectionIndex) boo
 		c := Collection{
 			Tenant: key.tenant, Name: key.name, Title: ci.title, Labels: slices.Clone(ci.labels), CreatedAt: time.UnixMicro(ci.created).UTC(),
 		}
-		c.Documents, c.Retention = ci.count(counted)
+		c.Documents, c.Pending, c.Retention = ci.count(counted)
 		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b Collection) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
-// count returns how many documents counted counts, and the settings.
-func (ci *collectionIndex) count(counted func(*indexedDocument, int64) bool) (n int, r Retention) {
+// count returns how many documents counted counts, how many of these have vectors of another model, and the settings.
+func (ci *collectionIndex) count(counted func(*indexedDocument, int64) bool) (n, pending int, r Retention) {
 	now := ci.rlock()
 	defer ci.mu.RUnlock()
 	for _, b := range ci.docs {
 		if counted(b, now) {
 			n++
+			if b.foreign(ci.embedder) {
+				pending++
+			}
 		}
 	}
-	return n, Retention{KeepVersions: int(ci.row.KeepVersions), KeepDays: int(ci.row.KeepDays), Revision: ci.row.Settings}
+	return n, pending, Retention{KeepVersions: int(ci.row.KeepVersions), KeepDays: int(ci.row.KeepDays), Revision: ci.row.Settings}
 }
 
 // sees reports whether a viewer may see any passage of what is in effect at a time.

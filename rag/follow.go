@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/sluice-project/sluice/internal/sleep"
+	"github.com/sluice-project/sluice/rag/index"
 )
 
 // followOthers follows the tables. What fails for one collection does not count against the others: it notes since when it is behind.
@@ -296,10 +297,8 @@ func (s *Service) followDocuments(ctx context.Context, ci *collectionIndex, fres
 		if b == nil {
 			continue
 		}
-		if !s.place(ctx, ci, b, loaded, fresh) {
-			if err := ci.drop(ctx, loaded); err != nil {
-				return err
-			}
+		if err := s.placeOrDrop(ctx, ci, b, loaded, fresh); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -323,28 +322,63 @@ func (s *Service) load(ctx context.Context, ci *collectionIndex, id string) (b *
 		return nil, nil, nil
 	}
 	for _, i := range missing {
-		v, err := s.store.content(ctx, b.versions[i].ID)
-		if errors.Is(err, errDamaged) {
-			s.log.Error("rag: a stored document cannot be read; its collection cannot be searched while it is in effect", slog.String("version", b.versions[i].ID), slog.Any("error", err))
-			b.versions[i].broken = true
-			continue
-		}
+		v, err := s.readVersion(ctx, ci, b, i)
 		if err != nil {
 			return nil, loaded, err
 		}
-		v.name = b.Name
-		if err := ci.prepare(ctx, v); err != nil {
-			return nil, loaded, err
+		if v != nil {
+			loaded = append(loaded, v)
 		}
-		v.forgetVectors()
-		b.versions[i].indexedVersion = v
-		loaded = append(loaded, v)
 	}
 	return b, loaded, nil
 }
 
-// assemble makes a document of its state and of what memory knows of its versions; missing are the positions of those that it does not. Error: the labels
-// cannot be read.
+// readVersion reads a version of a document that memory does not have, and indexes it. Of one that is stale it reads the vectors, which the index gets when it is
+// shown; then, and of one that cannot be read, it returns no version. Error: errChanged if it is gone.
+func (s *Service) readVersion(ctx context.Context, ci *collectionIndex, b *indexedDocument, i int) (*indexedVersion, error) {
+	d := &b.versions[i]
+	v, err := s.store.content(ctx, d.ID)
+	if errors.Is(err, errDamaged) {
+		s.log.Error("rag: a stored document cannot be read; its collection cannot be searched while it is in effect", slog.String("version", d.ID), slog.Any("error", err))
+		d.indexedVersion, d.broken = &indexedVersion{versionRow: d.versionRow}, true
+		return nil, nil //nolint:nilnil // there is none, and searches fail where it is in effect
+	}
+	if err != nil {
+		return nil, err
+	}
+	if d.stale {
+		if d.vectors, err = v.comparable(ci.embedder, s.model.Dim); err != nil {
+			return nil, err
+		}
+		d.embedder, d.stale = v.Embedder, false
+		return nil, nil //nolint:nilnil // memory has it
+	}
+	v.name = b.Name
+	if err := ci.prepare(ctx, v); err != nil {
+		return nil, err
+	}
+	v.forgetVectors()
+	d.indexedVersion, d.embedder = v, v.Embedder
+	return v, nil
+}
+
+// comparable returns the vectors of a version that was read, none if they are another model's.
+func (v *indexedVersion) comparable(model string, dim int) ([][]float32, error) {
+	if v.Embedder != model {
+		return nil, nil
+	}
+	out := make([][]float32, len(v.chunks))
+	for i, c := range v.chunks {
+		out[i] = decodeVector(c.Vector)
+		if err := index.Check(out[i], dim); err != nil {
+			return nil, fmt.Errorf("index version %s: %w", v.ID, err)
+		}
+	}
+	return out, nil
+}
+
+// assemble makes a document of its state and of what memory knows of its versions; missing are the positions of those that it does not know as they are
+// stored. Error: the labels cannot be read.
 func (s *Service) assemble(ci *collectionIndex, d documentState) (b *indexedDocument, missing []int, err error) {
 	b = &indexedDocument{documentRow: d.documentRow, accessAt: d.Revision, spans: spansOf(d.versions)}
 	if err := s.readAccess(b); err != nil {
@@ -354,14 +388,16 @@ func (s *Service) assemble(ci *collectionIndex, d documentState) (b *indexedDocu
 	old := ci.docs[d.ID]
 	ci.mu.RUnlock()
 	for i, row := range d.versions {
-		v := datedVersion{indexedVersion: &indexedVersion{versionRow: row}, from: row.ValidFrom, until: row.ValidUntil}
+		v := datedVersion{indexedVersion: &indexedVersion{versionRow: row}, from: row.ValidFrom, until: row.ValidUntil, embedder: row.Embedder}
 		at := -1
 		if old != nil {
 			at = slices.IndexFunc(old.versions, func(o datedVersion) bool { return o.ID == row.ID && !o.broken })
 		}
 		if at >= 0 {
-			v.indexedVersion = old.versions[at].indexedVersion
-		} else {
+			v.indexedVersion, v.embedder = old.versions[at].indexedVersion, old.versions[at].embedder
+			v.stale = v.embedder != row.Embedder
+		}
+		if at < 0 || v.stale {
 			missing = append(missing, i)
 		}
 		b.versions = append(b.versions, v)
@@ -369,9 +405,18 @@ func (s *Service) assemble(ci *collectionIndex, d documentState) (b *indexedDocu
 	return b, missing, nil
 }
 
+// placeOrDrop places a document, or forgets what was loaded for it.
+func (s *Service) placeOrDrop(ctx context.Context, ci *collectionIndex, b *indexedDocument, loaded []*indexedVersion, always bool) error {
+	placed, err := s.place(ctx, ci, b, loaded, always)
+	if err != nil || !placed {
+		return errors.Join(err, ci.drop(ctx, loaded))
+	}
+	return nil
+}
+
 // place shows a document unless memory has a newer state of it, or it was deleted meanwhile. loaded are those of its versions that memory did not have.
 // always is for a collection that nobody else knows yet.
-func (s *Service) place(ctx context.Context, ci *collectionIndex, b *indexedDocument, loaded []*indexedVersion, always bool) bool {
+func (s *Service) place(ctx context.Context, ci *collectionIndex, b *indexedDocument, loaded []*indexedVersion, always bool) (bool, error) {
 	s.changeMu.Lock()
 	defer s.changeMu.Unlock()
 	ci.mu.RLock()
@@ -379,7 +424,7 @@ func (s *Service) place(ctx context.Context, ci *collectionIndex, b *indexedDocu
 	ci.mu.RUnlock()
 	if namesake != nil && namesake.ID != b.ID { // names are unique in the tables: the one of them that was read earlier is deleted by now
 		if namesake.Revision > b.Revision {
-			return false
+			return false, nil
 		}
 		ci.gone[namesake.ID] = b.Revision
 		delete(ci.pending, namesake.ID)
@@ -387,9 +432,9 @@ func (s *Service) place(ctx context.Context, ci *collectionIndex, b *indexedDocu
 	switch {
 	case always:
 	case old != nil && old.Revision >= b.Revision || ci.gone[b.ID] >= b.Revision:
-		return false
+		return false, nil
 	case old == nil && b.Revision <= ci.followed && !ci.pending[b.ID]:
-		return false
+		return false, nil
 	}
 	if old != nil && old.accessAt > b.accessAt { // what is light was followed meanwhile
 		revision, all := b.Revision, b.versions
@@ -404,21 +449,24 @@ func (s *Service) place(ctx context.Context, ci *collectionIndex, b *indexedDocu
 	}
 	for _, v := range b.versions { // numbers of a version that memory has dropped may be others' by now
 		if !v.broken && !slices.Contains(loaded, v.indexedVersion) && (old == nil || !slices.ContainsFunc(old.versions, func(o datedVersion) bool { return o.indexedVersion == v.indexedVersion })) {
-			return false
+			return false, nil
 		}
 	}
 	if old != nil { // what others loaded meanwhile
 		for i, v := range b.versions {
-			if at := slices.IndexFunc(old.versions, func(o datedVersion) bool { return o.ID == v.ID && !o.broken }); at >= 0 && old.versions[at].indexedVersion != v.indexedVersion {
+			if at := slices.IndexFunc(old.versions, func(o datedVersion) bool { return o.ID == v.ID && !o.broken && o.embedder == v.embedder }); at >= 0 && old.versions[at].indexedVersion != v.indexedVersion {
 				b.versions[i].indexedVersion, b.versions[i].broken = old.versions[at].indexedVersion, false
 				s.forgetVersions(ctx, ci, []*indexedVersion{v.indexedVersion})
 			}
 		}
 	}
+	if err := ci.revector(ctx, b); err != nil {
+		return false, err
+	}
 	dropped, shown := ci.show(b)
 	delete(ci.pending, b.ID)
 	s.forgetVersions(ctx, ci, dropped)
-	return shown
+	return shown, nil
 }
 
 // watchAccess follows who may see what, what is in effect, and what is gone, until ctx ends. It does not wait for documents that are being read and indexed: a right that is

@@ -169,18 +169,10 @@ func (s *Service) apply(ctx context.Context, ci *collectionIndex, state document
 	}
 	for _, i := range missing {
 		if b.versions[i].ID == made.ID {
-			b.versions[i].indexedVersion = made
+			b.versions[i].indexedVersion, b.versions[i].embedder = made, made.Embedder
 			continue
 		}
-		v, err := s.store.content(ctx, b.versions[i].ID)
-		if errors.Is(err, errDamaged) {
-			b.versions[i].broken = true
-			continue
-		}
-		if err == nil {
-			v.name = b.Name
-			err = ci.prepare(ctx, v)
-		}
+		v, err := s.readVersion(ctx, ci, b, i)
 		if errors.Is(err, errChanged) { // somebody else has changed the document since: what it is now is read as a whole
 			if err = errors.Join(ci.drop(ctx, loaded), s.follow(ctx)); errors.Is(err, errBehind) {
 				err = nil
@@ -190,14 +182,11 @@ func (s *Service) apply(ctx context.Context, ci *collectionIndex, state document
 		if err != nil {
 			return errors.Join(err, ci.drop(ctx, loaded))
 		}
-		v.forgetVectors()
-		b.versions[i].indexedVersion = v
-		loaded = append(loaded, v)
+		if v != nil {
+			loaded = append(loaded, v)
+		}
 	}
-	if !s.place(ctx, ci, b, loaded, false) {
-		return ci.drop(ctx, loaded)
-	}
-	return nil
+	return s.placeOrDrop(ctx, ci, b, loaded, false)
 }
 
 // versionsOf returns what memory has of the versions of a document, by id.
@@ -242,7 +231,7 @@ func (s *Service) same(ci *collectionIndex, v *indexedVersion, n newVersion) (*i
 	if old.broken || until0(old.until) <= now || n.from != 0 && n.from != old.from || n.until != 0 && n.until != old.until {
 		return nil, false
 	}
-	return b, old.Digest == v.Digest && old.MIME == v.MIME && old.Title == v.Title && old.Embedder == v.Embedder && old.Known == v.Known &&
+	return b, old.Digest == v.Digest && old.MIME == v.MIME && old.Title == v.Title && old.embedder == v.Embedder && old.Known == v.Known &&
 		old.Content == v.Content && slices.EqualFunc(old.chunks, v.chunks, sameRange)
 }
 

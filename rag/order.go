@@ -29,8 +29,9 @@ type found struct {
 	newest   int64  // of the collection
 }
 
-// find searches the allowed chunks for words and for vectors and fuses the best n of both. The caller holds mu.
-func (ci *collectionIndex) find(ctx context.Context, text string, vector []float32, allowed *roaring.Bitmap, n int) (found, error) {
+// find searches the allowed chunks for words, those of them that have vectors of the index's model for vectors, and fuses the best n of both. The caller
+// holds mu.
+func (ci *collectionIndex) find(ctx context.Context, text string, vector []float32, allowed, withVectors *roaring.Bitmap, n int) (found, error) {
 	ranking, err := ci.keywords.Rank(text, allowed)
 	if err != nil {
 		return found{}, fmt.Errorf("search words: %w", err)
@@ -39,7 +40,7 @@ func (ci *collectionIndex) find(ctx context.Context, text string, vector []float
 	if err != nil {
 		return found{}, fmt.Errorf("search words: %w", err)
 	}
-	near, err := ci.vectors.Search(ctx, index.Query{Vector: vector, Allowed: allowed, TopK: maxCandidates})
+	near, err := ci.vectors.Search(ctx, index.Query{Vector: vector, Allowed: withVectors, TopK: maxCandidates})
 	if err != nil {
 		return found{}, fmt.Errorf("search vectors: %w", err)
 	}
@@ -66,6 +67,7 @@ func (ci *collectionIndex) find(ctx context.Context, text string, vector []float
 	// Both scores of every candidate, also of those that only one search proposed, and how near what the words found is.
 	wanted := roaring.BitmapOf(chosen...)
 	wanted.AddMany(byWords)
+	wanted.And(withVectors)
 	near, err = ci.vectors.Search(ctx, index.Query{Vector: vector, Allowed: wanted, TopK: int(wanted.GetCardinality())})
 	if err != nil {
 		return found{}, fmt.Errorf("search vectors: %w", err)

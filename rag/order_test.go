@@ -43,8 +43,8 @@ func putText(t testing.TB, ci *collectionIndex, e *hashed, id, text string) {
 		made.Version, b.Revision = old.versions[0].Version+1, old.Revision+1
 	}
 	made.ID = versionID(id, made.Version)
-	b.versions = []datedVersion{{indexedVersion: made, from: 1}}
-	b.spans = []span{{id: made.ID, from: 1}}
+	b.versions = []datedVersion{{indexedVersion: made, from: 1, embedder: e.model}}
+	b.spans = []span{{id: made.ID, from: 1, embedder: e.model}}
 	if err := ci.prepare(context.Background(), made); err != nil {
 		t.Fatal(err)
 	}

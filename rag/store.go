@@ -528,17 +528,17 @@ func (s store) documentRows(ctx context.Context, ids []string) (out []documentRo
 	return out, nil
 }
 
-// spans reads when the versions of documents are in effect, by document.
+// spans reads when the versions of documents are in effect, and whose vectors they have, by document.
 func (s store) spans(ctx context.Context, ids []string) (map[string][]span, error) {
 	out := make(map[string][]span, len(ids))
 	for part := range slices.Chunk(ids, 500) {
 		var rows []versionRow
-		err := s.db.WithContext(ctx).Select("id", "document", "version", "valid_from", "valid_until").Where("document IN ?", part).Order("document, version").Find(&rows).Error
+		err := s.db.WithContext(ctx).Select("id", "document", "version", "embedder", "valid_from", "valid_until").Where("document IN ?", part).Order("document, version").Find(&rows).Error
 		if err != nil {
 			return nil, dbError("read versions", err)
 		}
 		for _, r := range rows {
-			out[r.Document] = append(out[r.Document], span{r.ID, r.ValidFrom, r.ValidUntil})
+			out[r.Document] = append(out[r.Document], span{r.ID, r.ValidFrom, r.ValidUntil, r.Embedder})
 		}
 	}
 	return out, nil
@@ -577,8 +577,10 @@ func (s store) content(ctx context.Context, id string) (*indexedVersion, error) 
 		return nil, errChanged
 	}
 	v := &indexedVersion{versionRow: rows[0]}
+	// Vectors may change while a version stays: one statement reads them only if they still are of the model that was read.
+	same := s.db.WithContext(ctx).Model(&versionRow{}).Select("1").Where("id = ? AND embedder = ?", id, v.Embedder)
 	err := db.Select("document", "version", "chunk", "section", "start_at", "end_at", "vector").
-		Where("document = ? AND version = ?", v.Document, v.Version).Order("chunk").Find(&v.chunks).Error
+		Where("document = ? AND version = ? AND EXISTS (?)", v.Document, v.Version, same).Order("chunk").Find(&v.chunks).Error
 	if err != nil {
 		return nil, dbError("read chunks", err)
 	}

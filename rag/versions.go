@@ -57,10 +57,7 @@ func (s *Service) loadOne(ctx context.Context, ci *collectionIndex, id string) e
 	if err != nil || b == nil {
 		return err
 	}
-	if !s.place(ctx, ci, b, loaded, false) {
-		return ci.drop(ctx, loaded)
-	}
-	return nil
+	return s.placeOrDrop(ctx, ci, b, loaded, false)
 }
 
 // Versions returns the versions of a document, the newest first, for those who manage it. Errors: CodeCollectionNotFound, CodeNotFound.
@@ -402,7 +399,6 @@ const (
 	HiddenByDamage     = "rule_damaged"      // its rule cannot be read: nobody sees it
 	HiddenParts        = "parts"             // some of its passages are for others
 	HiddenByTime       = "not_in_effect"     // no version is in effect at that time
-	HiddenByModel      = "other_model"       // its vectors are another model's
 	HiddenUnreadable   = "unreadable"        // what is stored cannot be read
 )
 
@@ -450,7 +446,6 @@ func (ci *collectionIndex) explain(b *indexedDocument, v viewer, at int64) (out 
 	d := b.versions[i]
 	out.Version, out.Passages = versionName(d.Version), len(d.chunks)
 	because(HiddenUnreadable, d.broken || ci.unreadable[b.ID])
-	because(HiddenByModel, d.Embedder != ci.embedder)
 	if d.broken {
 		return out
 	}
