@@ -81,12 +81,7 @@ func (s *Service) Collections(_ context.Context, tenant string, r Reader) ([]Col
 
 // AllCollections returns all of the tenant, by name, for those who manage them. Documents are counted as [Service.Documents] lists them.
 func (s *Service) AllCollections(_ context.Context, tenant string, reader *Reader) ([]Collection, error) {
-	listed := func(*indexedDocument, int64) bool { return true }
-	if reader != nil {
-		v := reader.viewer()
-		listed = func(b *indexedDocument, now int64) bool { return !b.ruled() || b.sees(v, now) }
-	}
-	return s.listCollections(tenant, func(*collectionIndex) bool { return true }, listed)
+	return s.listCollections(tenant, func(*collectionIndex) bool { return true }, func(b *indexedDocument, now int64) bool { return b.listed(reader, now) })
 }
 
 func (s *Service) listCollections(tenant string, seen func(*collectionIndex) bool, counted func(*indexedDocument, int64) bool) ([]Collection, error) {
@@ -173,17 +168,42 @@ func (s *Service) Documents(ctx context.Context, tenant, collection string, read
 	return ci.infos(reader), nil
 }
 
-func (ci *collectionIndex) infos(reader *Reader) []DocumentInfo {
+// Document returns one document as [Service.Documents] lists it, without a look at the others. Errors: CodeCollectionNotFound; CodeNotFound, also for one
+// that the reader does not see.
+func (s *Service) Document(ctx context.Context, tenant, collection, id string, reader *Reader) (DocumentInfo, error) {
+	ci, err := s.findFresh(ctx, tenant, collection)
+	if err != nil {
+		return DocumentInfo{}, err
+	}
 	now := ci.rlock()
 	defer ci.mu.RUnlock()
-	var out []DocumentInfo
+	b := ci.docs[id]
+	if b == nil || !b.listed(reader, now) {
+		return DocumentInfo{}, fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
+	}
+	return b.info(now), nil
+}
+
+func (ci *collectionIndex) infos(reader *Reader) []DocumentInfo {
+	out := ci.listed(reader)
+	slices.SortFunc(out, func(a, b DocumentInfo) int { return strings.Compare(a.Name, b.Name) }) // without the lock, behind which searches would wait
+	return out
+}
+
+func (ci *collectionIndex) listed(reader *Reader) (out []DocumentInfo) {
+	now := ci.rlock()
+	defer ci.mu.RUnlock()
 	for _, b := range ci.docs {
-		if reader == nil || !b.ruled() || b.sees(reader.viewer(), now) {
+		if b.listed(reader, now) {
 			out = append(out, b.info(now))
 		}
 	}
-	slices.SortFunc(out, func(a, b DocumentInfo) int { return strings.Compare(a.Name, b.Name) })
 	return out
+}
+
+// listed reports whether lists show it to a reader; nil is whoever sees all.
+func (b *indexedDocument) listed(reader *Reader, now int64) bool {
+	return reader == nil || !b.ruled() || b.sees(reader.viewer(), now)
 }
 
 func (b *indexedDocument) ruled() bool { return b.damaged || !b.rule.none() }

@@ -194,11 +194,9 @@ func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ Ing
 	out := Document{
 		Id: d.ID, Collection: collection, Name: in.Name, Mime: d.MIME, Version: d.Version, Chunks: d.Chunks, Labels: list(deref(in.Labels)), CreatedAt: s.now().UTC(),
 	}
-	if all, err := s.deps.RAG.Documents(c.Request.Context(), tenantOf(c), collection, nil); err == nil {
-		if i := slices.IndexFunc(all, func(x rag.DocumentInfo) bool { return x.ID == d.ID }); i >= 0 {
-			out = documentView(collection, all[i])
-			out.Version, out.Chunks, out.Mime = d.Version, d.Chunks, d.MIME // of what came, also if it is dated later
-		}
+	if is, err := s.deps.RAG.Document(c.Request.Context(), tenantOf(c), collection, d.ID, nil); err == nil {
+		out = documentView(collection, is)
+		out.Version, out.Chunks, out.Mime = d.Version, d.Chunks, d.MIME // of what came, also if it is dated later
 	}
 	s.reply(c, http.StatusCreated, out, nil)
 }
@@ -309,10 +307,7 @@ func (s *Server) ExplainDocument(c *gin.Context, collection CollectionPath, id I
 // ListDocumentVersions implements GET /rag/collections/{collection}/documents/{id}/versions.
 func (s *Server) ListDocumentVersions(c *gin.Context, collection CollectionPath, id IdPath, params ListDocumentVersionsParams) {
 	ctx := c.Request.Context()
-	found, err := s.deps.RAG.Documents(ctx, tenantOf(c), collection, s.reader(c))
-	if err == nil && !slices.ContainsFunc(found, func(d rag.DocumentInfo) bool { return d.ID == id }) {
-		err = fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
-	}
+	_, err := s.deps.RAG.Document(ctx, tenantOf(c), collection, id, s.reader(c))
 	var all []rag.VersionInfo
 	if err == nil {
 		all, err = s.deps.RAG.Versions(ctx, tenantOf(c), collection, id)
