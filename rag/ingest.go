@@ -137,7 +137,10 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 	if err := s.apply(context.WithoutCancel(ctx), ci, state, v); err != nil {
 		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
-	if ci.prunes() {
+	ci.mu.RLock()
+	settings := ci.row
+	ci.mu.RUnlock()
+	if len(settings.surplus(state.versions, s.now())) > 0 {
 		s.pruneDocument(context.WithoutCancel(ctx), ci, v.Document)
 	}
 	return IngestResult{ID: v.Document, Version: versionName(v.Version), MIME: v.MIME, Chunks: len(v.chunks), Access: n.access}, nil
@@ -146,10 +149,7 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 // compact merges the segments of a collection that have become many. It may take seconds in a large one, and nothing waits for it but its
 // caller: the document is found already.
 func (s *Service) compact(ci *collectionIndex) {
-	ci.mu.RLock()
-	words := ci.keywords
-	ci.mu.RUnlock()
-	if err := words.Compact(); err != nil {
+	if err := ci.words().Compact(); err != nil {
 		s.log.Error("rag: merging segments failed; searches go on with the old ones", slog.String("collection", ci.id), slog.Any("error", err))
 	}
 }

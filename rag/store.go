@@ -637,16 +637,30 @@ func (s store) sealOne(ctx context.Context) (found bool, err error) {
 	return err == nil, dbError("encrypt document", err)
 }
 
-// ended returns the documents of a collection that have versions that have ended.
-func (s store) ended(ctx context.Context, collection string, now time.Time) (ids []string, err error) {
-	err = s.db.WithContext(ctx).Model(&versionRow{}).Distinct("document").
-		Where("collection = ? AND valid_until <> 0 AND valid_until <= ?", collection, now.UnixMicro()).Order("document").Pluck("document", &ids).Error
-	return ids, dbError("look for versions that have ended", err)
+// withSurplus returns the documents of a collection that have versions that it keeps no longer: see surplus. A change of one that has none would be one of
+// nothing, and others wait for each.
+func (s store) withSurplus(ctx context.Context, r collectionRow, now time.Time) (ids []string, err error) {
+	most, oldest := int64(math.MaxInt64), int64(math.MinInt64)
+	if r.KeepVersions > 0 {
+		most = r.KeepVersions
+	}
+	if r.KeepDays > 0 {
+		oldest = r.oldest(now)
+	}
+	err = s.db.WithContext(ctx).Model(&versionRow{}).
+		Where("collection = ? AND valid_until <> 0 AND valid_until <= ?", r.ID, now.UnixMicro()).
+		Group("document").Having("COUNT(*) > ? OR MIN(valid_until) < ?", most, oldest).Order("document").Pluck("document", &ids).Error
+	return ids, dbError("look for versions that are kept no longer", err)
+}
+
+// oldest is before when versions must have ended that are kept no longer for their days.
+func (r collectionRow) oldest(now time.Time) int64 {
+	return now.AddDate(0, 0, -int(r.KeepDays)).UnixMicro()
 }
 
 // surplus returns which versions of a document, in order, its collection keeps no longer.
 func (r collectionRow) surplus(versions []versionRow, now time.Time) (out []int64) {
-	kept, oldest := int64(0), now.AddDate(0, 0, -int(r.KeepDays)).UnixMicro()
+	kept, oldest := int64(0), r.oldest(now)
 	for _, v := range slices.Backward(versions) {
 		if v.ValidUntil == 0 || v.ValidUntil > now.UnixMicro() {
 			continue

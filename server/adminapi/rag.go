@@ -246,22 +246,16 @@ func allowsView(in []rag.Allow) []AccessAllowance {
 
 // GetDocumentAccess implements GET /rag/collections/{collection}/documents/{id}/access.
 func (s *Server) GetDocumentAccess(c *gin.Context, collection CollectionPath, id IdPath, _ GetDocumentAccessParams) {
-	s.replyAccess(c, collection, id)
+	a, err := s.deps.RAG.DocumentAccess(c.Request.Context(), tenantOf(c), collection, id)
+	s.reply(c, http.StatusOK, accessView(a), err)
 }
 
-func (s *Server) replyAccess(c *gin.Context, collection, id string) {
-	ctx := c.Request.Context()
-	a, err := s.deps.RAG.DocumentAccess(ctx, tenantOf(c), collection, id)
-	if err != nil {
-		s.Fail(c, err)
-		return
-	}
-	sections, err := s.deps.RAG.Sections(ctx, tenantOf(c), collection, id)
+func accessView(a rag.Access) DocumentAccess {
 	out := DocumentAccess{Labels: list(a.Labels), Rule: ruleView(a.Rule), Revision: a.Revision, Sections: []DocumentSection{}}
-	for _, x := range sections {
+	for _, x := range a.Sections {
 		out.Sections = append(out.Sections, DocumentSection{Id: x.ID, Version: x.Version, First: x.First, Last: x.Last})
 	}
-	s.reply(c, http.StatusOK, out, err)
+	return out
 }
 
 // SetDocumentAccess implements PUT /rag/collections/{collection}/documents/{id}/access. Its record has digests, and nothing of the rule.
@@ -280,7 +274,8 @@ func (s *Server) SetDocumentAccess(c *gin.Context, collection CollectionPath, id
 		s.Fail(c, err)
 		return
 	}
-	s.replyAccess(c, collection, id)
+	is, err := s.deps.RAG.AccessAfterChange(tenantOf(c), collection, id) // it is done: nothing that fails now may look as if it were not
+	s.reply(c, http.StatusOK, accessView(is), err)
 }
 
 // ExplainDocument implements POST /rag/collections/{collection}/documents/{id}/explain.
