@@ -279,7 +279,7 @@ func TestForgeries(t *testing.T) {
 		f := forgery{kind: kindManifest, claims: []string{claimLabel}, binding: dataHashAssertion}
 		var der []byte
 		var err error
-		if f.key, der, err = a.signer(); err != nil {
+		if f.key, der, err = a.signer(a.cfg.Now()); err != nil {
 			t.Fatal(err)
 		}
 		f.certificate = der
