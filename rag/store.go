@@ -63,12 +63,13 @@ type documentRow struct {
 	Revision   int64  `gorm:"column:revision"`
 	CreatedAt  int64  `gorm:"column:created_at;autoCreateTime:false"`
 	UpdatedAt  int64  `gorm:"column:updated_at;autoUpdateTime:false"`
+	Creator    string `gorm:"column:creator"` // who brought it, such as user:ID; "" for a document of a release before
 }
 
 func (documentRow) TableName() string { return "rag_documents" }
 
 func (documentRow) columns() []string {
-	return []string{"id", "collection", "name", "labels", "rule", "version", "revision", "created_at", "updated_at"}
+	return []string{"id", "collection", "name", "labels", "rule", "version", "revision", "created_at", "updated_at", "creator"}
 }
 
 // versionRow is a version of a document. What it says does not change; when it is in effect may.
@@ -275,6 +276,8 @@ type newVersion struct {
 	labels          string // "": as they are; none for a new document
 	rule            *Rule  // in canonical form, with ids of sections, or with headings; nil: as it is
 	mayChangeAccess bool
+	by              Reader                     // who brings it
+	collection      []string                   // labels of the collection
 	from, until     int64                      // 0: by default
 	access          AccessChange               // what it has changed of who may see the document
 	inMemory        map[string]*indexedVersion // by id; others are read of the tables where a rule has to be held to them
@@ -292,7 +295,7 @@ func (s store) saveVersion(ctx context.Context, n *newVersion, now time.Time) (o
 		if err := forUpdate(tx.Model(&documentRow{})).Where("collection = ? AND name = ?", n.row.Collection, n.name).Pluck("id", &ids).Error; err != nil {
 			return err
 		}
-		d := documentState{documentRow: documentRow{ID: uuid.NewString(), Collection: n.row.Collection, Name: n.name, Labels: encodeLabels(nil), CreatedAt: now.UnixMicro()}}
+		d := documentState{documentRow: documentRow{ID: uuid.NewString(), Collection: n.row.Collection, Name: n.name, Labels: encodeLabels(nil), CreatedAt: now.UnixMicro(), Creator: n.by.bringer()}}
 		isNew := len(ids) == 0
 		if !isNew {
 			if d, _, err = state(tx, ids[0]); err != nil {
@@ -351,13 +354,16 @@ func (s store) access(tx *gorm.DB, d *documentState, n *newVersion, isNew bool) 
 			}
 		}
 	}()
+	was, err := s.rules.decode(d.ID, before.Labels, d.Rule)
+	if !may && !n.shownTo(d, was, err != nil) {
+		return nameTaken()
+	}
 	if n.labels != "" && n.labels != d.Labels {
 		if !may {
 			return fault.New(fault.CodeNotAllowed, accessPermission)
 		}
 		d.Labels = n.labels
 	}
-	was, err := s.rules.decode(d.ID, before.Labels, d.Rule)
 	if err != nil {
 		return fault.Wrap(err, fault.CodeConflict, fault.Say("rag.rule_damaged"))
 	}
@@ -401,6 +407,22 @@ func (s store) access(tx *gorm.DB, d *documentState, n *newVersion, isNew bool) 
 		return fault.New(fault.CodeConflict, fault.Say("rag.rule_lost"))
 	}
 	return nil
+}
+
+// shownTo reports whether a document that is there is one that lists show to whoever brings a version of it, as far as the tables tell: which parts are for
+// others memory has held him to. damaged is whether its rule is.
+func (n *newVersion) shownTo(d *documentState, rule Rule, damaged bool) bool {
+	if d.Creator == "" && !damaged && rule.none() || slices.Contains(n.by.Principals, d.Creator) {
+		return true
+	}
+	labels, err := decodeLabels(d.Labels)
+	begun := slices.ContainsFunc(d.versions, func(v versionRow) bool { return v.ValidFrom <= n.row.CreatedAt })
+	return err == nil && !damaged && begun && permits(n.collection, n.by.Labels) && permits(labels, n.by.Labels) && (!rule.Restricted || oneLets(rule.Allow, n.by.viewer()))
+}
+
+// nameTaken refuses a version of a document that is not there for whoever brings it. That a name is taken cannot be hidden: names are unique.
+func nameTaken() error {
+	return fault.New(fault.CodeConflict, fault.Say("rag.name_taken")).WithParam("name")
 }
 
 // readable returns versions by number with their passages, out of memory or of the tables. Those that are damaged are left out.

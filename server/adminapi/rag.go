@@ -19,12 +19,12 @@ import (
 	"github.com/sluice-project/sluice/rag"
 )
 
-// Managing a collection shows names and counts of everything in the tenant; searching it shows text, and passes the caller's own
+// Lists show what the caller may see, and what he brought; all of it to those who say who sees what. Searching shows text, and passes the caller's own
 // access labels like any other retrieval.
 
 // ListCollections implements GET /rag/collections.
 func (s *Server) ListCollections(c *gin.Context, _ ListCollectionsParams) {
-	found, err := s.deps.RAG.AllCollections(c.Request.Context(), tenantOf(c), s.reader(c))
+	found, err := s.deps.RAG.Collections(c.Request.Context(), tenantOf(c), s.reader(c))
 	out := CollectionList{Items: []Collection{}}
 	for _, x := range found {
 		out.Items = append(out.Items, collectionView(x))
@@ -38,14 +38,27 @@ func collectionView(x rag.Collection) Collection {
 	}}
 }
 
-// reader is whose rights lists of documents with an access rule go by: nobody's for those who write or open documents, and so have to see all there are.
+// reader is whose rights lists go by: nobody's for those who say who sees documents, and so have to see all there are.
 func (s *Server) reader(c *gin.Context) *rag.Reader {
 	who, tenant := caller(c), tenantOf(c)
-	if s.deps.Access.Allow(who, access.RAGWrite, tenant) == nil || s.deps.Access.Allow(who, access.RAGAccess, tenant) == nil {
+	if s.deps.Access.Allow(who, access.RAGAccess, tenant) == nil {
 		return nil
 	}
 	r := readerOf(who)
+	if tenant != who.Tenant { // labels and roles are those of another
+		r.Labels, r.Roles = nil, nil
+	}
+	r.Writes = s.deps.Access.Allow(who, access.RAGWrite, tenant) == nil
 	return &r
+}
+
+// managed reports whether the caller may change a document; else the answer is given, as for one that is not there.
+func (s *Server) managed(c *gin.Context, collection, id string) bool {
+	err := s.deps.RAG.Manages(c.Request.Context(), tenantOf(c), collection, id, s.reader(c))
+	if err != nil {
+		s.Fail(c, err)
+	}
+	return err == nil
 }
 
 // readerOf is somebody as access rules see him, without a purpose.
@@ -70,7 +83,7 @@ func (s *Server) SetRetention(c *gin.Context, collection CollectionPath, _ SetRe
 		s.Fail(c, err)
 		return
 	}
-	found, err := s.deps.RAG.AllCollections(ctx, tenantOf(c), nil)
+	found, err := s.deps.RAG.Collections(ctx, tenantOf(c), s.reader(c))
 	i := slices.IndexFunc(found, func(x rag.Collection) bool { return x.Name == collection })
 	if err == nil && i < 0 {
 		err = fault.New(fault.CodeCollectionNotFound, collection).WithParam("collection")
@@ -176,11 +189,17 @@ func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ Ing
 		r := ruleOf(*in.Access)
 		rule = &r
 	}
+	var by rag.Reader
+	if r := s.reader(c); r != nil {
+		by = *r
+	} else {
+		by = readerOf(caller(c))
+	}
 	token, _ := bearer(c)
 	d, err := s.deps.Pipeline.Ingest(c.Request.Context(), &gateway.Call{
 		Credential: token, Plane: identity.AdminPlane, Permission: access.RAGWrite, Tenant: tenantOf(c), RequestID: c.GetString(KeyRequestID), Source: c.ClientIP(),
 		Route: c.Request.Method + " " + c.FullPath(), Dialect: "admin", Action: gateway.ActionIngest,
-		Document: &rag.Document{Collection: collection, Name: in.Name, MIME: deref(in.Mime), Labels: deref(in.Labels), Rule: rule, ValidFrom: deref(in.ValidFrom), ValidUntil: deref(in.ValidUntil), Body: body, Known: known},
+		Document: &rag.Document{Collection: collection, Name: in.Name, MIME: deref(in.Mime), Labels: deref(in.Labels), Rule: rule, By: by, ValidFrom: deref(in.ValidFrom), ValidUntil: deref(in.ValidUntil), Body: body, Known: known},
 	})
 	if err != nil {
 		s.Fail(c, err)
@@ -302,10 +321,14 @@ func (s *Server) ExplainDocument(c *gin.Context, collection CollectionPath, id I
 // ListDocumentVersions implements GET /rag/collections/{collection}/documents/{id}/versions.
 func (s *Server) ListDocumentVersions(c *gin.Context, collection CollectionPath, id IdPath, params ListDocumentVersionsParams) {
 	ctx := c.Request.Context()
-	_, err := s.deps.RAG.Document(ctx, tenantOf(c), collection, id, s.reader(c))
+	reader := s.reader(c)
+	_, err := s.deps.RAG.Document(ctx, tenantOf(c), collection, id, reader)
 	var all []rag.VersionInfo
 	if err == nil {
 		all, err = s.deps.RAG.Versions(ctx, tenantOf(c), collection, id)
+	}
+	if reader != nil && !reader.Writes {
+		all = begun(all, s.now())
 	}
 	if err != nil {
 		s.Fail(c, err)
@@ -319,6 +342,20 @@ func (s *Server) ListDocumentVersions(c *gin.Context, collection CollectionPath,
 		out.Items = append(out.Items, documentVersionView(v))
 	}
 	s.reply(c, http.StatusOK, out, err)
+}
+
+// begun returns versions as if those that have not begun were not there.
+func begun(all []rag.VersionInfo, now time.Time) (out []rag.VersionInfo) {
+	for _, v := range all {
+		if v.ValidFrom.After(now) {
+			continue
+		}
+		if slices.ContainsFunc(all, func(o rag.VersionInfo) bool { return o.ValidFrom.After(now) && o.ValidFrom.Equal(v.ValidUntil) }) {
+			v.ValidUntil = time.Time{} // it ends when that one begins
+		}
+		out = append(out, v)
+	}
+	return out
 }
 
 func documentVersionView(v rag.VersionInfo) DocumentVersion {
@@ -336,6 +373,9 @@ func (s *Server) DateDocumentVersion(c *gin.Context, collection CollectionPath, 
 		return
 	}
 	about(c, collection+"/"+id, map[string]string{"version": version})
+	if !s.managed(c, collection, id) {
+		return
+	}
 	v, err := s.deps.RAG.SetValidity(c.Request.Context(), tenantOf(c), collection, id, version, in.Revision, rag.Validity{
 		From: deref(in.ValidFrom), Until: deref(in.ValidUntil), NoEnd: deref(in.NoEnd),
 	})
@@ -358,6 +398,9 @@ func dates(from, until time.Time) string {
 // DeleteDocumentVersion implements DELETE /rag/collections/{collection}/documents/{id}/versions/{version}.
 func (s *Server) DeleteDocumentVersion(c *gin.Context, collection CollectionPath, id IdPath, version DocumentVersionPath, _ DeleteDocumentVersionParams) {
 	about(c, collection+"/"+id, map[string]string{"version": version})
+	if !s.managed(c, collection, id) {
+		return
+	}
 	s.reply(c, http.StatusNoContent, nil, s.deps.RAG.DeleteVersion(c.Request.Context(), tenantOf(c), collection, id, version))
 }
 
@@ -380,6 +423,9 @@ func knownValues(in []KnownValue) ([]rag.Known, error) {
 
 // DeleteDocument implements DELETE /rag/collections/{collection}/documents/{id}.
 func (s *Server) DeleteDocument(c *gin.Context, collection CollectionPath, id IdPath, _ DeleteDocumentParams) {
+	if !s.managed(c, collection, id) {
+		return
+	}
 	s.reply(c, http.StatusNoContent, nil, s.deps.RAG.DeleteDocumentID(c.Request.Context(), tenantOf(c), collection, id))
 }
 
