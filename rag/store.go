@@ -147,6 +147,7 @@ func forUpdate(tx *gorm.DB) *gorm.DB { return tx.Clauses(clause.Locking{Strength
 func (s store) createCollection(ctx context.Context, c Collection, labels string, now time.Time) (collectionRow, error) {
 	row := collectionRow{
 		ID: uuid.NewString(), Tenant: c.Tenant, Name: c.Name, Title: c.Title, Labels: labels, CreatedAt: now.UnixMicro(), Settings: 1,
+		KeepVersions: int64(c.Retention.KeepVersions), KeepDays: int64(c.Retention.KeepDays),
 	}
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {
 		if row.Revision, err = bump(tx); err != nil {
