@@ -1,6 +1,7 @@
 package rag
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/seal"
 	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -469,10 +471,32 @@ func TestDocumentsOutliveTheUpgrade(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		// One as the release before has stored them: encrypted, and bound to its place by names that must not change.
+		plain := `{"title":"","digest":"z","content":"sealed words","known":"","sections":[""]}`
+		e, err := documentKeys(keyring.FromBytes(bytes.Repeat([]byte{7}, 32))).Seal(db, seal.Intl, []byte(plain), seal.Label("rag document", "c2", "f", "3"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range []struct {
+			sql  string
+			args []any
+		}{
+			{"INSERT INTO rag_collections (id, tenant, name, title, labels, revision, created_at) VALUES ('c2', 'acme', 'sealed', 'T', '[]', 3, 1000000)", nil},
+			{"INSERT INTO rag_documents (id, collection, name, mime, title, labels, version, revision, digest, embedder, content, chunks, created_at, updated_at, sealed, suite, epoch) VALUES " +
+				"('f', 'c2', 'c.txt', 'text/plain', '', '[]', 3, 3, '', 'hashed-128', '', 1, 1000000, 5000000, ?, ?, ?)", []any{e.Sealed, string(e.Suite), e.Epoch}},
+		} {
+			if err := db.Exec(x.sql, x.args...).Error; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := db.Create(&chunkRow{Document: "f", Version: 3, End: 12, Vector: vector}).Error; err != nil {
+			t.Fatal(err)
+		}
 		if _, err := migrations.Apply(t.Context(), db); err != nil {
 			t.Fatal(err)
 		}
 		s := service(t, db, newHashed())
+		wantTexts(t, find(t, s, "sealed", "words"), "sealed words")
 		wantTexts(t, find(t, s, "kb", "words"), "old words")
 		wantTexts(t, find(t, s, "kb", "words board", "board"), "board words", "old words")
 		all, err := s.Versions(t.Context(), "acme", "kb", "d")
