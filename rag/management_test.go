@@ -252,3 +252,45 @@ func TestPlansAreForWriters(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingIsToldOfOtherVersions: whoever asks for a version that has been replaced is told which one is in effect only if he sees something of that.
+func TestNothingIsToldOfOtherVersions(t *testing.T) {
+	s := service(t, dbtest.SQLite(t), newHashed())
+	create(t, s, "acme", "kb")
+	in := ingest(t, s, "kb", "a.md", "# One\n\nwords")
+	ingest(t, s, "kb", "a.md", "# Two\n\nother words")
+	told := func() string {
+		t.Helper()
+		_, err := s.Passages(t.Context(), PassageRef{Tenant: "acme", Collection: "kb", DocumentID: in.ID, Version: "v1"})
+		wantCode(t, err, fault.CodePassageReplaced)
+		return fault.Public(err).Message(fault.English)
+	}
+	if got := told(); !strings.Contains(got, "v2 is in effect") {
+		t.Error(got)
+	}
+	if _, err := s.SetAccess(t.Context(), "acme", "kb", in.ID, Access{Rule: Rule{Parts: []PartRule{{Section: "Two"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := told(); strings.Contains(got, "v2") {
+		t.Errorf("a version of which he sees nothing is named: %s", got)
+	}
+}
+
+// TestUnreadableIsNotTold: what cannot be read is answered like what is not there, and like what is not the reader's.
+func TestUnreadableIsNotTold(t *testing.T) {
+	db := dbtest.SQLite(t)
+	s := service(t, db, newHashed())
+	create(t, s, "acme", "kb")
+	board, damaged := ingest(t, s, "kb", "a.txt", "words", "board"), ingest(t, s, "kb", "b.txt", "words", "board")
+	if err := db.Exec("UPDATE rag_documents SET labels = 'x' WHERE id = ?", damaged.ID).Error; err != nil {
+		t.Fatal(err)
+	}
+	again := service(t, db, newHashed())
+	for _, id := range []string{board.ID, damaged.ID, "none"} {
+		_, err := again.Passages(t.Context(), PassageRef{Tenant: "acme", Collection: "kb", DocumentID: id, Version: "v1"})
+		wantCode(t, err, fault.CodeRetrievalFailed)
+	}
+	if got, err := again.Passages(t.Context(), PassageRef{Tenant: "acme", Collection: "kb", DocumentID: board.ID, Version: "v1", Labels: []string{"board"}}); err != nil || len(got) != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
