@@ -159,11 +159,18 @@ func (ci *collectionIndex) prepare(ctx context.Context, v *indexedVersion) error
 	for i, n := range numbers {
 		texts[i] = lexical.Document{ID: n, Text: v.indexText(i)}
 	}
-	if err := ci.keywords.Add(texts...); err != nil {
+	if err := ci.words().Add(texts...); err != nil {
 		return fmt.Errorf("index version %s: %w", v.ID, err) // the numbers stay taken: their vectors are there
 	}
 	v.numbers = numbers
 	return nil
+}
+
+// words is the index of words. A collection that is deleted gets another, also while a document comes in.
+func (ci *collectionIndex) words() *lexical.Index {
+	ci.mu.RLock()
+	defer ci.mu.RUnlock()
+	return ci.keywords
 }
 
 // forgetVectors releases what the index has, once the tables have it too.
@@ -286,7 +293,7 @@ func (ci *collectionIndex) forget(id string) (dropped []*indexedVersion) {
 func (ci *collectionIndex) drop(ctx context.Context, all []*indexedVersion) error {
 	var failed error
 	for _, v := range all {
-		if err := ci.keywords.Remove(v.numbers...); err != nil {
+		if err := ci.words().Remove(v.numbers...); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("forget version %s: %w", v.ID, err))
 			continue
 		}

@@ -66,56 +66,63 @@ type Reader struct {
 	Principals []string // such as user:ID and key:ID
 	Roles      []string
 	Purpose    string // that a policy has taken; "" for none
+	// Writes is set for whoever brings documents: lists show him what he brought besides what he may read, what is planned, and all collections.
+	Writes bool
 }
+
+// bringer is who is kept as the one who brought a document: the person, if a key of his did.
+func (r Reader) bringer() string {
+	for _, p := range r.Principals {
+		if strings.HasPrefix(p, "user:") {
+			return p
+		}
+	}
+	if len(r.Principals) == 0 {
+		return ""
+	}
+	return r.Principals[0]
+}
+
+// plans reports whether lists show what has not begun.
+func (r *Reader) plans() bool { return r == nil || r.Writes }
 
 func (r Reader) viewer() viewer {
 	return viewer{labels: r.Labels, principals: r.Principals, roles: r.Roles, purpose: r.Purpose}
 }
 
-// Collections returns those of the tenant that a reader may see, by name, with the documents that he may see now.
-func (s *Service) Collections(_ context.Context, tenant string, r Reader) ([]Collection, error) {
-	v := r.viewer()
-	return s.listCollections(tenant, func(ci *collectionIndex) bool { return permits(ci.labels, r.Labels) }, func(b *indexedDocument, now int64) bool {
-		return b.sees(v, now)
-	})
-}
-
-// AllCollections returns all of the tenant, by name, for those who manage them. Documents are counted as [Service.Documents] lists them.
-func (s *Service) AllCollections(_ context.Context, tenant string, reader *Reader) ([]Collection, error) {
-	listed := func(*indexedDocument, int64) bool { return true }
-	if reader != nil {
-		v := reader.viewer()
-		listed = func(b *indexedDocument, now int64) bool { return !b.ruled() || b.sees(v, now) }
-	}
-	return s.listCollections(tenant, func(*collectionIndex) bool { return true }, listed)
-}
-
-func (s *Service) listCollections(tenant string, seen func(*collectionIndex) bool, counted func(*indexedDocument, int64) bool) ([]Collection, error) {
+// Collections returns those of the tenant, by name, that lists show to a reader, with the number of documents that they show him; nil is who sees all. Whoever
+// writes sees all collections.
+func (s *Service) Collections(_ context.Context, tenant string, reader *Reader) ([]Collection, error) {
 	all := s.collections.Load()
 	if all == nil {
 		return nil, fault.Wrap(s.Ready(), fault.CodeDatabaseUnavailable)
 	}
 	var out []Collection
 	for key, ci := range *all {
-		if tenant == "" || key.tenant != tenant || !seen(ci) {
+		if tenant == "" || key.tenant != tenant || !ci.listedTo(reader) {
 			continue
 		}
 		c := Collection{
 			Tenant: key.tenant, Name: key.name, Title: ci.title, Labels: slices.Clone(ci.labels), CreatedAt: time.UnixMicro(ci.created).UTC(),
 		}
-		c.Documents, c.Pending, c.Retention = ci.count(counted)
+		c.Documents, c.Pending, c.Retention = ci.count(reader)
 		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b Collection) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
-// count returns how many documents counted counts, how many of these have vectors of another model, and the settings.
-func (ci *collectionIndex) count(counted func(*indexedDocument, int64) bool) (n, pending int, r Retention) {
+// listedTo reports whether lists show the collection to a reader.
+func (ci *collectionIndex) listedTo(r *Reader) bool {
+	return r.plans() || permits(ci.labels, r.Labels)
+}
+
+// count returns how many documents lists show a reader, how many of these have vectors of another model, and the settings.
+func (ci *collectionIndex) count(reader *Reader) (n, pending int, r Retention) {
 	now := ci.rlock()
 	defer ci.mu.RUnlock()
 	for _, b := range ci.docs {
-		if counted(b, now) {
+		if ci.lists(b, reader, now) {
 			n++
 			if b.foreign(ci.embedder) {
 				pending++
@@ -125,10 +132,22 @@ func (ci *collectionIndex) count(counted func(*indexedDocument, int64) bool) (n,
 	return n, pending, Retention{KeepVersions: int(ci.row.KeepVersions), KeepDays: int(ci.row.KeepDays), Revision: ci.row.Settings}
 }
 
-// sees reports whether a viewer may see any passage of what is in effect at a time.
-func (b *indexedDocument) sees(v viewer, at int64) bool {
+// lists reports whether lists show a document to a reader: those of which he may see a passage of a version that has begun, and to whoever writes those that
+// he brought. Who brought a document of a release before is not known: whoever writes sees it unless it has a rule. The caller holds mu.
+func (ci *collectionIndex) lists(b *indexedDocument, r *Reader, now int64) bool {
+	if r == nil {
+		return true
+	}
+	if r.Writes && (b.Creator == "" && !b.ruled() || slices.Contains(r.Principals, b.Creator)) {
+		return true
+	}
+	return permits(ci.labels, r.Labels) && b.shows(r.viewer(), now)
+}
+
+// shows reports whether a viewer may see any passage of a version that has begun.
+func (b *indexedDocument) shows(v viewer, now int64) bool {
 	return slices.ContainsFunc(b.versions, func(d datedVersion) bool {
-		return !d.broken && d.in(at) && slices.ContainsFunc(d.parts, func(p attributed) bool { return permitted(p.conditions, v) })
+		return !d.broken && d.from <= now && slices.ContainsFunc(d.parts, func(p attributed) bool { return permitted(p.conditions, v) })
 	})
 }
 
@@ -167,46 +186,106 @@ type DocumentInfo struct {
 	Revision                       int64 // grows with every change of the document
 }
 
-// Documents returns the documents of a collection, by name. Those who manage it see all of them, if reader is nil; a reader sees which of the documents
-// with a rule let him in.
+// Documents returns the documents of a collection that lists show to a reader, by name; nil is who sees all. A collection that they do not show him is
+// answered like one that is not there.
 func (s *Service) Documents(ctx context.Context, tenant, collection string, reader *Reader) ([]DocumentInfo, error) {
 	ci, err := s.findFresh(ctx, tenant, collection)
 	if err != nil {
 		return nil, err
 	}
+	if !ci.listedTo(reader) {
+		return nil, noCollection(collection)
+	}
 	return ci.infos(reader), nil
 }
 
-func (ci *collectionIndex) infos(reader *Reader) []DocumentInfo {
+// Document returns one document as [Service.Documents] lists it, without a look at the others; also one that another replica has brought a moment ago.
+// Errors: CodeCollectionNotFound; CodeNotFound, also for one that lists do not show the reader.
+func (s *Service) Document(ctx context.Context, tenant, collection, id string, reader *Reader) (DocumentInfo, error) {
+	ci, err := s.findFresh(ctx, tenant, collection)
+	if err == nil && !ci.listedTo(reader) {
+		err = noCollection(collection)
+	}
+	if err == nil && ci.document(id) == nil {
+		_, _, err = s.known(ctx, tenant, collection, id, false)
+	}
+	if err != nil {
+		return DocumentInfo{}, err
+	}
 	now := ci.rlock()
 	defer ci.mu.RUnlock()
-	var out []DocumentInfo
-	for _, b := range ci.docs {
-		if reader == nil || !b.ruled() || b.sees(reader.viewer(), now) {
-			out = append(out, b.info(now))
+	b := ci.docs[id]
+	if b == nil || !ci.lists(b, reader, now) {
+		return DocumentInfo{}, fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
+	}
+	return b.info(now, reader.plans()), nil
+}
+
+// Manages reports, by its error, whether somebody who writes may change the dates of a document or delete it: those that lists show him. What cannot be
+// read may be deleted by whoever writes: nobody can be told apart for it. Errors: those of [Service.Document].
+func (s *Service) Manages(ctx context.Context, tenant, collection, id string, reader *Reader) error {
+	if reader == nil {
+		return nil
+	}
+	_, err := s.Document(ctx, tenant, collection, id, reader)
+	if fault.Is(err, fault.CodeNotFound) {
+		if ci, err2 := s.collection(tenant, collection); err2 == nil && ci.cannotRead(id) {
+			return nil
 		}
 	}
-	slices.SortFunc(out, func(a, b DocumentInfo) int { return strings.Compare(a.Name, b.Name) })
+	return err
+}
+
+func (ci *collectionIndex) cannotRead(id string) bool {
+	ci.mu.RLock()
+	defer ci.mu.RUnlock()
+	return ci.unreadable[id]
+}
+
+func (ci *collectionIndex) infos(reader *Reader) []DocumentInfo {
+	out := ci.listed(reader)
+	slices.SortFunc(out, func(a, b DocumentInfo) int { return strings.Compare(a.Name, b.Name) }) // without the lock, behind which searches would wait
+	return out
+}
+
+func (ci *collectionIndex) listed(reader *Reader) (out []DocumentInfo) {
+	now := ci.rlock()
+	defer ci.mu.RUnlock()
+	for _, b := range ci.docs {
+		if ci.lists(b, reader, now) {
+			out = append(out, b.info(now, reader.plans()))
+		}
+	}
 	return out
 }
 
 func (b *indexedDocument) ruled() bool { return b.damaged || !b.rule.none() }
 
-func (b *indexedDocument) info(now int64) DocumentInfo {
+// info describes it; without plans as if versions that have not begun were not there.
+func (b *indexedDocument) info(now int64, plans bool) DocumentInfo {
 	out := DocumentInfo{
 		ID: b.ID, Name: b.Name, Labels: slices.Clone(b.labels), Restricted: b.ruled(), CreatedAt: time.UnixMicro(b.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(b.UpdatedAt).UTC(),
 		Versions: len(b.spans), Revision: b.accessAt,
 	}
-	if len(b.versions) == 0 {
+	versions := b.versions
+	if !plans {
+		later := func(from int64) bool { return from > now }
+		versions = slices.DeleteFunc(slices.Clone(versions), func(d datedVersion) bool { return later(d.from) })
+		out.Versions -= len(slices.DeleteFunc(slices.Clone(b.spans), func(x span) bool { return !later(x.from) }))
+	}
+	if len(versions) == 0 {
 		return out
 	}
-	v := b.last()
-	for _, d := range b.versions {
+	v := versions[len(versions)-1]
+	for _, d := range versions {
 		if d.in(now) {
 			v, out.InEffect = d, true
 		}
 	}
 	out.Title, out.MIME, out.Version, out.Chunks, out.Bytes, out.Digest = v.Title, v.MIME, versionName(v.Version), v.Chunks, len(v.Content), v.Digest
+	if !plans && slices.ContainsFunc(b.spans, func(x span) bool { return x.from > now && x.from == v.until }) {
+		v.until = 0 // it ends when another begins
+	}
 	out.ValidFrom, out.ValidUntil = times(v.from, v.until)
 	return out
 }

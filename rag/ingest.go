@@ -26,6 +26,8 @@ type Document struct {
 	Rule *Rule
 	// MayChangeAccess allows to change labels and rule of a document that is there. Whoever may only write documents cannot open one to others.
 	MayChangeAccess bool
+	// By is who brings it. Without MayChangeAccess he brings no version of a document that lists do not show him.
+	By Reader
 	// ValidFrom is when the version comes into effect; zero: now. Until then the last one is.
 	ValidFrom time.Time
 	// ValidUntil is when it ends; zero: when the next one begins, of those that are dated later.
@@ -78,7 +80,11 @@ func (s *Service) parse(ctx context.Context, d Document) (*ParsedDocument, error
 	if err != nil {
 		return nil, err
 	}
-	n.row.Collection = ci.id
+	n.row.Collection, n.collection, n.by = ci.id, ci.labels, d.By
+	n.by.Writes = true
+	if !d.MayChangeAccess && ci.hides(n.name, &n.by) {
+		return nil, nameTaken()
+	}
 	v := &indexedVersion{versionRow: n.row, name: n.name, chunks: n.chunks}
 	if _, same := s.same(ci, v, n); same {
 		if err := s.follow(ctx); err != nil { // another replica may have replaced it
@@ -94,6 +100,14 @@ func (s *Service) parse(ctx context.Context, d Document) (*ParsedDocument, error
 		texts[i] = v.indexText(i)
 	}
 	return &ParsedDocument{Texts: texts, collection: ci, version: n}, nil
+}
+
+// hides reports whether there is a document of a name that lists do not show to a reader.
+func (ci *collectionIndex) hides(name string, r *Reader) bool {
+	now := ci.rlock()
+	defer ci.mu.RUnlock()
+	b := ci.docs[ci.byName[name]]
+	return b != nil && !ci.lists(b, r, now)
 }
 
 // Store stores a document that has been read, as a new version if the collection has one of that name that differs from it. The next
@@ -137,7 +151,10 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 	if err := s.apply(context.WithoutCancel(ctx), ci, state, v); err != nil {
 		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
-	if ci.prunes() {
+	ci.mu.RLock()
+	settings := ci.row
+	ci.mu.RUnlock()
+	if len(settings.surplus(state.versions, s.now())) > 0 {
 		s.pruneDocument(context.WithoutCancel(ctx), ci, v.Document)
 	}
 	return IngestResult{ID: v.Document, Version: versionName(v.Version), MIME: v.MIME, Chunks: len(v.chunks), Access: n.access}, nil
@@ -146,10 +163,7 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 // compact merges the segments of a collection that have become many. It may take seconds in a large one, and nothing waits for it but its
 // caller: the document is found already.
 func (s *Service) compact(ci *collectionIndex) {
-	ci.mu.RLock()
-	words := ci.keywords
-	ci.mu.RUnlock()
-	if err := words.Compact(); err != nil {
+	if err := ci.words().Compact(); err != nil {
 		s.log.Error("rag: merging segments failed; searches go on with the old ones", slog.String("collection", ci.id), slog.Any("error", err))
 	}
 }

@@ -47,14 +47,16 @@ func (s *Service) Passages(_ context.Context, q PassageRef) ([]Passage, error) {
 func (ci *collectionIndex) passagesAround(q PassageRef, at int64) ([]Passage, error) {
 	now := ci.rlock()
 	defer ci.mu.RUnlock()
-	if ci.unreadable[q.DocumentID] {
-		return nil, fault.Wrap(errDamaged, fault.CodeRetrievalFailed, q.Collection)
-	}
 	at = cmp.Or(at, now)
 	who := viewer{labels: q.Labels, principals: q.Principals, roles: q.Roles, purpose: q.Purpose}
 	b := ci.docs[q.DocumentID]
 	// Whoever sees nothing of it that is or was in effect does not learn that it is there.
-	if shown, _ := ci.reveals(b, who, now); !shown {
+	shown, _ := ci.reveals(b, who, now)
+	// Of what cannot be read nobody knows whether it is his: as with a search, an answer that it is not there would be no answer, whichever is asked for.
+	if !shown && len(ci.unreadable) > 0 || ci.unreadable[q.DocumentID] {
+		return nil, fault.Wrap(errDamaged, fault.CodeRetrievalFailed, q.Collection)
+	}
+	if !shown {
 		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.document"), q.DocumentID).WithParam("document_id")
 	}
 	number, err := versionNumber(q.Version)
@@ -64,7 +66,7 @@ func (ci *collectionIndex) passagesAround(q PassageRef, at int64) ([]Passage, er
 		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.version"), q.Version).WithParam("version")
 	}
 	if i < 0 || !b.versions[i].in(at) {
-		return nil, replaced(b, q, at)
+		return nil, replaced(b, q, who, at)
 	}
 	d := b.versions[i]
 	if d.broken {
@@ -122,11 +124,11 @@ func (ci *collectionIndex) reveals(b *indexedDocument, who viewer, now int64) (s
 	return shown, lookups
 }
 
-// replaced says which version is in effect instead, if one is.
-func replaced(b *indexedDocument, q PassageRef, at int64) error {
+// replaced says which version is in effect instead, if one is of which the viewer sees something.
+func replaced(b *indexedDocument, q PassageRef, who viewer, at int64) error {
 	instead := fault.Say("rag.no_version")
 	for _, d := range b.versions {
-		if d.in(at) {
+		if d.in(at) && slices.ContainsFunc(d.parts, func(p attributed) bool { return permitted(p.conditions, who) }) {
 			instead = fault.Say("rag.version_in_effect", versionName(d.Version))
 		}
 	}

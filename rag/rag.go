@@ -121,6 +121,7 @@ type Service struct {
 	deleted  map[string]bool // ids of collections that were deleted here; guarded by changeMu
 	followMu sync.Mutex      // held while the tables are followed
 	version  int64           // change counter of the tables when they were last followed; guarded by followMu
+	pruneNow chan struct{}   // asks for a look at what is kept no longer
 
 	// The indexes are large and follow the tables in place; freshness knows how old they are.
 	freshness   *snapshot.Snapshot[struct{}]
@@ -160,6 +161,7 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	s := &Service{
 		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, model: model.stored(), embedder: model, order: order, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
 		deleted:  map[string]bool{},
+		pruneNow: make(chan struct{}, 1),
 		newIndex: func(dim int) index.Index { return sq8.New(dim, kernels) },
 	}
 	s.freshness, err = snapshot.New(cfg.freshness(), snapshot.Source[struct{}]{

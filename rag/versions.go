@@ -10,7 +10,6 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/internal/fault"
-	"github.com/sluice-project/sluice/internal/sleep"
 )
 
 // VersionInfo describes a version of a document.
@@ -223,7 +222,7 @@ func (r Retention) check() error {
 	return nil
 }
 
-// SetRetention changes how long a collection keeps versions, if its settings still have the revision of r. What is kept no longer is deleted at once here.
+// SetRetention changes how long a collection keeps versions, if its settings still have the revision of r. [Service.Run] deletes what is kept no longer, at once.
 // Errors: CodeCollectionNotFound, CodeInvalidValue, CodeConflict.
 func (s *Service) SetRetention(ctx context.Context, tenant, collection string, r Retention) error {
 	ci, err := s.findFresh(ctx, tenant, collection)
@@ -242,30 +241,35 @@ func (s *Service) SetRetention(ctx context.Context, tenant, collection string, r
 		ci.row.KeepVersions, ci.row.KeepDays, ci.row.Settings = row.KeepVersions, row.KeepDays, row.Settings
 	}
 	ci.mu.Unlock()
-	s.prune(context.WithoutCancel(ctx), ci)
+	select {
+	case s.pruneNow <- struct{}{}:
+	default: // it is asked for already
+	}
 	return nil
 }
 
 // prune deletes the versions of a collection that are kept no longer. What fails is tried again by pruneVersions.
 func (s *Service) prune(ctx context.Context, ci *collectionIndex) {
-	if !ci.prunes() {
+	ci.mu.RLock()
+	row := ci.row
+	ci.mu.RUnlock()
+	if !row.prunes() {
 		return
 	}
-	ids, err := s.store.ended(ctx, ci.id, s.now())
+	ids, err := s.store.withSurplus(ctx, row, s.now())
 	if err != nil {
 		s.log.Warn("rag: looking for versions that are kept no longer failed; will be tried again", slog.String("collection", ci.id), slog.Any("error", err))
 	}
 	for _, id := range ids {
+		if ctx.Err() != nil {
+			return
+		}
 		s.pruneDocument(ctx, ci, id)
 	}
 }
 
 // prunes reports whether the collection does not keep everything.
-func (ci *collectionIndex) prunes() bool {
-	ci.mu.RLock()
-	defer ci.mu.RUnlock()
-	return ci.row.KeepVersions != 0 || ci.row.KeepDays != 0
-}
+func (r collectionRow) prunes() bool { return r.KeepVersions != 0 || r.KeepDays != 0 }
 
 // pruneDocument deletes the versions of one document that are kept no longer.
 func (s *Service) pruneDocument(ctx context.Context, ci *collectionIndex, id string) {
@@ -293,20 +297,44 @@ func (s *Service) pruneVersions(ctx context.Context) {
 				s.prune(ctx, ci)
 			}
 		}
-		sleep.For(ctx, pruneEvery)
+		pause := time.NewTimer(pruneEvery)
+		select {
+		case <-ctx.Done():
+		case <-pause.C:
+		case <-s.pruneNow:
+		}
+		pause.Stop()
 	}
 }
 
-// DocumentAccess returns who may see a document. Errors: CodeCollectionNotFound, CodeNotFound; CodeConflict for a rule that is damaged.
+// DocumentAccess returns who may see a document. It waits for nothing that is being read. Errors: CodeCollectionNotFound, CodeNotFound; CodeConflict for a
+// rule that is damaged.
 func (s *Service) DocumentAccess(ctx context.Context, tenant, collection, id string) (Access, error) {
-	_, b, err := s.known(ctx, tenant, collection, id, false)
+	ci, b, err := s.known(ctx, tenant, collection, id, false)
 	if err != nil {
 		return Access{}, err
 	}
+	return ci.access(b)
+}
+
+// AccessAfterChange is [Service.DocumentAccess] without a look at the tables, for whoever has changed it here.
+func (s *Service) AccessAfterChange(tenant, collection, id string) (Access, error) {
+	ci, err := s.collection(tenant, collection)
+	if err != nil {
+		return Access{}, err
+	}
+	b := ci.document(id)
+	if b == nil {
+		return Access{}, fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
+	}
+	return ci.access(b)
+}
+
+func (ci *collectionIndex) access(b *indexedDocument) (Access, error) {
 	if b.damaged {
 		return Access{}, fault.New(fault.CodeConflict, fault.Say("rag.rule_damaged"))
 	}
-	return Access{Labels: slices.Clone(b.labels), Rule: b.rule, Revision: b.accessAt}, nil
+	return Access{Labels: slices.Clone(b.labels), Rule: b.rule, Revision: b.accessAt, Sections: b.sections(ci.rules, ci.now().UnixMicro())}, nil
 }
 
 // SetAccess replaces who may see a document, if it still has the revision of a; 0 is any, which repairs a damaged rule. The next search here goes by it, and
@@ -368,27 +396,30 @@ type Section struct {
 	First, Last int // its passages
 }
 
-// Sections returns the sections of a document, by version, the newest first, and by passage.
-func (s *Service) Sections(ctx context.Context, tenant, collection, id string) ([]Section, error) {
-	_, b, err := s.known(ctx, tenant, collection, id, true)
-	if err != nil {
-		return nil, err
-	}
-	var out []Section
-	for _, d := range slices.Backward(b.versions) {
+// sections returns those that Access tells, by version, the newest first, and by passage.
+func (b *indexedDocument) sections(rules ruleKeeper, now int64) (out []Section) {
+	for n, d := range slices.Backward(b.versions) {
+		name := versionName(d.Version)
+		named := slices.ContainsFunc(b.rule.Parts, func(p PartRule) bool { return p.Version == name })
+		if until0(d.until) <= now && n != len(b.versions)-1 && !named {
+			continue
+		}
+		headings, section := "", ""
 		for i, c := range d.chunks {
 			if c.Section == "" {
 				continue
 			}
-			section := s.store.rules.section(id, c.Section)
-			if n := len(out) - 1; n >= 0 && out[n].ID == section && out[n].Version == versionName(d.Version) && out[n].Last == i-1 {
+			if c.Section != headings { // each costs a digest
+				headings, section = c.Section, rules.section(b.ID, c.Section)
+			}
+			if n := len(out) - 1; n >= 0 && out[n].ID == section && out[n].Version == name && out[n].Last == i-1 {
 				out[n].Last = i
 				continue
 			}
-			out = append(out, Section{section, versionName(d.Version), i, i})
+			out = append(out, Section{section, name, i, i})
 		}
 	}
-	return out, nil
+	return out
 }
 
 // The reasons why a reader does not see a document, or all of it.
