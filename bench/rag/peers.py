@@ -2,6 +2,7 @@
 import json, os, sys, time
 
 folder, dim, threads = sys.argv[1], int(sys.argv[2]), os.cpu_count()
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"  # of searches; building says how many it wants
 import numpy, faiss, hnswlib, bm25s

@@ -367,8 +367,13 @@ func TestConfig(t *testing.T) {
 	t.Parallel()
 	const ok = "postgres://u:hunter2@h/d"
 	for _, c := range []pgvector.Config{
-		{}, {URL: keyring.Inline("sqlite:x")}, {URL: keyring.Inline("postgres://u:hunter2@h:x/d")}, {URL: keyring.Inline(ok), MaxConnections: -1},
-		{URL: keyring.Inline(ok), Timeout: -1}, {URL: keyring.Inline(ok), HNSW: &pgvector.HNSW{M: 1}}, {URL: keyring.Inline(ok), HNSW: &pgvector.HNSW{M: 50}},
+		{},
+		{URL: keyring.Inline("sqlite:x")},
+		{URL: keyring.Inline("postgres://u:hunter2@h:x/d")},
+		{URL: keyring.Inline(ok), MaxConnections: -1},
+		{URL: keyring.Inline(ok), Timeout: -1},
+		{URL: keyring.Inline(ok), HNSW: &pgvector.HNSW{M: 1}},
+		{URL: keyring.Inline(ok), HNSW: &pgvector.HNSW{M: 50}},
 		{URL: keyring.Inline(ok), HNSW: &pgvector.HNSW{EfSearch: 1001}},
 	} {
 		if _, err := pgvector.New(c); err == nil || strings.Contains(err.Error(), "hunter2") {

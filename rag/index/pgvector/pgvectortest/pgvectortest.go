@@ -80,7 +80,10 @@ func Elsewhere(t testing.TB, rawURL string) (socket, at, through string) {
 		t.Fatal(err)
 	}
 	if u.Query().Get("host") == "" {
-		t.Skip("the server is not reached through a socket that can be moved")
+		if dbtest.Required("pgvector") {
+			t.Fatal("pgvector is required (SLUICE_REQUIRE), and SLUICE_TEST_PGVECTOR does not name a server by its socket, which can be moved")
+		}
+		t.Skip("SLUICE_TEST_PGVECTOR does not name a server by its socket, which can be moved")
 	}
 	dir, err := os.MkdirTemp("", "pg") // names of sockets are short
 	if err != nil {
