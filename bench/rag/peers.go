@@ -131,7 +131,7 @@ func (t *contest) make(ctx context.Context, c config, k kernel.Kernels) error {
 	if err := t.near.Upsert(ctx, entries); err != nil {
 		return err
 	}
-	fmt.Printf("%d vectors of %d components, one thread\nsluice: vectors taken in in %.1f s\n", c.n, dim, time.Since(began).Seconds())
+	fmt.Printf("%d vectors of %d components, one thread\nsluice: vectors indexed in %.1f s\n", c.n, dim, time.Since(began).Seconds())
 	for i := range c.queries {
 		rng := rand.New(rand.NewPCG(uint64(i), 777)) //nolint:gosec // reproducible
 		question := sentence(rng)

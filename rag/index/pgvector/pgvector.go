@@ -217,6 +217,7 @@ func (x *Index) Upsert(ctx context.Context, entries []index.Entry) error {
 			for i, e := range part {
 				ids[i], vectors[i] = int64(e.ID), literal(external.Unit(e.Vector))
 			}
+			//nolint:gosec // the table's name is made here, of letters and digits
 			if _, err := tx.ExecContext(ctx, "INSERT INTO "+table+" (id, v) SELECT id, v::vector FROM unnest($1::bigint[], $2::text[]) AS given(id, v)"+
 				" ON CONFLICT (id) DO UPDATE SET v = excluded.v", ids, vectors); err != nil {
 				return err
@@ -234,6 +235,7 @@ func (x *Index) Delete(ctx context.Context, ids []uint32) error {
 			for i, id := range part {
 				wide[i] = int64(id)
 			}
+			//nolint:gosec // as above
 			if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE id = ANY($1::bigint[])", wide); err != nil {
 				return err
 			}
@@ -280,8 +282,11 @@ func (x *Index) change(ctx context.Context, what string, ids []uint32, do func(c
 	return nil
 }
 
-// fewIDs is up to how many allowed ids rows are fetched one by one by the key in place of a scan of the table.
-const fewIDs = 8192
+const (
+	fewIDs  = 8192    // up to how many allowed ids rows are fetched one by one by the key in place of a scan of the table
+	mostIDs = 1 << 20 // up to how many they are joined with; beyond that they are ranges, in which each row looks for its own
+	fewRuns = 64      // up to how many ranges these are the quickest
+)
 
 // Search implements [index.Index].
 func (x *Index) Search(ctx context.Context, q index.Query) ([]index.Hit, error) {
@@ -339,23 +344,31 @@ func (x *Index) statement(table string, allowed *roaring.Bitmap, most int) (stat
 	distance, condition := "(v <#> $1::vector) + 0.0::float8", "id = ANY($2::bigint[])"
 	order := "distance, id"
 	limit = most
-	if n := allowed.GetCardinality(); n <= fewIDs {
-		ids := make([]int64, 0, n)
-		for it := allowed.Iterator(); it.HasNext(); {
-			ids = append(ids, int64(it.Next()))
-		}
-		filter = ids
-	} else {
-		condition = "id <@ $2::int8multirange"
-		filter = multirange(allowed)
-		if x.server.hnsw != nil {
-			distance, order = "v <#> $1::vector", "distance"
-			limit = most + max(most, 64) // equal scores come in any order, and are put into theirs here
-		}
+	n := allowed.GetCardinality()
+	_, scattered := external.Runs(allowed, fewRuns)
+	switch {
+	case n <= fewIDs:
+		filter = idsOf(allowed)
+	case x.server.hnsw != nil: // only the rows that the walk comes by look for their range
+		condition, filter = "id <@ $2::int8multirange", multirange(allowed)
+		distance, order = "v <#> $1::vector", "distance"
+		limit = most + max(most, 64) // equal scores come in any order, and are put into theirs here
+	case scattered && n <= mostIDs:
+		condition, filter = "id IN (SELECT unnest($2::bigint[]))", idsOf(allowed)
+	default:
+		condition, filter = "id <@ $2::int8multirange", multirange(allowed)
 	}
 	return "SELECT (SELECT version FROM sluice_vector_indexes WHERE name = $4 AND generation = $5), hit.id, hit.distance" +
 		" FROM (SELECT 1) AS one LEFT JOIN LATERAL (SELECT id, " + distance + " AS distance FROM " + table +
 		" WHERE " + condition + " ORDER BY " + order + " LIMIT $3) AS hit ON true", filter, limit
+}
+
+func idsOf(set *roaring.Bitmap) []int64 {
+	out := make([]int64, 0, set.GetCardinality())
+	for it := set.Iterator(); it.HasNext(); {
+		out = append(out, int64(it.Next()))
+	}
+	return out
 }
 
 // multirange writes a set in the form of PostgreSQL. Sets are mostly ranges, as ids are given out one after the other.
@@ -476,7 +489,7 @@ func (x *Index) replace(ctx context.Context, generation string) error {
 	return nil
 }
 
-var word = regexp.MustCompile(`^[a-z0-9]{1,20}$`) //nolint:gochecknoglobals // a constant
+var word = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
 
 func (x *Index) confirm(version int64) {
 	x.mu.Lock()

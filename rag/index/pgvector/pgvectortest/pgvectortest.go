@@ -85,7 +85,7 @@ func Elsewhere(t testing.TB, rawURL string) (socket, at, through string) {
 		}
 		t.Skip("SLUICE_TEST_PGVECTOR does not name a server by its socket, which can be moved")
 	}
-	dir, err := os.MkdirTemp("", "pg") // names of sockets are short
+	dir, err := os.MkdirTemp("", "pg") //nolint:usetesting // names of sockets are short
 	if err != nil {
 		t.Fatal(err)
 	}
