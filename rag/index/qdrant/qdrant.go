@@ -13,7 +13,8 @@
 // process takes the name, the first one's index answers ErrLost from then on.
 //
 // A point beside the others counts the changes, and every search and change reads it: a server that comes back with less than it has confirmed
-// is found out, and searches return ErrLost instead of what is left. It is not found out if it happens between the two requests of one change. The collection has one shard and one copy, so that there is one order of changes.
+// is found out, and searches return ErrLost instead of what is left. It is not found out if it happens between the two requests of one change. The collection has one
+// shard and one copy, so that there is one order of changes.
 //
 // # Changes
 //
