@@ -62,6 +62,15 @@ func TestRounds(t *testing.T) {
 	if err != nil || asked[1] != 1 || asked[2] != 1 || asked[3] != 6 || asked[4] != 0 {
 		t.Errorf("%v, %v", asked, err)
 	}
+	recalls, timed := []float64{0.91, 0.92, 0.96, 0.9991}, map[int]int{}
+	step := &contender{name: "sluice", efforts: []int{0, 1, 2, 3}, search: func(_ context.Context, _ string, effort int) ([][]uint32, []time.Duration, error) {
+		timed[effort]++
+		return [][]uint32{{uint32(effort)}}, []time.Duration{1}, nil
+	}}
+	err = c.rounds(t.Context(), []*contender{step}, 2, func(_ string, found [][]uint32) (float64, error) { return recalls[found[0][0]], nil })
+	if err != nil || timed[0] != 3 || timed[1] != 1 || timed[2] != 3 || timed[3] != 3 {
+		t.Errorf("%v, %v", timed, err)
+	}
 	hidden := &contender{name: "leak", filters: true, search: func(context.Context, string, int) ([][]uint32, []time.Duration, error) {
 		return [][]uint32{{0}}, []time.Duration{1}, nil
 	}}
