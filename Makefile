@@ -147,6 +147,10 @@ bench-masking: ## hold the detectors against Presidio's pattern recognisers on t
 bench-rag: ## measure the sealed store, which the server does not use yet, over made passages: taking in, opening, memory, each stage of a search (ARGS='-n 2100000 -dir /var/tmp/passages')
 	$(GO) run ./bench/rag $(ARGS)
 
+.PHONY: bench-rag-peers
+bench-rag-peers: ## hold vectors and BM25 against faiss, hnswlib, usearch and bm25s, with filters (needs python3; ARGS='-n 2100000')
+	$(GO) run ./bench/rag -peers $(ARGS)
+
 .PHONY: bench-rag-quality
 bench-rag-quality: ## measure retrieval on public sets (ARGS='-sets DIR -models NAME=PATH'; see bench/README.md)
 	$(GO) run ./bench/ragquality $(ARGS)

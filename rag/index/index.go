@@ -1,5 +1,5 @@
-// Package index is a contract: what a vector index promises. index/sq8 and index/flat implement it; index/indextest holds every
-// implementation to it.
+// Package index is a contract: what a vector index promises. index/sq8 and index/flat implement it in memory, index/pgvector and index/qdrant
+// on a server; index/indextest holds every implementation to it.
 package index
 
 import (
@@ -15,6 +15,11 @@ import (
 var (
 	ErrClosed = errors.New("index closed")
 	ErrVector = errors.New("bad vector") // wrong dimension, or a component that is not finite
+	// ErrUnavailable is of indexes on a server: it is gone, too slow, or refuses. A search that returns it says nothing about what is stored.
+	ErrUnavailable = errors.New("index server unavailable")
+	// ErrLost is of indexes on a server: what was stored is no longer all there, or somebody else has changed it. It stays, until the index is made
+	// anew and filled again.
+	ErrLost = errors.New("index contents lost")
 )
 
 // Entry is a vector and its id.
