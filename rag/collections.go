@@ -2,14 +2,15 @@ package rag
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -41,21 +42,26 @@ func (s *Service) CreateCollection(ctx context.Context, c Collection) error {
 	if err := c.Retention.check(); err != nil {
 		return err
 	}
-	row, err := s.store.createCollection(ctx, c, encodeLabels(labels), s.now())
+	id := uuid.NewString()
+	s.reserve(id)
+	defer s.release(id)
+	row, err := s.store.createCollection(ctx, id, c, encodeLabels(labels), s.now())
 	if err != nil {
 		return err
 	}
-	ci, err := newCollectionIndex(row, s.model.ID, s.newIndex(s.model.Dim), s.store.rules, s.now)
-	if err != nil {
-		return err
+	ctx = context.WithoutCancel(ctx)
+	ci, err := s.openIndex(ctx, row)
+	if err == nil {
+		if err = s.fill(ctx, ci); err != nil {
+			err = errors.Join(err, ci.close())
+		}
 	}
-	ci.revision, ci.light, ci.followed = row.Revision, row.Revision, row.Revision
-	s.changeMu.Lock()
-	defer s.changeMu.Unlock()
-	if old := (*s.collections.Load())[ci.key]; old != nil && old.id == ci.id { // followed already
-		return ci.clear()
+	if err != nil { // it is there: following the tables tries again
+		return fault.Wrap(err, fault.CodeRetrievalFailed, c.Name)
 	}
-	s.replace(ci.key, ci)
+	if !s.publish(ci) {
+		s.discard(ci)
+	}
 	return nil
 }
 
@@ -73,59 +79,56 @@ func (r Reader) viewer() viewer {
 
 // Collections returns those of the tenant that a reader may see, by name, with the documents that he may see now.
 func (s *Service) Collections(_ context.Context, tenant string, r Reader) ([]Collection, error) {
-	v := r.viewer()
-	return s.listCollections(tenant, func(ci *collectionIndex) bool { return permits(ci.labels, r.Labels) }, func(b *indexedDocument, now int64) bool {
-		return b.sees(v, now)
-	})
+	out, by, err := s.listCollections(tenant, func(ci *collectionIndex) bool { return permits(ci.labels, r.Labels) })
+	for i := range out {
+		var failed error
+		out[i].Documents, failed = by[i].shown(r.viewer(), false)
+		err = errors.Join(err, failed)
+	}
+	return out, err
 }
 
 // AllCollections returns all of the tenant, by name, for those who manage them. Documents are counted as [Service.Documents] lists them.
-func (s *Service) AllCollections(_ context.Context, tenant string, reader *Reader) ([]Collection, error) {
-	listed := func(*indexedDocument, int64) bool { return true }
-	if reader != nil {
-		v := reader.viewer()
-		listed = func(b *indexedDocument, now int64) bool { return !b.ruled() || b.sees(v, now) }
+func (s *Service) AllCollections(ctx context.Context, tenant string, reader *Reader) ([]Collection, error) {
+	out, by, err := s.listCollections(tenant, func(*collectionIndex) bool { return true })
+	if err != nil || len(out) == 0 {
+		return out, err
 	}
-	return s.listCollections(tenant, func(*collectionIndex) bool { return true }, listed)
+	ids := make([]string, len(by))
+	for i, ci := range by {
+		ids[i] = ci.id
+	}
+	counts, err := s.store.count(ctx, ids, reader == nil)
+	for i, ci := range by {
+		out[i].Documents = counts[ci.id]
+		if reader != nil {
+			ruled, failed := ci.shown(reader.viewer(), true)
+			out[i].Documents += ruled
+			err = errors.Join(err, failed)
+		}
+	}
+	return out, err
 }
 
-func (s *Service) listCollections(tenant string, seen func(*collectionIndex) bool, counted func(*indexedDocument, int64) bool) ([]Collection, error) {
+func (s *Service) listCollections(tenant string, seen func(*collectionIndex) bool) (out []Collection, by []*collectionIndex, err error) {
 	all := s.collections.Load()
 	if all == nil {
-		return nil, fault.Wrap(s.Ready(), fault.CodeDatabaseUnavailable)
+		return nil, nil, fault.Wrap(s.Ready(), fault.CodeDatabaseUnavailable)
 	}
-	var out []Collection
 	for key, ci := range *all {
-		if tenant == "" || key.tenant != tenant || !seen(ci) {
-			continue
-		}
-		c := Collection{
-			Tenant: key.tenant, Name: key.name, Title: ci.title, Labels: slices.Clone(ci.labels), CreatedAt: time.UnixMicro(ci.created).UTC(),
-		}
-		c.Documents, c.Retention = ci.count(counted)
-		out = append(out, c)
-	}
-	slices.SortFunc(out, func(a, b Collection) int { return strings.Compare(a.Name, b.Name) })
-	return out, nil
-}
-
-// count returns how many documents counted counts, and the settings.
-func (ci *collectionIndex) count(counted func(*indexedDocument, int64) bool) (n int, r Retention) {
-	now := ci.rlock()
-	defer ci.mu.RUnlock()
-	for _, b := range ci.docs {
-		if counted(b, now) {
-			n++
+		if tenant != "" && key.tenant == tenant && seen(ci) {
+			by = append(by, ci)
 		}
 	}
-	return n, Retention{KeepVersions: int(ci.row.KeepVersions), KeepDays: int(ci.row.KeepDays), Revision: ci.row.Settings}
-}
-
-// sees reports whether a viewer may see any passage of what is in effect at a time.
-func (b *indexedDocument) sees(v viewer, at int64) bool {
-	return slices.ContainsFunc(b.versions, func(d datedVersion) bool {
-		return !d.broken && d.in(at) && slices.ContainsFunc(d.parts, func(p attributed) bool { return permitted(p.conditions, v) })
-	})
+	slices.SortFunc(by, func(a, b *collectionIndex) int { return strings.Compare(a.key.name, b.key.name) })
+	for _, ci := range by {
+		row := ci.settings.Load()
+		out = append(out, Collection{
+			Tenant: tenant, Name: ci.key.name, Title: ci.title, Labels: slices.Clone(ci.labels), CreatedAt: time.UnixMicro(ci.created).UTC(),
+			Retention: Retention{KeepVersions: int(row.KeepVersions), KeepDays: int(row.KeepDays), Revision: row.Settings},
+		})
+	}
+	return out, by, nil
 }
 
 // DeleteCollection deletes a collection with all its documents. The next search does not find it.
@@ -137,16 +140,23 @@ func (s *Service) DeleteCollection(ctx context.Context, tenant, name string) err
 	if err := s.store.deleteCollection(ctx, ci.id); err != nil {
 		return err
 	}
-	s.changeMu.Lock()
-	defer s.changeMu.Unlock()
-	s.deleted[ci.id] = true
-	if now := (*s.collections.Load())[ci.key]; now != nil && now.id == ci.id {
-		s.replace(ci.key, nil)
-	}
-	if err := ci.clear(); err != nil {
-		s.log.Warn("rag: closing the index of a deleted collection failed", slog.Any("error", err))
+	if gone := s.withdraw(ci.id, ci.key); gone != nil {
+		s.discard(gone)
 	}
 	return nil
+}
+
+// withdraw hides a collection that was deleted, and returns it if nobody else has.
+func (s *Service) withdraw(id string, key collectionKey) *collectionIndex {
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	s.deleted[id] = true
+	ci := (*s.collections.Load())[key]
+	if ci == nil || ci.id != id {
+		return nil
+	}
+	s.replace(key, nil)
+	return ci
 }
 
 // DocumentInfo describes a document by the version that is in effect; by its last one if none is.
@@ -170,40 +180,56 @@ func (s *Service) Documents(ctx context.Context, tenant, collection string, read
 	if err != nil {
 		return nil, err
 	}
-	return ci.infos(reader), nil
-}
-
-func (ci *collectionIndex) infos(reader *Reader) []DocumentInfo {
-	now := ci.rlock()
-	defer ci.mu.RUnlock()
+	states, err := s.store.documents(ctx, ci.id)
+	if err != nil {
+		return nil, err
+	}
+	var who *viewer
+	if reader != nil {
+		v := reader.viewer()
+		who = &v
+	}
+	listed, err := ci.listed(who)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
+	}
+	now := ci.time()
 	var out []DocumentInfo
-	for _, b := range ci.docs {
-		if reader == nil || !b.ruled() || b.sees(reader.viewer(), now) {
-			out = append(out, b.info(now))
+	for _, d := range states {
+		b, err := s.document(d)
+		if err != nil { // nobody sees it
+			continue
+		}
+		says := listed[b.ID]
+		if reader == nil || !b.restricted() || says != nil && says.seen {
+			out = append(out, b.info(says, now))
 		}
 	}
 	slices.SortFunc(out, func(a, b DocumentInfo) int { return strings.Compare(a.Name, b.Name) })
-	return out
+	return out, nil
 }
 
-func (b *indexedDocument) ruled() bool { return b.damaged || !b.rule.none() }
-
-func (b *indexedDocument) info(now int64) DocumentInfo {
+// info describes a document; says is what the store says of it, nil for nothing yet.
+func (b *indexedDocument) info(says *listed, now int64) DocumentInfo {
 	out := DocumentInfo{
-		ID: b.ID, Name: b.Name, Labels: slices.Clone(b.labels), Restricted: b.ruled(), CreatedAt: time.UnixMicro(b.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(b.UpdatedAt).UTC(),
-		Versions: len(b.spans), Revision: b.accessAt,
+		ID: b.ID, Name: b.Name, Labels: slices.Clone(b.labels), Restricted: b.restricted(), CreatedAt: time.UnixMicro(b.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(b.UpdatedAt).UTC(),
+		Versions: len(b.rows), Revision: b.Revision,
 	}
-	if len(b.versions) == 0 {
+	if len(b.rows) == 0 {
 		return out
 	}
 	v := b.last()
-	for _, d := range b.versions {
-		if d.in(now) {
-			v, out.InEffect = d, true
+	for _, r := range b.rows {
+		if r.ValidFrom <= now && now < until0(r.ValidUntil) {
+			v, out.InEffect = r, true
 		}
 	}
-	out.Title, out.MIME, out.Version, out.Chunks, out.Bytes, out.Digest = v.Title, v.MIME, versionName(v.Version), v.Chunks, len(v.Content), v.Digest
-	out.ValidFrom, out.ValidUntil = times(v.from, v.until)
+	if says != nil {
+		d := says.details[v.Version]
+		out.Title, out.Bytes, out.Digest = d.Title, d.Bytes, d.Digest
+	}
+	out.MIME, out.Version, out.Chunks = v.MIME, versionName(v.Version), v.Chunks
+	out.ValidFrom, out.ValidUntil = times(v.ValidFrom, v.ValidUntil)
 	return out
 }
 
@@ -234,32 +260,8 @@ func (s *Service) deleteDocument(ctx context.Context, tenant, collection, name, 
 	if err != nil {
 		return err
 	}
-	s.forgetDocument(ctx, ci, id, revision)
+	s.show(ctx, ci, documentState{documentRow: documentRow{ID: id, Revision: revision}, gone: true})
 	return nil
-}
-
-// forgetDocument takes a document out of memory that was deleted here.
-func (s *Service) forgetDocument(ctx context.Context, ci *collectionIndex, id string, revision int64) {
-	s.changeMu.Lock()
-	defer s.changeMu.Unlock()
-	ci.gone[id] = revision
-	delete(ci.pending, id)
-	if err := ci.remove(ctx, id); err != nil {
-		s.log.Warn("rag: removing a document from the index failed", slog.Any("error", err))
-	}
-}
-
-func (ci *collectionIndex) documents() []*indexedDocument {
-	ci.mu.RLock()
-	defer ci.mu.RUnlock()
-	return slices.Collect(maps.Values(ci.docs))
-}
-
-// known returns the ids of all documents, also of those that cannot be read.
-func (ci *collectionIndex) documentIDs() []string {
-	ci.mu.RLock()
-	defer ci.mu.RUnlock()
-	return slices.AppendSeq(slices.Collect(maps.Keys(ci.docs)), maps.Keys(ci.unreadable))
 }
 
 func versionName(n int64) string { return fmt.Sprintf("v%d", n) }

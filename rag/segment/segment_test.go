@@ -235,12 +235,12 @@ func (m model) checkEntries(t testing.TB, v *View) {
 		if err != nil {
 			return err
 		}
-		if !ok || e.From != d.From || e.Until != d.Until || len(texts) != len(d.Passages) || len(e.IDs) != len(texts) {
+		if !ok || e.From != d.From || e.Until != d.Until || len(texts) != len(d.Passages) || e.Passages != len(texts) {
 			t.Fatalf("%+v is not in the model so", e)
 		}
 		all := v.In(groups(v))
 		for i, g := range e.Groups() {
-			if string(v.Groups()[g]) != groupOf(d, i) || texts[i].Text != d.Passages[i].Text || !all.Has(e.IDs[i]) {
+			if string(v.Groups()[g]) != groupOf(d, i) || texts[i].Text != d.Passages[i].Text || !all.Has(e.First+uint32(i)) || !all.HasAny(e) {
 				t.Fatalf("passage %d of %v is in group %q, and %+v", i, e.Name, v.Groups()[g], texts[i])
 			}
 		}

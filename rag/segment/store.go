@@ -150,7 +150,7 @@ func open(ctx context.Context, cfg Config, lx lexicon) (_ *Store, err error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open passages: %w", err)
 	}
-	lock, err := lockDir(cfg.Dir)
+	lock, err := Lock(cfg.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("open passages: %w", err)
 	}
@@ -167,8 +167,8 @@ func open(ctx context.Context, cfg Config, lx lexicon) (_ *Store, err error) {
 	return s, nil
 }
 
-// lockDir takes a directory for this process until the file is closed.
-func lockDir(dir string) (*os.File, error) {
+// Lock takes a directory for this process until the file is closed. Error: [ErrInUse].
+func Lock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err

@@ -102,10 +102,22 @@ func (f *Filter) Without(other *Filter) *Filter {
 	return out
 }
 
+// View is the one that it is of.
+func (f *Filter) View() *View { return f.view }
+
 // Has reports whether a passage is among them.
 func (f *Filter) Has(id uint32) bool {
 	i, row, ok := f.view.locate(id)
 	return ok && f.rows[i].Contains(row)
+}
+
+// HasAny reports whether a passage of a document is among them. It takes as long whatever the document has.
+func (f *Filter) HasAny(e Entry) bool {
+	if e.Passages == 0 {
+		return false
+	}
+	i, first, ok := f.view.locate(e.First)
+	return ok && f.rows[i].IntersectsWithInterval(uint64(first), uint64(first)+uint64(e.Passages))
 }
 
 // Documents returns the number of documents, version by version, of which there is a passage.
@@ -127,7 +139,9 @@ type Entry struct {
 	Name
 
 	From, Until int64
-	IDs         []uint32 // of its passages, in their order
+	// First is the id of its first passage; those of the others follow.
+	First    uint32
+	Passages int
 
 	part viewPart
 	doc  uint32
@@ -188,10 +202,7 @@ func (p viewPart) groupOf(row uint32) uint32 {
 
 func (p viewPart) describe(doc uint32) Entry {
 	first, end := rowsOf(p.docs, len(p.rows), doc)
-	e := Entry{Name: Name{Version: p.docs[doc].version}, IDs: make([]uint32, 0, end-first), part: p, doc: doc}
-	for row := first; row < end; row++ {
-		e.IDs = append(e.IDs, p.base+row)
-	}
+	e := Entry{Name: Name{Version: p.docs[doc].version}, First: p.base + first, Passages: int(end - first), part: p, doc: doc}
 	if d := p.dated[doc/datedDocs]; d != nil {
 		for _, r := range d.spans {
 			if r.doc == doc {
@@ -204,7 +215,7 @@ func (p viewPart) describe(doc uint32) Entry {
 
 // Groups returns the number of the group of each passage.
 func (e *Entry) Groups() []uint32 {
-	out := make([]uint32, 0, len(e.IDs))
+	out := make([]uint32, 0, e.Passages)
 	first, end := rowsOf(e.part.docs, len(e.part.rows), e.doc)
 	number := uint32(gone)
 	for row := first; row < end; row++ {
@@ -296,6 +307,15 @@ func (v *View) locate(id uint32) (part int, row uint32, ok bool) {
 		return 0, 0, false
 	}
 	return i, id - v.parts[i].base, true
+}
+
+// Compare orders passages by their documents, versions and numbers: in the same way in every store that has them, whatever their ids are.
+func (v *View) Compare(a, b uint32) int {
+	i, row, _ := v.locate(a)
+	j, other, _ := v.locate(b)
+	p, q := v.parts[i], v.parts[j]
+	x, y := &p.docs[docOf(p.docs, row)], &q.docs[docOf(q.docs, other)]
+	return cmp.Or(bytes.Compare(x.key[:], y.key[:]), cmp.Compare(x.version, y.version), cmp.Compare(p.rows[row].number, q.rows[other].number))
 }
 
 // Near returns the n passages whose vectors are nearest to one: highest score first, equal scores by id. The answer is exact: see
