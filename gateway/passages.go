@@ -154,7 +154,7 @@ func (r *run) maskPassages() (maskedPassages, error) {
 		out.passages = append(out.passages, p)
 		out.citations = append(out.citations, Citation{
 			Number: i + 1, Collection: p.Collection, Document: p.Document, Title: p.Title, Section: p.Section, DocumentID: p.DocumentID,
-			Version: p.Version, Chunk: p.Chunk, Start: p.Start, End: p.End, Score: p.Score,
+			Version: p.Version, Chunk: p.Chunk, Start: p.Start, End: p.End, Score: p.Score, ByWords: p.ByWords,
 		})
 	}
 	return out, nil

@@ -27,6 +27,7 @@ type Citation struct {
 	Start      int     `json:"start"` // byte offsets in the document's extracted text
 	End        int     `json:"end"`
 	Score      float64 `json:"score"`
+	ByWords    bool    `json:"by_words,omitempty"` // found by its words only: its vector is another model's, until it is made anew
 
 	// Of a chat, unless the caller wants none: what the passage says, as this caller may see it, at most MaxQuoteRunes characters of it.
 	Text      string `json:"text,omitempty"`

@@ -132,12 +132,12 @@ func (ci *collectionIndex) groups(view *segment.View) (*groupSets, error) {
 
 // allowed is what a viewer may see at a time.
 type allowed struct {
-	passages *segment.Filter // nil for none
-	newest   int64
+	passages   *segment.Filter
+	comparable *segment.Filter // those of them with vectors of the index's model: the others are found by their words
+	newest     int64
 }
 
-// allowed returns the passages that a viewer may see of what is in effect at a time; 0 is now. Vectors of another model cannot be compared with the query's;
-// leaving them out would hide documents, so they are an error, as what cannot be read is.
+// allowed returns the passages that a viewer may see of what is in effect at a time; 0 is now. What cannot be read is an error.
 func (ci *collectionIndex) allowed(v viewer, at int64) (allowed, error) {
 	newest := ci.revised.Load()
 	view := ci.passages.View()
@@ -151,13 +151,12 @@ func (ci *collectionIndex) allowed(v viewer, at int64) (allowed, error) {
 	}
 	may := sets.permitted(v)
 	out := view.Filter(may, at)
-	if may.Intersects(sets.foreign) && view.Filter(roaring.And(may, sets.foreign), at).Len() > 0 {
-		return allowed{}, errForeignVectors
+	near := out
+	if may.Intersects(sets.foreign) {
+		near = out.Without(view.In(sets.foreign))
 	}
-	return allowed{out, newest}, nil
+	return allowed{out, near, newest}, nil
 }
-
-var errForeignVectors = errors.New("documents were embedded by another model; ingest them again or configure that model")
 
 // search returns the best passages among those that the viewer may see of what is in effect at a time, as the model orders them; a time of 0 is now.
 func (ci *collectionIndex) search(ctx context.Context, m rank.Model, text string, vector []float32, v viewer, at int64, topK int) ([]Passage, error) {
@@ -200,7 +199,7 @@ func (ci *collectionIndex) passage(f segment.Found, newest int64) (Passage, erro
 func (ci *collectionIndex) ordered(f found, scores []float64) []Passage {
 	out := slices.Clone(f.passages)
 	for i := range out {
-		out[i].Score = scores[i]
+		out[i].Score, out[i].ByWords = scores[i], !f.known[i]
 	}
 	slices.SortFunc(out, func(a, b Passage) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.DocumentID, b.DocumentID), cmp.Compare(a.Chunk, b.Chunk))
@@ -220,7 +219,25 @@ func (ci *collectionIndex) shown(v viewer, ruled bool) (int, error) {
 	if ruled {
 		may.And(sets.ruled)
 	}
-	return view.Filter(may, ci.time()).Documents(), nil
+	return view.Filter(may, ci.time()).Versions(), nil // of a document one version is in effect at a time
+}
+
+// foreign counts the documents with vectors of another model: those that have a rule if a viewer may see them, if one is given, and the others if open.
+func (ci *collectionIndex) foreign(v *viewer, open bool) (int, error) {
+	view := ci.passages.View()
+	sets, err := ci.groups(view)
+	if err != nil {
+		return 0, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
+	}
+	of := sets.foreign.Clone()
+	if v != nil {
+		may := sets.permitted(*v)
+		if open {
+			may.Or(roaring.AndNot(of, sets.ruled))
+		}
+		of.And(may)
+	}
+	return view.In(of).Documents(), nil
 }
 
 // listed is what the store says of a document, for lists.

@@ -20,6 +20,7 @@ type Collection struct {
 	Tenant, Name, Title string
 	Labels              []string // a principal needs one of these; empty: every principal of the tenant
 	Documents           int      // set by lists
+	Pending             int      // set by lists: of these, with a version whose vectors are another model's, which is found by its words until they are made anew
 	Retention           Retention
 	CreatedAt           time.Time
 }
@@ -80,10 +81,12 @@ func (r Reader) viewer() viewer {
 // Collections returns those of the tenant that a reader may see, by name, with the documents that he may see now.
 func (s *Service) Collections(_ context.Context, tenant string, r Reader) ([]Collection, error) {
 	out, by, err := s.listCollections(tenant, func(ci *collectionIndex) bool { return permits(ci.labels, r.Labels) })
+	who := r.viewer()
 	for i := range out {
-		var failed error
-		out[i].Documents, failed = by[i].shown(r.viewer(), false)
-		err = errors.Join(err, failed)
+		var failed, failedToo error
+		out[i].Documents, failed = by[i].shown(who, false)
+		out[i].Pending, failedToo = by[i].foreign(&who, false)
+		err = errors.Join(err, failed, failedToo)
 	}
 	return out, err
 }
@@ -100,12 +103,16 @@ func (s *Service) AllCollections(ctx context.Context, tenant string, reader *Rea
 	}
 	counts, err := s.store.count(ctx, ids, reader == nil)
 	for i, ci := range by {
-		out[i].Documents = counts[ci.id]
+		var who *viewer
+		ruled, failed, failedToo := 0, error(nil), error(nil)
 		if reader != nil {
-			ruled, failed := ci.shown(reader.viewer(), true)
-			out[i].Documents += ruled
-			err = errors.Join(err, failed)
+			v := reader.viewer()
+			who = &v
+			ruled, failed = ci.shown(v, true)
 		}
+		out[i].Documents = counts[ci.id] + ruled
+		out[i].Pending, failedToo = ci.foreign(who, true)
+		err = errors.Join(err, failed, failedToo)
 	}
 	return out, err
 }

@@ -168,21 +168,6 @@ func TestDamagedRowsFailClosed(t *testing.T) {
 	}
 }
 
-func TestVectorsOfAnotherModelAreNotCompared(t *testing.T) {
-	db := dbtest.SQLite(t)
-	s := service(t, db, newHashed())
-	create(t, s, "acme", "kb")
-	ingest(t, s, "kb", "a.txt", "some words")
-	ingest(t, s, "kb", "b.txt", "board words", "board")
-	s = service(t, db, &hashed{dim: 64, model: "hashed-64"})
-	_, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words", TopK: 5})
-	wantCode(t, err, fault.CodeRetrievalFailed)
-	ingest(t, s, "kb", "a.txt", "some words")
-	wantTexts(t, find(t, s, "kb", "words"), "some words") // what the principal may see is complete
-	_, err = s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words", TopK: 5, Labels: []string{"board"}})
-	wantCode(t, err, fault.CodeRetrievalFailed)
-}
-
 // TestTextsLongerThanTheModelTakes embeds chunks and queries that exceed the model's context, among others that do not. What stands
 // at the end of a chunk counts like the rest.
 func TestTextsLongerThanTheModelTakes(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/testmodel"
+	"github.com/sluice-project/sluice/rag/reduce"
 	"github.com/sluice-project/sluice/rag/segment"
 )
 
@@ -36,7 +37,7 @@ type hashed struct {
 
 func newHashed() *hashed { return &hashed{dim: 128, model: "hashed-128"} }
 
-func (h *hashed) Model() Model { return Model{h.model, h.dim} }
+func (h *hashed) Model() Model { return Model{ID: h.model, Dim: h.dim} }
 
 // failAt makes the n-th call from now fail.
 func (h *hashed) failAt(n int) {
@@ -74,24 +75,40 @@ func (h *hashed) Embed(_ context.Context, texts []string, _ bool) ([][]float32, 
 }
 
 // encoder embeds with the real model.
-type encoder struct{ *native.Engine }
+type encoder struct {
+	*native.Engine
 
-func miniLM(t *testing.T) encoder {
+	model Model
+}
+
+func e5(t *testing.T) encoder {
 	t.Helper()
 	e, err := native.New(native.Config{Models: []native.ModelConfig{
-		{ID: testmodel.MiniLM, Path: testmodel.Path(t, testmodel.MiniLM)},
+		{ID: testmodel.E5ID, Path: testmodel.Path(t, testmodel.E5)},
 	}}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	return encoder{e}
+	models, err := e.Models(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shorter, err := reduce.For(models[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoder{e, Model{ID: models[0].Digest, Dim: models[0].EmbedDim, Reduce: shorter}}
 }
 
-func (encoder) Model() Model { return Model{testmodel.MiniLM, 384} }
+func (e encoder) Model() Model { return e.model }
 
-func (e encoder) Embed(ctx context.Context, texts []string, _ bool) ([][]float32, error) {
-	out, err := enginetest.Embed(ctx, e.Engine, &engine.EmbedRequest{Model: testmodel.MiniLM, Input: texts})
+func (e encoder) Embed(ctx context.Context, texts []string, question bool) ([][]float32, error) {
+	role := engine.RolePassage
+	if question {
+		role = engine.RoleQuery
+	}
+	out, err := enginetest.Embed(ctx, e.Engine, &engine.EmbedRequest{Model: testmodel.E5ID, Input: texts, Role: role})
 	if err != nil {
 		return nil, err
 	}

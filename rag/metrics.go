@@ -12,6 +12,8 @@ import (
 type metrics struct {
 	search *prometheus.HistogramVec
 	ingest *prometheus.CounterVec
+	again  *prometheus.CounterVec
+	left   prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -26,8 +28,14 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		ingest: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_rag_ingests_total", Help: "Documents taken in by outcome: ok, or the kind of the error.",
 		}, []string{"outcome"}),
+		again: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_rag_reembedded_total", Help: "Documents whose vectors were made anew for another model, by outcome: ok, skipped (somebody else was faster), or the kind of the error.",
+		}, []string{"outcome"}),
+		left: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "sluice_rag_pending_documents", Help: "Documents that are found by their words only, until their vectors are made anew; 0 on all replicas but the one that does that.",
+		}),
 	}
-	for _, c := range []prometheus.Collector{m.search, m.ingest} {
+	for _, c := range []prometheus.Collector{m.search, m.ingest, m.again, m.left} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
@@ -47,3 +55,13 @@ func (m *metrics) searched(d time.Duration, err error) {
 }
 
 func (m *metrics) ingested(err error) { m.ingest.WithLabelValues(outcome(err)).Inc() }
+
+func (m *metrics) pendingDocuments(n int) { m.left.Set(float64(n)) }
+
+func (m *metrics) reembed(done bool, err error) {
+	label := outcome(err)
+	if err == nil && !done {
+		label = "skipped"
+	}
+	m.again.WithLabelValues(label).Inc()
+}

@@ -22,13 +22,24 @@ import (
 	"github.com/sluice-project/sluice/internal/snapshot"
 	"github.com/sluice-project/sluice/rag/chunk"
 	"github.com/sluice-project/sluice/rag/rank"
+	"github.com/sluice-project/sluice/rag/reduce"
 	"github.com/sluice-project/sluice/rag/segment"
 )
 
-// Model says whose vectors a service has: ID names the model and everything else that changes them, Dim is their length.
+// Model says whose vectors a service has: ID names the model and everything else that changes them, Dim is their length. Where Reduce is set,
+// they are made shorter before they are stored or compared.
 type Model struct {
-	ID  string
-	Dim int
+	ID     string
+	Dim    int
+	Reduce *reduce.Reduction // for vectors of Dim components; nil: they stay as they are
+}
+
+// stored is the model of what is stored and compared: another map makes other vectors.
+func (m Model) stored() Model {
+	if m.Reduce == nil {
+		return m
+	}
+	return Model{ID: m.ID + "+" + m.Reduce.ID(), Dim: m.Reduce.To()}
 }
 
 // EmbedFunc turns texts into vectors of the service's [Model], one for each. Questions and passages are different texts to some models, and
@@ -100,8 +111,10 @@ type Service struct {
 	store     store
 	keys      *keyring.Ring
 	kernels   kernel.Kernels
-	model     Model
+	model     Model      // of what is stored
+	embedder  Model      // as it was configured: what whoever asks brings
 	order     rank.Model // of what a search found
+	again     *reembedder
 	log       *slog.Logger
 	metrics   *metrics
 	now       func() time.Time
@@ -137,6 +150,9 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	if cfg.Dir == "" {
 		return nil, errors.New("rag: no directory for the passages")
 	}
+	if r := model.Reduce; r != nil && r.From() != model.Dim {
+		return nil, fmt.Errorf("rag: the map %s is for vectors of %d components, not %d", r.ID(), r.From(), model.Dim)
+	}
 	cipher, err := newDocumentCipher(keys, cmp.Or(cfg.Suite, seal.Intl))
 	if err != nil {
 		return nil, fmt.Errorf("rag: %w", err)
@@ -150,7 +166,7 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 		return nil, fmt.Errorf("rag: %w", err)
 	}
 	s := &Service{
-		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, keys: keys, kernels: kernel.Detect(log), model: model, order: order,
+		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, keys: keys, kernels: kernel.Detect(log), model: model.stored(), embedder: model, order: order,
 		log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now, deleted: map[string]bool{}, making: map[string]bool{},
 		openStore: func(ctx context.Context, cfg segment.Config) (passageStore, error) { return segment.Open(ctx, cfg) },
 	}
@@ -183,8 +199,8 @@ func (s *Service) Ready() error {
 	return nil
 }
 
-// Run follows the changes of other replicas until ctx ends, deletes versions that their collections keep no longer, makes what was deleted leave the disk, and
-// encrypts what a release before has stored in clear.
+// Run follows the changes of other replicas until ctx ends, deletes versions that their collections keep no longer, makes what was deleted leave the disk, encrypts
+// what a release before has stored in clear, and embeds again what another model has embedded.
 func (s *Service) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	beside.Go(func() { s.sealStored(ctx) })
@@ -192,6 +208,7 @@ func (s *Service) Run(ctx context.Context) error {
 	beside.Go(func() { s.watchAccess(ctx) })
 	beside.Go(func() { s.pruneVersions(ctx) })
 	beside.Go(func() { s.purgeStores(ctx) })
+	beside.Go(func() { s.reembedStored(ctx) })
 	s.freshness.Run(ctx)
 	return nil
 }

@@ -51,6 +51,8 @@ type Passage struct {
 	Score                                     float64 // 0…1, comparable within one answer only
 	Known                                     []Known // what is sensitive, as the document says
 	Revision                                  int64   // of the collection's newest document: another one after whatever came in
+	// ByWords says that the passage was found by its words alone: its vector is another model's, until it is made anew.
+	ByWords bool
 }
 
 // maxQuery bounds the text of a query, in bytes.
@@ -106,7 +108,14 @@ func (s *Service) embed(ctx context.Context, vectors EmbedFunc, texts []string, 
 		if err != nil {
 			return nil, fmt.Errorf("embed: %w", err)
 		}
-		out = append(out, some...)
+		for _, v := range some {
+			if s.embedder.Reduce != nil {
+				if v, err = s.embedder.Reduce.Apply(v); err != nil {
+					return nil, fmt.Errorf("embed: %w", err)
+				}
+			}
+			out = append(out, v)
+		}
 	}
 	return out, nil
 }
@@ -145,7 +154,7 @@ func (s *Service) checkVectors(vectors [][]float32, want int) error {
 		return errors.New("the engine returned another number of vectors")
 	}
 	for _, v := range vectors {
-		if err := index.Check(v, s.model.Dim); err != nil {
+		if err := index.Check(v, s.embedder.Dim); err != nil {
 			return err
 		}
 	}

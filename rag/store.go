@@ -691,8 +691,10 @@ func (s store) content(ctx context.Context, id string) (*indexedVersion, error) 
 		return nil, errChanged
 	}
 	v := &indexedVersion{versionRow: rows[0]}
+	// Vectors may change while a version stays: one statement reads them only if they still are of the model that was read.
+	same := s.db.WithContext(ctx).Model(&versionRow{}).Select("1").Where("id = ? AND embedder = ?", id, v.Embedder)
 	err := db.Select("document", "version", "chunk", "section", "start_at", "end_at", "vector").
-		Where("document = ? AND version = ?", v.Document, v.Version).Order("chunk").Find(&v.chunks).Error
+		Where("document = ? AND version = ? AND EXISTS (?)", v.Document, v.Version, same).Order("chunk").Find(&v.chunks).Error
 	if err != nil {
 		return nil, dbError("read chunks", err)
 	}

@@ -399,7 +399,6 @@ const (
 	HiddenByDamage     = "rule_damaged"      // its rule cannot be read: nobody sees it
 	HiddenParts        = "parts"             // some of its passages are for others
 	HiddenByTime       = "not_in_effect"     // no version is in effect at that time
-	HiddenByModel      = "other_model"       // its vectors are another model's
 	HiddenUnreadable   = "unreadable"        // what is stored cannot be read
 )
 
@@ -442,7 +441,6 @@ func (ci *collectionIndex) explain(b *indexedDocument, v viewer, at int64, keep 
 	d := b.versions[i]
 	out.Version, out.Passages = versionName(d.Version), len(d.chunks)
 	because(HiddenUnreadable, d.broken)
-	because(HiddenByModel, d.Embedder != ci.embedder)
 	if d.broken {
 		return out
 	}

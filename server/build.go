@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,6 +53,7 @@ import (
 	"github.com/sluice-project/sluice/internal/wrapkey"
 	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/rag"
+	"github.com/sluice-project/sluice/rag/reduce"
 	"github.com/sluice-project/sluice/server/alerts"
 	"github.com/sluice-project/sluice/server/config"
 	"github.com/sluice-project/sluice/server/erasure"
@@ -402,22 +405,55 @@ func (p *parts) nativeConfig() native.Config {
 	return cfg
 }
 
+// embeddingModel returns the place of the model that retrieval embeds with. A file of an earlier release may name only one of the two keys that
+// have to agree, and the default of the other has changed, so the error says what to write.
+func embeddingModel(models []engine.Model, id string) (int, error) {
+	i := slices.IndexFunc(models, func(m engine.Model) bool { return string(m.ID) == id && m.CanEmbed })
+	if i >= 0 {
+		return i, nil
+	}
+	var able []string
+	for _, m := range models {
+		if m.CanEmbed {
+			able = append(able, strconv.Quote(string(m.ID)))
+		}
+	}
+	there := "no model there can embed"
+	if len(able) > 0 {
+		there = "those that can embed there: " + strings.Join(able, ", ")
+	}
+	return 0, fmt.Errorf("rag.embedding_model is %q, which is not among engines.native.models or cannot embed (%s): set rag.embedding_model to one of them, "+
+		"or list %[1]q in engines.native.models with its path and fetch it with 'sluice pull'; both keys have defaults, so set both or neither", id, there)
+}
+
 func (p *parts) buildRetrieval(ctx context.Context) error {
+	cfg := p.cfg.RAG.Config
+	cfg.Dir = filepath.Join(p.cfg.Data, "rag")
 	if p.cfg.RAG.EmbeddingModel == "" || p.native == nil {
+		// Nobody follows what is deleted of a copy that nobody uses; it is made again from the tables.
+		if err := os.RemoveAll(cfg.Dir); err != nil {
+			return fmt.Errorf("remove stored passages: %w", err)
+		}
 		return nil
 	}
 	models, err := p.native.Models(ctx)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(models, func(m engine.Model) bool { return string(m.ID) == p.cfg.RAG.EmbeddingModel && m.CanEmbed })
-	if i < 0 {
-		return fmt.Errorf("rag.embedding_model: no native model %q can embed", p.cfg.RAG.EmbeddingModel)
-	}
-	// Vectors of other weights are not comparable, so the index goes by the digest of the weights.
-	if p.rag, err = rag.New(p.cfg.RAG.Config, p.db, p.keys, rag.Model{ID: models[i].Digest, Dim: models[i].EmbedDim}, p.log, p.reg); err != nil {
+	i, err := embeddingModel(models, p.cfg.RAG.EmbeddingModel)
+	if err != nil {
 		return err
 	}
+	shorter, err := reduce.For(models[i].Digest)
+	if err != nil {
+		return err
+	}
+	// Vectors of other weights are not comparable, so the index goes by the digest of the weights.
+	if p.rag, err = rag.New(cfg, p.db, p.keys, rag.Model{ID: models[i].Digest, Dim: models[i].EmbedDim, Reduce: shorter}, p.log, p.reg); err != nil {
+		return err
+	}
+	p.closers = append(p.closers, p.rag.Close)
+	p.rag.Reembed(rag.Reembedding{Embed: p.embedStored(models[i].ID), Leads: p.leadsReembedding, Record: p.recordReembedding})
 	return p.rag.Load(ctx)
 }
 
@@ -475,7 +511,7 @@ func (p *parts) loops() []loop {
 		{"registry", p.runRegistry},
 	}
 	if p.rag != nil {
-		out = append(out, loop{"retrieval", p.rag.Run})
+		out = append(out, loop{"retrieval", p.runRetrieval})
 	}
 	if p.siem != nil {
 		out = append(out, loop{"security monitoring", p.siem.Run})

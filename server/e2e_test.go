@@ -105,8 +105,8 @@ func start(t *testing.T, s setup) *installation {
 	}
 	native, embedding := "", `""`
 	if s.retrieval {
-		native = fmt.Sprintf("{id: %s, path: %q}", testmodel.MiniLM, testmodel.Path(t, testmodel.MiniLM))
-		embedding = testmodel.MiniLM
+		native = fmt.Sprintf("{id: %s, path: %q}", testmodel.E5ID, testmodel.Path(t, testmodel.E5))
+		embedding = testmodel.E5ID
 	}
 	key := ""
 	if s.keyFile != "" {

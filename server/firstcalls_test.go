@@ -33,7 +33,7 @@ func TestFirstCalls(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			there := strings.NewReplacer(root, "https://sluice.example", "scripted-embed", "all-minilm-l6-v2", "scripted-rerank", "bge-reranker", "scripted", "smollm2-135m-instruct").Replace(call.Text)
+			there := strings.NewReplacer(root, "https://sluice.example", "scripted-embed", "multilingual-e5-small", "scripted-rerank", "bge-reranker", "scripted", "smollm2-135m-instruct").Replace(call.Text)
 			if block := "```" + call.Language + "\n" + there + "```"; !strings.Contains(string(raw), block) {
 				t.Errorf("%s does not have\n%s", guide, block)
 			}

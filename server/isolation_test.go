@@ -30,7 +30,7 @@ func TestTwoTenantsOnOneEngine(t *testing.T) {
 		t.Skip("computes twenty long prompts")
 	}
 	in, downloads := startConfigured(t, fmt.Sprintf("engines: {native: {models: [{id: chat, path: %q}, {id: %s, path: %q}], context_tokens: 1024, threads: 2}}\nrag: {embedding_model: %s}\n",
-		testmodel.Path(t, testmodel.SmolLM2), testmodel.MiniLM, testmodel.Path(t, testmodel.MiniLM), testmodel.MiniLM))
+		testmodel.Path(t, testmodel.SmolLM2), testmodel.E5ID, testmodel.Path(t, testmodel.E5), testmodel.E5ID))
 	ward, bank := in.settle("ward"), in.settle("bank")
 	in.prefixesStayApart(ward, bank)
 	in.draftsStayApart(ward, bank)

@@ -159,13 +159,13 @@ func TestVectorsAreBilled(t *testing.T) {
 			if err := json.Unmarshal(both[i].raw, &whole); err != nil {
 				t.Fatal(err)
 			}
-			if e := both[i]; e.Stage != stage || e.Action != action || e.Tenant != "demo" || whole.Detail["parent"] != parent || whole.Model.Asked != testmodel.MiniLM || whole.Model.Version != "v1" {
+			if e := both[i]; e.Stage != stage || e.Action != action || e.Tenant != "demo" || whole.Detail["parent"] != parent || whole.Model.Asked != testmodel.E5ID || whole.Model.Version != "v1" {
 				t.Errorf("record %s", e.raw)
 			}
 		}
 		return both[1]
 	}
-	billed := func() usageTotal { return in.usage("?model=" + testmodel.MiniLM) }
+	billed := func() usageTotal { return in.usage("?model=" + testmodel.E5ID) }
 	all := int64(0)
 	spend := func(what string, e auditEvent) {
 		t.Helper()

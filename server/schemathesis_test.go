@@ -104,7 +104,7 @@ func namingModels(t *testing.T) string {
 		t.Fatal("the document spells the deadline otherwise")
 	}
 	text = strings.Replace(text, deadline, "{type: string, enum: ['60000']}}", 1)
-	return strings.NewReplacer("smollm2-135m-instruct", "scripted", "all-minilm-l6-v2", "scripted-embed", "bge-reranker-v2-m3", "scripted-rerank").Replace(text)
+	return strings.NewReplacer("smollm2-135m-instruct", "scripted", "multilingual-e5-small", "scripted-embed", "bge-reranker-v2-m3", "scripted-rerank").Replace(text)
 }
 
 // namesOfKeptThings keeps one of each thing that operations are about, and returns the configuration by which requests name it. What removes or ends things is

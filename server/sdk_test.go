@@ -24,10 +24,10 @@ import (
 func startNative(t *testing.T, overrides map[string]any) *installation {
 	t.Helper()
 	llm := testmodel.Path(t, "smollm2-135m-instruct-q4_1.gguf")
-	encoder := testmodel.Path(t, "all-minilm-l6-v2")
+	encoder := testmodel.Path(t, testmodel.E5)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sluice.yaml")
-	text := "engines:\n  native:\n    models:\n      - {id: smollm2-135m-instruct, path: " + llm + "}\n      - {id: all-minilm-l6-v2, path: " + encoder + "}\n"
+	text := "engines:\n  native:\n    models:\n      - {id: smollm2-135m-instruct, path: " + llm + "}\n      - {id: multilingual-e5-small, path: " + encoder + "}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestOpenAISDK(t *testing.T) {
 			dead, spent := in.newKey("dead"), in.newKey("spent")
 			in.admin(http.MethodPost, "/keys/"+dead.id+"/revoke", nil, new(any))
 			in.admin(http.MethodPut, "/budgets", map[string]any{"key": spent.id, "period": "day", "limit_nano": 0}, new(any))
-			in.drive(python, "testdata/sdk/check_sdk.py", "MODEL=smollm2-135m-instruct", "EMBED_MODEL=all-minilm-l6-v2", "DEAD_KEY="+dead.secret, "SPENT_KEY="+spent.secret)
+			in.drive(python, "testdata/sdk/check_sdk.py", "MODEL=smollm2-135m-instruct", "EMBED_MODEL=multilingual-e5-small", "DEAD_KEY="+dead.secret, "SPENT_KEY="+spent.secret)
 		})
 	}
 }
@@ -128,7 +128,7 @@ func (in *installation) heardNothingOf(value string) {
 // that it names. The papers stay true.
 func TestExamplesOfTheGuides(t *testing.T) {
 	python := testpython.Python(t, "openai-3", "python")
-	in := startNative(t, map[string]any{"rag.embedding_model": "all-minilm-l6-v2"})
+	in := startNative(t, map[string]any{"rag.embedding_model": "multilingual-e5-small"})
 	in.admin(http.MethodPost, "/rag/collections", map[string]string{"name": "office"}, new(any))
 	in.admin(http.MethodPost, "/rag/collections/office/documents", map[string]string{"name": "fees.md", "text": "# Fees\n\nThe fee is paid at the desk in the hall.\n"}, new(any))
 	blocks := regexp.MustCompile("(?s)```python\n(.*?)```")

@@ -17,8 +17,8 @@ import (
 // Names of artefacts in the catalogue.
 const (
 	SmolLM2  = "smollm2-135m-instruct-q4_1" // the default chat model
-	MiniLM   = "all-minilm-l6-v2"           // the default embedding model
-	E5       = "multilingual-e5-small"      // an embedding model for many languages, Chinese among them
+	MiniLM   = "all-minilm-l6-v2"           // a smaller embedding model, for English
+	E5       = "multilingual-e5-small"      // the default embedding model, for many languages, Chinese among them
 	Temporal = "temporal"                   // the Temporal CLI with its development server
 )
 

@@ -15,7 +15,7 @@ func TestCatalogue(t *testing.T) {
 	for _, e := range list {
 		names = append(names, e.Name)
 	}
-	if !slices.Equal(names, []string{SmolLM2, MiniLM, Temporal, E5}) {
+	if !slices.Equal(names, []string{SmolLM2, E5, Temporal, MiniLM}) {
 		t.Errorf("artefacts %v", names)
 	}
 	for _, e := range list {
@@ -33,7 +33,10 @@ func TestCatalogue(t *testing.T) {
 	if f := list[2].Files[0]; f.SHA256 != "712217694cac9f786a72d4b6c876cd15f3dcf1bf31434d9fed6af25242a327a0" || !f.Executable {
 		t.Errorf("Temporal: %+v", f)
 	}
-	if n := list[1].Size(); n != 91_335_478 {
+	if f := list[1].Files[0]; f.Size != 71_622_400 || f.SHA256 != "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f" {
+		t.Errorf("E5: %+v", f)
+	}
+	if n := list[3].Size(); n != 91_335_478 {
 		t.Errorf("MiniLM has %d bytes", n)
 	}
 }

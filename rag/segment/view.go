@@ -120,18 +120,31 @@ func (f *Filter) HasAny(e Entry) bool {
 	return ok && f.rows[i].IntersectsWithInterval(uint64(first), uint64(first)+uint64(e.Passages))
 }
 
-// Documents returns the number of documents, version by version, of which there is a passage.
-func (f *Filter) Documents() int {
+// Versions returns the number of documents, version by version, of which there is a passage.
+func (f *Filter) Versions() int {
 	n := 0
+	f.each(func(*docMeta) { n++ })
+	return n
+}
+
+// Documents returns the number of documents of which there is a passage, however many versions they have.
+func (f *Filter) Documents() int {
+	var keys []docKey
+	f.each(func(d *docMeta) { keys = append(keys, d.key) })
+	slices.SortFunc(keys, func(a, b docKey) int { return bytes.Compare(a[:], b[:]) })
+	return len(slices.Compact(keys))
+}
+
+func (f *Filter) each(do func(*docMeta)) {
 	for i, p := range f.view.parts {
 		it := f.rows[i].Iterator()
 		for it.HasNext() {
-			_, end := rowsOf(p.docs, len(p.rows), docOf(p.docs, it.Next()))
-			n++
+			doc := docOf(p.docs, it.Next())
+			do(&p.docs[doc])
+			_, end := rowsOf(p.docs, len(p.rows), doc)
 			it.AdvanceIfNeeded(end)
 		}
 	}
-	return n
 }
 
 // Entry is a document of a view: one version.

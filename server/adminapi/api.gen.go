@@ -244,7 +244,6 @@ const (
 	CollectionLabels DocumentExplanationReasons = "collection_labels"
 	DocumentLabels   DocumentExplanationReasons = "document_labels"
 	NotInEffect      DocumentExplanationReasons = "not_in_effect"
-	OtherModel       DocumentExplanationReasons = "other_model"
 	Parts            DocumentExplanationReasons = "parts"
 	Rule             DocumentExplanationReasons = "rule"
 	RuleDamaged      DocumentExplanationReasons = "rule_damaged"
@@ -259,8 +258,6 @@ func (e DocumentExplanationReasons) Valid() bool {
 	case DocumentLabels:
 		return true
 	case NotInEffect:
-		return true
-	case OtherModel:
 		return true
 	case Parts:
 		return true
@@ -2080,6 +2077,8 @@ type Checkpoint struct {
 
 // Citation defines model for Citation.
 type Citation struct {
+	// ByWords It was found by its words only: its vectors are another model's, until they are made anew
+	ByWords    *bool   `json:"by_words,omitempty"`
 	Chunk      *int    `json:"chunk,omitempty"`
 	Collection *string `json:"collection,omitempty"`
 	Document   string  `json:"document"`
@@ -2115,6 +2114,9 @@ type Collection struct {
 	// Labels Readers need one of these; empty = every reader of the tenant
 	Labels []string `json:"labels"`
 	Name   string   `json:"name"`
+
+	// PendingDocuments Of these, those with a version that another model embedded. Such versions are found by their words only, until the system has embedded them again
+	PendingDocuments *int64 `json:"pending_documents,omitempty"`
 
 	// Retention How long versions that are no longer in effect are kept; 0 is for good
 	Retention Retention `json:"retention"`
@@ -3993,6 +3995,8 @@ type OrganisationPage struct {
 
 // Passage defines model for Passage.
 type Passage struct {
+	// ByWords It was found by its words only: its vectors are another model's, until they are made anew
+	ByWords    *bool   `json:"by_words,omitempty"`
 	Chunk      int     `json:"chunk"`
 	Collection string  `json:"collection"`
 	Document   string  `json:"document"`
@@ -6643,6 +6647,14 @@ func (a *Citation) UnmarshalJSON(b []byte) error {
 		return err
 	}
 
+	if raw, found := object["by_words"]; found {
+		err = json.Unmarshal(raw, &a.ByWords)
+		if err != nil {
+			return fmt.Errorf("error reading 'by_words': %w", err)
+		}
+		delete(object, "by_words")
+	}
+
 	if raw, found := object["chunk"]; found {
 		err = json.Unmarshal(raw, &a.Chunk)
 		if err != nil {
@@ -6773,6 +6785,13 @@ func (a *Citation) UnmarshalJSON(b []byte) error {
 func (a Citation) MarshalJSON() ([]byte, error) {
 	var err error
 	object := make(map[string]json.RawMessage)
+
+	if a.ByWords != nil {
+		object["by_words"], err = json.Marshal(a.ByWords)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'by_words': %w", err)
+		}
+	}
 
 	if a.Chunk != nil {
 		object["chunk"], err = json.Marshal(a.Chunk)

@@ -33,9 +33,14 @@ func (s *Server) ListCollections(c *gin.Context, _ ListCollectionsParams) {
 }
 
 func collectionView(x rag.Collection) Collection {
-	return Collection{Name: x.Name, Title: x.Title, Labels: list(x.Labels), Documents: int64(x.Documents), CreatedAt: x.CreatedAt.UTC(), Retention: Retention{
+	out := Collection{Name: x.Name, Title: x.Title, Labels: list(x.Labels), Documents: int64(x.Documents), CreatedAt: x.CreatedAt.UTC(), Retention: Retention{
 		KeepVersions: x.Retention.KeepVersions, KeepDays: x.Retention.KeepDays, Revision: max(1, x.Retention.Revision),
 	}}
+	if x.Pending > 0 {
+		pending := int64(x.Pending)
+		out.PendingDocuments = &pending
+	}
+	return out
 }
 
 // reader is whose rights lists of documents with an access rule go by: nobody's for those who write or open documents, and so have to see all there are.
@@ -424,10 +429,14 @@ func (s *Server) PreviewSearch(c *gin.Context, params PreviewSearchParams) {
 		out.Findings = append(out.Findings, view)
 	}
 	for _, p := range found.Passages {
-		out.Items = append(out.Items, Passage{
+		view := Passage{
 			Collection: p.Collection, Document: p.Document, DocumentId: p.DocumentID, Version: p.Version, Chunk: p.Chunk, Text: p.Text,
 			Start: p.Start, End: p.End, Score: p.Score,
-		})
+		}
+		if p.ByWords {
+			view.ByWords = &p.ByWords
+		}
+		out.Items = append(out.Items, view)
 	}
 	s.reply(c, http.StatusOK, out, nil)
 }

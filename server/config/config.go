@@ -212,9 +212,9 @@ func Default() Config {
 		}},
 		Engines: Engines{Native: native.Config{Models: []native.ModelConfig{
 			{ID: "smollm2-135m-instruct", Path: "smollm2-135m-instruct-q4_1.gguf"},
-			{ID: "all-minilm-l6-v2", Path: "all-minilm-l6-v2"},
+			{ID: "multilingual-e5-small", Path: "multilingual-e5-small-q4.bin"},
 		}}},
-		RAG:       RAG{EmbeddingModel: "all-minilm-l6-v2"},
+		RAG:       RAG{EmbeddingModel: "multilingual-e5-small"},
 		Workflows: Workflows{Enabled: true},
 		Registry:  Registry{Enabled: true},
 	}

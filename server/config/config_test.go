@@ -188,7 +188,7 @@ func TestServingKeys(t *testing.T) {
 	c, err := config.Load(write(t, `
 engines:
   native:
-    adapters: [{id: law, model: all-minilm-l6-v2, path: adapters/law, tenants: [acme, globex]}]
+    adapters: [{id: law, model: multilingual-e5-small, path: adapters/law, tenants: [acme, globex]}]
     tenants: {acme: 2.5, trial: 0.5}
     latency: {interactive: 15ms}
     prefix_cache: {tenant_share: 0.25, spill_dir: spill}
@@ -202,7 +202,7 @@ metrics: {vllm_names: true}
 		t.Fatal(err)
 	}
 	want := config.Default().Engines.Native
-	want.Adapters = []native.AdapterConfig{{ID: "law", Model: "all-minilm-l6-v2", Path: "adapters/law", Tenants: []string{"acme", "globex"}}}
+	want.Adapters = []native.AdapterConfig{{ID: "law", Model: "multilingual-e5-small", Path: "adapters/law", Tenants: []string{"acme", "globex"}}}
 	want.Tenants = map[string]float64{"acme": 2.5, "trial": 0.5}
 	want.Latency = native.Latency{Interactive: 15 * time.Millisecond, Batch: 2 * time.Second}
 	want.PrefixCache = native.PrefixCache{TenantShare: 0.25, SpillDir: "spill", SpillMebibytes: 7}

@@ -112,7 +112,7 @@ func TestExamplesOfTheDocument(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				body := strings.NewReplacer("smollm2-135m-instruct", "chat", "all-minilm-l6-v2", "embed", "bge-reranker-v2-m3", "rank", `"office"`, `"docs"`).Replace(string(raw))
+				body := strings.NewReplacer("smollm2-135m-instruct", "chat", "multilingual-e5-small", "embed", "bge-reranker-v2-m3", "rank", `"office"`, `"docs"`).Replace(string(raw))
 				t.Run(op.OperationID+"/"+name, func(t *testing.T) { k.takesExample(t, method, path, op.OperationID, body) })
 			}
 		}

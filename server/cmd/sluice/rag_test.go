@@ -20,8 +20,8 @@ func TestRAGCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.write(strings.NewReplacer(
-		"models: []}", fmt.Sprintf("models: [{id: %s, path: %q}]}", testmodel.MiniLM, testmodel.Path(t, testmodel.MiniLM)),
-		`rag: {embedding_model: ""}`, "rag: {embedding_model: "+testmodel.MiniLM+"}").Replace(string(raw)))
+		"models: []}", fmt.Sprintf("models: [{id: %s, path: %q}]}", testmodel.E5ID, testmodel.Path(t, testmodel.E5)),
+		`rag: {embedding_model: ""}`, "rag: {embedding_model: "+testmodel.E5ID+"}").Replace(string(raw)))
 	s.env = s.up("--no-temporal", "--no-console").client()
 
 	folder := filepath.Join(s.dir, "docs")

@@ -6145,6 +6145,11 @@ export interface components {
             labels: string[];
             /** Format: int64 */
             documents: number;
+            /**
+             * Format: int64
+             * @description Of these, those with a version that another model embedded. Such versions are found by their words only, until the system has embedded them again
+             */
+            pending_documents?: number;
             retention: components["schemas"]["Retention"];
             /** Format: date-time */
             created_at: string;
@@ -6295,7 +6300,7 @@ export interface components {
             as_of?: string;
         };
         DocumentExplanation: {
-            reasons: ("collection_labels" | "document_labels" | "rule" | "rule_damaged" | "parts" | "not_in_effect" | "other_model" | "unreadable")[];
+            reasons: ("collection_labels" | "document_labels" | "rule" | "rule_damaged" | "parts" | "not_in_effect" | "unreadable")[];
             /** @description In effect at that time */
             version?: string;
             passages: number;
@@ -6360,6 +6365,8 @@ export interface components {
             end: number;
             /** Format: double */
             score: number;
+            /** @description It was found by its words only: its vectors are another model's, until they are made anew */
+            by_words?: boolean;
         };
         PassageList: {
             items: components["schemas"]["Passage"][];
@@ -6562,6 +6569,8 @@ export interface components {
             end?: number;
             /** Format: double */
             score?: number;
+            /** @description It was found by its words only: its vectors are another model's, until they are made anew */
+            by_words?: boolean;
         } & {
             [key: string]: unknown;
         };
