@@ -51,12 +51,7 @@ func (s *Service) CreateCollection(ctx context.Context, c Collection) error {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
-	ci, err := s.openIndex(ctx, row)
-	if err == nil {
-		if err = s.fill(ctx, ci); err != nil {
-			err = errors.Join(err, ci.close())
-		}
-	}
+	ci, err := s.openFilled(ctx, row)
 	if err != nil { // it is there: following the tables tries again
 		return fault.Wrap(err, fault.CodeRetrievalFailed, c.Name)
 	}

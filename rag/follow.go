@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/sluice-project/sluice/internal/sleep"
@@ -302,19 +303,51 @@ func (s *Service) followCollection(ctx context.Context, row collectionRow) error
 	}
 	if ci != nil && ci.id == row.ID {
 		s.log.Warn("rag: the stored passages of a collection are opened again", slog.String("collection", ci.id), slog.Any("error", ci.failed()))
-		if err := ci.close(); err != nil {
-			s.log.Warn("rag: closing stored passages failed", slog.Any("error", err))
+		if err := s.abandon(ci); err != nil {
+			return err
 		}
 	}
-	fresh, err := s.openIndex(ctx, row)
+	fresh, err := s.openFilled(ctx, row)
+	if errors.Is(err, segment.ErrDamaged) { // found out while it was filled: the next one is empty
+		fresh, err = s.openFilled(ctx, row)
+	}
 	if err != nil {
 		return err
 	}
-	if err := s.fill(ctx, fresh); err != nil {
-		return errors.Join(err, fresh.close())
-	}
 	if !s.publish(fresh) {
 		s.discard(fresh)
+	}
+	return nil
+}
+
+// openFilled opens a collection and reads what it lacks.
+func (s *Service) openFilled(ctx context.Context, row collectionRow) (*collectionIndex, error) {
+	ci, err := s.openIndex(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.fill(ctx, ci); err != nil {
+		if errors.Is(err, segment.ErrDamaged) {
+			ci.fail(err)
+		}
+		return nil, errors.Join(err, s.abandon(ci))
+	}
+	return ci, nil
+}
+
+// abandon closes a store so that it can be opened again. One that is damaged, or has followed tables of another history, is removed: what is true of it cannot be
+// told from what is not.
+func (s *Service) abandon(ci *collectionIndex) error {
+	why := ci.failed()
+	if err := ci.close(); err != nil {
+		s.log.Warn("rag: closing stored passages failed", slog.Any("error", err))
+	}
+	if !errors.Is(why, segment.ErrDamaged) && !errors.Is(why, errHistory) {
+		return nil
+	}
+	s.log.Warn("rag: the stored passages of a collection cannot be used and are made again from the tables", slog.String("collection", ci.id), slog.Any("error", why))
+	if err := os.RemoveAll(ci.dir); err != nil {
+		return fmt.Errorf("remove stored passages: %w", err)
 	}
 	return nil
 }

@@ -346,7 +346,9 @@ func TestErasedPassagesLeaveTheDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	follow(t, s)
+	if err := s.freshness.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	s.purge(t.Context())
 	after := onDisk(t, s, "quokka")
 	if strings.Contains(after, "quokka") || strings.Contains(after, "a log of") || !strings.Contains(after, "wombat") {
