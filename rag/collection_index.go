@@ -41,12 +41,13 @@ type collectionIndex struct {
 
 	// change is held while the store is told what the tables say, shortly: never while texts are embedded or their words indexed. What is read of the
 	// tables under it is newer than what the store has.
-	change  sync.Mutex
-	light   journalRow       // the entry of the journal up to which access, dates and deletions were followed
-	recent  map[string]int64 // documents that were changed here since, and the revisions of that
-	pending map[string]bool  // documents of which the store lacks a version, or its vectors
-	partial bool             // it was not read once as a whole
-	revised atomic.Int64     // revision of the last change of the collection that the store was told of
+	change   sync.Mutex
+	light    journalRow       // the entry of the journal up to which access, dates and deletions were followed
+	recent   map[string]int64 // documents that were changed here since, and the revisions of that
+	pending  map[string]bool  // documents of which the store lacks a version, or its vectors
+	partial  bool             // it was not read once as a whole
+	followed atomic.Int64     // revision of light
+	revised  atomic.Int64     // revision of the last change of the collection that the store was told of
 }
 
 func newCollectionIndex(row collectionRow, embedder string, now func() time.Time) (*collectionIndex, error) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/sluice-project/sluice/internal/sleep"
+	"github.com/sluice-project/sluice/rag/index"
 	"github.com/sluice-project/sluice/rag/segment"
 )
 
@@ -75,7 +76,7 @@ func (s *Service) followAccess(ctx context.Context, seen int64, always bool) (in
 	var failed error
 	for _, row := range rows {
 		ci := (*s.collections.Load())[collectionKey{row.Tenant, row.Name}]
-		if ci == nil || ci.id != row.ID || ci.failed() != nil {
+		if ci == nil || ci.id != row.ID || ci.failed() != nil || ci.followed.Load() == row.Revision {
 			continue
 		}
 		if err := s.followOne(ctx, ci); err != nil {
@@ -142,6 +143,7 @@ func (s *Service) followOne(ctx context.Context, ci *collectionIndex) error {
 	if old := ci.settings.Load(); row.Settings >= old.Settings {
 		ci.settings.Store(&row)
 	}
+	ci.followed.Store(ci.light.Revision)
 	return nil
 }
 
@@ -203,6 +205,9 @@ func (s *Service) settle(ctx context.Context, ci *collectionIndex, ids []string,
 // place adds to a change what makes the store say what a document is, and reports whether it then does.
 func (s *Service) place(ci *collectionIndex, c *segment.Change, d documentState, contents map[string]content) (complete bool, err error) {
 	view := ci.passages.View()
+	if ci.partial { // it has nothing of a document before its turn: each has one
+		view = &segment.View{}
+	}
 	if d.gone {
 		if len(view.Find(d.ID)) > 0 {
 			c.Delete = append(c.Delete, segment.Name{ID: d.ID})
@@ -479,6 +484,9 @@ func (s *Service) fetch(ctx context.Context, ci *collectionIndex, ids []string, 
 
 // missing returns the versions of a document of which the store does not have what they say, or vectors of another model.
 func (s *Service) missing(ci *collectionIndex, d documentState) (out []versionRow, err error) {
+	if ci.partial {
+		return d.versions, nil
+	}
 	have := map[int64]detail{}
 	for _, e := range ci.passages.View().Find(d.ID) {
 		raw, err := e.Detail()
@@ -500,20 +508,43 @@ func (s *Service) missing(ci *collectionIndex, d documentState) (out []versionRo
 // contents reads what versions say, by their ids. Those that are changing are left out; the broken ones are marked.
 func (s *Service) contents(ctx context.Context, versions []versionRow) (map[string]content, error) {
 	out := map[string]content{}
-	for _, row := range versions {
-		v, err := s.store.content(ctx, row.ID)
-		switch {
-		case errors.Is(err, errDamaged):
-			s.log.Error("rag: a stored document cannot be read; its collection cannot be searched while it is in effect", slog.String("version", row.ID), slog.Any("error", err))
-			out[row.ID] = content{broken: true}
-		case errors.Is(err, errChanged):
-		case err != nil:
+	for from := 0; from < len(versions); {
+		var ids []string
+		for chunks := 0; from < len(versions) && len(ids) < fillDocuments && chunks < 1000; from++ { // about as much as memory for one large document
+			ids = append(ids, versions[from].ID)
+			chunks += versions[from].Chunks
+		}
+		all, err := s.store.contents(ctx, ids)
+		if err != nil {
 			return nil, err
-		default:
-			out[row.ID] = content{version: v}
+		}
+		for _, r := range all {
+			if r.err == nil {
+				r.err = s.comparable(r.version)
+			}
+			switch {
+			case errors.Is(r.err, errDamaged):
+				s.log.Error("rag: a stored document cannot be read; its collection cannot be searched while it is in effect", slog.String("version", r.id), slog.Any("error", r.err))
+				out[r.id] = content{broken: true}
+			case r.err == nil:
+				out[r.id] = content{version: r.version}
+			}
 		}
 	}
 	return out, nil
+}
+
+// comparable checks that vectors of this service's model are vectors. Error: errDamaged.
+func (s *Service) comparable(v *indexedVersion) error {
+	for _, c := range v.chunks {
+		if v.Embedder != s.model.ID {
+			break
+		}
+		if err := index.Check(decodeVector(c.Vector), s.model.Dim); err != nil {
+			return errors.Join(errDamaged, err)
+		}
+	}
+	return nil
 }
 
 // watchAccess follows who may see what, what is in effect, and what is gone, until ctx ends. It does not wait for documents that are being read and indexed: a right that is

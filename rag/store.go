@@ -682,40 +682,92 @@ var (
 
 // content reads what one version says. Errors: errChanged if it is not there, or not whole; errDamaged.
 func (s store) content(ctx context.Context, id string) (*indexedVersion, error) {
+	all, err := s.contents(ctx, []string{id})
+	if err != nil {
+		return nil, err
+	}
+	return all[0].version, all[0].err
+}
+
+// readVersion is a version, or why it could not be read.
+type readVersion struct {
+	id      string
+	version *indexedVersion
+	err     error // errChanged if it is not there, or not whole; errDamaged
+}
+
+// contents reads what some versions say, in their order.
+func (s store) contents(ctx context.Context, ids []string) ([]readVersion, error) {
 	db := s.db.WithContext(ctx)
 	var rows []versionRow
-	if err := db.Select(versionRow{}.columns()).Where("id = ?", id).Find(&rows).Error; err != nil {
-		return nil, dbError("read version", err)
+	if err := db.Select(versionRow{}.columns()).Where("id IN ?", ids).Find(&rows).Error; err != nil {
+		return nil, dbError("read versions", err)
 	}
-	if len(rows) == 0 {
-		return nil, errChanged
+	found, by := map[string]*indexedVersion{}, map[string][]*indexedVersion{}
+	for _, r := range rows {
+		v := &indexedVersion{versionRow: r}
+		found[r.ID] = v
+		by[r.Embedder] = append(by[r.Embedder], v)
 	}
-	v := &indexedVersion{versionRow: rows[0]}
-	// Vectors may change while a version stays: one statement reads them only if they still are of the model that was read.
-	same := s.db.WithContext(ctx).Model(&versionRow{}).Select("1").Where("id = ? AND embedder = ?", id, v.Embedder)
-	err := db.Select("document", "version", "chunk", "section", "start_at", "end_at", "vector").
-		Where("document = ? AND version = ? AND EXISTS (?)", v.Document, v.Version, same).Order("chunk").Find(&v.chunks).Error
-	if err != nil {
-		return nil, dbError("read chunks", err)
-	}
-	if len(v.chunks) != v.Chunks {
-		return nil, errChanged
-	}
-	if err := s.cipher.open(db, &v.versionRow, v.chunks); err != nil {
-		if fault.Is(err, fault.CodeDatabaseUnavailable) || errors.Is(err, wrapkey.ErrDestroyed) { // the row was is fine: read again
-			return nil, err
+	for embedder, versions := range by {
+		if err := readChunks(db, embedder, versions); err != nil {
+			return nil, dbError("read chunks", err)
 		}
-		return nil, errors.Join(errDamaged, err)
 	}
-	if _, err = decodeKnown(v.Known); err != nil {
-		return nil, errors.Join(errDamaged, err)
+	out := make([]readVersion, len(ids))
+	for i, id := range ids {
+		out[i].id = id
+		v := found[id]
+		if v == nil || len(v.chunks) != v.Chunks {
+			out[i].err = errChanged
+			continue
+		}
+		if out[i].err = s.open(db, v); out[i].err == nil {
+			out[i].version = v
+		} else if !errors.Is(out[i].err, errDamaged) {
+			return nil, out[i].err
+		}
+	}
+	return out, nil
+}
+
+// readChunks reads the passages of versions. Vectors may change while a version stays: the statement reads them only of versions whose vectors still are of the
+// model that was read.
+func readChunks(db *gorm.DB, embedder string, versions []*indexedVersion) error {
+	some, by := db.Session(&gorm.Session{NewDB: true}), map[string]*indexedVersion{}
+	for _, v := range versions {
+		some = some.Or("document = ? AND version = ?", v.Document, v.Version)
+		by[versionID(v.Document, v.Version)] = v
+	}
+	same := db.Session(&gorm.Session{NewDB: true}).Table("rag_versions AS v").Select("1").
+		Where("v.document = rag_chunks.document AND v.version = rag_chunks.version AND v.embedder = ?", embedder)
+	var chunks []chunkRow
+	err := db.Select("document", "version", "chunk", "section", "start_at", "end_at", "vector").Where(some).Where("EXISTS (?)", same).
+		Order("document, version, chunk").Find(&chunks).Error
+	for _, c := range chunks {
+		v := by[versionID(c.Document, c.Version)]
+		v.chunks = append(v.chunks, c)
+	}
+	return err
+}
+
+// open decrypts what a version says and checks it. Error: errDamaged, or one that is not the version's fault.
+func (s store) open(db *gorm.DB, v *indexedVersion) error {
+	if err := s.cipher.open(db, &v.versionRow, v.chunks); err != nil {
+		if fault.Is(err, fault.CodeDatabaseUnavailable) || errors.Is(err, wrapkey.ErrDestroyed) { // the row is fine: read again
+			return err
+		}
+		return errors.Join(errDamaged, err)
+	}
+	if _, err := decodeKnown(v.Known); err != nil {
+		return errors.Join(errDamaged, err)
 	}
 	for _, c := range v.chunks {
 		if c.Start < 0 || c.Start > c.End || c.End > len(v.Content) || len(c.Vector)%4 != 0 {
-			return nil, fmt.Errorf("%w: chunk %d", errDamaged, c.Chunk)
+			return fmt.Errorf("%w: chunk %d", errDamaged, c.Chunk)
 		}
 	}
-	return v, nil
+	return nil
 }
 
 // sealOne encrypts one version that a release before has stored in clear; found is false when there is none left. The index in memory is the same

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -266,8 +267,9 @@ func (e *Entry) Detail() ([]byte, error) {
 func (v *View) Each(do func(e Entry, detail []byte) error) error {
 	for _, p := range v.parts {
 		from := p.part.texts.Load().reader()
+		there := roaring.FastOr(slices.Collect(maps.Values(p.groups))...)
 		for doc := range p.docs {
-			if !p.present(uint32(doc)) {
+			if first, end := rowsOf(p.docs, len(p.rows), uint32(doc)); first == end || !there.Contains(first) {
 				continue
 			}
 			id, detail, err := readDocument(from, &p.docs[doc])
