@@ -467,11 +467,8 @@ func (s *Service) fetch(ctx context.Context, ci *collectionIndex, ids []string, 
 	}
 	if prepare {
 		for id, c := range contents {
-			if c.broken {
-				continue
-			}
-			c.ready = &segment.Document{Passages: c.version.passages(s.model)}
-			if err := ci.passages.Prepare(c.ready); err != nil {
+			c.ready = c.unprepared(s.model)
+			if err := ci.passages.Prepare(ctx, c.ready); err != nil {
 				return fmt.Errorf("index version %s: %w", id, err)
 			}
 			contents[id] = c

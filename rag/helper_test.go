@@ -234,12 +234,12 @@ type holding struct {
 	once      sync.Once
 }
 
-func (h *holding) Prepare(d *segment.Document) error {
+func (h *holding) Prepare(ctx context.Context, d *segment.Document) error {
 	h.once.Do(func() {
 		close(h.held)
 		<-h.let
 	})
-	return h.passageStore.Prepare(d)
+	return h.passageStore.Prepare(ctx, d)
 }
 
 // failing is a store that fails on demand.
@@ -265,11 +265,11 @@ func (f *failing) set(flag *bool, v bool) {
 	*flag = v
 }
 
-func (f *failing) Prepare(d *segment.Document) error {
+func (f *failing) Prepare(ctx context.Context, d *segment.Document) error {
 	if err := f.on(&f.prepare); err != nil {
 		return err
 	}
-	return f.passageStore.Prepare(d)
+	return f.passageStore.Prepare(ctx, d)
 }
 
 func (f *failing) Apply(ctx context.Context, c segment.Change) error {

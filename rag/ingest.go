@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/rag/chunk"
 	"github.com/sluice-project/sluice/rag/parse"
-	"github.com/sluice-project/sluice/rag/segment"
 )
 
 // Document is a file to take in.
@@ -116,8 +115,9 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 		n.chunks[i].Vector = encodeVector(v)
 	}
 	v := &indexedVersion{versionRow: n.row, chunks: n.chunks}
-	made := content{version: v, ready: &segment.Document{Passages: v.passages(s.model)}}
-	if err := ci.passages.Prepare(made.ready); err != nil { // what cannot be indexed is not stored
+	made := content{version: v}
+	made.ready = made.unprepared(s.model)
+	if err := ci.passages.Prepare(ctx, made.ready); err != nil { // what cannot be indexed is not stored
 		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
 	state, err := s.store.saveVersion(ctx, n, s.now())

@@ -16,7 +16,7 @@ import (
 
 // passageStore is what a collection needs of [segment.Store]. Tests let it fail.
 type passageStore interface {
-	Prepare(d *segment.Document) error
+	Prepare(ctx context.Context, d *segment.Document) error
 	Apply(ctx context.Context, c segment.Change) error
 	View() *segment.View
 	Purge(ctx context.Context) error
@@ -73,15 +73,11 @@ type content struct {
 // document makes the content what a store takes in, under a rule.
 func (c *content) document(row versionRow, name string, model Model) segment.Document {
 	d := detail{Name: name, MIME: row.MIME, Embedder: row.Embedder, Broken: c.broken}
-	var out segment.Document
-	switch {
-	case c.broken: // a passage that nobody finds stands for it
-		out.Passages = []segment.Passage{{Vector: make([]float32, model.Dim)}}
-	case c.ready != nil:
-		out = *c.ready
-	default:
-		out.Passages = c.version.passages(model)
+	ready := c.ready
+	if ready == nil {
+		ready = c.unprepared(model)
 	}
+	out := *ready
 	if !c.broken {
 		v := c.version
 		d.Title, d.Digest, d.Known, d.Bytes = v.Title, v.Digest, v.Known, len(v.Content)
@@ -89,6 +85,14 @@ func (c *content) document(row versionRow, name string, model Model) segment.Doc
 	out.Detail, _ = json.Marshal(d) // strings always encode
 	out.Name = segment.Name{ID: row.Document, Version: row.Version}
 	return out
+}
+
+// unprepared is what a store prepares.
+func (c *content) unprepared(model Model) *segment.Document {
+	if c.broken { // a passage that nobody finds stands for it
+		return &segment.Document{Passages: []segment.Passage{{Vector: make([]float32, model.Dim)}}}
+	}
+	return &segment.Document{Passages: c.version.passages(model)}
 }
 
 // passages are those of a version. The vectors of another model are left out: they may be of another dimension, and are not comparable.

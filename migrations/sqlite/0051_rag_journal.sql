@@ -9,5 +9,7 @@ CREATE TABLE rag_journal (
     PRIMARY KEY (collection, revision)
 );
 INSERT INTO rag_journal (collection, revision, document, mark) SELECT id, revision, '', lower(hex(randomblob(8))) FROM rag_collections;
+-- A replica that has nothing reads all documents of a collection, in order of their ids.
+CREATE INDEX rag_documents_collection ON rag_documents (collection, id);
 -- Binaries of before would change documents without an entry.
 UPDATE installation_compatibility SET floor = 51;

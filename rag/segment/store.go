@@ -452,8 +452,12 @@ func (s *Store) index(texts []string) (*lexical.Segment, error) {
 	return s.lexicon.open(data)
 }
 
-// Prepare does what takes long of putting a document: it indexes its words, so that [Store.Apply] need not. The passages stay as they are from then on.
-func (s *Store) Prepare(d *Document) error {
+// Prepare does what takes long of putting a document, so that [Store.Apply] need not: it indexes its words, and waits, at most until ctx ends, while many more
+// passages lie in memory than segments are made of. The passages stay as they are from then on.
+func (s *Store) Prepare(ctx context.Context, d *Document) error {
+	if err := s.makeRoom(ctx); err != nil {
+		return err
+	}
 	texts := make([]string, len(d.Passages))
 	for i := range d.Passages {
 		texts[i] = d.Passages[i].Words
@@ -466,8 +470,8 @@ func (s *Store) Prepare(d *Document) error {
 	return nil
 }
 
-// Apply makes a change, which is on the disk and in every view from then on when it returns without an error. A change with passages waits, at most
-// until ctx ends, while many more lie in memory than segments are made of; one that only deletes and moves waits for no segment.
+// Apply makes a change, which is on the disk and in every view from then on when it returns without an error. A change with documents that are not prepared
+// waits, at most until ctx ends, while many more passages lie in memory than segments are made of; any other waits for no segment.
 //
 // Errors: [ErrChange], [ErrSpoiled], [ErrClosed], the one of ctx and one that says that there was no room, after which nothing of the change is stored;
 // after any other the store is spoiled, and the change is stored or not.
@@ -479,9 +483,9 @@ func (s *Store) Apply(ctx context.Context, c Change) error {
 	if len(plain) > maxChange {
 		return fmt.Errorf("%w: it has %d bytes, more than %d", ErrChange, len(plain), maxChange)
 	}
-	if len(c.Put) > 0 && s.behind() {
-		if err := s.flush(ctx, false); err != nil {
-			return fmt.Errorf("make room for a change: %w", err)
+	if slices.ContainsFunc(c.Put, func(d Document) bool { return d.words == nil }) {
+		if err := s.makeRoom(ctx); err != nil {
+			return err
 		}
 	}
 	w, err := s.wordsOf(&c) // without the lock: it takes long, and nobody who deletes or moves waits for it
@@ -524,6 +528,17 @@ func (s *Store) stir() {
 // full reports whether the tail is large enough for a segment. The caller holds mu.
 func (s *Store) full() bool {
 	return len(s.tail().part.rows) >= s.cfg.TailPassages || s.pending.changes >= s.cfg.TailPassages || s.pending.bytes >= s.cfg.TailBytes
+}
+
+// makeRoom writes segments while they are written more slowly than changes come.
+func (s *Store) makeRoom(ctx context.Context) error {
+	if !s.behind() {
+		return nil
+	}
+	if err := s.flush(ctx, false); err != nil {
+		return fmt.Errorf("make room for a change: %w", err)
+	}
+	return nil
 }
 
 // behind reports whether segments are written more slowly than changes come.
