@@ -133,9 +133,9 @@ func (ci *collectionIndex) groups(view *segment.View) (*groupSets, error) {
 
 // allowed is what a viewer may see at a time.
 type allowed struct {
-	passages   *segment.Filter
-	comparable *segment.Filter // those of them with vectors of the index's model: the others are found by their words
-	newest     int64
+	passages    *segment.Filter
+	withVectors *segment.Filter // those of them with vectors of the index's model: the others are found by their words
+	newest      int64
 }
 
 // allowed returns the passages that a viewer may see of what is in effect at a time; 0 is now. What cannot be read is an error.

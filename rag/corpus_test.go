@@ -162,7 +162,7 @@ func TestRealModel(t *testing.T) {
 		{"Upton: borrowing books and novels", "en-20-5.html"},
 		{"Upton: fired by my employer, financial help", "en-20-8.html"},
 		{"Kelby: proof of when my baby was delivered", "en-10-1.html"},
-	}).want(t, "only the meaning", 6, 1, 0.5)
+	}).want(t, "only the meaning", 6, 1, 0.6)
 }
 
 func every[T any](n int, all []T) iter.Seq[T] {

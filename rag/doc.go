@@ -23,8 +23,7 @@
 // everything equally near, or near at random, as an English model finds Chinese, leaves the order to BM25. A passage without a vector that
 // can be compared counts as near as the median.
 //
-// A document whose vectors another model made is found by its words, with the median cosine of the candidates in place of its own, and its
-// passages say so. [Service.Run] makes its vectors anew ([Service.Reembed]).
+// A version whose vectors another model made is found by its words, and its passages say so. [Service.Run] makes its vectors anew ([Service.Reembed]).
 //
 // Term statistics are those of the documents that the principal sees: scores do not show what is hidden either.
 //

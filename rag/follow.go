@@ -517,7 +517,7 @@ func (s *Service) contents(ctx context.Context, versions []versionRow) (map[stri
 		}
 		for _, r := range all {
 			if r.err == nil {
-				r.err = s.comparable(r.version)
+				r.err = s.checkStored(r.version)
 			}
 			switch {
 			case errors.Is(r.err, errDamaged):
@@ -531,8 +531,8 @@ func (s *Service) contents(ctx context.Context, versions []versionRow) (map[stri
 	return out, nil
 }
 
-// comparable checks that vectors of this service's model are vectors. Error: errDamaged.
-func (s *Service) comparable(v *indexedVersion) error {
+// checkStored checks that vectors of this service's model are vectors. Error: errDamaged.
+func (s *Service) checkStored(v *indexedVersion) error {
 	for _, c := range v.chunks {
 		if v.Embedder != s.model.ID {
 			break

@@ -25,7 +25,7 @@ type found struct {
 	known    []bool // by passage: it has a cosine
 }
 
-// find searches the allowed passages for words, those of them that are comparable for vectors, fuses the best n of both, and reads what these say.
+// find searches the allowed passages for words, those of them that have vectors of the index's model for vectors, fuses the best n of both, and reads what these say.
 func (ci *collectionIndex) find(ctx context.Context, text string, vector []float32, in allowed, n int) (found, error) {
 	all := in.passages
 	ranking, err := lexical.Rank(lexical.Parse(text), all.Words())
@@ -36,7 +36,7 @@ func (ci *collectionIndex) find(ctx context.Context, text string, vector []float
 	if err != nil {
 		return found{}, fmt.Errorf("search words: %w", err)
 	}
-	near, err := in.comparable.Near(ctx, vector, maxCandidates)
+	near, err := in.withVectors.Near(ctx, vector, maxCandidates)
 	if err != nil {
 		return found{}, fmt.Errorf("search vectors: %w", err)
 	}
@@ -58,7 +58,7 @@ func (ci *collectionIndex) find(ctx context.Context, text string, vector []float
 	}
 	chosen := rank.Fuse(n, order, byWords[:certain(wordScores, n)], byVector[:certain(nearScores, n)])
 	// Both scores of every candidate, also of those that only one search proposed, and how near what the words found is.
-	wanted := in.comparable.Only(slices.Concat(chosen, byWords))
+	wanted := in.withVectors.Only(slices.Concat(chosen, byWords))
 	near, err = wanted.Near(ctx, vector, wanted.Len())
 	if err != nil {
 		return found{}, fmt.Errorf("search vectors: %w", err)

@@ -552,7 +552,7 @@ func TestVectorsAreMadeShorter(t *testing.T) {
 			rows[i][j] = float64((i*37+j*11)%23) - 11
 		}
 	}
-	short, err := reduce.Parse(reduce.Encode([32]byte{1}, rows, make([]float64, 16)))
+	short, err := reduce.Parse(reduce.Encode([32]byte{1}, rows))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -646,7 +646,7 @@ func TestPastVersionsAreEmbeddedAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			hits, err := in.comparable.Near(t.Context(), vector[0], 10)
+			hits, err := in.withVectors.Near(t.Context(), vector[0], 10)
 			if err != nil {
 				t.Fatal(err)
 			}

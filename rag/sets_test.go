@@ -97,7 +97,7 @@ func askSet(t *testing.T, path string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		near, err := everything.comparable.Near(t.Context(), v[0], 10)
+		near, err := everything.withVectors.Near(t.Context(), v[0], 10)
 		if err != nil {
 			t.Fatal(err)
 		}

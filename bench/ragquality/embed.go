@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag/reduce"
 )
 
 // vectors are those of a set by one model, of length one.
@@ -72,6 +73,25 @@ func embedSet(ctx context.Context, dir, path string, set ragsets.Set) (v vectors
 		return v, err
 	}
 	return v, os.Rename(file+".part", file)
+}
+
+// shorter returns what a map makes of the vectors.
+func (v vectors) shorter(r *reduce.Reduction) (out vectors, err error) {
+	if out.Passages, err = shorter(r, v.Passages); err != nil {
+		return out, err
+	}
+	out.Questions, err = shorter(r, v.Questions)
+	return out, err
+}
+
+func shorter(r *reduce.Reduction, list [][]float32) (out [][]float32, err error) {
+	out = make([][]float32, len(list))
+	for i, x := range list {
+		if out[i], err = r.Apply(x); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 func progress(set, what string, done, all int) {

@@ -4,6 +4,8 @@
 //	go run ./bench/ragquality -sets DIR -models NAME=PATH,...    with vectors of these models
 //	go run ./bench/ragquality -sets DIR -models ... -learn FILE -learn-from SET,...
 //
+// Vectors of a model for which the product has a map (rag/reduce) are made shorter by it, as they are in the product.
+//
 // Every folder of DIR is a set, see ragsets.Load.
 //
 // The last form learns the weights again and writes them with where they come from. It learns only from sets whose licence lets what was
@@ -34,6 +36,7 @@ import (
 	"github.com/sluice-project/sluice/bench/ragsets"
 	"github.com/sluice-project/sluice/rag/lexical"
 	"github.com/sluice-project/sluice/rag/rank"
+	"github.com/sluice-project/sluice/rag/reduce"
 )
 
 const (
@@ -111,12 +114,20 @@ func run(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("%s with %s: %w", set.Name, name, err)
 			}
-			if embedders[name].SHA256 == "" {
-				sum, err := digest(path)
-				if err != nil {
-					return err
+			sum, err := digest(path)
+			if err != nil {
+				return err
+			}
+			embedders[name] = rank.Source{Name: name, SHA256: sum}
+			shorter, err := reduce.For("sha256:" + sum)
+			if err != nil {
+				return err
+			}
+			if shorter != nil { // as the product stores them
+				if v, err = v.shorter(shorter); err != nil {
+					return fmt.Errorf("%s with %s: %w", set.Name, name, err)
 				}
-				embedders[name] = rank.Source{Name: name, SHA256: sum}
+				embedders[name] = rank.Source{Name: name + "+" + shorter.ID(), SHA256: sum}
 			}
 			all = append(all, t.with(name, v, *sample))
 		}

@@ -1,18 +1,17 @@
 // Package reduce is a leaf: it makes the vectors of a model shorter, by a linear map fitted once to the vectors of that model.
 //
-// A shorter vector takes less memory and is compared faster: 128 components in place of 384 are a third of both. What that costs in what is
+// A shorter vector takes less memory and is compared faster: 256 components in place of 384 are two thirds of both. What that costs in what is
 // found is measured and printed by the program that fits the maps, rag/reduce/fit; README.md has the figures and where the text came from.
 //
 // # The map
 //
-// The vectors of texts lie in a narrow cone: most of each is what all have in common. The map scales a vector to length one, takes the mean of
-// the fitted vectors off, projects on their principal components, weighs each component by a power of its variance, and scales the result to length one.
+// The map projects a vector on the directions in which the fitted vectors are longest, weighs each by a power of that, and scales the result to length
+// one.
 //
 // # Files
 //
 // A map is one file, little-endian: the magic, the SHA-256 of the model's weights, the number of components before and after as uint16, then
-// for each component after: a float32 scale, a float32 offset, and int16 weights. Component i of the result is
-// scale·Σ weight·x − offset of a vector x of length one, before the scaling to length one.
+// for each component after: a float32 scale, and int16 weights. Component i of the result is scale·Σ weight·x, before the scaling to length one.
 package reduce
 
 import (
@@ -30,7 +29,6 @@ type Reduction struct {
 	id, model string
 	from, to  int
 	weights   []float32 // to rows of from, scaled
-	offsets   []float32
 }
 
 const (
@@ -41,7 +39,7 @@ const (
 // most bounds what a damaged file may make us allocate.
 const most = 8192
 
-//go:embed multilingual-e5-small-128.bin
+//go:embed multilingual-e5-small-256.bin
 var e5 []byte
 
 // For returns the map that is shipped for the model whose weights have this digest ("sha256:" and hexadecimal); nil if there is none. A map that
@@ -72,37 +70,35 @@ func Parse(file []byte) (*Reduction, error) {
 	}
 	r.id = fmt.Sprintf("pca%d-%s", r.to, hex.EncodeToString(sum[:6]))
 	rest = rest[4:]
-	if r.to < 1 || r.to > r.from || r.from > most || len(rest) != r.to*(8+2*r.from) {
+	if r.to < 1 || r.to > r.from || r.from > most || len(rest) != r.to*(4+2*r.from) {
 		return nil, fmt.Errorf("reduce: a reduction from %d to %d components does not have %d bytes", r.from, r.to, len(file))
 	}
-	r.weights, r.offsets = make([]float32, r.to*r.from), make([]float32, r.to)
+	r.weights = make([]float32, r.to*r.from)
 	for i := range r.to {
-		row := rest[i*(8+2*r.from):]
+		row := rest[i*(4+2*r.from):]
 		scale := math.Float32frombits(binary.LittleEndian.Uint32(row))
-		r.offsets[i] = math.Float32frombits(binary.LittleEndian.Uint32(row[4:]))
-		if !finite(scale) || !finite(r.offsets[i]) {
+		if !finite(scale) {
 			return nil, fmt.Errorf("reduce: component %d is not finite", i)
 		}
 		for j := range r.from {
-			r.weights[i*r.from+j] = scale * float32(int16(binary.LittleEndian.Uint16(row[8+2*j:])))
+			r.weights[i*r.from+j] = scale * float32(int16(binary.LittleEndian.Uint16(row[4+2*j:])))
 		}
 	}
 	return r, nil
 }
 
-// Encode writes the file of a map: rows are its components, offsets what is taken off each. model is the digest of the weights.
-func Encode(model [sha256.Size]byte, rows [][]float64, offsets []float64) []byte {
+// Encode writes the file of a map: rows are its components. model is the digest of the weights.
+func Encode(model [sha256.Size]byte, rows [][]float64) []byte {
 	out := append([]byte(magic), model[:]...)
 	out = binary.LittleEndian.AppendUint16(out, uint16(len(rows[0])))
 	out = binary.LittleEndian.AppendUint16(out, uint16(len(rows)))
-	for i, row := range rows {
+	for _, row := range rows {
 		largest := 0.0
 		for _, w := range row {
 			largest = max(largest, math.Abs(w))
 		}
 		scale := float32(largest / math.MaxInt16)
 		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(scale))
-		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(float32(offsets[i])))
 		for _, w := range row {
 			q := 0.0
 			if scale > 0 {
@@ -130,19 +126,12 @@ func (r *Reduction) Apply(v []float32) ([]float32, error) {
 		return nil, fmt.Errorf("reduce: a vector has %d components instead of %d", len(v), r.from)
 	}
 	out := make([]float32, r.to)
-	length, square := 0.0, 0.0
-	for _, x := range v {
-		length += float64(x) * float64(x)
-	}
-	if length = math.Sqrt(length); length == 0 {
-		return out, nil
-	}
+	square := 0.0
 	for i := range out {
 		row, sum := r.weights[i*r.from:(i+1)*r.from], 0.0
 		for j, w := range row {
-			sum += float64(w) * float64(v[j])
+			sum += float64(float64(w) * float64(v[j]))
 		}
-		sum = sum/length - float64(r.offsets[i])
 		out[i] = float32(sum)
 		square += float64(sum * sum) // rounded before it is added, on every processor
 	}

@@ -1,11 +1,12 @@
-// Command fit makes the maps of rag/reduce, and measures what they cost. It embeds texts with the native engine, fits a principal component
-// analysis to the vectors, writes the file, and prints how well questions find their passages with and without the map:
+// Command fit makes the maps of rag/reduce, and measures what they cost. It embeds texts with the native engine, finds the directions in which the
+// vectors are longest, writes the file, and prints how well questions find their passages with and without the map:
 //
-//	go run ./rag/reduce/fit -model FILE -out FILE -eval cmrc=cmrc2018_dev.json,cmrc2018_trial.json TEXTS…
+//	go run ./rag/reduce/fit -model FILE -out FILE -eval cmrc=cmrc2018_trial.json TEXTS…
 //
-// Texts are in the format of SQuAD (.json: its contexts are passages, its questions questions) or of Universal Dependencies (.conllu: each
-// sentence a passage). Sets to evaluate are in the format of SQuAD, or folders in that of BEIR (corpus.jsonl, queries.jsonl, qrels/test.tsv).
-// A file with a text of a set to evaluate is refused. The same model and texts give the same file.
+// Texts are files in the format of SQuAD (.json: contexts are passages, questions questions; traditional Chinese characters are written as simplified
+// ones) or of Universal Dependencies (.conllu: each sentence a passage), or several with commas between. Each counts the same, and so do its passages and
+// its questions. Sets to evaluate are in the format of SQuAD, or folders in that of BEIR (corpus.jsonl, queries.jsonl, qrels/test.tsv). A file with a text
+// of a set to evaluate is refused. The same model and texts give the same file.
 package main
 
 import (
@@ -41,7 +42,8 @@ func main() {
 type options struct {
 	model, out, cache string
 	to, threads       int
-	pairs, whiten     float64
+	every, ask        int
+	whiten            float64
 	sweep             bool
 	sets              []string
 }
@@ -51,9 +53,10 @@ func run(ctx context.Context) error {
 	flag.StringVar(&o.model, "model", "", "the model's file")
 	flag.StringVar(&o.out, "out", "", "where the map is written; empty: nowhere")
 	flag.StringVar(&o.cache, "cache", "", "a folder that keeps the vectors for the next run")
-	flag.IntVar(&o.to, "to", 128, "components after")
-	flag.Float64Var(&o.pairs, "pairs", 0, "share of the covariance of questions with their answers, from 0 to 1; the rest is that within groups")
-	flag.Float64Var(&o.whiten, "whiten", 0.5, "weigh components by their variance to the power of minus half of this, from 0 to 1")
+	flag.IntVar(&o.to, "to", 256, "components after")
+	flag.IntVar(&o.every, "every", 1, "of texts in the format of SQuAD, take every so many-th passage")
+	flag.IntVar(&o.ask, "ask", 0, "and so many questions of each; 0: all")
+	flag.Float64Var(&o.whiten, "whiten", 0.25, "weigh components by their mean square to the power of minus half of this, from 0 to 1")
 	flag.IntVar(&o.threads, "threads", 0, "threads that embed; 0: all processors")
 	flag.BoolVar(&o.sweep, "sweep", false, "measure ways to fit instead of one")
 	flag.Func("eval", "NAME=FILE[,FILE…] or NAME=FOLDER: a set to evaluate, as often as wanted", func(s string) error {
@@ -78,7 +81,10 @@ func run(ctx context.Context) error {
 			known[text] = true
 		}
 	}
-	fitted, err := e.samples(ctx, flag.Args(), known)
+	if o.every < 1 || o.ask < 0 {
+		return errors.New("-every: from 1; -ask: from 0")
+	}
+	fitted, err := e.samples(ctx, flag.Args(), o.every, o.ask, known)
 	if err != nil {
 		return err
 	}
@@ -90,10 +96,7 @@ func run(ctx context.Context) error {
 	if o.sweep {
 		return sweep(e, fitted, sets)
 	}
-	if o.pairs < 0 || o.pairs > 1 || o.pairs > 0 && len(fitted.pairs) == 0 {
-		return errors.New("-pairs: from 0 to 1, and above 0 only with questions among the texts")
-	}
-	p := analyse(fitted, o.pairs)
+	p := analyse(fitted)
 	if o.to < 1 || o.to > len(p.direction) {
 		return fmt.Errorf("-to: from 1 to %d", len(p.direction))
 	}
@@ -102,7 +105,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: %d → %d components, %.1f %% of the variance within groups, %d bytes\n", r.ID(), r.From(), r.To(), 100*p.kept(o.to), len(file))
+	fmt.Printf("%s: %d → %d components, %.1f %% of the square, %d bytes\n", r.ID(), r.From(), r.To(), 100*p.kept(o.to), len(file))
 	for _, s := range sets {
 		before, after := s.measure(nil), s.measure(r)
 		fmt.Printf("%-10s %5d passages, %5d questions: %s %.4f with %d, %.4f with %d: %+.4f\n", s.name, len(s.passages), len(s.questions), s.metric(), before, r.From(), after, r.To(), after-before)
@@ -113,32 +116,23 @@ func run(ctx context.Context) error {
 	return os.WriteFile(o.out, file, 0o644) //nolint:gosec // public data
 }
 
-func sweep(e *embedder, fitted *samples, sets []*set) error {
+func sweep(e *embedder, fitted [][][]float32, sets []*set) error {
 	row := func(name string, r *reduce.Reduction) {
-		fmt.Printf("%-40s", name)
+		fmt.Printf("%-32s", name)
 		for _, s := range sets {
 			fmt.Printf(" %s %s %.4f", s.name, s.metric(), s.measure(r))
 		}
 		fmt.Println()
 	}
 	row("as the model makes them", nil)
-	shares := []float64{0, 0.2, 0.4, 0.7, 1}
-	if len(fitted.pairs) == 0 {
-		shares = shares[:1]
-	}
-	for _, share := range shares {
-		p := analyse(fitted, share)
-		for _, to := range []int{96, 128, 160, 192, 256} {
-			for _, whiten := range []float64{0, 0.25, 0.5, 0.75, 1} {
-				if to != 128 && whiten != 0.5 {
-					continue
-				}
-				r, err := reduce.Parse(p.encode(e.digest, to, whiten))
-				if err != nil {
-					return err
-				}
-				row(fmt.Sprintf("%d components, pairs %.1f, whitened %.2f", to, share, whiten), r)
+	p := analyse(fitted)
+	for _, to := range []int{128, 192, 256, 320} {
+		for _, whiten := range []float64{0, 0.15, 0.25, 0.35, 0.5} {
+			r, err := reduce.Parse(p.encode(e.digest, to, whiten))
+			if err != nil {
+				return err
 			}
+			row(fmt.Sprintf("%d components, whitened by %.2f", to, whiten), r)
 		}
 	}
 	return nil
@@ -240,42 +234,31 @@ func (e *embedder) embedSome(ctx context.Context, texts []string, role engine.In
 	return out, nil
 }
 
-// samples is what a map is fitted to.
-type samples struct {
-	groups [][][]float32 // texts of one file and one role; each counts the same
-	pairs  []pairs
-}
-
-// pairs are questions of a file and the passages that answer them.
-type pairs struct{ questions, passages [][]float32 }
-
-// samples embeds what the map is fitted to. Texts of a set to evaluate are left out.
-func (e *embedder) samples(ctx context.Context, files []string, known map[string]bool) (*samples, error) {
-	out := &samples{}
-	for _, path := range files {
-		passages, questions, answers, err := texts(path)
-		if err != nil {
-			return nil, err
-		}
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		left := 0
-		for _, text := range slices.Concat(passages, questions) {
-			if known[text] {
-				left++
+// samples embeds what the map is fitted to: the passages of each file, and its questions.
+func (e *embedder) samples(ctx context.Context, files []string, every, ask int, known map[string]bool) (groups [][][]float32, err error) {
+	for _, names := range files {
+		var passages, questions []string
+		n := 0
+		for path := range strings.SplitSeq(names, ",") {
+			p, q, err := texts(path, every, ask, &n)
+			if err != nil {
+				return nil, err
 			}
-		}
-		fmt.Printf("%x %s: %d passages, %d questions, %d of them in a set to evaluate\n", sha256.Sum256(raw), filepath.Base(path), len(passages), len(questions), left)
-		if left > 0 {
-			return nil, fmt.Errorf("%s has texts of a set to evaluate", path)
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			fmt.Printf("%x %s: %d passages, %d questions\n", sha256.Sum256(raw), filepath.Base(path), len(p), len(q))
+			if slices.ContainsFunc(slices.Concat(p, q), func(text string) bool { return known[text] }) {
+				return nil, fmt.Errorf("%s has texts of a set to evaluate", path)
+			}
+			passages, questions = append(passages, p...), append(questions, q...)
 		}
 		pv, err := e.embed(ctx, passages, engine.RolePassage)
 		if err != nil {
 			return nil, err
 		}
-		out.groups = append(out.groups, units(pv))
+		groups = append(groups, units(pv))
 		if len(questions) == 0 {
 			continue
 		}
@@ -283,17 +266,12 @@ func (e *embedder) samples(ctx context.Context, files []string, known map[string
 		if err != nil {
 			return nil, err
 		}
-		out.groups = append(out.groups, units(qv))
-		p := pairs{questions: units(qv)}
-		for _, a := range answers {
-			p.passages = append(p.passages, unit(pv[a]))
-		}
-		out.pairs = append(out.pairs, p)
+		groups = append(groups, units(qv))
 	}
-	if len(out.groups) == 0 {
+	if len(groups) == 0 {
 		return nil, errors.New("there are no texts to fit to")
 	}
-	return out, nil
+	return groups, nil
 }
 
 func units(list [][]float32) [][]float32 {
@@ -304,105 +282,56 @@ func units(list [][]float32) [][]float32 {
 	return out
 }
 
-// components are the directions of a map: those of the largest variance within groups, or in which questions vary as their answers do, or of
-// both by a share. What tells a question from a passage, or Chinese from English, finds nothing, so means of groups are taken off before.
+// components are the directions of a map, the one in which vectors are longest first. Nothing is taken off before: it was measured, and the mean of all
+// texts tells little of them apart, but what is left without it is compared by other angles than the model was trained for.
 type components struct {
-	mean      []float64 // of the means of the groups
-	variance  []float64 // within groups, of each direction
+	square    []float64 // mean of the groups' mean squares, of each direction
 	direction [][]float64
-	all       float64 // the variance of all directions
+	all       float64 // of all directions
 }
 
-// analyse takes share of the covariance of questions with answers, and the rest of that within groups.
-func analyse(s *samples, share float64) *components {
-	dim := len(s.groups[0][0])
-	p := &components{mean: make([]float64, dim)}
-	within, pair := square(dim), square(dim)
-	for _, g := range s.groups {
-		m := mean(g)
-		for i, x := range m {
-			p.mean[i] += x / float64(len(s.groups))
-		}
-		add(within, g, m, g, m, 1/float64(len(s.groups)))
+func analyse(groups [][][]float32) *components {
+	dim := len(groups[0][0])
+	mean := make([][]float64, dim)
+	for i := range mean {
+		mean[i] = make([]float64, dim)
 	}
-	for _, x := range s.pairs {
-		add(pair, x.questions, mean(x.questions), x.passages, mean(x.passages), 1/float64(len(s.pairs)))
-	}
-	mixed := square(dim)
-	for i := range mixed {
-		for j := range mixed {
-			mixed[i][j] = (1-share)*within[i][j] + share*(pair[i][j]+pair[j][i])/2
-		}
-		p.all += within[i][i]
-	}
-	_, p.direction = eigen(mixed)
-	for _, d := range p.direction {
-		v := 0.0
-		for i, x := range d {
-			for j, y := range d {
-				v += x * within[i][j] * y
+	for _, g := range groups {
+		weight := 1 / float64(len(g)*len(groups))
+		for _, v := range g {
+			for i, x := range v {
+				row, x := mean[i], weight*float64(x)
+				for j, y := range v {
+					row[j] += float64(x * float64(y))
+				}
 			}
 		}
-		p.variance = append(p.variance, max(v, 1e-12))
+	}
+	p := &components{}
+	p.square, p.direction = eigen(mean)
+	for _, x := range p.square {
+		p.all += x
 	}
 	return p
 }
 
-func square(n int) [][]float64 {
-	out := make([][]float64, n)
-	for i := range out {
-		out[i] = make([]float64, n)
-	}
-	return out
-}
-
-func mean(list [][]float32) []float64 {
-	out := make([]float64, len(list[0]))
-	for _, v := range list {
-		for i, x := range v {
-			out[i] += float64(x) / float64(len(list))
-		}
-	}
-	return out
-}
-
-// add adds weight times the covariance of a with b, in pairs.
-func add(to [][]float64, a [][]float32, ma []float64, b [][]float32, mb []float64, weight float64) {
-	weight /= float64(len(a))
-	y := make([]float64, len(mb))
-	for k := range a {
-		for j, x := range b[k] {
-			y[j] = float64(x) - mb[j]
-		}
-		for i, x := range a[k] {
-			row, x := to[i], weight*(float64(x)-ma[i])
-			for j := range row {
-				row[j] += x * y[j]
-			}
-		}
-	}
-}
-
-// kept is the share of the variance within groups that the first components have.
+// kept is the share of the square that the first components have.
 func (p *components) kept(to int) (sum float64) {
-	for _, v := range p.variance[:to] {
+	for _, v := range p.square[:to] {
 		sum += v / p.all
 	}
 	return sum
 }
 
 func (p *components) encode(digest [sha256.Size]byte, to int, whiten float64) []byte {
-	most := slices.Max(p.variance)
-	rows, offsets := make([][]float64, to), make([]float64, to)
+	rows := make([][]float64, to)
 	for i := range to {
-		weight := math.Pow(p.variance[i]/most, -whiten/2)
-		rows[i] = make([]float64, len(p.mean))
-		for j, x := range p.direction[i] {
-			rows[i][j] = weight * x
-			offsets[i] += weight * x * p.mean[j]
+		weight := math.Pow(p.square[i]/p.square[0], -whiten/2)
+		for _, x := range p.direction[i] {
+			rows[i] = append(rows[i], weight*x)
 		}
 	}
-	return reduce.Encode(digest, rows, offsets)
+	return reduce.Encode(digest, rows)
 }
 
 // eigen returns the eigenvalues of a symmetric matrix, largest first, and the vectors that belong to them, by Jacobi's rotations. The sign of

@@ -11,8 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/rag/lexical"
 	"github.com/sluice-project/sluice/rag/reduce"
 )
 
@@ -60,15 +62,20 @@ func openSet(arg string) (*set, error) {
 	return s, nil
 }
 
-// texts reads what is fitted to; answers are the places of the passages that answer the questions.
-func texts(path string) (passages, questions []string, answers []int, err error) {
+// texts reads what is fitted to: of a file in the format of SQuAD every so many-th passage, counted in n, and so many questions of each.
+func texts(path string, every, ask int, n *int) (passages, questions []string, err error) {
 	switch filepath.Ext(path) {
 	case ".json":
 		err = squad(path, func(context string, asked []string) {
-			for range asked {
-				answers = append(answers, len(passages))
+			if *n++; *n%every != 0 {
+				return
 			}
-			passages, questions = append(passages, context), append(questions, asked...)
+			passages = append(passages, simplified(context))
+			for i, q := range asked {
+				if ask == 0 || i < ask {
+					questions = append(questions, simplified(q))
+				}
+			}
 		})
 	case ".conllu":
 		err = lines(path, func(line string) error {
@@ -80,7 +87,21 @@ func texts(path string) (passages, questions []string, answers []int, err error)
 	default:
 		err = fmt.Errorf("%s: %w", path, errFormat)
 	}
-	return passages, questions, answers, err
+	return passages, questions, err
+}
+
+// simplified writes traditional Chinese characters as the simplified ones that search takes them for, and leaves everything else as it is.
+func simplified(s string) string {
+	out := []rune(s)
+	for i, r := range out {
+		if !unicode.Is(unicode.Han, r) {
+			continue
+		}
+		if folded := []rune(lexical.Fold(string(r))); len(folded) == 1 {
+			out[i] = folded[0]
+		}
+	}
+	return string(out)
 }
 
 // squad calls each for every paragraph of a file.
