@@ -91,7 +91,7 @@ func (s *Service) followAccess(ctx context.Context, seen int64, always bool) (in
 func (s *Service) collectionRows(ctx context.Context) ([]collectionRow, error) {
 	rows, gone, err := s.removeGone(ctx)
 	for _, ci := range gone {
-		s.discard(ci)
+		s.discards.Go(func() { s.discard(ci) }) // it may wait for a merge, and others for who follows
 	}
 	return rows, err
 }

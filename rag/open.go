@@ -73,9 +73,10 @@ func (s *Service) openIndex(ctx context.Context, row collectionRow) (_ *collecti
 		return nil, fmt.Errorf("open passages of collection %s: %w", row.ID, err)
 	}
 	ci.revised.Store(ci.passages.View().Revision())
-	go func() {
+	passages := ci.passages
+	go func() { //nolint:gosec // it lasts until the store is closed
 		defer close(ci.ended)
-		if err := ci.passages.Run(context.Background()); err != nil && !errors.Is(err, segment.ErrClosed) {
+		if err := passages.Run(context.Background()); err != nil && !errors.Is(err, segment.ErrClosed) {
 			ci.fail(err)
 		}
 	}()
@@ -191,6 +192,7 @@ func (s *Service) Close() error {
 	for _, ci := range s.all() {
 		failed = errors.Join(failed, ci.close())
 	}
+	s.discards.Wait()
 	if s.lock != nil {
 		failed = errors.Join(failed, s.lock.Close())
 		s.lock = nil

@@ -119,7 +119,8 @@ type Service struct {
 	metrics   *metrics
 	now       func() time.Time
 	openStore func(ctx context.Context, cfg segment.Config) (passageStore, error)
-	lock      *os.File // of the directory; guarded by followMu
+	lock      *os.File       // of the directory; guarded by followMu
+	discards  sync.WaitGroup // of stores of collections that are gone
 
 	changeMu sync.Mutex      // held while collections come and go
 	deleted  map[string]bool // ids of collections that were deleted here; guarded by changeMu
