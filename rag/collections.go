@@ -99,14 +99,15 @@ func (s *Service) AllCollections(ctx context.Context, tenant string, reader *Rea
 	counts, err := s.store.count(ctx, ids, reader == nil)
 	for i, ci := range by {
 		var who *viewer
-		ruled, failed, failedToo := 0, error(nil), error(nil)
+		ruled, failed := 0, error(nil)
 		if reader != nil {
 			v := reader.viewer()
 			who = &v
 			ruled, failed = ci.shown(v, true)
 		}
 		out[i].Documents = counts[ci.id] + ruled
-		out[i].Pending, failedToo = ci.foreign(who, true)
+		foreign, failedToo := ci.foreign(who, true)
+		out[i].Pending = foreign
 		err = errors.Join(err, failed, failedToo)
 	}
 	return out, err

@@ -149,7 +149,7 @@ func (s *Service) same(ctx context.Context, ci *collectionIndex, n newVersion) (
 	}
 	b, err := s.document(d)
 	if err != nil || n.labels != "" && n.labels != b.Labels {
-		return out, false, nil // it is stored again, which mends it
+		return out, false, nil //nolint:nilerr // it is stored again, which mends it
 	}
 	now, last := ci.time(), b.last()
 	if n.from == 0 && !(datedVersion{from: last.ValidFrom, until: last.ValidUntil}).in(now) { // what is published now is in effect now
@@ -189,7 +189,7 @@ func (s *Service) sameRule(ctx context.Context, b *indexedDocument, last *indexe
 		resolved, err = s.store.rules.carry(b.ID, resolved, b.rule, last)
 	}
 	if err != nil {
-		return false, nil // storing it says why
+		return false, nil //nolint:nilerr // storing it says why
 	}
 	stored, err := s.store.rules.encode(b.ID, b.Labels, resolved)
 	return err == nil && stored == b.documentRow.Rule, nil

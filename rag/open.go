@@ -74,7 +74,7 @@ func (s *Service) openIndex(ctx context.Context, row collectionRow) (_ *collecti
 	}
 	ci.revised.Store(ci.passages.View().Revision())
 	passages := ci.passages
-	go func() { //nolint:gosec // it lasts until the store is closed
+	go func() { //nolint:gosec,contextcheck // it lasts until the store is closed
 		defer close(ci.ended)
 		if err := passages.Run(context.Background()); err != nil && !errors.Is(err, segment.ErrClosed) {
 			ci.fail(err)
