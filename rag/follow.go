@@ -234,19 +234,22 @@ func (s *Service) place(ci *collectionIndex, c *segment.Change, d documentState,
 
 // settled makes a change after which some documents are as the tables have them, but for those that are incomplete. The caller holds change.
 func (s *Service) settled(ctx context.Context, ci *collectionIndex, c segment.Change, incomplete map[string]bool, revision int64) error {
-	before := maps.Clone(ci.pending)
+	var mended []string
 	for id, is := range incomplete {
 		if is {
 			ci.pending[id] = true
-		} else {
+		} else if ci.pending[id] {
 			delete(ci.pending, id)
+			mended = append(mended, id)
 		}
 	}
-	if err := ci.apply(ctx, c, revision); err != nil {
-		ci.pending = before
-		return err
+	err := ci.apply(ctx, c, revision)
+	if err != nil {
+		for _, id := range mended {
+			ci.pending[id] = true
+		}
 	}
-	return nil
+	return err
 }
 
 // tell makes the store say what a document is after a change that was made here. What cannot be told ends searches: nobody is shown what was taken from him.
