@@ -39,19 +39,27 @@ func (s *Service) follow(ctx context.Context) error {
 	if rows == nil {
 		return failed
 	}
+	creating := false
 	for _, row := range rows {
-		if err := s.followCollection(ctx, row); err != nil {
+		err := s.followCollection(ctx, row)
+		if errors.Is(err, errCreating) { // whoever creates it shows it; the next turn looks again
+			creating = true
+			continue
+		}
+		if err != nil {
 			failed = errors.Join(failed, errBehind, fmt.Errorf("collection %s: %w", row.ID, err))
 			if ci := (*s.collections.Load())[collectionKey{row.Tenant, row.Name}]; ci != nil {
 				ci.behindSince.CompareAndSwap(0, s.now().UnixMicro())
 			}
 		}
 	}
-	if failed == nil {
+	if failed == nil && !creating {
 		s.version = version
 	}
 	return failed
 }
+
+var errCreating = errors.New("the collection is being created")
 
 // anyFailed reports whether a collection has to be opened again.
 func (s *Service) anyFailed() bool {
@@ -298,7 +306,7 @@ func (s *Service) document(d documentState) (*indexedDocument, error) {
 func (s *Service) followCollection(ctx context.Context, row collectionRow) error {
 	key := collectionKey{row.Tenant, row.Name}
 	if !s.reserve(row.ID) {
-		return errors.New("it is being created") // its own goroutine shows it
+		return errCreating
 	}
 	defer s.release(row.ID)
 	ci := (*s.collections.Load())[key]

@@ -3,6 +3,7 @@ package rag
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -478,4 +479,30 @@ func TestKilledWhileIngesting(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestCreatingKeepsNobody: while a collection is being created, others are followed and written, and it is there afterwards.
+func TestCreatingKeepsNobody(t *testing.T) {
+	s := service(t, dbtest.SQLite(t), newHashed())
+	create(t, s, "acme", "kb")
+	held, let, open := make(chan struct{}), make(chan struct{}), s.openStore
+	s.openStore = func(ctx context.Context, cfg segment.Config) (passageStore, error) {
+		close(held)
+		<-let
+		return open(ctx, cfg)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.CreateCollection(t.Context(), Collection{Tenant: "acme", Name: "slow"}) }()
+	<-held
+	follow(t, s)
+	ingest(t, s, "kb", "a.txt", "some words")
+	_, err := s.Documents(t.Context(), "acme", "slow", nil)
+	wantCode(t, err, fault.CodeCollectionNotFound)
+	close(let)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	ingest(t, s, "slow", "b.txt", "other words")
+	follow(t, s)
+	wantTexts(t, find(t, s, "slow", "words"), "other words")
 }

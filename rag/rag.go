@@ -270,10 +270,12 @@ func (s *Service) findFresh(ctx context.Context, tenant, name string) (*collecti
 	if ci, err := s.collection(tenant, name); err == nil {
 		return ci, nil
 	}
-	if err := s.follow(ctx); err != nil {
-		return nil, err
+	failed := s.follow(ctx)
+	ci, err := s.collection(tenant, name)
+	if err != nil && failed != nil {
+		return nil, failed
 	}
-	return s.collection(tenant, name)
+	return ci, err
 }
 
 // visible returns the collection if the principal may see it, and its index is fresh enough to say so. Errors: CodeCollectionNotFound,
