@@ -25,7 +25,7 @@ type Allow struct {
 // PartRule restricts a part of a document: a section with all below it, or single passages of one version. Whoever may not see the document does
 // not see the part either.
 type PartRule struct {
-	// Section is the id of a section, see [Service.Sections]. In what is asked for it may also be the headings above a passage, joined by " > ",
+	// Section is the id of a section, see [Access]. In what is asked for it may also be the headings above a passage, joined by " > ",
 	// as the document has them.
 	Section string `json:"section,omitempty"`
 	// Version and Chunks name passages. Others that share text with one of them, as neighbours do, are restricted like it.
@@ -48,12 +48,16 @@ type Access struct {
 	Labels   []string // one of these is needed; empty: every principal that sees the collection
 	Rule     Rule
 	Revision int64 // of the document; grows with every change of it
+	// Sections are what a part of the rule can name: those of versions that have not ended, of the last one, and of those whose passages the rule names.
+	// Versions that memory does not have yet are missing. Changes do not read them.
+	Sections []Section
 }
 
 // AccessChange is a change of who may see a document, for its record: keyed digests, which tell nothing of the rules themselves.
 type AccessChange struct {
 	Document, Before, After string
-	Revision                int64 // after it
+	Revision                int64            // after it
+	now                     *indexedDocument // as the change left it; nil where it came with a version
 }
 
 // viewer is who asks, and what for.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
-	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/rag/rank"
 	"github.com/sluice-project/sluice/rag/segment"
 )
@@ -208,72 +207,50 @@ func (ci *collectionIndex) ordered(f found, scores []float64) []Passage {
 	return out
 }
 
-// shown counts the documents of which a viewer may see something now; with ruled, only those that have a rule.
-func (ci *collectionIndex) shown(v viewer, ruled bool) (int, error) {
-	view := ci.passages.View()
-	sets, err := ci.groups(view)
-	if err != nil {
-		return 0, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
-	}
-	may := sets.permitted(v)
-	may.AndNot(sets.broken)
-	if ruled {
-		may.And(sets.ruled)
-	}
-	return view.Filter(may, ci.time()).Versions(), nil // of a document one version is in effect at a time
-}
-
-// foreign counts the documents with vectors of another model: those that have a rule if a viewer may see them, if one is given, and the others if open.
-func (ci *collectionIndex) foreign(v *viewer, open bool) (int, error) {
-	view := ci.passages.View()
-	sets, err := ci.groups(view)
-	if err != nil {
-		return 0, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
-	}
-	of := sets.foreign.Clone()
-	if v != nil {
-		may := sets.permitted(*v)
-		if open {
-			may.Or(roaring.AndNot(of, sets.ruled))
-		}
-		of.And(may)
-	}
-	return view.In(of).Documents(), nil
-}
-
-// listed is what the store says of a document, for lists.
-type listed struct {
-	details map[int64]detail // by version
-	seen    bool             // a viewer may see something of it now
-}
-
-// listed returns what the store says of all documents, by id; a nil viewer sees none.
-func (ci *collectionIndex) listed(v *viewer) (map[string]*listed, error) {
+// ruledFor returns the passages of documents with a rule that a viewer may see, of versions that have begun.
+func (ci *collectionIndex) ruledFor(v viewer) (*segment.Filter, error) {
 	view := ci.passages.View()
 	sets, err := ci.groups(view)
 	if err != nil {
 		return nil, err
 	}
-	may := roaring.New()
-	if v != nil {
-		may = sets.permitted(*v)
-		may.AndNot(sets.broken)
+	may := sets.permitted(v)
+	may.AndNot(sets.broken)
+	may.And(sets.ruled)
+	return view.In(may).Begun(ci.time()), nil
+}
+
+// foreign counts the documents with vectors of another model of which a reader may see something that has begun; all of them, without one.
+func (ci *collectionIndex) foreign(r *Reader) (int, error) {
+	view := ci.passages.View()
+	sets, err := ci.groups(view)
+	if err != nil {
+		return 0, err
 	}
-	mine := view.Filter(may, ci.time())
-	out := map[string]*listed{}
-	err = view.Each(func(e segment.Entry, raw []byte) error {
+	if r == nil {
+		return view.In(sets.foreign).Documents(), nil
+	}
+	if sets.foreign.IsEmpty() || !permits(ci.labels, r.Labels) {
+		return 0, nil
+	}
+	may := sets.permitted(r.viewer())
+	may.And(sets.foreign)
+	return view.In(may).Begun(ci.time()).Documents(), nil
+}
+
+// said returns what the store says of the versions of all documents, by their ids.
+func (ci *collectionIndex) said() (map[string]map[int64]detail, error) {
+	out := map[string]map[int64]detail{}
+	err := ci.passages.View().Each(func(e segment.Entry, raw []byte) error {
 		d, err := readDetail(raw)
 		if err != nil {
 			return err
 		}
 		d.Known = ""
-		one := out[e.ID]
-		if one == nil {
-			one = &listed{details: map[int64]detail{}}
-			out[e.ID] = one
+		if out[e.ID] == nil {
+			out[e.ID] = map[int64]detail{}
 		}
-		one.details[e.Version] = d
-		one.seen = one.seen || mine.HasAny(e)
+		out[e.ID][e.Version] = d
 		return nil
 	})
 	return out, err

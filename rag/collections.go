@@ -2,7 +2,6 @@ package rag
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,71 +66,129 @@ type Reader struct {
 	Principals []string // such as user:ID and key:ID
 	Roles      []string
 	Purpose    string // that a policy has taken; "" for none
+	// Writes is set for whoever brings documents: lists show him what he brought besides what he may read, what is planned, and all collections.
+	Writes bool
 }
+
+// bringer is who is kept as the one who brought a document: the person, if a key of his did.
+func (r Reader) bringer() string {
+	for _, p := range r.Principals {
+		if strings.HasPrefix(p, "user:") {
+			return p
+		}
+	}
+	if len(r.Principals) == 0 {
+		return ""
+	}
+	return r.Principals[0]
+}
+
+// plans reports whether lists show what has not begun.
+func (r *Reader) plans() bool { return r == nil || r.Writes }
 
 func (r Reader) viewer() viewer {
 	return viewer{labels: r.Labels, principals: r.Principals, roles: r.Roles, purpose: r.Purpose}
 }
 
-// Collections returns those of the tenant that a reader may see, by name, with the documents that he may see now.
-func (s *Service) Collections(_ context.Context, tenant string, r Reader) ([]Collection, error) {
-	out, by, err := s.listCollections(tenant, func(ci *collectionIndex) bool { return permits(ci.labels, r.Labels) })
-	who := r.viewer()
-	for i := range out {
-		var failed, failedToo error
-		out[i].Documents, failed = by[i].shown(who, false)
-		out[i].Pending, failedToo = by[i].foreign(&who, false)
-		err = errors.Join(err, failed, failedToo)
+// Collections returns those of the tenant, by name, that lists show to a reader, with the number of documents that they show him; nil is who sees all. Whoever
+// writes sees all collections.
+func (s *Service) Collections(ctx context.Context, tenant string, reader *Reader) ([]Collection, error) {
+	all := s.collections.Load()
+	if all == nil {
+		return nil, fault.Wrap(s.Ready(), fault.CodeDatabaseUnavailable)
 	}
-	return out, err
-}
-
-// AllCollections returns all of the tenant, by name, for those who manage them. Documents are counted as [Service.Documents] lists them.
-func (s *Service) AllCollections(ctx context.Context, tenant string, reader *Reader) ([]Collection, error) {
-	out, by, err := s.listCollections(tenant, func(*collectionIndex) bool { return true })
-	if err != nil || len(out) == 0 {
-		return out, err
+	var by []*collectionIndex
+	for key, ci := range *all {
+		if tenant != "" && key.tenant == tenant && ci.listedTo(reader) {
+			by = append(by, ci)
+		}
 	}
+	if len(by) == 0 {
+		return nil, nil
+	}
+	slices.SortFunc(by, func(a, b *collectionIndex) int { return strings.Compare(a.key.name, b.key.name) })
 	ids := make([]string, len(by))
 	for i, ci := range by {
 		ids[i] = ci.id
 	}
-	counts, err := s.store.count(ctx, ids, reader == nil)
+	counts, err := s.store.count(ctx, ids, reader, s.now())
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Collection, len(by))
 	for i, ci := range by {
-		var who *viewer
-		ruled, failed := 0, error(nil)
-		if reader != nil {
-			v := reader.viewer()
-			who = &v
-			ruled, failed = ci.shown(v, true)
-		}
-		out[i].Documents = counts[ci.id] + ruled
-		foreign, failedToo := ci.foreign(who, true)
-		out[i].Pending = foreign
-		err = errors.Join(err, failed, failedToo)
-	}
-	return out, err
-}
-
-func (s *Service) listCollections(tenant string, seen func(*collectionIndex) bool) (out []Collection, by []*collectionIndex, err error) {
-	all := s.collections.Load()
-	if all == nil {
-		return nil, nil, fault.Wrap(s.Ready(), fault.CodeDatabaseUnavailable)
-	}
-	for key, ci := range *all {
-		if tenant != "" && key.tenant == tenant && seen(ci) {
-			by = append(by, ci)
-		}
-	}
-	slices.SortFunc(by, func(a, b *collectionIndex) int { return strings.Compare(a.key.name, b.key.name) })
-	for _, ci := range by {
 		row := ci.settings.Load()
-		out = append(out, Collection{
+		out[i] = Collection{
 			Tenant: tenant, Name: ci.key.name, Title: ci.title, Labels: slices.Clone(ci.labels), CreatedAt: time.UnixMicro(ci.created).UTC(),
 			Retention: Retention{KeepVersions: int(row.KeepVersions), KeepDays: int(row.KeepDays), Revision: row.Settings},
-		})
+		}
+		out[i].Documents, err = s.count(ctx, ci, reader, counts[ci.id])
+		if err == nil {
+			out[i].Pending, err = ci.foreign(reader)
+		}
+		if err != nil {
+			return nil, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
+		}
 	}
-	return out, by, nil
+	return out, nil
+}
+
+// listedTo reports whether lists show the collection to a reader.
+func (ci *collectionIndex) listedTo(r *Reader) bool {
+	return r.plans() || permits(ci.labels, r.Labels)
+}
+
+// count returns how many documents of a collection lists show a reader; counts are those of the tables.
+func (s *Service) count(ctx context.Context, ci *collectionIndex, r *Reader, counts []documentCount) (n int, err error) {
+	for _, c := range counts {
+		labels, err := decodeLabels(c.Labels)
+		if err != nil { // nobody sees them
+			continue
+		}
+		if r == nil || r.Writes && c.Whose != nobodys || !c.Ruled && c.Begun && permits(ci.labels, r.Labels) && permits(labels, r.Labels) {
+			n += c.N
+		}
+	}
+	if r == nil || !permits(ci.labels, r.Labels) {
+		return n, nil
+	}
+	ruled, err := ci.ruledFor(r.viewer())
+	if err != nil {
+		return 0, err
+	}
+	n += ruled.Documents()
+	if !r.Writes {
+		return n, nil
+	}
+	own, err := s.store.ruledOf(ctx, ci.id, r.Principals)
+	for _, id := range own { // they are among counts
+		if slices.ContainsFunc(ruled.View().Find(id), ruled.HasAny) {
+			n--
+		}
+	}
+	return n, err
+}
+
+// lists reports whether lists show a document to a reader: those of which he may see a passage of a version that has begun, and to whoever writes those that
+// he brought. Who brought a document of a release before is not known: whoever writes sees it unless it has a rule. The tables say so; which passages a part of
+// a rule keeps for others, the store.
+func (ci *collectionIndex) lists(b *indexedDocument, r *Reader, now int64) (bool, error) {
+	if r == nil {
+		return true, nil
+	}
+	if r.Writes && (b.Creator == "" && !b.restricted() || slices.Contains(r.Principals, b.Creator)) {
+		return true, nil
+	}
+	v := r.viewer()
+	begun := slices.ContainsFunc(b.rows, func(row versionRow) bool { return row.ValidFrom <= now })
+	if !begun || !permits(ci.labels, r.Labels) || !permitted(b.conditions(), v) {
+		return false, nil
+	}
+	if len(b.rule.Parts) == 0 {
+		return true, nil
+	}
+	may, err := ci.ruledFor(v)
+	return err == nil && slices.ContainsFunc(may.View().Find(b.ID), may.HasAny), err
 }
 
 // DeleteCollection deletes a collection with all its documents. The next search does not find it.
@@ -176,23 +233,21 @@ type DocumentInfo struct {
 	Revision                       int64 // grows with every change of the document
 }
 
-// Documents returns the documents of a collection, by name. Those who manage it see all of them, if reader is nil; a reader sees which of the documents
-// with a rule let him in.
+// Documents returns the documents of a collection that lists show to a reader, by name; nil is who sees all. A collection that they do not show him is
+// answered like one that is not there.
 func (s *Service) Documents(ctx context.Context, tenant, collection string, reader *Reader) ([]DocumentInfo, error) {
 	ci, err := s.findFresh(ctx, tenant, collection)
 	if err != nil {
 		return nil, err
 	}
+	if !ci.listedTo(reader) {
+		return nil, noCollection(collection)
+	}
 	states, err := s.store.documents(ctx, ci.id)
 	if err != nil {
 		return nil, err
 	}
-	var who *viewer
-	if reader != nil {
-		v := reader.viewer()
-		who = &v
-	}
-	listed, err := ci.listed(who)
+	says, err := ci.said()
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
 	}
@@ -203,35 +258,94 @@ func (s *Service) Documents(ctx context.Context, tenant, collection string, read
 		if err != nil { // nobody sees it
 			continue
 		}
-		says := listed[b.ID]
-		if reader == nil || !b.restricted() || says != nil && says.seen {
-			out = append(out, b.info(says, now))
+		shown, err := ci.lists(b, reader, now)
+		if err != nil {
+			return nil, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
+		}
+		if shown {
+			out = append(out, b.info(says[b.ID], now, reader.plans()))
 		}
 	}
 	slices.SortFunc(out, func(a, b DocumentInfo) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
-// info describes a document; says is what the store says of it, nil for nothing yet.
-func (b *indexedDocument) info(says *listed, now int64) DocumentInfo {
+// Document returns one document as [Service.Documents] lists it, without a look at the others; also one that another replica has brought a moment ago.
+// Errors: CodeCollectionNotFound; CodeNotFound, also for one that lists do not show the reader.
+func (s *Service) Document(ctx context.Context, tenant, collection, id string, reader *Reader) (DocumentInfo, error) {
+	ci, b, err := s.known(ctx, tenant, collection, id, false)
+	if ci != nil && !ci.listedTo(reader) {
+		err = noCollection(collection)
+	}
+	if err != nil {
+		return DocumentInfo{}, err
+	}
+	now := ci.time()
+	shown, err := ci.lists(b, reader, now)
+	if err == nil && !shown {
+		return DocumentInfo{}, fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
+	}
+	details := map[int64]detail{}
+	if err == nil {
+		details, err = readDetails(ci.passages.View().Find(id))
+	}
+	if err != nil {
+		return DocumentInfo{}, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
+	}
+	return b.info(details, now, reader.plans()), nil
+}
+
+// Manages reports, by its error, whether somebody who writes may change the dates of a document or delete it: those that lists show him. What cannot be
+// read may be deleted by whoever writes: nobody can be told apart for it. Errors: those of [Service.Document].
+func (s *Service) Manages(ctx context.Context, tenant, collection, id string, reader *Reader) error {
+	if reader == nil {
+		return nil
+	}
+	_, err := s.Document(ctx, tenant, collection, id, reader)
+	if fault.Is(err, fault.CodeNotFound) {
+		if ci, err2 := s.collection(tenant, collection); err2 == nil && s.cannotRead(ctx, ci, id) {
+			return nil
+		}
+	}
+	return err
+}
+
+// cannotRead reports whether the labels of a document of a collection cannot be read.
+func (s *Service) cannotRead(ctx context.Context, ci *collectionIndex, id string) bool {
+	d, found, err := s.store.state(ctx, id)
+	if err != nil || !found || d.Collection != ci.id {
+		return false
+	}
+	_, err = decodeLabels(d.Labels)
+	return err != nil
+}
+
+// info describes a document; details are what the store says of its versions. Without plans it is as if versions that have not begun were not there.
+func (b *indexedDocument) info(details map[int64]detail, now int64, plans bool) DocumentInfo {
 	out := DocumentInfo{
 		ID: b.ID, Name: b.Name, Labels: slices.Clone(b.labels), Restricted: b.restricted(), CreatedAt: time.UnixMicro(b.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(b.UpdatedAt).UTC(),
 		Versions: len(b.rows), Revision: b.Revision,
 	}
-	if len(b.rows) == 0 {
+	rows := b.rows
+	if !plans {
+		rows = slices.DeleteFunc(slices.Clone(rows), func(r versionRow) bool { return r.ValidFrom > now })
+		out.Versions = len(rows)
+	}
+	if len(rows) == 0 {
 		return out
 	}
-	v := b.last()
-	for _, r := range b.rows {
+	v := rows[len(rows)-1]
+	for _, r := range rows {
 		if r.ValidFrom <= now && now < until0(r.ValidUntil) {
 			v, out.InEffect = r, true
 		}
 	}
-	if says != nil {
-		d := says.details[v.Version]
-		out.Title, out.Bytes, out.Digest = d.Title, d.Bytes, d.Digest
-	}
+	d := details[v.Version]
+	out.Title, out.Bytes, out.Digest = d.Title, d.Bytes, d.Digest
 	out.MIME, out.Version, out.Chunks = v.MIME, versionName(v.Version), v.Chunks
+	if !plans && slices.ContainsFunc(b.rows, func(r versionRow) bool { return r.ValidFrom > now && r.ValidFrom == v.ValidUntil }) {
+		v.ValidUntil = 0 // it ends when another begins
+	}
 	out.ValidFrom, out.ValidUntil = times(v.ValidFrom, v.ValidUntil)
 	return out
 }

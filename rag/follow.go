@@ -495,15 +495,9 @@ func (s *Service) missing(ci *collectionIndex, d documentState) (out []versionRo
 	if ci.partial {
 		return d.versions, nil
 	}
-	have := map[int64]detail{}
-	for _, e := range ci.passages.View().Find(d.ID) {
-		raw, err := e.Detail()
-		if err != nil {
-			return nil, err
-		}
-		if have[e.Version], err = readDetail(raw); err != nil {
-			return nil, err
-		}
+	have, err := readDetails(ci.passages.View().Find(d.ID))
+	if err != nil {
+		return nil, err
 	}
 	for _, v := range d.versions {
 		if is, ok := have[v.Version]; !ok || is.Broken || is.Embedder != v.Embedder {

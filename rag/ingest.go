@@ -25,6 +25,8 @@ type Document struct {
 	Rule *Rule
 	// MayChangeAccess allows to change labels and rule of a document that is there. Whoever may only write documents cannot open one to others.
 	MayChangeAccess bool
+	// By is who brings it. Without MayChangeAccess he brings no version of a document that lists do not show him.
+	By Reader
 	// ValidFrom is when the version comes into effect; zero: now. Until then the last one is.
 	ValidFrom time.Time
 	// ValidUntil is when it ends; zero: when the next one begins, of those that are dated later.
@@ -77,8 +79,22 @@ func (s *Service) parse(ctx context.Context, d Document) (*ParsedDocument, error
 	if err != nil {
 		return nil, err
 	}
-	n.row.Collection = ci.id
-	out, same, err := s.same(ctx, ci, n)
+	n.row.Collection, n.collection, n.by = ci.id, ci.labels, d.By
+	n.by.Writes = true
+	b, err := s.named(ctx, ci, n.name)
+	if err != nil {
+		return nil, err
+	}
+	if b != nil && !d.MayChangeAccess {
+		shown, err := ci.lists(b, &n.by, ci.time())
+		if err != nil {
+			return nil, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
+		}
+		if !shown {
+			return nil, nameTaken()
+		}
+	}
+	out, same, err := s.same(ctx, ci, b, n)
 	if err != nil {
 		return nil, err
 	}
@@ -128,28 +144,32 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 	if err := s.tell(ctx, ci, state, map[string]content{v.ID: made}); err != nil {
 		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
-	if ci.prunes() {
+	if len(ci.settings.Load().surplus(state.versions, s.now())) > 0 {
 		s.pruneDocument(context.WithoutCancel(ctx), ci, v.Document)
 	}
 	return IngestResult{ID: v.Document, Version: versionName(v.Version), MIME: v.MIME, Chunks: len(v.chunks), Access: n.access}, nil
 }
 
-// same returns the stored document if its last version equals a new one in file, text, passages, dates and model, and nothing else is asked for with it.
-func (s *Service) same(ctx context.Context, ci *collectionIndex, n newVersion) (out IngestResult, same bool, err error) {
-	id, err := s.store.named(ctx, ci.id, n.name)
-	if err != nil || id == "" {
-		return out, false, err
+// named returns a document by its name as the tables have it; nil if there is none, or its labels cannot be read.
+func (s *Service) named(ctx context.Context, ci *collectionIndex, name string) (*indexedDocument, error) {
+	for range 3 { // while others change it
+		id, err := s.store.named(ctx, ci.id, name)
+		if err != nil || id == "" {
+			return nil, err
+		}
+		b, err := s.readDocument(ctx, ci, id, false)
+		if !errors.Is(err, errChanged) {
+			return b, err
+		}
 	}
-	d, found, err := s.store.state(ctx, id)
-	if errors.Is(err, errChanged) || err == nil && (!found || len(d.versions) == 0) {
+	return nil, dbError("read document", errChanged)
+}
+
+// same returns the stored document if its last version equals a new one in file, text, passages, dates and model, and nothing else is asked for with it. b is
+// the document of that name, nil for none.
+func (s *Service) same(ctx context.Context, ci *collectionIndex, b *indexedDocument, n newVersion) (out IngestResult, same bool, err error) {
+	if b == nil || len(b.rows) == 0 || n.labels != "" && n.labels != b.Labels { // what cannot be read is stored again, which mends it
 		return out, false, nil
-	}
-	if err != nil {
-		return out, false, err
-	}
-	b, err := s.document(d)
-	if err != nil || n.labels != "" && n.labels != b.Labels {
-		return out, false, nil //nolint:nilerr // it is stored again, which mends it
 	}
 	now, last := ci.time(), b.last()
 	if n.from == 0 && !(datedVersion{from: last.ValidFrom, until: last.ValidUntil}).in(now) { // what is published now is in effect now

@@ -64,12 +64,14 @@ func (ci *collectionIndex) passagesAround(q PassageRef, at int64, last func() (i
 	}
 	who := viewer{labels: q.Labels, principals: q.Principals, roles: q.Roles, purpose: q.Purpose}
 	versions := view.Find(q.DocumentID)
-	if slices.ContainsFunc(versions, func(e segment.Entry) bool { return in(view, sets.unreadable, e) }) {
-		return nil, errDamaged
-	}
 	mine := view.In(sets.permitted(who))
 	// Whoever sees nothing of it that is or was in effect does not learn that it is there.
-	if shown, _ := ci.reveals(versions, mine, now); !shown {
+	shown, _ := ci.reveals(versions, mine, now)
+	// Of what cannot be read nobody knows whether it is his: as with a search, an answer that it is not there would be no answer, whichever is asked for.
+	if !shown && view.In(sets.unreadable).Len() > 0 {
+		return nil, errDamaged
+	}
+	if !shown {
 		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.document"), q.DocumentID).WithParam("document_id")
 	}
 	absent := fault.New(fault.CodeNotFound, fault.Say("thing.version"), q.Version).WithParam("version")
@@ -87,9 +89,9 @@ func (ci *collectionIndex) passagesAround(q PassageRef, at int64, last func() (i
 		} else if number > given {
 			return nil, absent
 		}
-		return nil, replaced(versions, q, at)
+		return nil, replaced(versions, mine, q, at)
 	case !effective(versions[i], at):
-		return nil, replaced(versions, q, at)
+		return nil, replaced(versions, mine, q, at)
 	}
 	e := versions[i]
 	if in(view, sets.broken, e) {
@@ -147,11 +149,11 @@ func (ci *collectionIndex) reveals(versions []segment.Entry, mine *segment.Filte
 // usualVersions is how many versions hardly any document has: how many one has is not known as long as the store was not told of it since it was opened.
 const usualVersions = 256
 
-// replaced says which version is in effect instead, if one is.
-func replaced(versions []segment.Entry, q PassageRef, at int64) error {
+// replaced says which version is in effect instead, if one is of which the viewer, who may see some passages, sees something.
+func replaced(versions []segment.Entry, mine *segment.Filter, q PassageRef, at int64) error {
 	instead := fault.Say("rag.no_version")
 	for _, e := range versions {
-		if effective(e, at) {
+		if effective(e, at) && mine.HasAny(e) {
 			instead = fault.Say("rag.version_in_effect", versionName(e.Version))
 		}
 	}

@@ -128,6 +128,7 @@ type Service struct {
 	followMu sync.Mutex      // held while the tables are followed
 	version  int64           // change counter of the tables when they were last followed; guarded by followMu
 	closed   bool            // guarded by followMu
+	pruneNow chan struct{}   // asks for a look at what is kept no longer
 
 	// The stores follow the tables in place; freshness knows how old they are.
 	freshness   *snapshot.Snapshot[struct{}]
@@ -168,7 +169,7 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	}
 	s := &Service{
 		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, keys: keys, kernels: kernel.Detect(log), model: model.stored(), embedder: model, order: order,
-		log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now, deleted: map[string]bool{}, making: map[string]bool{},
+		log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now, deleted: map[string]bool{}, making: map[string]bool{}, pruneNow: make(chan struct{}, 1),
 		openStore: func(ctx context.Context, cfg segment.Config) (passageStore, error) { return segment.Open(ctx, cfg) },
 	}
 	s.freshness, err = snapshot.New(cfg.freshness(), snapshot.Source[struct{}]{

@@ -142,7 +142,7 @@ func TestRestartFindsTheSame(t *testing.T) {
 		if err1 != nil || err2 != nil || !reflect.DeepEqual(a, b) || len(a) != 24 {
 			t.Errorf("%d documents, %v, differ from %d, %v", len(a), err1, len(b), err2)
 		}
-		cols, err := restarted.Collections(t.Context(), "acme", Reader{Labels: []string{"staff"}})
+		cols, err := restarted.Collections(t.Context(), "acme", &Reader{Labels: []string{"staff"}})
 		if err != nil || len(cols) != 1 || cols[0].Documents != 24 || cols[0].Title != "T kb" {
 			t.Errorf("collections %+v, %v", cols, err)
 		}
@@ -224,13 +224,13 @@ func TestUnknownAndForbiddenLookTheSame(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	if cols, err := s.Collections(t.Context(), "acme", Reader{}); err != nil || len(cols) != 0 {
+	if cols, err := s.Collections(t.Context(), "acme", &Reader{}); err != nil || len(cols) != 0 {
 		t.Errorf("lists %+v, %v", cols, err)
 	}
-	if cols, err := s.AllCollections(t.Context(), "acme", nil); err != nil || len(cols) != 1 {
+	if cols, err := s.Collections(t.Context(), "acme", nil); err != nil || len(cols) != 1 {
 		t.Errorf("lists %+v, %v", cols, err)
 	}
-	if cols, err := s.AllCollections(t.Context(), "", nil); err != nil || len(cols) != 0 {
+	if cols, err := s.Collections(t.Context(), "", nil); err != nil || len(cols) != 0 {
 		t.Errorf("lists %+v, %v", cols, err)
 	}
 	wantTexts(t, find(t, s, "secret", "merger", "staff", "board"), "merger plans")

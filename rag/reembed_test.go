@@ -119,11 +119,11 @@ func TestDocumentsOfAnotherModelAreFoundByTheirWords(t *testing.T) {
 		if got := find(t, s, "kb", "opening hours of the library"); got[0].Document != "a.txt" {
 			t.Errorf("%+v", got)
 		}
-		list, err := s.AllCollections(t.Context(), "acme", nil)
+		list, err := s.Collections(t.Context(), "acme", nil)
 		if err != nil || list[0].Documents != 4 || list[0].Pending != 2 {
 			t.Errorf("%+v, %v", list, err)
 		}
-		if list, err = s.Collections(t.Context(), "acme", Reader{}); err != nil || list[0].Pending != 1 { // of those that may be seen
+		if list, err = s.Collections(t.Context(), "acme", &Reader{}); err != nil || list[0].Pending != 1 { // of those that may be seen
 			t.Errorf("%+v, %v", list, err)
 		}
 	})
@@ -202,7 +202,7 @@ func TestReembeddingGoesOnAfterFailures(t *testing.T) {
 			if err := db.Raw("SELECT COUNT(*) FROM rag_versions WHERE embedder <> 'hashed-64'").Row().Scan(&old); err != nil || old != int64(left) {
 				t.Errorf("%d versions are left, want %d: %v", old, left, err)
 			}
-			list, err := s.AllCollections(t.Context(), "acme", nil)
+			list, err := s.Collections(t.Context(), "acme", nil)
 			if err != nil || list[0].Pending != left {
 				t.Errorf("%d documents are left in memory, want %d: %v", list[0].Pending, left, err)
 			}

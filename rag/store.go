@@ -66,12 +66,13 @@ type documentRow struct {
 	Revision   int64  `gorm:"column:revision"`
 	CreatedAt  int64  `gorm:"column:created_at;autoCreateTime:false"`
 	UpdatedAt  int64  `gorm:"column:updated_at;autoUpdateTime:false"`
+	Creator    string `gorm:"column:creator"` // who brought it, such as user:ID; "" for a document of a release before
 }
 
 func (documentRow) TableName() string { return "rag_documents" }
 
 func (documentRow) columns() []string {
-	return []string{"id", "collection", "name", "labels", "rule", "version", "revision", "created_at", "updated_at"}
+	return []string{"id", "collection", "name", "labels", "rule", "version", "revision", "created_at", "updated_at", "creator"}
 }
 
 // versionRow is a version of a document. What it says does not change; when it is in effect may.
@@ -200,6 +201,7 @@ func forUpdate(tx *gorm.DB) *gorm.DB { return tx.Clauses(clause.Locking{Strength
 func (s store) createCollection(ctx context.Context, id string, c Collection, labels string, now time.Time) (collectionRow, error) {
 	row := collectionRow{
 		ID: id, Tenant: c.Tenant, Name: c.Name, Title: c.Title, Labels: labels, CreatedAt: now.UnixMicro(), Settings: 1,
+		KeepVersions: int64(c.Retention.KeepVersions), KeepDays: int64(c.Retention.KeepDays),
 	}
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {
 		if row.Revision, err = bump(tx); err != nil {
@@ -338,6 +340,8 @@ type newVersion struct {
 	labels          string // "": as they are; none for a new document
 	rule            *Rule  // in canonical form, with ids of sections, or with headings; nil: as it is
 	mayChangeAccess bool
+	by              Reader       // who brings it
+	collection      []string     // labels of the collection
 	from, until     int64        // 0: by default
 	access          AccessChange // what it has changed of who may see the document
 }
@@ -354,7 +358,7 @@ func (s store) saveVersion(ctx context.Context, n *newVersion, now time.Time) (o
 		if err := forUpdate(tx.Model(&documentRow{})).Where("collection = ? AND name = ?", n.row.Collection, n.name).Pluck("id", &ids).Error; err != nil {
 			return err
 		}
-		d := documentState{documentRow: documentRow{ID: uuid.NewString(), Collection: n.row.Collection, Name: n.name, Labels: encodeLabels(nil), CreatedAt: now.UnixMicro()}}
+		d := documentState{documentRow: documentRow{ID: uuid.NewString(), Collection: n.row.Collection, Name: n.name, Labels: encodeLabels(nil), CreatedAt: now.UnixMicro(), Creator: n.by.bringer()}}
 		isNew := len(ids) == 0
 		if !isNew {
 			if d, _, err = state(tx, ids[0]); err != nil {
@@ -416,13 +420,16 @@ func (s store) access(tx *gorm.DB, d *documentState, n *newVersion, isNew bool) 
 			}
 		}
 	}()
+	was, err := s.rules.decode(d.ID, before.Labels, d.Rule)
+	if !may && !n.shownTo(d, was, err != nil) {
+		return nameTaken()
+	}
 	if n.labels != "" && n.labels != d.Labels {
 		if !may {
 			return fault.New(fault.CodeNotAllowed, accessPermission)
 		}
 		d.Labels = n.labels
 	}
-	was, err := s.rules.decode(d.ID, before.Labels, d.Rule)
 	if err != nil {
 		return fault.Wrap(err, fault.CodeConflict, fault.Say("rag.rule_damaged"))
 	}
@@ -466,6 +473,22 @@ func (s store) access(tx *gorm.DB, d *documentState, n *newVersion, isNew bool) 
 		return fault.New(fault.CodeConflict, fault.Say("rag.rule_lost"))
 	}
 	return nil
+}
+
+// shownTo reports whether a document that is there is one that lists show to whoever brings a version of it, as far as the tables tell: which parts are for
+// others the store of passages has held him to. damaged is whether its rule is.
+func (n *newVersion) shownTo(d *documentState, rule Rule, damaged bool) bool {
+	if d.Creator == "" && !damaged && rule.none() || slices.Contains(n.by.Principals, d.Creator) {
+		return true
+	}
+	labels, err := decodeLabels(d.Labels)
+	begun := slices.ContainsFunc(d.versions, func(v versionRow) bool { return v.ValidFrom <= n.row.CreatedAt })
+	return err == nil && !damaged && begun && permits(n.collection, n.by.Labels) && permits(labels, n.by.Labels) && (!rule.Restricted || oneLets(rule.Allow, n.by.viewer()))
+}
+
+// nameTaken refuses a version of a document that is not there for whoever brings it. That a name is taken cannot be hidden: names are unique.
+func nameTaken() error {
+	return fault.New(fault.CodeConflict, fault.Say("rag.name_taken")).WithParam("name")
 }
 
 // readable reads what versions say, by number. Those that are damaged are left out.
@@ -640,22 +663,46 @@ func (s store) lastVersion(ctx context.Context, id string) (int64, error) {
 	return all[0], nil
 }
 
-// count returns how many documents collections have, by their ids: all, or those without a rule.
-func (s store) count(ctx context.Context, collections []string, all bool) (map[string]int, error) {
-	var rows []struct {
-		Collection string
-		N          int
+// Who brought documents, as seen by a reader.
+const (
+	nobodys = 0 // somebody else
+	his     = 1 // he
+	unknown = 2 // a release before, which did not keep it; only of documents without a rule
+)
+
+// documentCount is how many documents of a collection are alike for lists.
+type documentCount struct {
+	Collection, Labels string
+	Ruled              bool
+	Begun              bool // a version has
+	Whose              int
+	N                  int
+}
+
+// count returns how many documents collections have, by their ids, as a reader sees them; nil is anybody.
+func (s store) count(ctx context.Context, collections []string, r *Reader, now time.Time) (map[string][]documentCount, error) {
+	var principals []string
+	if r != nil {
+		principals = r.Principals
 	}
-	find := s.db.WithContext(ctx).Model(&documentRow{}).Select("collection, COUNT(*) AS n").Where("collection IN ?", collections)
-	if !all {
-		find = find.Where("rule = ''")
-	}
-	err := find.Group("collection").Scan(&rows).Error
-	out := map[string]int{}
-	for _, r := range rows {
-		out[r.Collection] = r.N
+	var rows []documentCount
+	err := s.db.WithContext(ctx).Raw(`SELECT collection, labels, ruled, begun, whose, COUNT(*) AS n FROM (
+			SELECT d.collection, d.labels, d.rule <> '' AS ruled,
+				EXISTS (SELECT 1 FROM rag_versions v WHERE v.document = d.id AND v.valid_from <= ?) AS begun,
+				CASE WHEN d.creator = '' THEN CASE WHEN d.rule = '' THEN 2 ELSE 0 END WHEN d.creator IN ? THEN 1 ELSE 0 END AS whose
+			FROM rag_documents d WHERE d.collection IN ?
+		) x GROUP BY collection, labels, ruled, begun, whose`, now.UnixMicro(), principals, collections).Scan(&rows).Error
+	out := map[string][]documentCount{}
+	for _, c := range rows {
+		out[c.Collection] = append(out[c.Collection], c)
 	}
 	return out, dbError("count documents", err)
+}
+
+// ruledOf returns the documents of a collection with a rule that somebody has brought.
+func (s store) ruledOf(ctx context.Context, collection string, principals []string) (ids []string, err error) {
+	err = s.db.WithContext(ctx).Model(&documentRow{}).Where("collection = ? AND rule <> '' AND creator <> '' AND creator IN ?", collection, principals).Pluck("id", &ids).Error
+	return ids, dbError("read documents", err)
 }
 
 // state reads a document; found is false if there is none. Error: errChanged if it changed meanwhile.
@@ -805,16 +852,30 @@ func (s store) sealOne(ctx context.Context) (found bool, err error) {
 	return err == nil, dbError("encrypt document", err)
 }
 
-// ended returns the documents of a collection that have versions that have ended.
-func (s store) ended(ctx context.Context, collection string, now time.Time) (ids []string, err error) {
-	err = s.db.WithContext(ctx).Model(&versionRow{}).Distinct("document").
-		Where("collection = ? AND valid_until <> 0 AND valid_until <= ?", collection, now.UnixMicro()).Order("document").Pluck("document", &ids).Error
-	return ids, dbError("look for versions that have ended", err)
+// withSurplus returns the documents of a collection that have versions that it keeps no longer: see surplus. A change of one that has none would be one of
+// nothing, and others wait for each.
+func (s store) withSurplus(ctx context.Context, r collectionRow, now time.Time) (ids []string, err error) {
+	most, oldest := int64(math.MaxInt64), int64(math.MinInt64)
+	if r.KeepVersions > 0 {
+		most = r.KeepVersions
+	}
+	if r.KeepDays > 0 {
+		oldest = r.oldest(now)
+	}
+	err = s.db.WithContext(ctx).Model(&versionRow{}).
+		Where("collection = ? AND valid_until <> 0 AND valid_until <= ?", r.ID, now.UnixMicro()).
+		Group("document").Having("COUNT(*) > ? OR MIN(valid_until) < ?", most, oldest).Order("document").Pluck("document", &ids).Error
+	return ids, dbError("look for versions that are kept no longer", err)
+}
+
+// oldest is before when versions must have ended that are kept no longer for their days.
+func (r collectionRow) oldest(now time.Time) int64 {
+	return now.AddDate(0, 0, -int(r.KeepDays)).UnixMicro()
 }
 
 // surplus returns which versions of a document, in order, its collection keeps no longer.
 func (r collectionRow) surplus(versions []versionRow, now time.Time) (out []int64) {
-	kept, oldest := int64(0), now.AddDate(0, 0, -int(r.KeepDays)).UnixMicro()
+	kept, oldest := int64(0), r.oldest(now)
 	for _, v := range slices.Backward(versions) {
 		if v.ValidUntil == 0 || v.ValidUntil > now.UnixMicro() {
 			continue

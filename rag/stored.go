@@ -45,6 +45,21 @@ func readDetail(raw []byte) (d detail, err error) {
 	return d, err
 }
 
+// readDetails reads the details of versions in a store, by their numbers.
+func readDetails(versions []segment.Entry) (map[int64]detail, error) {
+	out := map[int64]detail{}
+	for _, e := range versions {
+		raw, err := e.Detail()
+		if err != nil {
+			return nil, err
+		}
+		if out[e.Version], err = readDetail(raw); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // needs is what decides whether a search may find a passage, beside the time: the content of a group.
 type needs struct {
 	Conditions [][]Allow `json:"c,omitempty"` // one of each is needed

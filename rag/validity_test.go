@@ -1,7 +1,9 @@
 package rag
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/seal"
 	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -198,6 +201,17 @@ func TestRetention(t *testing.T) {
 	if err := s.SetRetention(t.Context(), "acme", "kb", Retention{KeepVersions: 2, Revision: 1}); err != nil {
 		t.Fatal(err)
 	}
+	versions("v5 v4 v3 v2 v1") // whoever sets it does not wait for what it deletes
+	select {
+	case <-s.pruneNow:
+	default:
+		t.Error("nobody is told that there is something to delete")
+	}
+	ci, err := s.collection("acme", "kb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.prune(t.Context(), ci)
 	versions("v5 v4 v3")
 	wantCode(t, s.SetRetention(t.Context(), "acme", "kb", Retention{Revision: 1}), fault.CodeConflict)
 	wantCode(t, s.SetRetention(t.Context(), "acme", "kb", Retention{KeepDays: -1, Revision: 2}), fault.CodeInvalidValue)
@@ -207,10 +221,6 @@ func TestRetention(t *testing.T) {
 		t.Fatal(err)
 	}
 	versions("v6 v5 v4")
-	ci, err := s.collection("acme", "kb")
-	if err != nil {
-		t.Fatal(err)
-	}
 	clock = clock.AddDate(0, 0, 8)
 	s.prune(t.Context(), ci)
 	versions("v6")
@@ -226,6 +236,44 @@ func TestRetention(t *testing.T) {
 	if docs, err := s.Documents(t.Context(), "acme", "kb", nil); err != nil || len(docs) != 0 { // nothing of it was left
 		t.Errorf("%+v, %v", docs, err)
 	}
+}
+
+// TestRetentionFindsSurplusOnly: the documents that retention changes are those of which a version is kept no longer, and no others: each change waits for
+// all others.
+func TestRetentionFindsSurplusOnly(t *testing.T) {
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		r := rand.New(rand.NewPCG(1, 2))
+		s := service(t, db, newHashed())
+		all := map[string][]versionRow{}
+		for d := range 60 {
+			id := fmt.Sprintf("d%02d", d)
+			for v := range 1 + r.IntN(5) {
+				row := versionRow{ID: fmt.Sprintf("%s.v%d", id, v+1), Collection: "c", Document: id, Version: int64(v + 1), Suite: "x"}
+				if r.IntN(3) > 0 {
+					row.ValidUntil = now.Add(time.Duration(r.IntN(20)-15) * 12 * time.Hour).UnixMicro()
+				}
+				all[id] = append(all[id], row)
+				if err := db.Create(&row).Error; err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, settings := range []collectionRow{{}, {KeepVersions: 1}, {KeepVersions: 3}, {KeepDays: 1}, {KeepDays: 4}, {KeepVersions: 2, KeepDays: 3}, {KeepVersions: 100, KeepDays: 100}} {
+			settings.ID = "c"
+			var want []string
+			for id, versions := range all {
+				if len(settings.surplus(versions, now)) > 0 {
+					want = append(want, id)
+				}
+			}
+			slices.Sort(want)
+			got, err := s.store.withSurplus(t.Context(), settings, now)
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%+v: %v, want %v, %v", settings, got, want, err)
+			}
+		}
+	})
 }
 
 // TestRetentionSparesWhatComesIn: a version that another replica stores after retention has looked for documents is not deleted with those that have ended,
@@ -256,7 +304,7 @@ func TestRetentionSparesWhatComesIn(t *testing.T) {
 		row := *cb.settings.Load()
 		row.KeepDays = 0 // b has not followed the settings: it leaves the deletion to a
 		cb.settings.Store(&row)
-		ids, err := a.store.ended(t.Context(), ci.id, clock) // a has looked, and is about to delete
+		ids, err := a.store.withSurplus(t.Context(), *ci.settings.Load(), clock) // a has looked, and is about to delete
 		if err != nil || len(ids) != 1 {
 			t.Fatal(ids, err)
 		}
@@ -422,10 +470,32 @@ func TestDocumentsOutliveTheUpgrade(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		// One as the release before has stored them: encrypted, and bound to its place by names that must not change.
+		plain := `{"title":"","digest":"z","content":"sealed words","known":"","sections":[""]}`
+		e, err := documentKeys(keyring.FromBytes(bytes.Repeat([]byte{7}, 32))).Seal(db, seal.Intl, []byte(plain), seal.Label("rag document", "c2", "f", "3"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range []struct {
+			sql  string
+			args []any
+		}{
+			{"INSERT INTO rag_collections (id, tenant, name, title, labels, revision, created_at) VALUES ('c2', 'acme', 'sealed', 'T', '[]', 3, 1000000)", nil},
+			{"INSERT INTO rag_documents (id, collection, name, mime, title, labels, version, revision, digest, embedder, content, chunks, created_at, updated_at, sealed, suite, epoch) VALUES " +
+				"('f', 'c2', 'c.txt', 'text/plain', '', '[]', 3, 3, '', 'hashed-128', '', 1, 1000000, 5000000, ?, ?, ?)", []any{e.Sealed, string(e.Suite), e.Epoch}},
+		} {
+			if err := db.Exec(x.sql, x.args...).Error; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := db.Create(&chunkRow{Document: "f", Version: 3, End: 12, Vector: vector}).Error; err != nil {
+			t.Fatal(err)
+		}
 		if _, err := migrations.Apply(t.Context(), db); err != nil {
 			t.Fatal(err)
 		}
 		s := service(t, db, newHashed())
+		wantTexts(t, find(t, s, "sealed", "words"), "sealed words")
 		wantTexts(t, find(t, s, "kb", "words"), "old words")
 		wantTexts(t, find(t, s, "kb", "words board", "board"), "board words", "old words")
 		all, err := s.Versions(t.Context(), "acme", "kb", "d")

@@ -11,7 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/internal/fault"
-	"github.com/sluice-project/sluice/internal/sleep"
+	"github.com/sluice-project/sluice/rag/segment"
 )
 
 // VersionInfo describes a version of a document.
@@ -240,7 +240,7 @@ func (r Retention) check() error {
 	return nil
 }
 
-// SetRetention changes how long a collection keeps versions, if its settings still have the revision of r. What is kept no longer is deleted at once here.
+// SetRetention changes how long a collection keeps versions, if its settings still have the revision of r. [Service.Run] deletes what is kept no longer, at once.
 // Errors: CodeCollectionNotFound, CodeInvalidValue, CodeConflict.
 func (s *Service) SetRetention(ctx context.Context, tenant, collection string, r Retention) error {
 	ci, err := s.findFresh(ctx, tenant, collection)
@@ -259,29 +259,33 @@ func (s *Service) SetRetention(ctx context.Context, tenant, collection string, r
 		ci.settings.Store(&row)
 	}
 	ci.change.Unlock()
-	s.prune(context.WithoutCancel(ctx), ci)
+	select {
+	case s.pruneNow <- struct{}{}:
+	default: // it is asked for already
+	}
 	return nil
 }
 
 // prune deletes the versions of a collection that are kept no longer. What fails is tried again by pruneVersions.
 func (s *Service) prune(ctx context.Context, ci *collectionIndex) {
-	if !ci.prunes() {
+	row := ci.settings.Load()
+	if !row.prunes() {
 		return
 	}
-	ids, err := s.store.ended(ctx, ci.id, s.now())
+	ids, err := s.store.withSurplus(ctx, *row, s.now())
 	if err != nil {
 		s.log.Warn("rag: looking for versions that are kept no longer failed; will be tried again", slog.String("collection", ci.id), slog.Any("error", err))
 	}
 	for _, id := range ids {
+		if ctx.Err() != nil {
+			return
+		}
 		s.pruneDocument(ctx, ci, id)
 	}
 }
 
 // prunes reports whether the collection does not keep everything.
-func (ci *collectionIndex) prunes() bool {
-	row := ci.settings.Load()
-	return row.KeepVersions != 0 || row.KeepDays != 0
-}
+func (r collectionRow) prunes() bool { return r.KeepVersions != 0 || r.KeepDays != 0 }
 
 // pruneDocument deletes the versions of one document that are kept no longer.
 func (s *Service) pruneDocument(ctx context.Context, ci *collectionIndex, id string) {
@@ -307,20 +311,47 @@ func (s *Service) pruneVersions(ctx context.Context) {
 		for _, ci := range s.all() {
 			s.prune(ctx, ci)
 		}
-		sleep.For(ctx, pruneEvery)
+		pause := time.NewTimer(pruneEvery)
+		select {
+		case <-ctx.Done():
+		case <-pause.C:
+		case <-s.pruneNow:
+		}
+		pause.Stop()
 	}
 }
 
-// DocumentAccess returns who may see a document. Errors: CodeCollectionNotFound, CodeNotFound; CodeConflict for a rule that is damaged.
+// DocumentAccess returns who may see a document. It waits for nothing that is being read. Errors: CodeCollectionNotFound, CodeNotFound; CodeConflict for a
+// rule that is damaged; CodeRetrievalFailed for sections that cannot be read.
 func (s *Service) DocumentAccess(ctx context.Context, tenant, collection, id string) (Access, error) {
-	_, b, err := s.known(ctx, tenant, collection, id, false)
+	ci, b, err := s.known(ctx, tenant, collection, id, false)
 	if err != nil {
 		return Access{}, err
 	}
 	if b.damaged {
 		return Access{}, fault.New(fault.CodeConflict, fault.Say("rag.rule_damaged"))
 	}
-	return Access{Labels: slices.Clone(b.labels), Rule: b.rule, Revision: b.Revision}, nil
+	out := b.access()
+	if out.Sections, err = ci.sections(b, s.store.rules); err != nil {
+		return Access{}, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
+	}
+	return out, nil
+}
+
+// AccessAfterChange is [Service.DocumentAccess] as a change that was made here has left it. It does not look at the tables, and does not fail: the change is
+// done. Sections that cannot be read are missing.
+func (s *Service) AccessAfterChange(tenant, collection string, change AccessChange) Access {
+	out := change.now.access()
+	if ci, err := s.collection(tenant, collection); err == nil {
+		if out.Sections, err = ci.sections(change.now, s.store.rules); err != nil {
+			s.log.Warn("rag: the sections of a document cannot be read", slog.String("document", change.Document), slog.Any("error", err))
+		}
+	}
+	return out
+}
+
+func (b *indexedDocument) access() Access {
+	return Access{Labels: slices.Clone(b.labels), Rule: b.rule, Revision: b.Revision}
 }
 
 // SetAccess replaces who may see a document, if it still has the revision of a; 0 is any, which repairs a damaged rule. The next search here goes by it, and
@@ -358,6 +389,7 @@ func (s *Service) SetAccess(ctx context.Context, tenant, collection, id string, 
 		return AccessChange{}, err
 	}
 	out.Revision = state.Revision
+	out.now = &indexedDocument{documentRow: state.documentRow, rows: state.versions, labels: labels, rule: resolved}
 	s.show(ctx, ci, state)
 	return out, nil
 }
@@ -368,24 +400,40 @@ type Section struct {
 	First, Last int // its passages
 }
 
-// Sections returns the sections of a document, by version, the newest first, and by passage.
-func (s *Service) Sections(ctx context.Context, tenant, collection, id string) ([]Section, error) {
-	_, b, err := s.known(ctx, tenant, collection, id, true)
-	if err != nil {
-		return nil, err
-	}
-	var out []Section
-	for _, d := range slices.Backward(b.versions) {
-		for i, c := range d.chunks {
+// sections returns those that Access tells of a document, by version, the newest first, and by passage.
+func (ci *collectionIndex) sections(b *indexedDocument, rules ruleKeeper) (out []Section, err error) {
+	now, last := ci.time(), true
+	for _, e := range slices.Backward(ci.passages.View().Find(b.ID)) {
+		i := slices.IndexFunc(b.rows, func(r versionRow) bool { return r.Version == e.Version })
+		if i < 0 {
+			continue
+		}
+		name := versionName(e.Version)
+		named := slices.ContainsFunc(b.rule.Parts, func(p PartRule) bool { return p.Version == name })
+		if until0(b.rows[i].ValidUntil) <= now && !last && !named {
+			continue
+		}
+		last = false
+		texts, err := e.Texts()
+		if err != nil {
+			if errors.Is(err, segment.ErrDamaged) {
+				ci.fail(err)
+			}
+			return nil, err
+		}
+		headings, section := "", ""
+		for i, c := range texts {
 			if c.Section == "" {
 				continue
 			}
-			section := s.store.rules.section(id, c.Section)
-			if n := len(out) - 1; n >= 0 && out[n].ID == section && out[n].Version == versionName(d.Version) && out[n].Last == i-1 {
+			if c.Section != headings { // each costs a digest
+				headings, section = c.Section, rules.section(b.ID, c.Section)
+			}
+			if n := len(out) - 1; n >= 0 && out[n].ID == section && out[n].Version == name && out[n].Last == i-1 {
 				out[n].Last = i
 				continue
 			}
-			out = append(out, Section{section, versionName(d.Version), i, i})
+			out = append(out, Section{section, name, i, i})
 		}
 	}
 	return out, nil

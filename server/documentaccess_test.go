@@ -107,7 +107,7 @@ func TestDocumentAccess(t *testing.T) {
 		t.Errorf("alice: %d %s", r.status, r.body)
 	}
 
-	// Lists and counts of who may read them and write nothing.
+	// Lists and counts.
 	listed := func(token string) (names []string, count int64) {
 		var page adminapi.DocumentPage
 		in.send(http.MethodGet, "/api/v1"+documents, token, nil).decode(t, &page)
@@ -121,18 +121,50 @@ func TestDocumentAccess(t *testing.T) {
 	if names, count := listed(auditor.token); !slices.Equal(names, []string{"open.txt"}) || count != 1 {
 		t.Errorf("the auditor is shown %v, %d", names, count)
 	}
+	if names, count := listed(bob.token); !slices.Equal(names, []string{"open.txt"}) || count != 1 {
+		t.Errorf("bob, who writes, is shown %v, %d", names, count)
+	}
+	if names, count := listed(alice.token); len(names) != 2 || count != 2 {
+		t.Errorf("alice is shown %v, %d", names, count)
+	}
 	if names, count := listed(in.token); len(names) != 2 || count != 2 {
 		t.Errorf("the administrator is shown %v, %d", names, count)
 	}
+	// Whoever writes changes nothing of what he may not see, and sees what he has brought, also where he may not read it.
+	for what, c := range map[string]struct {
+		method, path string
+		body         any
+	}{
+		"dates":    {http.MethodPatch, "/versions/v1", map[string]any{"revision": is.Revision, "valid_until": "2030-01-01T00:00:00Z"}},
+		"version":  {http.MethodDelete, "/versions/v1", nil},
+		"document": {http.MethodDelete, "", nil},
+		"versions": {http.MethodGet, "/versions", nil},
+	} {
+		alike(what, in.send(c.method, "/api/v1"+documents+"/"+board.Id+c.path, bob.token, c.body), in.send(c.method, "/api/v1"+documents+"/"+absent+c.path, bob.token, c.body))
+	}
+	var his adminapi.Document
+	in.send(http.MethodPost, "/api/v1"+documents, bob.token, map[string]any{"name": "his.txt", "text": "Figures of bob.", "access": map[string]any{"restricted": true}}).decode(t, &his)
+	if names, count := listed(bob.token); !slices.Equal(names, []string{"his.txt", "open.txt"}) || count != 2 {
+		t.Errorf("bob is shown %v, %d", names, count)
+	}
+	if names, _ := listed(alice.token); slices.Contains(names, "his.txt") {
+		t.Errorf("alice is shown %v", names)
+	}
+	if r := in.send(http.MethodDelete, "/api/v1"+documents+"/"+his.Id, bob.token, nil); r.status != http.StatusNoContent {
+		t.Errorf("bob deletes his own: %d %s", r.status, r.body)
+	}
 	alike("versions", in.send(http.MethodGet, "/api/v1"+documents+"/"+board.Id+"/versions", auditor.token, nil), in.send(http.MethodGet, "/api/v1"+documents+"/"+absent+"/versions", auditor.token, nil))
 
-	// Whoever may only write opens nothing; a version of his keeps the rule.
+	// Whoever may only write opens nothing; a version of his keeps the rule, and of what he may not see he brings none.
 	for what, body := range map[string]map[string]any{
 		"the rule":   {"name": "board.txt", "text": "The fee of all.", "access": map[string]any{"restricted": false}},
 		"the labels": {"name": "board.txt", "text": "The fee of all.", "labels": []string{"all"}},
 	} {
-		if r := in.send(http.MethodPost, "/api/v1"+documents, bob.token, body); r.status != http.StatusForbidden {
+		if r := in.send(http.MethodPost, "/api/v1"+documents, bob.token, body); r.status != http.StatusConflict {
 			t.Errorf("bob changes %s: %d %s", what, r.status, r.body)
+		}
+		if r := in.send(http.MethodPost, "/api/v1"+documents, alice.token, body); r.status != http.StatusForbidden {
+			t.Errorf("alice changes %s: %d %s", what, r.status, r.body)
 		}
 	}
 	if r := in.send(http.MethodPut, "/api/v1"+access, bob.token, map[string]any{"labels": []string{}, "rule": map[string]any{"restricted": false}, "revision": is.Revision}); r.status != http.StatusForbidden {
@@ -141,8 +173,8 @@ func TestDocumentAccess(t *testing.T) {
 	var versions adminapi.DocumentVersionPage
 	in.admin(http.MethodGet, documents+"/"+board.Id+"/versions", nil, &versions)
 	before := versions.Items[0].ValidFrom
-	if r := in.send(http.MethodPost, "/api/v1"+documents, bob.token, map[string]any{"name": "board.txt", "text": "The new fee of the board."}); r.status != http.StatusCreated {
-		t.Errorf("bob writes: %d %s", r.status, r.body)
+	if r := in.send(http.MethodPost, "/api/v1"+documents, alice.token, map[string]any{"name": "board.txt", "text": "The new fee of the board."}); r.status != http.StatusCreated {
+		t.Errorf("alice writes: %d %s", r.status, r.body)
 	}
 	finds("bob", bob.token, "service", now, public)
 	finds("alice", alice.token, "service", now, map[string]string{"open.txt": "v1", "board.txt": "v2"})

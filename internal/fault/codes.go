@@ -100,6 +100,7 @@ const (
 	CodeLimitUnavailable    Code = "limit_unavailable"
 	CodeVaultUnavailable    Code = "vault_unavailable"
 	CodeErasureIncomplete   Code = "erasure_incomplete"
+	CodeSigningUnavailable  Code = "signing_unavailable"
 	CodeEngineUnavailable   Code = "engine_unavailable"
 	CodeEngineOverloaded    Code = "engine_overloaded"
 	CodeUpstreamFailed      Code = "upstream_failed"
@@ -215,6 +216,7 @@ var kinds = map[Code]Kind{
 	CodeLimitUnavailable:    Unavailable,
 	CodeVaultUnavailable:    Unavailable,
 	CodeErasureIncomplete:   Unavailable,
+	CodeSigningUnavailable:  Unavailable,
 	CodeEngineUnavailable:   Unavailable,
 	CodeEngineOverloaded:    Unavailable,
 	CodeUpstreamFailed:      Unavailable,

@@ -31,6 +31,8 @@ type Index struct {
 
 	mu    sync.RWMutex
 	parts []indexPart // replaced, never changed
+
+	analysed func() // tests: called when the texts of an Add are analysed, before it changes anything; may be nil
 }
 
 // indexPart is a segment and which of its documents are the last of their ids. Both are immutable.
@@ -55,8 +57,6 @@ func (x *Index) Add(docs ...Document) error {
 	for _, d := range docs {
 		texts[d.ID] = d.Text
 	}
-	x.change.Lock()
-	defer x.change.Unlock()
 	var added []indexPart
 	var b Builder
 	flush := func() error {
@@ -84,6 +84,11 @@ func (x *Index) Add(docs ...Document) error {
 	if err := flush(); err != nil {
 		return err
 	}
+	if x.analysed != nil {
+		x.analysed()
+	}
+	x.change.Lock()
+	defer x.change.Unlock()
 	return x.replace(append(x.without(changed), added...))
 }
 

@@ -136,16 +136,23 @@ func (m model) check(t testing.TB, v *View, rng *rand.Rand) {
 				}
 			}
 			f := v.Filter(groups(v, names...), at)
-			shown := map[Name]bool{}
-			for _, d := range want {
-				shown[d.Name] = true
-			}
 			documents := map[string]bool{}
-			for n := range shown {
-				documents[n.ID] = true
+			for _, d := range want {
+				documents[d.ID] = true
 			}
-			if f.Versions() != len(shown) || f.Documents() != len(documents) {
-				t.Fatalf("groups %v at %d: %d versions of %d documents instead of %d of %d", names, at, f.Versions(), f.Documents(), len(shown), len(documents))
+			if f.Documents() != len(documents) {
+				t.Fatalf("groups %v at %d: %d documents instead of %d", names, at, f.Documents(), len(documents))
+			}
+			begun := 0
+			for _, d := range m {
+				for i := range d.Passages {
+					if (len(names) == 0 || slices.Contains(names, groupOf(d, i))) && d.From <= at {
+						begun++
+					}
+				}
+			}
+			if got := v.In(groups(v, names...)).Begun(at).Len(); got != begun {
+				t.Fatalf("groups %v at %d: %d passages that have begun instead of %d", names, at, got, begun)
 			}
 			all := ids(f)
 			if len(all) != len(want) || f.Len() != len(want) {

@@ -92,6 +92,26 @@ func (f *Filter) At(at int64) *Filter {
 	return out
 }
 
+// Begun returns those of the passages whose documents are valid from a time or before, in UTC unix µs, whether they still are or not.
+func (f *Filter) Begun(at int64) *Filter {
+	out := &Filter{f.view, slices.Clone(f.rows)}
+	for i, p := range f.view.parts {
+		own := false
+		for _, d := range p.dated {
+			for _, r := range d.spans {
+				if r.span.from <= at {
+					continue
+				}
+				if !own {
+					out.rows[i], own = out.rows[i].Clone(), true
+				}
+				out.rows[i].RemoveRange(uint64(r.first), uint64(r.end))
+			}
+		}
+	}
+	return out
+}
+
 // Without returns the passages that other does not have. Both are of one view.
 func (f *Filter) Without(other *Filter) *Filter {
 	out := &Filter{f.view, slices.Clone(f.rows)}
@@ -119,13 +139,6 @@ func (f *Filter) HasAny(e Entry) bool {
 	}
 	i, first, ok := f.view.locate(e.First)
 	return ok && f.rows[i].IntersectsWithInterval(uint64(first), uint64(first)+uint64(e.Passages))
-}
-
-// Versions returns the number of documents, version by version, of which there is a passage.
-func (f *Filter) Versions() int {
-	n := 0
-	f.each(func(*docMeta) { n++ })
-	return n
 }
 
 // Documents returns the number of documents of which there is a passage, however many versions they have.

@@ -132,8 +132,8 @@ func (s *Server) sendFile(c *gin.Context, resource, name string, kind labelfile.
 		return
 	}
 	what := map[string]string{"format": string(kind), "sha256": fmt.Sprintf("%x", sha256.Sum256(file.Data))}
-	if file.Credentials == labelfile.CredentialsWritten {
-		what["credentials_key"] = s.deps.Credentials.Signer()
+	if file.Signer != "" {
+		what["credentials_key"] = file.Signer
 	}
 	about(c, resource, what)
 	yes := map[bool]string{true: "yes", false: "no"}

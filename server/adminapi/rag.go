@@ -19,12 +19,12 @@ import (
 	"github.com/sluice-project/sluice/rag"
 )
 
-// Managing a collection shows names and counts of everything in the tenant; searching it shows text, and passes the caller's own
+// Lists show what the caller may see, and what he brought; all of it to those who say who sees what. Searching shows text, and passes the caller's own
 // access labels like any other retrieval.
 
 // ListCollections implements GET /rag/collections.
 func (s *Server) ListCollections(c *gin.Context, _ ListCollectionsParams) {
-	found, err := s.deps.RAG.AllCollections(c.Request.Context(), tenantOf(c), s.reader(c))
+	found, err := s.deps.RAG.Collections(c.Request.Context(), tenantOf(c), s.reader(c))
 	out := CollectionList{Items: []Collection{}}
 	for _, x := range found {
 		out.Items = append(out.Items, collectionView(x))
@@ -43,14 +43,27 @@ func collectionView(x rag.Collection) Collection {
 	return out
 }
 
-// reader is whose rights lists of documents with an access rule go by: nobody's for those who write or open documents, and so have to see all there are.
+// reader is whose rights lists go by: nobody's for those who say who sees documents, and so have to see all there are.
 func (s *Server) reader(c *gin.Context) *rag.Reader {
 	who, tenant := caller(c), tenantOf(c)
-	if s.deps.Access.Allow(who, access.RAGWrite, tenant) == nil || s.deps.Access.Allow(who, access.RAGAccess, tenant) == nil {
+	if s.deps.Access.Allow(who, access.RAGAccess, tenant) == nil {
 		return nil
 	}
 	r := readerOf(who)
+	if tenant != who.Tenant { // labels and roles are those of another
+		r.Labels, r.Roles = nil, nil
+	}
+	r.Writes = s.deps.Access.Allow(who, access.RAGWrite, tenant) == nil
 	return &r
+}
+
+// managed reports whether the caller may change a document; else the answer is given, as for one that is not there.
+func (s *Server) managed(c *gin.Context, collection, id string) bool {
+	err := s.deps.RAG.Manages(c.Request.Context(), tenantOf(c), collection, id, s.reader(c))
+	if err != nil {
+		s.Fail(c, err)
+	}
+	return err == nil
 }
 
 // readerOf is somebody as access rules see him, without a purpose.
@@ -75,7 +88,7 @@ func (s *Server) SetRetention(c *gin.Context, collection CollectionPath, _ SetRe
 		s.Fail(c, err)
 		return
 	}
-	found, err := s.deps.RAG.AllCollections(ctx, tenantOf(c), nil)
+	found, err := s.deps.RAG.Collections(ctx, tenantOf(c), s.reader(c))
 	i := slices.IndexFunc(found, func(x rag.Collection) bool { return x.Name == collection })
 	if err == nil && i < 0 {
 		err = fault.New(fault.CodeCollectionNotFound, collection).WithParam("collection")
@@ -181,11 +194,17 @@ func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ Ing
 		r := ruleOf(*in.Access)
 		rule = &r
 	}
+	var by rag.Reader
+	if r := s.reader(c); r != nil {
+		by = *r
+	} else {
+		by = readerOf(caller(c))
+	}
 	token, _ := bearer(c)
 	d, err := s.deps.Pipeline.Ingest(c.Request.Context(), &gateway.Call{
 		Credential: token, Plane: identity.AdminPlane, Permission: access.RAGWrite, Tenant: tenantOf(c), RequestID: c.GetString(KeyRequestID), Source: c.ClientIP(),
 		Route: c.Request.Method + " " + c.FullPath(), Dialect: "admin", Action: gateway.ActionIngest,
-		Document: &rag.Document{Collection: collection, Name: in.Name, MIME: deref(in.Mime), Labels: deref(in.Labels), Rule: rule, ValidFrom: deref(in.ValidFrom), ValidUntil: deref(in.ValidUntil), Body: body, Known: known},
+		Document: &rag.Document{Collection: collection, Name: in.Name, MIME: deref(in.Mime), Labels: deref(in.Labels), Rule: rule, By: by, ValidFrom: deref(in.ValidFrom), ValidUntil: deref(in.ValidUntil), Body: body, Known: known},
 	})
 	if err != nil {
 		s.Fail(c, err)
@@ -199,11 +218,9 @@ func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ Ing
 	out := Document{
 		Id: d.ID, Collection: collection, Name: in.Name, Mime: d.MIME, Version: d.Version, Chunks: d.Chunks, Labels: list(deref(in.Labels)), CreatedAt: s.now().UTC(),
 	}
-	if all, err := s.deps.RAG.Documents(c.Request.Context(), tenantOf(c), collection, nil); err == nil {
-		if i := slices.IndexFunc(all, func(x rag.DocumentInfo) bool { return x.ID == d.ID }); i >= 0 {
-			out = documentView(collection, all[i])
-			out.Version, out.Chunks, out.Mime = d.Version, d.Chunks, d.MIME // of what came, also if it is dated later
-		}
+	if is, err := s.deps.RAG.Document(c.Request.Context(), tenantOf(c), collection, d.ID, nil); err == nil {
+		out = documentView(collection, is)
+		out.Version, out.Chunks, out.Mime = d.Version, d.Chunks, d.MIME // of what came, also if it is dated later
 	}
 	s.reply(c, http.StatusCreated, out, nil)
 }
@@ -253,22 +270,16 @@ func allowsView(in []rag.Allow) []AccessAllowance {
 
 // GetDocumentAccess implements GET /rag/collections/{collection}/documents/{id}/access.
 func (s *Server) GetDocumentAccess(c *gin.Context, collection CollectionPath, id IdPath, _ GetDocumentAccessParams) {
-	s.replyAccess(c, collection, id)
+	a, err := s.deps.RAG.DocumentAccess(c.Request.Context(), tenantOf(c), collection, id)
+	s.reply(c, http.StatusOK, accessView(a), err)
 }
 
-func (s *Server) replyAccess(c *gin.Context, collection, id string) {
-	ctx := c.Request.Context()
-	a, err := s.deps.RAG.DocumentAccess(ctx, tenantOf(c), collection, id)
-	if err != nil {
-		s.Fail(c, err)
-		return
-	}
-	sections, err := s.deps.RAG.Sections(ctx, tenantOf(c), collection, id)
+func accessView(a rag.Access) DocumentAccess {
 	out := DocumentAccess{Labels: list(a.Labels), Rule: ruleView(a.Rule), Revision: a.Revision, Sections: []DocumentSection{}}
-	for _, x := range sections {
+	for _, x := range a.Sections {
 		out.Sections = append(out.Sections, DocumentSection{Id: x.ID, Version: x.Version, First: x.First, Last: x.Last})
 	}
-	s.reply(c, http.StatusOK, out, err)
+	return out
 }
 
 // SetDocumentAccess implements PUT /rag/collections/{collection}/documents/{id}/access. Its record has digests, and nothing of the rule.
@@ -287,7 +298,8 @@ func (s *Server) SetDocumentAccess(c *gin.Context, collection CollectionPath, id
 		s.Fail(c, err)
 		return
 	}
-	s.replyAccess(c, collection, id)
+	// It is done: nothing that fails now may look as if it were not.
+	s.reply(c, http.StatusOK, accessView(s.deps.RAG.AccessAfterChange(tenantOf(c), collection, changed)), nil)
 }
 
 // ExplainDocument implements POST /rag/collections/{collection}/documents/{id}/explain.
@@ -314,13 +326,14 @@ func (s *Server) ExplainDocument(c *gin.Context, collection CollectionPath, id I
 // ListDocumentVersions implements GET /rag/collections/{collection}/documents/{id}/versions.
 func (s *Server) ListDocumentVersions(c *gin.Context, collection CollectionPath, id IdPath, params ListDocumentVersionsParams) {
 	ctx := c.Request.Context()
-	found, err := s.deps.RAG.Documents(ctx, tenantOf(c), collection, s.reader(c))
-	if err == nil && !slices.ContainsFunc(found, func(d rag.DocumentInfo) bool { return d.ID == id }) {
-		err = fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
-	}
+	reader := s.reader(c)
+	_, err := s.deps.RAG.Document(ctx, tenantOf(c), collection, id, reader)
 	var all []rag.VersionInfo
 	if err == nil {
 		all, err = s.deps.RAG.Versions(ctx, tenantOf(c), collection, id)
+	}
+	if reader != nil && !reader.Writes {
+		all = begun(all, s.now())
 	}
 	if err != nil {
 		s.Fail(c, err)
@@ -334,6 +347,20 @@ func (s *Server) ListDocumentVersions(c *gin.Context, collection CollectionPath,
 		out.Items = append(out.Items, documentVersionView(v))
 	}
 	s.reply(c, http.StatusOK, out, err)
+}
+
+// begun returns versions as if those that have not begun were not there.
+func begun(all []rag.VersionInfo, now time.Time) (out []rag.VersionInfo) {
+	for _, v := range all {
+		if v.ValidFrom.After(now) {
+			continue
+		}
+		if slices.ContainsFunc(all, func(o rag.VersionInfo) bool { return o.ValidFrom.After(now) && o.ValidFrom.Equal(v.ValidUntil) }) {
+			v.ValidUntil = time.Time{} // it ends when that one begins
+		}
+		out = append(out, v)
+	}
+	return out
 }
 
 func documentVersionView(v rag.VersionInfo) DocumentVersion {
@@ -351,6 +378,9 @@ func (s *Server) DateDocumentVersion(c *gin.Context, collection CollectionPath, 
 		return
 	}
 	about(c, collection+"/"+id, map[string]string{"version": version})
+	if !s.managed(c, collection, id) {
+		return
+	}
 	v, err := s.deps.RAG.SetValidity(c.Request.Context(), tenantOf(c), collection, id, version, in.Revision, rag.Validity{
 		From: deref(in.ValidFrom), Until: deref(in.ValidUntil), NoEnd: deref(in.NoEnd),
 	})
@@ -373,6 +403,9 @@ func dates(from, until time.Time) string {
 // DeleteDocumentVersion implements DELETE /rag/collections/{collection}/documents/{id}/versions/{version}.
 func (s *Server) DeleteDocumentVersion(c *gin.Context, collection CollectionPath, id IdPath, version DocumentVersionPath, _ DeleteDocumentVersionParams) {
 	about(c, collection+"/"+id, map[string]string{"version": version})
+	if !s.managed(c, collection, id) {
+		return
+	}
 	s.reply(c, http.StatusNoContent, nil, s.deps.RAG.DeleteVersion(c.Request.Context(), tenantOf(c), collection, id, version))
 }
 
@@ -395,6 +428,9 @@ func knownValues(in []KnownValue) ([]rag.Known, error) {
 
 // DeleteDocument implements DELETE /rag/collections/{collection}/documents/{id}.
 func (s *Server) DeleteDocument(c *gin.Context, collection CollectionPath, id IdPath, _ DeleteDocumentParams) {
+	if !s.managed(c, collection, id) {
+		return
+	}
 	s.reply(c, http.StatusNoContent, nil, s.deps.RAG.DeleteDocumentID(c.Request.Context(), tenantOf(c), collection, id))
 }
 

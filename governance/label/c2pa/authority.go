@@ -114,9 +114,9 @@ func (a *Authority) Anchors() Anchors {
 	return Anchors{[]*x509.Certificate{a.root}, a.revoked, a.cfg.Now}
 }
 
-// Signer names the signer of this year, as [Config] does.
-func (a *Authority) Signer() string {
-	return fmt.Sprintf("%d-%d", a.cfg.Now().UTC().Year(), a.cfg.Generation)
+// signerName names the signer of a time, as [Config] does.
+func (a *Authority) signerName(at time.Time) string {
+	return fmt.Sprintf("%d-%d", at.UTC().Year(), a.cfg.Generation)
 }
 
 func (a *Authority) signerKey(year, generation string) ed25519.PrivateKey {
@@ -128,9 +128,9 @@ func (a *Authority) CertificatePEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.root.Raw})
 }
 
-// signer returns the key that signs now, and its certificate.
-func (a *Authority) signer() (ed25519.PrivateKey, []byte, error) {
-	year, generation := a.cfg.Now().UTC().Year(), strconv.Itoa(a.cfg.Generation)
+// signer returns the key that signs at a time, and its certificate. Error: ErrClock.
+func (a *Authority) signer(at time.Time) (ed25519.PrivateKey, []byte, error) {
+	year, generation := at.UTC().Year(), strconv.Itoa(a.cfg.Generation)
 	if year <= rootFrom().Year() || year >= rootUntil().Year() { // its certificate begins in the year before
 		return nil, nil, ErrClock
 	}

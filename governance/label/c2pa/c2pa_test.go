@@ -35,7 +35,7 @@ func file(store []byte) ([]byte, Range, error) {
 
 func embedded(t testing.TB, a *Authority) ([]byte, Carried) {
 	t.Helper()
-	out, err := a.Attach(Content{Label: label.Label{Label: "1", ContentProducer: "示例公司", ProduceID: "r1"}, Format: "image/png"}, file)
+	out, _, err := a.Attach(Content{Label: label.Label{Label: "1", ContentProducer: "示例公司", ProduceID: "r1"}, Format: "image/png"}, file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,11 +53,11 @@ func TestCertificatesStayTheSame(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, c := range []struct{ year, generation int }{{2026, 0}, {2026, 1}, {2027, 0}} {
-		_, der, err := authority(t, c.year, c.generation).signer()
+		_, der, err := authority(t, c.year, c.generation).signer(time.Date(c.year, 7, 1, 0, 0, 0, 0, time.UTC))
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, again, _ := authority(t, c.year, c.generation).signer()
+		_, again, _ := authority(t, c.year, c.generation).signer(time.Date(c.year, 7, 1, 0, 0, 0, 0, time.UTC))
 		one, err := x509.ParseCertificate(der)
 		if err != nil || !bytes.Equal(der, again) || seen[string(one.RawSubjectPublicKeyInfo)] || one.CheckSignatureFrom(root) != nil {
 			t.Errorf("%v: %v", c, err)
@@ -82,7 +82,7 @@ func TestPlacesThatMove(t *testing.T) {
 		},
 		"fails": func([]byte) ([]byte, Range, error) { return nil, Range{}, broken },
 	} {
-		if _, err := authority(t, 2026, 0).Attach(Content{Label: label.Label{Label: "1"}}, place); err == nil || name == "fails" && !errors.Is(err, broken) {
+		if _, _, err := authority(t, 2026, 0).Attach(Content{Label: label.Label{Label: "1"}}, place); err == nil || name == "fails" && !errors.Is(err, broken) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -232,7 +232,7 @@ func TestSignersThatAreNotTrusted(t *testing.T) {
 func TestClock(t *testing.T) {
 	t.Parallel()
 	for year, want := range map[int]error{1970: ErrClock, 2025: ErrClock, 2026: nil, 2074: nil, 2075: ErrClock} {
-		if _, _, err := authority(t, year, 0).signer(); !errors.Is(err, want) {
+		if _, _, err := authority(t, year, 0).signer(time.Date(year, 7, 1, 0, 0, 0, 0, time.UTC)); !errors.Is(err, want) {
 			t.Errorf("%d: %v", year, err)
 		}
 	}

@@ -218,6 +218,9 @@ func (k *check) signed() Code {
 	if err != nil {
 		return CodeAlgorithm
 	}
+	if !understood(m.Headers.Protected) {
+		return CodeAlgorithm
+	}
 	if k.certificates = chain(m.Headers); len(k.certificates) == 0 {
 		return CodeCredential
 	}
@@ -235,6 +238,13 @@ func (k *check) signed() Code {
 	}
 	k.report.Signer = signerOf(leaf)
 	return ""
+}
+
+// understood reports whether this release knows what a signature says must be understood (crit, RFC 9052): the algorithm and the certificates. An extension
+// may change what the signature means.
+func understood(h cose.ProtectedHeader) bool {
+	critical, err := h.Critical()
+	return err == nil && !slices.ContainsFunc(critical, func(label any) bool { return label != cose.HeaderLabelAlgorithm && label != cose.HeaderLabelX5Chain })
 }
 
 // maxChain is how many certificates of a signer are read.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/fxamacker/cbor/v2"
 	"github.com/google/uuid"
@@ -121,35 +122,35 @@ type Range struct{ From, To int }
 // it must not depend on the store.
 type Place func(store []byte) (file []byte, at Range, err error)
 
-// Attach signs a manifest and returns the file with it. Errors: those of place, and [ErrParent].
-func (a *Authority) Attach(c Content, place Place) ([]byte, error) {
+// Attach signs a manifest and returns the file with it, and who signed, as [Config.Revoked] names signers. Errors: those of place, [ErrParent] and [ErrClock].
+func (a *Authority) Attach(c Content, place Place) (out []byte, signer string, err error) {
 	m, err := a.begin(c)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	draft, err := m.store(Range{}, make([]byte, sha256.Size))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if len(draft) > MaxStore {
-		return nil, ErrParent
+		return nil, "", ErrParent
 	}
 	file, at, err := place(draft)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	final, err := m.store(at, sumWithout(file, at))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if len(final) != len(draft) {
-		return nil, errors.New("c2pa: the manifest changed its length")
+		return nil, "", errors.New("c2pa: the manifest changed its length")
 	}
 	out, again, err := place(final)
 	if err == nil && again != at {
 		err = errors.New("c2pa: the manifest changed its place")
 	}
-	return out, err
+	return out, a.signerName(m.at), err
 }
 
 // ErrParent says that the manifest store of a file cannot be kept: it cannot be read, or is too large.
@@ -166,6 +167,7 @@ func sumWithout(file []byte, without Range) []byte {
 // manifest is one that is being made.
 type manifest struct {
 	authority *Authority
+	at        time.Time // when it is signed; one time, so that a year that ends meanwhile changes nothing
 	label     string
 	instance  string
 	before    [][]byte // the manifests of the parent's store
@@ -211,7 +213,7 @@ func (a *Authority) begin(c Content) (*manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("c2pa: name a manifest: %w", err)
 	}
-	m := &manifest{authority: a, label: "urn:c2pa:" + id.String(), instance: "urn:uuid:" + id.String()}
+	m := &manifest{authority: a, at: a.cfg.Now(), label: "urn:c2pa:" + id.String(), instance: "urn:uuid:" + id.String()}
 	parent, err := m.opened(c)
 	if err != nil {
 		return nil, err
@@ -319,7 +321,7 @@ func (m *manifest) store(at Range, sum []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("c2pa: write a claim: %w", err)
 	}
-	signature, err := m.authority.sign(text)
+	signature, err := m.authority.sign(text, m.at)
 	if err != nil {
 		return nil, err
 	}
@@ -333,8 +335,8 @@ func (m *manifest) store(at Range, sum []byte) ([]byte, error) {
 }
 
 // sign returns the COSE_Sign1 over a claim, which does not contain it.
-func (a *Authority) sign(text []byte) ([]byte, error) {
-	key, certificate, err := a.signer()
+func (a *Authority) sign(text []byte, at time.Time) ([]byte, error) {
+	key, certificate, err := a.signer(at)
 	if err != nil {
 		return nil, err
 	}

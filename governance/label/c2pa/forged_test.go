@@ -205,6 +205,14 @@ func TestForgeries(t *testing.T) {
 		"unknown alg": {func(f *forgery) {
 			f.signed = func(m *cose.Sign1Message) { m.Headers.Protected.SetAlgorithm(-65000); m.Headers.RawProtected = nil }
 		}, Unjudged, CodeAlgorithm},
+		"critical extension": {func(f *forgery) {
+			f.protected = func(h cose.ProtectedHeader) {
+				h[int64(99)], h[cose.HeaderLabelCritical] = "x", []any{int64(99)}
+			}
+		}, Unjudged, CodeAlgorithm},
+		"critical certificates": {func(f *forgery) {
+			f.protected = func(h cose.ProtectedHeader) { h[cose.HeaderLabelCritical] = []any{cose.HeaderLabelX5Chain} }
+		}, Trusted, ""},
 		"alg of other key": {func(f *forgery) {
 			f.signed = func(m *cose.Sign1Message) {
 				m.Headers.Protected.SetAlgorithm(cose.AlgorithmES256)
@@ -279,7 +287,7 @@ func TestForgeries(t *testing.T) {
 		f := forgery{kind: kindManifest, claims: []string{claimLabel}, binding: dataHashAssertion}
 		var der []byte
 		var err error
-		if f.key, der, err = a.signer(); err != nil {
+		if f.key, der, err = a.signer(a.cfg.Now()); err != nil {
 			t.Fatal(err)
 		}
 		f.certificate = der

@@ -87,40 +87,48 @@ type before struct {
 	foreign bool // the label that it gets was in it
 }
 
-// credential writes content credentials into a labelled file, and reads them back.
-func (w Writer) credential(k Kind, data []byte, x label.Label, old before) ([]byte, Credentials, error) {
+// credential completes the result with content credentials in a labelled file, which it reads back, or with why it has none. Errors: CodeInvalidValue;
+// CodeSigningUnavailable for a clock that is wrong.
+func (w Writer) credential(k Kind, data []byte, x label.Label, old before, result *Result) error {
 	how, ok := credentialsOf(k)
+	none := func(why Credentials) error {
+		result.Data, result.Credentials = data, why
+		return nil
+	}
 	switch {
 	case !ok:
-		return data, CredentialsNoPlace, nil
+		return none(CredentialsNoPlace)
 	case w.Authority == nil && w.Left == "":
-		return data, CredentialsOff, nil
+		return none(CredentialsOff)
 	case w.Authority == nil:
-		return data, w.Left, nil
+		return none(w.Left)
 	case old.Signed:
-		return data, CredentialsSigned, nil
+		return none(CredentialsSigned)
 	}
 	content := c2pa.Content{Label: x, Format: how.media, ParentReport: old.report, Foreign: old.foreign}
 	if old.store != nil {
 		content.Parent = old.store.Store
 	}
-	out, err := w.Authority.Attach(content, func(store []byte) ([]byte, c2pa.Range, error) { return how.place(data, store) })
-	if errors.Is(err, c2pa.ErrParent) {
-		return nil, "", refuse(fault.Say("labelfile.credentials_kept"))
-	}
-	if err != nil {
-		return nil, "", err
+	out, signer, err := w.Authority.Attach(content, func(store []byte) ([]byte, c2pa.Range, error) { return how.place(data, store) })
+	switch {
+	case errors.Is(err, c2pa.ErrParent):
+		return refuse(fault.Say("labelfile.credentials_kept"))
+	case errors.Is(err, c2pa.ErrClock):
+		return fault.Wrap(err, fault.CodeSigningUnavailable)
+	case err != nil:
+		return err
 	}
 	carried, err := how.find(out)
 	if err != nil || carried == nil {
-		return nil, "", refuse(fault.Say("labelfile.not_read_back"))
+		return refuse(fault.Say("labelfile.not_read_back"))
 	}
 	report := c2pa.Check(out, *carried, w.Authority.Anchors())
 	again, err := Read(k, out)
 	if err != nil || report.State != c2pa.Trusted || report.Label == nil || *report.Label != x || len(again.Marks) != 1 || again.Marks[0].Label != x {
-		return nil, "", refuse(fault.Say("labelfile.not_read_back"))
+		return refuse(fault.Say("labelfile.not_read_back"))
 	}
-	return out, CredentialsWritten, nil
+	result.Data, result.Credentials, result.Signer = out, CredentialsWritten, signer
+	return nil
 }
 
 // credentialed reads the content credentials of a file that is to be labelled. Without an authority they cannot be kept: a label would break them.

@@ -230,6 +230,8 @@ func TestCredentialsThatCannotBeProved(t *testing.T) {
 	w := Writer{Authority: authority(t, 9, 2090, 1)}
 	if got, err := w.Write(PNG, picture(t, PNG), ours(t), ""); !errors.Is(err, c2pa.ErrClock) || got.Data != nil {
 		t.Errorf("%v", err)
+	} else if told := fault.Public(err); told.Code() != fault.CodeSigningUnavailable || !strings.Contains(told.Message(fault.English), "Set the clock") || !strings.Contains(told.Message(fault.Chinese), "时钟") {
+		t.Errorf("a person is told %q", told.Message(fault.English))
 	}
 }
 

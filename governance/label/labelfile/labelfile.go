@@ -125,6 +125,8 @@ type Result struct {
 	Signed  bool // whether it has a signature of somebody, after which it was added to
 	// Credentials says whether it has content credentials of this installation, and if not, why.
 	Credentials Credentials
+	// Signer is whose key signed them, as label.credentials_revoked names signers; "" without.
+	Signer string
 }
 
 // carrier is what a kind of file can do.
@@ -352,7 +354,7 @@ func (w Writer) put(k Kind, data []byte, x label.Label, sentence string, found F
 		return Result{}, refuse(fault.Say("labelfile.not_read_back"))
 	}
 	result := Result{Visible: after.Visible == VisibleYes, Signed: before.Signed}
-	result.Data, result.Credentials, err = w.credential(k, out, x, before)
+	err = w.credential(k, out, x, before, &result)
 	return result, err
 }
 

@@ -90,6 +90,10 @@ func TestRAGCommands(t *testing.T) {
 	s.run("rag", "delete", "停车.md", "nothing.md", "--collection", "kb").wants(t, exitFailed, "停车.md: deleted", "nothing.md: no such document")
 	s.run("rag", "list", "--collection", "kb").wants(t, exitOK, "sub/bins.html", "v2")
 	s.run("rag", "create", "private", "--label", "staff", "--title", "Private").wants(t, exitOK, "sluice rag ingest")
+	s.run("rag", "keep", "kb", "--versions", "2").wants(t, exitOK, "2 of each document", "for 0 days")
+	s.run("rag", "keep", "kb", "--days", "30").wants(t, exitOK, "2 of each document", "for 30 days") // the other stays
+	s.run("rag", "keep", "kb", "--days", "-1").wants(t, exitFailed, "keep_days")
+	s.run("rag", "keep", "none", "--days", "1").wants(t, exitFailed, "no such collection")
 	s.run("rag", "list").wants(t, exitOK, "kb", "private", "staff", "Private")
 	s.run("rag", "search", "x", "--collection", "private").wants(t, exitFailed, "access labels", "sluice rag list")
 }

@@ -2554,7 +2554,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List knowledge bases the caller may see */
+        /**
+         * List knowledge bases the caller may see
+         * @description Whoever may write documents or say who sees them is shown all. Documents are counted as `listDocuments` shows them.
+         */
         get: operations["listCollections"];
         put?: never;
         /** Create a knowledge base */
@@ -2575,7 +2578,7 @@ export interface paths {
         get?: never;
         /**
          * Change how long a knowledge base keeps versions that are no longer in effect
-         * @description What is kept no longer is deleted, with text and vectors. `revision` is the one of the settings that were read: if they were changed meanwhile, the answer is 409 `conflict`.
+         * @description What is kept no longer is deleted soon after, with text and vectors. Without a limit every version is kept, and can be read with `as_of`: to bring a document again takes no text away. `revision` is the one of the settings that were read: if they were changed meanwhile, the answer is 409 `conflict`.
          */
         put: operations["setRetention"];
         post?: never;
@@ -2593,13 +2596,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List documents of a knowledge base */
+        /**
+         * List documents of a knowledge base
+         * @description Those of which the caller may see a passage of a version that has begun; who may write documents, also those that he brought. With `rag.access` all. Who brought documents before that was kept is not known: whoever writes is shown them unless they have an access rule. What is not shown is answered by the other routes, too, as if it were not there.
+         */
         get: operations["listDocuments"];
         put?: never;
         /**
          * Add a document or a new version of it
-         * @description Send exactly one of `text` and `content`. A new version keeps the labels and the access rule of the document: others need the permission `rag.access` (403). A version that lacks a section that the rule restricts, or any of a document with a rule on single passages, is refused (409) unless the rule comes
-         *     along. The version is in effect from `valid_from` on, which is now by default; the one before it ends then.
+         * @description Send exactly one of `text` and `content`. A new version keeps the labels and the access rule of the document: others need the permission `rag.access` (403). A version that lacks a part that the rule restricts in the last version is refused (409) unless the rule comes
+         *     along. So is, without `rag.access`, a version of a document that `listDocuments` does not show the caller: choose another name. The version is in effect from `valid_from` on, which is now by default; the one before it ends then.
          */
         post: operations["ingestDocument"];
         delete?: never;
@@ -2636,7 +2642,7 @@ export interface paths {
         get: operations["getDocumentAccess"];
         /**
          * Change who may see a document
-         * @description The next search goes by it, on other replicas within the poll interval (`rag.poll`). `revision` is that of the document that was read; if it has another by now, the answer is 409 `conflict`; 0 is any, and repairs a damaged rule. The record has keyed digests of what was and what is, and nothing of the rule.
+         * @description The next search goes by it, on other replicas within about the poll interval (`rag.poll`). `revision` is that of the document that was read; if it has another by now, the answer is 409 `conflict`; 0 is any, and repairs a damaged rule. The record has keyed digests of what was and what is, and nothing of the rule.
          */
         put: operations["setDocumentAccess"];
         post?: never;
@@ -2670,7 +2676,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the versions of a document, the newest first */
+        /**
+         * List the versions of a document, the newest first
+         * @description Those that have not begun are shown to who may write documents or say who sees them.
+         */
         get: operations["listDocumentVersions"];
         put?: never;
         post?: never;
@@ -2692,7 +2701,7 @@ export interface paths {
         post?: never;
         /**
          * Delete one version of a document, with its text and vectors
-         * @description The version before it does not come back. The only version is not deleted by itself (409).
+         * @description The version before it does not come back, unless the deleted one has not begun, whose time it then gets back. The only version is not deleted by itself (409).
          */
         delete: operations["deleteDocumentVersion"];
         options?: never;

@@ -4,6 +4,7 @@ import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
+import { ApiError } from '../api/errors';
 import { useMay } from '../lib/me';
 import { type Column, DataTable } from './DataTable';
 import { Failure } from './Failure';
@@ -95,6 +96,7 @@ function Versions(of: Of) {
         reload={() => void versions.refetch()}
         empty={t('access.noVersions')}
       />
+      {versions.data?.next && <Typography.Text type="secondary">{t('access.more')}</Typography.Text>}
       {chosen && (
         <Form
           key={chosen.version}
@@ -157,23 +159,27 @@ function AccessEditor(of: Of) {
       await Promise.all([queries.invalidateQueries({ queryKey: ['documents', of.collection] }), queries.invalidateQueries({ queryKey: ['versions', of.collection, of.document.id] })]);
     },
   });
+  // A rule that is damaged cannot be shown: one that lets nobody in, with revision 0, takes its place when it is saved.
+  const damaged = access.error instanceof ApiError && access.error.status === 409;
+  const is: Schema['DocumentAccess'] | undefined = damaged ? { labels: of.document.labels, rule: { restricted: true, allow: [], parts: [] }, revision: 0, sections: [] } : access.data;
   return (
     <section aria-label={t('access.title')}>
       <Typography.Title level={3} style={{ fontSize: 16 }}>
         {t('access.title')}
       </Typography.Title>
       {access.isLoading && <Skeleton active />}
-      {access.error && <Failure error={access.error} retry={() => void access.refetch()} />}
+      {access.error && !damaged && <Failure error={access.error} retry={() => void access.refetch()} />}
+      {damaged && <Alert type="error" showIcon title={t('access.damaged')} />}
       {save.error && <Failure error={save.error} retry={() => void access.refetch()} />}
-      {access.data && (
+      {is && (
         <Form
-          key={access.data.revision}
+          key={is.revision}
           layout="vertical"
-          initialValues={{ labels: access.data.labels, rule: access.data.rule }}
+          initialValues={{ labels: is.labels, rule: is.rule }}
           onFinish={(v: { labels: string[]; rule: Schema['AccessRule'] }) =>
             save.mutate({
               labels: v.labels,
-              revision: access.data.revision,
+              revision: is.revision,
               rule: {
                 restricted: v.rule.restricted,
                 allow: v.rule.restricted ? v.rule.allow?.map(named) : undefined,
@@ -200,7 +206,7 @@ function AccessEditor(of: Of) {
                       {({ getFieldValue }) => {
                         const part = getFieldValue(['rule', 'parts', f.name]) as Schema['AccessPart'] | undefined;
                         if (part?.chunks?.length) return <p>{t('access.passages', { version: part.version, passages: part.chunks.join(', ') })}</p>;
-                        const known = access.data.sections.find((s) => s.id === part?.section);
+                        const known = is.sections.find((s) => s.id === part?.section);
                         return (
                           <Form.Item name={[f.name, 'section']} label={t('access.section')} extra={known ? t('access.sectionIs', known) : t('access.sectionHelp')} rules={[{ required: true, message: t('access.sectionHelp') }]}>
                             <Input />

@@ -57,3 +57,31 @@ describe('dates of a version', () => {
     expect(sent[0]).toEqual({ revision: 9, valid_until: instant('2026-04-01T00:00:00') });
   });
 });
+
+describe('a damaged access rule', () => {
+  it('is replaced by what is saved, which lets nobody in unless somebody says so', async () => {
+    vi.spyOn(session, 'snapshot').mockReturnValue({ status: 'in', me: { id: 'u', name: 's', kind: 'user', tenant: 'demo', roles: ['security_admin'], labels: [], permissions: ['rag.access'] } });
+    vi.spyOn(session, 'subscribe').mockReturnValue(() => {});
+    const sent: unknown[] = [];
+    vi.spyOn(session, 'fetch').mockImplementation(async (request) => {
+      const json = { headers: { 'content-type': 'application/json' } };
+      if (!request.url.endsWith('/access')) return new Response(JSON.stringify({ items: [second] }), { status: 200, ...json });
+      if (request.method === 'GET') return new Response(JSON.stringify({ error: { code: 'conflict', message: 'its access rule is damaged' } }), { status: 409, ...json });
+      const body: Record<string, unknown> = await request.json();
+      sent.push(body);
+      return new Response(JSON.stringify({ ...body, revision: 12, sections: [] }), { status: 200, ...json });
+    });
+    const document = { id: 'd-2', name: 'rule.txt', restricted: true, labels: ['staff'] } as Schema['Document'];
+    render(
+      <QueryClientProvider client={new QueryClient()}>
+        <App>
+          <DocumentDrawer collection="kb" document={document} onClose={() => {}} />
+        </App>
+      </QueryClientProvider>,
+    );
+    expect(await screen.findByText(/What you save here replaces it/)).toBeTruthy();
+    fireEvent.click(screen.getByRole('button', { name: 'Save' }));
+    await waitFor(() => expect(sent).toHaveLength(1));
+    expect(sent[0]).toEqual({ labels: ['staff'], revision: 0, rule: { restricted: true, allow: [], parts: [] } });
+  });
+});

@@ -52,7 +52,7 @@ func RAG(shared *cli.App) *cobra.Command {
 	f.Register(cmd, a.App)
 	cmd.PersistentFlags().StringVar(&f.tenant, "tenant", "", cli.Both("cli.shared.tenant"))
 	cmd.AddCommand(a.ragCreateCommand(f), a.ragIngestCommand(f), a.ragListCommand(f), a.ragSearchCommand(f), a.ragDeleteCommand(f),
-		a.ragAccessCommand(f), a.ragExplainCommand(f), a.ragVersionsCommand(f), a.ragDateCommand(f))
+		a.ragAccessCommand(f), a.ragExplainCommand(f), a.ragVersionsCommand(f), a.ragDateCommand(f), a.ragKeepCommand(f))
 	return cmd
 }
 
@@ -80,6 +80,45 @@ func (f *ragFlags) newCollection(title string) adminapi.NewCollection {
 		in.Labels = &f.labels
 	}
 	return in
+}
+
+// ragKeepCommand changes one setting or both, if nobody else does at the same time.
+func (a *app) ragKeepCommand(f *ragFlags) *cobra.Command {
+	var versions, days int
+	cmd := &cobra.Command{
+		Use: "keep COLLECTION", Short: cli.Both("cli.rag_keep.short"), Long: message.Both("cli.rag_keep.long", "\n\n"), Args: cli.Exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			r, err := a.Login(ctx, f.RemoteFlags)
+			if err != nil {
+				return err
+			}
+			var all adminapi.CollectionList
+			if err := r.Call(ctx, http.MethodGet, "/rag/collections"+cli.Query("tenant", f.tenant), nil, &all); err != nil {
+				return err
+			}
+			i := slices.IndexFunc(all.Items, func(c adminapi.Collection) bool { return c.Name == args[0] })
+			if i < 0 {
+				return cli.Failed("cli.rag_keep.no_collection", args[0])
+			}
+			is := all.Items[i].Retention
+			if cmd.Flags().Changed("versions") {
+				is.KeepVersions = versions
+			}
+			if cmd.Flags().Changed("days") {
+				is.KeepDays = days
+			}
+			var out adminapi.Collection
+			if err := r.Call(ctx, http.MethodPut, "/rag/collections/"+url.PathEscape(args[0])+cli.Query("tenant", f.tenant), is, &out); err != nil {
+				return err
+			}
+			fmt.Fprintln(a.Stdout, a.Say("cli.rag_keep.kept", out.Name, out.Retention.KeepVersions, out.Retention.KeepDays))
+			return nil
+		},
+	}
+	cmd.Flags().IntVar(&versions, "versions", 0, cli.Both("cli.rag_keep.versions"))
+	cmd.Flags().IntVar(&days, "days", 0, cli.Both("cli.rag_keep.days"))
+	return cmd
 }
 
 func (a *app) ragListCommand(f *ragFlags) *cobra.Command {

@@ -1,0 +1,3 @@
+-- +goose Up
+-- Who brought a document, such as user:ID, so that whoever writes sees it in lists; '' for those that are there.
+ALTER TABLE rag_documents ADD COLUMN creator TEXT NOT NULL DEFAULT '';
