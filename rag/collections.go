@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag/segment"
 )
 
 // Collection is a set of documents of one tenant.
@@ -169,10 +170,23 @@ func (s *Service) count(ctx context.Context, ci *collectionIndex, r *Reader, cou
 	return n, err
 }
 
-// lists reports whether lists show a document to a reader: those of which he may see a passage of a version that has begun, and to whoever writes those that
+// lister decides what lists show a reader, and reads one view of the store for all documents.
+type lister struct {
+	ci     *collectionIndex
+	reader *Reader
+	now    int64
+	ruled  *segment.Filter // see ruledFor; read when it is needed
+}
+
+func (ci *collectionIndex) lister(r *Reader) *lister {
+	return &lister{ci: ci, reader: r, now: ci.time()}
+}
+
+// shows reports whether lists show a document: those of which he may see a passage of a version that has begun, and to whoever writes those that
 // he brought. Who brought a document of a release before is not known: whoever writes sees it unless it has a rule. The tables say so; which passages a part of
 // a rule keeps for others, the store.
-func (ci *collectionIndex) lists(b *indexedDocument, r *Reader, now int64) (bool, error) {
+func (l *lister) shows(b *indexedDocument) (_ bool, err error) {
+	r := l.reader
 	if r == nil {
 		return true, nil
 	}
@@ -180,15 +194,19 @@ func (ci *collectionIndex) lists(b *indexedDocument, r *Reader, now int64) (bool
 		return true, nil
 	}
 	v := r.viewer()
-	begun := slices.ContainsFunc(b.rows, func(row versionRow) bool { return row.ValidFrom <= now })
-	if !begun || !permits(ci.labels, r.Labels) || !permitted(b.conditions(), v) {
+	begun := slices.ContainsFunc(b.rows, func(row versionRow) bool { return row.ValidFrom <= l.now })
+	if !begun || !permits(l.ci.labels, r.Labels) || !permitted(b.conditions(), v) {
 		return false, nil
 	}
 	if len(b.rule.Parts) == 0 {
 		return true, nil
 	}
-	may, err := ci.ruledFor(v)
-	return err == nil && slices.ContainsFunc(may.View().Find(b.ID), may.HasAny), err
+	if l.ruled == nil {
+		if l.ruled, err = l.ci.ruledFor(v); err != nil {
+			return false, err
+		}
+	}
+	return slices.ContainsFunc(l.ruled.View().Find(b.ID), l.ruled.HasAny), nil
 }
 
 // DeleteCollection deletes a collection with all its documents. The next search does not find it.
@@ -251,19 +269,19 @@ func (s *Service) Documents(ctx context.Context, tenant, collection string, read
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
 	}
-	now := ci.time()
+	list := ci.lister(reader)
 	var out []DocumentInfo
 	for _, d := range states {
 		b, err := s.document(d)
 		if err != nil { // nobody sees it
 			continue
 		}
-		shown, err := ci.lists(b, reader, now)
+		shown, err := list.shows(b)
 		if err != nil {
 			return nil, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
 		}
 		if shown {
-			out = append(out, b.info(says[b.ID], now, reader.plans()))
+			out = append(out, b.info(says[b.ID], list.now, reader.plans()))
 		}
 	}
 	slices.SortFunc(out, func(a, b DocumentInfo) int { return strings.Compare(a.Name, b.Name) })
@@ -280,8 +298,8 @@ func (s *Service) Document(ctx context.Context, tenant, collection, id string, r
 	if err != nil {
 		return DocumentInfo{}, err
 	}
-	now := ci.time()
-	shown, err := ci.lists(b, reader, now)
+	list := ci.lister(reader)
+	shown, err := list.shows(b)
 	if err == nil && !shown {
 		return DocumentInfo{}, fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
 	}
@@ -292,7 +310,7 @@ func (s *Service) Document(ctx context.Context, tenant, collection, id string, r
 	if err != nil {
 		return DocumentInfo{}, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
 	}
-	return b.info(details, now, reader.plans()), nil
+	return b.info(details, list.now, reader.plans()), nil
 }
 
 // Manages reports, by its error, whether somebody who writes may change the dates of a document or delete it: those that lists show him. What cannot be

@@ -86,7 +86,7 @@ func (s *Service) parse(ctx context.Context, d Document) (*ParsedDocument, error
 		return nil, err
 	}
 	if b != nil && !d.MayChangeAccess {
-		shown, err := ci.lists(b, &n.by, ci.time())
+		shown, err := ci.lister(&n.by).shows(b)
 		if err != nil {
 			return nil, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 		}

@@ -171,6 +171,7 @@ func TestListsShowWhatMayBeSeen(t *testing.T) {
 			{robot, "board", Document{Labels: []string{"board"}}},
 			{robot, "ruled", Document{Rule: &Rule{Restricted: true, Allow: []Allow{{Roles: []string{"board"}}}}}},
 			{wang, "mine", Document{Rule: &Rule{Restricted: true}}},
+			{wang, "shared", Document{Rule: &Rule{Restricted: true, Allow: []Allow{{Roles: []string{"developer"}}}}}}, // his, and he may see it, too
 			{robot, "planned", Document{ValidFrom: time.Now().Add(time.Hour)}},
 			{robot, "parts", Document{Rule: &Rule{Parts: []PartRule{{Section: "One"}}}}},
 			{Reader{}, "before", Document{}}, // of a release before
@@ -184,15 +185,15 @@ func TestListsShowWhatMayBeSeen(t *testing.T) {
 			ids[c.name] = in.ID
 		}
 		writer := func(r Reader) *Reader { r.Writes = true; return &r }
-		everything := "before board mine old ruled open parts planned ruled"
+		everything := "before board mine old ruled open parts planned ruled shared"
 		for who, c := range map[string]struct {
 			reader *Reader
 			sees   string
 		}{
 			"who says who sees what":     {nil, everything},
-			"wang":                       {writer(wang), "before mine open"},
+			"wang":                       {writer(wang), "before mine open shared"},
 			"the robot":                  {writer(robot), "before board parts planned ruled"},
-			"wang, who no longer writes": {&wang, "before open"},
+			"wang, who no longer writes": {&wang, "before open shared"},
 			"another developer":          {writer(Reader{Principals: []string{"user:li"}, Labels: []string{"staff"}}), "before open"},
 			"one of the board":           {&Reader{Labels: []string{"staff", "board"}, Roles: []string{"board"}}, "before board open ruled"},
 			"without a label":            {writer(Reader{Principals: []string{"user:li"}}), "before"},
@@ -222,7 +223,7 @@ func TestListsShowWhatMayBeSeen(t *testing.T) {
 				}
 			}
 		}
-		for name, shown := range map[string]bool{"open": true, "before": true, "board": false, "ruled": false, "mine": false, "planned": false, "parts": false, "old ruled": false} {
+		for name, shown := range map[string]bool{"open": true, "before": true, "board": false, "ruled": false, "mine": false, "planned": false, "parts": false, "shared": false, "old ruled": false} {
 			li := Reader{Principals: []string{"user:li"}, Labels: []string{"staff"}}
 			for _, text := range []string{"# One\n\nwords " + name, "# One\n\nother words " + name} { // the first says what is there already
 				if _, err := put(li, Document{Name: name + ".md", Body: []byte(text)}); (err == nil) != shown || err != nil && (!fault.Is(err, fault.CodeConflict) || !strings.Contains(fault.Public(err).Message(fault.English), "may not see")) {
@@ -230,15 +231,18 @@ func TestListsShowWhatMayBeSeen(t *testing.T) {
 				}
 			}
 		}
-		// What another replica has restricted since is found out by the tables.
+		// What another replica has restricted since is found out by the tables, also where that was after a version was read.
 		other := service(t, db, newHashed())
-		if _, err := s.SetAccess(t.Context(), "acme", "kb", ids["open"], Access{Rule: Rule{Restricted: true}}); err != nil {
-			t.Fatal(err)
-		}
-		draft, err := other.Read(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "open.md", Body: []byte("words"), By: Reader{Principals: []string{"user:li"}, Labels: []string{"staff"}}})
+		late := Document{Tenant: "acme", Collection: "kb", Name: "open.md", Body: []byte("words"), By: Reader{Principals: []string{"user:li"}, Labels: []string{"staff"}}}
+		draft, err := other.Read(t.Context(), late)
 		if err != nil {
 			t.Fatal(err)
 		}
+		if _, err := s.SetAccess(t.Context(), "acme", "kb", ids["open"], Access{Rule: Rule{Restricted: true}}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = other.Read(t.Context(), late)
+		wantCode(t, err, fault.CodeConflict)
 		_, err = other.Store(t.Context(), draft, other.from.Embed)
 		wantCode(t, err, fault.CodeConflict)
 	})

@@ -342,6 +342,7 @@ func TestErasedPassagesLeaveTheDisk(t *testing.T) {
 	if err := s.SetRetention(t.Context(), "acme", "kb", Retention{KeepDays: 1, Revision: 1}); err != nil { // takes the first version of d.txt
 		t.Fatal(err)
 	}
+	s.prune(t.Context(), ci) // as it does in the background
 	// Offboarding deletes rows, and moves the counter on.
 	for _, sql := range []string{"DELETE FROM rag_collections WHERE name = 'gone'", "UPDATE rag_changes SET version = version + 1 WHERE name = 'rag'"} {
 		if err := db.Exec(sql).Error; err != nil {
