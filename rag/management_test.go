@@ -186,6 +186,7 @@ func TestListsShowWhatMayBeSeen(t *testing.T) {
 		}
 		writer := func(r Reader) *Reader { r.Writes = true; return &r }
 		everything := "before board mine old ruled open parts planned ruled shared"
+		restarted := service(t, db, newHashed())
 		for who, c := range map[string]struct {
 			reader *Reader
 			sees   string
@@ -198,7 +199,7 @@ func TestListsShowWhatMayBeSeen(t *testing.T) {
 			"one of the board":           {&Reader{Labels: []string{"staff", "board"}, Roles: []string{"board"}}, "before board open ruled"},
 			"without a label":            {writer(Reader{Principals: []string{"user:li"}}), "before"},
 		} {
-			for _, s := range []*library{s, service(t, db, newHashed())} {
+			for _, s := range []*library{s, restarted} {
 				all, err := s.Documents(t.Context(), "acme", "kb", c.reader)
 				if err != nil {
 					t.Fatal(err)
