@@ -144,7 +144,7 @@ bench-masking: ## hold the detectors against Presidio's pattern recognisers on t
 	$(GO) run ./bench/masking $(ARGS)
 
 .PHONY: bench-rag
-bench-rag: ## measure the sealed store, which the server does not use yet, over made passages: taking in, opening, memory, each stage of a search (ARGS='-n 2100000 -dir /var/tmp/passages')
+bench-rag: ## measure the sealed store over made passages: taking in, opening, memory, each stage of a search (ARGS='-n 2100000 -dir /var/tmp/passages')
 	$(GO) run ./bench/rag $(ARGS)
 
 .PHONY: bench-rag-peers

@@ -94,7 +94,8 @@ func wire(t testing.TB, plan func(int, *engine.Request) enginetest.Plan) *wired 
 	ok(t, router.Load(ctx))
 	ok(t, router.Register(ctx, route.Version{Model: "chat", Version: "v1", Engine: "native", EngineModel: "scripted"}))
 
-	w.rag = must(rag.New(rag.Config{}, w.db, keys, rag.Model{ID: "scripted-embed", Dim: 32}, log, nil))(t)
+	w.rag = must(rag.New(rag.Config{Dir: t.TempDir()}, w.db, keys, rag.Model{ID: "scripted-embed", Dim: 32}, log, nil))(t)
+	t.Cleanup(func() { _ = w.rag.Close() })
 	ok(t, w.rag.Load(ctx))
 
 	signers := must(signingkeys.New(signingkeys.Config{DB: w.db, Keys: keys, Suite: seal.Intl, Algorithm: signature.EdDSA, Log: log}))(t)

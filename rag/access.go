@@ -56,7 +56,8 @@ type Access struct {
 // AccessChange is a change of who may see a document, for its record: keyed digests, which tell nothing of the rules themselves.
 type AccessChange struct {
 	Document, Before, After string
-	Revision                int64 // after it
+	Revision                int64            // after it
+	now                     *indexedDocument // as the change left it; nil where it came with a version
 }
 
 // viewer is who asks, and what for.

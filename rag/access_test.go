@@ -166,10 +166,6 @@ func TestRulesDoNotLeak(t *testing.T) {
 		change(id)
 	}
 	ids := slices.Sorted(maps.Keys(docs))
-	ci, err := s.collection("acme", "kb")
-	if err != nil {
-		t.Fatal(err)
-	}
 	start := clock
 	seen, hidden := 0, 0
 	for n := range pairs {
@@ -218,8 +214,8 @@ func TestRulesDoNotLeak(t *testing.T) {
 		}
 		seen += len(found)
 		if asOf.IsZero() {
-			if got, _, _ := ci.count(&r); got != counted {
-				t.Fatalf("%+v counts %d of %d", r, got, counted)
+			if got, err := s.Collections(t.Context(), "acme", &r); err != nil || len(got) != 1 || got[0].Documents != counted {
+				t.Fatalf("%+v counts %+v of %d, %v", r, got, counted, err)
 			}
 		}
 		id := ids[rng.IntN(len(ids))]
@@ -395,8 +391,8 @@ func TestRevocationReachesReplicas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		hold.Index = ci.vectors
-		ci.vectors = hold
+		hold.passageStore = ci.passages
+		ci.passages = hold
 		done := make(chan error, 1)
 		go func() { done <- b.follow(context.Background()) }()
 		<-held // b indexes the large document, and goes on doing so until let is closed
@@ -451,7 +447,7 @@ func TestWhatIsLightDoesNotWait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ci.vectors = &holding{Index: ci.vectors, held: held, let: let}
+		ci.passages = &holding{passageStore: ci.passages, held: held, let: let}
 		done := make(chan error, 1)
 		go func() { done <- b.follow(context.Background()) }()
 		<-held
@@ -731,16 +727,19 @@ func TestHiddenCostsNoMoreThanAbsent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := ci.rlock()
-	defer ci.mu.RUnlock()
+	view := ci.passages.View()
+	sets, err := ci.groups(view)
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := 0
 	for _, id := range []string{"absent", small, large} {
-		shown, lookups := ci.reveals(ci.docs[id], viewer{roles: []string{"developer"}}, now)
+		shown, lookups := ci.reveals(view.Find(id), view.In(sets.permitted(viewer{roles: []string{"developer"}})), ci.time())
 		if shown || lookups == 0 || want != 0 && lookups != want {
 			t.Errorf("%s: %v after %d look-ups, %d for others", id, shown, lookups, want)
 		}
 		want = lookups
-		if shown, _ := ci.reveals(ci.docs[id], viewer{roles: []string{"board"}}, now); shown != (id != "absent") {
+		if shown, _ := ci.reveals(view.Find(id), view.In(sets.permitted(viewer{roles: []string{"board"}})), ci.time()); shown != (id != "absent") {
 			t.Errorf("%s: %v", id, shown)
 		}
 	}

@@ -3,22 +3,84 @@ package rag
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/sluice-project/sluice/rag/segment"
 )
 
-// attributeSet is what decides whether a search may find a chunk, beside the time, and the chunks for which it is the same. So a search asks once for
-// each set that could let its viewer in, never for each document.
-type attributeSet struct {
-	conditions [][]Allow // one of each is needed
-	embedder   string
-	numbers    *roaring.Bitmap
-	users      int // parts of versions that have it
+// groupSets are the groups of a view of the store, in which passages with the same needs lie, and the ways to those that could let somebody in. So a search
+// asks once for each of these, never for each document. It is immutable.
+type groupSets struct {
+	groups     [][]byte // of the view
+	known      []*needs // by number; nil where no passage is
+	bySubject  map[string][]uint32
+	foreign    *roaring.Bitmap // with vectors of another model
+	broken     *roaring.Bitmap // in which searches fail while they are in effect
+	unreadable *roaring.Bitmap // of documents of which nothing can be said
+	ruled      *roaring.Bitmap // of documents with a rule
 }
 
-func (a *attributeSet) permits(v viewer) bool { return permitted(a.conditions, v) }
+// newGroupSets reads the groups of a view. Those that before has are not read again.
+func newGroupSets(view *segment.View, before *groupSets, embedder string) (*groupSets, error) {
+	x := &groupSets{groups: view.Groups(), bySubject: map[string][]uint32{}, foreign: roaring.New(), broken: roaring.New(), unreadable: roaring.New(), ruled: roaring.New()}
+	x.known = make([]*needs, len(x.groups))
+	for i, g := range x.groups {
+		if g == nil {
+			continue
+		}
+		if before != nil && i < len(before.groups) && before.groups[i] != nil && &before.groups[i][0] == &g[0] {
+			x.known[i] = before.known[i]
+		} else {
+			x.known[i] = &needs{}
+			if json.Unmarshal(g, x.known[i]) != nil { // the error might quote it
+				return nil, fmt.Errorf("%w: a group of passages", segment.ErrDamaged)
+			}
+		}
+		n := x.known[i]
+		switch number := uint32(i); {
+		case n.Unreadable:
+			x.broken.Add(number)
+			x.unreadable.Add(number)
+		default:
+			if n.Broken {
+				x.broken.Add(number)
+			}
+			if n.Embedder != embedder {
+				x.foreign.Add(number)
+			}
+			if n.Ruled {
+				x.ruled.Add(number)
+			}
+			for _, t := range n.subjects() {
+				x.bySubject[t] = append(x.bySubject[t], number)
+			}
+		}
+	}
+	return x, nil
+}
+
+// of reports whether they are those of a view.
+func (x *groupSets) of(view *segment.View) bool {
+	groups := view.Groups()
+	return len(groups) == len(x.groups) && (len(groups) == 0 || &groups[0] == &x.groups[0])
+}
+
+// permitted returns the groups that let a viewer in.
+func (x *groupSets) permitted(v viewer) *roaring.Bitmap {
+	out := roaring.New()
+	for _, t := range v.tokens() {
+		for _, number := range x.bySubject[t] {
+			if permitted(x.known[number].Conditions, v) {
+				out.Add(number)
+			}
+		}
+	}
+	return out
+}
 
 // permitted reports whether a viewer meets one of each of the conditions.
 func permitted(conditions [][]Allow, v viewer) bool {
@@ -27,12 +89,12 @@ func permitted(conditions [][]Allow, v viewer) bool {
 
 // subjects are the values of one of which a viewer has to have at least one, as tokens; "" stands for everybody. None: nobody is let in. They are those of
 // the condition that the fewest meet: a label of many would lead each of them to the sets of every other.
-func (a *attributeSet) subjects() []string {
-	if len(a.conditions) == 0 {
+func (n *needs) subjects() []string {
+	if len(n.Conditions) == 0 {
 		return []string{""}
 	}
 	var out []string
-	for _, e := range slices.MinFunc(a.conditions, func(a, b []Allow) int { return cmp.Compare(width(a), width(b)) }) {
+	for _, e := range slices.MinFunc(n.Conditions, func(a, b []Allow) int { return cmp.Compare(width(a), width(b)) }) {
 		switch {
 		case len(e.Principals) > 0:
 			out = append(out, tokens('p', e.Principals)...)
@@ -80,35 +142,11 @@ func (v viewer) tokens() []string {
 	return slices.Compact(out)
 }
 
-// attributeSets holds the sets of a collection. It is guarded by the collection's mutex.
-type attributeSets struct {
-	byKey     map[string]*attributeSet
-	bySubject map[string]map[*attributeSet]struct{}
-}
-
-func newAttributeSets() attributeSets {
-	return attributeSets{map[string]*attributeSet{}, map[string]map[*attributeSet]struct{}{}}
-}
-
 // attributed are chunks of one version that need the same.
 type attributed struct {
-	key        string
 	conditions [][]Allow
-	all        bool          // of the version
-	chunks     []int         // if not all
-	set        *attributeSet // while they are shown; guarded by the collection's mutex
-}
-
-// of returns the numbers of the chunks.
-func (p *attributed) of(numbers []uint32) []uint32 {
-	if p.all {
-		return numbers
-	}
-	out := make([]uint32, len(p.chunks))
-	for i, c := range p.chunks {
-		out[i] = numbers[c]
-	}
-	return out
+	all        bool  // of the version
+	chunks     []int // if not all
 }
 
 // count returns how many chunks they are, of a version with n.
@@ -117,57 +155,6 @@ func (p *attributed) count(n int) int {
 		return n
 	}
 	return len(p.chunks)
-}
-
-func (s *attributeSets) add(p *attributed, embedder string, numbers []uint32) {
-	key := p.key + "\x00" + embedder
-	set := s.byKey[key]
-	if set == nil {
-		set = &attributeSet{conditions: p.conditions, embedder: embedder, numbers: roaring.New()}
-		s.byKey[key] = set
-		for _, t := range set.subjects() {
-			if s.bySubject[t] == nil {
-				s.bySubject[t] = map[*attributeSet]struct{}{}
-			}
-			s.bySubject[t][set] = struct{}{}
-		}
-	}
-	set.users++
-	set.numbers.AddMany(p.of(numbers))
-	p.set = set
-}
-
-func (s *attributeSets) remove(p *attributed, embedder string, numbers []uint32) {
-	key := p.key + "\x00" + embedder
-	set := s.byKey[key]
-	if set == nil {
-		return
-	}
-	for _, n := range p.of(numbers) {
-		set.numbers.Remove(n)
-	}
-	if set.users--; set.users > 0 {
-		return
-	}
-	delete(s.byKey, key)
-	for _, t := range set.subjects() {
-		delete(s.bySubject[t], set)
-		if len(s.bySubject[t]) == 0 {
-			delete(s.bySubject, t)
-		}
-	}
-}
-
-// permitted returns the sets that let a viewer in.
-func (s *attributeSets) permitted(v viewer) (out []*attributeSet) {
-	for _, t := range v.tokens() {
-		for set := range s.bySubject[t] {
-			if set.permits(v) {
-				out = append(out, set) // twice, if under two tokens: it does not matter
-			}
-		}
-	}
-	return out
 }
 
 // conditions are those of the document itself.
@@ -185,29 +172,11 @@ func (b *indexedDocument) conditions() [][]Allow {
 	return out
 }
 
-// decide works out what the versions of a document need, once for each: those of old that need the same have the same slice. It takes long for a large
-// document with parts, and needs no lock.
-func (b *indexedDocument) decide(old *indexedDocument, keep ruleKeeper) {
-	same := old != nil && b.Labels == old.Labels && b.documentRow.Rule == old.documentRow.Rule && b.damaged == old.damaged
-	for i := range b.versions {
-		v := &b.versions[i]
-		v.parts = nil
-		if same {
-			if at := slices.IndexFunc(old.versions, func(o datedVersion) bool { return o.indexedVersion == v.indexedVersion && o.broken == v.broken }); at >= 0 {
-				v.parts = old.versions[at].parts
-			}
-		}
-		if v.parts == nil {
-			v.parts = b.parts(v, keep)
-		}
-	}
-}
-
 // parts returns the chunks of a version by what they need. One that cannot be read is judged by what holds for the whole document.
 func (b *indexedDocument) parts(v *datedVersion, keep ruleKeeper) []attributed {
 	base := b.conditions()
 	if b.damaged || v.broken || len(b.rule.Parts) == 0 {
-		return []attributed{{key: conditionsKey(base), conditions: base, all: true}}
+		return []attributed{{conditions: base, all: true}}
 	}
 	index := map[string]int{}
 	sections := map[string][]string{} // by headings
@@ -230,7 +199,7 @@ func (b *indexedDocument) parts(v *datedVersion, keep ruleKeeper) []attributed {
 		if !known {
 			at = len(out)
 			index[key] = at
-			out = append(out, attributed{key: key, conditions: conditions})
+			out = append(out, attributed{conditions: conditions})
 		}
 		out[at].chunks = append(out[at].chunks, i)
 	}

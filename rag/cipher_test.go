@@ -45,10 +45,11 @@ func TestTablesTellNothingOfDocuments(t *testing.T) {
 		e := newHashed()
 		keys := func(b byte) *keyring.Ring { return keyring.FromBytes(bytes.Repeat([]byte{b}, 32)) }
 		under := func(ring *keyring.Ring, suite seal.Suite) (*library, error) {
-			s, err := New(Config{Suite: suite}, db, ring, e.Model(), slog.New(slog.DiscardHandler), nil)
+			s, err := New(Config{Suite: suite, Dir: t.TempDir()}, db, ring, e.Model(), slog.New(slog.DiscardHandler), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() { _ = s.Close() })
 			return &library{s, e}, s.Load(t.Context())
 		}
 		var ids []string

@@ -3,15 +3,16 @@ package rag
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag/segment"
 )
 
 // Collection is a set of documents of one tenant.
@@ -42,21 +43,21 @@ func (s *Service) CreateCollection(ctx context.Context, c Collection) error {
 	if err := c.Retention.check(); err != nil {
 		return err
 	}
-	row, err := s.store.createCollection(ctx, c, encodeLabels(labels), s.now())
+	id := uuid.NewString()
+	s.reserve(id)
+	defer s.release(id)
+	row, err := s.store.createCollection(ctx, id, c, encodeLabels(labels), s.now())
 	if err != nil {
 		return err
 	}
-	ci, err := newCollectionIndex(row, s.model.ID, s.newIndex(s.model.Dim), s.store.rules, s.now)
-	if err != nil {
-		return err
+	ctx = context.WithoutCancel(ctx)
+	ci, err := s.openFilled(ctx, row)
+	if err != nil { // it is there: following the tables tries again
+		return fault.Wrap(err, fault.CodeRetrievalFailed, c.Name)
 	}
-	ci.revision, ci.light, ci.followed = row.Revision, row.Revision, row.Revision
-	s.changeMu.Lock()
-	defer s.changeMu.Unlock()
-	if old := (*s.collections.Load())[ci.key]; old != nil && old.id == ci.id { // followed already
-		return ci.clear()
+	if !s.publish(ci) {
+		s.discard(ci)
 	}
-	s.replace(ci.key, ci)
 	return nil
 }
 
@@ -92,23 +93,44 @@ func (r Reader) viewer() viewer {
 
 // Collections returns those of the tenant, by name, that lists show to a reader, with the number of documents that they show him; nil is who sees all. Whoever
 // writes sees all collections.
-func (s *Service) Collections(_ context.Context, tenant string, reader *Reader) ([]Collection, error) {
+func (s *Service) Collections(ctx context.Context, tenant string, reader *Reader) ([]Collection, error) {
 	all := s.collections.Load()
 	if all == nil {
 		return nil, fault.Wrap(s.Ready(), fault.CodeDatabaseUnavailable)
 	}
-	var out []Collection
+	var by []*collectionIndex
 	for key, ci := range *all {
-		if tenant == "" || key.tenant != tenant || !ci.listedTo(reader) {
-			continue
+		if tenant != "" && key.tenant == tenant && ci.listedTo(reader) {
+			by = append(by, ci)
 		}
-		c := Collection{
-			Tenant: key.tenant, Name: key.name, Title: ci.title, Labels: slices.Clone(ci.labels), CreatedAt: time.UnixMicro(ci.created).UTC(),
-		}
-		c.Documents, c.Pending, c.Retention = ci.count(reader)
-		out = append(out, c)
 	}
-	slices.SortFunc(out, func(a, b Collection) int { return strings.Compare(a.Name, b.Name) })
+	if len(by) == 0 {
+		return nil, nil
+	}
+	slices.SortFunc(by, func(a, b *collectionIndex) int { return strings.Compare(a.key.name, b.key.name) })
+	ids := make([]string, len(by))
+	for i, ci := range by {
+		ids[i] = ci.id
+	}
+	counts, err := s.store.count(ctx, ids, reader, s.now())
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Collection, len(by))
+	for i, ci := range by {
+		row := ci.settings.Load()
+		out[i] = Collection{
+			Tenant: tenant, Name: ci.key.name, Title: ci.title, Labels: slices.Clone(ci.labels), CreatedAt: time.UnixMicro(ci.created).UTC(),
+			Retention: Retention{KeepVersions: int(row.KeepVersions), KeepDays: int(row.KeepDays), Revision: row.Settings},
+		}
+		out[i].Documents, err = s.count(ctx, ci, reader, counts[ci.id])
+		if err == nil {
+			out[i].Pending, err = ci.foreign(reader)
+		}
+		if err != nil {
+			return nil, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
+		}
+	}
 	return out, nil
 }
 
@@ -117,38 +139,74 @@ func (ci *collectionIndex) listedTo(r *Reader) bool {
 	return r.plans() || permits(ci.labels, r.Labels)
 }
 
-// count returns how many documents lists show a reader, how many of these have vectors of another model, and the settings.
-func (ci *collectionIndex) count(reader *Reader) (n, pending int, r Retention) {
-	now := ci.rlock()
-	defer ci.mu.RUnlock()
-	for _, b := range ci.docs {
-		if ci.lists(b, reader, now) {
-			n++
-			if b.foreign(ci.embedder) {
-				pending++
-			}
+// count returns how many documents of a collection lists show a reader; counts are those of the tables.
+func (s *Service) count(ctx context.Context, ci *collectionIndex, r *Reader, counts []documentCount) (n int, err error) {
+	for _, c := range counts {
+		labels, err := decodeLabels(c.Labels)
+		if err != nil { // nobody sees them
+			continue
+		}
+		if r == nil || r.Writes && c.Whose != nobodys || !c.Ruled && c.Begun && permits(ci.labels, r.Labels) && permits(labels, r.Labels) {
+			n += c.N
 		}
 	}
-	return n, pending, Retention{KeepVersions: int(ci.row.KeepVersions), KeepDays: int(ci.row.KeepDays), Revision: ci.row.Settings}
+	if r == nil || !permits(ci.labels, r.Labels) {
+		return n, nil
+	}
+	ruled, err := ci.ruledFor(r.viewer())
+	if err != nil {
+		return 0, err
+	}
+	n += ruled.Documents()
+	if !r.Writes {
+		return n, nil
+	}
+	own, err := s.store.ruledOf(ctx, ci.id, r.Principals)
+	for _, id := range own { // they are among counts
+		if slices.ContainsFunc(ruled.View().Find(id), ruled.HasAny) {
+			n--
+		}
+	}
+	return n, err
 }
 
-// lists reports whether lists show a document to a reader: those of which he may see a passage of a version that has begun, and to whoever writes those that
-// he brought. Who brought a document of a release before is not known: whoever writes sees it unless it has a rule. The caller holds mu.
-func (ci *collectionIndex) lists(b *indexedDocument, r *Reader, now int64) bool {
+// lister decides what lists show a reader, and reads one view of the store for all documents.
+type lister struct {
+	ci     *collectionIndex
+	reader *Reader
+	now    int64
+	ruled  *segment.Filter // see ruledFor; read when it is needed
+}
+
+func (ci *collectionIndex) lister(r *Reader) *lister {
+	return &lister{ci: ci, reader: r, now: ci.time()}
+}
+
+// shows reports whether lists show a document: those of which he may see a passage of a version that has begun, and to whoever writes those that
+// he brought. Who brought a document of a release before is not known: whoever writes sees it unless it has a rule. The tables say so; which passages a part of
+// a rule keeps for others, the store.
+func (l *lister) shows(b *indexedDocument) (_ bool, err error) {
+	r := l.reader
 	if r == nil {
-		return true
+		return true, nil
 	}
-	if r.Writes && (b.Creator == "" && !b.ruled() || slices.Contains(r.Principals, b.Creator)) {
-		return true
+	if r.Writes && (b.Creator == "" && !b.restricted() || slices.Contains(r.Principals, b.Creator)) {
+		return true, nil
 	}
-	return permits(ci.labels, r.Labels) && b.shows(r.viewer(), now)
-}
-
-// shows reports whether a viewer may see any passage of a version that has begun.
-func (b *indexedDocument) shows(v viewer, now int64) bool {
-	return slices.ContainsFunc(b.versions, func(d datedVersion) bool {
-		return !d.broken && d.from <= now && slices.ContainsFunc(d.parts, func(p attributed) bool { return permitted(p.conditions, v) })
-	})
+	v := r.viewer()
+	begun := slices.ContainsFunc(b.rows, func(row versionRow) bool { return row.ValidFrom <= l.now })
+	if !begun || !permits(l.ci.labels, r.Labels) || !permitted(b.conditions(), v) {
+		return false, nil
+	}
+	if len(b.rule.Parts) == 0 {
+		return true, nil
+	}
+	if l.ruled == nil {
+		if l.ruled, err = l.ci.ruledFor(v); err != nil {
+			return false, err
+		}
+	}
+	return slices.ContainsFunc(l.ruled.View().Find(b.ID), l.ruled.HasAny), nil
 }
 
 // DeleteCollection deletes a collection with all its documents. The next search does not find it.
@@ -160,16 +218,23 @@ func (s *Service) DeleteCollection(ctx context.Context, tenant, name string) err
 	if err := s.store.deleteCollection(ctx, ci.id); err != nil {
 		return err
 	}
-	s.changeMu.Lock()
-	defer s.changeMu.Unlock()
-	s.deleted[ci.id] = true
-	if now := (*s.collections.Load())[ci.key]; now != nil && now.id == ci.id {
-		s.replace(ci.key, nil)
-	}
-	if err := ci.clear(); err != nil {
-		s.log.Warn("rag: closing the index of a deleted collection failed", slog.Any("error", err))
+	if gone := s.withdraw(ci.id, ci.key); gone != nil {
+		s.discard(gone)
 	}
 	return nil
+}
+
+// withdraw hides a collection that was deleted, and returns it if nobody else has.
+func (s *Service) withdraw(id string, key collectionKey) *collectionIndex {
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	s.deleted[id] = true
+	ci := (*s.collections.Load())[key]
+	if ci == nil || ci.id != id {
+		return nil
+	}
+	s.replace(key, nil)
+	return ci
 }
 
 // DocumentInfo describes a document by the version that is in effect; by its last one if none is.
@@ -196,29 +261,56 @@ func (s *Service) Documents(ctx context.Context, tenant, collection string, read
 	if !ci.listedTo(reader) {
 		return nil, noCollection(collection)
 	}
-	return ci.infos(reader), nil
+	states, err := s.store.documents(ctx, ci.id)
+	if err != nil {
+		return nil, err
+	}
+	says, err := ci.said()
+	if err != nil {
+		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
+	}
+	list := ci.lister(reader)
+	var out []DocumentInfo
+	for _, d := range states {
+		b, err := s.document(d)
+		if err != nil { // nobody sees it
+			continue
+		}
+		shown, err := list.shows(b)
+		if err != nil {
+			return nil, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
+		}
+		if shown {
+			out = append(out, b.info(says[b.ID], list.now, reader.plans()))
+		}
+	}
+	slices.SortFunc(out, func(a, b DocumentInfo) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
 }
 
 // Document returns one document as [Service.Documents] lists it, without a look at the others; also one that another replica has brought a moment ago.
 // Errors: CodeCollectionNotFound; CodeNotFound, also for one that lists do not show the reader.
 func (s *Service) Document(ctx context.Context, tenant, collection, id string, reader *Reader) (DocumentInfo, error) {
-	ci, err := s.findFresh(ctx, tenant, collection)
-	if err == nil && !ci.listedTo(reader) {
+	ci, b, err := s.known(ctx, tenant, collection, id, false)
+	if ci != nil && !ci.listedTo(reader) {
 		err = noCollection(collection)
-	}
-	if err == nil && ci.document(id) == nil {
-		_, _, err = s.known(ctx, tenant, collection, id, false)
 	}
 	if err != nil {
 		return DocumentInfo{}, err
 	}
-	now := ci.rlock()
-	defer ci.mu.RUnlock()
-	b := ci.docs[id]
-	if b == nil || !ci.lists(b, reader, now) {
+	list := ci.lister(reader)
+	shown, err := list.shows(b)
+	if err == nil && !shown {
 		return DocumentInfo{}, fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
 	}
-	return b.info(now, reader.plans()), nil
+	details := map[int64]detail{}
+	if err == nil {
+		details, err = readDetails(ci.passages.View().Find(id))
+	}
+	if err != nil {
+		return DocumentInfo{}, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
+	}
+	return b.info(details, list.now, reader.plans()), nil
 }
 
 // Manages reports, by its error, whether somebody who writes may change the dates of a document or delete it: those that lists show him. What cannot be
@@ -229,64 +321,50 @@ func (s *Service) Manages(ctx context.Context, tenant, collection, id string, re
 	}
 	_, err := s.Document(ctx, tenant, collection, id, reader)
 	if fault.Is(err, fault.CodeNotFound) {
-		if ci, err2 := s.collection(tenant, collection); err2 == nil && ci.cannotRead(id) {
+		if ci, err2 := s.collection(tenant, collection); err2 == nil && s.cannotRead(ctx, ci, id) {
 			return nil
 		}
 	}
 	return err
 }
 
-func (ci *collectionIndex) cannotRead(id string) bool {
-	ci.mu.RLock()
-	defer ci.mu.RUnlock()
-	return ci.unreadable[id]
-}
-
-func (ci *collectionIndex) infos(reader *Reader) []DocumentInfo {
-	out := ci.listed(reader)
-	slices.SortFunc(out, func(a, b DocumentInfo) int { return strings.Compare(a.Name, b.Name) }) // without the lock, behind which searches would wait
-	return out
-}
-
-func (ci *collectionIndex) listed(reader *Reader) (out []DocumentInfo) {
-	now := ci.rlock()
-	defer ci.mu.RUnlock()
-	for _, b := range ci.docs {
-		if ci.lists(b, reader, now) {
-			out = append(out, b.info(now, reader.plans()))
-		}
+// cannotRead reports whether the labels of a document of a collection cannot be read.
+func (s *Service) cannotRead(ctx context.Context, ci *collectionIndex, id string) bool {
+	d, found, err := s.store.state(ctx, id)
+	if err != nil || !found || d.Collection != ci.id {
+		return false
 	}
-	return out
+	_, err = decodeLabels(d.Labels)
+	return err != nil
 }
 
-func (b *indexedDocument) ruled() bool { return b.damaged || !b.rule.none() }
-
-// info describes it; without plans as if versions that have not begun were not there.
-func (b *indexedDocument) info(now int64, plans bool) DocumentInfo {
+// info describes a document; details are what the store says of its versions. Without plans it is as if versions that have not begun were not there.
+func (b *indexedDocument) info(details map[int64]detail, now int64, plans bool) DocumentInfo {
 	out := DocumentInfo{
-		ID: b.ID, Name: b.Name, Labels: slices.Clone(b.labels), Restricted: b.ruled(), CreatedAt: time.UnixMicro(b.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(b.UpdatedAt).UTC(),
-		Versions: len(b.spans), Revision: b.accessAt,
+		ID: b.ID, Name: b.Name, Labels: slices.Clone(b.labels), Restricted: b.restricted(), CreatedAt: time.UnixMicro(b.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(b.UpdatedAt).UTC(),
+		Versions: len(b.rows), Revision: b.Revision,
 	}
-	versions := b.versions
+	rows := b.rows
 	if !plans {
-		later := func(from int64) bool { return from > now }
-		versions = slices.DeleteFunc(slices.Clone(versions), func(d datedVersion) bool { return later(d.from) })
-		out.Versions -= len(slices.DeleteFunc(slices.Clone(b.spans), func(x span) bool { return !later(x.from) }))
+		rows = slices.DeleteFunc(slices.Clone(rows), func(r versionRow) bool { return r.ValidFrom > now })
+		out.Versions = len(rows)
 	}
-	if len(versions) == 0 {
+	if len(rows) == 0 {
 		return out
 	}
-	v := versions[len(versions)-1]
-	for _, d := range versions {
-		if d.in(now) {
-			v, out.InEffect = d, true
+	v := rows[len(rows)-1]
+	for _, r := range rows {
+		if r.ValidFrom <= now && now < until0(r.ValidUntil) {
+			v, out.InEffect = r, true
 		}
 	}
-	out.Title, out.MIME, out.Version, out.Chunks, out.Bytes, out.Digest = v.Title, v.MIME, versionName(v.Version), v.Chunks, len(v.Content), v.Digest
-	if !plans && slices.ContainsFunc(b.spans, func(x span) bool { return x.from > now && x.from == v.until }) {
-		v.until = 0 // it ends when another begins
+	d := details[v.Version]
+	out.Title, out.Bytes, out.Digest = d.Title, d.Bytes, d.Digest
+	out.MIME, out.Version, out.Chunks = v.MIME, versionName(v.Version), v.Chunks
+	if !plans && slices.ContainsFunc(b.rows, func(r versionRow) bool { return r.ValidFrom > now && r.ValidFrom == v.ValidUntil }) {
+		v.ValidUntil = 0 // it ends when another begins
 	}
-	out.ValidFrom, out.ValidUntil = times(v.from, v.until)
+	out.ValidFrom, out.ValidUntil = times(v.ValidFrom, v.ValidUntil)
 	return out
 }
 
@@ -317,32 +395,8 @@ func (s *Service) deleteDocument(ctx context.Context, tenant, collection, name, 
 	if err != nil {
 		return err
 	}
-	s.forgetDocument(ctx, ci, id, revision)
+	s.show(ctx, ci, documentState{documentRow: documentRow{ID: id, Revision: revision}, gone: true})
 	return nil
-}
-
-// forgetDocument takes a document out of memory that was deleted here.
-func (s *Service) forgetDocument(ctx context.Context, ci *collectionIndex, id string, revision int64) {
-	s.changeMu.Lock()
-	defer s.changeMu.Unlock()
-	ci.gone[id] = revision
-	delete(ci.pending, id)
-	if err := ci.remove(ctx, id); err != nil {
-		s.log.Warn("rag: removing a document from the index failed", slog.Any("error", err))
-	}
-}
-
-func (ci *collectionIndex) documents() []*indexedDocument {
-	ci.mu.RLock()
-	defer ci.mu.RUnlock()
-	return slices.Collect(maps.Values(ci.docs))
-}
-
-// known returns the ids of all documents, also of those that cannot be read.
-func (ci *collectionIndex) documentIDs() []string {
-	ci.mu.RLock()
-	defer ci.mu.RUnlock()
-	return slices.AppendSeq(slices.Collect(maps.Keys(ci.docs)), maps.Keys(ci.unreadable))
 }
 
 func versionName(n int64) string { return fmt.Sprintf("v%d", n) }

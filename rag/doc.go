@@ -7,8 +7,8 @@
 // labels on a document those of the collection. The filter is applied before anything is scored. A collection that does not exist
 // and one that the principal may not see give the same answer, as does a request without a tenant.
 //
-// A document may also have a [Rule], for itself and for parts of it, by principal, role, label and purpose. Chunks with the same conditions share one set,
-// and a search joins the sets that let its reader in: see attributeSets. Whoever may only write documents cannot open one that is there.
+// A document may also have a [Rule], for itself and for parts of it, by principal, role, label and purpose. Passages with the same conditions lie in one
+// group, and a search joins the groups that let its reader in: see groupSets. Whoever may only write documents cannot open one that is there.
 //
 // # When
 //
@@ -31,7 +31,14 @@
 //
 // # Storage
 //
-// Tables hold everything; memory holds what searching needs, so that no search runs SQL. [Service.Load] builds it and
-// [Service.Run] follows the changes of other replicas within the poll interval. Changes made here are visible to the next search.
-// A collection that could not follow its tables for longer than [Config.MaxStale] cannot be searched (CodeRetrievalFailed).
+// Tables hold everything. What searching needs lies in a store of each collection on the local disk, encrypted under keys derived from the master key
+// (package rag/segment), so that no search runs SQL, texts are not held in memory, and a replica that starts reads only what changed since it stopped.
+//
+// [Service.Load] opens the stores and [Service.Run] follows the changes of other replicas within the poll interval, by a journal that each change of the tables
+// is noted in. What is light, such as a right that is taken away, an end, a deletion, waits for no document that is being read or indexed. Changes made here
+// are visible to the next search. A store says up to which change it is complete, with the mark of that change; one that is damaged, of another model, key or
+// release, or of tables with another history, is removed and made again. A store that could not be told of a change is searched no more until it was opened
+// again, and a collection that could not follow its tables for longer than [Config.MaxStale] neither (CodeRetrievalFailed).
+//
+// What is deleted leaves the disk of each replica within some ten minutes.
 package rag

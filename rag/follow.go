@@ -1,25 +1,22 @@
 package rag
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"os"
 	"slices"
 
 	"github.com/sluice-project/sluice/internal/sleep"
 	"github.com/sluice-project/sluice/rag/index"
+	"github.com/sluice-project/sluice/rag/segment"
 )
 
 // followOthers follows the tables. What fails for one collection does not count against the others: it notes since when it is behind.
 func (s *Service) followOthers(ctx context.Context) (struct{}, error) {
 	err := s.follow(ctx)
-	if all := s.collections.Load(); all != nil {
-		for _, ci := range *all {
-			s.compact(ci)
-		}
-	}
 	if errors.Is(err, errBehind) {
 		s.log.Warn("rag: some collections cannot follow their tables; will be tried again", slog.Any("error", err))
 		err = nil
@@ -30,28 +27,43 @@ func (s *Service) followOthers(ctx context.Context) (struct{}, error) {
 // errBehind marks failures of single collections.
 var errBehind = errors.New("collections are behind")
 
-// follow brings memory up to date with the tables: collections and documents whose revision differs are read again, those that are
-// gone are removed. What one collection fails at does not keep the others behind, and is tried again next time. Who may see what, and what is gone, comes
-// first; [Service.watchAccess] does not wait for the rest either.
+// follow brings the stores up to date with the tables: what changed since is read, what is gone is removed. What one collection fails at does not keep the
+// others behind, and is tried again next time. Who may see what, and what is gone, comes first; [Service.watchAccess] does not wait for the rest either.
 func (s *Service) follow(ctx context.Context) error {
 	s.followMu.Lock()
 	defer s.followMu.Unlock()
-	version, rows, failed := s.followAccess(ctx, s.version, s.collections.Load() == nil)
+	if s.closed {
+		return segment.ErrClosed
+	}
+	version, rows, failed := s.followAccess(ctx, s.version, s.collections.Load() == nil || s.anyFailed())
 	if rows == nil {
 		return failed
 	}
+	creating := false
 	for _, row := range rows {
-		if err := s.followCollection(ctx, row); err != nil {
+		err := s.followCollection(ctx, row)
+		if errors.Is(err, errCreating) { // whoever creates it shows it; the next turn looks again
+			creating = true
+			continue
+		}
+		if err != nil {
 			failed = errors.Join(failed, errBehind, fmt.Errorf("collection %s: %w", row.ID, err))
 			if ci := (*s.collections.Load())[collectionKey{row.Tenant, row.Name}]; ci != nil {
 				ci.behindSince.CompareAndSwap(0, s.now().UnixMicro())
 			}
 		}
 	}
-	if failed == nil {
+	if failed == nil && !creating {
 		s.version = version
 	}
 	return failed
+}
+
+var errCreating = errors.New("the collection is being created")
+
+// anyFailed reports whether a collection has to be opened again.
+func (s *Service) anyFailed() bool {
+	return slices.ContainsFunc(s.all(), func(ci *collectionIndex) bool { return ci.failed() != nil })
 }
 
 // followAccess follows what is light, and what revokes: collections, documents and versions that are gone, who may see the others, and when they are in
@@ -65,162 +77,42 @@ func (s *Service) followAccess(ctx context.Context, seen int64, always bool) (in
 	if !always && version == seen {
 		return version, nil, nil
 	}
-	s.changeMu.Lock()
-	defer s.changeMu.Unlock()
-	if version, err = s.store.version(ctx); err != nil { // again: nothing that is changed here meanwhile may seem to be gone
-		return 0, nil, err
-	}
-	rows, err := s.store.collections(ctx)
+	rows, err := s.collectionRows(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
-	if s.collections.Load() == nil {
-		s.collections.Store(&collectionIndexes{})
-	}
-	s.removeGone(rows)
 	var failed error
 	for _, row := range rows {
 		ci := (*s.collections.Load())[collectionKey{row.Tenant, row.Name}]
-		if ci == nil {
+		if ci == nil || ci.id != row.ID || ci.failed() != nil || ci.followed.Load() == row.Revision {
 			continue
 		}
-		if err := s.followLight(ctx, ci, row, version); err != nil {
+		if err := s.followOne(ctx, ci); err != nil {
 			ci.behindSince.CompareAndSwap(0, s.now().UnixMicro())
 			failed = errors.Join(failed, errBehind, fmt.Errorf("access of collection %s: %w", row.ID, err))
 		}
 	}
-	if rows == nil {
-		rows = []collectionRow{}
-	}
 	return version, rows, failed
 }
 
-// followLight follows one collection in memory. The caller holds changeMu.
-func (s *Service) followLight(ctx context.Context, ci *collectionIndex, row collectionRow, version int64) error {
-	if ci.light == row.Revision {
-		ci.followed = version
-		return nil
+// collectionRows reads the collections, and removes those that are gone.
+func (s *Service) collectionRows(ctx context.Context) ([]collectionRow, error) {
+	rows, gone, err := s.removeGone(ctx)
+	for _, ci := range gone {
+		s.discards.Go(func() { s.discard(ci) }) // it may wait for a merge, and others for who follows
 	}
-	revisions, order, err := s.store.revisions(ctx, ci.id)
-	if err != nil {
-		return err
-	}
-	for _, id := range ci.documentIDs() {
-		if _, ok := revisions[id]; !ok {
-			if err := ci.remove(ctx, id); err != nil {
-				s.log.Warn("rag: removing a document from the index failed", slog.Any("error", err))
-			}
-		}
-	}
-	have, changed := map[string]int64{}, []string(nil)
-	for _, b := range ci.documents() {
-		have[b.ID] = b.accessAt
-	}
-	pending := map[string]bool{}
-	for _, id := range order {
-		at, ok := have[id]
-		if !ok {
-			pending[id] = true
-		}
-		if ok && at < revisions[id] {
-			changed = append(changed, id)
-		}
-	}
-	rows, err := s.store.documentRows(ctx, changed)
-	if err != nil {
-		return err
-	}
-	spans, err := s.store.spans(ctx, changed) // after the rows: dates are never older than the revision that they come with
-	if err != nil {
-		return err
-	}
-	for _, d := range rows {
-		s.showLight(ctx, ci, d, spans[d.ID])
-	}
-	ci.mu.Lock()
-	ci.row = row
-	ci.mu.Unlock()
-	ci.light, ci.followed, ci.pending, ci.gone = row.Revision, version, pending, map[string]int64{}
-	return nil
+	return rows, err
 }
 
-// followOne follows what is light of one collection, for those who manage it. It waits for nothing that is being read or indexed. Error:
-// CodeCollectionNotFound.
-func (s *Service) followOne(ctx context.Context, ci *collectionIndex) error {
+func (s *Service) removeGone(ctx context.Context) (rows []collectionRow, gone []*collectionIndex, err error) {
 	s.changeMu.Lock()
 	defer s.changeMu.Unlock()
-	return s.followNow(ctx, ci)
-}
-
-// followNow is followOne for a caller that holds changeMu.
-func (s *Service) followNow(ctx context.Context, ci *collectionIndex) error {
-	version, err := s.store.version(ctx)
-	if err != nil {
-		return err
+	if rows, err = s.store.collections(ctx); err != nil {
+		return nil, nil, err
 	}
-	row, found, err := s.store.collection(ctx, ci.id)
-	if err != nil {
-		return err
+	if s.collections.Load() == nil {
+		s.collections.Store(&collectionIndexes{})
 	}
-	if !found {
-		return noCollection(ci.key.name)
-	}
-	return s.followLight(ctx, ci, row, version)
-}
-
-// showLight makes it so that those see a document who may, and that its versions are in effect when they are; versions that are gone are no longer found.
-// Nothing is read for it: versions that memory does not have come with the next turn of [Service.follow]. The caller holds changeMu.
-func (s *Service) showLight(ctx context.Context, ci *collectionIndex, d documentRow, spans []span) {
-	old := ci.document(d.ID)
-	if old == nil || old.accessAt >= d.Revision {
-		return
-	}
-	next := *old
-	next.documentRow, next.accessAt, next.spans = d, d.Revision, spans
-	var complete bool
-	if next.versions, complete = within(old.versions, spans); !complete {
-		next.Revision = old.Revision
-	}
-	if err := s.readAccess(&next); err != nil {
-		s.markUnreadable(ci, d.ID, err)
-		return
-	}
-	dropped, _ := ci.show(&next)
-	s.forgetVersions(ctx, ci, dropped)
-}
-
-// showChange is showLight for a change that was made here.
-func (s *Service) showChange(ctx context.Context, ci *collectionIndex, state documentState) {
-	s.changeMu.Lock()
-	defer s.changeMu.Unlock()
-	s.showLight(context.WithoutCancel(ctx), ci, state.documentRow, spansOf(state.versions))
-}
-
-func (s *Service) forgetVersions(ctx context.Context, ci *collectionIndex, dropped []*indexedVersion) {
-	if err := ci.drop(ctx, dropped); err != nil {
-		s.log.Warn("rag: forgetting a version in the index failed", slog.Any("error", err))
-	}
-}
-
-// readAccess reads who may see a document out of its row. A rule that is damaged lets nobody in; labels that are damaged are an error.
-func (s *Service) readAccess(b *indexedDocument) (err error) {
-	if b.labels, err = decodeLabels(b.Labels); err != nil {
-		return err
-	}
-	b.rule, err = s.store.rules.decode(b.ID, b.Labels, b.documentRow.Rule)
-	if b.damaged = err != nil; b.damaged {
-		s.log.Error("rag: the access rule of a document is damaged; nobody sees the document", slog.String("document", b.ID))
-	}
-	return nil
-}
-
-func (s *Service) markUnreadable(ci *collectionIndex, id string, err error) {
-	if ci.markUnreadable(id) {
-		s.log.Error("rag: a stored document cannot be read; its collection cannot be searched", slog.String("document", id), slog.Any("error", err))
-	}
-}
-
-func (s *Service) removeGone(rows []collectionRow) {
 	alive := map[string]bool{}
 	for _, r := range rows {
 		alive[r.ID] = true
@@ -228,245 +120,433 @@ func (s *Service) removeGone(rows []collectionRow) {
 	for key, ci := range *s.collections.Load() {
 		if !alive[ci.id] {
 			s.replace(key, nil)
-			if err := ci.clear(); err != nil {
-				s.log.Warn("rag: closing the index of a deleted collection failed", slog.Any("error", err))
-			}
+			gone = append(gone, ci)
 		}
+	}
+	if rows == nil {
+		rows = []collectionRow{}
+	}
+	return rows, gone, nil
+}
+
+// followOne follows what is light of one collection. It waits for nothing that is being read or indexed. Error: CodeCollectionNotFound.
+func (s *Service) followOne(ctx context.Context, ci *collectionIndex) error {
+	ci.change.Lock()
+	defer ci.change.Unlock()
+	row, found, err := s.store.collection(ctx, ci.id)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return noCollection(ci.key.name)
+	}
+	if err := ci.failed(); err != nil {
+		return err
+	}
+	if ci.light.Revision != row.Revision {
+		if err := s.followLight(ctx, ci); err != nil {
+			return err
+		}
+	}
+	if old := ci.settings.Load(); row.Settings >= old.Settings {
+		ci.settings.Store(&row)
+	}
+	ci.followed.Store(ci.light.Revision)
+	return nil
+}
+
+// followLight follows the journal of a collection: what is light of each document that was changed. The caller holds change. Error: errHistory, after which the
+// collection has to be opened again.
+func (s *Service) followLight(ctx context.Context, ci *collectionIndex) error {
+	entries, err := s.store.journal(ctx, ci.id, ci.light.Revision, ci.light.Mark)
+	if err != nil {
+		if errors.Is(err, errHistory) {
+			ci.fail(err)
+		}
+		return err
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	seen, ids := map[string]bool{"": true}, []string(nil)
+	for _, e := range entries {
+		if !seen[e.Document] {
+			seen[e.Document] = true
+			ids = append(ids, e.Document)
+		}
+	}
+	for part := range slices.Chunk(ids, 256) {
+		if err := s.settle(ctx, ci, part, nil); err != nil {
+			return err
+		}
+	}
+	ci.light = entries[len(entries)-1]
+	maps.DeleteFunc(ci.recent, func(_ string, revision int64) bool { return revision <= ci.light.Revision })
+	return ci.apply(ctx, segment.Change{}, ci.light.Revision)
+}
+
+// settle makes the store say of some documents what the tables say now, as far as it has what their versions say or that is among contents. The caller holds
+// change.
+func (s *Service) settle(ctx context.Context, ci *collectionIndex, ids []string, contents map[string]content) error {
+	states, err := s.store.states(ctx, ids)
+	if err != nil {
+		return err
+	}
+	var c segment.Change
+	revision := int64(0)
+	incomplete := map[string]bool{}
+	for _, id := range ids {
+		d, found := states[id]
+		if !found || d.Collection != ci.id {
+			d = documentState{documentRow: documentRow{ID: id}, gone: true}
+		}
+		complete, err := s.place(ci, &c, d, contents)
+		if err != nil {
+			return err
+		}
+		incomplete[id] = !complete
+		revision = max(revision, d.Revision)
+	}
+	return s.settled(ctx, ci, c, incomplete, revision)
+}
+
+// place adds to a change what makes the store say what a document is, and reports whether it then does.
+func (s *Service) place(ci *collectionIndex, c *segment.Change, d documentState, contents map[string]content) (complete bool, err error) {
+	view := ci.passages.View()
+	if ci.partial { // it has nothing of a document before its turn: each has one
+		view = &segment.View{}
+	}
+	if d.gone {
+		if len(view.Find(d.ID)) > 0 {
+			c.Delete = append(c.Delete, segment.Name{ID: d.ID})
+		}
+		return true, nil
+	}
+	b, err := s.document(d)
+	if err != nil {
+		s.log.Error("rag: a stored document cannot be read; its collection cannot be searched", slog.String("document", d.ID), slog.Any("error", err))
+		placeUnreadable(c, view, d.ID, s.model)
+		return true, nil
+	}
+	for n := int64(len(b.rows)); ; {
+		if most := ci.mostVersions.Load(); n <= most || ci.mostVersions.CompareAndSwap(most, n) {
+			break
+		}
+	}
+	complete, err = b.placed(c, view, contents, s.model, s.store.rules)
+	if errors.Is(err, segment.ErrDamaged) {
+		ci.fail(err)
+	}
+	return complete, err
+}
+
+// settled makes a change after which some documents are as the tables have them, but for those that are incomplete. The caller holds change.
+func (s *Service) settled(ctx context.Context, ci *collectionIndex, c segment.Change, incomplete map[string]bool, revision int64) error {
+	var mended []string
+	for id, is := range incomplete {
+		if is {
+			ci.pending[id] = true
+		} else if ci.pending[id] {
+			delete(ci.pending, id)
+			mended = append(mended, id)
+		}
+	}
+	err := ci.apply(ctx, c, revision)
+	if err != nil {
+		for _, id := range mended {
+			ci.pending[id] = true
+		}
+	}
+	return err
+}
+
+// tell makes the store say what a document is after a change that was made here. What cannot be told ends searches: nobody is shown what was taken from him.
+func (s *Service) tell(ctx context.Context, ci *collectionIndex, d documentState, contents map[string]content) error {
+	ci.change.Lock()
+	defer ci.change.Unlock()
+	ctx = context.WithoutCancel(ctx)
+	if d.Revision <= max(ci.light.Revision, ci.recent[d.ID]) { // somebody has changed it since, and the store knows
+		return s.settle(ctx, ci, []string{d.ID}, contents)
+	}
+	var c segment.Change
+	complete, err := s.place(ci, &c, d, contents)
+	if err == nil {
+		err = s.settled(ctx, ci, c, map[string]bool{d.ID: !complete}, d.Revision)
+	}
+	if err != nil {
+		ci.fail(err)
+		return err
+	}
+	ci.recent[d.ID] = d.Revision
+	return nil
+}
+
+// show is tell for changes that bring nothing to read: what failed is logged, and searches fail until it is done.
+func (s *Service) show(ctx context.Context, ci *collectionIndex, d documentState) {
+	if err := s.tell(ctx, ci, d, nil); err != nil {
+		s.log.Error("rag: a change is stored and could not be carried out here; its collection cannot be searched until it is", slog.String("document", d.ID), slog.Any("error", err))
 	}
 }
 
-// followCollection reads the documents that changed. A new collection appears when it is complete.
+// document reads who may see a document out of its row. A rule that is damaged lets nobody in; labels that are damaged are an error.
+func (s *Service) document(d documentState) (*indexedDocument, error) {
+	b := &indexedDocument{documentRow: d.documentRow, rows: d.versions}
+	var err error
+	if b.labels, err = decodeLabels(b.Labels); err != nil {
+		return nil, err
+	}
+	b.rule, err = s.store.rules.decode(b.ID, b.Labels, b.documentRow.Rule)
+	if b.damaged = err != nil; b.damaged {
+		s.log.Error("rag: the access rule of a document is damaged; nobody sees the document", slog.String("document", b.ID))
+	}
+	return b, nil
+}
+
+// followCollection reads what documents say that changed. A new collection, and one whose store has failed, appears when it is complete.
 func (s *Service) followCollection(ctx context.Context, row collectionRow) error {
 	key := collectionKey{row.Tenant, row.Name}
+	if !s.reserve(row.ID) {
+		return errCreating
+	}
+	defer s.release(row.ID)
 	ci := (*s.collections.Load())[key]
-	if ci != nil && s.upTo(ci) == row.Revision {
+	if ci != nil && ci.id == row.ID && ci.failed() == nil {
+		if err := s.followHeavy(ctx, ci); err != nil {
+			return err
+		}
 		ci.behindSince.Store(0)
 		return nil
 	}
-	fresh := ci == nil
-	if fresh {
-		var err error
-		if ci, err = newCollectionIndex(row, s.model.ID, s.newIndex(s.model.Dim), s.store.rules, s.now); err != nil {
+	if ci != nil && ci.id == row.ID {
+		s.log.Warn("rag: the stored passages of a collection are opened again", slog.String("collection", ci.id), slog.Any("error", ci.failed()))
+		if err := s.abandon(ci); err != nil {
 			return err
 		}
 	}
-	if err := s.followDocuments(ctx, ci, fresh); err != nil {
+	fresh, err := s.openFilled(ctx, row)
+	if errors.Is(err, segment.ErrDamaged) { // found out while it was filled: the next one is empty
+		fresh, err = s.openFilled(ctx, row)
+	}
+	if err != nil {
 		return err
 	}
-	s.changeMu.Lock()
-	defer s.changeMu.Unlock()
-	ci.revision = max(ci.revision, row.Revision)
-	ci.behindSince.Store(0)
-	if !fresh {
+	if !s.publish(fresh) {
+		s.discard(fresh)
+	}
+	return nil
+}
+
+// openFilled opens a collection and reads what it lacks.
+func (s *Service) openFilled(ctx context.Context, row collectionRow) (*collectionIndex, error) {
+	ci, err := s.openIndex(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.fill(ctx, ci); err != nil {
+		if errors.Is(err, segment.ErrDamaged) {
+			ci.fail(err)
+		}
+		return nil, errors.Join(err, s.abandon(ci))
+	}
+	return ci, nil
+}
+
+// abandon closes a store so that it can be opened again. One that is damaged, or has followed tables of another history, is removed: what is true of it cannot be
+// told from what is not.
+func (s *Service) abandon(ci *collectionIndex) error {
+	why := ci.failed()
+	if err := ci.close(); err != nil {
+		s.log.Warn("rag: closing stored passages failed", slog.Any("error", err))
+	}
+	if !errors.Is(why, segment.ErrDamaged) && !errors.Is(why, errHistory) {
 		return nil
 	}
-	if s.deleted[ci.id] || (*s.collections.Load())[key] != nil { // meanwhile it was deleted, or created, here
-		return ci.clear()
+	s.log.Warn("rag: the stored passages of a collection cannot be used and are made again from the tables", slog.String("collection", ci.id), slog.Any("error", why))
+	if err := os.RemoveAll(ci.dir); err != nil {
+		return fmt.Errorf("remove stored passages: %w", err)
 	}
-	if err := s.followNow(ctx, ci); err != nil { // it may have taken long, and nobody followed what is light of it
-		return errors.Join(err, ci.clear())
-	}
-	s.replace(key, ci)
 	return nil
 }
 
-// upTo is the revision up to which a collection was followed.
-func (s *Service) upTo(ci *collectionIndex) int64 {
+// publish shows a collection, unless it was deleted meanwhile.
+func (s *Service) publish(ci *collectionIndex) bool {
 	s.changeMu.Lock()
 	defer s.changeMu.Unlock()
-	return ci.revision
+	if s.deleted[ci.id] {
+		return false
+	}
+	s.replace(ci.key, ci)
+	return true
 }
 
-func (s *Service) followDocuments(ctx context.Context, ci *collectionIndex, fresh bool) error {
-	revisions, order, err := s.store.revisions(ctx, ci.id)
+// reserve keeps a collection for one goroutine that opens it; false if another does.
+func (s *Service) reserve(id string) bool {
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	if s.making[id] {
+		return false
+	}
+	s.making[id] = true
+	return true
+}
+
+func (s *Service) release(id string) {
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	delete(s.making, id)
+}
+
+// fillDocuments is how many documents are read at a time.
+const fillDocuments = 128
+
+// fill reads what a collection lacks that nobody searches yet: everything, if its store is new.
+func (s *Service) fill(ctx context.Context, ci *collectionIndex) error {
+	if ci.partial {
+		row, found, err := s.store.collection(ctx, ci.id)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return noCollection(ci.key.name)
+		}
+		mark, err := s.store.mark(ctx, ci.id, row.Revision)
+		if err != nil {
+			return err
+		}
+		ci.light = journalRow{Collection: ci.id, Revision: row.Revision, Mark: mark} // what changes from now on the journal says
+		for after := ""; ; {
+			ids, err := s.store.page(ctx, ci.id, after, fillDocuments)
+			if err != nil {
+				return err
+			}
+			if len(ids) == 0 {
+				break
+			}
+			if err := s.fetch(ctx, ci, ids, false); err != nil {
+				return err
+			}
+			after = ids[len(ids)-1]
+		}
+		ci.partial = false
+	}
+	if err := s.followOne(ctx, ci); err != nil { // it may have taken long, and nobody followed what is light of it
+		return err
+	}
+	return s.followHeavy(ctx, ci)
+}
+
+// followHeavy reads what is pending when it begins. Searches, and who changes what is light, wait for none of it.
+func (s *Service) followHeavy(ctx context.Context, ci *collectionIndex) error {
+	ci.change.Lock()
+	ids := slices.Sorted(maps.Keys(ci.pending))
+	ci.change.Unlock()
+	for part := range slices.Chunk(ids, fillDocuments) {
+		if err := s.fetch(ctx, ci, part, true); err != nil {
+			return err
+		}
+	}
+	ci.change.Lock()
+	defer ci.change.Unlock()
+	for _, id := range ids {
+		if ci.pending[id] {
+			return errChanged // while it was read: the next turn reads it
+		}
+	}
+	if err := ci.failed(); err != nil {
+		return err
+	}
+	return ci.apply(ctx, segment.Change{}, ci.light.Revision)
+}
+
+// fetch reads what some documents say that the store does not have, and tells it. With prepare their words are indexed before the store is locked.
+func (s *Service) fetch(ctx context.Context, ci *collectionIndex, ids []string, prepare bool) error {
+	states, err := s.store.states(ctx, ids)
 	if err != nil {
 		return err
 	}
-	have := map[string]int64{}
-	for _, b := range ci.documents() {
-		have[b.ID] = b.Revision
-	}
-	for _, id := range order {
-		if have[id] == revisions[id] {
-			continue
-		}
-		b, loaded, err := s.load(ctx, ci, id)
-		if err != nil { // errChanged: the change counter has moved on, the next turn sees it
-			return err
-		}
-		if b == nil {
-			continue
-		}
-		if err := s.placeOrDrop(ctx, ci, b, loaded, fresh); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// load reads a document, and what those of its versions say that memory does not have, which are indexed and returned. b is nil if its labels cannot be
-// read.
-func (s *Service) load(ctx context.Context, ci *collectionIndex, id string) (b *indexedDocument, loaded []*indexedVersion, err error) {
-	d, found, err := s.store.state(ctx, id)
-	if err != nil || !found {
-		return nil, nil, cmp.Or(err, errChanged)
-	}
-	defer func() {
+	var missing []versionRow
+	for _, id := range ids {
+		some, err := s.missing(ci, states[id])
 		if err != nil {
-			err = errors.Join(err, ci.drop(ctx, loaded))
+			return err
 		}
-	}()
-	b, missing, err := s.assemble(ci, d)
+		missing = append(missing, some...)
+	}
+	contents, err := s.contents(ctx, missing)
 	if err != nil {
-		s.markUnreadable(ci, id, err)
-		return nil, nil, nil
+		return err
 	}
-	for _, i := range missing {
-		v, err := s.readVersion(ctx, ci, b, i)
-		if err != nil {
-			return nil, loaded, err
-		}
-		if v != nil {
-			loaded = append(loaded, v)
+	if prepare {
+		for id, c := range contents {
+			c.ready = c.unprepared(s.model)
+			if err := ci.passages.Prepare(ctx, c.ready); err != nil {
+				return fmt.Errorf("index version %s: %w", id, err)
+			}
+			contents[id] = c
 		}
 	}
-	return b, loaded, nil
+	ci.change.Lock()
+	defer ci.change.Unlock()
+	return s.settle(ctx, ci, ids, contents)
 }
 
-// readVersion reads a version of a document that memory does not have, and indexes it. Of one that is stale it reads the vectors, which the index gets when it is
-// shown; then, and of one that cannot be read, it returns no version. Error: errChanged if it is gone.
-func (s *Service) readVersion(ctx context.Context, ci *collectionIndex, b *indexedDocument, i int) (*indexedVersion, error) {
-	d := &b.versions[i]
-	v, err := s.store.content(ctx, d.ID)
-	if errors.Is(err, errDamaged) {
-		s.log.Error("rag: a stored document cannot be read; its collection cannot be searched while it is in effect", slog.String("version", d.ID), slog.Any("error", err))
-		d.indexedVersion, d.broken = &indexedVersion{versionRow: d.versionRow}, true
-		return nil, nil //nolint:nilnil // there is none, and searches fail where it is in effect
+// missing returns the versions of a document of which the store does not have what they say, or vectors of another model.
+func (s *Service) missing(ci *collectionIndex, d documentState) (out []versionRow, err error) {
+	if ci.partial {
+		return d.versions, nil
 	}
+	have, err := readDetails(ci.passages.View().Find(d.ID))
 	if err != nil {
 		return nil, err
 	}
-	if d.stale {
-		if d.vectors, err = v.comparable(ci.embedder, s.model.Dim); err != nil {
-			return nil, err
-		}
-		d.embedder, d.stale = v.Embedder, false
-		return nil, nil //nolint:nilnil // memory has it
-	}
-	v.name = b.Name
-	if err := ci.prepare(ctx, v); err != nil {
-		return nil, err
-	}
-	v.forgetVectors()
-	d.indexedVersion, d.embedder = v, v.Embedder
-	return v, nil
-}
-
-// comparable returns the vectors of a version that was read, none if they are another model's.
-func (v *indexedVersion) comparable(model string, dim int) ([][]float32, error) {
-	if v.Embedder != model {
-		return nil, nil
-	}
-	out := make([][]float32, len(v.chunks))
-	for i, c := range v.chunks {
-		out[i] = decodeVector(c.Vector)
-		if err := index.Check(out[i], dim); err != nil {
-			return nil, fmt.Errorf("index version %s: %w", v.ID, err)
+	for _, v := range d.versions {
+		if is, ok := have[v.Version]; !ok || is.Broken || is.Embedder != v.Embedder {
+			out = append(out, v)
 		}
 	}
 	return out, nil
 }
 
-// assemble makes a document of its state and of what memory knows of its versions; missing are the positions of those that it does not know as they are
-// stored. Error: the labels cannot be read.
-func (s *Service) assemble(ci *collectionIndex, d documentState) (b *indexedDocument, missing []int, err error) {
-	b = &indexedDocument{documentRow: d.documentRow, accessAt: d.Revision, spans: spansOf(d.versions)}
-	if err := s.readAccess(b); err != nil {
-		return nil, nil, err
+// contents reads what versions say, by their ids. Those that are changing are left out; the broken ones are marked.
+func (s *Service) contents(ctx context.Context, versions []versionRow) (map[string]content, error) {
+	out := map[string]content{}
+	for from := 0; from < len(versions); {
+		var ids []string
+		for chunks := 0; from < len(versions) && len(ids) < fillDocuments && chunks < 1000; from++ { // about as much as memory for one large document
+			ids = append(ids, versions[from].ID)
+			chunks += versions[from].Chunks
+		}
+		all, err := s.store.contents(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range all {
+			if r.err == nil {
+				r.err = s.checkStored(r.version)
+			}
+			switch {
+			case errors.Is(r.err, errDamaged):
+				s.log.Error("rag: a stored document cannot be read; its collection cannot be searched while it is in effect", slog.String("version", r.id), slog.Any("error", r.err))
+				out[r.id] = content{broken: true}
+			case r.err == nil:
+				out[r.id] = content{version: r.version}
+			}
+		}
 	}
-	ci.mu.RLock()
-	old := ci.docs[d.ID]
-	ci.mu.RUnlock()
-	for i, row := range d.versions {
-		v := datedVersion{indexedVersion: &indexedVersion{versionRow: row}, from: row.ValidFrom, until: row.ValidUntil, embedder: row.Embedder}
-		at := -1
-		if old != nil {
-			at = slices.IndexFunc(old.versions, func(o datedVersion) bool { return o.ID == row.ID && !o.broken })
-		}
-		if at >= 0 {
-			v.indexedVersion, v.embedder = old.versions[at].indexedVersion, old.versions[at].embedder
-			v.stale = v.embedder != row.Embedder
-		}
-		if at < 0 || v.stale {
-			missing = append(missing, i)
-		}
-		b.versions = append(b.versions, v)
-	}
-	return b, missing, nil
+	return out, nil
 }
 
-// placeOrDrop places a document, or forgets what was loaded for it.
-func (s *Service) placeOrDrop(ctx context.Context, ci *collectionIndex, b *indexedDocument, loaded []*indexedVersion, always bool) error {
-	placed, err := s.place(ctx, ci, b, loaded, always)
-	if err != nil || !placed {
-		return errors.Join(err, ci.drop(ctx, loaded))
+// checkStored checks that vectors of this service's model are vectors. Error: errDamaged.
+func (s *Service) checkStored(v *indexedVersion) error {
+	for _, c := range v.chunks {
+		if v.Embedder != s.model.ID {
+			break
+		}
+		if err := index.Check(decodeVector(c.Vector), s.model.Dim); err != nil {
+			return errors.Join(errDamaged, err)
+		}
 	}
 	return nil
-}
-
-// place shows a document unless memory has a newer state of it, or it was deleted meanwhile. loaded are those of its versions that memory did not have.
-// always is for a collection that nobody else knows yet.
-func (s *Service) place(ctx context.Context, ci *collectionIndex, b *indexedDocument, loaded []*indexedVersion, always bool) (bool, error) {
-	s.changeMu.Lock()
-	defer s.changeMu.Unlock()
-	ci.mu.RLock()
-	old, namesake := ci.docs[b.ID], ci.docs[ci.byName[b.Name]]
-	ci.mu.RUnlock()
-	if namesake != nil && namesake.ID != b.ID { // names are unique in the tables: the one of them that was read earlier is deleted by now
-		if namesake.Revision > b.Revision {
-			return false, nil
-		}
-		ci.gone[namesake.ID] = b.Revision
-		delete(ci.pending, namesake.ID)
-	}
-	switch {
-	case always:
-	case old != nil && old.Revision >= b.Revision || ci.gone[b.ID] >= b.Revision:
-		return false, nil
-	case old == nil && b.Revision <= ci.followed && !ci.pending[b.ID]:
-		return false, nil
-	}
-	if old != nil && old.accessAt > b.accessAt { // what is light was followed meanwhile
-		revision, all := b.Revision, b.versions
-		b.documentRow, b.labels, b.rule, b.damaged, b.accessAt, b.spans = old.documentRow, old.labels, old.rule, old.damaged, old.accessAt, old.spans
-		b.Revision = revision
-		b.versions, _ = within(all, old.spans)
-		for _, v := range all {
-			if slices.Contains(loaded, v.indexedVersion) && !slices.ContainsFunc(b.versions, func(o datedVersion) bool { return o.indexedVersion == v.indexedVersion }) {
-				s.forgetVersions(ctx, ci, []*indexedVersion{v.indexedVersion})
-			}
-		}
-	}
-	for _, v := range b.versions { // numbers of a version that memory has dropped may be others' by now
-		if !v.broken && !slices.Contains(loaded, v.indexedVersion) && (old == nil || !slices.ContainsFunc(old.versions, func(o datedVersion) bool { return o.indexedVersion == v.indexedVersion })) {
-			return false, nil
-		}
-	}
-	if old != nil { // what others loaded meanwhile
-		for i, v := range b.versions {
-			if at := slices.IndexFunc(old.versions, func(o datedVersion) bool { return o.ID == v.ID && !o.broken && o.embedder == v.embedder }); at >= 0 && old.versions[at].indexedVersion != v.indexedVersion {
-				b.versions[i].indexedVersion, b.versions[i].broken = old.versions[at].indexedVersion, false
-				s.forgetVersions(ctx, ci, []*indexedVersion{v.indexedVersion})
-			}
-		}
-	}
-	if err := ci.revector(ctx, b); err != nil {
-		return false, err
-	}
-	dropped, shown := ci.show(b)
-	delete(ci.pending, b.ID)
-	s.forgetVersions(ctx, ci, dropped)
-	return shown, nil
 }
 
 // watchAccess follows who may see what, what is in effect, and what is gone, until ctx ends. It does not wait for documents that are being read and indexed: a right that is

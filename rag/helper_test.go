@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/testmodel"
-	"github.com/sluice-project/sluice/rag/index"
 	"github.com/sluice-project/sluice/rag/reduce"
+	"github.com/sluice-project/sluice/rag/segment"
 )
 
 var errInjected = errors.New("injected fault")
@@ -130,13 +130,31 @@ type library struct {
 
 func service(t *testing.T, db *gorm.DB, e embedder) *library {
 	t.Helper()
-	s, err := New(Config{}, db, keyring.FromBytes(bytes.Repeat([]byte{7}, 32)), e.Model(), slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return serviceIn(t, t.TempDir(), db, e)
+}
+
+// serviceIn is a service whose passages lie in a directory.
+func serviceIn(t *testing.T, dir string, db *gorm.DB, e embedder) *library {
+	t.Helper()
+	s := newService(t, Config{Dir: dir}, db, e)
 	if err := s.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// newService is a service that is not loaded.
+func newService(t *testing.T, cfg Config, db *gorm.DB, e embedder) *library {
+	t.Helper()
+	s, err := New(cfg, db, keyring.FromBytes(bytes.Repeat([]byte{7}, 32)), e.Model(), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return &library{s, e}
 }
 
@@ -208,18 +226,67 @@ func wantTexts(t *testing.T, got []Passage, want ...string) {
 	}
 }
 
-// holding is an index whose next insertion waits.
+// holding is a store that waits where it prepares what comes in.
 type holding struct {
-	index.Index
+	passageStore
 
 	held, let chan struct{}
 	once      sync.Once
 }
 
-func (h *holding) Upsert(ctx context.Context, entries []index.Entry) error {
+func (h *holding) Prepare(ctx context.Context, d *segment.Document) error {
 	h.once.Do(func() {
 		close(h.held)
 		<-h.let
 	})
-	return h.Index.Upsert(ctx, entries)
+	return h.passageStore.Prepare(ctx, d)
+}
+
+// failing is a store that fails on demand.
+type failing struct {
+	passageStore
+
+	mu             sync.Mutex
+	prepare, apply bool
+}
+
+func (f *failing) on(flag *bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if *flag {
+		return errInjected
+	}
+	return nil
+}
+
+func (f *failing) set(flag *bool, v bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	*flag = v
+}
+
+func (f *failing) Prepare(ctx context.Context, d *segment.Document) error {
+	if err := f.on(&f.prepare); err != nil {
+		return err
+	}
+	return f.passageStore.Prepare(ctx, d)
+}
+
+func (f *failing) Apply(ctx context.Context, c segment.Change) error {
+	if err := f.on(&f.apply); err != nil {
+		return err
+	}
+	return f.passageStore.Apply(ctx, c)
+}
+
+// failStore puts a store that fails on demand in the place of that of a collection.
+func failStore(t *testing.T, s *library, collection string) *failing {
+	t.Helper()
+	ci, err := s.collection("acme", collection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &failing{passageStore: ci.passages}
+	ci.passages = f
+	return f
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -82,32 +81,32 @@ func (s *Service) parse(ctx context.Context, d Document) (*ParsedDocument, error
 	}
 	n.row.Collection, n.collection, n.by = ci.id, ci.labels, d.By
 	n.by.Writes = true
-	if !d.MayChangeAccess && ci.hides(n.name, &n.by) {
-		return nil, nameTaken()
+	b, err := s.named(ctx, ci, n.name)
+	if err != nil {
+		return nil, err
 	}
-	v := &indexedVersion{versionRow: n.row, name: n.name, chunks: n.chunks}
-	if _, same := s.same(ci, v, n); same {
-		if err := s.follow(ctx); err != nil { // another replica may have replaced it
-			return nil, err
+	if b != nil && !d.MayChangeAccess {
+		shown, err := ci.lister(&n.by).shows(b)
+		if err != nil {
+			return nil, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 		}
-		if b, same := s.same(ci, v, n); same {
-			out := IngestResult{ID: b.ID, Version: versionName(b.last().Version), MIME: b.last().MIME, Chunks: b.last().Chunks}
-			return &ParsedDocument{collection: ci, stored: &out, version: n}, nil
+		if !shown {
+			return nil, nameTaken()
 		}
 	}
+	out, same, err := s.same(ctx, ci, b, n)
+	if err != nil {
+		return nil, err
+	}
+	if same {
+		return &ParsedDocument{collection: ci, stored: &out, version: n}, nil
+	}
+	v := &indexedVersion{versionRow: n.row, chunks: n.chunks}
 	texts := make([]string, len(n.chunks))
 	for i := range n.chunks {
 		texts[i] = v.indexText(i)
 	}
 	return &ParsedDocument{Texts: texts, collection: ci, version: n}, nil
-}
-
-// hides reports whether there is a document of a name that lists do not show to a reader.
-func (ci *collectionIndex) hides(name string, r *Reader) bool {
-	now := ci.rlock()
-	defer ci.mu.RUnlock()
-	b := ci.docs[ci.byName[name]]
-	return b != nil && !ci.lists(b, r, now)
 }
 
 // Store stores a document that has been read, as a new version if the collection has one of that name that differs from it. The next
@@ -116,9 +115,6 @@ func (ci *collectionIndex) hides(name string, r *Reader) bool {
 func (s *Service) Store(ctx context.Context, d *ParsedDocument, vectors EmbedFunc) (IngestResult, error) {
 	out, err := s.storeVersion(ctx, d, vectors)
 	s.metrics.ingested(err)
-	if err == nil {
-		s.compact(d.collection)
-	}
 	return out, err
 }
 
@@ -134,119 +130,89 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 	for i, v := range got {
 		n.chunks[i].Vector = encodeVector(v)
 	}
-	v := &indexedVersion{versionRow: n.row, name: n.name, chunks: n.chunks}
-	if v.known, err = decodeKnown(n.row.Known); err != nil {
-		return IngestResult{}, err
-	}
-	if err := ci.prepare(context.WithoutCancel(ctx), v); err != nil {
+	v := &indexedVersion{versionRow: n.row, chunks: n.chunks}
+	made := content{version: v}
+	made.ready = made.unprepared(s.model)
+	if err := ci.passages.Prepare(ctx, made.ready); err != nil { // what cannot be indexed is not stored
 		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
-	n.inMemory = ci.versionsOf(n.name)
 	state, err := s.store.saveVersion(ctx, n, s.now())
 	if err != nil { // perhaps it is stored all the same: then following the tables finds it
-		return IngestResult{}, errors.Join(err, ci.drop(ctx, []*indexedVersion{v}))
+		return IngestResult{}, err
 	}
 	v.versionRow = n.row
-	v.forgetVectors()
-	if err := s.apply(context.WithoutCancel(ctx), ci, state, v); err != nil {
+	if err := s.tell(ctx, ci, state, map[string]content{v.ID: made}); err != nil {
 		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
-	ci.mu.RLock()
-	settings := ci.row
-	ci.mu.RUnlock()
-	if len(settings.surplus(state.versions, s.now())) > 0 {
+	if len(ci.settings.Load().surplus(state.versions, s.now())) > 0 {
 		s.pruneDocument(context.WithoutCancel(ctx), ci, v.Document)
 	}
 	return IngestResult{ID: v.Document, Version: versionName(v.Version), MIME: v.MIME, Chunks: len(v.chunks), Access: n.access}, nil
 }
 
-// compact merges the segments of a collection that have become many. It may take seconds in a large one, and nothing waits for it but its
-// caller: the document is found already.
-func (s *Service) compact(ci *collectionIndex) {
-	if err := ci.words().Compact(); err != nil {
-		s.log.Error("rag: merging segments failed; searches go on with the old ones", slog.String("collection", ci.id), slog.Any("error", err))
+// named returns a document by its name as the tables have it; nil if there is none, or its labels cannot be read.
+func (s *Service) named(ctx context.Context, ci *collectionIndex, name string) (*indexedDocument, error) {
+	for range 3 { // while others change it
+		id, err := s.store.named(ctx, ci.id, name)
+		if err != nil || id == "" {
+			return nil, err
+		}
+		b, err := s.readDocument(ctx, ci, id, false)
+		if !errors.Is(err, errChanged) {
+			return b, err
+		}
 	}
+	return nil, dbError("read document", errChanged)
 }
 
-// apply shows what a document is with a version that was made here and is indexed. Other versions that memory does not have are read first. Error: one of
-// them cannot be; then what the new one ends has ended all the same.
-func (s *Service) apply(ctx context.Context, ci *collectionIndex, state documentState, made *indexedVersion) (err error) {
-	loaded := []*indexedVersion{made}
-	defer func() {
-		if err != nil {
-			s.showChange(ctx, ci, state)
-		}
-	}()
-	b, missing, err := s.assemble(ci, state)
+// same returns the stored document if its last version equals a new one in file, text, passages, dates and model, and nothing else is asked for with it. b is
+// the document of that name, nil for none.
+func (s *Service) same(ctx context.Context, ci *collectionIndex, b *indexedDocument, n newVersion) (out IngestResult, same bool, err error) {
+	if b == nil || len(b.rows) == 0 || n.labels != "" && n.labels != b.Labels { // what cannot be read is stored again, which mends it
+		return out, false, nil
+	}
+	now, last := ci.time(), b.last()
+	if n.from == 0 && !(datedVersion{from: last.ValidFrom, until: last.ValidUntil}).in(now) { // what is published now is in effect now
+		return out, false, nil
+	}
+	if until0(last.ValidUntil) <= now || n.from != 0 && n.from != last.ValidFrom || n.until != 0 && n.until != last.ValidUntil {
+		return out, false, nil
+	}
+	old, err := s.store.content(ctx, last.ID)
+	if errors.Is(err, errDamaged) || errors.Is(err, errChanged) {
+		return out, false, nil
+	}
 	if err != nil {
-		return errors.Join(err, ci.drop(ctx, loaded))
-	}
-	for _, i := range missing {
-		if b.versions[i].ID == made.ID {
-			b.versions[i].indexedVersion, b.versions[i].embedder = made, made.Embedder
-			continue
-		}
-		v, err := s.readVersion(ctx, ci, b, i)
-		if errors.Is(err, errChanged) { // somebody else has changed the document since: what it is now is read as a whole
-			if err = errors.Join(ci.drop(ctx, loaded), s.follow(ctx)); errors.Is(err, errBehind) {
-				err = nil
-			}
-			return err
-		}
-		if err != nil {
-			return errors.Join(err, ci.drop(ctx, loaded))
-		}
-		if v != nil {
-			loaded = append(loaded, v)
-		}
-	}
-	return s.placeOrDrop(ctx, ci, b, loaded, false)
-}
-
-// versionsOf returns what memory has of the versions of a document, by id.
-func (ci *collectionIndex) versionsOf(name string) map[string]*indexedVersion {
-	ci.mu.RLock()
-	defer ci.mu.RUnlock()
-	out := map[string]*indexedVersion{}
-	if b := ci.docs[ci.byName[name]]; b != nil {
-		for _, v := range b.versions {
-			if !v.broken {
-				out[v.ID] = v.indexedVersion
-			}
-		}
-	}
-	return out
-}
-
-func (b *indexedDocument) last() datedVersion { return b.versions[len(b.versions)-1] }
-
-// same returns the document whose last version equals v in file, text, passages, dates and model, if nothing else is asked for with it.
-func (s *Service) same(ci *collectionIndex, v *indexedVersion, n newVersion) (*indexedDocument, bool) {
-	now := ci.rlock()
-	defer ci.mu.RUnlock()
-	id, known := ci.byName[n.name]
-	b := ci.docs[id]
-	if !known || b == nil || len(b.versions) == 0 || n.labels != "" && n.labels != b.Labels {
-		return nil, false
-	}
-	old := b.last()
-	if n.from == 0 && !old.in(now) { // what is published now is in effect now
-		return nil, false
+		return out, false, err
 	}
 	if n.rule != nil {
-		rule, err := s.store.rules.resolve(b.ID, *n.rule, b.rule, b.undated())
-		if err == nil {
-			rule, err = s.store.rules.carry(b.ID, rule, b.rule, old.indexedVersion)
-		}
-		if stored, err2 := s.store.rules.encode(b.ID, b.Labels, rule); err != nil || err2 != nil || stored != b.documentRow.Rule {
-			return nil, false
+		if same, err = s.sameRule(ctx, b, old, *n.rule); err != nil || !same {
+			return out, false, err
 		}
 	}
-	if old.broken || until0(old.until) <= now || n.from != 0 && n.from != old.from || n.until != 0 && n.until != old.until {
-		return nil, false
+	out = IngestResult{ID: b.ID, Version: versionName(last.Version), MIME: old.MIME, Chunks: old.Chunks}
+	return out, old.Digest == n.row.Digest && old.MIME == n.row.MIME && old.Title == n.row.Title && old.Embedder == n.row.Embedder && old.Known == n.row.Known &&
+		old.Content == n.row.Content && slices.EqualFunc(old.chunks, n.chunks, sameRange), nil
+}
+
+// sameRule reports whether a document has a rule already, held to its last version.
+func (s *Service) sameRule(ctx context.Context, b *indexedDocument, last *indexedVersion, rule Rule) (bool, error) {
+	versions := []*indexedVersion{last}
+	if len(rule.Parts) > 0 {
+		var err error
+		if versions, err = s.store.readable(s.store.db.WithContext(ctx), b.rows); err != nil {
+			return false, err
+		}
 	}
-	return b, old.Digest == v.Digest && old.MIME == v.MIME && old.Title == v.Title && old.embedder == v.Embedder && old.Known == v.Known &&
-		old.Content == v.Content && slices.EqualFunc(old.chunks, v.chunks, sameRange)
+	resolved, err := s.store.rules.resolve(b.ID, rule, b.rule, versions)
+	if err == nil {
+		resolved, err = s.store.rules.carry(b.ID, resolved, b.rule, last)
+	}
+	if err != nil {
+		return false, nil //nolint:nilerr // storing it says why
+	}
+	stored, err := s.store.rules.encode(b.ID, b.Labels, resolved)
+	return err == nil && stored == b.documentRow.Rule, nil
 }
 
 func sameRange(a, b chunkRow) bool {

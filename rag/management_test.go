@@ -2,7 +2,9 @@ package rag
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,12 +14,13 @@ import (
 
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
-	"github.com/sluice-project/sluice/rag/index"
+	"github.com/sluice-project/sluice/rag/segment"
 )
 
 // TestOneDocument: it is answered as the list has it, and costs the same however many others there are.
 func TestOneDocument(t *testing.T) {
-	s := service(t, dbtest.SQLite(t), newHashed())
+	db := dbtest.SQLite(t)
+	s := service(t, db, newHashed())
 	create(t, s, "acme", "kb")
 	in := ingest(t, s, "kb", "a.txt", "words")
 	all, err := s.Documents(t.Context(), "acme", "kb", nil)
@@ -38,25 +41,27 @@ func TestOneDocument(t *testing.T) {
 	wantCode(t, err, fault.CodeNotFound)
 	_, err = s.Document(t.Context(), "acme", "none", in.ID, nil)
 	wantCode(t, err, fault.CodeCollectionNotFound)
-	ci, err := s.collection("acme", "kb")
+	few := testing.AllocsPerRun(10, func() { one() })
+	d, _, err := s.store.state(t.Context(), in.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	few := testing.AllocsPerRun(10, func() { one() })
-	ci.mu.Lock()
-	for i := range 5000 {
-		b := *ci.docs[in.ID]
-		b.ID = fmt.Sprint(i)
-		ci.docs[b.ID] = &b
+	documents, versions := make([]documentRow, 1000), make([]versionRow, 1000)
+	for i := range documents {
+		documents[i], versions[i] = d.documentRow, d.versions[0]
+		documents[i].ID, documents[i].Name = fmt.Sprint(i), fmt.Sprint(i)
+		versions[i].Document, versions[i].ID, versions[i].Suite = documents[i].ID, versionID(documents[i].ID, 1), "x"
 	}
-	ci.mu.Unlock()
-	if many := testing.AllocsPerRun(10, func() { one() }); many > few {
-		t.Errorf("%v allocations beside 5,000 others, %v alone", many, few)
+	if err := errors.Join(db.CreateInBatches(documents, 100).Error, db.CreateInBatches(versions, 100).Error); err != nil {
+		t.Fatal(err)
+	}
+	if many := testing.AllocsPerRun(10, func() { one() }); many > few+100 { // a list takes some for each
+		t.Errorf("%v allocations beside 1,000 others, %v alone", many, few)
 	}
 }
 
-// TestAccessIsAnsweredWithoutTheRest: whoever changes access is answered out of memory, also while a version of the document is there that memory does not
-// have yet and a database that fails from then on; and the answer has no sections of what has ended, unless the rule names them.
+// TestAccessIsAnsweredWithoutTheRest: whoever changes access is answered out of the store, also while a version of the document is there that it does not
+// have yet, and with a database that fails from then on; and the answer has no sections of what has ended, unless the rule names them.
 func TestAccessIsAnsweredWithoutTheRest(t *testing.T) {
 	var faults dbtest.Faults
 	db := dbtest.SQLite(t)
@@ -67,14 +72,18 @@ func TestAccessIsAnsweredWithoutTheRest(t *testing.T) {
 	follow(t, b)
 	sections := func(rule Rule) (versions []string) {
 		t.Helper()
-		if _, err := b.SetAccess(t.Context(), "acme", "kb", in.ID, Access{Rule: rule}); err != nil {
+		change, err := b.SetAccess(t.Context(), "acme", "kb", in.ID, Access{Rule: rule})
+		if err != nil {
 			t.Fatal(err)
+		}
+		if is, err := b.DocumentAccess(t.Context(), "acme", "kb", in.ID); err != nil || !reflect.DeepEqual(is, b.AccessAfterChange("acme", "kb", change)) {
+			t.Errorf("%+v, %v, want what the change is answered with: %+v", is, err, b.AccessAfterChange("acme", "kb", change))
 		}
 		faults.Set(func(string) dbtest.Outcome { return dbtest.FailsBefore })
 		defer faults.Set(nil)
-		is, err := b.AccessAfterChange("acme", "kb", in.ID)
-		if err != nil || is.Rule.Restricted != rule.Restricted {
-			t.Fatalf("%+v, %v", is, err)
+		is := b.AccessAfterChange("acme", "kb", change)
+		if is.Rule.Restricted != rule.Restricted || is.Revision != change.Revision {
+			t.Fatalf("%+v", is)
 		}
 		for _, s := range is.Sections {
 			versions = append(versions, s.Version)
@@ -88,46 +97,48 @@ func TestAccessIsAnsweredWithoutTheRest(t *testing.T) {
 		t.Errorf("sections of %s", got)
 	}
 	ingest(t, a, "kb", "a.md", "# Two\n\nthird words")
-	ci, err := b.collection("acme", "kb")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ci.vectors = &insertion{Index: ci.vectors, then: func() error { return errInjected }}
+	f := failStore(t, b, "kb")
+	f.set(&f.prepare, true)
 	if got := fmt.Sprint(sections(Rule{Restricted: true})); got != "[v2]" { // the third is indexed in its turn
 		t.Errorf("sections of %s", got)
 	}
 }
 
-// TestDeletedWhileADocumentComesIn: a collection may be deleted while a document comes in; the race detector judges.
+// TestDeletedWhileADocumentComesIn: a collection may be deleted while a document comes in, here or on another replica: it is not stored, and nothing is left.
 func TestDeletedWhileADocumentComesIn(t *testing.T) {
-	s := service(t, dbtest.SQLite(t), newHashed())
-	create(t, s, "acme", "kb")
-	ci, err := s.collection("acme", "kb")
-	if err != nil {
-		t.Fatal(err)
+	db := dbtest.SQLite(t)
+	s, other := service(t, db, newHashed()), service(t, db, newHashed())
+	for name, deletes := range map[string]*library{"here": s, "there": other} {
+		create(t, s, "acme", name)
+		ci, err := s.collection("acme", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ci.passages = &prepared{ci.passages, func() error {
+			err := deletes.DeleteCollection(t.Context(), "acme", name)
+			if err == nil {
+				err = s.follow(t.Context())
+			}
+			return err
+		}}
+		_, err = s.Ingest(t.Context(), Document{Tenant: "acme", Collection: name, Name: "a.txt", Body: []byte("words")})
+		wantCode(t, err, fault.CodeConflict)
 	}
-	cleared := make(chan error, 1)
-	ci.vectors = &insertion{Index: ci.vectors, then: func() error {
-		go func() { cleared <- ci.clear() }() // as a deletion does, here or on another replica
-		return nil
-	}}
-	if _, err := s.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.txt", Body: []byte("words")}); err != nil && !fault.Is(err, fault.CodeRetrievalFailed) {
-		t.Error(err)
-	}
-	if err := <-cleared; err != nil {
-		t.Error(err)
+	var left int64
+	if err := db.Raw("SELECT (SELECT COUNT(*) FROM rag_documents) + (SELECT COUNT(*) FROM rag_versions) + (SELECT COUNT(*) FROM rag_journal)").Row().Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d rows are left, %v", left, err)
 	}
 }
 
-// insertion is an index that does something else after an insertion.
-type insertion struct {
-	index.Index
+// prepared is a store that does something else after it has prepared a document.
+type prepared struct {
+	passageStore
 
 	then func() error
 }
 
-func (x *insertion) Upsert(ctx context.Context, entries []index.Entry) error {
-	if err := x.Index.Upsert(ctx, entries); err != nil {
+func (x *prepared) Prepare(ctx context.Context, d *segment.Document) error {
+	if err := x.passageStore.Prepare(ctx, d); err != nil {
 		return err
 	}
 	return x.then()
@@ -160,6 +171,7 @@ func TestListsShowWhatMayBeSeen(t *testing.T) {
 			{robot, "board", Document{Labels: []string{"board"}}},
 			{robot, "ruled", Document{Rule: &Rule{Restricted: true, Allow: []Allow{{Roles: []string{"board"}}}}}},
 			{wang, "mine", Document{Rule: &Rule{Restricted: true}}},
+			{wang, "shared", Document{Rule: &Rule{Restricted: true, Allow: []Allow{{Roles: []string{"developer"}}}}}}, // his, and he may see it, too
 			{robot, "planned", Document{ValidFrom: time.Now().Add(time.Hour)}},
 			{robot, "parts", Document{Rule: &Rule{Parts: []PartRule{{Section: "One"}}}}},
 			{Reader{}, "before", Document{}}, // of a release before
@@ -173,20 +185,21 @@ func TestListsShowWhatMayBeSeen(t *testing.T) {
 			ids[c.name] = in.ID
 		}
 		writer := func(r Reader) *Reader { r.Writes = true; return &r }
-		everything := "before board mine old ruled open parts planned ruled"
+		everything := "before board mine old ruled open parts planned ruled shared"
+		restarted := service(t, db, newHashed())
 		for who, c := range map[string]struct {
 			reader *Reader
 			sees   string
 		}{
 			"who says who sees what":     {nil, everything},
-			"wang":                       {writer(wang), "before mine open"},
+			"wang":                       {writer(wang), "before mine open shared"},
 			"the robot":                  {writer(robot), "before board parts planned ruled"},
-			"wang, who no longer writes": {&wang, "before open"},
+			"wang, who no longer writes": {&wang, "before open shared"},
 			"another developer":          {writer(Reader{Principals: []string{"user:li"}, Labels: []string{"staff"}}), "before open"},
 			"one of the board":           {&Reader{Labels: []string{"staff", "board"}, Roles: []string{"board"}}, "before board open ruled"},
 			"without a label":            {writer(Reader{Principals: []string{"user:li"}}), "before"},
 		} {
-			for _, s := range []*library{s, service(t, db, newHashed())} {
+			for _, s := range []*library{s, restarted} {
 				all, err := s.Documents(t.Context(), "acme", "kb", c.reader)
 				if err != nil {
 					t.Fatal(err)
@@ -211,7 +224,7 @@ func TestListsShowWhatMayBeSeen(t *testing.T) {
 				}
 			}
 		}
-		for name, shown := range map[string]bool{"open": true, "before": true, "board": false, "ruled": false, "mine": false, "planned": false, "parts": false, "old ruled": false} {
+		for name, shown := range map[string]bool{"open": true, "before": true, "board": false, "ruled": false, "mine": false, "planned": false, "parts": false, "shared": false, "old ruled": false} {
 			li := Reader{Principals: []string{"user:li"}, Labels: []string{"staff"}}
 			for _, text := range []string{"# One\n\nwords " + name, "# One\n\nother words " + name} { // the first says what is there already
 				if _, err := put(li, Document{Name: name + ".md", Body: []byte(text)}); (err == nil) != shown || err != nil && (!fault.Is(err, fault.CodeConflict) || !strings.Contains(fault.Public(err).Message(fault.English), "may not see")) {
@@ -219,15 +232,18 @@ func TestListsShowWhatMayBeSeen(t *testing.T) {
 				}
 			}
 		}
-		// What another replica has restricted since is found out by the tables.
+		// What another replica has restricted since is found out by the tables, also where that was after a version was read.
 		other := service(t, db, newHashed())
-		if _, err := s.SetAccess(t.Context(), "acme", "kb", ids["open"], Access{Rule: Rule{Restricted: true}}); err != nil {
-			t.Fatal(err)
-		}
-		draft, err := other.Read(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "open.md", Body: []byte("words"), By: Reader{Principals: []string{"user:li"}, Labels: []string{"staff"}}})
+		late := Document{Tenant: "acme", Collection: "kb", Name: "open.md", Body: []byte("words"), By: Reader{Principals: []string{"user:li"}, Labels: []string{"staff"}}}
+		draft, err := other.Read(t.Context(), late)
 		if err != nil {
 			t.Fatal(err)
 		}
+		if _, err := s.SetAccess(t.Context(), "acme", "kb", ids["open"], Access{Rule: Rule{Restricted: true}}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = other.Read(t.Context(), late)
+		wantCode(t, err, fault.CodeConflict)
 		_, err = other.Store(t.Context(), draft, other.from.Embed)
 		wantCode(t, err, fault.CodeConflict)
 	})

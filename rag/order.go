@@ -5,9 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
-
-	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/sluice-project/sluice/rag/index"
 	"github.com/sluice-project/sluice/rag/lexical"
@@ -19,20 +16,19 @@ const (
 	maxFused      = 50  // after fusion, if no more are asked for
 )
 
-// found is what words and vectors have found, before it is ordered. It needs no lock: documents are immutable.
+// found is what words and vectors have found, before it is ordered.
 type found struct {
 	question rank.Question
-	chunks   []chunkRef
+	passages []Passage
 	bm25     []float64
 	cosines  []float64
-	known    []bool // by chunk: it has a cosine
-	newest   int64  // of the collection
+	known    []bool // by passage: it has a cosine
 }
 
-// find searches the allowed chunks for words, those of them that have vectors of the index's model for vectors, and fuses the best n of both. The caller
-// holds mu.
-func (ci *collectionIndex) find(ctx context.Context, text string, vector []float32, allowed, withVectors *roaring.Bitmap, n int) (found, error) {
-	ranking, err := ci.keywords.Rank(text, allowed)
+// find searches the allowed passages for words, those of them that have vectors of the index's model for vectors, fuses the best n of both, and reads what these say.
+func (ci *collectionIndex) find(ctx context.Context, text string, vector []float32, in allowed, n int) (found, error) {
+	all := in.passages
+	ranking, err := lexical.Rank(lexical.Parse(text), all.Words())
 	if err != nil {
 		return found{}, fmt.Errorf("search words: %w", err)
 	}
@@ -40,7 +36,7 @@ func (ci *collectionIndex) find(ctx context.Context, text string, vector []float
 	if err != nil {
 		return found{}, fmt.Errorf("search words: %w", err)
 	}
-	near, err := ci.vectors.Search(ctx, index.Query{Vector: vector, Allowed: withVectors, TopK: maxCandidates})
+	near, err := in.withVectors.Near(ctx, vector, maxCandidates)
 	if err != nil {
 		return found{}, fmt.Errorf("search vectors: %w", err)
 	}
@@ -48,11 +44,8 @@ func (ci *collectionIndex) find(ctx context.Context, text string, vector []float
 	if len(near) > 0 {
 		farthest = float64(near[len(near)-1].Score)
 	}
-	// Numbers differ from replica to replica and after a restart: what is equal goes by document.
-	order := func(a, b uint32) int {
-		x, y := ci.chunks[a], ci.chunks[b]
-		return cmp.Or(strings.Compare(x.version.ID, y.version.ID), cmp.Compare(x.chunk, y.chunk))
-	}
+	// Ids differ from replica to replica and after a restart: what is equal goes by document.
+	order := all.View().Compare
 	slices.SortFunc(words, func(a, b lexical.Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), order(a.ID, b.ID)) })
 	slices.SortFunc(near, func(a, b index.Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), order(a.ID, b.ID)) })
 	byWords, byVector := make([]uint32, len(words)), make([]uint32, len(near))
@@ -65,10 +58,8 @@ func (ci *collectionIndex) find(ctx context.Context, text string, vector []float
 	}
 	chosen := rank.Fuse(n, order, byWords[:certain(wordScores, n)], byVector[:certain(nearScores, n)])
 	// Both scores of every candidate, also of those that only one search proposed, and how near what the words found is.
-	wanted := roaring.BitmapOf(chosen...)
-	wanted.AddMany(byWords)
-	wanted.And(withVectors)
-	near, err = ci.vectors.Search(ctx, index.Query{Vector: vector, Allowed: wanted, TopK: int(wanted.GetCardinality())})
+	wanted := in.withVectors.Only(slices.Concat(chosen, byWords))
+	near, err = wanted.Near(ctx, vector, wanted.Len())
 	if err != nil {
 		return found{}, fmt.Errorf("search vectors: %w", err)
 	}
@@ -77,12 +68,18 @@ func (ci *collectionIndex) find(ctx context.Context, text string, vector []float
 		cosines[h.ID] = float64(h.Score)
 	}
 	out := found{
-		chunks: make([]chunkRef, len(chosen)), cosines: make([]float64, len(chosen)), known: make([]bool, len(chosen)), newest: ci.newest,
+		passages: make([]Passage, len(chosen)), cosines: make([]float64, len(chosen)), known: make([]bool, len(chosen)),
 		question: rank.NewQuestion(text, ranking.Terms(), words, maxCandidates, cosines, farthest),
 	}
+	texts, err := all.Passages(chosen)
+	if err != nil {
+		return found{}, err
+	}
 	for i, id := range chosen {
-		out.chunks[i] = ci.chunks[id]
 		out.cosines[i], out.known[i] = cosines[id]
+		if out.passages[i], err = ci.passage(texts[i], in.newest); err != nil {
+			return found{}, err
+		}
 	}
 	if out.bm25, err = ranking.Scores(chosen); err != nil {
 		return found{}, fmt.Errorf("search words: %w", err)
@@ -90,13 +87,12 @@ func (ci *collectionIndex) find(ctx context.Context, text string, vector []float
 	return out, nil
 }
 
-// scores returns the final score of each chunk.
+// scores returns the final score of each passage.
 func (f *found) scores(m rank.Model) []float64 {
-	candidates := make([]rank.Candidate, len(f.chunks))
-	for i, c := range f.chunks {
+	candidates := make([]rank.Candidate, len(f.passages))
+	for i, p := range f.passages {
 		candidates[i] = rank.Candidate{
-			Heading: withContext(c.version.Title, c.version.chunks[c.chunk].Section, ""), Text: c.version.text(c.chunk),
-			BM25: f.bm25[i], Cosine: f.cosines[i], HasCosine: f.known[i],
+			Heading: withContext(p.Title, p.Section, ""), Text: p.Text, BM25: f.bm25[i], Cosine: f.cosines[i], HasCosine: f.known[i],
 		}
 	}
 	return m.Scores(f.question, candidates)

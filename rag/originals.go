@@ -35,15 +35,20 @@ func Originals(ctx context.Context, db *gorm.DB, keys *keyring.Ring, tenant stri
 		if c.Tenant != tenant {
 			continue
 		}
-		_, ids, err := s.revisions(ctx, c.ID)
-		if err != nil {
-			return err
-		}
-		for _, id := range ids {
-			err := s.original(ctx, c.Name, id, do)
+		for after := ""; ; {
+			ids, err := s.page(ctx, c.ID, after, 500)
 			if err != nil {
-				return fmt.Errorf("document %s of %s: %w", id, c.Name, err)
+				return err
 			}
+			if len(ids) == 0 {
+				break
+			}
+			for _, id := range ids {
+				if err := s.original(ctx, c.Name, id, do); err != nil {
+					return fmt.Errorf("document %s of %s: %w", id, c.Name, err)
+				}
+			}
+			after = ids[len(ids)-1]
 		}
 	}
 	return nil

@@ -10,7 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag/segment"
 )
 
 // PassageRef names a passage as a citation does.
@@ -32,7 +35,7 @@ const MaxContext = 3
 // quoted one, and nobody sees here what a search would not find for him: what he may not see is answered like what is not there. Errors:
 // CodeCollectionNotFound, CodeNotFound (document, version, passage), CodePassageReplaced for a version that is not in effect at the time,
 // CodeRetrievalFailed for one that is damaged.
-func (s *Service) Passages(_ context.Context, q PassageRef) ([]Passage, error) {
+func (s *Service) Passages(ctx context.Context, q PassageRef) ([]Passage, error) {
 	ci, err := s.visible(q.Tenant, q.Collection, q.Labels)
 	if err != nil {
 		return nil, err
@@ -41,95 +44,117 @@ func (s *Service) Passages(_ context.Context, q PassageRef) ([]Passage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ci.passagesAround(q, at)
+	out, err := ci.passagesAround(q, at, func() (int64, error) { return s.store.lastVersion(ctx, q.DocumentID) })
+	if err != nil && fault.KindOf(err) == fault.Internal {
+		if errors.Is(err, segment.ErrDamaged) {
+			ci.fail(err)
+		}
+		err = fault.Wrap(err, fault.CodeRetrievalFailed, q.Collection)
+	}
+	return out, err
 }
 
-func (ci *collectionIndex) passagesAround(q PassageRef, at int64) ([]Passage, error) {
-	now := ci.rlock()
-	defer ci.mu.RUnlock()
+// passagesAround answers [Service.Passages]; last reads the last version that the document was given, which is only asked for what the reader sees.
+func (ci *collectionIndex) passagesAround(q PassageRef, at int64, last func() (int64, error)) ([]Passage, error) {
+	newest, view, now := ci.revised.Load(), ci.passages.View(), ci.time()
 	at = cmp.Or(at, now)
+	sets, err := ci.groups(view)
+	if err != nil {
+		return nil, err
+	}
 	who := viewer{labels: q.Labels, principals: q.Principals, roles: q.Roles, purpose: q.Purpose}
-	b := ci.docs[q.DocumentID]
+	versions := view.Find(q.DocumentID)
+	mine := view.In(sets.permitted(who))
 	// Whoever sees nothing of it that is or was in effect does not learn that it is there.
-	shown, _ := ci.reveals(b, who, now)
+	shown, _ := ci.reveals(versions, mine, now)
 	// Of what cannot be read nobody knows whether it is his: as with a search, an answer that it is not there would be no answer, whichever is asked for.
-	if !shown && len(ci.unreadable) > 0 || ci.unreadable[q.DocumentID] {
-		return nil, fault.Wrap(errDamaged, fault.CodeRetrievalFailed, q.Collection)
+	if !shown && view.In(sets.unreadable).Len() > 0 {
+		return nil, errDamaged
 	}
 	if !shown {
 		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.document"), q.DocumentID).WithParam("document_id")
 	}
+	absent := fault.New(fault.CodeNotFound, fault.Say("thing.version"), q.Version).WithParam("version")
 	number, err := versionNumber(q.Version)
-	i := slices.IndexFunc(b.versions, func(d datedVersion) bool { return d.Version == number })
-	// One that was deleted is answered like one that has ended.
-	if err != nil || i < 0 && number > b.Version || i >= 0 && b.versions[i].from > now {
-		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.version"), q.Version).WithParam("version")
+	if err != nil {
+		return nil, absent
 	}
-	if i < 0 || !b.versions[i].in(at) {
-		return nil, replaced(b, q, who, at)
-	}
-	d := b.versions[i]
-	if d.broken {
-		return nil, fault.Wrap(errDamaged, fault.CodeRetrievalFailed, q.Collection)
-	}
-	visible := make([]bool, len(d.chunks))
-	for _, p := range d.parts {
-		if !permitted(p.conditions, who) {
-			continue
+	i := slices.IndexFunc(versions, func(e segment.Entry) bool { return e.Version == number })
+	switch {
+	case i >= 0 && versions[i].From > now:
+		return nil, absent
+	case i < 0: // one that was deleted is answered like one that has ended
+		if given, err := last(); err != nil {
+			return nil, err
+		} else if number > given {
+			return nil, absent
 		}
-		for _, c := range p.chunks {
-			visible[c] = true
-		}
-		for c := range visible {
-			visible[c] = visible[c] || p.all
-		}
+		return nil, replaced(versions, mine, q, at)
+	case !effective(versions[i], at):
+		return nil, replaced(versions, mine, q, at)
 	}
-	if q.Chunk < 0 || q.Chunk >= len(d.chunks) || !visible[q.Chunk] {
+	e := versions[i]
+	if in(view, sets.broken, e) {
+		return nil, errDamaged
+	}
+	if q.Chunk < 0 || q.Chunk >= e.Passages || !mine.Has(e.First+uint32(q.Chunk)) {
 		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.passage"), strconv.Itoa(q.Chunk)).WithParam("chunk")
 	}
 	around := max(0, min(q.Context, MaxContext))
-	var out []Passage
-	for i := max(0, q.Chunk-around); i <= min(len(d.chunks)-1, q.Chunk+around); i++ {
-		if visible[i] {
-			out = append(out, ci.passage(chunkRef{d.indexedVersion, i}, ci.newest))
+	var ids []uint32
+	for i := max(0, q.Chunk-around); i <= min(e.Passages-1, q.Chunk+around); i++ {
+		if id := e.First + uint32(i); mine.Has(id) {
+			ids = append(ids, id)
+		}
+	}
+	texts, err := mine.Passages(ids)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Passage, len(texts))
+	for n, t := range texts {
+		if out[n], err = ci.passage(t, newest); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// reveals reports whether a viewer may see any passage of a version that has begun; b is nil for a document that is not there. It does the same work for
-// one that is hidden, however large, and for none: rules are evaluated as for a search, whichever document is asked for, and then looked up as often as
-// for the document of the collection that needs it most. It returns the number of these look-ups. The caller holds mu.
-func (ci *collectionIndex) reveals(b *indexedDocument, who viewer, now int64) (shown bool, lookups int) {
-	sets := map[*attributeSet]bool{}
-	for _, set := range ci.sets.permitted(who) {
-		sets[set] = true
-	}
-	if b == nil {
-		b = &indexedDocument{}
-	}
-	for _, d := range b.versions {
-		for _, p := range d.parts {
-			lookups++
-			if sets[p.set] && d.from <= now {
-				shown = true
-			}
+// effective reports whether a version is in effect at a time.
+func effective(e segment.Entry, at int64) bool { return e.From <= at && at < until0(e.Until) }
+
+// in reports whether a passage of a version is in one of some groups, of which there are few.
+func in(view *segment.View, groups *roaring.Bitmap, e segment.Entry) bool {
+	return !groups.IsEmpty() && view.In(groups).HasAny(e)
+}
+
+// reveals reports whether a viewer, who may see some passages, may see any of a version that has begun; a document that is not there has none. It does the same
+// work for one that is hidden, however large, and for none: what he may see was worked out as for a search, and is looked up as often as for the document of
+// the collection that needs it most. It returns the number of these look-ups.
+func (ci *collectionIndex) reveals(versions []segment.Entry, mine *segment.Filter, now int64) (shown bool, lookups int) {
+	for _, e := range versions {
+		lookups++
+		if mine.HasAny(e) && e.From <= now {
+			shown = true
 		}
 	}
-	for ; lookups < ci.mostParts; lookups++ {
-		if sets[nil] { // none is
+	for most := max(usualVersions, int(ci.mostVersions.Load())); lookups < most; lookups++ {
+		if mine.HasAny(segment.Entry{}) { // none is
 			shown = false
 		}
 	}
 	return shown, lookups
 }
 
-// replaced says which version is in effect instead, if one is of which the viewer sees something.
-func replaced(b *indexedDocument, q PassageRef, who viewer, at int64) error {
+// usualVersions is how many versions hardly any document has: how many one has is not known as long as the store was not told of it since it was opened.
+const usualVersions = 256
+
+// replaced says which version is in effect instead, if one is of which the viewer, who may see some passages, sees something.
+func replaced(versions []segment.Entry, mine *segment.Filter, q PassageRef, at int64) error {
 	instead := fault.Say("rag.no_version")
-	for _, d := range b.versions {
-		if d.in(at) && slices.ContainsFunc(d.parts, func(p attributed) bool { return permitted(p.conditions, who) }) {
-			instead = fault.Say("rag.version_in_effect", versionName(d.Version))
+	for _, e := range versions {
+		if effective(e, at) && mine.HasAny(e) {
+			instead = fault.Say("rag.version_in_effect", versionName(e.Version))
 		}
 	}
 	return fault.New(fault.CodePassageReplaced, q.Version, q.DocumentID, instead).WithParam("version")

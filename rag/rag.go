@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,10 +21,9 @@ import (
 	"github.com/sluice-project/sluice/internal/sleep"
 	"github.com/sluice-project/sluice/internal/snapshot"
 	"github.com/sluice-project/sluice/rag/chunk"
-	"github.com/sluice-project/sluice/rag/index"
-	"github.com/sluice-project/sluice/rag/index/sq8"
 	"github.com/sluice-project/sluice/rag/rank"
 	"github.com/sluice-project/sluice/rag/reduce"
+	"github.com/sluice-project/sluice/rag/segment"
 )
 
 // Model says whose vectors a service has: ID names the model and everything else that changes them, Dim is their length. Where Reduce is set,
@@ -46,8 +46,11 @@ func (m Model) stored() Model {
 // somebody waits for a question. Whoever asks brings it, so that what the vectors cost is billed to whoever asks.
 type EmbedFunc func(ctx context.Context, texts []string, question bool) ([][]float32, error)
 
-// Config sets up a service. The zero value is usable.
+// Config sets up a service. But for Dir the zero value is usable.
 type Config struct {
+	// Dir is where the passages lie, encrypted, beside the tables: a directory of this process alone. It is a part of the data directory, not a key of this
+	// branch.
+	Dir string `koanf:"-"`
 	// MaxBytes is the size of the largest document; 0 means 8 MiB.
 	MaxBytes int `koanf:"max_bytes"`
 	// ChunkSize and ChunkOverlap are in characters; a ChunkSize of 0 means 512 with an overlap of 64.
@@ -104,26 +107,30 @@ func (c Config) chunks() chunk.Config {
 
 // Service holds the collections of all tenants. It is safe for concurrent use.
 type Service struct {
-	cfg      Config
-	store    store
-	model    Model      // of what is stored
-	embedder Model      // as it was configured: what whoever asks brings
-	order    rank.Model // of what a search found
-	again    *reembedder
-	log      *slog.Logger
-	metrics  *metrics
-	now      func() time.Time
-	newIndex func(dim int) index.Index
+	cfg       Config
+	store     store
+	keys      *keyring.Ring
+	kernels   kernel.Kernels
+	model     Model      // of what is stored
+	embedder  Model      // as it was configured: what whoever asks brings
+	order     rank.Model // of what a search found
+	again     *reembedder
+	log       *slog.Logger
+	metrics   *metrics
+	now       func() time.Time
+	openStore func(ctx context.Context, cfg segment.Config) (passageStore, error)
+	lock      *os.File       // of the directory; guarded by followMu
+	discards  sync.WaitGroup // of stores of collections that are gone
 
-	// changeMu is held while memory changes, shortly: never while texts are embedded, indexed or stored. What is read of the tables under it
-	// is newer than what memory has, so that no reader of the tables brings back what was deleted meanwhile; what is read before comes with its revision.
-	changeMu sync.Mutex
+	changeMu sync.Mutex      // held while collections come and go
 	deleted  map[string]bool // ids of collections that were deleted here; guarded by changeMu
+	making   map[string]bool // ids of collections that somebody opens; guarded by changeMu
 	followMu sync.Mutex      // held while the tables are followed
 	version  int64           // change counter of the tables when they were last followed; guarded by followMu
+	closed   bool            // guarded by followMu
 	pruneNow chan struct{}   // asks for a look at what is kept no longer
 
-	// The indexes are large and follow the tables in place; freshness knows how old they are.
+	// The stores follow the tables in place; freshness knows how old they are.
 	freshness   *snapshot.Snapshot[struct{}]
 	collections atomic.Pointer[collectionIndexes]
 }
@@ -142,6 +149,9 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	if model.ID == "" || model.Dim <= 0 {
 		return nil, errors.New("rag: no model for the vectors")
 	}
+	if cfg.Dir == "" {
+		return nil, errors.New("rag: no directory for the passages")
+	}
 	if r := model.Reduce; r != nil && r.From() != model.Dim {
 		return nil, fmt.Errorf("rag: the map %s is for vectors of %d components, not %d", r.ID(), r.From(), model.Dim)
 	}
@@ -157,12 +167,10 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	if err != nil {
 		return nil, fmt.Errorf("rag: %w", err)
 	}
-	kernels := kernel.Detect(log)
 	s := &Service{
-		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, model: model.stored(), embedder: model, order: order, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
-		deleted:  map[string]bool{},
-		pruneNow: make(chan struct{}, 1),
-		newIndex: func(dim int) index.Index { return sq8.New(dim, kernels) },
+		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, keys: keys, kernels: kernel.Detect(log), model: model.stored(), embedder: model, order: order,
+		log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now, deleted: map[string]bool{}, making: map[string]bool{}, pruneNow: make(chan struct{}, 1),
+		openStore: func(ctx context.Context, cfg segment.Config) (passageStore, error) { return segment.Open(ctx, cfg) },
 	}
 	s.freshness, err = snapshot.New(cfg.freshness(), snapshot.Source[struct{}]{
 		Name: "retrieval", Load: s.followOthers, Now: func() time.Time { return s.now() },
@@ -173,9 +181,13 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	return s, nil
 }
 
-// Load reads everything into memory.
+// Load opens the stored passages and reads what changed in the tables since; all of a collection of which there is nothing that can be used. Call
+// [Service.Close] after use, also if it fails. Error: [segment.ErrInUse] if another process has the directory.
 func (s *Service) Load(ctx context.Context) error {
-	if err := errors.Join(s.follow(ctx), s.freshness.Load(ctx)); err != nil {
+	if err := s.lockDir(); err != nil {
+		return fmt.Errorf("load collections: %w", err)
+	}
+	if err := errors.Join(s.follow(ctx), s.freshness.Load(ctx), s.sweep()); err != nil {
 		return fmt.Errorf("load collections: %w", err)
 	}
 	return nil
@@ -189,14 +201,15 @@ func (s *Service) Ready() error {
 	return nil
 }
 
-// Run follows the changes of other replicas until ctx ends, deletes versions that their collections keep no longer, encrypts what a release before
-// has stored in clear, and embeds again what another model has embedded.
+// Run follows the changes of other replicas until ctx ends, deletes versions that their collections keep no longer, makes what was deleted leave the disk, encrypts
+// what a release before has stored in clear, and embeds again what another model has embedded.
 func (s *Service) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	beside.Go(func() { s.sealStored(ctx) })
 	defer beside.Wait()
 	beside.Go(func() { s.watchAccess(ctx) })
 	beside.Go(func() { s.pruneVersions(ctx) })
+	beside.Go(func() { s.purgeStores(ctx) })
 	beside.Go(func() { s.reembedStored(ctx) })
 	s.freshness.Run(ctx)
 	return nil
@@ -225,8 +238,11 @@ func (s *Service) sealStored(ctx context.Context) {
 	}
 }
 
-// trusted returns why a collection cannot be searched: its index, or all of them, are behind the tables for too long.
+// trusted returns why a collection cannot be searched: its store has failed, or it, or all of them, are behind the tables for too long.
 func (s *Service) trusted(ci *collectionIndex) error {
+	if err := ci.failed(); err != nil {
+		return err
+	}
 	_, err := s.freshness.Get()
 	if since := ci.behindSince.Load(); err == nil && since != 0 {
 		if age := s.now().Sub(time.UnixMicro(since)); age > s.cfg.freshness().MaxAge {
@@ -255,10 +271,12 @@ func (s *Service) findFresh(ctx context.Context, tenant, name string) (*collecti
 	if ci, err := s.collection(tenant, name); err == nil {
 		return ci, nil
 	}
-	if err := s.follow(ctx); err != nil {
-		return nil, err
+	failed := s.follow(ctx)
+	ci, err := s.collection(tenant, name)
+	if err != nil && failed != nil {
+		return nil, failed
 	}
-	return s.collection(tenant, name)
+	return ci, err
 }
 
 // visible returns the collection if the principal may see it, and its index is fresh enough to say so. Errors: CodeCollectionNotFound,
@@ -280,7 +298,7 @@ func (s *Service) visible(tenant, name string, labels []string) (*collectionInde
 // permits reports whether a principal with the labels have may see what needs one of the labels want.
 func permits(want, have []string) bool { return meets(want, have) }
 
-// replace publishes a view in which one collection is set, or removed if sh is nil. The caller holds changeMu.
+// replace publishes a view in which one collection is set, or removed if ci is nil. The caller holds changeMu.
 func (s *Service) replace(key collectionKey, ci *collectionIndex) {
 	next := collectionIndexes{}
 	if old := s.collections.Load(); old != nil {

@@ -179,8 +179,16 @@ func TestOffsetsPointAtTheText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range ci.documents() {
-		contents[b.ID] = b.last().Content
+	docs, err := s.store.documents(t.Context(), ci.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range docs {
+		v, err := s.store.content(t.Context(), d.versions[len(d.versions)-1].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		contents[d.ID] = v.Content
 	}
 	seen := 0
 	for range 60 {

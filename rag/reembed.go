@@ -6,17 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/RoaringBitmap/roaring/v2"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/sleep"
 	"github.com/sluice-project/sluice/internal/wrapkey"
-	"github.com/sluice-project/sluice/rag/index"
+	"github.com/sluice-project/sluice/rag/segment"
 )
 
 // Reembedding is how a service makes the vectors of documents anew that were embedded by another model than its own.
@@ -185,7 +185,7 @@ func (r *reembedder) collection(ctx context.Context, row collectionRow, ci *coll
 	if c.revision == row.Revision && (c.again.IsZero() || s.now().Before(c.again)) {
 		return nil
 	}
-	if !recorded && s.upTo(ci) >= row.Revision && ci.allComparable() { // memory knows, so the tables need not be read
+	if !recorded && ci.passages.View().Revision() >= row.Revision && ci.allComparable() { // the store knows, so the tables need not be read
 		r.left(c, 0)
 		c.revision, c.again = row.Revision, time.Time{}
 		return nil
@@ -328,10 +328,9 @@ func (s *Service) reembedDocument(ctx context.Context, ci *collectionIndex, id s
 	if !done {
 		return false, failed
 	}
-	if err := s.loadOne(ctx, ci, id); err != nil && !errors.Is(err, errChanged) { // the tables are ahead of memory: the next turn of following tries again
+	if err := s.fetch(ctx, ci, []string{id}, true); err != nil { // the tables are ahead of the store: the next turn of following tries again
 		return true, errors.Join(failed, err)
 	}
-	s.compact(ci)
 	return true, failed
 }
 
@@ -372,45 +371,17 @@ func (s *Service) reembedVersion(ctx context.Context, ci *collectionIndex, id st
 	return err == nil, err
 }
 
-// isClosed reports whether the collection was deleted.
-func (ci *collectionIndex) isClosed() bool {
-	ci.mu.RLock()
-	defer ci.mu.RUnlock()
-	return ci.closed
-}
+// isClosed reports whether the collection was deleted, or is opened again.
+func (ci *collectionIndex) isClosed() bool { return errors.Is(ci.failed(), segment.ErrClosed) }
 
-// revector gives the index the vectors that were read of stale versions of a document, whose numbers stay, as their words do. They count when the document
-// is shown. The caller holds Service.changeMu: so the numbers are not others' meanwhile.
-func (ci *collectionIndex) revector(ctx context.Context, b *indexedDocument) error {
-	for i := range b.versions {
-		v := &b.versions[i]
-		entries := make([]index.Entry, len(v.vectors))
-		for j, x := range v.vectors {
-			entries[j] = index.Entry{ID: v.numbers[j], Vector: x}
-		}
-		if err := ci.vectors.Upsert(context.WithoutCancel(ctx), entries); err != nil {
-			return fmt.Errorf("index version %s: %w", v.ID, err)
-		}
-		v.vectors = nil
-	}
-	return nil
-}
-
-// allComparable reports whether all versions of all documents are known, and have vectors of the index's model.
+// allComparable reports whether all that the store has can be read, and has vectors of the index's model.
 func (ci *collectionIndex) allComparable() bool {
-	ci.mu.RLock()
-	defer ci.mu.RUnlock()
-	for _, b := range ci.docs {
-		if b.Revision < b.accessAt || b.foreign(ci.embedder) {
-			return false
-		}
+	view := ci.passages.View()
+	sets, err := ci.groups(view)
+	if err != nil {
+		return false
 	}
-	return len(ci.unreadable) == 0
-}
-
-// foreign reports whether a version has vectors of another model.
-func (b *indexedDocument) foreign(model string) bool {
-	return slices.ContainsFunc(b.versions, func(v datedVersion) bool { return v.embedder != model })
+	return view.In(roaring.Or(sets.foreign, sets.broken)).Len() == 0
 }
 
 // reembedPrefix begins the names of the counters that say that re-embedding a collection was recorded as begun, with how many documents.
@@ -479,6 +450,9 @@ func (s store) saveVectors(ctx context.Context, v *indexedVersion, vectors [][]f
 			return errChanged
 		}
 		if err != nil {
+			return err
+		}
+		if err := note(tx, v.Collection, revision, v.Document); err != nil {
 			return err
 		}
 		res := tx.Model(&versionRow{}).Where("id = ? AND embedder = ?", v.ID, v.Embedder).Update("embedder", model)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -17,8 +16,6 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
-	"github.com/sluice-project/sluice/rag/index"
-	"github.com/sluice-project/sluice/rag/index/flat"
 	"github.com/sluice-project/sluice/rag/reduce"
 )
 
@@ -278,7 +275,11 @@ func TestReembeddingYieldsToChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, id := range foreignOf(t, s) {
-			replaced := ci.document(id).Name == "a.txt" // it has ended: its vectors are still wanted
+			state, _, err := s.store.state(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			replaced := state.Name == "a.txt" // it has ended: its vectors are still wanted
 			if done, err := s.reembedDocument(t.Context(), ci, id); done != replaced || err != nil {
 				t.Errorf("%t, %v", done, err)
 			}
@@ -483,7 +484,7 @@ func TestVectorsAreReadWithTheirModel(t *testing.T) {
 	}
 }
 
-// TestNewVectorsAreStoredAtOnce: the lock that all changes need is held for few statements, and words stay indexed as they are.
+// TestNewVectorsAreStoredAtOnce: the lock that all changes need is held for few statements.
 func TestNewVectorsAreStoredAtOnce(t *testing.T) {
 	db := dbtest.SQLite(t)
 	old := service(t, db, newHashed())
@@ -495,7 +496,7 @@ func TestNewVectorsAreStoredAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := foreignOf(t, s)[0]
-	before, statements := ci.document(id).last(), 0
+	statements := 0
 	count := func(*gorm.DB) { statements++ }
 	for _, err := range []error{
 		db.Callback().Create().Before("gorm:create").Register("test:count", count), db.Callback().Update().Before("gorm:update").Register("test:count", count),
@@ -507,12 +508,9 @@ func TestNewVectorsAreStoredAtOnce(t *testing.T) {
 	if done, err := s.reembedDocument(t.Context(), ci, id); !done || err != nil {
 		t.Fatal(done, err)
 	}
-	chunks := len(before.chunks)
-	if most := 4 + (chunks+99)/100; statements > most || chunks < 20 {
+	chunks := ci.passages.View().Find(id)[0].Passages
+	if most := 5 + (chunks+99)/100; statements > most || chunks < 20 {
 		t.Errorf("%d passages in %d statements, want %d", chunks, statements, most)
-	}
-	if now := ci.document(id).last(); now.indexedVersion != before.indexedVersion || now.embedder != s.model.ID {
-		t.Errorf("the document is indexed anew: %v by %s", now.numbers, now.embedder)
 	}
 	if got := find(t, s, "kb", "library"); len(got) < 20 || got[0].ByWords {
 		t.Errorf("%d passages, by words %t", len(got), got[0].ByWords)
@@ -563,10 +561,11 @@ func TestVectorsAreMadeShorter(t *testing.T) {
 	whole := service(t, db, e)
 	create(t, whole, "acme", "kb")
 	ingest(t, whole, "kb", "a.txt", "opening hours")
-	s, err := New(Config{}, db, ring, Model{ID: e.model, Dim: e.dim, Reduce: short}, whole.log, nil)
+	s, err := New(Config{Dir: t.TempDir()}, db, ring, Model{ID: e.model, Dim: e.dim, Reduce: short}, whole.log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = s.Close() })
 	if err := s.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -583,7 +582,7 @@ func TestVectorsAreMadeShorter(t *testing.T) {
 	if got := find(t, l, "kb", "opening hours"); len(got) != 1 || got[0].ByWords {
 		t.Errorf("%+v", got)
 	}
-	if _, err := New(Config{}, db, ring, Model{ID: e.model, Dim: 64, Reduce: short}, whole.log, nil); err == nil {
+	if _, err := New(Config{Dir: t.TempDir()}, db, ring, Model{ID: e.model, Dim: 64, Reduce: short}, whole.log, nil); err == nil {
 		t.Error("a map for vectors of another length is taken")
 	}
 	if bytes.Equal(vector, make([]byte, len(vector))) {
@@ -608,15 +607,12 @@ func TestPastVersionsAreEmbeddedAgain(t *testing.T) {
 		clock := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 		first := clock
 		timed := func(e embedder) *library {
-			s, err := New(Config{}, db, keyring.FromBytes(bytes.Repeat([]byte{7}, 32)), e.Model(), slog.New(slog.DiscardHandler), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := newService(t, Config{Dir: t.TempDir()}, db, e)
 			s.now = func() time.Time { return clock }
 			if err := s.Load(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			return &library{s, e}
+			return s
 		}
 		old := timed(newHashed())
 		create(t, old, "acme", "kb")
@@ -642,17 +638,15 @@ func TestPastVersionsAreEmbeddedAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			now := ci.rlock()
-			defer ci.mu.RUnlock()
 			micros := int64(0)
 			if !at.IsZero() {
 				micros = at.UnixMicro()
 			}
-			_, withVectors, err := ci.allowed(viewer{labels: []string{"staff"}}, micros, now)
+			in, err := ci.allowed(viewer{labels: []string{"staff"}}, micros)
 			if err != nil {
 				t.Fatal(err)
 			}
-			hits, err := ci.vectors.Search(t.Context(), index.Query{Vector: vector[0], Allowed: withVectors, TopK: 10})
+			hits, err := in.withVectors.Near(t.Context(), vector[0], 10)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -854,8 +848,8 @@ func TestGoneVersionsStayGone(t *testing.T) {
 		if got := find(t, s, "kb", "words"); len(got) != 1 || got[0].Text != "second words" || got[0].ByWords {
 			t.Errorf("%+v", got)
 		}
-		if ci, err := s.collection("acme", "kb"); err != nil || len(ci.document(in.ID).versions) != 1 {
-			t.Errorf("memory has another number of versions: %v", err)
+		if ci, err := s.collection("acme", "kb"); err != nil || len(ci.passages.View().Find(in.ID)) != 1 {
+			t.Errorf("the store has another number of versions: %v", err)
 		}
 	})
 }
@@ -867,28 +861,20 @@ func TestFollowingWithoutTheIndex(t *testing.T) {
 	create(t, old, "acme", "kb")
 	ingest(t, old, "kb", "a.txt", "some words")
 	e := other()
-	f := &failing{Index: flat.New(e.dim)}
-	replica, err := New(Config{}, db, keyring.FromBytes(bytes.Repeat([]byte{7}, 32)), e.Model(), old.log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	replica.newIndex = func(int) index.Index { return f }
-	if err := replica.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	l := &library{replica, e}
+	l := service(t, db, e)
+	f := failStore(t, l, "kb")
 	s, _ := again(t, db, e)
 	if err := s.reembedPending(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.set(&f.upsert, true)
+	f.set(&f.prepare, true)
 	if err := l.follow(t.Context()); !errors.Is(err, errInjected) {
 		t.Errorf("following says %v", err)
 	}
 	if got := find(t, l, "kb", "words"); len(got) != 1 || !got[0].ByWords {
 		t.Errorf("%+v", got)
 	}
-	f.set(&f.upsert, false)
+	f.set(&f.prepare, false)
 	follow(t, l)
 	if got := find(t, l, "kb", "words"); len(got) != 1 || got[0].ByWords {
 		t.Errorf("%+v", got)

@@ -9,10 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/sluice-project/sluice/migrations/dbtest"
-	"github.com/sluice-project/sluice/rag/index"
+	"github.com/sluice-project/sluice/rag/lexical"
 )
 
 // squads names files in the format of SQuAD, with commas between, such as cmrc2018_trial.json of CMRC 2018 and xquad.zh.json: see bench/README.md. They
@@ -69,8 +67,24 @@ func askSet(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	everything := roaring.New()
-	everything.AddRange(0, uint64(len(ci.chunks)))
+	everything, err := ci.allowed(viewer{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := func(ids []uint32) (names []string) {
+		texts, err := everything.passages.Passages(ids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range texts {
+			d, err := readDetail(f.Detail)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, d.Name)
+		}
+		return names
+	}
 	var words, vectors, fused float64
 	reciprocal := func(names []string, want string) float64 {
 		if i := slices.Index(names, want); i >= 0 && i < 10 {
@@ -83,17 +97,16 @@ func askSet(t *testing.T, path string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		near, err := ci.vectors.Search(t.Context(), index.Query{Vector: v[0], Allowed: everything, TopK: 10})
+		near, err := everything.withVectors.Near(t.Context(), v[0], 10)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var names []string
+		var ids []uint32
 		for _, h := range near {
-			names = append(names, ci.chunks[h.ID].version.name)
+			ids = append(ids, h.ID)
 		}
-		vectors += reciprocal(names, q.document)
-		names = nil
-		ranking, err := ci.keywords.Rank(q.text, everything)
+		vectors += reciprocal(named(ids), q.document)
+		ranking, err := lexical.Rank(lexical.Parse(q.text), everything.passages.Words())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,15 +114,16 @@ func askSet(t *testing.T, path string) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		ids = nil
 		for _, h := range best {
-			names = append(names, ci.chunks[h.ID].version.name)
+			ids = append(ids, h.ID)
 		}
-		words += reciprocal(names, q.document)
+		words += reciprocal(named(ids), q.document)
 		found, err := ci.search(t.Context(), s.order, q.text, v[0], viewer{}, 0, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
-		names = nil
+		var names []string
 		for _, p := range found {
 			names = append(names, p.Document)
 		}

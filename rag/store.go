@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,6 +18,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/seal"
 	"github.com/sluice-project/sluice/internal/wrapkey"
 )
 
@@ -142,15 +145,69 @@ func bump(tx *gorm.DB) (int64, error) {
 	return store{db: tx}.version(tx.Statement.Context)
 }
 
+// journalRow is an entry of the journal of changes: document was changed at revision, or the collection itself if document is "". mark is random.
+type journalRow struct {
+	Collection string `gorm:"column:collection"`
+	Revision   int64  `gorm:"column:revision"`
+	Document   string `gorm:"column:document"`
+	Mark       string `gorm:"column:mark"`
+}
+
+func (journalRow) TableName() string { return "rag_journal" }
+
+// keptJournal is for how many revisions, of all collections together, the journal goes back. A replica that was away for more reads everything again.
+const keptJournal = 100_000
+
+// note writes the entry of a change, which each has, and drops the ones that are kept no longer.
+func note(tx *gorm.DB, collection string, revision int64, document string) error {
+	entry := journalRow{collection, revision, document, hex.EncodeToString(seal.Random(8))}
+	if err := tx.Create(&entry).Error; err != nil {
+		return err
+	}
+	return tx.Where("collection = ? AND revision <= ?", collection, revision-keptJournal).Delete(&journalRow{}).Error
+}
+
+// journal returns the entries of a collection behind one, in order. Error: errHistory if the tables do not have that one.
+func (s store) journal(ctx context.Context, collection string, after int64, mark string) ([]journalRow, error) {
+	var rows []journalRow
+	err := s.db.WithContext(ctx).Select("collection", "revision", "document", "mark").
+		Where("collection = ? AND revision >= ?", collection, after).Order("revision").Find(&rows).Error
+	if err != nil {
+		return nil, dbError("read journal", err)
+	}
+	if len(rows) == 0 || rows[0].Revision != after || rows[0].Mark != mark {
+		return nil, errHistory
+	}
+	return rows[1:], nil
+}
+
+// mark returns the mark of a revision of a collection. Error: errHistory if the journal does not have it.
+func (s store) mark(ctx context.Context, collection string, revision int64) (string, error) {
+	var marks []string
+	err := s.db.WithContext(ctx).Model(&journalRow{}).Where("collection = ? AND revision = ?", collection, revision).Pluck("mark", &marks).Error
+	if err == nil && len(marks) == 0 {
+		err = errHistory
+	}
+	if errors.Is(err, errHistory) {
+		return "", err
+	}
+	return strings.Join(marks, ""), dbError("read journal", err)
+}
+
+var errHistory = errors.New("the tables have another history than what is stored here: they were put back from a copy, or have forgotten changes that are not here yet")
+
 func forUpdate(tx *gorm.DB) *gorm.DB { return tx.Clauses(clause.Locking{Strength: "UPDATE"}) }
 
-func (s store) createCollection(ctx context.Context, c Collection, labels string, now time.Time) (collectionRow, error) {
+func (s store) createCollection(ctx context.Context, id string, c Collection, labels string, now time.Time) (collectionRow, error) {
 	row := collectionRow{
-		ID: uuid.NewString(), Tenant: c.Tenant, Name: c.Name, Title: c.Title, Labels: labels, CreatedAt: now.UnixMicro(), Settings: 1,
+		ID: id, Tenant: c.Tenant, Name: c.Name, Title: c.Title, Labels: labels, CreatedAt: now.UnixMicro(), Settings: 1,
 		KeepVersions: int64(c.Retention.KeepVersions), KeepDays: int64(c.Retention.KeepDays),
 	}
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {
 		if row.Revision, err = bump(tx); err != nil {
+			return err
+		}
+		if err := note(tx, row.ID, row.Revision, ""); err != nil {
 			return err
 		}
 		return tx.Create(&row).Error
@@ -188,6 +245,9 @@ func (s store) deleteCollection(ctx context.Context, id string) error {
 		if err := tx.Where("collection = ?", id).Delete(&versionRow{}).Error; err != nil {
 			return err
 		}
+		if err := tx.Where("collection = ?", id).Delete(&journalRow{}).Error; err != nil {
+			return err
+		}
 		if err := tx.Where("collection = ?", id).Delete(&documentRow{}).Error; err != nil {
 			return err
 		}
@@ -196,7 +256,7 @@ func (s store) deleteCollection(ctx context.Context, id string) error {
 	return dbError("delete collection", err)
 }
 
-// touch advances the counter and the revision of a collection, which must still exist.
+// touch advances the counter and the revision of a collection, which must still exist. Whoever calls it notes what changed: see note.
 func touch(tx *gorm.DB, collection string) (int64, error) {
 	revision, err := bump(tx)
 	if err != nil {
@@ -242,6 +302,9 @@ func (s store) changeDocument(ctx context.Context, collection, id string, want i
 		if !found || d.Collection != collection {
 			return fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
 		}
+		if err := note(tx, collection, revision, id); err != nil {
+			return err
+		}
 		if want != 0 && d.Revision != want {
 			return fault.New(fault.CodeConflict, fault.Say("rag.changed_meanwhile")).WithParam("revision")
 		}
@@ -277,11 +340,10 @@ type newVersion struct {
 	labels          string // "": as they are; none for a new document
 	rule            *Rule  // in canonical form, with ids of sections, or with headings; nil: as it is
 	mayChangeAccess bool
-	by              Reader                     // who brings it
-	collection      []string                   // labels of the collection
-	from, until     int64                      // 0: by default
-	access          AccessChange               // what it has changed of who may see the document
-	inMemory        map[string]*indexedVersion // by id; others are read of the tables where a rule has to be held to them
+	by              Reader       // who brings it
+	collection      []string     // labels of the collection
+	from, until     int64        // 0: by default
+	access          AccessChange // what it has changed of who may see the document
 }
 
 // saveVersion stores a version of a document, which is new if the collection has none of that name. It completes n, and returns what the document is
@@ -302,6 +364,9 @@ func (s store) saveVersion(ctx context.Context, n *newVersion, now time.Time) (o
 			if d, _, err = state(tx, ids[0]); err != nil {
 				return err
 			}
+		}
+		if err := note(tx, d.Collection, revision, d.ID); err != nil {
+			return err
 		}
 		d.Version++
 		d.Revision, d.UpdatedAt = revision, now.UnixMicro()
@@ -373,7 +438,7 @@ func (s store) access(tx *gorm.DB, d *documentState, n *newVersion, isNew bool) 
 			return err
 		}
 	}
-	earlier, err := s.readable(tx, d.versions, n.inMemory)
+	earlier, err := s.readable(tx, d.versions)
 	if err != nil {
 		return err
 	}
@@ -411,7 +476,7 @@ func (s store) access(tx *gorm.DB, d *documentState, n *newVersion, isNew bool) 
 }
 
 // shownTo reports whether a document that is there is one that lists show to whoever brings a version of it, as far as the tables tell: which parts are for
-// others memory has held him to. damaged is whether its rule is.
+// others the store of passages has held him to. damaged is whether its rule is.
 func (n *newVersion) shownTo(d *documentState, rule Rule, damaged bool) bool {
 	if d.Creator == "" && !damaged && rule.none() || slices.Contains(n.by.Principals, d.Creator) {
 		return true
@@ -426,16 +491,14 @@ func nameTaken() error {
 	return fault.New(fault.CodeConflict, fault.Say("rag.name_taken")).WithParam("name")
 }
 
-// readable returns versions by number with their passages, out of memory or of the tables. Those that are damaged are left out.
-func (s store) readable(tx *gorm.DB, rows []versionRow, inMemory map[string]*indexedVersion) (out []*indexedVersion, err error) {
+// readable reads what versions say, by number. Those that are damaged are left out.
+func (s store) readable(tx *gorm.DB, rows []versionRow) (out []*indexedVersion, err error) {
 	for _, r := range rows {
-		v := inMemory[r.ID]
-		if v == nil {
-			if v, err = (store{tx, s.cipher, s.rules}).content(tx.Statement.Context, r.ID); errors.Is(err, errDamaged) {
-				continue
-			} else if err != nil {
-				return nil, err
-			}
+		v, err := (store{tx, s.cipher, s.rules}).content(tx.Statement.Context, r.ID)
+		if errors.Is(err, errDamaged) {
+			continue
+		} else if err != nil {
+			return nil, err
 		}
 		out = append(out, v)
 	}
@@ -520,51 +583,126 @@ func (s store) deleteDocument(ctx context.Context, collection, name, id string) 
 			return fault.New(fault.CodeNotFound, fault.Say("thing.document"), cmp.Or(name, id))
 		}
 		id = rows[0].ID
+		if err := note(tx, collection, revision, id); err != nil {
+			return err
+		}
 		return deleteRows(tx, id)
 	})
 	return id, revision, dbError("delete document", err)
 }
 
-// revisions returns the revision of every document of a collection, and their ids in order.
-func (s store) revisions(ctx context.Context, collection string) (map[string]int64, []string, error) {
-	var rows []documentRow
-	err := s.db.WithContext(ctx).Select("id", "revision").Where("collection = ?", collection).Order("id").Find(&rows).Error
-	if err != nil {
-		return nil, nil, dbError("read documents", err)
-	}
-	out, order := make(map[string]int64, len(rows)), make([]string, len(rows))
-	for i, r := range rows {
-		out[r.ID], order[i] = r.Revision, r.ID
-	}
-	return out, order, nil
+// page returns the ids of the next documents of a collection behind one, in order.
+func (s store) page(ctx context.Context, collection, after string, most int) (ids []string, err error) {
+	err = s.db.WithContext(ctx).Model(&documentRow{}).Where("collection = ? AND id > ?", collection, after).Order("id").Limit(most).Pluck("id", &ids).Error
+	return ids, dbError("read documents", err)
 }
 
-// documentRows reads rows of documents by id.
-func (s store) documentRows(ctx context.Context, ids []string) (out []documentRow, err error) {
+// states reads documents as they are, without what their versions say; those that are not there are left out. Dates are never older than the revision
+// that they come with.
+func (s store) states(ctx context.Context, ids []string) (map[string]documentState, error) {
+	out := make(map[string]documentState, len(ids))
+	db := s.db.WithContext(ctx)
 	for part := range slices.Chunk(ids, 500) {
-		var rows []documentRow
-		if err := s.db.WithContext(ctx).Select(documentRow{}.columns()).Where("id IN ?", part).Find(&rows).Error; err != nil {
+		var docs []documentRow
+		if err := db.Select(documentRow{}.columns()).Where("id IN ?", part).Find(&docs).Error; err != nil {
 			return nil, dbError("read documents", err)
 		}
-		out = append(out, rows...)
+		var versions []versionRow
+		if err := db.Select(versionRow{}.dates()).Where("document IN ?", part).Order("document, version").Find(&versions).Error; err != nil {
+			return nil, dbError("read versions", err)
+		}
+		for _, d := range docs {
+			out[d.ID] = documentState{documentRow: d}
+		}
+		for _, v := range versions {
+			if d, ok := out[v.Document]; ok {
+				d.versions = append(d.versions, v)
+				out[v.Document] = d
+			}
+		}
 	}
 	return out, nil
 }
 
-// spans reads when the versions of documents are in effect, and whose vectors they have, by document.
-func (s store) spans(ctx context.Context, ids []string) (map[string][]span, error) {
-	out := make(map[string][]span, len(ids))
-	for part := range slices.Chunk(ids, 500) {
-		var rows []versionRow
-		err := s.db.WithContext(ctx).Select("id", "document", "version", "embedder", "valid_from", "valid_until").Where("document IN ?", part).Order("document, version").Find(&rows).Error
-		if err != nil {
-			return nil, dbError("read versions", err)
-		}
-		for _, r := range rows {
-			out[r.Document] = append(out[r.Document], span{r.ID, r.ValidFrom, r.ValidUntil, r.Embedder})
-		}
+// documents reads the rows of all documents of a collection by name, with the dates of their versions.
+func (s store) documents(ctx context.Context, collection string) ([]documentState, error) {
+	db := s.db.WithContext(ctx)
+	var docs []documentRow
+	if err := db.Select(documentRow{}.columns()).Where("collection = ?", collection).Order("name").Find(&docs).Error; err != nil {
+		return nil, dbError("read documents", err)
+	}
+	var versions []versionRow
+	if err := db.Select(versionRow{}.dates()).Where("collection = ?", collection).Order("document, version").Find(&versions).Error; err != nil {
+		return nil, dbError("read versions", err)
+	}
+	by := map[string][]versionRow{}
+	for _, v := range versions {
+		by[v.Document] = append(by[v.Document], v)
+	}
+	out := make([]documentState, len(docs))
+	for i, d := range docs {
+		out[i] = documentState{documentRow: d, versions: by[d.ID]}
 	}
 	return out, nil
+}
+
+// named returns the id of a document by its name; "" if there is none.
+func (s store) named(ctx context.Context, collection, name string) (string, error) {
+	var ids []string
+	err := s.db.WithContext(ctx).Model(&documentRow{}).Where("collection = ? AND name = ?", collection, name).Pluck("id", &ids).Error
+	return strings.Join(ids, ""), dbError("read document", err)
+}
+
+// lastVersion returns the last number that a version of a document was given; 0 if it is not there.
+func (s store) lastVersion(ctx context.Context, id string) (int64, error) {
+	var all []int64
+	err := s.db.WithContext(ctx).Model(&documentRow{}).Where("id = ?", id).Pluck("version", &all).Error
+	if err != nil || len(all) == 0 {
+		return 0, dbError("read document", err)
+	}
+	return all[0], nil
+}
+
+// Who brought documents, as seen by a reader.
+const (
+	nobodys = 0 // somebody else
+	his     = 1 // he
+	unknown = 2 // a release before, which did not keep it; only of documents without a rule
+)
+
+// documentCount is how many documents of a collection are alike for lists.
+type documentCount struct {
+	Collection, Labels string
+	Ruled              bool
+	Begun              bool // a version has
+	Whose              int
+	N                  int
+}
+
+// count returns how many documents collections have, by their ids, as a reader sees them; nil is anybody.
+func (s store) count(ctx context.Context, collections []string, r *Reader, now time.Time) (map[string][]documentCount, error) {
+	var principals []string
+	if r != nil {
+		principals = r.Principals
+	}
+	var rows []documentCount
+	err := s.db.WithContext(ctx).Raw(`SELECT collection, labels, ruled, begun, whose, COUNT(*) AS n FROM (
+			SELECT d.collection, d.labels, d.rule <> '' AS ruled,
+				EXISTS (SELECT 1 FROM rag_versions v WHERE v.document = d.id AND v.valid_from <= ?) AS begun,
+				CASE WHEN d.creator = '' THEN CASE WHEN d.rule = '' THEN 2 ELSE 0 END WHEN d.creator IN ? THEN 1 ELSE 0 END AS whose
+			FROM rag_documents d WHERE d.collection IN ?
+		) x GROUP BY collection, labels, ruled, begun, whose`, now.UnixMicro(), principals, collections).Scan(&rows).Error
+	out := map[string][]documentCount{}
+	for _, c := range rows {
+		out[c.Collection] = append(out[c.Collection], c)
+	}
+	return out, dbError("count documents", err)
+}
+
+// ruledOf returns the documents of a collection with a rule that somebody has brought.
+func (s store) ruledOf(ctx context.Context, collection string, principals []string) (ids []string, err error) {
+	err = s.db.WithContext(ctx).Model(&documentRow{}).Where("collection = ? AND rule <> '' AND creator <> '' AND creator IN ?", collection, principals).Pluck("id", &ids).Error
+	return ids, dbError("read documents", err)
 }
 
 // state reads a document; found is false if there is none. Error: errChanged if it changed meanwhile.
@@ -591,40 +729,92 @@ var (
 
 // content reads what one version says. Errors: errChanged if it is not there, or not whole; errDamaged.
 func (s store) content(ctx context.Context, id string) (*indexedVersion, error) {
+	all, err := s.contents(ctx, []string{id})
+	if err != nil {
+		return nil, err
+	}
+	return all[0].version, all[0].err
+}
+
+// readVersion is a version, or why it could not be read.
+type readVersion struct {
+	id      string
+	version *indexedVersion
+	err     error // errChanged if it is not there, or not whole; errDamaged
+}
+
+// contents reads what some versions say, in their order.
+func (s store) contents(ctx context.Context, ids []string) ([]readVersion, error) {
 	db := s.db.WithContext(ctx)
 	var rows []versionRow
-	if err := db.Select(versionRow{}.columns()).Where("id = ?", id).Find(&rows).Error; err != nil {
-		return nil, dbError("read version", err)
+	if err := db.Select(versionRow{}.columns()).Where("id IN ?", ids).Find(&rows).Error; err != nil {
+		return nil, dbError("read versions", err)
 	}
-	if len(rows) == 0 {
-		return nil, errChanged
+	found, by := map[string]*indexedVersion{}, map[string][]*indexedVersion{}
+	for _, r := range rows {
+		v := &indexedVersion{versionRow: r}
+		found[r.ID] = v
+		by[r.Embedder] = append(by[r.Embedder], v)
 	}
-	v := &indexedVersion{versionRow: rows[0]}
-	// Vectors may change while a version stays: one statement reads them only if they still are of the model that was read.
-	same := s.db.WithContext(ctx).Model(&versionRow{}).Select("1").Where("id = ? AND embedder = ?", id, v.Embedder)
-	err := db.Select("document", "version", "chunk", "section", "start_at", "end_at", "vector").
-		Where("document = ? AND version = ? AND EXISTS (?)", v.Document, v.Version, same).Order("chunk").Find(&v.chunks).Error
-	if err != nil {
-		return nil, dbError("read chunks", err)
-	}
-	if len(v.chunks) != v.Chunks {
-		return nil, errChanged
-	}
-	if err := s.cipher.open(db, &v.versionRow, v.chunks); err != nil {
-		if fault.Is(err, fault.CodeDatabaseUnavailable) || errors.Is(err, wrapkey.ErrDestroyed) { // the row was is fine: read again
-			return nil, err
+	for embedder, versions := range by {
+		if err := readChunks(db, embedder, versions); err != nil {
+			return nil, dbError("read chunks", err)
 		}
-		return nil, errors.Join(errDamaged, err)
 	}
-	if v.known, err = decodeKnown(v.Known); err != nil {
-		return nil, errors.Join(errDamaged, err)
+	out := make([]readVersion, len(ids))
+	for i, id := range ids {
+		out[i].id = id
+		v := found[id]
+		if v == nil || len(v.chunks) != v.Chunks {
+			out[i].err = errChanged
+			continue
+		}
+		if out[i].err = s.open(db, v); out[i].err == nil {
+			out[i].version = v
+		} else if !errors.Is(out[i].err, errDamaged) {
+			return nil, out[i].err
+		}
+	}
+	return out, nil
+}
+
+// readChunks reads the passages of versions. Vectors may change while a version stays: the statement reads them only of versions whose vectors still are of the
+// model that was read.
+func readChunks(db *gorm.DB, embedder string, versions []*indexedVersion) error {
+	some, by := db.Session(&gorm.Session{NewDB: true}), map[string]*indexedVersion{}
+	for _, v := range versions {
+		some = some.Or("document = ? AND version = ?", v.Document, v.Version)
+		by[versionID(v.Document, v.Version)] = v
+	}
+	same := db.Session(&gorm.Session{NewDB: true}).Table("rag_versions AS v").Select("1").
+		Where("v.document = rag_chunks.document AND v.version = rag_chunks.version AND v.embedder = ?", embedder)
+	var chunks []chunkRow
+	err := db.Select("document", "version", "chunk", "section", "start_at", "end_at", "vector").Where(some).Where("EXISTS (?)", same).
+		Order("document, version, chunk").Find(&chunks).Error
+	for _, c := range chunks {
+		v := by[versionID(c.Document, c.Version)]
+		v.chunks = append(v.chunks, c)
+	}
+	return err
+}
+
+// open decrypts what a version says and checks it. Error: errDamaged, or one that is not the version's fault.
+func (s store) open(db *gorm.DB, v *indexedVersion) error {
+	if err := s.cipher.open(db, &v.versionRow, v.chunks); err != nil {
+		if fault.Is(err, fault.CodeDatabaseUnavailable) || errors.Is(err, wrapkey.ErrDestroyed) { // the row is fine: read again
+			return err
+		}
+		return errors.Join(errDamaged, err)
+	}
+	if _, err := decodeKnown(v.Known); err != nil {
+		return errors.Join(errDamaged, err)
 	}
 	for _, c := range v.chunks {
 		if c.Start < 0 || c.Start > c.End || c.End > len(v.Content) || len(c.Vector)%4 != 0 {
-			return nil, fmt.Errorf("%w: chunk %d", errDamaged, c.Chunk)
+			return fmt.Errorf("%w: chunk %d", errDamaged, c.Chunk)
 		}
 	}
-	return v, nil
+	return nil
 }
 
 // sealOne encrypts one version that a release before has stored in clear; found is false when there is none left. The index in memory is the same
@@ -720,7 +910,11 @@ func (s store) pruneDocument(ctx context.Context, collection, id string, now tim
 // setRetention changes how long a collection keeps what is no longer in effect. Error: CodeConflict for another version of the settings than want.
 func (s store) setRetention(ctx context.Context, id string, keepVersions, keepDays, want int64) (out collectionRow, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if _, err := touch(tx, id); err != nil {
+		revision, err := touch(tx, id)
+		if err != nil {
+			return err
+		}
+		if err := note(tx, id, revision, ""); err != nil {
 			return err
 		}
 		res := tx.Model(&collectionRow{}).Where("id = ? AND settings = ?", id, want).Updates(map[string]any{

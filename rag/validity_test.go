@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
 
@@ -302,10 +301,10 @@ func TestRetentionSparesWhatComesIn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cb.mu.Lock()
-		cb.row.KeepDays = 0 // b has not followed the settings: it leaves the deletion to a
-		cb.mu.Unlock()
-		ids, err := a.store.withSurplus(t.Context(), ci.row, clock) // a has looked, and is about to delete
+		row := *cb.settings.Load()
+		row.KeepDays = 0 // b has not followed the settings: it leaves the deletion to a
+		cb.settings.Store(&row)
+		ids, err := a.store.withSurplus(t.Context(), *ci.settings.Load(), clock) // a has looked, and is about to delete
 		if err != nil || len(ids) != 1 {
 			t.Fatal(ids, err)
 		}
@@ -530,107 +529,5 @@ func TestPlannedVersionsAreCancelled(t *testing.T) {
 	}
 	if all, err := s.Versions(t.Context(), "acme", "kb", in.ID); err != nil || len(all) != 1 || !all[0].ValidUntil.IsZero() || !all[0].InEffect {
 		t.Errorf("%+v, %v", all, err)
-	}
-}
-
-// TestBoundariesStayFew: documents that come, change and go leave nothing behind in what waits for its time.
-func TestBoundariesStayFew(t *testing.T) {
-	x := newValidity()
-	numbers := []uint32{0, 1, 2, 3}
-	for n := range int64(10_000) {
-		x.set(numbers, 1, 1_000_000+n)
-		x.clear(numbers)
-	}
-	x.set(numbers, 1, 2_000_000)
-	all := 0
-	for _, b := range x.boundaries {
-		all += len(b.numbers)
-	}
-	if all > 2000 || all != x.listed {
-		t.Errorf("%d numbers wait, %d are counted", all, x.listed)
-	}
-	x.advance(1_999_999)
-	if !x.active.Contains(3) {
-		t.Error("ended too early")
-	}
-	if !x.due(2_000_000) {
-		t.Fatal("an end was forgotten")
-	}
-	x.advance(2_000_000)
-	if !x.active.IsEmpty() {
-		t.Error("not ended")
-	}
-}
-
-// TestValidityFollowsItsColumns holds the set that moves on with time to a scan of all, while versions come, change, go and the clock does too.
-func TestValidityFollowsItsColumns(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 1))
-	x, now := newValidity(), int64(1_000_000_000)
-	for step := range 20_000 {
-		n := []uint32{uint32(rng.IntN(200))}
-		switch rng.IntN(4) {
-		case 0:
-			from, until := now+rng.Int64N(2000)-1000, int64(0)
-			if rng.IntN(2) == 0 {
-				until = from + rng.Int64N(1000)
-			}
-			x.set(n, from, until)
-		case 1:
-			x.clear(n)
-		default:
-			now += rng.Int64N(100)
-		}
-		if rng.IntN(2000) == 0 {
-			now -= 2 * clockBack // it was wrong
-		}
-		if x.due(now) || rng.IntN(5) == 0 {
-			x.advance(now)
-		}
-		if want := x.scan(max(now, x.at)); !x.active.Equals(want) {
-			t.Fatalf("step %d: %v, want %v", step, x.active.ToArray(), want.ToArray())
-		}
-	}
-}
-
-// TestBitmapsComeFast makes the sets of 2.1 million passages and asks for those that a reader may see, now and at a time before.
-func TestBitmapsComeFast(t *testing.T) {
-	if testing.Short() {
-		t.Skip("times nothing under the race detector")
-	}
-	passages := 210_000
-	if os.Getenv("SLUICE_TEST_LONG") != "" {
-		passages = 2_100_000
-	}
-	rng := rand.New(rand.NewPCG(8, 8))
-	ci := &collectionIndex{sets: newAttributeSets(), times: newValidity(), now: time.Now, embedder: "m"}
-	var distinct []attributed
-	for i := range 1000 {
-		c := [][]Allow{{{Roles: []string{fmt.Sprint("role", i%50)}}, {Principals: []string{fmt.Sprint("user:", i)}}}}
-		distinct = append(distinct, attributed{key: conditionsKey(c), conditions: c, chunks: []int{0}})
-	}
-	now := time.Now().UnixMicro()
-	ci.times.advance(now)
-	ci.times.from, ci.times.until = make([]int64, passages), make([]int64, passages)
-	for n := range passages {
-		ci.sets.add(&distinct[rng.IntN(1000)], "m", []uint32{uint32(n)})
-		ci.times.from[n], ci.times.until[n] = now-rng.Int64N(1e12), never
-	}
-	ci.times.active = ci.times.scan(now)
-	v := viewer{roles: []string{"role1", "role2", "role3"}, principals: []string{"user:7"}}
-	for name, at := range map[string]int64{"now": 0, "as of": now - 5e11} {
-		best := time.Hour
-		var got *roaring.Bitmap
-		for range 7 {
-			began := time.Now()
-			var err error
-			if got, _, err = ci.allowed(v, at, now); err != nil {
-				t.Fatal(err)
-			}
-			best = min(best, time.Since(began))
-		}
-		t.Logf("%d passages, %s: %d may be seen, best of 7 %s", passages, name, got.GetCardinality(), best)
-		if got.IsEmpty() || best > 100*time.Millisecond { // the budget is 10 ms; machines that test are shared
-			t.Errorf("%s: %d passages in %s", name, got.GetCardinality(), best)
-		}
 	}
 }

@@ -1,6 +1,7 @@
 package rag
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag/segment"
 )
 
 // VersionInfo describes a version of a document.
@@ -24,39 +26,57 @@ type VersionInfo struct {
 	WasFrom, WasUntil            time.Time // before a change of its dates; set by SetValidity
 }
 
-// known returns a document, also if another replica has changed it a moment ago. It does not wait for what is read of other documents. Without whole,
-// versions may be missing that memory does not have yet. Errors: CodeCollectionNotFound, CodeNotFound.
+// known returns a document as the tables have it, with what its versions say if whole. Errors: CodeCollectionNotFound, CodeNotFound.
 func (s *Service) known(ctx context.Context, tenant, collection, id string, whole bool) (*collectionIndex, *indexedDocument, error) {
 	ci, err := s.findFresh(ctx, tenant, collection)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := s.followOne(ctx, ci); err != nil {
-		return nil, nil, err
-	}
-	b := ci.document(id)
 	for range 3 { // while others change it
-		if b != nil && (!whole || b.Revision >= b.accessAt) {
-			return ci, b, nil
+		b, err := s.readDocument(ctx, ci, id, whole)
+		if errors.Is(err, errChanged) {
+			continue
 		}
-		if err := s.loadOne(ctx, ci, id); err != nil && !errors.Is(err, errChanged) {
-			return nil, nil, err
+		if err == nil && b == nil {
+			err = fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
 		}
-		b = ci.document(id)
+		return ci, b, err
 	}
-	if b == nil {
-		return nil, nil, fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
-	}
-	return ci, b, nil
+	return nil, nil, dbError("read document", errChanged)
 }
 
-// loadOne reads one document before its turn. Error: errChanged if it is not there, or was changed meanwhile.
-func (s *Service) loadOne(ctx context.Context, ci *collectionIndex, id string) error {
-	b, loaded, err := s.load(ctx, ci, id)
-	if err != nil || b == nil {
-		return err
+// readDocument reads a document; nil if it is not of the collection, or its labels cannot be read. Error: errChanged if it changed meanwhile.
+func (s *Service) readDocument(ctx context.Context, ci *collectionIndex, id string, whole bool) (*indexedDocument, error) {
+	d, found, err := s.store.state(ctx, id)
+	if err != nil {
+		return nil, err
 	}
-	return s.placeOrDrop(ctx, ci, b, loaded, false)
+	if !found || d.Collection != ci.id {
+		_, found, err := s.store.collection(ctx, ci.id)
+		if err == nil && !found {
+			err = noCollection(ci.key.name)
+		}
+		return nil, err
+	}
+	b, err := s.document(d)
+	if err != nil {
+		return nil, nil //nolint:nilerr,nilnil // it is there for nobody
+	}
+	if !whole {
+		return b, nil
+	}
+	for _, row := range d.versions {
+		v, err := s.store.content(ctx, row.ID)
+		broken := errors.Is(err, errDamaged)
+		if broken {
+			v, err = &indexedVersion{versionRow: row}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		b.versions = append(b.versions, datedVersion{indexedVersion: v, from: row.ValidFrom, until: row.ValidUntil, broken: broken})
+	}
+	return b, nil
 }
 
 // Versions returns the versions of a document, the newest first, for those who manage it. Errors: CodeCollectionNotFound, CodeNotFound.
@@ -65,13 +85,12 @@ func (s *Service) Versions(ctx context.Context, tenant, collection, id string) (
 	if err != nil {
 		return nil, err
 	}
-	now := ci.rlock()
-	defer ci.mu.RUnlock()
+	now := ci.time()
 	var out []VersionInfo
 	for _, d := range slices.Backward(b.versions) {
 		v := d.indexedVersion.versionRow
 		v.ValidFrom, v.ValidUntil = d.from, d.until
-		out = append(out, v.info(now, d.broken, b.accessAt))
+		out = append(out, v.info(now, d.broken, b.Revision))
 	}
 	return out, nil
 }
@@ -135,25 +154,24 @@ func (s *Service) SetValidity(ctx context.Context, tenant, collection, id, versi
 	if err != nil {
 		return VersionInfo{}, err
 	}
-	s.showChange(ctx, ci, state)
-	out, err := s.versionInfo(ci, state, number)
+	s.show(ctx, ci, state)
+	out, err := s.versionInfo(ctx, state, number)
 	out.WasFrom, out.WasUntil = times(was.ValidFrom, was.ValidUntil)
 	return out, err
 }
 
-// versionInfo describes a version after a change of its document. What it says is told if memory has it.
-func (s *Service) versionInfo(ci *collectionIndex, state documentState, number int64) (VersionInfo, error) {
+// versionInfo describes a version after a change of its document, as far as it can be read.
+func (s *Service) versionInfo(ctx context.Context, state documentState, number int64) (VersionInfo, error) {
 	i := slices.IndexFunc(state.versions, func(v versionRow) bool { return v.Version == number })
 	if i < 0 {
 		return VersionInfo{}, noVersion(versionName(number))
 	}
-	row, broken := state.versions[i], false
-	if b := ci.document(state.ID); b != nil {
-		if j := slices.IndexFunc(b.versions, func(v datedVersion) bool { return v.ID == row.ID }); j >= 0 {
-			row.Title, row.Digest, row.Content, broken = b.versions[j].Title, b.versions[j].Digest, b.versions[j].Content, b.versions[j].broken
-		}
+	row := state.versions[i]
+	v, err := s.store.content(ctx, row.ID)
+	if err == nil {
+		row.Title, row.Digest, row.Content = v.Title, v.Digest, v.Content
 	}
-	return row.info(s.now().UnixMicro(), broken, state.Revision), nil
+	return row.info(s.now().UnixMicro(), errors.Is(err, errDamaged), state.Revision), nil
 }
 
 func noVersion(name string) error {
@@ -201,7 +219,7 @@ func (s *Service) deleteVersions(ctx context.Context, ci *collectionIndex, id st
 	if err != nil {
 		return err
 	}
-	s.showChange(ctx, ci, state)
+	s.show(ctx, ci, state)
 	return nil
 }
 
@@ -236,11 +254,11 @@ func (s *Service) SetRetention(ctx context.Context, tenant, collection string, r
 	if err != nil {
 		return err
 	}
-	ci.mu.Lock()
-	if row.Settings > ci.row.Settings {
-		ci.row.KeepVersions, ci.row.KeepDays, ci.row.Settings = row.KeepVersions, row.KeepDays, row.Settings
+	ci.change.Lock()
+	if row.Settings > ci.settings.Load().Settings {
+		ci.settings.Store(&row)
 	}
-	ci.mu.Unlock()
+	ci.change.Unlock()
 	select {
 	case s.pruneNow <- struct{}{}:
 	default: // it is asked for already
@@ -250,13 +268,11 @@ func (s *Service) SetRetention(ctx context.Context, tenant, collection string, r
 
 // prune deletes the versions of a collection that are kept no longer. What fails is tried again by pruneVersions.
 func (s *Service) prune(ctx context.Context, ci *collectionIndex) {
-	ci.mu.RLock()
-	row := ci.row
-	ci.mu.RUnlock()
+	row := ci.settings.Load()
 	if !row.prunes() {
 		return
 	}
-	ids, err := s.store.withSurplus(ctx, row, s.now())
+	ids, err := s.store.withSurplus(ctx, *row, s.now())
 	if err != nil {
 		s.log.Warn("rag: looking for versions that are kept no longer failed; will be tried again", slog.String("collection", ci.id), slog.Any("error", err))
 	}
@@ -280,10 +296,10 @@ func (s *Service) pruneDocument(ctx context.Context, ci *collectionIndex, id str
 		s.log.Warn("rag: deleting versions that are kept no longer failed; will be tried again", slog.String("document", id), slog.Any("error", err))
 	case state.gone:
 		s.log.Info("rag: a document of which nothing is kept any longer is deleted", slog.String("collection", ci.id), slog.String("document", id))
-		s.forgetDocument(ctx, ci, id, state.Revision)
+		s.show(ctx, ci, state)
 	default:
 		s.log.Info("rag: versions that are kept no longer are deleted", slog.String("document", id), slog.Int("left", len(state.versions)))
-		s.showChange(ctx, ci, state)
+		s.show(ctx, ci, state)
 	}
 }
 
@@ -292,10 +308,8 @@ const pruneEvery = 10 * time.Minute
 
 func (s *Service) pruneVersions(ctx context.Context) {
 	for ctx.Err() == nil {
-		if all := s.collections.Load(); all != nil {
-			for _, ci := range *all {
-				s.prune(ctx, ci)
-			}
+		for _, ci := range s.all() {
+			s.prune(ctx, ci)
 		}
 		pause := time.NewTimer(pruneEvery)
 		select {
@@ -308,40 +322,43 @@ func (s *Service) pruneVersions(ctx context.Context) {
 }
 
 // DocumentAccess returns who may see a document. It waits for nothing that is being read. Errors: CodeCollectionNotFound, CodeNotFound; CodeConflict for a
-// rule that is damaged.
+// rule that is damaged; CodeRetrievalFailed for sections that cannot be read.
 func (s *Service) DocumentAccess(ctx context.Context, tenant, collection, id string) (Access, error) {
 	ci, b, err := s.known(ctx, tenant, collection, id, false)
 	if err != nil {
 		return Access{}, err
 	}
-	return ci.access(b)
-}
-
-// AccessAfterChange is [Service.DocumentAccess] without a look at the tables, for whoever has changed it here.
-func (s *Service) AccessAfterChange(tenant, collection, id string) (Access, error) {
-	ci, err := s.collection(tenant, collection)
-	if err != nil {
-		return Access{}, err
-	}
-	b := ci.document(id)
-	if b == nil {
-		return Access{}, fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
-	}
-	return ci.access(b)
-}
-
-func (ci *collectionIndex) access(b *indexedDocument) (Access, error) {
 	if b.damaged {
 		return Access{}, fault.New(fault.CodeConflict, fault.Say("rag.rule_damaged"))
 	}
-	return Access{Labels: slices.Clone(b.labels), Rule: b.rule, Revision: b.accessAt, Sections: b.sections(ci.rules, ci.now().UnixMicro())}, nil
+	out := b.access()
+	if out.Sections, err = ci.sections(b, s.store.rules); err != nil {
+		return Access{}, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
+	}
+	return out, nil
+}
+
+// AccessAfterChange is [Service.DocumentAccess] as a change that was made here has left it. It does not look at the tables, and does not fail: the change is
+// done. Sections that cannot be read are missing.
+func (s *Service) AccessAfterChange(tenant, collection string, change AccessChange) Access {
+	out := change.now.access()
+	if ci, err := s.collection(tenant, collection); err == nil {
+		if out.Sections, err = ci.sections(change.now, s.store.rules); err != nil {
+			s.log.Warn("rag: the sections of a document cannot be read", slog.String("document", change.Document), slog.Any("error", err))
+		}
+	}
+	return out
+}
+
+func (b *indexedDocument) access() Access {
+	return Access{Labels: slices.Clone(b.labels), Rule: b.rule, Revision: b.Revision}
 }
 
 // SetAccess replaces who may see a document, if it still has the revision of a; 0 is any, which repairs a damaged rule. The next search here goes by it, and
 // within the poll interval those of other replicas. Parts may name sections by headings or ids. Errors: CodeCollectionNotFound, CodeNotFound,
 // CodeInvalidValue, CodeConflict for another revision.
 func (s *Service) SetAccess(ctx context.Context, tenant, collection, id string, a Access) (AccessChange, error) {
-	ci, b, err := s.known(ctx, tenant, collection, id, false)
+	ci, b, err := s.known(ctx, tenant, collection, id, len(a.Rule.Parts) > 0)
 	if err != nil {
 		return AccessChange{}, err
 	}
@@ -354,12 +371,6 @@ func (s *Service) SetAccess(ctx context.Context, tenant, collection, id string, 
 		return AccessChange{}, err
 	}
 	resolved, err := s.store.rules.resolve(id, rule, b.rule, b.undated())
-	if err != nil && b.Revision < b.accessAt { // a version may have it that memory does not have yet
-		if ci, b, err = s.known(ctx, tenant, collection, id, true); err != nil {
-			return AccessChange{}, err
-		}
-		resolved, err = s.store.rules.resolve(id, rule, b.rule, b.undated())
-	}
 	if err != nil {
 		return AccessChange{}, err
 	}
@@ -378,16 +389,9 @@ func (s *Service) SetAccess(ctx context.Context, tenant, collection, id string, 
 		return AccessChange{}, err
 	}
 	out.Revision = state.Revision
-	s.showChange(ctx, ci, state)
+	out.now = &indexedDocument{documentRow: state.documentRow, rows: state.versions, labels: labels, rule: resolved}
+	s.show(ctx, ci, state)
 	return out, nil
-}
-
-// undated are the versions that memory has.
-func (b *indexedDocument) undated() (out []*indexedVersion) {
-	for _, d := range b.versions {
-		out = append(out, d.indexedVersion)
-	}
-	return out
 }
 
 // Section is a section of a version, by its id: headings are text of the document, which only a search shows, masked as the policy says.
@@ -396,16 +400,29 @@ type Section struct {
 	First, Last int // its passages
 }
 
-// sections returns those that Access tells, by version, the newest first, and by passage.
-func (b *indexedDocument) sections(rules ruleKeeper, now int64) (out []Section) {
-	for n, d := range slices.Backward(b.versions) {
-		name := versionName(d.Version)
-		named := slices.ContainsFunc(b.rule.Parts, func(p PartRule) bool { return p.Version == name })
-		if until0(d.until) <= now && n != len(b.versions)-1 && !named {
+// sections returns those that Access tells of a document, by version, the newest first, and by passage.
+func (ci *collectionIndex) sections(b *indexedDocument, rules ruleKeeper) (out []Section, err error) {
+	now, last := ci.time(), true
+	for _, e := range slices.Backward(ci.passages.View().Find(b.ID)) {
+		i := slices.IndexFunc(b.rows, func(r versionRow) bool { return r.Version == e.Version })
+		if i < 0 {
 			continue
 		}
+		name := versionName(e.Version)
+		named := slices.ContainsFunc(b.rule.Parts, func(p PartRule) bool { return p.Version == name })
+		if until0(b.rows[i].ValidUntil) <= now && !last && !named {
+			continue
+		}
+		last = false
+		texts, err := e.Texts()
+		if err != nil {
+			if errors.Is(err, segment.ErrDamaged) {
+				ci.fail(err)
+			}
+			return nil, err
+		}
 		headings, section := "", ""
-		for i, c := range d.chunks {
+		for i, c := range texts {
 			if c.Section == "" {
 				continue
 			}
@@ -419,7 +436,7 @@ func (b *indexedDocument) sections(rules ruleKeeper, now int64) (out []Section) 
 			out = append(out, Section{section, name, i, i})
 		}
 	}
-	return out
+	return out, nil
 }
 
 // The reasons why a reader does not see a document, or all of it.
@@ -451,15 +468,10 @@ func (s *Service) Explain(ctx context.Context, tenant, collection, id string, r 
 	if err != nil {
 		return Explanation{}, err
 	}
-	return ci.explain(b, r.viewer(), at), nil
+	return ci.explain(b, r.viewer(), cmp.Or(at, ci.time()), s.store.rules), nil
 }
 
-func (ci *collectionIndex) explain(b *indexedDocument, v viewer, at int64) (out Explanation) {
-	now := ci.rlock()
-	defer ci.mu.RUnlock()
-	if at == 0 {
-		at = now
-	}
+func (ci *collectionIndex) explain(b *indexedDocument, v viewer, at int64, keep ruleKeeper) (out Explanation) {
 	because := func(reason string, is bool) {
 		if is {
 			out.Reasons = append(out.Reasons, reason)
@@ -476,11 +488,11 @@ func (ci *collectionIndex) explain(b *indexedDocument, v viewer, at int64) (out 
 	}
 	d := b.versions[i]
 	out.Version, out.Passages = versionName(d.Version), len(d.chunks)
-	because(HiddenUnreadable, d.broken || ci.unreadable[b.ID])
+	because(HiddenUnreadable, d.broken)
 	if d.broken {
 		return out
 	}
-	for _, p := range d.parts {
+	for _, p := range b.parts(&d, keep) {
 		if permits(ci.labels, v.labels) && permitted(p.conditions, v) {
 			out.Shown += p.count(len(d.chunks))
 		}

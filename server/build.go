@@ -427,7 +427,13 @@ func embeddingModel(models []engine.Model, id string) (int, error) {
 }
 
 func (p *parts) buildRetrieval(ctx context.Context) error {
+	cfg := p.cfg.RAG.Config
+	cfg.Dir = filepath.Join(p.cfg.Data, "rag")
 	if p.cfg.RAG.EmbeddingModel == "" || p.native == nil {
+		// Nobody follows what is deleted of a copy that nobody uses; it is made again from the tables.
+		if err := os.RemoveAll(cfg.Dir); err != nil {
+			return fmt.Errorf("remove stored passages: %w", err)
+		}
 		return nil
 	}
 	models, err := p.native.Models(ctx)
@@ -443,9 +449,10 @@ func (p *parts) buildRetrieval(ctx context.Context) error {
 		return err
 	}
 	// Vectors of other weights are not comparable, so the index goes by the digest of the weights.
-	if p.rag, err = rag.New(p.cfg.RAG.Config, p.db, p.keys, rag.Model{ID: models[i].Digest, Dim: models[i].EmbedDim, Reduce: shorter}, p.log, p.reg); err != nil {
+	if p.rag, err = rag.New(cfg, p.db, p.keys, rag.Model{ID: models[i].Digest, Dim: models[i].EmbedDim, Reduce: shorter}, p.log, p.reg); err != nil {
 		return err
 	}
+	p.closers = append(p.closers, p.rag.Close)
 	p.rag.Reembed(rag.Reembedding{Embed: p.embedStored(models[i].ID), Leads: p.leadsReembedding, Record: p.recordReembedding})
 	return p.rag.Load(ctx)
 }

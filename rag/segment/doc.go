@@ -35,7 +35,7 @@
 //
 // Decrypted in memory, as long as the store is open, are: vectors of 16 bits a component, from which texts can be guessed, postings of the lexical index, hashes of
 // document ids, numbers, names of groups and periods of validity; of the tail, at most some times [Config.TailPassages] passages and [Config.TailBytes], their ids, details and texts too. Texts of segments are read and decrypted a page at
-// a time when [Filter.Passages] asks. This memory can be in a core dump or in swap space: switch both off where that matters.
+// a time when [Filter.Passages], [View.Each] or an [Entry] asks. This memory can be in a core dump or in swap space: switch both off where that matters.
 package segment
 
 import "errors"

@@ -542,7 +542,7 @@ func mergeHangs(t *testing.T, at string) {
 	want.check(t, opened(t, cfg).View(), rng)
 }
 
-// While segments cannot be written, a change that needs room waits no longer than it may; one that only deletes or moves does not wait. Close does not
+// While segments cannot be written, a change that needs room waits no longer than it may; one that only deletes, moves or puts what was prepared does not wait. Close does not
 // either, and a merge that it finds leaves nothing.
 func TestNothingWaitsForAHangingDisk(t *testing.T) {
 	disk := &hangingFiles{at: "seg-", entered: make(chan struct{}), release: make(chan struct{})}
@@ -552,6 +552,10 @@ func TestNothingWaitsForAHangingDisk(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	want := model{}
 	full := Change{Revision: 1, Put: []Document{document(rng, "a", 1, Rule{Group: []byte("g0")}, 4*cfg.TailPassages)}}
+	ready := Change{Revision: 2, Put: []Document{document(rng, "c", 1, Rule{Group: []byte("g0")}, 2)}}
+	if err := s.Prepare(t.Context(), &ready.Put[0]); err != nil {
+		t.Fatal(err)
+	}
 	apply(t, s, full)
 	want.apply(full)
 	disk.armed.Store(true)
@@ -564,6 +568,11 @@ func TestNothingWaitsForAHangingDisk(t *testing.T) {
 	if err := s.Apply(ctx, more); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("without room: %v", err)
 	}
+	if err := s.Prepare(ctx, &more.Put[0]); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("without room to prepare: %v", err)
+	}
+	apply(t, s, ready)
+	want.apply(ready)
 	move := Change{Revision: 2, Move: []Move{{Name{ID: "a"}, Rule{Group: []byte("g1")}}}}
 	apply(t, s, move)
 	want.apply(move)

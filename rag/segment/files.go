@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-project/sluice/rag/lexical"
 )
 
-// An index file has, one after the other: documents, their numbers by key, rows, the group of each document, the documents with a period, vectors,
+// An index file has, one after the other: documents, their numbers by key, rows, the group of each document, the documents with a period, those with several groups, vectors,
 // words.
 
 const spanBytes = 4 + 8 + 8
@@ -27,8 +27,7 @@ func textsName(segment string) string { return segment + ".texts" }
 type contents struct {
 	docs    []docMeta
 	rows    []rowMeta
-	groups  []uint32
-	spans   []span
+	rules   []rule
 	vectors *sq8.Index
 	words   []byte
 	texts   func(io.Writer) error
@@ -37,7 +36,7 @@ type contents struct {
 // writeSegment makes the files of a segment, durably. They count when a manifest names them; after an error none is left, if the disk allows.
 func (s *Store) writeSegment(ctx context.Context, c *contents) (e segmentEntry, err error) {
 	e = segmentEntry{
-		Name: fmt.Sprintf("seg-%x", seal.Random(8)), Docs: len(c.docs), Rows: len(c.rows), SpanBytes: int64(dates(c.spans) * spanBytes),
+		Name: fmt.Sprintf("seg-%x", seal.Random(8)), Docs: len(c.docs), Rows: len(c.rows), SpanBytes: int64(dates(c.rules) * spanBytes), MixedBytes: int64(len(mixedBytes(c.rules))),
 		VectorBytes: int64(len(c.rows)) * int64(sq8.RowBytes(s.cfg.Dim)), WordBytes: int64(len(c.words)),
 	}
 	// The texts first: what merges segments learns only from them where its documents and rows are.
@@ -55,14 +54,73 @@ func (s *Store) writeSegment(ctx context.Context, c *contents) (e segmentEntry, 
 }
 
 // dates counts the documents with a period.
-func dates(all []span) int {
+func dates(all []rule) int {
 	n := 0
-	for _, s := range all {
-		if s != (span{}) {
+	for _, r := range all {
+		if r.span != (span{}) {
 			n++
 		}
 	}
 	return n
+}
+
+// mixedBytes are the documents with several groups: their number, how many runs of rows they have, and of each how many rows and which group.
+func mixedBytes(all []rule) (b []byte) {
+	le := binary.LittleEndian
+	for doc, r := range all {
+		if r.rows == nil {
+			continue
+		}
+		b = le.AppendUint32(b, uint32(doc))
+		at, n := len(b), uint32(0)
+		b = le.AppendUint32(b, 0)
+		r.runs(uint32(len(r.rows)), func(group, from, to uint32) {
+			b = le.AppendUint32(le.AppendUint32(b, to-from), group)
+			n++
+		})
+		le.PutUint32(b[at:], n)
+	}
+	return b
+}
+
+// mixed reads what mixedBytes wrote of documents with so many rows. It reserves no more memory than these rows need.
+func mixed(b []byte, groups int, rows func(doc uint32) int) (map[uint32][]uint32, bool) {
+	le, out := binary.LittleEndian, map[uint32][]uint32{}
+	word := func() (n uint32, ok bool) {
+		if len(b) < 4 {
+			return 0, false
+		}
+		n, b = le.Uint32(b), b[4:]
+		return n, true
+	}
+	for len(b) > 0 {
+		doc, _ := word()
+		n, ok := word()
+		if !ok || int64(n)*8 > int64(len(b)) {
+			return nil, false
+		}
+		var runs []uint32
+		for range 2 * n {
+			v, _ := word()
+			runs = append(runs, v)
+		}
+		if out[doc], ok = unroll(runs, rows(doc), groups); !ok {
+			return nil, false
+		}
+	}
+	return out, true
+}
+
+// unroll returns the groups of rows from runs; false unless they are those of so many rows, and known.
+func unroll(runs []uint32, rows, groups int) ([]uint32, bool) {
+	out := make([]uint32, 0, max(rows, 0))
+	for i := 0; i+1 < len(runs); i += 2 {
+		if int64(runs[i]) > int64(rows-len(out)) || int64(runs[i+1]) >= int64(groups) {
+			return nil, false
+		}
+		out = append(out, slices.Repeat(runs[i+1:i+2], int(runs[i]))...)
+	}
+	return out, rows >= 0 && len(out) == rows && len(runs)%2 == 0
 }
 
 // discard removes the files of a segment that no manifest names; if that fails, the next merge or flush tries again.
@@ -106,14 +164,15 @@ func writeIndex(w io.Writer, c *contents) error {
 			return err
 		}
 	}
-	for _, g := range c.groups {
-		b = le.AppendUint32(b, g)
+	for _, r := range c.rules {
+		b = le.AppendUint32(b, r.group)
 	}
 	for doc := range c.docs {
-		if at := c.spans[doc]; at != (span{}) {
+		if at := c.rules[doc].span; at != (span{}) {
 			b = le.AppendUint64(le.AppendUint64(le.AppendUint32(b, uint32(doc)), uint64(at.from)), uint64(at.until))
 		}
 	}
+	b = append(b, mixedBytes(c.rules)...)
 	for row := range c.rows {
 		var ok bool
 		if b, ok = c.vectors.AppendRow(b, uint32(row)); !ok {
@@ -154,8 +213,8 @@ func (s *Store) loadSegments(ctx context.Context, entries []segmentEntry) error 
 func (s *Store) loadSegment(e segmentEntry) (*state, error) {
 	path := filepath.Join(s.cfg.Dir, indexName(e.Name))
 	docs, rows := int64(e.Docs), int64(e.Rows)
-	if docs < 0 || rows < 0 || e.SpanBytes < 0 || e.WordBytes < 0 || e.TextBytes < 0 || e.VectorBytes != rows*int64(sq8.RowBytes(s.cfg.Dim)) ||
-		e.IndexBytes != docs*(docBytes+4+4)+rows*rowBytes+e.SpanBytes+e.VectorBytes+e.WordBytes {
+	if docs < 0 || rows < 0 || e.SpanBytes < 0 || e.MixedBytes < 0 || e.WordBytes < 0 || e.TextBytes < 0 || e.VectorBytes != rows*int64(sq8.RowBytes(s.cfg.Dim)) ||
+		e.IndexBytes != docs*(docBytes+4+4)+rows*rowBytes+e.SpanBytes+e.MixedBytes+e.VectorBytes+e.WordBytes {
 		return nil, damaged(path, 0, "the manifest describes no segment")
 	}
 	f, err := openSealed(s.cfg.Dir, s.sealer, indexName(e.Name), e.IndexBytes)
@@ -174,7 +233,15 @@ func (s *Store) loadSegment(e segmentEntry) (*state, error) {
 		if int64(c.D) >= docs || c.G != gone && int(c.G) >= len(s.groups) {
 			return nil, damaged(path, 0, "the manifest changes what the segment has not")
 		}
-		d.place(c.D, c.G, span{c.F, c.U})
+		r := rule{group: c.G, span: span{c.F, c.U}}
+		if len(c.P) > 0 && c.G != gone {
+			first, end := rowsOf(p.docs, len(p.rows), c.D)
+			var ok bool
+			if r.rows, ok = unroll(c.P, int(end-first), len(s.groups)); !ok {
+				return nil, damaged(path, 0, "the manifest changes what the segment has not")
+			}
+		}
+		d.place(c.D, r)
 		p.dirty.Add(c.D)
 	}
 	texted, err := openSealed(s.cfg.Dir, s.sealer, textsName(e.Name), e.TextBytes)
@@ -183,7 +250,7 @@ func (s *Store) loadSegment(e segmentEntry) (*state, error) {
 	}
 	p.texts.Store(&texts{file: texted})
 	if rows > 0 {
-		d.words = []*lexical.Segment{words}
+		d.words = []placedWords{{words, 0}}
 	}
 	return d.done(), nil
 }
@@ -236,10 +303,24 @@ func (s *Store) readIndex(p *part, from io.Reader, e segmentEntry) (*draft, *lex
 	}); err != nil {
 		return nil, nil, err
 	}
+	several := make([]byte, e.MixedBytes)
+	if _, err := io.ReadFull(from, several); err != nil {
+		return nil, nil, err
+	}
+	rows, ok := mixed(several, len(s.groups), func(doc uint32) int {
+		if int64(doc) >= int64(e.Docs) {
+			return -1
+		}
+		first, end := rowsOf(p.docs, e.Rows, doc)
+		return int(end - first)
+	})
+	if !ok {
+		return nil, nil, broken("its groups")
+	}
 	d := newDraft(&state{part: p})
 	for doc, g := range groups {
 		if g != gone {
-			d.place(uint32(doc), g, spans[uint32(doc)])
+			d.place(uint32(doc), rule{g, rows[uint32(doc)], spans[uint32(doc)]})
 		}
 	}
 	size := sq8.RowBytes(s.cfg.Dim)

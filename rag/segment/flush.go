@@ -140,7 +140,7 @@ func (s *Store) freeze(all bool) error {
 	if !s.full() && (!all || s.pending.changes == 0) {
 		return nil
 	}
-	end := mark{s.log.number + 1, s.revision, s.log.last}
+	end := mark{s.log.number + 1, s.revision, s.mark, s.log.last}
 	next, err := createWAL(s.cfg.Files, s.cfg.Dir, s.sealer, end.log, end.before)
 	if err != nil {
 		return s.spoil(err)
@@ -167,19 +167,19 @@ func (s *Store) save(ctx context.Context, f frozen) error {
 	p := f.part
 	s.mu.Lock()
 	st := s.stateOf(p)
-	groups, spans := slices.Clone(p.current), slices.Clone(p.spans)
+	was := p.rules()
 	p.touched.Clear()
 	s.mu.Unlock()
 	if len(p.docs) == 0 {
 		return s.replace([]*part{p}, nil, &f)
 	}
-	c := &contents{docs: p.docs, rows: p.rows, groups: groups, spans: spans, vectors: p.vectors, texts: func(w io.Writer) error {
+	c := &contents{docs: p.docs, rows: p.rows, rules: was, vectors: p.vectors, texts: func(w io.Writer) error {
 		_, err := w.Write(p.texts.Load().memory)
 		return err
 	}}
 	sources := make([]lexical.Source, len(st.words))
 	for i, w := range st.words {
-		sources[i].Segment = w
+		sources[i] = w.source()
 	}
 	next, err := s.newPart(ctx, c, sources, p)
 	if err != nil {
@@ -209,7 +209,7 @@ func (s *Store) newPart(ctx context.Context, c *contents, sources []lexical.Sour
 }
 
 func (s *Store) write(ctx context.Context, c *contents, sources []lexical.Source) (*merged, error) {
-	var words []*lexical.Segment
+	var words []placedWords
 	if len(sources) > 0 {
 		var err error
 		if c.words, err = s.lexicon.merge(sources...); err != nil {
@@ -219,7 +219,7 @@ func (s *Store) write(ctx context.Context, c *contents, sources []lexical.Source
 		if err != nil {
 			return nil, fmt.Errorf("merge words: %w", err)
 		}
-		words = []*lexical.Segment{w}
+		words = []placedWords{{w, 0}}
 	}
 	e, err := s.writeSegment(ctx, c)
 	if err != nil {
@@ -234,9 +234,9 @@ func (s *Store) write(ctx context.Context, c *contents, sources []lexical.Source
 	p.current, p.spans = slices.Repeat([]uint32{gone}, len(c.docs)), make([]span, len(c.docs))
 	p.texts.Store(&texts{file: file})
 	d := newDraft(&state{part: p, words: words})
-	for doc, g := range c.groups {
-		if g != gone {
-			d.place(uint32(doc), g, c.spans[doc])
+	for doc, r := range c.rules {
+		if r.group != gone {
+			d.place(uint32(doc), r)
 		}
 	}
 	return &merged{state: d.done()}, nil
@@ -249,13 +249,13 @@ func (m *merged) catchUp() {
 		for it := old.touched.Iterator(); it.HasNext(); {
 			doc, p := it.Next(), m.state.part
 			to := numbers[doc]
-			if to == gone || old.current[doc] == p.current[to] && old.spans[doc] == p.spans[to] {
+			if to == gone || old.rule(doc).equal(p.rule(to)) {
 				continue
 			}
 			if d == nil {
 				d = newDraft(m.state)
 			}
-			d.place(to, old.current[doc], old.spans[doc])
+			d.place(to, old.rule(doc))
 			p.dirty.Add(to)
 		}
 	}
@@ -395,6 +395,18 @@ func (s *Store) due() []*part {
 	return nil
 }
 
+// Unclean reports whether something of what was deleted may still be in the files of the store: whether [Store.Purge] has something to do.
+func (s *Store) Unclean() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range s.states {
+		if slices.Contains(st.part.current, gone) {
+			return true
+		}
+	}
+	return false
+}
+
 // unclean returns the parts in files that have deleted documents. The caller holds mu.
 func (s *Store) unclean() []*part {
 	var out []*part
@@ -436,7 +448,7 @@ func (s *Store) mergeParts(ctx context.Context, old []*part) error {
 	var all []snapshot
 	for _, p := range old {
 		st := s.stateOf(p)
-		all = append(all, snapshot{st, slices.Clone(p.current), slices.Clone(p.spans)})
+		all = append(all, snapshot{st, p.rules()})
 		p.touched.Clear()
 	}
 	s.mu.Unlock()
@@ -453,8 +465,8 @@ func (s *Store) mergeParts(ctx context.Context, old []*part) error {
 // snapshot is a part when a merge began.
 type snapshot struct {
 	*state
-	current []uint32
-	spans   []span
+
+	rules []rule
 }
 
 // merge writes a segment with what is there of the parts; none if nothing is.
@@ -465,7 +477,7 @@ func (s *Store) merge(ctx context.Context, all []snapshot) (*merged, error) {
 	for _, from := range all {
 		numbers, rows := make([]uint32, len(from.docs)), slices.Repeat([]uint32{gone}, len(from.rows))
 		for doc := range from.docs {
-			if numbers[doc] = gone; from.current[doc] == gone {
+			if numbers[doc] = gone; from.rules[doc].group == gone {
 				continue
 			}
 			numbers[doc] = uint32(len(c.docs))
@@ -476,14 +488,17 @@ func (s *Store) merge(ctx context.Context, all []snapshot) (*merged, error) {
 				rows[row] = uint32(len(c.rows))
 				c.rows = append(c.rows, from.rows[row])
 			}
-			c.docs, c.groups, c.spans = append(c.docs, meta), append(c.groups, from.current[doc]), append(c.spans, from.spans[doc])
+			c.docs, c.rules = append(c.docs, meta), append(c.rules, from.rules[doc])
 		}
 		docs[from.part] = numbers
 		if err := copyVectors(ctx, c.vectors, from.part.vectors, rows); err != nil {
 			return nil, err
 		}
 		for _, w := range from.words {
-			sources = append(sources, lexical.Source{Segment: w, Renumber: func(id uint32) (uint32, bool) { return rows[id], rows[id] != gone }})
+			sources = append(sources, lexical.Source{Segment: w.Segment, Renumber: func(id uint32) (uint32, bool) {
+				to := rows[w.first+id]
+				return to, to != gone
+			}})
 		}
 	}
 	if len(c.docs) == 0 {

@@ -18,7 +18,7 @@ const (
 	manifestName  = "manifest"
 	manifestMagic = "SLUICES1"
 	maxManifest   = 1 << 30
-	formatVersion = 1
+	formatVersion = 2
 )
 
 // manifest says what a store consists of. In its file it stands sealed behind manifestMagic and the id of the store.
@@ -28,6 +28,7 @@ type manifest struct {
 	Model    string
 	Dim      int
 	Revision int64
+	Mark     string
 	Log      int64  // number of the first log to read
 	Before   []byte // link of the record before it
 	Groups   [][]byte
@@ -41,6 +42,7 @@ type segmentEntry struct {
 	TextBytes   int64
 	Docs, Rows  int
 	SpanBytes   int64
+	MixedBytes  int64 `json:",omitempty"`
 	VectorBytes int64
 	WordBytes   int64
 	Changed     []docChange `json:",omitempty"`
@@ -51,6 +53,8 @@ type docChange struct {
 	D    uint32
 	G    uint32 // gone if deleted
 	F, U int64  `json:",omitempty"`
+	// P are the groups of its rows where they differ: how many, which, how many and so on.
+	P []uint32 `json:",omitempty"`
 }
 
 func (m *manifest) write(files durable.Files, dir string, v sealer) error {

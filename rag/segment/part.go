@@ -32,11 +32,12 @@ type part struct {
 	entry   segmentEntry // of its files, without changes; its name is "" as long as there are none. Under Store.mu.
 
 	// Of changes, under Store.mu.
-	current []uint32        // group of each document, or gone
-	spans   []span          // period of each document
-	dirty   *roaring.Bitmap // documents that changed since its files were written
-	touched *roaring.Bitmap // documents that changed since work on its files began
-	alive   int             // rows of documents that are there
+	current []uint32            // group of each document, or gone
+	mixed   map[uint32][]uint32 // groups of the rows of those documents that have parts
+	spans   []span              // period of each document
+	dirty   *roaring.Bitmap     // documents that changed since its files were written
+	touched *roaring.Bitmap     // documents that changed since work on its files began
+	alive   int                 // rows of documents that are there
 }
 
 // gone is the group of documents that were deleted.
@@ -99,7 +100,7 @@ func (s span) holds(at int64) bool {
 }
 
 func newTail(vectors *sq8.Index) *part {
-	p := &part{vectors: vectors, byKey: map[docKey][]uint32{}, dirty: roaring.New(), touched: roaring.New()}
+	p := &part{vectors: vectors, byKey: map[docKey][]uint32{}, mixed: map[uint32][]uint32{}, dirty: roaring.New(), touched: roaring.New()}
 	p.texts.Store(&texts{})
 	return p
 }
@@ -153,9 +154,21 @@ type state struct {
 	part   *part
 	docs   []docMeta
 	rows   []rowMeta
-	words  []*lexical.Segment
+	words  []placedWords
 	groups map[uint32]*roaring.Bitmap // rows by group
 	dated  map[uint32]*dated          // rows with a period, by number of document / datedDocs
+}
+
+// placedWords index some rows of a part: those from first on, as 0 and so on.
+type placedWords struct {
+	*lexical.Segment
+
+	first uint32
+}
+
+// source is what a merge takes in, under the numbers of the rows.
+func (w placedWords) source() lexical.Source {
+	return lexical.Source{Segment: w.Segment, Renumber: func(id uint32) (uint32, bool) { return w.first + id, true }}
 }
 
 // dated are some documents with a period of validity.
@@ -230,25 +243,70 @@ func (d *draft) group(number uint32) *roaring.Bitmap {
 	return b
 }
 
-// place gives a document another rule in the draft and in the part; gone takes it away.
-func (d *draft) place(doc, group uint32, s span) {
-	p := d.part
+// rule is what a part knows of the rule of a document. A group of gone takes the document away.
+type rule struct {
+	group uint32
+	rows  []uint32 // groups of its rows, where they differ; nil: all have group
+	span  span
+}
+
+func (p *part) rule(doc uint32) rule { return rule{p.current[doc], p.mixed[doc], p.spans[doc]} }
+
+// rules are those of all documents.
+func (p *part) rules() []rule {
+	out := make([]rule, len(p.docs))
+	for doc := range out {
+		out[doc] = p.rule(uint32(doc))
+	}
+	return out
+}
+
+func (r rule) equal(o rule) bool {
+	return r.group == o.group && r.span == o.span && slices.Equal(r.rows, o.rows)
+}
+
+// runs calls do for each run of rows, counted from 0, that have one group.
+func (r rule) runs(n uint32, do func(group, from, to uint32)) {
+	if r.rows == nil {
+		do(r.group, 0, n)
+		return
+	}
+	for from := uint32(0); from < n; {
+		to := from + 1
+		for to < n && r.rows[to] == r.rows[from] {
+			to++
+		}
+		do(r.rows[from], from, to)
+		from = to
+	}
+}
+
+// place gives a document another rule in the draft and in the part.
+func (d *draft) place(doc uint32, next rule) {
+	p, s := d.part, next.span
 	first, end := rowsOf(p.docs, len(p.rows), doc)
-	from, to := uint64(first), uint64(end)
-	was := p.current[doc]
-	if was != group {
-		if was != gone {
-			b := d.group(was)
-			if b.RemoveRange(from, to); b.IsEmpty() {
-				delete(d.groups, was)
-			}
+	was, group := p.rule(doc), next.group
+	if was.group != group || !slices.Equal(was.rows, next.rows) {
+		if was.group != gone {
+			was.runs(end-first, func(g, from, to uint32) {
+				b := d.group(g)
+				if b.RemoveRange(uint64(first+from), uint64(first+to)); b.IsEmpty() {
+					delete(d.groups, g)
+					delete(d.ownGroups, g)
+				}
+			})
 			p.alive -= int(end - first)
 		}
 		if group != gone {
-			d.group(group).AddRange(from, to)
+			next.runs(end-first, func(g, from, to uint32) { d.group(g).AddRange(uint64(first+from), uint64(first+to)) })
 			p.alive += int(end - first)
 		}
 		p.current[doc] = group
+		if next.rows != nil && group != gone {
+			p.mixed[doc] = next.rows
+		} else {
+			delete(p.mixed, doc)
+		}
 	}
 	if group == gone {
 		s = span{}

@@ -129,13 +129,31 @@ func (m model) check(t testing.TB, v *View, rng *rand.Rand) {
 		for _, at := range []int64{1, 50, 1000} {
 			want := map[string]Document{}
 			for _, d := range m {
-				if (len(names) == 0 || slices.Contains(names, string(d.Group))) && (span{d.From, d.Until}).holds(at) {
-					for _, p := range d.Passages {
+				for i, p := range d.Passages {
+					if (len(names) == 0 || slices.Contains(names, groupOf(d, i))) && (span{d.From, d.Until}).holds(at) {
 						want[p.Text] = d
 					}
 				}
 			}
 			f := v.Filter(groups(v, names...), at)
+			documents := map[string]bool{}
+			for _, d := range want {
+				documents[d.ID] = true
+			}
+			if f.Documents() != len(documents) {
+				t.Fatalf("groups %v at %d: %d documents instead of %d", names, at, f.Documents(), len(documents))
+			}
+			begun := 0
+			for _, d := range m {
+				for i := range d.Passages {
+					if (len(names) == 0 || slices.Contains(names, groupOf(d, i))) && d.From <= at {
+						begun++
+					}
+				}
+			}
+			if got := v.In(groups(v, names...)).Begun(at).Len(); got != begun {
+				t.Fatalf("groups %v at %d: %d passages that have begun instead of %d", names, at, got, begun)
+			}
 			all := ids(f)
 			if len(all) != len(want) || f.Len() != len(want) {
 				t.Fatalf("groups %v at %d: %d passages (%d) instead of %d", names, at, len(all), f.Len(), len(want))
@@ -147,7 +165,7 @@ func (m model) check(t testing.TB, v *View, rng *rand.Rand) {
 			byText := map[string]uint32{}
 			for i, p := range found {
 				d, ok := want[p.Text]
-				if !ok || p.Name != d.Name || string(p.Group) != string(d.Group) || p.From != d.From || p.Until != d.Until || string(p.Detail) != string(d.Detail) {
+				if !ok || p.Name != d.Name || string(p.Group) != groupOf(d, p.Number) || p.From != d.From || p.Until != d.Until || string(p.Detail) != string(d.Detail) {
 					t.Fatalf("found %+v, which is not in the model so", p)
 				}
 				q := d.Passages[p.Number]
@@ -196,12 +214,65 @@ func (m model) check(t testing.TB, v *View, rng *rand.Rand) {
 			}
 		}
 	}
+	m.checkEntries(t, v)
 	if v.Len() != len(ids(v.Filter(groups(v), 0)))+m.hidden(0) {
 		t.Fatalf("the view has %d passages", v.Len())
 	}
 }
 
 func must(i int, _ uint32, _ bool) int { return i }
+
+// groupOf is the group of a passage of a document.
+func groupOf(d Document, passage int) string {
+	for _, p := range d.Parts {
+		if slices.Contains(p.Passages, passage) {
+			return string(p.Group)
+		}
+	}
+	return string(d.Group)
+}
+
+// checkEntries compares what is found document by document with the model.
+func (m model) checkEntries(t testing.TB, v *View) {
+	t.Helper()
+	seen := 0
+	check := func(e Entry, detail []byte) error {
+		seen++
+		d, ok := m[e.Name]
+		if own, err := e.Detail(); err != nil || string(own) != string(d.Detail) || string(detail) != string(own) {
+			t.Fatalf("%v has the details %q and %q, %v", e.Name, detail, own, err)
+		}
+		texts, err := e.Texts()
+		if err != nil {
+			return err
+		}
+		if !ok || e.From != d.From || e.Until != d.Until || len(texts) != len(d.Passages) || e.Passages != len(texts) {
+			t.Fatalf("%+v is not in the model so", e)
+		}
+		all := v.In(groups(v))
+		for i, g := range e.Groups() {
+			if string(v.Groups()[g]) != groupOf(d, i) || texts[i].Text != d.Passages[i].Text || !all.Has(e.First+uint32(i)) || !all.HasAny(e) {
+				t.Fatalf("passage %d of %v is in group %q, and %+v", i, e.Name, v.Groups()[g], texts[i])
+			}
+		}
+		return nil
+	}
+	if err := v.Each(check); err != nil {
+		t.Fatal(err)
+	}
+	for n, d := range m {
+		if len(d.Passages) > 0 {
+			seen--
+		}
+		all := v.Find(n.ID)
+		if i := slices.IndexFunc(all, func(e Entry) bool { return e.Name == n }); (i >= 0) != (len(d.Passages) > 0) {
+			t.Fatalf("%v is found among %d versions at %d", n, len(all), i)
+		}
+	}
+	if seen != 0 {
+		t.Fatalf("%d documents more than the model has", seen)
+	}
+}
 
 func (m model) hidden(at int64) int {
 	n := 0
@@ -214,7 +285,7 @@ func (m model) hidden(at int64) int {
 }
 
 func randomChange(rng *rand.Rand, revision int64) Change {
-	c := Change{Revision: revision}
+	c := Change{Revision: revision, Mark: fmt.Sprint("mark ", revision)}
 	name := func() Name { return Name{fmt.Sprintf("doc%d", rng.IntN(30)), int64(rng.IntN(3))} }
 	rule := func() Rule {
 		r := Rule{Group: []byte(fmt.Sprintf("g%d", rng.IntN(4)))}
@@ -234,10 +305,26 @@ func randomChange(rng *rand.Rand, revision int64) Change {
 		n := name()
 		if n.Version++; !seen[n] {
 			seen[n] = true
-			c.Put = append(c.Put, document(rng, n.ID, n.Version, rule(), rng.IntN(4)))
+			d := document(rng, n.ID, n.Version, rule(), rng.IntN(4))
+			if len(d.Passages) == 3 && rng.IntN(2) == 0 {
+				d.Parts = []Part{{[]byte(fmt.Sprintf("g%d", rng.IntN(4))), []int{0, 2}}, {[]byte("g9"), []int{1}}}[:1+rng.IntN(2)]
+			}
+			c.Put = append(c.Put, d)
 		}
 	}
 	return c
+}
+
+// split moves a document that is there, and that nothing else of the change is about, so that its passages have several groups.
+func (m model) split(rng *rand.Rand, c *Change) {
+	for n, d := range m {
+		same := func(o Name) bool { return o.ID == n.ID }
+		if len(d.Passages) < 2 || slices.ContainsFunc(c.Delete, same) || slices.ContainsFunc(c.Move, func(o Move) bool { return same(o.Name) }) {
+			continue
+		}
+		c.Move = append(c.Move, Move{n, Rule{Group: []byte("g1"), Parts: []Part{{[]byte(fmt.Sprintf("g%d", rng.IntN(4))), []int{1}}}, Until: d.Until}})
+		return
+	}
 }
 
 // A store holds what its changes say, however they are followed by segments, merges, purges and new starts; and a view stays as it was.
@@ -252,6 +339,14 @@ func TestStoreEqualsModel(t *testing.T) {
 			old, oldWant := s.View(), maps.Clone(want)
 			for i := range 300 {
 				c := randomChange(rng, int64(i+1))
+				want.split(rng, &c)
+				for j := range c.Put {
+					if rng.IntN(3) == 0 {
+						if err := s.Prepare(t.Context(), &c.Put[j]); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
 				apply(t, s, c)
 				want.apply(c)
 				switch rng.IntN(12) {
@@ -272,7 +367,7 @@ func TestStoreEqualsModel(t *testing.T) {
 						t.Fatal(err)
 					}
 					s = opened(t, cfg)
-					if s.Revision() != int64(i+1) {
+					if s.Revision() != int64(i+1) || s.View().Mark() != c.Mark {
 						t.Fatalf("revision %d instead of %d", s.Revision(), i+1)
 					}
 				case 4:
@@ -305,6 +400,10 @@ func TestRefusals(t *testing.T) {
 		"twice":           {Revision: 6, Put: []Document{good, good}},
 		"vector":          {Revision: 6, Put: []Document{document(rng, "z", 1, Rule{}, 1), short}},
 		"end":             {Revision: 6, Put: []Document{late}},
+		"a part twice":    {Revision: 6, Move: []Move{{Name{"a", 1}, Rule{Parts: []Part{{Passages: []int{0}}, {Passages: []int{0}}}}}}},
+		"no such part":    {Revision: 6, Move: []Move{{Name{"a", 1}, Rule{Parts: []Part{{Passages: []int{1}}}}}}},
+		"parts of all":    {Revision: 6, Move: []Move{{Name{"a", 0}, Rule{Parts: []Part{{Passages: []int{0}}}}}}},
+		"parts put":       {Revision: 6, Put: []Document{document(rng, "p", 1, Rule{Parts: []Part{{Passages: []int{1}}}}, 1)}},
 		"negative period": {Revision: 6, Move: []Move{{Name{"a", 1}, Rule{From: -1}}}},
 	} {
 		if err := s.Apply(t.Context(), c); !errors.Is(err, ErrChange) {

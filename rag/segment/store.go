@@ -64,6 +64,7 @@ type Store struct {
 	numbers  map[string]uint32 // of groups
 	free     []uint32          // places in groups that may be used again
 	revision int64
+	mark     string // of the last change
 	log      *wal
 	pending  pending // what is in the tail
 	frozen   []frozen
@@ -77,6 +78,7 @@ type Store struct {
 type mark struct {
 	log      int64 // the one behind it
 	revision int64 // of the last change before it
+	mark     string
 	before   link
 }
 
@@ -109,17 +111,17 @@ type frozen struct {
 
 // lexicon is what the store needs of package lexical. Tests let it fail.
 type lexicon interface {
-	build(first uint32, texts []string) ([]byte, error)
+	build(texts []string) ([]byte, error)
 	open(data []byte) (*lexical.Segment, error)
 	merge(sources ...lexical.Source) ([]byte, error)
 }
 
 type words struct{}
 
-func (words) build(first uint32, texts []string) ([]byte, error) {
+func (words) build(texts []string) ([]byte, error) {
 	var b lexical.Builder
 	for i, t := range texts {
-		if err := b.Add(first+uint32(i), t); err != nil {
+		if err := b.Add(uint32(i), t); err != nil {
 			return nil, err
 		}
 	}
@@ -148,7 +150,7 @@ func open(ctx context.Context, cfg Config, lx lexicon) (_ *Store, err error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open passages: %w", err)
 	}
-	lock, err := lockDir(cfg.Dir)
+	lock, err := Lock(cfg.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("open passages: %w", err)
 	}
@@ -165,8 +167,8 @@ func open(ctx context.Context, cfg Config, lx lexicon) (_ *Store, err error) {
 	return s, nil
 }
 
-// lockDir takes a directory for this process until the file is closed.
-func lockDir(dir string) (*os.File, error) {
+// Lock takes a directory for this process until the file is closed. Error: [ErrInUse].
+func Lock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -191,7 +193,7 @@ func (s *Store) load(ctx context.Context) error {
 	if err := m.check(s.cfg.Model, s.cfg.Dim); err != nil {
 		return err
 	}
-	s.sealer, s.revision, s.floor = v, m.Revision, mark{m.Log, m.Revision, link(m.Before)}
+	s.sealer, s.revision, s.mark, s.floor = v, m.Revision, m.Mark, mark{m.Log, m.Revision, m.Mark, link(m.Before)}
 	for i, g := range m.Groups {
 		if g == nil {
 			s.free = append(s.free, uint32(i)) // no view of ours knows it
@@ -320,7 +322,7 @@ func (s *Store) sort(m *manifest) (logs []int64, stale []string, err error) {
 func (s *Store) replay(plain []byte) error {
 	c, err := decodeChange(plain, s.cfg.Dim)
 	if err == nil {
-		err = c.check(s.cfg.Dim, s.revision)
+		err = s.check(&c)
 	}
 	if err != nil {
 		return err
@@ -330,6 +332,26 @@ func (s *Store) replay(plain []byte) error {
 		return err
 	}
 	return s.commit(&c, w)
+}
+
+// check reports whether a change fits the store. The caller holds mu, or nobody else has the store yet.
+func (s *Store) check(c *Change) error {
+	if err := c.check(s.cfg.Dim, s.revision); err != nil {
+		return err
+	}
+	for _, m := range c.Move {
+		if len(m.Parts) == 0 {
+			continue
+		}
+		for _, st := range s.states {
+			for _, doc := range st.part.find(m.Name) {
+				if first, end := rowsOf(st.part.docs, len(st.part.rows), doc); !m.sensible(int(end - first)) {
+					return fmt.Errorf("%w: parts of %q, version %d", ErrChange, m.ID, m.Version)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // addTail begins a tail. The caller holds mu, or nobody else has the store yet.
@@ -368,6 +390,11 @@ func (s *Store) forget() {
 				used[g] = true
 			}
 		}
+		for _, rows := range st.part.mixed {
+			for _, g := range rows {
+				used[g] = true
+			}
+		}
 	}
 	s.groups = slices.Clone(s.groups)
 	for n, g := range s.groups {
@@ -378,26 +405,73 @@ func (s *Store) forget() {
 	}
 }
 
-// wordsOf indexes the passages of a change under the numbers that they are to have; nil if there are none.
-func (s *Store) wordsOf(c *Change) (*lexical.Segment, error) {
-	var all []string
-	for _, d := range c.Put {
-		for _, p := range d.Passages {
-			all = append(all, p.Words)
+// wordsOf indexes the passages of a change, in their order: in one segment, but for documents that are prepared.
+func (s *Store) wordsOf(c *Change) ([]placedWords, error) {
+	var out []placedWords
+	var some []string
+	first, row := uint32(0), uint32(0)
+	flush := func() error {
+		if len(some) > 0 {
+			w, err := s.index(some)
+			if err != nil {
+				return err
+			}
+			out = append(out, placedWords{w, first})
+		}
+		some, first = nil, row
+		return nil
+	}
+	for i := range c.Put {
+		d := &c.Put[i]
+		if d.words != nil {
+			if err := flush(); err != nil {
+				return nil, err
+			}
+			if d.words.Len() > 0 {
+				out = append(out, placedWords{d.words, row})
+			}
+		}
+		for j := range d.Passages {
+			if d.words == nil {
+				some = append(some, d.Passages[j].Words)
+			}
+		}
+		row += uint32(len(d.Passages))
+		if d.words != nil {
+			first = row
 		}
 	}
-	if len(all) == 0 {
-		return nil, nil //nolint:nilnil // no words are no error
-	}
-	data, err := s.lexicon.build(uint32(len(s.tail().part.rows)), all)
+	return out, flush()
+}
+
+func (s *Store) index(texts []string) (*lexical.Segment, error) {
+	data, err := s.lexicon.build(texts)
 	if err != nil {
 		return nil, fmt.Errorf("index words: %w", err)
 	}
 	return s.lexicon.open(data)
 }
 
-// Apply makes a change, which is on the disk and in every view from then on when it returns without an error. A change with passages waits, at most
-// until ctx ends, while many more lie in memory than segments are made of; one that only deletes and moves waits for no segment.
+// Prepare does what takes long of putting a document, so that [Store.Apply] need not: it indexes its words, and waits, at most until ctx ends, while many more
+// passages lie in memory than segments are made of. The passages stay as they are from then on.
+func (s *Store) Prepare(ctx context.Context, d *Document) error {
+	if err := s.makeRoom(ctx); err != nil {
+		return err
+	}
+	texts := make([]string, len(d.Passages))
+	for i := range d.Passages {
+		texts[i] = d.Passages[i].Words
+	}
+	w, err := s.index(texts)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrChange, err)
+	}
+	d.words = w
+	return nil
+}
+
+// Apply makes a change, which is on the disk and in every view from then on when it returns without an error. A change with documents that are not prepared
+// waits, at most until ctx ends, while many more passages lie in memory than segments are made of; any other waits for no segment.
 //
 // Errors: [ErrChange], [ErrSpoiled], [ErrClosed], the one of ctx and one that says that there was no room, after which nothing of the change is stored;
 // after any other the store is spoiled, and the change is stored or not.
@@ -409,22 +483,22 @@ func (s *Store) Apply(ctx context.Context, c Change) error {
 	if len(plain) > maxChange {
 		return fmt.Errorf("%w: it has %d bytes, more than %d", ErrChange, len(plain), maxChange)
 	}
-	if len(c.Put) > 0 && s.behind() {
-		if err := s.flush(ctx, false); err != nil {
-			return fmt.Errorf("make room for a change: %w", err)
+	if slices.ContainsFunc(c.Put, func(d Document) bool { return d.words == nil }) {
+		if err := s.makeRoom(ctx); err != nil {
+			return err
 		}
+	}
+	w, err := s.wordsOf(&c) // without the lock: it takes long, and nobody who deletes or moves waits for it
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrChange, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(); err != nil {
 		return err
 	}
-	if err := c.check(s.cfg.Dim, s.revision); err != nil {
+	if err := s.check(&c); err != nil {
 		return err
-	}
-	w, err := s.wordsOf(&c)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrChange, err)
 	}
 	if err := s.log.append(plain); err != nil {
 		return s.spoil(err)
@@ -454,6 +528,17 @@ func (s *Store) stir() {
 // full reports whether the tail is large enough for a segment. The caller holds mu.
 func (s *Store) full() bool {
 	return len(s.tail().part.rows) >= s.cfg.TailPassages || s.pending.changes >= s.cfg.TailPassages || s.pending.bytes >= s.cfg.TailBytes
+}
+
+// makeRoom writes segments while they are written more slowly than changes come.
+func (s *Store) makeRoom(ctx context.Context) error {
+	if !s.behind() {
+		return nil
+	}
+	if err := s.flush(ctx, false); err != nil {
+		return fmt.Errorf("make room for a change: %w", err)
+	}
+	return nil
 }
 
 // behind reports whether segments are written more slowly than changes come.
@@ -489,28 +574,31 @@ func (s *Store) spoil(err error) error {
 }
 
 // commit makes a change in memory, which nothing but a broken promise of ours can stop. The caller holds mu.
-func (s *Store) commit(c *Change, w *lexical.Segment) error {
+func (s *Store) commit(c *Change, w []placedWords) error {
 	drafts := map[int]*draft{}
-	place := func(n Name, group uint32, to span) {
+	place := func(n Name, to func(rows int) rule) {
 		for i, st := range s.states {
 			for _, doc := range st.part.find(n) {
 				if drafts[i] == nil {
 					drafts[i] = newDraft(st)
 				}
-				drafts[i].place(doc, group, to)
+				first, end := rowsOf(st.part.docs, len(st.part.rows), doc)
+				drafts[i].place(doc, to(int(end-first)))
 				st.part.dirty.Add(doc)
 				st.part.touched.Add(doc)
 			}
 		}
 	}
+	away := func(int) rule { return rule{group: gone} }
 	for _, n := range c.Delete {
-		place(n, gone, span{})
+		place(n, away)
 	}
-	for _, m := range c.Move {
-		place(m.Name, s.number(m.Group), span{m.From, m.Until})
+	for i := range c.Move {
+		place(c.Move[i].Name, func(rows int) rule { return s.ruled(&c.Move[i].Rule, rows) })
 	}
 	last := len(s.states) - 1
 	tail := s.tail().part
+	begin := uint32(len(tail.rows))
 	var entries []index.Entry
 	all := tail.texts.Load().memory
 	record := func(b []byte) (int64, uint32) {
@@ -519,7 +607,7 @@ func (s *Store) commit(c *Change, w *lexical.Segment) error {
 	}
 	for i := range c.Put {
 		d := &c.Put[i]
-		place(d.Name, gone, span{})
+		place(d.Name, away)
 		if drafts[last] == nil {
 			drafts[last] = newDraft(s.tail())
 		}
@@ -535,7 +623,7 @@ func (s *Store) commit(c *Change, w *lexical.Segment) error {
 		number := uint32(len(tail.docs))
 		tail.docs, tail.current, tail.spans = append(tail.docs, doc), append(tail.current, gone), append(tail.spans, span{})
 		tail.byKey[doc.key] = append(tail.byKey[doc.key], number)
-		drafts[last].place(number, s.number(d.Group), span{d.From, d.Until})
+		drafts[last].place(number, s.ruled(&d.Rule, len(d.Passages)))
 	}
 	if err := tail.vectors.Upsert(context.Background(), entries); err != nil {
 		return err
@@ -543,14 +631,32 @@ func (s *Store) commit(c *Change, w *lexical.Segment) error {
 	tail.texts.Store(&texts{memory: all})
 	s.states = slices.Clone(s.states)
 	for i, d := range drafts {
-		if i == last && w != nil {
-			d.words = append(slices.Clone(d.words), w)
+		if i == last {
+			d.words = slices.Clone(d.words)
+			for _, some := range w {
+				d.words = append(d.words, placedWords{some.Segment, begin + some.first})
+			}
 		}
 		s.states[i] = d.done()
 	}
-	s.revision = c.Revision
+	s.revision, s.mark = c.Revision, c.Mark
 	s.pending.changes += max(1, len(c.Delete)+len(c.Move)+len(c.Put))
 	return s.fold()
+}
+
+// ruled is the rule of a document of so many passages under the numbers of its groups. The caller holds mu.
+func (s *Store) ruled(r *Rule, passages int) rule {
+	out := rule{group: s.number(r.Group), span: span{r.From, r.Until}}
+	for _, p := range r.Parts {
+		if out.rows == nil {
+			out.rows = slices.Repeat([]uint32{out.group}, passages)
+		}
+		g := s.number(p.Group)
+		for _, n := range p.Passages {
+			out.rows[n] = g
+		}
+	}
+	return out
 }
 
 // maxWords is how many lexical segments a tail has before they are merged: every search visits all of them.
@@ -559,30 +665,31 @@ const maxWords = 16
 // fold merges the youngest lexical segments of the tail when there are many. Each word is merged some log(n) times.
 func (s *Store) fold() error {
 	last := len(s.states) - 1
-	tail := s.states[last]
-	n := len(tail.words)
-	if n < maxWords {
-		return nil
+	for {
+		tail := s.states[last]
+		n := len(tail.words)
+		if n < maxWords {
+			return nil
+		}
+		from := n - 1
+		for size := tail.words[from].Len(); from > 0 && tail.words[from-1].Len() <= 2*size; from-- {
+			size += tail.words[from-1].Len()
+		}
+		from = min(from, n-maxWords/2)
+		w, err := s.mergeWords(tail.words[from:])
+		if err != nil {
+			return err
+		}
+		next := *tail
+		next.words = append(slices.Clone(tail.words[:from]), placedWords{w, 0})
+		s.states[last] = &next
 	}
-	from := n - 1
-	for size := tail.words[from].Len(); from > 0 && tail.words[from-1].Len() <= 2*size; from-- {
-		size += tail.words[from-1].Len()
-	}
-	from = min(from, n-maxWords/2)
-	w, err := s.mergeWords(tail.words[from:])
-	if err != nil {
-		return err
-	}
-	next := *tail
-	next.words = append(slices.Clone(tail.words[:from]), w)
-	s.states[last] = &next
-	return nil
 }
 
-func (s *Store) mergeWords(all []*lexical.Segment) (*lexical.Segment, error) {
+func (s *Store) mergeWords(all []placedWords) (*lexical.Segment, error) {
 	sources := make([]lexical.Source, len(all))
 	for i, w := range all {
-		sources[i].Segment = w
+		sources[i] = w.source()
 	}
 	data, err := s.lexicon.merge(sources...)
 	if err != nil {
@@ -593,7 +700,7 @@ func (s *Store) mergeWords(all []*lexical.Segment) (*lexical.Segment, error) {
 
 // publish lets views have what the store has now. The caller holds mu.
 func (s *Store) publish() {
-	v := &View{revision: s.revision, groups: slices.Clip(s.groups)}
+	v := &View{revision: s.revision, mark: s.mark, groups: slices.Clip(s.groups)}
 	base := uint32(0)
 	for _, st := range s.states {
 		v.parts = append(v.parts, viewPart{st, base})
@@ -630,7 +737,7 @@ func (s *Store) Close() error {
 // manifest describes the store with its log from a mark on. The caller holds mu.
 func (s *Store) manifest(from mark) *manifest {
 	m := &manifest{
-		Format: formatVersion, Analyzer: lexical.AnalyzerVersion, Model: s.cfg.Model, Dim: s.cfg.Dim, Revision: from.revision, Log: from.log,
+		Format: formatVersion, Analyzer: lexical.AnalyzerVersion, Model: s.cfg.Model, Dim: s.cfg.Dim, Revision: from.revision, Mark: from.mark, Log: from.log,
 		Before: from.before[:], Groups: slices.Clip(s.groups),
 	}
 	for _, st := range s.states {
@@ -646,8 +753,12 @@ func (p *part) described() segmentEntry {
 	var out []docChange
 	for it := p.dirty.Iterator(); it.HasNext(); {
 		doc := it.Next()
-		s := p.spans[doc]
-		out = append(out, docChange{doc, p.current[doc], s.from, s.until})
+		r := p.rule(doc)
+		c := docChange{D: doc, G: r.group, F: r.span.from, U: r.span.until}
+		if r.rows != nil {
+			r.runs(uint32(len(r.rows)), func(group, from, to uint32) { c.P = append(c.P, to-from, group) })
+		}
+		out = append(out, c)
 	}
 	e := p.entry
 	e.Changed = out

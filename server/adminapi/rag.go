@@ -298,8 +298,8 @@ func (s *Server) SetDocumentAccess(c *gin.Context, collection CollectionPath, id
 		s.Fail(c, err)
 		return
 	}
-	is, err := s.deps.RAG.AccessAfterChange(tenantOf(c), collection, id) // it is done: nothing that fails now may look as if it were not
-	s.reply(c, http.StatusOK, accessView(is), err)
+	// It is done: nothing that fails now may look as if it were not.
+	s.reply(c, http.StatusOK, accessView(s.deps.RAG.AccessAfterChange(tenantOf(c), collection, changed)), nil)
 }
 
 // ExplainDocument implements POST /rag/collections/{collection}/documents/{id}/explain.

@@ -51,6 +51,7 @@ func rows() []part {
 		{"registry_entries", ofTenant},
 		{"rag_chunks", ofDocuments},
 		{"rag_versions", ofCollection},
+		{"rag_journal", ofCollection},
 		{"rag_documents", ofCollection},
 		{"rag_collections", ofTenant},
 		{"reveal_uses", ofPeople},

@@ -1,0 +1,201 @@
+package rag
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/sluice-project/sluice/internal/seal"
+	"github.com/sluice-project/sluice/internal/sleep"
+	"github.com/sluice-project/sluice/rag/segment"
+)
+
+// lockDir takes the directory of the stores for this process. Error: [segment.ErrInUse].
+func (s *Service) lockDir() error {
+	if s.lock != nil {
+		return nil
+	}
+	if err := os.MkdirAll(s.cfg.Dir, 0o700); err != nil {
+		return fmt.Errorf("make the directory of stored passages: %w", err)
+	}
+	lock, err := segment.Lock(s.cfg.Dir)
+	if errors.Is(err, segment.ErrInUse) {
+		err = fmt.Errorf("%w: stop that process, or give each a data directory of its own", err)
+	}
+	if err != nil {
+		return err
+	}
+	s.lock = lock
+	return nil
+}
+
+// key is that of the store of a collection. It is derived from the master key, so that what lies on the disk opens with it alone.
+func (s *Service) key(collection string) (seal.Key, error) {
+	label := "rag/segment/v1"
+	if s.store.cipher.suite == seal.GM {
+		label = "rag/segment/sm4/v1"
+	}
+	return seal.NewKey(s.store.cipher.suite, s.keys.MAC(label, collection)[:s.store.cipher.suite.KeySize()])
+}
+
+// openIndex opens the store of a collection, if it can be used and the tables know its history; else it begins an empty one, which is to be read as a whole.
+func (s *Service) openIndex(ctx context.Context, row collectionRow) (_ *collectionIndex, err error) {
+	ci, err := newCollectionIndex(row, s.model.ID, s.now)
+	if err != nil {
+		return nil, err
+	}
+	key, err := s.key(row.ID)
+	if err != nil {
+		return nil, err
+	}
+	ci.dir = filepath.Join(s.cfg.Dir, row.ID)
+	cfg := segment.Config{Dir: ci.dir, Key: key, Model: s.model.ID, Dim: s.model.Dim, Kernels: s.kernels, Log: s.log}
+	ci.passages, err = s.openStore(ctx, cfg)
+	if err == nil {
+		if err = s.resume(ctx, ci, row); err != nil {
+			err = errors.Join(err, ci.passages.Close())
+		}
+	}
+	if errors.Is(err, segment.ErrDamaged) || errors.Is(err, segment.ErrForeign) || errors.Is(err, errHistory) {
+		s.log.Warn("rag: the stored passages of a collection cannot be used and are made again from the tables", slog.String("collection", row.ID), slog.Any("error", err))
+		if err = os.RemoveAll(ci.dir); err == nil {
+			ci.passages, err = s.openStore(ctx, cfg)
+		}
+		ci.light, ci.partial = journalRow{}, true
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open passages of collection %s: %w", row.ID, err)
+	}
+	ci.revised.Store(ci.passages.View().Revision())
+	passages := ci.passages
+	go func() { //nolint:gosec,contextcheck // it lasts until the store is closed
+		defer close(ci.ended)
+		if err := passages.Run(context.Background()); err != nil && !errors.Is(err, segment.ErrClosed) {
+			ci.fail(err)
+		}
+	}()
+	return ci, nil
+}
+
+// resume finds out from where on the tables have to be followed. A store without a revision is empty, or was not read to its end. Error: errHistory.
+func (s *Service) resume(ctx context.Context, ci *collectionIndex, row collectionRow) error {
+	view := ci.passages.View()
+	ci.light = journalRow{Collection: row.ID, Revision: view.Revision(), Mark: view.Mark()}
+	if ci.partial = view.Revision() == 0; ci.partial {
+		if view.Len() > 0 {
+			return fmt.Errorf("%w: the store was not read to its end", errHistory)
+		}
+		return nil
+	}
+	mark, err := s.store.mark(ctx, row.ID, view.Revision())
+	if err == nil && (mark != view.Mark() || view.Revision() > row.Revision) {
+		err = errHistory
+	}
+	if err != nil {
+		return err
+	}
+	ids, err := ci.retried()
+	for _, id := range ids {
+		ci.pending[id] = true
+	}
+	return err
+}
+
+// discard ends the use of a collection and removes its store.
+func (s *Service) discard(ci *collectionIndex) {
+	if err := errors.Join(ci.close(), os.RemoveAll(ci.dir)); err != nil {
+		s.log.Warn("rag: removing the stored passages of a deleted collection failed; will be tried again", slog.String("collection", ci.id), slog.Any("error", err))
+	}
+}
+
+// sweep removes the stores of collections that are not there any more.
+func (s *Service) sweep() error {
+	entries, err := os.ReadDir(s.cfg.Dir)
+	if err != nil {
+		return fmt.Errorf("look for stored passages: %w", err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && !s.uses(e.Name()) {
+			if failed := os.RemoveAll(filepath.Join(s.cfg.Dir, e.Name())); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+				err = errors.Join(err, fmt.Errorf("remove stored passages: %w", failed))
+			}
+		}
+	}
+	return err
+}
+
+// uses reports whether a directory is that of a collection.
+func (s *Service) uses(id string) bool {
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	if s.making[id] {
+		return true
+	}
+	for _, ci := range *s.collections.Load() {
+		if ci.id == id {
+			return true
+		}
+	}
+	return false
+}
+
+// purgeEvery is how long it may take until what was deleted has left the files of this replica, beside the time that this takes.
+const purgeEvery = 10 * time.Minute
+
+// purgeStores makes what was deleted leave the disk, until ctx ends.
+func (s *Service) purgeStores(ctx context.Context) {
+	for sleep.For(ctx, purgeEvery); ctx.Err() == nil; sleep.For(ctx, purgeEvery) {
+		s.purge(ctx)
+	}
+}
+
+func (s *Service) purge(ctx context.Context) {
+	var failed error
+	for _, ci := range s.all() {
+		if ci.failed() == nil && ci.passages.Unclean() {
+			failed = errors.Join(failed, ci.passages.Purge(ctx))
+		}
+	}
+	if failed = errors.Join(failed, s.sweep()); failed != nil && ctx.Err() == nil {
+		s.log.Warn("rag: what was deleted could not be removed from the disk; will be tried again", slog.Any("error", failed))
+	}
+}
+
+// all are the collections, in order.
+func (s *Service) all() (out []*collectionIndex) {
+	if view := s.collections.Load(); view != nil {
+		for _, ci := range *view {
+			out = append(out, ci)
+		}
+	}
+	slices.SortFunc(out, func(a, b *collectionIndex) int {
+		if a.id < b.id {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// Close ends the use of the stored passages. What is called afterwards fails.
+func (s *Service) Close() error {
+	s.followMu.Lock()
+	defer s.followMu.Unlock()
+	s.closed = true
+	var failed error
+	for _, ci := range s.all() {
+		failed = errors.Join(failed, ci.close())
+	}
+	s.discards.Wait()
+	if s.lock != nil {
+		failed = errors.Join(failed, s.lock.Close())
+		s.lock = nil
+	}
+	return failed
+}
