@@ -37,9 +37,13 @@ type collectionIndex struct {
 	latest       atomic.Int64 // the latest time that was taken for now, UTC unix µs
 	mostVersions atomic.Int64 // the most that a document has had since
 	behindSince  atomic.Int64 // when following the tables began to fail, UTC unix µs; 0 while it works
-	failure      atomic.Pointer[error]
+	// unfollowedSince is when it was first seen that something light was not followed, UTC unix µs; 0 while all is.
+	unfollowedSince atomic.Int64
+	following       atomic.Bool // watchAccess is at it
+	settling        atomic.Bool // it was opened again, and may not know of a change that was made here meanwhile: searches fail
+	failure         atomic.Pointer[error]
 
-	// change is held while the store is told what the tables say, shortly: never while texts are embedded or their words indexed. What is read of the
+	// change is held while the store is told what the tables say, shortly: never while texts are read or embedded or their words indexed. What is read of the
 	// tables under it is newer than what the store has.
 	change   sync.Mutex
 	light    journalRow       // the entry of the journal up to which access, dates and deletions were followed
@@ -71,6 +75,21 @@ func (ci *collectionIndex) failed() error {
 		return *err
 	}
 	return nil
+}
+
+// noted returns an error, and has the collection opened again if its store is damaged or of another history.
+func (ci *collectionIndex) noted(err error) error {
+	if errors.Is(err, segment.ErrDamaged) || errors.Is(err, errHistory) {
+		ci.fail(err)
+	}
+	return err
+}
+
+// lacks returns of how many documents the store lacks something.
+func (ci *collectionIndex) lacks() int {
+	ci.change.Lock()
+	defer ci.change.Unlock()
+	return len(ci.pending)
 }
 
 // close ends the use of the store, and waits until nobody writes it. Searches that have a view of it go on.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/seal"
 	"github.com/sluice-project/sluice/internal/sleep"
 	"github.com/sluice-project/sluice/rag/segment"
@@ -94,6 +95,9 @@ func (s *Service) resume(ctx context.Context, ci *collectionIndex, row collectio
 		return nil
 	}
 	mark, err := s.store.mark(ctx, row.ID, view.Revision())
+	if err == nil {
+		_, err = s.store.mark(ctx, row.ID, row.Revision) // a change that nobody has noted is not followed
+	}
 	if err == nil && (mark != view.Mark() || view.Revision() > row.Revision) {
 		err = errHistory
 	}
@@ -103,6 +107,129 @@ func (s *Service) resume(ctx context.Context, ci *collectionIndex, row collectio
 	ids, err := ci.retried()
 	for _, id := range ids {
 		ci.pending[id] = true
+	}
+	return err
+}
+
+// opening is a store that is being opened and filled, or that was; it may outlast several turns of following.
+type opening struct {
+	id    string
+	tries int           // shortly one after the other, this one too
+	done  chan struct{} // closed when the next are set
+	err   error
+	ended time.Time
+}
+
+func (o *opening) wait(ctx context.Context) error {
+	select {
+	case <-o.done:
+		return o.err
+	case <-ctx.Done():
+		return fmt.Errorf("it is being opened: %w", context.Cause(ctx))
+	}
+}
+
+func (o *opening) running() bool {
+	select {
+	case <-o.done:
+		return false
+	default:
+		return true
+	}
+}
+
+const (
+	openAtOnce = 4 // stores: each that is filled takes memory, see passagesAtOnce
+	// A store is opened at once when it has failed, and after some times in a row after pauses that double from the first to the longest: on a full disk, or
+	// where the tables cannot be read, each time costs much and changes nothing.
+	openTries     = 3
+	openFirstWait = 2 * time.Second
+	openLongest   = 10 * time.Minute
+)
+
+// pause is how long it waits until it is tried once more.
+func (o *opening) pause() time.Duration {
+	if o.tries < openTries {
+		return 0
+	}
+	return min(openLongest, openFirstWait<<min(o.tries-openTries, 16))
+}
+
+var errSettling = errors.New("it was opened a moment ago, and does not know all of its tables yet")
+
+// open opens a collection that is not there, or whose store has failed, beside whoever follows; if that is under way already it returns it. Errors: errCreating;
+// [segment.ErrClosed]; one that says that it waits before it tries again.
+func (s *Service) open(row collectionRow) (*opening, error) {
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	if s.life.Err() != nil {
+		return nil, segment.ErrClosed
+	}
+	before := s.openings[row.ID]
+	if before != nil && before.running() {
+		return before, nil
+	}
+	if s.making[row.ID] {
+		return nil, errCreating
+	}
+	next := &opening{id: row.ID, tries: 1, done: make(chan struct{})}
+	if before != nil {
+		ago := s.now().Sub(before.ended)
+		if before.err != nil || ago <= openLongest {
+			next.tries += before.tries
+		}
+		if wait := before.pause() - ago; wait > 0 && next.tries > 1 {
+			return nil, errors.Join(fmt.Errorf("it has failed %d times in a row and is opened again in %s", before.tries, wait.Round(time.Second)), before.err)
+		}
+	}
+	s.openings[row.ID], s.making[row.ID] = next, true
+	s.opens.Go(func() {
+		next.err = s.openCollection(s.life, row)
+		next.ended = s.now()
+		s.release(row.ID)
+		close(next.done)
+	})
+	return next, nil
+}
+
+// openCollection opens a collection, reads what it lacks and shows it. One whose store has failed is closed before.
+func (s *Service) openCollection(ctx context.Context, row collectionRow) error {
+	select {
+	case s.opening <- struct{}{}:
+		defer func() { <-s.opening }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if ci := s.current(collectionKey{row.Tenant, row.Name}, row.ID); ci != nil {
+		s.log.Warn("rag: the stored passages of a collection are opened again", slog.String("collection", ci.id), slog.Any("error", ci.failed()))
+		if err := s.abandon(ci); err != nil {
+			return err
+		}
+	}
+	fresh, err := s.openFilled(ctx, row)
+	if errors.Is(err, segment.ErrDamaged) || errors.Is(err, errHistory) { // found out while it was filled: the next one is empty
+		fresh, err = s.openFilled(ctx, row)
+	}
+	if err != nil {
+		return err
+	}
+	// Who changes something tells the collection that is shown, and what was told to the one before is in the tables by now.
+	fresh.settling.Store(true)
+	if !s.publish(fresh) {
+		s.discard(fresh)
+		return nil
+	}
+	err = s.followOne(ctx, fresh)
+	switch {
+	case err == nil:
+		fresh.settling.Store(false)
+	case fault.Is(err, fault.CodeCollectionNotFound): // deleted while it was filled
+		if gone := s.withdraw(fresh.id, fresh.key); gone != nil {
+			s.discard(gone)
+		}
+		return nil
+	default:
+		fresh.fail(err)
 	}
 	return err
 }
@@ -185,6 +312,10 @@ func (s *Service) all() (out []*collectionIndex) {
 
 // Close ends the use of the stored passages. What is called afterwards fails.
 func (s *Service) Close() error {
+	s.changeMu.Lock()
+	s.end() // nobody opens a store any more
+	s.changeMu.Unlock()
+	s.opens.Wait()
 	s.followMu.Lock()
 	defer s.followMu.Unlock()
 	s.closed = true

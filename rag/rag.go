@@ -121,13 +121,21 @@ type Service struct {
 	openStore func(ctx context.Context, cfg segment.Config) (passageStore, error)
 	lock      *os.File       // of the directory; guarded by followMu
 	discards  sync.WaitGroup // of stores of collections that are gone
+	atOnce    int            // how many passages are read at a time
 
-	changeMu sync.Mutex      // held while collections come and go
-	deleted  map[string]bool // ids of collections that were deleted here; guarded by changeMu
-	making   map[string]bool // ids of collections that somebody opens; guarded by changeMu
-	followMu sync.Mutex      // held while the tables are followed
-	version  int64           // change counter of the tables when they were last followed; guarded by followMu
-	closed   bool            // guarded by followMu
+	// Stores are opened, and filled, by goroutines that last until Close at most.
+	life    context.Context //nolint:containedctx // see above
+	end     context.CancelFunc
+	opens   sync.WaitGroup
+	opening chan struct{} // has room for those that may do it at a time
+
+	changeMu sync.Mutex          // held while collections come and go
+	deleted  map[string]bool     // ids of collections that were deleted here; guarded by changeMu
+	making   map[string]bool     // ids of collections that somebody opens; guarded by changeMu
+	openings map[string]*opening // by id; guarded by changeMu
+	followMu sync.Mutex          // held while the tables are followed
+	version  int64               // change counter of the tables when they were last followed; guarded by followMu
+	closed   bool                // guarded by followMu
 
 	// The stores follow the tables in place; freshness knows how old they are.
 	freshness   *snapshot.Snapshot[struct{}]
@@ -169,8 +177,10 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	s := &Service{
 		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, keys: keys, kernels: kernel.Detect(log), model: model.stored(), embedder: model, order: order,
 		log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now, deleted: map[string]bool{}, making: map[string]bool{},
+		openings: map[string]*opening{}, opening: make(chan struct{}, openAtOnce), atOnce: cfg.atOnce(model.stored().Dim),
 		openStore: func(ctx context.Context, cfg segment.Config) (passageStore, error) { return segment.Open(ctx, cfg) },
 	}
+	s.life, s.end = context.WithCancel(context.Background())
 	s.freshness, err = snapshot.New(cfg.freshness(), snapshot.Source[struct{}]{
 		Name: "retrieval", Load: s.followOthers, Now: func() time.Time { return s.now() },
 	}, s.log, reg)
@@ -243,8 +253,11 @@ func (s *Service) trusted(ci *collectionIndex) error {
 		return err
 	}
 	_, err := s.freshness.Get()
-	if since := ci.behindSince.Load(); err == nil && since != 0 {
-		if age := s.now().Sub(time.UnixMicro(since)); age > s.cfg.freshness().MaxAge {
+	if err == nil && ci.settling.Load() {
+		err = errSettling
+	}
+	for _, at := range []int64{ci.behindSince.Load(), ci.unfollowedSince.Load()} {
+		if age := s.now().Sub(time.UnixMicro(at)); err == nil && at != 0 && age > s.cfg.freshness().MaxAge {
 			err = fmt.Errorf("the index cannot follow its tables since %s", age.Round(time.Second))
 		}
 	}

@@ -154,7 +154,8 @@ type journalRow struct {
 
 func (journalRow) TableName() string { return "rag_journal" }
 
-// keptJournal is for how many revisions, of all collections together, the journal goes back. A replica that was away for more reads everything again.
+// keptJournal is for how many revisions, of all collections together, the journal goes back, and to the last entry before: the collection was as that says all
+// the time. A replica that was away for more reads everything again.
 const keptJournal = 100_000
 
 // note writes the entry of a change, which each has, and drops the ones that are kept no longer.
@@ -163,14 +164,15 @@ func note(tx *gorm.DB, collection string, revision int64, document string) error
 	if err := tx.Create(&entry).Error; err != nil {
 		return err
 	}
-	return tx.Where("collection = ? AND revision <= ?", collection, revision-keptJournal).Delete(&journalRow{}).Error
+	last := tx.Model(&journalRow{}).Select("MAX(revision)").Where("collection = ? AND revision <= ?", collection, revision-keptJournal)
+	return tx.Where("collection = ? AND revision < (?)", collection, last).Delete(&journalRow{}).Error
 }
 
-// journal returns the entries of a collection behind one, in order. Error: errHistory if the tables do not have that one.
-func (s store) journal(ctx context.Context, collection string, after int64, mark string) ([]journalRow, error) {
+// journal returns the entries of a collection behind one, in order, at most n. Error: errHistory if the tables do not have that one.
+func (s store) journal(ctx context.Context, collection string, after int64, mark string, n int) ([]journalRow, error) {
 	var rows []journalRow
 	err := s.db.WithContext(ctx).Select("collection", "revision", "document", "mark").
-		Where("collection = ? AND revision >= ?", collection, after).Order("revision").Find(&rows).Error
+		Where("collection = ? AND revision >= ?", collection, after).Order("revision").Limit(n + 1).Find(&rows).Error
 	if err != nil {
 		return nil, dbError("read journal", err)
 	}
@@ -191,6 +193,46 @@ func (s store) mark(ctx context.Context, collection string, revision int64) (str
 		return "", err
 	}
 	return strings.Join(marks, ""), dbError("read journal", err)
+}
+
+// beginning returns the entry of the last change of a collection, from which it is followed by who reads it as a whole. If that change has none, it gets one,
+// and what was noted before is dropped: nobody can follow it across that change. found is false if the collection is gone.
+func (s store) beginning(ctx context.Context, collection string) (out journalRow, found bool, err error) {
+	row, found, err := s.collection(ctx, collection)
+	if err != nil || !found {
+		return out, false, err
+	}
+	out = journalRow{Collection: collection, Revision: row.Revision}
+	if out.Mark, err = s.mark(ctx, collection, row.Revision); !errors.Is(err, errHistory) {
+		return out, err == nil, err
+	}
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		// The counter's row keeps changes apart, as in bump.
+		if err := tx.Model(&changeRow{}).Where("name = ?", "rag").Update("version", gorm.Expr("version")).Error; err != nil {
+			return err
+		}
+		if err := dropGap(tx, collection); err != nil {
+			return err
+		}
+		again := store{db: tx}
+		if row, found, err = again.collection(ctx, collection); err != nil || !found {
+			return err
+		}
+		out.Revision = row.Revision
+		if out.Mark, err = again.mark(ctx, collection, row.Revision); !errors.Is(err, errHistory) { // somebody else has done it
+			return err
+		}
+		out.Mark = hex.EncodeToString(seal.Random(8))
+		return tx.Create(&out).Error
+	})
+	return out, found && err == nil, dbError("begin journal", err)
+}
+
+// dropGap drops the journal of a collection that was changed by somebody who did not note it: a release of before, or a hand in the tables. Who stands on one
+// of its entries reads everything again. The counter's row must be locked.
+func dropGap(tx *gorm.DB, collection string) error {
+	noted := tx.Table("rag_journal AS j").Select("1").Joins("JOIN rag_collections AS c ON c.id = j.collection AND c.revision = j.revision").Where("c.id = ?", collection)
+	return tx.Where("collection = ? AND NOT EXISTS (?)", collection, noted).Delete(&journalRow{}).Error
 }
 
 var errHistory = errors.New("the tables have another history than what is stored here: they were put back from a copy, or have forgotten changes that are not here yet")
@@ -258,6 +300,9 @@ func (s store) deleteCollection(ctx context.Context, id string) error {
 func touch(tx *gorm.DB, collection string) (int64, error) {
 	revision, err := bump(tx)
 	if err != nil {
+		return 0, err
+	}
+	if err := dropGap(tx, collection); err != nil { // an entry behind a gap would hide it
 		return 0, err
 	}
 	res := tx.Model(&collectionRow{}).Where("id = ?", collection).Update("revision", revision)
