@@ -3,6 +3,8 @@ package rag
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -192,3 +194,310 @@ func TestOpeningOutlastsATurn(t *testing.T) {
 	}
 }
 
+// watched is a store that says what it is told, before it is.
+type watched struct {
+	passageStore
+
+	apply   func(c segment.Change)
+	prepare func(d *segment.Document)
+}
+
+func (w *watched) Apply(ctx context.Context, c segment.Change) error {
+	if w.apply != nil {
+		w.apply(c)
+	}
+	return w.passageStore.Apply(ctx, c)
+}
+
+func (w *watched) Prepare(ctx context.Context, d *segment.Document) error {
+	if w.prepare != nil {
+		w.prepare(d)
+	}
+	return w.passageStore.Prepare(ctx, d)
+}
+
+// watch puts a store that says what it is told in the place of that of a collection.
+func watch(t *testing.T, s *library, collection string, w *watched) *collectionIndex {
+	t.Helper()
+	ci, err := s.collection("acme", collection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.passageStore = ci.passages
+	ci.passages = w
+	return ci
+}
+
+// TestMuchIsReadInParts: no change that a store is told has more passages than are read at a time, or than the largest version, however many documents with
+// however many versions there are: when a replica begins with nothing, and when it follows.
+func TestMuchIsReadInParts(t *testing.T) {
+	db := dbtest.SQLite(t)
+	s := service(t, db, newHashed())
+	create(t, s, "acme", "kb")
+	begun := service(t, db, newHashed())
+	for i := range 4 {
+		for v := range 3 {
+			ingest(t, s, "kb", fmt.Sprintf("%d.txt", i), strings.Repeat(fmt.Sprintf("words %d of %d ", v, i), 200)) // some seven passages
+		}
+	}
+	const most = 20
+	largest, told, changes := 0, 0, 0
+	count := func(c segment.Change) {
+		sum := 0
+		for _, d := range c.Put {
+			sum += len(d.Passages)
+		}
+		if sum > 0 {
+			changes++
+		}
+		largest, told = max(largest, sum), told+sum
+	}
+	check := func(s *library) {
+		t.Helper()
+		if largest > most || told < 12*5 || changes < 4 {
+			t.Errorf("%d passages in %d changes, %d in one", told, changes, largest)
+		}
+		sameAnswers(t, s, db, "in parts")
+		largest, told, changes = 0, 0, 0
+	}
+	begun.atOnce = most
+	watch(t, begun, "kb", &watched{apply: count})
+	follow(t, begun)
+	check(begun)
+
+	fresh := newService(t, Config{Dir: t.TempDir()}, db, newHashed())
+	open := fresh.openStore
+	fresh.openStore = func(ctx context.Context, cfg segment.Config) (passageStore, error) {
+		p, err := open(ctx, cfg)
+		return &watched{passageStore: p, apply: count}, err
+	}
+	fresh.atOnce = most
+	if err := fresh.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check(fresh)
+	if v := fresh.all()[0].passages.View(); v.Revision() == 0 {
+		t.Error("it does not say up to where it is complete")
+	}
+}
+
+// TestOpeningKeepsNobody: while a store is made again, turns of following end, others are followed, and it is searched when it is there.
+func TestOpeningKeepsNobody(t *testing.T) {
+	db := dbtest.SQLite(t)
+	s, other := service(t, db, newHashed()), service(t, db, newHashed())
+	create(t, s, "acme", "kb")
+	create(t, s, "acme", "other")
+	ingest(t, s, "kb", "a.txt", "some words")
+	follow(t, s)
+	follow(t, other)
+	ci, err := s.collection("acme", "kb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, let, open := make(chan struct{}), make(chan struct{}), s.openStore
+	s.openStore = func(ctx context.Context, cfg segment.Config) (passageStore, error) {
+		close(held)
+		<-let
+		return open(ctx, cfg)
+	}
+	ci.fail(segment.ErrDamaged)
+	if err := s.freshness.Refresh(t.Context()); err != nil {
+		t.Error(err)
+	}
+	<-held
+	ingest(t, other, "other", "b.txt", "other words")
+	if err := s.freshness.Refresh(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wantTexts(t, find(t, s, "other", "words"), "other words")
+	_, err = s.Documents(t.Context(), "acme", "unknown", nil) // it waits for nobody either
+	wantCode(t, err, fault.CodeCollectionNotFound)
+	_, err = s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words", TopK: 5})
+	wantCode(t, err, fault.CodeRetrievalFailed)
+	close(let)
+	follow(t, s)
+	wantTexts(t, find(t, s, "kb", "words"), "some words")
+}
+
+// TestChangesWhileAStoreIsOpened: what is taken away here just before a store that was made again is shown is not found in it.
+func TestChangesWhileAStoreIsOpened(t *testing.T) {
+	db := dbtest.SQLite(t)
+	s := service(t, db, newHashed())
+	create(t, s, "acme", "kb")
+	in := ingest(t, s, "kb", "a.txt", "secret words")
+	ingest(t, s, "kb", "b.txt", "other words")
+	follow(t, s)
+	ci, err := s.collection("acme", "kb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := s.openStore
+	revoked := false
+	s.openStore = func(ctx context.Context, cfg segment.Config) (passageStore, error) {
+		p, err := open(ctx, cfg)
+		return &watched{passageStore: p, apply: func(c segment.Change) {
+			if c.Revision == 0 || revoked { // the last change before it is shown says that it is complete
+				return
+			}
+			revoked = true
+			if _, err := s.SetAccess(t.Context(), "acme", "kb", in.ID, Access{Rule: Rule{Restricted: true}}); err != nil {
+				t.Error(err)
+			}
+		}}, err
+	}
+	ci.fail(segment.ErrDamaged)
+	follow(t, s)
+	if !revoked {
+		t.Fatal("nothing was revoked meanwhile")
+	}
+	wantTexts(t, find(t, s, "kb", "words"), "other words")
+}
+
+// TestOpeningPauses: what cannot be opened is tried again at once a few times, and then ever more rarely.
+func TestOpeningPauses(t *testing.T) {
+	s := service(t, dbtest.SQLite(t), newHashed())
+	now := time.Now()
+	s.now = func() time.Time { return now }
+	create(t, s, "acme", "kb")
+	ci, err := s.collection("acme", "kb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ci.fail(segment.ErrDamaged)
+	tries, open := 0, s.openStore
+	s.openStore = func(context.Context, segment.Config) (passageStore, error) {
+		tries++
+		return nil, errInjected
+	}
+	for range 3600 {
+		if err := s.follow(t.Context()); err == nil {
+			t.Fatal("following succeeds")
+		}
+		now = now.Add(time.Second)
+	}
+	if tries < openTries+8 || tries > openTries+16 {
+		t.Errorf("%d tries in an hour", tries)
+	}
+	s.openStore = open
+	now = now.Add(openLongest)
+	follow(t, s)
+	if err := s.freshness.Refresh(t.Context()); err != nil {
+		t.Error(err)
+	}
+	ingest(t, s, "kb", "a.txt", "some words")
+	wantTexts(t, find(t, s, "kb", "words"), "some words")
+}
+
+// TestLongJournals: who changes something waits for a part of what others changed, not for all of it.
+func TestLongJournals(t *testing.T) {
+	db := dbtest.SQLite(t)
+	a, b := service(t, db, newHashed()), service(t, db, newHashed())
+	create(t, a, "acme", "kb")
+	in := ingest(t, a, "kb", "a.txt", "secret words")
+	busy := ingest(t, a, "kb", "b.txt", "other words")
+	follow(t, b)
+	const changes = 6 * journalPart
+	execute(t, db, // as if each were a change of b.txt
+		fmt.Sprintf("INSERT INTO rag_journal (collection, revision, document, mark) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "+
+			"SELECT (SELECT id FROM rag_collections), (SELECT version FROM rag_changes WHERE name = 'rag') + i, '%s', 'm' FROM n", changes, busy.ID),
+		fmt.Sprintf("UPDATE rag_changes SET version = version + %d WHERE name = 'rag'", changes),
+		"UPDATE rag_collections SET revision = (SELECT version FROM rag_changes WHERE name = 'rag')")
+	stored := make(chan struct{})
+	done := make(chan error, 1)
+	parts, before := 0, 0
+	var ci *collectionIndex
+	ci = watch(t, b, "kb", &watched{apply: func(c segment.Change) {
+		if len(c.Move) > 0 {
+			before = parts
+			return
+		}
+		if parts++; parts > 1 {
+			return
+		}
+		if ci.change.TryLock() {
+			t.Error("the store is told without the lock")
+		}
+		go func() {
+			_, err := b.SetAccess(t.Context(), "acme", "kb", in.ID, Access{Rule: Rule{Restricted: true}})
+			done <- err
+		}()
+		<-stored
+	}})
+	if err := db.Callback().Update().After("gorm:update").Register("test:stored", func(tx *gorm.DB) {
+		if tx.Statement.Table == "rag_documents" {
+			close(stored)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := b.followAccess(t.Context(), 0, true)
+	if err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if parts < changes/journalPart || before == 0 || before >= parts {
+		t.Errorf("told after %d of %d parts", before, parts)
+	}
+	wantTexts(t, find(t, b, "kb", "words"), "other words")
+}
+
+// TestTextsAreReadWithoutTheLock: what the parts of a rule need to know of a version is read before the store is locked, and nothing is changed until it is known.
+func TestTextsAreReadWithoutTheLock(t *testing.T) {
+	s := service(t, dbtest.SQLite(t), newHashed())
+	ids := filled(t, s, 6) // the first and the last have rules with parts
+	follow(t, s)
+	ci, err := s.collection("acme", "kb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := outlines{}
+	lacks, err := s.settle(t.Context(), ci, ids, nil, known)
+	if err != nil || len(lacks) != 3 {
+		t.Fatalf("lacks %d, %v", len(lacks), err)
+	}
+	if err := known.read(lacks); err != nil {
+		t.Fatal(err)
+	}
+	if lacks, err = s.settle(t.Context(), ci, ids, nil, known); err != nil || len(lacks) != 0 {
+		t.Fatalf("lacks %d, %v", len(lacks), err)
+	}
+}
+
+// TestSlowCollectionsAreFollowedAlone: while following one collection takes long, what is taken away in another ends here.
+func TestSlowCollectionsAreFollowedAlone(t *testing.T) {
+	db := dbtest.SQLite(t)
+	a, b := service(t, db, newHashed()), service(t, db, newHashed())
+	b.cfg.Poll = time.Millisecond
+	create(t, a, "acme", "slow")
+	create(t, a, "acme", "kb")
+	ingest(t, a, "slow", "s.txt", "slow words")
+	in := ingest(t, a, "kb", "a.txt", "secret words")
+	follow(t, b)
+	held, let, revoked := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	watch(t, b, "slow", &watched{apply: func(segment.Change) {
+		once.Do(func() { close(held) })
+		<-let
+	}})
+	watch(t, b, "kb", &watched{apply: func(c segment.Change) {
+		if len(c.Move) > 0 {
+			close(revoked)
+		}
+	}})
+	if err := a.DeleteDocument(t.Context(), "acme", "slow", "s.txt"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var ended sync.WaitGroup
+	ended.Go(func() { b.watchAccess(ctx) })
+	<-held
+	if _, err := a.SetAccess(t.Context(), "acme", "kb", in.ID, Access{Rule: Rule{Restricted: true}}); err != nil {
+		t.Error(err)
+	}
+	<-revoked
+	close(let)
+	cancel()
+	ended.Wait()
+}

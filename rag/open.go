@@ -114,6 +114,7 @@ func (s *Service) resume(ctx context.Context, ci *collectionIndex, row collectio
 // opening is a store that is being opened and filled, or that was; it may outlast several turns of following.
 type opening struct {
 	id    string
+	key   collectionKey
 	tries int           // shortly one after the other, this one too
 	done  chan struct{} // closed when the next are set
 	err   error
@@ -172,7 +173,7 @@ func (s *Service) open(row collectionRow) (*opening, error) {
 	if s.making[row.ID] {
 		return nil, errCreating
 	}
-	next := &opening{id: row.ID, tries: 1, done: make(chan struct{})}
+	next := &opening{id: row.ID, key: collectionKey{row.Tenant, row.Name}, tries: 1, done: make(chan struct{})}
 	if before != nil {
 		ago := s.now().Sub(before.ended)
 		if before.err != nil || ago <= openLongest {

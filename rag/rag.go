@@ -283,7 +283,12 @@ func (s *Service) findFresh(ctx context.Context, tenant, name string) (*collecti
 	if ci, err := s.collection(tenant, name); err == nil {
 		return ci, nil
 	}
-	failed := s.follow(ctx)
+	openings, failed := s.followTurn(ctx)
+	for _, o := range openings {
+		if o.key == (collectionKey{tenant, name}) { // it waits for no other
+			failed = errors.Join(failed, o.wait(ctx))
+		}
+	}
 	ci, err := s.collection(tenant, name)
 	if err != nil && failed != nil {
 		return nil, failed
