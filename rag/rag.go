@@ -261,6 +261,14 @@ func (s *Service) collection(tenant, name string) (*collectionIndex, error) {
 	return nil, noCollection(name)
 }
 
+// current returns a collection as it is now: opened again, perhaps, since somebody looked for it.
+func (s *Service) current(ci *collectionIndex) *collectionIndex {
+	if now, err := s.collection(ci.key.tenant, ci.key.name); err == nil && now.id == ci.id {
+		return now
+	}
+	return ci
+}
+
 func noCollection(name string) error {
 	return fault.New(fault.CodeCollectionNotFound, name).WithParam("collection")
 }
@@ -288,10 +296,15 @@ func (s *Service) visible(tenant, name string, labels []string) (*collectionInde
 	if !permits(ci.labels, labels) {
 		return nil, noCollection(name)
 	}
+	return ci, s.answers(ci)
+}
+
+// answers returns CodeRetrievalFailed for a collection that cannot say what a reader may see.
+func (s *Service) answers(ci *collectionIndex) error {
 	if err := s.trusted(ci); err != nil {
-		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, name)
+		return fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
-	return ci, nil
+	return nil
 }
 
 // permits reports whether a principal with the labels have may see what needs one of the labels want.
