@@ -30,8 +30,10 @@ var errBehind = errors.New("collections are behind")
 // follow brings the stores up to date with the tables: what changed since is read, what is gone is removed. What one collection fails at does not keep the
 // others behind, and is tried again next time. Who may see what, and what is gone, comes first; [Service.watchAccess] does not wait for the rest either.
 func (s *Service) follow(ctx context.Context) error {
-	s.followMu.Lock()
-	defer s.followMu.Unlock()
+	if err := s.following.enter(ctx); err != nil {
+		return err
+	}
+	defer s.following.leave()
 	if s.closed {
 		return segment.ErrClosed
 	}
@@ -51,6 +53,7 @@ func (s *Service) follow(ctx context.Context) error {
 			if ci := (*s.collections.Load())[collectionKey{row.Tenant, row.Name}]; ci != nil {
 				ci.behindSince.CompareAndSwap(0, s.now().UnixMicro())
 			}
+			s.showUnopened(row, err)
 		}
 	}
 	if failed == nil && !creating {

@@ -119,20 +119,34 @@ type Service struct {
 	metrics   *metrics
 	now       func() time.Time
 	openStore func(ctx context.Context, cfg segment.Config) (passageStore, error)
-	lock      *os.File       // of the directory; guarded by followMu
+	lock      *os.File       // of the directory; guarded by following
 	discards  sync.WaitGroup // of stores of collections that are gone
 
-	changeMu sync.Mutex      // held while collections come and go
-	deleted  map[string]bool // ids of collections that were deleted here; guarded by changeMu
-	making   map[string]bool // ids of collections that somebody opens; guarded by changeMu
-	followMu sync.Mutex      // held while the tables are followed
-	version  int64           // change counter of the tables when they were last followed; guarded by followMu
-	closed   bool            // guarded by followMu
+	changeMu  sync.Mutex      // held while collections come and go
+	deleted   map[string]bool // ids of collections that were deleted here; guarded by changeMu
+	making    map[string]bool // ids of collections that somebody opens; guarded by changeMu
+	following gate            // held while the tables are followed
+	version   int64           // change counter of the tables when they were last followed; guarded by following
+	closed    bool            // guarded by following
 
 	// The stores follow the tables in place; freshness knows how old they are.
 	freshness   *snapshot.Snapshot[struct{}]
 	collections atomic.Pointer[collectionIndexes]
 }
+
+// gate is a mutex that is not waited for longer than a context lasts.
+type gate chan struct{}
+
+func (g gate) enter(ctx context.Context) error {
+	select {
+	case g <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (g gate) leave() { <-g }
 
 // collectionIndexes is an immutable view of all collections.
 type collectionIndexes map[collectionKey]*collectionIndex
@@ -168,7 +182,7 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	}
 	s := &Service{
 		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, keys: keys, kernels: kernel.Detect(log), model: model.stored(), embedder: model, order: order,
-		log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now, deleted: map[string]bool{}, making: map[string]bool{},
+		log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now, deleted: map[string]bool{}, making: map[string]bool{}, following: make(gate, 1),
 		openStore: func(ctx context.Context, cfg segment.Config) (passageStore, error) { return segment.Open(ctx, cfg) },
 	}
 	s.freshness, err = snapshot.New(cfg.freshness(), snapshot.Source[struct{}]{
@@ -180,13 +194,24 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	return s, nil
 }
 
-// Load opens the stored passages and reads what changed in the tables since; all of a collection of which there is nothing that can be used. Call
-// [Service.Close] after use, also if it fails. Error: [segment.ErrInUse] if another process has the directory.
+// Load opens the stored passages and reads what changed in the tables since; all of a collection of which there is nothing that can be used. A collection that
+// cannot be opened does not keep the others: it answers CodeRetrievalFailed until it was. Call [Service.Close] after use, also if Load fails; then what lies on the
+// disk stays. Error: [segment.ErrInUse] if another process has the directory.
 func (s *Service) Load(ctx context.Context) error {
 	if err := s.lockDir(); err != nil {
 		return fmt.Errorf("load collections: %w", err)
 	}
-	if err := errors.Join(s.follow(ctx), s.freshness.Load(ctx), s.sweep()); err != nil {
+	_, err := s.followOthers(ctx)
+	if err == nil {
+		err = ctx.Err() // what failed for that fails nobody who goes on
+	}
+	if err == nil {
+		err = s.freshness.Load(ctx)
+	}
+	if err == nil {
+		err = s.sweep(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("load collections: %w", err)
 	}
 	return nil
@@ -278,12 +303,10 @@ func (s *Service) findFresh(ctx context.Context, tenant, name string) (*collecti
 	if ci, err := s.collection(tenant, name); err == nil {
 		return ci, nil
 	}
-	failed := s.follow(ctx)
-	ci, err := s.collection(tenant, name)
-	if err != nil && failed != nil {
-		return nil, failed
+	if err := s.follow(ctx); err != nil && !errors.Is(err, errBehind) { // what others fail at says nothing of this one
+		return nil, err
 	}
-	return ci, err
+	return s.collection(tenant, name)
 }
 
 // visible returns the collection if the principal may see it, and its index is fresh enough to say so. Errors: CodeCollectionNotFound,
