@@ -125,7 +125,7 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 		return IngestResult{}, err
 	}
 	v.versionRow = n.row
-	if err := s.tell(ctx, ci, state, map[string]content{v.ID: made}); err != nil {
+	if err := s.tellVersion(ctx, ci, state, map[string]content{v.ID: made}); err != nil {
 		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
 	if ci.prunes() {
