@@ -147,7 +147,7 @@ func (s *Service) followOne(ctx context.Context, ci *collectionIndex) error {
 		return err
 	}
 	if ci.light.Revision != row.Revision {
-		if err := s.followLight(ctx, ci); err != nil {
+		if err := s.followLight(ctx, ci, nil); err != nil {
 			return err
 		}
 	}
@@ -158,9 +158,9 @@ func (s *Service) followOne(ctx context.Context, ci *collectionIndex) error {
 	return nil
 }
 
-// followLight follows the journal of a collection: what is light of each document that was changed. The caller holds change. Error: errHistory, after which the
-// collection has to be opened again.
-func (s *Service) followLight(ctx context.Context, ci *collectionIndex) error {
+// followLight follows the journal of a collection: what is light of each document that was changed, and what versions say that are among contents. The caller
+// holds change. Error: errHistory, after which the collection has to be opened again.
+func (s *Service) followLight(ctx context.Context, ci *collectionIndex, contents map[string]content) error {
 	entries, err := s.store.journal(ctx, ci.id, ci.light.Revision, ci.light.Mark)
 	if err != nil {
 		if errors.Is(err, errHistory) {
@@ -178,14 +178,20 @@ func (s *Service) followLight(ctx context.Context, ci *collectionIndex) error {
 			ids = append(ids, e.Document)
 		}
 	}
-	for part := range slices.Chunk(ids, 256) {
-		if err := s.settle(ctx, ci, part, nil); err != nil {
+	before := ci.light
+	for len(ids) > 0 {
+		part := ids[:min(256, len(ids))]
+		if ids = ids[len(part):]; len(ids) == 0 {
+			ci.light = entries[len(entries)-1] // so that the store says in the same change that it is complete
+		}
+		if err := s.settle(ctx, ci, part, contents); err != nil {
+			ci.light = before
 			return err
 		}
 	}
 	ci.light = entries[len(entries)-1]
 	maps.DeleteFunc(ci.recent, func(_ string, revision int64) bool { return revision <= ci.light.Revision })
-	return ci.apply(ctx, segment.Change{}, ci.light.Revision)
+	return ci.apply(ctx, segment.Change{}, ci.light.Revision) // if only the settings were changed
 }
 
 // settle makes the store say of some documents what the tables say now, as far as it has what their versions say or that is among contents. The caller holds
@@ -263,16 +269,31 @@ func (s *Service) settled(ctx context.Context, ci *collectionIndex, c segment.Ch
 	return err
 }
 
+// tellVersion makes the store say what a document is after a version was stored here, together with what was changed before, by whomever: a document that had
+// the same name and was deleted is never found beside it.
+func (s *Service) tellVersion(ctx context.Context, ci *collectionIndex, d documentState, contents map[string]content) error {
+	ci.change.Lock()
+	defer ci.change.Unlock()
+	ctx = context.WithoutCancel(ctx)
+	if err := ci.failed(); err != nil {
+		return err
+	}
+	if d.Revision <= ci.light.Revision { // it was followed meanwhile
+		return s.settle(ctx, ci, []string{d.ID}, contents)
+	}
+	return s.followLight(ctx, ci, contents)
+}
+
 // tell makes the store say what a document is after a change that was made here. What cannot be told ends searches: nobody is shown what was taken from him.
-func (s *Service) tell(ctx context.Context, ci *collectionIndex, d documentState, contents map[string]content) error {
+func (s *Service) tell(ctx context.Context, ci *collectionIndex, d documentState) error {
 	ci.change.Lock()
 	defer ci.change.Unlock()
 	ctx = context.WithoutCancel(ctx)
 	if d.Revision <= max(ci.light.Revision, ci.recent[d.ID]) { // somebody has changed it since, and the store knows
-		return s.settle(ctx, ci, []string{d.ID}, contents)
+		return s.settle(ctx, ci, []string{d.ID}, nil)
 	}
 	var c segment.Change
-	complete, err := s.place(ci, &c, d, contents)
+	complete, err := s.place(ci, &c, d, nil)
 	if err == nil {
 		err = s.settled(ctx, ci, c, map[string]bool{d.ID: !complete}, d.Revision)
 	}
@@ -284,9 +305,9 @@ func (s *Service) tell(ctx context.Context, ci *collectionIndex, d documentState
 	return nil
 }
 
-// show is tell for changes that bring nothing to read: what failed is logged, and searches fail until it is done.
+// show is tell where the change is done: what failed is logged, and searches fail until it is told.
 func (s *Service) show(ctx context.Context, ci *collectionIndex, d documentState) {
-	if err := s.tell(ctx, ci, d, nil); err != nil {
+	if err := s.tell(ctx, ci, d); err != nil {
 		s.log.Error("rag: a change is stored and could not be carried out here; its collection cannot be searched until it is", slog.String("document", d.ID), slog.Any("error", err))
 	}
 }

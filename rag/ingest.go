@@ -128,7 +128,7 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 	v.versionRow = n.row
 	for told := false; !told; {
 		ci = s.current(ci)
-		err := s.tell(ctx, ci, state, map[string]content{v.ID: made})
+		err := s.tellVersion(ctx, ci, state, map[string]content{v.ID: made})
 		if err != nil && s.current(ci) == ci {
 			return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 		}
