@@ -73,11 +73,16 @@ func (r Reader) viewer() viewer {
 	return viewer{labels: r.Labels, principals: r.Principals, roles: r.Roles, purpose: r.Purpose}
 }
 
-// Collections returns those of the tenant that a reader may see, by name, with the documents that he may see now.
+// Collections returns those of the tenant that a reader may see, by name, with the documents that he may see now. Error: CodeRetrievalFailed, beside the list,
+// where one cannot say that now; it then counts none.
 func (s *Service) Collections(_ context.Context, tenant string, r Reader) ([]Collection, error) {
 	out, by, err := s.listCollections(tenant, func(ci *collectionIndex) bool { return permits(ci.labels, r.Labels) })
 	who := r.viewer()
 	for i := range out {
+		if failed := s.answers(by[i]); failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
 		var failed, failedToo error
 		out[i].Documents, failed = by[i].shown(who, false)
 		out[i].Pending, failedToo = by[i].foreign(&who, false)
@@ -86,7 +91,8 @@ func (s *Service) Collections(_ context.Context, tenant string, r Reader) ([]Col
 	return out, err
 }
 
-// AllCollections returns all of the tenant, by name, for those who manage them. Documents are counted as [Service.Documents] lists them.
+// AllCollections returns all of the tenant, by name, for those who manage them. Documents are counted as [Service.Documents] lists them; those with a rule are
+// not counted for a reader while the collection cannot say whom it lets in.
 func (s *Service) AllCollections(ctx context.Context, tenant string, reader *Reader) ([]Collection, error) {
 	out, by, err := s.listCollections(tenant, func(*collectionIndex) bool { return true })
 	if err != nil || len(out) == 0 {
@@ -101,6 +107,10 @@ func (s *Service) AllCollections(ctx context.Context, tenant string, reader *Rea
 		var who *viewer
 		ruled, failed := 0, error(nil)
 		if reader != nil {
+			if s.trusted(ci) != nil {
+				out[i].Documents = counts[ci.id]
+				continue
+			}
 			v := reader.viewer()
 			who = &v
 			ruled, failed = ci.shown(v, true)
@@ -177,7 +187,7 @@ type DocumentInfo struct {
 }
 
 // Documents returns the documents of a collection, by name. Those who manage it see all of them, if reader is nil; a reader sees which of the documents
-// with a rule let him in.
+// with a rule let him in. Error: CodeRetrievalFailed for a reader while the collection cannot say that.
 func (s *Service) Documents(ctx context.Context, tenant, collection string, reader *Reader) ([]DocumentInfo, error) {
 	ci, err := s.findFresh(ctx, tenant, collection)
 	if err != nil {
@@ -189,6 +199,9 @@ func (s *Service) Documents(ctx context.Context, tenant, collection string, read
 	}
 	var who *viewer
 	if reader != nil {
+		if err := s.answers(ci); err != nil {
+			return nil, err
+		}
 		v := reader.viewer()
 		who = &v
 	}

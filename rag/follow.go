@@ -46,8 +46,10 @@ func (s *Service) follow(ctx context.Context) error {
 // others behind, and is tried again next time. Who may see what, and what is gone, comes first; [Service.watchAccess] does not wait for the rest either. Stores
 // that have to be opened, or made again, are so by goroutines of their own, which are returned: that may take longer than a turn.
 func (s *Service) followTurn(ctx context.Context) (openings []*opening, failed error) {
-	s.followMu.Lock()
-	defer s.followMu.Unlock()
+	if err := s.following.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.following.leave()
 	if s.closed {
 		return nil, segment.ErrClosed
 	}
@@ -58,7 +60,7 @@ func (s *Service) followTurn(ctx context.Context) (openings []*opening, failed e
 	creating := false
 	var open []followed
 	for _, row := range rows {
-		if ci := s.current(collectionKey{row.Tenant, row.Name}, row.ID); ci != nil && ci.failed() == nil {
+		if ci := s.indexOf(row); ci != nil && ci.failed() == nil {
 			open = append(open, followed{row, ci, ci.lacks()})
 			continue
 		}
@@ -98,10 +100,10 @@ type followed struct {
 	lacked int
 }
 
-// current returns the collection of that name and id; nil if it is not there.
-func (s *Service) current(key collectionKey, id string) *collectionIndex {
+// indexOf returns the collection as it is shown; nil if it is not.
+func (s *Service) indexOf(row collectionRow) *collectionIndex {
 	if all := s.collections.Load(); all != nil {
-		if ci := (*all)[key]; ci != nil && ci.id == id {
+		if ci := (*all)[collectionKey{row.Tenant, row.Name}]; ci != nil && ci.id == row.ID {
 			return ci
 		}
 	}
@@ -154,7 +156,7 @@ func (s *Service) behind(ctx context.Context, seen int64, always bool) (version 
 		return 0, nil, nil, err
 	}
 	for _, row := range rows {
-		ci := s.current(collectionKey{row.Tenant, row.Name}, row.ID)
+		ci := s.indexOf(row)
 		if ci == nil || ci.failed() != nil {
 			continue
 		}
@@ -217,7 +219,7 @@ func (s *Service) followOne(ctx context.Context, ci *collectionIndex) error {
 		return noCollection(ci.key.name)
 	}
 	for done := false; !done; {
-		if done, err = s.followPart(ctx, ci, row.Revision); err != nil {
+		if done, err = s.followPart(ctx, ci, row.Revision, nil); err != nil {
 			return err
 		}
 	}
@@ -225,12 +227,13 @@ func (s *Service) followOne(ctx context.Context, ci *collectionIndex) error {
 	return nil
 }
 
-// followPart follows the next entries of the journal of a collection: what is light of each document that was changed. It is done when that leads to a revision.
+// followPart follows the next entries of the journal of a collection: what is light of each document that was changed, and what versions say that are among
+// contents. It is done when that leads to a revision.
 // Error: errHistory if the journal does not lead to where the collection is.
-func (s *Service) followPart(ctx context.Context, ci *collectionIndex, revision int64) (done bool, err error) {
+func (s *Service) followPart(ctx context.Context, ci *collectionIndex, revision int64, contents map[string]content) (done bool, err error) {
 	for known := (outlines{}); ; {
 		var lacks []*segment.Entry
-		if done, lacks, err = s.tryPart(ctx, ci, revision, known); err != nil || len(lacks) == 0 {
+		if done, lacks, err = s.tryPart(ctx, ci, revision, contents, known); err != nil || len(lacks) == 0 {
 			return done, err
 		}
 		if err := known.read(lacks); err != nil { // without the lock
@@ -239,7 +242,7 @@ func (s *Service) followPart(ctx context.Context, ci *collectionIndex, revision 
 	}
 }
 
-func (s *Service) tryPart(ctx context.Context, ci *collectionIndex, revision int64, known outlines) (done bool, lacks []*segment.Entry, err error) {
+func (s *Service) tryPart(ctx context.Context, ci *collectionIndex, revision int64, contents map[string]content, known outlines) (done bool, lacks []*segment.Entry, err error) {
 	ci.change.Lock()
 	defer ci.change.Unlock()
 	row, found, err := s.store.collection(ctx, ci.id) // under the lock, and before the journal: somebody else may have followed it
@@ -273,14 +276,16 @@ func (s *Service) tryPart(ctx context.Context, ci *collectionIndex, revision int
 			ids = append(ids, e.Document)
 		}
 	}
-	if lacks, err = s.settle(ctx, ci, ids, nil, known); err != nil || len(lacks) > 0 {
+	before := ci.light
+	ci.light = entries[len(entries)-1] // so that the store says in the same change up to where it is complete
+	if lacks, err = s.settle(ctx, ci, ids, contents, known); err == nil && len(lacks) == 0 {
+		err = ci.apply(ctx, segment.Change{}, ci.light.Revision) // if only the settings were changed
+	}
+	if err != nil || len(lacks) > 0 {
+		ci.light = before
 		return false, lacks, err
 	}
-	ci.light = entries[len(entries)-1]
 	maps.DeleteFunc(ci.recent, func(_ string, revision int64) bool { return revision <= ci.light.Revision })
-	if err := ci.apply(ctx, segment.Change{}, ci.light.Revision); err != nil {
-		return false, nil, err
-	}
 	ci.followed.Store(ci.light.Revision)
 	return ci.light.Revision >= revision, nil, nil
 }
@@ -358,14 +363,45 @@ func (s *Service) settled(ctx context.Context, ci *collectionIndex, c segment.Ch
 	return err
 }
 
-// tell makes the store say what a document is after a change that was made here. What cannot be told ends searches: nobody is shown what was taken from him.
-func (s *Service) tell(ctx context.Context, ci *collectionIndex, d documentState, contents map[string]content) error {
+// tellVersion makes the store say what a document is after a version was stored here, together with what was changed before, by whomever: a document that had
+// the same name and was deleted is never found beside it.
+func (s *Service) tellVersion(ctx context.Context, ci *collectionIndex, d documentState, contents map[string]content) error {
 	ctx = context.WithoutCancel(ctx)
 	for known := (outlines{}); ; {
-		if now := s.current(ci.key, ci.id); now != nil {
-			ci = now // it was opened again meanwhile
+		followed, lacks, err := s.trySettle(ctx, ci, d, contents, known)
+		switch {
+		case err != nil || followed && len(lacks) == 0:
+			return err
+		case followed:
+			err = ci.noted(known.read(lacks)) // without the lock
+		default:
+			_, err = s.followPart(ctx, ci, d.Revision, contents)
 		}
-		lacks, err := s.tryTell(ctx, ci, d, contents, known)
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// trySettle settles a document if its collection was followed up to the revision that it has; else followed is false.
+func (s *Service) trySettle(ctx context.Context, ci *collectionIndex, d documentState, contents map[string]content, known outlines) (followed bool, lacks []*segment.Entry, err error) {
+	ci.change.Lock()
+	defer ci.change.Unlock()
+	if err := ci.failed(); err != nil {
+		return false, nil, err
+	}
+	if followed = ci.light.Revision >= d.Revision; followed && ci.pending[d.ID] {
+		lacks, err = s.settle(ctx, ci, []string{d.ID}, contents, known)
+	}
+	return followed, lacks, err
+}
+
+// tell makes the store say what a document is after a change that was made here. What cannot be told ends searches: nobody is shown what was taken from him.
+func (s *Service) tell(ctx context.Context, ci *collectionIndex, d documentState) error {
+	ctx = context.WithoutCancel(ctx)
+	for known := (outlines{}); ; {
+		ci = s.current(ci) // it may be opened again meanwhile
+		lacks, err := s.tryTell(ctx, ci, d, known)
 		if err != nil || len(lacks) == 0 {
 			return err
 		}
@@ -376,15 +412,15 @@ func (s *Service) tell(ctx context.Context, ci *collectionIndex, d documentState
 	}
 }
 
-func (s *Service) tryTell(ctx context.Context, ci *collectionIndex, d documentState, contents map[string]content, known outlines) (lacks []*segment.Entry, err error) {
+func (s *Service) tryTell(ctx context.Context, ci *collectionIndex, d documentState, known outlines) (lacks []*segment.Entry, err error) {
 	ci.change.Lock()
 	defer ci.change.Unlock()
 	if d.Revision <= max(ci.light.Revision, ci.recent[d.ID]) { // somebody has changed it since, and the store knows
-		return s.settle(ctx, ci, []string{d.ID}, contents, known)
+		return s.settle(ctx, ci, []string{d.ID}, nil, known)
 	}
 	var c segment.Change
 	p := placing{known: known}
-	complete, err := s.place(ci, &c, d, contents, &p)
+	complete, err := s.place(ci, &c, d, nil, &p)
 	if err == nil && len(p.lacks) > 0 {
 		return p.lacks, nil
 	}
@@ -399,9 +435,9 @@ func (s *Service) tryTell(ctx context.Context, ci *collectionIndex, d documentSt
 	return nil, nil
 }
 
-// show is tell for changes that bring nothing to read: what failed is logged, and searches fail until it is done.
+// show is tell where the change is done: what failed is logged, and searches fail until it is told.
 func (s *Service) show(ctx context.Context, ci *collectionIndex, d documentState) {
-	if err := s.tell(ctx, ci, d, nil); err != nil {
+	if err := s.tell(ctx, ci, d); err != nil {
 		s.log.Error("rag: a change is stored and could not be carried out here; its collection cannot be searched until it is", slog.String("document", d.ID), slog.Any("error", err))
 	}
 }

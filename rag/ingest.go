@@ -117,6 +117,7 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 	v := &indexedVersion{versionRow: n.row, chunks: n.chunks}
 	made := content{version: v}
 	made.ready = made.unprepared(s.model)
+	ci = s.current(ci)
 	if err := ci.passages.Prepare(ctx, made.ready); err != nil { // what cannot be indexed is not stored
 		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
@@ -125,8 +126,13 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 		return IngestResult{}, err
 	}
 	v.versionRow = n.row
-	if err := s.tell(ctx, ci, state, map[string]content{v.ID: made}); err != nil {
-		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
+	for told := false; !told; {
+		ci = s.current(ci)
+		err := s.tellVersion(ctx, ci, state, map[string]content{v.ID: made})
+		if err != nil && s.current(ci) == ci {
+			return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
+		}
+		told = err == nil // else it was opened again meanwhile
 	}
 	if ci.prunes() {
 		s.pruneDocument(context.WithoutCancel(ctx), ci, v.Document)

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/seal"
@@ -45,8 +46,14 @@ func (s *Service) key(collection string) (seal.Key, error) {
 	return seal.NewKey(s.store.cipher.suite, s.keys.MAC(label, collection)[:s.store.cipher.suite.KeySize()])
 }
 
+// dir is where the store of a collection lies.
+func (s *Service) dir(collection string) string { return filepath.Join(s.cfg.Dir, collection) }
+
 // openIndex opens the store of a collection, if it can be used and the tables know its history; else it begins an empty one, which is to be read as a whole.
 func (s *Service) openIndex(ctx context.Context, row collectionRow) (_ *collectionIndex, err error) {
+	if err := uuid.Validate(row.ID); err != nil { // it names a directory, which may be removed
+		return nil, fmt.Errorf("the id of collection %q: %w", row.ID, err)
+	}
 	ci, err := newCollectionIndex(row, s.model.ID, s.now)
 	if err != nil {
 		return nil, err
@@ -55,7 +62,7 @@ func (s *Service) openIndex(ctx context.Context, row collectionRow) (_ *collecti
 	if err != nil {
 		return nil, err
 	}
-	ci.dir = filepath.Join(s.cfg.Dir, row.ID)
+	ci.dir = s.dir(row.ID)
 	cfg := segment.Config{Dir: ci.dir, Key: key, Model: s.model.ID, Dim: s.model.Dim, Kernels: s.kernels, Log: s.log}
 	ci.passages, err = s.openStore(ctx, cfg)
 	if err == nil {
@@ -185,7 +192,9 @@ func (s *Service) open(row collectionRow) (*opening, error) {
 	}
 	s.openings[row.ID], s.making[row.ID] = next, true
 	s.opens.Go(func() {
-		next.err = s.openCollection(s.life, row)
+		if next.err = s.openCollection(s.life, row); next.err != nil {
+			s.showUnopened(row, next.err)
+		}
 		next.ended = s.now()
 		s.release(row.ID)
 		close(next.done)
@@ -201,7 +210,7 @@ func (s *Service) openCollection(ctx context.Context, row collectionRow) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if ci := s.current(collectionKey{row.Tenant, row.Name}, row.ID); ci != nil {
+	if ci := s.indexOf(row); ci != nil {
 		s.log.Warn("rag: the stored passages of a collection are opened again", slog.String("collection", ci.id), slog.Any("error", ci.failed()))
 		if err := s.abandon(ci); err != nil {
 			return err
@@ -242,35 +251,82 @@ func (s *Service) discard(ci *collectionIndex) {
 	}
 }
 
-// sweep removes the stores of collections that are not there any more.
-func (s *Service) sweep() error {
-	entries, err := os.ReadDir(s.cfg.Dir)
+// unopened is a collection whose store could not be opened: it is there, and answers why it cannot be searched.
+func (s *Service) unopened(row collectionRow, why error) (*collectionIndex, error) {
+	ci, err := newCollectionIndex(row, s.model.ID, s.now)
+	if err != nil { // labels that cannot be read let nobody in
+		row.Labels = encodeLabels([]string{""})
+		if ci, err = newCollectionIndex(row, s.model.ID, s.now); err != nil {
+			return nil, err
+		}
+	}
+	if uuid.Validate(row.ID) == nil { // else it has no directory, see openIndex
+		ci.dir = s.dir(row.ID)
+	}
+	ci.passages = noStore{why}
+	ci.fail(why)
+	close(ci.ended)
+	return ci, nil
+}
+
+// showUnopened shows a collection that could not be opened, unless one is shown already, or it was deleted meanwhile.
+func (s *Service) showUnopened(row collectionRow, why error) {
+	ci, err := s.unopened(row, why)
+	if err != nil {
+		return // following fails at it, too, and says so
+	}
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	if is := (*s.collections.Load())[ci.key]; !s.deleted[ci.id] && (is == nil || is.id != ci.id) {
+		s.replace(ci.key, ci)
+	}
+}
+
+// noStore stands for a store that could not be opened.
+type noStore struct{ why error }
+
+func (n noStore) Prepare(context.Context, *segment.Document) error { return n.why }
+func (n noStore) Apply(context.Context, segment.Change) error      { return n.why }
+func (n noStore) Purge(context.Context) error                      { return n.why }
+func (n noStore) Run(context.Context) error                        { return n.why }
+func (noStore) View() *segment.View                                { return &segment.View{} }
+func (noStore) Unclean() bool                                      { return false }
+func (noStore) Close() error                                       { return nil }
+
+// sweep removes the stores of collections that are not in the tables any more, nor open here. What the tables cannot say stays.
+func (s *Service) sweep(ctx context.Context) error {
+	entries, err := os.ReadDir(s.cfg.Dir) // before the tables: a store is made after its row
 	if err != nil {
 		return fmt.Errorf("look for stored passages: %w", err)
 	}
+	rows, err := s.store.collections(ctx)
+	if err != nil {
+		return fmt.Errorf("look for collections: %w", err)
+	}
+	there := map[string]bool{}
+	for _, r := range rows {
+		there[r.ID] = true
+	}
 	for _, e := range entries {
-		if e.IsDir() && !s.uses(e.Name()) {
-			if failed := os.RemoveAll(filepath.Join(s.cfg.Dir, e.Name())); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+		if id := e.Name(); e.IsDir() && !there[id] && s.reserveUnused(id) {
+			if failed := os.RemoveAll(filepath.Join(s.cfg.Dir, id)); failed != nil {
 				err = errors.Join(err, fmt.Errorf("remove stored passages: %w", failed))
 			}
+			s.release(id)
 		}
 	}
 	return err
 }
 
-// uses reports whether a directory is that of a collection.
-func (s *Service) uses(id string) bool {
+// reserveUnused keeps the directory of a collection that nobody has open, so that nobody opens it; false if somebody has or does.
+func (s *Service) reserveUnused(id string) bool {
 	s.changeMu.Lock()
 	defer s.changeMu.Unlock()
-	if s.making[id] {
-		return true
+	if s.making[id] || slices.ContainsFunc(s.all(), func(ci *collectionIndex) bool { return ci.id == id }) {
+		return false
 	}
-	for _, ci := range *s.collections.Load() {
-		if ci.id == id {
-			return true
-		}
-	}
-	return false
+	s.making[id] = true
+	return true
 }
 
 // purgeEvery is how long it may take until what was deleted has left the files of this replica, beside the time that this takes.
@@ -290,7 +346,7 @@ func (s *Service) purge(ctx context.Context) {
 			failed = errors.Join(failed, ci.passages.Purge(ctx))
 		}
 	}
-	if failed = errors.Join(failed, s.sweep()); failed != nil && ctx.Err() == nil {
+	if failed = errors.Join(failed, s.sweep(ctx)); failed != nil && ctx.Err() == nil {
 		s.log.Warn("rag: what was deleted could not be removed from the disk; will be tried again", slog.Any("error", failed))
 	}
 }
@@ -317,8 +373,8 @@ func (s *Service) Close() error {
 	s.end() // nobody opens a store any more
 	s.changeMu.Unlock()
 	s.opens.Wait()
-	s.followMu.Lock()
-	defer s.followMu.Unlock()
+	s.following <- struct{}{}
+	defer s.following.leave()
 	s.closed = true
 	var failed error
 	for _, ci := range s.all() {

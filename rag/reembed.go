@@ -136,7 +136,7 @@ func (s *Service) reembedPending(ctx context.Context) error {
 	whole := true
 	for _, row := range rows {
 		ci, err := s.collection(row.Tenant, row.Name)
-		if err != nil || ci.id != row.ID { // not followed yet
+		if err != nil || ci.id != row.ID || ci.failed() != nil { // not followed yet, or to be opened again
 			whole = false
 			continue
 		}

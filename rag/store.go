@@ -725,7 +725,7 @@ var (
 	errDamaged = errors.New("stored document is damaged; ingest it again, or delete it")
 )
 
-// content reads what one version says. Errors: errChanged if it is not there, or not whole; errDamaged.
+// content reads what one version says. Errors: errChanged if it is not there; errDamaged.
 func (s store) content(ctx context.Context, id string) (*indexedVersion, error) {
 	all, err := s.contents(ctx, []string{id})
 	if err != nil {
@@ -738,12 +738,59 @@ func (s store) content(ctx context.Context, id string) (*indexedVersion, error) 
 type readVersion struct {
 	id      string
 	version *indexedVersion
-	err     error // errChanged if it is not there, or not whole; errDamaged
+	err     error // errChanged if it is not there; errDamaged
 }
 
 // contents reads what some versions say, in their order.
 func (s store) contents(ctx context.Context, ids []string) ([]readVersion, error) {
 	db := s.db.WithContext(ctx)
+	out, err := s.readVersions(db, ids)
+	if err != nil {
+		return nil, err
+	}
+	var again []string
+	for _, r := range out {
+		if errors.Is(r.err, errParts) {
+			again = append(again, r.id)
+		}
+	}
+	if len(again) == 0 {
+		return out, nil
+	}
+	// Versions and passages are read one after the other, so a change may lie between. While nothing changes, what is not whole has lost something.
+	var still []readVersion
+	err = db.Transaction(func(tx *gorm.DB) error {
+		if err := holdChanges(tx); err != nil {
+			return err
+		}
+		still, err = s.readVersions(tx, again)
+		return err
+	})
+	if err != nil {
+		return nil, dbError("read versions", err)
+	}
+	for i, r := range out {
+		if !errors.Is(r.err, errParts) {
+			continue
+		}
+		out[i], still = still[0], still[1:]
+		if errors.Is(out[i].err, errParts) {
+			out[i].err = errors.Join(errDamaged, errParts)
+		}
+	}
+	return out, nil
+}
+
+// errParts says that a version was read without some of its passages.
+var errParts = errors.New("some passages of the version are not there")
+
+// holdChanges keeps changes apart until tx ends, as bump does, without making one.
+func holdChanges(tx *gorm.DB) error {
+	return tx.Model(&changeRow{}).Where("name = ?", "rag").Update("version", gorm.Expr("version")).Error
+}
+
+// readVersions reads versions for contents; those that lack passages are errParts.
+func (s store) readVersions(db *gorm.DB, ids []string) ([]readVersion, error) {
 	var rows []versionRow
 	if err := db.Select(versionRow{}.columns()).Where("id IN ?", ids).Find(&rows).Error; err != nil {
 		return nil, dbError("read versions", err)
@@ -763,8 +810,12 @@ func (s store) contents(ctx context.Context, ids []string) ([]readVersion, error
 	for i, id := range ids {
 		out[i].id = id
 		v := found[id]
-		if v == nil || len(v.chunks) != v.Chunks {
+		if v == nil {
 			out[i].err = errChanged
+			continue
+		}
+		if len(v.chunks) != v.Chunks {
+			out[i].err = errParts
 			continue
 		}
 		if out[i].err = s.open(db, v); out[i].err == nil {
@@ -815,7 +866,7 @@ func (s store) open(db *gorm.DB, v *indexedVersion) error {
 	return nil
 }
 
-// sealOne encrypts one version that a release before has stored in clear; found is false when there is none left. The index in memory is the same
+// sealOne encrypts one version that a release before has stored in clear; found is false when there is none left. What it says is the same
 // before and after, so no revision changes.
 func (s store) sealOne(ctx context.Context) (found bool, err error) {
 	var ids []string // looked for without a lock: nearly always there is none
@@ -823,8 +874,7 @@ func (s store) sealOne(ctx context.Context) (found bool, err error) {
 		return false, dbError("look for documents in clear", err)
 	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		// The counter's row keeps changes apart, as in bump, and other replicas that do the same.
-		if err := tx.Model(&changeRow{}).Where("name = ?", "rag").Update("version", gorm.Expr("version")).Error; err != nil {
+		if err := holdChanges(tx); err != nil { // and other replicas that do the same
 			return err
 		}
 		var rows []versionRow
