@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,14 +101,19 @@ func (ci *collectionIndex) close() error {
 	return err
 }
 
-// apply changes the store. The revision of the tables that it is complete with goes on when nothing is pending. The caller holds change.
+// apply changes the store. The revision of the tables that it is complete with goes on when nothing is pending; what else was followed its mark tells. The caller
+// holds change.
 func (ci *collectionIndex) apply(ctx context.Context, c segment.Change, revision int64) error {
 	view := ci.passages.View()
 	c.Revision, c.Mark = view.Revision(), view.Mark()
-	if len(ci.pending) == 0 && !ci.partial && ci.light.Revision > c.Revision {
+	switch {
+	case ci.partial || ci.light.Revision <= c.Revision:
+	case len(ci.pending) == 0:
 		c.Revision, c.Mark = ci.light.Revision, ci.light.Mark
+	default:
+		c.Mark = aheadMark(c.Mark, ci.light)
 	}
-	if len(c.Delete)+len(c.Move)+len(c.Put) > 0 || c.Revision > view.Revision() {
+	if len(c.Delete)+len(c.Move)+len(c.Put) > 0 || c.Revision > view.Revision() || c.Mark != view.Mark() {
 		if err := ci.passages.Apply(ctx, c); err != nil {
 			err = fmt.Errorf("change passages: %w", err)
 			if ctx.Err() == nil { // else nothing of it was stored
@@ -118,6 +124,26 @@ func (ci *collectionIndex) apply(ctx context.Context, c segment.Change, revision
 	}
 	ci.revised.Store(max(ci.revised.Load(), revision, c.Revision))
 	return nil
+}
+
+// aheadMark returns the mark of a store that is complete up to one entry of the journal, and was told what is light up to another.
+func aheadMark(mark string, ahead journalRow) string {
+	mark, _, _ = strings.Cut(mark, " ")
+	return fmt.Sprintf("%s %d %s", mark, ahead.Revision, ahead.Mark)
+}
+
+// readMark returns the entries of the journal that a view stands on: that up to which it is complete, and that up to which it was told what is light.
+func readMark(collection string, view *segment.View) (complete, ahead journalRow, err error) {
+	mark, more, found := strings.Cut(view.Mark(), " ")
+	complete = journalRow{Collection: collection, Revision: view.Revision(), Mark: mark}
+	if !found {
+		return complete, complete, nil
+	}
+	ahead.Collection = collection
+	if _, err := fmt.Sscanf(more, "%d %s", &ahead.Revision, &ahead.Mark); err != nil {
+		return complete, ahead, fmt.Errorf("%w: the mark", segment.ErrDamaged)
+	}
+	return complete, ahead, nil
 }
 
 // clockBack is how far the clock may go back before it counts as having been wrong: until then what has ended stays ended.

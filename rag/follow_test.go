@@ -501,3 +501,39 @@ func TestSlowCollectionsAreFollowedAlone(t *testing.T) {
 	cancel()
 	ended.Wait()
 }
+
+// TestTablesPutBackWhileSomethingIsPending: a store that lacks a version, and was told meanwhile that a document is open to all, does not open it where the
+// tables are put back to before that.
+func TestTablesPutBackWhileSomethingIsPending(t *testing.T) {
+	db, dir := dbtest.SQLite(t), t.TempDir()
+	s, other := serviceIn(t, dir, db, newHashed()), service(t, db, newHashed())
+	create(t, other, "acme", "kb")
+	in := ingest(t, other, "kb", "a.txt", "secret words", "board")
+	follow(t, s)
+	f := failStore(t, s, "kb")
+	f.set(&f.prepare, true)
+	ingest(t, other, "kb", "b.txt", "other words")
+	if err := s.follow(t.Context()); err == nil {
+		t.Fatal("nothing is pending")
+	}
+	var before int64
+	if err := db.Raw("SELECT version FROM rag_changes WHERE name = 'rag'").Row().Scan(&before); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.SetAccess(t.Context(), "acme", "kb", in.ID, Access{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.followAccess(t.Context(), 0, true); err != nil {
+		t.Fatal(err)
+	}
+	wantTexts(t, find(t, s, "kb", "words"), "secret words")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, db,
+		fmt.Sprintf("DELETE FROM rag_journal WHERE revision > %d", before),
+		fmt.Sprintf("UPDATE rag_collections SET revision = %d", before),
+		fmt.Sprintf("UPDATE rag_documents SET labels = '[\"board\"]', revision = %d WHERE id = '%s'", before-1, in.ID),
+		fmt.Sprintf("UPDATE rag_changes SET version = %d WHERE name = 'rag'", before))
+	wantTexts(t, find(t, serviceIn(t, dir, db, newHashed()), "kb", "words"), "other words")
+}

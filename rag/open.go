@@ -94,21 +94,27 @@ func (s *Service) openIndex(ctx context.Context, row collectionRow) (_ *collecti
 // resume finds out from where on the tables have to be followed. A store without a revision is empty, or was not read to its end. Error: errHistory.
 func (s *Service) resume(ctx context.Context, ci *collectionIndex, row collectionRow) error {
 	view := ci.passages.View()
-	ci.light = journalRow{Collection: row.ID, Revision: view.Revision(), Mark: view.Mark()}
+	complete, ahead, err := readMark(row.ID, view)
+	if err != nil {
+		return err
+	}
+	ci.light = complete
 	if ci.partial = view.Revision() == 0; ci.partial {
 		if view.Len() > 0 {
 			return fmt.Errorf("%w: the store was not read to its end", errHistory)
 		}
 		return nil
 	}
-	mark, err := s.store.mark(ctx, row.ID, view.Revision())
-	if err == nil {
-		_, err = s.store.mark(ctx, row.ID, row.Revision) // a change that nobody has noted is not followed
+	for _, e := range []journalRow{complete, ahead} { // what the store has beyond these, no journal of other tables names
+		mark, err := s.store.mark(ctx, row.ID, e.Revision)
+		if err == nil && (mark != e.Mark || e.Revision > row.Revision) {
+			err = errHistory
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if err == nil && (mark != view.Mark() || view.Revision() > row.Revision) {
-		err = errHistory
-	}
-	if err != nil {
+	if _, err := s.store.mark(ctx, row.ID, row.Revision); err != nil { // a change that nobody has noted is not followed
 		return err
 	}
 	ids, err := ci.retried()
