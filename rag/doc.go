@@ -40,5 +40,6 @@
 // release, or of tables with another history, is removed and made again. A store that could not be told of a change is searched no more until it was opened
 // again, and a collection that could not follow its tables for longer than [Config.MaxStale] neither (CodeRetrievalFailed).
 //
-// What is deleted leaves the disk of each replica within some ten minutes.
+// What is deleted leaves the disk of each replica within some ten minutes, and so does what a rule said that was replaced. A start that fails removes nothing; a
+// collection that cannot be opened is there and answers CodeRetrievalFailed.
 package rag
