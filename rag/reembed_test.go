@@ -906,3 +906,28 @@ func TestGoingBackToTheOtherModel(t *testing.T) {
 		}
 	}
 }
+
+// TestNotesOfReembeddingDoNotPileUp: what was noted for a model that is no more, or for a collection that is gone, goes with the next one that is done.
+func TestNotesOfReembeddingDoNotPileUp(t *testing.T) {
+	db := dbtest.SQLite(t)
+	s := service(t, db, newHashed())
+	create(t, s, "acme", "kb")
+	ingest(t, s, "kb", "a.txt", "opening hours")
+	ci, err := s.collection("acme", "kb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{ci.id, "d3b07384-0000-4000-8000-000000000000"} {
+		if err := s.store.beginReembedding(t.Context(), id, "a model of before", 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, _ = again(t, db, other())
+	if err := s.reembedPending(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	if err := db.Model(&changeRow{}).Where("name LIKE ?", reembedPrefix+"%").Pluck("name", &names).Error; err != nil || len(names) != 0 {
+		t.Errorf("left: %q, %v", names, err)
+	}
+}
