@@ -131,7 +131,7 @@ func TestGapInTheJournal(t *testing.T) {
 				s, other, stopped := service(t, db, newHashed()), service(t, db, newHashed()), serviceIn(t, dir, db, newHashed())
 				create(t, s, "acme", "kb")
 				in := ingest(t, s, "kb", "a.txt", "secret words")
-				ingest(t, s, "kb", "b.txt", "other words")
+				second := ingest(t, s, "kb", "b.txt", "other words")
 				follow(t, s)
 				follow(t, other)
 				follow(t, stopped)
@@ -140,7 +140,9 @@ func TestGapInTheJournal(t *testing.T) {
 				}
 				unnoted(t, db, in.ID)
 				if more {
-					ingest(t, other, "kb", "c.txt", "third words")
+					if _, err := other.SetAccess(t.Context(), "acme", "kb", second.ID, Access{}); err != nil {
+						t.Fatal(err)
+					}
 				}
 				_, _, _ = s.followAccess(t.Context(), 0, true)
 				if got, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "secret words", TopK: 5}); err == nil && len(got) > 1 {
