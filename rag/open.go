@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -34,6 +35,22 @@ func (s *Service) lockDir() error {
 		return err
 	}
 	s.lock = lock
+	return nil
+}
+
+// RemoveStored removes the stored passages of a directory that no service has. Nobody would follow there what is deleted, and the tables have it all. Error:
+// [segment.ErrInUse].
+func RemoveStored(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	lock, err := segment.Lock(dir)
+	if err == nil {
+		err = errors.Join(os.RemoveAll(dir), lock.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("remove stored passages: %w", err)
+	}
 	return nil
 }
 

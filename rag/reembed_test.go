@@ -931,3 +931,26 @@ func TestNotesOfReembeddingDoNotPileUp(t *testing.T) {
 		t.Errorf("left: %q, %v", names, err)
 	}
 }
+
+// TestAnotherReplicaDeletesTheCollection: what is stored for a collection that another replica has deleted meanwhile is nothing, and no failure.
+func TestAnotherReplicaDeletesTheCollection(t *testing.T) {
+	db := dbtest.SQLite(t)
+	old := service(t, db, newHashed())
+	create(t, old, "acme", "kb")
+	ingest(t, old, "kb", "a.txt", "some words")
+	e := other()
+	s, _ := again(t, db, e)
+	s.again.Embed = func(ctx context.Context, texts []string, question bool) ([][]float32, error) {
+		if err := old.DeleteCollection(t.Context(), "acme", "kb"); err != nil {
+			return nil, err
+		}
+		return e.Embed(ctx, texts, question)
+	}
+	if err := s.reembedPending(t.Context()); err != nil {
+		t.Error(err)
+	}
+	var rows int64
+	if err := db.Raw("SELECT (SELECT COUNT(*) FROM rag_versions) + (SELECT COUNT(*) FROM rag_chunks)").Row().Scan(&rows); err != nil || rows != 0 {
+		t.Errorf("%d rows are stored again: %v", rows, err)
+	}
+}

@@ -2,6 +2,7 @@ package rag
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -210,5 +211,51 @@ func TestFollowingIsWaitedForNoLongerThanOneWants(t *testing.T) {
 	cancel()
 	if _, err := s.Documents(ctx, "acme", "kb", nil); err == nil {
 		t.Error("found a collection that is not there")
+	}
+}
+
+// TestStoredPassagesInUseAreNotRemoved: a process without an embedding model takes nothing from one that searches.
+func TestStoredPassagesInUseAreNotRemoved(t *testing.T) {
+	db, dir := dbtest.SQLite(t), t.TempDir()
+	s := serviceIn(t, dir, db, newHashed())
+	create(t, s, "acme", "kb")
+	if err := RemoveStored(dir); !errors.Is(err, segment.ErrInUse) || stores(t, dir) != 1 {
+		t.Errorf("%v, and %d of 1 stores are left", err, stores(t, dir))
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time there is nothing
+		if err := RemoveStored(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("it is left: %v", err)
+	}
+}
+
+// TestIDsThatAreNoneNameNoDirectory: an id is the name of a directory that may be removed.
+func TestIDsThatAreNoneNameNoDirectory(t *testing.T) {
+	db, dir := dbtest.SQLite(t), filepath.Join(t.TempDir(), "rag")
+	s := serviceIn(t, dir, db, newHashed())
+	create(t, s, "acme", "kb")
+	if err := db.Exec("UPDATE rag_collections SET id = '..'").Error; err != nil {
+		t.Fatal(err)
+	}
+	beside := filepath.Join(filepath.Dir(dir), "beside")
+	if err := os.WriteFile(beside, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.follow(t.Context()); !errors.Is(err, errBehind) {
+		t.Errorf("followed: %v", err)
+	}
+	_, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words", TopK: 5})
+	wantCode(t, err, fault.CodeRetrievalFailed)
+	if err := s.DeleteCollection(t.Context(), "acme", "kb"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(beside); err != nil {
+		t.Error(err)
 	}
 }
