@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,9 +37,13 @@ type collectionIndex struct {
 	latest       atomic.Int64 // the latest time that was taken for now, UTC unix µs
 	mostVersions atomic.Int64 // the most that a document has had since
 	behindSince  atomic.Int64 // when following the tables began to fail, UTC unix µs; 0 while it works
-	failure      atomic.Pointer[error]
+	// unfollowedSince is when it was first seen that something light was not followed, UTC unix µs; 0 while all is.
+	unfollowedSince atomic.Int64
+	following       atomic.Bool // watchAccess is at it
+	settling        atomic.Bool // it was opened again, and may not know of a change that was made here meanwhile: searches fail
+	failure         atomic.Pointer[error]
 
-	// change is held while the store is told what the tables say, shortly: never while texts are embedded or their words indexed. What is read of the
+	// change is held while the store is told what the tables say, shortly: never while texts are read or embedded or their words indexed. What is read of the
 	// tables under it is newer than what the store has.
 	change   sync.Mutex
 	light    journalRow       // the entry of the journal up to which access, dates and deletions were followed
@@ -72,6 +77,21 @@ func (ci *collectionIndex) failed() error {
 	return nil
 }
 
+// noted returns an error, and has the collection opened again if its store is damaged or of another history.
+func (ci *collectionIndex) noted(err error) error {
+	if errors.Is(err, segment.ErrDamaged) || errors.Is(err, errHistory) {
+		ci.fail(err)
+	}
+	return err
+}
+
+// lacks returns of how many documents the store lacks something.
+func (ci *collectionIndex) lacks() int {
+	ci.change.Lock()
+	defer ci.change.Unlock()
+	return len(ci.pending)
+}
+
 // close ends the use of the store, and waits until nobody writes it. Searches that have a view of it go on.
 func (ci *collectionIndex) close() error {
 	ci.fail(segment.ErrClosed)
@@ -80,14 +100,19 @@ func (ci *collectionIndex) close() error {
 	return err
 }
 
-// apply changes the store. The revision of the tables that it is complete with goes on when nothing is pending. The caller holds change.
+// apply changes the store. The revision of the tables that it is complete with goes on when nothing is pending; what else was followed its mark tells. The caller
+// holds change.
 func (ci *collectionIndex) apply(ctx context.Context, c segment.Change, revision int64) error {
 	view := ci.passages.View()
 	c.Revision, c.Mark = view.Revision(), view.Mark()
-	if len(ci.pending) == 0 && !ci.partial && ci.light.Revision > c.Revision {
+	switch {
+	case ci.partial || ci.light.Revision <= c.Revision:
+	case len(ci.pending) == 0:
 		c.Revision, c.Mark = ci.light.Revision, ci.light.Mark
+	default:
+		c.Mark = aheadMark(c.Mark, ci.light)
 	}
-	if len(c.Delete)+len(c.Move)+len(c.Put) > 0 || c.Revision > view.Revision() {
+	if len(c.Delete)+len(c.Move)+len(c.Put) > 0 || c.Revision > view.Revision() || c.Mark != view.Mark() {
 		if err := ci.passages.Apply(ctx, c); err != nil {
 			err = fmt.Errorf("change passages: %w", err)
 			if ctx.Err() == nil { // else nothing of it was stored
@@ -98,6 +123,26 @@ func (ci *collectionIndex) apply(ctx context.Context, c segment.Change, revision
 	}
 	ci.revised.Store(max(ci.revised.Load(), revision, c.Revision))
 	return nil
+}
+
+// aheadMark returns the mark of a store that is complete up to one entry of the journal, and was told what is light up to another.
+func aheadMark(mark string, ahead journalRow) string {
+	mark, _, _ = strings.Cut(mark, " ")
+	return fmt.Sprintf("%s %d %s", mark, ahead.Revision, ahead.Mark)
+}
+
+// readMark returns the entries of the journal that a view stands on: that up to which it is complete, and that up to which it was told what is light.
+func readMark(collection string, view *segment.View) (complete, ahead journalRow, err error) {
+	mark, more, found := strings.Cut(view.Mark(), " ")
+	complete = journalRow{Collection: collection, Revision: view.Revision(), Mark: mark}
+	if !found {
+		return complete, complete, nil
+	}
+	ahead.Collection = collection
+	if _, err := fmt.Sscanf(more, "%d %s", &ahead.Revision, &ahead.Mark); err != nil {
+		return complete, ahead, fmt.Errorf("%w: the mark", segment.ErrDamaged)
+	}
+	return complete, ahead, nil
 }
 
 // clockBack is how far the clock may go back before it counts as having been wrong: until then what has ended stays ended.

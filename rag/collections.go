@@ -123,8 +123,7 @@ func (s *Service) Collections(ctx context.Context, tenant string, reader *Reader
 			Tenant: tenant, Name: ci.key.name, Title: ci.title, Labels: slices.Clone(ci.labels), CreatedAt: time.UnixMicro(ci.created).UTC(),
 			Retention: Retention{KeepVersions: int(row.KeepVersions), KeepDays: int(row.KeepDays), Revision: row.Settings},
 		}
-		out[i].Documents, err = s.count(ctx, ci, reader, counts[ci.id])
-		if err == nil {
+		if out[i].Documents, err = s.count(ctx, ci, reader, counts[ci.id]); err == nil && s.trusted(ci) == nil {
 			out[i].Pending, err = ci.foreign(reader)
 		}
 		if err != nil {
@@ -139,7 +138,8 @@ func (ci *collectionIndex) listedTo(r *Reader) bool {
 	return r.plans() || permits(ci.labels, r.Labels)
 }
 
-// count returns how many documents of a collection lists show a reader; counts are those of the tables.
+// count returns how many documents of a collection lists show a reader; counts are those of the tables. While the store cannot say whom the rules of
+// parts let in, none of these are counted for him.
 func (s *Service) count(ctx context.Context, ci *collectionIndex, r *Reader, counts []documentCount) (n int, err error) {
 	for _, c := range counts {
 		labels, err := decodeLabels(c.Labels)
@@ -150,7 +150,7 @@ func (s *Service) count(ctx context.Context, ci *collectionIndex, r *Reader, cou
 			n += c.N
 		}
 	}
-	if r == nil || !permits(ci.labels, r.Labels) {
+	if r == nil || !permits(ci.labels, r.Labels) || s.trusted(ci) != nil {
 		return n, nil
 	}
 	ruled, err := ci.ruledFor(r.viewer())
@@ -172,14 +172,15 @@ func (s *Service) count(ctx context.Context, ci *collectionIndex, r *Reader, cou
 
 // lister decides what lists show a reader, and reads one view of the store for all documents.
 type lister struct {
+	s      *Service
 	ci     *collectionIndex
 	reader *Reader
 	now    int64
 	ruled  *segment.Filter // see ruledFor; read when it is needed
 }
 
-func (ci *collectionIndex) lister(r *Reader) *lister {
-	return &lister{ci: ci, reader: r, now: ci.time()}
+func (s *Service) lister(ci *collectionIndex, r *Reader) *lister {
+	return &lister{s: s, ci: ci, reader: r, now: ci.time()}
 }
 
 // shows reports whether lists show a document: those of which he may see a passage of a version that has begun, and to whoever writes those that
@@ -202,6 +203,9 @@ func (l *lister) shows(b *indexedDocument) (_ bool, err error) {
 		return true, nil
 	}
 	if l.ruled == nil {
+		if err := l.s.answers(l.ci); err != nil {
+			return false, err
+		}
 		if l.ruled, err = l.ci.ruledFor(v); err != nil {
 			return false, err
 		}
@@ -252,7 +256,7 @@ type DocumentInfo struct {
 }
 
 // Documents returns the documents of a collection that lists show to a reader, by name; nil is who sees all. A collection that they do not show him is
-// answered like one that is not there.
+// answered like one that is not there. Error: CodeRetrievalFailed while the collection cannot say whom the rules of parts let in.
 func (s *Service) Documents(ctx context.Context, tenant, collection string, reader *Reader) ([]DocumentInfo, error) {
 	ci, err := s.findFresh(ctx, tenant, collection)
 	if err != nil {
@@ -269,7 +273,7 @@ func (s *Service) Documents(ctx context.Context, tenant, collection string, read
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
 	}
-	list := ci.lister(reader)
+	list := s.lister(ci, reader)
 	var out []DocumentInfo
 	for _, d := range states {
 		b, err := s.document(d)
@@ -298,7 +302,7 @@ func (s *Service) Document(ctx context.Context, tenant, collection, id string, r
 	if err != nil {
 		return DocumentInfo{}, err
 	}
-	list := ci.lister(reader)
+	list := s.lister(ci, reader)
 	shown, err := list.shows(b)
 	if err == nil && !shown {
 		return DocumentInfo{}, fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)

@@ -38,7 +38,9 @@
 // is noted in. What is light, such as a right that is taken away, an end, a deletion, waits for no document that is being read or indexed. Changes made here
 // are visible to the next search. A store says up to which change it is complete, with the mark of that change; one that is damaged, of another model, key or
 // release, or of tables with another history, is removed and made again. A store that could not be told of a change is searched no more until it was opened
-// again, and a collection that could not follow its tables for longer than [Config.MaxStale] neither (CodeRetrievalFailed).
+// again, and a collection that could not follow its tables for longer than [Config.MaxStale] neither (CodeRetrievalFailed): whether it did not come
+// to the end of who may see what, or failed to read what documents say.
 //
-// What is deleted leaves the disk of each replica within some ten minutes.
+// What is deleted leaves the disk of each replica within some ten minutes, and so does what a rule said that was replaced. A start that fails removes nothing; a
+// collection that cannot be opened is there and answers CodeRetrievalFailed.
 package rag

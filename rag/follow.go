@@ -1,6 +1,7 @@
 package rag
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,15 +9,18 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
+	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/internal/sleep"
 	"github.com/sluice-project/sluice/rag/index"
 	"github.com/sluice-project/sluice/rag/segment"
 )
 
-// followOthers follows the tables. What fails for one collection does not count against the others: it notes since when it is behind.
+// followOthers follows the tables. What fails for one collection does not count against the others: it notes since when it is behind. It waits for no
+// collection that is being opened.
 func (s *Service) followOthers(ctx context.Context) (struct{}, error) {
-	err := s.follow(ctx)
+	_, err := s.followTurn(ctx)
 	if errors.Is(err, errBehind) {
 		s.log.Warn("rag: some collections cannot follow their tables; will be tried again", slog.Any("error", err))
 		err = nil
@@ -27,36 +31,83 @@ func (s *Service) followOthers(ctx context.Context) (struct{}, error) {
 // errBehind marks failures of single collections.
 var errBehind = errors.New("collections are behind")
 
-// follow brings the stores up to date with the tables: what changed since is read, what is gone is removed. What one collection fails at does not keep the
-// others behind, and is tried again next time. Who may see what, and what is gone, comes first; [Service.watchAccess] does not wait for the rest either.
+// follow brings the stores up to date with the tables, and waits for those that are being opened.
 func (s *Service) follow(ctx context.Context) error {
-	s.followMu.Lock()
-	defer s.followMu.Unlock()
+	openings, err := s.followTurn(ctx)
+	for _, o := range openings {
+		if failed := o.wait(ctx); failed != nil {
+			err = errors.Join(err, errBehind, fmt.Errorf("open collection %s: %w", o.id, failed))
+		}
+	}
+	return err
+}
+
+// followTurn brings the stores up to date with the tables: what changed since is read, what is gone is removed. What one collection fails at does not keep the
+// others behind, and is tried again next time. Who may see what, and what is gone, comes first; [Service.watchAccess] does not wait for the rest either. Stores
+// that have to be opened, or made again, are so by goroutines of their own, which are returned: that may take longer than a turn.
+func (s *Service) followTurn(ctx context.Context) (openings []*opening, failed error) {
+	if err := s.following.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.following.leave()
 	if s.closed {
-		return segment.ErrClosed
+		return nil, segment.ErrClosed
 	}
 	version, rows, failed := s.followAccess(ctx, s.version, s.collections.Load() == nil || s.anyFailed())
 	if rows == nil {
-		return failed
+		return nil, failed
 	}
 	creating := false
+	var open []followed
 	for _, row := range rows {
-		err := s.followCollection(ctx, row)
-		if errors.Is(err, errCreating) { // whoever creates it shows it; the next turn looks again
-			creating = true
+		if ci := s.indexOf(row); ci != nil && ci.failed() == nil {
+			open = append(open, followed{row, ci, ci.lacks()})
 			continue
 		}
-		if err != nil {
-			failed = errors.Join(failed, errBehind, fmt.Errorf("collection %s: %w", row.ID, err))
-			if ci := (*s.collections.Load())[collectionKey{row.Tenant, row.Name}]; ci != nil {
-				ci.behindSince.CompareAndSwap(0, s.now().UnixMicro())
-			}
+		o, err := s.open(row)
+		switch {
+		case errors.Is(err, errCreating): // whoever creates it shows it; the next turn looks again
+			creating = true
+		case err != nil:
+			failed = errors.Join(failed, errBehind, fmt.Errorf("open collection %s: %w", row.ID, err))
+		default:
+			openings = append(openings, o)
 		}
 	}
-	if failed == nil && !creating {
+	// Those with much to read come last: a turn may end before they do.
+	slices.SortStableFunc(open, func(a, b followed) int { return cmp.Compare(a.lacked, b.lacked) })
+	for _, f := range open {
+		if err := s.followHeavy(ctx, f.ci, f.row.Revision); err != nil {
+			failed = errors.Join(failed, errBehind, fmt.Errorf("collection %s: %w", f.row.ID, err))
+			if ctx.Err() != nil && (f.lacked == 0 || f.ci.lacks() < f.lacked) { // it goes on next time
+				continue
+			}
+			f.ci.behindSince.CompareAndSwap(0, s.now().UnixMicro())
+			continue
+		}
+		f.ci.behindSince.Store(0)
+	}
+	if failed == nil && !creating && len(openings) == 0 {
 		s.version = version
 	}
-	return failed
+	return openings, failed
+}
+
+// followed is an open collection in a turn of following, and how many documents it lacked when that began.
+type followed struct {
+	row    collectionRow
+	ci     *collectionIndex
+	lacked int
+}
+
+// indexOf returns the collection as it is shown; nil if it is not.
+func (s *Service) indexOf(row collectionRow) *collectionIndex {
+	if all := s.collections.Load(); all != nil {
+		if ci := (*all)[collectionKey{row.Tenant, row.Name}]; ci != nil && ci.id == row.ID {
+			return ci
+		}
+	}
+	return nil
 }
 
 var errCreating = errors.New("the collection is being created")
@@ -67,32 +118,56 @@ func (s *Service) anyFailed() bool {
 }
 
 // followAccess follows what is light, and what revokes: collections, documents and versions that are gone, who may see the others, and when they are in
-// effect. It returns the change counter,
-// and the collections as they are; no collections if the counter is still seen, unless always.
+// effect. It returns the change counter, and the collections as they are; no collections if the counter is still seen, unless always.
 func (s *Service) followAccess(ctx context.Context, seen int64, always bool) (int64, []collectionRow, error) {
-	version, err := s.store.version(ctx) // first: a change in between is seen next time
+	version, rows, behind, err := s.behind(ctx, seen, always)
 	if err != nil {
 		return 0, nil, err
+	}
+	failures := make([]error, len(behind))
+	var all sync.WaitGroup
+	slots := make(chan struct{}, followAtOnce)
+	for i, ci := range behind {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			if err := s.followOne(ctx, ci); err != nil {
+				failures[i] = errors.Join(errBehind, fmt.Errorf("access of collection %s: %w", ci.id, err))
+			}
+		})
+	}
+	all.Wait()
+	return version, rows, errors.Join(failures...)
+}
+
+// followAtOnce is how many collections are followed, and opened, at a time.
+const followAtOnce = 8
+
+// behind returns what followAccess does, and the collections of which something light is to be followed. They are behind from now on, until [Service.followOne]
+// has done it: one that it does not come to an end with is searched no longer than one that it fails at.
+func (s *Service) behind(ctx context.Context, seen int64, always bool) (version int64, rows []collectionRow, out []*collectionIndex, err error) {
+	if version, err = s.store.version(ctx); err != nil { // first: a change in between is seen next time
+		return 0, nil, nil, err
 	}
 	if !always && version == seen {
-		return version, nil, nil
+		return version, nil, nil, nil
 	}
-	rows, err := s.collectionRows(ctx)
-	if err != nil {
-		return 0, nil, err
+	if rows, err = s.collectionRows(ctx); err != nil {
+		return 0, nil, nil, err
 	}
-	var failed error
 	for _, row := range rows {
-		ci := (*s.collections.Load())[collectionKey{row.Tenant, row.Name}]
-		if ci == nil || ci.id != row.ID || ci.failed() != nil || ci.followed.Load() == row.Revision {
+		ci := s.indexOf(row)
+		if ci == nil || ci.failed() != nil {
 			continue
 		}
-		if err := s.followOne(ctx, ci); err != nil {
-			ci.behindSince.CompareAndSwap(0, s.now().UnixMicro())
-			failed = errors.Join(failed, errBehind, fmt.Errorf("access of collection %s: %w", row.ID, err))
+		if ci.followed.Load() == row.Revision {
+			ci.unfollowedSince.Store(0)
+			continue
 		}
+		ci.unfollowedSince.CompareAndSwap(0, s.now().UnixMicro())
+		out = append(out, ci)
 	}
-	return version, rows, failed
+	return version, rows, out, nil
 }
 
 // collectionRows reads the collections, and removes those that are gone.
@@ -123,16 +198,19 @@ func (s *Service) removeGone(ctx context.Context) (rows []collectionRow, gone []
 			gone = append(gone, ci)
 		}
 	}
+	maps.DeleteFunc(s.openings, func(id string, o *opening) bool { return !alive[id] && !o.running() })
 	if rows == nil {
 		rows = []collectionRow{}
 	}
 	return rows, gone, nil
 }
 
-// followOne follows what is light of one collection. It waits for nothing that is being read or indexed. Error: CodeCollectionNotFound.
+// journalPart is how many entries of the journal are followed at a time.
+const journalPart = 256
+
+// followOne follows what is light of one collection, up to where it is now. It waits for nothing that is being read or indexed, and nobody who changes something
+// waits for more than a part of it. Errors: CodeCollectionNotFound; errHistory, after which the collection has to be opened again.
 func (s *Service) followOne(ctx context.Context, ci *collectionIndex) error {
-	ci.change.Lock()
-	defer ci.change.Unlock()
 	row, found, err := s.store.collection(ctx, ci.id)
 	if err != nil {
 		return err
@@ -140,33 +218,56 @@ func (s *Service) followOne(ctx context.Context, ci *collectionIndex) error {
 	if !found {
 		return noCollection(ci.key.name)
 	}
-	if err := ci.failed(); err != nil {
-		return err
-	}
-	if ci.light.Revision != row.Revision {
-		if err := s.followLight(ctx, ci); err != nil {
+	for done := false; !done; {
+		if done, err = s.followPart(ctx, ci, row.Revision, nil); err != nil {
 			return err
 		}
+	}
+	ci.unfollowedSince.Store(0)
+	return nil
+}
+
+// followPart follows the next entries of the journal of a collection: what is light of each document that was changed, and what versions say that are among
+// contents. It is done when that leads to a revision.
+// Error: errHistory if the journal does not lead to where the collection is.
+func (s *Service) followPart(ctx context.Context, ci *collectionIndex, revision int64, contents map[string]content) (done bool, err error) {
+	for known := (outlines{}); ; {
+		var lacks []*segment.Entry
+		if done, lacks, err = s.tryPart(ctx, ci, revision, contents, known); err != nil || len(lacks) == 0 {
+			return done, err
+		}
+		if err := known.read(lacks); err != nil { // without the lock
+			return false, ci.noted(err)
+		}
+	}
+}
+
+func (s *Service) tryPart(ctx context.Context, ci *collectionIndex, revision int64, contents map[string]content, known outlines) (done bool, lacks []*segment.Entry, err error) {
+	ci.change.Lock()
+	defer ci.change.Unlock()
+	row, found, err := s.store.collection(ctx, ci.id) // under the lock, and before the journal: somebody else may have followed it
+	if err != nil {
+		return false, nil, err
+	}
+	if !found {
+		return false, nil, noCollection(ci.key.name)
+	}
+	if err := ci.failed(); err != nil {
+		return false, nil, err
 	}
 	if old := ci.settings.Load(); row.Settings >= old.Settings {
 		ci.settings.Store(&row)
 	}
-	ci.followed.Store(ci.light.Revision)
-	return nil
-}
-
-// followLight follows the journal of a collection: what is light of each document that was changed. The caller holds change. Error: errHistory, after which the
-// collection has to be opened again.
-func (s *Service) followLight(ctx context.Context, ci *collectionIndex) error {
-	entries, err := s.store.journal(ctx, ci.id, ci.light.Revision, ci.light.Mark)
-	if err != nil {
-		if errors.Is(err, errHistory) {
-			ci.fail(err)
-		}
-		return err
+	if ci.light.Revision == row.Revision {
+		ci.followed.Store(row.Revision)
+		return true, nil, nil
 	}
-	if len(entries) == 0 {
-		return nil
+	entries, err := s.store.journal(ctx, ci.id, ci.light.Revision, ci.light.Mark, journalPart)
+	if err == nil && len(entries) < journalPart && (len(entries) == 0 || entries[len(entries)-1].Revision < row.Revision) {
+		err = errHistory // nobody has noted the last change
+	}
+	if err != nil {
+		return false, nil, ci.noted(err)
 	}
 	seen, ids := map[string]bool{"": true}, []string(nil)
 	for _, e := range entries {
@@ -175,47 +276,52 @@ func (s *Service) followLight(ctx context.Context, ci *collectionIndex) error {
 			ids = append(ids, e.Document)
 		}
 	}
-	for part := range slices.Chunk(ids, 256) {
-		if err := s.settle(ctx, ci, part, nil); err != nil {
-			return err
-		}
+	before := ci.light
+	ci.light = entries[len(entries)-1] // so that the store says in the same change up to where it is complete
+	if lacks, err = s.settle(ctx, ci, ids, contents, known); err == nil && len(lacks) == 0 {
+		err = ci.apply(ctx, segment.Change{}, ci.light.Revision) // if only the settings were changed
 	}
-	ci.light = entries[len(entries)-1]
+	if err != nil || len(lacks) > 0 {
+		ci.light = before
+		return false, lacks, err
+	}
 	maps.DeleteFunc(ci.recent, func(_ string, revision int64) bool { return revision <= ci.light.Revision })
-	return ci.apply(ctx, segment.Change{}, ci.light.Revision)
+	ci.followed.Store(ci.light.Revision)
+	return ci.light.Revision >= revision, nil, nil
 }
 
-// settle makes the store say of some documents what the tables say now, as far as it has what their versions say or that is among contents. The caller holds
-// change.
-func (s *Service) settle(ctx context.Context, ci *collectionIndex, ids []string, contents map[string]content) error {
+// settle makes the store say of some documents what the tables say now, as far as it has what their versions say or that is among contents. Where rules have
+// parts it needs the outlines of the versions; it changes nothing and returns those that it lacks. The caller holds change.
+func (s *Service) settle(ctx context.Context, ci *collectionIndex, ids []string, contents map[string]content, known outlines) (lacks []*segment.Entry, err error) {
 	states, err := s.store.states(ctx, ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var c segment.Change
 	revision := int64(0)
 	incomplete := map[string]bool{}
+	p := placing{known: known}
 	for _, id := range ids {
 		d, found := states[id]
 		if !found || d.Collection != ci.id {
 			d = documentState{documentRow: documentRow{ID: id}, gone: true}
 		}
-		complete, err := s.place(ci, &c, d, contents)
+		complete, err := s.place(ci, &c, d, contents, &p)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		incomplete[id] = !complete
 		revision = max(revision, d.Revision)
 	}
-	return s.settled(ctx, ci, c, incomplete, revision)
+	if len(p.lacks) > 0 {
+		return p.lacks, nil
+	}
+	return nil, s.settled(ctx, ci, c, incomplete, revision)
 }
 
 // place adds to a change what makes the store say what a document is, and reports whether it then does.
-func (s *Service) place(ci *collectionIndex, c *segment.Change, d documentState, contents map[string]content) (complete bool, err error) {
+func (s *Service) place(ci *collectionIndex, c *segment.Change, d documentState, contents map[string]content, p *placing) (complete bool, err error) {
 	view := ci.passages.View()
-	if ci.partial { // it has nothing of a document before its turn: each has one
-		view = &segment.View{}
-	}
 	if d.gone {
 		if len(view.Find(d.ID)) > 0 {
 			c.Delete = append(c.Delete, segment.Name{ID: d.ID})
@@ -233,11 +339,8 @@ func (s *Service) place(ci *collectionIndex, c *segment.Change, d documentState,
 			break
 		}
 	}
-	complete, err = b.placed(c, view, contents, s.model, s.store.rules)
-	if errors.Is(err, segment.ErrDamaged) {
-		ci.fail(err)
-	}
-	return complete, err
+	complete, err = b.placed(c, view, contents, s.model, s.store.rules, p)
+	return complete, ci.noted(err)
 }
 
 // settled makes a change after which some documents are as the tables have them, but for those that are incomplete. The caller holds change.
@@ -260,30 +363,81 @@ func (s *Service) settled(ctx context.Context, ci *collectionIndex, c segment.Ch
 	return err
 }
 
-// tell makes the store say what a document is after a change that was made here. What cannot be told ends searches: nobody is shown what was taken from him.
-func (s *Service) tell(ctx context.Context, ci *collectionIndex, d documentState, contents map[string]content) error {
+// tellVersion makes the store say what a document is after a version was stored here, together with what was changed before, by whomever: a document that had
+// the same name and was deleted is never found beside it.
+func (s *Service) tellVersion(ctx context.Context, ci *collectionIndex, d documentState, contents map[string]content) error {
+	ctx = context.WithoutCancel(ctx)
+	for known := (outlines{}); ; {
+		followed, lacks, err := s.trySettle(ctx, ci, d, contents, known)
+		switch {
+		case err != nil || followed && len(lacks) == 0:
+			return err
+		case followed:
+			err = ci.noted(known.read(lacks)) // without the lock
+		default:
+			_, err = s.followPart(ctx, ci, d.Revision, contents)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// trySettle settles a document if its collection was followed up to the revision that it has; else followed is false.
+func (s *Service) trySettle(ctx context.Context, ci *collectionIndex, d documentState, contents map[string]content, known outlines) (followed bool, lacks []*segment.Entry, err error) {
 	ci.change.Lock()
 	defer ci.change.Unlock()
+	if err := ci.failed(); err != nil {
+		return false, nil, err
+	}
+	if followed = ci.light.Revision >= d.Revision; followed && ci.pending[d.ID] {
+		lacks, err = s.settle(ctx, ci, []string{d.ID}, contents, known)
+	}
+	return followed, lacks, err
+}
+
+// tell makes the store say what a document is after a change that was made here. What cannot be told ends searches: nobody is shown what was taken from him.
+func (s *Service) tell(ctx context.Context, ci *collectionIndex, d documentState) error {
 	ctx = context.WithoutCancel(ctx)
+	for known := (outlines{}); ; {
+		ci = s.current(ci) // it may be opened again meanwhile
+		lacks, err := s.tryTell(ctx, ci, d, known)
+		if err != nil || len(lacks) == 0 {
+			return err
+		}
+		if err := known.read(lacks); err != nil { // without the lock
+			ci.fail(err)
+			return err
+		}
+	}
+}
+
+func (s *Service) tryTell(ctx context.Context, ci *collectionIndex, d documentState, known outlines) (lacks []*segment.Entry, err error) {
+	ci.change.Lock()
+	defer ci.change.Unlock()
 	if d.Revision <= max(ci.light.Revision, ci.recent[d.ID]) { // somebody has changed it since, and the store knows
-		return s.settle(ctx, ci, []string{d.ID}, contents)
+		return s.settle(ctx, ci, []string{d.ID}, nil, known)
 	}
 	var c segment.Change
-	complete, err := s.place(ci, &c, d, contents)
+	p := placing{known: known}
+	complete, err := s.place(ci, &c, d, nil, &p)
+	if err == nil && len(p.lacks) > 0 {
+		return p.lacks, nil
+	}
 	if err == nil {
 		err = s.settled(ctx, ci, c, map[string]bool{d.ID: !complete}, d.Revision)
 	}
 	if err != nil {
 		ci.fail(err)
-		return err
+		return nil, err
 	}
 	ci.recent[d.ID] = d.Revision
-	return nil
+	return nil, nil
 }
 
-// show is tell for changes that bring nothing to read: what failed is logged, and searches fail until it is done.
+// show is tell where the change is done: what failed is logged, and searches fail until it is told.
 func (s *Service) show(ctx context.Context, ci *collectionIndex, d documentState) {
-	if err := s.tell(ctx, ci, d, nil); err != nil {
+	if err := s.tell(ctx, ci, d); err != nil {
 		s.log.Error("rag: a change is stored and could not be carried out here; its collection cannot be searched until it is", slog.String("document", d.ID), slog.Any("error", err))
 	}
 }
@@ -302,40 +456,6 @@ func (s *Service) document(d documentState) (*indexedDocument, error) {
 	return b, nil
 }
 
-// followCollection reads what documents say that changed. A new collection, and one whose store has failed, appears when it is complete.
-func (s *Service) followCollection(ctx context.Context, row collectionRow) error {
-	key := collectionKey{row.Tenant, row.Name}
-	if !s.reserve(row.ID) {
-		return errCreating
-	}
-	defer s.release(row.ID)
-	ci := (*s.collections.Load())[key]
-	if ci != nil && ci.id == row.ID && ci.failed() == nil {
-		if err := s.followHeavy(ctx, ci); err != nil {
-			return err
-		}
-		ci.behindSince.Store(0)
-		return nil
-	}
-	if ci != nil && ci.id == row.ID {
-		s.log.Warn("rag: the stored passages of a collection are opened again", slog.String("collection", ci.id), slog.Any("error", ci.failed()))
-		if err := s.abandon(ci); err != nil {
-			return err
-		}
-	}
-	fresh, err := s.openFilled(ctx, row)
-	if errors.Is(err, segment.ErrDamaged) { // found out while it was filled: the next one is empty
-		fresh, err = s.openFilled(ctx, row)
-	}
-	if err != nil {
-		return err
-	}
-	if !s.publish(fresh) {
-		s.discard(fresh)
-	}
-	return nil
-}
-
 // openFilled opens a collection and reads what it lacks.
 func (s *Service) openFilled(ctx context.Context, row collectionRow) (*collectionIndex, error) {
 	ci, err := s.openIndex(ctx, row)
@@ -343,7 +463,7 @@ func (s *Service) openFilled(ctx context.Context, row collectionRow) (*collectio
 		return nil, err
 	}
 	if err := s.fill(ctx, ci); err != nil {
-		if errors.Is(err, segment.ErrDamaged) {
+		if errors.Is(err, segment.ErrDamaged) || errors.Is(err, errHistory) {
 			ci.fail(err)
 		}
 		return nil, errors.Join(err, s.abandon(ci))
@@ -396,24 +516,30 @@ func (s *Service) release(id string) {
 	delete(s.making, id)
 }
 
-// fillDocuments is how many documents are read at a time.
-const fillDocuments = 128
+// fillDocuments is how many documents are looked at, and passagesAtOnce how many passages are read at a time, if one version has not more: about as much
+// memory as for one large document.
+const (
+	fillDocuments  = 128
+	passagesAtOnce = 2000
+	bytesAtOnce    = 64 << 20
+)
+
+// atOnce returns how many passages are read at a time: no more than some bytes, by what one may take.
+func (c Config) atOnce(dim int) int {
+	return max(1, min(passagesAtOnce, bytesAtOnce/(4*dim+utf8.UTFMax*cmp.Or(c.ChunkSize, 512))))
+}
 
 // fill reads what a collection lacks that nobody searches yet: everything, if its store is new.
 func (s *Service) fill(ctx context.Context, ci *collectionIndex) error {
 	if ci.partial {
-		row, found, err := s.store.collection(ctx, ci.id)
+		begin, found, err := s.store.beginning(ctx, ci.id)
 		if err != nil {
 			return err
 		}
 		if !found {
 			return noCollection(ci.key.name)
 		}
-		mark, err := s.store.mark(ctx, ci.id, row.Revision)
-		if err != nil {
-			return err
-		}
-		ci.light = journalRow{Collection: ci.id, Revision: row.Revision, Mark: mark} // what changes from now on the journal says
+		ci.light = begin // what changes from now on the journal says
 		for after := ""; ; {
 			ids, err := s.store.page(ctx, ci.id, after, fillDocuments)
 			if err != nil {
@@ -432,11 +558,12 @@ func (s *Service) fill(ctx context.Context, ci *collectionIndex) error {
 	if err := s.followOne(ctx, ci); err != nil { // it may have taken long, and nobody followed what is light of it
 		return err
 	}
-	return s.followHeavy(ctx, ci)
+	return s.followHeavy(ctx, ci, 0)
 }
 
-// followHeavy reads what is pending when it begins. Searches, and who changes what is light, wait for none of it.
-func (s *Service) followHeavy(ctx context.Context, ci *collectionIndex) error {
+// followHeavy reads what is pending when it begins. Searches, and who changes what is light, wait for none of it. Error: errChanged if something of it is pending
+// still, or the collection has not been followed up to a revision.
+func (s *Service) followHeavy(ctx context.Context, ci *collectionIndex, revision int64) error {
 	ci.change.Lock()
 	ids := slices.Sorted(maps.Keys(ci.pending))
 	ci.change.Unlock()
@@ -455,24 +582,50 @@ func (s *Service) followHeavy(ctx context.Context, ci *collectionIndex) error {
 	if err := ci.failed(); err != nil {
 		return err
 	}
+	if ci.light.Revision < revision {
+		return errors.New("its journal is not followed to the end")
+	}
 	return ci.apply(ctx, segment.Change{}, ci.light.Revision)
 }
 
-// fetch reads what some documents say that the store does not have, and tells it. With prepare their words are indexed before the store is locked.
+// fetch reads what some documents say that the store does not have, and tells it, a part at a time. With prepare their words are indexed before the store is
+// locked.
 func (s *Service) fetch(ctx context.Context, ci *collectionIndex, ids []string, prepare bool) error {
 	states, err := s.store.states(ctx, ids)
 	if err != nil {
 		return err
 	}
-	var missing []versionRow
+	var part []versionRow
+	var documents []string
+	passages := 0
+	flush := func() error {
+		err := s.fetchPart(ctx, ci, documents, part, prepare)
+		part, documents, passages = nil, nil, 0
+		return err
+	}
 	for _, id := range ids {
-		some, err := s.missing(ci, states[id])
+		missing, err := s.missing(ci, states[id])
 		if err != nil {
 			return err
 		}
-		missing = append(missing, some...)
+		documents = append(documents, id)
+		for _, v := range missing {
+			if len(part) > 0 && (passages+v.Chunks > s.atOnce || len(part) == fillDocuments) {
+				if err := flush(); err != nil {
+					return err
+				}
+				documents = []string{id} // its other versions are pending until their part
+			}
+			part = append(part, v)
+			passages += v.Chunks
+		}
 	}
-	contents, err := s.contents(ctx, missing)
+	return flush()
+}
+
+// fetchPart reads what some versions say, and settles the documents.
+func (s *Service) fetchPart(ctx context.Context, ci *collectionIndex, documents []string, versions []versionRow, prepare bool) error {
+	contents, err := s.contents(ctx, versions)
 	if err != nil {
 		return err
 	}
@@ -485,16 +638,21 @@ func (s *Service) fetch(ctx context.Context, ci *collectionIndex, ids []string, 
 			contents[id] = c
 		}
 	}
-	ci.change.Lock()
-	defer ci.change.Unlock()
-	return s.settle(ctx, ci, ids, contents)
+	for known := (outlines{}); ; {
+		ci.change.Lock()
+		lacks, err := s.settle(ctx, ci, documents, contents, known)
+		ci.change.Unlock()
+		if err != nil || len(lacks) == 0 {
+			return err
+		}
+		if err := known.read(lacks); err != nil {
+			return ci.noted(err)
+		}
+	}
 }
 
 // missing returns the versions of a document of which the store does not have what they say, or vectors of another model.
 func (s *Service) missing(ci *collectionIndex, d documentState) (out []versionRow, err error) {
-	if ci.partial {
-		return d.versions, nil
-	}
 	have, err := readDetails(ci.passages.View().Find(d.ID))
 	if err != nil {
 		return nil, err
@@ -510,27 +668,27 @@ func (s *Service) missing(ci *collectionIndex, d documentState) (out []versionRo
 // contents reads what versions say, by their ids. Those that are changing are left out; the broken ones are marked.
 func (s *Service) contents(ctx context.Context, versions []versionRow) (map[string]content, error) {
 	out := map[string]content{}
-	for from := 0; from < len(versions); {
-		var ids []string
-		for chunks := 0; from < len(versions) && len(ids) < fillDocuments && chunks < 1000; from++ { // about as much as memory for one large document
-			ids = append(ids, versions[from].ID)
-			chunks += versions[from].Chunks
+	if len(versions) == 0 {
+		return out, nil
+	}
+	ids := make([]string, len(versions))
+	for i, v := range versions {
+		ids[i] = v.ID
+	}
+	all, err := s.store.contents(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range all {
+		if r.err == nil {
+			r.err = s.checkStored(r.version)
 		}
-		all, err := s.store.contents(ctx, ids)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range all {
-			if r.err == nil {
-				r.err = s.checkStored(r.version)
-			}
-			switch {
-			case errors.Is(r.err, errDamaged):
-				s.log.Error("rag: a stored document cannot be read; its collection cannot be searched while it is in effect", slog.String("version", r.id), slog.Any("error", r.err))
-				out[r.id] = content{broken: true}
-			case r.err == nil:
-				out[r.id] = content{version: r.version}
-			}
+		switch {
+		case errors.Is(r.err, errDamaged):
+			s.log.Error("rag: a stored document cannot be read; its collection cannot be searched while it is in effect", slog.String("version", r.id), slog.Any("error", r.err))
+			out[r.id] = content{broken: true}
+		case r.err == nil:
+			out[r.id] = content{version: r.version}
 		}
 	}
 	return out, nil
@@ -549,19 +707,40 @@ func (s *Service) checkStored(v *indexedVersion) error {
 	return nil
 }
 
-// watchAccess follows who may see what, what is in effect, and what is gone, until ctx ends. It does not wait for documents that are being read and indexed: a right that is
-// taken away ends here within the poll interval, however much comes in.
+// watchAccess follows who may see what, what is in effect, and what is gone, until ctx ends. It does not wait for documents that are being read and indexed, nor
+// for another collection: a right that is taken away ends here within the poll interval, however much comes in.
 func (s *Service) watchAccess(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
 	var seen int64
-	for ctx.Err() == nil {
-		if s.collections.Load() != nil {
-			version, _, err := s.followAccess(ctx, seen, false)
-			if err != nil {
-				s.log.Warn("rag: following access failed; will be tried again", slog.Any("error", err))
-			} else {
-				seen = version
+	for ; ctx.Err() == nil; sleep.For(ctx, s.cfg.Poll) {
+		if s.collections.Load() == nil {
+			continue
+		}
+		version, _, behind, err := s.behind(ctx, seen, false)
+		if err != nil {
+			s.log.Warn("rag: following access failed; will be tried again", slog.Any("error", err))
+			continue
+		}
+		if len(behind) == 0 {
+			seen = version
+		}
+		for _, ci := range behind {
+			if ci.following.CompareAndSwap(false, true) { // else it is still at it
+				all.Go(func() {
+					defer ci.following.Store(false)
+					s.watchOne(ctx, ci)
+				})
 			}
 		}
-		sleep.For(ctx, s.cfg.Poll)
+	}
+}
+
+// watchOne follows what is light of one collection, and gives a statement that hangs up.
+func (s *Service) watchOne(ctx context.Context, ci *collectionIndex) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.freshness().MaxAge/2)
+	defer cancel()
+	if err := s.followOne(ctx, ci); err != nil {
+		s.log.Warn("rag: following access failed; will be tried again", slog.String("collection", ci.id), slog.Any("error", err))
 	}
 }

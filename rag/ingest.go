@@ -86,7 +86,7 @@ func (s *Service) parse(ctx context.Context, d Document) (*ParsedDocument, error
 		return nil, err
 	}
 	if b != nil && !d.MayChangeAccess {
-		shown, err := ci.lister(&n.by).shows(b)
+		shown, err := s.lister(ci, &n.by).shows(b)
 		if err != nil {
 			return nil, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 		}
@@ -133,6 +133,7 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 	v := &indexedVersion{versionRow: n.row, chunks: n.chunks}
 	made := content{version: v}
 	made.ready = made.unprepared(s.model)
+	ci = s.current(ci)
 	if err := ci.passages.Prepare(ctx, made.ready); err != nil { // what cannot be indexed is not stored
 		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
@@ -141,8 +142,13 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 		return IngestResult{}, err
 	}
 	v.versionRow = n.row
-	if err := s.tell(ctx, ci, state, map[string]content{v.ID: made}); err != nil {
-		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
+	for told := false; !told; {
+		ci = s.current(ci)
+		err := s.tellVersion(ctx, ci, state, map[string]content{v.ID: made})
+		if err != nil && s.current(ci) == ci {
+			return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
+		}
+		told = err == nil // else it was opened again meanwhile
 	}
 	if len(ci.settings.Load().surplus(state.versions, s.now())) > 0 {
 		s.pruneDocument(context.WithoutCancel(ctx), ci, v.Document)

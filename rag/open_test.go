@@ -507,3 +507,19 @@ func TestCreatingKeepsNobody(t *testing.T) {
 	follow(t, s)
 	wantTexts(t, find(t, s, "slow", "words"), "other words")
 }
+
+// TestNamesakesAreNotFoundTogether: a document that was deleted a moment ago, which the store was not told yet, is not found beside a new one of its name.
+func TestNamesakesAreNotFoundTogether(t *testing.T) {
+	s := service(t, dbtest.SQLite(t), newHashed())
+	create(t, s, "acme", "kb")
+	ingest(t, s, "kb", "a.txt", "old words")
+	ci, err := s.collection("acme", "kb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.store.deleteDocument(t.Context(), ci.id, "a.txt", ""); err != nil {
+		t.Fatal(err)
+	}
+	ingest(t, s, "kb", "a.txt", "new words")
+	wantTexts(t, find(t, s, "kb", "words"), "new words")
+}

@@ -55,7 +55,7 @@ func Originals(ctx context.Context, db *gorm.DB, keys *keyring.Ring, tenant stri
 }
 
 // original reads one document with its versions. One that changes meanwhile is read again, without the versions that were read; one that is deleted is none.
-// Error: errChanged, too, for one that is there and never whole, as one is that has lost chunks.
+// Errors: errChanged for one that is there and changes again and again; errDamaged, also for one that has lost chunks.
 func (s store) original(ctx context.Context, collection, id string, do func(Original) error) error {
 	done := map[string]bool{}
 	for range 3 {

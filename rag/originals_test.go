@@ -57,7 +57,7 @@ func TestOriginalsAreWhole(t *testing.T) {
 		if err := db.Exec("DELETE FROM rag_chunks WHERE document = ?", lost.ID).Error; err != nil {
 			t.Fatal(err)
 		}
-		if all, err := read(func(Original) {}); !errors.Is(err, errChanged) {
+		if all, err := read(func(Original) {}); !errors.Is(err, errDamaged) {
 			t.Errorf("%s has lost its chunks: %v, %v", lost.Name, names(all), err)
 		}
 	})

@@ -119,21 +119,43 @@ type Service struct {
 	metrics   *metrics
 	now       func() time.Time
 	openStore func(ctx context.Context, cfg segment.Config) (passageStore, error)
-	lock      *os.File       // of the directory; guarded by followMu
+	lock      *os.File       // of the directory; guarded by following
 	discards  sync.WaitGroup // of stores of collections that are gone
+	atOnce    int            // how many passages are read at a time
 
-	changeMu sync.Mutex      // held while collections come and go
-	deleted  map[string]bool // ids of collections that were deleted here; guarded by changeMu
-	making   map[string]bool // ids of collections that somebody opens; guarded by changeMu
-	followMu sync.Mutex      // held while the tables are followed
-	version  int64           // change counter of the tables when they were last followed; guarded by followMu
-	closed   bool            // guarded by followMu
-	pruneNow chan struct{}   // asks for a look at what is kept no longer
+	// Stores are opened, and filled, by goroutines that last until Close at most.
+	life    context.Context //nolint:containedctx // see above
+	end     context.CancelFunc
+	opens   sync.WaitGroup
+	opening chan struct{} // has room for those that may do it at a time
+
+	changeMu  sync.Mutex          // held while collections come and go
+	deleted   map[string]bool     // ids of collections that were deleted here; guarded by changeMu
+	making    map[string]bool     // ids of collections that somebody opens; guarded by changeMu
+	openings  map[string]*opening // by id; guarded by changeMu
+	following gate                // held while the tables are followed
+	version   int64               // change counter of the tables when they were last followed; guarded by following
+	closed    bool                // guarded by following
+	pruneNow  chan struct{}       // asks for a look at what is kept no longer
 
 	// The stores follow the tables in place; freshness knows how old they are.
 	freshness   *snapshot.Snapshot[struct{}]
 	collections atomic.Pointer[collectionIndexes]
 }
+
+// gate is a mutex that is not waited for longer than a context lasts.
+type gate chan struct{}
+
+func (g gate) enter(ctx context.Context) error {
+	select {
+	case g <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (g gate) leave() { <-g }
 
 // collectionIndexes is an immutable view of all collections.
 type collectionIndexes map[collectionKey]*collectionIndex
@@ -169,9 +191,11 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	}
 	s := &Service{
 		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, keys: keys, kernels: kernel.Detect(log), model: model.stored(), embedder: model, order: order,
-		log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now, deleted: map[string]bool{}, making: map[string]bool{}, pruneNow: make(chan struct{}, 1),
+		log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now, deleted: map[string]bool{}, making: map[string]bool{}, pruneNow: make(chan struct{}, 1), following: make(gate, 1),
+		openings: map[string]*opening{}, opening: make(chan struct{}, openAtOnce), atOnce: cfg.atOnce(model.stored().Dim),
 		openStore: func(ctx context.Context, cfg segment.Config) (passageStore, error) { return segment.Open(ctx, cfg) },
 	}
+	s.life, s.end = context.WithCancel(context.Background())
 	s.freshness, err = snapshot.New(cfg.freshness(), snapshot.Source[struct{}]{
 		Name: "retrieval", Load: s.followOthers, Now: func() time.Time { return s.now() },
 	}, s.log, reg)
@@ -181,13 +205,28 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	return s, nil
 }
 
-// Load opens the stored passages and reads what changed in the tables since; all of a collection of which there is nothing that can be used. Call
-// [Service.Close] after use, also if it fails. Error: [segment.ErrInUse] if another process has the directory.
+// Load opens the stored passages and reads what changed in the tables since; all of a collection of which there is nothing that can be used. A collection that
+// cannot be opened does not keep the others: it answers CodeRetrievalFailed until it was. Call [Service.Close] after use, also if Load fails; then what lies on the
+// disk stays. Error: [segment.ErrInUse] if another process has the directory.
 func (s *Service) Load(ctx context.Context) error {
 	if err := s.lockDir(); err != nil {
 		return fmt.Errorf("load collections: %w", err)
 	}
-	if err := errors.Join(s.follow(ctx), s.freshness.Load(ctx), s.sweep()); err != nil {
+	err := s.follow(ctx)
+	if errors.Is(err, errBehind) {
+		s.log.Warn("rag: some collections cannot follow their tables; will be tried again", slog.Any("error", err))
+		err = nil
+	}
+	if err == nil {
+		err = ctx.Err() // what failed for that fails nobody who goes on
+	}
+	if err == nil {
+		err = s.freshness.Load(ctx)
+	}
+	if err == nil {
+		err = s.sweep(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("load collections: %w", err)
 	}
 	return nil
@@ -244,8 +283,11 @@ func (s *Service) trusted(ci *collectionIndex) error {
 		return err
 	}
 	_, err := s.freshness.Get()
-	if since := ci.behindSince.Load(); err == nil && since != 0 {
-		if age := s.now().Sub(time.UnixMicro(since)); age > s.cfg.freshness().MaxAge {
+	if err == nil && ci.settling.Load() {
+		err = errSettling
+	}
+	for _, at := range []int64{ci.behindSince.Load(), ci.unfollowedSince.Load()} {
+		if age := s.now().Sub(time.UnixMicro(at)); err == nil && at != 0 && age > s.cfg.freshness().MaxAge {
 			err = fmt.Errorf("the index cannot follow its tables since %s", age.Round(time.Second))
 		}
 	}
@@ -262,6 +304,14 @@ func (s *Service) collection(tenant, name string) (*collectionIndex, error) {
 	return nil, noCollection(name)
 }
 
+// current returns a collection as it is now: opened again, perhaps, since somebody looked for it.
+func (s *Service) current(ci *collectionIndex) *collectionIndex {
+	if now, err := s.collection(ci.key.tenant, ci.key.name); err == nil && now.id == ci.id {
+		return now
+	}
+	return ci
+}
+
 func noCollection(name string) error {
 	return fault.New(fault.CodeCollectionNotFound, name).WithParam("collection")
 }
@@ -271,12 +321,16 @@ func (s *Service) findFresh(ctx context.Context, tenant, name string) (*collecti
 	if ci, err := s.collection(tenant, name); err == nil {
 		return ci, nil
 	}
-	failed := s.follow(ctx)
-	ci, err := s.collection(tenant, name)
-	if err != nil && failed != nil {
+	openings, failed := s.followTurn(ctx)
+	for _, o := range openings {
+		if o.key == (collectionKey{tenant, name}) { // it waits for no other
+			failed = errors.Join(failed, errBehind, o.wait(ctx))
+		}
+	}
+	if failed != nil && !errors.Is(failed, errBehind) { // what others fail at says nothing of this one
 		return nil, failed
 	}
-	return ci, err
+	return s.collection(tenant, name)
 }
 
 // visible returns the collection if the principal may see it, and its index is fresh enough to say so. Errors: CodeCollectionNotFound,
@@ -289,10 +343,15 @@ func (s *Service) visible(tenant, name string, labels []string) (*collectionInde
 	if !permits(ci.labels, labels) {
 		return nil, noCollection(name)
 	}
+	return ci, s.answers(ci)
+}
+
+// answers returns CodeRetrievalFailed for a collection that cannot say what a reader may see.
+func (s *Service) answers(ci *collectionIndex) error {
 	if err := s.trusted(ci); err != nil {
-		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, name)
+		return fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
-	return ci, nil
+	return nil
 }
 
 // permits reports whether a principal with the labels have may see what needs one of the labels want.

@@ -115,7 +115,7 @@ func (s *Service) reembedPending(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	begun, err := s.store.begunReembeddings(ctx, s.model.ID)
+	begun, noted, err := s.store.begunReembeddings(ctx, s.model.ID)
 	if err != nil {
 		return err
 	}
@@ -126,9 +126,9 @@ func (s *Service) reembedPending(ctx context.Context) error {
 		}
 	}
 	r.collections = known
-	for id := range begun {
+	for _, id := range noted {
 		if known[id] == nil { // the collection was deleted meanwhile
-			if err := s.store.endReembedding(ctx, id, s.model.ID); err != nil {
+			if err := s.store.endReembedding(ctx, id); err != nil {
 				return err
 			}
 		}
@@ -136,7 +136,7 @@ func (s *Service) reembedPending(ctx context.Context) error {
 	whole := true
 	for _, row := range rows {
 		ci, err := s.collection(row.Tenant, row.Name)
-		if err != nil || ci.id != row.ID { // not followed yet
+		if err != nil || ci.id != row.ID || ci.failed() != nil { // not followed yet, or to be opened again
 			whole = false
 			continue
 		}
@@ -244,7 +244,7 @@ func (r *reembedder) collection(ctx context.Context, row collectionRow, ci *coll
 		if err := r.Record(ctx, record); err != nil {
 			return fmt.Errorf("record the re-embedding of collection %s: %w", row.ID, err)
 		}
-		if err := s.store.endReembedding(ctx, row.ID, s.model.ID); err != nil {
+		if err := s.store.endReembedding(ctx, row.ID); err != nil {
 			return err
 		}
 		s.log.Info("rag: documents embedded again", slog.String("collection", row.ID), slog.Int("documents", record.Documents))
@@ -389,19 +389,25 @@ const reembedPrefix = "reembed "
 
 func reembedName(collection, model string) string { return reembedPrefix + collection + " " + model }
 
-// begunReembeddings returns the collections whose re-embedding for a model is recorded as begun and not as done.
-func (s store) begunReembeddings(ctx context.Context, model string) (map[string]int, error) {
+// begunReembeddings returns the collections whose re-embedding for a model is recorded as begun and not as done, with how many documents it was, and those of
+// which that is noted for any model.
+func (s store) begunReembeddings(ctx context.Context, model string) (begun map[string]int, noted []string, err error) {
 	var rows []changeRow
-	if err := s.db.WithContext(ctx).Select("name", "version").Where("name LIKE ?", reembedPrefix+"%").Find(&rows).Error; err != nil {
-		return nil, dbError("read what is embedded again", err)
+	if err := s.db.WithContext(ctx).Select("name", "version").Where("name LIKE ?", reembedPrefix+"%").Order("name").Find(&rows).Error; err != nil {
+		return nil, nil, dbError("read what is embedded again", err)
 	}
-	out := map[string]int{}
+	begun = map[string]int{}
 	for _, r := range rows {
-		if id, of, ok := strings.Cut(r.Name[len(reembedPrefix):], " "); ok && of == model {
-			out[id] = int(r.Version)
+		id, of, ok := strings.Cut(r.Name[len(reembedPrefix):], " ")
+		if !ok {
+			continue
+		}
+		noted = append(noted, id)
+		if of == model {
+			begun[id] = int(r.Version)
 		}
 	}
-	return out, nil
+	return begun, noted, nil
 }
 
 func (s store) beginReembedding(ctx context.Context, collection, model string, documents int) error {
@@ -409,8 +415,9 @@ func (s store) beginReembedding(ctx context.Context, collection, model string, d
 	return dbError("note what is embedded again", s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error)
 }
 
-func (s store) endReembedding(ctx context.Context, collection, model string) error {
-	err := s.db.WithContext(ctx).Where("name = ?", reembedName(collection, model)).Delete(&changeRow{}).Error
+// endReembedding forgets that vectors of a collection were to be made anew, by whichever model: those of a model before this one are not wanted any more.
+func (s store) endReembedding(ctx context.Context, collection string) error {
+	err := s.db.WithContext(ctx).Where("name LIKE ?", reembedName(collection, "")+"%").Delete(&changeRow{}).Error
 	return dbError("note what was embedded again", err)
 }
 

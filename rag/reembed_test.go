@@ -444,7 +444,7 @@ func TestIdleReembeddingAsksForTheCounter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n["rag_versions"] != 1 || n["rag_documents"] != 0 || n["rag_collections"] != 1 {
+	if n["rag_versions"] != 0 || n["rag_documents"] != 0 || n["rag_collections"] != 1 { // the store knows what came in
 		t.Errorf("after one change three turns read %v", n)
 	}
 	ingest(t, s, "three", "b.txt", "more words")
@@ -904,6 +904,31 @@ func TestGoingBackToTheOtherModel(t *testing.T) {
 		if got := find(t, s, "kb", "words"); len(got) != 1 || got[0].ByWords != words {
 			t.Errorf("%s: %+v", s.model.ID, got)
 		}
+	}
+}
+
+// TestNotesOfReembeddingDoNotPileUp: what was noted for a model that is no more, or for a collection that is gone, goes with the next one that is done.
+func TestNotesOfReembeddingDoNotPileUp(t *testing.T) {
+	db := dbtest.SQLite(t)
+	s := service(t, db, newHashed())
+	create(t, s, "acme", "kb")
+	ingest(t, s, "kb", "a.txt", "opening hours")
+	ci, err := s.collection("acme", "kb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{ci.id, "d3b07384-0000-4000-8000-000000000000"} {
+		if err := s.store.beginReembedding(t.Context(), id, "a model of before", 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, _ = again(t, db, other())
+	if err := s.reembedPending(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	if err := db.Model(&changeRow{}).Where("name LIKE ?", reembedPrefix+"%").Pluck("name", &names).Error; err != nil || len(names) != 0 {
+		t.Errorf("left: %q, %v", names, err)
 	}
 }
 

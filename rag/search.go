@@ -89,6 +89,14 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, q.Collection)
 	}
+	// The question may have waited long for its vector: what became of the collection meanwhile holds.
+	before := ci.id
+	if ci, err = s.visible(q.Tenant, q.Collection, q.Labels); err != nil {
+		return nil, err
+	}
+	if ci.id != before {
+		return nil, noCollection(q.Collection)
+	}
 	out, err := ci.search(ctx, s.order, q.Text, vectors[0], q.viewer(), at, q.TopK)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, q.Collection)

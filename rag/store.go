@@ -155,7 +155,8 @@ type journalRow struct {
 
 func (journalRow) TableName() string { return "rag_journal" }
 
-// keptJournal is for how many revisions, of all collections together, the journal goes back. A replica that was away for more reads everything again.
+// keptJournal is for how many revisions, of all collections together, the journal goes back, and to the last entry before: the collection was as that says all
+// the time. A replica that was away for more reads everything again.
 const keptJournal = 100_000
 
 // note writes the entry of a change, which each has, and drops the ones that are kept no longer.
@@ -164,14 +165,15 @@ func note(tx *gorm.DB, collection string, revision int64, document string) error
 	if err := tx.Create(&entry).Error; err != nil {
 		return err
 	}
-	return tx.Where("collection = ? AND revision <= ?", collection, revision-keptJournal).Delete(&journalRow{}).Error
+	last := tx.Model(&journalRow{}).Select("MAX(revision)").Where("collection = ? AND revision <= ?", collection, revision-keptJournal)
+	return tx.Where("collection = ? AND revision < (?)", collection, last).Delete(&journalRow{}).Error
 }
 
-// journal returns the entries of a collection behind one, in order. Error: errHistory if the tables do not have that one.
-func (s store) journal(ctx context.Context, collection string, after int64, mark string) ([]journalRow, error) {
+// journal returns the entries of a collection behind one, in order, at most n. Error: errHistory if the tables do not have that one.
+func (s store) journal(ctx context.Context, collection string, after int64, mark string, n int) ([]journalRow, error) {
 	var rows []journalRow
 	err := s.db.WithContext(ctx).Select("collection", "revision", "document", "mark").
-		Where("collection = ? AND revision >= ?", collection, after).Order("revision").Find(&rows).Error
+		Where("collection = ? AND revision >= ?", collection, after).Order("revision").Limit(n + 1).Find(&rows).Error
 	if err != nil {
 		return nil, dbError("read journal", err)
 	}
@@ -192,6 +194,46 @@ func (s store) mark(ctx context.Context, collection string, revision int64) (str
 		return "", err
 	}
 	return strings.Join(marks, ""), dbError("read journal", err)
+}
+
+// beginning returns the entry of the last change of a collection, from which it is followed by who reads it as a whole. If that change has none, it gets one,
+// and what was noted before is dropped: nobody can follow it across that change. found is false if the collection is gone.
+func (s store) beginning(ctx context.Context, collection string) (out journalRow, found bool, err error) {
+	row, found, err := s.collection(ctx, collection)
+	if err != nil || !found {
+		return out, false, err
+	}
+	out = journalRow{Collection: collection, Revision: row.Revision}
+	if out.Mark, err = s.mark(ctx, collection, row.Revision); !errors.Is(err, errHistory) {
+		return out, err == nil, err
+	}
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		// The counter's row keeps changes apart, as in bump.
+		if err := tx.Model(&changeRow{}).Where("name = ?", "rag").Update("version", gorm.Expr("version")).Error; err != nil {
+			return err
+		}
+		if err := dropGap(tx, collection); err != nil {
+			return err
+		}
+		again := store{db: tx}
+		if row, found, err = again.collection(ctx, collection); err != nil || !found {
+			return err
+		}
+		out.Revision = row.Revision
+		if out.Mark, err = again.mark(ctx, collection, row.Revision); !errors.Is(err, errHistory) { // somebody else has done it
+			return err
+		}
+		out.Mark = hex.EncodeToString(seal.Random(8))
+		return tx.Create(&out).Error
+	})
+	return out, found && err == nil, dbError("begin journal", err)
+}
+
+// dropGap drops the journal of a collection that was changed by somebody who did not note it: a release of before, or a hand in the tables. Who stands on one
+// of its entries reads everything again. The counter's row must be locked.
+func dropGap(tx *gorm.DB, collection string) error {
+	noted := tx.Table("rag_journal AS j").Select("1").Joins("JOIN rag_collections AS c ON c.id = j.collection AND c.revision = j.revision").Where("c.id = ?", collection)
+	return tx.Where("collection = ? AND NOT EXISTS (?)", collection, noted).Delete(&journalRow{}).Error
 }
 
 var errHistory = errors.New("the tables have another history than what is stored here: they were put back from a copy, or have forgotten changes that are not here yet")
@@ -260,6 +302,9 @@ func (s store) deleteCollection(ctx context.Context, id string) error {
 func touch(tx *gorm.DB, collection string) (int64, error) {
 	revision, err := bump(tx)
 	if err != nil {
+		return 0, err
+	}
+	if err := dropGap(tx, collection); err != nil { // an entry behind a gap would hide it
 		return 0, err
 	}
 	res := tx.Model(&collectionRow{}).Where("id = ?", collection).Update("revision", revision)
@@ -727,7 +772,7 @@ var (
 	errDamaged = errors.New("stored document is damaged; ingest it again, or delete it")
 )
 
-// content reads what one version says. Errors: errChanged if it is not there, or not whole; errDamaged.
+// content reads what one version says. Errors: errChanged if it is not there; errDamaged.
 func (s store) content(ctx context.Context, id string) (*indexedVersion, error) {
 	all, err := s.contents(ctx, []string{id})
 	if err != nil {
@@ -740,12 +785,59 @@ func (s store) content(ctx context.Context, id string) (*indexedVersion, error) 
 type readVersion struct {
 	id      string
 	version *indexedVersion
-	err     error // errChanged if it is not there, or not whole; errDamaged
+	err     error // errChanged if it is not there; errDamaged
 }
 
 // contents reads what some versions say, in their order.
 func (s store) contents(ctx context.Context, ids []string) ([]readVersion, error) {
 	db := s.db.WithContext(ctx)
+	out, err := s.readVersions(db, ids)
+	if err != nil {
+		return nil, err
+	}
+	var again []string
+	for _, r := range out {
+		if errors.Is(r.err, errParts) {
+			again = append(again, r.id)
+		}
+	}
+	if len(again) == 0 {
+		return out, nil
+	}
+	// Versions and passages are read one after the other, so a change may lie between. While nothing changes, what is not whole has lost something.
+	var still []readVersion
+	err = db.Transaction(func(tx *gorm.DB) error {
+		if err := holdChanges(tx); err != nil {
+			return err
+		}
+		still, err = s.readVersions(tx, again)
+		return err
+	})
+	if err != nil {
+		return nil, dbError("read versions", err)
+	}
+	for i, r := range out {
+		if !errors.Is(r.err, errParts) {
+			continue
+		}
+		out[i], still = still[0], still[1:]
+		if errors.Is(out[i].err, errParts) {
+			out[i].err = errors.Join(errDamaged, errParts)
+		}
+	}
+	return out, nil
+}
+
+// errParts says that a version was read without some of its passages.
+var errParts = errors.New("some passages of the version are not there")
+
+// holdChanges keeps changes apart until tx ends, as bump does, without making one.
+func holdChanges(tx *gorm.DB) error {
+	return tx.Model(&changeRow{}).Where("name = ?", "rag").Update("version", gorm.Expr("version")).Error
+}
+
+// readVersions reads versions for contents; those that lack passages are errParts.
+func (s store) readVersions(db *gorm.DB, ids []string) ([]readVersion, error) {
 	var rows []versionRow
 	if err := db.Select(versionRow{}.columns()).Where("id IN ?", ids).Find(&rows).Error; err != nil {
 		return nil, dbError("read versions", err)
@@ -765,8 +857,12 @@ func (s store) contents(ctx context.Context, ids []string) ([]readVersion, error
 	for i, id := range ids {
 		out[i].id = id
 		v := found[id]
-		if v == nil || len(v.chunks) != v.Chunks {
+		if v == nil {
 			out[i].err = errChanged
+			continue
+		}
+		if len(v.chunks) != v.Chunks {
+			out[i].err = errParts
 			continue
 		}
 		if out[i].err = s.open(db, v); out[i].err == nil {
@@ -817,7 +913,7 @@ func (s store) open(db *gorm.DB, v *indexedVersion) error {
 	return nil
 }
 
-// sealOne encrypts one version that a release before has stored in clear; found is false when there is none left. The index in memory is the same
+// sealOne encrypts one version that a release before has stored in clear; found is false when there is none left. What it says is the same
 // before and after, so no revision changes.
 func (s store) sealOne(ctx context.Context) (found bool, err error) {
 	var ids []string // looked for without a lock: nearly always there is none
@@ -825,8 +921,7 @@ func (s store) sealOne(ctx context.Context) (found bool, err error) {
 		return false, dbError("look for documents in clear", err)
 	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		// The counter's row keeps changes apart, as in bump, and other replicas that do the same.
-		if err := tx.Model(&changeRow{}).Where("name = ?", "rag").Update("version", gorm.Expr("version")).Error; err != nil {
+		if err := holdChanges(tx); err != nil { // and other replicas that do the same
 			return err
 		}
 		var rows []versionRow

@@ -141,7 +141,7 @@ func (b *indexedDocument) ruled(row versionRow, v *indexedVersion, broken bool, 
 
 // placed adds to a change what makes the store say of a document what the tables say, and reports whether it then does: else what some versions say has to be
 // read first, see contents. contents are those of versions by their ids.
-func (b *indexedDocument) placed(c *segment.Change, view *segment.View, contents map[string]content, model Model, keep ruleKeeper) (complete bool, err error) {
+func (b *indexedDocument) placed(c *segment.Change, view *segment.View, contents map[string]content, model Model, keep ruleKeeper, p *placing) (complete bool, err error) {
 	complete = true
 	have := map[int64]*segment.Entry{}
 	for _, e := range view.Find(b.ID) {
@@ -162,9 +162,7 @@ func (b *indexedDocument) placed(c *segment.Change, view *segment.View, contents
 			}
 		}
 		if e != nil && was.Embedder == row.Embedder && !was.Broken {
-			if err := b.move(c, view, e, row, false, keep); err != nil {
-				return false, err
-			}
+			b.move(c, view, e, row, false, keep, p)
 			continue
 		}
 		if it, ok := contents[row.ID]; ok && (it.broken || it.version.Embedder == row.Embedder) {
@@ -180,9 +178,7 @@ func (b *indexedDocument) placed(c *segment.Change, view *segment.View, contents
 		complete = false
 		if e != nil { // what it says, or its vectors, come later; who may see it and when does not wait
 			row.Embedder = was.Embedder
-			if err := b.move(c, view, e, row, was.Broken, keep); err != nil {
-				return false, err
-			}
+			b.move(c, view, e, row, was.Broken, keep, p)
 		}
 	}
 	for version := range have {
@@ -191,25 +187,52 @@ func (b *indexedDocument) placed(c *segment.Change, view *segment.View, contents
 	return complete, nil
 }
 
-// move gives a version that the store has its rule, if it has another.
-func (b *indexedDocument) move(c *segment.Change, view *segment.View, e *segment.Entry, row versionRow, broken bool, keep ruleKeeper) error {
+// outlines are the sections and places of the passages of versions that a store has, which only the parts of a rule need. What a version says does not change,
+// so they hold however long ago they were read.
+type outlines map[segment.Name][]chunkRow
+
+// read adds the outlines of some versions. It reads and decrypts all that they say.
+func (o outlines) read(entries []*segment.Entry) error {
+	for _, e := range entries {
+		texts, err := e.Texts()
+		if err != nil {
+			return fmt.Errorf("read sections of version %d: %w", e.Version, err)
+		}
+		chunks := make([]chunkRow, len(texts))
+		for i, t := range texts {
+			chunks[i] = chunkRow{Chunk: t.Number, Section: t.Section, Start: t.Start, End: t.End}
+			if i > 0 && t.Section == chunks[i-1].Section {
+				chunks[i].Section = chunks[i-1].Section // keeps one of them
+			}
+		}
+		o[e.Name] = chunks
+	}
+	return nil
+}
+
+// placing is what [indexedDocument.placed] knows beside tables and store, and what it lacks.
+type placing struct {
+	known outlines
+	lacks []*segment.Entry
+}
+
+// move gives a version that the store has its rule, if it has another. If it lacks the outline of the version it says so and does nothing.
+func (b *indexedDocument) move(c *segment.Change, view *segment.View, e *segment.Entry, row versionRow, broken bool, keep ruleKeeper, p *placing) {
 	v := &indexedVersion{versionRow: row}
 	numbers, groups := e.Groups(), view.Groups()
 	if len(b.rule.Parts) > 0 && !broken && !b.damaged {
-		texts, err := e.Texts()
-		if err != nil {
-			return err
+		known, ok := p.known[e.Name]
+		if !ok || len(known) != len(numbers) {
+			p.lacks = append(p.lacks, e)
+			return
 		}
-		for _, t := range texts {
-			v.chunks = append(v.chunks, chunkRow{Chunk: t.Number, Section: t.Section, Start: t.Start, End: t.End})
-		}
+		v.chunks = known
 	}
 	next := b.ruled(row, v, broken, keep)
 	if next.From == e.From && next.Until == e.Until && sameGroups(next, numbers, groups) {
-		return nil
+		return
 	}
 	c.Move = append(c.Move, segment.Move{Name: e.Name, Rule: next})
-	return nil
 }
 
 // sameGroups reports whether passages are in the groups of a rule.

@@ -430,11 +430,7 @@ func (p *parts) buildRetrieval(ctx context.Context) error {
 	cfg := p.cfg.RAG.Config
 	cfg.Dir = filepath.Join(p.cfg.Data, "rag")
 	if p.cfg.RAG.EmbeddingModel == "" || p.native == nil {
-		// Nobody follows what is deleted of a copy that nobody uses; it is made again from the tables.
-		if err := os.RemoveAll(cfg.Dir); err != nil {
-			return fmt.Errorf("remove stored passages: %w", err)
-		}
-		return nil
+		return rag.RemoveStored(cfg.Dir)
 	}
 	models, err := p.native.Models(ctx)
 	if err != nil {

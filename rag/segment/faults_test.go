@@ -526,7 +526,8 @@ func mergeHangs(t *testing.T, at string) {
 			change(Change{Move: []Move{{Name{ID: fmt.Sprintf("right%d", 1+i%20)}, Rule{Group: []byte(fmt.Sprintf("g%d", i%3))}}}})
 		}
 	}
-	change(Change{Delete: []Name{{ID: "right3"}, {ID: "right21"}}})
+	only := Move{Name{"right2", 1}, Rule{Group: []byte("g1"), Parts: []Part{{[]byte("g3"), []int{0}}}}} // in nothing but a part
+	change(Change{Delete: []Name{{ID: "right3"}, {ID: "right21"}}, Move: []Move{only}})
 	want.check(t, s.View(), rng)
 	if n := len(s.View().parts[0].docs); n != 40 {
 		t.Errorf("the merge ended while it hung: %d documents", n)

@@ -72,7 +72,7 @@ func (s *Store) mergeAll(ctx context.Context) error {
 	}
 }
 
-// Purge writes and merges until nothing of what was deleted before it was called is left in any file of the store.
+// Purge writes and merges until nothing of what was deleted before it was called is left in any file of the store, nor of rules that were replaced.
 func (s *Store) Purge(ctx context.Context) error {
 	ctx, done := s.during(ctx)
 	defer done()
@@ -82,7 +82,18 @@ func (s *Store) Purge(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) purge(ctx context.Context) error {
+func (s *Store) purge(ctx context.Context) (err error) {
+	s.mu.Lock()
+	replaced := s.replaced
+	s.replaced = false // what is replaced from now on the next one removes
+	s.mu.Unlock()
+	defer func() {
+		if err != nil && replaced {
+			s.mu.Lock()
+			s.replaced = true
+			s.mu.Unlock()
+		}
+	}()
 	if err := s.flush(ctx, true); err != nil {
 		return err
 	}
@@ -395,10 +406,14 @@ func (s *Store) due() []*part {
 	return nil
 }
 
-// Unclean reports whether something of what was deleted may still be in the files of the store: whether [Store.Purge] has something to do.
+// Unclean reports whether something of what was deleted, or of a rule that was replaced, may still be in the files of the store: whether [Store.Purge] has
+// something to do.
 func (s *Store) Unclean() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.replaced {
+		return true
+	}
 	for _, st := range s.states {
 		if slices.Contains(st.part.current, gone) {
 			return true

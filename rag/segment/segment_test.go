@@ -894,3 +894,43 @@ func TestPurgeTakesLogsOfBefore(t *testing.T) {
 		}
 	}
 }
+
+// A rule that was replaced names people: it is unclean until it has left the files, also after a restart, and then no more.
+func TestRulesOfBeforeAreUnclean(t *testing.T) {
+	cfg := config(t, t.TempDir())
+	s := opened(t, cfg)
+	apply(t, s, Change{Revision: 1, Put: []Document{document(rand.New(rand.NewPCG(1, 2)), "a", 1, Rule{Group: []byte("quokka")}, 2)}})
+	if err := s.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s.Unclean() {
+		t.Error("unclean, and nothing was replaced")
+	}
+	apply(t, s, Change{Revision: 2, Move: []Move{{Name{ID: "a"}, Rule{Group: []byte("g1")}}}})
+	if !s.Unclean() {
+		t.Error("the rule of before is in the manifest, and nobody purges it")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s = opened(t, cfg); !s.Unclean() {
+		t.Error("a restart forgets that there is something to purge")
+	}
+	if err := s.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s.Unclean() {
+		t.Error("unclean after a purge")
+	}
+	for name, text := range plain(t, cfg) {
+		if strings.Contains(text, "quokka") {
+			t.Errorf("%s still has it", name)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if opened(t, cfg).Unclean() {
+		t.Error("unclean after a purge and a restart")
+	}
+}

@@ -69,6 +69,7 @@ type Store struct {
 	pending  pending // what is in the tail
 	frozen   []frozen
 	stale    []string // files that are to be removed
+	replaced bool     // rules were, since the last purge: what they say, such as names of people, may still be in the manifest and the log
 	cut      int64
 	spoiled  error
 	closed   bool
@@ -593,6 +594,7 @@ func (s *Store) commit(c *Change, w []placedWords) error {
 	for _, n := range c.Delete {
 		place(n, away)
 	}
+	s.replaced = s.replaced || len(c.Move) > 0
 	for i := range c.Move {
 		place(c.Move[i].Name, func(rows int) rule { return s.ruled(&c.Move[i].Rule, rows) })
 	}

@@ -99,6 +99,7 @@ func (s *Service) staysNow(ctx context.Context, rowsOf map[string]int64, now tim
 		there bool
 	}{
 		{StaysReplicas, others},
+		{StaysPassages, true}, // also where none are now: a server that is stopped may have some
 		{StaysPages, !database.IsSQLite(s.cfg.DB)},
 		{StaysLog, !database.IsSQLite(s.cfg.DB)},
 		{StaysSpill, s.cfg.Spill},
@@ -289,5 +290,6 @@ func StaysPhrase(code string) message.Phrase {
 		StaysRemote:     message.Say("offboard.stays_remote"),
 		StaysCallers:    message.Say("offboard.stays_callers"),
 		StaysReplicas:   message.Say("offboard.stays_replicas"),
+		StaysPassages:   message.Say("offboard.stays_passages"),
 	}[code]
 }

@@ -51,6 +51,7 @@ const (
 	StaysRemote     = "remote"     // engines outside
 	StaysCallers    = "callers"    // who had the answers
 	StaysReplicas   = "replicas"   // whose logs they empty themselves, at the next sealing
+	StaysPassages   = "passages"   // in files of servers, until each has followed and purged
 )
 
 // Permitted says what an export may contain beside what is the tenant's in any case. Zero values permit nothing.

@@ -237,6 +237,14 @@ func TestEraseEverything(t *testing.T) {
 		if len(report.Keys) != 2 || report.epochsText() != "0" || record == "" || len(raw) == 0 || report.Declined != "they have everything" || report.Documents[0] != 1 {
 			t.Errorf("%+v", report)
 		}
+		if !slices.ContainsFunc(report.Stays, func(x Stay) bool { return x.Code == StaysPassages }) {
+			t.Errorf("what servers hold of documents on their disks is not among %+v", report.Stays)
+		}
+		for _, x := range report.Stays {
+			if id, _, _ := StaysPhrase(x.Code).Parts(); id == "" {
+				t.Errorf("the document does not say what %q is", x.Code)
+			}
+		}
 		if now := k.counts("other"); fmt.Sprint(now) != fmt.Sprint(kept) {
 			t.Errorf("the other tenant: %v, before %v", now, kept)
 		}
