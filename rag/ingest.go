@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -19,7 +20,7 @@ import (
 // Document is a file to take in.
 type Document struct {
 	Tenant, Collection, Name string
-	MIME                     string // text/plain, text/markdown or text/html; empty: by the ending of the name
+	MIME                     string // one of those of parse.Kinds, perhaps with a character set; empty: by the ending of the name, and the content
 	// Labels: a principal needs one of these, and one of the collection's; empty: those of the collection. nil: as they are.
 	Labels []string
 	// Rule says who else may see it; nil: as it is. Parts may name sections by their headings.
@@ -48,6 +49,8 @@ type IngestResult struct {
 	ID, Version, MIME string
 	Chunks            int
 	Access            AccessChange // zero if that is as it was
+	// Left says what the file has and its passages have not, such as hidden sheets and pictures.
+	Left []fault.Phrase
 }
 
 // ParsedDocument is a document that has been read and waits for its vectors.
@@ -58,6 +61,7 @@ type ParsedDocument struct {
 	collection *collectionIndex
 	stored     *IngestResult // of what is there already
 	version    newVersion
+	left       []fault.Phrase
 }
 
 // Read reads a document for [Service.Store]. CodeInvalidDocument says why one cannot be read.
@@ -74,7 +78,7 @@ func (s *Service) parse(ctx context.Context, d Document) (*ParsedDocument, error
 	if err != nil {
 		return nil, err
 	}
-	n, err := s.read(d)
+	n, left, err := s.read(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +89,7 @@ func (s *Service) parse(ctx context.Context, d Document) (*ParsedDocument, error
 			return nil, err
 		}
 		if b, same := s.same(ci, v, n); same {
-			out := IngestResult{ID: b.ID, Version: versionName(b.last().Version), MIME: b.last().MIME, Chunks: b.last().Chunks}
+			out := IngestResult{ID: b.ID, Version: versionName(b.last().Version), MIME: b.last().MIME, Chunks: b.last().Chunks, Left: left}
 			return &ParsedDocument{collection: ci, stored: &out, version: n}, nil
 		}
 	}
@@ -93,7 +97,7 @@ func (s *Service) parse(ctx context.Context, d Document) (*ParsedDocument, error
 	for i := range n.chunks {
 		texts[i] = v.indexText(i)
 	}
-	return &ParsedDocument{Texts: texts, collection: ci, version: n}, nil
+	return &ParsedDocument{Texts: texts, collection: ci, version: n, left: left}, nil
 }
 
 // Store stores a document that has been read, as a new version if the collection has one of that name that differs from it. The next
@@ -140,7 +144,7 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 	if ci.prunes() {
 		s.pruneDocument(context.WithoutCancel(ctx), ci, v.Document)
 	}
-	return IngestResult{ID: v.Document, Version: versionName(v.Version), MIME: v.MIME, Chunks: len(v.chunks), Access: n.access}, nil
+	return IngestResult{ID: v.Document, Version: versionName(v.Version), MIME: v.MIME, Chunks: len(v.chunks), Access: n.access, Left: d.left}, nil
 }
 
 // compact merges the segments of a collection that have become many. It may take seconds in a large one, and nothing waits for it but its
@@ -254,59 +258,80 @@ func sameRange(a, b chunkRow) bool {
 const maxChunks = 20_000
 
 // read extracts and splits the text.
-func (s *Service) read(d Document) (n newVersion, err error) {
+func (s *Service) read(ctx context.Context, d Document) (n newVersion, left []fault.Phrase, err error) {
 	if strings.TrimSpace(d.Name) == "" || !validName(d.Name, 200, func(r rune) bool { return unicode.IsPrint(r) && r != '#' && r != '@' }) {
-		return n, fault.New(fault.CodeInvalidValue, "name", fault.Say("rag.document_name")).WithParam("name")
+		return n, nil, fault.New(fault.CodeInvalidValue, "name", fault.Say("rag.document_name")).WithParam("name")
 	}
 	n.name, n.mayChangeAccess = d.Name, d.MayChangeAccess
 	if d.Labels != nil {
 		labels, err := cleanLabels(d.Labels)
 		if err != nil {
-			return n, err
+			return n, nil, err
 		}
 		n.labels = encodeLabels(labels)
 	}
 	if d.Rule != nil {
 		rule, err := cleanRule(*d.Rule)
 		if err != nil {
-			return n, err
+			return n, nil, err
 		}
 		n.rule = &rule
 	}
 	if n.from, n.until, err = period(d.ValidFrom, d.ValidUntil); err != nil {
-		return n, err
+		return n, nil, err
 	}
 	known, err := encodeKnown(d.Known)
 	if err != nil {
-		return n, err
+		return n, nil, err
 	}
 	if len(d.Body) > s.cfg.MaxBytes {
-		return n, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.too_large", s.cfg.MaxBytes))
+		return n, nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.too_large", s.cfg.MaxBytes))
 	}
-	kind, err := parse.Kind(d.MIME, d.Name)
+	text, err := s.reader.Read(ctx, parse.File{Name: d.Name, MIME: d.MIME, Body: d.Body})
 	if err != nil {
-		return n, unreadable(d.Name, err)
-	}
-	text, err := parse.Parse(kind, d.Body)
-	if err != nil {
-		return n, unreadable(d.Name, err)
+		return n, nil, unreadable(d.Name, err)
 	}
 	sum := sha256.Sum256(d.Body)
-	n.row = versionRow{MIME: kind, Title: text.Title, Digest: hex.EncodeToString(sum[:]), Embedder: s.model.ID, Content: text.Text, Known: known}
-	var headings []chunk.Heading
-	for _, h := range text.Headings {
-		headings = append(headings, chunk.Heading(h))
-	}
-	for i, c := range chunk.Split(text.Text, headings, s.cfg.chunks()) {
-		n.chunks = append(n.chunks, chunkRow{Chunk: i, Section: c.Section, Start: c.Start, End: c.End})
-	}
+	n.row = versionRow{MIME: text.Kind, Title: text.Title, Digest: hex.EncodeToString(sum[:]), Embedder: s.model.ID, Content: text.Text, Known: known}
+	left = text.Left
+	n.chunks = passages(text, s.cfg.chunks())
 	if len(n.chunks) > maxChunks {
-		return n, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.too_many_passages", len(n.chunks), maxChunks))
+		return n, nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.too_many_passages", len(n.chunks), maxChunks))
 	}
 	if len(n.chunks) == 0 {
-		return n, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.no_text"))
+		return n, nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.no_text"))
 	}
-	return n, nil
+	return n, left, nil
+}
+
+// passages splits a text. Of a file that has pages, the last name of a passage's section is the page that it begins on.
+func passages(text parse.Document, cfg chunk.Config) []chunkRow {
+	var headings []chunk.Heading
+	var whole []chunk.Range
+	for _, b := range text.Blocks {
+		switch b.Kind {
+		case parse.Heading:
+			headings = append(headings, chunk.Heading{Start: b.Start, End: b.End, Level: b.Level})
+		case parse.Table:
+			whole = append(whole, chunk.Range{Start: b.Start, End: b.End})
+		case parse.Paragraph, parse.Item, parse.Code:
+		}
+	}
+	var out []chunkRow
+	at := 0
+	for i, c := range chunk.Split(text.Text, headings, whole, cfg) {
+		for at < len(text.Blocks)-1 && text.Blocks[at].End <= c.Start {
+			at++
+		}
+		if text.Kind == parse.PDF && text.Blocks[at].Page > 0 {
+			if c.Section != "" {
+				c.Section += " > "
+			}
+			c.Section += "p. " + strconv.Itoa(text.Blocks[at].Page)
+		}
+		out = append(out, chunkRow{Chunk: i, Section: c.Section, Start: c.Start, End: c.End})
+	}
+	return out
 }
 
 // period reads when something is in effect; zero times are 0. Error: CodeInvalidValue for an end that does not lie behind the beginning.

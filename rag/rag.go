@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-project/sluice/rag/chunk"
 	"github.com/sluice-project/sluice/rag/index"
 	"github.com/sluice-project/sluice/rag/index/sq8"
+	"github.com/sluice-project/sluice/rag/parse"
 	"github.com/sluice-project/sluice/rag/rank"
 )
 
@@ -97,6 +98,7 @@ type Service struct {
 	store    store
 	model    Model
 	order    rank.Model // of what a search found
+	reader   *parse.Reader
 	log      *slog.Logger
 	metrics  *metrics
 	now      func() time.Time
@@ -144,6 +146,7 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	s := &Service{
 		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, model: model, order: order, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
 		deleted:  map[string]bool{},
+		reader:   parse.NewReader(parse.Config{TablePart: cmp.Or(cfg.ChunkSize, 512)}),
 		newIndex: func(dim int) index.Index { return sq8.New(dim, kernels) },
 	}
 	s.freshness, err = snapshot.New(cfg.freshness(), snapshot.Source[struct{}]{

@@ -1,127 +1,358 @@
-// Package parse is a leaf: it extracts the text of plain text, Markdown and HTML documents.
+// Package parse is a leaf: it extracts the text of documents, with what is heading, list and table in it.
 //
 // The extracted text is what is stored, searched and cited; offsets of citations count its bytes. Text that a person would not see
 // does not get into it: scripts, styles, comments, hidden elements, and characters without a shape that can carry instructions or
-// turn the reading direction around. Links keep their text and lose their address; images leave their description.
+// turn the reading direction around. Links keep their text and lose their address; images leave their description. Nothing is fetched
+// and nothing is run: neither macros nor formulas nor scripts.
+//
+// Files come from people. Each is read in bounded time and memory, whatever it says, and one that cannot be read whole is refused with its reason
+// rather than read in part; what a format has that is no text is named in [Document.Left].
 package parse
 
 import (
+	"bytes"
+	"context"
 	"mime"
 	"path"
+	"slices"
 	"strings"
-	"unicode/utf8"
+	"time"
 
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// Document is what a file says.
-type Document struct {
-	Title    string // of the document itself; empty if it has none
-	Text     string // valid UTF-8; lines end with \n, blocks are separated by an empty line
-	Headings []Heading
-}
-
-// Heading marks a line of the text that opens a section.
-type Heading struct {
-	Start, End int // bytes of Text
-	Level      int // 1 is the highest
-}
-
-// Error says why a document cannot be read.
-type Error struct{ Reason fault.Phrase }
-
-// Error implements error.
-func (e *Error) Error() string { return e.Reason.String() }
-
-// The kinds of document.
+// The kinds of document, by media type.
 const (
 	Text     = "text/plain"
 	Markdown = "text/markdown"
 	HTML     = "text/html"
+	CSV      = "text/csv"
+	TSV      = "text/tab-separated-values"
+	Mail     = "message/rfc822"
+	DOCX     = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+	XLSX     = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+	PPTX     = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+	PDF      = "application/pdf"
 )
 
-// Kind returns the kind of a document from its declared MIME type, or from the ending of its name if it declares none.
-func Kind(mimeType, name string) (string, error) {
-	if mimeType == "" {
-		switch strings.ToLower(path.Ext(name)) {
-		case ".txt", ".text":
-			return Text, nil
-		case ".md", ".markdown":
-			return Markdown, nil
-		case ".html", ".htm", ".xhtml":
-			return HTML, nil
-		}
-		return "", &Error{fault.Say("parse.unknown_ending")}
+// Kinds lists the kinds of document with the endings of their files.
+func Kinds() map[string][]string {
+	return map[string][]string{
+		Text: {".txt", ".text"}, Markdown: {".md", ".markdown"}, HTML: {".html", ".htm", ".xhtml"}, CSV: {".csv"}, TSV: {".tsv", ".tab"}, Mail: {".eml"},
+		DOCX: {".docx"}, XLSX: {".xlsx"}, PPTX: {".pptx"}, PDF: {".pdf"},
 	}
-	kind, params, err := mime.ParseMediaType(mimeType)
-	if err != nil {
-		return "", &Error{fault.Say("parse.type_malformed")}
-	}
-	if cs := strings.ToLower(params["charset"]); cs != "" && cs != "utf-8" && cs != "utf8" && cs != "us-ascii" {
-		return "", &Error{fault.Say("parse.character_set")}
-	}
-	switch kind {
-	case Text, HTML:
-		return kind, nil
-	case Markdown, "text/x-markdown":
-		return Markdown, nil
-	case "application/xhtml+xml":
-		return HTML, nil
-	}
-	return "", &Error{fault.Say("parse.unknown_type")}
 }
 
-// Parse extracts the text of body, a document of that kind. Every failure is an [*Error].
-func Parse(kind string, body []byte) (Document, error) {
-	body = []byte(strings.TrimPrefix(string(body), "\ufeff"))
-	if !utf8.Valid(body) {
-		return Document{}, &Error{fault.Say("parse.not_utf8")}
+// Config sets up a reader. The zero value is usable.
+type Config struct {
+	// TablePart is how many characters of a table stay together, with a copy of its header: as many as a passage has. 0 means 512.
+	TablePart int
+	// MaxTime bounds the reading of one document; 0 means 30 seconds.
+	MaxTime time.Duration
+}
+
+// File is a file to read.
+type File struct {
+	Name string
+	MIME string // the declared media type, perhaps with a character set; empty or application/octet-stream: by name and content
+	Body []byte
+}
+
+// Reader reads documents. It is safe for concurrent use.
+type Reader struct {
+	cfg Config
+	pdf *pdfEngine
+}
+
+// NewReader returns a reader. Close frees what it holds.
+func NewReader(cfg Config) *Reader {
+	if cfg.TablePart <= 0 {
+		cfg.TablePart = 512
 	}
-	if isBinary(body) {
-		return Document{}, &Error{fault.Say("parse.not_text")}
+	if cfg.MaxTime <= 0 {
+		cfg.MaxTime = 30 * time.Second
 	}
-	var d Document
-	var err error
+	return &Reader{cfg: cfg, pdf: &pdfEngine{}}
+}
+
+// Close waits for no document: it is called when none is read any more.
+func (r *Reader) Close() error { return r.pdf.close() }
+
+// Read extracts the text of a file. Every failure is an [*Error], but those of ctx and of this machine.
+func (r *Reader) Read(ctx context.Context, f File) (Document, error) {
+	parent := ctx
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.MaxTime)
+	defer cancel()
+	d, err := (&reading{Reader: r, ctx: ctx, cells: new(int)}).file(f)
+	if err != nil && parent.Err() != nil {
+		return Document{}, context.Cause(parent)
+	}
+	return d, err
+}
+
+// reading is the reading of one file, or of one that is inside another.
+type reading struct {
+	*Reader
+	ctx   context.Context
+	depth int  // of files inside files
+	cells *int // cells and other small things that are held, of all files
+}
+
+// maxCells bounds what tables hold in memory.
+const maxCells = 4 << 20
+
+// hold counts cells that are kept until the table is written.
+func (r *reading) hold(n int) error {
+	if *r.cells += n; *r.cells > maxCells {
+		return refuse(fault.Say("parse.too_many_cells", maxCells))
+	}
+	return nil
+}
+
+func (r *reading) builder() *builder { return &builder{part: r.cfg.TablePart} }
+
+func (r *reading) file(f File) (Document, error) {
+	kind, charset, err := kindOf(r.ctx, f)
+	if err != nil {
+		return Document{}, err
+	}
+	d, err := r.within(kind, charset, f.Body)
+	d.Kind = kind
+	return d, err
+}
+
+// inside reads a file that is inside another.
+func (r *reading) inside(name, kind, charset string, body []byte) (Document, error) {
+	if r.depth+1 > maxAttached {
+		return Document{}, errDeep
+	}
+	in := *r
+	in.depth++
+	if charset != "" {
+		kind += "; charset=" + charset
+	}
+	return in.file(File{Name: name, MIME: kind, Body: body})
+}
+
+// within reads a document of a kind.
+func (r *reading) within(kind, charset string, body []byte) (d Document, err error) {
 	switch kind {
-	case Text:
-		d.Text = plain(string(body))
-	case Markdown:
-		d, err = markdown(body)
-	case HTML:
-		d, err = hypertext(body)
+	case Text, Markdown, HTML, CSV, TSV:
+		text, err := decode(body, charset, kind == HTML)
+		if err != nil {
+			return Document{}, err
+		}
+		if d, err = r.text(kind, text); err != nil {
+			return Document{}, err
+		}
+	case Mail:
+		d, err = r.mail(body)
+	case DOCX, XLSX, PPTX:
+		d, err = r.office(kind, body)
+	case PDF:
+		d, err = r.readPDF(body)
 	default:
-		err = &Error{fault.Say("parse.unknown_type")}
+		err = refuse(fault.Say("parse.unknown_type"))
 	}
 	if err != nil {
 		return Document{}, err
 	}
 	if strings.TrimSpace(d.Text) == "" {
-		return Document{}, &Error{fault.Say("rag.no_text")}
+		return Document{}, refuse(fault.Say("rag.no_text"))
 	}
 	return d, nil
 }
 
-// isBinary reports whether the text has characters that text does not have. A file of another kind that happens to be valid UTF-8
-// has them in its first bytes.
-func isBinary(b []byte) bool {
-	for _, c := range b[:min(len(b), 8192)] {
-		if c == 0 {
-			return true
-		}
+// emptyText reports the refusal of a document that says nothing.
+func emptyText(e *Error) bool { return e.Reason.String() == fault.Say("rag.no_text").String() }
+
+func (r *reading) text(kind, text string) (Document, error) {
+	switch kind {
+	case Markdown:
+		return r.markdown(text)
+	case HTML:
+		return r.hypertext(text)
+	case CSV:
+		return r.delimited(text, false)
+	case TSV:
+		return r.delimited(text, true)
 	}
-	return false
+	return plain(text), nil
 }
 
-// plain cleans a text and keeps its layout: lines lose trailing blanks, and empty lines at both ends go.
-func plain(s string) string {
-	var b strings.Builder
-	b.Grow(len(s))
-	for line := range strings.Lines(strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")) {
-		b.WriteString(strings.TrimRight(clean(strings.TrimSuffix(line, "\n")), " \t"))
-		b.WriteByte('\n')
+func (r *reading) office(kind string, body []byte) (Document, error) {
+	a, err := openArchive(r.ctx, body)
+	if err != nil {
+		return Document{}, err
 	}
-	return strings.Trim(b.String(), "\n")
+	switch kind {
+	case DOCX:
+		return r.docx(a)
+	case XLSX:
+		return r.xlsx(a)
+	default:
+		return r.pptx(a)
+	}
 }
+
+// kindOf tells the kind of a file. The declared type decides, then the ending of the name; the content must agree, and decides where neither says
+// anything.
+func kindOf(ctx context.Context, f File) (kind, charset string, err error) {
+	said, charset, err := declared(f.MIME, f.Name)
+	if err != nil {
+		return "", "", err
+	}
+	found, err := sniff(ctx, f.Body)
+	if err != nil {
+		return "", "", err
+	}
+	switch {
+	case said == "" && found != "":
+		return found, "", nil
+	case said == "":
+		return "", "", refuse(fault.Say("parse.unknown_ending"))
+	case found == said, found == "" && slices.Contains([]string{Text, Markdown, HTML, CSV, TSV, Mail}, said):
+		return said, charset, nil
+	case found == "":
+		return "", "", refuse(fault.Say("parse.not_what_it_says", shortName(said)))
+	}
+	return "", "", refuse(fault.Say("parse.mismatch", shortName(said), shortName(found)))
+}
+
+// shortName names a kind by its usual ending.
+func shortName(kind string) string {
+	if endings := Kinds()[kind]; len(endings) > 0 {
+		return strings.ToUpper(endings[0][1:])
+	}
+	return kind
+}
+
+// declared returns the kind that the type or the name of a file says, "" if they say none, and the character set of the type.
+func declared(mimeType, name string) (kind, charset string, err error) {
+	if mimeType != "" {
+		t, params, err := mime.ParseMediaType(mimeType)
+		if err != nil {
+			return "", "", refuse(fault.Say("parse.type_malformed"))
+		}
+		if charset = strings.ToLower(params["charset"]); charset == "us-ascii" {
+			charset = "" // what it may say although it is not
+		}
+		switch t {
+		case "text/x-markdown":
+			t = Markdown
+		case "application/xhtml+xml":
+			t = HTML
+		case "application/csv", "text/comma-separated-values":
+			t = CSV
+		case "application/x-pdf":
+			t = PDF
+		}
+		if Kinds()[t] != nil {
+			return t, charset, nil
+		}
+		if legacy(t) {
+			return "", "", refuse(fault.Say("parse.legacy_office"))
+		}
+		if strings.Contains(strings.ToLower(t), "macroenabled") {
+			return "", "", errMacros
+		}
+		if t != "application/octet-stream" && t != "application/zip" {
+			return "", "", refuse(fault.Say("parse.unknown_type"))
+		}
+	}
+	ending := strings.ToLower(path.Ext(name))
+	for k, endings := range Kinds() {
+		if slices.Contains(endings, ending) {
+			return k, charset, nil
+		}
+	}
+	switch ending {
+	case ".docm", ".dotm", ".xlsm", ".xltm", ".xlsb", ".pptm", ".potm", ".ppsm":
+		return "", "", errMacros
+	case ".doc", ".xls", ".ppt", ".dot", ".wps", ".et", ".dps", ".rtf":
+		return "", "", refuse(fault.Say("parse.legacy_office"))
+	case ".msg":
+		return "", "", refuse(fault.Say("parse.outlook"))
+	case ".odt", ".ods", ".odp":
+		return "", "", refuse(fault.Say("parse.opendocument"))
+	}
+	return "", charset, nil
+}
+
+func legacy(t string) bool {
+	return slices.Contains([]string{"application/msword", "application/vnd.ms-excel", "application/vnd.ms-powerpoint", "application/rtf", "text/rtf"}, t)
+}
+
+// sniff returns the kind that the content of a file is certainly of, "" for text and what is not known.
+func sniff(ctx context.Context, body []byte) (string, error) {
+	head := body[:min(len(body), 1024)]
+	switch {
+	case bytes.HasPrefix(body, []byte("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")):
+		return "", compound(body)
+	case bytes.HasPrefix(body, []byte("PK\x03\x04")), bytes.HasPrefix(body, []byte("PK\x05\x06")):
+		return packed(ctx, body)
+	case bytes.Contains(head, []byte("%PDF-")) && !isText(head):
+		return PDF, nil
+	case bytes.HasPrefix(head, []byte("%PDF-")):
+		return PDF, nil
+	case bytes.HasPrefix(head, []byte(`{\rtf`)):
+		return "", refuse(fault.Say("parse.legacy_office"))
+	}
+	return "", nil
+}
+
+// isText reports whether bytes look like those of a text that merely speaks of a format.
+func isText(head []byte) bool {
+	for _, c := range head {
+		if c < ' ' && c != '\n' && c != '\r' && c != '\t' && c != '\f' || c >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// compound says what is wrong with a file of the old format of Office, which also wraps encrypted ones of the new format.
+func compound(body []byte) error {
+	wide := func(s string) bool {
+		var b []byte
+		for i := range len(s) {
+			b = append(b, s[i], 0)
+		}
+		return bytes.Contains(body, b)
+	}
+	switch {
+	case wide("EncryptedPackage"):
+		return errLocked
+	case wide("__substg1.0_"):
+		return refuse(fault.Say("parse.outlook"))
+	}
+	return refuse(fault.Say("parse.legacy_office"))
+}
+
+// packed tells what a zip file is by the type of its main part.
+func packed(ctx context.Context, body []byte) (string, error) {
+	if bytes.Contains(body[:min(len(body), 256)], []byte("mimetypeapplication/vnd.oasis.opendocument")) {
+		return "", refuse(fault.Say("parse.opendocument"))
+	}
+	a, err := openArchive(ctx, body)
+	if err != nil {
+		return "", err
+	}
+	main, err := a.main()
+	if err != nil {
+		return "", err
+	}
+	t := a.types[main]
+	for kind, mark := range map[string]string{DOCX: "wordprocessingml.", XLSX: "spreadsheetml.", PPTX: "presentationml."} {
+		if strings.Contains(t, mark) {
+			return kind, nil
+		}
+	}
+	return "", refuse(fault.Say("parse.other_archive"))
+}
+
+// isBinary reports whether the text has characters that text does not have. A file of another kind has them in its first bytes.
+func isBinary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8192)], 0) >= 0 }
 
 // clean removes what has no shape, and turns other control characters into blanks.
 func clean(s string) string {

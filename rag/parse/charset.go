@@ -1,0 +1,184 @@
+package parse
+
+import (
+	"bytes"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/simplifiedchinese"
+	"golang.org/x/text/encoding/traditionalchinese"
+	xunicode "golang.org/x/text/encoding/unicode"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// named returns the encoding of a label such as gb2312, as the web reads it.
+func named(label string) (encoding.Encoding, error) {
+	e, err := htmlindex.Get(strings.TrimSpace(label))
+	if err != nil || e == encoding.Replacement {
+		return nil, refuse(fault.Say("parse.character_set"))
+	}
+	return e, nil
+}
+
+// decode turns a text into UTF-8: by its byte order mark, else by the character set that was declared, else by what a page says about itself, else as
+// UTF-8 if it is valid, else by what it looks like. Where that leaves a doubt it is refused: text in the wrong characters would be found by
+// nobody.
+func decode(body []byte, declared string, page bool) (string, error) {
+	switch {
+	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")):
+		body, declared = body[3:], "utf-8"
+	case bytes.HasPrefix(body, []byte("\xff\xfe")):
+		return convert(body[2:], xunicode.UTF16(xunicode.LittleEndian, xunicode.IgnoreBOM))
+	case bytes.HasPrefix(body, []byte("\xfe\xff")):
+		return convert(body[2:], xunicode.UTF16(xunicode.BigEndian, xunicode.IgnoreBOM))
+	}
+	if declared == "" && page {
+		declared = ofPage(body)
+	}
+	if declared != "" {
+		e, err := named(declared)
+		if err != nil {
+			return "", err
+		}
+		if name, _ := htmlindex.Name(e); name != "utf-8" {
+			return convert(body, e)
+		}
+		if !utf8.Valid(body) {
+			return "", refuse(fault.Say("parse.not_utf8"))
+		}
+	}
+	if utf8.Valid(body) && bytes.IndexByte(body, 0) < 0 {
+		return string(body), nil
+	}
+	if e := wide(body); e != nil {
+		return convert(body, e)
+	}
+	if isBinary(body) {
+		return "", refuse(fault.Say("parse.not_text"))
+	}
+	return guess(body)
+}
+
+// ofPage is the character set that the first bytes of a page declare.
+func ofPage(body []byte) string {
+	if e, name, _ := charset.DetermineEncoding(body[:min(len(body), 1024)], "text/html"); e != nil && name != "windows-1252" {
+		return name
+	}
+	return ""
+}
+
+// convert decodes a text that must be valid in its character set. One sign in a thousand may not be: old files have such.
+func convert(body []byte, e encoding.Encoding) (string, error) {
+	out, err := e.NewDecoder().Bytes(body)
+	if err != nil {
+		return "", refuse(fault.Say("parse.character_set"))
+	}
+	text := string(out)
+	if bad := strings.Count(text, "\ufffd"); bad > 0 && bad*1000 > utf8.RuneCountInString(text) {
+		return "", refuse(fault.Say("parse.wrong_character_set"))
+	}
+	if strings.IndexByte(text, 0) >= 0 {
+		return "", refuse(fault.Say("parse.not_text"))
+	}
+	return text, nil
+}
+
+// wide recognises UTF-16 without a mark by its zero bytes, which Latin letters, blanks and line ends have on the same side.
+func wide(body []byte) encoding.Encoding {
+	if len(body) < 4 || len(body)%2 != 0 {
+		return nil
+	}
+	sample := body[:min(len(body), 8192)&^1]
+	var zeros [2]int
+	for i, c := range sample {
+		if c == 0 {
+			zeros[i%2]++
+		}
+	}
+	// Every line has an end, so one in two hundred is little; zeros on the other side would be a binary file.
+	switch few := len(sample)/400 + 1; {
+	case zeros[1] >= few && zeros[0] == 0:
+		return xunicode.UTF16(xunicode.LittleEndian, xunicode.IgnoreBOM)
+	case zeros[0] >= few && zeros[1] == 0:
+		return xunicode.UTF16(xunicode.BigEndian, xunicode.IgnoreBOM)
+	}
+	return nil
+}
+
+// guess tells GB18030 from Big5 by how many of the characters are in daily use. Both read nearly everything; only the right one reads
+// characters that people use. Anything else, such as the single bytes of Western Europe, is not told from them safely.
+func guess(body []byte) (string, error) {
+	type reading struct {
+		text  string
+		share float64
+		han   int
+	}
+	try := func(e encoding.Encoding, common func(rune) bool) (out reading) {
+		text, err := convert(body, e)
+		if err != nil {
+			return reading{}
+		}
+		used, n := 0, 0
+		for _, r := range text {
+			if r < 0x80 || r == utf8.RuneError {
+				continue
+			}
+			if n++; unicode.Is(unicode.Han, r) {
+				out.han++
+			}
+			if common(r) {
+				used++
+			}
+			if n == 1<<16 {
+				break
+			}
+		}
+		if n > 0 {
+			out.share = float64(used) / float64(n)
+		}
+		out.text = text
+		return out
+	}
+	gb, big := try(simplifiedchinese.GB18030, dailySimplified()), try(traditionalchinese.Big5, dailyTraditional())
+	if big.share > gb.share {
+		gb, big = big, gb
+	}
+	if gb.han < 4 || gb.share < 0.8 || gb.share-big.share < 0.1 {
+		return "", refuse(fault.Say("parse.unknown_character_set"))
+	}
+	return gb.text, nil
+}
+
+// dailySimplified reports the first level of GB 2312, by frequency of use 99.7 % of a text, and punctuation of Chinese text.
+func dailySimplified() func(rune) bool {
+	e := simplifiedchinese.GBK.NewEncoder()
+	return func(r rune) bool {
+		if punctuation(r) {
+			return true
+		}
+		b, err := e.Bytes([]byte(string(r)))
+		return err == nil && len(b) == 2 && b[0] >= 0xb0 && b[0] <= 0xd7 && b[1] >= 0xa1
+	}
+}
+
+// dailyTraditional reports the first level of Big5.
+func dailyTraditional() func(rune) bool {
+	e := traditionalchinese.Big5.NewEncoder()
+	return func(r rune) bool {
+		if punctuation(r) {
+			return true
+		}
+		b, err := e.Bytes([]byte(string(r)))
+		return err == nil && len(b) == 2 && b[0] >= 0xa4 && b[0] <= 0xc6
+	}
+}
+
+// punctuation reports signs that are common in every Chinese text.
+func punctuation(r rune) bool {
+	return r >= 0x3001 && r <= 0x3011 || r >= 0xff01 && r <= 0xff1f || r == 0x3000 || r >= 0x2013 && r <= 0x2026 || r == 0xb7
+}
