@@ -226,7 +226,10 @@ func (w *word) paragraph(x *elements) (f flow, joins bool, err error) {
 		return f, false, err
 	}
 	f.text = text.String()
-	s := w.styles[p.style]
+	s, known := w.styles[p.style]
+	if !known {
+		s = style{outline: -1, list: -1}
+	}
 	if s.contents {
 		return flow{after: f.after}, false, nil
 	}

@@ -308,7 +308,7 @@ func (f *numberFormat) section(v float64) (*formatSection, bool) {
 		switch s.condition {
 		case "<":
 			if v < s.limit {
-				return s, true
+				return s, s.limit > 0
 			}
 		case "<=":
 			if v <= s.limit {
@@ -356,12 +356,12 @@ func (s *formatSection) numberText(v float64) string {
 	}
 	power := 0
 	if s.exponent > 0 && v != 0 {
-		step := max(1, s.whole)
+		step := max(1, s.slots())
 		power = int(math.Floor(math.Log10(v)))
 		if step > 1 {
 			power = int(math.Floor(float64(power)/float64(step))) * step
 		}
-		if v /= math.Pow10(power); s.whole <= 1 && round(v, s.places) == "10"+strings.Repeat("0", s.places) {
+		if v /= math.Pow10(power); step == 1 && round(v, s.places) == "10"+strings.Repeat("0", s.places) {
 			v, power = v/10, power+1
 		}
 	}
@@ -379,15 +379,7 @@ func (s *formatSection) numberText(v float64) string {
 
 // fill puts digits into their places: the last ones into the last places, what is more into the first.
 func (s *formatSection) fill(whole, decimals string, power int) string {
-	slots := 0
-	for _, t := range s.tokens {
-		if t.kind == '.' || t.kind == 'E' {
-			break
-		}
-		if t.kind == '0' || t.kind == '#' || t.kind == '?' {
-			slots++
-		}
-	}
+	slots := s.slots()
 	if slots == 0 && len(whole) > 0 && !s.point() {
 		whole = ""
 	}
@@ -420,9 +412,8 @@ func (s *formatSection) fill(whole, decimals string, power int) string {
 			for written < len(whole) {
 				digit()
 			}
-			if point = true; len(decimals) > 0 || s.least > 0 || s.places == 0 {
-				out.WriteByte('.')
-			}
+			point = true
+			out.WriteByte('.')
 		case 'E':
 			out.WriteByte('E')
 			if power < 0 {
@@ -435,6 +426,20 @@ func (s *formatSection) fill(whole, decimals string, power int) string {
 		}
 	}
 	return out.String()
+}
+
+// slots counts the places for digits before the point.
+func (s *formatSection) slots() int {
+	n := 0
+	for _, t := range s.tokens {
+		if t.kind == '.' || t.kind == 'E' {
+			break
+		}
+		if t.kind == '0' || t.kind == '#' || t.kind == '?' {
+			n++
+		}
+	}
+	return n
 }
 
 func (s *formatSection) point() bool {
@@ -508,12 +513,21 @@ func (s *formatSection) dateText(v float64, from1904 bool) string {
 	}
 	base := time.Date(1899, 12, 30, 0, 0, 0, 0, time.UTC)
 	days := ticks / 86400e3
-	if from1904 {
+	switch {
+	case from1904:
 		base = time.Date(1904, 1, 1, 0, 0, 0, 0, time.UTC)
-	} else if days < 60 { // Excel has a 29 February 1900
+	case days == 60:
+	case days < 60: // Excel has a 29 February 1900, and a day before the first
 		base = base.AddDate(0, 0, 1)
 	}
+	if days == 0 && !from1904 {
+		base = base.AddDate(0, 0, 1) // in January
+	}
 	t := base.AddDate(0, 0, int(days)).Add(time.Duration(ticks%86400e3) * time.Millisecond)
+	day := t.Day()
+	if !from1904 && (days == 0 || days == 60) {
+		day = map[int64]int{60: 29}[days]
+	}
 	half := false
 	for _, k := range s.tokens {
 		half = half || k.kind == 'a' && strings.Contains(k.text, "/")
@@ -539,13 +553,13 @@ func (s *formatSection) dateText(v float64, from1904 bool) string {
 				out.WriteByte('0')
 			}
 		default:
-			out.WriteString(datePart(k, t, ticks, half))
+			out.WriteString(datePart(k, t, day, ticks, half))
 		}
 	}
 	return strings.TrimSpace(out.String())
 }
 
-func datePart(k formatToken, t time.Time, ticks int64, half bool) string {
+func datePart(k formatToken, t time.Time, day int, ticks int64, half bool) string {
 	pad := func(n int) string {
 		if len(k.text) > 1 && n < 10 {
 			return "0" + strconv.Itoa(n)
@@ -573,7 +587,7 @@ func datePart(k formatToken, t time.Time, ticks int64, half bool) string {
 	case 'd':
 		switch len(k.text) {
 		case 1, 2:
-			return pad(t.Day())
+			return pad(day)
 		case 3:
 			return t.Format("Mon")
 		}

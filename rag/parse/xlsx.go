@@ -227,9 +227,9 @@ func (b *book) sheet(a *archive, name, part string) error {
 				if err := b.cells(x, &row); err != nil || len(row.cells) == 0 {
 					return err
 				}
-				if h == "1" || h == "true" {
+				if h == "1" || h == "true" { // its place stays, so that the rows around it are one table
 					b.hiddenRows++
-					return nil
+					row.cells = nil
 				}
 				rows = append(rows, row)
 				return b.r.hold(1 + len(row.cells))
@@ -367,7 +367,7 @@ func (b *book) tables(rows []gridRow, merged []area) error {
 		for n < len(rows) && rows[n].n-rows[n-1].n <= 1 {
 			n++
 		}
-		block := rows[:n]
+		block := slices.DeleteFunc(slices.Clone(rows[:n]), func(r gridRow) bool { return len(r.cells) == 0 })
 		rows = rows[n:]
 		for len(block) > 0 && distinct(block[0]) == 1 && (len(block) == 1 || distinct(block[1]) != 1 || width(block) > 1) {
 			b.b.paragraph(block[0].cells[0].text)
@@ -437,6 +437,9 @@ func (b *book) fill(rows []gridRow, merged []area) {
 		c := rows[top].cells[i]
 		for at := top + 1; at < len(rows) && rows[at].n <= m.bottom && left > 0; at++ {
 			left--
+			if len(rows[at].cells) == 0 {
+				continue
+			}
 			j, there := slices.BinarySearchFunc(rows[at].cells, m.left, func(c gridCell, column int) int { return c.column - column })
 			if !there {
 				rows[at].cells = slices.Insert(rows[at].cells, j, c)
