@@ -138,3 +138,10 @@ func TestNumbersAsShown(t *testing.T) {
 		t.Errorf("only %d numbers were checked", checked)
 	}
 }
+
+func write(t testing.TB, file string, body []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, body, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

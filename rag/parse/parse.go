@@ -49,6 +49,9 @@ type Config struct {
 	TablePart int
 	// MaxTime bounds the reading of one document; 0 means 30 seconds.
 	MaxTime time.Duration
+	// Compiled is a folder in which compiled code of PDFium is kept between processes; nobody else may write to it. Empty: it is compiled again by each
+	// process that reads a PDF, which takes some seconds of two processors.
+	Compiled string
 }
 
 // File is a file to read.
@@ -72,7 +75,7 @@ func NewReader(cfg Config) *Reader {
 	if cfg.MaxTime <= 0 {
 		cfg.MaxTime = 30 * time.Second
 	}
-	return &Reader{cfg: cfg, pdf: &pdfEngine{}}
+	return &Reader{cfg: cfg, pdf: &pdfEngine{dir: cfg.Compiled}}
 }
 
 // Close waits for no document: it is called when none is read any more.
@@ -83,7 +86,7 @@ func (r *Reader) Read(ctx context.Context, f File) (Document, error) {
 	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.MaxTime)
 	defer cancel()
-	d, err := (&reading{Reader: r, ctx: ctx, cells: new(int)}).file(f)
+	d, err := (&reading{Reader: r, parent: parent, ctx: ctx, cells: new(int)}).file(f)
 	if err != nil && parent.Err() != nil {
 		return Document{}, context.Cause(parent)
 	}
@@ -93,9 +96,10 @@ func (r *Reader) Read(ctx context.Context, f File) (Document, error) {
 // reading is the reading of one file, or of one that is inside another.
 type reading struct {
 	*Reader
-	ctx   context.Context
-	depth int  // of files inside files
-	cells *int // cells and other small things that are held, of all files
+	parent context.Context // without the bound of one document
+	ctx    context.Context
+	depth  int  // of files inside files
+	cells  *int // cells and other small things that are held, of all files
 }
 
 // maxCells bounds what tables hold in memory.
