@@ -88,26 +88,40 @@ func convert(body []byte, e encoding.Encoding) (string, error) {
 	return text, nil
 }
 
-// wide recognises UTF-16 without a mark by its zero bytes, which Latin letters, blanks and line ends have on the same side.
+// wide recognises UTF-16 without a mark. Read the wrong way round it has characters that nobody writes; read the right way it has line ends, blanks
+// or letters, and no other control characters.
 func wide(body []byte) encoding.Encoding {
 	if len(body) < 4 || len(body)%2 != 0 {
 		return nil
 	}
-	sample := body[:min(len(body), 8192)&^1]
-	var zeros [2]int
-	for i, c := range sample {
-		if c == 0 {
-			zeros[i%2]++
+	var found encoding.Encoding
+	for _, order := range []xunicode.Endianness{xunicode.LittleEndian, xunicode.BigEndian} {
+		e := xunicode.UTF16(order, xunicode.IgnoreBOM)
+		text, err := e.NewDecoder().Bytes(body[:min(len(body), 8192)&^1])
+		if err != nil {
+			continue
+		}
+		simplified, traditional := dailySimplified(), dailyTraditional()
+		n, strange := 0, 0
+		for _, r := range string(text) {
+			n++
+			switch {
+			case r == '\t' || r == '\n' || r == '\r' || r >= 0x20 && r < 0x7f:
+			case r < 0x20 || r == utf8.RuneError:
+				strange += n + 1
+			case r < 0x2e80: // other letters
+			case !simplified(r) && !traditional(r) && !unicode.In(r, unicode.Hiragana, unicode.Katakana, unicode.Hangul):
+				strange++
+			}
+		}
+		if n > 0 && strange*20 <= n {
+			if found != nil {
+				return nil
+			}
+			found = e
 		}
 	}
-	// Every line has an end, so one in two hundred is little; zeros on the other side would be a binary file.
-	switch few := len(sample)/400 + 1; {
-	case zeros[1] >= few && zeros[0] == 0:
-		return xunicode.UTF16(xunicode.LittleEndian, xunicode.IgnoreBOM)
-	case zeros[0] >= few && zeros[1] == 0:
-		return xunicode.UTF16(xunicode.BigEndian, xunicode.IgnoreBOM)
-	}
-	return nil
+	return found
 }
 
 // guess tells GB18030 from Big5 by how many of the characters are in daily use. Both read nearly everything; only the right one reads
