@@ -183,7 +183,7 @@ func (s *Service) Run(ctx context.Context) error {
 	beside.Go(func() { s.watchAccess(ctx) })
 	beside.Go(func() { s.pruneVersions(ctx) })
 	s.freshness.Run(ctx)
-	return nil
+	return s.reader.Close()
 }
 
 // sealAgain is how long it waits after a failure.

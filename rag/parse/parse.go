@@ -254,6 +254,9 @@ func declared(mimeType, name string) (kind, charset string, err error) {
 		if Kinds()[t] != nil {
 			return t, charset, nil
 		}
+		if legacy(t) && strings.EqualFold(path.Ext(name), ".csv") { // Windows with Excel calls them so
+			return CSV, charset, nil
+		}
 		if legacy(t) {
 			return "", "", refuse(fault.Say("parse.legacy_office"))
 		}

@@ -2240,8 +2240,11 @@ type Document struct {
 	Id         string    `json:"id"`
 	InEffect   *bool     `json:"in_effect,omitempty"`
 	Labels     []string  `json:"labels"`
-	Mime       string    `json:"mime"`
-	Name       string    `json:"name"`
+
+	// LeftOut Of the answer to an ingest: what the file has and its passages have not, such as hidden sheets, pictures and attachments that cannot be read
+	LeftOut *[]string `json:"left_out,omitempty"`
+	Mime    string    `json:"mime"`
+	Name    string    `json:"name"`
 
 	// Restricted It or a part of it has an access rule
 	Restricted *bool `json:"restricted,omitempty"`
@@ -2708,7 +2711,7 @@ type FieldError struct {
 
 // FileToLabel defines model for FileToLabel.
 type FileToLabel struct {
-	// Content The file in base64
+	// Content The file in base64. Old Office formats, macros, encrypted files, archives and PDFs whose text cannot be read are refused (400, invalid_document) with the reason and what helps
 	Content []byte `json:"content"`
 
 	// Label The label of GB 45438-2025, seven strings
@@ -2723,7 +2726,7 @@ type FileToLabel struct {
 
 // FileToRead defines model for FileToRead.
 type FileToRead struct {
-	// Content The file in base64
+	// Content The file in base64. Old Office formats, macros, encrypted files, archives and PDFs whose text cannot be read are refused (400, invalid_document) with the reason and what helps
 	Content []byte `json:"content"`
 
 	// Name Its ending tells kinds of text from each other
@@ -3511,7 +3514,7 @@ type NewCorrection struct {
 type NewDocument struct {
 	Access *AccessRule `json:"access,omitempty"`
 
-	// Content The file in base64
+	// Content The file in base64. Old Office formats, macros, encrypted files, archives and PDFs whose text cannot be read are refused (400, invalid_document) with the reason and what helps
 	Content *[]byte `json:"content,omitempty"`
 
 	// Known Values that are sensitive wherever they stand, such as the names of a patient or of parties: they are masked in passages of this document, and in questions and answers that draw on it.
@@ -3520,7 +3523,7 @@ type NewDocument struct {
 	// Labels Readers need one of these; absent = as the document has them
 	Labels *[]string `json:"labels,omitempty"`
 
-	// Mime text/plain, text/markdown or text/html; guessed from the name if absent
+	// Mime text/plain, text/markdown, text/html, text/csv, text/tab-separated-values, message/rfc822, application/pdf or that of DOCX, XLSX or PPTX, perhaps with a charset; by the ending of the name and the content if absent or application/octet-stream. The content must agree
 	Mime *string `json:"mime,omitempty"`
 	Name string  `json:"name"`
 	Text *string `json:"text,omitempty"`

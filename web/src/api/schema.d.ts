@@ -3290,7 +3290,7 @@ export interface components {
             name: string;
             /**
              * Format: byte
-             * @description The file in base64
+             * @description The file in base64. Old Office formats, macros, encrypted files, archives and PDFs whose text cannot be read are refused (400, invalid_document) with the reason and what helps
              */
             content: string;
             label?: components["schemas"]["AIGC"];
@@ -3302,7 +3302,7 @@ export interface components {
             name: string;
             /**
              * Format: byte
-             * @description The file in base64
+             * @description The file in base64. Old Office formats, macros, encrypted files, archives and PDFs whose text cannot be read are refused (400, invalid_document) with the reason and what helps
              */
             content: string;
         };
@@ -6172,7 +6172,7 @@ export interface components {
         };
         NewDocument: {
             name: string;
-            /** @description text/plain, text/markdown or text/html; guessed from the name if absent */
+            /** @description text/plain, text/markdown, text/html, text/csv, text/tab-separated-values, message/rfc822, application/pdf or that of DOCX, XLSX or PPTX, perhaps with a charset; by the ending of the name and the content if absent or application/octet-stream. The content must agree */
             mime?: string;
             /** @description Readers need one of these; absent = as the document has them */
             labels?: string[];
@@ -6190,7 +6190,7 @@ export interface components {
             text?: string;
             /**
              * Format: byte
-             * @description The file in base64
+             * @description The file in base64. Old Office formats, macros, encrypted files, archives and PDFs whose text cannot be read are refused (400, invalid_document) with the reason and what helps
              */
             content?: string;
             /** @description Values that are sensitive wherever they stand, such as the names of a patient or of parties: they are masked in passages of this document, and in questions and answers that draw on it. */
@@ -6228,6 +6228,8 @@ export interface components {
              * @description Grows with every change of the document
              */
             revision?: number;
+            /** @description Of the answer to an ingest: what the file has and its passages have not, such as hidden sheets, pictures and attachments that cannot be read */
+            left_out?: string[];
             chunks: number;
             labels: string[];
             /** Format: date-time */

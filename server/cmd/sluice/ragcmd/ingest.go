@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/message"
+	"github.com/sluice-project/sluice/rag/parse"
 	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
@@ -166,8 +167,7 @@ func (s *sources) walk(folder string) error {
 		case d.IsDir():
 			return nil
 		}
-		switch strings.ToLower(filepath.Ext(path)) {
-		case ".txt", ".text", ".md", ".markdown", ".html", ".htm", ".xhtml":
+		if readable(path) {
 			name, err := filepath.Rel(folder, path)
 			s.files = append(s.files, source{path, filepath.ToSlash(name)})
 			return err
@@ -175,6 +175,17 @@ func (s *sources) walk(folder string) error {
 		s.other++
 		return nil
 	})
+}
+
+// readable reports whether files with the ending of path are read.
+func readable(path string) bool {
+	ending := strings.ToLower(filepath.Ext(path))
+	for _, endings := range parse.Kinds() {
+		if slices.Contains(endings, ending) {
+			return true
+		}
+	}
+	return false
 }
 
 // ingest adds the files one after the other and tells how each went. A file that cannot be read does not keep the others back.
@@ -235,6 +246,11 @@ func (n *ingestion) tell(name, former string, d adminapi.Document, took time.Dur
 	default:
 		n.updated++
 		fmt.Fprintln(a.Stdout, a.Say("cli.rag_ingest.updated", former, d.Version, d.Chunks, took))
+	}
+	if err == nil && d.LeftOut != nil {
+		for _, left := range *d.LeftOut {
+			fmt.Fprintln(a.Stdout, "    "+a.Say("cli.rag_ingest.left_out", left))
+		}
 	}
 }
 
