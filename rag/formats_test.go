@@ -1,0 +1,91 @@
+package rag
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+	"github.com/sluice-project/sluice/rag/chunk"
+	"github.com/sluice-project/sluice/rag/parse"
+)
+
+// TestFormatsAreSearched: what files of several formats say is found, in its section, with tables whole and their header with them; what they have
+// besides is said, again when they come again; and what cannot be read is refused with its reason.
+func TestFormatsAreSearched(t *testing.T) {
+	db := dbtest.SQLite(t)
+	s := service(t, db, newHashed())
+	create(t, s, "acme", "kb")
+	put := func(name, as string) (IngestResult, error) {
+		body, err := os.ReadFile(filepath.Join("parse", "testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: as, Body: body})
+	}
+	for name, c := range map[string]struct {
+		mime, question, section, text string
+		left                          int
+	}{
+		"word.docx":   {parse.DOCX, "北京 经理 标准", "第一章 总则 > 适用范围", "北京 | 员工 | 500元", 0},
+		"sheet.xlsx":  {parse.XLSX, "块存储 单价", "价目表", "存储 | 块存储 | ¥1,234.50", 3},
+		"slides.pptx": {parse.PPTX, "Licence Cost", "Costs", "Item | Cost\nLicence | 100", 1},
+		"mail.eml":    {parse.Mail, "服务器 金额", "清单.csv", "名称 | 金额\n服务器 | 100", 1},
+	} {
+		out, err := put(name, name)
+		if err != nil || out.MIME != c.mime || len(out.Left) != c.left {
+			t.Errorf("%s: %+v, %v", name, out, err)
+			continue
+		}
+		if again, err := put(name, name); err != nil || again.Version != "v1" || len(again.Left) != c.left {
+			t.Errorf("%s again: %+v, %v", name, again, err)
+		}
+		found := false
+		for _, p := range find(t, s, "kb", c.question) {
+			found = found || p.Document == name && strings.Contains(p.Section, c.section) && strings.Contains(p.Text, c.text)
+		}
+		if !found {
+			t.Errorf("%s: %q is not found in %q: %+v", name, c.text, c.section, find(t, s, "kb", c.question))
+		}
+	}
+	if _, err := put("word.docx", "word.xlsx"); !fault.Is(err, fault.CodeInvalidDocument) || !strings.Contains(err.Error(), "DOCX") {
+		t.Errorf("a document by the name of a workbook: %v", err)
+	}
+}
+
+// TestLongTablesKeepTheirHeader: each passage of a long table begins with the header and holds whole rows; passages of a PDF name their page.
+func TestLongTablesKeepTheirHeader(t *testing.T) {
+	body := "name,amount,remark\n" + strings.Repeat("desk lamp,17,ordered in spring\n", 200)
+	d, err := parse.NewReader(parse.Config{TablePart: 200}).Read(t.Context(), parse.File{Name: "a.csv", Body: []byte(body)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for _, c := range passages(d, chunk.Config{Size: 200, Overlap: 40}) {
+		lines := strings.Split(d.Text[c.Start:c.End], "\n")
+		if lines[0] != "name | amount | remark" {
+			t.Errorf("a passage begins with %q", lines[0])
+		}
+		for _, l := range lines[1:] {
+			if l != "desk lamp | 17 | ordered in spring" {
+				t.Errorf("a row is %q", l)
+			}
+			rows++
+		}
+	}
+	if rows != 200 {
+		t.Errorf("%d rows", rows)
+	}
+	d = parse.Document{Kind: parse.PDF, Text: "Fees\n\nFive yuan.\n\nSeven yuan.", Blocks: []parse.Block{
+		{Kind: parse.Heading, Level: 1, Page: 1, Start: 0, End: 4}, {Page: 1, Start: 6, End: 16}, {Page: 2, Start: 18, End: 29},
+	}}
+	var sections []string
+	for _, c := range passages(d, chunk.Config{Size: 18}) {
+		sections = append(sections, c.Section)
+	}
+	if got := strings.Join(sections, ","); got != "Fees > p. 1,Fees > p. 2" {
+		t.Errorf("sections %s", got)
+	}
+}
