@@ -37,7 +37,7 @@ func decode(body []byte, declared string, page bool) (string, error) {
 	case bytes.HasPrefix(body, []byte("\xfe\xff")):
 		return convert(body[2:], xunicode.UTF16(xunicode.BigEndian, xunicode.IgnoreBOM))
 	}
-	if declared == "" && page {
+	if declared == "" && page && !utf8.Valid(body) { // a page that is UTF-8 and says otherwise was saved again
 		declared = ofPage(body)
 	}
 	if declared != "" {

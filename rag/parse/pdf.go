@@ -107,11 +107,15 @@ type pdfPage struct {
 }
 
 func (r *reading) readPDF(body []byte) (Document, error) {
-	if _, err := r.pdf.compiled(); err != nil { // the time of the document begins behind it
+	if _, err := r.pdf.compiled(); err != nil { // its time is not the document's
 		return Document{}, err
 	}
-	ctx, cancel := context.WithTimeout(r.parent, r.cfg.MaxTime)
-	defer cancel()
+	ctx := r.ctx
+	if r.depth == 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(r.parent, r.cfg.MaxTime)
+		defer cancel()
+	}
 	pages, err := r.pdf.pages(ctx, body)
 	if err != nil {
 		return Document{}, err

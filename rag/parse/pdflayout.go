@@ -27,15 +27,18 @@ func (s segment) height() float64 { return s.top - s.bottom }
 type line struct{ parts []segment }
 
 func (l line) text() string {
-	out := ""
+	var out strings.Builder
 	for i, p := range l.parts {
 		if i > 0 {
-			out += " "
+			out.WriteByte(' ')
 		}
-		out += p.text
+		out.WriteString(p.text)
 	}
-	return out
+	return out.String()
 }
+
+// divides reports whether the line ends inside a word.
+func (l line) divides() bool { return strings.HasSuffix(l.parts[len(l.parts)-1].text, string(hyphen)) }
 
 func (l line) box() segment {
 	b := l.parts[0]
@@ -237,6 +240,9 @@ func columns(all []segment, depth int) []region {
 // maxColumnDepth is how often columns are divided again.
 const maxColumnDepth = 4
 
+// maxEdges is how many places are tried for a gap.
+const maxEdges = 200
+
 // gutter looks for the place between two columns.
 func gutter(all []segment) (at float64, ok bool) {
 	if len(all) < 8 {
@@ -256,6 +262,13 @@ func gutter(all []segment) (at float64, ok bool) {
 	}
 	slices.Sort(edges)
 	edges = slices.Compact(edges)
+	if step := len(edges)/maxEdges + 1; step > 1 { // a page is not that wide: one that is made to take long
+		kept := edges[:0]
+		for i := 0; i < len(edges); i += step {
+			kept = append(kept, edges[i])
+		}
+		edges = kept
+	}
 	for _, x := range edges {
 		var ls, rs sides
 		across := 0
@@ -270,7 +283,7 @@ func gutter(all []segment) (at float64, ok bool) {
 			}
 		}
 		total := ls.runes + rs.runes + across
-		if ls.n < 4 || rs.n < 4 || ls.runes*5 < total || rs.runes*5 < total || across*3 > total || !ls.full() || !rs.full() {
+		if ls.n < 4 || rs.n < 4 || ls.runes*5 < total || rs.runes*5 < total || across*3 > total || !ls.full(all, x) || !rs.full(all, x) {
 			continue
 		}
 		if score := float64(ls.runes+rs.runes) + (rs.left-ls.right)/100; score > best {
@@ -284,7 +297,6 @@ func gutter(all []segment) (at float64, ok bool) {
 type sides struct {
 	n, runes    int
 	left, right float64
-	widths      []float64
 }
 
 func (s *sides) add(g segment, runes int) {
@@ -293,27 +305,36 @@ func (s *sides) add(g segment, runes int) {
 	}
 	s.n, s.runes = s.n+1, s.runes+runes
 	s.left, s.right = min(s.left, g.left), max(s.right, g.right)
-	s.widths = append(s.widths, g.right-g.left)
 }
 
 // full reports whether most lines fill the column, as lines of text do and cells do not.
-func (s *sides) full() bool {
-	slices.Sort(s.widths)
-	return s.widths[len(s.widths)/2] > 0.6*(s.right-s.left) && float64(s.runes)/float64(s.n) > 12
+func (s *sides) full(all []segment, at float64) bool {
+	if s.runes <= 12*s.n {
+		return false
+	}
+	wide := 0
+	for _, g := range all {
+		if (g.right <= at) == (s.right <= at) && g.left >= s.left && g.right <= s.right && g.right-g.left > 0.6*(s.right-s.left) {
+			wide++
+		}
+	}
+	return wide*2 > s.n
 }
 
 // makeRegion puts segments into lines. They come from top to bottom.
 func makeRegion(all []segment) region {
 	r := region{left: math.Inf(1), right: math.Inf(-1)}
+	var b segment // of the last line
 	for _, s := range all {
 		r.left, r.right = min(r.left, s.left), max(r.right, s.right)
 		if n := len(r.lines); n > 0 {
-			b := r.lines[n-1].box()
 			if shared := min(b.top, s.top) - max(b.bottom, s.bottom); shared > 0.5*min(b.height(), s.height()) {
 				r.lines[n-1].parts = append(r.lines[n-1].parts, s)
+				b.top, b.bottom = max(b.top, s.top), min(b.bottom, s.bottom)
 				continue
 			}
 		}
+		b = s
 		r.lines = append(r.lines, line{[]segment{s}})
 	}
 	for _, l := range r.lines {
@@ -430,7 +451,7 @@ func headingSizes(all [][]region) []float64 {
 	}
 	slices.Sort(out)
 	slices.Reverse(out)
-	return out
+	return out[:min(len(out), 32)]
 }
 
 func half(size float64) float64 { return math.Round(size*2) / 2 }
@@ -512,7 +533,7 @@ func goesOn(g region, i, j int) bool {
 	if next.left > g.left+0.8*size && before.left < g.left+0.4*size {
 		return false
 	}
-	if strings.HasSuffix(g.lines[j-1].text(), string(hyphen)) {
+	if g.lines[j-1].divides() {
 		return true
 	}
 	return before.right > g.right-0.25*(g.right-g.left) || chapterless(before, g)
@@ -543,10 +564,17 @@ func joined(lines []line) string {
 	return out.String()
 }
 
+// maxTableLines is how many lines of a page are looked at for one table.
+const maxTableLines = 300
+
 // tableLines counts the lines from the first on that have several parts each, with lines of one part between them that continue a cell.
 func tableLines(lines []line) int {
 	n := 0
-	for i, l := range lines {
+	if len(lines) == 0 || len(lines[0].parts) < 2 {
+		return 0
+	}
+	width := lines[0].box().right - lines[0].box().left
+	for i, l := range lines[:min(len(lines), maxTableLines)] {
 		if i > 0 {
 			before, next := lines[i-1].box(), l.box()
 			if before.middle()-next.middle() > 4*max(before.size, next.size) {
@@ -557,7 +585,7 @@ func tableLines(lines []line) int {
 			n = i + 1
 			continue
 		}
-		if i == 0 || i-n >= 2 || l.parts[0].right-l.parts[0].left > 0.6*(lines[0].box().right-lines[0].box().left) {
+		if i-n >= 2 || l.parts[0].right-l.parts[0].left > 0.6*width {
 			break
 		}
 	}
@@ -580,7 +608,7 @@ func tableRows(lines []line) [][]string {
 		}
 		cols = append(cols, column{p.left, p.right})
 	}
-	if len(cols) < 2 {
+	if len(cols) < 2 || len(cols) > 100 {
 		return nil
 	}
 	var rows [][]string
@@ -617,14 +645,16 @@ func tableRows(lines []line) [][]string {
 // garbled reports whether the characters of a page are not those that it shows: fonts without a map to Unicode, or with a wrong one. It counts
 // characters that nobody writes: without a meaning, of private use, of no daily use in Chinese; and Latin letters without vowels or between signs.
 func garbled(glyphs []glyph) bool {
-	var n, bad, han, rare, latin, vowels, signs int
+	var n, bad, symbols, han, rare, latin, vowels, signs int
 	simplified, traditional := dailySimplified(), dailyTraditional()
 	for _, g := range glyphs {
 		r := g.r
 		switch {
 		case r == '\r' || r == '\n' || r == 2 || unicode.IsSpace(r):
 			continue
-		case r == 0 || r == utf8.RuneError || private(r) && !(r >= 0xf020 && r <= 0xf0ff) || r < 0x20 || !unicode.IsGraphic(r):
+		case r >= 0xf020 && r <= 0xf0ff: // a font of symbols: points of lists, or all of a text
+			symbols++
+		case r == 0 || r == utf8.RuneError || private(r) || r < 0x20 || !unicode.IsGraphic(r):
 			bad++
 		case unicode.Is(unicode.Han, r):
 			if han++; !simplified(r) && !traditional(r) {
@@ -641,11 +671,11 @@ func garbled(glyphs []glyph) bool {
 		n++
 	}
 	switch {
-	case bad >= 5 && bad*10 > n:
+	case bad >= 5 && bad*10 > n, symbols >= 20 && symbols*3 > n:
 		return true
 	case han >= 30 && rare*5 > han*2:
 		return true
-	case latin >= 200 && (vowels*8 < latin || vowels*3 > latin*2):
+	case latin >= 200 && (vowels*6 < latin || vowels*3 > latin*2):
 		return true
 	case n >= 100 && latin >= 20 && signs*5 > n*2:
 		return true
