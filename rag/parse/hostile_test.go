@@ -223,8 +223,14 @@ func TestDamagedFiles(t *testing.T) {
 // FuzzPackage changes the parts of Office files: damage to a packed file seldom reaches the readers of what is inside.
 func FuzzPackage(f *testing.F) {
 	seeds := []struct{ file, part string }{
-		{"word.docx", "word/document.xml"}, {"numbered.docx", "word/numbering.xml"}, {"numbered.docx", "word/styles.xml"}, {"sheet.xlsx", "xl/worksheets/sheet1.xml"},
-		{"sheet.xlsx", "xl/styles.xml"}, {"merged.xlsx", "xl/worksheets/sheet1.xml"}, {"slides.pptx", "ppt/slides/slide1.xml"}, {"slides.pptx", "ppt/_rels/presentation.xml.rels"},
+		{"word.docx", "word/document.xml"},
+		{"numbered.docx", "word/numbering.xml"},
+		{"numbered.docx", "word/styles.xml"},
+		{"sheet.xlsx", "xl/worksheets/sheet1.xml"},
+		{"sheet.xlsx", "xl/styles.xml"},
+		{"merged.xlsx", "xl/worksheets/sheet1.xml"},
+		{"slides.pptx", "ppt/slides/slide1.xml"},
+		{"slides.pptx", "ppt/_rels/presentation.xml.rels"},
 	}
 	packages := map[string][]byte{}
 	for i, s := range seeds {

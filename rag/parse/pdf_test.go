@@ -118,7 +118,8 @@ func TestPDFEqualsPoppler(t *testing.T) {
 	var statement bytes.Buffer
 	if err := report.Write(&statement, report.PDF, report.Document{
 		Lang: message.Chinese, Title: "对账单", Subject: "2026 年 11 月", Issuer: "示例银行", Created: time.Unix(1795000000, 0), Body: []report.Block{
-			report.Heading{Level: 1, Text: "一、费用明细"}, report.Paragraph("本对账单根据已封存的审计记录与账簿逐条核对生成。所列金额均为人民币，精确到账簿所记的最小单位。"),
+			report.Heading{Level: 1, Text: "一、费用明细"},
+			report.Paragraph("本对账单根据已封存的审计记录与账簿逐条核对生成。所列金额均为人民币，精确到账簿所记的最小单位。"),
 			report.Table{Caption: "按模型汇总", Columns: []report.Column{{Title: "模型"}, {Title: "费用", Unit: "元", Number: true}}, Rows: [][]string{{"qwen3-32b", "12.50"}, {"smollm2", "0.30"}}},
 		},
 	}); err != nil {
