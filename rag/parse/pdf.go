@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	pdfium "github.com/klippa-app/go-pdfium"
 	pdferrors "github.com/klippa-app/go-pdfium/errors"
@@ -183,11 +185,11 @@ func readPage(in pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int) (out pdfPag
 	}
 	defer func() { _, _ = in.FPDF_ClosePage(&requests.FPDF_ClosePage{Page: loaded.Page}) }()
 	page := requests.Page{ByReference: &loaded.Page}
-	size, err := in.FPDF_GetPageSizeByIndex(&requests.FPDF_GetPageSizeByIndex{Document: doc, Index: i})
+	sheet, err := in.FPDF_GetPageSizeByIndex(&requests.FPDF_GetPageSizeByIndex{Document: doc, Index: i})
 	if err != nil {
 		return out, errDamaged
 	}
-	out.width, out.height = size.Width, size.Height
+	out.width, out.height = sheet.Width, sheet.Height
 	if n, err := in.FPDFPage_CountObjects(&requests.FPDFPage_CountObjects{Page: page}); err == nil {
 		out.objects = n.Count
 	}
@@ -195,31 +197,51 @@ func readPage(in pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int) (out pdfPag
 	if err != nil {
 		return out, errDamaged
 	}
+	defer func() { _, _ = in.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: text.TextPage}) }()
 	n, err := in.FPDFText_CountChars(&requests.FPDFText_CountChars{TextPage: text.TextPage})
-	_, _ = in.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: text.TextPage})
 	if err != nil {
 		return out, errDamaged
 	}
 	if n.Count > maxPageLetter {
 		return out, refuse(fault.Say("parse.too_much_text", maxText))
 	}
-	all, err := in.GetPageTextStructured(&requests.GetPageTextStructured{Page: page, Mode: requests.GetPageTextStructuredModeChars, CollectFontInformation: true})
+	all, err := in.GetPageTextStructured(&requests.GetPageTextStructured{Page: page, Mode: requests.GetPageTextStructuredModeChars})
 	if err != nil {
 		return out, errDamaged
 	}
 	out.glyphs = make([]glyph, 0, len(all.Chars))
-	for _, c := range all.Chars {
+	size, since := 0.0, sizeEvery // of the font, and how many characters ago it was asked for
+	for i, c := range all.Chars {
 		g := glyph{left: c.PointPosition.Left, right: c.PointPosition.Right, bottom: c.PointPosition.Bottom, top: c.PointPosition.Top, angle: c.Angle}
 		for _, r := range c.Text {
 			g.r = r
 			break
 		}
-		if c.FontInformation != nil {
-			g.size = c.FontInformation.RenderedSize
+		if since++; unicode.IsSpace(g.r) {
+			since = sizeEvery
+		} else if since > sizeEvery {
+			size, since = fontSize(in, text.TextPage, i), 0
 		}
+		g.size = size
 		out.glyphs = append(out.glyphs, g)
 	}
 	return out, nil
+}
+
+// sizeEvery is after how many characters of a word the size of the font is asked for again. To ask for each would take most of the time.
+const sizeEvery = 12
+
+// fontSize is the size in which a character is printed, 0 if PDFium does not say it.
+func fontSize(in pdfium.Pdfium, page references.FPDF_TEXTPAGE, i int) float64 {
+	size, err := in.FPDFText_GetFontSize(&requests.FPDFText_GetFontSize{TextPage: page, Index: i})
+	if err != nil {
+		return 0
+	}
+	m, err := in.FPDFText_GetMatrix(&requests.FPDFText_GetMatrix{TextPage: page, Index: i})
+	if err != nil {
+		return size.FontSize
+	}
+	return size.FontSize * math.Hypot(float64(m.Matrix.C), float64(m.Matrix.D))
 }
 
 // numbersOf lists pages, at most ten.
