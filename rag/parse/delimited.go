@@ -19,6 +19,9 @@ func (r *reading) delimited(text string, tabs bool) (Document, error) {
 	in.Comma, in.FieldsPerRecord, in.LazyQuotes = separator, -1, true
 	var rows [][]string
 	for {
+		if err := ended(r.ctx); err != nil {
+			return Document{}, err
+		}
 		row, err := in.Read()
 		if errors.Is(err, io.EOF) {
 			break
@@ -26,7 +29,7 @@ func (r *reading) delimited(text string, tabs bool) (Document, error) {
 		if err != nil {
 			return Document{}, refuse(fault.Say("parse.csv"))
 		}
-		if err := r.hold(len(row)); err != nil {
+		if err := r.hold(2 + len(row)); err != nil {
 			return Document{}, err
 		}
 		rows = append(rows, row)

@@ -56,6 +56,17 @@ type builder struct {
 	part   int  // characters of the longest part of a table
 	ended  bool // the next item begins a list
 	full   bool // more was given than maxText: the document is refused
+	// tooMuch is called then, so that no more is read.
+	tooMuch func()
+}
+
+// fits reports whether n more bytes fit, and ends the reading if not.
+func (b *builder) fits(n int) bool {
+	if !b.full && b.out.Len()+n > maxText {
+		b.full = true
+		b.tooMuch()
+	}
+	return !b.full
 }
 
 // add writes a block, on the line behind the last one if tight.
@@ -64,7 +75,7 @@ func (b *builder) add(kind BlockKind, level int, text string, tight bool) {
 	if strings.TrimSpace(text) == "" {
 		return
 	}
-	if b.full = b.full || b.out.Len()+len(text) > maxText; b.full {
+	if !b.fits(len(text)) {
 		return
 	}
 	if b.out.Len() > 0 {
@@ -101,7 +112,7 @@ func (b *builder) table(rows [][]string, header int) {
 	size, top, heads := 0, 0, 0
 	for i, r := range rows {
 		line := b.row(r)
-		if b.full = b.full || b.out.Len()+size+len(line) > maxText; b.full {
+		if !b.fits(size + len(line)) {
 			return
 		}
 		if line == "" {
@@ -116,7 +127,7 @@ func (b *builder) table(rows [][]string, header int) {
 	if top > b.part/2 {
 		heads, top = 0, 0
 	}
-	for i := 0; i < len(written); {
+	for i := 0; i < len(written) && !b.full; {
 		var part []string
 		count := 0
 		if i > 0 {
@@ -135,15 +146,19 @@ func (b *builder) table(rows [][]string, header int) {
 
 // row is a row in one line. One that is longer than a whole document may be is not made: cells may share their text.
 func (b *builder) row(cells []string) string {
+	if !b.fits(rowSize(cells)) {
+		return ""
+	}
+	return rowText(cells)
+}
+
+// rowSize is the size of a row, of which its text is at most as long.
+func rowSize(cells []string) int {
 	n := 0
 	for _, c := range cells {
 		n += len(c) + len(between)
 	}
-	if n > maxText {
-		b.full = true
-		return ""
-	}
-	return rowText(cells)
+	return n
 }
 
 // rowText is a row in one line, without its empty cells at the end; "" if all are.
@@ -161,7 +176,7 @@ func rowText(cells []string) string {
 // document returns what was built.
 func (b *builder) document(title string) (Document, error) {
 	if b.full {
-		return Document{}, refuse(fault.Say("parse.too_much_text", maxText))
+		return Document{}, errText
 	}
 	d := Document{Title: oneLine(title), Text: b.out.String(), Blocks: b.blocks}
 	if d.Title == "" {

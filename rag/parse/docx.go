@@ -84,6 +84,22 @@ type flow struct {
 	rows   [][]string // of a table
 	header int
 	after  []string // notes and text boxes that belong to it
+	begun  []string // text of the paragraphs before, whose ends were deleted
+}
+
+// join makes f go on where a paragraph without an end has stopped.
+func (f *flow) join(before *flow) {
+	if before != nil {
+		f.begun, f.after = append(before.begun, before.text), append(before.after, f.after...)
+	}
+}
+
+// whole is the flow with the text of what it goes on with.
+func (f flow) whole() flow {
+	if len(f.begun) > 0 {
+		f.text, f.begun = strings.Join(f.begun, "")+f.text, nil
+	}
+	return f
 }
 
 // write gives a part of the body to the builder.
@@ -113,7 +129,7 @@ func (w *word) content(x *elements, out func(flow)) error {
 		return err
 	}
 	if open != nil {
-		out(*open)
+		out(open.whole())
 	}
 	return nil
 }
@@ -126,14 +142,12 @@ func (w *word) blocks(x *elements, out func(flow), open **flow) error {
 			if err != nil {
 				return err
 			}
-			if o := *open; o != nil {
-				f.text, f.after = o.text+f.text, append(o.after, f.after...)
-			}
+			f.join(*open)
 			if *open = nil; joins {
 				*open = &f
 				return nil
 			}
-			out(f)
+			out(f.whole())
 			return nil
 		case "tbl":
 			f, err := w.table(x)
@@ -244,7 +258,9 @@ func (w *word) paragraph(x *elements) (f flow, joins bool, err error) {
 		f.level = outline + 1
 	}
 	if list > 0 && strings.TrimSpace(f.text) != "" {
-		f.number = w.numbers.next(list, depth)
+		if f.number = w.numbers.next(list, depth); !w.r.spend(len(f.number)) {
+			f.number = ""
+		}
 		if f.level == 0 && !f.title {
 			f.item = depth + 1
 		}
@@ -314,7 +330,9 @@ func (w *word) run(x *elements, text *strings.Builder, f *flow) error {
 			mark := "[" + strconv.Itoa(w.noted) + "]"
 			own.WriteString(mark)
 			kind := strings.TrimSuffix(e.Name.Local, "Reference") + "s"
-			f.after = append(f.after, mark+" "+w.notes[kind+attribute(e, "id")])
+			if note := w.notes[kind+attribute(e, "id")]; w.r.spend(len(mark) + 1 + len(note)) {
+				f.after = append(f.after, mark+" "+note)
+			}
 		case "ruby":
 			return x.each(func(e xml.StartElement) error {
 				if e.Name.Local != "rubyBase" {
@@ -343,7 +361,7 @@ func (w *word) drawing(x *elements, f *flow) error {
 		switch e.Name.Local {
 		case "txbxContent":
 			return w.content(x, func(in flow) {
-				f.after = append(append(f.after, in.plain()), in.after...)
+				f.after = append(append(f.after, w.plain(in)), in.after...)
 			})
 		case "pic", "imagedata":
 			w.pictures++
@@ -357,12 +375,15 @@ func (w *word) drawing(x *elements, f *flow) error {
 }
 
 // plain is the flow as one text.
-func (f flow) plain() string {
+func (w *word) plain(f flow) string {
 	if f.rows == nil {
 		return strings.TrimSpace(f.number + " " + f.text)
 	}
 	var out []string
-	for _, r := range f.rows {
+	for _, r := range f.rows { // cells may share their text
+		if !w.r.spend(rowSize(r)) {
+			return ""
+		}
 		out = append(out, rowText(r))
 	}
 	return strings.Join(out, "\n")
@@ -449,7 +470,7 @@ func (w *word) cell(x *elements, f *flow) (text string, span int, goesOn bool, e
 	var parts []string
 	var open *flow
 	add := func(in flow) {
-		if s := in.plain(); strings.TrimSpace(s) != "" {
+		if s := w.plain(in); strings.TrimSpace(s) != "" {
 			parts = append(parts, s)
 		}
 		f.after = append(f.after, in.after...)
@@ -471,14 +492,12 @@ func (w *word) cell(x *elements, f *flow) (text string, span int, goesOn bool, e
 			if err != nil {
 				return err
 			}
-			if open != nil {
-				in.text, in.after = open.text+in.text, append(open.after, in.after...)
-			}
+			in.join(open)
 			if open = nil; joins {
 				open = &in
 				return nil
 			}
-			add(in)
+			add(in.whole())
 			return nil
 		case "tbl":
 			in, err := w.table(x)
@@ -492,7 +511,7 @@ func (w *word) cell(x *elements, f *flow) (text string, span int, goesOn bool, e
 		return x.skip()
 	})
 	if open != nil {
-		add(*open)
+		add(open.whole())
 	}
 	return strings.Join(parts, "\n"), span, goesOn, err
 }
@@ -512,9 +531,9 @@ func (w *word) readNotes(a *archive, part, kind string) error {
 		}
 		var parts []string
 		id := attribute(e, "id")
-		err := w.content(x, func(f flow) { parts = append(parts, f.plain()) })
+		err := w.content(x, func(f flow) { parts = append(parts, w.plain(f)) })
 		w.notes[kind+id] = strings.TrimSpace(strings.Join(parts, "\n"))
-		return err
+		return errors.Join(err, w.r.hold(heldEntry))
 	})
 }
 
@@ -561,7 +580,7 @@ func readStyles(a *archive, part string) (map[string]style, error) {
 			return x.skip()
 		})
 		all[id] = s
-		return err
+		return errors.Join(err, a.r.hold(2*heldEntry))
 	})
 	if err != nil {
 		return nil, err

@@ -44,6 +44,9 @@ func readNumbering(a *archive, part string) (*numbering, error) {
 	err = x.root(func(e xml.StartElement) error {
 		switch e.Name.Local {
 		case "abstractNum":
+			if err := a.r.hold(6 * heldEntry); err != nil {
+				return err
+			}
 			k := &listKind{}
 			kinds[number(attribute(e, "abstractNumId"), -1)] = k
 			return x.each(func(e xml.StartElement) error {
@@ -53,6 +56,9 @@ func readNumbering(a *archive, part string) (*numbering, error) {
 				return k.level(x, e)
 			})
 		case "num":
+			if err := a.r.hold(2 * heldEntry); err != nil {
+				return err
+			}
 			l := &numbered{restart: map[int]int{}}
 			n.lists[number(attribute(e, "numId"), -1)] = l
 			return x.each(func(e xml.StartElement) error {
@@ -70,6 +76,9 @@ func readNumbering(a *archive, part string) (*numbering, error) {
 	return n, err
 }
 
+// maxNumberText is the longest form of a number, in bytes. Word takes 31 characters.
+const maxNumberText = 512
+
 func (k *listKind) level(x *elements, e xml.StartElement) error {
 	l := listLevel{format: "decimal", start: 1}
 	err := x.each(func(e xml.StartElement) error {
@@ -79,7 +88,9 @@ func (k *listKind) level(x *elements, e xml.StartElement) error {
 		case "numFmt":
 			l.format = attribute(e, "val")
 		case "lvlText":
-			l.text = attribute(e, "val")
+			if l.text = attribute(e, "val"); len(l.text) > maxNumberText {
+				return errDamaged
+			}
 		case "isLgl":
 			l.legal = on(e)
 		}

@@ -100,7 +100,7 @@ func TestHostileFiles(t *testing.T) {
 		"an entity without a DTD":  {"a.docx", document(wordHead + "<w:p><w:r><w:t>&d;</w:t></w:r></w:p></w:body></w:document>"), "damaged"},
 		"depth":                    {"a.docx", document(wordHead + strings.Repeat("<w:sdt><w:sdtContent>", 1000) + paragraph), "nested too deeply"},
 		"depth of tables":          {"a.docx", document(wordHead + strings.Repeat("<w:tbl><w:tr><w:tc>", 1000) + paragraph), "nested too deeply"},
-		"depth of what is skipped": {"a.docx", document(wordHead + strings.Repeat("<w:x>", 100_000) + paragraph), "damaged"},
+		"depth of what is skipped": {"a.docx", document(wordHead + strings.Repeat("<w:x>", 100_000) + paragraph), "nested too deeply"},
 		"cells":                    {"a.docx", document(wordHead + "<w:tbl>" + strings.Repeat(`<w:tr>`+strings.Repeat(`<w:tc><w:tcPr><w:gridSpan w:val="256"/></w:tcPr></w:tc>`, 60)+"</w:tr>", 300) + "</w:tbl></w:body></w:document>"), "cells; split it"},
 		"two parts of one name":    {"a.docx", duplicate(), "damaged"},
 		"a locked part":            {"a.docx", locked, "encrypted"},

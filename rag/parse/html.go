@@ -2,7 +2,6 @@ package parse
 
 import (
 	"context"
-	"errors"
 	"io"
 	"strings"
 	"time"
@@ -25,18 +24,18 @@ type bounded struct {
 
 // Read implements io.Reader.
 func (b *bounded) Read(p []byte) (int, error) {
-	if b.ctx.Err() != nil {
-		return 0, errSlow
+	if err := ended(b.ctx); err != nil {
+		return 0, err
 	}
 	return b.Reader.Read(p)
 }
 
 func (r *reading) hypertext(page string) (Document, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, maxPageTime)
+	ctx, cancel := context.WithTimeoutCause(r.ctx, maxPageTime, errSlow)
 	defer cancel()
 	root, err := html.Parse(&bounded{strings.NewReader(page), ctx})
-	if errors.Is(err, errSlow) {
-		return Document{}, errSlow
+	if err := ended(ctx); err != nil {
+		return Document{}, err
 	}
 	if err != nil {
 		return Document{}, errDeep
@@ -115,6 +114,9 @@ func endsWithSpace(s string) bool {
 
 func (w *writer) children(n *html.Node) error {
 	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		if err := ended(w.r.ctx); err != nil {
+			return err
+		}
 		switch c.Type {
 		case html.TextNode:
 			w.text(c.Data)

@@ -11,8 +11,17 @@ import (
 // lay lays out pages of glyphs.
 func lay(t *testing.T, pages ...pdfPage) (Document, error) {
 	t.Helper()
-	r := NewReader(Config{})
-	return (&reading{Reader: r, parent: t.Context(), ctx: t.Context(), cells: new(int)}).layOut(t.Context(), pages)
+	return layIn(t.Context(), pages...)
+}
+
+func layIn(ctx context.Context, pages ...pdfPage) (Document, error) {
+	l := &layout{r: &reading{Reader: NewReader(Config{}), ctx: ctx, cells: new(int), made: new(int)}}
+	for _, p := range pages {
+		if err := l.add(p); err != nil {
+			return Document{}, err
+		}
+	}
+	return l.document()
 }
 
 // typed sets a line of text.
@@ -113,8 +122,7 @@ func TestLayout(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r := NewReader(Config{})
-	if _, err := (&reading{Reader: r, parent: ctx, ctx: ctx, cells: new(int)}).layOut(ctx, []pdfPage{page("x")}); err == nil {
+	if _, err := layIn(ctx, page("x")); err == nil {
 		t.Error("it goes on behind its time")
 	}
 }

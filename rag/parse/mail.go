@@ -77,8 +77,8 @@ func (l *letter) part(h textproto.MIMEHeader, in io.Reader, depth int) error {
 	if l.parts++; l.parts > maxParts || depth > maxNesting {
 		return errDeep
 	}
-	if l.r.ctx.Err() != nil {
-		return errSlow
+	if err := ended(l.r.ctx); err != nil {
+		return err
 	}
 	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if err != nil {

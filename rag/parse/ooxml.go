@@ -3,6 +3,7 @@ package parse
 import (
 	"archive/zip"
 	"bytes"
+	"compress/flate"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -20,6 +21,7 @@ const (
 	maxRatio    = 400       // a part that is larger than its packed form so many times is a bomb,
 	ratioFrom   = 4 << 20   // if it is larger than this
 	maxDepth    = 200       // of elements that are read by recursion
+	maxOpen     = 1000      // elements that are open at once, read or not: the decoder holds each
 )
 
 var (
@@ -36,14 +38,14 @@ var (
 // archive is an OOXML package. Its parts are looked up by name and read as streams; nothing is written to a disk, and no relationship to
 // something outside is followed.
 type archive struct {
-	ctx      context.Context
+	r        *reading
 	parts    map[string]*zip.File // by name without the leading slash, in lower case: names differ by more than that
 	types    map[string]string    // content types of parts, by the same name
 	inflated int64
 }
 
 // openArchive checks the package as a whole: no part is there twice, which readers would read differently; none is encrypted; none is a program.
-func openArchive(ctx context.Context, body []byte) (*archive, error) {
+func (r *reading) openArchive(body []byte) (*archive, error) {
 	z, err := zip.NewReader(bytes.NewReader(body), int64(len(body)))
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
 		return nil, errDamaged
@@ -51,7 +53,11 @@ func openArchive(ctx context.Context, body []byte) (*archive, error) {
 	if len(z.File) > maxEntries {
 		return nil, errBomb
 	}
-	a := &archive{ctx: ctx, parts: make(map[string]*zip.File, len(z.File)), types: map[string]string{}}
+	z.RegisterDecompressor(zip.Deflate, func(in io.Reader) io.ReadCloser {
+		packed := &packedBytes{in: in}
+		return &inflating{flate.NewReader(packed), packed, 0}
+	})
+	a := &archive{r: r, parts: make(map[string]*zip.File, len(z.File)), types: map[string]string{}}
 	for _, f := range z.File {
 		name := partName(f.Name)
 		switch {
@@ -80,6 +86,9 @@ func openArchive(ctx context.Context, body []byte) (*archive, error) {
 			endings[strings.ToLower(attribute(e, "Extension"))] = attribute(e, "ContentType")
 		case "Override":
 			a.types[partName(attribute(e, "PartName"))] = attribute(e, "ContentType")
+		}
+		if err := r.hold(heldEntry); err != nil {
+			return err
 		}
 		return x.skip()
 	})
@@ -134,6 +143,9 @@ func (a *archive) relations(part string) (map[string]relation, error) {
 			}
 		}
 		out[attribute(e, "Id")] = r
+		if err := a.r.hold(heldEntry); err != nil {
+			return err
+		}
 		return x.skip()
 	})
 	return out, err
@@ -198,22 +210,55 @@ func (a *archive) open(name string) (*elements, error) {
 	if err != nil {
 		return nil, errDamaged
 	}
-	return newElements(a.ctx, &inflating{a, in, f.CompressedSize64, 0}), nil
+	return newElements(a.r.ctx, &unpacked{a, in}), nil
 }
 
-// inflating counts what is unpacked. Sizes that the file declares are not believed.
-type inflating struct {
-	archive *archive
-	in      io.Reader
-	packed  uint64
-	n       int64
+// heldEntry is what an entry of a list that is kept costs, in cells.
+const heldEntry = 8
+
+// packedBytes counts what is taken of the packed bytes of a part.
+type packedBytes struct {
+	in io.Reader
+	n  int64
 }
 
-func (r *inflating) Read(p []byte) (int, error) {
+// Read implements io.Reader.
+func (r *packedBytes) Read(p []byte) (int, error) {
 	n, err := r.in.Read(p)
 	r.n += int64(n)
-	r.archive.inflated += int64(n)
-	if r.archive.inflated > maxInflated || r.n > ratioFrom && r.n > maxRatio*int64(min(r.packed, 1<<32)) {
+	return n, err
+}
+
+// inflating is a part that is being unpacked. It ends where too much comes of the packed bytes that it has taken. Sizes that the file declares are not
+// believed.
+type inflating struct {
+	io.ReadCloser
+	packed *packedBytes
+	n      int64
+}
+
+// Read implements io.Reader.
+func (r *inflating) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	if r.n += int64(n); r.n > ratioFrom && r.n/maxRatio > r.packed.n {
+		return n, errBomb
+	}
+	return n, err
+}
+
+// unpacked bounds what is unpacked of all parts together, and ends with the reading.
+type unpacked struct {
+	archive *archive
+	in      io.Reader
+}
+
+// Read implements io.Reader.
+func (r *unpacked) Read(p []byte) (int, error) {
+	if err := ended(r.archive.r.ctx); err != nil {
+		return 0, err
+	}
+	n, err := r.in.Read(p)
+	if r.archive.inflated += int64(n); r.archive.inflated > maxInflated {
 		return n, errBomb
 	}
 	return n, err
@@ -224,7 +269,8 @@ func (r *inflating) Read(p []byte) (int, error) {
 type elements struct {
 	ctx    context.Context
 	d      *xml.Decoder
-	depth  int
+	depth  int // of each
+	open   int // elements
 	tokens int
 }
 
@@ -241,19 +287,33 @@ func newElements(ctx context.Context, in io.Reader) *elements {
 }
 
 func (x *elements) token() (xml.Token, error) {
-	if x.tokens++; x.tokens%1024 == 0 && x.ctx.Err() != nil {
-		return nil, errSlow
+	if x.tokens++; x.tokens%1024 == 0 {
+		if err := ended(x.ctx); err != nil {
+			return nil, err
+		}
 	}
 	t, err := x.d.Token()
 	if err != nil {
+		if err := ended(x.ctx); err != nil {
+			return nil, err
+		}
 		var e *Error
 		if errors.As(err, &e) {
 			return nil, e
 		}
 		return nil, errDamaged
 	}
-	if d, is := t.(xml.Directive); is && bytes.HasPrefix(bytes.TrimSpace(d), []byte("DOCTYPE")) {
-		return nil, errDTD
+	switch t := t.(type) {
+	case xml.StartElement:
+		if x.open++; x.open > maxOpen {
+			return nil, errDeep
+		}
+	case xml.EndElement:
+		x.open--
+	case xml.Directive:
+		if bytes.HasPrefix(bytes.TrimSpace(t), []byte("DOCTYPE")) {
+			return nil, errDTD
+		}
 	}
 	return t, nil
 }

@@ -5,13 +5,15 @@
 // turn the reading direction around. Links keep their text and lose their address; images leave their description. Nothing is fetched
 // and nothing is run: neither macros nor formulas nor scripts.
 //
-// Files come from people. Each is read in bounded time and memory, whatever it says, and one that cannot be read whole is refused with its reason
-// rather than read in part; what a format has that is no text is named in [Document.Left].
+// Files come from people. Each is read in bounded time and memory, whatever it says, and few at once; one that cannot be read whole is refused with
+// its reason rather than read in part; what a format has that is no text is named in [Document.Left].
 package parse
 
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"mime"
 	"path"
 	"slices"
@@ -47,24 +49,37 @@ func Kinds() map[string][]string {
 type Config struct {
 	// TablePart is how many characters of a table stay together, with a copy of its header: as many as a passage has. 0 means 512.
 	TablePart int
-	// MaxTime bounds the reading of one document; 0 means 30 seconds.
+	// MaxTime bounds the reading of one document; 0 means 30 seconds. Waiting for others does not count.
 	MaxTime time.Duration
-	// Compiled is a folder in which compiled code of PDFium is kept between processes; nobody else may write to it. Empty: it is compiled again by each
-	// process that reads a PDF, which takes some seconds of two processors.
+	// AtOnce is how many documents are read at once, of whatever kind: it bounds the memory that they take together, which is up to a gigabyte for the
+	// worst of each. 0 means 3. One owner has all places but one, so that a document of another owner need not wait for his.
+	AtOnce int
+	// MaxWait is how long a document waits for its place, before it is [ErrBusy]; 0 means twice MaxTime: the next place that is free is of the owner who has
+	// the fewest.
+	MaxWait time.Duration
+	// Compiled is a folder in which compiled code of PDFium is kept between processes; nobody else may write to it. Empty, or where it cannot be used: it
+	// is compiled again by each process that reads a PDF, which takes some seconds of two processors.
 	Compiled string
 }
 
+// ErrBusy says that other documents had all places for as long as one waits, or that the reader is being closed. It says nothing of the file.
+var ErrBusy = errors.New("parse: too many documents are being read")
+
 // File is a file to read.
 type File struct {
-	Name string
-	MIME string // the declared media type, perhaps with a character set; empty or application/octet-stream: by name and content
-	Body []byte
+	Owner string // who brings it, such as a tenant: places are shared out fairly between owners
+	Name  string
+	MIME  string // the declared media type, perhaps with a character set; empty or application/octet-stream: by name and content
+	Body  []byte
 }
 
 // Reader reads documents. It is safe for concurrent use.
 type Reader struct {
-	cfg Config
-	pdf *pdfEngine
+	cfg    Config
+	pdf    *pdfEngine
+	places *places
+	closed context.Context // ends when the reader is closed
+	end    context.CancelFunc
 }
 
 // NewReader returns a reader. Close frees what it holds.
@@ -75,20 +90,47 @@ func NewReader(cfg Config) *Reader {
 	if cfg.MaxTime <= 0 {
 		cfg.MaxTime = 30 * time.Second
 	}
-	return &Reader{cfg: cfg, pdf: &pdfEngine{dir: cfg.Compiled}}
+	if cfg.AtOnce <= 0 {
+		cfg.AtOnce = 3
+	}
+	if cfg.MaxWait <= 0 {
+		cfg.MaxWait = 2 * cfg.MaxTime
+	}
+	r := &Reader{cfg: cfg, pdf: &pdfEngine{dir: cfg.Compiled, atOnce: cfg.AtOnce}, places: newPlaces(cfg.AtOnce)}
+	r.closed, r.end = context.WithCancel(context.Background())
+	return r
 }
 
-// Close waits for no document: it is called when none is read any more.
-func (r *Reader) Close() error { return r.pdf.close() }
+// closeTime is how long Close waits for the documents that it ends. They hear of it within milliseconds.
+const closeTime = 10 * time.Second
 
-// Read extracts the text of a file. Every failure is an [*Error], but those of ctx and of this machine.
+// Close ends the documents that are being read with [ErrBusy], as those that come later. If one does not end within ten seconds, Close returns an
+// error and leaves to it what it uses: the process is about to end.
+func (r *Reader) Close() error {
+	r.end()
+	if !r.places.close(closeTime) {
+		return fmt.Errorf("close the reader: a document is still being read after %s", closeTime)
+	}
+	return r.pdf.close()
+}
+
+// Read extracts the text of a file. Every failure is an [*Error], but [ErrBusy] and those of ctx and of this machine.
 func (r *Reader) Read(ctx context.Context, f File) (Document, error) {
-	parent := ctx
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.MaxTime)
-	defer cancel()
-	d, err := (&reading{Reader: r, parent: parent, ctx: ctx, cells: new(int)}).file(f)
-	if err != nil && parent.Err() != nil {
-		return Document{}, context.Cause(parent)
+	if err := r.places.take(ctx, f.Owner, r.cfg.MaxWait); err != nil {
+		return Document{}, err
+	}
+	defer r.places.give(f.Owner)
+	if r.closed.Err() != nil {
+		return Document{}, ErrBusy
+	}
+	own, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(r.closed, func() { cancel(ErrBusy) })()
+	in := &reading{Reader: r, ctx: own, cancel: cancel, clock: startClock(r.cfg.MaxTime, func() { cancel(errSlow) }), cells: new(int), made: new(int)}
+	defer in.clock.stop()
+	d, err := in.file(f)
+	if cause := context.Cause(own); cause != nil { // what a part of a file made of it does not matter
+		return Document{}, cause
 	}
 	return d, err
 }
@@ -96,11 +138,37 @@ func (r *Reader) Read(ctx context.Context, f File) (Document, error) {
 // reading is the reading of one file, or of one that is inside another.
 type reading struct {
 	*Reader
-	parent context.Context // without the bound of one document
-	ctx    context.Context
+	ctx    context.Context // its cause is why the reading ends
+	cancel context.CancelCauseFunc
+	clock  *clock
 	depth  int  // of files inside files
 	cells  *int // cells and other small things that are held, of all files
+	made   *int // bytes of text that were made of other text, of all files
 }
+
+// ended returns why a reading ended, nil if it has not. Every loop whose length a file decides asks for it, and every reader of a packed part.
+func ended(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(ctx)
+}
+
+var errText = &Error{fault.Say("parse.too_much_text", maxText)}
+
+// spend counts text before it is made of other text: copied, joined, repeated or put in a format. Where it returns false there is too much of it: the text is
+// not made, and the whole reading ends. Text that is taken from the file once does not count.
+func (r *reading) spend(n int) bool {
+	if *r.made += n; *r.made <= 2*maxText {
+		return true
+	}
+	*r.made = 2*maxText + 1 // it does not overflow
+	r.tooMuch()
+	return false
+}
+
+// tooMuch ends the reading for the size of its text.
+func (r *reading) tooMuch() { r.cancel(errText) }
 
 // maxCells bounds what tables hold in memory.
 const maxCells = 4 << 20
@@ -113,10 +181,10 @@ func (r *reading) hold(n int) error {
 	return nil
 }
 
-func (r *reading) builder() *builder { return &builder{part: r.cfg.TablePart} }
+func (r *reading) builder() *builder { return &builder{part: r.cfg.TablePart, tooMuch: r.tooMuch} }
 
 func (r *reading) file(f File) (Document, error) {
-	kind, charset, err := kindOf(r.ctx, f)
+	kind, charset, err := r.kindOf(f)
 	if err != nil {
 		return Document{}, err
 	}
@@ -185,7 +253,7 @@ func (r *reading) text(kind, text string) (Document, error) {
 }
 
 func (r *reading) office(kind string, body []byte) (Document, error) {
-	a, err := openArchive(r.ctx, body)
+	a, err := r.openArchive(body)
 	if err != nil {
 		return Document{}, err
 	}
@@ -201,12 +269,12 @@ func (r *reading) office(kind string, body []byte) (Document, error) {
 
 // kindOf tells the kind of a file. The declared type decides, then the ending of the name; the content must agree, and decides where neither says
 // anything.
-func kindOf(ctx context.Context, f File) (kind, charset string, err error) {
+func (r *reading) kindOf(f File) (kind, charset string, err error) {
 	said, charset, err := declared(f.MIME, f.Name)
 	if err != nil {
 		return "", "", err
 	}
-	found, err := sniff(ctx, f.Body)
+	found, err := r.sniff(f.Body)
 	if err != nil {
 		return "", "", err
 	}
@@ -291,13 +359,13 @@ func legacy(t string) bool {
 }
 
 // sniff returns the kind that the content of a file is certainly of, "" for text and what is not known.
-func sniff(ctx context.Context, body []byte) (string, error) {
+func (r *reading) sniff(body []byte) (string, error) {
 	head := body[:min(len(body), 1024)]
 	switch {
 	case bytes.HasPrefix(body, []byte("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")):
 		return "", compound(body)
 	case bytes.HasPrefix(body, []byte("PK\x03\x04")), bytes.HasPrefix(body, []byte("PK\x05\x06")):
-		return packed(ctx, body)
+		return r.packed(body)
 	case bytes.Contains(head, []byte("%PDF-")) && !isText(head):
 		return PDF, nil
 	case bytes.HasPrefix(head, []byte("%PDF-")):
@@ -337,11 +405,11 @@ func compound(body []byte) error {
 }
 
 // packed tells what a zip file is by the type of its main part.
-func packed(ctx context.Context, body []byte) (string, error) {
+func (r *reading) packed(body []byte) (string, error) {
 	if bytes.Contains(body[:min(len(body), 256)], []byte("mimetypeapplication/vnd.oasis.opendocument")) {
 		return "", refuse(fault.Say("parse.opendocument"))
 	}
-	a, err := openArchive(ctx, body)
+	a, err := r.openArchive(body)
 	if err != nil {
 		return "", err
 	}

@@ -28,41 +28,72 @@ import (
 // memory but its own, and its time ends when ours does. It has no JavaScript and no forms.
 const (
 	pdfMemory     = 256 << 20 // bytes that one document may take PDFium
-	pdfAtOnce     = 2         // documents at a time
 	maxPages      = 3000
 	maxPageLetter = 200_000 // characters of one page
+	maxSegments   = 1 << 20 // pieces of lines, of all pages
 )
 
 // pdfEngine is PDFium. It is compiled when the first PDF comes, which takes seconds, and kept.
 type pdfEngine struct {
 	dir    string // where what was compiled is kept; "": nowhere
+	atOnce int    // documents
 	mu     sync.Mutex
-	pool   pdfium.Pool
+	start  *pdfStart // nil: not begun, or failed
 	closed bool
 }
 
-func (e *pdfEngine) instance(ctx context.Context) (pdfium.Pdfium, error) {
-	pool, err := e.compiled()
-	if err != nil {
-		return nil, err
-	}
-	return pool.GetInstanceWithContext(ctx)
+// pdfStart is the start of PDFium, which all wait for who need it.
+type pdfStart struct {
+	done chan struct{}
+	pool pdfium.Pool
+	err  error
 }
 
-// compiled returns the pool of instances. It waits for no context: what one document compiles serves all.
-func (e *pdfEngine) compiled() (pdfium.Pool, error) {
+// started returns the pool of instances. It is compiled aside: the compilation goes on when ctx ends, and serves the next document. The next one after
+// a failure tries again.
+func (e *pdfEngine) started(ctx context.Context) (pdfium.Pool, error) {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil, ErrBusy
+	}
+	s := e.start
+	if s == nil {
+		s = &pdfStart{done: make(chan struct{})}
+		e.start = s
+		go e.compile(s)
+	}
+	e.mu.Unlock()
+	select {
+	case <-s.done:
+		return s.pool, s.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (e *pdfEngine) compile(s *pdfStart) {
+	pool, err := startPDFium(e.dir, e.atOnce)
+	if err != nil && e.dir != "" { // a folder that is full, damaged or not ours: slower, but as good
+		pool, err = startPDFium("", e.atOnce)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return nil, errors.New("parse: the reader is closed")
+	defer close(s.done)
+	switch {
+	case err != nil:
+		e.start = nil
+	case e.closed:
+		pool, err = nil, errors.Join(ErrBusy, pool.Close())
 	}
-	if e.pool != nil {
-		return e.pool, nil
-	}
+	s.pool, s.err = pool, err
+}
+
+func startPDFium(dir string, atOnce int) (pdfium.Pool, error) {
 	config := wazero.NewRuntimeConfig().WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesExceptionHandling).
 		WithCloseOnContextDone(true).WithMemoryLimitPages(pdfMemory >> 16)
-	if e.dir != "" {
-		cache, err := wazero.NewCompilationCacheWithDir(e.dir)
+	if dir != "" {
+		cache, err := wazero.NewCompilationCacheWithDir(dir)
 		if err != nil {
 			return nil, fmt.Errorf("keep compiled PDFium: %w", err)
 		}
@@ -70,27 +101,32 @@ func (e *pdfEngine) compiled() (pdfium.Pool, error) {
 	}
 	pool, err := webassembly.Init(webassembly.Config{
 		Context:  experimental.WithCompilationWorkers(context.Background(), min(4, runtime.GOMAXPROCS(0))),
-		MaxTotal: pdfAtOnce, Stdout: io.Discard, Stderr: io.Discard,
+		MaxTotal: atOnce, Stdout: io.Discard, Stderr: io.Discard,
 		FSConfig:      wazero.NewFSConfig(), // without it PDFium would see all files
 		RuntimeConfig: config,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start PDFium: %w", err)
 	}
-	e.pool = pool
 	return pool, nil
 }
 
+// close frees PDFium when no document is being read: the pool goes through its instances without a lock.
 func (e *pdfEngine) close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = true
-	if e.pool == nil {
+	if e.start == nil {
 		return nil
 	}
-	err := e.pool.Close()
-	e.pool = nil
-	return err
+	select {
+	case <-e.start.done:
+	default: // compile does it
+		return nil
+	}
+	pool := e.start.pool
+	e.start = nil
+	return pool.Close()
 }
 
 // letter is a character of a page where it stands; y grows upwards.
@@ -108,31 +144,30 @@ type pdfPage struct {
 	objects       int
 }
 
+// readPDF reads a PDF page by page: what is kept of a page is where its lines stand, not its characters.
 func (r *reading) readPDF(body []byte) (Document, error) {
-	if _, err := r.pdf.compiled(); err != nil { // its time is not the document's
-		return Document{}, err
-	}
-	ctx := r.ctx
-	if r.depth == 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(r.parent, r.cfg.MaxTime)
-		defer cancel()
-	}
-	pages, err := r.pdf.pages(ctx, body)
+	var pool pdfium.Pool
+	var err error
+	r.clock.pause(func() { pool, err = r.pdf.started(r.ctx) })
 	if err != nil {
 		return Document{}, err
 	}
-	return r.layOut(ctx, pages)
+	l := &layout{r: r}
+	if err := eachPage(r.ctx, pool, body, l.add); err != nil {
+		return Document{}, err
+	}
+	return l.document()
 }
 
-// pages reads the characters of all pages. An instance of PDFium reads one document and is thrown away.
-func (e *pdfEngine) pages(ctx context.Context, body []byte) (pages []pdfPage, err error) {
-	in, err := e.instance(ctx)
+// eachPage calls fn with the characters of each page. An instance of PDFium reads one document and is thrown away as it is: what a file made of it
+// could keep it from closing.
+func eachPage(ctx context.Context, pool pdfium.Pool, body []byte, fn func(pdfPage) error) (err error) {
+	in, err := pool.GetInstanceWithContext(ctx)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, errSlow
+		if err := ended(ctx); err != nil {
+			return err
 		}
-		return nil, fmt.Errorf("start PDFium: %w", err)
+		return fmt.Errorf("start PDFium: %w", err)
 	}
 	killed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -141,41 +176,43 @@ func (e *pdfEngine) pages(ctx context.Context, body []byte) (pages []pdfPage, er
 	})
 	defer func() {
 		if p := recover(); p != nil { // of the code around PDFium, when that has died
-			pages, err = nil, errDamaged
+			err = errDamaged
 		}
 		if stop() {
-			_ = in.Close()
+			_ = in.Kill()
 			return
 		}
 		<-killed
-		pages, err = nil, errSlow
+		err = context.Cause(ctx)
 	}()
 	doc, err := in.OpenDocument(&requests.OpenDocument{File: &body})
 	switch {
 	case errors.Is(err, pdferrors.ErrPassword), errors.Is(err, pdferrors.ErrSecurity):
-		return nil, errLocked
+		return errLocked
 	case err != nil:
-		return nil, errDamaged
+		return errDamaged
 	}
 	count, err := in.FPDF_GetPageCount(&requests.FPDF_GetPageCount{Document: doc.Document})
 	if err != nil || count.PageCount == 0 {
-		return nil, errDamaged
+		return errDamaged
 	}
 	if count.PageCount > maxPages {
-		return nil, refuse(fault.Say("parse.pdf_pages", count.PageCount, maxPages))
+		return refuse(fault.Say("parse.pdf_pages", count.PageCount, maxPages))
 	}
 	total := 0
 	for i := range count.PageCount {
 		p, err := readPage(in, doc.Document, i)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if total += len(p.glyphs); total > maxText/4 {
-			return nil, refuse(fault.Say("parse.too_much_text", maxText))
+			return errText
 		}
-		pages = append(pages, p)
+		if err := fn(p); err != nil {
+			return err
+		}
 	}
-	return pages, nil
+	return nil
 }
 
 func readPage(in pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int) (out pdfPage, err error) {
@@ -203,7 +240,7 @@ func readPage(in pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int) (out pdfPag
 		return out, errDamaged
 	}
 	if n.Count > maxPageLetter {
-		return out, refuse(fault.Say("parse.too_much_text", maxText))
+		return out, errText
 	}
 	all, err := in.GetPageTextStructured(&requests.GetPageTextStructured{Page: page, Mode: requests.GetPageTextStructuredModeChars})
 	if err != nil {

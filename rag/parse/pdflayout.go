@@ -2,7 +2,6 @@ package parse
 
 import (
 	"cmp"
-	"context"
 	"math"
 	"regexp"
 	"slices"
@@ -55,42 +54,59 @@ type region struct {
 	left, right float64
 }
 
-// layOut turns the characters of pages into blocks: columns one after the other, lines into paragraphs, what is aligned into tables, and what is
+// layout turns the characters of pages into blocks: columns one after the other, lines into paragraphs, what is aligned into tables, and what is
 // larger than the text into headings. What stands at the edges of several pages is left out.
-func (r *reading) layOut(ctx context.Context, pages []pdfPage) (Document, error) {
-	var scanned []int
-	all := make([][]region, len(pages))
-	for i, p := range pages {
-		if ctx.Err() != nil {
-			return Document{}, errSlow
-		}
-		if garbled(p.glyphs) {
-			return Document{}, refuse(fault.Say("parse.pdf_garbled", i+1))
-		}
-		segments := p.segments()
-		if len(segments) == 0 {
-			if p.objects > 0 {
-				scanned = append(scanned, i+1)
-			}
-			continue
-		}
-		all[i] = columns(segments, 0)
+type layout struct {
+	r        *reading
+	pages    [][]region
+	heights  []float64 // of the pages
+	scanned  []int     // pages without text that have something on them
+	segments int       // of all pages
+}
+
+// add lays the next page out.
+func (l *layout) add(p pdfPage) error {
+	if err := ended(l.r.ctx); err != nil {
+		return err
 	}
-	if len(scanned) > 0 && !slices.ContainsFunc(all, func(r []region) bool { return len(r) > 0 }) {
+	n := len(l.pages) + 1
+	if garbled(p.glyphs) {
+		return refuse(fault.Say("parse.pdf_garbled", n))
+	}
+	var regions []region
+	segments := p.segments()
+	if l.segments += len(segments); l.segments > maxSegments {
+		return errText
+	}
+	switch {
+	case len(segments) > 0:
+		regions = columns(segments, 0)
+	case p.objects > 0:
+		l.scanned = append(l.scanned, n)
+	}
+	l.pages, l.heights = append(l.pages, regions), append(l.heights, p.height)
+	return nil
+}
+
+func (l *layout) document() (Document, error) {
+	if len(l.scanned) > 0 && !slices.ContainsFunc(l.pages, func(r []region) bool { return len(r) > 0 }) {
 		return Document{}, refuse(fault.Say("parse.pdf_scanned"))
 	}
-	dropRunning(all, pages)
-	b := r.builder()
-	sizes := headingSizes(all)
-	for i, regions := range all {
+	dropRunning(l.pages, l.heights)
+	b := l.r.builder()
+	sizes := headingSizes(l.pages)
+	for i, regions := range l.pages {
 		b.page = i + 1
 		for _, g := range regions {
+			if err := ended(l.r.ctx); err != nil {
+				return Document{}, err
+			}
 			writeRegion(b, g, sizes)
 		}
 	}
 	d, err := b.document("")
-	if len(scanned) > 0 {
-		d.Left = append(d.Left, fault.Say("parse.left.pages", numbersOf(scanned)))
+	if len(l.scanned) > 0 {
+		d.Left = append(d.Left, fault.Say("parse.left.pages", numbersOf(l.scanned)))
 	}
 	return d, err
 }
@@ -347,8 +363,8 @@ var figures = regexp.MustCompile(`[0-9]+`)
 
 // dropRunning takes out the lines at the top and bottom edge that several pages have, whatever numbers are in
 // them, if a gap divides them from the text.
-func dropRunning(all [][]region, pages []pdfPage) {
-	if len(pages) < 2 {
+func dropRunning(all [][]region, heights []float64) {
+	if len(all) < 2 {
 		return
 	}
 	type place struct{ page, region, line int }
@@ -360,7 +376,7 @@ func dropRunning(all [][]region, pages []pdfPage) {
 				lines = append(lines, edgeLine{l.box(), l.text(), j, k})
 			}
 		}
-		for _, l := range edges(lines, pages[i].height) {
+		for _, l := range edges(lines, heights[i]) {
 			key := figures.ReplaceAllString(l.text, "0")
 			found[key] = append(found[key], place{i, l.region, l.line})
 		}
@@ -371,7 +387,7 @@ func dropRunning(all [][]region, pages []pdfPage) {
 		for _, p := range places {
 			seen[p.page] = true
 		}
-		if len(seen) >= 2 && len(seen)*5 >= 2*len(pages) {
+		if len(seen) >= 2 && len(seen)*5 >= 2*len(all) {
 			for _, p := range places {
 				drop[p] = true
 			}

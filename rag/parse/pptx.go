@@ -112,9 +112,7 @@ func (p *slideshow) slide(a *archive, part string) error {
 	title := ""
 	for _, s := range shapes {
 		if (s.role == "title" || s.role == "ctrTitle") && title == "" {
-			for _, q := range s.paragraphs {
-				title += " " + q.text
-			}
+			title = slideLines(s.paragraphs)
 		}
 	}
 	if oneLine(title) == "" {
@@ -267,6 +265,16 @@ func slideText(x *elements) ([]slideParagraph, error) {
 	return out, err
 }
 
+// slideLines is the text of paragraphs, each with the end of its line.
+func slideLines(ps []slideParagraph) string {
+	var out strings.Builder
+	for _, q := range ps {
+		out.WriteString(q.text)
+		out.WriteByte('\n')
+	}
+	return out.String()
+}
+
 func (p *slideshow) table(x *elements, s *shape) error {
 	s.rows = [][]string{}
 	var above []string
@@ -280,17 +288,16 @@ func (p *slideshow) table(x *elements, s *shape) error {
 				return x.skip()
 			}
 			down := attribute(e, "vMerge") == "1" || attribute(e, "vMerge") == "true"
-			var text string
+			var ps []slideParagraph
 			err := x.each(func(e xml.StartElement) error {
 				if e.Name.Local != "txBody" {
 					return x.skip()
 				}
-				ps, err := slideText(x)
-				for _, q := range ps {
-					text += q.text + "\n"
-				}
+				more, err := slideText(x)
+				ps = append(ps, more...)
 				return err
 			})
+			text := slideLines(ps)
 			if down && len(row) < len(above) {
 				text = above[len(row)]
 			}

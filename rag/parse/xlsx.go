@@ -110,6 +110,9 @@ type book struct {
 	hiddenSheets, otherSheets, hiddenRows, hiddenColumns, uncalculated int
 }
 
+// maxFormatCode is the longest format of numbers, in bytes. Excel takes 255 characters.
+const maxFormatCode = 2048
+
 func (b *book) readStyles(a *archive, part string) error {
 	x, err := a.open(part)
 	if errors.Is(err, errNoPart) {
@@ -125,6 +128,9 @@ func (b *book) readStyles(a *archive, part string) error {
 		case "numFmts":
 			return x.each(func(e xml.StartElement) error {
 				codes[number(attribute(e, "numFmtId"), 0)] = attribute(e, "formatCode")
+				if err := b.r.hold(heldEntry); err != nil {
+					return err
+				}
 				return x.skip()
 			})
 		case "cellXfs":
@@ -135,9 +141,15 @@ func (b *book) readStyles(a *archive, part string) error {
 					if !own {
 						code = builtin(id)
 					}
+					if len(code) > maxFormatCode {
+						return errDamaged
+					}
 					read[id] = readFormat(code)
 				}
 				b.formats = append(b.formats, read[id])
+				if err := b.r.hold(1); err != nil {
+					return err
+				}
 				return x.skip()
 			})
 		}
@@ -198,6 +210,23 @@ type gridCell struct {
 	label  bool // a text, not a number or date
 }
 
+// sort puts the cells in the order of their columns. Of several in one column the last one counts.
+func (r *gridRow) sort() {
+	inOrder := true
+	for i := 1; i < len(r.cells) && inOrder; i++ {
+		inOrder = r.cells[i-1].column < r.cells[i].column
+	}
+	if inOrder {
+		return
+	}
+	slices.Reverse(r.cells)
+	slices.SortStableFunc(r.cells, byColumn)
+	r.cells = slices.CompactFunc(r.cells, sameColumn)
+}
+
+func byColumn(p, q gridCell) int    { return p.column - q.column }
+func sameColumn(p, q gridCell) bool { return p.column == q.column }
+
 // area is a rectangle of merged cells, from and to included.
 type area struct{ top, left, bottom, right int }
 
@@ -227,6 +256,7 @@ func (b *book) sheet(a *archive, name, part string) error {
 				if err := b.cells(x, &row); err != nil || len(row.cells) == 0 {
 					return err
 				}
+				row.sort()
 				if h == "1" || h == "true" { // its place stays, so that the rows around it are one table
 					b.hiddenRows++
 					row.cells = nil
@@ -352,7 +382,11 @@ func (b *book) value(kind, style, value, inline string) gridCell {
 		return gridCell{text: value, label: true}
 	}
 	if i := number(style, 0); i < len(b.formats) {
-		return gridCell{text: b.formats[i].format(v, b.from1904)}
+		text := b.formats[i].format(v, b.from1904)
+		if !b.r.spend(len(text)) {
+			text = ""
+		}
+		return gridCell{text: text}
 	}
 	return gridCell{text: general(v)}
 }
@@ -360,9 +394,18 @@ func (b *book) value(kind, style, value, inline string) gridCell {
 // tables writes the blocks of rows that lie between empty rows. Lines above a table that have one cell are paragraphs. The header of a table is its
 // first row if that has texts only, with those below that its merged cells reach into; a block of numbers goes on with the header above it.
 func (b *book) tables(rows []gridRow, merged []area) error {
-	b.fill(rows, merged)
+	if err := b.fill(rows, merged); err != nil {
+		return err
+	}
+	reach := make(map[int]int, len(merged)) // the last rows of the areas that begin in a row
+	for _, m := range merged {
+		reach[m.top] = max(reach[m.top], m.bottom)
+	}
 	var header [][]string
 	for len(rows) > 0 {
+		if err := ended(b.r.ctx); err != nil {
+			return err
+		}
 		n := 1
 		for n < len(rows) && rows[n].n-rows[n-1].n <= 1 {
 			n++
@@ -380,10 +423,8 @@ func (b *book) tables(rows []gridRow, merged []area) error {
 		heads := 0
 		if labels(block[0]) && len(block) > 1 {
 			heads = 1
-			for _, m := range merged {
-				if m.top == block[0].n && m.bottom > m.top {
-					heads = max(heads, min(m.bottom-m.top+1, 4, len(block)-1))
-				}
+			if bottom := reach[block[0].n]; bottom > block[0].n {
+				heads = max(heads, min(bottom-block[0].n+1, 4, len(block)-1))
 			}
 			for i := 1; i < heads; i++ {
 				if !labels(block[i]) {
@@ -419,33 +460,40 @@ func (b *book) tables(rows []gridRow, merged []area) error {
 
 // fill repeats what a merged cell says in the rows that it spans, so that each of them can be understood. It writes into the first column of the
 // cell only.
-func (b *book) fill(rows []gridRow, merged []area) {
+func (b *book) fill(rows []gridRow, merged []area) error {
 	byRow := make(map[int]int, len(rows))
 	for i, r := range rows {
 		byRow[r.n] = i
 	}
-	left := 1 << 20 // cells that are written, of all
-	for _, m := range merged {
+	more := map[int][]gridCell{} // by index of the row
+	left := 1 << 20              // cells that are written, of all
+	for n, m := range merged {
+		if n%1024 == 0 {
+			if err := ended(b.r.ctx); err != nil {
+				return err
+			}
+		}
 		top, is := byRow[m.top]
 		if !is || m.bottom == m.top {
 			continue
 		}
-		i := slices.IndexFunc(rows[top].cells, func(c gridCell) bool { return c.column == m.left })
-		if i < 0 {
+		i, is := slices.BinarySearchFunc(rows[top].cells, m.left, func(c gridCell, column int) int { return c.column - column })
+		if !is {
 			continue
 		}
-		c := rows[top].cells[i]
 		for at := top + 1; at < len(rows) && rows[at].n <= m.bottom && left > 0; at++ {
 			left--
-			if len(rows[at].cells) == 0 {
-				continue
-			}
-			j, there := slices.BinarySearchFunc(rows[at].cells, m.left, func(c gridCell, column int) int { return c.column - column })
-			if !there {
-				rows[at].cells = slices.Insert(rows[at].cells, j, c)
+			if len(rows[at].cells) > 0 {
+				more[at] = append(more[at], rows[top].cells[i])
 			}
 		}
 	}
+	for at, cells := range more { // its own cells come first, and stay
+		rows[at].cells = append(rows[at].cells, cells...)
+		slices.SortStableFunc(rows[at].cells, byColumn)
+		rows[at].cells = slices.CompactFunc(rows[at].cells, sameColumn)
+	}
+	return nil
 }
 
 func labels(r gridRow) bool {
