@@ -55,6 +55,19 @@ func TestFormatsAreSearched(t *testing.T) {
 	}
 }
 
+// TestBusyIsNotBad: a document that finds no place is to be brought again; nothing is said of it.
+func TestBusyIsNotBad(t *testing.T) {
+	s := service(t, dbtest.SQLite(t), newHashed())
+	create(t, s, "acme", "kb")
+	if err := s.reader.Close(); err != nil { // the reader that is closed has no places
+		t.Fatal(err)
+	}
+	_, err := s.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.txt", Body: []byte("text")})
+	if !fault.Is(err, fault.CodeDocumentsBusy) || fault.Public(err).RetryAfter() <= 0 || fault.Public(err).Kind() != fault.Unavailable {
+		t.Error(err)
+	}
+}
+
 // TestLongTablesKeepTheirHeader: each passage of a long table begins with the header and holds whole rows; passages of a PDF name their page.
 func TestLongTablesKeepTheirHeader(t *testing.T) {
 	body := "name,amount,remark\n" + strings.Repeat("desk lamp,17,ordered in spring\n", 200)

@@ -64,7 +64,7 @@ type ParsedDocument struct {
 	left       []fault.Phrase
 }
 
-// Read reads a document for [Service.Store]. CodeInvalidDocument says why one cannot be read.
+// Read reads a document for [Service.Store]. Errors: CodeInvalidDocument says why one cannot be read; CodeDocumentsBusy where others are being read.
 func (s *Service) Read(ctx context.Context, d Document) (*ParsedDocument, error) {
 	out, err := s.parse(ctx, d)
 	if err != nil {
@@ -287,7 +287,7 @@ func (s *Service) read(ctx context.Context, d Document) (n newVersion, left []fa
 	if len(d.Body) > s.cfg.MaxBytes {
 		return n, nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.too_large", s.cfg.MaxBytes))
 	}
-	text, err := s.reader.Read(ctx, parse.File{Name: d.Name, MIME: d.MIME, Body: d.Body})
+	text, err := s.reader.Read(ctx, parse.File{Owner: d.Tenant, Name: d.Name, MIME: d.MIME, Body: d.Body})
 	if err != nil {
 		return n, nil, unreadable(d.Name, err)
 	}
@@ -356,10 +356,17 @@ func period(from, until time.Time) (f, u int64, err error) {
 // lastTime is the end of the year 9999.
 const lastTime = 253402300799999999
 
+// busyAgain is when a document that found no place is brought again: others are done by then, or half of the way.
+const busyAgain = 15 * time.Second
+
+// unreadable is why a document cannot be read: for what is wrong with it, or because others are being read.
 func unreadable(name string, err error) error {
 	var e *parse.Error
-	if errors.As(err, &e) {
+	switch {
+	case errors.As(err, &e):
 		return fault.New(fault.CodeInvalidDocument, name, e.Reason)
+	case errors.Is(err, parse.ErrBusy):
+		return fault.Wrap(err, fault.CodeDocumentsBusy).WithRetryAfter(busyAgain)
 	}
 	return err
 }

@@ -52,6 +52,9 @@ type Config struct {
 	MaxStale time.Duration `koanf:"-"`
 	// Suite encrypts what is stored from now on; "" means AES-256-GCM. It is the audit log's, not a key of this branch.
 	Suite seal.Suite `koanf:"-"`
+	// Compiled is the folder in which compiled code of PDFium is kept; nobody else may write to it. It lies below the data directory, and is not a key of
+	// this branch. "": it is compiled by each process.
+	Compiled string `koanf:"-"`
 }
 
 // Validate reports what is wrong with the configuration.
@@ -146,7 +149,7 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	s := &Service{
 		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, model: model, order: order, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
 		deleted:  map[string]bool{},
-		reader:   parse.NewReader(parse.Config{TablePart: cmp.Or(cfg.ChunkSize, 512)}),
+		reader:   parse.NewReader(parse.Config{TablePart: cmp.Or(cfg.ChunkSize, 512), Compiled: cfg.Compiled}),
 		newIndex: func(dim int) index.Index { return sq8.New(dim, kernels) },
 	}
 	s.freshness, err = snapshot.New(cfg.freshness(), snapshot.Source[struct{}]{

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/flate"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -169,6 +170,22 @@ func TestPaddedBomb(t *testing.T) {
 	}
 	if _, err := parse.NewReader(parse.Config{}).Read(t.Context(), parse.File{Name: "a.docx", Body: out.Bytes()}); err == nil || !strings.Contains(err.Error(), "unpacks to far more") {
 		t.Error(err)
+	}
+}
+
+// TestOneAttachmentWithTooMuchText: it is named, and the rest of the message is read.
+func TestOneAttachmentWithTooMuchText(t *testing.T) {
+	long := strings.Repeat("lorem ipsum dolor ", 1<<12)
+	row := "<row>" + strings.Repeat(`<c t="s"><v>0</v></c>`, 200) + "</row>"
+	book := repack(t, load(t, "merged.xlsx"), map[string][]byte{
+		"xl/sharedStrings.xml":     []byte(`<sst xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><si><t>` + long + `</t></si></sst>`),
+		"xl/worksheets/sheet1.xml": []byte(`<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>` + strings.Repeat(row, 50) + `</sheetData></worksheet>`),
+	})
+	mail := "From: a@b\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\nbefore\r\n--x\r\nContent-Type: application/octet-stream; name=a.xlsx\r\nContent-Transfer-Encoding: base64\r\n\r\n" +
+		base64.StdEncoding.EncodeToString(book) + "\r\n--x\r\nContent-Type: text/csv; name=b.csv\r\n\r\nbehind,it\r\n--x--\r\n"
+	d, err := parse.NewReader(parse.Config{}).Read(t.Context(), parse.File{Name: "a.eml", Body: []byte(mail)})
+	if err != nil || !strings.Contains(d.Text, "before") || !strings.Contains(d.Text, "behind | it") || len(d.Left) != 1 || !strings.Contains(d.Left[0].String(), "bytes of text") {
+		t.Errorf("%.200q, %v, %v", d.Text, d.Left, err)
 	}
 }
 

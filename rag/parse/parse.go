@@ -193,17 +193,24 @@ func (r *reading) file(f File) (Document, error) {
 	return d, err
 }
 
-// inside reads a file that is inside another.
+// inside reads a file that is inside another. One that has too much text ends alone; what ends the reading of the whole ends both.
 func (r *reading) inside(name, kind, charset string, body []byte) (Document, error) {
 	if r.depth+1 > maxAttached {
 		return Document{}, errDeep
 	}
 	in := *r
 	in.depth++
+	own, cancel := context.WithCancelCause(r.ctx)
+	defer cancel(nil)
+	in.ctx, in.cancel, in.made = own, cancel, new(int)
 	if charset != "" {
 		kind += "; charset=" + charset
 	}
-	return in.file(File{Name: name, MIME: kind, Body: body})
+	d, err := in.file(File{Name: name, MIME: kind, Body: body})
+	if cause := context.Cause(own); cause != nil {
+		return Document{}, cause
+	}
+	return d, err
 }
 
 // within reads a document of a kind.

@@ -80,11 +80,11 @@ func (e *pdfEngine) compile(s *pdfStart) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer close(s.done)
-	switch {
-	case err != nil:
-		e.start = nil
-	case e.closed:
+	if err == nil && e.closed {
 		pool, err = nil, errors.Join(ErrBusy, pool.Close())
+	}
+	if err != nil {
+		e.start = nil
 	}
 	s.pool, s.err = pool, err
 }

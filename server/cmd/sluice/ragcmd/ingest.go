@@ -264,8 +264,8 @@ func ofFile(err error) bool {
 	return errors.As(err, &unreadable)
 }
 
-// add sends a document. Where a limit per minute is reached it goes on when the server says: a folder may have more documents than a minute
-// has requests.
+// add sends a document. Where a limit per minute is reached, or the server reads as many documents as it may, it goes on when the server says: a folder
+// may have more documents than a minute has requests.
 func add(ctx context.Context, r *cli.Remote, f *ragFlags, file source) (adminapi.Document, error) {
 	content, err := os.ReadFile(file.path)
 	if err != nil {
@@ -282,7 +282,7 @@ func add(ctx context.Context, r *cli.Remote, f *ragFlags, file source) (adminapi
 		var out adminapi.Document
 		err := r.Call(ctx, http.MethodPost, f.path(""), in, &out)
 		var p *cli.ProblemError
-		if !errors.As(err, &p) || p.Status != http.StatusTooManyRequests || p.After == 0 {
+		if !errors.As(err, &p) || p.Status != http.StatusTooManyRequests && p.Code != string(fault.CodeDocumentsBusy) || p.After == 0 {
 			return out, err
 		}
 		select {
