@@ -54,6 +54,17 @@ func TestIngestWaitsForLimits(t *testing.T) {
 		if asked == 1 {
 			w.Header().Set("Retry-After", "1")
 		}
+		if asked == 4 { // others are being read
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"code": "documents_busy", "detail": "busy"}`))
+			return
+		}
+		if asked == 5 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"code": "documents_busy", "detail": "busy"}`))
+			return
+		}
 		w.WriteHeader(http.StatusTooManyRequests)
 		_, _ = w.Write([]byte(`{"code": "c", "detail": "too much"}`))
 	}))
@@ -68,5 +79,8 @@ func TestIngestWaitsForLimits(t *testing.T) {
 	}
 	if _, err := add(t.Context(), r, f, source{path, "a.txt"}); err == nil || asked != 3 {
 		t.Errorf("%v after %d requests", err, asked)
+	}
+	if _, err := add(t.Context(), r, f, source{path, "a.txt"}); err == nil || asked != 5 {
+		t.Errorf("where others are being read: %v after %d requests", err, asked)
 	}
 }
