@@ -29,7 +29,7 @@ func (r *reading) delimited(text string, tabs bool) (Document, error) {
 		if err != nil {
 			return Document{}, refuse(fault.Say("parse.csv"))
 		}
-		if err := r.hold(2 + len(row)); err != nil {
+		if err := r.hold(len(row)); err != nil {
 			return Document{}, err
 		}
 		rows = append(rows, row)
