@@ -83,7 +83,7 @@ I2 三家分行
 P Speaker note.
 H1 Costs
 T Item | Cost⏎Licence | 100
-H1 Slide 3
+H1 Untitled slide
 P untitled slide
 left: 1 hidden slides were left out
 `},

@@ -3,7 +3,6 @@ package parse
 import (
 	"encoding/xml"
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/sluice-project/sluice/internal/fault"
@@ -118,7 +117,7 @@ func (p *slideshow) slide(a *archive, part string) error {
 		}
 	}
 	if oneLine(title) == "" {
-		title = "Slide " + strconv.Itoa(p.b.page)
+		title = untitled
 	}
 	if len(shapes) > 0 {
 		p.b.heading(1, title)
@@ -134,6 +133,10 @@ func (p *slideshow) slide(a *archive, part string) error {
 	}
 	return p.notes(a, of(related, "notesSlide"))
 }
+
+// untitled is the heading of slides without a title. All have the same: a number would move to another slide when one is put in front, and a rule on
+// the section with it.
+const untitled = "Untitled slide"
 
 func (p *slideshow) write(s shape) {
 	if s.rows != nil {
