@@ -29,7 +29,7 @@ func TestFormatsAreSearched(t *testing.T) {
 		mime, question, section, text string
 		left                          int
 	}{
-		"word.docx":   {parse.DOCX, "北京 经理 标准", "第一章 总则 > 适用范围", "北京 | 员工 | 500元", 0},
+		"word.docx":   {parse.DOCX, "北京 经理 标准", "第一章 总则 > 适用范围", "北京 | 员工 | 500元", 2},
 		"sheet.xlsx":  {parse.XLSX, "块存储 单价", "价目表", "存储 | 块存储 | ¥1,234.50", 3},
 		"slides.pptx": {parse.PPTX, "Licence Cost", "Costs", "Item | Cost\nLicence | 100", 1},
 		"mail.eml":    {parse.Mail, "服务器 金额", "清单.csv", "名称 | 金额\n服务器 | 100", 1},

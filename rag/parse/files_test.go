@@ -53,6 +53,8 @@ P Kept inserted after tab⏎next line
 P A joined paragraph.
 P Box:
 P text in a box
+left: hidden text was left out at 1 places
+left: 2 headers and footers were not read
 `},
 		"numbered.docx": {"第一章 Scope", `H1 第一章 Scope
 P With a note[1] in it.

@@ -61,6 +61,15 @@ func (r *reading) pptx(a *archive) (Document, error) {
 	if p.drawn > 0 {
 		d.Left = append(d.Left, fault.Say("parse.left.diagrams", p.drawn))
 	}
+	if p.embedded > 0 {
+		d.Left = append(d.Left, fault.Say("parse.left.embedded", p.embedded))
+	}
+	if p.formulas > 0 {
+		d.Left = append(d.Left, fault.Say("parse.left.equations", p.formulas))
+	}
+	if p.shapesHidden > 0 {
+		d.Left = append(d.Left, fault.Say("parse.left.hidden_shapes", p.shapesHidden))
+	}
 	return d, err
 }
 
@@ -68,11 +77,14 @@ type slideshow struct {
 	r                       *reading
 	b                       *builder
 	hidden, pictures, drawn int
+	shapesHidden, embedded  int
+	formulas                int
 }
 
 // shape is what a shape says.
 type shape struct {
 	role       string // of a placeholder, such as title
+	hidden     bool
 	paragraphs []slideParagraph
 	rows       [][]string
 }
@@ -182,10 +194,20 @@ func (p *slideshow) notes(a *archive, part string) error {
 
 // shapes reads those of a slide or group, in the order in which they are read aloud. Dates, numbers and footers of slides are left out.
 func (p *slideshow) shapes(x *elements, out *[]shape) error {
+	group := shape{}
+	before := len(*out)
+	defer func() {
+		if group.hidden {
+			p.shapesHidden += len(*out) - before
+			*out = (*out)[:before]
+		}
+	}()
 	return x.each(func(e xml.StartElement) error {
 		switch e.Name.Local {
 		case "spTree", "grpSp":
 			return p.shapes(x, out)
+		case "nvGrpSpPr":
+			return p.shape(x, &group)
 		case "pic":
 			p.pictures++
 			return x.skip()
@@ -207,6 +229,10 @@ func (p *slideshow) shapes(x *elements, out *[]shape) error {
 			case "dt", "ftr", "sldNum", "hdr", "sldImg":
 				return nil
 			}
+			if s.hidden {
+				p.shapesHidden++
+				return nil
+			}
 			if len(s.paragraphs) > 0 || s.rows != nil {
 				*out = append(*out, s)
 			}
@@ -221,12 +247,19 @@ func (p *slideshow) shape(x *elements, s *shape) error {
 		switch e.Name.Local {
 		case "nvSpPr", "nvPr", "nvGraphicFramePr", "graphic", "graphicData":
 			return p.shape(x, s)
+		case "cNvPr":
+			switch attribute(e, "hidden") {
+			case "1", "true":
+				s.hidden = true
+			}
+		case "AlternateContent", "oleObj": // an object, in one of its forms
+			p.embedded++
 		case "ph":
 			if s.role = attribute(e, "type"); s.role == "" {
 				s.role = "body"
 			}
 		case "txBody":
-			ps, err := slideText(x)
+			ps, err := p.text(x)
 			s.paragraphs = append(s.paragraphs, ps...)
 			return err
 		case "tbl":
@@ -238,8 +271,8 @@ func (p *slideshow) shape(x *elements, s *shape) error {
 	})
 }
 
-// slideText reads the paragraphs of a text body; empty ones go.
-func slideText(x *elements) ([]slideParagraph, error) {
+// text reads the paragraphs of a text body; empty ones go.
+func (p *slideshow) text(x *elements) ([]slideParagraph, error) {
 	var out []slideParagraph
 	err := x.each(func(e xml.StartElement) error {
 		if e.Name.Local != "p" {
@@ -258,6 +291,8 @@ func slideText(x *elements) ([]slideParagraph, error) {
 				return appendText(x, &text)
 			case "br":
 				text.WriteByte('\n')
+			case "m", "AlternateContent":
+				p.formulas++
 			}
 			return x.skip()
 		}
@@ -288,7 +323,7 @@ func (p *slideshow) table(x *elements, s *shape) error {
 				if e.Name.Local != "txBody" {
 					return x.skip()
 				}
-				ps, err := slideText(x)
+				ps, err := p.text(x)
 				for _, q := range ps {
 					text += q.text + "\n"
 				}
