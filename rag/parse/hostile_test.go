@@ -89,7 +89,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 	locked := bytes.Clone(docx)
 	locked[bytes.Index(locked, []byte("PK\x01\x02"))+8] |= 1
-	bomb := strings.Repeat("<w:p/>", 20<<20/6)
+	bomb := strings.Repeat(" ", 20<<20)
 	for name, c := range map[string]struct {
 		file string
 		body []byte

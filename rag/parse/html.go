@@ -234,6 +234,7 @@ func isGrid(n *html.Node) bool {
 			rows = true
 		case atom.Table, atom.Ul, atom.Ol, atom.Dl, atom.Pre, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
 			grid = false
+		default:
 		}
 		if !grid {
 			break
@@ -296,6 +297,7 @@ func (w *writer) table(n *html.Node) error {
 				header++
 			}
 			rows = append(rows, row)
+		default:
 		}
 		return nil
 	})

@@ -90,7 +90,7 @@ func (r *Reader) Read(ctx context.Context, f File) (Document, error) {
 	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.MaxTime)
 	defer cancel()
-	d, err := (&reading{Reader: r, parent: parent, ctx: ctx, cells: new(int)}).file(f)
+	d, err := (&reading{Reader: r, parent: parent, ctx: ctx, cells: new(int)}).file(f) //nolint:contextcheck // it has both
 	if err != nil && parent.Err() != nil {
 		return Document{}, context.Cause(parent)
 	}

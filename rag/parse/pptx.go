@@ -213,7 +213,7 @@ func (p *slideshow) shapes(x *elements, out *[]shape) error {
 			return x.skip()
 		case "AlternateContent":
 			chosen := false
-			return x.each(func(e xml.StartElement) error {
+			return x.each(func(xml.StartElement) error {
 				if chosen {
 					return x.skip()
 				}
