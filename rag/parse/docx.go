@@ -625,15 +625,29 @@ func readStyles(a *archive, part string) (map[string]style, error) {
 		name, base   string
 		p            properties
 		hides, shows bool // its text
+		paragraph    bool
 	}
 	all := map[string]raw{}
-	otherwise := ""
+	otherwise, hidden := "", false // the style of paragraphs that name none; what holds where no style says anything
 	err = x.root(func(e xml.StartElement) error {
+		if e.Name.Local == "docDefaults" {
+			var find func(e xml.StartElement) error
+			find = func(e xml.StartElement) error {
+				switch e.Name.Local {
+				case "rPrDefault", "rPr":
+					return x.each(find)
+				case "vanish":
+					hidden = on(e)
+				}
+				return x.skip()
+			}
+			return x.each(find)
+		}
 		kind := attribute(e, "type")
 		if e.Name.Local != "style" || kind != "paragraph" && kind != "character" {
 			return x.skip()
 		}
-		s, id := raw{p: properties{outline: -1, list: -1}}, attribute(e, "styleId")
+		s, id := raw{p: properties{outline: -1, list: -1}, paragraph: kind == "paragraph"}, attribute(e, "styleId")
 		switch attribute(e, "default") {
 		case "1", "true", "on":
 			if kind == "paragraph" {
@@ -694,10 +708,14 @@ func readStyles(a *archive, part string) (map[string]style, error) {
 			s.contents = s.contents || strings.HasPrefix(r.name, "toc ") && len(r.name) == 5 && unicode.IsDigit(rune(r.name[4]))
 			at = r.base
 		}
+		if !told && all[id].paragraph {
+			s.hidden = hidden
+		}
 		out[id] = s
 	}
-	if _, is := out[otherwise]; is {
-		out[""] = style{outline: -1, list: -1, hidden: out[otherwise].hidden}
+	if s, is := out[otherwise]; is {
+		hidden = s.hidden
 	}
+	out[""] = style{outline: -1, list: -1, hidden: hidden}
 	return out, nil
 }

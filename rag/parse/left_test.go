@@ -59,6 +59,20 @@ func TestHiddenByStyle(t *testing.T) {
 	}
 }
 
+// TestHiddenByDefault: text is hidden where the document says so for all of it and nothing else is said.
+func TestHiddenByDefault(t *testing.T) {
+	body := repack(t, load(t, "numbered.docx"), map[string][]byte{
+		"word/styles.xml": []byte(`<w:styles ` + officeNS + `><w:docDefaults><w:rPrDefault><w:rPr><w:vanish/></w:rPr></w:rPrDefault></w:docDefaults>` +
+			`<w:style w:type="paragraph" w:default="1" w:styleId="n"/><w:style w:type="paragraph" w:styleId="open"><w:rPr><w:vanish w:val="0"/></w:rPr></w:style></w:styles>`),
+		"word/document.xml": []byte(`<w:document ` + officeNS + `><w:body><w:p><w:r><w:t>HIDDEN</w:t></w:r></w:p><w:p><w:pPr><w:pStyle w:val="n"/></w:pPr><w:r><w:t>HIDDEN</w:t></w:r></w:p>` +
+			`<w:p><w:pPr><w:pStyle w:val="open"/></w:pPr><w:r><w:t>open</w:t></w:r></w:p></w:body></w:document>`),
+	})
+	d, err := parse.NewReader(parse.Config{}).Read(t.Context(), parse.File{Name: "a.docx", Body: body})
+	if err != nil || d.Text != "open" {
+		t.Errorf("%q, %v", d.Text, err)
+	}
+}
+
 // TestLeftIsSaid: what an Office file has beside its text is counted.
 func TestLeftIsSaid(t *testing.T) {
 	read := func(name string, body []byte) string {
