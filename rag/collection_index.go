@@ -441,9 +441,20 @@ func (ci *collectionIndex) passage(p chunkRef, revision int64) Passage {
 	c := p.version.chunks[p.chunk]
 	return Passage{
 		Collection: ci.key.name, Document: p.version.name, DocumentID: p.version.Document, Version: versionName(p.version.Version),
-		Title: p.version.Title, Section: c.Section, Chunk: c.Chunk, Text: p.version.text(p.chunk), Start: c.Start, End: c.End, Known: p.version.known,
+		Title: p.version.Title, Section: c.shown(), Chunk: c.Chunk, Text: p.version.text(p.chunk), Start: c.Start, End: c.End, Known: p.version.known,
 		Revision: revision,
 	}
+}
+
+// shown is where a chunk stands, for people: its section, and behind it the pages, which are no part of the section.
+func (c chunkRow) shown() string {
+	switch {
+	case c.Place == "":
+		return c.Section
+	case c.Section == "":
+		return c.Place
+	}
+	return c.Section + ", " + c.Place
 }
 
 // passages returns what was found with its scores, best first.

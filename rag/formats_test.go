@@ -29,7 +29,7 @@ func TestFormatsAreSearched(t *testing.T) {
 		mime, question, section, text string
 		left                          int
 	}{
-		"word.docx":   {parse.DOCX, "北京 经理 标准", "第一章 总则 > 适用范围", "北京 | 员工 | 500元", 0},
+		"word.docx":   {parse.DOCX, "北京 经理 标准", "第一章 总则 > 适用范围", "北京 | 员工 | 500元", 2},
 		"sheet.xlsx":  {parse.XLSX, "块存储 单价", "价目表", "存储 | 块存储 | ¥1,234.50", 3},
 		"slides.pptx": {parse.PPTX, "Licence Cost", "Costs", "Item | Cost\nLicence | 100", 1},
 		"mail.eml":    {parse.Mail, "服务器 金额", "清单.csv", "名称 | 金额\n服务器 | 100", 1},
@@ -96,9 +96,85 @@ func TestLongTablesKeepTheirHeader(t *testing.T) {
 	}}
 	var sections []string
 	for _, c := range passages(d, chunk.Config{Size: 18}) {
-		sections = append(sections, c.Section)
+		sections = append(sections, c.shown())
 	}
-	if got := strings.Join(sections, ","); got != "Fees > p. 1,Fees > p. 2" {
+	for _, c := range passages(d, chunk.Config{Size: 512}) {
+		sections = append(sections, c.shown())
+	}
+	if got := strings.Join(sections, ";"); got != "Fees, p. 1;Fees, p. 2;Fees, p. 1–2" {
 		t.Errorf("sections %s", got)
+	}
+}
+
+// TestPagesAreNoSections: passages run across pages, so no rule can name one; and what a section's rule hides is in no passage outside of it.
+func TestPagesAreNoSections(t *testing.T) {
+	text, blocks := strings.Builder{}, []parse.Block{}
+	add := func(kind parse.BlockKind, page int, s string) {
+		if text.Len() > 0 {
+			text.WriteString("\n\n")
+		}
+		level := 0
+		if kind == parse.Heading {
+			level = 1
+		}
+		start := text.Len()
+		text.WriteString(s)
+		blocks = append(blocks, parse.Block{Kind: kind, Level: level, Page: page, Start: start, End: text.Len()})
+	}
+	add(parse.Heading, 1, "Fees")
+	add(parse.Paragraph, 1, strings.Repeat("Open words. ", 10)+"Open.")
+	add(parse.Paragraph, 2, strings.Repeat("More words. ", 10)+"More.")
+	add(parse.Heading, 2, "Staff")
+	add(parse.Paragraph, 2, strings.Repeat("Hidden words. ", 10)+"Hidden.")
+	d := parse.Document{Kind: parse.PDF, Text: text.String(), Blocks: blocks}
+	rows := passages(d, chunk.Config{Size: 512, Overlap: 64})
+	db := dbtest.SQLite(t)
+	s := service(t, db, newHashed())
+	keep := s.store.rules
+	v := &indexedVersion{versionRow: versionRow{Document: "d", Version: 1, Content: d.Text}, chunks: rows}
+	for _, name := range []string{"p. 1", "p. 2", "Fees > p. 1", "Fees, p. 1", "Staff, p. 2"} {
+		rule := Rule{Parts: []PartRule{{Section: name}}}
+		if _, err := keep.resolve("d", rule, Rule{}, []*indexedVersion{v}); !fault.Is(err, fault.CodeInvalidValue) {
+			t.Errorf("a rule on %q: %v", name, err)
+		}
+	}
+	rule, err := keep.resolve("d", Rule{Parts: []PartRule{{Section: "Staff"}}}, Rule{}, []*indexedVersion{v})
+	if err != nil {
+		t.Fatal(err)
+	}
+	crossing := false
+	for i, c := range rows {
+		hidden := rule.Parts[0].covers(v, i, keep.sections("d", c.Section))
+		if words := d.Text[c.Start:c.End]; hidden != strings.Contains(words, "Hidden") || hidden && strings.Contains(words, "words. More") {
+			t.Errorf("covered %v: %q", hidden, words)
+		}
+		crossing = crossing || c.Place == "p. 1–2"
+	}
+	if !crossing {
+		t.Error("no passage crosses a page")
+	}
+}
+
+// TestPagesAreStored: passages name their pages after a restart.
+func TestPagesAreStored(t *testing.T) {
+	if testing.Short() {
+		t.Skip("PDFium is compiled")
+	}
+	db := dbtest.SQLite(t)
+	s := service(t, db, newHashed())
+	create(t, s, "acme", "kb")
+	body, err := os.ReadFile(filepath.Join("parse", "testdata", "fpdf.pdf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.pdf", Body: body}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		found := find(t, s, "kb", "the")
+		if len(found) == 0 || !strings.Contains(found[0].Section, "p. 1") {
+			t.Errorf("found %+v", found)
+		}
+		s = service(t, db, newHashed())
 	}
 }

@@ -251,7 +251,7 @@ func (s *Service) same(ci *collectionIndex, v *indexedVersion, n newVersion) (*i
 }
 
 func sameRange(a, b chunkRow) bool {
-	return a.Chunk == b.Chunk && a.Section == b.Section && a.Start == b.Start && a.End == b.End
+	return a.Chunk == b.Chunk && a.Section == b.Section && a.Place == b.Place && a.Start == b.Start && a.End == b.End
 }
 
 // maxChunks bounds what one document costs: every passage is embedded, and all are written in one transaction.
@@ -304,7 +304,8 @@ func (s *Service) read(ctx context.Context, d Document) (n newVersion, left []fa
 	return n, left, nil
 }
 
-// passages splits a text. Of a file that has pages, the last name of a passage's section is the page that it begins on.
+// passages splits a text. Sections are what headings name, and nothing else: passages end where they do, so that a rule can restrict one. Pages are
+// places, which passages run across and the next version numbers otherwise; they are shown, and no rule can name them.
 func passages(text parse.Document, cfg chunk.Config) []chunkRow {
 	var headings []chunk.Heading
 	var whole []chunk.Range
@@ -323,15 +324,28 @@ func passages(text parse.Document, cfg chunk.Config) []chunkRow {
 		for at < len(text.Blocks)-1 && text.Blocks[at].End <= c.Start {
 			at++
 		}
-		if text.Kind == parse.PDF && text.Blocks[at].Page > 0 {
-			if c.Section != "" {
-				c.Section += " > "
+		row := chunkRow{Chunk: i, Section: c.Section, Start: c.Start, End: c.End}
+		if text.Kind == parse.PDF {
+			last := at
+			for last < len(text.Blocks)-1 && text.Blocks[last+1].Start < c.End {
+				last++
 			}
-			c.Section += "p. " + strconv.Itoa(text.Blocks[at].Page)
+			row.Place = pages(text.Blocks[at].Page, text.Blocks[last].Page)
 		}
-		out = append(out, chunkRow{Chunk: i, Section: c.Section, Start: c.Start, End: c.End})
+		out = append(out, row)
 	}
 	return out
+}
+
+// pages names the pages that a passage is on, "" if they are not known.
+func pages(first, last int) string {
+	switch {
+	case first == 0:
+		return ""
+	case last <= first:
+		return "p. " + strconv.Itoa(first)
+	}
+	return "p. " + strconv.Itoa(first) + "–" + strconv.Itoa(last)
 }
 
 // period reads when something is in effect; zero times are 0. Error: CodeInvalidValue for an end that does not lie behind the beginning.

@@ -2,6 +2,7 @@ package parse
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -37,6 +38,9 @@ func decode(body []byte, declared string, page bool) (string, error) {
 	case bytes.HasPrefix(body, []byte("\xfe\xff")):
 		return convert(body[2:], xunicode.UTF16(xunicode.BigEndian, xunicode.IgnoreBOM))
 	}
+	if slices.Contains([]string{"us-ascii", "ascii", "ansi_x3.4-1968"}, strings.ToLower(strings.TrimSpace(declared))) {
+		declared = "" // what mail programs and servers say of text of any kind
+	}
 	if declared == "" && page && !utf8.Valid(body) { // a page that is UTF-8 and says otherwise was saved again
 		declared = ofPage(body)
 	}
@@ -45,7 +49,11 @@ func decode(body []byte, declared string, page bool) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if name, _ := htmlindex.Name(e); name != "utf-8" {
+		switch name, _ := htmlindex.Name(e); {
+		case name == "windows-1252" && utf8.Valid(body) && bytes.IndexByte(body, 0) < 0:
+			// A default that nobody has thought about: letters of Western Europe are not UTF-8 by chance.
+			return string(body), nil
+		case name != "utf-8":
 			return convert(body, e)
 		}
 		if !utf8.Valid(body) {
@@ -64,9 +72,21 @@ func decode(body []byte, declared string, page bool) (string, error) {
 	return guess(body)
 }
 
-// ofPage is the character set that the first bytes of a page declare.
+// ofPage is the character set that the first bytes of a page declare, as browsers read it: ISO-8859-1 is windows-1252.
 func ofPage(body []byte) string {
-	if e, name, _ := charset.DetermineEncoding(body[:min(len(body), 1024)], "text/html"); e != nil && name != "windows-1252" {
+	head := body[:min(len(body), 1000)] // browsers look at 1024 bytes, and so does DetermineEncoding
+	_, name, _ := charset.DetermineEncoding(head, "text/html")
+	if name != "windows-1252" {
+		return name
+	}
+	// That is also what is taken where a page says nothing. One that looks like UTF-8 would be taken for it then.
+	ascii := bytes.Map(func(r rune) rune {
+		if r >= utf8.RuneSelf {
+			return 'x'
+		}
+		return r
+	}, head)
+	if _, name, _ = charset.DetermineEncoding(append(ascii, "é    "...), "text/html"); name == "windows-1252" {
 		return name
 	}
 	return ""
@@ -91,7 +111,7 @@ func convert(body []byte, e encoding.Encoding) (string, error) {
 // wide recognises UTF-16 without a mark. Read the wrong way round it has characters that nobody writes; read the right way it has line ends, blanks
 // or letters, and no other control characters.
 func wide(body []byte) encoding.Encoding {
-	if len(body) < 4 || len(body)%2 != 0 {
+	if len(body) < 4 || len(body)%2 != 0 || bytes.IndexByte(body, 0) < 0 { // without it nothing tells it from Chinese in two bytes
 		return nil
 	}
 	var found encoding.Encoding

@@ -53,13 +53,73 @@ func (r *reading) docx(a *archive) (Document, error) {
 		}
 	}
 	d, err := w.b.document(title)
-	if w.pictures > 0 {
-		d.Left = append(d.Left, fault.Say("parse.left.pictures", w.pictures))
+	if err != nil {
+		return Document{}, err
 	}
-	if w.embedded > 0 {
-		d.Left = append(d.Left, fault.Say("parse.left.embedded", w.embedded))
+	edges, comments, err := w.beside(a, related)
+	if err != nil {
+		return Document{}, err
 	}
-	return d, err
+	for _, left := range []struct {
+		n   int
+		say func(n int) fault.Phrase
+	}{
+		{w.pictures, func(n int) fault.Phrase { return fault.Say("parse.left.pictures", n) }},
+		{w.drawn, func(n int) fault.Phrase { return fault.Say("parse.left.diagrams", n) }},
+		{w.embedded, func(n int) fault.Phrase { return fault.Say("parse.left.embedded", n) }},
+		{w.hidden, func(n int) fault.Phrase { return fault.Say("parse.left.hidden_text", n) }},
+		{edges, func(n int) fault.Phrase { return fault.Say("parse.left.headers", n) }},
+		{comments, func(n int) fault.Phrase { return fault.Say("parse.left.comments", n) }},
+	} {
+		if left.n > 0 {
+			d.Left = append(d.Left, left.say(left.n))
+		}
+	}
+	return d, nil
+}
+
+// beside counts the headers and footers that say something, and the comments.
+func (w *word) beside(a *archive, related map[string]relation) (edges, comments int, err error) {
+	seen := map[string]bool{}
+	for _, r := range related {
+		if r.kind != "header" && r.kind != "footer" && r.kind != "comments" || seen[r.target] {
+			continue
+		}
+		seen[r.target] = true
+		x, err := a.open(r.target)
+		if errors.Is(err, errNoPart) {
+			continue
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		if r.kind == "comments" {
+			err = x.root(func(e xml.StartElement) error {
+				if e.Name.Local == "comment" {
+					comments++
+				}
+				return x.skip()
+			})
+		} else {
+			says := false
+			var find func(e xml.StartElement) error
+			find = func(e xml.StartElement) error {
+				if e.Name.Local != "t" {
+					return x.each(find)
+				}
+				s, err := x.text()
+				says = says || strings.TrimSpace(s) != ""
+				return err
+			}
+			if err = x.root(find); says {
+				edges++
+			}
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	return edges, comments, nil
 }
 
 type word struct {
@@ -71,7 +131,9 @@ type word struct {
 	noted    int               // notes that the text refers to, so far
 	title    string
 	pictures int
+	drawn    int // charts and diagrams
 	embedded int // documents and objects inside
+	hidden   int // pieces of text
 }
 
 // flow is a paragraph or a table of a document's body, a cell, a note or a text box.
@@ -277,7 +339,7 @@ func (w *word) runs(x *elements, text *strings.Builder, f *flow, p *properties) 
 			*p, err = readProperties(x)
 			return err
 		case "r":
-			return w.run(x, text, f)
+			return w.run(x, text, f, p.style)
 		case "del", "moveFrom":
 			return x.skip()
 		case "t": // of a formula
@@ -296,16 +358,20 @@ func appendText(x *elements, text *strings.Builder) error {
 	return err
 }
 
-// run reads a piece of text. A hidden one is read and dropped.
-func (w *word) run(x *elements, text *strings.Builder, f *flow) error {
+// run reads a piece of text of a paragraph with a style. A hidden one is read and dropped, with its notes and text boxes.
+func (w *word) run(x *elements, text *strings.Builder, f *flow, style string) error {
 	var own strings.Builder
-	hidden := false
+	after, noted := len(f.after), w.noted
+	hidden, said, character := false, false, ""
 	err := x.each(func(e xml.StartElement) error {
 		switch e.Name.Local {
 		case "rPr":
 			return x.each(func(e xml.StartElement) error {
-				if e.Name.Local == "vanish" {
-					hidden = on(e)
+				switch e.Name.Local {
+				case "vanish":
+					hidden, said = on(e), true
+				case "rStyle":
+					character = attribute(e, "val")
 				}
 				return x.skip()
 			})
@@ -338,7 +404,7 @@ func (w *word) run(x *elements, text *strings.Builder, f *flow) error {
 				if e.Name.Local != "rubyBase" {
 					return x.skip()
 				}
-				return w.runs(x, &own, f, &properties{})
+				return w.runs(x, &own, f, &properties{style: style})
 			})
 		case "drawing", "pict":
 			return w.drawing(x, f)
@@ -349,9 +415,17 @@ func (w *word) run(x *elements, text *strings.Builder, f *flow) error {
 		}
 		return x.skip()
 	})
-	if !hidden {
-		text.WriteString(own.String())
+	if !said { // styles of paragraphs and characters switch it, each the other way round
+		hidden = w.styles[style].hidden != (character != "" && w.styles[character].hidden)
 	}
+	if hidden {
+		if strings.TrimSpace(own.String()) != "" || len(f.after) > after {
+			w.hidden++
+		}
+		f.after, w.noted = f.after[:after], noted
+		return err
+	}
+	text.WriteString(own.String())
 	return err
 }
 
@@ -365,6 +439,9 @@ func (w *word) drawing(x *elements, f *flow) error {
 			})
 		case "pic", "imagedata":
 			w.pictures++
+			return x.skip()
+		case "chart", "relIds":
+			w.drawn++
 			return x.skip()
 		case "AlternateContent":
 			return w.alternative(x, func() error { return w.drawing(x, f) })
@@ -398,9 +475,14 @@ func (w *word) table(x *elements) (flow, error) {
 	rows = func(e xml.StartElement) error {
 		switch e.Name.Local {
 		case "tr":
+			after := len(f.after)
 			row, head, deleted, err := w.row(x, above, &f)
-			if err != nil || deleted {
+			if err != nil {
 				return err
+			}
+			if deleted {
+				f.after = f.after[:after]
+				return nil
 			}
 			if head && heads == len(f.rows) {
 				heads++
@@ -543,11 +625,13 @@ type style struct {
 	list, depth int
 	title       bool
 	contents    bool // of a table of contents
+	hidden      bool // its text
 }
 
 var headingName = regexp.MustCompile(`^heading ([1-9])$`)
 
-// readStyles reads those of paragraphs by id, each with what it takes from the ones it is based on.
+// readStyles reads those of paragraphs and characters by id, each with what it takes from the ones it is based on; by "" the one of paragraphs that
+// name none.
 func readStyles(a *archive, part string) (map[string]style, error) {
 	x, err := a.open(part)
 	if errors.Is(err, errNoPart) {
@@ -557,15 +641,38 @@ func readStyles(a *archive, part string) (map[string]style, error) {
 		return nil, err
 	}
 	type raw struct {
-		name, base string
-		p          properties
+		name, base   string
+		p            properties
+		hides, shows bool // its text
+		paragraph    bool
 	}
 	all := map[string]raw{}
+	otherwise, hidden := "", false // the style of paragraphs that name none; what holds where no style says anything
 	err = x.root(func(e xml.StartElement) error {
-		if e.Name.Local != "style" || attribute(e, "type") != "paragraph" {
+		if e.Name.Local == "docDefaults" {
+			var find func(e xml.StartElement) error
+			find = func(e xml.StartElement) error {
+				switch e.Name.Local {
+				case "rPrDefault", "rPr":
+					return x.each(find)
+				case "vanish":
+					hidden = on(e)
+				}
+				return x.skip()
+			}
+			return x.each(find)
+		}
+		kind := attribute(e, "type")
+		if e.Name.Local != "style" || kind != "paragraph" && kind != "character" {
 			return x.skip()
 		}
-		s, id := raw{p: properties{outline: -1, list: -1}}, attribute(e, "styleId")
+		s, id := raw{p: properties{outline: -1, list: -1}, paragraph: kind == "paragraph"}, attribute(e, "styleId")
+		switch attribute(e, "default") {
+		case "1", "true", "on":
+			if kind == "paragraph" {
+				otherwise = id
+			}
+		}
 		err := x.each(func(e xml.StartElement) error {
 			switch e.Name.Local {
 			case "name":
@@ -576,6 +683,13 @@ func readStyles(a *archive, part string) (map[string]style, error) {
 				var err error
 				s.p, err = readProperties(x)
 				return err
+			case "rPr":
+				return x.each(func(e xml.StartElement) error {
+					if e.Name.Local == "vanish" {
+						s.hides, s.shows = on(e), !on(e)
+					}
+					return x.skip()
+				})
 			}
 			return x.skip()
 		})
@@ -588,7 +702,7 @@ func readStyles(a *archive, part string) (map[string]style, error) {
 	out := make(map[string]style, len(all))
 	for id := range all {
 		s := style{outline: -1, list: -1}
-		depth := false
+		depth, told := false, false
 		for n, at := 0, id; n < 32; n++ { // a chain that is longer is a circle
 			r, is := all[at]
 			if !is {
@@ -606,11 +720,21 @@ func readStyles(a *archive, part string) (map[string]style, error) {
 			if !depth && (r.p.depth > 0 || r.p.list >= 0) {
 				s.depth, depth = r.p.depth, true
 			}
+			if !told && (r.hides || r.shows) {
+				s.hidden, told = r.hides, true
+			}
 			s.title = s.title || r.name == "title"
 			s.contents = s.contents || strings.HasPrefix(r.name, "toc ") && len(r.name) == 5 && unicode.IsDigit(rune(r.name[4]))
 			at = r.base
 		}
+		if !told && all[id].paragraph {
+			s.hidden = hidden
+		}
 		out[id] = s
 	}
+	if s, is := out[otherwise]; is {
+		hidden = s.hidden
+	}
+	out[""] = style{outline: -1, list: -1, hidden: hidden}
 	return out, nil
 }

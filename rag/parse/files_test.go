@@ -53,6 +53,8 @@ P Kept inserted after tab⏎next line
 P A joined paragraph.
 P Box:
 P text in a box
+left: hidden text was left out at 1 places
+left: 2 headers and footers were not read
 `},
 		"numbered.docx": {"第一章 Scope", `H1 第一章 Scope
 P With a note[1] in it.
@@ -83,7 +85,7 @@ I2 三家分行
 P Speaker note.
 H1 Costs
 T Item | Cost⏎Licence | 100
-H1 Slide 3
+H1 Untitled slide
 P untitled slide
 left: 1 hidden slides were left out
 `},

@@ -208,6 +208,24 @@ func (w *writer) element(n *html.Node) error {
 	return nil
 }
 
+// seen yields the parts of a table that a reader of the page sees: its captions and rows.
+func seen(n *html.Node, yield func(*html.Node) error) error {
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		var err error
+		switch {
+		case c.Type != html.ElementNode || hidden(c):
+		case c.DataAtom == atom.Caption, c.DataAtom == atom.Tr:
+			err = yield(c)
+		default:
+			err = seen(c, yield)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // isGrid reports whether a table has rows of short cells. One that holds headings, lists or tables lays out a page, and its text flows. The search
 // ends at the first of these, so that no node is met for two tables around it.
 func isGrid(n *html.Node) bool {
@@ -236,7 +254,7 @@ func (w *writer) table(n *html.Node) error {
 	}
 	down := map[int]hanging{} // cells that reach into the next rows, by column
 	header := 0
-	for d := range n.Descendants() {
+	err := seen(n, func(d *html.Node) error {
 		switch d.DataAtom {
 		case atom.Caption:
 			text, err := w.cell(d)
@@ -245,9 +263,6 @@ func (w *writer) table(n *html.Node) error {
 			}
 			w.b.paragraph(text)
 		case atom.Tr:
-			if hidden(d) || d.Parent != nil && hidden(d.Parent) {
-				continue
-			}
 			var row []string
 			names := true
 			hang := func() {
@@ -286,6 +301,10 @@ func (w *writer) table(n *html.Node) error {
 			rows = append(rows, row)
 		default:
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if header == 0 && len(rows) > 1 && namesColumns(rows[0]) {
 		header = 1

@@ -2,6 +2,7 @@ package parse
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -124,5 +125,61 @@ func TestLayout(t *testing.T) {
 	cancel()
 	if _, err := layIn(ctx, page("x")); err == nil {
 		t.Error("it goes on behind its time")
+	}
+}
+
+// TestRunningLines: lines that pages share go, with the number of the page, and are counted; headings with numbers, sums and other lines that merely look
+// alike stay, and so does a large line where it comes first.
+func TestRunningLines(t *testing.T) {
+	const text = "This is a line of text that fills most of the page."
+	page := func(top string, size float64, bottom string) pdfPage {
+		p := pdfPage{width: 600, height: 800, objects: 3}
+		if top != "" {
+			p.glyphs = append(p.glyphs, typed(top, 72, 760, size)...)
+		}
+		for i := range 3 {
+			p.glyphs = append(p.glyphs, typed(text, 72, 600-float64(i)*14, 10)...)
+		}
+		if bottom != "" {
+			p.glyphs = append(p.glyphs, typed(bottom, 72, 40, 10)...)
+		}
+		return p
+	}
+	for name, c := range map[string]struct {
+		pages      []pdfPage
+		kept, gone string
+		left       int
+	}{
+		"numbers of pages":         {[]pdfPage{page("", 0, "Page 1 of 3"), page("", 0, "Page 2 of 3"), page("", 0, "Page 3 of 3")}, "", "Page", 3},
+		"a name at the top":        {[]pdfPage{page("Handbook 2026", 9, "7"), page("Handbook 2026", 9, "8")}, "", "Handbook", 4},
+		"headings with numbers":    {[]pdfPage{page("Step 1", 20, ""), page("Step 2", 20, "")}, "Step 1,Step 2", "", 0},
+		"a large name":             {[]pdfPage{page("Handbook", 20, ""), page("Handbook", 20, ""), page("Handbook", 20, "")}, "Handbook", "", 2},
+		"sums":                     {[]pdfPage{page("", 0, "Total 100"), page("", 0, "Total 250")}, "Total 100,Total 250", "", 0},
+		"numbers of chapters":      {[]pdfPage{page("Annex 1", 10, ""), page("Annex 1", 10, ""), page("Annex 2", 10, ""), page("Annex 4", 10, "")}, "Annex 1,Annex 2,Annex 4", "", 0},
+		"a line of a single page":  {[]pdfPage{page("Once", 9, ""), page("Twice", 9, "")}, "Once,Twice", "", 0},
+		"a number that goes along": {[]pdfPage{page("", 0, "2026-1"), page("", 0, "2026-2"), page("", 0, "2026-3")}, "", "2026", 3},
+	} {
+		d, err := lay(t, c.pages...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range strings.FieldsFunc(c.kept, func(r rune) bool { return r == ',' }) {
+			if !strings.Contains(d.Text, s) {
+				t.Errorf("%s: %q is lost in %q", name, s, d.Text)
+			}
+		}
+		if c.gone != "" && strings.Contains(d.Text, c.gone) {
+			t.Errorf("%s: %q is in %q", name, c.gone, d.Text)
+		}
+		said := ""
+		for _, l := range d.Left {
+			said += l.String()
+		}
+		if want := fmt.Sprintf("%d lines at the edges", c.left); c.left > 0 && !strings.Contains(said, want) || c.left == 0 && said != "" {
+			t.Errorf("%s: left %q", name, said)
+		}
+		if name == "a large name" && strings.Count(d.Text, "Handbook") != 1 {
+			t.Errorf("%q", d.Text)
+		}
 	}
 }

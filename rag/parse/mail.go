@@ -10,6 +10,7 @@ import (
 	"mime/quotedprintable"
 	"net/mail"
 	"net/textproto"
+	"slices"
 	"strings"
 
 	"github.com/sluice-project/sluice/internal/fault"
@@ -23,7 +24,7 @@ const (
 )
 
 // mail reads a message: who wrote it to whom, when and about what, then its text, then what is attached, each under its name. Text is taken
-// rather than HTML where both say the same. What was quoted stays. An attachment that cannot be read is named in what is left out.
+// rather than HTML where both say the same. What was quoted stays. What cannot be read, or is cut off, is named in what is left out.
 func (r *reading) mail(body []byte) (Document, error) {
 	m, err := mail.ReadMessage(bytes.NewReader(body))
 	if err != nil {
@@ -61,6 +62,9 @@ func (r *reading) mail(body []byte) (Document, error) {
 	}
 	d, err := l.b.document(title)
 	d.Left = append(d.Left, l.left...)
+	if l.cut {
+		d.Left = append(d.Left, fault.Say("parse.left.cut"))
+	}
 	return d, err
 }
 
@@ -69,6 +73,9 @@ type letter struct {
 	b     *builder
 	words *mime.WordDecoder
 	parts int
+	said  int  // texts that were written, without attachments
+	other bool // the text stands in another form already: only attachments are taken
+	cut   bool // the message ends before its parts do
 	left  []fault.Phrase
 }
 
@@ -80,14 +87,11 @@ func (l *letter) part(h textproto.MIMEHeader, in io.Reader, depth int) error {
 	if err := ended(l.r.ctx); err != nil {
 		return err
 	}
-	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
-	if err != nil {
-		kind, params = Text, nil
+	kind, params := parameters(h.Get("Content-Type"))
+	if !strings.Contains(kind, "/") {
+		kind = Text
 	}
-	disposition, dp, err := mime.ParseMediaType(h.Get("Content-Disposition"))
-	if err != nil {
-		disposition, dp = "", nil
-	}
+	disposition, dp := parameters(h.Get("Content-Disposition"))
 	name := dp["filename"]
 	if name == "" {
 		name = params["name"]
@@ -113,7 +117,14 @@ func (l *letter) part(h textproto.MIMEHeader, in io.Reader, depth int) error {
 		l.left = append(l.left, fault.Say("parse.left.attachment", shown(name, kind), fault.Say("parse.damaged")))
 		return nil
 	}
-	if disposition == "attachment" || name != "" || kind != Text && kind != HTML {
+	attached := disposition == "attachment" || name != "" || kind != Text && kind != HTML
+	if !attached && l.other {
+		return nil
+	}
+	if err != nil {
+		l.left = append(l.left, fault.Say("parse.left.damaged", shown(name, kind)))
+	}
+	if attached {
 		return l.attached(name, kind, params["charset"], body)
 	}
 	d, err := l.r.within(kind, params["charset"], body)
@@ -128,9 +139,28 @@ func (l *letter) part(h textproto.MIMEHeader, in io.Reader, depth int) error {
 	if err != nil {
 		return err
 	}
+	l.said++
 	l.b.include(d, 0)
 	l.left = append(l.left, d.Left...)
 	return nil
+}
+
+// parameters reads a media type or disposition with its parameters. Those that break the rules, such as names with blanks and no quotes, are read up to
+// the next semicolon.
+func parameters(header string) (kind string, params map[string]string) {
+	kind, params, err := mime.ParseMediaType(header)
+	if err == nil {
+		return kind, params
+	}
+	kind, rest, _ := strings.Cut(header, ";")
+	kind, params = strings.ToLower(strings.TrimSpace(kind)), map[string]string{}
+	for p := range strings.SplitSeq(rest, ";") {
+		name, value, _ := strings.Cut(p, "=")
+		if name = strings.ToLower(strings.TrimSpace(name)); params[name] == "" {
+			params[name] = strings.Trim(strings.TrimSpace(value), `"`)
+		}
+	}
+	return kind, params
 }
 
 // base64Text leaves out what is no sign of base64: mail programs add blanks and dots.
@@ -151,7 +181,8 @@ func (r *base64Text) Read(p []byte) (int, error) {
 	}
 }
 
-// several reads the parts of a multipart. Of alternatives it takes plain text if there is some, else HTML.
+// several reads the parts of a multipart. Of alternatives it takes the text of one: plain text if that says something, else the last, which is the
+// richest, that does; and what is attached to any of them.
 func (l *letter) several(kind, boundary string, in io.Reader, depth int) error {
 	if boundary == "" {
 		return refuse(fault.Say("parse.mail"))
@@ -160,7 +191,7 @@ func (l *letter) several(kind, boundary string, in io.Reader, depth int) error {
 		h    textproto.MIMEHeader
 		body []byte
 	}
-	var all []part
+	var all, texts []part
 	parts := multipart.NewReader(in, boundary)
 	for {
 		p, err := parts.NextRawPart()
@@ -168,35 +199,38 @@ func (l *letter) several(kind, boundary string, in io.Reader, depth int) error {
 			break
 		}
 		if err != nil {
-			if len(all) > 0 {
-				break // the end was cut off; what came is read
+			if len(all)+len(texts) > 0 {
+				l.cut = true // what came is read
+				break
 			}
 			return refuse(fault.Say("parse.mail"))
 		}
-		if len(all) >= maxParts {
+		if len(all)+len(texts) >= maxParts {
 			return errDeep
 		}
-		body, _ := io.ReadAll(p)
-		all = append(all, part{p.Header, body})
-	}
-	if kind == "multipart/alternative" && len(all) > 0 {
-		best := 0
-		for i, p := range all {
-			if t, _, _ := mime.ParseMediaType(p.h.Get("Content-Type")); t == Text {
-				best = i
-				break
-			}
-			best = i // the last is the richest
+		body, err := io.ReadAll(p)
+		l.cut = l.cut || err != nil
+		if t, _ := parameters(p.Header.Get("Content-Type")); kind == alternative && (t == Text || t == "") {
+			texts = append(texts, part{p.Header, body})
+		} else {
+			all = append(all, part{p.Header, body})
 		}
-		all = all[best : best+1]
 	}
-	for _, p := range all {
+	if kind == alternative {
+		slices.Reverse(all)
+	}
+	before, other := l.said, l.other
+	defer func() { l.other = other }()
+	for _, p := range append(texts, all...) {
+		l.other = other || kind == alternative && l.said > before
 		if err := l.part(p.h, bytes.NewReader(p.body), depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+const alternative = "multipart/alternative"
 
 // attached reads an attachment as a document of its own, under its name.
 func (l *letter) attached(name, kind, charset string, body []byte) error {

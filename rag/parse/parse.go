@@ -45,6 +45,10 @@ func Kinds() map[string][]string {
 	}
 }
 
+// GuessesHeadings reports whether headings of a kind are found by how they look, and not by what the file says they are: another release may find others,
+// and so may a change of anything in the file. An e-mail may have such a document attached.
+func GuessesHeadings(kind string) bool { return kind == PDF || kind == Mail }
+
 // Config sets up a reader. The zero value is usable.
 type Config struct {
 	// TablePart is how many characters of a table stay together, with a copy of its header: as many as a passage has. 0 means 512.
@@ -313,9 +317,7 @@ func declared(mimeType, name string) (kind, charset string, err error) {
 		if err != nil {
 			return "", "", refuse(fault.Say("parse.type_malformed"))
 		}
-		if charset = strings.ToLower(params["charset"]); charset == "us-ascii" {
-			charset = "" // what it may say although it is not
-		}
+		charset = params["charset"]
 		switch t {
 		case "text/x-markdown":
 			t = Markdown

@@ -62,6 +62,7 @@ type layout struct {
 	heights  []float64 // of the pages
 	scanned  []int     // pages without text that have something on them
 	segments int       // of all pages
+	turned   int       // characters across the page
 }
 
 // add lays the next page out.
@@ -74,7 +75,8 @@ func (l *layout) add(p pdfPage) error {
 		return refuse(fault.Say("parse.pdf_garbled", n))
 	}
 	var regions []region
-	segments := p.segments()
+	segments, across := p.segments()
+	l.turned += across
 	if l.segments += len(segments); l.segments > maxSegments {
 		return errText
 	}
@@ -92,7 +94,7 @@ func (l *layout) document() (Document, error) {
 	if len(l.scanned) > 0 && !slices.ContainsFunc(l.pages, func(r []region) bool { return len(r) > 0 }) {
 		return Document{}, refuse(fault.Say("parse.pdf_scanned"))
 	}
-	dropRunning(l.pages, l.heights)
+	running := dropRunning(l.pages, l.heights)
 	b := l.r.builder()
 	sizes := headingSizes(l.pages)
 	for i, regions := range l.pages {
@@ -108,11 +110,18 @@ func (l *layout) document() (Document, error) {
 	if len(l.scanned) > 0 {
 		d.Left = append(d.Left, fault.Say("parse.left.pages", numbersOf(l.scanned)))
 	}
+	if running > 0 {
+		d.Left = append(d.Left, fault.Say("parse.left.running", running))
+	}
+	if l.turned > 0 {
+		d.Left = append(d.Left, fault.Say("parse.left.turned", l.turned))
+	}
 	return d, err
 }
 
-// segments turns the page so that most of its text is upright, and cuts the text where the file ends a line or leaves a gap.
-func (p pdfPage) segments() []segment {
+// segments turns the page so that most of its text is upright, and cuts the text where the file ends a line or leaves a gap. across counts the
+// characters that stand otherwise.
+func (p pdfPage) segments() (out []segment, across int) {
 	quarter := [4]int{}
 	for _, g := range p.glyphs {
 		quarter[turn(g.angle)]++
@@ -123,7 +132,6 @@ func (p pdfPage) segments() []segment {
 			most = q
 		}
 	}
-	var out []segment
 	var text strings.Builder
 	var box segment
 	var last glyph
@@ -153,6 +161,7 @@ func (p pdfPage) segments() []segment {
 			continue
 		}
 		if turn(g.angle) != most && g.right > g.left { // a watermark across the page, a mark at its side
+			across++
 			continue
 		}
 		g = g.upright(most)
@@ -178,7 +187,7 @@ func (p pdfPage) segments() []segment {
 		sum, n, last = sum+g.size, n+1, g
 	}
 	end()
-	return out
+	return out, across
 }
 
 // hyphen stands for one that divides a word at the end of a line. It is no character of text, and the next line takes it away.
@@ -361,13 +370,19 @@ func makeRegion(all []segment) region {
 
 var figures = regexp.MustCompile(`[0-9]+`)
 
-// dropRunning takes out the lines at the top and bottom edge that several pages have, whatever numbers are in
-// them, if a gap divides them from the text.
-func dropRunning(all [][]region, heights []float64) {
+// dropRunning takes out the lines at the top and bottom edge that several pages have, if a gap divides them from the text, and counts them. They are
+// the same but for the number of the page. What is larger than the text may be a heading: it stays where it comes first, and one with a number stays
+// everywhere.
+func dropRunning(all [][]region, heights []float64) int {
 	if len(all) < 2 {
-		return
+		return 0
 	}
-	type place struct{ page, region, line int }
+	body := bodySize(all)
+	type place struct {
+		page, region, line int
+		text               string
+		large              bool
+	}
 	found := map[string][]place{}
 	for i, regions := range all {
 		var lines []edgeLine
@@ -378,18 +393,25 @@ func dropRunning(all [][]region, heights []float64) {
 		}
 		for _, l := range edges(lines, heights[i]) {
 			key := figures.ReplaceAllString(l.text, "0")
-			found[key] = append(found[key], place{i, l.region, l.line})
+			found[key] = append(found[key], place{i, l.region, l.line, l.text, l.box.size >= body*larger})
 		}
 	}
-	drop := map[place]bool{}
+	drop := map[[3]int]bool{}
 	for _, places := range found {
 		seen := map[int]bool{}
+		numbered := runningNumbers{}
+		large, varies := false, false
 		for _, p := range places {
 			seen[p.page] = true
+			numbered.add(p.page, p.text)
+			large, varies = large || p.large, varies || p.text != places[0].text
 		}
-		if len(seen) >= 2 && len(seen)*5 >= 2*len(all) {
-			for _, p := range places {
-				drop[p] = true
+		if len(seen) < 2 || len(seen)*5 < 2*len(all) || varies && (large || !numbered.follow()) {
+			continue
+		}
+		for _, p := range places {
+			if !large || p.page != places[0].page {
+				drop[[3]int{p.page, p.region, p.line}] = true
 			}
 		}
 	}
@@ -397,13 +419,38 @@ func dropRunning(all [][]region, heights []float64) {
 		for j := range all[i] {
 			var kept []line
 			for k, l := range all[i][j].lines {
-				if !drop[place{i, j, k}] {
+				if !drop[[3]int{i, j, k}] {
 					kept = append(kept, l)
 				}
 			}
 			all[i][j].lines = kept
 		}
 	}
+	return len(drop)
+}
+
+// runningNumbers are those of lines that are the same but for them.
+type runningNumbers struct {
+	offsets [][2]map[int]bool // of each number of the line: its values, and what they are less the page
+}
+
+func (r *runningNumbers) add(page int, text string) {
+	for i, s := range figures.FindAllString(text, maxNumbers) {
+		if i == len(r.offsets) {
+			r.offsets = append(r.offsets, [2]map[int]bool{{}, {}})
+		}
+		n := number(s, -1)
+		r.offsets[i][0][n] = true
+		r.offsets[i][1][n-page] = true
+	}
+}
+
+// maxNumbers is how many numbers of a line are compared.
+const maxNumbers = 8
+
+// follow reports whether each number is the same in all lines, or counts the pages.
+func (r *runningNumbers) follow() bool {
+	return !slices.ContainsFunc(r.offsets, func(o [2]map[int]bool) bool { return len(o[0]) > 1 && len(o[1]) > 1 })
 }
 
 // edgeLine is a line of a page with its place.
@@ -441,9 +488,32 @@ func edges(lines []edgeLine, height float64) []edgeLine {
 	return out
 }
 
+// larger is how much larger than the text a heading is.
+const larger = 1.15
+
+// bodySize is the size of most of the text.
+func bodySize(all [][]region) float64 {
+	body, _ := sizesOf(all)
+	return body
+}
+
 // headingSizes returns the sizes that are larger than the text's, the largest first.
 func headingSizes(all [][]region) []float64 {
-	runes := map[float64]int{}
+	body, runes := sizesOf(all)
+	var out []float64
+	for size := range runes {
+		if size >= body*larger {
+			out = append(out, size)
+		}
+	}
+	slices.Sort(out)
+	slices.Reverse(out)
+	return out[:min(len(out), 32)]
+}
+
+// sizesOf returns the size of most of the text, and how many characters have each.
+func sizesOf(all [][]region) (body float64, runes map[float64]int) {
+	runes = map[float64]int{}
 	for _, regions := range all {
 		for _, g := range regions {
 			for _, l := range g.lines {
@@ -453,21 +523,13 @@ func headingSizes(all [][]region) []float64 {
 			}
 		}
 	}
-	body, most := 0.0, 0
+	most := 0
 	for size, n := range runes {
 		if n > most || n == most && size < body {
 			body, most = size, n
 		}
 	}
-	var out []float64
-	for size := range runes {
-		if size >= body*1.15 {
-			out = append(out, size)
-		}
-	}
-	slices.Sort(out)
-	slices.Reverse(out)
-	return out[:min(len(out), 32)]
+	return body, runes
 }
 
 func half(size float64) float64 { return math.Round(size*2) / 2 }

@@ -3,7 +3,6 @@ package parse
 import (
 	"encoding/xml"
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/sluice-project/sluice/internal/fault"
@@ -62,6 +61,15 @@ func (r *reading) pptx(a *archive) (Document, error) {
 	if p.drawn > 0 {
 		d.Left = append(d.Left, fault.Say("parse.left.diagrams", p.drawn))
 	}
+	if p.embedded > 0 {
+		d.Left = append(d.Left, fault.Say("parse.left.embedded", p.embedded))
+	}
+	if p.formulas > 0 {
+		d.Left = append(d.Left, fault.Say("parse.left.equations", p.formulas))
+	}
+	if p.shapesHidden > 0 {
+		d.Left = append(d.Left, fault.Say("parse.left.hidden_shapes", p.shapesHidden))
+	}
 	return d, err
 }
 
@@ -69,11 +77,14 @@ type slideshow struct {
 	r                       *reading
 	b                       *builder
 	hidden, pictures, drawn int
+	shapesHidden, embedded  int
+	formulas                int
 }
 
 // shape is what a shape says.
 type shape struct {
 	role       string // of a placeholder, such as title
+	hidden     bool
 	paragraphs []slideParagraph
 	rows       [][]string
 }
@@ -116,7 +127,7 @@ func (p *slideshow) slide(a *archive, part string) error {
 		}
 	}
 	if oneLine(title) == "" {
-		title = "Slide " + strconv.Itoa(p.b.page)
+		title = untitled
 	}
 	if len(shapes) > 0 {
 		p.b.heading(1, title)
@@ -132,6 +143,10 @@ func (p *slideshow) slide(a *archive, part string) error {
 	}
 	return p.notes(a, of(related, "notesSlide"))
 }
+
+// untitled is the heading of slides without a title. All have the same: a number would move to another slide when one is put in front, and a rule on
+// the section with it.
+const untitled = "Untitled slide"
 
 func (p *slideshow) write(s shape) {
 	if s.rows != nil {
@@ -177,10 +192,20 @@ func (p *slideshow) notes(a *archive, part string) error {
 
 // shapes reads those of a slide or group, in the order in which they are read aloud. Dates, numbers and footers of slides are left out.
 func (p *slideshow) shapes(x *elements, out *[]shape) error {
+	group := shape{}
+	before := len(*out)
+	defer func() {
+		if group.hidden {
+			p.shapesHidden += len(*out) - before
+			*out = (*out)[:before]
+		}
+	}()
 	return x.each(func(e xml.StartElement) error {
 		switch e.Name.Local {
 		case "spTree", "grpSp":
 			return p.shapes(x, out)
+		case "nvGrpSpPr":
+			return p.shape(x, &group)
 		case "pic":
 			p.pictures++
 			return x.skip()
@@ -202,6 +227,10 @@ func (p *slideshow) shapes(x *elements, out *[]shape) error {
 			case "dt", "ftr", "sldNum", "hdr", "sldImg":
 				return nil
 			}
+			if s.hidden {
+				p.shapesHidden++
+				return nil
+			}
 			if len(s.paragraphs) > 0 || s.rows != nil {
 				*out = append(*out, s)
 			}
@@ -216,12 +245,19 @@ func (p *slideshow) shape(x *elements, s *shape) error {
 		switch e.Name.Local {
 		case "nvSpPr", "nvPr", "nvGraphicFramePr", "graphic", "graphicData":
 			return p.shape(x, s)
+		case "cNvPr":
+			switch attribute(e, "hidden") {
+			case "1", "true":
+				s.hidden = true
+			}
+		case "AlternateContent", "oleObj": // an object, in one of its forms
+			p.embedded++
 		case "ph":
 			if s.role = attribute(e, "type"); s.role == "" {
 				s.role = "body"
 			}
 		case "txBody":
-			ps, err := slideText(x)
+			ps, err := p.text(x)
 			s.paragraphs = append(s.paragraphs, ps...)
 			return err
 		case "tbl":
@@ -233,8 +269,8 @@ func (p *slideshow) shape(x *elements, s *shape) error {
 	})
 }
 
-// slideText reads the paragraphs of a text body; empty ones go.
-func slideText(x *elements) ([]slideParagraph, error) {
+// text reads the paragraphs of a text body; empty ones go.
+func (p *slideshow) text(x *elements) ([]slideParagraph, error) {
 	var out []slideParagraph
 	err := x.each(func(e xml.StartElement) error {
 		if e.Name.Local != "p" {
@@ -253,6 +289,8 @@ func slideText(x *elements) ([]slideParagraph, error) {
 				return appendText(x, &text)
 			case "br":
 				text.WriteByte('\n')
+			case "m", "AlternateContent":
+				p.formulas++
 			}
 			return x.skip()
 		}
@@ -293,7 +331,7 @@ func (p *slideshow) table(x *elements, s *shape) error {
 				if e.Name.Local != "txBody" {
 					return x.skip()
 				}
-				more, err := slideText(x)
+				more, err := p.text(x)
 				ps = append(ps, more...)
 				return err
 			})

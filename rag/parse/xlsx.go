@@ -82,6 +82,11 @@ func (r *reading) xlsx(a *archive) (Document, error) {
 		}},
 		{b.otherSheets, func(n int) fault.Phrase { return fault.Say("parse.left.chart_sheets", n) }},
 		{b.uncalculated, func(n int) fault.Phrase { return fault.Say("parse.left.formulas", n) }},
+		{b.pictures, func(n int) fault.Phrase { return fault.Say("parse.left.pictures", n) }},
+		{b.drawn, func(n int) fault.Phrase { return fault.Say("parse.left.diagrams", n) }},
+		{b.shapes, func(n int) fault.Phrase { return fault.Say("parse.left.shapes", n) }},
+		{b.embedded, func(n int) fault.Phrase { return fault.Say("parse.left.embedded", n) }},
+		{b.comments, func(n int) fault.Phrase { return fault.Say("parse.left.comments", n) }},
 	} {
 		if left.n > 0 {
 			d.Left = append(d.Left, left.id(left.n))
@@ -108,6 +113,7 @@ type book struct {
 	from1904 bool
 
 	hiddenSheets, otherSheets, hiddenRows, hiddenColumns, uncalculated int
+	pictures, drawn, shapes, embedded, comments                        int
 }
 
 // maxFormatCode is the longest format of numbers, in bytes. Excel takes 255 characters.
@@ -280,10 +286,66 @@ func (b *book) sheet(a *archive, name, part string) error {
 	if err != nil {
 		return err
 	}
+	if err := b.beside(a, part); err != nil {
+		return err
+	}
 	slices.SortStableFunc(rows, func(p, q gridRow) int { return p.n - q.n })
 	b.hideColumns(rows, hidden)
 	b.b.heading(1, name)
 	return b.tables(rows, merged)
+}
+
+// beside counts what lies on a sheet and is not in its cells.
+func (b *book) beside(a *archive, part string) error {
+	related, err := a.relations(part)
+	if err != nil {
+		return err
+	}
+	for _, r := range related {
+		if r.kind == "oleObject" || r.kind == "package" {
+			b.embedded++
+		}
+		if r.kind != "drawing" && r.kind != "comments" {
+			continue
+		}
+		x, err := a.open(r.target)
+		if errors.Is(err, errNoPart) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		says := false
+		var look func(e xml.StartElement) error
+		look = func(e xml.StartElement) error {
+			switch e.Name.Local {
+			case "comment":
+				b.comments++
+			case "pic":
+				b.pictures++
+			case "graphicFrame":
+				b.drawn++
+			case "sp":
+				says = false
+				err := x.each(look)
+				if says {
+					b.shapes++
+				}
+				return err
+			case "t":
+				s, err := x.text()
+				says = says || strings.TrimSpace(s) != ""
+				return err
+			case "twoCellAnchor", "oneCellAnchor", "absoluteAnchor", "grpSp", "txBody", "p", "r", "fld", "commentList", "AlternateContent", "Choice":
+				return x.each(look)
+			}
+			return x.skip()
+		}
+		if err := x.root(look); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b *book) hideColumns(rows []gridRow, hidden [][2]int) {

@@ -2241,7 +2241,7 @@ type Document struct {
 	InEffect   *bool     `json:"in_effect,omitempty"`
 	Labels     []string  `json:"labels"`
 
-	// LeftOut Of the answer to an ingest: what the file has and its passages have not, such as hidden sheets, pictures and attachments that cannot be read
+	// LeftOut Of the answer to an ingest: what was found in the file and is not in its passages, such as hidden sheets, pictures and attachments that cannot be read. The guide lists what is not looked for
 	LeftOut *[]string `json:"left_out,omitempty"`
 	Mime    string    `json:"mime"`
 	Name    string    `json:"name"`
@@ -2711,7 +2711,7 @@ type FieldError struct {
 
 // FileToLabel defines model for FileToLabel.
 type FileToLabel struct {
-	// Content The file in base64. Old Office formats, macros, encrypted files, archives and PDFs whose text cannot be read are refused (400, invalid_document) with the reason and what helps
+	// Content The file in base64
 	Content []byte `json:"content"`
 
 	// Label The label of GB 45438-2025, seven strings
@@ -2726,7 +2726,7 @@ type FileToLabel struct {
 
 // FileToRead defines model for FileToRead.
 type FileToRead struct {
-	// Content The file in base64. Old Office formats, macros, encrypted files, archives and PDFs whose text cannot be read are refused (400, invalid_document) with the reason and what helps
+	// Content The file in base64
 	Content []byte `json:"content"`
 
 	// Name Its ending tells kinds of text from each other

@@ -3290,7 +3290,7 @@ export interface components {
             name: string;
             /**
              * Format: byte
-             * @description The file in base64. Old Office formats, macros, encrypted files, archives and PDFs whose text cannot be read are refused (400, invalid_document) with the reason and what helps
+             * @description The file in base64
              */
             content: string;
             label?: components["schemas"]["AIGC"];
@@ -3302,7 +3302,7 @@ export interface components {
             name: string;
             /**
              * Format: byte
-             * @description The file in base64. Old Office formats, macros, encrypted files, archives and PDFs whose text cannot be read are refused (400, invalid_document) with the reason and what helps
+             * @description The file in base64
              */
             content: string;
         };
@@ -6228,7 +6228,7 @@ export interface components {
              * @description Grows with every change of the document
              */
             revision?: number;
-            /** @description Of the answer to an ingest: what the file has and its passages have not, such as hidden sheets, pictures and attachments that cannot be read */
+            /** @description Of the answer to an ingest: what was found in the file and is not in its passages, such as hidden sheets, pictures and attachments that cannot be read. The guide lists what is not looked for */
             left_out?: string[];
             chunks: number;
             labels: string[];

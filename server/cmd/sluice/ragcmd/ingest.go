@@ -258,7 +258,8 @@ func (n *ingestion) tell(name, former string, d adminapi.Document, took time.Dur
 func ofFile(err error) bool {
 	var p *cli.ProblemError
 	if errors.As(err, &p) {
-		return p.Code != string(fault.CodeCollectionNotFound) && (p.Status == http.StatusBadRequest || p.Status == http.StatusRequestEntityTooLarge)
+		return p.Code != string(fault.CodeCollectionNotFound) &&
+			(p.Status == http.StatusBadRequest || p.Status == http.StatusRequestEntityTooLarge || p.Status == http.StatusConflict) // a conflict with its access rule
 	}
 	var unreadable *fs.PathError
 	return errors.As(err, &unreadable)

@@ -84,3 +84,16 @@ func TestIngestWaitsForLimits(t *testing.T) {
 		t.Errorf("where others are being read: %v after %d requests", err, asked)
 	}
 }
+
+// TestConflictsConcernOneFile: a document that conflicts with its access rule does not keep the others of a folder back.
+func TestConflictsConcernOneFile(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]bool{
+		http.StatusBadRequest: true, http.StatusConflict: true, http.StatusRequestEntityTooLarge: true,
+		http.StatusForbidden: false, http.StatusNotFound: false, http.StatusServiceUnavailable: false,
+	} {
+		if got := ofFile(&cli.ProblemError{Status: status}); got != want {
+			t.Errorf("%d: %v", status, got)
+		}
+	}
+}
