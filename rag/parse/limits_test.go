@@ -28,7 +28,7 @@ type cost struct {
 	time  time.Duration
 }
 
-func reading(t *testing.T, cfg parse.Config, f parse.File) (parse.Document, error, cost) {
+func reading(t *testing.T, cfg parse.Config, f parse.File) (parse.Document, cost, error) {
 	t.Helper()
 	now := func() cost {
 		var m runtime.MemStats
@@ -43,7 +43,7 @@ func reading(t *testing.T, cfg parse.Config, f parse.File) (parse.Document, erro
 	before := now()
 	d, err := r.Read(t.Context(), f)
 	after := now()
-	return d, err, cost{after.bytes - before.bytes, after.time - before.time}
+	return d, cost{after.bytes - before.bytes, after.time - before.time}, err
 }
 
 // TestTextIsCountedWhereItIsMade: what a small Word file says again and again is refused before it takes much memory, by each way to say it.
@@ -72,7 +72,7 @@ func TestTextIsCountedWhereItIsMade(t *testing.T) {
 		},
 	} {
 		body := repack(t, load(t, "numbered.docx"), parts)
-		d, err, took := reading(t, parse.Config{}, parse.File{Name: "a.docx", Body: body})
+		d, took, err := reading(t, parse.Config{}, parse.File{Name: "a.docx", Body: body})
 		var refused *parse.Error
 		if !errors.As(err, &refused) {
 			t.Errorf("%s: %d bytes became %d of text: %v", name, len(body), len(d.Text), err)
@@ -97,7 +97,7 @@ func TestWorkIsLinear(t *testing.T) {
 		"paragraphs of a cell and of a title": {Name: "a.pptx", Body: slide(30_000)},
 		"paragraphs without ends":             {Name: "a.docx", Body: joined(30_000)},
 	} {
-		if _, err, took := reading(t, parse.Config{}, f); err != nil || took.bytes > 300<<20 {
+		if _, took, err := reading(t, parse.Config{}, f); err != nil || took.bytes > 300<<20 {
 			t.Errorf("%s: %v, %d MiB were allocated", name, err, took.bytes>>20)
 		}
 	}
@@ -105,10 +105,10 @@ func TestWorkIsLinear(t *testing.T) {
 		var s strings.Builder
 		s.WriteString(`<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>`)
 		for i := range blocks {
-			s.WriteString(fmt.Sprintf(`<row r="%d"><c t="str"><v>a</v></c><c t="str"><v>b</v></c></row><row r="%d"><c><v>1</v></c><c><v>2</v></c></row>`, 3*i+1, 3*i+2))
+			fmt.Fprintf(&s, `<row r="%d"><c t="str"><v>a</v></c><c t="str"><v>b</v></c></row><row r="%d"><c><v>1</v></c><c><v>2</v></c></row>`, 3*i+1, 3*i+2)
 		}
 		s.WriteString(`</sheetData><mergeCells>` + strings.Repeat(`<mergeCell ref="C1:D2"/>`, areas) + `</mergeCells></worksheet>`)
-		_, err, took := reading(t, parse.Config{}, parse.File{Name: "a.xlsx", Body: repack(t, load(t, "merged.xlsx"), map[string][]byte{"xl/worksheets/sheet1.xml": []byte(s.String())})})
+		_, took, err := reading(t, parse.Config{}, parse.File{Name: "a.xlsx", Body: repack(t, load(t, "merged.xlsx"), map[string][]byte{"xl/worksheets/sheet1.xml": []byte(s.String())})})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestWorkIsLinear(t *testing.T) {
 // TestDepthOfWhatIsSkipped: elements that nobody asks for are counted too. The decoder holds each one that is open.
 func TestDepthOfWhatIsSkipped(t *testing.T) {
 	body := repack(t, load(t, "numbered.docx"), map[string][]byte{"word/document.xml": []byte(wordHead + strings.Repeat("<a>", 1<<20))})
-	_, err, took := reading(t, parse.Config{}, parse.File{Name: "a.docx", Body: body})
+	_, took, err := reading(t, parse.Config{}, parse.File{Name: "a.docx", Body: body})
 	if err == nil || !strings.Contains(err.Error(), "nested too deeply") || took.bytes > 32<<20 {
 		t.Errorf("%v, %d MiB were allocated", err, took.bytes>>20)
 	}

@@ -129,10 +129,10 @@ func (r *Reader) Read(ctx context.Context, f File) (Document, error) {
 	}
 	own, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(r.closed, func() { cancel(ErrBusy) })()
+	defer context.AfterFunc(r.closed, func() { cancel(ErrBusy) })() //nolint:contextcheck // the reader's own
 	in := &reading{Reader: r, ctx: own, cancel: cancel, clock: startClock(r.cfg.MaxTime, func() { cancel(errSlow) }), cells: new(int), made: new(int)}
 	defer in.clock.stop()
-	d, err := in.file(f)
+	d, err := in.file(f)                           //nolint:contextcheck // it has it
 	if cause := context.Cause(own); cause != nil { // what a part of a file made of it does not matter
 		return Document{}, cause
 	}
