@@ -155,25 +155,31 @@ func TestPagesAreNoSections(t *testing.T) {
 	}
 }
 
-// TestPagesAreStored: passages name their pages after a restart.
+// TestPagesAreStored: passages name their pages, after a restart too, and what they are shown by is no section.
 func TestPagesAreStored(t *testing.T) {
-	if testing.Short() {
-		t.Skip("PDFium is compiled")
-	}
 	db := dbtest.SQLite(t)
 	s := service(t, db, newHashed())
 	create(t, s, "acme", "kb")
-	body, err := os.ReadFile(filepath.Join("parse", "testdata", "fpdf.pdf"))
+	doc := Document{Tenant: "acme", Collection: "kb", Name: "a.md", Body: []byte("# Fees\n\nfive yuan\n\n# Staff\n\nsix yuan")}
+	draft, err := s.Read(t.Context(), doc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.pdf", Body: body}); err != nil {
+	draft.version.chunks[0].Place = "p. 1–2" // as of a PDF, without PDFium
+	if _, err := s.Store(t.Context(), draft, s.from.Embed); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		found := find(t, s, "kb", "the")
-		if len(found) == 0 || !strings.Contains(found[0].Section, "p. 1") {
-			t.Errorf("found %+v", found)
+		shown := map[string]bool{}
+		for _, p := range find(t, s, "kb", "yuan") {
+			shown[p.Section] = true
+		}
+		if !shown["Fees, p. 1–2"] || !shown["Staff"] || len(shown) != 2 {
+			t.Errorf("shown %v", shown)
+		}
+		doc.MayChangeAccess, doc.Rule = true, &Rule{Parts: []PartRule{{Section: "Fees, p. 1–2"}}}
+		if _, err := s.Ingest(t.Context(), doc); !fault.Is(err, fault.CodeInvalidValue) {
+			t.Errorf("a rule on what is shown: %v", err)
 		}
 		s = service(t, db, newHashed())
 	}

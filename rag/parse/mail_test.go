@@ -38,10 +38,14 @@ func TestMessages(t *testing.T) {
 		"HTML where text is blank": {multipart("multipart/alternative", "x", blank, page), "P page words\n"},
 		"the last that says something": {multipart("multipart/alternative", "x", page, multipart("multipart/related", "y",
 			"Content-Type: text/html\r\n\r\n<style>p {}</style>")), "P page words\n"},
-		"attachments beside HTML": {multipart("multipart/alternative", "x", plain, multipart("multipart/mixed", "y", page, list)),
-			"P plain words\nH1 list.csv\nT a | b⏎1 | 2\n"},
-		"attachments of attachments' forms": {multipart("multipart/mixed", "z", multipart("multipart/alternative", "x", plain, multipart("multipart/related", "y", page, image)), list),
-			"P plain words\nH1 list.csv\nT a | b⏎1 | 2\nleft: the attachment logo.png was not read: this type is not supported; send plain text, Markdown, HTML, CSV, DOCX, XLSX, PPTX, PDF or e-mail\n"},
+		"attachments beside HTML": {
+			multipart("multipart/alternative", "x", plain, multipart("multipart/mixed", "y", page, list)),
+			"P plain words\nH1 list.csv\nT a | b⏎1 | 2\n",
+		},
+		"attachments of attachments' forms": {
+			multipart("multipart/mixed", "z", multipart("multipart/alternative", "x", plain, multipart("multipart/related", "y", page, image)), list),
+			"P plain words\nH1 list.csv\nT a | b⏎1 | 2\nleft: the attachment logo.png was not read: this type is not supported; send plain text, Markdown, HTML, CSV, DOCX, XLSX, PPTX, PDF or e-mail\n",
+		},
 		"two texts are both taken":      {multipart("multipart/mixed", "x", plain, page), "P plain words\nP page words\n"},
 		"a name with blanks":            {multipart("multipart/mixed", "x", plain, strings.ReplaceAll(list, "list.csv", "price list.csv")), "P plain words\nH1 price list.csv\nT a | b⏎1 | 2\n"},
 		"a name that is not ASCII":      {multipart("multipart/mixed", "x", plain, strings.ReplaceAll(list, "list.csv", "价格 表.csv")), "P plain words\nH1 价格 表.csv\nT a | b⏎1 | 2\n"},
