@@ -2,6 +2,7 @@ package rag
 
 import (
 	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/rag/parse"
 )
 
 // Allow lets in who meets all that it names; one of the values of a field is enough. It names something in at least one field.
@@ -264,6 +266,44 @@ func sortParts(parts []PartRule) {
 // same reports whether both restrict the same part, to whomever.
 func (p PartRule) same(o PartRule) bool {
 	return p.Section == o.Section && p.Version == o.Version && slices.Equal(p.Chunks, o.Chunks)
+}
+
+// moved reports whether a new version may have text outside of a restricted section that was inside: the same file is read otherwise than before, as by
+// another release, or where headings are found by how they look. last is the version before, nil if it cannot be read.
+func (k ruleKeeper) moved(document string, r Rule, earlier []*indexedVersion, last, of *indexedVersion) bool {
+	var same *indexedVersion // the last one of the same file
+	for _, v := range earlier {
+		if v.Digest == of.Digest && v.MIME == of.MIME {
+			same = v
+		}
+	}
+	for _, p := range r.Parts {
+		switch {
+		case p.Section == "" || last != nil && !k.has(document, last, p.Section) && !k.has(document, of, p.Section):
+		case same != nil:
+			if k.covered(document, p, same) != k.covered(document, p, of) {
+				return true
+			}
+		case last == nil || parse.GuessesHeadings(last.MIME) || parse.GuessesHeadings(of.MIME):
+			return true
+		}
+	}
+	return false
+}
+
+// covered is a digest of the words of a section, whatever its passages are.
+func (k ruleKeeper) covered(document string, p PartRule, v *indexedVersion) [sha256.Size]byte {
+	words, at := sha256.New(), 0
+	for i := range v.chunks {
+		c := &v.chunks[i]
+		if from := max(at, c.Start); from < c.End && slices.Contains(k.sections(document, c.Section), p.Section) {
+			for _, w := range strings.Fields(v.Content[from:c.End]) {
+				words.Write([]byte(w + " "))
+			}
+			at = c.End
+		}
+	}
+	return [sha256.Size]byte(words.Sum(nil))
 }
 
 // partOf reports whether a version has a part, which is resolved.

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
+	"github.com/sluice-project/sluice/rag/parse"
 )
 
 // someone are readers and their rules, drawn from few values so that they meet.
@@ -765,4 +766,73 @@ func TestPublishedNowIsInEffectNow(t *testing.T) {
 	d.Rule = &Rule{}
 	put("v3", true)
 	wantTexts(t, find(t, s, "kb", "words"), "Fees\n\nnew words")
+}
+
+// TestSectionsThatMove: who may only write brings no version in which text of a restricted section may stand elsewhere, because the same file is read
+// otherwise, or because its headings are guessed. The same file with the same sections comes in, and so does what names its headings itself.
+func TestSectionsThatMove(t *testing.T) {
+	s := service(t, dbtest.SQLite(t), newHashed())
+	keep := s.store.rules
+	read := func(kind, digest string, parts ...string) *indexedVersion { // section, text, section, text…
+		v := &indexedVersion{versionRow: versionRow{MIME: kind, Digest: digest}}
+		for i := 0; i < len(parts); i += 2 {
+			start := len(v.Content)
+			v.Content += parts[i+1]
+			v.chunks = append(v.chunks, chunkRow{Chunk: i / 2, Section: parts[i], Start: start, End: len(v.Content)})
+			v.Content += "\n\n"
+		}
+		return v
+	}
+	rule := Rule{Parts: []PartRule{{Section: keep.section("d", "Fees")}}}
+	for name, c := range map[string]struct {
+		earlier []*indexedVersion
+		of      *indexedVersion
+		moved   bool
+	}{
+		"the same file, a heading found in the section": {[]*indexedVersion{read(parse.PDF, "a", "Fees", "one two")}, read(parse.PDF, "a", "Fees", "one", "Staff", "two"), true},
+		"the same page, read otherwise":                 {[]*indexedVersion{read(parse.HTML, "a", "Fees", "one two")}, read(parse.HTML, "a", "Fees", "one", "Staff", "two"), true},
+		"the same, divided otherwise":                   {[]*indexedVersion{read(parse.PDF, "a", "Fees", "one two")}, read(parse.PDF, "a", "Fees", "one", "Fees", "two"), false},
+		"the same, more below it":                       {[]*indexedVersion{read(parse.PDF, "a", "Fees", "one two")}, read(parse.PDF, "a", "Fees", "one", "Fees > Staff", "two"), false},
+		"the same, with something else outside":         {[]*indexedVersion{read(parse.PDF, "a", "Fees", "one", "Open", "x y")}, read(parse.PDF, "a", "Fees", "one", "Open", "x"), false},
+		"another PDF":                                   {[]*indexedVersion{read(parse.PDF, "a", "Fees", "one")}, read(parse.PDF, "b", "Fees", "one"), true},
+		"another message":                               {[]*indexedVersion{read(parse.Mail, "a", "Fees", "one")}, read(parse.Mail, "b", "Fees", "one"), true},
+		"another Word file":                             {[]*indexedVersion{read(parse.DOCX, "a", "Fees", "one")}, read(parse.DOCX, "b", "Fees", "two"), false},
+		"a PDF of what was a Word file":                 {[]*indexedVersion{read(parse.DOCX, "a", "Fees", "one")}, read(parse.PDF, "b", "Fees", "one"), true},
+		"a Word file of what was a PDF":                 {[]*indexedVersion{read(parse.PDF, "a", "Fees", "one")}, read(parse.DOCX, "b", "Fees", "one"), true},
+		"a file of before the last, read otherwise":     {[]*indexedVersion{read(parse.DOCX, "a", "Fees", "one two"), read(parse.DOCX, "b", "Fees", "x")}, read(parse.DOCX, "a", "Fees", "one", "Staff", "two"), true},
+		"a PDF whose section somebody has given up":     {[]*indexedVersion{read(parse.PDF, "a", "Open", "one")}, read(parse.PDF, "b", "Open", "one"), false},
+	} {
+		if got := keep.moved("d", rule, c.earlier, c.earlier[len(c.earlier)-1], c.of); got != c.moved {
+			t.Errorf("%s: moved %v", name, got)
+		}
+	}
+	if !keep.moved("d", rule, nil, nil, read(parse.DOCX, "a", "Fees", "one")) {
+		t.Error("the version before cannot be read, and the section may have been larger")
+	}
+
+	create(t, s, "acme", "kb")
+	put := func(more string, change func(*Document)) (IngestResult, error) {
+		d := Document{Tenant: "acme", Collection: "kb", Name: "a.eml", Body: []byte("From: a@b\r\nSubject: s\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n" +
+			"--x\r\n\r\nopen words\r\n--x\r\nContent-Type: text/plain; name=Fees.txt\r\n\r\nhidden words" + more + "\r\n--x--\r\n")}
+		change(&d)
+		return s.Ingest(t.Context(), d)
+	}
+	fees := Rule{Parts: []PartRule{{Section: "Fees.txt", Allow: []Allow{{Roles: []string{"board"}}}}}}
+	if _, err := put("", func(d *Document) { d.Rule = &fees }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := put(" again", func(*Document) {}); !fault.Is(err, fault.CodeConflict) || !strings.Contains(err.Error(), "how they look") {
+		t.Errorf("another message: %v", err)
+	}
+	if in, err := put("", func(d *Document) { d.ValidUntil = time.Now().Add(time.Hour) }); err != nil || in.Version != "v2" {
+		t.Errorf("the same message with another end: %+v, %v", in, err)
+	}
+	if in, err := put(" again", func(d *Document) { d.Rule, d.MayChangeAccess = &fees, true }); err != nil || in.Version != "v3" {
+		t.Errorf("who may change access: %+v, %v", in, err)
+	}
+	for _, p := range find(t, s, "kb", "words") {
+		if strings.Contains(p.Text, "hidden") {
+			t.Errorf("everybody sees %+v", p)
+		}
+	}
 }

@@ -46,7 +46,8 @@ type sealedText struct {
 	Digest   string   `json:"digest"`
 	Content  string   `json:"content"`
 	Known    string   `json:"known"`
-	Sections []string `json:"sections"` // of the chunks, in their order
+	Sections []string `json:"sections"`         // of the chunks, in their order
+	Places   []string `json:"places,omitempty"` // likewise; none if no chunk has one
 }
 
 // label binds a ciphertext to the version of the document that it is of.
@@ -63,7 +64,13 @@ func (c *documentCipher) seal(tx *gorm.DB, doc versionRow, chunks []chunkRow) (v
 	text := sealedText{Title: doc.Title, Digest: doc.Digest, Content: doc.Content, Known: doc.Known, Sections: make([]string, len(chunks))}
 	stored := make([]chunkRow, len(chunks))
 	for i, row := range chunks {
-		text.Sections[i], row.Section = row.Section, ""
+		if row.Place != "" && text.Places == nil {
+			text.Places = make([]string, len(chunks))
+		}
+		if text.Places != nil {
+			text.Places[i] = row.Place
+		}
+		text.Sections[i], row.Section, row.Place = row.Section, "", ""
 		stored[i] = row
 	}
 	plain, err := json.Marshal(text)
@@ -95,8 +102,14 @@ func (c *documentCipher) open(db *gorm.DB, doc *versionRow, chunks []chunkRow) e
 	if len(text.Sections) != len(chunks) {
 		return fmt.Errorf("it has %d passages and the sections of %d", len(chunks), len(text.Sections))
 	}
+	if text.Places != nil && len(text.Places) != len(chunks) {
+		return fmt.Errorf("it has %d passages and the places of %d", len(chunks), len(text.Places))
+	}
 	for i := range chunks {
 		chunks[i].Section = text.Sections[i]
+		if text.Places != nil {
+			chunks[i].Place = text.Places[i]
+		}
 	}
 	doc.Title, doc.Digest, doc.Content, doc.Known, doc.Sealed = text.Title, text.Digest, text.Content, text.Known, nil
 	return nil

@@ -236,8 +236,19 @@ func (ci *collectionIndex) passage(f segment.Found, newest int64) (Passage, erro
 	}
 	return Passage{
 		Collection: ci.key.name, Document: d.Name, DocumentID: f.ID, Version: versionName(f.Version),
-		Title: d.Title, Section: f.Section, Chunk: f.Number, Text: f.Text, Start: f.Start, End: f.End, Known: known, Revision: newest,
+		Title: d.Title, Section: cutPlace(f.Section).shown(), Chunk: f.Number, Text: f.Text, Start: f.Start, End: f.End, Known: known, Revision: newest,
 	}, nil
+}
+
+// shown is where a chunk stands, for people: its section, and behind it the pages, which are no part of the section.
+func (c chunkRow) shown() string {
+	switch {
+	case c.Place == "":
+		return c.Section
+	case c.Section == "":
+		return c.Place
+	}
+	return c.Section + ", " + c.Place
 }
 
 // ordered returns what was found with its scores, best first.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -18,7 +19,7 @@ import (
 // Document is a file to take in.
 type Document struct {
 	Tenant, Collection, Name string
-	MIME                     string // text/plain, text/markdown or text/html; empty: by the ending of the name
+	MIME                     string // one of those of parse.Kinds, perhaps with a character set; empty: by the ending of the name, and the content
 	// Labels: a principal needs one of these, and one of the collection's; empty: those of the collection. nil: as they are.
 	Labels []string
 	// Rule says who else may see it; nil: as it is. Parts may name sections by their headings.
@@ -49,6 +50,8 @@ type IngestResult struct {
 	ID, Version, MIME string
 	Chunks            int
 	Access            AccessChange // zero if that is as it was
+	// Left says what the file has and its passages have not, such as hidden sheets and pictures.
+	Left []fault.Phrase
 }
 
 // ParsedDocument is a document that has been read and waits for its vectors.
@@ -59,9 +62,10 @@ type ParsedDocument struct {
 	collection *collectionIndex
 	stored     *IngestResult // of what is there already
 	version    newVersion
+	left       []fault.Phrase
 }
 
-// Read reads a document for [Service.Store]. CodeInvalidDocument says why one cannot be read.
+// Read reads a document for [Service.Store]. Errors: CodeInvalidDocument says why one cannot be read; CodeDocumentsBusy where others are being read.
 func (s *Service) Read(ctx context.Context, d Document) (*ParsedDocument, error) {
 	out, err := s.parse(ctx, d)
 	if err != nil {
@@ -75,7 +79,7 @@ func (s *Service) parse(ctx context.Context, d Document) (*ParsedDocument, error
 	if err != nil {
 		return nil, err
 	}
-	n, err := s.read(d)
+	n, left, err := s.read(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +103,7 @@ func (s *Service) parse(ctx context.Context, d Document) (*ParsedDocument, error
 		return nil, err
 	}
 	if same {
+		out.Left = left
 		return &ParsedDocument{collection: ci, stored: &out, version: n}, nil
 	}
 	v := &indexedVersion{versionRow: n.row, chunks: n.chunks}
@@ -106,7 +111,7 @@ func (s *Service) parse(ctx context.Context, d Document) (*ParsedDocument, error
 	for i := range n.chunks {
 		texts[i] = v.indexText(i)
 	}
-	return &ParsedDocument{Texts: texts, collection: ci, version: n}, nil
+	return &ParsedDocument{Texts: texts, collection: ci, version: n, left: left}, nil
 }
 
 // Store stores a document that has been read, as a new version if the collection has one of that name that differs from it. The next
@@ -153,7 +158,7 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 	if len(ci.settings.Load().surplus(state.versions, s.now())) > 0 {
 		s.pruneDocument(context.WithoutCancel(ctx), ci, v.Document)
 	}
-	return IngestResult{ID: v.Document, Version: versionName(v.Version), MIME: v.MIME, Chunks: len(v.chunks), Access: n.access}, nil
+	return IngestResult{ID: v.Document, Version: versionName(v.Version), MIME: v.MIME, Chunks: len(v.chunks), Access: n.access, Left: d.left}, nil
 }
 
 // named returns a document by its name as the tables have it; nil if there is none, or its labels cannot be read.
@@ -222,66 +227,101 @@ func (s *Service) sameRule(ctx context.Context, b *indexedDocument, last *indexe
 }
 
 func sameRange(a, b chunkRow) bool {
-	return a.Chunk == b.Chunk && a.Section == b.Section && a.Start == b.Start && a.End == b.End
+	return a.Chunk == b.Chunk && a.Section == b.Section && a.Place == b.Place && a.Start == b.Start && a.End == b.End
 }
 
 // maxChunks bounds what one document costs: every passage is embedded, and all are written in one transaction.
 const maxChunks = 20_000
 
 // read extracts and splits the text.
-func (s *Service) read(d Document) (n newVersion, err error) {
+func (s *Service) read(ctx context.Context, d Document) (n newVersion, left []fault.Phrase, err error) {
 	if strings.TrimSpace(d.Name) == "" || !validName(d.Name, 200, func(r rune) bool { return unicode.IsPrint(r) && r != '#' && r != '@' }) {
-		return n, fault.New(fault.CodeInvalidValue, "name", fault.Say("rag.document_name")).WithParam("name")
+		return n, nil, fault.New(fault.CodeInvalidValue, "name", fault.Say("rag.document_name")).WithParam("name")
 	}
 	n.name, n.mayChangeAccess = d.Name, d.MayChangeAccess
 	if d.Labels != nil {
 		labels, err := cleanLabels(d.Labels)
 		if err != nil {
-			return n, err
+			return n, nil, err
 		}
 		n.labels = encodeLabels(labels)
 	}
 	if d.Rule != nil {
 		rule, err := cleanRule(*d.Rule)
 		if err != nil {
-			return n, err
+			return n, nil, err
 		}
 		n.rule = &rule
 	}
 	if n.from, n.until, err = period(d.ValidFrom, d.ValidUntil); err != nil {
-		return n, err
+		return n, nil, err
 	}
 	known, err := encodeKnown(d.Known)
 	if err != nil {
-		return n, err
+		return n, nil, err
 	}
 	if len(d.Body) > s.cfg.MaxBytes {
-		return n, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.too_large", s.cfg.MaxBytes))
+		return n, nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.too_large", s.cfg.MaxBytes))
 	}
-	kind, err := parse.Kind(d.MIME, d.Name)
+	text, err := s.reader.Read(ctx, parse.File{Owner: d.Tenant, Name: d.Name, MIME: d.MIME, Body: d.Body})
 	if err != nil {
-		return n, unreadable(d.Name, err)
-	}
-	text, err := parse.Parse(kind, d.Body)
-	if err != nil {
-		return n, unreadable(d.Name, err)
+		return n, nil, unreadable(d.Name, err)
 	}
 	sum := sha256.Sum256(d.Body)
-	n.row = versionRow{MIME: kind, Title: text.Title, Digest: hex.EncodeToString(sum[:]), Embedder: s.model.ID, Content: text.Text, Known: known}
-	var headings []chunk.Heading
-	for _, h := range text.Headings {
-		headings = append(headings, chunk.Heading(h))
-	}
-	for i, c := range chunk.Split(text.Text, headings, s.cfg.chunks()) {
-		n.chunks = append(n.chunks, chunkRow{Chunk: i, Section: c.Section, Start: c.Start, End: c.End})
-	}
+	n.row = versionRow{MIME: text.Kind, Title: text.Title, Digest: hex.EncodeToString(sum[:]), Embedder: s.model.ID, Content: text.Text, Known: known}
+	left = text.Left
+	n.chunks = passages(text, s.cfg.chunks())
 	if len(n.chunks) > maxChunks {
-		return n, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.too_many_passages", len(n.chunks), maxChunks))
+		return n, nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.too_many_passages", len(n.chunks), maxChunks))
 	}
 	if len(n.chunks) == 0 {
-		return n, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.no_text"))
+		return n, nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.no_text"))
 	}
-	return n, nil
+	return n, left, nil
+}
+
+// passages splits a text. Sections are what headings name, and nothing else: passages end where they do, so that a rule can restrict one. Pages are
+// places, which passages run across and the next version numbers otherwise; they are shown, and no rule can name them.
+func passages(text parse.Document, cfg chunk.Config) []chunkRow {
+	var headings []chunk.Heading
+	var whole []chunk.Range
+	for _, b := range text.Blocks {
+		switch b.Kind {
+		case parse.Heading:
+			headings = append(headings, chunk.Heading{Start: b.Start, End: b.End, Level: b.Level})
+		case parse.Table:
+			whole = append(whole, chunk.Range{Start: b.Start, End: b.End})
+		case parse.Paragraph, parse.Item, parse.Code:
+		}
+	}
+	var out []chunkRow
+	at := 0
+	for i, c := range chunk.Split(text.Text, headings, whole, cfg) {
+		for at < len(text.Blocks)-1 && text.Blocks[at].End <= c.Start {
+			at++
+		}
+		row := chunkRow{Chunk: i, Section: c.Section, Start: c.Start, End: c.End}
+		if text.Kind == parse.PDF {
+			last := at
+			for last < len(text.Blocks)-1 && text.Blocks[last+1].Start < c.End {
+				last++
+			}
+			row.Place = pages(text.Blocks[at].Page, text.Blocks[last].Page)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// pages names the pages that a passage is on, "" if they are not known.
+func pages(first, last int) string {
+	switch {
+	case first == 0:
+		return ""
+	case last <= first:
+		return "p. " + strconv.Itoa(first)
+	}
+	return "p. " + strconv.Itoa(first) + "–" + strconv.Itoa(last)
 }
 
 // period reads when something is in effect; zero times are 0. Error: CodeInvalidValue for an end that does not lie behind the beginning.
@@ -306,10 +346,17 @@ func period(from, until time.Time) (f, u int64, err error) {
 // lastTime is the end of the year 9999.
 const lastTime = 253402300799999999
 
+// busyAgain is when a document that found no place is brought again: others are done by then, or half of the way.
+const busyAgain = 15 * time.Second
+
+// unreadable is why a document cannot be read: for what is wrong with it, or because others are being read.
 func unreadable(name string, err error) error {
 	var e *parse.Error
-	if errors.As(err, &e) {
+	switch {
+	case errors.As(err, &e):
 		return fault.New(fault.CodeInvalidDocument, name, e.Reason)
+	case errors.Is(err, parse.ErrBusy):
+		return fault.Wrap(err, fault.CodeDocumentsBusy).WithRetryAfter(busyAgain)
 	}
 	return err
 }

@@ -25,7 +25,7 @@ func TestDocumentsNameValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := put(known); err != nil || again != first {
+		if again, err := put(known); err != nil || !reflect.DeepEqual(again, first) {
 			t.Errorf("the same again: %+v, %v", again, err)
 		}
 		for name, s := range map[string]*library{"at once": s, "after a restart": service(t, db, newHashed())} {

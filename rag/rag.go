@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-project/sluice/internal/sleep"
 	"github.com/sluice-project/sluice/internal/snapshot"
 	"github.com/sluice-project/sluice/rag/chunk"
+	"github.com/sluice-project/sluice/rag/parse"
 	"github.com/sluice-project/sluice/rag/rank"
 	"github.com/sluice-project/sluice/rag/reduce"
 	"github.com/sluice-project/sluice/rag/segment"
@@ -65,6 +66,9 @@ type Config struct {
 	MaxStale time.Duration `koanf:"-"`
 	// Suite encrypts what is stored from now on; "" means AES-256-GCM. It is the audit log's, not a key of this branch.
 	Suite seal.Suite `koanf:"-"`
+	// Compiled is the folder in which compiled code of PDFium is kept; nobody else may write to it. It lies below the data directory, and is not a key of
+	// this branch. "": it is compiled by each process.
+	Compiled string `koanf:"-"`
 }
 
 // Validate reports what is wrong with the configuration.
@@ -114,6 +118,7 @@ type Service struct {
 	model     Model      // of what is stored
 	embedder  Model      // as it was configured: what whoever asks brings
 	order     rank.Model // of what a search found
+	reader    *parse.Reader
 	again     *reembedder
 	log       *slog.Logger
 	metrics   *metrics
@@ -194,6 +199,7 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 		log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now, deleted: map[string]bool{}, making: map[string]bool{}, pruneNow: make(chan struct{}, 1), following: make(gate, 1),
 		openings: map[string]*opening{}, opening: make(chan struct{}, openAtOnce), atOnce: cfg.atOnce(model.stored().Dim),
 		openStore: func(ctx context.Context, cfg segment.Config) (passageStore, error) { return segment.Open(ctx, cfg) },
+		reader:    parse.NewReader(parse.Config{TablePart: cmp.Or(cfg.ChunkSize, 512), Compiled: cfg.Compiled}),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.freshness, err = snapshot.New(cfg.freshness(), snapshot.Source[struct{}]{
@@ -251,7 +257,7 @@ func (s *Service) Run(ctx context.Context) error {
 	beside.Go(func() { s.purgeStores(ctx) })
 	beside.Go(func() { s.reembedStored(ctx) })
 	s.freshness.Run(ctx)
-	return nil
+	return s.reader.Close()
 }
 
 // sealAgain is how long it waits after a failure.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -176,7 +177,7 @@ func TestVectorsAreMadeAnew(t *testing.T) {
 			t.Error("another replica finds something else")
 		}
 		first.Access = AccessChange{}
-		if again := ingest(t, s, "kb", "a.txt", long("library"), "staff"); again != first {
+		if again := ingest(t, s, "kb", "a.txt", long("library"), "staff"); !reflect.DeepEqual(again, first) {
 			t.Errorf("the same again is %+v, was %+v", again, first)
 		}
 	})

@@ -44,7 +44,7 @@ func (s *Service) asOf(at time.Time) (int64, error) {
 // Passage is a chunk of a document: its text and its position.
 type Passage struct {
 	Collection, Document, DocumentID, Version string
-	Title, Section                            string // of the document; the headings above the passage
+	Title, Section                            string // of the document; the headings above the passage, and its pages
 	Chunk                                     int    // its number in the document, from 0
 	Text                                      string
 	Start, End                                int     // bytes of the document's extracted text

@@ -114,6 +114,7 @@ type chunkRow struct {
 	Version  int64  `gorm:"column:version"`
 	Chunk    int    `gorm:"column:chunk"`
 	Section  string `gorm:"column:section"`
+	Place    string `gorm:"-"` // such as its pages; stored with the text
 	Start    int    `gorm:"column:start_at"`
 	End      int    `gorm:"column:end_at"`
 	Vector   []byte `gorm:"column:vector"`
@@ -453,7 +454,7 @@ func (s store) saveVersion(ctx context.Context, n *newVersion, now time.Time) (o
 }
 
 // access decides who may see a document that gets a version. Whoever writes documents cannot open one to others: only who may change access changes what
-// a document has, and a version that has lost a part that is restricted is refused. A rule that comes with a version holds for the earlier ones too, and
+// a document has, and a version that has lost a part that is restricted, or may have text of it elsewhere, is refused. A rule that comes with a version holds for the earlier ones too, and
 // what it does not speak of, because only they have it, stays as restricted as it was: see [ruleKeeper.carry].
 func (s store) access(tx *gorm.DB, d *documentState, n *newVersion, isNew bool) error {
 	may, before := isNew || n.mayChangeAccess, d.documentRow
@@ -509,13 +510,18 @@ func (s store) access(tx *gorm.DB, d *documentState, n *newVersion, isNew bool) 
 		}
 	}
 	// What the last version has lost, somebody who may change access has decided about.
-	lost := func(p PartRule) bool { return !s.rules.partOf(d.ID, p, of) }
+	var last *indexedVersion
 	if i := len(earlier) - 1; i >= 0 && earlier[i].ID == d.versions[len(d.versions)-1].ID {
-		last := earlier[i]
-		lost = func(p PartRule) bool { return s.rules.partOf(d.ID, p, last) && !s.rules.partOf(d.ID, p, of) }
+		last = earlier[i]
+	}
+	lost := func(p PartRule) bool {
+		return (last == nil || s.rules.partOf(d.ID, p, last)) && !s.rules.partOf(d.ID, p, of)
 	}
 	if slices.ContainsFunc(was.Parts, lost) {
 		return fault.New(fault.CodeConflict, fault.Say("rag.rule_lost"))
+	}
+	if s.rules.moved(d.ID, was, earlier, last, of) {
+		return fault.New(fault.CodeConflict, fault.Say("rag.rule_moved"))
 	}
 	return nil
 }

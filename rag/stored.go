@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/sluice-project/sluice/rag/segment"
 )
@@ -114,12 +115,24 @@ func (c *content) unprepared(model Model) *segment.Document {
 func (v *indexedVersion) passages(model Model) []segment.Passage {
 	out := make([]segment.Passage, len(v.chunks))
 	for i, c := range v.chunks {
-		out[i] = segment.Passage{Number: c.Chunk, Start: c.Start, End: c.End, Section: c.Section, Text: v.text(i), Words: v.indexText(i)}
+		out[i] = segment.Passage{Number: c.Chunk, Start: c.Start, End: c.End, Section: c.joinPlace(), Text: v.text(i), Words: v.indexText(i)}
 		if out[i].Vector = decodeVector(c.Vector); v.Embedder != model.ID {
 			out[i].Vector = make([]float32, model.Dim)
 		}
 	}
 	return out
+}
+
+// joinPlace is the section and the place of a chunk as a store keeps them, which knows of sections only.
+func (c chunkRow) joinPlace() string { return c.Section + "\x00" + c.Place }
+
+// cutPlace is a chunk with the section and the place that joinPlace has joined: places have no such character, whatever headings have.
+func cutPlace(joined string) chunkRow {
+	i := strings.LastIndexByte(joined, 0)
+	if i < 0 {
+		return chunkRow{Section: joined}
+	}
+	return chunkRow{Section: joined[:i], Place: joined[i+1:]}
 }
 
 // ruled says who may see a version and when, as a store has it. row.Embedder is whose vectors the store has of it, or is to have; v has the sections and places
@@ -200,8 +213,9 @@ func (o outlines) read(entries []*segment.Entry) error {
 		}
 		chunks := make([]chunkRow, len(texts))
 		for i, t := range texts {
-			chunks[i] = chunkRow{Chunk: t.Number, Section: t.Section, Start: t.Start, End: t.End}
-			if i > 0 && t.Section == chunks[i-1].Section {
+			chunks[i] = cutPlace(t.Section)
+			chunks[i].Chunk, chunks[i].Start, chunks[i].End = t.Number, t.Start, t.End
+			if i > 0 && chunks[i].Section == chunks[i-1].Section {
 				chunks[i].Section = chunks[i-1].Section // keeps one of them
 			}
 		}

@@ -423,11 +423,12 @@ func (ci *collectionIndex) sections(b *indexedDocument, rules ruleKeeper) (out [
 		}
 		headings, section := "", ""
 		for i, c := range texts {
-			if c.Section == "" {
+			of := cutPlace(c.Section).Section
+			if of == "" {
 				continue
 			}
-			if c.Section != headings { // each costs a digest
-				headings, section = c.Section, rules.section(b.ID, c.Section)
+			if of != headings { // each costs a digest
+				headings, section = of, rules.section(b.ID, of)
 			}
 			if n := len(out) - 1; n >= 0 && out[n].ID == section && out[n].Version == name && out[n].Last == i-1 {
 				out[n].Last = i

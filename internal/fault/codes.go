@@ -109,6 +109,7 @@ const (
 	CodeRetrievalOff        Code = "retrieval_off"
 	CodeWorkflowsOff        Code = "workflows_off"
 	CodeDatabaseUnavailable Code = "database_unavailable"
+	CodeDocumentsBusy       Code = "documents_busy"
 	CodeOverloaded          Code = "server_overloaded"
 
 	CodeTimeout           Code = "timeout"
@@ -225,6 +226,7 @@ var kinds = map[Code]Kind{
 	CodeRetrievalOff:        Conflict,
 	CodeWorkflowsOff:        Conflict,
 	CodeDatabaseUnavailable: Unavailable,
+	CodeDocumentsBusy:       Unavailable,
 	CodeOverloaded:          Unavailable,
 
 	CodeTimeout:           Timeout,

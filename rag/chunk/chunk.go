@@ -1,7 +1,8 @@
 // Package chunk is a leaf: it splits a text into overlapping chunks for retrieval.
 //
 // A chunk is a range of the text: text[Start:End], nothing added and nothing normalised, so that a citation can point at it. Chunks
-// follow the structure: none crosses a heading, and they end at paragraphs, else at sentences, else between characters.
+// follow the structure: none crosses a heading, what is to stay whole stays whole if it fits, and they end at paragraphs, else at sentences, else
+// between characters.
 package chunk
 
 import (
@@ -13,6 +14,9 @@ import (
 // Heading marks the line of a text that opens a section.
 type Heading struct{ Start, End, Level int }
 
+// Range is a part of a text that is not divided if it is as long as a chunk or shorter, such as a table.
+type Range struct{ Start, End int }
+
 // Config says how long chunks are, in characters. The zero value means 512 with an overlap of 64.
 type Config struct{ Size, Overlap int }
 
@@ -22,16 +26,39 @@ type Chunk struct {
 	Section    string // the headings above it, from the highest, joined by " > "
 }
 
-// Split splits text. headings must be in order and must not overlap; those out of range or inside a character are ignored.
-func Split(text string, headings []Heading, cfg Config) []Chunk {
+// Split splits text. headings and whole must be in order and must not overlap; those out of range or inside a character are ignored.
+func Split(text string, headings []Heading, whole []Range, cfg Config) []Chunk {
 	if cfg.Size <= 0 {
 		cfg.Size, cfg.Overlap = 512, 64
 	}
 	cfg.Overlap = max(0, min(cfg.Overlap, cfg.Size/2))
 	var out []Chunk
+	whole = together(text, whole, cfg.Size)
 	for _, s := range sections(text, headings) {
-		for _, p := range pack(units(text, s.start, s.end, cfg.Size), cfg) {
+		for len(whole) > 0 && whole[0].Start < s.start {
+			whole = whole[1:]
+		}
+		n := 0
+		for n < len(whole) && whole[n].End <= s.end {
+			n++
+		}
+		for _, p := range pack(units(text, s.start, s.end, cfg.Size, whole[:n]), cfg) {
 			out = append(out, Chunk{p.start, p.end, s.path})
+		}
+	}
+	return out
+}
+
+// together returns the ranges that can stay whole.
+func together(text string, whole []Range, size int) []Range {
+	var out []Range
+	last := 0
+	for _, w := range whole {
+		if w.Start < last || w.End <= w.Start || w.End > len(text) || !utf8.RuneStart(text[w.Start]) || w.End < len(text) && !utf8.RuneStart(text[w.End]) {
+			continue
+		}
+		if last = w.End; utf8.RuneCountInString(text[w.Start:w.End]) <= size {
+			out = append(out, w)
 		}
 	}
 	return out
@@ -95,8 +122,8 @@ type unit struct {
 	para     int // number of its paragraph
 }
 
-// units cuts a section into sentences of at most size characters.
-func units(text string, start, end, size int) []unit {
+// units cuts a section into sentences of at most size characters, and leaves some ranges of it whole.
+func units(text string, start, end, size int, whole []Range) []unit {
 	var out []unit
 	para, count := 0, 0 // count: characters before from
 	from, n := start, 0
@@ -109,6 +136,18 @@ func units(text string, start, end, size int) []unit {
 		from, n = to, 0
 	}
 	for i := start; i < end; {
+		if len(whole) > 0 && i >= whole[0].Start {
+			if i == whole[0].Start {
+				flush(i)
+				para++
+				n = utf8.RuneCountInString(text[i:whole[0].End])
+				i = whole[0].End
+				flush(i)
+				para++
+			}
+			whole = whole[1:]
+			continue
+		}
 		r, w := utf8.DecodeRuneInString(text[i:end])
 		i += w
 		n++

@@ -10,9 +10,9 @@ import (
 )
 
 // check holds what Split promises for any input.
-func check(t *testing.T, text string, headings []chunk.Heading, cfg chunk.Config) []chunk.Chunk {
+func check(t *testing.T, text string, headings []chunk.Heading, whole []chunk.Range, cfg chunk.Config) []chunk.Chunk {
 	t.Helper()
-	chunks := chunk.Split(text, headings, cfg)
+	chunks := chunk.Split(text, headings, whole, cfg)
 	covered := make([]bool, len(text))
 	last := -1
 	for _, c := range chunks {
@@ -46,7 +46,7 @@ func TestSplitFollowsParagraphsAndSentences(t *testing.T) {
 	a, b := strings.Repeat("一二三四。", 12), strings.Repeat("Some words. ", 8)
 	text := a + "\n\n" + b + "\n\nlast one"
 	cfg := chunk.Config{Size: 100, Overlap: 20}
-	chunks := check(t, text, nil, cfg)
+	chunks := check(t, text, nil, nil, cfg)
 	if got := text[chunks[0].Start:chunks[0].End]; got != a {
 		t.Errorf("first chunk %q does not end with the paragraph", got)
 	}
@@ -66,7 +66,7 @@ func TestSplitKeepsSectionsApart(t *testing.T) {
 		i := strings.Index(text, "\n"+s) + 1
 		return chunk.Heading{Start: i, End: i + len(s), Level: level}
 	}
-	got := check(t, text, []chunk.Heading{heading("A", 1), heading("B", 2), heading("C", 2), heading("D", 1)}, chunk.Config{Size: 100})
+	got := check(t, text, []chunk.Heading{heading("A", 1), heading("B", 2), heading("C", 2), heading("D", 1)}, nil, chunk.Config{Size: 100})
 	want := []struct{ text, section string }{{"intro", ""}, {"A\n\nB\n\ntext b", "A > B"}, {"C\n\ntext c", "A > C"}, {"D", "D"}}
 	if len(got) != len(want) {
 		t.Fatalf("got %+v", got)
@@ -80,17 +80,42 @@ func TestSplitKeepsSectionsApart(t *testing.T) {
 
 func TestLongRunsAreCut(t *testing.T) {
 	text := strings.Repeat("x", 10_000)
-	if got := check(t, text, nil, chunk.Config{Size: 512, Overlap: 64}); len(got) < 19 {
+	if got := check(t, text, nil, nil, chunk.Config{Size: 512, Overlap: 64}); len(got) < 19 {
 		t.Errorf("only %d chunks", len(got))
 	}
 	accents := strings.Repeat("e\u0301", 700)
-	for _, c := range check(t, accents, nil, chunk.Config{Size: 101}) {
+	for _, c := range check(t, accents, nil, nil, chunk.Config{Size: 101}) {
 		if r, _ := utf8.DecodeRuneInString(accents[c.Start:]); unicode.Is(unicode.M, r) {
 			t.Errorf("chunk at %d begins with an accent", c.Start)
 		}
 	}
-	if got := chunk.Split(" \n ", nil, chunk.Config{}); len(got) != 0 {
+	if got := chunk.Split(" \n ", nil, nil, chunk.Config{}); len(got) != 0 {
 		t.Errorf("blank text gave %+v", got)
+	}
+}
+
+// TestTablesStayWhole: one that fits is in one chunk, wherever it begins; one that does not is cut between its lines.
+func TestTablesStayWhole(t *testing.T) {
+	row := strings.Repeat("x", 9) + "\n"
+	table := strings.TrimSpace(strings.Repeat(row, 8))
+	text := strings.Repeat("Some words. ", 3) + "\n\n" + table + "\n\n" + strings.Repeat("More words. ", 20)
+	at := strings.Index(text, table)
+	for size, whole := range map[int]bool{80: true, 79: true, 60: false} {
+		found := false
+		for _, c := range check(t, text, nil, []chunk.Range{{at, at + len(table)}}, chunk.Config{Size: size, Overlap: 10}) {
+			found = found || c.Start <= at && c.End >= at+len(table)
+			if s := text[c.Start:c.End]; !whole && strings.Contains(s, "x") && strings.Trim(s, "x")[:1] == "x" {
+				t.Errorf("a row is cut in %q", s)
+			}
+		}
+		if found != whole {
+			t.Errorf("chunks of %d: the table of %d characters is whole: %t", size, len(table), found)
+		}
+	}
+	for _, c := range chunk.Split(text, nil, nil, chunk.Config{Size: 80, Overlap: 10}) {
+		if c.Start <= at && c.End >= at+len(table) {
+			t.Error("the table is whole although nobody asks for it, so this test shows nothing")
+		}
 	}
 }
 
@@ -100,6 +125,6 @@ func FuzzSplit(f *testing.F) {
 	f.Add("\xff\xfe. \x80", 1, 2, 2, 0)
 	f.Fuzz(func(t *testing.T, text string, a, b, size, overlap int) {
 		size = 1 + (size&0xff+0x100)&0xff
-		check(t, text, []chunk.Heading{{a, b, 1}, {b, b + 3, 2}}, chunk.Config{Size: size, Overlap: overlap % 300})
+		check(t, text, []chunk.Heading{{a, b, 1}, {b, b + 3, 2}}, []chunk.Range{{b, a}, {a + 1, size + 3}}, chunk.Config{Size: size, Overlap: overlap % 300})
 	})
 }

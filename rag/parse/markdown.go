@@ -10,14 +10,14 @@ import (
 // markdown renders the document as simple HTML and reads that, so that HTML inside Markdown meets the same rules. It knows the
 // blocks that matter to retrieval: headings, paragraphs, lists, quotes, tables and code. Every step takes linear time, which the
 // complete grammar does not allow: libraries need minutes for a hostile file of a few hundred kilobytes.
-func markdown(body []byte) (Document, error) {
-	text := strings.ReplaceAll(strings.ReplaceAll(string(body), "\r\n", "\n"), "\r", "\n")
-	r := &renderer{}
+func (r *reading) markdown(text string) (Document, error) {
+	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
+	out := &renderer{}
 	for line := range strings.Lines(text) {
-		r.line(strings.TrimSuffix(line, "\n"))
+		out.line(strings.TrimSuffix(line, "\n"))
 	}
-	r.end()
-	return hypertext([]byte(r.out.String()))
+	out.end()
+	return r.hypertext(out.out.String())
 }
 
 type renderer struct {

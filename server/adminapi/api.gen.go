@@ -2242,8 +2242,11 @@ type Document struct {
 	Id         string    `json:"id"`
 	InEffect   *bool     `json:"in_effect,omitempty"`
 	Labels     []string  `json:"labels"`
-	Mime       string    `json:"mime"`
-	Name       string    `json:"name"`
+
+	// LeftOut Of the answer to an ingest: what was found in the file and is not in its passages, such as hidden sheets, pictures and attachments that cannot be read. The guide lists what is not looked for
+	LeftOut *[]string `json:"left_out,omitempty"`
+	Mime    string    `json:"mime"`
+	Name    string    `json:"name"`
 
 	// Restricted It or a part of it has an access rule
 	Restricted *bool `json:"restricted,omitempty"`
@@ -3513,7 +3516,7 @@ type NewCorrection struct {
 type NewDocument struct {
 	Access *AccessRule `json:"access,omitempty"`
 
-	// Content The file in base64
+	// Content The file in base64. Old Office formats, macros, encrypted files, archives and PDFs whose text cannot be read are refused (400, invalid_document) with the reason and what helps
 	Content *[]byte `json:"content,omitempty"`
 
 	// Known Values that are sensitive wherever they stand, such as the names of a patient or of parties: they are masked in passages of this document, and in questions and answers that draw on it.
@@ -3522,7 +3525,7 @@ type NewDocument struct {
 	// Labels Readers need one of these; absent = as the document has them
 	Labels *[]string `json:"labels,omitempty"`
 
-	// Mime text/plain, text/markdown or text/html; guessed from the name if absent
+	// Mime text/plain, text/markdown, text/html, text/csv, text/tab-separated-values, message/rfc822, application/pdf or that of DOCX, XLSX or PPTX, perhaps with a charset; by the ending of the name and the content if absent or application/octet-stream. The content must agree
 	Mime *string `json:"mime,omitempty"`
 	Name string  `json:"name"`
 	Text *string `json:"text,omitempty"`

@@ -222,6 +222,13 @@ func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ Ing
 		out = documentView(collection, is)
 		out.Version, out.Chunks, out.Mime = d.Version, d.Chunks, d.MIME // of what came, also if it is dated later
 	}
+	if len(d.Left) > 0 {
+		left := make([]string, len(d.Left))
+		for i, l := range d.Left {
+			left[i] = l.In(language(c.GetHeader("Accept-Language")))
+		}
+		out.LeftOut = &left
+	}
 	s.reply(c, http.StatusCreated, out, nil)
 }
 

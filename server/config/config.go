@@ -258,6 +258,7 @@ func (c *Config) resolve() {
 		*age = cmp.Or(*age, c.MaxStale)
 	}
 	c.RAG.Suite, c.Identity.Suite = c.Audit.Suite, c.Audit.Suite
+	c.RAG.Compiled = filepath.Join(c.Data, "compiled")
 	c.Identity.WebAuthn.Address = c.consoleAddress()
 	if c.Database.URL.Empty() {
 		c.Database.URL = keyring.Inline("sqlite:" + filepath.Join(c.Data, "sluice.db"))

@@ -85,6 +85,14 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// TestCompiledCodeIsKept: what the reader of PDFs compiles is kept below the data directory, which is nobody else's.
+func TestCompiledCodeIsKept(t *testing.T) {
+	c, err := config.Load(write(t, ""), nil, nil)
+	if err != nil || c.RAG.Compiled != filepath.Join(c.Data, "compiled") || !filepath.IsAbs(c.RAG.Compiled) {
+		t.Errorf("%q, %v", c.RAG.Compiled, err)
+	}
+}
+
 // TestOneSuite: audit.suite encrypts the documents of knowledge bases as well.
 func TestOneSuite(t *testing.T) {
 	c, err := config.Load(write(t, "audit: {suite: gm}\n"), nil, nil)

@@ -39,6 +39,11 @@ func TestRAGCommands(t *testing.T) {
 	file("sub/bins.html", "<p>Other bins.")
 	file(".git/note.txt", "hidden")
 	file("photo.jpg", "no text")
+	sheet, err := os.ReadFile(filepath.Join("..", "..", "..", "rag", "parse", "testdata", "sheet.xlsx"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file("sheet.xlsx", string(sheet))
 
 	s.run("rag", "ingest", folder).wants(t, exitUsage, "--collection")
 	s.run("rag", "ingest", folder, "--collection", "kb").wants(t, exitFailed, "kb", "--create")
@@ -48,13 +53,13 @@ func TestRAGCommands(t *testing.T) {
 		wants(t, exitUsage, "bins.html", "the folder above")
 
 	s.run("rag", "ingest", folder, "--collection", "kb", "--create").
-		wants(t, exitOK, "[1/3] bins.html … new, chunks: 1", "sub/bins.html … new", "kb: 3 new, 0 updated, 0 unchanged, 0 not added; 1 files of other types")
+		wants(t, exitOK, "[1/4] bins.html … new, chunks: 1", "sheet.xlsx … new", "left out: 1 hidden sheets were left out", "sub/bins.html … new", "kb: 4 new, 0 updated, 0 unchanged, 0 not added; 1 files of other types")
 	file("bins.html", "<h1>Bins</h1><p>They are emptied on Monday.")
-	file("bad.txt", "\xff\xfe")
+	file("bad.txt", "Gr\xfc\xdfe")
 	s.run("rag", "ingest", folder, "--collection", "kb").
-		wants(t, exitFailed, "bins.html … v1 → v2", "停车.md … unchanged", "not valid UTF-8", "kb: 0 new, 1 updated, 2 unchanged, 1 not added", "not added (1): bad.txt")
+		wants(t, exitFailed, "bins.html … v1 → v2", "停车.md … unchanged", "cannot be told for certain", "kb: 0 new, 1 updated, 3 unchanged, 1 not added", "not added (1): bad.txt")
 	s.env = append(s.env, "LANG=zh_CN.UTF-8")
-	s.run("rag", "ingest", folder, "--collection", "kb").wants(t, exitFailed, "未变化", "不是合法的 UTF-8", "kb：新增 0，更新 0，未变化 3，未导入 1")
+	s.run("rag", "ingest", folder, "--collection", "kb").wants(t, exitFailed, "未变化", "无法确定其字符集", "未收入：已略去 1 个隐藏的工作表", "kb：新增 0，更新 0，未变化 4，未导入 1")
 	s.env = s.env[:len(s.env)-1]
 
 	known := filepath.Join(s.dir, "known.txt")

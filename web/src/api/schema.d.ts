@@ -6186,7 +6186,7 @@ export interface components {
         };
         NewDocument: {
             name: string;
-            /** @description text/plain, text/markdown or text/html; guessed from the name if absent */
+            /** @description text/plain, text/markdown, text/html, text/csv, text/tab-separated-values, message/rfc822, application/pdf or that of DOCX, XLSX or PPTX, perhaps with a charset; by the ending of the name and the content if absent or application/octet-stream. The content must agree */
             mime?: string;
             /** @description Readers need one of these; absent = as the document has them */
             labels?: string[];
@@ -6204,7 +6204,7 @@ export interface components {
             text?: string;
             /**
              * Format: byte
-             * @description The file in base64
+             * @description The file in base64. Old Office formats, macros, encrypted files, archives and PDFs whose text cannot be read are refused (400, invalid_document) with the reason and what helps
              */
             content?: string;
             /** @description Values that are sensitive wherever they stand, such as the names of a patient or of parties: they are masked in passages of this document, and in questions and answers that draw on it. */
@@ -6242,6 +6242,8 @@ export interface components {
              * @description Grows with every change of the document
              */
             revision?: number;
+            /** @description Of the answer to an ingest: what was found in the file and is not in its passages, such as hidden sheets, pictures and attachments that cannot be read. The guide lists what is not looked for */
+            left_out?: string[];
             chunks: number;
             labels: string[];
             /** Format: date-time */

@@ -1,6 +1,6 @@
 import { InboxOutlined, PlusOutlined } from '@ant-design/icons';
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { App, Button, Col, Flex, Form, Input, Modal, Row, Select, Skeleton, Tag, Typography, Upload } from 'antd';
+import { Alert, App, Button, Col, Flex, Form, Input, Modal, Row, Select, Skeleton, Tag, Typography, Upload } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
@@ -89,6 +89,7 @@ function Documents({ collection, mayWrite, onDeleted }: { collection: Collection
   const { modal } = App.useApp();
   const queries = useQueryClient();
   const [opened, setOpened] = useState<Schema['Document']>();
+  const [left, setLeft] = useState<{ name: string; reasons: string[] }[]>([]);
   const documents = useInfiniteQuery({
     queryKey: ['documents', collection.name],
     queryFn: ({ pageParam }) =>
@@ -105,7 +106,10 @@ function Documents({ collection, mayWrite, onDeleted }: { collection: Collection
           body: { name: file.name, mime: file.type || undefined, content: await base64(file) },
         }),
       ),
-    onSuccess: refresh,
+    onSuccess: (d) => {
+      if (d.left_out?.length) setLeft((all) => [...all.filter((x) => x.name !== d.name), { name: d.name, reasons: d.left_out! }]);
+      return refresh();
+    },
   });
   const confirm = (title: string, remove: () => Promise<unknown>) =>
     modal.confirm({
@@ -166,7 +170,7 @@ function Documents({ collection, mayWrite, onDeleted }: { collection: Collection
           <Upload.Dragger
             multiple
             showUploadList={false}
-            accept=".txt,.md,.markdown,.html,.htm"
+            accept=".txt,.md,.markdown,.html,.htm,.csv,.tsv,.docx,.xlsx,.pptx,.pdf,.eml"
             customRequest={({ file, onSuccess, onError }) => {
               if (file instanceof File) ingest.mutateAsync(file).then(onSuccess, onError);
             }}
@@ -176,6 +180,9 @@ function Documents({ collection, mayWrite, onDeleted }: { collection: Collection
           </Upload.Dragger>
         )}
         {ingest.error && <Failure error={ingest.error} />}
+        {left.map((d) => (
+          <Alert key={d.name} type="warning" showIcon closable onClose={() => setLeft((all) => all.filter((x) => x !== d))} message={t('knowledge.leftOut', { name: d.name })} description={d.reasons.map((r) => <div key={r}>{r}</div>)} />
+        ))}
         <DataTable
           name={t('knowledge.documents')}
           columns={columns}

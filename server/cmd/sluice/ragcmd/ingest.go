@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/message"
+	"github.com/sluice-project/sluice/rag/parse"
 	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
@@ -166,8 +167,7 @@ func (s *sources) walk(folder string) error {
 		case d.IsDir():
 			return nil
 		}
-		switch strings.ToLower(filepath.Ext(path)) {
-		case ".txt", ".text", ".md", ".markdown", ".html", ".htm", ".xhtml":
+		if readable(path) {
 			name, err := filepath.Rel(folder, path)
 			s.files = append(s.files, source{path, filepath.ToSlash(name)})
 			return err
@@ -175,6 +175,17 @@ func (s *sources) walk(folder string) error {
 		s.other++
 		return nil
 	})
+}
+
+// readable reports whether files with the ending of path are read.
+func readable(path string) bool {
+	ending := strings.ToLower(filepath.Ext(path))
+	for _, endings := range parse.Kinds() {
+		if slices.Contains(endings, ending) {
+			return true
+		}
+	}
+	return false
 }
 
 // ingest adds the files one after the other and tells how each went. A file that cannot be read does not keep the others back.
@@ -236,20 +247,26 @@ func (n *ingestion) tell(name, former string, d adminapi.Document, took time.Dur
 		n.updated++
 		fmt.Fprintln(a.Stdout, a.Say("cli.rag_ingest.updated", former, d.Version, d.Chunks, took))
 	}
+	if err == nil && d.LeftOut != nil {
+		for _, left := range *d.LeftOut {
+			fmt.Fprintln(a.Stdout, "    "+a.Say("cli.rag_ingest.left_out", left))
+		}
+	}
 }
 
 // ofFile reports whether an error concerns one file only.
 func ofFile(err error) bool {
 	var p *cli.ProblemError
 	if errors.As(err, &p) {
-		return p.Code != string(fault.CodeCollectionNotFound) && (p.Status == http.StatusBadRequest || p.Status == http.StatusRequestEntityTooLarge)
+		return p.Code != string(fault.CodeCollectionNotFound) &&
+			(p.Status == http.StatusBadRequest || p.Status == http.StatusRequestEntityTooLarge || p.Status == http.StatusConflict) // a conflict with its access rule
 	}
 	var unreadable *fs.PathError
 	return errors.As(err, &unreadable)
 }
 
-// add sends a document. Where a limit per minute is reached it goes on when the server says: a folder may have more documents than a minute
-// has requests.
+// add sends a document. Where a limit per minute is reached, or the server reads as many documents as it may, it goes on when the server says: a folder
+// may have more documents than a minute has requests.
 func add(ctx context.Context, r *cli.Remote, f *ragFlags, file source) (adminapi.Document, error) {
 	content, err := os.ReadFile(file.path)
 	if err != nil {
@@ -266,7 +283,7 @@ func add(ctx context.Context, r *cli.Remote, f *ragFlags, file source) (adminapi
 		var out adminapi.Document
 		err := r.Call(ctx, http.MethodPost, f.path(""), in, &out)
 		var p *cli.ProblemError
-		if !errors.As(err, &p) || p.Status != http.StatusTooManyRequests || p.After == 0 {
+		if !errors.As(err, &p) || p.Status != http.StatusTooManyRequests && p.Code != string(fault.CodeDocumentsBusy) || p.After == 0 {
 			return out, err
 		}
 		select {

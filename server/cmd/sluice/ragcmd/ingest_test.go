@@ -54,6 +54,17 @@ func TestIngestWaitsForLimits(t *testing.T) {
 		if asked == 1 {
 			w.Header().Set("Retry-After", "1")
 		}
+		if asked == 4 { // others are being read
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"code": "documents_busy", "detail": "busy"}`))
+			return
+		}
+		if asked == 5 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"code": "documents_busy", "detail": "busy"}`))
+			return
+		}
 		w.WriteHeader(http.StatusTooManyRequests)
 		_, _ = w.Write([]byte(`{"code": "c", "detail": "too much"}`))
 	}))
@@ -68,5 +79,21 @@ func TestIngestWaitsForLimits(t *testing.T) {
 	}
 	if _, err := add(t.Context(), r, f, source{path, "a.txt"}); err == nil || asked != 3 {
 		t.Errorf("%v after %d requests", err, asked)
+	}
+	if _, err := add(t.Context(), r, f, source{path, "a.txt"}); err == nil || asked != 5 {
+		t.Errorf("where others are being read: %v after %d requests", err, asked)
+	}
+}
+
+// TestConflictsConcernOneFile: a document that conflicts with its access rule does not keep the others of a folder back.
+func TestConflictsConcernOneFile(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]bool{
+		http.StatusBadRequest: true, http.StatusConflict: true, http.StatusRequestEntityTooLarge: true,
+		http.StatusForbidden: false, http.StatusNotFound: false, http.StatusServiceUnavailable: false,
+	} {
+		if got := ofFile(&cli.ProblemError{Status: status}); got != want {
+			t.Errorf("%d: %v", status, got)
+		}
 	}
 }
