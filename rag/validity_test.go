@@ -454,11 +454,11 @@ func TestDocumentsOutliveTheUpgrade(t *testing.T) {
 		}
 		for _, sql := range []string{
 			"UPDATE rag_changes SET version = 3",
-			"INSERT INTO rag_collections (id, tenant, name, title, labels, revision, created_at) VALUES ('c', 'acme', 'kb', 'T', '[]', 3, 1000000)",
+			"INSERT INTO rag_collections (id, tenant, name, title, labels, revision, created_at) VALUES ('7b0c3f7e-3b0a-4e0f-9a57-6b8f5d1f0a11', 'acme', 'kb', 'T', '[]', 3, 1000000)",
 			"INSERT INTO rag_documents (id, collection, name, mime, title, labels, version, revision, digest, embedder, content, chunks, created_at, updated_at) VALUES " +
-				"('d', 'c', 'a.txt', 'text/plain', '', '[]', 4, 3, 'x', 'hashed-128', 'old words', 1, 1000000, 5000000)",
+				"('d', '7b0c3f7e-3b0a-4e0f-9a57-6b8f5d1f0a11', 'a.txt', 'text/plain', '', '[]', 4, 3, 'x', 'hashed-128', 'old words', 1, 1000000, 5000000)",
 			"INSERT INTO rag_documents (id, collection, name, mime, title, labels, version, revision, digest, embedder, content, chunks, created_at, updated_at) VALUES " +
-				"('e', 'c', 'b.txt', 'text/plain', '', '[\"board\"]', 1, 3, 'y', 'hashed-128', 'board words', 1, 2000000, 2000000)",
+				"('e', '7b0c3f7e-3b0a-4e0f-9a57-6b8f5d1f0a11', 'b.txt', 'text/plain', '', '[\"board\"]', 1, 3, 'y', 'hashed-128', 'board words', 1, 2000000, 2000000)",
 		} {
 			if err := db.Exec(sql).Error; err != nil {
 				t.Fatal(err)
