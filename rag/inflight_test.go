@@ -41,6 +41,13 @@ func TestSearchesInFlight(t *testing.T) {
 	})
 	wantCode(t, err, fault.CodeRetrievalFailed)
 	wantTexts(t, got)
+	if list, err := s.Documents(t.Context(), "acme", "kb", &Reader{}); err != nil || len(list) != 0 { // by the tables
+		t.Errorf("listed %+v, %v", list, err)
+	}
+	parts := Rule{Parts: []PartRule{{Version: "v1", Chunks: []int{0}}}}
+	if _, err := s.SetAccess(t.Context(), "acme", "kb", in.ID, Access{Rule: parts}); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.Documents(t.Context(), "acme", "kb", &Reader{}); !fault.Is(err, fault.CodeRetrievalFailed) {
 		t.Errorf("a list by a store that was not told: %v", err)
 	}

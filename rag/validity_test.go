@@ -472,7 +472,7 @@ func TestDocumentsOutliveTheUpgrade(t *testing.T) {
 		}
 		// One as the release before has stored them: encrypted, and bound to its place by names that must not change.
 		plain := `{"title":"","digest":"z","content":"sealed words","known":"","sections":[""]}`
-		e, err := documentKeys(keyring.FromBytes(bytes.Repeat([]byte{7}, 32))).Seal(db, seal.Intl, []byte(plain), seal.Label("rag document", "c2", "f", "3"))
+		e, err := documentKeys(keyring.FromBytes(bytes.Repeat([]byte{7}, 32))).Seal(db, seal.Intl, []byte(plain), seal.Label("rag document", "00000000-0000-4000-8000-0000000000c2", "f", "3"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -480,9 +480,9 @@ func TestDocumentsOutliveTheUpgrade(t *testing.T) {
 			sql  string
 			args []any
 		}{
-			{"INSERT INTO rag_collections (id, tenant, name, title, labels, revision, created_at) VALUES ('c2', 'acme', 'sealed', 'T', '[]', 3, 1000000)", nil},
+			{"INSERT INTO rag_collections (id, tenant, name, title, labels, revision, created_at) VALUES ('00000000-0000-4000-8000-0000000000c2', 'acme', 'sealed', 'T', '[]', 3, 1000000)", nil},
 			{"INSERT INTO rag_documents (id, collection, name, mime, title, labels, version, revision, digest, embedder, content, chunks, created_at, updated_at, sealed, suite, epoch) VALUES " +
-				"('f', 'c2', 'c.txt', 'text/plain', '', '[]', 3, 3, '', 'hashed-128', '', 1, 1000000, 5000000, ?, ?, ?)", []any{e.Sealed, string(e.Suite), e.Epoch}},
+				"('f', '00000000-0000-4000-8000-0000000000c2', 'c.txt', 'text/plain', '', '[]', 3, 3, '', 'hashed-128', '', 1, 1000000, 5000000, ?, ?, ?)", []any{e.Sealed, string(e.Suite), e.Epoch}},
 		} {
 			if err := db.Exec(x.sql, x.args...).Error; err != nil {
 				t.Fatal(err)
