@@ -20,7 +20,7 @@ import (
 // followOthers follows the tables. What fails for one collection does not count against the others: it notes since when it is behind. It waits for no
 // collection that is being opened.
 func (s *Service) followOthers(ctx context.Context) (struct{}, error) {
-	_, err := s.followTurn(ctx)
+	_, err := s.followTurn(ctx, true)
 	if errors.Is(err, errBehind) {
 		s.log.Warn("rag: some collections cannot follow their tables; will be tried again", slog.Any("error", err))
 		err = nil
@@ -33,7 +33,7 @@ var errBehind = errors.New("collections are behind")
 
 // follow brings the stores up to date with the tables, and waits for those that are being opened.
 func (s *Service) follow(ctx context.Context) error {
-	openings, err := s.followTurn(ctx)
+	openings, err := s.followTurn(ctx, true)
 	for _, o := range openings {
 		if failed := o.wait(ctx); failed != nil {
 			err = errors.Join(err, errBehind, fmt.Errorf("open collection %s: %w", o.id, failed))
@@ -45,7 +45,7 @@ func (s *Service) follow(ctx context.Context) error {
 // followTurn brings the stores up to date with the tables: what changed since is read, what is gone is removed. What one collection fails at does not keep the
 // others behind, and is tried again next time. Who may see what, and what is gone, comes first; [Service.watchAccess] does not wait for the rest either. Stores
 // that have to be opened, or made again, are so by goroutines of their own, which are returned: that may take longer than a turn.
-func (s *Service) followTurn(ctx context.Context) (openings []*opening, failed error) {
+func (s *Service) followTurn(ctx context.Context, heavy bool) (openings []*opening, failed error) {
 	if err := s.following.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -73,6 +73,9 @@ func (s *Service) followTurn(ctx context.Context) (openings []*opening, failed e
 		default:
 			openings = append(openings, o)
 		}
+	}
+	if !heavy {
+		return openings, failed
 	}
 	// Those with much to read come last: a turn may end before they do.
 	slices.SortStableFunc(open, func(a, b followed) int { return cmp.Compare(a.lacked, b.lacked) })
@@ -555,10 +558,14 @@ func (s *Service) fill(ctx context.Context, ci *collectionIndex) error {
 		}
 		ci.partial = false
 	}
-	if err := s.followOne(ctx, ci); err != nil { // it may have taken long, and nobody followed what is light of it
-		return err
+	for { // what changed again while it was read is read again
+		if err := s.followOne(ctx, ci); err != nil { // it may have taken long, and nobody followed what is light of it
+			return err
+		}
+		if err := s.followHeavy(ctx, ci, 0); !errors.Is(err, errChanged) {
+			return err
+		}
 	}
-	return s.followHeavy(ctx, ci, 0)
 }
 
 // followHeavy reads what is pending when it begins. Searches, and who changes what is light, wait for none of it. Error: errChanged if something of it is pending

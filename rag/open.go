@@ -234,6 +234,9 @@ func (s *Service) openCollection(ctx context.Context, row collectionRow) error {
 		return context.Cause(ctx)
 	}
 	if ci := s.indexOf(row); ci != nil {
+		if ci.failed() == nil { // somebody else has opened it by now
+			return nil
+		}
 		s.log.Warn("rag: the stored passages of a collection are opened again", slog.String("collection", ci.id), slog.Any("error", ci.failed()))
 		if err := s.abandon(ci); err != nil {
 			return err

@@ -20,6 +20,7 @@ const (
 type found struct {
 	question rank.Question
 	passages []Passage
+	headings []string // by passage, as they are indexed
 	bm25     []float64
 	cosines  []float64
 	known    []bool // by passage: it has a cosine
@@ -68,7 +69,7 @@ func (ci *collectionIndex) find(ctx context.Context, text string, vector []float
 		cosines[h.ID] = float64(h.Score)
 	}
 	out := found{
-		passages: make([]Passage, len(chosen)), cosines: make([]float64, len(chosen)), known: make([]bool, len(chosen)),
+		passages: make([]Passage, len(chosen)), headings: make([]string, len(chosen)), cosines: make([]float64, len(chosen)), known: make([]bool, len(chosen)),
 		question: rank.NewQuestion(text, ranking.Terms(), words, maxCandidates, cosines, farthest),
 	}
 	texts, err := all.Passages(chosen)
@@ -80,6 +81,7 @@ func (ci *collectionIndex) find(ctx context.Context, text string, vector []float
 		if out.passages[i], err = ci.passage(texts[i], in.newest); err != nil {
 			return found{}, err
 		}
+		out.headings[i] = withContext(out.passages[i].Title, cutPlace(texts[i].Section).Section, "") // as it is indexed: pages are no words of it
 	}
 	if out.bm25, err = ranking.Scores(chosen); err != nil {
 		return found{}, fmt.Errorf("search words: %w", err)
@@ -92,7 +94,7 @@ func (f *found) scores(m rank.Model) []float64 {
 	candidates := make([]rank.Candidate, len(f.passages))
 	for i, p := range f.passages {
 		candidates[i] = rank.Candidate{
-			Heading: withContext(p.Title, p.Section, ""), Text: p.Text, BM25: f.bm25[i], Cosine: f.cosines[i], HasCosine: f.known[i],
+			Heading: f.headings[i], Text: p.Text, BM25: f.bm25[i], Cosine: f.cosines[i], HasCosine: f.known[i],
 		}
 	}
 	return m.Scores(f.question, candidates)

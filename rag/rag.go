@@ -327,7 +327,7 @@ func (s *Service) findFresh(ctx context.Context, tenant, name string) (*collecti
 	if ci, err := s.collection(tenant, name); err == nil {
 		return ci, nil
 	}
-	openings, failed := s.followTurn(ctx)
+	openings, failed := s.followTurn(ctx, false) // what others have to read is not for whoever asks for this one to wait for
 	for _, o := range openings {
 		if o.key == (collectionKey{tenant, name}) { // it waits for no other
 			failed = errors.Join(failed, errBehind, o.wait(ctx))

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluice-project/sluice/internal/fault"
@@ -48,9 +49,10 @@ func TestFailedStartsKeepStores(t *testing.T) {
 	}
 	ctx, signal := context.WithCancel(t.Context())
 	defer signal()
-	again, opened := newService(t, Config{Dir: dir}, db, newHashed()), 0
+	again := newService(t, Config{Dir: dir}, db, newHashed())
+	var opened atomic.Int64 // stores are opened beside each other
 	again.openStore = func(ctx context.Context, cfg segment.Config) (passageStore, error) {
-		if opened++; opened == 2 {
+		if opened.Add(1) == 2 {
 			signal()
 		}
 		return segment.Open(ctx, cfg)
@@ -60,9 +62,9 @@ func TestFailedStartsKeepStores(t *testing.T) {
 	var faults dbtest.Faults
 	over := faults.Over(db)
 	for n := range 20 { // each statement fails once, and with it the start, until one gets by
-		asked := 0
+		var asked atomic.Int64
 		faults.Set(func(string) dbtest.Outcome {
-			if asked++; asked > n {
+			if asked.Add(1) > int64(n) {
 				return dbtest.FailsBefore
 			}
 			return dbtest.Healthy
@@ -79,7 +81,7 @@ func TestFailedStartsKeepStores(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if asked <= n {
+		if asked.Load() <= int64(n) {
 			break
 		}
 	}

@@ -163,10 +163,10 @@ func TestPDFIsGivenUp(t *testing.T) {
 	if _, err := r.Read(t.Context(), parse.File{Name: "owner.pdf", Body: load(t, "owner.pdf")}); err != nil {
 		t.Fatal(err)
 	}
-	slow := pdfReader(t, parse.Config{MaxTime: 20 * time.Millisecond})
+	slow := pdfReader(t, parse.Config{MaxTime: 5 * time.Millisecond})
 	for range 3 {
 		if _, err := slow.Read(t.Context(), parse.File{Name: "columns.pdf", Body: load(t, "columns.pdf")}); err == nil || !strings.Contains(err.Error(), "too long") {
-			t.Errorf("within 20 ms: %v", err)
+			t.Errorf("within 5 ms: %v", err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -338,7 +338,7 @@ func TestServerForgets(t *testing.T) {
 func TestSlowServer(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
-	x := made(t, server(t, f.URL, 100*time.Millisecond), "c", 1)
+	x := made(t, server(t, f.URL, time.Second), "c", 1)
 	hang := make(chan struct{})
 	t.Cleanup(func() { close(hang) })
 	f.fail(1, func(http.ResponseWriter, func()) { <-hang })

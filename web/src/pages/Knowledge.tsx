@@ -181,7 +181,7 @@ function Documents({ collection, mayWrite, onDeleted }: { collection: Collection
         )}
         {ingest.error && <Failure error={ingest.error} />}
         {left.map((d) => (
-          <Alert key={d.name} type="warning" showIcon closable onClose={() => setLeft((all) => all.filter((x) => x !== d))} message={t('knowledge.leftOut', { name: d.name })} description={d.reasons.map((r) => <div key={r}>{r}</div>)} />
+          <Alert key={d.name} type="warning" showIcon closable onClose={() => setLeft((all) => all.filter((x) => x !== d))} title={t('knowledge.leftOut', { name: d.name })} description={d.reasons.map((r) => <div key={r}>{r}</div>)} />
         ))}
         <DataTable
           name={t('knowledge.documents')}
