@@ -378,7 +378,10 @@ func (s *Service) tellVersion(ctx context.Context, ci *collectionIndex, d docume
 		case followed:
 			err = ci.noted(known.read(lacks)) // without the lock
 		default:
-			_, err = s.followPart(ctx, ci, d.Revision, contents)
+			var done bool
+			if done, err = s.followPart(ctx, ci, d.Revision, contents); err == nil && done && ci.followed.Load() < d.Revision {
+				err = ci.noted(errHistory) // the tables were put back to before this change
+			}
 		}
 		if err != nil {
 			return err
