@@ -416,18 +416,22 @@ func TestKilled(t *testing.T) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		lines, stop := bufio.NewScanner(out), last+40+rng.IntN(40)
-		for lines.Scan() {
-			if _, err := fmt.Sscanf(lines.Text(), "acknowledged %d", &last); err == nil && last >= stop {
+		said, stop := bufio.NewReader(out), last+40+rng.IntN(40)
+		for {
+			line, err := said.ReadString('\n')
+			if err != nil {
+				break
+			}
+			if _, err := fmt.Sscanf(line, "acknowledged %d", &last); err == nil && last >= stop {
 				break
 			}
 		}
 		if err := child.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		rest, _ := io.ReadAll(out)
-		for _, line := range strings.Split(string(rest), "\n") {
-			if strings.HasPrefix(line, "acknowledged ") {
+		rest, _ := io.ReadAll(said) // also what is buffered
+		for line := range strings.Lines(string(rest)) {
+			if strings.HasSuffix(line, "\n") { // else it was cut
 				_, _ = fmt.Sscanf(line, "acknowledged %d", &last)
 			}
 		}
