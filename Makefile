@@ -21,7 +21,7 @@ TEST_FLAGS    ?=
 TEST_PACKAGES ?= ./...
 
 # Packages that are run under the race detector (which needs cgo and a C compiler), but for those without goroutines: detectors, samplers,
-# what checks and searches the log, and commands.
+# what checks and searches the log, commands, and readers of documents, whose tests are minutes of one goroutine.
 RACE_PACKAGES := ./audit/... ./billing/... ./engine/native/... ./engine/pool ./engine/remote/... ./engine/worker/... ./gateway/... ./governance/... ./internal/wrapkey ./rag/... \
                  ./server/... ./workflows/...
 # Nor are these libraries instrumented, each of which keeps its state to one goroutine: SQLite, which is C made into Go and takes most of the detector's

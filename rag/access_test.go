@@ -99,10 +99,8 @@ func (d truth) shows(v truthVersion, chunk int, r Reader, at int64) bool {
 // TestRulesDoNotLeak holds random readers against random rules, labels, parts, versions and times, through search, passages and counts, with a naive
 // judge beside: nothing is shown that may not be seen, nothing that may is left out, and what is not there is answered like what is not theirs.
 func TestRulesDoNotLeak(t *testing.T) {
+	alone(t)
 	pairs := 5_000
-	if testing.Short() { // under the race detector each takes ten times as long
-		pairs = 500
-	}
 	if os.Getenv("SLUICE_TEST_LONG") != "" {
 		pairs = 1_000_000
 	}
@@ -269,6 +267,7 @@ func TestRulesDoNotLeak(t *testing.T) {
 // TestWritersCannotOpenDocuments: whoever may only write documents keeps labels and rule of one that is there, also by a version that has lost what the rule
 // restricts; a new document is his own.
 func TestWritersCannotOpenDocuments(t *testing.T) {
+	alone(t)
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		s := service(t, db, newHashed())
 		create(t, s, "acme", "kb")

@@ -41,6 +41,7 @@ func inClear(t *testing.T, db *gorm.DB) string {
 // tables, and another replica and a server of the other suite find the same passages. Under another key, or in the row of another document, the
 // text does not open.
 func TestTablesTellNothingOfDocuments(t *testing.T) {
+	alone(t)
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		e := newHashed()
 		keys := func(b byte) *keyring.Ring { return keyring.FromBytes(bytes.Repeat([]byte{b}, 32)) }

@@ -219,6 +219,7 @@ func (a answers) want(t *testing.T, what string, questions int, at5, at1 float64
 // TestNoLeaks asks as random principals of a collection whose documents carry random labels. Nothing is found that the principal
 // may not see, nothing that may be seen is crowded out, and what is found does not depend on what is hidden.
 func TestNoLeaks(t *testing.T) {
+	alone(t)
 	s := service(t, dbtest.SQLite(t), newHashed())
 	rng := rand.New(rand.NewPCG(77, 1))
 	labels := []string{"a", "b", "c", "d", "e", "f"}
@@ -252,11 +253,7 @@ func TestNoLeaks(t *testing.T) {
 		}
 		return len(want) == 0
 	}
-	rounds := 1500
-	if testing.Short() {
-		rounds = 150
-	}
-	for range rounds {
+	for range 1500 {
 		principal := some(3)
 		for name, l := range collections {
 			got, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: name, Labels: principal, Text: fmt.Sprintf("common number %d", rng.IntN(60)), TopK: 50})
@@ -289,6 +286,7 @@ func TestNoLeaks(t *testing.T) {
 
 // TestHiddenDocumentsDoNotCount compares a collection that hides documents with one that never had them: not even a score differs.
 func TestHiddenDocumentsDoNotCount(t *testing.T) {
+	alone(t)
 	s := service(t, dbtest.SQLite(t), newHashed())
 	create(t, s, "acme", "whole")
 	create(t, s, "acme", "part")

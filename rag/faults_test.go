@@ -22,6 +22,7 @@ func long(word string) string {
 }
 
 func TestIngestIsAtomic(t *testing.T) {
+	alone(t)
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		e := newHashed()
 		s := service(t, db, e)

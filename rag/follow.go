@@ -642,7 +642,7 @@ func (s *Service) fetchPart(ctx context.Context, ci *collectionIndex, documents 
 	if prepare {
 		for id, c := range contents {
 			c.ready = c.unprepared(s.model)
-			if err := ci.passages.Prepare(ctx, c.ready); err != nil {
+			if err := ci.passages.IndexWords(ctx, c.ready); err != nil {
 				return fmt.Errorf("index version %s: %w", id, err)
 			}
 			contents[id] = c

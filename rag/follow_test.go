@@ -211,11 +211,11 @@ func (w *watched) Apply(ctx context.Context, c segment.Change) error {
 	return w.passageStore.Apply(ctx, c)
 }
 
-func (w *watched) Prepare(ctx context.Context, d *segment.Document) error {
+func (w *watched) IndexWords(ctx context.Context, d *segment.Document) error {
 	if w.prepare != nil {
 		w.prepare(d)
 	}
-	return w.passageStore.Prepare(ctx, d)
+	return w.passageStore.IndexWords(ctx, d)
 }
 
 // watch puts a store that says what it is told in the place of that of a collection.

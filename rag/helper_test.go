@@ -234,12 +234,12 @@ type holding struct {
 	once      sync.Once
 }
 
-func (h *holding) Prepare(ctx context.Context, d *segment.Document) error {
+func (h *holding) IndexWords(ctx context.Context, d *segment.Document) error {
 	h.once.Do(func() {
 		close(h.held)
 		<-h.let
 	})
-	return h.passageStore.Prepare(ctx, d)
+	return h.passageStore.IndexWords(ctx, d)
 }
 
 // failing is a store that fails on demand.
@@ -265,11 +265,11 @@ func (f *failing) set(flag *bool, v bool) {
 	*flag = v
 }
 
-func (f *failing) Prepare(ctx context.Context, d *segment.Document) error {
+func (f *failing) IndexWords(ctx context.Context, d *segment.Document) error {
 	if err := f.on(&f.prepare); err != nil {
 		return err
 	}
-	return f.passageStore.Prepare(ctx, d)
+	return f.passageStore.IndexWords(ctx, d)
 }
 
 func (f *failing) Apply(ctx context.Context, c segment.Change) error {
@@ -289,4 +289,12 @@ func failStore(t *testing.T, s *library, collection string) *failing {
 	f := &failing{passageStore: ci.passages}
 	ci.passages = f
 	return f
+}
+
+// alone skips what one goroutine does in the race detector's short form, in which a database takes seconds to make.
+func alone(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
 }

@@ -139,7 +139,7 @@ func (s *Service) storeVersion(ctx context.Context, d *ParsedDocument, vectors E
 	made := content{version: v}
 	made.ready = made.unprepared(s.model)
 	ci = s.current(ci)
-	if err := ci.passages.Prepare(ctx, made.ready); err != nil { // what cannot be indexed is not stored
+	if err := ci.passages.IndexWords(ctx, made.ready); err != nil { // what cannot be indexed is not stored
 		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
 	}
 	state, err := s.store.saveVersion(ctx, n, s.now())

@@ -14,6 +14,7 @@ import (
 // TestDocumentsNameValues: what a document says is sensitive comes with its passages, after a restart too; other values are another
 // version.
 func TestDocumentsNameValues(t *testing.T) {
+	alone(t)
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		s := service(t, db, newHashed())
 		create(t, s, "acme", "kb")

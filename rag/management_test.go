@@ -137,8 +137,8 @@ type prepared struct {
 	then func() error
 }
 
-func (x *prepared) Prepare(ctx context.Context, d *segment.Document) error {
-	if err := x.passageStore.Prepare(ctx, d); err != nil {
+func (x *prepared) IndexWords(ctx context.Context, d *segment.Document) error {
+	if err := x.passageStore.IndexWords(ctx, d); err != nil {
 		return err
 	}
 	return x.then()
@@ -147,6 +147,7 @@ func (x *prepared) Prepare(ctx context.Context, d *segment.Document) error {
 // TestListsShowWhatMayBeSeen: lists have what the reader may see, and for whoever writes what he brought; he brings no version of anything else. Those who
 // say who sees what see all.
 func TestListsShowWhatMayBeSeen(t *testing.T) {
+	alone(t)
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		s := service(t, db, newHashed())
 		create(t, s, "acme", "kb", "staff")
@@ -251,6 +252,7 @@ func TestListsShowWhatMayBeSeen(t *testing.T) {
 
 // TestPlansAreForWriters: who does not write is shown a document as if what has not begun were not there.
 func TestPlansAreForWriters(t *testing.T) {
+	alone(t)
 	s := service(t, dbtest.SQLite(t), newHashed())
 	create(t, s, "acme", "kb")
 	in := ingest(t, s, "kb", "a.txt", "words")
@@ -271,6 +273,7 @@ func TestPlansAreForWriters(t *testing.T) {
 
 // TestNothingIsToldOfOtherVersions: whoever asks for a version that has been replaced is told which one is in effect only if he sees something of that.
 func TestNothingIsToldOfOtherVersions(t *testing.T) {
+	alone(t)
 	s := service(t, dbtest.SQLite(t), newHashed())
 	create(t, s, "acme", "kb")
 	in := ingest(t, s, "kb", "a.md", "# One\n\nwords")

@@ -311,13 +311,13 @@ func (s *Service) showUnopened(row collectionRow, why error) {
 // noStore stands for a store that could not be opened.
 type noStore struct{ why error }
 
-func (n noStore) Prepare(context.Context, *segment.Document) error { return n.why }
-func (n noStore) Apply(context.Context, segment.Change) error      { return n.why }
-func (n noStore) Purge(context.Context) error                      { return n.why }
-func (n noStore) Run(context.Context) error                        { return n.why }
-func (noStore) View() *segment.View                                { return &segment.View{} }
-func (noStore) Unclean() bool                                      { return false }
-func (noStore) Close() error                                       { return nil }
+func (n noStore) IndexWords(context.Context, *segment.Document) error { return n.why }
+func (n noStore) Apply(context.Context, segment.Change) error         { return n.why }
+func (n noStore) Purge(context.Context) error                         { return n.why }
+func (n noStore) Run(context.Context) error                           { return n.why }
+func (noStore) View() *segment.View                                   { return &segment.View{} }
+func (noStore) Unclean() bool                                         { return false }
+func (noStore) Close() error                                          { return nil }
 
 // sweep removes the stores of collections that are not in the tables any more, nor open here. What the tables cannot say stays.
 func (s *Service) sweep(ctx context.Context) error {

@@ -15,6 +15,7 @@ import (
 // TestOriginalsAreWhole: every document of the tenant. One that is deleted meanwhile is none; one that is there and cannot be read whole is an error, and is not
 // left out.
 func TestOriginalsAreWhole(t *testing.T) {
+	alone(t)
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		s := service(t, db, newHashed())
 		create(t, s, "acme", "kb")

@@ -80,6 +80,7 @@ func TestIngestSearchDelete(t *testing.T) {
 // TestUnchangedDocumentsStay ingests the same again: nothing is embedded and no version made, unless something differs, here or in
 // what another replica stored meanwhile.
 func TestUnchangedDocumentsStay(t *testing.T) {
+	alone(t)
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		e := newHashed()
 		s, other := service(t, db, e), service(t, db, newHashed())

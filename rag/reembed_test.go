@@ -185,6 +185,7 @@ func TestVectorsAreMadeAnew(t *testing.T) {
 
 // TestReembeddingGoesOnAfterFailures: whatever fails, a document has all vectors of one model or of the other, and the next turn does the rest.
 func TestReembeddingGoesOnAfterFailures(t *testing.T) {
+	alone(t)
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		s := service(t, db, newHashed())
 		create(t, s, "acme", "kb")
@@ -604,6 +605,7 @@ func asOf(t *testing.T, s *library, text string, at time.Time, labels ...string)
 // TestPastVersionsAreEmbeddedAgain: a version of the past, and one of the future, get new vectors with the rest, here and on a replica; what they say, when
 // and to whom does not change, neither before, while only the newest is done, nor after.
 func TestPastVersionsAreEmbeddedAgain(t *testing.T) {
+	alone(t)
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		clock := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 		first := clock
@@ -726,6 +728,7 @@ func TestPastVersionsAreEmbeddedAgain(t *testing.T) {
 // TestWritesOfVectorsThatFail lets every operation on the database fail in turn, before it is carried out and after: a version has all vectors of one model
 // or of the other, searches agree with the tables once they were followed, and the next turn does the rest.
 func TestWritesOfVectorsThatFail(t *testing.T) {
+	alone(t)
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		var faults dbtest.Faults
 		e := other()

@@ -16,6 +16,7 @@ import (
 // TestDocumentsOutliveRotations: more documents than one step takes are found by a new replica when the keys of before are destroyed; one that was
 // deleted stays so, and one that was ingested again is the newer.
 func TestDocumentsOutliveRotations(t *testing.T) {
+	alone(t)
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		ring := keyring.FromBytes(bytes.Repeat([]byte{7}, 32))
 		s := service(t, db, newHashed())

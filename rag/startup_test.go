@@ -113,9 +113,11 @@ func TestWhatCannotBeOpenedIsNotSwept(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "of-nobody"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	again, broken := newService(t, Config{Dir: dir}, db, newHashed()), true
+	again := newService(t, Config{Dir: dir}, db, newHashed())
+	var broken atomic.Bool
+	broken.Store(true)
 	again.openStore = func(ctx context.Context, cfg segment.Config) (passageStore, error) {
-		if broken && cfg.Dir == ci.dir {
+		if broken.Load() && cfg.Dir == ci.dir {
 			return nil, errInjected
 		}
 		return segment.Open(ctx, cfg)
@@ -149,7 +151,7 @@ func TestWhatCannotBeOpenedIsNotSwept(t *testing.T) {
 	_, err = again.Documents(t.Context(), "acme", "none", nil)
 	wantCode(t, err, fault.CodeCollectionNotFound)
 
-	broken = false
+	broken.Store(false)
 	follow(t, again)
 	wantTexts(t, find(t, again, "b", "words"), "some words")
 }

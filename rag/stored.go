@@ -17,7 +17,7 @@ import (
 
 // passageStore is what a collection needs of [segment.Store]. Tests let it fail.
 type passageStore interface {
-	Prepare(ctx context.Context, d *segment.Document) error
+	IndexWords(ctx context.Context, d *segment.Document) error
 	Apply(ctx context.Context, c segment.Change) error
 	View() *segment.View
 	Purge(ctx context.Context) error

@@ -24,6 +24,7 @@ import (
 // TestVersionsInTime: a version is found from its beginning until its end, on every replica and without any change of the tables; the others with a time
 // alone. What comes later is nobody's to read before.
 func TestVersionsInTime(t *testing.T) {
+	alone(t)
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 		clock := start
@@ -429,6 +430,7 @@ func settings(t *testing.T, db *gorm.DB) (n int64) {
 
 // TestDocumentsOutliveTheUpgrade: documents of the release before are found as they were, each with one version that is in effect since it came in.
 func TestDocumentsOutliveTheUpgrade(t *testing.T) {
+	alone(t)
 	for dialect, url := range map[string]func() string{
 		"sqlite": func() string { return "sqlite:" + t.TempDir() + "/test.db" }, "postgres": func() string { return dbtest.PostgresURL(t) },
 	} {

@@ -330,6 +330,8 @@ var askers = []struct {
 }{
 	{"engine/", "engines are made of engines, and measured there in processes without a gateway and tenants"},
 	{"bench/", "it measures an engine by itself, and is in no product"},
+	{"rag/reduce/fit/", "it fits the map that shortens vectors, and is in no product"},
+	{"server/reembed.go", "it embeds again what another model has embedded, behind all other work and on nobody's bill"},
 	{"gateway/prompt.go", "it has prompts prepared"},
 	{"gateway/generate.go", "it is the one way to text"},
 	{"gateway/embed_score.go", "it is the one way to vectors and scores"},

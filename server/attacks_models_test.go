@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/internal/database"
-	"github.com/sluice-project/sluice/internal/testmodel"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
 
@@ -361,7 +360,7 @@ func documentAttacks() []attack {
 		}},
 		{"DOC-10", "load an adapter from outside its folder", "LLM03:2025", "copyAdapter", func(_ *testing.T, s *scene) {
 			for _, path := range []string{"../../../etc", "/etc", "/etc/passwd", "a/../../..", "..", ".", "", "a\x00b", "~/x", "file:///etc/passwd", "http://127.0.0.1/x", strings.Repeat("a/", 3000)} {
-				r := s.admin(http.MethodPost, "/engine/adapters", map[string]any{"id": "evil", "model": testmodel.MiniLM, "path": path}, nil)
+				r := s.admin(http.MethodPost, "/engine/adapters", map[string]any{"id": "evil", "model": "multilingual-e5-small", "path": path}, nil)
 				if r.status != http.StatusBadRequest || strings.Contains(string(r.body), "root:") {
 					s.t.Errorf("%.20q: %d %s", path, r.status, r.body)
 				}

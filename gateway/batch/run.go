@@ -467,7 +467,7 @@ func (s *Service) askOnce(ctx, halt context.Context, w *work, l line) (r *result
 	}
 	if halt.Err() != nil || w.halt.Err() != nil { // it may have ended at the same time, and halt ends a little after the one that it is of
 		<-s.slots
-		return nil, 0, nil
+		return nil, 0, nil //nolint:nilerr // it is asked later, or has ended
 	}
 	answer := s.cfg.Ask(ctx, Request{
 		ID: requestID(w.id, l.number), Batch: w.id, Endpoint: w.Endpoint, Body: l.body, As: as, Source: w.Source, Language: w.Language,

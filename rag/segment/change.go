@@ -58,7 +58,7 @@ type Document struct {
 	Detail   []byte
 	Passages []Passage
 
-	words *lexical.Segment // of all passages, see [Store.Prepare]
+	words *lexical.Segment // of all passages, see [Store.IndexWords]
 }
 
 // Passage is a part of a document.

@@ -558,7 +558,7 @@ func TestNothingWaitsForAHangingDisk(t *testing.T) {
 	want := model{}
 	full := Change{Revision: 1, Put: []Document{document(rng, "a", 1, Rule{Group: []byte("g0")}, 4*cfg.TailPassages)}}
 	ready := Change{Revision: 2, Put: []Document{document(rng, "c", 1, Rule{Group: []byte("g0")}, 2)}}
-	if err := s.Prepare(t.Context(), &ready.Put[0]); err != nil {
+	if err := s.IndexWords(t.Context(), &ready.Put[0]); err != nil {
 		t.Fatal(err)
 	}
 	apply(t, s, full)
@@ -573,7 +573,7 @@ func TestNothingWaitsForAHangingDisk(t *testing.T) {
 	if err := s.Apply(ctx, more); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("without room: %v", err)
 	}
-	if err := s.Prepare(ctx, &more.Put[0]); !errors.Is(err, context.DeadlineExceeded) {
+	if err := s.IndexWords(ctx, &more.Put[0]); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("without room to prepare: %v", err)
 	}
 	apply(t, s, ready)

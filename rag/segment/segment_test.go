@@ -342,7 +342,7 @@ func TestStoreEqualsModel(t *testing.T) {
 				want.split(rng, &c)
 				for j := range c.Put {
 					if rng.IntN(3) == 0 {
-						if err := s.Prepare(t.Context(), &c.Put[j]); err != nil {
+						if err := s.IndexWords(t.Context(), &c.Put[j]); err != nil {
 							t.Fatal(err)
 						}
 					}

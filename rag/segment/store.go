@@ -453,9 +453,9 @@ func (s *Store) index(texts []string) (*lexical.Segment, error) {
 	return s.lexicon.open(data)
 }
 
-// Prepare does what takes long of putting a document, so that [Store.Apply] need not: it indexes its words, and waits, at most until ctx ends, while many more
+// IndexWords does what takes long of putting a document, so that [Store.Apply] need not: it indexes its words, and waits, at most until ctx ends, while many more
 // passages lie in memory than segments are made of. The passages stay as they are from then on.
-func (s *Store) Prepare(ctx context.Context, d *Document) error {
+func (s *Store) IndexWords(ctx context.Context, d *Document) error {
 	if err := s.makeRoom(ctx); err != nil {
 		return err
 	}
