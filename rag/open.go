@@ -242,11 +242,18 @@ func (s *Service) openCollection(ctx context.Context, row collectionRow) error {
 			return err
 		}
 	}
+	row, found, err := s.store.collection(ctx, row.ID) // as it is now: a store that was told of more than an older row says would be made again
+	if err != nil || !found {
+		return err
+	}
 	fresh, err := s.openFilled(ctx, row)
 	if errors.Is(err, segment.ErrDamaged) || errors.Is(err, errHistory) { // found out while it was filled: the next one is empty
 		fresh, err = s.openFilled(ctx, row)
 	}
-	if err != nil {
+	switch {
+	case fault.Is(err, fault.CodeCollectionNotFound): // deleted while it was filled
+		return nil
+	case err != nil:
 		return err
 	}
 	// Who changes something tells the collection that is shown, and what was told to the one before is in the tables by now.
@@ -393,7 +400,7 @@ func (s *Service) all() (out []*collectionIndex) {
 	return out
 }
 
-// Close ends the use of the stored passages. What is called afterwards fails.
+// Close ends the use of the stored passages, and the readers of documents. What is called afterwards fails.
 func (s *Service) Close() error {
 	s.changeMu.Lock()
 	s.end() // nobody opens a store any more
@@ -402,7 +409,7 @@ func (s *Service) Close() error {
 	s.following <- struct{}{}
 	defer s.following.leave()
 	s.closed = true
-	var failed error
+	failed := s.reader.Close()
 	for _, ci := range s.all() {
 		failed = errors.Join(failed, ci.close())
 	}

@@ -257,7 +257,7 @@ func (s *Service) Run(ctx context.Context) error {
 	beside.Go(func() { s.purgeStores(ctx) })
 	beside.Go(func() { s.reembedStored(ctx) })
 	s.freshness.Run(ctx)
-	return s.reader.Close()
+	return nil
 }
 
 // sealAgain is how long it waits after a failure.

@@ -209,8 +209,7 @@ func (s store) beginning(ctx context.Context, collection string) (out journalRow
 		return out, err == nil, err
 	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		// The counter's row keeps changes apart, as in bump.
-		if err := tx.Model(&changeRow{}).Where("name = ?", "rag").Update("version", gorm.Expr("version")).Error; err != nil {
+		if err := holdChanges(tx); err != nil {
 			return err
 		}
 		if err := dropGap(tx, collection); err != nil {

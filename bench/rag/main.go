@@ -32,8 +32,8 @@ import (
 
 	"github.com/sluice-project/sluice/engine/kernel"
 	"github.com/sluice-project/sluice/internal/seal"
-	"github.com/sluice-project/sluice/rag/index"
 	"github.com/sluice-project/sluice/rag/lexical"
+	"github.com/sluice-project/sluice/rag/rank"
 	"github.com/sluice-project/sluice/rag/segment"
 )
 
@@ -270,7 +270,14 @@ func search(ctx context.Context, v *segment.View, groups *roaring.Bitmap, query 
 		return s, err
 	}
 	lap(&s.words)
-	chosen := fuse(near, best)
+	byVector, byWords := make([]uint32, len(near)), make([]uint32, len(best))
+	for i, h := range near {
+		byVector[i] = h.ID
+	}
+	for i, h := range best {
+		byWords[i] = h.ID
+	}
+	chosen := rank.Fuse(100, cmp.Compare[uint32], byWords, byVector)
 	// Both scores of what only one of the two found.
 	if _, err := f.Only(chosen).Near(ctx, of, len(chosen)); err != nil {
 		return s, err
@@ -285,23 +292,6 @@ func search(ctx context.Context, v *segment.View, groups *roaring.Bitmap, query 
 	lap(&s.texts)
 	s.all = time.Since(began)
 	return s, nil
-}
-
-// fuse returns the hundred best by the sum of reciprocal ranks.
-func fuse(near []index.Hit, words []lexical.Hit) []uint32 {
-	sum := map[uint32]float64{}
-	for i, h := range near {
-		sum[h.ID] += 1 / float64(61+i)
-	}
-	for i, h := range words {
-		sum[h.ID] += 1 / float64(61+i)
-	}
-	var out []uint32
-	for id := range sum {
-		out = append(out, id)
-	}
-	slices.SortFunc(out, func(a, b uint32) int { return cmp.Or(cmp.Compare(sum[b], sum[a]), cmp.Compare(a, b)) })
-	return out[:min(100, len(out))]
 }
 
 // resident is how much memory the process has, as the operating system counts it; 0 where it does not say.
