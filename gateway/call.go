@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/rag"
 )
@@ -135,8 +136,8 @@ type Call struct {
 
 	// Blocking: the caller gets the answer when it is complete.
 	Blocking bool
-	// Signed: the caller wants the answer signed. Calls that generate no text refuse it.
-	Signed bool
+	// Signature: the form in which the caller wants the answer signed; "": not. Calls that generate no text refuse it.
+	Signature signature.Form
 
 	// How to generate; nil leaves it to the version's defaults.
 	MaxTokens   *int
