@@ -59,6 +59,8 @@ type AccountConfig struct {
 	Config Config
 	// Steps returns the steps after the given one, oldest first, and the number of the last; nil: the engine has none. It must not block.
 	Steps func(after uint64) (steps []Step, last uint64)
+	// StepEngine is the name of that engine.
+	StepEngine string
 	// Observe is told each interval as it closes, in order, under the account's lock; nil: nobody is.
 	Observe func(Interval)
 	Log     *slog.Logger
@@ -169,9 +171,9 @@ func NewAccount(cfg AccountConfig) (*Account, error) {
 // Method returns the method of the figures that are known.
 func (a *Account) Method() string { return string(a.method) }
 
-// Begin notes that this machine begins to work for a request; stepped says that the work appears in the steps of AccountConfig. The returned
-// function ends that stretch of work; a request may have several. [Account.End] ends the request.
-func (a *Account) Begin(request string, stepped bool) (pause func()) {
+// Begin notes that this machine begins to work for a request. If the engine that generates is that of AccountConfig.Steps, the request is found
+// there. The returned function ends that stretch of work; a request may have several. [Account.End] ends the request.
+func (a *Account) Begin(request, generates string) (pause func()) {
 	if !a.metered {
 		return func() {}
 	}
@@ -186,7 +188,7 @@ func (a *Account) Begin(request string, stepped bool) (pause func()) {
 		j = &job{begun: now.Mono}
 		a.jobs[request] = j
 	}
-	j.stepped = j.stepped || stepped && a.cfg.Steps != nil
+	j.stepped = j.stepped || a.cfg.Steps != nil && generates != "" && generates == a.cfg.StepEngine
 	j.work(now.Mono)
 	j.active++
 	a.active++

@@ -50,7 +50,7 @@ func newBench(t *testing.T, idle int64) *bench {
 	a, err := energy.NewAccount(energy.AccountConfig{
 		Config: energy.Config{IdleMilliwatts: idle, BusyMilliwatts: idle},
 		Meters: []meter.Meter{fakeMeter{b}},
-		Clock:  func() meter.Moment { return b.now },
+		Clock:  func() meter.Moment { return b.now }, StepEngine: "native",
 		Steps: func(after uint64) ([]energy.Step, uint64) {
 			var out []energy.Step
 			for i := after; i < uint64(len(b.steps)); i++ {
@@ -111,7 +111,7 @@ func TestSharesAddUpToTheMeter(t *testing.T) {
 			switch r.IntN(10) {
 			case 0, 1:
 				if pauses[id] == nil {
-					pauses[id] = b.account.Begin(id, r.IntN(2) == 0)
+					pauses[id] = b.account.Begin(id, []string{"native", "", "worker"}[r.IntN(3)])
 				}
 			case 2:
 				if pauses[id] != nil {
@@ -161,7 +161,7 @@ func TestPlantedSharesAreFound(t *testing.T) {
 		ids := []string{fmt.Sprint("bank", round), fmt.Sprint("shop", round), fmt.Sprint("clinic", round)}
 		var pauses []func()
 		for _, id := range ids {
-			pauses = append(pauses, b.account.Begin(id, true))
+			pauses = append(pauses, b.account.Begin(id, "native"))
 		}
 		next := b.now.Mono
 		for range 40 + r.IntN(40) {
@@ -217,7 +217,7 @@ func TestPlantedSharesAreFound(t *testing.T) {
 // TestLongStepsBesideShortRequests: readings in the middle of a long step charge it for the time that it ran.
 func TestLongStepsBesideShortRequests(t *testing.T) {
 	b := newBench(t, 10_000)
-	long := b.account.Begin("long", true)
+	long := b.account.Begin("long", "native")
 	b.pass(100*time.Millisecond, 60)
 	b.step(100*time.Millisecond, energy.Share{Request: "long", Weight: 1})
 	b.account.Read()
@@ -225,7 +225,7 @@ func TestLongStepsBesideShortRequests(t *testing.T) {
 	for range 100 {
 		for i := range 10 { // embeddings of 10 ms beside a step of 100 ms, half of the machine each
 			id := fmt.Sprint("short", i)
-			pause := b.account.Begin(id, false)
+			pause := b.account.Begin(id, "")
 			b.pass(10*time.Millisecond, 60)
 			pause()
 			if i == 9 {
@@ -247,7 +247,7 @@ func TestLongStepsBesideShortRequests(t *testing.T) {
 func TestUnknownIsNeverZero(t *testing.T) {
 	for _, why := range []error{errors.New("permission denied"), meter.ErrGap} {
 		b := newBench(t, 0)
-		first, second := b.account.Begin("first", false), b.account.Begin("second", false)
+		first, second := b.account.Begin("first", ""), b.account.Begin("second", "")
 		b.fail = why
 		b.pass(time.Second, 50)
 		first()
@@ -267,7 +267,7 @@ func TestUnknownIsNeverZero(t *testing.T) {
 	b.fail = errors.New("gone")
 	for i := range 100_000 { // a meter that is gone for good costs no memory
 		id := fmt.Sprint(i)
-		b.account.Begin(id, false)()
+		b.account.Begin(id, "")()
 		b.pass(time.Millisecond, 1)
 		b.account.End(id, 0, 0)
 	}
@@ -285,7 +285,7 @@ func TestNoMeterNoRefusal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Begin("r", false)()
+	a.Begin("r", "")()
 	if f := a.End("r", time.Second, 1); f.Method != "" || f.Microjoules != 0 || a.Method() != "measured" {
 		t.Errorf("%+v", f)
 	}
@@ -293,7 +293,7 @@ func TestNoMeterNoRefusal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Begin("r", false)()
+	d.Begin("r", "")()
 	if f := d.End("r", time.Second, 1); f.Method != meter.Declared || f.Microjoules != 2_000_000 {
 		t.Errorf("%+v", f)
 	}
@@ -302,7 +302,7 @@ func TestNoMeterNoRefusal(t *testing.T) {
 // TestAbandonedIsNobodys: of a request that another machine answered nothing is charged.
 func TestAbandonedIsNobodys(t *testing.T) {
 	b := newBench(t, 10_000)
-	pause := b.account.Begin("moved", false)
+	pause := b.account.Begin("moved", "")
 	b.pass(time.Second, 50)
 	pause()
 	b.account.Abandon("moved")

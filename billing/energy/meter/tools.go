@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -26,7 +27,9 @@ func runTool(ctx context.Context, command string, args ...string) (string, error
 	cmd := exec.CommandContext(ctx, command, args...)
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 	cmd.WaitDelay = time.Second
-	out := &bounded{}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that what it starts ends with it
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	out := &bounded{full: cancel}
 	cmd.Stdout = out
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
@@ -37,11 +40,15 @@ func runTool(ctx context.Context, command string, args ...string) (string, error
 	return out.String(), nil
 }
 
-// bounded keeps so much and no more.
-type bounded struct{ bytes.Buffer }
+// bounded keeps so much, and ends who says more.
+type bounded struct {
+	bytes.Buffer
+	full func()
+}
 
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > maxOutput {
+		b.full()
 		return 0, errors.New("it says too much")
 	}
 	return b.Buffer.Write(p)
