@@ -281,6 +281,9 @@ func TestToolsEnd(t *testing.T) {
 			t.Errorf("%s: %v", filepath.Base(command), err)
 		}
 	}
+	if _, err := runTool(t.Context(), script("floods", "yes")); !errors.Is(err, context.Canceled) {
+		t.Errorf("a flood ends by %v", err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := runTool(ctx, script("hangs", "exec sleep 60")); !errors.Is(err, context.DeadlineExceeded) {
@@ -411,4 +414,38 @@ func FuzzParsers(f *testing.F) {
 			t.Errorf("busy %d of %d", busy, all)
 		}
 	})
+}
+
+// TestFoundAndMeasured: what a machine has is found without being told, and what cannot be read says why instead of 0.
+func TestFoundAndMeasured(t *testing.T) {
+	files := map[string]string{
+		"sys/class/hwmon/hwmon0/name": "amd_energy", "sys/class/hwmon/hwmon0/energy1_input": "5", "sys/class/hwmon/hwmon0/energy1_label": "Ecore000",
+		"sys/class/hwmon/hwmon0/energy2_input": "5", "sys/class/hwmon/hwmon0/energy2_label": "Esocket0", "sys/class/hwmon/hwmon1/name": "coretemp",
+	}
+	zoneFiles(files, "sys/class/powercap/intel-rapl:0", "package-0", "5", "262143328850")
+	t.Setenv("PATH", t.TempDir())
+	root := tree(t, files)
+	found := Found(root)
+	if len(found) != 2 || found[0].Kind != kindRAPL || found[1].Chip != "amd_energy" || len(found[1].Sensors) != 1 || found[1].Sensors[0] != "energy2_input" {
+		t.Errorf("%+v", found)
+	}
+	if got := Found(t.TempDir()); len(got) != 0 {
+		t.Errorf("an empty machine has %+v", got)
+	}
+	if p := Measure(t.Context(), Config{Kind: kindDeclared, IdleMilliwatts: 7000}, time.Millisecond); p.Milliwatts == nil || *p.Milliwatts < 6900 || *p.Milliwatts > 7000 {
+		t.Errorf("%+v", p)
+	}
+	if p := Measure(t.Context(), Config{Kind: kindRAPL, Root: t.TempDir()}, time.Millisecond); p.Milliwatts != nil || p.Error == "" || p.Kind != kindRAPL {
+		t.Errorf("%+v", p)
+	}
+	m := Retry(Config{Kind: kindRAPL, Root: filepath.Join(root, "later")}, Clock(), time.Second)
+	mustGap(t, m, moment(0))
+	if err := os.Rename(filepath.Join(root, "sys/class/powercap"), filepath.Join(root, "later")); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustGap(t, m, moment(1)) // it was opened in the middle
+	mustAdvance(t, m, 2, 0)
 }

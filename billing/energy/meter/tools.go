@@ -1,7 +1,6 @@
 package meter
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,21 +36,22 @@ func runTool(ctx context.Context, command string, args ...string) (string, error
 		}
 		return "", fmt.Errorf("%s: %w", command, err)
 	}
-	return out.String(), nil
+	return string(out.kept), nil
 }
 
 // bounded keeps so much, and ends who says more.
 type bounded struct {
-	bytes.Buffer
+	kept []byte // not a bytes.Buffer, which would be filled past Write
 	full func()
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > maxOutput {
+	if len(b.kept)+len(p) > maxOutput {
 		b.full()
 		return 0, errors.New("it says too much")
 	}
-	return b.Buffer.Write(p)
+	b.kept = append(b.kept, p...)
+	return len(p), nil
 }
 
 var (
