@@ -14,7 +14,6 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/billing/energy"
-	"github.com/sluice-project/sluice/billing/energy/meter"
 	"github.com/sluice-project/sluice/billing/price"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
@@ -521,7 +520,7 @@ type fakeMeter struct{}
 func (fakeMeter) Begin(string, string) func() { return func() {} }
 func (fakeMeter) Abandon(string)              {}
 func (fakeMeter) End(_ string, busy time.Duration, _ int) energy.Figure {
-	return energy.Figure{Microjoules: 1 + busy.Microseconds(), Method: meter.Declared}
+	return energy.Figure{Microjoules: 1 + busy.Microseconds(), Method: "declared"}
 }
 
 var errBroken = errors.New("broken")

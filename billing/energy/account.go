@@ -80,7 +80,7 @@ type Account struct {
 	metered bool
 
 	mu      sync.Mutex
-	meters  []metered
+	meters  []watched
 	jobs    map[string]*job
 	ended   []*job // whose figure is not known: what falls to them is nobody's
 	begun   bool
@@ -97,7 +97,8 @@ type Account struct {
 	}
 }
 
-type metered struct {
+// watched is a meter and whether it fails.
+type watched struct {
 	meter.Meter
 	failing bool
 }
@@ -145,10 +146,10 @@ func NewAccount(cfg AccountConfig) (*Account, error) {
 		a.cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	for _, m := range cfg.Meters {
-		a.meters = append(a.meters, metered{Meter: m})
+		a.meters = append(a.meters, watched{Meter: m})
 	}
 	for _, c := range cfg.Config.Meters {
-		a.meters = append(a.meters, metered{Meter: meter.Retry(c, a.clock, cfg.Config.period())})
+		a.meters = append(a.meters, watched{Meter: meter.Retry(c, a.clock, cfg.Config.period())})
 	}
 	a.metered = len(a.meters) > 0
 	if !a.metered {
@@ -268,13 +269,28 @@ func (a *Account) Totals() Totals {
 	return a.totals
 }
 
-// Sources returns the meters.
-func (a *Account) Sources() []meter.Source {
-	out := make([]meter.Source, 0, len(a.meters))
+// MeterState is a meter and whether it could be read last.
+type MeterState struct {
+	meter.Source
+	Reads bool
+}
+
+// Meters returns the meters; none where energy is declared.
+func (a *Account) Meters() []MeterState {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := make([]MeterState, 0, len(a.meters))
 	for _, m := range a.meters {
-		out = append(out, m.Source())
+		out = append(out, MeterState{m.Source(), !m.failing})
 	}
 	return out
+}
+
+// IdleMethod returns how the idle part is known.
+func (a *Account) IdleMethod() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return string(a.idleMethod())
 }
 
 // Run reads the meters until ctx ends.
