@@ -23,10 +23,10 @@ type Row struct {
 	PriceBook                        string // with "/batch" behind it where its prices for batches were used
 	Requests, Estimated              int64  // Estimated: those whose token counts are estimates
 	Tokens                           Tokens
-	Cost                             Money // of the requests, and what corrections change
-	Energy                           int64 // microjoules
+	Cost                             Money  // of the requests, and what corrections change
+	Energy                           int64  // microjoules
 	EnergyMethod                     string // measured, modelled, declared, or mixed; "" where nothing is known
-	Corrections                      Money // their part of Cost
+	Corrections                      Money  // their part of Cost
 }
 
 // Report is the answer to a query. Total is the sum of Rows.
