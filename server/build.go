@@ -100,6 +100,7 @@ type parts struct {
 	router     *route.Router
 	limits     *limit.Limiter
 	energy     *energy.Account
+	steps      *energySteps
 	labels     *label.Labeler
 	authority  *c2pa.Authority
 	marker     labelfile.Writer
@@ -225,8 +226,8 @@ func (p *parts) buildGovernance(ctx context.Context) error {
 
 func (p *parts) buildBilling(ctx context.Context) error {
 	var err error
-	steps := &energySteps{parts: p}
-	p.energy, err = energy.NewAccount(energy.AccountConfig{Config: p.cfg.Energy, Steps: steps.since, StepEngine: nativeEngine, Log: p.log.With(slog.String("component", "energy"))})
+	p.steps = &energySteps{parts: p}
+	p.energy, err = energy.NewAccount(energy.AccountConfig{Config: p.cfg.Energy, Steps: p.steps.since, StepEngine: nativeEngine, Log: p.log.With(slog.String("component", "energy"))})
 	if err != nil {
 		return err
 	}
@@ -495,6 +496,7 @@ func (p *parts) loops() []loop {
 		{"label agreements", p.agreements.Run},
 		{"billing", p.ledger.Run},
 		{"energy", p.energy.Run},
+		{"costs of steps", p.steps.run},
 		{"audit", p.audit.Run},
 		{"retention", p.audit.Retain},
 		{"reconciliation", p.reconciler.Run},

@@ -197,6 +197,9 @@ func (a *Account) Begin(request, generates string) (pause func()) {
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
+		if j.active == 0 { // the request has ended before
+			return
+		}
 		j.work(a.clock().Mono)
 		j.active--
 		a.active--
@@ -225,11 +228,10 @@ func (a *Account) End(request string, busy time.Duration, concurrent int) Figure
 	}
 	now := a.clock()
 	ok := a.read(now)
-	delete(a.jobs, request)
-	a.active -= j.active // of stretches that nobody has ended
+	a.remove(request, j)
 	window := now.Mono - j.begun
 	if !ok || j.unknown {
-		a.disown(j, now.Mono, ok)
+		a.disown(j, ok)
 		return Figure{Window: window}
 	}
 	a.totals.Running -= j.energy
@@ -242,22 +244,27 @@ func (a *Account) Abandon(request string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if j := a.jobs[request]; j != nil {
-		now := a.clock()
-		ok := a.read(now)
-		delete(a.jobs, request)
-		a.active -= j.active
-		a.disown(j, now.Mono, ok)
+		ok := a.read(a.clock())
+		a.remove(request, j)
+		a.disown(j, ok)
 	}
 }
 
+// remove ends a request and its stretches.
+func (a *Account) remove(request string, j *job) {
+	j.work(a.clock().Mono)
+	delete(a.jobs, request)
+	a.active -= j.active
+	j.active = 0
+}
+
 // disown makes what a request was charged nobody's. If the reading is still to come, what falls to it then is, too.
-func (a *Account) disown(j *job, now time.Duration, read bool) {
+func (a *Account) disown(j *job, read bool) {
 	a.totals.Running -= j.energy
 	a.totals.Unattributed += j.energy
 	j.energy = 0
 	if !read && !a.overdue {
-		j.work(now)
-		j.active, j.unknown = 0, true
+		j.unknown = true
 		a.ended = append(a.ended, j)
 	}
 }
@@ -556,8 +563,8 @@ func (a *Account) idleMethod() meter.Method {
 func (a *Account) forget(now time.Duration) {
 	for id, j := range a.jobs {
 		if j.active == 0 && now-j.seen > forgotten {
-			delete(a.jobs, id)
-			a.disown(j, now, true)
+			a.remove(id, j)
+			a.disown(j, true)
 		}
 	}
 }

@@ -119,11 +119,14 @@ func TestSharesAddUpToTheMeter(t *testing.T) {
 					pauses[id] = nil
 				}
 			case 3:
-				if pauses[id] != nil {
-					pauses[id]()
-					pauses[id] = nil
+				late := pauses[id]
+				if pauses[id] = nil; late != nil && r.IntN(2) == 0 {
+					late()
 				}
 				f := b.account.End(id, 0, 0)
+				if late != nil {
+					late()
+				}
 				known += f.Microjoules
 				if f.Method == "" && f.Microjoules != 0 {
 					t.Fatal("an unknown figure is not 0")
@@ -138,6 +141,23 @@ func TestSharesAddUpToTheMeter(t *testing.T) {
 				b.pass(time.Duration(r.IntN(12_000))*time.Millisecond, r.Float64()*200)
 			}
 			b.conserved()
+		}
+		b.fail = nil
+		for _, id := range ids {
+			if pauses[id] != nil {
+				pauses[id]()
+			}
+			known += b.account.End(id, 0, 0).Microjoules
+		}
+		b.account.Read()
+		b.pass(time.Second, 10)
+		b.account.Read()
+		b.conserved()
+		if s := b.account.Totals(); s.Running != 0 {
+			t.Fatalf("seed %d: nobody runs and has %d µJ", seed, s.Running)
+		}
+		if in := b.intervals[len(b.intervals)-1]; in.Idle != in.Metered {
+			t.Fatalf("seed %d: nobody runs and it is not idle: %+v", seed, in)
 		}
 		if got := b.account.Totals().Requests; got != known {
 			t.Fatalf("seed %d: the requests sum to %d, the totals say %d", seed, known, got)

@@ -106,8 +106,11 @@ type counters struct {
 
 func (c *counters) Source() Source { return c.source }
 
-// Refresh implements Meter: Advance reads.
-func (*counters) Refresh(context.Context) error { return nil }
+// Refresh implements Meter: it says whether Advance can read.
+func (c *counters) Refresh(context.Context) error {
+	_, err := c.read()
+	return err
+}
 
 // Advance implements Meter. A counter that went back has wrapped if its range and the time allow it, and was reset otherwise.
 func (c *counters) Advance(now Moment) (int64, error) {
