@@ -228,7 +228,7 @@ func (a *Account) End(request string, busy time.Duration, concurrent int) Figure
 	}
 	now := a.clock()
 	ok := a.read(now)
-	a.remove(request, j)
+	a.remove(request, j, ok)
 	window := now.Mono - j.begun
 	if !ok || j.unknown {
 		a.disown(j, ok)
@@ -245,17 +245,20 @@ func (a *Account) Abandon(request string) {
 	defer a.mu.Unlock()
 	if j := a.jobs[request]; j != nil {
 		ok := a.read(a.clock())
-		a.remove(request, j)
+		a.remove(request, j, ok)
 		a.disown(j, ok)
 	}
 }
 
-// remove ends a request and its stretches.
-func (a *Account) remove(request string, j *job) {
+// remove ends a request and its stretches, just after a reading if there was one.
+func (a *Account) remove(request string, j *job, read bool) {
 	j.work(a.clock().Mono)
 	delete(a.jobs, request)
 	a.active -= j.active
 	j.active = 0
+	if read {
+		a.touched = a.active > 0
+	}
 }
 
 // disown makes what a request was charged nobody's. If the reading is still to come, what falls to it then is, too.
@@ -563,7 +566,7 @@ func (a *Account) idleMethod() meter.Method {
 func (a *Account) forget(now time.Duration) {
 	for id, j := range a.jobs {
 		if j.active == 0 && now-j.seen > forgotten {
-			a.remove(id, j)
+			a.remove(id, j, true)
 			a.disown(j, true)
 		}
 	}

@@ -331,3 +331,23 @@ func TestAbandonedIsNobodys(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestIdleTimeEndsWhereWorkBegins: what the machine took before a request began is not charged to it, also if the one before was settled while its
+// stretch of work went on, as answers are.
+func TestIdleTimeEndsWhereWorkBegins(t *testing.T) {
+	b := newBench(t, 0)
+	pause := b.account.Begin("first", "")
+	b.pass(time.Second, 30)
+	b.account.End("first", 0, 0)
+	pause()
+	b.pass(5*time.Second, 10)
+	b.account.Begin("second", "")
+	b.pass(time.Second, 60)
+	if f := b.account.End("second", 0, 0); f.Microjoules != 60_000_000 {
+		t.Errorf("%+v", f)
+	}
+	b.conserved()
+	if s := b.account.Totals(); s.Idle != 50_000_000 || s.Requests != 90_000_000 {
+		t.Errorf("%+v", s)
+	}
+}
