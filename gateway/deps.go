@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
@@ -137,8 +138,12 @@ type (
 		AppendWith(ctx context.Context, e audit.Event, subject string, texts ...audit.Text) (audit.Receipt, error)
 	}
 	meter interface {
-		Attribute(busy time.Duration, concurrent int) int64
-		Method() string
+		// Begin notes that an engine of this machine begins to work for a request: the one of that name generates, "" does something else.
+		Begin(request, generates string) (pause func())
+		// End returns the energy of a request that was at work on this machine; without a method it is not known.
+		End(request string, busy time.Duration, concurrent int) energy.Figure
+		// Abandon forgets a request that another machine answered.
+		Abandon(request string)
 	}
 	signers interface {
 		// Signer returns what signs for a tenant.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/billing/price"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
@@ -516,8 +517,11 @@ func (r *fakeRAG) Search(ctx context.Context, ask rag.Query) ([]rag.Passage, err
 
 type fakeMeter struct{}
 
-func (fakeMeter) Attribute(busy time.Duration, _ int) int64 { return 1 + busy.Microseconds() }
-func (fakeMeter) Method() string                            { return "declared" }
+func (fakeMeter) Begin(string, string) func() { return func() {} }
+func (fakeMeter) Abandon(string)              {}
+func (fakeMeter) End(_ string, busy time.Duration, _ int) energy.Figure {
+	return energy.Figure{Microjoules: 1 + busy.Microseconds(), Method: "declared"}
+}
 
 var errBroken = errors.New("broken")
 

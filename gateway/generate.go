@@ -106,7 +106,16 @@ func (r *run) markRunning() (done func()) {
 		r.p.metrics.overhead.Observe(overhead(r.steps, r.sources.embedding).Seconds())
 	}
 	r.p.metrics.running.Inc()
+	pause := func() {}
+	if r.serving().Info.Local {
+		generates := ""
+		if r.need == route.Generate {
+			generates = r.serving().Version.Engine
+		}
+		pause = r.p.deps.Energy.Begin(r.call.RequestID, generates)
+	}
 	return func() {
+		pause()
 		r.p.running.Add(-1)
 		r.p.metrics.running.Dec()
 	}

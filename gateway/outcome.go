@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/label"
@@ -153,7 +155,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		r.observe(end, u)
 		r.outcome.mu.Lock()
-		r.outcome.summary = Summary{Usage: u, Findings: found, LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay, Signature: signed, Watermark: r.answer.marking}
+		r.outcome.summary = Summary{Usage: u, Energy: r.outcome.energy, Findings: found, LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay, Signature: signed, Watermark: r.answer.marking}
 		r.outcome.mu.Unlock()
 	})
 }
@@ -245,8 +247,13 @@ func (r *run) settle(end ending) (u audit.Usage, priceBook string) {
 			r.prompt.reservation.Release()
 		}
 	}
-	if !r.answer.askedAt.IsZero() && r.serving().Info.Local { // nobody declared what another machine draws
-		u.Energy, u.EnergyMethod = r.p.deps.Energy.Attribute(r.engineTime(), max(r.answer.peak, int(r.p.running.Load()))), r.p.deps.Energy.Method()
+	switch {
+	case r.answer.askedAt.IsZero():
+	case r.serving().Info.Local:
+		r.outcome.energy = r.p.deps.Energy.End(r.call.RequestID, r.engineTime(), max(r.answer.peak, int(r.p.running.Load())))
+		u.Energy, u.EnergyMethod = r.outcome.energy.Microjoules, string(r.outcome.energy.Method)
+	default: // nobody knows what another machine takes
+		r.p.deps.Energy.Abandon(r.call.RequestID)
 	}
 	return u, priceBook
 }
@@ -367,6 +374,7 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 		e.Steps.Prefill, e.Steps.Decode = r.answer.usage.Prefill.Microseconds(), r.answer.usage.Decode.Microseconds()
 	}
 	r.recordMark(&e)
+	noteEnergy(e.Detail, r.outcome.energy)
 	e.Latency.FirstToken = r.answer.firstToken.Microseconds()
 	// Time less Total is the admission time to the microsecond: the usage row of this record is filed under it, in the budget
 	// period that the reservation was taken from.
@@ -377,6 +385,15 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 		e.Detail["logprobs"] = "withheld"
 	}
 	return e
+}
+
+// noteEnergy says how the figure of a metered request came about.
+func noteEnergy(detail map[string]string, f energy.Figure) {
+	if f.Meter == "" {
+		return
+	}
+	detail["energy_meter"], detail["energy_idle"] = f.Meter, string(f.Idle)
+	detail["energy_uncertainty_permille"], detail["energy_window_ms"] = strconv.Itoa(f.Uncertainty), strconv.FormatInt(f.Window.Milliseconds(), 10)
 }
 
 // recordMark says by which key the answer is marked. Of one that broke off nobody said so: the key that its engine was given is noted, since what has left

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -80,6 +81,7 @@ type Finding struct {
 // Summary is what is known about a call once it has ended.
 type Summary struct {
 	Usage            audit.Usage
+	Energy           energy.Figure // how that of Usage came about
 	Findings         []Finding
 	LogprobsWithheld bool // asked for, but they would have shown what the answer hides
 	Outcome          string

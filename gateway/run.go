@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
@@ -153,6 +154,7 @@ type outcome struct {
 	tally     egress.Tally // of the answer
 	record    string       // its id
 	recordErr error        // why there is none
+	energy    energy.Figure
 
 	mu      sync.Mutex // guards summary, which anybody may read
 	summary Summary

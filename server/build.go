@@ -99,7 +99,8 @@ type parts struct {
 	askLine    batch.Ask // of the edge, which is built last
 	router     *route.Router
 	limits     *limit.Limiter
-	energy     energy.Model
+	energy     *energy.Account
+	steps      *energySteps
 	labels     *label.Labeler
 	authority  *c2pa.Authority
 	marker     labelfile.Writer
@@ -225,9 +226,12 @@ func (p *parts) buildGovernance(ctx context.Context) error {
 
 func (p *parts) buildBilling(ctx context.Context) error {
 	var err error
-	if p.energy, err = energy.New(p.cfg.Energy); err != nil {
+	p.steps = &energySteps{parts: p}
+	p.energy, err = energy.NewAccount(energy.AccountConfig{Config: p.cfg.Energy, Steps: p.steps.since, StepEngine: nativeEngine, Log: p.log.With(slog.String("component", "energy"))})
+	if err != nil {
 		return err
 	}
+	p.energy.Register(p.reg)
 	cfg := p.cfg.Billing
 	cfg.Organisation = p.identity.OrganisationOf
 	if cfg.Node == "" {
@@ -491,6 +495,8 @@ func (p *parts) loops() []loop {
 		{"watermark keys", p.marks.Run},
 		{"label agreements", p.agreements.Run},
 		{"billing", p.ledger.Run},
+		{"energy", p.energy.Run},
+		{"costs of steps", p.steps.run},
 		{"audit", p.audit.Run},
 		{"retention", p.audit.Retain},
 		{"reconciliation", p.reconciler.Run},

@@ -272,6 +272,69 @@ func (e DocumentExplanationReasons) Valid() bool {
 	}
 }
 
+// Defines values for EnergyMeterMethod.
+const (
+	EnergyMeterMethodDeclared EnergyMeterMethod = "declared"
+	EnergyMeterMethodMeasured EnergyMeterMethod = "measured"
+	EnergyMeterMethodModelled EnergyMeterMethod = "modelled"
+)
+
+// Valid indicates whether the value is a known member of the EnergyMeterMethod enum.
+func (e EnergyMeterMethod) Valid() bool {
+	switch e {
+	case EnergyMeterMethodDeclared:
+		return true
+	case EnergyMeterMethodMeasured:
+		return true
+	case EnergyMeterMethodModelled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EnergyStateIdleMethod.
+const (
+	EnergyStateIdleMethodDeclared EnergyStateIdleMethod = "declared"
+	EnergyStateIdleMethodMeasured EnergyStateIdleMethod = "measured"
+	EnergyStateIdleMethodModelled EnergyStateIdleMethod = "modelled"
+)
+
+// Valid indicates whether the value is a known member of the EnergyStateIdleMethod enum.
+func (e EnergyStateIdleMethod) Valid() bool {
+	switch e {
+	case EnergyStateIdleMethodDeclared:
+		return true
+	case EnergyStateIdleMethodMeasured:
+		return true
+	case EnergyStateIdleMethodModelled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EnergyStateMethod.
+const (
+	EnergyStateMethodDeclared EnergyStateMethod = "declared"
+	EnergyStateMethodMeasured EnergyStateMethod = "measured"
+	EnergyStateMethodModelled EnergyStateMethod = "modelled"
+)
+
+// Valid indicates whether the value is a known member of the EnergyStateMethod enum.
+func (e EnergyStateMethod) Valid() bool {
+	switch e {
+	case EnergyStateMethodDeclared:
+		return true
+	case EnergyStateMethodMeasured:
+		return true
+	case EnergyStateMethodModelled:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EngineInstanceKind.
 const (
 	EngineInstanceKindNative EngineInstanceKind = "native"
@@ -904,22 +967,22 @@ func (e NewBatchEndpoint) Valid() bool {
 
 // Defines values for NewInstancePower.
 const (
-	Declared NewInstancePower = "declared"
-	Empty    NewInstancePower = ""
-	Measured NewInstancePower = "measured"
-	Modelled NewInstancePower = "modelled"
+	NewInstancePowerDeclared NewInstancePower = "declared"
+	NewInstancePowerEmpty    NewInstancePower = ""
+	NewInstancePowerMeasured NewInstancePower = "measured"
+	NewInstancePowerModelled NewInstancePower = "modelled"
 )
 
 // Valid indicates whether the value is a known member of the NewInstancePower enum.
 func (e NewInstancePower) Valid() bool {
 	switch e {
-	case Declared:
+	case NewInstancePowerDeclared:
 		return true
-	case Empty:
+	case NewInstancePowerEmpty:
 		return true
-	case Measured:
+	case NewInstancePowerMeasured:
 		return true
-	case Modelled:
+	case NewInstancePowerModelled:
 		return true
 	default:
 		return false
@@ -2324,6 +2387,57 @@ type DocumentVersion struct {
 type DocumentVersionPage struct {
 	Items []DocumentVersion `json:"items"`
 	Next  *string           `json:"next,omitempty"`
+}
+
+// EnergyMeter defines model for EnergyMeter.
+type EnergyMeter struct {
+	Kind   string            `json:"kind"`
+	Method EnergyMeterMethod `json:"method"`
+	Name   string            `json:"name"`
+
+	// Node It measures the whole machine
+	Node bool `json:"node"`
+
+	// Reads It could be read last time; else the energy of requests is not known
+	Reads               bool `json:"reads"`
+	UncertaintyPermille int  `json:"uncertainty_permille"`
+}
+
+// EnergyMeterMethod defines model for EnergyMeter.Method.
+type EnergyMeterMethod string
+
+// EnergyState defines model for EnergyState.
+type EnergyState struct {
+	// IdleMethod How the idle part that is taken off is known
+	IdleMethod EnergyStateIdleMethod `json:"idle_method"`
+	Meters     []EnergyMeter         `json:"meters"`
+
+	// Method How figures of requests come about
+	Method EnergyStateMethod `json:"method"`
+	Totals *EnergyTotals     `json:"totals,omitempty"`
+}
+
+// EnergyStateIdleMethod How the idle part that is taken off is known
+type EnergyStateIdleMethod string
+
+// EnergyStateMethod How figures of requests come about
+type EnergyStateMethod string
+
+// EnergyTotals defines model for EnergyTotals.
+type EnergyTotals struct {
+	CoveredMs int64 `json:"covered_ms"`
+	IdleUj    int64 `json:"idle_uj"`
+	MeteredUj int64 `json:"metered_uj"`
+
+	// MissingMs Of these, when a meter could not be read
+	MissingMs int64 `json:"missing_ms"`
+
+	// RequestsUj Of requests that have ended
+	RequestsUj int64 `json:"requests_uj"`
+
+	// RunningUj Of requests at work
+	RunningUj      int64 `json:"running_uj"`
+	UnattributedUj int64 `json:"unattributed_uj"`
 }
 
 // EngineDevice defines model for EngineDevice.
@@ -5257,7 +5371,7 @@ type UsageRow struct {
 	// Day YYYY-MM-DD in UTC
 	Day *string `json:"day,omitempty"`
 
-	// EnergyMethod declared = from a stated power model; mixed where rows differ; empty where nothing was measured
+	// EnergyMethod measured = by a meter; modelled = from utilisation; declared = from stated powers; mixed where they differ; empty where nothing is known. Requests whose energy is not known add nothing; statements count them
 	EnergyMethod string  `json:"energy_method"`
 	EnergyUj     int64   `json:"energy_uj"`
 	Key          *string `json:"key,omitempty"`
@@ -7277,6 +7391,9 @@ type ServerInterface interface {
 	// UnloadAdapter Unload an adapter
 	// (DELETE /engine/adapters/{id})
 	UnloadAdapter(c *gin.Context, id string)
+	// GetEnergy What the meters of this machine told since the start, and where it went
+	// (GET /engine/energy)
+	GetEnergy(c *gin.Context)
 	// GetScheduler What the scheduler of the native engine sees and decided last
 	// (GET /engine/scheduler)
 	GetScheduler(c *gin.Context)
@@ -9464,6 +9581,19 @@ func (siw *ServerInterfaceWrapper) UnloadAdapter(c *gin.Context) {
 	}
 
 	siw.Handler.UnloadAdapter(c, id)
+}
+
+// GetEnergy operation middleware
+func (siw *ServerInterfaceWrapper) GetEnergy(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetEnergy(c)
 }
 
 // GetScheduler operation middleware
@@ -13364,6 +13494,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.DELETE(options.BaseURL+"/pools/:pool/instances/:name", wrapper.RemoveInstance)
 	router.PATCH(options.BaseURL+"/pools/:pool/instances/:name", wrapper.ChangeInstance)
 	router.GET(options.BaseURL+"/engine/scheduler", wrapper.GetScheduler)
+	router.GET(options.BaseURL+"/engine/energy", wrapper.GetEnergy)
 	router.GET(options.BaseURL+"/engine/steps", wrapper.ListSteps)
 	router.GET(options.BaseURL+"/engine/adapters", wrapper.ListAdapters)
 	router.POST(options.BaseURL+"/engine/adapters", wrapper.LoadAdapter)

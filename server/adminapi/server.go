@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/gateway"
@@ -95,8 +96,8 @@ type Deps struct {
 	TokenURL func(p identity.Plane) string
 	// ConsoleURL says where somebody whose request came the way it did finds the console; it ends with a slash.
 	ConsoleURL func(r *http.Request) string
-	// EnergyMethod names how energy figures of this installation come about.
-	EnergyMethod string
+	// Energy is the account of this machine's energy.
+	Energy *energy.Account
 	// AuditStatus says how the audit log is doing, of a tenant or, if whole, of all.
 	AuditStatus func(ctx context.Context, tenant string, whole bool) (AuditStatus, error)
 	// Reconciliation says how the last one went, with a page of at most limit+1 findings: open ones, or all. Reconcile starts one.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	billingenergy "github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/billing/price"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
@@ -349,8 +350,11 @@ func (kitRAG) Search(_ context.Context, ask rag.Query) ([]rag.Passage, error) {
 
 type kitMeter struct{}
 
-func (kitMeter) Attribute(time.Duration, int) int64 { return 42 }
-func (kitMeter) Method() string                     { return "declared" }
+func (kitMeter) Begin(string, string) func() { return func() {} }
+func (kitMeter) Abandon(string)              {}
+func (kitMeter) End(string, time.Duration, int) billingenergy.Figure {
+	return billingenergy.Figure{Microjoules: 42, Method: "declared"}
+}
 
 type kitLabels struct{}
 

@@ -75,9 +75,29 @@ type cost struct {
 	Currency string `json:"currency"`
 }
 
+// energy is the figure of a request and how it came about; meter and what follows it are there for figures of meters.
 type energy struct {
 	Microjoules int64  `json:"microjoules"`
 	Method      string `json:"method"`
+	PerThousand int64  `json:"microjoules_per_1000_tokens,omitempty"` // of the answer
+	Meter       string `json:"meter,omitempty"`
+	Uncertainty int    `json:"uncertainty_permille,omitempty"`
+	Window      int64  `json:"window_ms,omitempty"` // from the first work to the last
+}
+
+// energyOf returns nothing where the energy is not known.
+func energyOf(s gateway.Summary) *energy {
+	if s.Usage.EnergyMethod == "" {
+		return nil
+	}
+	e := &energy{Microjoules: s.Usage.Energy, Method: s.Usage.EnergyMethod}
+	if n := s.Usage.CompletionTokens; n > 0 {
+		e.PerThousand = int64(float64(e.Microjoules) / float64(n) * 1000)
+	}
+	if s.Energy.Meter != "" {
+		e.Meter, e.Uncertainty, e.Window = s.Energy.Meter, s.Energy.Uncertainty, s.Energy.Window.Milliseconds()
+	}
+	return e
 }
 
 func extend(h gateway.Head, s gateway.Summary) *extension {
@@ -101,9 +121,7 @@ func extend(h gateway.Head, s gateway.Summary) *extension {
 	if s.Usage.Currency != "" {
 		e.Cost = &cost{Nano: s.Usage.Cost, Currency: s.Usage.Currency}
 	}
-	if s.Usage.EnergyMethod != "" {
-		e.Energy = &energy{Microjoules: s.Usage.Energy, Method: s.Usage.EnergyMethod}
-	}
+	e.Energy = energyOf(s)
 	return e
 }
 

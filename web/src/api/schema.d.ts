@@ -2392,6 +2392,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/engine/energy": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the meters of this machine told since the start, and where it went
+         * @description `metered_uj` is `requests_uj` + `running_uj` + `idle_uj` + `unattributed_uj`, to the microjoule. Without meters there are no totals: the energy of requests is declared.
+         */
+        get: operations["getEnergy"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/engine/steps": {
         parameters: {
             query?: never;
@@ -4673,7 +4693,7 @@ export interface components {
             currency: string;
             /** Format: int64 */
             energy_uj: number;
-            /** @description declared = from a stated power model; mixed where rows differ; empty where nothing was measured */
+            /** @description measured = by a meter; modelled = from utilisation; declared = from stated powers; mixed where they differ; empty where nothing is known. Requests whose energy is not known add nothing; statements count them */
             energy_method: string;
         };
         UsageReport: {
@@ -5614,6 +5634,56 @@ export interface components {
              * @description Share of the guessed tokens that were right, lately
              */
             draft_acceptance: number;
+        };
+        EnergyState: {
+            /**
+             * @description How figures of requests come about
+             * @enum {string}
+             */
+            method: "measured" | "modelled" | "declared";
+            /**
+             * @description How the idle part that is taken off is known
+             * @enum {string}
+             */
+            idle_method: "measured" | "modelled" | "declared";
+            meters: components["schemas"]["EnergyMeter"][];
+            totals?: components["schemas"]["EnergyTotals"];
+        };
+        EnergyMeter: {
+            kind: string;
+            name: string;
+            /** @enum {string} */
+            method: "measured" | "modelled" | "declared";
+            uncertainty_permille: number;
+            /** @description It measures the whole machine */
+            node: boolean;
+            /** @description It could be read last time; else the energy of requests is not known */
+            reads: boolean;
+        };
+        EnergyTotals: {
+            /** Format: int64 */
+            metered_uj: number;
+            /**
+             * Format: int64
+             * @description Of requests that have ended
+             */
+            requests_uj: number;
+            /**
+             * Format: int64
+             * @description Of requests at work
+             */
+            running_uj: number;
+            /** Format: int64 */
+            idle_uj: number;
+            /** Format: int64 */
+            unattributed_uj: number;
+            /** Format: int64 */
+            covered_ms: number;
+            /**
+             * Format: int64
+             * @description Of these, when a meter could not be read
+             */
+            missing_ms: number;
         };
         SchedulerList: {
             /** @description Of the engine in the process that answers */
@@ -10633,6 +10703,27 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SchedulerList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getEnergy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Meters and totals */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EnergyState"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];
