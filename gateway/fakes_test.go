@@ -65,6 +65,8 @@ type world struct {
 	kept      int    // calls of StoreValues
 	keepFails int    // which of them fails
 
+	resilience *route.Resilience
+
 	agreement    string // on answers without a visible label
 	agreementFor string // whom the last question was about
 	demands      string // an agreement: "policy" or "installation"
@@ -145,7 +147,7 @@ func (w *world) Pick(a route.Ask) (out route.Choice, _ error) {
 	if w.wrap != nil {
 		e = w.wrap(e)
 	}
-	out = route.Choice{Version: v, Info: info, Rollout: w.rollout[0], Arm: w.rollout[1]}
+	out = route.Choice{Version: v, Info: info, Rollout: w.rollout[0], Arm: w.rollout[1], Resilience: w.resilience}
 	if a.Fits == nil || a.Fits(pool.Offer{Model: &info}) { // as a router does
 		out.Instance = pool.Alone(e)
 	} else {
@@ -576,3 +578,6 @@ func (w *world) MarkKey(_ context.Context, tenant string, p watermark.Params) (*
 	copy(secret, tenant)
 	return watermark.NewKey(watermark.KeyConfig{Secret: secret, Tenant: tenant, Epoch: 1, Params: p})
 }
+
+// Resilience implements router.
+func (w *world) Resilience(string) *route.Resilience { return w.resilience }

@@ -426,3 +426,5 @@ func events(t testing.TB, body string) []string {
 		out = append(out, string(ev.Data))
 	}
 }
+
+func (*kit) Resilience(string) *route.Resilience { return nil }
