@@ -194,6 +194,9 @@ func (g *fakeGuard) Admit(_ context.Context, ask governance.AdmitRequest) (Decis
 	if err := g.w.fail["admit"]; err != nil {
 		return nil, err
 	}
+	if err := g.w.fail["admit "+ask.Model]; err != nil {
+		return a, err
+	}
 	g.asks = append(g.asks, ask)
 	return a, nil
 }

@@ -59,10 +59,10 @@ func causeOf(err error) route.Cause {
 // use. A call that failed costs nothing. If none takes it, the error is that of the first. The texts are kept until an engine has begun, and the reply is
 // there no sooner: it names who answers.
 func (p *Pipeline) chatOrFallBack(ctx context.Context, c *Call, lists *route.Fallbacks) (*Reply, error) {
-	kept := *c
-	kept.authenticated = nil
-	c.fallback = &fallback{}
-	reply, err := p.chatUntilBegun(ctx, c)
+	kept, own := *c, *c
+	kept.authenticated = nil // which one run uses up
+	own.fallback = &fallback{}
+	reply, err := p.chatUntilBegun(ctx, &own)
 	if err == nil {
 		return reply, nil
 	}

@@ -130,6 +130,13 @@ type Resilience struct {
 	left atomic.Int64 // hundredths of a retry
 }
 
+// NewResilience returns a policy with a full budget.
+func NewResilience(p Policy) *Resilience {
+	r := &Resilience{Policy: p.withDefaults()}
+	r.left.Store(mostSaved)
+	return r
+}
+
 const (
 	oneRetry  = 100
 	mostSaved = 10 * oneRetry
@@ -178,7 +185,7 @@ type policies struct {
 func newPolicies(list []Policy) *policies {
 	p := &policies{configured: map[string]Policy{}, known: map[string]*Resilience{}}
 	for i := range list {
-		p.configured[list[i].Model] = list[i].withDefaults()
+		p.configured[list[i].Model] = list[i]
 	}
 	return p
 }
@@ -200,13 +207,9 @@ func (p *policies) of(assignments map[string]Assignment) map[string]*Resilience 
 func (p *policies) make(model string) *Resilience {
 	own, ok := p.configured[model]
 	if !ok {
-		if own, ok = p.configured[anyModel]; !ok {
-			own = (&Policy{}).withDefaults()
-		}
+		own = p.configured[anyModel]
 	}
-	r := &Resilience{Policy: own}
-	r.left.Store(mostSaved)
-	return r
+	return NewResilience(own)
 }
 
 // Resilience returns the policy of a model, by the name that callers use; nil for what is no model, and for a version that is pinned: who names it
