@@ -91,8 +91,7 @@ func (d *demand) refusal() error {
 	case d.marks && why.Why == "":
 		return fault.New(fault.CodeUnsupported, "model", fault.Say("gateway.no_watermark")).WithParam("model")
 	case why.Why == "" && d.late:
-		clock := &timeoutError{fault.CodeFirstTokenTimeout, d.run.call.FirstTokenTimeout, true}
-		return fault.Wrap(clock, clock.code, clock.after.String())
+		return fault.Wrap(errors.New("no instance begins in time"), fault.CodeEngineOverloaded, model).WithRetryAfter(time.Second) // as engines say it that know
 	case why.Why == "":
 		return fault.Wrap(errors.New("no instance can do all that is asked"), fault.CodeEngineUnavailable, model)
 	case why.Busy:
