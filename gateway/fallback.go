@@ -21,8 +21,9 @@ type fallback struct {
 }
 
 // fallbacksOf returns the lists of the model that a call asks for; nil without any, and for a call that is one itself: lists are not followed any further.
+// The lines of batches wait and come back, and are found again by their request, so they have none.
 func (p *Pipeline) fallbacksOf(c *Call) *route.Fallbacks {
-	if c.fallback != nil || c.parent != "" || c.Action != ActionChat && c.Action != ActionCompletion || strings.Contains(string(c.Model), "@") {
+	if c.fallback != nil || c.parent != "" || c.Batch != "" || c.Action != ActionChat && c.Action != ActionCompletion || strings.Contains(string(c.Model), "@") {
 		return nil
 	}
 	if r := p.deps.Router.Resilience(string(c.Model)); r != nil && r.Fallbacks.Any() {

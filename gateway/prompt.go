@@ -111,7 +111,7 @@ func (r *run) request() *engine.Request {
 	c, decision := r.masked.call, r.admission.decision
 	out := c.request(r.choice.Version.Defaults)
 	out.Model, out.Tenant, out.Class, out.SharedPrefix = r.choice.Version.EngineModel, r.caller.Tenant, r.class(), decision.SharesPrefixCache()
-	out.NonStreaming = c.Blocking && c.Logprobs < 0 && decision.UpstreamNonStreaming() // log-probabilities are large
+	out.NonStreaming = c.Blocking && c.Logprobs < 0 && decision.UpstreamNonStreaming() && !r.choice.Resilience.Watches() // log-probabilities are large
 	if c.FirstTokenTimeout > 0 {
 		out.Deadline = r.call.Received.Add(c.FirstTokenTimeout)
 	}

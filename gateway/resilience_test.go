@@ -207,6 +207,15 @@ func TestSilentInstanceIsGivenUp(t *testing.T) {
 		t.Error(got)
 	}
 
+	silent = &broken{}
+	w, _ = pooledWorld(t, silent, enginetest.NewScripted(nil)) // of a blocking call that an upstream could answer in one piece, it is asked for a stream
+	w.resilience, w.whole = route.NewResilience(route.Policy{AttemptTimeout: 5 * time.Millisecond}), true
+	blocking := call("hello")
+	blocking.Blocking = true
+	if text, err := w.ask(t, blocking); err != nil || text != "hello" || silent.cancelled.Load() != 1 {
+		t.Errorf("%q, %v; cancelled %d", text, err, silent.cancelled.Load())
+	}
+
 	start := make(chan struct{})
 	w, _ = pooledWorld(t, &broken{}, enginetest.NewScripted(func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Start: start} }))
 	w.resilience = route.NewResilience(route.Policy{AttemptTimeout: time.Millisecond})
@@ -321,6 +330,7 @@ func TestFallbacks(t *testing.T) {
 		"not reached":                    {fails: &broken{err: errUnreached}, want: "other", cause: route.CauseFault},
 		"the request's own fault":        {fails: &broken{err: fault.New(fault.CodeInvalidValue, "seed", fault.Say("value.positive"))}, code: fault.CodeInvalidValue},
 		"a version that was named":       {fails: &broken{err: errUnreached}, code: fault.CodeEngineUnavailable, world: func(_ *world, c *Call) { c.Model = "chat@v1" }},
+		"a line of a batch":              {fails: &broken{err: errUnreached}, code: fault.CodeEngineUnavailable, world: func(_ *world, c *Call) { c.Batch = "batch-1" }},
 		"a key that may not":             {fails: &narrow{}, code: fault.CodeContextLength, world: func(w *world, _ *Call) { w.principal.Models = []string{"chat"} }},
 		"a policy that does not":         {fails: &narrow{}, code: fault.CodeContextLength, world: func(w *world, _ *Call) { w.fail["admit longer"] = fault.New(fault.CodeModelNotAllowed, "longer") }},
 		"a budget that is used up":       {fails: &narrow{}, code: fault.CodeContextLength, world: func(w *world, _ *Call) { w.fail["reserve"] = fault.New(fault.CodeKeyBudget) }},

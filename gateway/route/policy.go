@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -174,6 +175,9 @@ func (r *Resilience) Spend() bool {
 // CanSpend reports whether a retry is left.
 func (r *Resilience) CanSpend() bool { return r != nil && r.left.Load() >= oneRetry }
 
+// Watches reports whether the policy has to know how long an instance says nothing. Of an answer in one piece nobody knows.
+func (r *Resilience) Watches() bool { return r != nil && (r.AttemptTimeout > 0 || r.HedgeAfter > 0) }
+
 // policies has the policy of each model that was ever loaded; its budget outlives reloads.
 type policies struct {
 	configured map[string]Policy
@@ -202,6 +206,19 @@ func (p *policies) of(assignments map[string]Assignment) map[string]*Resilience 
 	}
 	p.known = out
 	return out
+}
+
+// names returns the models that the policies name, ordered.
+func (p *policies) names() []string {
+	all := map[string]bool{}
+	for model, own := range p.configured {
+		f := own.Fallbacks
+		for _, name := range slices.Concat([]string{model}, f.Context, f.Content, f.Capacity, f.Fault) {
+			all[name] = true
+		}
+	}
+	delete(all, anyModel)
+	return slices.Sorted(maps.Keys(all))
 }
 
 func (p *policies) make(model string) *Resilience {

@@ -228,8 +228,13 @@ func (r *Router) fresh() (*routes, error) {
 	return all, errors.Join(err1, err2)
 }
 
-// report tells the operator about versions that cannot run, and models that nobody can ask for.
+// report tells the operator about versions that cannot run, models that nobody can ask for, and policies that name none.
 func (r *Router) report(ctx context.Context, s *routes, models catalogue) {
+	for _, name := range r.policies.names() {
+		if s.assignments[name].Model == "" {
+			r.log.LogAttrs(ctx, slog.LevelWarn, "route.models names a model that no version is registered for", slog.String("model", name))
+		}
+	}
 	used := map[place]bool{}
 	for _, versions := range s.versions {
 		for _, v := range versions {
