@@ -22,6 +22,7 @@ type runner struct {
 	asked  time.Time
 	cancel context.CancelFunc
 	events chan runnerEvent // closed when the instance has ended, or was cancelled
+	resume chan struct{}    // the last event is done with: until then what it has stays as it is
 }
 
 type runnerEvent struct {
@@ -34,7 +35,7 @@ type runnerEvent struct {
 // startRunner runs the prompt on an instance. Its events wait for a reader until it is cancelled.
 func (r *run) startRunner(ctx context.Context, at route.Choice) *runner {
 	ctx, cancel := context.WithCancel(ctx)
-	n := &runner{at: at, asked: r.p.now(), cancel: cancel, events: make(chan runnerEvent)}
+	n := &runner{at: at, asked: r.p.now(), cancel: cancel, events: make(chan runnerEvent), resume: make(chan struct{}, 1)}
 	text := r.prompt.text
 	at.Instance.Begin()
 	go func() {
@@ -61,6 +62,11 @@ func (r *run) startRunner(ctx context.Context, at route.Choice) *runner {
 func (n *runner) send(ctx context.Context, ev runnerEvent) bool {
 	select {
 	case n.events <- ev:
+	case <-ctx.Done():
+		return false
+	}
+	select {
+	case <-n.resume:
 		return true
 	case <-ctx.Done():
 		return false
@@ -77,8 +83,9 @@ func (n *runner) stop() {
 	}
 }
 
-// next returns the next event. ok is false at the end.
+// next returns the event after the last. ok is false at the end.
 func (n *runner) next() (ev runnerEvent, ok bool) {
+	n.resume <- struct{}{}
 	ev, ok = <-n.events
 	if ev.panic != nil {
 		panic(ev.panic)
@@ -116,6 +123,7 @@ func (r *run) generateHedged(ctx context.Context, yield func(engine.Event, error
 		case !ok:
 			ev.err = fault.Wrap(errors.New("the engine's stream ended before it began"), fault.CodeEngineUnavailable, string(r.asked()))
 		case ev.err == nil && ev.Empty():
+			n.resume <- struct{}{}
 			continue
 		}
 		if ev.err != nil && other != nil { // the other one may still answer

@@ -151,13 +151,16 @@ func TestUpstreamFaults(t *testing.T) {
 		for _, u := range upstreams {
 			u.close()
 		}
-		t.Log(c.name)
 	}
 	last := results[len(results)-1]
 	in.eventsOf(last[len(last)-1].id, 2)
 	records := map[string]record.Event{}
-	in.eachRecord("", func(e auditEvent, _ json.RawMessage) {
-		event, err := record.Decode(e.raw)
+	in.eachRecord("", func(_ auditEvent, whole json.RawMessage) {
+		var item struct{ Event json.RawMessage }
+		if err := json.Unmarshal(whole, &item); err != nil {
+			t.Fatal(err)
+		}
+		event, err := record.Decode(item.Event)
 		if err != nil {
 			t.Fatal(err)
 		}
