@@ -79,7 +79,7 @@ func (n *runner) stop() {
 		return
 	}
 	n.cancel()
-	for range n.events { //nolint:revive // what it says is dropped
+	for range n.events { // what it says is dropped
 	}
 }
 
