@@ -247,3 +247,5 @@ func (openReservation) Renew()                               {}
 func (openReservation) Quote(billing.Tokens) billing.Charge  { return billing.Charge{} }
 func (openReservation) Settle(billing.Tokens) billing.Charge { return billing.Charge{} }
 func (openReservation) Release()                             {}
+
+func (openRouter) Resilience(string) *route.Resilience { return nil }

@@ -123,6 +123,8 @@ type (
 		Pick(ask route.Ask) (route.Choice, error)
 		Again(c route.Choice, tried []*pool.Instance) (route.Choice, error)
 		Models() []route.Model
+		// Resilience returns what is done when the engines of a model fail; nil: nothing.
+		Resilience(model string) *route.Resilience
 	}
 	ledger interface {
 		Reserve(ctx context.Context, ask billing.Ask) (Reservation, error)

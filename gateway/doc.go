@@ -48,6 +48,9 @@
 // recorded as an embedding of the same tenant and key, with "parent" in its records. It takes no slot and waits for no record, since its parent
 // may not be admitted yet; what it has cost is kept if the parent is refused afterwards. See childCall.
 //
+// An instance that fails before it has begun to answer is no end of a call: another one is asked, as the policy of its model says, within step 11. Where
+// none is left, another model may be: that is a call of its own, which takes all steps again. See generate and chatOrFallBack.
+//
 // The arrival of a call starts its timeouts. The total timeout runs through all steps; the first-token timeout and the idle timeout run while
 // an engine streams. Each cancels the engine, costs the caller nothing but the vectors of a question that is there already, and has its own code.
 //

@@ -66,6 +66,8 @@ type world struct {
 	kept      int    // calls of StoreValues
 	keepFails int    // which of them fails
 
+	resilience *route.Resilience
+
 	agreement    string // on answers without a visible label
 	agreementFor string // whom the last question was about
 	demands      string // an agreement: "policy" or "installation"
@@ -146,7 +148,7 @@ func (w *world) Pick(a route.Ask) (out route.Choice, _ error) {
 	if w.wrap != nil {
 		e = w.wrap(e)
 	}
-	out = route.Choice{Version: v, Info: info, Rollout: w.rollout[0], Arm: w.rollout[1]}
+	out = route.Choice{Version: v, Info: info, Rollout: w.rollout[0], Arm: w.rollout[1], Resilience: w.resilience}
 	if a.Fits == nil || a.Fits(pool.Offer{Model: &info}) { // as a router does
 		out.Instance = pool.Alone(e)
 	} else {
@@ -192,6 +194,9 @@ func (g *fakeGuard) Admit(_ context.Context, ask governance.AdmitRequest) (Decis
 	a := &fakeAdmission{w: g.w}
 	if err := g.w.fail["admit"]; err != nil {
 		return nil, err
+	}
+	if err := g.w.fail["admit "+ask.Model]; err != nil {
+		return a, err
 	}
 	g.asks = append(g.asks, ask)
 	return a, nil
@@ -580,3 +585,6 @@ func (w *world) MarkKey(_ context.Context, tenant string, p watermark.Params) (*
 	copy(secret, tenant)
 	return watermark.NewKey(watermark.KeyConfig{Secret: secret, Tenant: tenant, Epoch: 1, Params: p})
 }
+
+// Resilience implements router.
+func (w *world) Resilience(string) *route.Resilience { return w.resilience }

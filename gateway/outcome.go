@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -349,6 +350,9 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 	if r.call.parent != "" {
 		e.Detail["parent"] = r.call.parent
 	}
+	if f := r.call.fallback; f != nil && f.of != "" {
+		e.Detail["fallback_of"], e.Detail["fallback_from"], e.Detail["fallback_cause"] = f.of, recordedModel(string(f.from), true), string(f.cause)
+	}
 	if r.call.Batch != "" {
 		e.Detail["batch"] = r.call.Batch // package reconcile goes by it
 	}
@@ -368,6 +372,9 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 		return e
 	}
 	r.admission.visible.noteOutcome(e.Detail, r.outcome.tally)
+	if text := r.answer.attemptsText(); text != "" {
+		e.Detail["attempts"] = text
+	}
 	if r.answer.usage != nil {
 		e.Model.Reported, e.Model.Replay = recordedModel(string(r.answer.usage.Model), false), r.answer.usage.Replay
 		e.Latency.Queue = r.answer.usage.Queue.Microseconds()
@@ -438,7 +445,13 @@ func (r *run) head() Head {
 	if r.prompt.exact {
 		counted = r.prompt.tokens
 	}
+	var from AskedModel
+	var cause route.Cause
+	if f := r.call.fallback; f != nil {
+		from, cause = f.from, f.cause
+	}
 	return Head{
+		FallbackFrom: from, FallbackCause: cause,
 		Request: r.call.RequestID, Created: r.call.Received, Model: r.asked(), Receipt: r.receipt.id, Policy: r.admission.policy.Version,
 		Class: class, Version: r.serving().Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.receipt.label, LabelText: r.receipt.labelText, Rate: r.rate(),
 		Citations: citations, Steps: r.steps, Embedding: r.sources.embedding, PromptTokens: counted, Subject: r.admission.subject,

@@ -57,6 +57,10 @@ type Head struct {
 	Steps     audit.Steps   // before the engine was asked
 	Embedding time.Duration // of Steps.Retrieve: an engine's time for the vectors of the question, and the wait for it
 
+	// FallbackFrom is the model that the caller asked for, where Model answers in its place, and FallbackCause why.
+	FallbackFrom  AskedModel
+	FallbackCause route.Cause
+
 	Subject      string // digest of the person whom the call is about
 	PromptTokens int    // as the engine has counted them before it began; 0 where it could not
 }

@@ -430,3 +430,5 @@ func events(t testing.TB, body string) []string {
 		out = append(out, string(ev.Data))
 	}
 }
+
+func (*kit) Resilience(string) *route.Resilience { return nil }

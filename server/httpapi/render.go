@@ -27,6 +27,7 @@ import (
 const (
 	headerReceipt  = "X-Sluice-Receipt"
 	headerOverhead = "X-Sluice-Overhead-Ms"
+	headerFallback = "X-Sluice-Fallback" // the model that was asked for and the cause, where another model answers
 )
 
 // Our own request headers that say how urgent a call is.
@@ -67,6 +68,9 @@ type modelInfo struct {
 	Precision string `json:"precision,omitempty"`
 	Rollout   string `json:"rollout,omitempty"`
 	Arm       string `json:"arm,omitempty"`
+	// FallbackFrom is the model that was asked for, where another one has answered, and FallbackCause why: context, content, capacity or fault.
+	FallbackFrom  string `json:"fallback_from,omitempty"`
+	FallbackCause string `json:"fallback_cause,omitempty"`
 }
 
 // cost is an amount in 10⁻⁹ of the currency's unit.
@@ -116,7 +120,7 @@ func extend(h gateway.Head, s gateway.Summary) *extension {
 		e.Findings = []gateway.Finding{}
 	}
 	if h.Version.Version != "" {
-		e.Model = &modelInfo{Version: h.Version.Version, Precision: h.Version.Precision, Rollout: h.Rollout, Arm: h.Arm}
+		e.Model = &modelInfo{Version: h.Version.Version, Precision: h.Version.Precision, Rollout: h.Rollout, Arm: h.Arm, FallbackFrom: string(h.FallbackFrom), FallbackCause: string(h.FallbackCause)}
 	}
 	if s.Usage.Currency != "" {
 		e.Cost = &cost{Nano: s.Usage.Cost, Currency: s.Usage.Currency}
@@ -134,6 +138,9 @@ func (a *API) headHeaders(c *gin.Context, head gateway.Head) {
 	}
 	if head.LabelText != "" {
 		set.header(label.Header, head.LabelText)
+	}
+	if head.FallbackFrom != "" {
+		set.header(headerFallback, "from="+string(head.FallbackFrom)+"; cause="+string(head.FallbackCause))
 	}
 	set.header(headerOverhead, milliseconds(head.Overhead().Microseconds()))
 	set.header("Server-Timing", timing(head))
