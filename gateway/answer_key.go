@@ -28,7 +28,7 @@ func (r *run) answerKey() answercache.Key {
 	k.text(r.caller.Tenant, r.caller.Project, r.caller.Organisation, string(r.call.Action))
 	k.set(r.caller.Roles)
 	k.set(r.caller.Labels)
-	a := &r.admission
+	a := r.admission
 	k.text(a.policy.Version, a.policy.Digest, a.policy.Purpose, string(r.class()))
 	k.flag(a.visible.sentence)
 	k.flag(a.visible.demanded)
@@ -51,7 +51,7 @@ func (r *run) answerKey() answercache.Key {
 		k.text(p.Collection, p.DocumentID, p.Version)
 		k.count(p.Chunk)
 	}
-	v, info := &r.choice.Version, &r.choice.Info
+	v, info := r.choice.Version, r.choice.Info
 	k.text(v.Model, v.Version, v.Engine, string(v.EngineModel), v.Digest, v.Precision, r.choice.Rollout, r.choice.Arm)
 	k.text(string(info.ID), info.Digest, info.Template, info.Precision, info.EngineVersion, string(info.Base), info.Adapter)
 	k.flag(r.nonStreaming())

@@ -102,8 +102,8 @@ func unworked(u *engine.Usage) *engine.Usage {
 func (r *run) alone() answercache.Source[route.Choice] {
 	asks := &run{
 		p: r.p, need: r.need, call: r.call, caller: r.caller, admission: r.admission, choice: r.choice, masked: r.masked, prompt: r.prompt, steps: r.steps,
+		sources: sources{embedding: r.sources.embedding},
 	}
-	asks.sources.embedding = r.sources.embedding
 	model := string(r.call.Model)
 	return func(ctx context.Context) (iter.Seq2[engine.Event, error], func() route.Choice) {
 		events := func(yield func(engine.Event, error) bool) {

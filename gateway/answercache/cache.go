@@ -116,6 +116,11 @@ func (c *Cache[P]) of(name string) *tenant[P] {
 func (c *Cache[P]) find(of string, key Key, stale bool) *entry[P] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.lookUp(of, key, stale)
+}
+
+// lookUp is find for a caller who holds c.mu.
+func (c *Cache[P]) lookUp(of string, key Key, stale bool) *entry[P] {
 	t := c.tenants[of]
 	if t == nil || t.kept[key] == nil {
 		return nil

@@ -72,19 +72,22 @@ type flight[P any] struct {
 	err     error
 	cancel  context.CancelFunc
 	changed chan struct{} // closed when anything has changed; nil: nobody waits
+
+	handing sync.Mutex // guards after; taken before all others
+	after   *flight[P] // that those join who have seen nothing of this one when it failed
 }
 
 // join finds or begins the answer.
 func (s *Share[P]) join() {
+	c := s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if s.terms.Keep {
-		if e := s.cache.find(s.tenant, s.key, false); e != nil {
+		if e := c.lookUp(s.tenant, s.key, false); e != nil {
 			s.take(Hit, e)
 			return
 		}
 	}
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	t := c.of(s.tenant)
 	if f := t.flights[s.key]; f != nil && f.add(s) {
 		s.mu.Lock()
@@ -172,7 +175,7 @@ func (s *Share[P]) failOver(err error, again bool) bool {
 	}
 	if f.origin != s.request && again {
 		f.leave(s)
-		s.join()
+		f.handOver(s)
 		s.mu.Lock()
 		f, gone = s.flight, s.left
 		s.mu.Unlock()
@@ -189,6 +192,35 @@ func (s *Share[P]) failOver(err error, again bool) bool {
 		}
 	}
 	return false
+}
+
+// handOver has a share of a flight that failed join the one that comes after it, which all of them join, so that an engine that fails is asked once more and not
+// once for each.
+func (f *flight[P]) handOver(s *Share[P]) {
+	f.handing.Lock()
+	defer f.handing.Unlock()
+	if n := f.after; n != nil && n.takeOver(s) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.state, s.origin, s.flight, s.kept = Coalesced, n.origin, n, nil
+		return
+	}
+	s.join()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.after = s.flight
+}
+
+// takeOver is add, also to a flight that has failed.
+func (f *flight[P]) takeOver(s *Share[P]) bool {
+	f.mu.Lock()
+	failed := f.done && f.err != nil && f.first == 0
+	if failed {
+		s.next, s.leads, s.lagging = 0, false, false
+		f.shares = append(f.shares, s)
+	}
+	f.mu.Unlock()
+	return failed || f.add(s)
 }
 
 // replay yields the answer. It reports whether any of it was seen, and the error that it ended with; a consumer who stops is no error.
@@ -294,12 +326,13 @@ func (f *flight[P]) run(ctx context.Context, ask Source[P]) {
 		if ev.Empty() && ev.Used == nil { // it only ends the waiting
 			continue
 		}
-		if !f.take(ctx, &ev) {
-			err = context.Cause(ctx)
+		if ev.Usage != nil {
+			f.complete(&ev)
+			err = nil
 			return
 		}
-		if ev.Usage != nil {
-			err = nil
+		if !f.take(ctx, &ev) {
+			err = context.Cause(ctx)
 			return
 		}
 	}
@@ -471,20 +504,34 @@ func (f *flight[P]) pass(s *Share[P]) {
 	}
 }
 
+// complete takes in the last event. The answer is kept before anybody sees that one, so that who asks after it finds the answer.
+func (f *flight[P]) complete(ev *engine.Event) {
+	f.mu.Lock()
+	events, n := append(slices.Clip(f.events), *ev), f.bytes+size(ev) // only this goroutine appends
+	var answer *entry[P]
+	if !f.closed && keepable(events) {
+		answer = &entry[P]{key: f.key, origin: f.origin, events: events, at: f.at, bytes: int64(n)}
+	}
+	f.mu.Unlock()
+	f.cache.end(f, answer, f.terms)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events, f.bytes, f.done = events, n, true
+	if ev.HasOutput() {
+		f.output++
+	}
+	f.wake()
+}
+
 // finish ends the flight, with nil for a complete answer.
 func (f *flight[P]) finish(err error) {
 	f.mu.Lock()
-	f.done, f.err = true, err
-	if f.cancel != nil {
-		f.cancel()
-	}
-	var answer *entry[P]
-	if err == nil && !f.closed && keepable(f.events) {
-		answer = &entry[P]{key: f.key, origin: f.origin, events: f.events, at: f.at, bytes: int64(f.bytes)}
+	if f.cancel(); !f.done {
+		f.done, f.err = true, err
 	}
 	f.wake()
 	f.mu.Unlock()
-	f.cache.end(f, answer, f.terms)
+	f.cache.end(f, nil, f.terms)
 }
 
 // keepable reports whether an answer may be given to requests that come later: one that bears a mark of its request, or that a filter broke off, is not.
