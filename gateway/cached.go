@@ -105,7 +105,7 @@ func (r *run) alone() answercache.Source[route.Choice] {
 		sources: sources{embedding: r.sources.embedding},
 	}
 	model := string(r.call.Model)
-	return func(ctx context.Context) (iter.Seq2[engine.Event, error], func() route.Choice) {
+	return func(ctx context.Context) (iter.Seq2[engine.Event, error], func() (route.Choice, bool)) {
 		events := func(yield func(engine.Event, error) bool) {
 			defer asks.markRunning()()
 			for ev, err := range asks.generate(ctx) {
@@ -115,9 +115,10 @@ func (r *run) alone() answercache.Source[route.Choice] {
 			}
 			yield(engine.Event{}, fault.Wrap(errors.New("the engine's stream ended without usage"), fault.CodeEngineUnavailable, model))
 		}
-		at := func() route.Choice { // without what it was asked for, which has the texts of the call
+		at := func() (route.Choice, bool) { // without what it was asked for, which has the texts of the call
 			c := asks.serving()
-			return route.Choice{Version: c.Version, Instance: c.Instance, Info: c.Info, Rollout: c.Rollout, Arm: c.Arm}
+			as := c.Version == asks.choice.Version && c.Info == asks.choice.Info
+			return route.Choice{Version: c.Version, Instance: c.Instance, Info: c.Info, Rollout: c.Rollout, Arm: c.Arm}, as
 		}
 		return events, at
 	}

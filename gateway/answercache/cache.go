@@ -17,6 +17,8 @@ const (
 	maxRunning = 1 << 20
 	// maxStall is how long the engine, and all others, wait for one who does not read.
 	maxStall = 5 * time.Second
+	// perEntry is what an answer takes beside its events: where it was made, its key and its timer.
+	perEntry = 1 << 10
 	// perEvent is what an event takes beside its texts, at least.
 	perEvent = 320
 )

@@ -22,9 +22,10 @@ type source struct {
 	calls, stopped atomic.Int32
 	plan           func(call int) (texts []string, err error)
 	wait           time.Duration // before each text
+	elsewhere      bool          // it is not what the key says
 }
 
-func (s *source) ask(ctx context.Context) (iter.Seq2[engine.Event, error], func() string) {
+func (s *source) ask(ctx context.Context) (iter.Seq2[engine.Event, error], func() (string, bool)) {
 	n := int(s.calls.Add(1))
 	return func(yield func(engine.Event, error) bool) {
 		texts, err := s.plan(n)
@@ -46,7 +47,7 @@ func (s *source) ask(ctx context.Context) (iter.Seq2[engine.Event, error], func(
 			return
 		}
 		yield(engine.Event{Finish: engine.FinishStop, Usage: &engine.Usage{PromptTokens: 3, CompletionTokens: len(texts)}}, nil)
-	}, func() string { return fmt.Sprintf("place %d", n) }
+	}, func() (string, bool) { return fmt.Sprintf("place %d", n), !s.elsewhere }
 }
 
 func says(texts ...string) func(int) ([]string, error) {
@@ -314,7 +315,7 @@ func TestBounds(t *testing.T) {
 	}
 	has := func(tenant string, k byte) bool { return c.find(tenant, Key{k}, false) != nil }
 	terms := exact()
-	terms.TenantBytes = 10_000
+	terms.TenantBytes = 12_000
 	for k := range byte(3) {
 		put("small", k, terms)
 	}
@@ -335,6 +336,12 @@ func TestBounds(t *testing.T) {
 	if has("none", 0) {
 		t.Error("an answer that is larger than all that the tenant may have is kept")
 	}
+	from.elsewhere = true
+	put("elsewhere", 0, exact())
+	if has("elsewhere", 0) {
+		t.Error("an answer of another model than asked for is kept")
+	}
+	from.elsewhere = false
 	once := exact()
 	once.Keep = false
 	put("once", 0, once)

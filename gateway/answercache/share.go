@@ -26,8 +26,9 @@ const (
 // ErrLagging is the error of one who read so slowly that all others who want the same answer had to wait.
 var ErrLagging = errors.New("the answer was read too slowly")
 
-// Source asks an engine for an answer. at returns where it is made; it is asked once, with the first event or the end.
-type Source[P any] func(ctx context.Context) (events iter.Seq2[engine.Event, error], at func() P)
+// Source asks an engine for an answer. at returns where it is made, and whether that is what the key says: else it is not kept. It is asked once, with the
+// first event or the error.
+type Source[P any] func(ctx context.Context) (events iter.Seq2[engine.Event, error], at func() (place P, asFor bool))
 
 // Share is the part that one request has in an answer. One goroutine uses it, but for Leave.
 type Share[P any] struct {
@@ -66,6 +67,7 @@ type flight[P any] struct {
 	output  int // events with output
 	at      P
 	placed  bool
+	asFor   bool // it is made where the key says
 	started bool
 	closed  bool // nobody joins
 	done    bool
@@ -338,11 +340,12 @@ func (f *flight[P]) run(ctx context.Context, ask Source[P]) {
 	}
 }
 
-func (f *flight[P]) place(at func() P) {
+func (f *flight[P]) place(at func() (P, bool)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.placed {
-		f.at, f.placed = at(), true
+		f.at, f.asFor = at()
+		f.placed = true
 	}
 }
 
@@ -427,7 +430,7 @@ func (f *flight[P]) await(ctx context.Context, s *Share[P]) (ev engine.Event, ok
 	for {
 		f.mu.Lock()
 		switch at := s.next - f.first; {
-		case s.lagging:
+		case s.lagging || at < 0: // or it has left
 			f.mu.Unlock()
 			return ev, false, ErrLagging
 		case at < len(f.events):
@@ -480,8 +483,10 @@ func (f *flight[P]) leave(s *Share[P]) {
 	unwanted := len(f.shares) == 0 && !f.done
 	if unwanted {
 		f.closed = true
-		if f.cancel != nil {
+		if f.started {
 			f.cancel()
+		} else {
+			f.done, f.err = true, context.Canceled
 		}
 	}
 	f.wake()
@@ -509,8 +514,8 @@ func (f *flight[P]) complete(ev *engine.Event) {
 	f.mu.Lock()
 	events, n := append(slices.Clip(f.events), *ev), f.bytes+size(ev) // only this goroutine appends
 	var answer *entry[P]
-	if !f.closed && keepable(events) {
-		answer = &entry[P]{key: f.key, origin: f.origin, events: events, at: f.at, bytes: int64(n)}
+	if !f.closed && f.asFor && keepable(events) {
+		answer = &entry[P]{key: f.key, origin: f.origin, events: events, at: f.at, bytes: int64(n) + perEntry}
 	}
 	f.mu.Unlock()
 	f.cache.end(f, answer, f.terms)
