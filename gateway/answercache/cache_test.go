@@ -43,6 +43,7 @@ func (s *source) ask(ctx context.Context) (iter.Seq2[engine.Event, error], func(
 			}
 		}
 		if err != nil {
+			time.Sleep(s.wait) // so that all can join before
 			yield(engine.Event{}, err)
 			return
 		}
@@ -330,6 +331,9 @@ func TestBounds(t *testing.T) {
 	}
 	if !has("small", 1) || !has("small", 2) {
 		t.Error("a greedy tenant took the room of another")
+	}
+	if put("third", 0, exact()); !has("third", 0) || !has("small", 1) || !has("small", 2) {
+		t.Error("who has little makes room for who has much")
 	}
 	terms.TenantBytes = 100
 	put("none", 0, terms)
