@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/pool"
+	"github.com/sluice-project/sluice/gateway/answercache"
 	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -28,6 +29,11 @@ type answer struct {
 	streaming   bool            // it comes in events
 	wholeEvents []engine.Event  // of one that does not
 	leavingBuf  [1]engine.Event
+
+	shared   *answercache.Share[route.Choice] // nil: the call has its answer for itself
+	joined   time.Time
+	bypassed string // why, where the policy has answers shared
+	unworked bool   // no engine has worked on the call's account
 
 	maskedPassages         // of a search
 	shown          []shown // of them, as they went out

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine/pool"
+	"github.com/sluice-project/sluice/gateway/answercache"
 	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -48,6 +49,8 @@ type Config struct {
 	PassageTokens int `koanf:"passage_tokens"`
 	// TopK is the number of passages when the caller does not say; 0 means 4.
 	TopK int `koanf:"top_k"`
+	// CacheBytes is the most that kept answers of all tenants take of the memory; 0 means 64 MiB. Nothing is kept unless a policy says so.
+	CacheBytes int64 `koanf:"cache_bytes"`
 }
 
 // MaxTopK is the most passages a caller may ask for.
@@ -60,6 +63,9 @@ func (c Config) Validate() error {
 	}
 	if c.DefaultTokens < 0 || c.MaxTokens < 0 || c.PassageTokens < 0 {
 		return errors.New("default_tokens, max_tokens and passage_tokens: must not be negative")
+	}
+	if c.CacheBytes < 0 {
+		return errors.New("cache_bytes: must not be negative")
 	}
 	if c.TopK < 0 || c.TopK > MaxTopK {
 		return fmt.Errorf("top_k: must lie between 0 and %d", MaxTopK)
@@ -198,6 +204,7 @@ type Decision interface {
 	UpstreamNonStreaming() bool
 	RespondBeforeRecord() bool
 	Signs() bool // every answer is signed
+	Caching() governance.Caching
 	Watermark() governance.Watermarking
 	Urgency(asked string) string
 	Record() string              // the form in which the texts are kept, "" for not at all
@@ -242,6 +249,7 @@ type Pipeline struct {
 	deps     Deps
 	cfg      Config
 	metrics  *metrics
+	answers  *answercache.Cache[route.Choice]
 	now      func() time.Time
 	running  atomic.Int64   // calls that an engine is working on
 	detached sync.WaitGroup // records that are written while nobody waits for them
@@ -257,7 +265,7 @@ func New(cfg Config, deps Deps, reg prometheus.Registerer) (*Pipeline, error) {
 		return nil, errors.New("gateway: a part is missing: without it requests would go on unchecked")
 	}
 	deps.Log = deps.Log.With(slog.String("component", "gateway"))
-	return &Pipeline{deps: deps, cfg: cfg.withDefaults(), metrics: newMetrics(reg), now: time.Now}, nil
+	return &Pipeline{deps: deps, cfg: cfg.withDefaults(), metrics: newMetrics(reg), answers: answercache.New[route.Choice](cfg.CacheBytes), now: time.Now}, nil
 }
 
 // Drain waits for the records that are on their way. Call it when no call is at work any more, before the log is closed.

@@ -10,8 +10,8 @@
 //	                   types; what it names is open to the caller                              Unavailable
 //	 3  limit          requests, tokens by estimate, concurrency                               RateLimited, Unavailable
 //	 4  admit          policy: model, purpose, collection                                      Denied, NotFound, Unavailable
-//	 5  cache          none yet: answers of sampled models differ by design, and a wrong hit crosses a border that the other
-//	                   steps guard, so the exact cache waits for its own tests
+//	 5  cache          of answers that are functions of their requests, where the policy has equal calls share one; it is
+//	                   looked at in 11, since its key has what the steps between have made
 //	 6  route          version and engine; the rollout's arm by conversation; what the         Invalid, NotFound, Unavailable
 //	                   model can do
 //	 7  retrieve       passages this principal may see; the question is masked for it; of a    Invalid, NotFound, Blocked, Quota,
@@ -34,6 +34,9 @@
 // holds (slot, token estimate, reservation) and writes exactly one outcome record, from the values that exist. A caller that cannot be
 // authenticated is counted but not audited: strangers must not be able to fill the log. Nor is a body that the edge
 // does not take, or cannot decode, though its caller is known: no run has begun.
+//
+// Equal calls of one tenant share what an engine says, if the policy has it so (package answercache): while it comes, and for a time afterwards. Each of them
+// has taken all steps until 10 by himself, and takes 12 and 13 by himself.
 //
 // Records and Server-Timing say how long they took, under these names: authenticate (1, 2), limit (3), policy (4, 8), route (6), retrieve (7), reserve (9)
 // and record (10).

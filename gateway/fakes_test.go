@@ -61,6 +61,7 @@ type world struct {
 	closed    []*engine.Model // of instances that take no requests now
 	markKeys  int             // how many were asked for
 	wrap      func(engine.Engine) engine.Engine
+	caching   governance.Caching
 	patient   bool   // the policy allows nothing interactive
 	keep      string // the form in which the policy has texts kept
 	kept      int    // calls of StoreValues
@@ -247,6 +248,13 @@ func (a *fakeAdmission) Watermark() governance.Watermarking {
 		return governance.Watermarking{}
 	}
 	return a.w.marks
+}
+
+func (a *fakeAdmission) Caching() governance.Caching {
+	if a.w == nil {
+		return governance.Caching{}
+	}
+	return a.w.caching
 }
 
 func (a *fakeAdmission) Urgency(asked string) string {

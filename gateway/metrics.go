@@ -3,6 +3,7 @@ package gateway
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sluice-project/sluice/gateway/answercache"
 	"github.com/sluice-project/sluice/gateway/route"
 )
 
@@ -23,6 +24,7 @@ type metrics struct {
 	retries    *prometheus.CounterVec
 	fallbacks  *prometheus.CounterVec
 	hedges     prometheus.Counter
+	cache      *prometheus.CounterVec
 
 	// What every call counts is looked up by its labels once.
 	byStage                                      map[string]prometheus.Observer
@@ -111,12 +113,18 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.fallbacks.WithLabelValues(string(cause))
 	}
 	m.watermarks.WithLabelValues("applied") // there from the start, so that a rate has a beginning
+	m.cache = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_gateway_answer_cache_total", Help: "Calls whose policy has equal calls share an answer, by how it came: miss, coalesced, hit, stale, or bypass with its reason.",
+	}, []string{"result", "reason"})
+	for _, state := range []answercache.State{answercache.Miss, answercache.Coalesced, answercache.Hit, answercache.Stale} {
+		m.cache.WithLabelValues(string(state), "")
+	}
 	m.promptTokens, m.cachedTokens, m.completionTokens = m.tokens.WithLabelValues("prompt"), m.tokens.WithLabelValues("cached"), m.tokens.WithLabelValues("completion")
 	m.byStage = map[string]prometheus.Observer{}
 	for _, s := range []step{authenticate, authorize, takeSlot, admit, pickRoute, maskTexts, reserve, record} {
 		m.byStage[s.name] = m.stages.WithLabelValues(s.name)
 	}
 	reg.MustRegister(m.requests, m.refusals, m.stages, m.overhead, m.firstToken, m.duration, m.tokens, m.running, m.unrecorded, m.imitations, m.held, m.wait, m.watermarks,
-		m.retries, m.fallbacks, m.hedges)
+		m.retries, m.fallbacks, m.hedges, m.cache)
 	return m
 }

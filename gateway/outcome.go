@@ -133,6 +133,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		end = end.orPanic()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), r.p.cfg.SettleTimeout)
 		defer cancel()
+		r.leaveShared()
 		if r.answer.out != nil {
 			r.outcome.tally = r.answer.out.Tally()
 		}
@@ -157,6 +158,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		r.observe(end, u)
 		r.outcome.mu.Lock()
 		r.outcome.summary = Summary{Usage: u, Energy: r.outcome.energy, Findings: found, LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay, Signature: signed, Watermark: r.answer.marking}
+		r.outcome.summary.Cache, _, _ = r.cacheState()
 		r.outcome.mu.Unlock()
 	})
 }
@@ -239,6 +241,9 @@ func (r *run) settle(end ending) (u audit.Usage, priceBook string) {
 		written := min(tokensPerSecond*r.p.now().Sub(r.answer.askedAt).Seconds(), float64(r.prompt.maxCompletion()))
 		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.promptTokens()), int64(written), true
 	}
+	if r.answer.unworked { // an answer that is given again costs its prompt, as one that a prefix cache has served
+		u.CachedTokens, u.CompletionTokens = u.PromptTokens, 0
+	}
 	if r.prompt.reservation != nil {
 		if used := u.PromptTokens+u.CompletionTokens > 0; used && end.outcome != outcomeFailed {
 			c := r.prompt.reservation.Settle(billing.Tokens{Prompt: u.PromptTokens, Cached: u.CachedTokens, Completion: u.CompletionTokens})
@@ -303,6 +308,9 @@ func (r *run) observe(end ending, u audit.Usage) {
 	m.promptTokens.Add(float64(u.PromptTokens - u.CachedTokens))
 	m.cachedTokens.Add(float64(u.CachedTokens))
 	m.completionTokens.Add(float64(u.CompletionTokens))
+	if state, _, why := r.cacheState(); state != "" {
+		m.cache.WithLabelValues(state, why).Inc()
+	}
 	if mark := r.answer.marking; mark != nil {
 		m.watermarks.WithLabelValues(cmp.Or(string(mark.Reason), "applied")).Inc()
 	}
@@ -382,6 +390,7 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 	}
 	r.recordMark(&e)
 	noteEnergy(e.Detail, r.outcome.energy)
+	r.noteCache(e.Detail)
 	e.Latency.FirstToken = r.answer.firstToken.Microseconds()
 	// Time less Total is the admission time to the microsecond: the usage row of this record is filed under it, in the budget
 	// period that the reservation was taken from.

@@ -154,11 +154,15 @@ func (r *run) answerStream(ctx context.Context, yield func(engine.Event, error) 
 	defer func() { r.finish(ctx, end) }()
 	bounded, clocks := r.startTimeouts(ctx)
 	defer clocks.stop()
-	defer r.markRunning()()
+	events := r.sharedAnswer(bounded)
+	if events == nil {
+		events = r.generate(bounded)
+		defer r.markRunning()()
+	}
 
 	r.answer.open(r.egress())
 	waits := false // the last event that left said that there is more
-	for ev, err := range r.generate(bounded) {
+	for ev, err := range events {
 		clocks.onEvent(ev.HasOutput())
 		more := ev.More
 		var leaving []engine.Event

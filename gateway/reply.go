@@ -92,6 +92,7 @@ type Summary struct {
 	Replay           string          // see engine.Usage; "" when the engine cannot promise the same answer again
 	Signature        string          // of the answer, see package signature; "" if nobody wants it signed
 	Watermark        *engine.Marking // what came of it; nil if the policy wants none, or the answer broke off
+	Cache            string          // how the answer came: see Reply.Cache
 }
 
 // Reply is an admitted answer. Its events must be consumed or the reply closed; both settle it.
@@ -104,6 +105,7 @@ type Reply struct {
 }
 
 func (r *run) newReply(ctx context.Context) *Reply {
+	r.shareAnswer()
 	return &Reply{
 		Head: r.head(), run: r,
 		events: func(yield func(engine.Event, error) bool) { r.answerStream(ctx, yield) },
@@ -117,6 +119,14 @@ func (r *Reply) Events() iter.Seq2[engine.Event, error] { return r.events }
 
 // Summary returns what the call used. It is complete once the events have ended.
 func (r *Reply) Summary() Summary { return r.run.summary() }
+
+// Cache says how the answer comes: "miss" from an engine that was asked for it, "coalesced" from one that was asked by an equal call, "hit" as one
+// was given that was kept, "stale" as one that is too old in the place of one that failed, "bypass" as one that is not shared; "" where the policy has
+// none shared. It may change until the first event.
+func (r *Reply) Cache() string {
+	state, _, _ := r.run.cacheState()
+	return state
+}
 
 // Close ends a reply whose events nobody wants any more. After the events have ended it does nothing.
 func (r *Reply) Close() { r.abort() }

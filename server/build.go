@@ -277,7 +277,7 @@ func (p *parts) buildEraser(command bool) {
 		Spill: p.cfg.Engines.Native.PrefixCache.SpillDir != "", Log: !database.IsSQLite(p.db), Command: command,
 		Tenant: func(ctx context.Context, id string) error { return identity.TenantExists(ctx, p.db, id) },
 	}
-	if p.native != nil || len(p.workers) > 0 {
+	if !command { // which keeps nothing
 		cfg.Forget = p.forget
 		p.audit.WhenErased(p.forget)
 	}
@@ -308,6 +308,9 @@ func (p *parts) forget(tenant string) {
 	p.signing.Forget()
 	p.marks.Forget()
 	p.registry.Forget(tenant)
+	if p.pipeline != nil { // commands have none
+		p.pipeline.ForgetAnswers(tenant)
+	}
 	if p.native != nil {
 		p.native.Forget(tenant)
 	}

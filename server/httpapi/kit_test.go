@@ -55,6 +55,7 @@ type kit struct {
 	fail   map[string]error
 	deny   access.Permission
 	tenant string // of the caller; "" is acme
+	cache  governance.Caching
 
 	mu     sync.Mutex
 	events []audit.Event
@@ -218,12 +219,15 @@ func (g kitGuard) Admit(context.Context, governance.AdmitRequest) (gateway.Decis
 	if err := g.k.fail["admit"]; err != nil {
 		return nil, err
 	}
-	return &kitAdmission{}, nil
+	return &kitAdmission{cache: g.k.cache}, nil
 }
 
 func (kitGuard) Models(_ context.Context, _, _ string, all []string) []string { return all }
 
-type kitAdmission struct{ n int }
+type kitAdmission struct {
+	n     int
+	cache governance.Caching
+}
 
 func (a *kitAdmission) Policy() governance.PolicyRef {
 	return governance.PolicyRef{Version: "policy-7"}
@@ -236,6 +240,7 @@ func (a *kitAdmission) SharesPrefixCache() bool      { return false }
 func (a *kitAdmission) UpstreamNonStreaming() bool   { return true }
 func (a *kitAdmission) RespondBeforeRecord() bool    { return false }
 func (a *kitAdmission) Signs() bool                  { return false }
+func (a *kitAdmission) Caching() governance.Caching  { return a.cache }
 func (a *kitAdmission) Watermark() governance.Watermarking {
 	return governance.Watermarking{}
 }

@@ -36,6 +36,9 @@ const (
 	headerFirstTokenTimeout = "X-Sluice-First-Token-Timeout-Ms" //nolint:gosec // the name of a header, no credential
 )
 
+// headerCache says in a reply how the answer came: see gateway.Reply.Cache.
+const headerCache = "X-Sluice-Cache"
+
 // extension is the object "sluice" of a reply: what this answer was, under which rules, and what it cost.
 type extension struct {
 	RequestID        string             `json:"request_id"`
@@ -52,6 +55,7 @@ type extension struct {
 	Replay           string             `json:"replay,omitempty"`
 	Signature        string             `json:"signature,omitempty"`
 	Watermark        *watermarkInfo     `json:"watermark,omitempty"` // none where the policy wants none
+	Cache            string             `json:"cache,omitempty"`     // how the answer came; none where the policy has equal requests share no answer
 }
 
 // watermarkInfo says what came of the mark that the policy wants.
@@ -108,6 +112,7 @@ func extend(h gateway.Head, s gateway.Summary) *extension {
 	e := &extension{
 		RequestID: h.Request, Receipt: h.Receipt, Policy: h.Policy, Findings: s.Findings, Citations: h.Citations,
 		Estimated: s.Usage.Estimated, LogprobsWithheld: s.LogprobsWithheld, Replay: s.Replay, Signature: s.Signature,
+		Cache: s.Cache,
 	}
 	if m := s.Watermark; m != nil {
 		e.Watermark = &watermarkInfo{Applied: m.Applied, Scheme: m.Scheme, Key: m.Key, Tokens: m.Tokens, Reason: string(m.Reason)}
@@ -127,6 +132,13 @@ func extend(h gateway.Head, s gateway.Summary) *extension {
 	}
 	e.Energy = energyOf(s)
 	return e
+}
+
+// setCache says how the answer comes, if the policy has equal requests share one. As long as nothing has left it may be said again.
+func setCache(c *gin.Context, reply *gateway.Reply) {
+	if state := reply.Cache(); state != "" {
+		c.Header(headerCache, state)
+	}
 }
 
 // headHeaders adds what is known before the first byte.
