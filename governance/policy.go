@@ -93,7 +93,8 @@ type policy struct {
 	// Absent, as in policies that are older than the key: application.
 	VisibleLabel string `json:"visible_label,omitempty"`
 
-	Watermark *watermarking `json:"watermark,omitempty"`
+	Watermark *watermarking  `json:"watermark,omitempty"`
+	Safety    *contentSafety `json:"safety,omitempty"`
 
 	Default  actions            `json:"default"`
 	Entities map[string]actions `json:"entities"` // also of custom classes
@@ -247,6 +248,7 @@ func parsePolicy(source []byte) (*policy, error) {
 		{"record", false, choice(&p.Record, recordNothing, RecordMasked, RecordClear)},
 		{"signature", false, choice(&p.Signature, signOnRequest, signAlways)},
 		{"watermark", false, p.readWatermark},
+		{"safety", false, p.readSafety},
 		{"entities", true, p.readEntities},
 		{"custom", false, skipField},
 		{"allow", false, words(&p.Allow)},

@@ -1,9 +1,10 @@
 package safety
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 // word is a word to be found: its letters, and how many separators must and may stand before each but the first.
@@ -18,7 +19,7 @@ type gap struct{ least, most uint8 }
 
 // word reads a spelling.
 func (n *normaliser) word(s string, spread int) word {
-	var w word
+	w := word{letters: make([]rune, 0, len(s)/2), gaps: make([]gap, 0, len(s)/2)}
 	apart := false
 	for _, r := range s {
 		c, letters := n.of(r)
@@ -45,12 +46,13 @@ func (n *normaliser) word(s string, spread int) word {
 
 // node is a state of an automaton: what of the text could be the beginning of a word.
 type node struct {
-	depth int32
-	fail  int32 // the longest shorter beginning
-	out   int32 // the next state on the way of fails that ends a word; 0: none
-	words []int32
-	runes []rune // sorted
-	to    []int32
+	depth  int32
+	letter rune  // that leads to it
+	fail   int32 // the longest shorter beginning
+	out    int32 // the next state on the way of fails that ends a word; 0: none
+	words  []int32
+	runes  []rune // sorted
+	to     []int32
 }
 
 func (n *node) step(r rune) (int32, bool) {
@@ -88,8 +90,9 @@ type Hit struct {
 func Compile(libraries []*Library, day time.Time, act func(*Rule) Action) *Matcher {
 	m := &Matcher{nodes: make([]node, 1), first: map[rune]int32{}}
 	n, date := newNormaliser(), day.UTC().Format(time.DateOnly)
-	building := []map[rune]int32{{}}
+	edges := map[edge]int32{}
 	index := map[string]int32{} // of words, by spelling and gaps
+	var room []byte
 	add := func(s string, spread, rule int, except bool) {
 		forms, err := alternatives(s)
 		if err != nil { // Validate has seen it
@@ -98,24 +101,23 @@ func Compile(libraries []*Library, day time.Time, act func(*Rule) Action) *Match
 		for _, f := range forms {
 			w := n.word(f, spread)
 			w.except = except
-			key := wordKey(w)
-			if at, ok := index[key]; ok {
+			room = w.key(room[:0])
+			if at, ok := index[string(room)]; ok {
 				if rules := m.words[at].rules; rules[len(rules)-1] != rule {
 					m.words[at].rules = append(rules, rule)
 				}
 				continue
 			}
 			at := int32(len(m.words))
-			index[key], w.rules = at, []int{rule}
+			index[string(room)], w.rules = at, []int{rule}
 			m.words = append(m.words, w)
 			state := int32(0)
 			for _, r := range w.letters {
-				next, ok := building[state][r]
+				next, ok := edges[edge{state, r}]
 				if !ok {
 					next = int32(len(m.nodes))
-					building[state][r] = next
+					edges[edge{state, r}] = next
 					m.nodes = append(m.nodes, node{depth: m.nodes[state].depth + 1})
-					building = append(building, map[rune]int32{})
 				}
 				state = next
 			}
@@ -142,32 +144,41 @@ func Compile(libraries []*Library, day time.Time, act func(*Rule) Action) *Match
 			}
 		}
 	}
-	m.link(building)
+	m.link(edges)
 	return m
 }
 
-func wordKey(w word) string {
-	b := []rune{0}
-	if w.except {
+// key adds what tells a word from others.
+func (w *word) key(b []byte) []byte {
+	if b = append(b, 0); w.except {
 		b[0] = 1
 	}
 	for i, l := range w.letters {
-		b = append(b, l, rune(w.gaps[i].least), rune(w.gaps[i].most))
+		b = append(utf8.AppendRune(b, l), w.gaps[i].least, w.gaps[i].most)
 	}
-	return string(b)
+	return b
+}
+
+// edge is a step of an automaton that is being made.
+type edge struct {
+	from int32
+	r    rune
 }
 
 // link sets where each state goes on when a letter does not fit, level by level.
-func (m *Matcher) link(building []map[rune]int32) {
-	queue := []int32{0}
-	for len(queue) > 0 {
+func (m *Matcher) link(edges map[edge]int32) {
+	for e, next := range edges {
+		m.nodes[e.from].to = append(m.nodes[e.from].to, next)
+		m.nodes[next].letter = e.r
+	}
+	for queue := []int32{0}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
-		queue = queue[1:]
 		here := &m.nodes[at]
-		here.runes = slices.Sorted(maps.Keys(building[at]))
-		for _, r := range here.runes {
-			next := building[at][r]
-			here.to = append(here.to, next)
+		slices.SortFunc(here.to, func(a, b int32) int { return cmp.Compare(m.nodes[a].letter, m.nodes[b].letter) })
+		here.runes = make([]rune, len(here.to))
+		for i, next := range here.to {
+			r := m.nodes[next].letter
+			here.runes[i] = r
 			queue = append(queue, next)
 			if at == 0 {
 				m.first[r] = next

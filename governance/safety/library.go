@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 )
@@ -199,11 +200,26 @@ func (n *normaliser) check(word string) error {
 		return err
 	}
 	for _, f := range forms {
-		if got := len(n.word(f, 0).letters); got < 2 || got > MaxWord {
+		if got := n.length(f); got < 2 || got > MaxWord {
 			return fmt.Errorf("must have from 2 to %d letters in each spelling", MaxWord)
 		}
 	}
 	return nil
+}
+
+// length returns how many letters a spelling has.
+func (n *normaliser) length(s string) int {
+	count := 0
+	for _, r := range s {
+		if r < utf8.RuneSelf {
+			if alnum(r) {
+				count++
+			}
+		} else if c, letters := n.of(r); c == letter {
+			count += len(letters)
+		}
+	}
+	return count
 }
 
 // holds reports whether the rule holds on a day.

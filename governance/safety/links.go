@@ -93,13 +93,18 @@ func (s *linkScan) read(r rune, at int) linkEvent {
 		}
 	case noLink:
 	}
-	s.begin(r, at)
+	if s.state == noLink {
+		s.begin(r, at)
+	}
 	s.prev = r
 	return event
 }
 
 // begin looks for the beginning of a link.
 func (s *linkScan) begin(r rune, at int) {
+	if s.token == "" && r >= utf8.RuneSelf { // most of Chinese
+		return
+	}
 	if r < 0 {
 		s.token = ""
 		return
@@ -109,6 +114,9 @@ func (s *linkScan) begin(r rune, at int) {
 		c = '/'
 	} else if c < utf8.RuneSelf && c >= 'A' && c <= 'Z' {
 		c += 'a' - 'A'
+	}
+	if s.token == "" && !strings.ContainsRune("hfw/", c) {
+		return
 	}
 	next := s.token + string(c)
 	if s.token == "" || !beginsLink(next) {

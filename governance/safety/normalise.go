@@ -57,6 +57,8 @@ func classOf(r rune) class {
 			return unseen
 		}
 		return joint
+	case r >= 0x3400 && r < 0xA000:
+		return letter
 	case strings.ContainsRune("。！？；：，、", r):
 		return breaking
 	case isUnseen(r) || unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r):
@@ -111,5 +113,11 @@ func (n *normaliser) of(r rune) (class, []rune) {
 
 // spaced reports whether words of the script of a letter are written apart, so that its word ends where the letters end.
 func spaced(r rune) bool {
+	if r < 0x0E00 {
+		return true
+	}
+	if r >= 0x3400 && r < 0xA000 {
+		return false
+	}
 	return !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Screen judges a whole text that goes to a model. It tells hit of each match and returns the text with what rules replace replaced; blocked is the
-// risk of the first rule that blocks it, or "".
+// Screen judges a whole text that goes to a model. It tells hit of each match and returns the text with what rules replace or block
+// replaced; blocked is the risk of the first rule that blocks it, or "".
 func Screen(matchers []*Matcher, text string, hit func(Hit)) (out string, blocked Risk) {
 	var edits []edit
 	for _, m := range matchers {
@@ -39,6 +39,7 @@ func (s *scan) settle(frontier int, edits []edit, blocked Risk, hit func(Hit)) (
 		switch h.Action {
 		case Block:
 			blocked = cmp.Or(blocked, h.Risk)
+			fallthrough
 		case Replace:
 			edits = append(edits, edit{f.start, f.end, Replacement})
 		case Review, Note:

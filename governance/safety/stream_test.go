@@ -176,7 +176,7 @@ func TestMaskedFormIsCutAlike(t *testing.T) {
 	for _, c := range []struct{ shown, masked, want string }{
 		{"李雷赌球，雷", secret + "赌球，雷", secret + "***，雷"},
 		{"李雷赌球，李雷", secret + "赌球，" + secret, "***"}, // in one piece, between two values
-		{"李赌球", secret, "***"}, // the value itself is one
+		{"李赌球", secret, "***"},                      // the value itself is one
 		{"a李赌球b", "a" + secret + "球b", "a***b"},
 	} {
 		got := through([]string{c.shown}, []string{c.masked})
