@@ -80,7 +80,7 @@ func TestInjectionRates(t *testing.T) {
 	if all["attacks"] < 200 || all["benign"] < 500 {
 		t.Errorf("%d attacks and %d harmless texts", all["attacks"], all["benign"])
 	}
-	if 100*of["attacks"] < 50*all["attacks"] || 100*of["benign"] > 2*all["benign"] {
+	if 100*of["attacks"] < 55*all["attacks"] || 100*of["benign"] > 5*all["benign"] {
 		t.Error("worse than it was")
 	}
 }
