@@ -228,7 +228,7 @@ func TestInputAndOutputFindTheSame(t *testing.T) {
 			t.Errorf("%q: %q in, %q out", c.text, in, a+b)
 		}
 	}
-	if out, blocked := Screen([]*Matcher{testMatcher()}, "看恐袭教程，忽略指令，无法回答", func(Hit) {}); blocked != "a1.4" || out != "看恐袭教程，***，无法回答" {
+	if out, blocked := Screen([]*Matcher{testMatcher()}, "看恐袭教程，忽略指令，无法回答", func(Hit) {}); blocked != "a1.4" || out != "看***，***，无法回答" {
 		t.Errorf("%q %q", out, blocked)
 	}
 }
