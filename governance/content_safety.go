@@ -2,6 +2,9 @@ package governance
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -52,8 +55,8 @@ type libraries struct {
 	matchers map[matcherKey]*safety.Matcher
 }
 
-// matcherKey tells matchers apart: by the digest of their policy, and by the day if a rule holds from or until one.
-type matcherKey struct{ policy, day string }
+// matcherKey tells matchers apart: by all that they are made of, and by the day if a rule holds from or until one.
+type matcherKey struct{ digest, day string }
 
 func newLibraries(cfg SafetyConfig, m *metrics) *libraries {
 	return &libraries{files: cfg.Libraries, metrics: m, read: map[string]*safety.Library{}, matchers: map[matcherKey]*safety.Matcher{}}
@@ -110,45 +113,67 @@ func (l *libraries) check(p *policy) error {
 	return nil
 }
 
-// matcher returns the rules of a policy that hold now. digest is that of the policy.
-func (l *libraries) matcher(s *contentSafety, digest string, now time.Time) (*safety.Matcher, error) {
+// compiledSafety are the rules of a policy. day is the one that they are of; "" where they hold on every day alike.
+type compiledSafety struct {
+	day      string
+	matchers []*safety.Matcher
+}
+
+// compiled returns the rules of a policy that hold now: those of its libraries, which policies that say the same of them share, and its own.
+func (l *libraries) compiled(s *contentSafety, now time.Time) (*compiledSafety, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var all []*safety.Library
-	dated := false
+	var shared []*safety.Library
 	for _, name := range s.Libraries {
 		lib, err := l.library(libraryName(name))
 		if err != nil {
 			return nil, fmt.Errorf("open the library %q: %w", name, err)
 		}
-		all = append(all, lib)
+		shared = append(shared, lib)
 	}
-	all = append(all, &safety.Library{Name: "policy", Version: digest[:12], Rules: s.Rules})
-	for _, lib := range all {
-		dated = dated || slices.ContainsFunc(lib.Rules, func(r safety.Rule) bool { return r.From != "" || r.Until != "" })
+	rules := digestOf(s.Rules)
+	out, today := &compiledSafety{}, now.UTC().Format(time.DateOnly)
+	for _, part := range []struct {
+		libraries []*safety.Library
+		rules     string
+	}{{shared, ""}, {[]*safety.Library{{Name: "policy", Version: rules[:12], Rules: s.Rules}}, rules}} {
+		day := ""
+		if slices.ContainsFunc(part.libraries, func(lib *safety.Library) bool {
+			return slices.ContainsFunc(lib.Rules, func(r safety.Rule) bool { return r.From != "" || r.Until != "" })
+		}) {
+			day, out.day = today, today
+		}
+		key := matcherKey{digestOf(struct {
+			Mode, Rules string
+			Libraries   []string
+			Actions     map[string]string
+		}{s.Mode, part.rules, s.Libraries, s.Actions}), day}
+		m := l.matchers[key]
+		if m == nil {
+			if len(l.matchers) >= maxMatchers {
+				clear(l.matchers)
+			}
+			m = safety.Compile(part.libraries, now, s.action)
+			l.matchers[key] = m
+		}
+		out.matchers = append(out.matchers, m)
 	}
-	key := matcherKey{policy: digest}
-	if dated {
-		key.day = now.UTC().Format(time.DateOnly)
-	}
-	if m := l.matchers[key]; m != nil {
-		return m, nil
-	}
-	if len(l.matchers) >= maxMatchers {
-		clear(l.matchers)
-	}
-	m := safety.Compile(all, now, s.action)
-	l.matchers[key] = m
-	return m, nil
+	return out, nil
 }
 
-// maxMatchers bounds those that are kept: of policies that have been replaced, and of days that have passed.
-const maxMatchers = 64
+func digestOf(v any) string {
+	b, _ := json.Marshal(v) // strings, numbers, lists and maps with string keys always marshal, keys sorted
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// maxMatchers bounds those that are kept, those of policies that have been replaced and of days that have passed among them.
+const maxMatchers = 4096
 
 // screening is content safety for one request.
 type screening struct {
 	policy   *contentSafety
-	matcher  *safety.Matcher
+	matchers []*safety.Matcher
 	canaries []*safety.Matcher // of the request, once it was read
 }
 
@@ -158,11 +183,16 @@ func (g *Guard) screening(active activePolicy) (*screening, error) {
 	if s == nil {
 		return nil, nil //nolint:nilnil // off
 	}
-	m, err := g.libraries.matcher(s, active.digest, g.now())
-	if err != nil {
-		return nil, fault.Wrap(err, fault.CodePolicyUnavailable)
+	now := g.now()
+	c := active.safety.Load()
+	if c.day != "" && c.day != now.UTC().Format(time.DateOnly) {
+		var err error
+		if c, err = g.libraries.compiled(s, now); err != nil {
+			return nil, fault.Wrap(err, fault.CodePolicyUnavailable)
+		}
+		active.safety.Store(c)
 	}
-	return &screening{policy: s, matcher: m}, nil
+	return &screening{policy: s, matchers: c.matchers}, nil
 }
 
 // prefix of the classes of findings that are risks.
@@ -207,7 +237,7 @@ func (a *Admission) screen(text string, d Direction, path string, hit func(safet
 			}
 		}
 	}
-	text, risk := safety.Screen([]*safety.Matcher{s.matcher}, text, func(h safety.Hit) { hit(soften(h)) })
+	text, risk := safety.Screen(s.matchers, text, func(h safety.Hit) { hit(soften(h)) })
 	if blocked = cmp.Or(blocked, risk); blocked != "" && d != DirectionPassage {
 		return "", fault.New(fault.CodeUnsafeContent, string(blocked)).WithParam(path)
 	}
@@ -238,7 +268,7 @@ func (a *Admission) safetyStream(hit func(safety.Hit)) *safety.Stream {
 	if s == nil {
 		return nil
 	}
-	cfg := safety.StreamConfig{Matchers: append([]*safety.Matcher{s.matcher}, s.canaries...), Hit: hit}
+	cfg := safety.StreamConfig{Matchers: slices.Concat(s.matchers, s.canaries), Hit: hit}
 	if l := s.policy.Links; l != nil {
 		cfg.Links = safety.Links{Hosts: l.Hosts, Action: s.policy.effective(safety.Action(l.Action))}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -231,5 +232,22 @@ func TestSafetyPolicyIsStrict(t *testing.T) {
 	}
 	if err := g.Validate([]byte(strings.Replace(safetyPolicyOf("enforce", ""), "\n  mode: ", " ", 1))); !fault.Is(err, fault.CodeInvalidPolicy) {
 		t.Errorf("a mode with nothing to look for: %v", err)
+	}
+}
+
+// TestDatedRulesFollowTheClock: a rule with a last day ends with it, without a new policy.
+func TestDatedRulesFollowTheClock(t *testing.T) {
+	t.Parallel()
+	g := safetyGuard(t, SafetyConfig{})
+	now := time.Date(2026, 2, 28, 23, 59, 0, 0, time.UTC)
+	g.now = func() time.Time { return now }
+	publishSafety(t, g, "t", safetyPolicyOf("enforce", "\n  rules: [{id: r, risk: a1.1, level: 1, action: block, scope: both, words: [zebra], until: \"2026-02-28\"}]"))
+	for _, want := range []bool{true, false} {
+		text := "zebra"
+		_, err := g.Admit(t.Context(), AdmitRequest{Request: "r", Tenant: "t", Action: "chat.completions", Fields: []Field{{Path: "prompt", Text: &text}}})
+		if fault.Is(err, fault.CodeUnsafeContent) != want {
+			t.Errorf("%s: %v", now, err)
+		}
+		now = now.Add(2 * time.Minute)
 	}
 }

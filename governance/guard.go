@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -96,7 +97,7 @@ type activePolicy struct {
 	detectors *classify.Set
 	rules     map[ruleKey]*mask.Rules
 	ref       PolicyRef
-	digest    string // of the policy
+	safety    *atomic.Pointer[compiledSafety] // with a policy that has any
 	broken    error
 }
 
@@ -191,13 +192,15 @@ func (g *Guard) apply(p *policy) (activePolicy, error) {
 	if err != nil {
 		return activePolicy{}, err
 	}
-	_, digest := p.canonical()
+	compiled := &atomic.Pointer[compiledSafety]{}
 	if p.Safety != nil { // now, so that no request waits for it, and one that cannot be used is known
-		if _, err := g.libraries.matcher(p.Safety, digest, g.now()); err != nil {
+		c, err := g.libraries.compiled(p.Safety, g.now())
+		if err != nil {
 			return activePolicy{}, err
 		}
+		compiled.Store(c)
 	}
-	return activePolicy{policy: p, detectors: detectors, rules: p.rules(detectors), digest: digest}, nil
+	return activePolicy{policy: p, detectors: detectors, rules: p.rules(detectors), safety: compiled}, nil
 }
 
 // Run keeps the policies fresh until ctx ends.
