@@ -24,7 +24,7 @@ type SafetyConfig struct {
 // LibraryFile is a rule library in a file.
 type LibraryFile struct {
 	Name   string `koanf:"name"`   // as in the file
-	File   string `koanf:"file"`   //
+	File   string `koanf:"file"`   // its path
 	SHA256 string `koanf:"sha256"` // of the file, hex: another one is not used
 }
 

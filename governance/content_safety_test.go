@@ -170,7 +170,7 @@ func TestSafetyOfPassages(t *testing.T) {
 	}
 }
 
-// TestPolicyWithoutItsLibraryRefuses: a policy is refused where its library is not there, and a policy in force whose library cannot be used refuses its
+// TestPolicyWithoutItsLibraryRefuses: a policy is refused where its library is not there, and an effective policy whose library cannot be used refuses its
 // tenant, and no other.
 func TestPolicyWithoutItsLibraryRefuses(t *testing.T) {
 	t.Parallel()
