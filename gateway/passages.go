@@ -35,7 +35,7 @@ func (r *run) retrieve(ctx context.Context) error {
 		var question string
 		if question, err = r.maskQuestion(ctx); err == nil {
 			r.sources, err = r.searchPassages(ctx, question)
-		} else if fault.Is(err, fault.CodeBlockedContent) {
+		} else if fault.Is(err, fault.CodeBlockedContent) || fault.Is(err, fault.CodeUnsafeContent) {
 			err = cmp.Or(r.mask(ctx), err) // it says where, and what else was found
 		}
 	}
@@ -171,7 +171,7 @@ func (r *run) quotePassages(n int) ([]Citation, error) {
 		c := &out[i]
 		text, _, err := egress.ReleaseWhole(r.admission.decision.ReleaseCitation(), r.masked.passages[i].Text)
 		switch {
-		case fault.Is(err, fault.CodeBlockedAnswer):
+		case fault.Is(err, fault.CodeBlockedAnswer), fault.Is(err, fault.CodeUnsafeAnswer):
 			c.Withheld = true
 			continue
 		case err != nil:

@@ -5002,7 +5002,7 @@ export interface components {
             detector?: string;
             /**
              * @description What was done, in the words of policies: token, partial, redact, hash, block or observe. Of the class pseudonym, in answers: unknown (it stands for nothing, and stays)
-             *     or cut (the answer ended inside it, and that part was left out). Records written by older releases have masked, redacted, hashed, blocked and passed for token,
+             *     or cut (the answer ended inside it, and that part was left out). Of classes that begin with safety.: block, replace, review or note. Records written by older releases have masked, redacted, hashed, blocked and passed for token,
              *     redact, hash, block and observe.
              */
             action: string;
