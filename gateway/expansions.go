@@ -23,7 +23,7 @@ func (r *run) releaseExpansions() ([]rag.Expansion, error) {
 		for _, name := range names {
 			hidden, err := d.MaskDisplayed(*name)
 			if err == nil {
-				*name, _, err = egress.ReleaseWhole(d.Release(), hidden)
+				*name, _, err = egress.ReleaseWhole(d.ReleaseCitation(), hidden)
 			}
 			if blocked = fault.Is(err, fault.CodeBlockedAnswer) || fault.Is(err, fault.CodeBlockedContent); blocked {
 				break

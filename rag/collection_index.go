@@ -214,7 +214,7 @@ func (ci *collectionIndex) search(ctx context.Context, m rank.Model, forms []str
 		}
 		return nil, err
 	}
-	out := ci.ordered(found, found.scores(m))
+	out := withoutDuplicates(ci.ordered(found, found.scores(m)))
 	return out[:min(topK, len(out))], nil
 }
 

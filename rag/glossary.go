@@ -27,6 +27,7 @@ import (
 const (
 	MaxGlossary       = 5000
 	MaxGlossaryChange = 500
+	maxGlossaryBytes  = 1 << 20 // as they are stored
 )
 
 // GlossaryTerm is a term of a collection's glossary. Searches for one of its names find passages with any of them.
@@ -219,11 +220,11 @@ func WrappedGlossaries(ring *keyring.Ring) wrapkey.Kind {
 	}
 }
 
-// glossary reads the terms of a collection, in no order. One that cannot be read is damaged.
+// glossary reads the terms of a collection, in an order that all replicas have. One that cannot be read is damaged.
 func (s store) glossary(ctx context.Context, collection string) ([]GlossaryTerm, error) {
 	var rows []glossaryRow
 	db := s.db.WithContext(ctx)
-	err := db.Select("id", "collection", "suite", "epoch", "sealed", "updated_at").Where("collection = ?", collection).Find(&rows).Error
+	err := db.Select("id", "collection", "suite", "epoch", "sealed", "updated_at").Where("collection = ?", collection).Order("id").Find(&rows).Error
 	if err != nil {
 		return nil, dbError("read glossary", err)
 	}
@@ -291,14 +292,12 @@ func (s store) putGlossary(ctx context.Context, collection string, texts map[str
 		if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).CreateInBatches(rows, 100).Error; err != nil {
 			return err
 		}
-		var n int64
-		if err := tx.Model(&glossaryRow{}).Where("collection = ?", collection).Count(&n).Error; err != nil {
-			return err
+		var size struct{ N, Bytes int64 }
+		err = tx.Model(&glossaryRow{}).Select("COUNT(*) AS n, COALESCE(SUM(LENGTH(sealed)), 0) AS bytes").Where("collection = ?", collection).Scan(&size).Error
+		if err == nil && (size.N > MaxGlossary || size.Bytes > maxGlossaryBytes) {
+			err = fault.New(fault.CodeInvalidValue, "terms", fault.Say("rag.glossary_full", MaxGlossary, maxGlossaryBytes>>10)).WithParam("terms")
 		}
-		if n > MaxGlossary {
-			return fault.New(fault.CodeInvalidValue, "terms", fault.Say("rag.glossary_full", MaxGlossary)).WithParam("terms")
-		}
-		return nil
+		return err
 	})
 }
 

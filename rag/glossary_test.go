@@ -188,6 +188,29 @@ func TestGlossaryTermsAreChecked(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// 1 MiB is reached before 5,000 terms are; the change that would go beyond is refused as a whole.
+	stored := 0
+	for n := range 5 {
+		var terms []GlossaryTerm
+		for i := range MaxGlossaryChange {
+			term := GlossaryTerm{Term: fmt.Sprintf("term %d of %d", i, n)}
+			for j := range 5 {
+				term.Synonyms = append(term.Synonyms, fmt.Sprintf("%d %s", j, strings.Repeat("x", 100)))
+			}
+			terms = append(terms, term)
+		}
+		if err := s.PutGlossary(t.Context(), "acme", "kb", terms); err == nil {
+			stored += len(terms)
+		} else if !fault.Is(err, fault.CodeInvalidValue) {
+			t.Fatal(err)
+		}
+	}
+	if terms, err := s.Glossary(t.Context(), "acme", "kb"); err != nil || len(terms) != stored || stored == 0 || stored == 2500 {
+		t.Errorf("%d of %d terms are there, %v", len(terms), stored, err)
+	}
+	if err := s.store.db.Where("1 = 1").Delete(&glossaryRow{}).Error; err != nil {
+		t.Fatal(err)
+	}
 	if terms, err := s.Glossary(t.Context(), "acme", "kb"); err != nil || len(terms) > 0 {
 		t.Errorf("refused terms are there: %v, %v", terms, err)
 	}

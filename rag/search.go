@@ -59,6 +59,8 @@ type Passage struct {
 	Revision                                  int64   // of the collection's newest document: another one after whatever came in
 	// ByWords says that the passage was found by its words alone: its vector is another model's, until it is made anew.
 	ByWords bool
+	// Duplicates is how many passages with the same text a search has found behind this one, and left out.
+	Duplicates int
 }
 
 // maxQuery bounds the text of a query, in bytes.

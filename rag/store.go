@@ -294,11 +294,10 @@ func (s store) deleteCollection(ctx context.Context, id string) error {
 		if err := tx.Where("collection = ?", id).Delete(&documentRow{}).Error; err != nil {
 			return err
 		}
-		if err := tx.Where("id = ?", id).Delete(&collectionRow{}).Error; err != nil {
+		if err := tx.Where("collection = ?", id).Delete(&glossaryRow{}).Error; err != nil {
 			return err
 		}
-		// Also those of collections that a release before glossaries has deleted.
-		return tx.Where("collection NOT IN (?)", tx.Model(&collectionRow{}).Select("id")).Delete(&glossaryRow{}).Error
+		return tx.Where("id = ?", id).Delete(&collectionRow{}).Error
 	})
 	return dbError("delete collection", err)
 }

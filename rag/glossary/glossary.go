@@ -17,6 +17,8 @@ const (
 	MaxSynonyms = 15  // of one term
 	MaxName     = 128 // bytes of a term or synonym
 	maxForms    = 1 + MaxSynonyms
+	maxMatches  = 32 // of one question, the first ones
+	maxShared   = 8  // terms that share a name, the first ones
 )
 
 // Term is something with several names.
@@ -97,7 +99,9 @@ func (g *Glossary) add(key string, r ref) {
 		}
 		at = to
 	}
-	g.nodes[at].terms = append(g.nodes[at].terms, r)
+	if n := &g.nodes[at]; len(n.terms) < maxShared {
+		n.terms = append(n.terms, r)
+	}
 }
 
 // link sets where a beginning that does not go on leads, in order of depth.
@@ -141,7 +145,7 @@ type match struct {
 	terms      []ref
 }
 
-// matches returns the names in a text: of those that overlap the one that begins first, and of these the longest.
+// matches returns the first names in a text: of those that overlap the one that begins first, and of these the longest.
 func (g *Glossary) matches(units []lexical.Unit) (out []match) {
 	longest := make([]int32, len(units)) // by the unit that it begins with; 0 for none
 	at := int32(0)
@@ -159,7 +163,7 @@ func (g *Glossary) matches(units []lexical.Unit) (out []match) {
 			}
 		}
 	}
-	for i := 0; i < len(units); {
+	for i := 0; i < len(units) && len(out) < maxMatches; {
 		n := longest[i]
 		if n == 0 {
 			i++

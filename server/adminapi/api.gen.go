@@ -4039,11 +4039,14 @@ type OrganisationPage struct {
 // Passage defines model for Passage.
 type Passage struct {
 	// ByWords It was found by its words only: its vectors are another model's, until they are made anew
-	ByWords    *bool   `json:"by_words,omitempty"`
-	Chunk      int     `json:"chunk"`
-	Collection string  `json:"collection"`
-	Document   string  `json:"document"`
-	DocumentId string  `json:"document_id"`
+	ByWords    *bool  `json:"by_words,omitempty"`
+	Chunk      int    `json:"chunk"`
+	Collection string `json:"collection"`
+	Document   string `json:"document"`
+	DocumentId string `json:"document_id"`
+
+	// Duplicates How many passages with the same text were found behind it and left out
+	Duplicates *int    `json:"duplicates,omitempty"`
 	End        int     `json:"end"`
 	Score      float64 `json:"score"`
 

@@ -479,6 +479,9 @@ func (s *Server) PreviewSearch(c *gin.Context, params PreviewSearchParams) {
 		if p.ByWords {
 			view.ByWords = &p.ByWords
 		}
+		if p.Duplicates > 0 {
+			view.Duplicates = &p.Duplicates
+		}
 		out.Items = append(out.Items, view)
 	}
 	if len(found.Expanded) > 0 {

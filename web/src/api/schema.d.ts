@@ -6419,6 +6419,8 @@ export interface components {
             score: number;
             /** @description It was found by its words only: its vectors are another model's, until they are made anew */
             by_words?: boolean;
+            /** @description How many passages with the same text were found behind it and left out */
+            duplicates?: number;
         };
         PassageList: {
             items: components["schemas"]["Passage"][];

@@ -45,6 +45,7 @@ describe('the glossary of a knowledge base', () => {
     signIn({ permissions: ['rag.read', 'rag.search'] });
     const sent = server(answers);
     show(<Knowledge />);
+    await screen.findByLabelText('Question');
     write('Question', 'HPF');
     await press('Search');
     await screen.findByText('“HPF” was searched as housing fund, 公积金, too.');
