@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
-// shelf is a server with one collection.
-type shelf struct {
+// collectionServer is a server with one collection.
+type collectionServer struct {
 	docs   map[string]string // names by id
 	bodies map[string]string // by name
 	sent   []string          // names that were brought, ids that were deleted
@@ -24,7 +24,7 @@ type shelf struct {
 	n      int
 }
 
-func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *collectionServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_, id, _ := strings.Cut(r.URL.Path, "/documents/")
 	switch {
@@ -75,7 +75,7 @@ func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // brought; a dry run changes nothing; a folder without files, or the notes of another collection, are refused.
 func TestSync(t *testing.T) {
 	t.Parallel()
-	s := &shelf{docs: map[string]string{"id-x": "other.txt", "id-y": "gone-before.txt"}, bodies: map[string]string{"other.txt": "x"}}
+	s := &collectionServer{docs: map[string]string{"id-x": "other.txt", "id-y": "gone-before.txt"}, bodies: map[string]string{"other.txt": "x"}}
 	up := httptest.NewServer(s)
 	t.Cleanup(up.Close)
 	dir := t.TempDir()
