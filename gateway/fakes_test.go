@@ -477,6 +477,7 @@ type fakeRAG struct {
 	asks     []rag.Query
 	quotes   []rag.PassageRef
 	passages []rag.Passage
+	expanded []rag.Expansion
 	hang     bool           // until its context ends
 	parts    int            // how many the question is asked in; 0: it is not
 	then     func()         // after the vectors have come
@@ -516,6 +517,9 @@ func (r *fakeRAG) Search(ctx context.Context, ask rag.Query) ([]rag.Passage, err
 		return nil, ctx.Err()
 	}
 	r.asks = append(r.asks, ask)
+	if ask.Trace != nil {
+		ask.Trace.Expanded = r.expanded
+	}
 	for i := range r.parts {
 		part := ask.Text[i*len(ask.Text)/r.parts : (i+1)*len(ask.Text)/r.parts]
 		if _, err := ask.Embed(ctx, []string{part}, true); err != nil {

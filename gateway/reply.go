@@ -246,6 +246,7 @@ type SearchReply struct {
 	Head
 	Summary
 	Passages []rag.Passage
+	Expanded []rag.Expansion // what the glossary has added to the question
 }
 
 // Refusal is the error of a call that was not answered, with what the edge tells the caller beside the error itself.

@@ -80,8 +80,9 @@ type admission struct {
 
 // sources are the passages that the call uses.
 type sources struct {
-	question  string        // as it was searched with
-	passages  []rag.Passage // as they are stored
+	question  string          // as it was searched with
+	passages  []rag.Passage   // as they are stored
+	expanded  []rag.Expansion // of the question, as the glossary has them
 	known     []classify.Known
 	embedding time.Duration // what the child call waited for its engine
 }

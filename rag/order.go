@@ -18,18 +18,28 @@ const (
 
 // found is what words and vectors have found, before it is ordered.
 type found struct {
-	question rank.Question
+	forms    []form
 	passages []Passage
 	headings []string // by passage, as they are indexed
-	bm25     []float64
 	cosines  []float64
 	known    []bool // by passage: it has a cosine
 }
 
+// form is one wording of what was asked, and what its words say of each passage.
+type form struct {
+	question rank.Question
+	bm25     []float64
+}
+
 // find searches the allowed passages for words, those of them that have vectors of the index's model for vectors, fuses the best n of both, and reads what these say.
-func (ci *collectionIndex) find(ctx context.Context, text string, vector []float32, in allowed, n int) (found, error) {
+// The words are those of all forms of the question; what they say of a passage is taken form by form, since nobody uses two names of one thing at a time.
+func (ci *collectionIndex) find(ctx context.Context, forms []string, vector []float32, in allowed, n int) (found, error) {
 	all := in.passages
-	ranking, err := lexical.Rank(lexical.Parse(text), all.Words())
+	queries := make([]lexical.Query, len(forms))
+	for i, text := range forms {
+		queries[i] = lexical.Parse(text)
+	}
+	ranking, err := lexical.Rank(lexical.Either(queries...), all.Words())
 	if err != nil {
 		return found{}, fmt.Errorf("search words: %w", err)
 	}
@@ -70,7 +80,7 @@ func (ci *collectionIndex) find(ctx context.Context, text string, vector []float
 	}
 	out := found{
 		passages: make([]Passage, len(chosen)), headings: make([]string, len(chosen)), cosines: make([]float64, len(chosen)), known: make([]bool, len(chosen)),
-		question: rank.NewQuestion(text, ranking.Terms(), words, maxCandidates, cosines, farthest),
+		forms: make([]form, len(forms)),
 	}
 	texts, err := all.Passages(chosen)
 	if err != nil {
@@ -83,21 +93,39 @@ func (ci *collectionIndex) find(ctx context.Context, text string, vector []float
 		}
 		out.headings[i] = withContext(out.passages[i].Title, cutPlace(texts[i].Section).Section, "") // as it is indexed: pages are no words of it
 	}
-	if out.bm25, err = ranking.Scores(chosen); err != nil {
-		return found{}, fmt.Errorf("search words: %w", err)
+	for i, text := range forms {
+		own := ranking
+		if len(forms) > 1 {
+			if own, err = lexical.Rank(queries[i], all.Words()); err != nil {
+				return found{}, fmt.Errorf("search words: %w", err)
+			}
+		}
+		f := &out.forms[i]
+		f.question = rank.NewQuestion(text, own.Terms(), words, maxCandidates, cosines, farthest)
+		if f.bm25, err = own.Scores(chosen); err != nil {
+			return found{}, fmt.Errorf("search words: %w", err)
+		}
 	}
 	return out, nil
 }
 
-// scores returns the final score of each passage.
+// scores returns the final score of each passage: that of the form of the question that it answers best.
 func (f *found) scores(m rank.Model) []float64 {
+	best := make([]float64, len(f.passages))
 	candidates := make([]rank.Candidate, len(f.passages))
-	for i, p := range f.passages {
-		candidates[i] = rank.Candidate{
-			Heading: f.headings[i], Text: p.Text, BM25: f.bm25[i], Cosine: f.cosines[i], HasCosine: f.known[i],
+	for n, form := range f.forms {
+		for i, p := range f.passages {
+			candidates[i] = rank.Candidate{
+				Heading: f.headings[i], Text: p.Text, BM25: form.bm25[i], Cosine: f.cosines[i], HasCosine: f.known[i],
+			}
+		}
+		for i, score := range m.Scores(form.question, candidates) {
+			if n == 0 || score > best[i] {
+				best[i] = score
+			}
 		}
 	}
-	return m.Scores(f.question, candidates)
+	return best
 }
 
 // certain returns how many of the best hits are the same whatever the numbers of documents are: of the last equals of a full list it depends

@@ -629,6 +629,7 @@ const (
 	KeyringProgressKindContentKeys   KeyringProgressKind = "content_keys"
 	KeyringProgressKindDocuments     KeyringProgressKind = "documents"
 	KeyringProgressKindFiles         KeyringProgressKind = "files"
+	KeyringProgressKindGlossaries    KeyringProgressKind = "glossaries"
 	KeyringProgressKindRegistryKeys  KeyringProgressKind = "registry_keys"
 	KeyringProgressKindReplies       KeyringProgressKind = "replies"
 	KeyringProgressKindSecondFactors KeyringProgressKind = "second_factors"
@@ -647,6 +648,8 @@ func (e KeyringProgressKind) Valid() bool {
 	case KeyringProgressKindDocuments:
 		return true
 	case KeyringProgressKindFiles:
+		return true
+	case KeyringProgressKindGlossaries:
 		return true
 	case KeyringProgressKindRegistryKeys:
 		return true
@@ -2732,6 +2735,16 @@ type ErasureTarget struct {
 	Tenant  *string `json:"tenant,omitempty"`
 }
 
+// Expansion defines model for Expansion.
+type Expansion struct {
+	// Added Its other names
+	Added []string `json:"added"`
+
+	// Found The name of the term that the question has
+	Found string `json:"found"`
+	Term  string `json:"term"`
+}
+
 // ExportSize defines model for ExportSize.
 type ExportSize struct {
 	// More There are more than were counted
@@ -2902,6 +2915,22 @@ type FoundLabel struct {
 
 	// Whole Exactly the seven strings
 	Whole bool `json:"whole"`
+}
+
+// GlossaryTerm defines model for GlossaryTerm.
+type GlossaryTerm struct {
+	// Damaged It cannot be read, and expands nothing: delete it and add it again
+	Damaged   *bool     `json:"damaged,omitempty"`
+	Id        string    `json:"id"`
+	Synonyms  []string  `json:"synonyms"`
+	Term      string    `json:"term"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// GlossaryTermPage defines model for GlossaryTermPage.
+type GlossaryTermPage struct {
+	Items []GlossaryTerm `json:"items"`
+	Next  *string        `json:"next,omitempty"`
 }
 
 // Hold defines model for Hold.
@@ -3684,6 +3713,17 @@ type NewErasureApproval struct {
 	Tenant  *string `json:"tenant,omitempty"`
 }
 
+// NewGlossaryTerm defines model for NewGlossaryTerm.
+type NewGlossaryTerm struct {
+	Synonyms []string `json:"synonyms"`
+	Term     string   `json:"term"`
+}
+
+// NewGlossaryTerms defines model for NewGlossaryTerms.
+type NewGlossaryTerms struct {
+	Terms []NewGlossaryTerm `json:"terms"`
+}
+
 // NewHold defines model for NewHold.
 type NewHold struct {
 	// Actor Only records of the key or user with this id and of the keys of that user
@@ -4113,11 +4153,14 @@ type OrganisationPage struct {
 // Passage defines model for Passage.
 type Passage struct {
 	// ByWords It was found by its words only: its vectors are another model's, until they are made anew
-	ByWords    *bool   `json:"by_words,omitempty"`
-	Chunk      int     `json:"chunk"`
-	Collection string  `json:"collection"`
-	Document   string  `json:"document"`
-	DocumentId string  `json:"document_id"`
+	ByWords    *bool  `json:"by_words,omitempty"`
+	Chunk      int    `json:"chunk"`
+	Collection string `json:"collection"`
+	Document   string `json:"document"`
+	DocumentId string `json:"document_id"`
+
+	// Duplicates How many passages with the same text were found behind it and left out
+	Duplicates *int    `json:"duplicates,omitempty"`
 	End        int     `json:"end"`
 	Score      float64 `json:"score"`
 
@@ -4129,8 +4172,10 @@ type Passage struct {
 
 // PassageList defines model for PassageList.
 type PassageList struct {
-	Findings []Finding `json:"findings"`
-	Items    []Passage `json:"items"`
+	// Expanded What the glossary has added to the question. What the rules for answers block is left out
+	Expanded *[]Expansion `json:"expanded,omitempty"`
+	Findings []Finding    `json:"findings"`
+	Items    []Passage    `json:"items"`
 }
 
 // PassagePiece defines model for PassagePiece.
@@ -6254,6 +6299,28 @@ type DateDocumentVersionParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// ListGlossaryTermsParams defines parameters for ListGlossaryTerms.
+type ListGlossaryTermsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Cursor `next` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// AddGlossaryTermsParams defines parameters for AddGlossaryTerms.
+type AddGlossaryTermsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// DeleteGlossaryTermParams defines parameters for DeleteGlossaryTerm.
+type DeleteGlossaryTermParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // ReadPassageParams defines parameters for ReadPassage.
 type ReadPassageParams struct {
 	// XSluicePurpose What this is for, where the policy demands it. `Me.purposes` lists what it takes; without one of them the answer is 403 `purpose_required`.
@@ -6651,6 +6718,9 @@ type ExplainDocumentJSONRequestBody = Reader
 
 // DateDocumentVersionJSONRequestBody defines body for DateDocumentVersion for application/json ContentType.
 type DateDocumentVersionJSONRequestBody = Validity
+
+// AddGlossaryTermsJSONRequestBody defines body for AddGlossaryTerms for application/json ContentType.
+type AddGlossaryTermsJSONRequestBody = NewGlossaryTerms
 
 // ReadPassageJSONRequestBody defines body for ReadPassage for application/json ContentType.
 type ReadPassageJSONRequestBody = PassageRequest
@@ -7625,6 +7695,15 @@ type ServerInterface interface {
 	// DateDocumentVersion Change when a version is in effect
 	// (PATCH /rag/collections/{collection}/documents/{id}/versions/{version})
 	DateDocumentVersion(c *gin.Context, collection CollectionPath, id IdPath, version DocumentVersionPath, params DateDocumentVersionParams)
+	// ListGlossaryTerms List the glossary of a knowledge base
+	// (GET /rag/collections/{collection}/glossary)
+	ListGlossaryTerms(c *gin.Context, collection CollectionPath, params ListGlossaryTermsParams)
+	// AddGlossaryTerms Add terms to the glossary of a knowledge base, or replace them
+	// (POST /rag/collections/{collection}/glossary)
+	AddGlossaryTerms(c *gin.Context, collection CollectionPath, params AddGlossaryTermsParams)
+	// DeleteGlossaryTerm Delete a term of a glossary
+	// (DELETE /rag/collections/{collection}/glossary/{id})
+	DeleteGlossaryTerm(c *gin.Context, collection CollectionPath, id IdPath, params DeleteGlossaryTermParams)
 	// ReadPassage Open a passage that an answer has cited
 	// (POST /rag/passages)
 	ReadPassage(c *gin.Context, params ReadPassageParams)
@@ -11660,6 +11739,139 @@ func (siw *ServerInterfaceWrapper) DateDocumentVersion(c *gin.Context) {
 	siw.Handler.DateDocumentVersion(c, collection, id, version, params)
 }
 
+// ListGlossaryTerms operation middleware
+func (siw *ServerInterfaceWrapper) ListGlossaryTerms(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "collection" -------------
+	var collection CollectionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "collection", c.Param("collection"), &collection, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter collection: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListGlossaryTermsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListGlossaryTerms(c, collection, params)
+}
+
+// AddGlossaryTerms operation middleware
+func (siw *ServerInterfaceWrapper) AddGlossaryTerms(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "collection" -------------
+	var collection CollectionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "collection", c.Param("collection"), &collection, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter collection: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AddGlossaryTermsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.AddGlossaryTerms(c, collection, params)
+}
+
+// DeleteGlossaryTerm operation middleware
+func (siw *ServerInterfaceWrapper) DeleteGlossaryTerm(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "collection" -------------
+	var collection CollectionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "collection", c.Param("collection"), &collection, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter collection: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteGlossaryTermParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeleteGlossaryTerm(c, collection, id, params)
+}
+
 // ReadPassage operation middleware
 func (siw *ServerInterfaceWrapper) ReadPassage(c *gin.Context) {
 
@@ -13520,6 +13732,9 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/rag/collections/:collection/documents/:id/versions", wrapper.ListDocumentVersions)
 	router.DELETE(options.BaseURL+"/rag/collections/:collection/documents/:id/versions/:version", wrapper.DeleteDocumentVersion)
 	router.PATCH(options.BaseURL+"/rag/collections/:collection/documents/:id/versions/:version", wrapper.DateDocumentVersion)
+	router.GET(options.BaseURL+"/rag/collections/:collection/glossary", wrapper.ListGlossaryTerms)
+	router.POST(options.BaseURL+"/rag/collections/:collection/glossary", wrapper.AddGlossaryTerms)
+	router.DELETE(options.BaseURL+"/rag/collections/:collection/glossary/:id", wrapper.DeleteGlossaryTerm)
 	router.POST(options.BaseURL+"/rag/search", wrapper.PreviewSearch)
 	router.POST(options.BaseURL+"/rag/passages", wrapper.ReadPassage)
 	router.POST(options.BaseURL+"/labels/answers", wrapper.MakeAnswerFile)

@@ -2733,6 +2733,47 @@ export interface paths {
         patch: operations["dateDocumentVersion"];
         trace?: never;
     };
+    "/rag/collections/{collection}/glossary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the glossary of a knowledge base
+         * @description The terms, by name; those that are damaged come last.
+         */
+        get: operations["listGlossaryTerms"];
+        put?: never;
+        /**
+         * Add terms to the glossary of a knowledge base, or replace them
+         * @description Searches with one of a term's names find passages with any of them, from the next one on, on other replicas within about the poll interval (`rag.poll`). A term of the same name, however it is written, is replaced. All are stored or none; a glossary has at most 5,000. Names are found as whole words, and never across a full stop or comma. Whoever may search the knowledge base is told which names were added to his question. The record has the number of terms, and none of them.
+         */
+        post: operations["addGlossaryTerms"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/rag/collections/{collection}/glossary/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Delete a term of a glossary */
+        delete: operations["deleteGlossaryTerm"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/rag/search": {
         parameters: {
             query?: never;
@@ -6448,10 +6489,41 @@ export interface components {
             score: number;
             /** @description It was found by its words only: its vectors are another model's, until they are made anew */
             by_words?: boolean;
+            /** @description How many passages with the same text were found behind it and left out */
+            duplicates?: number;
         };
         PassageList: {
             items: components["schemas"]["Passage"][];
             findings: components["schemas"]["Finding"][];
+            /** @description What the glossary has added to the question. What the rules for answers block is left out */
+            expanded?: components["schemas"]["Expansion"][];
+        };
+        Expansion: {
+            term: string;
+            /** @description The name of the term that the question has */
+            found: string;
+            /** @description Its other names */
+            added: string[];
+        };
+        GlossaryTerm: {
+            id: string;
+            term: string;
+            synonyms: string[];
+            /** @description It cannot be read, and expands nothing: delete it and add it again */
+            damaged?: boolean;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        GlossaryTermPage: {
+            items: components["schemas"]["GlossaryTerm"][];
+            next?: string;
+        };
+        NewGlossaryTerm: {
+            term: string;
+            synonyms: string[];
+        };
+        NewGlossaryTerms: {
+            terms: components["schemas"]["NewGlossaryTerm"][];
         };
         PassageRequest: {
             collection: string;
@@ -6877,7 +6949,7 @@ export interface components {
         };
         KeyringProgress: {
             /** @enum {string} */
-            kind: "vault_keys" | "content_keys" | "documents" | "second_factors" | "files" | "batches" | "replies" | "signing_keys" | "watermark_keys" | "registry_keys";
+            kind: "vault_keys" | "content_keys" | "documents" | "glossaries" | "second_factors" | "files" | "batches" | "replies" | "signing_keys" | "watermark_keys" | "registry_keys";
             /**
              * Format: int64
              * @description Rows of older keys when the last rotation began
@@ -11366,6 +11438,88 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["DocumentVersion"];
                 };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listGlossaryTerms: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description `next` of the page before */
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                collection: components["parameters"]["CollectionPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Terms */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GlossaryTermPage"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    addGlossaryTerms: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                collection: components["parameters"]["CollectionPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewGlossaryTerms"];
+            };
+        };
+        responses: {
+            /** @description Stored */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    deleteGlossaryTerm: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                collection: components["parameters"]["CollectionPath"];
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["ProblemAnswer"];
         };
