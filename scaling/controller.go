@@ -180,6 +180,9 @@ func (c *Controller) Decide(in Inputs) Decision {
 	defer c.mu.Unlock()
 	p := c.policy
 	d := Decision{Inputs: in, Needs: map[Why]int{}, Lead: c.lead.Ahead()}
+	if pause := in.Now.Sub(c.now); c.target > 0 && pause > 0 { // the next decision will come as late as this one did
+		d.Lead = min(mostLead, d.Lead+min(pause, longestPause))
+	}
 	d.Slot, _ = p.Calendar.At(in.Now)
 	d.Floor = min(p.Max, max(p.Min, p.Calendar.FloorUntil(in.Now, d.Lead)))
 	if d.Before = c.target; c.target == 0 {
@@ -211,6 +214,9 @@ func (c *Controller) Decide(in Inputs) Decision {
 	d.Joules = float64(d.Target) * p.Cost.Watts * 3600
 	return d
 }
+
+// longestPause bounds by how much a late decision makes the next ones look further ahead.
+const longestPause = 5 * time.Minute
 
 // skew is by how much a reading may come from the future: clocks differ.
 const skew = 5 * time.Second
@@ -250,7 +256,7 @@ func (c *Controller) needs(d *Decision) (fresh bool) {
 		c.forecast.Observe(s.Rate.At, s.Rate.Value)
 	}
 	if p.Targets.Rate > 0 {
-		if b, ok := c.forecast.Until(d.Now, d.Lead, p.quantile(d.Tariff)); ok {
+		if b, ok := c.forecast.Until(d.Now, d.Lead, p.quantile(d.Tariff)); ok && !p.IgnoreForecast {
 			d.Forecast = &b
 			d.Needs[WhyForecast] = ceil(b.At / p.Targets.Rate)
 		}

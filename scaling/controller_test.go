@@ -130,7 +130,7 @@ func TestNightIsSevenOfTwenty(t *testing.T) {
 		ready = d.Target
 		at[now.Format("02 15:04")] = ready
 	}
-	for when, want := range map[string]int{"02 06:44": 7, "02 06:45": 20, "02 21:59": 20, "03 02:00": 7, "03 06:44": 7, "03 06:46": 20, "03 12:00": 20} {
+	for when, want := range map[string]int{"02 06:43": 7, "02 06:44": 20, "02 21:59": 20, "03 02:00": 7, "03 06:43": 7, "03 06:44": 20, "03 12:00": 20} {
 		if at[when] != want {
 			t.Errorf("%s: %d instances, want %d", when, at[when], want)
 		}
@@ -300,6 +300,10 @@ func TestLeadTime(t *testing.T) {
 	var l LeadTime
 	if l.Ahead() != firstLead {
 		t.Error(l.Ahead())
+	}
+	l.Observe(time.Second)
+	if l.Ahead() != firstLead {
+		t.Error("one quick start is taken for the rule")
 	}
 	for i := range 100 {
 		l.Observe(time.Duration(i) * time.Second)

@@ -192,6 +192,7 @@ type LeadTime struct {
 
 const (
 	leadKept  = 64
+	fewLeads  = 20
 	firstLead = 2 * time.Minute // until an instance has come
 	mostLead  = time.Hour
 )
@@ -206,12 +207,17 @@ func (l *LeadTime) Observe(d time.Duration) {
 	}
 }
 
-// Ahead is how long before a need an instance is to be ordered: one and a half times what 95 of 100 took, at most an hour.
+// Ahead is how long before a need an instance is to be ordered: one and a half times what 95 of 100 took, at most an hour. While few have come it is not
+// below two minutes: the few may have been the quick ones.
 func (l *LeadTime) Ahead() time.Duration {
 	if len(l.seen) == 0 {
 		return firstLead
 	}
 	sorted := slices.Sorted(slices.Values(l.seen))
 	p95 := sorted[min(len(sorted)-1, int(math.Ceil(0.95*float64(len(sorted))))-1)]
-	return min(mostLead, p95*3/2)
+	ahead := p95 * 3 / 2
+	if len(sorted) < fewLeads {
+		ahead = max(firstLead, ahead)
+	}
+	return min(mostLead, ahead)
 }

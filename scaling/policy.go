@@ -21,6 +21,8 @@ type Policy struct {
 	Calendar Calendar `json:"calendar" koanf:"calendar"`
 	// Targets of the signals; a target of 0 leaves that signal out. The target is a number of instances with which the signal is where it should be.
 	Targets Targets `json:"targets" koanf:"targets"`
+	// IgnoreForecast leaves the forecast out: then only the calendar looks ahead.
+	IgnoreForecast bool `json:"ignore_forecast,omitempty" koanf:"ignore_forecast"`
 	// Domains are the failure domains that the instances are spread over.
 	Domains []string `json:"domains,omitempty" koanf:"domains"`
 
