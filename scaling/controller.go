@@ -261,7 +261,7 @@ func (c *Controller) needs(d *Decision) (fresh bool) {
 			d.Needs[WhyForecast] = ceil(b.At / p.Targets.Rate)
 		}
 		if peak, ok := c.forecast.Peak(); ok {
-			d.Line = ceil(p.HeadRoom * peak / p.Targets.Rate)
+			d.Line = p.Line(peak)
 		}
 	}
 	return fresh

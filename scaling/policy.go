@@ -146,3 +146,11 @@ func (p Policy) quantile(t Tariff) float64 {
 func (p Policy) hourly(t Tariff) float64 {
 	return p.Cost.Instance + p.Cost.Watts/1000*(t.Price+t.Carbon*p.Cost.Carbon)
 }
+
+// Line is the number of instances that carries HeadRoom times a rate; 0 without a target of the rate.
+func (p Policy) Line(peak float64) int {
+	if p.Targets.Rate == 0 {
+		return 0
+	}
+	return ceil(p.withDefaults().HeadRoom * peak / p.Targets.Rate)
+}

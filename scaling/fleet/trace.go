@@ -221,3 +221,28 @@ func poisson(random *rand.Rand, mean float64) float64 {
 	}
 	return n
 }
+
+// Peak returns the highest mean rate of five minutes, in requests a second.
+func (t Trace) Peak() float64 {
+	n := max(1, int(5*time.Minute/t.Step))
+	most, sum := 0.0, 0.0
+	for i, l := range t.Loads {
+		if sum += l.Requests; i >= n {
+			sum -= t.Loads[i-n].Requests
+		}
+		most = max(most, sum)
+	}
+	return most / (time.Duration(n) * t.Step).Seconds()
+}
+
+// SecondsEach returns the work of the mean request on a machine; a trace without requests gives 1.
+func (t Trace) SecondsEach(m Machine) float64 {
+	var sum Load
+	for _, l := range t.Loads {
+		sum.Requests, sum.In, sum.Out = sum.Requests+l.Requests, sum.In+l.In, sum.Out+l.Out
+	}
+	if sum.Requests == 0 {
+		return 1
+	}
+	return m.seconds(sum) / sum.Requests
+}
