@@ -60,7 +60,9 @@ func (c Config) Validate() error {
 }
 
 const (
+	longestDir   = 80
 	longestPause = time.Minute
+	lostAfter    = 30 * time.Second // of silence a ready worker is killed
 	tick         = 100 * time.Millisecond
 )
 
@@ -109,6 +111,7 @@ type process struct {
 	socket  string
 	stage   stage
 	since   time.Time // of the stage
+	lost    time.Time // since when a ready one does not answer; zero if it does
 	command *exec.Cmd
 	client  *worker.Client
 	exited  chan struct{} // closed when it has ended
@@ -123,6 +126,9 @@ func New(name string, cfg Config, deps Deps) (*Pool, error) {
 	}
 	if !filepath.IsAbs(cfg.Dir) {
 		return nil, errors.New("local workers: the directory must be absolute")
+	}
+	if len(cfg.Dir) > longestDir {
+		return nil, fmt.Errorf("local workers: the path of the directory must have at most %d bytes, since it is part of the address of a socket", longestDir)
 	}
 	cfg.StartTimeout, cfg.DrainTimeout = cmp.Or(cfg.StartTimeout, 5*time.Minute), cmp.Or(cfg.DrainTimeout, 2*time.Minute)
 	cfg.Settle, cfg.FirstPause = cmp.Or(cfg.Settle, 2*time.Second), cmp.Or(cfg.FirstPause, time.Second)
@@ -167,6 +173,17 @@ func (p *Pool) Scale(ctx context.Context, o scaling.Order) error {
 	p.target, p.term = o.Target, o.Term
 	p.hurry()
 	return nil
+}
+
+// Clients returns the connections to all workers, those that drain among them.
+func (p *Pool) Clients() []*worker.Client {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []*worker.Client
+	for _, w := range p.workers {
+		out = append(out, w.client)
+	}
+	return out
 }
 
 func (p *Pool) hurry() {
@@ -260,6 +277,16 @@ func (p *Pool) advance(w *process, now time.Time) {
 			_ = w.command.Process.Kill()
 		}
 	case ready:
+		switch w.client.State() {
+		case worker.Unreachable, worker.Failed:
+			if w.lost.IsZero() {
+				w.lost = now
+			} else if now.Sub(w.lost) > lostAfter {
+				_ = w.command.Process.Kill() // it hangs: another one comes for it
+			}
+		default:
+			w.lost = time.Time{}
+		}
 	}
 }
 
