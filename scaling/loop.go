@@ -46,7 +46,10 @@ type Loop struct {
 	kept     []Decision // those that were written down, oldest first
 }
 
-const keptDecisions = 200
+const (
+	keptDecisions = 200
+	alarmsEvery   = time.Minute // what comes and goes more often is not written down each time
+)
 
 // NewLoop returns a loop.
 func NewLoop(cfg LoopConfig, deps LoopDeps) *Loop {
@@ -91,7 +94,7 @@ func (l *Loop) Step(ctx context.Context) error {
 	d := l.deps.Controller.Decide(Inputs{Now: now, Fleet: f, Signals: l.deps.Signals(now), Tariff: l.deps.Tariff(now)})
 	l.mu.Lock()
 	l.last = &d
-	news := l.recorded == nil || l.recorded.Target != d.Target || !slices.Equal(l.recorded.Alarms, d.Alarms)
+	news := l.recorded == nil || l.recorded.Target != d.Target || !slices.Equal(l.recorded.Alarms, d.Alarms) && now.Sub(l.recorded.Now) >= alarmsEvery
 	l.mu.Unlock()
 	if news {
 		if err := l.deps.Record(ctx, d); err != nil {

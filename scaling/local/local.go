@@ -5,7 +5,8 @@
 // go gets nothing new, ends what runs on it, is then asked to end, and killed if it does not within the drain timeout. A worker that ends by itself
 // leaves the pool at once and is replaced. A start that fails, or takes too long, is tried again after a pause that doubles.
 //
-// One process owns a pool of workers: on Linux they die with it.
+// One process owns a pool of workers: on Linux they die with it. They get its standard error, and none of its variables but those that say where things
+// are and how Go is to run.
 package local
 
 import (
@@ -61,6 +62,7 @@ func (c Config) Validate() error {
 
 const (
 	longestDir   = 80
+	socketSuffix = ".sock"
 	longestPause = time.Minute
 	lostAfter    = 30 * time.Second // of silence a ready worker is killed
 	tick         = 100 * time.Millisecond
@@ -197,6 +199,15 @@ func (p *Pool) hurry() {
 func (p *Pool) Run(ctx context.Context) error {
 	if err := os.MkdirAll(p.cfg.Dir, 0o700); err != nil {
 		return fmt.Errorf("local workers: make the directory: %w", err)
+	}
+	left, err := filepath.Glob(filepath.Join(p.cfg.Dir, "*"+socketSuffix))
+	if err != nil {
+		return fmt.Errorf("local workers: list the directory: %w", err)
+	}
+	for _, socket := range left { // of a process that was killed; its workers died with it
+		if err := os.Remove(socket); err != nil {
+			return fmt.Errorf("local workers: remove a socket that was left: %w", err)
+		}
 	}
 	beat := time.NewTicker(tick)
 	defer beat.Stop()
@@ -345,11 +356,23 @@ func (p *Pool) balance(now time.Time) {
 	}
 }
 
+// environment is what a worker gets to know of this process's variables: none that may hold a secret.
+func environment(all []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		switch name {
+		case "PATH", "HOME", "USER", "TMPDIR", "LANG", "TZ", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "GODEBUG", "GOMEMLIMIT", "GOMAXPROCS", "GOGC", "GOCOVERDIR":
+			return false
+		}
+		return !strings.HasPrefix(name, "LC_")
+	})
+}
+
 // start starts one worker. The caller holds mu.
 func (p *Pool) start(now time.Time) error {
 	p.next++
 	name := fmt.Sprintf("scaled-%d", p.next)
-	w := &process{name: name, socket: filepath.Join(p.cfg.Dir, name+".sock"), since: now, exited: make(chan struct{})}
+	w := &process{name: name, socket: filepath.Join(p.cfg.Dir, name+socketSuffix), since: now, exited: make(chan struct{})}
 	address := "unix:" + w.socket
 	var err error
 	if w.client, err = worker.New(worker.Config{Endpoint: worker.Endpoint{Address: address}, Local: true}); err != nil {
@@ -361,6 +384,7 @@ func (p *Pool) start(now time.Time) error {
 	}
 	w.command = exec.Command(args[0], args[1:]...) //nolint:gosec,noctx // the command is the configuration's; the worker outlives every context, so that it can drain
 	w.command.SysProcAttr = attributes()
+	w.command.Env, w.command.Stderr = environment(os.Environ()), os.Stderr
 	started := make(chan error, 1)
 	go func() {
 		// The signal of the parent's death comes with the death of the thread that started the child: this one lives as long as the child.

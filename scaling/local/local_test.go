@@ -234,6 +234,15 @@ func TestKilledWorkerIsReplaced(t *testing.T) {
 	}
 }
 
+// TestNoSecretIsInherited: what the server was told through its variables stays there.
+func TestNoSecretIsInherited(t *testing.T) {
+	t.Parallel()
+	got := environment([]string{"PATH=/bin", "SLUICE_MASTER_KEY=secret", "VAULT_TOKEN=secret", "LC_ALL=C", "GOMAXPROCS=2", "PATHS=x", "=odd"})
+	if want := []string{"PATH=/bin", "LC_ALL=C", "GOMAXPROCS=2"}; !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestPauseGrows(t *testing.T) {
 	t.Parallel()
 	p := &Pool{cfg: Config{FirstPause: time.Second}}

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-project/sluice/engine/pool"
@@ -94,6 +96,7 @@ func (e Engines) validatePools() error {
 		names[p.Name] = true
 		key(len(p.Instances) > 0, "%s.instances: list at least one", at)
 		if p.Scale != nil {
+			key(filepath.IsLocal(p.Name) && !strings.ContainsAny(p.Name, `/\`), "%s.name: is part of a path where there is scale: it must be without slashes", at)
 			if err := p.Scale.Validate(); err != nil {
 				errs = append(errs, fmt.Errorf("%s.scale.%w", at, err))
 			}

@@ -61,7 +61,7 @@ func (a *app) scaleOverrideCommand(flags *cli.RemoteFlags) *cobra.Command {
 	var reason string
 	var end bool
 	cmd := &cobra.Command{
-		Use: "override POOL [INSTANCES]", Short: cli.Both("cli.scale_override.short"), Long: message.Both("cli.scale_override.long", "\n\n"), Args: cobra.RangeArgs(1, 2),
+		Use: "override POOL [INSTANCES]", Short: cli.Both("cli.scale_override.short"), Long: message.Both("cli.scale_override.long", "\n\n"), Args: cli.AtLeast(1),
 		Example: "  sluice scale override chat 6 --for 2h --reason \"a demonstration\"\n  sluice scale override chat --end",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path := "/scaling/" + url.PathEscape(args[0]) + "/override"
