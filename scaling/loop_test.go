@@ -93,7 +93,23 @@ func TestLoop(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if last, kept, ok := l.Decisions(); !ok || last.Target != 7 || len(kept) != 1 {
+		blind := 0 // alarms that come and go at each step
+		l.deps.Signals = func(now time.Time) Signals {
+			if blind++; blind%2 == 0 {
+				return Signals{}
+			}
+			return measured(now, 1)
+		}
+		for range 24 {
+			time.Sleep(5 * time.Second)
+			if err := l.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(a.records); n < 2 || n > 4 {
+			t.Errorf("%d records in two minutes of flapping alarms", n)
+		}
+		if last, kept, ok := l.Decisions(); !ok || last.Target != 7 || len(kept) != len(a.records) {
 			t.Errorf("%+v %d", last, len(kept))
 		}
 	})
