@@ -40,7 +40,7 @@ type Inputs struct {
 	Tariff  Tariff    `json:"tariff"`
 }
 
-// Override is a target that somebody demands until a moment. The floor and Max hold all the same.
+// Override is a target that somebody demands until a moment, whatever is measured or starting. The floor, Max and the rates hold all the same.
 type Override struct {
 	Target int       `json:"target"`
 	Until  time.Time `json:"until"`
@@ -310,7 +310,7 @@ func (c *Controller) down(d *Decision, want int, fresh, back bool) int {
 		return stay(LimitClock)
 	case !fresh && !demanded:
 		return stay(LimitNoData)
-	case d.Fleet.Starting > 0:
+	case d.Fleet.Starting > 0 && !demanded:
 		return stay(LimitStarting)
 	}
 	if most := c.wants[0].n; !demanded && most > want {

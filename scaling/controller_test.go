@@ -89,7 +89,7 @@ func TestControllerIsSafe(t *testing.T) {
 			if _, floor := p.Calendar.At(in.Now); d.Target < floor || d.Target < p.Min || d.Target > p.Max {
 				t.Fatalf("seed %d: target %d, floor %d", seed, d.Target, floor)
 			}
-			if d.Target < d.Before && (fault <= 5 && d.Override == nil || fault == 3 || fault == 4) {
+			if d.Target < d.Before && (fault <= 5 && d.Override == nil || fault == 4) {
 				t.Fatalf("seed %d: fault %d took instances away: %+v", seed, fault, d)
 			}
 			frozen := !in.Now.Before(p.Freeze[0].From) && in.Now.Before(p.Freeze[0].To)

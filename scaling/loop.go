@@ -48,6 +48,7 @@ type Loop struct {
 
 const (
 	keptDecisions = 200
+	stepLimit     = 5 * time.Second
 	alarmsEvery   = time.Minute // what comes and goes more often is not written down each time
 )
 
@@ -80,10 +81,10 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// Step decides once. An actuator that does not answer within the time between decisions is given up for now. Without a record there is no order; the
+// Step decides once. What does not answer within 5 seconds, or the time between decisions where that is longer, is given up for now. Without a record there is no order; the
 // next step tries again.
 func (l *Loop) Step(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, max(l.cfg.Every, time.Second))
+	ctx, cancel := context.WithTimeout(ctx, max(l.cfg.Every, stepLimit))
 	defer cancel()
 	f, err := l.deps.Actuator.Fleet(ctx)
 	if err != nil { // nobody knows what there is: what was ordered stands

@@ -101,9 +101,16 @@ func (p Policy) Validate() error {
 		name       string
 		value, top float64
 	}{
-		{"targets.rate", p.Targets.Rate, 0}, {"targets.waiting", p.Targets.Waiting, 0}, {"targets.kv_use", p.Targets.KVUse, 1}, {"targets.tokens", p.Targets.Tokens, 0},
-		{"targets.misses", p.Targets.Misses, 1}, {"head_room", p.HeadRoom, 0}, {"cost.instance", p.Cost.Instance, 0}, {"cost.watts", p.Cost.Watts, 0},
-		{"cost.miss", p.Cost.Miss, 0}, {"cost.carbon", p.Cost.Carbon, 0},
+		{"targets.rate", p.Targets.Rate, 0},
+		{"targets.waiting", p.Targets.Waiting, 0},
+		{"targets.kv_use", p.Targets.KVUse, 1},
+		{"targets.tokens", p.Targets.Tokens, 0},
+		{"targets.misses", p.Targets.Misses, 1},
+		{"head_room", p.HeadRoom, 0},
+		{"cost.instance", p.Cost.Instance, 0},
+		{"cost.watts", p.Cost.Watts, 0},
+		{"cost.miss", p.Cost.Miss, 0},
+		{"cost.carbon", p.Cost.Carbon, 0},
 	} {
 		switch {
 		case !(n.value >= 0) || math.IsInf(n.value, 0): // also NaN
