@@ -24,10 +24,10 @@ type LoopConfig struct {
 type LoopDeps struct {
 	Controller *Controller
 	Actuator   Actuator
-	// Standing returns how many ready instances the pool has that the actuator does not count: they stay, and are part of every target.
-	Standing func() int
-	Signals  func(now time.Time) Signals
-	Tariff   func(now time.Time) Tariff // nil: power costs nothing
+	// Base returns how many ready instances the pool has that the actuator does not count: they stay, and are part of every target.
+	Base    func() int
+	Signals func(now time.Time) Signals
+	Tariff  func(now time.Time) Tariff // nil: power costs nothing
 	// Record writes down a decision that changes the target, or its alarms. What is not recorded is not carried out.
 	Record func(ctx context.Context, d Decision) error
 	Log    *slog.Logger
@@ -90,8 +90,8 @@ func (l *Loop) Step(ctx context.Context) error {
 	if err != nil { // nobody knows what there is: what was ordered stands
 		return fmt.Errorf("ask what there is: %w", err)
 	}
-	now, standing := l.deps.Now(), l.deps.Standing()
-	f.Ready += standing
+	now, base := l.deps.Now(), l.deps.Base()
+	f.Ready += base
 	d := l.deps.Controller.Decide(Inputs{Now: now, Fleet: f, Signals: l.deps.Signals(now), Tariff: l.deps.Tariff(now)})
 	l.mu.Lock()
 	l.last = &d
@@ -110,7 +110,7 @@ func (l *Loop) Step(ctx context.Context) error {
 		l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "scaling decided", slog.Int("target", d.Target), slog.Int("before", d.Before), slog.String("winner", string(d.Winner)))
 	}
 	err = l.deps.Actuator.Scale(ctx, Order{
-		ID: l.cfg.Pool + "/" + strconv.FormatInt(now.UnixNano(), 10), Pool: l.cfg.Pool, Target: max(0, d.Target-standing), Domains: d.Domains, Term: l.cfg.Term,
+		ID: l.cfg.Pool + "/" + strconv.FormatInt(now.UnixNano(), 10), Pool: l.cfg.Pool, Target: max(0, d.Target-base), Domains: d.Domains, Term: l.cfg.Term,
 	})
 	if err != nil {
 		return fmt.Errorf("order %d: %w", d.Target, err)

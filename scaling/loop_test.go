@@ -17,7 +17,7 @@ type fakeActuator struct {
 	blind, deaf, hangs bool
 	recordFails        bool
 	records            []Decision
-	standing           int
+	base               int
 }
 
 func (a *fakeActuator) Fleet(context.Context) (Fleet, error) {
@@ -51,7 +51,7 @@ func (a *fakeActuator) record(_ context.Context, d Decision) error {
 func loop(t *testing.T, a *fakeActuator) *Loop {
 	t.Helper()
 	return NewLoop(LoopConfig{Pool: "chat", Term: 1}, LoopDeps{
-		Controller: controller(t, bank()), Actuator: a, Standing: func() int { return a.standing }, Record: a.record, Log: slog.New(slog.DiscardHandler),
+		Controller: controller(t, bank()), Actuator: a, Base: func() int { return a.base }, Record: a.record, Log: slog.New(slog.DiscardHandler),
 		Signals: func(now time.Time) Signals { return measured(now, 1) },
 	})
 }
@@ -60,7 +60,7 @@ func loop(t *testing.T, a *fakeActuator) *Loop {
 func TestLoop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // midnight UTC of 2000-01-01: the floor is 7
-		a := &fakeActuator{recordFails: true, standing: 1}
+		a := &fakeActuator{recordFails: true, base: 1}
 		l := loop(t, a)
 		if err := l.Step(t.Context()); err == nil || len(a.orders) != 0 {
 			t.Fatalf("without a record: %v %v", a.orders, err)

@@ -60,7 +60,7 @@ func (p *parts) buildScaling() error {
 			return fmt.Errorf("pool %s: %w", c.Name, err)
 		}
 		s.loop = scaling.NewLoop(scaling.LoopConfig{Pool: c.Name, Every: c.Scale.Every, Term: 1}, scaling.LoopDeps{
-			Controller: controller, Actuator: s.workers, Standing: s.standing, Signals: s.signals, Record: s.record, Log: p.log,
+			Controller: controller, Actuator: s.workers, Base: s.base, Signals: s.signals, Record: s.record, Log: p.log,
 		})
 		p.scaled = append(p.scaled, s)
 	}
@@ -95,8 +95,8 @@ func (s *scaledPool) running(name string) int {
 	return 0
 }
 
-// standing is how many of the instances that are configured or registered take requests.
-func (s *scaledPool) standing() int {
+// base is how many of the instances that are configured or registered take requests.
+func (s *scaledPool) base() int {
 	n := 0
 	for _, i := range s.parts.pools.Instances(s.name) {
 		if !strings.HasPrefix(i.Name, scaledPrefix) && i.Status().State == pool.StateReady {

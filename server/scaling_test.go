@@ -74,6 +74,11 @@ func TestScaledPool(t *testing.T) {
       scale: {min: 3, max: 4, every: 100ms, targets: {rate: 1000}, workers: {settle: 50ms, command: [%q, "-test.run=^TestScaledWorkerProcess$", "{address}"]}}
 rag: {embedding_model: ""}
 `, base, os.Args[0]))
+	defer func() {
+		if t.Failed() {
+			t.Log(in.logs.String())
+		}
+	}()
 	ready := func() int {
 		r := in.admin(http.MethodGet, "/instances", nil, nil)
 		var has struct {
