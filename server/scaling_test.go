@@ -82,11 +82,11 @@ rag: {embedding_model: ""}
 	ready := func() int {
 		r := in.admin(http.MethodGet, "/instances", nil, nil)
 		var has struct {
-			Instances []struct{ Pool, Name, State string }
+			Items []struct{ Pool, Name, State string }
 		}
 		r.decode(t, &has)
 		n := 0
-		for _, i := range has.Instances {
+		for _, i := range has.Items {
 			if i.Pool == "chat" && i.State == "ready" {
 				n++
 			}
