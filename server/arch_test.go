@@ -21,6 +21,7 @@ var layers = [][]string{
 	{"engine", "governance", "audit", "billing"},
 	{"rag"},
 	{"gateway"},
+	{"scaling"},
 	{"workflows"},
 	{"server"},
 }
@@ -206,7 +207,7 @@ func layer(pkg string) int {
 
 // supports are the packages that exist for tests. They may be imported from tests only, and may import what they test.
 var supports = []string{
-	"migrations/dbtest", "engine/enginetest", "rag/index/indextest", "rag/index/pgvector/pgvectortest", "internal/testcache", "internal/testmodel", "internal/testnode", "internal/testpython", "bench", "audit/audittest",
+	"migrations/dbtest", "engine/enginetest", "rag/index/indextest", "rag/index/pgvector/pgvectortest", "internal/testcache", "scaling/actuatortest", "internal/testmodel", "internal/testnode", "internal/testpython", "bench", "audit/audittest",
 	"audit/durable/durabletest", "server/httpapi/documenttest", "audit/record/recordtest", "internal/wrapkey/wrapkeytest",
 }
 

@@ -89,6 +89,7 @@ type parts struct {
 	native     *native.Engine // nil without native models
 	engines    map[string]engine.Engine
 	workers    map[string]*worker.Client // those of engines that run in processes of their own
+	scaled     []*scaledPool             // pools whose workers this process starts
 	pools      *pool.Set
 	profiles   *profile.Set
 	instances  *instances.Registry
@@ -300,7 +301,7 @@ func (p *parts) filesStay(ctx context.Context, tx *gorm.DB, tenant string) (bool
 // outside reports whether engines outside of this process may keep what they are given.
 func (p *parts) outside() bool {
 	e := p.cfg.Engines
-	return len(e.Remote)+len(e.Workers)+len(e.Registered.Networks) > 0
+	return len(e.Remote)+len(e.Workers)+len(e.Registered.Networks)+len(p.scaled) > 0
 }
 
 // forget has all engines of ours drop what they keep of a tenant's prompts and answers.
@@ -317,6 +318,11 @@ func (p *parts) forget(tenant string) {
 	var asked sync.WaitGroup
 	for _, w := range p.workers {
 		asked.Go(func() { w.Forget(tenant) })
+	}
+	for _, s := range p.scaled {
+		for _, w := range s.workers.Clients() {
+			asked.Go(func() { w.Forget(tenant) })
+		}
 	}
 	asked.Wait()
 }
@@ -514,6 +520,9 @@ func (p *parts) loops() []loop {
 		{"batches", p.batches.Run},
 		{"replies", p.replies.Run},
 		{"registry", p.runRegistry},
+	}
+	for _, s := range p.scaled {
+		out = append(out, loop{"scaling of " + s.name, s.Run})
 	}
 	if p.rag != nil {
 		out = append(out, loop{"retrieval", p.runRetrieval})

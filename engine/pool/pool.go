@@ -412,6 +412,7 @@ type Instance struct {
 	now        func() time.Time
 	attributes atomic.Pointer[Attributes]
 	running    atomic.Int64
+	begun      atomic.Int64                                            // requests, since it is here
 	known      atomic.Pointer[map[engine.ModelID]*capability.Verdicts] // of our own engines
 	paused     atomic.Int64                                            // unix nanoseconds until which it is passed over; 0: it is not
 	room       atomic.Int64                                            // requests at once that it is taken to manage; 0: nobody knows of a limit
@@ -451,6 +452,7 @@ type Status struct {
 	Since   time.Time // of the state, as far as this replica has seen it
 	Cause   error     // of the last failure, while it is sick or gone
 	Running int       // requests of this replica
+	Begun   int64     // requests of this replica, since it knows the instance
 	Models  []engine.Model
 	Version string // of what runs the models, as it was told last; "" if it is not known
 
@@ -465,7 +467,7 @@ func (i *Instance) Status() Status {
 	defer i.mu.Unlock()
 	state := i.look()
 	st := Status{
-		Name: i.Name, Kind: i.Kind, Profile: i.Profile, Attributes: *i.attributes.Load(), State: state, Since: i.since, Running: int(i.running.Load()),
+		Name: i.Name, Kind: i.Kind, Profile: i.Profile, Attributes: *i.attributes.Load(), State: state, Since: i.since, Running: int(i.running.Load()), Begun: i.begun.Load(),
 	}
 	if st.State == StateSick || st.State == StateGone {
 		st.Cause = i.cause
@@ -615,7 +617,10 @@ func (i *Instance) works(now time.Time) bool {
 }
 
 // Begin counts a request that goes to the instance. Whoever begins it ends it.
-func (i *Instance) Begin() { i.running.Add(1) }
+func (i *Instance) Begin() {
+	i.running.Add(1)
+	i.begun.Add(1)
+}
 
 // End ends a request with the error that it ended with: nil where the engine has answered.
 func (i *Instance) End(err error) {

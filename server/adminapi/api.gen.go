@@ -3950,6 +3950,15 @@ type NewRollout struct {
 	Steps *[]int `json:"steps,omitempty"`
 }
 
+// NewScalingOverride defines model for NewScalingOverride.
+type NewScalingOverride struct {
+	Reason string `json:"reason"`
+	Target int    `json:"target"`
+
+	// Until at most 31 days ahead
+	Until time.Time `json:"until"`
+}
+
 // NewSeals defines model for NewSeals.
 type NewSeals struct {
 	Copies *int `json:"copies,omitempty"`
@@ -4902,6 +4911,97 @@ type RolloutTransition struct {
 	// ShareBasis Share of the candidate after it
 	ShareBasis int    `json:"share_basis"`
 	To         string `json:"to"`
+}
+
+// ScaledPool defines model for ScaledPool.
+type ScaledPool struct {
+	Decisions []ScalingDecision `json:"decisions"`
+	Latest    *ScalingDecision  `json:"latest,omitempty"`
+	Max       int               `json:"max"`
+	Min       int               `json:"min"`
+	Pool      string            `json:"pool"`
+}
+
+// ScalingDecision defines model for ScalingDecision.
+type ScalingDecision struct {
+	// Alarms capacity_line, at_max, no_data, starts_fail
+	Alarms []string  `json:"alarms"`
+	At     time.Time `json:"at"`
+
+	// Before the target until then
+	Before int `json:"before"`
+
+	// Cost expected for an hour
+	Cost     float32 `json:"cost"`
+	Draining int     `json:"draining"`
+
+	// Failed starts that failed in a row
+	Failed int `json:"failed"`
+
+	// Floor the least now, or by the time an instance that is ordered now is ready
+	Floor int `json:"floor"`
+
+	// Forecast The highest rate that is expected within the lead, in requests a second
+	Forecast *ScalingForecast `json:"forecast,omitempty"`
+
+	// Joules expected for an hour
+	Joules float32 `json:"joules"`
+
+	// LeadSeconds how far ahead is looked
+	LeadSeconds float32 `json:"lead_seconds"`
+
+	// Limits why the target is not what was wanted: max, up_rate, down_rate, freeze, no_data, starting, settling, clock
+	Limits []string `json:"limits"`
+
+	// Line instances that carry 1.4 times the highest rate of the last week; 0: not known
+	Line int `json:"line"`
+
+	// Needs instances that each signal asks for; what is missing said nothing
+	Needs    map[string]int   `json:"needs"`
+	Override *ScalingOverride `json:"override,omitempty"`
+
+	// Ready instances that take requests
+	Ready int `json:"ready"`
+
+	// Slot peak, valley or idle; empty without a calendar
+	Slot     string `json:"slot"`
+	Starting int    `json:"starting"`
+	Target   int    `json:"target"`
+
+	// Wanted before limits
+	Wanted int `json:"wanted"`
+
+	// Winner what asked for most: floor, forecast, rate, waiting, kv_use, tokens, misses or override
+	Winner string `json:"winner"`
+}
+
+// ScalingForecast The highest rate that is expected within the lead, in requests a second
+type ScalingForecast struct {
+	// At the quantile that the costs ask for
+	At float32 `json:"at"`
+
+	// Error mean relative error over the last season
+	Error float32 `json:"error"`
+
+	// High one of ten values lies above
+	High float32 `json:"high"`
+
+	// Low one of ten values lies below
+	Low float32 `json:"low"`
+	Mid float32 `json:"mid"`
+}
+
+// ScalingList defines model for ScalingList.
+type ScalingList struct {
+	Items []ScaledPool `json:"items"`
+}
+
+// ScalingOverride defines model for ScalingOverride.
+type ScalingOverride struct {
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+	Target int       `json:"target"`
+	Until  time.Time `json:"until"`
 }
 
 // SchedulerList defines model for SchedulerList.
@@ -6749,6 +6849,9 @@ type AbortRolloutJSONRequestBody = Reason
 // ApproveRolloutJSONRequestBody defines body for ApproveRollout for application/json ContentType.
 type ApproveRolloutJSONRequestBody = Approval
 
+// SetScalingOverrideJSONRequestBody defines body for SetScalingOverride for application/json ContentType.
+type SetScalingOverrideJSONRequestBody = NewScalingOverride
+
 // CreateServiceAccountJSONRequestBody defines body for CreateServiceAccount for application/json ContentType.
 type CreateServiceAccountJSONRequestBody = NewServiceAccount
 
@@ -7749,6 +7852,15 @@ type ServerInterface interface {
 	// ApproveRollout Promote to the next step as soon as the evidence passes
 	// (POST /rollouts/{id}/approve)
 	ApproveRollout(c *gin.Context, id IdPath)
+	// GetScaling How many instances each scaled pool is to have on this replica, and why
+	// (GET /scaling)
+	GetScaling(c *gin.Context)
+	// RemoveScalingOverride End what was demanded of a pool on this replica
+	// (DELETE /scaling/{pool}/override)
+	RemoveScalingOverride(c *gin.Context, pool PoolPath)
+	// SetScalingOverride Demand a number of instances of a pool until a time
+	// (PUT /scaling/{pool}/override)
+	SetScalingOverride(c *gin.Context, pool PoolPath)
 	// ListServiceAccounts List service accounts of a tenant, oldest first
 	// (GET /service-accounts)
 	ListServiceAccounts(c *gin.Context, params ListServiceAccountsParams)
@@ -12253,6 +12365,69 @@ func (siw *ServerInterfaceWrapper) ApproveRollout(c *gin.Context) {
 	siw.Handler.ApproveRollout(c, id)
 }
 
+// GetScaling operation middleware
+func (siw *ServerInterfaceWrapper) GetScaling(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetScaling(c)
+}
+
+// RemoveScalingOverride operation middleware
+func (siw *ServerInterfaceWrapper) RemoveScalingOverride(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "pool" -------------
+	var pool PoolPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "pool", c.Param("pool"), &pool, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pool: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RemoveScalingOverride(c, pool)
+}
+
+// SetScalingOverride operation middleware
+func (siw *ServerInterfaceWrapper) SetScalingOverride(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "pool" -------------
+	var pool PoolPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "pool", c.Param("pool"), &pool, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pool: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SetScalingOverride(c, pool)
+}
+
 // ListServiceAccounts operation middleware
 func (siw *ServerInterfaceWrapper) ListServiceAccounts(c *gin.Context) {
 
@@ -13716,6 +13891,9 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/rollouts/:id", wrapper.GetRollout)
 	router.POST(options.BaseURL+"/rollouts/:id/approve", wrapper.ApproveRollout)
 	router.POST(options.BaseURL+"/rollouts/:id/abort", wrapper.AbortRollout)
+	router.GET(options.BaseURL+"/scaling", wrapper.GetScaling)
+	router.DELETE(options.BaseURL+"/scaling/:pool/override", wrapper.RemoveScalingOverride)
+	router.PUT(options.BaseURL+"/scaling/:pool/override", wrapper.SetScalingOverride)
 	router.DELETE(options.BaseURL+"/capacity", wrapper.RemoveCapacity)
 	router.GET(options.BaseURL+"/capacity", wrapper.GetCapacity)
 	router.PUT(options.BaseURL+"/capacity", wrapper.SetCapacity)

@@ -39,6 +39,7 @@ import (
 	"github.com/sluice-project/sluice/internal/inflight"
 	"github.com/sluice-project/sluice/internal/wrapkey"
 	"github.com/sluice-project/sluice/rag"
+	"github.com/sluice-project/sluice/scaling"
 	"github.com/sluice-project/sluice/server/erasure"
 	"github.com/sluice-project/sluice/server/offboard"
 	"github.com/sluice-project/sluice/server/provenance"
@@ -73,6 +74,8 @@ type Deps struct {
 	RAG        *rag.Service
 	Workflows  *workflows.Service // nil when switched off
 	Native     *native.Engine     // nil without native models
+	// Scaling are the loops of the pools that this process scales, ordered by name.
+	Scaling []*scaling.Loop
 	// LocalEngines are the engines of our own: that of this process and its workers, as they were last. It asks nobody.
 	LocalEngines func() []LocalEngine
 	// Adapters, LoadAdapter and UnloadAdapter are about what the native engines of this process and of workers have; the latter two change the models

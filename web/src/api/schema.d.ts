@@ -2545,6 +2545,49 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/scaling": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How many instances each scaled pool is to have on this replica, and why
+         * @description Each replica starts and ends the workers of its own machine, and answers for these. The latest decision of each pool comes first, with the numbers that it saw; then those that changed the target or the alarms, newest first, since this replica started. All of those are in the audit log as `pool.scale`.
+         */
+        get: operations["getScaling"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/scaling/{pool}/override": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                pool: components["parameters"]["PoolPath"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Demand a number of instances of a pool until a time
+         * @description It holds on the replica that answers, and ends with it. The floor of the calendar and the most that the pool may have hold all the same.
+         */
+        put: operations["setScalingOverride"];
+        post?: never;
+        /** End what was demanded of a pool on this replica */
+        delete: operations["removeScalingOverride"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/capacity": {
         parameters: {
             query?: never;
@@ -6235,6 +6278,83 @@ export interface components {
             days?: number[];
             from: string;
             to: string;
+        };
+        ScalingList: {
+            items: components["schemas"]["ScaledPool"][];
+        };
+        ScaledPool: {
+            pool: string;
+            min: number;
+            max: number;
+            latest?: components["schemas"]["ScalingDecision"];
+            decisions: components["schemas"]["ScalingDecision"][];
+        };
+        ScalingDecision: {
+            /** Format: date-time */
+            at: string;
+            /** @description instances that take requests */
+            ready: number;
+            starting: number;
+            draining: number;
+            /** @description starts that failed in a row */
+            failed: number;
+            /** @description peak, valley or idle; empty without a calendar */
+            slot: string;
+            /** @description the least now, or by the time an instance that is ordered now is ready */
+            floor: number;
+            /** @description before limits */
+            wanted: number;
+            /** @description what asked for most: floor, forecast, rate, waiting, kv_use, tokens, misses or override */
+            winner: string;
+            /** @description the target until then */
+            before: number;
+            target: number;
+            /** @description instances that each signal asks for; what is missing said nothing */
+            needs: {
+                [key: string]: number;
+            };
+            /** @description why the target is not what was wanted: max, up_rate, down_rate, freeze, no_data, starting, settling, clock */
+            limits: string[];
+            /** @description capacity_line, at_max, no_data, starts_fail */
+            alarms: string[];
+            /** @description instances that carry 1.4 times the highest rate of the last week; 0: not known */
+            line: number;
+            /** @description how far ahead is looked */
+            lead_seconds: number;
+            /** @description expected for an hour */
+            cost: number;
+            /** @description expected for an hour */
+            joules: number;
+            forecast?: components["schemas"]["ScalingForecast"];
+            override?: components["schemas"]["ScalingOverride"];
+        };
+        /** @description The highest rate that is expected within the lead, in requests a second */
+        ScalingForecast: {
+            /** @description one of ten values lies below */
+            low: number;
+            mid: number;
+            /** @description one of ten values lies above */
+            high: number;
+            /** @description the quantile that the costs ask for */
+            at: number;
+            /** @description mean relative error over the last season */
+            error: number;
+        };
+        ScalingOverride: {
+            target: number;
+            /** Format: date-time */
+            until: string;
+            by: string;
+            reason: string;
+        };
+        NewScalingOverride: {
+            target: number;
+            /**
+             * Format: date-time
+             * @description at most 31 days ahead
+             */
+            until: string;
+            reason: string;
         };
         CapacitySchedule: {
             /** @description IANA name */
@@ -11003,6 +11123,73 @@ export interface operations {
         responses: {
             /** @description Signalled */
             202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getScaling: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The pools, by name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScalingList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    setScalingOverride: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                pool: components["parameters"]["PoolPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewScalingOverride"];
+            };
+        };
+        responses: {
+            /** @description It holds from the next decision on */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    removeScalingOverride: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                pool: components["parameters"]["PoolPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description There is no demand */
+            204: {
                 headers: {
                     [name: string]: unknown;
                 };
