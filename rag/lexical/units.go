@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/sluice-project/sluice/internal/hanfold"
 )
 
 // Unit is the smallest part of a text that terms are compared by: a character of a script that is written without blanks, or the stem of a word. The zero text
@@ -20,9 +22,9 @@ type Unit struct {
 func Units(text string) (folded string, units []Unit) {
 	var b strings.Builder
 	b.Grow(len(text))
-	folds := folding()
+	folds := hanfold.Folding()
 	for _, r := range norm.NFKC.String(strings.ToValidUTF8(text, " ")) {
-		b.WriteRune(folds.fold(r))
+		b.WriteRune(folds.Fold(r))
 	}
 	folded = b.String()
 	word := -1
