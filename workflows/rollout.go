@@ -43,6 +43,9 @@ type progress struct {
 	// the baseline if there is no partial step.
 	StableAt int64    `json:"stable_at"`
 	Approval *command `json:"approval,omitempty"`
+	// Looked is the number of the latest look of the step that was used, Proven the evidence on which it passed.
+	Looked int    `json:"looked,omitempty"`
+	Proven string `json:"proven,omitempty"`
 	State    State    `json:"state"`
 }
 
@@ -181,6 +184,7 @@ func (r *run) advance(ctx workflow.Context) error {
 		r.StableAt = r.State.EnteredAt
 	}
 	r.State.Decision, r.State.Awaiting = Decision{}, false
+	r.Looked, r.Proven = 0, ""
 	return nil
 }
 
@@ -293,6 +297,7 @@ func (r *run) evaluate(ctx workflow.Context, record bool) (Decision, error) {
 	if r.in.Spec.share(r.Stage) == 100 { // stable answers nothing any more: compare with what it did before
 		ask.StableSince = r.StableAt
 	}
+	r.plan(ctx, &ask)
 	ctx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout:    20 * time.Second,
 		ScheduleToCloseTimeout: 2 * time.Minute,
@@ -306,12 +311,43 @@ func (r *run) evaluate(ctx workflow.Context, record bool) (Decision, error) {
 	switch {
 	case err == nil:
 		r.State.Decision, r.State.CheckedAt = out.Decision, workflow.Now(ctx).UnixMicro()
+		r.looked(ask, out.Decision)
 	case isStop(err), temporal.IsCanceledError(err):
 		return Decision{}, err
 	default:
 		r.State.Decision = Decision{}.say(NoData, unavailableEvidence, r.in.Spec.Thresholds)
 	}
 	return r.State.Decision, nil
+}
+
+// plan says which look an evaluation is. A look may promote, so each is used once; an evaluation that failed has not used it.
+func (r *run) plan(ctx workflow.Context, ask *evaluateInput) {
+	spec := r.in.Spec
+	if len(spec.Thresholds.Gates) == 0 {
+		return
+	}
+	share := spec.share(r.Stage)
+	partial := share < 100
+	next := 100
+	if r.Stage < len(spec.Steps) {
+		next = spec.share(r.Stage + 1)
+	}
+	ask.Looks, ask.Proven, ask.Results = spec.looks(), r.Proven, spec.Results
+	ask.Last = share > 0 && (next == 100 || !partial)
+	ask.Confirm = !partial && r.Stage > 1
+	if look := spec.lookAt(workflow.Now(ctx).Sub(time.UnixMicro(r.State.EnteredAt))); look > r.Looked {
+		ask.Look = look
+	}
+}
+
+func (r *run) looked(ask evaluateInput, d Decision) {
+	if ask.Look == 0 {
+		return
+	}
+	r.Looked = ask.Look
+	if d.Outcome == Pass {
+		r.Proven = d.Evidence
+	}
 }
 
 func isStop(err error) bool {

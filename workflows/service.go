@@ -78,6 +78,7 @@ func (s *Service) Ready(ctx context.Context) error {
 
 // StartRollout begins a rollout of spec.Candidate in place of the model's stable version. One rollout per model runs at a time.
 func (s *Service) StartRollout(ctx context.Context, spec Spec, starter Actor) (State, error) {
+	spec.Preset = or(spec.Preset, Standard)
 	spec = spec.withDefaults()
 	spec.SecondPerson = spec.SecondPerson || s.cfg.SecondPerson
 	if err := spec.check(); err != nil {

@@ -95,6 +95,7 @@ func (p *platform) restart() {
 // quick is a rollout in seconds.
 func quick() Spec {
 	return Spec{
+		Preset: Trial,
 		Model: "m", Candidate: "v2", Dwell: 300 * time.Millisecond, Poll: 200 * time.Millisecond, Deadline: time.Minute, Reason: "try it",
 	}
 }

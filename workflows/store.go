@@ -260,6 +260,30 @@ func (s *store) evaluations(ctx context.Context, st State) (map[string]Evaluatio
 	return out, nil
 }
 
+// earlier returns what the partial steps that a rollout has left ended on.
+func (s *store) earlier(ctx context.Context, rollout string) ([]EarlierStep, error) {
+	st, err := s.get(ctx, rollout)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := s.evaluations(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	var out []EarlierStep
+	for _, t := range st.History {
+		if phaseOf(t.From) != PhaseCanary || phaseOf(t.To) != PhaseCanary {
+			continue
+		}
+		l, ok := kept[t.Evidence]
+		if !ok {
+			return nil, fmt.Errorf("the evidence of %s of rollout %s is missing", t.From, rollout)
+		}
+		out = append(out, earlierStep(l))
+	}
+	return out, nil
+}
+
 // get returns one rollout with its history.
 func (s *store) get(ctx context.Context, id string) (State, error) {
 	var rows []rolloutRow // lists do without the evidence, which is long

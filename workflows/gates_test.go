@@ -1,0 +1,283 @@
+package workflows
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// standardSpec is a rollout by gates with ten minutes for a day.
+func standardSpec() Spec {
+	return Spec{
+		Model: "m", Candidate: "v2", Preset: Standard, Dwell: 10 * time.Minute, Poll: time.Minute,
+		Results: []Results{{Suite: "faq", Digest: strings.Repeat("a", 64), Both: 9000, OnlyStable: 40, OnlyCandidate: 40, Neither: 920}},
+	}.withDefaults()
+}
+
+// TestStandardDefaults holds the limits that a rollout has when nobody names any.
+func TestStandardDefaults(t *testing.T) {
+	t.Parallel()
+	s := Spec{Model: "m", Candidate: "v2", Preset: Standard}.withDefaults()
+	if s.Dwell != 72*time.Hour || s.Deadline != 9*24*time.Hour || s.looks() != 3 {
+		t.Errorf("dwell %v, deadline %v, %d looks", s.Dwell, s.Deadline, s.looks())
+	}
+	margins := map[string]float64{}
+	for _, g := range s.Thresholds.Gates {
+		margins[g.Name()] = g.Margin
+		if g.MinSample != 1000 || g.Alpha != 0.01 || g.Source == "" || g.Direction == "" {
+			t.Errorf("%+v", g)
+		}
+	}
+	want := map[string]float64{
+		"failures": 0.005, "refusals": 0.005, "first_token_p95": 0.05, "total_p95": 0.05, "total_p99": 0.10, "tokens": 0.05, "cost": 0.05, "accuracy": 0.005,
+	}
+	if !reflect.DeepEqual(margins, want) {
+		t.Errorf("margins %v", margins)
+	}
+	if err := s.check(); !fault.Is(err, fault.CodeInvalidValue) || !strings.Contains(err.Error(), "accuracy") {
+		t.Errorf("accuracy without results: %v", err)
+	}
+	s.Without = []RemovedGate{{Gate: "accuracy", Reason: "no suite yet"}}
+	s.Thresholds.Gates = nil
+	if s = s.withDefaults(); s.check() != nil || len(s.Thresholds.Gates) != len(want)-1 {
+		t.Errorf("without accuracy: %v", s.check())
+	}
+}
+
+func TestGatesOutOfRangeAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Spec){
+		"gates[0].metric":     func(s *Spec) { s.Gates = []Gate{{Metric: "luck"}} },
+		"gates[0].margin":     func(s *Spec) { s.Gates = []Gate{{Metric: MetricTotal, Margin: math.NaN()}} },
+		"gates[0].quantile":   func(s *Spec) { s.Gates = []Gate{{Metric: MetricCost, Quantile: 0.9}} },
+		"gates[0].alpha":      func(s *Spec) { s.Gates = []Gate{{Metric: MetricCost, Alpha: 0.7}} },
+		"gates[0].floor":      func(s *Spec) { s.Gates = []Gate{{Metric: MetricCost, Floor: time.Second}} },
+		"gates[0].min_sample": func(s *Spec) { s.Gates = []Gate{{Metric: MetricCost, MinSample: -1}} },
+		"without[0].gate":     func(s *Spec) { s.Without = []RemovedGate{{"luck", "x"}} },
+		"without[0].reason":   func(s *Spec) { s.Without = []RemovedGate{{MetricCost, " "}} },
+		"results":             func(s *Spec) { s.Results = nil },
+		"results[0]":          func(s *Spec) { s.Results[0] = Results{Suite: "x", Digest: strings.Repeat("a", 64)} },
+		"results[0].digest":   func(s *Spec) { s.Results[0].Digest = "A" },
+		"preset":              func(s *Spec) { s.Thresholds.LatencyRatio = 3 },
+	} {
+		s := standardSpec()
+		change(&s)
+		s = s.withDefaults()
+		err := s.check()
+		if public := fault.Public(err); err == nil || public.Param != name {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	trial := Spec{Model: "m", Candidate: "v", Preset: Trial, Gates: []Gate{{Metric: MetricCost}}}.withDefaults()
+	if trial.check() == nil {
+		t.Error("a trial takes gates that it does not read")
+	}
+}
+
+// TestSpentAddsUp: what the looks of a step may spend adds up to alpha, grows from look to look, and is nothing outside.
+func TestSpentAddsUp(t *testing.T) {
+	t.Parallel()
+	for looks := 1; looks <= maxLooks; looks++ {
+		sum := 0.0
+		for look := 1; look <= looks; look++ {
+			sum += spent(0.01, look, looks)
+		}
+		if math.Abs(sum-0.01) > 1e-12 || spent(0.01, 0, looks) != 0 || spent(0.01, looks+1, looks) != 0 {
+			t.Errorf("%d looks spend %v", looks, sum)
+		}
+	}
+	if spent(0.01, 1, 3) > 1e-4 || spent(0.01, 3, 3) < 0.008 {
+		t.Errorf("the first look spends %v, the last %v", spent(0.01, 1, 3), spent(0.01, 3, 3))
+	}
+	if spent(math.NaN(), 1, 1) != 0 {
+		t.Error("no alpha spends something")
+	}
+}
+
+func TestLooksComeOnce(t *testing.T) {
+	t.Parallel()
+	s := standardSpec()
+	at := []int{}
+	for m := 0; m <= 40; m += 5 {
+		at = append(at, s.lookAt(time.Duration(m)*time.Minute))
+	}
+	if want := []int{0, 0, 1, 1, 2, 2, 3, 3, 3}; !reflect.DeepEqual(at, want) {
+		t.Errorf("looks %v, want %v", at, want)
+	}
+}
+
+// gateEvidence is good evidence of a last partial step at its last look.
+func gateEvidence() (Evidence, Thresholds) {
+	th := standardSpec().Thresholds
+	r := rand.New(rand.NewPCG(1, 2))
+	s, c := world0.arm(r, 200_000, nil), world0.arm(r, 200_000, nil)
+	return Evidence{Schema: gateSchema, Rollout: "r", Phase: "canary-80", Stable: s, Candidate: c, Look: 3, Looks: 3, Last: true, Results: standardSpec().Results}, th
+}
+
+// TestGateVerdict breaks every metric of good evidence, one at a time, and takes its figures away.
+func TestGateVerdict(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change func(*Evidence, *Thresholds)
+		want   Outcome
+		code   string
+	}{
+		"good":                {nil, Pass, "healthy"},
+		"between looks":       {func(e *Evidence, _ *Thresholds) { e.Look = 0 }, Inconclusive, betweenLooks},
+		"proven before":       {func(e *Evidence, _ *Thresholds) { e.Look, e.Proven = 0, "x" }, Pass, "healthy"},
+		"proven, now failing": {func(e *Evidence, _ *Thresholds) { e.Proven = "x"; e.Candidate.fail(0.1) }, Fail, MetricFailures},
+		"failures":            {func(e *Evidence, _ *Thresholds) { e.Candidate.fail(0.02) }, Fail, MetricFailures},
+		"failures at margin":  {func(e *Evidence, _ *Thresholds) { e.Candidate.fail(0.0145) }, Inconclusive, MetricFailures},
+		"refusals":            {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Refusals = binary(6000, 200_000) }, Fail, MetricRefusals},
+		"cost":                {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Cost.scale(1.2) }, Fail, MetricCost},
+		"tokens":              {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Tokens.scale(1.2) }, Fail, MetricTokens},
+		"accuracy":            {func(e *Evidence, _ *Thresholds) { e.Results = []Results{{Both: 9000, OnlyStable: 140, OnlyCandidate: 40, Neither: 820}} }, Inconclusive, MetricAccuracy},
+		"accuracy lost":       {func(e *Evidence, _ *Thresholds) { e.Results = []Results{{Both: 8000, OnlyStable: 500, Neither: 820}} }, Fail, MetricAccuracy},
+		"worst suite":         {func(e *Evidence, _ *Thresholds) { e.Results = append(e.Results, Results{Both: 8000, OnlyStable: 500, Neither: 820}) }, Fail, MetricAccuracy},
+		"no results":          {func(e *Evidence, _ *Thresholds) { e.Results = nil }, NoData, MetricAccuracy},
+		"no first tokens":     {func(e *Evidence, _ *Thresholds) { e.Candidate.FirstToken = nil }, NoData, "first_token_p95"},
+		"no sums":             {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums = nil }, NoData, MetricFailures},
+		"no cost":             {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Cost, e.Stable.Sums.Cost = Ratio{}, Ratio{} }, NoData, MetricCost},
+		"NaN":                 {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Cost.YY = math.NaN() }, NoData, "evidence"},
+		"too few":             {func(e *Evidence, _ *Thresholds) { e.Candidate.Requests = 999 }, NoData, tooFewRequests},
+		"confirm":             {func(e *Evidence, _ *Thresholds) { e.Confirm = true; e.Stable.Requests = 5 }, Pass, "healthy"},
+		"above the cap":       {func(e *Evidence, _ *Thresholds) { e.Confirm = true; e.Candidate.fail(0.3) }, Fail, errorRateCap},
+		"one tenant": {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Tenants[3].Errors += 400 }, Fail, tenantFailures},
+		"bad gate":   {func(_ *Evidence, th *Thresholds) { th.Gates[0].Margin = math.NaN() }, Inconclusive, "thresholds"},
+		"slow before": {func(e *Evidence, _ *Thresholds) {
+			e.Earlier = []EarlierStep{{Effects: []StepEffect{{"total_p95", 0.2, 0.001}}}}
+		}, Inconclusive, "total_p95"},
+	} {
+		ev, th := gateEvidence()
+		th.Gates = append([]Gate{}, th.Gates...)
+		if tt.change != nil {
+			tt.change(&ev, &th)
+		}
+		d := Verdict(ev, th)
+		if d.Outcome != tt.want || d.Code != tt.code {
+			t.Errorf("%s: %s by %s (%s), want %s by %s", name, d.Outcome, d.Code, d.Reason, tt.want, tt.code)
+		}
+		if name == "NaN" {
+			continue
+		}
+		var again Evidence
+		if err := json.Unmarshal(ev.canonical(), &again); err != nil || !reflect.DeepEqual(Verdict(again, th), d) {
+			t.Errorf("%s does not replay: %v", name, err)
+		}
+		for _, c := range d.Checks {
+			for _, p := range []fault.Phrase{c.Title(th), c.LimitText(th), d.Proof(c, th)} {
+				if en := p.In(fault.English); machine.MatchString(en) || !han.MatchString(p.In(fault.Chinese)) {
+					t.Errorf("%s %s: %q, %q", name, c.Name, en, p.In(fault.Chinese))
+				}
+			}
+		}
+	}
+}
+
+func binary(k, n float64) Ratio { return Ratio{Y: k, N: n, YY: k, YN: k, NN: n} }
+
+func (a *Arm) fail(p float64) {
+	a.Errors = int64(p * float64(a.Requests))
+	a.Sums.Failures = binary(float64(a.Errors), float64(a.Requests))
+}
+
+func (r *Ratio) scale(by float64) { r.Y, r.YN, r.YY = r.Y*by, r.YN*by, r.YY*by*by }
+
+// TestConversationsAreUnits: failures that come by whole conversations widen the interval as much as they should.
+func TestConversationsAreUnits(t *testing.T) {
+	t.Parallel()
+	const per, units, bad = 10, 1000, 20 // 20 conversations of 10 requests each fail wholly
+	alike := Ratio{Y: bad * per, N: units * per, YY: bad * per * per, YN: bad * per * per, NN: units * per * per}
+	if got := alike.inflation(); got < 9.5 || got > 10.5 {
+		t.Errorf("the variance is inflated by %.2f, want about %d", got, per)
+	}
+	if e, f := shareEffect(alike, alike), shareEffect(binary(200, 10_000), binary(200, 10_000)); e.se < 3*f.se {
+		t.Errorf("standard errors %g and %g", e.se, f.se)
+	}
+}
+
+// TestGatedRolloutReachesEveryone runs a rollout by gates in the workflow: each step is left at a look, the last partial one on all steps together.
+func TestGatedRolloutReachesEveryone(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.stats = w.traffic(40_000, sim0, sim0)
+	r := rehearse(t, w, func(s *Spec) {
+		*s = standardSpec()
+		s.RequireApproval = []int{40}
+		s.Thresholds.Gates = nil
+	})
+	approve(r, 45*time.Minute, command{Rollout: "r-1", Actor: bob, Reason: "go"})
+	st := r.run()
+	if got, want := path(st), "baseline canary-20 canary-40 canary-80 canary-100 completed"; got != want {
+		t.Fatalf("path %q, want %q: %s", got, want, st.Decision.Reason)
+	}
+	kept, err := r.acts.store.get(t.Context(), "r-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := r.acts.store.evaluations(t.Context(), kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range kept.History {
+		ev := left[h.Evidence].Evidence
+		switch h.From {
+		case "canary-20":
+			if ev.Look != 1 || ev.Looks != 3 || ev.Last {
+				t.Errorf("20 was left at look %d", ev.Look)
+			}
+		case "canary-40":
+			if ev.Proven == "" {
+				t.Error("40 was left without the proof of its look")
+			}
+		case "canary-80":
+			if !ev.Last || len(ev.Earlier) != 2 || ev.Confirm {
+				t.Errorf("80 was left on %d earlier steps", len(ev.Earlier))
+			}
+		case "canary-100":
+			if !ev.Confirm {
+				t.Error("100 is compared with a version that answers nothing")
+			}
+		}
+	}
+}
+
+// TestGatedRolloutGoesBack: proof of a broken gate does not wait for a look, and what no look proves goes back at the deadline.
+func TestGatedRolloutGoesBack(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		candidate behaviour
+		least     time.Duration
+		most      time.Duration
+	}{
+		"failing":         {behaviour{8, 100}, 0, 15 * time.Minute},
+		"a little slower": {behaviour{0, 106}, 0, 15 * time.Minute},
+		"no answers":      {behaviour{}, 35 * time.Minute, 45 * time.Minute},
+	} {
+		w := newWorld()
+		w.stats = w.traffic(40_000, sim0, tt.candidate)
+		if name == "no answers" {
+			full := w.stats
+			w.stats = func(id string, since int64) map[string]ArmStats {
+				arms := full(id, since)
+				delete(arms, "candidate")
+				return arms
+			}
+		}
+		r := rehearse(t, w, func(s *Spec) { *s = standardSpec(); s.Thresholds.Gates = nil })
+		start := r.Now()
+		st := r.run()
+		if got := path(st); got != "baseline canary-20 rolled_back" {
+			t.Errorf("%s: path %q", name, got)
+		}
+		if took := r.Now().Sub(start); took < tt.least || took > tt.most {
+			t.Errorf("%s: took %v", name, took)
+		}
+	}
+}
