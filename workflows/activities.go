@@ -50,14 +50,14 @@ type evaluateInput struct {
 	Needed       *Abilities `json:"needed,omitempty"` // of the candidate
 	AcceptLosses []string   `json:"accept_losses,omitempty"`
 	// Of rollouts with gates, as in [Evidence].
-	Look    int    `json:"look,omitempty"`
-	Looks   int    `json:"looks,omitempty"`
-	Last    bool   `json:"last,omitempty"`
-	Confirm bool   `json:"confirm,omitempty"`
-	Proven  string `json:"proven,omitempty"`
+	Look    int       `json:"look,omitempty"`
+	Looks   int       `json:"looks,omitempty"`
+	Last    bool      `json:"last,omitempty"`
+	Confirm bool      `json:"confirm,omitempty"`
+	Proven  string    `json:"proven,omitempty"`
 	Results []Results `json:"results,omitempty"`
 
-	Now          int64      `json:"now,omitempty"` // by the clock of the workflow; 0: by that of the activity
+	Now int64 `json:"now,omitempty"` // by the clock of the workflow; 0: by that of the activity
 }
 
 type evaluateOutput struct {

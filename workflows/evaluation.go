@@ -1,6 +1,12 @@
 package workflows
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"strings"
 
@@ -13,6 +19,48 @@ type Evaluation struct {
 	Evidence   Evidence
 	Thresholds Thresholds
 	Decision   Decision
+}
+
+// sealed is an evaluation as people take it away.
+type sealed struct {
+	Evidence   json.RawMessage `json:"evidence"` // canonical; its SHA-256 is the hash in the audit record
+	Thresholds Thresholds      `json:"thresholds"`
+	Decision   Decision        `json:"decision"`
+}
+
+// Sealed returns the evaluation as JSON, for [VerifySealed].
+func (l Evaluation) Sealed() string {
+	body, err := json.Marshal(sealed{l.Evidence.canonical(), l.Thresholds, l.Decision})
+	if err != nil { // cannot happen: the evidence is JSON, and no figure of a decision is infinite
+		return ""
+	}
+	return string(body)
+}
+
+// VerifySealed computes the verdict of a sealed evaluation again. It returns an error that says what does not agree: the evidence with the hash,
+// or the decision with what the evidence and the limits give.
+func VerifySealed(body, hash string) (Decision, error) {
+	var in sealed
+	if err := json.Unmarshal([]byte(body), &in); err != nil {
+		return Decision{}, fmt.Errorf("read the evidence: %w", err)
+	}
+	var ev Evidence
+	if err := json.Unmarshal(in.Evidence, &ev); err != nil {
+		return Decision{}, fmt.Errorf("read the evidence: %w", err)
+	}
+	if sum := sha256.Sum256(in.Evidence); hex.EncodeToString(sum[:]) != hash || ev.Hash() != hash {
+		return Decision{}, fmt.Errorf("the evidence has the hash %x, the record names %s", sum, hash)
+	}
+	again := Verdict(ev, in.Thresholds)
+	got, err1 := json.Marshal(again)
+	want, err2 := json.Marshal(in.Decision)
+	if err := errors.Join(err1, err2); err != nil {
+		return Decision{}, fmt.Errorf("compare decisions: %w", err)
+	}
+	if !bytes.Equal(got, want) {
+		return again, fmt.Errorf("the evidence gives %s (%s), the record says %s (%s)", again.Outcome, again.Code, in.Decision.Outcome, in.Decision.Code)
+	}
+	return again, nil
 }
 
 // Quantiles returns the latencies of an arm at the quantile that is compared, in microseconds; zero means that there are none.

@@ -176,6 +176,24 @@ func (s Spec) lookAt(stood time.Duration) int {
 	return int(min(1+(stood-s.Dwell)/between, time.Duration(n)))
 }
 
+// NextLook returns when the next planned look of the step is due, in unix microseconds; 0 if there is none.
+func (st State) NextLook() int64 {
+	s := st.Spec
+	if len(s.Thresholds.Gates) == 0 || finished(st.Phase) || st.EnteredAt == 0 {
+		return 0
+	}
+	stood := time.Duration(st.CheckedAt-st.EnteredAt) * time.Microsecond
+	n, have := s.looks(), s.lookAt(max(stood, 0))
+	switch {
+	case have >= n:
+		return 0
+	case have == 0:
+		return st.EnteredAt + s.Dwell.Microseconds()
+	}
+	between := (s.Deadline - s.Dwell) / time.Duration(n-1)
+	return st.EnteredAt + (s.Dwell + time.Duration(have)*between).Microseconds()
+}
+
 // spent is the part of alpha that look of looks may spend: the increment of the O'Brien–Fleming-type function of Lan and DeMets,
 //
 //	α*(t) = 2 − 2Φ(z(α/2)/√t),

@@ -26,7 +26,7 @@ type population struct {
 
 func makePopulation(scale float64) population {
 	p := population{failures: 0.01, refusals: 0.01, cost: 1, tokens: 200}
-	const n = 200_000
+	const n = 100_000
 	r := rand.New(rand.NewPCG(3, 5))
 	var first, total []int64
 	for range n {
@@ -130,7 +130,9 @@ type plant struct {
 }
 
 func plants() []plant {
-	always := func(p population) func(float64, float64) population { return func(_, _ float64) population { return p } }
+	always := func(p population) func(float64, float64) population {
+		return func(_, _ float64) population { return p }
+	}
 	with := func(change func(*population)) func(float64, float64) population {
 		p := world0
 		change(&p)

@@ -70,7 +70,7 @@ func TestGatesOutOfRangeAreRefused(t *testing.T) {
 		change(&s)
 		s = s.withDefaults()
 		err := s.check()
-		if public := fault.Public(err); err == nil || public.Param != name {
+		if public := fault.Public(err); err == nil || public.Param() != name {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -137,19 +137,23 @@ func TestGateVerdict(t *testing.T) {
 		"refusals":            {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Refusals = binary(6000, 200_000) }, Fail, MetricRefusals},
 		"cost":                {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Cost.scale(1.2) }, Fail, MetricCost},
 		"tokens":              {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Tokens.scale(1.2) }, Fail, MetricTokens},
-		"accuracy":            {func(e *Evidence, _ *Thresholds) { e.Results = []Results{{Both: 9000, OnlyStable: 140, OnlyCandidate: 40, Neither: 820}} }, Inconclusive, MetricAccuracy},
-		"accuracy lost":       {func(e *Evidence, _ *Thresholds) { e.Results = []Results{{Both: 8000, OnlyStable: 500, Neither: 820}} }, Fail, MetricAccuracy},
-		"worst suite":         {func(e *Evidence, _ *Thresholds) { e.Results = append(e.Results, Results{Both: 8000, OnlyStable: 500, Neither: 820}) }, Fail, MetricAccuracy},
-		"no results":          {func(e *Evidence, _ *Thresholds) { e.Results = nil }, NoData, MetricAccuracy},
-		"no first tokens":     {func(e *Evidence, _ *Thresholds) { e.Candidate.FirstToken = nil }, NoData, "first_token_p95"},
-		"no sums":             {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums = nil }, NoData, MetricFailures},
-		"no cost":             {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Cost, e.Stable.Sums.Cost = Ratio{}, Ratio{} }, NoData, MetricCost},
-		"NaN":                 {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Cost.YY = math.NaN() }, NoData, "evidence"},
-		"too few":             {func(e *Evidence, _ *Thresholds) { e.Candidate.Requests = 999 }, NoData, tooFewRequests},
-		"confirm":             {func(e *Evidence, _ *Thresholds) { e.Confirm = true; e.Stable.Requests = 5 }, Pass, "healthy"},
-		"above the cap":       {func(e *Evidence, _ *Thresholds) { e.Confirm = true; e.Candidate.fail(0.3) }, Fail, errorRateCap},
-		"one tenant": {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Tenants[3].Errors += 400 }, Fail, tenantFailures},
-		"bad gate":   {func(_ *Evidence, th *Thresholds) { th.Gates[0].Margin = math.NaN() }, Inconclusive, "thresholds"},
+		"accuracy": {func(e *Evidence, _ *Thresholds) {
+			e.Results = []Results{{Both: 9000, OnlyStable: 140, OnlyCandidate: 40, Neither: 820}}
+		}, Inconclusive, MetricAccuracy},
+		"accuracy lost": {func(e *Evidence, _ *Thresholds) { e.Results = []Results{{Both: 8000, OnlyStable: 500, Neither: 820}} }, Fail, MetricAccuracy},
+		"worst suite": {func(e *Evidence, _ *Thresholds) {
+			e.Results = append(e.Results, Results{Both: 8000, OnlyStable: 500, Neither: 820})
+		}, Fail, MetricAccuracy},
+		"no results":      {func(e *Evidence, _ *Thresholds) { e.Results = nil }, NoData, MetricAccuracy},
+		"no first tokens": {func(e *Evidence, _ *Thresholds) { e.Candidate.FirstToken = nil }, NoData, "first_token_p95"},
+		"no sums":         {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums = nil }, NoData, MetricFailures},
+		"no cost":         {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Cost, e.Stable.Sums.Cost = Ratio{}, Ratio{} }, NoData, MetricCost},
+		"NaN":             {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Cost.YY = math.NaN() }, NoData, "evidence"},
+		"too few":         {func(e *Evidence, _ *Thresholds) { e.Candidate.Requests = 999 }, NoData, tooFewRequests},
+		"confirm":         {func(e *Evidence, _ *Thresholds) { e.Confirm = true; e.Stable.Requests = 5 }, Pass, "healthy"},
+		"above the cap":   {func(e *Evidence, _ *Thresholds) { e.Confirm = true; e.Candidate.fail(0.3) }, Fail, errorRateCap},
+		"one tenant":      {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Tenants[3].Errors += 400 }, Fail, tenantFailures},
+		"bad gate":        {func(_ *Evidence, th *Thresholds) { th.Gates[0].Margin = math.NaN() }, Inconclusive, "thresholds"},
 		"slow before": {func(e *Evidence, _ *Thresholds) {
 			e.Earlier = []EarlierStep{{Effects: []StepEffect{{"total_p95", 0.2, 0.001}}}}
 		}, Inconclusive, "total_p95"},
@@ -212,7 +216,9 @@ func TestGatedRolloutReachesEveryone(t *testing.T) {
 		s.RequireApproval = []int{40}
 		s.Thresholds.Gates = nil
 	})
-	approve(r, 45*time.Minute, command{Rollout: "r-1", Actor: bob, Reason: "go"})
+	r.RegisterDelayedCallback(func() {
+		r.UpdateWorkflow(approveUpdate, "a", &answer{}, command{Rollout: "r-1", Actor: bob, Reason: "go"})
+	}, 45*time.Minute)
 	st := r.run()
 	if got, want := path(st), "baseline canary-20 canary-40 canary-80 canary-100 completed"; got != want {
 		t.Fatalf("path %q, want %q: %s", got, want, st.Decision.Reason)

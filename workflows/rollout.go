@@ -46,7 +46,7 @@ type progress struct {
 	// Looked is the number of the latest look of the step that was used, Proven the evidence on which it passed.
 	Looked int    `json:"looked,omitempty"`
 	Proven string `json:"proven,omitempty"`
-	State    State    `json:"state"`
+	State  State  `json:"state"`
 }
 
 // command is what a person asks of a running rollout.

@@ -210,6 +210,19 @@ func (d Decision) gateProof(c Check, th Thresholds) fault.Phrase {
 	return fault.Say("rollout.interval_unproven", low, high)
 }
 
+// Range returns how much worse the candidate is, with its 95 % interval and the limit, as shares of stable's value or differences of shares.
+func (c Check) Range(th Thresholds) (low, value, high, limit float64, ok bool) {
+	if c.Effect == nil {
+		return 0, 0, 0, 0, false
+	}
+	of := math.Expm1
+	if g, _ := th.gate(c.Name); g.share() {
+		of = func(v float64) float64 { return v }
+	}
+	e := c.Effect
+	return of(e.Low), of(e.Value), of(e.High), of(e.Limit), true
+}
+
 // Interval writes the 95 % interval of how much worse the candidate is, with signs: percent of stable's value, or points.
 func (c Check) Interval(th Thresholds) (low, high string) {
 	if c.Effect == nil {

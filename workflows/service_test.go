@@ -96,7 +96,7 @@ func (p *platform) restart() {
 func quick() Spec {
 	return Spec{
 		Preset: Trial,
-		Model: "m", Candidate: "v2", Dwell: 300 * time.Millisecond, Poll: 200 * time.Millisecond, Deadline: time.Minute, Reason: "try it",
+		Model:  "m", Candidate: "v2", Dwell: 300 * time.Millisecond, Poll: 200 * time.Millisecond, Deadline: time.Minute, Reason: "try it",
 	}
 }
 

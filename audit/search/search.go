@@ -310,7 +310,9 @@ func ratioColumns(name, y, n string) string {
 // ArmSums returns the sums of a rollout since a time in unix microseconds, by arm. Refusals of the policy count as requests here, other than
 // in [Reader.ArmStats]. Records show here once they are shipped.
 func (r *Reader) ArmSums(ctx context.Context, rollout string, since int64) (map[string]ArmSums, error) {
-	fail := func(err error) (map[string]ArmSums, error) { return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable) }
+	fail := func(err error) (map[string]ArmSums, error) {
+		return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+	}
 	rows := func() *gorm.DB {
 		return r.db.WithContext(ctx).Table("audit_events").
 			Where("rollout = ? AND rollout <> '' AND arm <> '' AND stage = ? AND time >= ? AND outcome IN ?", database.Text(rollout), string(record.StageOutcome), since, []string{"ok", "failed", "aborted", "refused"})
@@ -322,12 +324,12 @@ func (r *Reader) ArmSums(ctx context.Context, rollout string, since int64) (map[
 	units := r.db.WithContext(ctx).Table("(?) AS each_request", each()).
 		Select("arm, unit, COUNT(*) AS n, SUM(failed) AS failed, SUM(refused) AS refused, SUM(answered) AS answered, SUM(tokens) AS tokens, SUM(cost) AS cost").Group("arm, unit")
 	var sums []struct {
-		Arm                    string
-		Units                  int64
-		Failures               RatioSums `gorm:"embedded;embeddedPrefix:failures_"`
-		Refusals               RatioSums `gorm:"embedded;embeddedPrefix:refusals_"`
-		Tokens                 RatioSums `gorm:"embedded;embeddedPrefix:tokens_"`
-		Cost                   RatioSums `gorm:"embedded;embeddedPrefix:cost_"`
+		Arm      string
+		Units    int64
+		Failures RatioSums `gorm:"embedded;embeddedPrefix:failures_"`
+		Refusals RatioSums `gorm:"embedded;embeddedPrefix:refusals_"`
+		Tokens   RatioSums `gorm:"embedded;embeddedPrefix:tokens_"`
+		Cost     RatioSums `gorm:"embedded;embeddedPrefix:cost_"`
 	}
 	err := r.db.WithContext(ctx).Table("(?) AS each_unit", units).Select("arm, COUNT(*) AS units, " + strings.Join([]string{
 		ratioColumns("failures", "failed", "n"), ratioColumns("refusals", "refused", "n"), ratioColumns("tokens", "tokens", "answered"), ratioColumns("cost", "cost", "n"),

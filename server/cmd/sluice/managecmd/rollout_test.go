@@ -18,8 +18,8 @@ func TestRolloutIsPrinted(t *testing.T) {
 	evaluation := adminapi.RolloutEvidence{
 		At: time.Unix(0, 0).UTC(), Stage: "canary-20", Stable: adminapi.RolloutArm{Requests: 400, Errors: 2}, Candidate: adminapi.RolloutArm{Requests: 100, Errors: 3},
 		Metrics: []adminapi.RolloutMetric{
-			{Title: "error rate against stable", Unit: adminapi.Ratio, Candidate: adminapi.RolloutSample{Value: &rate}, LimitText: "at most 5 points above stable", State: adminapi.Unproven, Needs: &adminapi.RolloutNeeds{Stable: 40, Candidate: 160}},
-			{Title: "duration (P95)", Unit: adminapi.Us, Candidate: adminapi.RolloutSample{Value: &latency}, State: adminapi.Holds},
+			{Title: "error rate against stable", Unit: adminapi.RolloutMetricUnitRatio, Candidate: adminapi.RolloutSample{Value: &rate}, LimitText: "at most 5 points above stable", State: adminapi.Unproven, Needs: &adminapi.RolloutNeeds{Stable: 40, Candidate: 160}},
+			{Title: "duration (P95)", Unit: adminapi.RolloutMetricUnitUs, Candidate: adminapi.RolloutSample{Value: &latency}, State: adminapi.Holds},
 		},
 	}
 	reason := "what the server says"
