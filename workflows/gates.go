@@ -321,7 +321,9 @@ func meanEffect(candidate, stable Ratio) effect {
 	if c <= 0 || s <= 0 {
 		return effect{}
 	}
-	return effect{math.Log(c / s), math.Sqrt(candidate.variance()/(c*c) + stable.variance()/(s*s))}
+	// Where every value was the same, a deviation of one percent of it stands for what was not seen.
+	least := 1e-4/candidate.N + 1e-4/stable.N
+	return effect{math.Log(c / s), math.Sqrt(max(least, candidate.variance()/(c*c)+stable.variance()/(s*s)))}
 }
 
 // logQuantile returns the logarithm of a quantile and its standard error, after Woodruff: from the order statistics two standard errors of the
@@ -528,16 +530,20 @@ type EffectRange struct {
 	Limit float64 `json:"limit"`
 }
 
-// advanceAlpha is what a step before the last partial one may err by when it lets a candidate on; the promotion stands on the last partial step,
-// with the gate's own alpha over all steps, and on this for its own requests, so that a candidate that gets worse on the way is held.
-const advanceAlpha = 0.2
+// advanceAlpha is the level at which the requests of a step alone are tested at each of its looks. It lets a candidate on to the next step, and is
+// no promise about the rollout: the promotion stands on all partial steps together at the gate's own alpha. On the last partial step both are
+// asked for, so that a candidate that gets worse on the way is not carried by the steps before.
+const advanceAlpha = 0.1
 
 // levels returns the p-values at which a check holds at this look, of the step alone and of all steps together.
 func (ev Evidence) levels(g Gate) (own, all float64) {
 	if g.Source == SourceEvaluation { // a suite is judged once, not look by look
 		return g.Alpha, g.Alpha
 	}
-	return spent(advanceAlpha, ev.Look, ev.Looks), spent(g.Alpha, ev.Look, ev.Looks)
+	if ev.Look < 1 {
+		return 0, 0
+	}
+	return advanceAlpha, spent(g.Alpha, ev.Look, ev.Looks)
 }
 
 func (ev Evidence) holds(g Gate, c Check) bool {
@@ -545,7 +551,7 @@ func (ev Evidence) holds(g Gate, c Check) bool {
 	if ev.only() { // the only step that compares: everything rests on it
 		own = min(own, all)
 	}
-	return c.Holds <= own && (c.Pooled == nil || *c.Pooled <= all)
+	return own > 0 && c.Holds <= own && (c.Pooled == nil || *c.Pooled <= all)
 }
 
 // only reports whether no earlier step has compared the versions.

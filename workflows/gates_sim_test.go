@@ -127,6 +127,8 @@ type plant struct {
 	name  string
 	at    func(way, hour float64) population
 	loses int64 // of 10,000 cases of the suite
+	// promise marks the candidates about which the gates promise something: equal ones, and those worse by just the margin.
+	promise bool
 }
 
 func plants() []plant {
@@ -144,14 +146,14 @@ func plants() []plant {
 	}
 	ten, margin := slower[5], makePopulation(1.05)
 	return []plant{
-		{name: "equal (A/A)", at: always(world0)},
-		{name: "latency at the margin (+5 %)", at: always(margin)},
+		{name: "equal (A/A)", at: always(world0), promise: true},
+		{name: "latency at the margin (+5 %)", at: always(margin), promise: true},
 		{name: "latency +10 %", at: always(ten)},
 		{name: "latency +20 %", at: always(slower[10])},
-		{name: "failures at the margin (+0.5 points)", at: with(func(p *population) { p.failures += 0.005 })},
+		{name: "failures at the margin (+0.5 points)", at: with(func(p *population) { p.failures += 0.005 }), promise: true},
 		{name: "failures +1 point", at: with(func(p *population) { p.failures += 0.01 })},
 		{name: "refusals +1 point", at: with(func(p *population) { p.refusals += 0.01 })},
-		{name: "accuracy at the margin (-0.5 points)", at: always(world0), loses: 50},
+		{name: "accuracy at the margin (-0.5 points)", at: always(world0), loses: 50, promise: true},
 		{name: "accuracy -1 point", at: always(world0), loses: 100},
 		{name: "cost +10 %", at: with(func(p *population) { p.cost *= 1.1 })},
 		{name: "tokens +10 %", at: with(func(p *population) { p.tokens *= 1.1 })},
@@ -251,7 +253,7 @@ func TestGateSimulation(t *testing.T) {
 		t.Skip("simulation")
 	}
 	long := os.Getenv("SLUICE_TEST_LONG") == "1"
-	runs, volumes, all := 40, []int64{10_000}, plants()
+	runs, volumes, all := 25, []int64{10_000}, plants()
 	if long {
 		runs, volumes = 10_000, []int64{1_000, 10_000, 100_000}
 		if v := os.Getenv("SLUICE_SIM_RUNS"); v != "" {
@@ -261,13 +263,16 @@ func TestGateSimulation(t *testing.T) {
 		}
 	} else {
 		all = slices.DeleteFunc(all, func(x plant) bool {
-			return !slices.Contains([]string{"equal (A/A)", "latency at the margin (+5 %)", "failures +1 point", "accuracy -1 point"}, x.name)
+			return !slices.Contains([]string{"equal (A/A)", "latency at the margin (+5 %)", "failures +1 point"}, x.name)
 		})
 	}
 	for _, volume := range volumes {
 		var table strings.Builder
 		for _, x := range all {
-			begin := time.Now()
+			begin, runs := time.Now(), runs
+			if long && !x.promise { // for a table of power a tenth is exact enough
+				runs = max(runs/10, 1)
+			}
 			ends := simulatePlant(runs, x, volume)
 			promoted := promotedShare(ends)
 			var stopped [3]int
@@ -288,17 +293,17 @@ func TestGateSimulation(t *testing.T) {
 				median = fmt.Sprintf("%.2f", times[len(times)/2])
 			}
 			pct := func(n int) string { return fmt.Sprintf("%.2f %%", 100*float64(n)/float64(runs)) }
-			fmt.Fprintf(&table, "| %d | %s | %.2f %% | %s | %s | %s | %s | %s |\n", volume, x.name, 100*promoted, pct(stopped[0]), pct(stopped[1]), pct(stopped[2]), pct(proofs), median)
+			fmt.Fprintf(&table, "| %d | %s | %d | %.2f %% | %s | %s | %s | %s | %s |\n", volume, x.name, runs, 100*promoted, pct(stopped[0]), pct(stopped[1]), pct(stopped[2]), pct(proofs), median)
 			if long {
 				t.Logf("%s at %d: %v", x.name, volume, time.Since(begin))
 			}
 			switch limit := 0.01 + 3*math.Sqrt(0.01*0.99/float64(runs)); {
 			case x.name == "equal (A/A)" && volume >= 10_000 && promoted < 0.9:
 				t.Errorf("%d requests a step: %.1f %% of equal candidates are promoted", volume, 100*promoted)
-			case x.name != "equal (A/A)" && promoted > limit && !strings.Contains(x.name, "six hours") && !strings.Contains(x.name, "tenant"):
+			case x.promise && x.name != "equal (A/A)" && promoted > limit:
 				t.Errorf("%d requests a step: %s is promoted in %.2f %% of rollouts", volume, x.name, 100*promoted)
 			}
 		}
-		t.Logf("%d rollouts each\n| requests a step | candidate | promoted | stopped at 20 | at 40 | at 80 | by proof | median dwells to the stop |\n|-|-|-|-|-|-|-|-|\n%s", runs, table.String())
+		t.Logf("\n| requests a step | candidate | rollouts | promoted | stopped at 20 | at 40 | at 80 | by proof | median dwells to the stop |\n|-|-|-|-|-|-|-|-|-|\n%s", table.String())
 	}
 }

@@ -149,10 +149,10 @@ func TestGateVerdict(t *testing.T) {
 		"no sums":         {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums = nil }, NoData, MetricFailures},
 		"no cost":         {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Cost, e.Stable.Sums.Cost = Ratio{}, Ratio{} }, NoData, MetricCost},
 		"NaN":             {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Cost.YY = math.NaN() }, NoData, "evidence"},
-		"too few":         {func(e *Evidence, _ *Thresholds) { e.Candidate.Requests = 999 }, NoData, tooFewRequests},
-		"confirm":         {func(e *Evidence, _ *Thresholds) { e.Confirm = true; e.Stable.Requests = 5 }, Pass, "healthy"},
+		"too few":         {func(e *Evidence, _ *Thresholds) { e.Candidate.Requests, e.Candidate.Errors = 999, 9 }, NoData, tooFewRequests},
+		"confirm":         {func(e *Evidence, _ *Thresholds) { e.Confirm = true; e.Stable.Requests, e.Stable.Errors = 5, 0 }, Pass, "healthy"},
 		"above the cap":   {func(e *Evidence, _ *Thresholds) { e.Confirm = true; e.Candidate.fail(0.3) }, Fail, errorRateCap},
-		"one tenant":      {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Tenants[3].Errors += 400 }, Fail, tenantFailures},
+		"one tenant":      {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Tenants[3].Errors += 800 }, Fail, tenantFailures},
 		"bad gate":        {func(_ *Evidence, th *Thresholds) { th.Gates[0].Margin = math.NaN() }, Inconclusive, "thresholds"},
 		"slow before": {func(e *Evidence, _ *Thresholds) {
 			e.Earlier = []EarlierStep{{Effects: []StepEffect{{"total_p95", 0.2, 0.001}}}}
@@ -210,7 +210,7 @@ func TestConversationsAreUnits(t *testing.T) {
 func TestGatedRolloutReachesEveryone(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
-	w.stats = w.traffic(40_000, sim0, sim0)
+	w.stats = w.traffic(8_000, sim0, sim0)
 	r := rehearse(t, w, func(s *Spec) {
 		*s = standardSpec()
 		s.RequireApproval = []int{40}
@@ -267,7 +267,7 @@ func TestGatedRolloutGoesBack(t *testing.T) {
 		"no answers":      {behaviour{}, 35 * time.Minute, 45 * time.Minute},
 	} {
 		w := newWorld()
-		w.stats = w.traffic(40_000, sim0, tt.candidate)
+		w.stats = w.traffic(8_000, sim0, tt.candidate)
 		if name == "no answers" {
 			full := w.stats
 			w.stats = func(id string, since int64) map[string]ArmStats {

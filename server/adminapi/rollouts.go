@@ -71,7 +71,9 @@ func (s *Server) StartRollout(c *gin.Context) {
 		spec.Without = append(spec.Without, workflows.RemovedGate(g))
 	}
 	for _, r := range deref(in.Results) {
-		spec.Results = append(spec.Results, workflows.Results(r))
+		spec.Results = append(spec.Results, workflows.Results{
+			Suite: r.Suite, Digest: r.Digest, Both: r.Both, OnlyStable: r.OnlyStable, OnlyCandidate: r.OnlyCandidate, Neither: r.Neither,
+		})
 	}
 	spec.Thresholds = workflows.Thresholds{
 		MinRequests: int64(deref(in.MinRequests)), MaxErrorRate: float64(deref(in.MaxErrorRateBasis)) / basis,
@@ -200,7 +202,9 @@ func rolloutView(st workflows.State, lang fault.Lang) Rollout {
 	if len(st.Spec.Results) > 0 {
 		results := []SuiteResults{}
 		for _, r := range st.Spec.Results {
-			results = append(results, SuiteResults(r))
+			results = append(results, SuiteResults{
+				Suite: r.Suite, Digest: r.Digest, Both: r.Both, OnlyStable: r.OnlyStable, OnlyCandidate: r.OnlyCandidate, Neither: r.Neither,
+			})
 		}
 		out.Results = &results
 	}
