@@ -125,7 +125,7 @@ func (in *installation) rollout(candidate string) rollout {
 	in.t.Helper()
 	var r rollout
 	in.admin(http.MethodPost, "/rollouts", map[string]any{
-		"model": "steady", "candidate": candidate, "min_requests": 30, "dwell_seconds": 1, "poll_seconds": 1, "deadline_seconds": 120,
+		"model": "steady", "candidate": candidate, "preset": "trial", "min_requests": 30, "dwell_seconds": 1, "poll_seconds": 1, "deadline_seconds": 120,
 		"max_latency_ratio_percent": 1000, "error_margin_basis": 300, "latency_quantile_basis": 9000, "latency_floor_ms": 70, "promote_alpha": 0.02, "reason": "test",
 	}, &r)
 	deadline := time.After(3 * time.Minute)
@@ -179,7 +179,7 @@ func (in *installation) checkLastEvaluation(failing rollout) {
 func (in *installation) checkAbort() {
 	in.t.Helper()
 	var r rollout
-	in.admin(http.MethodPost, "/rollouts", map[string]any{"model": "steady", "candidate": "v2", "min_requests": 1_000_000, "poll_seconds": 1, "dwell_seconds": 1}, &r)
+	in.admin(http.MethodPost, "/rollouts", map[string]any{"model": "steady", "candidate": "v2", "preset": "trial", "min_requests": 1_000_000, "poll_seconds": 1, "dwell_seconds": 1}, &r)
 	eventually(in.t, "the baseline to be evaluated", func() bool {
 		in.admin(http.MethodGet, "/rollouts/"+r.ID, nil, &r)
 		return r.Evidence != nil
@@ -201,7 +201,7 @@ func (in *installation) checkAbort() {
 // checkLosses: a candidate that cannot do what stable does is refused with the names of what it lacks, until somebody accepts just that, which is recorded.
 func (in *installation) checkLosses() {
 	in.t.Helper()
-	weaker := map[string]any{"model": "steady", "candidate": "v4", "min_requests": 1_000_000}
+	weaker := map[string]any{"model": "steady", "candidate": "v4", "preset": "trial", "min_requests": 1_000_000}
 	for _, accepted := range [][]string{{}, {"logprobs", "context_tokens"}} {
 		weaker["accept_losses"] = accepted
 		got := in.send(http.MethodPost, "/api/v1/rollouts", in.token, weaker)

@@ -287,3 +287,42 @@ func TestGatedRolloutGoesBack(t *testing.T) {
 		}
 	}
 }
+
+// TestSealedVerdictsAreVerified: what is taken away gives the same verdict again, and every change of evidence, limits or decision is found.
+func TestSealedVerdictsAreVerified(t *testing.T) {
+	t.Parallel()
+	ev, th := gateEvidence()
+	l := Evaluation{Evidence: ev, Thresholds: th, Decision: Verdict(ev, th)}
+	hash := ev.Hash()
+	if d, err := VerifySealed(l.Sealed(), hash); err != nil || d.Outcome != Pass {
+		t.Fatalf("%v, %v", d.Outcome, err)
+	}
+	for name, change := range map[string]func(string) string{
+		"evidence":  func(s string) string { return strings.Replace(s, `"requests":200000`, `"requests":200001`, 1) },
+		"limits":    func(s string) string { return strings.Replace(s, `"margin":0.005`, `"margin":0.0001`, 1) },
+		"decision":  func(s string) string { return strings.Replace(s, `"outcome":"pass"`, `"outcome":"fail"`, 1) },
+		"no body":   func(string) string { return "" },
+		"a p-value": func(s string) string { return strings.Replace(s, `"holds":`, `"holds":1`, 1) },
+	} {
+		if changed := change(l.Sealed()); changed == l.Sealed() {
+			t.Errorf("%s: nothing was changed", name)
+		} else if _, err := VerifySealed(changed, hash); err == nil {
+			t.Errorf("a changed %s verifies", name)
+		}
+	}
+}
+
+// TestTangoAgainstNormal: with many cases that differ the score test is the usual one, and at no difference it needs no variance of the sample.
+func TestTangoAgainstNormal(t *testing.T) {
+	t.Parallel()
+	r := Results{Both: 80_000, OnlyStable: 5_000, OnlyCandidate: 5_000, Neither: 10_000}
+	if got, want := r.notWorse(0.005), r.effect().notWorse(0.005); math.Abs(math.Log(got/want)) > 0.3 {
+		t.Errorf("p-value %g, the normal one is %g", got, want)
+	}
+	if p := (Results{Both: 100}).notWorse(0.005); p < 0.1 {
+		t.Errorf("a hundred cases alike prove 0.5 points: %g", p)
+	}
+	if p := (Results{}).notWorse(0.005); p != 1 {
+		t.Errorf("no cases prove something: %g", p)
+	}
+}
