@@ -86,7 +86,7 @@ func (l Evaluation) RequestsNeeded(check string) (stable, candidate int64, ok bo
 	if check == "" {
 		return stable, candidate, stable+candidate > 0
 	}
-	if min(s.Requests, c.Requests) < minSample {
+	if min(s.Requests, c.Requests) < minSample || len(th.Gates) > 0 { // gates show their interval
 		return 0, 0, false
 	}
 	alone := shareOf(l.Evidence.Phase) == 100 // stable answers nothing any more

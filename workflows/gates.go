@@ -153,26 +153,15 @@ func gatesFor(own []Gate, removed []RemovedGate, th Thresholds) []Gate {
 const maxLooks = 4
 
 // looks returns how many looks a step has that may promote: one at the dwell, the last at the deadline, those between at even distances.
-func (s Spec) looks() int {
-	if s.Dwell <= 0 {
-		return 1
-	}
-	return int(min(max(s.Deadline/s.Dwell, 1), maxLooks))
-}
+func (s Spec) looks() int { return int(min(max(s.Deadline/max(s.Dwell, 1), 2), maxLooks)) }
 
 // lookAt returns the number of the latest look that is due after the time stood on a step, 0 before the first.
 func (s Spec) lookAt(stood time.Duration) int {
-	n := s.looks()
-	if n == 1 {
-		if stood >= s.Dwell {
-			return 1
-		}
-		return 0
-	}
 	if stood < s.Dwell {
 		return 0
 	}
-	between := (s.Deadline - s.Dwell) / time.Duration(n-1)
+	n := s.looks()
+	between := max((s.Deadline-s.Dwell)/time.Duration(n-1), 1)
 	return int(min(1+(stood-s.Dwell)/between, time.Duration(n)))
 }
 
@@ -602,6 +591,9 @@ func gateVerdict(d Decision, ev Evidence, th Thresholds) Decision {
 	for _, g := range th.Gates {
 		x := g.check(ev)
 		x.Kept = ev.holds(g, x)
+		if ev.Confirm && g.Metric != MetricFailures && g.Metric != MetricRefusals {
+			x.Worse = 1 // stable's answers are of other hours: latencies and costs cannot be told from the load
+		}
 		d.Checks = append(d.Checks, x)
 	}
 	d.Checks = append(d.Checks, tenantChecks(ev, th)...)

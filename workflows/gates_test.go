@@ -151,6 +151,7 @@ func TestGateVerdict(t *testing.T) {
 		"NaN":             {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Cost.YY = math.NaN() }, NoData, "evidence"},
 		"too few":         {func(e *Evidence, _ *Thresholds) { e.Candidate.Requests, e.Candidate.Errors = 999, 9 }, NoData, tooFewRequests},
 		"confirm":         {func(e *Evidence, _ *Thresholds) { e.Confirm = true; e.Stable.Requests, e.Stable.Errors = 5, 0 }, Pass, "healthy"},
+		"slow at 100":         {func(e *Evidence, _ *Thresholds) { e.Confirm = true; e.Candidate.Sums.Cost.scale(1.2) }, Pass, "healthy"},
 		"above the cap":   {func(e *Evidence, _ *Thresholds) { e.Confirm = true; e.Candidate.fail(0.3) }, Fail, errorRateCap},
 		"one tenant":      {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Tenants[3].Errors += 800 }, Fail, tenantFailures},
 		"bad gate":        {func(_ *Evidence, th *Thresholds) { th.Gates[0].Margin = math.NaN() }, Inconclusive, "thresholds"},

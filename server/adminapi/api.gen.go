@@ -4773,7 +4773,7 @@ type RolloutEvidence struct {
 	Reason     string `json:"reason"`
 	ReasonCode string `json:"reason_code"`
 
-	// Sealed The canonical evidence and the limits as JSON: {"evidence", "thresholds", "decision"}; what `sluice rollout verify` computes the verdict from. Only of evidence that is kept
+	// Sealed The canonical evidence and the limits as JSON: {"evidence", "thresholds", "decision"}; what `sluice rollout verify` computes the verdict from. Only of evidence that is kept, and only if asked for
 	Sealed *string    `json:"sealed,omitempty"`
 	Stable RolloutArm `json:"stable"`
 
@@ -6397,6 +6397,12 @@ type ListRolloutsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// GetRolloutParams defines parameters for GetRollout.
+type GetRolloutParams struct {
+	// Sealed With the evidence itself, which is long
+	Sealed *bool `form:"sealed,omitempty" json:"sealed,omitempty"`
+}
+
 // ListServiceAccountsParams defines parameters for ListServiceAccounts.
 type ListServiceAccountsParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -7760,7 +7766,7 @@ type ServerInterface interface {
 	StartRollout(c *gin.Context)
 	// GetRollout One rollout with its metrics and history
 	// (GET /rollouts/{id})
-	GetRollout(c *gin.Context, id IdPath)
+	GetRollout(c *gin.Context, id IdPath, params GetRolloutParams)
 	// AbortRollout Send all traffic back to the stable version
 	// (POST /rollouts/{id}/abort)
 	AbortRollout(c *gin.Context, id IdPath)
@@ -12065,6 +12071,17 @@ func (siw *ServerInterfaceWrapper) GetRollout(c *gin.Context) {
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetRolloutParams
+
+	// ------------- Optional query parameter "sealed" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sealed", c.Request.URL.Query(), &params.Sealed, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter sealed: %w", err), http.StatusBadRequest)
+		return
+	}
+
 	for _, middleware := range siw.HandlerMiddlewares {
 		middleware(c)
 		if c.IsAborted() {
@@ -12072,7 +12089,7 @@ func (siw *ServerInterfaceWrapper) GetRollout(c *gin.Context) {
 		}
 	}
 
-	siw.Handler.GetRollout(c, id)
+	siw.Handler.GetRollout(c, id, params)
 }
 
 // AbortRollout operation middleware

@@ -104,7 +104,7 @@ const basis = 10_000
 func seconds(n *int) time.Duration { return time.Duration(deref(n)) * time.Second }
 
 // GetRollout implements GET /rollouts/{id}.
-func (s *Server) GetRollout(c *gin.Context, id IdPath) {
+func (s *Server) GetRollout(c *gin.Context, id IdPath, params GetRolloutParams) {
 	flows, ok := s.rolloutService(c)
 	if !ok {
 		return
@@ -134,6 +134,13 @@ func (s *Server) GetRollout(c *gin.Context, id IdPath) {
 		history = append(history, transitionView(t, st.Spec.Thresholds, left, lang))
 	}
 	view.History = &history
+	if deref(params.Sealed) {
+		for i, t := range st.History {
+			if l, kept := left[t.Evidence]; kept && history[i].Look != nil {
+				history[i].Look.Sealed = optional(l.Sealed())
+			}
+		}
+	}
 	s.reply(c, http.StatusOK, view, nil)
 }
 
@@ -277,9 +284,6 @@ func evaluationView(l workflows.Evaluation, kept bool, lang fault.Lang) RolloutE
 	}
 	if d.Look > 0 {
 		out.Look, out.Looks = &d.Look, &d.Looks
-	}
-	if kept {
-		out.Sealed = optional(l.Sealed())
 	}
 	for _, check := range d.Checks {
 		out.Metrics = append(out.Metrics, metricView(l, check, lang))

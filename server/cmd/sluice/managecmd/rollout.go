@@ -123,7 +123,7 @@ func (a *app) verifyRolloutCommand(flags *cli.RemoteFlags) *cobra.Command {
 		Use: "verify ID", Short: cli.Both("cli.rollout_verify.short"), Args: cli.Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var out adminapi.Rollout
-			if err := a.Ask(cmd.Context(), *flags, http.MethodGet, "/rollouts/"+url.PathEscape(args[0]), nil, &out); err != nil {
+			if err := a.Ask(cmd.Context(), *flags, http.MethodGet, "/rollouts/"+url.PathEscape(args[0])+"?sealed=true", nil, &out); err != nil {
 				return err
 			}
 			w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
