@@ -226,7 +226,7 @@ func (a *activities) Evaluate(ctx context.Context, in evaluateInput) (evaluateOu
 	}
 	d := Verdict(ev, in.Thresholds)
 	a.m.verdicts.WithLabelValues(string(d.Outcome)).Inc()
-	// Between the looks of a rollout with gates a step may pass for days, and nothing refers to it: what it is left on is kept by settle.
+	// Between the analyses of a rollout with gates a step may pass for days, and nothing refers to it: what it is left on is kept by settle.
 	idle := len(in.Thresholds.Gates) > 0 && in.Look == 0
 	if in.Record || d.Outcome == Fail || d.Outcome == Pass && !idle {
 		if err := a.store.saveEvidence(ctx, ev, in.Thresholds, d, a.now()); err != nil {

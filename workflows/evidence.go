@@ -20,10 +20,10 @@ type Evidence struct {
 	// Lost is what the candidate has to do and, for some time, is not known to do any more; Unseen says that no instance of it could be looked at.
 	Lost   []string `json:"lost,omitempty"`
 	Unseen bool     `json:"unseen,omitempty"`
-	// Lacking is what it is not known to do at this look, what is lost among it. An earlier release knew no such thing: what it lacked was lost at once.
+	// Lacking is what it is not known to do at this analysis, what is lost among it. An earlier release knew no such thing: what it lacked was lost at once.
 	Lacking []Lack `json:"lacking,omitempty"`
 
-	// What follows is of rollouts with gates (schema 2). Look is the number of the planned look out of Looks, 0 between two. Last says that the
+	// What follows is of rollouts with gates (schema 2). Look is the number of the planned analysis out of Looks, 0 between two. Last says that the
 	// step is the last partial one. Confirm says that stable answers nothing any more: the comparison was made before. Proven is the hash of the
 	// evidence on which the step has passed already: it waits for a person.
 	Look    int           `json:"look,omitempty"`

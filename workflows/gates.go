@@ -86,9 +86,14 @@ func (g Gate) share() bool {
 // standardGates are the gates of the preset.
 func standardGates() []Gate {
 	return []Gate{
-		{Metric: MetricFailures}, {Metric: MetricRefusals},
-		{Metric: MetricFirstToken, Quantile: 0.95}, {Metric: MetricTotal, Quantile: 0.95}, {Metric: MetricTotal, Quantile: 0.99, Margin: 0.10},
-		{Metric: MetricTokens}, {Metric: MetricCost}, {Metric: MetricAccuracy},
+		{Metric: MetricFailures},
+		{Metric: MetricRefusals},
+		{Metric: MetricFirstToken, Quantile: 0.95},
+		{Metric: MetricTotal, Quantile: 0.95},
+		{Metric: MetricTotal, Quantile: 0.99, Margin: 0.10},
+		{Metric: MetricTokens},
+		{Metric: MetricCost},
+		{Metric: MetricAccuracy},
 	}
 }
 
@@ -149,30 +154,30 @@ func gatesFor(own []Gate, removed []RemovedGate, th Thresholds) []Gate {
 	return out
 }
 
-// maxLooks bounds the looks of a step.
-const maxLooks = 4
+// maxAnalyses bounds the planned analyses of a step.
+const maxAnalyses = 4
 
-// looks returns how many looks a step has that may promote: one at the dwell, the last at the deadline, those between at even distances.
-func (s Spec) looks() int { return int(min(max(s.Deadline/max(s.Dwell, 1), 2), maxLooks)) }
+// analyses returns how many planned analyses a step has that may promote: one at the dwell, the last at the deadline, those between at even distances.
+func (s Spec) analyses() int { return int(min(max(s.Deadline/max(s.Dwell, 1), 2), maxAnalyses)) }
 
-// lookAt returns the number of the latest look that is due after the time stood on a step, 0 before the first.
-func (s Spec) lookAt(stood time.Duration) int {
+// analysisAt returns the number of the latest analysis that is due after the time stood on a step, 0 before the first.
+func (s Spec) analysisAt(stood time.Duration) int {
 	if stood < s.Dwell {
 		return 0
 	}
-	n := s.looks()
+	n := s.analyses()
 	between := max((s.Deadline-s.Dwell)/time.Duration(n-1), 1)
 	return int(min(1+(stood-s.Dwell)/between, time.Duration(n)))
 }
 
-// NextLook returns when the next planned look of the step is due, in unix microseconds; 0 if there is none.
-func (st State) NextLook() int64 {
+// NextAnalysis returns when the next planned analysis of the step is due, in unix microseconds; 0 if there is none.
+func (st State) NextAnalysis() int64 {
 	s := st.Spec
 	if len(s.Thresholds.Gates) == 0 || finished(st.Phase) || st.EnteredAt == 0 {
 		return 0
 	}
 	stood := time.Duration(st.CheckedAt-st.EnteredAt) * time.Microsecond
-	n, have := s.looks(), s.lookAt(max(stood, 0))
+	n, have := s.analyses(), s.analysisAt(max(stood, 0))
 	switch {
 	case have >= n:
 		return 0
@@ -183,24 +188,24 @@ func (st State) NextLook() int64 {
 	return st.EnteredAt + (s.Dwell + time.Duration(have)*between).Microseconds()
 }
 
-// spent is the part of alpha that look of looks may spend: the increment of the O'Brien–Fleming-type function of Lan and DeMets,
+// spent is the part of alpha that planned analysis n of a step may spend: the increment of the O'Brien–Fleming-type function of Lan and DeMets,
 //
 //	α*(t) = 2 − 2Φ(z(α/2)/√t),
 //
-// over the share of the looks that are done. The increments add up to alpha, and each look is tested at its increment alone: by the union bound
-// the probability of a false promotion is at most alpha, whatever the looks have in common and however the traffic is spread over them.
-func spent(alpha float64, look, looks int) float64 {
-	if look < 1 || looks < look || !(alpha > 0 && alpha < 0.5) {
+// over the share of those that are done. The increments add up to alpha, and each is tested at its increment alone: by the union bound
+// the probability of a false promotion is at most alpha, whatever they have in common and however the traffic is spread over them.
+func spent(alpha float64, n, of int) float64 {
+	if n < 1 || of < n || !(alpha > 0 && alpha < 0.5) {
 		return 0
 	}
-	at := func(n int) float64 {
-		if n == 0 {
+	at := func(k int) float64 {
+		if k == 0 {
 			return 0
 		}
 		z := distuv.UnitNormal.Quantile(1 - alpha/2)
-		return 2 * upperTail(z/math.Sqrt(float64(n)/float64(looks)))
+		return 2 * upperTail(z/math.Sqrt(float64(k)/float64(of)))
 	}
-	return at(look) - at(look-1)
+	return at(n) - at(n-1)
 }
 
 // upperTail returns P(Z > z) of a standard normal variable, also far out.
@@ -539,14 +544,14 @@ type EffectRange struct {
 	Limit float64 `json:"limit"`
 }
 
-// advanceAlpha is the level at which the requests of a step alone are tested at each of its looks. It lets a candidate on to the next step, and is
+// advanceAlpha is the level at which the requests of a step alone are tested at each of its analyses. It lets a candidate on to the next step, and is
 // no promise about the rollout: the promotion stands on all partial steps together at the gate's own alpha. On the last partial step both are
 // asked for, so that a candidate that gets worse on the way is not carried by the steps before.
 const advanceAlpha = 0.1
 
-// levels returns the p-values at which a check holds at this look, of the step alone and of all steps together.
+// levels returns the p-values at which a check holds at this analysis, of the step alone and of all steps together.
 func (ev Evidence) levels(g Gate) (own, all float64) {
-	if g.Source == SourceEvaluation { // a suite is judged once, not look by look
+	if g.Source == SourceEvaluation { // a suite is judged once, not analysis by analysis
 		return g.Alpha, g.Alpha
 	}
 	if ev.Look < 1 {
@@ -567,14 +572,14 @@ func (ev Evidence) holds(g Gate, c Check) bool {
 func (ev Evidence) only() bool { return ev.Last && len(ev.Earlier) == 0 }
 
 const (
-	tenantFailures = "tenant_failures"
-	tenantRefusals = "tenant_refusals"
-	betweenLooks   = "between_looks"
-	gateRules      = 3 // beside the gates: the cap, and two of tenants
+	tenantFailures  = "tenant_failures"
+	tenantRefusals  = "tenant_refusals"
+	betweenAnalyses = "between_analyses"
+	gateRules       = 3 // beside the gates: the cap, and two of tenants
 )
 
 // gateVerdict is [Verdict] by gates. Fail needs proof, valid at any time, that a gate is broken by more than its margin, for all requests or for
-// those of one tenant. Pass needs, at one of the planned looks, proof that every gate keeps its margin; see [spent]. A gate without
+// those of one tenant. Pass needs, at one of the planned analyses, proof that every gate keeps its margin; see [spent]. A gate without
 // figures holds the step.
 func gateVerdict(d Decision, ev Evidence, th Thresholds) Decision {
 	for _, r := range ev.Results {
@@ -617,7 +622,7 @@ func gateVerdict(d Decision, ev Evidence, th Thresholds) Decision {
 		}
 	}
 	if ev.Look == 0 {
-		return d.say(Inconclusive, betweenLooks, th)
+		return d.say(Inconclusive, betweenAnalyses, th)
 	}
 	for i := range th.Gates {
 		if x := d.Checks[i+1]; !x.Kept {

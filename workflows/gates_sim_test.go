@@ -175,7 +175,7 @@ type simEnd struct {
 	dwells float64
 }
 
-// simulateGates runs one rollout of the partial steps: four evaluations a dwell, a look at each full dwell, volume requests a dwell.
+// simulateGates runs one rollout of the partial steps: four evaluations a dwell, an analysis at each full dwell, volume requests a dwell.
 func simulateGates(r *rand.Rand, spec Spec, x plant, volume int64) simEnd {
 	const polls = 4
 	th := spec.Thresholds
@@ -187,13 +187,13 @@ func simulateGates(r *rand.Rand, spec Spec, x plant, volume int64) simEnd {
 	for step, share := range []int64{20, 40, 80} {
 		s, c := newSimArm(), newSimArm()
 		passed := false
-		for poll := 1; poll <= polls*spec.looks() && !passed; poll++ {
+		for poll := 1; poll <= polls*spec.analyses() && !passed; poll++ {
 			dwells += 1.0 / polls
 			at := x.at((float64(step)+min(float64(poll)/polls, 1))/3, float64((poll-1)%polls)/polls)
 			s.draw(r, world0, volume*(100-share)/100/polls)
 			c.draw(r, at, volume*share/100/polls)
 			ev := Evidence{
-				Schema: gateSchema, Phase: fmt.Sprint("canary-", share), Stable: s.arm(), Candidate: c.arm(), Looks: spec.looks(), Last: share == 80,
+				Schema: gateSchema, Phase: fmt.Sprint("canary-", share), Stable: s.arm(), Candidate: c.arm(), Looks: spec.analyses(), Last: share == 80,
 				Earlier: earlier, Results: results,
 			}
 			if poll%polls == 0 {

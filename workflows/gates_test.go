@@ -24,8 +24,8 @@ func standardSpec() Spec {
 func TestStandardDefaults(t *testing.T) {
 	t.Parallel()
 	s := Spec{Model: "m", Candidate: "v2", Preset: Standard}.withDefaults()
-	if s.Dwell != 72*time.Hour || s.Deadline != 9*24*time.Hour || s.looks() != 3 {
-		t.Errorf("dwell %v, deadline %v, %d looks", s.Dwell, s.Deadline, s.looks())
+	if s.Dwell != 72*time.Hour || s.Deadline != 9*24*time.Hour || s.analyses() != 3 {
+		t.Errorf("dwell %v, deadline %v, %d looks", s.Dwell, s.Deadline, s.analyses())
 	}
 	margins := map[string]float64{}
 	for _, g := range s.Thresholds.Gates {
@@ -80,39 +80,39 @@ func TestGatesOutOfRangeAreRefused(t *testing.T) {
 	}
 }
 
-// TestSpentAddsUp: what the looks of a step may spend adds up to alpha, grows from look to look, and is nothing outside.
+// TestSpentAddsUp: what the analyses of a step may spend adds up to alpha, grows from one to the next, and is nothing outside.
 func TestSpentAddsUp(t *testing.T) {
 	t.Parallel()
-	for looks := 1; looks <= maxLooks; looks++ {
+	for of := 1; of <= maxAnalyses; of++ {
 		sum := 0.0
-		for look := 1; look <= looks; look++ {
-			sum += spent(0.01, look, looks)
+		for n := 1; n <= of; n++ {
+			sum += spent(0.01, n, of)
 		}
-		if math.Abs(sum-0.01) > 1e-12 || spent(0.01, 0, looks) != 0 || spent(0.01, looks+1, looks) != 0 {
-			t.Errorf("%d looks spend %v", looks, sum)
+		if math.Abs(sum-0.01) > 1e-12 || spent(0.01, 0, of) != 0 || spent(0.01, of+1, of) != 0 {
+			t.Errorf("%d analyses spend %v", of, sum)
 		}
 	}
 	if spent(0.01, 1, 3) > 1e-4 || spent(0.01, 3, 3) < 0.008 {
-		t.Errorf("the first look spends %v, the last %v", spent(0.01, 1, 3), spent(0.01, 3, 3))
+		t.Errorf("the first spends %v, the last %v", spent(0.01, 1, 3), spent(0.01, 3, 3))
 	}
 	if spent(math.NaN(), 1, 1) != 0 {
 		t.Error("no alpha spends something")
 	}
 }
 
-func TestLooksComeOnce(t *testing.T) {
+func TestAnalysesComeOnce(t *testing.T) {
 	t.Parallel()
 	s := standardSpec()
 	at := []int{}
 	for m := 0; m <= 40; m += 5 {
-		at = append(at, s.lookAt(time.Duration(m)*time.Minute))
+		at = append(at, s.analysisAt(time.Duration(m)*time.Minute))
 	}
 	if want := []int{0, 0, 1, 1, 2, 2, 3, 3, 3}; !reflect.DeepEqual(at, want) {
 		t.Errorf("looks %v, want %v", at, want)
 	}
 }
 
-// gateEvidence is good evidence of a last partial step at its last look.
+// gateEvidence is good evidence of a last partial step at its last analysis.
 func gateEvidence() (Evidence, Thresholds) {
 	th := standardSpec().Thresholds
 	r := rand.New(rand.NewPCG(1, 2))
@@ -129,7 +129,7 @@ func TestGateVerdict(t *testing.T) {
 		code   string
 	}{
 		"good":                {nil, Pass, "healthy"},
-		"between looks":       {func(e *Evidence, _ *Thresholds) { e.Look = 0 }, Inconclusive, betweenLooks},
+		"between looks":       {func(e *Evidence, _ *Thresholds) { e.Look = 0 }, Inconclusive, betweenAnalyses},
 		"proven before":       {func(e *Evidence, _ *Thresholds) { e.Look, e.Proven = 0, "x" }, Pass, "healthy"},
 		"proven, now failing": {func(e *Evidence, _ *Thresholds) { e.Proven = "x"; e.Candidate.fail(0.1) }, Fail, MetricFailures},
 		"failures":            {func(e *Evidence, _ *Thresholds) { e.Candidate.fail(0.02) }, Fail, MetricFailures},
@@ -151,7 +151,7 @@ func TestGateVerdict(t *testing.T) {
 		"NaN":             {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Cost.YY = math.NaN() }, NoData, "evidence"},
 		"too few":         {func(e *Evidence, _ *Thresholds) { e.Candidate.Requests, e.Candidate.Errors = 999, 9 }, NoData, tooFewRequests},
 		"confirm":         {func(e *Evidence, _ *Thresholds) { e.Confirm = true; e.Stable.Requests, e.Stable.Errors = 5, 0 }, Pass, "healthy"},
-		"slow at 100":         {func(e *Evidence, _ *Thresholds) { e.Confirm = true; e.Candidate.Sums.Cost.scale(1.2) }, Pass, "healthy"},
+		"slow at 100":     {func(e *Evidence, _ *Thresholds) { e.Confirm = true; e.Candidate.Sums.Cost.scale(1.2) }, Pass, "healthy"},
 		"above the cap":   {func(e *Evidence, _ *Thresholds) { e.Confirm = true; e.Candidate.fail(0.3) }, Fail, errorRateCap},
 		"one tenant":      {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Tenants[3].Errors += 800 }, Fail, tenantFailures},
 		"bad gate":        {func(_ *Evidence, th *Thresholds) { th.Gates[0].Margin = math.NaN() }, Inconclusive, "thresholds"},
@@ -207,7 +207,7 @@ func TestConversationsAreUnits(t *testing.T) {
 	}
 }
 
-// TestGatedRolloutReachesEveryone runs a rollout by gates in the workflow: each step is left at a look, the last partial one on all steps together.
+// TestGatedRolloutReachesEveryone runs a rollout by gates in the workflow: each step is left at a planned analysis, the last partial one on all steps together.
 func TestGatedRolloutReachesEveryone(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -255,7 +255,7 @@ func TestGatedRolloutReachesEveryone(t *testing.T) {
 	}
 }
 
-// TestGatedRolloutGoesBack: proof of a broken gate does not wait for a look, and what no look proves goes back at the deadline.
+// TestGatedRolloutGoesBack: proof of a broken gate does not wait for an analysis, and what no analysis proves goes back at the deadline.
 func TestGatedRolloutGoesBack(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -43,10 +43,10 @@ type progress struct {
 	// the baseline if there is no partial step.
 	StableAt int64    `json:"stable_at"`
 	Approval *command `json:"approval,omitempty"`
-	// Looked is the number of the latest look of the step that was used, Proven the evidence on which it passed.
-	Looked int    `json:"looked,omitempty"`
-	Proven string `json:"proven,omitempty"`
-	State  State  `json:"state"`
+	// Analysed is the number of the latest analysis of the step that was used, Proven the evidence on which it passed.
+	Analysed int    `json:"analysed,omitempty"`
+	Proven   string `json:"proven,omitempty"`
+	State    State  `json:"state"`
 }
 
 // command is what a person asks of a running rollout.
@@ -184,7 +184,7 @@ func (r *run) advance(ctx workflow.Context) error {
 		r.StableAt = r.State.EnteredAt
 	}
 	r.State.Decision, r.State.Awaiting = Decision{}, false
-	r.Looked, r.Proven = 0, ""
+	r.Analysed, r.Proven = 0, ""
 	return nil
 }
 
@@ -311,7 +311,7 @@ func (r *run) evaluate(ctx workflow.Context, record bool) (Decision, error) {
 	switch {
 	case err == nil:
 		r.State.Decision, r.State.CheckedAt = out.Decision, workflow.Now(ctx).UnixMicro()
-		r.looked(ask, out.Decision)
+		r.analysed(ask, out.Decision)
 	case isStop(err), temporal.IsCanceledError(err):
 		return Decision{}, err
 	default:
@@ -320,7 +320,7 @@ func (r *run) evaluate(ctx workflow.Context, record bool) (Decision, error) {
 	return r.State.Decision, nil
 }
 
-// plan says which look an evaluation is. A look may promote, so each is used once; an evaluation that failed has not used it.
+// plan says which analysis an evaluation is. An analysis may promote, so each is used once; an evaluation that failed has not used it.
 func (r *run) plan(ctx workflow.Context, ask *evaluateInput) {
 	spec := r.in.Spec
 	if len(spec.Thresholds.Gates) == 0 {
@@ -332,19 +332,19 @@ func (r *run) plan(ctx workflow.Context, ask *evaluateInput) {
 	if r.Stage < len(spec.Steps) {
 		next = spec.share(r.Stage + 1)
 	}
-	ask.Looks, ask.Proven, ask.Results = spec.looks(), r.Proven, spec.Results
+	ask.Looks, ask.Proven, ask.Results = spec.analyses(), r.Proven, spec.Results
 	ask.Last = share > 0 && (next == 100 || !partial)
 	ask.Confirm = !partial && r.Stage > 1
-	if look := spec.lookAt(workflow.Now(ctx).Sub(time.UnixMicro(r.State.EnteredAt))); look > r.Looked {
-		ask.Look = look
+	if n := spec.analysisAt(workflow.Now(ctx).Sub(time.UnixMicro(r.State.EnteredAt))); n > r.Analysed {
+		ask.Look = n
 	}
 }
 
-func (r *run) looked(ask evaluateInput, d Decision) {
+func (r *run) analysed(ask evaluateInput, d Decision) {
 	if ask.Look == 0 {
 		return
 	}
-	r.Looked = ask.Look
+	r.Analysed = ask.Look
 	if d.Outcome == Pass {
 		r.Proven = d.Evidence
 	}

@@ -266,8 +266,8 @@ func (d Decision) Sentence(th Thresholds) fault.Phrase {
 		return fault.Say("rollout.threshold", field, want)
 	case "evidence":
 		return fault.Say("rollout.evidence_contradictory")
-	case betweenLooks:
-		return fault.Say("rollout.between_looks")
+	case betweenAnalyses:
+		return fault.Say("rollout.between_analyses")
 	case unavailableEvidence:
 		return fault.Say("rollout.evidence_unreadable")
 	case lostAbilities:

@@ -114,7 +114,7 @@ type Decision struct {
 	Checks    []Check `json:"checks,omitempty"`
 	// Lost is what the candidate cannot do, or is not known to do yet, if that is what decides.
 	Lost []string `json:"lost,omitempty"`
-	// Look says which of the planned looks of the step this is; 0 between them, and where there are no gates.
+	// Look says which of the planned analyses of the step this is; 0 between them, and where there are no gates.
 	Look  int `json:"look,omitempty"`
 	Looks int `json:"looks,omitempty"`
 }
@@ -139,7 +139,7 @@ type Check struct {
 	Effect *EffectRange `json:"effect,omitempty"`
 	Sample int64        `json:"sample,omitempty"`
 	Tenant string       `json:"tenant,omitempty"`
-	// Kept says that the check holds at this look.
+	// Kept says that the check holds at this analysis.
 	Kept bool `json:"kept,omitempty"`
 }
 

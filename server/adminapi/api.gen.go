@@ -3879,7 +3879,7 @@ type NewRollout struct {
 	// PollSeconds Time between two evaluations. Default 60, in a trial 10
 	PollSeconds *int `json:"poll_seconds,omitempty"`
 
-	// Preset standard = proof of every gate at planned looks, over days; trial = wide limits and short times, no proof for versions that people depend on. Default standard
+	// Preset standard = proof of every gate at planned analyses, over days; trial = wide limits and short times, no proof for versions that people depend on. Default standard
 	Preset *RolloutPreset `json:"preset,omitempty"`
 
 	// PromoteAlpha Highest probability that the candidate is promoted (in a trial, that a step passes) although it breaks a limit. Default 0.01
@@ -4689,8 +4689,8 @@ type Rollout struct {
 	Id         string               `json:"id"`
 	Model      string               `json:"model"`
 
-	// NextLookAt When the next planned look of the step is due, which may promote; absent in trials and when none is left
-	NextLookAt *time.Time `json:"next_look_at,omitempty"`
+	// NextAnalysisAt When the next planned analysis of the step is due, which may promote; absent in trials and when none is left
+	NextAnalysisAt *time.Time `json:"next_analysis_at,omitempty"`
 
 	// Phase baseline = starting, or judging the stable version alone; holding = too little evidence or a person must decide
 	Phase RolloutPhase `json:"phase"`
@@ -4698,7 +4698,7 @@ type Rollout struct {
 	// PollSeconds Time between two evaluations
 	PollSeconds *int `json:"poll_seconds,omitempty"`
 
-	// Preset standard = proof of every gate at planned looks, over days; trial = wide limits and short times, no proof for versions that people depend on. Default standard
+	// Preset standard = proof of every gate at planned analyses, over days; trial = wide limits and short times, no proof for versions that people depend on. Default standard
 	Preset *RolloutPreset `json:"preset,omitempty"`
 
 	// Reason The verdict of the last evaluation in words, in the language asked for
@@ -4762,10 +4762,10 @@ type RolloutEvidence struct {
 	// Kept It is stored for good; the last evaluation of a step that runs is replaced by the next
 	Kept bool `json:"kept"`
 
-	// Look Number of the planned look; absent between two, and in trials
+	// Look Number of the planned analysis; absent between two, and in trials
 	Look *int `json:"look,omitempty"`
 
-	// Looks Planned looks of the step
+	// Looks Planned analyses of the step
 	Looks   *int            `json:"looks,omitempty"`
 	Metrics []RolloutMetric `json:"metrics"`
 
@@ -4882,7 +4882,7 @@ type RolloutPage struct {
 // RolloutPhase baseline = starting, or judging the stable version alone; holding = too little evidence or a person must decide
 type RolloutPhase string
 
-// RolloutPreset standard = proof of every gate at planned looks, over days; trial = wide limits and short times, no proof for versions that people depend on. Default standard
+// RolloutPreset standard = proof of every gate at planned analyses, over days; trial = wide limits and short times, no proof for versions that people depend on. Default standard
 type RolloutPreset string
 
 // RolloutSample defines model for RolloutSample.

@@ -215,7 +215,7 @@ func rolloutView(st workflows.State, lang fault.Lang) Rollout {
 		}
 		out.Results = &results
 	}
-	out.NextLookAt = optionalMicros(st.NextLook())
+	out.NextAnalysisAt = optionalMicros(st.NextAnalysis())
 	if len(st.Spec.AcceptLosses) > 0 {
 		out.AcceptLosses = &st.Spec.AcceptLosses
 	}

@@ -5917,7 +5917,7 @@ export interface components {
             abort_alpha?: number;
         };
         /**
-         * @description standard = proof of every gate at planned looks, over days; trial = wide limits and short times, no proof for versions that people depend on. Default standard
+         * @description standard = proof of every gate at planned analyses, over days; trial = wide limits and short times, no proof for versions that people depend on. Default standard
          * @enum {string}
          */
         RolloutPreset: "standard" | "trial";
@@ -6013,9 +6013,9 @@ export interface components {
             results?: components["schemas"]["SuiteResults"][];
             /**
              * Format: date-time
-             * @description When the next planned look of the step is due, which may promote; absent in trials and when none is left
+             * @description When the next planned analysis of the step is due, which may promote; absent in trials and when none is left
              */
-            next_look_at?: string;
+            next_analysis_at?: string;
             model: string;
             stable: string;
             candidate: string;
@@ -6171,11 +6171,11 @@ export interface components {
             candidate: components["schemas"]["RolloutArm"];
             metrics: components["schemas"]["RolloutMetric"][];
             thresholds: components["schemas"]["RolloutThresholds"];
-            /** @description Number of the planned look; absent between two, and in trials */
+            /** @description Number of the planned analysis; absent between two, and in trials */
             look?: number;
-            /** @description Planned looks of the step */
+            /** @description Planned analyses of the step */
             looks?: number;
-            /** @description The canonical evidence and the limits as JSON: {"evidence", "thresholds", "decision"}; what `sluice rollout verify` computes the verdict from. Only of evidence that is kept */
+            /** @description The canonical evidence and the limits as JSON: {"evidence", "thresholds", "decision"}; what `sluice rollout verify` computes the verdict from. Only of evidence that is kept, and only if asked for */
             sealed?: string;
             verdict: components["schemas"]["Verdict"];
             reason_code: string;
@@ -10911,7 +10911,10 @@ export interface operations {
     };
     getRollout: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description With the evidence itself, which is long */
+                sealed?: boolean;
+            };
             header?: never;
             path: {
                 id: components["parameters"]["IdPath"];

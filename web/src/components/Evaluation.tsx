@@ -139,7 +139,7 @@ export function KeptEvaluation({ evaluation, name, versions }: { evaluation: Eva
           {t('rollout.candidateColumn', { version: versions.candidate })}: {arm(evaluation.candidate)}
         </span>
       )}
-      {evaluation.look !== undefined && <span>{t('rollout.look', { look: evaluation.look, looks: evaluation.looks })}</span>}
+      {evaluation.look !== undefined && <span>{t('rollout.analysis', { number: evaluation.look, of: evaluation.looks })}</span>}
       {evaluation.metrics.length > 0 && <Checks evaluation={evaluation} name={name} versions={versions} />}
       <ThresholdText thresholds={evaluation.thresholds} />
       <Typography.Text type="secondary" style={{ wordBreak: 'break-all' }}>

@@ -61,9 +61,9 @@ export default function Rollout() {
           />
           {r.preset === 'trial' && <Alert type="warning" showIcon title={t('rollout.trial')} />}
           <CurrentStep r={r} />
-          {running(r.phase) && r.next_look_at && (
+          {running(r.phase) && r.next_analysis_at && (
             <Typography.Text type="secondary">
-              {t('rollout.nextLook')} <Time at={r.next_look_at} />
+              {t('rollout.nextAnalysis')} <Time at={r.next_analysis_at} />
             </Typography.Text>
           )}
           {r.evidence && <Sample evaluation={r.evidence} versions={r} passes={r.verdict === 'same'} />}
@@ -160,8 +160,8 @@ function Course({ r }: { r: Schema['Rollout'] }) {
   const { t } = useTranslation();
   const stageName = useStageName();
   const [language] = useLanguage();
-  const seen = [...(r.history ?? []).flatMap((h) => (h.look ? [h.look] : [])), ...(running(r.phase) && r.evidence ? [r.evidence] : [])].filter((e) => e.metrics.some((m) => m.interval));
-  const gates = [...new Map(seen.flatMap((e) => e.metrics.filter((m) => m.interval).map((m) => [m.name, m.title]))).entries()];
+  const evaluations = [...(r.history ?? []).flatMap((h) => (h.look ? [h.look] : [])), ...(running(r.phase) && r.evidence ? [r.evidence] : [])].filter((e) => e.metrics.some((m) => m.interval));
+  const gates = [...new Map(evaluations.flatMap((e) => e.metrics.filter((m) => m.interval).map((m) => [m.name, m.title]))).entries()];
   if (gates.length === 0) return <Typography.Text type="secondary">{t('rollout.noMetrics')}</Typography.Text>;
   const signed = (v: number) => (v > 0 ? '+' : '') + percent(v, language);
   return (
@@ -170,7 +170,7 @@ function Course({ r }: { r: Schema['Rollout'] }) {
         <thead>
           <tr>
             <th scope="col">{t('rollout.check')}</th>
-            {seen.map((e) => (
+            {evaluations.map((e) => (
               <th key={e.hash} scope="col">
                 {stageName(e.stage)} · <Time at={e.at} />
               </th>
@@ -181,7 +181,7 @@ function Course({ r }: { r: Schema['Rollout'] }) {
           {gates.map(([name, title]) => (
             <tr key={name}>
               <th scope="row">{sentence(title)}</th>
-              {seen.map((e) => {
+              {evaluations.map((e) => {
                 const i = e.metrics.find((m) => m.name === name)?.interval;
                 const text = i ? `${signed(i.low)} … ${signed(i.high)}` : '';
                 return <td key={e.hash}>{i && <Interval of={i} label={`${title}, ${stageName(e.stage)}: ${text}`} text={text} />}</td>;

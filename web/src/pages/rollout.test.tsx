@@ -116,16 +116,16 @@ describe('Rollout', () => {
     expect(banner.className).toContain(`ant-alert-${kind}`);
   });
 
-  it('shows the interval of every gate over the steps, the next look, and that a trial is one', async () => {
+  it('shows the interval of every gate over the steps, the next analysis, and that a trial is one', async () => {
     const gate = check({ name: 'total_p95', title: 'duration (P95)', unit: 'us', interval: { value: 0.01, low: -0.02, high: 0.04, limit: 0.05 } });
     const left = { ...evaluation, kept: true, look: 2, looks: 3, hash: 'cd34', metrics: [gate] };
     const move = { from: 'canary-20', to: 'canary-40', share_basis: 4000, at: '2026-11-20T10:00:05Z', actor: 'rollout', by_system: true, reason: 'proven', look: left };
-    show({ ...running, preset: 'trial', without: [{ gate: 'accuracy', reason: 'no suite yet' }], next_look_at: '2026-11-21T10:00:00Z', history: [...running.history!, move], evidence: { ...evaluation, metrics: [{ ...gate, interval: { ...gate.interval!, high: 0.2 } }] } });
+    show({ ...running, preset: 'trial', without: [{ gate: 'accuracy', reason: 'no suite yet' }], next_analysis_at: '2026-11-21T10:00:00Z', history: [...running.history!, move], evidence: { ...evaluation, metrics: [{ ...gate, interval: { ...gate.interval!, high: 0.2 } }] } });
     const course = within(await screen.findByRole('region', { name: 'Intervals over the steps' }));
     expect(course.getByText('-2% … +4%')).toBeTruthy();
     expect(course.getByText('-2% … +20%')).toBeTruthy();
     const text = screen.getByRole('region', { name: 'Traffic' }).textContent!;
-    for (const part of ['A trial', 'no suite yet', 'The next planned look']) expect(text).toContain(part);
+    for (const part of ['A trial', 'no suite yet', 'The next planned analysis']) expect(text).toContain(part);
   });
 
   it('speaks of one request', async () => {
@@ -180,5 +180,5 @@ describe('StartRollout', () => {
     fireEvent.click([...document.querySelectorAll('button')].find((b) => b.textContent === 'Start rollout')!);
     await waitFor(() => expect(sent.length).toBe(1));
     expect(sent[0]).toMatchObject({ model: 'm', candidate: 'v2', preset: 'trial', min_requests: 50, max_error_rate_basis: 500, error_margin_basis: 150, max_latency_ratio_percent: 150, latency_quantile_basis: 9500, latency_floor_ms: 50, promote_alpha: 0.001, abort_alpha: 0.01, poll_seconds: 10, accept_losses: ['tools', 'context_tokens'] });
-  });
+  }, 120_000); // opening lists takes long on a busy machine
 });
