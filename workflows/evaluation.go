@@ -63,6 +63,20 @@ func VerifySealed(body, hash string) (Decision, error) {
 	return again, nil
 }
 
+// Level returns the p-value that the check has to hold by, and the level above which it does not hold: for a gate those of this analysis, over all
+// partial steps on the last of them. The level is 0 while no analysis of the gate is due.
+func (l Evaluation) Level(c Check) (p, alpha float64) {
+	g, ok := l.Thresholds.gate(c.Name)
+	if !ok {
+		return c.Holds, l.Thresholds.PromoteAlpha
+	}
+	own, all := l.Evidence.levels(g)
+	if c.Pooled != nil {
+		return *c.Pooled, all
+	}
+	return c.Holds, own
+}
+
 // Quantiles returns the latencies of an arm at the quantile that is compared, in microseconds; zero means that there are none.
 func (l Evaluation) Quantiles(a Arm) (firstToken, total int64) {
 	return newSeries(a.FirstToken).quantile(l.Thresholds.Quantile), newSeries(a.Total).quantile(l.Thresholds.Quantile)

@@ -154,6 +154,17 @@ func gatesFor(own []Gate, removed []RemovedGate, th Thresholds) []Gate {
 	return out
 }
 
+// OwnGates returns the gates that the specification itself names, with their defaults, as they count.
+func (s Spec) OwnGates() []Gate {
+	var out []Gate
+	for _, g := range s.Gates {
+		if kept, ok := s.Thresholds.gate(g.withDefaults(s.Thresholds).Name()); ok {
+			out = append(out, kept)
+		}
+	}
+	return out
+}
+
 // maxAnalyses bounds the planned analyses of a step.
 const maxAnalyses = 4
 
@@ -707,6 +718,8 @@ func (s Spec) checkGates(bad func(field string, want fault.Phrase) error) error 
 		return bad("preset", fault.Say("rollout.trial_only"))
 	case len(s.Gates) > 32:
 		return bad("gates", fault.Say("rollout.gate_count"))
+	case standard && s.Steps[0] == 100: // stable would be compared with by other hours only
+		return bad("steps", fault.Say("rollout.partial_step"))
 	case standard && len(s.Thresholds.Gates) == 0:
 		return bad("without", fault.Say("rollout.gate_needed"))
 	}

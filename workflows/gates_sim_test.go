@@ -246,7 +246,8 @@ func promotedShare(ends []simEnd) float64 {
 }
 
 // TestGateSimulation holds the promises of the standard gates on simulated rollouts: an equal candidate is promoted within the horizon, one at a
-// margin or beyond is not. The short form runs a few; the long one is what bench/README.md reports.
+// margin or beyond is not. The short form runs a few; the long one is what bench/README.md reports: SLUICE_SIM_RUNS rollouts of each candidate whose
+// name has SLUICE_SIM_ROWS in it, at SLUICE_SIM_VOLUME requests a step.
 func TestGateSimulation(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -261,6 +262,13 @@ func TestGateSimulation(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		if v := os.Getenv("SLUICE_SIM_VOLUME"); v != "" {
+			volumes = volumes[:1]
+			if _, err := fmt.Sscan(v, &volumes[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all = slices.DeleteFunc(all, func(x plant) bool { return !strings.Contains(x.name, os.Getenv("SLUICE_SIM_ROWS")) })
 	} else {
 		all = slices.DeleteFunc(all, func(x plant) bool {
 			return !slices.Contains([]string{"equal (A/A)", "latency at the margin (+5 %)", "failures +1 point"}, x.name)

@@ -65,6 +65,7 @@ func TestGatesOutOfRangeAreRefused(t *testing.T) {
 		"results[0]":          func(s *Spec) { s.Results[0] = Results{Suite: "x", Digest: strings.Repeat("a", 64)} },
 		"results[0].digest":   func(s *Spec) { s.Results[0].Digest = "A" },
 		"preset":              func(s *Spec) { s.Thresholds.LatencyRatio = 3 },
+		"steps":               func(s *Spec) { s.Steps = []int{100} },
 	} {
 		s := standardSpec()
 		change(&s)

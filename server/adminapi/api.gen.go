@@ -4832,10 +4832,10 @@ type RolloutMetric struct {
 	BrokenP   float64       `json:"broken_p"`
 	Candidate RolloutSample `json:"candidate"`
 
-	// HoldsAlpha At most this and the limit counts as kept
+	// HoldsAlpha Above this the limit does not count as kept; 0 where no analysis of a gate is due
 	HoldsAlpha float64 `json:"holds_alpha"`
 
-	// HoldsP p-value against "the limit is broken"; valid however often one looks
+	// HoldsP p-value against "the limit is broken". Of trials valid however often one looks; of gates of this analysis, over all partial steps on the last of them
 	HoldsP float64 `json:"holds_p"`
 
 	// Interval How much worse the candidate is in this step, with its 95 % interval, as a share of stable's value or a difference of shares; positive is worse

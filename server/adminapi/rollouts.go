@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -91,6 +92,9 @@ func (s *Server) StartRollout(c *gin.Context) {
 		detail["accept_losses"] = truncate(strings.Join(st.Spec.AcceptLosses, " "), maxResource)
 	}
 	detail["preset"] = st.Spec.Preset
+	for _, g := range st.Spec.OwnGates() { // a margin that is wide enough is as good as no gate
+		detail["gate."+g.Name()] = fmt.Sprintf("margin %g, floor %v, alpha %g, sample %d", g.Margin, g.Floor, g.Alpha, g.MinSample)
+	}
 	for _, g := range st.Spec.Without {
 		detail["without."+g.Gate] = truncate(g.Reason, maxResource)
 	}
@@ -308,8 +312,9 @@ func metricView(l workflows.Evaluation, check workflows.Check, lang fault.Lang) 
 	m := RolloutMetric{
 		Name: check.Name, Title: check.Title(th).In(lang), Unit: RolloutMetricUnitRatio, LimitText: check.LimitText(th).In(lang),
 		State: RolloutCheckState(l.Decision.State(check, th)), Proof: l.Decision.Proof(check, th).In(lang),
-		BrokenP: check.Worse, BrokenAlpha: th.AbortShare(), HoldsP: check.Holds, HoldsAlpha: th.PromoteAlpha,
+		BrokenP: check.Worse, BrokenAlpha: th.AbortShare(),
 	}
+	m.HoldsP, m.HoldsAlpha = l.Level(check)
 	m.Baseline.Samples, m.Candidate.Samples = l.Evidence.Stable.Requests, l.Evidence.Candidate.Requests
 	scale := 1.0
 	switch check.Unit() {

@@ -6123,12 +6123,12 @@ export interface components {
             broken_alpha: number;
             /**
              * Format: double
-             * @description p-value against "the limit is broken"; valid however often one looks
+             * @description p-value against "the limit is broken". Of trials valid however often one looks; of gates of this analysis, over all partial steps on the last of them
              */
             holds_p: number;
             /**
              * Format: double
-             * @description At most this and the limit counts as kept
+             * @description Above this the limit does not count as kept; 0 where no analysis of a gate is due
              */
             holds_alpha: number;
             interval?: components["schemas"]["RolloutInterval"];
