@@ -211,8 +211,8 @@ func (in *installation) checkAbort() {
 	if end = r.History[len(r.History)-1]; r.Preset != "standard" || len(r.Thresholds.Gates) != 8 {
 		in.t.Errorf("a rollout by default: %q with %d gates", r.Preset, len(r.Thresholds.Gates))
 	}
-	if d, err := workflows.VerifySealed(end.Look.Sealed, end.Evidence); err != nil || d.Outcome != workflows.NoData {
-		in.t.Errorf("the sealed evidence: %s, %v", d.Outcome, err)
+	if l, err := workflows.VerifySealed(end.Look.Sealed, end.Evidence); err != nil || l.Decision.Outcome != workflows.NoData {
+		in.t.Errorf("the sealed evidence: %s, %v", l.Decision.Outcome, err)
 	}
 	eventually(in.t, "the record of gates that were changed", func() bool {
 		text := string(in.send(http.MethodGet, "/api/v1/audit/records?action=admin.startRollout&stage=outcome", in.token, nil).body)

@@ -268,6 +268,7 @@ func (a *activities) gather(ctx context.Context, in evaluateInput) (Evidence, er
 func (a *activities) gatherSums(ctx context.Context, in evaluateInput) (Evidence, error) {
 	ev := Evidence{
 		Schema: gateSchema, Rollout: in.Rollout, Phase: in.Phase, Look: in.Look, Looks: in.Looks, Last: in.Last, Confirm: in.Confirm, Proven: in.Proven,
+		Limits: in.Thresholds.digest(),
 	}
 	arms, err := a.deps.Stats.ArmSums(ctx, in.Rollout, in.Since)
 	if err != nil {

@@ -31,6 +31,7 @@ type Evidence struct {
 	Last    bool          `json:"last,omitempty"`
 	Confirm bool          `json:"confirm,omitempty"`
 	Proven  string        `json:"proven,omitempty"`
+	Limits  string        `json:"limits,omitempty"` // SHA-256 of the thresholds that the evidence is judged by
 	Earlier []EarlierStep `json:"earlier,omitempty"`
 	Results []Results     `json:"results,omitempty"`
 }

@@ -136,15 +136,27 @@ func (g Gate) problem() (field string, want fault.Phrase) {
 	return "", fault.Phrase{}
 }
 
+func isRemoved(g Gate, removed []RemovedGate) bool {
+	return slices.ContainsFunc(removed, func(r RemovedGate) bool { return r.Gate == g.Name() })
+}
+
+// weaker reports whether g promises less than the gate of the preset with its name.
+func (g Gate) weaker(th Thresholds) bool {
+	for _, p := range standardGates() {
+		if p = p.withDefaults(th); p.Name() == g.Name() {
+			return g.Margin > p.Margin || g.Floor > p.Floor || g.MinSample < p.MinSample || g.Alpha > p.Alpha
+		}
+	}
+	return false
+}
+
 // gatesFor puts the gates of the preset together with those of the specification: a gate of the same name replaces the preset's, one that is
-// removed is left out. Every gate gets its defaults.
+// removed is left out, and one of its name may be weaker then. Every gate gets its defaults.
 func gatesFor(own []Gate, removed []RemovedGate, th Thresholds) []Gate {
 	var out []Gate
-	for _, g := range append(standardGates(), own...) {
+	preset := slices.DeleteFunc(standardGates(), func(g Gate) bool { return isRemoved(g.withDefaults(th), removed) })
+	for _, g := range append(preset, own...) {
 		g = g.withDefaults(th)
-		if slices.ContainsFunc(removed, func(r RemovedGate) bool { return r.Gate == g.Name() }) {
-			continue
-		}
 		if i := slices.IndexFunc(out, func(o Gate) bool { return o.Name() == g.Name() }); i >= 0 {
 			out[i] = g
 		} else {
@@ -184,7 +196,7 @@ func (s Spec) analysisAt(stood time.Duration) int {
 // NextAnalysis returns when the next planned analysis of the step is due, in unix microseconds; 0 if there is none.
 func (st State) NextAnalysis() int64 {
 	s := st.Spec
-	if len(s.Thresholds.Gates) == 0 || finished(st.Phase) || st.EnteredAt == 0 {
+	if len(s.Thresholds.Gates) == 0 || st.Phase != PhaseCanary || st.Share >= 100 || st.EnteredAt == 0 {
 		return 0
 	}
 	stood := time.Duration(st.CheckedAt-st.EnteredAt) * time.Microsecond
@@ -284,14 +296,32 @@ func (r Ratio) variance() float64 {
 	if r.N == 0 {
 		return math.Inf(1)
 	}
-	m := r.mean()
-	return max(0, r.YY-2*m*r.YN+m*m*r.NN) / (r.N * r.N)
+	m, units := r.mean(), r.units()
+	if units <= 1 {
+		return math.Inf(1)
+	}
+	return max(0, r.YY-2*m*r.YN+m*m*r.NN) / (r.N * r.N) * units / (units - 1)
 }
+
+// units is how many units of the same size would say as much: few, where most requests are of a few conversations or keys.
+func (r Ratio) units() float64 {
+	if r.NN == 0 {
+		return 0
+	}
+	return r.N * r.N / r.NN
+}
+
+// What is proven by normal quantiles needs units to vary: under minUnits in an arm a gate has no figures, and under minUnitsOfMeans nothing is proven
+// broken by a mean, whose variance is estimated.
+const (
+	minUnits        = 40
+	minUnitsOfMeans = 100
+)
 
 // inflation is how many times the variance of a share is larger than if every request were a unit of its own; at least 1.
 func (r Ratio) inflation() float64 {
 	m := r.mean()
-	if v := m * (1 - m) / r.N; v > 0 {
+	if v := m * (1 - m) / r.N; v > 0 && r.units() > 1 {
 		return max(1, r.variance()/v)
 	}
 	return max(1, r.NN/max(r.N, 1)) // nothing varies yet: as if units were of one mind
@@ -321,9 +351,33 @@ func shareEffect(candidate, stable Ratio) effect {
 	return effect{candidate.mean() - stable.mean(), math.Sqrt(vc + vs)}
 }
 
+// shareNotWorse returns the p-value against "the candidate's share is higher by margin or more": the score test of Miettinen and Nurminen, which
+// takes the variance from the most likely shares under the hypothesis. That of the sample is too small where stable hardly ever fails.
+func shareNotWorse(candidate, stable Ratio, margin float64) float64 {
+	nc, ns, kc, ks := candidate.N, stable.N, candidate.Y, stable.Y
+	if nc == 0 || ns == 0 || !(margin > 0 && margin < 1) {
+		return 1
+	}
+	low, high := 0.0, 1-margin // of stable's share; the slope of the likelihood falls from one to the other
+	for range 60 {
+		p := (low + high) / 2
+		if kc/(p+margin)-(nc-kc)/(1-p-margin)+ks/p-(ns-ks)/(1-p) > 0 {
+			low = p
+		} else {
+			high = p
+		}
+	}
+	s, c := (low+high)/2, (low+high)/2+margin
+	v := c*(1-c)/nc*candidate.inflation() + s*(1-s)/ns*stable.inflation()
+	if !(v > 0) {
+		return 1
+	}
+	return upperTail((margin - (kc/nc - ks/ns)) / math.Sqrt(v))
+}
+
 func meanEffect(candidate, stable Ratio) effect {
 	c, s := candidate.mean(), stable.mean()
-	if c <= 0 || s <= 0 {
+	if c <= 0 || s <= 0 || candidate.units() <= 1 || stable.units() <= 1 {
 		return effect{}
 	}
 	// Where every value was the same, a deviation of one percent of it stands for what was not seen.
@@ -422,6 +476,33 @@ type EarlierStep struct {
 	Phase    string       `json:"phase"`
 	Evidence string       `json:"evidence"`
 	Effects  []StepEffect `json:"effects"`
+}
+
+// units returns the effective units of the arm with fewer, for a gate on outcome records.
+func (g Gate) units(ev Evidence) float64 {
+	c, s := ev.Candidate.Sums, ev.Stable.Sums
+	if c == nil || s == nil {
+		return 0
+	}
+	of := func(s *Sums) float64 {
+		switch g.Metric {
+		case MetricFailures:
+			return s.Failures.units()
+		case MetricRefusals:
+			return s.Refusals.units()
+		case MetricTokens:
+			return s.Tokens.units()
+		case MetricCost:
+			return s.Cost.units()
+		}
+		return s.Slow.units()
+	}
+	return min(of(c), of(s))
+}
+
+// enough reports whether a check has the sample and, on outcome records, the units that the gate needs.
+func (g Gate) enough(ev Evidence, c Check) bool {
+	return c.Sample >= g.MinSample && c.Effect != nil && (g.Source == SourceEvaluation || g.units(ev) >= minUnits)
 }
 
 // measure returns the effect of a gate in the step of the evidence, both values, and the smaller sample.
@@ -528,6 +609,18 @@ func (g Gate) check(ev Evidence) Check {
 	out := Check{
 		Name: g.Name(), Stable: stable, Candidate: candidate, Worse: pValue(g.worse(ev, e, stable)), Holds: e.notWorse(limit), Sample: sample,
 	}
+	if c, s := ev.Candidate.Sums, ev.Stable.Sums; c != nil && s != nil {
+		switch g.Metric {
+		case MetricTokens, MetricCost: // the evidence against a mean is that of large samples: fewer say nothing
+			if sample < g.MinSample || g.units(ev) < minUnitsOfMeans {
+				out.Worse = 1
+			}
+		case MetricFailures:
+			out.Holds = shareNotWorse(c.Failures, s.Failures, limit)
+		case MetricRefusals:
+			out.Holds = shareNotWorse(c.Refusals, s.Refusals, limit)
+		}
+	}
 	if g.Metric == MetricAccuracy {
 		out.Holds = 1
 		for i, r := range ev.Results { // the suite on which the least is proven
@@ -555,9 +648,9 @@ type EffectRange struct {
 	Limit float64 `json:"limit"`
 }
 
-// advanceAlpha is the level at which the requests of a step alone are tested at each of its analyses. It lets a candidate on to the next step, and is
-// no promise about the rollout: the promotion stands on all partial steps together at the gate's own alpha. On the last partial step both are
-// asked for, so that a candidate that gets worse on the way is not carried by the steps before.
+// advanceAlpha is the level at which the requests of a step alone are tested at each of its analyses, but for the last partial one. It lets a candidate
+// on to the next step, and is no promise about the rollout. The promotion stands on the last partial step alone at the gate's own alpha, so that a
+// candidate that gets worse on the way is not carried by the steps before; all partial steps together have to hold at that level, too.
 const advanceAlpha = 0.1
 
 // levels returns the p-values at which a check holds at this analysis, of the step alone and of all steps together.
@@ -568,25 +661,24 @@ func (ev Evidence) levels(g Gate) (own, all float64) {
 	if ev.Look < 1 {
 		return 0, 0
 	}
-	return advanceAlpha, spent(g.Alpha, ev.Look, ev.Looks)
+	all = spent(g.Alpha, ev.Look, ev.Looks)
+	if ev.Last {
+		return all, all
+	}
+	return advanceAlpha, all
 }
 
 func (ev Evidence) holds(g Gate, c Check) bool {
 	own, all := ev.levels(g)
-	if ev.only() { // the only step that compares: everything rests on it
-		own = min(own, all)
-	}
 	return own > 0 && c.Holds <= own && (c.Pooled == nil || *c.Pooled <= all)
 }
-
-// only reports whether no earlier step has compared the versions.
-func (ev Evidence) only() bool { return ev.Last && len(ev.Earlier) == 0 }
 
 const (
 	tenantFailures  = "tenant_failures"
 	tenantRefusals  = "tenant_refusals"
 	betweenAnalyses = "between_analyses"
-	gateRules       = 3 // beside the gates: the cap, and two of tenants
+	gateRules       = 3  // beside the gates: the cap, and two of tenants
+	maxTenants      = 20 // that an arm tells apart
 )
 
 // gateVerdict is [Verdict] by gates. Fail needs proof, valid at any time, that a gate is broken by more than its margin, for all requests or for
@@ -628,7 +720,7 @@ func gateVerdict(d Decision, ev Evidence, th Thresholds) Decision {
 		return d.say(Pass, "healthy", th).unless(ev, th)
 	}
 	for i, g := range th.Gates {
-		if x := d.Checks[i+1]; x.Sample < g.MinSample || x.Effect == nil {
+		if x := d.Checks[i+1]; !g.enough(ev, x) {
 			return d.say(NoData, x.Name, th)
 		}
 	}
@@ -653,7 +745,6 @@ func tenantChecks(ev Evidence, th Thresholds) []Check {
 			continue
 		}
 		worst := Check{Name: name, Worse: 1}
-		both := 0
 		for _, c := range ev.Candidate.Sums.Tenants {
 			i := slices.IndexFunc(ev.Stable.Sums.Tenants, func(s TenantCounts) bool { return s.Tenant == c.Tenant })
 			if i < 0 {
@@ -664,16 +755,15 @@ func tenantChecks(ev Evidence, th Thresholds) []Check {
 			if g.Metric == MetricRefusals {
 				ck, sk, ratio = c.Refused, s.Refused, [2]Ratio{ev.Candidate.Sums.Refusals, ev.Stable.Sums.Refusals}
 			}
-			both++
 			cc, sc := newCoin(ck, c.Requests), newCoin(sk, s.Requests)
 			p := pValue(logWorse(cc, sc, min(2*g.Margin, 0.99)) / max(ratio[0].inflation(), ratio[1].inflation()))
 			if p < worst.Worse {
 				worst = Check{Name: name, Tenant: c.Tenant, Candidate: cc.rate(0), Stable: sc.rate(0), Worse: p, Sample: min(c.Requests, s.Requests)}
 			}
 		}
-		worst.Worse = min(1, worst.Worse*float64(both))
-		worst.Kept = true // until the contrary is proven
-		if worst.Tenant != "" && both > 1 {
+		worst.Worse = min(1, worst.Worse*maxTenants) // however many there are now: they come and go
+		worst.Kept = true                            // until the contrary is proven
+		if worst.Tenant != "" && len(ev.Candidate.Sums.Tenants) > 1 {
 			out = append(out, worst)
 		}
 	}
@@ -748,6 +838,9 @@ func (s Spec) checkGates(bad func(field string, want fault.Phrase) error) error 
 	for i, g := range s.Gates {
 		if field, want := g.withDefaults(s.Thresholds).problem(); field != "" {
 			return bad(fmt.Sprintf("gates[%d].%s", i, field), want)
+		}
+		if g = g.withDefaults(s.Thresholds); g.weaker(s.Thresholds) && !isRemoved(g, s.Without) {
+			return bad(fmt.Sprintf("gates[%d]", i), fault.Say("rollout.gate_weaker"))
 		}
 	}
 	return nil

@@ -159,6 +159,13 @@ func plants() []plant {
 		{name: "tokens +10 %", at: with(func(p *population) { p.tokens *= 1.1 })},
 		{name: "one tenant in ten: failures +5 points", at: with(func(p *population) { p.tenant = 0.05 })},
 		{name: "slow drift: latency 0 to +20 %", at: func(way, _ float64) population { return slower[int(min(way, 1)*10)] }},
+		{name: "failures at the margin at 80 only", at: func(way, _ float64) population {
+			p := world0
+			if p.failures = 0.002; way > 2.0/3 {
+				p.failures = world0.failures + 0.005
+			}
+			return p
+		}, promise: true},
 		{name: "six hours a day: latency +20 %", at: func(_, hour float64) population {
 			if hour < 0.25 {
 				return slower[10]

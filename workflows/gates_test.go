@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -65,7 +67,11 @@ func TestGatesOutOfRangeAreRefused(t *testing.T) {
 		"results[0]":          func(s *Spec) { s.Results[0] = Results{Suite: "x", Digest: strings.Repeat("a", 64)} },
 		"results[0].digest":   func(s *Spec) { s.Results[0].Digest = "A" },
 		"preset":              func(s *Spec) { s.Thresholds.LatencyRatio = 3 },
-		"steps":               func(s *Spec) { s.Steps = []int{100} },
+		"gates[0]":            func(s *Spec) { s.Gates = []Gate{{Metric: MetricTotal, Margin: 0.2}} },
+		"gates[1]": func(s *Spec) {
+			s.Gates = []Gate{{Metric: MetricTotal, Margin: 0.01}, {Metric: MetricCost, MinSample: 1}}
+		},
+		"steps": func(s *Spec) { s.Steps = []int{100} },
 	} {
 		s := standardSpec()
 		change(&s)
@@ -74,6 +80,12 @@ func TestGatesOutOfRangeAreRefused(t *testing.T) {
 		if public := fault.Public(err); err == nil || public.Param() != name {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	weak := standardSpec()
+	weak.Gates, weak.Without = []Gate{{Metric: MetricTotal, Margin: 0.2}}, []RemovedGate{{"total_p95", "longer answers are wanted"}}
+	weak = weak.withDefaults()
+	if g, ok := weak.Thresholds.gate("total_p95"); weak.check() != nil || !ok || g.Margin != 0.2 || !reflect.DeepEqual(weak.OwnGates(), []Gate{g}) {
+		t.Errorf("a weaker gate with a reason: %v, %+v", weak.check(), g)
 	}
 	trial := Spec{Model: "m", Candidate: "v", Preset: Trial, Gates: []Gate{{Metric: MetricCost}}}.withDefaults()
 	if trial.check() == nil {
@@ -156,6 +168,11 @@ func TestGateVerdict(t *testing.T) {
 		"above the cap":   {func(e *Evidence, _ *Thresholds) { e.Confirm = true; e.Candidate.fail(0.3) }, Fail, errorRateCap},
 		"one tenant":      {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Tenants[3].Errors += 800 }, Fail, tenantFailures},
 		"bad gate":        {func(_ *Evidence, th *Thresholds) { th.Gates[0].Margin = math.NaN() }, Inconclusive, "thresholds"},
+		"bad at the end": {func(e *Evidence, _ *Thresholds) { // what went well before does not pay for it
+			e.Candidate.fail(0.0144)
+			e.Earlier = []EarlierStep{{Effects: []StepEffect{{MetricFailures, -0.01, 0.0001}}}}
+		}, Inconclusive, MetricFailures},
+		"few conversations": {func(e *Evidence, _ *Thresholds) { e.Candidate.Sums.Cost.NN = 200_000 * 200_000 / 30 }, NoData, MetricCost},
 		"slow before": {func(e *Evidence, _ *Thresholds) {
 			e.Earlier = []EarlierStep{{Effects: []StepEffect{{"total_p95", 0.2, 0.001}}}}
 		}, Inconclusive, "total_p95"},
@@ -294,14 +311,43 @@ func TestGatedRolloutGoesBack(t *testing.T) {
 func TestSealedVerdictsAreVerified(t *testing.T) {
 	t.Parallel()
 	ev, th := gateEvidence()
+	ev.Limits = th.digest()
 	l := Evaluation{Evidence: ev, Thresholds: th, Decision: Verdict(ev, th)}
 	hash := ev.Hash()
-	if d, err := VerifySealed(l.Sealed(), hash); err != nil || d.Outcome != Pass {
-		t.Fatalf("%v, %v", d.Outcome, err)
+	if got, err := VerifySealed(l.Sealed(), hash); err != nil || got.Decision.Outcome != Pass {
+		t.Fatalf("%v, %v", got.Decision.Outcome, err)
+	}
+	waiting := l
+	waiting.Evidence.Look, waiting.Evidence.Proven = 0, hash
+	waiting.Decision = Verdict(waiting.Evidence, th)
+	if _, err := VerifySealed(waiting.Sealed(), waiting.Evidence.Hash()); err == nil {
+		t.Error("a step that waited verifies without the analysis that it passed")
+	}
+	waiting.Proof = &l
+	if _, err := VerifySealed(waiting.Sealed(), waiting.Evidence.Hash()); err != nil {
+		t.Error(err)
+	}
+	wide := l // margins that let everything pass, with the decision that they give
+	wide.Thresholds.Gates = append([]Gate{}, th.Gates...)
+	for i := range wide.Thresholds.Gates {
+		wide.Thresholds.Gates[i].Margin = 0.9
+	}
+	wide.Decision = Verdict(ev, wide.Thresholds)
+	if _, err := VerifySealed(wide.Sealed(), hash); err == nil {
+		t.Error("other limits verify with the decision that they give")
+	}
+	next := Evidence{Earlier: []EarlierStep{earlierStep(l)}}
+	if err := (Evaluation{Evidence: next}).VerifyEarlier(map[string]Evaluation{hash: l}); err != nil {
+		t.Error(err)
+	}
+	next.Earlier[0].Effects[0].Effect = -1
+	if err := (Evaluation{Evidence: next}).VerifyEarlier(map[string]Evaluation{hash: l}); err == nil {
+		t.Error("effects verify that the earlier step has not")
 	}
 	for name, change := range map[string]func(string) string{
 		"evidence":  func(s string) string { return strings.Replace(s, `"requests":200000`, `"requests":200001`, 1) },
 		"limits":    func(s string) string { return strings.Replace(s, `"margin":0.005`, `"margin":0.0001`, 1) },
+		"hash":      func(s string) string { return strings.Replace(s, `"rollout":"r"`, `"rollout":"q"`, 1) },
 		"decision":  func(s string) string { return strings.Replace(s, `"outcome":"pass"`, `"outcome":"fail"`, 1) },
 		"no body":   func(string) string { return "" },
 		"a p-value": func(s string) string { return strings.Replace(s, `"holds":`, `"holds":1`, 1) },
@@ -326,5 +372,87 @@ func TestTangoAgainstNormal(t *testing.T) {
 	}
 	if p := (Results{}).notWorse(0.005); p != 1 {
 		t.Errorf("no cases prove something: %g", p)
+	}
+}
+
+// TestScoreTests compares both score tests with the likelihood that they maximise, and the size of the one for shares with its level.
+func TestScoreTests(t *testing.T) {
+	t.Parallel()
+	r := Results{Both: 9_000, OnlyStable: 25, OnlyCandidate: 3, Neither: 972}
+	n, b, c, margin := 10_000.0, 25.0, 3.0, 0.005
+	best, q := math.Inf(-1), 0.0
+	for x := 1e-6; x < 0.01; x += 1e-6 {
+		if l := b*math.Log(x+margin) + c*math.Log(x) + (n-b-c)*math.Log(1-2*x-margin); l > best {
+			best, q = l, x
+		}
+	}
+	want := upperTail((n*margin - (b - c)) / math.Sqrt(n*(2*q+margin-margin*margin)))
+	if got := r.notWorse(margin); math.Abs(math.Log(got/want)) > 0.01 {
+		t.Errorf("p-value %g, by the likelihood %g", got, want)
+	}
+	for _, tt := range []struct{ nc, ns, stable float64 }{{1000, 4000, 0}, {1000, 4000, 0.001}, {2000, 8000, 0.005}, {6000, 6000, 0.01}} {
+		size, p := 0.0, tt.stable+margin
+		for kc := 0.0; kc < tt.nc*p+10*math.Sqrt(tt.nc*p); kc++ {
+			chance := distuv.Binomial{N: tt.nc, P: p}.Prob(kc)
+			for ks := 0.0; ks <= tt.ns*tt.stable+10*math.Sqrt(tt.ns*tt.stable); ks++ {
+				if shareNotWorse(binary(kc, tt.nc), binary(ks, tt.ns), margin) > 0.01 {
+					continue
+				}
+				size += chance * distuv.Binomial{N: tt.ns, P: tt.stable}.Prob(ks)
+			}
+		}
+		if size > 0.015 {
+			t.Errorf("%+v: worse by the margin holds in %.2f %% at a level of 1 %%", tt, 100*size)
+		}
+	}
+}
+
+// TestMeansNeedUnits: two versions alike are not proven apart by the first requests, nor by one long conversation.
+func TestMeansNeedUnits(t *testing.T) {
+	t.Parallel()
+	th := standardSpec().Thresholds
+	for run := range 40 {
+		r := rand.New(rand.NewPCG(uint64(run), 7))
+		s, c := newSimArm(), newSimArm()
+		for n := 1; n <= 60; n++ {
+			for _, a := range []*simArm{s, c} {
+				a.draw(r, world0, 1)
+			}
+			if d := Verdict(Evidence{Schema: gateSchema, Phase: "canary-20", Stable: s.arm(), Candidate: c.arm(), Looks: 3}, th); d.Outcome == Fail {
+				t.Fatalf("run %d, after %d requests: %s by %s", run, n, d.Outcome, d.Code)
+			}
+		}
+	}
+	long := func(tokens float64) Ratio {
+		return Ratio{Y: 5000 * tokens, N: 5000, YY: 5000 * 5000 * tokens * tokens, YN: 5000 * 5000 * tokens, NN: 5000 * 5000}
+	}
+	ev, th := gateEvidence()
+	ev.Stable.Sums.Tokens, ev.Candidate.Sums.Tokens = long(100), long(130)
+	if d := Verdict(ev, th); d.Outcome != NoData || d.Code != MetricTokens {
+		t.Errorf("one conversation an arm: %s by %s", d.Outcome, d.Code)
+	}
+}
+
+// TestGatesHaveNamesOfTheirOwn: a worker of an earlier release, which would leave the gates out, is asked for neither the workflow nor the evaluation.
+func TestGatesHaveNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	old, before := Spec{Preset: Trial}.withDefaults().names()
+	flow, evaluate := standardSpec().names()
+	if old != "Rollout" || before != "RolloutEvaluate" || flow == old || evaluate == before {
+		t.Errorf("%s, %s; with gates %s, %s", old, before, flow, evaluate)
+	}
+}
+
+// TestNextAnalysisIsOfPartialSteps: where no analysis decides, none is announced.
+func TestNextAnalysisIsOfPartialSteps(t *testing.T) {
+	t.Parallel()
+	st := State{Spec: standardSpec(), Phase: PhaseCanary, Share: 20, EnteredAt: 1, CheckedAt: 2}
+	if st.NextAnalysis() == 0 {
+		t.Error("none on a partial step")
+	}
+	full, baseline := st, st
+	full.Share, baseline.Phase = 100, PhaseBaseline
+	if full.NextAnalysis() != 0 || baseline.NextAnalysis() != 0 {
+		t.Error("one at 100 % or on the baseline")
 	}
 }

@@ -13,11 +13,13 @@ import (
 // Names under which Temporal knows the parts of a rollout. They are part of stored histories: never change one.
 const (
 	rolloutName    = "Rollout"
+	gatesName      = "RolloutByGates" // releases of before there were gates do not know it: they must not judge by the rules of before
 	approveUpdate  = "approve"
 	abortSignal    = "abort"
 	stateQuery     = "state"
 	transitionName = "RolloutTransition"
 	evaluateName   = "RolloutEvaluate"
+	gatesEvaluate  = "RolloutEvaluateGates"
 
 	errSuperseded = "superseded" // somebody else owns the assignment now
 	errRefused    = "refused"    // the router will never accept the assignment
@@ -34,6 +36,15 @@ type rolloutInput struct {
 	Spec    Spec      `json:"spec"`
 	Starter Actor     `json:"starter"`
 	Resume  *progress `json:"resume,omitempty"`
+}
+
+// names returns the workflow type and the activity that evaluates. A worker of an earlier release leaves out the gates of what it decodes, so
+// it must not find the names: then the rollout waits for a worker that knows them.
+func (s Spec) names() (flow, evaluate string) {
+	if len(s.Thresholds.Gates) > 0 {
+		return gatesName, gatesEvaluate
+	}
+	return rolloutName, evaluateName
 }
 
 type progress struct {
@@ -86,7 +97,8 @@ func rollout(ctx workflow.Context, in rolloutInput) (State, error) {
 		}
 		if again {
 			in.Resume = &r.progress
-			return r.State, workflow.NewContinueAsNewError(ctx, rolloutName, in)
+			flow, _ := in.Spec.names()
+			return r.State, workflow.NewContinueAsNewError(ctx, flow, in)
 		}
 		r.Stage++
 	}
@@ -273,7 +285,7 @@ func (r *run) observeStage(ctx workflow.Context) (again bool, err error) {
 		}
 		approved := r.Approval != nil
 		gated := spec.gated(spec.share(r.Stage))
-		due := stood >= spec.Dwell || approved
+		due := stood >= spec.Dwell || approved && len(spec.Thresholds.Gates) == 0 // by gates an approval brings nothing forward
 		r.State.Awaiting = d.Outcome == Pass && due && gated && !approved
 		switch {
 		case d.Outcome == Fail:
@@ -307,7 +319,8 @@ func (r *run) evaluate(ctx workflow.Context, record bool) (Decision, error) {
 	}))
 	defer cancel()
 	var out evaluateOutput
-	err := r.unlessAborted(ctx, cancel, workflow.ExecuteActivity(ctx, evaluateName, ask), &out)
+	_, name := r.in.Spec.names()
+	err := r.unlessAborted(ctx, cancel, workflow.ExecuteActivity(ctx, name, ask), &out)
 	switch {
 	case err == nil:
 		r.State.Decision, r.State.CheckedAt = out.Decision, workflow.Now(ctx).UnixMicro()

@@ -228,6 +228,7 @@ func rehearseOn(t *testing.T, w *world, a *activities, in rolloutInput) *rehears
 	env.RegisterWorkflowWithOptions(rollout, workflow.RegisterOptions{Name: rolloutName})
 	env.RegisterActivityWithOptions(a.Transition, activity.RegisterOptions{Name: transitionName})
 	env.RegisterActivityWithOptions(a.Evaluate, activity.RegisterOptions{Name: evaluateName})
+	env.RegisterActivityWithOptions(a.Evaluate, activity.RegisterOptions{Name: gatesEvaluate})
 	return &rehearsal{TestWorkflowEnvironment: env, t: t, w: w, acts: a, input: in}
 }
 

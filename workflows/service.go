@@ -116,12 +116,13 @@ func (s *Service) StartRollout(ctx context.Context, spec Spec, starter Actor) (S
 func (s *Service) launch(ctx context.Context, in rolloutInput) error {
 	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
 	defer cancel()
+	flow, _ := in.Spec.names()
 	for {
 		_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 			ID: workflowID(in.Spec.Model), TaskQueue: s.cfg.TaskQueue, WorkflowExecutionErrorWhenAlreadyStarted: true,
 			WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 			WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		}, rolloutName, in)
+		}, flow, in)
 		if err = temporalError(err); !fault.Is(err, fault.CodeConflict) {
 			return err
 		}

@@ -243,6 +243,33 @@ func (s *store) evaluations(ctx context.Context, st State) (map[string]Evaluatio
 	for _, t := range st.History {
 		hashes = append(hashes, t.Evidence)
 	}
+	out, err := s.evidence(ctx, hashes)
+	if err != nil {
+		return nil, err
+	}
+	var proofs []string
+	for _, l := range out {
+		if l.Evidence.Proven != "" {
+			proofs = append(proofs, l.Evidence.Proven)
+		}
+	}
+	if len(proofs) == 0 {
+		return out, nil
+	}
+	proven, err := s.evidence(ctx, proofs)
+	if err != nil {
+		return nil, err
+	}
+	for hash, l := range out {
+		if proof, ok := proven[l.Evidence.Proven]; ok {
+			l.Proof = &proof
+			out[hash] = l
+		}
+	}
+	return out, nil
+}
+
+func (s *store) evidence(ctx context.Context, hashes []string) (map[string]Evaluation, error) {
 	var rows []evidenceRow
 	err := s.db.WithContext(ctx).Select("hash", "at", "body", "thresholds", "decision").Where("hash IN ?", hashes).Find(&rows).Error
 	if err != nil {

@@ -377,7 +377,7 @@ func (r *Reader) ArmSums(ctx context.Context, rollout string, since int64) (map[
 		if len(kept) < MaxArmTenants {
 			kept[t.Tenant] = true
 		}
-		if kept[t.Tenant] {
+		if _, ok := out[t.Arm]; ok && kept[t.Tenant] { // an arm may have its first record since
 			out[t.Arm].Tenants[t.Tenant] = TenantSums{Requests: t.Requests, Errors: t.Errors, Refused: t.Refused}
 		}
 	}

@@ -91,7 +91,10 @@ func (s *Server) StartRollout(c *gin.Context) {
 	if len(st.Spec.AcceptLosses) > 0 {
 		detail["accept_losses"] = truncate(strings.Join(st.Spec.AcceptLosses, " "), maxResource)
 	}
-	detail["preset"] = st.Spec.Preset
+	detail["preset"], detail["promote_alpha"], detail["min_requests"] = st.Spec.Preset, fmt.Sprint(st.Spec.Thresholds.PromoteAlpha), fmt.Sprint(st.Spec.Thresholds.MinRequests)
+	for i, r := range st.Spec.Results {
+		detail[fmt.Sprintf("suite.%d", i)] = truncate(r.Suite+" "+r.Digest, maxResource)
+	}
 	for _, g := range st.Spec.OwnGates() { // a margin that is wide enough is as good as no gate
 		detail["gate."+g.Name()] = fmt.Sprintf("margin %g, floor %v, alpha %g, sample %d", g.Margin, g.Floor, g.Alpha, g.MinSample)
 	}

@@ -1,6 +1,7 @@
 package managecmd
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,7 +112,7 @@ func addGates(in *adminapi.NewRollout, gates, without []string, results string) 
 	}
 	var suites []adminapi.SuiteResults
 	if err := json.Unmarshal(body, &suites); err != nil {
-		return fmt.Errorf("read results %s: %w", results, err)
+		return fmt.Errorf("decode results: %w", err)
 	}
 	in.Results = &suites
 	return nil
@@ -128,6 +129,7 @@ func (a *app) verifyRolloutCommand(flags *cli.RemoteFlags) *cobra.Command {
 			}
 			w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
 			var bad []error
+			steps := map[string]workflows.Evaluation{}
 			for _, h := range deref(out.History) {
 				if h.From == workflows.PhaseStarting {
 					continue // nothing was left
@@ -136,13 +138,20 @@ func (a *app) verifyRolloutCommand(flags *cli.RemoteFlags) *cobra.Command {
 				if h.Look != nil {
 					body = deref(h.Look.Sealed)
 				}
-				d, err := workflows.VerifySealed(body, hash)
-				state := string(d.Outcome)
+				l, err := workflows.VerifySealed(body, hash)
+				steps[hash] = l
+				if err == nil {
+					err = l.VerifyEarlier(steps)
+				}
 				// The evidence may hold and the move still not follow from it: only what passes may go forward.
 				forward := h.To == workflows.PhaseCompleted || strings.HasPrefix(h.To, workflows.PhaseCanary)
-				if err == nil && forward && d.Outcome != workflows.Pass {
-					err = fmt.Errorf("%s went on to %s on the verdict %s", h.From, h.To, d.Outcome)
+				if err == nil && forward && l.Decision.Outcome != workflows.Pass {
+					err = cli.Failed("cli.rollout_verify.unfounded", h.From, h.To, string(l.Decision.Outcome))
 				}
+				if err == nil {
+					err = a.recordedEvidence(cmd.Context(), *flags, deref(h.Receipt), hash)
+				}
+				state := string(l.Decision.Outcome)
 				if err != nil {
 					bad = append(bad, fmt.Errorf("%s: %w", h.From, err))
 					state = err.Error()
@@ -152,6 +161,24 @@ func (a *app) verifyRolloutCommand(flags *cli.RemoteFlags) *cobra.Command {
 			return errors.Join(append(bad, w.Flush())...)
 		},
 	}
+}
+
+// recordedEvidence compares the hash with the audit record of the transition, which whoever can write the rollouts' tables cannot change unseen.
+func (a *app) recordedEvidence(ctx context.Context, flags cli.RemoteFlags, receipt, hash string) error {
+	var entry adminapi.AuditEntry
+	if err := a.Ask(ctx, flags, http.MethodGet, "/audit/records/"+url.PathEscape(receipt), nil, &entry); err != nil {
+		return err
+	}
+	var event struct {
+		Detail map[string]string `json:"detail"`
+	}
+	if err := json.Unmarshal(entry.Event, &event); err != nil {
+		return fmt.Errorf("decode the audit record: %w", err)
+	}
+	if got := event.Detail["evidence"]; got != hash {
+		return cli.Failed("cli.rollout_verify.other_record", got, hash)
+	}
+	return nil
 }
 
 func deref[T any](p *T) (v T) {
