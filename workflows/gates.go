@@ -194,21 +194,21 @@ func (s Spec) analysisAt(stood time.Duration) int {
 }
 
 // NextAnalysis returns when the next planned analysis of the step is due, in unix microseconds; 0 if there is none.
-func (st State) NextAnalysis() int64 {
-	s := st.Spec
-	if len(s.Thresholds.Gates) == 0 || st.Phase != PhaseCanary || st.Share >= 100 || st.EnteredAt == 0 {
+func (s State) NextAnalysis() int64 {
+	spec := s.Spec
+	if len(spec.Thresholds.Gates) == 0 || s.Phase != PhaseCanary || s.Share >= 100 || s.EnteredAt == 0 {
 		return 0
 	}
-	stood := time.Duration(st.CheckedAt-st.EnteredAt) * time.Microsecond
-	n, have := s.analyses(), s.analysisAt(max(stood, 0))
+	stood := time.Duration(s.CheckedAt-s.EnteredAt) * time.Microsecond
+	n, have := spec.analyses(), spec.analysisAt(max(stood, 0))
 	switch {
 	case have >= n:
 		return 0
 	case have == 0:
-		return st.EnteredAt + s.Dwell.Microseconds()
+		return s.EnteredAt + spec.Dwell.Microseconds()
 	}
-	between := (s.Deadline - s.Dwell) / time.Duration(n-1)
-	return st.EnteredAt + (s.Dwell + time.Duration(have)*between).Microseconds()
+	between := (spec.Deadline - spec.Dwell) / time.Duration(n-1)
+	return s.EnteredAt + (spec.Dwell + time.Duration(have)*between).Microseconds()
 }
 
 // spent is the part of alpha that planned analysis n of a step may spend: the increment of the O'Brien–Fleming-type function of Lan and DeMets,
@@ -336,19 +336,17 @@ func (r Ratio) sound() bool {
 	return r.N > 0 || r.Y == 0
 }
 
-// shareOfRequests is the share with its variance after one success and one failure more, so that none in a thousand is not "never".
-func (r Ratio) smoothed() (p, variance float64) {
-	p = (r.Y + 1) / (r.N + 2)
-	return p, p * (1 - p) / (r.N + 2) * r.inflation()
+// shareVariance is the variance of a share after one success and one failure more, so that none in a thousand is not "never".
+func (r Ratio) shareVariance() float64 {
+	p := (r.Y + 1) / (r.N + 2)
+	return p * (1 - p) / (r.N + 2) * r.inflation()
 }
 
 func shareEffect(candidate, stable Ratio) effect {
 	if candidate.N == 0 || stable.N == 0 {
 		return effect{}
 	}
-	_, vc := candidate.smoothed()
-	_, vs := stable.smoothed()
-	return effect{candidate.mean() - stable.mean(), math.Sqrt(vc + vs)}
+	return effect{candidate.mean() - stable.mean(), math.Sqrt(candidate.shareVariance() + stable.shareVariance())}
 }
 
 // shareNotWorse returns the p-value against "the candidate's share is higher by margin or more": the score test of Miettinen and Nurminen, which
@@ -654,22 +652,22 @@ type EffectRange struct {
 const advanceAlpha = 0.1
 
 // levels returns the p-values at which a check holds at this analysis, of the step alone and of all steps together.
-func (ev Evidence) levels(g Gate) (own, all float64) {
+func (e Evidence) levels(g Gate) (own, all float64) {
 	if g.Source == SourceEvaluation { // a suite is judged once, not analysis by analysis
 		return g.Alpha, g.Alpha
 	}
-	if ev.Look < 1 {
+	if e.Look < 1 {
 		return 0, 0
 	}
-	all = spent(g.Alpha, ev.Look, ev.Looks)
-	if ev.Last {
+	all = spent(g.Alpha, e.Look, e.Looks)
+	if e.Last {
 		return all, all
 	}
 	return advanceAlpha, all
 }
 
-func (ev Evidence) holds(g Gate, c Check) bool {
-	own, all := ev.levels(g)
+func (e Evidence) holds(g Gate, c Check) bool {
+	own, all := e.levels(g)
 	return own > 0 && c.Holds <= own && (c.Pooled == nil || *c.Pooled <= all)
 }
 

@@ -43,7 +43,6 @@ func makePopulation(scale float64) population {
 	return p
 }
 
-//nolint:gochecknoglobals // the tests' constant
 var world0 = makePopulation(1)
 
 func poisson(r *rand.Rand, mean float64) int64 {
@@ -261,7 +260,7 @@ func TestGateSimulation(t *testing.T) {
 		t.Skip("simulation")
 	}
 	long := os.Getenv("SLUICE_TEST_LONG") == "1"
-	runs, volumes, all := 25, []int64{10_000}, plants()
+	runs, volumes, all := 25, []int64{20_000}, plants()
 	if long {
 		runs, volumes = 10_000, []int64{1_000, 10_000, 100_000}
 		if v := os.Getenv("SLUICE_SIM_RUNS"); v != "" {
@@ -313,7 +312,7 @@ func TestGateSimulation(t *testing.T) {
 				t.Logf("%s at %d: %v", x.name, volume, time.Since(begin))
 			}
 			switch limit := 0.01 + 3*math.Sqrt(0.01*0.99/float64(runs)); {
-			case x.name == "equal (A/A)" && volume >= 10_000 && promoted < 0.9:
+			case x.name == "equal (A/A)" && volume >= 20_000 && promoted < 0.9:
 				t.Errorf("%d requests a step: %.1f %% of equal candidates are promoted", volume, 100*promoted)
 			case x.promise && x.name != "equal (A/A)" && promoted > limit:
 				t.Errorf("%d requests a step: %s is promoted in %.2f %% of rollouts", volume, x.name, 100*promoted)

@@ -232,12 +232,15 @@ func TestGatedRolloutReachesEveryone(t *testing.T) {
 	w.stats = w.traffic(8_000, sim0, sim0)
 	r := rehearse(t, w, func(s *Spec) {
 		*s = standardSpec()
-		s.RequireApproval = []int{40}
+		s.RequireApproval = []int{40, 100}
 		s.Thresholds.Gates = nil
 	})
 	r.RegisterDelayedCallback(func() {
 		r.UpdateWorkflow(approveUpdate, "a", &answer{}, command{Rollout: "r-1", Actor: bob, Reason: "go"})
 	}, 45*time.Minute)
+	r.RegisterDelayedCallback(func() { // soon after the last step began
+		r.UpdateWorkflow(approveUpdate, "b", &answer{}, command{Rollout: "r-1", Actor: bob, Reason: "go"})
+	}, 58*time.Minute)
 	st := r.run()
 	if got, want := path(st), "baseline canary-20 canary-40 canary-80 canary-100 completed"; got != want {
 		t.Fatalf("path %q, want %q: %s", got, want, st.Decision.Reason)
@@ -250,7 +253,14 @@ func TestGatedRolloutReachesEveryone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	steps := map[string]Evaluation{}
 	for _, h := range kept.History {
+		if h.From != PhaseStarting {
+			l, err := VerifySealed(left[h.Evidence].Sealed(), h.Evidence)
+			if steps[h.Evidence] = l; err != nil || l.VerifyEarlier(steps) != nil || l.Decision.Outcome != Pass {
+				t.Errorf("%s does not verify: %v, %v, %s", h.From, err, l.VerifyEarlier(steps), l.Decision.Outcome)
+			}
+		}
 		ev := left[h.Evidence].Evidence
 		switch h.From {
 		case "canary-20":
@@ -266,6 +276,9 @@ func TestGatedRolloutReachesEveryone(t *testing.T) {
 				t.Errorf("80 was left on %d earlier steps", len(ev.Earlier))
 			}
 		case "canary-100":
+			if stood := time.Duration(h.At-kept.History[len(kept.History)-2].At) * time.Microsecond; stood < 10*time.Minute {
+				t.Errorf("an approval ended the last step after %v", stood)
+			}
 			if !ev.Confirm {
 				t.Error("100 is compared with a version that answers nothing")
 			}

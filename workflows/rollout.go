@@ -358,7 +358,7 @@ func (r *run) analysed(ask evaluateInput, d Decision) {
 		return
 	}
 	r.Analysed = ask.Look
-	if d.Outcome == Pass {
+	if d.Outcome == Pass && r.Proven == "" { // the proof stands by itself: later ones lean on it
 		r.Proven = d.Evidence
 	}
 }
