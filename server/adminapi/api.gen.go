@@ -3857,7 +3857,7 @@ type NewRollout struct {
 	// ErrorMarginBasis How much higher than stable's the error rate of the candidate may be, 1 to 9999 of 10000. Trials only. Default 500
 	ErrorMarginBasis *int `json:"error_margin_basis,omitempty"`
 
-	// Gates Gates beside those of the preset standard; one of the same metric and quantile replaces it
+	// Gates Gates beside those of the preset standard. One of the same metric and quantile replaces it, and must not be weaker unless that one is taken out (`without`). Each is in the record of the start
 	Gates *[]NewRolloutGate `json:"gates,omitempty"`
 
 	// LatencyFloorMs A difference of latency, in milliseconds, that never counts. Trials only. Default 50
@@ -3897,7 +3897,7 @@ type NewRollout struct {
 	// Steps Percent of traffic, rising, the last 100. Default 20, 40, 80, 100.
 	Steps *[]int `json:"steps,omitempty"`
 
-	// Without Gates of the preset standard that are taken out, each with a reason, which is recorded
+	// Without Gates of the preset standard that are taken out, each with a reason, which is recorded. One of the same name in `gates` takes its place
 	Without *[]RemovedRolloutGate `json:"without,omitempty"`
 }
 

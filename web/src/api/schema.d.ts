@@ -5875,9 +5875,9 @@ export interface components {
             /** @description Percent of traffic, rising, the last 100. Default 20, 40, 80, 100. */
             steps?: number[];
             preset?: components["schemas"]["RolloutPreset"];
-            /** @description Gates beside those of the preset standard; one of the same metric and quantile replaces it */
+            /** @description Gates beside those of the preset standard. One of the same metric and quantile replaces it, and must not be weaker unless that one is taken out (`without`). Each is in the record of the start */
             gates?: components["schemas"]["NewRolloutGate"][];
-            /** @description Gates of the preset standard that are taken out, each with a reason, which is recorded */
+            /** @description Gates of the preset standard that are taken out, each with a reason, which is recorded. One of the same name in `gates` takes its place */
             without?: components["schemas"]["RemovedRolloutGate"][];
             /** @description What both versions made of evaluation suites. The gate accuracy reads the suite on which the candidate looks worst; without any, it has to be taken out */
             results?: components["schemas"]["SuiteResults"][];
