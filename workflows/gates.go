@@ -58,7 +58,7 @@ type Gate struct {
 	MinSample int64 `json:"min_sample"`
 	// Source is where the figures come from. It follows from the metric.
 	Source string `json:"source"`
-	// Alpha bounds the probability that the rollout promotes a candidate that is worse by the margin or more.
+	// Alpha bounds the probability that the rollout promotes a candidate that is worse by the margin or more on the last partial step.
 	Alpha float64 `json:"alpha"`
 }
 
