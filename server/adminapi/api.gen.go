@@ -3903,7 +3903,7 @@ type NewRollout struct {
 
 // NewRolloutGate One limit that the candidate has to be proven to keep. What is absent has the default of the metric
 type NewRolloutGate struct {
-	// Alpha Highest probability that a candidate worse by the margin is promoted. Default promote_alpha
+	// Alpha Highest probability that a candidate that is worse by the margin on the last partial step is promoted. Default promote_alpha
 	Alpha *float64 `json:"alpha,omitempty"`
 
 	// FloorMs A difference of latency, in milliseconds, that never counts. Default 0

@@ -5943,7 +5943,7 @@ export interface components {
             min_sample?: number;
             /**
              * Format: double
-             * @description Highest probability that a candidate worse by the margin is promoted. Default promote_alpha
+             * @description Highest probability that a candidate that is worse by the margin on the last partial step is promoted. Default promote_alpha
              */
             alpha?: number;
         };
