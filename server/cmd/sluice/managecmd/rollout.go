@@ -1,10 +1,10 @@
 package managecmd
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -123,62 +123,74 @@ func (a *app) verifyRolloutCommand(flags *cli.RemoteFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "verify ID", Short: cli.Both("cli.rollout_verify.short"), Args: cli.Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var out adminapi.Rollout
-			if err := a.Ask(cmd.Context(), *flags, http.MethodGet, "/rollouts/"+url.PathEscape(args[0])+"?sealed=true", nil, &out); err != nil {
+			r, err := a.Login(cmd.Context(), *flags)
+			if err != nil {
 				return err
 			}
-			w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
-			var bad []error
-			steps := map[string]workflows.Evaluation{}
-			for _, h := range deref(out.History) {
-				if h.From == workflows.PhaseStarting {
-					continue // nothing was left
-				}
-				hash, body := deref(h.Evidence), ""
-				if h.Look != nil {
-					body = deref(h.Look.Sealed)
-				}
-				l, err := workflows.VerifySealed(body, hash)
-				steps[hash] = l
-				if err == nil {
-					err = l.VerifyEarlier(steps)
-				}
-				// The evidence may hold and the move still not follow from it: only what passes may go forward.
-				forward := h.To == workflows.PhaseCompleted || strings.HasPrefix(h.To, workflows.PhaseCanary)
-				if err == nil && forward && l.Decision.Outcome != workflows.Pass {
-					err = cli.Failed("cli.rollout_verify.unfounded", h.From, h.To, string(l.Decision.Outcome))
-				}
-				if err == nil {
-					err = a.recordedEvidence(cmd.Context(), *flags, deref(h.Receipt), hash)
-				}
-				state := string(l.Decision.Outcome)
-				if err != nil {
-					bad = append(bad, fmt.Errorf("%s: %w", h.From, err))
-					state = err.Error()
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.From, h.To, hash, state)
+			var out adminapi.Rollout
+			if err := r.Call(cmd.Context(), http.MethodGet, "/rollouts/"+url.PathEscape(args[0])+"?sealed=true", nil, &out); err != nil {
+				return err
 			}
-			return errors.Join(append(bad, w.Flush())...)
+			return verifyHistory(a.Stdout, deref(out.History), func(receipt string) (json.RawMessage, error) {
+				var entry adminapi.AuditEntry
+				err := r.Call(cmd.Context(), http.MethodGet, "/audit/records/"+url.PathEscape(receipt), nil, &entry)
+				return entry.Event, err
+			})
 		},
 	}
 }
 
-// recordedEvidence compares the hash with the audit record of the transition, which whoever can write the rollouts' tables cannot change unseen.
-func (a *app) recordedEvidence(ctx context.Context, flags cli.RemoteFlags, receipt, hash string) error {
-	var entry adminapi.AuditEntry
-	if err := a.Ask(ctx, flags, http.MethodGet, "/audit/records/"+url.PathEscape(receipt), nil, &entry); err != nil {
-		return err
+// verifyHistory verifies what every step was left on, and that the audit record of the transition, which record reads, names it: whoever can write the
+// tables of rollouts cannot change that unseen. It prints one line a transition and returns what does not agree.
+func verifyHistory(out io.Writer, history []adminapi.RolloutTransition, record func(receipt string) (json.RawMessage, error)) error {
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	var bad []error
+	steps := map[string]workflows.Evaluation{}
+	verify := func(h adminapi.RolloutTransition) (state string, err error) {
+		hash, body := deref(h.Evidence), ""
+		if h.Look != nil {
+			body = deref(h.Look.Sealed)
+		}
+		l, err := workflows.VerifySealed(body, hash)
+		if err != nil {
+			return "", err
+		}
+		steps[hash] = l
+		if err := l.VerifyEarlier(steps); err != nil {
+			return "", err
+		}
+		state = string(l.Decision.Outcome)
+		// The evidence may hold and the move still not follow from it: only what passes may go forward.
+		if forward := h.To == workflows.PhaseCompleted || strings.HasPrefix(h.To, workflows.PhaseCanary); forward && l.Decision.Outcome != workflows.Pass {
+			return "", cli.Failed("cli.rollout_verify.unfounded", h.From, h.To, state)
+		}
+		event, err := record(deref(h.Receipt))
+		if err != nil {
+			return "", err
+		}
+		var recorded struct {
+			Detail map[string]string `json:"detail"`
+		}
+		if err := json.Unmarshal(event, &recorded); err != nil {
+			return "", fmt.Errorf("decode the audit record: %w", err)
+		}
+		if got := recorded.Detail["evidence"]; got != hash {
+			return "", cli.Failed("cli.rollout_verify.other_record", got, hash)
+		}
+		return state, nil
 	}
-	var event struct {
-		Detail map[string]string `json:"detail"`
+	for _, h := range history {
+		if h.From == workflows.PhaseStarting {
+			continue // nothing was left
+		}
+		state, err := verify(h)
+		if err != nil {
+			bad = append(bad, fmt.Errorf("%s: %w", h.From, err))
+			state = err.Error()
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.From, h.To, deref(h.Evidence), state)
 	}
-	if err := json.Unmarshal(entry.Event, &event); err != nil {
-		return fmt.Errorf("decode the audit record: %w", err)
-	}
-	if got := event.Detail["evidence"]; got != hash {
-		return cli.Failed("cli.rollout_verify.other_record", got, hash)
-	}
-	return nil
+	return errors.Join(append(bad, w.Flush())...)
 }
 
 func deref[T any](p *T) (v T) {

@@ -2,12 +2,14 @@ package managecmd
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
+	"github.com/sluice-project/sluice/workflows"
 )
 
 // TestRolloutIsPrinted: rates in percent, latencies in milliseconds, every check with its limit and state, and what each step was left
@@ -42,6 +44,33 @@ func TestRolloutIsPrinted(t *testing.T) {
 		}
 		if lang == "zh" && strings.Contains(out.String(), "STATE") {
 			t.Errorf("English headings:\n%s", out.String())
+		}
+	}
+}
+
+// TestHistoryIsVerified: the evidence has to be that of the audit record, and only what passes may go forward.
+func TestHistoryIsVerified(t *testing.T) {
+	t.Parallel()
+	ev := workflows.Evidence{Schema: 1, Rollout: "r1", Phase: "canary-20"}
+	hash, sealed := ev.Hash(), workflows.Evaluation{Evidence: ev, Decision: workflows.Verdict(ev, workflows.Thresholds{})}.Sealed()
+	for name, tt := range map[string]struct {
+		to, recorded, body string
+		ok                 bool
+	}{
+		"went back":        {"rolled_back", hash, sealed, true},
+		"went on":          {"canary-40", hash, sealed, false},
+		"another record":   {"rolled_back", "ab", sealed, false},
+		"no evidence":      {"rolled_back", hash, "", false},
+		"changed evidence": {"rolled_back", hash, strings.Replace(sealed, `"r1"`, `"r2"`, 1), false},
+	} {
+		receipt := "record"
+		history := []adminapi.RolloutTransition{{From: "starting", To: "baseline"}, {From: "canary-20", To: tt.to, Evidence: &hash, Receipt: &receipt, Look: &adminapi.RolloutEvidence{Sealed: &tt.body}}}
+		var out bytes.Buffer
+		err := verifyHistory(&out, history, func(string) (json.RawMessage, error) {
+			return json.Marshal(map[string]any{"detail": map[string]string{"evidence": tt.recorded}})
+		})
+		if (err == nil) != tt.ok || strings.Count(out.String(), "\n") == 0 {
+			t.Errorf("%s: %v\n%s", name, err, out.String())
 		}
 	}
 }
