@@ -172,7 +172,7 @@ func verifyHistory(out io.Writer, history []adminapi.RolloutTransition, record f
 			Detail map[string]string `json:"detail"`
 		}
 		if err := json.Unmarshal(event, &recorded); err != nil {
-			return "", fmt.Errorf("decode the audit record: %w", err)
+			return "", fmt.Errorf("decode record: %w", err)
 		}
 		if got := recorded.Detail["evidence"]; got != hash {
 			return "", cli.Failed("cli.rollout_verify.other_record", got, hash)
