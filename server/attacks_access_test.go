@@ -383,7 +383,7 @@ func functionAttacks() []attack {
 					{http.MethodPost, "/price-books", map[string]any{"yaml": "name: free\n"}},
 					{http.MethodPost, "/policies", map[string]any{"tenant": "*", "yaml": openPolicy}},
 					{http.MethodPost, "/model-versions", map[string]any{"model": "scripted", "version": "v9", "engine": "upstream", "engine_model": "scripted"}},
-					{http.MethodPost, "/rollouts", map[string]any{"model": "scripted", "candidate": "v9"}},
+					{http.MethodPost, "/rollouts", map[string]any{"model": "scripted", "candidate": "v9", "preset": "trial"}},
 					{http.MethodPut, "/capacity", map[string]any{"timezone": "UTC", "peak": []any{}, "peak_concurrency": 1, "valley_concurrency": 1}},
 					{http.MethodPost, "/engine/adapters", map[string]any{"id": "a", "model": "scripted", "path": "a"}},
 					{http.MethodPost, "/billing/corrections", map[string]any{"amount_nano": -1_000_000, "reason": "a gift"}},

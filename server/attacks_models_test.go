@@ -101,7 +101,7 @@ func modelAttacks() []attack {
 				"/model-versions":  map[string]any{"model": "scripted", "version": "v9", "engine": "/bin/sh", "engine_model": "-c id"},
 				"/engine/adapters": map[string]any{"id": "x", "model": "scripted", "path": "|id"},
 				"/mcp/servers":     map[string]any{"command": "id", "args": []string{}},
-				"/rollouts":        map[string]any{"model": "scripted", "candidate": "$(id)"},
+				"/rollouts":        map[string]any{"model": "scripted", "candidate": "$(id)", "preset": "trial"},
 			} {
 				r := s.admin(http.MethodPost, path, body, nil)
 				if r.status < 400 || r.status == http.StatusInternalServerError {
@@ -432,7 +432,7 @@ func dutyAttacks() []attack {
 				{sec, http.MethodPatch, "/users/" + s.other.id, map[string]any{"roles": []string{"auditor"}}},
 				{sec, http.MethodPost, "/users/" + s.other.id + "/password-reset", nil},
 				{sec, http.MethodPost, "/policies", map[string]any{"yaml": openPolicy}},
-				{sys, http.MethodPost, "/rollouts", map[string]any{"model": "scripted", "candidate": "v2"}},
+				{sys, http.MethodPost, "/rollouts", map[string]any{"model": "scripted", "candidate": "v2", "preset": "trial"}},
 				{sys, http.MethodPost, "/billing/corrections", map[string]any{"amount_nano": -5, "reason": "x"}},
 				{s.demo["compliance"].token, http.MethodPost, "/audit/holds/x/release", map[string]any{"reason": "x"}},
 			} {

@@ -146,6 +146,26 @@ func (f flowStats) ArmStats(ctx context.Context, rollout string, since int64) (m
 	return out, nil
 }
 
+func (f flowStats) ArmSums(ctx context.Context, rollout string, since int64) (map[string]workflows.ArmSums, error) {
+	arms, err := f.log.ArmSums(ctx, rollout, since)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]workflows.ArmSums, len(arms))
+	for arm, s := range arms {
+		x := workflows.ArmSums{Requests: s.Requests, Errors: s.Errors, FirstToken: s.FirstToken, Total: s.Total}
+		x.Sums = workflows.Sums{
+			Units: s.Units, Failures: workflows.Ratio(s.Failures), Refusals: workflows.Ratio(s.Refusals), Tokens: workflows.Ratio(s.Tokens),
+			Cost: workflows.Ratio(s.Cost), Slow: workflows.Ratio(s.Slow),
+		}
+		for tenant, n := range s.Tenants {
+			x.Tenants = append(x.Tenants, workflows.TenantCounts{Tenant: tenant, Requests: n.Requests, Errors: n.Errors, Refused: n.Refused})
+		}
+		out[arm] = x
+	}
+	return out, nil
+}
+
 // flowRecorder writes transitions to the audit log, and tells people when a rollout goes back by itself. They belong to the installation, hence to the operator's tenant.
 type flowRecorder struct {
 	log    *audit.Log

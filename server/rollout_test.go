@@ -15,12 +15,15 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/workflows"
 	"github.com/sluice-project/sluice/workflows/devserver/devtest"
 )
 
 // rollout is what the tests look at in a rollout.
 type rollout struct {
 	ID, Phase, Reason, Verdict string
+	Preset                     string
+	Thresholds                 struct{ Gates []any }
 	Evidence                   *evaluation
 	History                    []struct {
 		From, To, Reason, Evidence, Receipt string
@@ -33,6 +36,7 @@ type rollout struct {
 // evaluation is one evaluation of a rollout.
 type evaluation struct {
 	Hash, Stage, Reason string
+	Sealed              string
 	ReasonCode          string `json:"reason_code"`
 	Kept                bool
 	Stable, Candidate   struct{ Requests, Errors int64 }
@@ -125,7 +129,7 @@ func (in *installation) rollout(candidate string) rollout {
 	in.t.Helper()
 	var r rollout
 	in.admin(http.MethodPost, "/rollouts", map[string]any{
-		"model": "steady", "candidate": candidate, "min_requests": 30, "dwell_seconds": 1, "poll_seconds": 1, "deadline_seconds": 120,
+		"model": "steady", "candidate": candidate, "preset": "trial", "min_requests": 30, "dwell_seconds": 1, "poll_seconds": 1, "deadline_seconds": 120,
 		"max_latency_ratio_percent": 1000, "error_margin_basis": 300, "latency_quantile_basis": 9000, "latency_floor_ms": 70, "promote_alpha": 0.02, "reason": "test",
 	}, &r)
 	deadline := time.After(3 * time.Minute)
@@ -175,11 +179,15 @@ func (in *installation) checkLastEvaluation(failing rollout) {
 	}
 }
 
-// checkAbort stops a rollout that has hardly begun: it shows what it stood on all the same.
+// checkAbort stops a rollout by gates that has hardly begun: it shows what it stood on all the same, and the sealed evidence gives the same verdict.
 func (in *installation) checkAbort() {
 	in.t.Helper()
 	var r rollout
-	in.admin(http.MethodPost, "/rollouts", map[string]any{"model": "steady", "candidate": "v2", "min_requests": 1_000_000, "poll_seconds": 1, "dwell_seconds": 1}, &r)
+	in.admin(http.MethodPost, "/rollouts", map[string]any{
+		"model": "steady", "candidate": "v2", "min_requests": 1_000_000, "poll_seconds": 1, "dwell_seconds": 1, "gates": []any{map[string]any{"metric": "total", "quantile": 0.5, "margin": 0.03}},
+		"without": []any{map[string]any{"gate": "first_token_p95", "reason": "answers in one piece"}},
+		"results": []any{map[string]any{"suite": "faq", "digest": strings.Repeat("a", 64), "both": 90, "only_stable": 1, "only_candidate": 1, "neither": 8}},
+	}, &r)
 	eventually(in.t, "the baseline to be evaluated", func() bool {
 		in.admin(http.MethodGet, "/rollouts/"+r.ID, nil, &r)
 		return r.Evidence != nil
@@ -196,12 +204,26 @@ func (in *installation) checkAbort() {
 	if end.Reason != "seen enough" || end.ReasonCode != "" || end.Look == nil || end.Look.ReasonCode != "too_few_requests" || !r.Evidence.Kept || r.Evidence.Hash != end.Evidence {
 		in.t.Errorf("aborted as %+v with %+v", end, r.Evidence)
 	}
+	if end.Look.Sealed != "" {
+		in.t.Error("evidence is shown that nobody asked for")
+	}
+	in.admin(http.MethodGet, "/rollouts/"+r.ID+"?sealed=true", nil, &r)
+	if end = r.History[len(r.History)-1]; r.Preset != "standard" || len(r.Thresholds.Gates) != 8 {
+		in.t.Errorf("a rollout by default: %q with %d gates", r.Preset, len(r.Thresholds.Gates))
+	}
+	if l, err := workflows.VerifySealed(end.Look.Sealed, end.Evidence); err != nil || l.Decision.Outcome != workflows.NoData {
+		in.t.Errorf("the sealed evidence: %s, %v", l.Decision.Outcome, err)
+	}
+	eventually(in.t, "the record of gates that were changed", func() bool {
+		text := string(in.send(http.MethodGet, "/api/v1/audit/records?action=admin.startRollout&stage=outcome", in.token, nil).body)
+		return strings.Contains(text, "answers in one piece") && strings.Contains(text, "margin 0.03")
+	})
 }
 
 // checkLosses: a candidate that cannot do what stable does is refused with the names of what it lacks, until somebody accepts just that, which is recorded.
 func (in *installation) checkLosses() {
 	in.t.Helper()
-	weaker := map[string]any{"model": "steady", "candidate": "v4", "min_requests": 1_000_000}
+	weaker := map[string]any{"model": "steady", "candidate": "v4", "preset": "trial", "min_requests": 1_000_000}
 	for _, accepted := range [][]string{{}, {"logprobs", "context_tokens"}} {
 		weaker["accept_losses"] = accepted
 		got := in.send(http.MethodPost, "/api/v1/rollouts", in.token, weaker)

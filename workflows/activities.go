@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -48,7 +49,15 @@ type evaluateInput struct {
 	Candidate    string     `json:"candidate,omitempty"`
 	Needed       *Abilities `json:"needed,omitempty"` // of the candidate
 	AcceptLosses []string   `json:"accept_losses,omitempty"`
-	Now          int64      `json:"now,omitempty"` // by the clock of the workflow; 0: by that of the activity
+	// Of rollouts with gates, as in [Evidence].
+	Look    int       `json:"look,omitempty"`
+	Looks   int       `json:"looks,omitempty"`
+	Last    bool      `json:"last,omitempty"`
+	Confirm bool      `json:"confirm,omitempty"`
+	Proven  string    `json:"proven,omitempty"`
+	Results []Results `json:"results,omitempty"`
+
+	Now int64 `json:"now,omitempty"` // by the clock of the workflow; 0: by that of the activity
 }
 
 type evaluateOutput struct {
@@ -102,7 +111,7 @@ func (a *activities) settle(ctx context.Context, in *transitionInput) error {
 		stage := in.Transition.From
 		now, err := a.gather(ctx, evaluateInput{
 			Rollout: st.ID, Model: st.Model, Phase: stage, Since: st.EnteredAt, StableSince: stableSince(st),
-			Candidate: st.Candidate, Needed: st.Spec.Needed, AcceptLosses: st.Spec.AcceptLosses,
+			Candidate: st.Candidate, Needed: st.Spec.Needed, AcceptLosses: st.Spec.AcceptLosses, Thresholds: st.Spec.Thresholds, Results: st.Spec.Results,
 		})
 		if err != nil {
 			a.log.LogAttrs(ctx, slog.LevelWarn, "a rollout goes back without evidence of its last step", slog.String("rollout", st.ID), slog.String("error", err.Error()))
@@ -217,7 +226,9 @@ func (a *activities) Evaluate(ctx context.Context, in evaluateInput) (evaluateOu
 	}
 	d := Verdict(ev, in.Thresholds)
 	a.m.verdicts.WithLabelValues(string(d.Outcome)).Inc()
-	if in.Record || d.Outcome == Pass || d.Outcome == Fail {
+	// Between the analyses of a rollout with gates a step may pass for days, and nothing refers to it: what it is left on is kept by settle.
+	idle := len(in.Thresholds.Gates) > 0 && in.Look == 0
+	if in.Record || d.Outcome == Fail || d.Outcome == Pass && !idle {
 		if err := a.store.saveEvidence(ctx, ev, in.Thresholds, d, a.now()); err != nil {
 			return evaluateOutput{}, err
 		}
@@ -232,6 +243,9 @@ func (a *activities) Evaluate(ctx context.Context, in evaluateInput) (evaluateOu
 
 // gather counts what both arms did, and looks at what the candidate can do.
 func (a *activities) gather(ctx context.Context, in evaluateInput) (Evidence, error) {
+	if len(in.Thresholds.Gates) > 0 {
+		return a.gatherSums(ctx, in)
+	}
 	ev := Evidence{Schema: evidenceSchema, Rollout: in.Rollout, Phase: in.Phase}
 	arms, err := a.deps.Stats.ArmStats(ctx, in.Rollout, in.Since)
 	if err != nil {
@@ -248,6 +262,41 @@ func (a *activities) gather(ctx context.Context, in evaluateInput) (Evidence, er
 		return ev, fmt.Errorf("read abilities: %w", err)
 	}
 	return ev, nil
+}
+
+// gatherSums does the same for a rollout with gates: sums over every request, what earlier steps ended on, and the results of suites.
+func (a *activities) gatherSums(ctx context.Context, in evaluateInput) (Evidence, error) {
+	ev := Evidence{
+		Schema: gateSchema, Rollout: in.Rollout, Phase: in.Phase, Look: in.Look, Looks: in.Looks, Last: in.Last, Confirm: in.Confirm, Proven: in.Proven,
+		Limits: in.Thresholds.digest(),
+	}
+	arms, err := a.deps.Stats.ArmSums(ctx, in.Rollout, in.Since)
+	if err != nil {
+		return ev, fmt.Errorf("read statistics: %w", err)
+	}
+	ev.Candidate = armOfSums(arms["candidate"], in.Since)
+	if in.StableSince != in.Since {
+		if arms, err = a.deps.Stats.ArmSums(ctx, in.Rollout, in.StableSince); err != nil {
+			return ev, fmt.Errorf("read statistics: %w", err)
+		}
+	}
+	ev.Stable = armOfSums(arms["stable"], in.StableSince)
+	if in.Last && !in.Confirm {
+		if ev.Earlier, err = a.store.earlier(ctx, in.Rollout); err != nil {
+			return ev, err
+		}
+	}
+	ev.Results = in.Results
+	if err := a.compare(ctx, in, &ev); err != nil {
+		return ev, fmt.Errorf("read abilities: %w", err)
+	}
+	return ev, nil
+}
+
+func armOfSums(s ArmSums, since int64) Arm {
+	sums := s.Sums
+	slices.SortFunc(sums.Tenants, func(a, b TenantCounts) int { return strings.Compare(a.Tenant, b.Tenant) })
+	return Arm{Since: since, Requests: s.Requests, Errors: s.Errors, FirstToken: sortedBins(s.FirstToken), Total: sortedBins(s.Total), Sums: &sums}
 }
 
 func armOf(s ArmStats, since int64) Arm {

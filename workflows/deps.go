@@ -19,6 +19,13 @@ type ArmStats struct {
 	FirstToken, Total []int64
 }
 
+// ArmSums is what one arm did, summed up. FirstToken and Total count answered requests by latency in microseconds, rounded down as evidence is.
+type ArmSums struct {
+	Requests, Errors  int64
+	FirstToken, Total map[int64]int64
+	Sums
+}
+
 // Record is one transition or capacity change for the audit log.
 type Record struct {
 	Actor    Actor
@@ -50,6 +57,8 @@ type routes interface {
 type stats interface {
 	// ArmStats returns what the arms "stable" and "candidate" of a rollout did since a time in unix microseconds.
 	ArmStats(ctx context.Context, rollout string, since int64) (map[string]ArmStats, error)
+	// ArmSums returns the same for gates, over every request.
+	ArmSums(ctx context.Context, rollout string, since int64) (map[string]ArmSums, error)
 }
 
 type recorder interface {

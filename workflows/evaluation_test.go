@@ -44,7 +44,7 @@ func TestAbortKeepsWhatItStoodOn(t *testing.T) {
 	}
 	end := st.History[len(st.History)-1]
 	evaluation, ok := left[end.Evidence]
-	if !ok || evaluation.Evidence.Stable.Requests != 10 || evaluation.Evidence.Candidate.Requests != 7 || len(evaluation.Decision.Checks) != rules || evaluation.Thresholds != st.Spec.Thresholds {
+	if !ok || evaluation.Evidence.Stable.Requests != 10 || evaluation.Evidence.Candidate.Requests != 7 || len(evaluation.Decision.Checks) != rules || !reflect.DeepEqual(evaluation.Thresholds, st.Spec.Thresholds) {
 		t.Errorf("the step ended on %+v", evaluation)
 	}
 	if first, total := evaluation.Quantiles(evaluation.Evidence.Candidate); first < 118_000 || first > 120_000 || total < 1_180_000 || total > 1_200_000 {

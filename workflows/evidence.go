@@ -20,8 +20,20 @@ type Evidence struct {
 	// Lost is what the candidate has to do and, for some time, is not known to do any more; Unseen says that no instance of it could be looked at.
 	Lost   []string `json:"lost,omitempty"`
 	Unseen bool     `json:"unseen,omitempty"`
-	// Lacking is what it is not known to do at this look, what is lost among it. An earlier release knew no such thing: what it lacked was lost at once.
+	// Lacking is what it is not known to do at this analysis, what is lost among it. An earlier release knew no such thing: what it lacked was lost at once.
 	Lacking []Lack `json:"lacking,omitempty"`
+
+	// What follows is of rollouts with gates (schema 2). Look is the number of the planned analysis out of Looks, 0 between two. Last says that the
+	// step is the last partial one. Confirm says that stable answers nothing any more: the comparison was made before. Proven is the hash of the
+	// evidence on which the step has passed already: it waits for a person.
+	Look    int           `json:"look,omitempty"`
+	Looks   int           `json:"looks,omitempty"`
+	Last    bool          `json:"last,omitempty"`
+	Confirm bool          `json:"confirm,omitempty"`
+	Proven  string        `json:"proven,omitempty"`
+	Limits  string        `json:"limits,omitempty"` // SHA-256 of the thresholds that the evidence is judged by
+	Earlier []EarlierStep `json:"earlier,omitempty"`
+	Results []Results     `json:"results,omitempty"`
 }
 
 // Arm is what one version did since Since (UTC unix microseconds).
@@ -31,6 +43,44 @@ type Arm struct {
 	Errors     int64 `json:"errors"`
 	FirstToken []Bin `json:"first_token,omitempty"`
 	Total      []Bin `json:"total,omitempty"`
+	// Sums are of rollouts with gates; Requests counts what the policy refused, too, then.
+	Sums *Sums `json:"sums,omitempty"`
+}
+
+// Sums are what the gates read of an arm beside its latencies.
+type Sums struct {
+	Units    int64          `json:"units"` // conversations
+	Failures Ratio          `json:"failures"`
+	Refusals Ratio          `json:"refusals"`
+	Tokens   Ratio          `json:"tokens"`
+	Cost     Ratio          `json:"cost"`
+	Slow     Ratio          `json:"slow"` // answers above the P95 of the arm: how much the latencies of one conversation have in common
+	Tenants  []TenantCounts `json:"tenants,omitempty"`
+}
+
+// TenantCounts are the counts of one tenant, by its id.
+type TenantCounts struct {
+	Tenant   string `json:"tenant"`
+	Requests int64  `json:"requests"`
+	Errors   int64  `json:"errors"`
+	Refused  int64  `json:"refused"`
+}
+
+func (s *Sums) sound() bool {
+	if s == nil {
+		return true
+	}
+	for _, r := range []Ratio{s.Failures, s.Refusals, s.Tokens, s.Cost, s.Slow} {
+		if !r.sound() {
+			return false
+		}
+	}
+	for _, t := range s.Tenants {
+		if t.Requests < 0 || t.Errors < 0 || t.Refused < 0 || t.Errors > t.Requests || t.Refused > t.Requests {
+			return false
+		}
+	}
+	return s.Failures.Y <= s.Failures.N && s.Refusals.Y <= s.Refusals.N
 }
 
 // Bin counts the latencies that round down to Micros.
@@ -39,7 +89,11 @@ type Bin struct {
 	Count  int64 `json:"n"`
 }
 
-const evidenceSchema = 1
+// The schemas of evidence: of rollouts of before there were gates and of trials, and of rollouts with gates.
+const (
+	evidenceSchema = 1
+	gateSchema     = 2
+)
 
 // Hash returns the SHA-256 of the evidence's canonical form, which is its JSON: fixed field order, integers and identifiers only.
 func (e Evidence) Hash() string {
@@ -62,11 +116,16 @@ func bins(micros []int64) []Bin {
 	counts := make(map[int64]int64, 256)
 	for _, v := range micros {
 		v = max(v, 0)
-		if drop := bits.Len64(uint64(v)) - 7; drop > 0 {
-			v = v >> drop << drop
-		}
-		counts[v]++
+		w := binWidth(v)
+		counts[v/w*w]++
 	}
+	return sortedBins(counts)
+}
+
+// binWidth is how many microseconds the bin of a latency is wide.
+func binWidth(v int64) int64 { return 1 << max(bits.Len64(uint64(max(v, 0)))-7, 0) }
+
+func sortedBins(counts map[int64]int64) []Bin {
 	out := make([]Bin, 0, len(counts))
 	for v, n := range counts {
 		out = append(out, Bin{Micros: v, Count: n})
@@ -85,7 +144,7 @@ func (a Arm) sound() bool {
 	if a.Requests < 0 || a.Errors < 0 || a.Errors > a.Requests {
 		return false
 	}
-	return soundBins(a.FirstToken) && soundBins(a.Total)
+	return a.Sums.sound() && soundBins(a.FirstToken) && soundBins(a.Total)
 }
 
 func soundBins(b []Bin) bool {

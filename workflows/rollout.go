@@ -13,11 +13,13 @@ import (
 // Names under which Temporal knows the parts of a rollout. They are part of stored histories: never change one.
 const (
 	rolloutName    = "Rollout"
+	gatesName      = "RolloutByGates" // releases of before there were gates do not know it: they must not judge by the rules of before
 	approveUpdate  = "approve"
 	abortSignal    = "abort"
 	stateQuery     = "state"
 	transitionName = "RolloutTransition"
 	evaluateName   = "RolloutEvaluate"
+	gatesEvaluate  = "RolloutEvaluateGates"
 
 	errSuperseded = "superseded" // somebody else owns the assignment now
 	errRefused    = "refused"    // the router will never accept the assignment
@@ -36,6 +38,15 @@ type rolloutInput struct {
 	Resume  *progress `json:"resume,omitempty"`
 }
 
+// names returns the workflow type and the activity that evaluates. A worker of an earlier release leaves out the gates of what it decodes, so
+// it must not find the names: then the rollout waits for a worker that knows them.
+func (s Spec) names() (flow, evaluate string) {
+	if len(s.Thresholds.Gates) > 0 {
+		return gatesName, gatesEvaluate
+	}
+	return rolloutName, evaluateName
+}
+
 type progress struct {
 	Seq   int `json:"seq"` // of the latest transition begun, also if it was abandoned
 	Stage int `json:"stage"`
@@ -43,7 +54,10 @@ type progress struct {
 	// the baseline if there is no partial step.
 	StableAt int64    `json:"stable_at"`
 	Approval *command `json:"approval,omitempty"`
-	State    State    `json:"state"`
+	// Analysed is the number of the latest analysis of the step that was used, Proven the evidence on which it passed.
+	Analysed int    `json:"analysed,omitempty"`
+	Proven   string `json:"proven,omitempty"`
+	State    State  `json:"state"`
 }
 
 // command is what a person asks of a running rollout.
@@ -83,7 +97,8 @@ func rollout(ctx workflow.Context, in rolloutInput) (State, error) {
 		}
 		if again {
 			in.Resume = &r.progress
-			return r.State, workflow.NewContinueAsNewError(ctx, rolloutName, in)
+			flow, _ := in.Spec.names()
+			return r.State, workflow.NewContinueAsNewError(ctx, flow, in)
 		}
 		r.Stage++
 	}
@@ -181,6 +196,7 @@ func (r *run) advance(ctx workflow.Context) error {
 		r.StableAt = r.State.EnteredAt
 	}
 	r.State.Decision, r.State.Awaiting = Decision{}, false
+	r.Analysed, r.Proven = 0, ""
 	return nil
 }
 
@@ -269,7 +285,7 @@ func (r *run) observeStage(ctx workflow.Context) (again bool, err error) {
 		}
 		approved := r.Approval != nil
 		gated := spec.gated(spec.share(r.Stage))
-		due := stood >= spec.Dwell || approved
+		due := stood >= spec.Dwell || approved && len(spec.Thresholds.Gates) == 0 // by gates an approval brings nothing forward
 		r.State.Awaiting = d.Outcome == Pass && due && gated && !approved
 		switch {
 		case d.Outcome == Fail:
@@ -293,6 +309,7 @@ func (r *run) evaluate(ctx workflow.Context, record bool) (Decision, error) {
 	if r.in.Spec.share(r.Stage) == 100 { // stable answers nothing any more: compare with what it did before
 		ask.StableSince = r.StableAt
 	}
+	r.plan(ctx, &ask)
 	ctx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout:    20 * time.Second,
 		ScheduleToCloseTimeout: 2 * time.Minute,
@@ -302,16 +319,48 @@ func (r *run) evaluate(ctx workflow.Context, record bool) (Decision, error) {
 	}))
 	defer cancel()
 	var out evaluateOutput
-	err := r.unlessAborted(ctx, cancel, workflow.ExecuteActivity(ctx, evaluateName, ask), &out)
+	_, name := r.in.Spec.names()
+	err := r.unlessAborted(ctx, cancel, workflow.ExecuteActivity(ctx, name, ask), &out)
 	switch {
 	case err == nil:
 		r.State.Decision, r.State.CheckedAt = out.Decision, workflow.Now(ctx).UnixMicro()
+		r.analysed(ask, out.Decision)
 	case isStop(err), temporal.IsCanceledError(err):
 		return Decision{}, err
 	default:
 		r.State.Decision = Decision{}.say(NoData, unavailableEvidence, r.in.Spec.Thresholds)
 	}
 	return r.State.Decision, nil
+}
+
+// plan says which analysis an evaluation is. An analysis may promote, so each is used once; an evaluation that failed has not used it.
+func (r *run) plan(ctx workflow.Context, ask *evaluateInput) {
+	spec := r.in.Spec
+	if len(spec.Thresholds.Gates) == 0 {
+		return
+	}
+	share := spec.share(r.Stage)
+	partial := share < 100
+	next := 100
+	if r.Stage < len(spec.Steps) {
+		next = spec.share(r.Stage + 1)
+	}
+	ask.Looks, ask.Proven, ask.Results = spec.analyses(), r.Proven, spec.Results
+	ask.Last = share > 0 && (next == 100 || !partial)
+	ask.Confirm = !partial && r.Stage > 1
+	if n := spec.analysisAt(workflow.Now(ctx).Sub(time.UnixMicro(r.State.EnteredAt))); n > r.Analysed {
+		ask.Look = n
+	}
+}
+
+func (r *run) analysed(ask evaluateInput, d Decision) {
+	if ask.Look == 0 {
+		return
+	}
+	r.Analysed = ask.Look
+	if d.Outcome == Pass && r.Proven == "" { // the proof stands by itself: later ones lean on it
+		r.Proven = d.Evidence
+	}
 }
 
 func isStop(err error) bool {

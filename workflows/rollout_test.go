@@ -120,6 +120,27 @@ func (w *world) ArmStats(_ context.Context, rollout string, since int64) (map[st
 	return w.stats(rollout, since), nil
 }
 
+func (w *world) ArmSums(ctx context.Context, rollout string, since int64) (map[string]ArmSums, error) {
+	arms, err := w.ArmStats(ctx, rollout, since)
+	out := map[string]ArmSums{}
+	for name, s := range arms {
+		n := float64(s.Requests)
+		each := func(mean float64) Ratio { return Ratio{Y: mean * n, N: n, YY: mean * mean * n, YN: mean * n, NN: n} }
+		failed := float64(s.Errors)
+		x := ArmSums{Requests: s.Requests, Errors: s.Errors, FirstToken: map[int64]int64{}, Total: map[int64]int64{}, Sums: Sums{
+			Units: s.Requests, Failures: Ratio{Y: failed, N: n, YY: failed, YN: failed, NN: n}, Refusals: each(0), Tokens: each(100), Cost: each(1000), Slow: Ratio{Y: n / 20, N: n, YY: n / 20, YN: n / 20, NN: n},
+		}}
+		for _, b := range bins(s.FirstToken) {
+			x.FirstToken[b.Micros] = b.Count
+		}
+		for _, b := range bins(s.Total) {
+			x.Total[b.Micros] = b.Count
+		}
+		out[name] = x
+	}
+	return out, err
+}
+
 func (w *world) Append(_ context.Context, r Record) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -207,6 +228,7 @@ func rehearseOn(t *testing.T, w *world, a *activities, in rolloutInput) *rehears
 	env.RegisterWorkflowWithOptions(rollout, workflow.RegisterOptions{Name: rolloutName})
 	env.RegisterActivityWithOptions(a.Transition, activity.RegisterOptions{Name: transitionName})
 	env.RegisterActivityWithOptions(a.Evaluate, activity.RegisterOptions{Name: evaluateName})
+	env.RegisterActivityWithOptions(a.Evaluate, activity.RegisterOptions{Name: gatesEvaluate})
 	return &rehearsal{TestWorkflowEnvironment: env, t: t, w: w, acts: a, input: in}
 }
 

@@ -25,6 +25,9 @@ const (
 
 // State says how the check c of d stands, by the error probabilities of the verdict itself.
 func (d Decision) State(c Check, th Thresholds) CheckState {
+	if g, ok := th.gate(c.Name); ok || len(th.Gates) > 0 {
+		return d.gateState(c, g, th)
+	}
 	few := d.Stable != nil && d.Candidate != nil && min(d.Stable.Requests, d.Candidate.Requests) < th.MinRequests
 	switch {
 	case c.Worse <= th.AbortShare():
@@ -37,12 +40,53 @@ func (d Decision) State(c Check, th Thresholds) CheckState {
 	return Unproven
 }
 
+// gateState is [Decision.State] of a check by gates. Between two looks nothing is proven; what would hold by the gate's own alpha says so.
+func (d Decision) gateState(c Check, g Gate, th Thresholds) CheckState {
+	switch {
+	case c.Worse <= th.AbortShare():
+		return Broken
+	case c.Kept:
+		return Holds
+	case g.Metric == "": // the cap, while the rate is above it
+		return Unproven
+	case c.Sample < g.MinSample || c.Effect == nil:
+		return InsufficientData
+	}
+	return Unproven
+}
+
 // Latency reports whether the check compares latencies. A latency of zero means that there are no samples.
-func (c Check) Latency() bool { return c.Name == firstTokenLatency || c.Name == totalLatency }
+func (c Check) Latency() bool {
+	return c.Name == firstTokenLatency || c.Name == totalLatency || strings.HasPrefix(c.Name, MetricFirstToken+"_p") || strings.HasPrefix(c.Name, MetricTotal+"_p")
+}
+
+// Unit says what the values of the check are: "seconds", "share", "tokens" or "nanos" (10⁻⁹ units of the currency).
+func (c Check) Unit() string {
+	switch {
+	case c.Latency():
+		return "seconds"
+	case c.Name == MetricTokens:
+		return "tokens"
+	case c.Name == MetricCost:
+		return "nanos"
+	}
+	return "share"
+}
 
 // Limit is the value the candidate must not exceed; false while stable has none to compare with.
 func (c Check) Limit(th Thresholds) (float64, bool) {
+	if g, ok := th.gate(c.Name); ok {
+		switch {
+		case g.Metric == MetricAccuracy:
+			return c.Stable - g.Margin, c.Effect != nil
+		case g.share():
+			return min(c.Stable+g.Margin, 1), true
+		}
+		return c.Stable * math.Exp(g.limit(c.Stable)), c.Stable > 0
+	}
 	switch c.Name {
+	case tenantFailures, tenantRefusals:
+		return min(c.Stable+2*th.tenantMargin(c.Name), 1), true
 	case errorRateCap:
 		return th.MaxErrorRate, true
 	case errorRate:
@@ -54,7 +98,29 @@ func (c Check) Limit(th Thresholds) (float64, bool) {
 // Title names what the check compares.
 func (c Check) Title(th Thresholds) fault.Phrase {
 	quantile := "P" + strconv.FormatFloat(th.Quantile*100, 'f', -1, 32)
+	if g, ok := th.gate(c.Name); ok {
+		quantile = "P" + strconv.FormatFloat(g.Quantile*100, 'f', -1, 32)
+		switch g.Metric {
+		case MetricFailures:
+			return fault.Say("rollout.error_rate_relative")
+		case MetricRefusals:
+			return fault.Say("rollout.refusals")
+		case MetricTokens:
+			return fault.Say("rollout.tokens")
+		case MetricCost:
+			return fault.Say("rollout.cost")
+		case MetricAccuracy:
+			return fault.Say("rollout.accuracy")
+		case MetricFirstToken:
+			return fault.Say("rollout.first_token", quantile)
+		}
+		return fault.Say("rollout.duration", quantile)
+	}
 	switch c.Name {
+	case tenantFailures:
+		return fault.Say("rollout.tenant_failures", c.Tenant)
+	case tenantRefusals:
+		return fault.Say("rollout.tenant_refusals", c.Tenant)
 	case errorRateCap:
 		return fault.Say("rollout.error_rate")
 	case errorRate:
@@ -69,7 +135,20 @@ func (c Check) Title(th Thresholds) fault.Phrase {
 // LimitText says the limit in words, with its number.
 func (c Check) LimitText(th Thresholds) fault.Phrase {
 	limit, known := c.Limit(th)
+	if g, ok := th.gate(c.Name); ok {
+		switch {
+		case g.Metric == MetricAccuracy:
+			return fault.Say("rollout.limit_accuracy", points(g.Margin))
+		case g.share():
+			return fault.Say("rollout.limit_points", points(g.Margin), percent(limit))
+		case !known:
+			return fault.Say("rollout.limit_share", percent(g.Margin))
+		}
+		return fault.Say("rollout.limit_share_is", percent(math.Expm1(g.limit(c.Stable))), c.value(limit))
+	}
 	switch {
+	case c.Name == tenantFailures, c.Name == tenantRefusals:
+		return fault.Say("rollout.limit_points", points(2*th.tenantMargin(c.Name)), percent(limit))
 	case c.Name == errorRateCap:
 		return fault.Say("rollout.limit_absolute", percent(limit))
 	case c.Name == errorRate:
@@ -84,6 +163,9 @@ func (c Check) LimitText(th Thresholds) fault.Phrase {
 
 // Proof says in words what the p-value that counts for the state of the check means.
 func (d Decision) Proof(c Check, th Thresholds) fault.Phrase {
+	if len(th.Gates) > 0 {
+		return d.gateProof(c, th)
+	}
 	switch d.State(c, th) {
 	case Broken:
 		return fault.Say("rollout.limit_broken", chance(c.Worse))
@@ -105,6 +187,66 @@ func (d Decision) Proof(c Check, th Thresholds) fault.Phrase {
 	return fault.Say("rollout.not_proven", chance(c.Holds), chance(th.PromoteAlpha))
 }
 
+// gateProof is [Decision.Proof] of a check by gates: the interval, and what it proves.
+func (d Decision) gateProof(c Check, th Thresholds) fault.Phrase {
+	g, _ := th.gate(c.Name)
+	state := d.State(c, th)
+	switch {
+	case state == Broken:
+		return fault.Say("rollout.limit_broken", chance(c.Worse))
+	case g.Metric == "" && state == Holds:
+		return fault.Say("rollout.not_broken")
+	case g.Metric == "":
+		return fault.Say("rollout.above_limit_early")
+	case c.Sample < g.MinSample:
+		return fault.Say("rollout.too_little_data", requests(g.MinSample))
+	case c.Effect == nil:
+		return fault.Say("rollout.no_interval")
+	}
+	low, high := c.Interval(th)
+	if state == Holds {
+		return fault.Say("rollout.interval_holds", low, high)
+	}
+	return fault.Say("rollout.interval_unproven", low, high)
+}
+
+// Range returns how much worse the candidate is, with its 95 % interval and the limit, as shares of stable's value or differences of shares.
+func (c Check) Range(th Thresholds) (low, value, high, limit float64, ok bool) {
+	if c.Effect == nil {
+		return 0, 0, 0, 0, false
+	}
+	of := math.Expm1
+	if g, _ := th.gate(c.Name); g.share() {
+		of = func(v float64) float64 { return v }
+	}
+	e := c.Effect
+	return of(e.Low), of(e.Value), of(e.High), of(e.Limit), true
+}
+
+// Interval writes the 95 % interval of how much worse the candidate is, with signs: percent of stable's value, or points.
+func (c Check) Interval(th Thresholds) (low, high string) {
+	if c.Effect == nil {
+		return "", ""
+	}
+	g, _ := th.gate(c.Name)
+	write := func(v float64) string {
+		sign := ""
+		if v > 0 {
+			sign = "+"
+		}
+		if g.share() {
+			return sign + points(v)
+		}
+		return sign + percent(math.Expm1(v))
+	}
+	return write(c.Effect.Low), write(c.Effect.High)
+}
+
+func (t Thresholds) tenantMargin(check string) float64 {
+	g, _ := t.gate(map[string]string{tenantFailures: MetricFailures, tenantRefusals: MetricRefusals}[check])
+	return g.Margin
+}
+
 func enough(d Decision, th Thresholds) bool {
 	return d.Stable == nil || d.Candidate == nil || min(d.Stable.Requests, d.Candidate.Requests) >= th.MinRequests
 }
@@ -124,6 +266,8 @@ func (d Decision) Sentence(th Thresholds) fault.Phrase {
 		return fault.Say("rollout.threshold", field, want)
 	case "evidence":
 		return fault.Say("rollout.evidence_contradictory")
+	case betweenAnalyses:
+		return fault.Say("rollout.between_analyses")
 	case unavailableEvidence:
 		return fault.Say("rollout.evidence_unreadable")
 	case lostAbilities:
@@ -196,6 +340,10 @@ func (c Cause) Sentence(th Thresholds) fault.Phrase {
 
 func (c Check) value(v float64) any {
 	switch {
+	case c.Name == MetricTokens:
+		return decimal(v)
+	case c.Name == MetricCost:
+		return trim(strconv.FormatFloat(v/1e9, 'f', 9, 64))
 	case !c.Latency():
 		return percent(v)
 	case v == 0:

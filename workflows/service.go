@@ -78,6 +78,7 @@ func (s *Service) Ready(ctx context.Context) error {
 
 // StartRollout begins a rollout of spec.Candidate in place of the model's stable version. One rollout per model runs at a time.
 func (s *Service) StartRollout(ctx context.Context, spec Spec, starter Actor) (State, error) {
+	spec.Preset = or(spec.Preset, Standard)
 	spec = spec.withDefaults()
 	spec.SecondPerson = spec.SecondPerson || s.cfg.SecondPerson
 	if err := spec.check(); err != nil {
@@ -115,12 +116,13 @@ func (s *Service) StartRollout(ctx context.Context, spec Spec, starter Actor) (S
 func (s *Service) launch(ctx context.Context, in rolloutInput) error {
 	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
 	defer cancel()
+	flow, _ := in.Spec.names()
 	for {
 		_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 			ID: workflowID(in.Spec.Model), TaskQueue: s.cfg.TaskQueue, WorkflowExecutionErrorWhenAlreadyStarted: true,
 			WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 			WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		}, rolloutName, in)
+		}, flow, in)
 		if err = temporalError(err); !fault.Is(err, fault.CodeConflict) {
 			return err
 		}

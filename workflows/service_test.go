@@ -95,7 +95,8 @@ func (p *platform) restart() {
 // quick is a rollout in seconds.
 func quick() Spec {
 	return Spec{
-		Model: "m", Candidate: "v2", Dwell: 300 * time.Millisecond, Poll: 200 * time.Millisecond, Deadline: time.Minute, Reason: "try it",
+		Preset: Trial,
+		Model:  "m", Candidate: "v2", Dwell: 300 * time.Millisecond, Poll: 200 * time.Millisecond, Deadline: time.Minute, Reason: "try it",
 	}
 }
 

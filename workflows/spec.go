@@ -27,11 +27,20 @@ type Spec struct {
 	Steps []int `json:"steps"`
 	// RequireApproval lists the steps that a person must approve before they are left; 0 stands for the baseline.
 	RequireApproval []int `json:"require_approval,omitempty"`
-	// Dwell is the least time on a step. Default 10 minutes.
+	// Preset is standard or trial; "" are the rules of before there were gates, which are those of a trial. [Service.StartRollout] makes it standard.
+	Preset string `json:"preset,omitempty"`
+	// Gates are added to those of the preset; one with the name of a preset's replaces it. What counts is in Thresholds.Gates.
+	Gates []Gate `json:"gates,omitempty"`
+	// Without takes gates of the preset out, each with a reason.
+	Without []RemovedGate `json:"without,omitempty"`
+	// Results are what both versions made of evaluation suites before the rollout; the gate accuracy reads them.
+	Results []Results `json:"results,omitempty"`
+	// Dwell is the least time on a step. Default 3 days, in a trial 10 minutes.
 	Dwell time.Duration `json:"dwell"`
-	// Deadline is the time on a step after which missing or undecided evidence takes the rollout back. Default 24 hours.
+	// Deadline is the time on a step after which missing or undecided evidence takes the rollout back. Default three times Dwell, in a trial
+	// 24 hours.
 	Deadline time.Duration `json:"deadline"`
-	// Poll is the time between two evaluations. Default 10 seconds.
+	// Poll is the time between two evaluations. Default one minute, in a trial 10 seconds.
 	Poll       time.Duration `json:"poll"`
 	Thresholds Thresholds    `json:"thresholds"`
 	// AcceptLosses are features that stable is known to have and the candidate need not have; "context_tokens" accepts a shorter context.
@@ -103,6 +112,15 @@ func (s Spec) withDefaults() Spec {
 	if len(s.Steps) == 0 {
 		s.Steps = []int{20, 40, 80, 100}
 	}
+	if s.Preset == Standard {
+		s.Dwell = or(s.Dwell, 3*24*time.Hour)
+		s.Deadline = or(s.Deadline, 3*s.Dwell)
+		s.Poll = or(s.Poll, min(time.Minute, s.Dwell))
+		s.Thresholds.MinRequests = or(s.Thresholds.MinRequests, 1000)
+		s.Thresholds = s.Thresholds.withDefaults(len(s.Steps))
+		s.Thresholds.Gates = gatesFor(s.Gates, s.Without, s.Thresholds)
+		return s
+	}
 	s.Dwell = or(s.Dwell, 10*time.Minute)
 	s.Deadline = or(s.Deadline, 24*time.Hour)
 	s.Poll = or(s.Poll, min(10*time.Second, s.Dwell))
@@ -147,6 +165,9 @@ func (s Spec) check() error {
 		if !losable(name) {
 			return bad(fmt.Sprintf("accept_losses[%d]", i), fault.Say("rollout.no_feature"))
 		}
+	}
+	if err := s.checkGates(bad); err != nil {
+		return err
 	}
 	if field, want := s.Thresholds.problem(); field != "" {
 		return bad("thresholds."+field, want)

@@ -243,6 +243,33 @@ func (s *store) evaluations(ctx context.Context, st State) (map[string]Evaluatio
 	for _, t := range st.History {
 		hashes = append(hashes, t.Evidence)
 	}
+	out, err := s.evidence(ctx, hashes)
+	if err != nil {
+		return nil, err
+	}
+	var proofs []string
+	for _, l := range out {
+		if l.Evidence.Proven != "" {
+			proofs = append(proofs, l.Evidence.Proven)
+		}
+	}
+	if len(proofs) == 0 {
+		return out, nil
+	}
+	proven, err := s.evidence(ctx, proofs)
+	if err != nil {
+		return nil, err
+	}
+	for hash, l := range out {
+		if proof, ok := proven[l.Evidence.Proven]; ok {
+			l.Proof = &proof
+			out[hash] = l
+		}
+	}
+	return out, nil
+}
+
+func (s *store) evidence(ctx context.Context, hashes []string) (map[string]Evaluation, error) {
 	var rows []evidenceRow
 	err := s.db.WithContext(ctx).Select("hash", "at", "body", "thresholds", "decision").Where("hash IN ?", hashes).Find(&rows).Error
 	if err != nil {
@@ -256,6 +283,30 @@ func (s *store) evaluations(ctx context.Context, st State) (map[string]Evaluatio
 			return nil, fmt.Errorf("decode evidence %s: %w", r.Hash, err)
 		}
 		out[r.Hash] = l
+	}
+	return out, nil
+}
+
+// earlier returns what the partial steps that a rollout has left ended on.
+func (s *store) earlier(ctx context.Context, rollout string) ([]EarlierStep, error) {
+	st, err := s.get(ctx, rollout)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := s.evaluations(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	var out []EarlierStep
+	for _, t := range st.History {
+		if phaseOf(t.From) != PhaseCanary || phaseOf(t.To) != PhaseCanary {
+			continue
+		}
+		l, ok := kept[t.Evidence]
+		if !ok {
+			return nil, fmt.Errorf("the evidence of %s of rollout %s is missing", t.From, rollout)
+		}
+		out = append(out, earlierStep(l))
 	}
 	return out, nil
 }

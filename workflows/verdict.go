@@ -38,15 +38,24 @@ type Thresholds struct {
 	AbortAlpha float64 `json:"abort_alpha"`
 	// Evaluations is the number of steps AbortAlpha is shared between; it is set from the steps of the rollout.
 	Looks int `json:"looks"`
+	// Gates are what a rollout with the preset standard is judged by; ErrorMargin, Quantile, LatencyRatio and LatencyFloor say nothing then.
+	Gates []Gate `json:"gates,omitempty"`
 }
+
+const (
+	defaultErrorMargin  = 0.05
+	defaultQuantile     = 0.95
+	defaultLatencyRatio = 1.5
+	defaultLatencyFloor = 50 * time.Millisecond
+)
 
 func (t Thresholds) withDefaults(steps int) Thresholds {
 	t.MinRequests = or(t.MinRequests, 200)
 	t.MaxErrorRate = or(t.MaxErrorRate, 0.10)
-	t.ErrorMargin = or(t.ErrorMargin, 0.05)
-	t.Quantile = or(t.Quantile, 0.95)
-	t.LatencyRatio = or(t.LatencyRatio, 1.5)
-	t.LatencyFloor = or(t.LatencyFloor, 50*time.Millisecond)
+	t.ErrorMargin = or(t.ErrorMargin, defaultErrorMargin)
+	t.Quantile = or(t.Quantile, defaultQuantile)
+	t.LatencyRatio = or(t.LatencyRatio, defaultLatencyRatio)
+	t.LatencyFloor = or(t.LatencyFloor, defaultLatencyFloor)
 	t.PromoteAlpha = or(t.PromoteAlpha, 0.01)
 	t.AbortAlpha = or(t.AbortAlpha, 0.01)
 	t.Looks = steps
@@ -85,6 +94,11 @@ func (t Thresholds) problem() (field string, want fault.Phrase) {
 	case t.Looks < 1:
 		return "looks", fault.Say("value.at_least_one")
 	}
+	for _, g := range t.Gates {
+		if field, want := g.problem(); field != "" {
+			return "gates." + field, want
+		}
+	}
 	return "", fault.Phrase{}
 }
 
@@ -100,6 +114,9 @@ type Decision struct {
 	Checks    []Check `json:"checks,omitempty"`
 	// Lost is what the candidate cannot do, or is not known to do yet, if that is what decides.
 	Lost []string `json:"lost,omitempty"`
+	// Look says which of the planned analyses of the step this is; 0 between them, and where there are no gates.
+	Look  int `json:"look,omitempty"`
+	Looks int `json:"looks,omitempty"`
 }
 
 // Counts is how many requests an arm answered, and how many of them failed.
@@ -116,6 +133,14 @@ type Check struct {
 	Candidate float64 `json:"candidate"` // the same
 	Worse     float64 `json:"worse"`
 	Holds     float64 `json:"holds"`
+	// Of gates: the p-value over all partial steps, on the last of them; the effect with its interval; the smaller sample; and the tenant whom
+	// the check is about.
+	Pooled *float64     `json:"pooled,omitempty"`
+	Effect *EffectRange `json:"effect,omitempty"`
+	Sample int64        `json:"sample,omitempty"`
+	Tenant string       `json:"tenant,omitempty"`
+	// Kept says that the check holds at this analysis.
+	Kept bool `json:"kept,omitempty"`
 }
 
 // Verdict decides a step from its evidence. It is pure: the same arguments give the same decision, in the workflow and at the
@@ -145,6 +170,9 @@ func Verdict(ev Evidence, th Thresholds) Decision {
 	}
 	if ev.Phase == PhaseBaseline {
 		return baselineVerdict(d, th).unless(ev, th)
+	}
+	if len(th.Gates) > 0 {
+		return gateVerdict(d, ev, th)
 	}
 	d.Checks = checks(ev, th)
 	for _, c := range d.Checks {
@@ -178,7 +206,13 @@ func (d Decision) unless(ev Evidence, th Thresholds) Decision {
 }
 
 // AbortShare is what one rule of one step gets of AbortAlpha.
-func (t Thresholds) AbortShare() float64 { return t.AbortAlpha / float64(max(t.Looks, 1)*rules) }
+func (t Thresholds) AbortShare() float64 {
+	each := rules
+	if len(t.Gates) > 0 {
+		each = len(t.Gates) + gateRules
+	}
+	return t.AbortAlpha / float64(max(t.Looks, 1)*each)
+}
 
 // baselineVerdict asks whether stable is a baseline at all: enough traffic, and not failing itself.
 func baselineVerdict(d Decision, th Thresholds) Decision {

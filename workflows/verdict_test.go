@@ -92,6 +92,9 @@ func TestVerdictRefusesBadThresholds(t *testing.T) {
 	}
 	v := reflect.ValueOf(th())
 	for i := range v.NumField() {
+		if v.Field(i).Kind() == reflect.Slice {
+			continue // gates are tried in TestGatesOutOfRangeAreRefused
+		}
 		for _, x := range []float64{math.NaN(), math.Inf(1), -1, 1e18} {
 			bad := th()
 			f := reflect.ValueOf(&bad).Elem().Field(i)

@@ -28,9 +28,11 @@ func (s *Service) Run(ctx context.Context) error {
 // register tells a worker, or a replay, what there is to run.
 func register(r worker.Registry, a *activities) {
 	r.RegisterWorkflowWithOptions(rollout, workflow.RegisterOptions{Name: rolloutName})
+	r.RegisterWorkflowWithOptions(rollout, workflow.RegisterOptions{Name: gatesName})
 	r.RegisterWorkflowWithOptions(setCapacity, workflow.RegisterOptions{Name: capacityWorkflow})
 	r.RegisterActivityWithOptions(a.Transition, activity.RegisterOptions{Name: transitionName})
 	r.RegisterActivityWithOptions(a.Evaluate, activity.RegisterOptions{Name: evaluateName})
+	r.RegisterActivityWithOptions(a.Evaluate, activity.RegisterOptions{Name: gatesEvaluate})
 	r.RegisterActivityWithOptions(a.Capacity, activity.RegisterOptions{Name: capacityActivity})
 }
 

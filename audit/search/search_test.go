@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -113,6 +114,50 @@ func TestArmStats(t *testing.T) {
 			t.Errorf("candidate %+v", c)
 		}
 		if none, err := l.ArmStats(t.Context(), "unknown", 0); err != nil || len(none) != 0 {
+			t.Errorf("unknown rollout: %+v, %v", none, err)
+		}
+	})
+}
+
+// TestArmSums: every request counts once, refusals among them; conversations are units; latencies are counted by bins as evidence rounds them.
+func TestArmSums(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		l := audittest.Open(t, db, nil)
+		add := func(n int, outcome, session, request, tenant string, tokens, cost int64) {
+			e := recordtest.Sample(n)
+			e.Arm, e.Outcome, e.Time, e.Stage, e.Session, e.Request, e.Tenant = "candidate", outcome, 100, record.StageOutcome, session, request, tenant
+			e.Latency = record.Latency{FirstToken: 1001, Total: int64(1_000_000 + n)}
+			e.Usage = record.Usage{CompletionTokens: tokens, Cost: cost}
+			l.AppendEvent(e)
+		}
+		const dear = 4_000_000_000 // squared, it is more than 64 bits hold
+		add(1, "ok", "s1", "r1", "acme", 10, dear)
+		add(2, "ok", "s1", "r2", "acme", 30, dear)
+		add(3, "failed", "s2", "r3", "globex", 0, 0)
+		add(4, "refused", "", "r4", "acme", 0, 0)
+		add(5, "failed", "", "r5", "acme", 0, 0)
+		add(6, "ok", "", "r5", "acme", 20, 0) // asked again, answered in the end
+		l.Flush()
+		all, err := l.ArmSums(t.Context(), "ro-1", 100)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		got := all["candidate"]
+		want := search.ArmSums{
+			Requests: 5, Errors: 1, Refused: 1, Units: 4,
+			Failures: search.RatioSums{Y: 1, N: 5, YY: 1, YN: 1, NN: 7}, Refusals: search.RatioSums{Y: 1, N: 5, YY: 1, YN: 1, NN: 7},
+			Tokens:     search.RatioSums{Y: 60, N: 3, YY: 1600 + 400, YN: 80 + 20, NN: 5},
+			Cost:       search.RatioSums{Y: 2 * dear, N: 5, YY: 4 * dear * dear, YN: 4 * dear, NN: 7},
+			FirstToken: map[int64]int64{1000: 3}, Total: map[int64]int64{999_424: 3}, Slow: got.Slow,
+			Tenants: map[string]search.TenantSums{"acme": {Requests: 4, Refused: 1}, "globex": {Requests: 1, Errors: 1}},
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v\nwant\n%+v", got, want)
+		}
+		if got.Slow.N != 3 || got.Slow.NN != 5 {
+			t.Errorf("slow %+v", got.Slow)
+		}
+		if none, err := l.ArmSums(t.Context(), "unknown", 0); err != nil || len(none) != 0 {
 			t.Errorf("unknown rollout: %+v, %v", none, err)
 		}
 	})

@@ -1139,18 +1139,93 @@ func (e RolloutCheckState) Valid() bool {
 	}
 }
 
+// Defines values for RolloutGateDirection.
+const (
+	Higher RolloutGateDirection = "higher"
+	Lower  RolloutGateDirection = "lower"
+)
+
+// Valid indicates whether the value is a known member of the RolloutGateDirection enum.
+func (e RolloutGateDirection) Valid() bool {
+	switch e {
+	case Higher:
+		return true
+	case Lower:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RolloutGateSource.
+const (
+	Audit      RolloutGateSource = "audit"
+	Evaluation RolloutGateSource = "evaluation"
+)
+
+// Valid indicates whether the value is a known member of the RolloutGateSource enum.
+func (e RolloutGateSource) Valid() bool {
+	switch e {
+	case Audit:
+		return true
+	case Evaluation:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RolloutGateMetric.
+const (
+	RolloutGateMetricAccuracy   RolloutGateMetric = "accuracy"
+	RolloutGateMetricCost       RolloutGateMetric = "cost"
+	RolloutGateMetricFailures   RolloutGateMetric = "failures"
+	RolloutGateMetricFirstToken RolloutGateMetric = "first_token"
+	RolloutGateMetricRefusals   RolloutGateMetric = "refusals"
+	RolloutGateMetricTokens     RolloutGateMetric = "tokens"
+	RolloutGateMetricTotal      RolloutGateMetric = "total"
+)
+
+// Valid indicates whether the value is a known member of the RolloutGateMetric enum.
+func (e RolloutGateMetric) Valid() bool {
+	switch e {
+	case RolloutGateMetricAccuracy:
+		return true
+	case RolloutGateMetricCost:
+		return true
+	case RolloutGateMetricFailures:
+		return true
+	case RolloutGateMetricFirstToken:
+		return true
+	case RolloutGateMetricRefusals:
+		return true
+	case RolloutGateMetricTokens:
+		return true
+	case RolloutGateMetricTotal:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RolloutMetricUnit.
 const (
-	Ratio RolloutMetricUnit = "ratio"
-	Us    RolloutMetricUnit = "us"
+	RolloutMetricUnitNanos  RolloutMetricUnit = "nanos"
+	RolloutMetricUnitRatio  RolloutMetricUnit = "ratio"
+	RolloutMetricUnitTokens RolloutMetricUnit = "tokens"
+	RolloutMetricUnitUs     RolloutMetricUnit = "us"
 )
 
 // Valid indicates whether the value is a known member of the RolloutMetricUnit enum.
 func (e RolloutMetricUnit) Valid() bool {
 	switch e {
-	case Ratio:
+	case RolloutMetricUnitNanos:
 		return true
-	case Us:
+	case RolloutMetricUnitRatio:
+		return true
+	case RolloutMetricUnitTokens:
+		return true
+	case RolloutMetricUnitUs:
 		return true
 	default:
 		return false
@@ -1184,6 +1259,24 @@ func (e RolloutPhase) Valid() bool {
 	case RolloutPhaseHolding:
 		return true
 	case RolloutPhaseRolledBack:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RolloutPreset.
+const (
+	Standard RolloutPreset = "standard"
+	Trial    RolloutPreset = "trial"
+)
+
+// Valid indicates whether the value is a known member of the RolloutPreset enum.
+func (e RolloutPreset) Valid() bool {
+	switch e {
+	case Standard:
+		return true
+	case Trial:
 		return true
 	default:
 		return false
@@ -3909,35 +4002,41 @@ type NewRollout struct {
 	AcceptLosses *[]string `json:"accept_losses,omitempty"`
 	Candidate    string    `json:"candidate"`
 
-	// DeadlineSeconds Rolled back when a step is not decided by then
+	// DeadlineSeconds Rolled back when a step is not decided by then. Default three times the least time, in a trial one day
 	DeadlineSeconds *int `json:"deadline_seconds,omitempty"`
 
-	// DwellSeconds Least time on a step
+	// DwellSeconds Least time on a step. Default three days, in a trial ten minutes
 	DwellSeconds *int `json:"dwell_seconds,omitempty"`
 
-	// ErrorMarginBasis How much higher than stable's the error rate of the candidate may be, 1 to 9999 of 10000. Default 500
+	// ErrorMarginBasis How much higher than stable's the error rate of the candidate may be, 1 to 9999 of 10000. Trials only. Default 500
 	ErrorMarginBasis *int `json:"error_margin_basis,omitempty"`
 
-	// LatencyFloorMs A difference of latency, in milliseconds, that never counts. Default 50
+	// Gates Gates beside those of the preset standard. One of the same metric and quantile replaces it, and must not be weaker unless that one is taken out (`without`). Each is in the record of the start
+	Gates *[]NewRolloutGate `json:"gates,omitempty"`
+
+	// LatencyFloorMs A difference of latency, in milliseconds, that never counts. Trials only. Default 50
 	LatencyFloorMs *int `json:"latency_floor_ms,omitempty"`
 
-	// LatencyQuantileBasis Quantile of the latencies that are compared, of 10000. Default 9500
+	// LatencyQuantileBasis Quantile of the latencies that are compared, of 10000. Trials only. Default 9500
 	LatencyQuantileBasis *int `json:"latency_quantile_basis,omitempty"`
 
 	// MaxErrorRateBasis Highest error rate of the candidate whatever stable does, 1 to 9999 of 10000. Default 1000
 	MaxErrorRateBasis *int `json:"max_error_rate_basis,omitempty"`
 
-	// MaxLatencyRatioPercent Highest latency of the candidate relative to the stable version, percent. Default 150
+	// MaxLatencyRatioPercent Highest latency of the candidate relative to the stable version, percent. Trials only. Default 150
 	MaxLatencyRatioPercent *int `json:"max_latency_ratio_percent,omitempty"`
 
-	// MinRequests Requests each arm needs before a step is judged
+	// MinRequests Requests each arm needs before a step is judged. Default 1000, in a trial 200
 	MinRequests *int   `json:"min_requests,omitempty"`
 	Model       string `json:"model"`
 
-	// PollSeconds Time between two evaluations. Default 10
+	// PollSeconds Time between two evaluations. Default 60, in a trial 10
 	PollSeconds *int `json:"poll_seconds,omitempty"`
 
-	// PromoteAlpha Highest probability that a step passes although the candidate breaks a limit. Default 0.01
+	// Preset standard = proof of every gate at planned analyses, over days; trial = wide limits and short times, no proof for versions that people depend on. Default standard
+	Preset *RolloutPreset `json:"preset,omitempty"`
+
+	// PromoteAlpha Highest probability that the candidate is promoted (in a trial, that a step passes) although it breaks a limit. Default 0.01
 	PromoteAlpha *float64 `json:"promote_alpha,omitempty"`
 
 	// Reason Why it is done, for the audit record
@@ -3946,8 +4045,33 @@ type NewRollout struct {
 	// RequireApproval Steps, in percent, that a person must approve before they are left; 0 is the baseline
 	RequireApproval *[]int `json:"require_approval,omitempty"`
 
+	// Results What both versions made of evaluation suites. The gate accuracy reads the suite on which the candidate looks worst; without any, it has to be taken out
+	Results *[]SuiteResults `json:"results,omitempty"`
+
 	// Steps Percent of traffic, rising, the last 100. Default 20, 40, 80, 100.
 	Steps *[]int `json:"steps,omitempty"`
+
+	// Without Gates of the preset standard that are taken out, each with a reason, which is recorded. One of the same name in `gates` takes its place
+	Without *[]RemovedRolloutGate `json:"without,omitempty"`
+}
+
+// NewRolloutGate One limit that the candidate has to be proven to keep. What is absent has the default of the metric
+type NewRolloutGate struct {
+	// Alpha Highest probability that a candidate that is worse by the margin on the last partial step is promoted. Default promote_alpha
+	Alpha *float64 `json:"alpha,omitempty"`
+
+	// FloorMs A difference of latency, in milliseconds, that never counts. Default 0
+	FloorMs *int `json:"floor_ms,omitempty"`
+
+	// Margin By how much the candidate may be worse: a share of stable's value (latencies, tokens, cost; default 0.05), or a difference of shares (failures, refusals, accuracy; default 0.005)
+	Margin *float64          `json:"margin,omitempty"`
+	Metric RolloutGateMetric `json:"metric"`
+
+	// MinSample Requests, answers or cases that each version needs. Default min_requests
+	MinSample *int64 `json:"min_sample,omitempty"`
+
+	// Quantile Of latencies. Default 0.95
+	Quantile *float64 `json:"quantile,omitempty"`
 }
 
 // NewScalingOverride defines model for NewScalingOverride.
@@ -4558,6 +4682,13 @@ type ReconciliationState struct {
 	Running bool `json:"running"`
 }
 
+// RemovedRolloutGate defines model for RemovedRolloutGate.
+type RemovedRolloutGate struct {
+	// Gate Its name: the metric, with the quantile of a latency, such as total_p95
+	Gate   string `json:"gate"`
+	Reason string `json:"reason"`
+}
+
 // Resumption defines model for Resumption.
 type Resumption struct {
 	// Since When the suspension began that is to end
@@ -4726,11 +4857,17 @@ type Rollout struct {
 	Id         string               `json:"id"`
 	Model      string               `json:"model"`
 
+	// NextAnalysisAt When the next planned analysis of the step is due, which may promote; absent in trials and when none is left
+	NextAnalysisAt *time.Time `json:"next_analysis_at,omitempty"`
+
 	// Phase baseline = starting, or judging the stable version alone; holding = too little evidence or a person must decide
 	Phase RolloutPhase `json:"phase"`
 
 	// PollSeconds Time between two evaluations
 	PollSeconds *int `json:"poll_seconds,omitempty"`
+
+	// Preset standard = proof of every gate at planned analyses, over days; trial = wide limits and short times, no proof for versions that people depend on. Default standard
+	Preset *RolloutPreset `json:"preset,omitempty"`
 
 	// Reason The verdict of the last evaluation in words, in the language asked for
 	Reason *string `json:"reason,omitempty"`
@@ -4739,7 +4876,8 @@ type Rollout struct {
 	ReasonCode *string `json:"reason_code,omitempty"`
 
 	// RequireApproval Steps, in percent, that a person must approve before they are left; 0 is the baseline
-	RequireApproval *[]int `json:"require_approval,omitempty"`
+	RequireApproval *[]int          `json:"require_approval,omitempty"`
+	Results         *[]SuiteResults `json:"results,omitempty"`
 
 	// ShareBasis Share of the candidate now, 0 to 10000
 	ShareBasis int       `json:"share_basis"`
@@ -4756,6 +4894,9 @@ type Rollout struct {
 
 	// Verdict same = proven to hold every limit; worse = proven to break one
 	Verdict *Verdict `json:"verdict,omitempty"`
+
+	// Without Gates that were taken out
+	Without *[]RemovedRolloutGate `json:"without,omitempty"`
 }
 
 // RolloutArm defines model for RolloutArm.
@@ -4787,13 +4928,22 @@ type RolloutEvidence struct {
 	Hash string `json:"hash"`
 
 	// Kept It is stored for good; the last evaluation of a step that runs is replaced by the next
-	Kept    bool            `json:"kept"`
+	Kept bool `json:"kept"`
+
+	// Look Number of the planned analysis; absent between two, and in trials
+	Look *int `json:"look,omitempty"`
+
+	// Looks Planned analyses of the step
+	Looks   *int            `json:"looks,omitempty"`
 	Metrics []RolloutMetric `json:"metrics"`
 
 	// Reason The verdict in words, in the language asked for
-	Reason     string     `json:"reason"`
-	ReasonCode string     `json:"reason_code"`
-	Stable     RolloutArm `json:"stable"`
+	Reason     string `json:"reason"`
+	ReasonCode string `json:"reason_code"`
+
+	// Sealed The canonical evidence and the limits as JSON: {"evidence", "thresholds", "decision"}; what `sluice rollout verify` computes the verdict from. Only of evidence that is kept, and only if asked for
+	Sealed *string    `json:"sealed,omitempty"`
+	Stable RolloutArm `json:"stable"`
 
 	// Stage baseline, or canary-20 for the step with that share
 	Stage string `json:"stage"`
@@ -4803,6 +4953,40 @@ type RolloutEvidence struct {
 
 	// Verdict same = proven to hold every limit; worse = proven to break one
 	Verdict Verdict `json:"verdict"`
+}
+
+// RolloutGate A gate of a rollout
+type RolloutGate struct {
+	Alpha float64 `json:"alpha"`
+
+	// Direction Which values are better
+	Direction RolloutGateDirection `json:"direction"`
+	FloorMs   *int64               `json:"floor_ms,omitempty"`
+	Margin    float64              `json:"margin"`
+	Metric    RolloutGateMetric    `json:"metric"`
+	MinSample int64                `json:"min_sample"`
+	Name      string               `json:"name"`
+	Quantile  *float64             `json:"quantile,omitempty"`
+
+	// Source Where the figures come from: outcome records of the rollout's requests, or results of evaluation suites
+	Source RolloutGateSource `json:"source"`
+}
+
+// RolloutGateDirection Which values are better
+type RolloutGateDirection string
+
+// RolloutGateSource Where the figures come from: outcome records of the rollout's requests, or results of evaluation suites
+type RolloutGateSource string
+
+// RolloutGateMetric defines model for RolloutGateMetric.
+type RolloutGateMetric string
+
+// RolloutInterval How much worse the candidate is in this step, with its 95 % interval, as a share of stable's value or a difference of shares; positive is worse
+type RolloutInterval struct {
+	High  float64 `json:"high"`
+	Limit float64 `json:"limit"`
+	Low   float64 `json:"low"`
+	Value float64 `json:"value"`
 }
 
 // RolloutMetric One check of a step. Words are in the language asked for
@@ -4816,11 +5000,14 @@ type RolloutMetric struct {
 	BrokenP   float64       `json:"broken_p"`
 	Candidate RolloutSample `json:"candidate"`
 
-	// HoldsAlpha At most this and the limit counts as kept
+	// HoldsAlpha Above this the limit does not count as kept; 0 where no analysis of a gate is due
 	HoldsAlpha float64 `json:"holds_alpha"`
 
-	// HoldsP p-value against "the limit is broken"; valid however often one looks
+	// HoldsP p-value against "the limit is broken". Of trials valid however often one looks; of gates of this analysis, over all partial steps on the last of them
 	HoldsP float64 `json:"holds_p"`
+
+	// Interval How much worse the candidate is in this step, with its 95 % interval, as a share of stable's value or a difference of shares; positive is worse
+	Interval *RolloutInterval `json:"interval,omitempty"`
 
 	// Limit The candidate breaches above this value
 	Limit *float64 `json:"limit,omitempty"`
@@ -4828,7 +5015,7 @@ type RolloutMetric struct {
 	// LimitText The limit in words with its number
 	LimitText string `json:"limit_text"`
 
-	// Name error_rate_cap, error_rate, first_token_latency, total_latency
+	// Name error_rate_cap; of trials error_rate, first_token_latency, total_latency; else the name of a gate, tenant_failures or tenant_refusals (of the tenant for whom the candidate looks worst)
 	Name string `json:"name"`
 
 	// Needs About how many more requests settle it, if they go as those before did. Absent where that cannot be said
@@ -4839,11 +5026,13 @@ type RolloutMetric struct {
 	State RolloutCheckState `json:"state"`
 
 	// Title What is compared
-	Title string            `json:"title"`
-	Unit  RolloutMetricUnit `json:"unit"`
+	Title string `json:"title"`
+
+	// Unit nanos are 10⁻⁹ units of the currency
+	Unit RolloutMetricUnit `json:"unit"`
 }
 
-// RolloutMetricUnit defines model for RolloutMetric.Unit.
+// RolloutMetricUnit nanos are 10⁻⁹ units of the currency
 type RolloutMetricUnit string
 
 // RolloutNeeds About how many more requests settle it, if they go as those before did. Absent where that cannot be said
@@ -4861,6 +5050,9 @@ type RolloutPage struct {
 // RolloutPhase baseline = starting, or judging the stable version alone; holding = too little evidence or a person must decide
 type RolloutPhase string
 
+// RolloutPreset standard = proof of every gate at planned analyses, over days; trial = wide limits and short times, no proof for versions that people depend on. Default standard
+type RolloutPreset string
+
 // RolloutSample defines model for RolloutSample.
 type RolloutSample struct {
 	Samples int64 `json:"samples"`
@@ -4871,10 +5063,13 @@ type RolloutSample struct {
 
 // RolloutThresholds The limits a candidate is held against
 type RolloutThresholds struct {
-	AbortAlpha           float64 `json:"abort_alpha"`
-	ErrorMarginBasis     int     `json:"error_margin_basis"`
-	LatencyFloorMs       int64   `json:"latency_floor_ms"`
-	LatencyQuantileBasis int     `json:"latency_quantile_basis"`
+	AbortAlpha       float64 `json:"abort_alpha"`
+	ErrorMarginBasis int     `json:"error_margin_basis"`
+
+	// Gates Of the preset standard; error_margin_basis, latency_quantile_basis, max_latency_ratio_percent and latency_floor_ms say nothing then
+	Gates                *[]RolloutGate `json:"gates,omitempty"`
+	LatencyFloorMs       int64          `json:"latency_floor_ms"`
+	LatencyQuantileBasis int            `json:"latency_quantile_basis"`
 
 	// Looks The steps that abort_alpha is shared between
 	Looks                  int     `json:"looks"`
@@ -5311,6 +5506,25 @@ type SubjectLookup struct {
 	// Subject The person as the caller of the model named them
 	Subject string  `json:"subject"`
 	Tenant  *string `json:"tenant,omitempty"`
+}
+
+// SuiteResults One evaluation suite, answered by both versions, case by case
+type SuiteResults struct {
+	// Both Cases that both versions answered rightly
+	Both int64 `json:"both"`
+
+	// Digest SHA-256 of the suite
+	Digest string `json:"digest"`
+
+	// Neither Cases that neither answered rightly
+	Neither int64 `json:"neither"`
+
+	// OnlyCandidate Cases that only the candidate answered rightly
+	OnlyCandidate int64 `json:"only_candidate"`
+
+	// OnlyStable Cases that only the stable version answered rightly
+	OnlyStable int64  `json:"only_stable"`
+	Suite      string `json:"suite"`
 }
 
 // Suspension Absent while the organisation, the tenant or the project is not suspended
@@ -6462,6 +6676,12 @@ type ListRolloutsParams struct {
 	// Cursor `next` of the page before
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// GetRolloutParams defines parameters for GetRollout.
+type GetRolloutParams struct {
+	// Sealed With the evidence itself, which is long
+	Sealed *bool `form:"sealed,omitempty" json:"sealed,omitempty"`
 }
 
 // ListServiceAccountsParams defines parameters for ListServiceAccounts.
@@ -7845,7 +8065,7 @@ type ServerInterface interface {
 	StartRollout(c *gin.Context)
 	// GetRollout One rollout with its metrics and history
 	// (GET /rollouts/{id})
-	GetRollout(c *gin.Context, id IdPath)
+	GetRollout(c *gin.Context, id IdPath, params GetRolloutParams)
 	// AbortRollout Send all traffic back to the stable version
 	// (POST /rollouts/{id}/abort)
 	AbortRollout(c *gin.Context, id IdPath)
@@ -12305,6 +12525,17 @@ func (siw *ServerInterfaceWrapper) GetRollout(c *gin.Context) {
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetRolloutParams
+
+	// ------------- Optional query parameter "sealed" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sealed", c.Request.URL.Query(), &params.Sealed, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter sealed: %w", err), http.StatusBadRequest)
+		return
+	}
+
 	for _, middleware := range siw.HandlerMiddlewares {
 		middleware(c)
 		if c.IsAborted() {
@@ -12312,7 +12543,7 @@ func (siw *ServerInterfaceWrapper) GetRollout(c *gin.Context) {
 		}
 	}
 
-	siw.Handler.GetRollout(c, id)
+	siw.Handler.GetRollout(c, id, params)
 }
 
 // AbortRollout operation middleware

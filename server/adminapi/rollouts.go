@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -59,7 +60,21 @@ func (s *Server) StartRollout(c *gin.Context) {
 	spec := workflows.Spec{
 		Model: in.Model, Candidate: in.Candidate, Steps: deref(in.Steps),
 		Dwell: seconds(in.DwellSeconds), Deadline: seconds(in.DeadlineSeconds), Poll: seconds(in.PollSeconds),
-		RequireApproval: deref(in.RequireApproval), Reason: deref(in.Reason), AcceptLosses: deref(in.AcceptLosses),
+		RequireApproval: deref(in.RequireApproval), Reason: deref(in.Reason), AcceptLosses: deref(in.AcceptLosses), Preset: string(deref(in.Preset)),
+	}
+	for _, g := range deref(in.Gates) {
+		spec.Gates = append(spec.Gates, workflows.Gate{
+			Metric: string(g.Metric), Quantile: deref(g.Quantile), Margin: deref(g.Margin), Floor: time.Duration(deref(g.FloorMs)) * time.Millisecond,
+			MinSample: deref(g.MinSample), Alpha: deref(g.Alpha),
+		})
+	}
+	for _, g := range deref(in.Without) {
+		spec.Without = append(spec.Without, workflows.RemovedGate(g))
+	}
+	for _, r := range deref(in.Results) {
+		spec.Results = append(spec.Results, workflows.Results{
+			Suite: r.Suite, Digest: r.Digest, Both: r.Both, OnlyStable: r.OnlyStable, OnlyCandidate: r.OnlyCandidate, Neither: r.Neither,
+		})
 	}
 	spec.Thresholds = workflows.Thresholds{
 		MinRequests: int64(deref(in.MinRequests)), MaxErrorRate: float64(deref(in.MaxErrorRateBasis)) / basis,
@@ -76,6 +91,16 @@ func (s *Server) StartRollout(c *gin.Context) {
 	if len(st.Spec.AcceptLosses) > 0 {
 		detail["accept_losses"] = truncate(strings.Join(st.Spec.AcceptLosses, " "), maxResource)
 	}
+	detail["preset"], detail["promote_alpha"], detail["min_requests"] = st.Spec.Preset, fmt.Sprint(st.Spec.Thresholds.PromoteAlpha), fmt.Sprint(st.Spec.Thresholds.MinRequests)
+	for i, r := range st.Spec.Results {
+		detail[fmt.Sprintf("suite.%d", i)] = truncate(r.Suite+" "+r.Digest, maxResource)
+	}
+	for _, g := range st.Spec.OwnGates() { // a margin that is wide enough is as good as no gate
+		detail["gate."+g.Name()] = fmt.Sprintf("margin %g, floor %v, alpha %g, sample %d", g.Margin, g.Floor, g.Alpha, g.MinSample)
+	}
+	for _, g := range st.Spec.Without {
+		detail["without."+g.Gate] = truncate(g.Reason, maxResource)
+	}
 	about(c, st.ID, detail)
 	s.reply(c, http.StatusCreated, rolloutView(st, language(c.GetHeader("Accept-Language"))), nil)
 }
@@ -86,7 +111,7 @@ const basis = 10_000
 func seconds(n *int) time.Duration { return time.Duration(deref(n)) * time.Second }
 
 // GetRollout implements GET /rollouts/{id}.
-func (s *Server) GetRollout(c *gin.Context, id IdPath) {
+func (s *Server) GetRollout(c *gin.Context, id IdPath, params GetRolloutParams) {
 	flows, ok := s.rolloutService(c)
 	if !ok {
 		return
@@ -116,6 +141,13 @@ func (s *Server) GetRollout(c *gin.Context, id IdPath) {
 		history = append(history, transitionView(t, st.Spec.Thresholds, left, lang))
 	}
 	view.History = &history
+	if deref(params.Sealed) {
+		for i, t := range st.History {
+			if l, kept := left[t.Evidence]; kept && history[i].Look != nil {
+				history[i].Look.Sealed = optional(l.Sealed())
+			}
+		}
+	}
 	s.reply(c, http.StatusOK, view, nil)
 }
 
@@ -171,6 +203,26 @@ func rolloutView(st workflows.State, lang fault.Lang) Rollout {
 		StartedAt: micros(st.StartedAt), StartedBy: name(st.Starter), ReasonCode: optional(st.Decision.Code), PollSeconds: &poll,
 		AwaitingApproval: &st.Awaiting, EnteredAt: optionalMicros(st.EnteredAt), CheckedAt: optionalMicros(st.CheckedAt), FinishedAt: optionalMicros(st.FinishedAt),
 	}
+	if preset := RolloutPreset(st.Spec.Preset); preset != "" {
+		out.Preset = &preset
+	}
+	if len(st.Spec.Without) > 0 {
+		removed := []RemovedRolloutGate{}
+		for _, g := range st.Spec.Without {
+			removed = append(removed, RemovedRolloutGate(g))
+		}
+		out.Without = &removed
+	}
+	if len(st.Spec.Results) > 0 {
+		results := []SuiteResults{}
+		for _, r := range st.Spec.Results {
+			results = append(results, SuiteResults{
+				Suite: r.Suite, Digest: r.Digest, Both: r.Both, OnlyStable: r.OnlyStable, OnlyCandidate: r.OnlyCandidate, Neither: r.Neither,
+			})
+		}
+		out.Results = &results
+	}
+	out.NextAnalysisAt = optionalMicros(st.NextAnalysis())
 	if len(st.Spec.AcceptLosses) > 0 {
 		out.AcceptLosses = &st.Spec.AcceptLosses
 	}
@@ -185,11 +237,30 @@ func rolloutView(st workflows.State, lang fault.Lang) Rollout {
 }
 
 func thresholdsView(th workflows.Thresholds) RolloutThresholds {
-	return RolloutThresholds{
+	out := RolloutThresholds{
 		MinRequests: th.MinRequests, MaxErrorRateBasis: rounded(th.MaxErrorRate * basis), ErrorMarginBasis: rounded(th.ErrorMargin * basis),
 		LatencyQuantileBasis: rounded(th.Quantile * basis), MaxLatencyRatioPercent: rounded(th.LatencyRatio * 100),
 		LatencyFloorMs: th.LatencyFloor.Milliseconds(), PromoteAlpha: th.PromoteAlpha, AbortAlpha: th.AbortAlpha, Looks: th.Looks,
 	}
+	if len(th.Gates) == 0 {
+		return out
+	}
+	gates := []RolloutGate{}
+	for _, g := range th.Gates {
+		view := RolloutGate{
+			Name: g.Name(), Metric: RolloutGateMetric(g.Metric), Direction: RolloutGateDirection(g.Direction), Margin: g.Margin, MinSample: g.MinSample,
+			Source: RolloutGateSource(g.Source), Alpha: g.Alpha,
+		}
+		if g.Quantile > 0 {
+			view.Quantile = &g.Quantile
+		}
+		if ms := g.Floor.Milliseconds(); ms > 0 {
+			view.FloorMs = &ms
+		}
+		gates = append(gates, view)
+	}
+	out.Gates = &gates
+	return out
 }
 
 func rounded(v float64) int { return int(v + 0.5) }
@@ -218,6 +289,9 @@ func evaluationView(l workflows.Evaluation, kept bool, lang fault.Lang) RolloutE
 		Candidate: armView(l, l.Evidence.Candidate), Metrics: []RolloutMetric{}, Thresholds: thresholdsView(l.Thresholds),
 		Verdict: verdictOf(d.Outcome), ReasonCode: d.Code, Reason: d.Sentence(l.Thresholds).In(lang),
 	}
+	if d.Look > 0 {
+		out.Look, out.Looks = &d.Look, &d.Looks
+	}
 	for _, check := range d.Checks {
 		out.Metrics = append(out.Metrics, metricView(l, check, lang))
 	}
@@ -239,20 +313,32 @@ func armView(l workflows.Evaluation, a workflows.Arm) RolloutArm {
 func metricView(l workflows.Evaluation, check workflows.Check, lang fault.Lang) RolloutMetric {
 	th := l.Thresholds
 	m := RolloutMetric{
-		Name: check.Name, Title: check.Title(th).In(lang), Unit: Ratio, LimitText: check.LimitText(th).In(lang),
+		Name: check.Name, Title: check.Title(th).In(lang), Unit: RolloutMetricUnitRatio, LimitText: check.LimitText(th).In(lang),
 		State: RolloutCheckState(l.Decision.State(check, th)), Proof: l.Decision.Proof(check, th).In(lang),
-		BrokenP: check.Worse, BrokenAlpha: th.AbortShare(), HoldsP: check.Holds, HoldsAlpha: th.PromoteAlpha,
+		BrokenP: check.Worse, BrokenAlpha: th.AbortShare(),
 	}
+	m.HoldsP, m.HoldsAlpha = l.Level(check)
 	m.Baseline.Samples, m.Candidate.Samples = l.Evidence.Stable.Requests, l.Evidence.Candidate.Requests
 	scale := 1.0
-	if check.Latency() {
-		m.Unit, scale = Us, 1e6
+	switch check.Unit() {
+	case "seconds":
+		m.Unit, scale = RolloutMetricUnitUs, 1e6
+	case "tokens":
+		m.Unit = RolloutMetricUnitTokens
+	case "nanos":
+		m.Unit = RolloutMetricUnitNanos
+	}
+	if check.Sample > 0 {
+		m.Baseline.Samples, m.Candidate.Samples = check.Sample, check.Sample
+	}
+	if low, value, high, limit, ok := check.Range(th); ok {
+		m.Interval = &RolloutInterval{Value: value, Low: low, High: high, Limit: limit}
 	}
 	baseline, candidate := check.Stable*scale, check.Candidate*scale
-	if m.Unit == Ratio && m.Baseline.Samples > 0 || baseline > 0 { // a latency of zero means that nothing was answered
+	if m.Unit == RolloutMetricUnitRatio && m.Baseline.Samples > 0 || baseline > 0 { // a latency of zero means that nothing was answered
 		m.Baseline.Value = &baseline
 	}
-	if m.Unit == Ratio && m.Candidate.Samples > 0 || candidate > 0 {
+	if m.Unit == RolloutMetricUnitRatio && m.Candidate.Samples > 0 || candidate > 0 {
 		m.Candidate.Value = &candidate
 	}
 	if limit, known := check.Limit(th); known {

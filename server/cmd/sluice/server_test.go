@@ -83,7 +83,7 @@ func TestAgainstAServer(t *testing.T) {
 		t.Errorf("the password is shown: %s", r.err)
 	}
 	s.run("rollout", "list").wants(t, exitFailed, "workflow")
-	s.run("rollout", "start", "scripted", "v2").wants(t, exitFailed, "workflow")
+	s.run("rollout", "start", "scripted", "v2", "--preset", "trial").wants(t, exitFailed, "workflow")
 	s.run("rag", "list").wants(t, exitFailed, "retrieval")
 	s.run("engine", "scheduler").wants(t, exitOK) // no native models here
 	s.run("engine", "steps", "--limit", "3").wants(t, exitOK, "GUESSED")

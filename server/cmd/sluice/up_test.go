@@ -186,14 +186,14 @@ func TestTemporalIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.run("chat", "still there?").wants(t, exitOK, "still there?")
-	s.run("rollout", "start", "scripted", "v2").wants(t, exitFailed, "workflow_unavailable", "Requests to models go on", "try this action again later")
+	s.run("rollout", "start", "scripted", "v2", "--preset", "trial").wants(t, exitFailed, "workflow_unavailable", "Requests to models go on", "try this action again later")
 	s.run("rollout", "list").wants(t, exitOK, "CANDIDATE") // read from our own tables
 	p.eventually("the readiness probe to call workflows degraded", func() bool { return p.workflows(t) == "degraded" })
 	if err := os.Remove(hold); err != nil {
 		t.Fatal(err)
 	}
 	p.eventually("Temporal to come back", func() bool { return p.workflows(t) == "ok" })
-	started := s.run("rollout", "start", "scripted", "v2")
+	started := s.run("rollout", "start", "scripted", "v2", "--preset", "trial")
 	started.wants(t, exitOK, "scripted v1 → v2")
 	id, _, _ := strings.Cut(started.out, ":")
 	s.run("rollout", "abort", id, "only a test").wants(t, exitOK, "sluice rollout get "+id)

@@ -6028,13 +6028,20 @@ export interface components {
             candidate: string;
             /** @description Percent of traffic, rising, the last 100. Default 20, 40, 80, 100. */
             steps?: number[];
-            /** @description Requests each arm needs before a step is judged */
+            preset?: components["schemas"]["RolloutPreset"];
+            /** @description Gates beside those of the preset standard. One of the same metric and quantile replaces it, and must not be weaker unless that one is taken out (`without`). Each is in the record of the start */
+            gates?: components["schemas"]["NewRolloutGate"][];
+            /** @description Gates of the preset standard that are taken out, each with a reason, which is recorded. One of the same name in `gates` takes its place */
+            without?: components["schemas"]["RemovedRolloutGate"][];
+            /** @description What both versions made of evaluation suites. The gate accuracy reads the suite on which the candidate looks worst; without any, it has to be taken out */
+            results?: components["schemas"]["SuiteResults"][];
+            /** @description Requests each arm needs before a step is judged. Default 1000, in a trial 200 */
             min_requests?: number;
-            /** @description Least time on a step */
+            /** @description Least time on a step. Default three days, in a trial ten minutes */
             dwell_seconds?: number;
-            /** @description Rolled back when a step is not decided by then */
+            /** @description Rolled back when a step is not decided by then. Default three times the least time, in a trial one day */
             deadline_seconds?: number;
-            /** @description Time between two evaluations. Default 10 */
+            /** @description Time between two evaluations. Default 60, in a trial 10 */
             poll_seconds?: number;
             /** @description Steps, in percent, that a person must approve before they are left; 0 is the baseline */
             require_approval?: number[];
@@ -6044,17 +6051,17 @@ export interface components {
             reason?: string;
             /** @description Highest error rate of the candidate whatever stable does, 1 to 9999 of 10000. Default 1000 */
             max_error_rate_basis?: number;
-            /** @description How much higher than stable's the error rate of the candidate may be, 1 to 9999 of 10000. Default 500 */
+            /** @description How much higher than stable's the error rate of the candidate may be, 1 to 9999 of 10000. Trials only. Default 500 */
             error_margin_basis?: number;
-            /** @description Quantile of the latencies that are compared, of 10000. Default 9500 */
+            /** @description Quantile of the latencies that are compared, of 10000. Trials only. Default 9500 */
             latency_quantile_basis?: number;
-            /** @description Highest latency of the candidate relative to the stable version, percent. Default 150 */
+            /** @description Highest latency of the candidate relative to the stable version, percent. Trials only. Default 150 */
             max_latency_ratio_percent?: number;
-            /** @description A difference of latency, in milliseconds, that never counts. Default 50 */
+            /** @description A difference of latency, in milliseconds, that never counts. Trials only. Default 50 */
             latency_floor_ms?: number;
             /**
              * Format: double
-             * @description Highest probability that a step passes although the candidate breaks a limit. Default 0.01
+             * @description Highest probability that the candidate is promoted (in a trial, that a step passes) although it breaks a limit. Default 0.01
              */
             promote_alpha?: number;
             /**
@@ -6063,8 +6070,106 @@ export interface components {
              */
             abort_alpha?: number;
         };
+        /**
+         * @description standard = proof of every gate at planned analyses, over days; trial = wide limits and short times, no proof for versions that people depend on. Default standard
+         * @enum {string}
+         */
+        RolloutPreset: "standard" | "trial";
+        /** @description One limit that the candidate has to be proven to keep. What is absent has the default of the metric */
+        NewRolloutGate: {
+            metric: components["schemas"]["RolloutGateMetric"];
+            /**
+             * Format: double
+             * @description Of latencies. Default 0.95
+             */
+            quantile?: number;
+            /**
+             * Format: double
+             * @description By how much the candidate may be worse: a share of stable's value (latencies, tokens, cost; default 0.05), or a difference of shares (failures, refusals, accuracy; default 0.005)
+             */
+            margin?: number;
+            /** @description A difference of latency, in milliseconds, that never counts. Default 0 */
+            floor_ms?: number;
+            /**
+             * Format: int64
+             * @description Requests, answers or cases that each version needs. Default min_requests
+             */
+            min_sample?: number;
+            /**
+             * Format: double
+             * @description Highest probability that a candidate that is worse by the margin on the last partial step is promoted. Default promote_alpha
+             */
+            alpha?: number;
+        };
+        /** @enum {string} */
+        RolloutGateMetric: "first_token" | "total" | "failures" | "refusals" | "tokens" | "cost" | "accuracy";
+        RemovedRolloutGate: {
+            /** @description Its name: the metric, with the quantile of a latency, such as total_p95 */
+            gate: string;
+            reason: string;
+        };
+        /** @description One evaluation suite, answered by both versions, case by case */
+        SuiteResults: {
+            suite: string;
+            /** @description SHA-256 of the suite */
+            digest: string;
+            /**
+             * Format: int64
+             * @description Cases that both versions answered rightly
+             */
+            both: number;
+            /**
+             * Format: int64
+             * @description Cases that only the stable version answered rightly
+             */
+            only_stable: number;
+            /**
+             * Format: int64
+             * @description Cases that only the candidate answered rightly
+             */
+            only_candidate: number;
+            /**
+             * Format: int64
+             * @description Cases that neither answered rightly
+             */
+            neither: number;
+        };
+        /** @description A gate of a rollout */
+        RolloutGate: {
+            name: string;
+            metric: components["schemas"]["RolloutGateMetric"];
+            /** Format: double */
+            quantile?: number;
+            /**
+             * @description Which values are better
+             * @enum {string}
+             */
+            direction: "lower" | "higher";
+            /** Format: double */
+            margin: number;
+            /** Format: int64 */
+            floor_ms?: number;
+            /** Format: int64 */
+            min_sample: number;
+            /**
+             * @description Where the figures come from: outcome records of the rollout's requests, or results of evaluation suites
+             * @enum {string}
+             */
+            source: "audit" | "evaluation";
+            /** Format: double */
+            alpha: number;
+        };
         Rollout: {
             id: string;
+            preset?: components["schemas"]["RolloutPreset"];
+            /** @description Gates that were taken out */
+            without?: components["schemas"]["RemovedRolloutGate"][];
+            results?: components["schemas"]["SuiteResults"][];
+            /**
+             * Format: date-time
+             * @description When the next planned analysis of the step is due, which may promote; absent in trials and when none is left
+             */
+            next_analysis_at?: string;
             model: string;
             stable: string;
             candidate: string;
@@ -6134,15 +6239,20 @@ export interface components {
             abort_alpha: number;
             /** @description The steps that abort_alpha is shared between */
             looks: number;
+            /** @description Of the preset standard; error_margin_basis, latency_quantile_basis, max_latency_ratio_percent and latency_floor_ms say nothing then */
+            gates?: components["schemas"]["RolloutGate"][];
         };
         /** @description One check of a step. Words are in the language asked for */
         RolloutMetric: {
-            /** @description error_rate_cap, error_rate, first_token_latency, total_latency */
+            /** @description error_rate_cap; of trials error_rate, first_token_latency, total_latency; else the name of a gate, tenant_failures or tenant_refusals (of the tenant for whom the candidate looks worst) */
             name: string;
             /** @description What is compared */
             title: string;
-            /** @enum {string} */
-            unit: "ratio" | "us";
+            /**
+             * @description nanos are 10⁻⁹ units of the currency
+             * @enum {string}
+             */
+            unit: "ratio" | "us" | "tokens" | "nanos";
             baseline: components["schemas"]["RolloutSample"];
             candidate: components["schemas"]["RolloutSample"];
             /**
@@ -6167,15 +6277,27 @@ export interface components {
             broken_alpha: number;
             /**
              * Format: double
-             * @description p-value against "the limit is broken"; valid however often one looks
+             * @description p-value against "the limit is broken". Of trials valid however often one looks; of gates of this analysis, over all partial steps on the last of them
              */
             holds_p: number;
             /**
              * Format: double
-             * @description At most this and the limit counts as kept
+             * @description Above this the limit does not count as kept; 0 where no analysis of a gate is due
              */
             holds_alpha: number;
+            interval?: components["schemas"]["RolloutInterval"];
             needs?: components["schemas"]["RolloutNeeds"];
+        };
+        /** @description How much worse the candidate is in this step, with its 95 % interval, as a share of stable's value or a difference of shares; positive is worse */
+        RolloutInterval: {
+            /** Format: double */
+            value: number;
+            /** Format: double */
+            low: number;
+            /** Format: double */
+            high: number;
+            /** Format: double */
+            limit: number;
         };
         /** @enum {string} */
         RolloutCheckState: "holds" | "broken" | "unproven" | "too_little_data";
@@ -6203,6 +6325,12 @@ export interface components {
             candidate: components["schemas"]["RolloutArm"];
             metrics: components["schemas"]["RolloutMetric"][];
             thresholds: components["schemas"]["RolloutThresholds"];
+            /** @description Number of the planned analysis; absent between two, and in trials */
+            look?: number;
+            /** @description Planned analyses of the step */
+            looks?: number;
+            /** @description The canonical evidence and the limits as JSON: {"evidence", "thresholds", "decision"}; what `sluice rollout verify` computes the verdict from. Only of evidence that is kept, and only if asked for */
+            sealed?: string;
             verdict: components["schemas"]["Verdict"];
             reason_code: string;
             /** @description The verdict in words, in the language asked for */
@@ -11066,7 +11194,10 @@ export interface operations {
     };
     getRollout: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description With the evidence itself, which is long */
+                sealed?: boolean;
+            };
             header?: never;
             path: {
                 id: components["parameters"]["IdPath"];

@@ -17,7 +17,13 @@ export function Checks({ evaluation, name, versions }: { evaluation: Evaluation;
   const { t } = useTranslation();
   const label = useLabel();
   const [language] = useLanguage();
-  const show = (m: Check, value: number | undefined) => (value === undefined ? t('rollout.noSamples') : m.unit === 'us' ? duration(value, language) : percent(value, language));
+  const show = (m: Check, value: number | undefined) => {
+    if (value === undefined) return t('rollout.noSamples');
+    if (m.unit === 'us') return duration(value, language);
+    if (m.unit === 'ratio') return percent(value, language);
+    return new Intl.NumberFormat(language === 'zh' ? 'zh-CN' : 'en-US', { maximumSignificantDigits: 4 }).format(m.unit === 'nanos' ? value / 1e9 : value);
+  };
+  const signed = (v: number) => (v > 0 ? '+' : '') + percent(v, language);
   const columns: Column<Check>[] = [
     {
       key: 'name',
@@ -34,6 +40,17 @@ export function Checks({ evaluation, name, versions }: { evaluation: Evaluation;
     },
     { key: 'baseline', title: t('rollout.baseline', { version: versions.stable }), align: 'right', render: (m) => show(m, m.baseline.value), csv: (m) => m.baseline.value ?? '' },
     { key: 'candidate', title: t('rollout.candidateColumn', { version: versions.candidate }), align: 'right', render: (m) => show(m, m.candidate.value), csv: (m) => m.candidate.value ?? '' },
+    ...(evaluation.metrics.some((m) => m.interval)
+      ? [
+          {
+            key: 'interval',
+            title: t('rollout.interval'),
+            align: 'right' as const,
+            render: (m: Check) => (m.interval ? <Interval of={m.interval} label={`${m.title}: ${signed(m.interval.low)} … ${signed(m.interval.high)}`} text={`${signed(m.interval.low)} … ${signed(m.interval.high)}`} /> : ''),
+            csv: (m: Check) => (m.interval ? `${m.interval.low} ${m.interval.high}` : ''),
+          },
+        ]
+      : []),
     {
       key: 'state',
       title: t('rollout.state'),
@@ -50,6 +67,24 @@ export function Checks({ evaluation, name, versions }: { evaluation: Evaluation;
     },
   ];
   return <DataTable name={name} columns={columns} rows={evaluation.metrics} rowKey={(m) => m.name} />;
+}
+
+/** The interval of how much worse the candidate is as a bar: zero in the middle, the limit as a line to the right. */
+export function Interval({ of, label, text }: { of: Schema['RolloutInterval']; label: string; text: string }) {
+  const reach = 2 * of.limit; // to both sides
+  const x = (v: number) => 60 + 60 * Math.max(-1, Math.min(1, v / reach));
+  const kept = of.high <= of.limit;
+  return (
+    <span>
+      <svg width={120} height={12} role="img" aria-label={label} style={{ verticalAlign: 'middle', color: kept ? '#389e0d' : of.low > of.limit ? '#cf1322' : '#ad6800' }}>
+        <line x1={60} x2={60} y1={0} y2={12} stroke="#bfbfbf" />
+        <line x1={x(of.limit)} x2={x(of.limit)} y1={0} y2={12} stroke="#cf1322" strokeDasharray="2 2" />
+        <line x1={x(of.low)} x2={x(of.high)} y1={6} y2={6} stroke="currentColor" strokeWidth={3} />
+        <circle cx={x(of.value)} cy={6} r={3} fill="currentColor" />
+      </svg>
+      <div>{text}</div>
+    </span>
+  );
 }
 
 /** What both versions answered, all counted at the one evaluation. A bar is green only when nothing holds the step. */
@@ -104,6 +139,7 @@ export function KeptEvaluation({ evaluation, name, versions }: { evaluation: Eva
           {t('rollout.candidateColumn', { version: versions.candidate })}: {arm(evaluation.candidate)}
         </span>
       )}
+      {evaluation.look !== undefined && <span>{t('rollout.analysis', { number: evaluation.look, of: evaluation.looks })}</span>}
       {evaluation.metrics.length > 0 && <Checks evaluation={evaluation} name={name} versions={versions} />}
       <ThresholdText thresholds={evaluation.thresholds} />
       <Typography.Text type="secondary" style={{ wordBreak: 'break-all' }}>
@@ -131,11 +167,17 @@ export function useThresholds(th: Schema['RolloutThresholds']): { key: string; l
   return [
     { key: 'min_requests', label: t('rollout.set.min_requests'), children: count(th.min_requests, language) },
     { key: 'error_percent', label: t('rollout.set.error_percent'), children: percent(th.max_error_rate_basis / 10000, language) },
+    ...(th.gates ?? []).map((g) => ({ key: g.name, label: t('rollout.gate', { name: g.name }), children: percent(g.margin, language) })),
+    ...(th.gates ? [] : trial()),
+    { key: 'promote', label: t('rollout.set.promote_percent'), children: chance(th.promote_alpha) },
+    { key: 'abort', label: t('rollout.set.abort_percent'), children: chance(th.abort_alpha) },
+  ];
+  function trial() {
+    return [
     { key: 'margin_percent', label: t('rollout.set.margin_percent'), children: t('rollout.points', { count: th.error_margin_basis / 100, points: count(th.error_margin_basis / 100, language) }) },
     { key: 'latency_percent', label: t('rollout.set.latency_percent'), children: percent(th.max_latency_ratio_percent / 100, language) },
     { key: 'quantile', label: t('rollout.set.quantile_percent'), children: `P${th.latency_quantile_basis / 100}` },
     { key: 'floor', label: t('rollout.set.floor_ms'), children: `${count(th.latency_floor_ms, language)} ms` },
-    { key: 'promote', label: t('rollout.set.promote_percent'), children: chance(th.promote_alpha) },
-    { key: 'abort', label: t('rollout.set.abort_percent'), children: chance(th.abort_alpha) },
-  ];
+    ];
+  }
 }

@@ -4,7 +4,7 @@ import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { Link, useNavigate } from 'react-router';
 
-import { api, call } from '../api/client';
+import { api, call, type Schema } from '../api/client';
 import { useLabel, useLanguage } from '../i18n';
 import { count } from '../lib/format';
 import { Failure } from './Failure';
@@ -26,7 +26,15 @@ const numbers = {
 type Name = keyof typeof numbers;
 const names = Object.keys(numbers) as Name[];
 
-type Fields = Record<Name, number> & { model: string; candidate: string; steps: string; approval?: number[]; accept?: string[]; reason?: string };
+/** What only a trial has, and what the preset standard takes from its gates. */
+const trialOnly: Name[] = ['margin_percent', 'latency_percent', 'quantile_percent', 'floor_ms'];
+/** What the numbers of the preset standard begin with, where they differ. */
+const standardValues: Partial<Record<Name, number>> = { min_requests: 1000, dwell_seconds: 259_200, deadline_minutes: 12_960, error_percent: 10, poll_seconds: 60 };
+/** The gates of the preset that can be taken out, by the names of the server. */
+const gateNames = ['failures', 'refusals', 'first_token_p95', 'total_p95', 'total_p99', 'tokens', 'cost', 'accuracy'] as const;
+
+type Preset = Schema['RolloutPreset'];
+type Fields = Record<Name, number> & { preset: Preset; without?: string[]; why?: string; results?: string; model: string; candidate: string; steps: string; approval?: number[]; accept?: string[]; reason?: string };
 
 const stepsOf = (text: string) => text.split(/[\s,，、]+/).filter(Boolean).map(Number);
 const rising = (steps: number[]) => steps.length > 0 && steps.at(-1) === 100 && steps.every((s, i) => Number.isInteger(s) && s > (steps[i - 1] ?? 0) && s <= 100);
@@ -38,6 +46,9 @@ export function StartRollout({ onClose }: { onClose: () => void }) {
   const [form] = Form.useForm<Fields>();
   const [open, setOpen] = useState<string[]>([]);
   const model = Form.useWatch('model', form);
+  const preset = Form.useWatch('preset', form) ?? 'standard';
+  const without = Form.useWatch('without', form) ?? [];
+  const shown = names.filter((n) => preset === 'trial' || !trialOnly.includes(n));
   const steps = stepsOf(Form.useWatch('steps', form) ?? '');
   const models = useQuery({ queryKey: ['models'], queryFn: () => call(api.GET('/models')) });
   const chosen = models.data?.items.find((m) => m.name === model);
@@ -55,10 +66,18 @@ export function StartRollout({ onClose }: { onClose: () => void }) {
             deadline_seconds: f.deadline_minutes * 60,
             poll_seconds: f.poll_seconds,
             max_error_rate_basis: Math.round(f.error_percent * 100),
-            error_margin_basis: Math.round(f.margin_percent * 100),
-            max_latency_ratio_percent: f.latency_percent,
-            latency_quantile_basis: Math.round(f.quantile_percent * 100),
-            latency_floor_ms: f.floor_ms,
+            preset: f.preset,
+            ...(f.preset === 'trial'
+              ? {
+                  error_margin_basis: Math.round(f.margin_percent * 100),
+                  max_latency_ratio_percent: f.latency_percent,
+                  latency_quantile_basis: Math.round(f.quantile_percent * 100),
+                  latency_floor_ms: f.floor_ms,
+                }
+              : {
+                  without: f.without?.length ? f.without.map((gate) => ({ gate, reason: f.why ?? '' })) : undefined,
+                  results: f.results?.trim() ? (JSON.parse(f.results) as Schema['SuiteResults'][]) : undefined,
+                }),
             promote_alpha: f.promote_percent / 100,
             abort_alpha: f.abort_percent / 100,
             require_approval: f.approval?.length ? f.approval : undefined,
@@ -78,7 +97,7 @@ export function StartRollout({ onClose }: { onClose: () => void }) {
         form={form}
         layout="vertical"
         style={{ marginTop: 16 }}
-        initialValues={{ steps: '20, 40, 80, 100', ...Object.fromEntries(names.map((n) => [n, numbers[n].value])) }}
+        initialValues={{ preset: 'standard', steps: '20, 40, 80, 100', ...Object.fromEntries(names.map((n) => [n, standardValues[n] ?? numbers[n].value])) }}
         onFinish={(f) => start.mutate(f)}
         onFinishFailed={({ errorFields }) => errorFields.some((e) => numbers[e.name[0] as Name]?.advanced) && setOpen(['advanced'])}
       >
@@ -88,6 +107,29 @@ export function StartRollout({ onClose }: { onClose: () => void }) {
         <Form.Item name="candidate" label={t('rollout.candidate')} rules={[required]} extra={chosen?.stable && <Typography.Text type="secondary">{t('rollout.stableNow', { version: chosen.stable })}</Typography.Text>}>
           <Select disabled={!chosen} notFoundContent={<>{t('rollout.noCandidates')} <Link to="/system">{t('models.register')}</Link></>} options={candidates.map((v) => ({ value: v.version, label: [v.version, v.precision].filter(Boolean).join(' · ') }))} />
         </Form.Item>
+        <Form.Item name="preset" label={t('rollout.preset')} extra={t(`rollout.presetHelp.${preset}`)}>
+          <Select
+            options={(['standard', 'trial'] as const).map((value) => ({ value, label: t(`rollout.presets.${value}`) }))}
+            onChange={(to: Preset) => form.setFieldsValue(Object.fromEntries(names.map((n) => [n, (to === 'standard' ? standardValues[n] : undefined) ?? numbers[n].value])))}
+          />
+        </Form.Item>
+        {preset === 'standard' && (
+          <>
+            <Form.Item name="without" label={t('rollout.without')} extra={t('rollout.withoutHelp')}>
+              <Select mode="multiple" allowClear options={gateNames.map((value) => ({ value, label: t(`rollout.gates.${value}`) }))} />
+            </Form.Item>
+            {without.length > 0 && (
+              <Form.Item name="why" label={t('rollout.why')} rules={[required]}>
+                <Input maxLength={1024} />
+              </Form.Item>
+            )}
+            {!without.includes('accuracy') && (
+              <Form.Item name="results" label={t('rollout.results')} extra={t('rollout.resultsHelp')} rules={[required, { validator: (_, v?: string) => (listOf(v) ? Promise.resolve() : Promise.reject(new Error(t('rollout.resultsWrong')))) }]}>
+                <Input.TextArea rows={3} />
+              </Form.Item>
+            )}
+          </>
+        )}
         <Form.Item name="steps" label={t('rollout.steps')} extra={t('rollout.stepsHelp')} rules={[{ validator: (_, v: string) => (rising(stepsOf(v ?? '')) ? Promise.resolve() : Promise.reject(new Error(t('rollout.stepsWrong')))) }]}>
           <Input />
         </Form.Item>
@@ -97,12 +139,12 @@ export function StartRollout({ onClose }: { onClose: () => void }) {
         <Form.Item name="accept" label={t('rollout.accept')} extra={t('rollout.acceptHelp')}>
           <Select mode="tags" open={false} suffixIcon={null} tokenSeparators={[',', ' ', '，', '、']} />
         </Form.Item>
-        <Numbers of={names.filter((n) => !numbers[n].advanced)} />
+        <Numbers preset={preset} of={shown.filter((n) => !numbers[n].advanced)} />
         <Collapse
           activeKey={open}
           onChange={(keys) => setOpen([...keys])}
           style={{ marginBottom: 16 }}
-          items={[{ key: 'advanced', label: t('rollout.advanced'), forceRender: true, children: <Numbers of={names.filter((n) => numbers[n].advanced)} /> }]}
+          items={[{ key: 'advanced', label: t('rollout.advanced'), forceRender: true, children: <Numbers preset={preset} of={shown.filter((n) => numbers[n].advanced)} /> }]}
         />
         <Form.Item name="reason" label={t('rollout.reason')} extra={t('rollout.reasonHelp')}>
           <Input.TextArea rows={2} maxLength={1024} />
@@ -112,13 +154,24 @@ export function StartRollout({ onClose }: { onClose: () => void }) {
   );
 }
 
-function Numbers({ of }: { of: Name[] }) {
+/** Whether the text is a JSON list; what is in it the server checks. */
+function listOf(text?: string): boolean {
+  if (!text?.trim()) return true; // said by the other rule
+  try {
+    return Array.isArray(JSON.parse(text));
+  } catch {
+    return false;
+  }
+}
+
+function Numbers({ of, preset }: { of: Name[]; preset: Preset }) {
   const { t } = useTranslation();
   const [language] = useLanguage();
   return (
     <div className="numbers">
       {of.map((name) => {
-        const { value, precision, ...range } = numbers[name];
+        const { precision, ...range } = numbers[name];
+        const value = (preset === 'standard' ? standardValues[name] : undefined) ?? numbers[name].value;
         return (
           <Form.Item
             key={name}

@@ -6,12 +6,12 @@ import { Link, useParams } from 'react-router';
 
 import { api, call, type Schema } from '../api/client';
 import { Failure } from '../components/Failure';
-import { Checks, KeptEvaluation, Sample, useThresholds } from '../components/Evaluation';
+import { Checks, Interval, KeptEvaluation, Sample, useThresholds } from '../components/Evaluation';
 import { Page, Panel } from '../components/Panel';
 import { Time } from '../components/Time';
 import { PhaseTag, running, TrafficBar, useStageName } from '../components/Traffic';
 import { useLabel, useLanguage } from '../i18n';
-import { duration, percent, sentence, stretch } from '../lib/format';
+import { count, duration, percent, sentence, stretch } from '../lib/format';
 import { useMay } from '../lib/me';
 
 const verdictColors = { better: 'success', same: 'success', worse: 'error', inconclusive: 'default' };
@@ -59,13 +59,22 @@ export default function Rollout() {
             status={r.phase === 'rolled_back' || r.phase === 'failed' || r.phase === 'aborted' ? 'error' : r.phase === 'completed' ? 'finish' : 'process'}
             items={[label('phase', 'baseline'), ...r.steps.map((s) => `${s} %`)].map((title) => ({ title }))}
           />
+          {r.preset === 'trial' && <Alert type="warning" showIcon title={t('rollout.trial')} />}
           <CurrentStep r={r} />
+          {running(r.phase) && r.next_analysis_at && (
+            <Typography.Text type="secondary">
+              {t('rollout.nextAnalysis')} <Time at={r.next_analysis_at} />
+            </Typography.Text>
+          )}
           {r.evidence && <Sample evaluation={r.evidence} versions={r} passes={r.verdict === 'same'} />}
           <Settings r={r} />
         </Flex>
       </Panel>
       <Panel title={t('rollout.comparison')} extra={r.verdict && <VerdictTag verdict={r.verdict} />}>
         {r.evidence?.metrics.length ? <Checks evaluation={r.evidence} name={t('rollout.checks')} versions={r} /> : <Typography.Text type="secondary">{t('rollout.noMetrics')}</Typography.Text>}
+      </Panel>
+      <Panel title={t('rollout.course')}>
+        <Course r={r} />
       </Panel>
       <Panel title={t('rollout.history')}>
         <History r={r} />
@@ -138,10 +147,51 @@ function Settings({ r }: { r: Schema['Rollout'] }) {
     ...(r.deadline_seconds !== undefined ? [{ key: 'deadline', label: t('rollout.set.deadline_minutes'), children: stretch(r.deadline_seconds * 1000, language) }] : []),
     ...(r.accept_losses?.length ? [{ key: 'accept', label: t('rollout.accept'), children: r.accept_losses.join(', ') }] : []),
     ...(r.require_approval?.length ? [{ key: 'approval', label: t('rollout.approval'), children: r.require_approval.map((s) => (s === 0 ? label('phase', 'baseline') : `${s} %`)).join(', ') }] : []),
+    ...(r.without ?? []).map((w) => ({ key: `without ${w.gate}`, label: t('rollout.withoutGate', { gate: w.gate }), children: w.reason })),
+    ...(r.results ?? []).map((s) => ({ key: `suite ${s.suite}`, label: t('rollout.suite', { suite: s.suite }), children: t('rollout.suiteCounts', { stable: count(s.both + s.only_stable, language), candidate: count(s.both + s.only_candidate, language), cases: count(s.both + s.only_stable + s.only_candidate + s.neither, language) }) })),
     ...(r.finished_at ? [{ key: 'finished', label: t('rollout.finished'), children: <Time at={r.finished_at} /> }] : []),
     ...thresholds,
   ];
   return <Descriptions size="small" column={{ xs: 1, md: 2, xl: 3 }} items={items} />;
+}
+
+/** The interval of each gate over the steps: what every step was left on, and how the current one stands. */
+function Course({ r }: { r: Schema['Rollout'] }) {
+  const { t } = useTranslation();
+  const stageName = useStageName();
+  const [language] = useLanguage();
+  const evaluations = [...(r.history ?? []).flatMap((h) => (h.look ? [h.look] : [])), ...(running(r.phase) && r.evidence ? [r.evidence] : [])].filter((e) => e.metrics.some((m) => m.interval));
+  const gates = [...new Map(evaluations.flatMap((e) => e.metrics.filter((m) => m.interval).map((m) => [m.name, m.title]))).entries()];
+  if (gates.length === 0) return <Typography.Text type="secondary">{t('rollout.noMetrics')}</Typography.Text>;
+  const signed = (v: number) => (v > 0 ? '+' : '') + percent(v, language);
+  return (
+    <div style={{ overflowX: 'auto' }}>
+      <table className="course">
+        <thead>
+          <tr>
+            <th scope="col">{t('rollout.check')}</th>
+            {evaluations.map((e) => (
+              <th key={e.hash} scope="col">
+                {stageName(e.stage)} · <Time at={e.at} />
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {gates.map(([name, title]) => (
+            <tr key={name}>
+              <th scope="row">{sentence(title)}</th>
+              {evaluations.map((e) => {
+                const i = e.metrics.find((m) => m.name === name)?.interval;
+                const text = i ? `${signed(i.low)} … ${signed(i.high)}` : '';
+                return <td key={e.hash}>{i && <Interval of={i} label={`${title}, ${stageName(e.stage)}: ${text}`} text={text} />}</td>;
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
 }
 
 function VerdictTag({ verdict }: { verdict: Schema['Verdict'] }) {

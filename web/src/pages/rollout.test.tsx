@@ -116,6 +116,18 @@ describe('Rollout', () => {
     expect(banner.className).toContain(`ant-alert-${kind}`);
   });
 
+  it('shows the interval of every gate over the steps, the next analysis, and that a trial is one', async () => {
+    const gate = check({ name: 'total_p95', title: 'duration (P95)', unit: 'us', interval: { value: 0.01, low: -0.02, high: 0.04, limit: 0.05 } });
+    const left = { ...evaluation, kept: true, look: 2, looks: 3, hash: 'cd34', metrics: [gate] };
+    const move = { from: 'canary-20', to: 'canary-40', share_basis: 4000, at: '2026-11-20T10:00:05Z', actor: 'rollout', by_system: true, reason: 'proven', look: left };
+    show({ ...running, preset: 'trial', without: [{ gate: 'accuracy', reason: 'no suite yet' }], next_analysis_at: '2026-11-21T10:00:00Z', history: [...running.history!, move], evidence: { ...evaluation, metrics: [{ ...gate, interval: { ...gate.interval!, high: 0.2 } }] } });
+    const course = within(await screen.findByRole('region', { name: 'Intervals over the steps' }));
+    expect(course.getByText('-2% … +4%')).toBeTruthy();
+    expect(course.getByText('-2% … +20%')).toBeTruthy();
+    const text = screen.getByRole('region', { name: 'Traffic' }).textContent!;
+    for (const part of ['A trial', 'no suite yet', 'The next planned analysis']) expect(text).toContain(part);
+  });
+
   it('speaks of one request', async () => {
     show({ ...running, evidence: { ...evaluation, stable: { ...evaluation.stable, requests: 1 } } });
     expect((await screen.findByRole('region', { name: 'Traffic' })).textContent).toContain('1 request (4 needed)');
@@ -139,6 +151,14 @@ describe('StartRollout', () => {
         </MemoryRouter>
       </QueryClientProvider>,
     );
+    const pick = async (label: string, text: string) => {
+      fireEvent.mouseDown(screen.getByLabelText(label));
+      fireEvent.click((await screen.findAllByText(text)).at(-1)!);
+    };
+    expect(document.querySelector<HTMLInputElement>('#dwell_seconds')!.value).toBe('259200'); // three days, in the preset standard
+    expect(document.querySelector('#margin_percent')).toBeNull();
+    await pick('Preset', 'Trial');
+    await waitFor(() => expect(document.querySelector('#margin_percent')).toBeTruthy());
     for (const [id, value] of Object.entries({ min_requests: '50', error_percent: '5', margin_percent: '5', latency_percent: '150', quantile_percent: '95', floor_ms: '50', promote_percent: '1', abort_percent: '1' })) {
       const input = document.querySelector<HTMLInputElement>(`#${id}`)!;
       expect(input.value, id).toBe(value);
@@ -159,6 +179,6 @@ describe('StartRollout', () => {
     fireEvent.change(document.querySelector('#promote_percent')!, { target: { value: '0.1' } });
     fireEvent.click([...document.querySelectorAll('button')].find((b) => b.textContent === 'Start rollout')!);
     await waitFor(() => expect(sent.length).toBe(1));
-    expect(sent[0]).toMatchObject({ model: 'm', candidate: 'v2', min_requests: 50, max_error_rate_basis: 500, error_margin_basis: 150, max_latency_ratio_percent: 150, latency_quantile_basis: 9500, latency_floor_ms: 50, promote_alpha: 0.001, abort_alpha: 0.01, poll_seconds: 10, accept_losses: ['tools', 'context_tokens'] });
-  });
+    expect(sent[0]).toMatchObject({ model: 'm', candidate: 'v2', preset: 'trial', min_requests: 50, max_error_rate_basis: 500, error_margin_basis: 150, max_latency_ratio_percent: 150, latency_quantile_basis: 9500, latency_floor_ms: 50, promote_alpha: 0.001, abort_alpha: 0.01, poll_seconds: 10, accept_losses: ['tools', 'context_tokens'] });
+  }, 120_000); // opening lists takes long on a busy machine
 });

@@ -1,9 +1,15 @@
 package managecmd
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -11,6 +17,7 @@ import (
 
 	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
+	"github.com/sluice-project/sluice/workflows"
 )
 
 func (a *app) rolloutCommand() *cobra.Command {
@@ -19,7 +26,7 @@ func (a *app) rolloutCommand() *cobra.Command {
 	flags.Register(cmd, a.App)
 	flags.Act.Register(cmd)
 	cmd.AddCommand(
-		a.startRolloutCommand(&flags), a.listRolloutsCommand(&flags), a.getRolloutCommand(&flags),
+		a.startRolloutCommand(&flags), a.listRolloutsCommand(&flags), a.getRolloutCommand(&flags), a.verifyRolloutCommand(&flags),
 		a.tellRolloutCommand(&flags, "approve", cli.Both("cli.rollout_approve.short")), a.tellRolloutCommand(&flags, "abort", cli.Both("cli.rollout_abort.short")),
 	)
 	return cmd
@@ -27,7 +34,8 @@ func (a *app) rolloutCommand() *cobra.Command {
 
 func (a *app) startRolloutCommand(flags *cli.RemoteFlags) *cobra.Command {
 	var minRequests, dwell, deadline int
-	var accept []string
+	var accept, gates, without []string
+	var preset, results string
 	cmd := &cobra.Command{
 		Use: "start MODEL CANDIDATE", Short: cli.Both("cli.rollout_start.short"), Args: cli.Exactly(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,6 +44,12 @@ func (a *app) startRolloutCommand(flags *cli.RemoteFlags) *cobra.Command {
 			}
 			if len(accept) > 0 {
 				in.AcceptLosses = &accept
+			}
+			if preset != "" {
+				in.Preset = (*adminapi.RolloutPreset)(&preset)
+			}
+			if err := addGates(&in, gates, without, results); err != nil {
+				return err
 			}
 			var out adminapi.Rollout
 			if err := a.Ask(cmd.Context(), *flags, http.MethodPost, "/rollouts", in, &out); err != nil {
@@ -47,8 +61,143 @@ func (a *app) startRolloutCommand(flags *cli.RemoteFlags) *cobra.Command {
 	cmd.Flags().IntVar(&minRequests, "min-requests", 0, cli.Both("cli.rollout_start.min_requests"))
 	cmd.Flags().IntVar(&dwell, "dwell", 0, cli.Both("cli.rollout_start.dwell"))
 	cmd.Flags().IntVar(&deadline, "deadline", 0, cli.Both("cli.rollout_start.deadline"))
+	cmd.Flags().StringVar(&preset, "preset", "", cli.Both("cli.rollout_start.preset"))
+	cmd.Flags().StringArrayVar(&gates, "gate", nil, cli.Both("cli.rollout_start.gate"))
+	cmd.Flags().StringArrayVar(&without, "without", nil, cli.Both("cli.rollout_start.without"))
+	cmd.Flags().StringVar(&results, "results", "", cli.Both("cli.rollout_start.results"))
 	cmd.Flags().StringSliceVar(&accept, "accept-loss", nil, cli.Both("cli.rollout_start.accept_loss"))
 	return cmd
+}
+
+// addGates reads the gates of the flags and the results of a file.
+func addGates(in *adminapi.NewRollout, gates, without []string, results string) error {
+	var own []adminapi.NewRolloutGate
+	for _, text := range gates {
+		name, margin, ok := strings.Cut(text, "=")
+		metric, quantile, has := strings.Cut(name, ":")
+		m, err := strconv.ParseFloat(margin, 64)
+		if !ok || err != nil {
+			return cli.Misuse("cli.rollout_start.pair", "--gate "+text)
+		}
+		gate := adminapi.NewRolloutGate{Metric: adminapi.RolloutGateMetric(metric), Margin: &m}
+		if has {
+			q, err := strconv.ParseFloat(quantile, 64)
+			if err != nil {
+				return cli.Misuse("cli.rollout_start.pair", "--gate "+text)
+			}
+			gate.Quantile = &q
+		}
+		own = append(own, gate)
+	}
+	if len(own) > 0 {
+		in.Gates = &own
+	}
+	var removed []adminapi.RemovedRolloutGate
+	for _, text := range without {
+		gate, reason, ok := strings.Cut(text, "=")
+		if !ok {
+			return cli.Misuse("cli.rollout_start.pair", "--without "+text)
+		}
+		removed = append(removed, adminapi.RemovedRolloutGate{Gate: gate, Reason: reason})
+	}
+	if len(removed) > 0 {
+		in.Without = &removed
+	}
+	if results == "" {
+		return nil
+	}
+	body, err := os.ReadFile(results)
+	if err != nil {
+		return fmt.Errorf("read results: %w", err)
+	}
+	var suites []adminapi.SuiteResults
+	if err := json.Unmarshal(body, &suites); err != nil {
+		return fmt.Errorf("decode results: %w", err)
+	}
+	in.Results = &suites
+	return nil
+}
+
+// verifyRolloutCommand computes the verdicts of a rollout again, on this machine, from the evidence that the server keeps.
+func (a *app) verifyRolloutCommand(flags *cli.RemoteFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "verify ID", Short: cli.Both("cli.rollout_verify.short"), Args: cli.Exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := a.Login(cmd.Context(), *flags)
+			if err != nil {
+				return err
+			}
+			var out adminapi.Rollout
+			if err := r.Call(cmd.Context(), http.MethodGet, "/rollouts/"+url.PathEscape(args[0])+"?sealed=true", nil, &out); err != nil {
+				return err
+			}
+			return verifyHistory(a.Stdout, deref(out.History), func(receipt string) (json.RawMessage, error) {
+				var entry adminapi.AuditEntry
+				err := r.Call(cmd.Context(), http.MethodGet, "/audit/records/"+url.PathEscape(receipt), nil, &entry)
+				return entry.Event, err
+			})
+		},
+	}
+}
+
+// verifyHistory verifies what every step was left on, and that the audit record of the transition, which record reads, names it: whoever can write the
+// tables of rollouts cannot change that unseen. It prints one line a transition and returns what does not agree.
+func verifyHistory(out io.Writer, history []adminapi.RolloutTransition, record func(receipt string) (json.RawMessage, error)) error {
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	var bad []error
+	steps := map[string]workflows.Evaluation{}
+	verify := func(h adminapi.RolloutTransition) (state string, err error) {
+		hash, body := deref(h.Evidence), ""
+		if h.Look != nil {
+			body = deref(h.Look.Sealed)
+		}
+		l, err := workflows.VerifySealed(body, hash)
+		if err != nil {
+			return "", err
+		}
+		steps[hash] = l
+		if err := l.VerifyEarlier(steps); err != nil {
+			return "", err
+		}
+		state = string(l.Decision.Outcome)
+		// The evidence may hold and the move still not follow from it: only what passes may go forward.
+		if forward := h.To == workflows.PhaseCompleted || strings.HasPrefix(h.To, workflows.PhaseCanary); forward && l.Decision.Outcome != workflows.Pass {
+			return "", cli.Failed("cli.rollout_verify.unfounded", h.From, h.To, state)
+		}
+		event, err := record(deref(h.Receipt))
+		if err != nil {
+			return "", err
+		}
+		var recorded struct {
+			Detail map[string]string `json:"detail"`
+		}
+		if err := json.Unmarshal(event, &recorded); err != nil {
+			return "", fmt.Errorf("decode record: %w", err)
+		}
+		if got := recorded.Detail["evidence"]; got != hash {
+			return "", cli.Failed("cli.rollout_verify.other_record", got, hash)
+		}
+		return state, nil
+	}
+	for _, h := range history {
+		if h.From == workflows.PhaseStarting {
+			continue // nothing was left
+		}
+		state, err := verify(h)
+		if err != nil {
+			bad = append(bad, fmt.Errorf("%s: %w", h.From, err))
+			state = err.Error()
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.From, h.To, deref(h.Evidence), state)
+	}
+	return errors.Join(append(bad, w.Flush())...)
+}
+
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
 }
 
 // ifPositive returns nil for what a flag did not set.
@@ -105,6 +254,9 @@ func (a *app) tellRolloutCommand(flags *cli.RemoteFlags, verb, short string) *co
 
 func (a *app) printRollout(x adminapi.Rollout) error {
 	fmt.Fprintln(a.Stdout, a.Say("cli.rollout.line", x.Id, x.Model, x.Stable, x.Candidate, x.Phase, x.ShareBasis/100))
+	if x.Preset != nil && *x.Preset == adminapi.Trial {
+		fmt.Fprintln(a.Stdout, a.Say("cli.rollout.trial"))
+	}
 	if x.Reason != nil {
 		fmt.Fprintf(a.Stdout, "%s\n", *x.Reason)
 	}
@@ -140,7 +292,7 @@ func (a *app) printRolloutEvidence(evaluation adminapi.RolloutEvidence) error {
 		if m.Needs != nil {
 			needs = fmt.Sprintf("%d + %d", m.Needs.Stable, m.Needs.Candidate)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Title, sample(m, m.Baseline), sample(m, m.Candidate), m.LimitText, a.checkState(m.State), needs)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Title, sample(m, m.Baseline), sample(m, m.Candidate), m.LimitText, a.checkState(m.State), interval(m), needs)
 	}
 	return w.Flush()
 }
@@ -161,12 +313,24 @@ func (a *app) checkState(s adminapi.RolloutCheckState) string {
 
 func arm(a adminapi.RolloutArm) string { return fmt.Sprintf("%d/%d", a.Errors, a.Requests) }
 
+// interval writes how much worse the candidate is, in percent of stable's value or in points.
+func interval(m adminapi.RolloutMetric) string {
+	if m.Interval == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%+.2f%%…%+.2f%%", 100*m.Interval.Low, 100*m.Interval.High)
+}
+
 func sample(m adminapi.RolloutMetric, s adminapi.RolloutSample) string {
 	switch {
 	case s.Value == nil:
 		return "-"
-	case m.Unit == adminapi.Us:
+	case m.Unit == adminapi.RolloutMetricUnitUs:
 		return fmt.Sprintf("%.4g ms", *s.Value/1000)
+	case m.Unit == adminapi.RolloutMetricUnitTokens:
+		return fmt.Sprintf("%.4g", *s.Value)
+	case m.Unit == adminapi.RolloutMetricUnitNanos:
+		return fmt.Sprintf("%.4g", *s.Value/1e9)
 	}
 	return fmt.Sprintf("%.4g%%", *s.Value*100)
 }
