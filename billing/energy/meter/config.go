@@ -136,6 +136,12 @@ func (c Config) uncertainty() int {
 func (c Config) source() Source {
 	s := Source{Kind: c.Kind, Name: c.Kind, Method: Measured, UncertaintyPermille: c.uncertainty(), Node: c.whole()}
 	switch c.Kind {
+	case kindNvidia, kindAscend, kindIPMI, kindRedfish, kindModelled:
+		s.Sampled = true
+	case kindHwmon:
+		s.Sampled = len(c.Sensors) > 0 && strings.HasPrefix(c.Sensors[0], "power")
+	}
+	switch c.Kind {
 	case kindModelled:
 		s.Method = Modelled
 	case kindDeclared:
@@ -146,14 +152,14 @@ func (c Config) source() Source {
 
 // Open opens the meter for readings about once a period. It reads what is there, and reports a meter that cannot be read. Parts that need a
 // program only run it in Refresh.
-func Open(c Config, clock func() Moment, period time.Duration) (Meter, error) {
+func Open(c Config, period time.Duration) (Meter, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	source := c.source()
 	sampled := func(name string, sample func(context.Context) (int64, error)) (Meter, error) {
 		source.Name = name
-		return &power{source: source, sample: sample, clock: clock, hold: 3*period + toolTime}, nil
+		return &power{source: source, sample: sample, hold: 3*period + toolTime}, nil
 	}
 	switch c.Kind {
 	case kindRAPL:
@@ -205,10 +211,14 @@ func Open(c Config, clock func() Moment, period time.Duration) (Meter, error) {
 		}
 		return sampled(c.URL, sample)
 	case kindModelled:
-		return sampled("utilisation of the processors", modelled(c))
+		sample, err := modelled(c)
+		if err != nil {
+			return nil, fmt.Errorf("modelled: %w", err)
+		}
+		return sampled("utilisation of the processors", sample)
 	case kindDeclared:
 		source.Name = "declared"
-		return &power{source: source, sample: func(context.Context) (int64, error) { return c.IdleMilliwatts, nil }, clock: clock, known: true, now: c.IdleMilliwatts, taken: clock()}, nil
+		return &constant{source: source, milliwatts: c.IdleMilliwatts}, nil
 	default:
 		m, err := openReplay(c.Path)
 		if err != nil {
@@ -244,10 +254,13 @@ func ascend(ctx context.Context, command string, cards []int) (int64, error) {
 	return sum, nil
 }
 
-// modelled tells the power by the utilisation of the processors since the sample before.
-func modelled(c Config) func(context.Context) (int64, error) {
+// modelled tells the power by the utilisation of the processors since the sample before, or since now.
+func modelled(c Config) (func(context.Context) (int64, error), error) {
 	var mu sync.Mutex
-	var busy, all uint64
+	busy, all, err := processorTimes(or(c.Root, procRoot))
+	if err != nil {
+		return nil, err
+	}
 	return func(context.Context) (int64, error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -261,7 +274,7 @@ func modelled(c Config) func(context.Context) (int64, error) {
 			return 0, errors.New("stat: no time has passed")
 		}
 		return c.IdleMilliwatts + int64(float64(c.BusyMilliwatts-c.IdleMilliwatts)*float64(min(db, da))/float64(da)), nil
-	}
+	}, nil
 }
 
 // redfish asks a management controller by HTTPS. The password is read at each start; redirects are not followed, since they would carry it

@@ -2,7 +2,6 @@ package meter
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,26 +36,18 @@ func Measure(ctx context.Context, c Config, d time.Duration) Probe {
 
 func measure(ctx context.Context, c Config, d time.Duration) (int64, Source, error) {
 	clock := Clock()
-	m, err := Open(c, clock, d)
+	m, err := Open(c, d)
 	if err != nil {
 		return 0, Source{}, err
 	}
-	if err := m.Refresh(ctx); err != nil && c.Kind != kindModelled { // a model needs two looks
-		return 0, m.Source(), err
-	}
-	if c.Kind == kindModelled {
-		if err := pause(ctx, d); err != nil {
-			return 0, m.Source(), err
-		}
-		if err := m.Refresh(ctx); err != nil {
-			return 0, m.Source(), err
-		}
-	}
 	from := clock()
-	if _, err := m.Advance(from); err != nil && !errors.Is(err, ErrGap) {
+	if _, err := m.Advance(from); err != nil {
 		return 0, m.Source(), err
 	}
 	if err := pause(ctx, d); err != nil {
+		return 0, m.Source(), err
+	}
+	if err := m.Refresh(ctx); err != nil {
 		return 0, m.Source(), err
 	}
 	to := clock()
