@@ -153,7 +153,7 @@ func (openDoor) AppendWith(context.Context, audit.Event, string, ...audit.Text) 
 	return audit.Receipt{ID: "none"}, nil
 }
 func (openDoor) Begin(string, bool) func() { return func() {} }
-func (openDoor) Abandon(string)              {}
+func (openDoor) Abandon(string)            {}
 func (openDoor) End(string, time.Duration, int) energy.Figure {
 	return energy.Figure{}
 }

@@ -75,7 +75,12 @@ func (c Config) Validate() error {
 			need(hwmonSensor.MatchString(s), "sensors: must be energyN_input, powerN_input or powerN_average")
 			need(strings.HasPrefix(s, "energy") == strings.HasPrefix(c.Sensors[0], "energy"), "sensors: must be all energies or all powers")
 		}
-		need(len(slices.Compact(slices.Sorted(slices.Values(c.Sensors)))) == len(c.Sensors), "sensors: must not name one twice")
+		names := map[string]bool{}
+		for _, s := range c.Sensors { // the input and the average are of one sensor
+			name, _, _ := strings.Cut(s, "_")
+			names[name] = true
+		}
+		need(len(names) == len(c.Sensors), "sensors: must not name one twice")
 	case kindAscend:
 		need(len(c.Cards) > 0 && len(c.Cards) <= 64, "cards: must name 1 to 64 cards")
 		need(len(slices.Compact(slices.Sorted(slices.Values(c.Cards)))) == len(c.Cards), "cards: must not name one twice")
@@ -100,10 +105,20 @@ func (c Config) Validate() error {
 
 // whole reports whether the meter is of the whole machine.
 func (c Config) whole() bool {
+	if c.Kind == kindHwmon && c.Chip == wholeChip {
+		return true
+	}
 	return c.Kind == kindIPMI || c.Kind == kindRedfish || c.Kind == kindModelled || c.Node && (c.Kind == kindHwmon || c.Kind == kindDeclared || c.Kind == kindReplay)
 }
 
-// ValidateAll reports what is wrong with a list of meters. What they tell is added up, so one of the whole machine stands alone.
+// The chips of which something is known: the meter of ACPI measures the whole machine, and amd_energy the sockets that rapl measures, too.
+const (
+	wholeChip  = "power_meter"
+	socketChip = "amd_energy"
+)
+
+// ValidateAll reports what is wrong with a list of meters. What they tell is added up, so one of the whole machine stands alone, and one that is known
+// to be in another does not stand beside it. That two chips, or two sensors of one, overlap can be known by nobody but who names them.
 func ValidateAll(list []Config) error {
 	var errs []error
 	once := []string{kindRAPL, kindNvidia, kindAscend, kindModelled}
@@ -116,6 +131,12 @@ func ValidateAll(list []Config) error {
 		}
 		if slices.Contains(once, c.Kind) && slices.ContainsFunc(list[:i], func(o Config) bool { return o.Kind == c.Kind }) {
 			errs = append(errs, fmt.Errorf("meters[%d]: a second %s would count the same energy twice", i, c.Kind))
+		}
+		if c.Kind == kindHwmon && slices.ContainsFunc(list[:i], func(o Config) bool { return o.Kind == kindHwmon && o.Chip == c.Chip }) {
+			errs = append(errs, fmt.Errorf("meters[%d]: %s is there before; name all of its sensors at once", i, c.Chip))
+		}
+		if c.Kind == kindHwmon && c.Chip == socketChip && slices.ContainsFunc(list, func(o Config) bool { return o.Kind == kindRAPL }) {
+			errs = append(errs, fmt.Errorf("meters[%d]: rapl measures the sockets of %s, too", i, c.Chip))
 		}
 	}
 	return errors.Join(errs...)
@@ -144,7 +165,7 @@ func (c Config) source() Source {
 	switch c.Kind {
 	case kindModelled:
 		s.Method = Modelled
-	case kindDeclared:
+	case kindDeclared, kindReplay: // a recording is of another time
 		s.Method = Declared
 	}
 	return s
@@ -181,6 +202,9 @@ func Open(c Config, period time.Duration) (Meter, error) {
 			return sampled(name, func(context.Context) (int64, error) { return hwmonPower(dir, c.Sensors) })
 		}
 		m := hwmonEnergy(dir, c.Sensors)
+		if c.whole() {
+			m.most = maxMilliwatts
+		}
 		source.Name = name
 		m.source = source
 		_, err = m.read()

@@ -270,8 +270,9 @@ func TestParsers(t *testing.T) {
 
 // TestToolsEnd: a program that hangs, fails, floods or answers nonsense is an error in time, and leaves nothing behind.
 func TestToolsEnd(t *testing.T) {
-	t.Parallel()
 	root := t.TempDir()
+	t.Setenv("LD_LIBRARY_PATH", "/opt/driver")
+	t.Setenv("PATH", root+":"+os.Getenv("PATH"))
 	script := func(name, text string) string {
 		path := filepath.Join(root, name)
 		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
@@ -290,6 +291,15 @@ func TestToolsEnd(t *testing.T) {
 		if err := m.Refresh(t.Context()); err == nil != ok {
 			t.Errorf("%s: %v", filepath.Base(command), err)
 		}
+	}
+	if _, err := runTool(t.Context(), script("complains", "echo 'no driver' >&2; exit 127")); err == nil || !strings.Contains(err.Error(), `("no driver")`) {
+		t.Errorf("it does not say why: %v", err)
+	}
+	if got, err := runTool(t.Context(), script("libraries", `echo "$LD_LIBRARY_PATH"`)); err != nil || got != "/opt/driver\n" {
+		t.Errorf("libraries in %q, %v", got, err)
+	}
+	if _, err := runTool(t.Context(), "good"); err == nil {
+		t.Error("a program of the path of this process is run")
 	}
 	if _, err := runTool(t.Context(), script("floods", "yes")); !errors.Is(err, context.Canceled) {
 		t.Errorf("a flood ends by %v", err)
@@ -390,10 +400,15 @@ func TestConfig(t *testing.T) {
 		"a part and a declared rest": {[]Config{rapl, {Kind: kindDeclared, IdleMilliwatts: 9}}, true},
 		"modelled and measured":      {[]Config{rapl, {Kind: kindModelled, BusyMilliwatts: 9}}, false},
 		"no kind":                    {[]Config{{}}, false}, "plain http": {[]Config{{Kind: kindRedfish, URL: "http://x/redfish"}}, false},
-		"a password in an address": {[]Config{{Kind: kindRedfish, URL: "https://u:p@x/redfish"}}, false},
-		"a sensor with a path":     {[]Config{{Kind: kindHwmon, Chip: "x", Sensors: []string{"../../etc/shadow"}}}, false},
-		"two units":                {[]Config{{Kind: kindHwmon, Chip: "x", Sensors: []string{"energy1_input", "power1_input"}}}, false},
-		"a card twice":             {[]Config{{Kind: kindAscend, Cards: []int{1, 1}}}, false},
+		"a password in an address":      {[]Config{{Kind: kindRedfish, URL: "https://u:p@x/redfish"}}, false},
+		"a sensor with a path":          {[]Config{{Kind: kindHwmon, Chip: "x", Sensors: []string{"../../etc/shadow"}}}, false},
+		"two units":                     {[]Config{{Kind: kindHwmon, Chip: "x", Sensors: []string{"energy1_input", "power1_input"}}}, false},
+		"a sensor by input and average": {[]Config{{Kind: kindHwmon, Chip: "x", Sensors: []string{"power1_input", "power1_average"}}}, false},
+		"a chip twice":                  {[]Config{{Kind: kindHwmon, Chip: "x", Sensors: []string{"energy1_input"}}, {Kind: kindHwmon, Chip: "x", Sensors: []string{"energy2_input"}}}, false},
+		"sockets twice":                 {[]Config{{Kind: kindHwmon, Chip: "amd_energy", Sensors: []string{"energy1_input"}}, rapl}, false},
+		"the machine by its chip":       {[]Config{{Kind: kindHwmon, Chip: "power_meter", Sensors: []string{"power1_average"}}, rapl}, false},
+		"two chips":                     {[]Config{{Kind: kindHwmon, Chip: "x", Sensors: []string{"energy1_input"}}, {Kind: kindHwmon, Chip: "y", Sensors: []string{"energy1_input"}}}, true},
+		"a card twice":                  {[]Config{{Kind: kindAscend, Cards: []int{1, 1}}}, false},
 	} {
 		if err := ValidateAll(c.list); err == nil != c.ok {
 			t.Errorf("%s: %v", name, err)

@@ -3,7 +3,6 @@ package meter
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -74,7 +73,7 @@ var (
 	boardPower   = regexp.MustCompile(`^power\d+_(average|input)$`)
 )
 
-// Found returns configurations of what this machine seems to have: packages of processors, chips with energies or powers, tools on the path.
+// Found returns configurations of what this machine seems to have: packages of processors, chips with energies or powers, tools.
 // root is that of the file system, "/" but in tests. A management controller behind Redfish is not looked for.
 func Found(root string) []Config {
 	var out []Config
@@ -99,7 +98,7 @@ func Found(root string) []Config {
 		tool string
 		cfg  Config
 	}{{"nvidia-smi", Config{Kind: kindNvidia}}, {"npu-smi", Config{Kind: kindAscend, Cards: []int{0}}}, {"ipmitool", Config{Kind: kindIPMI}}} {
-		if _, err := exec.LookPath(f.tool); err == nil {
+		if _, err := findTool(f.tool); err == nil {
 			out = append(out, f.cfg)
 		}
 	}
