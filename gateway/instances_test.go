@@ -7,7 +7,9 @@ import (
 	"iter"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/capability"
 	"github.com/sluice-project/sluice/engine/enginetest"
@@ -439,5 +441,44 @@ func TestWorkIsNotedWhereItIsDone(t *testing.T) {
 	w.deps.Router, w.deps.Energy = placedRouter{poolRouter{w, set}}, n
 	if _, err := w.Embed(t.Context(), &Call{Credential: "good", Action: ActionEmbed, Model: "embed", Input: []string{"a"}, Permission: access.InferenceEmbed}); err != nil || fmt.Sprint(n.all) != "[begin false pause]" {
 		t.Errorf("vectors: %v, %v", n.all, err)
+	}
+}
+
+// metering is an account with a figure of its own.
+type metering struct {
+	fakeMeter
+
+	figure energy.Figure
+}
+
+func (m metering) End(string, time.Duration, int) energy.Figure { return m.figure }
+
+// TestFiguresAreRecorded: the record says the figure, its method and how it came about, and nothing at all where it is not known.
+func TestFiguresAreRecorded(t *testing.T) {
+	for _, f := range []energy.Figure{
+		{Microjoules: 42, Method: "modelled", Meter: "rapl+nvidia", Uncertainty: 400, Idle: "measured", Window: 1500 * time.Millisecond}, {Window: time.Second},
+	} {
+		w := newWorld(t, nil)
+		w.deps.Energy = metering{figure: f}
+		r, err := w.Chat(t.Context(), call("hello"))
+		if err == nil {
+			_, err = r.Collect()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := w.log.events[1]
+		if e.Usage.Energy != f.Microjoules || e.Usage.EnergyMethod != string(f.Method) {
+			t.Errorf("%+v", e.Usage)
+		}
+		want := map[string]string{"energy_meter": "rapl+nvidia", "energy_idle": "measured", "energy_uncertainty_permille": "400", "energy_window_ms": "1500"}
+		for k, v := range want {
+			if f.Method == "" {
+				v = ""
+			}
+			if e.Detail[k] != v {
+				t.Errorf("%s is %q, want %q", k, e.Detail[k], v)
+			}
+		}
 	}
 }

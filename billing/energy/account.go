@@ -46,10 +46,11 @@ type Interval struct {
 	Missing                               bool  // a meter does not know; what others told is unattributed
 }
 
-// Totals are sums since the start: Metered = Requests + Running + Idle + Unattributed. All but Running only grow.
+// Totals are sums since the start: Metered = Requests + Running + Idle + Unattributed. All but Running only grow. With a sampled meter the figures of
+// requests sum to Requests only about.
 type Totals struct {
 	Metered      int64         `json:"metered_uj"`
-	Requests     int64         `json:"requests_uj"` // of requests that have ended with a figure
+	Requests     int64         `json:"requests_uj"` // that fell to requests that have ended with a figure
 	Running      int64         `json:"running_uj"`  // of those at work
 	Idle         int64         `json:"idle_uj"`
 	Unattributed int64         `json:"unattributed_uj"`
