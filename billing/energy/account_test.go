@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-project/sluice/billing/energy"
@@ -529,4 +531,70 @@ func TestGivesUpWhatNeverEnds(t *testing.T) {
 	if f := b.account.End("lost", 0, 0); f.Window != 0 {
 		t.Errorf("it is still there: %+v", f)
 	}
+}
+
+// sampler is a meter of 10 W that tells nothing without a sample.
+type sampler struct {
+	mu    sync.Mutex
+	fresh bool
+	fail  error
+}
+
+func (*sampler) Source() meter.Source {
+	return meter.Source{Kind: "sampler", Method: meter.Measured, Sampled: true}
+}
+
+func (s *sampler) Refresh(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fresh = s.fail == nil
+	return s.fail
+}
+
+func (s *sampler) Advance(meter.Moment) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.fresh {
+		return 0, errors.New("no sample")
+	}
+	s.fresh = false
+	return 10_000_000, nil
+}
+
+// TestRunReadsWhatItSampled: once a period the meters are sampled and then read, from the time that Run begins; one that fails is said to, and what it
+// did not tell is told later.
+func TestRunReadsWhatItSampled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &sampler{}
+		a, err := energy.NewAccount(energy.AccountConfig{Meters: []meter.Meter{m}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // models are loaded
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- a.Run(ctx) }()
+		time.Sleep(3500 * time.Millisecond)
+		if s := a.Totals(); s.Covered != 3*time.Second || s.Metered != 30_000_000 || !a.Meters()[0].Reads {
+			t.Errorf("%+v", s)
+		}
+		m.mu.Lock()
+		m.fail = errors.New("gone")
+		m.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		if s := a.Totals(); s.Covered != 3*time.Second || a.Meters()[0].Reads {
+			t.Errorf("while it fails: %+v", s)
+		}
+		m.mu.Lock()
+		m.fail = nil
+		m.mu.Unlock()
+		time.Sleep(time.Second)
+		if s := a.Totals(); s.Covered != 6*time.Second || s.Missing != 0 || !a.Meters()[0].Reads {
+			t.Errorf("after it: %+v", s)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
