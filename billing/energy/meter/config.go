@@ -215,8 +215,7 @@ func Open(c Config, period time.Duration) (Meter, error) {
 			if err != nil {
 				return 0, err
 			}
-			mw, _, err := parseNvidia(text)
-			return mw, err
+			return parseNvidia(text)
 		})
 	case kindAscend:
 		return sampled("npu-smi", func(ctx context.Context) (int64, error) { return ascend(ctx, or(c.Command, "npu-smi"), c.Cards) })
@@ -338,7 +337,7 @@ func redfish(c Config) (func(context.Context) (int64, error), error) {
 		if err != nil {
 			return 0, err
 		}
-		defer resp.Body.Close()
+		defer func() { _ = resp.Body.Close() }()
 		if resp.StatusCode != http.StatusOK {
 			return 0, fmt.Errorf("redfish: it answers %d", resp.StatusCode)
 		}

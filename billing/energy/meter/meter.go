@@ -65,7 +65,7 @@ func Clock() func() Moment {
 	}
 }
 
-// ErrGap: the energy since the call of Advance before is not known and never will be. The next call counts from now.
+// ErrGap says that the energy since the call of Advance before is not known and never will be. The next call counts from now.
 var ErrGap = errors.New("the energy of this time is not known")
 
 // Meter tells energy. Its methods may be called from several goroutines.

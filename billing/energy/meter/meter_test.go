@@ -230,7 +230,7 @@ func TestParsers(t *testing.T) {
 		}
 		return string(b)
 	}
-	nvidia := func(s string) (int64, error) { n, _, err := parseNvidia(s); return n, err }
+	nvidia := parseNvidia
 	red := func(s string) (int64, error) { return parseRedfish([]byte(s)) }
 	for _, c := range []struct {
 		name  string
@@ -430,7 +430,7 @@ func FuzzParsers(f *testing.F) {
 	f.Add("cpu  10 1 5 80 4 0 0 0 3 0")
 	f.Fuzz(func(t *testing.T, text string) {
 		for name, parse := range map[string]func() (int64, error){
-			"nvidia":  func() (int64, error) { n, _, err := parseNvidia(text); return n, err },
+			"nvidia":  func() (int64, error) { return parseNvidia(text) },
 			"ascend":  func() (int64, error) { return parseAscend(text) },
 			"dcmi":    func() (int64, error) { return parseDCMI(text) },
 			"redfish": func() (int64, error) { return parseRedfish([]byte(text)) },

@@ -132,7 +132,7 @@ func nvidiaArgs() []string {
 
 // parseNvidia reads the answer of nvidia-smi. A board without a power, which it writes as [N/A] or [Not Supported], is an error: a sum
 // without it would be too small.
-func parseNvidia(text string) (total int64, boards int, err error) {
+func parseNvidia(text string) (total int64, err error) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line == "" {
@@ -141,19 +141,19 @@ func parseNvidia(text string) (total int64, boards int, err error) {
 		name, value, ok := strings.Cut(line, ",")
 		name = strings.TrimSpace(name)
 		if !ok || !gpuName.MatchString(name) || seen[name] {
-			return 0, 0, fmt.Errorf("nvidia-smi: a line that is no board and its power, or a board twice: %q", short(line))
+			return 0, fmt.Errorf("nvidia-smi: a line that is no board and its power, or a board twice: %q", short(line))
 		}
 		seen[name] = true
 		mw, err := milliwatts(strings.TrimSpace(value))
 		if err != nil {
-			return 0, 0, fmt.Errorf("nvidia-smi: %w", err)
+			return 0, fmt.Errorf("nvidia-smi: %w", err)
 		}
 		total += mw
 	}
 	if len(seen) == 0 {
-		return 0, 0, errors.New("nvidia-smi: it lists no board")
+		return 0, errors.New("nvidia-smi: it lists no board")
 	}
-	return total, len(seen), nil
+	return total, nil
 }
 
 // ascendArgs ask for the power of one card.
