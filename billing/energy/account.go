@@ -94,7 +94,7 @@ type Account struct {
 	shareAt time.Duration // until when it is counted
 	nobody  uint64        // nanoseconds of steps since the last reading for nobody who is at work here
 	touched bool          // somebody was at work since the last reading
-	calm    bool          // nobody was in the interval before
+	rested    bool          // nobody was in the interval before
 	pending int64         // told by some meters while another failed
 	overdue bool          // the interval cannot become known any more
 	totals  Totals
@@ -563,8 +563,8 @@ func (a *Account) split(in *Interval, now time.Duration) (settled int64) {
 		j.weight += weights[i]
 		j.samples++
 	}
-	worked, calm := a.touched || sum > 0, a.calm
-	a.touched, a.calm = a.active > 0, !worked
+	worked, rested := a.touched || sum > 0, a.rested
+	a.touched, a.rested = a.active > 0, !worked
 	switch {
 	case in.Missing:
 		a.lose()
@@ -572,7 +572,7 @@ func (a *Account) split(in *Interval, now time.Duration) (settled int64) {
 		return 0
 	case !worked:
 		in.Idle = in.Metered
-		if calm || !a.sampled { // a sample may still show the work before
+		if rested || !a.sampled { // a sample may still show the work before
 			a.quiet.learn(part{in.Metered, in.Took})
 		}
 		return 0
