@@ -94,7 +94,7 @@ type Account struct {
 	shareAt time.Duration // until when it is counted
 	nobody  uint64        // nanoseconds of steps since the last reading for nobody who is at work here
 	touched bool          // somebody was at work since the last reading
-	rested    bool          // nobody was in the interval before
+	rested  bool          // nobody was in the interval before
 	pending int64         // told by some meters while another failed
 	overdue bool          // the interval cannot become known any more
 	totals  Totals
