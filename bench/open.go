@@ -152,8 +152,8 @@ func (openDoor) Allow(identity.Principal, access.Permission, string) error { ret
 func (openDoor) AppendWith(context.Context, audit.Event, string, ...audit.Text) (audit.Receipt, error) {
 	return audit.Receipt{ID: "none"}, nil
 }
-func (openDoor) Begin(string, string) func() { return func() {} }
-func (openDoor) Abandon(string)              {}
+func (openDoor) Begin(string, bool) func() { return func() {} }
+func (openDoor) Abandon(string)            {}
 func (openDoor) End(string, time.Duration, int) energy.Figure {
 	return energy.Figure{}
 }

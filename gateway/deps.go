@@ -146,8 +146,8 @@ type (
 		AppendWith(ctx context.Context, e audit.Event, subject string, texts ...audit.Text) (audit.Receipt, error)
 	}
 	meter interface {
-		// Begin notes that an engine of this machine begins to work for a request: the one of that name generates, "" does something else.
-		Begin(request, generates string) (pause func())
+		// Begin notes that an engine of this machine begins to work for a request. stepped: the engine logs its steps for it.
+		Begin(request string, stepped bool) (pause func())
 		// End returns the energy of a request that was at work on this machine; without a method it is not known.
 		End(request string, busy time.Duration, concurrent int) energy.Figure
 		// Abandon forgets a request that another machine answered.

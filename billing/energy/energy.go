@@ -3,7 +3,8 @@
 // With meters ([Config].Meters) an [Account] splits what they tell, interval by interval, into what the machine takes when idle, what each
 // request is charged, and what is nobody's: the three add up to the meter, to the microjoule, and none is negative. Weights are the time that
 // the machine worked for each request: by the steps of the native engine where it has some, else by the time that requests were at work. A
-// request that was at work while a meter could not be read has no figure at all. Nothing waits for a meter.
+// request that was at work while a meter could not be read has no figure at all. Nothing waits for a meter. One that is sampled tells of the time before
+// each sample alone: requests that end in between are charged what such work took lately.
 //
 // Without meters the operator declares what the machine draws when idle and when all its slots are busy ([Model]). While one request occupies
 // a slot it causes

@@ -15,5 +15,6 @@ func (a *Account) Register(reg prometheus.Registerer) {
 	show("sluice_energy_requests_joules_total", "Energy of requests that have ended", func(t Totals) float64 { return joules(t.Requests) })
 	show("sluice_energy_idle_joules_total", "Energy that the machine takes when idle", func(t Totals) float64 { return joules(t.Idle) })
 	show("sluice_energy_unattributed_joules_total", "Energy beyond idle that is no request's", func(t Totals) float64 { return joules(t.Unattributed) })
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_energy_running_joules", Help: "Energy of requests at work"}, func() float64 { return joules(a.Totals().Running) }))
 	show("sluice_energy_missing_seconds_total", "Time in which a meter could not be read", func(t Totals) float64 { return t.Missing.Seconds() })
 }

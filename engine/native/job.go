@@ -63,11 +63,13 @@ type job struct {
 	forgotten     bool      // nothing of it is kept for others
 
 	// Handed from the loop to the caller.
-	mu     sync.Mutex
-	events []engine.Event
-	err    error
-	ended  bool
-	signal chan struct{}
+	mu      sync.Mutex
+	events  []engine.Event
+	err     error
+	ended   bool
+	holding bool          // while a step goes on
+	held    *engine.Event // the last one, for the end of the step
+	signal  chan struct{}
 }
 
 // sequence is one choice of a job: what the loop schedules. Its keys and values are those of the first computed tokens; what is computed
@@ -173,6 +175,39 @@ func (j *job) usage(now time.Time) *engine.Usage {
 // emit hands an event to the caller; it never blocks. What a slow reader has not taken yet grows by its text alone.
 func (j *job) emit(ev engine.Event) {
 	j.mu.Lock()
+	if ev.Usage != nil && j.holding {
+		j.held, j.ended = &ev, true
+		j.mu.Unlock()
+		return
+	}
+	j.add(ev)
+	j.mu.Unlock()
+	j.notify()
+}
+
+// holdLast keeps a last event back until releaseLast: whoever sees the end of an answer finds all of its steps in the log.
+func (j *job) holdLast() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.holding = true
+}
+
+// releaseLast hands over what holdLast has kept back.
+func (j *job) releaseLast() {
+	j.mu.Lock()
+	ev := j.held
+	j.holding, j.held = false, nil
+	if ev != nil {
+		j.add(*ev)
+	}
+	j.mu.Unlock()
+	if ev != nil {
+		j.notify()
+	}
+}
+
+// add appends an event to those that nobody took yet. The caller holds j.mu.
+func (j *job) add(ev engine.Event) {
 	if n := len(j.events); n > 0 && joins(&j.events[n-1], &ev) {
 		last := &j.events[n-1]
 		last.Text += ev.Text
@@ -182,8 +217,6 @@ func (j *job) emit(ev engine.Event) {
 		j.events = append(j.events, ev)
 	}
 	j.ended = j.ended || ev.Usage != nil
-	j.mu.Unlock()
-	j.notify()
 }
 
 // joins reports whether two events that nobody took yet can be one.
@@ -213,7 +246,7 @@ func (j *job) take() (events []engine.Event, err error, ended bool) { //nolint:r
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	events, j.events = j.events, nil
-	return events, j.err, j.ended
+	return events, j.err, j.ended && j.held == nil
 }
 
 // stream yields the events until the end, the caller's break, or the end of its context.

@@ -221,6 +221,46 @@ func TestSpeculationChangesNothing(t *testing.T) {
 	}
 }
 
+// Whoever sees the end of an answer finds all of its steps in the log, also where it took one: energy is charged by them. The loop is kept from
+// the log until the end has been seen, or did not come.
+func TestEndsAfterItsSteps(t *testing.T) {
+	e := openTiny(t, newTiny(gguf.Q4_1), Config{})
+	seen := make(chan struct{})
+	mark := &engine.Watermark{Scheme: "test", Key: "k", Begin: func(uint64, int) engine.Marker {
+		return func([]int32, []int32, []float32) (int, bool) {
+			locked := make(chan struct{})
+			go func() {
+				e.loop.mu.Lock()
+				defer e.loop.mu.Unlock()
+				close(locked)
+				select {
+				case <-seen:
+				case <-time.After(200 * time.Millisecond):
+				}
+			}()
+			<-locked
+			return -1, false
+		}
+	}}
+	ended := false
+	for ev, err := range enginetest.Ask(t.Context(), e, &engine.Request{ID: "one", Model: tinyID, Prompt: "line", MaxTokens: 1, Temperature: 1, Watermark: mark}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Usage == nil {
+			continue
+		}
+		ended = true
+		if steps := e.StepPage(nil, stepLogSize); len(steps) == 0 || steps[len(steps)-1].Shares[0].Request != "one" {
+			t.Errorf("it has ended, and its step is not in the log: %+v", steps)
+		}
+		close(seen)
+	}
+	if !ended {
+		t.Error("it has no end")
+	}
+}
+
 // The shares of a step's requests add up to what the step computed.
 func TestStepsAddUp(t *testing.T) {
 	e := openTiny(t, newTiny(gguf.Q4_1), Config{})

@@ -39,9 +39,15 @@ func (l *loop) compute(m *generator) {
 	m.pass.Run()
 	l.metrics.layouts.Add(float64(m.pass.Layouts() - layouts))
 	for i := range m.inputs {
+		m.inputs[i].s.job.holdLast()
+	}
+	for i := range m.inputs {
 		l.sampleOutputs(m, &m.inputs[i])
 	}
 	l.recordStep(m, begin)
+	for i := range m.inputs {
+		m.inputs[i].s.job.releaseLast()
+	}
 }
 
 // limit is how long a step of a model may take because of the sequences of other models that decode: a half of the tightest target, since

@@ -355,8 +355,8 @@ func (kitRAG) Search(_ context.Context, ask rag.Query) ([]rag.Passage, error) {
 
 type kitMeter struct{}
 
-func (kitMeter) Begin(string, string) func() { return func() {} }
-func (kitMeter) Abandon(string)              {}
+func (kitMeter) Begin(string, bool) func() { return func() {} }
+func (kitMeter) Abandon(string)            {}
 func (kitMeter) End(string, time.Duration, int) billingenergy.Figure {
 	return billingenergy.Figure{Microjoules: 42, Method: "declared"}
 }

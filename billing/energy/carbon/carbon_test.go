@@ -30,7 +30,7 @@ func TestFactors(t *testing.T) {
 	}
 	for _, wrong := range []string{
 		``, `{}`, own + "x", strings.Replace(own, "own", "cn-2023", 1), strings.Replace(own, "contract 7", "", 1), strings.Replace(own, "2026-01-31", "soon", 1),
-		strings.Replace(own, `:0,`, `:-1,`, 1), strings.Replace(own, `"year"`, `"yaer"`, 1), strings.Replace(own, `"contract"`, `"green"`, 1),
+		strings.Replace(own, `:0,`, `:-1,`, 1), strings.Replace(own, `"year"`, `"years"`, 1), strings.Replace(own, `"contract"`, `"green"`, 1),
 	} {
 		if _, err := carbon.Factors([]byte(wrong)); err == nil {
 			t.Errorf("accepted: %s", wrong)

@@ -75,7 +75,12 @@ func (c Config) Validate() error {
 			need(hwmonSensor.MatchString(s), "sensors: must be energyN_input, powerN_input or powerN_average")
 			need(strings.HasPrefix(s, "energy") == strings.HasPrefix(c.Sensors[0], "energy"), "sensors: must be all energies or all powers")
 		}
-		need(len(slices.Compact(slices.Sorted(slices.Values(c.Sensors)))) == len(c.Sensors), "sensors: must not name one twice")
+		names := map[string]bool{}
+		for _, s := range c.Sensors { // the input and the average are of one sensor
+			name, _, _ := strings.Cut(s, "_")
+			names[name] = true
+		}
+		need(len(names) == len(c.Sensors), "sensors: must not name one twice")
 	case kindAscend:
 		need(len(c.Cards) > 0 && len(c.Cards) <= 64, "cards: must name 1 to 64 cards")
 		need(len(slices.Compact(slices.Sorted(slices.Values(c.Cards)))) == len(c.Cards), "cards: must not name one twice")
@@ -100,10 +105,20 @@ func (c Config) Validate() error {
 
 // whole reports whether the meter is of the whole machine.
 func (c Config) whole() bool {
+	if c.Kind == kindHwmon && c.Chip == wholeChip {
+		return true
+	}
 	return c.Kind == kindIPMI || c.Kind == kindRedfish || c.Kind == kindModelled || c.Node && (c.Kind == kindHwmon || c.Kind == kindDeclared || c.Kind == kindReplay)
 }
 
-// ValidateAll reports what is wrong with a list of meters. What they tell is added up, so one of the whole machine stands alone.
+// The chips of which something is known: the meter of ACPI measures the whole machine, and amd_energy the sockets that rapl measures, too.
+const (
+	wholeChip  = "power_meter"
+	socketChip = "amd_energy"
+)
+
+// ValidateAll reports what is wrong with a list of meters. What they tell is added up, so one of the whole machine stands alone, and one that is known
+// to be in another does not stand beside it. That two chips, or two sensors of one, overlap can be known by nobody but who names them.
 func ValidateAll(list []Config) error {
 	var errs []error
 	once := []string{kindRAPL, kindNvidia, kindAscend, kindModelled}
@@ -116,6 +131,12 @@ func ValidateAll(list []Config) error {
 		}
 		if slices.Contains(once, c.Kind) && slices.ContainsFunc(list[:i], func(o Config) bool { return o.Kind == c.Kind }) {
 			errs = append(errs, fmt.Errorf("meters[%d]: a second %s would count the same energy twice", i, c.Kind))
+		}
+		if c.Kind == kindHwmon && slices.ContainsFunc(list[:i], func(o Config) bool { return o.Kind == kindHwmon && o.Chip == c.Chip }) {
+			errs = append(errs, fmt.Errorf("meters[%d]: %s is there before; name all of its sensors at once", i, c.Chip))
+		}
+		if c.Kind == kindHwmon && c.Chip == socketChip && slices.ContainsFunc(list, func(o Config) bool { return o.Kind == kindRAPL }) {
+			errs = append(errs, fmt.Errorf("meters[%d]: rapl measures the sockets of %s, too", i, c.Chip))
 		}
 	}
 	return errors.Join(errs...)
@@ -136,9 +157,15 @@ func (c Config) uncertainty() int {
 func (c Config) source() Source {
 	s := Source{Kind: c.Kind, Name: c.Kind, Method: Measured, UncertaintyPermille: c.uncertainty(), Node: c.whole()}
 	switch c.Kind {
+	case kindNvidia, kindAscend, kindIPMI, kindRedfish, kindModelled:
+		s.Sampled = true
+	case kindHwmon:
+		s.Sampled = len(c.Sensors) > 0 && strings.HasPrefix(c.Sensors[0], "power")
+	}
+	switch c.Kind {
 	case kindModelled:
 		s.Method = Modelled
-	case kindDeclared:
+	case kindDeclared, kindReplay: // a recording is of another time
 		s.Method = Declared
 	}
 	return s
@@ -146,14 +173,14 @@ func (c Config) source() Source {
 
 // Open opens the meter for readings about once a period. It reads what is there, and reports a meter that cannot be read. Parts that need a
 // program only run it in Refresh.
-func Open(c Config, clock func() Moment, period time.Duration) (Meter, error) {
+func Open(c Config, period time.Duration) (Meter, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	source := c.source()
 	sampled := func(name string, sample func(context.Context) (int64, error)) (Meter, error) {
 		source.Name = name
-		return &power{source: source, sample: sample, clock: clock, hold: 3*period + toolTime}, nil
+		return &power{source: source, sample: sample, hold: 3*period + toolTime}, nil
 	}
 	switch c.Kind {
 	case kindRAPL:
@@ -175,6 +202,9 @@ func Open(c Config, clock func() Moment, period time.Duration) (Meter, error) {
 			return sampled(name, func(context.Context) (int64, error) { return hwmonPower(dir, c.Sensors) })
 		}
 		m := hwmonEnergy(dir, c.Sensors)
+		if c.whole() {
+			m.most = maxMilliwatts
+		}
 		source.Name = name
 		m.source = source
 		_, err = m.read()
@@ -185,8 +215,7 @@ func Open(c Config, clock func() Moment, period time.Duration) (Meter, error) {
 			if err != nil {
 				return 0, err
 			}
-			mw, _, err := parseNvidia(text)
-			return mw, err
+			return parseNvidia(text)
 		})
 	case kindAscend:
 		return sampled("npu-smi", func(ctx context.Context) (int64, error) { return ascend(ctx, or(c.Command, "npu-smi"), c.Cards) })
@@ -205,10 +234,14 @@ func Open(c Config, clock func() Moment, period time.Duration) (Meter, error) {
 		}
 		return sampled(c.URL, sample)
 	case kindModelled:
-		return sampled("utilisation of the processors", modelled(c))
+		sample, err := modelled(c)
+		if err != nil {
+			return nil, fmt.Errorf("modelled: %w", err)
+		}
+		return sampled("utilisation of the processors", sample)
 	case kindDeclared:
 		source.Name = "declared"
-		return &power{source: source, sample: func(context.Context) (int64, error) { return c.IdleMilliwatts, nil }, clock: clock, known: true, now: c.IdleMilliwatts, taken: clock()}, nil
+		return &constant{source: source, milliwatts: c.IdleMilliwatts}, nil
 	default:
 		m, err := openReplay(c.Path)
 		if err != nil {
@@ -244,10 +277,13 @@ func ascend(ctx context.Context, command string, cards []int) (int64, error) {
 	return sum, nil
 }
 
-// modelled tells the power by the utilisation of the processors since the sample before.
-func modelled(c Config) func(context.Context) (int64, error) {
+// modelled tells the power by the utilisation of the processors since the sample before, or since now.
+func modelled(c Config) (func(context.Context) (int64, error), error) {
 	var mu sync.Mutex
-	var busy, all uint64
+	busy, all, err := processorTimes(or(c.Root, procRoot))
+	if err != nil {
+		return nil, err
+	}
 	return func(context.Context) (int64, error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -261,7 +297,7 @@ func modelled(c Config) func(context.Context) (int64, error) {
 			return 0, errors.New("stat: no time has passed")
 		}
 		return c.IdleMilliwatts + int64(float64(c.BusyMilliwatts-c.IdleMilliwatts)*float64(min(db, da))/float64(da)), nil
-	}
+	}, nil
 }
 
 // redfish asks a management controller by HTTPS. The password is read at each start; redirects are not followed, since they would carry it
@@ -301,7 +337,7 @@ func redfish(c Config) (func(context.Context) (int64, error), error) {
 		if err != nil {
 			return 0, err
 		}
-		defer resp.Body.Close()
+		defer func() { _ = resp.Body.Close() }()
 		if resp.StatusCode != http.StatusOK {
 			return 0, fmt.Errorf("redfish: it answers %d", resp.StatusCode)
 		}

@@ -46,6 +46,8 @@ type Source struct {
 	UncertaintyPermille int `json:"uncertainty_permille"`
 	// Node: the whole machine is measured. Such a meter is never added to others.
 	Node bool `json:"node"`
+	// Sampled: the power is read now and then, by Refresh. Advance tells nothing before the next sample.
+	Sampled bool `json:"-"`
 }
 
 // Moment is a time by two clocks. Mono stands still while the machine is suspended, Wall does not; it may be set.
@@ -63,17 +65,17 @@ func Clock() func() Moment {
 	}
 }
 
-// ErrGap: the energy since the call of Advance before is not known and never will be. The next call counts from now.
+// ErrGap says that the energy since the call of Advance before is not known and never will be. The next call counts from now.
 var ErrGap = errors.New("the energy of this time is not known")
 
 // Meter tells energy. Its methods may be called from several goroutines.
 type Meter interface {
 	Source() Source
-	// Refresh reads what is slow to read: a program, a controller. It is called about once a period, and does nothing where Advance reads
-	// by itself.
+	// Refresh reads what is slow to read: a program, a controller. It is called about once a period. Where Advance reads by itself it says
+	// whether that can.
 	Refresh(ctx context.Context) error
 	// Advance returns the microjoules since the call before, and 0 at the first. After an error that is not an ErrGap nothing is lost: the
-	// next call covers the longer time. It is quick.
+	// next call covers the longer time. It is quick. A meter that is Sampled needs a Refresh between two calls.
 	Advance(now Moment) (int64, error)
 }
 
@@ -159,22 +161,19 @@ func since(before uint64, z zone, most uint64) (uint64, bool) {
 	return e, e <= most
 }
 
-// power is a meter of a power that is sampled: what was read last holds until the next reading, but no longer than hold.
+// power is a meter of a power that is sampled. A sample tells of the time since the one before, but of no longer time than hold: what will be
+// drawn after it nobody knows.
 type power struct {
 	source Source
 	sample func(ctx context.Context) (milliwatts int64, err error)
-	clock  func() Moment
-	hold   time.Duration // 0: for ever
+	hold   time.Duration
 
-	mu     sync.Mutex
-	known  bool
-	now    int64  // milliwatts
-	taken  Moment // when now was read
-	until  Moment // to where the energy was told
-	begun  bool
-	passed int64  // microjoules of readings since then that were replaced
-	rest   uint64 // of a microjoule, in 10⁻⁶
-	lost   bool   // a part of the time since then had no reading
+	mu    sync.Mutex
+	fresh bool   // there was a sample since the last call of Advance
+	now   int64  // milliwatts
+	begun bool   // there was a call of Advance
+	until Moment // the last one
+	rest  uint64 // of a microjoule, in 10⁻⁶
 }
 
 func (p *power) Source() Source { return p.source }
@@ -190,51 +189,73 @@ func (p *power) Refresh(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.clock()
-	p.settle(now)
-	p.known, p.now, p.taken = true, mw, now
+	p.fresh, p.now = true, mw
 	return nil
-}
-
-// settle adds the energy by the reading until now.
-func (p *power) settle(now Moment) {
-	if !p.begun {
-		p.begun, p.until = true, now
-		return
-	}
-	d := now.Mono - p.until.Mono
-	switch {
-	case d <= 0:
-		return
-	case interrupted(p.until, now), !p.known, p.hold > 0 && now.Mono-p.taken.Mono > p.hold:
-		p.lost = true
-	default:
-		hi, lo := bits.Mul64(uint64(p.now), uint64(d)) // a megawatt for a day is below 2⁶³ of them: hi is 0 for every real interval
-		if hi != 0 {
-			p.lost = true
-			break
-		}
-		lo, carry := bits.Add64(lo, p.rest, 0)
-		if carry != 0 {
-			p.lost = true
-			break
-		}
-		p.passed, p.rest = p.passed+int64(lo/1_000_000), lo%1_000_000
-	}
-	p.until = now
 }
 
 // Advance implements Meter.
 func (p *power) Advance(now Moment) (int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settle(now)
-	e, lost := p.passed, p.lost
-	p.passed, p.lost = 0, false
-	if lost {
-		return 0, fmt.Errorf("%w: %s has no reading of it", ErrGap, p.source.Name)
+	from, begun, fresh := p.until, p.begun, p.fresh
+	d := now.Mono - from.Mono
+	late := begun && (d > p.hold || interrupted(from, now))
+	if begun && !fresh && !late {
+		return 0, fmt.Errorf("%s: no sample since the last one", p.source.Name)
 	}
+	p.begun, p.until, p.fresh = true, now, false
+	switch {
+	case !begun || d <= 0:
+		return 0, nil
+	case late:
+		return 0, fmt.Errorf("%w: %s has no sample of it", ErrGap, p.source.Name)
+	}
+	e, rest := integrate(p.now, d, p.rest)
+	p.rest = rest
 	return e, nil
+}
+
+// constant is a meter of a declared power.
+type constant struct {
+	source     Source
+	milliwatts int64
+
+	mu    sync.Mutex
+	begun bool
+	until Moment
+	rest  uint64
+}
+
+func (c *constant) Source() Source { return c.source }
+
+// Refresh implements Meter: there is nothing to read.
+func (*constant) Refresh(context.Context) error { return nil }
+
+// Advance implements Meter.
+func (c *constant) Advance(now Moment) (int64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from, begun := c.until, c.begun
+	c.begun, c.until = true, now
+	switch d := now.Mono - from.Mono; {
+	case !begun || d <= 0:
+		return 0, nil
+	case interrupted(from, now) || d > time.Hour:
+		return 0, fmt.Errorf("%w: the machine was suspended, or its clock was set", ErrGap)
+	default:
+		e, rest := integrate(c.milliwatts, d, c.rest)
+		c.rest = rest
+		return e, nil
+	}
+}
+
+// integrate returns milliwatts × d in whole microjoules, with the rest of the time before, and its own rest in 10⁻⁶ µJ. A megawatt for an hour
+// fits easily.
+func integrate(milliwatts int64, d time.Duration, before uint64) (microjoules int64, rest uint64) {
+	hi, lo := bits.Mul64(uint64(milliwatts), uint64(d))
+	lo, carry := bits.Add64(lo, before, 0)
+	q, rest := bits.Div64(hi+carry, lo, 1_000_000)
+	return int64(q), rest
 }
 
 // maxMilliwatts is a megawatt: far above one machine, far below overflow.

@@ -77,7 +77,7 @@ func mustGap(t *testing.T, m Meter, at Moment) {
 // TestRAPLCountsEachJouleOnce: packages and their memory count, parts of packages, the platform and second ways to the same registers do not.
 func TestRAPLCountsEachJouleOnce(t *testing.T) {
 	root := twoSockets(t)
-	m, err := Open(Config{Kind: kindRAPL, Root: root}, nil, time.Second)
+	m, err := Open(Config{Kind: kindRAPL, Root: root}, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestRAPLCountsEachJouleOnce(t *testing.T) {
 func TestCountersWrapAndReset(t *testing.T) {
 	root := twoSockets(t)
 	set(t, root, "intel-rapl:0/energy_uj", 262143328850-500)
-	m, err := Open(Config{Kind: kindRAPL, Root: root}, nil, time.Second)
+	m, err := Open(Config{Kind: kindRAPL, Root: root}, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestHwmon(t *testing.T) {
 		"hwmon0/name": "coretemp", "hwmon1/name": "amd_energy", "hwmon1/energy1_input": "100", "hwmon1/energy2_input": "7",
 		"hwmon2/name": "power_meter", "hwmon2/power1_average": "210000000", "hwmon3/name": "nic", "hwmon4/name": "nic",
 	})
-	m, err := Open(Config{Kind: kindHwmon, Root: root, Chip: "amd_energy", Sensors: []string{"energy1_input"}}, nil, time.Second)
+	m, err := Open(Config{Kind: kindHwmon, Root: root, Chip: "amd_energy", Sensors: []string{"energy1_input"}}, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,39 +162,45 @@ func TestHwmon(t *testing.T) {
 	mustAdvance(t, m, 1, 250)
 	set(t, root, "hwmon1/energy1_input", 10)
 	mustGap(t, m, moment(2))
-	now := moment(0)
-	p, err := Open(Config{Kind: kindHwmon, Root: root, Chip: "power_meter", Sensors: []string{"power1_average"}, Node: true}, func() Moment { return now }, time.Second)
+	p, err := Open(Config{Kind: kindHwmon, Root: root, Chip: "power_meter", Sensors: []string{"power1_average"}, Node: true}, time.Second)
 	if err != nil || !p.Source().Node {
 		t.Fatal(err)
 	}
 	mustAdvance(t, p, 0, 0)
-	if err := p.Refresh(t.Context()); err != nil {
+	if err := p.Refresh(t.Context()); err != nil || !p.Source().Sampled || m.Source().Sampled {
 		t.Fatal(err)
 	}
 	mustAdvance(t, p, 2, 420_000_000)
 	for _, chip := range []string{"nic", "none"} {
-		if _, err := Open(Config{Kind: kindHwmon, Root: root, Chip: chip, Sensors: []string{"power1_input"}}, nil, time.Second); err == nil {
+		if _, err := Open(Config{Kind: kindHwmon, Root: root, Chip: chip, Sensors: []string{"power1_input"}}, time.Second); err == nil {
 			t.Errorf("%s is opened", chip)
 		}
 	}
 }
 
-// TestPowersHoldUntilTheNext: a sampled power counts until it is read again, no energy of it is lost by rounding, and an old one is a gap.
-func TestPowersHoldUntilTheNext(t *testing.T) {
-	now, mw, fail := moment(0), int64(1_000), error(nil)
-	p := &power{source: Source{Name: "p"}, clock: func() Moment { return now }, hold: 5 * time.Second, sample: func(context.Context) (int64, error) { return mw, fail }}
+// TestSamplesTellOfTheTimeBefore: a sample tells of the time since the one before and of none that comes, nothing is told without one, and one
+// does not stand for a long time.
+func TestSamplesTellOfTheTimeBefore(t *testing.T) {
+	mw, fail := int64(1_000), error(nil)
+	p := &power{source: Source{Name: "p"}, hold: 5 * time.Second, sample: func(context.Context) (int64, error) { return mw, fail }}
+	sample := func(want int64) {
+		mw = want
+		if err := p.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	mustAdvance(t, p, 0, 0)
-	now = moment(1)
-	_ = p.Refresh(t.Context())
-	mustGap(t, p, moment(1.5)) // nothing was read in the first second
-	mw, now = 3_000, moment(2.5)
-	_ = p.Refresh(t.Context())
-	mustAdvance(t, p, 3.5, 4_000_000) // 1 W for a second and 3 W for another
+	sample(1_000)
+	mustAdvance(t, p, 1, 1_000_000)
+	if e, err := p.Advance(moment(1.5)); err == nil || errors.Is(err, ErrGap) || e != 0 {
+		t.Errorf("without a sample: %d, %v", e, err)
+	}
+	sample(3_000)
+	mustAdvance(t, p, 3, 6_000_000)
 	var sum int64
-	mw, now = 7, moment(3.5)
-	_ = p.Refresh(t.Context())
 	for i := range 1000 {
-		e, err := p.Advance(moment(3.5 + float64(i+1)/1000))
+		sample(7)
+		e, err := p.Advance(moment(3 + float64(i+1)/1000))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,11 +209,13 @@ func TestPowersHoldUntilTheNext(t *testing.T) {
 	if sum < 6999 || sum > 7000 {
 		t.Errorf("%d µJ in a thousand parts", sum)
 	}
+	sample(7)
+	mustGap(t, p, moment(20)) // one sample is not the whole of it
 	fail = errors.New("gone")
 	if err := p.Refresh(t.Context()); err == nil {
 		t.Error("no error")
 	}
-	mustGap(t, p, moment(20))
+	mustGap(t, p, moment(40))
 	if mw, fail = -1, nil; p.Refresh(t.Context()) == nil {
 		t.Error("a negative power is a power")
 	}
@@ -222,7 +230,7 @@ func TestParsers(t *testing.T) {
 		}
 		return string(b)
 	}
-	nvidia := func(s string) (int64, error) { n, _, err := parseNvidia(s); return n, err }
+	nvidia := parseNvidia
 	red := func(s string) (int64, error) { return parseRedfish([]byte(s)) }
 	for _, c := range []struct {
 		name  string
@@ -262,8 +270,9 @@ func TestParsers(t *testing.T) {
 
 // TestToolsEnd: a program that hangs, fails, floods or answers nonsense is an error in time, and leaves nothing behind.
 func TestToolsEnd(t *testing.T) {
-	t.Parallel()
 	root := t.TempDir()
+	t.Setenv("LD_LIBRARY_PATH", "/opt/driver")
+	t.Setenv("PATH", root+":"+os.Getenv("PATH"))
 	script := func(name, text string) string {
 		path := filepath.Join(root, name)
 		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
@@ -272,17 +281,25 @@ func TestToolsEnd(t *testing.T) {
 		return path
 	}
 	good := script("good", "cat <<'X'\nGPU-11111111-2222-3333-4444-555555555555, 65.41\nX")
-	now := moment(0)
 	for command, ok := range map[string]bool{
 		good: true, script("fails", "exit 9"): false, script("floods", "yes"): false, script("silent", ""): false, filepath.Join(root, "none"): false,
 	} {
-		m, err := Open(Config{Kind: kindNvidia, Command: command}, func() Moment { return now }, time.Second)
+		m, err := Open(Config{Kind: kindNvidia, Command: command}, time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := m.Refresh(t.Context()); err == nil != ok {
 			t.Errorf("%s: %v", filepath.Base(command), err)
 		}
+	}
+	if _, err := runTool(t.Context(), script("complains", "echo 'no driver' >&2; exit 127")); err == nil || !strings.Contains(err.Error(), `("no driver")`) {
+		t.Errorf("it does not say why: %v", err)
+	}
+	if got, err := runTool(t.Context(), script("libraries", `echo "$LD_LIBRARY_PATH"`)); err != nil || got != "/opt/driver\n" {
+		t.Errorf("libraries in %q, %v", got, err)
+	}
+	if _, err := runTool(t.Context(), "good"); err == nil {
+		t.Error("a program of the path of this process is run")
 	}
 	if _, err := runTool(t.Context(), script("floods", "yes")); !errors.Is(err, context.Canceled) {
 		t.Errorf("a flood ends by %v", err)
@@ -319,7 +336,7 @@ func TestRedfish(t *testing.T) {
 	ca := filepath.Join(root, "ca.pem")
 	writeCertificate(t, ca, s.Certificate().Raw)
 	ask := func(path, password, ca string) error {
-		m, err := Open(Config{Kind: kindRedfish, URL: s.URL + path, User: "meter", PasswordFile: filepath.Join(root, password), CAFile: ca}, Clock(), time.Second)
+		m, err := Open(Config{Kind: kindRedfish, URL: s.URL + path, User: "meter", PasswordFile: filepath.Join(root, password), CAFile: ca}, time.Second)
 		if err != nil {
 			return err
 		}
@@ -340,7 +357,7 @@ func TestRedfish(t *testing.T) {
 
 // TestReplayAndModel: a recording is played by the clock and ends with an error; the model follows the processors.
 func TestReplayAndModel(t *testing.T) {
-	m, err := Open(Config{Kind: kindReplay, Path: "testdata/replay.csv"}, nil, time.Second)
+	m, err := Open(Config{Kind: kindReplay, Path: "testdata/replay.csv"}, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,12 +367,19 @@ func TestReplayAndModel(t *testing.T) {
 	if _, err := m.Advance(moment(8)); err == nil {
 		t.Error("it goes on after its end")
 	}
-	root, now := tree(t, map[string]string{"stat": "cpu 0 0 0 0 0"}), moment(0)
-	u, err := Open(Config{Kind: kindModelled, Root: root, IdleMilliwatts: 10_000, BusyMilliwatts: 50_000}, func() Moment { return now }, time.Second)
+	root := tree(t, map[string]string{"stat": "cpu 900 0 0 100 0"}) // since the start: it is none of the first sample
+	u, err := Open(Config{Kind: kindModelled, Root: root, IdleMilliwatts: 10_000, BusyMilliwatts: 50_000}, time.Second)
 	if err != nil || u.Source().Method != Modelled {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(root, "stat"), []byte("cpu 25 0 0 70 5"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "stat"), []byte("cpu 925 0 0 170 5"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustAdvance(t, u, 0, 0)
+	if err := os.WriteFile(filepath.Join(root, "stat"), []byte("cpu 950 0 0 240 10"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := u.Refresh(t.Context()); err != nil {
@@ -376,10 +400,15 @@ func TestConfig(t *testing.T) {
 		"a part and a declared rest": {[]Config{rapl, {Kind: kindDeclared, IdleMilliwatts: 9}}, true},
 		"modelled and measured":      {[]Config{rapl, {Kind: kindModelled, BusyMilliwatts: 9}}, false},
 		"no kind":                    {[]Config{{}}, false}, "plain http": {[]Config{{Kind: kindRedfish, URL: "http://x/redfish"}}, false},
-		"a password in an address": {[]Config{{Kind: kindRedfish, URL: "https://u:p@x/redfish"}}, false},
-		"a sensor with a path":     {[]Config{{Kind: kindHwmon, Chip: "x", Sensors: []string{"../../etc/shadow"}}}, false},
-		"two units":                {[]Config{{Kind: kindHwmon, Chip: "x", Sensors: []string{"energy1_input", "power1_input"}}}, false},
-		"a card twice":             {[]Config{{Kind: kindAscend, Cards: []int{1, 1}}}, false},
+		"a password in an address":      {[]Config{{Kind: kindRedfish, URL: "https://u:p@x/redfish"}}, false},
+		"a sensor with a path":          {[]Config{{Kind: kindHwmon, Chip: "x", Sensors: []string{"../../etc/shadow"}}}, false},
+		"two units":                     {[]Config{{Kind: kindHwmon, Chip: "x", Sensors: []string{"energy1_input", "power1_input"}}}, false},
+		"a sensor by input and average": {[]Config{{Kind: kindHwmon, Chip: "x", Sensors: []string{"power1_input", "power1_average"}}}, false},
+		"a chip twice":                  {[]Config{{Kind: kindHwmon, Chip: "x", Sensors: []string{"energy1_input"}}, {Kind: kindHwmon, Chip: "x", Sensors: []string{"energy2_input"}}}, false},
+		"sockets twice":                 {[]Config{{Kind: kindHwmon, Chip: "amd_energy", Sensors: []string{"energy1_input"}}, rapl}, false},
+		"the machine by its chip":       {[]Config{{Kind: kindHwmon, Chip: "power_meter", Sensors: []string{"power1_average"}}, rapl}, false},
+		"two chips":                     {[]Config{{Kind: kindHwmon, Chip: "x", Sensors: []string{"energy1_input"}}, {Kind: kindHwmon, Chip: "y", Sensors: []string{"energy1_input"}}}, true},
+		"a card twice":                  {[]Config{{Kind: kindAscend, Cards: []int{1, 1}}}, false},
 	} {
 		if err := ValidateAll(c.list); err == nil != c.ok {
 			t.Errorf("%s: %v", name, err)
@@ -401,7 +430,7 @@ func FuzzParsers(f *testing.F) {
 	f.Add("cpu  10 1 5 80 4 0 0 0 3 0")
 	f.Fuzz(func(t *testing.T, text string) {
 		for name, parse := range map[string]func() (int64, error){
-			"nvidia":  func() (int64, error) { n, _, err := parseNvidia(text); return n, err },
+			"nvidia":  func() (int64, error) { return parseNvidia(text) },
 			"ascend":  func() (int64, error) { return parseAscend(text) },
 			"dcmi":    func() (int64, error) { return parseDCMI(text) },
 			"redfish": func() (int64, error) { return parseRedfish([]byte(text)) },
@@ -441,7 +470,7 @@ func TestFoundAndMeasured(t *testing.T) {
 	if p := Measure(t.Context(), Config{Kind: kindRAPL, Root: t.TempDir()}, time.Millisecond); p.Milliwatts != nil || p.Error == "" || p.Kind != kindRAPL {
 		t.Errorf("%+v", p)
 	}
-	m := Retry(Config{Kind: kindRAPL, Root: filepath.Join(root, "later")}, Clock(), time.Second)
+	m := Retry(Config{Kind: kindRAPL, Root: filepath.Join(root, "later")}, time.Second)
 	mustGap(t, m, moment(0))
 	if err := os.Rename(filepath.Join(root, "sys/class/powercap"), filepath.Join(root, "later")); err != nil {
 		t.Fatal(err)

@@ -2,9 +2,7 @@ package meter
 
 import (
 	"context"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -37,26 +35,18 @@ func Measure(ctx context.Context, c Config, d time.Duration) Probe {
 
 func measure(ctx context.Context, c Config, d time.Duration) (int64, Source, error) {
 	clock := Clock()
-	m, err := Open(c, clock, d)
+	m, err := Open(c, d)
 	if err != nil {
 		return 0, Source{}, err
 	}
-	if err := m.Refresh(ctx); err != nil && c.Kind != kindModelled { // a model needs two looks
-		return 0, m.Source(), err
-	}
-	if c.Kind == kindModelled {
-		if err := pause(ctx, d); err != nil {
-			return 0, m.Source(), err
-		}
-		if err := m.Refresh(ctx); err != nil {
-			return 0, m.Source(), err
-		}
-	}
 	from := clock()
-	if _, err := m.Advance(from); err != nil && !errors.Is(err, ErrGap) {
+	if _, err := m.Advance(from); err != nil {
 		return 0, m.Source(), err
 	}
 	if err := pause(ctx, d); err != nil {
+		return 0, m.Source(), err
+	}
+	if err := m.Refresh(ctx); err != nil {
 		return 0, m.Source(), err
 	}
 	to := clock()
@@ -83,7 +73,7 @@ var (
 	boardPower   = regexp.MustCompile(`^power\d+_(average|input)$`)
 )
 
-// Found returns configurations of what this machine seems to have: packages of processors, chips with energies or powers, tools on the path.
+// Found returns configurations of what this machine seems to have: packages of processors, chips with energies or powers, tools.
 // root is that of the file system, "/" but in tests. A management controller behind Redfish is not looked for.
 func Found(root string) []Config {
 	var out []Config
@@ -108,7 +98,7 @@ func Found(root string) []Config {
 		tool string
 		cfg  Config
 	}{{"nvidia-smi", Config{Kind: kindNvidia}}, {"npu-smi", Config{Kind: kindAscend, Cards: []int{0}}}, {"ipmitool", Config{Kind: kindIPMI}}} {
-		if _, err := exec.LookPath(f.tool); err == nil {
+		if _, err := findTool(f.tool); err == nil {
 			out = append(out, f.cfg)
 		}
 	}

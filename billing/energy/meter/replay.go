@@ -73,7 +73,7 @@ func openReplay(path string) (*replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	rows, err := parseReplay(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -8,15 +8,14 @@ import (
 
 // Retry returns the meter of c, which is opened by Refresh until it can be. Until then Advance is an ErrGap. Its Source is complete from the
 // beginning, but for the Name. c is valid.
-func Retry(c Config, clock func() Moment, period time.Duration) Meter {
-	r := &retry{cfg: c, clock: clock, period: period}
+func Retry(c Config, period time.Duration) Meter {
+	r := &retry{cfg: c, period: period}
 	_ = r.open() // Refresh says why not
 	return r
 }
 
 type retry struct {
 	cfg    Config
-	clock  func() Moment
 	period time.Duration
 
 	mu    sync.Mutex
@@ -25,7 +24,7 @@ type retry struct {
 }
 
 func (r *retry) open() error {
-	m, err := Open(r.cfg, r.clock, r.period)
+	m, err := Open(r.cfg, r.period)
 	if err != nil {
 		return err
 	}

@@ -214,7 +214,7 @@ func readText(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	b, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {
 		return "", err

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -19,24 +21,66 @@ const (
 	maxOutput = 64 << 10
 )
 
-// runTool runs a program with a deadline and without a shell, and returns what it said. What it says beyond maxOutput is an error.
+// toolPath is where programs are looked for, whatever the path of this process.
+const toolPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// findTool returns the file of a program.
+func findTool(command string) (string, error) {
+	if strings.Contains(command, "/") {
+		return command, nil
+	}
+	for _, dir := range filepath.SplitList(toolPath) {
+		path := filepath.Join(dir, command)
+		if in, err := os.Stat(path); err == nil && in.Mode().IsRegular() && in.Mode()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s: it is not in %s; set command", command, toolPath)
+}
+
+// runTool runs a program with a deadline and without a shell, and returns what it said. What it says beyond maxOutput is an error. Of its environment
+// it gets where libraries of drivers lie, which containers say by LD_LIBRARY_PATH.
 func runTool(ctx context.Context, command string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, toolTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, command, args...)
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
+	path, err := findTool(command)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = []string{"PATH=" + toolPath, "LC_ALL=C"}
+	if libraries := os.Getenv("LD_LIBRARY_PATH"); libraries != "" {
+		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+libraries)
+	}
 	cmd.WaitDelay = time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that what it starts ends with it
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	out := &bounded{full: cancel}
-	cmd.Stdout = out
+	out, complaint := &bounded{full: cancel}, &beginning{}
+	cmd.Stdout, cmd.Stderr = out, complaint
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return "", fmt.Errorf("%s: %w", command, err)
+		return "", fmt.Errorf("%s: %w%s", command, err, complaint.text())
 	}
 	return string(out.kept), nil
+}
+
+// beginning keeps the first of what is said, for an error.
+type beginning struct{ kept []byte }
+
+func (b *beginning) Write(p []byte) (int, error) {
+	b.kept = append(b.kept, p[:min(len(p), 200-len(b.kept))]...)
+	return len(p), nil
+}
+
+// text is the first line in quotes.
+func (b *beginning) text() string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(b.kept)), "\n")
+	if line == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%q)", line)
 }
 
 // bounded keeps so much, and ends who says more.
@@ -88,7 +132,7 @@ func nvidiaArgs() []string {
 
 // parseNvidia reads the answer of nvidia-smi. A board without a power, which it writes as [N/A] or [Not Supported], is an error: a sum
 // without it would be too small.
-func parseNvidia(text string) (total int64, boards int, err error) {
+func parseNvidia(text string) (total int64, err error) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line == "" {
@@ -97,19 +141,19 @@ func parseNvidia(text string) (total int64, boards int, err error) {
 		name, value, ok := strings.Cut(line, ",")
 		name = strings.TrimSpace(name)
 		if !ok || !gpuName.MatchString(name) || seen[name] {
-			return 0, 0, fmt.Errorf("nvidia-smi: a line that is no board and its power, or a board twice: %q", short(line))
+			return 0, fmt.Errorf("nvidia-smi: a line that is no board and its power, or a board twice: %q", short(line))
 		}
 		seen[name] = true
 		mw, err := milliwatts(strings.TrimSpace(value))
 		if err != nil {
-			return 0, 0, fmt.Errorf("nvidia-smi: %w", err)
+			return 0, fmt.Errorf("nvidia-smi: %w", err)
 		}
 		total += mw
 	}
 	if len(seen) == 0 {
-		return 0, 0, errors.New("nvidia-smi: it lists no board")
+		return 0, errors.New("nvidia-smi: it lists no board")
 	}
-	return total, len(seen), nil
+	return total, nil
 }
 
 // ascendArgs ask for the power of one card.

@@ -136,7 +136,7 @@ func factors(file string) ([]carbon.Factor, error) {
 		return nil, err
 	}
 	if info.Size() > maxFactorFile {
-		return nil, fmt.Errorf("%s has more than %d bytes", file, maxFactorFile)
+		return nil, cli.Failed("cli.energy.factors_too_large", file, maxFactorFile)
 	}
 	own, err := os.ReadFile(file)
 	if err != nil {
