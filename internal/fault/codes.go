@@ -55,6 +55,8 @@ const (
 
 	CodeBlockedContent Code = "blocked_content"
 	CodeBlockedAnswer  Code = "blocked_answer"
+	// CodeFilteredByEngine is that the filter of the engine itself left nothing of an answer.
+	CodeFilteredByEngine Code = "filtered_by_engine"
 
 	CodeModelNotFound      Code = "model_not_found"
 	CodeCollectionNotFound Code = "collection_not_found"
@@ -170,8 +172,9 @@ var kinds = map[Code]Kind{
 	CodeActApproval:           Denied,
 	CodeNeedsPerson:           Denied,
 
-	CodeBlockedContent: Blocked,
-	CodeBlockedAnswer:  Blocked,
+	CodeBlockedContent:   Blocked,
+	CodeBlockedAnswer:    Blocked,
+	CodeFilteredByEngine: Blocked,
 
 	CodeModelNotFound:      NotFound,
 	CodeCollectionNotFound: NotFound,
