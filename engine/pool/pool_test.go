@@ -460,23 +460,27 @@ func TestRoomIsOfTheInstance(t *testing.T) {
 	}
 }
 
-// TestLastFailureCounts: also the one at which older requests are forgotten.
-func TestLastFailureCounts(t *testing.T) {
+// TestFailuresInARow: what went well ends a row, also after the failure at which older requests are forgotten.
+func TestFailuresInARow(t *testing.T) {
 	k := open(t, 1, 1)
 	bad := k.Instances("p")[0]
-	try := func(err error) { bad.Begin(); bad.End(err) }
-	try(errDown)
-	for range 62 {
-		try(nil)
-	}
-	for range 3 {
-		if st := bad.Status().State; st != pool.StateReady {
-			t.Fatal(st)
+	try := func(n int, err error) {
+		for range n {
+			bad.Begin()
+			bad.End(err)
 		}
-		try(errDown)
 	}
-	if st := bad.Status().State; st != pool.StateSick {
-		t.Error(st)
+	try(5, errDown)
+	k.pass(time.Minute)
+	try(63, nil)
+	try(1, errDown)
+	try(1, nil)
+	try(2, errDown)
+	if st := bad.Status().State; st != pool.StateReady {
+		t.Errorf("%s after two", st)
+	}
+	if try(1, errDown); bad.Status().State != pool.StateSick {
+		t.Error("well after three")
 	}
 }
 
