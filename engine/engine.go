@@ -336,6 +336,10 @@ var ErrNotReached = errors.New("the request was not sent")
 // ErrRefused is wrapped by the error of a request that an upstream itself answered with a refusal, in the place of an answer.
 var ErrRefused = errors.New("the request was refused")
 
+// ErrCallerLimit is wrapped by the error of a request that an engine has no room for because of who asks and how: the first token is wanted sooner than it
+// can come, or the tenant has his part of the queue. It says nothing of what others may ask.
+var ErrCallerLimit = errors.New("the engine has no room for this caller's request")
+
 // Event is one step of a generation.
 type Event struct {
 	Choice    int

@@ -47,17 +47,20 @@ func (r *run) generateOnce(ctx context.Context, yield func(engine.Event, error) 
 	defer heard()
 	i.Begin()
 	defer r.draws(i)()
-	ended, asked := context.Canceled, r.p.now() // by a consumer that stops or panics
+	ended, asked, before := context.Canceled, r.p.now(), i.Beginnings() // by a consumer that stops or panics
 	defer func() { i.End(ended) }()
 	begun := false
 	for ev, err := range i.Engine.Generate(bounded, r.prompt.text) {
 		if said := err != nil || !ev.Empty(); said && !begun {
 			if err = r.firstError(heard(), &ev, err); err != nil && r.retry(ctx, err, asked) {
-				ended = err
+				if ended = err; errors.Is(err, errSilent) && i.Beginnings() != before { // it was slow with this one
+					ended = context.Canceled
+				}
 				return true
 			}
 			if begun = err == nil; begun {
-				r.begin(i, asked)
+				r.answer.engineBegan()
+				i.Began()
 			}
 		}
 		if !yield(ev, err) {
@@ -75,47 +78,53 @@ func (r *run) generateOnce(ctx context.Context, yield func(engine.Event, error) 
 	return false
 }
 
-// begin notes that an instance has begun to answer: from now on nobody else may.
-func (r *run) begin(i *pool.Instance, asked time.Time) {
-	r.answer.engineBegan()
-	if !r.nonStreaming() { // whose first event is also the last
-		i.Began(r.p.now().Sub(asked))
-	}
-}
-
 // firstError is why an instance that has said nothing yet fails: also that it was given up for its silence, in which it may say something all the
 // same, and that its filter left nothing.
 func (r *run) firstError(inTime bool, ev *engine.Event, err error) error {
 	switch {
 	case !inTime:
 		return fault.Wrap(errSilent, fault.CodeUpstreamTimeout, string(r.asked()))
-	case err == nil && ev.Finish == engine.FinishFilter && !ev.HasOutput() && r.fallsBack(route.CauseContent):
-		return fault.Wrap(errFiltered, fault.CodeBlockedAnswer, string(engine.FinishFilter))
+	case err == nil && ev.Finish == engine.FinishFilter && !ev.HasOutput() && r.prompt.request().Choices <= 1 && r.fallsBack(route.CauseContent):
+		return fault.Wrap(errFiltered, fault.CodeFilteredByEngine, string(r.asked()))
 	}
 	return err
 }
 
-// boundAttempt ends an attempt that says nothing for as long as the policy allows, if another instance could be asked. heard ends the waiting, and reports
-// whether it has not ended before.
-func (r *run) boundAttempt(ctx context.Context) (bounded context.Context, heard func() (inTime bool)) {
+// boundsSilence reports whether the silence of an instance is bounded: the policy says so, and another one may be asked. The lines of batches take what the others
+// leave, which may be nothing for a while.
+func (r *run) boundsSilence() bool {
 	p := r.choice.Resilience
-	if p == nil || p.AttemptTimeout == 0 || r.nonStreaming() || r.answer.attempted()+1 >= p.Attempts || !p.CanSpend() || !r.mayRepeat(errSilent) {
-		return ctx, func() bool { return true }
+	return p != nil && p.AttemptTimeout > 0 && r.class() != engine.ClassBatch && !r.nonStreaming() && r.answer.attempted()+1 < p.Attempts && r.mayRepeat(errSilent)
+}
+
+// boundAttempt ends an attempt that says nothing for as long as the policy allows, if another instance could be asked and the budget has a retry left, which it
+// takes. heard ends the waiting, and reports whether it has not ended before.
+func (r *run) boundAttempt(ctx context.Context) (bounded context.Context, heard func() (inTime bool)) {
+	always := func() bool { return true }
+	if !r.boundsSilence() {
+		return ctx, always
 	}
-	if next, err := r.p.deps.Router.Again(r.choice, append(slices.Clip(r.answer.tried), r.serving().Instance)); err != nil || next.Instance == nil {
-		return ctx, func() bool { return true }
+	if next, err := r.p.deps.Router.Again(r.choice, r.been()); err != nil || next.Instance == nil {
+		return ctx, always
 	}
+	const waiting, inTime, late = 0, 1, 2
+	var is atomic.Int32
+	p := r.choice.Resilience
 	bounded, cancel := context.WithCancelCause(ctx)
-	var late, inTime atomic.Bool
 	timer := time.AfterFunc(p.AttemptTimeout, func() {
-		if late.CompareAndSwap(false, true) {
-			cancel(errSilent)
+		if is.Load() != waiting || !p.Spend() {
+			return
 		}
+		if !is.CompareAndSwap(waiting, late) {
+			p.Refund()
+			return
+		}
+		cancel(errSilent)
 	})
-	return bounded, func() bool { // it is called on one goroutine
+	return bounded, func() bool {
 		timer.Stop()
-		inTime.Store(inTime.Load() || late.CompareAndSwap(false, true))
-		return inTime.Load()
+		is.CompareAndSwap(waiting, inTime)
+		return is.Load() == inTime
 	}
 }
 
@@ -138,17 +147,18 @@ func (r *run) onInstance(ctx context.Context, ask func(*pool.Instance) error) er
 	}
 }
 
-// retry has another instance serve the call after one has failed, if the policy of the model allows it, and notes the attempt.
+// retry has another instance serve the call after one has failed, if the policy of the model allows it, and notes the attempt. What was silent for too long
+// has its retry from the budget already.
 func (r *run) retry(ctx context.Context, err error, began time.Time) bool {
-	if ctx.Err() != nil {
-		return false
-	}
 	failed, p := r.serving().Instance, r.choice.Resilience
-	moves := movable(err)
-	if !moves && (p == nil || r.answer.attempted()+1 >= p.Attempts || !r.mayRepeat(err) || !p.CanSpend()) {
-		return false
+	moves, paid := movable(err), errors.Is(err, errSilent)
+	if !moves && !paid && ctx.Err() == nil && p != nil && r.answer.attempted()+1 < p.Attempts && r.mayRepeat(err) {
+		paid = p.Spend()
 	}
-	if !r.moveOn() || !moves && !p.Spend() {
+	if ctx.Err() != nil || !moves && !paid || !r.moveOn() {
+		if paid {
+			p.Refund()
+		}
 		return false
 	}
 	r.answer.note(attempt{instance: failed.Name, cause: fault.Public(err).Code(), took: r.p.now().Sub(began), moved: moves})
@@ -160,8 +170,8 @@ func (r *run) retry(ctx context.Context, err error, began time.Time) bool {
 // reach us, or the policy takes that upon itself.
 func (r *run) mayRepeat(err error) bool {
 	switch fault.Public(err).Code() {
-	case fault.CodeEngineOverloaded:
-		return true
+	case fault.CodeEngineOverloaded: // others have no more room for what this caller wants
+		return !errors.Is(err, engine.ErrCallerLimit)
 	case fault.CodeEngineUnavailable, fault.CodeUpstreamFailed, fault.CodeUpstreamTimeout:
 		if errors.Is(err, engine.ErrRefused) {
 			return true
@@ -175,12 +185,14 @@ func (r *run) mayRepeat(err error) bool {
 	case route.RepeatAll:
 		return true
 	case route.RepeatOwn:
-		s := r.serving()
-		return !s.Instance.Bills(s.Version.EngineModel)
+		return !r.bills(r.serving())
 	case route.RepeatNever:
 	}
 	return false
 }
+
+// bills reports whether an answer of an instance may be on somebody's bill.
+func (r *run) bills(c route.Choice) bool { return c.Instance.Bills(c.Version.EngineModel) }
 
 // movable reports whether another instance may do what one has not begun: nothing has reached it, or it has too little room.
 func movable(err error) bool {
@@ -207,13 +219,18 @@ func (r *run) draws(i *pool.Instance) (pause func()) {
 
 // moveOn has another instance serve the call, if there is one that it has not been to.
 func (r *run) moveOn() bool {
-	tried := append(r.answer.tried, r.serving().Instance)
+	tried := r.been()
 	next, err := r.p.deps.Router.Again(r.choice, tried)
 	if err != nil || next.Instance == nil {
 		return false
 	}
 	r.answer.move(next, tried)
 	return true
+}
+
+// been returns the instances that the call has been to, with the one that serves it; the caller may append to it.
+func (r *run) been() []*pool.Instance {
+	return append(slices.Clone(r.answer.tried), r.serving().Instance)
 }
 
 // nothing reports whether none of the events tells anything.

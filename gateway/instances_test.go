@@ -84,7 +84,7 @@ func pooledWorld(t *testing.T, engines ...engine.Engine) (*world, *pool.Set) {
 		if d, ok := e.(*down); ok {
 			d.Engine = w.engine
 		}
-		members = append(members, pool.Member{Name: fmt.Sprint("i", n), Engine: e})
+		members = append(members, pool.Member{Name: fmt.Sprint("i", n), Kind: pool.KindNative, Engine: e})
 	}
 	set.Replace("p", members)
 	w.deps.Router = poolRouter{w, set}

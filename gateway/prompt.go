@@ -51,7 +51,6 @@ type demand struct {
 	marks bool              // one could not write the watermark that the policy demands
 
 	markable bool // one can mark
-	late     bool // one could not begin in time
 }
 
 // fits reports whether an instance can do all that is asked and is for the caller: by what it lists of the model, and by what is known of it. It is
@@ -70,11 +69,6 @@ func (d *demand) fits(o pool.Offer) bool {
 		d.marks = true
 		return false
 	}
-	// What instances take lately is a guess about this request: only what takes twice as long as there is time left is not tried.
-	if t := r.call.FirstTokenTimeout; t > 0 && o.FirstText/2 > t-r.p.now().Sub(r.call.Received) {
-		d.late = true
-		return false
-	}
 	ok, why := o.Meets(&d.needs)
 	if !ok && !d.unmet.Busy {
 		d.unmet = why
@@ -90,8 +84,6 @@ func (d *demand) refusal() error {
 		return fault.Wrap(errors.New("no instance that can mark takes requests"), fault.CodeEngineUnavailable, model).WithRetryAfter(time.Second)
 	case d.marks && why.Why == "":
 		return fault.New(fault.CodeUnsupported, "model", fault.Say("gateway.no_watermark")).WithParam("model")
-	case why.Why == "" && d.late:
-		return fault.Wrap(errors.New("no instance begins in time"), fault.CodeEngineOverloaded, model).WithRetryAfter(time.Second) // as engines say it that know
 	case why.Why == "":
 		return fault.Wrap(errors.New("no instance can do all that is asked"), fault.CodeEngineUnavailable, model)
 	case why.Busy:
@@ -111,12 +103,15 @@ func (r *run) request() *engine.Request {
 	c, decision := r.masked.call, r.admission.decision
 	out := c.request(r.choice.Version.Defaults)
 	out.Model, out.Tenant, out.Class, out.SharedPrefix = r.choice.Version.EngineModel, r.caller.Tenant, r.class(), decision.SharesPrefixCache()
-	out.NonStreaming = c.Blocking && c.Logprobs < 0 && decision.UpstreamNonStreaming() && !r.choice.Resilience.Watches() // log-probabilities are large
+	out.NonStreaming = c.Blocking && c.Logprobs < 0 && decision.UpstreamNonStreaming() && !r.watched() // log-probabilities are large
 	if c.FirstTokenTimeout > 0 {
 		out.Deadline = r.call.Received.Add(c.FirstTokenTimeout)
 	}
 	return out
 }
+
+// watched reports whether somebody has to know how long an instance says nothing. The lines of batches wait.
+func (r *run) watched() bool { return r.class() != engine.ClassBatch && r.choice.Resilience.Watches() }
 
 // request is what the call says of the request to an engine.
 func (c *Call) request(d route.Defaults) *engine.Request {

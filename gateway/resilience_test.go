@@ -32,6 +32,8 @@ type broken struct {
 
 func (b *broken) Bills(engine.ModelID) bool { return b.bills }
 
+func (b *broken) Models(context.Context) ([]engine.Model, error) { return nil, nil }
+
 func (b *broken) Prepare(ctx context.Context, w engine.Work) (*engine.Prompt, error) {
 	return enginetest.NewScripted(nil).Prepare(ctx, w)
 }
@@ -109,6 +111,7 @@ func TestRetries(t *testing.T) {
 		"a refusal":                        {err: refusedWith(fault.CodeUpstreamFailed), bills: true, retry: true},
 		"a refusal, never repeated":        {err: refusedWith(fault.CodeUpstreamFailed), bills: true, repeat: route.RepeatNever, retry: true},
 		"overload":                         {err: fault.New(fault.CodeEngineOverloaded, "chat"), bills: true, retry: true},
+		"a caller's own limit":             {err: fault.Wrap(engine.ErrCallerLimit, fault.CodeEngineOverloaded, "chat")},
 		"an own engine that breaks":        {err: failed, retry: true},
 		"an own engine, never repeated":    {err: failed, repeat: route.RepeatNever},
 		"a cloud that breaks":              {err: failed, bills: true},
@@ -330,6 +333,8 @@ func TestFallbacks(t *testing.T) {
 		"not reached":                    {fails: &broken{err: errUnreached}, want: "other", cause: route.CauseFault},
 		"the request's own fault":        {fails: &broken{err: fault.New(fault.CodeInvalidValue, "seed", fault.Say("value.positive"))}, code: fault.CodeInvalidValue},
 		"a version that was named":       {fails: &broken{err: errUnreached}, code: fault.CodeEngineUnavailable, world: func(_ *world, c *Call) { c.Model = "chat@v1" }},
+		"filtered, and nobody else":      {fails: filtered, code: fault.CodeFilteredByEngine, world: func(w *world, _ *Call) { w.principal.Models = []string{"chat"} }},
+		"filtered, of several choices":   {fails: &broken{first: &engine.Event{Finish: engine.FinishFilter}, err: errUnreached}, code: fault.CodeEngineUnavailable, world: func(_ *world, c *Call) { c.Choices = 2 }},
 		"a line of a batch":              {fails: &broken{err: errUnreached}, code: fault.CodeEngineUnavailable, world: func(_ *world, c *Call) { c.Batch = "batch-1" }},
 		"a key that may not":             {fails: &narrow{}, code: fault.CodeContextLength, world: func(w *world, _ *Call) { w.principal.Models = []string{"chat"} }},
 		"a policy that does not":         {fails: &narrow{}, code: fault.CodeContextLength, world: func(w *world, _ *Call) { w.fail["admit longer"] = fault.New(fault.CodeModelNotAllowed, "longer") }},
@@ -403,19 +408,150 @@ func TestFallbackIsLetGo(t *testing.T) {
 	}
 }
 
-// TestDeadlineThatNobodyMeets is refused before anything is asked.
-func TestDeadlineThatNobodyMeets(t *testing.T) {
-	w := newWorld(t, nil)
-	r := w.newRun(call("hello"), route.Generate)
-	r.call.FirstTokenTimeout = time.Second
-	m := engine.Model{CanGenerate: true, HasLogprobs: true, HasSampling: true}
-	for after, want := range map[time.Duration]bool{0: true, time.Second: true, 3 * time.Second: false} {
-		d := &demand{run: r}
-		if got := d.fits(pool.Offer{Model: &m, FirstText: after}); got != want {
-			t.Errorf("%s: %v", after, got)
+// TestSlowIsNotGivenUp: where the budget has no retry left when its time is over, a silent instance has all the time of the request.
+func TestSlowIsNotGivenUp(t *testing.T) {
+	for _, hedge := range []time.Duration{0, 5 * time.Millisecond} {
+		start, other := make(chan struct{}), &broken{err: errors.New("asked")}
+		var w *world
+		slow := enginetest.NewScripted(func(int, *engine.Request) enginetest.Plan {
+			for w.resilience.Spend() { // others have the same trouble
+			}
+			return enginetest.Plan{Start: start}
+		})
+		w, _ = pooledWorld(t, slow, other)
+		w.resilience = route.NewResilience(route.Policy{AttemptTimeout: 10 * time.Millisecond, HedgeAfter: hedge, HedgeTokens: 1 << 20})
+		time.AfterFunc(30*time.Millisecond, func() { close(start) })
+		if text, err := w.ask(t, call("hello")); err != nil || text != "hello" || other.asked.Load() != 0 {
+			t.Errorf("%q, %v; another was asked %d times", text, err, other.asked.Load())
 		}
-		if err := d.refusal(); !want && !fault.Is(err, fault.CodeEngineOverloaded) {
-			t.Error(err)
+	}
+}
+
+// streaming is an instance that answers others while it is silent to one.
+type streaming struct {
+	broken
+
+	at *pool.Instance
+}
+
+func (s *streaming) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engine.Event, error] {
+	s.at.Began()
+	return s.broken.Generate(ctx, p)
+}
+
+// TestWhoIsJudgedBySilence: an instance that begins nothing, and not one that begins other requests.
+func TestWhoIsJudgedBySilence(t *testing.T) {
+	for _, hedge := range []time.Duration{0, time.Millisecond} {
+		for _, busy := range []bool{false, true} {
+			var bad, other engine.Engine = &broken{}, &broken{}
+			if busy {
+				bad, other = &streaming{}, &streaming{}
+			}
+			w, set := pooledWorld(t, bad, other, enginetest.NewScripted(nil))
+			for n, e := range []engine.Engine{bad, other} {
+				if s, ok := e.(*streaming); ok {
+					s.at = set.Instances("p")[n]
+				}
+			}
+			for range 3 {
+				w.resilience = route.NewResilience(route.Policy{AttemptTimeout: 5 * time.Millisecond, HedgeAfter: hedge, HedgeTokens: 1 << 20})
+				if text, err := w.ask(t, call("hello")); err != nil || text != "hello" {
+					t.Fatal(text, err)
+				}
+			}
+			set.Refresh(t.Context())
+			if st := set.Instances("p")[0].Status().State; (st == pool.StateReady) != busy {
+				t.Errorf("hedged after %s, busy %v: %v", hedge, busy, st)
+			}
 		}
+	}
+}
+
+// TestBatchesWait: their lines take what the others leave, so their silence says nothing.
+func TestBatchesWait(t *testing.T) {
+	start := make(chan struct{})
+	slow := enginetest.NewScripted(func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Start: start} })
+	other := &broken{err: errors.New("asked")}
+	w, _ := pooledWorld(t, slow, other)
+	w.resilience = route.NewResilience(route.Policy{AttemptTimeout: time.Millisecond, HedgeAfter: time.Millisecond, HedgeTokens: 1 << 20})
+	c := call("hello")
+	c.Class = engine.ClassBatch
+	time.AfterFunc(20*time.Millisecond, func() { close(start) })
+	if text, err := w.ask(t, c); err != nil || text != "hello" || other.asked.Load() != 0 {
+		t.Errorf("%q, %v; another was asked %d times", text, err, other.asked.Load())
+	}
+}
+
+// TestHedgesAreBounded: two that are silent beside each other are given up for a third, as one is.
+func TestHedgesAreBounded(t *testing.T) {
+	first, second := &broken{}, &broken{}
+	w, _ := pooledWorld(t, first, second, enginetest.NewScripted(nil))
+	w.resilience = route.NewResilience(route.Policy{HedgeAfter: time.Millisecond, AttemptTimeout: 5 * time.Millisecond, HedgeTokens: 1 << 20})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	r, err := w.Chat(ctx, call("hello"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := r.Collect()
+	if err != nil || a.Choices[0].Text != "hello" || first.cancelled.Load() != 1 || second.cancelled.Load() != 1 {
+		t.Fatalf("%v; cancelled %d and %d", err, first.cancelled.Load(), second.cancelled.Load())
+	}
+	if got := w.attempts(t); !slices.Equal(got, []string{"i0 upstream_timeout true false", "i1 upstream_timeout true false"}) {
+		t.Error(got)
+	}
+	// Where the hedge finds nobody, the first one is given up, too, once there is somebody: a cloud is asked instead, and not beside.
+	for name, c := range map[string]struct {
+		engines []engine.Engine
+		want    []string
+	}{
+		"a cloud":         {[]engine.Engine{&broken{}, &cloud{enginetest.NewScripted(nil)}}, []string{"i0 upstream_timeout true false"}},
+		"own behind that": {[]engine.Engine{&broken{}, &cloud{&broken{}}, enginetest.NewScripted(nil)}, []string{"i0  true true"}},
+	} {
+		w, _ := pooledWorld(t, c.engines...)
+		w.resilience = route.NewResilience(route.Policy{RepeatUnknown: route.RepeatAll, HedgeAfter: time.Millisecond, AttemptTimeout: 20 * time.Millisecond, HedgeTokens: 1 << 20})
+		if text, err := w.ask(t, call("hello")); err != nil || text != "hello" || !slices.Equal(w.attempts(t), c.want) {
+			t.Errorf("%s: %q, %v, %v", name, text, err, w.attempts(t))
+		}
+	}
+}
+
+type cloud struct{ engine.Engine }
+
+func (*cloud) Bills(engine.ModelID) bool { return true }
+
+// stubborn is an instance that lets go of a prompt only when it is told.
+type stubborn struct {
+	engine.Engine
+
+	release chan struct{}
+}
+
+func (s *stubborn) Generate(context.Context, *engine.Prompt) iter.Seq2[engine.Event, error] {
+	return func(func(engine.Event, error) bool) { <-s.release }
+}
+
+// TestLosersHoldNothing: the first text is there before who lost has let go.
+func TestLosersHoldNothing(t *testing.T) {
+	loser := &stubborn{enginetest.NewScripted(nil), make(chan struct{})}
+	w, _ := pooledWorld(t, loser, enginetest.NewScripted(nil))
+	w.resilience = route.NewResilience(route.Policy{HedgeAfter: time.Millisecond, HedgeTokens: 1 << 20})
+	r, err := w.Chat(t.Context(), call("hello"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	begun := false
+	for ev, err := range r.Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.HasOutput() && !begun {
+			begun = true
+			close(loser.release)
+		}
+	}
+	if !begun {
+		t.Error("nothing came")
 	}
 }

@@ -215,6 +215,7 @@ func (in *installation) fallsBack() {
 	for _, u := range dead {
 		u.close()
 	}
+	in.replaysFallback()
 	for n, s := range in.load("first-choice", 2, 1) {
 		if s.code != "" || s.headers.Get("X-Sluice-Fallback") != "from=first-choice; cause=fault" {
 			in.t.Errorf("%d: %+v", n, s)
@@ -225,6 +226,29 @@ func (in *installation) fallsBack() {
 		}
 		if first := in.eventsOf(s.id, 2)[1]; first.Outcome != "failed" || first.Usage.PromptTokens != 0 {
 			in.t.Errorf("%+v", first)
+		}
+	}
+}
+
+// replaysFallback asks twice with one key: the answer that is given again says who answered, too.
+func (in *installation) replaysFallback() {
+	in.t.Helper()
+	for _, replayed := range []string{"", "true"} {
+		body := `{"model":"first-choice","messages":[{"role":"user","content":"again"}]}`
+		req, err := http.NewRequestWithContext(in.t.Context(), http.MethodPost, in.started.BaseURL+"/chat/completions", strings.NewReader(body))
+		if err != nil {
+			in.t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+in.started.Welcome.APIKey.Reveal())
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Idempotency-Key", "fallback")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			in.t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK || resp.Header.Get("Idempotent-Replayed") != replayed || resp.Header.Get("X-Sluice-Fallback") != "from=first-choice; cause=fault" {
+			in.t.Errorf("%d %v", resp.StatusCode, resp.Header)
 		}
 	}
 }

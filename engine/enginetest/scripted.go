@@ -267,7 +267,7 @@ func (s *Scripted) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[eng
 			err = ctx.Err()
 		}
 		if err == nil && !req.Deadline.IsZero() && time.Now().After(req.Deadline) {
-			err = fault.New(fault.CodeEngineOverloaded, string(req.Model)).WithRetryAfter(time.Second)
+			err = fault.Wrap(engine.ErrCallerLimit, fault.CodeEngineOverloaded, string(req.Model)).WithRetryAfter(time.Second)
 		}
 		if err != nil {
 			yield(engine.Event{}, err)

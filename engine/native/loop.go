@@ -1,12 +1,14 @@
 package native
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native/exec"
 	"github.com/sluice-project/sluice/engine/native/sched"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -65,6 +67,8 @@ const (
 	shareLogSize = 256
 )
 
+var errQueueFull = errors.New("the queue is full")
+
 // submit queues a job or refuses it: when the queue is full, and when its first token would come too late.
 func (l *loop) submit(j *job) error {
 	l.mu.Lock()
@@ -79,12 +83,19 @@ func (l *loop) submit(j *job) error {
 		alone := j.model.control.Estimate(l.onlyModel(j))
 		if v := sched.Decide(wait, alone, j.deadline.Sub(now)); !v.Admit {
 			l.metrics.refused.WithLabelValues("deadline").Inc()
-			return fault.New(fault.CodeEngineOverloaded, string(j.model.info.ID)).WithRetryAfter(v.RetryAfter)
+			return fault.Wrap(engine.ErrCallerLimit, fault.CodeEngineOverloaded, string(j.model.info.ID)).WithRetryAfter(v.RetryAfter)
 		}
 	}
 	if full := l.occupancy.Admit(j.tenant, len(j.prompt), j.bytes); full != sched.LimitNone {
 		l.metrics.refused.WithLabelValues(string(full)).Inc()
-		return fault.New(fault.CodeEngineOverloaded, string(j.model.info.ID)).WithRetryAfter(min(max(wait.Round(time.Second), time.Second), time.Minute))
+		var cause error
+		switch full {
+		case sched.LimitTenantRequests, sched.LimitTenantTokens, sched.LimitTenantBytes:
+			cause = engine.ErrCallerLimit
+		default:
+			cause = errQueueFull
+		}
+		return fault.Wrap(cause, fault.CodeEngineOverloaded, string(j.model.info.ID)).WithRetryAfter(min(max(wait.Round(time.Second), time.Second), time.Minute))
 	}
 	j.submitted, j.queued = now, true
 	j.open = j.choices
@@ -237,7 +248,7 @@ func (l *loop) expire() {
 	for _, s := range l.queue {
 		if j := s.job; !j.deadline.IsZero() && j.first.IsZero() && now.After(j.deadline) {
 			l.metrics.refused.WithLabelValues("expired").Inc()
-			j.fail(fault.New(fault.CodeEngineOverloaded, string(j.model.info.ID)).WithRetryAfter(time.Second))
+			j.fail(fault.Wrap(engine.ErrCallerLimit, fault.CodeEngineOverloaded, string(j.model.info.ID)).WithRetryAfter(time.Second))
 		}
 	}
 	l.dropQueued()

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/gguf"
+	"github.com/sluice-project/sluice/engine/native/sched"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -397,5 +398,29 @@ func TestEcho(t *testing.T) {
 	}})
 	if short.err != nil || short.logprobs[0][0].Logprob != c.logprobs[0][len(ids)-1].Logprob {
 		t.Errorf("%v, want %v (%v)", c.logprobs[0][len(ids)-1], short.logprobs[0], short.err)
+	}
+}
+
+// TestWhoseLimit: a full queue is the engine's, and a tenant's part of it is the caller's own.
+func TestWhoseLimit(t *testing.T) {
+	e := openTiny(t, newTiny(gguf.Q8_0), Config{})
+	for name, c := range map[string]struct {
+		bounds sched.Limits
+		own    bool
+	}{
+		"all":       {sched.Limits{Requests: 1}, false},
+		"of tenant": {sched.Limits{TenantRequests: 1}, true},
+	} {
+		j, err := jobOf(t.Context(), e, &engine.Request{Model: tinyID, Prompt: "x", Logprobs: -1, Tenant: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.loop.mu.Lock()
+		e.loop.occupancy = sched.QueueOccupancy{Bounds: c.bounds}
+		e.loop.occupancy.Admit("a", 1, 1)
+		e.loop.mu.Unlock()
+		if err := e.loop.submit(j); !fault.Is(err, fault.CodeEngineOverloaded) || errors.Is(err, engine.ErrCallerLimit) != c.own {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

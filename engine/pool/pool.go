@@ -7,6 +7,7 @@
 // says whether it works (passive). Who is not there gets no request. Who fails in a row, or in half of what it is asked, is passed over for a while
 // that grows, unless nobody else is left: the failures may be the requests' own. One request tries it then. Who says that it is overloaded has
 // shown how many requests at once are too many: it is passed over while it runs as many as it is taken to manage, a number that grows again while all goes well.
+// Where all do, they share what comes as they did before.
 //
 // All of it is safe for concurrent use. Choosing runs no SQL and waits for nobody; it allocates only where a
 // contract has conditions or bounds that depend on the load or the request.
@@ -229,8 +230,6 @@ type Offer struct {
 	Model *engine.Model        // as the instance lists it; nobody changes it
 	Known *capability.Verdicts // nil: nothing but what it lists
 	Batch int                  // requests of this replica that the instance would run, this one among them
-	// FirstText is how long the instance took lately until it began to answer; 0: nobody knows.
-	FirstText time.Duration
 }
 
 // Meets reports whether the instance may be sent a request with these needs, and if not, why: by what it lists of the model, and by what is known of it.
@@ -317,10 +316,10 @@ type Nobody struct {
 }
 
 // Choose returns the instance of a pool that a request goes to, with what it says of the model, which nobody changes: of those that are open, have the model and fit,
-// one with the least work for its weight. Who fails in a row is chosen when nobody else is left. Of equals one is drawn, by weight. If nobody can
-// be chosen, the instance is nil.
+// one with the least work for its weight; then of those that have as much as they are taken to manage; and who fails when nobody else is left. Of equals
+// one is drawn, by weight. If nobody can be chosen, the instance is nil.
 func (s *Set) Choose(name string, w Wanted) (*Instance, *engine.Model, Nobody) {
-	c, now := choice{set: s}, s.now()
+	c, now := choice{}, s.now()
 	for _, i := range s.all()[name] {
 		m := i.model(w.Model)
 		c.answering = c.answering || i.answers()
@@ -334,7 +333,9 @@ func (s *Set) Choose(name string, w Wanted) (*Instance, *engine.Model, Nobody) {
 		case !w.Fits(i.Offer(m)):
 			c.know(m, true)
 		case i.works(now) && !i.full():
-			c.offer(i, m)
+			c.free.offer(i, m, s)
+		case i.works(now):
+			c.full.offer(i, m, s)
 		case c.spare == nil || i.paused.Load() < c.spare.paused.Load():
 			c.spare, c.spareInfo = i, m
 		}
@@ -344,28 +345,32 @@ func (s *Set) Choose(name string, w Wanted) (*Instance, *engine.Model, Nobody) {
 
 // choice is a choice in the making.
 type choice struct {
-	set       *Set
-	best      *Instance
-	info      *engine.Model
-	load      float64 // of best
-	weights   int     // of those with this load
-	spare     *Instance
-	spareInfo *engine.Model
-	none      Nobody
-	answering bool
+	free, full least // of those that work
+	spare      *Instance
+	spareInfo  *engine.Model
+	none       Nobody
+	answering  bool
 }
 
-// offer takes an instance that works, if it has less work than the best until now. Of those with as much the last one is kept with the
-// probability of its weight among them, which makes all of them as likely as their weights are.
-func (c *choice) offer(i *Instance, m *engine.Model) {
+// least is the instance with the least work of those that were offered.
+type least struct {
+	best    *Instance
+	info    *engine.Model
+	load    float64 // of best
+	weights int     // of those with this load
+}
+
+// offer takes an instance, if it has less work than the best until now. Of those with as much the last one is kept with the probability of its
+// weight among them, which makes all of them as likely as their weights are.
+func (l *least) offer(i *Instance, m *engine.Model, s *Set) {
 	weight := max(1, i.attributes.Load().Weight)
 	load := float64(i.running.Load()) / float64(weight)
 	switch {
-	case c.best == nil || load < c.load:
-		c.best, c.info, c.load, c.weights = i, m, load, weight
-	case load == c.load:
-		if c.weights += weight; c.set.rand()*float64(c.weights) < float64(weight) {
-			c.best, c.info = i, m
+	case l.best == nil || load < l.load:
+		l.best, l.info, l.load, l.weights = i, m, load, weight
+	case load == l.load:
+		if l.weights += weight; s.rand()*float64(l.weights) < float64(weight) {
+			l.best, l.info = i, m
 		}
 	}
 }
@@ -379,8 +384,10 @@ func (c *choice) know(m *engine.Model, unfit bool) {
 
 func (c *choice) result() (*Instance, *engine.Model, Nobody) {
 	switch {
-	case c.best != nil:
-		return c.best, c.info, Nobody{}
+	case c.free.best != nil:
+		return c.free.best, c.free.info, Nobody{}
+	case c.full.best != nil:
+		return c.full.best, c.full.info, Nobody{}
 	case c.spare != nil:
 		return c.spare, c.spareInfo, Nobody{}
 	}
@@ -417,8 +424,7 @@ type Instance struct {
 	paused     atomic.Int64                                            // unix nanoseconds until which it is passed over; 0: it is not
 	room       atomic.Int64                                            // requests at once that it is taken to manage; 0: nobody knows of a limit
 	counted    atomic.Bool                                             // it has failed not long ago: how requests end is counted
-	latency    atomic.Int64                                            // nanoseconds until the first text, smoothed
-	measured   atomic.Int64                                            // unix nanoseconds of the last of these
+	beginnings atomic.Int64                                            // of answers
 
 	mu       sync.Mutex // guards what follows
 	listed   atomic.Pointer[map[engine.ModelID]*engine.Model]
@@ -558,13 +564,15 @@ func (i *Instance) learn(all []engine.Model) {
 
 // Offer returns what is known of a model as the instance lists it.
 func (i *Instance) Offer(m *engine.Model) Offer {
-	return Offer{m, i.Capabilities(m.ID), int(i.running.Load()) + 1, i.firstText()}
+	return Offer{m, i.Capabilities(m.ID), int(i.running.Load()) + 1}
 }
 
-// Bills reports whether an answer of the instance may be on somebody's bill.
+// Bills reports whether an answer of the instance may be on somebody's bill: by its engine's word, and without one of all that are not our own.
 func (i *Instance) Bills(id engine.ModelID) bool {
-	b, ok := i.Engine.(Billing)
-	return ok && b.Bills(id)
+	if b, ok := i.Engine.(Billing); ok {
+		return b.Bills(id)
+	}
+	return i.Kind != KindNative && i.Kind != KindWorker
 }
 
 // Open returns what is known of a model of the instance; ok is false if it has no such model, or takes no new requests.
@@ -629,28 +637,11 @@ func (i *Instance) End(err error) {
 	i.size(err, ran)
 }
 
-// Began notes how long the instance took until it began to answer a request.
-func (i *Instance) Began(after time.Duration) {
-	now := i.now().UnixNano()
-	before := i.latency.Load()
-	if before == 0 || now-i.measured.Load() > int64(latencyAge) {
-		before = int64(after)
-	}
-	i.latency.Store(max(1, before+(int64(after)-before)/8)) // one of two at the same time may be lost: it is an estimate
-	i.measured.Store(now)
-}
+// Began notes that the instance has begun to answer a request.
+func (i *Instance) Began() { i.beginnings.Add(1) }
 
-// latencyAge is how long what was measured says something.
-const latencyAge = 10 * time.Second
-
-// firstText is how long the instance took lately until it began to answer; 0: nobody knows.
-func (i *Instance) firstText() time.Duration {
-	l := i.latency.Load()
-	if l == 0 || i.now().UnixNano()-i.measured.Load() > int64(latencyAge) {
-		return 0
-	}
-	return time.Duration(l)
-}
+// Beginnings is how many requests the instance has begun to answer: whether it grows tells a slow request from an instance that does nothing.
+func (i *Instance) Beginnings() int64 { return i.beginnings.Load() }
 
 const (
 	shrinkEvery = time.Second // requests that were refused together say the same
@@ -664,9 +655,10 @@ func (i *Instance) full() bool {
 }
 
 // size adapts how many requests at once the instance is taken to manage: three quarters of those at which it said that they are too many, and one more
-// for each round of requests that went well. ran is how many it had when the request ended, that one among them.
+// for each round of requests that went well. Only the refusal of an upstream counts: our own engines queue, and refuse what this caller may not have. ran is
+// how many it had when the request ended, that one among them.
 func (i *Instance) size(err error, ran int64) {
-	overload := fault.Is(err, fault.CodeEngineOverloaded)
+	overload := fault.Is(err, fault.CodeEngineOverloaded) && errors.Is(err, engine.ErrRefused)
 	if !overload && (err != nil || i.room.Load() == 0) {
 		return
 	}
@@ -721,7 +713,7 @@ func (i *Instance) judge(err error) {
 		}
 	case i.well+i.bad >= remembered:
 		i.well, i.bad = i.well/2, i.bad/2
-		if i.bad == 0 { // it is well again, and nothing is counted until it fails
+		if i.bad == 0 && err == nil { // it is well again, and nothing is counted until it fails
 			i.ejected, i.well = 0, 0
 			i.counted.Store(false)
 		}

@@ -375,7 +375,7 @@ func TestOftenFailingIsPassedOver(t *testing.T) {
 // TestRoomFollowsRefusals: who says that it is overloaded gets fewer requests at once, more again while all goes well, and still some when nobody else is left.
 func TestRoomFollowsRefusals(t *testing.T) {
 	k := open(t, 1, 1)
-	busy, overload := k.Instances("p")[0], fault.New(fault.CodeEngineOverloaded, "m")
+	busy, overload := k.Instances("p")[0], fault.Wrap(engine.ErrRefused, fault.CodeEngineOverloaded, "m")
 	for range 8 {
 		busy.Begin()
 	}
@@ -420,27 +420,77 @@ func TestRoomFollowsRefusals(t *testing.T) {
 	}
 }
 
-// TestFirstTextIsForgotten: what an instance took says nothing ten seconds later.
-func TestFirstTextIsForgotten(t *testing.T) {
-	k := open(t, 1)
-	i := k.Instances("p")[0]
-	took := func() time.Duration {
-		o, ok := i.Open("m")
-		if !ok {
-			t.Fatal("it is closed")
+// TestFullInstancesShare: where all have as much as they are taken to manage, each gets its part of what comes, and before one that fails.
+func TestFullInstancesShare(t *testing.T) {
+	k := open(t, 1, 1, 2, 1)
+	all := k.Instances("p")
+	for _, i := range all[:3] {
+		i.Begin()
+		i.Begin()
+		i.End(fault.Wrap(engine.ErrRefused, fault.CodeEngineOverloaded, "m"))
+	}
+	for range 3 {
+		all[3].Begin()
+		all[3].End(errDown)
+	}
+	got := map[string]int{}
+	for range 37 {
+		i, _, _ := k.Choose("p", pool.Wanted{Model: "m", Fits: func(pool.Offer) bool { return true }})
+		i.Begin()
+		got[i.Name]++
+	}
+	if got["i0"] != 9 || got["i1"] != 9 || got["i2"] != 19 {
+		t.Error(got)
+	}
+}
+
+// TestRoomIsOfTheInstance: what our own engines refuse, their queue being full or a caller in haste, is no limit of the instance.
+func TestRoomIsOfTheInstance(t *testing.T) {
+	k := open(t, 1, 1)
+	own, other := k.Instances("p")[0], k.Instances("p")[1]
+	for range 2 {
+		own.Begin()
+		other.Begin()
+	}
+	other.Begin()
+	own.End(fault.Wrap(engine.ErrCallerLimit, fault.CodeEngineOverloaded, "m"))
+	own.Begin()
+	if got := k.choose(); got != "i0" {
+		t.Errorf("%s was chosen, which has more to do", got)
+	}
+}
+
+// TestFailuresInARow: what went well ends a row, also after the failure at which older requests are forgotten.
+func TestFailuresInARow(t *testing.T) {
+	k := open(t, 1, 1)
+	bad := k.Instances("p")[0]
+	try := func(n int, err error) {
+		for range n {
+			bad.Begin()
+			bad.End(err)
 		}
-		return o.FirstText
 	}
-	if got := took(); got != 0 {
-		t.Error(got)
+	try(5, errDown)
+	k.pass(time.Minute)
+	try(63, nil)
+	try(1, errDown)
+	try(1, nil)
+	try(2, errDown)
+	if st := bad.Status().State; st != pool.StateReady {
+		t.Errorf("%s after two", st)
 	}
-	i.Began(time.Second)
-	i.Began(9 * time.Second)
-	if got := took(); got != 2*time.Second {
-		t.Error(got)
+	if try(1, errDown); bad.Status().State != pool.StateSick {
+		t.Error("well after three")
 	}
-	k.pass(11 * time.Second)
-	if got := took(); got != 0 {
-		t.Error(got)
+}
+
+// TestWhoBills: who does not say is taken to bill, but for our own engines.
+func TestWhoBills(t *testing.T) {
+	for kind, want := range map[pool.Kind]bool{pool.KindNative: false, pool.KindWorker: false, pool.KindRemote: true, "": true} {
+		s := &pool.Set{}
+		s.Replace("p", []pool.Member{{Name: "i", Kind: kind, Engine: &lister{}}})
+		if got := s.Instances("p")[0].Bills("m"); got != want {
+			t.Errorf("%q: %v", kind, got)
+		}
 	}
 }

@@ -260,10 +260,7 @@ func (x *httpCall) refusal(resp *http.Response) error {
 func (x *httpCall) refused(r profile.Refusal) error {
 	r.Format = x.format
 	cause := fmt.Errorf("the upstream answered %d (type %q, code %q)", r.Status, identifier(r.Type), identifier(r.Code))
-	switch r.Status {
-	case 0: // it is a part of an answer
-	case http.StatusRequestTimeout, http.StatusBadGateway, http.StatusGatewayTimeout: // somebody between speaks for an engine of which he has not heard
-	default:
+	if ownRefusal(r) {
 		cause = fmt.Errorf("%w: %w", engine.ErrRefused, cause)
 	}
 	switch id := x.model.ID; x.model.profile.Errors.Fault(r) {
@@ -283,6 +280,19 @@ func (x *httpCall) refused(r profile.Refusal) error {
 		return fault.Wrap(cause, fault.CodeUpstreamTimeout, id)
 	default:
 		return fault.Wrap(cause, fault.CodeUpstreamFailed, id)
+	}
+}
+
+// ownRefusal reports whether who serves the model has refused a request, so that it is on nobody's bill. Somebody between may speak for an engine of which he
+// has not heard: such statuses, and answers without an error as servers of models have them, say nothing of it.
+func ownRefusal(r profile.Refusal) bool {
+	switch r.Status {
+	case 0, http.StatusRequestTimeout, http.StatusBadGateway, http.StatusGatewayTimeout: // 0: it is a part of an answer
+		return false
+	case http.StatusTooManyRequests:
+		return true
+	default:
+		return r.Message != "" || r.Type != "" || r.Code != ""
 	}
 }
 

@@ -40,7 +40,7 @@ func (e *Engine) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engin
 		}
 		began := time.Now()
 		if !req.Deadline.IsZero() && began.After(req.Deadline) { // how long the upstream takes is not known here
-			yield(engine.Event{}, fault.New(fault.CodeEngineOverloaded, m.ID).WithRetryAfter(time.Second))
+			yield(engine.Event{}, fault.Wrap(engine.ErrCallerLimit, fault.CodeEngineOverloaded, m.ID).WithRetryAfter(time.Second))
 			return
 		}
 		x, err := e.post(ctx, m, path, body, apiCall{needs: promptBytes(req)/4 + req.MaxTokens, format: req.Format != nil, whole: req.NonStreaming})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/engine/profile"
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -187,6 +188,10 @@ func TestRefusals(t *testing.T) {
 		{500, `{"error":{"message":"m","type":"` + leak + `","code":"` + leak + `"}}`, "", fault.CodeUpstreamFailed, 0},
 		{502, `<html>`, "", fault.CodeEngineUnavailable, time.Second},
 		{503, ``, "", fault.CodeEngineUnavailable, time.Second},
+		{503, `upstream connect error or disconnect/reset before headers`, "", fault.CodeEngineUnavailable, time.Second},
+		{503, `{"error":{"message":"m","type":"t"}}`, "", fault.CodeEngineUnavailable, time.Second},
+		{520, `<html>`, "", fault.CodeUpstreamFailed, 0},
+		{502, `{"error":{"message":"m","type":"t"}}`, "", fault.CodeEngineUnavailable, time.Second},
 		{503, ``, "0.5", fault.CodeEngineOverloaded, time.Second},
 		{504, ``, "", fault.CodeUpstreamTimeout, 0},
 		{302, ``, "", fault.CodeUpstreamFailed, 0},
@@ -202,9 +207,43 @@ func TestRefusals(t *testing.T) {
 		if !fault.Is(err, c.code) || fault.Public(err).RetryAfter() != c.retry {
 			t.Errorf("%d %s: %v, retry %v", c.status, c.body, err, fault.Public(err).RetryAfter())
 		}
+		// Who serves the model has an error, in the words of its dialect; what else there is may be of somebody between, after an answer that is billed.
+		if own := c.status == 429 || c.status != 502 && strings.HasPrefix(c.body, "{"); errors.Is(err, engine.ErrRefused) != own {
+			t.Errorf("%d %s: a refusal of the engine: %v, want %v", c.status, c.body, !own, own)
+		}
 		if s := fmt.Sprintf("%v %+v", err, err); strings.Contains(s, "Wang") || strings.Contains(s, "upstream-secret") {
 			t.Errorf("leaked: %s", s)
 		}
+	}
+}
+
+// TestWhoBills: nothing but engines is taken to bill nobody: what stands before other servers may stand before clouds.
+func TestWhoBills(t *testing.T) {
+	known, err := profile.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for _, name := range known.Names() {
+		p, err := known.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := config("http://127.0.0.1:1")
+		cfg.Models = []remote.ModelConfig{{ID: "chat", Upstream: "m", ContextTokens: 4096, Dialect: name}}
+		e, err := remote.New(cfg)
+		if err != nil {
+			continue // it needs more than a name
+		}
+		kinds[p.Kind]++
+		want := map[string]bool{"engine": false, "plug-in": false, "platform": true, "stack": true, "cloud": true, "protocol": true}[p.Kind]
+		if e.Bills("chat") != want || !e.Bills("another") {
+			t.Errorf("%s, of kind %s: bills %v", name, p.Kind, !want)
+		}
+		_ = e.Close()
+	}
+	if len(kinds) < 5 {
+		t.Errorf("only %v", kinds)
 	}
 }
 

@@ -170,6 +170,9 @@ func (x *call) refused(raw []byte, cause error) error {
 		x.doubt()
 		cause = fmt.Errorf("%w: %w", cause, engine.ErrNotReached)
 	}
+	if r.CallerLimit {
+		cause = fmt.Errorf("%w: %w", cause, engine.ErrCallerLimit)
+	}
 	return r.Error(cause)
 }
 

@@ -278,7 +278,7 @@ func (s *Server) refusal(err error) (body []byte, status int) {
 	if public.Code() == fault.CodeInternal {
 		s.log.Error("the engine failed", slog.String("error", err.Error()))
 	}
-	body, encodeErr := encode(refusal{Portable: public.Portable(), NotReached: errors.Is(err, engine.ErrNotReached)})
+	body, encodeErr := encode(refusal{Portable: public.Portable(), NotReached: errors.Is(err, engine.ErrNotReached), CallerLimit: errors.Is(err, engine.ErrCallerLimit)})
 	if encodeErr != nil { // a number that JSON has no form for
 		body, _ = encode(refusal{Portable: fault.New(fault.CodeInternal).Portable()})
 	}

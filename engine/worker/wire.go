@@ -135,7 +135,8 @@ type preparedReply struct {
 type refusal struct {
 	fault.Portable
 
-	NotReached bool `json:"not_reached,omitempty"`
+	NotReached  bool `json:"not_reached,omitempty"`
+	CallerLimit bool `json:"caller_limit,omitempty"`
 }
 
 type modelReply struct {

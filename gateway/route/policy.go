@@ -26,7 +26,7 @@ type Policy struct {
 	// AttemptTimeout is how long an instance may say nothing while another one could be asked in its place; 0 means no bound but those of the request.
 	AttemptTimeout time.Duration `koanf:"attempt_timeout"`
 	// HedgeAfter is how long an instance may say nothing until another one is asked beside it: who speaks first answers. 0 means never. Only requests for at
-	// most HedgeTokens completion tokens are; 0 means 256.
+	// most HedgeTokens completion tokens are; 0 means 256. Both are engines that bill nobody, whatever RepeatUnknown says.
 	HedgeAfter  time.Duration `koanf:"hedge_after"`
 	HedgeTokens int           `koanf:"hedge_tokens"`
 	// Fallbacks are the models that are asked instead, by what has kept this one from answering.
@@ -145,12 +145,15 @@ const (
 
 // Earn adds what one request earns.
 func (r *Resilience) Earn() {
-	if r == nil {
-		return
+	if r != nil {
+		r.add(int64(r.RetryPercent))
 	}
+}
+
+func (r *Resilience) add(n int64) {
 	for {
 		have := r.left.Load()
-		if have >= mostSaved || r.left.CompareAndSwap(have, min(mostSaved, have+int64(r.RetryPercent))) {
+		if have >= mostSaved || r.left.CompareAndSwap(have, min(mostSaved, have+n)) {
 			return
 		}
 	}
@@ -172,8 +175,12 @@ func (r *Resilience) Spend() bool {
 	}
 }
 
-// CanSpend reports whether a retry is left.
-func (r *Resilience) CanSpend() bool { return r != nil && r.left.Load() >= oneRetry }
+// Refund gives back a retry that was not made.
+func (r *Resilience) Refund() {
+	if r != nil {
+		r.add(oneRetry)
+	}
+}
 
 // Watches reports whether the policy has to know how long an instance says nothing. Of an answer in one piece nobody knows.
 func (r *Resilience) Watches() bool { return r != nil && (r.AttemptTimeout > 0 || r.HedgeAfter > 0) }
@@ -214,6 +221,7 @@ func (p *policies) names() []string {
 	for model, own := range p.configured {
 		f := own.Fallbacks
 		for _, name := range slices.Concat([]string{model}, f.Context, f.Content, f.Capacity, f.Fault) {
+			name, _, _ = strings.Cut(name, "@")
 			all[name] = true
 		}
 	}

@@ -65,7 +65,7 @@ func TestPoliciesOfModels(t *testing.T) {
 	if err := r.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := r.Pick(route.Ask{Model: "chat@v1"}); err != nil || c.Resilience != chat || c.Resilience.CanSpend() {
+	if c, err := r.Pick(route.Ask{Model: "chat@v1"}); err != nil || c.Resilience != chat || c.Resilience.Spend() {
 		t.Errorf("%v: the budget is new after a reload", err)
 	}
 }
@@ -89,8 +89,15 @@ func TestBudget(t *testing.T) {
 	if n := spent.Load(); n > 810 || n < 790 {
 		t.Errorf("%d of 4000 were repeated, of a fifth and ten", n)
 	}
+	for r.Spend() {
+	}
+	if r.Refund(); !r.Spend() || r.Spend() {
+		t.Error("what is given back is not there once")
+	}
 	var none *route.Resilience
-	if none.Earn(); none.Spend() || none.CanSpend() {
+	none.Earn()
+	none.Refund()
+	if none.Spend() {
 		t.Error("without a policy there are retries")
 	}
 }

@@ -57,6 +57,8 @@ const (
 	CodeBlockedAnswer  Code = "blocked_answer"
 	CodeUnsafeContent  Code = "unsafe_content"
 	CodeUnsafeAnswer   Code = "unsafe_answer"
+	// CodeFilteredByEngine is that the filter of the engine itself left nothing of an answer.
+	CodeFilteredByEngine Code = "filtered_by_engine"
 
 	CodeModelNotFound      Code = "model_not_found"
 	CodeCollectionNotFound Code = "collection_not_found"
@@ -172,10 +174,11 @@ var kinds = map[Code]Kind{
 	CodeActApproval:           Denied,
 	CodeNeedsPerson:           Denied,
 
-	CodeBlockedContent: Blocked,
-	CodeBlockedAnswer:  Blocked,
-	CodeUnsafeContent:  Blocked,
-	CodeUnsafeAnswer:   Blocked,
+	CodeBlockedContent:   Blocked,
+	CodeBlockedAnswer:    Blocked,
+	CodeUnsafeContent:    Blocked,
+	CodeUnsafeAnswer:     Blocked,
+	CodeFilteredByEngine: Blocked,
 
 	CodeModelNotFound:      NotFound,
 	CodeCollectionNotFound: NotFound,

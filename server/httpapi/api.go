@@ -39,7 +39,7 @@ type Config struct {
 	MaxDepth int `koanf:"max_depth"`
 	// MaxChoices bounds n; 0 means 16, and 128 is the most.
 	MaxChoices int `koanf:"max_choices"`
-	// KeepAlive is the silence after which a waiting stream gets a comment; 0 means 15 seconds.
+	// KeepAlive is the silence after which a waiting stream gets a comment, for a model with fallbacks once it has begun; 0 means 15 seconds.
 	KeepAlive time.Duration `koanf:"keep_alive"`
 	// WriteTimeout is how long a client may take to accept one event or reply; 0 means 30 seconds.
 	WriteTimeout time.Duration `koanf:"write_timeout"`

@@ -36,7 +36,7 @@ const (
 )
 
 // answerHeaders are those of an answer that are kept with it.
-func answerHeaders() []string { return []string{headerReceipt, label.Header} }
+func answerHeaders() []string { return []string{headerReceipt, headerFallback, label.Header} }
 
 // askHeaders are those of a request that decide its answer or its record: with others it is another request.
 func askHeaders() []string {
