@@ -27,7 +27,7 @@ type answer struct {
 	leavingBuf  [1]engine.Event
 
 	shared   *answercache.Share[route.Choice] // nil: the call has its answer for itself
-	joined   time.Time
+	tookOver bool                             // the engine works on the call's account since askedAt, and has worked on another's before
 	bypassed string // why, where the policy has answers shared
 	unworked bool   // no engine has worked on the call's account
 

@@ -407,7 +407,7 @@ func TestKeyHasEveryField(t *testing.T) {
 		left map[string]string // field: why it is not in the key
 	}{
 		{func(r *run) reflect.Value { return reflect.ValueOf(r.prompt.text.Request).Elem() }, map[string]string{
-			"ID": request, "Deadline": "an engine that refuses for it is asked again by who waits", "SharedPrefix": "the policy says it, which is in the key",
+			"ID": request, "Deadline": "an engine is not told of it", "SharedPrefix": "the policy says it, which is in the key",
 			"NonStreaming": "together with the model's, which is set here", "Hook": "such an answer is not shared",
 		}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.prompt.text.Request.Messages[0]).Elem() }, nil},
@@ -426,7 +426,7 @@ func TestKeyHasEveryField(t *testing.T) {
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.admission.visible).Elem() }, nil},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.admission.policy).Elem() }, nil},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.admission).Elem() }, map[string]string{
-			"decision": "the policy is in the key", "policy": "above", "recordForm": later, "conversation": "in the key where values are masked", "promptDigest": made, "subject": "who asks", "visible": "above",
+			"decision": "the policy is in the key", "policy": "above", "recordForm": later, "conversation": "in the key where values are masked", "promptDigest": made, "subject": "who asks", "visible": "above", "generation": "says whether the answer is kept",
 		}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.choice.Version).Elem() }, map[string]string{"Defaults": made, "CreatedAt": "a version is never changed"}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.choice).Elem() }, map[string]string{

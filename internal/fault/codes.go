@@ -77,6 +77,7 @@ const (
 	CodeFileTooLarge Code = "file_too_large"
 
 	CodeAnswerTooLarge Code = "answer_too_large"
+	CodeReadTooSlowly  Code = "answer_read_too_slowly"
 
 	CodeRateLimited      Code = "rate_limit_exceeded"
 	CodeTokenRateLimited Code = "token_rate_limit_exceeded"
@@ -194,6 +195,7 @@ var kinds = map[Code]Kind{
 	CodeFileTooLarge: TooLarge,
 
 	CodeAnswerTooLarge: TooLarge,
+	CodeReadTooSlowly:  Conflict,
 
 	CodeRateLimited:      RateLimited,
 	CodeTokenRateLimited: RateLimited,
