@@ -13,7 +13,7 @@ import (
 // answer is the progress of the engine's answer. Only its own methods change it, while the engine is at work.
 type answer struct {
 	askedAt     time.Time        // zero before
-	engineTime  time.Duration    // by an engine that was asked for vectors
+	engineTime  time.Duration    // by an engine that was asked for vectors, or that worked for several
 	peak        int              // runs at work when this one began, itself included
 	firstToken  time.Duration    // since the arrival
 	notReached  bool             // the engine was never reached

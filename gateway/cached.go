@@ -185,6 +185,9 @@ func (a *answer) leave(left answercache.Left, promptTokens int) {
 	if a.askedAt.IsZero() && !left.Since.IsZero() { // another one has had the engine asked, or has failed
 		a.askedAt, a.tookOver = left.Since, true
 	}
+	if !a.askedAt.IsZero() {
+		a.work(left.Until.Sub(a.askedAt))
+	}
 	switch {
 	case a.usage != nil || left.Output == 0:
 	case left.Usage != nil:

@@ -646,6 +646,9 @@ func TestLeftOutForSlowness(t *testing.T) {
 		if u := first.Usage; first.Outcome != "refused" || first.ErrorCode != string(fault.CodeReadTooSlowly) || u.Cost == 0 || u.CompletionTokens < 100 || u.CompletionTokens > 3900 || !u.Estimated {
 			t.Errorf("%s %s %+v", first.Outcome, first.ErrorCode, u)
 		}
+		if first.Usage.Energy > 1+2*5_000_000 { // he was left out long before he read again
+			t.Errorf("%d of energy", first.Usage.Energy)
+		}
 		if second.Outcome != "ok" || second.Usage.CompletionTokens < 4091 {
 			t.Errorf("%s %+v", second.Outcome, second.Usage)
 		}

@@ -276,10 +276,7 @@ func (r *run) nonStreaming() bool {
 
 // engineTime is how long an engine worked on the run: what it says, else the time that it was asked for, else that since it was asked.
 func (r *run) engineTime() time.Duration {
-	if r.answer.tookOver { // what the engine says is of all its work
-		return r.p.now().Sub(r.answer.askedAt)
-	}
-	if r.answer.usage != nil && r.answer.usage.Prefill+r.answer.usage.Decode > 0 {
+	if r.answer.usage != nil && !r.answer.tookOver && r.answer.usage.Prefill+r.answer.usage.Decode > 0 {
 		return r.answer.usage.Prefill + r.answer.usage.Decode
 	}
 	if r.answer.engineTime > 0 {

@@ -271,8 +271,8 @@ func (s *Share[P]) replay(ctx context.Context, ask Source[P], yield func(engine.
 type Left struct {
 	// Led: an engine has worked on his account, so that he pays for its work.
 	Led bool
-	// Since is when he began to lead; zero if he did not, or no engine was asked.
-	Since time.Time
+	// Since is when he began to lead; zero if he did not, or no engine was asked. Until is when he left, or was left out.
+	Since, Until time.Time
 	// Usage is what the engine has used by then, if it has told; else nil, and Output is how many of its events had output.
 	Usage  *engine.Usage
 	Output int
@@ -481,7 +481,7 @@ func (f *flight[P]) await(ctx context.Context, s *Share[P]) (ev engine.Event, ok
 
 // account says what a share has had until now. The caller holds f.mu.
 func (f *flight[P]) account(s *Share[P]) Left {
-	out := Left{Led: s.leads, Since: s.since, Output: f.output}
+	out := Left{Led: s.leads, Since: s.since, Until: time.Now(), Output: f.output}
 	if n := len(f.events); f.done && f.err == nil && n > 0 {
 		u := *f.events[n-1].Usage
 		out.Usage = &u
