@@ -28,8 +28,8 @@ type answer struct {
 
 	shared   *answercache.Share[route.Choice] // nil: the call has its answer for itself
 	tookOver bool                             // the engine works on the call's account since askedAt, and has worked on another's before
-	bypassed string // why, where the policy has answers shared
-	unworked bool   // no engine has worked on the call's account
+	bypassed string                           // why, where the policy has answers shared
+	unworked bool                             // no engine has worked on the call's account
 
 	maskedPassages         // of a search
 	shown          []shown // of them, as they went out
