@@ -215,6 +215,7 @@ func (openAdmission) SharesPrefixCache() bool                         { return f
 func (openAdmission) UpstreamNonStreaming() bool                      { return true }
 func (openAdmission) RespondBeforeRecord() bool                       { return false }
 func (openAdmission) Signs() bool                                     { return false }
+func (openAdmission) Caching() governance.Caching                     { return governance.Caching{} }
 func (openAdmission) Watermark() governance.Watermarking              { return governance.Watermarking{} }
 func (openAdmission) Caching() governance.Caching                  { return governance.Caching{} }
 func (openAdmission) Urgency(asked string) string                     { return asked }

@@ -109,7 +109,7 @@ func (r *run) completion(d route.Defaults) int {
 
 // admit asks the policy. What identifies the conversation and the prompt is taken before the texts are masked.
 func (r *run) admit(ctx context.Context) error {
-	r.admission.conversation, r.admission.subject = r.conversation(), r.subjectDigest()
+	r.admission.conversation, r.admission.subject, r.admission.generation = r.conversation(), r.subjectDigest(), r.p.answers.Generation()
 	r.admission.promptDigest = audit.DigestSpelt(r.p.deps.Keys, r.caller.Tenant, r.received.spell)
 	d, err := r.p.deps.Guard.Admit(ctx, governance.AdmitRequest{
 		Request: r.call.RequestID, Tenant: r.caller.Tenant, Project: r.caller.Project, Session: r.admission.conversation, Name: r.received.Session, Subject: r.admission.subject, Action: string(r.call.judgedAs()),

@@ -15,7 +15,7 @@ import (
 // answer is the progress of the engine's answer. Only its own methods change it, while the engine is at work.
 type answer struct {
 	askedAt     time.Time        // zero before
-	engineTime  time.Duration    // by an engine that was asked for vectors
+	engineTime  time.Duration    // by an engine that was asked for vectors, or that worked for several
 	peak        int              // runs at work when this one began, itself included
 	firstToken  time.Duration    // since the arrival
 	notReached  bool             // the engine was never reached
@@ -31,9 +31,9 @@ type answer struct {
 	leavingBuf  [1]engine.Event
 
 	shared   *answercache.Share[route.Choice] // nil: the call has its answer for itself
-	joined   time.Time
-	bypassed string // why, where the policy has answers shared
-	unworked bool   // no engine has worked on the call's account
+	tookOver bool                             // the engine works on the call's account since askedAt, and has worked on another's before
+	bypassed string                           // why, where the policy has answers shared
+	unworked bool                             // no engine has worked on the call's account
 
 	maskedPassages         // of a search
 	shown          []shown // of them, as they went out

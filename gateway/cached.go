@@ -25,6 +25,7 @@ const (
 	bypassSampled   = "sampled"   // the answer is drawn at random
 	bypassWatermark = "watermark" // it bears a mark, by which it would be taken for the answer of another call
 	bypassHook      = "hook"      // something in this process takes part in it
+	bypassRollout   = "rollout"   // arms are compared by what their engines do
 )
 
 // shareAnswer joins the answer of equal calls, if the policy has them share one.
@@ -38,9 +39,9 @@ func (r *run) shareAnswer() {
 		return
 	}
 	r.answer.join(r.p.answers.Join(r.caller.Tenant, r.answerKey(), r.call.RequestID, answercache.Terms{
-		Keep: rule.Keep, TTL: rule.TTL, Stale: rule.Stale, TenantBytes: rule.Bytes, Timeout: r.p.cfg.Timeout,
+		Keep: rule.Keep, TTL: rule.TTL, Stale: rule.Stale, TenantBytes: rule.Bytes, Generation: r.admission.generation,
 		Failed: func(err error) bool { return outcomeOf(err) == outcomeFailed },
-	}), r.p.now())
+	}))
 }
 
 // unshared returns why the answer is not shared: only one that is a function of the request is, unless the policy says more.
@@ -51,6 +52,8 @@ func (r *run) unshared(rule governance.Caching) string {
 		return bypassHook
 	case q.Watermark != nil && q.Watermark.Key != "":
 		return bypassWatermark
+	case r.choice.Rollout != "":
+		return bypassRollout
 	case q.Temperature == 0 || q.Seed != nil && r.choice.Info.Deterministic || rule.Sampled:
 		return ""
 	default:
@@ -77,6 +80,9 @@ func (r *run) sharedAnswer(ctx context.Context) iter.Seq2[engine.Event, error] {
 				}
 				placed = true
 			}
+			if errors.Is(err, answercache.ErrLagging) {
+				err = fault.Wrap(err, fault.CodeReadTooSlowly)
+			}
 			if !s.Leads() {
 				ev.Usage, ev.Used = unworked(ev.Usage), unworked(ev.Used)
 			}
@@ -98,12 +104,14 @@ func unworked(u *engine.Usage) *engine.Usage {
 }
 
 // alone returns what asks an engine for all who share the answer, whoever of them stays: a run that has of this one what an engine is asked with, and that
-// nobody else uses.
+// nobody else uses. The engine is not told of the time that the caller has: the others have theirs.
 func (r *run) alone() answercache.Source[route.Choice] {
 	asks := &run{
 		p: r.p, need: r.need, call: r.call, caller: r.caller, admission: r.admission, choice: r.choice, masked: r.masked, prompt: r.prompt, steps: r.steps,
 		sources: sources{embedding: r.sources.embedding},
 	}
+	request, text := *r.prompt.text.Request, *r.prompt.text
+	request.Deadline, text.Request, asks.prompt.text = time.Time{}, &request, &text
 	model := string(r.call.Model)
 	return func(ctx context.Context) (iter.Seq2[engine.Event, error], func() (route.Choice, bool)) {
 		events := func(yield func(engine.Event, error) bool) {
@@ -163,7 +171,7 @@ func (r *run) noteCache(detail map[string]string) {
 func (p *Pipeline) ForgetAnswers(tenant string) { p.answers.Drop(tenant) }
 
 // join notes which answer the call shares.
-func (a *answer) join(s *answercache.Share[route.Choice], now time.Time) { a.shared, a.joined = s, now }
+func (a *answer) join(s *answercache.Share[route.Choice]) { a.shared = s }
 
 // bypass notes why it shares none.
 func (a *answer) bypass(why string) { a.bypassed = why }
@@ -174,8 +182,11 @@ func (a *answer) leave(left answercache.Left, promptTokens int) {
 		a.unworked = true
 		return
 	}
-	if a.askedAt.IsZero() && left.Output > 0 { // it has led since another one left
-		a.askedAt = a.joined
+	if a.askedAt.IsZero() && !left.Since.IsZero() { // another one has had the engine asked, or has failed
+		a.askedAt, a.tookOver = left.Since, true
+	}
+	if !a.askedAt.IsZero() {
+		a.work(left.Until.Sub(a.askedAt))
 	}
 	switch {
 	case a.usage != nil || left.Output == 0:

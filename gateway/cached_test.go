@@ -170,6 +170,7 @@ func TestWhatIsNotShared(t *testing.T) {
 		"marked": {func(w *world, c *Call) {
 			w.caching.Sampled, w.canMark, w.marks.On, c.Temperature = true, true, true, &warm
 		}, 2, "bypass", "watermark"},
+		"rollout":          {func(w *world, _ *Call) { w.rollout = [2]string{"r1", "stable"} }, 2, "bypass", "rollout"},
 		"marked, but at 0": {func(w *world, _ *Call) { w.canMark, w.marks.On = true, true }, 1, "hit", ""},
 		"marked, greedy": {func(w *world, _ *Call) {
 			w.canMark, w.marks = true, governance.Watermarking{On: true, Greedy: true, Params: watermark.Params{Scheme: watermark.KGW}.WithDefaults()}
@@ -292,6 +293,7 @@ func TestLeadingAndLeaving(t *testing.T) {
 		w.caching = exactAnswers()
 		w.slow(time.Second)
 		w.principal.Limits.Concurrent = 0
+		began := time.Now()
 		leads, err := w.Chat(t.Context(), coldCall("leads", "hello"))
 		if err != nil {
 			t.Fatal(err)
@@ -319,6 +321,9 @@ func TestLeadingAndLeaving(t *testing.T) {
 		}
 		if second.Outcome != "ok" || second.Usage.CompletionTokens == 0 || second.Usage.CachedTokens != 0 || second.Usage.Energy == 0 {
 			t.Errorf("%+v", second.Usage)
+		}
+		if sum, run := first.Usage.Energy+second.Usage.Energy, time.Since(began).Microseconds(); sum > run+2 { // two calls of the meter, which begins with 1
+			t.Errorf("the energy of %d µs is on the record of a run of %d", sum, run)
 		}
 		if len(w.engine.Requests()) != 1 {
 			t.Error("the engine was asked again")
@@ -407,7 +412,7 @@ func TestKeyHasEveryField(t *testing.T) {
 		left map[string]string // field: why it is not in the key
 	}{
 		{func(r *run) reflect.Value { return reflect.ValueOf(r.prompt.text.Request).Elem() }, map[string]string{
-			"ID": request, "Deadline": "an engine that refuses for it is asked again by who waits", "SharedPrefix": "the policy says it, which is in the key",
+			"ID": request, "Deadline": "an engine is not told of it", "SharedPrefix": "the policy says it, which is in the key",
 			"NonStreaming": "together with the model's, which is set here", "Hook": "such an answer is not shared",
 		}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.prompt.text.Request.Messages[0]).Elem() }, nil},
@@ -426,7 +431,7 @@ func TestKeyHasEveryField(t *testing.T) {
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.admission.visible).Elem() }, nil},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.admission.policy).Elem() }, nil},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.admission).Elem() }, map[string]string{
-			"decision": "the policy is in the key", "policy": "above", "recordForm": later, "conversation": "in the key where values are masked", "promptDigest": made, "subject": "who asks", "visible": "above",
+			"decision": "the policy is in the key", "policy": "above", "recordForm": later, "conversation": "in the key where values are masked", "promptDigest": made, "subject": "who asks", "visible": "above", "generation": "says whether the answer is kept",
 		}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.choice.Version).Elem() }, map[string]string{"Defaults": made, "CreatedAt": "a version is never changed"}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.choice).Elem() }, map[string]string{
@@ -596,4 +601,118 @@ func TestFollowersHaveTheirOwnDeadline(t *testing.T) {
 			t.Errorf("%+v", e.Usage)
 		}
 	})
+}
+
+// TestLeftOutForSlowness: a leader who does not read while others wait is told so. That says nothing of the model, and he pays for what had come by then.
+func TestLeftOutForSlowness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(int, *engine.Request) enginetest.Plan {
+			return enginetest.Plan{Texts: []string{strings.Repeat("abc", 5000)}} // a token is three letters
+		})
+		w.caching = exactAnswers()
+		w.principal.Limits.Concurrent = 0
+		long := func(id string) *Call {
+			c := coldCall(id, "hello")
+			c.MaxTokens = new(4091) // what the model takes
+			return c
+		}
+		leads, err := w.Chat(t.Context(), long("leads"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		follows, err := w.Chat(t.Context(), long("follows"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		var slow error
+		all.Go(func() {
+			n := 0
+			for _, err := range leads.Events() {
+				if n++; n == 100 {
+					time.Sleep(30 * time.Second)
+				}
+				slow = err
+			}
+		})
+		if _, err := follows.Collect(); err != nil {
+			t.Error(err)
+		}
+		all.Wait()
+		if !fault.Is(slow, fault.CodeReadTooSlowly) {
+			t.Error(slow)
+		}
+		first, second := w.outcomes()["leads"], w.outcomes()["follows"]
+		if u := first.Usage; first.Outcome != "refused" || first.ErrorCode != string(fault.CodeReadTooSlowly) || u.Cost == 0 || u.CompletionTokens < 100 || u.CompletionTokens > 3900 || !u.Estimated {
+			t.Errorf("%s %s %+v", first.Outcome, first.ErrorCode, u)
+		}
+		if first.Usage.Energy > 1+2*5_000_000 { // he was left out long before he read again
+			t.Errorf("%d of energy", first.Usage.Energy)
+		}
+		if second.Outcome != "ok" || second.Usage.CompletionTokens < 4091 {
+			t.Errorf("%s %+v", second.Outcome, second.Usage)
+		}
+	})
+}
+
+// TestClocksOfTheLeader: his total time ends his answer with a timeout and nobody else's, and no engine is told of the time that he allows.
+func TestClocksOfTheLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(int, *engine.Request) enginetest.Plan {
+			return enginetest.Plan{Texts: []string{"one two thre"}}
+		})
+		w.caching = exactAnswers()
+		w.cfg.Timeout = 4 * time.Second
+		w.slow(time.Second)
+		w.principal.Limits.Concurrent = 0
+		ask := func(id string, c *Call) error {
+			c.RequestID, c.Received = id, time.Now()
+			r, err := w.Chat(t.Context(), c)
+			if err == nil {
+				_, err = r.Collect()
+			}
+			return err
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			c := coldCall("", "hello")
+			c.FirstTokenTimeout = 3 * time.Second
+			if err := ask("leads", c); !fault.Is(err, fault.CodeTimeout) {
+				t.Error(err)
+			}
+		})
+		time.Sleep(2500 * time.Millisecond)
+		if err := ask("follows", coldCall("", "hello")); err != nil {
+			t.Error(err)
+		}
+		all.Wait()
+		if e := w.outcomes()["follows"]; e.Outcome != "ok" || e.Usage.Cost == 0 {
+			t.Errorf("%+v", e)
+		}
+		if asked := w.engine.Requests(); len(asked) != 1 || !asked[0].Deadline.IsZero() {
+			t.Errorf("%+v", asked)
+		}
+	})
+}
+
+// TestErasedWhileUnderWay: what was retrieved before an erasure is in no answer that is kept.
+func TestErasedWhileUnderWay(t *testing.T) {
+	w := newWorld(t, nil)
+	w.caching = exactAnswers()
+	w.rag.passages = []rag.Passage{{Collection: "docs", DocumentID: "d", Version: "1", Text: "of somebody"}}
+	for i, x := range []struct {
+		state  string
+		erases bool
+	}{{"miss", true}, {"miss", false}, {"hit", false}} {
+		w.rag.then = func() {
+			if x.erases {
+				w.ForgetAnswers("acme")
+			}
+		}
+		c := coldCall(fmt.Sprint(i), "hello")
+		c.RAG = &RAG{Collection: "docs"}
+		if r, _ := chat(t, w, c); r.Cache() != x.state {
+			t.Errorf("%d: %s", i, r.Cache())
+		}
+	}
 }

@@ -269,4 +269,7 @@ func New(cfg Config, deps Deps, reg prometheus.Registerer) (*Pipeline, error) {
 }
 
 // Drain waits for the records that are on their way. Call it when no call is at work any more, before the log is closed.
-func (p *Pipeline) Drain() { p.detached.Wait() }
+func (p *Pipeline) Drain() {
+	p.answers.Wait()
+	p.detached.Wait()
+}

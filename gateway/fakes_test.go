@@ -37,6 +37,7 @@ import (
 type world struct {
 	*Pipeline
 
+	mu        sync.Mutex // guards what calls at one time note: the guard's asks, kept, agreementFor
 	engine    *enginetest.Scripted
 	principal identity.Principal
 	fail      map[string]error // by step
@@ -199,6 +200,8 @@ func (g *fakeGuard) Admit(_ context.Context, ask governance.AdmitRequest) (Decis
 	if err := g.w.fail["admit "+ask.Model]; err != nil {
 		return a, err
 	}
+	g.w.mu.Lock()
+	defer g.w.mu.Unlock()
 	g.asks = append(g.asks, ask)
 	return a, nil
 }
@@ -310,6 +313,8 @@ func (a *fakeAdmission) ReleaseCitation() egress.Release        { return &fakeRe
 
 // StoreValues fails at the call that the world says: 1 is the one before the record of the admission.
 func (a *fakeAdmission) StoreValues(context.Context) error {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
 	a.w.kept++
 	if a.w.kept == a.w.keepFails {
 		return fault.New(fault.CodeVaultUnavailable)
@@ -583,6 +588,8 @@ func (w *world) Signer(_ context.Context, tenant string) (*signature.Signer, err
 
 // Effective and Demanded are of the agreements on answers without a visible label.
 func (w *world) Effective(tenant, project, key string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.agreementFor = tenant + "/" + project + "/" + key
 	return w.agreement
 }

@@ -68,10 +68,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "sluice_gateway_overhead_seconds", Help: "Time of a call's own steps before the engine is asked or passages are shown, without the engine that embeds its question.", Buckets: fast,
 		}),
 		firstToken: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "sluice_gateway_first_token_seconds", Help: "Time from the arrival of a call to the first text.", Buckets: slow,
+			Name: "sluice_gateway_first_token_seconds", Help: "Time from the arrival of a call to the first text; without answers that are shared with another call.", Buckets: slow,
 		}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "sluice_gateway_duration_seconds", Help: "Time from the arrival of a call to its end.", Buckets: slow,
+			Name: "sluice_gateway_duration_seconds", Help: "Time from the arrival of a call to its end; without answers that are shared with another call.", Buckets: slow,
 		}, []string{"action"}),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_gateway_tokens_total", Help: "Tokens by class.",

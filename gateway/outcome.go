@@ -284,7 +284,7 @@ func (r *run) nonStreaming() bool {
 
 // engineTime is how long an engine worked on the run: what it says, else the time that it was asked for, else that since it was asked.
 func (r *run) engineTime() time.Duration {
-	if r.answer.usage != nil && r.answer.usage.Prefill+r.answer.usage.Decode > 0 {
+	if r.answer.usage != nil && !r.answer.tookOver && r.answer.usage.Prefill+r.answer.usage.Decode > 0 {
 		return r.answer.usage.Prefill + r.answer.usage.Decode
 	}
 	if r.answer.engineTime > 0 {
@@ -301,9 +301,11 @@ func (r *run) observe(end ending, u audit.Usage) {
 	}
 	m, action := r.p.metrics, string(r.call.Action)
 	m.requests.WithLabelValues(action, end.outcome).Inc()
-	m.duration.WithLabelValues(action).Observe(r.p.now().Sub(r.call.Received).Seconds())
-	if r.answer.firstToken > 0 {
-		m.firstToken.Observe(r.answer.firstToken.Seconds())
+	if !r.answer.unworked { // shared answers would hide a slow engine
+		m.duration.WithLabelValues(action).Observe(r.p.now().Sub(r.call.Received).Seconds())
+		if r.answer.firstToken > 0 {
+			m.firstToken.Observe(r.answer.firstToken.Seconds())
+		}
 	}
 	m.promptTokens.Add(float64(u.PromptTokens - u.CachedTokens))
 	m.cachedTokens.Add(float64(u.CachedTokens))

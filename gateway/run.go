@@ -73,6 +73,7 @@ type admission struct {
 	policy       governance.PolicyRef
 	recordForm   string // the form in which texts are kept
 	conversation string // the conversation
+	generation   uint64 // of the shared answers, before any text was masked or retrieved
 	promptDigest string
 	subject      string // digest of the person whom it is about
 	visible      visibleLabel

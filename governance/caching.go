@@ -19,6 +19,7 @@ const (
 	// maxCacheTTL bounds how long an answer is kept, and how long it is stale afterwards.
 	maxCacheTTL   = time.Hour
 	maxCacheBytes = 1 << 30
+	minCacheBytes = 64 << 10 // less has no room for an answer
 )
 
 // Caching says whether equal requests share an answer.
@@ -56,12 +57,17 @@ func (p *policy) readCache(n *yaml.Node, path string) error {
 		{"stale_if_error", false, cacheSetting(func(s string) (err error) { stale, err = seconds(s, 0); return err })},
 		{"max_bytes", false, cacheSetting(func(s string) error {
 			v, err := strconv.ParseInt(s, 10, 64)
-			if bytes = &v; err == nil && (v < 1 || v > maxCacheBytes) {
+			if bytes = &v; err == nil && (v < minCacheBytes || v > maxCacheBytes || s[0] == '+') {
 				err = strconv.ErrRange
 			}
 			return err
 		})},
-		{"sampled", false, cacheSetting(func(s string) (err error) { c.Sampled, err = strconv.ParseBool(s); return err })},
+		{"sampled", false, cacheSetting(func(s string) error {
+			if c.Sampled = s == "true"; !c.Sampled && s != "false" {
+				return strconv.ErrSyntax
+			}
+			return nil
+		})},
 	}); err != nil {
 		return err
 	}

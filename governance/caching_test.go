@@ -20,7 +20,7 @@ func TestCacheOfPolicies(t *testing.T) {
 		"cache: exact":                           exact,
 		"cache: {mode: exact, ttl: 300s}":        exact,
 		"cache: {mode: coalesce, sampled: true}": {On: true, Sampled: true},
-		"cache: {mode: exact, ttl: 1h, stale_if_error: 10m, max_bytes: 1000, sampled: true}": {On: true, Keep: true, TTL: time.Hour, Stale: 10 * time.Minute, Bytes: 1000, Sampled: true},
+		"cache: {mode: exact, ttl: 1h, stale_if_error: 10m, max_bytes: 65536, sampled: true}": {On: true, Keep: true, TTL: time.Hour, Stale: 10 * time.Minute, Bytes: 65536, Sampled: true},
 	} {
 		p, err := parsePolicy([]byte(strings.Replace(string(defaultPolicy), "\ncache: off\n", "\n"+text+"\n", 1)))
 		if err != nil {
@@ -41,7 +41,7 @@ func TestCacheOfPolicies(t *testing.T) {
 	for _, text := range []string{
 		"yes", "[exact]", "{ttl: 5m}", "{mode: exact, ttl: 0s}", "{mode: exact, ttl: 61m}", "{mode: exact, ttl: 1500ms}", "{mode: exact, ttl: 5}", "{mode: exact, stale_if_error: -1s}",
 		"{mode: exact, stale_if_error: 2h}", "{mode: exact, max_bytes: 0}", "{mode: exact, max_bytes: 1073741825}", "{mode: exact, sampled: maybe}", "{mode: coalesce, ttl: 5m}",
-		"{mode: off, sampled: true}", "{mode: exact, key: x}", "{mode: exact, max_bytes: 1e3}",
+		"{mode: off, sampled: true}", "{mode: exact, key: x}", "{mode: exact, max_bytes: 1e3}", "{mode: exact, max_bytes: +65536}", "{mode: exact, max_bytes: 65535}", "{mode: exact, sampled: T}",
 	} {
 		_, err := parsePolicy([]byte(strings.Replace(string(defaultPolicy), "\ncache: off\n", "\ncache: "+text+"\n", 1)))
 		if !fault.Is(err, fault.CodeInvalidPolicy) || !strings.Contains(err.Error(), "cache") {

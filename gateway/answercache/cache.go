@@ -3,6 +3,7 @@ package answercache
 import (
 	"container/list"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
@@ -15,6 +16,8 @@ const (
 	// maxRunning bounds the bytes that are held of one answer that comes: what is longer is not kept, nobody joins it any more, and the engine waits for
 	// who reads slowest.
 	maxRunning = 1 << 20
+	// minRunning is what each answer that comes may hold where all together hold more than the cache may.
+	minRunning = 16 << 10
 	// maxStall is how long the engine, and all others, wait for one who does not read.
 	maxStall = 5 * time.Second
 	// perEntry is what an answer takes beside its events: where it was made, its key and its timer.
@@ -32,7 +35,7 @@ type Terms struct {
 	TTL         time.Duration // for which an answer is kept
 	Stale       time.Duration // after it, in which the answer still takes the place of one that fails; 0: none
 	TenantBytes int64         // that the answers of the tenant may take
-	Timeout     time.Duration // after which an engine is stopped, whoever waits; 0: no bound
+	Generation  uint64        // of the cache when the first text of the request was read: an answer from before a Drop is not kept
 
 	// Failed reports whether an error says that an engine is at fault, so that a stale answer may take its place. nil: none does.
 	Failed func(error) bool
@@ -41,6 +44,10 @@ type Terms struct {
 // Cache gives answers to equal requests. P says where an answer was made; its user knows what that is. It is safe for concurrent use.
 type Cache[P any] struct {
 	max int64
+
+	generation atomic.Uint64  // how often a tenant was dropped; changed with mu held
+	running    atomic.Int64   // bytes that answers hold which come
+	flights    sync.WaitGroup // engines at work
 
 	mu      sync.Mutex // never taken while that of a flight is held
 	bytes   int64
@@ -66,7 +73,8 @@ type entry[P any] struct {
 	gone   *time.Timer
 }
 
-// New returns a cache without answers, which take at most maxBytes; 0 means DefaultBytes.
+// New returns a cache without answers. Those that are kept take at most maxBytes; 0 means DefaultBytes. Those that come take as much again at most, and besides
+// minRunning each.
 func New[P any](maxBytes int64) *Cache[P] {
 	if maxBytes <= 0 {
 		maxBytes = DefaultBytes
@@ -82,10 +90,18 @@ func (c *Cache[P]) Join(of string, key Key, request string, terms Terms) *Share[
 	return s
 }
 
-// Drop forgets all answers of a tenant. One that comes still reaches those who wait for it, nobody else, and is not kept.
+// Generation returns what Terms tell of when a request began.
+func (c *Cache[P]) Generation() uint64 { return c.generation.Load() }
+
+// Wait returns when no engine is at work any more. Call it when every share was left.
+func (c *Cache[P]) Wait() { c.flights.Wait() }
+
+// Drop forgets all answers of a tenant. One that comes still reaches those who wait for it, nobody else, and is not kept; nor is one whose request began before,
+// under whatever share it comes.
 func (c *Cache[P]) Drop(of string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.generation.Add(1)
 	t := c.tenants[of]
 	if t == nil {
 		return
@@ -102,6 +118,14 @@ func (c *Cache[P]) Bytes() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.bytes
+}
+
+// room is what an answer that comes may hold now.
+func (c *Cache[P]) room() int {
+	if c.running.Load() > c.max {
+		return minRunning
+	}
+	return maxRunning
 }
 
 // of returns what a tenant has. The caller holds c.mu.

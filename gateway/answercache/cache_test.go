@@ -447,3 +447,76 @@ func BenchmarkHit(b *testing.B) {
 		s.Leave()
 	}
 }
+
+// TestNothingFromBeforeADropIsKept: neither what is asked again for who waited when the tenant was dropped, nor what somebody asks for whose request began before.
+func TestNothingFromBeforeADropIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New[string](0)
+		from := &source{wait: time.Second, plan: func(n int) ([]string, error) {
+			if n == 1 {
+				return nil, errBroken
+			}
+			return []string{"a"}, nil
+		}}
+		var all sync.WaitGroup
+		for i := range 3 {
+			s := c.Join("acme", Key{}, fmt.Sprint(i), exact())
+			all.Go(func() {
+				if g := read(t.Context(), s, from, 0); g.err != nil && i > 0 {
+					t.Error(g.err)
+				}
+			})
+		}
+		synctest.Wait()
+		c.Drop("acme")
+		all.Wait()
+		if from.calls.Load() != 2 || c.Bytes() != 0 {
+			t.Errorf("%d calls, %d bytes are kept", from.calls.Load(), c.Bytes())
+		}
+		if g := read(t.Context(), c.Join("acme", Key{}, "before", exact()), from, 0); g.state != "miss" || c.Bytes() != 0 || len(c.tenants) != 0 {
+			t.Errorf("%+v: %d bytes of %d tenants", g, c.Bytes(), len(c.tenants))
+		}
+		now := exact()
+		now.Generation = c.Generation()
+		read(t.Context(), c.Join("acme", Key{}, "after", now), from, 0)
+		if g := read(t.Context(), c.Join("acme", Key{}, "later", now), from, 0); g.state != "hit" {
+			t.Errorf("%+v", g)
+		}
+	})
+}
+
+// TestAnswersThatComeAreBounded: all that come together hold as much as the cache may and a little each, if nobody reads them; and nothing when they are left.
+func TestAnswersThatComeAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const room, piece = 100_000, 5000
+		texts := make([]string, 100)
+		for i := range texts {
+			texts[i] = strings.Repeat("x", piece)
+		}
+		c, from := New[string](room), &source{plan: says(texts...)}
+		var shares []*Share[string]
+		for i := range 20 {
+			s := c.Join("acme", Key{byte(i)}, "r", exact())
+			next, stop := iter.Pull2(s.Events(t.Context(), from.ask))
+			defer stop()
+			if _, err, ok := next(); err != nil || !ok {
+				t.Fatal(err)
+			}
+			shares = append(shares, s)
+		}
+		synctest.Wait()
+		if held := c.running.Load(); held > room+20*(minRunning+2*(piece+perEvent)) {
+			t.Errorf("%d bytes are held", held)
+		}
+		for _, s := range shares {
+			s.Leave()
+		}
+		c.Wait()
+		if held := c.running.Load(); held != 0 {
+			t.Errorf("%d bytes are held for nobody", held)
+		}
+		if g := read(t.Context(), c.Join("acme", Key{99}, "r", exact()), &source{plan: says("a")}, 0); g.err != nil || c.running.Load() != 0 {
+			t.Errorf("%+v, %d bytes", g, c.running.Load())
+		}
+	})
+}

@@ -46,9 +46,11 @@ type Share[P any] struct {
 	left   bool
 
 	// Guarded by the flight.
-	next    int  // event
-	leads   bool // an engine works on its account
+	next    int       // event
+	leads   bool      // an engine works on its account
+	since   time.Time // when it began to; zero if no engine was asked yet
 	lagging bool
+	had     Left // when it left, or was left out
 }
 
 // flight is an answer that comes.
@@ -90,6 +92,7 @@ func (s *Share[P]) join() {
 			return
 		}
 	}
+	current := s.terms.Generation == c.generation.Load() // else its answer may be of a text that is erased
 	t := c.of(s.tenant)
 	if f := t.flights[s.key]; f != nil && f.add(s) {
 		s.mu.Lock()
@@ -98,12 +101,20 @@ func (s *Share[P]) join() {
 		return
 	}
 	f := &flight[P]{cache: c, tenant: s.tenant, key: s.key, origin: s.request, terms: s.terms}
-	s.next, s.leads, s.lagging = 0, true, false
+	s.begin(true)
 	f.shares = []*Share[P]{s}
-	t.flights[s.key] = f
+	if current { // what is in no map is joined by nobody, and not kept
+		t.flights[s.key] = f
+	}
+	c.forget(s.tenant, t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state, s.origin, s.flight = Miss, s.request, f
+}
+
+// begin puts a share at the beginning of a flight, whose lock the caller holds.
+func (s *Share[P]) begin(leads bool) {
+	s.next, s.leads, s.since, s.lagging, s.had = 0, leads, time.Time{}, false, Left{}
 }
 
 func (s *Share[P]) take(as State, e *entry[P]) {
@@ -218,7 +229,7 @@ func (f *flight[P]) takeOver(s *Share[P]) bool {
 	f.mu.Lock()
 	failed := f.done && f.err != nil && f.first == 0
 	if failed {
-		s.next, s.leads, s.lagging = 0, false, false
+		s.begin(false)
 		f.shares = append(f.shares, s)
 	}
 	f.mu.Unlock()
@@ -242,6 +253,8 @@ func (s *Share[P]) replay(ctx context.Context, ask Source[P], yield func(engine.
 		return true, nil
 	}
 	f.start(ctx, ask)
+	stop := context.AfterFunc(ctx, func() { f.leave(s) }) // also while the reader is busy: no engine works for somebody whose time is over
+	defer stop()
 	for {
 		ev, ok, err := f.await(ctx, s)
 		if err != nil || !ok {
@@ -258,26 +271,28 @@ func (s *Share[P]) replay(ctx context.Context, ask Source[P], yield func(engine.
 type Left struct {
 	// Led: an engine has worked on his account, so that he pays for its work.
 	Led bool
+	// Since is when he began to lead; zero if he did not, or no engine was asked. Until is when he left, or was left out.
+	Since, Until time.Time
 	// Usage is what the engine has used by then, if it has told; else nil, and Output is how many of its events had output.
 	Usage  *engine.Usage
 	Output int
 }
 
 // Leave ends the share. Whoever led an answer that is not complete hands it to the next who waits, and then has not led it any more than until now; if nobody
-// waits, the engine is stopped. Further calls change nothing, and say the same of who led.
+// waits, the engine is stopped. It says what had come by then, or by when the context of Events ended, or he was left out for reading too slowly. Further calls say the
+// same.
 func (s *Share[P]) Leave() Left {
 	s.mu.Lock()
-	f, left := s.flight, s.left
+	f := s.flight
 	s.left = true
 	s.mu.Unlock()
 	if f == nil {
 		return Left{}
 	}
-	out := f.look(s)
-	if !left {
-		f.leave(s)
-	}
-	return out
+	f.leave(s)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return s.had
 }
 
 // add takes a share in. It reports whether the answer is still there from its beginning.
@@ -287,7 +302,7 @@ func (f *flight[P]) add(s *Share[P]) bool {
 	if f.closed || f.done && f.err != nil {
 		return false
 	}
-	s.next, s.leads, s.lagging = 0, false, false
+	s.begin(false)
 	f.shares = append(f.shares, s)
 	return true
 }
@@ -300,13 +315,14 @@ func (f *flight[P]) start(ctx context.Context, ask Source[P]) {
 		return
 	}
 	f.started = true
-	on := context.WithoutCancel(ctx)
-	if f.terms.Timeout > 0 {
-		on, f.cancel = context.WithTimeout(on, f.terms.Timeout)
-	} else {
-		on, f.cancel = context.WithCancel(on)
+	for _, s := range f.shares {
+		if s.leads {
+			s.since = time.Now()
+		}
 	}
-	go f.run(on, ask)
+	on, cancel := context.WithCancel(context.WithoutCancel(ctx)) // each share has a clock of its own; whose is over leaves
+	f.cancel = cancel
+	f.cache.flights.Go(func() { f.run(on, ask) })
 }
 
 // run takes in what the engine says until it ends.
@@ -353,7 +369,7 @@ func (f *flight[P]) place(at func() (P, bool)) {
 func (f *flight[P]) take(ctx context.Context, ev *engine.Event) bool {
 	f.mu.Lock()
 	f.events = append(f.events, *ev)
-	f.bytes += size(ev)
+	f.hold(size(ev))
 	if ev.HasOutput() {
 		f.output++
 	}
@@ -385,7 +401,8 @@ func (f *flight[P]) take(ctx context.Context, ev *engine.Event) bool {
 func (f *flight[P]) trim() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.bytes <= maxRunning {
+	room := f.cache.room()
+	if f.bytes <= room {
 		return nil
 	}
 	f.closed = true
@@ -394,11 +411,11 @@ func (f *flight[P]) trim() <-chan struct{} {
 		least = min(least, s.next)
 	}
 	for f.first < least {
-		f.bytes -= size(&f.events[0])
+		f.hold(-size(&f.events[0]))
 		f.events[0] = engine.Event{}
 		f.events, f.first = f.events[1:], f.first+1
 	}
-	if f.bytes <= maxRunning {
+	if f.bytes <= room {
 		return nil
 	}
 	return f.wait()
@@ -415,19 +432,25 @@ func (f *flight[P]) dropSlowest() {
 	if least == most {
 		return
 	}
-	f.shares = slices.DeleteFunc(f.shares, func(s *Share[P]) bool {
-		if s.next == least {
-			s.lagging = true
+	for _, s := range f.shares {
+		s.lagging = s.next == least
+	}
+	for _, s := range f.shares {
+		if s.lagging {
+			s.had = f.account(s)
 			f.pass(s)
 		}
-		return s.lagging
-	})
+	}
+	f.shares = slices.DeleteFunc(f.shares, func(s *Share[P]) bool { return s.lagging })
 	f.wake()
 }
 
 // await returns the next event for a share; ok is false behind the last one.
 func (f *flight[P]) await(ctx context.Context, s *Share[P]) (ev engine.Event, ok bool, err error) {
 	for {
+		if err := ctx.Err(); err != nil {
+			return ev, false, err
+		}
 		f.mu.Lock()
 		switch at := s.next - f.first; {
 		case s.lagging || at < 0: // or it has left
@@ -456,11 +479,9 @@ func (f *flight[P]) await(ctx context.Context, s *Share[P]) (ev engine.Event, ok
 	}
 }
 
-// look says what a share has had.
-func (f *flight[P]) look(s *Share[P]) Left {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	out := Left{Led: s.leads, Output: f.output}
+// account says what a share has had until now. The caller holds f.mu.
+func (f *flight[P]) account(s *Share[P]) Left {
+	out := Left{Led: s.leads, Since: s.since, Until: time.Now(), Output: f.output}
 	if n := len(f.events); f.done && f.err == nil && n > 0 {
 		u := *f.events[n-1].Usage
 		out.Usage = &u
@@ -477,6 +498,7 @@ func (f *flight[P]) leave(s *Share[P]) {
 		return
 	}
 	f.shares = slices.Delete(f.shares, i, i+1)
+	s.had = f.account(s)
 	if !f.done {
 		f.pass(s)
 	}
@@ -489,6 +511,7 @@ func (f *flight[P]) leave(s *Share[P]) {
 			f.done, f.err = true, context.Canceled
 		}
 	}
+	f.release()
 	f.wake()
 	f.mu.Unlock()
 	if unwanted {
@@ -503,7 +526,9 @@ func (f *flight[P]) pass(s *Share[P]) {
 	}
 	for _, next := range f.shares {
 		if next != s && !next.lagging {
-			next.leads = true
+			if next.leads = true; f.started {
+				next.since = time.Now()
+			}
 			return
 		}
 	}
@@ -521,7 +546,9 @@ func (f *flight[P]) complete(ev *engine.Event) {
 	f.cache.end(f, answer, f.terms)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.events, f.bytes, f.done = events, n, true
+	f.events, f.done = events, true
+	f.hold(size(ev))
+	f.release()
 	if ev.HasOutput() {
 		f.output++
 	}
@@ -534,9 +561,23 @@ func (f *flight[P]) finish(err error) {
 	if f.cancel(); !f.done {
 		f.done, f.err = true, err
 	}
+	f.release()
 	f.wake()
 	f.mu.Unlock()
 	f.cache.end(f, nil, f.terms)
+}
+
+// hold counts bytes that are held, or no longer. The caller holds f.mu.
+func (f *flight[P]) hold(n int) {
+	f.bytes += n
+	f.cache.running.Add(int64(n))
+}
+
+// release counts nothing any more of a flight that has ended and that nobody reads. The caller holds f.mu.
+func (f *flight[P]) release() {
+	if f.done && len(f.shares) == 0 {
+		f.hold(-f.bytes)
+	}
 }
 
 // keepable reports whether an answer may be given to requests that come later: one that bears a mark of its request, or that a filter broke off, is not.

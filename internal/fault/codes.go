@@ -81,6 +81,7 @@ const (
 	CodeFileTooLarge Code = "file_too_large"
 
 	CodeAnswerTooLarge Code = "answer_too_large"
+	CodeReadTooSlowly  Code = "answer_read_too_slowly"
 
 	CodeRateLimited      Code = "rate_limit_exceeded"
 	CodeTokenRateLimited Code = "token_rate_limit_exceeded"
@@ -201,6 +202,7 @@ var kinds = map[Code]Kind{
 	CodeFileTooLarge: TooLarge,
 
 	CodeAnswerTooLarge: TooLarge,
+	CodeReadTooSlowly:  Conflict,
 
 	CodeRateLimited:      RateLimited,
 	CodeTokenRateLimited: RateLimited,

@@ -10,10 +10,11 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/governance"
+	"github.com/sluice-project/sluice/server/httpapi/documenttest"
 )
 
 // TestKeptAnswersOverHTTP: an equal request gets the answer that was kept, in its own dialect, as a stream where it asked for one, with a receipt of its own;
-// header, body and record say so. Another tenant, another body and another policy get none.
+// header, body and record say so, as the document has it. Another tenant, another body and another policy get none.
 func TestKeptAnswersOverHTTP(t *testing.T) {
 	k := newKit(t, Config{}, func(int, *engine.Request) enginetest.Plan {
 		return enginetest.Plan{Texts: []string{"one two three four five"}}
@@ -21,10 +22,18 @@ func TestKeptAnswersOverHTTP(t *testing.T) {
 	exact := governance.Caching{On: true, Keep: true, TTL: time.Minute, Bytes: 1 << 20}
 	k.cache = exact
 	const chat = `{"model":"chat","temperature":0,"messages":[{"role":"user","content":"hello"}]`
+	doc, err := documenttest.Load(Document())
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc.Every = true
 	receipts := map[string]bool{}
 	ask := func(path, body, want string) string {
 		t.Helper()
 		resp, got := k.post(t, path, body)
+		if err := doc.Check(resp.Request, resp, []byte(got)); err != nil {
+			t.Error(err)
+		}
 		if resp.StatusCode != http.StatusOK || resp.Header.Get("X-Sluice-Cache") != want || want != "" && !strings.Contains(got, `"cache":"`+want+`"`) || want == "" && strings.Contains(got, `"cache"`) {
 			t.Errorf("%s: %d, %q instead of %q: %s", path, resp.StatusCode, resp.Header.Get("X-Sluice-Cache"), want, got)
 		}
