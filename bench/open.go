@@ -217,7 +217,6 @@ func (openAdmission) RespondBeforeRecord() bool                       { return f
 func (openAdmission) Signs() bool                                     { return false }
 func (openAdmission) Caching() governance.Caching                     { return governance.Caching{} }
 func (openAdmission) Watermark() governance.Watermarking              { return governance.Watermarking{} }
-func (openAdmission) Caching() governance.Caching                  { return governance.Caching{} }
 func (openAdmission) Urgency(asked string) string                     { return asked }
 func (openAdmission) Record() string                                  { return "" }
 func (openAdmission) Redact(answer string) string                     { return answer }

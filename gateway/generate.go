@@ -46,7 +46,7 @@ func (r *run) generateOnce(ctx context.Context, yield func(engine.Event, error) 
 	bounded, heard := r.boundAttempt(ctx)
 	defer heard()
 	i.Begin()
-	defer r.draws(i)()
+	defer r.draws(r.serving())()
 	ended, asked, before := context.Canceled, r.p.now(), i.Beginnings() // by a consumer that stops or panics
 	defer func() { i.End(ended) }()
 	begun := false
@@ -202,19 +202,19 @@ func movable(err error) bool {
 // work has an instance do some work, by whose end it is judged. What only prepares work is not: it says little of whether the work will succeed.
 func (r *run) work(i *pool.Instance, do func(engine.Engine) error) (err error) {
 	i.Begin()
-	defer r.draws(i)()
+	defer r.draws(r.serving())()
 	err = context.Canceled // of a panic
 	defer func() { i.End(err) }()
 	err = do(i.Engine)
 	return err
 }
 
-// draws notes that the instance that serves the call begins to work for it, if this machine does that work, until the returned function is called.
-func (r *run) draws(i *pool.Instance) (pause func()) {
-	if !r.serving().Info.Local {
+// draws notes that an instance begins to work for the call, if this machine does that work, until the returned function is called.
+func (r *run) draws(at route.Choice) (pause func()) {
+	if !at.Info.Local {
 		return func() {}
 	}
-	return r.p.deps.Energy.Begin(r.call.RequestID, r.need == route.Generate && i.Kind == pool.KindNative)
+	return r.p.deps.Energy.Begin(r.call.RequestID, r.need == route.Generate && at.Instance.Kind == pool.KindNative)
 }
 
 // moveOn has another instance serve the call, if there is one that it has not been to.

@@ -41,10 +41,12 @@ func (r *run) startRunner(ctx context.Context, at route.Choice) *runner {
 	n := &runner{at: at, asked: r.p.now(), cancel: cancel, events: make(chan runnerEvent), resume: make(chan struct{}, 1)}
 	text := r.prompt.text
 	at.Instance.Begin()
+	pause := r.draws(at)
 	before := at.Instance.Beginnings()
 	go func() {
 		ended := context.Canceled
 		defer func() {
+			pause()
 			if v := recover(); v != nil { // it goes on where the events are read, as it would without this goroutine
 				n.send(ctx, runnerEvent{panic: v})
 			}
