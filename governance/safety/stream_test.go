@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -94,7 +95,7 @@ var streamTexts = []struct {
 	{"![x](https://a.good.example/i.png) ![y](HTTPS://good.example.evil.example/i.png)", "![x](https://a.good.example/i.png) ![y](***)", "link", ""},
 	{"https://ok.example@evil.example/ https:\\\\evil.example http:evil.example", "*** *** ***", "link link link", ""},
 	{"[a](//evil.example/x) www.evil.example <img src=\"//evil.example\"> a//b.c //note", "[a](***) *** <img src=\"***\"> a//b.c //note", "link link link", ""},
-	{"http: 是协议 https:// http://[::1]/ hhttp://x.example ok.example", "http: 是协议 https:// ***[::1]/ hhttp:*** ok.example", "", ""},
+	{"http: 是协议 https:// http://[::1]/ hhttp://x.example ok.example", "http: 是协议 https:// ***]/ hhttp:*** ok.example", "link link", ""},
 	{"https://ok.example/?to=https://evil.example/赌球", "https://ok.example/?to=***", "link replace", ""},
 	{"https://ok.example:8443/ ftp://x.example", "https://ok.example:8443/ ***", "link", ""},
 	{"x\xffy赌\xff球z", "x\xffy***z", "replace", ""},
@@ -335,5 +336,97 @@ func BenchmarkLoad(b *testing.B) {
 			b.Fatal(err)
 		}
 		Compile([]*Library{l}, time.Now(), nil)
+	}
+}
+
+// TestLinksLeadWhereAllReadersSay: what leads elsewhere for a browser, for Markdown or for net/url does not leave, and what leads to an allowed host for
+// all of them does.
+func TestLinksLeadWhereAllReadersSay(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"https://intranet.example.com'@evil.com/?d=secret", "https://intranet.example.com()@evil.com/?d=secret", "https://intranet.example.com(@evil.com/",
+		"http://[2606:4700::1111]/?d=secret", "see //[2606:4700::1111]/", "//3232235777/?d=secret", "//0x08080808/", "//３２３２２３５７７７/",
+		"https://intranet.example.com'.evil.com/", "https://intranet.example.com。evil.com/", "//evil。com/", "//evil․com/", "https://intranet.example.com%2eevil.com/",
+		"src=\"https://intranet.example.com\n.evil.com/\"", "src=\"/\t/evil.com/x\"", "src=\"//\nevil.com/x\"", "src='//evil\n.com/x'", "src=\"ht\ntps:evil.com\"",
+		"src=\"https://intranet.example.com @evil.com/\"", "![x](<https://intranet.example.com @evil.com/x.png>)", "src=\"http:\n/\n/evil.com\"",
+		"![x](https://intranet.example.com\u3000@evil.com/)", "https://intranet.example.com:x@evil.com/", "https://intranet.example.com:443.evil.com/",
+		"https://intranet.example.com，x.evil.com/", "///evil.com/", "https://" + strings.Repeat("a", 400) + "@evil.com/", "https://intranet.example.com\x00.evil.com/",
+		"https://intranet.example.com.)@evil.com/", "https://intranet.example.com}.evil.com", "HTTPS:intranet.example.com'@evil.com/",
+	} {
+		if linkHits(text) == 0 {
+			t.Errorf("%q leaves", text)
+		}
+	}
+	for _, text := range []string{
+		"see https://intranet.example.com, or (https://intranet.example.com/a(b)'c) and https://intranet.example.com.", "https://intranet.example.com\nNext line",
+		"[a](https://intranet.example.com)。", "[https://intranet.example.com](https://intranet.example.com/x)", "<a href=\"https://intranet.example.com\">文</a>",
+		"x := 1 // a comment, see a.b", "//注释，没有主机", "//nolint", "a //// b", "\"https://intranet.example.com is ours\"", "https://intranet.example.com:8443/x@y?a=b@c",
+		"https://intranet.example.com//a.b/c", "**https://intranet.example.com** is", "the scheme http: and https:, too", "https://INTRANET.example.com?x",
+	} {
+		if n := linkHits(text); n != 0 {
+			t.Errorf("%q: %d links are refused", text, n)
+		}
+	}
+}
+
+// linkHits returns how many links of a text are refused where one host is allowed.
+func linkHits(text string) int {
+	n := 0
+	s := NewStream(StreamConfig{Links: Links{Hosts: []string{"intranet.example.com"}, Action: Replace}, Hit: func(Hit) { n++ }})
+	_, _, _ = s.Write(text, text)
+	_, _, _ = s.Close()
+	return n
+}
+
+// FuzzLinks: whatever stands behind an allowed host, what leaves leads to no other host for net/url, read as a browser would.
+func FuzzLinks(f *testing.F) {
+	for _, s := range []string{"", "'@evil.com/", ".evil.com/", "()@evil.com/?d", "\t.evil.com", "\\@evil.com", ":80@evil.com", "。evil.com", "%2eevil.com/"} {
+		f.Add("https://", s)
+		f.Add("HTTP:", s)
+	}
+	browser := strings.NewReplacer("\\", "/", "\t", "", "\n", "", "\r", "")
+	f.Fuzz(func(t *testing.T, scheme, behind string) {
+		scheme = strings.ToLower(scheme)
+		if scheme != "https://" && scheme != "http:" && scheme != "//" || linkHits(scheme+"intranet.example.com"+behind) > 0 {
+			return
+		}
+		seen := behind
+		if i := strings.IndexAny(behind, " \t\r\n"); i >= 0 {
+			seen = behind[:i] // outside quotes
+		}
+		seen = "https://intranet.example.com" + browser.Replace(seen)
+		u, err := url.Parse(seen)
+		if err != nil {
+			return
+		}
+		if host := strings.TrimRight(u.Hostname(), closers); !strings.EqualFold(host, "intranet.example.com") || u.User != nil {
+			t.Fatalf("%q leads to %q", seen, u.Host)
+		}
+	})
+}
+
+// TestStreamTakesTimeInProportion: a whole text in one piece costs as much for each of its characters as a short one, whatever rules do in it.
+func TestStreamTakesTimeInProportion(t *testing.T) {
+	t.Parallel()
+	for _, part := range []string{"//a.b ", "赌球，", "https://evil.example/赌球 "} {
+		took := func(n int) time.Duration {
+			var hits []string
+			s, text := NewStream(testConfig(&hits)), strings.Repeat(part, n)
+			begin := time.Now()
+			out, _, err := s.Write(text, text)
+			rest, _, err2 := s.Close()
+			took := time.Since(begin)
+			if err != nil || err2 != nil || strings.Count(out+rest, Replacement) != n || len(hits) < n {
+				t.Fatalf("%q: %v %v, %d hits", part, err, err2, len(hits))
+			}
+			return took
+		}
+		short, long := took(500), took(20000)
+		for range 5 { // the machine may be busy with something else
+			short, long = max(short, took(500)), min(long, took(20000))
+		}
+		if long > 400*short {
+			t.Errorf("%q: 40 times the text takes %s after %s", part, long, short)
+		}
 	}
 }
