@@ -222,7 +222,9 @@ func TestSafetyPolicyIsStrict(t *testing.T) {
 		"\n  actions: {a1.1: shout}":            "safety.actions.a1.1",
 		"\n  libraries: [nowhere]":              "safety.libraries[0]",
 		"\n  links: {hosts: [\"EXAMPLE.com\"]}": "safety.links.hosts[0]",
-		"\n  rules: [{id: x, risk: a1.1, level: 1, action: note, scope: both, words: [x]}]": "safety.rules[0]",
+		"\n  rules: [{id: x, risk: a1.1, level: 1, action: note, scope: both, words: [x]}]":                                             "safety.rules[0]",
+		"\n  rules: [{id: x, risk: a1.1, level: 1, action: note, scope: both, words: [\"项目：天鹰\"]}]":                                     "safety.rules[0]",
+		"\n  rules: [{id: x, risk: a1.1, level: 1, action: note, scope: both, words: [\"" + strings.Repeat("{aaaa|bbbb}", 12) + "\"]}]": "safety.rules[0]",
 		"\n  hidden_characters: keep": "safety.hidden_characters",
 	} {
 		err := g.Validate([]byte(safetyPolicyOf("note", rest)))
