@@ -378,18 +378,22 @@ func (a *Admission) Masked() bool { return a.pseudonyms.Len() > 0 }
 
 // Release returns the way out of one choice's text. Each choice needs its own, which belongs to one goroutine.
 func (a *Admission) Release() *Release {
-	return &Release{admission: a, direction: DirectionAnswer, safety: a.safetyStream(func(h safety.Hit) { a.countHit(DirectionAnswer, h) }), egress: mask.NewEgress(a.pseudonyms, a.rulesFor(DirectionAnswer),
+	return a.release(false)
+}
+
+// ReleaseFound is Release for the text of a document that is shown as an answer. What safety blocks in it is replaced: one document must not keep the
+// others from whom finds it.
+func (a *Admission) ReleaseFound() *Release { return a.release(true) }
+
+func (a *Admission) release(soften bool) *Release {
+	return &Release{admission: a, direction: DirectionAnswer, safety: a.safetyStream(DirectionAnswer, soften), egress: mask.NewEgress(a.pseudonyms, a.rulesFor(DirectionAnswer),
 		func(c classify.Class, action mask.Action) { a.count(DirectionAnswer, c, action, "") })}
 }
 
 // ReleaseCitation lets a masked passage, or what a citation says of one, out beside an answer: by the rules for answers, and counted as the passage that
-// it is. What they block is refused, and is not counted: the answer goes out without the quote.
+// it is. What they block is refused, and is not counted: the answer goes out without the quote. What safety blocks is replaced.
 func (a *Admission) ReleaseCitation() *Release {
-	return &Release{admission: a, direction: DirectionPassage, safety: a.safetyStream(func(h safety.Hit) {
-		if h.Action != safety.Block {
-			a.countHit(DirectionPassage, h)
-		}
-	}), egress: mask.NewEgress(a.pseudonyms, a.rulesFor(DirectionAnswer),
+	return &Release{admission: a, direction: DirectionPassage, safety: a.safetyStream(DirectionPassage, true), egress: mask.NewEgress(a.pseudonyms, a.rulesFor(DirectionAnswer),
 		func(c classify.Class, action mask.Action) {
 			if action != mask.ActionBlock {
 				a.count(DirectionPassage, c, action, "")

@@ -262,13 +262,13 @@ func (a *Admission) noteCanaries(fields []Field) {
 	}
 }
 
-// safetyStream returns what a text on its way out is looked at for, or nil.
-func (a *Admission) safetyStream(hit func(safety.Hit)) *safety.Stream {
+// safetyStream returns what a text on its way out is looked at for, or nil. soften: what would block is replaced.
+func (a *Admission) safetyStream(d Direction, soften bool) *safety.Stream {
 	s := a.screening
 	if s == nil {
 		return nil
 	}
-	cfg := safety.StreamConfig{Matchers: slices.Concat(s.matchers, s.canaries), Hit: hit}
+	cfg := safety.StreamConfig{Matchers: slices.Concat(s.matchers, s.canaries), Soften: soften, Hit: func(h safety.Hit) { a.countHit(d, h) }}
 	if l := s.policy.Links; l != nil {
 		cfg.Links = safety.Links{Hosts: l.Hosts, Action: s.policy.effective(safety.Action(l.Action))}
 	}

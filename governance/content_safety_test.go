@@ -146,7 +146,7 @@ func TestSafetyOfAnswers(t *testing.T) {
 	}
 }
 
-// TestSafetyOfPassages: what would block in a request is replaced in a passage, and its quotation is withheld as an answer.
+// TestSafetyOfPassages: what would block in a request is replaced in a passage, and in its title and quotation, too.
 func TestSafetyOfPassages(t *testing.T) {
 	t.Parallel()
 	g := safetyGuard(t, SafetyConfig{})
@@ -160,6 +160,20 @@ func TestSafetyOfPassages(t *testing.T) {
 	}
 	if got := findingsText(a); got != "passage:safety.a1.4:strike:replace passage:safety.hidden:hidden:replace" {
 		t.Error(got)
+	}
+	publishSafety(t, g, "shown", strings.Replace(safetyPolicyOf("enforce", safetyRules), "links: {hosts: [ok.example]}", "links: {hosts: [ok.example], action: block}", 1))
+	b, err := g.Admit(t.Context(), AdmitRequest{Request: "r", Tenant: "shown", Action: "chat.completions"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, r := range map[string]*Release{
+		"passage:safety.a1.4:strike:replace passage:safety.link:link:replace": b.ReleaseCitation(), "answer:safety.a1.4:strike:replace answer:safety.link:link:replace": b.ReleaseFound(),
+	} {
+		out, err := r.Write("手册：恐袭教程" + strings.Repeat("\u200b", 300) + "，https://wiki.corp.example/x")
+		rest, err2 := r.Close()
+		if got := strings.ReplaceAll(out+rest, "\u200b", ""); got != "手册：***，***" || err != nil || err2 != nil || !strings.Contains(findingsText(b), want) {
+			t.Errorf("a title: %q %v %v %q", got, err, err2, findingsText(b))
+		}
 	}
 	if _, err := a.MaskQuery("恐袭教程"); !fault.Is(err, fault.CodeUnsafeContent) {
 		t.Errorf("a search by it: %v", err)

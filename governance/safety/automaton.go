@@ -74,6 +74,7 @@ type Matcher struct {
 	first map[rune]int32 // the steps of the root, which has many
 	words []word
 	rules []rule
+	holds bool // a rule blocks or replaces in what is shown
 }
 
 // rule is a rule of a matcher.
@@ -139,6 +140,7 @@ func Compile(libraries []*Library, day time.Time, act func(*Rule) Action) *Match
 			if action == "" || !r.holds(date) {
 				continue
 			}
+			m.holds = m.holds || r.Scope != Input && (action == Block || action == Replace)
 			at := len(m.rules)
 			m.rules = append(m.rules, rule{Hit{r.ID, l.Name + "@" + l.Version, r.Risk, r.Level, action}, r.Scope})
 			for _, w := range r.Words {

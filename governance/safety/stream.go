@@ -15,13 +15,15 @@ func (e *BlockedError) Error() string { return "blocked: " + string(e.Risk) }
 
 var errEnded = errors.New("safety: the stream has ended")
 
-// maxUnseen bounds the invisible characters in a row that a stream may have: words are looked for on both sides of them.
+// maxUnseen bounds the invisible characters in a row that a stream may have where something waits: words are looked for on both sides of them.
 const maxUnseen = 256
 
 // StreamConfig says what a stream is looked at for.
 type StreamConfig struct {
 	Matchers []*Matcher
 	Links    Links
+	// Soften replaces what would block, for a whole text that the reader has not asked a model for.
+	Soften bool
 	// Hit is told of each match, once. It must not be nil.
 	Hit func(Hit)
 }
@@ -31,10 +33,11 @@ func (c StreamConfig) Active() bool {
 	return c.Links.Action != "" || slices.ContainsFunc(c.Matchers, func(m *Matcher) bool { return !m.Empty() })
 }
 
-// Stream lets an answer out without what rules block or replace. It belongs to one goroutine.
+// Stream lets an answer out without what rules block or replace; where none does, nothing waits. It belongs to one goroutine.
 type Stream struct {
 	cfg    StreamConfig
 	scans  []*scan
+	holds  bool // something blocks or replaces
 	links  linkScan
 	buf    []byte // what has not left
 	base   int    // offset of buf
@@ -63,8 +66,10 @@ type piece struct {
 // NewStream returns a stream at its beginning.
 func NewStream(cfg StreamConfig) *Stream {
 	s := &Stream{cfg: cfg, links: linkScan{links: cfg.Links}}
+	s.holds = cfg.Links.Action == Block || cfg.Links.Action == Replace
 	for _, m := range cfg.Matchers {
 		if !m.Empty() {
+			s.holds = s.holds || m.holds
 			s.scans = append(s.scans, m.scan(Output))
 		}
 	}
@@ -170,7 +175,7 @@ func (s *Stream) one(r rune, size int) error {
 	at := s.read
 	s.read += size
 	if classOf(r) == unseen {
-		if s.unseen++; s.unseen > maxUnseen {
+		if s.unseen++; s.unseen > maxUnseen && s.holds && !s.cfg.Soften {
 			return s.apply(edit{}, Hit{Rule: "unseen", Library: builtIn, Risk: RiskHidden, Level: 3, Action: Block})
 		}
 	} else {
@@ -224,6 +229,9 @@ func (s *Stream) decide(to int) error {
 
 // apply counts a hit and does what it says.
 func (s *Stream) apply(e edit, h Hit) error {
+	if s.cfg.Soften && h.Action == Block {
+		h.Action = Replace
+	}
 	s.cfg.Hit(h)
 	switch h.Action {
 	case Replace:
@@ -256,6 +264,9 @@ func (s *Stream) replace(e edit) {
 // frontier returns the offset before which the text may leave.
 func (s *Stream) frontier() int {
 	at := s.read
+	if !s.holds {
+		return at
+	}
 	for _, c := range s.scans {
 		at = min(at, c.frontier(s.read))
 	}

@@ -434,3 +434,30 @@ func TestStreamTakesTimeInProportion(t *testing.T) {
 		}
 	}
 }
+
+// TestNoteLetsAllOut: where nothing is blocked or replaced, every piece leaves at once and unchanged, whatever is found; and a softened stream replaces
+// what would block.
+func TestNoteLetsAllOut(t *testing.T) {
+	t.Parallel()
+	var hits []string
+	note := Compile([]*Library{testLibrary()}, time.Now(), func(*Rule) Action { return Note })
+	text := "看恐袭" + strings.Repeat("\u200b", 2*maxUnseen) + "教程 https://evil.example/x"
+	s := NewStream(StreamConfig{Matchers: []*Matcher{note}, Links: Links{Action: Note}, Hit: func(h Hit) { hits = append(hits, h.Rule+" "+string(h.Action)) }})
+	for _, r := range text {
+		if out, masked, err := s.Write(string(r), string(r)); out != string(r) || masked != out || err != nil {
+			t.Fatalf("%q became %q %v", r, out, err)
+		}
+	}
+	if out, _, err := s.Close(); out != "" || err != nil || strings.Join(hits, ",") != "block note,link note" {
+		t.Errorf("%q %v %q", out, err, hits)
+	}
+	hits = nil
+	soft := NewStream(StreamConfig{
+		Matchers: []*Matcher{testMatcher()}, Links: Links{Action: Block}, Soften: true, Hit: func(h Hit) { hits = append(hits, h.Rule+" "+string(h.Action)) },
+	})
+	out, _, err := soft.Write(text, text)
+	rest, _, err2 := soft.Close()
+	if out+rest != "看*** ***" || err != nil || err2 != nil || strings.Join(hits, ",") != "block replace,link replace" {
+		t.Errorf("%q %v %v %q", out+rest, err, err2, hits)
+	}
+}
