@@ -146,7 +146,7 @@ func (a *Admission) Mask(known []classify.Known, fields []Field) error {
 // MaskQuery masks a text of the request for a search, before Mask is called. Mask gives it the same pseudonyms. It counts nothing. Error:
 // CodeBlockedContent.
 func (a *Admission) MaskQuery(text string) (string, error) {
-	text, err := a.screen(text, DirectionRequest, "", func(safety.Hit) {})
+	text, err := a.screening.screen(text, DirectionRequest, "", func(safety.Hit) {})
 	if err != nil {
 		return "", err
 	}
@@ -168,7 +168,7 @@ func (a *Admission) Examine(text string) []Finding {
 		a.count(DirectionRequest, s.Class, s.Action, "")
 		found[findingOf(DirectionRequest, s.Class, s.Action)]++
 	}
-	_, _ = a.screen(text, DirectionRequest, "", func(h safety.Hit) {
+	_, _ = a.screening.screen(text, DirectionRequest, "", func(h safety.Hit) {
 		a.countHit(DirectionRequest, h)
 		found[hitFinding(DirectionRequest, h)]++
 	})
@@ -220,7 +220,7 @@ func (a *Admission) maskFields(fields []Field) error {
 
 // maskText masks one text, for an engine or only to be shown. It fails when a value in it is to be blocked.
 func (a *Admission) maskText(text string, d Direction, path string, shown bool) (string, error) {
-	text, err := a.screen(text, d, path, func(h safety.Hit) { a.countHit(d, h) })
+	text, err := a.screening.screen(text, d, path, func(h safety.Hit) { a.countHit(d, h) })
 	if err != nil {
 		return "", err
 	}
@@ -507,6 +507,7 @@ type PreviewResult struct {
 	Restored string // Masked, were it the model's answer to this text, as the caller gets it; "" if the text is blocked
 	Blocked  bool
 	Spans    []Span
+	Safety   []Finding // what content safety finds in it, before masking; the text that it takes out is not in Masked
 }
 
 // Span is a range of a text, in bytes, and what the policy does to it.
@@ -537,7 +538,16 @@ func (g *Guard) Preview(_ context.Context, preview PreviewRequest) (PreviewResul
 	scope, _ := scopeOf(active.policy, "", "")
 	values := g.newPseudonyms(preview.Tenant, scope)
 	masked, found := values.Mask(active.rulesFor(preview.Channel, d), preview.Text)
-	out := PreviewResult{Masked: masked, Spans: []Span{}}
+	out := PreviewResult{Spans: []Span{}}
+	text, hits, unsafe, err := g.previewSafety(active, preview.Text, d)
+	if err != nil {
+		return PreviewResult{}, err
+	}
+	out.Safety, out.Blocked = hits, unsafe
+	if text != preview.Text { // spans are of the text as it was given
+		masked, _ = values.Mask(active.rulesFor(preview.Channel, d), text)
+	}
+	out.Masked = masked
 	shown := d == DirectionPassage && preview.Channel == channelSearch
 	for _, f := range found {
 		out.Spans = append(out.Spans, Span{string(f.Class), f.Start, f.End, f.Score, f.Why, active.policy.grade(f.Class), string(effectiveAction(f.Action, shown))})
@@ -557,6 +567,36 @@ func (g *Guard) Preview(_ context.Context, preview PreviewRequest) (PreviewResul
 	return out, nil
 }
 
+// previewSafety says what content safety makes of a text: of an answer, as it would be shown, and of another, as it would go to a model. A text that is
+// blocked is returned as it was.
+func (g *Guard) previewSafety(active activePolicy, text string, d Direction) (out string, found []Finding, blocked bool, err error) {
+	s, err := g.screening(active)
+	if err != nil {
+		return "", nil, false, err
+	}
+	counts := map[Finding]int{}
+	hit := func(h safety.Hit) { counts[hitFinding(d, h)]++ }
+	if d != DirectionAnswer {
+		out, err = s.screen(text, d, "", hit)
+	} else if stream := s.stream(false, hit); stream == nil {
+		out = text
+	} else {
+		var rest string
+		if out, _, err = stream.Write(text, text); err == nil {
+			rest, _, err = stream.Close()
+			out += rest
+		}
+	}
+	if err != nil { // only a block ends it
+		out, blocked = text, true
+	}
+	for f, n := range counts {
+		f.Count = n
+		found = append(found, f)
+	}
+	return out, sorted(found), blocked, nil
+}
+
 // previewPolicy returns the policy that a preview is of.
 func (g *Guard) previewPolicy(preview PreviewRequest) (activePolicy, error) {
 	if preview.Document == nil {
@@ -566,5 +606,5 @@ func (g *Guard) previewPolicy(preview PreviewRequest) (activePolicy, error) {
 	if err != nil {
 		return activePolicy{}, err
 	}
-	return g.apply(p)
+	return g.apply(p, true)
 }

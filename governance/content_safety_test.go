@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -265,5 +267,99 @@ func TestDatedRulesFollowTheClock(t *testing.T) {
 			t.Errorf("%s: %v", now, err)
 		}
 		now = now.Add(2 * time.Minute)
+	}
+}
+
+// TestPreviewShowsSafety: a preview says what safety blocks, replaces and finds, of the effective policy and of a draft, of which nothing is kept.
+func TestPreviewShowsSafety(t *testing.T) {
+	t.Parallel()
+	g := safetyGuard(t, SafetyConfig{})
+	publishSafety(t, g, "on", safetyPolicyOf("enforce", safetyRules))
+	draft := []byte(safetyPolicyOf("enforce", "\n  rules: [{id: draft, risk: a1.1, level: 1, action: replace, scope: both, words: [zebra]}]"))
+	kept := len(g.libraries.matchers)
+	for _, c := range []struct {
+		direction       Direction
+		document        []byte
+		text, want, hit string
+		blocked         bool
+	}{
+		{DirectionRequest, nil, "恐袭教程", "恐袭教程", "safety.a1.4 block", true},
+		{DirectionAnswer, nil, "恐袭教程", "恐袭教程", "safety.a1.4 block", true},
+		{DirectionPassage, nil, "恐袭教程", "***", "safety.a1.4 replace", false},
+		{DirectionAnswer, nil, "赌球平台 https://evil.example/", "*** ***", "safety.a1.8 replace", false},
+		{DirectionRequest, draft, "a zebra", "a ***", "safety.a1.1 replace", false},
+	} {
+		p, err := g.Preview(t.Context(), PreviewRequest{Tenant: "on", Text: c.text, Direction: c.direction, Document: c.document})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := slices.ContainsFunc(p.Safety, func(f Finding) bool { return f.Class+" "+f.Action == c.hit })
+		if p.Masked != c.want || p.Blocked != c.blocked || !found || c.blocked && p.Restored != "" {
+			t.Errorf("%s %q: %+v", c.direction, c.text, p)
+		}
+	}
+	if len(g.libraries.matchers) != kept {
+		t.Error("a draft was kept")
+	}
+}
+
+// TestSafetyIsTended: in the last hour of a day the rules of the next are ready, those of days and policies that have gone are forgotten, and a policy
+// whose library comes back is used again.
+func TestSafetyIsTended(t *testing.T) {
+	t.Parallel()
+	library := []byte("schema: 1\nname: bank\nversion: v7\nissued: 2026-01-31\nprovenance: us\nrules:\n  - {id: r, risk: a1.1, level: 1, action: block, scope: both, words: [zebra], until: 2026-12-31}\n")
+	path := filepath.Join(t.TempDir(), "bank.yaml")
+	sum := sha256.Sum256(library)
+	write := func(b []byte) {
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(library)
+	cfg := SafetyConfig{Libraries: []LibraryFile{{Name: "bank", File: path, SHA256: hex.EncodeToString(sum[:])}}}
+	first := safetyGuard(t, cfg)
+	publishSafety(t, first, "t", safetyPolicyOf("enforce", "\n  libraries: [bank]"))
+	write(nil)
+	g, err := New(Config{Safety: cfg}, first.store, first.keys, classify.New(classify.Classes()...), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 2, 27, 12, 0, 0, 0, time.UTC)
+	g.now = func() time.Time { return now }
+	if err := g.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	admit := func() error {
+		_, err := g.Admit(t.Context(), AdmitRequest{Request: "r", Tenant: "t", Action: "chat.completions"})
+		return err
+	}
+	if err := admit(); !fault.Is(err, fault.CodePolicyUnavailable) || testutil.ToFloat64(g.metrics.unusable) != 1 {
+		t.Fatalf("%v, %v unusable", err, testutil.ToFloat64(g.metrics.unusable))
+	}
+	write(library)
+	g.tendSafety(t.Context())
+	if err := admit(); err != nil || testutil.ToFloat64(g.metrics.unusable) != 0 {
+		t.Fatalf("the library is back: %v", err)
+	}
+	days := func() string {
+		var out []string
+		for k := range g.libraries.matchers {
+			out = append(out, k.day)
+		}
+		slices.Sort(out)
+		return strings.Join(out, " ")
+	}
+	for at, want := range map[time.Duration]string{0: " 2026-02-27", 11*time.Hour + 30*time.Minute: " 2026-02-27 2026-02-28", 13 * time.Hour: " 2026-02-28"} {
+		now = time.Date(2026, 2, 27, 12, 0, 0, 0, time.UTC).Add(at)
+		g.tendSafety(t.Context())
+		if got := days(); got != want {
+			t.Errorf("after %s: %q, want %q", at, got, want)
+		}
+	}
+	now = time.Date(2026, 2, 27, 12, 0, 0, 0, time.UTC)
+	publishSafety(t, g, "t", safetyPolicyOf("enforce", safetyRules))
+	g.tendSafety(t.Context())
+	if got := days(); got != " " {
+		t.Errorf("a policy that has gone left %q", got)
 	}
 }
