@@ -408,6 +408,7 @@ type Release struct {
 	egress    *mask.Egress
 	safety    *safety.Stream // behind it, on what would be shown; nil: nothing is looked for
 	masked    string         // with safety: see Masked
+	name      int            // bytes of names that have not left, which safety does not look at
 }
 
 // Write takes a piece of the model's text and returns what may be shown now; only what is still undecided is held back. Error:
@@ -415,9 +416,27 @@ type Release struct {
 func (r *Release) Write(s string) (string, error) {
 	out, err := r.egress.Write(s)
 	if err == nil && r.safety != nil {
-		out, r.masked, err = r.safety.Write(out, r.egress.Masked())
+		out, r.masked, err = r.behindName(out, r.egress.Masked())
 	}
 	return out, answerFault(err)
+}
+
+// WriteName takes a name that stands before a value and was judged as a text of its own: the masking rules see the value behind it. It is returned, and
+// in Masked, as if it had been written.
+func (r *Release) WriteName(name string) (string, error) {
+	r.name += len(name)
+	return r.Write(name)
+}
+
+// behindName gives safety what follows a name.
+func (r *Release) behindName(shown, masked string) (outShown, outMasked string, err error) {
+	n := min(r.name, len(shown), len(masked))
+	if shown[:n] != masked[:n] { // a value is in it
+		n = 0
+	}
+	r.name -= n
+	outShown, outMasked, err = r.safety.Write(shown[n:], masked[n:])
+	return shown[:n] + outShown, shown[:n] + outMasked, err
 }
 
 // Held returns how many characters wait for what follows.
@@ -463,7 +482,7 @@ func (r *Release) Close(unsaid ...string) (string, error) {
 
 // closeSafety passes the last piece and ends the text.
 func (r *Release) closeSafety(shown, masked string) (allShown, allMasked string, err error) {
-	if shown, masked, err = r.safety.Write(shown, masked); err != nil {
+	if shown, masked, err = r.behindName(shown, masked); err != nil {
 		return "", "", err
 	}
 	rest, restMasked, err := r.safety.Close()
