@@ -80,6 +80,7 @@ var streamTexts = []struct {
 	{"打击赌球行", "打击***行", "replace", ""},
 	{"賭 球 ＋ 賭\u200b球", "*** ＋ ***", "replace replace", ""},
 	{"B0MB bomb b.o-m b bombs abomb Ｂｏｍｂ bоmb bómb", "B0MB *** *** bombs abomb *** *** ***", "replace replace replace replace replace", ""},
+	{"ʙᴏᴍʙ bømb BØMB", "*** *** ***", "replace replace replace", ""},
 	{"bomb disposal and bomb disposals", "bomb disposal and *** disposals", "replace", ""},
 	{"看恐袭教程吧", "", "block", "a1.4"},
 	{"看恐 袭 教*程", "", "block", "a1.4"},
