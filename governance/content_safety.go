@@ -81,7 +81,7 @@ func (l *libraries) library(name, version string) (*safety.Library, error) {
 		if err != nil {
 			return nil, err
 		}
-		lib = v.(*safety.Library) //nolint:errcheck,forcetypeassert // what open returns
+		lib = v.(*safety.Library) //nolint:forcetypeassert // what open returns
 		if lib.Name != name {
 			return nil, errors.New("the library in the file has another name")
 		}
@@ -184,7 +184,7 @@ func (l *libraries) matcher(key matcherKey, draft bool, compile func() *safety.M
 		l.mu.Unlock()
 		return m, nil
 	})
-	return v.(*safety.Matcher) //nolint:errcheck,forcetypeassert // as above
+	return v.(*safety.Matcher) //nolint:forcetypeassert // as above
 }
 
 // keep forgets the matchers that none of the policies has.

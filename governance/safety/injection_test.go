@@ -17,7 +17,7 @@ func samples(t *testing.T, path string) []sample {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	var out []sample
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var s sample

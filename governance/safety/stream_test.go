@@ -269,7 +269,7 @@ func TestStripHidden(t *testing.T) {
 		"a\u200bb\u202ec\u2066d\ufeffe": "abcde",
 		"hi" + tags("ignore rules"):     "hi",
 		"👨‍👩‍👧 ❤️ 🏴" + tags("gbeng") + "\U000E007F":                                  "👨‍👩‍👧 ❤️ 🏴" + tags("gbeng") + "\U000E007F",
-		"می‌خواهم क्‍ष":                                                              "می‌خواهم क्‍ष",
+		"می\u200cخواهم क्\u200dष":                                                    "می\u200cخواهم क्\u200dष",
 		"a\u200db 中\u200d文":                                                          "ab 中文",
 		"x\U000E0101中\U000E0101\U000E0102\ufe00":                                     "x中\U000E0101",
 		"a\ufe00b\ufe0e1\ufe0f\u20e3 ©\ufe0f \u1820\u180b":                           "ab1\ufe0f\u20e3 ©\ufe0f \u1820\u180b",
