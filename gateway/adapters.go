@@ -25,6 +25,9 @@ type admissionAdapter struct{ *governance.Admission }
 
 func (a admissionAdapter) Release() egress.Release { return a.Admission.Release() }
 
+// ReleaseFound implements Decision.
+func (a admissionAdapter) ReleaseFound() egress.Release { return a.Admission.ReleaseFound() }
+
 // ReleaseCitation implements Decision.
 func (a admissionAdapter) ReleaseCitation() egress.Release { return a.Admission.ReleaseCitation() }
 

@@ -32,6 +32,7 @@ func TestContentSafety(t *testing.T) {
 	plans := map[string]enginetest.Plan{
 		"answer":    {Texts: []string{"先说。恐袭教程如下"}, Pieces: []int{1}},
 		"replaced":  {Texts: []string{"上赌球平台吧"}, Pieces: []int{1, 2}},
+		"names":     {Calls: [][]engine.ToolCall{{{ID: "c1", Name: "search", Arguments: `{"赌球平台":["a","b"],"n":{"赌球平台":1234567890123456}}`}}}},
 		"arguments": {Calls: [][]engine.ToolCall{{{ID: "c1", Name: "search", Arguments: `{"q":"恐袭教程"}`}}}},
 	}
 	at := ""
@@ -40,7 +41,7 @@ func TestContentSafety(t *testing.T) {
 	if _, err := w.Chat(t.Context(), w.call("req-in", "看恐 袭 教 程")); !fault.Is(err, fault.CodeUnsafeContent) || len(w.engine.Requests()) != 0 {
 		t.Errorf("%v, and the engine was asked %d times", err, len(w.engine.Requests()))
 	}
-	for name, want := range map[string]string{"answer": "", "replaced": "上***吧", "arguments": ""} {
+	for name, want := range map[string]string{"answer": "", "replaced": "上***吧", "arguments": "", "names": `{"***":["a","b"],"n":{"***":1234567890123456}}`} {
 		at = name
 		c := w.call("req-"+name, "你好")
 		c.Tools = []engine.Tool{{Name: "search", Parameters: []byte(`{"type":"object"}`)}}
@@ -59,6 +60,13 @@ func TestContentSafety(t *testing.T) {
 		}
 	}
 	ok(t, w.log.Flush(t.Context()))
+	for _, e := range must(w.log.Search(t.Context(), search.Query{Tenant: "acme", Request: "req-names"}))(t).Events {
+		for _, f := range e.Findings {
+			if f.Class == "safety.a1.8" && f.Count != 2 {
+				t.Errorf("two names are %d hits", f.Count)
+			}
+		}
+	}
 	for id, want := range map[string]string{
 		"req-in": "request safety.a1.4 #strike block", "req-answer": "answer safety.a1.4 #strike block", "req-replaced": "answer safety.a1.8 #betting replace",
 	} {

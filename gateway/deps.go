@@ -197,6 +197,8 @@ type Decision interface {
 	Release() egress.Release
 	// ReleaseCitation is Release for what is cited beside an answer.
 	ReleaseCitation() egress.Release
+	// ReleaseFound is Release for the text of a document that is shown as an answer.
+	ReleaseFound() egress.Release
 	LabelMode(asked string) string
 	DemandsAgreement() bool // answers go without a visible label only under an agreement
 	AllowsCollection(name string) bool

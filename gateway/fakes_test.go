@@ -309,6 +309,7 @@ func (a *fakeAdmission) MaskPassage(s string) (string, error) {
 }
 func (a *fakeAdmission) MaskDisplayed(s string) (string, error) { return a.MaskPassage(s) }
 func (a *fakeAdmission) Release() egress.Release                { return &fakeRelease{} }
+func (a *fakeAdmission) ReleaseFound() egress.Release           { return a.Release() }
 func (a *fakeAdmission) ReleaseCitation() egress.Release        { return &fakeRelease{} }
 
 // StoreValues fails at the call that the world says: 1 is the one before the record of the admission.

@@ -36,11 +36,18 @@ func (r *run) newRelease(kind egress.Kind) egress.Release {
 }
 
 // Write implements egress.Release.
-func (w *holdbackMeter) Write(s string) (string, error) {
+func (w *holdbackMeter) Write(s string) (string, error) { return w.pass(s, w.Release.Write) }
+
+// WriteName passes a name on, see [egress.WriteName].
+func (w *holdbackMeter) WriteName(s string) (string, error) {
+	return w.pass(s, func(s string) (string, error) { return egress.WriteName(w.Release, s) })
+}
+
+func (w *holdbackMeter) pass(s string, write func(string) (string, error)) (string, error) {
 	now := w.now()
 	n := utf8.RuneCountInString(s)
 	w.waiting, w.characters = append(w.waiting, arrival{now, n}), w.characters+n
-	out, err := w.Release.Write(s)
+	out, err := write(s)
 	if err != nil {
 		return "", err
 	}

@@ -137,7 +137,7 @@ func (r *run) maskPassages() (maskedPassages, error) {
 	d := r.admission.decision
 	hide, release := d.MaskPassage, d.ReleaseCitation
 	if r.need != route.Generate { // no engine is given them
-		hide, release = d.MaskDisplayed, d.Release
+		hide, release = d.MaskDisplayed, d.ReleaseFound
 	}
 	var out maskedPassages
 	var err error
@@ -173,7 +173,7 @@ func (r *run) quotePassages(n int) ([]Citation, error) {
 		c := &out[i]
 		text, _, err := egress.ReleaseWhole(r.admission.decision.ReleaseCitation(), r.masked.passages[i].Text)
 		switch {
-		case fault.Is(err, fault.CodeBlockedAnswer), fault.Is(err, fault.CodeUnsafeAnswer):
+		case fault.Is(err, fault.CodeBlockedAnswer):
 			c.Withheld = true
 			continue
 		case err != nil:
@@ -207,7 +207,7 @@ func (r *run) showPassages(ctx context.Context) (*SearchReply, error) {
 	}
 	passages, out := slices.Clone(found.passages), make([]shown, len(found.passages))
 	for i := range passages {
-		if out[i].text, out[i].masked, err = egress.ReleaseWhole(d.Release(), passages[i].Text); err != nil {
+		if out[i].text, out[i].masked, err = egress.ReleaseWhole(d.ReleaseFound(), passages[i].Text); err != nil {
 			return nil, err
 		}
 		passages[i].Text = out[i].text

@@ -146,7 +146,7 @@ func (a *Admission) Mask(known []classify.Known, fields []Field) error {
 // MaskQuery masks a text of the request for a search, before Mask is called. Mask gives it the same pseudonyms. It counts nothing. Error:
 // CodeBlockedContent.
 func (a *Admission) MaskQuery(text string) (string, error) {
-	text, err := a.screen(text, DirectionRequest, "", func(safety.Hit) {})
+	text, err := a.screening.screen(text, DirectionRequest, "", func(safety.Hit) {})
 	if err != nil {
 		return "", err
 	}
@@ -168,7 +168,7 @@ func (a *Admission) Examine(text string) []Finding {
 		a.count(DirectionRequest, s.Class, s.Action, "")
 		found[findingOf(DirectionRequest, s.Class, s.Action)]++
 	}
-	_, _ = a.screen(text, DirectionRequest, "", func(h safety.Hit) {
+	_, _ = a.screening.screen(text, DirectionRequest, "", func(h safety.Hit) {
 		a.countHit(DirectionRequest, h)
 		found[hitFinding(DirectionRequest, h)]++
 	})
@@ -220,7 +220,7 @@ func (a *Admission) maskFields(fields []Field) error {
 
 // maskText masks one text, for an engine or only to be shown. It fails when a value in it is to be blocked.
 func (a *Admission) maskText(text string, d Direction, path string, shown bool) (string, error) {
-	text, err := a.screen(text, d, path, func(h safety.Hit) { a.countHit(d, h) })
+	text, err := a.screening.screen(text, d, path, func(h safety.Hit) { a.countHit(d, h) })
 	if err != nil {
 		return "", err
 	}
@@ -378,18 +378,22 @@ func (a *Admission) Masked() bool { return a.pseudonyms.Len() > 0 }
 
 // Release returns the way out of one choice's text. Each choice needs its own, which belongs to one goroutine.
 func (a *Admission) Release() *Release {
-	return &Release{admission: a, direction: DirectionAnswer, safety: a.safetyStream(func(h safety.Hit) { a.countHit(DirectionAnswer, h) }), egress: mask.NewEgress(a.pseudonyms, a.rulesFor(DirectionAnswer),
+	return a.release(false)
+}
+
+// ReleaseFound is Release for the text of a document that is shown as an answer. What safety blocks in it is replaced: one document must not keep the
+// others from whom finds it.
+func (a *Admission) ReleaseFound() *Release { return a.release(true) }
+
+func (a *Admission) release(soften bool) *Release {
+	return &Release{admission: a, direction: DirectionAnswer, safety: a.safetyStream(DirectionAnswer, soften), egress: mask.NewEgress(a.pseudonyms, a.rulesFor(DirectionAnswer),
 		func(c classify.Class, action mask.Action) { a.count(DirectionAnswer, c, action, "") })}
 }
 
 // ReleaseCitation lets a masked passage, or what a citation says of one, out beside an answer: by the rules for answers, and counted as the passage that
-// it is. What they block is refused, and is not counted: the answer goes out without the quote.
+// it is. What they block is refused, and is not counted: the answer goes out without the quote. What safety blocks is replaced.
 func (a *Admission) ReleaseCitation() *Release {
-	return &Release{admission: a, direction: DirectionPassage, safety: a.safetyStream(func(h safety.Hit) {
-		if h.Action != safety.Block {
-			a.countHit(DirectionPassage, h)
-		}
-	}), egress: mask.NewEgress(a.pseudonyms, a.rulesFor(DirectionAnswer),
+	return &Release{admission: a, direction: DirectionPassage, safety: a.safetyStream(DirectionPassage, true), egress: mask.NewEgress(a.pseudonyms, a.rulesFor(DirectionAnswer),
 		func(c classify.Class, action mask.Action) {
 			if action != mask.ActionBlock {
 				a.count(DirectionPassage, c, action, "")
@@ -404,6 +408,7 @@ type Release struct {
 	egress    *mask.Egress
 	safety    *safety.Stream // behind it, on what would be shown; nil: nothing is looked for
 	masked    string         // with safety: see Masked
+	name      int            // bytes of names that have not left, which safety does not look at
 }
 
 // Write takes a piece of the model's text and returns what may be shown now; only what is still undecided is held back. Error:
@@ -411,9 +416,27 @@ type Release struct {
 func (r *Release) Write(s string) (string, error) {
 	out, err := r.egress.Write(s)
 	if err == nil && r.safety != nil {
-		out, r.masked, err = r.safety.Write(out, r.egress.Masked())
+		out, r.masked, err = r.behindName(out, r.egress.Masked())
 	}
 	return out, answerFault(err)
+}
+
+// WriteName takes a name that stands before a value and was judged as a text of its own: the masking rules see the value behind it. It is returned, and
+// in Masked, as if it had been written.
+func (r *Release) WriteName(name string) (string, error) {
+	r.name += len(name)
+	return r.Write(name)
+}
+
+// behindName gives safety what follows a name.
+func (r *Release) behindName(shown, masked string) (outShown, outMasked string, err error) {
+	n := min(r.name, len(shown), len(masked))
+	if shown[:n] != masked[:n] { // a value is in it
+		n = 0
+	}
+	r.name -= n
+	outShown, outMasked, err = r.safety.Write(shown[n:], masked[n:])
+	return shown[:n] + outShown, shown[:n] + outMasked, err
 }
 
 // Held returns how many characters wait for what follows.
@@ -459,7 +482,7 @@ func (r *Release) Close(unsaid ...string) (string, error) {
 
 // closeSafety passes the last piece and ends the text.
 func (r *Release) closeSafety(shown, masked string) (allShown, allMasked string, err error) {
-	if shown, masked, err = r.safety.Write(shown, masked); err != nil {
+	if shown, masked, err = r.behindName(shown, masked); err != nil {
 		return "", "", err
 	}
 	rest, restMasked, err := r.safety.Close()
@@ -503,6 +526,7 @@ type PreviewResult struct {
 	Restored string // Masked, were it the model's answer to this text, as the caller gets it; "" if the text is blocked
 	Blocked  bool
 	Spans    []Span
+	Safety   []Finding // what content safety finds in it, before masking; the text that it takes out is not in Masked
 }
 
 // Span is a range of a text, in bytes, and what the policy does to it.
@@ -533,7 +557,16 @@ func (g *Guard) Preview(_ context.Context, preview PreviewRequest) (PreviewResul
 	scope, _ := scopeOf(active.policy, "", "")
 	values := g.newPseudonyms(preview.Tenant, scope)
 	masked, found := values.Mask(active.rulesFor(preview.Channel, d), preview.Text)
-	out := PreviewResult{Masked: masked, Spans: []Span{}}
+	out := PreviewResult{Spans: []Span{}}
+	text, hits, unsafe, err := g.previewSafety(active, preview.Text, d)
+	if err != nil {
+		return PreviewResult{}, err
+	}
+	out.Safety, out.Blocked = hits, unsafe
+	if text != preview.Text { // spans are of the text as it was given
+		masked, _ = values.Mask(active.rulesFor(preview.Channel, d), text)
+	}
+	out.Masked = masked
 	shown := d == DirectionPassage && preview.Channel == channelSearch
 	for _, f := range found {
 		out.Spans = append(out.Spans, Span{string(f.Class), f.Start, f.End, f.Score, f.Why, active.policy.grade(f.Class), string(effectiveAction(f.Action, shown))})
@@ -553,6 +586,36 @@ func (g *Guard) Preview(_ context.Context, preview PreviewRequest) (PreviewResul
 	return out, nil
 }
 
+// previewSafety says what content safety makes of a text: of an answer, as it would be shown, and of another, as it would go to a model. A text that is
+// blocked is returned as it was.
+func (g *Guard) previewSafety(active activePolicy, text string, d Direction) (out string, found []Finding, blocked bool, err error) {
+	s, err := g.screening(active)
+	if err != nil {
+		return "", nil, false, err
+	}
+	counts := map[Finding]int{}
+	hit := func(h safety.Hit) { counts[hitFinding(d, h)]++ }
+	if d != DirectionAnswer {
+		out, err = s.screen(text, d, "", hit)
+	} else if stream := s.stream(false, hit); stream == nil {
+		out = text
+	} else {
+		var rest string
+		if out, _, err = stream.Write(text, text); err == nil {
+			rest, _, err = stream.Close()
+			out += rest
+		}
+	}
+	if err != nil { // only a block ends it
+		out, blocked = text, true
+	}
+	for f, n := range counts {
+		f.Count = n
+		found = append(found, f)
+	}
+	return out, sorted(found), blocked, nil
+}
+
 // previewPolicy returns the policy that a preview is of.
 func (g *Guard) previewPolicy(preview PreviewRequest) (activePolicy, error) {
 	if preview.Document == nil {
@@ -562,5 +625,5 @@ func (g *Guard) previewPolicy(preview PreviewRequest) (activePolicy, error) {
 	if err != nil {
 		return activePolicy{}, err
 	}
-	return g.apply(p)
+	return g.apply(p, true)
 }

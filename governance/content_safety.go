@@ -2,15 +2,19 @@ package governance
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/sluice-project/sluice/governance/safety"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -45,12 +49,15 @@ func (c SafetyConfig) Validate() error {
 	return nil
 }
 
-// libraries reads rule libraries when a policy first asks for them, and keeps them, and what was made of them. It is safe for concurrent use.
+// libraries reads rule libraries when a policy first asks for them, and keeps them, and what was made of them. It is safe for concurrent use: what is
+// read or made is so once, and whoever needs something else does not wait for it.
 type libraries struct {
 	files   []LibraryFile
 	metrics *metrics
+	making  singleflight.Group
+	drafts  sync.Mutex // one draft is made at a time
 
-	mu       sync.Mutex
+	mu       sync.Mutex // only maps are looked at under it
 	read     map[string]*safety.Library
 	matchers map[matcherKey]*safety.Matcher
 }
@@ -66,16 +73,21 @@ var errNoLibrary = errors.New("there is no such library, or not in that version"
 
 // library returns one. A file that cannot be used is read again the next time.
 func (l *libraries) library(name, version string) (*safety.Library, error) {
+	l.mu.Lock()
 	lib := l.read[name]
+	l.mu.Unlock()
 	if lib == nil {
-		var err error
-		if lib, err = l.open(name); err != nil {
+		v, err, _ := l.making.Do("library/"+name, func() (any, error) { return l.open(name) })
+		if err != nil {
 			return nil, err
 		}
+		lib = v.(*safety.Library) //nolint:forcetypeassert // what open returns
 		if lib.Name != name {
 			return nil, errors.New("the library in the file has another name")
 		}
+		l.mu.Lock()
 		l.read[name] = lib
+		l.mu.Unlock()
 		if issued, err := time.Parse(time.DateOnly, lib.Issued); err == nil {
 			l.metrics.libraryIssued.WithLabelValues(name).Set(float64(issued.Unix()))
 		}
@@ -103,8 +115,6 @@ func (l *libraries) check(p *policy) error {
 	if p.Safety == nil {
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for i, s := range p.Safety.Libraries {
 		if _, err := l.library(libraryName(s)); err != nil {
 			return invalid(fmt.Sprintf("safety.libraries[%d]", i), fault.Say("governance.safety_library"))
@@ -116,13 +126,13 @@ func (l *libraries) check(p *policy) error {
 // compiledSafety are the rules of a policy. day is the one that they are of; "" where they hold on every day alike.
 type compiledSafety struct {
 	day      string
+	keys     []matcherKey // of the matchers
 	matchers []*safety.Matcher
 }
 
-// compiled returns the rules of a policy that hold now: those of its libraries, which policies that say the same of them share, and its own.
-func (l *libraries) compiled(s *contentSafety, now time.Time) (*compiledSafety, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// compiled returns the rules of a policy that hold now: those of its libraries, which policies that say the same of them share, and its own. What is
+// made of a draft is not kept.
+func (l *libraries) compiled(s *contentSafety, now time.Time, draft bool) (*compiledSafety, error) {
 	var shared []*safety.Library
 	for _, name := range s.Libraries {
 		lib, err := l.library(libraryName(name))
@@ -132,7 +142,7 @@ func (l *libraries) compiled(s *contentSafety, now time.Time) (*compiledSafety, 
 		shared = append(shared, lib)
 	}
 	rules := digestOf(s.Rules)
-	out, today := &compiledSafety{}, now.UTC().Format(time.DateOnly)
+	out, today := &compiledSafety{}, dayOf(now)
 	for _, part := range []struct {
 		libraries []*safety.Library
 		rules     string
@@ -148,17 +158,83 @@ func (l *libraries) compiled(s *contentSafety, now time.Time) (*compiledSafety, 
 			Libraries   []string
 			Actions     map[string]string
 		}{s.Mode, part.rules, s.Libraries, s.Actions}), day}
-		m := l.matchers[key]
-		if m == nil {
-			if len(l.matchers) >= maxMatchers {
-				clear(l.matchers)
-			}
-			m = safety.Compile(part.libraries, now, s.action)
-			l.matchers[key] = m
-		}
-		out.matchers = append(out.matchers, m)
+		out.keys = append(out.keys, key)
+		out.matchers = append(out.matchers, l.matcher(key, draft, func() *safety.Matcher { return safety.Compile(part.libraries, now, s.action) }))
 	}
 	return out, nil
+}
+
+// matcher returns the one of a key, which is made where there is none.
+func (l *libraries) matcher(key matcherKey, draft bool, compile func() *safety.Matcher) *safety.Matcher {
+	l.mu.Lock()
+	m := l.matchers[key]
+	l.mu.Unlock()
+	switch {
+	case m != nil:
+		return m
+	case draft:
+		l.drafts.Lock()
+		defer l.drafts.Unlock()
+		return compile()
+	}
+	v, _, _ := l.making.Do(key.digest+"/"+key.day, func() (any, error) {
+		m := compile()
+		l.mu.Lock()
+		l.matchers[key] = m
+		l.mu.Unlock()
+		return m, nil
+	})
+	return v.(*safety.Matcher) //nolint:forcetypeassert // as above
+}
+
+// keep forgets the matchers that none of the policies has.
+func (l *libraries) keep(used map[matcherKey]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.matchers, func(k matcherKey, _ *safety.Matcher) bool { return !used[k] })
+}
+
+func dayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// ahead is how long before midnight the rules of the next day are made, so that no request waits for them.
+const ahead = time.Hour
+
+// tendSafety makes the rules of the day, and in the last hour those of the next, for the policies that have dated rules; forgets those that no policy has
+// any more; and reads the policies again where one could not be used, since a file may be back.
+func (g *Guard) tendSafety(ctx context.Context) {
+	all, loaded := g.policies.Last()
+	if !loaded {
+		return
+	}
+	for _, p := range all {
+		if p.broken != nil {
+			if err := g.policies.Load(ctx); err != nil {
+				return // the loop that reads them says so
+			}
+			break
+		}
+	}
+	all, _ = g.policies.Last()
+	used, now := map[matcherKey]bool{}, g.now()
+	for _, p := range all {
+		if p.broken != nil || p.policy.Safety == nil {
+			continue
+		}
+		days := []time.Time{now}
+		if next := now.Add(ahead); p.safety.Load().day != "" && dayOf(next) != dayOf(now) {
+			days = append(days, next)
+		}
+		for _, day := range days {
+			c, err := g.libraries.compiled(p.policy.Safety, day, false)
+			if err != nil { // it was read before
+				return
+			}
+			for _, k := range c.keys {
+				used[k] = true
+			}
+		}
+	}
+	g.libraries.keep(used)
 }
 
 func digestOf(v any) string {
@@ -166,9 +242,6 @@ func digestOf(v any) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
-
-// maxMatchers bounds those that are kept, those of policies that have been replaced and of days that have passed among them.
-const maxMatchers = 4096
 
 // screening is content safety for one request.
 type screening struct {
@@ -185,9 +258,9 @@ func (g *Guard) screening(active activePolicy) (*screening, error) {
 	}
 	now := g.now()
 	c := active.safety.Load()
-	if c.day != "" && c.day != now.UTC().Format(time.DateOnly) {
+	if c.day != "" && c.day != dayOf(now) {
 		var err error
-		if c, err = g.libraries.compiled(s, now); err != nil {
+		if c, err = g.libraries.compiled(s, now, false); err != nil {
 			return nil, fault.Wrap(err, fault.CodePolicyUnavailable)
 		}
 		active.safety.Store(c)
@@ -212,8 +285,7 @@ func hitFinding(d Direction, h safety.Hit) Finding {
 
 // screen judges a text on its way to a model and returns it without what rules take out. hit is told of each match. In a passage, which the caller has
 // not written, what would block is replaced. Error: CodeUnsafeContent with the risk.
-func (a *Admission) screen(text string, d Direction, path string, hit func(safety.Hit)) (string, error) {
-	s := a.screening
+func (s *screening) screen(text string, d Direction, path string, hit func(safety.Hit)) (string, error) {
 	if s == nil || text == "" {
 		return text, nil
 	}
@@ -262,13 +334,16 @@ func (a *Admission) noteCanaries(fields []Field) {
 	}
 }
 
-// safetyStream returns what a text on its way out is looked at for, or nil.
-func (a *Admission) safetyStream(hit func(safety.Hit)) *safety.Stream {
-	s := a.screening
+// safetyStream returns what a text on its way out is looked at for, or nil. soften: what would block is replaced.
+func (a *Admission) safetyStream(d Direction, soften bool) *safety.Stream {
+	return a.screening.stream(soften, func(h safety.Hit) { a.countHit(d, h) })
+}
+
+func (s *screening) stream(soften bool, hit func(safety.Hit)) *safety.Stream {
 	if s == nil {
 		return nil
 	}
-	cfg := safety.StreamConfig{Matchers: slices.Concat(s.matchers, s.canaries), Hit: hit}
+	cfg := safety.StreamConfig{Matchers: slices.Concat(s.matchers, s.canaries), Soften: soften, Hit: hit}
 	if l := s.policy.Links; l != nil {
 		cfg.Links = safety.Links{Hosts: l.Hosts, Action: s.policy.effective(safety.Action(l.Action))}
 	}

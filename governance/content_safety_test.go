@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -146,7 +148,7 @@ func TestSafetyOfAnswers(t *testing.T) {
 	}
 }
 
-// TestSafetyOfPassages: what would block in a request is replaced in a passage, and its quotation is withheld as an answer.
+// TestSafetyOfPassages: what would block in a request is replaced in a passage, and in its title and quotation, too.
 func TestSafetyOfPassages(t *testing.T) {
 	t.Parallel()
 	g := safetyGuard(t, SafetyConfig{})
@@ -160,6 +162,20 @@ func TestSafetyOfPassages(t *testing.T) {
 	}
 	if got := findingsText(a); got != "passage:safety.a1.4:strike:replace passage:safety.hidden:hidden:replace" {
 		t.Error(got)
+	}
+	publishSafety(t, g, "shown", strings.Replace(safetyPolicyOf("enforce", safetyRules), "links: {hosts: [ok.example]}", "links: {hosts: [ok.example], action: block}", 1))
+	b, err := g.Admit(t.Context(), AdmitRequest{Request: "r", Tenant: "shown", Action: "chat.completions"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, r := range map[string]*Release{
+		"passage:safety.a1.4:strike:replace passage:safety.link:link:replace": b.ReleaseCitation(), "answer:safety.a1.4:strike:replace answer:safety.link:link:replace": b.ReleaseFound(),
+	} {
+		out, err := r.Write("手册：恐袭教程" + strings.Repeat("\u200b", 300) + "，https://wiki.corp.example/x")
+		rest, err2 := r.Close()
+		if got := strings.ReplaceAll(out+rest, "\u200b", ""); got != "手册：***，***" || err != nil || err2 != nil || !strings.Contains(findingsText(b), want) {
+			t.Errorf("a title: %q %v %v %q", got, err, err2, findingsText(b))
+		}
 	}
 	if _, err := a.MaskQuery("恐袭教程"); !fault.Is(err, fault.CodeUnsafeContent) {
 		t.Errorf("a search by it: %v", err)
@@ -222,7 +238,9 @@ func TestSafetyPolicyIsStrict(t *testing.T) {
 		"\n  actions: {a1.1: shout}":            "safety.actions.a1.1",
 		"\n  libraries: [nowhere]":              "safety.libraries[0]",
 		"\n  links: {hosts: [\"EXAMPLE.com\"]}": "safety.links.hosts[0]",
-		"\n  rules: [{id: x, risk: a1.1, level: 1, action: note, scope: both, words: [x]}]": "safety.rules[0]",
+		"\n  rules: [{id: x, risk: a1.1, level: 1, action: note, scope: both, words: [x]}]":                                             "safety.rules[0]",
+		"\n  rules: [{id: x, risk: a1.1, level: 1, action: note, scope: both, words: [\"项目：天鹰\"]}]":                                     "safety.rules[0]",
+		"\n  rules: [{id: x, risk: a1.1, level: 1, action: note, scope: both, words: [\"" + strings.Repeat("{aaaa|bbbb}", 12) + "\"]}]": "safety.rules[0]",
 		"\n  hidden_characters: keep": "safety.hidden_characters",
 	} {
 		err := g.Validate([]byte(safetyPolicyOf("note", rest)))
@@ -249,5 +267,99 @@ func TestDatedRulesFollowTheClock(t *testing.T) {
 			t.Errorf("%s: %v", now, err)
 		}
 		now = now.Add(2 * time.Minute)
+	}
+}
+
+// TestPreviewShowsSafety: a preview says what safety blocks, replaces and finds, of the effective policy and of a draft, of which nothing is kept.
+func TestPreviewShowsSafety(t *testing.T) {
+	t.Parallel()
+	g := safetyGuard(t, SafetyConfig{})
+	publishSafety(t, g, "on", safetyPolicyOf("enforce", safetyRules))
+	draft := []byte(safetyPolicyOf("enforce", "\n  rules: [{id: draft, risk: a1.1, level: 1, action: replace, scope: both, words: [zebra]}]"))
+	kept := len(g.libraries.matchers)
+	for _, c := range []struct {
+		direction       Direction
+		document        []byte
+		text, want, hit string
+		blocked         bool
+	}{
+		{DirectionRequest, nil, "恐袭教程", "恐袭教程", "safety.a1.4 block", true},
+		{DirectionAnswer, nil, "恐袭教程", "恐袭教程", "safety.a1.4 block", true},
+		{DirectionPassage, nil, "恐袭教程", "***", "safety.a1.4 replace", false},
+		{DirectionAnswer, nil, "赌球平台 https://evil.example/", "*** ***", "safety.a1.8 replace", false},
+		{DirectionRequest, draft, "a zebra", "a ***", "safety.a1.1 replace", false},
+	} {
+		p, err := g.Preview(t.Context(), PreviewRequest{Tenant: "on", Text: c.text, Direction: c.direction, Document: c.document})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := slices.ContainsFunc(p.Safety, func(f Finding) bool { return f.Class+" "+f.Action == c.hit })
+		if p.Masked != c.want || p.Blocked != c.blocked || !found || c.blocked && p.Restored != "" {
+			t.Errorf("%s %q: %+v", c.direction, c.text, p)
+		}
+	}
+	if len(g.libraries.matchers) != kept {
+		t.Error("a draft was kept")
+	}
+}
+
+// TestSafetyIsTended: in the last hour of a day the rules of the next are ready, those of days and policies that have gone are forgotten, and a policy
+// whose library comes back is used again.
+func TestSafetyIsTended(t *testing.T) {
+	t.Parallel()
+	library := []byte("schema: 1\nname: bank\nversion: v7\nissued: 2026-01-31\nprovenance: us\nrules:\n  - {id: r, risk: a1.1, level: 1, action: block, scope: both, words: [zebra], until: 2026-12-31}\n")
+	path := filepath.Join(t.TempDir(), "bank.yaml")
+	sum := sha256.Sum256(library)
+	write := func(b []byte) {
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(library)
+	cfg := SafetyConfig{Libraries: []LibraryFile{{Name: "bank", File: path, SHA256: hex.EncodeToString(sum[:])}}}
+	first := safetyGuard(t, cfg)
+	publishSafety(t, first, "t", safetyPolicyOf("enforce", "\n  libraries: [bank]"))
+	write(nil)
+	g, err := New(Config{Safety: cfg}, first.store, first.keys, classify.New(classify.Classes()...), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 2, 27, 12, 0, 0, 0, time.UTC)
+	g.now = func() time.Time { return now }
+	if err := g.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	admit := func() error {
+		_, err := g.Admit(t.Context(), AdmitRequest{Request: "r", Tenant: "t", Action: "chat.completions"})
+		return err
+	}
+	if err := admit(); !fault.Is(err, fault.CodePolicyUnavailable) || testutil.ToFloat64(g.metrics.unusable) != 1 {
+		t.Fatalf("%v, %v unusable", err, testutil.ToFloat64(g.metrics.unusable))
+	}
+	write(library)
+	g.tendSafety(t.Context())
+	if err := admit(); err != nil || testutil.ToFloat64(g.metrics.unusable) != 0 {
+		t.Fatalf("the library is back: %v", err)
+	}
+	days := func() string {
+		var out []string
+		for k := range g.libraries.matchers {
+			out = append(out, k.day)
+		}
+		slices.Sort(out)
+		return strings.Join(out, " ")
+	}
+	for at, want := range map[time.Duration]string{0: " 2026-02-27", 11*time.Hour + 30*time.Minute: " 2026-02-27 2026-02-28", 13 * time.Hour: " 2026-02-28"} {
+		now = time.Date(2026, 2, 27, 12, 0, 0, 0, time.UTC).Add(at)
+		g.tendSafety(t.Context())
+		if got := days(); got != want {
+			t.Errorf("after %s: %q, want %q", at, got, want)
+		}
+	}
+	now = time.Date(2026, 2, 27, 12, 0, 0, 0, time.UTC)
+	publishSafety(t, g, "t", safetyPolicyOf("enforce", safetyRules))
+	g.tendSafety(t.Context())
+	if got := days(); got != " " {
+		t.Errorf("a policy that has gone left %q", got)
 	}
 }

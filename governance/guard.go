@@ -169,32 +169,34 @@ func (g *Guard) load(ctx context.Context) (policies, error) {
 	if err != nil {
 		return nil, err
 	}
-	next := policies{}
+	next, unusable := policies{}, 0
 	for _, r := range rows {
 		active := activePolicy{}
 		p, err := readCanonical(r.Canonical, r.Digest)
 		if err == nil {
-			active, err = g.apply(p)
+			active, err = g.apply(p, false)
 		}
 		if err != nil {
+			unusable++
 			// The scope is refused; falling back to another policy could allow what its own forbids.
 			g.log.Error("a policy cannot be used; whom it is of is refused", slog.String("scope", r.Scope), slog.Int64("version", r.Version), slog.Any("error", err))
 		}
 		active.broken, active.ref = err, PolicyRef{Version: fmt.Sprintf("%s@%d", r.Scope, r.Version), Digest: r.Digest}
 		next[r.Scope] = active
 	}
+	g.metrics.unusable.Set(float64(unusable))
 	return next, nil
 }
 
-// apply builds the detectors and rules of a policy.
-func (g *Guard) apply(p *policy) (activePolicy, error) {
+// apply builds the detectors and rules of a policy. Those of content safety of a draft are not kept.
+func (g *Guard) apply(p *policy, draft bool) (activePolicy, error) {
 	detectors, err := p.detectors(g.detectors)
 	if err != nil {
 		return activePolicy{}, err
 	}
 	compiled := &atomic.Pointer[compiledSafety]{}
 	if p.Safety != nil { // now, so that no request waits for it, and one that cannot be used is known
-		c, err := g.libraries.compiled(p.Safety, g.now())
+		c, err := g.libraries.compiled(p.Safety, g.now(), draft)
 		if err != nil {
 			return activePolicy{}, err
 		}
@@ -203,9 +205,27 @@ func (g *Guard) apply(p *policy) (activePolicy, error) {
 	return activePolicy{policy: p, detectors: detectors, rules: p.rules(detectors), safety: compiled}, nil
 }
 
+// tendEvery is how often policies that could not be used are read again, and rules of another day are made.
+const tendEvery = 30 * time.Second
+
 // Run keeps the policies fresh until ctx ends.
 func (g *Guard) Run(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(tendEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				g.tendSafety(ctx)
+			}
+		}
+	}()
 	g.policies.Run(ctx)
+	<-done
 	return nil
 }
 

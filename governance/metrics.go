@@ -10,6 +10,7 @@ type metrics struct {
 	failures prometheus.Counter
 	unknown  prometheus.Counter
 
+	unusable      prometheus.Gauge
 	hits          *prometheus.CounterVec
 	libraryIssued *prometheus.GaugeVec
 }
@@ -28,6 +29,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		unknown: f.NewCounter(prometheus.CounterOpts{
 			Name: "sluice_governance_unknown_pseudonyms_total", Help: "Pseudonyms in answers that stand for no value of the request.",
+		}),
+		unusable: f.NewGauge(prometheus.GaugeOpts{
+			Name: "sluice_governance_unusable_policies", Help: "Effective policies that cannot be used, whose tenants are refused.",
 		}),
 		hits: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_governance_safety_hits_total", Help: "Matches of rules of content safety, by direction, risk and what was done.",

@@ -113,7 +113,7 @@ func (s *contentSafety) readRules(n *yaml.Node, path string) error {
 		known = append(known, string(r.ID))
 	}
 	known = append(known, string(safety.RiskInjection))
-	seen := map[string]bool{}
+	seen, letters := map[string]bool{}, 0
 	for i, item := range n.Content {
 		r, path := safety.Rule{}, path+"["+strconv.Itoa(i)+"]"
 		err := object(item, path, []field{
@@ -130,6 +130,9 @@ func (s *contentSafety) readRules(n *yaml.Node, path string) error {
 		})
 		if err != nil {
 			return err
+		}
+		if letters += r.Size(); letters > safety.MaxPolicyLetters { // before they are spelt out
+			return errorAt(item, path, fault.Say("governance.safety_size", safety.MaxPolicyLetters))
 		}
 		if err := r.Validate(); err != nil || seen[r.ID] {
 			return errorAt(item, path, fault.Say("governance.safety_rule", safety.MaxWord))

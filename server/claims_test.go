@@ -144,6 +144,9 @@ func TestPapersNameMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	c := readClaims(t)
 	has := map[string]bool{"sluice_engine_refused_requests_total": strings.Contains(c.source, `"refused_requests_total"`)} // it appears with its first refusal
+	for _, name := range []string{"sluice_governance_safety_hits_total", "sluice_governance_safety_library_issued_timestamp_seconds"} { // with the first match or library
+		has[name] = strings.Contains(c.source, `"`+name+`"`)
+	}
 	for _, file := range []string{"testdata/metrics.golden", "testdata/metrics-engine.golden"} {
 		b, err := os.ReadFile(file)
 		if err != nil {

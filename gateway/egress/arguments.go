@@ -182,7 +182,7 @@ func (a *arguments) openString(isKey bool) error {
 	if a.unseen = jsontext.NameBefore(string(a.key)); a.unseen == "" {
 		return nil
 	}
-	shown, err := a.release.Write(a.unseen)
+	shown, err := WriteName(a.release, a.unseen)
 	if err != nil {
 		return err
 	}
@@ -220,10 +220,17 @@ func (a *arguments) endWord() error {
 		return nil
 	}
 	name := jsontext.NameBefore(string(a.key))
-	shown, masked, err := ReleaseWhole(a.open(), name+string(a.word))
+	r := a.open()
+	shown, err := WriteName(r, name)
 	if err != nil {
 		return err
 	}
+	masked := r.Masked()
+	rest, restMasked, err := ReleaseWhole(r, string(a.word))
+	if err != nil {
+		return err
+	}
+	shown, masked = shown+rest, masked+restMasked
 	shown, whole := strings.CutPrefix(shown, name)
 	masked, same := strings.CutPrefix(masked, name)
 	if !whole || !same {

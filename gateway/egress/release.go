@@ -10,6 +10,19 @@ type Release interface {
 	Masked() string // what the last Write or Close returned, before values were put back
 }
 
+// namer is a Release that is told a name which stands before a value, and is shown itself already: the value is looked at behind it, the name not again.
+type namer interface {
+	WriteName(name string) (string, error)
+}
+
+// WriteName passes the name before a value. What is returned, and Masked, have it.
+func WriteName(r Release, name string) (string, error) {
+	if n, ok := r.(namer); ok {
+		return n.WriteName(name)
+	}
+	return r.Write(name)
+}
+
 // Kind says what a text is.
 type Kind string
 

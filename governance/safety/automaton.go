@@ -17,16 +17,18 @@ type word struct {
 
 type gap struct{ least, most uint8 }
 
-// word reads a spelling.
-func (n *normaliser) word(s string, spread int) word {
-	w := word{letters: make([]rune, 0, len(s)/2), gaps: make([]gap, 0, len(s)/2)}
-	apart := false
+// word reads a spelling. whole: a text of just this spelling matches.
+func (n *normaliser) word(s string, spread int) (w word, whole bool) {
+	w = word{letters: make([]rune, 0, len(s)/2), gaps: make([]gap, 0, len(s)/2)}
+	apart, between, broken := false, 0, false
+	whole = true
 	for _, r := range s {
 		c, letters := n.of(r)
 		switch c {
 		case letter:
 		case joint, breaking:
-			apart = true
+			apart, broken = true, broken || c == breaking
+			between++
 			continue
 		case unseen:
 			continue
@@ -38,10 +40,13 @@ func (n *normaliser) word(s string, spread int) word {
 					g = gap{1, MaxGap}
 				}
 			}
-			w.letters, w.gaps, apart = append(w.letters, l), append(w.gaps, g), false
+			if len(w.letters) > 0 && (broken || between > int(g.most)) {
+				whole = false
+			}
+			w.letters, w.gaps, apart, between, broken = append(w.letters, l), append(w.gaps, g), false, 0, false
 		}
 	}
-	return w
+	return w, whole
 }
 
 // node is a state of an automaton: what of the text could be the beginning of a word.
@@ -69,6 +74,7 @@ type Matcher struct {
 	first map[rune]int32 // the steps of the root, which has many
 	words []word
 	rules []rule
+	holds bool // a rule blocks or replaces in what is shown
 }
 
 // rule is a rule of a matcher.
@@ -99,7 +105,7 @@ func Compile(libraries []*Library, day time.Time, act func(*Rule) Action) *Match
 			panic(err)
 		}
 		for _, f := range forms {
-			w := n.word(f, spread)
+			w, _ := n.word(f, spread)
 			w.except = except
 			room = w.key(room[:0])
 			if at, ok := index[string(room)]; ok {
@@ -134,6 +140,7 @@ func Compile(libraries []*Library, day time.Time, act func(*Rule) Action) *Match
 			if action == "" || !r.holds(date) {
 				continue
 			}
+			m.holds = m.holds || r.Scope != Input && (action == Block || action == Replace)
 			at := len(m.rules)
 			m.rules = append(m.rules, rule{Hit{r.ID, l.Name + "@" + l.Version, r.Risk, r.Level, action}, r.Scope})
 			for _, w := range r.Words {

@@ -9,7 +9,7 @@ import (
 const maxCanaries = 16
 
 // canary is how an application writes one into its system message.
-var canary = regexp.MustCompile(`canary-[A-Za-z0-9]{16,48}`) //nolint:gochecknoglobals // constant
+var canary = regexp.MustCompile(`canary-[A-Za-z0-9]{16,48}`)
 
 // Canaries returns a matcher of the canary strings in a text, or nil where there are none: "canary-" with 16 to 48 letters and digits. Whoever
 // writes one into a system message learns of a model that gives the message away.

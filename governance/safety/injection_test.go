@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 type sample struct{ Class, Lang, Text string }
@@ -16,7 +17,7 @@ func samples(t *testing.T, path string) []sample {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	var out []sample
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var s sample
@@ -82,5 +83,47 @@ func TestInjectionRates(t *testing.T) {
 	}
 	if 100*of["attacks"] < 55*all["attacks"] || 100*of["benign"] > 5*all["benign"] {
 		t.Error("worse than it was")
+	}
+}
+
+// TestLawfulTexts measures how often the starter library finds something in the harmless texts, and in texts of business, law, medicine and security
+// that were written to have words of its rules or come near them, and how often it would block one. The latter share is of provoked texts: it says where the
+// rules are wrong, not how often they are in use.
+func TestLawfulTexts(t *testing.T) {
+	t.Parallel()
+	l, err := ParseStarter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := Compile([]*Library{l}, time.Now(), nil)
+	for path, most := range map[string]struct{ hit, block int }{"testdata/benign.jsonl": {25, 0}, "testdata/lawful.jsonl": {52, 0}} { // what was reached
+		all, hits, blocks := samples(t, path), 0, 0
+		for _, s := range all {
+			hit, block := false, false
+			for _, scope := range []Scope{Input, Output} {
+				c := m.scan(scope)
+				for at, r := range s.Text {
+					c.read(r, at, at+utf8.RuneLen(r))
+				}
+				c.finish()
+				for _, found := range c.decided(len(s.Text) + 1) {
+					h := m.rules[found.rule].hit
+					hit, block = true, block || h.Action == Block || h.Action == Replace
+					if block {
+						t.Logf("%s: %s", h.Rule, s.Text)
+					}
+				}
+			}
+			if hit {
+				hits++
+			}
+			if block {
+				blocks++
+			}
+		}
+		t.Logf("%s: something is found in %d of %d, %d would be blocked", path, hits, len(all), blocks)
+		if hits > most.hit || blocks > most.block {
+			t.Errorf("%s: %d and %d, which is worse than %d and %d", path, hits, blocks, most.hit, most.block)
+		}
 	}
 }

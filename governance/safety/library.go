@@ -56,6 +56,11 @@ const (
 	MaxWord    = 64       // letters of a word, without what stands between them
 	MaxGap     = 4        // separators between two letters of a word
 	maxForms   = 4096     // spellings of one word with alternatives
+
+	// MaxLetters bounds the letters of all spellings of a library, each of which takes some 100 bytes of memory, and MaxPolicyLetters those of rules
+	// that stand in a policy.
+	MaxLetters       = 1_000_000
+	MaxPolicyLetters = 50_000
 )
 
 // Rule says what words mean. Words are in any case, width and script form. {a|b|} in a word stands for one of several spellings, the empty one too.
@@ -135,9 +140,12 @@ func Parse(b []byte) (*Library, error) {
 	if l.Provenance == "" {
 		return nil, errors.New("provenance: must say where the words come from")
 	}
-	seen := map[string]bool{}
+	seen, letters := map[string]bool{}, 0
 	for i := range l.Rules {
 		r := &l.Rules[i]
+		if letters += r.Size(); letters > MaxLetters { // before they are spelt out
+			return nil, fmt.Errorf("rules[%d].words: the spellings of the library have more than %d letters", i, MaxLetters)
+		}
 		if err := r.Validate(); err != nil {
 			return nil, fmt.Errorf("rules[%d].%w", i, err)
 		}
@@ -182,44 +190,66 @@ func (r *Rule) Validate() error {
 	}
 	n := newNormaliser()
 	for i, w := range r.Words {
-		if err := n.check(w); err != nil {
+		if err := n.check(w, r.Spread); err != nil {
 			return fmt.Errorf("words[%d]: %w", i, err)
 		}
 	}
 	for i, w := range r.Except {
-		if err := n.check(w); err != nil {
+		if err := n.check(w, r.Spread); err != nil {
 			return fmt.Errorf("except[%d]: %w", i, err)
 		}
 	}
 	return nil
 }
 
-func (n *normaliser) check(word string) error {
+// Size returns how many characters all spellings of the rule have together, without spelling them out: a bound of the memory that they take.
+func (r *Rule) Size() int {
+	total := 0
+	for _, words := range [][]string{r.Words, r.Except} {
+		for _, w := range words {
+			total += size(w)
+		}
+	}
+	return total
+}
+
+// size counts the characters of the spellings of a word; more than MaxLetters where there are too many.
+func size(word string) int {
+	forms, sum := 1, 0 // spellings of what was read, and the characters of all of them
+	for word != "" {
+		plain, rest, open := strings.Cut(word, "{")
+		sum += forms * utf8.RuneCountInString(plain)
+		if word = ""; open {
+			inner, after, _ := strings.Cut(rest, "}")
+			choices := strings.Count(inner, "|") + 1
+			sum = sum*choices + forms*(utf8.RuneCountInString(inner)-choices+1)
+			forms, word = forms*choices, after
+		}
+		if forms > maxForms || sum > MaxLetters {
+			return MaxLetters + 1
+		}
+	}
+	return sum
+}
+
+func (n *normaliser) check(word string, spread int) error {
+	if size(word) > MaxLetters {
+		return fmt.Errorf("has more than %d spellings, or they are too long", maxForms)
+	}
 	forms, err := alternatives(word)
 	if err != nil {
 		return err
 	}
 	for _, f := range forms {
-		if got := n.length(f); got < 2 || got > MaxWord {
+		w, whole := n.word(f, spread)
+		if len(w.letters) < 2 || len(w.letters) > MaxWord {
 			return fmt.Errorf("must have from 2 to %d letters in each spelling", MaxWord)
+		}
+		if !whole {
+			return fmt.Errorf("could never match: punctuation that ends a part of a sentence, or too many separators, stand between its letters (%d between words, 2 in Chinese)", MaxGap)
 		}
 	}
 	return nil
-}
-
-// length returns how many letters a spelling has.
-func (n *normaliser) length(s string) int {
-	count := 0
-	for _, r := range s {
-		if r < utf8.RuneSelf {
-			if alnum(r) {
-				count++
-			}
-		} else if c, letters := n.of(r); c == letter {
-			count += len(letters)
-		}
-	}
-	return count
 }
 
 // holds reports whether the rule holds on a day.
@@ -237,7 +267,8 @@ func (l *Library) Keywords() map[Risk]int {
 			if err != nil || len(forms) == 0 {
 				continue
 			}
-			key := string(n.word(forms[0], 0).letters)
+			w, _ := n.word(forms[0], 0)
+			key := string(w.letters)
 			if !seen[key] {
 				out[r.Risk]++
 			}

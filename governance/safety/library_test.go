@@ -2,6 +2,7 @@ package safety
 
 import (
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,7 +55,7 @@ func TestStarter(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range forms[:min(len(forms), 50)] {
-				spellings = append(spellings, string(n.word(f, 0).letters))
+				spellings = append(spellings, lettersOf(n, f))
 			}
 			for _, i := range []int{0, len(forms) - 1} {
 				scope := Input
@@ -70,12 +71,66 @@ func TestStarter(t *testing.T) {
 			if slices.Contains(rulesIn(m, Input, w), r.ID) {
 				t.Errorf("%s matches its exception %q", r.ID, w)
 			}
-			text := string(n.word(w, 0).letters)
+			text := lettersOf(n, w)
 			inside := slices.ContainsFunc(spellings, func(f string) bool { return strings.Contains(text, f) })
 			if !inside {
 				t.Errorf("%s: no word stands in the exception %q", r.ID, w)
 			}
 		}
+	}
+}
+
+func lettersOf(n *normaliser, s string) string {
+	w, _ := n.word(s, 0)
+	return string(w.letters)
+}
+
+// TestEveryValidWordMatchesItself: a word that Validate takes is found in its own text, and one that could never be found is refused.
+func TestEveryValidWordMatchesItself(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(5, 6))
+	parts := []string{"项目", "天", "hawk", "a", "K", " ", "-", "，", ":", "、", "\u200b", "é", "ﬁ", "½", "ı", "е", "＋", ".", "4"}
+	taken := 0
+	for range 5000 {
+		word := ""
+		for range 1 + random.IntN(6) {
+			word += parts[random.IntN(len(parts))]
+		}
+		r := Rule{ID: "r", Risk: "a1.1", Level: 1, Action: Note, Scope: Both, Words: []string{word}, Spread: random.IntN(MaxGap + 1)}
+		if r.Validate() != nil {
+			continue
+		}
+		taken++
+		if len(rulesIn(Compile([]*Library{{Rules: []Rule{r}}}, time.Now(), nil), Input, word)) == 0 {
+			t.Errorf("%q with spread %d does not match itself", word, r.Spread)
+		}
+	}
+	if taken < 500 {
+		t.Errorf("only %d words were taken", taken)
+	}
+	for _, word := range []string{"Project: Hawk", "项目：天鹰", "Acme, Inc", "a-----b", "天   鹰"} {
+		r := Rule{ID: "r", Risk: "a1.1", Level: 1, Action: Note, Scope: Both, Words: []string{"zebra"}, Except: []string{word}}
+		if r.Validate() == nil {
+			t.Errorf("%q is taken", word)
+		}
+	}
+}
+
+// TestSpellingsAreBounded: what would take much memory is refused before it is spelt out.
+func TestSpellingsAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		word string
+		want int
+	}{{"abc", 3}, {"a{b|cd|}e", 9}, {"{a|b}{c|d}x", 12}, {strings.Repeat("{a|b}", 13), MaxLetters + 1}, {"{a|b}" + strings.Repeat("中", MaxLetters), MaxLetters + 1}} {
+		if got := size(c.word); got != c.want {
+			t.Errorf("%.20q: %d, want %d", c.word, got, c.want)
+		}
+	}
+	many := strings.TrimSuffix(strings.Repeat("'"+strings.Repeat("{aaaa|bbbb}", 12)+"', ", 6), ", ")
+	_, err := Parse([]byte("schema: 1\nname: l\nversion: \"1\"\nissued: 2026-01-31\nprovenance: us\nrules:\n  - {id: r, risk: a1.1, level: 1, action: block, scope: both, words: [" + many + "]}\n"))
+	if err == nil || !strings.Contains(err.Error(), "letters") {
+		t.Error(err)
 	}
 }
 
@@ -135,7 +190,7 @@ func TestParseIsStrict(t *testing.T) {
 		head + strings.Replace(rule, "both", "all", 1):                                   "rules[0].scope",
 		head + strings.Replace(rule, "zebra", "z", 1):                                    "rules[0].words[0]",
 		head + strings.Replace(rule, "zebra", "'{zebra'", 1):                             "rules[0].words[0]",
-		head + strings.Replace(rule, "zebra", "'"+strings.Repeat("{a|b}", 13)+"'", 1):    "rules[0].words[0]",
+		head + strings.Replace(rule, "zebra", "'"+strings.Repeat("{a|b}", 13)+"'", 1):    "rules[0].words",
 		head + strings.Replace(rule, "zebra", strings.Repeat("zebra", 13), 1):            "rules[0].words[0]",
 		head + strings.Replace(rule, "words", "colour: zebra, words", 1):                 "known fields",
 		head + strings.Replace(rule, "words: [zebra]", "words: [zebra], from: zebra", 1): "rules[0].from",

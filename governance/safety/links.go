@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // Links says to which hosts links of an answer may lead, and what happens to others. The zero value looks for none.
@@ -44,14 +46,25 @@ const (
 
 // linkScan finds links: what begins with a scheme of the web, with "www.", or with two slashes behind anything but a letter or a digit. What a
 // browser takes for a slash is one.
+//
+// Viewers do not agree where a host ends: what ends it for one is part of a user name or a host for another ("https://ok.example'@evil.example").
+// So a link is allowed only where all agree: host and port of plain characters, then a slash, "?", "#", or punctuation and a blank; or the
+// bracket or quote that was opened directly before the link. Everything else is refused.
 type linkScan struct {
-	links Links
-	state linkState
-	token string // what could become the beginning of a link
-	start int    // of it, or of the link
-	host  []byte
-	bare  bool // it began with slashes, without a scheme
-	prev  rune
+	links  Links
+	state  linkState
+	token  string // what could become the beginning of a link
+	start  int    // of it, or of the link
+	prev   rune
+	before rune // the character before start
+
+	bare    bool   // it began with slashes, without a scheme
+	slashes bool   // slashes stand between the beginning and the host
+	size    int    // bytes behind the beginning
+	host    []byte // with port, as far as its characters are plain
+	rest    []rune // what stands behind it: punctuation, or with odd anything
+	odd     bool   // rest has more than punctuation
+	loose   bool   // a blank came between quotes: for a browser the host may still follow
 }
 
 // beginnings are those of links. Two slashes are one, too.
@@ -72,41 +85,45 @@ func (s *linkScan) read(r rune, at int) linkEvent {
 	switch s.state {
 	case inRefusedLink:
 		if r >= 0 && !endsLink(r) {
+			s.prev = r
 			return linkNothing
 		}
 		s.state, event = noLink, linkEnded
 	case inAuthority:
-		if r >= 0 && !s.endsAuthority(r) {
-			if s.host = utf8.AppendRune(s.host, r); len(s.host) <= maxAuthority {
-				return linkNothing
+		switch s.authority(r) {
+		case undecided:
+			return linkNothing
+		case allowed:
+			if s.state = noLink; len(s.host) > 0 {
+				s.prev = 'a' // two slashes behind a host begin no link
 			}
-		}
-		if !s.refused() {
-			s.state = noLink
-			break
-		}
-		event = linkRefused
-		if s.state = inRefusedLink; r >= 0 && endsLink(r) || r < 0 || s.links.Action == Note {
-			s.state = noLink // it ends at once
-		} else {
-			return event
+		case refused:
+			event = linkRefused
+			inside := s.odd && r > ' ' // it is the character because of which it is refused
+			if s.state = inRefusedLink; r >= 0 && endsLink(r) && !inside || r < 0 || s.links.Action == Note {
+				s.state = noLink // it ends at once
+			} else {
+				s.prev = r
+				return event
+			}
 		}
 	case noLink:
 	}
-	if s.state == noLink {
-		s.begin(r, at)
-	}
+	s.begin(r, at)
 	s.prev = r
 	return event
 }
 
-// begin looks for the beginning of a link.
+// begin looks for the beginning of a link. Browsers pass tabs and line ends over.
 func (s *linkScan) begin(r rune, at int) {
 	if s.token == "" && r >= utf8.RuneSelf { // most of Chinese
 		return
 	}
 	if r < 0 {
 		s.token = ""
+		return
+	}
+	if s.token != "" && stripped(r) {
 		return
 	}
 	c := r
@@ -120,14 +137,14 @@ func (s *linkScan) begin(r rune, at int) {
 	}
 	next := s.token + string(c)
 	if s.token == "" || !beginsLink(next) {
-		if s.token, s.start = "", at; alnum(s.prev) || !beginsLink(string(c)) {
+		if s.token, s.start, s.before = "", at, s.prev; alnum(s.prev) || !beginsLink(string(c)) {
 			return
 		}
 		next = string(c)
 	}
 	s.token = next
 	if slices.Contains(beginnings(), next) {
-		s.state, s.bare, s.host = inAuthority, next == "//", s.host[:0]
+		s.state, s.bare, s.slashes, s.size, s.host, s.rest, s.odd, s.loose = inAuthority, next == "//", false, 0, s.host[:0], s.rest[:0], false, false
 		if next == "www." {
 			s.host = append(s.host, next...)
 		}
@@ -143,31 +160,91 @@ func alnum(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
 }
 
-// endsAuthority reports whether a character ends where the host stands. Slashes before the host do not.
-func (s *linkScan) endsAuthority(r rune) bool {
-	if r == '/' || r == '\\' {
-		return strings.Trim(string(s.host), `/\`) != ""
+// stripped reports whether browsers pass a character over wherever it stands in a link.
+func stripped(r rune) bool { return r == '\n' || r == '\r' || r == '\t' }
+
+// verdict says what is known of where a link leads.
+type verdict uint8
+
+const (
+	undecided verdict = iota
+	allowed
+	refused
+)
+
+// authority takes a character behind the beginning of a link; r < 0 is the end.
+func (s *linkScan) authority(r rune) verdict {
+	slash := r == '/' || r == '\\'
+	empty := len(s.host) == 0 && len(s.rest) == 0
+	quoted := s.before == '"' || s.before == '\'' || s.before == '<'
+	switch {
+	case empty && !s.loose && slash:
+		s.slashes = true
+	case stripped(r) && (quoted && (empty || s.bare) || empty && s.slashes): // the host goes on, or comes, behind it
+	case r < 0, slash, r == '?', r == '#', r == closerOf(s.before):
+		return s.verdict(r >= 0 && r != closerOf(s.before))
+	case quoted && stripped(r):
+		return refused
+	case quoted && r == ' ':
+		s.loose = true
+	case r == ' ' || stripped(r):
+		return s.verdict(false)
+	case s.loose:
+		if r == '@' || s.odd {
+			return refused
+		}
+	case len(s.rest) == 0 && (alnum(r) || r == '.' || r == '-' || r == ':'):
+		s.host = append(s.host, byte(r))
+	default:
+		if len(s.rest) == 0 && len(s.host) > 0 && s.verdict(false) == refused {
+			return refused
+		}
+		s.odd = s.odd || !strings.ContainsRune(closers, r)
+		if s.odd && !s.bare {
+			return refused
+		}
+		s.rest = append(s.rest, r)
 	}
-	return r == '?' || r == '#' || endsLink(r)
+	if s.size += max(1, utf8.RuneLen(r)); s.size > maxAuthority {
+		return refused
+	}
+	return undecided
+}
+
+// closers may stand between a link and a blank.
+const closers = ")]}>\"'`*_~.,;:!，。；：！、）】》」』”’"
+
+// closerOf returns what closes what stands directly before a link, or no character.
+func closerOf(before rune) rune {
+	if i := strings.IndexRune("(<[\"'`", before); i >= 0 {
+		return rune(")>]\"'`"[i])
+	}
+	return -2
+}
+
+// verdict returns what is known where the host ends, joined: directly before what belongs to the link.
+func (s *linkScan) verdict(joined bool) verdict {
+	host, port, _ := strings.Cut(strings.ToLower(string(s.host)), ":")
+	host = strings.TrimRight(host, ".")
+	if s.bare && !strings.Contains(host, ".") { // a comment of code, unless it names a host or a number, which is an address
+		all := strings.TrimRight(norm.NFKC.String(host+string(s.rest)), closers)
+		if all != "" && '0' <= all[0] && all[0] <= '9' || strings.ContainsAny(all, ".@[%。｡") {
+			return refused
+		}
+		return allowed
+	}
+	switch {
+	case host == "" && port == "" && len(s.rest) == 0, host == "" && !s.odd && !joined:
+		return allowed // a scheme alone
+	case s.odd, joined && len(s.rest) > 0, strings.Trim(port, "0123456789") != "", !s.links.allows(host):
+		return refused
+	}
+	return allowed
 }
 
 // endsLink reports whether a character ends a link in text, in Markdown and in HTML.
 func endsLink(r rune) bool {
 	return r <= ' ' || strings.ContainsRune("()[]<>\"'`{}|^，。；：！？、）】》」』”’\u3000", r)
-}
-
-// refused reports whether the link leads to a host that is not allowed.
-func (s *linkScan) refused() bool {
-	host := strings.Trim(string(s.host), `/\`)
-	if i := strings.LastIndexByte(host, '@'); i >= 0 {
-		host = host[i+1:]
-	}
-	host, _, _ = strings.Cut(host, ":")
-	host = strings.TrimRight(strings.ToLower(host), ".,;!*_~")
-	if s.bare && !strings.Contains(host, ".") || host == "" && len(s.host) <= maxAuthority {
-		return false
-	}
-	return len(s.host) > maxAuthority || !s.links.allows(host)
 }
 
 // frontier returns the offset before which no link can begin that is not known, where at is how far the text was read.

@@ -23,8 +23,8 @@ const (
 
 // Letters of other scripts that are drawn like Latin ones. Case is folded before.
 const (
-	lookalikeFrom = "авсенкмортхуіјѕԁԛԝһӏαβερτυοικνχɑɡɩօսա"
-	lookalikeTo   = "abcehkmoptxyijsdqwhlabeptuoiknxagiouw"
+	lookalikeFrom = "авсенкмортхуіјѕԁԛԝһӏαβερτυοικνχɑɡɩօսաʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢøıłđħŧ"
+	lookalikeTo   = "abcehkmoptxyijsdqwhlabeptuoiknxagiouwbcdefghijklmnoprstuvwyzoildht"
 )
 
 // normaliser makes characters of a matcher out of those of a text. Each is treated alone, so that pieces of a text need not wait for each other.

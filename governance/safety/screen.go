@@ -41,7 +41,7 @@ func (s *scan) settle(frontier int, edits []edit, blocked Risk, hit func(Hit)) (
 			blocked = cmp.Or(blocked, h.Risk)
 			fallthrough
 		case Replace:
-			edits = append(edits, edit{f.start, f.end, Replacement})
+			edits = append(edits, edit{f.start, f.end, false, Replacement})
 		case Review, Note:
 		}
 	}

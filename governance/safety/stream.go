@@ -1,7 +1,6 @@
 package safety
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -16,13 +15,15 @@ func (e *BlockedError) Error() string { return "blocked: " + string(e.Risk) }
 
 var errEnded = errors.New("safety: the stream has ended")
 
-// maxUnseen bounds the invisible characters in a row that a stream may have: words are looked for on both sides of them.
+// maxUnseen bounds the invisible characters in a row that a stream may have where something waits: words are looked for on both sides of them.
 const maxUnseen = 256
 
 // StreamConfig says what a stream is looked at for.
 type StreamConfig struct {
 	Matchers []*Matcher
 	Links    Links
+	// Soften replaces what would block, for a whole text that the reader has not asked a model for.
+	Soften bool
 	// Hit is told of each match, once. It must not be nil.
 	Hit func(Hit)
 }
@@ -32,23 +33,25 @@ func (c StreamConfig) Active() bool {
 	return c.Links.Action != "" || slices.ContainsFunc(c.Matchers, func(m *Matcher) bool { return !m.Empty() })
 }
 
-// Stream lets an answer out without what rules block or replace. It belongs to one goroutine.
+// Stream lets an answer out without what rules block or replace; where none does, nothing waits. It belongs to one goroutine.
 type Stream struct {
 	cfg    StreamConfig
 	scans  []*scan
+	holds  bool // something blocks or replaces
 	links  linkScan
 	buf    []byte // what has not left
 	base   int    // offset of buf
 	read   int    // offset up to which characters were read
 	unseen int    // invisible characters in a row
-	edits  []edit // sorted by start
+	edits  []edit // apart from each other, in order; only the last may go on
 	pieces []piece
 	failed error
 }
 
 // edit leaves a part of the text out, and puts something there.
 type edit struct {
-	start, end int // end < 0: it goes on
+	start, end int
+	open       bool // it goes on behind end
 	put        string
 }
 
@@ -63,8 +66,10 @@ type piece struct {
 // NewStream returns a stream at its beginning.
 func NewStream(cfg StreamConfig) *Stream {
 	s := &Stream{cfg: cfg, links: linkScan{links: cfg.Links}}
+	s.holds = cfg.Links.Action == Block || cfg.Links.Action == Replace
 	for _, m := range cfg.Matchers {
 		if !m.Empty() {
+			s.holds = s.holds || m.holds
 			s.scans = append(s.scans, m.scan(Output))
 		}
 	}
@@ -170,7 +175,7 @@ func (s *Stream) one(r rune, size int) error {
 	at := s.read
 	s.read += size
 	if classOf(r) == unseen {
-		if s.unseen++; s.unseen > maxUnseen {
+		if s.unseen++; s.unseen > maxUnseen && s.holds && !s.cfg.Soften {
 			return s.apply(edit{}, Hit{Rule: "unseen", Library: builtIn, Risk: RiskHidden, Level: 3, Action: Block})
 		}
 	} else {
@@ -193,16 +198,10 @@ const builtIn = "built-in@1"
 func (s *Stream) link(r rune, at int) error {
 	switch start := s.links.start; s.links.read(r, at) {
 	case linkRefused:
-		e := edit{start, -1, Replacement}
-		if s.links.state == noLink {
-			e.end = at
-		}
-		return s.apply(e, Hit{Rule: "link", Library: builtIn, Risk: RiskLink, Level: 3, Action: s.cfg.Links.Action})
+		return s.apply(edit{start, at, s.links.state != noLink, Replacement}, Hit{Rule: "link", Library: builtIn, Risk: RiskLink, Level: 3, Action: s.cfg.Links.Action})
 	case linkEnded:
-		for i := range s.edits {
-			if s.edits[i].end < 0 {
-				s.edits[i].end = at
-			}
+		if n := len(s.edits); n > 0 && s.edits[n-1].open {
+			s.edits[n-1].open, s.edits[n-1].end = false, max(s.edits[n-1].end, at)
 		}
 	case linkNothing:
 	}
@@ -220,7 +219,7 @@ func (s *Stream) decide(to int) error {
 			frontier = c.frontier(s.read)
 		}
 		for _, m := range c.decided(frontier) {
-			if err := s.apply(edit{m.start, m.end, Replacement}, c.m.rules[m.rule].hit); err != nil {
+			if err := s.apply(edit{m.start, m.end, false, Replacement}, c.m.rules[m.rule].hit); err != nil {
 				return err
 			}
 		}
@@ -230,14 +229,13 @@ func (s *Stream) decide(to int) error {
 
 // apply counts a hit and does what it says.
 func (s *Stream) apply(e edit, h Hit) error {
+	if s.cfg.Soften && h.Action == Block {
+		h.Action = Replace
+	}
 	s.cfg.Hit(h)
 	switch h.Action {
 	case Replace:
-		if slices.ContainsFunc(s.edits, func(o edit) bool { return o.start <= e.start && (o.end < 0 || o.end > e.start) }) {
-			e.put = "" // what hangs together is replaced once
-		}
-		at, _ := slices.BinarySearchFunc(s.edits, e.start+1, func(e edit, start int) int { return cmp.Compare(e.start, start) })
-		s.edits = slices.Insert(s.edits, at, e)
+		s.replace(e)
 	case Block:
 		s.failed = &BlockedError{Risk: h.Risk}
 		s.buf, s.edits, s.pieces = nil, nil, nil
@@ -247,9 +245,28 @@ func (s *Stream) apply(e edit, h Hit) error {
 	return nil
 }
 
+// replace adds an edit. What hangs together is replaced once. It begins near the last one, since only what is not decided can become one.
+func (s *Stream) replace(e edit) {
+	at := len(s.edits)
+	for at > 0 && s.edits[at-1].start > e.start {
+		at--
+	}
+	if before := at - 1; before >= 0 && (s.edits[before].open || s.edits[before].end > e.start) {
+		at, e.start, e.put = before, s.edits[before].start, s.edits[before].put
+	}
+	end := at
+	for ; end < len(s.edits) && (s.edits[end].start <= e.start || e.open || s.edits[end].start < e.end); end++ {
+		e.end, e.open = max(e.end, s.edits[end].end), e.open || s.edits[end].open
+	}
+	s.edits = slices.Replace(s.edits, at, end, e)
+}
+
 // frontier returns the offset before which the text may leave.
 func (s *Stream) frontier() int {
 	at := s.read
+	if !s.holds {
+		return at
+	}
 	for _, c := range s.scans {
 		at = min(at, c.frontier(s.read))
 	}
@@ -267,20 +284,23 @@ func (s *Stream) emit(to int) (shown, masked string) {
 		return out, out
 	}
 	var all, other strings.Builder
+	edits := s.edits
 	for at := s.base; at < to; {
 		p := &s.pieces[0]
 		end := min(p.end, to)
-		edited := s.cut(&all, at, end)
+		edited := s.cut(&all, edits, at, end)
 		p.edited = p.edited || edited
 		switch {
 		case p.same:
-			s.cut(&other, at, end)
+			s.cut(&other, edits, at, end)
 		case end == p.end && p.edited:
 			other.WriteString(Replacement)
 		case end == p.end:
 			other.WriteString(p.masked)
 		}
-		s.done(end)
+		for len(edits) > 0 && !edits[0].open && edits[0].end <= end {
+			edits = edits[1:]
+		}
 		at = end
 		for len(s.pieces) > 0 && s.pieces[0].end <= at {
 			if q := s.pieces[0]; q.end == at && &s.pieces[0] != p && !q.same {
@@ -289,44 +309,32 @@ func (s *Stream) emit(to int) (shown, masked string) {
 			s.pieces = s.pieces[1:]
 		}
 	}
+	s.edits = append(s.edits[:0], edits...)
+	if len(s.edits) > 0 && s.edits[0].start < to { // what is put there has left
+		s.edits[0].start, s.edits[0].put = to, ""
+	}
 	s.drop(to)
 	return all.String(), other.String()
 }
 
-// cut writes a part of the text with its edits, and reports whether it has any.
-func (s *Stream) cut(to *strings.Builder, start, end int) bool {
+// cut writes a part of the text with its edits, of which none ends before it, and reports whether it has any.
+func (s *Stream) cut(to *strings.Builder, edits []edit, start, end int) bool {
 	at, edited := start, false
-	for _, e := range s.edits {
-		last := e.end
-		if last < 0 || last > end {
-			last = end
-		}
-		if e.start >= end || last < at || last <= start {
-			continue
+	for _, e := range edits {
+		if e.start >= end {
+			break
 		}
 		edited = true
-		if e.start > at {
+		if e.start >= start {
 			to.Write(s.buf[at-s.base : e.start-s.base])
-		}
-		if e.start >= start && e.start >= at {
 			to.WriteString(e.put)
 		}
-		at = max(at, last)
-	}
-	if at < end {
-		to.Write(s.buf[at-s.base : end-s.base])
-	}
-	return edited
-}
-
-// done forgets the edits that end before an offset, and what is put at the beginning of those that go on.
-func (s *Stream) done(at int) {
-	s.edits = slices.DeleteFunc(s.edits, func(e edit) bool { return e.end >= 0 && e.end <= at })
-	for i := range s.edits {
-		if s.edits[i].start < at {
-			s.edits[i].start, s.edits[i].put = at, ""
+		if at = e.end; e.open || at > end {
+			at = end
 		}
 	}
+	to.Write(s.buf[at-s.base : end-s.base])
+	return edited
 }
 
 // drop forgets the text before an offset.

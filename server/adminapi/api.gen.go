@@ -881,6 +881,30 @@ func (e MaskingRequestDirection) Valid() bool {
 	}
 }
 
+// Defines values for MaskingSafetyAction.
+const (
+	MaskingSafetyActionBlock   MaskingSafetyAction = "block"
+	MaskingSafetyActionNote    MaskingSafetyAction = "note"
+	MaskingSafetyActionReplace MaskingSafetyAction = "replace"
+	MaskingSafetyActionReview  MaskingSafetyAction = "review"
+)
+
+// Valid indicates whether the value is a known member of the MaskingSafetyAction enum.
+func (e MaskingSafetyAction) Valid() bool {
+	switch e {
+	case MaskingSafetyActionBlock:
+		return true
+	case MaskingSafetyActionNote:
+		return true
+	case MaskingSafetyActionReplace:
+		return true
+	case MaskingSafetyActionReview:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MaskingSpanAction.
 const (
 	MaskingSpanActionBlock   MaskingSpanAction = "block"
@@ -3514,8 +3538,11 @@ type MaskingPreview struct {
 	Masked string `json:"masked"`
 
 	// Restored What the caller gets if the model answers with the masked text; empty where the text is refused
-	Restored string        `json:"restored"`
-	Spans    []MaskingSpan `json:"spans"`
+	Restored string `json:"restored"`
+
+	// Safety What content safety finds, before masking: what it replaces is not in masked
+	Safety *[]MaskingSafety `json:"safety,omitempty"`
+	Spans  []MaskingSpan    `json:"spans"`
 }
 
 // MaskingReason defines model for MaskingReason.
@@ -3549,6 +3576,21 @@ type MaskingRequestChannel string
 
 // MaskingRequestDirection Where the text comes from; request if absent
 type MaskingRequestDirection string
+
+// MaskingSafety defines model for MaskingSafety.
+type MaskingSafety struct {
+	Action MaskingSafetyAction `json:"action"`
+
+	// Class Such as safety.a1.4
+	Class string `json:"class"`
+	Count int    `json:"count"`
+
+	// Detector library@version#rule
+	Detector string `json:"detector"`
+}
+
+// MaskingSafetyAction defines model for MaskingSafety.Action.
+type MaskingSafetyAction string
 
 // MaskingSpan defines model for MaskingSpan.
 type MaskingSpan struct {

@@ -155,5 +155,12 @@ func (s *Server) PreviewMasking(c *gin.Context) {
 		}
 		out.Spans = append(out.Spans, view)
 	}
+	if len(seen.Safety) > 0 {
+		found := make([]MaskingSafety, len(seen.Safety))
+		for i, f := range seen.Safety {
+			found[i] = MaskingSafety{Class: f.Class, Detector: f.Detector, Action: MaskingSafetyAction(f.Action), Count: f.Count}
+		}
+		out.Safety = &found
+	}
 	s.reply(c, http.StatusOK, out, err)
 }

@@ -248,6 +248,7 @@ func (a *kitAdmission) Urgency(asked string) string     { return asked }
 func (a *kitAdmission) Record() string                  { return "" }
 func (a *kitAdmission) Redact(answer string) string     { return answer }
 func (a *kitAdmission) Release() egress.Release         { return &kitRelease{} }
+func (a *kitAdmission) ReleaseFound() egress.Release    { return a.Release() }
 func (a *kitAdmission) ReleaseCitation() egress.Release { return a.Release() }
 func (a *kitAdmission) MaskQuery(s string) (string, error) {
 	return strings.ReplaceAll(s, secret, "⟦1⟧"), nil

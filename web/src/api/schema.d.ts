@@ -4659,6 +4659,17 @@ export interface components {
             /** @description Whether such a text is refused */
             blocked: boolean;
             spans: components["schemas"]["MaskingSpan"][];
+            /** @description What content safety finds, before masking: what it replaces is not in masked */
+            safety?: components["schemas"]["MaskingSafety"][];
+        };
+        MaskingSafety: {
+            /** @description Such as safety.a1.4 */
+            class: string;
+            /** @description library@version#rule */
+            detector: string;
+            /** @enum {string} */
+            action: "block" | "replace" | "review" | "note";
+            count: number;
         };
         MaskingSpan: {
             /** @description Byte offset in the UTF-8 text that was sent */
