@@ -49,7 +49,7 @@ func (a *app) ragSyncCommand(f *ragFlags) *cobra.Command {
 			if y.root, err = os.OpenRoot(folder); err != nil {
 				return err
 			}
-			defer y.root.Close() //nolint:errcheck // it was read
+			defer y.root.Close()             //nolint:errcheck // it was read
 			if err := y.list(); err != nil { // a part that cannot be read is an error, and deletes nothing; nor does a folder without files
 				return err
 			}
