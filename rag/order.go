@@ -96,9 +96,7 @@ func (ci *collectionIndex) find(ctx context.Context, forms []string, vector []fl
 	for i, text := range forms {
 		own := ranking
 		if len(forms) > 1 {
-			if own, err = lexical.Rank(queries[i], all.Words()); err != nil {
-				return found{}, fmt.Errorf("search words: %w", err)
-			}
+			own = ranking.Of(queries[i])
 		}
 		f := &out.forms[i]
 		f.question = rank.NewQuestion(text, own.Terms(), words, maxCandidates, cosines, farthest)
