@@ -15,8 +15,8 @@ import (
 
 // What a glossary has at most.
 const (
-	MaxSynonyms = 15  // of one term
-	MaxName     = 128 // bytes of a term or synonym
+	MaxSynonyms = 15              // of one term
+	MaxName     = 128             // bytes of a term or synonym
 	maxNames    = 1 + MaxSynonyms // that one in a question may stand for
 	maxForms    = 1 + maxNames
 	maxMatches  = 16 // of one question, the first ones

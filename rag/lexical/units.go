@@ -68,6 +68,8 @@ func Units(text string) (folded string, units []Unit) {
 func OneWord(left, right string) bool {
 	last, _ := utf8.DecodeLastRuneInString(left)
 	first, _ := utf8.DecodeRuneInString(right)
-	within := func(r rune) bool { return !ideograph(r) && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.Is(unicode.M, r)) }
+	within := func(r rune) bool {
+		return !ideograph(r) && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.Is(unicode.M, r))
+	}
 	return within(last) && within(first) // neither holds for what is missing
 }

@@ -392,7 +392,7 @@ func TestReadTerms(t *testing.T) {
 	if got := fmt.Sprint(terms); err != nil || got != "[{[公积金 HPF] 住房公积金} {[a,b] =x} {[all] 'em}]" {
 		t.Errorf("%s, %v", got, err)
 	}
-	for _, bad := range []string{"", "a\n", ",b\n", "term,synonyms\n", "a,b\nc\n", "a,\"b\n", "\xff,a\n"} {
+	for _, bad := range []string{"", "a\n", ",b\n", "Term,Synonyms\n", "a,b\nc\n", "a,b | c\n", "a,\"b\n", "\xff,a\n"} {
 		if terms, err := readTerms([]byte(bad), "f"); err == nil {
 			t.Errorf("%q: %v", bad, terms)
 		}
