@@ -94,7 +94,7 @@ func (a *app) ragSyncCommand(f *ragFlags) *cobra.Command {
 	f.collectionFlag(cmd)
 	cmd.Flags().BoolVar(&y.remove, "delete", false, cli.Both("cli.rag_sync.delete"))
 	cmd.Flags().IntVar(&y.most, "max-delete", -1, cli.Both("cli.rag_sync.max_delete"))
-	cmd.Flags().BoolVar(&y.adopt, "adopt", false, cli.Both("cli.rag_sync.adopt"))
+	cmd.Flags().BoolVar(&y.takeOver, "take-over", false, cli.Both("cli.rag_sync.take_over"))
 	cmd.Flags().BoolVar(&y.dry, "dry-run", false, cli.Both("cli.rag_sync.dry_run"))
 	cmd.Flags().StringVar(&statePath, "state", "", cli.Both("cli.rag_sync.state"))
 	cmd.Flags().StringSliceVar(&f.labels, "label", nil, cli.Both("cli.rag_ingest.label"))
@@ -128,15 +128,15 @@ func (a *app) statePath(of syncHead, folder string) (string, error) {
 
 // folderSync brings a collection up to date with a folder.
 type folderSync struct {
-	app                *app
-	flags              *ragFlags
-	remove, dry, adopt bool
-	most               int // documents that may be deleted; less than 0: half of those that were brought, or fewDeleted
-	root               *os.Root
-	names              []string // of the files
-	other              int      // files that are not read
-	state              *syncState
-	there              map[string]adminapi.Document // by name
+	app                   *app
+	flags                 *ragFlags
+	remove, dry, takeOver bool
+	most                  int // documents that may be deleted; less than 0: half of those that were brought, or fewDeleted
+	root                  *os.Root
+	names                 []string // of the files
+	other                 int      // files that are not read
+	state                 *syncState
+	there                 map[string]adminapi.Document // by name
 }
 
 // fewDeleted is how many documents may be deleted without being asked for by number, however few were brought.
@@ -164,7 +164,7 @@ func (y *folderSync) list() error {
 
 // read reads a regular file of the folder. It follows no link, and waits for no pipe.
 func (y *folderSync) read(name string) ([]byte, error) {
-	irregular := &fs.PathError{Op: "read", Path: name, Err: errors.New("no regular file")}
+	irregular := &fs.PathError{Op: "read", Path: name, Err: cli.Failed("cli.rag_sync.irregular")}
 	before, err := y.root.Lstat(name)
 	if err != nil {
 		return nil, err
@@ -304,7 +304,7 @@ func sorted(labels []string) []string {
 func (y *folderSync) ours(name string) bool {
 	d, there := y.there[name]
 	was, noted := y.state.files[name]
-	if !there || y.adopt || noted && was.ID == d.Id {
+	if !there || y.takeOver || noted && was.ID == d.Id {
 		return true
 	}
 	return noted && was.ID == "" && d.Versions != nil && *d.Versions == 1

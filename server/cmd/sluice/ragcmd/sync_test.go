@@ -231,7 +231,7 @@ func TestSyncSparesOthers(t *testing.T) {
 	s.file("README.md", "mine")
 	s.file("a.txt", "a")
 	s.file("b.txt", "b")
-	s.fails("a name of somebody else", nil, "--adopt", "a.txt", "b.txt")
+	s.fails("a name of somebody else", nil, "--take-over", "a.txt", "b.txt")
 	s.remove("README.md")
 	s.does("it is removed", withDelete)
 	if s.docs["id-x"].version != "v-his" {
@@ -240,8 +240,8 @@ func TestSyncSparesOthers(t *testing.T) {
 	other := newSyncing(t)
 	other.collectionServer, other.url = s.collectionServer, s.url
 	other.file("a.txt", "a")
-	other.fails("another folder with a name of this one", nil, "--adopt")
-	other.does("it takes it over", []string{"--adopt"}, "a.txt")
+	other.fails("another folder with a name of this one", nil, "--take-over")
+	other.does("it takes it over", []string{"--take-over"}, "a.txt")
 	other.remove("a.txt")
 	other.file("z.txt", "z")
 	_, a := s.named("a.txt")
