@@ -32,12 +32,13 @@ type collectionIndex struct {
 	passages passageStore
 	ended    chan struct{} // closed when nobody writes the store any more
 
-	settings     atomic.Pointer[collectionRow]
-	glossary     atomic.Pointer[storedGlossary] // nil: none was read
-	sets         atomic.Pointer[groupSets]
-	latest       atomic.Int64 // the latest time that was taken for now, UTC unix µs
-	mostVersions atomic.Int64 // the most that a document has had since
-	behindSince  atomic.Int64 // when following the tables began to fail, UTC unix µs; 0 while it works
+	settings        atomic.Pointer[collectionRow]
+	glossary        atomic.Pointer[storedGlossary] // nil: none was read
+	readingGlossary atomic.Bool
+	sets            atomic.Pointer[groupSets]
+	latest          atomic.Int64 // the latest time that was taken for now, UTC unix µs
+	mostVersions    atomic.Int64 // the most that a document has had since
+	behindSince     atomic.Int64 // when following the tables began to fail, UTC unix µs; 0 while it works
 	// unfollowedSince is when it was first seen that something light was not followed, UTC unix µs; 0 while all is.
 	unfollowedSince atomic.Int64
 	following       atomic.Bool // watchAccess is at it

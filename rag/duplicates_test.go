@@ -6,8 +6,7 @@ import (
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
-// TestDuplicatesCollapse: a text that several documents have comes once, and says how often, with what any of its documents says is sensitive; it takes no place of
-// another. Whoever may not see one of the documents is told nothing of it, and texts that differ in a number both come.
+// TestDuplicatesCollapse: a text that several documents have comes once, and says how often, with what any of its documents says is sensitive. Whoever may not see one of the documents is told nothing of it, and texts that differ in a number both come.
 func TestDuplicatesCollapse(t *testing.T) {
 	alone(t)
 	s := service(t, dbtest.SQLite(t), flat{})

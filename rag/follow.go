@@ -134,9 +134,12 @@ func (s *Service) followAccess(ctx context.Context, seen int64, always bool) (in
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			if err := s.followOne(ctx, ci); err != nil {
+			row, err := s.followOne(ctx, ci)
+			if err != nil {
 				failures[i] = errors.Join(errBehind, fmt.Errorf("access of collection %s: %w", ci.id, err))
+				return
 			}
+			s.followGlossary(ctx, ci, row)
 		})
 	}
 	all.Wait()
@@ -165,6 +168,9 @@ func (s *Service) behind(ctx context.Context, seen int64, always bool) (version 
 		}
 		if ci.followed.Load() == row.Revision {
 			ci.unfollowedSince.Store(0)
+			if !ci.knowsGlossary(row) { // it decides about no right: the collection is searched meanwhile
+				out = append(out, ci)
+			}
 			continue
 		}
 		ci.unfollowedSince.CompareAndSwap(0, s.now().UnixMicro())
@@ -212,22 +218,23 @@ func (s *Service) removeGone(ctx context.Context) (rows []collectionRow, gone []
 const journalPart = 256
 
 // followOne follows what is light of one collection, up to where it is now. It waits for nothing that is being read or indexed, and nobody who changes something
-// waits for more than a part of it. Errors: CodeCollectionNotFound; errHistory, after which the collection has to be opened again.
-func (s *Service) followOne(ctx context.Context, ci *collectionIndex) error {
+// waits for more than a part of it. It returns the collection as it was before. Errors: CodeCollectionNotFound; errHistory, after which the collection has to be opened
+// again.
+func (s *Service) followOne(ctx context.Context, ci *collectionIndex) (collectionRow, error) {
 	row, found, err := s.store.collection(ctx, ci.id)
 	if err != nil {
-		return err
+		return row, err
 	}
 	if !found {
-		return noCollection(ci.key.name)
+		return row, noCollection(ci.key.name)
 	}
 	for done := false; !done; {
 		if done, err = s.followPart(ctx, ci, row.Revision, nil); err != nil {
-			return err
+			return row, err
 		}
 	}
 	ci.unfollowedSince.Store(0)
-	return nil
+	return row, nil
 }
 
 // followPart follows the next entries of the journal of a collection: what is light of each document that was changed, and what versions say that are among
@@ -260,9 +267,6 @@ func (s *Service) tryPart(ctx context.Context, ci *collectionIndex, revision int
 	}
 	if old := ci.settings.Load(); row.Settings >= old.Settings {
 		ci.settings.Store(&row)
-	}
-	if err := s.readGlossary(ctx, ci, row); err != nil {
-		return false, nil, err
 	}
 	if ci.light.Revision == row.Revision {
 		ci.followed.Store(row.Revision)
@@ -565,9 +569,11 @@ func (s *Service) fill(ctx context.Context, ci *collectionIndex) error {
 		ci.partial = false
 	}
 	for { // what changed again while it was read is read again
-		if err := s.followOne(ctx, ci); err != nil { // it may have taken long, and nobody followed what is light of it
+		row, err := s.followOne(ctx, ci) // it may have taken long, and nobody followed what is light of it
+		if err != nil {
 			return err
 		}
+		s.followGlossary(ctx, ci, row)
 		if err := s.followHeavy(ctx, ci, 0); !errors.Is(err, errChanged) {
 			return err
 		}
@@ -740,20 +746,24 @@ func (s *Service) watchAccess(ctx context.Context) {
 		}
 		for _, ci := range behind {
 			if ci.following.CompareAndSwap(false, true) { // else it is still at it
-				all.Go(func() {
-					defer ci.following.Store(false)
-					s.watchOne(ctx, ci)
-				})
+				all.Go(func() { s.watchOne(ctx, ci) })
 			}
 		}
 	}
 }
 
-// watchOne follows what is light of one collection, and gives a statement that hangs up.
+// watchOne follows what is light of one collection, and gives a statement that hangs up. The glossary comes last, when who may see what can be followed again.
 func (s *Service) watchOne(ctx context.Context, ci *collectionIndex) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.freshness().MaxAge/2)
 	defer cancel()
-	if err := s.followOne(ctx, ci); err != nil {
+	row, err := s.followOne(ctx, ci)
+	ci.following.Store(false)
+	if err != nil {
 		s.log.Warn("rag: following access failed; will be tried again", slog.String("collection", ci.id), slog.Any("error", err))
+		return
+	}
+	if ci.readingGlossary.CompareAndSwap(false, true) { // else it is still at it
+		defer ci.readingGlossary.Store(false)
+		s.followGlossary(ctx, ci, row)
 	}
 }

@@ -123,18 +123,29 @@ func (s *Service) DeleteGlossaryTerm(ctx context.Context, tenant, collection, id
 
 // changed makes searches go by a glossary that was changed. If it cannot be read now, following the tables tries again.
 func (s *Service) changed(ctx context.Context, ci *collectionIndex, row collectionRow) {
-	ci = s.current(ci)
-	if err := s.readGlossary(context.WithoutCancel(ctx), ci, row); err != nil {
+	s.followGlossary(context.WithoutCancel(ctx), s.current(ci), row)
+}
+
+// followGlossary makes searches go by the glossary of a collection as of a row. A failure is no error of whoever follows a collection: words decide about no right.
+// The collection is behind until it is read.
+func (s *Service) followGlossary(ctx context.Context, ci *collectionIndex, row collectionRow) {
+	if err := s.readGlossary(ctx, ci, row); err != nil {
 		s.log.Warn("rag: a changed glossary could not be read; will be tried again", slog.String("collection", ci.id), slog.Any("error", err))
 	}
 }
 
+// knowsGlossary reports whether the glossary is known as of a row, or newer.
+func (ci *collectionIndex) knowsGlossary(row collectionRow) bool {
+	g := ci.glossary.Load()
+	return row.Glossary == 0 || g != nil && g.revision >= row.Glossary
+}
+
 // readGlossary reads the glossary of a collection unless it is known as of the row, or newer.
 func (s *Service) readGlossary(ctx context.Context, ci *collectionIndex, row collectionRow) error {
-	before := ci.glossary.Load()
-	if before == nil && row.Glossary == 0 || before != nil && before.revision >= row.Glossary {
+	if ci.knowsGlossary(row) {
 		return nil
 	}
+	before := ci.glossary.Load()
 	stored, err := s.store.glossary(ctx, ci.id)
 	if err != nil {
 		return err
@@ -228,20 +239,35 @@ func (s store) glossary(ctx context.Context, collection string) ([]GlossaryTerm,
 	if err != nil {
 		return nil, dbError("read glossary", err)
 	}
-	out := make([]GlossaryTerm, len(rows))
-	for i, r := range rows {
-		out[i] = GlossaryTerm{ID: r.ID, UpdatedAt: time.UnixMicro(r.UpdatedAt).UTC()}
+	out := make([]GlossaryTerm, 0, len(rows))
+	for _, r := range rows {
 		plain, err := s.cipher.keys.Open(db, r.envelope(), r.label())
-		// What a rotation has destroyed while it was read is there again, wrapped anew.
-		if fault.Is(err, fault.CodeDatabaseUnavailable) || errors.Is(err, wrapkey.ErrDestroyed) || ctx.Err() != nil {
+		if errors.Is(err, wrapkey.ErrDestroyed) { // a rotation may have wrapped it anew while it was read; else nobody can read it any more
+			again := glossaryRow{}
+			res := db.Select("id", "collection", "suite", "epoch", "sealed", "updated_at").Where("collection = ? AND id = ?", collection, r.ID).Limit(1).Find(&again)
+			switch {
+			case res.Error != nil:
+				return nil, dbError("read glossary", res.Error)
+			case res.RowsAffected == 0:
+				continue // it was deleted
+			case again.Epoch != r.Epoch:
+				r = again
+				if plain, err = s.cipher.keys.Open(db, r.envelope(), r.label()); errors.Is(err, wrapkey.ErrDestroyed) {
+					return nil, fmt.Errorf("read glossary: %w", err) // and once more
+				}
+			}
+		}
+		if fault.Is(err, fault.CodeDatabaseUnavailable) || ctx.Err() != nil {
 			return nil, fmt.Errorf("read glossary: %w", errors.Join(err, ctx.Err()))
 		}
+		term := GlossaryTerm{ID: r.ID, UpdatedAt: time.UnixMicro(r.UpdatedAt).UTC()}
 		var text glossaryText
 		if err != nil || json.Unmarshal(plain, &text) != nil {
-			out[i].Damaged = true
-			continue
+			term.Damaged = true
+		} else {
+			term.Term, term.Synonyms = text.Term, text.Synonyms
 		}
-		out[i].Term, out[i].Synonyms = text.Term, text.Synonyms
+		out = append(out, term)
 	}
 	return out, nil
 }

@@ -169,6 +169,77 @@ func TestGlossariesReachReplicas(t *testing.T) {
 	})
 }
 
+// TestUnreadableTermsAreNoOutage: terms whose key was destroyed, and a glossary that cannot be read at all, keep nobody from following who may see what, nor from opening
+// the collection; the first is damaged, and the second is read as soon as that can be.
+func TestUnreadableTermsAreNoOutage(t *testing.T) {
+	alone(t)
+	db := dbtest.SQLite(t)
+	a, b := service(t, db, flat{}), service(t, db, flat{})
+	create(t, a, "acme", "kb")
+	ingest(t, a, "kb", "a.txt", "公交卡在地铁站办理。")
+	putTerm(t, a, "kb", "公交卡", "乘车卡")
+	ring := keyring.FromBytes(bytes.Repeat([]byte{7}, 32))
+	wrapkeytest.Rotate(t, db, ring, WrappedGlossaries(ring))
+	putTerm(t, a, "kb", "地铁", "metro")
+	old := a.termID(collectionID(t, a, "kb"), "公交卡")
+	change := func(sql string, args ...any) {
+		t.Helper()
+		if err := db.Exec(sql, args...).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("UPDATE rag_glossary SET epoch = 1 WHERE id = ?", old) // as in a table that was put back
+	ingest(t, a, "kb", "a.txt", "公交卡在地铁站办理，收费。", "secret")
+	follow(t, b)
+	c := service(t, db, flat{})
+	for name, s := range map[string]*library{"the writer": a, "a replica": b, "a new replica": c} {
+		if got := find(t, s, "kb", "metro"); len(got) > 0 {
+			t.Errorf("%s shows what was taken: %+v", name, got)
+		}
+		if got := find(t, s, "kb", "metro", "secret"); len(got) != 1 {
+			t.Errorf("%s: %d passages", name, len(got))
+		}
+	}
+	terms, err := c.Glossary(t.Context(), "acme", "kb")
+	if err != nil || len(terms) != 2 || terms[0].Damaged || !terms[1].Damaged || terms[1].ID != old {
+		t.Fatalf("the glossary is %+v, %v", terms, err)
+	}
+	if err := c.DeleteGlossaryTerm(t.Context(), "acme", "kb", old); err != nil {
+		t.Fatal(err)
+	}
+	// Nor does a table that cannot be read.
+	putTerm(t, a, "kb", "收费", "fee")
+	change("ALTER TABLE rag_glossary RENAME TO rag_away")
+	ingest(t, a, "kb", "a.txt", "公交卡在地铁站办理。", "top")
+	follow(t, b)
+	if got := find(t, b, "kb", "metro", "secret"); len(got) > 0 {
+		t.Errorf("a replica shows what was taken: %+v", got)
+	}
+	if _, _, behind, err := b.behind(t.Context(), 0, true); err != nil || len(behind) != 1 {
+		t.Errorf("%d collections are behind, %v", len(behind), err)
+	}
+	change("ALTER TABLE rag_away RENAME TO rag_glossary")
+	ci, err := b.collection("acme", "kb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ci.following.Store(true)
+	b.watchOne(t.Context(), ci)
+	trace := Trace{}
+	if _, err := b.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "fee", TopK: 5, Labels: []string{"top"}, Trace: &trace}); err != nil || len(trace.Expanded) != 1 {
+		t.Errorf("the glossary that can be read again expands %v, %v", trace.Expanded, err)
+	}
+}
+
+func collectionID(t *testing.T, s *library, name string) string {
+	t.Helper()
+	ci, err := s.collection("acme", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ci.id
+}
+
 // TestGlossaryTermsAreChecked: a term has another name that can be found, and sizes are bounded; what is refused changes nothing.
 func TestGlossaryTermsAreChecked(t *testing.T) {
 	alone(t)

@@ -262,9 +262,10 @@ func (s *Service) openCollection(ctx context.Context, row collectionRow) error {
 		s.discard(fresh)
 		return nil
 	}
-	err = s.followOne(ctx, fresh)
+	now, err := s.followOne(ctx, fresh)
 	switch {
 	case err == nil:
+		s.followGlossary(ctx, fresh, now)
 		fresh.settling.Store(false)
 	case fault.Is(err, fault.CodeCollectionNotFound): // deleted while it was filled
 		if gone := s.withdraw(fresh.id, fresh.key); gone != nil {

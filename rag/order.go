@@ -96,9 +96,7 @@ func (ci *collectionIndex) find(ctx context.Context, forms []string, vector []fl
 	for i, text := range forms {
 		own := ranking
 		if len(forms) > 1 {
-			if own, err = lexical.Rank(queries[i], all.Words()); err != nil {
-				return found{}, fmt.Errorf("search words: %w", err)
-			}
+			own = ranking.Of(queries[i])
 		}
 		f := &out.forms[i]
 		f.question = rank.NewQuestion(text, own.Terms(), words, maxCandidates, cosines, farthest)
@@ -113,11 +111,15 @@ func (ci *collectionIndex) find(ctx context.Context, forms []string, vector []fl
 func (f *found) scores(m rank.Model) []float64 {
 	best := make([]float64, len(f.passages))
 	candidates := make([]rank.Candidate, len(f.passages))
+	for i, p := range f.passages {
+		candidates[i] = rank.Candidate{Heading: f.headings[i], Text: p.Text, Cosine: f.cosines[i], HasCosine: f.known[i]}
+		if len(f.forms) > 1 {
+			candidates[i].Prepare()
+		}
+	}
 	for n, form := range f.forms {
-		for i, p := range f.passages {
-			candidates[i] = rank.Candidate{
-				Heading: f.headings[i], Text: p.Text, BM25: form.bm25[i], Cosine: f.cosines[i], HasCosine: f.known[i],
-			}
+		for i := range candidates {
+			candidates[i].BM25 = form.bm25[i]
 		}
 		for i, score := range m.Scores(form.question, candidates) {
 			if n == 0 || score > best[i] {

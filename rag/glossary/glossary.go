@@ -1,8 +1,9 @@
 // Package glossary finds the terms of a glossary in questions, and says how each question would read with the other names of what it is about.
 //
 // Names are found by an Aho–Corasick automaton over the units of the lexical index (lexical.Units): characters of Chinese, stems of other words, folded from
-// traditional to simplified characters, from full width and from upper case. So a name is found in whichever way it is written, and never inside another word. The
-// longest name counts, from left to right. A question that has none of them is left as it is.
+// traditional to simplified characters, from full width and from upper case. So a name is found in whichever way it is written. A name of letters is never found inside
+// another word; one of Chinese characters is found wherever they stand, as nothing divides words there: 学生 is found in 大学生活. The longest name counts, from left to
+// right. A question that has none of them is left as it is.
 package glossary
 
 import (
@@ -14,10 +15,11 @@ import (
 
 // What a glossary has at most.
 const (
-	MaxSynonyms = 15  // of one term
-	MaxName     = 128 // bytes of a term or synonym
-	maxForms    = 1 + MaxSynonyms
-	maxMatches  = 32 // of one question, the first ones
+	MaxSynonyms = 15              // of one term
+	MaxName     = 128             // bytes of a term or synonym
+	maxNames    = 1 + MaxSynonyms // that one in a question may stand for
+	maxForms    = 1 + maxNames
+	maxMatches  = 16 // of one question, the first ones
 	maxShared   = 8  // terms that share a name, the first ones
 )
 
@@ -179,11 +181,11 @@ func (g *Glossary) matches(units []lexical.Unit) (out []match) {
 type Expansion struct {
 	Term  string   // whose name it is
 	Found string   // the name, as the glossary has it
-	Added []string // the other names of the term
+	Added []string // the other names of the term that are searched
 }
 
-// Forms returns the question, and how it reads with other names in place of those that it has: one form for each name of the terms, at most [MaxSynonyms] of them,
-// each found name with the name of the same number, or that of the term where it has fewer. It says what of the glossary it has found, each once.
+// Forms returns the question, and how it reads with other names in place of those that it has: a form for each name that one of them may stand for, each found name
+// with the name of the same number, or its first where it has fewer. It says what of the glossary it has found, each once; the forms have every name that it says.
 func (g *Glossary) Forms(question string) (forms []string, found []Expansion) {
 	forms = []string{question}
 	if g == nil || len(g.terms) == 0 {
@@ -198,35 +200,69 @@ func (g *Glossary) Forms(question string) (forms []string, found []Expansion) {
 	names := make([][]string, len(matches)) // that each may stand for
 	seen := map[ref]bool{}
 	for i, m := range matches {
-		for _, r := range m.terms {
-			of := g.terms[r.term]
-			names[i] = append(names[i], of...)
-			if !seen[r] {
-				seen[r] = true
-				found = append(found, Expansion{of[0], of[r.name], slices.Delete(slices.Clone(of), r.name, r.name+1)})
-			}
+		var expansions []Expansion
+		names[i], expansions = g.names(m.terms)
+		if most = max(most, len(names[i])); seen[m.terms[0]] {
+			continue
 		}
-		most = max(most, len(names[i]))
+		seen[m.terms[0]] = true
+		found = append(found, expansions...)
 	}
 	same := map[string]bool{Key(question): true, folded: true}
-	for n := range min(most, maxForms) {
+	for n := range most {
 		var b strings.Builder
+		write := func(s string) {
+			if lexical.OneWord(b.String(), s) { // what was no word with its neighbour must not become one
+				b.WriteByte(' ')
+			}
+			b.WriteString(s)
+		}
 		end := 0
 		for i, m := range matches {
 			name := names[i][0]
 			if n < len(names[i]) {
 				name = names[i][n]
 			}
-			b.WriteString(folded[end:units[m.first].Start])
-			b.WriteString(name)
+			write(folded[end:units[m.first].Start])
+			write(name)
 			end = units[m.end-1].End
 		}
-		b.WriteString(folded[end:])
+		write(folded[end:])
 		again, _ := lexical.Units(b.String())
-		if !same[again] && len(forms) < maxForms {
+		if !same[again] {
 			same[again] = true
 			forms = append(forms, again)
 		}
 	}
 	return forms, found
+}
+
+// names returns what a name that is one of each term may stand for: names of the terms in turn, so that each has its share, at most maxNames; and what of each term
+// that adds.
+func (g *Glossary) names(shared []ref) (out []string, added []Expansion) {
+	added = make([]Expansion, len(shared))
+	for i, r := range shared {
+		added[i] = Expansion{Term: g.terms[r.term][0], Found: g.terms[r.term][r.name]}
+	}
+	have := map[string]bool{}
+	for n := range maxNames {
+		for i, r := range shared {
+			if n >= len(g.terms[r.term]) {
+				continue
+			}
+			name := g.terms[r.term][n]
+			key := Key(name)
+			if !have[key] {
+				if len(out) == maxNames {
+					continue
+				}
+				have[key] = true
+				out = append(out, name)
+			}
+			if n != r.name {
+				added[i].Added = append(added[i].Added, name)
+			}
+		}
+	}
+	return out, slices.DeleteFunc(added, func(e Expansion) bool { return len(e.Added) == 0 })
 }

@@ -30,6 +30,8 @@ func TestForms(t *testing.T) {
 		{"住房公积金怎么查", "住房公积金", []string{"公积金怎么查", "hpf怎么查", "housing fund怎么查"}},
 		{"My ＨＰＦ balance", "HPF", []string{"my 住房公积金 balance", "my 公积金 balance", "my housing fund balance"}},
 		{"Housing Funds: who pays?", "housing fund", []string{"住房公积金: who pays?", "公积金: who pays?", "hpf: who pays?", "housing fund: who pays?"}},
+		{"APP公积金怎么查", "公积金", []string{"app住房公积金怎么查", "app hpf怎么查", "app housing fund怎么查"}},
+		{"5公积金account", "公积金", []string{"5住房公积金account", "5 hpf account", "5 housing fund account"}},
 		{"XHPFX", "", nil},
 		{"I like housing. Fund it", "", nil},
 		{"公积，金", "公积", []string{"积累,金"}},
@@ -60,6 +62,34 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestEveryNameIsSearched: a form has each name that is said to be added, whichever way the question writes the one it has, and also where terms share a name.
+func TestEveryNameIsSearched(t *testing.T) {
+	full := Term{Name: "housing fund"}
+	for i := range MaxSynonyms {
+		full.Synonyms = append(full.Synonyms, fmt.Sprintf("name%d", i))
+	}
+	big := Term{Name: "Big", Synonyms: append([]string{"pa"}, full.Synonyms[:14]...)}
+	for question, terms := range map[string][]Term{
+		"Housing Funds": {full}, "Housing  Fund": {full}, "name3": {full}, "pa": {big, {Name: "pa", Synonyms: []string{"personal assistant"}}},
+		"pa and housing fund": {big, {Name: "pa", Synonyms: []string{"personal assistant"}}, full},
+	} {
+		forms, found := Compile(terms).Forms(question)
+		if len(forms) > maxForms || len(found) < len(terms) {
+			t.Errorf("%q: %d forms, %+v", question, len(forms), found)
+		}
+		for _, e := range found {
+			for _, name := range e.Added {
+				if !slices.ContainsFunc(forms, func(f string) bool { return strings.Contains(" "+f+" ", " "+strings.ToLower(name)+" ") }) {
+					t.Errorf("%q: %q is in none of %q", question, name, forms)
+				}
+			}
+			if len(terms) == 1 && len(e.Added) != MaxSynonyms {
+				t.Errorf("%q adds %q", question, e.Added)
+			}
+		}
+	}
+}
+
 // TestMatchesEqualSearchOfEach: the automaton finds what looking for each name at each place finds.
 func TestMatchesEqualSearchOfEach(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -75,7 +105,7 @@ func TestMatchesEqualSearchOfEach(t *testing.T) {
 		for range 1 + r.IntN(6) {
 			terms = append(terms, Term{Name: word(4), Synonyms: []string{word(3)}})
 		}
-		text := word(30)
+		text := word(maxMatches)
 		_, units := lexical.Units(text)
 		var got, want []string
 		for _, m := range Compile(terms).matches(units) {
@@ -101,7 +131,7 @@ func TestMatchesEqualSearchOfEach(t *testing.T) {
 	}
 }
 
-// FuzzForms: whatever the question is, its forms are bounded, the first is itself, and names are found in all of them as often.
+// FuzzForms: whatever the question is, its forms are bounded, the first is itself, and there are others only if a name was found.
 func FuzzForms(f *testing.F) {
 	for _, s := range []string{"如何提取公积金？", "a-b_c 公積金 HPF.", "e\u0301公积\u0301金", "\xff公积金"} {
 		f.Add(s)

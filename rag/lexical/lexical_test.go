@@ -140,3 +140,33 @@ func BenchmarkSearch(b *testing.B) {
 		best(b, x, "一个二十字左右的问题如何办理户口迁移手续", allowed, 100)
 	}
 }
+
+// TestOfEqualsRank: the ranking of a query in that of several is the ranking of it alone.
+func TestOfEqualsRank(t *testing.T) {
+	t.Parallel()
+	s := open(t, build(t, map[uint32]string{1: "red fox", 2: "grey wolf fox fox", 3: "red wolf 公积金", 4: "hidden fox"}))
+	visible := all(5)
+	visible.Remove(4)
+	parts := []lexical.Part{{Segment: s, Allowed: visible}, {Segment: s, Allowed: visible, Base: 100}}
+	queries := []lexical.Query{lexical.Parse("fox fox red none"), lexical.Parse("公积金 wolf"), lexical.Parse(""), lexical.Parse("none")}
+	together, err := lexical.Rank(lexical.Either(queries...), parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []uint32{1, 2, 3, 4, 101, 103}
+	for i, q := range queries {
+		want, err := lexical.Rank(q, parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := together.Of(q)
+		a, err := got.Scores(ids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := want.Scores(ids)
+		if err != nil || !slices.Equal(a, b) || !slices.Equal(got.Terms(), want.Terms()) {
+			t.Errorf("query %d: %v %v, want %v %v, %v", i, a, got.Terms(), b, want.Terms(), err)
+		}
+	}
+}

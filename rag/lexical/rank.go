@@ -93,6 +93,7 @@ type Term struct {
 // how it was found.
 type Ranking struct {
 	terms []Term
+	rare  []float64 // by term: its inverse document frequency
 	parts []rankedPart
 	norms *norms
 }
@@ -117,7 +118,7 @@ type queriedList struct {
 // [Ranking.Scores] read the postings. The bitmaps must not change until the ranking is no longer used. An error has [ErrSegment] in its
 // chain.
 func Rank(q Query, parts []Part) (Ranking, error) {
-	r := Ranking{terms: make([]Term, len(q.terms))}
+	r := Ranking{terms: make([]Term, len(q.terms)), rare: make([]float64, len(q.terms))}
 	docs, length := 0, uint64(0)
 	frequencies := make([]int, len(q.terms))
 	for _, p := range parts {
@@ -155,10 +156,38 @@ func Rank(q Query, parts []Part) (Ranking, error) {
 	}
 	for i, t := range q.terms {
 		df := float64(frequencies[i])
-		r.terms[i] = Term{t, float64(q.counts[i]) * math.Log(1+(float64(docs)-df+0.5)/(df+0.5))}
+		r.rare[i] = math.Log(1 + (float64(docs)-df+0.5)/(df+0.5))
+		r.terms[i] = Term{t, float64(q.counts[i]) * r.rare[i]}
 	}
 	r.norms = newNorms(max(1, float64(length)/max(1, float64(docs))))
 	return r, nil
+}
+
+// Of returns the ranking of a query in what a ranking is of, without reading the statistics again. Terms that the ranking lacks are left out.
+func (r Ranking) Of(q Query) Ranking {
+	out := Ranking{norms: r.norms}
+	at := make([]int, len(r.terms)) // in out.terms; -1 for none
+	for i, t := range r.terms {
+		at[i] = -1
+		if n, found := slices.BinarySearch(q.terms, t.Text); found {
+			at[i] = len(out.terms)
+			out.terms = append(out.terms, Term{t.Text, float64(q.counts[n]) * r.rare[i]})
+			out.rare = append(out.rare, r.rare[i])
+		}
+	}
+	for _, p := range r.parts {
+		lists := p.lists
+		p.lists = nil
+		for _, l := range lists {
+			if l.term = at[l.term]; l.term >= 0 {
+				p.lists = append(p.lists, l)
+			}
+		}
+		if len(p.lists) > 0 {
+			out.parts = append(out.parts, p)
+		}
+	}
+	return out
 }
 
 // chosen is what a filter leaves of a segment.

@@ -65,3 +65,13 @@ func Units(text string) (folded string, units []Unit) {
 	endWord(len(folded))
 	return folded, units
 }
+
+// OneWord reports whether the last character of a text and the first of another would be of one word if the second followed the first at once.
+func OneWord(left, right string) bool {
+	last, _ := utf8.DecodeLastRuneInString(left)
+	first, _ := utf8.DecodeRuneInString(right)
+	within := func(r rune) bool {
+		return !ideograph(r) && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.Is(unicode.M, r))
+	}
+	return within(last) && within(first) // neither holds for what is missing
+}

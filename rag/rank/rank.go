@@ -103,6 +103,31 @@ type Candidate struct {
 	// HasCosine says that the passage has a vector that can be compared with the question's. One that has none, as while another model's
 	// are made again, is taken to be as near as the median of the other candidates: it neither gains nor loses.
 	HasCosine bool
+
+	heading, text *content // of Prepare
+}
+
+// Prepare reads the texts of a candidate, so that holding it against several questions reads them once.
+func (c *Candidate) Prepare() {
+	c.heading, c.text = read(c.Heading), read(start(c.Text, MaxText))
+}
+
+// content is what a text has.
+type content struct {
+	terms  []string // that differ
+	folded string
+}
+
+func read(text string) *content {
+	c := &content{folded: lexical.Fold(text)}
+	have := map[string]bool{}
+	lexical.EachTerm(text, func(term []byte) {
+		if !have[string(term)] {
+			have[string(term)] = true
+			c.terms = append(c.terms, string(term))
+		}
+	})
+	return c
 }
 
 // Agreement returns how much the vectors' order may be trusted, 0…1, from the cosines of the passages that BM25 found, best first. It is
@@ -180,13 +205,13 @@ func FeaturesOf(q Question, candidates []Candidate) []Features {
 			f[featureNear] = q.agreement * max(0, cosines[i]-low) / (high - low)
 		}
 		clear(heading)
-		asked.mark(heading, c.Heading)
+		asked.mark(heading, c.Heading, c.heading)
 		f[featureHeading] = asked.share(heading)
 		copy(all, heading)
-		asked.mark(all, text)
+		asked.mark(all, text, c.text)
 		f[featureCoverage] = asked.share(all)
 		if n := len(asked.letters); n > 0 && slices.Contains(all, true) {
-			run := max(asked.longestRun(text), asked.longestRun(c.Heading))
+			run := max(asked.longestRun(folded(text, c.text)), asked.longestRun(folded(c.Heading, c.heading)))
 			f[featurePhrase] = float64(run) / float64(n)
 			if run == n {
 				f[featureExact] = 1
@@ -246,8 +271,24 @@ func newAsked(q Question) *asked {
 	return a
 }
 
-// mark notes which terms a text has.
-func (a *asked) mark(have []bool, text string) {
+// folded returns a text folded, as it was read if it was.
+func folded(text string, was *content) string {
+	if was != nil {
+		return was.folded
+	}
+	return lexical.Fold(text)
+}
+
+// mark notes which terms a text has, as it was read if it was.
+func (a *asked) mark(have []bool, text string, was *content) {
+	if was != nil {
+		for _, term := range was.terms {
+			if i, ok := a.numbers[term]; ok {
+				have[i] = true
+			}
+		}
+		return
+	}
 	lexical.EachTerm(text, func(term []byte) {
 		if i, ok := a.numbers[string(term)]; ok {
 			have[i] = true
@@ -269,11 +310,11 @@ func (a *asked) share(have []bool) float64 {
 	return sum / a.worth
 }
 
-// longestRun returns the length of the longest run of the question's letters that a text has.
+// longestRun returns the length of the longest run of the question's letters that a folded text has.
 func (a *asked) longestRun(text string) int {
 	longest := 0
 	var last []int
-	for _, r := range lexical.Fold(text) {
+	for _, r := range text {
 		places := a.places[r]
 		for _, i := range places {
 			a.now[i] = a.before[i-1] + 1

@@ -76,6 +76,27 @@ func TestFlatCosinesChangeNothing(t *testing.T) {
 }
 
 // TestAgreement: vectors that order as the words do are trusted, random ones little.
+// TestPreparedIsTheSame: a candidate that was read before has the features that it has otherwise.
+func TestPreparedIsTheSame(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "The fee is 10.5 yuan, 住房公积金 § 12", strings.Repeat("公积金 fee ", 2000), "\xff"} {
+		plain := []rank.Candidate{{Heading: "Fees 住房", Text: text, BM25: 1}, {Text: "other"}}
+		prepared := slices.Clone(plain)
+		for i := range prepared {
+			prepared[i].Prepare()
+		}
+		for _, question := range []string{"公积金 fee 10.5", "fees", ""} {
+			q := rank.Question{Text: question}
+			for _, term := range lexical.Tokens(question) {
+				q.Terms = append(q.Terms, lexical.Term{Text: term, Weight: 1})
+			}
+			if a, b := rank.FeaturesOf(q, plain), rank.FeaturesOf(q, prepared); !slices.Equal(a, b) {
+				t.Errorf("%q: %v, prepared %v", question, a, b)
+			}
+		}
+	}
+}
+
 func TestAgreement(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(2, 2))

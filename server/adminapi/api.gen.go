@@ -2854,7 +2854,7 @@ type ErasureTarget struct {
 
 // Expansion defines model for Expansion.
 type Expansion struct {
-	// Added Its other names
+	// Added Its other names that were searched
 	Added []string `json:"added"`
 
 	// Found The name of the term that the question has
@@ -4347,7 +4347,7 @@ type Passage struct {
 
 // PassageList defines model for PassageList.
 type PassageList struct {
-	// Expanded What the glossary has added to the question. What the rules for answers block is left out
+	// Expanded What the glossary has added to the question
 	Expanded *[]Expansion `json:"expanded,omitempty"`
 	Findings []Finding    `json:"findings"`
 	Items    []Passage    `json:"items"`

@@ -2791,7 +2791,7 @@ export interface paths {
         put?: never;
         /**
          * Add terms to the glossary of a knowledge base, or replace them
-         * @description Searches with one of a term's names find passages with any of them, from the next one on, on other replicas within about the poll interval (`rag.poll`). A term of the same name, however it is written, is replaced. All are stored or none; a glossary has at most 5,000. Names are found as whole words, and never across a full stop or comma. Whoever may search the knowledge base is told which names were added to his question. The record has the number of terms, and none of them.
+         * @description Searches with one of a term's names find passages with any of them, from the next one on, on other replicas within about the poll interval (`rag.poll`). A term of the same name, however it is written, is replaced. All are stored or none; a glossary has at most 5,000. Names are found never across a full stop or comma; those of letters as whole words, those of Chinese characters wherever they stand. Whoever may search the knowledge base is told which names were added to his question. The record has the number of terms, and none of them.
          */
         post: operations["addGlossaryTerms"];
         delete?: never;
@@ -6754,14 +6754,14 @@ export interface components {
         PassageList: {
             items: components["schemas"]["Passage"][];
             findings: components["schemas"]["Finding"][];
-            /** @description What the glossary has added to the question. What the rules for answers block is left out */
+            /** @description What the glossary has added to the question */
             expanded?: components["schemas"]["Expansion"][];
         };
         Expansion: {
             term: string;
             /** @description The name of the term that the question has */
             found: string;
-            /** @description Its other names */
+            /** @description Its other names that were searched */
             added: string[];
         };
         GlossaryTerm: {

@@ -200,8 +200,10 @@ func readTerms(raw []byte, path string) ([]adminapi.NewGlossaryTerm, error) {
 			}
 		}
 		switch {
-		case len(names) == 0, n == 0 && slices.Equal(names, []string{"term", "synonyms"}):
+		case len(names) == 0, n == 0 && strings.EqualFold(strings.Join(names, ","), "term,synonyms"):
 			continue
+		case strings.Contains(strings.Join(names, "\n"), " | "):
+			return nil, cli.Misuse("cli.rag_glossary.bar", path, line)
 		case strings.TrimSpace(cells[0]) == "" || len(names) < 2:
 			return nil, cli.Misuse("cli.rag_glossary.no_synonym", path, line)
 		}

@@ -265,14 +265,19 @@ func ofFile(err error) bool {
 	return errors.As(err, &unreadable)
 }
 
-// add sends a document. Where a limit per minute is reached, or the server reads as many documents as it may, it goes on when the server says: a folder
-// may have more documents than a minute has requests.
+// add sends a file as a document.
 func add(ctx context.Context, r *cli.Remote, f *ragFlags, file source) (adminapi.Document, error) {
 	content, err := os.ReadFile(file.path)
 	if err != nil {
 		return adminapi.Document{}, err
 	}
-	in := adminapi.NewDocument{Name: file.name, Content: &content, ValidFrom: f.from, ValidUntil: f.until}
+	return send(ctx, r, f, file.name, content)
+}
+
+// send sends a document. Where a limit per minute is reached, or the server reads as many documents as it may, it goes on when the server says: a folder
+// may have more documents than a minute has requests.
+func send(ctx context.Context, r *cli.Remote, f *ragFlags, name string, content []byte) (adminapi.Document, error) {
+	in := adminapi.NewDocument{Name: name, Content: &content, ValidFrom: f.from, ValidUntil: f.until}
 	if len(f.labels) > 0 {
 		in.Labels = &f.labels
 	}
