@@ -25,7 +25,7 @@ type Signals struct {
 
 // Fleet is what there is of a pool.
 type Fleet struct {
-	Ready    int `json:"ready"`
+	Ready int `json:"ready"`
 	// Base are those of Ready that are there anyway: nobody starts or ends them.
 	Base     int `json:"base,omitempty"`
 	Starting int `json:"starting"`
@@ -105,7 +105,7 @@ type Decision struct {
 	Winner   Why            `json:"winner"`
 	Before   int            `json:"before"` // the target until now
 	Target   int            `json:"target"`
-	Ordered  int            `json:"ordered"` // of the actuator: the target without the base that stayed
+	Ordered  int            `json:"ordered"`           // of the actuator: the target without the base that stayed
 	Domains  map[string]int `json:"domains,omitempty"` // the target by failure domain
 	Limits   []Limit        `json:"limits,omitempty"`
 	Alarms   []Alarm        `json:"alarms,omitempty"`
