@@ -274,7 +274,7 @@ func (p *parts) buildEraser(command bool) {
 		Spill: p.cfg.Engines.Native.PrefixCache.SpillDir != "", Log: !database.IsSQLite(p.db), Command: command,
 		Tenant: func(ctx context.Context, id string) error { return identity.TenantExists(ctx, p.db, id) },
 	}
-	if p.native != nil || len(p.workers) > 0 {
+	if p.keepsPrompts() {
 		cfg.Forget = p.forget
 		p.audit.WhenErased(p.forget)
 	}
@@ -299,6 +299,9 @@ func (p *parts) outside() bool {
 	e := p.cfg.Engines
 	return len(e.Remote)+len(e.Workers)+len(e.Registered.Networks)+len(p.scaled) > 0
 }
+
+// keepsPrompts reports whether there are engines of ours, which keep parts of prompts to compute them once.
+func (p *parts) keepsPrompts() bool { return p.native != nil || len(p.workers)+len(p.scaled) > 0 }
 
 // forget has all engines of ours drop what they keep of a tenant's prompts and answers.
 func (p *parts) forget(tenant string) {

@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,6 +34,9 @@ import (
 
 // AddressArgument stands in a command for the address that the worker is to listen on.
 const AddressArgument = "{address}"
+
+// NamePrefix begins the names of the workers; a number follows.
+const NamePrefix = "scaled-"
 
 // Config says how workers are started. Zero durations mean the defaults named at each field.
 type Config struct {
@@ -395,7 +399,7 @@ func environment(all []string) []string {
 // start starts one worker. The caller holds mu.
 func (p *Pool) start(now time.Time) error {
 	p.next++
-	name := fmt.Sprintf("scaled-%d", p.next)
+	name := NamePrefix + strconv.Itoa(p.next)
 	w := &process{name: name, socket: filepath.Join(p.cfg.Dir, name+socketSuffix), since: now, exited: make(chan struct{})}
 	address := "unix:" + w.socket
 	var err error
