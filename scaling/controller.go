@@ -293,9 +293,11 @@ func (c *Controller) needs(d *Decision) (fresh bool) {
 		c.forecast.Observe(s.Rate.At, s.Rate.Value)
 	}
 	if p.Targets.Rate > 0 {
-		if b, ok := c.forecast.Until(d.Now, d.Lead, p.quantile(d.Tariff)); ok && !p.IgnoreForecast {
-			d.Forecast = &b
-			d.Needs[WhyForecast] = ceil(b.At / p.Targets.Rate)
+		if !p.IgnoreForecast {
+			if b, ok := c.forecast.Until(d.Now, d.Lead, p.quantile(d.Tariff)); ok {
+				d.Forecast = &b
+				d.Needs[WhyForecast] = ceil(b.At / p.Targets.Rate)
+			}
 		}
 		if peak, ok := c.forecast.Peak(); ok {
 			d.Line = p.Line(peak)
