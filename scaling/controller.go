@@ -25,7 +25,9 @@ type Signals struct {
 
 // Fleet is what there is of a pool.
 type Fleet struct {
-	Ready    int `json:"ready"`
+	Ready int `json:"ready"`
+	// Base are those of Ready that are there anyway: nobody starts or ends them.
+	Base     int `json:"base,omitempty"`
 	Starting int `json:"starting"`
 	Draining int `json:"draining"`
 	// Failed are starts that failed since the last one that did not.
@@ -103,6 +105,7 @@ type Decision struct {
 	Winner   Why            `json:"winner"`
 	Before   int            `json:"before"` // the target until now
 	Target   int            `json:"target"`
+	Ordered  int            `json:"ordered"`           // of the actuator: the target without the base that stayed
 	Domains  map[string]int `json:"domains,omitempty"` // the target by failure domain
 	Limits   []Limit        `json:"limits,omitempty"`
 	Alarms   []Alarm        `json:"alarms,omitempty"`
@@ -124,6 +127,7 @@ type Controller struct {
 	lead     LeadTime
 	target   int // 0: none yet
 	now      time.Time
+	since    time.Time // since when the clock has been behind now; zero: it is not
 	wants    []stamped // the highest wants of the last DownAfter, falling
 	moves    []stamped // changes of the target within the longest of the rate limits
 	override *Override
@@ -200,7 +204,7 @@ func (c *Controller) Decide(in Inputs) Decision {
 	} else {
 		c.override = nil
 	}
-	back := in.Now.Before(c.now)
+	back := c.behind(in.Now)
 	c.limit(&d, fresh, back)
 	c.alarms(&d, fresh)
 	if d.Changed() {
@@ -213,6 +217,39 @@ func (c *Controller) Decide(in Inputs) Decision {
 	d.Cost = float64(d.Target) * p.hourly(in.Tariff)
 	d.Joules = float64(d.Target) * p.Cost.Watts * 3600
 	return d
+}
+
+// Undo takes back the latest decision, which was not carried out: the next one begins where it began.
+func (c *Controller) Undo(d Decision) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.target = d.Before
+	if n := len(c.moves); d.Changed() && n > 0 {
+		c.moves = c.moves[:n-1]
+	}
+}
+
+// behind reports whether the clock went back. Once it has gone on from there for DownAfter it is taken for right: it was ahead before.
+func (c *Controller) behind(now time.Time) bool {
+	switch {
+	case !now.Before(c.now):
+		c.since = time.Time{}
+		return false
+	case c.since.IsZero() || now.Before(c.since):
+		c.since = now
+		return true
+	case now.Sub(c.since) <= c.policy.DownAfter:
+		return true
+	}
+	for _, all := range [][]stamped{c.wants, c.moves} {
+		for i := range all {
+			if all[i].at.After(now) {
+				all[i].at = now
+			}
+		}
+	}
+	c.now, c.since = now, time.Time{}
+	return false
 }
 
 // longestPause bounds by how much a late decision makes the next ones look further ahead.
@@ -256,9 +293,11 @@ func (c *Controller) needs(d *Decision) (fresh bool) {
 		c.forecast.Observe(s.Rate.At, s.Rate.Value)
 	}
 	if p.Targets.Rate > 0 {
-		if b, ok := c.forecast.Until(d.Now, d.Lead, p.quantile(d.Tariff)); ok && !p.IgnoreForecast {
-			d.Forecast = &b
-			d.Needs[WhyForecast] = ceil(b.At / p.Targets.Rate)
+		if !p.IgnoreForecast {
+			if b, ok := c.forecast.Until(d.Now, d.Lead, p.quantile(d.Tariff)); ok {
+				d.Forecast = &b
+				d.Needs[WhyForecast] = ceil(b.At / p.Targets.Rate)
+			}
 		}
 		if peak, ok := c.forecast.Peak(); ok {
 			d.Line = p.Line(peak)

@@ -350,3 +350,25 @@ func TestPolicyValidates(t *testing.T) {
 		}
 	}
 }
+
+// TestClockThatWasAhead: a clock that went back takes nobody away; once it has gone on for a while it is the time, and what is measured counts again.
+func TestClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	c := controller(t, bank())
+	wrong := start.Add(365*24*time.Hour + 2*time.Hour)
+	c.Decide(Inputs{Now: wrong, Signals: measured(wrong, 200), Fleet: Fleet{Ready: 20}})
+	target := 20
+	for m := range 20 {
+		now := start.Add(2*time.Hour + time.Duration(m)*time.Minute)
+		d := c.Decide(Inputs{Now: now, Signals: measured(now, 1), Fleet: Fleet{Ready: target}})
+		if target = d.Target; m <= 5 && (target != 20 || !slices.Equal(d.Limits, []Limit{LimitClock})) {
+			t.Fatalf("after %d minutes: %d %v", m, target, d.Limits)
+		}
+	}
+	if target >= 20 {
+		t.Errorf("the time that was wrong holds: %d instances", target)
+	}
+	if c.forecast.last().After(start.Add(3 * time.Hour)) {
+		t.Errorf("readings are dropped until %s", c.forecast.last())
+	}
+}

@@ -30,12 +30,13 @@ const (
 )
 
 // Observe notes the rate at a moment, in requests a second. Readings of one step are averaged; those that come out of order or are no number are dropped.
+// One that is more than a day before or five weeks after the latest begins anew: the clock was wrong.
 func (f *Forecaster) Observe(at time.Time, rate float64) {
 	if math.IsNaN(rate) || math.IsInf(rate, 0) || rate < 0 {
 		return
 	}
 	at = at.Truncate(forecastStep)
-	if len(f.values) == 0 || at.Sub(f.last()) > time.Duration(keptSteps)*forecastStep {
+	if len(f.values) == 0 || at.Sub(f.last()) > time.Duration(keptSteps)*forecastStep || f.last().Sub(at) > 24*time.Hour {
 		f.start, f.values, f.count = at, []float64{rate}, 1
 		f.season, f.residuals, f.fitted = 0, nil, time.Time{}
 		return

@@ -24,11 +24,12 @@ type LoopConfig struct {
 type LoopDeps struct {
 	Controller *Controller
 	Actuator   Actuator
-	// Base returns how many ready instances the pool has that the actuator does not count: they stay, and are part of every target.
+	// Base returns how many ready instances the pool has that the actuator does not count: they are part of every target. What was there for the
+	// policy's DownAfter without a break stands for instances that the actuator need not have.
 	Base    func() int
 	Signals func(now time.Time) Signals
 	Tariff  func(now time.Time) Tariff // nil: power costs nothing
-	// Record writes down a decision that changes the target, or its alarms. What is not recorded is not carried out.
+	// Record writes down a decision that changes the target, what is ordered, or the alarms. What is not recorded is not carried out.
 	Record func(ctx context.Context, d Decision) error
 	Log    *slog.Logger
 	Now    func() time.Time // nil is time.Now
@@ -44,6 +45,7 @@ type Loop struct {
 	last     *Decision
 	recorded *Decision  // the latest that was written down
 	kept     []Decision // those that were written down, oldest first
+	bases    []stamped  // the lowest bases of the last DownAfter, rising
 }
 
 const (
@@ -82,7 +84,7 @@ func (l *Loop) Run(ctx context.Context) error {
 }
 
 // Step decides once. What does not answer within 5 seconds, or the time between decisions where that is longer, is given up for now. Without a record there is no order; the
-// next step tries again.
+// next step tries again, from the same target.
 func (l *Loop) Step(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(l.cfg.Every, stepLimit))
 	defer cancel()
@@ -91,14 +93,16 @@ func (l *Loop) Step(ctx context.Context) error {
 		return fmt.Errorf("ask what there is: %w", err)
 	}
 	now, base := l.deps.Now(), l.deps.Base()
-	f.Ready += base
+	f.Ready, f.Base = f.Ready+base, base
 	d := l.deps.Controller.Decide(Inputs{Now: now, Fleet: f, Signals: l.deps.Signals(now), Tariff: l.deps.Tariff(now)})
 	l.mu.Lock()
+	d.Ordered = max(0, d.Target-l.stayed(now, base))
 	l.last = &d
-	news := l.recorded == nil || l.recorded.Target != d.Target || !slices.Equal(l.recorded.Alarms, d.Alarms) && now.Sub(l.recorded.Now) >= alarmsEvery
+	news := l.recorded == nil || l.recorded.Target != d.Target || l.recorded.Ordered != d.Ordered || !slices.Equal(l.recorded.Alarms, d.Alarms) && now.Sub(l.recorded.Now) >= alarmsEvery
 	l.mu.Unlock()
 	if news {
 		if err := l.deps.Record(ctx, d); err != nil {
+			l.deps.Controller.Undo(d)
 			return fmt.Errorf("record: %w", err)
 		}
 		l.mu.Lock()
@@ -110,12 +114,22 @@ func (l *Loop) Step(ctx context.Context) error {
 		l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "scaling decided", slog.Int("target", d.Target), slog.Int("before", d.Before), slog.String("winner", string(d.Winner)))
 	}
 	err = l.deps.Actuator.Scale(ctx, Order{
-		ID: l.cfg.Pool + "/" + strconv.FormatInt(now.UnixNano(), 10), Pool: l.cfg.Pool, Target: max(0, d.Target-base), Domains: d.Domains, Term: l.cfg.Term,
+		ID: l.cfg.Pool + "/" + strconv.FormatInt(now.UnixNano(), 10), Pool: l.cfg.Pool, Target: d.Ordered, Domains: d.Domains, Term: l.cfg.Term,
 	})
 	if err != nil {
-		return fmt.Errorf("order %d: %w", d.Target, err)
+		l.deps.Controller.Undo(d)
+		return fmt.Errorf("order %d: %w", d.Ordered, err)
 	}
 	return nil
+}
+
+// stayed returns the least base of the last DownAfter: one that comes and goes has nobody started and taken away each time. The caller holds mu.
+func (l *Loop) stayed(now time.Time, base int) int {
+	l.bases = slices.DeleteFunc(l.bases, func(b stamped) bool {
+		return now.Sub(b.at) > l.deps.Controller.policy.DownAfter || b.at.After(now) || b.n >= base
+	})
+	l.bases = append(l.bases, stamped{now, base})
+	return l.bases[0].n
 }
 
 // Pool is the name of the pool.

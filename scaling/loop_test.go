@@ -86,6 +86,7 @@ func TestLoop(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- l.Run(ctx) }()
 		time.Sleep(12 * time.Second) // of the bubble's clock
+		synctest.Wait()
 		if a.have != 6 {
 			t.Errorf("%d instances", a.have)
 		}
@@ -111,6 +112,67 @@ func TestLoop(t *testing.T) {
 		}
 		if last, kept, ok := l.Decisions(); !ok || last.Target != 7 || len(kept) != len(a.records) {
 			t.Errorf("%+v %d", last, len(kept))
+		}
+	})
+}
+
+// TestNotCarriedOut: what was not recorded or not taken has not been decided. When the log or the actuator comes back, the target goes on from where it
+// was, as fast as it may and no faster.
+func TestNotCarriedOut(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(*fakeActuator, bool){
+		"record": func(a *fakeActuator, on bool) { a.recordFails = on }, "order": func(a *fakeActuator, on bool) { a.deaf = on },
+	} {
+		synctest.Test(t, func(t *testing.T) { // midnight: 7 are needed
+			a := &fakeActuator{have: 20}
+			l := loop(t, a)
+			fail(a, true)
+			for range 30 {
+				if err := l.Step(t.Context()); err == nil {
+					t.Fatalf("%s: it is said to be carried out", name)
+				}
+				time.Sleep(time.Minute)
+			}
+			fail(a, false)
+			if err := l.Step(t.Context()); err != nil || !slices.Equal(a.orders, []int{18}) {
+				t.Errorf("%s: 20 became %v at once: %v", name, a.orders, err)
+			}
+			if r := a.records; len(r) == 0 || r[len(r)-1].Before != 20 || r[len(r)-1].Target != 18 || r[len(r)-1].Ordered != 18 {
+				t.Errorf("%s: recorded was %+v", name, r)
+			}
+		})
+	}
+}
+
+// TestBaseThatComesAndGoes: nobody is started and taken away at each change, and each change of what is ordered is recorded.
+func TestBaseThatComesAndGoes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &fakeActuator{base: 1}
+		l := loop(t, a)
+		for i := range 40 {
+			a.base = 1 - i%2
+			if err := l.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Second)
+		}
+		a.base = 1
+		for range 70 { // for more than five minutes
+			if err := l.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Second)
+		}
+		if changes := slices.Compact(a.orders); !slices.Equal(changes, []int{6, 7, 6}) {
+			t.Errorf("ordered were %v", changes)
+		}
+		var ordered []int
+		for _, d := range a.records {
+			ordered = append(ordered, d.Ordered)
+		}
+		if !slices.Equal(slices.Compact(ordered), []int{6, 7, 6}) {
+			t.Errorf("recorded were %v", ordered)
 		}
 	})
 }

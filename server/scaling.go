@@ -31,9 +31,6 @@ type scaledPool struct {
 	at    time.Time                // when they were
 }
 
-// scaledPrefix begins the names of workers that are started here.
-const scaledPrefix = "scaled-"
-
 // buildScaling makes the loops of the pools that are scaled. Nothing is started before they run.
 func (p *parts) buildScaling() error {
 	for _, c := range p.cfg.Engines.Pools {
@@ -69,7 +66,7 @@ func (p *parts) buildScaling() error {
 
 // Run scales the pool until ctx ends, and then ends its workers.
 func (s *scaledPool) Run(ctx context.Context) error {
-	var both errgroup.Group
+	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error { return s.workers.Run(ctx) })
 	both.Go(func() error { return s.loop.Run(ctx) })
 	return both.Wait()
@@ -86,9 +83,9 @@ func (p *parts) scalingLoops() []*scaling.Loop {
 }
 
 // running is how many requests run on one of the workers.
-func (s *scaledPool) running(name string) int {
+func (s *scaledPool) running(name string, c *worker.Client) int {
 	for _, i := range s.parts.pools.Instances(s.name) {
-		if i.Name == name {
+		if w, ok := i.Engine.(workerInstance); ok && w.Client == c && i.Name == name {
 			return i.Status().Running
 		}
 	}
@@ -97,9 +94,10 @@ func (s *scaledPool) running(name string) int {
 
 // base is how many of the instances that are configured or registered take requests.
 func (s *scaledPool) base() int {
-	n := 0
+	n, ours := 0, s.workers.Clients()
 	for _, i := range s.parts.pools.Instances(s.name) {
-		if !strings.HasPrefix(i.Name, scaledPrefix) && i.Status().State == pool.StateReady {
+		w, ok := i.Engine.(workerInstance)
+		if i.Status().State == pool.StateReady && !(ok && slices.Contains(ours, w.Client)) {
 			n++
 		}
 	}
@@ -151,7 +149,7 @@ func (s *scaledPool) record(ctx context.Context, d scaling.Decision) error {
 	_, err = s.parts.audit.Append(ctx, audit.Event{
 		Stage: audit.StageAction, Tenant: operatorTenant, Actor: audit.Actor{Kind: "system", ID: "scaling", Name: "scaling"}, Action: "pool.scale", Resource: s.name,
 		Detail: map[string]string{
-			"target": strconv.Itoa(d.Target), "before": strconv.Itoa(d.Before), "floor": strconv.Itoa(d.Floor), "winner": string(d.Winner), "decision": string(whole),
+			"target": strconv.Itoa(d.Target), "ordered": strconv.Itoa(d.Ordered), "before": strconv.Itoa(d.Before), "floor": strconv.Itoa(d.Floor), "winner": string(d.Winner), "decision": string(whole),
 		},
 		Dialect: "workflow", Decision: "allow", Outcome: "ok",
 	})

@@ -225,6 +225,20 @@ func (s *Set) Refresh(ctx context.Context) {
 	asked.Wait()
 }
 
+// RefreshNew is Refresh for those instances of one pool that were never asked: it waits for nobody else.
+func (s *Set) RefreshNew(ctx context.Context, name string) {
+	var asked sync.WaitGroup
+	for _, i := range s.all()[name] {
+		i.mu.Lock()
+		known := i.asked
+		i.mu.Unlock()
+		if !known {
+			asked.Go(func() { i.refresh(ctx) })
+		}
+	}
+	asked.Wait()
+}
+
 // Offer is what is known of a model of an instance.
 type Offer struct {
 	Model *engine.Model        // as the instance lists it; nobody changes it

@@ -228,7 +228,7 @@ func (r *Registry) Scale(ctx context.Context, name string, members []pool.Member
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	r.deps.Pools.Refresh(ctx)
+	r.deps.Pools.RefreshNew(ctx, name)
 }
 
 // put is apply; the caller holds mu.

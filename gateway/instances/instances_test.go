@@ -322,6 +322,16 @@ func names(k *kit) (out []string) {
 	return out
 }
 
+type askedFor struct {
+	engine.Engine
+	asked *bool
+}
+
+func (e askedFor) Models(ctx context.Context) ([]engine.Model, error) {
+	*e.asked = true
+	return e.Engine.Models(ctx)
+}
+
 // TestScaledMembers come and go beside what is configured and registered, and a change of a registration leaves them where they are.
 func TestScaledMembers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
@@ -339,10 +349,15 @@ func TestScaledMembers(t *testing.T) {
 		if err := k.Add(t.Context(), Spec{Pool: "chat", Name: "gpu-2", BaseURL: "http://10.0.0.2/v1", Models: []Model{{ID: "m"}}}, "admin"); err != nil {
 			t.Fatal(err)
 		}
+		asked := false
+		k.deps.Configured["other"] = []pool.Member{{Name: "hangs", Kind: pool.KindRemote, Engine: askedFor{enginetest.NewScripted(nil), &asked}}}
 		one, two := member("scaled-1"), member("scaled-2")
 		k.Scale(t.Context(), "chat", []pool.Member{one, two})
 		if got := names(); got != "gpu-1 scaled-1 scaled-2 gpu-2 " {
 			t.Errorf("%q", got)
+		}
+		if asked {
+			t.Error("an upstream of another pool is asked, which may hang")
 		}
 		kept := k.pools.Instances("chat")[1]
 		if st := kept.Status(); st.State != pool.StateReady {

@@ -23,7 +23,7 @@ const (
 
 // Read reads a recorded trace, in any of the forms that are published: CSV with a header whose columns are those of the Azure LLM inference traces
 // (TIMESTAMP, ContextTokens, GeneratedTokens), of BurstGPT (Timestamp, Request tokens, Response tokens) or ours (seconds, input_tokens, output_tokens),
-// or the JSON lines of Mooncake (timestamp in milliseconds, input_length, output_length). Rows need not be in order of time. Requests without any token
+// or the JSON lines of Mooncake (timestamp in milliseconds, input_length, output_length). Rows need not be in order of time, but none may lie before the beginning, which is 0 or the time of the first row. Requests without any token
 // are left out: in these traces they are failures. step is the length of the steps.
 func Read(r io.Reader, start time.Time, step time.Duration) (Trace, error) {
 	if step <= 0 {
@@ -142,7 +142,7 @@ func readCSV(r io.Reader, a *adder) error {
 	}
 }
 
-// Shape is a load like one that was published: the lengths are theirs, the course of the day is ours.
+// Shape is a load like one that was published: the lengths are means of theirs, since work is their sum; the course of the day is ours.
 type Shape struct {
 	Name    string
 	In, Out float64 // tokens of a request
@@ -152,9 +152,9 @@ type Shape struct {
 // Shapes returns the shapes that there are.
 func Shapes() []Shape {
 	return []Shape{
-		{"azure-conversation", 1020, 129, "medians of the conversation trace, Splitwise, arXiv 2311.18677"},
-		{"azure-code", 1500, 13, "medians of the coding trace, Splitwise, arXiv 2311.18677"},
-		{"mooncake", 7590, 182, "means of the trace of 23,608 requests in an hour, Mooncake, arXiv 2407.00079"},
+		{"azure-conversation", 1155, 211, "means of 19,366 requests, AzureLLMInferenceTrace_conv.csv of github.com/Azure/AzurePublicDataset"},
+		{"azure-code", 2048, 28, "means of 8,819 requests, AzureLLMInferenceTrace_code.csv of github.com/Azure/AzurePublicDataset"},
+		{"mooncake", 12035, 343, "means of 12,031 requests, conversation_trace.jsonl of github.com/kvcache-ai/Mooncake"},
 	}
 }
 

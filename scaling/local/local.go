@@ -3,9 +3,10 @@
 //
 // A worker gets a socket of its own in a directory that is this pool's alone. It joins the gateway's pool once it has said that it is ready. What is to
 // go gets nothing new, ends what runs on it, is then asked to end, and killed if it does not within the drain timeout. A worker that ends by itself
-// leaves the pool at once and is replaced. A start that fails, or takes too long, is tried again after a pause that doubles.
+// leaves the pool at once and is replaced. A start that fails, takes too long or does not hold for a minute is tried again after a pause that doubles.
 //
-// One process owns a pool of workers: on Linux they die with it. They get its standard error, and none of its variables but those that say where things
+// One process owns a pool of workers: on Linux they die with it. What a worker has started itself is told to end with it, and killed once it has ended;
+// only if this process is killed does it stay behind. They get its standard error, and none of its variables but those that say where things
 // are and how Go is to run.
 package local
 
@@ -20,6 +21,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,6 +34,9 @@ import (
 
 // AddressArgument stands in a command for the address that the worker is to listen on.
 const AddressArgument = "{address}"
+
+// NamePrefix begins the names of the workers; a number follows.
+const NamePrefix = "scaled-"
 
 // Config says how workers are started. Zero durations mean the defaults named at each field.
 type Config struct {
@@ -65,6 +70,7 @@ const (
 	socketSuffix = ".sock"
 	longestPause = time.Minute
 	lostAfter    = 30 * time.Second // of silence a ready worker is killed
+	holdsAfter   = time.Minute      // a start that was ready for less has failed
 	tick         = 100 * time.Millisecond
 )
 
@@ -76,8 +82,8 @@ type Deps struct {
 	// Member makes the member of a worker that is ready.
 	Member func(name string, c *worker.Client) pool.Member
 	// Running returns how many requests run on a member.
-	Running func(name string) int
-	// Ready is told how long each worker took from the order to readiness.
+	Running func(name string, c *worker.Client) int
+	// Ready is told how long each worker took from its start to readiness.
 	Ready func(took time.Duration)
 	Log   *slog.Logger
 }
@@ -93,7 +99,7 @@ type Pool struct {
 	target  int
 	term    int64
 	workers []*process
-	failed  int       // starts, in a row
+	failed  int       // starts, in a row; those that did not hold among them
 	pause   time.Time // until then nobody is started
 	next    int       // number of the next worker
 }
@@ -114,6 +120,7 @@ type process struct {
 	stage   stage
 	since   time.Time // of the stage
 	lost    time.Time // since when a ready one does not answer; zero if it does
+	before  int       // starts that had failed when it got ready
 	command *exec.Cmd
 	client  *worker.Client
 	exited  chan struct{} // closed when it has ended
@@ -200,12 +207,15 @@ func (p *Pool) Run(ctx context.Context) error {
 	if err := os.MkdirAll(p.cfg.Dir, 0o700); err != nil {
 		return fmt.Errorf("local workers: make the directory: %w", err)
 	}
-	left, err := filepath.Glob(filepath.Join(p.cfg.Dir, "*"+socketSuffix))
+	left, err := os.ReadDir(p.cfg.Dir)
 	if err != nil {
 		return fmt.Errorf("local workers: list the directory: %w", err)
 	}
-	for _, socket := range left { // of a process that was killed; its workers died with it
-		if err := os.Remove(socket); err != nil {
+	for _, f := range left { // of a process that was killed; its workers died with it
+		if !strings.HasSuffix(f.Name(), socketSuffix) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(p.cfg.Dir, f.Name())); err != nil {
 			return fmt.Errorf("local workers: remove a socket that was left: %w", err)
 		}
 	}
@@ -271,21 +281,21 @@ func (p *Pool) advance(w *process, now time.Time) {
 		switch {
 		case w.client.State() == worker.Ready:
 			p.deps.Ready(now.Sub(w.since))
-			p.failed, p.pause = 0, time.Time{}
+			w.before, p.failed, p.pause = p.failed, 0, time.Time{}
 			w.stage, w.since = ready, now
 			p.deps.Log.Info("a worker is ready", slog.String("worker", w.name))
 		case now.Sub(w.since) > p.cfg.StartTimeout || w.client.State() == worker.Failed:
-			_ = w.command.Process.Kill() // it is counted when it has ended
+			w.signal(syscall.SIGKILL) // it is counted when it has ended
 		}
 	case draining:
-		idle := p.deps.Running(w.name) == 0 && now.Sub(w.since) >= p.cfg.Settle
+		idle := p.deps.Running(w.name, w.client) == 0 && now.Sub(w.since) >= p.cfg.Settle
 		if idle || now.Sub(w.since) >= p.cfg.DrainTimeout {
-			_ = w.command.Process.Signal(syscall.SIGTERM)
+			w.signal(syscall.SIGTERM)
 			w.stage, w.since = ending, now
 		}
 	case ending:
 		if now.Sub(w.since) >= p.cfg.DrainTimeout {
-			_ = w.command.Process.Kill()
+			w.signal(syscall.SIGKILL)
 		}
 	case ready:
 		switch w.client.State() {
@@ -293,11 +303,20 @@ func (p *Pool) advance(w *process, now time.Time) {
 			if w.lost.IsZero() {
 				w.lost = now
 			} else if now.Sub(w.lost) > lostAfter {
-				_ = w.command.Process.Kill() // it hangs: another one comes for it
+				w.signal(syscall.SIGKILL) // it hangs: another one comes for it
 			}
 		default:
 			w.lost = time.Time{}
 		}
+	}
+}
+
+// signal sends a signal to the worker and to what it has started, unless it has ended.
+func (w *process) signal(s syscall.Signal) {
+	select {
+	case <-w.exited:
+	default:
+		_ = syscall.Kill(-w.command.Process.Pid, s)
 	}
 }
 
@@ -313,8 +332,11 @@ func (p *Pool) gone(w *process, now time.Time) bool {
 	}
 	_ = os.Remove(w.socket)
 	if w.stage == starting || w.stage == ready {
+		if w.stage == ready && now.Sub(w.since) < holdsAfter {
+			p.failed += w.before
+		}
 		p.fail(now)
-		p.deps.Log.Warn("a worker has ended that should not", slog.String("worker", w.name), slog.Int("failures", p.failed))
+		p.deps.Log.Warn("a worker has ended that should not", slog.String("worker", w.name), slog.String("status", w.command.ProcessState.String()), slog.Int("failures", p.failed))
 	}
 	return true
 }
@@ -334,6 +356,12 @@ func (p *Pool) balance(now time.Time) {
 			have++
 		}
 	}
+	for _, w := range p.workers { // those that drain are there already
+		if have < p.target && w.stage == draining && w.client.State() == worker.Ready {
+			w.stage, w.since, w.before = ready, now, 0
+			have++
+		}
+	}
 	for ; have < p.target && !now.Before(p.pause); have++ {
 		if err := p.start(now); err != nil {
 			p.fail(now)
@@ -343,7 +371,7 @@ func (p *Pool) balance(now time.Time) {
 	}
 	for i := len(p.workers) - 1; i >= 0 && have > p.target; i-- { // those that start first, then the youngest
 		if w := p.workers[i]; w.stage == starting {
-			_ = w.command.Process.Signal(syscall.SIGTERM)
+			w.signal(syscall.SIGTERM)
 			w.stage, w.since = ending, now
 			have--
 		}
@@ -371,7 +399,7 @@ func environment(all []string) []string {
 // start starts one worker. The caller holds mu.
 func (p *Pool) start(now time.Time) error {
 	p.next++
-	name := fmt.Sprintf("scaled-%d", p.next)
+	name := NamePrefix + strconv.Itoa(p.next)
 	w := &process{name: name, socket: filepath.Join(p.cfg.Dir, name+socketSuffix), since: now, exited: make(chan struct{})}
 	address := "unix:" + w.socket
 	var err error
@@ -394,6 +422,7 @@ func (p *Pool) start(now time.Time) error {
 		started <- err
 		if err == nil {
 			_ = w.command.Wait()
+			_ = syscall.Kill(-w.command.Process.Pid, syscall.SIGKILL) // what it has left behind
 		}
 		close(w.exited)
 		p.hurry()

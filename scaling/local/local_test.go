@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -65,7 +66,7 @@ type rig struct {
 	stop     func()
 }
 
-func open(t *testing.T) *rig {
+func open(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -76,10 +77,14 @@ func open(t *testing.T) *rig {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	r := &rig{set: &pool.Set{}, failures: filepath.Join(dir, "failures")}
-	r.Pool, err = New("chat", Config{
+	cfg := Config{
 		Command: []string{os.Args[0], "--be-a-worker", AddressArgument, r.failures}, Dir: filepath.Join(dir, "s"), Settle: 50 * time.Millisecond,
 		FirstPause: 20 * time.Millisecond, DrainTimeout: 20 * time.Second, StartTimeout: time.Minute,
-	}, Deps{
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	r.Pool, err = New("chat", cfg, Deps{
 		Join: func(ctx context.Context, members []pool.Member) {
 			r.set.Replace("chat", members)
 			r.set.Refresh(ctx)
@@ -87,7 +92,7 @@ func open(t *testing.T) *rig {
 		Member: func(name string, c *worker.Client) pool.Member {
 			return pool.Member{Name: name, Kind: pool.KindWorker, Engine: c}
 		},
-		Running: func(name string) int {
+		Running: func(name string, _ *worker.Client) int {
 			for _, i := range r.set.Instances("chat") {
 				if i.Name == name {
 					return i.Status().Running
@@ -232,6 +237,84 @@ func TestKilledWorkerIsReplaced(t *testing.T) {
 	if len(r.set.Instances("chat")) != 0 {
 		t.Error("the pool is not empty")
 	}
+}
+
+// TestWorkerThatDoesNotHold: one that is ready and dies at once is a start that has failed, so that the pauses grow.
+func TestWorkerThatDoesNotHold(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	r.reach(t, 1)
+	for n := range 3 {
+		r.mu.Lock()
+		w := r.workers[0]
+		r.mu.Unlock()
+		if w.before != n {
+			t.Fatalf("after %d that did not hold, %d had failed", n, w.before)
+		}
+		w.signal(syscall.SIGKILL)
+		<-w.exited
+		r.await(t, func(f scaling.Fleet) bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return f.Ready == 1 && r.workers[0] != w
+		})
+	}
+}
+
+// TestDrainingIsTakenBack: more that are wanted while some drain are those, not further processes.
+func TestDrainingIsTakenBack(t *testing.T) {
+	t.Parallel()
+	r := open(t, func(c *Config) { c.Settle = time.Hour })
+	r.reach(t, 2)
+	drained := func() (names []string) {
+		for _, i := range r.set.Instances("chat") {
+			if i.Status().Draining {
+				names = append(names, i.Name)
+			}
+		}
+		return names
+	}
+	if err := r.Scale(t.Context(), scaling.Order{Target: 1, Term: 1}); err != nil {
+		t.Fatal(err)
+	}
+	r.await(t, func(f scaling.Fleet) bool { return f == scaling.Fleet{Ready: 1, Draining: 1} && len(drained()) == 1 })
+	r.reach(t, 2)
+	r.await(t, func(scaling.Fleet) bool { return len(drained()) == 0 })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next != 2 {
+		t.Errorf("%d were started for two", r.next)
+	}
+	r.cfg.Settle = 0 // let them go
+}
+
+// TestWrappedWorkerEnds: what the command has started ends with it.
+func TestWrappedWorkerEnds(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	pids := filepath.Join(t.TempDir(), "pids")
+	r := open(t, func(c *Config) {
+		c.Command = append([]string{"sh", "-c", `"$@" & echo $! >> ` + pids + `; wait`, "sh"}, c.Command...)
+	})
+	r.reach(t, 1)
+	r.mu.Lock()
+	victim := r.workers[0]
+	r.mu.Unlock()
+	if err := victim.command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-victim.exited
+	text, err := os.ReadFile(pids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, _, _ := strings.Cut(string(text), "\n")
+	r.await(t, func(scaling.Fleet) bool {
+		stat, err := os.ReadFile("/proc/" + pid + "/stat")
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
 }
 
 // TestNoSecretIsInherited: what the server was told through its variables stays there.

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -39,7 +40,7 @@ func (s *Server) SetScalingOverride(c *gin.Context, poolName PoolPath) {
 		s.Fail(c, err)
 		return
 	}
-	about(c, poolName, map[string]string{"until": in.Until.UTC().Format(time.RFC3339), "reason": in.Reason})
+	about(c, poolName, map[string]string{"target": strconv.Itoa(in.Target), "until": in.Until.UTC().Format(time.RFC3339), "reason": in.Reason})
 	l := s.scaled(poolName)
 	ahead := time.Until(in.Until)
 	switch {

@@ -179,6 +179,48 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 }
 
+// scaled is a configuration whose pool of one worker is scaled.
+func scaled(worker, more string) string {
+	return "engines:\n  workers: [{name: " + worker + ", address: 'unix:/run/e.sock', local: true}]\n  pools:\n    - name: chat\n      instances: [{engine: " + worker +
+		"}]\n      scale: {max: 4, workers: {command: [e, '{address}']}, " + more + "}\n"
+}
+
+// TestScaleIsRead: what is of no use here is refused by its name, and times may stand in quotes or not.
+func TestScaleIsRead(t *testing.T) {
+	t.Parallel()
+	c, err := config.Load(write(t, scaled("a", `min: 1, every: 2s, freeze: [{from: "2026-12-24T00:00:00+08:00", to: 2026-12-27T00:00:00Z}], calendar: {timezone: UTC, total: 4}`)), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := c.Engines.Pools[0].Scale; s.Max != 4 || s.Every != 2*time.Second || s.Calendar.Total != 4 || s.Freeze[0].To.Sub(s.Freeze[0].From) != 80*time.Hour {
+		t.Errorf("%+v", s)
+	}
+	for more, want := range map[string]string{
+		"min: 0":                             "engines.pools[0].scale.min",
+		"min: 1, every: 2m":                  "scale.every",
+		"min: 1, targets: {misses: 0.1}":     "scale.targets.misses",
+		"min: 1, domains: [a]":               "scale.domains",
+		"min: 1, cost: {carbon: 1}":          "scale.cost.carbon",
+		"min: 1, cost: {watts: 1e300}":       "scale.cost",
+		"min: 1, workers: {command: [e]}":    "command",
+		"min: 1, workerz: {}":                "workerz",
+		"min: 1, freeze: [{from: tomorrow}]": "freeze",
+		"min: 1, calendar: {total: 2}":       "scale.calendar.timezone",
+	} {
+		text := strings.Replace(scaled("a", more), "workers: {command: [e, '{address}']}, min: 1, workers", "min: 1, workers", 1)
+		if _, err := config.Load(write(t, text), nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", more, err)
+		}
+	}
+	if _, err := config.Load(write(t, scaled("scaled-1", "min: 1")), nil, nil); err == nil || !strings.Contains(err.Error(), "instances[0].engine: must not begin with scaled-") {
+		t.Errorf("the name of a worker that is started: %v", err)
+	}
+	text := strings.Replace(scaled("a", "min: 1"), "name: chat", "name: ../chat", 1)
+	if _, err := config.Load(write(t, text), nil, nil); err == nil || !strings.Contains(err.Error(), "engines.pools[0].name") {
+		t.Errorf("a name that leads elsewhere: %v", err)
+	}
+}
+
 // TestPlacesAreOfTheFile: what the environment or a flag sets is not where the file sets it.
 func TestPlacesAreOfTheFile(t *testing.T) {
 	file := write(t, "log:\n  level: loud\nlisten: nowhere\n")

@@ -62,6 +62,7 @@ func Load(path string, environ []string, overrides map[string]any) (*Config, err
 			wholeDuration,
 			credential,
 			mapstructure.StringToTimeDurationHookFunc(),
+			mapstructure.StringToTimeHookFunc(time.RFC3339),
 			mapstructure.StringToSliceHookFunc(","),
 		),
 	}})

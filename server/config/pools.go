@@ -31,6 +31,9 @@ type Scale struct {
 	Workers local.Config
 }
 
+// maxCost bounds costs, so that what is computed of them stays a number.
+const maxCost = 1e9
+
 // Validate reports what is wrong with the scaling of a pool; the message begins with the name of the field.
 func (s Scale) Validate() error {
 	if err := s.Policy.Validate(); err != nil {
@@ -41,6 +44,12 @@ func (s Scale) Validate() error {
 	}
 	if s.Targets.Misses > 0 {
 		return errors.New("targets.misses: is not measured of local workers; leave it out")
+	}
+	if s.Cost.Carbon > 0 {
+		return errors.New("cost.carbon: nothing says here what power emits; leave it out")
+	}
+	if s.Cost.Watts > maxCost || s.Cost.Instance > maxCost || s.Cost.Miss > maxCost {
+		return errors.New("cost: must not be above a billion")
 	}
 	if len(s.Domains) > 0 {
 		return errors.New("domains: all workers are on this machine; leave them out")
@@ -106,6 +115,7 @@ func (e Engines) validatePools() error {
 			at := fmt.Sprintf("%s.instances[%d]", at, k)
 			key(slices.Contains(engines, in.Engine) && !seen[in.Engine], "%s.engine: must be native or the name of an upstream or a worker, and only once", at)
 			seen[in.Engine] = true
+			key(p.Scale == nil || !strings.HasPrefix(in.Engine, local.NamePrefix), "%s.engine: must not begin with "+local.NamePrefix+" where there is scale: those are the names of the workers that are started", at)
 			if err := in.Attributes().Validate(); err != nil {
 				errs = append(errs, fmt.Errorf("%s.%w", at, err))
 			}
