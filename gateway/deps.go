@@ -192,6 +192,7 @@ type Decision interface {
 	RespondBeforeRecord() bool
 	Signs() bool // every answer is signed
 	Watermark() governance.Watermarking
+	Answering(collection string) governance.Answering
 	Urgency(asked string) string
 	Record() string              // the form in which the texts are kept, "" for not at all
 	Redact(answer string) string // a masked answer, as it may be kept

@@ -14,6 +14,9 @@ import (
 
 // generate runs the prompt of a text on the instance that was chosen. While nothing that works on it has had it, another one gets it.
 func (r *run) generate(ctx context.Context) iter.Seq2[engine.Event, error] {
+	if r.prompt.verdict.refusal != "" {
+		return r.sayRefusal
+	}
 	return func(yield func(engine.Event, error) bool) {
 		for again := true; again; {
 			again = r.generateOnce(ctx, yield)

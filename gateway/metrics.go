@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-project/sluice/governance/refusal"
 )
 
 type metrics struct {
@@ -18,6 +20,8 @@ type metrics struct {
 	held       *prometheus.HistogramVec
 	wait       *prometheus.HistogramVec
 	watermarks *prometheus.CounterVec
+	verdicts   *prometheus.CounterVec
+	sentences  *prometheus.CounterVec
 
 	// What every call counts is looked up by its labels once.
 	byStage                                      map[string]prometheus.Observer
@@ -82,11 +86,21 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		Name: "sluice_gateway_watermarks_total", Help: "Complete answers that the policy wants marked, by what came of it: applied, or the reason why not.",
 	}, []string{"result"})
 	m.watermarks.WithLabelValues("applied") // there from the start, so that a rate has a beginning
+	m.verdicts = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_gateway_rag_answers_total", Help: "Chats with passages that the policy has judged or checked, by result: answered, or the reason why not.",
+	}, []string{"result"})
+	m.sentences = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_gateway_rag_sentences_total", Help: "Sentences of answers that were held against their passages, by result.",
+	}, []string{"result"})
+	m.verdicts.WithLabelValues(resultAnswered) // there from the start, so that a rate has a beginning
+	for _, why := range refusal.Reasons() {
+		m.verdicts.WithLabelValues(string(why))
+	}
 	m.promptTokens, m.cachedTokens, m.completionTokens = m.tokens.WithLabelValues("prompt"), m.tokens.WithLabelValues("cached"), m.tokens.WithLabelValues("completion")
 	m.byStage = map[string]prometheus.Observer{}
 	for _, s := range []step{authenticate, authorize, takeSlot, admit, pickRoute, maskTexts, reserve, record} {
 		m.byStage[s.name] = m.stages.WithLabelValues(s.name)
 	}
-	reg.MustRegister(m.requests, m.refusals, m.stages, m.overhead, m.firstToken, m.duration, m.tokens, m.running, m.unrecorded, m.imitations, m.held, m.wait, m.watermarks)
+	reg.MustRegister(m.requests, m.refusals, m.stages, m.overhead, m.firstToken, m.duration, m.tokens, m.running, m.unrecorded, m.imitations, m.held, m.wait, m.watermarks, m.verdicts, m.sentences)
 	return m
 }

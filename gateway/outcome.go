@@ -132,6 +132,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		defer cancel()
 		if r.answer.out != nil {
 			r.outcome.tally = r.answer.out.Tally()
+			r.outcome.tally.Events += r.answer.grounding.kept()
 		}
 		u, priceBook := r.settle(end)
 		if r.slot.ticket != nil {
@@ -153,7 +154,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		r.observe(end, u)
 		r.outcome.mu.Lock()
-		r.outcome.summary = Summary{Usage: u, Findings: found, LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay, Signature: signed, Watermark: r.answer.marking}
+		r.outcome.summary = Summary{Usage: u, Findings: found, LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay, Signature: signed, Watermark: r.answer.marking, Evidence: r.evidence()}
 		r.outcome.mu.Unlock()
 	})
 }
@@ -298,6 +299,9 @@ func (r *run) observe(end ending, u audit.Usage) {
 	if mark := r.answer.marking; mark != nil {
 		m.watermarks.WithLabelValues(cmp.Or(string(mark.Reason), "applied")).Inc()
 	}
+	if end.outcome == outcomeOK {
+		m.countVerdict(r.evidence())
+	}
 }
 
 // event is everything known about the run at this moment, with what the policy found, as an audit record. Its session, and whom it is for, are digests: what callers
@@ -345,6 +349,7 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 	if r.call.Batch != "" {
 		e.Detail["batch"] = r.call.Batch // package reconcile goes by it
 	}
+	r.noteVerdict(&e)
 	e.Resource = cmp.Or(r.call.Resource, r.call.collection())
 	passages, _ := r.citedPassages()
 	for _, p := range passages {

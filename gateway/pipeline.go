@@ -151,9 +151,11 @@ func (r *run) answerStream(ctx context.Context, yield func(engine.Event, error) 
 	defer func() { r.finish(ctx, end) }()
 	bounded, clocks := r.startTimeouts(ctx)
 	defer clocks.stop()
-	defer r.markRunning()()
+	if r.prompt.verdict.refusal == "" {
+		defer r.markRunning()()
+	}
 
-	r.answer.open(r.egress())
+	r.answer.open(r.egress(), r.newGrounding())
 	waits := false // the last event that left said that there is more
 	for ev, err := range r.generate(bounded) {
 		clocks.onEvent(ev.HasOutput())

@@ -94,6 +94,7 @@ type policy struct {
 	VisibleLabel string `json:"visible_label,omitempty"`
 
 	Watermark *watermarking `json:"watermark,omitempty"`
+	Answering []answering   `json:"answering,omitempty"`
 
 	Default  actions            `json:"default"`
 	Entities map[string]actions `json:"entities"` // also of custom classes
@@ -247,6 +248,7 @@ func parsePolicy(source []byte) (*policy, error) {
 		{"record", false, choice(&p.Record, recordNothing, RecordMasked, RecordClear)},
 		{"signature", false, choice(&p.Signature, signOnRequest, signAlways)},
 		{"watermark", false, p.readWatermark},
+		{"answering", false, p.readAnswering},
 		{"entities", true, p.readEntities},
 		{"custom", false, skipField},
 		{"allow", false, words(&p.Allow)},

@@ -204,7 +204,7 @@ func (ci *collectionIndex) allowed(v viewer, at int64) (allowed, error) {
 }
 
 // search returns the best passages among those that the viewer may see of what is in effect at a time, as the model orders them; a time of 0 is now.
-func (ci *collectionIndex) search(ctx context.Context, m rank.Model, text string, vector []float32, v viewer, at int64, topK int) ([]Passage, error) {
+func (ci *collectionIndex) search(ctx context.Context, m rank.Model, j rank.Judge, text string, vector []float32, v viewer, at int64, topK int) ([]Passage, error) {
 	found, err := ci.findVisible(ctx, text, vector, v, at, max(maxFused, topK))
 	if err != nil {
 		if errors.Is(err, segment.ErrDamaged) {
@@ -212,8 +212,14 @@ func (ci *collectionIndex) search(ctx context.Context, m rank.Model, text string
 		}
 		return nil, err
 	}
-	out := ci.ordered(found, found.scores(m))
-	return out[:min(topK, len(out))], nil
+	features := found.features()
+	out, order := ci.ordered(found, scores(m, features))
+	out = out[:min(topK, len(out))]
+	evidence := j.Probability(found.evidence(features, order, len(out)))
+	for i := range out {
+		out[i].Evidence = evidence
+	}
+	return out, nil
 }
 
 func (ci *collectionIndex) findVisible(ctx context.Context, text string, vector []float32, v viewer, at int64, n int) (found, error) {
@@ -251,16 +257,22 @@ func (c chunkRow) shown() string {
 	return c.Section + ", " + c.Place
 }
 
-// ordered returns what was found with its scores, best first.
-func (ci *collectionIndex) ordered(f found, scores []float64) []Passage {
-	out := slices.Clone(f.passages)
-	for i := range out {
-		out[i].Score, out[i].ByWords = scores[i], !f.known[i]
+// ordered returns what was found with its scores, best first, and the number of each in what was found.
+func (ci *collectionIndex) ordered(f found, scores []float64) (out []Passage, order []int) {
+	order = make([]int, len(f.passages))
+	for i := range order {
+		order[i] = i
 	}
-	slices.SortFunc(out, func(a, b Passage) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.DocumentID, b.DocumentID), cmp.Compare(a.Chunk, b.Chunk))
+	slices.SortFunc(order, func(i, j int) int {
+		a, b := &f.passages[i], &f.passages[j]
+		return cmp.Or(cmp.Compare(scores[j], scores[i]), cmp.Compare(a.DocumentID, b.DocumentID), cmp.Compare(a.Chunk, b.Chunk))
 	})
-	return out
+	out = make([]Passage, len(order))
+	for to, from := range order {
+		out[to] = f.passages[from]
+		out[to].Score, out[to].ByWords = scores[from], !f.known[from]
+	}
+	return out, order
 }
 
 // ruledFor returns the passages of documents with a rule that a viewer may see, of versions that have begun.

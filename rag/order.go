@@ -89,15 +89,36 @@ func (ci *collectionIndex) find(ctx context.Context, text string, vector []float
 	return out, nil
 }
 
-// scores returns the final score of each passage.
-func (f *found) scores(m rank.Model) []float64 {
+// candidates are the passages as they are compared.
+func (f *found) candidates() []rank.Candidate {
 	candidates := make([]rank.Candidate, len(f.passages))
 	for i, p := range f.passages {
 		candidates[i] = rank.Candidate{
 			Heading: f.headings[i], Text: p.Text, BM25: f.bm25[i], Cosine: f.cosines[i], HasCosine: f.known[i],
 		}
 	}
-	return m.Scores(f.question, candidates)
+	return candidates
+}
+
+func (f *found) features() []rank.Features { return rank.FeaturesOf(f.question, f.candidates()) }
+
+// scores returns the final score of each passage.
+func scores(m rank.Model, features []rank.Features) []float64 {
+	out := make([]float64, len(features))
+	for i, f := range features {
+		out[i] = m.Score(f)
+	}
+	return out
+}
+
+// evidence is what is known about whether the first shown passages answer, in the final order.
+func (f *found) evidence(features []rank.Features, order []int, shown int) rank.Evidence {
+	found := f.candidates()
+	candidates, ordered := make([]rank.Candidate, len(order)), make([]rank.Features, len(order))
+	for to, from := range order {
+		candidates[to], ordered[to] = found[from], features[from]
+	}
+	return rank.EvidenceOf(f.question, candidates, ordered, shown)
 }
 
 // certain returns how many of the best hits are the same whatever the numbers of documents are: of the last equals of a full list it depends

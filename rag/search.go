@@ -53,6 +53,9 @@ type Passage struct {
 	Revision                                  int64   // of the collection's newest document: another one after whatever came in
 	// ByWords says that the passage was found by its words alone: its vector is another model's, until it is made anew.
 	ByWords bool
+	// Evidence is how likely the passages of the answer, taken together, answer the question: 0…1, the same in each of them, and comparable between
+	// answers (package rag/rank). It is 0 of a passage that was not searched for.
+	Evidence float64
 }
 
 // maxQuery bounds the text of a query, in bytes.
@@ -97,7 +100,7 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 	if ci.id != before {
 		return nil, noCollection(q.Collection)
 	}
-	out, err := ci.search(ctx, s.order, q.Text, vectors[0], q.viewer(), at, q.TopK)
+	out, err := ci.search(ctx, s.order, s.judge, q.Text, vectors[0], q.viewer(), at, q.TopK)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, q.Collection)
 	}

@@ -23,7 +23,9 @@ const (
 )
 
 // Reasons returns all reasons, in a fixed order.
-func Reasons() []Reason { return []Reason{NoPassages, WeakEvidence, UnclearQuestion, UnsupportedAnswer} }
+func Reasons() []Reason {
+	return []Reason{NoPassages, WeakEvidence, UnclearQuestion, UnsupportedAnswer}
+}
 
 // AsksBack reports whether the sentence asks the caller for more in the place of refusing.
 func (r Reason) AsksBack() bool { return r == UnclearQuestion }

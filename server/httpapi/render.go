@@ -51,6 +51,7 @@ type extension struct {
 	Replay           string             `json:"replay,omitempty"`
 	Signature        string             `json:"signature,omitempty"`
 	Watermark        *watermarkInfo     `json:"watermark,omitempty"` // none where the policy wants none
+	Evidence         *gateway.Evidence  `json:"evidence,omitempty"`  // none where the policy does not look
 }
 
 // watermarkInfo says what came of the mark that the policy wants.
@@ -83,7 +84,7 @@ type energy struct {
 func extend(h gateway.Head, s gateway.Summary) *extension {
 	e := &extension{
 		RequestID: h.Request, Receipt: h.Receipt, Policy: h.Policy, Findings: s.Findings, Citations: h.Citations,
-		Estimated: s.Usage.Estimated, LogprobsWithheld: s.LogprobsWithheld, Replay: s.Replay, Signature: s.Signature,
+		Estimated: s.Usage.Estimated, LogprobsWithheld: s.LogprobsWithheld, Replay: s.Replay, Signature: s.Signature, Evidence: s.Evidence,
 	}
 	if m := s.Watermark; m != nil {
 		e.Watermark = &watermarkInfo{Applied: m.Applied, Scheme: m.Scheme, Key: m.Key, Tokens: m.Tokens, Reason: string(m.Reason)}

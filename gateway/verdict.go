@@ -1,0 +1,269 @@
+package gateway
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance"
+	"github.com/sluice-project/sluice/governance/refusal"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag/ground"
+)
+
+// verdict is what the policy makes of the passages that were found, before an engine is asked.
+type verdict struct {
+	rule    governance.Answering
+	score   float64        // how likely they answer
+	refusal refusal.Reason // "": the model answers
+}
+
+// judge says whether the model is asked. Only chats that cite are judged.
+func (r *run) judge() (verdict, error) {
+	if r.call.RAG == nil || r.need != route.Generate || r.call.Action.runsNothing() || r.admission.decision == nil {
+		return verdict{}, nil
+	}
+	v := verdict{rule: r.admission.decision.Answering(r.call.RAG.Collection)}
+	if v.rule.Checks() && r.masked.call.wantsJSON() {
+		field := cmp.Or(r.call.FormatField, formatField)
+		return verdict{}, fault.New(fault.CodeUnsupported, field, fault.Say("gateway.checked_format")).WithParam(field)
+	}
+	if len(r.sources.passages) > 0 {
+		v.score = r.sources.passages[0].Evidence
+	}
+	switch {
+	case !v.rule.Judges():
+	case len(r.sources.passages) == 0:
+		v.refusal = refusal.NoPassages
+	case !(v.score >= v.rule.RefuseBelow): // what is no number, too
+		v.refusal = refusal.WeakEvidence
+	case !(v.score >= v.rule.AskBelow):
+		v.refusal = refusal.UnclearQuestion
+	}
+	return v, nil
+}
+
+// sayRefusal says the sentence of the refusal in the place of an engine, in each choice. It asks back as an answer does, where an answer is prose.
+func (r *run) sayRefusal(yield func(engine.Event, error) bool) {
+	why, req := r.prompt.verdict.refusal, r.prompt.request()
+	said := why.Sentence().In(r.questionLanguage())
+	for i := range req.Choices {
+		ev := engine.Event{Choice: i, Finish: engine.FinishStop, Refusal: said}
+		if why.AsksBack() && !r.masked.call.wantsJSON() {
+			ev.Text, ev.Refusal = said, ""
+		}
+		if !yield(ev, nil) {
+			return
+		}
+	}
+	yield(engine.Event{Usage: &engine.Usage{}}, nil)
+}
+
+func (r *run) questionLanguage() fault.Lang {
+	if chinese(r.sources.question) {
+		return fault.Chinese
+	}
+	return fault.English
+}
+
+// Evidence says how an answer with passages came about.
+type Evidence struct {
+	// Refusal is why there is no answer of a model; "" if there is one.
+	Refusal refusal.Reason `json:"refusal,omitempty"`
+	// Score is how likely the passages answer, 0…1; below RefuseBelow the policy refuses, below AskBelow it asks back.
+	Score       float64 `json:"score"`
+	RefuseBelow float64 `json:"refuse_below"`
+	AskBelow    float64 `json:"ask_below"`
+	// Sentences are those of the answer, in order, by choice; nil where the policy does not look at them.
+	Sentences   []Sentence `json:"sentences,omitempty"`
+	Supported   int        `json:"supported"`
+	Unsupported int        `json:"unsupported"`
+	Policy      string     `json:"unsupported_are,omitempty"` // mark, or drop
+}
+
+// Sentence is what became of one sentence. It has no text: what was dropped is shown nowhere.
+type Sentence struct {
+	Choice    int  `json:"choice"`
+	Supported bool `json:"supported"`
+	Passage   int  `json:"passage,omitempty"` // the number of the citation that bears it out
+}
+
+// evidence is what the reply says; nil where the policy does not look.
+func (r *run) evidence() *Evidence {
+	v := r.prompt.verdict
+	if !v.rule.Judges() && !v.rule.Checks() {
+		return nil
+	}
+	e := &Evidence{Refusal: v.refusal, Score: v.score, RefuseBelow: v.rule.RefuseBelow, AskBelow: v.rule.AskBelow}
+	if g := r.answer.grounding; g != nil {
+		e.Policy, e.Sentences, e.Supported, e.Unsupported = v.rule.Unsupported, g.sentences, g.supported, g.unsupported
+		if g.emptied {
+			e.Refusal = refusal.UnsupportedAnswer
+		}
+	}
+	return e
+}
+
+// noteVerdict notes scores, thresholds and counts in a record. An answer that no model was asked for says nothing about the arm of a rollout.
+func (r *run) noteVerdict(e *audit.Event) {
+	v := r.evidence()
+	if v == nil {
+		return
+	}
+	number := func(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
+	e.Detail["evidence"], e.Detail["refuse_below"], e.Detail["ask_below"] = number(v.Score), number(v.RefuseBelow), number(v.AskBelow)
+	if v.Refusal != "" {
+		e.Detail["refusal"] = string(v.Refusal)
+	}
+	if r.prompt.verdict.refusal != "" {
+		e.Rollout, e.Arm = "", ""
+	}
+	if e.Stage == audit.StageOutcome && r.answer.grounding != nil {
+		e.Detail["sentences_supported"], e.Detail["sentences_unsupported"] = strconv.Itoa(v.Supported), strconv.Itoa(v.Unsupported)
+		e.Detail["unsupported"] = v.Policy
+	}
+}
+
+// resultAnswered is the result of a model's answer, in metrics.
+const resultAnswered = "answered"
+
+func (m *metrics) countVerdict(e *Evidence) {
+	if e == nil {
+		return
+	}
+	m.verdicts.WithLabelValues(cmp.Or(string(e.Refusal), resultAnswered)).Inc()
+	m.sentences.WithLabelValues("supported").Add(float64(e.Supported))
+	m.sentences.WithLabelValues("unsupported").Add(float64(e.Unsupported))
+}
+
+// maxSentence is how much of a text is held until it ends a sentence, in bytes. What is longer is looked at as it is.
+const maxSentence = 8 << 10
+
+// grounding holds the sentences of an answer against its passages before anything else sees them: a sentence leaves when it has ended and was looked at. It
+// belongs to one goroutine.
+type grounding struct {
+	check   *ground.Checker
+	drop    bool
+	mark    string // behind a sentence that is not borne out
+	nothing string // what is said where nothing is left
+	choices []groundedChoice
+
+	sentences              []Sentence
+	supported, unsupported int
+	emptied                bool // of a choice nothing was left
+	swallowed              int  // events with text, of which none has left
+}
+
+type groundedChoice struct {
+	held strings.Builder
+	left bool // something of its text has left, or a call
+	cut  bool // something was dropped
+}
+
+// newGrounding returns what looks at the answer; nil if nothing does. The model was given masked passages and writes in their terms.
+func (r *run) newGrounding() *grounding {
+	v := r.prompt.verdict
+	if !v.rule.Checks() || v.refusal != "" {
+		return nil
+	}
+	texts := make([]string, r.prompt.text.SegmentsKept)
+	for i := range texts {
+		p := r.masked.passages[i]
+		texts[i] = strings.Join([]string{p.Title, p.Section, p.Text}, "\n")
+	}
+	lang := r.questionLanguage()
+	return &grounding{
+		check: ground.New(texts), drop: v.rule.Unsupported != governance.UnsupportedMark, choices: make([]groundedChoice, r.prompt.request().Choices),
+		mark: fault.Say("gateway.unsupported_mark").In(lang), nothing: refusal.UnsupportedAnswer.Sentence().In(lang),
+	}
+}
+
+// kept is how many events of the engine with text nobody has seen.
+func (g *grounding) kept() int {
+	if g == nil {
+		return 0
+	}
+	return g.swallowed
+}
+
+// pass returns what of an event may go on. Reasoning is not looked at: where sentences are dropped, it does not leave, since it may say the same.
+func (g *grounding) pass(ev engine.Event) engine.Event {
+	if ev.Choice < 0 || ev.Choice >= len(g.choices) {
+		return ev // which package egress refuses
+	}
+	said := ev.HasOutput()
+	c := &g.choices[ev.Choice]
+	c.held.WriteString(ev.Text)
+	ev.Text, ev.Logprobs = g.sentencesOf(c, ev.Choice, ev.Finish != engine.FinishNone), nil
+	if g.drop {
+		ev.Reasoning = ""
+	}
+	c.left = c.left || strings.TrimSpace(ev.Text) != "" || len(ev.Calls) > 0 || ev.Refusal != ""
+	if ev.Finish != engine.FinishNone && c.cut && !c.left {
+		ev.Refusal, g.emptied = g.nothing, true
+	}
+	if said && !ev.HasOutput() {
+		g.swallowed++
+	}
+	return ev
+}
+
+// sentencesOf returns what leaves of the sentences that have ended.
+func (g *grounding) sentencesOf(c *groundedChoice, choice int, last bool) string {
+	text := c.held.String()
+	var out strings.Builder
+	for text != "" {
+		n := ground.End(text)
+		if n == 0 && (last || len(text) >= maxSentence) {
+			n = len(text)
+		}
+		if n == 0 {
+			break
+		}
+		g.sentence(c, choice, text[:n], &out)
+		text = text[n:]
+	}
+	c.held.Reset()
+	c.held.WriteString(text)
+	return out.String()
+}
+
+// sentence judges one sentence, and says what leaves of it: one that is borne out and does not say by what is given its citation.
+func (g *grounding) sentence(c *groundedChoice, choice int, text string, out *strings.Builder) {
+	got := g.check.Check(text)
+	if got.Empty {
+		if !c.cut || c.left { // a list's mark without what follows it is nothing
+			out.WriteString(text)
+		}
+		return
+	}
+	g.sentences = append(g.sentences, Sentence{Choice: choice, Supported: got.Supported, Passage: got.Passage})
+	body := strings.TrimRight(text, " \t\r\n")
+	space := text[len(body):]
+	switch {
+	case got.Supported:
+		g.supported++
+		out.WriteString(body)
+		if !got.Cites {
+			out.WriteString(" [" + strconv.Itoa(got.Passage) + "]")
+		}
+		out.WriteString(space)
+		c.left = true
+	case g.drop:
+		g.unsupported++
+		c.cut = true
+	default:
+		g.unsupported++
+		out.WriteString(body)
+		if mark := strings.TrimSpace(g.mark); strings.HasPrefix(mark, "[") {
+			out.WriteString(" " + mark)
+		} else {
+			out.WriteString(mark)
+		}
+		out.WriteString(space)
+		c.left = true
+	}
+}

@@ -1,0 +1,194 @@
+package gateway
+
+import (
+	"context"
+	"iter"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/governance"
+	"github.com/sluice-project/sluice/governance/refusal"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag"
+)
+
+// TestAnswersAsksBackOrRefuses: what was found decides by the thresholds whether the model is asked. Where it is not, the caller gets the sentence of the reason in
+// each choice, nothing is set aside or billed, and reply, record and metric name the reason.
+func TestAnswersAsksBackOrRefuses(t *testing.T) {
+	t.Parallel()
+	rule := governance.Answering{RefuseBelow: 0.2, AskBelow: 0.5}
+	for name, c := range map[string]struct {
+		rule     governance.Answering
+		none     bool
+		evidence float64
+		json     bool
+		want     refusal.Reason
+	}{
+		"no rule":               {evidence: 0},
+		"no rule, no passage":   {none: true},
+		"nothing found":         {rule: rule, none: true, want: refusal.NoPassages},
+		"nothing found, asking": {rule: governance.Answering{AskBelow: 0.5}, none: true, want: refusal.NoPassages},
+		"weak":                  {rule: rule, evidence: 0.19, want: refusal.WeakEvidence},
+		"not a number":          {rule: rule, evidence: math.NaN(), want: refusal.WeakEvidence},
+		"at the border":         {rule: rule, evidence: 0.2, want: refusal.UnclearQuestion},
+		"unclear, JSON":         {rule: rule, evidence: 0.3, json: true, want: refusal.UnclearQuestion},
+		"enough":                {rule: rule, evidence: 0.5},
+	} {
+		for _, how := range []string{"stream", "blocking", "whole"} {
+			w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: []string{"yes", "yes"}} })
+			w.answering, w.whole = c.rule, how == "whole"
+			if !c.none {
+				w.rag.passages = []rag.Passage{{Collection: "docs", DocumentID: "1", Text: "A text.", Evidence: c.evidence}}
+			}
+			ask := call("哪里办理？")
+			ask.RAG, ask.Choices, ask.Blocking = &RAG{Collection: "docs"}, 2, how != "stream"
+			if c.json {
+				ask.Format = &engine.Format{JSONObject: true}
+			}
+			r, a := chat(t, w, ask)
+			e, last := r.Summary().Evidence, w.log.events[len(w.log.events)-1]
+			if c.want == "" {
+				if len(w.engine.Requests()) != 1 || a.Choices[0].Text != "yes" || c.rule.Judges() != (e != nil) || last.Detail["refusal"] != "" {
+					t.Errorf("%s, %s: asked %d times, %+v, %+v", name, how, len(w.engine.Requests()), a.Choices, e)
+				}
+				continue
+			}
+			for _, choice := range a.Choices {
+				said, other := choice.Refusal, choice.Text
+				if c.want.AsksBack() && !c.json {
+					said, other = other, said
+				}
+				if said != c.want.Sentence().In(fault.Chinese) || other != "" || choice.Finish != engine.FinishStop {
+					t.Errorf("%s, %s: %+v", name, how, choice)
+				}
+			}
+			if e == nil || e.Refusal != c.want || last.Detail["refusal"] != string(c.want) || last.Outcome != outcomeOK || last.Detail["refuse_below"] == "" {
+				t.Errorf("%s, %s: %+v, recorded %v", name, how, e, last.Detail)
+			}
+			if n := testutil.ToFloat64(w.metrics.verdicts.WithLabelValues(string(c.want))); n != 1 {
+				t.Errorf("%s, %s: counted %v times", name, how, n)
+			}
+			if u := last.Usage; len(w.engine.Requests()) != 0 || len(w.ledger.asks) != 0 || u.Cost != 0 || u.Energy != 0 || u.PromptTokens != 0 || last.Rollout != "" || !w.slotFree(t) {
+				t.Errorf("%s, %s: the engine was asked %d times, set aside %v, used %+v, rollout %q", name, how, len(w.engine.Requests()), w.ledger.asks, u, last.Rollout)
+			}
+			if len(r.Citations) != 0 || len(last.Documents) != 0 {
+				t.Errorf("%s, %s: cites %v", name, how, r.Citations)
+			}
+		}
+	}
+}
+
+// TestBlockedBeforeRefused: what may not be asked is an error, whatever was found.
+func TestBlockedBeforeRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.answering = governance.Answering{RefuseBelow: 0.9, AskBelow: 0.9}
+	w.fail["mask"] = fault.New(fault.CodeBlockedContent, "person")
+	c := call("SECRET1")
+	c.RAG = &RAG{Collection: "docs"}
+	if _, err := w.Chat(t.Context(), c); !fault.Is(err, fault.CodeBlockedContent) {
+		t.Error(err)
+	}
+}
+
+// thinking is an engine that reasons about aliens first.
+type thinking struct{ engine.Engine }
+
+func (e thinking) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engine.Event, error] {
+	return func(yield func(engine.Event, error) bool) {
+		if !yield(engine.Event{Reasoning: "Aliens, I think."}, nil) {
+			return
+		}
+		e.Engine.Generate(ctx, p)(yield)
+	}
+}
+
+// TestUnsupportedSentences: of an answer leaves only what a passage bears out, or the rest with a mark, however it comes in pieces, and nothing of what was dropped
+// is in the reply, the record or the reasoning. Where nothing is left, the caller is told so.
+func TestUnsupportedSentences(t *testing.T) {
+	t.Parallel()
+	const truth = "Residents renew a parking permit at desk 7"
+	for name, c := range map[string]struct {
+		answer, rule, want, refusal string
+		supported, unsupported      int
+	}{
+		"all of it":        {answer: truth + ".", rule: "drop", want: truth + ". [1]", supported: 1},
+		"cited":            {answer: truth + " [1].", rule: "drop", want: truth + " [1].", supported: 1},
+		"cited wrongly":    {answer: truth + " [2].", rule: "drop", refusal: "en", unsupported: 1},
+		"another number":   {answer: truth + ". Residents renew a parking permit at desk 9. ", rule: "drop", want: truth + ". [1] ", supported: 1, unsupported: 1},
+		"made up":          {answer: "Permits were invented by aliens!\n" + truth, rule: "drop", want: truth + " [1]", supported: 1, unsupported: 1},
+		"made up, marked":  {answer: "Permits were invented by aliens! " + truth + ".", rule: "mark", want: "Permits were invented by aliens! [not borne out by the documents] " + truth + ". [1]", supported: 1, unsupported: 1},
+		"all of it is not": {answer: "Permits were invented by aliens. They cost 4711 euros.", rule: "drop", refusal: "en", unsupported: 2},
+		"a list":           {answer: "1. " + truth + "\n2. Aliens land on Tuesdays\n", rule: "drop", want: "1. " + truth + " [1]\n", supported: 1, unsupported: 1},
+		"with a value":     {answer: "Ask ⟦1⟧ about a parking permit at desk 7.", rule: "drop", refusal: "en", unsupported: 1},
+		"nobody looks":     {answer: "Permits were invented by aliens.", want: "Permits were invented by aliens."},
+	} {
+		for _, how := range []string{"stream", "letters", "whole"} {
+			w := newWorld(t, func(int, *engine.Request) enginetest.Plan {
+				if how == "letters" {
+					return enginetest.Plan{Texts: []string{c.answer}, Pieces: []int{1}}
+				}
+				return enginetest.Plan{Texts: []string{c.answer}}
+			})
+			w.wrap = func(e engine.Engine) engine.Engine {
+				if how == "whole" {
+					return onePiece{thinking{e}}
+				}
+				return thinking{e}
+			}
+			w.answering, w.whole, w.keep = governance.Answering{Unsupported: c.rule}, how == "whole", governance.RecordMasked
+			w.rag.passages = []rag.Passage{{Collection: "docs", DocumentID: "1", Text: truth + "."}, {Collection: "docs", DocumentID: "2", Text: "Bins are emptied on Tuesday."}}
+			ask := call("Where?")
+			ask.RAG, ask.Blocking = &RAG{Collection: "docs"}, how == "whole"
+			r, a := chat(t, w, ask)
+			got := a.Choices[0]
+			if c.refusal != "" {
+				c.refusal = refusal.UnsupportedAnswer.Sentence().In(fault.English)
+			}
+			if got.Text != c.want || got.Refusal != c.refusal {
+				t.Errorf("%s, %s: %q, refusal %q", name, how, got.Text, got.Refusal)
+			}
+			e := r.Summary().Evidence
+			if c.rule == "" {
+				if e != nil {
+					t.Errorf("%s: %+v", name, e)
+				}
+				continue
+			}
+			if e.Supported != c.supported || e.Unsupported != c.unsupported || len(e.Sentences) != c.supported+c.unsupported || (e.Refusal != "") != (c.refusal != "") {
+				t.Errorf("%s, %s: %+v", name, how, e)
+			}
+			if c.rule == "drop" {
+				for _, k := range w.log.kept {
+					if k.stage == "outcome" && strings.Contains(strings.ToLower(k.text), "alien") {
+						t.Errorf("%s, %s: kept %q", name, how, k.text)
+					}
+				}
+				if got.Reasoning != "" {
+					t.Errorf("%s, %s: reasons %q", name, how, got.Reasoning)
+				}
+			}
+			if n := testutil.ToFloat64(w.metrics.sentences.WithLabelValues("unsupported")); int(n) != c.unsupported {
+				t.Errorf("%s, %s: counted %v", name, how, n)
+			}
+		}
+	}
+}
+
+// TestNoSentencesInJSON: where sentences are checked, an answer without sentences is refused rather than let through unchecked.
+func TestNoSentencesInJSON(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.answering = governance.Answering{Unsupported: governance.UnsupportedDrop}
+	w.rag.passages = []rag.Passage{{Collection: "docs", DocumentID: "1", Text: "A text.", Evidence: 1}}
+	c := call("Where?")
+	c.RAG, c.Format = &RAG{Collection: "docs"}, &engine.Format{JSONObject: true}
+	if _, err := w.Chat(t.Context(), c); !fault.Is(err, fault.CodeUnsupported) || len(w.engine.Requests()) != 0 {
+		t.Error(err)
+	}
+}
