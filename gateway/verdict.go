@@ -26,24 +26,32 @@ func (r *run) judge() (verdict, error) {
 	if r.call.RAG == nil || r.need != route.Generate || r.call.Action.runsNothing() || r.admission.decision == nil {
 		return verdict{}, nil
 	}
-	v := verdict{rule: r.admission.decision.Answering(r.call.RAG.Collection)}
+	v := r.weigh()
 	if v.rule.Checks() && r.masked.call.wantsJSON() {
 		field := cmp.Or(r.call.FormatField, formatField)
 		return verdict{}, fault.New(fault.CodeUnsupported, field, fault.Say("gateway.checked_format")).WithParam(field)
 	}
+	return v, nil
+}
+
+// weigh holds what was found against the thresholds.
+func (r *run) weigh() verdict {
+	v := verdict{rule: r.admission.decision.Answering(r.call.RAG.Collection)}
 	if len(r.sources.passages) > 0 {
-		v.score = r.sources.passages[0].Evidence
+		if p := r.sources.passages[0].Evidence; p >= 0 && p <= 1 { // what is no number is no evidence
+			v.score = p
+		}
 	}
 	switch {
 	case !v.rule.Judges():
 	case len(r.sources.passages) == 0:
 		v.refusal = refusal.NoPassages
-	case !(v.score >= v.rule.RefuseBelow): // what is no number, too
+	case v.score < v.rule.RefuseBelow:
 		v.refusal = refusal.WeakEvidence
-	case !(v.score >= v.rule.AskBelow):
+	case v.score < v.rule.AskBelow:
 		v.refusal = refusal.UnclearQuestion
 	}
-	return v, nil
+	return v
 }
 
 // sayRefusal says the sentence of the refusal in the place of an engine, in each choice. It asks back as an answer does, where an answer is prose.
@@ -72,6 +80,7 @@ func (r *run) questionLanguage() fault.Lang {
 // Evidence says how an answer with passages came about.
 type Evidence struct {
 	// Refusal is why there is no answer of a model; "" if there is one.
+	// Of a search it is why a chat with the same question would get none.
 	Refusal refusal.Reason `json:"refusal,omitempty"`
 	// Score is how likely the passages answer, 0…1; below RefuseBelow the policy refuses, below AskBelow it asks back.
 	Score       float64 `json:"score"`
@@ -79,8 +88,8 @@ type Evidence struct {
 	AskBelow    float64 `json:"ask_below"`
 	// Sentences are those of the answer, in order, by choice; nil where the policy does not look at them.
 	Sentences   []Sentence `json:"sentences,omitempty"`
-	Supported   int        `json:"supported"`
-	Unsupported int        `json:"unsupported"`
+	Supported   int        `json:"supported,omitempty"`
+	Unsupported int        `json:"unsupported,omitempty"`
 	Policy      string     `json:"unsupported_are,omitempty"` // mark, or drop
 }
 
@@ -91,7 +100,16 @@ type Sentence struct {
 	Passage   int  `json:"passage,omitempty"` // the number of the citation that bears it out
 }
 
-// evidence is what the reply says; nil where the policy does not look.
+// shownEvidence is what the reply says: of a chat that the policy looks at, and of every search, what a chat would come to.
+func (r *run) shownEvidence() *Evidence {
+	if r.call.Action == ActionSearch && r.call.RAG != nil && r.admission.decision != nil {
+		v := r.weigh()
+		return &Evidence{Refusal: v.refusal, Score: v.score, RefuseBelow: v.rule.RefuseBelow, AskBelow: v.rule.AskBelow}
+	}
+	return r.evidence()
+}
+
+// evidence is what is noted of a chat; nil where the policy does not look.
 func (r *run) evidence() *Evidence {
 	v := r.prompt.verdict
 	if !v.rule.Judges() && !v.rule.Checks() {

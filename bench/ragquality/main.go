@@ -7,6 +7,8 @@
 // Vectors of a model for which the product has a map (rag/reduce) are made shorter by it, as they are in the product.
 //
 // Every folder of DIR is a set, see ragsets.Load.
+//
+//	go run ./bench/ragquality -sets DIR -export DIR                         sets for sluice rag eval, a third of the questions without an answer
 //	go run ./bench/ragquality -sets DIR -models ... -evidence              whether what is found answers, and the curve of risk by coverage
 //	go run ./bench/ragquality -sets DIR -models ... -learn-evidence FILE -learn-from SET,...
 //
@@ -68,6 +70,7 @@ func run(ctx context.Context) error {
 		learn  = flag.String("learn", "", "file for weights that are learned from the sets of -learn-from")
 		from   = flag.String("learn-from", "", "names of sets to learn from, with commas")
 		judges = flag.Bool("evidence", false, "judge whether what is found answers, each question with and without its passages")
+		export = flag.String("export", "", "folder that gets the documents and questions of each set, for sluice rag eval; nothing else is done")
 		judged = flag.String("learn-evidence", "", "file for a judge that is learned from the sets of -learn-from; implies -evidence")
 	)
 	flag.Parse()
@@ -77,6 +80,9 @@ func run(ctx context.Context) error {
 	}
 	if *only != "" {
 		sets = slices.DeleteFunc(sets, func(s ragsets.Set) bool { return !slices.Contains(strings.Split(*only, ","), s.Name) })
+	}
+	if *export != "" {
+		return exportSets(*export, sets, *sample)
 	}
 	model, shipped, err := rank.Learned()
 	if err != nil {
