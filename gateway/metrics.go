@@ -93,6 +93,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		Name: "sluice_gateway_rag_sentences_total", Help: "Sentences of answers that were held against their passages, by result.",
 	}, []string{"result"})
 	m.verdicts.WithLabelValues(resultAnswered) // there from the start, so that a rate has a beginning
+	m.sentences.WithLabelValues(resultSupported)
+	m.sentences.WithLabelValues(resultUnsupported)
 	for _, why := range refusal.Reasons() {
 		m.verdicts.WithLabelValues(string(why))
 	}

@@ -101,8 +101,8 @@ type Sentence struct {
 }
 
 // shownEvidence is what the reply says: of a chat that the policy looks at, and of every search, what a chat would come to.
-func (r *run) shownEvidence() *Evidence {
-	if r.call.Action == ActionSearch && r.call.RAG != nil && r.admission.decision != nil {
+func (r *run) shownEvidence(end ending) *Evidence {
+	if r.call.Action == ActionSearch && end.outcome == outcomeOK {
 		v := r.weigh()
 		return &Evidence{Refusal: v.refusal, Score: v.score, RefuseBelow: v.rule.RefuseBelow, AskBelow: v.rule.AskBelow}
 	}
@@ -145,16 +145,20 @@ func (r *run) noteVerdict(e *audit.Event) {
 	}
 }
 
-// resultAnswered is the result of a model's answer, in metrics.
-const resultAnswered = "answered"
+// The results of answers and of sentences, in metrics.
+const (
+	resultAnswered    = "answered"
+	resultSupported   = "supported"
+	resultUnsupported = "unsupported"
+)
 
 func (m *metrics) countVerdict(e *Evidence) {
 	if e == nil {
 		return
 	}
 	m.verdicts.WithLabelValues(cmp.Or(string(e.Refusal), resultAnswered)).Inc()
-	m.sentences.WithLabelValues("supported").Add(float64(e.Supported))
-	m.sentences.WithLabelValues("unsupported").Add(float64(e.Unsupported))
+	m.sentences.WithLabelValues(resultSupported).Add(float64(e.Supported))
+	m.sentences.WithLabelValues(resultUnsupported).Add(float64(e.Unsupported))
 }
 
 // maxSentence is how much of a text is held until it ends a sentence, in bytes. What is longer is looked at as it is.

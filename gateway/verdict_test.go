@@ -42,6 +42,7 @@ func TestAnswersAsksBackOrRefuses(t *testing.T) {
 		for _, how := range []string{"stream", "blocking", "whole"} {
 			w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: []string{"yes", "yes"}} })
 			w.answering, w.whole = c.rule, how == "whole"
+			w.rollout = [2]string{"ro", "candidate"}
 			if !c.none {
 				w.rag.passages = []rag.Passage{{Collection: "docs", DocumentID: "1", Text: "A text.", Evidence: c.evidence}}
 			}
@@ -190,5 +191,26 @@ func TestNoSentencesInJSON(t *testing.T) {
 	c.RAG, c.Format = &RAG{Collection: "docs"}, &engine.Format{JSONObject: true}
 	if _, err := w.Chat(t.Context(), c); !fault.Is(err, fault.CodeUnsupported) || len(w.engine.Requests()) != 0 {
 		t.Error(err)
+	}
+}
+
+// TestSearchSaysWhatAChatWouldComeTo: a search shows its passages whatever the thresholds are, and the score and the reason that a chat would meet; it counts as
+// no chat.
+func TestSearchSaysWhatAChatWouldComeTo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.answering = governance.Answering{RefuseBelow: 0.2, AskBelow: 0.5}
+	w.rag.passages = []rag.Passage{{Collection: "docs", DocumentID: "1", Text: "A text.", Evidence: 0.1}}
+	c := call("")
+	c.Action, c.Messages, c.RAG, c.Query = ActionSearch, nil, &RAG{Collection: "docs"}, "Where?"
+	found, err := w.Search(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := found.Evidence; len(found.Passages) != 1 || e == nil || e.Refusal != refusal.WeakEvidence || e.Score != 0.1 || e.RefuseBelow != 0.2 || e.AskBelow != 0.5 {
+		t.Errorf("%+v", found)
+	}
+	if n := testutil.ToFloat64(w.metrics.verdicts.WithLabelValues(string(refusal.WeakEvidence))); n != 0 {
+		t.Errorf("counted as %v chats", n)
 	}
 }

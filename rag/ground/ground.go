@@ -337,9 +337,13 @@ func common(stem string) bool {
 	return false
 }
 
-var denial = regexp.MustCompile(`(?i)\b(?:not|no|never|neither|nor|without|cannot|none)\b|n't\b|不得|不能|不可|不予|不需|不用|不会|不是|不应|不准|没有|并非|禁止|无法|无需|无须|未经|未曾`)
+var (
+	denial = regexp.MustCompile(`(?i)\b(?:not|no|never|neither|nor|without|cannot|none)\b|n['’]t\b|不|没|无|未|勿|非|禁止`)
+	// What looks like a denial in Chinese and is none.
+	affirmed = regexp.MustCompile(`不同|不仅|不但|不断|不少|不过|不论|不管|不妨|不久|无论|未来|非常|除非|是不是|能不能|不动产|无障碍`)
+)
 
-func negative(text string) bool { return denial.MatchString(text) }
+func negative(text string) bool { return denial.MatchString(affirmed.ReplaceAllString(text, " ")) }
 
 // End returns where the first sentence of a text ends, with its citations and the white space behind it, in bytes; 0 if it may go on. A line is a sentence.
 func End(text string) int {

@@ -101,7 +101,7 @@ func TestRAGCommands(t *testing.T) {
 	}
 	question(`{"id":"1","question":"停车证在哪里换领？","documents":["停车.md"]}` + "\n" + `{"id":"2","question":"Who was the first emperor of Rome?","unanswerable":true}`)
 	s.run("rag", "eval", set).wants(t, exitUsage, "--collection")
-	s.run("rag", "eval", set, "--collection", "kb", "--report", report).wants(t, exitOK, "small 1, 2", "hit_rate", "100.0 %", "1/1", "answered  1", "false_answers")
+	s.run("rag", "eval", set, "--collection", "kb", "--report", report).wants(t, exitOK, "small 1, 2", "HIT_RATE", "100.0 %", "1/1", "ANSWERED", "FALSE_ANSWERS")
 	s.run("rag", "eval", set, "--collection", "kb", "--against", report, "--json").wants(t, exitOK, `"refused_right"`, `"changes"`, `"score": 0.`)
 	question(`{"id":"1","question":"停车证在哪里换领？"}`)
 	s.run("rag", "eval", set, "--collection", "kb").wants(t, exitFailed, "line 2")

@@ -135,19 +135,19 @@ func (a *app) printEval(r *eval.Report, changes []eval.Difference) error {
 		return fmt.Sprintf("%.1f %%\t%.1f–%.1f\t%d/%d", 100*s.Value, 100*s.Low, 100*s.High, s.Count, s.Of)
 	}
 	fmt.Fprintf(w, "%s %s, %d\t\t95 %%\t\n", r.Set, r.Version, len(r.Results))
-	fmt.Fprintf(w, "hit_rate\t%s\nmrr\t%.4f\nndcg\t%.4f\n", share(f.HitRate), f.MRR, f.NDCG)
-	fmt.Fprintf(w, "false_answers\t%s\nfalse_refusals\t%s\n", share(f.FalseAnswers), share(f.FalseRefusals))
+	fmt.Fprintf(w, "HIT_RATE\t%s\nMRR\t%.4f\nNDCG\t%.4f\n", share(f.HitRate), f.MRR, f.NDCG)
+	fmt.Fprintf(w, "FALSE_ANSWERS\t%s\nFALSE_REFUSALS\t%s\n", share(f.FalseAnswers), share(f.FalseRefusals))
 	if f.Grounded.Of > 0 {
-		fmt.Fprintf(w, "grounded\t%s\n", share(f.Grounded))
+		fmt.Fprintf(w, "GROUNDED\t%s\n", share(f.Grounded))
 	}
-	fmt.Fprintf(w, "p50_milliseconds\t%.1f\np95_milliseconds\t%.1f\n\n", f.P50, f.P95)
-	fmt.Fprintf(w, "\tright\twrong\nanswered\t%d\t%d\nrefused\t%d\t%d\n\n", f.AnsweredRight, f.AnsweredWrong, f.RefusedRight, f.RefusedWrong)
-	fmt.Fprintln(w, "coverage\trisk\tscore")
+	fmt.Fprintf(w, "P50_MILLISECONDS\t%.1f\nP95_MILLISECONDS\t%.1f\n\n", f.P50, f.P95)
+	fmt.Fprintf(w, "\tRIGHT\tWRONG\nANSWERED\t%d\t%d\nREFUSED\t%d\t%d\n\n", f.AnsweredRight, f.AnsweredWrong, f.RefusedRight, f.RefusedWrong)
+	fmt.Fprintln(w, "COVERAGE\tRISK\tSCORE")
 	for _, p := range f.Curve {
 		fmt.Fprintf(w, "%.1f\t%.3f\t%.3f\n", p.Coverage, p.Risk, p.Score)
 	}
 	if len(changes) > 0 {
-		fmt.Fprintln(w, "\nchange\tbefore\tafter\t95 %\tworse")
+		fmt.Fprintln(w, "\nCHANGE\tBEFORE\tAFTER\t95 %\tWORSE")
 	}
 	for _, c := range changes {
 		fmt.Fprintf(w, "%s\t%.4f\t%.4f\t%+.4f…%+.4f\t%v\n", c.Name, c.Before, c.After, c.Low, c.High, c.Worse)
