@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/engine/pool"
@@ -151,12 +152,15 @@ func (openDoor) Allow(identity.Principal, access.Permission, string) error { ret
 func (openDoor) AppendWith(context.Context, audit.Event, string, ...audit.Text) (audit.Receipt, error) {
 	return audit.Receipt{ID: "none"}, nil
 }
-func (openDoor) Attribute(time.Duration, int) int64 { return 0 }
-func (openDoor) Method() string                     { return "" }
-func (openDoor) KeyID(string) string                { return "" }
-func (openDoor) Effective(_, _, _ string) string    { return "" }
-func (openDoor) Demanded() bool                     { return false }
-func (openDoor) Make(string, string) label.Label    { return label.Label{} }
+func (openDoor) Begin(string, string) func() { return func() {} }
+func (openDoor) Abandon(string)              {}
+func (openDoor) End(string, time.Duration, int) energy.Figure {
+	return energy.Figure{}
+}
+func (openDoor) KeyID(string) string             { return "" }
+func (openDoor) Effective(_, _, _ string) string { return "" }
+func (openDoor) Demanded() bool                  { return false }
+func (openDoor) Make(string, string) label.Label { return label.Label{} }
 func (openDoor) Signer(context.Context, string) (*signature.Signer, error) {
 	return nil, errors.New("nobody signs here")
 }
@@ -212,6 +216,8 @@ func (openAdmission) UpstreamNonStreaming() bool                      { return t
 func (openAdmission) RespondBeforeRecord() bool                       { return false }
 func (openAdmission) Signs() bool                                     { return false }
 func (openAdmission) Watermark() governance.Watermarking              { return governance.Watermarking{} }
+func (openAdmission) Answering(string) governance.Answering           { return governance.Answering{} }
+func (openAdmission) Caching() governance.Caching                     { return governance.Caching{} }
 func (openAdmission) Urgency(asked string) string                     { return asked }
 func (openAdmission) Record() string                                  { return "" }
 func (openAdmission) Redact(answer string) string                     { return answer }
@@ -243,3 +249,5 @@ func (openReservation) Renew()                               {}
 func (openReservation) Quote(billing.Tokens) billing.Charge  { return billing.Charge{} }
 func (openReservation) Settle(billing.Tokens) billing.Charge { return billing.Charge{} }
 func (openReservation) Release()                             {}
+
+func (openRouter) Resilience(string) *route.Resilience { return nil }

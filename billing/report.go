@@ -23,9 +23,10 @@ type Row struct {
 	PriceBook                        string // with "/batch" behind it where its prices for batches were used
 	Requests, Estimated              int64  // Estimated: those whose token counts are estimates
 	Tokens                           Tokens
-	Cost                             Money // of the requests, and what corrections change
-	Energy                           int64 // microjoules
-	Corrections                      Money // their part of Cost
+	Cost                             Money  // of the requests, and what corrections change
+	Energy                           int64  // microjoules
+	EnergyMethod                     string // measured, modelled, declared, or mixed; "" where nothing is known
+	Corrections                      Money  // their part of Cost
 }
 
 // Report is the answer to a query. Total is the sum of Rows.
@@ -116,6 +117,17 @@ func withCorrections(rows, corrections []Row) ([]Row, error) {
 	return rows, nil
 }
 
+// mergeMethods returns how a sum is known: as its parts are, but for those of which nothing is, or mixed.
+func mergeMethods(a, b string) string {
+	switch {
+	case b == "" || a == b:
+		return a
+	case a == "":
+		return b
+	}
+	return "mixed"
+}
+
 // add sums r into t and refuses to wrap around.
 func (t *Row) add(r Row) error {
 	cost, corrections := int64(t.Cost), int64(t.Corrections)
@@ -138,7 +150,7 @@ func (t *Row) add(r Row) error {
 		}
 		*p.sum = sum
 	}
-	t.Cost, t.Corrections = Money(cost), Money(corrections)
+	t.Cost, t.Corrections, t.EnergyMethod = Money(cost), Money(corrections), mergeMethods(t.EnergyMethod, r.EnergyMethod)
 	return nil
 }
 

@@ -18,6 +18,9 @@ type reportRow struct {
 	Book    string   `gorm:"column:price_book"`
 }
 
+// knownMethod is how energy is known, NULL where nothing is.
+const knownMethod = "NULLIF(energy_method, '')"
+
 // report reads the sums, ordered by the grouping columns. More than maxRows rows are cut at one above it.
 func (s store) report(ctx context.Context, q ReportQuery) ([]Row, error) {
 	db := s.db.WithContext(ctx)
@@ -62,6 +65,7 @@ func (s store) report(ctx context.Context, q ReportQuery) ([]Row, error) {
 	} {
 		list = append(list, "CAST(COALESCE(SUM("+c.expr+"), 0) AS BIGINT) AS "+c.column)
 	}
+	list = append(list, "COALESCE(CASE WHEN MIN("+knownMethod+") = MAX("+knownMethod+") THEN MIN("+knownMethod+") WHEN MIN("+knownMethod+") IS NULL THEN '' ELSE 'mixed' END, '') AS energy_method")
 	var found []reportRow
 	if err := db.Select(strings.Join(list, ", ")).Limit(maxRows + 1).Find(&found).Error; err != nil {
 		return nil, err
@@ -74,7 +78,7 @@ func (s store) report(ctx context.Context, q ReportQuery) ([]Row, error) {
 		}
 		out = append(out, Row{
 			Tenant: r.Tenant, Project: f.Project, Key: r.Key, Model: r.Model, Day: r.Day, PriceBook: f.Book, Requests: r.Requests, Estimated: r.Estimated,
-			Tokens: Tokens{Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion}, Cost: Money(r.Cost), Energy: r.Energy,
+			Tokens: Tokens{Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion}, Cost: Money(r.Cost), Energy: r.Energy, EnergyMethod: r.Method,
 		})
 	}
 	return out, nil

@@ -59,6 +59,7 @@ type dailyRow struct {
 	Completion int64  `gorm:"column:completion_tokens"`
 	Cost       int64  `gorm:"column:cost"`
 	Energy     int64  `gorm:"column:energy"`
+	Method     string `gorm:"column:energy_method"`
 }
 
 func (dailyRow) TableName() string { return "billing_usage_daily" }
@@ -210,22 +211,26 @@ func addDaily(tx *gorm.DB, fresh []usageRow) error {
 			sums[g] = &Row{}
 		}
 		tokens := Tokens{Prompt: u.Prompt, Cached: u.Cached, Completion: u.Completion}
-		if err := sums[g].add(Row{Requests: 1, Estimated: u.Estimated, Tokens: tokens, Cost: Money(u.Cost), Energy: u.Energy}); err != nil {
+		if err := sums[g].add(Row{Requests: 1, Estimated: u.Estimated, Tokens: tokens, Cost: Money(u.Cost), Energy: u.Energy, EnergyMethod: u.EnergyMethod}); err != nil {
 			return err
 		}
 	}
 	rows := make([]dailyRow, 0, len(sums))
 	for g, s := range sums {
 		rows = append(rows, dailyRow{
-			g.tenant, g.key, g.model, g.day, s.Requests, s.Estimated, s.Tokens.Prompt, s.Tokens.Cached, s.Tokens.Completion, int64(s.Cost), s.Energy,
+			g.tenant, g.key, g.model, g.day, s.Requests, s.Estimated, s.Tokens.Prompt, s.Tokens.Cached, s.Tokens.Completion, int64(s.Cost), s.Energy, s.EnergyMethod,
 		})
 	}
 	slices.SortFunc(rows, func(a, b dailyRow) int {
 		return cmp.Or(strings.Compare(a.Tenant, b.Tenant), strings.Compare(a.Key, b.Key), strings.Compare(a.Model, b.Model), strings.Compare(a.Day, b.Day))
 	})
 	return database.Insert(tx, rows, "ON CONFLICT (tenant, api_key, model, day) DO UPDATE SET "+added("billing_usage_daily",
-		"requests", "estimated", "prompt_tokens", "cached_tokens", "completion_tokens", "cost", "energy"))
+		"requests", "estimated", "prompt_tokens", "cached_tokens", "completion_tokens", "cost", "energy")+", energy_method = "+mergedMethod)
 }
+
+// mergedMethod is how the energy is known of the row that is there and the one that is inserted, as [mergeMethods] says.
+const mergedMethod = "CASE WHEN excluded.energy_method = '' OR excluded.energy_method = billing_usage_daily.energy_method THEN billing_usage_daily.energy_method " +
+	"WHEN billing_usage_daily.energy_method = '' THEN excluded.energy_method ELSE 'mixed' END"
 
 // added is the assignments that add a row that is inserted to the one that is there.
 func added(table string, columns ...string) string {

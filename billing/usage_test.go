@@ -301,3 +301,38 @@ func TestUsageInBatches(t *testing.T) {
 		}
 	})
 }
+
+// TestSumsSayHowEnergyIsKnown: a sum of figures that came about in several ways is called mixed, one of figures and of nothing known by the figures,
+// by day and by request, whatever the order and the number of transactions.
+func TestSumsSayHowEnergyIsKnown(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		c := newClock()
+		l := replica(t, db, "n", c)
+		for i, u := range []struct{ model, method string }{
+			{"m1", "declared"}, {"m1", ""}, {"m1", "declared"}, {"m2", ""}, {"m2", "measured"}, {"m3", "measured"}, {"m3", "declared"}, {"m3", "measured"}, {"m4", ""},
+		} {
+			x := usage(id(i), c.now(), Tokens{Completion: 1}, Charge{})
+			if x.Model, x.EnergyMethod = u.model, u.method; u.method != "" {
+				x.Energy = 5
+			}
+			mustRecord(t, l, x)
+		}
+		for _, whole := range []bool{true, false} { // by daily sums, and by requests
+			q := ReportQuery{GroupBy: []string{"model"}, From: 1}
+			if whole {
+				q.From = 0
+			}
+			r, err := l.Report(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]string{}
+			for _, row := range r.Rows {
+				got[row.Model] = row.EnergyMethod
+			}
+			if fmt.Sprint(got) != "map[m1:declared m2:measured m3:mixed m4:]" || r.Total.EnergyMethod != "mixed" {
+				t.Errorf("daily %v: %v, total %q", whole, got, r.Total.EnergyMethod)
+			}
+		}
+	})
+}

@@ -333,6 +333,9 @@ type Message struct {
 // ErrNotReached is wrapped by the error of a request that was given up before anything that works on it had it.
 var ErrNotReached = errors.New("the request was not sent")
 
+// ErrRefused is wrapped by the error of a request that an upstream itself answered with a refusal, in the place of an answer.
+var ErrRefused = errors.New("the request was refused")
+
 // Event is one step of a generation.
 type Event struct {
 	Choice    int

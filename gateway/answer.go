@@ -1,12 +1,15 @@
 package gateway
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/pool"
+	"github.com/sluice-project/sluice/gateway/answercache"
 	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // answer is the progress of the engine's answer. Only its own methods change it, while the engine is at work.
@@ -17,7 +20,9 @@ type answer struct {
 	firstToken  time.Duration    // since the arrival
 	notReached  bool             // the engine was never reached
 	serving     route.Choice     // where it runs, if not where its route led
-	tried       []*pool.Instance // that did not take it
+	tried       []*pool.Instance // that did not take it, or failed before they began
+	attempts    []attempt        // of these
+	began       bool             // an engine has begun to answer
 	usage       *engine.Usage
 	marking     *engine.Marking // of a complete answer; nil: no watermark was wanted
 	out         *egress.Answer  // nil until the engine is asked for text
@@ -25,6 +30,11 @@ type answer struct {
 	streaming   bool            // it comes in events
 	wholeEvents []engine.Event  // of one that does not
 	leavingBuf  [1]engine.Event
+
+	shared   *answercache.Share[route.Choice] // nil: the call has its answer for itself
+	joined   time.Time
+	bypassed string // why, where the policy has answers shared
+	unworked bool   // no engine has worked on the call's account
 
 	maskedPassages         // of a search
 	shown          []shown // of them, as they went out
@@ -47,6 +57,57 @@ func (a *answer) open(out *egress.Answer, g *grounding) { a.out, a.grounding = o
 
 // move notes that another instance serves the call than those that were tried.
 func (a *answer) move(to route.Choice, tried []*pool.Instance) { a.serving, a.tried = to, tried }
+
+// attempt is what became of an instance that did not answer the call.
+type attempt struct {
+	instance string
+	cause    fault.Code // "" if it was only slower than the other one
+	took     time.Duration
+	moved    bool // it has not had the request
+	hedged   bool
+}
+
+// note notes an attempt that failed.
+func (a *answer) note(t attempt) { a.attempts = append(a.attempts, t) }
+
+// attempted is how many instances have had the request and failed.
+func (a *answer) attempted() (n int) {
+	for _, t := range a.attempts {
+		if !t.moved {
+			n++
+		}
+	}
+	return n
+}
+
+// maxRecorded bounds the attempts that a record tells of.
+const maxRecorded = 16
+
+// attemptsText says what became of the attempts, as records have it: the instance, its error and milliseconds; "" if there were none.
+func (a *answer) attemptsText() string {
+	if len(a.attempts) == 0 {
+		return ""
+	}
+	type said struct {
+		Instance string `json:"instance"`
+		Error    string `json:"error,omitempty"`
+		Reached  bool   `json:"reached"`
+		Hedged   bool   `json:"hedged,omitempty"`
+		Millis   int64  `json:"ms"`
+	}
+	var all []said
+	for _, t := range a.attempts[:min(maxRecorded, len(a.attempts))] {
+		all = append(all, said{t.instance, string(t.cause), !t.moved, t.hedged, t.took.Milliseconds()})
+	}
+	text, err := json.Marshal(all)
+	if err != nil { // texts and numbers
+		return ""
+	}
+	return string(text)
+}
+
+// engineBegan notes that an engine has begun to answer.
+func (a *answer) engineBegan() { a.began = true }
 
 // miss notes why the engine was not reached, if it was not.
 func (a *answer) miss(notReached bool) { a.notReached = notReached }

@@ -12,7 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine/pool"
+	"github.com/sluice-project/sluice/gateway/answercache"
 	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -47,6 +49,8 @@ type Config struct {
 	PassageTokens int `koanf:"passage_tokens"`
 	// TopK is the number of passages when the caller does not say; 0 means 4.
 	TopK int `koanf:"top_k"`
+	// CacheBytes is the most that kept answers of all tenants take of the memory; 0 means 64 MiB. Nothing is kept unless a policy says so.
+	CacheBytes int64 `koanf:"cache_bytes"`
 }
 
 // MaxTopK is the most passages a caller may ask for.
@@ -59,6 +63,9 @@ func (c Config) Validate() error {
 	}
 	if c.DefaultTokens < 0 || c.MaxTokens < 0 || c.PassageTokens < 0 {
 		return errors.New("default_tokens, max_tokens and passage_tokens: must not be negative")
+	}
+	if c.CacheBytes < 0 {
+		return errors.New("cache_bytes: must not be negative")
 	}
 	if c.TopK < 0 || c.TopK > MaxTopK {
 		return fmt.Errorf("top_k: must lie between 0 and %d", MaxTopK)
@@ -122,6 +129,8 @@ type (
 		Pick(ask route.Ask) (route.Choice, error)
 		Again(c route.Choice, tried []*pool.Instance) (route.Choice, error)
 		Models() []route.Model
+		// Resilience returns what is done when the engines of a model fail; nil: nothing.
+		Resilience(model string) *route.Resilience
 	}
 	ledger interface {
 		Reserve(ctx context.Context, ask billing.Ask) (Reservation, error)
@@ -137,8 +146,12 @@ type (
 		AppendWith(ctx context.Context, e audit.Event, subject string, texts ...audit.Text) (audit.Receipt, error)
 	}
 	meter interface {
-		Attribute(busy time.Duration, concurrent int) int64
-		Method() string
+		// Begin notes that an engine of this machine begins to work for a request: the one of that name generates, "" does something else.
+		Begin(request, generates string) (pause func())
+		// End returns the energy of a request that was at work on this machine; without a method it is not known.
+		End(request string, busy time.Duration, concurrent int) energy.Figure
+		// Abandon forgets a request that another machine answered.
+		Abandon(request string)
 	}
 	signers interface {
 		// Signer returns what signs for a tenant.
@@ -191,6 +204,7 @@ type Decision interface {
 	UpstreamNonStreaming() bool
 	RespondBeforeRecord() bool
 	Signs() bool // every answer is signed
+	Caching() governance.Caching
 	Watermark() governance.Watermarking
 	Answering(collection string) governance.Answering
 	Urgency(asked string) string
@@ -236,6 +250,7 @@ type Pipeline struct {
 	deps     Deps
 	cfg      Config
 	metrics  *metrics
+	answers  *answercache.Cache[route.Choice]
 	now      func() time.Time
 	running  atomic.Int64   // calls that an engine is working on
 	detached sync.WaitGroup // records that are written while nobody waits for them
@@ -251,7 +266,7 @@ func New(cfg Config, deps Deps, reg prometheus.Registerer) (*Pipeline, error) {
 		return nil, errors.New("gateway: a part is missing: without it requests would go on unchecked")
 	}
 	deps.Log = deps.Log.With(slog.String("component", "gateway"))
-	return &Pipeline{deps: deps, cfg: cfg.withDefaults(), metrics: newMetrics(reg), now: time.Now}, nil
+	return &Pipeline{deps: deps, cfg: cfg.withDefaults(), metrics: newMetrics(reg), answers: answercache.New[route.Choice](cfg.CacheBytes), now: time.Now}, nil
 }
 
 // Drain waits for the records that are on their way. Call it when no call is at work any more, before the log is closed.

@@ -10,8 +10,8 @@
 //	                   types; what it names is open to the caller                              Unavailable
 //	 3  limit          requests, tokens by estimate, concurrency                               RateLimited, Unavailable
 //	 4  admit          policy: model, purpose, collection                                      Denied, NotFound, Unavailable
-//	 5  cache          none yet: answers of sampled models differ by design, and a wrong hit crosses a border that the other
-//	                   steps guard, so the exact cache waits for its own tests
+//	 5  cache          of answers that are functions of their requests, where the policy has equal calls share one; it is
+//	                   looked at in 11, since its key has what the steps between have made
 //	 6  route          version and engine; the rollout's arm by conversation; what the         Invalid, NotFound, Unavailable
 //	                   model can do
 //	 7  retrieve       passages this principal may see; the question is masked for it; of a    Invalid, NotFound, Blocked, Quota,
@@ -35,6 +35,9 @@
 // authenticated is counted but not audited: strangers must not be able to fill the log. Nor is a body that the edge
 // does not take, or cannot decode, though its caller is known: no run has begun.
 //
+// Equal calls of one tenant share what an engine says, if the policy has it so (package answercache): while it comes, and for a time afterwards. Each of them
+// has taken all steps until 10 by himself, and takes 12 and 13 by himself.
+//
 // Records and Server-Timing say how long they took, under these names: authenticate (1, 2), limit (3), policy (4, 8), route (6), retrieve (7), reserve (9)
 // and record (10).
 //
@@ -47,6 +50,9 @@
 // the vectors of a document. A question that is searched with is a child call of its chat or search: routed, reserved, settled, billed and
 // recorded as an embedding of the same tenant and key, with "parent" in its records. It takes no slot and waits for no record, since its parent
 // may not be admitted yet; what it has cost is kept if the parent is refused afterwards. See childCall.
+//
+// An instance that fails before it has begun to answer is no end of a call: another one is asked, as the policy of its model says, within step 11. Where
+// none is left, another model may be: that is a call of its own, which takes all steps again. See generate and chatOrFallBack.
 //
 // The arrival of a call starts its timeouts. The total timeout runs through all steps; the first-token timeout and the idle timeout run while
 // an engine streams. Each cancels the engine, costs the caller nothing but the vectors of a question that is there already, and has its own code.

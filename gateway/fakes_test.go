@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/billing/price"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
@@ -61,10 +62,13 @@ type world struct {
 	closed    []*engine.Model // of instances that take no requests now
 	markKeys  int             // how many were asked for
 	wrap      func(engine.Engine) engine.Engine
+	caching   governance.Caching
 	patient   bool   // the policy allows nothing interactive
 	keep      string // the form in which the policy has texts kept
 	kept      int    // calls of StoreValues
 	keepFails int    // which of them fails
+
+	resilience *route.Resilience
 
 	agreement    string // on answers without a visible label
 	agreementFor string // whom the last question was about
@@ -146,7 +150,7 @@ func (w *world) Pick(a route.Ask) (out route.Choice, _ error) {
 	if w.wrap != nil {
 		e = w.wrap(e)
 	}
-	out = route.Choice{Version: v, Info: info, Rollout: w.rollout[0], Arm: w.rollout[1]}
+	out = route.Choice{Version: v, Info: info, Rollout: w.rollout[0], Arm: w.rollout[1], Resilience: w.resilience}
 	if a.Fits == nil || a.Fits(pool.Offer{Model: &info}) { // as a router does
 		out.Instance = pool.Alone(e)
 	} else {
@@ -192,6 +196,9 @@ func (g *fakeGuard) Admit(_ context.Context, ask governance.AdmitRequest) (Decis
 	a := &fakeAdmission{w: g.w}
 	if err := g.w.fail["admit"]; err != nil {
 		return nil, err
+	}
+	if err := g.w.fail["admit "+ask.Model]; err != nil {
+		return a, err
 	}
 	g.asks = append(g.asks, ask)
 	return a, nil
@@ -249,6 +256,13 @@ func (a *fakeAdmission) Answering(string) governance.Answering {
 		return governance.Answering{}
 	}
 	return a.w.answering
+}
+
+func (a *fakeAdmission) Caching() governance.Caching {
+	if a.w == nil {
+		return governance.Caching{}
+	}
+	return a.w.caching
 }
 
 func (a *fakeAdmission) Urgency(asked string) string {
@@ -471,6 +485,7 @@ type fakeRAG struct {
 	asks     []rag.Query
 	quotes   []rag.PassageRef
 	passages []rag.Passage
+	expanded []rag.Expansion
 	hang     bool           // until its context ends
 	parts    int            // how many the question is asked in; 0: it is not
 	then     func()         // after the vectors have come
@@ -510,6 +525,9 @@ func (r *fakeRAG) Search(ctx context.Context, ask rag.Query) ([]rag.Passage, err
 		return nil, ctx.Err()
 	}
 	r.asks = append(r.asks, ask)
+	if ask.Trace != nil {
+		ask.Trace.Expanded = r.expanded
+	}
 	for i := range r.parts {
 		part := ask.Text[i*len(ask.Text)/r.parts : (i+1)*len(ask.Text)/r.parts]
 		if _, err := ask.Embed(ctx, []string{part}, true); err != nil {
@@ -524,8 +542,11 @@ func (r *fakeRAG) Search(ctx context.Context, ask rag.Query) ([]rag.Passage, err
 
 type fakeMeter struct{}
 
-func (fakeMeter) Attribute(busy time.Duration, _ int) int64 { return 1 + busy.Microseconds() }
-func (fakeMeter) Method() string                            { return "declared" }
+func (fakeMeter) Begin(string, string) func() { return func() {} }
+func (fakeMeter) Abandon(string)              {}
+func (fakeMeter) End(_ string, busy time.Duration, _ int) energy.Figure {
+	return energy.Figure{Microjoules: 1 + busy.Microseconds(), Method: "declared"}
+}
 
 var errBroken = errors.New("broken")
 
@@ -584,3 +605,6 @@ func (w *world) MarkKey(_ context.Context, tenant string, p watermark.Params) (*
 	copy(secret, tenant)
 	return watermark.NewKey(watermark.KeyConfig{Secret: secret, Tenant: tenant, Epoch: 1, Params: p})
 }
+
+// Resilience implements router.
+func (w *world) Resilience(string) *route.Resilience { return w.resilience }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/pool"
@@ -12,13 +14,30 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// generate runs the prompt of a text on the instance that was chosen. While nothing that works on it has had it, another one gets it.
+// What is done when an instance fails. Nothing of it happens once anything of an answer is there: what one has begun moves nowhere.
+//
+// A request that nothing has had, or that is too long for an instance, goes to another one, as long as there are any. One that an instance has had and
+// failed is a retry: it takes one of the model's budget, which its requests earn, and an attempt. It is not made where the first one may have been answered, and
+// its answer may be on somebody's bill (see mayRepeat). So an upstream may bill what never reached us, and our caller never pays for it: he pays for
+// the attempt that answers, and there is one at most, since whoever is not waited for any more is cancelled and his words are dropped.
+
+// errFiltered is that an engine's own filter left nothing of an answer.
+var errFiltered = errors.New("the engine's filter has refused the request")
+
+// errSilent is that an instance said nothing while another could be asked in its place.
+var errSilent = errors.New("the engine was silent, and another one is asked")
+
+// generate runs the prompt of a text on the instance that was chosen, and on others as the policy of the model says.
 func (r *run) generate(ctx context.Context) iter.Seq2[engine.Event, error] {
 	if r.prompt.verdict.refusal != "" {
 		return r.sayRefusal
 	}
 	return func(yield func(engine.Event, error) bool) {
-		for again := true; again; {
+		again := true
+		if r.hedges() {
+			again = r.generateHedged(ctx, yield)
+		}
+		for again {
 			again = r.generateOnce(ctx, yield)
 		}
 	}
@@ -27,16 +46,22 @@ func (r *run) generate(ctx context.Context) iter.Seq2[engine.Event, error] {
 // generateOnce runs the prompt on one instance. It reports whether another one is to be asked.
 func (r *run) generateOnce(ctx context.Context, yield func(engine.Event, error) bool) (again bool) {
 	i := r.serving().Instance
+	bounded, heard := r.boundAttempt(ctx)
+	defer heard()
 	i.Begin()
-	ended := context.Canceled // by a consumer that stops or panics
+	ended, asked := context.Canceled, r.p.now() // by a consumer that stops or panics
 	defer func() { i.End(ended) }()
 	begun := false
-	for ev, err := range i.Engine.Generate(ctx, r.prompt.text) {
-		if !begun && movable(err) && r.moveOn(ctx) {
-			ended = err
-			return true
+	for ev, err := range i.Engine.Generate(bounded, r.prompt.text) {
+		if said := err != nil || !ev.Empty(); said && !begun {
+			if err = r.firstError(heard(), &ev, err); err != nil && r.retry(ctx, err, asked) {
+				ended = err
+				return true
+			}
+			if begun = err == nil; begun {
+				r.begin(i, asked)
+			}
 		}
-		begun = begun || !ev.Empty()
 		if !yield(ev, err) {
 			if err != nil || ev.Usage != nil {
 				ended = err
@@ -52,6 +77,50 @@ func (r *run) generateOnce(ctx context.Context, yield func(engine.Event, error) 
 	return false
 }
 
+// begin notes that an instance has begun to answer: from now on nobody else may.
+func (r *run) begin(i *pool.Instance, asked time.Time) {
+	r.answer.engineBegan()
+	if !r.nonStreaming() { // whose first event is also the last
+		i.Began(r.p.now().Sub(asked))
+	}
+}
+
+// firstError is why an instance that has said nothing yet fails: also that it was given up for its silence, in which it may say something all the
+// same, and that its filter left nothing.
+func (r *run) firstError(inTime bool, ev *engine.Event, err error) error {
+	switch {
+	case !inTime:
+		return fault.Wrap(errSilent, fault.CodeUpstreamTimeout, string(r.asked()))
+	case err == nil && ev.Finish == engine.FinishFilter && !ev.HasOutput() && r.fallsBack(route.CauseContent):
+		return fault.Wrap(errFiltered, fault.CodeBlockedAnswer, string(engine.FinishFilter))
+	}
+	return err
+}
+
+// boundAttempt ends an attempt that says nothing for as long as the policy allows, if another instance could be asked. heard ends the waiting, and reports
+// whether it has not ended before.
+func (r *run) boundAttempt(ctx context.Context) (bounded context.Context, heard func() (inTime bool)) {
+	p := r.choice.Resilience
+	if p == nil || p.AttemptTimeout == 0 || r.nonStreaming() || r.answer.attempted()+1 >= p.Attempts || !p.CanSpend() || !r.mayRepeat(errSilent) {
+		return ctx, func() bool { return true }
+	}
+	if next, err := r.p.deps.Router.Again(r.choice, append(slices.Clip(r.answer.tried), r.serving().Instance)); err != nil || next.Instance == nil {
+		return ctx, func() bool { return true }
+	}
+	bounded, cancel := context.WithCancelCause(ctx)
+	var late, inTime atomic.Bool
+	timer := time.AfterFunc(p.AttemptTimeout, func() {
+		if late.CompareAndSwap(false, true) {
+			cancel(errSilent)
+		}
+	})
+	return bounded, func() bool { // it is called on one goroutine
+		timer.Stop()
+		inTime.Store(inTime.Load() || late.CompareAndSwap(false, true))
+		return inTime.Load()
+	}
+}
+
 // serving is where the call runs: where its route led, or where it has moved on to.
 func (r *run) serving() route.Choice {
 	if r.answer.serving.Instance != nil {
@@ -63,11 +132,56 @@ func (r *run) serving() route.Choice {
 // onInstance asks the instance that was chosen. While it has not begun, another one is asked.
 func (r *run) onInstance(ctx context.Context, ask func(*pool.Instance) error) error {
 	for {
+		began := r.p.now()
 		err := ask(r.serving().Instance)
-		if !movable(err) || !r.moveOn(ctx) {
+		if err == nil || !r.retry(ctx, err, began) {
 			return err
 		}
 	}
+}
+
+// retry has another instance serve the call after one has failed, if the policy of the model allows it, and notes the attempt.
+func (r *run) retry(ctx context.Context, err error, began time.Time) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	failed, p := r.serving().Instance, r.choice.Resilience
+	moves := movable(err)
+	if !moves && (p == nil || r.answer.attempted()+1 >= p.Attempts || !r.mayRepeat(err) || !p.CanSpend()) {
+		return false
+	}
+	if !r.moveOn() || !moves && !p.Spend() {
+		return false
+	}
+	r.answer.note(attempt{instance: failed.Name, cause: fault.Public(err).Code(), took: r.p.now().Sub(began), moved: moves})
+	r.p.metrics.retry(moves)
+	return true
+}
+
+// mayRepeat reports whether a request may be made again whose attempt has failed so: the instance has refused it, or nobody bills an answer that did not
+// reach us, or the policy takes that upon itself.
+func (r *run) mayRepeat(err error) bool {
+	switch fault.Public(err).Code() {
+	case fault.CodeEngineOverloaded:
+		return true
+	case fault.CodeEngineUnavailable, fault.CodeUpstreamFailed, fault.CodeUpstreamTimeout:
+		if errors.Is(err, engine.ErrRefused) {
+			return true
+		}
+	default:
+		if !errors.Is(err, errSilent) {
+			return false
+		}
+	}
+	switch r.choice.Resilience.RepeatUnknown {
+	case route.RepeatAll:
+		return true
+	case route.RepeatOwn:
+		s := r.serving()
+		return !s.Instance.Bills(s.Version.EngineModel)
+	case route.RepeatNever:
+	}
+	return false
 }
 
 // movable reports whether another instance may do what one has not begun: nothing has reached it, or it has too little room.
@@ -85,10 +199,7 @@ func work(i *pool.Instance, do func(engine.Engine) error) (err error) {
 }
 
 // moveOn has another instance serve the call, if there is one that it has not been to.
-func (r *run) moveOn(ctx context.Context) bool {
-	if ctx.Err() != nil {
-		return false
-	}
+func (r *run) moveOn() bool {
 	tried := append(r.answer.tried, r.serving().Instance)
 	next, err := r.p.deps.Router.Again(r.choice, tried)
 	if err != nil || next.Instance == nil {
@@ -109,7 +220,16 @@ func (r *run) markRunning() (done func()) {
 		r.p.metrics.overhead.Observe(overhead(r.steps, r.sources.embedding).Seconds())
 	}
 	r.p.metrics.running.Inc()
+	pause := func() {}
+	if r.serving().Info.Local {
+		generates := ""
+		if r.need == route.Generate {
+			generates = r.serving().Version.Engine
+		}
+		pause = r.p.deps.Energy.Begin(r.call.RequestID, generates)
+	}
 	return func() {
+		pause()
 		r.p.running.Add(-1)
 		r.p.metrics.running.Dec()
 	}

@@ -3,6 +3,8 @@ package gateway
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sluice-project/sluice/gateway/answercache"
+	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance/refusal"
 )
 
@@ -20,12 +22,25 @@ type metrics struct {
 	held       *prometheus.HistogramVec
 	wait       *prometheus.HistogramVec
 	watermarks *prometheus.CounterVec
+	retries    *prometheus.CounterVec
+	fallbacks  *prometheus.CounterVec
+	hedges     prometheus.Counter
+	cache      *prometheus.CounterVec
 	verdicts   *prometheus.CounterVec
 	sentences  *prometheus.CounterVec
 
 	// What every call counts is looked up by its labels once.
 	byStage                                      map[string]prometheus.Observer
 	promptTokens, cachedTokens, completionTokens prometheus.Counter
+}
+
+// retry counts that another instance gets a request: one that the first has not had, or one that it failed.
+func (m *metrics) retry(moved bool) {
+	kind := "retried"
+	if moved {
+		kind = "moved"
+	}
+	m.retries.WithLabelValues(kind).Inc()
 }
 
 // stage is where the time of a step is counted.
@@ -85,6 +100,21 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.watermarks = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_gateway_watermarks_total", Help: "Complete answers that the policy wants marked, by what came of it: applied, or the reason why not.",
 	}, []string{"result"})
+	m.retries = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_gateway_retries_total", Help: "Requests that went to another instance: moved, which the first has not had, and retried, which it failed.",
+	}, []string{"kind"})
+	m.fallbacks = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_gateway_fallbacks_total", Help: "Requests that another model has answered, by cause.",
+	}, []string{"reason"})
+	m.hedges = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "sluice_gateway_hedges_total", Help: "Requests for which a second instance was asked beside the first.",
+	})
+	for _, kind := range []string{"moved", "retried"} {
+		m.retries.WithLabelValues(kind)
+	}
+	for _, cause := range []route.Cause{route.CauseContext, route.CauseContent, route.CauseCapacity, route.CauseFault} {
+		m.fallbacks.WithLabelValues(string(cause))
+	}
 	m.watermarks.WithLabelValues("applied") // there from the start, so that a rate has a beginning
 	m.verdicts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_gateway_rag_answers_total", Help: "Chats with passages that the policy has judged or checked, by result: answered, or the reason why not.",
@@ -98,11 +128,18 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	for _, why := range refusal.Reasons() {
 		m.verdicts.WithLabelValues(string(why))
 	}
+	m.cache = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_gateway_answer_cache_total", Help: "Calls whose policy has equal calls share an answer, by how it came: miss, coalesced, hit, stale, or bypass with its reason.",
+	}, []string{"result", "reason"})
+	for _, state := range []answercache.State{answercache.Miss, answercache.Coalesced, answercache.Hit, answercache.Stale} {
+		m.cache.WithLabelValues(string(state), "")
+	}
 	m.promptTokens, m.cachedTokens, m.completionTokens = m.tokens.WithLabelValues("prompt"), m.tokens.WithLabelValues("cached"), m.tokens.WithLabelValues("completion")
 	m.byStage = map[string]prometheus.Observer{}
 	for _, s := range []step{authenticate, authorize, takeSlot, admit, pickRoute, maskTexts, reserve, record} {
 		m.byStage[s.name] = m.stages.WithLabelValues(s.name)
 	}
-	reg.MustRegister(m.requests, m.refusals, m.stages, m.overhead, m.firstToken, m.duration, m.tokens, m.running, m.unrecorded, m.imitations, m.held, m.wait, m.watermarks, m.verdicts, m.sentences)
+	reg.MustRegister(m.requests, m.refusals, m.stages, m.overhead, m.firstToken, m.duration, m.tokens, m.running, m.unrecorded, m.imitations, m.held, m.wait, m.watermarks,
+		m.retries, m.fallbacks, m.hedges, m.cache, m.verdicts, m.sentences)
 	return m
 }

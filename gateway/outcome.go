@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -130,6 +133,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		end = end.orPanic()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), r.p.cfg.SettleTimeout)
 		defer cancel()
+		r.leaveShared()
 		if r.answer.out != nil {
 			r.outcome.tally = r.answer.out.Tally()
 			r.outcome.tally.Events += r.answer.grounding.kept()
@@ -154,7 +158,8 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		r.observe(end, u)
 		r.outcome.mu.Lock()
-		r.outcome.summary = Summary{Usage: u, Findings: found, LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay, Signature: signed, Watermark: r.answer.marking, Evidence: r.shownEvidence(end)}
+		r.outcome.summary = Summary{Usage: u, Energy: r.outcome.energy, Findings: found, LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay, Signature: signed, Watermark: r.answer.marking, Evidence: r.shownEvidence(end)}
+		r.outcome.summary.Cache, _, _ = r.cacheState()
 		r.outcome.mu.Unlock()
 	})
 }
@@ -237,6 +242,9 @@ func (r *run) settle(end ending) (u audit.Usage, priceBook string) {
 		written := min(tokensPerSecond*r.p.now().Sub(r.answer.askedAt).Seconds(), float64(r.prompt.maxCompletion()))
 		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.promptTokens()), int64(written), true
 	}
+	if r.answer.unworked { // an answer that is given again costs its prompt, as one that a prefix cache has served
+		u.CachedTokens, u.CompletionTokens = u.PromptTokens, 0
+	}
 	if r.prompt.reservation != nil {
 		if used := u.PromptTokens+u.CompletionTokens > 0; used && end.outcome != outcomeFailed {
 			c := r.prompt.reservation.Settle(billing.Tokens{Prompt: u.PromptTokens, Cached: u.CachedTokens, Completion: u.CompletionTokens})
@@ -246,8 +254,13 @@ func (r *run) settle(end ending) (u audit.Usage, priceBook string) {
 			r.prompt.reservation.Release()
 		}
 	}
-	if !r.answer.askedAt.IsZero() && r.serving().Info.Local { // nobody declared what another machine draws
-		u.Energy, u.EnergyMethod = r.p.deps.Energy.Attribute(r.engineTime(), max(r.answer.peak, int(r.p.running.Load()))), r.p.deps.Energy.Method()
+	switch {
+	case r.answer.askedAt.IsZero():
+	case r.serving().Info.Local:
+		r.outcome.energy = r.p.deps.Energy.End(r.call.RequestID, r.engineTime(), max(r.answer.peak, int(r.p.running.Load())))
+		u.Energy, u.EnergyMethod = r.outcome.energy.Microjoules, string(r.outcome.energy.Method)
+	default: // nobody knows what another machine takes
+		r.p.deps.Energy.Abandon(r.call.RequestID)
 	}
 	return u, priceBook
 }
@@ -296,6 +309,9 @@ func (r *run) observe(end ending, u audit.Usage) {
 	m.promptTokens.Add(float64(u.PromptTokens - u.CachedTokens))
 	m.cachedTokens.Add(float64(u.CachedTokens))
 	m.completionTokens.Add(float64(u.CompletionTokens))
+	if state, _, why := r.cacheState(); state != "" {
+		m.cache.WithLabelValues(state, why).Inc()
+	}
 	if mark := r.answer.marking; mark != nil {
 		m.watermarks.WithLabelValues(cmp.Or(string(mark.Reason), "applied")).Inc()
 	}
@@ -346,6 +362,9 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 	if r.call.parent != "" {
 		e.Detail["parent"] = r.call.parent
 	}
+	if f := r.call.fallback; f != nil && f.of != "" {
+		e.Detail["fallback_of"], e.Detail["fallback_from"], e.Detail["fallback_cause"] = f.of, recordedModel(string(f.from), true), string(f.cause)
+	}
 	if r.call.Batch != "" {
 		e.Detail["batch"] = r.call.Batch // package reconcile goes by it
 	}
@@ -366,12 +385,17 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 		return e
 	}
 	r.admission.visible.noteOutcome(e.Detail, r.outcome.tally)
+	if text := r.answer.attemptsText(); text != "" {
+		e.Detail["attempts"] = text
+	}
 	if r.answer.usage != nil {
 		e.Model.Reported, e.Model.Replay = recordedModel(string(r.answer.usage.Model), false), r.answer.usage.Replay
 		e.Latency.Queue = r.answer.usage.Queue.Microseconds()
 		e.Steps.Prefill, e.Steps.Decode = r.answer.usage.Prefill.Microseconds(), r.answer.usage.Decode.Microseconds()
 	}
 	r.recordMark(&e)
+	noteEnergy(e.Detail, r.outcome.energy)
+	r.noteCache(e.Detail)
 	e.Latency.FirstToken = r.answer.firstToken.Microseconds()
 	// Time less Total is the admission time to the microsecond: the usage row of this record is filed under it, in the budget
 	// period that the reservation was taken from.
@@ -382,6 +406,15 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 		e.Detail["logprobs"] = "withheld"
 	}
 	return e
+}
+
+// noteEnergy says how the figure of a metered request came about.
+func noteEnergy(detail map[string]string, f energy.Figure) {
+	if f.Meter == "" {
+		return
+	}
+	detail["energy_meter"], detail["energy_idle"] = f.Meter, string(f.Idle)
+	detail["energy_uncertainty_permille"], detail["energy_window_ms"] = strconv.Itoa(f.Uncertainty), strconv.FormatInt(f.Window.Milliseconds(), 10)
 }
 
 // recordMark says by which key the answer is marked. Of one that broke off nobody said so: the key that its engine was given is noted, since what has left
@@ -426,7 +459,13 @@ func (r *run) head() Head {
 	if r.prompt.exact {
 		counted = r.prompt.tokens
 	}
+	var from AskedModel
+	var cause route.Cause
+	if f := r.call.fallback; f != nil {
+		from, cause = f.from, f.cause
+	}
 	return Head{
+		FallbackFrom: from, FallbackCause: cause,
 		Request: r.call.RequestID, Created: r.call.Received, Model: r.asked(), Receipt: r.receipt.id, Policy: r.admission.policy.Version,
 		Class: class, Version: r.serving().Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.receipt.label, LabelText: r.receipt.labelText, Rate: r.rate(),
 		Citations: citations, Steps: r.steps, Embedding: r.sources.embedding, PromptTokens: counted, Subject: r.admission.subject,

@@ -35,7 +35,7 @@ func (r *run) retrieve(ctx context.Context) error {
 		var question string
 		if question, err = r.maskQuestion(ctx); err == nil {
 			r.sources, err = r.searchPassages(ctx, question)
-		} else if fault.Is(err, fault.CodeBlockedContent) {
+		} else if fault.Is(err, fault.CodeBlockedContent) || fault.Is(err, fault.CodeUnsafeContent) {
 			err = cmp.Or(r.mask(ctx), err) // it says where, and what else was found
 		}
 	}
@@ -71,13 +71,15 @@ func (r *run) principals() []string {
 func (r *run) searchPassages(ctx context.Context, question string) (sources, error) {
 	c := r.newChildCall(question)
 	defer c.end(ctx, ending{}) // of a panic
+	var trace rag.Trace
 	out, err := r.fetchPassages(ctx, question, func(from retriever) ([]rag.Passage, error) {
 		return from.Search(ctx, rag.Query{
+			Trace:  &trace,
 			Tenant: r.caller.Tenant, Collection: r.call.RAG.Collection, Labels: r.caller.Labels, Principals: r.principals(), Roles: r.caller.Roles,
 			Purpose: r.admission.policy.Purpose, AsOf: r.call.RAG.AsOf, Text: question, TopK: cmp.Or(r.call.RAG.TopK, r.p.cfg.TopK), Embed: c.embedQuestion,
 		})
 	})
-	out.embedding = c.answer.engineTime
+	out.embedding, out.expanded = c.answer.engineTime, trace.Expanded
 	c.end(ctx, c.ending(ctx))
 	if c.refused != nil {
 		return sources{}, c.refused
@@ -171,7 +173,7 @@ func (r *run) quotePassages(n int) ([]Citation, error) {
 		c := &out[i]
 		text, _, err := egress.ReleaseWhole(r.admission.decision.ReleaseCitation(), r.masked.passages[i].Text)
 		switch {
-		case fault.Is(err, fault.CodeBlockedAnswer):
+		case fault.Is(err, fault.CodeBlockedAnswer), fault.Is(err, fault.CodeUnsafeAnswer):
 			c.Withheld = true
 			continue
 		case err != nil:
@@ -199,6 +201,10 @@ func (r *run) showPassages(ctx context.Context) (*SearchReply, error) {
 	if err != nil {
 		return nil, err
 	}
+	expanded, err := r.releaseExpansions()
+	if err != nil {
+		return nil, err
+	}
 	passages, out := slices.Clone(found.passages), make([]shown, len(found.passages))
 	for i := range passages {
 		if out[i].text, out[i].masked, err = egress.ReleaseWhole(d.Release(), passages[i].Text); err != nil {
@@ -211,7 +217,7 @@ func (r *run) showPassages(ctx context.Context) (*SearchReply, error) {
 		return nil, err
 	}
 	r.finish(ctx, ending{outcome: outcomeOK})
-	return &SearchReply{Head: r.head(), Summary: r.summary(), Passages: passages}, nil
+	return &SearchReply{Head: r.head(), Summary: r.summary(), Passages: passages, Expanded: expanded}, nil
 }
 
 // What the system message says of passages, in the language of the question. They themselves stand in the user's message: what a document

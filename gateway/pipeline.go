@@ -15,8 +15,11 @@ import (
 // This page is the request path: what each call takes of the steps until an engine is asked, and then the two ways in which an answer is made. On
 // refusal the error of a call is a *Refusal.
 
-// Chat answers a chat or a completion. The engine is asked as the events of the reply are consumed.
+// Chat answers a chat or a completion. The engine is asked as the events of the reply are consumed; of a model with fallbacks, it has begun when Chat returns.
 func (p *Pipeline) Chat(ctx context.Context, c *Call) (*Reply, error) {
+	if lists := p.fallbacksOf(c); lists != nil {
+		return p.chatOrFallBack(ctx, c, lists)
+	}
 	r := p.newRun(c, route.Generate)
 	if err := r.runSteps(ctx, authorize, takeSlot, admit, pickRoute, retrieve, maskTexts, reserve, record); err != nil {
 		return nil, r.refuse(ctx, err)
@@ -151,13 +154,17 @@ func (r *run) answerStream(ctx context.Context, yield func(engine.Event, error) 
 	defer func() { r.finish(ctx, end) }()
 	bounded, clocks := r.startTimeouts(ctx)
 	defer clocks.stop()
-	if r.prompt.verdict.refusal == "" {
-		defer r.markRunning()()
+	events := r.sharedAnswer(bounded)
+	if events == nil {
+		events = r.generate(bounded)
+		if r.prompt.verdict.refusal == "" {
+			defer r.markRunning()()
+		}
 	}
 
 	r.answer.open(r.egress(), r.newGrounding())
 	waits := false // the last event that left said that there is more
-	for ev, err := range r.generate(bounded) {
+	for ev, err := range events {
 		clocks.onEvent(ev.HasOutput())
 		more := ev.More
 		var leaving []engine.Event

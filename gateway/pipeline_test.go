@@ -1017,8 +1017,19 @@ func TestSearch(t *testing.T) {
 	if out := w.log.events[1]; out.Outcome != "ok" || len(out.Documents) != 1 || out.AnswerDigest == "" || len(w.ledger.asks) != 0 {
 		t.Errorf("outcome %+v", out)
 	}
+	// What the glossary has added is let out like passages, without what may not be.
+	w.rag.expanded = []rag.Expansion{{Term: "SECRET3", Found: "SECRET2", Added: []string{"SECRET3", "x"}}, {Term: "a", Found: "b", Added: []string{"FORBIDDEN"}}}
+	if r, err := w.Search(t.Context(), ask()); err != nil || len(r.Expanded) != 1 || fmt.Sprint(r.Expanded) != "[{SECRET3 SECRET2 [SECRET3 x]}]" {
+		t.Errorf("expanded %+v, %v", r, err)
+	}
+	w.fail["mask passage"] = fault.New(fault.CodeVaultUnavailable)
+	if _, err := w.Search(t.Context(), ask()); !fault.Is(err, fault.CodeVaultUnavailable) {
+		t.Errorf("a mask that fails: %v", err)
+	}
+	delete(w.fail, "mask passage")
+	w.rag.expanded = nil
 	w.rag.passages[0].Text = "FORBIDDEN"
-	if _, err := w.Search(t.Context(), ask()); !fault.Is(err, fault.CodeBlockedAnswer) || w.log.events[3].Outcome != "refused" {
+	if _, err := w.Search(t.Context(), ask()); !fault.Is(err, fault.CodeBlockedAnswer) || w.log.events[7].Outcome != "refused" {
 		t.Errorf("blocked: %v", err)
 	}
 }

@@ -40,6 +40,7 @@ func (r *run) route(ctx context.Context) error {
 	if choice.Instance == nil {
 		return d.refusal()
 	}
+	choice.Resilience.Earn()
 	return nil
 }
 
@@ -51,6 +52,7 @@ type demand struct {
 	marks bool              // one could not write the watermark that the policy demands
 
 	markable bool // one can mark
+	late     bool // one could not begin in time
 }
 
 // fits reports whether an instance can do all that is asked and is for the caller: by what it lists of the model, and by what is known of it. It is
@@ -69,6 +71,11 @@ func (d *demand) fits(o pool.Offer) bool {
 		d.marks = true
 		return false
 	}
+	// What instances take lately is a guess about this request: only what takes twice as long as there is time left is not tried.
+	if t := r.call.FirstTokenTimeout; t > 0 && o.FirstText/2 > t-r.p.now().Sub(r.call.Received) {
+		d.late = true
+		return false
+	}
 	ok, why := o.Meets(&d.needs)
 	if !ok && !d.unmet.Busy {
 		d.unmet = why
@@ -84,6 +91,8 @@ func (d *demand) refusal() error {
 		return fault.Wrap(errors.New("no instance that can mark takes requests"), fault.CodeEngineUnavailable, model).WithRetryAfter(time.Second)
 	case d.marks && why.Why == "":
 		return fault.New(fault.CodeUnsupported, "model", fault.Say("gateway.no_watermark")).WithParam("model")
+	case why.Why == "" && d.late:
+		return fault.Wrap(errors.New("no instance begins in time"), fault.CodeEngineOverloaded, model).WithRetryAfter(time.Second) // as engines say it that know
 	case why.Why == "":
 		return fault.Wrap(errors.New("no instance can do all that is asked"), fault.CodeEngineUnavailable, model)
 	case why.Busy:
@@ -103,7 +112,7 @@ func (r *run) request() *engine.Request {
 	c, decision := r.masked.call, r.admission.decision
 	out := c.request(r.choice.Version.Defaults)
 	out.Model, out.Tenant, out.Class, out.SharedPrefix = r.choice.Version.EngineModel, r.caller.Tenant, r.class(), decision.SharesPrefixCache()
-	out.NonStreaming = c.Blocking && c.Logprobs < 0 && decision.UpstreamNonStreaming() // log-probabilities are large
+	out.NonStreaming = c.Blocking && c.Logprobs < 0 && decision.UpstreamNonStreaming() && !r.choice.Resilience.Watches() // log-probabilities are large
 	if c.FirstTokenTimeout > 0 {
 		out.Deadline = r.call.Received.Add(c.FirstTokenTimeout)
 	}

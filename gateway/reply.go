@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -56,6 +57,10 @@ type Head struct {
 	Steps     audit.Steps   // before the engine was asked
 	Embedding time.Duration // of Steps.Retrieve: an engine's time for the vectors of the question, and the wait for it
 
+	// FallbackFrom is the model that the caller asked for, where Model answers in its place, and FallbackCause why.
+	FallbackFrom  AskedModel
+	FallbackCause route.Cause
+
 	Subject      string // digest of the person whom the call is about
 	PromptTokens int    // as the engine has counted them before it began; 0 where it could not
 }
@@ -80,6 +85,7 @@ type Finding struct {
 // Summary is what is known about a call once it has ended.
 type Summary struct {
 	Usage            audit.Usage
+	Energy           energy.Figure // how that of Usage came about
 	Findings         []Finding
 	LogprobsWithheld bool // asked for, but they would have shown what the answer hides
 	Outcome          string
@@ -87,6 +93,7 @@ type Summary struct {
 	Signature        string          // of the answer, see package signature; "" if nobody wants it signed
 	Watermark        *engine.Marking // what came of it; nil if the policy wants none, or the answer broke off
 	Evidence         *Evidence       // how an answer with passages came about; nil where the policy does not look
+	Cache            string          // how the answer came: see Reply.Cache
 }
 
 // Reply is an admitted answer. Its events must be consumed or the reply closed; both settle it.
@@ -99,6 +106,7 @@ type Reply struct {
 }
 
 func (r *run) newReply(ctx context.Context) *Reply {
+	r.shareAnswer()
 	return &Reply{
 		Head: r.head(), run: r,
 		events: func(yield func(engine.Event, error) bool) { r.answerStream(ctx, yield) },
@@ -112,6 +120,14 @@ func (r *Reply) Events() iter.Seq2[engine.Event, error] { return r.events }
 
 // Summary returns what the call used. It is complete once the events have ended.
 func (r *Reply) Summary() Summary { return r.run.summary() }
+
+// Cache says how the answer comes: "miss" from an engine that was asked for it, "coalesced" from one that was asked by an equal call, "hit" as one
+// was given that was kept, "stale" as one that is too old in the place of one that failed, "bypass" as one that is not shared; "" where the policy has
+// none shared. It may change until the first event.
+func (r *Reply) Cache() string {
+	state, _, _ := r.run.cacheState()
+	return state
+}
 
 // Close ends a reply whose events nobody wants any more. After the events have ended it does nothing.
 func (r *Reply) Close() { r.abort() }
@@ -231,6 +247,7 @@ type SearchReply struct {
 	Head
 	Summary
 	Passages []rag.Passage
+	Expanded []rag.Expansion // what the glossary has added to the question
 }
 
 // Refusal is the error of a call that was not answered, with what the edge tells the caller beside the error itself.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
@@ -79,8 +80,9 @@ type admission struct {
 
 // sources are the passages that the call uses.
 type sources struct {
-	question  string        // as it was searched with
-	passages  []rag.Passage // as they are stored
+	question  string          // as it was searched with
+	passages  []rag.Passage   // as they are stored
+	expanded  []rag.Expansion // of the question, as the glossary has them
 	known     []classify.Known
 	embedding time.Duration // what the child call waited for its engine
 }
@@ -154,6 +156,7 @@ type outcome struct {
 	tally     egress.Tally // of the answer
 	record    string       // its id
 	recordErr error        // why there is none
+	energy    energy.Figure
 
 	mu      sync.Mutex // guards summary, which anybody may read
 	summary Summary

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 // signing is an answer on its way to be signed.
 type signing struct {
 	signer  *signature.Signer
+	form    signature.Form
 	digests *signature.Digester
 	finish  []engine.Finish // of the alternatives
 }
@@ -25,7 +27,7 @@ func (r *run) newSigning(ctx context.Context) (*signing, error) {
 	if r.need != route.Generate || r.call.Action.runsNothing() {
 		return nil, r.refuseSigning()
 	}
-	if !r.call.Signed && !r.admission.decision.Signs() {
+	if r.call.Signature == "" && !r.admission.decision.Signs() {
 		return nil, nil //nolint:nilnil // nobody wants it
 	}
 	signer, err := r.p.deps.Signers.Signer(ctx, r.caller.Tenant)
@@ -33,12 +35,12 @@ func (r *run) newSigning(ctx context.Context) (*signing, error) {
 		return nil, err
 	}
 	n := max(1, r.call.Choices)
-	return &signing{signer: signer, digests: signature.NewDigester(signer.Algorithm, n), finish: make([]engine.Finish, n)}, nil
+	return &signing{signer: signer, form: cmp.Or(r.call.Signature, signature.JWS), digests: signature.NewDigester(signer.Algorithm, n), finish: make([]engine.Finish, n)}, nil
 }
 
 // refuseSigning refuses the wish for a signature of a call that generates no answer.
 func (r *run) refuseSigning() error {
-	if r.call.Signed {
+	if r.call.Signature != "" {
 		return fault.New(fault.CodeInvalidValue, signature.Header, fault.Say("signature.no_answer")).WithParam(signature.Header)
 	}
 	return nil
@@ -71,7 +73,7 @@ func (r *run) sign(e *audit.Event) string {
 	for i, why := range s.finish {
 		x.Answers = append(x.Answers, s.digests.Digests(i, string(why)))
 	}
-	text, err := s.signer.Sign(x)
+	text, err := s.signer.Sign(x, s.form)
 	if err != nil { // a key that has been opened signs everything
 		r.p.deps.Log.Error("answer not signed", slog.String("request", r.call.RequestID), slog.Any("error", err))
 		return ""

@@ -39,7 +39,7 @@ func TestSignedAnswers(t *testing.T) {
 				w.wrap = func(e engine.Engine) engine.Engine { return onePiece{e} }
 			}
 			c := toolCall()
-			c.Choices, c.Signed, c.Blocking = 2, true, blocking
+			c.Choices, c.Signature, c.Blocking = 2, signature.JWS, blocking
 			r, a := chat(t, w, c)
 			signer, err := w.Signer(t.Context(), "acme")
 			if err != nil {
@@ -78,7 +78,7 @@ func TestWhatIsNotSigned(t *testing.T) {
 		return enginetest.Plan{Texts: []string{"a long answer"}, Err: errBroken, FailAt: 1}
 	})
 	c := call("hello")
-	c.Signed = true
+	c.Signature = signature.JWS
 	r, err := w.Chat(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestWhatIsNotSigned(t *testing.T) {
 	}
 	w = newWorld(t, nil)
 	c = call("")
-	c.Action, c.Input, c.Signed = ActionEmbed, []string{"text"}, true
+	c.Action, c.Input, c.Signature = ActionEmbed, []string{"text"}, signature.CMS
 	if _, err := w.Embed(t.Context(), c); !fault.Is(err, fault.CodeInvalidValue) || fault.Public(err).Param() != signature.Header {
 		t.Errorf("vectors are signed: %v", err)
 	}
@@ -99,7 +99,7 @@ func TestNoKeyNoAnswer(t *testing.T) {
 	w := newWorld(t, nil)
 	w.signErr = fault.Wrap(errors.New("the database is away"), fault.CodeDatabaseUnavailable)
 	c := call("hello")
-	c.Signed = true
+	c.Signature = signature.JWS
 	if _, err := w.Chat(t.Context(), c); !fault.Is(err, fault.CodeDatabaseUnavailable) || len(w.engine.Requests()) > 0 || w.log.trail() != "outcome/refused" {
 		t.Errorf("%v, trail %q", err, w.log.trail())
 	}

@@ -56,6 +56,9 @@ func (c *Call) texts() (*texts, error) {
 	for i := range c.Messages {
 		m, path := &c.Messages[i], c.place(i)
 		t.add(path+".content", &m.Content)
+		if m.Content != "" && (m.Role == "system" || m.Role == "developer") {
+			t.fields[len(t.fields)-1].Operator = true
+		}
 		t.add(path+".name", &m.Name)
 		t.add(path+".tool_call_id", &m.ToolCallID)
 		for k := range m.ToolCalls {

@@ -92,7 +92,7 @@ func TestEveryTextIsMasked(t *testing.T) {
 	known := map[string]string{
 		"Call": "Messages Prompt Tokens Input Query Documents Queries Tools Format Stop | Credential Plane Permission RequestID ClientID Session OnBehalfOf Purpose Source Route " +
 			"Dialect Language Received Action Model Role RAG Passage ToolChoice ParallelTools FormatField FieldNames Class Priority FirstTokenTimeout MaxTokens Choices Temperature TopP Seed " +
-			"Logprobs Sampling Dimensions Known TopN ReturnDocuments Blocking Signed Tenant Document OmitBegin TokenTexts As Batch Resource Places parent authenticated",
+			"Logprobs Sampling Dimensions Known TopN ReturnDocuments Blocking Signature Tenant Document OmitBegin TokenTexts As Batch Resource Places parent fallback authenticated",
 		"Message":  "Content Name ToolCalls ToolCallID | Role",
 		"ToolCall": "ID Name Arguments",
 		"Tool":     "Name Description Parameters | Strict",

@@ -109,7 +109,7 @@ func TestStepsMakeValues(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("nobody writes %v, or this test does not see it", want)
 	}
-	if got := slices.Sorted(maps.Keys(constructors)); !slices.Equal(got, []string{"newChildCall", "newRun"}) {
+	if got := slices.Sorted(maps.Keys(constructors)); !slices.Equal(got, []string{"alone", "newChildCall", "newRun"}) {
 		t.Errorf("runs are made by %q", got)
 	}
 }

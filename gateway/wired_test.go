@@ -107,7 +107,7 @@ func wire(t testing.TB, plan func(int, *engine.Request) enginetest.Plan) *wired 
 	w.Pipeline = must(gateway.New(gateway.Config{}, gateway.Deps{
 		Identity: ids, Access: must(access.New())(t), Limits: must(limit.NewMemory(limit.Config{}, log))(t), Guard: gateway.FromGuard(w.guard),
 		Router: router, Ledger: gateway.FromLedger(w.ledger), Retriever: w.rag, Embedding: route.Ask{Engine: "native", Model: "scripted-embed", Need: route.Embed}, Audit: w.log,
-		Energy: must(energy.New(energy.Config{IdleMilliwatts: 10_000, BusyMilliwatts: 60_000}))(t), Labels: must(label.New(label.Config{}, keys))(t), Agreements: agreed, Signers: signers, Marks: marks,
+		Energy: must(energy.NewAccount(energy.AccountConfig{Config: energy.Config{IdleMilliwatts: 10_000, BusyMilliwatts: 60_000}}))(t), Labels: must(label.New(label.Config{}, keys))(t), Agreements: agreed, Signers: signers, Marks: marks,
 		Keys: keys, Log: log,
 	}, nil))(t)
 	return w

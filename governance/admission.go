@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/mask"
 	"github.com/sluice-project/sluice/governance/pseudonym"
+	"github.com/sluice-project/sluice/governance/safety"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -34,6 +35,8 @@ type AdmitRequest struct {
 type Field struct {
 	Path string // such as "messages[2].content"
 	Text *string
+	// Operator: the text is of whoever made the application, such as a system message; canaries stand in it.
+	Operator bool
 }
 
 // Finding counts values of one class that were treated in one way. It never holds a value. Action is what was done, in the words of
@@ -58,6 +61,7 @@ type Admission struct {
 	name       string // of the scope
 	subject    string
 	epoch      pseudonym.Epoch
+	screening  *screening // nil: off
 
 	storeMu sync.Mutex // one call of StoreValues at a time
 
@@ -71,7 +75,7 @@ type Admission struct {
 
 // Admit applies the policy in force: model, purpose, then every field, if there are any, is masked in place. When it fails no field has changed; if a
 // value was blocked, the admission is returned beside the error so that its findings can be recorded. Errors:
-// CodePolicyUnavailable, CodeModelNotAllowed, CodePurpose, CodeBlockedContent naming class and field.
+// CodePolicyUnavailable, CodeModelNotAllowed, CodePurpose, CodeBlockedContent naming class and field, CodeUnsafeContent naming risk and field.
 func (g *Guard) Admit(_ context.Context, ask AdmitRequest) (*Admission, error) {
 	active, err := g.policy(ask.Tenant, ask.Project)
 	if err != nil {
@@ -88,6 +92,9 @@ func (g *Guard) Admit(_ context.Context, ask AdmitRequest) (*Admission, error) {
 		a.name = ask.Name
 	case ask.Request != "":
 		a.storeScope = scopeRequest + ask.Request
+	}
+	if a.screening, err = g.screening(active); err != nil {
+		return nil, err
 	}
 	a.addKnown(ask.Known)
 	if ask.Model != "" && !active.policy.allowsModel(ask.Model) { // a search asks no model
@@ -139,6 +146,10 @@ func (a *Admission) Mask(known []classify.Known, fields []Field) error {
 // MaskQuery masks a text of the request for a search, before Mask is called. Mask gives it the same pseudonyms. It counts nothing. Error:
 // CodeBlockedContent.
 func (a *Admission) MaskQuery(text string) (string, error) {
+	text, err := a.screen(text, DirectionRequest, "", func(safety.Hit) {})
+	if err != nil {
+		return "", err
+	}
 	masked, spans := a.pseudonyms.Mask(a.rulesFor(DirectionRequest), text)
 	for _, s := range spans {
 		if s.Action == mask.ActionBlock {
@@ -157,6 +168,10 @@ func (a *Admission) Examine(text string) []Finding {
 		a.count(DirectionRequest, s.Class, s.Action, "")
 		found[findingOf(DirectionRequest, s.Class, s.Action)]++
 	}
+	_, _ = a.screen(text, DirectionRequest, "", func(h safety.Hit) {
+		a.countHit(DirectionRequest, h)
+		found[hitFinding(DirectionRequest, h)]++
+	})
 	out := make([]Finding, 0, len(found))
 	for f, n := range found {
 		f.Count = n
@@ -179,6 +194,7 @@ func (a *Admission) Examined() []string {
 
 // maskFields masks the fields of the request in place, or changes none.
 func (a *Admission) maskFields(fields []Field) error {
+	a.noteCanaries(fields)
 	masked := make([]string, len(fields))
 	var blocked error
 	for i, f := range fields { // all of them, so that the findings of a refused request are complete
@@ -204,8 +220,11 @@ func (a *Admission) maskFields(fields []Field) error {
 
 // maskText masks one text, for an engine or only to be shown. It fails when a value in it is to be blocked.
 func (a *Admission) maskText(text string, d Direction, path string, shown bool) (string, error) {
+	text, err := a.screen(text, d, path, func(h safety.Hit) { a.countHit(d, h) })
+	if err != nil {
+		return "", err
+	}
 	masked, spans := a.pseudonyms.Mask(a.rulesFor(d), text)
-	var err error
 	for _, s := range spans {
 		a.count(d, s.Class, effectiveAction(s.Action, shown), s.Code)
 		if s.Action == mask.ActionBlock && err == nil {
@@ -347,21 +366,30 @@ func sorted(all []Finding) []Finding {
 }
 
 // Hides reports whether a request with the value goes on without it, or does not go on.
-func (f Finding) Hides() bool { return !mask.Action(f.Action).Leaves() }
+func (f Finding) Hides() bool {
+	if strings.HasPrefix(f.Class, safetyClass) {
+		return f.Action == string(safety.Block) || f.Action == string(safety.Replace)
+	}
+	return !mask.Action(f.Action).Leaves()
+}
 
 // Masked reports whether any value has a pseudonym.
 func (a *Admission) Masked() bool { return a.pseudonyms.Len() > 0 }
 
 // Release returns the way out of one choice's text. Each choice needs its own, which belongs to one goroutine.
 func (a *Admission) Release() *Release {
-	return &Release{admission: a, direction: DirectionAnswer, egress: mask.NewEgress(a.pseudonyms, a.rulesFor(DirectionAnswer),
+	return &Release{admission: a, direction: DirectionAnswer, safety: a.safetyStream(func(h safety.Hit) { a.countHit(DirectionAnswer, h) }), egress: mask.NewEgress(a.pseudonyms, a.rulesFor(DirectionAnswer),
 		func(c classify.Class, action mask.Action) { a.count(DirectionAnswer, c, action, "") })}
 }
 
 // ReleaseCitation lets a masked passage, or what a citation says of one, out beside an answer: by the rules for answers, and counted as the passage that
 // it is. What they block is refused, and is not counted: the answer goes out without the quote.
 func (a *Admission) ReleaseCitation() *Release {
-	return &Release{admission: a, direction: DirectionPassage, egress: mask.NewEgress(a.pseudonyms, a.rulesFor(DirectionAnswer),
+	return &Release{admission: a, direction: DirectionPassage, safety: a.safetyStream(func(h safety.Hit) {
+		if h.Action != safety.Block {
+			a.countHit(DirectionPassage, h)
+		}
+	}), egress: mask.NewEgress(a.pseudonyms, a.rulesFor(DirectionAnswer),
 		func(c classify.Class, action mask.Action) {
 			if action != mask.ActionBlock {
 				a.count(DirectionPassage, c, action, "")
@@ -374,25 +402,44 @@ type Release struct {
 	admission *Admission
 	direction Direction
 	egress    *mask.Egress
+	safety    *safety.Stream // behind it, on what would be shown; nil: nothing is looked for
+	masked    string         // with safety: see Masked
 }
 
 // Write takes a piece of the model's text and returns what may be shown now; only what is still undecided is held back. Error:
-// CodeBlockedAnswer, after which nothing more is shown.
+// CodeBlockedAnswer or CodeUnsafeAnswer, after which nothing more is shown.
 func (r *Release) Write(s string) (string, error) {
 	out, err := r.egress.Write(s)
+	if err == nil && r.safety != nil {
+		out, r.masked, err = r.safety.Write(out, r.egress.Masked())
+	}
 	return out, answerFault(err)
 }
 
 // Held returns how many characters wait for what follows.
-func (r *Release) Held() int { return r.egress.Held() }
+func (r *Release) Held() int {
+	n := r.egress.Held()
+	if r.safety != nil {
+		n += r.safety.Held()
+	}
+	return n
+}
 
 // Masked returns what the last Write or Close returned, with pseudonyms where it had values of the caller's.
-func (r *Release) Masked() string { return r.egress.Masked() }
+func (r *Release) Masked() string {
+	if r.safety != nil {
+		return r.masked
+	}
+	return r.egress.Masked()
+}
 
 // Close returns the rest. Call it once, when the text has ended. Of a text that was cut off, unsaid is what may have come next: the stop
 // strings, or "" for anything.
 func (r *Release) Close(unsaid ...string) (string, error) {
 	out, err := r.egress.Close(unsaid...)
+	if err == nil && r.safety != nil {
+		out, r.masked, err = r.closeSafety(out, r.egress.Masked())
+	}
 	a, unknown := r.admission, r.egress.Unknown()
 	a.guard.metrics.unknown.Add(float64(unknown))
 	a.mu.Lock()
@@ -410,6 +457,15 @@ func (r *Release) Close(unsaid ...string) (string, error) {
 	return out, answerFault(err)
 }
 
+// closeSafety passes the last piece and ends the text.
+func (r *Release) closeSafety(shown, masked string) (allShown, allMasked string, err error) {
+	if shown, masked, err = r.safety.Write(shown, masked); err != nil {
+		return "", "", err
+	}
+	rest, restMasked, err := r.safety.Close()
+	return shown + rest, masked + restMasked, err
+}
+
 // What findings say of pseudonyms in the answer.
 const (
 	pseudonymUnknown = "unknown" // it stands for no value of the request, and stays
@@ -423,6 +479,10 @@ func answerFault(err error) error {
 	var b *mask.BlockedError
 	if errors.As(err, &b) {
 		return fault.Wrap(err, fault.CodeBlockedAnswer, string(b.Class))
+	}
+	var unsafe *safety.BlockedError
+	if errors.As(err, &unsafe) {
+		return fault.Wrap(err, fault.CodeUnsafeAnswer, string(unsafe.Risk))
 	}
 	return err
 }
@@ -498,7 +558,7 @@ func (g *Guard) previewPolicy(preview PreviewRequest) (activePolicy, error) {
 	if preview.Document == nil {
 		return g.policy(preview.Tenant, preview.Project)
 	}
-	p, err := parsePolicy(preview.Document)
+	p, err := g.parse(preview.Document)
 	if err != nil {
 		return activePolicy{}, err
 	}

@@ -9,5 +9,8 @@
 // Where a policy lets people see values again, [Admission.StoreValues] stores them before their pseudonyms leave, and [Guard.Reveals] shows them;
 // everywhere else no value outlives its request.
 //
+// Where a policy has content safety (package safety), requests, passages and what is shown of answers are judged by its rules, too; a policy whose rule
+// library cannot be used refuses whom it is of.
+//
 // No error, finding or log line of this package holds a value, only its class.
 package governance

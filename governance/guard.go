@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,6 +29,7 @@ type Config struct {
 	MaxStale time.Duration    `koanf:"max_stale"` // how long to trust policies that cannot be refreshed; 5m
 	Vault    pseudonym.Config `koanf:"vault"`     // what is kept
 	Reveal   reveal.Config    `koanf:"reveal"`    // how much of it one person sees
+	Safety   SafetyConfig     `koanf:"safety"`    // rule libraries that policies may use
 	// Organisation returns the organisation of a tenant, whose policy holds where the tenant has none; nil: none has.
 	Organisation func(tenant string) string `koanf:"-"`
 }
@@ -62,6 +64,9 @@ func (c Config) Validate() error {
 	if err := c.Reveal.Validate(); err != nil {
 		return fmt.Errorf("reveal.%w", err)
 	}
+	if err := c.Safety.Validate(); err != nil {
+		return fmt.Errorf("safety.%w", err)
+	}
 	return nil
 }
 
@@ -73,6 +78,7 @@ type Guard struct {
 	detectors *classify.Set
 	log       *slog.Logger
 	metrics   *metrics
+	libraries *libraries
 	values    *pseudonym.Store
 	reveals   *reveal.Service
 	approvals *approval.Store
@@ -91,6 +97,7 @@ type activePolicy struct {
 	detectors *classify.Set
 	rules     map[ruleKey]*mask.Rules
 	ref       PolicyRef
+	safety    *atomic.Pointer[compiledSafety] // with a policy that has any
 	broken    error
 }
 
@@ -135,6 +142,7 @@ func New(cfg Config, store *PolicyStore, keys *keyring.Ring, detectors *classify
 		cfg: cfg.WithDefaults(), store: store, keys: keys, detectors: detectors, log: log.With(slog.String("component", "governance")),
 		metrics: newMetrics(reg), channels: channels(), now: time.Now,
 	}
+	g.libraries = newLibraries(cfg.Safety, g.metrics)
 	var err error
 	g.policies, err = snapshot.New(g.cfg.freshness(), snapshot.Source[policies]{
 		Name: "policy", Version: store.counter, Load: g.load, Now: func() time.Time { return g.now() }, Failures: g.metrics.failures,
@@ -184,7 +192,15 @@ func (g *Guard) apply(p *policy) (activePolicy, error) {
 	if err != nil {
 		return activePolicy{}, err
 	}
-	return activePolicy{policy: p, detectors: detectors, rules: p.rules(detectors)}, nil
+	compiled := &atomic.Pointer[compiledSafety]{}
+	if p.Safety != nil { // now, so that no request waits for it, and one that cannot be used is known
+		c, err := g.libraries.compiled(p.Safety, g.now())
+		if err != nil {
+			return activePolicy{}, err
+		}
+		compiled.Store(c)
+	}
+	return activePolicy{policy: p, detectors: detectors, rules: p.rules(detectors), safety: compiled}, nil
 }
 
 // Run keeps the policies fresh until ctx ends.
@@ -244,8 +260,17 @@ func (g *Guard) Labelling(tenant, project string) (mode string, agreement bool, 
 
 // Validate checks a policy document. Error: CodeInvalidPolicy with the path of what is wrong.
 func (g *Guard) Validate(source []byte) error {
-	_, err := parsePolicy(source)
+	_, err := g.parse(source)
 	return err
+}
+
+// parse reads a document whose libraries there are.
+func (g *Guard) parse(source []byte) (*policy, error) {
+	p, err := parsePolicy(source)
+	if err != nil {
+		return nil, err
+	}
+	return p, g.libraries.check(p)
 }
 
 // Publish puts a document in force for a scope: a tenant, [EveryTenant], or what [OrganisationScope] or [ProjectScope] names. It is at once here, within
@@ -270,7 +295,7 @@ func (g *Guard) publish(ctx context.Context, scope string, source []byte, actor 
 	if scope == "" || len(scope) > maxScope {
 		return Version{}, fault.New(fault.CodeInvalidValue, "tenant", fault.Say("governance.tenant")).WithParam("tenant")
 	}
-	p, err := parsePolicy(source)
+	p, err := g.parse(source)
 	if err != nil {
 		return Version{}, err
 	}

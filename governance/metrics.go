@@ -9,6 +9,9 @@ type metrics struct {
 	findings *prometheus.CounterVec
 	failures prometheus.Counter
 	unknown  prometheus.Counter
+
+	hits          *prometheus.CounterVec
+	libraryIssued *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -26,5 +29,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		unknown: f.NewCounter(prometheus.CounterOpts{
 			Name: "sluice_governance_unknown_pseudonyms_total", Help: "Pseudonyms in answers that stand for no value of the request.",
 		}),
+		hits: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_governance_safety_hits_total", Help: "Matches of rules of content safety, by direction, risk and what was done.",
+		}, []string{"direction", "risk", "action"}),
+		libraryIssued: f.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "sluice_governance_safety_library_issued_timestamp_seconds", Help: "Day on which a rule library that a policy uses was issued.",
+		}, []string{"library"}),
 	}
 }

@@ -93,8 +93,10 @@ type policy struct {
 	// Absent, as in policies that are older than the key: application.
 	VisibleLabel string `json:"visible_label,omitempty"`
 
-	Watermark *watermarking `json:"watermark,omitempty"`
-	Answering []answering   `json:"answering,omitempty"`
+	Watermark *watermarking  `json:"watermark,omitempty"`
+	Answering []answering    `json:"answering,omitempty"`
+	Cache     *caching       `json:"cache,omitempty"`
+	Safety    *contentSafety `json:"safety,omitempty"`
 
 	Default  actions            `json:"default"`
 	Entities map[string]actions `json:"entities"` // also of custom classes
@@ -249,6 +251,8 @@ func parsePolicy(source []byte) (*policy, error) {
 		{"signature", false, choice(&p.Signature, signOnRequest, signAlways)},
 		{"watermark", false, p.readWatermark},
 		{"answering", false, p.readAnswering},
+		{"cache", false, p.readCache},
+		{"safety", false, p.readSafety},
 		{"entities", true, p.readEntities},
 		{"custom", false, skipField},
 		{"allow", false, words(&p.Allow)},

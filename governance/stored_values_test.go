@@ -47,7 +47,7 @@ func keeper(t *testing.T, db *gorm.DB, faults *dbtest.Faults, policy string) *Gu
 
 func admitText(t *testing.T, g *Guard, request, text string) *Admission {
 	t.Helper()
-	a, err := g.Admit(t.Context(), AdmitRequest{Request: request, Tenant: "acme", Session: "digest", Name: "case-17", Action: "chat.completions", Fields: []Field{{"x", &text}}})
+	a, err := g.Admit(t.Context(), AdmitRequest{Request: request, Tenant: "acme", Session: "digest", Name: "case-17", Action: "chat.completions", Fields: []Field{{Path: "x", Text: &text}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestKeepWithoutAName(t *testing.T) {
 	var a *Admission
 	for request, text := range map[string]string{"r1": "电话13800138000。", "r2": "电话13900139001。"} {
 		var err error
-		a, err = g.Admit(t.Context(), AdmitRequest{Request: request, Tenant: "acme", Session: "digest", Action: "chat.completions", Fields: []Field{{"x", &text}}})
+		a, err = g.Admit(t.Context(), AdmitRequest{Request: request, Tenant: "acme", Session: "digest", Action: "chat.completions", Fields: []Field{{Path: "x", Text: &text}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,6 +33,7 @@ type collectionIndex struct {
 	ended    chan struct{} // closed when nobody writes the store any more
 
 	settings     atomic.Pointer[collectionRow]
+	glossary     atomic.Pointer[storedGlossary] // nil: none was read
 	sets         atomic.Pointer[groupSets]
 	latest       atomic.Int64 // the latest time that was taken for now, UTC unix µs
 	mostVersions atomic.Int64 // the most that a document has had since
@@ -203,9 +204,11 @@ func (ci *collectionIndex) allowed(v viewer, at int64) (allowed, error) {
 	return allowed{out, near, newest}, nil
 }
 
-// search returns the best passages among those that the viewer may see of what is in effect at a time, as the model orders them; a time of 0 is now.
-func (ci *collectionIndex) search(ctx context.Context, m rank.Model, j rank.Judge, text string, vector []float32, v viewer, at int64, topK int) ([]Passage, error) {
-	found, err := ci.findVisible(ctx, text, vector, v, at, max(maxFused, topK))
+// search returns the best passages among those that the viewer may see of what is in effect at a time, as the model orders them; a time of 0 is now. The question
+// is the first of forms, the others are how it reads with other words for the same; see find. Each passage says how likely
+// it and those before it answer.
+func (ci *collectionIndex) search(ctx context.Context, m rank.Model, j rank.Judge, forms []string, vector []float32, v viewer, at int64, topK int) ([]Passage, error) {
+	found, err := ci.findVisible(ctx, forms, vector, v, at, max(maxFused, topK))
 	if err != nil {
 		if errors.Is(err, segment.ErrDamaged) {
 			ci.fail(err)
@@ -213,21 +216,20 @@ func (ci *collectionIndex) search(ctx context.Context, m rank.Model, j rank.Judg
 		return nil, err
 	}
 	features := found.features()
-	out, order := ci.ordered(found, scores(m, features))
+	out, order := withoutDuplicates(ci.ordered(found, scores(m, features)))
 	out = out[:min(topK, len(out))]
-	evidence := j.Probability(found.evidence(features, order, len(out)))
-	for i := range out {
-		out[i].Evidence = evidence
+	for i, p := range found.evidence(j, features, order, len(out)) {
+		out[i].Evidence = p
 	}
 	return out, nil
 }
 
-func (ci *collectionIndex) findVisible(ctx context.Context, text string, vector []float32, v viewer, at int64, n int) (found, error) {
+func (ci *collectionIndex) findVisible(ctx context.Context, forms []string, vector []float32, v viewer, at int64, n int) (found, error) {
 	allowed, err := ci.allowed(v, at)
 	if err != nil || allowed.passages.Len() == 0 {
 		return found{}, err
 	}
-	return ci.find(ctx, text, vector, allowed, n)
+	return ci.find(ctx, forms, vector, allowed, n)
 }
 
 // passage makes a passage of what the store says. newest is the revision of the collection.

@@ -25,6 +25,10 @@
 //
 // A version whose vectors another model made is found by its words, and its passages say so. [Service.Run] makes its vectors anew ([Service.Reembed]).
 //
+// A question that has a name of the collection's glossary is searched with the other names, too, by words: package rag/glossary.
+//
+// Of passages with the same text, among those that the reader sees, the best comes and says how many were left out.
+//
 // Term statistics are those of the documents that the principal sees: scores do not show what is hidden either.
 //
 // Vectors are compared exactly, after rounding to 16 bits a component: index/sq8.

@@ -261,6 +261,9 @@ func (s *Service) tryPart(ctx context.Context, ci *collectionIndex, revision int
 	if old := ci.settings.Load(); row.Settings >= old.Settings {
 		ci.settings.Store(&row)
 	}
+	if err := s.readGlossary(ctx, ci, row); err != nil {
+		return false, nil, err
+	}
 	if ci.light.Revision == row.Revision {
 		ci.followed.Store(row.Revision)
 		return true, nil, nil

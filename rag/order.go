@@ -18,18 +18,28 @@ const (
 
 // found is what words and vectors have found, before it is ordered.
 type found struct {
-	question rank.Question
+	forms    []form
 	passages []Passage
 	headings []string // by passage, as they are indexed
-	bm25     []float64
 	cosines  []float64
 	known    []bool // by passage: it has a cosine
 }
 
+// form is one wording of what was asked, and what its words say of each passage.
+type form struct {
+	question rank.Question
+	bm25     []float64
+}
+
 // find searches the allowed passages for words, those of them that have vectors of the index's model for vectors, fuses the best n of both, and reads what these say.
-func (ci *collectionIndex) find(ctx context.Context, text string, vector []float32, in allowed, n int) (found, error) {
+// The words are those of all forms of the question; what they say of a passage is taken form by form, since nobody uses two names of one thing at a time.
+func (ci *collectionIndex) find(ctx context.Context, forms []string, vector []float32, in allowed, n int) (found, error) {
 	all := in.passages
-	ranking, err := lexical.Rank(lexical.Parse(text), all.Words())
+	queries := make([]lexical.Query, len(forms))
+	for i, text := range forms {
+		queries[i] = lexical.Parse(text)
+	}
+	ranking, err := lexical.Rank(lexical.Either(queries...), all.Words())
 	if err != nil {
 		return found{}, fmt.Errorf("search words: %w", err)
 	}
@@ -70,7 +80,7 @@ func (ci *collectionIndex) find(ctx context.Context, text string, vector []float
 	}
 	out := found{
 		passages: make([]Passage, len(chosen)), headings: make([]string, len(chosen)), cosines: make([]float64, len(chosen)), known: make([]bool, len(chosen)),
-		question: rank.NewQuestion(text, ranking.Terms(), words, maxCandidates, cosines, farthest),
+		forms: make([]form, len(forms)),
 	}
 	texts, err := all.Passages(chosen)
 	if err != nil {
@@ -83,42 +93,73 @@ func (ci *collectionIndex) find(ctx context.Context, text string, vector []float
 		}
 		out.headings[i] = withContext(out.passages[i].Title, cutPlace(texts[i].Section).Section, "") // as it is indexed: pages are no words of it
 	}
-	if out.bm25, err = ranking.Scores(chosen); err != nil {
-		return found{}, fmt.Errorf("search words: %w", err)
+	for i, text := range forms {
+		own := ranking
+		if len(forms) > 1 {
+			if own, err = lexical.Rank(queries[i], all.Words()); err != nil {
+				return found{}, fmt.Errorf("search words: %w", err)
+			}
+		}
+		f := &out.forms[i]
+		f.question = rank.NewQuestion(text, own.Terms(), words, maxCandidates, cosines, farthest)
+		if f.bm25, err = own.Scores(chosen); err != nil {
+			return found{}, fmt.Errorf("search words: %w", err)
+		}
 	}
 	return out, nil
 }
 
-// candidates are the passages as they are compared.
-func (f *found) candidates() []rank.Candidate {
+// candidates are the passages as a form of the question is compared with them.
+func (f *found) candidates(form *form) []rank.Candidate {
 	candidates := make([]rank.Candidate, len(f.passages))
 	for i, p := range f.passages {
 		candidates[i] = rank.Candidate{
-			Heading: f.headings[i], Text: p.Text, BM25: f.bm25[i], Cosine: f.cosines[i], HasCosine: f.known[i],
+			Heading: f.headings[i], Text: p.Text, BM25: form.bm25[i], Cosine: f.cosines[i], HasCosine: f.known[i],
 		}
 	}
 	return candidates
 }
 
-func (f *found) features() []rank.Features { return rank.FeaturesOf(f.question, f.candidates()) }
-
-// scores returns the final score of each passage.
-func scores(m rank.Model, features []rank.Features) []float64 {
-	out := make([]float64, len(features))
-	for i, f := range features {
-		out[i] = m.Score(f)
+// features returns those of each form of the question and each passage.
+func (f *found) features() [][]rank.Features {
+	out := make([][]rank.Features, len(f.forms))
+	for n := range f.forms {
+		out[n] = rank.FeaturesOf(f.forms[n].question, f.candidates(&f.forms[n]))
 	}
 	return out
 }
 
-// evidence is what is known about whether the first shown passages answer, in the final order.
-func (f *found) evidence(features []rank.Features, order []int, shown int) rank.Evidence {
-	found := f.candidates()
-	candidates, ordered := make([]rank.Candidate, len(order)), make([]rank.Features, len(order))
-	for to, from := range order {
-		candidates[to], ordered[to] = found[from], features[from]
+// scores returns the final score of each passage: that of the form of the question that it answers best.
+func scores(m rank.Model, features [][]rank.Features) []float64 {
+	var best []float64
+	for n, form := range features {
+		if n == 0 {
+			best = make([]float64, len(form))
+		}
+		for i, of := range form {
+			if score := m.Score(of); n == 0 || score > best[i] {
+				best[i] = score
+			}
+		}
 	}
-	return rank.EvidenceOf(f.question, candidates, ordered, shown)
+	return best
+}
+
+// evidence returns how likely the first passage of the order answers, the first two of it, and so on up to shown: by the form of the question that they answer
+// best.
+func (f *found) evidence(j rank.Judge, features [][]rank.Features, order []int, shown int) []float64 {
+	best := make([]float64, shown)
+	for n := range f.forms {
+		all := f.candidates(&f.forms[n])
+		candidates, ordered := make([]rank.Candidate, len(order)), make([]rank.Features, len(order))
+		for to, from := range order {
+			candidates[to], ordered[to] = all[from], features[n][from]
+		}
+		for i, e := range rank.EvidenceUpTo(f.forms[n].question, candidates, ordered, shown) {
+			best[i] = max(best[i], j.Probability(e))
+		}
+	}
+	return best
 }
 
 // certain returns how many of the best hits are the same whatever the numbers of documents are: of the last equals of a full list it depends

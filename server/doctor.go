@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluice-project/sluice/billing/energy/meter"
 	"github.com/sluice-project/sluice/engine/modelstore"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/migrations"
@@ -44,6 +45,7 @@ func Diagnose(ctx context.Context, cfg *config.Config, url string) (checks []Che
 		{"database", checkDatabase, false},
 		{"models", func(_ context.Context, c *config.Config) (string, error) { return "", CheckModels(c) }, false},
 		{"temporal", checkTemporal, false},
+		{"energy meters", checkMeters, true},
 		{"listen address", checkListen, true},
 		{"secrets", checkSecrets, true},
 		{"server", func(ctx context.Context, c *config.Config) (string, error) {
@@ -146,6 +148,27 @@ func checkPlainKey(_ context.Context, cfg *config.Config) (string, error) {
 	}
 	return "it is sealed only", nil
 }
+
+// checkMeters reads each meter of the configuration for a moment.
+func checkMeters(ctx context.Context, cfg *config.Config) (string, error) {
+	if len(cfg.Energy.Meters) == 0 {
+		return "none; the energy of requests is declared, not measured", nil
+	}
+	var said []string
+	var errs []error
+	for _, c := range cfg.Energy.Meters {
+		p := meter.Measure(ctx, c, meterTime)
+		if p.Error != "" {
+			errs = append(errs, fmt.Errorf("%s: %s; until it can be read, the energy of requests is not known", c.Kind, p.Error))
+			continue
+		}
+		said = append(said, fmt.Sprintf("%s %.1f W (%s)", c.Kind, float64(*p.Milliwatts)/1000, p.Method))
+	}
+	return strings.Join(said, ", "), errors.Join(errs...)
+}
+
+// meterTime is how long a meter is watched to see its power.
+const meterTime = 300 * time.Millisecond
 
 func checkDatabase(ctx context.Context, cfg *config.Config) (string, error) {
 	if err := DatabaseExists(cfg); err != nil {

@@ -37,6 +37,7 @@ func TestTwoTenantsOnOneEngine(t *testing.T) {
 	in.adaptersStayApart(downloads, ward, bank)
 	in.collectionsStayApart(ward, bank)
 	in.pseudonymsStayApart(ward, bank)
+	in.answersStayApart(ward, bank)
 	in.managementStaysApart(ward, bank)
 }
 
@@ -275,6 +276,29 @@ func (in *installation) pseudonymsStayApart(owner, other resident) {
 	alike(t, "revealed", kept.request, strings.Repeat("0", len(kept.request)), func(request string) reply {
 		return in.send(http.MethodPost, "/api/v1/reveal", other.officer.token, map[string]any{"request": request, "tokens": []string{token(one)}, "reason": "probe"})
 	})
+}
+
+// answersStayApart: where the policy has equal requests share an answer, the owner's second request gets the kept one, and the other tenant's equal request does
+// not: neither the answer nor a sign that there is one.
+func (in *installation) answersStayApart(owner, other resident) {
+	t := in.t
+	t.Helper()
+	const exact = "schema: 2\nname: Exact\nmodels: [\"*\"]\ncollections: [\"*\"]\ncache: exact\nentities: {default: {request: token, passage: token, answer: redact}}\n"
+	for _, r := range []resident{owner, other} {
+		in.admin(http.MethodPost, "/policies", map[string]string{"tenant": r.tenant, "yaml": exact}, new(any))
+	}
+	ask := func(r resident) string {
+		got := in.send(http.MethodPost, "/v1/chat/completions", r.key.secret, map[string]any{
+			"model": "chat", "max_tokens": 4, "temperature": 0, "messages": []any{map[string]string{"role": "user", "content": "Which answers are kept?"}},
+		})
+		if got.status != http.StatusOK {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+		return got.header.Get("X-Sluice-Cache")
+	}
+	if one, two, theirs := ask(owner), ask(owner), ask(other); one != "miss" || two != "hit" || theirs != "miss" {
+		t.Errorf("the owner's answers are a %s and a %s, the other tenant's a %s", one, two, theirs)
+	}
 }
 
 // managementStaysApart: people of one tenant find nothing of the other in lists, records and figures, and what they name of it does not

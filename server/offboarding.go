@@ -31,9 +31,7 @@ func (p *parts) buildOffboard(context.Context) error {
 			return err == nil, database.Unavailable("take the lease of offboardings", err)
 		},
 	}
-	if p.native != nil || len(p.workers) > 0 {
-		cfg.Forget = p.forget
-	}
+	cfg.Forget = p.forget
 	p.offboard = offboard.New(cfg)
 	return nil
 }

@@ -36,7 +36,10 @@ func (p *parts) buildPools(ctx context.Context) error {
 		return err
 	}
 	p.closers = append(p.closers, p.instances.Close)
-	return p.instances.Load(ctx)
+	if err := p.instances.Load(ctx); err != nil {
+		return err
+	}
+	return p.buildScaling()
 }
 
 // openInstance makes the engine of a registered upstream.

@@ -36,7 +36,7 @@ func TestProvenance(t *testing.T) {
 		},
 	})
 	key := in.started.Welcome.APIKey.Reveal()
-	r := in.send(http.MethodPost, "/v1/chat/completions", key, json.RawMessage(`{"model":"scripted","messages":[{"role":"user","content":"hello"}]}`), signature.Header, signature.HeaderJWS)
+	r := in.send(http.MethodPost, "/v1/chat/completions", key, json.RawMessage(`{"model":"scripted","messages":[{"role":"user","content":"hello"}]}`), signature.Header, string(signature.JWS))
 	body, ok := signature.ParseBody(r.body)
 	if !ok {
 		t.Fatalf("%d %s", r.status, r.body)

@@ -31,7 +31,7 @@ func rotationLease() audit.Lease {
 func (p *parts) buildRotator(context.Context) error {
 	p.rotator = wrapkey.NewRotator(wrapkey.Config{
 		DB: p.db, Ring: p.keys, Suite: p.cfg.Audit.Suite, Log: p.log, Metrics: p.reg,
-		Kinds: []wrapkey.Kind{pseudonym.Wrapped(p.keys), store.Wrapped(p.keys), rag.Wrapped(p.keys), identity.Wrapped(p.keys), files.Wrapped(p.keys), batch.Wrapped(p.keys), replies.Wrapped(p.keys), signingkeys.Wrapped(p.keys), tenantmark.Wrapped(p.keys), registry.Wrapped(p.keys)},
+		Kinds: []wrapkey.Kind{pseudonym.Wrapped(p.keys), store.Wrapped(p.keys), rag.Wrapped(p.keys), rag.WrappedGlossaries(p.keys), identity.Wrapped(p.keys), files.Wrapped(p.keys), batch.Wrapped(p.keys), replies.Wrapped(p.keys), signingkeys.Wrapped(p.keys), tenantmark.Wrapped(p.keys), registry.Wrapped(p.keys)},
 		Lead: func(ctx context.Context) (bool, error) {
 			err := rotationLease().Take(p.db.WithContext(ctx), p.audit.Writer(), time.Now())
 			if errors.Is(err, errNotRotating) {

@@ -34,7 +34,7 @@ func signedResults(t *testing.T, s setup, algorithm signature.Algorithm) {
 	key := in.started.Welcome.APIKey.Reveal()
 	signed := func(path, body string) reply {
 		t.Helper()
-		r := in.send(http.MethodPost, path, key, json.RawMessage(body), signature.Header, signature.HeaderJWS)
+		r := in.send(http.MethodPost, path, key, json.RawMessage(body), signature.Header, string(signature.JWS))
 		if r.status != http.StatusOK {
 			t.Fatalf("%s: %d %s", path, r.status, r.body)
 		}
@@ -84,6 +84,12 @@ func signedResults(t *testing.T, s setup, algorithm signature.Algorithm) {
 	}
 	if r := in.send(http.MethodPost, "/v1/chat/completions", key, json.RawMessage(bodies["/v1/chat/completions"]), signature.Header, "pdf"); r.status != http.StatusBadRequest {
 		t.Errorf("a form that there is not: %d %s", r.status, r.body)
+	}
+	message := in.send(http.MethodPost, "/v1/chat/completions", key, json.RawMessage(bodies["/v1/chat/completions"]), signature.Header, string(signature.CMS))
+	if body, ok := signature.ParseBody(message.body); !ok || strings.Contains(body.Signature, ".") {
+		t.Errorf("as a message: %s", message.body)
+	} else if x, err := signature.Verify(body.Signature, keys()); err != nil || !x.MatchesBody(body) {
+		t.Errorf("as a message: %+v, %v", x, err)
 	}
 	in.verdicts(first)
 	in.signingKeys(first, keys)

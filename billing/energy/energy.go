@@ -1,7 +1,12 @@
-// Package energy is a leaf: it attributes electrical energy to requests by a declared power model, for machines without a meter.
+// Package energy is a leaf of billing: it attributes electrical energy to requests.
 //
-// The operator declares what the machine draws when idle and when all its slots are busy. While one request occupies a slot it
-// causes
+// With meters ([Config].Meters) an [Account] splits what they tell, interval by interval, into what the machine takes when idle, what each
+// request is charged, and what is nobody's: the three add up to the meter, to the microjoule, and none is negative. Weights are the time that
+// the machine worked for each request: by the steps of the native engine where it has some, else by the time that requests were at work. A
+// request that was at work while a meter could not be read has no figure at all. Nothing waits for a meter.
+//
+// Without meters the operator declares what the machine draws when idle and when all its slots are busy ([Model]). While one request occupies
+// a slot it causes
 //
 //	(busy − idle) ÷ max(slots, concurrent)
 //
@@ -9,7 +14,7 @@
 // request; it stays unattributed. Since at most max(slots, concurrent) requests run at one instant, the shares of any window sum
 // to at most its dynamic energy, and with the idle part to at most what the machine draws when every slot is busy.
 //
-// The figures are declared, not measured, and [Model.Method] says so wherever they appear.
+// Every figure has the method by which it came about: measured, modelled or declared.
 package energy
 
 import (
@@ -17,16 +22,35 @@ import (
 	"math"
 	"math/bits"
 	"time"
+
+	"github.com/sluice-project/sluice/billing/energy/meter"
 )
 
-// Config declares the power model. The zero value attributes nothing.
+// Config declares the power model and names the meters. The zero value attributes nothing.
 type Config struct {
-	// IdleMilliwatts is the draw with the models loaded and no request running.
+	// IdleMilliwatts is the draw with the models loaded and no request running. With meters it counts until they have seen the machine idle.
 	IdleMilliwatts int64 `koanf:"idle_milliwatts"`
 	// BusyMilliwatts is the draw with every slot busy.
 	BusyMilliwatts int64 `koanf:"busy_milliwatts"`
 	// Slots is the number of requests that run at once when the machine is busy; 0 means 1.
 	Slots int `koanf:"slots"`
+	// Period is the time between two readings of the meters; 0 means 1 s.
+	Period time.Duration `koanf:"period"`
+	// Meters are read, and what they tell is added up. Without any, figures are declared.
+	Meters []meter.Config `koanf:"meters"`
+}
+
+const (
+	defaultPeriod = time.Second
+	minPeriod     = 100 * time.Millisecond // faster than the sensors are updated
+	maxPeriod     = 10 * time.Second       // slower, and counters may wrap unseen
+)
+
+func (c Config) period() time.Duration {
+	if c.Period == 0 {
+		return defaultPeriod
+	}
+	return c.Period
 }
 
 // maxMilliwatts is a megawatt: far above one machine, far below overflow.
@@ -43,7 +67,10 @@ func (c Config) Validate() error {
 	if c.Slots < 0 || c.Slots > 1<<20 {
 		return errors.New("slots: must lie between 0 and 1048576")
 	}
-	return nil
+	if p := c.period(); p < minPeriod || p > maxPeriod {
+		return errors.New("period: must lie between 100ms and 10s")
+	}
+	return meter.ValidateAll(c.Meters)
 }
 
 // Model attributes energy. It is a value and safe for concurrent use.

@@ -4,8 +4,9 @@
 // names. A [Set] holds all pools of an installation; who is in them changes while requests run.
 //
 // An instance is judged twice. What it lists at each [Set.Refresh] says whether it is there and which models it has (active); how requests end
-// says whether it works (passive). Who is not there gets no request. Who fails in a row is passed over for a while, unless nobody else is left:
-// the failures may be the requests' own.
+// says whether it works (passive). Who is not there gets no request. Who fails in a row, or in half of what it is asked, is passed over for a while
+// that grows, unless nobody else is left: the failures may be the requests' own. One request tries it then. Who says that it is overloaded has
+// shown how many requests at once are too many: it is passed over while it runs as many as it is taken to manage, a number that grows again while all goes well.
 //
 // All of it is safe for concurrent use. Choosing runs no SQL and waits for nobody; it allocates only where a
 // contract has conditions or bounds that depend on the load or the request.
@@ -138,6 +139,12 @@ type Measured interface {
 	Metrics() (unified.Values, time.Time)
 }
 
+// Billing is implemented by engines whose answers somebody may bill.
+type Billing interface {
+	// Bills reports whether an answer of a model may be on somebody's bill, whoever has it. It asks nobody.
+	Bills(engine.ModelID) bool
+}
+
 // Set is all pools of an installation. The zero value is empty and usable.
 type Set struct {
 	Now  func() time.Time // nil is time.Now
@@ -222,6 +229,8 @@ type Offer struct {
 	Model *engine.Model        // as the instance lists it; nobody changes it
 	Known *capability.Verdicts // nil: nothing but what it lists
 	Batch int                  // requests of this replica that the instance would run, this one among them
+	// FirstText is how long the instance took lately until it began to answer; 0: nobody knows.
+	FirstText time.Duration
 }
 
 // Meets reports whether the instance may be sent a request with these needs, and if not, why: by what it lists of the model, and by what is known of it.
@@ -324,7 +333,7 @@ func (s *Set) Choose(name string, w Wanted) (*Instance, *engine.Model, Nobody) {
 			c.none.Closed = append(c.none.Closed, m)
 		case !w.Fits(i.Offer(m)):
 			c.know(m, true)
-		case i.works(now):
+		case i.works(now) && !i.full():
 			c.offer(i, m)
 		case c.spare == nil || i.paused.Load() < c.spare.paused.Load():
 			c.spare, c.spareInfo = i, m
@@ -403,8 +412,13 @@ type Instance struct {
 	now        func() time.Time
 	attributes atomic.Pointer[Attributes]
 	running    atomic.Int64
+	begun      atomic.Int64                                            // requests, since it is here
 	known      atomic.Pointer[map[engine.ModelID]*capability.Verdicts] // of our own engines
 	paused     atomic.Int64                                            // unix nanoseconds until which it is passed over; 0: it is not
+	room       atomic.Int64                                            // requests at once that it is taken to manage; 0: nobody knows of a limit
+	counted    atomic.Bool                                             // it has failed not long ago: how requests end is counted
+	latency    atomic.Int64                                            // nanoseconds until the first text, smoothed
+	measured   atomic.Int64                                            // unix nanoseconds of the last of these
 
 	mu       sync.Mutex // guards what follows
 	listed   atomic.Pointer[map[engine.ModelID]*engine.Model]
@@ -414,6 +428,11 @@ type Instance struct {
 	cause    error     // of the last failure
 	failures int       // of requests in a row
 	pauses   int       // in a row
+	well     int       // requests that went well, while they are counted
+	bad      int       // and those that failed
+	ejected  int       // pauses for failing too often, not long ago
+	granted  int       // requests that went well since room changed
+	shrunk   time.Time // when room became less
 	asked    bool
 }
 
@@ -433,6 +452,7 @@ type Status struct {
 	Since   time.Time // of the state, as far as this replica has seen it
 	Cause   error     // of the last failure, while it is sick or gone
 	Running int       // requests of this replica
+	Begun   int64     // requests of this replica, since it knows the instance
 	Models  []engine.Model
 	Version string // of what runs the models, as it was told last; "" if it is not known
 
@@ -447,7 +467,7 @@ func (i *Instance) Status() Status {
 	defer i.mu.Unlock()
 	state := i.look()
 	st := Status{
-		Name: i.Name, Kind: i.Kind, Profile: i.Profile, Attributes: *i.attributes.Load(), State: state, Since: i.since, Running: int(i.running.Load()),
+		Name: i.Name, Kind: i.Kind, Profile: i.Profile, Attributes: *i.attributes.Load(), State: state, Since: i.since, Running: int(i.running.Load()), Begun: i.begun.Load(),
 	}
 	if st.State == StateSick || st.State == StateGone {
 		st.Cause = i.cause
@@ -538,7 +558,13 @@ func (i *Instance) learn(all []engine.Model) {
 
 // Offer returns what is known of a model as the instance lists it.
 func (i *Instance) Offer(m *engine.Model) Offer {
-	return Offer{m, i.Capabilities(m.ID), int(i.running.Load()) + 1}
+	return Offer{m, i.Capabilities(m.ID), int(i.running.Load()) + 1, i.firstText()}
+}
+
+// Bills reports whether an answer of the instance may be on somebody's bill.
+func (i *Instance) Bills(id engine.ModelID) bool {
+	b, ok := i.Engine.(Billing)
+	return ok && b.Bills(id)
 }
 
 // Open returns what is known of a model of the instance; ok is false if it has no such model, or takes no new requests.
@@ -591,12 +617,78 @@ func (i *Instance) works(now time.Time) bool {
 }
 
 // Begin counts a request that goes to the instance. Whoever begins it ends it.
-func (i *Instance) Begin() { i.running.Add(1) }
+func (i *Instance) Begin() {
+	i.running.Add(1)
+	i.begun.Add(1)
+}
 
 // End ends a request with the error that it ended with: nil where the engine has answered.
 func (i *Instance) End(err error) {
-	i.running.Add(-1)
+	ran := i.running.Add(-1) + 1
 	i.judge(err)
+	i.size(err, ran)
+}
+
+// Began notes how long the instance took until it began to answer a request.
+func (i *Instance) Began(after time.Duration) {
+	now := i.now().UnixNano()
+	before := i.latency.Load()
+	if before == 0 || now-i.measured.Load() > int64(latencyAge) {
+		before = int64(after)
+	}
+	i.latency.Store(max(1, before+(int64(after)-before)/8)) // one of two at the same time may be lost: it is an estimate
+	i.measured.Store(now)
+}
+
+// latencyAge is how long what was measured says something.
+const latencyAge = 10 * time.Second
+
+// firstText is how long the instance took lately until it began to answer; 0: nobody knows.
+func (i *Instance) firstText() time.Duration {
+	l := i.latency.Load()
+	if l == 0 || i.now().UnixNano()-i.measured.Load() > int64(latencyAge) {
+		return 0
+	}
+	return time.Duration(l)
+}
+
+const (
+	shrinkEvery = time.Second // requests that were refused together say the same
+	forgetAfter = time.Minute // without a refusal there is no limit any more
+)
+
+// full reports whether the instance runs as many requests as it is taken to manage.
+func (i *Instance) full() bool {
+	room := i.room.Load()
+	return room > 0 && i.running.Load() >= room
+}
+
+// size adapts how many requests at once the instance is taken to manage: three quarters of those at which it said that they are too many, and one more
+// for each round of requests that went well. ran is how many it had when the request ended, that one among them.
+func (i *Instance) size(err error, ran int64) {
+	overload := fault.Is(err, fault.CodeEngineOverloaded)
+	if !overload && (err != nil || i.room.Load() == 0) {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now, room := i.now(), i.room.Load()
+	switch {
+	case overload && (room == 0 || now.Sub(i.shrunk) >= shrinkEvery):
+		if room == 0 || ran < room {
+			room = ran
+		}
+		i.room.Store(max(1, room*3/4))
+		i.granted, i.shrunk = 0, now
+	case overload || room == 0:
+	case now.Sub(i.shrunk) >= forgetAfter:
+		i.room.Store(0)
+	default:
+		if i.granted++; int64(i.granted) >= room {
+			i.room.Store(room + 1)
+			i.granted = 0
+		}
+	}
 }
 
 // judge counts how a request has ended. What ends by the request's own fault, or because its caller left, says nothing of the instance.
@@ -604,21 +696,43 @@ func (i *Instance) judge(err error) {
 	if err != nil && !failure(err) {
 		return
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if err == nil && i.failures == 0 && i.paused.Load() == 0 {
+	if err == nil && !i.counted.Load() {
 		return
 	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	if err == nil {
 		i.failures, i.pauses = 0, 0
 		i.paused.Store(0)
-	} else if i.failures++; i.failures >= failuresSick {
+		i.well++
+	} else {
+		i.counted.Store(true)
 		i.cause = err
-		i.paused.Store(i.now().Add(min(longestPause, firstPause<<min(i.pauses, 10))).UnixNano())
+		i.failures++
+		i.bad++
+	}
+	switch often := i.bad >= failuresOften && i.bad >= i.well; {
+	case err != nil && (i.failures >= failuresSick || often):
+		i.paused.Store(i.now().Add(min(longestPause, firstPause<<min(i.pauses+i.ejected, 10))).UnixNano())
 		i.failures, i.pauses = failuresSick-1, i.pauses+1 // one more failure, of the request that tries again, pauses it anew
+		if often {
+			i.ejected++
+			i.well, i.bad = 0, 0
+		}
+	case i.well+i.bad >= remembered:
+		i.well, i.bad = i.well/2, i.bad/2
+		if i.bad == 0 { // it is well again, and nothing is counted until it fails
+			i.ejected, i.well = 0, 0
+			i.counted.Store(false)
+		}
 	}
 	i.look()
 }
+
+const (
+	failuresOften = 5  // requests that failed, of at most twice as many
+	remembered    = 64 // requests, after which older ones count half
+)
 
 // failure reports whether an error is the instance's.
 func failure(err error) bool {

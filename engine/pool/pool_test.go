@@ -331,3 +331,116 @@ func BenchmarkChoose(b *testing.B) {
 		s.Choose("p", w)
 	}
 }
+
+// TestOftenFailingIsPassedOver: also who fails every second request, for longer each time, and is back when all goes well.
+func TestOftenFailingIsPassedOver(t *testing.T) {
+	k := open(t, 1, 1)
+	bad := k.Instances("p")[0]
+	try := func(err error) { bad.Begin(); bad.End(err) }
+	eject := func() (after int) {
+		for bad.Status().State == pool.StateReady {
+			if after++; after > 20 {
+				t.Fatal("it is never passed over")
+			}
+			try(map[bool]error{true: errDown}[after%2 == 1])
+		}
+		return after
+	}
+	if n := eject(); n != 9 {
+		t.Errorf("after %d requests", n)
+	}
+	for range 4 {
+		if got := k.choose(); got != "i1" {
+			t.Errorf("%s was chosen", got)
+		}
+	}
+	k.pass(time.Second)
+	try(nil)
+	eject()
+	k.pass(time.Second)
+	if st := bad.Status(); st.State != pool.StateSick {
+		t.Errorf("the second pause is as short as the first: %s", st.State)
+	}
+	k.pass(3 * time.Second)
+	for range 300 {
+		try(nil)
+	}
+	eject()
+	k.pass(time.Second)
+	if st := bad.Status(); st.State != pool.StateReady {
+		t.Errorf("what is long ago still counts: %s", st.State)
+	}
+}
+
+// TestRoomFollowsRefusals: who says that it is overloaded gets fewer requests at once, more again while all goes well, and still some when nobody else is left.
+func TestRoomFollowsRefusals(t *testing.T) {
+	k := open(t, 1, 1)
+	busy, overload := k.Instances("p")[0], fault.New(fault.CodeEngineOverloaded, "m")
+	for range 8 {
+		busy.Begin()
+	}
+	for range 4 { // which were refused together
+		busy.End(overload)
+	}
+	// It runs 4 and is taken to manage 6.
+	other := k.Instances("p")[1]
+	for range 7 {
+		other.Begin()
+	}
+	if got := k.choose(); got != "i0" {
+		t.Errorf("%s was chosen while the other has more to do", got)
+	}
+	busy.Begin()
+	busy.Begin()
+	if got := k.choose(); got != "i1" {
+		t.Errorf("%s was chosen, which is full", got)
+	}
+	if got := k.choose(other); got != "i0" {
+		t.Errorf("%q was chosen of one that is full alone", got)
+	}
+	for range 6 {
+		busy.Begin()
+		busy.End(nil)
+	}
+	if got := k.choose(); got != "i0" {
+		t.Errorf("%s was chosen: six requests went well, so there is room for a seventh", got)
+	}
+	busy.Begin()
+	if got := k.choose(); got != "i1" {
+		t.Errorf("%s was chosen, which is full again", got)
+	}
+	k.pass(2 * time.Minute)
+	busy.End(nil)
+	busy.Begin()
+	for range 3 {
+		other.Begin()
+	}
+	if got := k.choose(); got != "i0" {
+		t.Errorf("%s was chosen: the refusal is long ago", got)
+	}
+}
+
+// TestFirstTextIsForgotten: what an instance took says nothing ten seconds later.
+func TestFirstTextIsForgotten(t *testing.T) {
+	k := open(t, 1)
+	i := k.Instances("p")[0]
+	took := func() time.Duration {
+		o, ok := i.Open("m")
+		if !ok {
+			t.Fatal("it is closed")
+		}
+		return o.FirstText
+	}
+	if got := took(); got != 0 {
+		t.Error(got)
+	}
+	i.Began(time.Second)
+	i.Began(9 * time.Second)
+	if got := took(); got != 2*time.Second {
+		t.Error(got)
+	}
+	k.pass(11 * time.Second)
+	if got := took(); got != 0 {
+		t.Error(got)
+	}
+}

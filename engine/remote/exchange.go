@@ -260,6 +260,12 @@ func (x *httpCall) refusal(resp *http.Response) error {
 func (x *httpCall) refused(r profile.Refusal) error {
 	r.Format = x.format
 	cause := fmt.Errorf("the upstream answered %d (type %q, code %q)", r.Status, identifier(r.Type), identifier(r.Code))
+	switch r.Status {
+	case 0: // it is a part of an answer
+	case http.StatusRequestTimeout, http.StatusBadGateway, http.StatusGatewayTimeout: // somebody between speaks for an engine of which he has not heard
+	default:
+		cause = fmt.Errorf("%w: %w", engine.ErrRefused, cause)
+	}
 	switch id := x.model.ID; x.model.profile.Errors.Fault(r) {
 	case string(fault.CodeContextLength):
 		return fault.Wrap(cause, fault.CodeContextLength, x.model.ContextTokens, x.needs).WithParam("messages")

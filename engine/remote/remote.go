@@ -431,3 +431,13 @@ func (e *Engine) Close() error {
 	})
 	return nil
 }
+
+// Bills implements pool.Billing: clouds bill, and of a server of which only the dialect is known nobody knows.
+func (e *Engine) Bills(id engine.ModelID) bool {
+	for i := range e.models {
+		if m := &e.models[i]; m.ID == string(id) {
+			return m.profile.Cloud || m.profile.Kind == "protocol"
+		}
+	}
+	return true
+}

@@ -117,6 +117,8 @@ type Registry struct {
 	rows  *snapshot.Snapshot[[]row]
 
 	mu      sync.Mutex // guards what follows, and the pools against two changes at once
+	last    []row      // that were put into the pools
+	scaled  map[string][]pool.Member
 	open    map[instanceID]opened
 	retired []retired
 }
@@ -210,9 +212,34 @@ func (r *Registry) load(ctx context.Context) ([]row, error) {
 func (r *Registry) apply(rows []row) (fresh bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.put(rows)
+}
+
+// Scale makes members those that a pool has beside what is configured and registered: whoever starts and ends instances of this process calls it, with
+// all of them each time. It returns when requests may go to them, or at the end of ctx. Their engines are the caller's to close, after the last request.
+// A registration whose name one of them has is not used meanwhile.
+func (r *Registry) Scale(ctx context.Context, name string, members []pool.Member) {
+	r.mu.Lock()
+	if r.scaled == nil {
+		r.scaled = map[string][]pool.Member{}
+	}
+	r.scaled[name] = slices.Clone(members)
+	r.put(r.last)
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	r.deps.Pools.Refresh(ctx)
+}
+
+// put is apply; the caller holds mu.
+func (r *Registry) put(rows []row) (fresh bool) {
+	r.last = rows
 	members := map[string][]pool.Member{}
 	for name, all := range r.deps.Configured {
 		members[name] = slices.Clone(all)
+	}
+	for name, all := range r.scaled {
+		members[name] = append(members[name], all...)
 	}
 	before := r.open
 	r.open = map[instanceID]opened{}
@@ -222,6 +249,10 @@ func (r *Registry) apply(rows []row) (fresh bool) {
 			if i := slices.IndexFunc(members[row.Pool], func(m pool.Member) bool { return m.Name == row.Name }); i >= 0 {
 				row.override(&members[row.Pool][i].Attributes)
 			}
+			continue
+		}
+		if slices.ContainsFunc(r.scaled[row.Pool], func(m pool.Member) bool { return m.Name == row.Name }) {
+			r.deps.Log.Error("a registered instance is not used, since one that was started has its name", slog.String("pool", row.Pool), slog.String("instance", row.Name))
 			continue
 		}
 		if err := r.clash(row.Pool, row.Name); err != nil {

@@ -321,3 +321,44 @@ func names(k *kit) (out []string) {
 	}
 	return out
 }
+
+// TestScaledMembers come and go beside what is configured and registered, and a change of a registration leaves them where they are.
+func TestScaledMembers(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		k := open(t, db)
+		names := func() string {
+			out := ""
+			for _, i := range k.pools.Instances("chat") {
+				out += i.Name + " "
+			}
+			return out
+		}
+		member := func(name string) pool.Member {
+			return pool.Member{Name: name, Kind: pool.KindWorker, Engine: enginetest.NewScripted(nil)}
+		}
+		if err := k.Add(t.Context(), Spec{Pool: "chat", Name: "gpu-2", BaseURL: "http://10.0.0.2/v1", Models: []Model{{ID: "m"}}}, "admin"); err != nil {
+			t.Fatal(err)
+		}
+		one, two := member("scaled-1"), member("scaled-2")
+		k.Scale(t.Context(), "chat", []pool.Member{one, two})
+		if got := names(); got != "gpu-1 scaled-1 scaled-2 gpu-2 " {
+			t.Errorf("%q", got)
+		}
+		kept := k.pools.Instances("chat")[1]
+		if st := kept.Status(); st.State != pool.StateReady {
+			t.Errorf("it came back before requests may go there: %s", st.State)
+		}
+		two.Draining = true
+		k.Scale(t.Context(), "chat", []pool.Member{one, two})
+		if err := k.Remove(t.Context(), "chat", "gpu-2"); err != nil {
+			t.Fatal(err)
+		}
+		if got := names(); got != "gpu-1 scaled-1 scaled-2 " || k.pools.Instances("chat")[1] != kept || k.pools.Instances("chat")[2].Status().State != pool.StateDraining {
+			t.Errorf("%q", got)
+		}
+		k.Scale(t.Context(), "chat", nil)
+		if got := names(); got != "gpu-1 " {
+			t.Errorf("%q", got)
+		}
+	})
+}

@@ -39,12 +39,22 @@ const Scale = 10_000
 type Config struct {
 	Poll     time.Duration `koanf:"poll"` // between looks at the change counter; 0 means 1 s, also the most
 	MaxStale time.Duration `koanf:"-"`    // how long to trust routes that cannot be refreshed; 0 means 5 min. It is the installation's, not a key of this branch
+	// Models says what is done for models whose engines fail or are slow.
+	Models []Policy `koanf:"models"`
 }
 
 // Validate reports what is wrong with the configuration.
 func (c Config) Validate() error {
 	if c.Poll < 0 || c.Poll > time.Second {
 		return errors.New("poll: must lie between 0 and 1s")
+	}
+	for i := range c.Models {
+		if err := c.Models[i].Validate(); err != nil {
+			return fmt.Errorf("models[%d].%w", i, err)
+		}
+		if slices.ContainsFunc(c.Models[:i], func(o Policy) bool { return o.Model == c.Models[i].Model }) {
+			return fmt.Errorf("models[%d].model: %s has a policy already", i, c.Models[i].Model)
+		}
 	}
 	return nil
 }
@@ -134,6 +144,9 @@ type Choice struct {
 	Arm      string          // ArmStable or ArmCandidate during a rollout, else ""
 	Closed   []*engine.Model // without an instance: what those say about the model that take no requests now
 
+	// Resilience is what is done when the instance fails; nil: nothing.
+	Resilience *Resilience
+
 	ask       Ask
 	precision string // as the version was registered
 }
@@ -156,6 +169,8 @@ type Router struct {
 	log   *slog.Logger
 	now   func() time.Time
 
+	policies *policies
+
 	routes *snapshot.Snapshot[*routes]
 	models *snapshot.Snapshot[catalogue]
 }
@@ -164,6 +179,7 @@ type Router struct {
 type routes struct {
 	versions    map[string]map[string]Version // model → version
 	assignments map[string]Assignment
+	resilience  map[string]*Resilience // by model
 }
 
 // catalogue is what the instances said that they can run when they were asked last. It is immutable.
@@ -180,15 +196,24 @@ func New(cfg Config, db *gorm.DB, pools *pool.Set, log *slog.Logger, reg prometh
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("route: %w", err)
 	}
-	r := &Router{store: store{db}, pools: pools, log: log.With(slog.String("component", "route")), now: time.Now}
+	r := &Router{store: store{db}, pools: pools, log: log.With(slog.String("component", "route")), now: time.Now, policies: newPolicies(cfg.Models)}
 	now := func() time.Time { return r.now() }
 	var err1, err2 error
-	r.routes, err1 = snapshot.New(cfg.freshness(), snapshot.Source[*routes]{Name: "route", Version: r.store.changes, Load: r.store.load, Now: now}, r.log, reg)
+	r.routes, err1 = snapshot.New(cfg.freshness(), snapshot.Source[*routes]{Name: "route", Version: r.store.changes, Load: r.load, Now: now}, r.log, reg)
 	r.models, err2 = snapshot.New(cfg.freshness(), snapshot.Source[catalogue]{Name: "engines", Load: r.ask, Now: now}, r.log, reg)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, fmt.Errorf("route: %w", err)
 	}
 	return r, nil
+}
+
+// load reads the routes, with the policies of their models.
+func (r *Router) load(ctx context.Context) (*routes, error) {
+	s, err := r.store.load(ctx)
+	if err == nil {
+		s.resilience = r.policies.of(s.assignments)
+	}
+	return s, err
 }
 
 // Load reads the routes and asks the engines. Call it once before serving.
@@ -203,8 +228,13 @@ func (r *Router) fresh() (*routes, error) {
 	return all, errors.Join(err1, err2)
 }
 
-// report tells the operator about versions that cannot run, and models that nobody can ask for.
+// report tells the operator about versions that cannot run, models that nobody can ask for, and policies that name none.
 func (r *Router) report(ctx context.Context, s *routes, models catalogue) {
+	for _, name := range r.policies.names() {
+		if s.assignments[name].Model == "" {
+			r.log.LogAttrs(ctx, slog.LevelWarn, "route.models names a model that no version is registered for", slog.String("model", name))
+		}
+	}
 	used := map[place]bool{}
 	for _, versions := range s.versions {
 		for _, v := range versions {
@@ -282,7 +312,7 @@ func (r *Router) Pick(a Ask) (Choice, error) {
 	if !ok {
 		return Choice{}, notFound
 	}
-	c := Choice{ask: a}
+	c := Choice{ask: a, Resilience: s.resilience[model]}
 	name := as.Stable
 	switch {
 	case pinned:

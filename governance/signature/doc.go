@@ -13,6 +13,9 @@
 // statement. The header names the algorithm and the key: "EdDSA" is Ed25519 (RFC 8037) with digests by SHA-256. "SM2SM3" is SM2 over SM3 (GB/T 32918.2) with the
 // identity of GB/T 35276, the pair as 64 bytes, and digests by SM3; no registry names it. Both are deterministic.
 //
+// Whoever asks for it gets a message of the Cryptographic Message Syntax (RFC 5652) in place of it, DER in base64, with the same statement inside and a
+// certificate that the key has signed for itself: Ed25519 by RFC 8419, SM2 with the object identifiers of GB/T 35275. [Verify] takes both forms.
+//
 // # What it proves
 //
 // That who holds the private key made the statement. The time is what that installation said; where it matters, its audit log has the receipt, sealed in a

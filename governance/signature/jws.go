@@ -11,11 +11,20 @@ import (
 	"github.com/sluice-project/sluice/internal/strictjson"
 )
 
-// Header is the request header that asks for a signature, with [HeaderJWS] as its value.
+// Header is the request header that asks for a signature, with a [Form] as its value.
+const Header = "X-Sluice-Sign"
+
+// Form is how a signature is written.
+type Form string
+
+// The forms.
 const (
-	Header    = "X-Sluice-Sign"
-	HeaderJWS = "jws"
+	JWS Form = "jws" // JSON Web Signature, compact
+	CMS Form = "cms" // Cryptographic Message Syntax, DER in base64
 )
+
+// Known reports whether this release has the form.
+func (f Form) Known() bool { return f == JWS || f == CMS }
 
 // Type is what headers say of the payload.
 const Type = "sluice-result+jws"
@@ -23,18 +32,30 @@ const Type = "sluice-result+jws"
 // maxSize bounds a signature: a statement about 128 alternatives takes 40 KiB.
 const maxSize = 256 << 10
 
-// Sign returns the signature of a statement, whose digests must be of the signer's algorithm.
-func (s *Signer) Sign(x Statement) (string, error) {
+// Sign returns the signature of a statement, whose digests must be of the signer's algorithm, in one of the forms.
+func (s *Signer) Sign(x Statement, form Form) (text string, err error) {
+	switch form {
+	case JWS:
+		text, err = s.signJWS(x)
+	case CMS:
+		text, err = s.signCMS(x)
+	default:
+		err = fmt.Errorf("the form %.20q is unknown to this release", form)
+	}
+	if err != nil {
+		return "", fmt.Errorf("sign a result: %w", err)
+	}
+	return text, nil
+}
+
+func (s *Signer) signJWS(x Statement) (string, error) {
 	payload, err := json.Marshal(x)
 	if err != nil {
-		return "", fmt.Errorf("sign a result: %w", err)
+		return "", err
 	}
-	signed := s.header + "." + base64.RawURLEncoding.EncodeToString(payload)
-	sig, err := s.sign([]byte(signed))
-	if err != nil {
-		return "", fmt.Errorf("sign a result: %w", err)
-	}
-	return signed + "." + base64.RawURLEncoding.EncodeToString(sig), nil
+	text := s.header + "." + base64.RawURLEncoding.EncodeToString(payload)
+	sig, err := s.sign([]byte(text))
+	return text + "." + base64.RawURLEncoding.EncodeToString(sig), err
 }
 
 // Why a signature proves nothing.
@@ -53,26 +74,26 @@ var (
 
 // Verify returns the statement of a signature that one of the keys made. Errors: ErrMalformed, ErrUnknownKey, ErrAltered; ErrRevoked with the statement.
 func Verify(text string, keys []Key) (Statement, error) {
-	h, x, signed, sig, err := parse(text)
+	s, err := parse(text)
 	if err != nil {
 		return Statement{}, err
 	}
-	i := slices.IndexFunc(keys, func(k Key) bool { return k.ID == h.KeyID })
+	i := slices.IndexFunc(keys, func(k Key) bool { return k.ID == s.key })
 	if i < 0 {
 		return Statement{}, ErrUnknownKey
 	}
 	k := keys[i]
-	// The key says how it signs; a header that says otherwise is refused, not obeyed.
-	if k.Algorithm != h.Algorithm || !k.verify([]byte(signed), sig) {
+	// The key says how it signs; a signature that says otherwise is refused, not obeyed.
+	if k.Algorithm != s.algorithm || !s.by(k) {
 		return Statement{}, ErrAltered
 	}
-	if x.Digest != k.Algorithm.Digest() {
+	if s.statement.Digest != k.Algorithm.Digest() {
 		return Statement{}, ErrMalformed
 	}
 	if !k.Revoked.IsZero() {
-		return x, ErrRevoked
+		return s.statement, ErrRevoked
 	}
-	return x, nil
+	return s.statement, nil
 }
 
 // header is the protected header.
@@ -84,26 +105,62 @@ type header struct {
 
 // KeyOf returns the id of the key that a signature names; nothing is checked.
 func KeyOf(text string) (string, error) {
-	h, _, _, _, err := parse(text) //nolint:dogsled // the rest is for Verify
-	return h.KeyID, err
+	s, err := parse(text)
+	return s.key, err
 }
 
-// parse takes a signature apart.
-func parse(text string) (h header, x Statement, signed string, sig []byte, err error) {
+// signed is a signature that was taken apart.
+type signed struct {
+	key       string // that it names
+	algorithm Algorithm
+	statement Statement
+	by        func(Key) bool // whether this key made it
+}
+
+// parse takes a signature of either form apart. A message in CMS may be the bytes that its base64 stands for.
+func parse(text string) (signed, error) {
+	if len(text) > maxSize {
+		return signed{}, ErrMalformed
+	}
+	s, err := parseForm(text)
+	if err != nil || s.statement.Schema != Schema {
+		return signed{}, ErrMalformed
+	}
+	return s, nil
+}
+
+func parseForm(text string) (signed, error) {
+	if strings.HasPrefix(text, "0\x82") { // a sequence of more than 255 bytes, and no text
+		return parseCMS([]byte(text))
+	}
 	text = strings.TrimSpace(text)
+	if strings.ContainsAny(text, "\r\n") { // which decoders of base64 skip
+		return signed{}, ErrMalformed
+	}
+	if strings.Contains(text, ".") {
+		return parseJWS(text)
+	}
+	der, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return signed{}, ErrMalformed
+	}
+	return parseCMS(der)
+}
+
+func parseJWS(text string) (signed, error) {
 	cut := strings.LastIndexByte(text, '.')
-	first, second, ok := strings.Cut(text[:max(cut, 0)], ".")
-	if len(text) > maxSize || cut < 0 || !ok || strings.ContainsAny(text, "\r\n") { // which decoders of base64 skip
-		return h, x, "", nil, ErrMalformed
+	first, second, ok := strings.Cut(text[:cut], ".")
+	if !ok {
+		return signed{}, ErrMalformed
 	}
 	// What decoders say of it quotes the input, so it stays here.
 	sig, err1 := base64.RawURLEncoding.Strict().DecodeString(text[cut+1:])
 	h, err2 := decode[header](first)
 	x, err3 := decode[Statement](second)
-	if err := errors.Join(err1, err2, err3); err != nil || h.Type != Type || x.Schema != Schema {
-		return header{}, Statement{}, "", nil, ErrMalformed
+	if err := errors.Join(err1, err2, err3); err != nil || h.Type != Type {
+		return signed{}, ErrMalformed
 	}
-	return h, x, text[:cut], sig, nil
+	return signed{key: h.KeyID, algorithm: h.Algorithm, statement: x, by: func(k Key) bool { return k.verify([]byte(text[:cut]), sig) }}, nil
 }
 
 func decode[T any](part string) (v T, err error) {

@@ -38,6 +38,12 @@ func (a Algorithm) Digest() string {
 // SeedSize is how many random bytes a private key is made from.
 const SeedSize = 32
 
+// A key is named by so many bytes of a digest, in hexadecimal behind a prefix.
+const (
+	keyPrefix = "sk_"
+	keyDigest = 12
+)
+
 // sm2Number is how many bytes each number of an SM2 signature takes.
 const sm2Number = 32
 
@@ -99,7 +105,7 @@ func NewSigner(a Algorithm, seed []byte) (*Signer, error) {
 // KeyID names a public key by its digest.
 func KeyID(a Algorithm, public []byte) string {
 	sum := sha256.Sum256(append([]byte(string(a)+"\x00"), public...))
-	return "sk_" + hex.EncodeToString(sum[:12])
+	return keyPrefix + hex.EncodeToString(sum[:keyDigest])
 }
 
 // verify reports whether sig is a signature of msg by the key.
@@ -126,6 +132,9 @@ func flat(der []byte) ([]byte, error) {
 	in := cryptobyte.String(der)
 	if !in.ReadASN1(&inner, asn1.SEQUENCE) || !in.Empty() || !inner.ReadASN1Integer(r) || !inner.ReadASN1Integer(s) || !inner.Empty() {
 		return nil, errors.New("the SM2 signature is not two numbers")
+	}
+	if r.Sign() < 0 || s.Sign() < 0 || max(r.BitLen(), s.BitLen()) > 8*sm2Number {
+		return nil, errors.New("the numbers of the SM2 signature are out of range")
 	}
 	out := make([]byte, 2*sm2Number)
 	r.FillBytes(out[:sm2Number])

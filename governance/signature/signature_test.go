@@ -50,9 +50,11 @@ func statement(a Algorithm, answers []Answer) Statement {
 	return x
 }
 
-func sign(t testing.TB, s *Signer, x Statement) string {
+func forms() []Form { return []Form{JWS, CMS} }
+
+func sign(t testing.TB, s *Signer, x Statement, form Form) string {
 	t.Helper()
-	text, err := s.Sign(x)
+	text, err := s.Sign(x, form)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,12 +62,13 @@ func sign(t testing.TB, s *Signer, x Statement) string {
 }
 
 func TestSignatures(t *testing.T) {
-	for _, a := range algorithms() {
-		t.Run(string(a), func(t *testing.T) {
+	for i, a := range append(algorithms(), algorithms()...) {
+		form := forms()[i/2]
+		t.Run(string(a)+" "+string(form), func(t *testing.T) {
 			s, other := signer(t, a, 7), signer(t, a, 8)
 			x := statement(a, said())
-			text := sign(t, s, x)
-			if text != sign(t, signer(t, a, 7), x) {
+			text := sign(t, s, x, form)
+			if text != sign(t, signer(t, a, 7), x, form) {
 				t.Error("the same key signs the same in two ways")
 			}
 			got, err := Verify(" "+text+"\n", []Key{other.Key, s.Key})
@@ -104,9 +107,9 @@ func TestSignatures(t *testing.T) {
 
 // TestEveryByteCounts: whatever byte of a signature is changed, it proves nothing any more.
 func TestEveryByteCounts(t *testing.T) {
-	for _, a := range algorithms() {
+	for n, a := range append(algorithms(), algorithms()...) {
 		s := signer(t, a, 7)
-		text := sign(t, s, statement(a, said()))
+		text := sign(t, s, statement(a, said()), forms()[n/2])
 		for i := range len(text) {
 			for _, b := range []string{string(rune(text[i] ^ 1)), ".", "A", "", text[i:i+1] + "\n", text[i:i+1] + text[i:i+1]} {
 				changed := text[:i] + b + text[i+1:]
@@ -189,7 +192,7 @@ func TestPieces(t *testing.T) {
 // TestTheirReader: what is signed with Ed25519 is a JSON Web Signature that a library checks which is not ours.
 func TestTheirReader(t *testing.T) {
 	s := signer(t, EdDSA, 7)
-	text := sign(t, s, statement(EdDSA, said()))
+	text := sign(t, s, statement(EdDSA, said()), JWS)
 	claims := jwt.MapClaims{}
 	got, err := jwt.NewParser(jwt.WithValidMethods([]string{"EdDSA"})).ParseWithClaims(text, claims, func(*jwt.Token) (any, error) {
 		return ed25519.PublicKey(s.Public), nil
@@ -203,7 +206,7 @@ func TestTheirReader(t *testing.T) {
 func TestKeptForms(t *testing.T) {
 	for a, want := range map[Algorithm]string{EdDSA: keptEdDSA, SM2SM3: keptSM2} {
 		s := signer(t, a, 7)
-		if got := sign(t, s, statement(a, said())); got != want {
+		if got := sign(t, s, statement(a, said()), JWS); got != want {
 			t.Errorf("%s: the form has changed:\n%s", a, got)
 		}
 	}
@@ -211,7 +214,7 @@ func TestKeptForms(t *testing.T) {
 
 func TestMalformed(t *testing.T) {
 	s := signer(t, EdDSA, 7)
-	text := sign(t, s, statement(EdDSA, said()))
+	text := sign(t, s, statement(EdDSA, said()), JWS)
 	part := strings.Split(text, ".")
 	coded := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 	for name, bad := range map[string]string{
@@ -237,12 +240,16 @@ func TestMalformed(t *testing.T) {
 
 func FuzzVerify(f *testing.F) {
 	s, other := signer(f, EdDSA, 7), signer(f, SM2SM3, 8)
-	made := []string{sign(f, s, statement(EdDSA, said())), sign(f, other, statement(SM2SM3, said()))}
+	var made []string
+	for _, form := range forms() {
+		made = append(made, sign(f, s, statement(EdDSA, said()), form), sign(f, other, statement(SM2SM3, said()), form))
+	}
 	for _, text := range made {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if _, err := Verify(text, []Key{s.Key, other.Key}); err == nil && !slices.Contains(made, strings.TrimSpace(text)) {
+		der := base64.StdEncoding.EncodeToString([]byte(text)) // which stands for itself
+		if _, err := Verify(text, []Key{s.Key, other.Key}); err == nil && !slices.Contains(made, strings.TrimSpace(text)) && !slices.Contains(made, der) {
 			t.Errorf("a signature that nobody made: %q", text)
 		}
 	})
@@ -250,12 +257,14 @@ func FuzzVerify(f *testing.F) {
 
 func BenchmarkSign(b *testing.B) {
 	for _, a := range algorithms() {
-		b.Run(string(a), func(b *testing.B) {
-			s, x := signer(b, a, 7), statement(a, said())
-			for b.Loop() {
-				_, _ = s.Sign(x)
-			}
-		})
+		for _, form := range forms() {
+			b.Run(string(a)+" "+string(form), func(b *testing.B) {
+				s, x := signer(b, a, 7), statement(a, said())
+				for b.Loop() {
+					_, _ = s.Sign(x, form)
+				}
+			})
+		}
 	}
 }
 
@@ -300,7 +309,7 @@ func TestBodies(t *testing.T) {
 		"refusal":    {`"content":[{"type":"text","text":"No."}]`, []Answer{{Refusal: "No."}}},
 		"cut off":    {`"content":[{"type":"tool_use","name":"f","input":{"_incomplete_arguments":"{\"a"}}]`, []Answer{{Calls: []Call{{"f", `{"a`}}}}},
 	} {
-		text := sign(t, s, statement(EdDSA, c.said))
+		text := sign(t, s, statement(EdDSA, c.said), JWS)
 		b, ok := ParseBody([]byte(`{"id":"x",` + c.body + `,"sluice":{"signature":"` + text + `"}}`))
 		x, err := Verify(b.Signature, []Key{s.Key})
 		if !ok || err != nil || !x.MatchesBody(b) {
@@ -313,7 +322,7 @@ func TestBodies(t *testing.T) {
 func TestUnclearBodies(t *testing.T) {
 	t.Parallel()
 	s := signer(t, EdDSA, 7)
-	sig := `"sluice":{"signature":"` + sign(t, s, statement(EdDSA, []Answer{{Text: "Yes."}})) + `"}`
+	sig := `"sluice":{"signature":"` + sign(t, s, statement(EdDSA, []Answer{{Text: "Yes."}}), JWS) + `"}`
 	for name, body := range map[string]string{
 		"names in another case": `{"choices":[{"message":{"content":"FAKE","Content":"Yes."}}],` + sig + `}`, "only in another case": `{"choices":[{"message":{"Content":"Yes."}}],` + sig + `}`,
 		"two kinds": `{"choices":[{"message":{"content":"Yes."}}],"output":[{"type":"message","content":[{"type":"output_text","text":"FAKE"}]}],` + sig + `}`,

@@ -55,6 +55,8 @@ const (
 
 	CodeBlockedContent Code = "blocked_content"
 	CodeBlockedAnswer  Code = "blocked_answer"
+	CodeUnsafeContent  Code = "unsafe_content"
+	CodeUnsafeAnswer   Code = "unsafe_answer"
 
 	CodeModelNotFound      Code = "model_not_found"
 	CodeCollectionNotFound Code = "collection_not_found"
@@ -172,6 +174,8 @@ var kinds = map[Code]Kind{
 
 	CodeBlockedContent: Blocked,
 	CodeBlockedAnswer:  Blocked,
+	CodeUnsafeContent:  Blocked,
+	CodeUnsafeAnswer:   Blocked,
 
 	CodeModelNotFound:      NotFound,
 	CodeCollectionNotFound: NotFound,

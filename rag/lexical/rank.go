@@ -44,6 +44,27 @@ func Parse(text string) Query {
 	return q
 }
 
+// Either returns a query with the terms of all of them, those of the first queries if they have more than [MaxTerms] that differ. A term counts as often as in the
+// query that has it most.
+func Either(queries ...Query) Query {
+	if len(queries) == 1 {
+		return queries[0]
+	}
+	counts := map[string]int{}
+	for _, q := range queries {
+		for i, term := range q.terms {
+			if n := counts[term]; n > 0 || len(counts) < MaxTerms {
+				counts[term] = max(n, q.counts[i])
+			}
+		}
+	}
+	out := Query{terms: slices.Sorted(maps.Keys(counts))}
+	for _, t := range out.terms {
+		out.counts = append(out.counts, counts[t])
+	}
+	return out
+}
+
 // Part is a segment and which of its documents may be found.
 type Part struct {
 	Segment *Segment

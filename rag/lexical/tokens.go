@@ -7,6 +7,8 @@ import (
 
 	"github.com/kljensen/snowball/english"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/sluice-project/sluice/internal/hanfold"
 )
 
 // maxToken bounds the bytes of one term; what is longer is no word and is left out.
@@ -30,20 +32,20 @@ func EachTerm(text string, each func(term []byte)) { analyze(text, each) }
 // Fold returns the letters and digits of a text as terms have them, without anything between them: texts that differ in case, width,
 // script, blanks or punctuation only are equal then.
 func Fold(text string) string {
-	folds := folding()
+	folds := hanfold.Folding()
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.Is(unicode.M, r) {
 			return -1
 		}
-		return folds.fold(r)
+		return folds.Fold(r)
 	}, norm.NFKC.String(strings.ToValidUTF8(text, " ")))
 }
 
 // analyze hands the terms of a text to emit, which must not keep them.
 func analyze(text string, emit func(term []byte)) {
-	t, folds := tokenizer{emit: emit}, folding()
+	t, folds := tokenizer{emit: emit}, hanfold.Folding()
 	for _, r := range norm.NFKC.String(strings.ToValidUTF8(text, " ")) {
-		t.rune(folds.fold(r))
+		t.rune(folds.Fold(r))
 	}
 	t.endWord()
 	t.endHan()

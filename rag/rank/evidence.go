@@ -34,16 +34,22 @@ func evidenceNames() [evidenceFeatures]string {
 // Evidence is what is known about whether passages answer a question: each 0…1, except for numbers, which is 0 or -1.
 type Evidence [evidenceFeatures]float64
 
-// most is what one occurrence of a word can bring at most, of its weight: the k1 of BM25, and one.
-const most = 1.9
+// bestOccurrence is what the occurrences of a word can bring at most, of its weight: the k1 of BM25, and one.
+const bestOccurrence = 1.9
 
-// EvidenceOf returns the evidence that the first shown candidates answer the question. Candidates are all that were compared, in their final order, with their
-// features as [FeaturesOf] has them. Without any the evidence is zero.
+// EvidenceOf returns the evidence that the first shown candidates answer the question; see [EvidenceUpTo]. Without any it is zero.
 func EvidenceOf(q Question, candidates []Candidate, features []Features, shown int) Evidence {
-	var e Evidence
-	if shown = min(shown, len(candidates)); shown == 0 {
-		return e
+	each := EvidenceUpTo(q, candidates, features, shown)
+	if len(each) == 0 {
+		return Evidence{}
 	}
+	return each[len(each)-1]
+}
+
+// EvidenceUpTo returns the evidence that the first candidate answers the question, that the first two do, and so on up to shown. Candidates are all that were
+// compared, in their final order, with their features as [FeaturesOf] has them.
+func EvidenceUpTo(q Question, candidates []Candidate, features []Features, shown int) []Evidence {
+	shown = min(shown, len(candidates))
 	a := newAsked(q)
 	total, squares := 0.0, 0.0
 	for _, t := range a.terms {
@@ -53,6 +59,8 @@ func EvidenceOf(q Question, candidates []Candidate, features []Features, shown i
 	cosines := neutral(candidates)
 	together := make([]bool, len(a.terms))
 	byWords, byVectors := 0, 0
+	out := make([]Evidence, shown)
+	var most Evidence // of what each of them has
 	for i, c := range candidates[:shown] {
 		have := make([]bool, len(a.terms))
 		a.mark(have, c.Heading)
@@ -64,10 +72,10 @@ func EvidenceOf(q Question, candidates []Candidate, features []Features, shown i
 				rare += a.terms[t].Weight * a.terms[t].Weight
 			}
 		}
-		e[evidenceCoverage] = max(e[evidenceCoverage], features[i][featureCoverage])
-		e[evidencePhrase] = max(e[evidencePhrase], features[i][featurePhrase])
+		most[evidenceCoverage] = max(most[evidenceCoverage], features[i][featureCoverage])
+		most[evidencePhrase] = max(most[evidencePhrase], features[i][featurePhrase])
 		if squares > 0 {
-			e[evidenceRare] = max(e[evidenceRare], rare/squares)
+			most[evidenceRare] = max(most[evidenceRare], rare/squares)
 		}
 		if c.BM25 > candidates[byWords].BM25 {
 			byWords = i
@@ -75,25 +83,27 @@ func EvidenceOf(q Question, candidates []Candidate, features []Features, shown i
 		if cosines[i] > cosines[byVectors] {
 			byVectors = i
 		}
-	}
-	e[evidenceTogether] = a.share(together)
-	for _, t := range a.codes {
-		if !together[t] {
-			e[evidenceNumbers] = -1
+		e := &out[i]
+		*e = most
+		e[evidenceTogether] = a.share(together)
+		for _, t := range a.codes {
+			if !together[t] {
+				e[evidenceNumbers] = -1
+			}
+		}
+		if best := candidates[byWords].BM25; best > 0 && total > 0 {
+			e[evidenceBM25] = min(1, best/(bestOccurrence*total))
+			e[evidenceLead] = (best - next(candidates, byWords, func(i int) float64 { return candidates[i].BM25 }, 0)) / best
+		}
+		nearest := cosines[byVectors]
+		e[evidenceLift] = q.agreement * max(0, min(1, nearest-q.low))
+		e[evidenceAhead] = q.agreement * max(0, min(1, nearest-next(candidates, byVectors, func(i int) float64 { return cosines[i] }, q.low)))
+		e[evidenceLead] = max(0, min(1, e[evidenceLead]))
+		if byWords == byVectors && candidates[byVectors].HasCosine {
+			e[evidenceSame] = q.agreement
 		}
 	}
-	if best := candidates[byWords].BM25; best > 0 && total > 0 {
-		e[evidenceBM25] = min(1, best/(most*total))
-		e[evidenceLead] = (best - next(candidates, byWords, func(i int) float64 { return candidates[i].BM25 }, 0)) / best
-	}
-	nearest := cosines[byVectors]
-	e[evidenceLift] = q.agreement * max(0, min(1, nearest-q.low))
-	e[evidenceAhead] = q.agreement * max(0, min(1, nearest-next(candidates, byVectors, func(i int) float64 { return cosines[i] }, q.low)))
-	e[evidenceLead] = max(0, min(1, e[evidenceLead]))
-	if byWords == byVectors && candidates[byVectors].HasCosine {
-		e[evidenceSame] = q.agreement
-	}
-	return e
+	return out
 }
 
 // next returns the highest value of the others, at least otherwise.

@@ -272,6 +272,69 @@ func (e DocumentExplanationReasons) Valid() bool {
 	}
 }
 
+// Defines values for EnergyMeterMethod.
+const (
+	EnergyMeterMethodDeclared EnergyMeterMethod = "declared"
+	EnergyMeterMethodMeasured EnergyMeterMethod = "measured"
+	EnergyMeterMethodModelled EnergyMeterMethod = "modelled"
+)
+
+// Valid indicates whether the value is a known member of the EnergyMeterMethod enum.
+func (e EnergyMeterMethod) Valid() bool {
+	switch e {
+	case EnergyMeterMethodDeclared:
+		return true
+	case EnergyMeterMethodMeasured:
+		return true
+	case EnergyMeterMethodModelled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EnergyStateIdleMethod.
+const (
+	EnergyStateIdleMethodDeclared EnergyStateIdleMethod = "declared"
+	EnergyStateIdleMethodMeasured EnergyStateIdleMethod = "measured"
+	EnergyStateIdleMethodModelled EnergyStateIdleMethod = "modelled"
+)
+
+// Valid indicates whether the value is a known member of the EnergyStateIdleMethod enum.
+func (e EnergyStateIdleMethod) Valid() bool {
+	switch e {
+	case EnergyStateIdleMethodDeclared:
+		return true
+	case EnergyStateIdleMethodMeasured:
+		return true
+	case EnergyStateIdleMethodModelled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EnergyStateMethod.
+const (
+	EnergyStateMethodDeclared EnergyStateMethod = "declared"
+	EnergyStateMethodMeasured EnergyStateMethod = "measured"
+	EnergyStateMethodModelled EnergyStateMethod = "modelled"
+)
+
+// Valid indicates whether the value is a known member of the EnergyStateMethod enum.
+func (e EnergyStateMethod) Valid() bool {
+	switch e {
+	case EnergyStateMethodDeclared:
+		return true
+	case EnergyStateMethodMeasured:
+		return true
+	case EnergyStateMethodModelled:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EngineInstanceKind.
 const (
 	EngineInstanceKindNative EngineInstanceKind = "native"
@@ -566,6 +629,7 @@ const (
 	KeyringProgressKindContentKeys   KeyringProgressKind = "content_keys"
 	KeyringProgressKindDocuments     KeyringProgressKind = "documents"
 	KeyringProgressKindFiles         KeyringProgressKind = "files"
+	KeyringProgressKindGlossaries    KeyringProgressKind = "glossaries"
 	KeyringProgressKindRegistryKeys  KeyringProgressKind = "registry_keys"
 	KeyringProgressKindReplies       KeyringProgressKind = "replies"
 	KeyringProgressKindSecondFactors KeyringProgressKind = "second_factors"
@@ -584,6 +648,8 @@ func (e KeyringProgressKind) Valid() bool {
 	case KeyringProgressKindDocuments:
 		return true
 	case KeyringProgressKindFiles:
+		return true
+	case KeyringProgressKindGlossaries:
 		return true
 	case KeyringProgressKindRegistryKeys:
 		return true
@@ -904,22 +970,22 @@ func (e NewBatchEndpoint) Valid() bool {
 
 // Defines values for NewInstancePower.
 const (
-	Declared NewInstancePower = "declared"
-	Empty    NewInstancePower = ""
-	Measured NewInstancePower = "measured"
-	Modelled NewInstancePower = "modelled"
+	NewInstancePowerDeclared NewInstancePower = "declared"
+	NewInstancePowerEmpty    NewInstancePower = ""
+	NewInstancePowerMeasured NewInstancePower = "measured"
+	NewInstancePowerModelled NewInstancePower = "modelled"
 )
 
 // Valid indicates whether the value is a known member of the NewInstancePower enum.
 func (e NewInstancePower) Valid() bool {
 	switch e {
-	case Declared:
+	case NewInstancePowerDeclared:
 		return true
-	case Empty:
+	case NewInstancePowerEmpty:
 		return true
-	case Measured:
+	case NewInstancePowerMeasured:
 		return true
-	case Modelled:
+	case NewInstancePowerModelled:
 		return true
 	default:
 		return false
@@ -2326,6 +2392,57 @@ type DocumentVersionPage struct {
 	Next  *string           `json:"next,omitempty"`
 }
 
+// EnergyMeter defines model for EnergyMeter.
+type EnergyMeter struct {
+	Kind   string            `json:"kind"`
+	Method EnergyMeterMethod `json:"method"`
+	Name   string            `json:"name"`
+
+	// Node It measures the whole machine
+	Node bool `json:"node"`
+
+	// Reads It could be read last time; else the energy of requests is not known
+	Reads               bool `json:"reads"`
+	UncertaintyPermille int  `json:"uncertainty_permille"`
+}
+
+// EnergyMeterMethod defines model for EnergyMeter.Method.
+type EnergyMeterMethod string
+
+// EnergyState defines model for EnergyState.
+type EnergyState struct {
+	// IdleMethod How the idle part that is taken off is known
+	IdleMethod EnergyStateIdleMethod `json:"idle_method"`
+	Meters     []EnergyMeter         `json:"meters"`
+
+	// Method How figures of requests come about
+	Method EnergyStateMethod `json:"method"`
+	Totals *EnergyTotals     `json:"totals,omitempty"`
+}
+
+// EnergyStateIdleMethod How the idle part that is taken off is known
+type EnergyStateIdleMethod string
+
+// EnergyStateMethod How figures of requests come about
+type EnergyStateMethod string
+
+// EnergyTotals defines model for EnergyTotals.
+type EnergyTotals struct {
+	CoveredMs int64 `json:"covered_ms"`
+	IdleUj    int64 `json:"idle_uj"`
+	MeteredUj int64 `json:"metered_uj"`
+
+	// MissingMs Of these, when a meter could not be read
+	MissingMs int64 `json:"missing_ms"`
+
+	// RequestsUj Of requests that have ended
+	RequestsUj int64 `json:"requests_uj"`
+
+	// RunningUj Of requests at work
+	RunningUj      int64 `json:"running_uj"`
+	UnattributedUj int64 `json:"unattributed_uj"`
+}
+
 // EngineDevice defines model for EngineDevice.
 type EngineDevice struct {
 	Family     *string `json:"family,omitempty"`
@@ -2618,6 +2735,16 @@ type ErasureTarget struct {
 	Tenant  *string `json:"tenant,omitempty"`
 }
 
+// Expansion defines model for Expansion.
+type Expansion struct {
+	// Added Its other names
+	Added []string `json:"added"`
+
+	// Found The name of the term that the question has
+	Found string `json:"found"`
+	Term  string `json:"term"`
+}
+
 // ExportSize defines model for ExportSize.
 type ExportSize struct {
 	// More There are more than were counted
@@ -2738,7 +2865,7 @@ type FileToRead struct {
 // Finding defines model for Finding.
 type Finding struct {
 	// Action What was done, in the words of policies: token, partial, redact, hash, block or observe. Of the class pseudonym, in answers: unknown (it stands for nothing, and stays)
-	// or cut (the answer ended inside it, and that part was left out). Records written by older releases have masked, redacted, hashed, blocked and passed for token,
+	// or cut (the answer ended inside it, and that part was left out). Of classes that begin with safety.: block, replace, review or note. Records written by older releases have masked, redacted, hashed, blocked and passed for token,
 	// redact, hash, block and observe.
 	Action string `json:"action"`
 	Class  string `json:"class"`
@@ -2788,6 +2915,22 @@ type FoundLabel struct {
 
 	// Whole Exactly the seven strings
 	Whole bool `json:"whole"`
+}
+
+// GlossaryTerm defines model for GlossaryTerm.
+type GlossaryTerm struct {
+	// Damaged It cannot be read, and expands nothing: delete it and add it again
+	Damaged   *bool     `json:"damaged,omitempty"`
+	Id        string    `json:"id"`
+	Synonyms  []string  `json:"synonyms"`
+	Term      string    `json:"term"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// GlossaryTermPage defines model for GlossaryTermPage.
+type GlossaryTermPage struct {
+	Items []GlossaryTerm `json:"items"`
+	Next  *string        `json:"next,omitempty"`
 }
 
 // Hold defines model for Hold.
@@ -3570,6 +3713,17 @@ type NewErasureApproval struct {
 	Tenant  *string `json:"tenant,omitempty"`
 }
 
+// NewGlossaryTerm defines model for NewGlossaryTerm.
+type NewGlossaryTerm struct {
+	Synonyms []string `json:"synonyms"`
+	Term     string   `json:"term"`
+}
+
+// NewGlossaryTerms defines model for NewGlossaryTerms.
+type NewGlossaryTerms struct {
+	Terms []NewGlossaryTerm `json:"terms"`
+}
+
 // NewHold defines model for NewHold.
 type NewHold struct {
 	// Actor Only records of the key or user with this id and of the keys of that user
@@ -3796,6 +3950,15 @@ type NewRollout struct {
 	Steps *[]int `json:"steps,omitempty"`
 }
 
+// NewScalingOverride defines model for NewScalingOverride.
+type NewScalingOverride struct {
+	Reason string `json:"reason"`
+	Target int    `json:"target"`
+
+	// Until at most 31 days ahead
+	Until time.Time `json:"until"`
+}
+
 // NewSeals defines model for NewSeals.
 type NewSeals struct {
 	Copies *int `json:"copies,omitempty"`
@@ -3999,11 +4162,14 @@ type OrganisationPage struct {
 // Passage defines model for Passage.
 type Passage struct {
 	// ByWords It was found by its words only: its vectors are another model's, until they are made anew
-	ByWords    *bool   `json:"by_words,omitempty"`
-	Chunk      int     `json:"chunk"`
-	Collection string  `json:"collection"`
-	Document   string  `json:"document"`
-	DocumentId string  `json:"document_id"`
+	ByWords    *bool  `json:"by_words,omitempty"`
+	Chunk      int    `json:"chunk"`
+	Collection string `json:"collection"`
+	Document   string `json:"document"`
+	DocumentId string `json:"document_id"`
+
+	// Duplicates How many passages with the same text were found behind it and left out
+	Duplicates *int    `json:"duplicates,omitempty"`
 	End        int     `json:"end"`
 	Score      float64 `json:"score"`
 
@@ -4015,8 +4181,10 @@ type Passage struct {
 
 // PassageList defines model for PassageList.
 type PassageList struct {
-	Findings []Finding `json:"findings"`
-	Items    []Passage `json:"items"`
+	// Expanded What the glossary has added to the question. What the rules for answers block is left out
+	Expanded *[]Expansion `json:"expanded,omitempty"`
+	Findings []Finding    `json:"findings"`
+	Items    []Passage    `json:"items"`
 }
 
 // PassagePiece defines model for PassagePiece.
@@ -4745,6 +4913,97 @@ type RolloutTransition struct {
 	To         string `json:"to"`
 }
 
+// ScaledPool defines model for ScaledPool.
+type ScaledPool struct {
+	Decisions []ScalingDecision `json:"decisions"`
+	Latest    *ScalingDecision  `json:"latest,omitempty"`
+	Max       int               `json:"max"`
+	Min       int               `json:"min"`
+	Pool      string            `json:"pool"`
+}
+
+// ScalingDecision defines model for ScalingDecision.
+type ScalingDecision struct {
+	// Alarms capacity_line, at_max, no_data, starts_fail
+	Alarms []string  `json:"alarms"`
+	At     time.Time `json:"at"`
+
+	// Before the target until then
+	Before int `json:"before"`
+
+	// Cost expected for an hour
+	Cost     float32 `json:"cost"`
+	Draining int     `json:"draining"`
+
+	// Failed starts that failed in a row
+	Failed int `json:"failed"`
+
+	// Floor the least now, or by the time an instance that is ordered now is ready
+	Floor int `json:"floor"`
+
+	// Forecast The highest rate that is expected within the lead, in requests a second
+	Forecast *ScalingForecast `json:"forecast,omitempty"`
+
+	// Joules expected for an hour
+	Joules float32 `json:"joules"`
+
+	// LeadSeconds how far ahead is looked
+	LeadSeconds float32 `json:"lead_seconds"`
+
+	// Limits why the target is not what was wanted: max, up_rate, down_rate, freeze, no_data, starting, settling, clock
+	Limits []string `json:"limits"`
+
+	// Line instances that carry 1.4 times the highest rate of the last week; 0: not known
+	Line int `json:"line"`
+
+	// Needs instances that each signal asks for; what is missing said nothing
+	Needs    map[string]int   `json:"needs"`
+	Override *ScalingOverride `json:"override,omitempty"`
+
+	// Ready instances that take requests
+	Ready int `json:"ready"`
+
+	// Slot peak, valley or idle; empty without a calendar
+	Slot     string `json:"slot"`
+	Starting int    `json:"starting"`
+	Target   int    `json:"target"`
+
+	// Wanted before limits
+	Wanted int `json:"wanted"`
+
+	// Winner what asked for most: floor, forecast, rate, waiting, kv_use, tokens, misses or override
+	Winner string `json:"winner"`
+}
+
+// ScalingForecast The highest rate that is expected within the lead, in requests a second
+type ScalingForecast struct {
+	// At the quantile that the costs ask for
+	At float32 `json:"at"`
+
+	// Error mean relative error over the last season
+	Error float32 `json:"error"`
+
+	// High one of ten values lies above
+	High float32 `json:"high"`
+
+	// Low one of ten values lies below
+	Low float32 `json:"low"`
+	Mid float32 `json:"mid"`
+}
+
+// ScalingList defines model for ScalingList.
+type ScalingList struct {
+	Items []ScaledPool `json:"items"`
+}
+
+// ScalingOverride defines model for ScalingOverride.
+type ScalingOverride struct {
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+	Target int       `json:"target"`
+	Until  time.Time `json:"until"`
+}
+
 // SchedulerList defines model for SchedulerList.
 type SchedulerList struct {
 	// Instances That engine and the workers
@@ -5257,7 +5516,7 @@ type UsageRow struct {
 	// Day YYYY-MM-DD in UTC
 	Day *string `json:"day,omitempty"`
 
-	// EnergyMethod declared = from a stated power model; mixed where rows differ; empty where nothing was measured
+	// EnergyMethod measured = by a meter; modelled = from utilisation; declared = from stated powers; mixed where they differ; empty where nothing is known. Requests whose energy is not known add nothing; statements count them
 	EnergyMethod string  `json:"energy_method"`
 	EnergyUj     int64   `json:"energy_uj"`
 	Key          *string `json:"key,omitempty"`
@@ -6140,6 +6399,28 @@ type DateDocumentVersionParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// ListGlossaryTermsParams defines parameters for ListGlossaryTerms.
+type ListGlossaryTermsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Cursor `next` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// AddGlossaryTermsParams defines parameters for AddGlossaryTerms.
+type AddGlossaryTermsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// DeleteGlossaryTermParams defines parameters for DeleteGlossaryTerm.
+type DeleteGlossaryTermParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // ReadPassageParams defines parameters for ReadPassage.
 type ReadPassageParams struct {
 	// XSluicePurpose What this is for, where the policy demands it. `Me.purposes` lists what it takes; without one of them the answer is 403 `purpose_required`.
@@ -6538,6 +6819,9 @@ type ExplainDocumentJSONRequestBody = Reader
 // DateDocumentVersionJSONRequestBody defines body for DateDocumentVersion for application/json ContentType.
 type DateDocumentVersionJSONRequestBody = Validity
 
+// AddGlossaryTermsJSONRequestBody defines body for AddGlossaryTerms for application/json ContentType.
+type AddGlossaryTermsJSONRequestBody = NewGlossaryTerms
+
 // ReadPassageJSONRequestBody defines body for ReadPassage for application/json ContentType.
 type ReadPassageJSONRequestBody = PassageRequest
 
@@ -6564,6 +6848,9 @@ type AbortRolloutJSONRequestBody = Reason
 
 // ApproveRolloutJSONRequestBody defines body for ApproveRollout for application/json ContentType.
 type ApproveRolloutJSONRequestBody = Approval
+
+// SetScalingOverrideJSONRequestBody defines body for SetScalingOverride for application/json ContentType.
+type SetScalingOverrideJSONRequestBody = NewScalingOverride
 
 // CreateServiceAccountJSONRequestBody defines body for CreateServiceAccount for application/json ContentType.
 type CreateServiceAccountJSONRequestBody = NewServiceAccount
@@ -7277,6 +7564,9 @@ type ServerInterface interface {
 	// UnloadAdapter Unload an adapter
 	// (DELETE /engine/adapters/{id})
 	UnloadAdapter(c *gin.Context, id string)
+	// GetEnergy What the meters of this machine told since the start, and where it went
+	// (GET /engine/energy)
+	GetEnergy(c *gin.Context)
 	// GetScheduler What the scheduler of the native engine sees and decided last
 	// (GET /engine/scheduler)
 	GetScheduler(c *gin.Context)
@@ -7508,6 +7798,15 @@ type ServerInterface interface {
 	// DateDocumentVersion Change when a version is in effect
 	// (PATCH /rag/collections/{collection}/documents/{id}/versions/{version})
 	DateDocumentVersion(c *gin.Context, collection CollectionPath, id IdPath, version DocumentVersionPath, params DateDocumentVersionParams)
+	// ListGlossaryTerms List the glossary of a knowledge base
+	// (GET /rag/collections/{collection}/glossary)
+	ListGlossaryTerms(c *gin.Context, collection CollectionPath, params ListGlossaryTermsParams)
+	// AddGlossaryTerms Add terms to the glossary of a knowledge base, or replace them
+	// (POST /rag/collections/{collection}/glossary)
+	AddGlossaryTerms(c *gin.Context, collection CollectionPath, params AddGlossaryTermsParams)
+	// DeleteGlossaryTerm Delete a term of a glossary
+	// (DELETE /rag/collections/{collection}/glossary/{id})
+	DeleteGlossaryTerm(c *gin.Context, collection CollectionPath, id IdPath, params DeleteGlossaryTermParams)
 	// ReadPassage Open a passage that an answer has cited
 	// (POST /rag/passages)
 	ReadPassage(c *gin.Context, params ReadPassageParams)
@@ -7553,6 +7852,15 @@ type ServerInterface interface {
 	// ApproveRollout Promote to the next step as soon as the evidence passes
 	// (POST /rollouts/{id}/approve)
 	ApproveRollout(c *gin.Context, id IdPath)
+	// GetScaling How many instances each scaled pool is to have on this replica, and why
+	// (GET /scaling)
+	GetScaling(c *gin.Context)
+	// RemoveScalingOverride End what was demanded of a pool on this replica
+	// (DELETE /scaling/{pool}/override)
+	RemoveScalingOverride(c *gin.Context, pool PoolPath)
+	// SetScalingOverride Demand a number of instances of a pool until a time
+	// (PUT /scaling/{pool}/override)
+	SetScalingOverride(c *gin.Context, pool PoolPath)
 	// ListServiceAccounts List service accounts of a tenant, oldest first
 	// (GET /service-accounts)
 	ListServiceAccounts(c *gin.Context, params ListServiceAccountsParams)
@@ -9464,6 +9772,19 @@ func (siw *ServerInterfaceWrapper) UnloadAdapter(c *gin.Context) {
 	}
 
 	siw.Handler.UnloadAdapter(c, id)
+}
+
+// GetEnergy operation middleware
+func (siw *ServerInterfaceWrapper) GetEnergy(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetEnergy(c)
 }
 
 // GetScheduler operation middleware
@@ -11530,6 +11851,139 @@ func (siw *ServerInterfaceWrapper) DateDocumentVersion(c *gin.Context) {
 	siw.Handler.DateDocumentVersion(c, collection, id, version, params)
 }
 
+// ListGlossaryTerms operation middleware
+func (siw *ServerInterfaceWrapper) ListGlossaryTerms(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "collection" -------------
+	var collection CollectionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "collection", c.Param("collection"), &collection, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter collection: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListGlossaryTermsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListGlossaryTerms(c, collection, params)
+}
+
+// AddGlossaryTerms operation middleware
+func (siw *ServerInterfaceWrapper) AddGlossaryTerms(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "collection" -------------
+	var collection CollectionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "collection", c.Param("collection"), &collection, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter collection: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AddGlossaryTermsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.AddGlossaryTerms(c, collection, params)
+}
+
+// DeleteGlossaryTerm operation middleware
+func (siw *ServerInterfaceWrapper) DeleteGlossaryTerm(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "collection" -------------
+	var collection CollectionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "collection", c.Param("collection"), &collection, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter collection: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteGlossaryTermParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeleteGlossaryTerm(c, collection, id, params)
+}
+
 // ReadPassage operation middleware
 func (siw *ServerInterfaceWrapper) ReadPassage(c *gin.Context) {
 
@@ -11909,6 +12363,69 @@ func (siw *ServerInterfaceWrapper) ApproveRollout(c *gin.Context) {
 	}
 
 	siw.Handler.ApproveRollout(c, id)
+}
+
+// GetScaling operation middleware
+func (siw *ServerInterfaceWrapper) GetScaling(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetScaling(c)
+}
+
+// RemoveScalingOverride operation middleware
+func (siw *ServerInterfaceWrapper) RemoveScalingOverride(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "pool" -------------
+	var pool PoolPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "pool", c.Param("pool"), &pool, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pool: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RemoveScalingOverride(c, pool)
+}
+
+// SetScalingOverride operation middleware
+func (siw *ServerInterfaceWrapper) SetScalingOverride(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "pool" -------------
+	var pool PoolPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "pool", c.Param("pool"), &pool, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pool: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SetScalingOverride(c, pool)
 }
 
 // ListServiceAccounts operation middleware
@@ -13364,6 +13881,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.DELETE(options.BaseURL+"/pools/:pool/instances/:name", wrapper.RemoveInstance)
 	router.PATCH(options.BaseURL+"/pools/:pool/instances/:name", wrapper.ChangeInstance)
 	router.GET(options.BaseURL+"/engine/scheduler", wrapper.GetScheduler)
+	router.GET(options.BaseURL+"/engine/energy", wrapper.GetEnergy)
 	router.GET(options.BaseURL+"/engine/steps", wrapper.ListSteps)
 	router.GET(options.BaseURL+"/engine/adapters", wrapper.ListAdapters)
 	router.POST(options.BaseURL+"/engine/adapters", wrapper.LoadAdapter)
@@ -13373,6 +13891,9 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/rollouts/:id", wrapper.GetRollout)
 	router.POST(options.BaseURL+"/rollouts/:id/approve", wrapper.ApproveRollout)
 	router.POST(options.BaseURL+"/rollouts/:id/abort", wrapper.AbortRollout)
+	router.GET(options.BaseURL+"/scaling", wrapper.GetScaling)
+	router.DELETE(options.BaseURL+"/scaling/:pool/override", wrapper.RemoveScalingOverride)
+	router.PUT(options.BaseURL+"/scaling/:pool/override", wrapper.SetScalingOverride)
 	router.DELETE(options.BaseURL+"/capacity", wrapper.RemoveCapacity)
 	router.GET(options.BaseURL+"/capacity", wrapper.GetCapacity)
 	router.PUT(options.BaseURL+"/capacity", wrapper.SetCapacity)
@@ -13389,6 +13910,9 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/rag/collections/:collection/documents/:id/versions", wrapper.ListDocumentVersions)
 	router.DELETE(options.BaseURL+"/rag/collections/:collection/documents/:id/versions/:version", wrapper.DeleteDocumentVersion)
 	router.PATCH(options.BaseURL+"/rag/collections/:collection/documents/:id/versions/:version", wrapper.DateDocumentVersion)
+	router.GET(options.BaseURL+"/rag/collections/:collection/glossary", wrapper.ListGlossaryTerms)
+	router.POST(options.BaseURL+"/rag/collections/:collection/glossary", wrapper.AddGlossaryTerms)
+	router.DELETE(options.BaseURL+"/rag/collections/:collection/glossary/:id", wrapper.DeleteGlossaryTerm)
 	router.POST(options.BaseURL+"/rag/search", wrapper.PreviewSearch)
 	router.POST(options.BaseURL+"/rag/passages", wrapper.ReadPassage)
 	router.POST(options.BaseURL+"/labels/answers", wrapper.MakeAnswerFile)

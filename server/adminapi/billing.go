@@ -195,14 +195,14 @@ func (s *Server) ReportUsage(c *gin.Context, params ReportUsageParams) {
 		s.Fail(c, err)
 		return
 	}
-	out := UsageReport{From: params.From, To: params.To, Rows: []UsageRow{}, Total: s.usageRow(report.Total, report.Currency), AsOf: asOf.Truncate(time.Millisecond)}
+	out := UsageReport{From: params.From, To: params.To, Rows: []UsageRow{}, Total: usageRow(report.Total, report.Currency), AsOf: asOf.Truncate(time.Millisecond)}
 	labels, err := s.projectLabels(c, q)
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
 	for _, r := range report.Rows {
-		row := s.usageRow(r, report.Currency)
+		row := usageRow(r, report.Currency)
 		if labels != nil {
 			row.Project = &r.Project // of no project is a row, too
 			if l, there := labels[r.Project]; there {
@@ -227,14 +227,10 @@ func (s *Server) projectLabels(c *gin.Context, q billing.ReportQuery) (map[strin
 	return out, err
 }
 
-func (s *Server) usageRow(r billing.Row, currency string) UsageRow {
-	method := ""
-	if r.Energy > 0 {
-		method = s.deps.EnergyMethod
-	}
+func usageRow(r billing.Row, currency string) UsageRow {
 	return UsageRow{
 		Tenant: optional(r.Tenant), Key: optional(r.Key), Model: optional(r.Model), Day: optional(r.Day), PriceBook: optional(r.PriceBook), Requests: r.Requests,
 		PromptTokens: r.Tokens.Prompt, CachedTokens: r.Tokens.Cached, CompletionTokens: r.Tokens.Completion,
-		CostNano: int64(r.Cost), CorrectionsNano: int64(r.Corrections), Currency: currency, EnergyUj: r.Energy, EnergyMethod: method,
+		CostNano: int64(r.Cost), CorrectionsNano: int64(r.Corrections), Currency: currency, EnergyUj: r.Energy, EnergyMethod: r.EnergyMethod,
 	}
 }

@@ -125,3 +125,22 @@ func (s *Server) LoadAdapter(c *gin.Context) {
 func (s *Server) UnloadAdapter(c *gin.Context, id string) {
 	s.reply(c, http.StatusNoContent, nil, s.deps.UnloadAdapter(c.Request.Context(), engine.ModelID(id)))
 }
+
+// GetEnergy implements GET /engine/energy.
+func (s *Server) GetEnergy(c *gin.Context) {
+	account := s.deps.Energy
+	out := EnergyState{Method: EnergyStateMethod(account.Method()), IdleMethod: EnergyStateIdleMethod(account.IdleMethod()), Meters: []EnergyMeter{}}
+	for _, m := range account.Meters() {
+		out.Meters = append(out.Meters, EnergyMeter{
+			Kind: m.Kind, Name: m.Name, Method: EnergyMeterMethod(m.Method), UncertaintyPermille: m.UncertaintyPermille, Node: m.Node, Reads: m.Reads,
+		})
+	}
+	if len(out.Meters) > 0 {
+		t := account.Totals()
+		out.Totals = &EnergyTotals{
+			MeteredUj: t.Metered, RequestsUj: t.Requests, RunningUj: t.Running, IdleUj: t.Idle, UnattributedUj: t.Unattributed,
+			CoveredMs: t.Covered.Milliseconds(), MissingMs: t.Missing.Milliseconds(),
+		}
+	}
+	s.reply(c, http.StatusOK, out, nil)
+}

@@ -479,7 +479,17 @@ func (s *Server) PreviewSearch(c *gin.Context, params PreviewSearchParams) {
 		if p.ByWords {
 			view.ByWords = &p.ByWords
 		}
+		if p.Duplicates > 0 {
+			view.Duplicates = &p.Duplicates
+		}
 		out.Items = append(out.Items, view)
+	}
+	if len(found.Expanded) > 0 {
+		expanded := make([]Expansion, len(found.Expanded))
+		for i, e := range found.Expanded {
+			expanded[i] = Expansion{Term: e.Term, Found: e.Found, Added: list(e.Added)}
+		}
+		out.Expanded = &expanded
 	}
 	s.reply(c, http.StatusOK, out, nil)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/verify"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/gateway"
@@ -38,6 +39,7 @@ import (
 	"github.com/sluice-project/sluice/internal/inflight"
 	"github.com/sluice-project/sluice/internal/wrapkey"
 	"github.com/sluice-project/sluice/rag"
+	"github.com/sluice-project/sluice/scaling"
 	"github.com/sluice-project/sluice/server/erasure"
 	"github.com/sluice-project/sluice/server/offboard"
 	"github.com/sluice-project/sluice/server/provenance"
@@ -72,6 +74,8 @@ type Deps struct {
 	RAG        *rag.Service
 	Workflows  *workflows.Service // nil when switched off
 	Native     *native.Engine     // nil without native models
+	// Scaling are the loops of the pools that this process scales, ordered by name.
+	Scaling []*scaling.Loop
 	// LocalEngines are the engines of our own: that of this process and its workers, as they were last. It asks nobody.
 	LocalEngines func() []LocalEngine
 	// Adapters, LoadAdapter and UnloadAdapter are about what the native engines of this process and of workers have; the latter two change the models
@@ -95,8 +99,8 @@ type Deps struct {
 	TokenURL func(p identity.Plane) string
 	// ConsoleURL says where somebody whose request came the way it did finds the console; it ends with a slash.
 	ConsoleURL func(r *http.Request) string
-	// EnergyMethod names how energy figures of this installation come about.
-	EnergyMethod string
+	// Energy is the account of this machine's energy.
+	Energy *energy.Account
 	// AuditStatus says how the audit log is doing, of a tenant or, if whole, of all.
 	AuditStatus func(ctx context.Context, tenant string, whole bool) (AuditStatus, error)
 	// Reconciliation says how the last one went, with a page of at most limit+1 findings: open ones, or all. Reconcile starts one.

@@ -4,15 +4,51 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/sluice-project/sluice/engine/pool"
+	"github.com/sluice-project/sluice/scaling"
+	"github.com/sluice-project/sluice/scaling/local"
 )
 
 // Pool is a name under which several engines answer for each other. They have the same models under the same ids.
 type Pool struct {
 	Name      string
 	Instances []Instance
+	// Scale has workers started and ended beside the instances; nil: nobody is.
+	Scale *Scale
+}
+
+// Scale says how many instances a pool has, and how workers for it are started.
+type Scale struct {
+	scaling.Policy `koanf:",squash"`
+
+	// Every is the time between decisions; 0 means 5 seconds.
+	Every   time.Duration
+	Workers local.Config
+}
+
+// Validate reports what is wrong with the scaling of a pool; the message begins with the name of the field.
+func (s Scale) Validate() error {
+	if err := s.Policy.Validate(); err != nil {
+		return err
+	}
+	if s.Every < 0 || s.Every > time.Minute {
+		return errors.New("every: must lie between 0 and a minute")
+	}
+	if s.Targets.Misses > 0 {
+		return errors.New("targets.misses: is not measured of local workers; leave it out")
+	}
+	if len(s.Domains) > 0 {
+		return errors.New("domains: all workers are on this machine; leave them out")
+	}
+	if err := s.Workers.Validate(); err != nil {
+		return fmt.Errorf("workers.%w", err)
+	}
+	return nil
 }
 
 // Instance is an engine in a pool, and what there is to say of it.
@@ -59,6 +95,12 @@ func (e Engines) validatePools() error {
 		key(p.Name != "" && !names[p.Name] && !slices.Contains(engines, p.Name), "%s.name: must be set, only once, and not be that of an engine", at)
 		names[p.Name] = true
 		key(len(p.Instances) > 0, "%s.instances: list at least one", at)
+		if p.Scale != nil {
+			key(filepath.IsLocal(p.Name) && !strings.ContainsAny(p.Name, `/\`), "%s.name: is part of a path where there is scale: it must be without slashes", at)
+			if err := p.Scale.Validate(); err != nil {
+				errs = append(errs, fmt.Errorf("%s.scale.%w", at, err))
+			}
+		}
 		seen := map[string]bool{}
 		for k, in := range p.Instances {
 			at := fmt.Sprintf("%s.instances[%d]", at, k)

@@ -198,7 +198,7 @@ func traits() []trait {
 		{"tokens of the answer", "回答的 token 数", nil, nil, value("1507"), ""},
 		{"cached tokens", "缓存命中的 token 数", nil, nil, value("1013"), ""},
 		{"label of AI content", "AI 生成内容标识", nil, nil, labels, ""},
-		{"signature", "签名", nil, nil, signatures, signature.Header + ": " + signature.HeaderJWS},
+		{"signature", "签名", nil, nil, signatures, signature.Header + ": " + string(signature.JWS)},
 		{"receipt", "回执", nil, nil, same("X-Sluice-Receipt"), ""},
 		{"request id", "请求 ID", nil, nil, same("X-Request-Id"), ""},
 		{"rate limits", "限流余量", nil, nil, limits, ""},

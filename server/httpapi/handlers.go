@@ -115,6 +115,7 @@ func (a *API) answered(c *gin.Context, who identity.Principal, call *gateway.Cal
 		return err
 	}
 	defer reply.Close()
+	setCache(c, reply)
 	if opt.stream {
 		return a.streamed(c, reply, s, opt)
 	}
@@ -123,6 +124,7 @@ func (a *API) answered(c *gin.Context, who identity.Principal, call *gateway.Cal
 	if err != nil {
 		return &withHead{reply.Head, err}
 	}
+	setCache(c, reply) // now it stands
 	a.headHeaders(c, reply.Head)
 	a.writeJSON(c, http.StatusOK, s.whole(reply, answer, opt))
 	return nil
@@ -137,6 +139,7 @@ func (a *API) streamed(c *gin.Context, reply *gateway.Reply, s shape, opt option
 		if err != nil {
 			return out.fail(&withHead{reply.Head, err}, w)
 		}
+		out.setCache(reply)
 		if !w.event(out, ev) {
 			return nil
 		}

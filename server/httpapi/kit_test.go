@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	billingenergy "github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/billing/price"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
@@ -54,6 +55,7 @@ type kit struct {
 	fail   map[string]error
 	deny   access.Permission
 	tenant string // of the caller; "" is acme
+	cache  governance.Caching
 
 	mu     sync.Mutex
 	events []audit.Event
@@ -217,12 +219,15 @@ func (g kitGuard) Admit(context.Context, governance.AdmitRequest) (gateway.Decis
 	if err := g.k.fail["admit"]; err != nil {
 		return nil, err
 	}
-	return &kitAdmission{}, nil
+	return &kitAdmission{cache: g.k.cache}, nil
 }
 
 func (kitGuard) Models(_ context.Context, _, _ string, all []string) []string { return all }
 
-type kitAdmission struct{ n int }
+type kitAdmission struct {
+	n     int
+	cache governance.Caching
+}
 
 func (a *kitAdmission) Policy() governance.PolicyRef {
 	return governance.PolicyRef{Version: "policy-7"}
@@ -235,6 +240,11 @@ func (a *kitAdmission) SharesPrefixCache() bool      { return false }
 func (a *kitAdmission) UpstreamNonStreaming() bool   { return true }
 func (a *kitAdmission) RespondBeforeRecord() bool    { return false }
 func (a *kitAdmission) Signs() bool                  { return false }
+func (a *kitAdmission) Caching() governance.Caching  { return a.cache }
+func (a *kitAdmission) Answering(string) governance.Answering {
+	return governance.Answering{}
+}
+
 func (a *kitAdmission) Watermark() governance.Watermarking {
 	return governance.Watermarking{}
 }
@@ -349,8 +359,11 @@ func (kitRAG) Search(_ context.Context, ask rag.Query) ([]rag.Passage, error) {
 
 type kitMeter struct{}
 
-func (kitMeter) Attribute(time.Duration, int) int64 { return 42 }
-func (kitMeter) Method() string                     { return "declared" }
+func (kitMeter) Begin(string, string) func() { return func() {} }
+func (kitMeter) Abandon(string)              {}
+func (kitMeter) End(string, time.Duration, int) billingenergy.Figure {
+	return billingenergy.Figure{Microjoules: 42, Method: "declared"}
+}
 
 type kitLabels struct{}
 
@@ -426,3 +439,5 @@ func events(t testing.TB, body string) []string {
 		out = append(out, string(ev.Data))
 	}
 }
+
+func (*kit) Resilience(string) *route.Resilience { return nil }

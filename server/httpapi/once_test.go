@@ -315,7 +315,7 @@ func TestAsksStayWhatTheyAre(t *testing.T) {
 	if !bytes.Equal(ask(), before) {
 		t.Errorf("%q, and before it was %q", ask(), before)
 	}
-	if bytes.Equal(ask(signature.Header, signature.HeaderJWS), before) {
+	if bytes.Equal(ask(signature.Header, string(signature.JWS)), before) {
 		t.Error("an answer without a signature is given to who wants one")
 	}
 }

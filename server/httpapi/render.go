@@ -27,6 +27,7 @@ import (
 const (
 	headerReceipt  = "X-Sluice-Receipt"
 	headerOverhead = "X-Sluice-Overhead-Ms"
+	headerFallback = "X-Sluice-Fallback" // the model that was asked for and the cause, where another model answers
 )
 
 // Our own request headers that say how urgent a call is.
@@ -34,6 +35,9 @@ const (
 	headerClass             = "X-Sluice-Class"
 	headerFirstTokenTimeout = "X-Sluice-First-Token-Timeout-Ms" //nolint:gosec // the name of a header, no credential
 )
+
+// headerCache says in a reply how the answer came: see gateway.Reply.Cache.
+const headerCache = "X-Sluice-Cache"
 
 // extension is the object "sluice" of a reply: what this answer was, under which rules, and what it cost.
 type extension struct {
@@ -51,6 +55,7 @@ type extension struct {
 	Replay           string             `json:"replay,omitempty"`
 	Signature        string             `json:"signature,omitempty"`
 	Watermark        *watermarkInfo     `json:"watermark,omitempty"` // none where the policy wants none
+	Cache            string             `json:"cache,omitempty"`     // how the answer came; none where the policy has equal requests share no answer
 	Evidence         *gateway.Evidence  `json:"evidence,omitempty"`  // none where the policy does not look
 }
 
@@ -68,6 +73,9 @@ type modelInfo struct {
 	Precision string `json:"precision,omitempty"`
 	Rollout   string `json:"rollout,omitempty"`
 	Arm       string `json:"arm,omitempty"`
+	// FallbackFrom is the model that was asked for, where another one has answered, and FallbackCause why: context, content, capacity or fault.
+	FallbackFrom  string `json:"fallback_from,omitempty"`
+	FallbackCause string `json:"fallback_cause,omitempty"`
 }
 
 // cost is an amount in 10⁻⁹ of the currency's unit.
@@ -76,15 +84,36 @@ type cost struct {
 	Currency string `json:"currency"`
 }
 
+// energy is the figure of a request and how it came about; meter and what follows it are there for figures of meters.
 type energy struct {
 	Microjoules int64  `json:"microjoules"`
 	Method      string `json:"method"`
+	PerThousand int64  `json:"microjoules_per_1000_tokens,omitempty"` // of the answer
+	Meter       string `json:"meter,omitempty"`
+	Uncertainty int    `json:"uncertainty_permille,omitempty"`
+	Window      int64  `json:"window_ms,omitempty"` // from the first work to the last
+}
+
+// energyOf returns nothing where the energy is not known.
+func energyOf(s gateway.Summary) *energy {
+	if s.Usage.EnergyMethod == "" {
+		return nil
+	}
+	e := &energy{Microjoules: s.Usage.Energy, Method: s.Usage.EnergyMethod}
+	if n := s.Usage.CompletionTokens; n > 0 {
+		e.PerThousand = int64(float64(e.Microjoules) / float64(n) * 1000)
+	}
+	if s.Energy.Meter != "" {
+		e.Meter, e.Uncertainty, e.Window = s.Energy.Meter, s.Energy.Uncertainty, s.Energy.Window.Milliseconds()
+	}
+	return e
 }
 
 func extend(h gateway.Head, s gateway.Summary) *extension {
 	e := &extension{
 		RequestID: h.Request, Receipt: h.Receipt, Policy: h.Policy, Findings: s.Findings, Citations: h.Citations,
-		Estimated: s.Usage.Estimated, LogprobsWithheld: s.LogprobsWithheld, Replay: s.Replay, Signature: s.Signature, Evidence: s.Evidence,
+		Estimated: s.Usage.Estimated, LogprobsWithheld: s.LogprobsWithheld, Replay: s.Replay, Signature: s.Signature,
+		Cache: s.Cache, Evidence: s.Evidence,
 	}
 	if m := s.Watermark; m != nil {
 		e.Watermark = &watermarkInfo{Applied: m.Applied, Scheme: m.Scheme, Key: m.Key, Tokens: m.Tokens, Reason: string(m.Reason)}
@@ -97,15 +126,20 @@ func extend(h gateway.Head, s gateway.Summary) *extension {
 		e.Findings = []gateway.Finding{}
 	}
 	if h.Version.Version != "" {
-		e.Model = &modelInfo{Version: h.Version.Version, Precision: h.Version.Precision, Rollout: h.Rollout, Arm: h.Arm}
+		e.Model = &modelInfo{Version: h.Version.Version, Precision: h.Version.Precision, Rollout: h.Rollout, Arm: h.Arm, FallbackFrom: string(h.FallbackFrom), FallbackCause: string(h.FallbackCause)}
 	}
 	if s.Usage.Currency != "" {
 		e.Cost = &cost{Nano: s.Usage.Cost, Currency: s.Usage.Currency}
 	}
-	if s.Usage.EnergyMethod != "" {
-		e.Energy = &energy{Microjoules: s.Usage.Energy, Method: s.Usage.EnergyMethod}
-	}
+	e.Energy = energyOf(s)
 	return e
+}
+
+// setCache says how the answer comes, if the policy has equal requests share one. As long as nothing has left it may be said again.
+func setCache(c *gin.Context, reply *gateway.Reply) {
+	if state := reply.Cache(); state != "" {
+		c.Header(headerCache, state)
+	}
 }
 
 // headHeaders adds what is known before the first byte.
@@ -117,6 +151,9 @@ func (a *API) headHeaders(c *gin.Context, head gateway.Head) {
 	}
 	if head.LabelText != "" {
 		set.header(label.Header, head.LabelText)
+	}
+	if head.FallbackFrom != "" {
+		set.header(headerFallback, "from="+string(head.FallbackFrom)+"; cause="+string(head.FallbackCause))
 	}
 	set.header(headerOverhead, milliseconds(head.Overhead().Microseconds()))
 	set.header("Server-Timing", timing(head))

@@ -293,10 +293,10 @@ func urgencyHeaders(class, timeout string, c *gateway.Call) error {
 
 // signHeader decodes the header that asks for a signed answer.
 func signHeader(form string, c *gateway.Call) error {
-	if form != "" && form != signature.HeaderJWS {
+	if form != "" && !signature.Form(form).Known() {
 		return fault.New(fault.CodeInvalidValue, signature.Header, fault.Say("httpapi.signature_form")).WithParam(signature.Header)
 	}
-	c.Signed = form != ""
+	c.Signature = signature.Form(form)
 	return nil
 }
 

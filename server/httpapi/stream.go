@@ -41,6 +41,15 @@ func (a *API) stream(c *gin.Context, head gateway.Head) *sse {
 	return s
 }
 
+// setCache says how the answer comes, before its first event leaves.
+func (s *sse) setCache(reply *gateway.Reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.flushed {
+		setCache(s.c, reply)
+	}
+}
+
 // keepAlive writes what readers skip when nothing else was written for a while; proxies and clients then know that we live.
 func (s *sse) keepAlive() {
 	s.mu.Lock()

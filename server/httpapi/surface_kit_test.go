@@ -262,3 +262,5 @@ func pieces(format, text string, runes int) []string {
 	}
 	return out
 }
+
+func (fixedRoute) Resilience(string) *route.Resilience { return nil }

@@ -171,7 +171,7 @@ func exported() []struct{ file, table, columns, order string } {
 			"request, project, api_key, actor, action, model, model_version, at, prompt_tokens, cached_tokens, completion_tokens, estimated, cost, currency, price_book, energy, energy_method, outcome",
 			"at, request",
 		},
-		{"usage-daily.jsonl", "billing_usage_daily", "api_key, model, day, requests, estimated, prompt_tokens, cached_tokens, completion_tokens, cost, energy", "day, api_key, model"},
+		{"usage-daily.jsonl", "billing_usage_daily", "api_key, model, day, requests, estimated, prompt_tokens, cached_tokens, completion_tokens, cost, energy, energy_method", "day, api_key, model"},
 	}
 }
 

@@ -52,6 +52,7 @@ func rows() []part {
 		{"rag_chunks", ofDocuments},
 		{"rag_versions", ofCollection},
 		{"rag_journal", ofCollection},
+		{"rag_glossary", ofCollection},
 		{"rag_documents", ofCollection},
 		{"rag_collections", ofTenant},
 		{"reveal_uses", ofPeople},

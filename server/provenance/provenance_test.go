@@ -87,7 +87,7 @@ func (k *kit) sign(t *testing.T, text, request string) string {
 	out, err := k.signer.Sign(signature.Statement{
 		Schema: signature.Schema, Issuer: "sluice.example", Tenant: tenant, Request: request, Digest: signature.DigestSHA256, Model: signature.Model{Name: "m", Version: "1"},
 		Answers: []signature.Digests{digests.Digests(0, "stop")},
-	})
+	}, signature.JWS)
 	must(t, err)
 	return out
 }

@@ -16,7 +16,8 @@ import (
 func TestSignedAnswers(t *testing.T) {
 	t.Parallel()
 	const said = "The parcel has come.\n"
-	for _, algorithm := range []signature.Algorithm{signature.EdDSA, signature.SM2SM3} {
+	for i, algorithm := range []signature.Algorithm{signature.EdDSA, signature.SM2SM3, signature.EdDSA, signature.SM2SM3} {
+		form := []signature.Form{signature.JWS, signature.CMS}[i/2]
 		signer, err := signature.NewSigner(algorithm, bytes.Repeat([]byte{7}, signature.SeedSize))
 		must(t, err)
 		digests := signature.NewDigester(algorithm, 1)
@@ -24,7 +25,7 @@ func TestSignedAnswers(t *testing.T) {
 		signed, err := signer.Sign(signature.Statement{
 			Schema: signature.Schema, Issuer: "sluice.example/\x1b[2Jaudit", Tenant: "acme", Request: "r1", Receipt: "a1", Time: 1_795_000_000_000_000,
 			Digest: algorithm.Digest(), Answers: []signature.Digests{digests.Digests(0, "stop")},
-		})
+		}, form)
 		must(t, err)
 		body, err := json.Marshal(map[string]any{
 			"choices": []any{map[string]any{"message": map[string]string{"content": said}}}, "sluice": map[string]string{"signature": signed},

@@ -41,7 +41,7 @@ func newRoot(shared *cli.App) *cobra.Command {
 	// A command that only groups others takes no line of its own in the usage text.
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	root.AddCommand(
-		a.upCommand(), a.serveCommand(), a.chatCommand(), a.batchCommand(), a.migrateCommand(), a.configCommand(), a.notifyCommand(), a.dutiesCommand(), a.factorsCommand(), a.keysCommand(), a.versionCommand(), a.doctorCommand(), a.labelCommand(),
+		a.upCommand(), a.serveCommand(), a.chatCommand(), a.batchCommand(), a.migrateCommand(), a.configCommand(), a.notifyCommand(), a.planCommand(), a.dutiesCommand(), a.factorsCommand(), a.keysCommand(), a.versionCommand(), a.doctorCommand(), a.labelCommand(),
 		auditcmd.Audit(shared), maskcmd.Mask(shared), modelcmd.Pull(shared), modelcmd.Models(shared), modelcmd.Bench(shared),
 		modelcmd.Eval(shared, maskcmd.Eval(shared)), ragcmd.RAG(shared),
 	)

@@ -2392,6 +2392,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/engine/energy": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the meters of this machine told since the start, and where it went
+         * @description `metered_uj` is `requests_uj` + `running_uj` + `idle_uj` + `unattributed_uj`, to the microjoule. Without meters there are no totals: the energy of requests is declared.
+         */
+        get: operations["getEnergy"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/engine/steps": {
         parameters: {
             query?: never;
@@ -2520,6 +2540,49 @@ export interface paths {
         /** Send all traffic back to the stable version */
         post: operations["abortRollout"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/scaling": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How many instances each scaled pool is to have on this replica, and why
+         * @description Each replica starts and ends the workers of its own machine, and answers for these. The latest decision of each pool comes first, with the numbers that it saw; then those that changed the target or the alarms, newest first, since this replica started. All of those are in the audit log as `pool.scale`.
+         */
+        get: operations["getScaling"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/scaling/{pool}/override": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                pool: components["parameters"]["PoolPath"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Demand a number of instances of a pool until a time
+         * @description It holds on the replica that answers, and ends with it. The floor of the calendar and the most that the pool may have hold all the same.
+         */
+        put: operations["setScalingOverride"];
+        post?: never;
+        /** End what was demanded of a pool on this replica */
+        delete: operations["removeScalingOverride"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2711,6 +2774,47 @@ export interface paths {
          * @description A version that has ended is not found any more, by searches that do not ask for an earlier time. Two versions are never in effect at once (400). `revision` is that of the document that was read (409 `conflict` for another).
          */
         patch: operations["dateDocumentVersion"];
+        trace?: never;
+    };
+    "/rag/collections/{collection}/glossary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the glossary of a knowledge base
+         * @description The terms, by name; those that are damaged come last.
+         */
+        get: operations["listGlossaryTerms"];
+        put?: never;
+        /**
+         * Add terms to the glossary of a knowledge base, or replace them
+         * @description Searches with one of a term's names find passages with any of them, from the next one on, on other replicas within about the poll interval (`rag.poll`). A term of the same name, however it is written, is replaced. All are stored or none; a glossary has at most 5,000. Names are found as whole words, and never across a full stop or comma. Whoever may search the knowledge base is told which names were added to his question. The record has the number of terms, and none of them.
+         */
+        post: operations["addGlossaryTerms"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/rag/collections/{collection}/glossary/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Delete a term of a glossary */
+        delete: operations["deleteGlossaryTerm"];
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/rag/search": {
@@ -4673,7 +4777,7 @@ export interface components {
             currency: string;
             /** Format: int64 */
             energy_uj: number;
-            /** @description declared = from a stated power model; mixed where rows differ; empty where nothing was measured */
+            /** @description measured = by a meter; modelled = from utilisation; declared = from stated powers; mixed where they differ; empty where nothing is known. Requests whose energy is not known add nothing; statements count them */
             energy_method: string;
         };
         UsageReport: {
@@ -4982,7 +5086,7 @@ export interface components {
             detector?: string;
             /**
              * @description What was done, in the words of policies: token, partial, redact, hash, block or observe. Of the class pseudonym, in answers: unknown (it stands for nothing, and stays)
-             *     or cut (the answer ended inside it, and that part was left out). Records written by older releases have masked, redacted, hashed, blocked and passed for token,
+             *     or cut (the answer ended inside it, and that part was left out). Of classes that begin with safety.: block, replace, review or note. Records written by older releases have masked, redacted, hashed, blocked and passed for token,
              *     redact, hash, block and observe.
              */
             action: string;
@@ -5615,6 +5719,56 @@ export interface components {
              */
             draft_acceptance: number;
         };
+        EnergyState: {
+            /**
+             * @description How figures of requests come about
+             * @enum {string}
+             */
+            method: "measured" | "modelled" | "declared";
+            /**
+             * @description How the idle part that is taken off is known
+             * @enum {string}
+             */
+            idle_method: "measured" | "modelled" | "declared";
+            meters: components["schemas"]["EnergyMeter"][];
+            totals?: components["schemas"]["EnergyTotals"];
+        };
+        EnergyMeter: {
+            kind: string;
+            name: string;
+            /** @enum {string} */
+            method: "measured" | "modelled" | "declared";
+            uncertainty_permille: number;
+            /** @description It measures the whole machine */
+            node: boolean;
+            /** @description It could be read last time; else the energy of requests is not known */
+            reads: boolean;
+        };
+        EnergyTotals: {
+            /** Format: int64 */
+            metered_uj: number;
+            /**
+             * Format: int64
+             * @description Of requests that have ended
+             */
+            requests_uj: number;
+            /**
+             * Format: int64
+             * @description Of requests at work
+             */
+            running_uj: number;
+            /** Format: int64 */
+            idle_uj: number;
+            /** Format: int64 */
+            unattributed_uj: number;
+            /** Format: int64 */
+            covered_ms: number;
+            /**
+             * Format: int64
+             * @description Of these, when a meter could not be read
+             */
+            missing_ms: number;
+        };
         SchedulerList: {
             /** @description Of the engine in the process that answers */
             items: components["schemas"]["SchedulerState"][];
@@ -6125,6 +6279,83 @@ export interface components {
             from: string;
             to: string;
         };
+        ScalingList: {
+            items: components["schemas"]["ScaledPool"][];
+        };
+        ScaledPool: {
+            pool: string;
+            min: number;
+            max: number;
+            latest?: components["schemas"]["ScalingDecision"];
+            decisions: components["schemas"]["ScalingDecision"][];
+        };
+        ScalingDecision: {
+            /** Format: date-time */
+            at: string;
+            /** @description instances that take requests */
+            ready: number;
+            starting: number;
+            draining: number;
+            /** @description starts that failed in a row */
+            failed: number;
+            /** @description peak, valley or idle; empty without a calendar */
+            slot: string;
+            /** @description the least now, or by the time an instance that is ordered now is ready */
+            floor: number;
+            /** @description before limits */
+            wanted: number;
+            /** @description what asked for most: floor, forecast, rate, waiting, kv_use, tokens, misses or override */
+            winner: string;
+            /** @description the target until then */
+            before: number;
+            target: number;
+            /** @description instances that each signal asks for; what is missing said nothing */
+            needs: {
+                [key: string]: number;
+            };
+            /** @description why the target is not what was wanted: max, up_rate, down_rate, freeze, no_data, starting, settling, clock */
+            limits: string[];
+            /** @description capacity_line, at_max, no_data, starts_fail */
+            alarms: string[];
+            /** @description instances that carry 1.4 times the highest rate of the last week; 0: not known */
+            line: number;
+            /** @description how far ahead is looked */
+            lead_seconds: number;
+            /** @description expected for an hour */
+            cost: number;
+            /** @description expected for an hour */
+            joules: number;
+            forecast?: components["schemas"]["ScalingForecast"];
+            override?: components["schemas"]["ScalingOverride"];
+        };
+        /** @description The highest rate that is expected within the lead, in requests a second */
+        ScalingForecast: {
+            /** @description one of ten values lies below */
+            low: number;
+            mid: number;
+            /** @description one of ten values lies above */
+            high: number;
+            /** @description the quantile that the costs ask for */
+            at: number;
+            /** @description mean relative error over the last season */
+            error: number;
+        };
+        ScalingOverride: {
+            target: number;
+            /** Format: date-time */
+            until: string;
+            by: string;
+            reason: string;
+        };
+        NewScalingOverride: {
+            target: number;
+            /**
+             * Format: date-time
+             * @description at most 31 days ahead
+             */
+            until: string;
+            reason: string;
+        };
         CapacitySchedule: {
             /** @description IANA name */
             timezone: string;
@@ -6378,10 +6609,41 @@ export interface components {
             score: number;
             /** @description It was found by its words only: its vectors are another model's, until they are made anew */
             by_words?: boolean;
+            /** @description How many passages with the same text were found behind it and left out */
+            duplicates?: number;
         };
         PassageList: {
             items: components["schemas"]["Passage"][];
             findings: components["schemas"]["Finding"][];
+            /** @description What the glossary has added to the question. What the rules for answers block is left out */
+            expanded?: components["schemas"]["Expansion"][];
+        };
+        Expansion: {
+            term: string;
+            /** @description The name of the term that the question has */
+            found: string;
+            /** @description Its other names */
+            added: string[];
+        };
+        GlossaryTerm: {
+            id: string;
+            term: string;
+            synonyms: string[];
+            /** @description It cannot be read, and expands nothing: delete it and add it again */
+            damaged?: boolean;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        GlossaryTermPage: {
+            items: components["schemas"]["GlossaryTerm"][];
+            next?: string;
+        };
+        NewGlossaryTerm: {
+            term: string;
+            synonyms: string[];
+        };
+        NewGlossaryTerms: {
+            terms: components["schemas"]["NewGlossaryTerm"][];
         };
         PassageRequest: {
             collection: string;
@@ -6807,7 +7069,7 @@ export interface components {
         };
         KeyringProgress: {
             /** @enum {string} */
-            kind: "vault_keys" | "content_keys" | "documents" | "second_factors" | "files" | "batches" | "replies" | "signing_keys" | "watermark_keys" | "registry_keys";
+            kind: "vault_keys" | "content_keys" | "documents" | "glossaries" | "second_factors" | "files" | "batches" | "replies" | "signing_keys" | "watermark_keys" | "registry_keys";
             /**
              * Format: int64
              * @description Rows of older keys when the last rotation began
@@ -10638,6 +10900,27 @@ export interface operations {
             default: components["responses"]["ProblemAnswer"];
         };
     };
+    getEnergy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Meters and totals */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EnergyState"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
     listSteps: {
         parameters: {
             query?: {
@@ -10840,6 +11123,73 @@ export interface operations {
         responses: {
             /** @description Signalled */
             202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getScaling: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The pools, by name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScalingList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    setScalingOverride: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                pool: components["parameters"]["PoolPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewScalingOverride"];
+            };
+        };
+        responses: {
+            /** @description It holds from the next decision on */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    removeScalingOverride: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                pool: components["parameters"]["PoolPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description There is no demand */
+            204: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11275,6 +11625,88 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["DocumentVersion"];
                 };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listGlossaryTerms: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description `next` of the page before */
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                collection: components["parameters"]["CollectionPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Terms */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GlossaryTermPage"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    addGlossaryTerms: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                collection: components["parameters"]["CollectionPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewGlossaryTerms"];
+            };
+        };
+        responses: {
+            /** @description Stored */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    deleteGlossaryTerm: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                collection: components["parameters"]["CollectionPath"];
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["ProblemAnswer"];
         };

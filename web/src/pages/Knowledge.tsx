@@ -8,6 +8,7 @@ import { api, call, type Schema } from '../api/client';
 import { type Column, DataTable } from '../components/DataTable';
 import { DocumentDrawer, instant } from '../components/DocumentDrawer';
 import { Failure } from '../components/Failure';
+import { GlossaryPanel } from '../components/GlossaryPanel';
 import { LinkButton } from '../components/LinkButton';
 import { Page, Panel } from '../components/Panel';
 import { PurposeChoice } from '../components/PurposeChoice';
@@ -67,6 +68,7 @@ export default function Knowledge() {
           {chosen && (
             <Flex vertical gap={16}>
               <Documents key={chosen.name} collection={chosen} mayWrite={mayWrite} onDeleted={() => setFilters({ collection: '' })} />
+              {mayWrite && <GlossaryPanel key={`glossary-${chosen.name}`} collection={chosen.name} />}
               {maySearch && <TestSearch key={`search-${chosen.name}`} collection={chosen} />}
             </Flex>
           )}
@@ -229,6 +231,11 @@ function TestSearch({ collection }: { collection: Collection }) {
         {search.error && <Failure error={search.error} />}
         {search.isPending && <Skeleton active />}
         {search.data?.items.length === 0 && <Typography.Text type="secondary">{t('knowledge.nothingFound')}</Typography.Text>}
+        {search.data?.expanded?.map((e) => (
+          <Typography.Text key={`${e.term}/${e.found}`} type="secondary">
+            {t('glossary.expanded', { found: e.found, added: e.added.join(', ') })}
+          </Typography.Text>
+        ))}
         {search.data && search.data.items.length > 0 && (
           <ol style={{ margin: 0, paddingInlineStart: 24 }}>
             {search.data.items.map((p) => (

@@ -52,7 +52,7 @@ func RAG(shared *cli.App) *cobra.Command {
 	f.Register(cmd, a.App)
 	cmd.PersistentFlags().StringVar(&f.tenant, "tenant", "", cli.Both("cli.shared.tenant"))
 	cmd.AddCommand(a.ragCreateCommand(f), a.ragIngestCommand(f), a.ragListCommand(f), a.ragSearchCommand(f), a.ragDeleteCommand(f),
-		a.ragAccessCommand(f), a.ragExplainCommand(f), a.ragVersionsCommand(f), a.ragDateCommand(f), a.ragKeepCommand(f), a.ragEvalCommand(f))
+		a.ragAccessCommand(f), a.ragExplainCommand(f), a.ragVersionsCommand(f), a.ragDateCommand(f), a.ragKeepCommand(f), a.ragGlossaryCommand(f), a.ragSyncCommand(f), a.ragEvalCommand(f))
 	return cmd
 }
 
@@ -187,6 +187,12 @@ func (a *app) ragSearchCommand(f *ragFlags) *cobra.Command {
 			}
 			if len(out.Items) == 0 {
 				fmt.Fprintln(a.Stdout, a.Say("cli.rag_search.nothing"))
+			}
+			if out.Expanded != nil {
+				for _, e := range *out.Expanded {
+					fmt.Fprintln(a.Stdout, a.Say("cli.rag_search.expanded", e.Found, strings.Join(e.Added, " | ")))
+				}
+				fmt.Fprintln(a.Stdout)
 			}
 			for _, p := range out.Items {
 				fmt.Fprintf(a.Stdout, "%.3f  %s %s [%d:%d]\n%s\n\n", p.Score, p.Document, p.Version, p.Start, p.End, p.Text)

@@ -1,0 +1,187 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/answercache"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// This page is step 5, cache. It is taken where an engine would be asked, behind the record of the admission: the key has all that the steps between have
+// made, and who gets a kept answer is authenticated, limited, judged, masked, reserved for and recorded like everybody. What is shared is what the
+// engine says. Values are put back, rules applied, the label written, the answer signed, registered and billed for each caller by himself.
+
+// cacheBypass is the state of a call whose answer is not shared though the policy says that answers are; the reason goes with it.
+const cacheBypass = "bypass"
+
+// The reasons for it.
+const (
+	bypassSampled   = "sampled"   // the answer is drawn at random
+	bypassWatermark = "watermark" // it bears a mark, by which it would be taken for the answer of another call
+	bypassHook      = "hook"      // something in this process takes part in it
+)
+
+// shareAnswer joins the answer of equal calls, if the policy has them share one.
+func (r *run) shareAnswer() {
+	rule := r.admission.decision.Caching()
+	if !rule.On || r.prompt.verdict.refusal != "" { // which no engine has said, and is judged for each caller
+		return
+	}
+	if why := r.unshared(rule); why != "" {
+		r.answer.bypass(why)
+		return
+	}
+	r.answer.join(r.p.answers.Join(r.caller.Tenant, r.answerKey(), r.call.RequestID, answercache.Terms{
+		Keep: rule.Keep, TTL: rule.TTL, Stale: rule.Stale, TenantBytes: rule.Bytes, Timeout: r.p.cfg.Timeout,
+		Failed: func(err error) bool { return outcomeOf(err) == outcomeFailed },
+	}), r.p.now())
+}
+
+// unshared returns why the answer is not shared: only one that is a function of the request is, unless the policy says more.
+func (r *run) unshared(rule governance.Caching) string {
+	q := r.prompt.text.Request
+	switch {
+	case q.Hook != nil:
+		return bypassHook
+	case q.Watermark != nil && q.Watermark.Key != "":
+		return bypassWatermark
+	case q.Temperature == 0 || q.Seed != nil && r.choice.Info.Deterministic || rule.Sampled:
+		return ""
+	default:
+		return bypassSampled
+	}
+}
+
+// sharedAnswer returns the events of the answer that the call shares; nil if it shares none.
+func (r *run) sharedAnswer(ctx context.Context) iter.Seq2[engine.Event, error] {
+	s := r.answer.shared
+	if s == nil {
+		return nil
+	}
+	if state, _ := s.State(); state == answercache.Miss {
+		r.answer.ask(r.p.now(), int(r.p.running.Load())+1)
+	}
+	events := s.Events(ctx, r.alone())
+	return func(yield func(engine.Event, error) bool) {
+		placed := false
+		for ev, err := range events {
+			if !placed {
+				if at, ok := s.At(); ok {
+					r.answer.move(at, nil)
+				}
+				placed = true
+			}
+			if !s.Leads() {
+				ev.Usage, ev.Used = unworked(ev.Usage), unworked(ev.Used)
+			}
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
+}
+
+// unworked is the usage of an answer for which no engine has worked on this account: the whole prompt was spared.
+func unworked(u *engine.Usage) *engine.Usage {
+	if u == nil {
+		return nil
+	}
+	out := *u
+	out.CachedTokens, out.Queue, out.Prefill, out.Decode = out.PromptTokens, 0, 0, 0
+	return &out
+}
+
+// alone returns what asks an engine for all who share the answer, whoever of them stays: a run that has of this one what an engine is asked with, and that
+// nobody else uses.
+func (r *run) alone() answercache.Source[route.Choice] {
+	asks := &run{
+		p: r.p, need: r.need, call: r.call, caller: r.caller, admission: r.admission, choice: r.choice, masked: r.masked, prompt: r.prompt, steps: r.steps,
+		sources: sources{embedding: r.sources.embedding},
+	}
+	model := string(r.call.Model)
+	return func(ctx context.Context) (iter.Seq2[engine.Event, error], func() (route.Choice, bool)) {
+		events := func(yield func(engine.Event, error) bool) {
+			defer asks.markRunning()()
+			for ev, err := range asks.generate(ctx) {
+				if !yield(ev, err) || err != nil || ev.Usage != nil {
+					return
+				}
+			}
+			yield(engine.Event{}, fault.Wrap(errors.New("the engine's stream ended without usage"), fault.CodeEngineUnavailable, model))
+		}
+		at := func() (route.Choice, bool) { // without what it was asked for, which has the texts of the call
+			c := asks.serving()
+			as := c.Version == asks.choice.Version && c.Info == asks.choice.Info
+			return route.Choice{Version: c.Version, Instance: c.Instance, Info: c.Info, Rollout: c.Rollout, Arm: c.Arm}, as
+		}
+		return events, at
+	}
+}
+
+// leaveShared ends the call's share in an answer, and notes what of the engine's work is on its account.
+func (r *run) leaveShared() {
+	if r.answer.shared != nil {
+		r.answer.leave(r.answer.shared.Leave(), r.promptTokens())
+	}
+}
+
+// cacheState says how the answer came, for which request it was made, and why it is not shared; "" where the policy has none shared.
+func (r *run) cacheState() (state, origin, why string) {
+	switch {
+	case r.answer.bypassed != "":
+		return cacheBypass, "", r.answer.bypassed
+	case r.answer.shared != nil:
+		s, origin := r.answer.shared.State()
+		return string(s), origin, ""
+	default:
+		return "", "", ""
+	}
+}
+
+// noteCache tells the record of an outcome.
+func (r *run) noteCache(detail map[string]string) {
+	state, origin, why := r.cacheState()
+	if state == "" {
+		return
+	}
+	detail["cache"] = state
+	if why != "" {
+		detail["cache_bypass"] = why
+	}
+	if origin != "" && origin != r.call.RequestID {
+		detail["cache_origin"] = origin
+	}
+}
+
+// ForgetAnswers drops what is kept of a tenant's answers in this process.
+func (p *Pipeline) ForgetAnswers(tenant string) { p.answers.Drop(tenant) }
+
+// join notes which answer the call shares.
+func (a *answer) join(s *answercache.Share[route.Choice], now time.Time) { a.shared, a.joined = s, now }
+
+// bypass notes why it shares none.
+func (a *answer) bypass(why string) { a.bypassed = why }
+
+// leave notes what the call has had of the shared answer. Whoever led it pays for what the engine has done until now, however little of it he has read.
+func (a *answer) leave(left answercache.Left, promptTokens int) {
+	if !left.Led {
+		a.unworked = true
+		return
+	}
+	if a.askedAt.IsZero() && left.Output > 0 { // it has led since another one left
+		a.askedAt = a.joined
+	}
+	switch {
+	case a.usage != nil || left.Output == 0:
+	case left.Usage != nil:
+		a.usage = left.Usage
+	default:
+		a.usage = &engine.Usage{PromptTokens: promptTokens, CompletionTokens: left.Output, Estimated: true}
+	}
+}

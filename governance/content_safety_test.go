@@ -1,0 +1,253 @@
+package governance
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+)
+
+const safetyRules = `
+  rules:
+    - {id: strike, risk: a1.4, level: 5, action: block, scope: both, words: [恐袭教程], except: [防范恐袭教程]}
+    - {id: betting, risk: a1.8, level: 3, action: replace, scope: both, words: [赌球平台]}
+    - {id: rumour, risk: a1.7, level: 2, action: review, scope: both, words: [编造谣言]}
+  hidden_characters: remove
+  canaries: block
+  links: {hosts: [ok.example]}
+`
+
+// safetyPolicy is a policy with a mode.
+func safetyPolicyOf(mode, rest string) string {
+	return "schema: 2\nname: s\nmodels: [\"*\"]\ncollections: [\"*\"]\nentities:\n  default: {request: token, passage: token, answer: observe}\nsafety:\n  mode: " + mode + rest
+}
+
+func safetyGuard(t *testing.T, cfg SafetyConfig) *Guard {
+	t.Helper()
+	g, err := New(Config{Safety: cfg}, NewPolicyStore(dbtest.SQLite(t)), keyring.FromBytes(make([]byte, 32)), classify.New(classify.Classes()...), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func publishSafety(t *testing.T, g *Guard, tenant, document string) {
+	t.Helper()
+	if _, err := g.Publish(t.Context(), tenant, []byte(document), "test"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// findingsText writes the safety findings of an admission, one word each.
+func findingsText(a *Admission) string {
+	var out []string
+	for _, f := range a.Findings() {
+		if strings.HasPrefix(f.Class, safetyClass) {
+			_, rule, _ := strings.Cut(f.Detector, "#")
+			out = append(out, f.Direction+":"+f.Class+":"+rule+":"+f.Action)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// TestSafetyOfRequests: a request is refused, replaced or noted as the rule says; in mode note nothing changes; findings name rule, risk and action and
+// no text.
+func TestSafetyOfRequests(t *testing.T) {
+	t.Parallel()
+	g := safetyGuard(t, SafetyConfig{})
+	publishSafety(t, g, "on", safetyPolicyOf("enforce", safetyRules))
+	publishSafety(t, g, "watch", safetyPolicyOf("note", safetyRules))
+	publishSafety(t, g, "none", strings.Replace(safetyPolicyOf("enforce", ""), "\n  mode: enforce", " off", 1))
+	publishSafety(t, g, "milder", safetyPolicyOf("enforce", "\n  actions: {a1: note, a1.8: off}"+safetyRules))
+	for _, c := range []struct{ tenant, text, want, found, risk string }{
+		{"on", "看恐 袭教程，13812345678", "", "request:safety.a1.4:strike:block", "a1.4"},
+		{"on", "防范恐袭教程", "防范恐袭教程", "", ""},
+		{"on", "上赌球平台", "上***", "request:safety.a1.8:betting:replace", ""},
+		{"on", "编\u200b造谣言", "编造谣言", "request:safety.a1.7:rumour:review request:safety.hidden:hidden:replace", ""},
+		{"watch", "看恐袭教程\u200b", "看恐袭教程\u200b", "request:safety.a1.4:strike:note request:safety.hidden:hidden:note", ""},
+		{"none", "看恐袭教程", "看恐袭教程", "", ""},
+		{"milder", "看恐袭教程上赌球平台", "看恐袭教程上赌球平台", "request:safety.a1.4:strike:note", ""},
+	} {
+		text := c.text
+		a, err := g.Admit(t.Context(), AdmitRequest{Request: "r", Tenant: c.tenant, Action: "chat.completions", Fields: []Field{{Path: "prompt", Text: &text}}})
+		if a == nil {
+			t.Fatal(err)
+		}
+		if got := findingsText(a); got != c.found {
+			t.Errorf("%s %q: found %q, want %q", c.tenant, c.text, got, c.found)
+		}
+		if c.risk != "" {
+			if !fault.Is(err, fault.CodeUnsafeContent) || !strings.Contains(fault.Public(err).Message(fault.English), c.risk) || text != c.text {
+				t.Errorf("%s %q: %v", c.tenant, c.text, err)
+			}
+			continue
+		}
+		if err != nil || text != c.want {
+			t.Errorf("%s %q: %q %v, want %q", c.tenant, c.text, text, err, c.want)
+		}
+	}
+}
+
+// TestSafetyOfAnswers: what is shown has no blocked span, values that are put back included, and a canary of the system message does not leave.
+func TestSafetyOfAnswers(t *testing.T) {
+	t.Parallel()
+	g := safetyGuard(t, SafetyConfig{})
+	publishSafety(t, g, "on", safetyPolicyOf("enforce", safetyRules))
+	for _, c := range []struct {
+		answer, want string
+		code         fault.Code
+	}{
+		{"上 赌球平台 看 http://evil.example/?q=1 与 https://ok.example/", "上 *** 看 *** 与 https://ok.example/", ""},
+		{"先说一点。恐袭教程如下", "先说一点。", fault.CodeUnsafeAnswer},
+		{"暗号是 Canary-abcdefgh12345678。", "暗号是 ", fault.CodeUnsafeAnswer},
+		{"您的号码是 {value}，赌球平台", "您的号码是 13812345678，***", ""},
+	} {
+		system, prompt := "你是助手。canary-abcdefgh12345678", "我的号码是 13812345678"
+		a, err := g.Admit(t.Context(), AdmitRequest{Request: "r", Tenant: "on", Action: "chat.completions", Fields: []Field{
+			{Path: "messages[0].content", Text: &system, Operator: true}, {Path: "messages[1].content", Text: &prompt},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := strings.Replace(c.answer, "{value}", strings.TrimPrefix(prompt, "我的号码是 "), 1)
+		for cut := 0; cut <= len(answer); cut++ {
+			r := a.Release()
+			shown, masked := "", ""
+			out, err := r.Write(answer[:cut])
+			shown, masked = shown+out, masked+r.Masked()
+			if err == nil {
+				out, err = r.Write(answer[cut:])
+				shown, masked = shown+out, masked+r.Masked()
+			}
+			if err == nil {
+				out, err = r.Close()
+				shown, masked = shown+out, masked+r.Masked()
+			}
+			if c.code != "" {
+				if !fault.Is(err, c.code) || !strings.HasPrefix(c.want, shown) && shown != c.want || strings.Contains(shown, "恐") || strings.Contains(shown, "anary") {
+					t.Fatalf("%q cut at %d: %q %v", answer, cut, shown, err)
+				}
+				continue
+			}
+			if err != nil || shown != c.want || strings.Contains(masked, "138") || strings.Contains(masked, "赌球") {
+				t.Fatalf("%q cut at %d: %q (%q) %v, want %q", answer, cut, shown, masked, err, c.want)
+			}
+		}
+	}
+}
+
+// TestSafetyOfPassages: what would block in a request is replaced in a passage, and its quotation is withheld as an answer.
+func TestSafetyOfPassages(t *testing.T) {
+	t.Parallel()
+	g := safetyGuard(t, SafetyConfig{})
+	publishSafety(t, g, "on", safetyPolicyOf("enforce", safetyRules))
+	a, err := g.Admit(t.Context(), AdmitRequest{Request: "r", Tenant: "on", Action: "chat.completions"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.MaskPassage("资料：恐袭教程\u202e"); err != nil || got != "资料：***" {
+		t.Errorf("%q %v", got, err)
+	}
+	if got := findingsText(a); got != "passage:safety.a1.4:strike:replace passage:safety.hidden:hidden:replace" {
+		t.Error(got)
+	}
+	if _, err := a.MaskQuery("恐袭教程"); !fault.Is(err, fault.CodeUnsafeContent) {
+		t.Errorf("a search by it: %v", err)
+	}
+	examined := a.Examine("恐袭教程")
+	if !slices.ContainsFunc(examined, func(f Finding) bool { return f.Class == "safety.a1.4" && f.Hides() }) {
+		t.Errorf("%+v", examined)
+	}
+}
+
+// TestPolicyWithoutItsLibraryRefuses: a policy is refused where its library is not there, and an effective policy whose library cannot be used refuses its
+// tenant, and no other.
+func TestPolicyWithoutItsLibraryRefuses(t *testing.T) {
+	t.Parallel()
+	library := []byte("schema: 1\nname: bank\nversion: v7\nissued: 2026-01-31\nprovenance: us\nrules:\n  - {id: r, risk: a1.1, level: 1, action: block, scope: both, words: [zebra]}\n")
+	path := filepath.Join(t.TempDir(), "bank.yaml")
+	if err := os.WriteFile(path, library, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(library)
+	cfg := SafetyConfig{Libraries: []LibraryFile{{Name: "bank", File: path, SHA256: hex.EncodeToString(sum[:])}}}
+	g := safetyGuard(t, cfg)
+	for _, name := range []string{"other", "bank@v8", "starter@1"} {
+		_, err := g.Publish(t.Context(), "t", []byte(safetyPolicyOf("enforce", "\n  libraries: ["+name+"]")), "test")
+		if !fault.Is(err, fault.CodeInvalidPolicy) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	publishSafety(t, g, "t", safetyPolicyOf("note", "\n  libraries: [bank@v7]"))
+	publishSafety(t, g, "u", safetyPolicyOf("enforce", safetyRules))
+	text := "a zebra"
+	a, err := g.Admit(t.Context(), AdmitRequest{Request: "r", Tenant: "t", Action: "chat.completions", Fields: []Field{{Path: "prompt", Text: &text}}})
+	if err != nil || findingsText(a) != "request:safety.a1.1:r:note" || !strings.HasPrefix(a.Findings()[0].Detector, "bank@v7#") {
+		t.Fatalf("%v %+v", err, a)
+	}
+	if err := os.WriteFile(path, append(library, '#'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other, err := New(Config{Safety: cfg}, g.store, g.keys, classify.New(classify.Classes()...), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Admit(t.Context(), AdmitRequest{Request: "r", Tenant: "t", Action: "chat.completions"}); !fault.Is(err, fault.CodePolicyUnavailable) {
+		t.Errorf("a tenant whose library is another one: %v", err)
+	}
+	if _, err := other.Admit(t.Context(), AdmitRequest{Request: "r", Tenant: "u", Action: "chat.completions"}); err != nil {
+		t.Errorf("another tenant: %v", err)
+	}
+}
+
+// TestSafetyPolicyIsStrict: what a policy says wrongly is refused with its place.
+func TestSafetyPolicyIsStrict(t *testing.T) {
+	t.Parallel()
+	g := safetyGuard(t, SafetyConfig{})
+	for rest, want := range map[string]string{
+		"\n  actions: {a9: note}":               "safety.actions",
+		"\n  actions: {a1.1: shout}":            "safety.actions.a1.1",
+		"\n  libraries: [nowhere]":              "safety.libraries[0]",
+		"\n  links: {hosts: [\"EXAMPLE.com\"]}": "safety.links.hosts[0]",
+		"\n  rules: [{id: x, risk: a1.1, level: 1, action: note, scope: both, words: [x]}]": "safety.rules[0]",
+		"\n  hidden_characters: keep": "safety.hidden_characters",
+	} {
+		err := g.Validate([]byte(safetyPolicyOf("note", rest)))
+		if p := fault.Public(err); !fault.Is(err, fault.CodeInvalidPolicy) || p.Param() != want {
+			t.Errorf("%s: %v at %q, want %q", rest, err, p.Param(), want)
+		}
+	}
+	if err := g.Validate([]byte(strings.Replace(safetyPolicyOf("enforce", ""), "\n  mode: ", " ", 1))); !fault.Is(err, fault.CodeInvalidPolicy) {
+		t.Errorf("a mode with nothing to look for: %v", err)
+	}
+}
+
+// TestDatedRulesFollowTheClock: a rule with a last day ends with it, without a new policy.
+func TestDatedRulesFollowTheClock(t *testing.T) {
+	t.Parallel()
+	g := safetyGuard(t, SafetyConfig{})
+	now := time.Date(2026, 2, 28, 23, 59, 0, 0, time.UTC)
+	g.now = func() time.Time { return now }
+	publishSafety(t, g, "t", safetyPolicyOf("enforce", "\n  rules: [{id: r, risk: a1.1, level: 1, action: block, scope: both, words: [zebra], until: \"2026-02-28\"}]"))
+	for _, want := range []bool{true, false} {
+		text := "zebra"
+		_, err := g.Admit(t.Context(), AdmitRequest{Request: "r", Tenant: "t", Action: "chat.completions", Fields: []Field{{Path: "prompt", Text: &text}}})
+		if fault.Is(err, fault.CodeUnsafeContent) != want {
+			t.Errorf("%s: %v", now, err)
+		}
+		now = now.Add(2 * time.Minute)
+	}
+}
