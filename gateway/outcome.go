@@ -136,7 +136,9 @@ func (r *run) finish(caller context.Context, end ending) {
 		r.leaveShared()
 		if r.answer.out != nil {
 			r.outcome.tally = r.answer.out.Tally()
-			r.outcome.tally.Events += r.answer.grounding.kept()
+			if r.outcome.tally.Events += r.answer.grounding.kept(); r.prompt.verdict.refusal != "" { // which no engine has said
+				r.outcome.tally.Events = 0
+			}
 		}
 		u, priceBook := r.settle(end)
 		if r.slot.ticket != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-project/sluice/engine/capability"
 	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/route"
-	"github.com/sluice-project/sluice/governance/refusal"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -172,8 +171,8 @@ func (r *run) reserve(ctx context.Context) error {
 		if p, err = r.prepare(ctx); err != nil {
 			return err
 		}
-		if v.rule.Judges() && len(p.citations) == 0 { // none of what was found has room beside the question
-			v.refusal = refusal.NoPassages
+		if p.text != nil && (v.rule.Judges() || v.rule.Checks()) { // what has no room beside the question bears nothing out
+			v = r.weigh(p.text.SegmentsKept)
 		}
 	}
 	if v.refusal != "" {

@@ -26,26 +26,29 @@ func (r *run) judge() (verdict, error) {
 	if r.call.RAG == nil || r.need != route.Generate || r.call.Action.runsNothing() || r.admission.decision == nil {
 		return verdict{}, nil
 	}
-	v := r.weigh()
-	if v.rule.Checks() && r.masked.call.wantsJSON() {
+	v := r.weigh(len(r.sources.passages))
+	if v.rule.Checks() && r.masked.call.Format != nil { // a citation would break it, and a short form has nothing to look at
 		field := cmp.Or(r.call.FormatField, formatField)
 		return verdict{}, fault.New(fault.CodeUnsupported, field, fault.Say("gateway.checked_format")).WithParam(field)
 	}
 	return v, nil
 }
 
-// weigh holds what was found against the thresholds.
-func (r *run) weigh() verdict {
+// weigh holds what was found against the thresholds: so many of the passages, best first, as the model is given. Where what they do not bear out is dropped,
+// a model without any is not asked either, since nothing of its answer would leave.
+func (r *run) weigh(given int) verdict {
 	v := verdict{rule: r.admission.decision.Answering(r.call.RAG.Collection)}
-	if len(r.sources.passages) > 0 {
-		if p := r.sources.passages[0].Evidence; p >= 0 && p <= 1 { // what is no number is no evidence
+	if given > 0 {
+		if p := r.sources.passages[given-1].Evidence; p >= 0 && p <= 1 { // what is no number is no evidence
 			v.score = p
 		}
 	}
 	switch {
-	case !v.rule.Judges():
+	case !v.rule.Judges() && v.rule.Unsupported != governance.UnsupportedDrop:
 	case len(r.sources.passages) == 0:
 		v.refusal = refusal.NoPassages
+	case given == 0: // none has room beside the question
+		v.refusal = refusal.WeakEvidence
 	case v.score < v.rule.RefuseBelow:
 		v.refusal = refusal.WeakEvidence
 	case v.score < v.rule.AskBelow:
@@ -60,7 +63,7 @@ func (r *run) sayRefusal(yield func(engine.Event, error) bool) {
 	said := why.Sentence().In(r.questionLanguage())
 	for i := range req.Choices {
 		ev := engine.Event{Choice: i, Finish: engine.FinishStop, Refusal: said}
-		if why.AsksBack() && !r.masked.call.wantsJSON() {
+		if why.AsksBack() && r.masked.call.Format == nil {
 			ev.Text, ev.Refusal = said, ""
 		}
 		if !yield(ev, nil) {
@@ -103,7 +106,7 @@ type Sentence struct {
 // shownEvidence is what the reply says: of a chat that the policy looks at, and of every search, what a chat would come to.
 func (r *run) shownEvidence(end ending) *Evidence {
 	if r.call.Action == ActionSearch && end.outcome == outcomeOK {
-		v := r.weigh()
+		v := r.weigh(len(r.sources.passages))
 		return &Evidence{Refusal: v.refusal, Score: v.score, RefuseBelow: v.rule.RefuseBelow, AskBelow: v.rule.AskBelow}
 	}
 	return r.evidence()
@@ -180,9 +183,11 @@ type grounding struct {
 }
 
 type groundedChoice struct {
-	held strings.Builder
-	left bool // something of its text has left, or a call
-	cut  bool // something was dropped
+	held    strings.Builder
+	left    bool // something of its text has left, or a call
+	cut     bool // something was dropped
+	lastCut bool // the last sentence
+	refused bool // the model says why it does not answer
 }
 
 // newGrounding returns what looks at the answer; nil if nothing does. The model was given masked passages and writes in their terms.
@@ -211,7 +216,8 @@ func (g *grounding) kept() int {
 	return g.swallowed
 }
 
-// pass returns what of an event may go on. Reasoning is not looked at: where sentences are dropped, it does not leave, since it may say the same.
+// pass returns what of an event may go on. Reasoning is not looked at: where sentences are dropped, it does not leave, since it may say the same. Why a model does
+// not answer is looked at as its answer is: it may say anything there.
 func (g *grounding) pass(ev engine.Event) engine.Event {
 	if ev.Choice < 0 || ev.Choice >= len(g.choices) {
 		return ev // which package egress refuses
@@ -219,11 +225,20 @@ func (g *grounding) pass(ev engine.Event) engine.Event {
 	said := ev.HasOutput()
 	c := &g.choices[ev.Choice]
 	c.held.WriteString(ev.Text)
+	if ev.Refusal != "" {
+		if !c.refused && c.held.Len() > 0 {
+			c.held.WriteString("\n")
+		}
+		c.held.WriteString(ev.Refusal)
+		c.refused, ev.Refusal = true, ""
+	}
 	ev.Text, ev.Logprobs = g.sentencesOf(c, ev.Choice, ev.Finish != engine.FinishNone), nil
 	if g.drop {
 		ev.Reasoning = ""
 	}
-	c.left = c.left || strings.TrimSpace(ev.Text) != "" || len(ev.Calls) > 0 || ev.Refusal != ""
+	if c.left = c.left || strings.TrimSpace(ev.Text) != "" || len(ev.Calls) > 0; c.lastCut {
+		ev.StoppedBy = 0 // it would tell a word of what was dropped
+	}
 	if ev.Finish != engine.FinishNone && c.cut && !c.left {
 		ev.Refusal, g.emptied = g.nothing, true
 	}
@@ -258,13 +273,14 @@ func (g *grounding) sentence(c *groundedChoice, choice int, text string, out *st
 	got := g.check.Check(text)
 	if got.Empty {
 		if !c.cut || c.left { // a list's mark without what follows it is nothing
-			out.WriteString(text)
+			out.WriteString(got.Text)
 		}
 		return
 	}
 	g.sentences = append(g.sentences, Sentence{Choice: choice, Supported: got.Supported, Passage: got.Passage})
-	body := strings.TrimRight(text, " \t\r\n")
-	space := text[len(body):]
+	body := strings.TrimRight(got.Text, " \t\r\n")
+	space := got.Text[len(body):]
+	c.lastCut = !got.Supported && g.drop
 	switch {
 	case got.Supported:
 		g.supported++
