@@ -7,6 +7,7 @@ package eval
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -18,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/sluice-project/sluice/internal/strictjson"
 	"github.com/sluice-project/sluice/rag/lexical"
@@ -75,6 +77,9 @@ func Read(from io.Reader) (*Set, error) {
 			if head.Set == "" || head.Version == "" {
 				return nil, fmt.Errorf("line %d: the head needs set and version", n)
 			}
+			if strings.ContainsFunc(head.Set+head.Version, func(r rune) bool { return !unicode.IsPrint(r) }) { // they are shown on terminals
+				return nil, fmt.Errorf("line %d: set and version have characters that cannot be printed", n)
+			}
 			s.Head = head
 			continue
 		}
@@ -89,6 +94,8 @@ func Read(from io.Reader) (*Set, error) {
 			return nil, fmt.Errorf("line %d: the id was there before", n)
 		case gold == q.Unanswerable:
 			return nil, fmt.Errorf("line %d: needs documents or answers, or unanswerable, and not both", n)
+		case slices.ContainsFunc(q.Answers, func(a string) bool { return lexical.Fold(a) == "" }) || slices.Contains(q.Documents, ""):
+			return nil, fmt.Errorf("line %d: an answer has no letters or digits, or a document no name", n) // every text would have it
 		case len(s.Questions) == maxQuestions:
 			return nil, fmt.Errorf("line %d: more than %d questions", n, maxQuestions)
 		}
@@ -110,7 +117,7 @@ type Passage struct{ Document, DocumentID, Text string }
 
 // Reply is what came of a question.
 type Reply struct {
-	Passages []Passage     // best first
+	Passages []Passage     // that a search finds, best first: also of a question that is refused
 	Refusal  string        // the reason; "" if it was answered
 	Score    float64       // how likely the passages answer
 	Answer   *string       // of the model; nil if none was asked
@@ -133,8 +140,9 @@ type Result struct {
 	Unsupported  int     `json:"unsupported"`
 }
 
-// Judge says how a question came out. Without an answer of a model a question counts as answered rightly if it was not refused and a passage that was found answers.
-func Judge(q Question, r Reply) Result {
+// Judge says how a question came out, for which topK passages were asked for. Without an answer of a model, or texts to hold it against, a question counts as
+// answered rightly if it was not refused and a passage that was found answers.
+func Judge(q Question, r Reply, topK int) Result {
 	out := Result{ID: q.ID, Unanswerable: q.Unanswerable, Refusal: r.Refusal, Score: r.Score, Milliseconds: float64(r.Took.Microseconds()) / 1000, Supported: r.Supported, Unsupported: r.Unsupported}
 	seen, gain, ideal := map[string]bool{}, 0.0, 0.0
 	for i, p := range r.Passages {
@@ -149,7 +157,7 @@ func Judge(q Question, r Reply) Result {
 			gain += 1 / math.Log2(float64(i)+2)
 		}
 	}
-	for i := range min(max(1, len(q.Documents)), max(1, len(r.Passages))) {
+	for i := range min(max(1, len(q.Documents)), max(1, topK)) { // however few came
 		ideal += 1 / math.Log2(float64(i)+2)
 	}
 	out.NDCG = min(1, gain/ideal)
@@ -188,6 +196,7 @@ type Report struct {
 	Collection string    `json:"collection"`
 	Model      string    `json:"model,omitempty"` // "": passages were searched for, and no model asked
 	TopK       int       `json:"top_k"`
+	Incomplete bool      `json:"incomplete,omitempty"` // it was broken off
 	Figures    Figures   `json:"figures"`
 	Results    []Result  `json:"results"`
 }
@@ -305,7 +314,7 @@ func curve(results []Result) (out []Point) {
 			continue
 		}
 		for _, r := range sorted[:n] {
-			if r.Unanswerable || r.Refusal == "" && !r.Right || r.Refusal != "" && r.Rank == 0 {
+			if r.Unanswerable || r.Refusal == "" && !r.Right || r.Refusal != "" && r.Rank == 0 { // ranks are those of a search
 				wrong++
 			}
 		}
@@ -314,25 +323,37 @@ func curve(results []Result) (out []Point) {
 	return out
 }
 
-// Difference is what changed between two measurements of one set, with the 95 % interval of a paired bootstrap over questions.
+// Difference is what changed between two measurements of one set, with the 95 % interval of a paired bootstrap over questions. Times are not compared: they say
+// more about the machine.
 type Difference struct {
 	Name   string  `json:"name"`
 	Before float64 `json:"before"`
 	After  float64 `json:"after"`
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
-	// Worse: the interval lies wholly on the bad side.
+	// P is how likely at least so many of the questions that changed would have got worse if as many should get better (exact sign test).
+	P float64 `json:"p"`
+	// Worse: it got worse beyond chance. Of all measures together at most one in twenty comparisons says so for nothing (Holm).
 	Worse bool `json:"worse"`
 }
 
-// ErrOtherSet says that two measurements are not of the same questions.
-var ErrOtherSet = errors.New("the measurements are of other sets")
+// ErrOtherSet says that two measurements are not of the same questions, or were not made in the same way.
+var ErrOtherSet = errors.New("the measurements are of other sets, or made otherwise")
+
+// Comparable returns ErrOtherSet unless both measure one set with as many passages, both with a model or both without. Collections and models may differ: these
+// are what is compared.
+func Comparable(before, after *Report) error {
+	if before.SHA256 != after.SHA256 || before.TopK != after.TopK || (before.Model == "") != (after.Model == "") || before.Incomplete {
+		return ErrOtherSet
+	}
+	return nil
+}
 
 const resamples = 2000
 
 // Compare compares two measurements of the same questions. The same measurements give the same intervals.
 func Compare(before, after *Report) ([]Difference, error) {
-	if before.SHA256 != after.SHA256 || len(before.Results) != len(after.Results) || len(after.Results) == 0 {
+	if err := Comparable(before, after); err != nil || len(before.Results) != len(after.Results) || len(after.Results) == 0 {
 		return nil, ErrOtherSet
 	}
 	for i := range after.Results {
@@ -342,11 +363,16 @@ func Compare(before, after *Report) ([]Difference, error) {
 	}
 	type measure struct {
 		name string
-		of   func(Result) (value float64, counts bool)
+		of   func(Result) (value, weight float64)
 		less bool // less is better
 	}
-	answerable := func(f func(Result) float64) func(Result) (float64, bool) {
-		return func(r Result) (float64, bool) { return f(r), !r.Unanswerable }
+	answerable := func(f func(Result) float64) func(Result) (float64, float64) {
+		return func(r Result) (float64, float64) {
+			if r.Unanswerable {
+				return 0, 0
+			}
+			return f(r), 1
+		}
 	}
 	one := func(b bool) float64 {
 		if b {
@@ -364,47 +390,109 @@ func Compare(before, after *Report) ([]Difference, error) {
 		}), false},
 		{"ndcg", answerable(func(r Result) float64 { return r.NDCG }), false},
 		{"false_refusals", answerable(func(r Result) float64 { return one(r.Refusal != "") }), true},
-		{"false_answers", func(r Result) (float64, bool) { return one(r.Refusal == ""), r.Unanswerable }, true},
-		{"right", func(r Result) (float64, bool) { return one(r.Right), true }, false},
+		{"false_answers", func(r Result) (float64, float64) { return one(r.Unanswerable && r.Refusal == ""), one(r.Unanswerable) }, true},
+		{"right", func(r Result) (float64, float64) { return one(r.Right), 1 }, false},
+		{"grounded", func(r Result) (float64, float64) { return float64(r.Supported), float64(r.Supported + r.Unsupported) }, false},
 	}
 	var out []Difference
 	for k, m := range measures {
-		var a, b []float64
+		var pairs []pair
 		for i := range after.Results {
-			if x, counts := m.of(before.Results[i]); counts {
-				y, _ := m.of(after.Results[i])
-				a, b = append(a, x), append(b, y)
+			var p pair
+			p.before, p.weightBefore = m.of(before.Results[i])
+			p.after, p.weightAfter = m.of(after.Results[i])
+			if p.weightBefore+p.weightAfter > 0 {
+				pairs = append(pairs, p)
 			}
 		}
-		if len(a) == 0 {
+		d := Difference{Name: m.name}
+		d.Before, d.After = means(len(pairs), func(i int) pair { return pairs[i] })
+		if len(pairs) == 0 || math.IsNaN(d.Before) || math.IsNaN(d.After) { // one of them measures nothing of it
 			continue
 		}
-		d := Difference{Name: m.name, Before: mean(a), After: mean(b)}
 		rng := rand.New(rand.NewPCG(1, uint64(k))) //nolint:gosec // resampling, not secrecy
-		sums := make([]float64, resamples)
-		for s := range sums {
-			for range a {
-				i := rng.IntN(len(a))
-				sums[s] += b[i] - a[i]
+		var changes []float64
+		for range resamples {
+			x, y := means(len(pairs), func(int) pair { return pairs[rng.IntN(len(pairs))] })
+			if !math.IsNaN(y - x) {
+				changes = append(changes, y-x)
 			}
-			sums[s] /= float64(len(a))
 		}
-		slices.Sort(sums)
-		d.Low, d.High = sums[resamples*25/1000], sums[resamples*975/1000-1]
-		if d.Worse = d.High < 0; m.less {
-			d.Worse = d.Low > 0
+		slices.Sort(changes)
+		d.Low, d.High = changes[len(changes)*25/1000], changes[max(0, len(changes)*975/1000-1)]
+		worse, better := 0, 0
+		for _, p := range pairs {
+			change := p.change()
+			if m.less {
+				change = -change
+			}
+			switch {
+			case change < 0:
+				worse++
+			case change > 0:
+				better++
+			}
+		}
+		d.P = signTest(worse, better)
+		if d.Worse = d.After < d.Before; m.less { // on the bad side; see below
+			d.Worse = d.After > d.Before
 		}
 		out = append(out, d)
 	}
+	markWorse(out)
 	return out, nil
 }
 
-func mean(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v
+// pair is a question in two measurements: sums, and of how many.
+type pair struct{ before, weightBefore, after, weightAfter float64 }
+
+// change is by how much the question's own figure changed; 0 where one of them has none.
+func (p pair) change() float64 {
+	if p.weightBefore == 0 || p.weightAfter == 0 {
+		return 0
 	}
-	return sum / float64(len(x))
+	return p.after/p.weightAfter - p.before/p.weightBefore
+}
+
+// means returns both means over n pairs; NaN of nothing.
+func means(n int, at func(int) pair) (before, after float64) {
+	var sum pair
+	for i := range n {
+		p := at(i)
+		sum.before, sum.after = sum.before+p.before, sum.after+p.after
+		sum.weightBefore, sum.weightAfter = sum.weightBefore+p.weightBefore, sum.weightAfter+p.weightAfter
+	}
+	return sum.before / sum.weightBefore, sum.after / sum.weightAfter
+}
+
+// signTest returns how likely so many or more of the changes are worse ones if worse and better are equally likely.
+func signTest(worse, better int) float64 {
+	n := worse + better
+	choose := func(k int) float64 {
+		a, _ := math.Lgamma(float64(n) + 1)
+		b, _ := math.Lgamma(float64(k) + 1)
+		c, _ := math.Lgamma(float64(n-k) + 1)
+		return a - b - c
+	}
+	p := 0.0
+	for k := worse; k <= n; k++ {
+		p += math.Exp(choose(k) - float64(n)*math.Ln2)
+	}
+	return min(1, p)
+}
+
+// markWorse leaves Worse where it is beyond chance, however many measures there are (Holm).
+func markWorse(of []Difference) {
+	order := make([]int, len(of))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(of[a].P, of[b].P) })
+	beyond := true
+	for k, i := range order {
+		beyond = beyond && of[i].P <= 0.05/float64(len(of)-k)
+		of[i].Worse = of[i].Worse && beyond
+	}
 }
 
 // ReadReport reads a measurement that was kept.

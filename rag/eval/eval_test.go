@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +30,10 @@ func TestRead(t *testing.T) {
 		"line 4": head + "\n\n" + `{"id":"1","question":"a","documents":["a"],"unanswerable":true}`,
 		"line 5": head + "\n\n\n" + `{"id":"1","question":"a"}`,
 		"line 6": head + "\n\n\n\n" + `{"id":"1","question":"a","document":"a"}`,
+		"line 7": head + "\n\n\n\n\n" + `{"id":"1","question":"a","answers":["!!"]}`,
+		"line 8": head + "\n\n\n\n\n\n" + `{"id":"1","question":"a","answers":["b",""]}`,
+		"line 9": head + "\n\n\n\n\n\n\n" + `{"id":"1","question":"a","documents":[""]}`,
+		"print":  `{"set":"a\u001b[2J","version":"1"}`,
 		"no que": head,
 	} {
 		if _, err := eval.Read(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), line) {
@@ -59,7 +65,7 @@ func TestFigures(t *testing.T) {
 		{none, eval.Reply{Refusal: "no_passages"}, 0, true},
 		{none, eval.Reply{Refusal: "weak_evidence", Took: time.Second}, 0, true},
 	} {
-		got := eval.Judge(c.q, c.r)
+		got := eval.Judge(c.q, c.r, 4)
 		if got.Rank != c.rank || got.Right != c.right {
 			t.Errorf("%+v: %+v", c, got)
 		}
@@ -74,6 +80,12 @@ func TestFigures(t *testing.T) {
 	}
 	if last := f.Curve[len(f.Curve)-1]; last.Coverage != 1 || last.Risk != 5.0/8 || f.Curve[0].Score < last.Score {
 		t.Errorf("%+v", f.Curve)
+	}
+	three := eval.Question{ID: "3", Question: "?", Documents: []string{"a", "b", "c"}}
+	hit := []eval.Passage{{Document: "a", DocumentID: "a"}}
+	few, many := eval.Judge(three, eval.Reply{Passages: hit}, 4).NDCG, eval.Judge(three, eval.Reply{Passages: append(hit, found...)}, 4).NDCG
+	if math.Abs(few-many) > 1e-9 || few > 0.6 || eval.Judge(three, eval.Reply{Passages: hit}, 1).NDCG != 1 {
+		t.Errorf("nDCG of one hit alone %v, with others behind it %v", few, many)
 	}
 	if s := eval.NewShare(0, 0); s.Low != 0 || s.High != 1 {
 		t.Errorf("of nothing: %+v", s)
@@ -108,9 +120,52 @@ func TestCompare(t *testing.T) {
 			t.Errorf("%+v: %+v", c, d)
 		}
 	}
-	other := report(200, 100)
-	other.SHA256 = "y"
-	for _, b := range []*eval.Report{other, report(199, 100)} {
+	one := report(1, 1)
+	one.Results[0].Unanswerable, one.Results[0].Refusal = true, "weak_evidence"
+	flipped := report(1, 0)
+	flipped.Results[0].Unanswerable = true
+	if got, err := eval.Compare(one, flipped); err != nil || len(got) != 2 || got[0].Worse || got[1].Worse {
+		t.Errorf("one question is beyond chance: %+v, %v", got, err)
+	}
+	grounded, less := report(40, 40), report(40, 40)
+	for i := range 40 {
+		grounded.Results[i].Supported, less.Results[i].Supported, less.Results[i].Unsupported = 2, 1, 1
+	}
+	if got, err := eval.Compare(grounded, less); err != nil || got[len(got)-1].Name != "grounded" || !got[len(got)-1].Worse || got[len(got)-1].After != 0.5 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	// Of measurements of the same thing few say that it got worse, though there are several measures.
+	rng, alarms := rand.New(rand.NewPCG(1, 2)), 0
+	for range 100 {
+		a, b := report(30, 0), report(30, 0)
+		for _, r := range []*eval.Report{a, b} {
+			for i := range r.Results {
+				x := &r.Results[i]
+				if x.Unanswerable = i%3 == 0; rng.IntN(2) == 0 {
+					x.Rank, x.NDCG, x.Right = 1, 1, true
+				} else {
+					x.Refusal = "weak_evidence"
+				}
+			}
+		}
+		got, err := eval.Compare(a, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(got, func(d eval.Difference) bool { return d.Worse }) {
+			alarms++
+		}
+	}
+	if alarms > 8 {
+		t.Errorf("%d of 100 false alarms", alarms)
+	}
+	other, passages, model, broken := report(200, 100), report(200, 100), report(200, 100), report(200, 100)
+	other.SHA256, passages.TopK, model.Model = "y", 9, "chat"
+	broken.Incomplete = true
+	if _, err := eval.Compare(broken, report(200, 100)); !errors.Is(err, eval.ErrOtherSet) {
+		t.Error(err)
+	}
+	for _, b := range []*eval.Report{other, passages, model, report(199, 100)} {
 		if _, err := eval.Compare(report(200, 100), b); !errors.Is(err, eval.ErrOtherSet) {
 			t.Error(err)
 		}

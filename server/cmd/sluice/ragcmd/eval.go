@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -76,28 +77,33 @@ func (a *app) ragEval(ctx context.Context, f *ragFlags, e *evalFlags, file strin
 			return cli.Failed("cli.rag_eval.no_report", e.against, err)
 		}
 	}
-	asker := asker{base: strings.TrimSuffix(e.api, "/"), key: key, lang: a.Language(), collection: f.collection, model: e.model, topK: e.topK}
-	report := &eval.Report{Head: set.Head, SHA256: set.SHA256, At: time.Now().UTC(), Collection: f.collection, Model: e.model, TopK: e.topK}
-	progress := a.Progress(file)
-	for i, q := range set.Questions {
-		reply, err := asker.ask(ctx, q.Question)
+	if e.report != "" { // before anything is asked and billed
+		out, err := os.OpenFile(e.report, os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
 			return err
 		}
-		report.Results = append(report.Results, eval.Judge(q, reply))
+		_ = out.Close() // nothing was written
+	}
+	asker := asker{base: strings.TrimSuffix(e.api, "/"), key: key, lang: a.Language(), collection: f.collection, model: e.model, topK: e.topK}
+	report := &eval.Report{Head: set.Head, SHA256: set.SHA256, At: time.Now().UTC(), Collection: f.collection, Model: e.model, TopK: e.topK}
+	if before != nil && eval.Comparable(before, report) != nil {
+		return cli.Failed("cli.rag_eval.other_set", e.against)
+	}
+	progress := a.Progress(file)
+	for i, q := range set.Questions {
+		reply, err := asker.ask(ctx, q.Question)
+		if err != nil { // what was asked was billed
+			report.Incomplete, report.Figures = true, eval.Sum(report.Results)
+			return errors.Join(err, writeReport(report, e.report))
+		}
+		report.Results = append(report.Results, eval.Judge(q, reply, e.topK))
 		if progress != nil {
 			progress(i+1, len(set.Questions))
 		}
 	}
 	report.Figures = eval.Sum(report.Results)
-	data, err := report.Encode()
-	if err != nil {
+	if err := writeReport(report, e.report); err != nil {
 		return err
-	}
-	if e.report != "" {
-		if err := os.WriteFile(e.report, data, 0o600); err != nil {
-			return err
-		}
 	}
 	var changes []eval.Difference
 	if before != nil {
@@ -127,6 +133,17 @@ func (a *app) ragEval(ctx context.Context, f *ragFlags, e *evalFlags, file strin
 	return err
 }
 
+func writeReport(r *eval.Report, file string) error {
+	if file == "" {
+		return nil
+	}
+	data, err := r.Encode()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, data, 0o600)
+}
+
 // printEval prints the figures, the four cells, the curve and what changed.
 func (a *app) printEval(r *eval.Report, changes []eval.Difference) error {
 	w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
@@ -147,10 +164,10 @@ func (a *app) printEval(r *eval.Report, changes []eval.Difference) error {
 		fmt.Fprintf(w, "%.1f\t%.3f\t%.3f\n", p.Coverage, p.Risk, p.Score)
 	}
 	if len(changes) > 0 {
-		fmt.Fprintln(w, "\nCHANGE\tBEFORE\tAFTER\t95 %\tWORSE")
+		fmt.Fprintln(w, "\nCHANGE\tBEFORE\tAFTER\t95 %\tP\tWORSE")
 	}
 	for _, c := range changes {
-		fmt.Fprintf(w, "%s\t%.4f\t%.4f\t%+.4f…%+.4f\t%v\n", c.Name, c.Before, c.After, c.Low, c.High, c.Worse)
+		fmt.Fprintf(w, "%s\t%.4f\t%.4f\t%+.4f…%+.4f\t%.3f\t%v\n", c.Name, c.Before, c.After, c.Low, c.High, c.P, c.Worse)
 	}
 	return w.Flush()
 }
@@ -175,8 +192,7 @@ type answered struct {
 		Message struct{ Content, Refusal *string }
 	}
 	Sluice struct {
-		Citations []hit
-		Evidence  struct {
+		Evidence struct {
 			Refusal                string
 			Score                  float64
 			Supported, Unsupported int
@@ -184,51 +200,28 @@ type answered struct {
 	}
 }
 
-// ask searches for passages, or asks the model with them. A refusal is an answer, whatever else fails is an error.
+// ask searches for passages, and asks the model with them where there is one: what was found is known of a question that is refused, too. A refusal is an
+// answer, whatever else fails is an error.
 func (a *asker) ask(ctx context.Context, question string) (eval.Reply, error) {
-	path, body := "/v1/rag/search", any(map[string]any{"collection": a.collection, "query": question, "top_k": a.topK})
-	if a.model != "" {
-		path, body = "/v1/chat/completions", map[string]any{
+	began := time.Now()
+	found, err := a.post(ctx, "/v1/rag/search", map[string]any{"collection": a.collection, "query": question, "top_k": a.topK})
+	got := found
+	if err == nil && a.model != "" {
+		began = time.Now()
+		got, err = a.post(ctx, "/v1/chat/completions", map[string]any{
 			"model": a.model, "temperature": 0, "rag": map[string]any{"collection": a.collection, "top_k": a.topK},
 			"messages": []map[string]string{{"role": "user", "content": question}},
-		}
+		})
 	}
-	raw, err := json.Marshal(body)
 	if err != nil {
 		return eval.Reply{}, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.base+path, bytes.NewReader(raw))
-	if err != nil {
-		return eval.Reply{}, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+a.key)
-	req.Header.Set("Accept-Language", a.lang)
-	began := time.Now()
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return eval.Reply{}, cli.Failed("cli.remote.no_answer", err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	const most = 16 << 20
-	if raw, err = io.ReadAll(io.LimitReader(res.Body, most)); err != nil {
-		return eval.Reply{}, cli.Failed("cli.remote.no_answer", err)
-	}
-	took := time.Since(began)
-	if res.StatusCode != http.StatusOK {
-		var e openai.ErrorBody
-		if json.Unmarshal(raw, &e) == nil && e.Error.Message != "" {
-			return eval.Reply{}, cli.Failed("cli.chat.refused", e.Error.Message, res.Header.Get("X-Request-Id"))
-		}
-		return eval.Reply{}, cli.Failed("cli.remote.status", res.Status)
-	}
-	var got answered
-	if err := json.Unmarshal(raw, &got); err != nil {
-		return eval.Reply{}, fmt.Errorf("decode the answer: %w", err)
 	}
 	e := got.Sluice.Evidence
-	out := eval.Reply{Refusal: e.Refusal, Score: e.Score, Supported: e.Supported, Unsupported: e.Unsupported, Took: took}
-	for _, h := range append(got.Data, got.Sluice.Citations...) {
+	out := eval.Reply{Refusal: e.Refusal, Score: e.Score, Supported: e.Supported, Unsupported: e.Unsupported, Took: time.Since(began)}
+	if a.model != "" && out.Score == 0 { // of a chat that no policy judges
+		out.Score = found.Sluice.Evidence.Score
+	}
+	for _, h := range found.Data {
 		out.Passages = append(out.Passages, eval.Passage{Document: h.Document, DocumentID: h.DocumentID, Text: h.Text})
 	}
 	if len(got.Choices) > 0 {
@@ -239,4 +232,69 @@ func (a *asker) ask(ctx context.Context, question string) (eval.Reply, error) {
 		out.Answer = &text
 	}
 	return out, nil
+}
+
+const (
+	maxTries = 6                // of a question that a full server puts off
+	maxPause = time.Minute      // between two of them
+	maxReply = 10 * time.Minute // a server that says nothing for so long says nothing more
+)
+
+// post sends a request, and once more when the server says to come back.
+func (a *asker) post(ctx context.Context, path string, body any) (*answered, error) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	for try := 1; ; try++ {
+		got, pause, err := a.postOnce(ctx, path, raw)
+		if err == nil || pause == 0 || try == maxTries {
+			return got, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// postOnce sends a request. Where the server says to come back it says when.
+func (a *asker) postOnce(ctx context.Context, path string, body []byte) (*answered, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxReply)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, 0, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+a.key)
+	req.Header.Set("Accept-Language", a.lang)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, 0, cli.Failed("cli.remote.no_answer", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	const most = 16 << 20
+	raw, err := io.ReadAll(io.LimitReader(res.Body, most))
+	if err != nil {
+		return nil, 0, cli.Failed("cli.remote.no_answer", err)
+	}
+	if res.StatusCode != http.StatusOK {
+		var pause time.Duration
+		if res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable {
+			seconds, _ := strconv.Atoi(res.Header.Get("Retry-After")) // 0 where it names none
+			pause = min(maxPause, time.Duration(min(max(1, seconds), 3600))*time.Second)
+		}
+		var e openai.ErrorBody
+		if json.Unmarshal(raw, &e) == nil && e.Error.Message != "" {
+			return nil, pause, cli.Failed("cli.chat.refused", e.Error.Message, res.Header.Get("X-Request-Id"))
+		}
+		return nil, pause, cli.Failed("cli.remote.status", res.Status)
+	}
+	var got answered
+	if err := json.Unmarshal(raw, &got); err != nil {
+		return nil, 0, fmt.Errorf("decode the answer: %w", err)
+	}
+	return &got, 0, nil
 }
