@@ -121,7 +121,7 @@ func (r *run) evidence() *Evidence {
 	e := &Evidence{Refusal: v.refusal, Score: v.score, RefuseBelow: v.rule.RefuseBelow, AskBelow: v.rule.AskBelow}
 	if g := r.answer.grounding; g != nil {
 		e.Policy, e.Sentences, e.Supported, e.Unsupported = v.rule.Unsupported, g.sentences, g.supported, g.unsupported
-		if g.emptied {
+		if g.emptied == len(g.choices) {
 			e.Refusal = refusal.UnsupportedAnswer
 		}
 	}
@@ -178,7 +178,7 @@ type grounding struct {
 
 	sentences              []Sentence
 	supported, unsupported int
-	emptied                bool // of a choice nothing was left
+	emptied                int  // choices of which nothing was left
 	swallowed              int  // events with text, of which none has left
 }
 
@@ -240,7 +240,8 @@ func (g *grounding) pass(ev engine.Event) engine.Event {
 		ev.StoppedBy = 0 // it would tell a word of what was dropped
 	}
 	if ev.Finish != engine.FinishNone && c.cut && !c.left {
-		ev.Refusal, g.emptied = g.nothing, true
+		ev.Refusal = g.nothing
+		g.emptied++
 	}
 	if said && !ev.HasOutput() {
 		g.swallowed++
