@@ -113,6 +113,26 @@ func TestWhatTheModelIsGivenIsJudged(t *testing.T) {
 	}
 }
 
+// TestWhoLeavesARefusalUsesNothing: no engine has said it.
+func TestWhoLeavesARefusalUsesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.answering = governance.Answering{RefuseBelow: 0.2, AskBelow: 0.2}
+	ask := call("Which?")
+	ask.RAG = &RAG{Collection: "docs"}
+	r, err := w.Chat(t.Context(), ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range r.Events() {
+		break
+	}
+	last := w.log.events[len(w.log.events)-1]
+	if u := last.Usage; last.Outcome != outcomeAborted || u.PromptTokens+u.CompletionTokens != 0 {
+		t.Errorf("%s, %+v", last.Outcome, u)
+	}
+}
+
 // TestRefusalsAreNotShared: a chat that is refused asks no cache, whatever an equal one has got.
 func TestRefusalsAreNotShared(t *testing.T) {
 	t.Parallel()
