@@ -178,8 +178,8 @@ type grounding struct {
 
 	sentences              []Sentence
 	supported, unsupported int
-	emptied                int  // choices of which nothing was left
-	swallowed              int  // events with text, of which none has left
+	emptied                int // choices of which nothing was left
+	swallowed              int // events with text, of which none has left
 }
 
 type groundedChoice struct {

@@ -119,7 +119,7 @@ func TestWhoLeavesARefusalUsesNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	w.answering = governance.Answering{RefuseBelow: 0.2, AskBelow: 0.2}
 	ask := call("Which?")
-	ask.RAG = &RAG{Collection: "docs"}
+	ask.RAG, ask.Choices = &RAG{Collection: "docs"}, 2
 	r, err := w.Chat(t.Context(), ask)
 	if err != nil {
 		t.Fatal(err)
