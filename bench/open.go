@@ -204,6 +204,7 @@ func (openAdmission) MaskPassage(text string) (string, error)         { return t
 func (openAdmission) MaskDisplayed(text string) (string, error)       { return text, nil }
 func (openAdmission) Release() egress.Release                         { return &openRelease{} }
 func (openAdmission) ReleaseCitation() egress.Release                 { return &openRelease{} }
+func (openAdmission) ReleaseFound() egress.Release                    { return &openRelease{} }
 func (openAdmission) Mask([]classify.Known, []governance.Field) error { return nil }
 func (openAdmission) MaskQuery(text string) (string, error)           { return text, nil }
 func (openAdmission) Examine(string) []governance.Finding             { return nil }
@@ -217,6 +218,7 @@ func (openAdmission) RespondBeforeRecord() bool                       { return f
 func (openAdmission) Signs() bool                                     { return false }
 func (openAdmission) Caching() governance.Caching                     { return governance.Caching{} }
 func (openAdmission) Watermark() governance.Watermarking              { return governance.Watermarking{} }
+func (openAdmission) Answering(string) governance.Answering           { return governance.Answering{} }
 func (openAdmission) Urgency(asked string) string                     { return asked }
 func (openAdmission) Record() string                                  { return "" }
 func (openAdmission) Redact(answer string) string                     { return answer }

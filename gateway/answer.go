@@ -26,6 +26,7 @@ type answer struct {
 	usage       *engine.Usage
 	marking     *engine.Marking // of a complete answer; nil: no watermark was wanted
 	out         *egress.Answer  // nil until the engine is asked for text
+	grounding   *grounding      // what is looked at before it goes out; nil: nothing is
 	streaming   bool            // it comes in events
 	wholeEvents []engine.Event  // of one that does not
 	leavingBuf  [1]engine.Event
@@ -51,8 +52,8 @@ func (a *answer) ask(now time.Time, running int) (first bool) {
 	return first
 }
 
-// open says which way the text goes out.
-func (a *answer) open(out *egress.Answer) { a.out = out }
+// open says which way the text goes out, and what it is held against; nil: against nothing.
+func (a *answer) open(out *egress.Answer, g *grounding) { a.out, a.grounding = out, g }
 
 // move notes that another instance serves the call than those that were tried.
 func (a *answer) move(to route.Choice, tried []*pool.Instance) { a.serving, a.tried = to, tried }

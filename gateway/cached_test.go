@@ -435,7 +435,7 @@ func TestKeyHasEveryField(t *testing.T) {
 		}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.choice.Version).Elem() }, map[string]string{"Defaults": made, "CreatedAt": "a version is never changed"}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.choice).Elem() }, map[string]string{
-			"Version": "above", "Instance": routed, "Info": "below", "Closed": routed, "ask": routed, "precision": "the version has it",
+			"Version": "above", "Instance": routed, "Info": "below", "Closed": routed, "Resilience": routed, "ask": routed, "precision": "the version has it",
 		}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.choice.Info).Elem() }, map[string]string{
 			"ContextTokens": made, "EmbedDim": made, "Audience": earlier, "Local": routed, "CanGenerate": made, "PromptOnly": made, "CanEmbed": made, "CanScore": made, "HasLogprobs": made,
@@ -444,7 +444,7 @@ func TestKeyHasEveryField(t *testing.T) {
 		}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(r.call.RAG).Elem() }, map[string]string{"OmitQuotes": later}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.sources.passages[0]).Elem() }, map[string]string{
-			"Text": made, "Title": later, "Section": later, "Start": later, "End": later, "Score": later, "ByWords": later, "Known": made, "Document": later, "Revision": "of the collection; the passage has its own version",
+			"Text": made, "Title": later, "Section": later, "Start": later, "End": later, "Score": later, "ByWords": later, "Evidence": earlier, "Duplicates": later, "Known": made, "Document": later, "Revision": "of the collection; the passage has its own version",
 		}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.call).Elem() }, map[string]string{
 			"Credential": earlier, "As": earlier, "Batch": measures, "Resource": measures, "Plane": earlier, "Permission": earlier, "Tenant": "the caller's is in the key", "RequestID": request, "parent": request,
@@ -453,7 +453,7 @@ func TestKeyHasEveryField(t *testing.T) {
 			"RAG": "above", "Passage": made, "Document": made, "Documents": made, "Queries": made, "TopN": made, "ReturnDocuments": made, "Known": "what was masked for it is in the key", "Tools": made, "ToolChoice": made,
 			"ParallelTools": made, "OmitBegin": made, "TokenTexts": measures, "FieldNames": measures, "Format": made, "FormatField": measures, "Priority": made, "FirstTokenTimeout": "each waits by his own clock",
 			"Blocking": "what the engine is told of it is in the key", "Signed": later, "MaxTokens": made, "Choices": made, "Temperature": made, "TopP": made, "Seed": made, "Stop": made, "Logprobs": made,
-			"Sampling": made, "Dimensions": made, "authenticated": measures,
+			"Sampling": made, "Dimensions": made, "authenticated": measures, "fallback": "the model that it was routed to is in the key", "Signature": later,
 		}},
 	} {
 		base := keyed(w, nil)

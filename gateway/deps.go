@@ -208,6 +208,7 @@ type Decision interface {
 	Signs() bool // every answer is signed
 	Caching() governance.Caching
 	Watermark() governance.Watermarking
+	Answering(collection string) governance.Answering
 	Urgency(asked string) string
 	Record() string              // the form in which the texts are kept, "" for not at all
 	Redact(answer string) string // a masked answer, as it may be kept

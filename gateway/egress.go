@@ -20,8 +20,8 @@ func (r *run) egress() *egress.Answer {
 	return egress.New(egress.Config{
 		Choices: r.prompt.text.Request.Choices, Model: string(c.Model), Tools: tools, Stop: c.Stop,
 		JSON:     c.wantsJSON() && !c.Echo,
-		Logprobs: c.Logprobs >= 0, Masked: r.admission.decision.Masked(),
-		Label:      r.admission.visible.sentence,
+		Logprobs: c.Logprobs >= 0, Masked: r.admission.decision.Masked() || r.prompt.verdict.rule.Checks(), // log-probabilities would tell what was dropped
+		Label:      r.admission.visible.sentence && r.prompt.verdict.refusal == "", // of a sentence of ours no model was asked for
 		RecordForm: egress.RecordForm(r.admission.recordForm), Open: r.newRelease, StoreValues: r.admission.decision.StoreValues, CallID: r.callID,
 		Digest: audit.NewAnswerDigest(r.p.deps.Keys, r.caller.Tenant), Released: r.released(),
 	})
@@ -38,8 +38,11 @@ func (r *run) release(ctx context.Context, ev engine.Event) ([]engine.Event, err
 	if ev.Used != nil {
 		r.answer.use(ev.Used)
 	}
-	if ev.HasOutput() && r.answer.firstToken == 0 && !r.nonStreaming() { // when the first token of a whole answer came, nobody knows
+	if ev.HasOutput() && r.answer.firstToken == 0 && !r.nonStreaming() && r.prompt.verdict.refusal == "" { // when the first token of a whole answer came, nobody knows
 		r.answer.begin(r.p.now().Sub(r.call.Received))
+	}
+	if r.answer.grounding != nil {
+		ev = r.answer.grounding.pass(ev)
 	}
 	if len(r.answer.wholeEvents) > 0 || r.nonStreaming() && !r.answer.streaming && ev.Finish != engine.FinishNone {
 		if r.answer.keep(ev); ev.Usage == nil {

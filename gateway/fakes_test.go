@@ -57,6 +57,7 @@ type world struct {
 	signs     bool // the policy has all answers signed
 	signErr   error
 	marks     governance.Watermarking // as the policy has it
+	answering governance.Answering    // the same
 	markErr   error
 	canMark   bool            // the engine says so
 	closed    []*engine.Model // of instances that take no requests now
@@ -251,6 +252,13 @@ func (a *fakeAdmission) Watermark() governance.Watermarking {
 		return governance.Watermarking{}
 	}
 	return a.w.marks
+}
+
+func (a *fakeAdmission) Answering(string) governance.Answering {
+	if a.w == nil {
+		return governance.Answering{}
+	}
+	return a.w.answering
 }
 
 func (a *fakeAdmission) Caching() governance.Caching {

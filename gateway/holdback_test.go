@@ -62,7 +62,7 @@ func TestEventsCostNoAllocation(t *testing.T) {
 	r.masked.call = r.received
 	r.prompt.text = &engine.Prompt{Request: &engine.Request{Choices: 1}}
 	r.admission.visible.sentence = true
-	r.answer.open(r.egress())
+	r.answer.open(r.egress(), nil)
 	ctx, ev := t.Context(), engine.Event{Text: "token "}
 	if n := testing.AllocsPerRun(1000, func() {
 		if out, err := r.release(ctx, ev); err != nil || len(out) != 1 || out[0].Text != ev.Text {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-project/sluice/gateway/answercache"
 	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance/refusal"
 )
 
 type metrics struct {
@@ -25,6 +26,8 @@ type metrics struct {
 	fallbacks  *prometheus.CounterVec
 	hedges     prometheus.Counter
 	cache      *prometheus.CounterVec
+	verdicts   *prometheus.CounterVec
+	sentences  *prometheus.CounterVec
 
 	// What every call counts is looked up by its labels once.
 	byStage                                      map[string]prometheus.Observer
@@ -113,6 +116,18 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.fallbacks.WithLabelValues(string(cause))
 	}
 	m.watermarks.WithLabelValues("applied") // there from the start, so that a rate has a beginning
+	m.verdicts = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_gateway_rag_answers_total", Help: "Chats with passages that the policy has judged or checked, by result: answered, or the reason why not.",
+	}, []string{"result"})
+	m.sentences = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_gateway_rag_sentences_total", Help: "Sentences of answers that were held against their passages, by result.",
+	}, []string{"result"})
+	m.verdicts.WithLabelValues(resultAnswered) // there from the start, so that a rate has a beginning
+	m.sentences.WithLabelValues(resultSupported)
+	m.sentences.WithLabelValues(resultUnsupported)
+	for _, why := range refusal.Reasons() {
+		m.verdicts.WithLabelValues(string(why))
+	}
 	m.cache = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_gateway_answer_cache_total", Help: "Calls whose policy has equal calls share an answer, by how it came: miss, coalesced, hit, stale, or bypass with its reason.",
 	}, []string{"result", "reason"})
@@ -125,6 +140,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.byStage[s.name] = m.stages.WithLabelValues(s.name)
 	}
 	reg.MustRegister(m.requests, m.refusals, m.stages, m.overhead, m.firstToken, m.duration, m.tokens, m.running, m.unrecorded, m.imitations, m.held, m.wait, m.watermarks,
-		m.retries, m.fallbacks, m.hedges, m.cache)
+		m.retries, m.fallbacks, m.hedges, m.cache, m.verdicts, m.sentences)
 	return m
 }

@@ -136,6 +136,9 @@ func (r *run) finish(caller context.Context, end ending) {
 		r.leaveShared()
 		if r.answer.out != nil {
 			r.outcome.tally = r.answer.out.Tally()
+			if r.outcome.tally.Events += r.answer.grounding.kept(); r.prompt.verdict.refusal != "" { // which no engine has said
+				r.outcome.tally.Events = 0
+			}
 		}
 		u, priceBook := r.settle(end)
 		if r.slot.ticket != nil {
@@ -157,7 +160,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		r.observe(end, u)
 		r.outcome.mu.Lock()
-		r.outcome.summary = Summary{Usage: u, Energy: r.outcome.energy, Findings: found, LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay, Signature: signed, Watermark: r.answer.marking}
+		r.outcome.summary = Summary{Usage: u, Energy: r.outcome.energy, Findings: found, LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay, Signature: signed, Watermark: r.answer.marking, Evidence: r.shownEvidence(end)}
 		r.outcome.summary.Cache, _, _ = r.cacheState()
 		r.outcome.mu.Unlock()
 	})
@@ -316,6 +319,9 @@ func (r *run) observe(end ending, u audit.Usage) {
 	if mark := r.answer.marking; mark != nil {
 		m.watermarks.WithLabelValues(cmp.Or(string(mark.Reason), "applied")).Inc()
 	}
+	if end.outcome == outcomeOK {
+		m.countVerdict(r.evidence())
+	}
 }
 
 // event is everything known about the run at this moment, with what the policy found, as an audit record. Its session, and whom it is for, are digests: what callers
@@ -366,6 +372,7 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 	if r.call.Batch != "" {
 		e.Detail["batch"] = r.call.Batch // package reconcile goes by it
 	}
+	r.noteVerdict(&e)
 	e.Resource = cmp.Or(r.call.Resource, r.call.collection())
 	passages, _ := r.citedPassages()
 	for _, p := range passages {

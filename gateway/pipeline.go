@@ -157,10 +157,12 @@ func (r *run) answerStream(ctx context.Context, yield func(engine.Event, error) 
 	events := r.sharedAnswer(bounded)
 	if events == nil {
 		events = r.generate(bounded)
-		defer r.markRunning()()
+		if r.prompt.verdict.refusal == "" {
+			defer r.markRunning()()
+		}
 	}
 
-	r.answer.open(r.egress())
+	r.answer.open(r.egress(), r.newGrounding())
 	waits := false // the last event that left said that there is more
 	for ev, err := range events {
 		clocks.onEvent(ev.HasOutput())

@@ -155,15 +155,34 @@ func firstSet(otherwise float64, values ...*float64) float64 {
 }
 
 // reserve prepares the prompt, settles the limits on its tokens where they are counted, and sets aside what it may cost with the longest
-// completion.
+// completion. Where what was found is judged to answer nothing, no engine is asked and nothing is set aside.
 func (r *run) reserve(ctx context.Context) error {
-	p, err := r.prepare(ctx)
+	v, err := r.judge()
 	if err != nil {
 		return err
 	}
+	var p prompt
+	if v.refusal == "" {
+		if p, err = r.prepare(ctx); err != nil {
+			return err
+		}
+		if p.text != nil && (v.rule.Judges() || v.rule.Checks()) { // what has no room beside the question bears nothing out
+			v = r.weigh(p.text.SegmentsKept)
+		}
+	}
+	if v.refusal != "" {
+		p = prompt{text: &engine.Prompt{Request: r.request()}, exact: true}
+	}
+	p.verdict = v
 	r.prompt = p
 	if r.call.Action.runsNothing() {
 		return nil
+	}
+	if v.refusal != "" {
+		if r.slot.ticket != nil {
+			r.prompt.rate, err = r.slot.ticket.Adjust(ctx, 0)
+		}
+		return err
 	}
 	if p.exact && r.slot.ticket != nil {
 		if r.prompt.rate, err = r.slot.ticket.Adjust(ctx, p.tokens+p.maxCompletion()); err != nil {

@@ -92,6 +92,7 @@ type Summary struct {
 	Replay           string          // see engine.Usage; "" when the engine cannot promise the same answer again
 	Signature        string          // of the answer, see package signature; "" if nobody wants it signed
 	Watermark        *engine.Marking // what came of it; nil if the policy wants none, or the answer broke off
+	Evidence         *Evidence       // how an answer with passages came about; nil where the policy does not look
 	Cache            string          // how the answer came: see Reply.Cache
 }
 

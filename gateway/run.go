@@ -121,6 +121,7 @@ type prompt struct {
 	citations   []Citation       // of the passages that it keeps, with what they say
 	rate        limit.State      // zero where the slot's stays
 	reservation Reservation
+	verdict     verdict
 }
 
 // request is what the engine is given of a generation; nil before it is prepared, and of other calls.

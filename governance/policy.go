@@ -94,6 +94,7 @@ type policy struct {
 	VisibleLabel string `json:"visible_label,omitempty"`
 
 	Watermark *watermarking  `json:"watermark,omitempty"`
+	Answering []answering    `json:"answering,omitempty"`
 	Cache     *caching       `json:"cache,omitempty"`
 	Safety    *contentSafety `json:"safety,omitempty"`
 
@@ -249,6 +250,7 @@ func parsePolicy(source []byte) (*policy, error) {
 		{"record", false, choice(&p.Record, recordNothing, RecordMasked, RecordClear)},
 		{"signature", false, choice(&p.Signature, signOnRequest, signAlways)},
 		{"watermark", false, p.readWatermark},
+		{"answering", false, p.readAnswering},
 		{"cache", false, p.readCache},
 		{"safety", false, p.readSafety},
 		{"entities", true, p.readEntities},

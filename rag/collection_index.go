@@ -206,8 +206,9 @@ func (ci *collectionIndex) allowed(v viewer, at int64) (allowed, error) {
 }
 
 // search returns the best passages among those that the viewer may see of what is in effect at a time, as the model orders them; a time of 0 is now. The question
-// is the first of forms, the others are how it reads with other words for the same; see find.
-func (ci *collectionIndex) search(ctx context.Context, m rank.Model, forms []string, vector []float32, v viewer, at int64, topK int) ([]Passage, error) {
+// is the first of forms, the others are how it reads with other words for the same; see find. Each passage says how likely
+// it and those before it answer.
+func (ci *collectionIndex) search(ctx context.Context, m rank.Model, j rank.Judge, forms []string, vector []float32, v viewer, at int64, topK int) ([]Passage, error) {
 	found, err := ci.findVisible(ctx, forms, vector, v, at, max(maxFused, topK))
 	if err != nil {
 		if errors.Is(err, segment.ErrDamaged) {
@@ -215,8 +216,13 @@ func (ci *collectionIndex) search(ctx context.Context, m rank.Model, forms []str
 		}
 		return nil, err
 	}
-	out := withoutDuplicates(ci.ordered(found, found.scores(m)))
-	return out[:min(topK, len(out))], nil
+	features := found.features()
+	out, order := withoutDuplicates(ci.ordered(found, scores(m, features)))
+	out = out[:min(topK, len(out))]
+	for i, p := range found.evidence(j, features, order, len(out)) {
+		out[i].Evidence = p
+	}
+	return out, nil
 }
 
 func (ci *collectionIndex) findVisible(ctx context.Context, forms []string, vector []float32, v viewer, at int64, n int) (found, error) {
@@ -254,16 +260,22 @@ func (c chunkRow) shown() string {
 	return c.Section + ", " + c.Place
 }
 
-// ordered returns what was found with its scores, best first.
-func (ci *collectionIndex) ordered(f found, scores []float64) []Passage {
-	out := slices.Clone(f.passages)
-	for i := range out {
-		out[i].Score, out[i].ByWords = scores[i], !f.known[i]
+// ordered returns what was found with its scores, best first, and the number of each in what was found.
+func (ci *collectionIndex) ordered(f found, scores []float64) (out []Passage, order []int) {
+	order = make([]int, len(f.passages))
+	for i := range order {
+		order[i] = i
 	}
-	slices.SortFunc(out, func(a, b Passage) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.DocumentID, b.DocumentID), cmp.Compare(a.Chunk, b.Chunk))
+	slices.SortFunc(order, func(i, j int) int {
+		a, b := &f.passages[i], &f.passages[j]
+		return cmp.Or(cmp.Compare(scores[j], scores[i]), cmp.Compare(a.DocumentID, b.DocumentID), cmp.Compare(a.Chunk, b.Chunk))
 	})
-	return out
+	out = make([]Passage, len(order))
+	for to, from := range order {
+		out[to] = f.passages[from]
+		out[to].Score, out[to].ByWords = scores[from], !f.known[from]
+	}
+	return out, order
 }
 
 // ruledFor returns the passages of documents with a rule that a viewer may see, of versions that have begun.

@@ -6,20 +6,19 @@ import (
 )
 
 // withoutDuplicates drops passages with the text of a better one, but for blanks, and counts them there. What the documents of those that are dropped say is
-// sensitive is sensitive there, too. The passages are those that one reader may see, best first: nobody's passage stands for one that he may not see.
-func withoutDuplicates(passages []Passage) []Passage {
+// sensitive is sensitive there, too. Of order, which has something of each passage, what goes with those that stay is returned. The passages are those that one reader may see, best first: nobody's passage stands for one that he may not see.
+func withoutDuplicates(passages []Passage, order []int) (out []Passage, kept []int) {
 	first := map[string]int{} // by text
-	out := passages[:0:0]
-	for _, p := range passages {
+	for n, p := range passages {
 		text := strings.Join(strings.Fields(p.Text), " ")
 		i, again := first[text]
 		if !again {
 			first[text] = len(out)
-			out = append(out, p)
+			out, kept = append(out, p), append(kept, order[n])
 			continue
 		}
 		out[i].Duplicates++
 		out[i].Known = slices.Concat(out[i].Known, p.Known)
 	}
-	return out
+	return out, kept
 }

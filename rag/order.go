@@ -23,6 +23,8 @@ type found struct {
 	headings []string // by passage, as they are indexed
 	cosines  []float64
 	known    []bool // by passage: it has a cosine
+
+	compared []rank.Candidate // by passage, without the score of a form; nil until candidates makes them
 }
 
 // form is one wording of what was asked, and what its words say of each passage.
@@ -107,24 +109,61 @@ func (ci *collectionIndex) find(ctx context.Context, forms []string, vector []fl
 	return out, nil
 }
 
-// scores returns the final score of each passage: that of the form of the question that it answers best.
-func (f *found) scores(m rank.Model) []float64 {
-	best := make([]float64, len(f.passages))
-	candidates := make([]rank.Candidate, len(f.passages))
-	for i, p := range f.passages {
-		candidates[i] = rank.Candidate{Heading: f.headings[i], Text: p.Text, Cosine: f.cosines[i], HasCosine: f.known[i]}
-		if len(f.forms) > 1 {
-			candidates[i].Prepare()
+// candidates are the passages as a form of the question is compared with them. Where there are several forms the texts are read once for all.
+func (f *found) candidates(form *form) []rank.Candidate {
+	if f.compared == nil {
+		f.compared = make([]rank.Candidate, len(f.passages))
+		for i, p := range f.passages {
+			f.compared[i] = rank.Candidate{Heading: f.headings[i], Text: p.Text, Cosine: f.cosines[i], HasCosine: f.known[i]}
+			if len(f.forms) > 1 {
+				f.compared[i].Prepare()
+			}
 		}
 	}
-	for n, form := range f.forms {
-		for i := range candidates {
-			candidates[i].BM25 = form.bm25[i]
+	candidates := slices.Clone(f.compared)
+	for i := range candidates {
+		candidates[i].BM25 = form.bm25[i]
+	}
+	return candidates
+}
+
+// features returns those of each form of the question and each passage.
+func (f *found) features() [][]rank.Features {
+	out := make([][]rank.Features, len(f.forms))
+	for n := range f.forms {
+		out[n] = rank.FeaturesOf(f.forms[n].question, f.candidates(&f.forms[n]))
+	}
+	return out
+}
+
+// scores returns the final score of each passage: that of the form of the question that it answers best.
+func scores(m rank.Model, features [][]rank.Features) []float64 {
+	var best []float64
+	for n, form := range features {
+		if n == 0 {
+			best = make([]float64, len(form))
 		}
-		for i, score := range m.Scores(form.question, candidates) {
-			if n == 0 || score > best[i] {
+		for i, of := range form {
+			if score := m.Score(of); n == 0 || score > best[i] {
 				best[i] = score
 			}
+		}
+	}
+	return best
+}
+
+// evidence returns how likely the first passage of the order answers, the first two of it, and so on up to shown: by the form of the question that they answer
+// best.
+func (f *found) evidence(j rank.Judge, features [][]rank.Features, order []int, shown int) []float64 {
+	best := make([]float64, shown)
+	for n := range f.forms {
+		all := f.candidates(&f.forms[n])
+		candidates, ordered := make([]rank.Candidate, len(order)), make([]rank.Features, len(order))
+		for to, from := range order {
+			candidates[to], ordered[to] = all[from], features[n][from]
+		}
+		for i, e := range rank.EvidenceUpTo(f.forms[n].question, candidates, ordered, shown) {
+			best[i] = max(best[i], j.Probability(e))
 		}
 	}
 	return best

@@ -35,7 +35,8 @@ func TestFoundIsAsItWasFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantTexts(t, ci.ordered(f, f.scores(m)), "red fox", "red wolf", "grey wolf")
+	got, _ := ci.ordered(f, scores(m, f.features()))
+	wantTexts(t, got, "red fox", "red wolf", "grey wolf")
 }
 
 // TestFewAreOrdered: no more candidates are read than are ordered, but as many as are asked for.

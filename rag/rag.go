@@ -118,6 +118,7 @@ type Service struct {
 	model     Model      // of what is stored
 	embedder  Model      // as it was configured: what whoever asks brings
 	order     rank.Model // of what a search found
+	judge     rank.Judge // whether that answers
 	reader    *parse.Reader
 	again     *reembedder
 	log       *slog.Logger
@@ -194,8 +195,12 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	if err != nil {
 		return nil, fmt.Errorf("rag: %w", err)
 	}
+	judge, _, err := rank.LearnedJudge()
+	if err != nil {
+		return nil, fmt.Errorf("rag: %w", err)
+	}
 	s := &Service{
-		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, keys: keys, kernels: kernel.Detect(log), model: model.stored(), embedder: model, order: order,
+		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, keys: keys, kernels: kernel.Detect(log), model: model.stored(), embedder: model, order: order, judge: judge,
 		log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now, deleted: map[string]bool{}, making: map[string]bool{}, pruneNow: make(chan struct{}, 1), following: make(gate, 1),
 		openings: map[string]*opening{}, opening: make(chan struct{}, openAtOnce), atOnce: cfg.atOnce(model.stored().Dim),
 		openStore: func(ctx context.Context, cfg segment.Config) (passageStore, error) { return segment.Open(ctx, cfg) },

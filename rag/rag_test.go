@@ -32,9 +32,9 @@ func TestIngestSearchDelete(t *testing.T) {
 		}
 		want := Passage{
 			Collection: "kb", Document: "户籍.md", DocumentID: in.ID, Version: "v1", Title: "户籍", Section: "户籍 > 迁移",
-			Text: "户籍\n\n迁移\n\n户口迁移需要身份证和户口本。", Start: 0, End: len("户籍\n\n迁移\n\n户口迁移需要身份证和户口本。"), Score: got[0].Score, Revision: got[1].Revision,
+			Text: "户籍\n\n迁移\n\n户口迁移需要身份证和户口本。", Start: 0, End: len("户籍\n\n迁移\n\n户口迁移需要身份证和户口本。"), Score: got[0].Score, Revision: got[1].Revision, Evidence: got[1].Evidence,
 		}
-		if !reflect.DeepEqual(got[0], want) || got[0].Score <= got[1].Score || got[0].Score > 1 {
+		if !reflect.DeepEqual(got[0], want) || got[0].Score <= got[1].Score || got[0].Score > 1 || !(got[0].Evidence > 0.5) {
 			t.Errorf("got  %+v\nwant %+v", got[0], want)
 		}
 		if en := find(t, s, "kb", "where do I pay for a parking place"); en[0].Document != "pay.txt" {

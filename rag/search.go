@@ -59,6 +59,9 @@ type Passage struct {
 	Revision                                  int64   // of the collection's newest document: another one after whatever came in
 	// ByWords says that the passage was found by its words alone: its vector is another model's, until it is made anew.
 	ByWords bool
+	// Evidence is how likely this passage and those before it, taken together, answer the question: 0…1, and comparable between questions (package
+	// rag/rank). It is 0 of a passage that was not searched for.
+	Evidence float64
 	// Duplicates is how many passages with the same text a search has found behind this one, and left out.
 	Duplicates int
 }
@@ -107,7 +110,7 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 	}
 	// The vector is that of the question as it stands: terms of a glossary have passed no policy, and the embedding model may be another's.
 	forms, expanded := ci.forms(q.Text)
-	out, err := ci.search(ctx, s.order, forms, vectors[0], q.viewer(), at, q.TopK)
+	out, err := ci.search(ctx, s.order, s.judge, forms, vectors[0], q.viewer(), at, q.TopK)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, q.Collection)
 	}

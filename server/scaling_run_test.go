@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluice-project/sluice/engine/worker"
 	"github.com/sluice-project/sluice/scaling"
 	"github.com/sluice-project/sluice/scaling/local"
 )

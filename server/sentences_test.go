@@ -72,6 +72,7 @@ var chinese = map[string]string{
 	"engine/tokenizer/":         "patterns of tokenizers",
 	"engine/enginetest/":        "prompts of the suite",
 	"rag/lexical/":              "letters that are no words",
+	"rag/ground/":               "numerals, units and words of denial that the check of sentences reads",
 	"rag/parse/":                "numerals, dates and headings as Office writes and documents have them",
 	"web/web.go":                "a page in both languages",
 	"bench/rag/":                "entries of a hotline that are made to be searched",

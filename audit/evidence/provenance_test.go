@@ -42,7 +42,7 @@ func TestProvenance(t *testing.T) {
 		d.Text(0, text)
 		signed, err := by.Sign(signature.Statement{
 			Schema: signature.Schema, Tenant: tenant, Request: "r7", Digest: by.Algorithm.Digest(), Answers: []signature.Digests{d.Digests(0, "stop")},
-		})
+		}, signature.JWS)
 		must(t, err)
 		return signed
 	}

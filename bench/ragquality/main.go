@@ -8,7 +8,11 @@
 //
 // Every folder of DIR is a set, see ragsets.Load.
 //
-// The last form learns the weights again and writes them with where they come from. It learns only from sets whose licence lets what was
+//	go run ./bench/ragquality -sets DIR -export DIR                         sets for sluice rag eval, a third of the questions without an answer
+//	go run ./bench/ragquality -sets DIR -models ... -evidence              whether what is found answers, and the curve of risk by coverage
+//	go run ./bench/ragquality -sets DIR -models ... -learn-evidence FILE -learn-from SET,...
+//
+// The form with -learn learns the weights again and writes them with where they come from. It learns only from sets whose licence lets what was
 // learned be shipped (see trainable), and from no set that it reports: the table "learned from" has these in folds of their documents, each
 // question ordered by weights that were learned without its document in any language or model; the table "not learned from" has
 // the others, ordered by the weights that ship.
@@ -65,6 +69,9 @@ func run(ctx context.Context) error {
 		cache  = flag.String("vectors", os.TempDir(), "folder where vectors are kept for the next run")
 		learn  = flag.String("learn", "", "file for weights that are learned from the sets of -learn-from")
 		from   = flag.String("learn-from", "", "names of sets to learn from, with commas")
+		judges = flag.Bool("evidence", false, "judge whether what is found answers, each question with and without its passages")
+		export = flag.String("export", "", "folder that gets the documents and questions of each set, for sluice rag eval; nothing else is done")
+		judged = flag.String("learn-evidence", "", "file for a judge that is learned from the sets of -learn-from; implies -evidence")
 	)
 	flag.Parse()
 	sets, err := ragsets.Load(*dir)
@@ -74,13 +81,16 @@ func run(ctx context.Context) error {
 	if *only != "" {
 		sets = slices.DeleteFunc(sets, func(s ragsets.Set) bool { return !slices.Contains(strings.Split(*only, ","), s.Name) })
 	}
+	if *export != "" {
+		return exportSets(*export, sets, *sample)
+	}
 	model, shipped, err := rank.Learned()
 	if err != nil {
 		return err
 	}
 	// A set is known by what it holds, not by its name.
 	taught := map[string]bool{}
-	if *learn == "" {
+	if *learn == "" && *judged == "" {
 		for _, s := range shipped.Sets {
 			taught[s.SHA256] = true
 		}
@@ -140,6 +150,9 @@ func run(ctx context.Context) error {
 			others = append(others, t)
 		}
 	}
+	if *judges || *judged != "" {
+		return judge(model, pupils, others, embedders, *judged, fmt.Sprintf("go run ./bench/ragquality -sets DIR -questions %d -models %s -learn-evidence rag/rank/evidence.json -learn-from %s", *sample, withoutPaths(*models), *from))
+	}
 	if len(pupils) > 0 {
 		var without [folds]rank.Model
 		for f := range without {
@@ -153,12 +166,7 @@ func run(ctx context.Context) error {
 		if model, err = rank.Learn(examples(pupils, func(*trial, int) bool { return true }), penalty); err != nil {
 			return err
 		}
-		var named []string // paths are of this machine
-		for _, m := range strings.Split(*models, ",") {
-			name, path, _ := strings.Cut(m, "=")
-			named = append(named, name+"="+filepath.Base(path))
-		}
-		command := fmt.Sprintf("go run ./bench/ragquality -sets DIR -questions %d -models %s -learn rag/rank/weights.json -learn-from %s", *sample, strings.Join(named, ","), *from)
+		command := fmt.Sprintf("go run ./bench/ragquality -sets DIR -questions %d -models %s -learn rag/rank/weights.json -learn-from %s", *sample, withoutPaths(*models), *from)
 		if err := write(*learn, command, model, pupils, embedders); err != nil {
 			return err
 		}
@@ -167,6 +175,16 @@ func run(ctx context.Context) error {
 		table("not learned from", "by features", others, func(t *trial, i int) []int { return t.order(model, i) })
 	}
 	return nil
+}
+
+// withoutPaths returns the models of a command as they are written beside what was learned: paths are of this machine.
+func withoutPaths(models string) string {
+	var named []string
+	for _, m := range strings.Split(models, ",") {
+		name, path, _ := strings.Cut(m, "=")
+		named = append(named, name+"="+filepath.Base(path))
+	}
+	return strings.Join(named, ",")
 }
 
 // trainable has the sets that weights may be learned from, by the SHA-256 of their files: their licence lets results be shipped, and they are
@@ -202,6 +220,9 @@ type trial struct {
 	ragsets.Set
 
 	embedder string
+	segment  *lexical.Segment
+	vectors  vectors
+	asked    []int           // by question, its number among those of the set
 	words    [][]lexical.Hit // by question
 	rankings []lexical.Ranking
 	near     [][]int
@@ -221,7 +242,7 @@ func newTrial(set ragsets.Set) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{Set: set}
+	t := &trial{Set: set, segment: s}
 	for _, q := range set.Questions {
 		allowed := s.Docs()
 		if q.Self >= 0 {
@@ -242,7 +263,7 @@ func newTrial(set ragsets.Set) (*trial, error) {
 
 // with searches the same set with vectors as well, and looks at what both found.
 func (t *trial) with(embedder string, v vectors, sample int) *trial {
-	out := &trial{Set: t.Set, embedder: embedder}
+	out := &trial{Set: t.Set, embedder: embedder, segment: t.segment, vectors: v}
 	out.Questions = nil
 	step := 1
 	if sample > 0 {
@@ -250,7 +271,7 @@ func (t *trial) with(embedder string, v vectors, sample int) *trial {
 	}
 	for i := 0; i < len(t.Questions); i += step {
 		q := t.Questions[i]
-		out.Questions, out.words = append(out.Questions, q), append(out.words, t.words[i])
+		out.Questions, out.words, out.asked = append(out.Questions, q), append(out.words, t.words[i]), append(out.asked, i)
 		cosines := make([]float64, len(t.Passages))
 		order := make([]int, 0, len(t.Passages))
 		for p := range t.Passages {
@@ -340,6 +361,14 @@ func examples(all []*trial, use func(t *trial, question int) bool) (out []rank.E
 
 // write writes weights with where they come from.
 func write(file, command string, m rank.Model, pupils []*trial, embedders map[string]rank.Source) error {
+	data, err := rank.Encode(m, provenance(command, pupils, embedders))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, data, 0o600)
+}
+
+func provenance(command string, pupils []*trial, embedders map[string]rank.Source) rank.Provenance {
 	from := rank.Provenance{Date: time.Now().UTC().Format(time.DateOnly), Command: command}
 	for _, t := range pupils {
 		if s := (rank.Source{Name: t.Name, Licence: trainable()[t.SHA256], SHA256: t.SHA256, Questions: len(t.Questions)}); !slices.Contains(from.Sets, s) {
@@ -349,11 +378,7 @@ func write(file, command string, m rank.Model, pupils []*trial, embedders map[st
 	for _, name := range slices.Sorted(maps.Keys(embedders)) {
 		from.Embedders = append(from.Embedders, embedders[name])
 	}
-	data, err := rank.Encode(m, from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, data, 0o600)
+	return from
 }
 
 func numbers(hits []lexical.Hit) []int {

@@ -100,9 +100,12 @@ type choice struct {
 	release   Release
 	sideTexts [sideTextCount]Release // nil until there is such a text
 	label     label.Sentence
-	text      bool // what has left of it is not blank
-	left      bool // something has
-	labelled  bool // its sentence has left, too
+	// refusalLabel is the one behind why it does not answer, where it says nothing else.
+	refusalLabel label.Sentence
+	refuses      bool // something of why it does not answer has left
+	text         bool // what has left of it is not blank
+	left         bool // something has
+	labelled     bool // its sentence has left, too
 	logprobs
 	stage int  // in which text the model is
 	ended bool // nothing may follow
@@ -231,7 +234,7 @@ func (a *Answer) tallyLabels() {
 		if !a.cfg.Label || !c.left || c.labelled {
 			continue
 		}
-		onlyCalls := c.ended && !c.text && len(c.calls) > 0
+		onlyCalls := c.ended && !c.text && !c.refuses && len(c.calls) > 0
 		a.tally.OnlyCalls = a.tally.OnlyCalls || onlyCalls
 		a.tally.Unlabelled = a.tally.Unlabelled || !onlyCalls
 	}
@@ -320,12 +323,20 @@ func (a *Answer) releaseText(ev *engine.Event, out *outgoing) error {
 	if !a.cfg.Label {
 		return nil
 	}
+	c.refusalLabel.Read(out.Refusal)
 	c.label.Read(out.Text)
 	c.text = c.text || strings.TrimSpace(out.Text) != ""
-	if last && (c.text || len(c.calls) == 0) { // calls alone are for a program, not for a reader
-		sentence := c.label.Text()
-		out.Text += sentence
-		out.masked += sentence
+	c.refuses = c.refuses || strings.TrimSpace(out.Refusal) != ""
+	if last && (c.text || c.refuses || len(c.calls) == 0) { // calls alone are for a program, not for a reader
+		if c.refuses && !c.text { // behind what there is to read
+			sentence := c.refusalLabel.Text()
+			out.Refusal += sentence
+			out.sideTexts[refusal] += sentence
+		} else {
+			sentence := c.label.Text()
+			out.Text += sentence
+			out.masked += sentence
+		}
 		out.labelled = true
 	}
 	return nil

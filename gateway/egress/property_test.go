@@ -275,6 +275,10 @@ func (r *rules) check(t testing.TB, s *script, got *seen) {
 			spelled += "\x00" + call.Name + "\x00" + call.Arguments
 		}
 		text := c.Text
+		refuses := strings.TrimSpace(text) == "" && strings.TrimSpace(c.Refusal) != ""
+		if refuses { // the label stands where there is something to read
+			text = c.Refusal
+		}
 		if s.label && !s.json && c.Finish != engine.FinishNone && (len(c.Calls) == 0 || strings.TrimSpace(strings.TrimSuffix(strings.TrimSuffix(text, label.TextEnglish), label.TextChinese)) != "") {
 			bare, end, _ := strings.Cut(text, "\n\n"+label.TextEnglish)
 			if bare == text {
@@ -287,6 +291,9 @@ func (r *rules) check(t testing.TB, s *script, got *seen) {
 			text = bare
 		} else if strings.Contains(text, label.TextEnglish) || strings.Contains(text, label.TextChinese) {
 			t.Fatalf("%+v: %q is labelled", *s, text)
+		}
+		if refuses {
+			text = c.Text
 		}
 		if !strings.HasPrefix(text, c.spelled()) || s.entries && c.spelled() != s.choices[i].text && !got.Tally.Withheld {
 			t.Fatalf("%+v: %q is spelled %q, withheld %v", *s, text, c.spelled(), got.Tally.Withheld)

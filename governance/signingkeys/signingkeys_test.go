@@ -53,7 +53,7 @@ func signs(t *testing.T, s *Store, tenant string) *signature.Signer {
 
 func signed(t *testing.T, by *signature.Signer) string {
 	t.Helper()
-	text, err := by.Sign(signature.Statement{Schema: signature.Schema, Digest: by.Algorithm.Digest(), Answers: []signature.Digests{{Finish: "stop"}}})
+	text, err := by.Sign(signature.Statement{Schema: signature.Schema, Digest: by.Algorithm.Digest(), Answers: []signature.Digests{{Finish: "stop"}}}, signature.JWS)
 	must(t, err)
 	return text
 }

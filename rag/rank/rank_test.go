@@ -373,3 +373,75 @@ func BenchmarkScores(b *testing.B) {
 		m.Scores(rank.Question{Text: asked, Terms: terms}, candidates)
 	}
 }
+
+// TestEvidence: a passage that has all of what is asked is likelier to answer than one that has little of it; more evidence never makes an answer less likely; and
+// nothing found is no evidence.
+func TestEvidence(t *testing.T) {
+	t.Parallel()
+	j, from, err := rank.LearnedJudge()
+	if err != nil || len(from.Sets) == 0 || from.Date == "" || from.Command == "" {
+		t.Fatalf("%+v, %v", from, err)
+	}
+	q := rank.Question{Text: "where to renew permit 77", Terms: []lexical.Term{{Text: "77", Weight: 5}, {Text: "permit", Weight: 3}, {Text: "renew", Weight: 4}, {Text: "where", Weight: 1}}}
+	probability := func(texts ...string) float64 {
+		c := make([]rank.Candidate, len(texts))
+		for i, text := range texts {
+			c[i] = rank.Candidate{Text: text, BM25: float64(5 - i)}
+		}
+		return j.Probability(rank.EvidenceOf(q, c, rank.FeaturesOf(q, c), 4))
+	}
+	all, some, none := probability("Where to renew permit 77: at the desk.", "Bins."), probability("A permit.", "Bins."), probability()
+	if !(all > some && some > none && none >= 0 && none < 0.05 && all < 1) {
+		t.Errorf("all of it %v, some %v, nothing %v", all, some, none)
+	}
+	rng := rand.New(rand.NewPCG(3, 3))
+	for range 1000 {
+		var e rank.Evidence
+		for i := range e {
+			e[i] = rng.Float64()
+		}
+		more, i := e, rng.IntN(len(e))
+		more[i] += rng.Float64()
+		if a, b := j.Probability(e), j.Probability(more); !(a >= 0 && a <= b && b <= 1) {
+			t.Fatalf("%v: %v, with more %v", e, a, b)
+		}
+	}
+}
+
+// TestLearnJudge: what the judge says comes true as often as it says, on questions that it has not seen, and one class alone teaches nothing.
+func TestLearnJudge(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(4, 4))
+	draw := func(n int) (out []rank.Judged) {
+		for range n {
+			var e rank.Evidence
+			e[0], e[3] = rng.Float64(), rng.Float64()
+			out = append(out, rank.Judged{Evidence: e, Answers: rng.Float64() < 1/(1+math.Exp(5-6*e[0]-4*e[3]))})
+		}
+		return out
+	}
+	j, err := rank.LearnJudge(draw(400), draw(400), 0.0001)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, came, miss := 0.0, 0.0, 0.0
+	test := draw(4000)
+	for _, x := range test {
+		p := j.Probability(x.Evidence)
+		said += p
+		if x.Answers {
+			came++
+		}
+		miss += math.Abs(p - 1/(1+math.Exp(5-6*x.Evidence[0]-4*x.Evidence[3])))
+	}
+	if math.Abs(said-came) > 0.05*float64(len(test)) || miss > 0.1*float64(len(test)) {
+		t.Errorf("said %.0f, came true %.0f, missed by %.3f", said, came, miss/float64(len(test)))
+	}
+	if _, err := rank.LearnJudge(draw(0), draw(9), 0); err == nil {
+		t.Error("nothing teaches something")
+	}
+	data, err := rank.EncodeJudge(j, rank.Provenance{})
+	if err != nil || !bytes.Contains(data, []byte(`"scale"`)) {
+		t.Errorf("%s, %v", data, err)
+	}
+}

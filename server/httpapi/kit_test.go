@@ -241,6 +241,10 @@ func (a *kitAdmission) UpstreamNonStreaming() bool   { return true }
 func (a *kitAdmission) RespondBeforeRecord() bool    { return false }
 func (a *kitAdmission) Signs() bool                  { return false }
 func (a *kitAdmission) Caching() governance.Caching  { return a.cache }
+func (a *kitAdmission) Answering(string) governance.Answering {
+	return governance.Answering{}
+}
+
 func (a *kitAdmission) Watermark() governance.Watermarking {
 	return governance.Watermarking{}
 }

@@ -56,6 +56,7 @@ type extension struct {
 	Signature        string             `json:"signature,omitempty"`
 	Watermark        *watermarkInfo     `json:"watermark,omitempty"` // none where the policy wants none
 	Cache            string             `json:"cache,omitempty"`     // how the answer came; none where the policy has equal requests share no answer
+	Evidence         *gateway.Evidence  `json:"evidence,omitempty"`  // none where the policy does not look
 }
 
 // watermarkInfo says what came of the mark that the policy wants.
@@ -112,7 +113,7 @@ func extend(h gateway.Head, s gateway.Summary) *extension {
 	e := &extension{
 		RequestID: h.Request, Receipt: h.Receipt, Policy: h.Policy, Findings: s.Findings, Citations: h.Citations,
 		Estimated: s.Usage.Estimated, LogprobsWithheld: s.LogprobsWithheld, Replay: s.Replay, Signature: s.Signature,
-		Cache: s.Cache,
+		Cache: s.Cache, Evidence: s.Evidence,
 	}
 	if m := s.Watermark; m != nil {
 		e.Watermark = &watermarkInfo{Applied: m.Applied, Scheme: m.Scheme, Key: m.Key, Tokens: m.Tokens, Reason: string(m.Reason)}

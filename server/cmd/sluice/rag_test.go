@@ -92,6 +92,23 @@ func TestRAGCommands(t *testing.T) {
 
 	s.run("rag", "search", "Monday", "--collection", "kb", "--top", "1").wants(t, exitOK, "bins.html v2 [0:33]", "emptied on Monday")
 	s.run("rag", "search", "停车证在哪里换", "--collection", "kb", "--top", "1").wants(t, exitOK, "停车.md v3 [", "7号窗口")
+	set, report := filepath.Join(s.dir, "set.jsonl"), filepath.Join(s.dir, "report.json")
+	question := func(lines string) {
+		t.Helper()
+		if err := os.WriteFile(set, []byte(`{"set":"small","version":"1"}`+"\n"+lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	question(`{"id":"1","question":"停车证在哪里换领？","documents":["停车.md"]}` + "\n" + `{"id":"2","question":"Who was the first emperor of Rome?","unanswerable":true}`)
+	s.run("rag", "eval", set).wants(t, exitUsage, "--collection")
+	s.run("rag", "eval", set, "--collection", "kb", "--report", report).wants(t, exitOK, "small 1, 2", "HIT_RATE", "100.0 %", "1/1", "ANSWERED", "FALSE_ANSWERS")
+	s.run("rag", "eval", set, "--collection", "kb", "--against", report, "--json").wants(t, exitOK, `"refused_right"`, `"changes"`, `"score": 0.`)
+	question(`{"id":"1","question":"停车证在哪里换领？"}`)
+	s.run("rag", "eval", set, "--collection", "kb").wants(t, exitFailed, "line 2")
+	question(`{"id":"1","question":"停车证在哪里换领？","documents":["停车.md"]}`)
+	s.run("rag", "eval", set, "--collection", "kb", "--against", report).wants(t, exitFailed, "another set")
+	s.run("rag", "eval", set, "--collection", "none").wants(t, exitFailed, "none")
+
 	s.run("rag", "delete", "停车.md", "nothing.md", "--collection", "kb").wants(t, exitFailed, "停车.md: deleted", "nothing.md: no such document")
 	s.run("rag", "list", "--collection", "kb").wants(t, exitOK, "sub/bins.html", "v2")
 	s.run("rag", "create", "private", "--label", "staff", "--title", "Private").wants(t, exitOK, "sluice rag ingest")

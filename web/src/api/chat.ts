@@ -30,7 +30,7 @@ export type ChatEvent =
   | { kind: 'finish'; reason: string };
 
 interface Chunk {
-  choices?: { delta?: { content?: string | null }; finish_reason?: string | null }[];
+  choices?: { delta?: { content?: string | null; refusal?: string | null }; finish_reason?: string | null }[];
   usage?: ChatUsage | null;
   sluice?: Extension;
   error?: { message?: string; code?: string | null; type?: string };
@@ -65,7 +65,8 @@ export async function* chatEvents(stream: ReadableStream<Uint8Array>, requestId:
     }
     if (chunk.error) throw errorFromReply(0, chunk, requestId);
     for (const choice of chunk.choices ?? []) {
-      if (choice.delta?.content) yield { kind: 'text', text: choice.delta.content };
+      const text = (choice.delta?.content ?? '') + (choice.delta?.refusal ?? ''); // why there is no answer is read like one
+      if (text) yield { kind: 'text', text };
       if (choice.finish_reason) yield { kind: 'finish', reason: choice.finish_reason };
     }
     if (chunk.sluice) yield { kind: 'extension', extension: chunk.sluice };

@@ -102,6 +102,14 @@ describe('chatEvents', () => {
     expect(error).toMatchObject({ code: 'engine_unavailable', detail: 'gone', requestId: 'q' });
   });
 
+  it('reads why there is no answer like one', async () => {
+    const events = await collect(chatEvents(sse({ choices: [{ delta: { refusal: 'Not here.' }, finish_reason: 'stop' }] }, '[DONE]'), 'q'));
+    expect(events).toEqual([
+      { kind: 'text', text: 'Not here.' },
+      { kind: 'finish', reason: 'stop' },
+    ]);
+  });
+
   it('does not take a cut stream for an answer', async () => {
     await expect(collect(chatEvents(sse({ choices: [{ delta: { content: 'Hal' } }] }), 'q'))).rejects.toMatchObject({ code: 'client_stream' });
   });

@@ -52,7 +52,7 @@ func RAG(shared *cli.App) *cobra.Command {
 	f.Register(cmd, a.App)
 	cmd.PersistentFlags().StringVar(&f.tenant, "tenant", "", cli.Both("cli.shared.tenant"))
 	cmd.AddCommand(a.ragCreateCommand(f), a.ragIngestCommand(f), a.ragListCommand(f), a.ragSearchCommand(f), a.ragDeleteCommand(f),
-		a.ragAccessCommand(f), a.ragExplainCommand(f), a.ragVersionsCommand(f), a.ragDateCommand(f), a.ragKeepCommand(f), a.ragGlossaryCommand(f), a.ragSyncCommand(f))
+		a.ragAccessCommand(f), a.ragExplainCommand(f), a.ragVersionsCommand(f), a.ragDateCommand(f), a.ragKeepCommand(f), a.ragGlossaryCommand(f), a.ragSyncCommand(f), a.ragEvalCommand(f))
 	return cmd
 }
 
