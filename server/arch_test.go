@@ -336,6 +336,7 @@ var askers = []struct {
 	{"server/reembed.go", "it embeds again what another model has embedded, behind all other work and on nobody's bill"},
 	{"gateway/prompt.go", "it has prompts prepared"},
 	{"gateway/generate.go", "it is the one way to text"},
+	{"gateway/hedge.go", "it asks a second instance of the pool beside the first"},
 	{"gateway/embed_score.go", "it is the one way to vectors and scores"},
 }
 

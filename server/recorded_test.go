@@ -237,6 +237,8 @@ func sample(s *openapi3.Schema, name string) any {
 		return "2026-01-01"
 	case strings.HasPrefix(s.Pattern, "^([01][0-9]") || strings.HasPrefix(s.Pattern, "^(([01][0-9]"):
 		return "10:00"
+	case s.Pattern == "^[0-9a-f]{64}$":
+		return strings.Repeat("0", 64)
 	default:
 		return "none" + strings.Repeat("x", max(0, int(s.MinLength)-4))
 	}

@@ -147,8 +147,8 @@ func TestFigures(t *testing.T) {
 func TestWorkGoesWithLength(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	for _, piece := range []string{"a。[xa。[x", "x? [12 ", "x? [1, ", "甲。［1，", "a.[", "[1 "} {
-		text := strings.Repeat(piece, ground.MaxPassage/len(piece))
+	for _, part := range []string{"a。[xa。[x", "x? [12 ", "x? [1, ", "甲。［1，", "a.[", "[1 "} {
+		text := strings.Repeat(part, ground.MaxPassage/len(part))
 		ground.New([]string{text})
 		for rest := text; rest != ""; {
 			n := ground.End(rest)

@@ -101,7 +101,7 @@ func TestAgainstAServer(t *testing.T) {
 		OK     bool
 		Checks []server.Check
 	}
-	if err := json.Unmarshal([]byte(doctor.out), &report); err != nil || !report.OK || len(report.Checks) != 10 {
+	if err := json.Unmarshal([]byte(doctor.out), &report); err != nil || !report.OK || len(report.Checks) != 11 {
 		t.Errorf("doctor --json: %v %s", err, doctor.out)
 	}
 	s.run("doctor", "--url", "http://127.0.0.1:1").wants(t, exitFindings, "is it running?")
