@@ -2,8 +2,8 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"iter"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -107,7 +107,7 @@ func TestEnergyOfSharedAnswers(t *testing.T) {
 		"the other one asks, with steps":   {late: true, logs: true, charged: "leads"},
 		"all leave":                        {leads: 2, follows: 3},
 		"all leave, the leader at the end": {leads: 3, follows: 2},
-		"the engine fails":                 {fails: true, charged: "leads"},
+		"the engine fails":                 {fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -174,20 +174,31 @@ func TestEnergyOfSharedAnswers(t *testing.T) {
 				w.Pipeline.answers.Wait()
 				rest(15)
 				totals, out := account.Totals(), w.outcomes()
+				least, most := p.all*99/100, p.all
+				if x.logs { // the first step has no weight before it ends
+					least = p.all * 5 / 6
+				}
+				if x.fails { // and is asked again, for the other one
+					least, most, x.charged = least/2, most/2, "leads follows"
+				}
 				for id, e := range out {
-					if id == x.charged && (e.Usage.Energy < p.all*99/100 || e.Usage.Energy > p.all || e.Usage.EnergyMethod != "measured" || e.Detail["energy_meter"] != "planted") ||
-						id != x.charged && (e.Usage.Energy != 0 || e.Usage.EnergyMethod != "" || e.Detail["energy_meter"] != "") {
+					charged := strings.Contains(x.charged, id)
+					if charged && (e.Usage.Energy < least || e.Usage.Energy > most || e.Usage.EnergyMethod != "measured" || e.Detail["energy_meter"] != "planted") ||
+						!charged && (e.Usage.Energy != 0 || e.Usage.EnergyMethod != "" || e.Detail["energy_meter"] != "") {
 						t.Errorf("%s: %+v %v; the engine took %d", id, e.Usage, e.Detail, p.all)
 					}
 				}
 				if sum := out["leads"].Usage.Energy + out["follows"].Usage.Energy; totals.Running != 0 || totals.Requests != sum || totals.Idle > totals.Covered.Microseconds()*plantedIdle {
 					t.Errorf("%+v; on record are %d", totals, sum)
 				}
-				if again, err := w.ask(t, coldCall("again", "bye")); err != nil && !x.fails {
-					t.Error(again, err)
-				} // what was learned as idle is what it was
+				if x.fails {
+					return
+				}
+				if _, err := w.ask(t, coldCall("again", "bye")); err != nil { // what was learned as idle is what it was
+					t.Error(err)
+				}
 				w.Pipeline.answers.Wait()
-				if e := w.outcomes()["again"].Usage; fmt.Sprint(e.EnergyMethod) != "measured" || e.Energy < 3*1_000_000*plantedWork*99/100 {
+				if e := w.outcomes()["again"].Usage; e.EnergyMethod != "measured" || e.Energy < 2_000_000*plantedWork {
 					t.Errorf("%+v", e)
 				}
 			})
