@@ -60,6 +60,11 @@ func (a *answer) open(out *egress.Answer, g *grounding) { a.out, a.grounding = o
 // move notes that another instance serves the call than those that were tried.
 func (a *answer) move(to route.Choice, tried []*pool.Instance) { a.serving, a.tried = to, tried }
 
+// startFrom has the engine asked, also again, by where the call has been to before.
+func (a *answer) startFrom(at route.Choice, tried []*pool.Instance, attempts []attempt) {
+	a.serving, a.tried, a.attempts = at, tried, attempts
+}
+
 // attempt is what became of an instance that did not answer the call.
 type attempt struct {
 	instance string

@@ -129,17 +129,17 @@ func unworked(u *engine.Usage) *engine.Usage {
 func (r *run) alone() answercache.Source[sharedAt] {
 	call := r.call
 	call.RequestID += "." + partShared
+	given, request, text := r.prompt, *r.prompt.text.Request, *r.prompt.text
+	request.ID, request.Deadline, text.Request, given.text = call.RequestID, time.Time{}, &request, &text
 	asks := &run{
-		p: r.p, need: r.need, call: call, caller: r.caller, admission: r.admission, choice: r.choice, masked: r.masked, prompt: r.prompt, steps: r.steps,
+		p: r.p, need: r.need, call: call, caller: r.caller, admission: r.admission, choice: r.choice, masked: r.masked, prompt: given, steps: r.steps,
 		sources: sources{embedding: r.sources.embedding},
 	}
-	begins := answer{serving: r.answer.serving, tried: slices.Clone(r.answer.tried), attempts: slices.Clip(slices.Clone(r.answer.attempts))}
-	request, text := *r.prompt.text.Request, *r.prompt.text
-	request.ID, request.Deadline, text.Request, asks.prompt.text = call.RequestID, time.Time{}, &request, &text
+	serving, tried, attempts := r.answer.serving, slices.Clone(r.answer.tried), slices.Clip(slices.Clone(r.answer.attempts))
 	model := string(call.Model)
 	return func(ctx context.Context) (iter.Seq2[engine.Event, error], func() (place, kept sharedAt, asFor bool)) {
 		work := &sharedWork{}
-		asks.answer = begins
+		asks.answer.startFrom(serving, tried, attempts)
 		events := func(yield func(engine.Event, error) bool) {
 			defer asks.markRunning()()
 			defer r.p.deps.Energy.Abandon(call.RequestID) // what nobody waits for any more, or a panic unwinds
@@ -158,7 +158,7 @@ func (r *run) alone() answercache.Source[sharedAt] {
 		at := func() (place, kept sharedAt, asFor bool) { // without what it was asked for, which has the texts of the call
 			c := asks.serving()
 			kept.Choice = route.Choice{Version: c.Version, Instance: c.Instance, Info: c.Info, Rollout: c.Rollout, Arm: c.Arm}
-			work.attempts = slices.Clone(asks.answer.attempts[len(begins.attempts):]) // there are no more of them, once one has begun
+			work.attempts = slices.Clone(asks.answer.attempts[len(attempts):]) // there are no more of them, once one has begun
 			return sharedAt{kept.Choice, work}, kept, c.Version == asks.choice.Version && c.Info == asks.choice.Info
 		}
 		return events, at
