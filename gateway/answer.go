@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/answercache"
@@ -31,10 +32,11 @@ type answer struct {
 	wholeEvents []engine.Event  // of one that does not
 	leavingBuf  [1]engine.Event
 
-	shared   *answercache.Share[route.Choice] // nil: the call has its answer for itself
-	tookOver bool                             // the engine works on the call's account since askedAt, and has worked on another's before
-	bypassed string                           // why, where the policy has answers shared
-	unworked bool                             // no engine has worked on the call's account
+	shared   *answercache.Share[sharedAt] // nil: the call has its answer for itself
+	tookOver bool                         // the engine works on the call's account since askedAt, and has worked on another's before
+	bypassed string                       // why, where the policy has answers shared
+	unworked bool                         // no engine has worked on the call's account
+	drew     energy.Figure                // what meters say of the engine's work for all who shared the answer, if the call led it to its end
 
 	maskedPassages         // of a search
 	shown          []shown // of them, as they went out
@@ -57,6 +59,11 @@ func (a *answer) open(out *egress.Answer, g *grounding) { a.out, a.grounding = o
 
 // move notes that another instance serves the call than those that were tried.
 func (a *answer) move(to route.Choice, tried []*pool.Instance) { a.serving, a.tried = to, tried }
+
+// startFrom has the engine asked, also again, by where the call has been to before.
+func (a *answer) startFrom(at route.Choice, tried []*pool.Instance, attempts []attempt) {
+	a.serving, a.tried, a.attempts = at, tried, attempts
+}
 
 // attempt is what became of an instance that did not answer the call.
 type attempt struct {

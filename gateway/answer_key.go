@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway/answercache"
+	"github.com/sluice-project/sluice/gateway/route"
 )
 
 // keyParts are what an answer depends on, one after the other. Each list goes with its length, so that no two lists of values are one list of parts.
@@ -55,6 +56,7 @@ func (r *run) answerKey() answercache.Key {
 	k.text(v.Model, v.Version, v.Engine, string(v.EngineModel), v.Digest, v.Precision, r.choice.Rollout, r.choice.Arm)
 	k.text(string(info.ID), info.Digest, info.Template, info.Precision, info.EngineVersion, string(info.Base), info.Adapter)
 	k.flag(r.nonStreaming())
+	k.flag(r.fallsBack(route.CauseContent)) // else what a filter has emptied is an answer
 	k.request(r.prompt.text.Request)
 	return answercache.Key(r.p.deps.Keys.MAC("gateway/answer/v1", k...))
 }

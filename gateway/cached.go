@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
+	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway/answercache"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -27,6 +29,19 @@ const (
 	bypassHook      = "hook"      // something in this process takes part in it
 	bypassRollout   = "rollout"   // arms are compared by what their engines do
 )
+
+// sharedAt is where an answer is made that calls share.
+type sharedAt struct {
+	route.Choice
+
+	work *sharedWork // nil of an answer that is kept
+}
+
+// sharedWork is what became of the engine call behind it.
+type sharedWork struct {
+	attempts []attempt     // that failed; there before the first event
+	energy   energy.Figure // there before the last event
+}
 
 // shareAnswer joins the answer of equal calls, if the policy has them share one.
 func (r *run) shareAnswer() {
@@ -75,10 +90,13 @@ func (r *run) sharedAnswer(ctx context.Context) iter.Seq2[engine.Event, error] {
 		placed := false
 		for ev, err := range events {
 			if !placed {
-				if at, ok := s.At(); ok {
-					r.answer.move(at, nil)
+				var at sharedAt
+				if at, placed = s.At(); placed {
+					r.answer.move(at.Choice, r.answer.tried)
 				}
-				placed = true
+			}
+			if err == nil && !ev.Empty() {
+				r.answer.engineBegan()
 			}
 			if errors.Is(err, answercache.ErrLagging) {
 				err = fault.Wrap(err, fault.CodeReadTooSlowly)
@@ -105,37 +123,62 @@ func unworked(u *engine.Usage) *engine.Usage {
 
 // alone returns what asks an engine for all who share the answer, whoever of them stays: a run that has of this one what an engine is asked with, and that
 // nobody else uses. The engine is not told of the time that the caller has: the others have theirs.
-func (r *run) alone() answercache.Source[route.Choice] {
+//
+// Its work has a name of its own, by which engines log it and meters count it: it goes on when this call has ended, and no call's energy ends with another's.
+// It is ended here, whoever stays, and before anybody sees the end of the answer.
+func (r *run) alone() answercache.Source[sharedAt] {
+	call := r.call
+	call.RequestID += "." + partShared
+	given, request, text := r.prompt, *r.prompt.text.Request, *r.prompt.text
+	request.ID, request.Deadline, text.Request, given.text = call.RequestID, time.Time{}, &request, &text
 	asks := &run{
-		p: r.p, need: r.need, call: r.call, caller: r.caller, admission: r.admission, choice: r.choice, masked: r.masked, prompt: r.prompt, steps: r.steps,
+		p: r.p, need: r.need, call: call, caller: r.caller, admission: r.admission, choice: r.choice, masked: r.masked, prompt: given, steps: r.steps,
 		sources: sources{embedding: r.sources.embedding},
 	}
-	request, text := *r.prompt.text.Request, *r.prompt.text
-	request.Deadline, text.Request, asks.prompt.text = time.Time{}, &request, &text
-	model := string(r.call.Model)
-	return func(ctx context.Context) (iter.Seq2[engine.Event, error], func() (route.Choice, bool)) {
+	serving, tried, attempts := r.answer.serving, slices.Clone(r.answer.tried), slices.Clip(slices.Clone(r.answer.attempts))
+	model := string(call.Model)
+	return func(ctx context.Context) (iter.Seq2[engine.Event, error], func() (place, kept sharedAt, asFor bool)) {
+		work := &sharedWork{}
+		asks.answer.startFrom(serving, tried, attempts)
 		events := func(yield func(engine.Event, error) bool) {
 			defer asks.markRunning()()
+			defer r.p.deps.Energy.Abandon(call.RequestID) // what nobody waits for any more, or a panic unwinds
 			for ev, err := range asks.generate(ctx) {
-				if !yield(ev, err) || err != nil || ev.Usage != nil {
+				ends := err != nil || ev.Usage != nil
+				if ends {
+					work.energy = asks.drew(ctx)
+				}
+				if !yield(ev, err) || ends {
 					return
 				}
 			}
+			work.energy = asks.drew(ctx)
 			yield(engine.Event{}, fault.Wrap(errors.New("the engine's stream ended without usage"), fault.CodeEngineUnavailable, model))
 		}
-		at := func() (route.Choice, bool) { // without what it was asked for, which has the texts of the call
+		at := func() (place, kept sharedAt, asFor bool) { // without what it was asked for, which has the texts of the call
 			c := asks.serving()
-			as := c.Version == asks.choice.Version && c.Info == asks.choice.Info
-			return route.Choice{Version: c.Version, Instance: c.Instance, Info: c.Info, Rollout: c.Rollout, Arm: c.Arm}, as
+			kept.Choice = route.Choice{Version: c.Version, Instance: c.Instance, Info: c.Info, Rollout: c.Rollout, Arm: c.Arm}
+			work.attempts = slices.Clone(asks.answer.attempts[len(attempts):]) // there are no more of them, once one has begun
+			return sharedAt{kept.Choice, work}, kept, c.Version == asks.choice.Version && c.Info == asks.choice.Info
 		}
 		return events, at
 	}
 }
 
+// drew ends the engine's work for all who share an answer, and returns what meters say of it; nothing if another machine has answered, or nobody waits.
+func (r *run) drew(ctx context.Context) energy.Figure {
+	if !r.serving().Info.Local || ctx.Err() != nil {
+		return energy.Figure{}
+	}
+	return r.p.deps.Energy.End(r.call.RequestID, 0, 1) // what is declared, each who leads has by his own time
+}
+
 // leaveShared ends the call's share in an answer, and notes what of the engine's work is on its account.
 func (r *run) leaveShared() {
-	if r.answer.shared != nil {
-		r.answer.leave(r.answer.shared.Leave(), r.promptTokens())
+	if s := r.answer.shared; s != nil {
+		left := s.Leave()
+		at, _ := s.At()
+		r.answer.leave(left, at.work, r.promptTokens())
 	}
 }
 
@@ -171,16 +214,23 @@ func (r *run) noteCache(detail map[string]string) {
 func (p *Pipeline) ForgetAnswers(tenant string) { p.answers.Drop(tenant) }
 
 // join notes which answer the call shares.
-func (a *answer) join(s *answercache.Share[route.Choice]) { a.shared = s }
+func (a *answer) join(s *answercache.Share[sharedAt]) { a.shared = s }
 
 // bypass notes why it shares none.
 func (a *answer) bypass(why string) { a.bypassed = why }
 
 // leave notes what the call has had of the shared answer. Whoever led it pays for what the engine has done until now, however little of it he has read.
-func (a *answer) leave(left answercache.Left, promptTokens int) {
+// What meters say is known of the whole alone, and is his who leads at its end. work is nil where nobody knows of any.
+func (a *answer) leave(left answercache.Left, work *sharedWork, promptTokens int) {
 	if !left.Led {
 		a.unworked = true
 		return
+	}
+	if work != nil {
+		a.attempts = append(a.attempts, work.attempts...)
+	}
+	if work != nil && left.Ended {
+		a.drew = work.energy
 	}
 	if a.askedAt.IsZero() && !left.Since.IsZero() { // another one has had the engine asked, or has failed
 		a.askedAt, a.tookOver = left.Since, true

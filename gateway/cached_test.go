@@ -453,7 +453,7 @@ func TestKeyHasEveryField(t *testing.T) {
 			"RAG": "above", "Passage": made, "Document": made, "Documents": made, "Queries": made, "TopN": made, "ReturnDocuments": made, "Known": "what was masked for it is in the key", "Tools": made, "ToolChoice": made,
 			"ParallelTools": made, "OmitBegin": made, "TokenTexts": measures, "FieldNames": measures, "Format": made, "FormatField": measures, "Priority": made, "FirstTokenTimeout": "each waits by his own clock",
 			"Blocking": "what the engine is told of it is in the key", "Signed": later, "MaxTokens": made, "Choices": made, "Temperature": made, "TopP": made, "Seed": made, "Stop": made, "Logprobs": made,
-			"Sampling": made, "Dimensions": made, "authenticated": measures, "fallback": "the model that it was routed to is in the key", "Signature": later,
+			"Sampling": made, "Dimensions": made, "authenticated": measures, "fallback": "the model that it was routed to is in the key, and what it does where a filter leaves nothing", "Signature": later,
 		}},
 	} {
 		base := keyed(w, nil)
@@ -490,6 +490,14 @@ func TestKeyHasEveryField(t *testing.T) {
 	}
 	if keyed(w, func(r *run) { r.admission.conversation = "c2" }).answerKey() != before {
 		t.Error("the conversation of a call without masked values keeps equal calls apart")
+	}
+	filtered := func(f *fallback) func(*run) {
+		return func(r *run) {
+			r.call.fallback, r.choice.Resilience = f, route.NewResilience(route.Policy{Fallbacks: route.Fallbacks{Content: []string{"freer"}}})
+		}
+	}
+	if keyed(w, filtered(&fallback{})).answerKey() == before || keyed(w, filtered(&fallback{of: "req-0"})).answerKey() != before {
+		t.Error("whether what a filter has emptied is no answer")
 	}
 	if keyed(w, func(r *run) { r.caller.Roles = []string{"b", "a"} }).answerKey() != before {
 		t.Error("the order of roles keeps equal calls apart")

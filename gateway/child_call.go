@@ -16,6 +16,7 @@ import (
 // the books; the detail "parent" of its records names the request that it is a part of.
 const (
 	partVectors  = "vectors"  // of a question
+	partShared   = "shared"   // what an engine does for all who share an answer
 	partDocument = "document" // of a management request that brings one
 )
 

@@ -252,7 +252,7 @@ type Pipeline struct {
 	deps     Deps
 	cfg      Config
 	metrics  *metrics
-	answers  *answercache.Cache[route.Choice]
+	answers  *answercache.Cache[sharedAt]
 	now      func() time.Time
 	running  atomic.Int64   // calls that an engine is working on
 	detached sync.WaitGroup // records that are written while nobody waits for them
@@ -268,7 +268,7 @@ func New(cfg Config, deps Deps, reg prometheus.Registerer) (*Pipeline, error) {
 		return nil, errors.New("gateway: a part is missing: without it requests would go on unchecked")
 	}
 	deps.Log = deps.Log.With(slog.String("component", "gateway"))
-	return &Pipeline{deps: deps, cfg: cfg.withDefaults(), metrics: newMetrics(reg), answers: answercache.New[route.Choice](cfg.CacheBytes), now: time.Now}, nil
+	return &Pipeline{deps: deps, cfg: cfg.withDefaults(), metrics: newMetrics(reg), answers: answercache.New[sharedAt](cfg.CacheBytes), now: time.Now}, nil
 }
 
 // Drain waits for the records that are on their way. Call it when no call is at work any more, before the log is closed.

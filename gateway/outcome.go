@@ -258,12 +258,14 @@ func (r *run) settle(end ending) (u audit.Usage, priceBook string) {
 	}
 	switch {
 	case r.answer.askedAt.IsZero():
-	case r.serving().Info.Local:
+	case r.answer.drew.Meter != "":
+		r.outcome.energy = r.answer.drew
+	case r.serving().Info.Local: // of a shared answer that a meter has measured, nothing is known of a part
 		r.outcome.energy = r.p.deps.Energy.End(r.call.RequestID, r.engineTime(), max(r.answer.peak, int(r.p.running.Load())))
-		u.Energy, u.EnergyMethod = r.outcome.energy.Microjoules, string(r.outcome.energy.Method)
 	default: // nobody knows what another machine takes
 		r.p.deps.Energy.Abandon(r.call.RequestID)
 	}
+	u.Energy, u.EnergyMethod = r.outcome.energy.Microjoules, string(r.outcome.energy.Method)
 	return u, priceBook
 }
 

@@ -388,6 +388,60 @@ func TestFallbacks(t *testing.T) {
 	}
 }
 
+// unready is an instance that is not reached when it is to prepare a prompt.
+type unready struct {
+	engine.Engine
+
+	asked atomic.Int64
+}
+
+func (*unready) Prepare(context.Context, engine.Work) (*engine.Prompt, error) {
+	return nil, errUnreached
+}
+
+func (u *unready) Generate(context.Context, *engine.Prompt) iter.Seq2[engine.Event, error] {
+	u.asked.Add(1)
+	return func(yield func(engine.Event, error) bool) { yield(engine.Event{}, errUnreached) }
+}
+
+// TestSharedAnswersAreRetried: where an answer is shared, no instance is gone to twice either, and the record says who failed; that of one who gets a kept answer
+// does not.
+func TestSharedAnswersAreRetried(t *testing.T) {
+	for _, mode := range []bool{false, true} {
+		first, second := &unready{}, &broken{err: refusedWith(fault.CodeUpstreamFailed)}
+		w, _ := pooledWorld(t, first, second, enginetest.NewScripted(nil))
+		w.caching.On, w.caching.Keep, w.caching.TTL, w.caching.Bytes = mode, true, time.Minute, 1<<20
+		w.resilience = route.NewResilience(route.Policy{})
+		want := "[i0 engine_unavailable false false i1 upstream_failed true false]"
+		if text, err := w.ask(t, coldCall("a", "hello")); err != nil || text != "hello" || first.asked.Load() != 0 || second.asked.Load() != 1 || fmt.Sprint(w.attempts(t)) != want {
+			t.Errorf("shared %v: %q, %v; asked %d and %d; %v", mode, text, err, first.asked.Load(), second.asked.Load(), w.attempts(t))
+		}
+		if !mode {
+			continue
+		}
+		if _, err := w.ask(t, coldCall("b", "hello")); err != nil || second.asked.Load() != 1 {
+			t.Error(err, second.asked.Load())
+		}
+		if e := w.outcomes()["b"]; e.Detail["instance"] != "i2" || e.Detail["cache"] != "hit" || strings.Contains(e.Detail["attempts"], "i1") {
+			t.Errorf("%+v", e.Detail)
+		}
+	}
+}
+
+// TestBegunSharedAnswersDoNotFallBack: an engine that breaks while its text is still held back has begun to answer.
+func TestBegunSharedAnswersDoNotFallBack(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		w := newWorld(t, nil)
+		w.caching.On = shared
+		w.resilience = route.NewResilience(route.Policy{Fallbacks: route.Fallbacks{Fault: []string{"other"}}})
+		other := &broken{err: errors.New("asked")}
+		w.deps.Router = byModel{w, map[string]engine.Engine{"chat": &broken{first: &engine.Event{Text: "⟦"}, err: fault.New(fault.CodeUpstreamFailed, "chat")}, "other": other}}
+		if _, err := w.ask(t, coldCall("a", "SECRET1")); !fault.Is(err, fault.CodeUpstreamFailed) || other.asked.Load() != 0 {
+			t.Errorf("shared %v: %v; asked %d", shared, err, other.asked.Load())
+		}
+	}
+}
+
 // TestFallbackIsLetGo: a reply that nobody reads ends its engine, and what has begun is the reply, whatever becomes of it.
 func TestFallbackIsLetGo(t *testing.T) {
 	w := newWorld(t, nil)

@@ -25,8 +25,11 @@ type source struct {
 	elsewhere      bool          // it is not what the key says
 }
 
-func (s *source) ask(ctx context.Context) (iter.Seq2[engine.Event, error], func() (string, bool)) {
+func (s *source) ask(ctx context.Context) (iter.Seq2[engine.Event, error], func() (place, kept string, asFor bool)) {
 	n := int(s.calls.Add(1))
+	at := func() (place, kept string, asFor bool) {
+		return fmt.Sprint("place ", n), fmt.Sprint("kept of ", n), !s.elsewhere
+	}
 	return func(yield func(engine.Event, error) bool) {
 		texts, err := s.plan(n)
 		for _, text := range texts {
@@ -48,7 +51,7 @@ func (s *source) ask(ctx context.Context) (iter.Seq2[engine.Event, error], func(
 			return
 		}
 		yield(engine.Event{Finish: engine.FinishStop, Usage: &engine.Usage{PromptTokens: 3, CompletionTokens: len(texts)}}, nil)
-	}, func() (string, bool) { return fmt.Sprintf("place %d", n), !s.elsewhere }
+	}, at
 }
 
 func says(texts ...string) func(int) ([]string, error) {
@@ -113,7 +116,7 @@ func TestHundredEqualRequests(t *testing.T) {
 			t.Errorf("%d calls, %d have led", from.calls.Load(), led.Load())
 		}
 		began := time.Now()
-		if g := read(t.Context(), c.Join("acme", Key{1}, "later", exact()), from, 0); g.state != "hit" || g.origin != "0" || g.text != "a|b|c" || g.at != "place 1" || g.left.Led || time.Now() != began {
+		if g := read(t.Context(), c.Join("acme", Key{1}, "later", exact()), from, 0); g.state != "hit" || g.origin != "0" || g.text != "a|b|c" || g.at != "kept of 1" || g.left.Led || time.Now() != began {
 			t.Errorf("%+v", g)
 		}
 		for _, other := range []struct {
@@ -143,7 +146,7 @@ func TestWhoeverLeaves(t *testing.T) {
 		leader, second, third := c.Join("acme", Key{}, "1", exact()), c.Join("acme", Key{}, "2", exact()), c.Join("acme", Key{}, "3", exact())
 		var all sync.WaitGroup
 		all.Go(func() {
-			if g := read(t.Context(), leader, from, 2); g.text != "a|b" || !g.left.Led || g.left.Usage != nil || g.left.Output != 2 {
+			if g := read(t.Context(), leader, from, 2); g.text != "a|b" || !g.left.Led || g.left.Ended || g.left.Usage != nil || g.left.Output != 2 {
 				t.Errorf("%+v", g)
 			}
 		})
@@ -154,7 +157,7 @@ func TestWhoeverLeaves(t *testing.T) {
 				t.Errorf("%+v", g)
 			}
 		})
-		if g := read(t.Context(), second, from, 0); g.text != "a|b|c|d" || !g.left.Led || g.left.Usage == nil || g.state != "coalesced" || g.origin != "1" {
+		if g := read(t.Context(), second, from, 0); g.text != "a|b|c|d" || !g.left.Led || !g.left.Ended || g.left.Usage == nil || g.state != "coalesced" || g.origin != "1" {
 			t.Errorf("%+v", g)
 		}
 		all.Wait()

@@ -26,9 +26,9 @@ const (
 // ErrLagging is the error of one who read so slowly that all others who want the same answer had to wait.
 var ErrLagging = errors.New("the answer was read too slowly")
 
-// Source asks an engine for an answer. at returns where it is made, and whether that is what the key says: else it is not kept. It is asked once, with the
-// first event or the error.
-type Source[P any] func(ctx context.Context) (events iter.Seq2[engine.Event, error], at func() (place P, asFor bool))
+// Source asks an engine for an answer. at returns where it is made, what of that is kept with it, and whether that is what the key says: else the answer is not
+// kept. It is asked once, with the first event that says anything or the error.
+type Source[P any] func(ctx context.Context) (events iter.Seq2[engine.Event, error], at func() (place, kept P, asFor bool))
 
 // Share is the part that one request has in an answer. One goroutine uses it, but for Leave.
 type Share[P any] struct {
@@ -68,6 +68,7 @@ type flight[P any] struct {
 	bytes   int
 	output  int // events with output
 	at      P
+	keptAt  P // of it, what an answer is kept with
 	placed  bool
 	asFor   bool // it is made where the key says
 	started bool
@@ -271,6 +272,8 @@ func (s *Share[P]) replay(ctx context.Context, ask Source[P], yield func(engine.
 type Left struct {
 	// Led: an engine has worked on his account, so that he pays for its work.
 	Led bool
+	// Ended: the answer was complete, or had failed. Who led then is the last who has, and what the source wrote before its last event is there to read.
+	Ended bool
 	// Since is when he began to lead; zero if he did not, or no engine was asked. Until is when he left, or was left out.
 	Since, Until time.Time
 	// Usage is what the engine has used by then, if it has told; else nil, and Output is how many of its events had output.
@@ -336,7 +339,9 @@ func (f *flight[P]) run(ctx context.Context, ask Source[P]) {
 	}()
 	events, at := ask(ctx)
 	for ev, broken := range events {
-		f.place(at)
+		if broken != nil || !ev.Empty() { // until then another instance may yet answer
+			f.place(at)
+		}
 		if broken != nil {
 			err = broken
 			return
@@ -356,11 +361,11 @@ func (f *flight[P]) run(ctx context.Context, ask Source[P]) {
 	}
 }
 
-func (f *flight[P]) place(at func() (P, bool)) {
+func (f *flight[P]) place(at func() (place, kept P, asFor bool)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.placed {
-		f.at, f.asFor = at()
+		f.at, f.keptAt, f.asFor = at()
 		f.placed = true
 	}
 }
@@ -481,7 +486,7 @@ func (f *flight[P]) await(ctx context.Context, s *Share[P]) (ev engine.Event, ok
 
 // account says what a share has had until now. The caller holds f.mu.
 func (f *flight[P]) account(s *Share[P]) Left {
-	out := Left{Led: s.leads, Since: s.since, Until: time.Now(), Output: f.output}
+	out := Left{Led: s.leads, Ended: f.done, Since: s.since, Until: time.Now(), Output: f.output}
 	if n := len(f.events); f.done && f.err == nil && n > 0 {
 		u := *f.events[n-1].Usage
 		out.Usage = &u
@@ -540,7 +545,7 @@ func (f *flight[P]) complete(ev *engine.Event) {
 	events, n := append(slices.Clip(f.events), *ev), f.bytes+size(ev) // only this goroutine appends
 	var answer *entry[P]
 	if !f.closed && f.asFor && keepable(events) {
-		answer = &entry[P]{key: f.key, origin: f.origin, events: events, at: f.at, bytes: int64(n) + perEntry}
+		answer = &entry[P]{key: f.key, origin: f.origin, events: events, at: f.keptAt, bytes: int64(n) + perEntry}
 	}
 	f.mu.Unlock()
 	f.cache.end(f, answer, f.terms)
