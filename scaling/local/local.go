@@ -202,7 +202,7 @@ func (p *Pool) hurry() {
 	}
 }
 
-// Run brings the pool to its target until ctx ends; then it drains and ends every worker, and returns.
+// Run brings the pool to its target until ctx ends; then it kills the workers that start, drains and ends the others, and returns.
 func (p *Pool) Run(ctx context.Context) error {
 	if err := os.MkdirAll(p.cfg.Dir, 0o700); err != nil {
 		return fmt.Errorf("local workers: make the directory: %w", err)
@@ -231,6 +231,12 @@ func (p *Pool) Run(ctx context.Context) error {
 			over = nil
 			p.mu.Lock()
 			p.target, p.term = 0, 1<<62 // nobody orders any more
+			for _, w := range p.workers {
+				if w.stage == starting { // it has nothing to end, and may not listen while it loads
+					w.signal(syscall.SIGKILL)
+					w.stage, w.since = ending, time.Now()
+				}
+			}
 			p.mu.Unlock()
 		case <-p.wake:
 		case <-beat.C:
