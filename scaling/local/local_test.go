@@ -322,7 +322,7 @@ func TestStartIsKilledAtTheEnd(t *testing.T) {
 	t.Parallel()
 	up := filepath.Join(t.TempDir(), "up")
 	r := open(t, func(c *Config) {
-		c.Command, c.DrainTimeout = []string{"sh", "-c", `trap '' TERM; echo > ` + up + `; while :; do sleep 1; done`}, time.Hour
+		c.Command, c.DrainTimeout = []string{"sh", "-c", `trap '' TERM; echo > ` + up + `; while :; do sleep 1; done`, "sh", AddressArgument}, time.Hour
 	})
 	if err := r.Scale(t.Context(), scaling.Order{Target: 1, Term: 1}); err != nil {
 		t.Fatal(err)
