@@ -250,10 +250,10 @@ func (p *Pool) step(ctx context.Context, now time.Time) (empty bool) {
 	defer p.mu.Unlock()
 	joined := p.members()
 	for _, w := range p.workers {
-		p.advance(w, now)
+		p.advance(w, now) //nolint:contextcheck // looks at a worker have a life of their own
 	}
 	p.workers = slices.DeleteFunc(p.workers, func(w *process) bool { return p.gone(w, now) })
-	p.balance(now)
+	p.balance(now) //nolint:contextcheck // the same
 	if now := p.members(); !slices.EqualFunc(joined, now, same) {
 		p.mu.Unlock()
 		p.deps.Join(ctx, now)
@@ -416,7 +416,7 @@ func (p *Pool) start(now time.Time) error {
 	for i, a := range p.cfg.Command {
 		args[i] = strings.ReplaceAll(a, AddressArgument, address)
 	}
-	w.command = exec.Command(args[0], args[1:]...) //nolint:gosec,noctx // the command is the configuration's; the worker outlives every context, so that it can drain
+	w.command = exec.Command(args[0], args[1:]...) //nolint:noctx // the command is the configuration's; the worker outlives every context, so that it can drain
 	w.command.SysProcAttr = attributes()
 	w.command.Env, w.command.Stderr = environment(os.Environ()), os.Stderr
 	started := make(chan error, 1)

@@ -71,7 +71,7 @@ func open(t *testing.T, change ...func(*Config)) *rig {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	dir, err := os.MkdirTemp("", "w") // the path of a socket has room for a hundred bytes only
+	dir, err := os.MkdirTemp("", "w") //nolint:usetesting // the path of a socket has room for a hundred bytes only
 	if err != nil {
 		t.Fatal(err)
 	}
