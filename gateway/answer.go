@@ -20,6 +20,7 @@ type answer struct {
 	peak        int              // runs at work when this one began, itself included
 	firstToken  time.Duration    // since the arrival
 	notReached  bool             // the engine was never reached
+	declined    bool             // the model or its engine cannot do what is asked
 	serving     route.Choice     // where it runs, if not where its route led
 	tried       []*pool.Instance // that did not take it, or failed before they began
 	attempts    []attempt        // of these
@@ -115,6 +116,9 @@ func (a *answer) attemptsText() string {
 
 // engineBegan notes that an engine has begun to answer.
 func (a *answer) engineBegan() { a.began = true }
+
+// decline notes that the model or its engine cannot do what is asked.
+func (a *answer) decline() { a.declined = true }
 
 // miss notes why the engine was not reached, if it was not.
 func (a *answer) miss(notReached bool) { a.notReached = notReached }

@@ -57,7 +57,7 @@ func causeOf(err error) route.Cause {
 
 // chatOrFallBack answers a chat by its own model, or by the first of the list for what went wrong that takes it. Each is a call of its own: for its model it is
 // authenticated, admitted, masked, routed, reserved and recorded as if its caller had asked for that, so nobody gets to a model this way that he may not
-// use. A call that failed costs nothing. If none takes it, the error is that of the first. The texts are kept until an engine has begun, and the reply is
+// use. A call that failed costs nothing but the vectors of its search. If none takes it, the error is that of the first. The texts are kept until an engine has begun, and the reply is
 // there no sooner: it names who answers.
 func (p *Pipeline) chatOrFallBack(ctx context.Context, c *Call, lists *route.Fallbacks) (*Reply, error) {
 	kept, own := *c, *c

@@ -144,7 +144,13 @@ func (r *run) onInstance(ctx context.Context, ask func(*pool.Instance) error) er
 	for {
 		began := r.p.now()
 		err := ask(r.serving().Instance)
-		if err == nil || !r.retry(ctx, err, began) {
+		if err == nil {
+			return nil
+		}
+		if !r.retry(ctx, err, began) {
+			if ctx.Err() == nil {
+				r.answer.decline()
+			}
 			return err
 		}
 	}

@@ -171,9 +171,10 @@ func (r *run) outcomeEvent(end ending, u audit.Usage, priceBook string, found []
 	e := r.event(audit.StageOutcome, found)
 	e.Outcome, e.Usage, e.PriceBook = end.outcome, u, priceBook
 	e.Decision = decisionAllow
-	if end.outcome == outcomeRefused {
+	if end.outcome == outcomeRefused || end.outcome == outcomeOK && r.emptied() {
 		e.Decision = decisionRefuse
 	}
+	e.Rollout, e.Arm = r.arm(end.outcome)
 	switch {
 	case end.outcome == outcomeAborted:
 		e.Status = statusClientGone
@@ -184,6 +185,18 @@ func (r *run) outcomeEvent(end ending, u audit.Usage, priceBook string, found []
 		e.Status = 200
 	}
 	return e
+}
+
+// arm is the arm of a rollout for which a record of the call counts; outcome is "" before the end. One says something of an arm if an engine was asked, if
+// the model or its engine cannot do what is asked, or if something broke. What a rule of ours says before the model, and who leaves there, says nothing of it:
+// both arms would seem to fail less. Nor does a fallback, whose times are those of another model, too.
+func (r *run) arm(outcome string) (rollout, arm string) {
+	asked := !r.answer.askedAt.IsZero() || r.answer.declined
+	f := r.call.fallback
+	if f != nil && f.of != "" || r.prompt.verdict.refusal != "" || !asked && (outcome == outcomeRefused || outcome == outcomeAborted) {
+		return "", ""
+	}
+	return r.choice.Rollout, r.choice.Arm
 }
 
 // write appends a record of a call that has ended, and tells the operator of one that is lost.
@@ -339,7 +352,7 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 			Template: r.serving().Info.Template, Engine: v.Engine, Adapter: r.serving().Info.Adapter,
 		},
 		Steps:  r.steps,
-		Policy: r.admission.policy.Version, PolicyDigest: r.admission.policy.Digest, Rollout: r.choice.Rollout, Arm: r.choice.Arm,
+		Policy: r.admission.policy.Version, PolicyDigest: r.admission.policy.Digest,
 		PromptDigest: cmp.Or(r.decoded.digest, r.admission.promptDigest),
 		Latency:      audit.Latency{Admit: r.receipt.after.Microseconds()},
 	}
@@ -349,6 +362,7 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 	if version := r.serving().Info.EngineVersion; version != "" {
 		e.Model.Engine += "/" + version
 	}
+	e.Rollout, e.Arm = r.arm("")
 	e.Detail = map[string]string{}
 	if i := r.serving().Instance; i != nil && i.Name != v.Engine {
 		e.Detail["instance"] = i.Name
@@ -387,10 +401,14 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 		e.Findings[i] = f.Finding
 	}
 	if stage != audit.StageOutcome {
-		r.admission.visible.noteAdmitted(e.Detail)
+		if r.prompt.verdict.refusal == "" {
+			r.admission.visible.noteAdmitted(e.Detail)
+		}
 		return e
 	}
-	r.admission.visible.noteOutcome(e.Detail, r.outcome.tally)
+	if !r.ours() { // of which nothing is generated, and nothing needs a label
+		r.admission.visible.noteOutcome(e.Detail, r.outcome.tally)
+	}
 	if text := r.answer.attemptsText(); text != "" {
 		e.Detail["attempts"] = text
 	}

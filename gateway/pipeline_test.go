@@ -150,7 +150,7 @@ func TestEveryStepRefuses(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.step, func(t *testing.T) {
 			w := newWorld(t, nil)
-			w.fail[c.step] = c.err
+			w.fail[c.step], w.rollout = c.err, [2]string{"ro", "candidate"}
 			q := call("hello SECRET1")
 			if c.prepare != nil {
 				c.prepare(w, q)
@@ -169,6 +169,9 @@ func TestEveryStepRefuses(t *testing.T) {
 			for _, e := range w.log.events {
 				if blocked := c.code == fault.CodeBlockedContent; blocked && len(e.Findings) == 0 {
 					t.Errorf("a blocked value must be recorded by class: %+v", e)
+				}
+				if (e.Arm != "") != (c.step == "context") || (e.Rollout != "") != (e.Arm != "") { // all others say nothing of the model
+					t.Errorf("counts for the arm %q of %q", e.Arm, e.Rollout)
 				}
 				if e.ErrorCode != string(c.code) || e.Status != fault.Public(err).Kind().Status() || (e.Outcome == "refused") != (e.Decision == "refuse") || e.Usage.Cost != 0 {
 					t.Errorf("record %+v", e)

@@ -37,6 +37,7 @@ func (r *run) route(ctx context.Context) error {
 		return err
 	}
 	if choice.Instance == nil {
+		r.answer.decline()
 		return d.refusal()
 	}
 	choice.Resilience.Earn()
@@ -295,7 +296,7 @@ func (r *run) record(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.need == route.Generate && !r.call.Action.runsNothing() || r.call.Action == ActionSearch { // numbers are not labelled
+	if r.need == route.Generate && !r.call.Action.runsNothing() && r.prompt.verdict.refusal == "" || r.call.Action == ActionSearch { // numbers are not labelled, nor sentences of ours
 		r.receipt.label = r.p.deps.Labels.Make(r.call.RequestID, r.caller.Tenant)
 		r.receipt.labelText, r.receipt.labelKey = r.receipt.label.HeaderValue(), r.p.deps.Labels.KeyID(r.caller.Tenant)
 	}

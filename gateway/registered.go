@@ -39,7 +39,9 @@ func (r *run) released() func(engine.Event) {
 		if signed != nil {
 			signed.take(ev)
 		}
-		register(registered, ev)
+		if g := r.answer.grounding; g == nil || !g.empties(ev.Choice) {
+			register(registered, ev)
+		}
 	}
 }
 

@@ -344,7 +344,7 @@ func TestFallbacks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
 			w.principal.Models = []string{"chat", "longer", "freer", "smaller", "elsewhere", "other"} // and not secret
-			w.resilience = route.NewResilience(route.Policy{Fallbacks: lists})
+			w.resilience, w.rollout = route.NewResilience(route.Policy{Fallbacks: lists}), [2]string{"ro", "candidate"}
 			good := func() engine.Engine { return enginetest.NewScripted(nil) }
 			secret := &broken{err: errors.New("asked")}
 			w.deps.Router = byModel{w, map[string]engine.Engine{"chat": c.fails, "chat@v1": c.fails, "longer": good(), "freer": good(), "smaller": good(), "other": good(), "secret": secret}}
@@ -378,7 +378,10 @@ func TestFallbacks(t *testing.T) {
 				!strings.HasPrefix(last.Request, "req-1.fallback") || last.Outcome != outcomeOK {
 				t.Errorf("%+v", last)
 			}
-			if first := w.log.events[0]; first.Request != "req-1" || first.Model.Asked != "chat" || first.Detail["fallback_of"] != "" {
+			if last.Rollout != "" || last.Arm != "" {
+				t.Errorf("a fallback, which has waited for another model, counts for the arm %q", last.Arm)
+			}
+			if first := w.log.events[0]; first.Arm == "" || first.Request != "req-1" || first.Model.Asked != "chat" || first.Detail["fallback_of"] != "" {
 				t.Errorf("%+v", first)
 			}
 			if len(w.ledger.settled) != 1 || w.ledger.asks[len(w.ledger.asks)-1].Model != c.want || !w.slotFree(t) {

@@ -67,6 +67,9 @@ func (r *run) sign(e *audit.Event) string {
 		Model:  signature.Model{Name: string(r.asked()), Version: v.Version, Digest: v.Digest, Precision: v.Precision},
 		Policy: r.admission.policy.Version, Digest: s.signer.Algorithm.Digest(),
 	}
+	if r.ours() {
+		x.Model = signature.Model{Name: string(r.asked())}
+	}
 	if made := r.receipt.label; made != (label.Label{}) {
 		x.Label, _ = json.Marshal(made) // seven strings always marshal
 	}

@@ -121,14 +121,23 @@ func (r *run) evidence() *Evidence {
 	e := &Evidence{Refusal: v.refusal, Score: v.score, RefuseBelow: v.rule.RefuseBelow, AskBelow: v.rule.AskBelow}
 	if g := r.answer.grounding; g != nil {
 		e.Policy, e.Sentences, e.Supported, e.Unsupported = v.rule.Unsupported, g.sentences, g.supported, g.unsupported
-		if g.emptied == len(g.choices) {
+		if r.emptied() {
 			e.Refusal = refusal.UnsupportedAnswer
 		}
 	}
 	return e
 }
 
-// noteVerdict notes scores, thresholds and counts in a record. An answer that no model was asked for says nothing about the arm of a rollout.
+// emptied reports whether nothing of an engine's answer was borne out and left: each choice is a sentence of ours.
+func (r *run) emptied() bool {
+	g := r.answer.grounding
+	return g != nil && g.emptied == len(g.choices)
+}
+
+// ours reports whether all that the caller gets is a sentence of ours. Nothing then says that a model has said it.
+func (r *run) ours() bool { return r.prompt.verdict.refusal != "" || r.emptied() }
+
+// noteVerdict notes scores, thresholds and counts in a record.
 func (r *run) noteVerdict(e *audit.Event) {
 	v := r.evidence()
 	if v == nil {
@@ -138,9 +147,6 @@ func (r *run) noteVerdict(e *audit.Event) {
 	e.Detail["evidence"], e.Detail["refuse_below"], e.Detail["ask_below"] = number(v.Score), number(v.RefuseBelow), number(v.AskBelow)
 	if v.Refusal != "" {
 		e.Detail["refusal"] = string(v.Refusal)
-	}
-	if r.prompt.verdict.refusal != "" {
-		e.Rollout, e.Arm = "", ""
 	}
 	if e.Stage == audit.StageOutcome && r.answer.grounding != nil {
 		e.Detail["sentences_supported"], e.Detail["sentences_unsupported"] = strconv.Itoa(v.Supported), strconv.Itoa(v.Unsupported)
@@ -188,6 +194,7 @@ type groundedChoice struct {
 	cut     bool // something was dropped
 	lastCut bool // the last sentence
 	refused bool // the model says why it does not answer
+	emptied bool // nothing of it was left
 }
 
 // newGrounding returns what looks at the answer; nil if nothing does. The model was given masked passages and writes in their terms.
@@ -216,6 +223,9 @@ func (g *grounding) kept() int {
 	return g.swallowed
 }
 
+// empties reports whether nothing of a choice was left: what the caller gets of it is a sentence of ours.
+func (g *grounding) empties(choice int) bool { return g.choices[choice].emptied }
+
 // pass returns what of an event may go on. Reasoning is not looked at: where sentences are dropped, it does not leave, since it may say the same. Why a model does
 // not answer is looked at as its answer is: it may say anything there.
 func (g *grounding) pass(ev engine.Event) engine.Event {
@@ -241,6 +251,7 @@ func (g *grounding) pass(ev engine.Event) engine.Event {
 	}
 	if ev.Finish != engine.FinishNone && c.cut && !c.left {
 		ev.Refusal = g.nothing
+		c.emptied = true
 		g.emptied++
 	}
 	if said && !ev.HasOutput() {

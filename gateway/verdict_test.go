@@ -10,11 +10,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/refusal"
+	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/rag"
 )
@@ -261,6 +263,7 @@ func TestUnsupportedSentences(t *testing.T) {
 				}
 				return thinking{e}
 			}
+			w.rollout = [2]string{"ro", "candidate"}
 			w.answering, w.whole, w.keep = governance.Answering{Unsupported: c.rule}, how == "whole", governance.RecordMasked
 			w.rag.passages = []rag.Passage{{Collection: "docs", DocumentID: "1", Text: truth + "."}, {Collection: "docs", DocumentID: "2", Text: "Bins are emptied on Tuesday."}}
 			ask := call("Where?")
@@ -272,6 +275,9 @@ func TestUnsupportedSentences(t *testing.T) {
 			}
 			if got.Text != c.want || got.Refusal != c.refusal {
 				t.Errorf("%s, %s: %q, refusal %q", name, how, got.Text, got.Refusal)
+			}
+			if last := w.log.events[len(w.log.events)-1]; (last.Decision == decisionRefuse) != (c.refusal != "") || last.Arm != "candidate" {
+				t.Errorf("%s, %s: recorded as %s of the arm %q", name, how, last.Decision, last.Arm)
 			}
 			e := r.Summary().Evidence
 			if c.rule == "" {
@@ -295,6 +301,59 @@ func TestUnsupportedSentences(t *testing.T) {
 			}
 			if n := testutil.ToFloat64(w.metrics.sentences.WithLabelValues("unsupported")); int(n) != c.unsupported {
 				t.Errorf("%s, %s: counted %v", name, how, n)
+			}
+		}
+	}
+}
+
+// TestNoModelSaidOurSentence: where all that the caller gets is a sentence of ours, the signature names no version, no delivery under an agreement is noted and the
+// registry keeps nothing. Where no model was asked, nothing says that it was generated either.
+func TestNoModelSaidOurSentence(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer   string
+		evidence float64
+		ours     bool
+	}{
+		"refused":  {evidence: 0.1, ours: true},
+		"emptied":  {answer: "Permits were invented by aliens, who have landed on a Tuesday and left again.", evidence: 0.9, ours: true},
+		"answered": {answer: "Residents of the old town renew their parking permit at desk 7 of the town hall.", evidence: 0.9},
+	} {
+		for _, how := range []string{"stream", "whole"} {
+			w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: []string{c.answer}} })
+			w.answering = governance.Answering{RefuseBelow: 0.2, AskBelow: 0.2, Unsupported: governance.UnsupportedDrop}
+			w.rag.passages = []rag.Passage{{Collection: "docs", DocumentID: "1", Text: "Residents of the old town renew their parking permit at desk 7 of the town hall.", Evidence: c.evidence}}
+			w.deps.Registry, w.agreement, w.demands, w.whole = fakeRegistry{}, "a1", "policy", how == "whole"
+			ask := call("Where?")
+			ask.RAG, ask.Signature, ask.Blocking = &RAG{Collection: "docs"}, signature.JWS, how == "whole"
+			r, a := chat(t, w, ask)
+			w.Drain()
+			signer, err := w.Signer(t.Context(), "acme")
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := signature.Verify(r.Summary().Signature, []signature.Key{signer.Key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !x.Matches(signedAnswers(a)) || x.Model.Name != "chat" || (x.Model.Version+x.Model.Digest == "") != c.ours {
+				t.Errorf("%s, %s: %+v", name, how, x)
+			}
+			if asked := c.answer != ""; (len(x.Label) > 0) != asked || (r.Head.LabelText != "") != asked {
+				t.Errorf("%s, %s: the label %s, %q", name, how, x.Label, r.Head.LabelText)
+			}
+			for _, e := range w.log.events {
+				delivered := e.Detail[audit.LabelAgreement] != ""
+				if admitted := e.Stage == audit.StageAdmitted; admitted && delivered != (c.answer != "") || !admitted && delivered == c.ours {
+					t.Errorf("%s, %s: %s says %v", name, how, e.Stage, e.Detail)
+				}
+			}
+			registered := false
+			for _, k := range w.log.kept {
+				registered = registered || k.form == audit.DirectionMark+"/" && k.text != ""
+			}
+			if registered == c.ours {
+				t.Errorf("%s, %s: registered: %t", name, how, registered)
 			}
 		}
 	}

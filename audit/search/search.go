@@ -308,7 +308,7 @@ func ratioColumns(name, y, n string) string {
 }
 
 // ArmSums returns the sums of a rollout since a time in unix microseconds, by arm. Refusals of the policy count as requests here, other than
-// in [Reader.ArmStats]. Records show here once they are shipped.
+// in [Reader.ArmStats], also those of all that a model has said, which are answers. Records show here once they are shipped.
 func (r *Reader) ArmSums(ctx context.Context, rollout string, since int64) (map[string]ArmSums, error) {
 	fail := func(err error) (map[string]ArmSums, error) {
 		return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
@@ -318,7 +318,7 @@ func (r *Reader) ArmSums(ctx context.Context, rollout string, since int64) (map[
 			Where("rollout = ? AND rollout <> '' AND arm <> '' AND stage = ? AND time >= ? AND outcome IN ?", database.Text(rollout), string(record.StageOutcome), since, []string{"ok", "failed", "aborted", "refused"})
 	}
 	const columns = "arm, request, MAX(CASE WHEN session = '' THEN request ELSE session END) AS unit, MAX(tenant) AS tenant, " +
-		"MIN(CASE WHEN outcome = 'failed' THEN 1 ELSE 0 END) AS failed, MIN(CASE WHEN outcome = 'refused' THEN 1 ELSE 0 END) AS refused, " +
+		"MIN(CASE WHEN outcome = 'failed' THEN 1 ELSE 0 END) AS failed, MIN(CASE WHEN outcome = 'refused' OR outcome = 'ok' AND decision = 'refuse' THEN 1 ELSE 0 END) AS refused, " +
 		"MAX(CASE WHEN outcome = 'ok' THEN 1 ELSE 0 END) AS answered, MAX(CASE WHEN outcome = 'ok' THEN completion_tokens ELSE 0 END) AS tokens, SUM(cost) AS cost"
 	each := func() *gorm.DB { return rows().Select(columns).Group("arm, request") }
 	units := r.db.WithContext(ctx).Table("(?) AS each_request", each()).

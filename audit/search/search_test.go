@@ -137,10 +137,16 @@ func TestArmSums(t *testing.T) {
 		add(4, "refused", "", "r4", "acme", 0, 0)
 		add(5, "failed", "", "r5", "acme", 0, 0)
 		add(6, "ok", "", "r5", "acme", 20, 0) // asked again, answered in the end
+		emptied := recordtest.Sample(7)       // nothing of its answer has left
+		emptied.Arm, emptied.Outcome, emptied.Decision, emptied.Time, emptied.Stage = "stable", "ok", "refuse", 100, record.StageOutcome
+		l.AppendEvent(emptied)
 		l.Flush()
 		all, err := l.ArmSums(t.Context(), "ro-1", 100)
-		if err != nil || len(all) != 1 {
+		if err != nil || len(all) != 2 {
 			t.Fatalf("%+v, %v", all, err)
+		}
+		if x := all["stable"]; x.Requests != 1 || x.Refused != 1 || x.Errors != 0 {
+			t.Errorf("%+v", x)
 		}
 		got := all["candidate"]
 		want := search.ArmSums{

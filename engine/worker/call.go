@@ -130,6 +130,8 @@ func (x *call) failure(err error) error {
 		return fmt.Errorf("ask the worker: %w: %w", engine.ErrNotReached, x.caller.Err())
 	case x.caller.Err() != nil:
 		return fmt.Errorf("ask the worker: %w", x.caller.Err())
+	case (errors.Is(err, errClosed) || errors.Is(cause, errClosed)) && unsent: // workers go while the gateway runs: another one may take it
+		return fault.Wrap(fmt.Errorf("%w: %w", engine.ErrNotReached, errClosed), fault.CodeEngineUnavailable, string(x.model)).WithRetryAfter(time.Second)
 	case errors.Is(err, errClosed) || errors.Is(cause, errClosed):
 		return fault.Wrap(errClosed, fault.CodeEngineUnavailable, string(x.model))
 	case errors.Is(cause, errLost):

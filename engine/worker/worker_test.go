@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"net"
 	"net/http"
@@ -618,6 +619,31 @@ func TestStates(t *testing.T) {
 	if _, err := c.Prepare(t.Context(), nil); !errors.Is(err, engine.ErrOtherWork) {
 		t.Error(err)
 	}
+}
+
+// TestClosedClientSendsNothing: a worker that has gone takes nothing, so that another one may have it.
+func TestClosedClientSendsNothing(t *testing.T) {
+	c := serve(t, Backend{Engine: enginetest.NewScripted(nil)}).connect(t)
+	p, err := c.Prepare(t.Context(), question("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, again := c.Prepare(t.Context(), question("x"))
+	for _, err := range append([]error{again}, ending(c.Generate(t.Context(), p))) {
+		if !fault.Is(err, fault.CodeEngineUnavailable) || !errors.Is(err, engine.ErrNotReached) {
+			t.Error(err)
+		}
+	}
+}
+
+// ending is the error that an answer ends with.
+func ending(events iter.Seq2[engine.Event, error]) (last error) {
+	for _, last = range events {
+	}
+	return last
 }
 
 // TestModelsAreChosen: the configuration may leave models of a worker out.

@@ -29,7 +29,7 @@ type Statement struct {
 	Answers []Digests       `json:"answers"`
 }
 
-// Model is what answered.
+// Model is what answered. It has a name only where no model has said what is signed, but the gateway in its place.
 type Model struct {
 	Name      string `json:"name"`
 	Version   string `json:"version"`

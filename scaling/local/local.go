@@ -202,7 +202,7 @@ func (p *Pool) hurry() {
 	}
 }
 
-// Run brings the pool to its target until ctx ends; then it drains and ends every worker, and returns.
+// Run brings the pool to its target until ctx ends; then it kills the workers that start, drains and ends the others, and returns.
 func (p *Pool) Run(ctx context.Context) error {
 	if err := os.MkdirAll(p.cfg.Dir, 0o700); err != nil {
 		return fmt.Errorf("local workers: make the directory: %w", err)
@@ -231,6 +231,12 @@ func (p *Pool) Run(ctx context.Context) error {
 			over = nil
 			p.mu.Lock()
 			p.target, p.term = 0, 1<<62 // nobody orders any more
+			for _, w := range p.workers {
+				if w.stage == starting { // it has nothing to end, and may not listen while it loads
+					w.signal(syscall.SIGKILL)
+					w.stage, w.since = ending, time.Now()
+				}
+			}
 			p.mu.Unlock()
 		case <-p.wake:
 		case <-beat.C:
@@ -244,10 +250,10 @@ func (p *Pool) step(ctx context.Context, now time.Time) (empty bool) {
 	defer p.mu.Unlock()
 	joined := p.members()
 	for _, w := range p.workers {
-		p.advance(w, now)
+		p.advance(w, now) //nolint:contextcheck // looks at a worker have a life of their own
 	}
 	p.workers = slices.DeleteFunc(p.workers, func(w *process) bool { return p.gone(w, now) })
-	p.balance(now)
+	p.balance(now) //nolint:contextcheck // the same
 	if now := p.members(); !slices.EqualFunc(joined, now, same) {
 		p.mu.Unlock()
 		p.deps.Join(ctx, now)
@@ -410,7 +416,7 @@ func (p *Pool) start(now time.Time) error {
 	for i, a := range p.cfg.Command {
 		args[i] = strings.ReplaceAll(a, AddressArgument, address)
 	}
-	w.command = exec.Command(args[0], args[1:]...) //nolint:gosec,noctx // the command is the configuration's; the worker outlives every context, so that it can drain
+	w.command = exec.Command(args[0], args[1:]...) //nolint:noctx // the command is the configuration's; the worker outlives every context, so that it can drain
 	w.command.SysProcAttr = attributes()
 	w.command.Env, w.command.Stderr = environment(os.Environ()), os.Stderr
 	started := make(chan error, 1)

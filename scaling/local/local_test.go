@@ -71,7 +71,7 @@ func open(t *testing.T, change ...func(*Config)) *rig {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	dir, err := os.MkdirTemp("", "w") // the path of a socket has room for a hundred bytes only
+	dir, err := os.MkdirTemp("", "w") //nolint:usetesting // the path of a socket has room for a hundred bytes only
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,6 +315,29 @@ func TestWrappedWorkerEnds(t *testing.T) {
 		stat, err := os.ReadFile("/proc/" + pid + "/stat")
 		return err != nil || strings.Contains(string(stat), ") Z ")
 	})
+}
+
+// TestStartIsKilledAtTheEnd: a worker that loads when the server ends, and does not listen to SIGTERM, does not keep it.
+func TestStartIsKilledAtTheEnd(t *testing.T) {
+	t.Parallel()
+	up := filepath.Join(t.TempDir(), "up")
+	r := open(t, func(c *Config) {
+		c.Command, c.DrainTimeout = []string{"sh", "-c", `trap '' TERM; echo > ` + up + `; while :; do sleep 1; done`, "sh", AddressArgument}, time.Hour
+	})
+	if err := r.Scale(t.Context(), scaling.Order{Target: 1, Term: 1}); err != nil {
+		t.Fatal(err)
+	}
+	r.await(t, func(scaling.Fleet) bool {
+		_, err := os.Stat(up)
+		return err == nil
+	})
+	done := make(chan struct{})
+	go func() { defer close(done); r.stop() }()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatal("it waits for a worker that starts")
+	}
 }
 
 // TestNoSecretIsInherited: what the server was told through its variables stays there.
