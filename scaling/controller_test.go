@@ -39,7 +39,7 @@ func measured(now time.Time, rate float64) Signals {
 func TestControllerIsSafe(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(25) {
-		random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test repeats
+		random := rand.New(rand.NewPCG(seed, 1))
 		p := bank()
 		p.MaxUp, p.MaxDown, p.DownAfter = 1+random.IntN(6), 1+random.IntN(3), time.Duration(random.IntN(600)+1)*time.Second
 		p.Freeze = []Span{{start.Add(5 * time.Hour), start.Add(8 * time.Hour)}}
@@ -241,7 +241,7 @@ func TestTariffMovesTheQuantile(t *testing.T) {
 // TestForecastCovers: the intervals hold what they say on loads with noise, and a peak is seen before it comes.
 func TestForecastCovers(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // a test repeats
+	random := rand.New(rand.NewPCG(7, 7))
 	day := func(at time.Time) float64 {
 		h := float64(at.Hour()) + float64(at.Minute())/60
 		return 20 + 80*math.Exp(-(h-14)*(h-14)/18)
@@ -278,7 +278,7 @@ func TestForecastCovers(t *testing.T) {
 func TestForecasterTakesAnything(t *testing.T) {
 	t.Parallel()
 	var f Forecaster
-	random := rand.New(rand.NewPCG(3, 3)) //nolint:gosec // a test repeats
+	random := rand.New(rand.NewPCG(3, 3))
 	at := start
 	for i := range 30000 {
 		at = at.Add(time.Duration(random.IntN(1200)-60) * time.Second)

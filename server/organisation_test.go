@@ -30,7 +30,8 @@ func newGroup(t *testing.T) group {
 	return group{
 		in, in.issueKey(map[string]any{"tenant": "bank", "name": "app"}), in.issueKey(map[string]any{"tenant": "court", "name": "app"}),
 		in.issueKey(map[string]any{"tenant": "bank", "project": "shop", "name": "till"}),
-		issuedKey{secret: in.started.Welcome.APIKey.Reveal()}, new(atomic.Int64),
+		issuedKey{secret: in.started.Welcome.APIKey.Reveal()},
+		new(atomic.Int64),
 	}
 }
 

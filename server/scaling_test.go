@@ -50,7 +50,7 @@ func TestScaledPool(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	dir, err := os.MkdirTemp("", "s") // the path of a socket has room for a hundred bytes only
+	dir, err := os.MkdirTemp("", "s") //nolint:usetesting // the path of a socket has room for a hundred bytes only
 	if err != nil {
 		t.Fatal(err)
 	}

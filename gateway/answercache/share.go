@@ -325,7 +325,10 @@ func (f *flight[P]) start(ctx context.Context, ask Source[P]) {
 	}
 	on, cancel := context.WithCancel(context.WithoutCancel(ctx)) // each share has a clock of its own; whose is over leaves
 	f.cancel = cancel
-	f.cache.flights.Go(func() { f.run(on, ask) })
+	f.cache.flights.Go(func() {
+		defer cancel()
+		f.run(on, ask)
+	})
 }
 
 // run takes in what the engine says until it ends.
