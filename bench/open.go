@@ -217,12 +217,14 @@ func (openAdmission) UpstreamNonStreaming() bool                      { return t
 func (openAdmission) RespondBeforeRecord() bool                       { return false }
 func (openAdmission) Signs() bool                                     { return false }
 func (openAdmission) Caching() governance.Caching                     { return governance.Caching{} }
-func (openAdmission) Watermark() governance.Watermarking              { return governance.Watermarking{} }
-func (openAdmission) Answering(string) governance.Answering           { return governance.Answering{} }
-func (openAdmission) Urgency(asked string) string                     { return asked }
-func (openAdmission) Record() string                                  { return "" }
-func (openAdmission) Redact(answer string) string                     { return answer }
-func (openAdmission) StoreValues(context.Context) error               { return nil }
+
+func (openAdmission) Watermark() governance.Watermarking { return governance.Watermarking{} }
+
+func (openAdmission) Answering(string) governance.Answering { return governance.Answering{} }
+func (openAdmission) Urgency(asked string) string           { return asked }
+func (openAdmission) Record() string                        { return "" }
+func (openAdmission) Redact(answer string) string           { return answer }
+func (openAdmission) StoreValues(context.Context) error     { return nil }
 
 type openRelease struct{ last string }
 
