@@ -93,6 +93,8 @@ const words = {
     register: 'Register version',
     version: 'Version',
     startRollout: 'Start rollout',
+    preset: 'Preset',
+    trial: 'Trial',
     model: 'Model',
     candidate: 'Candidate version',
     minRequests: /^Requests per version/,
@@ -195,6 +197,8 @@ const words = {
     register: '登记版本',
     version: '版本',
     startRollout: '发起灰度',
+    preset: '预设',
+    trial: '试用',
     model: '模型',
     candidate: '候选版本',
     minRequests: /^评判前/,
@@ -576,6 +580,8 @@ async function rollouts(page, w, tag) {
   await page.getByRole('button', { name: w.startRollout }).first().click();
   await choose(page, w.model, 'smollm2-135m-instruct');
   await choose(page, w.candidate, version);
+  await picture(page, `${tag}-rollout-form-standard`);
+  await choose(page, w.preset, w.trial);
   await form.getByLabel(w.minRequests).fill('10');
   await picture(page, `${tag}-rollout-form`);
   await accessible(page, 'rollout form');

@@ -386,6 +386,7 @@ async function rollout(w) {
   await button(page, t('rollout.start')).first().click();
   await choose(page, dialog(page).getByLabel(t('rollout.model'), { exact: true }), 'smollm2-135m-instruct');
   await choose(page, dialog(page).getByLabel(t('rollout.candidate'), { exact: true }), `${version} · q4_1`);
+  await choose(page, dialog(page).getByLabel(t('rollout.preset'), { exact: true }), t('rollout.presets.trial'));
   await dialog(page).getByText(t('rollout.advanced'), { exact: true }).click();
   for (const [name, value] of /** @type {const} */ ([['min_requests', '4'], ['margin_percent', '3'], ['poll_seconds', '1']])) {
     await dialog(page).locator(`#${name}`).fill(value);
