@@ -72,6 +72,11 @@ func TestCataloguesAreInOrder(t *testing.T) {
 				}
 			}
 		}
+		for line, next, ok := strings.Cut(file, "\n"); ok; line, next, ok = strings.Cut(next, "\n") {
+			if line == "" && !strings.HasPrefix(next, "\t") { // sorting by hand tears paragraphs apart
+				t.Errorf("%s: an empty line stands before %.40q, not within an entry", tags[l], next)
+			}
+		}
 		if !slices.IsSorted(ids) {
 			t.Errorf("%s: the ids are not sorted", tags[l])
 		}
