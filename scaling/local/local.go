@@ -119,6 +119,7 @@ type process struct {
 	socket  string
 	stage   stage
 	since   time.Time // of the stage
+	joined  bool      // the gateway has it in its pool
 	lost    time.Time // since when a ready one does not answer; zero if it does
 	before  int       // starts that had failed when it got ready
 	command *exec.Cmd
@@ -145,7 +146,7 @@ func New(name string, cfg Config, deps Deps) (*Pool, error) {
 	return &Pool{cfg: cfg, deps: deps, name: name, wake: make(chan struct{}, 1)}, nil
 }
 
-// Fleet implements scaling.Actuator.
+// Fleet implements scaling.Actuator. A worker is ready once the gateway may send requests to it, and one that has ended is not counted.
 func (p *Pool) Fleet(ctx context.Context) (scaling.Fleet, error) {
 	if err := ctx.Err(); err != nil {
 		return scaling.Fleet{}, err
@@ -154,10 +155,11 @@ func (p *Pool) Fleet(ctx context.Context) (scaling.Fleet, error) {
 	defer p.mu.Unlock()
 	f := scaling.Fleet{Failed: p.failed}
 	for _, w := range p.workers {
-		switch w.stage {
-		case starting:
+		switch {
+		case w.ended():
+		case w.stage == starting, w.stage == ready && !w.joined:
 			f.Starting++
-		case ready:
+		case w.stage == ready:
 			f.Ready++
 		default:
 			f.Draining++
@@ -258,6 +260,9 @@ func (p *Pool) step(ctx context.Context, now time.Time) (empty bool) {
 		p.mu.Unlock()
 		p.deps.Join(ctx, now)
 		p.mu.Lock()
+		for _, w := range p.workers {
+			w.joined = w.stage != starting // no other goroutine moves a worker on
+		}
 	}
 	return len(p.workers) == 0
 }
@@ -319,18 +324,24 @@ func (p *Pool) advance(w *process, now time.Time) {
 
 // signal sends a signal to the worker and to what it has started, unless it has ended.
 func (w *process) signal(s syscall.Signal) {
+	if !w.ended() {
+		_ = syscall.Kill(-w.command.Process.Pid, s)
+	}
+}
+
+// ended reports whether the worker's process has ended.
+func (w *process) ended() bool {
 	select {
 	case <-w.exited:
+		return true
 	default:
-		_ = syscall.Kill(-w.command.Process.Pid, s)
+		return false
 	}
 }
 
 // gone reports whether a worker has ended, and counts what failed. The caller holds mu.
 func (p *Pool) gone(w *process, now time.Time) bool {
-	select {
-	case <-w.exited:
-	default:
+	if !w.ended() {
 		return false
 	}
 	if err := w.client.Close(); err != nil {
@@ -364,7 +375,7 @@ func (p *Pool) balance(now time.Time) {
 	}
 	for _, w := range p.workers { // those that drain are there already
 		if have < p.target && w.stage == draining && w.client.State() == worker.Ready {
-			w.stage, w.since, w.before = ready, now, 0
+			w.stage, w.since, w.before, w.joined = ready, now, 0, false
 			have++
 		}
 	}
