@@ -406,6 +406,7 @@ func TestKeyHasEveryField(t *testing.T) {
 		measures = "says how, and changes nothing of what is said"
 		request  = "names one request"
 		routed   = "where it runs; what it runs is in the key"
+		apart    = "nothing is shared under a rollout"
 	)
 	for _, x := range []struct {
 		of   func(r *run) reflect.Value
@@ -436,6 +437,7 @@ func TestKeyHasEveryField(t *testing.T) {
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.choice.Version).Elem() }, map[string]string{"Defaults": made, "CreatedAt": "a version is never changed"}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.choice).Elem() }, map[string]string{
 			"Version": "above", "Instance": routed, "Info": "below", "Closed": routed, "Resilience": routed, "ask": routed, "precision": "the version has it",
+			"Rollout": apart, "Arm": apart,
 		}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.choice.Info).Elem() }, map[string]string{
 			"ContextTokens": made, "EmbedDim": made, "Audience": earlier, "Local": routed, "CanGenerate": made, "PromptOnly": made, "CanEmbed": made, "CanScore": made, "HasLogprobs": made,
