@@ -185,7 +185,7 @@ func (r *Resilience) Refund() {
 // Watches reports whether the policy has to know how long an instance says nothing. Of an answer in one piece nobody knows.
 func (r *Resilience) Watches() bool { return r != nil && (r.AttemptTimeout > 0 || r.HedgeAfter > 0) }
 
-// policies has the policy of each model that was ever loaded; its budget outlives reloads.
+// policies has the policy of each model of the last load. Its budget outlives reloads, as long as each has the model.
 type policies struct {
 	configured map[string]Policy
 
