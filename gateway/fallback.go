@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"strconv"
 	"strings"
@@ -40,12 +39,11 @@ func (r *run) fallsBack(c route.Cause) bool {
 
 // causeOf says for which cause a call that failed so falls back to another model; "" for none.
 func causeOf(err error) route.Cause {
-	if errors.Is(err, errFiltered) {
-		return route.CauseContent
-	}
 	switch fault.Public(err).Code() {
 	case fault.CodeContextLength:
 		return route.CauseContext
+	case fault.CodeFilteredByEngine:
+		return route.CauseContent
 	case fault.CodeEngineOverloaded:
 		return route.CauseCapacity
 	case fault.CodeEngineUnavailable, fault.CodeUpstreamFailed, fault.CodeUpstreamTimeout:
