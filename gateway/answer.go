@@ -71,14 +71,14 @@ type attempt struct {
 	instance string
 	cause    fault.Code // "" if it was only slower than the other one
 	took     time.Duration
-	moved    bool // it has not had the request
+	moved    bool // it has not had the request, or has too little room for it
 	hedged   bool
 }
 
 // note notes an attempt that failed.
 func (a *answer) note(t attempt) { a.attempts = append(a.attempts, t) }
 
-// attempted is how many instances have had the request and failed.
+// attempted is how many instances have had the request and failed it, without those for which it is too long.
 func (a *answer) attempted() (n int) {
 	for _, t := range a.attempts {
 		if !t.moved {
@@ -105,7 +105,10 @@ func (a *answer) attemptsText() string {
 	}
 	var all []said
 	for _, t := range a.attempts[:min(maxRecorded, len(a.attempts))] {
-		all = append(all, said{t.instance, string(t.cause), !t.moved, t.hedged, t.took.Milliseconds()})
+		all = append(all, said{
+			Instance: t.instance, Error: string(t.cause), Reached: !t.moved || t.cause == fault.CodeContextLength, // which it says of what it has had
+			Hedged: t.hedged, Millis: t.took.Milliseconds(),
+		})
 	}
 	text, err := json.Marshal(all)
 	if err != nil { // texts and numbers

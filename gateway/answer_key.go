@@ -53,7 +53,7 @@ func (r *run) answerKey() answercache.Key {
 		k.count(p.Chunk)
 	}
 	v, info := r.choice.Version, r.choice.Info
-	k.text(v.Model, v.Version, v.Engine, string(v.EngineModel), v.Digest, v.Precision, r.choice.Rollout, r.choice.Arm)
+	k.text(v.Model, v.Version, v.Engine, string(v.EngineModel), v.Digest, v.Precision)
 	k.text(string(info.ID), info.Digest, info.Template, info.Precision, info.EngineVersion, string(info.Base), info.Adapter)
 	k.flag(r.nonStreaming())
 	k.flag(r.fallsBack(route.CauseContent)) // else what a filter has emptied is an answer

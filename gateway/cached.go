@@ -157,7 +157,7 @@ func (r *run) alone() answercache.Source[sharedAt] {
 		}
 		at := func() (place, kept sharedAt, asFor bool) { // without what it was asked for, which has the texts of the call
 			c := asks.serving()
-			kept.Choice = route.Choice{Version: c.Version, Instance: c.Instance, Info: c.Info, Rollout: c.Rollout, Arm: c.Arm}
+			kept.Choice = route.Choice{Version: c.Version, Instance: c.Instance, Info: c.Info}
 			work.attempts = slices.Clone(asks.answer.attempts[len(attempts):]) // there are no more of them, once one has begun
 			return sharedAt{kept.Choice, work}, kept, c.Version == asks.choice.Version && c.Info == asks.choice.Info
 		}

@@ -2,10 +2,8 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"github.com/sluice-project/sluice/engine"
@@ -13,17 +11,21 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// fallback says why a call asks for another model than its caller did.
+// fallback says why a call asks for another model than its caller did; the zero value is of a call that asks for its own and may be followed by one that
+// does not.
 type fallback struct {
 	of    string     // the request that failed
 	from  AskedModel // that it asked for
 	cause route.Cause
 }
 
-// fallbacksOf returns the lists of the model that a call asks for; nil without any, and for a call that is one itself: lists are not followed any further.
-// The lines of batches wait and come back, and are found again by their request, so they have none.
+// answersFor reports whether the call is asked in the place of one that failed. One that may be followed by such a call, and nil, is not.
+func (f *fallback) answersFor() bool { return f != nil && f.of != "" }
+
+// fallbacksOf returns the lists of the model that a call asks for; nil without any, for a version that is named, and for a call that is a fallback itself: lists
+// are not followed any further. The lines of batches wait and come back, and are found again by their request, so they have none.
 func (p *Pipeline) fallbacksOf(c *Call) *route.Fallbacks {
-	if c.fallback != nil || c.parent != "" || c.Batch != "" || c.Action != ActionChat && c.Action != ActionCompletion || strings.Contains(string(c.Model), "@") {
+	if c.fallback != nil || c.parent != "" || c.Batch != "" || c.Action != ActionChat && c.Action != ActionCompletion {
 		return nil
 	}
 	if r := p.deps.Router.Resilience(string(c.Model)); r != nil && r.Fallbacks.Any() {
@@ -35,17 +37,16 @@ func (p *Pipeline) fallbacksOf(c *Call) *route.Fallbacks {
 // fallsBack reports whether the call may go to another model for this cause.
 func (r *run) fallsBack(c route.Cause) bool {
 	f := r.call.fallback
-	return f != nil && f.of == "" && r.choice.Resilience != nil && len(r.choice.Resilience.Fallbacks.Of(c)) > 0
+	return f != nil && !f.answersFor() && r.choice.Resilience != nil && len(r.choice.Resilience.Fallbacks.Of(c)) > 0
 }
 
 // causeOf says for which cause a call that failed so falls back to another model; "" for none.
 func causeOf(err error) route.Cause {
-	if errors.Is(err, errFiltered) {
-		return route.CauseContent
-	}
 	switch fault.Public(err).Code() {
 	case fault.CodeContextLength:
 		return route.CauseContext
+	case fault.CodeFilteredByEngine:
+		return route.CauseContent
 	case fault.CodeEngineOverloaded:
 		return route.CauseCapacity
 	case fault.CodeEngineUnavailable, fault.CodeUpstreamFailed, fault.CodeUpstreamTimeout:

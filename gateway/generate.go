@@ -21,9 +21,6 @@ import (
 // its answer may be on somebody's bill (see mayRepeat). So an upstream may bill what never reached us, and our caller never pays for it: he pays for
 // the attempt that answers, and there is one at most, since whoever is not waited for any more is cancelled and his words are dropped.
 
-// errFiltered is that an engine's own filter left nothing of an answer.
-var errFiltered = errors.New("the engine's filter has refused the request")
-
 // errSilent is that an instance said nothing while another could be asked in its place.
 var errSilent = errors.New("the engine was silent, and another one is asked")
 
@@ -88,7 +85,7 @@ func (r *run) firstError(inTime bool, ev *engine.Event, err error) error {
 	case !inTime:
 		return fault.Wrap(errSilent, fault.CodeUpstreamTimeout, string(r.asked()))
 	case err == nil && ev.Finish == engine.FinishFilter && !ev.HasOutput() && r.prompt.request().Choices <= 1 && r.fallsBack(route.CauseContent):
-		return fault.Wrap(errFiltered, fault.CodeFilteredByEngine, string(r.asked()))
+		return fault.New(fault.CodeFilteredByEngine, string(r.asked()))
 	}
 	return err
 }

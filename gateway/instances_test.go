@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -328,12 +329,19 @@ func TestLongerInstanceServes(t *testing.T) {
 	if a, err := r.Collect(); err != nil || a.Choices[0].Text == "" || short.prepared != 1 {
 		t.Errorf("%+v, %v", a, err)
 	}
+	had := []string{"i0 context_length_exceeded true false"} // the record says that it has had the request
+	if got := w.attempts(t); !slices.Equal(got, had) {
+		t.Errorf("the attempts are %v", got)
+	}
 	w, _ = pooledWorld(t, &curt{}, enginetest.NewScripted(nil)) // one that says so when it is asked for the answer
 	if r, err = w.Chat(t.Context(), call("hello")); err != nil {
 		t.Fatal(err)
 	}
 	if a, err := r.Collect(); err != nil || a.Choices[0].Text == "" {
 		t.Errorf("%+v, %v", a, err)
+	}
+	if got := w.attempts(t); !slices.Equal(got, had) {
+		t.Errorf("the attempts are %v", got)
 	}
 	w, _ = pooledWorld(t, short)
 	if _, err := w.Chat(t.Context(), call("hello")); !fault.Is(err, fault.CodeContextLength) || errors.Is(err, engine.ErrNotReached) {

@@ -34,7 +34,7 @@ type metrics struct {
 	promptTokens, cachedTokens, completionTokens prometheus.Counter
 }
 
-// retry counts that another instance gets a request: one that the first has not had, or one that it failed.
+// retry counts that another instance gets a request: one that the first has not had or has too little room for, or one that it failed.
 func (m *metrics) retry(moved bool) {
 	kind := "retried"
 	if moved {
@@ -101,7 +101,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		Name: "sluice_gateway_watermarks_total", Help: "Complete answers that the policy wants marked, by what came of it: applied, or the reason why not.",
 	}, []string{"result"})
 	m.retries = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "sluice_gateway_retries_total", Help: "Requests that went to another instance: moved, which the first has not had, and retried, which it failed.",
+		Name: "sluice_gateway_retries_total", Help: "Requests that went to another instance: moved, which the first has not had or has too little room for, and retried, which it failed.",
 	}, []string{"kind"})
 	m.fallbacks = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_gateway_fallbacks_total", Help: "Requests that another model has answered, by cause.",

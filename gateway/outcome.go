@@ -192,8 +192,7 @@ func (r *run) outcomeEvent(end ending, u audit.Usage, priceBook string, found []
 // both arms would seem to fail less. Nor does a fallback, whose times are those of another model, too.
 func (r *run) arm(outcome string) (rollout, arm string) {
 	asked := !r.answer.askedAt.IsZero() || r.answer.declined
-	f := r.call.fallback
-	if f != nil && f.of != "" || r.prompt.verdict.refusal != "" || !asked && (outcome == outcomeRefused || outcome == outcomeAborted) {
+	if r.call.fallback.answersFor() || r.prompt.verdict.refusal != "" || !asked && (outcome == outcomeRefused || outcome == outcomeAborted) {
 		return "", ""
 	}
 	return r.choice.Rollout, r.choice.Arm
@@ -382,7 +381,7 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 	if r.call.parent != "" {
 		e.Detail["parent"] = r.call.parent
 	}
-	if f := r.call.fallback; f != nil && f.of != "" {
+	if f := r.call.fallback; f.answersFor() {
 		e.Detail["fallback_of"], e.Detail["fallback_from"], e.Detail["fallback_cause"] = f.of, recordedModel(string(f.from), true), string(f.cause)
 	}
 	if r.call.Batch != "" {
@@ -485,7 +484,7 @@ func (r *run) head() Head {
 	}
 	var from AskedModel
 	var cause route.Cause
-	if f := r.call.fallback; f != nil {
+	if f := r.call.fallback; f.answersFor() {
 		from, cause = f.from, f.cause
 	}
 	return Head{

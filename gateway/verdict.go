@@ -120,7 +120,13 @@ func (r *run) evidence() *Evidence {
 	}
 	e := &Evidence{Refusal: v.refusal, Score: v.score, RefuseBelow: v.rule.RefuseBelow, AskBelow: v.rule.AskBelow}
 	if g := r.answer.grounding; g != nil {
-		e.Policy, e.Sentences, e.Supported, e.Unsupported = v.rule.Unsupported, g.sentences, g.supported, g.unsupported
+		e.Policy, e.Sentences = v.rule.Unsupported, g.sentences
+		for _, s := range g.sentences {
+			if s.Supported {
+				e.Supported++
+			}
+		}
+		e.Unsupported = len(g.sentences) - e.Supported
 		if r.emptied() {
 			e.Refusal = refusal.UnsupportedAnswer
 		}
@@ -131,7 +137,15 @@ func (r *run) evidence() *Evidence {
 // emptied reports whether nothing of an engine's answer was borne out and left: each choice is a sentence of ours.
 func (r *run) emptied() bool {
 	g := r.answer.grounding
-	return g != nil && g.emptied == len(g.choices)
+	if g == nil {
+		return false
+	}
+	for i := range g.choices {
+		if !g.empties(i) {
+			return false
+		}
+	}
+	return true
 }
 
 // ours reports whether all that the caller gets is a sentence of ours. Nothing then says that a model has said it.
@@ -182,10 +196,8 @@ type grounding struct {
 	nothing string // what is said where nothing is left
 	choices []groundedChoice
 
-	sentences              []Sentence
-	supported, unsupported int
-	emptied                int // choices of which nothing was left
-	swallowed              int // events with text, of which none has left
+	sentences []Sentence
+	swallowed int // events with text, of which none has left
 }
 
 type groundedChoice struct {
@@ -252,7 +264,6 @@ func (g *grounding) pass(ev engine.Event) engine.Event {
 	if ev.Finish != engine.FinishNone && c.cut && !c.left {
 		ev.Refusal = g.nothing
 		c.emptied = true
-		g.emptied++
 	}
 	if said && !ev.HasOutput() {
 		g.swallowed++
@@ -295,7 +306,6 @@ func (g *grounding) sentence(c *groundedChoice, choice int, text string, out *st
 	c.lastCut = !got.Supported && g.drop
 	switch {
 	case got.Supported:
-		g.supported++
 		out.WriteString(body)
 		if !got.Cites {
 			out.WriteString(" [" + strconv.Itoa(got.Passage) + "]")
@@ -303,10 +313,8 @@ func (g *grounding) sentence(c *groundedChoice, choice int, text string, out *st
 		out.WriteString(space)
 		c.left = true
 	case g.drop:
-		g.unsupported++
 		c.cut = true
 	default:
-		g.unsupported++
 		out.WriteString(body)
 		if mark := strings.TrimSpace(g.mark); strings.HasPrefix(mark, "[") {
 			out.WriteString(" " + mark)

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// DefaultBytes is the most that all answers may take where nobody says.
-	DefaultBytes = 64 << 20
+	// defaultBytes is the most that kept answers may take where nobody says.
+	defaultBytes = 64 << 20
 
 	// maxRunning bounds the bytes that are held of one answer that comes: what is longer is not kept, nobody joins it any more, and the engine waits for
 	// who reads slowest.
@@ -73,11 +73,11 @@ type entry[P any] struct {
 	gone   *time.Timer
 }
 
-// New returns a cache without answers. Those that are kept take at most maxBytes; 0 means DefaultBytes. Those that come take as much again at most, and besides
+// New returns a cache without answers. Those that are kept take at most maxBytes; 0 means 64 MiB. Those that come take as much again at most, and besides
 // minRunning each.
 func New[P any](maxBytes int64) *Cache[P] {
 	if maxBytes <= 0 {
-		maxBytes = DefaultBytes
+		maxBytes = defaultBytes
 	}
 	return &Cache[P]{max: maxBytes, tenants: map[string]*tenant[P]{}}
 }
@@ -111,13 +111,6 @@ func (c *Cache[P]) Drop(of string) {
 	}
 	clear(t.flights) // what is in no map is not kept
 	delete(c.tenants, of)
-}
-
-// Bytes returns how many bytes the kept answers take.
-func (c *Cache[P]) Bytes() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.bytes
 }
 
 // room is what an answer that comes may hold now.

@@ -216,8 +216,8 @@ func (r *Registry) apply(rows []row) (fresh bool) {
 }
 
 // Scale makes members those that a pool has beside what is configured and registered: whoever starts and ends instances of this process calls it, with
-// all of them each time. It returns when requests may go to them, or at the end of ctx. Their engines are the caller's to close, after the last request.
-// A registration whose name one of them has is not used meanwhile.
+// all of them each time. It returns when requests may go to them, and waits for that five seconds at most, and no longer than ctx. Their engines are the caller's to close,
+// after the last request. A registration whose name one of them has is not used meanwhile.
 func (r *Registry) Scale(ctx context.Context, name string, members []pool.Member) {
 	r.mu.Lock()
 	if r.scaled == nil {

@@ -17,7 +17,7 @@ type Policy struct {
 	// Model is whose policy it is; "*" is that of every model without one of its own.
 	Model string `koanf:"model"`
 	// Attempts is the most instances that may have a request, one after the other, before anything of its answer is there; 0 means 3, 1 never retries.
-	// An instance that could not be connected to has not had it, and is not counted.
+	// One that could not be connected to, or for which the request is too long, is not counted.
 	Attempts int `koanf:"attempts"`
 	// RetryPercent bounds retries and hedges together: each request of the model earns so many hundredths of one, and 10 can be saved up; 0 means 10.
 	RetryPercent int `koanf:"retry_percent"`
@@ -185,7 +185,7 @@ func (r *Resilience) Refund() {
 // Watches reports whether the policy has to know how long an instance says nothing. Of an answer in one piece nobody knows.
 func (r *Resilience) Watches() bool { return r != nil && (r.AttemptTimeout > 0 || r.HedgeAfter > 0) }
 
-// policies has the policy of each model that was ever loaded; its budget outlives reloads.
+// policies has the policy of each model of the last load. Its budget outlives reloads, as long as each has the model.
 type policies struct {
 	configured map[string]Policy
 

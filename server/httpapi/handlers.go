@@ -135,11 +135,15 @@ func (a *API) streamed(c *gin.Context, reply *gateway.Reply, s shape, opt option
 	out := a.stream(c, reply.Head)
 	defer out.close()
 	w := s.writer(reply, opt)
+	first := true
 	for ev, err := range reply.Events() {
 		if err != nil {
 			return out.fail(&withHead{reply.Head, err}, w)
 		}
-		out.setCache(reply)
+		if first { // now it stands
+			first = false
+			out.setCache(reply)
+		}
 		if !w.event(out, ev) {
 			return nil
 		}
