@@ -298,9 +298,9 @@ func (s *screening) screen(text string, d Direction, path string, hit func(safet
 	var blocked safety.Risk
 	if s.policy.Hidden != "" {
 		stripped, n := safety.StripHidden(text)
-		action := s.policy.effective(map[string]safety.Action{hiddenRemove: safety.Replace, hiddenRefuse: safety.Block, hiddenNote: safety.Note}[s.policy.Hidden])
+		action := s.policy.hiddenAction()
 		if n > 0 {
-			hit(soften(safety.Hit{Rule: "hidden", Library: "built-in@1", Risk: safety.RiskHidden, Level: 3, Action: action}))
+			hit(soften(safety.HiddenHit(action)))
 			if action == safety.Block {
 				blocked = safety.RiskHidden
 			}
