@@ -311,9 +311,31 @@ func (s *screening) screen(text string, d Direction, path string, hit func(safet
 	}
 	text, risk := safety.Screen(s.matchers, text, func(h safety.Hit) { hit(soften(h)) })
 	if blocked = cmp.Or(blocked, risk); blocked != "" && d != DirectionPassage {
-		return "", fault.New(fault.CodeUnsafeContent, string(blocked)).WithParam(path)
+		return "", fault.New(fault.CodeUnsafeContent, riskPhrase(blocked)).WithParam(path)
 	}
 	return text, nil
+}
+
+// riskPhrase names a risk to whoever reads of it, by its id and in words.
+func riskPhrase(r safety.Risk) fault.Phrase {
+	name := fault.Phrase{}
+	switch r {
+	case safety.RiskInjection:
+		name = fault.Say("governance.risk_injection")
+	case safety.RiskHidden:
+		name = fault.Say("governance.risk_hidden")
+	case safety.RiskLink:
+		name = fault.Say("governance.risk_link")
+	case safety.RiskCanary:
+		name = fault.Say("governance.risk_canary")
+	default:
+		for _, t := range safety.Risks() {
+			if t.ID == r {
+				name = fault.Quote(t.English, t.Chinese)
+			}
+		}
+	}
+	return fault.Say("governance.risk", string(r), name)
 }
 
 // noteCanaries remembers the canaries of the operator's texts. Call it before the answer is released.

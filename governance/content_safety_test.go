@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/governance/safety"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -226,6 +227,30 @@ func TestPolicyWithoutItsLibraryRefuses(t *testing.T) {
 	}
 	if _, err := other.Admit(t.Context(), AdmitRequest{Request: "r", Tenant: "u", Action: "chat.completions"}); err != nil {
 		t.Errorf("another tenant: %v", err)
+	}
+}
+
+// TestRisksAreNamed: whoever is refused reads the risk by its id and in his language, each by a name of its own.
+func TestRisksAreNamed(t *testing.T) {
+	t.Parallel()
+	risks := []safety.Risk{safety.RiskInjection, safety.RiskHidden, safety.RiskLink, safety.RiskCanary}
+	for _, r := range safety.Risks() {
+		risks = append(risks, r.ID)
+	}
+	seen := map[string]bool{}
+	for _, r := range risks {
+		for _, err := range []error{fault.New(fault.CodeUnsafeContent, riskPhrase(r)), answerFault(&safety.BlockedError{Risk: r})} {
+			for _, lang := range []fault.Lang{fault.English, fault.Chinese} {
+				text := fault.Public(err).Message(lang)
+				if !strings.Contains(text, string(r)) || seen[strings.ReplaceAll(text, string(r), "")] || fault.Public(err).Portable().Error(nil).Message(lang) != text {
+					t.Errorf("%s: %s", r, text)
+				}
+				seen[strings.ReplaceAll(text, string(r), "")] = true
+			}
+		}
+	}
+	if got := fault.New(fault.CodeUnsafeContent, riskPhrase("a1.4")).Message(fault.English); !strings.Contains(got, "'a1.4: Promoting terrorism or extremism'") {
+		t.Error(got)
 	}
 }
 
