@@ -505,7 +505,7 @@ func answerFault(err error) error {
 	}
 	var unsafe *safety.BlockedError
 	if errors.As(err, &unsafe) {
-		return fault.Wrap(err, fault.CodeUnsafeAnswer, string(unsafe.Risk))
+		return fault.Wrap(err, fault.CodeUnsafeAnswer, riskPhrase(unsafe.Risk))
 	}
 	return err
 }

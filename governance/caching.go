@@ -1,7 +1,7 @@
 package governance
 
 import (
-	"strconv"
+	"cmp"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -44,8 +44,7 @@ type caching struct {
 // readCache reads a mode, or a mode with its bounds.
 func (p *policy) readCache(n *yaml.Node, path string) error {
 	c := caching{Mode: cacheOff}
-	var ttl, stale *time.Duration
-	var bytes *int64
+	ttl, stale, bytes, sampled := time.Duration(0), time.Duration(-1), 0, "" // what no policy can say: that it does not
 	mode := choice(&c.Mode, cacheOff, cacheCoalesce, cacheExact)
 	if n.Kind != yaml.MappingNode {
 		if err := mode(n, path); err != nil {
@@ -53,65 +52,25 @@ func (p *policy) readCache(n *yaml.Node, path string) error {
 		}
 	} else if err := object(n, path, []field{
 		{"mode", true, mode},
-		{"ttl", false, cacheSetting(func(s string) (err error) { ttl, err = seconds(s, time.Second); return err })},
-		{"stale_if_error", false, cacheSetting(func(s string) (err error) { stale, err = seconds(s, 0); return err })},
-		{"max_bytes", false, cacheSetting(func(s string) error {
-			v, err := strconv.ParseInt(s, 10, 64)
-			if bytes = &v; err == nil && (v < minCacheBytes || v > maxCacheBytes || s[0] == '+') {
-				err = strconv.ErrRange
-			}
-			return err
-		})},
-		{"sampled", false, cacheSetting(func(s string) error {
-			if c.Sampled = s == "true"; !c.Sampled && s != "false" {
-				return strconv.ErrSyntax
-			}
-			return nil
-		})},
+		{"ttl", false, span(&ttl, time.Second, maxCacheTTL)},
+		{"stale_if_error", false, span(&stale, 0, maxCacheTTL)},
+		{"max_bytes", false, number(&bytes, minCacheBytes, maxCacheBytes)},
+		{"sampled", false, choice(&sampled, "true", "false")},
 	}); err != nil {
 		return err
 	}
-	if c.Mode != cacheExact && (ttl != nil || stale != nil || bytes != nil) || c.Mode == cacheOff && c.Sampled { // it would mean nothing
+	c.Sampled = sampled == "true"
+	if c.Mode != cacheExact && (ttl != 0 || stale >= 0 || bytes != 0) || c.Mode == cacheOff && c.Sampled { // it would mean nothing
 		return errorAt(n, path, fault.Say("governance.cache"))
 	}
 	if c.Mode == cacheExact {
-		c.TTL, c.MaxBytes = int64(defaultCacheTTL/time.Second), defaultCacheBytes
-		if ttl != nil {
-			c.TTL = int64(*ttl / time.Second)
-		}
-		if stale != nil {
-			c.StaleIfError = int64(*stale / time.Second)
-		}
-		if bytes != nil {
-			c.MaxBytes = *bytes
-		}
+		c.TTL, c.StaleIfError = int64(cmp.Or(ttl, defaultCacheTTL)/time.Second), int64(max(0, stale)/time.Second)
+		c.MaxBytes = int64(cmp.Or(bytes, defaultCacheBytes))
 	}
 	if c.Mode != cacheOff {
 		p.Cache = &c
 	}
 	return nil
-}
-
-// seconds reads a duration of whole seconds, from least to maxCacheTTL.
-func seconds(s string, least time.Duration) (*time.Duration, error) {
-	d, err := time.ParseDuration(s)
-	if err == nil && (d < least || d > maxCacheTTL || d%time.Second != 0) {
-		err = strconv.ErrRange
-	}
-	return &d, err
-}
-
-// cacheSetting reads a scalar of a cache.
-func cacheSetting(read func(string) error) func(*yaml.Node, string) error {
-	return func(n *yaml.Node, path string) error {
-		if err := rejectAliases(n, path); err != nil {
-			return err
-		}
-		if n.Kind != yaml.ScalarNode || read(n.Value) != nil {
-			return errorAt(n, path, fault.Say("governance.cache"))
-		}
-		return nil
-	}
 }
 
 // Caching returns how equal requests share answers.

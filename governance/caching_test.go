@@ -41,6 +41,7 @@ func TestCacheOfPolicies(t *testing.T) {
 	for _, text := range []string{
 		"yes", "[exact]", "{ttl: 5m}", "{mode: exact, ttl: 0s}", "{mode: exact, ttl: 61m}", "{mode: exact, ttl: 1500ms}", "{mode: exact, ttl: 5}", "{mode: exact, stale_if_error: -1s}",
 		"{mode: exact, stale_if_error: 2h}", "{mode: exact, max_bytes: 0}", "{mode: exact, max_bytes: 1073741825}", "{mode: exact, sampled: maybe}", "{mode: coalesce, ttl: 5m}",
+		"{mode: coalesce, stale_if_error: 0s}", "{mode: coalesce, max_bytes: 65536}", "{mode: exact, ttl: ~}", "{mode: exact, max_bytes: 65536.0}",
 		"{mode: off, sampled: true}", "{mode: exact, key: x}", "{mode: exact, max_bytes: 1e3}", "{mode: exact, max_bytes: +65536}", "{mode: exact, max_bytes: 65535}", "{mode: exact, sampled: T}",
 	} {
 		_, err := parsePolicy([]byte(strings.Replace(string(defaultPolicy), "\ncache: off\n", "\ncache: "+text+"\n", 1)))

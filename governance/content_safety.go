@@ -69,7 +69,11 @@ func newLibraries(cfg SafetyConfig, m *metrics) *libraries {
 	return &libraries{files: cfg.Libraries, metrics: m, read: map[string]*safety.Library{}, matchers: map[matcherKey]*safety.Matcher{}}
 }
 
-var errNoLibrary = errors.New("there is no such library, or not in that version")
+var (
+	errNoLibrary = errors.New("there is no such library, or not in that version")
+	// errUnusableLibrary is why a policy cannot be used that may be usable later, without a change of it.
+	errUnusableLibrary = errors.New("open the library")
+)
 
 // library returns one. A file that cannot be used is read again the next time.
 func (l *libraries) library(name, version string) (*safety.Library, error) {
@@ -131,13 +135,13 @@ type compiledSafety struct {
 }
 
 // compiled returns the rules of a policy that hold now: those of its libraries, which policies that say the same of them share, and its own. What is
-// made of a draft is not kept.
+// made of a draft is not kept. Error: errUnusableLibrary.
 func (l *libraries) compiled(s *contentSafety, now time.Time, draft bool) (*compiledSafety, error) {
 	var shared []*safety.Library
 	for _, name := range s.Libraries {
 		lib, err := l.library(libraryName(name))
 		if err != nil {
-			return nil, fmt.Errorf("open the library %q: %w", name, err)
+			return nil, fmt.Errorf("%w %q: %w", errUnusableLibrary, name, err)
 		}
 		shared = append(shared, lib)
 	}
@@ -200,14 +204,14 @@ func dayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 const ahead = time.Hour
 
 // tendSafety makes the rules of the day, and in the last hour those of the next, for the policies that have dated rules; forgets those that no policy has
-// any more; and reads the policies again where one could not be used, since a file may be back.
+// any more; and reads the policies again where one lacks a library, since a file may be back.
 func (g *Guard) tendSafety(ctx context.Context) {
 	all, loaded := g.policies.Last()
 	if !loaded {
 		return
 	}
 	for _, p := range all {
-		if p.broken != nil {
+		if errors.Is(p.broken, errUnusableLibrary) {
 			if err := g.policies.Load(ctx); err != nil {
 				return // the loop that reads them says so
 			}
@@ -220,15 +224,18 @@ func (g *Guard) tendSafety(ctx context.Context) {
 		if p.broken != nil || p.policy.Safety == nil {
 			continue
 		}
-		days := []time.Time{now}
-		if next := now.Add(ahead); p.safety.Load().day != "" && dayOf(next) != dayOf(now) {
-			days = append(days, next)
+		c, err := g.safetyOf(p, now)
+		if err != nil { // it was read before
+			return
 		}
-		for _, day := range days {
-			c, err := g.libraries.compiled(p.policy.Safety, day, false)
-			if err != nil { // it was read before
+		parts := []*compiledSafety{c}
+		if next := now.Add(ahead); c.day != "" && dayOf(next) != c.day {
+			if c, err = g.libraries.compiled(p.policy.Safety, next, false); err != nil {
 				return
 			}
+			parts = append(parts, c)
+		}
+		for _, c := range parts {
 			for _, k := range c.keys {
 				used[k] = true
 			}
@@ -256,16 +263,25 @@ func (g *Guard) screening(active activePolicy) (*screening, error) {
 	if s == nil {
 		return nil, nil //nolint:nilnil // off
 	}
-	now := g.now()
-	c := active.safety.Load()
-	if c.day != "" && c.day != dayOf(now) {
-		var err error
-		if c, err = g.libraries.compiled(s, now, false); err != nil {
-			return nil, fault.Wrap(err, fault.CodePolicyUnavailable)
-		}
-		active.safety.Store(c)
+	c, err := g.safetyOf(active, g.now())
+	if err != nil {
+		return nil, fault.Wrap(err, fault.CodePolicyUnavailable)
 	}
 	return &screening{policy: s, matchers: c.matchers}, nil
+}
+
+// safetyOf returns the rules of a policy that has any, as they hold now.
+func (g *Guard) safetyOf(active activePolicy, now time.Time) (*compiledSafety, error) {
+	c := active.safety.Load()
+	if c.day == "" || c.day == dayOf(now) {
+		return c, nil
+	}
+	c, err := g.libraries.compiled(active.policy.Safety, now, false)
+	if err != nil {
+		return nil, err
+	}
+	active.safety.Store(c)
+	return c, nil
 }
 
 // prefix of the classes of findings that are risks.
@@ -298,9 +314,9 @@ func (s *screening) screen(text string, d Direction, path string, hit func(safet
 	var blocked safety.Risk
 	if s.policy.Hidden != "" {
 		stripped, n := safety.StripHidden(text)
-		action := s.policy.effective(map[string]safety.Action{hiddenRemove: safety.Replace, hiddenRefuse: safety.Block, hiddenNote: safety.Note}[s.policy.Hidden])
+		action := s.policy.hiddenAction()
 		if n > 0 {
-			hit(soften(safety.Hit{Rule: "hidden", Library: "built-in@1", Risk: safety.RiskHidden, Level: 3, Action: action}))
+			hit(soften(safety.HiddenHit(action)))
 			if action == safety.Block {
 				blocked = safety.RiskHidden
 			}
@@ -311,9 +327,31 @@ func (s *screening) screen(text string, d Direction, path string, hit func(safet
 	}
 	text, risk := safety.Screen(s.matchers, text, func(h safety.Hit) { hit(soften(h)) })
 	if blocked = cmp.Or(blocked, risk); blocked != "" && d != DirectionPassage {
-		return "", fault.New(fault.CodeUnsafeContent, string(blocked)).WithParam(path)
+		return "", fault.New(fault.CodeUnsafeContent, riskPhrase(blocked)).WithParam(path)
 	}
 	return text, nil
+}
+
+// riskPhrase names a risk to whoever reads of it, by its id and in words.
+func riskPhrase(r safety.Risk) fault.Phrase {
+	name := fault.Phrase{}
+	switch r {
+	case safety.RiskInjection:
+		name = fault.Say("governance.risk_injection")
+	case safety.RiskHidden:
+		name = fault.Say("governance.risk_hidden")
+	case safety.RiskLink:
+		name = fault.Say("governance.risk_link")
+	case safety.RiskCanary:
+		name = fault.Say("governance.risk_canary")
+	default:
+		for _, t := range safety.Risks() {
+			if t.ID == r {
+				name = fault.Quote(t.English, t.Chinese)
+			}
+		}
+	}
+	return fault.Say("governance.risk", string(r), name)
 }
 
 // noteCanaries remembers the canaries of the operator's texts. Call it before the answer is released.

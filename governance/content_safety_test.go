@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/governance/safety"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -229,6 +231,30 @@ func TestPolicyWithoutItsLibraryRefuses(t *testing.T) {
 	}
 }
 
+// TestRisksAreNamed: whoever is refused reads the risk by its id and in his language, each by a name of its own.
+func TestRisksAreNamed(t *testing.T) {
+	t.Parallel()
+	risks := []safety.Risk{safety.RiskInjection, safety.RiskHidden, safety.RiskLink, safety.RiskCanary}
+	for _, r := range safety.Risks() {
+		risks = append(risks, r.ID)
+	}
+	seen := map[string]bool{}
+	for _, r := range risks {
+		for _, err := range []error{fault.New(fault.CodeUnsafeContent, riskPhrase(r)), answerFault(&safety.BlockedError{Risk: r})} {
+			for _, lang := range []fault.Lang{fault.English, fault.Chinese} {
+				text := fault.Public(err).Message(lang)
+				if !strings.Contains(text, string(r)) || seen[strings.ReplaceAll(text, string(r), "")] || fault.Public(err).Portable().Error(nil).Message(lang) != text {
+					t.Errorf("%s: %s", r, text)
+				}
+				seen[strings.ReplaceAll(text, string(r), "")] = true
+			}
+		}
+	}
+	if got := fault.New(fault.CodeUnsafeContent, riskPhrase("a1.4")).Message(fault.English); !strings.Contains(got, "'a1.4: Promoting terrorism or extremism'") {
+		t.Error(got)
+	}
+}
+
 // TestSafetyPolicyIsStrict: what a policy says wrongly is refused with its place.
 func TestSafetyPolicyIsStrict(t *testing.T) {
 	t.Parallel()
@@ -300,6 +326,63 @@ func TestPreviewShowsSafety(t *testing.T) {
 	}
 	if len(g.libraries.matchers) != kept {
 		t.Error("a draft was kept")
+	}
+}
+
+// TestBrokenPoliciesAreToldOnce: policies are read again for one that lacks a library, and for no other that cannot be used; each is told of in the log once.
+func TestBrokenPoliciesAreToldOnce(t *testing.T) {
+	t.Parallel()
+	library := []byte("schema: 1\nname: bank\nversion: v7\nissued: 2026-01-31\nprovenance: us\nrules:\n  - {id: r, risk: a1.1, level: 1, action: block, scope: both, words: [zebra]}\n")
+	path := filepath.Join(t.TempDir(), "bank.yaml")
+	if err := os.WriteFile(path, library, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(library)
+	cfg := SafetyConfig{Libraries: []LibraryFile{{Name: "bank", File: path, SHA256: hex.EncodeToString(sum[:])}}}
+	first := safetyGuard(t, cfg)
+	publishSafety(t, first, "whole", safetyPolicyOf("enforce", safetyRules))
+	insert := "INSERT INTO policy_documents VALUES (?, 9, 'x', 'x', 'x', 'x', 1, 'x')"
+	if err := first.store.db.Exec(insert, "broken").Error; err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	start := func() *Guard {
+		log.Reset()
+		g, err := New(Config{Safety: cfg}, first.store, first.keys, classify.New(classify.Classes()...), slog.New(slog.NewTextHandler(&log, nil)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	for lacking, again := range []bool{false, true} {
+		if again {
+			publishSafety(t, first, "lacking", safetyPolicyOf("note", "\n  libraries: [bank]"))
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g := start()
+		all, _ := g.policies.Last()
+		loaded := all["whole"].safety
+		g.tendSafety(t.Context())
+		g.tendSafety(t.Context())
+		all, _ = g.policies.Last()
+		if (all["whole"].safety != loaded) != again {
+			t.Errorf("with %d policies that lack a library they were read again: %v", lacking, !again)
+		}
+		if n := strings.Count(log.String(), "level=ERROR"); n != 1+lacking {
+			t.Errorf("%d errors for %d policies:\n%s", n, 1+lacking, log.String())
+		}
+	}
+	g := start()
+	if err := first.store.db.Exec(strings.Replace(insert, "9", "10", 1), "broken").Error; err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Load(t.Context()); err != nil || strings.Count(log.String(), "level=ERROR") != 3 {
+		t.Errorf("another version that cannot be used is not told of: %v\n%s", err, log.String())
 	}
 }
 

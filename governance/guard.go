@@ -163,15 +163,16 @@ func New(cfg Config, store *PolicyStore, keys *keyring.Ring, detectors *classify
 // Load reads the policies in force. Call it once before serving.
 func (g *Guard) Load(ctx context.Context) error { return g.policies.Load(ctx) }
 
-// load reads the policies in force from the database.
+// load reads the policies in force from the database. It logs one that cannot be used, and not again while that stays so for the same reason.
 func (g *Guard) load(ctx context.Context) (policies, error) {
 	rows, err := g.store.newestVersions(ctx)
 	if err != nil {
 		return nil, err
 	}
+	before, _ := g.policies.Last()
 	next, unusable := policies{}, 0
 	for _, r := range rows {
-		active := activePolicy{}
+		active, version := activePolicy{}, fmt.Sprintf("%s@%d", r.Scope, r.Version)
 		p, err := readCanonical(r.Canonical, r.Digest)
 		if err == nil {
 			active, err = g.apply(p, false)
@@ -179,9 +180,11 @@ func (g *Guard) load(ctx context.Context) (policies, error) {
 		if err != nil {
 			unusable++
 			// The scope is refused; falling back to another policy could allow what its own forbids.
-			g.log.Error("a policy cannot be used; whom it is of is refused", slog.String("scope", r.Scope), slog.Int64("version", r.Version), slog.Any("error", err))
+			if was := before[r.Scope]; was.broken == nil || was.ref.Version != version || was.broken.Error() != err.Error() {
+				g.log.Error("a policy cannot be used; whom it is of is refused", slog.String("scope", r.Scope), slog.Int64("version", r.Version), slog.Any("error", err))
+			}
 		}
-		active.broken, active.ref = err, PolicyRef{Version: fmt.Sprintf("%s@%d", r.Scope, r.Version), Digest: r.Digest}
+		active.broken, active.ref = err, PolicyRef{Version: version, Digest: r.Digest}
 		next[r.Scope] = active
 	}
 	g.metrics.unusable.Set(float64(unusable))

@@ -175,6 +175,18 @@ func (s *contentSafety) action(r *safety.Rule) safety.Action {
 	return s.effective(a)
 }
 
+// hiddenAction is what happens to a text with hidden characters.
+func (s *contentSafety) hiddenAction() safety.Action {
+	switch s.Hidden {
+	case hiddenRefuse:
+		return s.effective(safety.Block)
+	case hiddenNote:
+		return safety.Note
+	default:
+		return s.effective(safety.Replace)
+	}
+}
+
 // effective is what becomes of an action in the mode of the policy.
 func (s *contentSafety) effective(a safety.Action) safety.Action {
 	if s.Mode == safetyEnforce || a == "" {

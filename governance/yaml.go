@@ -205,14 +205,14 @@ func choices(to *[]string, values ...string) func(*yaml.Node, string) error {
 	}
 }
 
-// number reads a whole number within bounds.
+// number reads a whole number within bounds, which is written without a plus.
 func number(to *int, least, most int) func(*yaml.Node, string) error {
 	return func(n *yaml.Node, path string) error {
 		if err := rejectAliases(n, path); err != nil {
 			return err
 		}
 		v, err := strconv.Atoi(n.Value)
-		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil || v < least || v > most {
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil || v < least || v > most || n.Value[0] == '+' {
 			return errorAt(n, path, fault.Say("value.whole_between", least, most))
 		}
 		*to = v

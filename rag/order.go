@@ -109,7 +109,8 @@ func (ci *collectionIndex) find(ctx context.Context, forms []string, vector []fl
 	return out, nil
 }
 
-// candidates are the passages as a form of the question is compared with them. Where there are several forms the texts are read once for all.
+// candidates are the passages as a form of the question is compared with them. Where there are several forms the texts are read once for all; for one it
+// costs more to keep what is read of all passages than to read the few that are shown again.
 func (f *found) candidates(form *form) []rank.Candidate {
 	if f.compared == nil {
 		f.compared = make([]rank.Candidate, len(f.passages))

@@ -10,6 +10,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/sluice-project/sluice/bench/ragsets"
+	"github.com/sluice-project/sluice/rag/eval"
 	"github.com/sluice-project/sluice/rag/lexical"
 	"github.com/sluice-project/sluice/rag/rank"
 )
@@ -200,15 +201,13 @@ func reportJudge(name string, all []judgement, j rank.Judge) {
 	}
 }
 
-// share prints a share with its 95 % interval (Wilson).
+// share prints a share with its 95 % interval.
 func share(k, n int) string {
 	if n == 0 {
 		return "-"
 	}
-	const z = 1.96
-	p, m := float64(k)/float64(n), float64(n)
-	middle, half := (p+z*z/(2*m))/(1+z*z/m), z*math.Sqrt(p*(1-p)/m+z*z/(4*m*m))/(1+z*z/m)
-	return fmt.Sprintf("%.1f %% (%.1f–%.1f)", 100*p, 100*max(0, middle-half), 100*min(1, middle+half))
+	s := eval.NewShare(k, n)
+	return fmt.Sprintf("%.1f %% (%.1f–%.1f)", 100*s.Value, 100*s.Low, 100*s.High)
 }
 
 // area is how likely a question with an answer has the higher probability of two.

@@ -83,12 +83,18 @@ type rule struct {
 	scope Scope
 }
 
+// builtIn names what is no library, as hits name one.
+const (
+	builtInName    = "built-in"
+	builtInVersion = "1"
+	builtIn        = builtInName + "@" + builtInVersion
+)
+
 // Hit says which rule matched. It holds no text.
 type Hit struct {
 	Rule    string // its id
 	Library string // name@version
 	Risk    Risk
-	Level   int
 	Action  Action // as it was done
 }
 
@@ -142,7 +148,7 @@ func Compile(libraries []*Library, day time.Time, act func(*Rule) Action) *Match
 			}
 			m.holds = m.holds || r.Scope != Input && (action == Block || action == Replace)
 			at := len(m.rules)
-			m.rules = append(m.rules, rule{Hit{r.ID, l.Name + "@" + l.Version, r.Risk, r.Level, action}, r.Scope})
+			m.rules = append(m.rules, rule{Hit{r.ID, l.Name + "@" + l.Version, r.Risk, action}, r.Scope})
 			for _, w := range r.Words {
 				add(w, r.Spread, at, false)
 			}

@@ -18,6 +18,6 @@ func Canaries(text string, action Action) *Matcher {
 	if len(found) == 0 {
 		return nil
 	}
-	l := &Library{Name: "built-in", Version: "1", Rules: []Rule{{ID: "canary", Risk: RiskCanary, Level: 4, Action: action, Scope: Output, Words: found, Spread: 1}}}
+	l := &Library{Name: builtInName, Version: builtInVersion, Rules: []Rule{{ID: "canary", Risk: RiskCanary, Action: action, Scope: Output, Words: found, Spread: 1}}}
 	return Compile([]*Library{l}, time.Time{}, nil)
 }

@@ -1,7 +1,7 @@
 // Package safety is a leaf: it judges texts by rule libraries: which words stand for which of the risks of GB/T 45654, and what happens to a text that has
 // them. It knows no policies, requests or transports.
 //
-// A [Library] is a versioned file of rules, known by its digest. [Compile] makes a [Matcher] of libraries, which never changes. It reads
+// A [Library] is a versioned file of rules. [Compile] makes a [Matcher] of libraries, which never changes. It reads
 // normalised characters: compatibility forms, full width and case folded, traditional characters simplified, common letters that look like Latin
 // ones taken for those, invisible characters and accents left out, and up to a few separators between the characters of a word passed over. Offsets
 // are those of the original.

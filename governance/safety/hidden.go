@@ -47,6 +47,11 @@ func StripHidden(text string) (out string, removed int) {
 	return b.String(), removed
 }
 
+// HiddenHit is the hit of a text that [StripHidden] takes something from.
+func HiddenHit(action Action) Hit {
+	return Hit{Rule: "hidden", Library: builtIn, Risk: RiskHidden, Action: action}
+}
+
 // joins reports whether a joiner beside a character means something: in scripts whose letters change with it, and in emoji.
 func joins(r rune) bool {
 	switch {

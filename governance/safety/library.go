@@ -52,10 +52,10 @@ const (
 
 // The bounds of a library and its words.
 const (
-	MaxLibrary = 32 << 20 // bytes of its file
 	MaxWord    = 64       // letters of a word, without what stands between them
 	MaxGap     = 4        // separators between two letters of a word
 	maxForms   = 4096     // spellings of one word with alternatives
+	maxLibrary = 32 << 20 // bytes of a file
 
 	// MaxLetters bounds the letters of all spellings of a library, each of which takes some 100 bytes of memory, and MaxPolicyLetters those of rules
 	// that stand in a policy.
@@ -89,8 +89,6 @@ type Library struct {
 	Issued     string `yaml:"issued"`     // the day it was made
 	Provenance string `yaml:"provenance"` // who made it, of what
 	Rules      []Rule `yaml:"rules"`
-
-	Digest string `yaml:"-"` // SHA-256 of the file, hex
 }
 
 // Load reads the file of a library, which must have the digest. The error names the step and what is wrong, and quotes no words.
@@ -100,7 +98,7 @@ func Load(path, digest string) (*Library, error) {
 		return nil, fmt.Errorf("open library: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // only read
-	b, err := io.ReadAll(io.LimitReader(f, MaxLibrary+1))
+	b, err := io.ReadAll(io.LimitReader(f, maxLibrary+1))
 	if err != nil {
 		return nil, fmt.Errorf("read library: %w", err)
 	}
@@ -116,8 +114,8 @@ func ParseStarter() (*Library, error) { return Parse(starter) }
 
 // Parse reads a library strictly.
 func Parse(b []byte) (*Library, error) {
-	if len(b) > MaxLibrary {
-		return nil, fmt.Errorf("the library is larger than %d bytes", MaxLibrary)
+	if len(b) > maxLibrary {
+		return nil, fmt.Errorf("the library is larger than %d bytes", maxLibrary)
 	}
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
@@ -154,8 +152,6 @@ func Parse(b []byte) (*Library, error) {
 		}
 		seen[r.ID] = true
 	}
-	sum := sha256.Sum256(b)
-	l.Digest = hex.EncodeToString(sum[:])
 	return l, nil
 }
 
@@ -255,27 +251,6 @@ func (n *normaliser) check(word string, spread int) error {
 // holds reports whether the rule holds on a day.
 func (r *Rule) holds(day string) bool {
 	return (r.From == "" || r.From <= day) && (r.Until == "" || day <= r.Until)
-}
-
-// Keywords returns how many distinct words the rules have of each risk, as they are normalised. A word with alternatives counts once: spellings are no
-// further words.
-func (l *Library) Keywords() map[Risk]int {
-	n, seen, out := newNormaliser(), map[string]bool{}, map[Risk]int{}
-	for _, r := range l.Rules {
-		for _, w := range r.Words {
-			forms, err := alternatives(w)
-			if err != nil || len(forms) == 0 {
-				continue
-			}
-			w, _ := n.word(forms[0], 0)
-			key := string(w.letters)
-			if !seen[key] {
-				out[r.Risk]++
-			}
-			seen[key] = true
-		}
-	}
-	return out
 }
 
 // alternatives returns the spellings of a word, in order.

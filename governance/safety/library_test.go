@@ -1,6 +1,8 @@
 package safety
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -29,6 +31,27 @@ func TestRisks(t *testing.T) {
 	}
 }
 
+// keywords returns how many distinct words the rules have of each risk, as they are normalised. A word with alternatives counts once: spellings are no
+// further words.
+func keywords(l *Library) map[Risk]int {
+	n, seen, out := newNormaliser(), map[string]bool{}, map[Risk]int{}
+	for _, r := range l.Rules {
+		for _, w := range r.Words {
+			forms, err := alternatives(w)
+			if err != nil || len(forms) == 0 {
+				continue
+			}
+			w, _ := n.word(forms[0], 0)
+			key := string(w.letters)
+			if !seen[key] {
+				out[r.Risk]++
+			}
+			seen[key] = true
+		}
+	}
+	return out
+}
+
 // TestStarter: the library that comes with the program can be used, has a rule for each risk, and every word of a rule is found, unless an exception has it.
 func TestStarter(t *testing.T) {
 	t.Parallel()
@@ -36,7 +59,7 @@ func TestStarter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := l.Keywords()
+	words := keywords(l)
 	total := 0
 	for _, r := range Risks() {
 		if words[r.ID] == 0 {
@@ -156,20 +179,18 @@ func TestLoadDemandsTheDigest(t *testing.T) {
 	if err := os.WriteFile(path, starter, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := ParseStarter()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Load(path, strings.ToUpper(l.Digest)); err != nil {
+	sum := sha256.Sum256(starter)
+	digest := hex.EncodeToString(sum[:])
+	if _, err := Load(path, strings.ToUpper(digest)); err != nil {
 		t.Error(err)
 	}
 	if err := os.WriteFile(path, append(slices.Clone(starter), '\n'), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(path, l.Digest); err == nil {
+	if _, err := Load(path, digest); err == nil {
 		t.Error("a changed library was loaded")
 	}
-	if _, err := Load(path+"x", l.Digest); err == nil {
+	if _, err := Load(path+"x", digest); err == nil {
 		t.Error("a library that is not there was loaded")
 	}
 }

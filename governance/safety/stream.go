@@ -176,7 +176,7 @@ func (s *Stream) one(r rune, size int) error {
 	s.read += size
 	if classOf(r) == unseen {
 		if s.unseen++; s.unseen > maxUnseen && s.holds && !s.cfg.Soften {
-			return s.apply(edit{}, Hit{Rule: "unseen", Library: builtIn, Risk: RiskHidden, Level: 3, Action: Block})
+			return s.apply(edit{}, Hit{Rule: "unseen", Library: builtIn, Risk: RiskHidden, Action: Block})
 		}
 	} else {
 		s.unseen = 0
@@ -192,13 +192,10 @@ func (s *Stream) one(r rune, size int) error {
 	return s.decide(-1)
 }
 
-// builtIn names what is no library.
-const builtIn = "built-in@1"
-
 func (s *Stream) link(r rune, at int) error {
 	switch start := s.links.start; s.links.read(r, at) {
 	case linkRefused:
-		return s.apply(edit{start, at, s.links.state != noLink, Replacement}, Hit{Rule: "link", Library: builtIn, Risk: RiskLink, Level: 3, Action: s.cfg.Links.Action})
+		return s.apply(edit{start, at, s.links.state != noLink, Replacement}, Hit{Rule: "link", Library: builtIn, Risk: RiskLink, Action: s.cfg.Links.Action})
 	case linkEnded:
 		if n := len(s.edits); n > 0 && s.edits[n-1].open {
 			s.edits[n-1].open, s.edits[n-1].end = false, max(s.edits[n-1].end, at)

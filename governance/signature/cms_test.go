@@ -19,6 +19,8 @@ import (
 
 	"github.com/emmansun/gmsm/pkcs7"
 	"github.com/emmansun/gmsm/smx509"
+
+	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
 // der is a message about said, as bytes.
@@ -99,12 +101,7 @@ func TestTheirReadersOfMessages(t *testing.T) {
 	})
 	t.Run("openssl", func(t *testing.T) {
 		t.Parallel()
-		if _, err := exec.LookPath("openssl"); err != nil {
-			if strings.Contains(os.Getenv("SLUICE_REQUIRE"), "openssl") {
-				t.Fatal(err)
-			}
-			t.Skip(err)
-		}
+		dbtest.Programs(t, "openssl")
 		file := filepath.Join(t.TempDir(), "message.der")
 		if err := os.WriteFile(file, der(t, EdDSA), 0o600); err != nil {
 			t.Fatal(err)

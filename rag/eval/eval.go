@@ -299,15 +299,7 @@ func quantile(sorted []float64, q float64) float64 {
 // curve goes by scores alone, whatever the thresholds were: of a question that was refused, what was found says whether an answer would have been right.
 func curve(results []Result) (out []Point) {
 	sorted := slices.Clone(results)
-	slices.SortStableFunc(sorted, func(a, b Result) int {
-		switch {
-		case a.Score > b.Score:
-			return -1
-		case a.Score < b.Score:
-			return 1
-		}
-		return strings.Compare(a.ID, b.ID)
-	})
+	slices.SortStableFunc(sorted, func(a, b Result) int { return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(a.ID, b.ID)) })
 	for tenth := 1; tenth <= 10; tenth++ {
 		n, wrong := len(sorted)*tenth/10, 0
 		if n == 0 {

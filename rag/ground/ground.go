@@ -204,7 +204,7 @@ func (c *Checker) Check(sentence string) Result {
 	return out
 }
 
-// support returns the highest share of words that a span has, among the spans that deny where the sentence does.
+// support returns the highest share of words, of which there are some, that a span has, among the spans that deny where the sentence does.
 func (p *passage) support(have map[string]bool, no bool) float64 {
 	best := 0.0
 	for _, s := range p.spans {
@@ -217,9 +217,7 @@ func (p *passage) support(have map[string]bool, no bool) float64 {
 				n++
 			}
 		}
-		if len(have) > 0 {
-			best = max(best, float64(n)/float64(len(have)))
-		}
+		best = max(best, float64(n)/float64(len(have)))
 	}
 	return best
 }
@@ -279,7 +277,7 @@ func needs(claim string) need {
 		first := !strings.ContainsFunc(claim[:at[0]], unicode.IsLetter)
 		if w != "I" && (inside || !first && unicode.IsUpper(rune(w[0]))) {
 			out.names = append(out.names, fold(strings.TrimSuffix(strings.TrimSuffix(w, "'s"), "’s")))
-		} else if first && unicode.IsUpper(rune(w[0])) && !begins(fold(w)) {
+		} else if first && unicode.IsUpper(rune(w[0])) && !slices.Contains(beginnings, fold(w)) {
 			for stem := range words(w) {
 				out.first = stem
 			}
@@ -318,8 +316,21 @@ func (p *passage) hasAll(n need) bool {
 
 // fold makes texts that differ in case and width equal.
 func fold(text string) string {
-	return strings.ToLower(strings.NewReplacer("萬", "万", "億", "亿", "兩", "两", "廿", "二十", "卅", "三十").Replace(norm.NFKC.String(text)))
+	return strings.ToLower(plainNumerals.Replace(norm.NFKC.String(text)))
 }
+
+//nolint:gochecknoglobals // constant tables
+var (
+	plainNumerals  = strings.NewReplacer("萬", "万", "億", "亿", "兩", "两", "廿", "二十", "卅", "三十")
+	formalNumerals = strings.NewReplacer("壹", "一", "贰", "二", "貳", "二", "叁", "三", "肆", "四", "伍", "五", "陆", "六", "陸", "六", "柒", "七", "捌", "八", "玖", "九",
+		"拾", "十", "佰", "百", "仟", "千")
+	// english are the numbers in words, from one.
+	english = strings.Fields("one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty")
+	// beginnings are words that sentences begin with, and no names.
+	beginnings = strings.Fields(`all also although any because before after both but during each either every here how however if in it its many most must no not of on once one only or
+		other our please several she he so some such the their then there these they this those to under until upon we what when where whether which while who with within without yes you your
+		according additionally based furthermore moreover note per since therefore thus a an and as at by for from that is are was can may`)
+)
 
 // within reports whether a text has a name as a whole word, where its ends are Latin letters or digits.
 func within(text, name string) bool {
@@ -343,7 +354,7 @@ func within(text, name string) bool {
 
 var (
 	// In this order, since the first that fits holds: shares, digits with their sign and places, Chinese numerals, English words.
-	number = regexp.MustCompile(`([百千])分之(` + amount + `)|(` + han + `)分之(` + han + `)|(-|−|负|零下)?(\d+(?:,\d{3})*(?:\.\d+)?)([十百千万亿]{0,3})(\s?(?:%|percent\b|per cent\b))?|(` + han + `)|\b(` + strings.Join(english(), "|") + `)\b`)
+	number = regexp.MustCompile(`([百千])分之(` + amount + `)|(` + han + `)分之(` + han + `)|(-|−|负|零下)?(\d+(?:,\d{3})*(?:\.\d+)?)([十百千万亿]{0,3})(\s?(?:%|percent\b|per cent\b))?|(` + han + `)|\b(` + strings.Join(english, "|") + `)\b`)
 	// Numerals of amounts are ordinary ones where there are several, or where what is counted follows.
 	formal = regexp.MustCompile(`[壹贰貳叁肆伍陆陸柒捌玖拾佰仟零]{2,}|[壹贰貳叁肆伍陆陸柒捌玖拾佰仟][万亿元圆个天日月年份]|[壹叁]`)
 	// Words that have a numeral and mean no number.
@@ -355,16 +366,10 @@ const (
 	amount = han + `(?:点` + han + `)?|\d+(?:\.\d+)?`
 )
 
-// english are the numbers in words, from one.
-func english() []string {
-	return strings.Fields("one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty")
-}
-
 // numbers returns the numbers of a folded text as plain digits: with a minus, or with what they are a share of (5%, 1/3).
 func numbers(text string) []string {
 	text = numberless.ReplaceAllString(text, " ")
-	text = formal.ReplaceAllStringFunc(text, strings.NewReplacer("壹", "一", "贰", "二", "貳", "二", "叁", "三", "肆", "四", "伍", "五", "陆", "六", "陸", "六", "柒", "七", "捌", "八", "玖", "九",
-		"拾", "十", "佰", "百", "仟", "千").Replace)
+	text = formal.ReplaceAllStringFunc(text, formalNumerals.Replace)
 	var out []string
 	for _, at := range number.FindAllStringSubmatchIndex(text, -1) {
 		group := func(n int) string {
@@ -393,7 +398,7 @@ func numbers(text string) []string {
 				out = append(out, decimal(run))
 			}
 		default:
-			out = append(out, strconv.Itoa(slices.Index(english(), group(10))+1))
+			out = append(out, strconv.Itoa(slices.Index(english, group(10))+1))
 		}
 	}
 	return out
@@ -520,13 +525,6 @@ func common(stem string) bool {
 		return true
 	}
 	return false
-}
-
-// begins reports whether a word is one that sentences begin with, and no name.
-func begins(word string) bool {
-	return slices.Contains(strings.Fields(`all also although any because before after both but during each either every here how however if in it its many most must no not of on once one only or
-		other our please several she he so some such the their then there these they this those to under until upon we what when where whether which while who with within without yes you your
-		according additionally based furthermore however moreover note per since therefore thus a an and as at by for from that is are was can may`), word)
 }
 
 var (

@@ -1,6 +1,6 @@
 // Package rank is a leaf: it merges candidates of several searches and orders them by features of question and passage.
 //
-// [Fuse] chooses candidates by reciprocal ranks, which needs no scores that can be compared. [Model.Scores] gives each its final score: the
+// [Fuse] chooses candidates by reciprocal ranks, which needs no scores that can be compared. [Model.Score] gives each its final score: the
 // logistic function of a weighted sum of what is known about the pair. The weights are what bench/ragquality has learned and written:
 // weights.json says from which sets and embedders, when and by which command, and bench/README.md how well they do on others.
 //
@@ -404,16 +404,7 @@ func Learned() (Model, Provenance, error) {
 	return m, in.Provenance, err
 }
 
-// Scores returns the score of each candidate, 0…1: higher answers better. Scores can be compared within one question.
-func (m Model) Scores(q Question, candidates []Candidate) []float64 {
-	out := make([]float64, len(candidates))
-	for i, f := range FeaturesOf(q, candidates) {
-		out[i] = m.Score(f)
-	}
-	return out
-}
-
-// Score returns the score of a candidate with these features.
+// Score returns the score of a candidate with these features, 0…1: higher answers better. Scores can be compared within one question.
 func (m Model) Score(f Features) float64 {
 	sum := m.bias
 	for i, w := range m.weights {

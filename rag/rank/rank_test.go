@@ -56,6 +56,14 @@ func learned(t *testing.T) rank.Model {
 	return m
 }
 
+func scoresOf(m rank.Model, q rank.Question, candidates []rank.Candidate) []float64 {
+	var out []float64
+	for _, f := range rank.FeaturesOf(q, candidates) {
+		out = append(out, m.Score(f))
+	}
+	return out
+}
+
 // TestFlatCosinesChangeNothing: vectors that find everything equally near leave the order to the words.
 func TestFlatCosinesChangeNothing(t *testing.T) {
 	t.Parallel()
@@ -68,14 +76,13 @@ func TestFlatCosinesChangeNothing(t *testing.T) {
 			words[i] = lexical.Hit{ID: uint32(i), Score: candidates[i].BM25}
 			cosines[uint32(i)] = candidates[i].Cosine
 		}
-		scores := m.Scores(rank.NewQuestion("red fox", terms, words, 200, cosines, level), candidates)
+		scores := scoresOf(m, rank.NewQuestion("red fox", terms, words, 200, cosines, level), candidates)
 		if slices.ContainsFunc(scores, func(s float64) bool { return !(s >= 0 && s <= 1) }) || !slices.IsSortedFunc(scores, func(a, b float64) int { return cmp.Compare(b, a) }) {
 			t.Errorf("cosines of about %v changed the order: %v", level, scores)
 		}
 	}
 }
 
-// TestAgreement: vectors that order as the words do are trusted, random ones little.
 // TestPreparedIsTheSame: a candidate that was read before has the features that it has otherwise.
 func TestPreparedIsTheSame(t *testing.T) {
 	t.Parallel()
@@ -97,6 +104,7 @@ func TestPreparedIsTheSame(t *testing.T) {
 	}
 }
 
+// TestAgreement: vectors that order as the words do are trusted, random ones little.
 func TestAgreement(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(2, 2))
@@ -143,7 +151,7 @@ func TestRandomVectorsLeaveTheOrder(t *testing.T) {
 					candidates[i] = rank.Candidate{Text: "red fox", BM25: bm25, Cosine: cosine, HasCosine: true}
 					words[i], cosines[uint32(i)] = lexical.Hit{ID: uint32(i), Score: bm25}, cosine
 				}
-				scores := m.Scores(rank.NewQuestion("red fox", terms, words, 1000, cosines, 1-spread), candidates[:min(50, n)])
+				scores := scoresOf(m, rank.NewQuestion("red fox", terms, words, 1000, cosines, 1-spread), candidates[:min(50, n)])
 				if slices.Max(scores) > scores[0] {
 					lost++
 				}
@@ -171,15 +179,15 @@ func TestPassagesWithoutVectorsAreNeutral(t *testing.T) {
 		}
 	}
 	half := rank.NewQuestion("fox", terms, words, 200, cosines, 0.9)
-	scores := m.Scores(half, candidates)
+	scores := scoresOf(m, half, candidates)
 	for _, i := range []int{0, 30} { // one of each half of the known ones: neither above all of them nor below
 		one := slices.Clone(candidates)
 		one[i].Cosine, one[i].HasCosine = 0.95, true
-		if high := m.Scores(half, one)[i]; high <= scores[i] {
+		if high := scoresOf(m, half, one)[i]; high <= scores[i] {
 			t.Errorf("passage %d scores %v without a vector, %v with the nearest", i, scores[i], high)
 		}
 		one[i].Cosine = 0.9
-		if low := m.Scores(half, one)[i]; low >= scores[i] {
+		if low := scoresOf(m, half, one)[i]; low >= scores[i] {
 			t.Errorf("passage %d scores %v without a vector, %v with the farthest", i, scores[i], low)
 		}
 	}
@@ -187,13 +195,13 @@ func TestPassagesWithoutVectorsAreNeutral(t *testing.T) {
 	for i := 1; i < len(words); i += 2 {
 		seenWords = append(seenWords, words[i])
 	}
-	if seen := m.Scores(rank.NewQuestion("fox", terms, seenWords, 200, cosines, 0.9), candidates); !slices.Equal(seen, scores) {
+	if seen := scoresOf(m, rank.NewQuestion("fox", terms, seenWords, 200, cosines, 0.9), candidates); !slices.Equal(seen, scores) {
 		t.Error("what the vectors are trusted depends on passages without one")
 	}
 	for i := range candidates {
 		candidates[i].Cosine, candidates[i].HasCosine = 0, false
 	}
-	scores = m.Scores(rank.NewQuestion("fox", terms, words, 200, nil, 0), candidates)
+	scores = scoresOf(m, rank.NewQuestion("fox", terms, words, 200, nil, 0), candidates)
 	if !slices.IsSortedFunc(scores, func(a, b float64) int { return cmp.Compare(b, a) }) {
 		t.Errorf("without vectors the words do not decide: %v", scores)
 	}
@@ -237,7 +245,7 @@ func TestQuestionDoesNotDependOnIDs(t *testing.T) {
 		for i, id := range ids {
 			words = append(words, lexical.Hit{ID: id, Score: []float64{5, 3, 3, 1}[i]})
 		}
-		return m.Scores(rank.NewQuestion("x", nil, words, 4, cosines, 0.1), []rank.Candidate{{Text: "a", BM25: 5, Cosine: 0.9, HasCosine: true}, {Text: "b", BM25: 3, Cosine: 0.5, HasCosine: true}})
+		return scoresOf(m, rank.NewQuestion("x", nil, words, 4, cosines, 0.1), []rank.Candidate{{Text: "a", BM25: 5, Cosine: 0.9, HasCosine: true}, {Text: "b", BM25: 3, Cosine: 0.5, HasCosine: true}})
 	}
 	if a, b := scores(0, 1, 2, 3), scores(0, 2, 1, 4); !slices.Equal(a, b) {
 		t.Errorf("%v, with other ids %v", a, b)
@@ -249,7 +257,7 @@ func TestFeaturesRaiseScores(t *testing.T) {
 	m := learned(t)
 	terms := []lexical.Term{{Text: "q235b", Weight: 4}, {Text: "钢", Weight: 2}, {Text: "钢", Weight: 2}}[:2]
 	q := rank.NewQuestion("Q235B 鋼", terms, nil, 200, nil, 0)
-	scores := m.Scores(q, []rank.Candidate{
+	scores := scoresOf(m, q, []rank.Candidate{
 		{Text: "Q235B钢", BM25: 3, Cosine: 0.5},
 		{Text: "Q345钢", BM25: 1, Cosine: 0.5},
 		{Heading: "Q235B钢", Text: "other words", BM25: 3, Cosine: 0.5},
@@ -257,7 +265,7 @@ func TestFeaturesRaiseScores(t *testing.T) {
 	if scores[0] <= scores[1] || scores[2] <= scores[1] {
 		t.Errorf("scores %v", scores)
 	}
-	for _, s := range append(scores, m.Scores(rank.Question{}, []rank.Candidate{{}, {Text: "\xff", Cosine: -1}})...) {
+	for _, s := range append(scores, scoresOf(m, rank.Question{}, []rank.Candidate{{}, {Text: "\xff", Cosine: -1}})...) {
 		if !(s >= 0 && s <= 1) {
 			t.Errorf("the score %v is not within 0…1", s)
 		}
@@ -370,7 +378,7 @@ func BenchmarkScores(b *testing.B) {
 		terms = append(terms, lexical.Term{Text: term, Weight: 1})
 	}
 	for b.Loop() {
-		m.Scores(rank.Question{Text: asked, Terms: terms}, candidates)
+		scoresOf(m, rank.Question{Text: asked, Terms: terms}, candidates)
 	}
 }
 

@@ -107,10 +107,8 @@ func (a *app) ragEval(ctx context.Context, f *ragFlags, e *evalFlags, file strin
 	}
 	var changes []eval.Difference
 	if before != nil {
-		if changes, err = eval.Compare(before, report); errors.Is(err, eval.ErrOtherSet) {
+		if changes, err = eval.Compare(before, report); err != nil {
 			return cli.Failed("cli.rag_eval.other_set", e.against)
-		} else if err != nil {
-			return err
 		}
 	}
 	if e.asJSON {

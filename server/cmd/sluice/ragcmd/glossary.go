@@ -154,19 +154,8 @@ func (a *app) glossary(ctx context.Context, f *ragFlags) (*cli.Remote, []adminap
 	if err != nil {
 		return nil, nil, err
 	}
-	var out []adminapi.GlossaryTerm
-	for cursor := ""; ; {
-		var page adminapi.GlossaryTermPage
-		path := "/rag/collections/" + url.PathEscape(f.collection) + "/glossary" + cli.Query("tenant", f.tenant, "cursor", cursor, "limit", "200")
-		if err := r.Call(ctx, http.MethodGet, path, nil, &page); err != nil {
-			return nil, nil, err
-		}
-		out = append(out, page.Items...)
-		if page.Next == nil || *page.Next == "" {
-			return r, out, nil
-		}
-		cursor = *page.Next
-	}
+	out, err := list[adminapi.GlossaryTerm](ctx, r, f, "glossary")
+	return r, out, err
 }
 
 func (f *ragFlags) addTerms(ctx context.Context, r *cli.Remote, terms []adminapi.NewGlossaryTerm) error {

@@ -301,10 +301,18 @@ func send(ctx context.Context, r *cli.Remote, f *ragFlags, name string, content 
 
 // documents lists a collection.
 func documents(ctx context.Context, r *cli.Remote, f *ragFlags) ([]adminapi.Document, error) {
-	var out []adminapi.Document
+	return list[adminapi.Document](ctx, r, f, "documents")
+}
+
+// list returns all pages of what a collection has of a kind.
+func list[T any](ctx context.Context, r *cli.Remote, f *ragFlags, kind string) ([]T, error) {
+	var out []T
 	for cursor := ""; ; {
-		var page adminapi.DocumentPage
-		path := "/rag/collections/" + url.PathEscape(f.collection) + "/documents" + cli.Query("tenant", f.tenant, "cursor", cursor, "limit", "200")
+		var page struct {
+			Items []T
+			Next  *string
+		}
+		path := "/rag/collections/" + url.PathEscape(f.collection) + "/" + kind + cli.Query("tenant", f.tenant, "cursor", cursor, "limit", "200")
 		if err := r.Call(ctx, http.MethodGet, path, nil, &page); err != nil {
 			return nil, err
 		}
