@@ -58,6 +58,21 @@ type Sums struct {
 	Tenants  []TenantCounts `json:"tenants,omitempty"`
 }
 
+// ratio returns the sums of a gate's metric; of a latency those of slow answers, which say how much it varies by chance.
+func (s *Sums) ratio(metric string) Ratio {
+	switch metric {
+	case MetricFailures:
+		return s.Failures
+	case MetricRefusals:
+		return s.Refusals
+	case MetricTokens:
+		return s.Tokens
+	case MetricCost:
+		return s.Cost
+	}
+	return s.Slow
+}
+
 // TenantCounts are the counts of one tenant, by its id.
 type TenantCounts struct {
 	Tenant   string `json:"tenant"`
