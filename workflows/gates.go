@@ -183,14 +183,19 @@ const maxAnalyses = 4
 // analyses returns how many planned analyses a step has that may promote: one at the dwell, the last at the deadline, those between at even distances.
 func (s Spec) analyses() int { return int(min(max(s.Deadline/max(s.Dwell, 1), 2), maxAnalyses)) }
 
+// analysisDue returns how long after a step began its planned analysis n is due, counted from 1.
+func (s Spec) analysisDue(n int) time.Duration {
+	between := max((s.Deadline-s.Dwell)/time.Duration(s.analyses()-1), 1)
+	return s.Dwell + time.Duration(n-1)*between
+}
+
 // analysisAt returns the number of the latest analysis that is due after the time stood on a step, 0 before the first.
 func (s Spec) analysisAt(stood time.Duration) int {
-	if stood < s.Dwell {
-		return 0
-	}
 	n := s.analyses()
-	between := max((s.Deadline-s.Dwell)/time.Duration(n-1), 1)
-	return int(min(1+(stood-s.Dwell)/between, time.Duration(n)))
+	for n > 0 && s.analysisDue(n) > stood {
+		n--
+	}
+	return n
 }
 
 // NextAnalysis returns when the next planned analysis of the step is due, in unix microseconds; 0 if there is none.
@@ -200,15 +205,11 @@ func (s State) NextAnalysis() int64 {
 		return 0
 	}
 	stood := time.Duration(s.CheckedAt-s.EnteredAt) * time.Microsecond
-	n, have := spec.analyses(), spec.analysisAt(max(stood, 0))
-	switch {
-	case have >= n:
+	next := spec.analysisAt(max(stood, 0)) + 1
+	if next > spec.analyses() {
 		return 0
-	case have == 0:
-		return s.EnteredAt + spec.Dwell.Microseconds()
 	}
-	between := (spec.Deadline - spec.Dwell) / time.Duration(n-1)
-	return s.EnteredAt + (spec.Dwell + time.Duration(have)*between).Microseconds()
+	return s.EnteredAt + spec.analysisDue(next).Microseconds()
 }
 
 // spent is the part of alpha that planned analysis n of a step may spend: the increment of the O'Brien–Fleming-type function of Lan and DeMets,
