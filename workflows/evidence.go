@@ -49,7 +49,6 @@ type Arm struct {
 
 // Sums are what the gates read of an arm beside its latencies.
 type Sums struct {
-	Units    int64          `json:"units"` // conversations
 	Failures Ratio          `json:"failures"`
 	Refusals Ratio          `json:"refusals"`
 	Tokens   Ratio          `json:"tokens"`
