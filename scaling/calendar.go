@@ -50,7 +50,7 @@ func (c Calendar) Validate() error {
 	if c.IsZero() {
 		return nil
 	}
-	if _, err := c.zone(); err != nil {
+	if _, err := Zone(c.Timezone); err != nil {
 		return fmt.Errorf("timezone: must be an IANA name, such as Asia/Shanghai: %w", err)
 	}
 	if c.Total < 1 || c.Total > MaxInstances {
@@ -83,11 +83,11 @@ func (c Calendar) Validate() error {
 const maxWindows = 32
 
 func (w Window) validate() error {
-	from, err := minutes(w.From)
+	from, err := ClockMinutes(w.From)
 	if err != nil || from == 24*60 {
 		return errors.New("from: must be a time such as 08:30")
 	}
-	to, err := minutes(w.To)
+	to, err := ClockMinutes(w.To)
 	if err != nil {
 		return errors.New("to: must be a time such as 22:00, or 24:00")
 	}
@@ -106,7 +106,7 @@ func (c Calendar) At(t time.Time) (slot string, floor int) {
 	if c.IsZero() {
 		return "", 0
 	}
-	zone, err := c.zone()
+	zone, err := Zone(c.Timezone)
 	if err != nil {
 		return SlotPeak, c.share(c.PeakShare, 1)
 	}
@@ -115,8 +115,7 @@ func (c Calendar) At(t time.Time) (slot string, floor int) {
 
 // in is At with the wall clock of the zone.
 func (c Calendar) in(local time.Time) (slot string, floor int) {
-	minute, day := local.Hour()*60+local.Minute(), int(local.Weekday())
-	covered := func(w Window) bool { return w.covers(minute, day) }
+	covered := func(w Window) bool { return w.Covers(local) }
 	switch {
 	case slices.ContainsFunc(c.Peak, covered):
 		return SlotPeak, c.share(c.PeakShare, 1)
@@ -128,7 +127,7 @@ func (c Calendar) in(local time.Time) (slot string, floor int) {
 
 // FloorUntil returns the highest floor from a moment to the end of a span, both included. Floors change on full minutes.
 func (c Calendar) FloorUntil(from time.Time, span time.Duration) int {
-	zone, err := c.zone()
+	zone, err := Zone(c.Timezone)
 	if c.IsZero() || err != nil {
 		_, floor := c.At(from)
 		return floor
@@ -151,20 +150,22 @@ func (c Calendar) share(s, otherwise float64) int {
 	return ceil(s * float64(c.Total))
 }
 
-// zone refuses the empty name and "Local", which would mean something else on every machine.
-func (c Calendar) zone() (*time.Location, error) {
-	if c.Timezone == "" || c.Timezone == "Local" {
-		return nil, fmt.Errorf("time zone %q", c.Timezone)
+// Zone returns the time zone of an IANA name. It refuses the empty name and "Local", which would mean something else on every machine.
+func Zone(name string) (*time.Location, error) {
+	if name == "" || name == "Local" {
+		return nil, fmt.Errorf("time zone %q", name)
 	}
-	return time.LoadLocation(c.Timezone)
+	return time.LoadLocation(name)
 }
 
-func (w Window) covers(minute, day int) bool {
-	from, err1 := minutes(w.From)
-	to, err2 := minutes(w.To)
+// Covers reports whether the window covers a moment, by the wall clock that the moment is given in. A window that is not valid covers none.
+func (w Window) Covers(local time.Time) bool {
+	from, err1 := ClockMinutes(w.From)
+	to, err2 := ClockMinutes(w.To)
 	if err1 != nil || err2 != nil {
 		return false
 	}
+	minute, day := local.Hour()*60+local.Minute(), int(local.Weekday())
 	if from < to {
 		return w.begins(day) && minute >= from && minute < to
 	}
@@ -173,8 +174,8 @@ func (w Window) covers(minute, day int) bool {
 
 func (w Window) begins(day int) bool { return len(w.Days) == 0 || slices.Contains(w.Days, day) }
 
-// minutes reads HH:MM as minutes since midnight; 24:00 is allowed.
-func minutes(s string) (int, error) {
+// ClockMinutes reads HH:MM as minutes since midnight; 24:00 is allowed.
+func ClockMinutes(s string) (int, error) {
 	if len(s) != 5 || s[2] != ':' {
 		return 0, fmt.Errorf("time %q", s)
 	}

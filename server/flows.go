@@ -146,22 +146,17 @@ func (f flowStats) ArmStats(ctx context.Context, rollout string, since int64) (m
 	return out, nil
 }
 
-func (f flowStats) ArmSums(ctx context.Context, rollout string, since int64) (map[string]workflows.ArmSums, error) {
-	arms, err := f.log.ArmSums(ctx, rollout, since)
+func (f flowStats) ArmSums(ctx context.Context, rollout, arm string, since int64) (workflows.ArmSums, error) {
+	s, err := f.log.ArmSums(ctx, rollout, arm, since)
 	if err != nil {
-		return nil, err
+		return workflows.ArmSums{}, err
 	}
-	out := make(map[string]workflows.ArmSums, len(arms))
-	for arm, s := range arms {
-		x := workflows.ArmSums{Requests: s.Requests, Errors: s.Errors, FirstToken: s.FirstToken, Total: s.Total}
-		x.Sums = workflows.Sums{
-			Units: s.Units, Failures: workflows.Ratio(s.Failures), Refusals: workflows.Ratio(s.Refusals), Tokens: workflows.Ratio(s.Tokens),
-			Cost: workflows.Ratio(s.Cost), Slow: workflows.Ratio(s.Slow),
-		}
-		for tenant, n := range s.Tenants {
-			x.Tenants = append(x.Tenants, workflows.TenantCounts{Tenant: tenant, Requests: n.Requests, Errors: n.Errors, Refused: n.Refused})
-		}
-		out[arm] = x
+	out := workflows.ArmSums{FirstToken: s.FirstToken, Total: s.Total, Sums: workflows.Sums{
+		Failures: workflows.Ratio(s.Failures), Refusals: workflows.Ratio(s.Refusals), Tokens: workflows.Ratio(s.Tokens),
+		Cost: workflows.Ratio(s.Cost), Slow: workflows.Ratio(s.Slow),
+	}}
+	for tenant, n := range s.Tenants {
+		out.Tenants = append(out.Tenants, workflows.TenantCounts{Tenant: tenant, Requests: n.Requests, Errors: n.Errors, Refused: n.Refused})
 	}
 	return out, nil
 }

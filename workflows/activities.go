@@ -270,17 +270,15 @@ func (a *activities) gatherSums(ctx context.Context, in evaluateInput) (Evidence
 		Schema: gateSchema, Rollout: in.Rollout, Phase: in.Phase, Look: in.Look, Looks: in.Looks, Last: in.Last, Confirm: in.Confirm, Proven: in.Proven,
 		Limits: in.Thresholds.digest(),
 	}
-	arms, err := a.deps.Stats.ArmSums(ctx, in.Rollout, in.Since)
+	candidate, err := a.deps.Stats.ArmSums(ctx, in.Rollout, "candidate", in.Since)
 	if err != nil {
 		return ev, fmt.Errorf("read statistics: %w", err)
 	}
-	ev.Candidate = armOfSums(arms["candidate"], in.Since)
-	if in.StableSince != in.Since {
-		if arms, err = a.deps.Stats.ArmSums(ctx, in.Rollout, in.StableSince); err != nil {
-			return ev, fmt.Errorf("read statistics: %w", err)
-		}
+	stable, err := a.deps.Stats.ArmSums(ctx, in.Rollout, "stable", in.StableSince)
+	if err != nil {
+		return ev, fmt.Errorf("read statistics: %w", err)
 	}
-	ev.Stable = armOfSums(arms["stable"], in.StableSince)
+	ev.Candidate, ev.Stable = armOfSums(candidate, in.Since), armOfSums(stable, in.StableSince)
 	if in.Last && !in.Confirm {
 		if ev.Earlier, err = a.store.earlier(ctx, in.Rollout); err != nil {
 			return ev, err
@@ -296,7 +294,10 @@ func (a *activities) gatherSums(ctx context.Context, in evaluateInput) (Evidence
 func armOfSums(s ArmSums, since int64) Arm {
 	sums := s.Sums
 	slices.SortFunc(sums.Tenants, func(a, b TenantCounts) int { return strings.Compare(a.Tenant, b.Tenant) })
-	return Arm{Since: since, Requests: s.Requests, Errors: s.Errors, FirstToken: sortedBins(s.FirstToken), Total: sortedBins(s.Total), Sums: &sums}
+	return Arm{
+		Since: since, Requests: int64(sums.Failures.N), Errors: int64(sums.Failures.Y),
+		FirstToken: sortedBins(s.FirstToken), Total: sortedBins(s.Total), Sums: &sums,
+	}
 }
 
 func armOf(s ArmStats, since int64) Arm {

@@ -21,7 +21,6 @@ type ArmStats struct {
 
 // ArmSums is what one arm did, summed up. FirstToken and Total count answered requests by latency in microseconds, rounded down as evidence is.
 type ArmSums struct {
-	Requests, Errors  int64
 	FirstToken, Total map[int64]int64
 	Sums
 }
@@ -57,8 +56,8 @@ type routes interface {
 type stats interface {
 	// ArmStats returns what the arms "stable" and "candidate" of a rollout did since a time in unix microseconds.
 	ArmStats(ctx context.Context, rollout string, since int64) (map[string]ArmStats, error)
-	// ArmSums returns the same for gates, over every request.
-	ArmSums(ctx context.Context, rollout string, since int64) (map[string]ArmSums, error)
+	// ArmSums returns what one arm did since a time, for gates: over every request. An arm that did nothing has the zero value.
+	ArmSums(ctx context.Context, rollout, arm string, since int64) (ArmSums, error)
 }
 
 type recorder interface {

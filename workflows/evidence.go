@@ -49,13 +49,27 @@ type Arm struct {
 
 // Sums are what the gates read of an arm beside its latencies.
 type Sums struct {
-	Units    int64          `json:"units"` // conversations
 	Failures Ratio          `json:"failures"`
 	Refusals Ratio          `json:"refusals"`
 	Tokens   Ratio          `json:"tokens"`
 	Cost     Ratio          `json:"cost"`
 	Slow     Ratio          `json:"slow"` // answers above the P95 of the arm: how much the latencies of one conversation have in common
 	Tenants  []TenantCounts `json:"tenants,omitempty"`
+}
+
+// ratio returns the sums of a gate's metric; of a latency those of slow answers, which say how much it varies by chance.
+func (s *Sums) ratio(metric string) Ratio {
+	switch metric {
+	case MetricFailures:
+		return s.Failures
+	case MetricRefusals:
+		return s.Refusals
+	case MetricTokens:
+		return s.Tokens
+	case MetricCost:
+		return s.Cost
+	}
+	return s.Slow
 }
 
 // TenantCounts are the counts of one tenant, by its id.

@@ -183,14 +183,19 @@ const maxAnalyses = 4
 // analyses returns how many planned analyses a step has that may promote: one at the dwell, the last at the deadline, those between at even distances.
 func (s Spec) analyses() int { return int(min(max(s.Deadline/max(s.Dwell, 1), 2), maxAnalyses)) }
 
+// analysisDue returns how long after a step began its planned analysis n is due, counted from 1.
+func (s Spec) analysisDue(n int) time.Duration {
+	between := max((s.Deadline-s.Dwell)/time.Duration(s.analyses()-1), 1)
+	return s.Dwell + time.Duration(n-1)*between
+}
+
 // analysisAt returns the number of the latest analysis that is due after the time stood on a step, 0 before the first.
 func (s Spec) analysisAt(stood time.Duration) int {
-	if stood < s.Dwell {
-		return 0
-	}
 	n := s.analyses()
-	between := max((s.Deadline-s.Dwell)/time.Duration(n-1), 1)
-	return int(min(1+(stood-s.Dwell)/between, time.Duration(n)))
+	for n > 0 && s.analysisDue(n) > stood {
+		n--
+	}
+	return n
 }
 
 // NextAnalysis returns when the next planned analysis of the step is due, in unix microseconds; 0 if there is none.
@@ -200,15 +205,11 @@ func (s State) NextAnalysis() int64 {
 		return 0
 	}
 	stood := time.Duration(s.CheckedAt-s.EnteredAt) * time.Microsecond
-	n, have := spec.analyses(), spec.analysisAt(max(stood, 0))
-	switch {
-	case have >= n:
+	next := spec.analysisAt(max(stood, 0)) + 1
+	if next > spec.analyses() {
 		return 0
-	case have == 0:
-		return s.EnteredAt + spec.Dwell.Microseconds()
 	}
-	between := (spec.Deadline - spec.Dwell) / time.Duration(n-1)
-	return s.EnteredAt + (spec.Dwell + time.Duration(have)*between).Microseconds()
+	return s.EnteredAt + spec.analysisDue(next).Microseconds()
 }
 
 // spent is the part of alpha that planned analysis n of a step may spend: the increment of the O'Brien–Fleming-type function of Lan and DeMets,
@@ -482,20 +483,7 @@ func (g Gate) units(ev Evidence) float64 {
 	if c == nil || s == nil {
 		return 0
 	}
-	of := func(s *Sums) float64 {
-		switch g.Metric {
-		case MetricFailures:
-			return s.Failures.units()
-		case MetricRefusals:
-			return s.Refusals.units()
-		case MetricTokens:
-			return s.Tokens.units()
-		case MetricCost:
-			return s.Cost.units()
-		}
-		return s.Slow.units()
-	}
-	return min(of(c), of(s))
+	return min(c.ratio(g.Metric).units(), s.ratio(g.Metric).units())
 }
 
 // enough reports whether a check has the sample and, on outcome records, the units that the gate needs.
@@ -512,26 +500,16 @@ func (g Gate) measure(ev Evidence) (e effect, candidate, stable float64, sample 
 	if c == nil || s == nil {
 		return effect{}, 0, 0, 0
 	}
-	of := func(c, s Ratio) (effect, float64, float64, int64) {
-		e := meanEffect(c, s)
-		if g.share() {
-			e = shareEffect(c, s)
-		}
-		return e, c.mean(), s.mean(), int64(min(c.N, s.N))
+	cr, sr := c.ratio(g.Metric), s.ratio(g.Metric)
+	if g.latency() {
+		cb, sb := g.bins(ev)
+		e, candidate, stable = quantileEffect(cb, sb, g.Quantile, cr.inflation(), sr.inflation())
+		return e, candidate / 1e6, stable / 1e6, min(newSeries(cb).n, newSeries(sb).n)
 	}
-	switch g.Metric {
-	case MetricFailures:
-		return of(c.Failures, s.Failures)
-	case MetricRefusals:
-		return of(c.Refusals, s.Refusals)
-	case MetricTokens:
-		return of(c.Tokens, s.Tokens)
-	case MetricCost:
-		return of(c.Cost, s.Cost)
+	if e = meanEffect(cr, sr); g.share() {
+		e = shareEffect(cr, sr)
 	}
-	cb, sb := g.bins(ev)
-	e, candidate, stable = quantileEffect(cb, sb, g.Quantile, c.Slow.inflation(), s.Slow.inflation())
-	return e, candidate / 1e6, stable / 1e6, min(newSeries(cb).n, newSeries(sb).n)
+	return e, cr.mean(), sr.mean(), int64(min(cr.N, sr.N))
 }
 
 // measureAccuracy takes the suite on which the candidate looks worst.
@@ -573,17 +551,14 @@ func (g Gate) worse(ev Evidence, e effect, stable float64) float64 {
 	if g.Metric == MetricAccuracy || c == nil || s == nil {
 		return e.logWorse(g.limit(stable))
 	}
-	counts := func(c, s Ratio) float64 {
-		return logWorse(newCoin(int64(c.Y), int64(c.N)), newCoin(int64(s.Y), int64(s.N)), g.Margin) / max(c.inflation(), s.inflation())
-	}
-	switch g.Metric {
-	case MetricFailures:
-		return counts(c.Failures, s.Failures)
-	case MetricRefusals:
-		return counts(c.Refusals, s.Refusals)
-	case MetricFirstToken, MetricTotal:
+	cr, sr := c.ratio(g.Metric), s.ratio(g.Metric)
+	inflation := max(cr.inflation(), sr.inflation())
+	switch {
+	case g.share():
+		return logWorse(newCoin(int64(cr.Y), int64(cr.N)), newCoin(int64(sr.Y), int64(sr.N)), g.Margin) / inflation
+	case g.latency():
 		cb, sb := g.bins(ev)
-		return logSlower(cb, sb, g.Quantile, limit{ratio: 1 + g.Margin, floor: g.Floor.Microseconds()}) / max(c.Slow.inflation(), s.Slow.inflation())
+		return logSlower(cb, sb, g.Quantile, limit{ratio: 1 + g.Margin, floor: g.Floor.Microseconds()}) / inflation
 	}
 	return e.logWorse(g.limit(stable))
 }
@@ -607,24 +582,21 @@ func (g Gate) check(ev Evidence) Check {
 	out := Check{
 		Name: g.Name(), Stable: stable, Candidate: candidate, Worse: pValue(g.worse(ev, e, stable)), Holds: e.notWorse(limit), Sample: sample,
 	}
-	if c, s := ev.Candidate.Sums, ev.Stable.Sums; c != nil && s != nil {
-		switch g.Metric {
-		case MetricTokens, MetricCost: // the evidence against a mean is that of large samples: fewer say nothing
-			if sample < g.MinSample || g.units(ev) < minUnitsOfMeans {
-				out.Worse = 1
-			}
-		case MetricFailures:
-			out.Holds = shareNotWorse(c.Failures, s.Failures, limit)
-		case MetricRefusals:
-			out.Holds = shareNotWorse(c.Refusals, s.Refusals, limit)
-		}
-	}
-	if g.Metric == MetricAccuracy {
+	c, s := ev.Candidate.Sums, ev.Stable.Sums
+	switch {
+	case g.Metric == MetricAccuracy:
 		out.Holds = 1
 		for i, r := range ev.Results { // the suite on which the least is proven
 			if p := r.notWorse(limit); i == 0 || p > out.Holds {
 				out.Holds = p
 			}
+		}
+	case c == nil || s == nil: // nothing is measured
+	case g.share():
+		out.Holds = shareNotWorse(c.ratio(g.Metric), s.ratio(g.Metric), limit)
+	case !g.latency(): // the evidence against a mean is that of large samples: fewer say nothing
+		if sample < g.MinSample || g.units(ev) < minUnitsOfMeans {
+			out.Worse = 1
 		}
 	}
 	if ev.Last && g.Source == SourceAudit {
@@ -742,6 +714,7 @@ func tenantChecks(ev Evidence, th Thresholds) []Check {
 		if name == "" || ev.Candidate.Sums == nil || ev.Stable.Sums == nil {
 			continue
 		}
+		inflation := max(ev.Candidate.Sums.ratio(g.Metric).inflation(), ev.Stable.Sums.ratio(g.Metric).inflation())
 		worst := Check{Name: name, Worse: 1}
 		for _, c := range ev.Candidate.Sums.Tenants {
 			i := slices.IndexFunc(ev.Stable.Sums.Tenants, func(s TenantCounts) bool { return s.Tenant == c.Tenant })
@@ -749,12 +722,12 @@ func tenantChecks(ev Evidence, th Thresholds) []Check {
 				continue
 			}
 			s := ev.Stable.Sums.Tenants[i]
-			ck, sk, ratio := c.Errors, s.Errors, [2]Ratio{ev.Candidate.Sums.Failures, ev.Stable.Sums.Failures}
+			ck, sk := c.Errors, s.Errors
 			if g.Metric == MetricRefusals {
-				ck, sk, ratio = c.Refused, s.Refused, [2]Ratio{ev.Candidate.Sums.Refusals, ev.Stable.Sums.Refusals}
+				ck, sk = c.Refused, s.Refused
 			}
 			cc, sc := newCoin(ck, c.Requests), newCoin(sk, s.Requests)
-			p := pValue(logWorse(cc, sc, min(2*g.Margin, 0.99)) / max(ratio[0].inflation(), ratio[1].inflation()))
+			p := pValue(logWorse(cc, sc, min(2*g.Margin, 0.99)) / inflation)
 			if p < worst.Worse {
 				worst = Check{Name: name, Tenant: c.Tenant, Candidate: cc.rate(0), Stable: sc.rate(0), Worse: p, Sample: min(c.Requests, s.Requests)}
 			}

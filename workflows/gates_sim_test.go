@@ -110,7 +110,7 @@ func (a *simArm) draw(r *rand.Rand, p population, n int64) {
 }
 
 func (a *simArm) arm() Arm {
-	return armOfSums(ArmSums{Requests: a.n, Errors: a.errors, FirstToken: a.first, Total: a.total, Sums: Sums{
+	return armOfSums(ArmSums{FirstToken: a.first, Total: a.total, Sums: Sums{
 		Failures: a.sums.Failures, Refusals: a.sums.Refusals, Tokens: a.sums.Tokens, Cost: a.sums.Cost, Slow: a.sums.Slow, Tenants: slices.Clone(a.sums.Tenants),
 	}}, 0)
 }

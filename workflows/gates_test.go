@@ -123,6 +123,16 @@ func TestAnalysesComeOnce(t *testing.T) {
 	if want := []int{0, 0, 1, 1, 2, 2, 3, 3, 3}; !reflect.DeepEqual(at, want) {
 		t.Errorf("looks %v, want %v", at, want)
 	}
+	for n := 1; n <= s.analyses(); n++ {
+		due := s.analysisDue(n)
+		if before, then := s.analysisAt(due-1), s.analysisAt(due); before != n-1 || then != n {
+			t.Errorf("analysis %d is due after %s: %d before, %d then", n, due, before, then)
+		}
+		st := State{Spec: s, Phase: PhaseCanary, Share: 20, EnteredAt: 1, CheckedAt: 1 + due.Microseconds() - 1}
+		if next := st.NextAnalysis(); next != 1+due.Microseconds() {
+			t.Errorf("analysis %d is announced at %d", n, next)
+		}
+	}
 }
 
 // gateEvidence is good evidence of a last partial step at its last analysis.

@@ -3,11 +3,10 @@ package workflows
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
-	_ "time/tzdata" // the container's base is empty: the zones must come with the binary
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/scaling"
 )
 
 // The slots of a day.
@@ -21,17 +20,9 @@ type Plan struct {
 	// Timezone is the IANA name of the zone in which the windows are meant.
 	Timezone string `json:"timezone" koanf:"timezone"`
 	// Peak lists the windows with peak concurrency. They may overlap and may pass midnight.
-	Peak              []Window `json:"peak" koanf:"peak"`
-	PeakConcurrency   int      `json:"peak_concurrency" koanf:"peak_concurrency"`
-	ValleyConcurrency int      `json:"valley_concurrency" koanf:"valley_concurrency"`
-}
-
-// Window is a span of local time, From included, To excluded. If To is not after From, it ends on the next day.
-type Window struct {
-	// Days on which the window begins, 0 = Sunday; none means every day.
-	Days []int  `json:"days,omitempty" koanf:"days"`
-	From string `json:"from" koanf:"from"` // HH:MM
-	To   string `json:"to" koanf:"to"`     // HH:MM, 24:00 is the end of the day
+	Peak              []scaling.Window `json:"peak" koanf:"peak"`
+	PeakConcurrency   int              `json:"peak_concurrency" koanf:"peak_concurrency"`
+	ValleyConcurrency int              `json:"valley_concurrency" koanf:"valley_concurrency"`
 }
 
 // maxConcurrency is the most a plan may ask for.
@@ -47,7 +38,7 @@ func (p Plan) Validate() error {
 	bad := func(field string, want fault.Phrase) error {
 		return fault.New(fault.CodeInvalidValue, field, want).WithParam(field)
 	}
-	if _, err := p.zone(); err != nil {
+	if _, err := scaling.Zone(p.Timezone); err != nil {
 		return bad("timezone", fault.Say("capacity.zone"))
 	}
 	if p.PeakConcurrency < 1 || p.PeakConcurrency > maxConcurrency {
@@ -61,8 +52,8 @@ func (p Plan) Validate() error {
 	}
 	for i, w := range p.Peak {
 		field := fmt.Sprintf("peak[%d]", i)
-		from, err1 := minutes(w.From)
-		to, err2 := minutes(w.To)
+		from, err1 := scaling.ClockMinutes(w.From)
+		to, err2 := scaling.ClockMinutes(w.To)
 		switch {
 		case err1 != nil || from == 24*60:
 			return bad(field+".from", fault.Say("capacity.from"))
@@ -80,42 +71,16 @@ func (p Plan) Validate() error {
 // At returns the slot and the concurrency of the instant t. The wall clock of the plan's zone decides, so a window keeps its
 // local times over a change to or from summer time. A plan that is not valid is all valley.
 func (p Plan) At(t time.Time) (slot string, concurrency int) {
-	zone, err := p.zone()
+	zone, err := scaling.Zone(p.Timezone)
 	if err != nil {
 		return Valley, p.ValleyConcurrency
 	}
-	t = t.In(zone)
-	minute, today := t.Hour()*60+t.Minute(), int(t.Weekday())
-	for _, w := range p.Peak {
-		if w.covers(minute, today) {
-			return Peak, p.PeakConcurrency
-		}
+	local := t.In(zone)
+	if slices.ContainsFunc(p.Peak, func(w scaling.Window) bool { return w.Covers(local) }) {
+		return Peak, p.PeakConcurrency
 	}
 	return Valley, p.ValleyConcurrency
 }
-
-// zone refuses the empty name and "Local", which would mean something else on every machine.
-func (p Plan) zone() (*time.Location, error) {
-	if p.Timezone == "" || p.Timezone == "Local" {
-		return nil, fmt.Errorf("time zone %q", p.Timezone)
-	}
-	return time.LoadLocation(p.Timezone)
-}
-
-func (w Window) covers(minute, day int) bool {
-	from, err1 := minutes(w.From)
-	to, err2 := minutes(w.To)
-	if err1 != nil || err2 != nil {
-		return false
-	}
-	yesterday := (day + 6) % 7
-	if from < to {
-		return w.begins(day) && minute >= from && minute < to
-	}
-	return w.begins(day) && minute >= from || w.begins(yesterday) && minute < to
-}
-
-func (w Window) begins(day int) bool { return len(w.Days) == 0 || slices.Contains(w.Days, day) }
 
 // edge is a local time at which the slot may change.
 type edge struct {
@@ -127,8 +92,8 @@ type edge struct {
 func (p Plan) edges() []edge {
 	var out []edge
 	for _, w := range p.Peak {
-		from, err1 := minutes(w.From)
-		to, err2 := minutes(w.To)
+		from, err1 := scaling.ClockMinutes(w.From)
+		to, err2 := scaling.ClockMinutes(w.To)
 		if err1 != nil || err2 != nil {
 			continue
 		}
@@ -142,17 +107,4 @@ func (p Plan) edges() []edge {
 		out = append(out, edge{days: w.Days, minute: from}, end)
 	}
 	return out
-}
-
-// minutes reads HH:MM as minutes since midnight; 24:00 is allowed.
-func minutes(s string) (int, error) {
-	if len(s) != 5 || s[2] != ':' {
-		return 0, fmt.Errorf("time %q", s)
-	}
-	h, err1 := strconv.ParseUint(s[:2], 10, 8)
-	m, err2 := strconv.ParseUint(s[3:], 10, 8)
-	if err1 != nil || err2 != nil || m > 59 || h > 24 || h == 24 && m != 0 {
-		return 0, fmt.Errorf("time %q", s)
-	}
-	return int(h*60 + m), nil
 }

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/scaling"
 )
 
 // office is peak on working days from 07:00 to 22:00 in Shanghai.
 func office() Plan {
 	return Plan{
-		Timezone: "Asia/Shanghai", Peak: []Window{{Days: []int{1, 2, 3, 4, 5}, From: "07:00", To: "22:00"}},
+		Timezone: "Asia/Shanghai", Peak: []scaling.Window{{Days: []int{1, 2, 3, 4, 5}, From: "07:00", To: "22:00"}},
 		PeakConcurrency: 8, ValleyConcurrency: 3,
 	}
 }
@@ -32,10 +33,10 @@ func at(t *testing.T, zone, local string) time.Time {
 
 func TestPlanAt(t *testing.T) {
 	t.Parallel()
-	night := Plan{Timezone: "Asia/Shanghai", Peak: []Window{{Days: []int{5}, From: "22:00", To: "06:00"}}, PeakConcurrency: 8, ValleyConcurrency: 3}
-	day := Plan{Timezone: "UTC", Peak: []Window{{Days: []int{0}, From: "00:00", To: "24:00"}}, PeakConcurrency: 8, ValleyConcurrency: 3}
-	two := Plan{Timezone: "UTC", Peak: []Window{{From: "08:00", To: "12:00"}, {From: "12:00", To: "18:00"}}, PeakConcurrency: 8, ValleyConcurrency: 3}
-	berlin := Plan{Timezone: "Europe/Berlin", Peak: []Window{{From: "02:30", To: "03:30"}}, PeakConcurrency: 8, ValleyConcurrency: 3}
+	night := Plan{Timezone: "Asia/Shanghai", Peak: []scaling.Window{{Days: []int{5}, From: "22:00", To: "06:00"}}, PeakConcurrency: 8, ValleyConcurrency: 3}
+	day := Plan{Timezone: "UTC", Peak: []scaling.Window{{Days: []int{0}, From: "00:00", To: "24:00"}}, PeakConcurrency: 8, ValleyConcurrency: 3}
+	two := Plan{Timezone: "UTC", Peak: []scaling.Window{{From: "08:00", To: "12:00"}, {From: "12:00", To: "18:00"}}, PeakConcurrency: 8, ValleyConcurrency: 3}
+	berlin := Plan{Timezone: "Europe/Berlin", Peak: []scaling.Window{{From: "02:30", To: "03:30"}}, PeakConcurrency: 8, ValleyConcurrency: 3}
 	tests := []struct {
 		name  string
 		plan  Plan
@@ -78,8 +79,8 @@ func TestEdgesAreWhereTheSlotChanges(t *testing.T) {
 	t.Parallel()
 	plans := []Plan{
 		office(),
-		{Timezone: "Asia/Shanghai", Peak: []Window{{Days: []int{5, 6}, From: "22:00", To: "06:00"}, {From: "09:30", To: "10:15"}}, PeakConcurrency: 2, ValleyConcurrency: 1},
-		{Timezone: "UTC", Peak: []Window{{Days: []int{6}, From: "00:00", To: "24:00"}}, PeakConcurrency: 2, ValleyConcurrency: 1},
+		{Timezone: "Asia/Shanghai", Peak: []scaling.Window{{Days: []int{5, 6}, From: "22:00", To: "06:00"}, {From: "09:30", To: "10:15"}}, PeakConcurrency: 2, ValleyConcurrency: 1},
+		{Timezone: "UTC", Peak: []scaling.Window{{Days: []int{6}, From: "00:00", To: "24:00"}}, PeakConcurrency: 2, ValleyConcurrency: 1},
 	}
 	for _, p := range plans {
 		known := map[string]bool{}
@@ -121,7 +122,7 @@ func TestPlanValidate(t *testing.T) {
 		"timezone":         func(p *Plan) { p.Timezone = "Asia/Atlantis" },
 		"timezone ":        func(p *Plan) { p.Timezone = "Local" },
 		"peak_concurrency": func(p *Plan) { p.PeakConcurrency = 0 }, "valley_concurrency": func(p *Plan) { p.ValleyConcurrency = 5000 },
-		"peak":          func(p *Plan) { p.Peak = make([]Window, 33) },
+		"peak":          func(p *Plan) { p.Peak = make([]scaling.Window, 33) },
 		"peak[0].from":  func(p *Plan) { p.Peak[0].From = "24:00" },
 		"peak[0].from ": func(p *Plan) { p.Peak[0].From = "7:00" },
 		"peak[0].to":    func(p *Plan) { p.Peak[0].To = "24:01" },
@@ -136,16 +137,4 @@ func TestPlanValidate(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-}
-
-func FuzzMinutes(f *testing.F) {
-	for _, s := range []string{"00:00", "24:00", "23:59", "7:00", "-1:00", "99:99", "1e:00"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		m, err := minutes(s)
-		if err == nil && fmt.Sprintf("%02d:%02d", m/60, m%60) != s {
-			t.Errorf("%q was read as %d", s, m)
-		}
-	})
 }

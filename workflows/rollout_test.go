@@ -120,23 +120,19 @@ func (w *world) ArmStats(_ context.Context, rollout string, since int64) (map[st
 	return w.stats(rollout, since), nil
 }
 
-func (w *world) ArmSums(ctx context.Context, rollout string, since int64) (map[string]ArmSums, error) {
+func (w *world) ArmSums(ctx context.Context, rollout, arm string, since int64) (ArmSums, error) {
 	arms, err := w.ArmStats(ctx, rollout, since)
-	out := map[string]ArmSums{}
-	for name, s := range arms {
-		n := float64(s.Requests)
-		each := func(mean float64) Ratio { return Ratio{Y: mean * n, N: n, YY: mean * mean * n, YN: mean * n, NN: n} }
-		failed := float64(s.Errors)
-		x := ArmSums{Requests: s.Requests, Errors: s.Errors, FirstToken: map[int64]int64{}, Total: map[int64]int64{}, Sums: Sums{
-			Units: s.Requests, Failures: Ratio{Y: failed, N: n, YY: failed, YN: failed, NN: n}, Refusals: each(0), Tokens: each(100), Cost: each(1000), Slow: Ratio{Y: n / 20, N: n, YY: n / 20, YN: n / 20, NN: n},
-		}}
-		for _, b := range bins(s.FirstToken) {
-			x.FirstToken[b.Micros] = b.Count
-		}
-		for _, b := range bins(s.Total) {
-			x.Total[b.Micros] = b.Count
-		}
-		out[name] = x
+	s := arms[arm]
+	n, failed := float64(s.Requests), float64(s.Errors)
+	each := func(mean float64) Ratio { return Ratio{Y: mean * n, N: n, YY: mean * mean * n, YN: mean * n, NN: n} }
+	out := ArmSums{FirstToken: map[int64]int64{}, Total: map[int64]int64{}, Sums: Sums{
+		Failures: Ratio{Y: failed, N: n, YY: failed, YN: failed, NN: n}, Refusals: each(0), Tokens: each(100), Cost: each(1000), Slow: Ratio{Y: n / 20, N: n, YY: n / 20, YN: n / 20, NN: n},
+	}}
+	for _, b := range bins(s.FirstToken) {
+		out.FirstToken[b.Micros] = b.Count
+	}
+	for _, b := range bins(s.Total) {
+		out.Total[b.Micros] = b.Count
 	}
 	return out, err
 }

@@ -26,7 +26,7 @@ const (
 // State says how the check c of d stands, by the error probabilities of the verdict itself.
 func (d Decision) State(c Check, th Thresholds) CheckState {
 	if g, ok := th.gate(c.Name); ok || len(th.Gates) > 0 {
-		return d.gateState(c, g, th)
+		return c.gateState(g, th)
 	}
 	few := d.Stable != nil && d.Candidate != nil && min(d.Stable.Requests, d.Candidate.Requests) < th.MinRequests
 	switch {
@@ -40,8 +40,8 @@ func (d Decision) State(c Check, th Thresholds) CheckState {
 	return Unproven
 }
 
-// gateState is [Decision.State] of a check by gates. Between two looks nothing is proven; what would hold by the gate's own alpha says so.
-func (d Decision) gateState(c Check, g Gate, th Thresholds) CheckState {
+// gateState is [Decision.State] of a check by gates. Whether it holds was decided with the verdict.
+func (c Check) gateState(g Gate, th Thresholds) CheckState {
 	switch {
 	case c.Worse <= th.AbortShare():
 		return Broken

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/scaling"
 	"github.com/sluice-project/sluice/workflows/devserver"
 	"github.com/sluice-project/sluice/workflows/devserver/devtest"
 )
@@ -358,7 +359,7 @@ func TestScheduleOnARealServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	engine(3, 8)
-	plan.Peak = append(plan.Peak, Window{Days: []int{6}, From: "10:00", To: "12:00"})
+	plan.Peak = append(plan.Peak, scaling.Window{Days: []int{6}, From: "10:00", To: "12:00"})
 	plan.PeakConcurrency = 9
 	if _, err := p.SetCapacity(t.Context(), plan, alice, "more on Saturdays"); err != nil {
 		t.Fatal(err)

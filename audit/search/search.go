@@ -266,16 +266,14 @@ type ArmStats struct {
 
 // ArmSums is what one arm of a rollout did, summed up over every request; no sample is left out.
 type ArmSums struct {
-	Requests, Errors, Refused int64
-	// Units are the conversations; a request without one is its own. They were assigned to the arm, so they are what varies by chance.
-	Units int64
-	// Per request: failed, refused by the policy, cost in 10⁻⁹ currency units. Per answer: completion tokens.
+	// Per request: failed, refused by the policy, cost in 10⁻⁹ currency units. Per answer: completion tokens. The units are the conversations; a
+	// request without one is its own. They were assigned to the arm, so they are what varies by chance.
 	Failures, Refusals, Tokens, Cost RatioSums
 	// FirstToken and Total count answered requests by latency in microseconds, rounded down to seven significant bits.
 	FirstToken, Total map[int64]int64
 	// Slow counts the answers above the 95th percentile of Total by unit: how much the latencies of one conversation go together.
 	Slow RatioSums
-	// Tenants are the counts of the tenants with most requests, at most [MaxArmTenants].
+	// Tenants are the counts of the tenants with most requests in either arm, at most [MaxArmTenants].
 	Tenants map[string]TenantSums
 }
 
@@ -307,12 +305,18 @@ func ratioColumns(name, y, n string) string {
 	}, ", ")
 }
 
-// ArmSums returns the sums of a rollout since a time in unix microseconds, by arm. Refusals of the policy count as requests here, other than
-// in [Reader.ArmStats], also those of all that a model has said, which are answers. Records show here once they are shipped.
-func (r *Reader) ArmSums(ctx context.Context, rollout string, since int64) (map[string]ArmSums, error) {
-	fail := func(err error) (map[string]ArmSums, error) {
-		return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+// ArmSums returns the sums of one arm of a rollout since a time in unix microseconds; the zero value if there are none. Refusals of the policy count
+// as requests here, other than in [Reader.ArmStats], also those of all that a model has said, which are answers. Records show here once they are
+// shipped.
+func (r *Reader) ArmSums(ctx context.Context, rollout, arm string, since int64) (ArmSums, error) {
+	out, err := r.armSums(ctx, rollout, arm, since)
+	if err != nil {
+		return ArmSums{}, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 	}
+	return out, nil
+}
+
+func (r *Reader) armSums(ctx context.Context, rollout, arm string, since int64) (ArmSums, error) {
 	rows := func() *gorm.DB {
 		return r.db.WithContext(ctx).Table("audit_events").
 			Where("rollout = ? AND rollout <> '' AND arm <> '' AND stage = ? AND time >= ? AND outcome IN ?", database.Text(rollout), string(record.StageOutcome), since, []string{"ok", "failed", "aborted", "refused"})
@@ -320,68 +324,56 @@ func (r *Reader) ArmSums(ctx context.Context, rollout string, since int64) (map[
 	const columns = "arm, request, MAX(CASE WHEN session = '' THEN request ELSE session END) AS unit, MAX(tenant) AS tenant, " +
 		"MIN(CASE WHEN outcome = 'failed' THEN 1 ELSE 0 END) AS failed, MIN(CASE WHEN outcome = 'refused' OR outcome = 'ok' AND decision = 'refuse' THEN 1 ELSE 0 END) AS refused, " +
 		"MAX(CASE WHEN outcome = 'ok' THEN 1 ELSE 0 END) AS answered, MAX(CASE WHEN outcome = 'ok' THEN completion_tokens ELSE 0 END) AS tokens, SUM(cost) AS cost"
-	each := func() *gorm.DB { return rows().Select(columns).Group("arm, request") }
-	units := r.db.WithContext(ctx).Table("(?) AS each_request", each()).
-		Select("arm, unit, COUNT(*) AS n, SUM(failed) AS failed, SUM(refused) AS refused, SUM(answered) AS answered, SUM(tokens) AS tokens, SUM(cost) AS cost").Group("arm, unit")
+	units := r.db.WithContext(ctx).Table("(?) AS each_request", rows().Where("arm = ?", database.Text(arm)).Select(columns).Group("arm, request")).
+		Select("unit, COUNT(*) AS n, SUM(failed) AS failed, SUM(refused) AS refused, SUM(answered) AS answered, SUM(tokens) AS tokens, SUM(cost) AS cost").Group("unit")
 	var sums []struct {
-		Arm      string
-		Units    int64
 		Failures RatioSums `gorm:"embedded;embeddedPrefix:failures_"`
 		Refusals RatioSums `gorm:"embedded;embeddedPrefix:refusals_"`
 		Tokens   RatioSums `gorm:"embedded;embeddedPrefix:tokens_"`
 		Cost     RatioSums `gorm:"embedded;embeddedPrefix:cost_"`
 	}
-	err := r.db.WithContext(ctx).Table("(?) AS each_unit", units).Select("arm, COUNT(*) AS units, " + strings.Join([]string{
+	err := r.db.WithContext(ctx).Table("(?) AS each_unit", units).Select(strings.Join([]string{
 		ratioColumns("failures", "failed", "n"), ratioColumns("refusals", "refused", "n"), ratioColumns("tokens", "tokens", "answered"), ratioColumns("cost", "cost", "n"),
-	}, ", ")).Group("arm").Find(&sums).Error
-	if err != nil {
-		return fail(err)
+	}, ", ")).Having("COUNT(*) > 0").Find(&sums).Error
+	if err != nil || len(sums) == 0 {
+		return ArmSums{}, err
 	}
-	out := map[string]ArmSums{}
-	for _, s := range sums {
-		a := ArmSums{
-			Requests: int64(s.Failures.N), Errors: int64(s.Failures.Y), Refused: int64(s.Refusals.Y), Units: s.Units,
-			Failures: s.Failures, Refusals: s.Refusals, Tokens: s.Tokens, Cost: s.Cost, Tenants: map[string]TenantSums{},
-		}
-		answered := func() *gorm.DB { return rows().Where("arm = ? AND outcome = ?", s.Arm, "ok") }
-		if a.FirstToken, err = latencies(answered().Where("first_token > 0"), "first_token"); err != nil {
-			return fail(err)
-		}
-		if a.Total, err = latencies(answered(), "total"); err != nil {
-			return fail(err)
-		}
-		slow := answered().Select("CASE WHEN session = '' THEN request ELSE session END AS unit, COUNT(*) AS n, SUM(CASE WHEN total > ? THEN 1 ELSE 0 END) AS slow", percentile(a.Total, 0.95)).
+	s := sums[0]
+	out := ArmSums{Failures: s.Failures, Refusals: s.Refusals, Tokens: s.Tokens, Cost: s.Cost, Tenants: map[string]TenantSums{}}
+	answered := func() *gorm.DB { return rows().Where("arm = ? AND outcome = ?", database.Text(arm), "ok") }
+	if out.FirstToken, err = latencies(answered().Where("first_token > 0"), "first_token"); err != nil {
+		return ArmSums{}, err
+	}
+	if out.Total, err = latencies(answered(), "total"); err != nil {
+		return ArmSums{}, err
+	}
+	if len(out.Total) > 0 {
+		slow := answered().Select("CASE WHEN session = '' THEN request ELSE session END AS unit, COUNT(*) AS n, SUM(CASE WHEN total > ? THEN 1 ELSE 0 END) AS slow", percentile(out.Total, 0.95)).
 			Group("CASE WHEN session = '' THEN request ELSE session END")
 		var sum []struct {
 			Slow RatioSums `gorm:"embedded;embeddedPrefix:slow_"`
 		}
-		if len(a.Total) > 0 {
-			if err = r.db.WithContext(ctx).Table("(?) AS each_unit", slow).Select(ratioColumns("slow", "slow", "n")).Find(&sum).Error; err != nil {
-				return fail(err)
-			}
-			a.Slow = sum[0].Slow
+		if err = r.db.WithContext(ctx).Table("(?) AS each_unit", slow).Select(ratioColumns("slow", "slow", "n")).Find(&sum).Error; err != nil {
+			return ArmSums{}, err
 		}
-		out[s.Arm] = a
+		out.Slow = sum[0].Slow
 	}
 	var tenants []struct {
 		Arm, Tenant               string
 		Requests, Errors, Refused int64
 	}
-	by := r.db.WithContext(ctx).Table("(?) AS each_request", each())
-	err = by.Select("arm, tenant, COUNT(*) AS requests, SUM(failed) AS errors, SUM(refused) AS refused").Group("arm, tenant").Order("COUNT(*) DESC, tenant").Find(&tenants).Error
-	if err != nil {
-		return fail(err)
-	}
+	err = r.db.WithContext(ctx).Table("(?) AS each_request", rows().Select(columns).Group("arm, request")).
+		Select("arm, tenant, COUNT(*) AS requests, SUM(failed) AS errors, SUM(refused) AS refused").Group("arm, tenant").Order("COUNT(*) DESC, tenant").Find(&tenants).Error
 	kept := map[string]bool{}
-	for _, t := range tenants { // the same tenants in both arms
+	for _, t := range tenants { // of both arms, so that they keep the same ones
 		if len(kept) < MaxArmTenants {
 			kept[t.Tenant] = true
 		}
-		if _, ok := out[t.Arm]; ok && kept[t.Tenant] { // an arm may have its first record since
-			out[t.Arm].Tenants[t.Tenant] = TenantSums{Requests: t.Requests, Errors: t.Errors, Refused: t.Refused}
+		if t.Arm == arm && kept[t.Tenant] {
+			out.Tenants[t.Tenant] = TenantSums{Requests: t.Requests, Errors: t.Errors, Refused: t.Refused}
 		}
 	}
-	return out, nil
+	return out, err
 }
 
 func latencies(db *gorm.DB, column string) (map[int64]int64, error) {

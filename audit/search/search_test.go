@@ -141,16 +141,15 @@ func TestArmSums(t *testing.T) {
 		emptied.Arm, emptied.Outcome, emptied.Decision, emptied.Time, emptied.Stage = "stable", "ok", "refuse", 100, record.StageOutcome
 		l.AppendEvent(emptied)
 		l.Flush()
-		all, err := l.ArmSums(t.Context(), "ro-1", 100)
-		if err != nil || len(all) != 2 {
-			t.Fatalf("%+v, %v", all, err)
+		stable, err := l.ArmSums(t.Context(), "ro-1", "stable", 100)
+		if err != nil || stable.Failures.N != 1 || stable.Refusals.Y != 1 || stable.Failures.Y != 0 {
+			t.Errorf("%+v, %v", stable, err)
 		}
-		if x := all["stable"]; x.Requests != 1 || x.Refused != 1 || x.Errors != 0 {
-			t.Errorf("%+v", x)
+		got, err := l.ArmSums(t.Context(), "ro-1", "candidate", 100)
+		if err != nil {
+			t.Fatal(err)
 		}
-		got := all["candidate"]
 		want := search.ArmSums{
-			Requests: 5, Errors: 1, Refused: 1, Units: 4,
 			Failures: search.RatioSums{Y: 1, N: 5, YY: 1, YN: 1, NN: 7}, Refusals: search.RatioSums{Y: 1, N: 5, YY: 1, YN: 1, NN: 7},
 			Tokens:     search.RatioSums{Y: 60, N: 3, YY: 1600 + 400, YN: 80 + 20, NN: 5},
 			Cost:       search.RatioSums{Y: 2 * dear, N: 5, YY: 4 * dear * dear, YN: 4 * dear, NN: 7},
@@ -163,8 +162,42 @@ func TestArmSums(t *testing.T) {
 		if got.Slow.N != 3 || got.Slow.NN != 5 {
 			t.Errorf("slow %+v", got.Slow)
 		}
-		if none, err := l.ArmSums(t.Context(), "unknown", 0); err != nil || len(none) != 0 {
-			t.Errorf("unknown rollout: %+v, %v", none, err)
+		for rollout, arm := range map[string]string{"unknown": "stable", "ro-1": "unknown"} {
+			if none, err := l.ArmSums(t.Context(), rollout, arm, 0); err != nil || !reflect.DeepEqual(none, search.ArmSums{}) {
+				t.Errorf("rollout %s, arm %s: %+v, %v", rollout, arm, none, err)
+			}
+		}
+	})
+}
+
+// TestArmTenants: both arms tell the same tenants apart, those with most requests in either.
+func TestArmTenants(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		l := audittest.Open(t, db, nil)
+		n := 0
+		add := func(arm, tenant string) {
+			n++
+			e := recordtest.Sample(n)
+			e.Arm, e.Outcome, e.Time, e.Stage, e.Session, e.Request, e.Tenant = arm, "ok", 100, record.StageOutcome, "", fmt.Sprint("r", n), tenant
+			l.AppendEvent(e)
+		}
+		for i := range search.MaxArmTenants + 1 {
+			tenant := fmt.Sprintf("t%02d", i)
+			add("candidate", tenant)
+			add("stable", tenant)
+			if i > 0 { // all but the first are asked more often, by turns in one arm and in the other
+				add([]string{"candidate", "stable"}[i%2], tenant)
+			}
+		}
+		l.Flush()
+		for _, arm := range []string{"stable", "candidate"} {
+			got, err := l.ArmSums(t.Context(), "ro-1", arm, 100)
+			if err != nil || len(got.Tenants) != search.MaxArmTenants {
+				t.Fatalf("%s: %+v, %v", arm, got.Tenants, err)
+			}
+			if x, ok := got.Tenants["t00"]; ok {
+				t.Errorf("%s keeps the tenant with fewest requests: %+v", arm, x)
+			}
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/scaling"
 	"github.com/sluice-project/sluice/workflows"
 )
 
@@ -404,7 +405,7 @@ func (s *Server) SetCapacity(c *gin.Context) {
 	}
 	plan := workflows.Plan{Timezone: in.Timezone, PeakConcurrency: in.PeakConcurrency, ValleyConcurrency: in.ValleyConcurrency}
 	for _, w := range in.Peak {
-		plan.Peak = append(plan.Peak, workflows.Window{Days: deref(w.Days), From: w.From, To: w.To})
+		plan.Peak = append(plan.Peak, scaling.Window{Days: deref(w.Days), From: w.From, To: w.To})
 	}
 	about(c, "capacity", nil)
 	now, err := flows.SetCapacity(c.Request.Context(), plan, actorOf(c), "set through the management API")
