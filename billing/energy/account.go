@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"math/bits"
@@ -670,12 +669,4 @@ func (a *Account) forget(now time.Duration) {
 			a.disown(j)
 		}
 	}
-}
-
-// String names the meters for logs.
-func (a *Account) String() string {
-	if !a.metered {
-		return "declared"
-	}
-	return fmt.Sprintf("%s by %s", a.method, a.kinds)
 }

@@ -97,9 +97,6 @@ func (m Model) Attribute(busy time.Duration, concurrent int) int64 {
 	return microjoules(m.dynamic, busy, max(1, m.slots, concurrent))
 }
 
-// Method returns the name that records carry beside the figure.
-func (Model) Method() string { return "declared" }
-
 // microjoules returns milliwatts × d ÷ share, rounded down: 1 mW × 1 ns is 10⁻⁶ µJ. The product is kept in 128 bits.
 func microjoules(milliwatts uint64, d time.Duration, share int) int64 {
 	if d <= 0 {
