@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -92,8 +93,8 @@ func (c Config) Validate() error {
 		need(err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil, "url: must be an https address without a password")
 		need((c.User == "") == (c.PasswordFile == ""), "user and password_file: set both or neither")
 	case kindModelled, kindDeclared:
-		need(c.IdleMilliwatts >= 0 && c.IdleMilliwatts <= maxMilliwatts, "idle_milliwatts: must lie between 0 and 1000000000")
-		need(c.Kind == kindDeclared || c.BusyMilliwatts >= c.IdleMilliwatts && c.BusyMilliwatts <= maxMilliwatts, "busy_milliwatts: must lie between idle_milliwatts and 1000000000")
+		need(c.IdleMilliwatts >= 0 && c.IdleMilliwatts <= MaxMilliwatts, "idle_milliwatts: must lie between 0 and 1000000000")
+		need(c.Kind == kindDeclared || c.BusyMilliwatts >= c.IdleMilliwatts && c.BusyMilliwatts <= MaxMilliwatts, "busy_milliwatts: must lie between idle_milliwatts and 1000000000")
 	case kindReplay:
 		need(c.Path != "", "path: must name a recording")
 	default:
@@ -184,7 +185,7 @@ func Open(c Config, period time.Duration) (Meter, error) {
 	}
 	switch c.Kind {
 	case kindRAPL:
-		m, err := newRAPL(or(c.Root, powercapRoot))
+		m, err := newRAPL(cmp.Or(c.Root, powercapRoot))
 		if err != nil {
 			return nil, fmt.Errorf("rapl: %w", err)
 		}
@@ -193,7 +194,7 @@ func Open(c Config, period time.Duration) (Meter, error) {
 		_, err = m.read()
 		return m, err
 	case kindHwmon:
-		dir, err := hwmonChip(or(c.Root, hwmonRoot), c.Chip)
+		dir, err := hwmonChip(cmp.Or(c.Root, hwmonRoot), c.Chip)
 		if err != nil {
 			return nil, fmt.Errorf("hwmon: %w", err)
 		}
@@ -203,7 +204,7 @@ func Open(c Config, period time.Duration) (Meter, error) {
 		}
 		m := hwmonEnergy(dir, c.Sensors)
 		if c.whole() {
-			m.most = maxMilliwatts
+			m.most = MaxMilliwatts
 		}
 		source.Name = name
 		m.source = source
@@ -211,17 +212,17 @@ func Open(c Config, period time.Duration) (Meter, error) {
 		return m, err
 	case kindNvidia:
 		return sampled("nvidia-smi", func(ctx context.Context) (int64, error) {
-			text, err := runTool(ctx, or(c.Command, "nvidia-smi"), nvidiaArgs()...)
+			text, err := runTool(ctx, cmp.Or(c.Command, "nvidia-smi"), nvidiaArgs()...)
 			if err != nil {
 				return 0, err
 			}
 			return parseNvidia(text)
 		})
 	case kindAscend:
-		return sampled("npu-smi", func(ctx context.Context) (int64, error) { return ascend(ctx, or(c.Command, "npu-smi"), c.Cards) })
+		return sampled("npu-smi", func(ctx context.Context) (int64, error) { return ascend(ctx, cmp.Or(c.Command, "npu-smi"), c.Cards) })
 	case kindIPMI:
 		return sampled("ipmitool dcmi", func(ctx context.Context) (int64, error) {
-			text, err := runTool(ctx, or(c.Command, "ipmitool"), "dcmi", "power", "reading")
+			text, err := runTool(ctx, cmp.Or(c.Command, "ipmitool"), "dcmi", "power", "reading")
 			if err != nil {
 				return 0, err
 			}
@@ -253,13 +254,6 @@ func Open(c Config, period time.Duration) (Meter, error) {
 	}
 }
 
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
 // ascend asks for the power of each card. One that does not answer makes the sum unknown.
 func ascend(ctx context.Context, command string, cards []int) (int64, error) {
 	var sum int64
@@ -280,14 +274,14 @@ func ascend(ctx context.Context, command string, cards []int) (int64, error) {
 // modelled tells the power by the utilisation of the processors since the sample before, or since now.
 func modelled(c Config) (func(context.Context) (int64, error), error) {
 	var mu sync.Mutex
-	busy, all, err := processorTimes(or(c.Root, procRoot))
+	busy, all, err := processorTimes(cmp.Or(c.Root, procRoot))
 	if err != nil {
 		return nil, err
 	}
 	return func(context.Context) (int64, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		b, a, err := processorTimes(or(c.Root, procRoot))
+		b, a, err := processorTimes(cmp.Or(c.Root, procRoot))
 		if err != nil {
 			return 0, err
 		}
