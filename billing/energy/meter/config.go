@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluice-project/sluice/internal/keyring"
 )
 
 // The kinds of meters.
@@ -43,11 +45,11 @@ type Config struct {
 	Cards []int `koanf:"cards"`
 	// Command is the path of nvidia-smi, npu-smi or ipmitool; empty: it is looked for.
 	Command string `koanf:"command"`
-	// URL of the Power resource of the chassis (https), User and the file with the password, and the file of the authority of its certificate.
-	URL          string `koanf:"url"`
-	User         string `koanf:"user"`
-	PasswordFile string `koanf:"password_file"`
-	CAFile       string `koanf:"ca_file"`
+	// URL of the Power resource of the chassis (https), User and Password, and the file of the authority of its certificate.
+	URL      string             `koanf:"url"`
+	User     string             `koanf:"user"`
+	Password keyring.Credential `koanf:"password"`
+	CAFile   string             `koanf:"ca_file"`
 	// Path of the recording to replay.
 	Path string `koanf:"path"`
 	// IdleMilliwatts and BusyMilliwatts are the powers of modelled without and with all processors at work; declared draws IdleMilliwatts always.
@@ -91,7 +93,7 @@ func (c Config) Validate() error {
 	case kindRedfish:
 		u, err := url.Parse(c.URL)
 		need(err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil, "url: must be an https address without a password")
-		need((c.User == "") == (c.PasswordFile == ""), "user and password_file: set both or neither")
+		need((c.User == "") == c.Password.Empty(), "user and password: set both or neither")
 	case kindModelled, kindDeclared:
 		need(c.IdleMilliwatts >= 0 && c.IdleMilliwatts <= MaxMilliwatts, "idle_milliwatts: must lie between 0 and 1000000000")
 		need(c.Kind == kindDeclared || c.BusyMilliwatts >= c.IdleMilliwatts && c.BusyMilliwatts <= MaxMilliwatts, "busy_milliwatts: must lie between idle_milliwatts and 1000000000")
@@ -294,8 +296,8 @@ func modelled(c Config) (func(context.Context) (int64, error), error) {
 	}, nil
 }
 
-// redfish asks a management controller by HTTPS. The password is read at each start; redirects are not followed, since they would carry it
-// elsewhere.
+// redfish asks a management controller by HTTPS, each time with the password as it is then. Redirects are not followed, since they would carry
+// it elsewhere.
 func redfish(c Config) (func(context.Context) (int64, error), error) {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if c.CAFile != "" {
@@ -309,14 +311,6 @@ func redfish(c Config) (func(context.Context) (int64, error), error) {
 		}
 		transport.TLSClientConfig.RootCAs = pool
 	}
-	password := ""
-	if c.PasswordFile != "" {
-		text, err := readText(c.PasswordFile)
-		if err != nil {
-			return nil, err
-		}
-		password = text
-	}
 	client := &http.Client{Transport: transport, Timeout: toolTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return func(ctx context.Context) (int64, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL, nil)
@@ -325,7 +319,7 @@ func redfish(c Config) (func(context.Context) (int64, error), error) {
 		}
 		req.Header.Set("Accept", "application/json")
 		if c.User != "" {
-			req.SetBasicAuth(c.User, password)
+			req.SetBasicAuth(c.User, c.Password.Reveal())
 		}
 		resp, err := client.Do(req)
 		if err != nil {
