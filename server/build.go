@@ -505,7 +505,6 @@ func (p *parts) loops() []loop {
 		{"label agreements", p.agreements.Run},
 		{"billing", p.ledger.Run},
 		{"energy", p.energy.Run},
-		{"costs of steps", p.steps.run},
 		{"audit", p.audit.Run},
 		{"retention", p.audit.Retain},
 		{"reconciliation", p.reconciler.Run},
@@ -520,6 +519,9 @@ func (p *parts) loops() []loop {
 		{"batches", p.batches.Run},
 		{"replies", p.replies.Run},
 		{"registry", p.runRegistry},
+	}
+	if len(p.cfg.Energy.Meters) > 0 && p.native != nil { // else nobody reads them
+		out = append(out, loop{"costs of steps", p.steps.run})
 	}
 	for _, s := range p.scaled {
 		out = append(out, loop{"scaling of " + s.name, s.Run})

@@ -45,7 +45,7 @@ func (s *energySteps) since(after uint64) ([]energy.Step, uint64) {
 }
 
 // run takes over what the scheduler has fitted, until ctx ends. Requests do not: they would wait for the engine. With several models a step does
-// not say whose it was, and a row counts as a row.
+// not say whose it was, and a row counts as a row. There must be a native engine.
 func (s *energySteps) run(ctx context.Context) error {
 	ticker := time.NewTicker(10 * time.Second)
 	defer ticker.Stop()
@@ -54,9 +54,6 @@ func (s *energySteps) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-		}
-		if s.parts.native == nil {
-			continue
 		}
 		models := s.parts.native.Scheduler()
 		if len(models) != 1 {

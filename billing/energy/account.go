@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"math/bits"
@@ -649,7 +648,7 @@ func (p part) watts() float64 { return float64(p.energy) / float64(p.took) }
 // idle returns the idle energy of a time.
 func (a *Account) idle(d time.Duration) int64 {
 	if a.idleMethod() == meter.Declared {
-		return microjoules(uint64(a.cfg.Config.IdleMilliwatts), d, 1)
+		return meter.Microjoules(uint64(a.cfg.Config.IdleMilliwatts), d, 1)
 	}
 	return scale(a.quiet.energy.energy, uint64(max(0, d)), uint64(a.quiet.energy.took))
 }
@@ -670,12 +669,4 @@ func (a *Account) forget(now time.Duration) {
 			a.disown(j)
 		}
 	}
-}
-
-// String names the meters for logs.
-func (a *Account) String() string {
-	if !a.metered {
-		return "declared"
-	}
-	return fmt.Sprintf("%s by %s", a.method, a.kinds)
 }

@@ -91,6 +91,13 @@ func (b *bench) pass(d time.Duration, watts float64) {
 	b.energy += watts * float64(d) / 1e3
 }
 
+// work lets the machine work for a request for so long at a power.
+func (b *bench) work(request string, stepped bool, d time.Duration, watts float64) {
+	pause := b.account.Begin(request, stepped)
+	b.pass(d, watts)
+	pause()
+}
+
 // step notes that the engine has done a step.
 func (b *bench) step(took time.Duration, shares ...energy.Share) {
 	b.steps = append(b.steps, energy.Step{Took: took, Shares: shares})
@@ -260,9 +267,7 @@ func TestLongStepsBesideShortRequests(t *testing.T) {
 	for range 100 {
 		for i := range 10 { // embeddings of 10 ms beside a step of 100 ms, half of the machine each
 			id := fmt.Sprint("short", i)
-			pause := b.account.Begin(id, false)
-			b.pass(10*time.Millisecond, 60)
-			pause()
+			b.work(id, false, 10*time.Millisecond, 60)
 			if i == 9 {
 				b.step(100*time.Millisecond, energy.Share{Request: "long", Weight: 1})
 			}
@@ -338,9 +343,7 @@ func TestNoMeterNoRefusal(t *testing.T) {
 // TestAbandonedIsNobodys: of a request that another machine answered nothing is charged.
 func TestAbandonedIsNobodys(t *testing.T) {
 	b := newBench(t, 10_000)
-	pause := b.account.Begin("moved", false)
-	b.pass(time.Second, 50)
-	pause()
+	b.work("moved", false, time.Second, 50)
 	b.account.Abandon("moved")
 	b.conserved()
 	if s := b.account.Totals(); s.Requests != 0 || s.Unattributed != 40_000_000 || s.Idle != 10_000_000 {
@@ -483,9 +486,7 @@ func TestLoadingIsNotIdle(t *testing.T) {
 func TestNoStepNoFigure(t *testing.T) {
 	b := newBench(t, 0)
 	b.rest(10)
-	pause := b.account.Begin("r", true)
-	b.pass(time.Second, 210)
-	pause()
+	b.work("r", true, time.Second, 210)
 	if f := b.account.End("r", 0, 0); f.Method != "" || f.Microjoules != 0 {
 		t.Errorf("%+v", f)
 	}
@@ -499,9 +500,7 @@ func TestNoStepNoFigure(t *testing.T) {
 func TestStepsAndOtherWork(t *testing.T) {
 	b := newBench(t, 0)
 	b.rest(10)
-	embed := b.account.Begin("r", false)
-	b.pass(time.Second, 60)
-	embed()
+	b.work("r", false, time.Second, 60)
 	generate := b.account.Begin("r", true)
 	b.pass(time.Second, 110)
 	b.step(time.Second, energy.Share{Request: "r", Weight: 1})
@@ -516,9 +515,7 @@ func TestStepsAndOtherWork(t *testing.T) {
 func TestGivesUpWhatNeverEnds(t *testing.T) {
 	b := newBench(t, 0)
 	b.rest(10)
-	pause := b.account.Begin("lost", false)
-	b.pass(time.Second, 60)
-	pause()
+	b.work("lost", false, time.Second, 60)
 	b.account.Read()
 	for range 65 {
 		b.pass(time.Minute, 10)

@@ -20,8 +20,6 @@ package energy
 
 import (
 	"errors"
-	"math"
-	"math/bits"
 	"time"
 
 	"github.com/sluice-project/sluice/billing/energy/meter"
@@ -54,12 +52,9 @@ func (c Config) period() time.Duration {
 	return c.Period
 }
 
-// maxMilliwatts is a megawatt: far above one machine, far below overflow.
-const maxMilliwatts = 1_000_000_000
-
 // Validate reports what is wrong with the declaration.
 func (c Config) Validate() error {
-	if c.IdleMilliwatts < 0 || c.BusyMilliwatts > maxMilliwatts {
+	if c.IdleMilliwatts < 0 || c.BusyMilliwatts > meter.MaxMilliwatts {
 		return errors.New("idle_milliwatts and busy_milliwatts: must lie between 0 and 1000000000")
 	}
 	if c.BusyMilliwatts < c.IdleMilliwatts {
@@ -94,22 +89,5 @@ func New(cfg Config) (Model, error) {
 // Attribute returns the share, in microjoules, of a request that occupied a slot for busy while at most concurrent requests ran,
 // itself included. A busy time that is not positive has no share.
 func (m Model) Attribute(busy time.Duration, concurrent int) int64 {
-	return microjoules(m.dynamic, busy, max(1, m.slots, concurrent))
-}
-
-// Method returns the name that records carry beside the figure.
-func (Model) Method() string { return "declared" }
-
-// microjoules returns milliwatts × d ÷ share, rounded down: 1 mW × 1 ns is 10⁻⁶ µJ. The product is kept in 128 bits.
-func microjoules(milliwatts uint64, d time.Duration, share int) int64 {
-	if d <= 0 {
-		return 0
-	}
-	hi, lo := bits.Mul64(milliwatts, uint64(d))
-	divisor := 1_000_000 * uint64(share)
-	if hi >= divisor {
-		return math.MaxInt64
-	}
-	q, _ := bits.Div64(hi, lo, divisor)
-	return int64(min(q, math.MaxInt64))
+	return meter.Microjoules(m.dynamic, busy, max(1, m.slots, concurrent))
 }

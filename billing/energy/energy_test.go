@@ -33,9 +33,6 @@ func TestAttribute(t *testing.T) {
 			t.Errorf("%s with %d: got %d, want %d", c.busy, c.concurrent, got, c.want)
 		}
 	}
-	if m.Method() != "declared" {
-		t.Errorf("method %s", m.Method())
-	}
 	if got := (energy.Model{}).Attribute(time.Second, 0); got != 0 {
 		t.Errorf("zero model: %d", got)
 	}

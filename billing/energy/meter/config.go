@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluice-project/sluice/internal/keyring"
 )
 
 // The kinds of meters.
@@ -42,11 +45,11 @@ type Config struct {
 	Cards []int `koanf:"cards"`
 	// Command is the path of nvidia-smi, npu-smi or ipmitool; empty: it is looked for.
 	Command string `koanf:"command"`
-	// URL of the Power resource of the chassis (https), User and the file with the password, and the file of the authority of its certificate.
-	URL          string `koanf:"url"`
-	User         string `koanf:"user"`
-	PasswordFile string `koanf:"password_file"`
-	CAFile       string `koanf:"ca_file"`
+	// URL of the Power resource of the chassis (https), User and Password, and the file of the authority of its certificate.
+	URL      string             `koanf:"url"`
+	User     string             `koanf:"user"`
+	Password keyring.Credential `koanf:"password"`
+	CAFile   string             `koanf:"ca_file"`
 	// Path of the recording to replay.
 	Path string `koanf:"path"`
 	// IdleMilliwatts and BusyMilliwatts are the powers of modelled without and with all processors at work; declared draws IdleMilliwatts always.
@@ -90,10 +93,10 @@ func (c Config) Validate() error {
 	case kindRedfish:
 		u, err := url.Parse(c.URL)
 		need(err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil, "url: must be an https address without a password")
-		need((c.User == "") == (c.PasswordFile == ""), "user and password_file: set both or neither")
+		need((c.User == "") == c.Password.Empty(), "user and password: set both or neither")
 	case kindModelled, kindDeclared:
-		need(c.IdleMilliwatts >= 0 && c.IdleMilliwatts <= maxMilliwatts, "idle_milliwatts: must lie between 0 and 1000000000")
-		need(c.Kind == kindDeclared || c.BusyMilliwatts >= c.IdleMilliwatts && c.BusyMilliwatts <= maxMilliwatts, "busy_milliwatts: must lie between idle_milliwatts and 1000000000")
+		need(c.IdleMilliwatts >= 0 && c.IdleMilliwatts <= MaxMilliwatts, "idle_milliwatts: must lie between 0 and 1000000000")
+		need(c.Kind == kindDeclared || c.BusyMilliwatts >= c.IdleMilliwatts && c.BusyMilliwatts <= MaxMilliwatts, "busy_milliwatts: must lie between idle_milliwatts and 1000000000")
 	case kindReplay:
 		need(c.Path != "", "path: must name a recording")
 	default:
@@ -184,7 +187,7 @@ func Open(c Config, period time.Duration) (Meter, error) {
 	}
 	switch c.Kind {
 	case kindRAPL:
-		m, err := newRAPL(or(c.Root, powercapRoot))
+		m, err := newRAPL(cmp.Or(c.Root, powercapRoot))
 		if err != nil {
 			return nil, fmt.Errorf("rapl: %w", err)
 		}
@@ -193,7 +196,7 @@ func Open(c Config, period time.Duration) (Meter, error) {
 		_, err = m.read()
 		return m, err
 	case kindHwmon:
-		dir, err := hwmonChip(or(c.Root, hwmonRoot), c.Chip)
+		dir, err := hwmonChip(cmp.Or(c.Root, hwmonRoot), c.Chip)
 		if err != nil {
 			return nil, fmt.Errorf("hwmon: %w", err)
 		}
@@ -203,7 +206,7 @@ func Open(c Config, period time.Duration) (Meter, error) {
 		}
 		m := hwmonEnergy(dir, c.Sensors)
 		if c.whole() {
-			m.most = maxMilliwatts
+			m.most = MaxMilliwatts
 		}
 		source.Name = name
 		m.source = source
@@ -211,17 +214,17 @@ func Open(c Config, period time.Duration) (Meter, error) {
 		return m, err
 	case kindNvidia:
 		return sampled("nvidia-smi", func(ctx context.Context) (int64, error) {
-			text, err := runTool(ctx, or(c.Command, "nvidia-smi"), nvidiaArgs()...)
+			text, err := runTool(ctx, cmp.Or(c.Command, "nvidia-smi"), nvidiaArgs()...)
 			if err != nil {
 				return 0, err
 			}
 			return parseNvidia(text)
 		})
 	case kindAscend:
-		return sampled("npu-smi", func(ctx context.Context) (int64, error) { return ascend(ctx, or(c.Command, "npu-smi"), c.Cards) })
+		return sampled("npu-smi", func(ctx context.Context) (int64, error) { return ascend(ctx, cmp.Or(c.Command, "npu-smi"), c.Cards) })
 	case kindIPMI:
 		return sampled("ipmitool dcmi", func(ctx context.Context) (int64, error) {
-			text, err := runTool(ctx, or(c.Command, "ipmitool"), "dcmi", "power", "reading")
+			text, err := runTool(ctx, cmp.Or(c.Command, "ipmitool"), "dcmi", "power", "reading")
 			if err != nil {
 				return 0, err
 			}
@@ -253,13 +256,6 @@ func Open(c Config, period time.Duration) (Meter, error) {
 	}
 }
 
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
 // ascend asks for the power of each card. One that does not answer makes the sum unknown.
 func ascend(ctx context.Context, command string, cards []int) (int64, error) {
 	var sum int64
@@ -280,14 +276,14 @@ func ascend(ctx context.Context, command string, cards []int) (int64, error) {
 // modelled tells the power by the utilisation of the processors since the sample before, or since now.
 func modelled(c Config) (func(context.Context) (int64, error), error) {
 	var mu sync.Mutex
-	busy, all, err := processorTimes(or(c.Root, procRoot))
+	busy, all, err := processorTimes(cmp.Or(c.Root, procRoot))
 	if err != nil {
 		return nil, err
 	}
 	return func(context.Context) (int64, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		b, a, err := processorTimes(or(c.Root, procRoot))
+		b, a, err := processorTimes(cmp.Or(c.Root, procRoot))
 		if err != nil {
 			return 0, err
 		}
@@ -300,8 +296,8 @@ func modelled(c Config) (func(context.Context) (int64, error), error) {
 	}, nil
 }
 
-// redfish asks a management controller by HTTPS. The password is read at each start; redirects are not followed, since they would carry it
-// elsewhere.
+// redfish asks a management controller by HTTPS, each time with the password as it is then. Redirects are not followed, since they would carry
+// it elsewhere.
 func redfish(c Config) (func(context.Context) (int64, error), error) {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if c.CAFile != "" {
@@ -315,14 +311,6 @@ func redfish(c Config) (func(context.Context) (int64, error), error) {
 		}
 		transport.TLSClientConfig.RootCAs = pool
 	}
-	password := ""
-	if c.PasswordFile != "" {
-		text, err := readText(c.PasswordFile)
-		if err != nil {
-			return nil, err
-		}
-		password = text
-	}
 	client := &http.Client{Transport: transport, Timeout: toolTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return func(ctx context.Context) (int64, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL, nil)
@@ -331,7 +319,7 @@ func redfish(c Config) (func(context.Context) (int64, error), error) {
 		}
 		req.Header.Set("Accept", "application/json")
 		if c.User != "" {
-			req.SetBasicAuth(c.User, password)
+			req.SetBasicAuth(c.User, c.Password.Reveal())
 		}
 		resp, err := client.Do(req)
 		if err != nil {

@@ -135,7 +135,7 @@ func (c *counters) Advance(now Moment) (int64, error) {
 		return 0, fmt.Errorf("%w: there are other zones than before", ErrGap)
 	}
 	var sum uint64
-	most := uint64(microjoules(c.most, now.Mono-at.Mono+time.Second)) // a second more, for counters that are updated late
+	most := uint64(Microjoules(c.most, now.Mono-at.Mono+time.Second, 1)) // a second more, for counters that are updated late
 	for i := range zones {
 		e, ok := since(base[i].energy, zones[i], most)
 		if !ok {
@@ -184,7 +184,7 @@ func (p *power) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if mw < 0 || mw > maxMilliwatts {
+	if mw < 0 || mw > MaxMilliwatts {
 		return fmt.Errorf("%s: a power of %d mW", p.source.Name, mw)
 	}
 	p.mu.Lock()
@@ -258,18 +258,20 @@ func integrate(milliwatts int64, d time.Duration, before uint64) (microjoules in
 	return int64(q), rest
 }
 
-// maxMilliwatts is a megawatt: far above one machine, far below overflow.
-const maxMilliwatts = 1_000_000_000
+// MaxMilliwatts is a megawatt: far above one machine, far below overflow.
+const MaxMilliwatts = 1_000_000_000
 
-// microjoules returns milliwatts × d, rounded down: 1 mW × 1 ns is 10⁻⁶ µJ.
-func microjoules(milliwatts uint64, d time.Duration) int64 {
+// Microjoules returns milliwatts × d ÷ share, rounded down: 1 mW × 1 ns is 10⁻⁶ µJ. The product is kept in 128 bits. A time that is not positive
+// has none; share is positive.
+func Microjoules(milliwatts uint64, d time.Duration, share int) int64 {
 	if d <= 0 {
 		return 0
 	}
 	hi, lo := bits.Mul64(milliwatts, uint64(d))
-	if hi >= 1_000_000 {
+	divisor := 1_000_000 * uint64(share)
+	if hi >= divisor {
 		return math.MaxInt64
 	}
-	q, _ := bits.Div64(hi, lo, 1_000_000)
+	q, _ := bits.Div64(hi, lo, divisor)
 	return int64(min(q, math.MaxInt64))
 }

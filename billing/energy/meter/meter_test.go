@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-project/sluice/internal/keyring"
 )
 
 // tree writes files below a new directory.
@@ -311,7 +313,7 @@ func TestToolsEnd(t *testing.T) {
 	}
 }
 
-// TestRedfish: the controller is asked with the password of the file, over TLS alone, and not where it points to.
+// TestRedfish: the controller is asked with the password, also one that was replaced, over TLS alone, and not where it points to.
 func TestRedfish(t *testing.T) {
 	body, err := os.ReadFile("testdata/redfish.json")
 	if err != nil {
@@ -332,20 +334,34 @@ func TestRedfish(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	root := tree(t, map[string]string{"password": "right", "wrong": "wrong"})
-	ca := filepath.Join(root, "ca.pem")
+	ca := filepath.Join(t.TempDir(), "ca.pem")
 	writeCertificate(t, ca, s.Certificate().Raw)
+	open := func(path string, password keyring.Credential, ca string) (Meter, error) {
+		return Open(Config{Kind: kindRedfish, URL: s.URL + path, User: "meter", Password: password, CAFile: ca}, time.Second)
+	}
 	ask := func(path, password, ca string) error {
-		m, err := Open(Config{Kind: kindRedfish, URL: s.URL + path, User: "meter", PasswordFile: filepath.Join(root, password), CAFile: ca}, time.Second)
+		m, err := open(path, keyring.Inline(password), ca)
 		if err != nil {
 			return err
 		}
 		return m.Refresh(t.Context())
 	}
-	if err := ask("/power", "password", ca); err != nil {
+	if err := ask("/power", "right", ca); err != nil {
 		t.Error(err)
 	}
-	for name, err := range map[string]error{"wrong password": ask("/power", "wrong", ca), "unknown authority": ask("/power", "password", ""), "redirect": ask("/moved", "password", ca), "no file": ask("/power", "none", ca)} {
+	password := keyring.Inline("wrong")
+	m, err := open("/power", password, ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Refresh(t.Context()); err == nil || strings.Contains(err.Error(), "wrong") {
+		t.Errorf("with the password before: %v", err)
+	}
+	password.Set("right")
+	if err := m.Refresh(t.Context()); err != nil {
+		t.Errorf("the password was replaced: %v", err)
+	}
+	for name, err := range map[string]error{"wrong password": ask("/power", "wrong", ca), "unknown authority": ask("/power", "right", ""), "redirect": ask("/moved", "right", ca), "no password": ask("/power", "", ca)} {
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		}

@@ -169,7 +169,7 @@ func hwmonPower(dir string, sensors []string) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if uw > maxMilliwatts*1000 {
+		if uw > MaxMilliwatts*1000 {
 			return 0, fmt.Errorf("%s: %d µW", s, uw)
 		}
 		sum += uw

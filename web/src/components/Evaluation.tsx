@@ -23,7 +23,6 @@ export function Checks({ evaluation, name, versions }: { evaluation: Evaluation;
     if (m.unit === 'ratio') return percent(value, language);
     return new Intl.NumberFormat(language === 'zh' ? 'zh-CN' : 'en-US', { maximumSignificantDigits: 4 }).format(m.unit === 'nanos' ? value / 1e9 : value);
   };
-  const signed = (v: number) => (v > 0 ? '+' : '') + percent(v, language);
   const columns: Column<Check>[] = [
     {
       key: 'name',
@@ -46,7 +45,7 @@ export function Checks({ evaluation, name, versions }: { evaluation: Evaluation;
             key: 'interval',
             title: t('rollout.interval'),
             align: 'right' as const,
-            render: (m: Check) => (m.interval ? <Interval of={m.interval} label={`${m.title}: ${signed(m.interval.low)} … ${signed(m.interval.high)}`} text={`${signed(m.interval.low)} … ${signed(m.interval.high)}`} /> : ''),
+            render: (m: Check) => (m.interval ? <Interval of={m.interval} name={m.title} /> : ''),
             csv: (m: Check) => (m.interval ? `${m.interval.low} ${m.interval.high}` : ''),
           },
         ]
@@ -69,14 +68,17 @@ export function Checks({ evaluation, name, versions }: { evaluation: Evaluation;
   return <DataTable name={name} columns={columns} rows={evaluation.metrics} rowKey={(m) => m.name} />;
 }
 
-/** The interval of how much worse the candidate is as a bar: zero in the middle, the limit as a line to the right. */
-export function Interval({ of, label, text }: { of: Schema['RolloutInterval']; label: string; text: string }) {
+/** The interval of how much worse the candidate is as a bar: zero in the middle, the limit as a line to the right. Its name is for who does not see it. */
+export function Interval({ of, name }: { of: Schema['RolloutInterval']; name: string }) {
+  const [language] = useLanguage();
+  const signed = (v: number) => (v > 0 ? '+' : '') + percent(v, language);
+  const text = `${signed(of.low)} … ${signed(of.high)}`;
   const reach = 2 * of.limit; // to both sides
   const x = (v: number) => 60 + 60 * Math.max(-1, Math.min(1, v / reach));
   const kept = of.high <= of.limit;
   return (
     <span>
-      <svg width={120} height={12} role="img" aria-label={label} style={{ verticalAlign: 'middle', color: kept ? '#389e0d' : of.low > of.limit ? '#cf1322' : '#ad6800' }}>
+      <svg width={120} height={12} role="img" aria-label={`${name}: ${text}`} style={{ verticalAlign: 'middle', color: kept ? '#389e0d' : of.low > of.limit ? '#cf1322' : '#ad6800' }}>
         <line x1={60} x2={60} y1={0} y2={12} stroke="#bfbfbf" />
         <line x1={x(of.limit)} x2={x(of.limit)} y1={0} y2={12} stroke="#cf1322" strokeDasharray="2 2" />
         <line x1={x(of.low)} x2={x(of.high)} y1={6} y2={6} stroke="currentColor" strokeWidth={3} />
@@ -168,16 +170,15 @@ export function useThresholds(th: Schema['RolloutThresholds']): { key: string; l
     { key: 'min_requests', label: t('rollout.set.min_requests'), children: count(th.min_requests, language) },
     { key: 'error_percent', label: t('rollout.set.error_percent'), children: percent(th.max_error_rate_basis / 10000, language) },
     ...(th.gates ?? []).map((g) => ({ key: g.name, label: t('rollout.gate', { name: g.name }), children: percent(g.margin, language) })),
-    ...(th.gates ? [] : trial()),
+    ...(th.gates
+      ? []
+      : [
+          { key: 'margin_percent', label: t('rollout.set.margin_percent'), children: t('rollout.points', { count: th.error_margin_basis / 100, points: count(th.error_margin_basis / 100, language) }) },
+          { key: 'latency_percent', label: t('rollout.set.latency_percent'), children: percent(th.max_latency_ratio_percent / 100, language) },
+          { key: 'quantile', label: t('rollout.set.quantile_percent'), children: `P${th.latency_quantile_basis / 100}` },
+          { key: 'floor', label: t('rollout.set.floor_ms'), children: `${count(th.latency_floor_ms, language)} ms` },
+        ]),
     { key: 'promote', label: t('rollout.set.promote_percent'), children: chance(th.promote_alpha) },
     { key: 'abort', label: t('rollout.set.abort_percent'), children: chance(th.abort_alpha) },
   ];
-  function trial() {
-    return [
-    { key: 'margin_percent', label: t('rollout.set.margin_percent'), children: t('rollout.points', { count: th.error_margin_basis / 100, points: count(th.error_margin_basis / 100, language) }) },
-    { key: 'latency_percent', label: t('rollout.set.latency_percent'), children: percent(th.max_latency_ratio_percent / 100, language) },
-    { key: 'quantile', label: t('rollout.set.quantile_percent'), children: `P${th.latency_quantile_basis / 100}` },
-    { key: 'floor', label: t('rollout.set.floor_ms'), children: `${count(th.latency_floor_ms, language)} ms` },
-    ];
-  }
 }

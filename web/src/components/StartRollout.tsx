@@ -34,6 +34,8 @@ const standardValues: Partial<Record<Name, number>> = { min_requests: 1000, dwel
 const gateNames = ['failures', 'refusals', 'first_token_p95', 'total_p95', 'total_p99', 'tokens', 'cost', 'accuracy'] as const;
 
 type Preset = Schema['RolloutPreset'];
+const valueOf = (preset: Preset, name: Name) => (preset === 'standard' ? standardValues[name] : undefined) ?? numbers[name].value;
+const valuesOf = (preset: Preset) => Object.fromEntries(names.map((n) => [n, valueOf(preset, n)]));
 type Fields = Record<Name, number> & { preset: Preset; without?: string[]; why?: string; results?: string; model: string; candidate: string; steps: string; approval?: number[]; accept?: string[]; reason?: string };
 
 const stepsOf = (text: string) => text.split(/[\s,，、]+/).filter(Boolean).map(Number);
@@ -97,7 +99,7 @@ export function StartRollout({ onClose }: { onClose: () => void }) {
         form={form}
         layout="vertical"
         style={{ marginTop: 16 }}
-        initialValues={{ preset: 'standard', steps: '20, 40, 80, 100', ...Object.fromEntries(names.map((n) => [n, standardValues[n] ?? numbers[n].value])) }}
+        initialValues={{ preset: 'standard', steps: '20, 40, 80, 100', ...valuesOf('standard') }}
         onFinish={(f) => start.mutate(f)}
         onFinishFailed={({ errorFields }) => errorFields.some((e) => numbers[e.name[0] as Name]?.advanced) && setOpen(['advanced'])}
       >
@@ -110,7 +112,7 @@ export function StartRollout({ onClose }: { onClose: () => void }) {
         <Form.Item name="preset" label={t('rollout.preset')} extra={t(`rollout.presetHelp.${preset}`)}>
           <Select
             options={(['standard', 'trial'] as const).map((value) => ({ value, label: t(`rollout.presets.${value}`) }))}
-            onChange={(to: Preset) => form.setFieldsValue(Object.fromEntries(names.map((n) => [n, (to === 'standard' ? standardValues[n] : undefined) ?? numbers[n].value])))}
+            onChange={(to: Preset) => form.setFieldsValue(valuesOf(to))}
           />
         </Form.Item>
         {preset === 'standard' && (
@@ -171,13 +173,12 @@ function Numbers({ of, preset }: { of: Name[]; preset: Preset }) {
     <div className="numbers">
       {of.map((name) => {
         const { precision, ...range } = numbers[name];
-        const value = (preset === 'standard' ? standardValues[name] : undefined) ?? numbers[name].value;
         return (
           <Form.Item
             key={name}
             name={name}
             label={t('rollout.withUnit', { name: t(`rollout.set.${name}`), unit: t(`rollout.unit.${name}`) })}
-            extra={t('rollout.withDefault', { help: t(`rollout.help.${name}`), value: count(value, language), unit: t(`rollout.unit.${name}`) })}
+            extra={t('rollout.withDefault', { help: t(`rollout.help.${name}`), value: count(valueOf(preset, name), language), unit: t(`rollout.unit.${name}`) })}
             rules={[{ required: true, message: t('form.required') }]}
             style={{ marginBottom: 8 }}
           >

@@ -159,11 +159,9 @@ function Settings({ r }: { r: Schema['Rollout'] }) {
 function Course({ r }: { r: Schema['Rollout'] }) {
   const { t } = useTranslation();
   const stageName = useStageName();
-  const [language] = useLanguage();
   const evaluations = [...(r.history ?? []).flatMap((h) => (h.look ? [h.look] : [])), ...(running(r.phase) && r.evidence ? [r.evidence] : [])].filter((e) => e.metrics.some((m) => m.interval));
   const gates = [...new Map(evaluations.flatMap((e) => e.metrics.filter((m) => m.interval).map((m) => [m.name, m.title]))).entries()];
   if (gates.length === 0) return <Typography.Text type="secondary">{t('rollout.noMetrics')}</Typography.Text>;
-  const signed = (v: number) => (v > 0 ? '+' : '') + percent(v, language);
   return (
     <div style={{ overflowX: 'auto' }}>
       <table className="course">
@@ -183,8 +181,7 @@ function Course({ r }: { r: Schema['Rollout'] }) {
               <th scope="row">{sentence(title)}</th>
               {evaluations.map((e) => {
                 const i = e.metrics.find((m) => m.name === name)?.interval;
-                const text = i ? `${signed(i.low)} … ${signed(i.high)}` : '';
-                return <td key={e.hash}>{i && <Interval of={i} label={`${title}, ${stageName(e.stage)}: ${text}`} text={text} />}</td>;
+                return <td key={e.hash}>{i && <Interval of={i} name={`${title}, ${stageName(e.stage)}`} />}</td>;
               })}
             </tr>
           ))}

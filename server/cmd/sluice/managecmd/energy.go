@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"net/url"
 	"os"
@@ -131,16 +132,17 @@ func factors(file string) ([]carbon.Factor, error) {
 	if file == "" {
 		return carbon.Factors(nil)
 	}
-	info, err := os.Stat(file)
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() > maxFactorFile {
+	defer func() { _ = f.Close() }()
+	own, err := io.ReadAll(io.LimitReader(f, maxFactorFile+1)) // a pipe has no size to ask for
+	switch {
+	case err != nil:
+		return nil, err
+	case len(own) > maxFactorFile:
 		return nil, cli.Failed("cli.energy.factors_too_large", file, maxFactorFile)
-	}
-	own, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
 	}
 	list, err := carbon.Factors(own)
 	if err != nil {
