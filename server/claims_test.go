@@ -301,7 +301,7 @@ func TestGraveActsAreListed(t *testing.T) {
 		"releaseHold": {"releasing a legal hold", "解除法律保全"}, "resumeTenant": {"resuming a tenant", "恢复租户"},
 		"resumeOrganisation": {"resuming an organisation", "恢复组织"}, "moveTenant": {"moving a tenant into another organisation", "将租户移入另一组织"},
 		"startAccessReview": {"starting and cancelling a review of access", "发起与取消权限复核"}, "cancelAccessReview": {"starting and cancelling a review of access", "发起与取消权限复核"},
-		"rotateKeyring": {"rotating the wrapping keys", "轮换封装密钥"}, "revokeSigningKey": {"revoking a signing key", "吊销签名密钥"}, "inviteUser": {"inviting a person", "邀请人员"},
+		"rotateKeyring": {"rotating the wrapping keys", "轮换封装密钥"}, "revokeSigningKey": {"revoking a signing key", "吊销签名密钥"}, "revokeWatermarkKey": {"revoking a watermark key", "吊销水印密钥"}, "inviteUser": {"inviting a person", "邀请人员"},
 		"createServiceAccount": {"creating, changing and enabling a service account", "创建、更改与启用服务账号"}, "changeServiceAccount": {"creating, changing and enabling a service account", "创建、更改与启用服务账号"},
 		"enableServiceAccount": {"creating, changing and enabling a service account", "创建、更改与启用服务账号"},
 		"rotateServiceSecret":  {"giving it a secret or keys", "为其更换密钥或添加公钥"}, "addServiceKeys": {"giving it a secret or keys", "为其更换密钥或添加公钥"},

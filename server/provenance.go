@@ -89,6 +89,9 @@ func (p *parts) watermarkOf(ctx context.Context, tenant, text string) (provenanc
 		w.Result, w.Reason = provenance.Confirmed, provenance.WatermarkFound
 	case watermark.Indication:
 		w.Result, w.Reason = provenance.Indicated, provenance.WatermarkWeak
+		if !f.Key.Revoked.IsZero() {
+			w.Reason = provenance.WatermarkGone
+		}
 	case watermark.NotFound:
 		w.Result, w.Reason = provenance.Absent, provenance.WatermarkNone
 		if f.Untried+len(f.Unreadable) > 0 {

@@ -115,6 +115,7 @@ func TestWatermarks(t *testing.T) {
 		t.Errorf("two choices: %q, %+v", two, both)
 	}
 	in.rotated(t, key, first[0], m.Key)
+	in.revoked(t, key, first[0], m.Key)
 	in.otherTenant(t, first[0])
 
 	in.publish(markPolicy("required"))
@@ -224,6 +225,27 @@ func (in *installation) rotated(t *testing.T, key, text, mark string) {
 	}
 	if f := in.detected(text, ""); f.Verdict != "found" || f.Key.Id != mark || f.Keys != 2 {
 		t.Errorf("after a rotation: %+v", f)
+	}
+}
+
+// revoked: what a revoked key finds proves nothing, and the verdict says why.
+func (in *installation) revoked(t *testing.T, key, text, mark string) {
+	t.Helper()
+	var gone adminapi.WatermarkKey
+	r := in.admin(http.MethodPost, "/watermark/keys/"+mark+"/revoke", nil, &gone)
+	if gone.Id != mark || gone.RevokedAt == nil {
+		t.Fatalf("%+v", gone)
+	}
+	if e := in.eventsOf(r.header.Get("X-Request-Id"), 2)[1]; e.Action != "admin.revokeWatermarkKey" || e.Resource != mark {
+		t.Errorf("%+v", e)
+	}
+	if f := in.detected(text, ""); f.Verdict != "indication" || f.Key.Id != mark || f.Key.RevokedAt == nil {
+		t.Errorf("after it was revoked: %+v", f)
+	}
+	var v adminapi.ProvenanceVerdict
+	in.admin(http.MethodPost, "/audit/provenance", map[string]any{"text": text}, &v)
+	if m := v.Marks.Watermark; m.Reason != "watermark_gone" || m.Result != "indicated" || m.Confidence != "none" {
+		t.Errorf("%+v", m)
 	}
 }
 

@@ -153,6 +153,9 @@ func readProvenance(z *zip.Reader, v checkpoint.Verifier, witnesses checkpoint.W
 	if err := json.Unmarshal(raw, &x); err != nil {
 		return Provenance{}, x, errors.New("it cannot be read")
 	}
+	if x.Schema != "sluice.provenance/1" && x.Schema != "sluice.provenance/2" { // which differ in nothing that is read here
+		return Provenance{}, x, errors.New("its schema is unknown to this release: take a newer verifier")
+	}
 	p := Provenance{Tenant: x.Tenant, Conclusion: x.Conclusion, Subject: x.Subject.SHA256}
 	subject := subjectOf(m)
 	if subject < 0 || m.Files[subject].SHA256 != x.Subject.SHA256 || m.About["tenant"] != x.Tenant || m.About["conclusion"] != x.Conclusion {

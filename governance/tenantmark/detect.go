@@ -84,7 +84,7 @@ type Finding struct {
 	P, Log10P float64
 	// Tokens is how many the text has, Counted how many of them count, as the tokenizer has it with which the mark is strongest.
 	Tokens, Counted int
-	// Key has marked it; nil unless the verdict is Found or Indication. Begin and End are the tokens between which the mark is strongest, End excluded;
+	// Key has marked it; nil unless the verdict is Found or Indication. If it was revoked, the verdict is Indication whatever P is: others may have the key. Begin and End are the tokens between which the mark is strongest, End excluded;
 	// Passage are their bytes in the text, nil where that cannot be told.
 	Key        *Key
 	Begin, End int
@@ -268,6 +268,9 @@ func (s *Service) tell(tenant string, f Finding, best said) (Finding, error) {
 		return Finding{}, unreadable(fmt.Errorf("the watermark key %s is gone", best.Best.Key.ID()))
 	}
 	f.Key, f.Begin, f.End = &all[i], best.Best.Begin, best.Best.End
+	if f.Verdict == watermark.Found && !f.Key.Revoked.IsZero() {
+		f.Verdict = watermark.Indication
+	}
 	if ends := best.of.ends; f.End <= len(ends) && f.Begin < f.End {
 		f.Passage = &Passage{End: ends[f.End-1]}
 		if f.Begin > 0 {

@@ -4,7 +4,8 @@
 //
 // A tenant's first key is made when its first answer is to be marked. A rotation makes another one; those before mark nothing from then on, and find what
 // they have marked for good: unlike the private half of a signing key a secret stays, since nothing else finds a mark. Whoever gets to know it can remove
-// the mark, and forge it; no key can be revoked. Policies that mark by other parameters get keys of their own; a rotation goes on with the parameters of the
+// the mark, and forge it. So a key that leaked is revoked: it marks nothing from then on, and what it finds is an indication at most, whenever the text was
+// made, since a mark has no date. Policies that mark by other parameters get keys of their own; a rotation goes on with the parameters of the
 // newest key that marks. They all go with the tenant.
 //
 // An answer that was under way is marked by the key that was the current one when it was admitted. Another replica learns of the new one within two seconds;

@@ -111,12 +111,13 @@ type row struct {
 	Wrapped   []byte
 	CreatedAt int64 `gorm:"autoCreateTime:false"`
 	RetiredAt int64
+	RevokedAt int64
 }
 
 func (row) TableName() string { return "watermark_keys" }
 
 func publicColumns() []string {
-	return []string{"id", "tenant", "number", "params", "created_at", "retired_at"}
+	return []string{"id", "tenant", "number", "params", "created_at", "retired_at", "revoked_at"}
 }
 
 func secretColumns() []string { return []string{"suite", "epoch", "wrapped"} }
@@ -182,6 +183,7 @@ type Key struct {
 	Params  watermark.Params
 	Created time.Time
 	Retired time.Time // zero: it marks
+	Revoked time.Time // zero: what it finds counts
 }
 
 // List returns the keys that a tenant has and had, the newest first.
@@ -196,13 +198,17 @@ func (s *Store) List(tenant string) ([]Key, error) {
 		if err != nil {
 			return nil, unreadable(err)
 		}
-		k := Key{ID: r.ID, Number: r.Number, Params: p, Created: time.UnixMicro(r.CreatedAt).UTC()}
-		if r.RetiredAt > 0 {
-			k.Retired = time.UnixMicro(r.RetiredAt).UTC()
-		}
-		out = append(out, k)
+		out = append(out, Key{ID: r.ID, Number: r.Number, Params: p, Created: moment(r.CreatedAt), Retired: moment(r.RetiredAt), Revoked: moment(r.RevokedAt)})
 	}
 	return out, nil
+}
+
+// moment is a time of a row; zero where there is none.
+func moment(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
 }
 
 // MarkKey returns the key by which the answers of a tenant are marked with these parameters, and makes it if there is none. It asks the database only
@@ -234,9 +240,12 @@ func (s *Store) MarkKey(ctx context.Context, tenant string, p watermark.Params) 
 
 // first makes the key of parameters, unless another replica has.
 func (s *Store) first(ctx context.Context, tenant, params string) error {
-	return s.change(ctx, tenant, func(rows []row) (string, bool) {
-		return params, !slices.ContainsFunc(rows, func(r row) bool { return r.RetiredAt == 0 && r.Params == params })
-	}, false)
+	return s.change(ctx, tenant, func(_ *gorm.DB, rows []row, _ int64) (string, error) {
+		if slices.ContainsFunc(rows, func(r row) bool { return r.RetiredAt == 0 && r.Params == params }) {
+			return "", nil
+		}
+		return params, nil
+	})
 }
 
 // tried are keys to try.
@@ -340,23 +349,58 @@ func (s *Store) Rotate(ctx context.Context, tenant string) ([]Key, error) {
 	if err := s.cfg.Exists(ctx, tenant); err != nil {
 		return nil, err
 	}
-	err := s.change(ctx, tenant, func(rows []row) (string, bool) {
-		for _, r := range slices.Backward(rows) {
+	err := s.change(ctx, tenant, func(tx *gorm.DB, rows []row, now int64) (string, error) {
+		params := store(watermark.Params{})
+		for _, r := range rows {
 			if r.RetiredAt == 0 {
-				return r.Params, true
+				params = r.Params
 			}
 		}
-		return store(watermark.Params{}), true
-	}, true)
+		return params, tx.Model(&row{}).Where("tenant = ? AND retired_at = 0", tenant).Update("retired_at", now).Error
+	})
 	if err != nil {
 		return nil, err
 	}
 	return s.List(tenant)
 }
 
-// change adds a key of the parameters that decide returns, given all keys of the tenant, if it wants one, and reads the keys again; others retires all
-// that mark. Changes take turns: the counter, which is written first, is locked until the end.
-func (s *Store) change(ctx context.Context, tenant string, decide func([]row) (params string, wanted bool), others bool) error {
+// Revoke takes its power to prove from a key that somebody else may know: what it finds is an indication at most from then on. If it marks, another one of
+// its parameters does so in its place. It returns the key as it is then. Errors: CodeNotFound for a key that the tenant has not, CodeConflict if it was
+// revoked before.
+func (s *Store) Revoke(ctx context.Context, tenant, id string) (Key, error) {
+	err := s.change(ctx, tenant, func(tx *gorm.DB, rows []row, now int64) (string, error) {
+		i := slices.IndexFunc(rows, func(r row) bool { return r.ID == id })
+		switch {
+		case i < 0:
+			return "", fault.New(fault.CodeNotFound, fault.Say("thing.key"), id)
+		case rows[i].RevokedAt != 0:
+			return "", fault.New(fault.CodeConflict, fault.Say("watermark.revoked_before"))
+		}
+		update := map[string]any{"revoked_at": now}
+		params := ""
+		if rows[i].RetiredAt == 0 {
+			update["retired_at"], params = now, rows[i].Params
+		}
+		return params, tx.Model(&row{}).Where("id = ?", id).Updates(update).Error
+	})
+	if err != nil {
+		return Key{}, err
+	}
+	s.opened.Delete(id)
+	all, err := s.List(tenant)
+	if err != nil {
+		return Key{}, err
+	}
+	i := slices.IndexFunc(all, func(k Key) bool { return k.ID == id })
+	if i < 0 {
+		return Key{}, unreadable(fmt.Errorf("the watermark key %s is gone", id)) // with its tenant
+	}
+	return all[i], nil
+}
+
+// change has do change the keys of a tenant, given all of them, adds one of the parameters that it returns, unless they are "", and reads the keys again.
+// Changes take turns: the counter, which is written first, is locked until the end. A fault of do is the error.
+func (s *Store) change(ctx context.Context, tenant string, do func(tx *gorm.DB, rows []row, now int64) (params string, err error)) error {
 	err := s.cfg.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := tx.Exec("UPDATE watermark_changes SET version = version + 1 WHERE name = 'watermark'").Error; err != nil {
 			return err
@@ -365,20 +409,19 @@ func (s *Store) change(ctx context.Context, tenant string, decide func([]row) (p
 		if err := tx.Select(publicColumns()).Where("tenant = ?", tenant).Order("number").Find(&rows).Error; err != nil {
 			return err
 		}
-		params, wanted := decide(rows)
-		if !wanted {
-			return nil
-		}
 		now := s.now().UnixMicro()
-		if others {
-			if err := tx.Model(&row{}).Where("tenant = ? AND retired_at = 0", tenant).Update("retired_at", now).Error; err != nil {
-				return err
-			}
+		params, err := do(tx, rows, now)
+		if err != nil || params == "" {
+			return err
 		}
 		return s.add(tx, row{Tenant: tenant, Number: int64(len(rows) + 1), Params: params, CreatedAt: now})
 	})
-	if err != nil {
-		return failed(ctx, "make a watermark key", err)
+	var coded *fault.Error
+	switch {
+	case errors.As(err, &coded):
+		return err
+	case err != nil:
+		return failed(ctx, "change the watermark keys", err)
 	}
 	return s.refresh(ctx)
 }

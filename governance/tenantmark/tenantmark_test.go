@@ -219,6 +219,54 @@ func TestManyKeys(t *testing.T) {
 	}
 }
 
+// TestRevokedKeys: what a revoked key finds is an indication, however sure the statistics are, also for another replica; another key marks in its place on
+// every replica, and nobody else's key is touched.
+func TestRevokedKeys(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		s, replica := open(t, db), open(t, db)
+		kgw := watermark.Params{Scheme: watermark.KGW}
+		first, other := marks(t, s, "acme", watermark.Params{}), marks(t, s, "acme", kgw)
+		text := written(first, 80)
+		for _, tenant := range []string{"globex", "acme"} {
+			id := map[string]string{"globex": first.ID(), "acme": "0123456789abcdef"}[tenant]
+			if _, err := s.Revoke(t.Context(), tenant, id); !fault.Is(err, fault.CodeNotFound) {
+				t.Errorf("a key that %s has not: %v", tenant, err)
+			}
+		}
+		gone, err := s.Revoke(t.Context(), "acme", first.ID())
+		if err != nil || gone.ID != first.ID() || gone.Revoked.IsZero() || gone.Retired != gone.Revoked {
+			t.Fatalf("%+v, %v", gone, err)
+		}
+		for _, s := range []*Store{s, replica} {
+			f, err := service(s, words(5000)).Detect(t.Context(), Question{Tenant: "acme", Text: text})
+			if err != nil || f.Verdict != watermark.Indication || f.P > 1e-9 || f.Key.ID != first.ID() || f.Key.Revoked.IsZero() {
+				t.Errorf("%+v, %v", f, err)
+			}
+			if k := marks(t, s, "acme", watermark.Params{}); k.ID() == first.ID() || k.Epoch() != 3 {
+				t.Errorf("the key %d marks", k.Epoch())
+			}
+			if k := marks(t, s, "acme", kgw); k.ID() != other.ID() {
+				t.Errorf("of other parameters the key %d marks", k.Epoch())
+			}
+		}
+		if _, err := s.Revoke(t.Context(), "acme", first.ID()); !fault.Is(err, fault.CodeConflict) {
+			t.Errorf("once more: %v", err)
+		}
+		_, err = s.Rotate(t.Context(), "acme")
+		must(t, err)
+		all, err := s.List("acme")
+		must(t, err)
+		before := len(all)
+		if _, err := s.Revoke(t.Context(), "acme", other.ID()); err != nil { // which marks no more: nothing takes its place
+			t.Error(err)
+		}
+		if all, err = s.List("acme"); err != nil || len(all) != before {
+			t.Errorf("%d keys, %v", len(all), err)
+		}
+	})
+}
+
 // keysOf are the keys that find the texts of a tenant.
 func keysOf(t *testing.T, s *Store, tenant string) []*watermark.Key {
 	t.Helper()
@@ -232,7 +280,7 @@ func TestFaults(t *testing.T) {
 	t.Parallel()
 	db := dbtest.SQLite(t)
 	s := open(t, db)
-	marks(t, s, "acme", watermark.Params{})
+	first := marks(t, s, "acme", watermark.Params{})
 	for _, statement := range []string{
 		"CREATE TRIGGER stop BEFORE UPDATE ON watermark_changes BEGIN SELECT RAISE(FAIL, 'broken'); END",
 		"CREATE TRIGGER stop BEFORE UPDATE ON watermark_keys BEGIN SELECT RAISE(FAIL, 'broken'); END",
@@ -242,9 +290,12 @@ func TestFaults(t *testing.T) {
 		if _, err := s.Rotate(t.Context(), "acme"); !fault.Is(err, fault.CodeDatabaseUnavailable) {
 			t.Errorf("%s: %v", statement, err)
 		}
+		if _, err := s.Revoke(t.Context(), "acme", first.ID()); !fault.Is(err, fault.CodeDatabaseUnavailable) {
+			t.Errorf("%s: %v", statement, err)
+		}
 		must(t, db.Exec("DROP TRIGGER stop").Error)
 		all, err := open(t, db).List("acme")
-		if err != nil || len(all) != 1 || !all[0].Retired.IsZero() {
+		if err != nil || len(all) != 1 || !all[0].Retired.IsZero() || !all[0].Revoked.IsZero() {
 			t.Errorf("%s: %+v, %v", statement, all, err)
 		}
 	}

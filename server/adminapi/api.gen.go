@@ -5970,7 +5970,10 @@ type WatermarkKey struct {
 	Number int64 `json:"number"`
 
 	// RetiredAt Since then it only finds
-	RetiredAt *time.Time         `json:"retired_at,omitempty"`
+	RetiredAt *time.Time `json:"retired_at,omitempty"`
+
+	// RevokedAt Since then what it finds is an indication at most, since others may know the key
+	RevokedAt *time.Time         `json:"revoked_at,omitempty"`
 	Scheme    WatermarkKeyScheme `json:"scheme"`
 }
 
@@ -6900,6 +6903,12 @@ type ListWatermarkKeysParams struct {
 
 // RotateWatermarkKeysParams defines parameters for RotateWatermarkKeys.
 type RotateWatermarkKeysParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// RevokeWatermarkKeyParams defines parameters for RevokeWatermarkKey.
+type RevokeWatermarkKeyParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
@@ -8255,6 +8264,9 @@ type ServerInterface interface {
 	// RotateWatermarkKeys Have other keys mark the answers of a tenant
 	// (POST /watermark/keys/rotate)
 	RotateWatermarkKeys(c *gin.Context, params RotateWatermarkKeysParams)
+	// RevokeWatermarkKey Take its power to prove from a watermark key
+	// (POST /watermark/keys/{id}/revoke)
+	RevokeWatermarkKey(c *gin.Context, id IdPath, params RevokeWatermarkKeyParams)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -13984,6 +13996,42 @@ func (siw *ServerInterfaceWrapper) RotateWatermarkKeys(c *gin.Context) {
 	siw.Handler.RotateWatermarkKeys(c, params)
 }
 
+// RevokeWatermarkKey operation middleware
+func (siw *ServerInterfaceWrapper) RevokeWatermarkKey(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RevokeWatermarkKeyParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RevokeWatermarkKey(c, id, params)
+}
+
 // GinServerOptions provides options for the Gin server.
 type GinServerOptions struct {
 	BaseURL      string
@@ -14215,5 +14263,6 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/watermark/detect", wrapper.DetectWatermark)
 	router.GET(options.BaseURL+"/watermark/keys", wrapper.ListWatermarkKeys)
 	router.POST(options.BaseURL+"/watermark/keys/rotate", wrapper.RotateWatermarkKeys)
+	router.POST(options.BaseURL+"/watermark/keys/:id/revoke", wrapper.RevokeWatermarkKey)
 	router.GET(options.BaseURL+"/system", wrapper.GetSystem)
 }

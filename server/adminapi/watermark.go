@@ -52,6 +52,12 @@ func (s *Server) RotateWatermarkKeys(c *gin.Context, _ RotateWatermarkKeysParams
 	s.reply(c, http.StatusCreated, watermarkKeysView(keys), err)
 }
 
+// RevokeWatermarkKey implements POST /watermark/keys/{id}/revoke.
+func (s *Server) RevokeWatermarkKey(c *gin.Context, id IdPath, _ RevokeWatermarkKeyParams) {
+	k, err := s.deps.WatermarkKeys.Revoke(c.Request.Context(), tenantOf(c), id)
+	s.reply(c, http.StatusOK, watermarkKeyView(k), err)
+}
+
 func watermarkView(f tenantmark.Finding) WatermarkFinding {
 	out := WatermarkFinding{
 		Verdict: WatermarkFindingVerdict(f.Verdict), P: f.P, Log10P: f.Log10P, Tokens: f.Tokens, CountedTokens: f.Counted, LeastTokens: tenantmark.LeastTokens,
@@ -81,7 +87,7 @@ func watermarkKeysView(keys []tenantmark.Key) WatermarkKeyList {
 }
 
 func watermarkKeyView(k tenantmark.Key) WatermarkKey {
-	out := WatermarkKey{Id: k.ID, Number: k.Number, Scheme: WatermarkKeyScheme(k.Params.Scheme), CreatedAt: k.Created, RetiredAt: optionalTime(k.Retired)}
+	out := WatermarkKey{Id: k.ID, Number: k.Number, Scheme: WatermarkKeyScheme(k.Params.Scheme), CreatedAt: k.Created, RetiredAt: optionalTime(k.Retired), RevokedAt: optionalTime(k.Revoked)}
 	if k.Params.Scheme == watermark.KGW {
 		out.Context, out.Gamma, out.Delta = &k.Params.Context, &k.Params.Gamma, &k.Params.Delta
 	}

@@ -135,8 +135,11 @@ func (s *Service) watermark(ctx context.Context, x subject) (Mark, error) {
 		return Mark{}, fmt.Errorf("look for the watermark: %w", err)
 	}
 	m := Mark{Result: w.Result, Reason: w.Reason, Confidence: ByStatistics, Log10P: &w.Log10P, Passage: w.Passage, Key: w.Key, Counted: w.Tokens, Least: w.Least}
-	if w.Result == CannotSay {
+	switch {
+	case w.Result == CannotSay:
 		m.Log10P, m.Confidence = nil, None
+	case w.Reason == WatermarkGone: // the statistics hold, and rest on a secret that others know
+		m.Confidence = None
 	}
 	return m, nil
 }

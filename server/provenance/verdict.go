@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Schema is what verdicts of this release say of themselves.
-const Schema = "sluice.provenance/1"
+// Schema is what verdicts of this release say of themselves. Those of sluice.provenance/1 have no credentials and know no revoked watermark key.
+const Schema = "sluice.provenance/2"
 
 // Verdict says where a text comes from. Its JSON form is what an evidence parcel has: never change it, raise the schema.
 type Verdict struct {
@@ -131,6 +131,7 @@ const (
 
 	WatermarkFound  Reason = "watermark_found"
 	WatermarkWeak   Reason = "watermark_weak"
+	WatermarkGone   Reason = "watermark_gone" // by a key that was revoked
 	WatermarkNone   Reason = "watermark_none"
 	WatermarkShort  Reason = "watermark_short"  // too few tokens
 	WatermarkNoKey  Reason = "watermark_no_key" // nothing of this tenant was ever marked

@@ -84,6 +84,7 @@ func reasonID(code Reason) message.ID {
 		"watermark_off":        "provenance.reason_watermark_off",
 		"watermark_short":      "provenance.reason_watermark_short",
 		"watermark_weak":       "provenance.reason_watermark_weak",
+		"watermark_gone":       "provenance.reason_watermark_gone",
 	}[code]
 }
 

@@ -2037,7 +2037,7 @@ export interface paths {
         put?: never;
         /**
          * Where a text or a file comes from
-         * @description One verdict from four marks: the label in a file, the signature that came with an answer, the watermark in the choice of words, and the registry of what was delivered. Each is answered with
+         * @description One verdict from five marks: the label in a file, its content credentials, the signature that came with an answer, the watermark in the choice of words, and the registry of what was delivered. Each is answered with
          *     its result, reason and confidence, also where it found nothing; `conclusion` says what they say together. The text is compared with what this tenant's requests were answered, and is kept
          *     nowhere: the record of the act has its digest. One caller may ask 20 times a minute.
          */
@@ -3306,7 +3306,7 @@ export interface paths {
         put?: never;
         /**
          * Say whether a text has the watermark of a tenant
-         * @description Tries the newest 64 keys that the tenant has and had, or the one that is named (`key`), by the tokens of each model of the native engine, and passages of the text as well as the whole. `p` bounds how likely a text that was written without the keys scores as high, with all of that taken into account; `found` takes 1e-9 at most, `indication` 3.2e-5. `not_found` is no proof that there was no mark: edits and paraphrases remove it. `cannot_say` has a `reason`: the text is too short (`least_tokens`), the tenant has no key since no answer of it was to be marked, or there is no model by whose tokens it could be read. The text is kept nowhere; the record of the act has the verdict. Since whoever may ask can change words until a mark is gone, it is limited to 20 a minute for each caller. 400 `invalid_value` for a text that takes too long, 404 for a key that the tenant has not, 429 `concurrency_limit_exceeded` while others are examined.
+         * @description Tries the newest 64 keys that the tenant has and had, or the one that is named (`key`), by the tokens of each model of the native engine, and passages of the text as well as the whole. `p` bounds how likely a text that was written without the keys scores as high, with all of that taken into account; `found` takes 1e-9 at most, `indication` 3.2e-5; of a key that was revoked nothing is more than an indication. `not_found` is no proof that there was no mark: edits and paraphrases remove it. `cannot_say` has a `reason`: the text is too short (`least_tokens`), the tenant has no key since no answer of it was to be marked, or there is no model by whose tokens it could be read. The text is kept nowhere; the record of the act has the verdict. Since whoever may ask can change words until a mark is gone, it is limited to 20 a minute for each caller. 400 `invalid_value` for a text that takes too long, 404 for a key that the tenant has not, 429 `concurrency_limit_exceeded` while others are examined.
          */
         post: operations["detectWatermark"];
         delete?: never;
@@ -3349,6 +3349,26 @@ export interface paths {
          * @description The new key has the parameters of the newest one that marks. All those before mark no more; they stay, to find what they have marked. Answers that begin two seconds later are marked with the new one on every replica that reaches the database. 404 for a tenant that there is not.
          */
         post: operations["rotateWatermarkKeys"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/watermark/keys/{id}/revoke": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take its power to prove from a watermark key
+         * @description For a key that somebody else may know, and could mark any text with. It marks no more, and what it finds is an indication at most from then on, whenever the text was made, since a mark has no date: the audit log has to tell. If it marked, another one of the same parameters does so in its place. 404 for a key that the tenant has not, 409 `conflict` if it was revoked before.
+         */
+        post: operations["revokeWatermarkKey"];
         delete?: never;
         options?: never;
         head?: never;
@@ -7174,6 +7194,11 @@ export interface components {
              * @description Since then it only finds
              */
             retired_at?: string;
+            /**
+             * Format: date-time
+             * @description Since then what it finds is an indication at most, since others may know the key
+             */
+            revoked_at?: string;
         };
         WatermarkKeyList: {
             items: components["schemas"]["WatermarkKey"][];
@@ -12568,6 +12593,33 @@ export interface operations {
                     "application/json": components["schemas"]["WatermarkKeyList"];
                 };
             };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    revokeWatermarkKey: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The key as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WatermarkKey"];
+                };
+            };
+            202: components["responses"]["AskedAnswer"];
             default: components["responses"]["ProblemAnswer"];
         };
     };

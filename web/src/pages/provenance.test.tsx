@@ -17,7 +17,7 @@ afterEach(() => {
 });
 
 const verdict: Schema['ProvenanceVerdict'] = {
-  schema: 'sluice.provenance/1', issuer: 'log', tenant: 'demo', time: '2026-11-27T09:00:00Z', subject: { kind: 'text', bytes: 90, sha256: 'ab12', characters: 90 },
+  schema: 'sluice.provenance/2', issuer: 'log', tenant: 'demo', time: '2026-11-27T09:00:00Z', subject: { kind: 'text', bytes: 90, sha256: 'ab12', characters: 90 },
   conclusion: 'derived', contradictions: [], limits: ['changes', 'registry', 'truth'],
   marks: {
     label: { result: 'cannot_say', reason: 'label_bare', confidence: 'none' },

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -72,6 +73,17 @@ func (a *app) watermarkCommand() *cobra.Command {
 				return nil
 			},
 		},
+		&cobra.Command{
+			Use: "revoke ID", Short: cli.Both("cli.watermark_revoke.short"), Args: cli.Exactly(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				var out adminapi.WatermarkKey
+				if err := a.Ask(cmd.Context(), flags, http.MethodPost, "/watermark/keys/"+url.PathEscape(args[0])+"/revoke", nil, &out); err != nil {
+					return err
+				}
+				fmt.Fprintln(a.Stdout, a.Say("cli.watermark_revoke.done", out.Id))
+				return nil
+			},
+		},
 	)
 	return cmd
 }
@@ -107,6 +119,10 @@ func (a *app) printFinding(text string, f adminapi.WatermarkFinding) {
 	case adminapi.Found:
 		say("cli.watermark_detect.found", math.Ceil(f.Log10P), f.Key.Id, f.Key.Number)
 	case adminapi.Indication:
+		if f.Key.RevokedAt != nil {
+			say("cli.watermark_detect.revoked", f.Key.Id, f.Key.Number, timeText(f.Key.RevokedAt))
+			break
+		}
 		say("cli.watermark_detect.indication", math.Ceil(f.Log10P*10)/10, f.Key.Id, f.Key.Number)
 	case adminapi.NotFound:
 		say("cli.watermark_detect.not_found", f.P)
@@ -144,9 +160,9 @@ func opening(passage string) string {
 
 func (a *app) printWatermarkKeys(keys []adminapi.WatermarkKey) error {
 	w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tEPOCH\tSCHEME\tCREATED\tRETIRED")
+	fmt.Fprintln(w, "ID\tEPOCH\tSCHEME\tCREATED\tRETIRED\tREVOKED")
 	for _, k := range keys {
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", k.Id, k.Number, k.Scheme, timeText(&k.CreatedAt), timeText(k.RetiredAt))
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", k.Id, k.Number, k.Scheme, timeText(&k.CreatedAt), timeText(k.RetiredAt), timeText(k.RevokedAt))
 	}
 	return w.Flush()
 }
