@@ -7,11 +7,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"gopkg.in/yaml.v3"
 )
 
-// TestFeaturesNameTestsThatExist: the page of features says of each how far it is, and names only tests that there are.
-func TestFeaturesNameTestsThatExist(t *testing.T) {
-	t.Parallel()
+// declaredTests are the tests and fuzz targets of the repository.
+func declaredTests(t *testing.T) map[string]bool {
+	t.Helper()
 	tests := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -33,6 +35,13 @@ func TestFeaturesNameTestsThatExist(t *testing.T) {
 	if err != nil || len(tests) < 1000 {
 		t.Fatalf("%d tests were found, %v", len(tests), err)
 	}
+	return tests
+}
+
+// TestFeaturesNameTestsThatExist: the page of features says of each how far it is, and names only tests that there are.
+func TestFeaturesNameTestsThatExist(t *testing.T) {
+	t.Parallel()
+	tests := declaredTests(t)
 	seen := map[string]bool{}
 	row := regexp.MustCompile(`^\| ([A-Z]{3}-\d\d|[A-Z]{2}-\d\d) \| (.+) \| (\w+) \| (.*) \| (.*) \|$`)
 	for line := range strings.Lines(read(t, "../docs/features.md")) {
@@ -71,5 +80,31 @@ func TestFeaturesNameTestsThatExist(t *testing.T) {
 	}
 	if len(seen) != 120 {
 		t.Errorf("%d features, want 120", len(seen))
+	}
+}
+
+// TestComplianceMatrixNamesWhatExists: the tests that hold its controls, and the pages of the console that have their evidence.
+func TestComplianceMatrixNamesWhatExists(t *testing.T) {
+	t.Parallel()
+	var m struct {
+		Controls []struct {
+			ID    string
+			Tests []string
+			Page  string
+		}
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "../server/compliance/matrix.yaml")), &m); err != nil || len(m.Controls) < 20 {
+		t.Fatalf("%d controls, %v", len(m.Controls), err)
+	}
+	tests, pages := declaredTests(t), read(t, "../web/src/App.tsx")
+	for _, c := range m.Controls {
+		for _, name := range c.Tests {
+			if !tests[name] {
+				t.Errorf("%s is held by %s, which is none", c.ID, name)
+			}
+		}
+		if !strings.Contains(pages, "path: '"+c.Page+"'") {
+			t.Errorf("%s has its evidence at %s, which is no page", c.ID, c.Page)
+		}
 	}
 }

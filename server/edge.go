@@ -195,7 +195,7 @@ func (e *edge) mountAdmin(api *httpapi.API, problem func(*gin.Context, error), e
 			p.log.LogAttrs(ctx, slog.LevelWarn, "an emergency session has begun", slog.String("use", use.ID), slog.String("source", use.Source), slog.Time("expires", use.Expires))
 			p.notify.Notify(ctx, alerts.BreakGlassOpened(use))
 		},
-		AuditStatus: e.auditStatus, Reconciliation: p.reconciliation, Reconcile: p.reconciler.Trigger, Rotator: p.rotator, SigningKeys: p.signing, WatermarkKeys: p.marks, Agreements: p.agreements, Watermarks: p.watermarks, Provenance: p.provenance, Registry: p.registry,
+		AuditStatus: e.auditStatus, Reconciliation: p.reconciliation, Reconcile: p.reconciler.Trigger, Rotator: p.rotator, SigningKeys: p.signing, WatermarkKeys: p.marks, Agreements: p.agreements, Watermarks: p.watermarks, Provenance: p.provenance, Registry: p.registry, Compliance: p.evaluate,
 	}, engine, p.log)
 	if err != nil {
 		return nil, err

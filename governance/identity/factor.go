@@ -106,8 +106,8 @@ func (s factorSecrets) open(db *gorm.DB, f factorRow) (string, error) {
 	return string(secret), nil
 }
 
-// administers reports whether one of the roles is a duty of administrators.
-func administers(roles []string) bool {
+// Administers reports whether one of the roles is a duty of administrators.
+func Administers(roles []string) bool {
 	return slices.ContainsFunc(administrators(), func(role string) bool { return slices.Contains(roles, role) })
 }
 

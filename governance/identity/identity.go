@@ -267,7 +267,7 @@ func (i *Identity) signedIn(s *accounts, u userEntry) Principal {
 // mustEnrol reports whether somebody has to enrol a second factor before anything else, because this replica says so or another one has.
 func (i *Identity) mustEnrol(s *accounts, u userEntry) bool {
 	demanded := i.cfg.SecondFactor == SecondFactorsAdministrators || i.now().Before(s.demanded)
-	return demanded && !u.factor && administers(u.principal.Roles)
+	return demanded && !u.factor && Administers(u.principal.Roles)
 }
 
 // demandSpan is how long what a replica demands holds on the others after it has stopped.

@@ -239,6 +239,36 @@ func (e CapacityPhase) Valid() bool {
 	}
 }
 
+// Defines values for ComplianceState.
+const (
+	ControlBroken   ComplianceState = "broken"
+	ControlHolds    ComplianceState = "holds"
+	ControlOff      ComplianceState = "off"
+	ControlOperator ComplianceState = "operator"
+	ControlPartly   ComplianceState = "partly"
+	ControlUnknown  ComplianceState = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the ComplianceState enum.
+func (e ComplianceState) Valid() bool {
+	switch e {
+	case ControlBroken:
+		return true
+	case ControlHolds:
+		return true
+	case ControlOff:
+		return true
+	case ControlOperator:
+		return true
+	case ControlPartly:
+		return true
+	case ControlUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DocumentExplanationReasons.
 const (
 	CollectionLabels DocumentExplanationReasons = "collection_labels"
@@ -1637,6 +1667,30 @@ func (e GetStatementParamsFormat) Valid() bool {
 	}
 }
 
+// Defines values for GetComplianceMatrixParamsFormat.
+const (
+	GetComplianceMatrixParamsFormatDocx GetComplianceMatrixParamsFormat = "docx"
+	GetComplianceMatrixParamsFormatJson GetComplianceMatrixParamsFormat = "json"
+	GetComplianceMatrixParamsFormatMd   GetComplianceMatrixParamsFormat = "md"
+	GetComplianceMatrixParamsFormatPdf  GetComplianceMatrixParamsFormat = "pdf"
+)
+
+// Valid indicates whether the value is a known member of the GetComplianceMatrixParamsFormat enum.
+func (e GetComplianceMatrixParamsFormat) Valid() bool {
+	switch e {
+	case GetComplianceMatrixParamsFormatDocx:
+		return true
+	case GetComplianceMatrixParamsFormatJson:
+		return true
+	case GetComplianceMatrixParamsFormatMd:
+		return true
+	case GetComplianceMatrixParamsFormatPdf:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ExportLabelAgreementsParamsFormat.
 const (
 	ExportLabelAgreementsParamsFormatCsv  ExportLabelAgreementsParamsFormat = "csv"
@@ -2310,6 +2364,66 @@ type Collection struct {
 type CollectionList struct {
 	Items []Collection `json:"items"`
 }
+
+// ComplianceClause defines model for ComplianceClause.
+type ComplianceClause struct {
+	At string `json:"at"`
+
+	// Controls Ids
+	Controls []string `json:"controls"`
+	Duty     string   `json:"duty"`
+
+	// Operator What only the operator can do
+	Operator *string         `json:"operator,omitempty"`
+	State    ComplianceState `json:"state"`
+}
+
+// ComplianceControl defines model for ComplianceControl.
+type ComplianceControl struct {
+	Facts []ComplianceFact `json:"facts"`
+	Id    string           `json:"id"`
+	Name  string           `json:"name"`
+
+	// Page Of the console
+	Page string `json:"page"`
+
+	// Remedy What to do where it does not hold
+	Remedy *string         `json:"remedy,omitempty"`
+	State  ComplianceState `json:"state"`
+
+	// Tests Those of the program that hold it
+	Tests []string `json:"tests"`
+}
+
+// ComplianceFact defines model for ComplianceFact.
+type ComplianceFact struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// ComplianceMatrix defines model for ComplianceMatrix.
+type ComplianceMatrix struct {
+	Controls []ComplianceControl `json:"controls"`
+
+	// Counts How many clauses stand how
+	Counts      map[string]int     `json:"counts"`
+	EvaluatedAt time.Time          `json:"evaluated_at"`
+	Sources     []ComplianceSource `json:"sources"`
+	Tenant      string             `json:"tenant"`
+}
+
+// ComplianceSource defines model for ComplianceSource.
+type ComplianceSource struct {
+	Clauses []ComplianceClause `json:"clauses"`
+	Id      string             `json:"id"`
+	Name    string             `json:"name"`
+
+	// Note How the numbers of its clauses are known
+	Note *string `json:"note,omitempty"`
+}
+
+// ComplianceState defines model for ComplianceState.
+type ComplianceState string
 
 // ConfirmedFactor defines model for ConfirmedFactor.
 type ConfirmedFactor struct {
@@ -6404,6 +6518,16 @@ type ListBudgetsParams struct {
 	Organisation *OrganisationQuery `form:"organisation,omitempty" json:"organisation,omitempty"`
 }
 
+// GetComplianceMatrixParams defines parameters for GetComplianceMatrix.
+type GetComplianceMatrixParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery                     `form:"tenant,omitempty" json:"tenant,omitempty"`
+	Format *GetComplianceMatrixParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// GetComplianceMatrixParamsFormat defines parameters for GetComplianceMatrix.
+type GetComplianceMatrixParamsFormat string
+
 // ListStepsParams defines parameters for ListSteps.
 type ListStepsParams struct {
 	// After Number of a step
@@ -7823,6 +7947,9 @@ type ServerInterface interface {
 	// SetCapacity Set the peak and valley schedule
 	// (PUT /capacity)
 	SetCapacity(c *gin.Context)
+	// GetComplianceMatrix How this installation stands to laws and standards
+	// (GET /compliance/matrix)
+	GetComplianceMatrix(c *gin.Context, params GetComplianceMatrixParams)
 	// GetEngineMatrix What each instance of every pool can do, as the router decides it
 	// (GET /engine-matrix)
 	GetEngineMatrix(c *gin.Context)
@@ -9982,6 +10109,41 @@ func (siw *ServerInterfaceWrapper) SetCapacity(c *gin.Context) {
 	}
 
 	siw.Handler.SetCapacity(c)
+}
+
+// GetComplianceMatrix operation middleware
+func (siw *ServerInterfaceWrapper) GetComplianceMatrix(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetComplianceMatrixParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", c.Request.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter format: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetComplianceMatrix(c, params)
 }
 
 // GetEngineMatrix operation middleware
@@ -14183,6 +14345,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/audit/holds/:id/release", wrapper.ReleaseHold)
 	router.GET(options.BaseURL+"/audit/export", wrapper.ExportAudit)
 	router.GET(options.BaseURL+"/audit/export/size", wrapper.SizeAuditExport)
+	router.GET(options.BaseURL+"/compliance/matrix", wrapper.GetComplianceMatrix)
 	router.POST(options.BaseURL+"/audit/provenance", wrapper.JudgeProvenance)
 	router.POST(options.BaseURL+"/audit/provenance/evidence", wrapper.ExportProvenance)
 	router.GET(options.BaseURL+"/audit/checkpoint", wrapper.GetCheckpoint)

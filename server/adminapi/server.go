@@ -40,6 +40,7 @@ import (
 	"github.com/sluice-project/sluice/internal/wrapkey"
 	"github.com/sluice-project/sluice/rag"
 	"github.com/sluice-project/sluice/scaling"
+	"github.com/sluice-project/sluice/server/compliance"
 	"github.com/sluice-project/sluice/server/erasure"
 	"github.com/sluice-project/sluice/server/offboard"
 	"github.com/sluice-project/sluice/server/provenance"
@@ -117,6 +118,8 @@ type Deps struct {
 	Provenance *provenance.Service
 	// Registry traces texts to the answers that have them.
 	Registry *registry.Service
+	// Compliance asks the controls of the compliance matrix for a tenant.
+	Compliance func(ctx context.Context, tenant string) (compliance.Evaluation, error)
 	// Rotator replaces the wrapping keys.
 	Rotator *wrapkey.Rotator
 	// Version is that of this program.

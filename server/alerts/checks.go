@@ -23,10 +23,11 @@ const (
 	monitorLate = 10 * time.Minute // security monitoring confirms nothing for this long
 	nearPercent = 80               // of a budget
 
-	expirySoon  = 7 * 24 * time.Hour
-	keyInUse    = 30 * 24 * time.Hour // since its last use
-	budgetEvery = 5 * time.Minute
-	keyEvery    = time.Hour
+	expirySoon    = 7 * 24 * time.Hour
+	keyInUse      = 30 * 24 * time.Hour // since its last use
+	budgetEvery   = 5 * time.Minute
+	keyEvery      = time.Hour
+	controlsEvery = 10 * time.Minute
 )
 
 func detail(name fault.Phrase, value any) notify.Detail {
@@ -370,6 +371,26 @@ func SuspectKeys(read func(ctx context.Context) ([]identity.Suspect, error)) Che
 			out = append(out, notify.Alert{
 				Code: "identity.key_cloned", About: k.Factor, Severity: notify.Critical, Title: fault.Say("alerts.key_cloned_title"), Text: fault.Say("alerts.key_cloned"),
 				Details: []notify.Detail{detail(fault.Say("alerts.tenant"), k.Tenant), detail(fault.Say("alerts.account"), k.User), detail(fault.Say("alerts.since"), inUTC(k.Since))},
+			})
+		}
+		return out, err
+	}}
+}
+
+// BrokenControl is a control of the compliance matrix that does not do what it should.
+type BrokenControl struct {
+	ID           string
+	Name, Remedy fault.Phrase
+}
+
+// Controls looks at whether the controls of the compliance matrix do what they should. What is switched off is no alarm.
+func Controls(read func(ctx context.Context) ([]BrokenControl, error)) Check {
+	return Check{Name: "controls", Shared: true, Every: controlsEvery, Find: func(ctx context.Context) ([]notify.Alert, error) {
+		list, err := read(ctx)
+		var out []notify.Alert
+		for _, c := range list {
+			out = append(out, notify.Alert{
+				Code: "compliance.broken", About: c.ID, Severity: notify.Warning, Title: fault.Say("alerts.control_title", c.Name), Text: fault.Say("alerts.control", c.Remedy),
 			})
 		}
 		return out, err

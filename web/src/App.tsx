@@ -24,6 +24,7 @@ const Knowledge = lazy(() => import('./pages/Knowledge'));
 const Audit = lazy(() => import('./pages/Audit'));
 const LabelAgreements = lazy(() => import('./pages/LabelAgreements'));
 const Provenance = lazy(() => import('./pages/Provenance'));
+const Compliance = lazy(() => import('./pages/Compliance'));
 const Policies = lazy(() => import('./pages/Policies'));
 const Rollouts = lazy(() => import('./pages/Rollouts'));
 const Reveal = lazy(() => import('./pages/Reveal'));
@@ -54,6 +55,7 @@ function newRouter() {
           { path: '/knowledge', element: <Knowledge /> },
           { path: '/audit', element: <Audit /> },
           { path: '/provenance', element: <Provenance /> },
+          { path: '/compliance', element: <Compliance /> },
           { path: '/reveal', element: <Reveal /> },
           { path: '/approvals', element: <Approvals /> },
           { path: '/policies', element: <Policies /> },

@@ -2026,6 +2026,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/compliance/matrix": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How this installation stands to laws and standards
+         * @description Each clause with the controls that answer it, and each control as it stands now in the tenant: it was asked while this answer was made. `broken` is on and does not do what it should, `unknown` could
+         *     not be asked, `off` is not set up, `partly` is for a part of what it is for; of a clause, the worst of its controls, and `operator` where only the operator can do it. The texts are in the language of Accept-Language.
+         *     A matrix is no legal advice. As `pdf`, `docx` or `md` it is a report to file.
+         */
+        get: operations["getComplianceMatrix"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/audit/provenance": {
         parameters: {
             query?: never;
@@ -7124,6 +7146,51 @@ export interface components {
              */
             revoked_at?: string;
         };
+        /** @enum {string} */
+        ComplianceState: "broken" | "unknown" | "off" | "partly" | "holds" | "operator";
+        ComplianceMatrix: {
+            /** Format: date-time */
+            evaluated_at: string;
+            tenant: string;
+            /** @description How many clauses stand how */
+            counts: {
+                [key: string]: number;
+            };
+            sources: components["schemas"]["ComplianceSource"][];
+            controls: components["schemas"]["ComplianceControl"][];
+        };
+        ComplianceSource: {
+            id: string;
+            name: string;
+            /** @description How the numbers of its clauses are known */
+            note?: string;
+            clauses: components["schemas"]["ComplianceClause"][];
+        };
+        ComplianceFact: {
+            name: string;
+            value: string;
+        };
+        ComplianceClause: {
+            at: string;
+            duty: string;
+            state: components["schemas"]["ComplianceState"];
+            /** @description Ids */
+            controls: string[];
+            /** @description What only the operator can do */
+            operator?: string;
+        };
+        ComplianceControl: {
+            id: string;
+            name: string;
+            state: components["schemas"]["ComplianceState"];
+            facts: components["schemas"]["ComplianceFact"][];
+            /** @description What to do where it does not hold */
+            remedy?: string;
+            /** @description Those of the program that hold it */
+            tests: string[];
+            /** @description Of the console */
+            page: string;
+        };
         WatermarkQuestion: {
             /** @description At most 64 KiB */
             text: string;
@@ -10586,6 +10653,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExportSize"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getComplianceMatrix: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                format?: "json" | "pdf" | "docx" | "md";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The matrix, evaluated */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ComplianceMatrix"];
+                    "application/pdf": string;
+                    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": string;
+                    "text/markdown": string;
                 };
             };
             default: components["responses"]["ProblemAnswer"];

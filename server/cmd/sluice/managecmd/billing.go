@@ -51,7 +51,7 @@ func (a *app) statementCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Co
 			if !slices.Contains(statement.Formats(), statement.Format(format)) {
 				return cli.Misuse("cli.billing_statement.no_format", format)
 			}
-			return a.statement(cmd.Context(), *flags, "/billing/statements/"+url.PathEscape(month)+cli.Query("tenant", *tenant, "format", format), out)
+			return a.download(cmd.Context(), *flags, "/billing/statements/"+url.PathEscape(month)+cli.Query("tenant", *tenant, "format", format), out)
 		},
 	}
 	cmd.Flags().StringVar(&month, "month", "", cli.Both("cli.billing_statement.month"))
@@ -60,8 +60,8 @@ func (a *app) statementCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Co
 	return cmd
 }
 
-// statement writes the statement into a file that is not there yet, or to standard output. A file that stays is whole.
-func (a *app) statement(ctx context.Context, flags cli.RemoteFlags, path, out string) error {
+// download writes what a server has at a path into a file that is not there yet, or to standard output. A file that stays is whole.
+func (a *app) download(ctx context.Context, flags cli.RemoteFlags, path, out string) error {
 	r, err := a.Login(ctx, flags)
 	if err != nil {
 		return err

@@ -230,7 +230,7 @@ func (a *app) exportAgreementsCommand(flags *cli.RemoteFlags, tenant *string) *c
 				return cli.Misuse("cli.label_agreements_export.no_format", format)
 			}
 			path := "/labels/agreements/export" + cli.Query("tenant", *tenant, "from", begin.Format(time.RFC3339), "to", end.Format(time.RFC3339), "format", format)
-			return a.statement(cmd.Context(), *flags, path, out)
+			return a.download(cmd.Context(), *flags, path, out)
 		},
 	}
 	cmd.Flags().StringVar(&from, "from", "", cli.Both("cli.shared.from"))
