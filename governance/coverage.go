@@ -11,19 +11,19 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// sensitiveGrade is the least grade of classes that [Coverage] tells of.
-const sensitiveGrade = 4
-
 // Coverage is what the policies do that hold for a tenant: the one that holds where no project has its own, and those of its projects.
 type Coverage struct {
 	Policies int
 	Unusable int // requests under them are refused
-	// Exposed are the classes of grade 4 and 5 whose values an engine gets as they are, by any of the policies, in requests or passages; sorted.
+	// Exposed are the classes whose values an engine gets as they are, by any of the policies, in requests or passages, but for those that are looked for
+	// only where a policy names them; sorted.
 	Exposed []string
-	// In how many policies: content safety is enforced, answers are refused without evidence, all answers are signed, marked, visibly labelled.
+	// In how many policies: content safety is enforced, answers are refused without evidence, all answers are signed, marked, visibly labelled unless an
+	// agreement says otherwise.
 	Safe, Answering, Signed, Watermarked, Visible int
-	// Library is when the oldest library of content safety was made that a policy uses beside the starter; zero: there is none.
-	Library time.Time
+	// Of the policies that enforce content safety, the least: words and risks of the libraries beside the starter, and when the oldest of those was made.
+	Words, Risks int
+	Library      time.Time // zero: one of the policies has none
 }
 
 // Coverage returns it, without asking the database. Error: CodePolicyUnavailable, also where no policy holds.
@@ -34,6 +34,7 @@ func (g *Guard) Coverage(tenant string) (Coverage, error) {
 	}
 	var out Coverage
 	exposed := map[string]bool{}
+	var least *libraryFacts
 	count := func(p activePolicy) {
 		out.Policies++
 		if p.broken != nil {
@@ -53,8 +54,12 @@ func (g *Guard) Coverage(tenant string) (Coverage, error) {
 		add(&out.Signed, p.policy.Signature == signAlways)
 		add(&out.Watermarked, p.policy.Watermark != nil)
 		add(&out.Visible, p.policy.demandsAgreement() || p.policy.Label == identity.LabelText)
-		if issued := g.libraries.oldest(p.policy); !issued.IsZero() && (out.Library.IsZero() || issued.Before(out.Library)) {
-			out.Library = issued
+		if s := p.policy.Safety; s != nil && s.Mode == safetyEnforce {
+			f := g.libraries.facts(s)
+			if least != nil {
+				f = libraryFacts{min(f.words, least.words), min(f.risks, least.risks), earlier(f.issued, least.issued)}
+			}
+			least = &f
 		}
 	}
 	for _, scope := range g.Scopes(tenant) {
@@ -73,15 +78,27 @@ func (g *Guard) Coverage(tenant string) (Coverage, error) {
 		}
 	}
 	out.Exposed = slices.Sorted(maps.Keys(exposed))
+	if least != nil {
+		out.Words, out.Risks, out.Library = least.words, least.risks, least.issued
+	}
 	return out, nil
 }
 
-// exposed returns the sensitive classes whose values an engine gets as they are, in any channel that asks one.
+// earlier returns the earlier of two times; the zero one is the earliest.
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// exposed returns the classes whose values an engine gets as they are, in any channel that asks one. The policy's grades have no say: they are about who may
+// see values.
 func (p *policy) exposed() []string {
 	var out []string
 	for _, name := range p.classNames() {
 		c := classify.Class(name)
-		if p.grade(c) < sensitiveGrade {
+		if t, ok := classify.TypeOf(c); ok && t.Optional {
 			continue
 		}
 		if slices.ContainsFunc(append(slices.Collect(maps.Keys(p.Channels)), ""), func(channel string) bool {
@@ -93,20 +110,30 @@ func (p *policy) exposed() []string {
 	return out
 }
 
-// oldest is when the oldest library was made that a policy enforces beside the starter.
-func (l *libraries) oldest(p *policy) (out time.Time) {
-	if p.Safety == nil || p.Safety.Mode != safetyEnforce {
-		return out
-	}
-	for _, s := range p.Safety.Libraries {
-		name, version := libraryName(s)
+// libraryFacts are what the libraries of a policy come to, beside the starter.
+type libraryFacts struct {
+	words, risks int
+	issued       time.Time // of the oldest; zero: there is none
+}
+
+func (l *libraries) facts(s *contentSafety) (out libraryFacts) {
+	words, risks := map[string]bool{}, map[safety.Risk]bool{}
+	for _, named := range s.Libraries {
+		name, version := libraryName(named)
 		lib, err := l.library(name, version)
 		if err != nil || name == safety.Starter {
 			continue
 		}
-		if at, err := time.Parse(time.DateOnly, lib.Issued); err == nil && (out.IsZero() || at.Before(out)) {
-			out = at
+		for _, r := range lib.Rules {
+			risks[r.Risk] = true
+			for _, w := range r.Words {
+				words[w] = true
+			}
+		}
+		if at, err := time.Parse(time.DateOnly, lib.Issued); err == nil && (out.issued.IsZero() || at.Before(out.issued)) {
+			out.issued = at
 		}
 	}
+	out.words, out.risks = len(words), len(risks)
 	return out
 }

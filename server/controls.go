@@ -5,7 +5,10 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/governance/identity"
@@ -20,42 +23,111 @@ const (
 	leastSensitiveDays = 1096
 	reviewEvery        = 366 * 24 * time.Hour
 	libraryAge         = 7 * 24 * time.Hour // after which a library of content safety is old
+	standardWords      = 10_000             // of a library, and its risks, as GB/T 45654 wants them
+	standardRisks      = 31
+	lateAfter          = time.Hour     // without progress
+	comparedWithin     = 3 * time.Hour // audit and billing
+	askedEvery         = 10 * time.Second
 )
 
-// controls asks this installation how the controls of the compliance matrix stand for a tenant. Figures of other tenants are in none of the answers.
+// lateness remembers since when something that should move has not, from one look to the next.
+type lateness struct {
+	mu     sync.Mutex
+	stalls map[string]*alerts.Stall
+}
+
+// lasts returns for how long there was work of that name and mark, a time of the newest progress, stayed the same.
+func (l *lateness) lasts(name string, work bool, mark time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stalls == nil {
+		l.stalls = map[string]*alerts.Stall{}
+	}
+	if l.stalls[name] == nil {
+		l.stalls[name] = &alerts.Stall{}
+	}
+	return l.stalls[name].Lasts(work, mark)
+}
+
+// evaluations has the last answers of each tenant that was asked about, for some seconds: who looks again and again asks once.
+type evaluations struct {
+	mu    sync.Mutex
+	last  map[string]compliance.Evaluation
+	going singleflight.Group
+}
+
+// aboutInstallation are the controls whose facts are those of the installation, not of a tenant.
+func aboutInstallation(id string) bool {
+	switch id {
+	case "audit-records", "audit-integrity", "audit-witnesses", "audit-monitoring", "encryption", "transport", "local-only", "models", "alarms", "duties":
+		return true
+	}
+	return false
+}
+
+// controls are the questions to this installation how the controls of the compliance matrix stand for a tenant. Facts of the installation are told to the
+// operator's tenant alone.
 func (p *parts) controls(tenant string) map[string]compliance.Probe {
 	asked := map[string]func(ctx context.Context, tenant string) (compliance.Answer, error){
 		"audit-records": p.askRecords, "audit-integrity": p.askSeals, "audit-witnesses": p.askWitnesses, "audit-retention": p.askRetention,
-		"audit-monitoring": p.askMonitoring, "books": p.askBooks, "duties": p.askDuties, "second-factor": p.askSecondFactor, "access-rights": p.askAccess,
-		"access-review": p.askReviews, "key-hygiene": p.askKeys, "tenants-apart": p.askAccess, "encryption": p.askEncryption, "transport": p.askTransport,
-		"masking": p.askMasking, "local-only": p.askEgress, "erasure": p.askErasure, "content-safety": p.askSafety, "refusal": p.askRefusal, "labels": p.askLabels,
+		"audit-monitoring": p.askMonitoring, "books": p.askBooks, "duties": p.askDuties, "second-factor": p.askSecondFactor, "access-rights": p.builtSo,
+		"access-review": p.askReviews, "key-hygiene": p.askKeys, "tenants-apart": p.builtSo, "encryption": p.askEncryption, "transport": p.askTransport,
+		"masking": p.askMasking, "local-only": p.askEgress, "erasure": p.builtSo, "content-safety": p.askSafety, "refusal": p.askRefusal, "labels": p.askLabels, "visible-labels": p.askVisible, "injection": p.askInjection,
 		"provenance": p.askProvenance, "limits": p.askLimits, "rollouts": p.askRollouts, "models": p.askModels, "documents": p.askDocuments, "alarms": p.askAlarms,
 		"emergency": p.askEmergency,
 	}
 	out := map[string]compliance.Probe{}
 	for id, ask := range asked {
-		out[id] = func(ctx context.Context) (compliance.Answer, error) { return ask(ctx, tenant) }
+		out[id] = func(ctx context.Context) (compliance.Answer, error) {
+			a, err := ask(ctx, tenant)
+			if tenant != p.identity.Operator() && aboutInstallation(id) {
+				a.Facts = nil
+			}
+			return a, err
+		}
 	}
 	return out
 }
 
-// evaluate asks all controls of the matrix for a tenant.
+// evaluate asks all controls of the matrix for a tenant, unless it did so a moment ago.
 func (p *parts) evaluate(ctx context.Context, tenant string) (compliance.Evaluation, error) {
-	m, err := compliance.ReadMatrix()
-	if err != nil {
-		return compliance.Evaluation{}, err
+	x := &p.evaluations
+	x.mu.Lock()
+	last, ok := x.last[tenant]
+	x.mu.Unlock()
+	if ok && time.Since(last.Time) < askedEvery {
+		return last, nil
 	}
-	return m.Evaluate(ctx, p.controls(tenant), time.Now()), nil
+	v, err, _ := x.going.Do(tenant, func() (any, error) {
+		m, err := compliance.ReadMatrix()
+		if err != nil {
+			return compliance.Evaluation{}, err
+		}
+		e := m.Evaluate(context.WithoutCancel(ctx), p.controls(tenant), time.Now())
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		now := map[string]compliance.Evaluation{tenant: e}
+		for t, old := range x.last {
+			if t != tenant && time.Since(old.Time) < askedEvery {
+				now[t] = old
+			}
+		}
+		x.last = now
+		return e, nil
+	})
+	return v.(compliance.Evaluation), err //nolint:forcetypeassert // what the function returns
 }
 
-// brokenControls are those that do not do what they should in the operator's tenant, for the alert.
-func (p *parts) brokenControls(ctx context.Context) ([]alerts.BrokenControl, error) {
+// standing says how the controls stand in the operator's tenant, for the alert.
+func (p *parts) standing(ctx context.Context) ([]alerts.Control, error) {
 	e, err := p.evaluate(ctx, p.identity.Operator())
-	var out []alerts.BrokenControl
+	var out []alerts.Control
 	for _, c := range e.Matrix.Controls {
-		if e.Answers[c.ID].State == compliance.Broken {
-			out = append(out, alerts.BrokenControl{ID: c.ID, Name: message.Quote(c.Name.EN, c.Name.ZH), Remedy: message.Quote(c.Remedy.EN, c.Remedy.ZH)})
-		}
+		state := e.Answers[c.ID].State
+		out = append(out, alerts.Control{
+			ID: c.ID, Name: message.Quote(c.Name.EN, c.Name.ZH), Remedy: message.Quote(c.Remedy.EN, c.Remedy.ZH),
+			Holds: state == compliance.Holds || state == compliance.Built, Broken: state == compliance.Broken, Unknown: state == compliance.Unknown,
+		})
 	}
 	return out, err
 }
@@ -75,7 +147,7 @@ func (p *parts) askSeals(ctx context.Context, _ string) (compliance.Answer, erro
 		return compliance.Answer{}, err
 	}
 	unsealed, err := p.audit.Unsealed(ctx)
-	late := unsealed > 0 && !state.Seen.IsZero() && time.Since(state.Seen) > time.Hour
+	late := p.late.lasts("seals", unsealed > 0, state.Seen) > lateAfter
 	return compliance.Stands(true, state.Rewritten == "" && !late,
 		compliance.Figure(message.Say("compliance.fact_sealed"), int64(state.Checkpoint.Size)), compliance.Figure(message.Say("compliance.fact_unsealed"), unsealed), compliance.Moment(message.Say("compliance.fact_checkpoint"), state.Seen)), err
 }
@@ -84,7 +156,7 @@ func (p *parts) askWitnesses(ctx context.Context, _ string) (compliance.Answer, 
 	list, err := p.witnesses(ctx)
 	well := true
 	for _, w := range list {
-		well = well && (w.Behind == 0 || time.Since(w.Time) < time.Hour)
+		well = p.late.lasts("witness "+w.Name, w.Behind > 0, w.Time) <= lateAfter && well
 	}
 	return compliance.Stands(len(list) > 0, well, compliance.Figure(message.Say("compliance.fact_witnesses"), int64(len(list)))), err
 }
@@ -100,18 +172,21 @@ func (p *parts) askMonitoring(ctx context.Context, _ string) (compliance.Answer,
 	list, err := p.monitoring(ctx)
 	well := true
 	for _, d := range list {
-		well = well && d.Failure == "" && (d.Behind == 0 || time.Since(d.Oldest) < time.Hour)
+		well = p.late.lasts("destination "+d.Name, d.Behind > 0, d.Oldest) <= lateAfter && well
 	}
 	return compliance.Stands(len(list) > 0, well, compliance.Figure(message.Say("compliance.fact_destinations"), int64(len(list)))), err
 }
 
+// askBooks: what was never compared, or not for hours, agrees with nothing.
 func (p *parts) askBooks(ctx context.Context, tenant string) (compliance.Answer, error) {
 	state, err := p.reconciler.State(ctx, tenant)
 	open := int64(0)
 	for _, n := range state.Open {
 		open += n
 	}
-	return compliance.Stands(true, open == 0, compliance.Figure(message.Say("compliance.fact_findings"), open), compliance.Moment(message.Say("compliance.fact_compared"), state.Finished)), err
+	compared := !state.Finished.IsZero()
+	return compliance.Stands(compared || open > 0, open == 0 && time.Since(state.Finished) < comparedWithin,
+		compliance.Figure(message.Say("compliance.fact_findings"), open), compliance.Moment(message.Say("compliance.fact_compared"), state.Finished)), err
 }
 
 func (p *parts) askDuties(context.Context, string) (compliance.Answer, error) {
@@ -132,17 +207,16 @@ func (p *parts) askSecondFactor(ctx context.Context, tenant string) (compliance.
 		}
 	}
 	demanded := p.cfg.Identity.SecondFactor == identity.SecondFactorsAdministrators
-	a := compliance.Stands(demanded, true, compliance.Part(message.Say("compliance.fact_second_factor"), with, all), compliance.Setting(message.Say("compliance.fact_demanded"), demanded))
-	if !demanded && with > 0 {
+	a := compliance.StandsFor(with, all, compliance.Part(message.Say("compliance.fact_second_factor"), with, all), compliance.Setting(message.Say("compliance.fact_demanded"), demanded))
+	if a.State == compliance.Holds && !demanded || a.State == compliance.Off && demanded { // the next one need not, or nobody has signed in yet
 		a.State = compliance.Partly
 	}
 	return a, err
 }
 
-// askAccess: whoever cannot be looked up is not let in, so that rights and the walls between tenants hold as long as accounts are known.
-func (p *parts) askAccess(ctx context.Context, tenant string) (compliance.Answer, error) {
-	_, err := p.identity.FindTenant(ctx, tenant)
-	return compliance.Stands(true, true), err
+// builtSo answers for what the program is made of, and nobody can switch off.
+func (p *parts) builtSo(context.Context, string) (compliance.Answer, error) {
+	return compliance.Answer{State: compliance.Built}, nil
 }
 
 func (p *parts) askReviews(ctx context.Context, tenant string) (compliance.Answer, error) {
@@ -204,7 +278,11 @@ func (p *parts) askTransport(context.Context, string) (compliance.Answer, error)
 		ip := net.ParseIP(host)
 		local = local && (address == "" || err == nil && (host == "localhost" || ip != nil && ip.IsLoopback()))
 	}
-	return compliance.Stands(own || outside || local, true, compliance.Setting(message.Say("compliance.fact_tls"), own), compliance.Setting(message.Say("compliance.fact_proxy"), outside && !own), compliance.Setting(message.Say("compliance.fact_loopback"), local)), nil
+	a := compliance.Stands(own || outside || local, true, compliance.Setting(message.Say("compliance.fact_tls"), own), compliance.Setting(message.Say("compliance.fact_proxy"), outside && !own), compliance.Setting(message.Say("compliance.fact_loopback"), local))
+	if a.State == compliance.Holds && !own && !local { // whoever reaches the listener itself speaks in clear
+		a.State = compliance.Partly
+	}
+	return a, nil
 }
 
 func (p *parts) askMasking(_ context.Context, tenant string) (compliance.Answer, error) {
@@ -217,29 +295,34 @@ func (p *parts) askMasking(_ context.Context, tenant string) (compliance.Answer,
 	return a, err
 }
 
-// askEgress: what runs elsewhere gets what the policies let through.
+// askEgress: what runs outside of this process gets what the policies let through.
 func (p *parts) askEgress(_ context.Context, tenant string) (compliance.Answer, error) {
 	c, err := p.guard.Coverage(tenant)
-	upstreams := len(p.cfg.Engines.Remote)
-	a := compliance.Stands(true, true, compliance.Figure(message.Say("compliance.fact_upstreams"), int64(upstreams)), compliance.Words(message.Say("compliance.fact_exposed"), strings.Join(c.Exposed, ", ")))
-	if upstreams > 0 && len(c.Exposed) > 0 {
+	a := compliance.Stands(true, true, compliance.Setting(message.Say("compliance.fact_outside"), p.outside()), compliance.Words(message.Say("compliance.fact_exposed"), strings.Join(c.Exposed, ", ")))
+	if p.outside() && len(c.Exposed) > 0 {
 		a.State = compliance.Partly
 	}
 	return a, err
 }
 
-func (p *parts) askErasure(context.Context, string) (compliance.Answer, error) {
-	return compliance.Stands(true, p.audit.Ready() == nil), nil
-}
-
+// askSafety: the starter alone is none to rest on, and the floors are those of GB/T 45654.
 func (p *parts) askSafety(_ context.Context, tenant string) (compliance.Answer, error) {
 	c, err := p.guard.Coverage(tenant)
-	a := compliance.StandsFor(c.Safe, c.Policies, compliance.Part(message.Say("compliance.fact_safe"), c.Safe, c.Policies), compliance.Moment(message.Say("compliance.fact_library"), c.Library))
-	switch {
-	case c.Safe > 0 && c.Library.IsZero(): // the starter alone is none to rest on
+	a := compliance.StandsFor(c.Safe, c.Policies, compliance.Part(message.Say("compliance.fact_safe"), c.Safe, c.Policies), compliance.Figure(message.Say("compliance.fact_words"), int64(c.Words)),
+		compliance.Part(message.Say("compliance.fact_risks"), c.Risks, standardRisks), compliance.Moment(message.Say("compliance.fact_library"), c.Library))
+	age := time.Since(c.Library)
+	if a.State == compliance.Holds && (c.Words < standardWords || c.Risks < standardRisks || age > libraryAge || age < -24*time.Hour) {
 		a.State = compliance.Partly
-	case c.Safe > 0 && time.Since(c.Library) > libraryAge:
-		a.State = compliance.Broken
+	}
+	return a, err
+}
+
+// askInjection: rules find a part of the injections, and never all.
+func (p *parts) askInjection(_ context.Context, tenant string) (compliance.Answer, error) {
+	c, err := p.guard.Coverage(tenant)
+	a := compliance.StandsFor(c.Safe, c.Policies, compliance.Part(message.Say("compliance.fact_safe"), c.Safe, c.Policies))
+	if a.State == compliance.Holds {
+		a.State = compliance.Partly
 	}
 	return a, err
 }
@@ -253,12 +336,20 @@ func (p *parts) askRefusal(_ context.Context, tenant string) (compliance.Answer,
 func (p *parts) askLabels(_ context.Context, tenant string) (compliance.Answer, error) {
 	c, err := p.guard.Coverage(tenant)
 	well := p.labels.Verify(p.labels.Make("00000000-0000-0000-0000-000000000000", tenant), tenant) == nil
-	named := p.cfg.Label.Producer != ""
-	a := compliance.Stands(true, well && c.Unusable == 0, compliance.Words(message.Say("compliance.fact_producer"), p.cfg.Label.Producer), compliance.Part(message.Say("compliance.fact_visible"), c.Visible, c.Policies))
-	if a.State == compliance.Holds && !named {
+	a := compliance.Stands(true, well && c.Unusable == 0, compliance.Words(message.Say("compliance.fact_producer"), p.cfg.Label.Producer))
+	if a.State == compliance.Holds && p.cfg.Label.Producer == "" {
 		a.State = compliance.Partly
 	}
 	return a, err
+}
+
+func (p *parts) askVisible(_ context.Context, tenant string) (compliance.Answer, error) {
+	c, err := p.guard.Coverage(tenant)
+	visible := c.Visible
+	if p.cfg.Label.RequireAgreement {
+		visible = c.Policies
+	}
+	return compliance.StandsFor(visible, c.Policies, compliance.Part(message.Say("compliance.fact_visible"), visible, c.Policies)), err
 }
 
 func (p *parts) askProvenance(_ context.Context, tenant string) (compliance.Answer, error) {
@@ -273,23 +364,25 @@ func (p *parts) askProvenance(_ context.Context, tenant string) (compliance.Answ
 
 func (p *parts) askLimits(ctx context.Context, tenant string) (compliance.Answer, error) {
 	l := p.cfg.Limits
-	budgets, err := p.ledger.AllBudgets(ctx)
-	own := int64(0)
-	for _, b := range budgets {
-		if b.Tenant == tenant {
-			own++
-		}
-	}
+	own, err := p.ledger.Budgets(ctx, tenant)
 	bounded := l.Key.TokensPerMinute > 0 && l.Tenant.TokensPerMinute > 0
-	return compliance.Stands(bounded, true, compliance.Figure(message.Say("compliance.fact_tokens_key"), int64(l.Key.TokensPerMinute)),
-		compliance.Figure(message.Say("compliance.fact_tokens_tenant"), int64(l.Tenant.TokensPerMinute)), compliance.Figure(message.Say("compliance.fact_budgets"), own)), err
+	a := compliance.Stands(bounded || len(own) > 0, true, compliance.Figure(message.Say("compliance.fact_tokens_key"), int64(l.Key.TokensPerMinute)),
+		compliance.Figure(message.Say("compliance.fact_tokens_tenant"), int64(l.Tenant.TokensPerMinute)), compliance.Figure(message.Say("compliance.fact_budgets"), int64(len(own))))
+	if !bounded && a.State == compliance.Holds { // money is bounded, and not how much at a time
+		a.State = compliance.Partly
+	}
+	return a, err
 }
 
+// askRollouts: gates are how the program is made, where there are workflows.
 func (p *parts) askRollouts(context.Context, string) (compliance.Answer, error) {
-	return compliance.Stands(p.flows != nil, true), nil
+	if p.flows == nil {
+		return compliance.Answer{State: compliance.Off}, nil
+	}
+	return compliance.Answer{State: compliance.Built}, nil
 }
 
-// askModels: an upstream tells no digest, so that nobody knows what it runs.
+// askModels: only engines of our own check digests; what an administrator says of an upstream is his word.
 func (p *parts) askModels(context.Context, string) (compliance.Answer, error) {
 	all, known, sick := 0, 0, 0
 	for _, m := range p.router.Models() {
@@ -297,24 +390,35 @@ func (p *parts) askModels(context.Context, string) (compliance.Answer, error) {
 		switch {
 		case m.Err != nil:
 			sick++
-		case m.Info.Digest != "":
+		case m.Info.Digest != "" && (m.Engine == nativeEngine || p.workers[m.Engine] != nil):
 			known++
 		}
 	}
-	a := compliance.StandsFor(known, all, compliance.Part(message.Say("compliance.fact_digests"), known, all), compliance.Figure(message.Say("compliance.fact_sick"), int64(sick)))
-	return a, nil
+	facts := []compliance.Fact{compliance.Part(message.Say("compliance.fact_digests"), known, all), compliance.Figure(message.Say("compliance.fact_sick"), int64(sick))}
+	if sick > 0 {
+		return compliance.Stands(true, false, facts...), nil
+	}
+	return compliance.StandsFor(known, all, facts...), nil
 }
 
 func (p *parts) askDocuments(context.Context, string) (compliance.Answer, error) {
-	if p.rag == nil {
-		return compliance.Stands(false, true), nil
+	switch {
+	case p.rag == nil:
+		return compliance.Answer{State: compliance.Off}, nil
+	case p.rag.Ready() != nil:
+		return compliance.Answer{State: compliance.Broken}, nil
 	}
-	return compliance.Stands(true, p.rag.Ready() == nil), nil
+	return compliance.Answer{State: compliance.Built}, nil
 }
 
+// askAlarms: whether a channel delivers is known when something is delivered, so that one that is set up is no more than that.
 func (p *parts) askAlarms(context.Context, string) (compliance.Answer, error) {
 	n := len(p.cfg.Notify.Channels)
-	return compliance.Stands(n > 0, true, compliance.Figure(message.Say("compliance.fact_channels"), int64(n))), nil
+	a := compliance.Stands(n > 0, true, compliance.Figure(message.Say("compliance.fact_channels"), int64(n)))
+	if n > 0 {
+		a.State = compliance.Partly
+	}
+	return a, nil
 }
 
 func (p *parts) askEmergency(ctx context.Context, tenant string) (compliance.Answer, error) {
@@ -336,4 +440,3 @@ func (p *parts) askEmergency(ctx context.Context, tenant string) (compliance.Ans
 	}
 	return compliance.Stands(true, unseen == 0, compliance.Figure(message.Say("compliance.fact_seals"), sealed), compliance.Figure(message.Say("compliance.fact_unreviewed"), unseen)), errors.Join(err, serr)
 }
-

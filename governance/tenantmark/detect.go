@@ -108,8 +108,8 @@ func (s *Service) Detect(ctx context.Context, q Question) (Finding, error) {
 	if err != nil {
 		return Finding{}, err
 	}
-	f := Finding{Verdict: watermark.CannotSay, P: 1, Keys: len(tried.keys), Untried: tried.left, Unreadable: tried.unreadable}
-	if len(tried.keys) == 0 {
+	f := Finding{Verdict: watermark.CannotSay, P: 1, Keys: len(tried.keys) + len(tried.revoked), Untried: tried.left, Unreadable: tried.unreadable}
+	if f.Keys == 0 {
 		f.Reason = ReasonNoKey
 		return f, nil
 	}
@@ -120,7 +120,7 @@ func (s *Service) Detect(ctx context.Context, q Question) (Finding, error) {
 	defer done()
 	computing, cancel := context.WithTimeout(ctx, s.maxTime)
 	defer cancel()
-	best, err := s.examine(computing, tried.keys, q.Text, &f)
+	best, err := s.examine(computing, tried, q.Text, &f)
 	var coded *fault.Error
 	switch {
 	case err == nil:
@@ -212,9 +212,9 @@ type said struct {
 	of reading
 }
 
-// examine returns what is said of the reading in which the mark is strongest; CannotSay without one. p of each pays for all of them. What would take too long
-// is refused before it begins.
-func (s *Service) examine(ctx context.Context, keys []*watermark.Key, text string, f *Finding) (best said, err error) {
+// examine returns what is said of the reading in which the mark is strongest; CannotSay without one. What would take too long is refused before it begins.
+// Revoked keys are asked only where the others find nothing: who has one of them could else drown the mark of a good one in a passage of his own.
+func (s *Service) examine(ctx context.Context, tried tried, text string, f *Finding) (best said, err error) {
 	best.Verdict = watermark.CannotSay
 	readings, err := s.read(ctx, text)
 	if f.Readings = len(readings); err != nil || len(readings) == 0 {
@@ -222,14 +222,27 @@ func (s *Service) examine(ctx context.Context, keys []*watermark.Key, text strin
 	}
 	work := 0
 	for _, r := range readings {
-		for _, k := range keys {
+		for _, k := range slices.Concat(tried.keys, tried.revoked) {
 			work += len(r.tokens) * k.Params().SubKeys
 		}
 	}
 	if work > s.maxWork {
 		return best, fault.New(fault.CodeInvalidValue, "text", fault.Say("watermark.too_long")).WithParam("text")
 	}
-	d, err := watermark.NewDetector(watermark.DetectorConfig{Keys: keys, Attempts: len(readings), Least: LeastTokens})
+	groups := slices.DeleteFunc([][]*watermark.Key{tried.keys, tried.revoked}, func(keys []*watermark.Key) bool { return len(keys) == 0 })
+	for _, keys := range groups {
+		best, err = s.strongest(ctx, keys, readings, len(groups)*len(readings))
+		if err != nil || best.Verdict == watermark.Found || best.Verdict == watermark.Indication {
+			return best, err
+		}
+	}
+	return best, nil
+}
+
+// strongest returns what is said of the reading in which the mark of one of the keys is strongest. p pays for so many attempts.
+func (s *Service) strongest(ctx context.Context, keys []*watermark.Key, readings []reading, attempts int) (best said, err error) {
+	best.Verdict = watermark.CannotSay
+	d, err := watermark.NewDetector(watermark.DetectorConfig{Keys: keys, Attempts: attempts, Least: LeastTokens})
 	if err != nil {
 		return best, err
 	}

@@ -1,6 +1,7 @@
 package tenantmark
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -250,7 +251,8 @@ func (s *Store) first(ctx context.Context, tenant, params string) error {
 
 // tried are keys to try.
 type tried struct {
-	keys       []*watermark.Key
+	keys       []*watermark.Key // those that were not revoked
+	revoked    []*watermark.Key
 	left       int      // older ones
 	unreadable []string // ids of those whose secret does not open
 }
@@ -267,6 +269,7 @@ func (s *Store) keysToTry(ctx context.Context, tenant, named string) (out tried,
 	}
 	rows := slices.Clone(all[tenant])
 	slices.Reverse(rows)
+	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(min(a.RevokedAt, 1), min(b.RevokedAt, 1)) }) // these keep none from its place that can prove
 	if named != "" {
 		rows = slices.DeleteFunc(rows, func(r row) bool { return r.ID != named })
 		if len(rows) == 0 {
@@ -278,6 +281,8 @@ func (s *Store) keysToTry(ctx context.Context, tenant, named string) (out tried,
 	for _, r := range rows[:len(rows)-out.left] {
 		k, _, err := s.open(ctx, r.ID)
 		switch {
+		case err == nil && r.RevokedAt != 0:
+			out.revoked = append(out.revoked, k)
 		case err == nil:
 			out.keys = append(out.keys, k)
 		case errors.Is(err, errSecret):
@@ -288,7 +293,7 @@ func (s *Store) keysToTry(ctx context.Context, tenant, named string) (out tried,
 			return out, err
 		}
 	}
-	if len(out.keys) == 0 && failed != nil {
+	if len(out.keys)+len(out.revoked) == 0 && failed != nil {
 		return out, failed
 	}
 	return out, nil

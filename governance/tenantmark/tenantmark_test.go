@@ -243,8 +243,14 @@ func TestRevokedKeys(t *testing.T) {
 			if err != nil || f.Verdict != watermark.Indication || f.P > 1e-9 || f.Key.ID != first.ID() || f.Key.Revoked.IsZero() {
 				t.Errorf("%+v, %v", f, err)
 			}
-			if k := marks(t, s, "acme", watermark.Params{}); k.ID() == first.ID() || k.Epoch() != 3 {
-				t.Errorf("the key %d marks", k.Epoch())
+			good := marks(t, s, "acme", watermark.Params{})
+			if good.ID() == first.ID() || good.Epoch() != 3 {
+				t.Errorf("the key %d marks", good.Epoch())
+			}
+			// A longer passage by the leaked key takes nothing from what the good one has marked.
+			f, err = service(s, words(5000)).Detect(t.Context(), Question{Tenant: "acme", Text: written(good, 120) + " " + written(first, 300)})
+			if err != nil || f.Verdict != watermark.Found || f.Key.ID != good.ID() {
+				t.Errorf("beside a passage of the revoked key: %+v, %v", f, err)
 			}
 			if k := marks(t, s, "acme", kgw); k.ID() != other.ID() {
 				t.Errorf("of other parameters the key %d marks", k.Epoch())

@@ -242,6 +242,7 @@ func (e CapacityPhase) Valid() bool {
 // Defines values for ComplianceState.
 const (
 	ControlBroken   ComplianceState = "broken"
+	ControlBuilt    ComplianceState = "built"
 	ControlHolds    ComplianceState = "holds"
 	ControlOff      ComplianceState = "off"
 	ControlOperator ComplianceState = "operator"
@@ -253,6 +254,8 @@ const (
 func (e ComplianceState) Valid() bool {
 	switch e {
 	case ControlBroken:
+		return true
+	case ControlBuilt:
 		return true
 	case ControlHolds:
 		return true

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"net/http"
+	"strconv"
 
 	"github.com/gin-gonic/gin"
 
@@ -27,7 +28,11 @@ func (s *Server) GetComplianceMatrix(c *gin.Context, params GetComplianceMatrixP
 		return
 	}
 	lang := language(c.GetHeader("Accept-Language"))
-	about(c, "compliance", map[string]string{"format": string(format)})
+	detail := map[string]string{"format": string(format)}
+	for state, n := range e.Counts() {
+		detail[string(state)] = strconv.Itoa(n)
+	}
+	about(c, "compliance", detail)
 	if format == GetComplianceMatrixParamsFormatJson {
 		c.JSON(http.StatusOK, matrixView(e, tenant, lang))
 		return
@@ -71,7 +76,7 @@ func matrixView(e compliance.Evaluation, tenant string, l message.Lang) Complian
 		for _, f := range a.Facts {
 			view.Facts = append(view.Facts, ComplianceFact{Name: f.Name.In(l), Value: f.Value})
 		}
-		if a.State != compliance.Holds {
+		if a.State != compliance.Holds && a.State != compliance.Built {
 			view.Remedy = optional(control.Remedy.In(l))
 		}
 		out.Controls = append(out.Controls, view)

@@ -236,3 +236,29 @@ func TestStalls(t *testing.T) {
 		}
 	})
 }
+
+// TestControls: somebody hears of a control that breaks, or held and holds no more, until it holds again; of what was never set up, and of what cannot be asked, nobody hears anew.
+func TestControls(t *testing.T) {
+	t.Parallel()
+	var now []Control
+	var failure error
+	check := Controls(func(context.Context) ([]Control, error) { return now, failure })
+	control := Control{ID: "c"}
+	for i, step := range []struct {
+		holds, broken, unknown, told bool
+	}{
+		{}, {unknown: true}, {holds: true}, {unknown: true}, {told: true}, {unknown: true, told: true}, {holds: true}, {broken: true, told: true}, {unknown: true, told: true}, {holds: true},
+	} {
+		c := control
+		c.Holds, c.Broken, c.Unknown = step.holds, step.broken, step.unknown
+		now = []Control{c}
+		got, err := check.Find(t.Context())
+		if err != nil || (len(got) == 1) != step.told || step.told && (got[0].About != "c" || got[0].Code != "compliance.control") {
+			t.Errorf("step %d %+v: %+v, %v", i, step, got, err)
+		}
+	}
+	failure = errors.New("no matrix")
+	if _, err := check.Find(t.Context()); err == nil {
+		t.Error("a failure is taken for no alarm")
+	}
+}

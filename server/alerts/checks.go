@@ -84,11 +84,11 @@ func AuditOfReplica(node string, read func() (Replica, error)) Check {
 	}}
 }
 
-// stall says since when something that should move has not.
-type stall struct{ since, mark time.Time }
+// Stall says since when something that should move has not. Its zero value has seen nothing.
+type Stall struct{ since, mark time.Time }
 
-// lasts returns for how long there was work and mark, a time of the newest progress, stayed the same.
-func (s *stall) lasts(work bool, mark time.Time) time.Duration {
+// Lasts returns for how long there was work and mark, a time of the newest progress, stayed the same.
+func (s *Stall) Lasts(work bool, mark time.Time) time.Duration {
 	now := time.Now()
 	if !work || !mark.Equal(s.mark) || s.since.IsZero() {
 		s.since, s.mark = now, mark
@@ -98,10 +98,10 @@ func (s *stall) lasts(work bool, mark time.Time) time.Duration {
 
 // Sealing looks at whether checkpoints come while records wait for one. newest is when the newest was seen.
 func Sealing(read func(ctx context.Context) (unsealed int64, newest time.Time, err error)) Check {
-	var s stall
+	var s Stall
 	return Check{Name: "sealing", Shared: true, Find: func(ctx context.Context) ([]notify.Alert, error) {
 		unsealed, newest, err := read(ctx)
-		if err != nil || s.lasts(unsealed > 0, newest) < sealLate {
+		if err != nil || s.Lasts(unsealed > 0, newest) < sealLate {
 			return nil, err
 		}
 		return []notify.Alert{{
@@ -121,17 +121,17 @@ type Witness struct {
 
 // Witnesses looks at whether the witnesses of the configuration cosign while there is something to.
 func Witnesses(read func(ctx context.Context) ([]Witness, error)) Check {
-	stalls := map[string]*stall{}
+	stalls := map[string]*Stall{}
 	return Check{Name: "witnesses", Shared: true, Find: func(ctx context.Context) ([]notify.Alert, error) {
 		list, err := read(ctx)
 		var out []notify.Alert
 		for _, w := range list {
 			s := stalls[w.Name]
 			if s == nil {
-				s = &stall{}
+				s = &Stall{}
 				stalls[w.Name] = s
 			}
-			if s.lasts(w.Behind > 0, w.Time) < witnessLate {
+			if s.Lasts(w.Behind > 0, w.Time) < witnessLate {
 				continue
 			}
 			out = append(out, notify.Alert{
@@ -154,17 +154,17 @@ type Destination struct {
 
 // Monitoring looks at whether security monitoring takes what is recorded. How long records wait for a checkpoint first is another alert's.
 func Monitoring(read func(ctx context.Context) ([]Destination, error)) Check {
-	stalls := map[string]*stall{}
+	stalls := map[string]*Stall{}
 	return Check{Name: "siem", Shared: true, Find: func(ctx context.Context) ([]notify.Alert, error) {
 		list, err := read(ctx)
 		var out []notify.Alert
 		for _, d := range list {
 			s := stalls[d.Name]
 			if s == nil {
-				s = &stall{}
+				s = &Stall{}
 				stalls[d.Name] = s
 			}
-			if s.lasts(d.Behind > 0, d.Oldest) < monitorLate {
+			if s.Lasts(d.Behind > 0, d.Oldest) < monitorLate {
 				continue
 			}
 			details := []notify.Detail{detail(fault.Say("alerts.destination"), d.Name), detail(fault.Say("alerts.records_behind"), d.Behind), detail(fault.Say("alerts.since"), inUTC(s.since))}
@@ -377,22 +377,34 @@ func SuspectKeys(read func(ctx context.Context) ([]identity.Suspect, error)) Che
 	}}
 }
 
-// BrokenControl is a control of the compliance matrix that does not do what it should.
-type BrokenControl struct {
-	ID           string
-	Name, Remedy fault.Phrase
+// Control is how a control of the compliance matrix stands. None of Holds, Broken and Unknown is one that is off, or in part.
+type Control struct {
+	ID                     string
+	Name, Remedy           fault.Phrase
+	Holds, Broken, Unknown bool
 }
 
-// Controls looks at whether the controls of the compliance matrix do what they should. What is switched off is no alarm.
-func Controls(read func(ctx context.Context) ([]BrokenControl, error)) Check {
+// Controls looks at whether the controls of the compliance matrix do what they should: one that is broken, or held since the start and holds no more. What
+// was never set up is no alarm. Of a control that cannot be asked it stays as it was.
+func Controls(read func(ctx context.Context) ([]Control, error)) Check {
+	held, told := map[string]bool{}, map[string]bool{}
 	return Check{Name: "controls", Shared: true, Every: controlsEvery, Find: func(ctx context.Context) ([]notify.Alert, error) {
 		list, err := read(ctx)
+		if err != nil {
+			return nil, err
+		}
 		var out []notify.Alert
 		for _, c := range list {
-			out = append(out, notify.Alert{
-				Code: "compliance.broken", About: c.ID, Severity: notify.Warning, Title: fault.Say("alerts.control_title", c.Name), Text: fault.Say("alerts.control", c.Remedy),
-			})
+			if !c.Unknown {
+				held[c.ID] = held[c.ID] || c.Holds
+				told[c.ID] = c.Broken || held[c.ID] && !c.Holds
+			}
+			if told[c.ID] {
+				out = append(out, notify.Alert{
+					Code: "compliance.control", About: c.ID, Severity: notify.Warning, Title: fault.Say("alerts.control_title", c.Name), Text: fault.Say("alerts.control", c.Remedy),
+				})
+			}
 		}
-		return out, err
+		return out, nil
 	}}
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -149,11 +148,14 @@ const (
 	Unknown  State = "unknown"  // it could not be asked
 	Off      State = "off"      // nobody has switched it on, or set it up
 	Partly   State = "partly"   // for a part of what it is for
+	Built    State = "built"    // the program is made so: its tests hold it, and there is nothing to ask
 	Holds    State = "holds"    //
 	Operator State = "operator" // only the operator can do it; of clauses
 )
 
-func rank(s State) int { return slices.Index([]State{Broken, Unknown, Off, Partly, Holds, Operator}, s) }
+func rank(s State) int {
+	return slices.Index([]State{Broken, Unknown, Off, Partly, Built, Holds, Operator}, s)
+}
 
 // Fact is a figure or a setting that an answer rests on.
 type Fact struct {
@@ -198,7 +200,9 @@ func Words(name message.Phrase, value string) Fact { return Fact{name, cmp.Or(va
 func Figure(name message.Phrase, n int64) Fact { return Fact{name, report.Count(n)} }
 
 // Part is a part of all.
-func Part(name message.Phrase, part, all int) Fact { return Fact{name, fmt.Sprintf("%d / %d", part, all)} }
+func Part(name message.Phrase, part, all int) Fact {
+	return Fact{name, fmt.Sprintf("%d / %d", part, all)}
+}
 
 // Moment is a time; the zero one is shown as none.
 func Moment(name message.Phrase, t time.Time) Fact {
@@ -219,8 +223,11 @@ func Setting(name message.Phrase, yes bool) Fact {
 // Probe asks the installation about a control. An error means that it could not be asked.
 type Probe func(ctx context.Context) (Answer, error)
 
-// probeTimeout bounds each question. Whoever looks may do so because something hangs.
-const probeTimeout = 5 * time.Second
+// probeTimeout bounds the questions, and atOnce how many are asked at a time. Whoever looks may do so because something hangs.
+const (
+	probeTimeout = 5 * time.Second
+	atOnce       = 4
+)
 
 // Evaluation is a matrix with the answers of one moment.
 type Evaluation struct {
@@ -229,31 +236,54 @@ type Evaluation struct {
 	Answers map[string]Answer // of every control
 }
 
-// Evaluate asks all controls, all at a time. A control without a probe, and one that does not answer, is [Unknown].
+// Evaluate asks all controls. A control without a probe, one that panics, and one that has not answered after five seconds together with all others, is
+// [Unknown]; nobody waits for it any longer.
 func (m Matrix) Evaluate(ctx context.Context, probes map[string]Probe, now time.Time) Evaluation {
 	e := Evaluation{Matrix: m, Time: now.UTC(), Answers: map[string]Answer{}}
-	var mu sync.Mutex
-	var asking sync.WaitGroup
-	for _, c := range m.Controls {
-		probe := probes[c.ID]
-		e.Answers[c.ID] = Answer{State: Unknown}
-		if probe == nil {
-			continue
-		}
-		asking.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-			defer cancel()
-			a, err := probe(ctx)
-			if err != nil || rank(a.State) < 0 || a.State == Operator {
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			e.Answers[c.ID] = a
-		})
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	type said struct {
+		id string
+		Answer
 	}
-	asking.Wait()
+	answers, turns := make(chan said, len(m.Controls)), make(chan struct{}, atOnce)
+	asked := 0
+	for _, c := range m.Controls {
+		e.Answers[c.ID] = Answer{State: Unknown}
+		if probe := probes[c.ID]; probe != nil {
+			asked++
+			go func() { answers <- said{c.ID, ask(ctx, turns, probe)} }()
+		}
+	}
+	for range asked {
+		select {
+		case a := <-answers:
+			e.Answers[a.id] = a.Answer
+		case <-ctx.Done():
+			return e
+		}
+	}
 	return e
+}
+
+// ask asks one control when it is its turn.
+func ask(ctx context.Context, turns chan struct{}, probe Probe) (a Answer) {
+	defer func() {
+		if recover() != nil { // it is its own probe's, and no reason to end the server
+			a = Answer{State: Unknown}
+		}
+	}()
+	select {
+	case turns <- struct{}{}:
+		defer func() { <-turns }()
+	case <-ctx.Done():
+		return Answer{State: Unknown}
+	}
+	a, err := probe(ctx)
+	if err != nil || rank(a.State) < 0 || a.State == Operator {
+		return Answer{State: Unknown}
+	}
+	return a
 }
 
 // Of returns how a clause stands.
@@ -283,7 +313,7 @@ func (e Evaluation) Counts() map[State]int {
 func StateName(s State) message.Phrase {
 	return map[State]message.Phrase{
 		Broken: message.Say("compliance.state_broken"), Unknown: message.Say("compliance.state_unknown"), Off: message.Say("compliance.state_off"),
-		Partly: message.Say("compliance.state_partly"), Holds: message.Say("compliance.state_holds"), Operator: message.Say("compliance.state_operator"),
+		Partly: message.Say("compliance.state_partly"), Built: message.Say("compliance.state_built"), Holds: message.Say("compliance.state_holds"), Operator: message.Say("compliance.state_operator"),
 	}[s]
 }
 
@@ -295,9 +325,10 @@ func (e Evaluation) Document(l message.Lang, issuer, tenant, program string) rep
 	for _, n := range counts {
 		all += n
 	}
-	verdict := report.Verdict{Outcome: report.Passed, Text: in(message.Say("compliance.matrix_passed", counts[Holds], all, counts[Operator]))}
-	if short := all - counts[Holds] - counts[Operator]; short > 0 {
-		verdict = report.Verdict{Outcome: report.Failed, Text: in(message.Say("compliance.matrix_failed", short, all, counts[Holds], counts[Operator]))}
+	well := counts[Holds] + counts[Built]
+	verdict := report.Verdict{Outcome: report.Passed, Text: in(message.Say("compliance.matrix_passed", well, all, counts[Operator]))}
+	if short := all - well - counts[Operator]; short > 0 {
+		verdict = report.Verdict{Outcome: report.Failed, Text: in(message.Say("compliance.matrix_failed", short, all, well, counts[Operator]))}
 	}
 	d := report.Document{
 		Lang: l, Title: in(message.Say("compliance.matrix_title")), Subject: in(message.Say("compliance.matrix_about", tenant)), Issuer: issuer, Created: e.Time,
@@ -338,7 +369,7 @@ func (e Evaluation) Document(l message.Lang, issuer, tenant, program string) rep
 		for _, f := range a.Facts {
 			fields = append(fields, report.Field{Name: in(f.Name), Value: f.Value})
 		}
-		if a.State != Holds {
+		if a.State != Holds && a.State != Built {
 			fields = append(fields, report.Field{Name: in(message.Say("compliance.remedy")), Value: c.Remedy.In(l)})
 		}
 		fields = append(fields, report.Field{Name: in(message.Say("compliance.tests")), Value: strings.Join(c.Tests, " ")})

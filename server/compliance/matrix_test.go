@@ -41,9 +41,10 @@ func TestEvaluation(t *testing.T) {
 		says := func(s State) Probe {
 			return func(context.Context) (Answer, error) { return Answer{State: s}, nil }
 		}
-		m := Matrix{Controls: []Control{{ID: "holds"}, {ID: "partly"}, {ID: "off"}, {ID: "broken"}, {ID: "fails"}, {ID: "hangs"}, {ID: "none"}, {ID: "odd"}}}
+		m := Matrix{Controls: []Control{{ID: "holds"}, {ID: "partly"}, {ID: "off"}, {ID: "broken"}, {ID: "fails"}, {ID: "hangs"}, {ID: "none"}, {ID: "odd"}, {ID: "panics"}, {ID: "built"}}}
 		probes := map[string]Probe{
 			"holds": says(Holds), "partly": says(Partly), "off": says(Off), "broken": says(Broken), "odd": says("fine"),
+			"built": says(Built), "panics": func(context.Context) (Answer, error) { panic("a map is nil") },
 			"fails": func(context.Context) (Answer, error) { return Answer{State: Holds}, errors.New("no database") },
 			"hangs": func(ctx context.Context) (Answer, error) {
 				<-ctx.Done()
@@ -60,7 +61,7 @@ func TestEvaluation(t *testing.T) {
 			want     State
 		}{
 			{nil, Operator}, {[]string{"holds"}, Holds}, {[]string{"holds", "partly"}, Partly}, {[]string{"off", "partly"}, Off}, {[]string{"fails", "off"}, Unknown},
-			{[]string{"holds", "hangs"}, Unknown}, {[]string{"none"}, Unknown}, {[]string{"odd"}, Unknown}, {[]string{"broken", "none", "holds"}, Broken},
+			{[]string{"holds", "hangs"}, Unknown}, {[]string{"none"}, Unknown}, {[]string{"odd"}, Unknown}, {[]string{"panics"}, Unknown}, {[]string{"built", "holds"}, Built}, {[]string{"partly", "built"}, Partly}, {[]string{"broken", "none", "holds"}, Broken},
 		} {
 			if got := e.Of(Clause{Controls: c.controls}); got != c.want {
 				t.Errorf("%v: %s, want %s", c.controls, got, c.want)

@@ -2036,8 +2036,8 @@ export interface paths {
         /**
          * How this installation stands to laws and standards
          * @description Each clause with the controls that answer it, and each control as it stands now in the tenant: it was asked while this answer was made. `broken` is on and does not do what it should, `unknown` could
-         *     not be asked, `off` is not set up, `partly` is for a part of what it is for; of a clause, the worst of its controls, and `operator` where only the operator can do it. The texts are in the language of Accept-Language.
-         *     A matrix is no legal advice. As `pdf`, `docx` or `md` it is a report to file.
+         *     not be asked, `off` is not set up, `partly` is for a part of what it is for, `built` is how the program is made, which its tests hold and nobody can ask; of a clause, the worst of its controls, and `operator` where only the operator can do it. The texts are in the language of Accept-Language.
+         *     Facts about the installation are told to the operator's tenant alone. A matrix is no legal advice. As `pdf`, `docx` or `md` it is a report to file.
          */
         get: operations["getComplianceMatrix"];
         put?: never;
@@ -7147,7 +7147,7 @@ export interface components {
             revoked_at?: string;
         };
         /** @enum {string} */
-        ComplianceState: "broken" | "unknown" | "off" | "partly" | "holds" | "operator";
+        ComplianceState: "broken" | "unknown" | "off" | "partly" | "built" | "holds" | "operator";
         ComplianceMatrix: {
             /** Format: date-time */
             evaluated_at: string;

@@ -18,8 +18,8 @@ type State = Schema['ComplianceState'];
 type Clause = Schema['ComplianceClause'] & { source: string };
 type Control = Schema['ComplianceControl'];
 
-const states: State[] = ['broken', 'unknown', 'off', 'partly', 'holds', 'operator'];
-const colours: Record<State, string> = { broken: 'error', unknown: 'error', off: 'warning', partly: 'warning', holds: 'success', operator: 'default' };
+const states: State[] = ['broken', 'unknown', 'off', 'partly', 'built', 'holds', 'operator'];
+const colours: Record<State, string> = { broken: 'error', unknown: 'error', off: 'warning', partly: 'warning', built: 'success', holds: 'success', operator: 'default' };
 
 function StateTag({ state }: { state: State }) {
   const { t } = useTranslation();
