@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit"
@@ -117,8 +118,8 @@ type parts struct {
 	notify      *notify.Notifier
 	watcher     *alerts.Watcher // nil without a channel to tell
 	rotator     *wrapkey.Rotator
-	late        lateness    // of what the compliance matrix asks about
-	evaluations evaluations // of the compliance matrix
+	late        lateness           // of what the compliance matrix asks about
+	evaluations singleflight.Group // of the compliance matrix, by tenant
 	secrets     *credentials
 
 	closers []func() error

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/message"
@@ -27,7 +25,6 @@ const (
 	standardRisks      = 31
 	lateAfter          = time.Hour     // without progress
 	comparedWithin     = 3 * time.Hour // audit and billing
-	askedEvery         = 10 * time.Second
 )
 
 // lateness remembers since when something that should move has not, from one look to the next.
@@ -47,13 +44,6 @@ func (l *lateness) lasts(name string, work bool, mark time.Time) time.Duration {
 		l.stalls[name] = &alerts.Stall{}
 	}
 	return l.stalls[name].Lasts(work, mark)
-}
-
-// evaluations has the last answers of each tenant that was asked about, for some seconds: who looks again and again asks once.
-type evaluations struct {
-	mu    sync.Mutex
-	last  map[string]compliance.Evaluation
-	going singleflight.Group
 }
 
 // aboutInstallation are the controls whose facts are those of the installation, not of a tenant.
@@ -89,37 +79,20 @@ func (p *parts) controls(tenant string) map[string]compliance.Probe {
 	return out
 }
 
-// evaluate asks all controls of the matrix for a tenant, unless it did so a moment ago.
+// evaluate asks all controls of the matrix for a tenant. All who ask of one at a time get the same answers.
 func (p *parts) evaluate(ctx context.Context, tenant string) (compliance.Evaluation, error) {
-	x := &p.evaluations
-	x.mu.Lock()
-	last, ok := x.last[tenant]
-	x.mu.Unlock()
-	if ok && time.Since(last.Time) < askedEvery {
-		return last, nil
-	}
-	v, err, _ := x.going.Do(tenant, func() (any, error) {
+	v, err, _ := p.evaluations.Do(tenant, func() (any, error) {
 		m, err := compliance.ReadMatrix()
 		if err != nil {
 			return compliance.Evaluation{}, err
 		}
-		e := m.Evaluate(context.WithoutCancel(ctx), p.controls(tenant), time.Now())
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		now := map[string]compliance.Evaluation{tenant: e}
-		for t, old := range x.last {
-			if t != tenant && time.Since(old.Time) < askedEvery {
-				now[t] = old
-			}
-		}
-		x.last = now
-		return e, nil
+		return m.Evaluate(context.WithoutCancel(ctx), p.controls(tenant), time.Now()), nil
 	})
 	return v.(compliance.Evaluation), err //nolint:forcetypeassert // what the function returns
 }
 
-// standing says how the controls stand in the operator's tenant, for the alert.
-func (p *parts) standing(ctx context.Context) ([]alerts.Control, error) {
+// controlStates says how the controls stand in the operator's tenant, for the alert.
+func (p *parts) controlStates(ctx context.Context) ([]alerts.Control, error) {
 	e, err := p.evaluate(ctx, p.identity.Operator())
 	var out []alerts.Control
 	for _, c := range e.Matrix.Controls {
