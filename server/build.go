@@ -59,6 +59,7 @@ import (
 	"github.com/sluice-project/sluice/server/erasure"
 	"github.com/sluice-project/sluice/server/offboard"
 	"github.com/sluice-project/sluice/server/provenance"
+	"github.com/sluice-project/sluice/server/sla"
 	"github.com/sluice-project/sluice/workflows"
 	"github.com/sluice-project/sluice/workflows/devserver"
 )
@@ -115,6 +116,7 @@ type parts struct {
 	flows      *workflows.Service // nil when switched off
 	temporal   *devserver.Server  // nil unless embedded
 	notify     *notify.Notifier
+	sla        *sla.Service
 	watcher    *alerts.Watcher // nil without a channel to tell
 	rotator    *wrapkey.Rotator
 	secrets    *credentials

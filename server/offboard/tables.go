@@ -43,6 +43,7 @@ func rows() []part {
 		{"file_blobs", ofTenant},
 		{"file_tenants", ofTenant},
 		{"reply_replies", ofTenant},
+		{"sla_hours", ofTenant},
 		{"signature_seeds", ofTenant},
 		{"watermark_keys", ofTenant},
 		{"registry_tenants", ofTenant},

@@ -1,0 +1,11 @@
+-- +goose Up
+-- What became of the requests of an hour, by tenant, model and class: counts by five minutes, and latencies by bins.
+CREATE TABLE sla_hours (
+    hour      BIGINT NOT NULL, -- UTC unix µs of its begin
+    tenant    TEXT   NOT NULL,
+    model     TEXT   NOT NULL, -- as asked, without a version; '' where no model was chosen
+    class     TEXT   NOT NULL,
+    counts    BYTEA  NOT NULL,
+    latencies BYTEA  NOT NULL,
+    PRIMARY KEY (hour, tenant, model, class)
+);
