@@ -14,14 +14,14 @@
 //
 //   - Answered: an answer was given, also one that a rule emptied.
 //   - The service's failure: the outcome is "failed" (an engine, an upstream, a timeout of ours, a defect), or the service refused with a status of 500 or more
-//     (a part of ours was away); and a caller who left without having got anything after the time that his objective allows for it.
+//     (a part of ours was away); and a caller who left, without having got anything, after the time that his objective allows for the whole answer.
 //   - The caller's: every other refusal (mistakes, rights, rules, limits, budgets, a deadline that the caller set himself), and whoever left otherwise.
 //
 // The availability is answered / (answered + failures). What is the caller's is in neither.
 //
 // # Latencies
 //
-// They are those of answered requests. Between tokens is the mean of a request: the time from its first token to its end, divided by the tokens behind the
+// They are those of answered requests. An answer in one piece has no first token. Between tokens is the mean of a request: the time from its first token to its end, divided by the tokens behind the
 // first, of all its choices together. Latencies are counted in bins of seven significant bits. A quantile is the least value that at least that share of the
 // requests does not exceed, and is given as the upper edge of its bin: never below the true one, and at most 1/64 above it. Jitter is (P95 − P50) / P50.
 //

@@ -164,7 +164,7 @@ func (r Report) document(l message.Lang, issuer string) report.Document {
 		{Title: in(message.Say("sla.line"))}, {Title: in(message.Say("sla.objective"))}, number(message.Say("sla.requests"), ""), number(message.Say("sla.allowed"), ""), number(message.Say("sla.missed"), ""), number(message.Say("sla.budget_left"), "%"),
 	}}
 	latencies := report.Table{Columns: []report.Column{
-		{Title: in(message.Say("sla.line"))}, {Title: in(message.Say("sla.latency"))}, number(message.Say("sla.requests"), ""), number(message.Say("sla.p50"), "ms"), number(message.Say("sla.p95"), "ms"), number(message.Say("sla.p99"), "ms"), number(message.Say("sla.p999"), "ms"), number(message.Say("sla.jitter"), ""),
+		{Title: in(message.Say("sla.line"))}, {Title: in(message.Say("sla.latency"))}, number(message.Say("sla.requests"), ""), {Title: "P50", Unit: "ms", Number: true}, {Title: "P95", Unit: "ms", Number: true}, {Title: "P99", Unit: "ms", Number: true}, {Title: "P99.9", Unit: "ms", Number: true}, number(message.Say("sla.jitter"), ""),
 	}}
 	for i, x := range append(slices.Clone(r.Lines), r.Total) {
 		of := label(x)

@@ -45,7 +45,7 @@ func request(n int, at time.Time, change func(*record.Event)) record.Event {
 func promises() Config {
 	return Config{Objectives: []Objective{
 		{Availability: 99.9},
-		{Model: "m", Availability: 99, FirstToken: Latency{95, 800 * time.Millisecond}, Total: Latency{99, 10 * time.Second}},
+		{Model: "m", Availability: 99, FirstToken: Latency{95, 800 * time.Millisecond}, Total: Latency{99, 3 * time.Second}},
 		{Model: "m", Tenant: "gold", Availability: 99.999, FirstToken: Latency{99, 300 * time.Millisecond}},
 		{Class: "batch", Availability: 90},
 	}}
@@ -107,10 +107,8 @@ func exactly(events []record.Event, q Query) exact {
 		limit := int64(0) // how long the objective lets somebody wait who then leaves
 		switch {
 		case e.Detail["class"] == "batch": // its objective has no latency
-		case model == "m" && e.Tenant == "gold":
-			limit = 300_000
-		case model == "m":
-			limit = 800_000
+		case model == "m" && e.Tenant != "gold":
+			limit = 3_000_000
 		}
 		switch {
 		case e.Outcome == "failed", e.Outcome == "refused" && e.Status == 503, e.Outcome == "aborted" && e.Latency.FirstToken == 0 && limit > 0 && e.Latency.Total > limit:
