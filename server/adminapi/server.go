@@ -76,7 +76,7 @@ type Deps struct {
 	Workflows  *workflows.Service // nil when switched off
 	Native     *native.Engine     // nil without native models
 	// Scaling are the loops of the pools that this process scales, ordered by name.
-	Scaling []*scaling.Loop
+	Scaling      []*scaling.Loop
 	ServiceLevel *sla.Service
 	// LocalEngines are the engines of our own: that of this process and its workers, as they were last. It asks nobody.
 	LocalEngines func() []LocalEngine

@@ -62,7 +62,7 @@ func (s *Spent) judge(percent float64, missed bool) {
 const (
 	slot     = 5 * time.Minute
 	slots    = int(time.Hour / slot)
-	sigBits  = 7  // of a latency
+	sigBits  = 7 // of a latency
 	maxIndex = 64 * (64 - sigBits + 1)
 )
 
@@ -170,7 +170,11 @@ func (c Config) count(cells map[key]*cell, e *record.Event) {
 	if e.Model.Routed == "" && e.Outcome != "failed" { // the name may be of the caller's own invention
 		model = ""
 	}
-	k := key{hour: hourOf(at), scope: scope{model: stored(model), tenant: stored(e.Tenant), class: stored(e.Detail["class"])}}
+	class := e.Detail["class"]
+	if !slices.Contains(classes(), class) {
+		class = ""
+	}
+	k := key{hour: hourOf(at), scope: scope{model: stored(model), tenant: stored(e.Tenant), class: class}}
 	to := cells[k]
 	if to == nil {
 		to = newCell()

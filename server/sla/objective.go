@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -74,9 +75,7 @@ func (c Config) Validate() error {
 		default:
 			seen[s] = true
 		}
-		switch o.Class {
-		case "", "interactive", "standard", classBatch:
-		default:
+		if o.Class != "" && !slices.Contains(classes(), o.Class) {
 			wrong(key+".class", "must be interactive, standard or batch")
 		}
 		if o.Availability != 0 && !promisable(o.Availability) {
@@ -95,6 +94,9 @@ func (c Config) Validate() error {
 }
 
 func promisable(percent float64) bool { return percent >= 50 && percent <= 99.9999 } // also false for NaN
+
+// classes are those of requests; the gateway takes no other.
+func classes() []string { return []string{"interactive", "standard", classBatch} }
 
 // allowed is how many of a million may miss a percentage.
 func allowed(percent float64) int64 { return int64(math.Round((100 - percent) * million / 100)) }

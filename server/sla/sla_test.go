@@ -348,6 +348,7 @@ func TestNamesOfTheCaller(t *testing.T) {
 			if i%2 == 0 {
 				e.Status = 503
 			}
+			e.Detail["class"] = fmt.Sprint("made-up-", i)
 		})
 		Config{}.count(cells, &e)
 	}
@@ -382,9 +383,16 @@ func TestOldHoursGo(t *testing.T) {
 func TestObjectives(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []Config{
-		{Window: 90 * time.Minute}, {Window: 100 * 24 * time.Hour}, {Keep: time.Hour}, {Objectives: []Objective{{}}}, {Objectives: []Objective{{Availability: 100}}},
-		{Objectives: []Objective{{Availability: 99}, {Availability: 98}}}, {Objectives: []Objective{{Class: "urgent", Availability: 99}}},
-		{Objectives: []Objective{{FirstToken: Latency{95, 0}}}}, {Objectives: []Objective{{Total: Latency{0, time.Second}}}}, {Objectives: make([]Objective, maxObjectives+1)},
+		{Window: 90 * time.Minute},
+		{Window: 100 * 24 * time.Hour},
+		{Keep: time.Hour},
+		{Objectives: []Objective{{}}},
+		{Objectives: []Objective{{Availability: 100}}},
+		{Objectives: []Objective{{Availability: 99}, {Availability: 98}}},
+		{Objectives: []Objective{{Class: "urgent", Availability: 99}}},
+		{Objectives: []Objective{{FirstToken: Latency{95, 0}}}},
+		{Objectives: []Objective{{Total: Latency{0, time.Second}}}},
+		{Objectives: make([]Objective, maxObjectives+1)},
 	} {
 		if bad.Validate() == nil {
 			t.Errorf("%+v is accepted", bad)
