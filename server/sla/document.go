@@ -83,9 +83,8 @@ func (r Report) writeCSV(w io.Writer) error {
 			row = append(row, decimal(s.Jitter, 4))
 		}
 		for _, of := range []string{"availability", "first_token", "total"} {
-			b := Budget{}
 			if i := slices.IndexFunc(l.Budgets, func(b Budget) bool { return b.Of == of }); i >= 0 {
-				b = l.Budgets[i]
+				b := l.Budgets[i]
 				row = append(row, strconv.FormatFloat(b.Allowed, 'f', 6, 64), strconv.FormatInt(b.Missed, 10), decimal(b.Left, 6))
 			} else {
 				row = append(row, "", "", "")

@@ -162,7 +162,7 @@ func TestReportIsWhatTheRecordsSay(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		s := service(t, db, promises())
-		events := random(rand.New(rand.NewPCG(7, 11)), 1500) //nolint:gosec // the same records each time
+		events := random(rand.New(rand.NewPCG(7, 11)), 1500)
 		l := audittest.Open(t, db, func(c *audit.Config) { c.Rollup = s.Add })
 		for i, e := range events {
 			e.ID = "" // the log gives one
