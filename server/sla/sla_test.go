@@ -162,14 +162,14 @@ func TestReportIsWhatTheRecordsSay(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		s := service(t, db, promises())
-		events := random(rand.New(rand.NewPCG(7, 11)), 1500)
+		events := random(rand.New(rand.NewPCG(7, 11)), 700)
 		l := audittest.Open(t, db, func(c *audit.Config) { c.Rollup = s.Add })
 		for i, e := range events {
 			e.ID = "" // the log gives one
 			if _, err := l.Log.Append(t.Context(), e); err != nil {
 				t.Fatal(err)
 			}
-			if i%400 == 0 {
+			if i%200 == 0 {
 				l.Flush()
 			}
 		}
