@@ -62,7 +62,7 @@ func outcomeOf(err error) string {
 		return outcomeAborted
 	}
 	var clock *timeoutError
-	if errors.As(err, &clock) && clock.byCaller { // it says nothing about the model
+	if errors.As(err, &clock) && clock.byCaller || errors.Is(err, engine.ErrCallerLimit) { // it says nothing about the model
 		return outcomeRefused
 	}
 	p := fault.Public(err)
@@ -181,6 +181,9 @@ func (r *run) outcomeEvent(end ending, u audit.Usage, priceBook string, found []
 	case end.err != nil:
 		p := fault.Public(end.err)
 		e.ErrorKind, e.ErrorCode, e.Status = p.Kind().String(), string(p.Code()), p.Kind().Status()
+		if errors.Is(end.err, engine.ErrCallerLimit) { // whose status says that there is no room
+			e.Detail["limit"] = "caller"
+		}
 	default:
 		e.Status = 200
 	}

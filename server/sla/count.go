@@ -164,7 +164,7 @@ func (c Config) count(cells map[key]*cell, e *record.Event) {
 	if e.Detail["by"] == "reconciliation" { // the request was lost when it was admitted, not when somebody noticed
 		at -= e.Latency.Total
 	}
-	refusedByUs := e.Outcome == "refused" && e.Status >= 500 && e.ErrorKind != "timeout" // that of a caller's own deadline
+	refusedByUs := e.Outcome == "refused" && e.Status >= 500 && e.ErrorKind != "timeout" && e.Detail["limit"] != "caller" // a deadline, or the part of a queue, of his own
 	failed := e.Outcome == "failed" || refusedByUs
 	model, _, _ := strings.Cut(e.Model.Asked, "@")
 	if e.Model.Routed == "" && e.Outcome != "failed" { // the name may be of the caller's own invention

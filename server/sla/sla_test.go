@@ -69,8 +69,11 @@ func random(r *rand.Rand, n int) []record.Event {
 				e.Outcome, e.Status, e.ErrorKind = "failed", 503, "unavailable"
 			case 1:
 				e.Outcome, e.Status, e.ErrorKind = "refused", []int{429, 403, 503, 504}[r.IntN(4)], "x"
-				if e.Status == 504 {
+				switch {
+				case e.Status == 504:
 					e.ErrorKind = "timeout"
+				case r.IntN(2) == 0:
+					e.Detail["limit"] = "caller"
 				}
 			case 2:
 				e.Outcome, e.Status, e.Latency.FirstToken = "aborted", 499, r.Int64N(2)
@@ -111,7 +114,7 @@ func exactly(events []record.Event, q Query) exact {
 			limit = 3_000_000
 		}
 		switch {
-		case e.Outcome == "failed", e.Outcome == "refused" && e.Status == 503, e.Outcome == "aborted" && e.Latency.FirstToken == 0 && limit > 0 && e.Latency.Total > limit:
+		case e.Outcome == "failed", e.Outcome == "refused" && e.Status == 503 && e.Detail["limit"] == "", e.Outcome == "aborted" && e.Latency.FirstToken == 0 && limit > 0 && e.Latency.Total > limit:
 			x.failures++
 		case e.Outcome == "ok":
 			x.answered++
