@@ -126,13 +126,14 @@ func (s *Store) shipIn(tx *gorm.DB, writer string, arrived batch, book func(*gor
 	if err := s.keepMarks(tx, fresh.arrivals); err != nil {
 		return done, err
 	}
-	if s.Rollup != nil && len(fresh.events) > 0 {
-		if err := s.Rollup(tx, fresh.events); err != nil {
+	if s.Sink != nil && len(fresh.events) > 0 {
+		if done.Unbooked, err = book(tx, fresh); err != nil {
 			return done, err
 		}
 	}
-	if s.Sink != nil && len(fresh.events) > 0 {
-		if done.Unbooked, err = book(tx, fresh); err != nil {
+	// Last: whoever counts in the same hours waits for the rest of the transaction.
+	if s.Rollup != nil && len(fresh.events) > 0 {
+		if err := s.Rollup(tx, fresh.events); err != nil {
 			return done, err
 		}
 	}

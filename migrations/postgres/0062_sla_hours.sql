@@ -9,3 +9,6 @@ CREATE TABLE sla_hours (
     latencies BYTEA  NOT NULL,
     PRIMARY KEY (hour, tenant, model, class)
 );
+
+-- When counting began, in unix µs: records of before are not counted.
+INSERT INTO installation_settings (name, value) VALUES ('sla_counted_since', CAST(CAST(extract(epoch FROM now()) * 1000000 AS BIGINT) AS TEXT));

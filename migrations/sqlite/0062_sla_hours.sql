@@ -9,3 +9,6 @@ CREATE TABLE sla_hours (
     latencies BLOB   NOT NULL,
     PRIMARY KEY (hour, tenant, model, class)
 );
+
+-- When counting began, in unix µs: records of before are not counted.
+INSERT INTO installation_settings (name, value) VALUES ('sla_counted_since', CAST(unixepoch('now') * 1000000 AS TEXT));

@@ -13,13 +13,13 @@ import (
 func TestBurnsAndCapacity(t *testing.T) {
 	t.Parallel()
 	rate := 20.0
-	burns := Burns(func(context.Context) ([]sla.Burn, error) {
+	burns := Burns(func(context.Context) ([]sla.Burn, int, error) {
 		return []sla.Burn{
 			{Objective: sla.Objective{Model: "m", Availability: 99.9}, Budget: sla.Budget{Of: "availability", Burn1h: &rate, Burning: sla.BurningFast}},
 			{Objective: sla.Objective{Availability: 99.9}, Budget: sla.Budget{Of: "total", Burning: sla.BurningSlow}},
-		}, nil
+		}, 2, nil
 	})
-	if got, want := find(t, burns), []string{"sla.burn_fast m / * / * availability", "sla.burn_slow * / * / * total"}; !slices.Equal(got, want) {
+	if got, want := find(t, burns), []string{"sla.unreadable ", "sla.burn_fast m / * / * availability", "sla.burn_slow * / * / * total"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 	line := CapacityLine("n1", func() []ScaledPool {

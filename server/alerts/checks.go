@@ -310,11 +310,17 @@ func Keys(read func(ctx context.Context) ([]identity.Key, error)) Check {
 	}}
 }
 
-// Burns looks at which error budgets are spent too fast: fast calls people at once, slow one in working hours.
-func Burns(read func(ctx context.Context) ([]sla.Burn, error)) Check {
+// Burns looks at which error budgets are spent too fast: fast calls people at once, slow one in working hours. Hours that cannot be read hide no others.
+func Burns(read func(ctx context.Context) (list []sla.Burn, unreadable int, err error)) Check {
 	return Check{Name: "service level", Shared: true, Find: func(ctx context.Context) ([]notify.Alert, error) {
-		list, err := read(ctx)
+		list, unreadable, err := read(ctx)
 		var out []notify.Alert
+		if unreadable > 0 {
+			out = append(out, notify.Alert{
+				Code: "sla.unreadable", Severity: notify.Warning, Title: fault.Say("alerts.sla_unreadable_title"), Text: fault.Say("alerts.sla_unreadable"),
+				Details: []notify.Detail{detail(fault.Say("alerts.sla_rows"), unreadable)},
+			})
+		}
 		for _, b := range list {
 			rate := func(r *float64) string {
 				if r == nil {

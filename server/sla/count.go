@@ -35,7 +35,7 @@ type Spent struct {
 	Allowed int64 // millionths of requests that were allowed to
 }
 
-// numbers are all numbers of the counts, in the order in which they are stored: new ones come behind.
+// numbers are all numbers of the counts, in the order in which they are stored: new ones come behind. A row with more is of a later release, and cannot be read.
 func (c *Counts) numbers() []*int64 {
 	return []*int64{
 		&c.Requests, &c.Answered, &c.Failures, &c.Refused, &c.Left, &c.Fallbacks, &c.Judged, &c.Good,
@@ -155,8 +155,8 @@ func hourOf(at int64) int64 {
 	return at - rest
 }
 
-// count adds a record to the cells. Records of anything but the outcome of a request to a model are left out.
-func (c Config) count(cells map[key]*cell, e *record.Event) {
+// count adds a record to the cells. Records of anything but the outcome of a request to a model, and of before since, are left out.
+func (c Config) count(cells map[key]*cell, e *record.Event, since int64) {
 	if e.Stage != record.StageOutcome || !counted(e.Action) || e.Detail["parent"] != "" {
 		return
 	}
@@ -164,10 +164,13 @@ func (c Config) count(cells map[key]*cell, e *record.Event) {
 	if e.Detail["by"] == "reconciliation" { // the request was lost when it was admitted, not when somebody noticed
 		at -= e.Latency.Total
 	}
+	if at < since {
+		return
+	}
 	refusedByUs := e.Outcome == "refused" && e.Status >= 500 && e.ErrorKind != "timeout" && e.Detail["limit"] != "caller" // a deadline, or the part of a queue, of his own
-	failed := e.Outcome == "failed" || refusedByUs
+	failed := e.Outcome == "failed" || refusedByUs || e.Outcome == "aborted" && e.Detail["cut"] != "" // by a server that stopped
 	model, _, _ := strings.Cut(e.Model.Asked, "@")
-	if e.Model.Routed == "" && e.Outcome != "failed" { // the name may be of the caller's own invention
+	if e.Model.Routed == "" && !slices.ContainsFunc(c.Objectives, func(o Objective) bool { return o.Model == model }) { // the name may be of the caller's own invention
 		model = ""
 	}
 	class := e.Detail["class"]
@@ -281,11 +284,11 @@ func decodeCounts(b []byte) (all [slots]Counts, err error) {
 			return all, errForm
 		}
 		numbers := all[i].numbers()
+		if n > int64(len(numbers)) { // to write it again would lose them
+			return all, errForm
+		}
 		for j := range n {
-			v := r.next()
-			if j < int64(len(numbers)) { // a later release has more
-				*numbers[j] = v
-			}
+			*numbers[j] = r.next()
 		}
 	}
 	if r.failed {

@@ -126,10 +126,6 @@ func (r Report) document(l message.Lang, issuer string) report.Document {
 		zone = time.UTC
 	}
 	local := func(t time.Time) string { return t.In(zone).Format("2006-01-02 15:04 UTC-07:00") }
-	counted := "-"
-	if r.CountedFrom != nil {
-		counted = local(*r.CountedFrom)
-	}
 	label := func(x Line) string {
 		var parts []string
 		for _, s := range []*string{x.Model, x.Tenant, x.Class} {
@@ -148,7 +144,7 @@ func (r Report) document(l message.Lang, issuer string) report.Document {
 			{Name: in(message.Say("sla.period")), Value: in(message.Say("sla.from_until", local(r.From), local(r.To)))},
 			{Name: in(message.Say("sla.zone")), Value: r.Zone},
 			{Name: in(message.Say("sla.as_of")), Value: local(r.AsOf)},
-			{Name: in(message.Say("sla.counted_from")), Value: counted},
+			{Name: in(message.Say("sla.counted_from")), Value: local(r.CountedFrom)},
 			{Name: in(message.Say("sla.hours")), Value: in(message.Say("sla.hours_of", r.HoursWithTraffic, r.HoursOver))},
 			{Name: in(message.Say("sla.budget_window")), Value: in(message.Say("sla.from_until", local(r.BudgetFrom), local(r.BudgetTo)))},
 		},

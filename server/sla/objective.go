@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -74,6 +75,9 @@ func (c Config) Validate() error {
 			wrong(key, "another one has the same model, tenant and class")
 		default:
 			seen[s] = true
+		}
+		if strings.Contains(o.Model, "@") {
+			wrong(key+".model", "must be without a version: all versions of a model count together")
 		}
 		if o.Class != "" && !slices.Contains(classes(), o.Class) {
 			wrong(key+".class", "must be interactive, standard or batch")

@@ -22,7 +22,8 @@ type Query struct {
 	Tenant, Model, Class string
 	// From and To are widened to whole hours.
 	From, To time.Time
-	// Month, as 2026-11, takes the place of From and To, and of the window of the budgets.
+	// Month, as 2026-11, takes the place of From and To, and of the window of the budgets. Where the zone is half an hour off, it begins and ends half an hour
+	// before its time.
 	Month string
 	// GroupBy are the dimensions of the lines: model, tenant and class. None: by model.
 	GroupBy []string
@@ -33,8 +34,8 @@ type Report struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
 	Zone string    `json:"zone"` // in which a month begins
-	// CountedFrom is the first hour that was counted; absent: none was. Nothing is known of earlier ones.
-	CountedFrom *time.Time `json:"counted_from,omitempty"`
+	// CountedFrom is when counting began, or what lies further back than is kept. Nothing is known of before.
+	CountedFrom time.Time `json:"counted_from"`
 	AsOf        time.Time  `json:"as_of"`
 	// BudgetFrom and BudgetTo are the window of the budgets.
 	BudgetFrom       time.Time   `json:"budget_from"`
@@ -198,17 +199,15 @@ func (s *Service) Report(ctx context.Context, q Query) (Report, error) {
 		return groups[name]
 	}
 	err = database.Snapshot(ctx, s.db, func(tx *gorm.DB) error {
-		first, err := s.counted(tx)
+		since, err := s.countedSince(tx)
 		if err != nil {
 			return err
 		}
-		if !first.IsZero() {
-			r.CountedFrom = &first
-		}
+		r.CountedFrom = time.UnixMicro(max(since, now.Add(-s.cfg.Keep).UnixMicro())).UTC().Truncate(time.Second)
 		err = s.each(ctx, tx, q, time.UnixMicro(f.earliest()), time.UnixMicro(max(f.to, f.end)), false, func(k key, c *cell) {
 			f.take(groupOf(k), k, c)
 			f.take(total, k, c)
-		})
+		}, nil)
 		if err != nil {
 			return err
 		}
@@ -220,12 +219,12 @@ func (s *Service) Report(ctx context.Context, q Query) (Report, error) {
 			}
 			f.take(hours[k.hour], k, c)
 			hours[k.hour].latencies.merge(c.latencies)
-		})
+		}, nil)
 	})
 	if err != nil {
 		return Report{}, database.Unavailable("report the service level", err)
 	}
-	seconds := end.Sub(from).Seconds()
+	seconds := min(end.Sub(from), end.Sub(r.CountedFrom)).Seconds()
 	for name, g := range groups {
 		if g.counts.Requests == 0 && g.window.Requests == 0 {
 			continue
@@ -285,7 +284,7 @@ func (s *Service) span(q Query) (from, to time.Time, err error) {
 		return from, to, fault.New(fault.CodeInvalidValue, "to", fault.Say("adminapi.period")).WithParam("to")
 	}
 	from = time.UnixMicro(hourOf(from.UnixMicro())).UTC()
-	if end := time.UnixMicro(hourOf(to.UnixMicro())).UTC(); end.Before(to) {
+	if end := time.UnixMicro(hourOf(to.UnixMicro())).UTC(); end.Before(to) && q.Month == "" { // months follow each other
 		to = end.Add(time.Hour)
 	} else {
 		to = end
@@ -437,10 +436,11 @@ type Burn struct {
 	Budget    Budget
 }
 
-// Burns returns what is spent too fast now, in the order of the objectives.
-func (s *Service) Burns(ctx context.Context) ([]Burn, error) {
+// Burns returns what is spent too fast now, in the order of the objectives, and how many rows it could not read and so left out. Requests are put under the
+// objective that holds now, with what they were held to when their records were stored: after a change of objectives the two differ for three days.
+func (s *Service) Burns(ctx context.Context) (out []Burn, unreadable int, err error) {
 	if len(s.cfg.Objectives) == 0 {
-		return nil, nil
+		return nil, 0, nil
 	}
 	end := s.now()
 	groups := make([]*group, len(s.cfg.Objectives))
@@ -448,15 +448,14 @@ func (s *Service) Burns(ctx context.Context) ([]Burn, error) {
 		groups[i] = newGroup()
 	}
 	f := frame{from: end.UnixMicro(), to: end.UnixMicro(), budgetFrom: end.Add(-spans()[span3d]).UnixMicro(), end: end.UnixMicro()}
-	err := s.each(ctx, s.db, Query{}, time.UnixMicro(f.earliest()), end, false, func(k key, c *cell) {
+	err = s.each(ctx, s.db, Query{}, time.UnixMicro(f.earliest()), end, false, func(k key, c *cell) {
 		if i := s.cfg.objectiveOf(k.scope); i >= 0 {
 			f.take(groups[i], k, c)
 		}
-	})
+	}, func(key) { unreadable++ })
 	if err != nil {
-		return nil, database.Unavailable("read what was counted", err)
+		return nil, 0, database.Unavailable("read what was counted", err)
 	}
-	var out []Burn
 	for i, g := range groups {
 		for _, b := range g.budgets() {
 			if b.Burning != BurningNot {
@@ -464,5 +463,5 @@ func (s *Service) Burns(ctx context.Context) ([]Burn, error) {
 			}
 		}
 	}
-	return out, nil
+	return out, unreadable, nil
 }

@@ -3,9 +3,12 @@ package sla
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -26,6 +29,7 @@ type Service struct {
 
 	mu     sync.Mutex
 	pruned time.Time // when old hours were removed last
+	since  *int64    // see countedSince; nil before it was read
 }
 
 // New returns the service. Months begin in the zone.
@@ -60,25 +64,29 @@ func stored(s string) string {
 
 const pruneEvery = 24 * time.Hour
 
-// Add counts records in the transaction that stores them. Other transactions that count in the same hours wait for this one; all take them in one order.
-// An hour that cannot be read keeps what it has, and the records that belong there are told in the log and not counted: they must not keep the audit log from
-// being stored. Reports of such an hour fail.
+// Add counts records in the transaction that stores them. An hour that cannot be read keeps what it has, and the records that belong there are told in the log
+// and not counted: they must not keep the audit log from being stored.
+//
+// Other transactions that count in the same hours wait for this one until it ends. None waits for another in a circle: each first makes the rows that are
+// missing, all of them, and only then locks rows, and does either in the order of their names by bytes.
 func (s *Service) Add(tx *gorm.DB, events []record.Event) error {
+	since, err := s.countedSince(tx)
+	if err != nil {
+		return fmt.Errorf("read since when requests are counted: %w", err)
+	}
 	cells := map[key]*cell{}
 	for i := range events {
-		s.cfg.count(cells, &events[i])
+		s.cfg.count(cells, &events[i], since)
 	}
 	if len(cells) == 0 {
 		return nil
 	}
-	keys := make([]key, 0, len(cells))
-	for k := range cells {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, compareKeys)
-	for part := range slices.Chunk(keys, 200) {
-		if err := s.addTo(tx, part, cells); err != nil {
-			return fmt.Errorf("count requests by hours: %w", err)
+	keys := slices.SortedFunc(maps.Keys(cells), compareKeys)
+	for _, step := range []func(*gorm.DB, []key, map[key]*cell) error{addMissing, s.addTo} {
+		for part := range slices.Chunk(keys, 200) {
+			if err := step(tx, part, cells); err != nil {
+				return fmt.Errorf("count requests by hours: %w", err)
+			}
 		}
 	}
 	return s.prune(tx)
@@ -88,21 +96,36 @@ func compareKeys(a, b key) int {
 	return cmp.Or(cmp.Compare(a.hour, b.hour), cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.model, b.model), cmp.Compare(a.class, b.class))
 }
 
-func (s *Service) addTo(tx *gorm.DB, keys []key, cells map[key]*cell) error {
+// order is that of compareKeys.
+func order(tx *gorm.DB) string {
+	if database.IsSQLite(tx) {
+		return "hour, tenant, model, class"
+	}
+	return `hour, tenant COLLATE "C", model COLLATE "C", class COLLATE "C"`
+}
+
+func addMissing(tx *gorm.DB, keys []key, _ map[key]*cell) error {
 	empty := newCell()
-	fresh, where := make([]hourRow, len(keys)), make([]any, 0, 4*len(keys))
+	fresh := make([]hourRow, len(keys))
 	for i, k := range keys {
 		fresh[i] = hourRow{k.hour, k.tenant, k.model, k.class, encodeCounts(&empty.counts), empty.latencies.encode()}
-		where = append(where, k.hour, k.tenant, k.model, k.class)
 	}
-	if err := database.Insert(tx, fresh, "ON CONFLICT (hour, tenant, model, class) DO NOTHING"); err != nil {
-		return err
+	return database.Insert(tx, fresh, "ON CONFLICT (hour, tenant, model, class) DO NOTHING")
+}
+
+func (s *Service) addTo(tx *gorm.DB, keys []key, cells map[key]*cell) error {
+	where := make([]any, 0, 4*len(keys))
+	for _, k := range keys {
+		where = append(where, k.hour, k.tenant, k.model, k.class)
 	}
 	var rows []hourRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Where(database.OneOf(tx, len(keys), "hour", "tenant", "model", "class"), where...).
-		Order("hour, tenant, model, class").Find(&rows).Error
+		Order(order(tx)).Find(&rows).Error
 	if err != nil {
 		return err
+	}
+	if len(rows) != len(keys) { // another replica has removed them since as too old: the next try makes them again
+		return errors.New("hours went away while they were counted")
 	}
 	for _, r := range rows {
 		have, err := r.cell()
@@ -147,18 +170,27 @@ func (s *Service) prune(tx *gorm.DB) error {
 	return nil
 }
 
-// counted returns the begin of the first hour that is kept; zero without any.
-func (s *Service) counted(tx *gorm.DB) (time.Time, error) {
-	var first []int64
-	if err := tx.Model(&hourRow{}).Order("hour").Limit(1).Pluck("hour", &first).Error; err != nil || len(first) == 0 {
-		return time.Time{}, err
+// countedSince returns when counting began, which the migration has noted, in unix microseconds. Records of before are not counted, as most of them were not.
+func (s *Service) countedSince(tx *gorm.DB) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.since == nil {
+		var values []string
+		if err := tx.Table("installation_settings").Where("name = ?", "sla_counted_since").Pluck("value", &values).Error; err != nil {
+			return 0, err
+		}
+		since := int64(0)
+		if len(values) > 0 {
+			since, _ = strconv.ParseInt(values[0], 10, 64)
+		}
+		s.since = &since
 	}
-	return time.UnixMicro(first[0]).UTC(), nil
+	return *s.since, nil
 }
 
 // each calls do with what is counted in the hours from a time until another for the tenants, models and classes that are asked for, in the order of time.
-// Without withLatencies there are none.
-func (s *Service) each(ctx context.Context, tx *gorm.DB, q Query, from, to time.Time, withLatencies bool, do func(key, *cell)) error {
+// Without withLatencies there are none. What cannot be read is given to unreadable, and is an error if that is nil.
+func (s *Service) each(ctx context.Context, tx *gorm.DB, q Query, from, to time.Time, withLatencies bool, do func(key, *cell), unreadable func(key)) error {
 	columns := []string{"hour", "tenant", "model", "class", "counts"}
 	if withLatencies {
 		columns = append(columns, "latencies")
@@ -184,6 +216,10 @@ func (s *Service) each(ctx context.Context, tx *gorm.DB, q Query, from, to time.
 			return err
 		}
 		c, err := r.cell()
+		if err != nil && unreadable != nil {
+			unreadable(r.key())
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("%w: %s of %s", err, time.UnixMicro(r.Hour).UTC().Format(time.RFC3339), cmp.Or(r.Model, "no model"))
 		}
