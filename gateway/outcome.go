@@ -36,6 +36,10 @@ const (
 	decisionRefuse = "refuse"
 )
 
+// ErrStopping is the cause of a caller's context that ends because this process does: its requests are cut, and nobody has left. Records of them say so, in
+// detail cut, beside the outcome aborted: what was generated until then is billed as ever, and says nothing of the model.
+var ErrStopping = errors.New("the server stops")
+
 // statusClientGone is what proxies log for a caller who left; nobody receives it.
 const statusClientGone = 499
 
@@ -146,6 +150,9 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		found := r.findings()
 		e, subject, texts := r.outcomeEvent(end, u, priceBook, found), r.admission.subject, append(r.recordedAnswer(), r.registeredMark()...)
+		if end.outcome == outcomeAborted && errors.Is(context.Cause(caller), ErrStopping) {
+			e.Detail["cut"] = "stopping"
+		}
 		signed := ""
 		if end.outcome == outcomeOK && r.receipt.signing != nil {
 			signed = r.sign(&e)
