@@ -5626,9 +5626,9 @@ type ServiceLevel struct {
 	BudgetFrom time.Time `json:"budget_from"`
 	BudgetTo   time.Time `json:"budget_to"`
 
-	// CountedFrom The first hour that was counted. Absent: none. Nothing is known of earlier ones
-	CountedFrom *time.Time `json:"counted_from,omitempty"`
-	From        time.Time  `json:"from"`
+	// CountedFrom When counting began, or what lies further back than is kept. Nothing is known of before
+	CountedFrom time.Time `json:"counted_from"`
+	From        time.Time `json:"from"`
 
 	// Hours Those that have begun, of all lines together
 	Hours []ServiceLevelHour `json:"hours"`

@@ -168,7 +168,7 @@ func (c Config) count(cells map[key]*cell, e *record.Event, since int64) {
 		return
 	}
 	refusedByUs := e.Outcome == "refused" && e.Status >= 500 && e.ErrorKind != "timeout" && e.Detail["limit"] != "caller" // a deadline, or the part of a queue, of his own
-	failed := e.Outcome == "failed" || refusedByUs || e.Outcome == "aborted" && e.Detail["cut"] != "" // by a server that stopped
+	failed := e.Outcome == "failed" || refusedByUs || e.Outcome == "aborted" && e.Detail["cut"] != ""                     // by a server that stopped
 	model, _, _ := strings.Cut(e.Model.Asked, "@")
 	if e.Model.Routed == "" && !slices.ContainsFunc(c.Objectives, func(o Objective) bool { return o.Model == model }) { // the name may be of the caller's own invention
 		model = ""

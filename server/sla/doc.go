@@ -4,18 +4,20 @@
 //
 // Every outcome record of a request to a model (chat, completions, embeddings, rerank, score) counts once, in the hour of its time, in the transaction that
 // stores it. So a record that comes late counts in its own hour, and one that comes twice counts once. An outcome that the reconciliation wrote for a request
-// that was lost counts in the hour in which that request was admitted. Searches that are a part of a request do not count by themselves. What is asked again
-// of another model counts twice: as a failure of the model that was asked, and as a request to the one that answered ([Counts.Fallbacks]).
+// that was lost counts in the hour in which that request was admitted. Searches that are a part of a request do not count by themselves. Each try of a request
+// that falls back to other models counts as a request of its own: the first, as failed or refused as its record says, and each model of the list that was asked
+// ([Counts.Fallbacks]). So one caller may be several failures, and the availability of models together is below that which callers see.
 //
-// Nothing is counted of requests that nobody recorded: strangers without a key, and everything while no record can be written. An hour without a record is no
+// Nothing is counted of before the migration that made the table, also where records of then come late, nor of requests that nobody recorded: strangers without a key, and everything while no record can be written. An hour without a record is no
 // data, never an hour in which all went well.
 //
 // # Whose failure it is
 //
 //   - Answered: an answer was given, also one that a rule emptied.
 //   - The service's failure: the outcome is "failed" (an engine, an upstream, a timeout of ours, a defect), or the service refused with a status of 500 or more
-//     (a part of ours was away); and a caller who left, without having got anything, after the time that his objective allows for the whole answer.
-//   - The caller's: every other refusal (mistakes, rights, rules, limits, budgets, a deadline that the caller set himself), and whoever left otherwise.
+//     (a part of ours was away); a request that a stopping server cut; and a caller who left, without having got anything, after the time that his objective allows for the whole answer.
+//   - The caller's: every other refusal (mistakes, rights, rules, limits, budgets, a tenant's part of a queue, a deadline that the
+//     caller set himself), and whoever left otherwise.
 //
 // The availability is answered / (answered + failures). What is the caller's is in neither.
 //

@@ -36,7 +36,7 @@ type Report struct {
 	Zone string    `json:"zone"` // in which a month begins
 	// CountedFrom is when counting began, or what lies further back than is kept. Nothing is known of before.
 	CountedFrom time.Time `json:"counted_from"`
-	AsOf        time.Time  `json:"as_of"`
+	AsOf        time.Time `json:"as_of"`
 	// BudgetFrom and BudgetTo are the window of the budgets.
 	BudgetFrom       time.Time   `json:"budget_from"`
 	BudgetTo         time.Time   `json:"budget_to"`

@@ -1649,7 +1649,8 @@ export interface paths {
          * Availability, latencies, error budgets and burn rates of requests
          * @description Counted by hours from the records of the audit log, exactly, so that lines add up to the total under every filter; a record counts within a second of
          *     being stored. Quantiles are at most 1/64 above the true ones. The service's failures are requests that an engine or a part of ours broke, refusals with a
-         *     status of 500 or more, and callers who left without having got anything after the time that their objective allows for the whole answer; every other refusal is the caller's.
+         *     status of 500 or more, requests that a stopping server cut, and callers who left without having got anything after the time that their objective allows for the whole answer; every other refusal is the
+         *     caller's. Of a request that falls back to other models each try counts.
          *     What is not known is absent: a span without traffic has no availability. `tenant=*` is every tenant, for whoever runs the installation. Give `month`, or
          *     `from` and `to`, which are widened to whole hours; without either the last 24 hours. Documents are in the language of Accept-Language.
          */
@@ -6451,9 +6452,9 @@ export interface components {
             zone: string;
             /**
              * Format: date-time
-             * @description The first hour that was counted. Absent: none. Nothing is known of earlier ones
+             * @description When counting began, or what lies further back than is kept. Nothing is known of before
              */
-            counted_from?: string;
+            counted_from: string;
             /** Format: date-time */
             as_of: string;
             /** Format: date-time */

@@ -19,13 +19,10 @@ export function worst(line: Line): Budget | undefined {
   return [...line.budgets].sort((a, b) => rank(a) - rank(b) || (a.left ?? 1) - (b.left ?? 1))[0];
 }
 
-/** Where the audit log lists the requests of a line; undefined where its page could not show the same. */
-export function requestsOf(line: Line, report: { from: string; to: string }, outcome?: 'failed' | 'refused' | 'aborted' | 'ok'): string | undefined {
-  if (line.model === '' || line.class !== undefined || line.tenant !== undefined) return undefined; // the log has no such filter
-  const query = new URLSearchParams({ stage: 'outcome', from: report.from, to: report.to });
-  if (line.model) query.set('model', line.model);
-  if (outcome) query.set('outcome', outcome);
-  return `/audit?${query.toString()}`;
+/** Where the audit log lists the requests of a line of one model; undefined for others, of which it has no filter. Its list has parts of requests, too, and not those that named a version. */
+export function requestsOf(line: Line, report: { from: string; to: string }): string | undefined {
+  if (!line.model || line.class !== undefined || line.tenant !== undefined) return undefined;
+  return `/audit?${new URLSearchParams({ stage: 'outcome', from: report.from, to: report.to, model: line.model }).toString()}`;
 }
 
 /** One bar an hour; an hour of which nothing is known has none. */

@@ -20,7 +20,7 @@ type Pool = Schema['ScaledPool'];
 type Decision = Schema['ScalingDecision'];
 type Planned = Schema['ScalingPlanned'];
 
-/** Plan against actual of each scaled pool of the replica that answers, and why it is as it is. */
+/** What was ordered and is planned of each scaled pool of the replica that answers, and why it is as it is. */
 export default function CapacityPlan() {
   const { t } = useTranslation();
   const [f, setFilters] = useFilters({ pool: '' });
@@ -58,7 +58,7 @@ function OnePool({ pool }: { pool: Pool }) {
   const [asking, setAsking] = useState(false);
   const [tabled, setTabled] = useState(false);
   const now = pool.latest;
-  const option = useMemo(() => planOption(pool, language, { ready: t('plan.ready'), target: t('plan.target'), plan: t('plan.planned'), floor: t('plan.floor') }), [pool, language, t]);
+  const option = useMemo(() => planOption(pool, language, { target: t('plan.target'), plan: t('plan.planned'), floor: t('plan.floor') }), [pool, language, t]);
   const n = (x: number) => count(x, language);
   const rate = (x: number | undefined) => (x === undefined ? t('plan.unknown') : t('plan.perSecond', { n: weight(x, language) }));
   const band = (b: Schema['ScalingForecast'] | undefined) => (b ? t('plan.band', { low: weight(b.low, language), mid: weight(b.mid, language), high: weight(b.high, language) }) : t('plan.unknown'));

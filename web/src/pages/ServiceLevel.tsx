@@ -50,9 +50,9 @@ export default function ServiceLevel() {
   const option = useMemo(() => r && hoursOption(r.hours, measure, language), [r, measure, language]);
   const nothing = <Typography.Text type="secondary">{t('sla.noData')}</Typography.Text>;
   const share = (n: number | undefined) => (n === undefined ? nothing : new Intl.NumberFormat(language === 'zh' ? 'zh-CN' : 'en-US', { style: 'percent', maximumFractionDigits: 4 }).format(n));
-  const linked = (line: Line, text: string, outcome?: 'failed') => {
-    const to = r && mayAudit && !f.tenant && !f.class ? requestsOf(line, r, outcome) : undefined;
-    return to ? <Link to={to}>{text}</Link> : text;
+  const linked = (line: Line, text: string) => {
+    const to = r && mayAudit && !f.tenant && !f.class ? requestsOf(line, r) : undefined;
+    return to ? <Link to={to} title={t('sla.listNote')}>{text}</Link> : text;
   };
   const name = (line: Line) =>
     line === r?.total ? t('sla.all') : group.length === 0 ? (line.model ?? '') || t('sla.noModel') : group.map((g) => line[g] || t(g === 'class' ? 'sla.noClass' : 'sla.noModel')).join(' · ');
@@ -68,7 +68,7 @@ export default function ServiceLevel() {
     { key: 'line', title: t('sla.line'), render: (l) => <Flex gap={6} align="center">{name(l)}<Burning of={l.burning} /></Flex>, csv: name },
     { key: 'requests', title: t('sla.requests'), align: 'right', render: (l) => linked(l, count(l.requests, language)), csv: (l) => l.requests },
     { key: 'availability', title: t('sla.availability'), align: 'right', render: (l) => share(l.availability), csv: (l) => l.availability ?? '' },
-    { key: 'failures', title: t('sla.failures'), align: 'right', render: (l) => linked(l, count(l.failures, language), 'failed'), csv: (l) => l.failures },
+    { key: 'failures', title: t('sla.failures'), align: 'right', render: (l) => count(l.failures, language), csv: (l) => l.failures },
     { key: 'callers', title: t('sla.callers'), align: 'right', render: (l) => count(l.refused + l.left, language), csv: (l) => l.refused + l.left },
     spread('first_token', 'p95_us', 'P95'), spread('first_token', 'p99_us', 'P99'), spread('first_token', 'p999_us', 'P99.9'),
     spread('total', 'p95_us', 'P95'), spread('total', 'p99_us', 'P99'), spread('total', 'p999_us', 'P99.9'),
@@ -108,7 +108,7 @@ export default function ServiceLevel() {
         {r && (
           <Typography.Paragraph type="secondary">
             {t('sla.period', { from: time(r.from, language), to: time(r.to, language), with: count(r.hours_with_traffic, language), over: count(r.hours_over, language) })}
-            {r.counted_from && ` ${t('sla.countedFrom', { at: time(r.counted_from, language) })}`}
+            {` ${t('sla.countedFrom', { at: time(r.counted_from, language) })}`}
           </Typography.Paragraph>
         )}
         <DataTable

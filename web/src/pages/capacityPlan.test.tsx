@@ -56,9 +56,9 @@ describe('Capacity', () => {
   });
 
   it('draws what was and what is planned, and nothing where nothing is known', () => {
-    const series = planOption(pool, 'en', { ready: 'r', target: 't', plan: 'p', floor: 'f' }).series as { name: string; data: (number | null)[] }[];
+    const series = planOption(pool, 'en', { target: 't', plan: 'p', floor: 'f' }).series as { name: string; data: (number | null)[] }[];
     const of = (name: string) => series.find((s) => s.name === name)!.data;
-    expect(of('p').slice(47, 50)).toEqual([null, 3, null]);
-    expect(of('r').slice(47, 50)).toEqual([null, 3, null]);
+    expect(of('p').slice(47, 50)).toEqual([null, 4, null]); // the more of both quarters
+    expect(of('t').slice(47, 50)).toEqual([null, 4, null]);
   });
 });
