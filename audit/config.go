@@ -23,6 +23,8 @@ type Config struct {
 	Files durable.Files `koanf:"-"`
 	// Beside keeps marks with records; it must be there if any are appended.
 	Beside store.Beside `koanf:"-"`
+	// Rollup sums up the records that are stored; nil: nothing is.
+	Rollup store.Rollup `koanf:"-"`
 	// SpoolDir is a second directory, best on another disk: records of tenants whose mode is spool go there when Dir takes none [none].
 	SpoolDir string `koanf:"spool_dir"`
 	// Mode says what happens to requests whose record cannot be made durable [strict]; Modes says it for single tenants.

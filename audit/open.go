@@ -42,7 +42,7 @@ func Open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logg
 }
 
 func open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logger, m *metrics, fsys, spool durable.Files) (_ *Log, err error) {
-	l := &Log{cfg: cfg, store: &store.Store{DB: db, Sink: sink, Beside: cfg.Beside}, log: log, metrics: m, now: time.Now, stepTimeout: stepTimeout, portion: retention.Step, disk: newArchiveDisk()}
+	l := &Log{cfg: cfg, store: &store.Store{DB: db, Sink: sink, Beside: cfg.Beside, Rollup: cfg.Rollup}, log: log, metrics: m, now: time.Now, stepTimeout: stepTimeout, portion: retention.Step, disk: newArchiveDisk()}
 	if database.IsSQLite(db) {
 		l.portion = retention.StepSQLite
 	}

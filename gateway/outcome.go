@@ -36,6 +36,10 @@ const (
 	decisionRefuse = "refuse"
 )
 
+// ErrStopping is the cause of a caller's context that ends because this process does: its requests are cut, and nobody has left. Records of them say so, in
+// detail cut, beside the outcome aborted: what was generated until then is billed as ever, and says nothing of the model.
+var ErrStopping = errors.New("the server stops")
+
 // statusClientGone is what proxies log for a caller who left; nobody receives it.
 const statusClientGone = 499
 
@@ -62,7 +66,7 @@ func outcomeOf(err error) string {
 		return outcomeAborted
 	}
 	var clock *timeoutError
-	if errors.As(err, &clock) && clock.byCaller { // it says nothing about the model
+	if errors.As(err, &clock) && clock.byCaller || errors.Is(err, engine.ErrCallerLimit) { // it says nothing about the model
 		return outcomeRefused
 	}
 	p := fault.Public(err)
@@ -146,6 +150,9 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		found := r.findings()
 		e, subject, texts := r.outcomeEvent(end, u, priceBook, found), r.admission.subject, append(r.recordedAnswer(), r.registeredMark()...)
+		if end.outcome == outcomeAborted && errors.Is(context.Cause(caller), ErrStopping) {
+			e.Detail["cut"] = "stopping"
+		}
 		signed := ""
 		if end.outcome == outcomeOK && r.receipt.signing != nil {
 			signed = r.sign(&e)
@@ -181,6 +188,9 @@ func (r *run) outcomeEvent(end ending, u audit.Usage, priceBook string, found []
 	case end.err != nil:
 		p := fault.Public(end.err)
 		e.ErrorKind, e.ErrorCode, e.Status = p.Kind().String(), string(p.Code()), p.Kind().Status()
+		if errors.Is(end.err, engine.ErrCallerLimit) { // whose status says that there is no room
+			e.Detail["limit"] = "caller"
+		}
 	default:
 		e.Status = 200
 	}

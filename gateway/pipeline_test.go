@@ -193,13 +193,13 @@ func TestOutcomeRecordFails(t *testing.T) {
 	}
 }
 
-// TestCallerLeaves: by breaking off and by cancelling; the bill is what was generated.
+// TestCallerLeaves: by breaking off and by cancelling; the bill is what was generated. So it is where the server stops, and the record says who cut.
 func TestCallerLeaves(t *testing.T) {
-	for _, how := range []string{"break", "cancel", "panic"} {
+	for _, how := range []string{"break", "cancel", "stop", "panic"} {
 		t.Run(how, func(t *testing.T) {
 			w := newWorld(t, nil)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
 			r, err := w.Chat(ctx, call(strings.Repeat("abc", 50)))
 			if err != nil {
 				t.Fatal(err)
@@ -224,11 +224,14 @@ func TestCallerLeaves(t *testing.T) {
 					if how == "panic" {
 						panic("consumer")
 					}
-					cancel()
+					cancel(map[bool]error{true: ErrStopping}[how == "stop"])
 				}
 			}()
 			if got := w.log.trail(); got != "admitted outcome/aborted" {
 				t.Fatalf("trail %q", got)
+			}
+			if cut := w.log.events[1].Detail["cut"]; (cut == "stopping") != (how == "stop") {
+				t.Errorf("cut by %q", cut)
 			}
 			u := w.log.events[1].Usage
 			if u.CompletionTokens != k || !u.Estimated || u.PromptTokens == 0 || u.Cost != 2*u.PromptTokens+5*k || u.Energy == 0 {

@@ -129,6 +129,10 @@ func TestRetries(t *testing.T) {
 				t.Fatalf("%q, %v", text, err)
 			}
 			if !c.retry {
+				own := errors.Is(c.err, engine.ErrCallerLimit)
+				if e := w.log.events[1]; (e.Detail["limit"] == "caller") != own || own && e.Outcome != "refused" {
+					t.Errorf("%s, %v", e.Outcome, e.Detail)
+				}
 				if w.ledger.released != 1 || len(w.ledger.settled) != 0 || w.attempts(t) != nil {
 					t.Errorf("released %d, settled %v, %v", w.ledger.released, w.ledger.settled, w.attempts(t))
 				}

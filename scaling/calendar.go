@@ -199,8 +199,8 @@ func ceil(x float64) int {
 	return int(math.Ceil(x - 1e-9))
 }
 
-// Spread distributes n instances over failure domains as evenly as it goes; the first ones get what is left over. Without domains it returns nil.
-func Spread(n int, domains []string) map[string]int {
+// spread distributes n instances over failure domains as evenly as it goes; the first ones get what is left over. Without domains it returns nil.
+func spread(n int, domains []string) map[string]int {
 	if len(domains) == 0 {
 		return nil
 	}

@@ -153,13 +153,6 @@ func (c *Controller) Ready(took time.Duration) {
 	c.lead.Observe(took)
 }
 
-// Learn notes a rate of the past, in requests a second, in the order of time; [Controller.Decide] notes those that it is given.
-func (c *Controller) Learn(at time.Time, rate float64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.forecast.Observe(at, rate)
-}
-
 // SetOverride demands a target until a moment; nil ends the demand. What is over already has no effect.
 func (c *Controller) SetOverride(o *Override) {
 	c.mu.Lock()
@@ -169,13 +162,6 @@ func (c *Controller) SetOverride(o *Override) {
 		kept := *o
 		c.override = &kept
 	}
-}
-
-// Predict returns what is expected at a moment, in requests a second; ok is false where too little is known.
-func (c *Controller) Predict(at time.Time) (b Band, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.forecast.At(at, 0.9)
 }
 
 // Decide returns the next target. The first target is what there is, if that is not below the floor.
@@ -213,10 +199,43 @@ func (c *Controller) Decide(in Inputs) Decision {
 	if c.target = d.Target; !back {
 		c.now = in.Now
 	}
-	d.Domains = Spread(d.Target, p.Domains)
+	d.Domains = spread(d.Target, p.Domains)
 	d.Cost = float64(d.Target) * p.hourly(in.Tariff)
 	d.Joules = float64(d.Target) * p.Cost.Watts * 3600
 	return d
+}
+
+// Planned is what is expected of a moment that lies ahead.
+type Planned struct {
+	At       time.Time
+	Slot     string // of the calendar
+	Floor    int
+	Forecast *Band // nil: too little is known
+	// Instances is what floor and forecast ask for, within the bounds of the policy. What will be measured then may ask for more.
+	Instances int
+}
+
+// Plan returns what is expected at moments from now on, n of them.
+func (c *Controller) Plan(now time.Time, step time.Duration, n int) []Planned {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]Planned, n)
+	for i := range out {
+		p := &out[i]
+		p.At = now.Add(time.Duration(i) * step)
+		var floor int
+		p.Slot, floor = c.policy.Calendar.At(p.At)
+		p.Floor = min(c.policy.Max, max(c.policy.Min, floor))
+		p.Instances = p.Floor
+		if c.policy.Targets.Rate == 0 || c.policy.IgnoreForecast {
+			continue
+		}
+		if b, ok := c.forecast.At(p.At, c.policy.quantile(Tariff{})); ok {
+			p.Forecast = &b
+			p.Instances = min(c.policy.Max, max(p.Floor, ceil(b.At/c.policy.Targets.Rate)))
+		}
+	}
+	return out
 }
 
 // Undo takes back the latest decision, which was not carried out: the next one begins where it began.

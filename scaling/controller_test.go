@@ -159,7 +159,7 @@ func TestCalendarFloors(t *testing.T) {
 	if slot, n := (Calendar{Timezone: "Nowhere", Total: 4}).At(start); slot != SlotPeak || n != 4 {
 		t.Errorf("without a zone: %d in %s", n, slot)
 	}
-	if s := Spread(7, []string{"a", "b", "c"}); s["a"] != 3 || s["b"] != 2 || s["c"] != 2 {
+	if s := spread(7, []string{"a", "b", "c"}); s["a"] != 3 || s["b"] != 2 || s["c"] != 2 {
 		t.Errorf("%v", s)
 	}
 }
@@ -250,7 +250,7 @@ func TestForecastCovers(t *testing.T) {
 	under, over, n := 0, 0, 0
 	for at := start; at.Before(start.Add(28 * 24 * time.Hour)); at = at.Add(forecastStep) {
 		real := day(at) * (1 + 0.1*random.NormFloat64())
-		if b, ok := c.Predict(at.Add(30 * time.Minute)); ok && at.Sub(start) > 15*24*time.Hour {
+		if b, ok := c.forecast.At(at.Add(30*time.Minute), 0.9); ok && at.Sub(start) > 15*24*time.Hour {
 			later := day(at.Add(30*time.Minute)) * (1 + 0.1*random.NormFloat64())
 			if n++; later < b.Low {
 				under++
@@ -258,12 +258,12 @@ func TestForecastCovers(t *testing.T) {
 				over++
 			}
 		}
-		c.Learn(at, real)
+		c.forecast.Observe(at, real)
 	}
 	if lo, hi := float64(under)/float64(n), float64(over)/float64(n); n < 3000 || lo < 0.06 || lo > 0.14 || hi < 0.06 || hi > 0.14 {
 		t.Errorf("of %d, %.3f lay below the interval and %.3f above", n, lo, hi)
 	}
-	if _, ok := c.Predict(start.Add(60 * 24 * time.Hour)); ok {
+	if _, ok := c.forecast.At(start.Add(60*24*time.Hour), 0.9); ok {
 		t.Error("it predicts what lies beyond its season")
 	}
 	// At 10 in the morning half an hour of lead sees more than there is.

@@ -7,5 +7,5 @@
 // Up is quick, down is slow. Down needs every signal that the policy names, fresh; a span in which nothing wanted more; nobody that starts; and goes
 // by small steps. Whoever has no data keeps what he has.
 //
-// The package reads no clock and draws no random number: the same inputs in the same order give the same decisions.
+// A [Controller] reads no clock and draws no random number: the same inputs in the same order give the same decisions. A [Loop] asks it at the times of its clock.
 package scaling

@@ -140,8 +140,17 @@ func (l *Loop) Bounds() (least, most int) {
 	return l.deps.Controller.policy.Min, l.deps.Controller.policy.Max
 }
 
+// Plan returns what is expected of the next day, by quarters of an hour.
+func (l *Loop) Plan() []Planned {
+	const step = 15 * time.Minute
+	return l.deps.Controller.Plan(l.deps.Now().Truncate(step), step, int(24*time.Hour/step))
+}
+
 // SetOverride demands a target from the next decision on; nil ends the demand.
 func (l *Loop) SetOverride(o *Override) { l.deps.Controller.SetOverride(o) }
+
+// HeadRoom is how many times the highest rate of the last week the pool has to carry.
+func (l *Loop) HeadRoom() float64 { return l.deps.Controller.policy.HeadRoom }
 
 // Decisions returns the latest decision and those that were written down, newest first; ok is false before the first one.
 func (l *Loop) Decisions() (last Decision, kept []Decision, ok bool) {

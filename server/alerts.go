@@ -42,7 +42,7 @@ func (p *parts) buildWatcher(context.Context) error {
 			return state.Open, err
 		}),
 		alerts.Budgets(p.ledger.AllBudgets), alerts.Keys(p.keysOfAll), alerts.SuspectKeys(p.identity.Suspects),
-		alerts.BreakGlass(p.identity.EmergencyUses), alerts.Controls(p.controlStates),
+		alerts.BreakGlass(p.identity.EmergencyUses), alerts.Controls(p.controlStates), alerts.Burns(p.serviceLevel().Burns), alerts.CapacityLine(node, p.latestScaling),
 	}
 	if p.siem != nil {
 		checks = append(checks, alerts.Monitoring(p.monitoring))

@@ -87,6 +87,7 @@ var cages = []struct {
 		"server":                  "it opens the database and hands it out",
 		"server/erasure":          "erasures cross the concerns",
 		"server/offboard":         "the erasure of a tenant crosses all of them",
+		"server/sla":              "what is counted by hours",
 		"workflows":               "rollouts and capacity",
 	}},
 	{"github.com/casbin/", "authorisation is one method", map[string]string{"governance/access": "it is that method"}},

@@ -447,7 +447,7 @@ var (
 
 // harmless are members that only sound secret.
 var harmless = []string{
-	"must_change_password", "former_secret", "has_secret", "former_secret_expires_at", "token_url", "token", "tokens", "first_token", "first_token_us", "tokens_per_minute", // pseudonyms and counts
+	"must_change_password", "former_secret", "has_secret", "former_secret_expires_at", "token_url", "token", "tokens", "first_token", "first_token_us", "first_token_p95_us", "tokens_per_minute", // pseudonyms and counts
 	"content_credentials", "credentials", // what C2PA calls its manifests in files
 }
 

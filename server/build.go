@@ -60,6 +60,7 @@ import (
 	"github.com/sluice-project/sluice/server/erasure"
 	"github.com/sluice-project/sluice/server/offboard"
 	"github.com/sluice-project/sluice/server/provenance"
+	"github.com/sluice-project/sluice/server/sla"
 	"github.com/sluice-project/sluice/workflows"
 	"github.com/sluice-project/sluice/workflows/devserver"
 )
@@ -73,54 +74,56 @@ type parts struct {
 	log *slog.Logger
 	reg *prometheus.Registry
 
-	version     string
-	metrics     prometheus.Gatherers // what /metrics shows: reg, and other names of the same
-	keys        *keyring.Ring
-	db          *gorm.DB
-	identity    *identity.Identity
-	access      *access.Enforcer
-	guard       *governance.Guard
-	ledger      *billing.Ledger
-	audit       *audit.Log
-	siem        *siem.Exporter // nil without a destination
-	reconciler  *reconcile.Reconciler
-	eraser      *erasure.Eraser
-	reviews     *accessreview.Service
-	offboard    *offboard.Service
-	native      *native.Engine // nil without native models
-	engines     map[string]engine.Engine
-	workers     map[string]*worker.Client // those of engines that run in processes of their own
-	scaled      []*scaledPool             // pools whose workers this process starts
-	pools       *pool.Set
-	profiles    *profile.Set
-	instances   *instances.Registry
-	rag         *rag.Service // nil without an embedding model
-	files       *files.Store
-	batches     *batch.Service
-	replies     *replies.Store
-	askLine     batch.Ask // of the edge, which is built last
-	router      *route.Router
-	limits      *limit.Limiter
-	energy      *energy.Account
-	steps       *energySteps
-	labels      *label.Labeler
-	authority   *c2pa.Authority
-	marker      labelfile.Writer
-	signing     *signingkeys.Store
-	marks       *tenantmark.Store
-	agreements  *agreement.Store
-	watermarks  *tenantmark.Service
-	provenance  *provenance.Service
-	registry    *registry.Service
-	pipeline    *gateway.Pipeline
-	flows       *workflows.Service // nil when switched off
-	temporal    *devserver.Server  // nil unless embedded
-	notify      *notify.Notifier
-	watcher     *alerts.Watcher // nil without a channel to tell
-	rotator     *wrapkey.Rotator
+	version    string
+	metrics    prometheus.Gatherers // what /metrics shows: reg, and other names of the same
+	keys       *keyring.Ring
+	db         *gorm.DB
+	identity   *identity.Identity
+	access     *access.Enforcer
+	guard      *governance.Guard
+	ledger     *billing.Ledger
+	audit      *audit.Log
+	siem       *siem.Exporter // nil without a destination
+	reconciler *reconcile.Reconciler
+	eraser     *erasure.Eraser
+	reviews    *accessreview.Service
+	offboard   *offboard.Service
+	native     *native.Engine // nil without native models
+	engines    map[string]engine.Engine
+	workers    map[string]*worker.Client // those of engines that run in processes of their own
+	scaled     []*scaledPool             // pools whose workers this process starts
+	pools      *pool.Set
+	profiles   *profile.Set
+	instances  *instances.Registry
+	rag        *rag.Service // nil without an embedding model
+	files      *files.Store
+	batches    *batch.Service
+	replies    *replies.Store
+	askLine    batch.Ask // of the edge, which is built last
+	router     *route.Router
+	limits     *limit.Limiter
+	energy     *energy.Account
+	steps      *energySteps
+	labels     *label.Labeler
+	authority  *c2pa.Authority
+	marker     labelfile.Writer
+	signing    *signingkeys.Store
+	marks      *tenantmark.Store
+	agreements *agreement.Store
+	watermarks *tenantmark.Service
+	provenance *provenance.Service
+	registry   *registry.Service
+	pipeline   *gateway.Pipeline
+	flows      *workflows.Service // nil when switched off
+	temporal   *devserver.Server  // nil unless embedded
+	notify     *notify.Notifier
+	sla        *sla.Service
+	watcher    *alerts.Watcher // nil without a channel to tell
+	rotator    *wrapkey.Rotator
+	secrets    *credentials
+
 	late        lateness           // of what the compliance matrix asks about
 	evaluations singleflight.Group // of the compliance matrix, by tenant
-	secrets     *credentials
 
 	closers []func() error
 }

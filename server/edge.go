@@ -179,7 +179,7 @@ func (e *edge) mountAdmin(api *httpapi.API, problem func(*gin.Context, error), e
 	}, adminapi.Deps{
 		BaseURL: e.baseURL, TokenURL: e.tokenURL, ConsoleURL: e.consoleAt,
 		Identity: p.identity, Access: p.access, Guard: p.guard, Audit: p.audit, Eraser: p.eraser, Reviews: p.reviews, Offboard: p.offboard, Ledger: p.ledger, Router: p.router, Instances: p.instances, RAG: p.rag,
-		Native: p.native, LocalEngines: p.localEngines, Scaling: p.scalingLoops(), Adapters: p.adapters, LoadAdapter: p.loadAdapter, UnloadAdapter: p.unloadAdapter, Workflows: p.flows, Pipeline: p.pipeline, Labels: p.labels, Credentials: p.authority, Files: p.marker, Energy: p.energy, System: e.system,
+		Native: p.native, LocalEngines: p.localEngines, Scaling: p.scalingLoops(), ServiceLevel: p.serviceLevel(), Adapters: p.adapters, LoadAdapter: p.loadAdapter, UnloadAdapter: p.unloadAdapter, Workflows: p.flows, Pipeline: p.pipeline, Labels: p.labels, Credentials: p.authority, Files: p.marker, Energy: p.energy, System: e.system,
 		Playground: api.Playground(problem), StoreFile: api.StoreFile(problem), BatchFile: api.BatchFile(problem), Batches: p.batches, Bodies: api.Bodies(), Version: e.version,
 		Verify: func(ctx context.Context, progress func(done, total int64)) (verify.Report, error) {
 			report, err := verify.Run(ctx, VerifySource(p.cfg, p.db, p.audit.VerifierKey()), progress)

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/sluice-project/sluice/gateway"
 )
 
 // listen opens a TCP listener, with TLS if cert files are given. A port in use is reported with the remedy.
@@ -67,8 +69,8 @@ const settleTime = 15 * time.Second
 // when no handler runs any more, so that what they write on leaving finds the parts open.
 func serveHTTP(ctx context.Context, s *http.Server, l net.Listener, drain time.Duration) error {
 	var running atomic.Int64
-	base, cut := context.WithCancel(context.WithoutCancel(ctx))
-	defer cut()
+	base, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(nil)
 	s.BaseContext = func(net.Listener) context.Context { return base }
 	next := s.Handler
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -90,8 +92,8 @@ func serveHTTP(ctx context.Context, s *http.Server, l net.Listener, drain time.D
 		err = settled(deadline, &running) // it knows nothing of connections that have become WebSockets
 	}
 	if err != nil {
-		_ = s.Close() // cut what did not finish
-		cut()
+		cut(gateway.ErrStopping) // what did not finish; before its connections, whose end would be the caller's
+		_ = s.Close()
 		last, stop := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 		defer stop()
 		_ = settled(last, &running)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-project/sluice/gateway"
 )
 
 // TestUpgradedConnectionsAreDrained: a server that stops waits for handlers that have taken their connection over, as WebSockets do, and ends the
@@ -33,7 +36,7 @@ func TestUpgradedConnectionsAreDrained(t *testing.T) {
 			case <-release:
 			case <-r.Context().Done():
 			}
-			left <- r.Context().Err()
+			left <- context.Cause(r.Context())
 		}), slog.New(slog.DiscardHandler))
 		drain := time.Minute
 		if cut {
@@ -60,7 +63,7 @@ func TestUpgradedConnectionsAreDrained(t *testing.T) {
 			}
 			close(release)
 		}
-		if err := <-left; (err != nil) != cut {
+		if err := <-left; errors.Is(err, gateway.ErrStopping) != cut {
 			t.Errorf("%s: the context of the handler: %v", name, err)
 		}
 		if err := <-stopped; (err != nil && strings.Contains(err.Error(), "were cut")) != cut {

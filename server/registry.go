@@ -62,6 +62,7 @@ func (p *parts) runRegistry(ctx context.Context) error {
 func (p *parts) auditConfig() audit.Config {
 	cfg := p.cfg.Audit.Config
 	cfg.Beside = beside{p.registry}
+	cfg.Rollup = p.serviceLevel().Add
 	return cfg
 }
 

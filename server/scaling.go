@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-project/sluice/engine/worker"
 	"github.com/sluice-project/sluice/scaling"
 	"github.com/sluice-project/sluice/scaling/local"
+	"github.com/sluice-project/sluice/server/alerts"
 )
 
 // scaledPool is a pool whose workers this process starts and ends.
@@ -79,6 +80,18 @@ func (p *parts) scalingLoops() []*scaling.Loop {
 		out = append(out, s.loop)
 	}
 	slices.SortFunc(out, func(a, b *scaling.Loop) int { return strings.Compare(a.Pool(), b.Pool()) })
+	return out
+}
+
+// latestScaling are the scaled pools with their latest decisions.
+func (p *parts) latestScaling() []alerts.ScaledPool {
+	var out []alerts.ScaledPool
+	for _, l := range p.scalingLoops() {
+		if d, _, ok := l.Decisions(); ok {
+			_, most := l.Bounds()
+			out = append(out, alerts.ScaledPool{Name: l.Pool(), Most: most, Decision: d})
+		}
+	}
 	return out
 }
 

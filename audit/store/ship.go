@@ -23,12 +23,17 @@ import (
 // must not use another connection.
 type Sink func(tx *gorm.DB, events []record.Event) error
 
+// Rollup sums up events in the transaction that stores them: each stored event once, in any order, also those that a [Sink] refuses. Any error rolls the
+// transaction back, which is tried again until it succeeds, so what no retry mends must not be one. A Rollup must not use another connection.
+type Rollup func(tx *gorm.DB, events []record.Event) error
+
 // Store is the database side of the log.
 type Store struct {
 	DB     *gorm.DB
 	Sink   Sink
 	Wrap   func(tx *gorm.DB, keys []content.Key) error // wraps data keys for the database; nil keeps them as they come
 	Beside Beside                                      // keeps marks; nil for a log without any
+	Rollup Rollup                                      // nil: nothing is summed up
 	Months Partitions
 }
 
@@ -123,6 +128,12 @@ func (s *Store) shipIn(tx *gorm.DB, writer string, arrived batch, book func(*gor
 	}
 	if s.Sink != nil && len(fresh.events) > 0 {
 		if done.Unbooked, err = book(tx, fresh); err != nil {
+			return done, err
+		}
+	}
+	// Last: whoever counts in the same hours waits for the rest of the transaction.
+	if s.Rollup != nil && len(fresh.events) > 0 {
+		if err := s.Rollup(tx, fresh.events); err != nil {
 			return done, err
 		}
 	}

@@ -491,6 +491,48 @@ func (e ErasureStayCode) Valid() bool {
 	}
 }
 
+// Defines values for ErrorBudgetBurning.
+const (
+	BudgetBurningFast ErrorBudgetBurning = "fast"
+	BudgetBurningNot  ErrorBudgetBurning = ""
+	BudgetBurningSlow ErrorBudgetBurning = "slow"
+)
+
+// Valid indicates whether the value is a known member of the ErrorBudgetBurning enum.
+func (e ErrorBudgetBurning) Valid() bool {
+	switch e {
+	case BudgetBurningFast:
+		return true
+	case BudgetBurningNot:
+		return true
+	case BudgetBurningSlow:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ErrorBudgetOf.
+const (
+	ErrorBudgetOfAvailability ErrorBudgetOf = "availability"
+	ErrorBudgetOfFirstToken   ErrorBudgetOf = "first_token"
+	ErrorBudgetOfTotal        ErrorBudgetOf = "total"
+)
+
+// Valid indicates whether the value is a known member of the ErrorBudgetOf enum.
+func (e ErrorBudgetOf) Valid() bool {
+	switch e {
+	case ErrorBudgetOfAvailability:
+		return true
+	case ErrorBudgetOfFirstToken:
+		return true
+	case ErrorBudgetOfTotal:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for FactorKind.
 const (
 	FactorKindTotp     FactorKind = "totp"
@@ -1385,6 +1427,27 @@ func (e ServiceKeyAlgorithm) Valid() bool {
 	}
 }
 
+// Defines values for ServiceLevelLineBurning.
+const (
+	BurningFast ServiceLevelLineBurning = "fast"
+	BurningNot  ServiceLevelLineBurning = ""
+	BurningSlow ServiceLevelLineBurning = "slow"
+)
+
+// Valid indicates whether the value is a known member of the ServiceLevelLineBurning enum.
+func (e ServiceLevelLineBurning) Valid() bool {
+	switch e {
+	case BurningFast:
+		return true
+	case BurningNot:
+		return true
+	case BurningSlow:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SigningKeyAlgorithm.
 const (
 	SigningKeyAlgorithmEdDSA  SigningKeyAlgorithm = "EdDSA"
@@ -1706,6 +1769,75 @@ func (e ExportLabelAgreementsParamsFormat) Valid() bool {
 	case ExportLabelAgreementsParamsFormatCsv:
 		return true
 	case ExportLabelAgreementsParamsFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetServiceLevelParamsClass.
+const (
+	ClassBatch       GetServiceLevelParamsClass = "batch"
+	ClassInteractive GetServiceLevelParamsClass = "interactive"
+	ClassStandard    GetServiceLevelParamsClass = "standard"
+)
+
+// Valid indicates whether the value is a known member of the GetServiceLevelParamsClass enum.
+func (e GetServiceLevelParamsClass) Valid() bool {
+	switch e {
+	case ClassBatch:
+		return true
+	case ClassInteractive:
+		return true
+	case ClassStandard:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetServiceLevelParamsGroupBy.
+const (
+	GetServiceLevelParamsGroupByClass  GetServiceLevelParamsGroupBy = "class"
+	GetServiceLevelParamsGroupByModel  GetServiceLevelParamsGroupBy = "model"
+	GetServiceLevelParamsGroupByTenant GetServiceLevelParamsGroupBy = "tenant"
+)
+
+// Valid indicates whether the value is a known member of the GetServiceLevelParamsGroupBy enum.
+func (e GetServiceLevelParamsGroupBy) Valid() bool {
+	switch e {
+	case GetServiceLevelParamsGroupByClass:
+		return true
+	case GetServiceLevelParamsGroupByModel:
+		return true
+	case GetServiceLevelParamsGroupByTenant:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetServiceLevelParamsFormat.
+const (
+	GetServiceLevelParamsFormatCsv  GetServiceLevelParamsFormat = "csv"
+	GetServiceLevelParamsFormatDocx GetServiceLevelParamsFormat = "docx"
+	GetServiceLevelParamsFormatJson GetServiceLevelParamsFormat = "json"
+	GetServiceLevelParamsFormatMd   GetServiceLevelParamsFormat = "md"
+	GetServiceLevelParamsFormatPdf  GetServiceLevelParamsFormat = "pdf"
+)
+
+// Valid indicates whether the value is a known member of the GetServiceLevelParamsFormat enum.
+func (e GetServiceLevelParamsFormat) Valid() bool {
+	switch e {
+	case GetServiceLevelParamsFormatCsv:
+		return true
+	case GetServiceLevelParamsFormatDocx:
+		return true
+	case GetServiceLevelParamsFormatJson:
+		return true
+	case GetServiceLevelParamsFormatMd:
+		return true
+	case GetServiceLevelParamsFormatPdf:
 		return true
 	default:
 		return false
@@ -2969,6 +3101,32 @@ type ErasureTarget struct {
 	Tenant  *string `json:"tenant,omitempty"`
 }
 
+// ErrorBudget defines model for ErrorBudget.
+type ErrorBudget struct {
+	// Allowed How many may miss
+	Allowed float64 `json:"allowed"`
+
+	// Burn1h 1 spends the budget exactly. Absent: no traffic
+	Burn1h  *float64           `json:"burn_1h,omitempty"`
+	Burn3d  *float64           `json:"burn_3d,omitempty"`
+	Burn6h  *float64           `json:"burn_6h,omitempty"`
+	Burning ErrorBudgetBurning `json:"burning"`
+
+	// Left Share; below 0: overspent
+	Left   *float64      `json:"left,omitempty"`
+	Missed int64         `json:"missed"`
+	Of     ErrorBudgetOf `json:"of"`
+
+	// Requests In the window of the budgets
+	Requests int64 `json:"requests"`
+}
+
+// ErrorBudgetBurning defines model for ErrorBudget.Burning.
+type ErrorBudgetBurning string
+
+// ErrorBudgetOf defines model for ErrorBudget.Of.
+type ErrorBudgetOf string
+
 // Expansion defines model for Expansion.
 type Expansion struct {
 	// Added Its other names that were searched
@@ -3624,6 +3782,17 @@ type LabelsFound struct {
 
 // LabelsFoundVisible Whether the file shows a visible label; nobody looks into the pages of a PDF or at the pixels of an image
 type LabelsFoundVisible string
+
+// LatencySpread defines model for LatencySpread.
+type LatencySpread struct {
+	// Jitter (P95 − P50) / P50
+	Jitter   *float64 `json:"jitter,omitempty"`
+	P50Us    int64    `json:"p50_us"`
+	P95Us    int64    `json:"p95_us"`
+	P999Us   int64    `json:"p999_us"`
+	P99Us    int64    `json:"p99_us"`
+	Requests int64    `json:"requests"`
+}
 
 // LevelLabels Free properties of an organisation, a tenant or a project, such as cost_center; 32 at most. In a change they replace all that were there
 type LevelLabels map[string]string
@@ -5270,10 +5439,16 @@ type RolloutTransition struct {
 // ScaledPool defines model for ScaledPool.
 type ScaledPool struct {
 	Decisions []ScalingDecision `json:"decisions"`
-	Latest    *ScalingDecision  `json:"latest,omitempty"`
-	Max       int               `json:"max"`
-	Min       int               `json:"min"`
-	Pool      string            `json:"pool"`
+
+	// HeadRoom How many times the highest rate of the last week it has to carry
+	HeadRoom float32          `json:"head_room"`
+	Latest   *ScalingDecision `json:"latest,omitempty"`
+	Max      int              `json:"max"`
+	Min      int              `json:"min"`
+
+	// Plan The next day, by quarters of an hour
+	Plan []ScalingPlanned `json:"plan"`
+	Pool string           `json:"pool"`
 }
 
 // ScalingDecision defines model for ScalingDecision.
@@ -5313,6 +5488,9 @@ type ScalingDecision struct {
 	// Needs instances that each signal asks for; what is missing said nothing
 	Needs    map[string]int   `json:"needs"`
 	Override *ScalingOverride `json:"override,omitempty"`
+
+	// Rate Requests a second that arrived. Absent: not measured
+	Rate *float32 `json:"rate,omitempty"`
 
 	// Ready instances that take requests
 	Ready int `json:"ready"`
@@ -5356,6 +5534,21 @@ type ScalingOverride struct {
 	Reason string    `json:"reason"`
 	Target int       `json:"target"`
 	Until  time.Time `json:"until"`
+}
+
+// ScalingPlanned defines model for ScalingPlanned.
+type ScalingPlanned struct {
+	At    time.Time `json:"at"`
+	Floor int       `json:"floor"`
+
+	// Forecast The highest rate that is expected within the lead, in requests a second
+	Forecast *ScalingForecast `json:"forecast,omitempty"`
+
+	// Instances What floor and forecast ask for. What is measured then may ask for more
+	Instances int `json:"instances"`
+
+	// Slot peak, valley or idle; empty without a calendar
+	Slot string `json:"slot"`
 }
 
 // SchedulerList defines model for SchedulerList.
@@ -5543,6 +5736,116 @@ type ServiceKey struct {
 
 // ServiceKeyAlgorithm defines model for ServiceKey.Algorithm.
 type ServiceKeyAlgorithm string
+
+// ServiceLevel defines model for ServiceLevel.
+type ServiceLevel struct {
+	AsOf       time.Time `json:"as_of"`
+	BudgetFrom time.Time `json:"budget_from"`
+	BudgetTo   time.Time `json:"budget_to"`
+
+	// CountedFrom When counting began, or what lies further back than is kept. Nothing is known of before
+	CountedFrom time.Time `json:"counted_from"`
+	From        time.Time `json:"from"`
+
+	// Hours Those that have begun, of all lines together
+	Hours []ServiceLevelHour `json:"hours"`
+
+	// HoursOver Hours of the span that have begun
+	HoursOver        int `json:"hours_over"`
+	HoursWithTraffic int `json:"hours_with_traffic"`
+
+	// Lines What burns first, then by name
+	Lines []ServiceLevelLine `json:"lines"`
+
+	// Objectives Those of the configuration that may hold for what was asked for
+	Objectives []ServiceObjective `json:"objectives"`
+	To         time.Time          `json:"to"`
+	Total      ServiceLevelLine   `json:"total"`
+
+	// Zone In which a month begins
+	Zone string `json:"zone"`
+}
+
+// ServiceLevelHour defines model for ServiceLevelHour.
+type ServiceLevelHour struct {
+	At time.Time `json:"at"`
+
+	// Availability Absent: no data
+	Availability    *float64 `json:"availability,omitempty"`
+	Failures        int64    `json:"failures"`
+	FirstTokenP95Us *int64   `json:"first_token_p95_us,omitempty"`
+	Requests        int64    `json:"requests"`
+	TotalP95Us      *int64   `json:"total_p95_us,omitempty"`
+}
+
+// ServiceLevelLine defines model for ServiceLevelLine.
+type ServiceLevelLine struct {
+	Answered int64 `json:"answered"`
+
+	// Availability answered / (answered + failures)
+	Availability  *float64                `json:"availability,omitempty"`
+	BetweenTokens *LatencySpread          `json:"between_tokens,omitempty"`
+	Budgets       []ErrorBudget           `json:"budgets"`
+	Burning       ServiceLevelLineBurning `json:"burning"`
+
+	// Class Empty: the request named none
+	Class       *string  `json:"class,omitempty"`
+	FailureRate *float64 `json:"failure_rate,omitempty"`
+
+	// Failures The service's
+	Failures int64 `json:"failures"`
+
+	// Fallbacks Of the requests: in the place of another model
+	Fallbacks  int64          `json:"fallbacks"`
+	FirstToken *LatencySpread `json:"first_token,omitempty"`
+
+	// Good Of these: answered within every latency of the objective
+	Good int64 `json:"good"`
+
+	// GoodShare good / judged
+	GoodShare *float64 `json:"good_share,omitempty"`
+
+	// Goodput Good requests a second of the span
+	Goodput *float64 `json:"goodput,omitempty"`
+
+	// Judged Answered or failed, and under an objective
+	Judged int64 `json:"judged"`
+
+	// Left Callers who left
+	Left int64 `json:"left"`
+
+	// Model Empty: no model was chosen
+	Model *string `json:"model,omitempty"`
+
+	// Refused The caller's
+	Refused int64 `json:"refused"`
+
+	// Requests answered + failures + refused + left
+	Requests int64          `json:"requests"`
+	Tenant   *string        `json:"tenant,omitempty"`
+	Total    *LatencySpread `json:"total,omitempty"`
+}
+
+// ServiceLevelLineBurning defines model for ServiceLevelLine.Burning.
+type ServiceLevelLineBurning string
+
+// ServiceObjective What is promised; an absent model, tenant or class is any, but that class batch has to be named
+type ServiceObjective struct {
+	// Availability In percent
+	Availability *float32                 `json:"availability,omitempty"`
+	Class        *string                  `json:"class,omitempty"`
+	FirstToken   *ServiceObjectiveLatency `json:"first_token,omitempty"`
+	Model        *string                  `json:"model,omitempty"`
+	Tenant       *string                  `json:"tenant,omitempty"`
+	Total        *ServiceObjectiveLatency `json:"total,omitempty"`
+}
+
+// ServiceObjectiveLatency defines model for ServiceObjectiveLatency.
+type ServiceObjectiveLatency struct {
+	// Percent Of the answers
+	Percent  float32 `json:"percent"`
+	WithinNs int64   `json:"within_ns"`
+}
 
 // Session defines model for Session.
 type Session struct {
@@ -6938,6 +7241,36 @@ type RevokeSigningKeyParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// GetServiceLevelParams defines parameters for GetServiceLevel.
+type GetServiceLevelParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// From First instant
+	From *From `form:"from,omitempty" json:"from,omitempty"`
+
+	// To First instant after the range
+	To *To `form:"to,omitempty" json:"to,omitempty"`
+
+	// Month Such as 2026-11, in the place of from and to; it is the window of the budgets, too
+	Month *string                     `form:"month,omitempty" json:"month,omitempty"`
+	Model *string                     `form:"model,omitempty" json:"model,omitempty"`
+	Class *GetServiceLevelParamsClass `form:"class,omitempty" json:"class,omitempty"`
+
+	// GroupBy What tells lines apart, comma separated; model if absent
+	GroupBy *[]GetServiceLevelParamsGroupBy `form:"group_by,omitempty" json:"group_by,omitempty"`
+	Format  *GetServiceLevelParamsFormat    `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// GetServiceLevelParamsClass defines parameters for GetServiceLevel.
+type GetServiceLevelParamsClass string
+
+// GetServiceLevelParamsGroupBy defines parameters for GetServiceLevel.
+type GetServiceLevelParamsGroupBy string
+
+// GetServiceLevelParamsFormat defines parameters for GetServiceLevel.
+type GetServiceLevelParamsFormat string
+
 // ListTenantsParams defines parameters for ListTenants.
 type ListTenantsParams struct {
 	// Cursor `next` of the page before
@@ -8316,6 +8649,9 @@ type ServerInterface interface {
 	// RevokeSigningKey Take its power to prove from a signing key
 	// (POST /signing-keys/{id}/revoke)
 	RevokeSigningKey(c *gin.Context, id IdPath, params RevokeSigningKeyParams)
+	// GetServiceLevel Availability, latencies, error budgets and burn rates of requests
+	// (GET /sla)
+	GetServiceLevel(c *gin.Context, params GetServiceLevelParams)
 	// GetSystem Version, build and health of this installation
 	// (GET /system)
 	GetSystem(c *gin.Context)
@@ -13409,6 +13745,89 @@ func (siw *ServerInterfaceWrapper) RevokeSigningKey(c *gin.Context) {
 	siw.Handler.RevokeSigningKey(c, id, params)
 }
 
+// GetServiceLevel operation middleware
+func (siw *ServerInterfaceWrapper) GetServiceLevel(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetServiceLevelParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", c.Request.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter from: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", c.Request.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter to: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "month" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "month", c.Request.URL.Query(), &params.Month, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter month: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "model" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "model", c.Request.URL.Query(), &params.Model, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter model: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "class" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "class", c.Request.URL.Query(), &params.Class, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter class: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "group_by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", false, false, "group_by", c.Request.URL.Query(), &params.GroupBy, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter group_by: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", c.Request.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter format: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetServiceLevel(c, params)
+}
+
 // GetSystem operation middleware
 func (siw *ServerInterfaceWrapper) GetSystem(c *gin.Context) {
 
@@ -14325,6 +14744,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/budgets", wrapper.ListBudgets)
 	router.PUT(options.BaseURL+"/budgets", wrapper.SetBudget)
 	router.GET(options.BaseURL+"/usage", wrapper.ReportUsage)
+	router.GET(options.BaseURL+"/sla", wrapper.GetServiceLevel)
 	router.GET(options.BaseURL+"/billing/statements", wrapper.ListStatements)
 	router.GET(options.BaseURL+"/billing/statements/:month", wrapper.GetStatement)
 	router.POST(options.BaseURL+"/billing/statements/:month/close", wrapper.CloseMonth)

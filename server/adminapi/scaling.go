@@ -18,6 +18,11 @@ func (s *Server) GetScaling(c *gin.Context) {
 	for _, l := range s.deps.Scaling {
 		p := ScaledPool{Pool: l.Pool(), Decisions: []ScalingDecision{}}
 		p.Min, p.Max = l.Bounds()
+		p.HeadRoom = float32(l.HeadRoom())
+		p.Plan = []ScalingPlanned{}
+		for _, x := range l.Plan() {
+			p.Plan = append(p.Plan, ScalingPlanned{At: x.At.UTC(), Slot: x.Slot, Floor: x.Floor, Instances: x.Instances, Forecast: forecastView(x.Forecast)})
+		}
 		if last, kept, ok := l.Decisions(); ok {
 			view := scalingView(last)
 			p.Latest = &view
@@ -75,6 +80,13 @@ func (s *Server) scaled(name string) *scaling.Loop {
 	return s.deps.Scaling[i]
 }
 
+func forecastView(b *scaling.Band) *ScalingForecast {
+	if b == nil {
+		return nil
+	}
+	return &ScalingForecast{Low: float32(b.Low), Mid: float32(b.Mid), High: float32(b.High), At: float32(b.At), Error: float32(b.Error)}
+}
+
 func scalingView(d scaling.Decision) ScalingDecision {
 	out := ScalingDecision{
 		At: d.Now.UTC(), Ready: d.Fleet.Ready, Starting: d.Fleet.Starting, Draining: d.Fleet.Draining, Failed: d.Fleet.Failed, Slot: d.Slot, Floor: d.Floor,
@@ -90,8 +102,10 @@ func scalingView(d scaling.Decision) ScalingDecision {
 	for _, a := range d.Alarms {
 		out.Alarms = append(out.Alarms, string(a))
 	}
-	if b := d.Forecast; b != nil {
-		out.Forecast = &ScalingForecast{Low: float32(b.Low), Mid: float32(b.Mid), High: float32(b.High), At: float32(b.At), Error: float32(b.Error)}
+	out.Forecast = forecastView(d.Forecast)
+	if r := d.Signals.Rate; !r.At.IsZero() {
+		rate := float32(r.Value)
+		out.Rate = &rate
 	}
 	if o := d.Override; o != nil {
 		out.Override = &ScalingOverride{Target: o.Target, Until: o.Until, By: o.By, Reason: o.Reason}

@@ -44,6 +44,7 @@ import (
 	"github.com/sluice-project/sluice/server/erasure"
 	"github.com/sluice-project/sluice/server/offboard"
 	"github.com/sluice-project/sluice/server/provenance"
+	"github.com/sluice-project/sluice/server/sla"
 	"github.com/sluice-project/sluice/workflows"
 )
 
@@ -76,7 +77,8 @@ type Deps struct {
 	Workflows  *workflows.Service // nil when switched off
 	Native     *native.Engine     // nil without native models
 	// Scaling are the loops of the pools that this process scales, ordered by name.
-	Scaling []*scaling.Loop
+	Scaling      []*scaling.Loop
+	ServiceLevel *sla.Service
 	// LocalEngines are the engines of our own: that of this process and its workers, as they were last. It asks nobody.
 	LocalEngines func() []LocalEngine
 	// Adapters, LoadAdapter and UnloadAdapter are about what the native engines of this process and of workers have; the latter two change the models

@@ -13,6 +13,8 @@ import (
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/notify"
+	"github.com/sluice-project/sluice/scaling"
+	"github.com/sluice-project/sluice/server/sla"
 	"github.com/sluice-project/sluice/workflows"
 )
 
@@ -306,6 +308,66 @@ func Keys(read func(ctx context.Context) ([]identity.Key, error)) Check {
 			})
 		}
 		return out, err
+	}}
+}
+
+// Burns looks at which error budgets are spent too fast: fast calls people at once, slow one in working hours. Hours that cannot be read hide no others.
+func Burns(read func(ctx context.Context) (list []sla.Burn, unreadable int, err error)) Check {
+	return Check{Name: "service level", Shared: true, Find: func(ctx context.Context) ([]notify.Alert, error) {
+		list, unreadable, err := read(ctx)
+		var out []notify.Alert
+		if unreadable > 0 {
+			out = append(out, notify.Alert{
+				Code: "sla.unreadable", Severity: notify.Warning, Title: fault.Say("alerts.sla_unreadable_title"), Text: fault.Say("alerts.sla_unreadable"),
+				Details: []notify.Detail{detail(fault.Say("alerts.sla_rows"), unreadable)},
+			})
+		}
+		for _, b := range list {
+			rate := func(r *float64) string {
+				if r == nil {
+					return "-"
+				}
+				return strconv.FormatFloat(*r, 'f', 1, 64)
+			}
+			a := notify.Alert{
+				Code: "sla.burn_slow", About: b.Objective.Name() + " " + b.Budget.Of, Severity: notify.Warning, Title: fault.Say("alerts.burn_title"), Text: fault.Say("alerts.burn_slow"),
+				Details: []notify.Detail{
+					detail(fault.Say("alerts.objective"), b.Objective.Name()), detail(fault.Say("alerts.burn_of"), b.Budget.Of), detail(fault.Say("alerts.missed"), b.Budget.Missed),
+					detail(fault.Say("alerts.burn_rates"), rate(b.Budget.Burn1h)+", "+rate(b.Budget.Burn6h)+", "+rate(b.Budget.Burn3d)),
+				},
+			}
+			if b.Budget.Burning == sla.BurningFast {
+				a.Code, a.Severity, a.Text = "sla.burn_fast", notify.Critical, fault.Say("alerts.burn_fast")
+			}
+			out = append(out, a)
+		}
+		return out, err
+	}}
+}
+
+// ScaledPool is a scaled pool of this replica with its latest decision.
+type ScaledPool struct {
+	Name     string
+	Most     int // instances that it may have
+	Decision scaling.Decision
+}
+
+// CapacityLine looks at which pools do not carry the head room of their policy times their peak.
+func CapacityLine(node string, read func() []ScaledPool) Check {
+	return Check{Name: "capacity", Find: func(context.Context) ([]notify.Alert, error) {
+		var out []notify.Alert
+		for _, p := range read() {
+			if !slices.Contains(p.Decision.Alarms, scaling.AlarmLine) {
+				continue
+			}
+			out = append(out, notify.Alert{
+				Code: "scaling.capacity_line", About: node + "/" + p.Name, Severity: notify.Warning, Title: fault.Say("alerts.line_title"), Text: fault.Say("alerts.line"),
+				Details: []notify.Detail{
+					detail(fault.Say("alerts.pool"), p.Name), detail(fault.Say("alerts.replica"), node), detail(fault.Say("alerts.line_needs"), p.Decision.Line), detail(fault.Say("alerts.line_most"), p.Most),
+				},
+			})
+		}
+		return out, nil
 	}}
 }
 

@@ -44,6 +44,7 @@ import (
 	"github.com/sluice-project/sluice/server/httpapi"
 	"github.com/sluice-project/sluice/server/keysource"
 	"github.com/sluice-project/sluice/server/offboard"
+	"github.com/sluice-project/sluice/server/sla"
 	"github.com/sluice-project/sluice/workflows"
 )
 
@@ -88,6 +89,7 @@ type Config struct {
 	Registry        Registry
 	Notify          notify.Config
 	Offboarding     offboard.Permitted
+	SLA             sla.Config
 }
 
 // Registry says whether answers are remembered by fingerprints.
@@ -376,6 +378,7 @@ func (c Config) Validate() error {
 		add("workflows", w.Validate())
 	}
 	add("notify", c.Notify.Validate())
+	add("sla", c.SLA.Validate())
 	key("workflows.embedded.port", c.Workflows.Embedded.Port >= 0 && c.Workflows.Embedded.Port < 65536, "must be a port number")
 	return errors.Join(errs...)
 }

@@ -41,7 +41,7 @@ const (
 const (
 	StaysRecords    = "records"    // of the audit log
 	StaysProofs     = "proofs"     // that something was erased or held
-	StaysBooks      = "books"      // usage, statements and corrections
+	StaysBooks      = "books"      // usage, statements and corrections, and counts of the service level
 	StaysAgreements = "agreements" // on answers without a visible label, and with whom
 	StaysTenant     = "tenant"     // the id, so that nobody gets it
 	StaysPages      = "pages"      // of PostgreSQL, until they are used again

@@ -104,6 +104,7 @@ func (k *kit) settle(tenant string) {
 		"INSERT INTO rag_versions (id, collection, document, version, mime, title, digest, embedder, content, known, suite, epoch, chunks, valid_from, valid_until, created_at) VALUES ('v-T', 'c-T', 'd-T', 1, '', '', '', 'm', 'text', '', '', 0, 1, 1, 0, 1)",
 		"INSERT INTO rag_glossary (id, collection, suite, epoch, sealed, updated_at) VALUES ('g-T', 'c-T', 'x', 0, 'x', 1)",
 		"INSERT INTO rag_chunks (document, version, chunk, section, start_at, end_at, vector) VALUES ('d-T', 1, 0, '', 0, 1, '')",
+		"INSERT INTO sla_hours (hour, tenant, model, class, counts, latencies) VALUES (0, 'T', 'm', '', '', '')",
 		"INSERT INTO billing_budgets (id, tenant, api_key, period, zone, limit_amount, updated_at) VALUES ('b-T', 'T', '', 'month', 'UTC', 1, 1)",
 		"INSERT INTO billing_spend (budget, period, spent) VALUES ('b-T', '2026-01', 1)",
 		"INSERT INTO billing_leases (id, budget, period, node, owner, amount, expires_at) VALUES ('l-T', 'b-T', '2026-01', 'n', 'o', 1, 1)",

@@ -91,7 +91,7 @@ func stays() map[string][]part {
 		StaysProofs: {
 			{"audit_erasures", ofTenant}, {"audit_erased_keys", ofTenant}, {"audit_erasure_results", ofTenant}, {"audit_holds", ofTenant}, {"vault_erasures", ofTenant}, {"signature_keys", ofTenant},
 		},
-		StaysBooks:      {{"billing_usage", ofTenant}, {"billing_usage_daily", ofTenant}, {"billing_statements", ofTenant}, {"billing_corrections", ofTenant}},
+		StaysBooks:      {{"billing_usage", ofTenant}, {"billing_usage_daily", ofTenant}, {"billing_statements", ofTenant}, {"billing_corrections", ofTenant}, {"sla_hours", ofTenant}},
 		StaysAgreements: {{"label_agreements", ofTenant}},
 		StaysTenant:     {{"identity_tenants", "id = ?"}, {"offboarding_tenants", ofTenant}},
 	}

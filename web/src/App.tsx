@@ -34,6 +34,8 @@ const ServiceAccounts = lazy(() => import('./pages/ServiceAccounts'));
 const Users = lazy(() => import('./pages/Users'));
 const Organisations = lazy(() => import('./pages/Organisations'));
 const Tenants = lazy(() => import('./pages/Tenants'));
+const ServiceLevel = lazy(() => import('./pages/ServiceLevel'));
+const CapacityPlan = lazy(() => import('./pages/CapacityPlan'));
 const Engines = lazy(() => import('./pages/Engines'));
 const System = lazy(() => import('./pages/System'));
 
@@ -62,6 +64,8 @@ function newRouter() {
           { path: '/label-agreements', element: <LabelAgreements /> },
           { path: '/rollouts', element: <Rollouts /> },
           { path: '/rollouts/:id', element: <Rollout /> },
+          { path: '/service-level', element: <ServiceLevel /> },
+          { path: '/capacity', element: <CapacityPlan /> },
           { path: '/engines', element: <Engines /> },
           { path: '/system', element: <System /> },
           { path: '*', element: <Navigate to="/" replace /> },

@@ -60,6 +60,13 @@ func TestBillingCommands(t *testing.T) {
 		t.Errorf("the report says %+v, the statement %d, %v", usage.Total, shown.Amounts.Total, err)
 	}
 
+	// The same chat in the report of the service level.
+	s.run("report", "sla", "--month", month).wants(t, exitOK, "P99.9", "100.0000%")
+	s.run("report", "sla", "--month", before).wants(t, exitOK, " -")
+	s.run("report", "sla", "--month", month, "--format", "csv", "--tenant", "*").wants(t, exitOK, "goodput_per_second")
+	s.run("report", "sla").wants(t, exitUsage, "--month")
+	s.run("report", "sla", "--month", month, "--format", "xls").wants(t, exitUsage, "xls")
+
 	s.run("billing", "correct", "--reason", "outage", "--month", before, "--", "-0.0000005").wants(t, exitOK, "corrected by -0.0000005")
 	s.run("billing", "corrections").wants(t, exitOK, "outage", before, "admin")
 	if corrected := read(month); corrected.Amounts.Total != shown.Amounts.Total-500 || len(corrected.Corrections) != 1 {

@@ -1638,6 +1638,31 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sla": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Availability, latencies, error budgets and burn rates of requests
+         * @description Counted by hours from the records of the audit log, exactly, so that lines add up to the total under every filter; a record counts within a second of
+         *     being stored. Quantiles are at most 1/64 above the true ones. The service's failures are requests that an engine or a part of ours broke, refusals with a
+         *     status of 500 or more, requests that a stopping server cut, and callers who left without having got anything after the time that their objective allows for the whole answer; every other refusal is the
+         *     caller's. Of a request that falls back to other models each try counts.
+         *     What is not known is absent: a span without traffic has no availability. `tenant=*` is every tenant, for whoever runs the installation. Give `month`, or
+         *     `from` and `to`, which are widened to whole hours; without either the last 24 hours. Documents are in the language of Accept-Language.
+         */
+        get: operations["getServiceLevel"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/billing/statements": {
         parameters: {
             query?: never;
@@ -6460,6 +6485,184 @@ export interface components {
             from: string;
             to: string;
         };
+        ServiceLevel: {
+            /** Format: date-time */
+            from: string;
+            /** Format: date-time */
+            to: string;
+            /** @description In which a month begins */
+            zone: string;
+            /**
+             * Format: date-time
+             * @description When counting began, or what lies further back than is kept. Nothing is known of before
+             */
+            counted_from: string;
+            /** Format: date-time */
+            as_of: string;
+            /** Format: date-time */
+            budget_from: string;
+            /** Format: date-time */
+            budget_to: string;
+            /** @description Those of the configuration that may hold for what was asked for */
+            objectives: components["schemas"]["ServiceObjective"][];
+            /** @description Hours of the span that have begun */
+            hours_over: number;
+            hours_with_traffic: number;
+            /** @description What burns first, then by name */
+            lines: components["schemas"]["ServiceLevelLine"][];
+            total: components["schemas"]["ServiceLevelLine"];
+            /** @description Those that have begun, of all lines together */
+            hours: components["schemas"]["ServiceLevelHour"][];
+        };
+        /** @description What is promised; an absent model, tenant or class is any, but that class batch has to be named */
+        ServiceObjective: {
+            model?: string;
+            tenant?: string;
+            class?: string;
+            /** @description In percent */
+            availability?: number;
+            first_token?: components["schemas"]["ServiceObjectiveLatency"];
+            total?: components["schemas"]["ServiceObjectiveLatency"];
+        };
+        ServiceObjectiveLatency: {
+            /** @description Of the answers */
+            percent: number;
+            /** Format: int64 */
+            within_ns: number;
+        };
+        ServiceLevelLine: {
+            /** @description Empty: no model was chosen */
+            model?: string;
+            tenant?: string;
+            /** @description Empty: the request named none */
+            class?: string;
+            /**
+             * Format: int64
+             * @description answered + failures + refused + left
+             */
+            requests: number;
+            /** Format: int64 */
+            answered: number;
+            /**
+             * Format: int64
+             * @description The service's
+             */
+            failures: number;
+            /**
+             * Format: int64
+             * @description The caller's
+             */
+            refused: number;
+            /**
+             * Format: int64
+             * @description Callers who left
+             */
+            left: number;
+            /**
+             * Format: int64
+             * @description Of the requests: in the place of another model
+             */
+            fallbacks: number;
+            /**
+             * Format: int64
+             * @description Answered or failed, and under an objective
+             */
+            judged: number;
+            /**
+             * Format: int64
+             * @description Of these: answered within every latency of the objective
+             */
+            good: number;
+            /**
+             * Format: double
+             * @description answered / (answered + failures)
+             */
+            availability?: number;
+            /** Format: double */
+            failure_rate?: number;
+            /**
+             * Format: double
+             * @description good / judged
+             */
+            good_share?: number;
+            /**
+             * Format: double
+             * @description Good requests a second of the span
+             */
+            goodput?: number;
+            first_token?: components["schemas"]["LatencySpread"];
+            between_tokens?: components["schemas"]["LatencySpread"];
+            total?: components["schemas"]["LatencySpread"];
+            budgets: components["schemas"]["ErrorBudget"][];
+            /** @enum {string} */
+            burning: "" | "slow" | "fast";
+        };
+        LatencySpread: {
+            /** Format: int64 */
+            requests: number;
+            /** Format: int64 */
+            p50_us: number;
+            /** Format: int64 */
+            p95_us: number;
+            /** Format: int64 */
+            p99_us: number;
+            /** Format: int64 */
+            p999_us: number;
+            /**
+             * Format: double
+             * @description (P95 − P50) / P50
+             */
+            jitter?: number;
+        };
+        ErrorBudget: {
+            /** @enum {string} */
+            of: "availability" | "first_token" | "total";
+            /**
+             * Format: int64
+             * @description In the window of the budgets
+             */
+            requests: number;
+            /** Format: int64 */
+            missed: number;
+            /**
+             * Format: double
+             * @description How many may miss
+             */
+            allowed: number;
+            /**
+             * Format: double
+             * @description Share; below 0: overspent
+             */
+            left?: number;
+            /**
+             * Format: double
+             * @description 1 spends the budget exactly. Absent: no traffic
+             */
+            burn_1h?: number;
+            /** Format: double */
+            burn_6h?: number;
+            /** Format: double */
+            burn_3d?: number;
+            /** @enum {string} */
+            burning: "" | "slow" | "fast";
+        };
+        ServiceLevelHour: {
+            /** Format: date-time */
+            at: string;
+            /** Format: int64 */
+            requests: number;
+            /** Format: int64 */
+            failures: number;
+            /**
+             * Format: double
+             * @description Absent: no data
+             */
+            availability?: number;
+            /** Format: int64 */
+            first_token_p95_us?: number;
+            /** Format: int64 */
+            total_p95_us?: number;
+        };
         ScalingList: {
             items: components["schemas"]["ScaledPool"][];
         };
@@ -6467,8 +6670,22 @@ export interface components {
             pool: string;
             min: number;
             max: number;
+            /** @description How many times the highest rate of the last week it has to carry */
+            head_room: number;
             latest?: components["schemas"]["ScalingDecision"];
+            /** @description The next day, by quarters of an hour */
+            plan: components["schemas"]["ScalingPlanned"][];
             decisions: components["schemas"]["ScalingDecision"][];
+        };
+        ScalingPlanned: {
+            /** Format: date-time */
+            at: string;
+            /** @description peak, valley or idle; empty without a calendar */
+            slot: string;
+            floor: number;
+            /** @description What floor and forecast ask for. What is measured then may ask for more */
+            instances: number;
+            forecast?: components["schemas"]["ScalingForecast"];
         };
         ScalingDecision: {
             /** Format: date-time */
@@ -6479,6 +6696,8 @@ export interface components {
             draining: number;
             /** @description starts that failed in a row */
             failed: number;
+            /** @description Requests a second that arrived. Absent: not measured */
+            rate?: number;
             /** @description peak, valley or idle; empty without a calendar */
             slot: string;
             /** @description the least now, or by the time an instance that is ordered now is ready */
@@ -10020,6 +10239,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["UsageReport"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getServiceLevel: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description First instant */
+                from?: components["parameters"]["From"];
+                /** @description First instant after the range */
+                to?: components["parameters"]["To"];
+                /** @description Such as 2026-11, in the place of from and to; it is the window of the budgets, too */
+                month?: string;
+                model?: string;
+                class?: "interactive" | "standard" | "batch";
+                /** @description What tells lines apart, comma separated; model if absent */
+                group_by?: ("model" | "tenant" | "class")[];
+                format?: "json" | "csv" | "md" | "pdf" | "docx";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The report */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServiceLevel"];
+                    "text/csv": string;
+                    "text/markdown": string;
+                    "application/pdf": string;
+                    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": string;
                 };
             };
             default: components["responses"]["ProblemAnswer"];

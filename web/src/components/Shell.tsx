@@ -11,7 +11,9 @@ import {
   EyeOutlined,
   FileProtectOutlined,
   FileSearchOutlined,
+  FundOutlined,
   GlobalOutlined,
+  HeartOutlined,
   HighlightOutlined,
   KeyOutlined,
   LockOutlined,
@@ -63,6 +65,8 @@ const entries = [
   { path: 'policies', key: 'policies', icon: <FileProtectOutlined />, permission: 'policy.read' },
   { path: 'label-agreements', key: 'agreements', icon: <HighlightOutlined />, permission: 'policy.read' },
   { path: 'rollouts', key: 'rollouts', icon: <BranchesOutlined />, permission: 'rollout.read' },
+  { path: 'service-level', key: 'sla', icon: <HeartOutlined />, permission: 'usage.read' },
+  { path: 'capacity', key: 'capacity', icon: <FundOutlined />, permission: 'capacity.read' },
   { path: 'engines', key: 'engines', icon: <ClusterOutlined />, permission: 'system.read' },
   { path: 'system', key: 'system', icon: <SettingOutlined />, permission: 'system.read' },
 ] as const;
