@@ -82,13 +82,14 @@ func TestBillingCommands(t *testing.T) {
 		t.Errorf("closed with %s, read with %s", digest, d)
 	}
 
-	for name, begins := range map[string]string{"s.pdf": "%PDF-1.7", "s.docx": "PK", "s.md": "# Statement of usage", "s.csv": "\ufeffstatement,"} {
+	for name, begins := range map[string]string{"s.pdf": "%PDF-1.7", "s.docx": "PK", "s.md": "# Statement of usage", "s.csv": "\ufeffstatement,", "s.focus.csv": "BilledCost,", "s.focus.jsonl": `{"BilledCost":`} {
 		s.run("billing", "statement", "--month", month, "--out", file(name)).wants(t, exitOK)
 		if b, err := os.ReadFile(file(name)); err != nil || !bytes.HasPrefix(b, []byte(begins)) {
 			t.Errorf("%s: %.20q, %v", name, b, err)
 		}
 	}
 	s.run("billing", "statement", "--month", month, "--out", file("s.pdf")).wants(t, exitFailed, "exists")
+	s.run("bill", "export", "--month", month, "--format", "focus").wants(t, exitOK, "Adjustment", "Rounding of the total", ",Tokens,", ",Demo,")
 	zh := *s
 	zh.env = append([]string{"LANG=zh_CN.UTF-8"}, s.env...)
 	zh.run("billing", "statement", "--month", month, "--format", "md").wants(t, exitOK, "# 用量账单", "暂估", "outage")
