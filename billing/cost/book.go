@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -271,4 +272,25 @@ func (e Engine) tariffAt(at time.Time, zone *time.Location) *Tariff {
 		}
 	}
 	return other
+}
+
+// Assumption is a declared figure as a report prints it.
+type Assumption struct{ Name, Value, Source, Date string }
+
+// Assumptions returns all that is declared of an engine, in the order of the document's description.
+func (e Engine) Assumptions() []Assumption {
+	var out []Assumption
+	for _, f := range e.figures() {
+		if f.figure != nil {
+			out = append(out, Assumption{f.name, f.figure.Value.String(), f.figure.Source, f.figure.Date})
+		}
+	}
+	for _, t := range e.Power {
+		name := "power"
+		for i, h := range t.Hours {
+			name += [...]string{" ", ","}[min(i, 1)] + strconv.Itoa(h)
+		}
+		out = append(out, Assumption{name, t.Value.String(), t.Source, t.Date})
+	}
+	return out
 }

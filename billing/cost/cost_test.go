@@ -56,10 +56,11 @@ func february() (from, until time.Time) {
 func busy() Usage {
 	from, _ := february()
 	const kWh = 3_600_000_000_000
+	fifty := int64(50_000e9)
 	return Usage{
-		Requests: 1000, Answered: 900, Good: 800, GoodTokens: 100_000_000, Prompt: 200_000_000, Cached: 50_000_000, Completion: 40_000_000, Billed: 50_000_000_000_000,
+		Requests: 1000, Answered: 900, Good: 800, GoodTokens: 100_000_000, Prompt: 200_000_000, Cached: 50_000_000, Completion: 40_000_000, Billed: &fifty,
 		Energy: []Energy{
-			{from.Add(10 * time.Hour), "measured", 400, 100 * kWh},                 // at 10 o'clock in Shanghai: peak
+			{from.Add(10 * time.Hour), "measured", 400, 100 * kWh},                // at 10 o'clock in Shanghai: peak
 			{from.Add(25*time.Hour + 45*time.Minute), "measured", 500, 200 * kWh}, // at 1:45 of the next day: valley
 			{from.Add(9 * time.Hour), "measured", 100, 10 * kWh},                  // at 9: flat
 		},
@@ -179,7 +180,8 @@ func TestPublishedFigures(t *testing.T) {
 	until := from.AddDate(0, 0, 1)
 	// 608 G tokens in, 342 G of them from the cache, 168 G out; 0.14, 0.55 and 2.19 USD a million
 	u := Usage{Requests: 1, Answered: 1, Prompt: 608e9, Cached: 342e9, Completion: 168e9}
-	u.Billed = 266e9*550 + 342e9*140 + 168e9*2190
+	billed := int64(266e9*550 + 342e9*140 + 168e9*2190)
+	u.Billed = &billed
 	u.Energy = []Energy{{Start: from, Method: Declared, Requests: 1}}
 	c, err := b.Of(b.Engines[0], u, from, until, until)
 	if err != nil {
@@ -263,22 +265,22 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for old, wrong := range map[string]string{
-		"schema: 1":                       "schema: 2",
-		"currency: CNY":                   "currency: Yuan",
-		"zone: Asia/Shanghai":             "zone: Local",
-		"effective_from: 2026":            "effective_from: soon # ",
-		"name: rack-a":                    "name: ''",
-		`["glm", "qwen-*"]`:               `["glm", "glm"]`,
+		"schema: 1":                        "schema: 2",
+		"currency: CNY":                    "currency: Yuan",
+		"zone: Asia/Shanghai":              "zone: Local",
+		"effective_from: 2026":             "effective_from: soon # ",
+		"name: rack-a":                     "name: ''",
+		`["glm", "qwen-*"]`:                `["glm", "glm"]`,
 		`value: 2, source: "inventory 14"`: `value: -2, source: "inventory 14"`,
-		`value: 1.25`:                     `value: 0.9`,
-		`value: 12.5`:                     `value: 112.5`,
-		`value: 300,`:                     `value: 3e2,`,
-		`source: "contract 7", `:          ``,
-		"date: 2025-06-01":                "date: June",
-		"idle_watts":                      "idle_wats",
-		"hours: [0, 1,":                   "hours: [10, 1,",
-		"      - {name: flat":             "      - {name: flat, hours: [8]",
-		"[10, 11,":                        "[24, 11,",
+		`value: 1.25`:                      `value: 0.9`,
+		`value: 12.5`:                      `value: 112.5`,
+		`value: 300,`:                      `value: 3e2,`,
+		`source: "contract 7", `:           ``,
+		"date: 2025-06-01":                 "date: June",
+		"idle_watts":                       "idle_wats",
+		"hours: [0, 1,":                    "hours: [10, 1,",
+		"      - {name: flat":              "      - {name: flat, hours: [8]",
+		"[10, 11,":                         "[24, 11,",
 	} {
 		doc := strings.Replace(owned, old, wrong, 1)
 		if _, err := Parse([]byte(doc)); doc == owned || !fault.Is(err, fault.CodeInvalidValue) {

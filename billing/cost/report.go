@@ -14,8 +14,8 @@ type Usage struct {
 	Requests, Answered int64
 	// Good are answers within the declared times, and GoodTokens their prompts and answers. Untimed are answers whose times are not known.
 	Good, GoodTokens, Untimed  int64
-	Prompt, Cached, Completion int64 // tokens; cached ones are part of Prompt
-	Billed                     int64 // nano, without corrections
+	Prompt, Cached, Completion int64  // tokens; cached ones are part of Prompt
+	Billed                     *int64 // nano, without corrections; nil: in another currency
 	Energy                     []Energy
 }
 
@@ -258,8 +258,10 @@ func (c *Costs) rates(hours *big.Rat) {
 	}
 	if total.Sign() > 0 {
 		c.TokensPerUnit = ratio(new(big.Rat).Quo(big.NewRat(u.Prompt+u.Completion, 1), total))
-		margin := new(big.Rat).Quo(big.NewRat(u.Billed, 1_000_000_000), total)
-		c.Margin = ratio(margin.Sub(margin, big.NewRat(1, 1)))
+		if u.Billed != nil {
+			margin := new(big.Rat).Quo(big.NewRat(*u.Billed, 1_000_000_000), total)
+			c.Margin = ratio(margin.Sub(margin, big.NewRat(1, 1)))
+		}
 	}
 }
 

@@ -239,6 +239,36 @@ func (e CapacityPhase) Valid() bool {
 	}
 }
 
+// Defines values for CostLineKind.
+const (
+	Depreciation  CostLineKind = "depreciation"
+	Hire          CostLineKind = "hire"
+	Operations    CostLineKind = "operations"
+	PowerIdle     CostLineKind = "power_idle"
+	PowerRequests CostLineKind = "power_requests"
+	Space         CostLineKind = "space"
+)
+
+// Valid indicates whether the value is a known member of the CostLineKind enum.
+func (e CostLineKind) Valid() bool {
+	switch e {
+	case Depreciation:
+		return true
+	case Hire:
+		return true
+	case Operations:
+		return true
+	case PowerIdle:
+		return true
+	case PowerRequests:
+		return true
+	case Space:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DocumentExplanationReasons.
 const (
 	CollectionLabels DocumentExplanationReasons = "collection_labels"
@@ -1612,11 +1642,13 @@ func (e ReadBatchFileParamsFile) Valid() bool {
 
 // Defines values for GetStatementParamsFormat.
 const (
-	GetStatementParamsFormatCsv  GetStatementParamsFormat = "csv"
-	GetStatementParamsFormatDocx GetStatementParamsFormat = "docx"
-	GetStatementParamsFormatJson GetStatementParamsFormat = "json"
-	GetStatementParamsFormatMd   GetStatementParamsFormat = "md"
-	GetStatementParamsFormatPdf  GetStatementParamsFormat = "pdf"
+	GetStatementParamsFormatCsv        GetStatementParamsFormat = "csv"
+	GetStatementParamsFormatDocx       GetStatementParamsFormat = "docx"
+	GetStatementParamsFormatFocus      GetStatementParamsFormat = "focus"
+	GetStatementParamsFormatFocusJsonl GetStatementParamsFormat = "focus-jsonl"
+	GetStatementParamsFormatJson       GetStatementParamsFormat = "json"
+	GetStatementParamsFormatMd         GetStatementParamsFormat = "md"
+	GetStatementParamsFormatPdf        GetStatementParamsFormat = "pdf"
 )
 
 // Valid indicates whether the value is a known member of the GetStatementParamsFormat enum.
@@ -1625,6 +1657,10 @@ func (e GetStatementParamsFormat) Valid() bool {
 	case GetStatementParamsFormatCsv:
 		return true
 	case GetStatementParamsFormatDocx:
+		return true
+	case GetStatementParamsFormatFocus:
+		return true
+	case GetStatementParamsFormatFocusJsonl:
 		return true
 	case GetStatementParamsFormatJson:
 		return true
@@ -2355,6 +2391,130 @@ type Correction struct {
 // CorrectionList defines model for CorrectionList.
 type CorrectionList struct {
 	Items []Correction `json:"items"`
+}
+
+// CostAssumption defines model for CostAssumption.
+type CostAssumption struct {
+	Date   string `json:"date"`
+	Name   string `json:"name"`
+	Source string `json:"source"`
+	Value  string `json:"value"`
+}
+
+// CostChange defines model for CostChange.
+type CostChange struct {
+	AfterNano  *int64 `json:"after_nano,omitempty"`
+	BeforeNano *int64 `json:"before_nano,omitempty"`
+	ChangeNano *int64 `json:"change_nano,omitempty"`
+	Engine     string `json:"engine"`
+
+	// Kind A kind of lines
+	Kind string `json:"kind"`
+
+	// Share Of the total before
+	Share *float64 `json:"share,omitempty"`
+}
+
+// CostComparison defines model for CostComparison.
+type CostComparison struct {
+	After  CostReport  `json:"after"`
+	Before *CostReport `json:"before,omitempty"`
+
+	// Changes Of engines that are in both reports. The lines of an engine sum to its total
+	Changes []CostChange `json:"changes"`
+}
+
+// CostEngine defines model for CostEngine.
+type CostEngine struct {
+	Answered    int64            `json:"answered"`
+	Assumptions []CostAssumption `json:"assumptions"`
+	AtLeastNano int64            `json:"at_least_nano"`
+
+	// BilledNano Without corrections. Absent: in another currency
+	BilledNano       *int64 `json:"billed_nano,omitempty"`
+	CachedTokens     int64  `json:"cached_tokens"`
+	CompletionTokens int64  `json:"completion_tokens"`
+	EnergyMethod     string `json:"energy_method"`
+
+	// EnergyUj Of requests, where it is known
+	EnergyUj int64 `json:"energy_uj"`
+
+	// Good Answers within the declared times
+	Good         int64      `json:"good"`
+	Lines        []CostLine `json:"lines"`
+	MachineHours *float64   `json:"machine_hours,omitempty"`
+
+	// Margin What was billed over the total, less 1
+	Margin            *float64 `json:"margin,omitempty"`
+	Models            []string `json:"models"`
+	Name              string   `json:"name"`
+	PerAnswerNano     *int64   `json:"per_answer_nano,omitempty"`
+	PerGoodAnswerNano *int64   `json:"per_good_answer_nano,omitempty"`
+
+	// PerGoodMillionNano All costs over the tokens of answers within the declared times
+	PerGoodMillionNano *int64 `json:"per_good_million_nano,omitempty"`
+
+	// PerMillionNano Tokens, prompts and answers together
+	PerMillionNano       *int64 `json:"per_million_nano,omitempty"`
+	PerMillionOutputNano *int64 `json:"per_million_output_nano,omitempty"`
+	PerMillionPromptNano *int64 `json:"per_million_prompt_nano,omitempty"`
+	PromptTokens         int64  `json:"prompt_tokens"`
+	Requests             int64  `json:"requests"`
+
+	// TokensPerUnit Of the currency
+	TokensPerUnit *float64 `json:"tokens_per_unit,omitempty"`
+	TotalNano     *int64   `json:"total_nano,omitempty"`
+
+	// Untimed Answers whose times are not known
+	Untimed int64 `json:"untimed"`
+
+	// Utilisation Machine time that the tokens take at the declared rates over all machine time
+	Utilisation *float64 `json:"utilisation,omitempty"`
+}
+
+// CostLine defines model for CostLine.
+type CostLine struct {
+	// AtLeastNano What is known of it
+	AtLeastNano int64 `json:"at_least_nano"`
+
+	// Basis How the quantity is known: measured, modelled, declared or mixed. Prices are declared
+	Basis *string      `json:"basis,omitempty"`
+	Kind  CostLineKind `json:"kind"`
+
+	// Missing The figure that is not known: that of the cost book, or energy
+	Missing *string `json:"missing,omitempty"`
+
+	// Nano Absent where it is not known
+	Nano *int64 `json:"nano,omitempty"`
+}
+
+// CostLineKind defines model for CostLine.Kind.
+type CostLineKind string
+
+// CostReport defines model for CostReport.
+type CostReport struct {
+	Book       string       `json:"book"`
+	BookDigest string       `json:"book_digest"`
+	Currency   string       `json:"currency"`
+	Engines    []CostEngine `json:"engines"`
+	From       time.Time    `json:"from"`
+	Month      string       `json:"month"`
+
+	// Unassigned Models that no engine of the cost book has. Their machines are in no figure
+	Unassigned []CostUnassigned `json:"unassigned"`
+
+	// Until Now where the month is not over
+	Until time.Time `json:"until"`
+
+	// Whole The month is over
+	Whole bool `json:"whole"`
+}
+
+// CostUnassigned defines model for CostUnassigned.
+type CostUnassigned struct {
+	Model    string `json:"model"`
+	Requests int64  `json:"requests"`
+	Tokens   int64  `json:"tokens"`
 }
 
 // CoveringHold defines model for CoveringHold.
@@ -6401,6 +6561,21 @@ type ListBudgetsParams struct {
 	Organisation *OrganisationQuery `form:"organisation,omitempty" json:"organisation,omitempty"`
 }
 
+// ReportCostsParams defines parameters for ReportCosts.
+type ReportCostsParams struct {
+	// Month Such as 2026-10
+	Month string `form:"month" json:"month"`
+
+	// Book Version of the cost book; without it the one effective at the end of the month
+	Book *string `form:"book,omitempty" json:"book,omitempty"`
+
+	// Before The month to compare with; without it the same
+	Before *string `form:"before,omitempty" json:"before,omitempty"`
+
+	// BeforeBook The version to compare with
+	BeforeBook *string `form:"before_book,omitempty" json:"before_book,omitempty"`
+}
+
 // ListStepsParams defines parameters for ListSteps.
 type ListStepsParams struct {
 	// After Number of a step
@@ -6966,6 +7141,9 @@ type SetBudgetJSONRequestBody = NewBudget
 
 // SetCapacityJSONRequestBody defines body for SetCapacity for application/json ContentType.
 type SetCapacityJSONRequestBody = CapacitySchedule
+
+// PublishCostBookJSONRequestBody defines body for PublishCostBook for application/json ContentType.
+type PublishCostBookJSONRequestBody = NewPriceBook
 
 // LoadAdapterJSONRequestBody defines body for LoadAdapter for application/json ContentType.
 type LoadAdapterJSONRequestBody = NewAdapter
@@ -7814,6 +7992,15 @@ type ServerInterface interface {
 	// SetCapacity Set the peak and valley schedule
 	// (PUT /capacity)
 	SetCapacity(c *gin.Context)
+	// ListCostBooks List what machines of engines were declared to cost, newest first
+	// (GET /cost-books)
+	ListCostBooks(c *gin.Context)
+	// PublishCostBook Declare what the machines of engines cost, as a new version
+	// (POST /cost-books)
+	PublishCostBook(c *gin.Context)
+	// ReportCosts What the engines cost in a month, and tokens and answers of that
+	// (GET /cost-report)
+	ReportCosts(c *gin.Context, params ReportCostsParams)
 	// GetEngineMatrix What each instance of every pool can do, as the router decides it
 	// (GET /engine-matrix)
 	GetEngineMatrix(c *gin.Context)
@@ -9970,6 +10157,83 @@ func (siw *ServerInterfaceWrapper) SetCapacity(c *gin.Context) {
 	}
 
 	siw.Handler.SetCapacity(c)
+}
+
+// ListCostBooks operation middleware
+func (siw *ServerInterfaceWrapper) ListCostBooks(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListCostBooks(c)
+}
+
+// PublishCostBook operation middleware
+func (siw *ServerInterfaceWrapper) PublishCostBook(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.PublishCostBook(c)
+}
+
+// ReportCosts operation middleware
+func (siw *ServerInterfaceWrapper) ReportCosts(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReportCostsParams
+
+	// ------------- Required query parameter "month" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "month", c.Request.URL.Query(), &params.Month, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter month: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "book" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "book", c.Request.URL.Query(), &params.Book, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter book: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "before" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "before", c.Request.URL.Query(), &params.Before, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter before: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "before_book" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "before_book", c.Request.URL.Query(), &params.BeforeBook, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter before_book: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ReportCosts(c, params)
 }
 
 // GetEngineMatrix operation middleware
@@ -14108,6 +14372,9 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/reveal/erasures", wrapper.EraseValues)
 	router.GET(options.BaseURL+"/price-books", wrapper.ListPriceBooks)
 	router.POST(options.BaseURL+"/price-books", wrapper.PublishPriceBook)
+	router.GET(options.BaseURL+"/cost-books", wrapper.ListCostBooks)
+	router.POST(options.BaseURL+"/cost-books", wrapper.PublishCostBook)
+	router.GET(options.BaseURL+"/cost-report", wrapper.ReportCosts)
 	router.DELETE(options.BaseURL+"/budgets", wrapper.RemoveBudget)
 	router.GET(options.BaseURL+"/budgets", wrapper.ListBudgets)
 	router.PUT(options.BaseURL+"/budgets", wrapper.SetBudget)

@@ -1596,6 +1596,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/cost-books": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List what machines of engines were declared to cost, newest first */
+        get: operations["listCostBooks"];
+        put?: never;
+        /**
+         * Declare what the machines of engines cost, as a new version
+         * @description A YAML document of which every figure has a value, a source and a date: machines, purchase price and depreciation or the price of hire, PUE, idle power, space, staff, prices of power by hour, rates of tokens and the times to answer in. Versions never change.
+         */
+        post: operations["publishCostBook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cost-report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the engines cost in a month, and tokens and answers of that
+         * @description Lines for depreciation or hire, power of requests and of idle machines, space and operations; rates for a million tokens, for an answer, and for those within the declared times; utilisation and margin. Every figure of the cost book that it rests on is in `assumptions`. What is not known is absent, never 0, and so is all that follows from it; `at_least_nano` is then what is known. With `before` or `before_book` the same report of another month or version comes beside it, with what changed line by line. It covers all tenants. 404 (not_found): there is no cost book.
+         */
+        get: operations["reportCosts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/budgets": {
         parameters: {
             query?: never;
@@ -1666,7 +1707,7 @@ export interface paths {
          * The statement of a tenant for a month
          * @description What was used by kind and model, with quantity, unit price and amount, usage of earlier months that came late, corrections, and energy with how it is known. A month that is
          *     not closed gives a provisional statement of what is billed now. A closed month always gives the same figures and the same digest. Documents are in the language of Accept-Language;
-         *     csv and json have none. Reading one leaves an audit record. 404 (not_found): the month lies before the first that was closed.
+         *     csv and json have none. focus (CSV) and focus-jsonl have the rows and columns of the FinOps Open Cost and Usage Specification 1.2; their BilledCost sums to the payable amount. Reading one leaves an audit record. 404 (not_found): the month lies before the first that was closed.
          */
         get: operations["getStatement"];
         put?: never;
@@ -4719,6 +4760,153 @@ export interface components {
         };
         PriceBookList: {
             items: components["schemas"]["PriceBook"][];
+        };
+        CostComparison: {
+            after: components["schemas"]["CostReport"];
+            before?: components["schemas"]["CostReport"];
+            /** @description Of engines that are in both reports. The lines of an engine sum to its total */
+            changes: components["schemas"]["CostChange"][];
+        };
+        CostChange: {
+            engine: string;
+            /** @description A kind of lines */
+            kind: string;
+            /** Format: int64 */
+            before_nano?: number;
+            /** Format: int64 */
+            after_nano?: number;
+            /** Format: int64 */
+            change_nano?: number;
+            /**
+             * Format: double
+             * @description Of the total before
+             */
+            share?: number;
+        };
+        CostReport: {
+            month: string;
+            /** Format: date-time */
+            from: string;
+            /**
+             * Format: date-time
+             * @description Now where the month is not over
+             */
+            until: string;
+            /** @description The month is over */
+            whole: boolean;
+            book: string;
+            book_digest: string;
+            currency: string;
+            engines: components["schemas"]["CostEngine"][];
+            /** @description Models that no engine of the cost book has. Their machines are in no figure */
+            unassigned: components["schemas"]["CostUnassigned"][];
+        };
+        CostUnassigned: {
+            model: string;
+            /** Format: int64 */
+            requests: number;
+            /** Format: int64 */
+            tokens: number;
+        };
+        CostLine: {
+            /** @enum {string} */
+            kind: "depreciation" | "hire" | "power_requests" | "power_idle" | "space" | "operations";
+            /**
+             * Format: int64
+             * @description Absent where it is not known
+             */
+            nano?: number;
+            /**
+             * Format: int64
+             * @description What is known of it
+             */
+            at_least_nano: number;
+            /** @description How the quantity is known: measured, modelled, declared or mixed. Prices are declared */
+            basis?: string;
+            /** @description The figure that is not known: that of the cost book, or energy */
+            missing?: string;
+        };
+        CostAssumption: {
+            name: string;
+            value: string;
+            source: string;
+            date: string;
+        };
+        CostEngine: {
+            name: string;
+            models: string[];
+            /** Format: int64 */
+            requests: number;
+            /** Format: int64 */
+            answered: number;
+            /**
+             * Format: int64
+             * @description Answers within the declared times
+             */
+            good: number;
+            /**
+             * Format: int64
+             * @description Answers whose times are not known
+             */
+            untimed: number;
+            /** Format: int64 */
+            prompt_tokens: number;
+            /** Format: int64 */
+            cached_tokens: number;
+            /** Format: int64 */
+            completion_tokens: number;
+            /**
+             * Format: int64
+             * @description Without corrections. Absent: in another currency
+             */
+            billed_nano?: number;
+            /**
+             * Format: int64
+             * @description Of requests, where it is known
+             */
+            energy_uj: number;
+            energy_method: string;
+            /** Format: double */
+            machine_hours?: number;
+            lines: components["schemas"]["CostLine"][];
+            /** Format: int64 */
+            total_nano?: number;
+            /** Format: int64 */
+            at_least_nano: number;
+            /**
+             * Format: int64
+             * @description Tokens, prompts and answers together
+             */
+            per_million_nano?: number;
+            /** Format: int64 */
+            per_million_prompt_nano?: number;
+            /** Format: int64 */
+            per_million_output_nano?: number;
+            /** Format: int64 */
+            per_answer_nano?: number;
+            /**
+             * Format: int64
+             * @description All costs over the tokens of answers within the declared times
+             */
+            per_good_million_nano?: number;
+            /** Format: int64 */
+            per_good_answer_nano?: number;
+            /**
+             * Format: double
+             * @description Of the currency
+             */
+            tokens_per_unit?: number;
+            /**
+             * Format: double
+             * @description Machine time that the tokens take at the declared rates over all machine time
+             */
+            utilisation?: number;
+            /**
+             * Format: double
+             * @description What was billed over the total, less 1
+             */
+            margin?: number;
+            assumptions: components["schemas"]["CostAssumption"][];
         };
         /** @enum {string} */
         BudgetPeriod: "day" | "month" | "total";
@@ -9819,6 +10007,82 @@ export interface operations {
             default: components["responses"]["ProblemAnswer"];
         };
     };
+    listCostBooks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All versions with their text */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PriceBookList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    publishCostBook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewPriceBook"];
+            };
+        };
+        responses: {
+            /** @description The version */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PriceBook"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    reportCosts: {
+        parameters: {
+            query: {
+                /** @description Such as 2026-10 */
+                month: string;
+                /** @description Version of the cost book; without it the one effective at the end of the month */
+                book?: string;
+                /** @description The month to compare with; without it the same */
+                before?: string;
+                /** @description The version to compare with */
+                before_book?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The report */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CostComparison"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
     listBudgets: {
         parameters: {
             query?: {
@@ -9962,7 +10226,7 @@ export interface operations {
             query?: {
                 /** @description Tenant id; the caller's own if absent */
                 tenant?: components["parameters"]["TenantQuery"];
-                format?: "json" | "csv" | "md" | "pdf" | "docx";
+                format?: "json" | "csv" | "md" | "pdf" | "docx" | "focus" | "focus-jsonl";
             };
             header?: never;
             path: {
@@ -9981,6 +10245,7 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["SignedStatement"];
                     "text/csv": string;
+                    "application/jsonl": string;
                     "text/markdown": string;
                     "application/pdf": string;
                     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": string;
