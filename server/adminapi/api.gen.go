@@ -200,6 +200,39 @@ func (e AuditTroubleCode) Valid() bool {
 	}
 }
 
+// Defines values for BillLineKind.
+const (
+	BillLineKindCachedInput BillLineKind = "cached_input"
+	BillLineKindEmbedding   BillLineKind = "embedding"
+	BillLineKindIngestion   BillLineKind = "ingestion"
+	BillLineKindInput       BillLineKind = "input"
+	BillLineKindOutput      BillLineKind = "output"
+	BillLineKindRerank      BillLineKind = "rerank"
+	BillLineKindUnpriced    BillLineKind = "unpriced"
+)
+
+// Valid indicates whether the value is a known member of the BillLineKind enum.
+func (e BillLineKind) Valid() bool {
+	switch e {
+	case BillLineKindCachedInput:
+		return true
+	case BillLineKindEmbedding:
+		return true
+	case BillLineKindIngestion:
+		return true
+	case BillLineKindInput:
+		return true
+	case BillLineKindOutput:
+		return true
+	case BillLineKindRerank:
+		return true
+	case BillLineKindUnpriced:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for BudgetPeriod.
 const (
 	BudgetPeriodDay   BudgetPeriod = "day"
@@ -317,6 +350,24 @@ func (e EnergyMeterMethod) Valid() bool {
 	case EnergyMeterMethodMeasured:
 		return true
 	case EnergyMeterMethodModelled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EnergyReportState.
+const (
+	Closed      EnergyReportState = "closed"
+	Provisional EnergyReportState = "provisional"
+)
+
+// Valid indicates whether the value is a known member of the EnergyReportState enum.
+func (e EnergyReportState) Valid() bool {
+	switch e {
+	case Closed:
+		return true
+	case Provisional:
 		return true
 	default:
 		return false
@@ -1621,19 +1672,19 @@ func (e StoreBatchFileMultipartBodyPurpose) Valid() bool {
 
 // Defines values for ReadBatchFileParamsFile.
 const (
-	Errors ReadBatchFileParamsFile = "errors"
-	Input  ReadBatchFileParamsFile = "input"
-	Output ReadBatchFileParamsFile = "output"
+	ReadBatchFileParamsFileErrors ReadBatchFileParamsFile = "errors"
+	ReadBatchFileParamsFileInput  ReadBatchFileParamsFile = "input"
+	ReadBatchFileParamsFileOutput ReadBatchFileParamsFile = "output"
 )
 
 // Valid indicates whether the value is a known member of the ReadBatchFileParamsFile enum.
 func (e ReadBatchFileParamsFile) Valid() bool {
 	switch e {
-	case Errors:
+	case ReadBatchFileParamsFileErrors:
 		return true
-	case Input:
+	case ReadBatchFileParamsFileInput:
 		return true
-	case Output:
+	case ReadBatchFileParamsFileOutput:
 		return true
 	default:
 		return false
@@ -2203,6 +2254,21 @@ type BatchProblem struct {
 	Param  *string `json:"param,omitempty"`
 }
 
+// BillLine defines model for BillLine.
+type BillLine struct {
+	AmountNano int64        `json:"amount_nano"`
+	Kind       BillLineKind `json:"kind"`
+
+	// Quantity Tokens
+	Quantity int64 `json:"quantity"`
+
+	// UnitPriceNano Of one token
+	UnitPriceNano *int64 `json:"unit_price_nano,omitempty"`
+}
+
+// BillLineKind defines model for BillLine.Kind.
+type BillLineKind string
+
 // BreakGlassList defines model for BreakGlassList.
 type BreakGlassList struct {
 	Enabled bool            `json:"enabled"`
@@ -2669,6 +2735,23 @@ type DocumentVersionPage struct {
 	Next  *string           `json:"next,omitempty"`
 }
 
+// EnergyFactor defines model for EnergyFactor.
+type EnergyFactor struct {
+	Id               string `json:"id"`
+	MilligramsPerKwh int64  `json:"milligrams_per_kwh"`
+	Published        string `json:"published"`
+	Region           string `json:"region"`
+	RegionZh         string `json:"region_zh"`
+	Scope            string `json:"scope"`
+	Source           string `json:"source"`
+	Year             int    `json:"year"`
+}
+
+// EnergyFactorList defines model for EnergyFactorList.
+type EnergyFactorList struct {
+	Items []EnergyFactor `json:"items"`
+}
+
 // EnergyMeter defines model for EnergyMeter.
 type EnergyMeter struct {
 	Kind   string            `json:"kind"`
@@ -2685,6 +2768,54 @@ type EnergyMeter struct {
 
 // EnergyMeterMethod defines model for EnergyMeter.Method.
 type EnergyMeterMethod string
+
+// EnergyReport defines model for EnergyReport.
+type EnergyReport struct {
+	Currency string            `json:"currency"`
+	Factor   *EnergyFactor     `json:"factor,omitempty"`
+	Month    string            `json:"month"`
+	Pue      float64           `json:"pue"`
+	Rows     []EnergyReportRow `json:"rows"`
+
+	// Sci Grams of carbon dioxide for 1,000 output tokens. Absent: the energy of some is not known, or there is no factor
+	Sci    *float64          `json:"sci,omitempty"`
+	State  EnergyReportState `json:"state"`
+	Tenant string            `json:"tenant"`
+	Total  EnergyReportRow   `json:"total"`
+}
+
+// EnergyReportState defines model for EnergyReport.State.
+type EnergyReportState string
+
+// EnergyReportRow defines model for EnergyReportRow.
+type EnergyReportRow struct {
+	CostNano int64 `json:"cost_nano"`
+
+	// EnergyUj Where it is known. Absent: of none
+	EnergyUj *int64 `json:"energy_uj,omitempty"`
+
+	// JoulesPer1000Tokens Absent where the energy of some requests is not known
+	JoulesPer1000Tokens *float64 `json:"joules_per_1000_tokens,omitempty"`
+
+	// LocationUg Micrograms of carbon dioxide of the energy that is known
+	LocationUg *int64 `json:"location_ug,omitempty"`
+
+	// Method measured, modelled, declared or mixed; empty where nothing is known
+	Method       string `json:"method"`
+	Model        string `json:"model"`
+	OutputTokens int64  `json:"output_tokens"`
+	PromptTokens int64  `json:"prompt_tokens"`
+	Requests     int64  `json:"requests"`
+
+	// RequestsPerKilojoule EOPS/kW by requests
+	RequestsPerKilojoule *float64 `json:"requests_per_kilojoule,omitempty"`
+
+	// TokensPerJoule EOPS/W by output tokens
+	TokensPerJoule *float64 `json:"tokens_per_joule,omitempty"`
+
+	// UnknownRequests Of these
+	UnknownRequests int64 `json:"unknown_requests"`
+}
 
 // EnergyState defines model for EnergyState.
 type EnergyState struct {
@@ -4891,6 +5022,34 @@ type RemovedRolloutGate struct {
 	Reason string `json:"reason"`
 }
 
+// RequestBill defines model for RequestBill.
+type RequestBill struct {
+	Action string    `json:"action"`
+	At     time.Time `json:"at"`
+
+	// CostNano The sum of the lines
+	CostNano     int64  `json:"cost_nano"`
+	Currency     string `json:"currency"`
+	EnergyMethod string `json:"energy_method"`
+
+	// EnergyUj Absent: not known
+	EnergyUj *int64 `json:"energy_uj,omitempty"`
+
+	// Estimated The engine did not report the counts of tokens
+	Estimated bool          `json:"estimated"`
+	Factor    *EnergyFactor `json:"factor,omitempty"`
+	Lines     []BillLine    `json:"lines"`
+
+	// LocationUg Micrograms of carbon dioxide
+	LocationUg *int64 `json:"location_ug,omitempty"`
+	Model      string `json:"model"`
+	PriceBook  string `json:"price_book"`
+
+	// PriceBookDigest Absent: the price book is not there any more
+	PriceBookDigest *string `json:"price_book_digest,omitempty"`
+	Request         string  `json:"request"`
+}
+
 // Resumption defines model for Resumption.
 type Resumption struct {
 	// Since When the suspension began that is to end
@@ -6224,6 +6383,9 @@ type Cursor = string
 // DocumentVersionPath defines model for DocumentVersionPath.
 type DocumentVersionPath = string
 
+// FactorQuery defines model for FactorQuery.
+type FactorQuery = string
+
 // From defines model for From.
 type From = time.Time
 
@@ -6244,6 +6406,9 @@ type MonthPath = string
 
 // OrganisationQuery defines model for OrganisationQuery.
 type OrganisationQuery = string
+
+// PUEQuery defines model for PUEQuery.
+type PUEQuery = float32
 
 // PoolPath defines model for PoolPath.
 type PoolPath = string
@@ -6574,6 +6739,21 @@ type ReportCostsParams struct {
 
 	// BeforeBook The version to compare with
 	BeforeBook *string `form:"before_book,omitempty" json:"before_book,omitempty"`
+}
+
+// ReportEnergyParams defines parameters for ReportEnergy.
+type ReportEnergyParams struct {
+	// Month Such as 2026-10
+	Month string `form:"month" json:"month"`
+
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Factor Id of the factor of emissions; without it there are none
+	Factor *FactorQuery `form:"factor,omitempty" json:"factor,omitempty"`
+
+	// Pue Energy of the building for that of its machines
+	Pue *PUEQuery `form:"pue,omitempty" json:"pue,omitempty"`
 }
 
 // ListStepsParams defines parameters for ListSteps.
@@ -7020,6 +7200,18 @@ type ReportUsageParams struct {
 
 // ReportUsageParamsGroupBy defines parameters for ReportUsage.
 type ReportUsageParamsGroupBy string
+
+// ExplainUsageParams defines parameters for ExplainUsage.
+type ExplainUsageParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Factor Id of the factor of emissions; without it there are none
+	Factor *FactorQuery `form:"factor,omitempty" json:"factor,omitempty"`
+
+	// Pue Energy of the building for that of its machines
+	Pue *PUEQuery `form:"pue,omitempty" json:"pue,omitempty"`
+}
 
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
@@ -8001,6 +8193,12 @@ type ServerInterface interface {
 	// ReportCosts What the engines cost in a month, and tokens and answers of that
 	// (GET /cost-report)
 	ReportCosts(c *gin.Context, params ReportCostsParams)
+	// ListEnergyFactors The factors of emissions that are shipped, with their sources
+	// (GET /energy-factors)
+	ListEnergyFactors(c *gin.Context)
+	// ReportEnergy Cost, energy and carbon dioxide of a tenant in a month, by model and by how the energy is known
+	// (GET /energy-report)
+	ReportEnergy(c *gin.Context, params ReportEnergyParams)
 	// GetEngineMatrix What each instance of every pool can do, as the router decides it
 	// (GET /engine-matrix)
 	GetEngineMatrix(c *gin.Context)
@@ -8412,6 +8610,9 @@ type ServerInterface interface {
 	// ReportUsage Usage, cost and energy with exact totals
 	// (GET /usage)
 	ReportUsage(c *gin.Context, params ReportUsageParams)
+	// ExplainUsage What one request was billed, line by line
+	// (GET /usage/{request})
+	ExplainUsage(c *gin.Context, request string, params ExplainUsageParams)
 	// ListUsers List users of a tenant
 	// (GET /users)
 	ListUsers(c *gin.Context, params ListUsersParams)
@@ -10234,6 +10435,70 @@ func (siw *ServerInterfaceWrapper) ReportCosts(c *gin.Context) {
 	}
 
 	siw.Handler.ReportCosts(c, params)
+}
+
+// ListEnergyFactors operation middleware
+func (siw *ServerInterfaceWrapper) ListEnergyFactors(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListEnergyFactors(c)
+}
+
+// ReportEnergy operation middleware
+func (siw *ServerInterfaceWrapper) ReportEnergy(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReportEnergyParams
+
+	// ------------- Required query parameter "month" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "month", c.Request.URL.Query(), &params.Month, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter month: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "factor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "factor", c.Request.URL.Query(), &params.Factor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter factor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "pue" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pue", c.Request.URL.Query(), &params.Pue, runtime.BindQueryParameterOptions{Type: "number", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pue: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ReportEnergy(c, params)
 }
 
 // GetEngineMatrix operation middleware
@@ -13931,6 +14196,58 @@ func (siw *ServerInterfaceWrapper) ReportUsage(c *gin.Context) {
 	siw.Handler.ReportUsage(c, params)
 }
 
+// ExplainUsage operation middleware
+func (siw *ServerInterfaceWrapper) ExplainUsage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "request" -------------
+	var request string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "request", c.Param("request"), &request, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter request: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExplainUsageParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "factor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "factor", c.Request.URL.Query(), &params.Factor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter factor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "pue" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pue", c.Request.URL.Query(), &params.Pue, runtime.BindQueryParameterOptions{Type: "number", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pue: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ExplainUsage(c, request, params)
+}
+
 // ListUsers operation middleware
 func (siw *ServerInterfaceWrapper) ListUsers(c *gin.Context) {
 
@@ -14379,6 +14696,9 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/budgets", wrapper.ListBudgets)
 	router.PUT(options.BaseURL+"/budgets", wrapper.SetBudget)
 	router.GET(options.BaseURL+"/usage", wrapper.ReportUsage)
+	router.GET(options.BaseURL+"/usage/:request", wrapper.ExplainUsage)
+	router.GET(options.BaseURL+"/energy-factors", wrapper.ListEnergyFactors)
+	router.GET(options.BaseURL+"/energy-report", wrapper.ReportEnergy)
 	router.GET(options.BaseURL+"/billing/statements", wrapper.ListStatements)
 	router.GET(options.BaseURL+"/billing/statements/:month", wrapper.GetStatement)
 	router.POST(options.BaseURL+"/billing/statements/:month/close", wrapper.CloseMonth)

@@ -1679,6 +1679,63 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/usage/{request}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What one request was billed, line by line
+         * @description Tokens by kind at the prices of the price book that rated the request, which sum to what was billed, and its energy with how it is known. 404 (not_found) where nothing was billed.
+         */
+        get: operations["explainUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/energy-factors": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The factors of emissions that are shipped, with their sources */
+        get: operations["listEnergyFactors"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/energy-report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Cost, energy and carbon dioxide of a tenant in a month, by model and by how the energy is known
+         * @description Of the statement of the month, without corrections. Energy that is not known is absent, never 0, and has no rates. Rates are for output tokens and are those of requests alone, without idle machines. Emissions need a factor; there is no default. 404 (not_found): there is no such factor, or the month lies before the first that was closed.
+         */
+        get: operations["reportEnergy"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/billing/statements": {
         parameters: {
             query?: never;
@@ -4761,6 +4818,127 @@ export interface components {
         PriceBookList: {
             items: components["schemas"]["PriceBook"][];
         };
+        RequestBill: {
+            request: string;
+            /** Format: date-time */
+            at: string;
+            action: string;
+            model: string;
+            price_book: string;
+            /** @description Absent: the price book is not there any more */
+            price_book_digest?: string;
+            currency: string;
+            /**
+             * Format: int64
+             * @description The sum of the lines
+             */
+            cost_nano: number;
+            lines: components["schemas"]["BillLine"][];
+            /** @description The engine did not report the counts of tokens */
+            estimated: boolean;
+            /**
+             * Format: int64
+             * @description Absent: not known
+             */
+            energy_uj?: number;
+            energy_method: string;
+            factor?: components["schemas"]["EnergyFactor"];
+            /**
+             * Format: int64
+             * @description Micrograms of carbon dioxide
+             */
+            location_ug?: number;
+        };
+        BillLine: {
+            /** @enum {string} */
+            kind: "input" | "cached_input" | "output" | "embedding" | "rerank" | "ingestion" | "unpriced";
+            /**
+             * Format: int64
+             * @description Tokens
+             */
+            quantity: number;
+            /**
+             * Format: int64
+             * @description Of one token
+             */
+            unit_price_nano?: number;
+            /** Format: int64 */
+            amount_nano: number;
+        };
+        EnergyFactor: {
+            id: string;
+            region: string;
+            region_zh: string;
+            scope: string;
+            /** Format: int64 */
+            milligrams_per_kwh: number;
+            year: number;
+            source: string;
+            published: string;
+        };
+        EnergyFactorList: {
+            items: components["schemas"]["EnergyFactor"][];
+        };
+        EnergyReport: {
+            tenant: string;
+            month: string;
+            /** @enum {string} */
+            state: "provisional" | "closed";
+            currency: string;
+            /** Format: double */
+            pue: number;
+            factor?: components["schemas"]["EnergyFactor"];
+            rows: components["schemas"]["EnergyReportRow"][];
+            total: components["schemas"]["EnergyReportRow"];
+            /**
+             * Format: double
+             * @description Grams of carbon dioxide for 1,000 output tokens. Absent: the energy of some is not known, or there is no factor
+             */
+            sci?: number;
+        };
+        EnergyReportRow: {
+            model: string;
+            /** @description measured, modelled, declared or mixed; empty where nothing is known */
+            method: string;
+            /** Format: int64 */
+            requests: number;
+            /**
+             * Format: int64
+             * @description Of these
+             */
+            unknown_requests: number;
+            /** Format: int64 */
+            prompt_tokens: number;
+            /** Format: int64 */
+            output_tokens: number;
+            /** Format: int64 */
+            cost_nano: number;
+            /**
+             * Format: int64
+             * @description Where it is known. Absent: of none
+             */
+            energy_uj?: number;
+            /**
+             * Format: double
+             * @description Absent where the energy of some requests is not known
+             */
+            joules_per_1000_tokens?: number;
+            /**
+             * Format: double
+             * @description EOPS/W by output tokens
+             */
+            tokens_per_joule?: number;
+            /**
+             * Format: double
+             * @description EOPS/kW by requests
+             */
+            requests_per_kilojoule?: number;
+            /**
+             * Format: int64
+             * @description Micrograms of carbon dioxide of the energy that is known
+             */
+            location_ug?: number;
+        };
         CostComparison: {
             after: components["schemas"]["CostReport"];
             before?: components["schemas"]["CostReport"];
@@ -7508,6 +7686,10 @@ export interface components {
         IdPath: string;
         KeyPath: string;
         CollectionPath: string;
+        /** @description Id of the factor of emissions; without it there are none */
+        FactorQuery: string;
+        /** @description Energy of the building for that of its machines */
+        PUEQuery: number;
         /** @description Such as 2026-10 */
         MonthPath: string;
         /** @description Tenant id; the caller's own if absent */
@@ -10192,6 +10374,87 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["UsageReport"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    explainUsage: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description Id of the factor of emissions; without it there are none */
+                factor?: components["parameters"]["FactorQuery"];
+                /** @description Energy of the building for that of its machines */
+                pue?: components["parameters"]["PUEQuery"];
+            };
+            header?: never;
+            path: {
+                request: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bill */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RequestBill"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listEnergyFactors: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The factors */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EnergyFactorList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    reportEnergy: {
+        parameters: {
+            query: {
+                /** @description Such as 2026-10 */
+                month: string;
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description Id of the factor of emissions; without it there are none */
+                factor?: components["parameters"]["FactorQuery"];
+                /** @description Energy of the building for that of its machines */
+                pue?: components["parameters"]["PUEQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The report */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EnergyReport"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];
