@@ -53,6 +53,7 @@ const words = {
     revoke: 'Revoke',
     revoked: 'Revoked',
     usage: 'Usage and cost',
+    costs: 'Cost and energy',
     rollouts: 'Rollouts',
     knowledge: 'Knowledge bases',
     policies: 'Policies',
@@ -157,6 +158,7 @@ const words = {
     revoke: '吊销',
     revoked: '已吊销',
     usage: '用量与费用',
+    costs: '成本与能耗',
     rollouts: '灰度发布',
     knowledge: '知识库',
     policies: '治理策略',
@@ -517,7 +519,7 @@ async function others(page, w, tag) {
   await page.getByRole('img', { name: new RegExp(w.tokens) }).locator('canvas').waitFor();
   await page.getByRole('row').filter({ hasText: w.total }).waitFor();
   await page.getByRole('cell', { name: 'smollm2-135m-instruct' }).first().waitFor();
-  for (const name of /** @type {const} */ (['usage', 'rollouts', 'knowledge', 'policies', 'engines', 'system', 'approvals', 'tenants', 'organisations', 'agreements'])) {
+  for (const name of /** @type {const} */ (['usage', 'costs', 'rollouts', 'knowledge', 'policies', 'engines', 'system', 'approvals', 'tenants', 'organisations', 'agreements'])) {
     await open(page, w[name]);
     await heading(page, w[name]);
     await settled(page);
