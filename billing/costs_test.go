@@ -112,3 +112,49 @@ func TestCosts(t *testing.T) {
 		}
 	})
 }
+
+// TestTimesAreCompared: a time that was altered is a difference, and a row of before the books had times is none.
+func TestTimesAreCompared(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		c := newClock()
+		l := replica(t, db, "n", c)
+		u := usage("r1", c.now(), Tokens{Prompt: 1}, Charge{Currency: "CNY", PriceBook: "v2"})
+		u.FirstToken, u.Total = 10, 20
+		mustRecord(t, l, u)
+		mustRecord(t, l, u)
+		for update, differs := range map[string]bool{"total = 20": false, "total = 21": true, "total = 20, first_token = 9": true, "total = 0, first_token = 0": false} {
+			if err := db.Exec("UPDATE billing_usage SET " + update).Error; err != nil {
+				t.Fatal(err)
+			}
+			if d, err := Differences(db, []Usage{u}); err != nil || (len(d) > 0) != differs {
+				t.Errorf("%s: %v, %v", update, d, err)
+			}
+		}
+	})
+}
+
+// TestExplain: the bill of a request is its tokens at the prices of the book that rated it, for nobody of another tenant.
+func TestExplain(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		c := newClock()
+		l := replica(t, db, "n", c)
+		bookUsage(t, l, "r1", c.now(), tokens(7, 2, 3))
+		b, err := l.Explain(t.Context(), "acme", "r1")
+		if err != nil || len(b.Lines) != 3 || len(b.Books) != 1 || b.Books[0].Version != "v2" || b.Currency != "CNY" || b.Usage.Cost != 35 || !b.At.Equal(c.now()) {
+			t.Fatalf("%+v, %v", b, err)
+		}
+		sum := int64(0)
+		for _, x := range b.Lines {
+			if sum += x.Amount; x.UnitPrice == nil || *x.UnitPrice*x.Quantity != x.Amount {
+				t.Errorf("%+v", x)
+			}
+		}
+		if sum != b.Usage.Cost {
+			t.Errorf("lines sum to %d, billed are %d", sum, b.Usage.Cost)
+		}
+		for _, other := range [][2]string{{"other", "r1"}, {"acme", "r2"}, {"", "r1"}} {
+			_, err := l.Explain(t.Context(), other[0], other[1])
+			wantCode(t, err, fault.CodeNotFound)
+		}
+	})
+}

@@ -52,7 +52,7 @@ func february() (from, until time.Time) {
 	return time.Date(2026, 1, 31, 16, 0, 0, 0, time.UTC), time.Date(2026, 2, 28, 16, 0, 0, 0, time.UTC)
 }
 
-// busy is a month whose figures are worked out by hand in TestMonth.
+// busy is a month whose figures are worked out by hand in TestCostsOfAMonth.
 func busy() Usage {
 	from, _ := february()
 	const kWh = 3_600_000_000_000
@@ -67,7 +67,7 @@ func busy() Usage {
 	}
 }
 
-func TestMonth(t *testing.T) {
+func TestCostsOfAMonth(t *testing.T) {
 	b := book(t, owned)
 	from, until := february()
 	c, err := b.Of(b.Engines[0], busy(), from, until, until)
