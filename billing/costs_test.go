@@ -19,7 +19,7 @@ currency: CNY
 effective_from: 2026-10-10T00:00:00+08:00
 zone: Asia/Shanghai
 engines:
-  - name: hired
+  - name: rented
     models: [m1]
     machines: {value: 1, source: contract, date: 2026-10-01}
     machine_hour: {value: 1, source: contract, date: 2026-10-01}
@@ -82,12 +82,12 @@ func TestCosts(t *testing.T) {
 		if !r.Whole || r.Book.Version != "v1" || len(r.Engines) != 2 || len(r.Unassigned) != 1 || r.Unassigned[0] != (UnassignedModel{"m3", 1, 10}) {
 			t.Fatalf("%+v", r)
 		}
-		hired := r.Engines[0]
-		if u := hired.Usage; u.Requests != 4 || u.Answered != 3 || u.Good != 1 || u.GoodTokens != 10 || u.Untimed != 0 || u.Prompt != 28 || u.Cached != 8 || u.Completion != 12 || *u.Billed != 4*35 {
+		rented := r.Engines[0]
+		if u := rented.Usage; u.Requests != 4 || u.Answered != 3 || u.Good != 1 || u.GoodTokens != 10 || u.Untimed != 0 || u.Prompt != 28 || u.Cached != 8 || u.Completion != 12 || *u.Billed != 4*35 {
 			t.Errorf("%+v", u)
 		}
-		if *hired.Total != 750e9 || *hired.PerAnswer != 250e9 || *hired.PerGoodAnswer != 750e9 { // 31 days × 24 hours, and 6 of power
-			t.Errorf("%+v", hired)
+		if *rented.Total != 750e9 || *rented.PerAnswer != 250e9 || *rented.PerGoodAnswer != 750e9 { // 31 days × 24 hours, and 6 of power
+			t.Errorf("%+v", rented)
 		}
 		if owned := r.Engines[1]; owned.Total != nil || owned.Lines[0].Missing != "depreciation_months" || owned.Usage.Requests != 1 {
 			t.Errorf("%+v", owned)

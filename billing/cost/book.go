@@ -55,7 +55,7 @@ type Engine struct {
 	Machines      *Figure  `yaml:"machines"`
 	PurchasePrice *Figure  `yaml:"purchase_price"`      // of one machine
 	Depreciation  *Figure  `yaml:"depreciation_months"` // in equal parts, to nothing
-	MachineHour   *Figure  `yaml:"machine_hour"`        // of one hired machine, for an hour
+	MachineHour   *Figure  `yaml:"machine_hour"`        // of one rented machine, for an hour
 	PUE           *Figure  `yaml:"pue"`
 	IdleWatts     *Figure  `yaml:"idle_watts"`           // of one machine, without requests
 	Space         *Figure  `yaml:"space_month"`          // of all machines

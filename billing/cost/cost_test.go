@@ -209,7 +209,7 @@ func TestPublishedFigures(t *testing.T) {
 	}
 }
 
-// TestChangesSum: what lines change sums to what the total changes, whatever was declared and measured; of S-03, 13 of 20 hired machines away for a part
+// TestChangesSum: what lines change sums to what the total changes, whatever was declared and measured; of S-03, 13 of 20 rented machines away for a part
 // of the night cost 22.4 % less.
 func TestChangesSum(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 5))
@@ -246,13 +246,13 @@ func TestChangesSum(t *testing.T) {
 	after := *before.Engines[0].Machines
 	after.Value = Decimal{big.NewRat(1552, 1000)} // 2 less 22.4 %
 	e := before.Engines[0]
-	none := &Figure{Value: Decimal{new(big.Rat)}, Source: "in the hire", Date: "2026-01-01"}
+	none := &Figure{Value: Decimal{new(big.Rat)}, Source: "in the rent", Date: "2026-01-01"}
 	e.IdleWatts, e.Space, e.StaffPercent = none, none, none
 	a, errA := before.Of(e, Usage{}, from, until, until)
 	e.Machines = &after
 	b, errB := before.Of(e, Usage{}, from, until, until)
 	lines, total := Compare(a, b)
-	if errA != nil || errB != nil || math.Abs(*total.Share+0.224) > 1e-9 || math.Abs(*lines[0].Share+0.224) > 1e-9 || lines[0].Kind != Hire {
+	if errA != nil || errB != nil || math.Abs(*total.Share+0.224) > 1e-9 || math.Abs(*lines[0].Share+0.224) > 1e-9 || lines[0].Kind != Rent {
 		t.Errorf("%+v, %v %v", lines, errA, errB)
 	}
 }

@@ -30,7 +30,7 @@ type Energy struct {
 // The kinds of lines.
 const (
 	Depreciation  = "depreciation"
-	Hire          = "hire"
+	Rent          = "rent"
 	PowerRequests = "power_requests" // of requests, as metered
 	PowerIdle     = "power_idle"     // of machines without requests, as declared
 	Space         = "space"
@@ -107,7 +107,7 @@ func (b *Book) Of(e Engine, u Usage, from, until, monthEnd time.Time) (Costs, er
 	return c, nil
 }
 
-// addHardware adds what machines cost that are owned or hired: one of the two must be declared.
+// addHardware adds what machines cost that are owned or rented: one of the two must be declared.
 func (c *Costs) addHardware(share, hours *big.Rat) {
 	e := c.Engine
 	if e.PurchasePrice != nil || e.MachineHour == nil {
@@ -115,7 +115,7 @@ func (c *Costs) addHardware(share, hours *big.Rat) {
 		c.Lines = append(c.Lines, l)
 	}
 	if e.MachineHour != nil {
-		c.Lines = append(c.Lines, fixed(Hire, hours, named{"machines", e.Machines, 0, 0}, named{"machine_hour", e.MachineHour, 0, 0}))
+		c.Lines = append(c.Lines, fixed(Rent, hours, named{"machines", e.Machines, 0, 0}, named{"machine_hour", e.MachineHour, 0, 0}))
 	}
 }
 
@@ -295,7 +295,7 @@ func Compare(before, after Costs) (lines []Change, total Change) {
 		}
 		return out
 	}
-	for _, kind := range []string{Depreciation, Hire, PowerRequests, PowerIdle, Space, Operations} {
+	for _, kind := range []string{Depreciation, Rent, PowerRequests, PowerIdle, Space, Operations} {
 		a, had := at(before, kind)
 		b, has := at(after, kind)
 		if had || has {

@@ -275,10 +275,10 @@ func (e CapacityPhase) Valid() bool {
 // Defines values for CostLineKind.
 const (
 	Depreciation  CostLineKind = "depreciation"
-	Hire          CostLineKind = "hire"
 	Operations    CostLineKind = "operations"
 	PowerIdle     CostLineKind = "power_idle"
 	PowerRequests CostLineKind = "power_requests"
+	Rent          CostLineKind = "rent"
 	Space         CostLineKind = "space"
 )
 
@@ -287,13 +287,13 @@ func (e CostLineKind) Valid() bool {
 	switch e {
 	case Depreciation:
 		return true
-	case Hire:
-		return true
 	case Operations:
 		return true
 	case PowerIdle:
 		return true
 	case PowerRequests:
+		return true
+	case Rent:
 		return true
 	case Space:
 		return true

@@ -121,7 +121,7 @@ engines:
 	s.run("report", "books", "v1").wants(t, exitOK, "contract 7")
 	s.run("report", "books", "v9").wants(t, exitFailed, "no cost book v9")
 	s.run("report", "cost").wants(t, exitUsage, "--month")
-	s.run("report", "cost", "--month", month).wants(t, exitOK, "by cost book v1", "hire", "unknown: idle_watts", "unknown, at least", "inventory 14", "not over")
+	s.run("report", "cost", "--month", month).wants(t, exitOK, "by cost book v1", "rent", "unknown: idle_watts", "unknown, at least", "inventory 14", "not over")
 	zh.run("report", "cost", "--month", month, "--before-book", "v1").wants(t, exitOK, "按成本表 v1", "未知：space_month", "的变化")
 	var compared adminapi.CostComparison
 	if err := admin.Ask(t.Context(), flags, http.MethodGet, "/cost-report?month="+month, nil, &compared); err != nil {

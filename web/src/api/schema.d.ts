@@ -1608,7 +1608,7 @@ export interface paths {
         put?: never;
         /**
          * Declare what the machines of engines cost, as a new version
-         * @description A YAML document of which every figure has a value, a source and a date: machines, purchase price and depreciation or the price of hire, PUE, idle power, space, staff, prices of power by hour, rates of tokens and the times to answer in. Versions never change.
+         * @description A YAML document of which every figure has a value, a source and a date: machines, purchase price and depreciation or the rent, PUE, idle power, space, staff, prices of power by hour, rates of tokens and the times to answer in. Versions never change.
          */
         post: operations["publishCostBook"];
         delete?: never;
@@ -1626,7 +1626,7 @@ export interface paths {
         };
         /**
          * What the engines cost in a month, and tokens and answers of that
-         * @description Lines for depreciation or hire, power of requests and of idle machines, space and operations; rates for a million tokens, for an answer, and for those within the declared times; utilisation and margin. Every figure of the cost book that it rests on is in `assumptions`. What is not known is absent, never 0, and so is all that follows from it; `at_least_nano` is then what is known. With `before` or `before_book` the same report of another month or version comes beside it, with what changed line by line. It covers all tenants. 404 (not_found): there is no cost book.
+         * @description Lines for depreciation or rent, power of requests and of idle machines, space and operations; rates for a million tokens, for an answer, and for those within the declared times; utilisation and margin. Every figure of the cost book that it rests on is in `assumptions`. What is not known is absent, never 0, and so is all that follows from it; `at_least_nano` is then what is known. With `before` or `before_book` the same report of another month or version comes beside it, with what changed line by line. It covers all tenants. 404 (not_found): there is no cost book.
          */
         get: operations["reportCosts"];
         put?: never;
@@ -4988,7 +4988,7 @@ export interface components {
         };
         CostLine: {
             /** @enum {string} */
-            kind: "depreciation" | "hire" | "power_requests" | "power_idle" | "space" | "operations";
+            kind: "depreciation" | "rent" | "power_requests" | "power_idle" | "space" | "operations";
             /**
              * Format: int64
              * @description Absent where it is not known

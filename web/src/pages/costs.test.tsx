@@ -82,7 +82,7 @@ describe('Cost and energy', () => {
   it('shows what machines cost, and what of it is not known', async () => {
     const engine: Schema['CostEngine'] = {
       name: 'rack-a', models: ['glm'], requests: 3, answered: 3, good: 2, untimed: 0, prompt_tokens: 1, cached_tokens: 0, completion_tokens: 2, energy_uj: 0, energy_method: '', at_least_nano: 7_000_000_000,
-      lines: [{ kind: 'hire', nano: 7_000_000_000, at_least_nano: 7_000_000_000, basis: 'declared' }, { kind: 'power_idle', at_least_nano: 0, missing: 'idle_watts' }],
+      lines: [{ kind: 'rent', nano: 7_000_000_000, at_least_nano: 7_000_000_000, basis: 'declared' }, { kind: 'power_idle', at_least_nano: 0, missing: 'idle_watts' }],
       assumptions: [{ name: 'machines', value: '2', source: 'inventory 14', date: '2026-09-05' }],
     };
     const costs: Schema['CostReport'] = { month, from: '', until: '', whole: false, book: 'v3', book_digest: '', currency: 'CNY', engines: [engine], unassigned: [{ model: 'm3', requests: 1, tokens: 1 }] };
