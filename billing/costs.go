@@ -132,20 +132,23 @@ func (l *Ledger) Costs(ctx context.Context, month, version string) (CostReport, 
 	if err != nil {
 		return CostReport{}, err
 	}
-	err = l.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		models, err := costModels(tx, book, &out)
-		for i := 0; i < len(book.Engines) && err == nil; i++ {
-			var u cost.Usage
-			if u, err = costUsage(tx, book, book.Engines[i], models[i], out.From, out.Until); err != nil {
-				return err
-			}
-			var c cost.Costs
-			c, err = book.Of(book.Engines[i], u, out.From, out.Until, monthEnd)
-			out.Engines = append(out.Engines, c)
+	db := l.store.db.WithContext(ctx) // in no transaction: on SQLite it would keep requests from being billed for as long as this reads
+	models, err := costModels(db, book, &out)
+	if err != nil {
+		return CostReport{}, dbError("report costs", err)
+	}
+	for i, e := range book.Engines {
+		u, err := costUsage(db, book, e, models[i], out.From, out.Until)
+		if err != nil {
+			return CostReport{}, dbError("report costs", err)
 		}
-		return err
-	})
-	return out, dbError("report costs", err)
+		c, err := book.Of(e, u, out.From, out.Until, monthEnd)
+		if err != nil {
+			return CostReport{}, fmt.Errorf("report costs: %w", err)
+		}
+		out.Engines = append(out.Engines, c)
+	}
+	return out, nil
 }
 
 // costBook returns the book of a version, or that which is effective just before an instant.
