@@ -232,8 +232,15 @@ func costUsage(tx *gorm.DB, book *cost.Book, e cost.Engine, models []string, fro
 			sum  *int64
 			part int64
 		}{
-			{&u.Requests, r.Requests}, {&u.Answered, r.Answered}, {&u.Untimed, r.Untimed}, {&u.Good, r.Good}, {&u.GoodTokens, r.GoodTokens},
-			{&u.Prompt, r.Prompt}, {&u.Cached, r.Cached}, {&u.Completion, r.Completion}, {&billed, r.Billed},
+			{&u.Requests, r.Requests},
+			{&u.Answered, r.Answered},
+			{&u.Untimed, r.Untimed},
+			{&u.Good, r.Good},
+			{&u.GoodTokens, r.GoodTokens},
+			{&u.Prompt, r.Prompt},
+			{&u.Cached, r.Cached},
+			{&u.Completion, r.Completion},
+			{&billed, r.Billed},
 		} {
 			if *p.sum > 1<<62-p.part {
 				return cost.Usage{}, fmt.Errorf("a total of engine %s exceeds 62 bits", e.Name)
