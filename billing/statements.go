@@ -12,15 +12,16 @@ import (
 
 	"github.com/sluice-project/sluice/billing/price"
 	"github.com/sluice-project/sluice/billing/statement"
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // Statement returns the statement of a tenant for a month, such as "2026-10", in the zone of the installation. That of a closed month is as
-// it was closed; any other is provisional. CodeNotFound says that the month lies before the first that was closed.
+// it was closed; any other is provisional. It is read in a snapshot, for which no request waits. CodeNotFound says that the month lies before the first that
+// was closed.
 func (l *Ledger) Statement(ctx context.Context, tenant, month string) (statement.Statement, error) {
 	var s statement.Statement
-	err := l.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		var err error
+	err := database.Snapshot(ctx, l.store.db, func(tx *gorm.DB) (err error) {
 		s, err = l.statement(tx, tenant, month)
 		return err
 	})

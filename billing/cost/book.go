@@ -54,10 +54,11 @@ type Engine struct {
 
 	Machines      *Figure  `yaml:"machines"`
 	PurchasePrice *Figure  `yaml:"purchase_price"`      // of one machine
-	Depreciation  *Figure  `yaml:"depreciation_months"` // in equal parts, to nothing
-	MachineHour   *Figure  `yaml:"machine_hour"`        // of one rented machine, for an hour
+	Depreciation  *Figure  `yaml:"depreciation_months"` // in equal parts. It has no end: who has written a machine off declares a price of 0
+	MachineHour   *Figure  `yaml:"machine_hour"`        // of one rented machine, for an hour, in the place of the price of a purchase
 	PUE           *Figure  `yaml:"pue"`
 	IdleWatts     *Figure  `yaml:"idle_watts"`           // of one machine, without requests
+	RequestWh     *Figure  `yaml:"request_watt_hours"`   // of a request whose energy nobody knows, as of one on another machine
 	Space         *Figure  `yaml:"space_month"`          // of all machines
 	Staff         *Figure  `yaml:"staff_month"`          // of the people who run them
 	StaffPercent  *Figure  `yaml:"staff_percent"`        // of their time
@@ -166,6 +167,7 @@ func (e Engine) figures() []named {
 		{"machine_hour", e.MachineHour, 0, 0},
 		{"pue", e.PUE, 1, 10},
 		{"idle_watts", e.IdleWatts, 0, 1_000_000},
+		{"request_watt_hours", e.RequestWh, 0, 1_000_000},
 		{"space_month", e.Space, 0, 0},
 		{"staff_month", e.Staff, 0, 0},
 		{"staff_percent", e.StaffPercent, 0, 100},
@@ -200,6 +202,9 @@ func (e Engine) check(place string, names, models map[string]bool) error {
 		if f.figure.Value.Cmp(big.NewRat(f.least, 1)) < 0 || f.most > 0 && f.figure.Value.Cmp(big.NewRat(f.most, 1)) > 0 {
 			return invalid(place+"."+f.name, fault.Say("cost.range", f.least, f.most))
 		}
+	}
+	if e.PurchasePrice != nil && e.MachineHour != nil {
+		return invalid(place+".machine_hour", fault.Say("cost.bought_or_rented"))
 	}
 	return e.checkPower(place + ".power")
 }

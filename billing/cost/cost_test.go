@@ -157,6 +157,12 @@ func TestUnknownCostIsNeverZero(t *testing.T) {
 	if l := c.Lines[1]; err != nil || l.Nano != nil || l.AtLeast != 233_750_000_000 || l.Missing != "energy" || c.Total != nil {
 		t.Errorf("%+v, %v", l, err)
 	}
+	with := strings.Replace(owned, "    space_month", "    request_watt_hours: {value: 20, source: data sheet, date: 2026-01-01}\n    space_month", 1)
+	// 20 Wh at midnight in Shanghai: 0.02 × 0.3 × 1.25
+	c, err = book(t, with).Of(book(t, with).Engines[0], u, from, until, until)
+	if l := c.Lines[1]; err != nil || l.Nano == nil || *l.Nano != 233_757_500_000 || l.Basis != "mixed" || c.Total == nil {
+		t.Errorf("%+v, %v", l, err)
+	}
 	u = busy()
 	u.Untimed = 1
 	if c, err := b.Of(b.Engines[0], u, from, until, until); err != nil || c.PerGoodAnswer != nil || c.PerAnswer == nil {
@@ -182,7 +188,7 @@ func TestPublishedFigures(t *testing.T) {
 	u := Usage{Requests: 1, Answered: 1, Prompt: 608e9, Cached: 342e9, Completion: 168e9}
 	billed := int64(266e9*550 + 342e9*140 + 168e9*2190)
 	u.Billed = &billed
-	u.Energy = []Energy{{Start: from, Method: Declared, Requests: 1}}
+	u.Energy = []Energy{{Start: from, Requests: 1}} // on machines of others: nobody meters, and power is in the rent
 	c, err := b.Of(b.Engines[0], u, from, until, until)
 	if err != nil {
 		t.Fatal(err)
@@ -278,6 +284,7 @@ func TestParse(t *testing.T) {
 		`source: "contract 7", `:           ``,
 		"date: 2025-06-01":                 "date: June",
 		"idle_watts":                       "idle_wats",
+		"    pue:":                         "    machine_hour: {value: 1, source: contract, date: 2026-01-01}\n    pue:",
 		"hours: [0, 1,":                    "hours: [10, 1,",
 		"      - {name: flat":              "      - {name: flat, hours: [8]",
 		"[10, 11,":                         "[24, 11,",

@@ -12,10 +12,13 @@ const Slot = 15 * time.Minute
 // Usage is what an engine did in a time, of the books.
 type Usage struct {
 	Requests, Answered int64
+	// Repeated are requests whose answer was there already, and RepeatedTokens their prompts. No engine worked for them: of all others that follow, and of
+	// Answered, they are no part.
+	Repeated, RepeatedTokens int64
 	// Good are answers within the declared times, and GoodTokens their prompts and answers. Untimed are answers whose times are not known.
 	Good, GoodTokens, Untimed  int64
 	Prompt, Cached, Completion int64  // tokens; cached ones are part of Prompt
-	Billed                     *int64 // nano, without corrections; nil: in another currency
+	Billed                     *int64 // nano, without corrections, with what was repeated; nil: in another currency
 	Energy                     []Energy
 }
 
@@ -73,7 +76,7 @@ type Costs struct {
 	Utilisation      *float64 // machine time that tokens take at the declared rates, of all
 	Margin           *float64 // what was billed over Total, less 1
 	EnergyMethod     string   // of requests
-	Microjoules      int64    // of requests, where known
+	Microjoules      int64    // of requests, where metered or modelled
 }
 
 // Of returns what an engine cost from one instant to another, of a month that ends at monthEnd: fixed costs of a month count by the share of it that has passed.
@@ -90,8 +93,7 @@ func (b *Book) Of(e Engine, u Usage, from, until, monthEnd time.Time) (Costs, er
 		h, _ := machineHours.Float64()
 		c.MachineHours = &h
 	}
-	c.addHardware(share, hours)
-	c.Lines = append(c.Lines, b.powerOfRequests(e, u.Energy), b.powerOfIdle(e, from, until), fixed(Space, share, named{"space_month", e.Space, 0, 0}), staff(e, share))
+	c.Lines = append(c.Lines, e.hardware(share, hours), b.powerOfRequests(e, u.Energy), b.powerOfIdle(e, from, until), fixed(Space, share, named{"space_month", e.Space, 0, 0}), staff(e, share))
 	c.sum()
 	c.rates(hours)
 	for _, s := range u.Energy {
@@ -107,16 +109,13 @@ func (b *Book) Of(e Engine, u Usage, from, until, monthEnd time.Time) (Costs, er
 	return c, nil
 }
 
-// addHardware adds what machines cost that are owned or rented: one of the two must be declared.
-func (c *Costs) addHardware(share, hours *big.Rat) {
-	e := c.Engine
-	if e.PurchasePrice != nil || e.MachineHour == nil {
-		l := fixed(Depreciation, share, named{"machines", e.Machines, 0, 0}, named{"purchase_price", e.PurchasePrice, 0, 0}, named{"depreciation_months", e.Depreciation, 0, 0})
-		c.Lines = append(c.Lines, l)
-	}
+// hardware is what machines cost that are owned, or rented.
+func (e Engine) hardware(share, hours *big.Rat) Line {
+	machines := named{"machines", e.Machines, 0, 0}
 	if e.MachineHour != nil {
-		c.Lines = append(c.Lines, fixed(Rent, hours, named{"machines", e.Machines, 0, 0}, named{"machine_hour", e.MachineHour, 0, 0}))
+		return fixed(Rent, hours, machines, named{"machine_hour", e.MachineHour, 0, 0})
 	}
+	return fixed(Depreciation, share, machines, named{"purchase_price", e.PurchasePrice, 0, 0}, named{"depreciation_months", e.Depreciation, 0, 0})
 }
 
 // fixed is the product of declared figures and a share; of depreciation_months it is the quotient.
@@ -148,27 +147,37 @@ func known(kind string, amount *big.Rat, basis string) Line {
 	return Line{Kind: kind, Nano: n, AtLeast: *n, Basis: basis}
 }
 
-// powerOfRequests is what the energy of requests cost at the hours when they began. If that of one request is not known, neither is the line.
+// powerOfRequests is what the energy of requests cost at the hours when they began. Where it is not known it is what is declared for a request. If nothing
+// is, the line is not known, but for hours whose power costs nothing.
 func (b *Book) powerOfRequests(e Engine, energy []Energy) Line {
 	sum, basis, missing := new(big.Rat), "", ""
 	for _, s := range energy {
 		tariff := e.tariffAt(s.Start, b.Zone)
-		switch {
-		case tariff == nil:
+		if tariff == nil {
 			return Line{Kind: PowerRequests, Missing: "power"}
-		case e.PUE == nil:
+		}
+		if e.PUE == nil {
 			return Line{Kind: PowerRequests, Missing: "pue"}
-		case s.Method == "":
-			if s.Requests > 0 {
+		}
+		kWh, method := new(big.Rat).SetFrac64(s.Microjoules, 3_600_000_000_000), s.Method
+		if method == "" {
+			method = Declared
+			switch {
+			case s.Requests == 0:
+				continue
+			case e.RequestWh != nil:
+				kWh.Mul(e.RequestWh.Value.Rat, big.NewRat(s.Requests, 1000))
+			case tariff.Value.Sign() > 0:
 				missing = "energy"
+				continue
 			}
-			continue
-		case basis == "":
-			basis = s.Method
-		case basis != s.Method:
+		}
+		switch basis {
+		case "", method:
+			basis = method
+		default:
 			basis = "mixed"
 		}
-		kWh := new(big.Rat).SetFrac64(s.Microjoules, 3_600_000_000_000)
 		sum.Add(sum, kWh.Mul(kWh, tariff.Value.Rat))
 	}
 	if e.PUE != nil {

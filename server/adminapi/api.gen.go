@@ -2502,7 +2502,7 @@ type CostEngine struct {
 	CompletionTokens int64  `json:"completion_tokens"`
 	EnergyMethod     string `json:"energy_method"`
 
-	// EnergyUj Of requests, where it is known
+	// EnergyUj Of requests, where it is metered or modelled
 	EnergyUj int64 `json:"energy_uj"`
 
 	// Good Answers within the declared times
@@ -2525,13 +2525,19 @@ type CostEngine struct {
 	PerMillionOutputNano *int64 `json:"per_million_output_nano,omitempty"`
 	PerMillionPromptNano *int64 `json:"per_million_prompt_nano,omitempty"`
 	PromptTokens         int64  `json:"prompt_tokens"`
-	Requests             int64  `json:"requests"`
+
+	// Repeated Of these, those whose answer was there already: they are billed, but no engine worked for them, and they are in no other figure
+	Repeated int64 `json:"repeated"`
+
+	// RepeatedTokens Of their prompts
+	RepeatedTokens int64 `json:"repeated_tokens"`
+	Requests       int64 `json:"requests"`
 
 	// TokensPerUnit Of the currency
 	TokensPerUnit *float64 `json:"tokens_per_unit,omitempty"`
 	TotalNano     *int64   `json:"total_nano,omitempty"`
 
-	// Untimed Answers whose times are not known
+	// Untimed Answers of which it is not known whether they were within the declared times
 	Untimed int64 `json:"untimed"`
 
 	// Utilisation Machine time that the tokens take at the declared rates over all machine time

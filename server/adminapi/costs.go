@@ -39,18 +39,18 @@ func (s *Server) PublishCostBook(c *gin.Context) {
 
 // ReportCosts implements GET /cost-report.
 func (s *Server) ReportCosts(c *gin.Context, params ReportCostsParams) {
-	after, err := s.deps.Ledger.Costs(c.Request.Context(), params.Month, deref(params.Book))
+	wanted := []billing.CostMonth{{Month: params.Month, Book: deref(params.Book)}}
+	if deref(params.Before) != "" || deref(params.BeforeBook) != "" {
+		wanted = append(wanted, billing.CostMonth{Month: cmp.Or(deref(params.Before), params.Month), Book: deref(params.BeforeBook)})
+	}
+	reports, err := s.deps.Ledger.Costs(c.Request.Context(), wanted...)
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
+	after := reports[0]
 	out := CostComparison{After: costReport(after), Changes: []CostChange{}}
-	if deref(params.Before) != "" || deref(params.BeforeBook) != "" {
-		before, err := s.deps.Ledger.Costs(c.Request.Context(), cmp.Or(deref(params.Before), params.Month), deref(params.BeforeBook))
-		if err != nil {
-			s.Fail(c, err)
-			return
-		}
+	for _, before := range reports[1:] {
 		view := costReport(before)
 		out.Before, out.Changes = &view, costChanges(before, after)
 	}
@@ -93,7 +93,7 @@ func costReport(r billing.CostReport) CostReport {
 func costEngine(c cost.Costs) CostEngine {
 	u := c.Usage
 	out := CostEngine{
-		Name: c.Engine.Name, Models: c.Engine.Models, Requests: u.Requests, Answered: u.Answered, Good: u.Good, Untimed: u.Untimed, PromptTokens: u.Prompt, CachedTokens: u.Cached,
+		Name: c.Engine.Name, Models: c.Engine.Models, Requests: u.Requests, Answered: u.Answered, Repeated: u.Repeated, RepeatedTokens: u.RepeatedTokens, Good: u.Good, Untimed: u.Untimed, PromptTokens: u.Prompt, CachedTokens: u.Cached,
 		CompletionTokens: u.Completion, BilledNano: u.Billed, EnergyUj: c.Microjoules, EnergyMethod: c.EnergyMethod, MachineHours: c.MachineHours, Lines: []CostLine{}, TotalNano: c.Total,
 		AtLeastNano: c.AtLeast, PerMillionNano: c.PerMillion, PerMillionPromptNano: c.PerMillionPrompt, PerMillionOutputNano: c.PerMillionOutput, PerAnswerNano: c.PerAnswer,
 		PerGoodMillionNano: c.PerGoodMillion, PerGoodAnswerNano: c.PerGoodAnswer, TokensPerUnit: c.TokensPerUnit, Utilisation: c.Utilisation, Margin: c.Margin, Assumptions: []CostAssumption{},

@@ -1626,7 +1626,7 @@ export interface paths {
         };
         /**
          * What the engines cost in a month, and tokens and answers of that
-         * @description Lines for depreciation or rent, power of requests and of idle machines, space and operations; rates for a million tokens, for an answer, and for those within the declared times; utilisation and margin. Every figure of the cost book that it rests on is in `assumptions`. What is not known is absent, never 0, and so is all that follows from it; `at_least_nano` is then what is known. With `before` or `before_book` the same report of another month or version comes beside it, with what changed line by line. It covers all tenants. 404 (not_found): there is no cost book.
+         * @description Lines for depreciation or rent, power of requests and of idle machines, space and operations; rates for a million tokens, for an answer, and for those within the declared times; utilisation and margin. Every figure of the cost book that it rests on is in `assumptions`. What is not known is absent, never 0, and so is all that follows from it; `at_least_nano` is then what is known. With `before` or `before_book` the same report of another month or version comes beside it, with what changed line by line. It covers all tenants. It reads every row of usage of the month, so a replica makes one at a time: 429 (concurrency_limit_exceeded), with Retry-After, while it makes another. 404 (not_found): there is no cost book.
          */
         get: operations["reportCosts"];
         put?: never;
@@ -5015,6 +5015,16 @@ export interface components {
             models: string[];
             /** Format: int64 */
             requests: number;
+            /**
+             * Format: int64
+             * @description Of these, those whose answer was there already: they are billed, but no engine worked for them, and they are in no other figure
+             */
+            repeated: number;
+            /**
+             * Format: int64
+             * @description Of their prompts
+             */
+            repeated_tokens: number;
             /** Format: int64 */
             answered: number;
             /**
@@ -5024,7 +5034,7 @@ export interface components {
             good: number;
             /**
              * Format: int64
-             * @description Answers whose times are not known
+             * @description Answers of which it is not known whether they were within the declared times
              */
             untimed: number;
             /** Format: int64 */
@@ -5040,7 +5050,7 @@ export interface components {
             billed_nano?: number;
             /**
              * Format: int64
-             * @description Of requests, where it is known
+             * @description Of requests, where it is metered or modelled
              */
             energy_uj: number;
             energy_method: string;

@@ -62,7 +62,7 @@ func (a *app) printCosts(out adminapi.CostComparison) {
 	r := out.After
 	fmt.Fprintln(a.Stdout, a.Say("cli.report_cost.head", r.Month, r.From.Format(time.RFC3339), r.Until.Format(time.RFC3339), r.Book, r.BookDigest, r.Currency))
 	lines := [][]string{{"ENGINE", "LINE", r.Currency, "BASIS"}}
-	rates := [][]string{{"ENGINE", "REQUESTS", "ANSWERED", "IN TIME", "TOKENS", "PER 1M", "PER 1M IN", "PER 1M OUT", "PER ANSWER", "PER 1M IN TIME", "PER ANSWER IN TIME", "TOKENS/" + r.Currency, "UTILISATION", "MARGIN"}}
+	rates := [][]string{{"ENGINE", "REQUESTS", "REPEATED", "ANSWERED", "IN TIME", "TOKENS", "PER 1M", "PER 1M IN", "PER 1M OUT", "PER ANSWER", "PER 1M IN TIME", "PER ANSWER IN TIME", "TOKENS/" + r.Currency, "UTILISATION", "MARGIN"}}
 	assumed := [][]string{{"ENGINE", "DECLARED", "VALUE", "DATE", "SOURCE"}}
 	for _, e := range r.Engines {
 		for _, l := range e.Lines {
@@ -74,7 +74,7 @@ func (a *app) printCosts(out adminapi.CostComparison) {
 			good = a.Say("cli.report_cost.untimed", good, e.Untimed)
 		}
 		rates = append(rates, []string{
-			e.Name, strconv.FormatInt(e.Requests, 10), strconv.FormatInt(e.Answered, 10), good, strconv.FormatInt(e.PromptTokens+e.CompletionTokens, 10),
+			e.Name, strconv.FormatInt(e.Requests, 10), strconv.FormatInt(e.Repeated, 10), strconv.FormatInt(e.Answered, 10), good, strconv.FormatInt(e.PromptTokens+e.CompletionTokens, 10),
 			rate(e.PerMillionNano), rate(e.PerMillionPromptNano), rate(e.PerMillionOutputNano), rate(e.PerAnswerNano), rate(e.PerGoodMillionNano), rate(e.PerGoodAnswerNano),
 			number(e.TokensPerUnit), share(e.Utilisation), share(e.Margin),
 		})
@@ -197,6 +197,7 @@ const costExample = `  sluice report declare costs.yaml
       depreciation_months: {value: 48, source: accounting rule 3, date: 2025-01-01}
       pue: {value: 1.25, source: meters of the building, date: 2026-09-30}
       idle_watts: {value: 300, source: measured on site, date: 2026-09-30}
+      request_watt_hours: {value: 0.3, source: measured on site, date: 2026-09-30}   # where nobody meters
       space_month: {value: 3000, source: lease, date: 2025-06-01}
       staff_month: {value: 40000, source: plan, date: 2026-01-01}
       staff_percent: {value: 12.5, source: time sheets, date: 2026-09-30}
