@@ -149,9 +149,11 @@ func (s Statement) about(r focusRow, month string) focusRow {
 	return r
 }
 
-// monthOf returns the month that a request is of by its id, which has its time; "" where it has none.
+// monthOf returns the month that a request is of by its id, which begins with its time, or with that of its batch or of the request that it belongs to; ""
+// where it has none. It is for corrections of before they had the month of the request.
 func (s Statement) monthOf(request string) string {
-	id, err := uuid.Parse(request)
+	of, _, _ := strings.Cut(request, ".")
+	id, err := uuid.Parse(of)
 	if err != nil || id.Version() != 7 {
 		return ""
 	}

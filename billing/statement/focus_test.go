@@ -272,6 +272,9 @@ func TestFOCUS(t *testing.T) {
 	s.Corrections = append(s.Corrections, Correction{
 		ID: "c3", At: s.From, Request: "019a2c48-0000-7000-8000-000000000000", Amount: -1, Reason: "counted twice", Actor: "li.wei", // of 28 October 2025
 	})
+	s.Corrections = append(s.Corrections, Correction{
+		ID: "c4", At: s.From, Request: "019a2c48-0000-7000-8000-000000000000.17", Amount: -1, Reason: "counted twice", Actor: "li.wei", // a line of a batch
+	})
 	s.canonical = nil
 	if err := s.Complete(rates); err != nil {
 		t.Fatal(err)
@@ -290,7 +293,7 @@ func TestFOCUS(t *testing.T) {
 		}
 		want := map[string]int{
 			"Usage <nil> 2026-09-30T16:00:00Z": 8, "Usage Correction 2026-08-31T16:00:00Z": 1, "Usage Correction 1970-01-01T00:00:00Z": 1, "Adjustment Correction 2026-08-31T16:00:00Z": 1,
-			"Adjustment Correction 2025-09-30T16:00:00Z": 1, "Adjustment <nil> 2026-09-30T16:00:00Z": 2,
+			"Adjustment Correction 2025-09-30T16:00:00Z": 2, "Adjustment <nil> 2026-09-30T16:00:00Z": 2,
 		}
 		if !maps.Equal(kinds, want) {
 			t.Errorf("%s: %v", f, kinds)

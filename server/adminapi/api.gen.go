@@ -2446,7 +2446,7 @@ type Correction struct {
 	Key        *string   `json:"key,omitempty"`
 	Model      *string   `json:"model,omitempty"`
 
-	// Month That it is about
+	// Month That it is about, or that in which the request it is about was made
 	Month  *string `json:"month,omitempty"`
 	Reason string  `json:"reason"`
 

@@ -5222,7 +5222,7 @@ export interface components {
             id: string;
             /** Format: date-time */
             at: string;
-            /** @description That it is about */
+            /** @description That it is about, or that in which the request it is about was made */
             month?: string;
             /** @description That it is about; model and key are those of the request */
             request?: string;
